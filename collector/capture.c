@@ -35,7 +35,7 @@
 #define CHECK_UNTOLD_NS 100000000u
 #define STILL_SLOTS_NS 5000000000u
 #define FORKS_NS 10000000u
-#define LAST_FORKS_NS 300000000u
+#define LAST_FORKS 30u
 #define CAPTURE_NICE (-20)
 #define CLEANUP_TIMEOUT_NS 10000000000u
 
@@ -246,13 +246,12 @@ static void follow_children(struct limpet_capture *capture, uint64_t now_ns)
 static void follow_orphans(struct limpet_capture *capture)
 {
 	const struct timespec pause = {0, FORKS_NS};
-	uint64_t now_ns = limpet_monotonic_ns(), deadline_ns = now_ns + LAST_FORKS_NS;
 
-	for (limpet_forks_look(capture->forks, now_ns, true);
-	     limpet_forks_wait(capture->forks) && now_ns < deadline_ns;
-	     now_ns = limpet_monotonic_ns()) {
+	/* Counted, as limpet itself may get no processor for long. */
+	limpet_forks_look(capture->forks, limpet_monotonic_ns(), true);
+	for (unsigned i = 0; i < LAST_FORKS && limpet_forks_wait(capture->forks); i++) {
 		nanosleep(&pause, NULL);
-		follow_children(capture, now_ns);
+		follow_children(capture, limpet_monotonic_ns());
 	}
 }
 

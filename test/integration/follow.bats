@@ -136,18 +136,35 @@ has_its_own() {
 	finish clan
 }
 
+# make_at_once WORD: fifty children. One that gets no processor for 20 ms, and so is no child that ends at once, may be
+# captured.
+make_at_once() {
+	tell clan "$1 50" made || return 1
+	((${answer#made } < 20)) || late=yes
+}
+
 @test "children that end or execute a program at once are not disturbed" {
-	clan
-	tell clan "short 50" made
-	tell clan "execs 50" made
+	local try late
+	for ((try = 1; try <= 5; try++)); do
+		captures=0 late=no
+		clan
+		make_at_once short
+		make_at_once execs
+		[[ $late == yes && $try -lt 5 ]] || break
+		stop "$parent"
+		finish clan
+		rm -f ./*.limpet clan.in clan.out
+	done
 	tell clan "vforks 50" made
 	# These live in their parent's memory for a while.
 	tell clan "slow 3" made
 	tell clan "spawns 50" made
 	stop "$parent"
 	good_capture
-	same "traces" "$(find . -name '*.limpet*' | wc -l)" 1
-	run ! grep -E 'warning|child [0-9]' attach.1.err
+	if [[ $late == no ]]; then
+		same "traces" "$(find . -name '*.limpet*' | wc -l)" 1
+		run ! grep -E 'warning|child [0-9]' attach.1.err
+	fi
 	finish clan
 }
 
@@ -288,7 +305,8 @@ captured_or_over() {
 	clan
 	child fork
 	local collector killed=$child
-	collector=$(pgrep -f -- "--pid $child --leashed")
+	# Not its watchdog, which may not have ended yet.
+	collector=$(pgrep -o -f -- "--pid $child --leashed")
 	kill -KILL "$collector"
 	tell clan "$child work 20" worked
 	child fork

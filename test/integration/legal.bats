@@ -158,7 +158,7 @@ is_refused() {
 
 @test "a process that shares its memory and is no thread: the agent stays as long as that does" {
 	legal sharer
-	attach "$pid" --attach-timeout 2s
+	attach "$pid" --attach-timeout 5s
 	tell legal "work 100" worked
 	tell legal share shared
 	local sharer=${answer#shared }
@@ -229,7 +229,7 @@ locked_bytes() {
 leaves_a_hook() {
 	printf '%s\n' "allocator above" "above_take malloc(size)" "above_give free(p)" >above.list
 	start above "$TARGETS/above"
-	attach "$pid" --alloc-functions above.list --attach-timeout 1s -q
+	attach "$pid" --alloc-functions above.list --attach-timeout 5s -q
 	tell above "work 100" worked
 	tell above "$1" inside
 	tell above "work 100" worked

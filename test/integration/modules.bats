@@ -236,7 +236,7 @@ comes_and_stays() {
 	unseen_at_first
 	"$LIMPET" export --format csv "$trace" --table events -o events.csv
 	same "blocks in modules that came and went" \
-		"$(grep -c ',alloc,.*,7777,' events.csv)" "$(cut -d ' ' -f 2 <<<"$answer")"
+		"$(awk -F , '$2 == "alloc" && $5 == 7777' events.csv | wc -l)" "$(cut -d ' ' -f 2 <<<"$answer")"
 	nothing_of_ours "$pid"
 	finish spaces
 }

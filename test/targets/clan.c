@@ -6,8 +6,8 @@
  * "fork" makes a grandchild, "orphan" the same and ends, "execute" becomes a program that waits for
  * its end, "end". "brood N": N children that wait; "hatch": they are told to end, and end well.
  * "short N": N children that end at once; "execs N", "vforks N", "spawns N": that execute /bin/true
- * at once. "leave": the first ends, its children go on. "quit": as soon as all of its children have
- * ended.
+ * at once; "made N": the longest of them took N milliseconds, from the fork to its end. "leave":
+ * the first ends, its children go on. "quit": as soon as all of its children have ended.
  *
  * A child hears by a socket with its pid as the name; it ends by itself after a time, which the
  * tests' patience (LIMPET_TEST_PATIENCE) makes longer. */
@@ -188,30 +188,40 @@ static pid_t vfork_one(bool slowly)
 	return pid;
 }
 
-static void make_short_lived(const char *how, unsigned long count)
+static pid_t make_short_lived(const char *how)
 {
 	char *argv[] = {"true", NULL};
+	pid_t pid = -1;
+
+	if (!strcmp(how, "vforks") || !strcmp(how, "slow"))
+		return vfork_one(!strcmp(how, "slow"));
+	if (!strcmp(how, "spawns")) {
+		if (posix_spawn(&pid, "/bin/true", NULL, NULL, argv, NULL))
+			target_broken("posix_spawn failed");
+		return pid;
+	}
+	pid = fork();
+	if (pid == 0) {
+		if (!strcmp(how, "execs"))
+			execv("/bin/true", argv);
+		_exit(strcmp(how, "short") != 0);
+	}
+	return pid;
+}
+
+static void make_all_short_lived(const char *how, unsigned long count)
+{
+	uint64_t longest_ns = 0;
 
 	for (unsigned long i = 0; i < count; i++) {
-		pid_t pid = -1;
+		const uint64_t began_ns = target_now_ns();
+		uint64_t took_ns;
 
-		if (!strcmp(how, "vforks") || !strcmp(how, "slow")) {
-			expect_good_end(vfork_one(!strcmp(how, "slow")));
-			continue;
-		}
-		if (!strcmp(how, "spawns")) {
-			if (posix_spawn(&pid, "/bin/true", NULL, NULL, argv, NULL))
-				target_broken("posix_spawn failed");
-		} else {
-			pid = fork();
-		}
-		if (pid == 0) {
-			if (!strcmp(how, "execs"))
-				execv("/bin/true", argv);
-			_exit(strcmp(how, "short") != 0);
-		}
-		expect_good_end(pid);
+		expect_good_end(make_short_lived(how));
+		took_ns = target_now_ns() - began_ns;
+		longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
 	}
+	target_say("made %llu", (unsigned long long)(longest_ns / 1000000));
 }
 
 static void pass_on(const char *line)
@@ -259,8 +269,7 @@ int main(void)
 			   target_word(line, "vforks", &n) || target_word(line, "slow", &n) ||
 			   target_word(line, "spawns", &n)) {
 			line[strcspn(line, " ")] = '\0';
-			make_short_lived(line, n);
-			target_say("made");
+			make_all_short_lived(line, n);
 		} else if (target_word(line, "leave", &n)) {
 			_exit(0);
 		} else if (target_word(line, "quit", &n)) {

@@ -1045,6 +1045,7 @@ static void pool_give(uint64_t address)
 
 struct worker {
 	pthread_t thread;
+	pid_t tid;
 	uint64_t number, allocations, allocated_bytes, frees, held[3], held_bytes[3];
 	struct fixture_stack stack;
 };
@@ -1054,6 +1055,7 @@ static void *work(void *context)
 	struct worker *worker = context;
 	uint64_t random = worker->number + 1, addresses[4];
 
+	worker->tid = gettid();
 	for (unsigned i = 0; i < CALLS_PER_WORKER; i++) {
 		uint64_t *block, *bytes;
 
@@ -1107,6 +1109,16 @@ uint64_t __wrap_limpet_monotonic_ns(void)
 	return clock_fixture_ns() + (now_ns - first) / 100;
 }
 
+/* pthread_join() returns a moment before the kernel takes the thread off its list. */
+static void join(const struct worker *worker)
+{
+	const struct timespec nap = {0, 1000000};
+
+	pthread_join(worker->thread, NULL);
+	while (tgkill(getpid(), worker->tid, 0) == 0)
+		nanosleep(&nap, NULL);
+}
+
 /* Threads that hand the same few addresses around while the collector reads: every event is booked,
  * and none of a block's allocations is seen before the free of the one before. */
 static void test_agent_and_collector(void **state)
@@ -1137,7 +1149,7 @@ static void test_agent_and_collector(void **state)
 		sched_yield();
 	}
 	for (uint32_t i = 0; i < WORKERS; i++) {
-		pthread_join(workers[i].thread, NULL);
+		join(&workers[i]);
 		allocations += workers[i].allocations;
 		frees += workers[i].frees;
 		for (unsigned k = 0; k < 3; k++) {
