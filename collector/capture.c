@@ -25,7 +25,6 @@
 #include "injector/session.h"
 
 #define STACK_MEMORY_SHARE 2u /* of --collector-memory, in addition to it */
-#define STRAY_WAIT_NS 2000000u
 #define POPULATE_NS 10000000u
 #define TICK_NS 500000000u
 #define HOUSEKEEPING_NS 200000000u
@@ -366,9 +365,7 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
 	    capture->setup->duration_ns - time_ns < wait_ns)
 		wait_ns = capture->setup->duration_ns - time_ns;
-	/* A stray that stops now must be released soon. */
-	if (limpet_tracee_strays() && wait_ns > STRAY_WAIT_NS)
-		wait_ns = STRAY_WAIT_NS;
+	wait_ns = limpet_tracee_bound_sleep_ns(wait_ns);
 	if (capture->forks && wait_ns > FORKS_NS)
 		wait_ns = FORKS_NS;
 	return wait_ns;

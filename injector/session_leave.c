@@ -65,7 +65,7 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 static int restore_copies(struct limpet_session *session, const struct limpet_agent_place *place,
 			  bool files_only, uint64_t *deadline_ns, unsigned *ret_found)
 {
-	const struct timespec pause = {0, 20000000};
+	const uint64_t pause_ns = 20000000;
 	const struct limpet_hook_pointers_options options = {
 		.way = LIMPET_PAGES_ASK,
 		.modules = &session->modules,
@@ -93,8 +93,8 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 		*ret_found = copies.found;
 		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
 			return error;
-		nanosleep(&pause, NULL);
-		limpet_tracee_release_strays();
+		nanosleep(&(struct timespec){0, (long)limpet_tracee_bound_sleep_ns(pause_ns)},
+			  NULL);
 		limpet_wait_idle(&options.wait);
 	}
 }

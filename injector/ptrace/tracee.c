@@ -155,6 +155,8 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			if (left.tv_sec || left.tv_nsec > 10000000)
 				left = (struct timespec){0, 10000000};
 			sigtimedwait(&child, NULL, &left);
+			/* One that has stopped by now may hold what this one waits for. */
+			limpet_tracee_release_strays();
 		}
 	}
 }
@@ -201,6 +203,7 @@ static int write_registers(const struct limpet_tracee *tracee, struct user_regs_
  * can be detached, so they stay traced until they leave their system call; the next look detaches
  * them. */
 #define MAX_STRAYS 4096u
+#define STRAY_WAIT_NS 2000000u
 static struct {
 	pid_t tid;
 	uint64_t unstopped_ns; /* when it was last seen running */
@@ -255,6 +258,11 @@ void limpet_tracee_release_strays(void)
 		strays[i] = strays[--stray_count];
 	}
 	note_held();
+}
+
+uint64_t limpet_tracee_bound_sleep_ns(uint64_t wait_ns)
+{
+	return stray_count && wait_ns > STRAY_WAIT_NS ? STRAY_WAIT_NS : wait_ns;
 }
 
 size_t limpet_tracee_strays(void)

@@ -48,11 +48,15 @@ int limpet_tracee_release(struct limpet_tracee *tracee);
 /* Detaches a running hijacked thread as it is: it resumes by the sigreturn frame. Frees. */
 int limpet_tracee_abandon(struct limpet_tracee *tracee);
 
-/* Threads that could not be stopped in time (in D state) stay traced until they leave the kernel,
- * and would then stand. To be called now and then to release them. The second function returns how
- * many are left. */
+/* Threads that could not be stopped in time (in D state, or without a processor) are strays: they
+ * stay traced, stop when they run again, and then stand, perhaps with a lock that another thread
+ * waits for, until they are released. This is called in each wait for a thread, and to be called in
+ * whatever else takes long. */
 void limpet_tracee_release_strays(void);
+/* How many are left. */
 size_t limpet_tracee_strays(void);
+/* How long to sleep at most before the next call, if for `wait_ns` at most. */
+uint64_t limpet_tracee_bound_sleep_ns(uint64_t wait_ns);
 /* No thread is to be stopped for a while: the watchdog, which was started for the first one, ends
  * as soon as none is held (injector/ptrace/watchdog.h). */
 void limpet_tracee_rest(void);

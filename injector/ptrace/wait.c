@@ -9,8 +9,10 @@
 
 void limpet_wait_idle(const struct limpet_wait *wait)
 {
+	limpet_tracee_release_strays();
 	if (wait->idle)
 		wait->idle(wait->idle_context);
+	limpet_tracee_release_strays();
 }
 
 int limpet_wait_check(const struct limpet_wait *wait)
@@ -20,19 +22,17 @@ int limpet_wait_check(const struct limpet_wait *wait)
 
 int limpet_wait_pause(const struct limpet_wait *wait, uint64_t *pause_ns, uint64_t longest_ns)
 {
-	const struct timespec pause = {0, (long)*pause_ns};
+	struct timespec pause = {0};
 	int error;
 
 	if (limpet_monotonic_ns() >= wait->deadline_ns)
 		return -EBUSY;
-	/* A stray that has stopped by now may hold what is waited for: release it before sleeping.
-	 */
-	limpet_tracee_release_strays();
 	limpet_wait_idle(wait);
 	error = limpet_wait_check(wait);
 	if (error)
 		return error;
-	if (*pause_ns)
+	pause.tv_nsec = (long)limpet_tracee_bound_sleep_ns(*pause_ns);
+	if (pause.tv_nsec)
 		nanosleep(&pause, NULL);
 	limpet_tracee_release_strays();
 	*pause_ns = *pause_ns * 2 < longest_ns ? *pause_ns * 2 : longest_ns;

@@ -751,8 +751,11 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			left.tv_nsec = 0;
 		else if (deadline_ns - now < look_every_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
+		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
 		if (ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR)
 			return -errno;
+		/* One that has stopped by now may hold the lock for which the stub waits. */
+		limpet_tracee_release_strays();
 		if (fds[1].revents)
 			return -ESRCH;
 		if (!fds[0].revents && now < spin_until_ns) {

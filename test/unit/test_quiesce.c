@@ -570,6 +570,95 @@ static void test_a_stop_outlives_the_end_of_others(void **state)
 	end_child(pid);
 }
 
+/* Pipes, and the threads that wait for the end of a vfork child each: the first one's child ends at
+ * a word of the test's, the second one's when the first thread goes on. */
+static struct {
+	int to_first[2], to_second[2];
+	volatile pid_t *tids; /* shared */
+} chain;
+
+static void *wait_first(void *context)
+{
+	char byte = 0;
+
+	chain.tids[0] = gettid();
+	if (!vfork())
+		_exit(read(chain.to_first[0], &byte, 1) != 1);
+	if (write(chain.to_second[1], &byte, 1) != 1)
+		_exit(1);
+	return wait_for_ever(context);
+}
+
+static void *wait_second(void *context)
+{
+	char byte;
+
+	chain.tids[1] = gettid();
+	if (!vfork())
+		_exit(read(chain.to_second[0], &byte, 1) != 1);
+	return wait_for_ever(context);
+}
+
+static void wait_for_state(pid_t tid, char state)
+{
+	struct limpet_proc_status status = {0};
+
+	for (; status.state != state; pause_a_moment())
+		assert_int_equal(limpet_proc_status_read(tid, &status), 0);
+}
+
+static pid_t start_chain(void)
+{
+	pthread_t thread;
+	pid_t pid;
+
+	assert_int_equal(pipe(chain.to_first) | pipe(chain.to_second), 0);
+	chain.tids = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(chain.tids, MAP_FAILED);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		pthread_create(&thread, NULL, wait_first, NULL);
+		pthread_create(&thread, NULL, wait_second, NULL);
+		wait_for_ever(NULL);
+	}
+	while (!chain.tids[0] || !chain.tids[1])
+		pause_a_moment();
+	wait_for_state(chain.tids[0], 'D');
+	wait_for_state(chain.tids[1], 'D');
+	return pid;
+}
+
+/* A thread that stops after limpet has given it up does not stand while another is waited for that
+ * waits for it. */
+static void test_a_late_stop_holds_up_no_other(void **state)
+{
+	const uint64_t second_ns = 1000000000;
+	pid_t pid = start_chain();
+	struct limpet_tracee *first, *second;
+
+	(void)state;
+	clock_fixture_step(1000000);
+	assert_int_equal(
+		limpet_tracee_stop(pid, chain.tids[0], clock_fixture_ns() + second_ns / 10, &first),
+		-ETIMEDOUT);
+	assert_int_equal(limpet_tracee_strays(), 1);
+	assert_int_equal(limpet_tracee_ask(pid, chain.tids[1], &second), 0);
+	assert_int_equal(write(chain.to_first[1], "", 1), 1);
+	wait_for_state(chain.tids[0], 't');
+	assert_int_equal(limpet_tracee_await(second, clock_fixture_ns() + second_ns), 0);
+	assert_int_equal(limpet_tracee_strays(), 0);
+	assert_int_equal(limpet_tracee_release(second), 0);
+	clock_fixture_step(0);
+	end_child(pid);
+	for (unsigned i = 0; i < 2; i++) {
+		close(chain.to_first[i]);
+		close(chain.to_second[i]);
+	}
+	munmap((void *)(uintptr_t)chain.tids, 4096);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -584,6 +673,7 @@ int main(void)
 		cmocka_unit_test(test_states_that_change),
 		cmocka_unit_test(test_a_target_that_ends),
 		cmocka_unit_test(test_a_stop_outlives_the_end_of_others),
+		cmocka_unit_test(test_a_late_stop_holds_up_no_other),
 	};
 
 	return cmocka_run_group_tests(tests, make_stage, NULL);
