@@ -460,8 +460,8 @@ static void step_back(const struct limpet_capture *capture)
 	const int who_process = 1, best_effort_lowest = 2 << 13 | 7;
 	LIMPET_CLOSE int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 
-	if (fd >= 0 && write(fd, "1000", 4) < 0)
-		return;
+	if (fd >= 0)
+		(void)!write(fd, "1000", 4);
 	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
 	if (capture->priority.nice <= 0 && capture->priority.nice > CAPTURE_NICE)
 		limpet_priority_set_nice(CAPTURE_NICE);

@@ -41,8 +41,8 @@ void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns);
 /* To be called after each drain. */
 void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
 		      uint64_t now_ns);
-/* Something that takes long will be done: no thread shall wait for the collector, and there is no
- * nap for a while. */
+/* Something that takes long will be done: no thread shall wait for the collector for longer than
+ * under load, and there is no nap for a while. */
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns);
 /* Sets the scheduling of the calling thread: under load SCHED_OTHER, otherwise SCHED_BATCH, which
  * gets its share of a processor but does not preempt a running thread when it wakes: the target was

@@ -27,7 +27,7 @@ struct limpet_live_table {
 	uint64_t limit; /* entries at which it grows, or is full */
 };
 
-/* Uses at most `memory_bytes`, but always has room for 64 entries. NULL: no memory. */
+/* Uses at most `memory_bytes`, but always has 64 places. NULL: no memory. */
 struct limpet_live_table *limpet_live_table_new(uint64_t memory_bytes);
 void limpet_live_table_free(struct limpet_live_table *table);
 

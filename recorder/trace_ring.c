@@ -13,7 +13,7 @@
 #include "common/trace_block.h"
 #include "common/trace_format.h"
 
-/* A part is given up whole: at least an eighth of all stays. */
+/* Parts of about this share of the whole are given up, oldest first. */
 #define PARTS 8u
 /* One GAP's length is a 32-bit number. */
 #define STRETCH_MAX_BYTES (1u << 30)

@@ -16,8 +16,8 @@ struct limpet_trace_sync *limpet_trace_sync_new(int fd, uint64_t interval_ns);
 /* Waits for a sync in progress. */
 void limpet_trace_sync_free(struct limpet_trace_sync *sync);
 
-/* Call after each write. If a sync is due and none is in progress, one begins. Returns 0, or the
- * error of an earlier sync: the data that it should have kept may be lost. */
+/* Call after each write. If a sync is due, it begins, after one that is in progress. Returns 0, or
+ * the error of an earlier sync: the data that it should have kept may be lost. */
 int limpet_trace_sync_wrote(struct limpet_trace_sync *sync);
 
 #endif

@@ -1,6 +1,6 @@
 /* The trace's file: takes blocks, writes whole batches.
  *
- * A batch is written by one write(), or not at all if it does not fit: a full disk costs the batch
+ * A batch is written whole, or cut off again if it does not fit: a full disk costs the batch
  * and hides nothing before it. The first error is permanent; later batches are dropped together
  * with their numbers, so that a reader sees the gap. Where the file system supports it, some space
  * beyond the end stays reserved for the END block after a full disk. The file is synced every
@@ -48,8 +48,7 @@ uint64_t limpet_trace_writer_bytes(const struct limpet_trace_writer *writer);
 int limpet_trace_writer_error(const struct limpet_trace_writer *writer);
 
 /* Whether the disk may lack room for what is written before the next call, `more` bytes at the end,
- * and what other programs need: 1/32 of the disk, at most 64 MiB. Not from the thread that
- * writes. */
+ * and what other programs need: 1/32 of the disk, at most 64 MiB. */
 bool limpet_trace_writer_disk_is_low(struct limpet_trace_writer *writer, uint64_t more);
 
 /* Makes a block of that content and adds it to the batch. `mark` names type, sequence number and

@@ -144,7 +144,7 @@ static const char *const library_scopes[] = {
 	"hashbrown::", "boost::detail::", "system.",      "system/", "std/",
 };
 
-/* Names of modules, up to the dot or dash before the version. */
+/* Names of modules, up to the first dot. */
 static const char *const libraries[] = {
 	"libc",           "ld-linux",        "ld-linux-x86-64", "ld-linux-aarch64",
 	"ld-musl-x86_64", "ld-musl-aarch64", "libpthread",      "libstdc++",
@@ -190,7 +190,7 @@ static const char *skip_type_signs(const char *s)
 	}
 }
 
-/* A type that belongs to no crate: a generic parameter (T, Fn1) or a primitive. */
+/* A type that belongs to no crate: a generic parameter (T, F1) or a primitive. */
 static bool is_nobodys_type(const char *type)
 {
 	static const char *const primitives[] = {"u8",  "u16", "u32",  "u64",  "u128", "usize",
@@ -249,7 +249,7 @@ enum limpet_frame_kind limpet_frame_filter_classify(const char *function, const 
 						    bool allocator)
 {
 	if (function) {
-		/* `newObj` of `system.newObj`, `malloc` of `malloc`: the name before parameters. */
+		/* The name before parameters. */
 		size_t length = strcspn(function, "(");
 
 		if (in_list(function, length, starts, LIMPET_COUNT_OF(starts)) ||

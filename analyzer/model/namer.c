@@ -10,7 +10,7 @@
 #include "analyzer/symbols/symbolize.h"
 #include "common/array.h"
 
-/* Addresses between two checks for the end, and two deliveries. */
+/* Addresses between two checks for the end. */
 #define STEP 64u
 #define NICE 10
 /* Modules that are open at a time, each with a process of its own. */

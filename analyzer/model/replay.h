@@ -4,8 +4,9 @@
  *
  * A block belongs to the thread that allocated it, a mapping to the one that made it. The trace
  * keeps no address with an event: a free is paired by stack, size and time of the allocation, which
- * is ambiguous only for equal blocks allocated within the same 10 microseconds; of these the
- * freeing thread's own goes first. Figures of a sampled trace are estimates, as the model's are. */
+ * is ambiguous only for equal blocks allocated within the same 10 microseconds; of these one
+ * by the recorded owner goes first, or else by the freeing thread. Figures of a sampled trace are
+ * estimates, as the model's are. */
 #ifndef LIMPET_ANALYZER_MODEL_REPLAY_H
 #define LIMPET_ANALYZER_MODEL_REPLAY_H
 

@@ -295,7 +295,7 @@ char *limpet_demangle_shorten(const char *name)
 			out[used++] = name[i];
 		}
 	}
-	/* What the brackets left behind: ` const` and ` [clone...]`. */
+	/* The qualifier behind the parameters. */
 	out[used] = '\0';
 	if (used > 6 && !strcmp(out + used - 6, " const"))
 		out[used - 6] = '\0';

@@ -387,7 +387,7 @@ static Dwarf_Die declaration(Dwarf_Die die)
 	Dwarf_Attribute attribute;
 	Dwarf_Die next;
 
-	/* Both links once each, the origin first; a crafted file may tie a loop. */
+	/* Each link twice at most, the origin first: a crafted file may have a loop. */
 	for (int turn = 0; turn < 4; turn++) {
 		if (dwarf_formref_die(dwarf_attr(&die, links[turn % 2], &attribute), &next))
 			die = next;

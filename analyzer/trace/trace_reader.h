@@ -110,7 +110,7 @@ struct limpet_trace_damage {
 	uint64_t blocks_damaged; /* with a readable mark, but not whole */
 	uint64_t blocks_lost;    /* missing numbers */
 	uint64_t bytes_ignored;  /* that belong to no whole block, including an unfinished tail */
-	bool truncated;          /* the file ends within a block, and has no writer */
+	bool truncated;          /* it ends within a block, without a writer or an END */
 	bool gone; /* some of these blocks belonged to the capture, not only to symbols */
 };
 const struct limpet_trace_damage *limpet_trace_reader_damage(
