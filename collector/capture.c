@@ -403,8 +403,10 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 
 static int64_t drain(struct limpet_capture *capture)
 {
+	const bool begun = limpet_tracee_begin_long();
 	int64_t recorded = limpet_collector_drain(capture->collector);
 
+	limpet_tracee_end_long(begun);
 	if (recorded < 0 && !capture->file_error)
 		capture->file_error = (int)recorded;
 	return recorded;

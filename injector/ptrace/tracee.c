@@ -344,7 +344,7 @@ static void reap_held(void)
 	}
 }
 
-/* Runs only while a thread is being seized. */
+/* Runs only while a thread is being seized, and in what takes long (limpet_tracee_begin_long). */
 static void on_child(int number)
 {
 	int kept = errno;
@@ -358,11 +358,43 @@ static void on_child(int number)
 
 static struct sigaction kept_action;
 
-static void watch_ends(bool begin)
+static void watch_children(bool begin, int flags)
 {
-	const struct sigaction action = {.sa_handler = on_child, .sa_flags = SA_NOCLDSTOP};
+	const struct sigaction action = {.sa_handler = on_child, .sa_flags = flags};
 
 	sigaction(SIGCHLD, begin ? &action : &kept_action, begin ? &kept_action : NULL);
+}
+
+static void watch_ends(bool begin)
+{
+	watch_children(begin, SA_NOCLDSTOP);
+}
+
+bool limpet_tracee_begin_long(void)
+{
+	sigset_t child;
+
+	limpet_tracee_release_strays();
+	if (!stray_count)
+		return false;
+	watch_children(true, SA_RESTART);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_UNBLOCK, &child, NULL);
+	return true;
+}
+
+void limpet_tracee_end_long(bool begun)
+{
+	sigset_t child;
+
+	if (!begun)
+		return;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &child, NULL);
+	watch_children(false, 0);
+	limpet_tracee_release_strays();
 }
 
 void limpet_tracee_many(bool begin)

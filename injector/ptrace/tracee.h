@@ -50,9 +50,13 @@ int limpet_tracee_abandon(struct limpet_tracee *tracee);
 
 /* Threads that could not be stopped in time (in D state, or without a processor) are strays: they
  * stay traced, stop when they run again, and then stand, perhaps with a lock that another thread
- * waits for, until they are released. This is called in each wait for a thread, and to be called in
- * whatever else takes long. */
+ * waits for, until they are released. This is called in each wait for a thread. */
 void limpet_tracee_release_strays(void);
+/* Around what takes long and calls nothing else of this header: meanwhile strays are released by a
+ * handler of SIGCHLD, as soon as they stop. System calls are restarted. `begun`: what _begin_long
+ * returned. */
+bool limpet_tracee_begin_long(void);
+void limpet_tracee_end_long(bool begun);
 /* How many are left. */
 size_t limpet_tracee_strays(void);
 /* How long to sleep at most before the next call, if for `wait_ns` at most. */

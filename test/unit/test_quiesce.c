@@ -630,6 +630,15 @@ static pid_t start_chain(void)
 	return pid;
 }
 
+static void end_chain(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		close(chain.to_first[i]);
+		close(chain.to_second[i]);
+	}
+	munmap((void *)(uintptr_t)chain.tids, 4096);
+}
+
 /* A thread that stops after limpet has given it up does not stand while another is waited for that
  * waits for it. */
 static void test_a_late_stop_holds_up_no_other(void **state)
@@ -652,11 +661,35 @@ static void test_a_late_stop_holds_up_no_other(void **state)
 	assert_int_equal(limpet_tracee_release(second), 0);
 	clock_fixture_step(0);
 	end_child(pid);
-	for (unsigned i = 0; i < 2; i++) {
-		close(chain.to_first[i]);
-		close(chain.to_second[i]);
-	}
-	munmap((void *)(uintptr_t)chain.tids, 4096);
+	end_chain();
+}
+
+/* While limpet does something else, too. */
+static void test_a_late_stop_in_the_middle_of_what_takes_long(void **state)
+{
+	const uint64_t tenth_ns = 100000000;
+	pid_t pid = start_chain();
+	struct limpet_tracee *first;
+	bool begun;
+
+	(void)state;
+	assert_false(limpet_tracee_begin_long());
+	clock_fixture_step(1000000);
+	assert_int_equal(
+		limpet_tracee_stop(pid, chain.tids[0], clock_fixture_ns() + tenth_ns, &first),
+		-ETIMEDOUT);
+	begun = limpet_tracee_begin_long();
+	assert_true(begun);
+	assert_int_equal(write(chain.to_first[1], "", 1), 1);
+	while (limpet_tracee_strays())
+		pause_a_moment();
+	limpet_tracee_end_long(begun);
+	/* It went on, and the other one after it. */
+	wait_for_state(chain.tids[1], 'S');
+	wait_for_state(chain.tids[0], 'S');
+	clock_fixture_step(0);
+	end_child(pid);
+	end_chain();
 }
 
 int main(void)
@@ -674,6 +707,7 @@ int main(void)
 		cmocka_unit_test(test_a_target_that_ends),
 		cmocka_unit_test(test_a_stop_outlives_the_end_of_others),
 		cmocka_unit_test(test_a_late_stop_holds_up_no_other),
+		cmocka_unit_test(test_a_late_stop_in_the_middle_of_what_takes_long),
 	};
 
 	return cmocka_run_group_tests(tests, make_stage, NULL);
