@@ -650,8 +650,8 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 	bool keep = gone && capture->forks && capture->setup->lifeline >= 0;
 	int error;
 
-	/* Here the capture ends, however long leaving takes. */
-	if (!gone && limpet_session_switch_off(capture->session) == 0)
+	/* However long leaving takes. */
+	if (!gone)
 		limpet_collector_end(capture->collector);
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
 	interrupt_pace(capture);
@@ -779,6 +779,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
 	char named[256];
+	const bool begun = limpet_tracee_begin_long();
 	int64_t drained = limpet_collector_drain_all(capture->collector);
 
 	look_at_the_end(capture, result);
@@ -808,6 +809,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.unfollowed = capture->memory.unfollowed,
 	};
 	(void)limpet_recorder_finish(capture->recorder, &last, &end);
+	limpet_tracee_end_long(begun);
 	result->losses = limpet_recorder_losses(capture->recorder);
 	result->complete = limpet_losses_complete(result->losses);
 	limpet_recorder_stats_read(capture->recorder, &capture->last);

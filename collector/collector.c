@@ -274,11 +274,15 @@ void limpet_collector_begin(struct limpet_collector *collector)
 void limpet_collector_end(struct limpet_collector *collector)
 {
 	collector->end_ns = limpet_monotonic_ns();
+	limpet_collector_tell_time(collector);
 }
 
+/* After the end, the agent stamps records with the unit after the last one. A hook reads it after
+ * it was called: so no record of a block is stamped with less than one that came before. */
 void limpet_collector_tell_time(struct limpet_collector *collector)
 {
-	collector->time_units = limpet_collector_time_ns(collector) / LIMPET_TIME_UNIT_NS;
+	collector->time_units = limpet_collector_time_ns(collector) / LIMPET_TIME_UNIT_NS +
+				(collector->end_ns != 0);
 	__atomic_store_n(&collector->shm->time, (uint32_t)collector->time_units, __ATOMIC_RELAXED);
 }
 
@@ -718,12 +722,32 @@ static void look_whether_plausible(struct limpet_collector *collector,
 				      (uint32_t)node->address, record->address, record->size);
 }
 
+static bool is_after_end(const struct limpet_collector *collector,
+			 const struct limpet_record *record)
+{
+	return collector->end_ns && record->time == (collector->time_units & LIMPET_TIME_MASK);
+}
+
+static size_t drop_after_end(const struct limpet_collector *collector,
+			     struct limpet_record *records, size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++)
+		if (!is_after_end(collector, &records[i]))
+			records[kept++] = records[i];
+	return kept;
+}
+
 /* Passes records from the reorder to the recorder. */
 static void record(void *context, struct limpet_record *records, size_t count)
 {
 	struct limpet_collector *collector = context;
 	int error;
 
+	collector->recorded += (int64_t)count;
+	if (collector->end_ns)
+		count = drop_after_end(collector, records, count);
 	for (size_t i = 0; i < count; i++) {
 		struct limpet_record *it = &records[i];
 
@@ -735,7 +759,6 @@ static void record(void *context, struct limpet_record *records, size_t count)
 	error = limpet_recorder_add_events(collector->recorder, records, count);
 	if (error < 0 && !collector->record_error)
 		collector->record_error = error;
-	collector->recorded += (int64_t)count;
 }
 
 static int64_t take_recorded(struct limpet_collector *collector)

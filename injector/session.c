@@ -378,36 +378,14 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 	return 1;
 }
 
-/* The file is that of the memory which the target has when it is opened, not of a program that it
- * executes afterwards: so the target is checked in between. */
-int limpet_session_switch_off(struct limpet_session *session)
-{
-	const uint32_t off = 0; /* the first word of the agent's control page */
-	const pid_t pid = session->target->pid;
-	LIMPET_CLOSE int memory = -1;
-	char path[64];
-	int error;
-
-	if (!session->control_page)
-		return -ESRCH;
-	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root, limpet_proc_resident(pid));
-	memory = open(path, O_RDWR | O_CLOEXEC);
-	if (memory < 0)
-		return limpet_errno();
-	error = limpet_target_check(session->target);
-	if (error)
-		return error;
-	if (!limpet_session_agent_present(session))
-		return -ESRCH;
-	return pwrite(memory, &off, sizeof(off), (off_t)session->control_page) == sizeof(off)
-		       ? 0
-		       : -ESRCH;
-}
-
 void limpet_session_let_go(struct limpet_session *session)
 {
+	const uint32_t off = 0; /* the first word of the agent's control page */
+
 	session->segment.shm->wait_turns = 0;
-	(void)limpet_session_switch_off(session);
+	if (session->control_page)
+		(void)!limpet_memory_write(session->target->pid, session->control_page, &off,
+					   sizeof(off));
 	__atomic_fetch_or(&session->segment.shm->collector, LIMPET_COLLECTOR_DIED,
 			  __ATOMIC_RELAXED);
 	if (session->channel >= 0)

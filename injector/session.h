@@ -71,10 +71,6 @@ bool limpet_session_has_entries(void *session, const struct limpet_module *modul
 /* `idle` is called while limpet waits for threads; it may drain the agent's buffers. */
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
 			     void *context);
-/* Switches the hooks off, as limpet_session_leave() does first, without stopping a thread: calls that
- * begin from now on are not recorded. -ESRCH, -ESTALE: the target or the agent is gone; -errno: its
- * memory cannot be written. */
-int limpet_session_switch_off(struct limpet_session *session);
 /* Under the target lock: restores slots and hook pointers, proves quiescence, unloads the agent.
  * Returns 0, also if the thunks stay (stats.copies.elsewhere); -EBUSY: the agent stays, switched
  * off (dormant); -ESRCH: the target is gone. After a failure it goes on with what is left to do,

@@ -372,6 +372,7 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 	for (unsigned i = 0; done && error && !session->stats.sealed && !identity && i < END_LOOKS;
 	     i++) {
 		nanosleep(&pause, NULL);
+		limpet_tracee_release_strays();
 		identity = limpet_target_check(session->target);
 	}
 	if (identity == -ESRCH || identity == -ESTALE) {

@@ -106,6 +106,7 @@ int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
 		if (limpet_monotonic_ns() >= deadline_ns)
 			return -EAGAIN;
 		nanosleep(&pause, NULL);
+		limpet_tracee_release_strays();
 	}
 	stopped.priority = limpet_priority_raise(LIMPET_PRIORITY_STOP);
 	do {

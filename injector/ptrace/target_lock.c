@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "injector/proc/proc.h"
+#include "injector/ptrace/tracee.h"
 
 int limpet_target_lock_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *err)
 {
@@ -23,6 +24,7 @@ int limpet_target_lock_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *
 
 		if (error == -EWOULDBLOCK && limpet_monotonic_ns() < deadline_ns) {
 			nanosleep(&pause, NULL);
+			limpet_tracee_release_strays();
 			continue;
 		}
 		close(fd);

@@ -54,7 +54,7 @@ waited_as_told() {
 	if [[ $1 == malloc-alone ]]; then
 		least=0 most=1100
 	fi
-	json_says --argjson least $least --argjson most $most '.pauses >= $least and .pauses < 100 and
+	json_says --argjson least $least --argjson most $most '.pauses >= $least and .pauses < 400 and
 		.milliseconds >= 700 and .milliseconds <= $most' <waited.json || fail "it waited: $(<waited.json)"
 }
 

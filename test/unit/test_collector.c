@@ -469,6 +469,29 @@ static void test_temporary_allocations(void **state)
 	assert_int_equal(it.temporary, 2);
 }
 
+/* What was recorded before and is read later is in the trace; of what comes after, the order is
+ * kept account of, so that nothing is waited for. */
+static void test_what_comes_after_the_end_is_not_in_the_trace(void **state)
+{
+	uint64_t end_ns;
+
+	(void)state;
+	claim_two();
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 0);
+	limpet_collector_end(it.collector);
+	end_ns = limpet_collector_time_ns(it.collector);
+	clock_fixture_move(1000000000);
+	put(2, LIMPET_EVENT_FREE, 0x1000, 1, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 0);
+	limpet_collector_drain(it.collector);
+	put(2, LIMPET_EVENT_ALLOC, 0x2000, 1, 0);
+	assert_true(limpet_collector_drain_all(it.collector) >= 0);
+	assert_int_equal(figures().events, 1);
+	assert_int_equal(figures().live_bytes, 1);
+	assert_int_equal(limpet_collector_late_events(it.collector), 0);
+	assert_int_equal(limpet_collector_time_ns(it.collector), end_ns);
+}
+
 static void test_the_rest_when_nobody_writes(void **state)
 {
 	(void)state;
@@ -1192,6 +1215,7 @@ int main(void)
 		TEST(test_a_call_that_failed_leaves_no_gap),
 		TEST(test_too_many_wait),
 		TEST(test_temporary_allocations),
+		TEST(test_what_comes_after_the_end_is_not_in_the_trace),
 		TEST(test_the_rest_when_nobody_writes),
 		TEST(test_a_chain_with_two_owners),
 		TEST(test_dead_threads_are_cleared),

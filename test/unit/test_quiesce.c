@@ -574,7 +574,9 @@ static void test_a_stop_outlives_the_end_of_others(void **state)
  * a word of the test's, the second one's when the first thread goes on. */
 static struct {
 	int to_first[2], to_second[2];
-	volatile pid_t *tids; /* shared */
+	volatile pid_t *tids; /* shared: of the two threads */
+	volatile bool
+		*vforked; /* shared: each has its child, and cannot be stopped before its end */
 } chain;
 
 static void *wait_first(void *context)
@@ -582,8 +584,10 @@ static void *wait_first(void *context)
 	char byte = 0;
 
 	chain.tids[0] = gettid();
-	if (!vfork())
+	if (!vfork()) {
+		chain.vforked[0] = true;
 		_exit(read(chain.to_first[0], &byte, 1) != 1);
+	}
 	if (write(chain.to_second[1], &byte, 1) != 1)
 		_exit(1);
 	return wait_for_ever(context);
@@ -594,8 +598,10 @@ static void *wait_second(void *context)
 	char byte;
 
 	chain.tids[1] = gettid();
-	if (!vfork())
+	if (!vfork()) {
+		chain.vforked[1] = true;
 		_exit(read(chain.to_second[0], &byte, 1) != 1);
+	}
 	return wait_for_ever(context);
 }
 
@@ -615,6 +621,7 @@ static pid_t start_chain(void)
 	assert_int_equal(pipe(chain.to_first) | pipe(chain.to_second), 0);
 	chain.tids = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(chain.tids, MAP_FAILED);
+	chain.vforked = (volatile bool *)(chain.tids + 2);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (!pid) {
@@ -623,7 +630,7 @@ static pid_t start_chain(void)
 		pthread_create(&thread, NULL, wait_second, NULL);
 		wait_for_ever(NULL);
 	}
-	while (!chain.tids[0] || !chain.tids[1])
+	while (!chain.vforked[0] || !chain.vforked[1])
 		pause_a_moment();
 	wait_for_state(chain.tids[0], 'D');
 	wait_for_state(chain.tids[1], 'D');
