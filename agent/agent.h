@@ -25,6 +25,10 @@ struct limpet_control {
 	uint32_t alive; /* not wiped: this is the process that was attached to */
 };
 extern struct limpet_control *limpet_control; /* never NULL: all zero before start */
+static inline bool limpet_is_alive(void)
+{
+	return __atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE);
+}
 
 extern struct limpet_hook limpet_hooks[LIMPET_MAX_HOOKS];
 extern struct limpet_shm *limpet_shm;

@@ -310,7 +310,7 @@ void limpet_hook_exit(struct limpet_frame *frame)
 		frame->result = limpet_original_of(frame->result);
 	/* A signal handler may have forked during the original: the child must not write to memory
 	 * that the parent uses. */
-	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
+	if (!limpet_is_alive())
 		return;
 	/* A fibre has resumed in another thread, which has its own state. The first thread's state
 	 * keeps its mark until the return address is gone, since another thread may be using it. */

@@ -49,7 +49,7 @@ static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 	thread->depth = (uint32_t)frame->hook + 1;
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	frame->result = original(args[0], args[1], args[2]);
-	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
+	if (!limpet_is_alive())
 		return (struct limpet_answer){frame->result, 0};
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
 	if (frame->result)
@@ -106,7 +106,7 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 	result = original(a, b, c);
 	/* A signal handler may have forked during the original: the child must not write to memory
 	 * that the parent uses. */
-	if (__builtin_expect(!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE), 0))
+	if (__builtin_expect(!limpet_is_alive(), 0))
 		return (struct limpet_answer){result, 0};
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
 	if (__builtin_expect(result && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE), 1)) {

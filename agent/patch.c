@@ -760,7 +760,7 @@ void limpet_patch_on_loader_call(bool closes)
 	bool changed = false;
 
 	/* Until the agent is active, slots are still being written. */
-	if (!__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE) ||
+	if (!limpet_is_alive() ||
 	    __atomic_load_n(&limpet_agent_info.state, __ATOMIC_ACQUIRE) != LIMPET_AGENT_ACTIVE ||
 	    (closes && limpet_loaded_closes_unlocked()) || !limpet_loaded_has_changed() ||
 	    !limpet_loaded_hold(true))

@@ -98,8 +98,7 @@ static uint32_t chunk_wait(const struct limpet_thread *thread)
 
 		/* Not alive: this is the child of a fork in a signal handler. */
 		if (now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED) ||
-		    collector_has_died() ||
-		    !__atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE))
+		    collector_has_died() || !limpet_is_alive())
 			break;
 		if (now_beat != beat) {
 			beat = now_beat;
@@ -249,11 +248,6 @@ static void commit(struct limpet_record_place place)
 			 __ATOMIC_RELEASE);
 }
 
-static bool is_alive(void)
-{
-	return __atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE);
-}
-
 bool limpet_record_find_place(const struct limpet_thread *thread, uint32_t bytes,
 			      struct limpet_record_place *ret_place)
 {
@@ -263,13 +257,13 @@ bool limpet_record_find_place(const struct limpet_thread *thread, uint32_t bytes
 
 	*ret_place = place;
 	return place.end - place.at <= LIMPET_CHUNK_BYTES && place.end - place.at >= bytes &&
-	       is_alive();
+	       limpet_is_alive();
 }
 
 bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_place place,
 			  uint32_t bytes)
 {
-	if (!is_alive())
+	if (!limpet_is_alive())
 		return false;
 	chunk_before(place.end)->describes = 1;
 	/* A thread that a signal handler throws out of here leaves a whole record, or none. */

@@ -9,7 +9,7 @@
 #include "agent/stack_cache.h"
 #include "agent/stack_prints.h"
 
-_Static_assert(8 * (LIMPET_STACK_WORDS + 4) <= LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk),
+_Static_assert(8 * (LIMPET_STACK_WORDS + 4) <= LIMPET_CHUNK_DATA_BYTES,
 	       "a description and a record fit a chunk");
 
 struct stack {
@@ -105,8 +105,7 @@ static void remember(const struct limpet_thread *thread, const struct stack *sta
 static bool find_place_in_next_chunk(struct limpet_thread *thread, uint32_t bytes,
 				     struct limpet_record_place *ret_place)
 {
-	return __atomic_load_n(&limpet_control->alive, __ATOMIC_ACQUIRE) &&
-	       limpet_record_open_chunk(thread) &&
+	return limpet_is_alive() && limpet_record_open_chunk(thread) &&
 	       limpet_record_find_place(thread, bytes, ret_place);
 }
 

@@ -26,8 +26,7 @@
 /* Nodes of a stack: its frames, and its owner. */
 #define MAX_NODE_CHAIN (LIMPET_STACK_FRAMES + 1)
 #define RECORD_WORDS 3u
-#define RECORDS_PER_CHUNK \
-	((LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk)) / (RECORD_WORDS * sizeof(uint64_t)))
+#define RECORDS_PER_CHUNK (LIMPET_CHUNK_DATA_BYTES / (RECORD_WORDS * sizeof(uint64_t)))
 #define CHUNKS_AT_ONCE 32u
 
 /* State of reading a thread's entry. The positions in chunks are only in private memory. */
@@ -408,8 +407,8 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 	uint64_t words[4];
 	size_t count = 0;
 
-	if (committed > LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
-		committed = LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk);
+	if (committed > LIMPET_CHUNK_DATA_BYTES)
+		committed = LIMPET_CHUNK_DATA_BYTES;
 	while (cursor->offset + RECORD_WORDS * 8 <= committed) {
 		struct numbered *it = &ret[count];
 		uint32_t bytes = RECORD_WORDS * 8;

@@ -5,7 +5,6 @@
 #include "collector/description.h"
 #include "common/wire.h"
 
-#define DATA_BYTES (LIMPET_CHUNK_BYTES - (uint32_t)sizeof(struct limpet_chunk))
 #define RECORD_BYTES 24u
 #define WIDE_BYTES 32u
 /* Searches that may fail until streams are read again. */
@@ -95,8 +94,8 @@ static bool read_descriptions(struct limpet_look_ahead *ahead, struct place *pla
 	const uint8_t *data = (const uint8_t *)limpet_segment_chunk(ahead->segment, place->chunk) +
 			      sizeof(struct limpet_chunk);
 
-	if (committed > DATA_BYTES)
-		committed = DATA_BYTES;
+	if (committed > LIMPET_CHUNK_DATA_BYTES)
+		committed = LIMPET_CHUNK_DATA_BYTES;
 	while (place->offset + RECORD_BYTES <= committed) {
 		uint32_t bytes, below;
 		uint64_t head;

@@ -184,6 +184,7 @@ struct limpet_chunk {
 	uint32_t describes;   /* 1: it has descriptions; set before they are committed */
 	uint64_t reserved[3];
 };
+#define LIMPET_CHUNK_DATA_BYTES (LIMPET_CHUNK_BYTES - (uint32_t)sizeof(struct limpet_chunk))
 
 /* State of a thread of the target that has called a hook. 128 bytes: no two share a pair of cache
  * lines. Threads that share a thread pointer (a bare clone) share a state: libc's allocator cannot

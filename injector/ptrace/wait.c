@@ -12,7 +12,6 @@ void limpet_wait_idle(const struct limpet_wait *wait)
 	limpet_tracee_release_strays();
 	if (wait->idle)
 		wait->idle(wait->idle_context);
-	limpet_tracee_release_strays();
 }
 
 int limpet_wait_check(const struct limpet_wait *wait)

@@ -754,8 +754,6 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
 		if (ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR)
 			return -errno;
-		/* One that has stopped by now may hold the lock for which the stub waits. */
-		limpet_tracee_release_strays();
 		if (fds[1].revents)
 			return -ESRCH;
 		if (!fds[0].revents && now < spin_until_ns) {
@@ -764,7 +762,7 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		}
 		if (!fds[0].revents) {
 			/* The thread that holds the lock for which the stub waits may itself wait
-			 * for us. */
+			 * for us, or be a stray that has stopped by now. */
 			limpet_wait_idle(&hijack->setup.wait);
 			error = limpet_tracee_keep_going(hijack->tracee);
 			if (error)

@@ -194,14 +194,18 @@ bool limpet_segment_populate_chunks(struct limpet_segment *segment)
 	return true;
 }
 
+static uint32_t fingerprints_in_use(const struct limpet_segment *segment, unsigned table)
+{
+	return segment->layout.fingerprint_count[table] >> segment->fingerprint_shift[table];
+}
+
 static void touch_fingerprints(const struct limpet_segment *segment,
 			       enum limpet_fingerprint_table table)
 {
 	const uint64_t at = segment->layout.fingerprints_offset[table];
 
 	touch(segment, at,
-	      at + (segment->layout.fingerprint_count[table] >> segment->fingerprint_shift[table]) *
-			      sizeof(struct limpet_fingerprint));
+	      at + fingerprints_in_use(segment, table) * sizeof(struct limpet_fingerprint));
 }
 
 bool limpet_segment_grow_fingerprints(struct limpet_segment *segment,
@@ -222,8 +226,7 @@ static void touch_first(struct limpet_segment *segment)
 	touch(segment, 0, segment->layout.fingerprints_offset[0]);
 	limpet_segment_populate_chunks(segment);
 	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++) {
-		while (segment->layout.fingerprint_count[table] >>
-		       segment->fingerprint_shift[table] > FIRST_FINGERPRINTS)
+		while (fingerprints_in_use(segment, table) > FIRST_FINGERPRINTS)
 			segment->fingerprint_shift[table]++;
 		touch_fingerprints(segment, table);
 	}
@@ -249,10 +252,9 @@ static bool needs_fingerprints(struct limpet_segment *segment, enum limpet_finge
 {
 	const uint32_t evicted =
 		__atomic_load_n(&segment->shm->fingerprint_use[table].evicted, __ATOMIC_RELAXED);
-	const uint32_t in_use =
-		segment->layout.fingerprint_count[table] >> segment->fingerprint_shift[table];
 
-	if (evicted - segment->evicted[table] <= in_use / EVICTED_SHARE)
+	if (evicted - segment->evicted[table] <=
+	    fingerprints_in_use(segment, table) / EVICTED_SHARE)
 		return false;
 	segment->evicted[table] = evicted;
 	return true;

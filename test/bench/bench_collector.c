@@ -37,7 +37,6 @@ enum {
 };
 #define AGENT_MEMORY_BYTES (64u << 20)
 #define COLLECTOR_MEMORY_BYTES (256u << 20)
-#define DATA_BYTES (LIMPET_CHUNK_BYTES - sizeof(struct limpet_chunk))
 
 /* RANDOM: any size of any stack, and any block is freed next. */
 enum shape { PAIRS, MIX, CROSS, RANDOM };
@@ -230,7 +229,8 @@ static void put(uint32_t thread, uint32_t kind, uint64_t address, uint32_t size,
 	struct limpet_chunk *chunk;
 	uint64_t *words;
 
-	if ((!producer->chunk || producer->offset + 24 > DATA_BYTES) && !next_chunk(thread)) {
+	if ((!producer->chunk || producer->offset + 24 > LIMPET_CHUNK_DATA_BYTES) &&
+	    !next_chunk(thread)) {
 		it.lost++;
 		return;
 	}
@@ -251,7 +251,8 @@ static void put_stack(uint32_t thread, uint32_t number, const uint64_t *frames, 
 	struct limpet_chunk *chunk;
 	uint64_t *words;
 
-	if ((!producer->chunk || producer->offset + limpet_stack_bytes(count) > DATA_BYTES) &&
+	if ((!producer->chunk ||
+	     producer->offset + limpet_stack_bytes(count) > LIMPET_CHUNK_DATA_BYTES) &&
 	    !next_chunk(thread)) {
 		fprintf(stderr, "bench_collector: no room for stacks\n");
 		exit(1);
