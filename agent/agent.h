@@ -62,8 +62,9 @@ static inline const void **limpet_thunk_paths(void)
 {
 	return (const void **)(uintptr_t)(limpet_agent_info.thunks + LIMPET_THUNKS_BYTES);
 }
-extern const char limpet_path_any[], limpet_path_malloc[], limpet_path_free[], limpet_path_probe[],
-	limpet_path_kept[], limpet_path_copied[], limpet_path_finder[], limpet_path_finder_kept[];
+extern const char limpet_path_any[], limpet_path_loader[], limpet_path_malloc[], limpet_path_free[],
+	limpet_path_probe[], limpet_path_kept[], limpet_path_copied[], limpet_path_finder[],
+	limpet_path_finder_kept[];
 /* Under sampling, for originals that call no hooks: a call that is not sampled is a plain jump. */
 extern const char limpet_path_sampled_malloc[], limpet_path_sampled_calloc[],
 	limpet_path_sampled_free[];

@@ -42,8 +42,7 @@ static bool asks_for_hooked(const struct limpet_frame *frame, const struct limpe
 {
 	const char *name = (const char *)(uintptr_t)frame->args[1];
 
-	if (hook->op != LIMPET_OP_LOADER ||
-	    !(limpet_family[hook->symbol].flags & LIMPET_FAMILY_ANSWERS) || !name ||
+	if (!(limpet_family[hook->symbol].flags & LIMPET_FAMILY_ANSWERS) || !name ||
 	    limpet_family_find(name, UINT64_MAX) < 0)
 		return false;
 	__atomic_store_n(&limpet_shm->addresses_asked, 1, __ATOMIC_RELEASE);
@@ -57,12 +56,29 @@ static bool has_handle(const struct limpet_frame *frame)
 	return frame->args[0] != by_default && frame->args[0] != next;
 }
 
-/* `depth` is set, since this calls into the loader. Then a plain jump, since the original depends
+/* Works until the agent's own part of leaving begins, recording or not: until symbols are restored,
+ * what dlsym returns may be a thunk, and the injector must know. Once limpet has died or given up,
+ * nobody would use that.
+ *
+ * `depth` is set, since this calls into the loader. Mostly a plain jump, since the original depends
  * on its caller. */
-static int enter_loader(struct limpet_thread *thread, struct limpet_frame *frame,
-			const struct limpet_hook *hook)
+int limpet_hook_enter_loader(struct limpet_frame *frame)
 {
-	thread->phase = LIMPET_PHASE_OUTSIDE;
+	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
+	struct limpet_thread *thread;
+
+	if (limpet_record_collector_has_died())
+		return 0;
+	thread = limpet_hook_begin(frame);
+	if (!thread) {
+		asks_for_hooked(frame, hook);
+		return 0;
+	}
+	frame->thread = thread;
+	frame->held = 0;
+	frame->wanted = 0;
+	thread->depth = (uint32_t)frame->hook + 1;
+	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 	limpet_patch_on_loader_call(limpet_family[hook->symbol].flags & LIMPET_FAMILY_CLOSES);
 	if (asks_for_hooked(frame, hook) && has_handle(frame))
 		return 1;
@@ -91,9 +107,7 @@ static int enter_without_state(struct limpet_frame *frame, const struct limpet_h
 		limpet_nim_enter(thread, frame, hook, unrecorded);
 		return 1;
 	}
-	if (hook->op == LIMPET_OP_LOADER)
-		asks_for_hooked(frame, hook);
-	else if (limpet_hook_beside(frame, hook))
+	if (limpet_hook_beside(frame, hook))
 		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
 	return 0;
 }
@@ -120,8 +134,6 @@ int limpet_hook_enter(struct limpet_frame *frame)
 		frame->wanted &= ~(uint64_t)LIMPET_WANTED_OLD;
 
 	switch (hook->op) {
-	case LIMPET_OP_LOADER:
-		return enter_loader(thread, frame, hook);
 	case LIMPET_OP_FREE:
 		if (!(frame->wanted & LIMPET_WANTED_OLD))
 			break;

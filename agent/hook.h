@@ -27,6 +27,7 @@ struct limpet_frame {
  * or 0: jump to it. MALLOC calls the original itself. For FREE of a leaf, the thunk jumps to the
  * original afterwards. */
 int limpet_hook_enter(struct limpet_frame *frame);
+int limpet_hook_enter_loader(struct limpet_frame *frame); /* of the dynamic linker's functions */
 void limpet_hook_exit(struct limpet_frame *frame);
 /* For a function that may have arguments on the stack. >= 0: call the original with a copy of this
  * many bytes from the caller's stack pointer on, then _exit; LIMPET_PASS: jump to it. */

@@ -13,6 +13,7 @@ _Static_assert(offsetof(struct limpet_hot, thread_mask) == 24, "HOT_MASK");
 _Static_assert(offsetof(struct limpet_hot, sample_counters) == 64, "HOT_COUNTERS");
 _Static_assert(offsetof(struct limpet_hot, sample_shift) == 44, "HOT_SHIFT");
 _Static_assert(sizeof(struct limpet_hot) <= 128, "two cache lines");
+_Static_assert(offsetof(struct limpet_control, alive) == 4, "CONTROL_ALIVE");
 
 static const char *full_path(const struct limpet_hook *hook)
 {
@@ -42,6 +43,8 @@ static const char *sampled_path(const struct limpet_hook *hook)
 
 static const char *path_of_hook(const struct limpet_hook *hook)
 {
+	if (hook->op == LIMPET_OP_LOADER)
+		return limpet_path_loader;
 	if (hook->flags & LIMPET_HOOK_PROBE)
 		return limpet_path_probe;
 	if (hook->op == LIMPET_OP_FINDER)

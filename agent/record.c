@@ -71,17 +71,19 @@ void limpet_record_ring(void)
 	__atomic_fetch_add(&limpet_shm->bell, 1, __ATOMIC_RELEASE);
 }
 
-/* If so, switches the hooks off for good: they become plain calls. */
-static bool collector_has_died(void)
+/* If nobody wants records any more, switches the hooks off: they become plain calls. After the end
+ * of the capture this also lets limpet hijack a thread that does nothing but allocate, which is
+ * always in a hook otherwise. */
+static bool is_over(void)
 {
-	if (!(__atomic_load_n(&limpet_shm->collector, __ATOMIC_RELAXED) & LIMPET_COLLECTOR_DIED))
+	if (!limpet_record_has_ended() && !limpet_record_collector_has_died())
 		return false;
 	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_RELEASE);
 	return true;
 }
 
-/* --on-overload wait: spins until the collector has returned a chunk or died. Switching off does
- * not end the wait: a call that has begun is recorded. A collector that is stopped or hangs shows
+/* --on-overload wait: spins until the collector has returned a chunk or died, or the capture has
+ * ended. A collector that is stopped or hangs shows
  * no sign of life; once one thread has waited for one in vain, no thread waits again until there is
  * one. The thread neither sleeps, which would be a system call, nor reads a clock, which may be
  * forbidden: it counts turns. */
@@ -97,8 +99,8 @@ static uint32_t chunk_wait(const struct limpet_thread *thread)
 		uint64_t now_beat = __atomic_load_n(&limpet_shm->beats, __ATOMIC_RELAXED);
 
 		/* Not alive: this is the child of a fork in a signal handler. */
-		if (now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED) ||
-		    collector_has_died() || !limpet_is_alive())
+		if (now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED) || is_over() ||
+		    !limpet_is_alive())
 			break;
 		if (now_beat != beat) {
 			beat = now_beat;
@@ -123,7 +125,7 @@ static bool chunk_next(struct limpet_thread *thread)
 
 	/* The first description in a chunk is whole: it does not depend on an earlier one. */
 	*(volatile uint32_t *)&limpet_path_of(thread)->count = 0;
-	if (collector_has_died() || index == LIMPET_CHUNK_NONE)
+	if (is_over() || index == LIMPET_CHUNK_NONE)
 		return false;
 	chunk = chunk_at(index);
 	chunk->thread = limpet_thread_index(thread);
@@ -187,7 +189,8 @@ static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t siz
 {
 	uint32_t kind = LIMPET_EVENT_KIND(type);
 
-	if (kind == LIMPET_EVENT_VOID)
+	/* A record that was not written before the end would have belonged to the time after it. */
+	if (kind == LIMPET_EVENT_VOID || limpet_record_has_ended())
 		return;
 	if (kind < LIMPET_DROPS_KINDS) {
 		struct limpet_drops *drops = &limpet_shm->drops[kind];

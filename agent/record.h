@@ -31,6 +31,15 @@ bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_pla
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
 /* Publishes the records so far, and clears the intent. */
 void limpet_record_publish(struct limpet_thread *thread);
+static inline bool limpet_record_has_ended(void)
+{
+	return __atomic_load_n(&limpet_shm->ended, __ATOMIC_ACQUIRE);
+}
+/* In whatever way. */
+static inline bool limpet_record_collector_has_died(void)
+{
+	return __atomic_load_n(&limpet_shm->collector, __ATOMIC_RELAXED) & LIMPET_COLLECTOR_DIED;
+}
 /* Notes work for the collector, which sees it at its next poll. */
 void limpet_record_ring(void);
 /* The thread's tid, read from libc's thread block without a system call if its offset is known. */

@@ -222,10 +222,14 @@ static int entry_start(struct limpet_start *start)
 
 static int entry_leave(void)
 {
+	int answer;
+
 	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_SEQ_CST);
 	limpet_agent_info.state = LIMPET_AGENT_PASSING;
+	answer = limpet_shm ? limpet_patch_restore() : 0;
+	/* Symbols first: until then dlsym may return a thunk, which its hook is to see. */
 	limpet_hook_pass_all();
-	return limpet_shm ? limpet_patch_restore() : 0;
+	return answer;
 }
 
 static int entry_release(void)

@@ -662,8 +662,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		capture->setup->leaving(capture->setup->context, keep);
 	}
 	show(capture, "detaching");
-	/* Record what is in the chunks before a detach that may take long; threads may wait for
-	 * room in them. */
+	/* Record what is in the chunks before a detach that may take long. */
 	(void)drain(capture);
 	result->unloaded = true;
 	if (!gone) {

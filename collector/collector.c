@@ -274,6 +274,7 @@ void limpet_collector_end(struct limpet_collector *collector)
 {
 	collector->end_ns = limpet_monotonic_ns();
 	limpet_collector_tell_time(collector);
+	__atomic_store_n(&collector->shm->ended, 1, __ATOMIC_RELEASE);
 }
 
 /* After the end, the agent stamps records with the unit after the last one. A hook reads it after

@@ -22,7 +22,7 @@ void limpet_collector_free(struct limpet_collector *collector);
 /* The agent is switched on: this is time 0 of the capture. */
 void limpet_collector_begin(struct limpet_collector *collector);
 /* The capture ends here: what the agent records from now on, while limpet leaves, is read but is
- * not in the trace. */
+ * not in the trace. Threads that find no room stop recording. */
 void limpet_collector_end(struct limpet_collector *collector);
 /* Nanoseconds since the beginning, up to the end. */
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector);

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `leave` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 12u
+#define LIMPET_AGENT_ABI 13u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -400,11 +400,6 @@ struct limpet_unwind_module {
  * touched. */
 #define LIMPET_AGENT_PRIVATE_BYTES (LIMPET_THREADS * LIMPET_SCRATCH_BYTES + (2u << 20))
 
-enum limpet_switch {
-	LIMPET_SWITCH_OFF = 0, /* hooks pass through */
-	LIMPET_SWITCH_ON = 1
-};
-
 #define LIMPET_OVERLOAD_SHARE 4u
 #define LIMPET_TURN_PAUSES 256u
 
@@ -456,7 +451,7 @@ struct limpet_shm {
 	struct limpet_shm_layout layout;
 
 	/* written by the collector */
-	uint32_t recording;       /* enum limpet_switch, cleared on leaving */
+	uint32_t ended;           /* 1: the capture has ended, no event is missed any more */
 	uint32_t unwind_count[2]; /* entries of the two arrays, each sorted by start */
 	uint32_t unwind_gone[2];  /* gone_count before the modules of each were read */
 	uint32_t unwind_current;  /* +1 at each change; bit 0: the valid array; store-release */

@@ -106,8 +106,8 @@ int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *r
 int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches);
 /* A number in a thread's own status ("TracerPid", "Seccomp"...). -ENOENT: there is no such line. */
 int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value);
-/* Time in nanoseconds that a thread has waited for a processor (schedstat). */
-int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns);
+/* Time in nanoseconds that a thread has spent on a processor, exact while it is off (schedstat). */
+int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
 /* Waits until each thread has slept, or run for some microseconds, since the call: then it has done
  * whatever it was released with before. `deadline_ns` is monotonic; -ETIMEDOUT if threads still
  * wait for a processor, or are stopped by somebody. */

@@ -212,23 +212,22 @@ int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret
 	return take_number(text, key, ret_value) ? 0 : -ENOENT;
 }
 
-int limpet_proc_run_delay(pid_t pid, pid_t tid, uint64_t *ret_ns)
+int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
 {
 	LIMPET_FREE char *text = NULL;
-	char *rest, *stop;
-	uint64_t delay_ns;
+	uint64_t run_ns;
+	char *rest;
 	size_t bytes;
 	int r = task_file_read(pid, tid, "schedstat", &text, &bytes);
 
 	if (r < 0)
 		return r;
 	/* time on a processor, time waiting for one, number of time slices */
-	rest = text + strcspn(text, " ");
 	errno = 0;
-	delay_ns = strtoull(rest, &stop, 10);
-	if (errno || stop == rest)
+	run_ns = strtoull(text, &rest, 10);
+	if (errno || rest == text || *rest != ' ')
 		return -EBADMSG;
-	*ret_ns = delay_ns;
+	*ret_ns = run_ns;
 	return 0;
 }
 

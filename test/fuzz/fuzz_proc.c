@@ -150,7 +150,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)limpet_proc_start_time(PID, &value);
 	(void)limpet_proc_syscall_read(PID, PID, &call);
 	(void)limpet_proc_switches(PID, PID, &value);
-	(void)limpet_proc_run_delay(PID, PID, &value);
+	(void)limpet_proc_run_time(PID, PID, &value);
 	(void)limpet_proc_task_number(PID, PID, "TracerPid", &value);
 	(void)limpet_proc_limit_files(PID, &value);
 	(void)limpet_proc_auxv(PID, 3, &value);

@@ -248,3 +248,14 @@ detaching() {
 	nothing_of_ours "$pid"
 	finish holder
 }
+
+# Nearly all of the time it is in a hook: waiting for room, if nobody reads.
+@test "a program that does nothing but allocate is left, and its capture is complete" {
+	start busy "$TARGETS/busy"
+	for _ in 1 2 3; do
+		attach "$pid"
+		stop "$pid"
+		good_capture
+		nothing_of_ours "$pid"
+	done
+}

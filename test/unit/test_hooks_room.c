@@ -192,6 +192,44 @@ static void test_a_waiting_thread_is_freed_by_our_end(void **state)
 	assert_int_equal(limpet_control->on, 0);
 }
 
+/* What limpet waits for at the end is outside of hooks: nobody reads meanwhile. */
+static void test_a_waiting_thread_is_freed_by_the_end_of_the_capture(void **state)
+{
+	struct waiter waiter = {.done = false};
+
+	(void)state;
+	fixture.shm->wait_turns = UINT64_MAX;
+	take_all_chunks();
+	assert_int_equal(pthread_create(&waiter.thread, NULL, wait_for_chunk, &waiter), 0);
+	see_it_starve();
+	__atomic_store_n(&fixture.shm->ended, 1, __ATOMIC_RELEASE);
+	pthread_join(waiter.thread, NULL);
+	assert_int_equal(fixture_thread(&fixture, fixture_thread_of(&fixture, waiter.tid))->dropped,
+			 0);
+	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_ALLOC].count, 0);
+	assert_int_equal(limpet_control->on, 0);
+	assert_int_equal(limpet_control->alive, 1);
+}
+
+/* A thread records on in the chunk that it has, and then no more. */
+static void test_the_end_of_the_capture_switches_off(void **state)
+{
+	LIMPET_FREE struct fixture_record *records = NULL;
+
+	(void)state;
+	FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
+	__atomic_store_n(&fixture.shm->ended, 1, __ATOMIC_RELEASE);
+	for (size_t i = 1; i < RECORDS_PER_CHUNK; i++)
+		assert_true(FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A + i));
+	assert_int_equal(limpet_control->on, 1);
+	FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_B);
+	assert_int_equal(limpet_control->on, 0);
+	assert_outside(own_thread());
+	assert_false(FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_B));
+	assert_int_equal(own_records(&records), RECORDS_PER_CHUNK);
+	assert_int_equal(own_thread()->dropped, 0);
+}
+
 /* A collector that was stopped: its end of the channel is open, and nothing else happens. */
 static void test_a_waiting_thread_does_not_wait_for_the_dead(void **state)
 {
@@ -235,6 +273,8 @@ int main(void)
 		WITH_AGENT(test_half_a_realloc),
 		WITH_AGENT(test_a_full_thread_waits_for_room),
 		WITH_AGENT(test_a_waiting_thread_is_freed_by_our_end),
+		WITH_AGENT(test_a_waiting_thread_is_freed_by_the_end_of_the_capture),
+		WITH_AGENT(test_the_end_of_the_capture_switches_off),
 		WITH_AGENT(test_a_waiting_thread_does_not_wait_for_the_dead),
 	};
 

@@ -133,6 +133,28 @@ static void test_a_thunk_is_a_call_like_any_other(void **state)
 	}
 }
 
+/* Until symbols are restored, dlsym may return a thunk. Without limpet, nobody asks. */
+static void test_dlsym_is_seen_while_nothing_is_recorded(void **state)
+{
+	eight_fn *ask = (eight_fn *)(uintptr_t)limpet_thunk(FIXTURE_LOADER);
+	const uint64_t name = (uint64_t)(uintptr_t) "malloc", handle = 0x1000;
+
+	(void)state;
+	limpet_hooks[FIXTURE_LOADER].symbol = (uint16_t)limpet_family_find("dlsym", UINT64_MAX);
+	limpet_hooks[FIXTURE_LOADER].original = (uint64_t)(uintptr_t)note_arguments;
+	limpet_control->on = 0;
+	fixture.shm->collector |= LIMPET_COLLECTOR_DIED;
+	assert_int_equal(ask(handle, name, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
+	assert_int_equal(fixture.shm->addresses_asked, 0);
+	fixture.shm->collector = 0;
+	assert_int_equal(ask(handle, name, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
+	assert_int_equal(fixture.shm->addresses_asked, 1);
+	fixture.shm->addresses_asked = 0;
+	leave();
+	assert_int_equal(ask(handle, name, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
+	assert_int_equal(fixture.shm->addresses_asked, 0);
+}
+
 static int refuse(void **block, size_t alignment, size_t bytes)
 {
 	(void)block;
@@ -737,6 +759,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_thunk_is_a_call_like_any_other),
+		TEST(test_dlsym_is_seen_while_nothing_is_recorded),
 		TEST(test_a_thunk_that_outlives_the_agent),
 		TEST(test_calls_through_thunks_are_recorded),
 		TEST(test_planned_slots),

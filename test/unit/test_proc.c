@@ -466,9 +466,9 @@ static void test_gone_and_missing_differ(void **state)
 	proc_fixture_status(PID, "x", 'S', PID, 1, "");
 	assert_int_equal(limpet_proc_executable(PID, path, sizeof(path)), -ENOENT);
 	assert_int_equal(limpet_proc_auxv(PID, AT_ENTRY, &value), -ENOENT);
-	assert_int_equal(limpet_proc_run_delay(PID, PID, &value), -ENOENT);
-	assert_int_equal(limpet_proc_run_delay(PID, PID + 1, &value), -ESRCH);
-	assert_int_equal(limpet_proc_run_delay(PID + 1, PID + 1, &value), -ESRCH);
+	assert_int_equal(limpet_proc_run_time(PID, PID, &value), -ENOENT);
+	assert_int_equal(limpet_proc_run_time(PID, PID + 1, &value), -ESRCH);
+	assert_int_equal(limpet_proc_run_time(PID + 1, PID + 1, &value), -ESRCH);
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -539,15 +539,15 @@ static void test_thread_figures(void **state)
 	proc_fixture_write("4711/task/4712/schedstat", "%s", "123 456 7\n");
 	assert_int_equal(limpet_proc_switches(PID, 4712, &value), 0);
 	assert_int_equal(value, 42);
-	assert_int_equal(limpet_proc_run_delay(PID, 4712, &value), 0);
-	assert_int_equal(value, 456);
+	assert_int_equal(limpet_proc_run_time(PID, 4712, &value), 0);
+	assert_int_equal(value, 123);
 	assert_int_equal(limpet_proc_task_number(PID, 4712, "Seccomp", &value), 0);
 	assert_int_equal(value, 2);
 	assert_int_equal(limpet_proc_task_number(PID, 4712, "Seccomp_filters", &value), -ENOENT);
 	proc_fixture_write("4711/task/4712/status", "%s", "Name:\tx\n");
 	assert_int_equal(limpet_proc_switches(PID, 4712, &value), -EBADMSG);
 	proc_fixture_write("4711/task/4712/schedstat", "%s", "123\n");
-	assert_int_equal(limpet_proc_run_delay(PID, 4712, &value), -EBADMSG);
+	assert_int_equal(limpet_proc_run_time(PID, 4712, &value), -EBADMSG);
 }
 
 static void test_lists_are_sorted_numbers(void **state)

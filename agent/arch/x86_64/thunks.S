@@ -2,7 +2,8 @@
  *
  * The thunks have a mapping of their own (limpet_boot.thunks), in front of a page of addresses. A
  * thunk only loads the number of its hook and jumps to the path of its op. When the agent is
- * switched off, or in a forked child, each path is a plain jump to the original. Otherwise
+ * switched off, or in a forked child, each path is a plain jump to the original (that of the
+ * loader's functions is switched off last). Otherwise
  * limpet_path_any saves the arguments and calls limpet_hook_enter. It then either jumps to the
  * original, so that no return address into the agent stays on a stack, or calls it, and
  * limpet_hook_exit records the result. The paths of malloc, and of a free that calls no hooks, do
@@ -22,7 +23,7 @@
 #define FRAME_HOOK 48
 #define FRAME_RESULT 56
 
-/* struct limpet_thread and struct limpet_hot; hook_paths.c checks these */
+/* struct limpet_thread, limpet_hot and limpet_control; hook_paths.c checks these */
 #define SHIFT_THREAD 7
 #define THREAD_DEPTH 40
 #define THREAD_LEFT 112
@@ -30,6 +31,7 @@
 #define HOT_MASK 24
 #define HOT_COUNTERS 64
 #define HOT_SHIFT 44
+#define CONTROL_ALIVE 4
 /* struct limpet_found; finder.c checks these */
 #define FOUND_BYTES 8
 #define FOUND_EH_FRAME 16
@@ -116,18 +118,12 @@ pass:
 	jump_to_original
 	.cfi_endproc
 
-	.balign 16
-	.globl limpet_path_any
-	.hidden limpet_path_any
-	.type limpet_path_any, @function
-limpet_path_any:
-	.cfi_startproc
-	endbr64
-	pass_if_off
+	/* `enter` tells whether the original is called here, or jumped to. */
+	.macro	call_between enter
 	make_frame
 	note_arguments 0
 	movq	%rsp, %rdi
-	call	limpet_hook_enter
+	call	\enter
 	movq	0(%rsp), %rdi
 	movq	8(%rsp), %rsi
 	movq	16(%rsp), %rdx
@@ -150,8 +146,34 @@ limpet_path_any:
 	movq	FRAME_RESULT(%rsp), %rax
 	drop_frame
 	ret
+	.endm
+
+	.balign 16
+	.globl limpet_path_any
+	.hidden limpet_path_any
+	.type limpet_path_any, @function
+limpet_path_any:
+	.cfi_startproc
+	endbr64
+	pass_if_off
+	call_between limpet_hook_enter
 	.cfi_endproc
 	.size limpet_path_any, . - limpet_path_any
+
+	/* Not switched off with the others: see limpet_hook_enter_loader. */
+	.balign 16
+	.globl limpet_path_loader
+	.hidden limpet_path_loader
+	.type limpet_path_loader, @function
+limpet_path_loader:
+	.cfi_startproc
+	endbr64
+	movq	limpet_control(%rip), %r10
+	cmpl	$0, CONTROL_ALIVE(%r10)
+	je	pass
+	call_between limpet_hook_enter_loader
+	.cfi_endproc
+	.size limpet_path_loader, . - limpet_path_loader
 
 	/* Saves the registers that a function may change, except r10 and r11, at `at`(base). */
 	.macro	keep_registers at=0, base=%rsp
