@@ -89,7 +89,10 @@ int limpet_hook_enter_loader(struct limpet_frame *frame)
 /* Held until record_release() or end_held(). */
 static void hold_number(struct limpet_frame *frame, uint32_t counter)
 {
-	frame->held = LIMPET_HELD | limpet_order_take(&frame->thread->held_intent, counter);
+	uint32_t number = limpet_order_take(&frame->thread->held_intent, counter);
+
+	frame->held =
+		(uint64_t)limpet_record_time() << LIMPET_HELD_TIME_SHIFT | LIMPET_HELD | number;
 }
 
 static bool mremap_releases(const uint64_t *args)
@@ -183,14 +186,18 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 	return true;
 }
 
-/* With the number that was taken before the original was called, if any. */
+/* With the number that was taken before the original was called, if any, and the time of that:
+ * another thread may have got the block meanwhile, before the end of the capture. */
 static void record_release(struct limpet_frame *frame, uint32_t type, uint64_t address,
 			   uint64_t size)
 {
+	const uint32_t time = (uint32_t)(frame->held >> LIMPET_HELD_TIME_SHIFT);
+
 	if (!frame->held)
 		return;
-	if (limpet_record_has_room(frame->thread, type, size))
-		limpet_record_write(frame->thread, type, (uint32_t)frame->held, address, size, 0);
+	if (limpet_record_has_room(frame->thread, type, size, time))
+		limpet_record_write(frame->thread, type, (uint32_t)frame->held, time, address, size,
+				    0);
 	frame->held = 0;
 }
 
@@ -212,7 +219,8 @@ static void record_allocation(struct limpet_frame *frame, uint64_t address, uint
 {
 	uint32_t stack;
 
-	if (!note_sampled(frame, address, &type))
+	if (!__atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE) ||
+	    !note_sampled(frame, address, &type))
 		return;
 	stack = limpet_hook_capture(frame->thread, frame, &limpet_hooks[frame->hook]);
 	limpet_record_append(frame->thread, type, address, size, stack);
@@ -331,7 +339,8 @@ void limpet_hook_exit(struct limpet_frame *frame)
 		return;
 	}
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
-	if (hook->op != LIMPET_OP_FREE && __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE)) {
+	if (hook->op != LIMPET_OP_FREE &&
+	    (frame->held || __atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE))) {
 		if (hook->flags & LIMPET_HOOK_NIM)
 			record_nim(frame, hook);
 		else

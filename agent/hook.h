@@ -10,7 +10,7 @@ struct limpet_frame {
 	uint64_t hook;
 	uint64_t result;
 	struct limpet_thread *thread;
-	uint64_t held;   /* LIMPET_HELD, and the number taken before the original; 0: none */
+	uint64_t held;   /* number taken before the original, LIMPET_HELD, and the time; 0: none */
 	uint64_t aux;    /* usable size of the block that realloc got */
 	uint64_t wanted; /* LIMPET_WANTED_*; in an overload, its number in the high half */
 	uint64_t caller_fp;
@@ -22,6 +22,7 @@ struct limpet_frame {
 #define LIMPET_WANTED_OLD 2u /* the block that it releases */
 #define LIMPET_NESTED 4u     /* inside an unfinished hook (LIMPET_HOOK_NIM) */
 #define LIMPET_HELD (1ull << 32)
+#define LIMPET_HELD_TIME_SHIFT 33
 
 /* Called by the paths of thunks.S. For any op, _enter returns 1: call the original and then _exit;
  * or 0: jump to it. MALLOC calls the original itself. For FREE of a leaf, the thunk jumps to the

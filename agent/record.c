@@ -117,7 +117,8 @@ static uint32_t chunk_wait(const struct limpet_thread *thread)
 	return index;
 }
 
-static bool chunk_next(struct limpet_thread *thread)
+/* `late`: for a record that belongs before the end of the capture, which has come meanwhile. */
+static bool chunk_next(struct limpet_thread *thread, bool late)
 {
 	uint32_t index = chunk_wait(thread);
 	struct limpet_chunk *chunk;
@@ -125,7 +126,7 @@ static bool chunk_next(struct limpet_thread *thread)
 
 	/* The first description in a chunk is whole: it does not depend on an earlier one. */
 	*(volatile uint32_t *)&limpet_path_of(thread)->count = 0;
-	if (is_over() || index == LIMPET_CHUNK_NONE)
+	if ((is_over() && !late) || index == LIMPET_CHUNK_NONE)
 		return false;
 	chunk = chunk_at(index);
 	chunk->thread = limpet_thread_index(thread);
@@ -189,8 +190,7 @@ static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t siz
 {
 	uint32_t kind = LIMPET_EVENT_KIND(type);
 
-	/* A record that was not written before the end would have belonged to the time after it. */
-	if (kind == LIMPET_EVENT_VOID || limpet_record_has_ended())
+	if (kind == LIMPET_EVENT_VOID)
 		return;
 	if (kind < LIMPET_DROPS_KINDS) {
 		struct limpet_drops *drops = &limpet_shm->drops[kind];
@@ -203,21 +203,31 @@ static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t siz
 	__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELEASE);
 }
 
-bool limpet_record_open_chunk(struct limpet_thread *thread)
+static bool open_chunk(struct limpet_thread *thread, bool late)
 {
 	limpet_record_publish(thread);
-	if (!chunk_next(thread))
+	if (!chunk_next(thread, late))
 		return false;
-	if (limpet_shm->overload_bytes)
+	if (limpet_shm->overload_bytes && !late)
 		watch_room(thread);
 	return true;
 }
 
-bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size)
+bool limpet_record_open_chunk(struct limpet_thread *thread)
 {
-	if (limpet_record_open_chunk(thread))
+	return open_chunk(thread, false);
+}
+
+bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size,
+			     uint32_t time)
+{
+	bool late = time != LIMPET_RECORD_NOW && limpet_record_has_ended() &&
+		    time != limpet_record_time();
+
+	if (open_chunk(thread, late))
 		return true;
-	count_drop(thread, type, size);
+	if (late || !limpet_record_has_ended())
+		count_drop(thread, type, size);
 	return false;
 }
 
@@ -227,7 +237,7 @@ void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
 	const uint64_t bytes = 24;
 
 	limpet_record_publish(thread);
-	if (thread->end - thread->at < bytes && !chunk_next(thread))
+	if (thread->end - thread->at < bytes && !chunk_next(thread, false))
 		return;
 	/* The ROOM record takes its number afterwards: calls that are not recorded began before. */
 	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,

@@ -8,9 +8,11 @@ void limpet_record_configure(void);
 /* For a thread pointer whose state is not in the first entry probed, or now belongs to another
  * thread. */
 struct limpet_thread *limpet_thread_look_up(uint64_t sp);
-/* Opens a chunk; false: none is free, and the event is counted as lost, by its kind. Switches to
- * sampling when chunks run short. */
-bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size);
+/* Opens a chunk; false: none is free, and the event is counted as lost, by its kind, unless `time`
+ * is after the end of the capture. Switches to sampling when chunks run short. */
+bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size,
+			     uint32_t time);
+#define LIMPET_RECORD_NOW UINT32_MAX /* for `time` above: when the record is written */
 /* Publishes the records so far and opens a chunk; false: none is free. */
 bool limpet_record_open_chunk(struct limpet_thread *thread);
 /* Where a description goes. */
@@ -89,10 +91,16 @@ static inline bool limpet_record_fits(const struct limpet_thread *thread, uint32
 }
 
 static inline bool limpet_record_has_room(struct limpet_thread *thread, uint32_t type,
-					  uint64_t size)
+					  uint64_t size, uint32_t time)
 {
 	return __builtin_expect(limpet_record_fits(thread, size > UINT32_MAX ? 32 : 24), 1) ||
-	       limpet_record_make_room(thread, type, size);
+	       limpet_record_make_room(thread, type, size, time);
+}
+
+/* As the collector has told it. */
+static inline uint32_t limpet_record_time(void)
+{
+	return (uint32_t)__atomic_load_n(&limpet_shm->time, __ATOMIC_RELAXED) & LIMPET_TIME_MASK;
 }
 
 /* For a call that was left before its record was written: the record is no longer waited for. */
@@ -104,17 +112,16 @@ static inline void limpet_record_forget_intents(struct limpet_thread *thread)
 
 /* The chunk must have room. */
 static inline void limpet_record_write(struct limpet_thread *thread, uint32_t type, uint32_t number,
-				       uint64_t address, uint64_t size, uint32_t stack)
+				       uint32_t time, uint64_t address, uint64_t size,
+				       uint32_t stack)
 {
-	const uint64_t time = __atomic_load_n(&limpet_shm->time, __ATOMIC_RELAXED);
 	const bool wide = size > UINT32_MAX;
 	uint64_t *words = (uint64_t *)(uintptr_t)thread->at;
 
 	/* The collector has read these cache lines since they were last written: fetching them back
 	 * takes longer than writing some records. */
 	limpet_prefetch_to_write(words + 48);
-	words[0] = (uint64_t)number << 32 | (time & LIMPET_TIME_MASK) << 8 | type |
-		   (wide ? LIMPET_EVENT_WIDE : 0);
+	words[0] = (uint64_t)number << 32 | time << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
 	words[1] = address;
 	if (wide) {
 		words[2] = size;
@@ -131,11 +138,12 @@ static inline void limpet_record_append(struct limpet_thread *thread, uint32_t t
 {
 	const uint32_t kind = LIMPET_EVENT_KIND(type);
 
-	if (!limpet_record_has_room(thread, type, size))
+	uint32_t number;
+
+	if (!limpet_record_has_room(thread, type, size, LIMPET_RECORD_NOW))
 		return;
-	limpet_record_write(thread, type,
-			    limpet_order_take(&thread->intent, limpet_order_counter(kind, address)),
-			    address, size, stack);
+	number = limpet_order_take(&thread->intent, limpet_order_counter(kind, address));
+	limpet_record_write(thread, type, number, limpet_record_time(), address, size, stack);
 }
 
 #endif

@@ -230,6 +230,43 @@ static void test_the_end_of_the_capture_switches_off(void **state)
 	assert_int_equal(own_thread()->dropped, 0);
 }
 
+/* The block may have another owner since before the end. */
+static void test_what_a_call_releases_across_the_end_is_recorded(void **state)
+{
+	static const uint64_t args[6] = {BLOCK_A, 33};
+	LIMPET_FREE struct fixture_record *records = NULL;
+
+	(void)state;
+	for (size_t i = 0; i < RECORDS_PER_CHUNK; i++)
+		FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A + i);
+	fixture.shm->time = 7;
+	assert_true(fixture_enter(&stack, FIXTURE_REALLOC, args));
+	fixture.shm->time = 9;
+	__atomic_store_n(&fixture.shm->ended, 1, __ATOMIC_RELEASE);
+	/* Another thread has seen the end. */
+	limpet_control->on = 0;
+	fixture_exit(&stack, BLOCK_B);
+	assert_int_equal(own_records(&records), RECORDS_PER_CHUNK + 1);
+	assert_int_equal(records[RECORDS_PER_CHUNK].type, LIMPET_EVENT_FREE);
+	assert_int_equal(records[RECORDS_PER_CHUNK].address, BLOCK_A);
+	assert_int_equal(records[RECORDS_PER_CHUNK].time, 7);
+	assert_int_equal(own_thread()->dropped, 0);
+
+	/* Only where there is no chunk at all it is lost; what began after the end never is. */
+	take_all_chunks();
+	limpet_control->on = 1;
+	own_thread()->at = own_thread()->end;
+	fixture.shm->time = 8;
+	assert_true(fixture_enter(&stack, FIXTURE_REALLOC, args));
+	fixture.shm->time = 9;
+	fixture_exit(&stack, BLOCK_B);
+	assert_int_equal(own_thread()->dropped, 1);
+	limpet_control->on = 1;
+	FIXTURE_CALL(&stack, FIXTURE_REALLOC, BLOCK_B, BLOCK_A, 33);
+	assert_int_equal(own_thread()->dropped, 1);
+	assert_outside(own_thread());
+}
+
 /* A collector that was stopped: its end of the channel is open, and nothing else happens. */
 static void test_a_waiting_thread_does_not_wait_for_the_dead(void **state)
 {
@@ -275,6 +312,7 @@ int main(void)
 		WITH_AGENT(test_a_waiting_thread_is_freed_by_our_end),
 		WITH_AGENT(test_a_waiting_thread_is_freed_by_the_end_of_the_capture),
 		WITH_AGENT(test_the_end_of_the_capture_switches_off),
+		WITH_AGENT(test_what_a_call_releases_across_the_end_is_recorded),
 		WITH_AGENT(test_a_waiting_thread_does_not_wait_for_the_dead),
 	};
 
