@@ -111,7 +111,7 @@ static int enter_without_state(struct limpet_frame *frame, const struct limpet_h
 		return 1;
 	}
 	if (limpet_hook_beside(frame, hook))
-		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
+		limpet_hook_count_lost(&limpet_shm->lost_state_in_use, LIMPET_RECORD_NOW);
 	return 0;
 }
 
@@ -186,12 +186,17 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 	return true;
 }
 
+static uint32_t held_time(const struct limpet_frame *frame)
+{
+	return (uint32_t)(frame->held >> LIMPET_HELD_TIME_SHIFT);
+}
+
 /* With the number that was taken before the original was called, if any, and the time of that:
  * another thread may have got the block meanwhile, before the end of the capture. */
 static void record_release(struct limpet_frame *frame, uint32_t type, uint64_t address,
 			   uint64_t size)
 {
-	const uint32_t time = (uint32_t)(frame->held >> LIMPET_HELD_TIME_SHIFT);
+	const uint32_t time = held_time(frame);
 
 	if (!frame->held)
 		return;
@@ -214,16 +219,38 @@ static void end_held(struct limpet_frame *frame)
 	__atomic_store_n(&thread->held_intent, 0, __ATOMIC_RELEASE);
 }
 
-static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
-			      uint32_t type)
+static void record_allocation_at(struct limpet_frame *frame, uint32_t time, uint64_t address,
+				 uint64_t size, uint32_t type)
 {
 	uint32_t stack;
 
-	if (!__atomic_load_n(&limpet_control->on, __ATOMIC_ACQUIRE) ||
-	    !note_sampled(frame, address, &type))
+	if (!note_sampled(frame, address, &type))
 		return;
 	stack = limpet_hook_capture(frame->thread, frame, &limpet_hooks[frame->hook]);
-	limpet_record_append(frame->thread, type, address, size, stack);
+	limpet_record_append_at(frame->thread, type, time, address, size, stack);
+}
+
+static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
+			      uint32_t type)
+{
+	record_allocation_at(frame, LIMPET_RECORD_NOW, address, size, type);
+}
+
+/* Both halves have times of the capture, or neither. If the call was still under way at the end, it
+ * has not happened: the block is where it was. But if the original has given it to another thread
+ * by then, the trace needs its end: the collector knows. */
+static void record_move(struct limpet_frame *frame, uint32_t released, uint32_t allocated,
+			uint64_t old_size, uint64_t size)
+{
+	const uint32_t time = limpet_record_time();
+	const uint64_t old = limpet_hook_args(frame, &limpet_hooks[frame->hook])[0];
+
+	if (!limpet_record_has_ended()) {
+		record_release(frame, released, old, old_size);
+		record_allocation_at(frame, time, frame->result, size, allocated);
+	} else if (released == LIMPET_EVENT_FREE && frame->result != old) {
+		record_release(frame, released | LIMPET_EVENT_IF_REUSED, old, old_size);
+	}
 }
 
 static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t size)
@@ -231,8 +258,7 @@ static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t 
 	uint64_t old = frame->wanted & LIMPET_WANTED_OLD ? block : 0;
 
 	if (frame->result) {
-		record_release(frame, LIMPET_EVENT_FREE, block, frame->aux);
-		record_allocation(frame, frame->result, size, LIMPET_EVENT_ALLOC);
+		record_move(frame, LIMPET_EVENT_FREE, LIMPET_EVENT_ALLOC, frame->aux, size);
 	} else if (old && !size) {
 		/* realloc(p, 0) frees and returns NULL here; otherwise NULL means failure. */
 		record_release(frame, LIMPET_EVENT_FREE, block, frame->aux);
@@ -245,10 +271,9 @@ static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t 
 
 static void record_mremap(struct limpet_frame *frame)
 {
-	if (frame->result == MAP_FAILED_VALUE)
-		return;
-	record_release(frame, LIMPET_EVENT_MUNMAP, frame->args[0], frame->args[1]);
-	record_allocation(frame, frame->result, frame->args[2], LIMPET_EVENT_MMAP);
+	if (frame->result != MAP_FAILED_VALUE)
+		record_move(frame, LIMPET_EVENT_MUNMAP, LIMPET_EVENT_MMAP, frame->args[1],
+			    frame->args[2]);
 }
 
 static void record_nim(struct limpet_frame *frame, const struct limpet_hook *hook)
@@ -299,7 +324,7 @@ static void record_result(struct limpet_frame *frame, const struct limpet_hook *
 			record_allocation(frame, *(const uint64_t *)(uintptr_t)args[0], args[2],
 					  LIMPET_EVENT_ALLOC);
 		else
-			limpet_hook_count_lost(&limpet_shm->lost_arguments);
+			limpet_hook_count_lost(&limpet_shm->lost_arguments, LIMPET_RECORD_NOW);
 		break;
 	case LIMPET_OP_MEMALIGN:
 		if (frame->result)
@@ -335,7 +360,8 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	/* A fibre has resumed in another thread, which has its own state. The first thread's state
 	 * keeps its mark until the return address is gone, since another thread may be using it. */
 	if (thread->thread_pointer != limpet_thread_pointer()) {
-		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
+		limpet_hook_count_lost(&limpet_shm->lost_state_in_use,
+				       frame->held ? held_time(frame) : LIMPET_RECORD_NOW);
 		return;
 	}
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
@@ -365,7 +391,7 @@ int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
 		return bytes;
 	/* A free is already recorded; an allocation will be missed. */
 	if (limpet_hooks[frame->hook].op != LIMPET_OP_FREE)
-		limpet_hook_count_lost(&limpet_shm->lost_arguments);
+		limpet_hook_count_lost(&limpet_shm->lost_arguments, LIMPET_RECORD_NOW);
 	if (!(frame->wanted & LIMPET_NESTED)) {
 		limpet_hook_set_phase(frame->thread, LIMPET_PHASE_RECORDING);
 		if (frame->thread->held_intent)

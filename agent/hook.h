@@ -48,8 +48,9 @@ uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook);
 /* Fills in a hook and its thunk's path; `original` last. */
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
 /* Makes all thunks plain jumps to their originals, except those of inline hooks: these are reached
- * only through the memory near the hooked functions. */
-void limpet_hook_pass_all(void);
+ * only through the memory near the hooked functions. also_loader: those of the dynamic linker's
+ * functions, too. */
+void limpet_hook_pass_all(bool also_loader);
 
 static inline uint64_t limpet_frame_caller_sp(const struct limpet_frame *frame)
 {

@@ -52,6 +52,7 @@ void limpet_nim_enter(struct limpet_thread *thread, struct limpet_frame *frame,
 	uint64_t block = limpet_hook_args(frame, hook)[0];
 
 	frame->thread = thread;
+	frame->held = 0;
 	frame->wanted = limpet_hook_choose_first(thread, limpet_hook_args(frame, hook), hook) |
 			LIMPET_NESTED;
 	if (hook->op != LIMPET_OP_FREE || unrecorded || !(frame->wanted & LIMPET_WANTED_OLD))

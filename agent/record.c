@@ -71,23 +71,32 @@ void limpet_record_ring(void)
 	__atomic_fetch_add(&limpet_shm->bell, 1, __ATOMIC_RELEASE);
 }
 
-/* If nobody wants records any more, switches the hooks off: they become plain calls. After the end
- * of the capture this also lets limpet hijack a thread that does nothing but allocate, which is
- * always in a hook otherwise. */
-static bool is_over(void)
+/* Whether nobody wants a record with that time: then switches the hooks off, so that they become
+ * plain calls. After the end of the capture this also lets limpet hijack a thread that does nothing
+ * but allocate, which is always in a hook otherwise. */
+static bool is_over_for(uint32_t time)
 {
-	if (!limpet_record_has_ended() && !limpet_record_collector_has_died())
+	const bool died = limpet_record_collector_has_died();
+
+	if (!died && !limpet_record_has_ended())
 		return false;
 	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_RELEASE);
-	return true;
+	return died || !limpet_record_is_late(time);
 }
 
-/* --on-overload wait: spins until the collector has returned a chunk or died, or the capture has
- * ended. A collector that is stopped or hangs shows
- * no sign of life; once one thread has waited for one in vain, no thread waits again until there is
- * one. The thread neither sleeps, which would be a system call, nor reads a clock, which may be
- * forbidden: it counts turns. */
-static uint32_t chunk_wait(const struct limpet_thread *thread)
+static void chunk_give_back(uint32_t index)
+{
+	uint64_t *map = limpet_shm_at(limpet_shm->layout.free_chunks_offset);
+
+	__atomic_fetch_or(&map[(index - 1) / 64], 1ull << (index - 1) % 64, __ATOMIC_RELEASE);
+}
+
+/* --on-overload wait: spins until the collector has returned a chunk or died, or, unless the record
+ * belongs before it, the capture has ended. A collector that is stopped or hangs shows no sign of
+ * life; once one thread has waited for one in vain, no thread waits again until there is one. The
+ * thread neither sleeps, which would be a system call, nor reads a clock, which may be forbidden:
+ * it counts turns. */
+static uint32_t chunk_wait(const struct limpet_thread *thread, uint32_t time)
 {
 	static uint64_t last_beat = UINT64_MAX; /* the last beat before a thread waited in vain */
 	uint32_t index = chunk_take(thread);
@@ -99,8 +108,8 @@ static uint32_t chunk_wait(const struct limpet_thread *thread)
 		uint64_t now_beat = __atomic_load_n(&limpet_shm->beats, __ATOMIC_RELAXED);
 
 		/* Not alive: this is the child of a fork in a signal handler. */
-		if (now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED) || is_over() ||
-		    !limpet_is_alive())
+		if (now_beat == __atomic_load_n(&last_beat, __ATOMIC_RELAXED) ||
+		    is_over_for(time) || !limpet_is_alive())
 			break;
 		if (now_beat != beat) {
 			beat = now_beat;
@@ -117,16 +126,20 @@ static uint32_t chunk_wait(const struct limpet_thread *thread)
 	return index;
 }
 
-/* `late`: for a record that belongs before the end of the capture, which has come meanwhile. */
-static bool chunk_next(struct limpet_thread *thread, bool late)
+/* `time`: of the record for which there is no room. */
+static bool chunk_next(struct limpet_thread *thread, uint32_t time)
 {
-	uint32_t index = chunk_wait(thread);
+	uint32_t index = chunk_wait(thread, time);
 	struct limpet_chunk *chunk;
 	uint32_t old = thread->chunk;
 
 	/* The first description in a chunk is whole: it does not depend on an earlier one. */
 	*(volatile uint32_t *)&limpet_path_of(thread)->count = 0;
-	if ((is_over() && !late) || index == LIMPET_CHUNK_NONE)
+	if (index != LIMPET_CHUNK_NONE && is_over_for(time)) {
+		chunk_give_back(index);
+		return false;
+	}
+	if (index == LIMPET_CHUNK_NONE)
 		return false;
 	chunk = chunk_at(index);
 	chunk->thread = limpet_thread_index(thread);
@@ -203,30 +216,27 @@ static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t siz
 	__atomic_store_n(&thread->dropped, thread->dropped + 1, __ATOMIC_RELEASE);
 }
 
-static bool open_chunk(struct limpet_thread *thread, bool late)
+static bool open_chunk(struct limpet_thread *thread, uint32_t time)
 {
 	limpet_record_publish(thread);
-	if (!chunk_next(thread, late))
+	if (!chunk_next(thread, time))
 		return false;
-	if (limpet_shm->overload_bytes && !late)
+	if (limpet_shm->overload_bytes && !limpet_record_is_late(time))
 		watch_room(thread);
 	return true;
 }
 
 bool limpet_record_open_chunk(struct limpet_thread *thread)
 {
-	return open_chunk(thread, false);
+	return open_chunk(thread, LIMPET_RECORD_NOW);
 }
 
 bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size,
 			     uint32_t time)
 {
-	bool late = time != LIMPET_RECORD_NOW && limpet_record_has_ended() &&
-		    time != limpet_record_time();
-
-	if (open_chunk(thread, late))
+	if (open_chunk(thread, time))
 		return true;
-	if (late || !limpet_record_has_ended())
+	if (!limpet_record_has_ended() || limpet_record_is_late(time))
 		count_drop(thread, type, size);
 	return false;
 }
@@ -237,7 +247,7 @@ void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
 	const uint64_t bytes = 24;
 
 	limpet_record_publish(thread);
-	if (thread->end - thread->at < bytes && !chunk_next(thread, false))
+	if (thread->end - thread->at < bytes && !chunk_next(thread, LIMPET_RECORD_NOW))
 		return;
 	/* The ROOM record takes its number afterwards: calls that are not recorded began before. */
 	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,

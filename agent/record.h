@@ -8,11 +8,12 @@ void limpet_record_configure(void);
 /* For a thread pointer whose state is not in the first entry probed, or now belongs to another
  * thread. */
 struct limpet_thread *limpet_thread_look_up(uint64_t sp);
-/* Opens a chunk; false: none is free, and the event is counted as lost, by its kind, unless `time`
- * is after the end of the capture. Switches to sampling when chunks run short. */
+/* The time of a record that is stamped when it is written; not a time of limpet_record_time(). */
+#define LIMPET_RECORD_NOW UINT32_MAX
+/* Opens a chunk; false: none is free, and the event is counted as lost, by its kind, unless its
+ * time is after the end of the capture. Switches to sampling when chunks run short. */
 bool limpet_record_make_room(struct limpet_thread *thread, uint32_t type, uint64_t size,
 			     uint32_t time);
-#define LIMPET_RECORD_NOW UINT32_MAX /* for `time` above: when the record is written */
 /* Publishes the records so far and opens a chunk; false: none is free. */
 bool limpet_record_open_chunk(struct limpet_thread *thread);
 /* Where a description goes. */
@@ -36,6 +37,17 @@ void limpet_record_publish(struct limpet_thread *thread);
 static inline bool limpet_record_has_ended(void)
 {
 	return __atomic_load_n(&limpet_shm->ended, __ATOMIC_ACQUIRE);
+}
+/* As the collector has told it. */
+static inline uint32_t limpet_record_time(void)
+{
+	return (uint32_t)__atomic_load_n(&limpet_shm->time, __ATOMIC_RELAXED) & LIMPET_TIME_MASK;
+}
+/* Whether a record with that time belongs to the capture, although its end has come. */
+static inline bool limpet_record_is_late(uint32_t time)
+{
+	return time != LIMPET_RECORD_NOW && limpet_record_has_ended() &&
+	       time != limpet_record_time();
 }
 /* In whatever way. */
 static inline bool limpet_record_collector_has_died(void)
@@ -97,12 +109,6 @@ static inline bool limpet_record_has_room(struct limpet_thread *thread, uint32_t
 	       limpet_record_make_room(thread, type, size, time);
 }
 
-/* As the collector has told it. */
-static inline uint32_t limpet_record_time(void)
-{
-	return (uint32_t)__atomic_load_n(&limpet_shm->time, __ATOMIC_RELAXED) & LIMPET_TIME_MASK;
-}
-
 /* For a call that was left before its record was written: the record is no longer waited for. */
 static inline void limpet_record_forget_intents(struct limpet_thread *thread)
 {
@@ -133,17 +139,25 @@ static inline void limpet_record_write(struct limpet_thread *thread, uint32_t ty
 }
 
 /* Makes room first: the collector would wait for the record of a number that was taken. */
+static inline void limpet_record_append_at(struct limpet_thread *thread, uint32_t type,
+					   uint32_t time, uint64_t address, uint64_t size,
+					   uint32_t stack)
+{
+	const uint32_t kind = LIMPET_EVENT_KIND(type);
+	uint32_t number;
+
+	if (!limpet_record_has_room(thread, type, size, time))
+		return;
+	number = limpet_order_take(&thread->intent, limpet_order_counter(kind, address));
+	if (time == LIMPET_RECORD_NOW)
+		time = limpet_record_time();
+	limpet_record_write(thread, type, number, time, address, size, stack);
+}
+
 static inline void limpet_record_append(struct limpet_thread *thread, uint32_t type,
 					uint64_t address, uint64_t size, uint32_t stack)
 {
-	const uint32_t kind = LIMPET_EVENT_KIND(type);
-
-	uint32_t number;
-
-	if (!limpet_record_has_room(thread, type, size, LIMPET_RECORD_NOW))
-		return;
-	number = limpet_order_take(&thread->intent, limpet_order_counter(kind, address));
-	limpet_record_write(thread, type, number, limpet_record_time(), address, size, stack);
+	limpet_record_append_at(thread, type, LIMPET_RECORD_NOW, address, size, stack);
 }
 
 #endif

@@ -220,6 +220,8 @@ static int entry_start(struct limpet_start *start)
 	return start->result;
 }
 
+/* Until symbols and slots are restored, dlsym may return a thunk, and its hook is to see that. If
+ * the injector has to restore some, it ends the loader's hooks itself (remote_patch.c). */
 static int entry_leave(void)
 {
 	int answer;
@@ -227,8 +229,7 @@ static int entry_leave(void)
 	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_SEQ_CST);
 	limpet_agent_info.state = LIMPET_AGENT_PASSING;
 	answer = limpet_shm ? limpet_patch_restore() : 0;
-	/* Symbols first: until then dlsym may return a thunk, which its hook is to see. */
-	limpet_hook_pass_all();
+	limpet_hook_pass_all(!answer && !limpet_agent_info.map);
 	return answer;
 }
 
@@ -237,7 +238,7 @@ static int entry_release(void)
 	struct limpet_control *control = limpet_control;
 
 	/* Also those that a thread in a loader hook has added meanwhile. */
-	limpet_hook_pass_all();
+	limpet_hook_pass_all(true);
 	/* First: the agent in a child that is forked meanwhile must not be used any more. */
 	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
 	limpet_agent_info.shm = 0;

@@ -28,6 +28,7 @@
 #define RECORD_WORDS 3u
 #define RECORDS_PER_CHUNK (LIMPET_CHUNK_DATA_BYTES / (RECORD_WORDS * sizeof(uint64_t)))
 #define CHUNKS_AT_ONCE 32u
+#define MOVED_LIMIT 64u /* more are taken as released */
 
 /* State of reading a thread's entry. The positions in chunks are only in private memory. */
 struct cursor {
@@ -60,6 +61,13 @@ struct limpet_collector {
 	uint64_t begin_ns, end_ns;                /* end_ns: 0 while the capture runs */
 	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last written for the agent */
 	uint64_t last_time_ns; /* of a record */
+	/* What the agent had counted by the end. */
+	struct {
+		uint32_t late_modules, slots_not_taken;
+		uint64_t lost_no_sample;
+	} at_end;
+	struct limpet_record moved[MOVED_LIMIT]; /* see find_moved() */
+	size_t moved_count;
 	uint64_t turn_ns;      /* duration of LIMPET_TURN_PAUSES on this processor */
 	uint32_t chunk_budget; /* chunks that one call may still open: twice the number of chunks */
 	uint32_t *unread;      /* threads that have more than one chunk */
@@ -272,6 +280,9 @@ void limpet_collector_begin(struct limpet_collector *collector)
 
 void limpet_collector_end(struct limpet_collector *collector)
 {
+	collector->at_end.late_modules = limpet_collector_late_modules(collector);
+	collector->at_end.slots_not_taken = limpet_collector_slots_not_taken(collector);
+	collector->at_end.lost_no_sample = collector->shm->lost_no_sample;
 	collector->end_ns = limpet_monotonic_ns();
 	limpet_collector_tell_time(collector);
 	__atomic_store_n(&collector->shm->ended, 1, __ATOMIC_RELEASE);
@@ -309,6 +320,12 @@ static uint64_t time_of(struct limpet_collector *collector, uint32_t time)
 	return time_ns;
 }
 
+static bool is_after_end(const struct limpet_collector *collector,
+			 const struct limpet_record *record)
+{
+	return collector->end_ns && record->time == (collector->time_units & LIMPET_TIME_MASK);
+}
+
 /* A record of 3 words, or 4 if it is wide. Returns whether there is such a record. */
 static bool decode_record(const struct limpet_collector *collector, const uint64_t *words,
 			  uint32_t tid, struct limpet_record *ret)
@@ -316,7 +333,7 @@ static bool decode_record(const struct limpet_collector *collector, const uint64
 	const uint32_t last = collector->overloads ? LIMPET_EVENT_ROOM : LIMPET_EVENT_MUNMAP;
 	bool wide = words[0] & LIMPET_EVENT_WIDE;
 	uint32_t kind = LIMPET_EVENT_KIND(words[0]);
-	bool sampled = words[0] & LIMPET_EVENT_SAMPLED;
+	bool flag = words[0] & LIMPET_EVENT_SAMPLED, sampled = flag && kind == LIMPET_EVENT_ALLOC;
 
 	*ret = (struct limpet_record){.time = LIMPET_EVENT_TIME(words[0]),
 				      .address = words[1],
@@ -324,10 +341,11 @@ static bool decode_record(const struct limpet_collector *collector, const uint64
 				      .node = (uint32_t)(wide ? words[3] : words[2] >> 32),
 				      .thread = tid,
 				      .kind = kind,
-				      .sampled = sampled};
-	return (kind >= LIMPET_EVENT_ALLOC && kind <= last &&
-		(!sampled || (collector->overloads && kind == LIMPET_EVENT_ALLOC))) ||
-	       (kind == LIMPET_EVENT_VOID && !sampled);
+				      .sampled = sampled,
+				      .if_reused = flag && kind == LIMPET_EVENT_FREE};
+	if (flag && !(sampled && collector->overloads) && !(ret->if_reused && collector->end_ns))
+		return false;
+	return (kind >= LIMPET_EVENT_ALLOC && kind <= last) || kind == LIMPET_EVENT_VOID;
 }
 
 /* To be called in the order of the thread's calls, which the counters do not keep. */
@@ -431,7 +449,9 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 			collector->bad_records++;
 			continue;
 		}
-		if (it->record.kind == LIMPET_EVENT_ALLOC || it->record.kind == LIMPET_EVENT_MMAP)
+		if ((it->record.kind == LIMPET_EVENT_ALLOC ||
+		     it->record.kind == LIMPET_EVENT_MMAP) &&
+		    !is_after_end(collector, &it->record))
 			it->record.node = find_stack(collector, it->record.node);
 		else
 			it->record.node = 0;
@@ -722,32 +742,10 @@ static void look_whether_plausible(struct limpet_collector *collector,
 				      (uint32_t)node->address, record->address, record->size);
 }
 
-static bool is_after_end(const struct limpet_collector *collector,
-			 const struct limpet_record *record)
+static void pass_on(struct limpet_collector *collector, struct limpet_record *records, size_t count)
 {
-	return collector->end_ns && record->time == (collector->time_units & LIMPET_TIME_MASK);
-}
-
-static size_t drop_after_end(const struct limpet_collector *collector,
-			     struct limpet_record *records, size_t count)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (!is_after_end(collector, &records[i]))
-			records[kept++] = records[i];
-	return kept;
-}
-
-/* Passes records from the reorder to the recorder. */
-static void record(void *context, struct limpet_record *records, size_t count)
-{
-	struct limpet_collector *collector = context;
 	int error;
 
-	collector->recorded += (int64_t)count;
-	if (collector->end_ns)
-		count = drop_after_end(collector, records, count);
 	for (size_t i = 0; i < count; i++) {
 		struct limpet_record *it = &records[i];
 
@@ -759,6 +757,57 @@ static void record(void *context, struct limpet_record *records, size_t count)
 	error = limpet_recorder_add_events(collector->recorder, records, count);
 	if (error < 0 && !collector->record_error)
 		collector->record_error = error;
+}
+
+/* The release of a block that a realloc under way at the end had moved, and that another thread has
+ * got before the end. NULL: there is none. */
+static struct limpet_record *find_moved(struct limpet_collector *collector, uint64_t address)
+{
+	for (size_t i = 0; i < collector->moved_count; i++)
+		if (collector->moved[i].address == address)
+			return &collector->moved[i];
+	return NULL;
+}
+
+/* Leaves out what came after the end, and calls that had not returned by then. */
+static void pass_on_up_to_end(struct limpet_collector *collector, struct limpet_record *records,
+			      size_t count)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		struct limpet_record *moved;
+
+		if (is_after_end(collector, &records[i]))
+			continue;
+		if (records[i].if_reused && collector->moved_count < MOVED_LIMIT) {
+			collector->moved[collector->moved_count++] = records[i];
+			continue;
+		}
+		moved = collector->moved_count && records[i].kind == LIMPET_EVENT_ALLOC
+				? find_moved(collector, records[i].address)
+				: NULL;
+		if (moved) {
+			pass_on(collector, records, kept);
+			kept = 0;
+			pass_on(collector, moved, 1);
+			*moved = collector->moved[--collector->moved_count];
+		}
+		records[kept++] = records[i];
+	}
+	pass_on(collector, records, kept);
+}
+
+/* Passes records from the reorder to the recorder. */
+static void record(void *context, struct limpet_record *records, size_t count)
+{
+	struct limpet_collector *collector = context;
+
+	collector->recorded += (int64_t)count;
+	if (collector->end_ns)
+		pass_on_up_to_end(collector, records, count);
+	else
+		pass_on(collector, records, count);
 }
 
 static int64_t take_recorded(struct limpet_collector *collector)
@@ -1189,7 +1238,8 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 	if (collector->has_cgroup)
 		(void)limpet_cgroup_usage(&collector->cgroup, &ret_tick->cgroup_bytes);
 	ret_tick->dropped_events = collector->dropped_gone + collector->bad_records;
-	ret_tick->dropped_events += collector->shm->lost_no_sample;
+	ret_tick->dropped_events += collector->end_ns ? collector->at_end.lost_no_sample
+						      : collector->shm->lost_no_sample;
 	/* A stack for which there was no room counts as truncated. */
 	ret_tick->truncated_stacks = collector->truncated_gone;
 	for (unsigned why = 0; why < LIMPET_LOST_STACKS; why++)
@@ -1234,12 +1284,15 @@ void limpet_collector_set_stack_memory(struct limpet_collector *collector, uint6
 
 uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
 {
-	return __atomic_load_n(&collector->shm->slots_not_taken, __ATOMIC_RELAXED);
+	return collector->end_ns
+		       ? collector->at_end.slots_not_taken
+		       : __atomic_load_n(&collector->shm->slots_not_taken, __ATOMIC_RELAXED);
 }
 
 uint32_t limpet_collector_late_modules(const struct limpet_collector *collector)
 {
-	return __atomic_load_n(&collector->shm->late_modules, __ATOMIC_RELAXED);
+	return collector->end_ns ? collector->at_end.late_modules
+				 : __atomic_load_n(&collector->shm->late_modules, __ATOMIC_RELAXED);
 }
 
 bool limpet_collector_channel_ended(const struct limpet_collector *collector)

@@ -120,7 +120,10 @@ enum limpet_event_type {
 				   is the index of the counter */
 	LIMPET_EVENT_STACK = 8, /* describes a stack, see above */
 	LIMPET_EVENT_SAMPLED = 0x40, /* flag of ALLOC: a sample, taken in an overload */
-	LIMPET_EVENT_WIDE = 0x80     /* flag: size is a full word, the stack follows */
+	/* flag of FREE: by a realloc that was under way at the end of the capture, and so did not
+	   happen, unless another thread has got the block before the end */
+	LIMPET_EVENT_IF_REUSED = 0x40,
+	LIMPET_EVENT_WIDE = 0x80 /* flag: size is a full word, the stack follows */
 };
 
 #define LIMPET_EVENT_TYPE(word0) ((uint32_t)((word0)&0xff))

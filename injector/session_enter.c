@@ -252,7 +252,7 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 }
 
 /* Whatever program the process executes by now, it may have the agent. */
-static void clean_up(const struct limpet_session *session)
+static void clean_up(struct limpet_session *session)
 {
 	struct limpet_target target;
 
@@ -260,6 +260,9 @@ static void clean_up(const struct limpet_session *session)
 		return;
 	(void)limpet_session_cleanup_locked(&target, session->timeout_ns, true, NULL);
 	limpet_target_close(&target);
+	/* Where the agent stays, it is to know that nobody listens. */
+	if (limpet_session_agent_present(session))
+		limpet_session_let_go(session);
 }
 
 static int enter(struct limpet_session *session, struct limpet_tracee *tracee,

@@ -14,6 +14,7 @@ struct limpet_record {
 	uint8_t kind;    /* enum limpet_event_type without its flags */
 	uint8_t sampled; /* an ALLOC that was sampled in an overload: represents others, too */
 	uint8_t temporary; /* a FREE of the block that its thread allocated last */
+	uint8_t if_reused; /* the collector's own: LIMPET_EVENT_IF_REUSED */
 };
 
 #endif

@@ -117,13 +117,28 @@ static uint64_t thunk_of(const struct limpet_agent_info *info, const struct limp
 	return info->thunks + slot->hook * info->thunk_bytes;
 }
 
+/* Nothing leads to thunks any more: so those of the loader's functions need not be seen. */
+static int pass_loader_hooks(int memory, const struct limpet_agent_info *info,
+			     const struct limpet_hook *hooks)
+{
+	for (uint64_t i = 0; i < LIMPET_MAX_HOOKS; i++) {
+		const uint64_t path = info->thunks + LIMPET_THUNKS_BYTES + i * sizeof(uint64_t);
+
+		if (hooks[i].original && hooks[i].op == LIMPET_OP_LOADER &&
+		    pwrite(memory, &hooks[i].original, sizeof(hooks[i].original), (off_t)path) !=
+			    sizeof(hooks[i].original))
+			return -EBUSY;
+	}
+	return 0;
+}
+
 int limpet_remote_patch_put_back(pid_t pid, int memory, const struct limpet_agent_info *info)
 {
 	LIMPET_FREE struct limpet_slot *slots = NULL;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	int count = read_slots(pid, info, &slots), error = 0, done = 0;
 
-	if (count > 0)
+	if (count >= 0 && info->shm)
 		error = limpet_memory_read(pid, info->hooks, hooks, sizeof(hooks));
 	if (error)
 		return error;
@@ -141,6 +156,8 @@ int limpet_remote_patch_put_back(pid_t pid, int memory, const struct limpet_agen
 		else
 			done += answer;
 	}
+	if (count >= 0 && info->shm && !error)
+		error = pass_loader_hooks(memory, info, hooks);
 	return count < 0 ? count : error ? error : done;
 }
 

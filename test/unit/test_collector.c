@@ -492,6 +492,28 @@ static void test_what_comes_after_the_end_is_not_in_the_trace(void **state)
 	assert_int_equal(limpet_collector_time_ns(it.collector), end_ns);
 }
 
+/* A realloc was under way at the end, and its block has another owner, or has not. */
+static void test_a_block_that_was_moved_across_the_end(void **state)
+{
+	const uint32_t moved = LIMPET_EVENT_FREE | LIMPET_EVENT_IF_REUSED;
+	uint32_t before;
+
+	(void)state;
+	claim_two();
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x2000, 10, 0);
+	before = it.memory.shm->time;
+	put(2, moved, 0x1000, 1, 0);
+	put(2, moved, 0x2000, 10, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x3000, 1000, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 100, 0);
+	limpet_collector_end(it.collector);
+	assert_int_not_equal(it.memory.shm->time, before);
+	assert_true(limpet_collector_drain_all(it.collector) >= 0);
+	assert_int_equal(figures().events, 5);
+	assert_int_equal(figures().live_bytes, 10 + 100 + 1000);
+}
+
 static void test_the_rest_when_nobody_writes(void **state)
 {
 	(void)state;
@@ -1216,6 +1238,7 @@ int main(void)
 		TEST(test_too_many_wait),
 		TEST(test_temporary_allocations),
 		TEST(test_what_comes_after_the_end_is_not_in_the_trace),
+		TEST(test_a_block_that_was_moved_across_the_end),
 		TEST(test_the_rest_when_nobody_writes),
 		TEST(test_a_chain_with_two_owners),
 		TEST(test_dead_threads_are_cleared),

@@ -230,8 +230,9 @@ static void test_the_end_of_the_capture_switches_off(void **state)
 	assert_int_equal(own_thread()->dropped, 0);
 }
 
-/* The block may have another owner since before the end. */
-static void test_what_a_call_releases_across_the_end_is_recorded(void **state)
+/* A realloc that is under way at the end has not happened: the block is where it was, unless
+ * another thread has got it before the end. */
+static void test_a_realloc_across_the_end(void **state)
 {
 	static const uint64_t args[6] = {BLOCK_A, 33};
 	LIMPET_FREE struct fixture_record *records = NULL;
@@ -247,10 +248,21 @@ static void test_what_a_call_releases_across_the_end_is_recorded(void **state)
 	limpet_control->on = 0;
 	fixture_exit(&stack, BLOCK_B);
 	assert_int_equal(own_records(&records), RECORDS_PER_CHUNK + 1);
-	assert_int_equal(records[RECORDS_PER_CHUNK].type, LIMPET_EVENT_FREE);
+	assert_int_equal(records[RECORDS_PER_CHUNK].type,
+			 LIMPET_EVENT_FREE | LIMPET_EVENT_IF_REUSED);
 	assert_int_equal(records[RECORDS_PER_CHUNK].address, BLOCK_A);
 	assert_int_equal(records[RECORDS_PER_CHUNK].time, 7);
 	assert_int_equal(own_thread()->dropped, 0);
+
+	/* In its place: nobody else can have got it. */
+	limpet_control->on = 1;
+	fixture.shm->time = 8;
+	assert_true(fixture_enter(&stack, FIXTURE_REALLOC, args));
+	fixture.shm->time = 9;
+	fixture_exit(&stack, BLOCK_A);
+	free(LIMPET_TAKE(records));
+	assert_int_equal(own_records(&records), RECORDS_PER_CHUNK + 1);
+	assert_int_equal(fixture_voids, 1);
 
 	/* Only where there is no chunk at all it is lost; what began after the end never is. */
 	take_all_chunks();
@@ -265,6 +277,46 @@ static void test_what_a_call_releases_across_the_end_is_recorded(void **state)
 	FIXTURE_CALL(&stack, FIXTURE_REALLOC, BLOCK_B, BLOCK_A, 33);
 	assert_int_equal(own_thread()->dropped, 1);
 	assert_outside(own_thread());
+}
+
+static void *realloc_for_chunk(void *context)
+{
+	static struct fixture_stack its_stack;
+	struct waiter *waiter = context;
+
+	fixture_stack_build(&its_stack, plain_stack, LIMPET_COUNT_OF(plain_stack));
+	__atomic_store_n(&waiter->tid, own_tid(), __ATOMIC_RELEASE);
+	FIXTURE_CALL(&its_stack, FIXTURE_REALLOC, BLOCK_B, BLOCK_A, 44);
+	__atomic_store_n(&waiter->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Both halves: the call has returned before the end. */
+static void test_a_realloc_that_waits_for_room_at_the_end(void **state)
+{
+	LIMPET_FREE struct fixture_record *records = NULL;
+	struct waiter waiter = {.done = false};
+	uint32_t index;
+
+	(void)state;
+	fixture.shm->wait_turns = UINT64_MAX;
+	fixture.shm->time = 7;
+	take_all_chunks();
+	assert_int_equal(pthread_create(&waiter.thread, NULL, realloc_for_chunk, &waiter), 0);
+	see_it_starve();
+	fixture.shm->time = 9;
+	__atomic_store_n(&fixture.shm->ended, 1, __ATOMIC_RELEASE);
+	see_it_starve();
+	assert_false(__atomic_load_n(&waiter.done, __ATOMIC_ACQUIRE));
+	give_chunk(7);
+	pthread_join(waiter.thread, NULL);
+	index = fixture_thread_of(&fixture, waiter.tid);
+	assert_int_equal(fixture_records(&fixture, index, &records), 2);
+	assert_int_equal(records[0].type, LIMPET_EVENT_FREE);
+	assert_int_equal(records[0].time, 7);
+	assert_int_equal(records[1].type, LIMPET_EVENT_ALLOC);
+	assert_int_equal(records[1].time, 7);
+	assert_int_equal(fixture_thread(&fixture, index)->dropped, 0);
 }
 
 /* A collector that was stopped: its end of the channel is open, and nothing else happens. */
@@ -312,7 +364,8 @@ int main(void)
 		WITH_AGENT(test_a_waiting_thread_is_freed_by_our_end),
 		WITH_AGENT(test_a_waiting_thread_is_freed_by_the_end_of_the_capture),
 		WITH_AGENT(test_the_end_of_the_capture_switches_off),
-		WITH_AGENT(test_what_a_call_releases_across_the_end_is_recorded),
+		WITH_AGENT(test_a_realloc_across_the_end),
+		WITH_AGENT(test_a_realloc_that_waits_for_room_at_the_end),
 		WITH_AGENT(test_a_waiting_thread_does_not_wait_for_the_dead),
 	};
 
