@@ -52,6 +52,7 @@ INJECTOR_SRC += \
 	injector/ptrace/arch/$(ARCH)/stop_calls.c \
 	injector/ptrace/last_words.c \
 	injector/ptrace/launch.c \
+	injector/ptrace/boost.c \
 	injector/ptrace/priority.c \
 	injector/ptrace/signal_frame.c \
 	injector/ptrace/stop_all.c \

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "injector/ptrace/boost.h"
+
 #define HIGHEST (-20)
 
 static bool has_one_processor(void)
@@ -14,18 +16,27 @@ static bool has_one_processor(void)
 	return sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) == 1;
 }
 
+static bool set_real_time(int priority)
+{
+	const struct sched_param parameter = {.sched_priority = priority};
+
+	return sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &parameter) == 0;
+}
+
 struct limpet_priority limpet_priority_raise(enum limpet_priority_level level)
 {
 	const struct limpet_priority before = {.policy = sched_getscheduler(0),
 					       .nice = getpriority(PRIO_PROCESS, 0)};
-	const struct sched_param lowest = {.sched_priority = 1}, none = {.sched_priority = 0};
+	const struct sched_param none = {.sched_priority = 0};
 	const int policy = before.policy & ~SCHED_RESET_ON_FORK;
 
 	if (policy == SCHED_RR || policy == SCHED_FIFO)
 		return before;
 	if (level == LIMPET_PRIORITY_STOP && !has_one_processor() &&
-	    sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &lowest) == 0)
+	    (set_real_time(LIMPET_BOOST_ABOVE) || set_real_time(1))) {
+		limpet_boost_begin();
 		return before;
+	}
 	if (setpriority(PRIO_PROCESS, 0, HIGHEST) == 0)
 		sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none);
 	return before;
@@ -38,6 +49,7 @@ void limpet_priority_restore(struct limpet_priority before)
 
 	if (policy == SCHED_RR || policy == SCHED_FIFO)
 		return;
+	limpet_boost_end(before.nice);
 	sched_setscheduler(0, before.policy, &none);
 	setpriority(PRIO_PROCESS, 0, before.nice);
 }

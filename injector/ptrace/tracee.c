@@ -17,6 +17,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
+#include "injector/ptrace/boost.h"
 #include "injector/ptrace/watchdog.h"
 
 #define XSTATE_MAX 65536u
@@ -26,8 +27,10 @@
 #define STACK_NEEDED 16384u
 
 /* Most stops come sooner than the kernel would wake us for them; while we sleep, the target stands.
- * We yield, so that a thread that waits for our processor goes first. */
-#define SPIN_NS 100000u
+ * We yield, so that a thread that waits for our processor goes first. Where threads wait for a
+ * processor, spinning is in vain, and takes one from them. */
+#define SPIN_MOST_NS 100000u
+#define SPIN_LEAST_NS 6250u
 
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
 
@@ -44,6 +47,7 @@ struct limpet_tracee {
 	size_t xstate_bytes;
 	uint64_t signal_mask;
 	uint64_t stopped_since_ns; /* 0: adopted, and nobody waits for it yet */
+	uint64_t run_ns; /* run_time() when the stop that goes on here was left; 0: it does not */
 	uint64_t home, spare;
 	struct limpet_tracee_gadgets gadgets;
 };
@@ -51,11 +55,13 @@ struct limpet_tracee {
 void (*limpet_tracee_fault_point)(const char *step);
 
 static uint64_t longest_stop_ns;
+static uint64_t spin_ns = SPIN_MOST_NS;
 static struct limpet_tracee *tracees;
 static bool many; /* limpet_tracee_many */
 
 /* What a thread may spend on its way out of a stop and into the next one, in the kernel alone. */
 #define STOP_COST_NS 100000u
+#define UNKNOWN_NS UINT64_MAX
 
 /* The thread that was released last: if it is outside of system calls, has the same registers again
  * and has hardly been on a processor, it did not run in between. */
@@ -108,19 +114,27 @@ static pid_t look(pid_t tid, int *ret_status)
 	return info.si_pid;
 }
 
+static void adapt_spin(bool in_vain)
+{
+	if (in_vain)
+		spin_ns = spin_ns / 4 > SPIN_LEAST_NS ? spin_ns / 4 : SPIN_LEAST_NS;
+	else
+		spin_ns = spin_ns * 2 < SPIN_MOST_NS ? spin_ns * 2 : SPIN_MOST_NS;
+}
+
 /* Waits for the next stop. Returns -ESRCH if the thread is gone. */
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
 {
-	const uint64_t spin_until_ns = limpet_monotonic_ns() + SPIN_NS;
+	const uint64_t spin_until_ns = limpet_monotonic_ns() + spin_ns;
 	sigset_t child;
 
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	for (;;) {
+	for (bool slept = false;;) {
 		int status;
 		pid_t got = look(tracee->tid, &status);
-		uint64_t now;
+		uint64_t now, turn_ns;
 
 		if (got < 0 && errno != EINTR)
 			return errno == ECHILD ? -ESRCH : -errno;
@@ -142,6 +156,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 				*ret_kind = STOP_SIGNAL;
 			}
 			tracee->running = false;
+			adapt_spin(slept);
 			return 0;
 		}
 		now = limpet_monotonic_ns();
@@ -157,7 +172,12 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			 * every 10 ms. */
 			if (left.tv_sec || left.tv_nsec > 10000000)
 				left = (struct timespec){0, 10000000};
+			turn_ns = limpet_boost_lend(tracee->pid, tracee->tid);
+			if (!left.tv_sec && (uint64_t)left.tv_nsec > turn_ns)
+				left.tv_nsec = (long)turn_ns;
 			sigtimedwait(&child, NULL, &left);
+			limpet_boost_take_back();
+			slept = true;
 			/* One that has stopped by now may hold what this one waits for. */
 			limpet_tracee_release_strays();
 		}
@@ -479,7 +499,7 @@ static bool is_as_released(const struct limpet_tracee *tracee)
 	return tracee->tid == last_stop.tid && !tracee->group_stop &&
 	       !limpet_tracee_in_syscall(tracee) &&
 	       !memcmp(&tracee->regs, &last_stop.regs, sizeof(tracee->regs)) &&
-	       run_time(tracee) - last_stop.run_ns < STOP_COST_NS;
+	       last_stop.run_ns != UNKNOWN_NS && run_time(tracee) - last_stop.run_ns < STOP_COST_NS;
 }
 
 int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
@@ -494,8 +514,10 @@ int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
 		limpet_tracee_release(tracee);
 		return error;
 	}
-	if (is_as_released(tracee))
+	if (is_as_released(tracee)) {
 		tracee->stopped_since_ns = last_stop.stopped_since_ns;
+		tracee->run_ns = last_stop.run_ns;
+	}
 	return 0;
 }
 
@@ -944,7 +966,9 @@ static void note_stop(const struct limpet_tracee *tracee)
 		return;
 	limpet_tracee_note_stop_ns(limpet_monotonic_ns() - tracee->stopped_since_ns);
 	last_stop.tid = tracee->tid;
-	last_stop.run_ns = many ? 0 : run_time(tracee); /* 10,000 threads: 40 ms */
+	/* Not while others stand: with 10,000 of them that would take 40 ms. */
+	last_stop.run_ns = tracees == tracee && !tracee->next ? tracee->run_ns ?: run_time(tracee)
+							      : UNKNOWN_NS;
 	last_stop.stopped_since_ns = tracee->stopped_since_ns;
 	last_stop.regs = tracee->regs;
 }

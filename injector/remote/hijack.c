@@ -22,6 +22,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/ptrace/boost.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/growing.h"
@@ -36,8 +37,8 @@
 #define ENOUGH_ASLEEP 256
 #define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
-/* The stub usually takes less than this: see wait_stop(). */
-#define STUB_SPIN_NS 1000000u
+/* On an idle machine the stub usually takes less than this: see wait_stop(). */
+#define STUB_SPIN_NS 200000u
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
@@ -736,11 +737,12 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 {
 	const uint64_t look_every_ns = 20000000u,
 		       spin_until_ns = limpet_monotonic_ns() + STUB_SPIN_NS;
+	uint64_t idle_ns = spin_until_ns + look_every_ns;
 	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
 				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
 
 	for (;;) {
-		uint64_t now = limpet_monotonic_ns();
+		uint64_t now = limpet_monotonic_ns(), turn_ns = UINT64_MAX;
 		struct limpet_msg message;
 		struct timespec left = {0, (long)look_every_ns};
 		int error;
@@ -752,8 +754,15 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		else if (deadline_ns - now < look_every_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
 		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
-		if (ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR)
-			return -errno;
+		if (now >= spin_until_ns)
+			turn_ns = limpet_boost_lend(hijack->setup.target->pid,
+						    limpet_tracee_tid(hijack->tracee));
+		if ((uint64_t)left.tv_nsec > turn_ns)
+			left.tv_nsec = (long)turn_ns;
+		error = ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR ? -errno : 0;
+		limpet_boost_take_back();
+		if (error)
+			return error;
 		if (fds[1].revents)
 			return -ESRCH;
 		if (!fds[0].revents && now < spin_until_ns) {
@@ -763,7 +772,11 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		if (!fds[0].revents) {
 			/* The thread that holds the lock for which the stub waits may itself wait
 			 * for us, or be a stray that has stopped by now. */
-			limpet_wait_idle(&hijack->setup.wait);
+			limpet_tracee_release_strays();
+			if (now >= idle_ns) {
+				limpet_wait_idle(&hijack->setup.wait);
+				idle_ns = limpet_monotonic_ns() + look_every_ns;
+			}
 			error = limpet_tracee_keep_going(hijack->tracee);
 			if (error)
 				return error;

@@ -1,0 +1,389 @@
+#include "injector/ptrace/boost.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "injector/proc/proc.h"
+
+#ifndef FUTEX_LOCK_PI2 /* Linux 5.14: with a time of CLOCK_MONOTONIC */
+#define FUTEX_LOCK_PI2 13
+#endif
+#define PF_EXITING 4u /* flag in /proc/PID/stat */
+
+#define LEND_MOST_NS 100000000u
+/* After its turn a thread may sleep, or have given up the lock. */
+#define OWN_TURN_NS 250000u
+#define TURN_NS 50000u
+#define KERNEL_TURN_NS 100000u
+/* Siblings that are looked at for a turn: each look takes some 10 us. More where the kernel is
+ * waited for: few are there, and each stands in the way of all others. */
+#define LOOKS 16
+#define LOOKS_IN_KERNEL 64
+#define LIST_NS 10000000u
+#define RETURN_MOST_NS 50000000u
+/* Ends a sleep of the lender's; ignored by default, should it ever go astray. */
+#define RETURN_SIGNAL SIGURG
+
+/* Of one process: a forked child has no such threads. */
+static struct {
+	pid_t pid; /* 0: there are none yet */
+	bool failed, ready, lending;
+	pid_t lender, guard; /* threads */
+	sem_t lend, lent;    /* from and to the thread that waits */
+	sem_t watch, end, watched;
+	/* Set before `lend` and `watch`. Atomic, as ThreadSanitizer does not know sem_clockwait().
+	 */
+	pid_t borrower;
+	uint64_t until_ns;
+	bool over;
+	uint64_t since_ns, spent_ns;
+} boost;
+static uint32_t word; /* as of a lock: who holds it */
+
+/* Whose turn it is. */
+static struct {
+	pid_t pid, tid; /* of the wait */
+	pid_t *siblings;
+	int count, next;
+	uint64_t listed_ns;
+	bool in_kernel; /* where the thread that waits does so */
+} turns;
+
+static struct timespec to_timespec(uint64_t ns)
+{
+	return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+/* ------------------------------------------------------------------ the two threads */
+
+/* A signal does not end FUTEX_LOCK_PI: the kernel starts it again, and now the lock is free. */
+static void on_return(int number)
+{
+	(void)number;
+	__atomic_store_n(&word, 0, __ATOMIC_SEQ_CST);
+}
+
+static void wait_for(sem_t *semaphore)
+{
+	while (sem_wait(semaphore) < 0 && errno == EINTR)
+		;
+}
+
+static bool wait_until(sem_t *semaphore, uint64_t until_ns)
+{
+	const struct timespec until = to_timespec(until_ns);
+	int error;
+
+	while ((error = sem_clockwait(semaphore, CLOCK_MONOTONIC, &until)) < 0 && errno == EINTR)
+		;
+	return error == 0;
+}
+
+/* Not with FUTEX_PRIVATE_FLAG: the holder of such a lock would have to share our memory. */
+static void lend_until_over(void)
+{
+	const struct timespec until =
+		to_timespec(__atomic_load_n(&boost.until_ns, __ATOMIC_RELAXED));
+	const uint32_t tid = (uint32_t)__atomic_load_n(&boost.borrower, __ATOMIC_RELAXED);
+	long error;
+
+	do {
+		__atomic_store_n(&word, tid, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&boost.over, __ATOMIC_SEQ_CST))
+			return;
+		error = syscall(SYS_futex, &word, FUTEX_LOCK_PI2, 0, &until, NULL, 0);
+	} while (!error && !__atomic_load_n(&boost.over, __ATOMIC_SEQ_CST));
+}
+
+static void *lend(void *unused)
+{
+	sigset_t end;
+
+	sigemptyset(&end);
+	sigaddset(&end, RETURN_SIGNAL);
+	pthread_sigmask(SIG_UNBLOCK, &end, NULL);
+	pthread_setname_np(pthread_self(), "limpet-lender");
+	__atomic_store_n(&boost.lender, gettid(), __ATOMIC_RELAXED);
+	for (;;) {
+		sem_post(&boost.lent);
+		wait_for(&boost.lend);
+		lend_until_over();
+	}
+	return unused;
+}
+
+/* It is enough that it runs. */
+static void *guard(void *unused)
+{
+	pthread_setname_np(pthread_self(), "limpet-guard");
+	__atomic_store_n(&boost.guard, gettid(), __ATOMIC_RELAXED);
+	for (;;) {
+		sem_post(&boost.watched);
+		wait_for(&boost.watch);
+		if (!wait_until(&boost.end, __atomic_load_n(&boost.until_ns, __ATOMIC_RELAXED)))
+			wait_for(&boost.end);
+	}
+	return unused;
+}
+
+static int start_thread(void *(*function)(void *), int priority, const cpu_set_t *processor)
+{
+	const struct sched_param parameter = {.sched_priority = priority};
+	pthread_attr_t attributes;
+	pthread_t thread;
+	int error = pthread_attr_init(&attributes);
+
+	if (error)
+		return -error;
+	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+	/* From its beginning, so that nobody waits for a thread of low priority. */
+	pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attributes, SCHED_RR);
+	pthread_attr_setschedparam(&attributes, &parameter);
+	error = pthread_attr_setaffinity_np(&attributes, sizeof(*processor), processor);
+	if (!error)
+		error = pthread_create(&thread, &attributes, function, NULL);
+	pthread_attr_destroy(&attributes);
+	return -error;
+}
+
+static bool init_semaphores(void)
+{
+	sem_t *const semaphores[] = {&boost.lend, &boost.lent, &boost.watch, &boost.end,
+				     &boost.watched};
+
+	for (size_t i = 0; i < sizeof(semaphores) / sizeof(semaphores[0]); i++)
+		if (sem_init(semaphores[i], 0, 0) < 0)
+			return false;
+	return true;
+}
+
+static bool start_threads(void)
+{
+	const struct sigaction action = {.sa_handler = on_return, .sa_flags = SA_RESTART};
+	const int here = sched_getcpu();
+	const uint64_t until_ns = limpet_monotonic_ns() + RETURN_MOST_NS;
+	sigset_t all, before;
+	cpu_set_t processor;
+	int error;
+
+	boost.lender = boost.guard = 0;
+	if (here < 0 || !init_semaphores() || sigaction(RETURN_SIGNAL, &action, NULL) < 0)
+		return false;
+	CPU_ZERO(&processor);
+	CPU_SET(here, &processor);
+	/* Signals are for the other threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = start_thread(guard, LIMPET_BOOST_ABOVE, &processor);
+	if (!error)
+		error = start_thread(lend, LIMPET_BOOST_PRIORITY, &processor);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	boost.pid = getpid();
+	return !error && wait_until(&boost.watched, until_ns) && wait_until(&boost.lent, until_ns);
+}
+
+/* Whether both have it. */
+static bool set_policy(int policy, int lender, int guard_priority)
+{
+	const struct sched_param one = {.sched_priority = lender},
+				 other = {.sched_priority = guard_priority};
+
+	return boost.lender && boost.guard &&
+	       sched_setscheduler(boost.lender, policy | SCHED_RESET_ON_FORK, &one) == 0 &&
+	       sched_setscheduler(boost.guard, policy | SCHED_RESET_ON_FORK, &other) == 0;
+}
+
+static bool is_real_time(void)
+{
+	struct sched_param own;
+
+	return sched_getparam(0, &own) == 0 && own.sched_priority >= LIMPET_BOOST_ABOVE;
+}
+
+void limpet_boost_begin(void)
+{
+	if ((boost.failed && boost.pid == getpid()) || boost.ready || !is_real_time())
+		return;
+	boost.failed = boost.pid == getpid()
+			       ? !set_policy(SCHED_RR, LIMPET_BOOST_PRIORITY, LIMPET_BOOST_ABOVE)
+			       : !start_threads();
+	boost.ready = !boost.failed;
+	boost.spent_ns = 0;
+}
+
+void limpet_boost_end(int nice)
+{
+	if (!boost.ready)
+		return;
+	boost.ready = false;
+	set_policy(SCHED_OTHER, 0, 0);
+	setpriority(PRIO_PROCESS, (id_t)boost.lender, nice);
+	setpriority(PRIO_PROCESS, (id_t)boost.guard, nice);
+	free(turns.siblings);
+	memset(&turns, 0, sizeof(turns));
+}
+
+/* ------------------------------------------------------------------ whose turn it is */
+
+/* The thread's own file: that of a process sums up all of its threads. */
+static size_t read_file(pid_t pid, pid_t tid, const char *name, char *text, size_t bytes)
+{
+	char path[64];
+	LIMPET_CLOSE int fd = -1;
+	ssize_t got;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	got = fd < 0 ? 0 : read(fd, text, bytes - 1);
+	text[got > 0 ? got : 0] = 0;
+	return got > 0 ? (size_t)got : 0;
+}
+
+/* As proc(5) has it: R for one that has a processor, or waits for one. Of those that are about to
+ * end, for which a lock of the kernel's might hold the lender up: STATE_ENDING for R. 0 for the
+ * others, and for one that is gone. */
+#define STATE_ENDING 'e'
+static char state_of(pid_t pid, pid_t tid)
+{
+	enum { FLAGS = 7 }; /* fields behind the name: the state is the first */
+	char line[256], state;
+	const char *at;
+
+	read_file(pid, tid, "stat", line, sizeof(line));
+	at = strrchr(line, ')');
+	if (!at || !at[1])
+		return 0;
+	state = at[2];
+	for (int i = 0; at && i < FLAGS; i++)
+		at = strchr(at + 1, ' ');
+	if (!at)
+		return 0;
+	if (strtoul(at, NULL, 10) & PF_EXITING)
+		return state == 'R' ? STATE_ENDING : 0;
+	return state;
+}
+
+/* Its end takes the lock on the program's mappings for a moment, and nothing can be lent to it by
+ * then. It gets the priority itself, which ends with it; its process lives on, and so its end is
+ * short. */
+static void hasten_end(pid_t tid)
+{
+	const struct sched_param parameter = {.sched_priority = LIMPET_BOOST_PRIORITY};
+
+	sched_setscheduler(tid, SCHED_RR | SCHED_RESET_ON_FORK, &parameter);
+}
+
+/* Whether it may hold a lock, of the kernel's or of its program's: one that is about to start holds
+ * none, and one on its way back to its program none of the kernel's. Where its stack may not be
+ * read it may hold any. */
+static bool may_hold(pid_t tid)
+{
+	char stack[1024];
+
+	return !read_file(turns.pid, tid, "stack", stack, sizeof(stack)) ||
+	       (!strstr(stack, "__switch_to_asm") &&
+		!(turns.in_kernel && strstr(stack, "to_user_mode")));
+}
+
+/* The round goes on where it was, or nearly so. */
+static void list_siblings(pid_t pid, uint64_t now_ns)
+{
+	free(turns.siblings);
+	turns.siblings = NULL;
+	turns.pid = pid;
+	turns.count = limpet_proc_tasks(pid, &turns.siblings);
+	turns.listed_ns = now_ns;
+}
+
+/* The next of its siblings that could run; 0: none of those that were looked at. */
+static pid_t next_sibling(void)
+{
+	const int looks = turns.in_kernel ? LOOKS_IN_KERNEL : LOOKS;
+
+	for (int i = 0; i < looks && turns.next < turns.count; i++) {
+		const pid_t sibling = turns.siblings[turns.next++];
+		const char state = sibling == turns.tid ? 0 : state_of(turns.pid, sibling);
+
+		if (state == STATE_ENDING && turns.in_kernel)
+			hasten_end(sibling);
+		if (state == 'R' && may_hold(sibling))
+			return sibling;
+	}
+	return 0;
+}
+
+/* 0: nobody's. In state D it waits for the kernel, and so for a sibling that is there. */
+static pid_t whose_turn(pid_t pid, pid_t tid, uint64_t now_ns)
+{
+	const char state = state_of(pid, tid);
+
+	if (state != 'D' && state != 'S')
+		return state && state != STATE_ENDING ? tid : 0;
+	if (turns.pid != pid || now_ns - turns.listed_ns > LIST_NS)
+		list_siblings(pid, now_ns);
+	turns.tid = tid;
+	turns.in_kernel = state == 'D';
+	if (turns.next >= turns.count)
+		turns.next = 0;
+	return next_sibling() ?: tid;
+}
+
+/* ------------------------------------------------------------------ lending */
+
+uint64_t limpet_boost_lend(pid_t pid, pid_t tid)
+{
+	const uint64_t now_ns = limpet_monotonic_ns();
+	pid_t whose;
+
+	if (!boost.ready || boost.lending || boost.spent_ns >= LEND_MOST_NS)
+		return UINT64_MAX;
+	whose = whose_turn(pid, tid, now_ns);
+	if (!whose)
+		return OWN_TURN_NS;
+	boost.since_ns = now_ns;
+	boost.lending = true;
+	__atomic_store_n(&boost.borrower, whose, __ATOMIC_RELAXED);
+	__atomic_store_n(&boost.until_ns, now_ns + LEND_MOST_NS - boost.spent_ns, __ATOMIC_RELAXED);
+	__atomic_store_n(&boost.over, false, __ATOMIC_SEQ_CST);
+	sem_post(&boost.watch);
+	sem_post(&boost.lend);
+	if (whose == tid)
+		return OWN_TURN_NS;
+	return turns.in_kernel ? KERNEL_TURN_NS : TURN_NS;
+}
+
+void limpet_boost_take_back(void)
+{
+	const uint64_t now_ns = limpet_monotonic_ns();
+
+	if (!boost.lending)
+		return;
+	__atomic_store_n(&boost.over, true, __ATOMIC_SEQ_CST);
+	tgkill(boost.pid, boost.lender, RETURN_SIGNAL);
+	sem_post(&boost.end);
+	boost.lending = false;
+	boost.spent_ns += now_ns - boost.since_ns;
+	if (wait_until(&boost.watched, now_ns + RETURN_MOST_NS) &&
+	    wait_until(&boost.lent, now_ns + RETURN_MOST_NS))
+		return;
+	/* Whatever holds them up: they get nothing to do again. */
+	set_policy(SCHED_OTHER, 0, 0);
+	boost.failed = true;
+	boost.ready = false;
+}

@@ -1,0 +1,44 @@
+/* Lending a real-time priority to a thread of the target that limpet waits for.
+ *
+ * A thread that is to stop, or that makes a call for limpet, competes for a processor with its own
+ * siblings and with other programs. While limpet waits for it, a thread of limpet (the lender)
+ * blocks on it by FUTEX_LOCK_PI, as if it held a lock with priority inheritance: the kernel runs it
+ * at the lender's priority meanwhile. The lock's word is limpet's own and contains the thread's id;
+ * nothing is set in the target, and what was lent ends with the wait, or with limpet.
+ *
+ * While the thread that it lends to has a processor, the kernel makes the lender spin, without
+ * regard to time-outs and signals, until it has to yield its own. So there is a second thread (the
+ * guard), with a higher priority and on the same processor, which wakes when the time is over, when
+ * the thread that waits says so, or when limpet is killed or stopped: then the lender has to yield,
+ * and looks for signals.
+ *
+ * What the thread waits for itself, a lock of its program's or the kernel's lock on its mappings,
+ * may be held by a sibling that has no processor. While it sleeps, those of its siblings that could
+ * run have turns: the priority is lent to one after the other, for a moment each. A sibling that is
+ * ending takes that lock, too, and nothing can be lent to it: it gets the priority for its last
+ * moments.
+ *
+ * Only one thread of limpet may call these, the one that waits. Where it has no real-time priority
+ * itself, or before Linux 5.14, they do nothing. */
+#ifndef LIMPET_INJECTOR_PTRACE_BOOST_H
+#define LIMPET_INJECTOR_PTRACE_BOOST_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* The lender's. The guard, and the thread that waits, have a higher one. */
+#define LIMPET_BOOST_PRIORITY 1
+#define LIMPET_BOOST_ABOVE (LIMPET_BOOST_PRIORITY + 1)
+
+/* Starts the two threads, before any thread of the target stands. */
+void limpet_boost_begin(void);
+/* Before a sleep until thread `tid` of process `pid` stops or answers. Returns for how long to
+ * sleep at most, in ns: then it may be another thread's turn. Between _begin and _end it lends for
+ * a tenth of a second in all; who takes longer waits for something else. */
+uint64_t limpet_boost_lend(pid_t pid, pid_t tid);
+/* After the sleep. On return all threads have their own priorities again. */
+void limpet_boost_take_back(void);
+/* When the thread that waits goes back to that nice value: the two threads do, too. */
+void limpet_boost_end(int nice);
+
+#endif

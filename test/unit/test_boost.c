@@ -1,0 +1,313 @@
+/* A thread that limpet waits for has a real-time priority meanwhile, and its own before and after.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/boost.h"
+#include "injector/ptrace/priority.h"
+#include "test/unit/skip_reason.h"
+
+/* As the kernel runs it: negative for real-time priorities; 99 if it cannot be read. */
+static long priority_of(pid_t pid)
+{
+	char path[64], line[1024];
+	long priority = 99;
+	size_t bytes;
+	FILE *file;
+	char *at;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return priority;
+	bytes = fread(line, 1, sizeof(line) - 1, file);
+	fclose(file);
+	line[bytes] = 0;
+	at = strrchr(line, ')');
+	if (at)
+		sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %ld",
+		       &priority);
+	return priority;
+}
+
+static pid_t fork_with_us(void)
+{
+	const pid_t parent = getpid(), pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent))
+		_exit(1);
+	return pid;
+}
+
+static pid_t start_child(bool busy)
+{
+	const pid_t pid = fork_with_us();
+
+	while (pid == 0)
+		if (!busy)
+			pause();
+	return pid;
+}
+
+static void end_child(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* Raises the priority, and lends to `pid` until `seen` has it; false: that is not to be had here. A
+ * busy machine may hold it up for longer than it lasts: then once more. */
+static bool borrow(pid_t pid, pid_t seen, struct limpet_priority *ret_before)
+{
+	for (unsigned i = 0; i < 20; i++) {
+		const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+		const uint64_t began_ns = limpet_monotonic_ns();
+
+		*ret_before = before;
+		do {
+			const uint64_t turn_ns = limpet_monotonic_ns();
+
+			limpet_boost_lend(pid, pid);
+			/* We may be on the lender's processor: it is to have it. */
+			do {
+				usleep(100);
+				if (priority_of(seen) == -1 - LIMPET_BOOST_PRIORITY)
+					return true;
+			} while (limpet_monotonic_ns() - turn_ns < 2000000);
+			limpet_boost_take_back();
+		} while (limpet_monotonic_ns() - began_ns < 200000000);
+		limpet_priority_restore(before);
+	}
+	return false;
+}
+
+static void give_back(struct limpet_priority before)
+{
+	limpet_boost_take_back();
+	limpet_priority_restore(before);
+}
+
+static void borrow_or_skip(pid_t pid, pid_t seen, struct limpet_priority *ret_before)
+{
+	if (borrow(pid, seen, ret_before))
+		return;
+	end_child(pid);
+	limpet_skip("no real-time priority is to be had, or one processor, or Linux before 5.14");
+}
+
+static void assert_no_thread_is_real_time(void)
+{
+	pid_t *tids = NULL;
+	const int count = limpet_proc_tasks(getpid(), &tids);
+
+	assert_true(count >= 3);
+	for (int i = 0; i < count; i++)
+		assert_true(priority_of(tids[i]) >= 0);
+	free(tids);
+}
+
+/* A thread that has a processor, and one that sleeps; again and again. */
+static void test_lends_and_takes_back(void **state)
+{
+	struct limpet_priority before;
+
+	(void)state;
+	for (unsigned busy = 0; busy < 2; busy++) {
+		const pid_t child = start_child(busy);
+		const long own = priority_of(child);
+
+		assert_true(own >= 0);
+		for (unsigned i = 0; i < 20; i++) {
+			borrow_or_skip(child, child, &before);
+			limpet_boost_take_back();
+			assert_int_equal(priority_of(child), own);
+			limpet_priority_restore(before);
+			/* Who has no real-time priority lends none, nor does one of ours stay. */
+			assert_no_thread_is_real_time();
+			limpet_boost_lend(child, child);
+			assert_int_equal(priority_of(child), own);
+			limpet_boost_take_back();
+		}
+		end_child(child);
+	}
+}
+
+static void *run_busily(void *argument)
+{
+	for (;;)
+		__asm__ volatile("" ::"r"(argument) : "memory");
+	return NULL;
+}
+
+static void *sleep_long(void *argument)
+{
+	for (;;)
+		pause();
+	return argument;
+}
+
+/* While the thread that is waited for sleeps, each of its siblings that could run gets a turn, also
+ * behind many that sleep. */
+static void test_siblings_have_turns(void **state)
+{
+	enum { SLEEPING = 100, BUSY = 3 };
+	const pid_t child = fork_with_us();
+	struct limpet_priority before;
+	pid_t *tids = NULL;
+	pthread_t thread;
+	int count;
+
+	(void)state;
+	if (child == 0) {
+		for (unsigned i = 0; i < SLEEPING + BUSY; i++)
+			if (pthread_create(&thread, NULL, i < SLEEPING ? sleep_long : run_busily,
+					   NULL))
+				abort();
+		sleep_long(NULL);
+	}
+	do {
+		free(tids);
+		count = limpet_proc_tasks(child, &tids);
+	} while (count < 1 + SLEEPING + BUSY);
+	for (int i = 1 + SLEEPING; i < count; i++) {
+		borrow_or_skip(child, tids[i], &before);
+		give_back(before);
+	}
+	for (int i = 0; i < count; i++)
+		assert_true(priority_of(tids[i]) >= 0);
+	free(tids);
+	end_child(child);
+}
+
+/* Of a process that has ended since, nobody has a turn; nor has one that ends meanwhile. */
+static void test_thread_that_is_gone(void **state)
+{
+	struct limpet_priority before;
+	pid_t child = start_child(true);
+
+	(void)state;
+	borrow_or_skip(child, child, &before);
+	end_child(child);
+	limpet_boost_take_back();
+	limpet_boost_lend(child, child);
+	give_back(before);
+	child = start_child(false);
+	borrow_or_skip(child, child, &before);
+	end_child(child);
+	give_back(before);
+}
+
+/* One that takes long may wait for anything: it is on its own, whatever it does, and without a word
+ * from us. */
+static void test_not_for_long(void **state)
+{
+	struct limpet_priority before;
+
+	(void)state;
+	for (unsigned busy = 0; busy < 2; busy++) {
+		const pid_t child = start_child(busy);
+		const long own = priority_of(child);
+
+		borrow_or_skip(child, child, &before);
+		while (priority_of(child) < 0)
+			usleep(100);
+		assert_int_equal(priority_of(child), own);
+		limpet_boost_take_back();
+		/* It has had its share. */
+		assert_true(limpet_boost_lend(child, child) == UINT64_MAX);
+		limpet_priority_restore(before);
+		end_child(child);
+	}
+}
+
+/* What a limpet has lent that is stopped or killed ends with that. */
+static void test_killed_while_it_lends(void **state)
+{
+	struct limpet_priority before;
+
+	(void)state;
+	for (unsigned i = 0; i < 4; i++) {
+		const pid_t child = start_child(i % 2);
+		const long own = priority_of(child);
+		pid_t killed;
+
+		/* Whether it is to be had. */
+		borrow_or_skip(child, child, &before);
+		give_back(before);
+		killed = fork_with_us();
+		if (killed == 0) {
+			while (borrow(child, child, &before)) {
+				usleep(50000);
+				give_back(before);
+			}
+			_exit(0);
+		}
+		while (priority_of(child) == own && waitpid(killed, NULL, WNOHANG) == 0)
+			usleep(100);
+		if (priority_of(child) == own) {
+			end_child(child);
+			limpet_skip("there was no real-time priority any more");
+		}
+		kill(killed, i / 2 ? SIGSTOP : SIGKILL);
+		assert_int_equal(waitpid(killed, NULL, WUNTRACED), killed);
+		while (priority_of(child) != own)
+			usleep(100);
+		if (i / 2)
+			end_child(killed);
+		end_child(child);
+	}
+}
+
+/* A forked child has no such threads, and makes its own. */
+static void test_forked_child(void **state)
+{
+	const pid_t child = start_child(false);
+	struct limpet_priority before;
+	pid_t forked;
+	int status;
+
+	(void)state;
+	borrow_or_skip(child, child, &before);
+	give_back(before);
+	forked = fork_with_us();
+	if (forked == 0) {
+		if (!borrow(child, child, &before))
+			_exit(2);
+		give_back(before);
+		_exit(priority_of(child) < 0);
+	}
+	assert_int_equal(waitpid(forked, &status, 0), forked);
+	assert_int_equal(status, 0);
+	end_child(child);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lends_and_takes_back),
+		cmocka_unit_test(test_siblings_have_turns),
+		cmocka_unit_test(test_thread_that_is_gone),
+		cmocka_unit_test(test_not_for_long),
+		cmocka_unit_test(test_killed_while_it_lends),
+		cmocka_unit_test(test_forked_child),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
