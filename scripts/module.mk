@@ -9,7 +9,7 @@ bootstrap-build:
 # five hundred. Ratios are held against test/bench/ratios.json: a fifth worse fails. heaptrack is measured beside it
 # where it is installed. On a machine that does nothing else.
 .PHONY: bench bench-store bench-stops
-bench bench-store: $(B)/limpet $(B)/bench/pairs targets
+bench bench-store: $(B)/limpet $(B)/bench/pairs $(B)/bench/bench_collector targets
 	$(Q)$(MAKE) --no-print-directory bench-stops
 	$(Q)scripts/bench --json $(B)/bench/bench.json --stops $(B)/bench/stops $(if $(filter %-store,$@),--store)
 STOP_ROUNDS ?= 100

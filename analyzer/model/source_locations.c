@@ -27,7 +27,7 @@ struct run {
 	uint32_t first, count; /* in `run_places` */
 };
 
-struct limpet_locations_private {
+struct limpet_locations_tables {
 	struct entry *functions, *locations, *addresses, *strings;
 	size_t function_capacity, place_capacity;
 	struct run *runs;
@@ -80,7 +80,7 @@ static void free_entries(struct entry **table)
 }
 
 /* One copy of each string, so that equal ones are equal pointers. NULL stays NULL. */
-static int intern_string(struct limpet_locations_private *private, const char *string,
+static int intern_string(struct limpet_locations_tables *tables, const char *string,
 			 const char **ret_string)
 {
 	struct entry *entry = NULL;
@@ -89,7 +89,7 @@ static int intern_string(struct limpet_locations_private *private, const char *s
 	*ret_string = NULL;
 	if (!string)
 		return 0;
-	result = find_entry(&private->strings, string, strlen(string), 0, &entry);
+	result = find_entry(&tables->strings, string, strlen(string), 0, &entry);
 	if (result < 0)
 		return result;
 	*ret_string = entry->key;
@@ -107,7 +107,7 @@ static int want(void *array, size_t *capacity, uint32_t count, size_t item_bytes
 static int add_function(struct limpet_locations *locations, const struct limpet_function *function,
 			uint32_t *ret_number)
 {
-	struct limpet_locations_private *private = locations->private;
+	struct limpet_locations_tables *tables = locations->tables;
 	LIMPET_FREE char *key = NULL;
 	struct limpet_function *added;
 	struct entry *entry = NULL;
@@ -120,10 +120,10 @@ static int add_function(struct limpet_locations *locations, const struct limpet_
 		key = NULL;
 		return -ENOMEM;
 	}
-	if (want(&locations->functions, &private->function_capacity, locations->function_count + 1,
+	if (want(&locations->functions, &tables->function_capacity, locations->function_count + 1,
 		 sizeof(*locations->functions)) < 0)
 		return -ENOMEM;
-	result = find_entry(&private->functions, key, (size_t)length, locations->function_count,
+	result = find_entry(&tables->functions, key, (size_t)length, locations->function_count,
 			    &entry);
 	if (result < 0)
 		return result;
@@ -133,34 +133,34 @@ static int add_function(struct limpet_locations *locations, const struct limpet_
 	if (result == 1) {
 		locations->function_count++;
 		*added = *function;
-		result = intern_string(private, function->name, &added->name);
+		result = intern_string(tables, function->name, &added->name);
 		if (result == 0)
-			result = intern_string(private, function->module, &added->module);
+			result = intern_string(tables, function->module, &added->module);
 		added->file = NULL;
 		if (result < 0)
 			return result;
 	}
 	if (!added->file)
-		return intern_string(private, function->file, &added->file);
+		return intern_string(tables, function->file, &added->file);
 	return 0;
 }
 
 static int add_place(struct limpet_locations *locations, uint32_t function, const char *file,
 		     uint32_t line, bool inlined, uint32_t *ret_number)
 {
-	struct limpet_locations_private *private = locations->private;
+	struct limpet_locations_tables *tables = locations->tables;
 	struct {
 		const char *file;
 		uint32_t function, line;
 		uint64_t inlined;
 	} key = {NULL, function, line, inlined};
 	struct entry *entry = NULL;
-	int result = intern_string(private, file, &key.file);
+	int result = intern_string(tables, file, &key.file);
 
-	if (result < 0 || want(&locations->locations, &private->place_capacity,
+	if (result < 0 || want(&locations->locations, &tables->place_capacity,
 			       locations->location_count + 1, sizeof(*locations->locations)) < 0)
 		return -ENOMEM;
-	result = find_entry(&private->locations, &key, sizeof(key), locations->location_count,
+	result = find_entry(&tables->locations, &key, sizeof(key), locations->location_count,
 			    &entry);
 	if (result < 0)
 		return result;
@@ -204,31 +204,31 @@ static int add_frame(struct limpet_locations *locations, const struct limpet_rep
 
 static int add_run(struct limpet_locations *locations, const struct limpet_trace_node *node)
 {
-	struct limpet_locations_private *private = locations->private;
+	struct limpet_locations_tables *tables = locations->tables;
 	struct limpet_report_frame frames[LIMPET_REPORT_NODE_FRAMES_MAX];
 	size_t count = limpet_report_node_frames(locations->model, node, frames,
 						 LIMPET_REPORT_NODE_FRAMES_MAX);
-	int result = want(&private->runs, &private->run_capacity, private->run_count + 1,
-			  sizeof(*private->runs));
+	int result = want(&tables->runs, &tables->run_capacity, tables->run_count + 1,
+			  sizeof(*tables->runs));
 
 	if (result == 0)
-		result = want(&private->run_places, &private->run_place_capacity,
-			      private->run_place_count + (uint32_t)count,
-			      sizeof(*private->run_places));
+		result = want(&tables->run_places, &tables->run_place_capacity,
+			      tables->run_place_count + (uint32_t)count,
+			      sizeof(*tables->run_places));
 	if (result < 0)
 		return result;
-	private->runs[private->run_count++] =
-		(struct run){.first = private->run_place_count, .count = (uint32_t)count};
+	tables->runs[tables->run_count++] =
+		(struct run){.first = tables->run_place_count, .count = (uint32_t)count};
 	for (size_t i = 0; i < count && result == 0; i++)
 		result = add_frame(locations, &frames[i],
-				   &private->run_places[private->run_place_count++]);
+				   &tables->run_places[tables->run_place_count++]);
 	return result;
 }
 
 static int add_nodes(struct limpet_locations *locations)
 {
 	const struct limpet_model *model = locations->model;
-	struct limpet_locations_private *private = locations->private;
+	struct limpet_locations_tables *tables = locations->tables;
 
 	for (uint32_t i = 1; i < model->node_count; i++) {
 		const struct limpet_trace_node *node = &model->nodes[i];
@@ -240,13 +240,13 @@ static int add_nodes(struct limpet_locations *locations)
 
 		if (node->lost)
 			continue;
-		result = find_entry(&private->addresses, &key, sizeof(key), private->run_count,
+		result = find_entry(&tables->addresses, &key, sizeof(key), tables->run_count,
 				    &entry);
 		if (result == 1)
 			result = add_run(locations, node);
 		if (result < 0)
 			return result;
-		private->run_of_node[i] = entry->number + 1;
+		tables->run_of_node[i] = entry->number + 1;
 	}
 	return 0;
 }
@@ -278,11 +278,11 @@ int limpet_locations_new(const struct limpet_model *model, struct limpet_locatio
 	if (!locations)
 		return -ENOMEM;
 	locations->model = model;
-	locations->private = calloc(1, sizeof(*locations->private));
-	if (locations->private)
-		locations->private->run_of_node =
-			calloc(model->node_count + 1ul, sizeof(*locations->private->run_of_node));
-	if (locations->private && locations->private->run_of_node)
+	locations->tables = calloc(1, sizeof(*locations->tables));
+	if (locations->tables)
+		locations->tables->run_of_node =
+			calloc(model->node_count + 1ul, sizeof(*locations->tables->run_of_node));
+	if (locations->tables && locations->tables->run_of_node)
 		result = add_fixed(locations);
 	if (result == 0)
 		result = add_nodes(locations);
@@ -290,33 +290,33 @@ int limpet_locations_new(const struct limpet_model *model, struct limpet_locatio
 		limpet_locations_free(locations);
 		return result;
 	}
-	locations->address_count = locations->private->run_count;
-	free_entries(&locations->private->addresses);
-	free_entries(&locations->private->locations);
-	free_entries(&locations->private->functions);
+	locations->address_count = locations->tables->run_count;
+	free_entries(&locations->tables->addresses);
+	free_entries(&locations->tables->locations);
+	free_entries(&locations->tables->functions);
 	*ret_locations = locations;
 	return 0;
 }
 
 void limpet_locations_free(struct limpet_locations *locations)
 {
-	struct limpet_locations_private *private;
+	struct limpet_locations_tables *tables;
 
 	if (!locations)
 		return;
-	private = locations->private;
-	if (private) {
-		free_entries(&private->functions);
-		free_entries(&private->locations);
-		free_entries(&private->addresses);
-		free_entries(&private->strings);
-		free(private->runs);
-		free(private->run_places);
-		free(private->run_of_node);
-		free(private->stack);
-		free(private->kinds);
-		free(private->keep);
-		free(private);
+	tables = locations->tables;
+	if (tables) {
+		free_entries(&tables->functions);
+		free_entries(&tables->locations);
+		free_entries(&tables->addresses);
+		free_entries(&tables->strings);
+		free(tables->runs);
+		free(tables->run_places);
+		free(tables->run_of_node);
+		free(tables->stack);
+		free(tables->kinds);
+		free(tables->keep);
+		free(tables);
 	}
 	free(locations->functions);
 	free(locations->locations);
@@ -326,33 +326,33 @@ void limpet_locations_free(struct limpet_locations *locations)
 uint32_t limpet_locations_of_node(const struct limpet_locations *locations, uint32_t node,
 				  const uint32_t **ret_list)
 {
-	const struct limpet_locations_private *private = locations->private;
-	uint32_t run = node < locations->model->node_count ? private->run_of_node[node] : 0;
+	const struct limpet_locations_tables *tables = locations->tables;
+	uint32_t run = node < locations->model->node_count ? tables->run_of_node[node] : 0;
 
 	if (!run)
 		return 0;
-	*ret_list = private->run_places + private->runs[run - 1].first;
-	return private->runs[run - 1].count;
+	*ret_list = tables->run_places + tables->runs[run - 1].first;
+	return tables->runs[run - 1].count;
 }
 
 uint32_t limpet_locations_address_number(const struct limpet_locations *locations, uint32_t node)
 {
-	return node < locations->model->node_count ? locations->private->run_of_node[node] : 0;
+	return node < locations->model->node_count ? locations->tables->run_of_node[node] : 0;
 }
 
 /* ------------------------------------------------------------------ stacks */
 
-static int want_stack(struct limpet_locations_private *private, size_t count)
+static int want_stack(struct limpet_locations_tables *tables, size_t count)
 {
-	int code = limpet_reserve(&private->stack, &private->stack_capacity, count,
-				  sizeof(*private->stack));
+	int code = limpet_reserve(&tables->stack, &tables->stack_capacity, count,
+				  sizeof(*tables->stack));
 
 	if (code == 0)
-		code = limpet_reserve(&private->kinds, &private->kind_capacity, count,
-				      sizeof(*private->kinds));
+		code = limpet_reserve(&tables->kinds, &tables->kind_capacity, count,
+				      sizeof(*tables->kinds));
 	if (code == 0)
-		code = limpet_reserve(&private->keep, &private->keep_capacity, count,
-				      sizeof(*private->keep));
+		code = limpet_reserve(&tables->keep, &tables->keep_capacity, count,
+				      sizeof(*tables->keep));
 	return code;
 }
 
@@ -366,20 +366,20 @@ static bool is_jit(const struct limpet_locations *locations, uint32_t place)
 
 static size_t fold(struct limpet_locations *locations, size_t count)
 {
-	struct limpet_locations_private *private = locations->private;
+	struct limpet_locations_tables *tables = locations->tables;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++)
-	private->kinds[i] =
-		locations->functions[locations->locations[private->stack[i]].function].kind;
-	limpet_frame_filter_stack(private->kinds, count, private->keep);
+		tables->kinds[i] =
+			locations->functions[locations->locations[tables->stack[i]].function].kind;
+	limpet_frame_filter_stack(tables->kinds, count, tables->keep);
 	for (size_t i = 0; i < count; i++) {
-		if (!private->keep[i])
+		if (!tables->keep[i])
 			continue;
-		if (kept && is_jit(locations, private->stack[i]) &&
-		    is_jit(locations, private->stack[kept - 1]))
+		if (kept && is_jit(locations, tables->stack[i]) &&
+		    is_jit(locations, tables->stack[kept - 1]))
 			continue;
-		private->stack[kept++] = private->stack[i];
+		tables->stack[kept++] = tables->stack[i];
 	}
 	return kept;
 }
@@ -388,10 +388,10 @@ int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bo
 			   struct limpet_location_stack *ret_stack)
 {
 	const struct limpet_model *model = locations->model;
-	struct limpet_locations_private *private = locations->private;
+	struct limpet_locations_tables *tables = locations->tables;
 	bool cut = false, unknown = !node;
 	size_t count = 0;
-	int result = want_stack(private, 2);
+	int result = want_stack(tables, 2);
 
 	while (result == 0 && node && node < model->node_count) {
 		const struct limpet_trace_node *at = &model->nodes[node];
@@ -401,9 +401,9 @@ int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bo
 		cut |= at->lost || at->truncated;
 		if (at->lost)
 			break;
-		result = want_stack(private, count + more + 2);
+		result = want_stack(tables, count + more + 2);
 		for (uint32_t i = 0; i < more && result == 0; i++)
-		private->stack[count++] = list[i];
+			tables->stack[count++] = list[i];
 		node = at->parent;
 	}
 	if (result < 0)
@@ -411,9 +411,10 @@ int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bo
 	if (!full)
 		count = fold(locations, count);
 	if (unknown || (!count && !cut))
-	private->stack[count++] = LIMPET_LOCATION_UNKNOWN;
-	else if (cut) private->stack[count++] = LIMPET_LOCATION_CUT;
-	*ret_stack = (struct limpet_location_stack){.list = private->stack, .count = count};
+		tables->stack[count++] = LIMPET_LOCATION_UNKNOWN;
+	else if (cut)
+		tables->stack[count++] = LIMPET_LOCATION_CUT;
+	*ret_stack = (struct limpet_location_stack){.list = tables->stack, .count = count};
 	return 0;
 }
 

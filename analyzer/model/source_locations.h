@@ -34,7 +34,7 @@ struct limpet_location {
 	bool inlined;     /* into the frame after it */
 };
 
-struct limpet_locations_private;
+struct limpet_locations_tables;
 struct limpet_locations {
 	const struct limpet_model *model;
 	struct limpet_function *functions;
@@ -42,7 +42,7 @@ struct limpet_locations {
 	struct limpet_location *locations;
 	uint32_t location_count;
 	uint32_t address_count; /* distinct addresses, see limpet_locations_address_number() */
-	struct limpet_locations_private *private;
+	struct limpet_locations_tables *tables;
 };
 
 /* The model must outlive it. -ENOMEM. */

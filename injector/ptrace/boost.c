@@ -229,14 +229,17 @@ void limpet_boost_begin(void)
 
 void limpet_boost_end(int nice)
 {
-	if (!boost.ready)
-		return;
-	boost.ready = false;
-	set_policy(SCHED_OTHER, 0, 0);
-	setpriority(PRIO_PROCESS, (id_t)boost.lender, nice);
-	setpriority(PRIO_PROCESS, (id_t)boost.guard, nice);
-	free(turns.siblings);
-	memset(&turns, 0, sizeof(turns));
+	if (boost.ready) {
+		boost.ready = false;
+		set_policy(SCHED_OTHER, 0, 0);
+		free(turns.siblings);
+		memset(&turns, 0, sizeof(turns));
+	}
+	/* Also where it was in a raise within another one. */
+	if (boost.pid == getpid() && boost.lender && boost.guard) {
+		setpriority(PRIO_PROCESS, (id_t)boost.lender, nice);
+		setpriority(PRIO_PROCESS, (id_t)boost.guard, nice);
+	}
 }
 
 /* ------------------------------------------------------------------ whose turn it is */

@@ -24,7 +24,7 @@ stored() {
 
 # judged STATUS [OPTION...]
 judged() {
-	run -"$1" "$root/scripts/bench" --judge run.json --ratios ratios.json "${@:2}"
+	run -"$1" "$root/scripts/bench" --judge run.json --ratios ratios.json --results results.json "${@:2}"
 }
 
 @test "bench: ratios as good as the stored ones, or a little worse, pass" {
@@ -123,9 +123,23 @@ judged() {
 	stored 1 0.1 9
 	echo '{"other": {"ratio": 5, "date": "2026-01-01", "machine": "some"}}' >ratios.json
 	judged 0 --store
+	json_says '.pairs[0].bare[0].cpu_ns == 30' <results.json
 	json_says '.other.ratio == 5 and (."+rate: limpet / bare, redis" | .ratio == 0.909 and (.machine | test("processors")) and
 		(.date | test("^[0-9]{4}-[0-9]{2}-[0-9]{2}$")))' <ratios.json
 	judged 0
+}
+
+@test "bench: goals are told beside what is reached, and fail nothing" {
+	figures 30 70 300 90
+	stored 4 0.4 0.9
+	judged 0
+	[[ $output =~ "a pair at depth 20, 1 stack: ns added"\ +"<="\ +45\ +40.7\ +270$'\n' ]]
+	[[ $output =~ "as often cheaper than heaptrack, depth 20"\ +">="\ +9\ +6.634\ +short ]]
+	jq '.captures = [{name: "one", captures: ([1, 2, 3] | map({attach_ms: ., detach_ms: ., command_ms: 200, status: 0,
+		dropped: 0}))}]' run.json >more.json
+	mv more.json run.json
+	judged 0
+	[[ $output =~ "one: stop at attach, 99 %, ms"\ +"<="\ +1\ +3\ +short ]]
 }
 
 @test "bench: each ratio that the repository has is one that can be judged" {
