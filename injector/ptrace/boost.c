@@ -25,7 +25,12 @@
 #endif
 #define PF_EXITING 4u /* flag in /proc/PID/stat */
 
+/* Lent at most between _begin and _end; in all, and what of the time can be lent again. */
 #define LEND_MOST_NS 100000000u
+#define LEND_ALL_NS 500000000u
+#define LEND_SHARE 10u
+/* With a lower limit the kernel would end the program for what was lent (RLIMIT_RTTIME). */
+#define RTTIME_LEAST_US 200000u
 /* After its turn a thread may sleep, or have given up the lock. */
 #define OWN_TURN_NS 250000u
 #define TURN_NS 50000u
@@ -51,9 +56,18 @@ static struct {
 	pid_t borrower;
 	uint64_t until_ns;
 	bool over;
-	uint64_t since_ns, spent_ns;
+	uint64_t since_ns, spent_ns, spent_in_all_ns, refilled_ns;
+	pid_t allowed; /* the process whose limits were looked at last, and permit it */
 } boost;
 static uint32_t word; /* as of a lock: who holds it */
+
+/* Ending threads that have the priority themselves. */
+#define HASTENED_LIMIT 16u
+static struct {
+	pid_t pid, tid;
+	int policy;
+} hastened[HASTENED_LIMIT];
+static unsigned hastened_count;
 
 /* Whose turn it is. */
 static struct {
@@ -67,6 +81,85 @@ static struct {
 static struct timespec to_timespec(uint64_t ns)
 {
 	return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+}
+
+/* ------------------------------------------------------------------ threads of the target */
+
+/* The thread's own file: that of a process sums up all of its threads. */
+static size_t read_file(pid_t pid, pid_t tid, const char *name, char *text, size_t bytes)
+{
+	char path[64];
+	LIMPET_CLOSE int fd = -1;
+	ssize_t got;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	got = fd < 0 ? 0 : read(fd, text, bytes - 1);
+	text[got > 0 ? got : 0] = 0;
+	return got > 0 ? (size_t)got : 0;
+}
+
+/* As proc(5) has it: R for one that has a processor, or waits for one. Of those that are about to
+ * end, for which a lock of the kernel's might hold the lender up: STATE_ENDING for R. 0 for the
+ * others, and for one that is gone. */
+#define STATE_ENDING 'e'
+static char state_of(pid_t pid, pid_t tid)
+{
+	enum { FLAGS = 7 }; /* fields behind the name: the state is the first */
+	char line[256], state;
+	const char *at;
+
+	read_file(pid, tid, "stat", line, sizeof(line));
+	at = strrchr(line, ')');
+	if (!at || !at[1])
+		return 0;
+	state = at[2];
+	for (int i = 0; at && i < FLAGS; i++)
+		at = strchr(at + 1, ' ');
+	if (!at)
+		return 0;
+	if (strtoul(at, NULL, 10) & PF_EXITING)
+		return state == 'R' ? STATE_ENDING : 0;
+	return state;
+}
+
+static bool is_ending(pid_t pid, pid_t tid)
+{
+	return state_of(pid, tid) == STATE_ENDING;
+}
+
+/* Its end takes the lock on the program's mappings for a moment, and nothing can be lent to it by
+ * then. It gets the priority itself, which ends with it, or with limpet's own; no thread that has a
+ * real-time priority already. */
+static void hasten_end(pid_t pid, pid_t tid)
+{
+	const struct sched_param parameter = {.sched_priority = LIMPET_BOOST_PRIORITY},
+				 none = {.sched_priority = 0};
+	const int policy = sched_getscheduler(tid);
+
+	if (hastened_count == HASTENED_LIMIT || (policy != SCHED_OTHER && policy != SCHED_BATCH) ||
+	    sched_setscheduler(tid, SCHED_RR, &parameter) < 0)
+		return;
+	/* The number has another owner meanwhile. */
+	if (!state_of(pid, tid)) {
+		sched_setscheduler(tid, policy, &none);
+		return;
+	}
+	hastened[hastened_count].pid = pid;
+	hastened[hastened_count].tid = tid;
+	hastened[hastened_count++].policy = policy;
+}
+
+static void stop_hastening(void)
+{
+	const struct sched_param none = {.sched_priority = 0};
+
+	while (hastened_count) {
+		hastened_count--;
+		if (is_ending(hastened[hastened_count].pid, hastened[hastened_count].tid))
+			sched_setscheduler(hastened[hastened_count].tid,
+					   hastened[hastened_count].policy, &none);
+	}
 }
 
 /* ------------------------------------------------------------------ the two threads */
@@ -107,7 +200,9 @@ static void lend_until_over(void)
 		if (__atomic_load_n(&boost.over, __ATOMIC_SEQ_CST))
 			return;
 		error = syscall(SYS_futex, &word, FUTEX_LOCK_PI2, 0, &until, NULL, 0);
-	} while (!error && !__atomic_load_n(&boost.over, __ATOMIC_SEQ_CST));
+		/* One that has ended, or is about to, would hold the lender up in the kernel. */
+	} while (!error && !(__atomic_load_n(&word, __ATOMIC_SEQ_CST) & FUTEX_OWNER_DIED) &&
+		 !__atomic_load_n(&boost.over, __ATOMIC_SEQ_CST));
 }
 
 static void *lend(void *unused)
@@ -162,6 +257,14 @@ static int start_thread(void *(*function)(void *), int priority, const cpu_set_t
 	return -error;
 }
 
+static bool kernel_can_lend(void)
+{
+	static uint32_t free_word;
+
+	return syscall(SYS_futex, &free_word, FUTEX_LOCK_PI2, 0, NULL, NULL, 0) == 0 &&
+	       syscall(SYS_futex, &free_word, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0) == 0;
+}
+
 static bool init_semaphores(void)
 {
 	sem_t *const semaphores[] = {&boost.lend, &boost.lent, &boost.watch, &boost.end,
@@ -183,7 +286,8 @@ static bool start_threads(void)
 	int error;
 
 	boost.lender = boost.guard = 0;
-	if (here < 0 || !init_semaphores() || sigaction(RETURN_SIGNAL, &action, NULL) < 0)
+	if (here < 0 || !kernel_can_lend() || !init_semaphores() ||
+	    sigaction(RETURN_SIGNAL, &action, NULL) < 0)
 		return false;
 	CPU_ZERO(&processor);
 	CPU_SET(here, &processor);
@@ -209,6 +313,36 @@ static bool set_policy(int policy, int lender, int guard_priority)
 	       sched_setscheduler(boost.guard, policy | SCHED_RESET_ON_FORK, &other) == 0;
 }
 
+/* On one processor: another cpuset, or a processor that has gone, may have parted them. */
+static bool bring_together(void)
+{
+	const int here = sched_getcpu();
+	cpu_set_t processor;
+
+	if (here < 0)
+		return false;
+	CPU_ZERO(&processor);
+	CPU_SET(here, &processor);
+	return sched_setaffinity(boost.lender, sizeof(processor), &processor) == 0 &&
+	       sched_setaffinity(boost.guard, sizeof(processor), &processor) == 0;
+}
+
+/* The threads are not those of a forked child. */
+static bool is_ready(void)
+{
+	return boost.ready && boost.pid == getpid();
+}
+
+static bool has_something_to_lend(uint64_t now_ns)
+{
+	const uint64_t credit_ns = (now_ns - boost.refilled_ns) / LEND_SHARE;
+
+	boost.spent_in_all_ns -=
+		credit_ns < boost.spent_in_all_ns ? credit_ns : boost.spent_in_all_ns;
+	boost.refilled_ns = now_ns;
+	return boost.spent_ns < LEND_MOST_NS && boost.spent_in_all_ns < LEND_ALL_NS;
+}
+
 static bool is_real_time(void)
 {
 	struct sched_param own;
@@ -218,83 +352,39 @@ static bool is_real_time(void)
 
 void limpet_boost_begin(void)
 {
-	if ((boost.failed && boost.pid == getpid()) || boost.ready || !is_real_time())
+	if ((boost.failed && boost.pid == getpid()) || is_ready() || !is_real_time())
 		return;
-	boost.failed = boost.pid == getpid()
-			       ? !set_policy(SCHED_RR, LIMPET_BOOST_PRIORITY, LIMPET_BOOST_ABOVE)
-			       : !start_threads();
+	boost.failed = boost.pid == getpid() ? !boost.lender || !boost.guard || !bring_together() ||
+						       !set_policy(SCHED_RR, LIMPET_BOOST_PRIORITY,
+								   LIMPET_BOOST_ABOVE)
+					     : !start_threads();
 	boost.ready = !boost.failed;
+	boost.lending = false;
+	boost.allowed = 0;
 	boost.spent_ns = 0;
 }
 
 void limpet_boost_end(int nice)
 {
+	if (boost.pid != getpid() || !boost.lender || !boost.guard)
+		return;
 	if (boost.ready) {
 		boost.ready = false;
 		set_policy(SCHED_OTHER, 0, 0);
 		free(turns.siblings);
 		memset(&turns, 0, sizeof(turns));
 	}
+	stop_hastening();
 	/* Also where it was in a raise within another one. */
-	if (boost.pid == getpid() && boost.lender && boost.guard) {
-		setpriority(PRIO_PROCESS, (id_t)boost.lender, nice);
-		setpriority(PRIO_PROCESS, (id_t)boost.guard, nice);
-	}
+	setpriority(PRIO_PROCESS, (id_t)boost.lender, nice);
+	setpriority(PRIO_PROCESS, (id_t)boost.guard, nice);
 }
 
 /* ------------------------------------------------------------------ whose turn it is */
 
-/* The thread's own file: that of a process sums up all of its threads. */
-static size_t read_file(pid_t pid, pid_t tid, const char *name, char *text, size_t bytes)
-{
-	char path[64];
-	LIMPET_CLOSE int fd = -1;
-	ssize_t got;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	got = fd < 0 ? 0 : read(fd, text, bytes - 1);
-	text[got > 0 ? got : 0] = 0;
-	return got > 0 ? (size_t)got : 0;
-}
-
-/* As proc(5) has it: R for one that has a processor, or waits for one. Of those that are about to
- * end, for which a lock of the kernel's might hold the lender up: STATE_ENDING for R. 0 for the
- * others, and for one that is gone. */
-#define STATE_ENDING 'e'
-static char state_of(pid_t pid, pid_t tid)
-{
-	enum { FLAGS = 7 }; /* fields behind the name: the state is the first */
-	char line[256], state;
-	const char *at;
-
-	read_file(pid, tid, "stat", line, sizeof(line));
-	at = strrchr(line, ')');
-	if (!at || !at[1])
-		return 0;
-	state = at[2];
-	for (int i = 0; at && i < FLAGS; i++)
-		at = strchr(at + 1, ' ');
-	if (!at)
-		return 0;
-	if (strtoul(at, NULL, 10) & PF_EXITING)
-		return state == 'R' ? STATE_ENDING : 0;
-	return state;
-}
-
-/* Its end takes the lock on the program's mappings for a moment, and nothing can be lent to it by
- * then. It gets the priority itself, which ends with it; its process lives on, and so its end is
- * short. */
-static void hasten_end(pid_t tid)
-{
-	const struct sched_param parameter = {.sched_priority = LIMPET_BOOST_PRIORITY};
-
-	sched_setscheduler(tid, SCHED_RR | SCHED_RESET_ON_FORK, &parameter);
-}
-
 /* Whether it may hold a lock, of the kernel's or of its program's: one that is about to start holds
- * none, and one on its way back to its program none of the kernel's. Where its stack may not be
- * read it may hold any. */
+ * none, and one on its way back to its program hardly ever one of the kernel's. Where its stack may
+ * not be read it may hold any. */
 static bool may_hold(pid_t tid)
 {
 	char stack[1024];
@@ -324,7 +414,7 @@ static pid_t next_sibling(void)
 		const char state = sibling == turns.tid ? 0 : state_of(turns.pid, sibling);
 
 		if (state == STATE_ENDING && turns.in_kernel)
-			hasten_end(sibling);
+			hasten_end(turns.pid, sibling);
 		if (state == 'R' && may_hold(sibling))
 			return sibling;
 	}
@@ -349,16 +439,26 @@ static pid_t whose_turn(pid_t pid, pid_t tid, uint64_t now_ns)
 
 /* ------------------------------------------------------------------ lending */
 
+static bool is_allowed(pid_t pid)
+{
+	struct rlimit limit;
+
+	if (pid != boost.allowed && prlimit(pid, RLIMIT_RTTIME, NULL, &limit) == 0 &&
+	    limit.rlim_cur >= RTTIME_LEAST_US)
+		boost.allowed = pid;
+	return pid == boost.allowed;
+}
+
 uint64_t limpet_boost_lend(pid_t pid, pid_t tid)
 {
 	const uint64_t now_ns = limpet_monotonic_ns();
 	pid_t whose;
 
-	if (!boost.ready || boost.lending || boost.spent_ns >= LEND_MOST_NS)
+	if (!is_ready() || boost.lending || !is_allowed(pid) || !has_something_to_lend(now_ns))
 		return UINT64_MAX;
 	whose = whose_turn(pid, tid, now_ns);
 	if (!whose)
-		return OWN_TURN_NS;
+		return UINT64_MAX;
 	boost.since_ns = now_ns;
 	boost.lending = true;
 	__atomic_store_n(&boost.borrower, whose, __ATOMIC_RELAXED);
@@ -375,13 +475,15 @@ void limpet_boost_take_back(void)
 {
 	const uint64_t now_ns = limpet_monotonic_ns();
 
-	if (!boost.lending)
+	if (!is_ready() || !boost.lending)
 		return;
 	__atomic_store_n(&boost.over, true, __ATOMIC_SEQ_CST);
 	tgkill(boost.pid, boost.lender, RETURN_SIGNAL);
 	sem_post(&boost.end);
 	boost.lending = false;
 	boost.spent_ns += now_ns - boost.since_ns;
+	boost.spent_in_all_ns += now_ns - boost.since_ns;
+	boost.refilled_ns = now_ns;
 	if (wait_until(&boost.watched, now_ns + RETURN_MOST_NS) &&
 	    wait_until(&boost.lent, now_ns + RETURN_MOST_NS))
 		return;

@@ -15,11 +15,14 @@
  * What the thread waits for itself, a lock of its program's or the kernel's lock on its mappings,
  * may be held by a sibling that has no processor. While it sleeps, those of its siblings that could
  * run have turns: the priority is lent to one after the other, for a moment each. A sibling that is
- * ending takes that lock, too, and nothing can be lent to it: it gets the priority for its last
- * moments.
+ * ending takes that lock, too, and nothing can be lent to it: it gets the priority itself, for its
+ * last moments or until limpet goes back to its own.
+ *
+ * What a thread does with what was lent counts for its limit on real-time (RLIMIT_RTTIME): a
+ * program that has a low one is lent nothing.
  *
  * Only one thread of limpet may call these, the one that waits. Where it has no real-time priority
- * itself, or before Linux 5.14, they do nothing. */
+ * itself, or the kernel has no FUTEX_LOCK_PI2 (Linux 5.14), they do nothing. */
 #ifndef LIMPET_INJECTOR_PTRACE_BOOST_H
 #define LIMPET_INJECTOR_PTRACE_BOOST_H
 
@@ -34,7 +37,8 @@
 void limpet_boost_begin(void);
 /* Before a sleep until thread `tid` of process `pid` stops or answers. Returns for how long to
  * sleep at most, in ns: then it may be another thread's turn. Between _begin and _end it lends for
- * a tenth of a second in all; who takes longer waits for something else. */
+ * a tenth of a second, in all for half a second, and from then on for a tenth of the time; who
+ * takes longer waits for something else. */
 uint64_t limpet_boost_lend(pid_t pid, pid_t tid);
 /* After the sleep. On return all threads have their own priorities again. */
 void limpet_boost_take_back(void);

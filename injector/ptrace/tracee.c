@@ -27,7 +27,8 @@
 #define STACK_NEEDED 16384u
 
 /* Most stops come sooner than the kernel would wake us for them; while we sleep, the target stands.
- * We yield, so that a thread that waits for our processor goes first. Where threads wait for a
+ * We yield: without a real-time priority, a thread that waits for our processor goes first. Where
+ * threads wait for a
  * processor, spinning is in vain, and takes one from them. */
 #define SPIN_MOST_NS 100000u
 #define SPIN_LEAST_NS 6250u
@@ -47,7 +48,7 @@ struct limpet_tracee {
 	size_t xstate_bytes;
 	uint64_t signal_mask;
 	uint64_t stopped_since_ns; /* 0: adopted, and nobody waits for it yet */
-	uint64_t run_ns; /* run_time() when the stop that goes on here was left; 0: it does not */
+	uint64_t run_ns;           /* run_time(), if this stop continues the last one; else 0 */
 	uint64_t home, spare;
 	struct limpet_tracee_gadgets gadgets;
 };
@@ -126,12 +127,12 @@ static void adapt_spin(bool in_vain)
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
 {
-	const uint64_t spin_until_ns = limpet_monotonic_ns() + spin_ns;
+	const uint64_t began_ns = limpet_monotonic_ns(), spin_until_ns = began_ns + spin_ns;
 	sigset_t child;
 
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	for (bool slept = false;;) {
+	for (;;) {
 		int status;
 		pid_t got = look(tracee->tid, &status);
 		uint64_t now, turn_ns;
@@ -156,7 +157,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 				*ret_kind = STOP_SIGNAL;
 			}
 			tracee->running = false;
-			adapt_spin(slept);
+			adapt_spin(limpet_monotonic_ns() - began_ns > SPIN_MOST_NS);
 			return 0;
 		}
 		now = limpet_monotonic_ns();
@@ -177,7 +178,6 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 				left.tv_nsec = (long)turn_ns;
 			sigtimedwait(&child, NULL, &left);
 			limpet_boost_take_back();
-			slept = true;
 			/* One that has stopped by now may hold what this one waits for. */
 			limpet_tracee_release_strays();
 		}
@@ -493,13 +493,21 @@ static uint64_t run_time(const struct limpet_tracee *tracee)
 	return limpet_proc_run_time(tracee->pid, tracee->tid, &run_ns) < 0 ? 0 : run_ns;
 }
 
-/* A thread in a short loop often has the same registers again. */
-static bool is_as_released(const struct limpet_tracee *tracee)
+/* A thread in a short loop often has the same registers again. *ret_run_ns: its time on a
+ * processor, if so. */
+static bool is_as_released(const struct limpet_tracee *tracee, uint64_t *ret_run_ns)
 {
-	return tracee->tid == last_stop.tid && !tracee->group_stop &&
-	       !limpet_tracee_in_syscall(tracee) &&
-	       !memcmp(&tracee->regs, &last_stop.regs, sizeof(tracee->regs)) &&
-	       last_stop.run_ns != UNKNOWN_NS && run_time(tracee) - last_stop.run_ns < STOP_COST_NS;
+	uint64_t run_ns;
+
+	if (tracee->tid != last_stop.tid || tracee->group_stop ||
+	    limpet_tracee_in_syscall(tracee) || last_stop.run_ns == UNKNOWN_NS ||
+	    memcmp(&tracee->regs, &last_stop.regs, sizeof(tracee->regs)))
+		return false;
+	run_ns = run_time(tracee);
+	if (run_ns - last_stop.run_ns >= STOP_COST_NS)
+		return false;
+	*ret_run_ns = run_ns;
+	return true;
 }
 
 int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
@@ -514,10 +522,8 @@ int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
 		limpet_tracee_release(tracee);
 		return error;
 	}
-	if (is_as_released(tracee)) {
+	if (is_as_released(tracee, &tracee->run_ns))
 		tracee->stopped_since_ns = last_stop.stopped_since_ns;
-		tracee->run_ns = last_stop.run_ns;
-	}
 	return 0;
 }
 

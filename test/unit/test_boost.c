@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -237,6 +238,31 @@ static void test_not_for_long(void **state)
 	}
 }
 
+/* The kernel would count what was lent, and end the program for it. */
+static void test_a_program_that_may_not_be_real_time(void **state)
+{
+	const struct rlimit none = {0, 0};
+	const pid_t child = fork_with_us();
+	struct limpet_priority before;
+	pid_t other;
+
+	(void)state;
+	if (child == 0) {
+		if (setrlimit(RLIMIT_RTTIME, &none) < 0)
+			abort();
+		for (;;)
+			raise(SIGSTOP);
+	}
+	assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+	other = start_child(false);
+	borrow_or_skip(other, other, &before);
+	limpet_boost_take_back();
+	assert_true(limpet_boost_lend(child, child) == UINT64_MAX);
+	give_back(before);
+	end_child(other);
+	end_child(child);
+}
+
 /* What a limpet has lent that is stopped or killed ends with that. */
 static void test_killed_while_it_lends(void **state)
 {
@@ -305,6 +331,7 @@ int main(void)
 		cmocka_unit_test(test_siblings_have_turns),
 		cmocka_unit_test(test_thread_that_is_gone),
 		cmocka_unit_test(test_not_for_long),
+		cmocka_unit_test(test_a_program_that_may_not_be_real_time),
 		cmocka_unit_test(test_killed_while_it_lends),
 		cmocka_unit_test(test_forked_child),
 	};
