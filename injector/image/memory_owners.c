@@ -57,9 +57,12 @@ struct reading {
 	size_t stack_size_count;
 };
 
-static void count(struct reading *reading, enum limpet_memory_account account, uint64_t bytes)
+static void count(struct reading *reading, enum limpet_memory_account account, uint64_t start,
+		  uint64_t end)
 {
-	reading->out->bytes[account] += bytes;
+	reading->out->bytes[account] += end - start;
+	if (reading->options->visit)
+		reading->options->visit(reading->options->context, account, start, end);
 }
 
 /* ------------------------------------------------------------------ glibc's heaps */
@@ -105,17 +108,22 @@ static bool is_present(const struct reading *reading, uint64_t start, uint64_t e
 }
 
 /* sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. */
-static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
+uint64_t limpet_memory_owners_thread_at(pid_t pid, uint64_t top)
 {
 	uint64_t words[STACK_TOP_BYTES / 8], start = top - STACK_TOP_BYTES;
 
-	if (top < low + STACK_TOP_BYTES || !is_present(reading, start, top) ||
-	    limpet_memory_read(reading->pid, start, words, sizeof(words)) < 0)
-		return false;
+	if (top < STACK_TOP_BYTES || limpet_memory_read(pid, start, words, sizeof(words)) < 0)
+		return 0;
 	for (size_t i = 0; i + 2 < LIMPET_COUNT_OF(words); i += 8)
 		if (words[i] == start + 8 * i && words[i + 2] == words[i])
-			return true;
-	return false;
+			return words[i];
+	return 0;
+}
+
+static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
+{
+	return top >= low + STACK_TOP_BYTES && is_present(reading, top - STACK_TOP_BYTES, top) &&
+	       limpet_memory_owners_thread_at(reading->pid, top);
 }
 
 static void read_stack_pointers(struct reading *reading)
@@ -284,12 +292,12 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint
 
 		if (at >= part->end)
 			*part = listed_part(reading, at);
-		if (at >= part->end)
+		if (at >= part->end && !reading->options->judge_none)
 			*part = headed_part(reading, at, end, map_end, many);
 		many = at >= part->end;
 		if (!many)
 			bytes = (part->end < end ? part->end : end) - at;
-		count(reading, many ? LIMPET_MEMORY_UNKNOWN : part->account, bytes);
+		count(reading, many ? LIMPET_MEMORY_UNKNOWN : part->account, at, at + bytes);
 		at += bytes;
 	}
 }
@@ -318,7 +326,7 @@ static void count_pages(struct reading *reading, const struct limpet_map *map,
 				count_range(reading, ranges[i].start, ranges[i].end, map->end,
 					    &part);
 			else
-				count(reading, account, ranges[i].end - ranges[i].start);
+				count(reading, account, ranges[i].start, ranges[i].end);
 	}
 }
 
@@ -473,7 +481,10 @@ int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_optio
 	error = limpet_proc_maps_read(reading->pid, &reading->maps);
 	if (error)
 		return error;
-	error = has_glibc(&reading->maps) ? take(reading) : -ENOTSUP;
+	if (options->has_glibc || options->judge_none || has_glibc(&reading->maps))
+		error = take(reading);
+	else
+		error = -ENOTSUP;
 	limpet_proc_maps_done(&reading->maps);
 	if (!error)
 		*ret = memory;

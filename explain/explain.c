@@ -1,0 +1,204 @@
+#include "explain/explain.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explain/accounts.h"
+#include "explain/mappings.h"
+#include "explain/verdicts.h"
+#include "injector/proc/pages.h"
+
+/* An arena below a tenth of its resident memory in use counts as empty. */
+#define EMPTY_SHARE 10u
+#define EMPTY_LEAST_BYTES ((uint64_t)1 << 20)
+
+/* Everything that is read from the process, for one account. */
+struct inquiry {
+	pid_t pid;
+	struct limpet_maps maps;
+	struct limpet_modules modules;
+	struct limpet_pages *pages;
+	struct limpet_glibc_heaps heaps;
+	struct limpet_pieces pieces;
+	struct limpet_threads threads;
+	struct limpet_smaps smaps;
+	char *mounts;
+};
+
+static void inquiry_done(struct inquiry *inquiry)
+{
+	limpet_proc_smaps_done(&inquiry->smaps);
+	limpet_threads_done(&inquiry->threads);
+	limpet_pieces_done(&inquiry->pieces);
+	limpet_glibc_heaps_done(&inquiry->heaps);
+	limpet_pages_free(inquiry->pages);
+	limpet_modules_done(&inquiry->modules);
+	limpet_proc_maps_done(&inquiry->maps);
+	free(inquiry->mounts);
+}
+
+static int inquire(struct inquiry *inquiry)
+{
+	size_t bytes;
+	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
+
+	if (!error)
+		error = limpet_pages_new(inquiry->pid, LIMPET_PAGES_ASK, &inquiry->pages);
+	if (error)
+		return error;
+	limpet_pages_leave_out_swapped(inquiry->pages);
+	error = limpet_glibc_heaps_read(inquiry->pid, &inquiry->maps, inquiry->pages,
+					&inquiry->heaps);
+	if (!error)
+		error = limpet_modules_read(inquiry->pid, &inquiry->modules, NULL);
+	if (!error)
+		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
+					   inquiry->heaps.count > 0, &inquiry->pieces);
+	if (!error)
+		error = limpet_threads_read(inquiry->pid, &inquiry->threads);
+	if (!error)
+		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
+	/* Without it, files of a tmpfs count as files. */
+	if (!error && limpet_proc_file_read(inquiry->pid, "mountinfo", &inquiry->mounts, &bytes) < 0)
+		inquiry->mounts = strdup("");
+	return error || inquiry->mounts ? error : -ENOMEM;
+}
+
+/* ------------------------------------------------------------------ glibc's sums */
+
+static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glibc_arena *arena)
+{
+	const struct limpet_glibc_figures *figures = &arena->figures;
+	const uint64_t used = figures->resident_bytes - figures->free_resident_bytes;
+
+	sum->arenas++;
+	sum->system_bytes += arena->state.system_bytes;
+	if (!arena->known) {
+		sum->unknown_arenas++;
+		return;
+	}
+	sum->free_bytes += figures->free_bytes;
+	sum->fast_bytes += figures->fast_bytes;
+	sum->cache_bytes += figures->cache_bytes;
+	sum->resident_bytes += figures->resident_bytes;
+	sum->free_resident_bytes += figures->free_resident_bytes;
+	sum->returned_bytes += figures->returned_bytes;
+	sum->chunks += figures->chunks;
+	sum->free_chunks += figures->free_chunks;
+	if (arena->is_main) {
+		sum->top_bytes += figures->top_bytes;
+		sum->main_top_resident_bytes += figures->top_resident_bytes;
+	} else {
+		sum->other_top_resident_bytes += figures->top_resident_bytes;
+	}
+	if (figures->resident_bytes >= EMPTY_LEAST_BYTES &&
+	    used < figures->resident_bytes / EMPTY_SHARE)
+		sum->empty_arenas++;
+}
+
+static void sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_explanation *ret)
+{
+	struct limpet_explain_glibc *sum = &ret->glibc;
+
+	ret->has_glibc = heaps->count > 0;
+	for (size_t i = 0; i < heaps->count; i++)
+		sum_arena(sum, &heaps->list[i]);
+	sum->mmapped_known = heaps->mmapped_known;
+	sum->mmapped_bytes = heaps->mmapped_bytes;
+}
+
+/* What is free of each of the two accounts of glibc's arenas. */
+static void retain(const struct limpet_glibc_heaps *heaps, bool is_main, const char *kind,
+		   struct limpet_explanation *explanation)
+{
+	struct limpet_account *account = limpet_accounts_find(explanation, kind, NULL);
+	bool known = true;
+	uint64_t returned = 0;
+
+	if (!account)
+		return;
+	account->count = 0;
+	for (size_t i = 0; i < heaps->count; i++) {
+		const struct limpet_glibc_arena *arena = &heaps->list[i];
+
+		if (arena->is_main != is_main)
+			continue;
+		account->count++;
+		known = known && arena->known;
+		if (!arena->known)
+			continue;
+		account->retained_bytes += arena->figures.free_resident_bytes;
+		returned += arena->figures.returned_bytes;
+	}
+	account->retained_known = known;
+	if (returned)
+		account->remedy = "malloc_trim(0)";
+}
+
+/* ------------------------------------------------------------------ all */
+
+static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
+{
+	const struct limpet_mappings_facts facts = {.pid = inquiry->pid,
+						    .heaps = &inquiry->heaps,
+						    .pieces = &inquiry->pieces,
+						    .threads = &inquiry->threads,
+						    .mounts = inquiry->mounts};
+	struct limpet_accounts accounts = {.explanation = explanation};
+	int error = limpet_mappings_account(&inquiry->smaps, &facts, &accounts);
+
+	if (error)
+		return error;
+	sum_glibc(&inquiry->heaps, explanation);
+	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
+	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
+	error = limpet_accounts_sort(&accounts);
+	return error ? error : limpet_verdicts_make(explanation);
+}
+
+static int fail(pid_t pid, int error, struct limpet_err *err)
+{
+	(void)limpet_proc_explain(pid, error, "read the memory of", err);
+	if (err && (error == -EACCES || error == -EPERM))
+		limpet_err_hint(err, "sudo limpet explain %d", pid);
+	return error;
+}
+
+int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct limpet_err *err)
+{
+	struct limpet_explanation explanation = {.pid = pid};
+	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
+	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(pid, &status);
+
+	if (error)
+		return fail(pid, error, err);
+	if (status.kernel_thread)
+		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel", pid);
+	if (status.tgid != pid) {
+		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid, status.tgid);
+		limpet_err_hint(err, "limpet explain %d", status.tgid);
+		return -EINVAL;
+	}
+	memcpy(explanation.name, status.name, sizeof(explanation.name));
+	explanation.vm_rss_bytes = status.rss_bytes;
+	error = inquire(&inquiry);
+	if (!error)
+		error = account_for(&inquiry, &explanation);
+	inquiry_done(&inquiry);
+	if (error) {
+		limpet_explanation_done(&explanation);
+		return fail(pid, error, err);
+	}
+	*ret_explanation = explanation;
+	return 0;
+}
+
+void limpet_explanation_done(struct limpet_explanation *explanation)
+{
+	free(explanation->accounts);
+	free(explanation->verdicts);
+	explanation->accounts = NULL;
+	explanation->verdicts = NULL;
+}

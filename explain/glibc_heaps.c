@@ -1,0 +1,331 @@
+#include "explain/glibc_heaps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "explain/glibc_find.h"
+#include "injector/proc/memory.h"
+
+#define PAGE 4096u
+#define ALIGNMENT 16u
+/* HEAP_MAX_SIZE of malloc/arena.c; four huge pages if glibc.malloc.hugetlb asks for such. */
+static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (uint64_t)4 << 30};
+#define HEAP_HEAD_LIMIT_BYTES ((uint64_t)256)
+#define HEAPS_LIMIT 65536u /* of one arena */
+#define TRIES 5
+
+struct heaps_reading {
+	pid_t pid;
+	struct limpet_glibc_memory memory;
+	const struct limpet_maps *maps;
+	struct limpet_pages *pages;
+	struct limpet_glibc_found found;
+	struct limpet_glibc_heaps *heaps;
+};
+
+/* One arena's pieces, lowest address last for secondary arenas. */
+struct pieces {
+	struct limpet_glibc_span *list;
+	size_t count, capacity;
+};
+
+void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps)
+{
+	free(heaps->list);
+	free(heaps->regions);
+	*heaps = (struct limpet_glibc_heaps){0};
+}
+
+const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
+							  uint64_t address)
+{
+	const struct limpet_glibc_region *regions = heaps->regions;
+	/* cppcheck-suppress constStatement */
+	size_t above =
+		LIMPET_PARTITION_POINT(i, heaps->region_count, regions[i].start <= address);
+
+	return above && address < regions[above - 1].end ? &regions[above - 1] : NULL;
+}
+
+static int read_memory(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	return limpet_memory_read(*(const pid_t *)context, address, ret, bytes);
+}
+
+static uint64_t align_up(uint64_t address, uint64_t to)
+{
+	return (address + to - 1) & ~(to - 1);
+}
+
+static int add_piece(struct pieces *pieces, const struct limpet_glibc_span *span)
+{
+	if (limpet_reserve(&pieces->list, &pieces->capacity, pieces->count + 1,
+			   sizeof(*pieces->list)) < 0)
+		return -ENOMEM;
+	pieces->list[pieces->count++] = *span;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ pieces of an arena */
+
+static int main_pieces(const struct heaps_reading *reading, const struct limpet_glibc_state *state,
+		       struct pieces *pieces)
+{
+	const struct limpet_glibc_found *found = &reading->found;
+	const struct limpet_map *map = limpet_proc_maps_find(reading->maps, state->top);
+	bool by_brk = state->top >= found->brk_start && state->top < found->brk_end;
+	uint64_t start = found->has_parameters ? found->parameters.heap_start : found->brk_start;
+	int error = 0;
+
+	if (!state->top)
+		return 0;
+	/* Only the first copy of the C library uses brk(2). */
+	if (found->brk_end && (by_brk || found->count == 1))
+		error = add_piece(pieces,
+				  &(struct limpet_glibc_span){.start = align_up(start, ALIGNMENT),
+							      .end = found->brk_end,
+							      .top = by_brk ? state->top : 0,
+							      .is_main = true,
+							      .shrinks = by_brk});
+	/* If brk(2) fails, malloc takes memory by mmap(2). */
+	if (!error && !by_brk && map && !map->inode)
+		error = add_piece(pieces, &(struct limpet_glibc_span){.start = map->start,
+								      .end = map->end,
+								      .top = state->top,
+								      .is_main = true});
+	return error;
+}
+
+struct heap_info {
+	uint64_t arena, before, bytes, opened_bytes;
+};
+
+static int read_info(const struct heaps_reading *reading, uint64_t heap,
+		     const struct limpet_glibc_state *state, uint64_t heap_bytes,
+		     struct heap_info *ret_info)
+{
+	struct heap_info info;
+	int error = limpet_memory_read(reading->pid, heap, &info, sizeof(info));
+
+	if (error)
+		return error;
+	if (info.arena != state->address || info.before % heap_bytes || info.bytes % PAGE ||
+	    !info.bytes || info.bytes > info.opened_bytes || info.opened_bytes > heap_bytes)
+		return -EBADMSG;
+	*ret_info = info;
+	return 0;
+}
+
+/* From the heap that holds the top back to the first, which holds the state. */
+static int chain_of_heaps(const struct heaps_reading *reading,
+			  const struct limpet_glibc_state *state, uint64_t heap_bytes,
+			  struct pieces *pieces)
+{
+	const uint64_t first = state->address & ~(heap_bytes - 1), head = state->address - first;
+	uint64_t heap = state->top & ~(heap_bytes - 1), top = state->top;
+
+	if (head < sizeof(struct heap_info) || head > HEAP_HEAD_LIMIT_BYTES)
+		return -EBADMSG;
+	for (unsigned i = 0; i < HEAPS_LIMIT; i++) {
+		struct heap_info info;
+		uint64_t start = heap == first ? state->end : heap + head;
+		int error = read_info(reading, heap, state, heap_bytes, &info);
+
+		if (!error)
+			error = add_piece(pieces, &(struct limpet_glibc_span){
+							  .start = align_up(start, ALIGNMENT),
+							  .end = heap + info.bytes,
+							  .top = top});
+		if (error)
+			return error;
+		if (heap == first)
+			return info.before ? -EBADMSG : 0;
+		heap = info.before;
+		top = 0;
+	}
+	return -EBADMSG;
+}
+
+static int other_pieces(const struct heaps_reading *reading, const struct limpet_glibc_state *state,
+			struct pieces *pieces)
+{
+	int error = -EBADMSG;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(heap_sizes) && error == -EBADMSG; i++) {
+		pieces->count = 0;
+		error = chain_of_heaps(reading, state, heap_sizes[i], pieces);
+	}
+	if (error)
+		pieces->count = 0;
+	return error;
+}
+
+/* ------------------------------------------------------------------ one arena */
+
+static int by_start(const void *a, const void *b)
+{
+	const struct limpet_glibc_span *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+static int look_at_pages(const struct heaps_reading *reading, const struct pieces *pieces,
+			 struct limpet_present *present)
+{
+	present->count = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
+		uint64_t start = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
+		int error = limpet_present_read(present, reading->pages, start, pieces->list[i].end);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* Walks over all pieces with one look at the lists. */
+static int walk_pieces(const struct heaps_reading *reading, const struct limpet_present *present,
+		       const struct pieces *pieces, const struct limpet_glibc_state *state,
+		       struct limpet_glibc_figures *ret_figures)
+{
+	struct limpet_glibc_figures sum = {0};
+	struct limpet_glibc_fast fast = {0};
+	struct limpet_glibc_reader *reader;
+	int error = limpet_glibc_reader_new(&reading->memory, present, &reader);
+
+	if (error)
+		return error;
+	error = limpet_glibc_fast_read(reader, state, &fast);
+	limpet_glibc_reader_forget(reader);
+	for (size_t i = 0; i < pieces->count && !error; i++) {
+		struct limpet_glibc_figures figures;
+
+		error = limpet_glibc_walk(reader, present, &pieces->list[i], &fast, &figures);
+		if (!error)
+			limpet_glibc_figures_add(&sum, &figures);
+	}
+	limpet_glibc_fast_done(&fast);
+	limpet_glibc_reader_free(reader);
+	if (!error)
+		*ret_figures = sum;
+	return error;
+}
+
+static int add_regions(struct heaps_reading *reading, const struct pieces *pieces,
+		       const struct limpet_present *present, struct limpet_glibc_arena *arena)
+{
+	struct limpet_glibc_heaps *heaps = reading->heaps;
+	struct limpet_glibc_figures *figures = &arena->figures;
+
+	arena->pieces = pieces->count;
+	figures->span_bytes = figures->resident_bytes = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
+		struct limpet_glibc_region *region;
+
+		if (limpet_reserve(&heaps->regions, &heaps->region_capacity,
+				   heaps->region_count + 1, sizeof(*heaps->regions)) < 0)
+			return -ENOMEM;
+		region = &heaps->regions[heaps->region_count++];
+		region->start = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
+		region->end = pieces->list[i].end;
+		region->arena = heaps->count;
+		region->resident_bytes = limpet_present_bytes(present, region->start, region->end);
+		figures->span_bytes += region->end - region->start;
+		figures->resident_bytes += region->resident_bytes;
+	}
+	return 0;
+}
+
+/* The state is read again for each try: the process goes on meanwhile. */
+static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *arena,
+		     struct pieces *pieces, struct limpet_present *present)
+{
+	struct limpet_glibc_state state;
+	int error = limpet_glibc_state_read(&reading->memory, arena->state.address,
+					    arena->state.layout, &state);
+
+	if (error)
+		return error;
+	state.contiguous = arena->state.contiguous;
+	arena->state = state;
+	pieces->count = 0;
+	error = arena->is_main ? main_pieces(reading, &state, pieces)
+			       : other_pieces(reading, &state, pieces);
+	if (error)
+		return error;
+	qsort(pieces->list, pieces->count, sizeof(*pieces->list), by_start);
+	error = look_at_pages(reading, pieces, present);
+	return error ? error : walk_pieces(reading, present, pieces, &state, &arena->figures);
+}
+
+static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_state *state,
+		      bool is_main)
+{
+	struct limpet_glibc_arena arena = {.state = *state, .is_main = is_main};
+	struct limpet_glibc_heaps *heaps = reading->heaps;
+	struct limpet_present present = {0};
+	struct pieces pieces = {0};
+	int error = -EBADMSG;
+
+	for (int i = 0; i < TRIES && error && error != -ENOMEM && error != -ESRCH; i++)
+		error = try_arena(reading, &arena, &pieces, &present);
+	arena.known = !error;
+	if (error != -ENOMEM && error != -ESRCH)
+		error = add_regions(reading, &pieces, &present, &arena);
+	if (!error && limpet_reserve(&heaps->list, &heaps->capacity, heaps->count + 1,
+				     sizeof(*heaps->list)) < 0)
+		error = -ENOMEM;
+	if (!error)
+		heaps->list[heaps->count++] = arena;
+	limpet_present_done(&present);
+	free(pieces.list);
+	return error;
+}
+
+/* ------------------------------------------------------------------ all */
+
+static int read_copy(struct heaps_reading *reading, const struct limpet_glibc_state *main_arena)
+{
+	LIMPET_FREE struct limpet_glibc_state *list = NULL;
+	int count = -EBADMSG, error = 0;
+
+	for (int i = 0; i < TRIES && count == -EBADMSG; i++)
+		count = limpet_glibc_arenas_read(&reading->memory, main_arena, &list);
+	if (count < 0)
+		return count == -EBADMSG ? read_arena(reading, main_arena, true) : count;
+	for (int i = 0; i < count && !error; i++)
+		error = read_arena(reading, &list[i], i == 0);
+	return error;
+}
+
+static int region_by_start(const void *a, const void *b)
+{
+	const struct limpet_glibc_region *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+int limpet_glibc_heaps_read(pid_t pid, const struct limpet_maps *maps, struct limpet_pages *pages,
+			    struct limpet_glibc_heaps *ret_heaps)
+{
+	struct limpet_glibc_heaps heaps = {0};
+	struct heaps_reading reading = {
+		.pid = pid, .maps = maps, .pages = pages, .heaps = &heaps};
+	int error;
+
+	reading.memory = (struct limpet_glibc_memory){read_memory, &reading.pid};
+	error = limpet_glibc_find(&reading.memory, maps, pages, &reading.found);
+	for (size_t i = 0; i < reading.found.count && !error; i++)
+		error = read_copy(&reading, &reading.found.mains[i]);
+	if (error) {
+		limpet_glibc_heaps_done(&heaps);
+		return error;
+	}
+	if (heaps.region_count)
+		qsort(heaps.regions, heaps.region_count, sizeof(*heaps.regions), region_by_start);
+	heaps.mmapped_known = reading.found.has_parameters && reading.found.count == 1;
+	heaps.mmapped_bytes = reading.found.parameters.mmapped_bytes;
+	*ret_heaps = heaps;
+	return 0;
+}

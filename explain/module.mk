@@ -1,0 +1,14 @@
+EXPLAIN_SRC := \
+	explain/accounts.c \
+	explain/explain.c \
+	explain/glibc_find.c \
+	explain/glibc_heaps.c \
+	explain/glibc_lists.c \
+	explain/glibc_reader.c \
+	explain/glibc_state.c \
+	explain/glibc_walk.c \
+	explain/mappings.c \
+	explain/pieces.c \
+	explain/present.c \
+	explain/threads.c \
+	explain/verdicts.c

@@ -1,0 +1,214 @@
+#include "explain/verdicts.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "common/units.h"
+#include "explain/accounts.h"
+
+/* Less is not worth a sentence: a share of RSS, and bytes. */
+#define NOTABLE_PERCENT 5u
+#define NOTABLE_BYTES ((uint64_t)1 << 20)
+#define LARGE_PERCENT 25u
+#define MANY_ARENAS 4u
+#define MANY_THREADS 64u
+
+struct verdicts {
+	struct limpet_explanation *of;
+	int error;
+};
+
+static bool is_share(const struct limpet_explanation *of, uint64_t bytes, unsigned percent)
+{
+	return bytes >= NOTABLE_BYTES && bytes / percent >= of->rss_bytes / 100;
+}
+
+/* `returned`: by how much the remedy lowers RSS; NULL: not known, or there is no remedy. */
+__attribute__((format(printf, 5, 6))) static void
+say(struct verdicts *verdicts, const char *id, const char *remedy, const uint64_t *returned,
+    const char *format, ...)
+{
+	struct limpet_explanation *of = verdicts->of;
+	struct limpet_explain_verdict *verdict;
+	va_list args;
+
+	if (!verdicts->error)
+		verdicts->error = limpet_reserve_zeroed(&of->verdicts, &of->verdict_capacity,
+							of->verdict_count + 1,
+							sizeof(*of->verdicts));
+	if (verdicts->error)
+		return;
+	verdict = &of->verdicts[of->verdict_count++];
+	verdict->id = id;
+	verdict->remedy = remedy;
+	verdict->returned_known = returned != NULL;
+	verdict->returned_bytes = returned ? *returned : 0;
+	va_start(args, format);
+	vsnprintf(verdict->text, sizeof(verdict->text), format, args);
+	va_end(args);
+}
+
+/* ------------------------------------------------------------------ glibc */
+
+static void say_what_trim_returns(struct verdicts *verdicts, bool many)
+{
+	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
+	char all[LIMPET_UNITS_TEXT], returned[LIMPET_UNITS_TEXT], arenas[64] = "heap";
+
+	limpet_units_format_bytes(all, glibc->free_resident_bytes);
+	limpet_units_format_bytes(returned, glibc->returned_bytes);
+	if (glibc->arenas > 1)
+		snprintf(arenas, sizeof(arenas), "%zu arenas", glibc->arenas);
+	say(verdicts, "glibc-free", "malloc_trim(0)", &glibc->returned_bytes,
+	    "%s are free inside glibc's %s: malloc_trim(0) returns %s at once%s", all, arenas,
+	    returned,
+	    many ? "; fewer arenas (MALLOC_ARENA_MAX) would keep it from coming back" : "");
+}
+
+/* What malloc_trim leaves: free chunks on pages that hold live blocks, too, and the tops of arenas
+ * other than the main one. */
+static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
+{
+	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
+	uint64_t tops = glibc->other_top_resident_bytes;
+	char all[LIMPET_UNITS_TEXT], top[LIMPET_UNITS_TEXT];
+
+	if (tops > stays)
+		tops = stays;
+	limpet_units_format_bytes(all, stays - tops);
+	limpet_units_format_bytes(top, tops);
+	if (is_share(verdicts->of, stays - tops, NOTABLE_PERCENT))
+		say(verdicts, "glibc-fragmented", NULL, NULL,
+		    "%s are free inside glibc, but on pages that live blocks share: malloc_trim "
+		    "does not return them",
+		    all);
+	if (is_share(verdicts->of, tops, NOTABLE_PERCENT))
+		say(verdicts, "glibc-tops", NULL, NULL,
+		    "%s are free at the ends of arenas other than the main one: malloc_trim does "
+		    "not return them",
+		    top);
+}
+
+static void judge_glibc(struct verdicts *verdicts)
+{
+	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
+	const uint64_t unread =
+		glibc->unknown_arenas ? limpet_accounts_bytes(verdicts->of, LIMPET_KIND_GLIBC_MAIN) +
+						limpet_accounts_bytes(verdicts->of,
+								      LIMPET_KIND_GLIBC_ARENAS) -
+						glibc->resident_bytes
+				      : 0;
+	char text[LIMPET_UNITS_TEXT];
+
+	if (is_share(verdicts->of, glibc->returned_bytes, NOTABLE_PERCENT))
+		say_what_trim_returns(verdicts, glibc->arenas >= MANY_ARENAS);
+	if (glibc->free_resident_bytes > glibc->returned_bytes)
+		say_what_stays(verdicts, glibc->free_resident_bytes - glibc->returned_bytes);
+	if (is_share(verdicts->of, unread, NOTABLE_PERCENT))
+		say(verdicts, "glibc-unread", NULL, NULL,
+		    "%s are in arenas of glibc that changed too fast to be read: in use or free "
+		    "is not known; try again",
+		    limpet_units_format_bytes(text, unread));
+}
+
+static void judge_live(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const uint64_t heaps = of->glibc.resident_bytes +
+			       limpet_accounts_bytes(of, LIMPET_KIND_GLIBC_MMAPPED);
+	const uint64_t live = heaps > of->glibc.free_resident_bytes
+				      ? heaps - of->glibc.free_resident_bytes
+				      : 0;
+	char text[LIMPET_UNITS_TEXT];
+
+	if (is_share(of, live, LARGE_PERCENT))
+		say(verdicts, "glibc-live", "limpet attach", NULL,
+		    "%s are in use inside glibc's heaps: limpet attach %d shows who holds what is "
+		    "allocated from then on",
+		    limpet_units_format_bytes(text, live), of->pid);
+}
+
+/* ------------------------------------------------------------------ other memory */
+
+static void judge_stacks(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	char text[LIMPET_UNITS_TEXT];
+
+	for (size_t i = 0; i < of->account_count; i++) {
+		const struct limpet_account *account = &of->accounts[i];
+
+		if (strcmp(account->kind, LIMPET_KIND_STACKS) ||
+		    (account->count < MANY_THREADS && !is_share(of, account->bytes, NOTABLE_PERCENT)))
+			continue;
+		say(verdicts, "thread-stacks", NULL, NULL,
+		    "%s are in %llu %s: what a thread has once touched of its stack stays until it "
+		    "ends",
+		    limpet_units_format_bytes(text, account->bytes),
+		    (unsigned long long)account->count, account->owner);
+	}
+}
+
+static void judge_shared(struct verdicts *verdicts)
+{
+	static const char *const kinds[] = {LIMPET_KIND_MEMFD, LIMPET_KIND_SHM, LIMPET_KIND_TMPFS,
+					    LIMPET_KIND_SYSV, LIMPET_KIND_SHARED_ANONYMOUS};
+	uint64_t sum = 0;
+	char text[LIMPET_UNITS_TEXT];
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(kinds); i++)
+		sum += limpet_accounts_bytes(verdicts->of, kinds[i]);
+	if (is_share(verdicts->of, sum, NOTABLE_PERCENT))
+		say(verdicts, "shared-memory", NULL, NULL,
+		    "%s are shared memory (memfd, /dev/shm, tmpfs, System V): no heap, and it "
+		    "counts in RSS of each process that maps it",
+		    limpet_units_format_bytes(text, sum));
+}
+
+static void judge_files(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	uint64_t sum = limpet_accounts_bytes(of, LIMPET_KIND_FILES) +
+		       limpet_accounts_bytes(of, LIMPET_KIND_SHARED_FILES);
+	char text[LIMPET_UNITS_TEXT];
+
+	if (is_share(of, sum, LARGE_PERCENT))
+		say(verdicts, "file-pages", NULL, NULL,
+		    "%s are pages of files: no heap, the kernel takes them back when it needs "
+		    "memory",
+		    limpet_units_format_bytes(text, sum));
+}
+
+static void judge_rest(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	char text[LIMPET_UNITS_TEXT];
+
+	if (is_share(of, of->unknown_bytes, NOTABLE_PERCENT))
+		say(verdicts, "unknown", NULL, NULL,
+		    "%s are anonymous memory of no known owner: another allocator, a language's "
+		    "runtime, or direct mmap calls",
+		    limpet_units_format_bytes(text, of->unknown_bytes));
+	if (of->swap_bytes >= NOTABLE_BYTES)
+		say(verdicts, "swap", NULL, NULL, "%s more are swapped out, and not part of RSS",
+		    limpet_units_format_bytes(text, of->swap_bytes));
+}
+
+int limpet_verdicts_make(struct limpet_explanation *explanation)
+{
+	struct verdicts verdicts = {.of = explanation};
+
+	judge_glibc(&verdicts);
+	judge_live(&verdicts);
+	judge_stacks(&verdicts);
+	judge_shared(&verdicts);
+	judge_rest(&verdicts);
+	judge_files(&verdicts);
+	if (!explanation->verdict_count)
+		say(&verdicts, "nothing", NULL, NULL,
+		    "nothing stands out: no large amount is free, shared or of unknown owner");
+	return verdicts.error;
+}
