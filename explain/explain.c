@@ -6,6 +6,7 @@
 
 #include "explain/accounts.h"
 #include "explain/mappings.h"
+#include "explain/runtimes.h"
 #include "explain/verdicts.h"
 #include "injector/proc/pages.h"
 
@@ -21,6 +22,7 @@ struct inquiry {
 	struct limpet_pages *pages;
 	struct limpet_glibc_heaps heaps;
 	struct limpet_pieces pieces;
+	struct limpet_runtimes_free runtimes_free;
 	struct limpet_threads threads;
 	struct limpet_smaps smaps;
 	char *mounts;
@@ -55,6 +57,9 @@ static int inquire(struct inquiry *inquiry)
 	if (!error)
 		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
 					   inquiry->heaps.count > 0, &inquiry->pieces);
+	if (!error)
+		error = limpet_runtimes_mark(inquiry->pid, &inquiry->modules, &inquiry->pieces,
+					     &inquiry->runtimes_free);
 	if (!error)
 		error = limpet_threads_read(inquiry->pid, &inquiry->threads);
 	if (!error)
@@ -136,6 +141,17 @@ static void retain(const struct limpet_glibc_heaps *heaps, bool is_main, const c
 		account->remedy = "malloc_trim(0)";
 }
 
+static void retain_python(uint64_t bytes, struct limpet_explanation *explanation)
+{
+	struct limpet_account *account =
+		limpet_accounts_find(explanation, LIMPET_KIND_PYTHON, NULL);
+
+	if (!account)
+		return;
+	account->retained_known = true;
+	account->retained_bytes = bytes < account->bytes ? bytes : account->bytes;
+}
+
 /* ------------------------------------------------------------------ all */
 
 static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
@@ -153,6 +169,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	sum_glibc(&inquiry->heaps, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
+	retain_python(inquiry->runtimes_free.python_bytes, explanation);
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }

@@ -20,7 +20,7 @@ static bool begins(const char *text, const char *with)
 
 static void add(const struct mapping *it, const char *kind, const char *owner, uint64_t bytes)
 {
-	limpet_accounts_add(it->accounts, kind, owner, bytes, 1);
+	limpet_accounts_add(it->accounts, kind, owner, bytes, 0);
 }
 
 /* ------------------------------------------------------------------ shared memory */
@@ -60,7 +60,7 @@ static void account_shared(const struct mapping *it)
 	if (begins(path, "/memfd:")) {
 		snprintf(owner, sizeof(owner), "shared memory: memfd %s",
 			 short_name(path + strlen("/memfd:"), name));
-		add(it, LIMPET_KIND_MEMFD, owner, it->rss_bytes);
+		limpet_accounts_add(it->accounts, LIMPET_KIND_MEMFD, owner, it->rss_bytes, 1);
 	} else if (begins(path, "/SYSV")) {
 		add(it, LIMPET_KIND_SYSV, "shared memory: System V", it->rss_bytes);
 	} else if (begins(path, "/dev/zero")) {
@@ -83,7 +83,7 @@ static void account_file(const struct mapping *it)
 	if (written > it->rss_bytes)
 		written = it->rss_bytes;
 	if (written)
-		add(it, LIMPET_KIND_DATA, "data of program and libraries (written)", written);
+		add(it, LIMPET_KIND_DATA, "data of program and libraries", written);
 	if (it->rss_bytes > written)
 		add(it, LIMPET_KIND_FILES, "file pages: code and data as on disk",
 		    it->rss_bytes - written);
@@ -104,7 +104,7 @@ static void account_stack(const struct mapping *it, const struct limpet_piece *p
 	else
 		snprintf(owner, sizeof(owner), "thread stacks: %s",
 			 ended ? "of ended threads, kept for new ones" : "of no known thread");
-	add(it, LIMPET_KIND_STACKS, owner, bytes);
+	limpet_accounts_add(it->accounts, LIMPET_KIND_STACKS, owner, bytes, 1);
 }
 
 /* A stack may have pages in several pieces: the last one in the mapping has its top. */
@@ -163,7 +163,7 @@ static uint64_t account_piece(const struct mapping *it, const struct limpet_piec
 		add(it, LIMPET_KIND_GLIBC_MMAPPED, "glibc: large blocks, mapped one by one", bytes);
 		return bytes;
 	case LIMPET_MEMORY_FILES:
-		add(it, LIMPET_KIND_DATA, "data of program and libraries (written)", bytes);
+		add(it, LIMPET_KIND_DATA, "data of program and libraries", bytes);
 		return bytes;
 	case LIMPET_MEMORY_CODE:
 		add(it, LIMPET_KIND_CODE, "code generated at run time", bytes);
@@ -201,8 +201,8 @@ static void account_anonymous(const struct mapping *it)
 			 short_name(it->map->path, name));
 		add(it, LIMPET_KIND_NAMED, owner, it->rss_bytes - known);
 	} else {
-		add(it, LIMPET_KIND_UNKNOWN, "anonymous memory of no known owner",
-		    it->rss_bytes - known);
+		limpet_accounts_add(it->accounts, LIMPET_KIND_UNKNOWN,
+				    "anonymous memory of no known owner", it->rss_bytes - known, 1);
 	}
 }
 

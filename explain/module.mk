@@ -7,8 +7,10 @@ EXPLAIN_SRC := \
 	explain/glibc_reader.c \
 	explain/glibc_state.c \
 	explain/glibc_walk.c \
+	explain/java.c \
 	explain/mappings.c \
 	explain/pieces.c \
 	explain/present.c \
+	explain/runtimes.c \
 	explain/threads.c \
 	explain/verdicts.c

@@ -8,6 +8,7 @@
 #include "common/array.h"
 #include "common/units.h"
 #include "explain/accounts.h"
+#include "explain/runtimes.h"
 
 /* Less is not worth a sentence: a share of RSS, and bytes. */
 #define NOTABLE_PERCENT 5u
@@ -152,6 +153,34 @@ static void judge_stacks(struct verdicts *verdicts)
 	}
 }
 
+/* Objects/obmalloc.c: an arena is unmapped once it holds no object at all. */
+static void judge_runtimes(struct verdicts *verdicts)
+{
+	static const struct {
+		const char *kind, *text;
+	} heaps[] = {{LIMPET_KIND_V8, "V8's heap, JavaScript's objects"},
+		     {LIMPET_KIND_JAVA, "Java's heap"},
+		     {LIMPET_KIND_GO, "Go's heap"},
+		     {LIMPET_KIND_PYTHON, "Python's arenas of small objects"}};
+	const struct limpet_account *python =
+		limpet_accounts_find(verdicts->of, LIMPET_KIND_PYTHON, NULL);
+	char text[LIMPET_UNITS_TEXT];
+
+	if (python && is_share(verdicts->of, python->retained_bytes, NOTABLE_PERCENT))
+		say(verdicts, "python-free", NULL, NULL,
+		    "%s are free inside Python's arenas: an arena goes back to the system only "
+		    "when all of its objects are gone",
+		    limpet_units_format_bytes(text, python->retained_bytes));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(heaps); i++) {
+		uint64_t bytes = limpet_accounts_bytes(verdicts->of, heaps[i].kind);
+
+		if (is_share(verdicts->of, bytes, LARGE_PERCENT))
+			say(verdicts, "runtime-heap", NULL, NULL,
+			    "%s are %s: the tools of the language show what is in it",
+			    limpet_units_format_bytes(text, bytes), heaps[i].text);
+	}
+}
+
 static void judge_shared(struct verdicts *verdicts)
 {
 	static const char *const kinds[] = {LIMPET_KIND_MEMFD, LIMPET_KIND_SHM, LIMPET_KIND_TMPFS,
@@ -203,6 +232,7 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 
 	judge_glibc(&verdicts);
 	judge_live(&verdicts);
+	judge_runtimes(&verdicts);
 	judge_stacks(&verdicts);
 	judge_shared(&verdicts);
 	judge_rest(&verdicts);

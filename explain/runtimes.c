@@ -1,0 +1,214 @@
+#include "explain/runtimes.h"
+
+#include <string.h>
+
+#include "explain/java.h"
+#include "injector/image/elf_file.h"
+#include "injector/proc/memory.h"
+
+#define PAGE ((uint64_t)4096)
+#define V8_PAGE_BYTES ((uint64_t)256 << 10)
+#define V8_HEAD_LIMIT_BYTES ((uint64_t)16 << 10)
+#define V8_LARGE_LIMIT_BYTES ((uint64_t)16 << 30)
+/* MemoryChunk::IN_FROM_PAGE and IN_TO_PAGE. */
+#define V8_YOUNG_FLAGS ((uint64_t)0x18)
+#define PYTHON_HEAD_BYTES 48u
+#define PYTHON_CLASSES 32u
+/* runtime/malloc.go: the first hint for arenas, and the limit of its first terabyte. */
+#define GO_START ((uint64_t)0xc0 << 32)
+#define GO_END ((uint64_t)0x100 << 32)
+
+/* ------------------------------------------------------------------ structures */
+
+/* src/heap/basic-memory-chunk.h of V8 7 to 12.1: size, flags, heap, start and end of the area for
+ * objects, allocated bytes. */
+uint64_t limpet_runtimes_v8_page(uint64_t address, const uint64_t words[LIMPET_V8_WORDS],
+				 const char **ret_owner)
+{
+	const uint64_t size = words[0], flags = words[1], heap = words[2], start = words[3],
+		       end = words[4];
+
+	if (address % V8_PAGE_BYTES || size < V8_PAGE_BYTES || size % PAGE ||
+	    size > V8_LARGE_LIMIT_BYTES || !heap || heap % 8 || flags > UINT32_MAX)
+		return 0;
+	if (start <= address || start - address > V8_HEAD_LIMIT_BYTES || end <= start ||
+	    end > address + size || address + size - end > V8_HEAD_LIMIT_BYTES ||
+	    words[5] > size)
+		return 0;
+	if (size > V8_PAGE_BYTES)
+		*ret_owner = "V8: large objects";
+	else
+		*ret_owner = flags & V8_YOUNG_FLAGS ? "V8: young generation" : "V8: old generation";
+	return size;
+}
+
+/* Objects/obmalloc.c: struct pool_header. Pools have 4 KiB, or 16 KiB since 3.10. */
+uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMPET_PYTHON_WORDS],
+				     uint64_t *ret_used_bytes)
+{
+	const uint64_t count = words[0] & UINT32_MAX, free_block = words[1];
+	const uint64_t class = words[4] >> 32, next = words[5] & UINT32_MAX, last = words[5] >> 32;
+	const uint64_t block = (class + 1) * 16;
+
+	if (class >= PYTHON_CLASSES)
+		return 0;
+	for (uint64_t pool = 4 * PAGE; pool >= PAGE; pool /= 4) {
+		if (address % pool || last != pool - block || next > last + block ||
+		    count > (pool - PYTHON_HEAD_BYTES) / block)
+			continue;
+		if (free_block && (free_block < address + PYTHON_HEAD_BYTES ||
+				   free_block >= address + pool || free_block % 16))
+			continue;
+		*ret_used_bytes = count * block;
+		return pool;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ which runtimes there are */
+
+struct marking {
+	pid_t pid;
+	bool python, go;
+	struct limpet_java_ranges java;
+	struct limpet_pieces out;
+	struct limpet_runtimes_free free;
+	/* What was recognized last, up to its end: it may have pages that are not present. */
+	uint64_t until;
+	const char *kind, *owner;
+	uint64_t unused_bytes; /* of it, as far as pages turn out to be present; only Python */
+};
+
+static bool has_go(pid_t pid, const struct limpet_module *module)
+{
+	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
+	struct limpet_elf_file *file;
+	bool has;
+
+	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
+		return false;
+	has = limpet_elf_file_has_section(file, ".gopclntab") ||
+	      limpet_elf_file_has_section(file, ".data.rel.ro.gopclntab");
+	limpet_elf_file_free(file);
+	return has;
+}
+
+static void find_runtimes(struct limpet_modules *modules, struct marking *marking)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		const char *slash = strrchr(module->path, '/');
+
+		if (!slash)
+			continue;
+		if (strstr(slash, "python"))
+			marking->python = true;
+		if (module->executable && has_go(modules->pid, module))
+			marking->go = true;
+		if (!strcmp(slash, "/libjvm.so"))
+			limpet_java_find(modules->pid, module, &marking->java);
+	}
+}
+
+/* ------------------------------------------------------------------ marking */
+
+static void recognize_v8(struct marking *marking, uint64_t at)
+{
+	uint64_t words[LIMPET_V8_WORDS], bytes;
+
+	if (at % V8_PAGE_BYTES || limpet_memory_read(marking->pid, at, words, sizeof(words)) < 0)
+		return;
+	bytes = limpet_runtimes_v8_page(at, words, &marking->owner);
+	marking->kind = LIMPET_KIND_V8;
+	marking->until = at + bytes;
+}
+
+static void recognize_python(struct marking *marking, uint64_t at)
+{
+	uint64_t words[LIMPET_PYTHON_WORDS], bytes, used;
+
+	if (!marking->python || limpet_memory_read(marking->pid, at, words, sizeof(words)) < 0)
+		return;
+	bytes = limpet_runtimes_python_pool(at, words, &used);
+	if (!bytes)
+		return;
+	marking->kind = LIMPET_KIND_PYTHON;
+	marking->owner = "Python: arenas of small objects";
+	marking->until = at + bytes;
+	marking->unused_bytes = bytes > used + PYTHON_HEAD_BYTES ? bytes - used - PYTHON_HEAD_BYTES
+								 : 0;
+}
+
+static void recognize_range(struct marking *marking, uint64_t at)
+{
+	const struct limpet_java_ranges *java = &marking->java;
+
+	if (marking->go && at >= GO_START && at < GO_END) {
+		marking->kind = LIMPET_KIND_GO;
+		marking->owner = "Go: heap";
+		marking->until = GO_END;
+	} else if (at >= java->heap_start && at < java->heap_end) {
+		marking->kind = LIMPET_KIND_JAVA;
+		marking->owner = "Java: heap";
+		marking->until = java->heap_end;
+	}
+}
+
+/* The part from `at` on: up to the end of what is recognized, or a page. */
+static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
+{
+	uint64_t part_end = at + PAGE;
+
+	if (at >= marking->until) {
+		marking->unused_bytes = 0;
+		recognize_range(marking, at);
+	}
+	if (at >= marking->until)
+		recognize_v8(marking, at);
+	if (at >= marking->until)
+		recognize_python(marking, at);
+	if (at < marking->until)
+		part_end = marking->until;
+	return part_end < end ? part_end : end;
+}
+
+static void mark_piece(struct marking *marking, const struct limpet_piece *piece)
+{
+	for (uint64_t at = piece->start; at < piece->end;) {
+		struct limpet_piece part = {.start = at, .account = piece->account};
+		uint64_t unused;
+
+		part.end = mark_part(marking, at, piece->end);
+		if (at < marking->until) {
+			part.kind = marking->kind;
+			part.owner = marking->owner;
+			unused = part.end - at < marking->unused_bytes ? part.end - at
+								       : marking->unused_bytes;
+			marking->unused_bytes -= unused;
+			marking->free.python_bytes += unused;
+		}
+		limpet_pieces_add(&marking->out, &part);
+		at = part.end;
+	}
+}
+
+int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules, struct limpet_pieces *pieces,
+			 struct limpet_runtimes_free *ret_free)
+{
+	struct marking marking = {.pid = pid};
+
+	find_runtimes(modules, &marking);
+	for (size_t i = 0; i < pieces->count; i++)
+		if (pieces->list[i].account == LIMPET_MEMORY_UNKNOWN)
+			mark_piece(&marking, &pieces->list[i]);
+		else
+			limpet_pieces_add(&marking.out, &pieces->list[i]);
+	if (marking.out.error) {
+		limpet_pieces_done(&marking.out);
+		return -ENOMEM;
+	}
+	limpet_pieces_done(pieces);
+	*pieces = marking.out;
+	*ret_free = marking.free;
+	return 0;
+}

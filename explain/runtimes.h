@@ -1,0 +1,34 @@
+/* Recognizes the heaps of languages' runtimes in memory of no known owner, by the structures that
+ * they keep in it. What does not match in every checked respect stays unknown. */
+#ifndef LIMPET_EXPLAIN_RUNTIMES_H
+#define LIMPET_EXPLAIN_RUNTIMES_H
+
+#include "explain/pieces.h"
+
+#define LIMPET_KIND_V8 "v8-heap"
+#define LIMPET_KIND_PYTHON "python-arenas"
+#define LIMPET_KIND_GO "go-heap"
+#define LIMPET_KIND_JAVA "java-heap"
+
+/* Of Python's arenas: bytes of present pages that hold no object. */
+struct limpet_runtimes_free {
+	uint64_t python_bytes;
+};
+
+/* Marks UNKNOWN pieces; the list stays sorted. 0 or -ENOMEM. */
+int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules, struct limpet_pieces *pieces,
+			 struct limpet_runtimes_free *ret_free) LIMPET_MUST_CHECK;
+
+/* The following judge the words at an address, and are public for tests. They return the number of
+ * bytes that belong together from there on, 0: this is no such structure. */
+
+/* A page of V8, at a multiple of 256 KiB; *ret_owner: the part of its heap. */
+#define LIMPET_V8_WORDS 6u
+uint64_t limpet_runtimes_v8_page(uint64_t address, const uint64_t words[LIMPET_V8_WORDS],
+				 const char **ret_owner);
+/* A pool of Python's pymalloc, at a multiple of 4 KiB; *ret_used_bytes: of its objects. */
+#define LIMPET_PYTHON_WORDS 6u
+uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMPET_PYTHON_WORDS],
+				     uint64_t *ret_used_bytes);
+
+#endif
