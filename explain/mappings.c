@@ -100,10 +100,11 @@ static void account_stack(const struct mapping *it, const struct limpet_piece *p
 
 	thread = limpet_threads_find(facts->threads, facts->pid, it->map->start, piece->end, &ended);
 	if (thread)
-		snprintf(owner, sizeof(owner), "thread stacks: %s", thread->name);
+		snprintf(owner, sizeof(owner), LIMPET_STACKS_NAMED "%s", thread->name);
 	else
-		snprintf(owner, sizeof(owner), "thread stacks: %s",
-			 ended ? "of ended threads, kept for new ones" : "of no known thread");
+		snprintf(owner, sizeof(owner), "%s",
+			 ended ? "stacks of ended threads, kept for new ones"
+			       : "stacks of no known thread");
 	limpet_accounts_add(it->accounts, LIMPET_KIND_STACKS, owner, bytes, 1);
 }
 

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "common/units.h"
@@ -141,15 +142,18 @@ static void judge_stacks(struct verdicts *verdicts)
 
 	for (size_t i = 0; i < of->account_count; i++) {
 		const struct limpet_account *account = &of->accounts[i];
+		const char *name;
 
 		if (strcmp(account->kind, LIMPET_KIND_STACKS) ||
 		    (account->count < MANY_THREADS && !is_share(of, account->bytes, NOTABLE_PERCENT)))
 			continue;
+		name = strstr(account->owner, LIMPET_STACKS_NAMED);
 		say(verdicts, "thread-stacks", NULL, NULL,
-		    "%s are in %llu %s: what a thread has once touched of its stack stays until it "
-		    "ends",
+		    "%s are in the stacks of %llu threads%s%s: what a thread has once touched of "
+		    "its stack stays until it ends",
 		    limpet_units_format_bytes(text, account->bytes),
-		    (unsigned long long)account->count, account->owner);
+		    (unsigned long long)account->count, name ? " named " : "",
+		    name ? name + strlen(LIMPET_STACKS_NAMED) : "");
 	}
 }
 

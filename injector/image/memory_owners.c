@@ -222,8 +222,11 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 	const struct limpet_account_range *mapped = options->mapped;
 	size_t above;
 
+	/* Nothing else is in its last page. */
 	if (module)
-		return (struct part){module->end, LIMPET_MEMORY_FILES};
+		return (struct part){(module->end + reading->page_bytes - 1) &
+					     ~(reading->page_bytes - 1),
+				     LIMPET_MEMORY_FILES};
 	/* cppcheck-suppress constStatement */
 	above = LIMPET_PARTITION_POINT(i, options->mapped_count, mapped[i].start <= address);
 	if (above && address < mapped[above - 1].end)

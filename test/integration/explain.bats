@@ -1,0 +1,230 @@
+#!/usr/bin/env bats
+# limpet explain: what it says of a program that knows what it has, and of what malloc_trim(3) then gives back.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# explain [PID]: into $work/explain.json.
+explain() {
+	within 60 "$LIMPET" explain "${1:-$pid}" --json >"$work/explain.json" 2>"$work/explain.err" ||
+		fail "limpet explain: $(<"$work/explain.err")"
+}
+
+# says FILTER [OPTION...]: jq's answer about it is true.
+says() {
+	local what=$1
+	shift
+	json_says "$@" "$what" <"$work/explain.json" && return
+	fail "limpet explain does not say: $what"$'\n'"it has: $(jq -c . <"$work/explain.json" | cut -c -3000)"
+}
+
+# info NAME: mallinfo2 of the target, as JSON in `answer`.
+info() {
+	tell "$1" info info || return 1
+	answer=${answer#info }
+}
+
+rss_of() {
+	local key kib
+	while read -r key kib _; do
+		[[ $key != Rss: ]] || echo $((kib * 1024))
+	done <"/proc/$1/smaps_rollup"
+}
+
+# The table adds up to RSS, as the kernel has it, and at most so many percent are of no known owner.
+adds_up() {
+	says '([.accounts[].bytes] | add) / .rss_bytes | . >= 0.98 and . <= 1.02' || return 1
+	says '.rss_bytes / $rss | . >= 0.98 and . <= 1.02' --argjson rss "$(rss_of "$pid")" || return 1
+	says '.unknown_bytes <= .rss_bytes * $most / 100' --argjson most "${1:-5}"
+}
+
+# What mallinfo2 says in the target itself, to the byte.
+agrees_with_malloc() {
+	info "$1" || return 1
+	says '.glibc | .unread_arenas == 0 and .system_bytes == $info.arena and
+		.free_bytes == $info.fordblks and .top_bytes == $info.keepcost and .mmapped_bytes == $info.hblkhd' --argjson info "$answer"
+}
+
+# trims NAME: malloc_trim lowers RSS by what was said.
+trims() {
+	local before after said
+	before=$(rss_of "$pid")
+	said=$(jq '.glibc.returned_by_trim_bytes' <"$work/explain.json")
+	tell "$1" trim trimmed || return 1
+	after=$(rss_of "$pid")
+	echo "said $said, measured $((before - after))"
+	((100 * (before - after) >= 85 * said && 100 * (before - after) <= 115 * said))
+}
+
+account() {
+	printf '[.accounts[] | select(.kind == "%s") | .bytes] | add' "$1"
+}
+
+@test "a main heap full of holes" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.format == "limpet-explain" and .version == 1 and .command == "explained"'
+	says '.accounts[0] | .kind == "glibc-main-heap" and .retained_bytes > .bytes * 0.8 and .remedy == "malloc_trim(0)"'
+	says '.verdicts[0] | .id == "glibc-free" and .remedy == "malloc_trim(0)"'
+	says '.verdicts[0].returned_bytes == .glibc.returned_by_trim_bytes and .glibc.returned_by_trim_bytes > 40000000'
+	says 'any(.verdicts[]; .id == "glibc-fragmented" and .returned_bytes == null)'
+	trims explained
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.returned_by_trim_bytes < 200000'
+	run --separate-stderr "$LIMPET" explain "$pid"
+	[[ $status == 0 && ${lines[0]} == "'explained' ($pid): "*" resident" && ${lines[1]} == "  - "* ]]
+	[[ -z $stderr ]]
+	((${#lines[@]} < 40))
+	[[ -z $(grep -E '^.{81}' <<<"$output") ]]
+	finish explained
+}
+
+@test "small blocks, which wait in fastbins" {
+	start explained "$TARGETS/explained"
+	tell explained "small 300000" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.fastbin_bytes > 10000000'
+	trims explained
+	explain
+	says '.glibc.fastbin_bytes == 0'
+	agrees_with_malloc explained
+	finish explained
+}
+
+@test "arenas of threads" {
+	MALLOC_ARENA_MAX=6 start explained "$TARGETS/explained"
+	tell explained "arenas 12" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.arenas == 6'
+	says 'any(.accounts[]; .kind == "glibc-arenas" and .count == 5 and .retained_bytes > .bytes / 2)'
+	says '.verdicts[0].text | contains("6 arenas: malloc_trim(0) returns") and contains("MALLOC_ARENA_MAX")'
+	trims explained
+	finish explained
+}
+
+@test "a heap of several pieces: an arena that outgrew its first" {
+	start explained "$TARGETS/explained"
+	tell explained "outgrow 400000" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.arenas == 2 and .glibc.system_bytes > 2 * 67108864'
+	trims explained
+	finish explained
+}
+
+@test "stacks of threads" {
+	start explained "$TARGETS/explained"
+	tell explained "stacks 70" taken
+	explain
+	adds_up
+	says '.accounts[0] | .owner == "thread stacks: deep" and .count == 70 and
+		.bytes >= 70 * 262144 and .bytes <= 70 * 300000'
+	says '.verdicts[0] | .id == "thread-stacks" and (.text | contains("70 threads named deep")) and .returned_bytes == null'
+	finish explained
+}
+
+@test "blocks with mappings of their own, aligned or not" {
+	start explained "$TARGETS/explained"
+	tell explained "blocks 30" taken
+	tell explained "aligned 10" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) | . >= 40 * 1048576 and . <= 41 * 1048576"
+	finish explained
+}
+
+@test "shared memory and files" {
+	start explained "$TARGETS/explained"
+	tell explained "memfd 5" taken
+	tell explained "shm 6" taken
+	tell explained "sysv 7" taken
+	tell explained "clean 8" taken
+	tell explained "dirty 9" taken
+	explain
+	adds_up
+	says "$(account memfd) == 5 * 1048576"
+	says "$(account shm) == 6 * 1048576"
+	says "$(account sysv) == 7 * 1048576"
+	says "$(account private-data) | . >= 9 * 1048576 and . <= 10 * 1048576"
+	says "$(account file-pages) | . >= 8 * 1048576 and . <= 11 * 1048576"
+	says 'any(.accounts[]; .kind == "memfd" and (.owner | contains("cache")))'
+	says 'any(.verdicts[]; .id == "shared-memory" and (.text | startswith("18.0 MiB are shared")))'
+	finish explained
+}
+
+@test "memory that nobody explains is not given to anybody" {
+	start explained "$TARGETS/explained"
+	tell explained "anonymous 20" taken
+	explain
+	adds_up 100
+	says '.unknown_bytes >= 20 * 1048576 and .unknown_bytes <= 20.2 * 1048576'
+	says '.accounts[-1].kind == "unknown" and .verdicts[0].id == "unknown"'
+	finish explained
+}
+
+@test "a static program" {
+	start explained "$TARGETS/explained-static"
+	tell explained "fragment 100000" taken
+	tell explained "arenas 2" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.arenas == 3'
+	trims explained
+	finish explained
+}
+
+@test "a program that allocates all the time" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 100000" taken
+	tell explained "churn 3" taken
+	for _ in 1 2 3 4 5; do
+		explain
+		says '([.accounts[].bytes] | add) / .rss_bytes | . >= 0.98 and . <= 1.02'
+		says '.glibc.arenas == 4'
+	done
+	finish explained
+}
+
+@test "a program without glibc, and one that is captured" {
+	start storm "$TARGETS/storm-musl" --threads 1
+	explain
+	says '.glibc == null and ([.accounts[].bytes] | add) == .rss_bytes'
+	finish storm
+	start explained "$TARGETS/explained"
+	attach "$pid" -d 1h
+	explain
+	adds_up
+	says 'any(.accounts[]; .kind == "limpet" and .owner == "limpet itself")'
+	stop "$pid"
+	finish explained
+}
+
+@test "what it cannot explain" {
+	run -1 --separate-stderr "$LIMPET" explain 4194304
+	[[ $stderr == "limpet: process 4194304 is gone"* && -z $output ]]
+	run -1 --separate-stderr "$LIMPET" explain 2
+	[[ $stderr == *"kernel"* ]]
+	run -2 --separate-stderr "$LIMPET" explain
+	run -2 --separate-stderr "$LIMPET" explain 1 2
+	run -2 --separate-stderr "$LIMPET" explain file.limpet
+	start explained "$TARGETS/explained"
+	tell explained "stacks 1" taken
+	local tids=("/proc/$pid/task/"*)
+	run -1 --separate-stderr "$LIMPET" explain "${tids[-1]##*/}"
+	[[ $stderr == *"is a thread of process $pid"*"hint: limpet explain $pid"* ]]
+	finish explained
+}

@@ -1,0 +1,263 @@
+/* explained: memory of every kind that `limpet explain` tells apart, as much as it is told.
+ *
+ * Commands: "fragment N": N blocks of up to 900 bytes, all but every 20th freed; "small N": the same
+ * of 24 to 120 bytes, which free(3) leaves in fastbins; "arenas N": as many threads, each with such
+ * blocks in its arena; "outgrow N": one more with N of them; "stacks N": threads that have touched 256 KiB of their stacks; "blocks N":
+ * blocks of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "memfd N", "shm N",
+ * "sysv N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
+ * written to privately; "anonymous N": MiB by mmap alone; "trim": malloc_trim(0); "churn N": threads
+ * that allocate and free all the time; "info": mallinfo2(3) as JSON; "quit". */
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/shm.h>
+
+#include "test/targets/target.h"
+
+enum { KEPT_OF = 20, STACK_BYTES = 256 << 10 };
+#define MIB ((size_t)1 << 20)
+
+static sem_t done;
+
+static void make_holes(unsigned long count, size_t least, size_t range, uint64_t seed)
+{
+	char **blocks = mmap(NULL, count * sizeof(*blocks), PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (blocks == MAP_FAILED)
+		target_broken("no memory");
+	for (unsigned long i = 0; i < count; i++) {
+		size_t bytes = least + target_random(&seed) % range;
+
+		blocks[i] = malloc(bytes);
+		if (!blocks[i])
+			target_broken("no memory");
+		memset(blocks[i], 1, bytes);
+	}
+	for (unsigned long i = 0; i < count; i++)
+		if (i % KEPT_OF)
+			free(blocks[i]);
+	munmap(blocks, count * sizeof(*blocks));
+}
+
+static void *fill_arena(void *context)
+{
+	prctl(PR_SET_NAME, "arena");
+	make_holes(20000, 16, 900, (uintptr_t)context);
+	sem_post(&done);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void *outgrow_arena(void *context)
+{
+	prctl(PR_SET_NAME, "arena");
+	make_holes(*(unsigned long *)context, 16, 900, 1);
+	sem_post(&done);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+TARGET_FRAME static void touch_stack(void)
+{
+	volatile char bytes[STACK_BYTES];
+
+	for (size_t i = 0; i < sizeof(bytes); i += 4096)
+		bytes[i] = 1;
+	bytes[sizeof(bytes) - 1] = 1;
+}
+
+static void *use_stack(void *context)
+{
+	prctl(PR_SET_NAME, context);
+	touch_stack();
+	sem_post(&done);
+	for (;;)
+		pause();
+	return NULL;
+}
+
+static void *churn(void *context)
+{
+	uint64_t seed = (uintptr_t)context;
+	char *blocks[1000] = {NULL};
+
+	prctl(PR_SET_NAME, "churn");
+	sem_post(&done);
+	for (;;) {
+		size_t i = target_random(&seed) % 1000;
+
+		free(blocks[i]);
+		blocks[i] = malloc(16 + target_random(&seed) % 3000);
+		if (!blocks[i])
+			target_broken("no memory");
+		blocks[i][0] = 1;
+	}
+	return NULL;
+}
+
+/* `context`: of each thread; NULL: its number. */
+static void start_threads(unsigned long count, void *(*call)(void *), void *context)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, call, context ? context : (void *)(i + 1)))
+			target_broken("no thread");
+		while (sem_wait(&done) < 0)
+			;
+	}
+}
+
+static void take_blocks(unsigned long count, size_t alignment)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		void *block = NULL;
+
+		if (!alignment)
+			block = malloc(MIB);
+		else if (posix_memalign(&block, alignment, MIB))
+			block = NULL;
+		if (!block)
+			target_broken("no memory");
+		memset(block, 1, MIB);
+	}
+}
+
+static void map(int fd, size_t bytes, int protection, int flags)
+{
+	volatile char *at = mmap(NULL, bytes, protection, flags, fd, 0);
+
+	if (at == MAP_FAILED)
+		target_broken("mmap failed");
+	for (size_t i = 0; i < bytes; i += 4096)
+		if (protection & PROT_WRITE)
+			at[i] = 1;
+		else
+			(void)at[i];
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A file of ordinary pages in this folder, which is removed at once. */
+static int make_file(size_t bytes)
+{
+	static const char zeros[65536];
+	int fd = open("explained.file", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	for (size_t i = 0; i < bytes; i += sizeof(zeros))
+		if (fd < 0 || write(fd, zeros, sizeof(zeros)) != (ssize_t)sizeof(zeros))
+			target_broken("no file");
+	unlink("explained.file");
+	return fd;
+}
+
+static int make_shm(size_t bytes)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "/limpet-explained-%d", getpid());
+	fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+		target_broken("no shm");
+	shm_unlink(name);
+	return fd;
+}
+
+static int make_memfd(size_t bytes)
+{
+	int fd = memfd_create("cache", MFD_CLOEXEC);
+
+	if (fd < 0 || ftruncate(fd, (off_t)bytes) < 0)
+		target_broken("no memfd");
+	return fd;
+}
+
+static void take_sysv(size_t bytes)
+{
+	int id = shmget(IPC_PRIVATE, bytes, IPC_CREAT | 0600);
+	char *at = id < 0 ? NULL : shmat(id, NULL, 0);
+
+	if (id < 0 || at == (void *)-1)
+		target_broken("no shared memory");
+	shmctl(id, IPC_RMID, NULL);
+	memset(at, 1, bytes);
+}
+
+static void say_info(void)
+{
+	struct mallinfo2 info = mallinfo2();
+
+	target_say("info {\"arena\":%zu,\"uordblks\":%zu,\"fordblks\":%zu,\"keepcost\":%zu,"
+		   "\"hblkhd\":%zu}",
+		   info.arena, info.uordblks, info.fordblks, info.keepcost, info.hblkhd);
+}
+
+static bool take_memory(const char *line)
+{
+	const int both = PROT_READ | PROT_WRITE;
+	static char deep[] = "deep";
+	unsigned long n;
+
+	if (target_word(line, "fragment", &n))
+		make_holes(n, 16, 900, 1);
+	else if (target_word(line, "small", &n))
+		make_holes(n, 24, 97, 1);
+	else if (target_word(line, "arenas", &n))
+		start_threads(n, fill_arena, NULL);
+	else if (target_word(line, "stacks", &n))
+		start_threads(n, use_stack, deep);
+	else if (target_word(line, "outgrow", &n))
+		start_threads(1, outgrow_arena, &n);
+	else if (target_word(line, "churn", &n))
+		start_threads(n, churn, NULL);
+	else if (target_word(line, "blocks", &n))
+		take_blocks(n, 0);
+	else if (target_word(line, "aligned", &n))
+		take_blocks(n, 2 * MIB);
+	else if (target_word(line, "memfd", &n))
+		map(make_memfd(n * MIB), n * MIB, both, MAP_SHARED);
+	else if (target_word(line, "shm", &n))
+		map(make_shm(n * MIB), n * MIB, both, MAP_SHARED);
+	else if (target_word(line, "sysv", &n))
+		take_sysv(n * MIB);
+	else if (target_word(line, "clean", &n))
+		map(make_file(n * MIB), n * MIB, PROT_READ, MAP_PRIVATE);
+	else if (target_word(line, "dirty", &n))
+		map(make_file(n * MIB), n * MIB, both, MAP_PRIVATE);
+	else if (target_word(line, "anonymous", &n))
+		map(-1, n * MIB, both, MAP_PRIVATE | MAP_ANONYMOUS);
+	else
+		return false;
+	return true;
+}
+
+int main(void)
+{
+	char line[64];
+	unsigned long n;
+
+	if (sem_init(&done, 0, 0) < 0)
+		target_broken("no semaphore");
+	target_say("ready %d", getpid());
+	while (target_listen(line, sizeof(line))) {
+		if (take_memory(line)) {
+			target_say("taken");
+		} else if (target_word(line, "trim", &n)) {
+			malloc_trim(0);
+			target_say("trimmed");
+		} else if (target_word(line, "info", &n)) {
+			say_info();
+		} else {
+			break;
+		}
+	}
+	return 0;
+}
