@@ -1,0 +1,110 @@
+/* What the heaps of runtimes look like at the start of a page, and what does not look so; and ranges of pages. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "explain/present.h"
+#include "explain/runtimes.h"
+
+#define AT UINT64_C(0x47f2500000)
+
+static void test_a_page_of_v8(void **state)
+{
+	/* Of node 20. */
+	const uint64_t good[] = {0x40000, 0x4, 0x118240e0, AT + 0x1148, AT + 0x40000, 0x3eeb8};
+	const struct {
+		unsigned word;
+		uint64_t value;
+	} bad[] = {{0, 0}, {0, 0x20000}, {0, 0x40008}, {0, UINT64_MAX}, {1, UINT64_MAX}, {2, 0}, {2, 3},
+		   {3, AT}, {3, AT + 0x30000}, {3, 0}, {4, AT}, {4, AT + 0x40008}, {4, AT + 0x2000}, {5, 0x40001}};
+	uint64_t words[LIMPET_V8_WORDS];
+	const char *owner = NULL;
+
+	(void)state;
+	assert_int_equal(limpet_runtimes_v8_page(AT, good, &owner), 0x40000);
+	assert_string_equal(owner, "V8: old generation");
+	assert_int_equal(limpet_runtimes_v8_page(AT + 0x1000, good, &owner), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
+		memcpy(words, good, sizeof(words));
+		words[bad[i].word] = bad[i].value;
+		assert_int_equal(limpet_runtimes_v8_page(AT, words, &owner), 0);
+	}
+	memcpy(words, good, sizeof(words));
+	words[1] = 0x12;
+	assert_int_equal(limpet_runtimes_v8_page(AT, words, &owner), 0x40000);
+	assert_string_equal(owner, "V8: young generation");
+	words[0] = 0x9f5000;
+	words[4] = AT + 0x9f45e0;
+	assert_int_equal(limpet_runtimes_v8_page(AT, words, &owner), 0x9f5000);
+	assert_string_equal(owner, "V8: large objects");
+}
+
+static void test_a_pool_of_python(void **state)
+{
+	/* Objects of 64 bytes, class 3, in a pool of 16 KiB. */
+	const uint64_t good[] = {5, AT + 0x70, AT, AT, UINT64_C(3) << 32, 0x170 | UINT64_C(0x4000 - 64) << 32};
+	const struct {
+		unsigned word;
+		uint64_t value;
+	} bad[] = {{0, 256}, {0, UINT32_MAX}, {1, 8}, {1, AT}, {1, AT + 0x4000}, {1, AT + 0x71}, {4, UINT64_C(4) << 32},
+		   {4, UINT64_C(32) << 32}, {5, 0x4001 | UINT64_C(0x4000 - 64) << 32}, {5, 0}};
+	uint64_t words[LIMPET_PYTHON_WORDS], used = 0;
+
+	(void)state;
+	assert_int_equal(limpet_runtimes_python_pool(AT, good, &used), 0x4000);
+	assert_int_equal(used, 5 * 64);
+	/* Not aligned to its size. */
+	assert_int_equal(limpet_runtimes_python_pool(AT + 0x1000, good, &used), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
+		memcpy(words, good, sizeof(words));
+		words[bad[i].word] = bad[i].value;
+		assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0);
+	}
+	/* Before 3.10. */
+	memcpy(words, good, sizeof(words));
+	words[5] = 0x170 | UINT64_C(0x1000 - 64) << 32;
+	assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0x1000);
+	memset(words, 0, sizeof(words));
+	assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0);
+}
+
+static void test_present_ranges(void **state)
+{
+	struct limpet_present present = {0};
+
+	(void)state;
+	assert_int_equal(limpet_present_bytes(&present, 0, UINT64_MAX), 0);
+	assert_int_equal(limpet_present_end(&present, 0x1000), 0);
+	assert_int_equal(limpet_present_add(&present, 0x2000, 0x3000), 0);
+	assert_int_equal(limpet_present_add(&present, 0x3000, 0x4000), 0);
+	assert_int_equal(limpet_present_add(&present, 0x8000, 0x9000), 0);
+	assert_int_equal(present.count, 2);
+	assert_int_equal(limpet_present_add(&present, 0x8000, 0x9000), -EINVAL);
+	assert_int_equal(limpet_present_add(&present, 0x9000, 0x9000), -EINVAL);
+	assert_int_equal(limpet_present_end(&present, 0x1fff), 0);
+	assert_int_equal(limpet_present_end(&present, 0x2000), 0x4000);
+	assert_int_equal(limpet_present_end(&present, 0x4000), 0);
+	assert_int_equal(limpet_present_bytes(&present, 0, UINT64_MAX), 0x3000);
+	assert_int_equal(limpet_present_bytes(&present, 0x2800, 0x8800), 0x2000);
+	assert_int_equal(limpet_present_bytes(&present, 0x4000, 0x8000), 0);
+	assert_int_equal(limpet_present_bytes(&present, 0x8800, 0x8000), 0);
+	limpet_present_done(&present);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_page_of_v8),
+		cmocka_unit_test(test_a_pool_of_python),
+		cmocka_unit_test(test_present_ranges),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
