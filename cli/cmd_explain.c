@@ -232,8 +232,8 @@ static int take_operands(int count, char **operands, void *context)
 	return status;
 }
 
-static const struct limpet_ui_command command = {"explain",    help_text,   ":hp:",
-						 long_options, take_option, take_operands};
+static const struct limpet_ui_command command = {
+	"explain", help_text, ":hp:", long_options, take_option, take_operands};
 
 int limpet_cmd_explain(int argc, char **argv)
 {

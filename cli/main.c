@@ -55,7 +55,6 @@ static int print_help(void)
 			printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
 	}
 	printf("\nA first session:\n"
-	       "  limpet doctor 4711                    # would it work?\n"
 	       "  limpet attach 4711 --duration 10m     # Ctrl-C ends it earlier\n"
 	       "  limpet report node.4711.limpet        # who holds the memory\n"
 	       "\nlimpet COMMAND --help says more, and so does man limpet; limpet --version\n"

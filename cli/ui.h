@@ -119,9 +119,9 @@ int limpet_ui_width(int fd);
  * that are not UTF-8 become '?'. Returns `text`. */
 char *limpet_ui_clean(char *text);
 
-/* Prints `text` to stdout, broken at blanks so that it fits `width` columns, and a newline. The first
- * line starts at the cursor, which is at column `margin`; the others are indented by it. Changes
- * `text`. */
+/* Prints `text` to stdout, broken at blanks so that it fits `width` columns, and a newline. The
+ * first line starts at the cursor, which is at column `margin`; the others are indented by it.
+ * Changes `text`. */
 void limpet_ui_wrap(char *text, int margin, int width);
 
 /* The word of the NULL-terminated list that `word` was probably meant to be, or NULL if none is

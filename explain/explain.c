@@ -65,7 +65,8 @@ static int inquire(struct inquiry *inquiry)
 	if (!error)
 		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
 	/* Without it, files of a tmpfs count as files. */
-	if (!error && limpet_proc_file_read(inquiry->pid, "mountinfo", &inquiry->mounts, &bytes) < 0)
+	if (!error &&
+	    limpet_proc_file_read(inquiry->pid, "mountinfo", &inquiry->mounts, &bytes) < 0)
 		inquiry->mounts = strdup("");
 	return error || inquiry->mounts ? error : -ENOMEM;
 }

@@ -18,20 +18,20 @@
 struct limpet_account {
 	const char *kind; /* stable identifier, static */
 	char owner[96];
-	uint64_t bytes;	     /* resident */
-	uint64_t count;	     /* of arenas, stacks, mappings...; 0: does not apply */
-	bool retained_known; /* `retained_bytes` is known: */
+	uint64_t bytes;          /* resident */
+	uint64_t count;          /* of arenas, stacks, mappings...; 0: does not apply */
+	bool retained_known;     /* `retained_bytes` is known: */
 	uint64_t retained_bytes; /* resident and free inside the allocator, or unused */
-	const char *remedy;	 /* what gives memory of this account back; static, or NULL */
+	const char *remedy;      /* what gives memory of this account back; static, or NULL */
 };
 
 /* Sums of all glibc arenas whose chunks were read. */
 struct limpet_explain_glibc {
 	size_t arenas, unknown_arenas; /* the latter could not be read */
-	size_t empty_arenas;	       /* with less than a tenth in use, and 1 MiB of memory */
-	uint64_t system_bytes;	       /* as mallinfo2(3) says: arena */
-	uint64_t free_bytes;	       /* fordblks: in bins, fastbins and tops, resident or not */
-	uint64_t top_bytes;	       /* keepcost: the main arena's top */
+	size_t empty_arenas;           /* with less than a tenth in use, and 1 MiB of memory */
+	uint64_t system_bytes;         /* as mallinfo2(3) says: arena */
+	uint64_t free_bytes;           /* fordblks: in bins, fastbins and tops, resident or not */
+	uint64_t top_bytes;            /* keepcost: the main arena's top */
 	uint64_t fast_bytes, cache_bytes;
 	uint64_t resident_bytes, free_resident_bytes, returned_bytes;
 	uint64_t main_top_resident_bytes, other_top_resident_bytes;
@@ -41,20 +41,20 @@ struct limpet_explain_glibc {
 };
 
 struct limpet_explain_verdict {
-	const char *id;	    /* stable identifier, static */
-	char text[400];	    /* one or two sentences */
-	const char *remedy; /* static, or NULL */
-	bool returned_known; /* `returned_bytes` is known: */
+	const char *id;          /* stable identifier, static */
+	char text[400];          /* one or two sentences */
+	const char *remedy;      /* static, or NULL */
+	bool returned_known;     /* `returned_bytes` is known: */
 	uint64_t returned_bytes; /* by which the remedy lowers RSS */
 };
 
 struct limpet_explanation {
 	pid_t pid;
-	char name[64]; /* comm */
-	uint64_t rss_bytes;	/* by smaps: what the accounts add up to */
-	uint64_t vm_rss_bytes;	/* by status, whose counters are updated in batches */
+	char name[64];         /* comm */
+	uint64_t rss_bytes;    /* by smaps: what the accounts add up to */
+	uint64_t vm_rss_bytes; /* by status, whose counters are updated in batches */
 	uint64_t swap_bytes;
-	uint64_t unknown_bytes; /* private anonymous memory of no known owner */
+	uint64_t unknown_bytes;          /* private anonymous memory of no known owner */
 	struct limpet_account *accounts; /* the largest first; the unknown one is last */
 	size_t account_count, account_capacity;
 	struct limpet_explain_verdict *verdicts; /* the most important first; at least one */

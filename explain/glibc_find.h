@@ -16,7 +16,7 @@ struct limpet_glibc_found {
 	size_t count;
 	bool has_parameters;
 	struct limpet_glibc_parameters parameters; /* of the copy that uses brk(2) */
-	uint64_t brk_start, brk_end;		   /* the mappings named [heap]; 0: none */
+	uint64_t brk_start, brk_end;               /* the mappings named [heap]; 0: none */
 };
 
 /* 0, also if nothing is found; -ENOMEM. */

@@ -42,8 +42,7 @@ const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_gl
 {
 	const struct limpet_glibc_region *regions = heaps->regions;
 	/* cppcheck-suppress constStatement */
-	size_t above =
-		LIMPET_PARTITION_POINT(i, heaps->region_count, regions[i].start <= address);
+	size_t above = LIMPET_PARTITION_POINT(i, heaps->region_count, regions[i].start <= address);
 
 	return above && address < regions[above - 1].end ? &regions[above - 1] : NULL;
 }
@@ -176,7 +175,8 @@ static int look_at_pages(const struct heaps_reading *reading, const struct piece
 	present->count = 0;
 	for (size_t i = 0; i < pieces->count; i++) {
 		uint64_t start = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
-		int error = limpet_present_read(present, reading->pages, start, pieces->list[i].end);
+		int error =
+			limpet_present_read(present, reading->pages, start, pieces->list[i].end);
 
 		if (error)
 			return error;
@@ -310,8 +310,7 @@ int limpet_glibc_heaps_read(pid_t pid, const struct limpet_maps *maps, struct li
 			    struct limpet_glibc_heaps *ret_heaps)
 {
 	struct limpet_glibc_heaps heaps = {0};
-	struct heaps_reading reading = {
-		.pid = pid, .maps = maps, .pages = pages, .heaps = &heaps};
+	struct heaps_reading reading = {.pid = pid, .maps = maps, .pages = pages, .heaps = &heaps};
 	int error;
 
 	reading.memory = (struct limpet_glibc_memory){read_memory, &reading.pid};

@@ -31,7 +31,7 @@ struct limpet_glibc_heaps {
 	size_t count, capacity;
 	struct limpet_glibc_region *regions; /* sorted by address */
 	size_t region_count, region_capacity;
-	bool mmapped_known; /* whether glibc's own sum was found: */
+	bool mmapped_known;     /* whether glibc's own sum was found: */
 	uint64_t mmapped_bytes; /* of blocks with a mapping of their own */
 };
 void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps);

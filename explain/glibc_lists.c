@@ -10,7 +10,7 @@
 #define HEAD_BYTES 16u /* a chunk's address to its block's */
 /* The caches, struct tcache_perthread_struct: a counter for each size, then a list for each. */
 #define CACHE_SIZES 64u
-#define CACHE_BYTES_WIDE 0x290u	  /* counters of two bytes, since 2.30 */
+#define CACHE_BYTES_WIDE 0x290u   /* counters of two bytes, since 2.30 */
 #define CACHE_BYTES_NARROW 0x250u /* of one byte, 2.26 to 2.29 */
 /* glibc.malloc.tcache_count is 7 by default. */
 #define CACHE_COUNT_LIMIT 4096u
@@ -121,7 +121,8 @@ uint64_t limpet_glibc_cache_bytes(struct limpet_glibc_reader *reader, uint64_t c
 				  uint64_t chunk_bytes)
 {
 	const unsigned wide = chunk_bytes == CACHE_BYTES_WIDE ? 2 : 1;
-	const uint64_t counters = chunk + HEAD_BYTES, lists = counters + (uint64_t)wide * CACHE_SIZES;
+	const uint64_t counters = chunk + HEAD_BYTES,
+		       lists = counters + (uint64_t)wide * CACHE_SIZES;
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < CACHE_SIZES; i++) {

@@ -138,8 +138,8 @@ static bool has_top(const struct limpet_glibc_memory *memory,
 			       bytes <= state->system_bytes && (state->top + bytes) % 8 == 0);
 }
 
-/* The state of another arena directly follows the head of a heap, of four or six words, the first of
- * which points to the state. */
+/* The state of another arena directly follows the head of a heap, of four or six words, the first
+ * of which points to the state. */
 static bool is_in_heap(const struct limpet_glibc_memory *memory, uint64_t address)
 {
 	return word_at(memory, address - 32) == address || word_at(memory, address - 48) == address;
@@ -156,7 +156,8 @@ static bool is_main(const struct limpet_glibc_memory *memory, const uint64_t *wo
 
 	if (take_state(words, address, layout, &state) < 0 ||
 	    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
-	    is_in_heap(memory, address) || !has_top(memory, &state) || limpet_glibc_arenas_read(memory, &state, &list) < 0)
+	    is_in_heap(memory, address) || !has_top(memory, &state) ||
+	    limpet_glibc_arenas_read(memory, &state, &list) < 0)
 		return false;
 	*ret_state = state;
 	return true;

@@ -34,10 +34,10 @@ struct limpet_glibc_state {
 	const struct limpet_glibc_layout *layout;
 	bool contiguous; /* has only got memory from brk(2); always false outside of main arenas */
 	uint64_t fastbins[LIMPET_GLIBC_FASTBINS]; /* first chunks, 0: empty */
-	uint64_t top;				  /* chunk; 0: there is none yet */
-	uint64_t next;				  /* arena */
-	uint64_t system_bytes;			  /* got from the system */
-	uint64_t end;				  /* of the structure */
+	uint64_t top;                             /* chunk; 0: there is none yet */
+	uint64_t next;                            /* arena */
+	uint64_t system_bytes;                    /* got from the system */
+	uint64_t end;                             /* of the structure */
 };
 
 /* Finds a main arena in a copy of writable data, `bytes` from `address` on (both multiples of 8),
@@ -60,7 +60,7 @@ int limpet_glibc_arenas_read(const struct limpet_glibc_memory *memory,
 /* What else malloc knows (struct malloc_par). */
 struct limpet_glibc_parameters {
 	uint64_t mmapped_bytes; /* in blocks with mappings of their own */
-	uint64_t heap_start;	/* what brk(2) answered first */
+	uint64_t heap_start;    /* what brk(2) answered first */
 };
 /* Finds it in the same data, if there is a heap by brk(2) within [low, high). Returns 1 or 0. */
 int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, uint64_t low, uint64_t high,

@@ -11,10 +11,10 @@
 
 struct limpet_glibc_span {
 	uint64_t start, end; /* the first chunk; the end of the memory */
-	uint64_t top;	     /* the arena's top chunk, which ends this piece. 0: it lies in another
+	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
 				piece, and this one ends with a mark */
-	bool is_main;	     /* of a main arena */
-	bool shrinks;	     /* the end is that of brk(2): malloc_trim gives the top back, too */
+	bool is_main;        /* of a main arena */
+	bool shrinks;        /* the end is that of brk(2): malloc_trim gives the top back, too */
 };
 
 /* Bytes. "Free" are chunks in bins and fastbins and the top, as in mallinfo2(3), but not chunks in
@@ -25,8 +25,8 @@ struct limpet_glibc_figures {
 	uint64_t free_bytes, free_resident_bytes; /* both with the top */
 	uint64_t top_bytes, top_resident_bytes;
 	uint64_t fast_bytes;
-	uint64_t cache_bytes; /* in caches of threads, as far as they were found */
-	uint64_t returned_bytes; /* pages that malloc_trim(0) returns */
+	uint64_t cache_bytes;         /* in caches of threads, as far as they were found */
+	uint64_t returned_bytes;      /* pages that malloc_trim(0) returns */
 	uint64_t chunks, free_chunks; /* without top and marks */
 };
 void limpet_glibc_figures_add(struct limpet_glibc_figures *sum,

@@ -31,7 +31,8 @@ static bool read_word(pid_t pid, uint64_t address, uint64_t *ret_word)
 	return limpet_memory_read(pid, address, ret_word, sizeof(*ret_word)) == 0;
 }
 
-static void take_entry(pid_t pid, const struct entry *entry, uint64_t values[FIELDS], unsigned *found)
+static void take_entry(pid_t pid, const struct entry *entry, uint64_t values[FIELDS],
+		       unsigned *found)
 {
 	char type[NAME_ROOM], field[NAME_ROOM];
 

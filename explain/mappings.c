@@ -91,14 +91,16 @@ static void account_file(const struct mapping *it)
 
 /* ------------------------------------------------------------------ private anonymous memory */
 
-static void account_stack(const struct mapping *it, const struct limpet_piece *piece, uint64_t bytes)
+static void account_stack(const struct mapping *it, const struct limpet_piece *piece,
+			  uint64_t bytes)
 {
 	const struct limpet_mappings_facts *facts = it->facts;
 	const struct limpet_thread *thread;
 	char owner[96];
 	bool ended;
 
-	thread = limpet_threads_find(facts->threads, facts->pid, it->map->start, piece->end, &ended);
+	thread =
+		limpet_threads_find(facts->threads, facts->pid, it->map->start, piece->end, &ended);
 	if (thread)
 		snprintf(owner, sizeof(owner), LIMPET_STACKS_NAMED "%s", thread->name);
 	else

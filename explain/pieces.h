@@ -8,8 +8,8 @@
 struct limpet_piece {
 	uint64_t start, end;
 	enum limpet_memory_account account;
-	/* Of UNKNOWN ones: recognized by the structures of a language's runtime. Static texts; NULL:
-	 * not recognized. */
+	/* Of UNKNOWN ones: recognized by the structures of a language's runtime. Static texts;
+	 * NULL: not recognized. */
 	const char *kind, *owner;
 };
 

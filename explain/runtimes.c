@@ -32,8 +32,7 @@ uint64_t limpet_runtimes_v8_page(uint64_t address, const uint64_t words[LIMPET_V
 	    size > V8_LARGE_LIMIT_BYTES || !heap || heap % 8 || flags > UINT32_MAX)
 		return 0;
 	if (start <= address || start - address > V8_HEAD_LIMIT_BYTES || end <= start ||
-	    end > address + size || address + size - end > V8_HEAD_LIMIT_BYTES ||
-	    words[5] > size)
+	    end > address + size || address + size - end > V8_HEAD_LIMIT_BYTES || words[5] > size)
 		return 0;
 	if (size > V8_PAGE_BYTES)
 		*ret_owner = "V8: large objects";
@@ -135,8 +134,8 @@ static void recognize_python(struct marking *marking, uint64_t at)
 	marking->kind = LIMPET_KIND_PYTHON;
 	marking->owner = "Python: arenas of small objects";
 	marking->until = at + bytes;
-	marking->unused_bytes = bytes > used + PYTHON_HEAD_BYTES ? bytes - used - PYTHON_HEAD_BYTES
-								 : 0;
+	marking->unused_bytes =
+		bytes > used + PYTHON_HEAD_BYTES ? bytes - used - PYTHON_HEAD_BYTES : 0;
 }
 
 static void recognize_range(struct marking *marking, uint64_t at)

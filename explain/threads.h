@@ -11,7 +11,7 @@
 
 struct limpet_thread {
 	pid_t tid, ns_tid; /* the latter in its own pid namespace */
-	uint64_t sp;	   /* 0: it was running */
+	uint64_t sp;       /* 0: it was running */
 	char name[64];
 };
 struct limpet_threads {

@@ -29,18 +29,18 @@ static bool is_share(const struct limpet_explanation *of, uint64_t bytes, unsign
 }
 
 /* `returned`: by how much the remedy lowers RSS; NULL: not known, or there is no remedy. */
-__attribute__((format(printf, 5, 6))) static void
-say(struct verdicts *verdicts, const char *id, const char *remedy, const uint64_t *returned,
-    const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void say(struct verdicts *verdicts, const char *id,
+						      const char *remedy, const uint64_t *returned,
+						      const char *format, ...)
 {
 	struct limpet_explanation *of = verdicts->of;
 	struct limpet_explain_verdict *verdict;
 	va_list args;
 
 	if (!verdicts->error)
-		verdicts->error = limpet_reserve_zeroed(&of->verdicts, &of->verdict_capacity,
-							of->verdict_count + 1,
-							sizeof(*of->verdicts));
+		verdicts->error =
+			limpet_reserve_zeroed(&of->verdicts, &of->verdict_capacity,
+					      of->verdict_count + 1, sizeof(*of->verdicts));
 	if (verdicts->error)
 		return;
 	verdict = &of->verdicts[of->verdict_count++];
@@ -98,11 +98,11 @@ static void judge_glibc(struct verdicts *verdicts)
 {
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
 	const uint64_t unread =
-		glibc->unknown_arenas ? limpet_accounts_bytes(verdicts->of, LIMPET_KIND_GLIBC_MAIN) +
-						limpet_accounts_bytes(verdicts->of,
-								      LIMPET_KIND_GLIBC_ARENAS) -
-						glibc->resident_bytes
-				      : 0;
+		glibc->unknown_arenas
+			? limpet_accounts_bytes(verdicts->of, LIMPET_KIND_GLIBC_MAIN) +
+				  limpet_accounts_bytes(verdicts->of, LIMPET_KIND_GLIBC_ARENAS) -
+				  glibc->resident_bytes
+			: 0;
 	char text[LIMPET_UNITS_TEXT];
 
 	if (is_share(verdicts->of, glibc->returned_bytes, NOTABLE_PERCENT))
@@ -119,11 +119,10 @@ static void judge_glibc(struct verdicts *verdicts)
 static void judge_live(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
-	const uint64_t heaps = of->glibc.resident_bytes +
-			       limpet_accounts_bytes(of, LIMPET_KIND_GLIBC_MMAPPED);
-	const uint64_t live = heaps > of->glibc.free_resident_bytes
-				      ? heaps - of->glibc.free_resident_bytes
-				      : 0;
+	const uint64_t heaps =
+		of->glibc.resident_bytes + limpet_accounts_bytes(of, LIMPET_KIND_GLIBC_MMAPPED);
+	const uint64_t live =
+		heaps > of->glibc.free_resident_bytes ? heaps - of->glibc.free_resident_bytes : 0;
 	char text[LIMPET_UNITS_TEXT];
 
 	if (is_share(of, live, LARGE_PERCENT))
@@ -145,7 +144,8 @@ static void judge_stacks(struct verdicts *verdicts)
 		const char *name;
 
 		if (strcmp(account->kind, LIMPET_KIND_STACKS) ||
-		    (account->count < MANY_THREADS && !is_share(of, account->bytes, NOTABLE_PERCENT)))
+		    (account->count < MANY_THREADS &&
+		     !is_share(of, account->bytes, NOTABLE_PERCENT)))
 			continue;
 		name = strstr(account->owner, LIMPET_STACKS_NAMED);
 		say(verdicts, "thread-stacks", NULL, NULL,

@@ -1,12 +1,13 @@
 /* explained: memory of every kind that `limpet explain` tells apart, as much as it is told.
  *
- * Commands: "fragment N": N blocks of up to 900 bytes, all but every 20th freed; "small N": the same
- * of 24 to 120 bytes, which free(3) leaves in fastbins; "arenas N": as many threads, each with such
- * blocks in its arena; "outgrow N": one more with N of them; "stacks N": threads that have touched 256 KiB of their stacks; "blocks N":
- * blocks of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "memfd N", "shm N",
- * "sysv N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
- * written to privately; "anonymous N": MiB by mmap alone; "trim": malloc_trim(0); "churn N": threads
- * that allocate and free all the time; "info": mallinfo2(3) as JSON; "quit". */
+ * Commands: "fragment N": N blocks of up to 900 bytes, all but every 20th freed; "small N": the
+ * same of 24 to 120 bytes, which free(3) leaves in fastbins; "arenas N": as many threads, each with
+ * such blocks in its arena; "outgrow N": one more with N of them; "stacks N": threads that have
+ * touched 256 KiB of their stacks; "blocks N": blocks of 1 MiB, mapped one by one; "aligned N": the
+ * same, aligned to 2 MiB; "memfd N", "shm N", "sysv N", "clean N", "dirty N": MiB of shared memory,
+ * of a file that was read, of a file that was written to privately; "anonymous N": MiB by mmap
+ * alone; "trim": malloc_trim(0); "churn N": threads that allocate and free all the time; "info":
+ * mallinfo2(3) as JSON; "quit". */
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-/* glibc's heap from outside: arenas, lists and chunks, in images of memory that are built here, as malloc leaves them
- * and as no malloc would. */
+/* glibc's heap from outside: arenas, lists and chunks, in images of memory that are built here, as
+ * malloc leaves them and as no malloc would. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -187,9 +187,9 @@ static void test_an_older_heap_ends_with_marks(void **state)
 
 static void test_what_is_no_heap_is_refused(void **state)
 {
-	static const uint64_t heads[] = {0, 1, 8 | USED, 0x18 | USED, 0x28 | USED, 0x1000 | 2, 0x1000 | 4,
-					 0x10 | USED, UINT64_MAX, UINT64_MAX - 15, UINT64_C(1) << 63,
-					 BYTES * 2};
+	static const uint64_t heads[] = {
+		0,          1,           8 | USED,   0x18 | USED,     0x28 | USED,       0x1000 | 2,
+		0x1000 | 4, 0x10 | USED, UINT64_MAX, UINT64_MAX - 15, UINT64_C(1) << 63, BYTES * 2};
 	struct heap *heap = *state;
 	uint64_t top;
 
@@ -261,7 +261,8 @@ static void test_fastbins_are_followed(void **state)
 
 static void test_fastbins_that_lead_astray_end(void **state)
 {
-	static const uint64_t links[] = {BASE + 0x400, 8, BASE + 0x208, BASE + BYTES, UINT64_MAX & ~UINT64_C(15)};
+	static const uint64_t links[] = {BASE + 0x400, 8, BASE + 0x208, BASE + BYTES,
+					 UINT64_MAX & ~UINT64_C(15)};
 	struct heap *heap = *state;
 	struct limpet_glibc_state arena = {.address = 0};
 
@@ -287,7 +288,7 @@ static void test_caches_of_threads(void **state)
 
 	put(cache + 8, 0x290 | USED);
 	put(cached + 8, 0x30 | USED);
-	put(cache + 16, UINT64_C(3) << 16);	    /* three chunks of the second size */
+	put(cache + 16, UINT64_C(3) << 16); /* three chunks of the second size */
 	put(cache + 16 + 128 + 8, cached + 16);
 	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 3 * 0x30);
 	/* A list without a count, and one that begins with a chunk of another size. */
@@ -313,7 +314,7 @@ static void put_state(uint64_t at, bool old, uint64_t top, uint64_t next)
 	}
 	put(bins - 16, top);
 	put(bins + 2032 + 16, next);
-	put(bins + 2032 + 32, 1);	    /* attached threads */
+	put(bins + 2032 + 32, 1); /* attached threads */
 	put(bins + 2032 + 40, 0x21000);
 	put(bins + 2032 + 48, 0x21000);
 }
@@ -410,18 +411,23 @@ static void test_parameters(void **state)
 	image[22] = 0x40000;
 	image[23] = 0x50000;
 	image[24] = heap;
-	assert_int_equal(limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
 	assert_int_equal(parameters.mmapped_bytes, 0x40000);
 	assert_int_equal(parameters.heap_start, heap);
-	assert_int_equal(limpet_glibc_parameters_find(image, 4096, heap + 16, heap + 0x21000, &parameters), 0);
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap + 16, heap + 0x21000, &parameters),
+		0);
 	image[22] = 0x40001;
-	assert_int_equal(limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 0);
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 0);
 	/* Until 2.34 it ended one; until 2.23 a total came after the highest amount. */
 	image[20] = 7 | UINT64_C(65536) << 32;
 	image[22] = 0x40000;
 	image[24] = 0;
 	image[25] = heap;
-	assert_int_equal(limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
 	assert_int_equal(parameters.mmapped_bytes, 0x40000);
 }
 
@@ -430,7 +436,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_chunks_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(test_fast_chunks_merge_with_free_ones, begin, end),
-		cmocka_unit_test_setup_teardown(test_a_free_chunk_before_the_top_joins_it, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_free_chunk_before_the_top_joins_it, begin,
+						end),
 		cmocka_unit_test_setup_teardown(test_only_present_pages_count, begin, end),
 		cmocka_unit_test_setup_teardown(test_an_older_heap_ends_with_marks, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_is_no_heap_is_refused, begin, end),

@@ -1,4 +1,5 @@
-/* What the heaps of runtimes look like at the start of a page, and what does not look so; and ranges of pages. */
+/* What the heaps of runtimes look like at the start of a page, and what does not look so; and
+ * ranges of pages. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -22,8 +23,11 @@ static void test_a_page_of_v8(void **state)
 	const struct {
 		unsigned word;
 		uint64_t value;
-	} bad[] = {{0, 0}, {0, 0x20000}, {0, 0x40008}, {0, UINT64_MAX}, {1, UINT64_MAX}, {2, 0}, {2, 3},
-		   {3, AT}, {3, AT + 0x30000}, {3, 0}, {4, AT}, {4, AT + 0x40008}, {4, AT + 0x2000}, {5, 0x40001}};
+	} bad[] = {{0, 0},           {0, 0x20000},    {0, 0x40008},
+		   {0, UINT64_MAX},  {1, UINT64_MAX}, {2, 0},
+		   {2, 3},           {3, AT},         {3, AT + 0x30000},
+		   {3, 0},           {4, AT},         {4, AT + 0x40008},
+		   {4, AT + 0x2000}, {5, 0x40001}};
 	uint64_t words[LIMPET_V8_WORDS];
 	const char *owner = NULL;
 
@@ -49,12 +53,21 @@ static void test_a_page_of_v8(void **state)
 static void test_a_pool_of_python(void **state)
 {
 	/* Objects of 64 bytes, class 3, in a pool of 16 KiB. */
-	const uint64_t good[] = {5, AT + 0x70, AT, AT, UINT64_C(3) << 32, 0x170 | UINT64_C(0x4000 - 64) << 32};
+	const uint64_t good[] = {5,  AT + 0x70,         AT,
+				 AT, UINT64_C(3) << 32, 0x170 | (UINT64_C(0x4000) - 64) << 32};
 	const struct {
 		unsigned word;
 		uint64_t value;
-	} bad[] = {{0, 256}, {0, UINT32_MAX}, {1, 8}, {1, AT}, {1, AT + 0x4000}, {1, AT + 0x71}, {4, UINT64_C(4) << 32},
-		   {4, UINT64_C(32) << 32}, {5, 0x4001 | UINT64_C(0x4000 - 64) << 32}, {5, 0}};
+	} bad[] = {{0, 256},
+		   {0, UINT32_MAX},
+		   {1, 8},
+		   {1, AT},
+		   {1, AT + 0x4000},
+		   {1, AT + 0x71},
+		   {4, UINT64_C(4) << 32},
+		   {4, UINT64_C(32) << 32},
+		   {5, 0x4001 | (UINT64_C(0x4000) - 64) << 32},
+		   {5, 0}};
 	uint64_t words[LIMPET_PYTHON_WORDS], used = 0;
 
 	(void)state;
@@ -69,7 +82,7 @@ static void test_a_pool_of_python(void **state)
 	}
 	/* Before 3.10. */
 	memcpy(words, good, sizeof(words));
-	words[5] = 0x170 | UINT64_C(0x1000 - 64) << 32;
+	words[5] = 0x170 | (UINT64_C(0x1000) - 64) << 32;
 	assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0x1000);
 	memset(words, 0, sizeof(words));
 	assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0);
