@@ -41,5 +41,6 @@ int limpet_accounts_sort(struct limpet_accounts *accounts);
 #define LIMPET_KIND_KERNEL "kernel"
 #define LIMPET_KIND_LIMPET "limpet"
 #define LIMPET_KIND_UNKNOWN "unknown"
+#define LIMPET_OWNER_UNKNOWN "anonymous memory of no known owner"
 
 #endif

@@ -142,6 +142,22 @@ static void retain(const struct limpet_glibc_heaps *heaps, bool is_main, const c
 		account->remedy = "malloc_trim(0)";
 }
 
+/* Large blocks are recognized by two words at the start of a page. If that gives more than glibc
+ * itself has counted, the rest belongs to somebody else. */
+static void limit_mmapped(const struct limpet_glibc_heaps *heaps, struct limpet_accounts *accounts)
+{
+	struct limpet_account *account =
+		limpet_accounts_find(accounts->explanation, LIMPET_KIND_GLIBC_MMAPPED, NULL);
+	uint64_t surplus;
+
+	if (!account || !heaps->mmapped_known || account->bytes <= heaps->mmapped_bytes)
+		return;
+	surplus = account->bytes - heaps->mmapped_bytes;
+	account->bytes = heaps->mmapped_bytes;
+	limpet_accounts_add(accounts, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, surplus, 0);
+	accounts->explanation->unknown_bytes += surplus;
+}
+
 static void retain_python(uint64_t bytes, struct limpet_explanation *explanation)
 {
 	struct limpet_account *account =
@@ -170,6 +186,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	sum_glibc(&inquiry->heaps, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
+	limit_mmapped(&inquiry->heaps, &accounts);
 	retain_python(inquiry->runtimes_free.python_bytes, explanation);
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);

@@ -81,12 +81,13 @@ static int main_pieces(const struct heaps_reading *reading, const struct limpet_
 		return 0;
 	/* Only the first copy of the C library uses brk(2). */
 	if (found->brk_end && (by_brk || found->count == 1))
-		error = add_piece(pieces,
-				  &(struct limpet_glibc_span){.start = align_up(start, ALIGNMENT),
-							      .end = found->brk_end,
-							      .top = by_brk ? state->top : 0,
-							      .is_main = true,
-							      .shrinks = by_brk});
+		error = add_piece(
+			pieces, &(struct limpet_glibc_span){.start = align_up(start, ALIGNMENT),
+							    .end = found->brk_end,
+							    .top = by_brk ? state->top : 0,
+							    .is_main = true,
+							    .top_step = found->parameters.top_step,
+							    .shrinks = by_brk});
 	/* If brk(2) fails, malloc takes memory by mmap(2). */
 	if (!error && !by_brk && map && !map->inode)
 		error = add_piece(pieces, &(struct limpet_glibc_span){.start = map->start,

@@ -15,6 +15,7 @@ static const struct limpet_glibc_layout layouts[] = {
 #define STATE_WORDS (STATE_BYTES / 8)
 #define PAGE 4096u
 #define ALIGNMENT 16u
+#define HUGE_LIMIT_BYTES ((uint64_t)1 << 30)
 #define CHUNK_BITS ((uint64_t)7)
 #define CHUNK_PREVIOUS_IN_USE ((uint64_t)1)
 #define CHUNK_LEAST_BYTES 32u
@@ -215,16 +216,21 @@ int limpet_glibc_arenas_read(const struct limpet_glibc_memory *memory,
 
 /* ------------------------------------------------------------------ parameters */
 
-/* Words that lead up to sbrk_base: n_mmaps_max, 65536 unless mallopt(3) has changed it, in either
- * half of a word, since 2.35 one word earlier; one more word up to 2.23, the total. */
-static bool has_mmaps_limit(const uint64_t *words)
+/* Words that lead up to mmapped_mem: n_mmaps_max, 65536 unless mallopt(3) has changed it, at the
+ * end of a word; since 2.35 at the start of one, after the size of huge pages, if malloc uses them.
+ */
+static bool has_mmaps_limit(const uint64_t *words, uint64_t *ret_top_step)
 {
-	const uint64_t limit = 65536;
+	const uint64_t limit = 65536, huge = words[-5];
 
-	for (int i = 1; i <= 3; i++)
-		if ((words[-i] >> 32) == limit || (words[-i] & UINT32_MAX) == limit)
-			return true;
-	return false;
+	*ret_top_step = PAGE;
+	if (words[-2] >> 32 == limit)
+		return true;
+	if ((words[-2] & UINT32_MAX) != limit)
+		return false;
+	if (huge > PAGE && huge <= HUGE_LIMIT_BYTES && !(huge & (huge - 1)))
+		*ret_top_step = huge;
+	return true;
 }
 
 static bool are_amounts(uint64_t now, uint64_t most)
@@ -235,16 +241,22 @@ static bool are_amounts(uint64_t now, uint64_t most)
 int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, uint64_t low, uint64_t high,
 				 struct limpet_glibc_parameters *ret_parameters)
 {
-	for (size_t i = 6; i < bytes / 8; i++) {
+	for (size_t i = 8; i < bytes / 8; i++) {
 		if (data[i] < low || data[i] >= high)
 			continue;
-		for (size_t back = 2; back <= 3; back++)
-			if (are_amounts(data[i - back], data[i - back + 1]) &&
-			    has_mmaps_limit(data + i - back)) {
-				*ret_parameters = (struct limpet_glibc_parameters){
-					.mmapped_bytes = data[i - back], .heap_start = data[i]};
-				return 1;
-			}
+		/* Up to 2.23 a total came between the highest amount and the address. */
+		for (size_t back = 2; back <= 3; back++) {
+			uint64_t step;
+
+			if (!are_amounts(data[i - back], data[i - back + 1]) ||
+			    !has_mmaps_limit(data + i - back, &step))
+				continue;
+			*ret_parameters =
+				(struct limpet_glibc_parameters){.mmapped_bytes = data[i - back],
+								 .top_step = step,
+								 .heap_start = data[i]};
+			return 1;
+		}
 	}
 	return 0;
 }

@@ -60,7 +60,8 @@ int limpet_glibc_arenas_read(const struct limpet_glibc_memory *memory,
 /* What else malloc knows (struct malloc_par). */
 struct limpet_glibc_parameters {
 	uint64_t mmapped_bytes; /* in blocks with mappings of their own */
-	uint64_t heap_start;    /* what brk(2) answered first */
+	uint64_t top_step; /* by multiples of which the main heap shrinks: a page, or a huge one */
+	uint64_t heap_start; /* what brk(2) answered first */
 };
 /* Finds it in the same data, if there is a heap by brk(2) within [low, high). Returns 1 or 0. */
 int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, uint64_t low, uint64_t high,

@@ -98,7 +98,7 @@ static void settle(struct walk *walk, bool in_bin)
 		walk->run = walk->chunk;
 }
 
-/* systrim(): the top shrinks by whole pages. */
+/* systrim(): the top shrinks by whole pages, or whole huge ones. */
 static int take_top(struct walk *walk, uint64_t bytes)
 {
 	struct limpet_glibc_figures *figures = &walk->figures;
@@ -112,7 +112,8 @@ static int take_top(struct walk *walk, uint64_t bytes)
 	figures->free_bytes += bytes;
 	figures->free_resident_bytes += figures->top_resident_bytes;
 	if (walk->span->shrinks && end == walk->span->end && end - start > KEPT_TOP_BYTES) {
-		uint64_t extra = (end - start - KEPT_TOP_BYTES) & ~(PAGE - 1);
+		const uint64_t whole = walk->span->top_step ? walk->span->top_step : PAGE;
+		uint64_t extra = (end - start - KEPT_TOP_BYTES) & ~(whole - 1);
 
 		figures->returned_bytes += resident(walk, end - extra, end);
 	}

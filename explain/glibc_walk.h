@@ -14,6 +14,7 @@ struct limpet_glibc_span {
 	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
 				piece, and this one ends with a mark */
 	bool is_main;        /* of a main arena */
+	uint64_t top_step;   /* 0: a page; see struct limpet_glibc_parameters */
 	bool shrinks;        /* the end is that of brk(2): malloc_trim gives the top back, too */
 };
 

@@ -204,8 +204,8 @@ static void account_anonymous(const struct mapping *it)
 			 short_name(it->map->path, name));
 		add(it, LIMPET_KIND_NAMED, owner, it->rss_bytes - known);
 	} else {
-		limpet_accounts_add(it->accounts, LIMPET_KIND_UNKNOWN,
-				    "anonymous memory of no known owner", it->rss_bytes - known, 1);
+		limpet_accounts_add(it->accounts, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN,
+				    it->rss_bytes - known, 1);
 	}
 }
 

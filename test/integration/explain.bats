@@ -100,6 +100,19 @@ account() {
 	finish explained
 }
 
+@test "a heap of huge pages, of which the top shrinks by whole ones" {
+	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	trims explained
+	explain
+	agrees_with_malloc explained
+	says '.glibc.returned_by_trim_bytes < 200000'
+	finish explained
+}
+
 @test "arenas of threads" {
 	MALLOC_ARENA_MAX=6 start explained "$TARGETS/explained"
 	tell explained "arenas 12" taken

@@ -415,6 +415,11 @@ static void test_parameters(void **state)
 		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
 	assert_int_equal(parameters.mmapped_bytes, 0x40000);
 	assert_int_equal(parameters.heap_start, heap);
+	assert_int_equal(parameters.top_step, PAGE);
+	image[17] = 2 << 20; /* thp_pagesize */
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(parameters.top_step, 2 << 20);
 	assert_int_equal(
 		limpet_glibc_parameters_find(image, 4096, heap + 16, heap + 0x21000, &parameters),
 		0);
