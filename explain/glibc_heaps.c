@@ -213,27 +213,43 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 	return error;
 }
 
+static int add_region(struct limpet_glibc_heaps *heaps, const struct limpet_present *present,
+		      uint64_t start, uint64_t end)
+{
+	if (limpet_reserve(&heaps->regions, &heaps->region_capacity, heaps->region_count + 1,
+			   sizeof(*heaps->regions)) < 0)
+		return -ENOMEM;
+	heaps->regions[heaps->region_count++] = (struct limpet_glibc_region){
+		.start = start,
+		.end = end,
+		.resident_bytes = limpet_present_bytes(present, start, end),
+		.arena = heaps->count};
+	return 0;
+}
+
+/* A piece may be in several mappings: madvise(2) splits them. */
 static int add_regions(struct heaps_reading *reading, const struct pieces *pieces,
 		       const struct limpet_present *present, struct limpet_glibc_arena *arena)
 {
-	struct limpet_glibc_heaps *heaps = reading->heaps;
 	struct limpet_glibc_figures *figures = &arena->figures;
 
 	arena->pieces = pieces->count;
 	figures->span_bytes = figures->resident_bytes = 0;
 	for (size_t i = 0; i < pieces->count; i++) {
-		struct limpet_glibc_region *region;
+		const uint64_t end = pieces->list[i].end;
+		uint64_t at = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
 
-		if (limpet_reserve(&heaps->regions, &heaps->region_capacity,
-				   heaps->region_count + 1, sizeof(*heaps->regions)) < 0)
-			return -ENOMEM;
-		region = &heaps->regions[heaps->region_count++];
-		region->start = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
-		region->end = pieces->list[i].end;
-		region->arena = heaps->count;
-		region->resident_bytes = limpet_present_bytes(present, region->start, region->end);
-		figures->span_bytes += region->end - region->start;
-		figures->resident_bytes += region->resident_bytes;
+		figures->span_bytes += end - at;
+		figures->resident_bytes += limpet_present_bytes(present, at, end);
+		while (at < end) {
+			const struct limpet_map *map = limpet_proc_maps_find(reading->maps, at);
+			uint64_t stop = map && map->end < end ? map->end : end;
+			int error = add_region(reading->heaps, present, at, stop);
+
+			if (error)
+				return error;
+			at = stop;
+		}
 	}
 	return 0;
 }

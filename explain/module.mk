@@ -13,4 +13,5 @@ EXPLAIN_SRC := \
 	explain/present.c \
 	explain/runtimes.c \
 	explain/threads.c \
+	explain/v8.c \
 	explain/verdicts.c

@@ -3,15 +3,11 @@
 #include <string.h>
 
 #include "explain/java.h"
+#include "explain/v8.h"
 #include "injector/image/elf_file.h"
 #include "injector/proc/memory.h"
 
 #define PAGE ((uint64_t)4096)
-#define V8_PAGE_BYTES ((uint64_t)256 << 10)
-#define V8_HEAD_LIMIT_BYTES ((uint64_t)16 << 10)
-#define V8_LARGE_LIMIT_BYTES ((uint64_t)16 << 30)
-/* MemoryChunk::IN_FROM_PAGE and IN_TO_PAGE. */
-#define V8_YOUNG_FLAGS ((uint64_t)0x18)
 #define PYTHON_HEAD_BYTES 48u
 #define PYTHON_CLASSES 32u
 /* runtime/malloc.go: the first hint for arenas, and the limit of its first terabyte. */
@@ -19,27 +15,6 @@
 #define GO_END ((uint64_t)0x100 << 32)
 
 /* ------------------------------------------------------------------ structures */
-
-/* src/heap/basic-memory-chunk.h of V8 7 to 12.1: size, flags, heap, start and end of the area for
- * objects, allocated bytes. */
-uint64_t limpet_runtimes_v8_page(uint64_t address, const uint64_t words[LIMPET_V8_WORDS],
-				 const char **ret_owner)
-{
-	const uint64_t size = words[0], flags = words[1], heap = words[2], start = words[3],
-		       end = words[4];
-
-	if (address % V8_PAGE_BYTES || size < V8_PAGE_BYTES || size % PAGE ||
-	    size > V8_LARGE_LIMIT_BYTES || !heap || heap % 8 || flags > UINT32_MAX)
-		return 0;
-	if (start <= address || start - address > V8_HEAD_LIMIT_BYTES || end <= start ||
-	    end > address + size || address + size - end > V8_HEAD_LIMIT_BYTES || words[5] > size)
-		return 0;
-	if (size > V8_PAGE_BYTES)
-		*ret_owner = "V8: large objects";
-	else
-		*ret_owner = flags & V8_YOUNG_FLAGS ? "V8: young generation" : "V8: old generation";
-	return size;
-}
 
 /* Objects/obmalloc.c: struct pool_header. Pools have 4 KiB, or 16 KiB since 3.10. */
 uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMPET_PYTHON_WORDS],
@@ -113,13 +88,10 @@ static void find_runtimes(struct limpet_modules *modules, struct marking *markin
 
 static void recognize_v8(struct marking *marking, uint64_t at)
 {
-	uint64_t words[LIMPET_V8_WORDS], bytes;
-
-	if (at % V8_PAGE_BYTES || limpet_memory_read(marking->pid, at, words, sizeof(words)) < 0)
+	if (at % LIMPET_V8_PAGE_BYTES)
 		return;
-	bytes = limpet_runtimes_v8_page(at, words, &marking->owner);
+	marking->until = at + limpet_v8_page(marking->pid, at, &marking->owner);
 	marking->kind = LIMPET_KIND_V8;
-	marking->until = at + bytes;
 }
 
 static void recognize_python(struct marking *marking, uint64_t at)

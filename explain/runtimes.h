@@ -19,14 +19,8 @@ struct limpet_runtimes_free {
 int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free) LIMPET_MUST_CHECK;
 
-/* The following judge the words at an address, and are public for tests. They return the number of
- * bytes that belong together from there on, 0: this is no such structure. */
-
-/* A page of V8, at a multiple of 256 KiB; *ret_owner: the part of its heap. */
-#define LIMPET_V8_WORDS 6u
-uint64_t limpet_runtimes_v8_page(uint64_t address, const uint64_t words[LIMPET_V8_WORDS],
-				 const char **ret_owner);
-/* A pool of Python's pymalloc, at a multiple of 4 KiB; *ret_used_bytes: of its objects. */
+/* Whether these words are the head of a pool of Python's pymalloc, at a multiple of 4 KiB: returns
+ * the pool's bytes, or 0. *ret_used_bytes: of its objects. Public for tests. */
 #define LIMPET_PYTHON_WORDS 6u
 uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMPET_PYTHON_WORDS],
 				     uint64_t *ret_used_bytes);

@@ -13,6 +13,7 @@
 #include "common/err.h"
 #include "explain/present.h"
 #include "explain/runtimes.h"
+#include "explain/v8.h"
 
 #define AT UINT64_C(0x47f2500000)
 
@@ -23,31 +24,54 @@ static void test_a_page_of_v8(void **state)
 	const struct {
 		unsigned word;
 		uint64_t value;
-	} bad[] = {{0, 0},           {0, 0x20000},    {0, 0x40008},
-		   {0, UINT64_MAX},  {1, UINT64_MAX}, {2, 0},
-		   {2, 3},           {3, AT},         {3, AT + 0x30000},
-		   {3, 0},           {4, AT},         {4, AT + 0x40008},
-		   {4, AT + 0x2000}, {5, 0x40001}};
-	uint64_t words[LIMPET_V8_WORDS];
+	} bad[] = {{0, 0},          {0, 0x20000},    {0, 0x40008},
+		   {0, UINT64_MAX}, {1, UINT64_MAX}, {2, 0},
+		   {2, 3},          {3, AT},         {3, AT + 0x30000},
+		   {3, 0},          {4, AT},         {4, AT + 0x40008},
+		   {4, AT + 0x2000}};
+	uint64_t words[LIMPET_V8_HEAD_WORDS];
 	const char *owner = NULL;
 
 	(void)state;
-	assert_int_equal(limpet_runtimes_v8_page(AT, good, &owner), 0x40000);
+	assert_int_equal(limpet_v8_judge_head(AT, good, &owner), 0x40000);
 	assert_string_equal(owner, "V8: old generation");
-	assert_int_equal(limpet_runtimes_v8_page(AT + 0x1000, good, &owner), 0);
+	assert_int_equal(limpet_v8_judge_head(AT + 0x1000, good, &owner), 0);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
 		memcpy(words, good, sizeof(words));
 		words[bad[i].word] = bad[i].value;
-		assert_int_equal(limpet_runtimes_v8_page(AT, words, &owner), 0);
+		assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0);
 	}
 	memcpy(words, good, sizeof(words));
 	words[1] = 0x12;
-	assert_int_equal(limpet_runtimes_v8_page(AT, words, &owner), 0x40000);
+	assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0x40000);
 	assert_string_equal(owner, "V8: young generation");
 	words[0] = 0x9f5000;
 	words[4] = AT + 0x9f45e0;
-	assert_int_equal(limpet_runtimes_v8_page(AT, words, &owner), 0x9f5000);
+	assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0x9f5000);
 	assert_string_equal(owner, "V8: large objects");
+}
+
+static void test_newer_pages_of_v8(void **state)
+{
+	/* Of node 22. */
+	uint64_t head[LIMPET_V8_HEAD_WORDS] = {0x8012,     AT,          0x40000,
+					       0x28968ea0, AT + 0x1140, AT + 0x40000};
+	/* Of node 24. */
+	uint64_t metadata[LIMPET_V8_METADATA_WORDS] = {0x6b8ed90,  AT,       0x40000, 0x3ffb0,
+						       0x40,       0x3fff8,  0x40000, AT + 0x40000,
+						       0x46534ff8, AT + 0x10};
+	const char *owner = NULL;
+
+	(void)state;
+	assert_int_equal(limpet_v8_judge_head(AT, head, &owner), 0x40000);
+	assert_string_equal(owner, "V8: young generation");
+	head[1] += 0x40000;
+	assert_int_equal(limpet_v8_judge_head(AT, head, &owner), 0);
+	assert_int_equal(limpet_v8_judge_metadata(AT, 0x104, metadata, &owner), 0x40000);
+	assert_string_equal(owner, "V8: old generation");
+	assert_int_equal(limpet_v8_judge_metadata(AT + 0x40000, 0x104, metadata, &owner), 0);
+	metadata[7] = AT + 0x50000;
+	assert_int_equal(limpet_v8_judge_metadata(AT, 0x104, metadata, &owner), 0);
 }
 
 static void test_a_pool_of_python(void **state)
@@ -115,6 +139,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_page_of_v8),
+		cmocka_unit_test(test_newer_pages_of_v8),
 		cmocka_unit_test(test_a_pool_of_python),
 		cmocka_unit_test(test_present_ranges),
 	};
