@@ -271,7 +271,8 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 			       : other_pieces(reading, &state, pieces);
 	if (error)
 		return error;
-	qsort(pieces->list, pieces->count, sizeof(*pieces->list), by_start);
+	if (pieces->count)
+		qsort(pieces->list, pieces->count, sizeof(*pieces->list), by_start);
 	error = look_at_pages(reading, pieces, present);
 	return error ? error : walk_pieces(reading, present, pieces, &state, &arena->figures);
 }

@@ -23,7 +23,7 @@ void limpet_pieces_add(struct limpet_pieces *pieces, const struct limpet_piece *
 	if (!pieces->error)
 		pieces->error = limpet_reserve(&pieces->list, &pieces->capacity, pieces->count + 1,
 					       sizeof(*pieces->list));
-	if (!pieces->error)
+	if (!pieces->error && pieces->list)
 		pieces->list[pieces->count++] = *piece;
 }
 

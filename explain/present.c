@@ -25,7 +25,8 @@ int limpet_present_add(struct limpet_present *present, uint64_t start, uint64_t 
 		return 0;
 	}
 	if (limpet_reserve(&present->list, &present->capacity, present->count + 1,
-			   sizeof(*present->list)) < 0)
+			   sizeof(*present->list)) < 0 ||
+	    !present->list)
 		return -ENOMEM;
 	last = present->count ? &present->list[present->count - 1] : NULL;
 	present->list[present->count++] = (struct limpet_present_range){

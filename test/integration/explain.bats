@@ -6,9 +6,9 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-# explain [PID]: into $work/explain.json.
+# Of the target, into $work/explain.json.
 explain() {
-	within 60 "$LIMPET" explain "${1:-$pid}" --json >"$work/explain.json" 2>"$work/explain.err" ||
+	within 60 "$LIMPET" explain "$pid" --json >"$work/explain.json" 2>"$work/explain.err" ||
 		fail "limpet explain: $(<"$work/explain.err")"
 }
 
@@ -82,7 +82,7 @@ account() {
 	[[ $status == 0 && ${lines[0]} == "'explained' ($pid): "*" resident" && ${lines[1]} == "  - "* ]]
 	[[ -z $stderr ]]
 	((${#lines[@]} < 40))
-	[[ -z $(grep -E '^.{81}' <<<"$output") ]]
+	[[ ! $output =~ [^$'\n']{81} ]]
 	finish explained
 }
 
