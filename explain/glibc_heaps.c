@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "explain/glibc_find.h"
+#include "explain/glibc_regions.h"
 #include "injector/proc/memory.h"
 
 #define PAGE 4096u
@@ -13,7 +15,7 @@
 static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (uint64_t)4 << 30};
 #define HEAP_HEAD_LIMIT_BYTES ((uint64_t)256)
 #define HEAPS_LIMIT 65536u /* of one arena */
-#define TRIES 5
+#define TRIES 6
 
 struct heaps_reading {
 	pid_t pid;
@@ -68,13 +70,40 @@ static int add_piece(struct pieces *pieces, const struct limpet_glibc_span *span
 
 /* ------------------------------------------------------------------ pieces of an arena */
 
+/* Where regions of a main arena may be, if they are not contiguous. */
+static bool may_have_regions(const struct limpet_map *map)
+{
+	return !map->inode && !map->path[0] && !strncmp(map->perms, "rw-p", 4);
+}
+
+static int scattered_pieces(const struct heaps_reading *reading,
+			    const struct limpet_glibc_state *state, struct pieces *pieces)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < reading->maps->count && !error; i++) {
+		const struct limpet_map *map = &reading->maps->list[i];
+		const bool has_top = state->top >= map->start && state->top < map->end;
+
+		if (may_have_regions(map))
+			error = add_piece(
+				pieces, &(struct limpet_glibc_span){.start = map->start,
+								    .end = map->end,
+								    .top = has_top ? state->top : 0,
+								    .in_parts = true,
+								    .is_main = true});
+	}
+	return error;
+}
+
+/* `in_parts`: there may be other memory between chunks. */
 static int main_pieces(const struct heaps_reading *reading, const struct limpet_glibc_state *state,
-		       struct pieces *pieces)
+		       bool in_parts, struct pieces *pieces)
 {
 	const struct limpet_glibc_found *found = &reading->found;
-	const struct limpet_map *map = limpet_proc_maps_find(reading->maps, state->top);
-	bool by_brk = state->top >= found->brk_start && state->top < found->brk_end;
-	uint64_t start = found->has_parameters ? found->parameters.heap_start : found->brk_start;
+	const bool by_brk = state->top >= found->brk_start && state->top < found->brk_end;
+	const uint64_t start =
+		found->has_parameters ? found->parameters.heap_start : found->brk_start;
 	int error = 0;
 
 	if (!state->top)
@@ -85,15 +114,13 @@ static int main_pieces(const struct heaps_reading *reading, const struct limpet_
 			pieces, &(struct limpet_glibc_span){.start = align_up(start, ALIGNMENT),
 							    .end = found->brk_end,
 							    .top = by_brk ? state->top : 0,
+							    .in_parts = in_parts,
 							    .is_main = true,
 							    .top_step = found->parameters.top_step,
 							    .shrinks = by_brk});
 	/* If brk(2) fails, malloc takes memory by mmap(2). */
-	if (!error && !by_brk && map && !map->inode)
-		error = add_piece(pieces, &(struct limpet_glibc_span){.start = map->start,
-								      .end = map->end,
-								      .top = state->top,
-								      .is_main = true});
+	if (!error && !state->contiguous)
+		error = scattered_pieces(reading, state, pieces);
 	return error;
 }
 
@@ -185,31 +212,69 @@ static int look_at_pages(const struct heaps_reading *reading, const struct piece
 	return 0;
 }
 
-/* Walks over all pieces with one look at the lists. */
+static int walk_piece(struct limpet_glibc_reader *reader, const struct limpet_present *present,
+		      const struct limpet_glibc_span *span, const struct limpet_glibc_fast *fast,
+		      struct limpet_glibc_regions *regions)
+{
+	struct limpet_glibc_figures figures;
+	int error;
+
+	if (span->in_parts)
+		return limpet_glibc_regions_find(reader, present, span, fast, regions);
+	error = limpet_glibc_walk(reader, present, span, fast, &figures);
+	if (!error)
+		limpet_glibc_figures_add(&regions->figures, &figures);
+	return error;
+}
+
+/* Regions were searched for: together they have to be what the arena got from the system. Memory of
+ * others between contiguous ones counts there, too. */
+static bool is_whole(const struct limpet_glibc_state *state,
+		     const struct limpet_glibc_regions *regions)
+{
+	uint64_t bytes = 0, slack = PAGE;
+
+	for (size_t i = 0; i < regions->count; i++) {
+		const bool with_gap = state->contiguous && i + 1 < regions->count;
+
+		bytes += (with_gap ? regions->list[i + 1].start : regions->list[i].end) -
+			 regions->list[i].start;
+		slack += PAGE;
+	}
+	return regions->count && bytes <= state->system_bytes + slack &&
+	       state->system_bytes <= bytes + slack;
+}
+
+/* Walks over all pieces with one look at the lists. If regions had to be searched for, they replace
+ * the pieces. */
 static int walk_pieces(const struct heaps_reading *reading, const struct limpet_present *present,
-		       const struct pieces *pieces, const struct limpet_glibc_state *state,
+		       struct pieces *pieces, const struct limpet_glibc_state *state,
 		       struct limpet_glibc_figures *ret_figures)
 {
-	struct limpet_glibc_figures sum = {0};
+	struct limpet_glibc_regions regions = {0};
 	struct limpet_glibc_fast fast = {0};
 	struct limpet_glibc_reader *reader;
+	const bool searched = pieces->count && pieces->list[0].in_parts;
 	int error = limpet_glibc_reader_new(&reading->memory, present, &reader);
 
 	if (error)
 		return error;
 	error = limpet_glibc_fast_read(reader, state, &fast);
 	limpet_glibc_reader_forget(reader);
-	for (size_t i = 0; i < pieces->count && !error; i++) {
-		struct limpet_glibc_figures figures;
-
-		error = limpet_glibc_walk(reader, present, &pieces->list[i], &fast, &figures);
-		if (!error)
-			limpet_glibc_figures_add(&sum, &figures);
+	for (size_t i = 0; i < pieces->count && !error; i++)
+		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
+	if (searched && !error) {
+		pieces->count = 0;
+		for (size_t i = 0; i < regions.count && !error; i++)
+			error = add_piece(pieces, &regions.list[i]);
+		if (!error && !is_whole(state, &regions))
+			error = -EBADMSG;
 	}
-	limpet_glibc_fast_done(&fast);
-	limpet_glibc_reader_free(reader);
 	if (!error)
-		*ret_figures = sum;
+		*ret_figures = regions.figures;
+	limpet_glibc_fast_done(&fast);
+	limpet_glibc_regions_done(&regions);
+	limpet_glibc_reader_free(reader);
 	return error;
 }
 
@@ -255,19 +320,21 @@ static int add_regions(struct heaps_reading *reading, const struct pieces *piece
 }
 
 /* The state is read again for each try: the process goes on meanwhile. */
-static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *arena,
+static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *arena, int try,
 		     struct pieces *pieces, struct limpet_present *present)
 {
 	struct limpet_glibc_state state;
+	bool in_parts;
 	int error = limpet_glibc_state_read(&reading->memory, arena->state.address,
 					    arena->state.layout, &state);
 
 	if (error)
 		return error;
-	state.contiguous = arena->state.contiguous;
 	arena->state = state;
 	pieces->count = 0;
-	error = arena->is_main ? main_pieces(reading, &state, pieces)
+	/* Others may have called sbrk(3), too: that is tried last. */
+	in_parts = !state.contiguous || try >= TRIES / 2;
+	error = arena->is_main ? main_pieces(reading, &state, in_parts, pieces)
 			       : other_pieces(reading, &state, pieces);
 	if (error)
 		return error;
@@ -287,7 +354,7 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	int error = -EBADMSG;
 
 	for (int i = 0; i < TRIES && error && error != -ENOMEM && error != -ESRCH; i++)
-		error = try_arena(reading, &arena, &pieces, &present);
+		error = try_arena(reading, &arena, i, &pieces, &present);
 	arena.known = !error;
 	if (error != -ENOMEM && error != -ESRCH)
 		error = add_regions(reading, &pieces, &present, &arena);

@@ -71,6 +71,11 @@ int limpet_glibc_reader_next(struct limpet_glibc_reader *reader, uint64_t addres
 	return 0;
 }
 
+uint64_t limpet_glibc_reader_end(const struct limpet_glibc_reader *reader)
+{
+	return reader->window_start + reader->window_bytes;
+}
+
 int limpet_glibc_reader_any(struct limpet_glibc_reader *reader, uint64_t address,
 			    uint64_t *ret_word)
 {

@@ -21,6 +21,8 @@ void limpet_glibc_reader_forget(struct limpet_glibc_reader *reader);
  * not present. */
 int limpet_glibc_reader_next(struct limpet_glibc_reader *reader, uint64_t address,
 			     uint64_t *ret_word) LIMPET_MUST_CHECK;
+/* Up to where that has read. */
+uint64_t limpet_glibc_reader_end(const struct limpet_glibc_reader *reader);
 /* The same in any order: copies one page at a time, and keeps many. */
 int limpet_glibc_reader_any(struct limpet_glibc_reader *reader, uint64_t address,
 			    uint64_t *ret_word) LIMPET_MUST_CHECK;

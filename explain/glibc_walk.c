@@ -107,6 +107,7 @@ static int take_top(struct walk *walk, uint64_t bytes)
 
 	if (bytes < ALIGNMENT || bytes > walk->span->end - top)
 		return -EBADMSG;
+	figures->end = walk->span->in_parts ? end : walk->span->end;
 	figures->top_bytes = bytes;
 	figures->top_resident_bytes = resident(walk, top, end);
 	figures->free_bytes += bytes;
@@ -120,11 +121,21 @@ static int take_top(struct walk *walk, uint64_t bytes)
 	return 0;
 }
 
+/* A main arena closes a piece with two marks, other ones with one or two at the end of the heap. */
 static int take_end(struct walk *walk, uint64_t chunk, uint64_t bytes)
 {
+	uint64_t second;
+
 	close_run(walk, chunk);
-	/* Another arena's top, or a heap that is cut short, is no end. */
-	return bytes <= MARK_BYTES && walk->span->end - chunk <= 4 * MARK_BYTES ? 0 : -EBADMSG;
+	walk->figures.end = walk->span->end;
+	if (!walk->span->in_parts)
+		return walk->span->end - chunk <= 4 * MARK_BYTES ? 0 : -EBADMSG;
+	if (bytes != MARK_BYTES || walk->span->end - chunk < 2 * MARK_BYTES ||
+	    limpet_glibc_reader_next(walk->reader, chunk + MARK_BYTES + 8, &second) < 0 ||
+	    second != (MARK_BYTES | CHUNK_PREVIOUS_IN_USE))
+		return -EBADMSG;
+	walk->figures.end = chunk + 2 * MARK_BYTES;
+	return 0;
 }
 
 static bool is_plausible(const struct walk *walk, uint64_t chunk, uint64_t head)
@@ -134,7 +145,8 @@ static bool is_plausible(const struct walk *walk, uint64_t chunk, uint64_t head)
 	if (bytes % ALIGNMENT || bytes > walk->span->end - chunk || head & CHUNK_IS_MMAPPED ||
 	    (walk->span->is_main && head & CHUNK_NOT_MAIN))
 		return false;
-	return bytes >= CHUNK_LEAST_BYTES || chunk == walk->span->top || !walk->span->top;
+	return bytes >= CHUNK_LEAST_BYTES || chunk == walk->span->top || !walk->span->top ||
+	       walk->span->in_parts;
 }
 
 static int step(struct walk *walk, uint64_t *chunk)
@@ -181,8 +193,8 @@ int limpet_glibc_walk(struct limpet_glibc_reader *reader, const struct limpet_pr
 	}
 	if (done < 0)
 		return done;
-	walk.figures.span_bytes = span->end - span->start;
-	walk.figures.resident_bytes = resident(&walk, span->start, span->end);
+	walk.figures.span_bytes = walk.figures.end - span->start;
+	walk.figures.resident_bytes = resident(&walk, span->start, walk.figures.end);
 	*ret_figures = walk.figures;
 	return 0;
 }

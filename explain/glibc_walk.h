@@ -13,15 +13,17 @@ struct limpet_glibc_span {
 	uint64_t start, end; /* the first chunk; the end of the memory */
 	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
 				piece, and this one ends with a mark */
-	bool is_main;        /* of a main arena */
-	uint64_t top_step;   /* 0: a page; see struct limpet_glibc_parameters */
-	bool shrinks;        /* the end is that of brk(2): malloc_trim gives the top back, too */
+	bool in_parts; /* of a main arena with several pieces: this one may end anywhere between */
+	bool is_main;  /* of a main arena */
+	uint64_t top_step; /* 0: a page; see struct limpet_glibc_parameters */
+	bool shrinks;      /* the end is that of brk(2): malloc_trim gives the top back, too */
 };
 
 /* Bytes. "Free" are chunks in bins and fastbins and the top, as in mallinfo2(3), but not chunks in
  * the caches of threads. "Resident" counts parts of pages, too: of two chunks in one page each
  * counts its own bytes. */
 struct limpet_glibc_figures {
+	uint64_t end; /* where the walk ended: not summed */
 	uint64_t span_bytes, resident_bytes;
 	uint64_t free_bytes, free_resident_bytes; /* both with the top */
 	uint64_t top_bytes, top_resident_bytes;

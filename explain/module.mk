@@ -5,6 +5,7 @@ EXPLAIN_SRC := \
 	explain/glibc_heaps.c \
 	explain/glibc_lists.c \
 	explain/glibc_reader.c \
+	explain/glibc_regions.c \
 	explain/glibc_state.c \
 	explain/glibc_walk.c \
 	explain/java.c \

@@ -80,3 +80,14 @@ uint64_t limpet_present_end(const struct limpet_present *present, uint64_t addre
 
 	return above && address < list[above - 1].end ? list[above - 1].end : 0;
 }
+
+uint64_t limpet_present_next(const struct limpet_present *present, uint64_t address)
+{
+	const struct limpet_present_range *list = present->list;
+	/* cppcheck-suppress constStatement */
+	size_t at = LIMPET_PARTITION_POINT(i, present->count, list[i].end <= address);
+
+	if (at == present->count)
+		return UINT64_MAX;
+	return list[at].start > address ? list[at].start : address;
+}

@@ -30,6 +30,8 @@ int limpet_present_read(struct limpet_present *present, struct limpet_pages *pag
 
 /* Bytes of [start, end) that are present. */
 uint64_t limpet_present_bytes(const struct limpet_present *present, uint64_t start, uint64_t end);
+/* The first present address from this one on; UINT64_MAX: there is none. */
+uint64_t limpet_present_next(const struct limpet_present *present, uint64_t address);
 /* The end of the present range that holds this address; 0: the address is not present. */
 uint64_t limpet_present_end(const struct limpet_present *present, uint64_t address);
 

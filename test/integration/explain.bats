@@ -113,6 +113,21 @@ account() {
 	finish explained
 }
 
+@test "a main heap in pieces: brk fails, or others call it" {
+	local how
+	for how in wall "foreign 100" "foreign 33"; do
+		start "explained.$how" "$TARGETS/explained"
+		tell "explained.$how" "fragment 20000" taken
+		tell "explained.$how" "$how" taken
+		tell "explained.$how" "fragment 100000" taken
+		explain
+		adds_up
+		agrees_with_malloc "explained.$how"
+		trims "explained.$how"
+		finish "explained.$how"
+	done
+}
+
 @test "arenas of threads" {
 	MALLOC_ARENA_MAX=6 start explained "$TARGETS/explained"
 	tell explained "arenas 12" taken

@@ -6,8 +6,9 @@
  * touched 256 KiB of their stacks; "blocks N": blocks of 1 MiB, mapped one by one; "aligned N": the
  * same, aligned to 2 MiB; "memfd N", "shm N", "sysv N", "clean N", "dirty N": MiB of shared memory,
  * of a file that was read, of a file that was written to privately; "anonymous N": MiB by mmap
- * alone; "trim": malloc_trim(0); "churn N": threads that allocate and free all the time; "info":
- * mallinfo2(3) as JSON; "quit". */
+ * alone; "wall": from now on brk(2) fails; "foreign N": N KiB by sbrk(3), past malloc; "trim":
+ * malloc_trim(0); "churn N": threads that allocate and free all the time; "info": mallinfo2(3) as
+ * JSON; "quit". */
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -192,6 +193,25 @@ static void take_sysv(size_t bytes)
 	memset(at, 1, bytes);
 }
 
+static void build_wall(void)
+{
+	char *end = sbrk(0);
+	void *at = (void *)(((uintptr_t)end + 4095) & ~(uintptr_t)4095);
+
+	if (mmap(at, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) !=
+	    at)
+		target_broken("no wall");
+}
+
+static void take_foreign(size_t bytes)
+{
+	char *at = sbrk((intptr_t)bytes);
+
+	if (at == (void *)-1)
+		target_broken("no memory by sbrk");
+	memset(at, 1, bytes);
+}
+
 static void say_info(void)
 {
 	struct mallinfo2 info = mallinfo2();
@@ -235,6 +255,10 @@ static bool take_memory(const char *line)
 		map(make_file(n * MIB), n * MIB, both, MAP_PRIVATE);
 	else if (target_word(line, "anonymous", &n))
 		map(-1, n * MIB, both, MAP_PRIVATE | MAP_ANONYMOUS);
+	else if (target_word(line, "wall", &n))
+		build_wall();
+	else if (target_word(line, "foreign", &n))
+		take_foreign(n << 10);
 	else
 		return false;
 	return true;
