@@ -22,6 +22,7 @@ struct inquiry {
 	struct limpet_pages *pages;
 	struct limpet_glibc_heaps heaps;
 	struct limpet_pieces pieces;
+	struct limpet_jemalloc jemalloc;
 	struct limpet_runtimes_free runtimes_free;
 	struct limpet_threads threads;
 	struct limpet_smaps smaps;
@@ -32,6 +33,7 @@ static void inquiry_done(struct inquiry *inquiry)
 {
 	limpet_proc_smaps_done(&inquiry->smaps);
 	limpet_threads_done(&inquiry->threads);
+	limpet_jemalloc_done(&inquiry->jemalloc);
 	limpet_pieces_done(&inquiry->pieces);
 	limpet_glibc_heaps_done(&inquiry->heaps);
 	limpet_pages_free(inquiry->pages);
@@ -58,8 +60,11 @@ static int inquire(struct inquiry *inquiry)
 		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
 					   inquiry->heaps.count > 0, &inquiry->pieces);
 	if (!error)
-		error = limpet_runtimes_mark(inquiry->pid, &inquiry->modules, &inquiry->pieces,
-					     &inquiry->runtimes_free);
+		error = limpet_jemalloc_read(inquiry->pid, &inquiry->maps, inquiry->pages,
+					     &inquiry->pieces, &inquiry->jemalloc);
+	if (!error)
+		error = limpet_runtimes_mark(inquiry->pid, &inquiry->modules, &inquiry->jemalloc,
+					     &inquiry->pieces, &inquiry->runtimes_free);
 	if (!error)
 		error = limpet_threads_read(inquiry->pid, &inquiry->threads);
 	if (!error)
@@ -158,10 +163,9 @@ static void limit_mmapped(const struct limpet_glibc_heaps *heaps, struct limpet_
 	accounts->explanation->unknown_bytes += surplus;
 }
 
-static void retain_python(uint64_t bytes, struct limpet_explanation *explanation)
+static void retain_in(const char *kind, uint64_t bytes, struct limpet_explanation *explanation)
 {
-	struct limpet_account *account =
-		limpet_accounts_find(explanation, LIMPET_KIND_PYTHON, NULL);
+	struct limpet_account *account = limpet_accounts_find(explanation, kind, NULL);
 
 	if (!account)
 		return;
@@ -187,7 +191,9 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	limit_mmapped(&inquiry->heaps, &accounts);
-	retain_python(inquiry->runtimes_free.python_bytes, explanation);
+	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, explanation);
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }

@@ -1,5 +1,6 @@
 EXPLAIN_SRC := \
 	explain/accounts.c \
+	explain/data.c \
 	explain/explain.c \
 	explain/glibc_find.c \
 	explain/glibc_heaps.c \
@@ -9,6 +10,7 @@ EXPLAIN_SRC := \
 	explain/glibc_state.c \
 	explain/glibc_walk.c \
 	explain/java.c \
+	explain/jemalloc.c \
 	explain/mappings.c \
 	explain/pieces.c \
 	explain/present.c \

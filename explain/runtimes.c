@@ -41,16 +41,19 @@ uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMP
 
 /* ------------------------------------------------------------------ which runtimes there are */
 
+static const char kind_python[] = LIMPET_KIND_PYTHON;
+
 struct marking {
 	pid_t pid;
 	bool python, go;
 	struct limpet_java_ranges java;
+	const struct limpet_jemalloc *jemalloc;
 	struct limpet_pieces out;
 	struct limpet_runtimes_free free;
 	/* What was recognized last, up to its end: it may have pages that are not present. */
 	uint64_t until;
 	const char *kind, *owner;
-	uint64_t unused_bytes; /* of it, as far as pages turn out to be present; only Python */
+	uint64_t unused_bytes; /* of it, as far as pages turn out to be present */
 };
 
 static bool has_go(pid_t pid, const struct limpet_module *module)
@@ -103,7 +106,7 @@ static void recognize_python(struct marking *marking, uint64_t at)
 	bytes = limpet_runtimes_python_pool(at, words, &used);
 	if (!bytes)
 		return;
-	marking->kind = LIMPET_KIND_PYTHON;
+	marking->kind = kind_python;
 	marking->owner = "Python: arenas of small objects";
 	marking->until = at + bytes;
 	marking->unused_bytes =
@@ -125,6 +128,19 @@ static void recognize_range(struct marking *marking, uint64_t at)
 	}
 }
 
+static void recognize_jemalloc(struct marking *marking, uint64_t at)
+{
+	const struct limpet_jemalloc_extent *extent = limpet_jemalloc_find(marking->jemalloc, at);
+
+	if (!extent)
+		return;
+	marking->kind = extent->in_use ? LIMPET_KIND_JEMALLOC : LIMPET_KIND_JEMALLOC_FREE;
+	marking->owner = extent->in_use ? "jemalloc: extents in use"
+					: "jemalloc: free pages, kept for a while";
+	marking->until = extent->end;
+	marking->unused_bytes = extent->free_bytes;
+}
+
 /* The part from `at` on: up to the end of what is recognized, or a page. */
 static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 {
@@ -132,8 +148,10 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 
 	if (at >= marking->until) {
 		marking->unused_bytes = 0;
-		recognize_range(marking, at);
+		recognize_jemalloc(marking, at);
 	}
+	if (at >= marking->until)
+		recognize_range(marking, at);
 	if (at >= marking->until)
 		recognize_v8(marking, at);
 	if (at >= marking->until)
@@ -146,7 +164,7 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 static void mark_piece(struct marking *marking, const struct limpet_piece *piece)
 {
 	for (uint64_t at = piece->start; at < piece->end;) {
-		struct limpet_piece part = {.start = at, .account = piece->account};
+		struct limpet_piece part = {.start = at, .account = LIMPET_MEMORY_UNKNOWN};
 		uint64_t unused;
 
 		part.end = mark_part(marking, at, piece->end);
@@ -156,21 +174,33 @@ static void mark_piece(struct marking *marking, const struct limpet_piece *piece
 			unused = part.end - at < marking->unused_bytes ? part.end - at
 								       : marking->unused_bytes;
 			marking->unused_bytes -= unused;
-			marking->free.python_bytes += unused;
+			if (marking->kind == kind_python)
+				marking->free.python_bytes += unused;
+			else
+				marking->free.jemalloc_bytes += unused;
 		}
 		limpet_pieces_add(&marking->out, &part);
 		at = part.end;
 	}
 }
 
-int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules, struct limpet_pieces *pieces,
+/* Its data may look like a block of glibc's. */
+static bool is_to_be_marked(const struct marking *marking, const struct limpet_piece *piece)
+{
+	return piece->account == LIMPET_MEMORY_UNKNOWN ||
+	       (piece->account == LIMPET_MEMORY_HEAP &&
+		limpet_jemalloc_find(marking->jemalloc, piece->start));
+}
+
+int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules,
+			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free)
 {
-	struct marking marking = {.pid = pid};
+	struct marking marking = {.pid = pid, .jemalloc = jemalloc};
 
 	find_runtimes(modules, &marking);
 	for (size_t i = 0; i < pieces->count; i++)
-		if (pieces->list[i].account == LIMPET_MEMORY_UNKNOWN)
+		if (is_to_be_marked(&marking, &pieces->list[i]))
 			mark_piece(&marking, &pieces->list[i]);
 		else
 			limpet_pieces_add(&marking.out, &pieces->list[i]);

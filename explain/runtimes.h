@@ -3,20 +3,23 @@
 #ifndef LIMPET_EXPLAIN_RUNTIMES_H
 #define LIMPET_EXPLAIN_RUNTIMES_H
 
-#include "explain/pieces.h"
+#include "explain/jemalloc.h"
 
 #define LIMPET_KIND_V8 "v8-heap"
 #define LIMPET_KIND_PYTHON "python-arenas"
 #define LIMPET_KIND_GO "go-heap"
 #define LIMPET_KIND_JAVA "java-heap"
+#define LIMPET_KIND_JEMALLOC "jemalloc-heap"
+#define LIMPET_KIND_JEMALLOC_FREE "jemalloc-free-pages"
 
-/* Of Python's arenas: bytes of present pages that hold no object. */
+/* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc. */
 struct limpet_runtimes_free {
-	uint64_t python_bytes;
+	uint64_t python_bytes, jemalloc_bytes;
 };
 
-/* Marks UNKNOWN pieces; the list stays sorted. 0 or -ENOMEM. */
-int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules, struct limpet_pieces *pieces,
+/* Marks UNKNOWN pieces, and others in extents of jemalloc; the list stays sorted. 0 or -ENOMEM. */
+int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules,
+			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free) LIMPET_MUST_CHECK;
 
 /* Whether these words are the head of a pool of Python's pymalloc, at a multiple of 4 KiB: returns

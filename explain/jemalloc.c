@@ -1,0 +1,319 @@
+#include "explain/jemalloc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "explain/data.h"
+#include "explain/present.h"
+#include "injector/proc/memory.h"
+
+/* include/jemalloc/internal/rtree.h with addresses of 48 bits and pages of 4 KiB: a root of 2^18
+ * pointers, one for each GiB, to leaves of 2^18 entries, one for each page. Entry: size class in
+ * the highest 16 bits, address of the extent's structure, a multiple of 128, flags. */
+#define PAGE ((uint64_t)4096)
+#define LEVEL_BITS 18u
+#define LEVEL_MASK (((uint64_t)1 << LEVEL_BITS) - 1)
+#define ROOT_BYTES ((uint64_t)8 << LEVEL_BITS)
+#define LEAF_SHIFT 30u
+#define ENTRY_FLAGS ((uint64_t)127)
+/* edata.h: the first words are bits, address, and size with a serial number in its low bits. */
+#define BITS_SLAB ((uint64_t)1 << 12)
+#define BITS_STATE_SHIFT 17u
+#define BITS_STATE_MASK ((uint64_t)7)
+#define BITS_CLASS_SHIFT 20u
+#define BITS_CLASS_MASK ((uint64_t)255)
+#define BITS_FREE_SHIFT 28u
+#define BITS_FREE_MASK ((uint64_t)1023)
+enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
+#define EXTENT_LIMIT_BYTES ((uint64_t)1 << 40)
+#define EXTENTS_LIMIT ((size_t)8 << 20)
+/* How the root is found: it explains most of these pages, and the best one is taken. */
+#define SAMPLES 16u
+#define SAMPLES_NEEDED 3u
+#define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
+#define ENTRIES_AT_ONCE 512u
+
+void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc)
+{
+	free(jemalloc->list);
+	*jemalloc = (struct limpet_jemalloc){0};
+}
+
+const struct limpet_jemalloc_extent *limpet_jemalloc_find(const struct limpet_jemalloc *jemalloc,
+							  uint64_t address)
+{
+	const struct limpet_jemalloc_extent *list = jemalloc->list;
+	/* cppcheck-suppress constStatement */
+	size_t above = LIMPET_PARTITION_POINT(i, jemalloc->count, list[i].start <= address);
+
+	return above && address < list[above - 1].end ? &list[above - 1] : NULL;
+}
+
+/* ------------------------------------------------------------------ one entry */
+
+uint64_t limpet_jemalloc_extent_address(uint64_t entry)
+{
+	return (uint64_t)((int64_t)(entry << 16) >> 16) & ~ENTRY_FLAGS;
+}
+
+/* sc.h: 8 bytes, multiples of 16 up to 128, then four classes for each power of two. */
+static uint64_t class_bytes(uint64_t class)
+{
+	uint64_t group, base;
+
+	if (class <= 8)
+		return class ? 16 * class : 8;
+	group = (class - 9) / 4;
+	base = (uint64_t)128 << group;
+	return base + ((class - 9) % 4 + 1) * (base / 4);
+}
+
+bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_WORDS],
+			   struct limpet_jemalloc_extent *ret_extent)
+{
+	const uint64_t bits = words[0], start = words[1] & ~(PAGE - 1),
+		       bytes = words[2] & ~(PAGE - 1);
+	const uint64_t state = bits >> BITS_STATE_SHIFT & BITS_STATE_MASK;
+	const uint64_t class = bits >> BITS_CLASS_SHIFT & BITS_CLASS_MASK;
+	uint64_t free_bytes = 0;
+
+	if (!start || !bytes || bytes > EXTENT_LIMIT_BYTES || start > UINT64_MAX - bytes ||
+	    state > STATE_RETAINED)
+		return false;
+	if (state == STATE_ACTIVE && bits & BITS_SLAB) {
+		if (class != entry >> 48 || class > 40)
+			return false;
+		free_bytes = (bits >> BITS_FREE_SHIFT & BITS_FREE_MASK) * class_bytes(class);
+		if (free_bytes > bytes)
+			return false;
+	}
+	*ret_extent = (struct limpet_jemalloc_extent){.start = start,
+						      .end = start + bytes,
+						      .in_use = state == STATE_ACTIVE,
+						      .free_bytes = free_bytes};
+	return true;
+}
+
+static bool read_extent(pid_t pid, uint64_t entry, struct limpet_jemalloc_extent *ret_extent)
+{
+	uint64_t words[LIMPET_JEMALLOC_WORDS];
+	uint64_t address = limpet_jemalloc_extent_address(entry);
+
+	return address && limpet_memory_read(pid, address, words, sizeof(words)) == 0 &&
+	       limpet_jemalloc_judge(entry, words, ret_extent);
+}
+
+/* ------------------------------------------------------------------ the root */
+
+struct search {
+	pid_t pid;
+	const struct limpet_maps *maps;
+	uint64_t samples[SAMPLES]; /* all in one GiB */
+	size_t sample_count;
+	uint64_t root; /* the best so far; 0: none */
+	unsigned explained;
+};
+
+/* Whether the leaf has an entry for this page, of an extent that contains it. */
+static bool explains(pid_t pid, uint64_t leaf, uint64_t page)
+{
+	struct limpet_jemalloc_extent extent;
+	uint64_t entry;
+
+	return limpet_memory_read(pid, leaf + 8 * (page / PAGE & LEVEL_MASK), &entry,
+				  sizeof(entry)) == 0 &&
+	       entry && read_extent(pid, entry, &extent) && page >= extent.start &&
+	       page < extent.end;
+}
+
+static bool may_be_leaf(const struct search *search, uint64_t leaf)
+{
+	const struct limpet_map *map;
+
+	if (!leaf || leaf % 64)
+		return false;
+	map = limpet_proc_maps_find(search->maps, leaf);
+	return map && !map->inode && !map->path[0] && map->perms[1] == 'w';
+}
+
+static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+{
+	struct search *search = context;
+
+	for (size_t i = 0; i < bytes / 8; i++) {
+		unsigned explained = 0;
+
+		if (!may_be_leaf(search, data[i]))
+			continue;
+		for (size_t k = 0; k < search->sample_count; k++)
+			explained += explains(search->pid, data[i], search->samples[k]);
+		if (explained <= search->explained)
+			continue;
+		search->explained = explained;
+		search->root = address + 8 * i - 8 * (search->samples[0] >> LEAF_SHIFT);
+	}
+}
+
+/* The bytes of UNKNOWN pieces in the GiB that begins at `base`. */
+static uint64_t unknown_bytes(const struct limpet_pieces *pieces, uint64_t base)
+{
+	const uint64_t end = base + ((uint64_t)1 << LEAF_SHIFT);
+	uint64_t sum = 0;
+
+	for (size_t i = limpet_pieces_from(pieces, base);
+	     i < pieces->count && pieces->list[i].start < end; i++) {
+		const struct limpet_piece *piece = &pieces->list[i];
+
+		if (piece->account == LIMPET_MEMORY_UNKNOWN)
+			sum += (piece->end < end ? piece->end : end) -
+			       (piece->start > base ? piece->start : base);
+	}
+	return sum;
+}
+
+/* The GiB with the most memory of no known owner, by the starts of pieces. */
+static uint64_t best_base(const struct limpet_pieces *pieces, uint64_t *ret_bytes)
+{
+	uint64_t best = 0, last = UINT64_MAX;
+
+	*ret_bytes = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
+		const uint64_t base = pieces->list[i].start >> LEAF_SHIFT << LEAF_SHIFT;
+		uint64_t bytes;
+
+		if (base == last || pieces->list[i].account != LIMPET_MEMORY_UNKNOWN)
+			continue;
+		last = base;
+		bytes = unknown_bytes(pieces, base);
+		if (bytes > *ret_bytes) {
+			*ret_bytes = bytes;
+			best = base;
+		}
+	}
+	return best;
+}
+
+/* Pages of no known owner, evenly over one GiB. */
+static void take_samples(struct search *search, const struct limpet_pieces *pieces)
+{
+	uint64_t bytes, seen = 0, step;
+	const uint64_t base = best_base(pieces, &bytes), end = base + ((uint64_t)1 << LEAF_SHIFT);
+
+	if (bytes < LEAST_UNKNOWN_BYTES)
+		return;
+	step = bytes / SAMPLES / PAGE * PAGE;
+	for (size_t i = limpet_pieces_from(pieces, base); i < pieces->count; i++) {
+		const struct limpet_piece *piece = &pieces->list[i];
+		const uint64_t start = piece->start > base ? piece->start : base;
+		const uint64_t stop = piece->end < end ? piece->end : end;
+
+		if (piece->account != LIMPET_MEMORY_UNKNOWN || start >= stop)
+			continue;
+		for (size_t *k = &search->sample_count; *k < SAMPLES; (*k)++) {
+			if (*k * step >= seen + stop - start)
+				break;
+			search->samples[*k] = start + *k * step - seen;
+		}
+		seen += stop - start;
+	}
+}
+
+/* ------------------------------------------------------------------ all extents */
+
+static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jemalloc_extent *extent)
+{
+	struct limpet_jemalloc_extent *last =
+		jemalloc->count ? &jemalloc->list[jemalloc->count - 1] : NULL;
+
+	/* They change meanwhile: what overlaps is of another moment. */
+	if (last && extent->start < last->end)
+		return 0;
+	if (jemalloc->count >= EXTENTS_LIMIT ||
+	    limpet_reserve(&jemalloc->list, &jemalloc->capacity, jemalloc->count + 1,
+			   sizeof(*jemalloc->list)) < 0 ||
+	    !jemalloc->list)
+		return -ENOMEM;
+	jemalloc->list[jemalloc->count++] = *extent;
+	return 0;
+}
+
+/* Entries of pages from `base` on. An extent's first page has one, and its last, and all of a
+ * slab's. */
+static int take_entries(pid_t pid, const uint64_t *entries, size_t count, uint64_t base,
+			struct limpet_jemalloc *jemalloc)
+{
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const uint64_t address = limpet_jemalloc_extent_address(entries[i]);
+		struct limpet_jemalloc_extent extent;
+
+		if (!entries[i] || address == before)
+			continue;
+		before = address;
+		if (read_extent(pid, entries[i], &extent) && extent.start == base + i * PAGE &&
+		    add_extent(jemalloc, &extent) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int read_leaf(pid_t pid, struct limpet_pages *pages, uint64_t leaf, uint64_t base,
+		     struct limpet_jemalloc *jemalloc)
+{
+	struct limpet_present present = {0};
+	uint64_t entries[ENTRIES_AT_ONCE];
+	int error = limpet_present_read(&present, pages, leaf & ~(PAGE - 1),
+					(leaf + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
+
+	for (size_t at = 0; at <= LEVEL_MASK && !error; at += ENTRIES_AT_ONCE)
+		if (limpet_present_bytes(&present, leaf + 8 * at,
+					 leaf + 8 * at + sizeof(entries)) &&
+		    limpet_memory_read(pid, leaf + 8 * at, entries, sizeof(entries)) == 0)
+			error = take_entries(pid, entries, ENTRIES_AT_ONCE, base + at * PAGE,
+					     jemalloc);
+	limpet_present_done(&present);
+	return error == -ENOMEM ? error : 0;
+}
+
+static int read_tree(pid_t pid, struct limpet_pages *pages, uint64_t root,
+		     struct limpet_jemalloc *jemalloc)
+{
+	struct limpet_present present = {0};
+	int error = limpet_present_read(&present, pages, root & ~(PAGE - 1),
+					(root + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
+
+	for (uint64_t i = 0; i <= LEVEL_MASK && !error; i++) {
+		uint64_t leaf;
+
+		if (!limpet_present_end(&present, root + 8 * i))
+			continue;
+		if (limpet_memory_read(pid, root + 8 * i, &leaf, sizeof(leaf)) == 0 && leaf &&
+		    leaf % 64 == 0)
+			error = read_leaf(pid, pages, leaf, i << LEAF_SHIFT, jemalloc);
+	}
+	limpet_present_done(&present);
+	return error == -ENOMEM ? error : 0;
+}
+
+static int read_memory(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	return limpet_memory_read(*(const pid_t *)context, address, ret, bytes);
+}
+
+int limpet_jemalloc_read(pid_t pid, const struct limpet_maps *maps, struct limpet_pages *pages,
+			 const struct limpet_pieces *pieces, struct limpet_jemalloc *jemalloc)
+{
+	const struct limpet_glibc_memory memory = {read_memory, &pid};
+	struct search search = {.pid = pid, .maps = maps};
+	int error;
+
+	take_samples(&search, pieces);
+	if (!search.sample_count)
+		return 0;
+	error = limpet_data_read(&memory, maps, pages, look, &search);
+	if (error || search.explained < SAMPLES_NEEDED)
+		return error;
+	return read_tree(pid, pages, search.root, jemalloc);
+}
