@@ -163,7 +163,8 @@ static void limit_mmapped(const struct limpet_glibc_heaps *heaps, struct limpet_
 	accounts->explanation->unknown_bytes += surplus;
 }
 
-static void retain_in(const char *kind, uint64_t bytes, struct limpet_explanation *explanation)
+static void retain_in(const char *kind, uint64_t bytes, const char *remedy,
+		      struct limpet_explanation *explanation)
 {
 	struct limpet_account *account = limpet_accounts_find(explanation, kind, NULL);
 
@@ -171,6 +172,7 @@ static void retain_in(const char *kind, uint64_t bytes, struct limpet_explanatio
 		return;
 	account->retained_known = true;
 	account->retained_bytes = bytes < account->bytes ? bytes : account->bytes;
+	account->remedy = remedy;
 }
 
 /* ------------------------------------------------------------------ all */
@@ -191,9 +193,9 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	limit_mmapped(&inquiry->heaps, &accounts);
-	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, explanation);
-	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, explanation);
-	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, explanation);
+	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, NULL, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }

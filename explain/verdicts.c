@@ -185,6 +185,33 @@ static void judge_runtimes(struct verdicts *verdicts)
 	}
 }
 
+static void judge_jemalloc(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const struct limpet_account *heap = limpet_accounts_find(of, LIMPET_KIND_JEMALLOC, NULL);
+	const uint64_t pages = limpet_accounts_bytes(of, LIMPET_KIND_JEMALLOC_FREE);
+	char text[LIMPET_UNITS_TEXT];
+
+	if (is_share(of, pages, NOTABLE_PERCENT))
+		say(verdicts, "jemalloc-free", LIMPET_REMEDY_PURGE, &pages,
+		    "%s are free pages that jemalloc keeps for a while (dirty_decay_ms): "
+		    "mallctl(\"arena.4096.purge\") returns them at once",
+		    limpet_units_format_bytes(text, pages));
+	if (!heap)
+		return;
+	if (is_share(of, heap->retained_bytes, NOTABLE_PERCENT))
+		say(verdicts, "jemalloc-fragmented", NULL, NULL,
+		    "%s are free inside jemalloc's slabs, which live blocks share: jemalloc uses "
+		    "them for blocks of the same size, but does not return them",
+		    limpet_units_format_bytes(text, heap->retained_bytes));
+	if (is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
+		say(verdicts, "jemalloc-live", "limpet attach", NULL,
+		    "%s are in use inside jemalloc's heap: limpet attach %d shows who holds what "
+		    "is "
+		    "allocated from then on",
+		    limpet_units_format_bytes(text, heap->bytes - heap->retained_bytes), of->pid);
+}
+
 static void judge_shared(struct verdicts *verdicts)
 {
 	static const char *const kinds[] = {LIMPET_KIND_MEMFD, LIMPET_KIND_SHM, LIMPET_KIND_TMPFS,
@@ -236,6 +263,7 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 
 	judge_glibc(&verdicts);
 	judge_live(&verdicts);
+	judge_jemalloc(&verdicts);
 	judge_runtimes(&verdicts);
 	judge_stacks(&verdicts);
 	judge_shared(&verdicts);

@@ -215,6 +215,34 @@ account() {
 	finish explained
 }
 
+@test "jemalloc: blocks, holes, and free pages until they are purged" {
+	local before after said
+	# Otherwise pages go back as time passes.
+	MALLOC_CONF=dirty_decay_ms:-1 start explained "$TARGETS/explained-jemalloc"
+	tell explained "fragment 300000" taken
+	tell explained "small 100000" taken
+	tell explained "info" info
+	answer=${answer#info }
+	explain
+	adds_up 10
+	# A page that was never touched is active, and not resident.
+	says "$(account jemalloc-heap) / \$info.active | . >= 0.97 and . <= 1.001" --argjson info "$answer"
+	says '.accounts[] | select(.kind == "jemalloc-heap") | (.bytes - .retained_bytes) / $info.allocated |
+		. >= 0.9 and . <= 1.1' --argjson info "$answer"
+	says 'any(.verdicts[]; .id == "jemalloc-fragmented" and .returned_bytes == null)'
+	says 'any(.verdicts[]; .id == "jemalloc-free" and .returned_bytes > 5000000)'
+	said=$(jq '.verdicts[] | select(.id == "jemalloc-free") | .returned_bytes' <explain.json)
+	before=$(rss_of "$pid")
+	tell explained trim trimmed
+	after=$(rss_of "$pid")
+	echo "said $said, measured $((before - after))"
+	((100 * (before - after) >= 85 * said && 100 * (before - after) <= 115 * said))
+	explain
+	adds_up 10
+	says '[.accounts[] | select(.kind == "jemalloc-free-pages")] == []'
+	finish explained
+}
+
 @test "a program that allocates all the time" {
 	start explained "$TARGETS/explained"
 	tell explained "fragment 100000" taken

@@ -10,7 +10,9 @@
  * malloc_trim(0); "churn N": threads that allocate and free all the time; "info": mallinfo2(3) as
  * JSON; "quit". */
 #include <fcntl.h>
+#ifndef JEMALLOC
 #include <malloc.h>
+#endif
 #include <pthread.h>
 #include <semaphore.h>
 #include <sys/ipc.h>
@@ -19,6 +21,10 @@
 #include <sys/shm.h>
 
 #include "test/targets/target.h"
+
+#ifdef JEMALLOC
+#include <jemalloc/jemalloc.h>
+#endif
 
 enum { KEPT_OF = 20, STACK_BYTES = 256 << 10 };
 #define MIB ((size_t)1 << 20)
@@ -212,6 +218,32 @@ static void take_foreign(size_t bytes)
 	memset(at, 1, bytes);
 }
 
+#ifdef JEMALLOC
+static size_t statistic(const char *name)
+{
+	size_t value, bytes = sizeof(value);
+
+	if (mallctl(name, &value, &bytes, NULL, 0))
+		target_broken("no %s", name);
+	return value;
+}
+
+static void say_info(void)
+{
+	uint64_t epoch = 1;
+	size_t bytes = sizeof(epoch);
+
+	mallctl("thread.tcache.flush", NULL, NULL, NULL, 0);
+	mallctl("epoch", &epoch, &bytes, &epoch, bytes);
+	target_say("info {\"active\":%zu,\"allocated\":%zu}", statistic("stats.active"),
+		   statistic("stats.allocated"));
+}
+
+static void trim(void)
+{
+	mallctl("arena.4096.purge", NULL, NULL, NULL, 0);
+}
+#else
 static void say_info(void)
 {
 	struct mallinfo2 info = mallinfo2();
@@ -220,6 +252,12 @@ static void say_info(void)
 		   "\"hblkhd\":%zu}",
 		   info.arena, info.uordblks, info.fordblks, info.keepcost, info.hblkhd);
 }
+
+static void trim(void)
+{
+	malloc_trim(0);
+}
+#endif
 
 static bool take_memory(const char *line)
 {
@@ -276,7 +314,7 @@ int main(void)
 		if (take_memory(line)) {
 			target_say("taken");
 		} else if (target_word(line, "trim", &n)) {
-			malloc_trim(0);
+			trim();
 			target_say("trimmed");
 		} else if (target_word(line, "info", &n)) {
 			say_info();

@@ -112,6 +112,47 @@ static void test_a_pool_of_python(void **state)
 	assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0);
 }
 
+static void test_an_extent_of_jemalloc(void **state)
+{
+	const uint64_t entry = UINT64_C(0x000e7fd1b8d0d101);
+	/* A slab of 3 pages for blocks of 384 bytes, 20 of them free. */
+	const uint64_t good[] = {UINT64_C(0x140e0b000), UINT64_C(0x7fd1ad38a000), 0x3001};
+	const struct {
+		unsigned word;
+		uint64_t value;
+	} bad[] = {{0, UINT64_C(0x140f0b000)},
+		   {0, UINT64_C(0x14020b000)},
+		   {0, UINT64_C(0x3ff0e0b000)},
+		   {0, UINT64_C(0x140e8b000)},
+		   {1, 0},
+		   {1, 0xfff},
+		   {2, 0},
+		   {2, 0xfff},
+		   {2, UINT64_MAX}};
+	uint64_t words[LIMPET_JEMALLOC_WORDS];
+	struct limpet_jemalloc_extent extent = {0};
+
+	(void)state;
+	assert_int_equal(limpet_jemalloc_extent_address(entry), UINT64_C(0x7fd1b8d0d100));
+	assert_int_equal(limpet_jemalloc_extent_address(UINT64_C(0x0001ffff12345680)),
+			 UINT64_C(0xffffffff12345680));
+	assert_true(limpet_jemalloc_judge(entry, good, &extent));
+	assert_int_equal(extent.start, UINT64_C(0x7fd1ad38a000));
+	assert_int_equal(extent.end, UINT64_C(0x7fd1ad38d000));
+	assert_true(extent.in_use);
+	assert_int_equal(extent.free_bytes, 20 * 384);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
+		memcpy(words, good, sizeof(words));
+		words[bad[i].word] = bad[i].value;
+		assert_false(limpet_jemalloc_judge(entry, words, &extent));
+	}
+	/* Dirty pages. */
+	memcpy(words, good, sizeof(words));
+	words[0] = UINT64_C(0x2a000);
+	assert_true(limpet_jemalloc_judge(entry, words, &extent));
+	assert_false(extent.in_use);
+}
+
 static void test_present_ranges(void **state)
 {
 	struct limpet_present present = {0};
@@ -141,6 +182,7 @@ int main(void)
 		cmocka_unit_test(test_a_page_of_v8),
 		cmocka_unit_test(test_newer_pages_of_v8),
 		cmocka_unit_test(test_a_pool_of_python),
+		cmocka_unit_test(test_an_extent_of_jemalloc),
 		cmocka_unit_test(test_present_ranges),
 	};
 
