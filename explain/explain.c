@@ -1,6 +1,7 @@
 #include "explain/explain.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,11 +9,15 @@
 #include "explain/mappings.h"
 #include "explain/runtimes.h"
 #include "explain/verdicts.h"
+#include "injector/image/memory_owners.h"
+#include "injector/image/preflight_allocators.h"
 #include "injector/proc/pages.h"
 
 /* An arena below a tenth of its resident memory in use counts as empty. */
 #define EMPTY_SHARE 10u
 #define EMPTY_LEAST_BYTES ((uint64_t)1 << 20)
+
+#define NAMED_LEAST_BYTES ((uint64_t)1 << 20)
 
 /* Everything that is read from the process, for one account. */
 struct inquiry {
@@ -175,6 +180,38 @@ static void retain_in(const char *kind, uint64_t bytes, const char *remedy,
 	account->remedy = remedy;
 }
 
+/* ------------------------------------------------------------------ names */
+
+/* Appends "NAME in FILE" for libraries of allocators; jemalloc is recognized, or not. */
+static void name_libraries(const struct limpet_modules *modules, char *ret, size_t room)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		const char *path = modules->list[i].path, *slash = strrchr(path, '/');
+		const char *name = limpet_allocator_of_library(path);
+		size_t used = strlen(ret);
+
+		if (name && slash)
+			snprintf(ret + used, room - used, "%s%s in %s", used ? ", " : "", name,
+				 slash + 1);
+	}
+}
+
+static void name_others(const struct inquiry *inquiry, struct limpet_explanation *explanation)
+{
+	const uint64_t bytes = explanation->unknown_bytes;
+	char named[sizeof(explanation->others)];
+
+	/* The files of all modules are searched. */
+	if (bytes < NAMED_LEAST_BYTES || bytes < explanation->rss_bytes / 20 ||
+	    inquiry->jemalloc.count)
+		return;
+	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
+	if (explanation->others[0])
+		return;
+	limpet_memory_owners_name(&inquiry->modules, NULL, NULL, "", named, sizeof(named));
+	snprintf(explanation->others, sizeof(explanation->others), "%s", named);
+}
+
 /* ------------------------------------------------------------------ all */
 
 static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
@@ -190,6 +227,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	if (error)
 		return error;
 	sum_glibc(&inquiry->heaps, explanation);
+	name_others(inquiry, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	limit_mmapped(&inquiry->heaps, &accounts);

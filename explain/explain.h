@@ -59,6 +59,8 @@ struct limpet_explanation {
 	size_t account_count, account_capacity;
 	struct limpet_explain_verdict *verdicts; /* the most important first; at least one */
 	size_t verdict_count, verdict_capacity;
+	char others[128]; /* allocators whose heaps are not recognized, if memory is of no known
+			     owner: "mimalloc in libmimalloc.so.2"; "": none is known */
 	bool has_glibc;
 	struct limpet_explain_glibc glibc;
 };

@@ -36,8 +36,9 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		found->has_parameters = true;
 }
 
-static void find_brk(const struct limpet_maps *maps, struct limpet_glibc_found *found)
+void limpet_glibc_find_brk(const struct limpet_maps *maps, struct limpet_glibc_found *found)
 {
+	found->brk_start = found->brk_end = 0;
 	for (size_t i = 0; i < maps->count; i++) {
 		if (strcmp(maps->list[i].path, "[heap]"))
 			continue;
@@ -54,7 +55,7 @@ int limpet_glibc_find(const struct limpet_glibc_memory *memory, const struct lim
 	struct search search = {.memory = memory, .found = &found};
 	int error;
 
-	find_brk(maps, &found);
+	limpet_glibc_find_brk(maps, &found);
 	error = limpet_data_read(memory, maps, pages, look, &search);
 	if (!error)
 		*ret_found = found;

@@ -23,5 +23,8 @@ struct limpet_glibc_found {
 int limpet_glibc_find(const struct limpet_glibc_memory *memory, const struct limpet_maps *maps,
 		      struct limpet_pages *pages,
 		      struct limpet_glibc_found *ret_found) LIMPET_MUST_CHECK;
+/* The mappings named [heap] again, which may have grown: sets brk_start and brk_end, or leaves them
+ * at 0. */
+void limpet_glibc_find_brk(const struct limpet_maps *maps, struct limpet_glibc_found *found);
 
 #endif

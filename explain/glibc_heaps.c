@@ -24,6 +24,7 @@ struct heaps_reading {
 	struct limpet_pages *pages;
 	struct limpet_glibc_found found;
 	struct limpet_glibc_heaps *heaps;
+	struct limpet_maps newer; /* what `maps` points to after a first look */
 };
 
 /* One arena's pieces, lowest address last for secondary arenas. */
@@ -116,6 +117,7 @@ static int main_pieces(const struct heaps_reading *reading, const struct limpet_
 							    .top = by_brk ? state->top : 0,
 							    .in_parts = in_parts,
 							    .is_main = true,
+							    .is_brk = true,
 							    .top_step = found->parameters.top_step,
 							    .shrinks = by_brk});
 	/* If brk(2) fails, malloc takes memory by mmap(2). */
@@ -278,6 +280,17 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 	return error;
 }
 
+/* If regions were searched for in vain, most of the pieces are others' memory. */
+static void drop_guesses(struct pieces *pieces)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < pieces->count; i++)
+		if (!pieces->list[i].in_parts || pieces->list[i].is_brk)
+			pieces->list[kept++] = pieces->list[i];
+	pieces->count = kept;
+}
+
 static int add_region(struct limpet_glibc_heaps *heaps, const struct limpet_present *present,
 		      uint64_t start, uint64_t end)
 {
@@ -297,6 +310,7 @@ static int add_regions(struct heaps_reading *reading, const struct pieces *piece
 		       const struct limpet_present *present, struct limpet_glibc_arena *arena)
 {
 	struct limpet_glibc_figures *figures = &arena->figures;
+	struct limpet_glibc_heaps *heaps = reading->heaps;
 
 	arena->pieces = pieces->count;
 	figures->span_bytes = figures->resident_bytes = 0;
@@ -304,12 +318,13 @@ static int add_regions(struct heaps_reading *reading, const struct pieces *piece
 		const uint64_t end = pieces->list[i].end;
 		uint64_t at = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
 
+		heaps->uses_brk |= pieces->list[i].is_brk;
 		figures->span_bytes += end - at;
 		figures->resident_bytes += limpet_present_bytes(present, at, end);
 		while (at < end) {
 			const struct limpet_map *map = limpet_proc_maps_find(reading->maps, at);
 			uint64_t stop = map && map->end < end ? map->end : end;
-			int error = add_region(reading->heaps, present, at, stop);
+			int error = add_region(heaps, present, at, stop);
 
 			if (error)
 				return error;
@@ -317,6 +332,19 @@ static int add_regions(struct heaps_reading *reading, const struct pieces *piece
 		}
 	}
 	return 0;
+}
+
+/* The heap may have grown since the mappings were read. */
+static void look_at_maps(struct heaps_reading *reading)
+{
+	struct limpet_maps maps;
+
+	if (limpet_proc_maps_read(reading->pid, &maps) < 0)
+		return;
+	limpet_proc_maps_done(&reading->newer);
+	reading->newer = maps;
+	reading->maps = &reading->newer;
+	limpet_glibc_find_brk(reading->maps, &reading->found);
 }
 
 /* The state is read again for each try: the process goes on meanwhile. */
@@ -332,6 +360,8 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 		return error;
 	arena->state = state;
 	pieces->count = 0;
+	if (try && arena->is_main)
+		look_at_maps(reading);
 	/* Others may have called sbrk(3), too: that is tried last. */
 	in_parts = !state.contiguous || try >= TRIES / 2;
 	error = arena->is_main ? main_pieces(reading, &state, in_parts, pieces)
@@ -356,6 +386,8 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	for (int i = 0; i < TRIES && error && error != -ENOMEM && error != -ESRCH; i++)
 		error = try_arena(reading, &arena, i, &pieces, &present);
 	arena.known = !error;
+	if (error)
+		drop_guesses(&pieces);
 	if (error != -ENOMEM && error != -ESRCH)
 		error = add_regions(reading, &pieces, &present, &arena);
 	if (!error && limpet_reserve(&heaps->list, &heaps->capacity, heaps->count + 1,
@@ -402,6 +434,7 @@ int limpet_glibc_heaps_read(pid_t pid, const struct limpet_maps *maps, struct li
 	error = limpet_glibc_find(&reading.memory, maps, pages, &reading.found);
 	for (size_t i = 0; i < reading.found.count && !error; i++)
 		error = read_copy(&reading, &reading.found.mains[i]);
+	limpet_proc_maps_done(&reading.newer);
 	if (error) {
 		limpet_glibc_heaps_done(&heaps);
 		return error;

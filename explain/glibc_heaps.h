@@ -31,6 +31,7 @@ struct limpet_glibc_heaps {
 	size_t count, capacity;
 	struct limpet_glibc_region *regions; /* sorted by address */
 	size_t region_count, region_capacity;
+	bool uses_brk;          /* a main arena has memory from brk(2) */
 	bool mmapped_known;     /* whether glibc's own sum was found: */
 	uint64_t mmapped_bytes; /* of blocks with a mapping of their own */
 };

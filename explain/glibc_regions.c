@@ -36,7 +36,7 @@ int limpet_glibc_regions_find(struct limpet_glibc_reader *reader,
 			      const struct limpet_glibc_fast *fast,
 			      struct limpet_glibc_regions *regions)
 {
-	const uint64_t step = span->shrinks ? ALIGNMENT : PAGE;
+	const uint64_t step = span->is_brk ? ALIGNMENT : PAGE;
 	struct limpet_glibc_span part = *span;
 	uint64_t tries = 0;
 

@@ -14,7 +14,7 @@ struct limpet_glibc_regions {
 void limpet_glibc_regions_done(struct limpet_glibc_regions *regions);
 
 /* Adds all regions within `span`, which may contain other memory as well; its start may be one. By
- * mmap(2) they begin at page boundaries, by brk(2), if `span` shrinks, anywhere. 0, -ENOMEM, or
+ * mmap(2) they begin at page boundaries, by brk(2) anywhere. 0, -ENOMEM, or
  * -EBADMSG: a region broke off after many chunks, so they are changing. */
 int limpet_glibc_regions_find(struct limpet_glibc_reader *reader,
 			      const struct limpet_present *present,

@@ -16,6 +16,7 @@ struct limpet_glibc_span {
 	bool in_parts; /* of a main arena with several pieces: this one may end anywhere between */
 	bool is_main;  /* of a main arena */
 	uint64_t top_step; /* 0: a page; see struct limpet_glibc_parameters */
+	bool is_brk;       /* got by brk(2) */
 	bool shrinks;      /* the end is that of brk(2): malloc_trim gives the top back, too */
 };
 

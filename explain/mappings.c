@@ -185,20 +185,18 @@ static void account_anonymous(const struct mapping *it)
 {
 	const struct limpet_pieces *pieces = it->facts->pieces;
 	size_t first = limpet_pieces_from(pieces, it->map->start);
-	uint64_t regions = account_regions(it), known = regions + account_stacks(it, first);
+	uint64_t known = account_regions(it) + account_stacks(it, first);
 	char owner[96], name[64];
 
 	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++)
 		known += account_piece(it, &pieces->list[i]);
 	if (known >= it->rss_bytes)
 		return;
-	/* What precedes the first chunk: a static program's thread-local storage. */
-	if (!strcmp(it->map->path, "[heap]") && regions) {
+	/* What precedes the first chunk, a static program's thread-local storage, and what was
+	 * added meanwhile. */
+	if (!strcmp(it->map->path, "[heap]") && it->facts->heaps->uses_brk) {
 		limpet_accounts_add(it->accounts, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap",
 				    it->rss_bytes - known, 0);
-	} else if (!strcmp(it->map->path, "[heap]")) {
-		add(it, LIMPET_KIND_BRK, "heap by brk(2), of no known allocator",
-		    it->rss_bytes - known);
 	} else if (begins(it->map->path, "[anon:")) {
 		snprintf(owner, sizeof(owner), "named by the program: %s",
 			 short_name(it->map->path, name));

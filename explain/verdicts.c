@@ -245,13 +245,19 @@ static void judge_files(struct verdicts *verdicts)
 static void judge_rest(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
+	const uint64_t bytes = of->unknown_bytes;
 	char text[LIMPET_UNITS_TEXT];
 
-	if (is_share(of, of->unknown_bytes, NOTABLE_PERCENT))
+	if (is_share(of, bytes, NOTABLE_PERCENT) && of->others[0])
 		say(verdicts, "unknown", NULL, NULL,
-		    "%s are anonymous memory of no known owner: another allocator, a language's "
-		    "runtime, or direct mmap calls",
-		    limpet_units_format_bytes(text, of->unknown_bytes));
+		    "%s are of no known owner; the process has an allocator whose heap limpet does "
+		    "not recognize: %s",
+		    limpet_units_format_bytes(text, bytes), of->others);
+	else if (is_share(of, bytes, NOTABLE_PERCENT))
+		say(verdicts, "unknown", NULL, NULL,
+		    "%s are of no known owner: another allocator, a language's runtime, or direct "
+		    "mmap calls",
+		    limpet_units_format_bytes(text, bytes));
 	if (of->swap_bytes >= NOTABLE_BYTES)
 		say(verdicts, "swap", NULL, NULL, "%s more are swapped out, and not part of RSS",
 		    limpet_units_format_bytes(text, of->swap_bytes));

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "common/err.h"
-#include "explain/glibc_walk.h"
+#include "explain/glibc_regions.h"
 
 #define BASE UINT64_C(0x7000000000)
 #define BYTES ((uint64_t)1 << 20)
@@ -183,6 +183,35 @@ static void test_an_older_heap_ends_with_marks(void **state)
 	assert_int_equal(heap->figures.returned_bytes, 6 * PAGE);
 	/* The same marks in the middle are no end. */
 	assert_int_equal(walk(heap, 0, false, 16 * PAGE), -EBADMSG);
+}
+
+/* Two marks close a region; another one follows behind other memory, and the top is in it. */
+static void test_regions_are_found(void **state)
+{
+	struct limpet_glibc_span span = {
+		.start = BASE, .end = BASE + 64 * PAGE, .in_parts = true, .is_main = true};
+	struct limpet_glibc_regions regions = {0};
+	struct heap *heap = *state;
+
+	chunk(heap, 0x1000, USED);
+	chunk(heap, PAGE - 0x20, USED);
+	chunk(heap, 0x10, 0);
+	chunk(heap, 0x10, USED);
+	memset(&image[2 * PAGE / 8], 0xff, 3 * PAGE);
+	heap->at = BASE + 5 * PAGE;
+	chunk(heap, 0x800, USED);
+	span.top = chunk(heap, 2 * PAGE - 0x800, USED);
+	assert_int_equal(limpet_glibc_regions_find(heap->reader, &heap->present, &span, &heap->fast,
+						   &regions),
+			 0);
+	assert_int_equal(regions.count, 2);
+	assert_int_equal(regions.list[0].start, BASE);
+	assert_int_equal(regions.list[0].end, BASE + 2 * PAGE);
+	assert_int_equal(regions.list[1].start, BASE + 5 * PAGE);
+	assert_int_equal(regions.list[1].end, BASE + 7 * PAGE);
+	assert_int_equal(regions.figures.chunks, 3);
+	assert_int_equal(regions.figures.free_bytes, PAGE - 0x20 + 2 * PAGE - 0x800);
+	limpet_glibc_regions_done(&regions);
 }
 
 static void test_what_is_no_heap_is_refused(void **state)
@@ -445,6 +474,7 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(test_only_present_pages_count, begin, end),
 		cmocka_unit_test_setup_teardown(test_an_older_heap_ends_with_marks, begin, end),
+		cmocka_unit_test_setup_teardown(test_regions_are_found, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_is_no_heap_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(test_any_bytes_end_the_walk, begin, end),
 		cmocka_unit_test_setup_teardown(test_fastbins_are_followed, begin, end),
