@@ -131,8 +131,36 @@ static json_t *verdict_json(const struct limpet_explain_verdict *verdict)
 			       known_number(verdict->returned_known, verdict->returned_bytes));
 }
 
-static json_t *glibc_json(const struct limpet_explain_glibc *glibc)
+static json_t *arenas_json(const struct limpet_explanation *explanation)
 {
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < explanation->glibc.arenas; i++) {
+		const struct limpet_explain_arena *arena = &explanation->arenas[i];
+		char address[32];
+		json_t *object = json_object();
+
+		snprintf(address, sizeof(address), "0x%llx", (unsigned long long)arena->address);
+		object = limpet_json_set(object, "address", json_string(address));
+		object = limpet_json_set(object, "main", json_boolean(arena->is_main));
+		object = limpet_json_set(object, "system_bytes",
+					 limpet_json_number(arena->system_bytes));
+		object = limpet_json_set(object, "resident_bytes",
+					 limpet_json_number(arena->resident_bytes));
+		object = limpet_json_set(object, "free_resident_bytes",
+					 known_number(arena->known, arena->free_bytes));
+		object = limpet_json_set(object, "top_resident_bytes",
+					 known_number(arena->known, arena->top_bytes));
+		object = limpet_json_set(object, "returned_by_trim_bytes",
+					 known_number(arena->known, arena->returned_bytes));
+		list = limpet_json_append(list, object);
+	}
+	return list;
+}
+
+static json_t *glibc_json(const struct limpet_explanation *explanation)
+{
+	const struct limpet_explain_glibc *glibc = &explanation->glibc;
 	const struct {
 		const char *key;
 		uint64_t value;
@@ -156,8 +184,9 @@ static json_t *glibc_json(const struct limpet_explain_glibc *glibc)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
 		object = limpet_json_set(object, numbers[i].key,
 					 limpet_json_number(numbers[i].value));
-	return limpet_json_set(object, "mmapped_bytes",
-			       known_number(glibc->mmapped_known, glibc->mmapped_bytes));
+	object = limpet_json_set(object, "mmapped_bytes",
+				 known_number(glibc->mmapped_known, glibc->mmapped_bytes));
+	return limpet_json_set(object, "list", arenas_json(explanation));
 }
 
 static json_t *explanation_json(const struct limpet_explanation *explanation)
@@ -174,12 +203,13 @@ static json_t *explanation_json(const struct limpet_explanation *explanation)
 	object = limpet_json_set(object, "command", limpet_json_text(explanation->name));
 	object = limpet_json_set(object, "rss_bytes", limpet_json_number(explanation->rss_bytes));
 	object = limpet_json_set(object, "swap_bytes", limpet_json_number(explanation->swap_bytes));
+	object = limpet_json_set(object, "lazy_free_bytes",
+				 limpet_json_number(explanation->lazy_free_bytes));
 	object = limpet_json_set(object, "accounts", accounts);
 	object = limpet_json_set(object, "unknown_bytes",
 				 limpet_json_number(explanation->unknown_bytes));
 	object = limpet_json_set(object, "glibc",
-				 explanation->has_glibc ? glibc_json(&explanation->glibc)
-							: json_null());
+				 explanation->has_glibc ? glibc_json(explanation) : json_null());
 	return limpet_json_set(object, "verdicts", verdicts);
 }
 

@@ -7,11 +7,13 @@
 
 #define PIECE_BYTES ((uint64_t)1 << 20)
 #define MAP_LIMIT_BYTES ((uint64_t)32 << 20)
+#define LIMIT_BYTES ((uint64_t)256 << 20)
 
 struct data {
 	const struct limpet_glibc_memory *memory;
 	void (*look)(void *context, const uint64_t *data, size_t bytes, uint64_t address);
 	void *context;
+	uint64_t left_bytes;
 	uint64_t piece[PIECE_BYTES / 8];
 };
 
@@ -20,6 +22,9 @@ static void read_range(struct data *data, uint64_t start, uint64_t end)
 	while (start < end) {
 		uint64_t bytes = end - start < PIECE_BYTES ? end - start : PIECE_BYTES;
 
+		if (bytes > data->left_bytes)
+			return;
+		data->left_bytes -= bytes;
 		if (data->memory->read(data->memory->context, start, data->piece, bytes) == 0)
 			data->look(data->context, data->piece, bytes, start);
 		start += bytes == PIECE_BYTES ? bytes - LIMPET_DATA_OVERLAP_BYTES : bytes;
@@ -50,6 +55,7 @@ int limpet_data_read(const struct limpet_glibc_memory *memory, const struct limp
 	data->memory = memory;
 	data->look = look;
 	data->context = context;
+	data->left_bytes = LIMIT_BYTES;
 	for (size_t i = 0; i < maps->count && error != -ENOMEM; i++) {
 		const struct limpet_map *map = &maps->list[i];
 		struct limpet_present present = {0};

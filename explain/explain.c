@@ -107,21 +107,38 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 		sum->main_top_resident_bytes += figures->top_resident_bytes;
 	} else {
 		sum->other_top_resident_bytes += figures->top_resident_bytes;
+		sum->other_free_resident_bytes += figures->free_resident_bytes;
 	}
 	if (figures->resident_bytes >= EMPTY_LEAST_BYTES &&
 	    used < figures->resident_bytes / EMPTY_SHARE)
 		sum->empty_arenas++;
 }
 
-static void sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_explanation *ret)
+static int sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_explanation *ret)
 {
 	struct limpet_explain_glibc *sum = &ret->glibc;
 
 	ret->has_glibc = heaps->count > 0;
-	for (size_t i = 0; i < heaps->count; i++)
-		sum_arena(sum, &heaps->list[i]);
+	ret->arenas = calloc(heaps->count + 1, sizeof(*ret->arenas));
+	if (!ret->arenas)
+		return -ENOMEM;
+	for (size_t i = 0; i < heaps->count; i++) {
+		const struct limpet_glibc_arena *arena = &heaps->list[i];
+
+		sum_arena(sum, arena);
+		ret->arenas[i] = (struct limpet_explain_arena){
+			.address = arena->state.address,
+			.is_main = arena->is_main,
+			.known = arena->known,
+			.system_bytes = arena->state.system_bytes,
+			.resident_bytes = arena->figures.resident_bytes,
+			.free_bytes = arena->figures.free_resident_bytes,
+			.top_bytes = arena->figures.top_resident_bytes,
+			.returned_bytes = arena->figures.returned_bytes};
+	}
 	sum->mmapped_known = heaps->mmapped_known;
 	sum->mmapped_bytes = heaps->mmapped_bytes;
+	return 0;
 }
 
 /* What is free of each of the two accounts of glibc's arenas. */
@@ -226,7 +243,9 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 
 	if (error)
 		return error;
-	sum_glibc(&inquiry->heaps, explanation);
+	error = sum_glibc(&inquiry->heaps, explanation);
+	if (error)
+		return error;
 	name_others(inquiry, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
@@ -280,6 +299,8 @@ void limpet_explanation_done(struct limpet_explanation *explanation)
 {
 	free(explanation->accounts);
 	free(explanation->verdicts);
+	free(explanation->arenas);
 	explanation->accounts = NULL;
 	explanation->verdicts = NULL;
+	explanation->arenas = NULL;
 }

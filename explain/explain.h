@@ -35,9 +35,20 @@ struct limpet_explain_glibc {
 	uint64_t fast_bytes, cache_bytes;
 	uint64_t resident_bytes, free_resident_bytes, returned_bytes;
 	uint64_t main_top_resident_bytes, other_top_resident_bytes;
+	uint64_t other_free_resident_bytes; /* of arenas other than main ones */
 	uint64_t chunks, free_chunks;
 	bool mmapped_known;
 	uint64_t mmapped_bytes; /* hblkhd */
+};
+
+/* One arena. Resident bytes, but for `system_bytes`. */
+struct limpet_explain_arena {
+	uint64_t address; /* of its state, in the process */
+	bool is_main;
+	bool known; /* what is free was found: */
+	uint64_t system_bytes, resident_bytes;
+	uint64_t free_bytes, top_bytes; /* the former with the top */
+	uint64_t returned_bytes;        /* by malloc_trim(0) */
 };
 
 struct limpet_explain_verdict {
@@ -54,7 +65,8 @@ struct limpet_explanation {
 	uint64_t rss_bytes;    /* by smaps: what the accounts add up to */
 	uint64_t vm_rss_bytes; /* by status, whose counters are updated in batches */
 	uint64_t swap_bytes;
-	uint64_t unknown_bytes;          /* private anonymous memory of no known owner */
+	uint64_t lazy_free_bytes; /* of RSS: given up by madvise(MADV_FREE), not yet taken back */
+	uint64_t unknown_bytes;   /* private anonymous memory of no known owner */
 	struct limpet_account *accounts; /* the largest first; the unknown one is last */
 	size_t account_count, account_capacity;
 	struct limpet_explain_verdict *verdicts; /* the most important first; at least one */
@@ -63,6 +75,7 @@ struct limpet_explanation {
 			     owner: "mimalloc in libmimalloc.so.2"; "": none is known */
 	bool has_glibc;
 	struct limpet_explain_glibc glibc;
+	struct limpet_explain_arena *arenas; /* `glibc.arenas` of them, main arenas first */
 };
 
 /* -errno with a message: -ESRCH, -EACCES... */

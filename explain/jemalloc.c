@@ -31,6 +31,8 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 /* How the root is found: it explains most of these pages, and the best one is taken. */
 #define SAMPLES 16u
 #define SAMPLES_NEEDED 3u
+#define SAMPLES_FIRST 4u /* of which one at least has to be explained */
+#define CANDIDATES_LIMIT (256u << 10)
 #define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
 #define ENTRIES_AT_ONCE 512u
 
@@ -111,6 +113,7 @@ struct search {
 	const struct limpet_maps *maps;
 	uint64_t samples[SAMPLES]; /* all in one GiB */
 	size_t sample_count;
+	unsigned candidates;
 	uint64_t root; /* the best so far; 0: none */
 	unsigned explained;
 };
@@ -144,9 +147,11 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 	for (size_t i = 0; i < bytes / 8; i++) {
 		unsigned explained = 0;
 
-		if (!may_be_leaf(search, data[i]))
+		if (!may_be_leaf(search, data[i]) || search->candidates >= CANDIDATES_LIMIT)
 			continue;
-		for (size_t k = 0; k < search->sample_count; k++)
+		search->candidates++;
+		for (size_t k = 0; k < search->sample_count && (k < SAMPLES_FIRST || explained);
+		     k++)
 			explained += explains(search->pid, data[i], search->samples[k]);
 		if (explained <= search->explained)
 			continue;

@@ -234,12 +234,14 @@ int limpet_mappings_account(struct limpet_smaps *smaps, const struct limpet_mapp
 
 	while ((more = limpet_proc_smaps_next(smaps, &smap)) > 0) {
 		struct mapping it = {.map = &smap.map, .facts = facts, .accounts = accounts};
-		uint64_t swap = 0;
+		uint64_t swap = 0, lazy = 0;
 
 		if (!limpet_smap_bytes(&smap, "Rss", &it.rss_bytes))
 			return -EBADMSG;
 		if (limpet_smap_bytes(&smap, "Swap", &swap))
 			explanation->swap_bytes += swap;
+		if (limpet_smap_bytes(&smap, "LazyFree", &lazy))
+			explanation->lazy_free_bytes += lazy;
 		if (!it.rss_bytes)
 			continue;
 		(void)limpet_smap_bytes(&smap, "Anonymous", &it.anonymous_bytes);

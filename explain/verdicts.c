@@ -55,14 +55,19 @@ __attribute__((format(printf, 5, 6))) static void say(struct verdicts *verdicts,
 
 /* ------------------------------------------------------------------ glibc */
 
-static void say_what_trim_returns(struct verdicts *verdicts, bool many)
+static void say_what_trim_returns(struct verdicts *verdicts)
 {
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
-	char all[LIMPET_UNITS_TEXT], returned[LIMPET_UNITS_TEXT], arenas[64] = "heap";
+	const bool many = glibc->arenas >= MANY_ARENAS &&
+			  glibc->other_free_resident_bytes >= glibc->free_resident_bytes / 2;
+	char all[LIMPET_UNITS_TEXT], returned[LIMPET_UNITS_TEXT], arenas[96] = "heap";
 
 	limpet_units_format_bytes(all, glibc->free_resident_bytes);
 	limpet_units_format_bytes(returned, glibc->returned_bytes);
-	if (glibc->arenas > 1)
+	if (glibc->arenas > 1 && glibc->empty_arenas > 1)
+		snprintf(arenas, sizeof(arenas), "%zu arenas, %zu of which are nearly empty",
+			 glibc->arenas, glibc->empty_arenas);
+	else if (glibc->arenas > 1)
 		snprintf(arenas, sizeof(arenas), "%zu arenas", glibc->arenas);
 	say(verdicts, "glibc-free", "malloc_trim(0)", &glibc->returned_bytes,
 	    "%s are free inside glibc's %s: malloc_trim(0) returns %s at once%s", all, arenas,
@@ -106,7 +111,7 @@ static void judge_glibc(struct verdicts *verdicts)
 	char text[LIMPET_UNITS_TEXT];
 
 	if (is_share(verdicts->of, glibc->returned_bytes, NOTABLE_PERCENT))
-		say_what_trim_returns(verdicts, glibc->arenas >= MANY_ARENAS);
+		say_what_trim_returns(verdicts);
 	if (glibc->free_resident_bytes > glibc->returned_bytes)
 		say_what_stays(verdicts, glibc->free_resident_bytes - glibc->returned_bytes);
 	if (is_share(verdicts->of, unread, NOTABLE_PERCENT))
@@ -258,6 +263,11 @@ static void judge_rest(struct verdicts *verdicts)
 		    "%s are of no known owner: another allocator, a language's runtime, or direct "
 		    "mmap calls",
 		    limpet_units_format_bytes(text, bytes));
+	if (is_share(of, of->lazy_free_bytes, NOTABLE_PERCENT))
+		say(verdicts, "lazy-free", NULL, NULL,
+		    "%s are given up already (MADV_FREE): they count in RSS until the kernel needs "
+		    "memory",
+		    limpet_units_format_bytes(text, of->lazy_free_bytes));
 	if (of->swap_bytes >= NOTABLE_BYTES)
 		say(verdicts, "swap", NULL, NULL, "%s more are swapped out, and not part of RSS",
 		    limpet_units_format_bytes(text, of->swap_bytes));
