@@ -126,6 +126,7 @@ static json_t *verdict_json(const struct limpet_explain_verdict *verdict)
 
 	object = limpet_json_set(object, "id", limpet_json_text(verdict->id));
 	object = limpet_json_set(object, "text", limpet_json_text(verdict->text));
+	object = limpet_json_set(object, "bytes", limpet_json_known(verdict->bytes));
 	object = limpet_json_set(object, "remedy", limpet_json_text(verdict->remedy));
 	return limpet_json_set(object, "returned_bytes",
 			       known_number(verdict->returned_known, verdict->returned_bytes));

@@ -54,6 +54,7 @@ struct limpet_explain_arena {
 struct limpet_explain_verdict {
 	const char *id;          /* stable identifier, static */
 	char text[400];          /* one or two sentences */
+	uint64_t bytes;          /* that it is about; 0: about none */
 	const char *remedy;      /* static, or NULL */
 	bool returned_known;     /* `returned_bytes` is known: */
 	uint64_t returned_bytes; /* by which the remedy lowers RSS */
@@ -69,7 +70,7 @@ struct limpet_explanation {
 	uint64_t unknown_bytes;   /* private anonymous memory of no known owner */
 	struct limpet_account *accounts; /* the largest first; the unknown one is last */
 	size_t account_count, account_capacity;
-	struct limpet_explain_verdict *verdicts; /* the most important first; at least one */
+	struct limpet_explain_verdict *verdicts; /* at least one, see verdicts.h */
 	size_t verdict_count, verdict_capacity;
 	char others[128]; /* allocators whose heaps are not recognized, if memory is of no known
 			     owner: "mimalloc in libmimalloc.so.2"; "": none is known */

@@ -28,13 +28,17 @@ static bool is_share(const struct limpet_explanation *of, uint64_t bytes, unsign
 	return bytes >= NOTABLE_BYTES && bytes / percent >= of->rss_bytes / 100;
 }
 
-/* `returned`: by how much the remedy lowers RSS; NULL: not known, or there is no remedy. */
-__attribute__((format(printf, 5, 6))) static void say(struct verdicts *verdicts, const char *id,
-						      const char *remedy, const uint64_t *returned,
-						      const char *format, ...)
+/* The text begins with `bytes`, unless they are 0. `returned`: by how much the remedy lowers RSS;
+ * NULL: not known, or there is no remedy. */
+__attribute__((format(printf, 6, 7))) static void say(struct verdicts *verdicts, uint64_t bytes,
+						      const char *id, const char *remedy,
+						      const uint64_t *returned, const char *format,
+						      ...)
 {
 	struct limpet_explanation *of = verdicts->of;
 	struct limpet_explain_verdict *verdict;
+	char amount[LIMPET_UNITS_TEXT];
+	size_t used = 0;
 	va_list args;
 
 	if (!verdicts->error)
@@ -44,13 +48,29 @@ __attribute__((format(printf, 5, 6))) static void say(struct verdicts *verdicts,
 	if (verdicts->error)
 		return;
 	verdict = &of->verdicts[of->verdict_count++];
-	verdict->id = id;
-	verdict->remedy = remedy;
-	verdict->returned_known = returned != NULL;
-	verdict->returned_bytes = returned ? *returned : 0;
+	*verdict = (struct limpet_explain_verdict){.id = id,
+						   .bytes = bytes,
+						   .remedy = remedy,
+						   .returned_known = returned != NULL,
+						   .returned_bytes = returned ? *returned : 0};
+	if (bytes)
+		used = (size_t)snprintf(verdict->text, sizeof(verdict->text), "%s ",
+					limpet_units_format_bytes(amount, bytes));
 	va_start(args, format);
-	vsnprintf(verdict->text, sizeof(verdict->text), format, args);
+	vsnprintf(verdict->text + used, sizeof(verdict->text) - used, format, args);
 	va_end(args);
+}
+
+/* What can be had back at once comes first, then the largest amount. */
+static int compare(const void *a, const void *b)
+{
+	const struct limpet_explain_verdict *left = a, *right = b;
+
+	if (left->returned_bytes != right->returned_bytes)
+		return left->returned_bytes > right->returned_bytes ? -1 : 1;
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return strcmp(left->id, right->id);
 }
 
 /* ------------------------------------------------------------------ glibc */
@@ -60,18 +80,17 @@ static void say_what_trim_returns(struct verdicts *verdicts)
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
 	const bool many = glibc->arenas >= MANY_ARENAS &&
 			  glibc->other_free_resident_bytes >= glibc->free_resident_bytes / 2;
-	char all[LIMPET_UNITS_TEXT], returned[LIMPET_UNITS_TEXT], arenas[96] = "heap";
+	char returned[LIMPET_UNITS_TEXT], arenas[96] = "heap";
 
-	limpet_units_format_bytes(all, glibc->free_resident_bytes);
 	limpet_units_format_bytes(returned, glibc->returned_bytes);
 	if (glibc->arenas > 1 && glibc->empty_arenas > 1)
 		snprintf(arenas, sizeof(arenas), "%zu arenas, %zu of which are nearly empty",
 			 glibc->arenas, glibc->empty_arenas);
 	else if (glibc->arenas > 1)
 		snprintf(arenas, sizeof(arenas), "%zu arenas", glibc->arenas);
-	say(verdicts, "glibc-free", "malloc_trim(0)", &glibc->returned_bytes,
-	    "%s are free inside glibc's %s: malloc_trim(0) returns %s at once%s", all, arenas,
-	    returned,
+	say(verdicts, glibc->free_resident_bytes, "glibc-free", "malloc_trim(0)",
+	    &glibc->returned_bytes,
+	    "are free inside glibc's %s: malloc_trim(0) returns %s at once%s", arenas, returned,
 	    many ? "; fewer arenas (MALLOC_ARENA_MAX) would keep it from coming back" : "");
 }
 
@@ -81,22 +100,17 @@ static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
 {
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
 	uint64_t tops = glibc->other_top_resident_bytes;
-	char all[LIMPET_UNITS_TEXT], top[LIMPET_UNITS_TEXT];
 
 	if (tops > stays)
 		tops = stays;
-	limpet_units_format_bytes(all, stays - tops);
-	limpet_units_format_bytes(top, tops);
 	if (is_share(verdicts->of, stays - tops, NOTABLE_PERCENT))
-		say(verdicts, "glibc-fragmented", NULL, NULL,
-		    "%s are free inside glibc, but on pages that live blocks share: malloc_trim "
-		    "does not return them",
-		    all);
+		say(verdicts, stays - tops, "glibc-fragmented", NULL, NULL,
+		    "are free inside glibc, but on pages that live blocks share: malloc_trim "
+		    "does not return them");
 	if (is_share(verdicts->of, tops, NOTABLE_PERCENT))
-		say(verdicts, "glibc-tops", NULL, NULL,
-		    "%s are free at the ends of arenas other than the main one: malloc_trim does "
-		    "not return them",
-		    top);
+		say(verdicts, tops, "glibc-tops", NULL, NULL,
+		    "are free at the ends of arenas other than the main one: malloc_trim does "
+		    "not return them");
 }
 
 static void judge_glibc(struct verdicts *verdicts)
@@ -108,17 +122,15 @@ static void judge_glibc(struct verdicts *verdicts)
 				  limpet_accounts_bytes(verdicts->of, LIMPET_KIND_GLIBC_ARENAS) -
 				  glibc->resident_bytes
 			: 0;
-	char text[LIMPET_UNITS_TEXT];
 
 	if (is_share(verdicts->of, glibc->returned_bytes, NOTABLE_PERCENT))
 		say_what_trim_returns(verdicts);
 	if (glibc->free_resident_bytes > glibc->returned_bytes)
 		say_what_stays(verdicts, glibc->free_resident_bytes - glibc->returned_bytes);
 	if (is_share(verdicts->of, unread, NOTABLE_PERCENT))
-		say(verdicts, "glibc-unread", NULL, NULL,
-		    "%s are in arenas of glibc that changed too fast to be read: in use or free "
-		    "is not known; try again",
-		    limpet_units_format_bytes(text, unread));
+		say(verdicts, unread, "glibc-unread", NULL, NULL,
+		    "are in arenas of glibc that changed too fast to be read: in use or free "
+		    "is not known; try again");
 }
 
 static void judge_live(struct verdicts *verdicts)
@@ -128,13 +140,12 @@ static void judge_live(struct verdicts *verdicts)
 		of->glibc.resident_bytes + limpet_accounts_bytes(of, LIMPET_KIND_GLIBC_MMAPPED);
 	const uint64_t live =
 		heaps > of->glibc.free_resident_bytes ? heaps - of->glibc.free_resident_bytes : 0;
-	char text[LIMPET_UNITS_TEXT];
 
 	if (is_share(of, live, LARGE_PERCENT))
-		say(verdicts, "glibc-live", "limpet attach", NULL,
-		    "%s are in use inside glibc's heaps: limpet attach %d shows who holds what is "
+		say(verdicts, live, "glibc-live", "limpet attach", NULL,
+		    "are in use inside glibc's heaps: limpet attach %d shows who holds what is "
 		    "allocated from then on",
-		    limpet_units_format_bytes(text, live), of->pid);
+		    of->pid);
 }
 
 /* ------------------------------------------------------------------ other memory */
@@ -142,7 +153,6 @@ static void judge_live(struct verdicts *verdicts)
 static void judge_stacks(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
-	char text[LIMPET_UNITS_TEXT];
 
 	for (size_t i = 0; i < of->account_count; i++) {
 		const struct limpet_account *account = &of->accounts[i];
@@ -153,10 +163,9 @@ static void judge_stacks(struct verdicts *verdicts)
 		     !is_share(of, account->bytes, NOTABLE_PERCENT)))
 			continue;
 		name = strstr(account->owner, LIMPET_STACKS_NAMED);
-		say(verdicts, "thread-stacks", NULL, NULL,
-		    "%s are in the stacks of %llu threads%s%s: what a thread has once touched of "
+		say(verdicts, account->bytes, "thread-stacks", NULL, NULL,
+		    "are in the stacks of %llu threads%s%s: what a thread has once touched of "
 		    "its stack stays until it ends",
-		    limpet_units_format_bytes(text, account->bytes),
 		    (unsigned long long)account->count, name ? " named " : "",
 		    name ? name + strlen(LIMPET_STACKS_NAMED) : "");
 	}
@@ -170,23 +179,23 @@ static void judge_runtimes(struct verdicts *verdicts)
 	} heaps[] = {{LIMPET_KIND_V8, "V8's heap, JavaScript's objects"},
 		     {LIMPET_KIND_JAVA, "Java's heap"},
 		     {LIMPET_KIND_GO, "Go's heap"},
-		     {LIMPET_KIND_PYTHON, "Python's arenas of small objects"}};
+		     {LIMPET_KIND_PYTHON, "objects of Python"}};
 	const struct limpet_account *python =
 		limpet_accounts_find(verdicts->of, LIMPET_KIND_PYTHON, NULL);
-	char text[LIMPET_UNITS_TEXT];
 
 	if (python && is_share(verdicts->of, python->retained_bytes, NOTABLE_PERCENT))
-		say(verdicts, "python-free", NULL, NULL,
-		    "%s are free inside Python's arenas: an arena goes back to the system only "
-		    "when all of its objects are gone",
-		    limpet_units_format_bytes(text, python->retained_bytes));
+		say(verdicts, python->retained_bytes, "python-free", NULL, NULL,
+		    "are free inside Python's arenas: an arena goes back to the system only "
+		    "when all of its objects are gone");
 	for (size_t i = 0; i < LIMPET_COUNT_OF(heaps); i++) {
 		uint64_t bytes = limpet_accounts_bytes(verdicts->of, heaps[i].kind);
 
+		if (python && !strcmp(heaps[i].kind, LIMPET_KIND_PYTHON))
+			bytes -= python->retained_bytes;
+
 		if (is_share(verdicts->of, bytes, LARGE_PERCENT))
-			say(verdicts, "runtime-heap", NULL, NULL,
-			    "%s are %s: the tools of the language show what is in it",
-			    limpet_units_format_bytes(text, bytes), heaps[i].text);
+			say(verdicts, bytes, "runtime-heap", NULL, NULL,
+			    "are %s: the tools of the language show what it holds", heaps[i].text);
 	}
 }
 
@@ -195,26 +204,24 @@ static void judge_jemalloc(struct verdicts *verdicts)
 	const struct limpet_explanation *of = verdicts->of;
 	const struct limpet_account *heap = limpet_accounts_find(of, LIMPET_KIND_JEMALLOC, NULL);
 	const uint64_t pages = limpet_accounts_bytes(of, LIMPET_KIND_JEMALLOC_FREE);
-	char text[LIMPET_UNITS_TEXT];
 
 	if (is_share(of, pages, NOTABLE_PERCENT))
-		say(verdicts, "jemalloc-free", LIMPET_REMEDY_PURGE, &pages,
-		    "%s are free pages that jemalloc keeps for a while (dirty_decay_ms): "
-		    "mallctl(\"arena.4096.purge\") returns them at once",
-		    limpet_units_format_bytes(text, pages));
+		say(verdicts, pages, "jemalloc-free", LIMPET_REMEDY_PURGE, &pages,
+		    "are free pages that jemalloc keeps for a while (dirty_decay_ms): "
+		    "mallctl(\"arena.4096.purge\") returns them at once");
 	if (!heap)
 		return;
 	if (is_share(of, heap->retained_bytes, NOTABLE_PERCENT))
-		say(verdicts, "jemalloc-fragmented", NULL, NULL,
-		    "%s are free inside jemalloc's slabs, which live blocks share: jemalloc uses "
-		    "them for blocks of the same size, but does not return them",
-		    limpet_units_format_bytes(text, heap->retained_bytes));
+		say(verdicts, heap->retained_bytes, "jemalloc-fragmented", NULL, NULL,
+		    "are free inside jemalloc's slabs, which live blocks share: jemalloc uses "
+		    "them for blocks of the same size, but does not return them");
 	if (is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
-		say(verdicts, "jemalloc-live", "limpet attach", NULL,
-		    "%s are in use inside jemalloc's heap: limpet attach %d shows who holds what "
+		say(verdicts, heap->bytes - heap->retained_bytes, "jemalloc-live", "limpet attach",
+		    NULL,
+		    "are in use inside jemalloc's heap: limpet attach %d shows who holds what "
 		    "is "
 		    "allocated from then on",
-		    limpet_units_format_bytes(text, heap->bytes - heap->retained_bytes), of->pid);
+		    of->pid);
 }
 
 static void judge_shared(struct verdicts *verdicts)
@@ -222,15 +229,13 @@ static void judge_shared(struct verdicts *verdicts)
 	static const char *const kinds[] = {LIMPET_KIND_MEMFD, LIMPET_KIND_SHM, LIMPET_KIND_TMPFS,
 					    LIMPET_KIND_SYSV, LIMPET_KIND_SHARED_ANONYMOUS};
 	uint64_t sum = 0;
-	char text[LIMPET_UNITS_TEXT];
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(kinds); i++)
 		sum += limpet_accounts_bytes(verdicts->of, kinds[i]);
 	if (is_share(verdicts->of, sum, NOTABLE_PERCENT))
-		say(verdicts, "shared-memory", NULL, NULL,
-		    "%s are shared memory (memfd, /dev/shm, tmpfs, System V): no heap, and it "
-		    "counts in RSS of each process that maps it",
-		    limpet_units_format_bytes(text, sum));
+		say(verdicts, sum, "shared-memory", NULL, NULL,
+		    "are shared memory (memfd, /dev/shm, tmpfs, System V): no heap, and it "
+		    "counts in RSS of each process that maps it");
 }
 
 static void judge_files(struct verdicts *verdicts)
@@ -238,39 +243,34 @@ static void judge_files(struct verdicts *verdicts)
 	const struct limpet_explanation *of = verdicts->of;
 	uint64_t sum = limpet_accounts_bytes(of, LIMPET_KIND_FILES) +
 		       limpet_accounts_bytes(of, LIMPET_KIND_SHARED_FILES);
-	char text[LIMPET_UNITS_TEXT];
 
 	if (is_share(of, sum, LARGE_PERCENT))
-		say(verdicts, "file-pages", NULL, NULL,
-		    "%s are pages of files: no heap, the kernel takes them back when it needs "
-		    "memory",
-		    limpet_units_format_bytes(text, sum));
+		say(verdicts, sum, "file-pages", NULL, NULL,
+		    "are pages of files: no heap, the kernel takes them back when it needs "
+		    "memory");
 }
 
 static void judge_rest(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
 	const uint64_t bytes = of->unknown_bytes;
-	char text[LIMPET_UNITS_TEXT];
 
 	if (is_share(of, bytes, NOTABLE_PERCENT) && of->others[0])
-		say(verdicts, "unknown", NULL, NULL,
-		    "%s are of no known owner; the process has an allocator whose heap limpet does "
+		say(verdicts, bytes, "unknown", NULL, NULL,
+		    "are of no known owner; the process has an allocator whose heap limpet does "
 		    "not recognize: %s",
-		    limpet_units_format_bytes(text, bytes), of->others);
+		    of->others);
 	else if (is_share(of, bytes, NOTABLE_PERCENT))
-		say(verdicts, "unknown", NULL, NULL,
-		    "%s are of no known owner: another allocator, a language's runtime, or direct "
-		    "mmap calls",
-		    limpet_units_format_bytes(text, bytes));
+		say(verdicts, bytes, "unknown", NULL, NULL,
+		    "are of no known owner: another allocator, a language's runtime, or direct "
+		    "mmap calls");
 	if (is_share(of, of->lazy_free_bytes, NOTABLE_PERCENT))
-		say(verdicts, "lazy-free", NULL, NULL,
-		    "%s are given up already (MADV_FREE): they count in RSS until the kernel needs "
-		    "memory",
-		    limpet_units_format_bytes(text, of->lazy_free_bytes));
+		say(verdicts, of->lazy_free_bytes, "lazy-free", NULL, NULL,
+		    "are given up already (MADV_FREE): they count in RSS until the kernel needs "
+		    "memory");
 	if (of->swap_bytes >= NOTABLE_BYTES)
-		say(verdicts, "swap", NULL, NULL, "%s more are swapped out, and not part of RSS",
-		    limpet_units_format_bytes(text, of->swap_bytes));
+		say(verdicts, of->swap_bytes, "swap", NULL, NULL,
+		    "more are swapped out, and not part of RSS");
 }
 
 int limpet_verdicts_make(struct limpet_explanation *explanation)
@@ -286,7 +286,10 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 	judge_rest(&verdicts);
 	judge_files(&verdicts);
 	if (!explanation->verdict_count)
-		say(&verdicts, "nothing", NULL, NULL,
+		say(&verdicts, 0, "nothing", NULL, NULL,
 		    "nothing stands out: no large amount is free, shared or of unknown owner");
+	if (explanation->verdict_count)
+		qsort(explanation->verdicts, explanation->verdict_count,
+		      sizeof(*explanation->verdicts), compare);
 	return verdicts.error;
 }

@@ -4,8 +4,8 @@
 
 #include "explain/explain.h"
 
-/* Judges a complete list of accounts; the most important verdict comes first, and there is at least
- * one. 0 or -ENOMEM. */
+/* Judges a complete list of accounts. What a remedy returns at once comes first, then the largest
+ * amount; there is at least one verdict. 0 or -ENOMEM. */
 int limpet_verdicts_make(struct limpet_explanation *explanation) LIMPET_MUST_CHECK;
 
 #endif
