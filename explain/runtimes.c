@@ -113,11 +113,16 @@ static void recognize_python(struct marking *marking, uint64_t at)
 		bytes > used + PYTHON_HEAD_BYTES ? bytes - used - PYTHON_HEAD_BYTES : 0;
 }
 
+static bool is_in_go(const struct marking *marking, uint64_t address)
+{
+	return marking->go && address >= GO_START && address < GO_END;
+}
+
 static void recognize_range(struct marking *marking, uint64_t at)
 {
 	const struct limpet_java_ranges *java = &marking->java;
 
-	if (marking->go && at >= GO_START && at < GO_END) {
+	if (is_in_go(marking, at)) {
 		marking->kind = LIMPET_KIND_GO;
 		marking->owner = "Go: heap";
 		marking->until = GO_END;
@@ -184,12 +189,15 @@ static void mark_piece(struct marking *marking, const struct limpet_piece *piece
 	}
 }
 
-/* Its data may look like a block of glibc's. */
+/* What is in a heap may look like a block of glibc's, and the stack of a coroutine or goroutine in
+ * it like that of a thread. */
 static bool is_to_be_marked(const struct marking *marking, const struct limpet_piece *piece)
 {
-	return piece->account == LIMPET_MEMORY_UNKNOWN ||
-	       (piece->account == LIMPET_MEMORY_HEAP &&
-		limpet_jemalloc_find(marking->jemalloc, piece->start));
+	if (piece->account == LIMPET_MEMORY_UNKNOWN)
+		return true;
+	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
+	       (limpet_jemalloc_find(marking->jemalloc, piece->start) ||
+		is_in_go(marking, piece->start));
 }
 
 int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules,

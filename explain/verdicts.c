@@ -195,7 +195,7 @@ static void judge_runtimes(struct verdicts *verdicts)
 
 		if (is_share(verdicts->of, bytes, LARGE_PERCENT))
 			say(verdicts, bytes, "runtime-heap", NULL, NULL,
-			    "are %s: the tools of the language show what it holds", heaps[i].text);
+			    "are %s; the own tools of the language show more", heaps[i].text);
 	}
 }
 

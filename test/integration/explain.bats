@@ -244,6 +244,68 @@ account() {
 	finish explained
 }
 
+@test "the heap of Python, as Python counts it" {
+	cat >explained.py <<-'end'
+		import os, sys
+		lists = [[i, str(i)] for i in range(200000)]
+		kept = lists[::7]
+		lists = i = None
+		print("ready", os.getpid(), flush=True)
+		while sys.stdin.readline().strip() == "count":
+		    print("counted", flush=True)
+		    sys._debugmallocstats()
+	end
+	start explained /usr/bin/python3 explained.py
+	explain
+	adds_up 10
+	tell explained count counted
+	finish explained
+	# "12345 bytes in allocated blocks             =    1,234,567"
+	used=$(sed -n 's/^# bytes in allocated blocks *= *//p' explained.err | tr -d ,)
+	says "$(account python-arenas)"' > 10000000'
+	says '.accounts[] | select(.kind == "python-arenas") | (.bytes - .retained_bytes) / $used | . >= 0.95 and . <= 1.05' \
+		--argjson used "$used"
+	says 'any(.verdicts[]; .id == "python-free")'
+}
+
+@test "the heap of V8, as node counts it" {
+	command -v node >/dev/null || skip "node is not installed"
+	cat >explained.js <<-'end'
+		const v8 = require("v8"), kept = [];
+		for (let i = 0; i < 300000; i++) kept.push({ number: i, text: String(i) });
+		kept.push(new Array(3e6).fill(1.5));
+		global.gc();
+		console.log(`ready ${process.pid}`);
+		require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+			if (line !== "count") process.exit(kept.length ? 0 : 1);
+			const bytes = {};
+			for (const space of v8.getHeapSpaceStatistics()) bytes[space.space_name] = space.physical_space_size;
+			console.log(`counted ${JSON.stringify(bytes)}`);
+		});
+	end
+	start explained node --expose-gc explained.js
+	tell explained count counted
+	explain
+	adds_up 10
+	answer=${answer#counted }
+	says "$(account v8-heap)"' / ([$counted[]] | add) | . >= 0.9 and . <= 1.1' --argjson counted "$answer"
+	says '[.accounts[] | select(.owner == "V8: large objects").bytes] | add | . >= 24000000'
+	finish explained
+}
+
+@test "the heaps of Java and Go" {
+	# The whole heap is touched at the start.
+	start explained java -XX:-UsePerfData -XX:+UseSerialGC -Xms64m -Xmx64m -XX:+AlwaysPreTouch -cp "$TARGETS" Load
+	explain
+	adds_up 10
+	says "$(account java-heap)"' | . >= 66500000 and . <= 67200000'
+	finish explained
+	start plain "$TARGETS/plain-go"
+	explain
+	says 'any(.accounts[]; .kind == "go-heap") and .glibc == null'
+	finish plain
+}
+
 @test "a program that allocates all the time" {
 	start explained "$TARGETS/explained"
 	tell explained "fragment 100000" taken
