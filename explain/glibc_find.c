@@ -4,6 +4,8 @@
 
 #include "explain/data.h"
 
+#define TRIES 4
+
 struct search {
 	const struct limpet_glibc_memory *memory;
 	struct limpet_glibc_found *found;
@@ -53,10 +55,12 @@ int limpet_glibc_find(const struct limpet_glibc_memory *memory, const struct lim
 {
 	struct limpet_glibc_found found = {.count = 0};
 	struct search search = {.memory = memory, .found = &found};
-	int error;
+	int error = 0;
 
 	limpet_glibc_find_brk(maps, &found);
-	error = limpet_data_read(memory, maps, pages, look, &search);
+	/* While the process allocates, its lists may be seen in the middle of a change. */
+	for (int i = 0; i < TRIES && !error && !found.count; i++)
+		error = limpet_data_read(memory, maps, pages, look, &search);
 	if (!error)
 		*ret_found = found;
 	return error;

@@ -407,10 +407,10 @@ static int read_copy(struct heaps_reading *reading, const struct limpet_glibc_st
 	LIMPET_FREE struct limpet_glibc_state *list = NULL;
 	int count = -EBADMSG, error = 0;
 
-	for (int i = 0; i < TRIES && count == -EBADMSG; i++)
+	for (int i = 0; i < TRIES && count < 0 && count != -ENOMEM; i++)
 		count = limpet_glibc_arenas_read(&reading->memory, main_arena, &list);
 	if (count < 0)
-		return count == -EBADMSG ? read_arena(reading, main_arena, true) : count;
+		return count == -ENOMEM ? count : read_arena(reading, main_arena, true);
 	for (int i = 0; i < count && !error; i++)
 		error = read_arena(reading, &list[i], i == 0);
 	return error;

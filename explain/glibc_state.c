@@ -25,6 +25,9 @@ static const struct limpet_glibc_layout layouts[] = {
 #define LEAST_EMPTY_BINS 8u
 /* Bins whose lists are followed for one step, at most. */
 #define CHECKED_BINS 32u
+#define TRIES 32
+/* Of what looks like an arena at first sight: in one piece of data there is one. */
+#define REFUSED_LIMIT 8u
 
 /* ------------------------------------------------------------------ one state */
 
@@ -34,9 +37,10 @@ static uint64_t bin_address(uint64_t bins, unsigned i)
 	return bins + (uint64_t)16 * i - 16;
 }
 
+/* One pair of words may be half changed. */
 static bool are_bins(const uint64_t *words, uint64_t address)
 {
-	unsigned empty = 0;
+	unsigned empty = 0, torn = 0;
 
 	for (unsigned i = 0; i < LIMPET_GLIBC_BINS; i++) {
 		uint64_t own = bin_address(address, i), next = words[2 * (size_t)i],
@@ -44,11 +48,12 @@ static bool are_bins(const uint64_t *words, uint64_t address)
 
 		if (next == own && previous == own)
 			empty++;
-		else if (!next || !previous || next % ALIGNMENT || previous % ALIGNMENT ||
-			 next == own || previous == own)
+		else if (next == own || previous == own)
+			torn++;
+		else if (!next || !previous || next % ALIGNMENT || previous % ALIGNMENT)
 			return false;
 	}
-	return empty >= LEAST_EMPTY_BINS;
+	return empty >= LEAST_EMPTY_BINS && torn <= 1;
 }
 
 /* attached_threads, a small number, precedes system_mem since 2.23, and in some builds before. */
@@ -147,30 +152,36 @@ static bool is_in_heap(const struct limpet_glibc_memory *memory, uint64_t addres
 }
 
 /* Each layout places the bins elsewhere: only with the right one does the list of arenas lead back
- * to the address of the state. */
-static bool is_main(const struct limpet_glibc_memory *memory, const uint64_t *words,
-		    uint64_t address, const struct limpet_glibc_layout *layout,
-		    struct limpet_glibc_state *ret_state)
+ * to the address of the state. The process may be changing its lists: what does not fit once may
+ * fit a moment later. */
+static bool is_main(const struct limpet_glibc_memory *memory, uint64_t address,
+		    const struct limpet_glibc_layout *layout, struct limpet_glibc_state *ret_state)
 {
-	LIMPET_FREE struct limpet_glibc_state *list = NULL;
-	struct limpet_glibc_state state;
+	for (int i = 0; i < TRIES && !is_in_heap(memory, address); i++) {
+		LIMPET_FREE struct limpet_glibc_state *list = NULL;
+		uint64_t words[STATE_WORDS] = {0};
+		struct limpet_glibc_state state;
 
-	if (take_state(words, address, layout, &state) < 0 ||
-	    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
-	    is_in_heap(memory, address) || !has_top(memory, &state) ||
-	    limpet_glibc_arenas_read(memory, &state, &list) < 0)
-		return false;
-	*ret_state = state;
-	return true;
+		if (memory->read(memory->context, address, words, layout->bytes) < 0 ||
+		    take_state(words, address, layout, &state) < 0 ||
+		    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
+		    !has_top(memory, &state) || limpet_glibc_arenas_read(memory, &state, &list) < 0)
+			continue;
+		*ret_state = state;
+		return true;
+	}
+	return false;
 }
 
 int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
 			   const struct limpet_glibc_memory *memory,
 			   struct limpet_glibc_state *ret_state)
 {
-	for (size_t at = from / 8; at < bytes / 8; at++)
+	unsigned refused = 0;
+
+	for (size_t at = from / 8; at < bytes / 8 && refused < REFUSED_LIMIT; at++)
 		for (size_t i = 0; i < LIMPET_COUNT_OF(layouts); i++) {
-			uint64_t words[STATE_WORDS] = {0}, start = address + 8 * at;
+			const uint64_t start = address + 8 * at;
 			const size_t first = at + layouts[i].bins / 8;
 
 			/* Nearly every position is refused by one word of its bins. */
@@ -178,9 +189,9 @@ int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address,
 			    !data[first + 2 * (size_t)LIMPET_GLIBC_BINS - 1] ||
 			    !are_bins(data + first, start + layouts[i].bins))
 				continue;
-			memcpy(words, data + at, layouts[i].bytes);
-			if (is_main(memory, words, start, &layouts[i], ret_state))
+			if (is_main(memory, start, &layouts[i], ret_state))
 				return 1;
+			refused++;
 		}
 	return 0;
 }

@@ -15,7 +15,7 @@
 
 #define LIMPET_GLIBC_FASTBINS 10u
 #define LIMPET_GLIBC_BINS 127u
-#define LIMPET_GLIBC_ARENAS_LIMIT 65536u
+#define LIMPET_GLIBC_ARENAS_LIMIT 16384u
 
 /* How the process's memory is read. Returns 0 (all of it) or -errno. */
 struct limpet_glibc_memory {
