@@ -45,6 +45,7 @@ static const char kind_python[] = LIMPET_KIND_PYTHON;
 
 struct marking {
 	pid_t pid;
+	const struct limpet_maps *maps;
 	bool python, go;
 	struct limpet_java_ranges java;
 	const struct limpet_jemalloc *jemalloc;
@@ -91,9 +92,16 @@ static void find_runtimes(struct limpet_modules *modules, struct marking *markin
 
 static void recognize_v8(struct marking *marking, uint64_t at)
 {
+	const struct limpet_map *map;
+	uint64_t bytes;
+
 	if (at % LIMPET_V8_PAGE_BYTES)
 		return;
-	marking->until = at + limpet_v8_page(marking->pid, at, &marking->owner);
+	bytes = limpet_v8_page(marking->pid, at, &marking->owner);
+	map = limpet_proc_maps_find(marking->maps, at);
+	if (!bytes || !map || bytes > map->end - at)
+		return;
+	marking->until = at + bytes;
 	marking->kind = LIMPET_KIND_V8;
 }
 
@@ -204,7 +212,7 @@ int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules,
 			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free)
 {
-	struct marking marking = {.pid = pid, .jemalloc = jemalloc};
+	struct marking marking = {.pid = pid, .maps = &modules->maps, .jemalloc = jemalloc};
 
 	find_runtimes(modules, &marking);
 	for (size_t i = 0; i < pieces->count; i++)
