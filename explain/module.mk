@@ -12,6 +12,7 @@ EXPLAIN_SRC := \
 	explain/java.c \
 	explain/jemalloc.c \
 	explain/mappings.c \
+	explain/mimalloc.c \
 	explain/pieces.c \
 	explain/present.c \
 	explain/runtimes.c \

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "explain/java.h"
+#include "explain/mimalloc.h"
 #include "explain/v8.h"
 #include "injector/image/elf_file.h"
 #include "injector/proc/memory.h"
@@ -49,6 +50,7 @@ struct marking {
 	bool python, go;
 	struct limpet_java_ranges java;
 	const struct limpet_jemalloc *jemalloc;
+	struct limpet_mimalloc mimalloc;
 	struct limpet_pieces out;
 	struct limpet_runtimes_free free;
 	/* What was recognized last, up to its end: it may have pages that are not present. */
@@ -90,19 +92,36 @@ static void find_runtimes(struct limpet_modules *modules, struct marking *markin
 
 /* ------------------------------------------------------------------ marking */
 
+/* What begins at `at`, if it is within the mapping. False: that would be no such thing. */
+static bool recognize_extent(struct marking *marking, uint64_t at, uint64_t bytes)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(marking->maps, at);
+
+	if (!bytes || !map || bytes > map->end - at)
+		return false;
+	marking->until = at + bytes;
+	return true;
+}
+
 static void recognize_v8(struct marking *marking, uint64_t at)
 {
-	const struct limpet_map *map;
-	uint64_t bytes;
+	const char *owner;
 
-	if (at % LIMPET_V8_PAGE_BYTES)
+	if (at % LIMPET_V8_PAGE_BYTES ||
+	    !recognize_extent(marking, at, limpet_v8_page(marking->pid, at, &owner)))
 		return;
-	bytes = limpet_v8_page(marking->pid, at, &marking->owner);
-	map = limpet_proc_maps_find(marking->maps, at);
-	if (!bytes || !map || bytes > map->end - at)
-		return;
-	marking->until = at + bytes;
 	marking->kind = LIMPET_KIND_V8;
+	marking->owner = owner;
+}
+
+static void recognize_mimalloc(struct marking *marking, uint64_t at)
+{
+	if (at % LIMPET_MIMALLOC_SEGMENT_BYTES ||
+	    !recognize_extent(marking, at,
+			      limpet_mimalloc_segment(marking->pid, &marking->mimalloc, at)))
+		return;
+	marking->kind = LIMPET_KIND_MIMALLOC;
+	marking->owner = "mimalloc: segments";
 }
 
 static void recognize_python(struct marking *marking, uint64_t at)
@@ -166,6 +185,8 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 	if (at >= marking->until)
 		recognize_range(marking, at);
 	if (at >= marking->until)
+		recognize_mimalloc(marking, at);
+	if (at >= marking->until)
 		recognize_v8(marking, at);
 	if (at >= marking->until)
 		recognize_python(marking, at);
@@ -215,6 +236,8 @@ int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules,
 	struct marking marking = {.pid = pid, .maps = &modules->maps, .jemalloc = jemalloc};
 
 	find_runtimes(modules, &marking);
+	if (limpet_mimalloc_find(pid, pieces, &marking.mimalloc) < 0)
+		return -ENOMEM;
 	for (size_t i = 0; i < pieces->count; i++)
 		if (is_to_be_marked(&marking, &pieces->list[i]))
 			mark_piece(&marking, &pieces->list[i]);

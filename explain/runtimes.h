@@ -9,6 +9,7 @@
 #define LIMPET_KIND_PYTHON "python-arenas"
 #define LIMPET_KIND_GO "go-heap"
 #define LIMPET_KIND_JAVA "java-heap"
+#define LIMPET_KIND_MIMALLOC "mimalloc-heap"
 #define LIMPET_KIND_JEMALLOC "jemalloc-heap"
 #define LIMPET_KIND_JEMALLOC_FREE "jemalloc-free-pages"
 #define LIMPET_REMEDY_PURGE "mallctl(\"arena.4096.purge\")" /* MALLCTL_ARENAS_ALL */

@@ -17,6 +17,7 @@
 #define LARGE_PERCENT 25u
 #define MANY_ARENAS 4u
 #define MANY_THREADS 64u
+#define TOOLS "; the own tools of the language show more"
 
 struct verdicts {
 	struct limpet_explanation *of;
@@ -176,10 +177,13 @@ static void judge_runtimes(struct verdicts *verdicts)
 {
 	static const struct {
 		const char *kind, *text;
-	} heaps[] = {{LIMPET_KIND_V8, "V8's heap, JavaScript's objects"},
-		     {LIMPET_KIND_JAVA, "Java's heap"},
-		     {LIMPET_KIND_GO, "Go's heap"},
-		     {LIMPET_KIND_PYTHON, "objects of Python"}};
+		bool tools; /* that the language has for its heap */
+	} heaps[] = {{LIMPET_KIND_V8, "V8's heap, JavaScript's objects", true},
+		     {LIMPET_KIND_JAVA, "Java's heap", true},
+		     {LIMPET_KIND_GO, "Go's heap", true},
+		     {LIMPET_KIND_MIMALLOC,
+		      "mimalloc's segments; how much of them is free is not known", false},
+		     {LIMPET_KIND_PYTHON, "objects of Python", true}};
 	const struct limpet_account *python =
 		limpet_accounts_find(verdicts->of, LIMPET_KIND_PYTHON, NULL);
 
@@ -194,8 +198,8 @@ static void judge_runtimes(struct verdicts *verdicts)
 			bytes -= python->retained_bytes;
 
 		if (is_share(verdicts->of, bytes, LARGE_PERCENT))
-			say(verdicts, bytes, "runtime-heap", NULL, NULL,
-			    "are %s; the own tools of the language show more", heaps[i].text);
+			say(verdicts, bytes, "runtime-heap", NULL, NULL, "are %s%s", heaps[i].text,
+			    heaps[i].tools ? TOOLS : "");
 	}
 }
 

@@ -244,6 +244,25 @@ account() {
 	finish explained
 }
 
+@test "mimalloc, as a library, and an allocator that is not recognized" {
+	local library
+	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libmimalloc\.so/ { print $NF; exit }')
+	[[ $library ]] || skip "libmimalloc is not installed"
+	LD_PRELOAD=$library start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	explain
+	adds_up 10
+	says "$(account mimalloc-heap)"' > 100000000'
+	finish explained
+	# One segment proves nothing.
+	LD_PRELOAD=$library start small "$TARGETS/explained"
+	tell small "fragment 20000" taken
+	explain
+	adds_up 100
+	says '.unknown_bytes > 3000000 and (.verdicts[] | select(.id == "unknown").text | contains("mimalloc"))'
+	finish small
+}
+
 @test "the heap of Python, as Python counts it" {
 	cat >explained.py <<-'end'
 		import os, sys

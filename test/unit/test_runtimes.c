@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "explain/mimalloc.h"
 #include "explain/present.h"
 #include "explain/runtimes.h"
 #include "explain/v8.h"
@@ -153,6 +154,31 @@ static void test_an_extent_of_jemalloc(void **state)
 	assert_false(extent.in_use);
 }
 
+static void test_segments_of_mimalloc(void **state)
+{
+	static struct limpet_mimalloc_head heads[3];
+	const uint64_t secret = UINT64_C(0xbc8bff903628550);
+	struct limpet_mimalloc found = {.found = false};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		heads[i].address = AT + i * LIMPET_MIMALLOC_SEGMENT_BYTES;
+		heads[i].words[3] = heads[i].address + 0x100; /* points into itself */
+		heads[i].words[4] = 512;
+		heads[i].words[27] = heads[i].address ^ secret;
+		heads[i].words[28] = 512;
+	}
+	assert_true(limpet_mimalloc_judge(heads, 3, &found));
+	assert_int_equal(found.offset, 27);
+	assert_int_equal(found.secret, secret);
+	/* One of three is something else. */
+	heads[1].words[27] = 0;
+	assert_true(limpet_mimalloc_judge(heads, 3, &found));
+	assert_false(limpet_mimalloc_judge(heads, 2, &found));
+	heads[2].words[28] = 511;
+	assert_false(limpet_mimalloc_judge(heads, 3, &found));
+}
+
 static void test_present_ranges(void **state)
 {
 	struct limpet_present present = {0};
@@ -183,6 +209,7 @@ int main(void)
 		cmocka_unit_test(test_newer_pages_of_v8),
 		cmocka_unit_test(test_a_pool_of_python),
 		cmocka_unit_test(test_an_extent_of_jemalloc),
+		cmocka_unit_test(test_segments_of_mimalloc),
 		cmocka_unit_test(test_present_ranges),
 	};
 
