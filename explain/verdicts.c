@@ -84,7 +84,10 @@ static void say_what_trim_returns(struct verdicts *verdicts)
 	char returned[LIMPET_UNITS_TEXT], arenas[96] = "heap";
 
 	limpet_units_format_bytes(returned, glibc->returned_bytes);
-	if (glibc->arenas > 1 && glibc->empty_arenas > 1)
+	if (glibc->arenas > 1 && glibc->empty_arenas == glibc->arenas)
+		snprintf(arenas, sizeof(arenas), "%zu arenas, all of which are nearly empty",
+			 glibc->arenas);
+	else if (glibc->arenas > 1 && glibc->empty_arenas > 1)
 		snprintf(arenas, sizeof(arenas), "%zu arenas, %zu of which are nearly empty",
 			 glibc->arenas, glibc->empty_arenas);
 	else if (glibc->arenas > 1)
