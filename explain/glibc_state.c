@@ -117,7 +117,15 @@ static uint64_t word_at(const struct limpet_glibc_memory *memory, uint64_t addre
 	return memory->read(memory->context, address, &word, sizeof(word)) < 0 ? 0 : word;
 }
 
-/* The chunks in a bin point back to it. While the process allocates some may not. */
+/* Whether the bin's words are no longer what was read. */
+static bool has_changed(const struct limpet_glibc_memory *memory, const uint64_t *words,
+			uint64_t address)
+{
+	return word_at(memory, address) != words[0] || word_at(memory, address + 8) != words[1];
+}
+
+/* The chunks in a bin point back to it. While the process allocates some may not, and those of a bin
+ * that changes all the time are never caught. */
 static bool lists_are_right(const struct limpet_glibc_memory *memory, const uint64_t *words,
 			    uint64_t address)
 {
@@ -130,7 +138,10 @@ static bool lists_are_right(const struct limpet_glibc_memory *memory, const uint
 		if (first == own)
 			continue;
 		checked++;
-		right += word_at(memory, first + 24) == own && word_at(memory, last + 16) == own;
+		if (word_at(memory, first + 24) == own && word_at(memory, last + 16) == own)
+			right++;
+		else if (has_changed(memory, &words[2 * (size_t)i], address + (uint64_t)16 * i))
+			checked--;
 	}
 	return right * 4 >= checked * 3;
 }
