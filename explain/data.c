@@ -10,7 +10,7 @@
 #define LIMIT_BYTES ((uint64_t)256 << 20)
 
 struct data {
-	const struct limpet_glibc_memory *memory;
+	const struct limpet_source *memory;
 	void (*look)(void *context, const uint64_t *data, size_t bytes, uint64_t address);
 	void *context;
 	uint64_t left_bytes;
@@ -25,7 +25,7 @@ static void read_range(struct data *data, uint64_t start, uint64_t end)
 		if (bytes > data->left_bytes)
 			return;
 		data->left_bytes -= bytes;
-		if (data->memory->read(data->memory->context, start, data->piece, bytes) == 0)
+		if (limpet_source_read(data->memory, start, data->piece, bytes) == 0)
 			data->look(data->context, data->piece, bytes, start);
 		start += bytes == PIECE_BYTES ? bytes - LIMPET_DATA_OVERLAP_BYTES : bytes;
 	}
@@ -41,7 +41,7 @@ static bool is_data(const struct limpet_maps *maps, size_t i)
 	return map->inode || (i && !map->path[0] && map[-1].inode && map[-1].end == map->start);
 }
 
-int limpet_data_read(const struct limpet_glibc_memory *memory, const struct limpet_maps *maps,
+int limpet_data_read(const struct limpet_source *memory, const struct limpet_maps *maps,
 		     struct limpet_pages *pages,
 		     void (*look)(void *context, const uint64_t *data, size_t bytes,
 				  uint64_t address),

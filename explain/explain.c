@@ -25,6 +25,8 @@ struct inquiry {
 	struct limpet_maps maps;
 	struct limpet_modules modules;
 	struct limpet_pages *pages;
+	struct limpet_process_source *process;
+	const struct limpet_source *source;
 	struct limpet_glibc_heaps heaps;
 	struct limpet_pieces pieces;
 	struct limpet_jemalloc jemalloc;
@@ -41,6 +43,7 @@ static void inquiry_done(struct inquiry *inquiry)
 	limpet_jemalloc_done(&inquiry->jemalloc);
 	limpet_pieces_done(&inquiry->pieces);
 	limpet_glibc_heaps_done(&inquiry->heaps);
+	limpet_process_source_free(inquiry->process);
 	limpet_pages_free(inquiry->pages);
 	limpet_modules_done(&inquiry->modules);
 	limpet_proc_maps_done(&inquiry->maps);
@@ -56,19 +59,23 @@ static int inquire(struct inquiry *inquiry)
 		error = limpet_pages_new(inquiry->pid, LIMPET_PAGES_ASK, &inquiry->pages);
 	if (error)
 		return error;
-	limpet_pages_leave_out_swapped(inquiry->pages);
-	error = limpet_glibc_heaps_read(inquiry->pid, &inquiry->maps, inquiry->pages,
-					&inquiry->heaps);
+	limpet_pages_be_exact(inquiry->pages);
+	error = limpet_process_source_new(inquiry->pid, &inquiry->process);
+	if (error)
+		return error;
+	inquiry->source = limpet_process_source(inquiry->process);
+	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->source, &inquiry->maps,
+					inquiry->pages, &inquiry->heaps);
 	if (!error)
 		error = limpet_modules_read(inquiry->pid, &inquiry->modules, NULL);
 	if (!error)
 		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
 					   inquiry->heaps.count > 0, &inquiry->pieces);
 	if (!error)
-		error = limpet_jemalloc_read(inquiry->pid, &inquiry->maps, inquiry->pages,
+		error = limpet_jemalloc_read(inquiry->source, &inquiry->maps, inquiry->pages,
 					     &inquiry->pieces, &inquiry->jemalloc);
 	if (!error)
-		error = limpet_runtimes_mark(inquiry->pid, &inquiry->modules, &inquiry->jemalloc,
+		error = limpet_runtimes_mark(inquiry->source, &inquiry->modules, &inquiry->jemalloc,
 					     &inquiry->pieces, &inquiry->runtimes_free);
 	if (!error)
 		error = limpet_threads_read(inquiry->pid, &inquiry->threads);
@@ -233,7 +240,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 
 static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
 {
-	const struct limpet_mappings_facts facts = {.pid = inquiry->pid,
+	const struct limpet_mappings_facts facts = {.source = inquiry->source,
 						    .heaps = &inquiry->heaps,
 						    .pieces = &inquiry->pieces,
 						    .threads = &inquiry->threads,

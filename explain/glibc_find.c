@@ -7,7 +7,7 @@
 #define TRIES 4
 
 struct search {
-	const struct limpet_glibc_memory *memory;
+	const struct limpet_source *memory;
 	struct limpet_glibc_found *found;
 };
 
@@ -50,7 +50,7 @@ void limpet_glibc_find_brk(const struct limpet_maps *maps, struct limpet_glibc_f
 	}
 }
 
-int limpet_glibc_find(const struct limpet_glibc_memory *memory, const struct limpet_maps *maps,
+int limpet_glibc_find(const struct limpet_source *memory, const struct limpet_maps *maps,
 		      struct limpet_pages *pages, struct limpet_glibc_found *ret_found)
 {
 	struct limpet_glibc_found found = {.count = 0};

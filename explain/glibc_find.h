@@ -20,7 +20,7 @@ struct limpet_glibc_found {
 };
 
 /* 0, also if nothing is found; -ENOMEM. */
-int limpet_glibc_find(const struct limpet_glibc_memory *memory, const struct limpet_maps *maps,
+int limpet_glibc_find(const struct limpet_source *memory, const struct limpet_maps *maps,
 		      struct limpet_pages *pages,
 		      struct limpet_glibc_found *ret_found) LIMPET_MUST_CHECK;
 /* The mappings named [heap] again, which may have grown: sets brk_start and brk_end, or leaves them

@@ -7,7 +7,6 @@
 #include "common/array.h"
 #include "explain/glibc_find.h"
 #include "explain/glibc_regions.h"
-#include "injector/proc/memory.h"
 
 #define PAGE 4096u
 #define ALIGNMENT 16u
@@ -19,7 +18,7 @@ static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (ui
 
 struct heaps_reading {
 	pid_t pid;
-	struct limpet_glibc_memory memory;
+	const struct limpet_source *memory;
 	const struct limpet_maps *maps;
 	struct limpet_pages *pages;
 	struct limpet_glibc_found found;
@@ -48,11 +47,6 @@ const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_gl
 	size_t above = LIMPET_PARTITION_POINT(i, heaps->region_count, regions[i].start <= address);
 
 	return above && address < regions[above - 1].end ? &regions[above - 1] : NULL;
-}
-
-static int read_memory(void *context, uint64_t address, void *ret, size_t bytes)
-{
-	return limpet_memory_read(*(const pid_t *)context, address, ret, bytes);
 }
 
 static uint64_t align_up(uint64_t address, uint64_t to)
@@ -135,7 +129,7 @@ static int read_info(const struct heaps_reading *reading, uint64_t heap,
 		     struct heap_info *ret_info)
 {
 	struct heap_info info;
-	int error = limpet_memory_read(reading->pid, heap, &info, sizeof(info));
+	int error = limpet_source_read(reading->memory, heap, &info, sizeof(info));
 
 	if (error)
 		return error;
@@ -257,7 +251,7 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 	struct limpet_glibc_fast fast = {0};
 	struct limpet_glibc_reader *reader;
 	const bool searched = pieces->count && pieces->list[0].in_parts;
-	int error = limpet_glibc_reader_new(&reading->memory, present, &reader);
+	int error = limpet_glibc_reader_new(reading->memory, present, &reader);
 
 	if (error)
 		return error;
@@ -353,7 +347,7 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 {
 	struct limpet_glibc_state state;
 	bool in_parts;
-	int error = limpet_glibc_state_read(&reading->memory, arena->state.address,
+	int error = limpet_glibc_state_read(reading->memory, arena->state.address,
 					    arena->state.layout, &state);
 
 	if (error)
@@ -408,7 +402,7 @@ static int read_copy(struct heaps_reading *reading, const struct limpet_glibc_st
 	int count = -EBADMSG, error = 0;
 
 	for (int i = 0; i < TRIES && count < 0 && count != -ENOMEM; i++)
-		count = limpet_glibc_arenas_read(&reading->memory, main_arena, &list);
+		count = limpet_glibc_arenas_read(reading->memory, main_arena, &list);
 	if (count < 0)
 		return count == -ENOMEM ? count : read_arena(reading, main_arena, true);
 	for (int i = 0; i < count && !error; i++)
@@ -423,15 +417,16 @@ static int region_by_start(const void *a, const void *b)
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
-int limpet_glibc_heaps_read(pid_t pid, const struct limpet_maps *maps, struct limpet_pages *pages,
+int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
+			    const struct limpet_maps *maps, struct limpet_pages *pages,
 			    struct limpet_glibc_heaps *ret_heaps)
 {
 	struct limpet_glibc_heaps heaps = {0};
-	struct heaps_reading reading = {.pid = pid, .maps = maps, .pages = pages, .heaps = &heaps};
+	struct heaps_reading reading = {
+		.pid = pid, .memory = source, .maps = maps, .pages = pages, .heaps = &heaps};
 	int error;
 
-	reading.memory = (struct limpet_glibc_memory){read_memory, &reading.pid};
-	error = limpet_glibc_find(&reading.memory, maps, pages, &reading.found);
+	error = limpet_glibc_find(reading.memory, maps, pages, &reading.found);
 	for (size_t i = 0; i < reading.found.count && !error; i++)
 		error = read_copy(&reading, &reading.found.mains[i]);
 	limpet_proc_maps_done(&reading.newer);

@@ -10,7 +10,7 @@
 
 struct limpet_glibc_reader;
 /* Both are kept and must live as long as the reader. -ENOMEM. */
-int limpet_glibc_reader_new(const struct limpet_glibc_memory *memory,
+int limpet_glibc_reader_new(const struct limpet_source *memory,
 			    const struct limpet_present *present,
 			    struct limpet_glibc_reader **ret) LIMPET_MUST_CHECK;
 void limpet_glibc_reader_free(struct limpet_glibc_reader *reader);

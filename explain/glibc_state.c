@@ -98,27 +98,27 @@ static int take_state(const uint64_t *words, uint64_t address,
 	return 0;
 }
 
-int limpet_glibc_state_read(const struct limpet_glibc_memory *memory, uint64_t address,
+int limpet_glibc_state_read(const struct limpet_source *memory, uint64_t address,
 			    const struct limpet_glibc_layout *layout,
 			    struct limpet_glibc_state *ret_state)
 {
 	uint64_t words[STATE_WORDS] = {0};
-	int error = memory->read(memory->context, address, words, layout->bytes);
+	int error = limpet_source_read(memory, address, words, layout->bytes);
 
 	return error < 0 ? error : take_state(words, address, layout, ret_state);
 }
 
 /* ------------------------------------------------------------------ the main arena */
 
-static uint64_t word_at(const struct limpet_glibc_memory *memory, uint64_t address)
+static uint64_t word_at(const struct limpet_source *memory, uint64_t address)
 {
 	uint64_t word;
 
-	return memory->read(memory->context, address, &word, sizeof(word)) < 0 ? 0 : word;
+	return limpet_source_read(memory, address, &word, sizeof(word)) < 0 ? 0 : word;
 }
 
 /* Whether the bin's words are no longer what was read. */
-static bool has_changed(const struct limpet_glibc_memory *memory, const uint64_t *words,
+static bool has_changed(const struct limpet_source *memory, const uint64_t *words,
 			uint64_t address)
 {
 	return word_at(memory, address) != words[0] || word_at(memory, address + 8) != words[1];
@@ -126,7 +126,7 @@ static bool has_changed(const struct limpet_glibc_memory *memory, const uint64_t
 
 /* The chunks in a bin point back to it. While the process allocates some may not, and those of a bin
  * that changes all the time are never caught. */
-static bool lists_are_right(const struct limpet_glibc_memory *memory, const uint64_t *words,
+static bool lists_are_right(const struct limpet_source *memory, const uint64_t *words,
 			    uint64_t address)
 {
 	unsigned checked = 0, right = 0;
@@ -146,7 +146,7 @@ static bool lists_are_right(const struct limpet_glibc_memory *memory, const uint
 	return right * 4 >= checked * 3;
 }
 
-static bool has_top(const struct limpet_glibc_memory *memory,
+static bool has_top(const struct limpet_source *memory,
 		    const struct limpet_glibc_state *state)
 {
 	uint64_t head = word_at(memory, state->top + 8), bytes = head & ~CHUNK_BITS;
@@ -157,7 +157,7 @@ static bool has_top(const struct limpet_glibc_memory *memory,
 
 /* The state of another arena directly follows the head of a heap, of four or six words, the first
  * of which points to the state. */
-static bool is_in_heap(const struct limpet_glibc_memory *memory, uint64_t address)
+static bool is_in_heap(const struct limpet_source *memory, uint64_t address)
 {
 	return word_at(memory, address - 32) == address || word_at(memory, address - 48) == address;
 }
@@ -165,7 +165,7 @@ static bool is_in_heap(const struct limpet_glibc_memory *memory, uint64_t addres
 /* Each layout places the bins elsewhere: only with the right one does the list of arenas lead back
  * to the address of the state. The process may be changing its lists: what does not fit once may
  * fit a moment later. */
-static bool is_main(const struct limpet_glibc_memory *memory, uint64_t address,
+static bool is_main(const struct limpet_source *memory, uint64_t address,
 		    const struct limpet_glibc_layout *layout, struct limpet_glibc_state *ret_state)
 {
 	for (int i = 0; i < TRIES && !is_in_heap(memory, address); i++) {
@@ -173,7 +173,7 @@ static bool is_main(const struct limpet_glibc_memory *memory, uint64_t address,
 		uint64_t words[STATE_WORDS] = {0};
 		struct limpet_glibc_state state;
 
-		if (memory->read(memory->context, address, words, layout->bytes) < 0 ||
+		if (limpet_source_read(memory, address, words, layout->bytes) < 0 ||
 		    take_state(words, address, layout, &state) < 0 ||
 		    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
 		    !has_top(memory, &state) || limpet_glibc_arenas_read(memory, &state, &list) < 0)
@@ -185,7 +185,7 @@ static bool is_main(const struct limpet_glibc_memory *memory, uint64_t address,
 }
 
 int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
-			   const struct limpet_glibc_memory *memory,
+			   const struct limpet_source *memory,
 			   struct limpet_glibc_state *ret_state)
 {
 	unsigned refused = 0;
@@ -209,7 +209,7 @@ int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address,
 
 /* ------------------------------------------------------------------ all arenas */
 
-int limpet_glibc_arenas_read(const struct limpet_glibc_memory *memory,
+int limpet_glibc_arenas_read(const struct limpet_source *memory,
 			     const struct limpet_glibc_state *main_arena,
 			     struct limpet_glibc_state **ret_list)
 {

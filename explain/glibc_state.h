@@ -11,17 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/err.h"
+#include "explain/source.h"
 
 #define LIMPET_GLIBC_FASTBINS 10u
 #define LIMPET_GLIBC_BINS 127u
 #define LIMPET_GLIBC_ARENAS_LIMIT 16384u
-
-/* How the process's memory is read. Returns 0 (all of it) or -errno. */
-struct limpet_glibc_memory {
-	int (*read)(void *context, uint64_t address, void *ret, size_t bytes);
-	void *context;
-};
 
 /* struct malloc_state: offsets of its members. */
 struct limpet_glibc_layout {
@@ -43,17 +37,17 @@ struct limpet_glibc_state {
 /* Finds a main arena in a copy of writable data, `bytes` from `address` on (both multiples of 8),
  * at `from` or after it. Returns 1, or 0 if there is none. */
 int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
-			   const struct limpet_glibc_memory *memory,
+			   const struct limpet_source *memory,
 			   struct limpet_glibc_state *ret_state);
 
 /* The state at this address. -EBADMSG: there is none, or it was changing. */
-int limpet_glibc_state_read(const struct limpet_glibc_memory *memory, uint64_t address,
+int limpet_glibc_state_read(const struct limpet_source *memory, uint64_t address,
 			    const struct limpet_glibc_layout *layout,
 			    struct limpet_glibc_state *ret_state) LIMPET_MUST_CHECK;
 
 /* All arenas of the list, the main arena first; *ret_list is malloc'ed. Returns their number, or
  * -EBADMSG: the list does not lead back to the main arena. */
-int limpet_glibc_arenas_read(const struct limpet_glibc_memory *memory,
+int limpet_glibc_arenas_read(const struct limpet_source *memory,
 			     const struct limpet_glibc_state *main_arena,
 			     struct limpet_glibc_state **ret_list) LIMPET_MUST_CHECK;
 

@@ -1,8 +1,9 @@
 #include "explain/java.h"
 
 #include <string.h>
+#include <unistd.h>
 
-#include "injector/proc/memory.h"
+#include "injector/image/elf_file.h"
 
 /* src/hotspot/share/runtime/vmStructs.hpp: VMStructEntry. */
 struct entry {
@@ -26,18 +27,48 @@ static const struct {
 	[WORDS] = {"MemRegion", "_word_size", false},
 };
 
-static bool read_word(pid_t pid, uint64_t address, uint64_t *ret_word)
+/* The library: its memory, and its file for texts, which need not be in memory. */
+struct library {
+	const struct limpet_source *source;
+	const struct limpet_maps *maps;
+	const struct limpet_module *module;
+	int fd;
+};
+
+/* From the file, if this part of it is mapped as it is there. */
+static bool read_text_of_file(const struct library *library, uint64_t address, char *ret,
+			      size_t room)
 {
-	return limpet_memory_read(pid, address, ret_word, sizeof(*ret_word)) == 0;
+	const struct limpet_map *map = limpet_proc_maps_find(library->maps, address);
+	ssize_t got;
+
+	if (!map || map->inode != library->module->inode || map->perms[1] == 'w')
+		return false;
+	got = pread(library->fd, ret, room - 1, (off_t)(map->offset + (address - map->start)));
+	if (got <= 0)
+		return false;
+	ret[got] = '\0';
+	return true;
 }
 
-static void take_entry(pid_t pid, const struct entry *entry, uint64_t values[FIELDS],
+static bool read_text(const struct library *library, uint64_t address, char *ret, size_t room)
+{
+	return read_text_of_file(library, address, ret, room) ||
+	       limpet_source_read_text(library->source, address, ret, room) == 0;
+}
+
+static bool read_word(const struct limpet_source *source, uint64_t address, uint64_t *ret_word)
+{
+	return limpet_source_read(source, address, ret_word, sizeof(*ret_word)) == 0;
+}
+
+static void take_entry(const struct library *library, const struct entry *entry, uint64_t values[FIELDS],
 		       unsigned *found)
 {
 	char type[NAME_ROOM], field[NAME_ROOM];
 
-	if (limpet_memory_read_string(pid, entry->type_name, type, sizeof(type)) < 0 ||
-	    limpet_memory_read_string(pid, entry->field_name, field, sizeof(field)) < 0)
+	if (!read_text(library, entry->type_name, type, sizeof(type)) ||
+	    !read_text(library, entry->field_name, field, sizeof(field)))
 		return;
 	for (unsigned i = 0; i < FIELDS; i++)
 		if (!strcmp(type, wanted[i].type) && !strcmp(field, wanted[i].field) &&
@@ -48,30 +79,56 @@ static void take_entry(pid_t pid, const struct entry *entry, uint64_t values[FIE
 }
 
 /* Three system calls for each of some thousand entries take a few milliseconds. */
-static bool read_fields(pid_t pid, uint64_t table, uint64_t values[FIELDS])
+static bool read_fields(const struct library *library, uint64_t table, uint64_t values[FIELDS])
 {
 	unsigned found = 0;
 
 	for (unsigned i = 0; i < ENTRIES_LIMIT && found != (1u << FIELDS) - 1; i++) {
 		struct entry entry;
 
-		if (limpet_memory_read(pid, table + i * sizeof(entry), &entry, sizeof(entry)) < 0 ||
+		if (limpet_source_read(library->source, table + i * sizeof(entry), &entry,
+				       sizeof(entry)) < 0 ||
 		    !entry.type_name)
 			break;
-		take_entry(pid, &entry, values, &found);
+		take_entry(library, &entry, values, &found);
 	}
 	return found == (1u << FIELDS) - 1;
 }
 
-void limpet_java_find(pid_t pid, struct limpet_module *module, struct limpet_java_ranges *ranges)
+static bool visit_object(void *context, const char *name, uint64_t value)
 {
-	uint64_t table = limpet_module_symbol(pid, module, "gHotSpotVMStructs", NULL);
+	if (strcmp(name, "gHotSpotVMStructs"))
+		return true;
+	*(uint64_t *)context = value;
+	return false;
+}
+
+/* By the file, since symbols need not be in memory. 0: not found. */
+static uint64_t find_table(int fd, const struct limpet_module *module)
+{
+	struct limpet_elf_file *file;
+	uint64_t value = 0;
+
+	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
+		return 0;
+	(void)limpet_elf_file_objects(file, visit_object, &value);
+	limpet_elf_file_free(file);
+	return value ? module->bias + value : 0;
+}
+
+void limpet_java_find(const struct limpet_source *source, const struct limpet_modules *modules,
+		      const struct limpet_module *module, struct limpet_java_ranges *ranges)
+{
+	LIMPET_CLOSE int fd = limpet_module_open(modules->pid, module);
+	const struct library library = {
+		.source = source, .maps = &modules->maps, .module = module, .fd = fd};
+	uint64_t table = find_table(fd, module);
 	uint64_t values[FIELDS], heap, start, words;
 
-	if (!table || !read_word(pid, table, &table) || !read_fields(pid, table, values) ||
-	    !read_word(pid, values[HEAP], &heap) || !heap ||
-	    !read_word(pid, heap + values[RESERVED] + values[START], &start) ||
-	    !read_word(pid, heap + values[RESERVED] + values[WORDS], &words))
+	if (!table || !read_word(source, table, &table) || !read_fields(&library, table, values) ||
+	    !read_word(source, values[HEAP], &heap) || !heap ||
+	    !read_word(source, heap + values[RESERVED] + values[START], &start) ||
+	    !read_word(source, heap + values[RESERVED] + values[WORDS], &words))
 		return;
 	if (!start || start % 4096 || !words || words > RESERVED_LIMIT_BYTES / 8 ||
 	    start > UINT64_MAX - words * 8)

@@ -6,7 +6,6 @@
 #include "common/array.h"
 #include "explain/data.h"
 #include "explain/present.h"
-#include "injector/proc/memory.h"
 
 /* include/jemalloc/internal/rtree.h with addresses of 48 bits and pages of 4 KiB: a root of 2^18
  * pointers, one for each GiB, to leaves of 2^18 entries, one for each page. Entry: size class in
@@ -97,19 +96,19 @@ bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_
 	return true;
 }
 
-static bool read_extent(pid_t pid, uint64_t entry, struct limpet_jemalloc_extent *ret_extent)
+static bool read_extent(const struct limpet_source *source, uint64_t entry, struct limpet_jemalloc_extent *ret_extent)
 {
 	uint64_t words[LIMPET_JEMALLOC_WORDS];
 	uint64_t address = limpet_jemalloc_extent_address(entry);
 
-	return address && limpet_memory_read(pid, address, words, sizeof(words)) == 0 &&
+	return address && limpet_source_read(source, address, words, sizeof(words)) == 0 &&
 	       limpet_jemalloc_judge(entry, words, ret_extent);
 }
 
 /* ------------------------------------------------------------------ the root */
 
 struct search {
-	pid_t pid;
+	const struct limpet_source *source;
 	const struct limpet_maps *maps;
 	uint64_t samples[SAMPLES]; /* all in one GiB */
 	size_t sample_count;
@@ -119,14 +118,14 @@ struct search {
 };
 
 /* Whether the leaf has an entry for this page, of an extent that contains it. */
-static bool explains(pid_t pid, uint64_t leaf, uint64_t page)
+static bool explains(const struct limpet_source *source, uint64_t leaf, uint64_t page)
 {
 	struct limpet_jemalloc_extent extent;
 	uint64_t entry;
 
-	return limpet_memory_read(pid, leaf + 8 * (page / PAGE & LEVEL_MASK), &entry,
+	return limpet_source_read(source, leaf + 8 * (page / PAGE & LEVEL_MASK), &entry,
 				  sizeof(entry)) == 0 &&
-	       entry && read_extent(pid, entry, &extent) && page >= extent.start &&
+	       entry && read_extent(source, entry, &extent) && page >= extent.start &&
 	       page < extent.end;
 }
 
@@ -152,7 +151,7 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		search->candidates++;
 		for (size_t k = 0; k < search->sample_count && (k < SAMPLES_FIRST || explained);
 		     k++)
-			explained += explains(search->pid, data[i], search->samples[k]);
+			explained += explains(search->source, data[i], search->samples[k]);
 		if (explained <= search->explained)
 			continue;
 		search->explained = explained;
@@ -245,7 +244,7 @@ static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jema
 
 /* Entries of pages from `base` on. An extent's first page has one, and its last, and all of a
  * slab's. */
-static int take_entries(pid_t pid, const uint64_t *entries, size_t count, uint64_t base,
+static int take_entries(const struct limpet_source *source, const uint64_t *entries, size_t count, uint64_t base,
 			struct limpet_jemalloc *jemalloc)
 {
 	uint64_t before = 0;
@@ -257,14 +256,14 @@ static int take_entries(pid_t pid, const uint64_t *entries, size_t count, uint64
 		if (!entries[i] || address == before)
 			continue;
 		before = address;
-		if (read_extent(pid, entries[i], &extent) && extent.start == base + i * PAGE &&
+		if (read_extent(source, entries[i], &extent) && extent.start == base + i * PAGE &&
 		    add_extent(jemalloc, &extent) < 0)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-static int read_leaf(pid_t pid, struct limpet_pages *pages, uint64_t leaf, uint64_t base,
+static int read_leaf(const struct limpet_source *source, struct limpet_pages *pages, uint64_t leaf, uint64_t base,
 		     struct limpet_jemalloc *jemalloc)
 {
 	struct limpet_present present = {0};
@@ -275,14 +274,14 @@ static int read_leaf(pid_t pid, struct limpet_pages *pages, uint64_t leaf, uint6
 	for (size_t at = 0; at <= LEVEL_MASK && !error; at += ENTRIES_AT_ONCE)
 		if (limpet_present_bytes(&present, leaf + 8 * at,
 					 leaf + 8 * at + sizeof(entries)) &&
-		    limpet_memory_read(pid, leaf + 8 * at, entries, sizeof(entries)) == 0)
-			error = take_entries(pid, entries, ENTRIES_AT_ONCE, base + at * PAGE,
+		    limpet_source_read(source, leaf + 8 * at, entries, sizeof(entries)) == 0)
+			error = take_entries(source, entries, ENTRIES_AT_ONCE, base + at * PAGE,
 					     jemalloc);
 	limpet_present_done(&present);
 	return error == -ENOMEM ? error : 0;
 }
 
-static int read_tree(pid_t pid, struct limpet_pages *pages, uint64_t root,
+static int read_tree(const struct limpet_source *source, struct limpet_pages *pages, uint64_t root,
 		     struct limpet_jemalloc *jemalloc)
 {
 	struct limpet_present present = {0};
@@ -294,31 +293,25 @@ static int read_tree(pid_t pid, struct limpet_pages *pages, uint64_t root,
 
 		if (!limpet_present_end(&present, root + 8 * i))
 			continue;
-		if (limpet_memory_read(pid, root + 8 * i, &leaf, sizeof(leaf)) == 0 && leaf &&
+		if (limpet_source_read(source, root + 8 * i, &leaf, sizeof(leaf)) == 0 && leaf &&
 		    leaf % 64 == 0)
-			error = read_leaf(pid, pages, leaf, i << LEAF_SHIFT, jemalloc);
+			error = read_leaf(source, pages, leaf, i << LEAF_SHIFT, jemalloc);
 	}
 	limpet_present_done(&present);
 	return error == -ENOMEM ? error : 0;
 }
 
-static int read_memory(void *context, uint64_t address, void *ret, size_t bytes)
-{
-	return limpet_memory_read(*(const pid_t *)context, address, ret, bytes);
-}
-
-int limpet_jemalloc_read(pid_t pid, const struct limpet_maps *maps, struct limpet_pages *pages,
+int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet_maps *maps, struct limpet_pages *pages,
 			 const struct limpet_pieces *pieces, struct limpet_jemalloc *jemalloc)
 {
-	const struct limpet_glibc_memory memory = {read_memory, &pid};
-	struct search search = {.pid = pid, .maps = maps};
+	struct search search = {.source = source, .maps = maps};
 	int error;
 
 	take_samples(&search, pieces);
 	if (!search.sample_count)
 		return 0;
-	error = limpet_data_read(&memory, maps, pages, look, &search);
+	error = limpet_data_read(source, maps, pages, look, &search);
 	if (error || search.explained < SAMPLES_NEEDED)
 		return error;
-	return read_tree(pid, pages, search.root, jemalloc);
+	return read_tree(source, pages, search.root, jemalloc);
 }

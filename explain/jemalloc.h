@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "explain/pieces.h"
+#include "explain/source.h"
 #include "injector/proc/pages.h"
 
 struct limpet_jemalloc_extent {
@@ -22,7 +23,7 @@ struct limpet_jemalloc {
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc);
 
 /* Leaves *jemalloc empty if no tree explains UNKNOWN pieces. 0 or -ENOMEM. */
-int limpet_jemalloc_read(pid_t pid, const struct limpet_maps *maps, struct limpet_pages *pages,
+int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet_maps *maps, struct limpet_pages *pages,
 			 const struct limpet_pieces *pieces,
 			 struct limpet_jemalloc *jemalloc) LIMPET_MUST_CHECK;
 /* The extent that holds this address, or NULL. */

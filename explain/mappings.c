@@ -100,7 +100,8 @@ static void account_stack(const struct mapping *it, const struct limpet_piece *p
 	bool ended;
 
 	thread =
-		limpet_threads_find(facts->threads, facts->pid, it->map->start, piece->end, &ended);
+		limpet_threads_find(facts->threads, facts->source, it->map->start, piece->end,
+				     &ended);
 	if (thread)
 		snprintf(owner, sizeof(owner), LIMPET_STACKS_NAMED "%s", thread->name);
 	else

@@ -10,7 +10,7 @@
 
 /* What was found out about the process before. */
 struct limpet_mappings_facts {
-	pid_t pid;
+	const struct limpet_source *source;
 	const struct limpet_glibc_heaps *heaps;
 	const struct limpet_pieces *pieces; /* sorted */
 	const struct limpet_threads *threads;

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "injector/proc/memory.h"
 
 /* include/mimalloc/types.h: struct mi_segment_s. Its head differs between releases, but the number
  * of slices follows the cookie: 512 of 64 KiB, more for a huge block. */
@@ -42,7 +41,7 @@ bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t coun
 	return false;
 }
 
-int limpet_mimalloc_find(pid_t pid, const struct limpet_pieces *pieces,
+int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet_pieces *pieces,
 			 struct limpet_mimalloc *ret_mimalloc)
 {
 	LIMPET_FREE struct limpet_mimalloc_head *heads = calloc(HEADS_LIMIT, sizeof(*heads));
@@ -61,7 +60,7 @@ int limpet_mimalloc_find(pid_t pid, const struct limpet_pieces *pieces,
 		for (; at < piece->end && count < HEADS_LIMIT;
 		     at += LIMPET_MIMALLOC_SEGMENT_BYTES) {
 			heads[count].address = at;
-			if (limpet_memory_read(pid, at, heads[count].words,
+			if (limpet_source_read(source, at, heads[count].words,
 					       sizeof(heads[count].words)) == 0)
 				count++;
 		}
@@ -71,13 +70,13 @@ int limpet_mimalloc_find(pid_t pid, const struct limpet_pieces *pieces,
 	return 0;
 }
 
-uint64_t limpet_mimalloc_segment(pid_t pid, const struct limpet_mimalloc *mimalloc,
+uint64_t limpet_mimalloc_segment(const struct limpet_source *source, const struct limpet_mimalloc *mimalloc,
 				 uint64_t address)
 {
 	uint64_t words[2];
 
 	if (!mimalloc->found || address % LIMPET_MIMALLOC_SEGMENT_BYTES ||
-	    limpet_memory_read(pid, address + 8 * (uint64_t)mimalloc->offset, words,
+	    limpet_source_read(source, address + 8 * (uint64_t)mimalloc->offset, words,
 			       sizeof(words)) < 0 ||
 	    (words[0] ^ address) != mimalloc->secret || !is_number_of_slices(words[1]))
 		return 0;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 
 #include "explain/pieces.h"
+#include "explain/source.h"
 
 #define LIMPET_MIMALLOC_SEGMENT_BYTES ((uint64_t)32 << 20)
 #define LIMPET_MIMALLOC_HEAD_WORDS 64u
@@ -25,10 +26,10 @@ struct limpet_mimalloc_head {
 
 /* Looks for a secret by which UNKNOWN pieces begin with cookies, of two segments at least. 0 or
  * -ENOMEM. */
-int limpet_mimalloc_find(pid_t pid, const struct limpet_pieces *pieces,
+int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet_pieces *pieces,
 			 struct limpet_mimalloc *ret_mimalloc) LIMPET_MUST_CHECK;
 /* The bytes of the segment that begins at this address; 0: there is none. */
-uint64_t limpet_mimalloc_segment(pid_t pid, const struct limpet_mimalloc *mimalloc,
+uint64_t limpet_mimalloc_segment(const struct limpet_source *source, const struct limpet_mimalloc *mimalloc,
 				 uint64_t address);
 
 /* The same, judged by copies; public for tests. */

@@ -16,6 +16,7 @@ EXPLAIN_SRC := \
 	explain/pieces.c \
 	explain/present.c \
 	explain/runtimes.c \
+	explain/source.c \
 	explain/threads.c \
 	explain/v8.c \
 	explain/verdicts.c

@@ -6,7 +6,6 @@
 #include "explain/mimalloc.h"
 #include "explain/v8.h"
 #include "injector/image/elf_file.h"
-#include "injector/proc/memory.h"
 
 #define PAGE ((uint64_t)4096)
 #define PYTHON_HEAD_BYTES 48u
@@ -45,7 +44,7 @@ uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMP
 static const char kind_python[] = LIMPET_KIND_PYTHON;
 
 struct marking {
-	pid_t pid;
+	const struct limpet_source *source;
 	const struct limpet_maps *maps;
 	bool python, go;
 	struct limpet_java_ranges java;
@@ -86,7 +85,7 @@ static void find_runtimes(struct limpet_modules *modules, struct marking *markin
 		if (module->executable && has_go(modules->pid, module))
 			marking->go = true;
 		if (!strcmp(slash, "/libjvm.so"))
-			limpet_java_find(modules->pid, module, &marking->java);
+			limpet_java_find(marking->source, modules, module, &marking->java);
 	}
 }
 
@@ -108,7 +107,7 @@ static void recognize_v8(struct marking *marking, uint64_t at)
 	const char *owner;
 
 	if (at % LIMPET_V8_PAGE_BYTES ||
-	    !recognize_extent(marking, at, limpet_v8_page(marking->pid, at, &owner)))
+	    !recognize_extent(marking, at, limpet_v8_page(marking->source, at, &owner)))
 		return;
 	marking->kind = LIMPET_KIND_V8;
 	marking->owner = owner;
@@ -118,7 +117,7 @@ static void recognize_mimalloc(struct marking *marking, uint64_t at)
 {
 	if (at % LIMPET_MIMALLOC_SEGMENT_BYTES ||
 	    !recognize_extent(marking, at,
-			      limpet_mimalloc_segment(marking->pid, &marking->mimalloc, at)))
+			      limpet_mimalloc_segment(marking->source, &marking->mimalloc, at)))
 		return;
 	marking->kind = LIMPET_KIND_MIMALLOC;
 	marking->owner = "mimalloc: segments";
@@ -128,7 +127,7 @@ static void recognize_python(struct marking *marking, uint64_t at)
 {
 	uint64_t words[LIMPET_PYTHON_WORDS], bytes, used;
 
-	if (!marking->python || limpet_memory_read(marking->pid, at, words, sizeof(words)) < 0)
+	if (!marking->python || limpet_source_read(marking->source, at, words, sizeof(words)) < 0)
 		return;
 	bytes = limpet_runtimes_python_pool(at, words, &used);
 	if (!bytes)
@@ -229,14 +228,14 @@ static bool is_to_be_marked(const struct marking *marking, const struct limpet_p
 		is_in_go(marking, piece->start));
 }
 
-int limpet_runtimes_mark(pid_t pid, struct limpet_modules *modules,
+int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modules *modules,
 			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free)
 {
-	struct marking marking = {.pid = pid, .maps = &modules->maps, .jemalloc = jemalloc};
+	struct marking marking = {.source = source, .maps = &modules->maps, .jemalloc = jemalloc};
 
 	find_runtimes(modules, &marking);
-	if (limpet_mimalloc_find(pid, pieces, &marking.mimalloc) < 0)
+	if (limpet_mimalloc_find(source, pieces, &marking.mimalloc) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < pieces->count; i++)
 		if (is_to_be_marked(&marking, &pieces->list[i]))

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/err.h"
+#include "explain/source.h"
 
 struct limpet_thread {
 	pid_t tid, ns_tid; /* the latter in its own pid namespace */
@@ -24,7 +24,8 @@ void limpet_threads_done(struct limpet_threads *threads);
 
 /* The thread whose stack is [start, top), or NULL: by its stack pointer, or by the number that the
  * C library keeps at the top of the stack. *ret_ended: that says that the thread has ended. */
-const struct limpet_thread *limpet_threads_find(const struct limpet_threads *threads, pid_t pid,
+const struct limpet_thread *limpet_threads_find(const struct limpet_threads *threads,
+						const struct limpet_source *source,
 						uint64_t start, uint64_t top, bool *ret_ended);
 
 #endif

@@ -2,8 +2,6 @@
 
 #include <stdbool.h>
 
-#include "injector/proc/memory.h"
-
 #define PAGE ((uint64_t)4096)
 #define HEAD_LIMIT_BYTES ((uint64_t)16 << 10)
 #define LARGE_LIMIT_BYTES ((uint64_t)16 << 30)
@@ -69,15 +67,15 @@ uint64_t limpet_v8_judge_metadata(uint64_t address, uint64_t flags,
 	return metadata[1] == address ? judge(address, &page, ret_owner) : 0;
 }
 
-uint64_t limpet_v8_page(pid_t pid, uint64_t address, const char **ret_owner)
+uint64_t limpet_v8_page(const struct limpet_source *source, uint64_t address, const char **ret_owner)
 {
 	uint64_t head[LIMPET_V8_HEAD_WORDS], metadata[LIMPET_V8_METADATA_WORDS], bytes;
 
-	if (limpet_memory_read(pid, address, head, sizeof(head)) < 0)
+	if (limpet_source_read(source, address, head, sizeof(head)) < 0)
 		return 0;
 	bytes = limpet_v8_judge_head(address, head, ret_owner);
 	if (bytes || head[0] > UINT32_MAX || !head[1] || head[1] % 8 ||
-	    limpet_memory_read(pid, head[1], metadata, sizeof(metadata)) < 0)
+	    limpet_source_read(source, head[1], metadata, sizeof(metadata)) < 0)
 		return bytes;
 	return limpet_v8_judge_metadata(address, head[0], metadata, ret_owner);
 }

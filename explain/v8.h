@@ -4,14 +4,16 @@
 #define LIMPET_EXPLAIN_V8_H
 
 #include <stdint.h>
-#include <sys/types.h>
+
+#include "explain/source.h"
 
 #define LIMPET_V8_PAGE_BYTES ((uint64_t)256 << 10)
 
 /* The page at this address, a multiple of LIMPET_V8_PAGE_BYTES: returns its bytes, which may be
  * more for one large object; 0: there is none. *ret_owner: a static text for the part of the heap.
  */
-uint64_t limpet_v8_page(pid_t pid, uint64_t address, const char **ret_owner);
+uint64_t limpet_v8_page(const struct limpet_source *source, uint64_t address,
+			const char **ret_owner);
 
 /* The same, judged by copies; public for tests. Up to V8 13.0 the head says everything; later ones
  * have flags and the address of metadata elsewhere. */

@@ -30,7 +30,7 @@ static int read_image(void *context, uint64_t address, void *ret, size_t bytes)
 	return 0;
 }
 
-static const struct limpet_glibc_memory memory = {read_image, NULL};
+static const struct limpet_source memory = {.read = read_image};
 
 struct heap {
 	struct limpet_present present;
