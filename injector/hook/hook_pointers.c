@@ -33,6 +33,7 @@ struct scan {
 	int memory;                   /* /proc/PID/mem */
 	uint8_t *buffer;              /* one block, PIECE, one block */
 	const struct limpet_map *map; /* the mapping being searched */
+	struct limpet_pages *pages;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	struct limpet_hook_pointers_stats stats;
 };
@@ -127,13 +128,14 @@ static bool holds_distances(const struct scan *scan, const struct limpet_map *ma
 	       map->end + reach > scan->place->thunks;
 }
 
-/* Memory without read permission can only be read through the file; mappings of devices do not come
- * here. */
+/* Memory without read permission can only be read through the file, which is slower; mappings of
+ * devices do not come here. */
 static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piece, size_t bytes)
 {
 	ssize_t got;
 
-	if (scan->map->perms[0] == 'r')
+	if (scan->map->perms[0] == 'r' &&
+	    !limpet_pages_are_shared(scan->pages, start, start + bytes))
 		return limpet_memory_read_some(scan->pid, start, piece, bytes);
 	got = pread(scan->memory, piece, bytes, (off_t)start);
 	return got < 0 ? -errno : got;
@@ -194,7 +196,7 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 
 /* Reads only pages that exist: reading one that was never touched would allocate page tables in the
  * target. */
-static int scan_map(struct scan *scan, struct limpet_pages *pages, const struct limpet_map *map)
+static int scan_map(struct scan *scan, const struct limpet_map *map)
 {
 	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
 	bool own = is_file(map);
@@ -202,7 +204,7 @@ static int scan_map(struct scan *scan, struct limpet_pages *pages, const struct 
 
 	scan->map = map;
 	for (uint64_t at = map->start; at < map->end && !error;) {
-		int count = limpet_pages_next(pages, at, map->end, own, ranges, &at);
+		int count = limpet_pages_next(scan->pages, at, map->end, own, ranges, &at);
 
 		if (count < 0)
 			return count;
@@ -216,20 +218,20 @@ static int scan_map(struct scan *scan, struct limpet_pages *pages, const struct 
 
 static int scan_all(struct scan *scan)
 {
-	struct limpet_pages *pages = NULL;
 	struct limpet_maps maps;
 	int error = limpet_proc_maps_read(scan->pid, &maps);
 
 	if (error)
 		return error;
-	error = limpet_pages_new(scan->pid, scan->options->way, &pages);
+	error = limpet_pages_new(scan->pid, scan->options->way, &scan->pages);
 	scan->count = scan->elsewhere = 0;
 	for (size_t i = 0; i < maps.count && !error; i++) {
 		scan->elsewhere += is_secret(&maps.list[i]);
 		if (is_wanted(scan, &maps.list[i]))
-			error = scan_map(scan, pages, &maps.list[i]);
+			error = scan_map(scan, &maps.list[i]);
 	}
-	limpet_pages_free(pages);
+	limpet_pages_free(scan->pages);
+	scan->pages = NULL;
 	limpet_proc_maps_done(&maps);
 	return error ? error : scan->overflow ? -ENOSPC : 0;
 }

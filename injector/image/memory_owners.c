@@ -1,6 +1,7 @@
 #include "injector/image/memory_owners.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ struct reading {
 	const struct limpet_memory_owners_options *options;
 	struct limpet_maps maps;
 	struct limpet_pages *pages;
+	int memory; /* /proc/PID/mem */
 	struct limpet_memory *out;
 	uint64_t page_bytes;
 	/* The first words of this many pages from this address on. */
@@ -234,6 +236,17 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 	return (struct part){0, LIMPET_MEMORY_UNKNOWN};
 }
 
+/* Slower, and without a trace: see limpet_pages_are_shared(). */
+static void read_shared_heads(struct reading *reading, uint64_t address, size_t pages)
+{
+	const size_t bytes = sizeof(reading->heads[0]);
+
+	for (size_t i = 0; i < pages; i++)
+		if (pread(reading->memory, reading->heads[i], bytes,
+			  (off_t)(address + i * reading->page_bytes)) != (ssize_t)bytes)
+			memset(reading->heads[i], 0, bytes);
+}
+
 /* Reads the first words of pages from this address on; zeros for pages that are gone. */
 static void read_heads(struct reading *reading, uint64_t address, size_t pages)
 {
@@ -245,6 +258,11 @@ static void read_heads(struct reading *reading, uint64_t address, size_t pages)
 	reading->heads_at = address;
 	reading->head_count = pages;
 	reading->heads_left -= pages;
+	if (limpet_pages_are_shared(reading->pages, address,
+				    address + pages * reading->page_bytes)) {
+		read_shared_heads(reading, address, pages);
+		return;
+	}
 	for (size_t i = 0; i < pages; i++) {
 		local[i] = (struct iovec){reading->heads[i], bytes};
 		remote[i] = (struct iovec){(void *)(uintptr_t)(address + i * reading->page_bytes),
@@ -451,10 +469,13 @@ static bool is_large(const struct limpet_map *map)
 static int take(struct reading *reading)
 {
 	int error = limpet_pages_new(reading->pid, LIMPET_PAGES_ASK, &reading->pages);
+	char path[64];
 
 	if (error)
 		return error;
 	limpet_pages_leave_out_swapped(reading->pages);
+	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root, reading->pid);
+	reading->memory = open(path, O_RDONLY | O_CLOEXEC);
 	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
 	read_stack_pointers(reading);
 	for (int large = 0; large < 2; large++)
@@ -463,6 +484,8 @@ static int take(struct reading *reading)
 				count_map(reading, i);
 	error = settle(reading);
 	free(reading->stack_pointers);
+	if (reading->memory >= 0)
+		close(reading->memory);
 	limpet_pages_free(reading->pages);
 	return error;
 }

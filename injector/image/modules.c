@@ -108,6 +108,38 @@ static void take_segment(pid_t pid, const Elf64_Phdr *phdr, struct limpet_module
 	}
 }
 
+/* Indices of the mappings of code in files: few, where thousands of files of data are mapped.
+ * malloc'ed. */
+static size_t *list_code(const struct limpet_maps *maps, size_t *ret_count)
+{
+	size_t *list = calloc(maps->count + 1, sizeof(*list));
+
+	*ret_count = 0;
+	for (size_t i = 0; list && i < maps->count; i++)
+		if (maps->list[i].perms[2] == 'x' && maps->list[i].inode)
+			list[(*ret_count)++] = i;
+	return list;
+}
+
+/* Whether the mapping may be a module's first one: only a file's first page has its header. To look
+ * into a file of data would map parts of it into the process, and may wait for a file system. */
+static bool may_be_module(const struct limpet_maps *maps, const struct limpet_map *map,
+			  const size_t *code, size_t count)
+{
+	if (map->perms[0] != 'r' || map->offset)
+		return false;
+	if (!map->inode)
+		return !strcmp(map->path, "[vdso]");
+	for (size_t i = 0; i < count; i++) {
+		const struct limpet_map *other = &maps->list[code[i]];
+
+		if (other->inode == map->inode && other->dev_major == map->dev_major &&
+		    other->dev_minor == map->dev_minor)
+			return true;
+	}
+	return false;
+}
+
 /* Reads a mapping that begins with an ELF header. 0, 1 (not a module), or -errno. */
 static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_module *module)
 {
@@ -397,6 +429,8 @@ static void undo_values(const struct limpet_module *module)
 int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct limpet_err *err)
 {
 	struct limpet_modules modules = {.pid = pid};
+	LIMPET_FREE size_t *code = NULL;
+	size_t code_count;
 	int error = limpet_proc_maps_read(pid, &modules.maps);
 
 	if (error)
@@ -404,7 +438,8 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 				      pid, strerror(-error));
 	modules.list = calloc(modules.maps.count + 1, sizeof(*modules.list));
 	modules.budget = malloc(sizeof(*modules.budget));
-	if (!modules.list || !modules.budget) {
+	code = list_code(&modules.maps, &code_count);
+	if (!modules.list || !modules.budget || !code) {
 		limpet_modules_done(&modules);
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
@@ -413,10 +448,7 @@ int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct li
 		const struct limpet_map *map = &modules.maps.list[i];
 		struct limpet_module *module = &modules.list[modules.count];
 
-		if (map->perms[0] != 'r' || (!map->inode && strcmp(map->path, "[vdso]") != 0))
-			continue;
-		/* Only a file's first page has its header. */
-		if (map->offset)
+		if (!may_be_module(&modules.maps, map, code, code_count))
 			continue;
 		memset(module, 0, sizeof(*module));
 		module->budget = modules.budget;

@@ -317,6 +317,23 @@ int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, 
 	return read_entries(pages, start, end, own, ret, ret_at);
 }
 
+/* Documentation/admin-guide/mm/pagemap.rst: "page exclusively mapped" since Linux 4.2. */
+bool limpet_pages_are_shared(struct limpet_pages *pages, uint64_t start, uint64_t end)
+{
+	const uint64_t present = 1ull << 63, of_file = 1ull << 61, exclusive = 1ull << 56;
+	const size_t count = (size_t)((end + PAGE - 1) / PAGE - start / PAGE);
+	const size_t bytes = count * sizeof(*pages->entries);
+
+	if (count > READ_PAGES ||
+	    pread(pages->pagemap, pages->entries, bytes,
+		  (off_t)(start / PAGE * sizeof(*pages->entries))) != (ssize_t)bytes)
+		return true;
+	for (size_t i = 0; i < count; i++)
+		if ((pages->entries[i] & (present | of_file | exclusive)) == present)
+			return true;
+	return false;
+}
+
 int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes)
 {
 	const uint64_t present = 1ull << 63, first = start / PAGE, end = (start + bytes) / PAGE;

@@ -51,6 +51,12 @@ int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, 
 		      struct limpet_page_range ret[LIMPET_PAGES_RANGES],
 		      uint64_t *ret_at) LIMPET_MUST_CHECK;
 
+/* Whether private pages of [start, end), 64 MiB at most, are shared with other processes since
+ * a fork, or this cannot be read. process_vm_readv(2) pins the pages that it reads, and the kernel
+ * gives the process a copy of such a page for that, as if it had written to it (Linux 5.19): then
+ * read /proc/PID/mem instead. */
+bool limpet_pages_are_shared(struct limpet_pages *pages, uint64_t start, uint64_t end);
+
 /* How many bytes of [start, start + bytes) are present in the process's page tables, and so count
  * for its RSS. -errno: this cannot be read. */
 int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes,

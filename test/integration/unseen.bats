@@ -166,3 +166,25 @@ finds() {
 	within 60 "$LIMPET" stop "$pid" >stop.say 2>&1 || true
 	finish regions
 }
+
+# memory NAME: kB, of the process.
+memory() {
+	sed -n "s/^$1:[[:space:]]*\([0-9]*\) kB/\1/p" "/proc/$pid/smaps_rollup"
+}
+
+@test "memory that is shared since a fork stays shared, and files that nobody reads are not read" {
+	local shared resident
+	mkdir files
+	start sharing "$TARGETS/sharing" files
+	shared=$(memory Shared_Dirty) resident=$(memory Rss)
+	((shared > 60000)) || fail "$shared kB are shared"
+	within 60 "$LIMPET" doctor "$pid" >/dev/null
+	attach "$pid"
+	tell sharing "work 1000" worked
+	stop "$pid"
+	good_capture
+	# limpet writes to pages of libraries, and each process has touched some of its own.
+	(($(memory Shared_Dirty) > shared - 4000)) || fail "$(memory Shared_Dirty) of $shared kB are shared still"
+	(($(memory Rss) < resident + 8000)) || fail "$(memory Rss) kB resident after $resident"
+	finish sharing
+}
