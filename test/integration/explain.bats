@@ -58,6 +58,14 @@ trims() {
 	((100 * (before - after) >= 85 * said && 100 * (before - after) <= 115 * said))
 }
 
+# memory KEY: what the kernel counts, in KiB.
+memory() {
+	local key kib
+	while read -r key kib _; do
+		[[ $key != "$1:" ]] || echo "$kib"
+	done < <(cat "/proc/$pid/smaps_rollup" "/proc/$pid/status")
+}
+
 account() {
 	printf '[.accounts[] | select(.kind == "%s") | .bytes] | add' "$1"
 }
@@ -357,6 +365,61 @@ finds_arenas() {
 	adds_up
 	says 'any(.accounts[]; .kind == "limpet" and .owner == "limpet itself")'
 	stop "$pid"
+	finish explained
+}
+
+@test "memory that is shared since a fork stays shared" {
+	local shared after
+	start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	tell explained "anonymous 20" taken
+	tell explained "fork" taken
+	shared=$(memory Shared_Dirty)
+	((shared > 100000))
+	explain
+	adds_up 30
+	agrees_with_malloc explained
+	after=$(memory Shared_Dirty)
+	echo "shared before $shared, after $after"
+	((100 * after >= 99 * shared))
+	finish explained
+}
+
+@test "what pointers lead to is not touched: no page, no page table, nobody is waited for" {
+	local how resident tables
+	for how in untouched awaited; do
+		start "explained.$how" "$TARGETS/explained"
+		tell "explained.$how" "fragment 10000" taken
+		tell "explained.$how" "$how 8192" taken
+		resident=$(memory VmRSS) tables=$(memory VmPTE)
+		explain
+		echo "$how: resident $resident, then $(memory VmRSS); page tables $tables, then $(memory VmPTE)"
+		(($(memory VmPTE) == tables))
+		(($(memory Rss) <= resident + 100))
+		agrees_with_malloc "explained.$how"
+		finish "explained.$how"
+	done
+}
+
+@test "files of data that nobody has read are not read" {
+	local resident
+	mkdir files
+	start sharing "$TARGETS/sharing" files
+	resident=$(memory Rss)
+	explain
+	(($(memory Rss) < resident + 1000)) || fail "$(memory Rss) KiB are resident after $resident"
+	finish sharing
+}
+
+@test "pages that were only read are nobody's memory" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 20000" taken
+	tell explained "zeros 256" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.free_bytes > 256000000 and .glibc.returned_by_trim_bytes < 20000000'
+	trims explained
 	finish explained
 }
 

@@ -7,18 +7,26 @@
  * same, aligned to 2 MiB; "memfd N", "shm N", "sysv N", "clean N", "dirty N": MiB of shared memory,
  * of a file that was read, of a file that was written to privately; "anonymous N": MiB by mmap
  * alone; "wall": from now on brk(2) fails; "foreign N": N KiB by sbrk(3), past malloc; "trim":
- * malloc_trim(0); "churn N": threads that allocate and free all the time; "info": mallinfo2(3) as
+ * malloc_trim(0); "fork": a child that shares everything; "lock": mlockall(2); "untouched N" and
+ * "awaited N": pointers, from data and from what looks like heaps of V8, into N MiB of memory that
+ * was never touched, or of which a userfaultfd that nobody serves is told; "numbered N": threads
+ * named pool-1-thr-1 and so on; "zeros N": blocks of N MiB in
+ * the main heap, read but not written, and freed; "churn N": threads that allocate and free all the time; "info": mallinfo2(3) as
  * JSON; "quit". */
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #ifndef JEMALLOC
 #include <malloc.h>
 #endif
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/shm.h>
+#include <sys/syscall.h>
 
 #include "test/targets/target.h"
 
@@ -218,6 +226,98 @@ static void take_foreign(size_t bytes)
 	memset(at, 1, bytes);
 }
 
+/* ------------------------------------------------------------------ what must not be touched */
+
+#define POINTERS 4096u
+#define V8_PAGE ((size_t)256 << 10)
+static void *volatile pointers[POINTERS];
+
+/* As a userfaultfd of this process that is never answered. */
+static void await(void *at, size_t bytes)
+{
+	int fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {
+		.range = {.start = (uintptr_t)at, .len = bytes},
+		.mode = UFFDIO_REGISTER_MODE_MISSING,
+	};
+
+	if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &range) < 0)
+		target_broken("no userfaultfd");
+}
+
+static void point_at(size_t bytes, bool awaited)
+{
+	const size_t heads = 64;
+	char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *pages = mmap(NULL, (heads + 1) * V8_PAGE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED || pages == MAP_FAILED || madvise(at, bytes, MADV_NOHUGEPAGE) < 0)
+		target_broken("no memory");
+	if (awaited)
+		await(at, bytes);
+	for (size_t i = 0; i < POINTERS; i++)
+		pointers[i] = at + bytes / POINTERS * i / 64 * 64;
+	pages += V8_PAGE - (uintptr_t)pages % V8_PAGE;
+	for (size_t i = 0; i < heads; i++) {
+		memset(pages + i * V8_PAGE, 1, V8_PAGE);
+		((uint64_t *)(pages + i * V8_PAGE))[0] = 8;
+		((void **)(pages + i * V8_PAGE))[1] = at + bytes / heads * i;
+	}
+}
+
+static void fork_child(void)
+{
+	pid_t child = fork();
+
+	if (child < 0)
+		target_broken("no child");
+	if (child)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (;;)
+		pause();
+}
+
+static void *have_number(void *context)
+{
+	char name[16];
+
+	snprintf(name, sizeof(name), "pool-1-thr-%u", (unsigned)(uintptr_t)context);
+	return use_stack(name);
+}
+
+#ifndef JEMALLOC
+static void take_zeros(size_t bytes)
+{
+	const size_t part = 16 * MIB;
+	char *blocks[64];
+	size_t count = 0;
+
+	/* The highest threshold that malloc accepts. */
+	mallopt(M_MMAP_THRESHOLD, 32 * (int)MIB);
+	while (count < 64 && count * part < bytes) {
+		char *block = malloc(part);
+
+		if (!block)
+			target_broken("no memory");
+		/* Of huge pages there is one of zeros, too. */
+		madvise((void *)(((uintptr_t)block + 4095) & ~(uintptr_t)4095), part - 8192,
+			MADV_NOHUGEPAGE);
+		for (size_t i = 4096; i + 4096 < part; i += 4096)
+			(void)((volatile char *)block)[i];
+		blocks[count++] = block;
+	}
+	/* Between these and the top. */
+	if (!malloc(MIB))
+		target_broken("no memory");
+	while (count)
+		free(blocks[--count]);
+}
+#endif
+
 #ifdef JEMALLOC
 static size_t statistic(const char *name)
 {
@@ -277,6 +377,14 @@ static bool take_memory(const char *line)
 		start_threads(1, outgrow_arena, &n);
 	else if (target_word(line, "churn", &n))
 		start_threads(n, churn, NULL);
+	else if (target_word(line, "numbered", &n))
+		start_threads(n, have_number, NULL);
+	else if (target_word(line, "untouched", &n))
+		point_at(n * MIB, false);
+	else if (target_word(line, "awaited", &n))
+		point_at(n * MIB, true);
+	else if (target_word(line, "fork", &n))
+		fork_child();
 	else if (target_word(line, "blocks", &n))
 		take_blocks(n, 0);
 	else if (target_word(line, "aligned", &n))
@@ -316,6 +424,13 @@ int main(void)
 		} else if (target_word(line, "trim", &n)) {
 			trim();
 			target_say("trimmed");
+		} else if (target_word(line, "lock", &n)) {
+			target_say(mlockall(MCL_CURRENT) == 0 ? "locked" : "refused");
+#ifndef JEMALLOC
+		} else if (target_word(line, "zeros", &n)) {
+			take_zeros(n * MIB);
+			target_say("taken");
+#endif
 		} else if (target_word(line, "info", &n)) {
 			say_info();
 		} else {
