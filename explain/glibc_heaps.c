@@ -14,6 +14,8 @@
 static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (uint64_t)4 << 30};
 #define HEAP_HEAD_LIMIT_BYTES ((uint64_t)256)
 #define HEAPS_LIMIT 65536u /* of one arena */
+/* By which an arena may grow while its heaps are read. */
+#define HEAP_SLACK_BYTES ((uint64_t)16 << 20)
 #define TRIES 6
 
 struct heaps_reading {
@@ -148,10 +150,14 @@ static int chain_of_heaps(const struct heaps_reading *reading,
 	const uint64_t first = state->address & ~(heap_bytes - 1), head = state->address - first;
 	uint64_t heap = state->top & ~(heap_bytes - 1), top = state->top;
 
+	/* Brent's search for circles; and together they are what the arena got. */
+	uint64_t mark = 0, bytes = 0;
+	unsigned wait = 64;
+
 	if (head < sizeof(struct heap_info) || head > HEAP_HEAD_LIMIT_BYTES)
 		return -EBADMSG;
 	for (unsigned i = 0; i < HEAPS_LIMIT; i++) {
-		struct heap_info info;
+		struct heap_info info = {0};
 		uint64_t start = heap == first ? state->end : heap + head;
 		int error = read_info(reading, heap, state, heap_bytes, &info);
 
@@ -162,8 +168,15 @@ static int chain_of_heaps(const struct heaps_reading *reading,
 							  .top = top});
 		if (error)
 			return error;
+		bytes += info.bytes;
+		if (heap == mark || bytes > state->system_bytes + HEAP_SLACK_BYTES)
+			return -EBADMSG;
 		if (heap == first)
 			return info.before ? -EBADMSG : 0;
+		if (i == wait) {
+			mark = heap;
+			wait *= 2;
+		}
 		heap = info.before;
 		top = 0;
 	}
@@ -245,7 +258,7 @@ static bool is_whole(const struct limpet_glibc_state *state,
  * the pieces. */
 static int walk_pieces(const struct heaps_reading *reading, const struct limpet_present *present,
 		       struct pieces *pieces, const struct limpet_glibc_state *state,
-		       struct limpet_glibc_figures *ret_figures)
+		       struct limpet_glibc_arena *arena)
 {
 	struct limpet_glibc_regions regions = {0};
 	struct limpet_glibc_fast fast = {0};
@@ -267,7 +280,8 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 			error = -EBADMSG;
 	}
 	if (!error)
-		*ret_figures = regions.figures;
+		arena->figures = regions.figures;
+	arena->fast_whole = fast.is_whole;
 	limpet_glibc_fast_done(&fast);
 	limpet_glibc_regions_done(&regions);
 	limpet_glibc_reader_free(reader);
@@ -365,7 +379,12 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 	if (pieces->count)
 		qsort(pieces->list, pieces->count, sizeof(*pieces->list), by_start);
 	error = look_at_pages(reading, pieces, present);
-	return error ? error : walk_pieces(reading, present, pieces, &state, &arena->figures);
+	return error ? error : walk_pieces(reading, present, pieces, &state, arena);
+}
+
+static bool is_worth_a_try(int error)
+{
+	return error && error != -ENOMEM && error != -ESRCH && error != -ETIME;
 }
 
 static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_state *state,
@@ -377,9 +396,12 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	struct pieces pieces = {0};
 	int error = -EBADMSG;
 
-	for (int i = 0; i < TRIES && error && error != -ENOMEM && error != -ESRCH; i++)
+	for (int i = 0; i < TRIES && is_worth_a_try(error); i++)
 		error = try_arena(reading, &arena, i, &pieces, &present);
 	arena.known = !error;
+	arena.unread = error == -ETIME     ? LIMPET_UNREAD_LATE
+		       : error == -ENODATA ? LIMPET_UNREAD_ABSENT
+					   : LIMPET_UNREAD_CHANGED;
 	if (error)
 		drop_guesses(&pieces);
 	if (error != -ENOMEM && error != -ESRCH)
@@ -403,6 +425,7 @@ static int read_copy(struct heaps_reading *reading, const struct limpet_glibc_st
 
 	for (int i = 0; i < TRIES && count < 0 && count != -ENOMEM; i++)
 		count = limpet_glibc_arenas_read(reading->memory, main_arena, &list);
+	reading->heaps->is_cut |= count < 0;
 	if (count < 0)
 		return count == -ENOMEM ? count : read_arena(reading, main_arena, true);
 	for (int i = 0; i < count && !error; i++)

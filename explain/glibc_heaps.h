@@ -8,13 +8,22 @@
 #include "explain/glibc_walk.h"
 #include "injector/proc/proc.h"
 
+enum limpet_unread {
+	LIMPET_UNREAD_CHANGED, /* too fast; or the chunks did not make sense */
+	LIMPET_UNREAD_ABSENT,  /* pages are swapped out */
+	LIMPET_UNREAD_LATE     /* the budget of the source was spent */
+};
+
 struct limpet_glibc_arena {
 	struct limpet_glibc_state state;
 	bool is_main;
-	/* What is free was found: `figures` is complete. Otherwise the chunks changed too fast or
-	 * did not make sense, and only its bytes of pieces and of resident memory are known. */
+	/* What is free was found: `figures` is complete. Otherwise only its bytes of pieces and of
+	 * resident memory are known. */
 	bool known;
-	size_t pieces; /* of memory: heaps */
+	bool fast_whole;           /* and every list of fastbins was followed to its end */
+	bool locked;               /* some of it is mlock(2)ed; set by limpet_mappings_account() */
+	enum limpet_unread unread; /* why it is not known */
+	size_t pieces;             /* of memory: heaps */
 	struct limpet_glibc_figures figures;
 };
 
@@ -31,6 +40,7 @@ struct limpet_glibc_heaps {
 	size_t count, capacity;
 	struct limpet_glibc_region *regions; /* sorted by address */
 	size_t region_count, region_capacity;
+	bool is_cut;            /* there are arenas that are not in the list */
 	bool uses_brk;          /* a main arena has memory from brk(2) */
 	bool mmapped_known;     /* whether glibc's own sum was found: */
 	uint64_t mmapped_bytes; /* of blocks with a mapping of their own */

@@ -63,7 +63,8 @@ static int read_list(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_
 		return 0;
 	}
 	while (chunk) {
-		if (chunk == mark || fast->count >= LIMPET_GLIBC_FAST_LIMIT) {
+		if (chunk == mark || fast->count >= LIMPET_GLIBC_FAST_LIMIT ||
+		    (steps % 1024 == 0 && limpet_glibc_reader_is_spent(reader))) {
 			fast->is_whole = false;
 			return 0;
 		}

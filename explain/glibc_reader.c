@@ -35,6 +35,11 @@ void limpet_glibc_reader_free(struct limpet_glibc_reader *reader)
 	free(reader);
 }
 
+bool limpet_glibc_reader_is_spent(const struct limpet_glibc_reader *reader)
+{
+	return limpet_source_is_spent(reader->memory);
+}
+
 void limpet_glibc_reader_forget(struct limpet_glibc_reader *reader)
 {
 	reader->window_bytes = 0;
@@ -57,10 +62,9 @@ int limpet_glibc_reader_next(struct limpet_glibc_reader *reader, uint64_t addres
 		reader->window_bytes = 0;
 		error = limpet_source_read(reader->memory, start, reader->window, bytes);
 		/* A page in the window may be gone by now. */
-		if (error) {
+		if (error && error != -ETIME) {
 			bytes = PAGE;
-			error = limpet_source_read(reader->memory, start, reader->window,
-						     bytes);
+			error = limpet_source_read(reader->memory, start, reader->window, bytes);
 		}
 		if (error)
 			return error;
@@ -90,8 +94,7 @@ int limpet_glibc_reader_any(struct limpet_glibc_reader *reader, uint64_t address
 		if (!limpet_present_end(reader->present, address))
 			return -ENODATA;
 		reader->kept_at[slot] = 0;
-		error = limpet_source_read(reader->memory, start, reader->kept[slot],
-					     PAGE);
+		error = limpet_source_read(reader->memory, start, reader->kept[slot], PAGE);
 		if (error)
 			return error;
 		reader->kept_at[slot] = start;

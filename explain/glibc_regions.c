@@ -51,6 +51,8 @@ int limpet_glibc_regions_find(struct limpet_glibc_reader *reader,
 		} else {
 			if (limpet_glibc_reader_end(reader) > part.start + FAR_BYTES)
 				error = -EBADMSG;
+			if (limpet_glibc_reader_is_spent(reader))
+				error = -ETIME;
 			part.start = (part.start + step) & ~(step - 1);
 			tries++;
 		}

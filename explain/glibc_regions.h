@@ -15,7 +15,7 @@ void limpet_glibc_regions_done(struct limpet_glibc_regions *regions);
 
 /* Adds all regions within `span`, which may contain other memory as well; its start may be one. By
  * mmap(2) they begin at page boundaries, by brk(2) anywhere. 0, -ENOMEM, or
- * -EBADMSG: a region broke off after many chunks, so they are changing. */
+ * -EBADMSG: a region broke off after many chunks, so they are changing; -ETIME. */
 int limpet_glibc_regions_find(struct limpet_glibc_reader *reader,
 			      const struct limpet_present *present,
 			      const struct limpet_glibc_span *span,

@@ -117,15 +117,21 @@ static uint64_t word_at(const struct limpet_source *memory, uint64_t address)
 	return limpet_source_read(memory, address, &word, sizeof(word)) < 0 ? 0 : word;
 }
 
+static bool is_absent(const struct limpet_source *memory, uint64_t address)
+{
+	uint64_t word;
+
+	return limpet_source_read(memory, address, &word, sizeof(word)) == -ENODATA;
+}
+
 /* Whether the bin's words are no longer what was read. */
-static bool has_changed(const struct limpet_source *memory, const uint64_t *words,
-			uint64_t address)
+static bool has_changed(const struct limpet_source *memory, const uint64_t *words, uint64_t address)
 {
 	return word_at(memory, address) != words[0] || word_at(memory, address + 8) != words[1];
 }
 
-/* The chunks in a bin point back to it. While the process allocates some may not, and those of a bin
- * that changes all the time are never caught. */
+/* The chunks in a bin point back to it. While the process allocates some may not, and those of a
+ * bin that changes all the time are never caught. */
 static bool lists_are_right(const struct limpet_source *memory, const uint64_t *words,
 			    uint64_t address)
 {
@@ -140,19 +146,20 @@ static bool lists_are_right(const struct limpet_source *memory, const uint64_t *
 		checked++;
 		if (word_at(memory, first + 24) == own && word_at(memory, last + 16) == own)
 			right++;
-		else if (has_changed(memory, &words[2 * (size_t)i], address + (uint64_t)16 * i))
+		else if (is_absent(memory, first + 24) || is_absent(memory, last + 16) ||
+			 has_changed(memory, &words[2 * (size_t)i], address + (uint64_t)16 * i))
 			checked--;
 	}
 	return right * 4 >= checked * 3;
 }
 
-static bool has_top(const struct limpet_source *memory,
-		    const struct limpet_glibc_state *state)
+static bool has_top(const struct limpet_source *memory, const struct limpet_glibc_state *state)
 {
 	uint64_t head = word_at(memory, state->top + 8), bytes = head & ~CHUNK_BITS;
 
-	return !state->top || (head & CHUNK_PREVIOUS_IN_USE && bytes >= ALIGNMENT &&
-			       bytes <= state->system_bytes && (state->top + bytes) % 8 == 0);
+	return !state->top || is_absent(memory, state->top + 8) ||
+	       (head & CHUNK_PREVIOUS_IN_USE && bytes >= ALIGNMENT &&
+		bytes <= state->system_bytes && (state->top + bytes) % 8 == 0);
 }
 
 /* The state of another arena directly follows the head of a heap, of four or six words, the first
@@ -172,11 +179,15 @@ static bool is_main(const struct limpet_source *memory, uint64_t address,
 		LIMPET_FREE struct limpet_glibc_state *list = NULL;
 		uint64_t words[STATE_WORDS] = {0};
 		struct limpet_glibc_state state;
+		int count;
 
 		if (limpet_source_read(memory, address, words, layout->bytes) < 0 ||
 		    take_state(words, address, layout, &state) < 0 ||
 		    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
-		    !has_top(memory, &state) || limpet_glibc_arenas_read(memory, &state, &list) < 0)
+		    !has_top(memory, &state))
+			continue;
+		count = limpet_glibc_arenas_read(memory, &state, &list);
+		if (count < 0 && count != -ENODATA)
 			continue;
 		*ret_state = state;
 		return true;
@@ -185,8 +196,7 @@ static bool is_main(const struct limpet_source *memory, uint64_t address,
 }
 
 int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
-			   const struct limpet_source *memory,
-			   struct limpet_glibc_state *ret_state)
+			   const struct limpet_source *memory, struct limpet_glibc_state *ret_state)
 {
 	unsigned refused = 0;
 
@@ -216,12 +226,19 @@ int limpet_glibc_arenas_read(const struct limpet_source *memory,
 	LIMPET_FREE struct limpet_glibc_state *list = NULL;
 	size_t count = 0, capacity = 0;
 	struct limpet_glibc_state state = *main_arena;
+	/* Brent's search for circles that do not lead back. */
+	uint64_t mark = 0;
+	size_t wait = 64;
 
 	for (;;) {
 		int error;
 
-		if (count >= LIMPET_GLIBC_ARENAS_LIMIT)
+		if (count >= LIMPET_GLIBC_ARENAS_LIMIT || (mark && state.address == mark))
 			return -EBADMSG;
+		if (count == wait) {
+			mark = state.address;
+			wait *= 2;
+		}
 		if (limpet_reserve(&list, &capacity, count + 1, sizeof(*list)) < 0)
 			return -ENOMEM;
 		list[count++] = state;

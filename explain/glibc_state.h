@@ -46,7 +46,7 @@ int limpet_glibc_state_read(const struct limpet_source *memory, uint64_t address
 			    struct limpet_glibc_state *ret_state) LIMPET_MUST_CHECK;
 
 /* All arenas of the list, the main arena first; *ret_list is malloc'ed. Returns their number, or
- * -EBADMSG: the list does not lead back to the main arena. */
+ * -EBADMSG: the list does not lead back to the main arena; -ENODATA: one of them is swapped out. */
 int limpet_glibc_arenas_read(const struct limpet_source *memory,
 			     const struct limpet_glibc_state *main_arena,
 			     struct limpet_glibc_state **ret_list) LIMPET_MUST_CHECK;

@@ -40,6 +40,7 @@ void limpet_glibc_figures_add(struct limpet_glibc_figures *sum,
 	sum->fast_bytes += figures->fast_bytes;
 	sum->cache_bytes += figures->cache_bytes;
 	sum->returned_bytes += figures->returned_bytes;
+	sum->brk_returned_bytes += figures->brk_returned_bytes;
 	sum->chunks += figures->chunks;
 	sum->free_chunks += figures->free_chunks;
 }
@@ -116,7 +117,8 @@ static int take_top(struct walk *walk, uint64_t bytes)
 		const uint64_t whole = walk->span->top_step ? walk->span->top_step : PAGE;
 		uint64_t extra = (end - start - KEPT_TOP_BYTES) & ~(whole - 1);
 
-		figures->returned_bytes += resident(walk, end - extra, end);
+		figures->brk_returned_bytes = resident(walk, end - extra, end);
+		figures->returned_bytes += figures->brk_returned_bytes;
 	}
 	return 0;
 }

@@ -62,8 +62,8 @@ static bool read_word(const struct limpet_source *source, uint64_t address, uint
 	return limpet_source_read(source, address, ret_word, sizeof(*ret_word)) == 0;
 }
 
-static void take_entry(const struct library *library, const struct entry *entry, uint64_t values[FIELDS],
-		       unsigned *found)
+static void take_entry(const struct library *library, const struct entry *entry,
+		       uint64_t values[FIELDS], unsigned *found)
 {
 	char type[NAME_ROOM], field[NAME_ROOM];
 

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "explain/data.h"
@@ -33,7 +34,9 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define SAMPLES_FIRST 4u /* of which one at least has to be explained */
 #define CANDIDATES_LIMIT (256u << 10)
 #define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
-#define ENTRIES_AT_ONCE 512u
+#define ENTRIES_AT_ONCE 512u /* a page of them */
+/* One leaf covers a GiB. */
+#define LEAF_SLOTS ((size_t)1 << 17)
 
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc)
 {
@@ -92,11 +95,13 @@ bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_
 	*ret_extent = (struct limpet_jemalloc_extent){.start = start,
 						      .end = start + bytes,
 						      .in_use = state == STATE_ACTIVE,
+						      .retained = state == STATE_RETAINED,
 						      .free_bytes = free_bytes};
 	return true;
 }
 
-static bool read_extent(const struct limpet_source *source, uint64_t entry, struct limpet_jemalloc_extent *ret_extent)
+static bool read_extent(const struct limpet_source *source, uint64_t entry,
+			struct limpet_jemalloc_extent *ret_extent)
 {
 	uint64_t words[LIMPET_JEMALLOC_WORDS];
 	uint64_t address = limpet_jemalloc_extent_address(entry);
@@ -225,6 +230,30 @@ static void take_samples(struct search *search, const struct limpet_pieces *piec
 
 /* ------------------------------------------------------------------ all extents */
 
+struct tree {
+	const struct limpet_source *source;
+	struct limpet_pages *pages;
+	struct limpet_jemalloc *jemalloc;
+	uint64_t *leaves; /* that were read: a set by open addressing, 0: none */
+	size_t leaf_count;
+};
+
+/* False: it is in the set already, or there is no room. */
+static bool is_new_leaf(struct tree *tree, uint64_t leaf)
+{
+	size_t slot = (size_t)(leaf / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 32) % LEAF_SLOTS;
+
+	if (tree->leaf_count >= LEAF_SLOTS / 2)
+		return false;
+	while (tree->leaves[slot] && tree->leaves[slot] != leaf)
+		slot = (slot + 1) % LEAF_SLOTS;
+	if (tree->leaves[slot] == leaf)
+		return false;
+	tree->leaves[slot] = leaf;
+	tree->leaf_count++;
+	return true;
+}
+
 static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jemalloc_extent *extent)
 {
 	struct limpet_jemalloc_extent *last =
@@ -233,8 +262,11 @@ static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jema
 	/* They change meanwhile: what overlaps is of another moment. */
 	if (last && extent->start < last->end)
 		return 0;
-	if (jemalloc->count >= EXTENTS_LIMIT ||
-	    limpet_reserve(&jemalloc->list, &jemalloc->capacity, jemalloc->count + 1,
+	if (jemalloc->count >= EXTENTS_LIMIT) {
+		jemalloc->is_cut = true;
+		return 0;
+	}
+	if (limpet_reserve(&jemalloc->list, &jemalloc->capacity, jemalloc->count + 1,
 			   sizeof(*jemalloc->list)) < 0 ||
 	    !jemalloc->list)
 		return -ENOMEM;
@@ -244,65 +276,84 @@ static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jema
 
 /* Entries of pages from `base` on. An extent's first page has one, and its last, and all of a
  * slab's. */
-static int take_entries(const struct limpet_source *source, const uint64_t *entries, size_t count, uint64_t base,
-			struct limpet_jemalloc *jemalloc)
+static int take_entries(const struct tree *tree, const uint64_t *entries, size_t count,
+			uint64_t base)
 {
 	uint64_t before = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && !tree->jemalloc->is_cut; i++) {
 		const uint64_t address = limpet_jemalloc_extent_address(entries[i]);
 		struct limpet_jemalloc_extent extent;
 
 		if (!entries[i] || address == before)
 			continue;
 		before = address;
-		if (read_extent(source, entries[i], &extent) && extent.start == base + i * PAGE &&
-		    add_extent(jemalloc, &extent) < 0)
+		if (read_extent(tree->source, entries[i], &extent) &&
+		    extent.start == base + i * PAGE && add_extent(tree->jemalloc, &extent) < 0)
 			return -ENOMEM;
 	}
 	return 0;
 }
 
-static int read_leaf(const struct limpet_source *source, struct limpet_pages *pages, uint64_t leaf, uint64_t base,
-		     struct limpet_jemalloc *jemalloc)
+/* Calls `take` with all entries of a node that are present, ENTRIES_AT_ONCE at a time. */
+static int read_node(struct tree *tree, uint64_t node, uint64_t base,
+		     int (*take)(struct tree *tree, const uint64_t *entries, size_t first,
+				 uint64_t base))
 {
 	struct limpet_present present = {0};
 	uint64_t entries[ENTRIES_AT_ONCE];
-	int error = limpet_present_read(&present, pages, leaf & ~(PAGE - 1),
-					(leaf + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
+	int error = limpet_present_read(&present, tree->pages, node & ~(PAGE - 1),
+					(node + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
 
-	for (size_t at = 0; at <= LEVEL_MASK && !error; at += ENTRIES_AT_ONCE)
-		if (limpet_present_bytes(&present, leaf + 8 * at,
-					 leaf + 8 * at + sizeof(entries)) &&
-		    limpet_source_read(source, leaf + 8 * at, entries, sizeof(entries)) == 0)
-			error = take_entries(source, entries, ENTRIES_AT_ONCE, base + at * PAGE,
-					     jemalloc);
-	limpet_present_done(&present);
-	return error == -ENOMEM ? error : 0;
-}
+	/* A node need not begin with a page. */
+	for (size_t at = 0; at <= LEVEL_MASK && !error && !tree->jemalloc->is_cut;) {
+		const uint64_t address = node + 8 * at;
+		size_t count = (PAGE - address % PAGE) / 8;
 
-static int read_tree(const struct limpet_source *source, struct limpet_pages *pages, uint64_t root,
-		     struct limpet_jemalloc *jemalloc)
-{
-	struct limpet_present present = {0};
-	int error = limpet_present_read(&present, pages, root & ~(PAGE - 1),
-					(root + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
+		if (count > LEVEL_MASK + 1 - at)
+			count = LEVEL_MASK + 1 - at;
+		memset(entries, 0, sizeof(entries));
+		if (limpet_present_end(&present, address)) {
+			int failed = limpet_source_read(tree->source, address, entries, 8 * count);
 
-	for (uint64_t i = 0; i <= LEVEL_MASK && !error; i++) {
-		uint64_t leaf;
-
-		if (!limpet_present_end(&present, root + 8 * i))
-			continue;
-		if (limpet_source_read(source, root + 8 * i, &leaf, sizeof(leaf)) == 0 && leaf &&
-		    leaf % 64 == 0)
-			error = read_leaf(source, pages, leaf, i << LEAF_SHIFT, jemalloc);
+			tree->jemalloc->is_cut |= failed == -ETIME;
+			error = failed ? 0 : take(tree, entries, at, base);
+		}
+		at += count;
 	}
 	limpet_present_done(&present);
 	return error == -ENOMEM ? error : 0;
 }
 
-int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet_maps *maps, struct limpet_pages *pages,
-			 const struct limpet_pieces *pieces, struct limpet_jemalloc *jemalloc)
+static int take_leaf(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
+{
+	return take_entries(tree, entries, ENTRIES_AT_ONCE, base + first * PAGE);
+}
+
+static int take_root(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut; i++)
+		if (entries[i] && entries[i] % 64 == 0 && is_new_leaf(tree, entries[i]))
+			error = read_node(tree, entries[i],
+					  base + ((uint64_t)(first + i) << LEAF_SHIFT), take_leaf);
+	return error;
+}
+
+int limpet_jemalloc_read_tree(const struct limpet_source *source, struct limpet_pages *pages,
+			      uint64_t root, struct limpet_jemalloc *jemalloc)
+{
+	LIMPET_FREE uint64_t *leaves = calloc(LEAF_SLOTS, sizeof(*leaves));
+	struct tree tree = {
+		.source = source, .pages = pages, .jemalloc = jemalloc, .leaves = leaves};
+
+	return leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
+}
+
+int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet_maps *maps,
+			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
+			 struct limpet_jemalloc *jemalloc)
 {
 	struct search search = {.source = source, .maps = maps};
 	int error;
@@ -313,5 +364,5 @@ int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet
 	error = limpet_data_read(source, maps, pages, look, &search);
 	if (error || search.explained < SAMPLES_NEEDED)
 		return error;
-	return read_tree(source, pages, search.root, jemalloc);
+	return limpet_jemalloc_read_tree(source, pages, search.root, jemalloc);
 }

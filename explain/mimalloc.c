@@ -70,8 +70,8 @@ int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet
 	return 0;
 }
 
-uint64_t limpet_mimalloc_segment(const struct limpet_source *source, const struct limpet_mimalloc *mimalloc,
-				 uint64_t address)
+uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
+				 const struct limpet_mimalloc *mimalloc, uint64_t address)
 {
 	uint64_t words[2];
 

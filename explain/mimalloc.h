@@ -29,8 +29,8 @@ struct limpet_mimalloc_head {
 int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet_pieces *pieces,
 			 struct limpet_mimalloc *ret_mimalloc) LIMPET_MUST_CHECK;
 /* The bytes of the segment that begins at this address; 0: there is none. */
-uint64_t limpet_mimalloc_segment(const struct limpet_source *source, const struct limpet_mimalloc *mimalloc,
-				 uint64_t address);
+uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
+				 const struct limpet_mimalloc *mimalloc, uint64_t address);
 
 /* The same, judged by copies; public for tests. */
 bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t count,

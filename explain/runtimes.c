@@ -165,9 +165,16 @@ static void recognize_jemalloc(struct marking *marking, uint64_t at)
 
 	if (!extent)
 		return;
-	marking->kind = extent->in_use ? LIMPET_KIND_JEMALLOC : LIMPET_KIND_JEMALLOC_FREE;
-	marking->owner = extent->in_use ? "jemalloc: extents in use"
-					: "jemalloc: free pages, kept for a while";
+	if (extent->in_use) {
+		marking->kind = LIMPET_KIND_JEMALLOC;
+		marking->owner = "jemalloc: extents in use";
+	} else if (extent->retained) {
+		marking->kind = LIMPET_KIND_JEMALLOC_RETAINED;
+		marking->owner = "jemalloc: address space kept for later";
+	} else {
+		marking->kind = LIMPET_KIND_JEMALLOC_FREE;
+		marking->owner = "jemalloc: free pages, kept for a while";
+	}
 	marking->until = extent->end;
 	marking->unused_bytes = extent->free_bytes;
 }

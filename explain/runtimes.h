@@ -12,6 +12,7 @@
 #define LIMPET_KIND_MIMALLOC "mimalloc-heap"
 #define LIMPET_KIND_JEMALLOC "jemalloc-heap"
 #define LIMPET_KIND_JEMALLOC_FREE "jemalloc-free-pages"
+#define LIMPET_KIND_JEMALLOC_RETAINED "jemalloc-retained"
 #define LIMPET_REMEDY_PURGE "mallctl(\"arena.4096.purge\")" /* MALLCTL_ARENAS_ALL */
 
 /* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc. */

@@ -18,6 +18,8 @@
 #define RANGE_PAGES (RANGE_BYTES / PAGE)
 #define KEPT_RANGES 1024u /* 2 GiB */
 #define FRESH_NS ((uint64_t)20000000)
+/* What is not present may be so a moment later, in a heap that grows. */
+#define ABSENT_NS ((uint64_t)1000000)
 
 /* Which pages of 2 MiB are present. */
 struct range {
@@ -84,18 +86,24 @@ static int ask(struct limpet_process_source *process, struct range *range, uint6
 	return 0;
 }
 
+static bool is_present(const struct range *range, uint64_t page)
+{
+	return range->bits[page / 64] >> page % 64 & 1;
+}
+
 static int require_page(struct limpet_process_source *process, uint64_t address, uint64_t now)
 {
 	const uint64_t start = address & ~(RANGE_BYTES - 1), page = (address - start) / PAGE;
 	struct range *range = &process->ranges[start / RANGE_BYTES % KEPT_RANGES];
 
-	if (!range->asked_ns || range->start != start || now > range->asked_ns + FRESH_NS) {
+	if (!range->asked_ns || range->start != start || now > range->asked_ns + FRESH_NS ||
+	    (!is_present(range, page) && now > range->asked_ns + ABSENT_NS)) {
 		int error = ask(process, range, start);
 
 		if (error)
 			return error;
 	}
-	return range->bits[page / 64] >> page % 64 & 1 ? 0 : -ENODATA;
+	return is_present(range, page) ? 0 : -ENODATA;
 }
 
 /* ------------------------------------------------------------------ reading */

@@ -3,8 +3,8 @@
  *
  * Only pages that are present are read. To read another one would bring it in: from swap, from its
  * file, by a page table for it, or by a wait for whoever serves a userfaultfd. The pages are read
- * through /proc/PID/mem: process_vm_readv(2) pins them, for which the kernel first copies those that
- * are shared after fork(2). Memory of devices is never read.
+ * through /proc/PID/mem: process_vm_readv(2) pins them, for which the kernel first copies those
+ * that are shared after fork(2). Memory of devices is never read.
  *
  * A page may go between the question and the reading; the question is asked again after some
  * milliseconds. */

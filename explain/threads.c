@@ -61,8 +61,8 @@ static uint64_t thread_at(const struct limpet_source *source, uint64_t top)
 }
 
 const struct limpet_thread *limpet_threads_find(const struct limpet_threads *threads,
-						const struct limpet_source *source,
-						uint64_t start, uint64_t top, bool *ret_ended)
+						const struct limpet_source *source, uint64_t start,
+						uint64_t top, bool *ret_ended)
 {
 	uint64_t thread_pointer;
 	int32_t tid;

@@ -67,7 +67,8 @@ uint64_t limpet_v8_judge_metadata(uint64_t address, uint64_t flags,
 	return metadata[1] == address ? judge(address, &page, ret_owner) : 0;
 }
 
-uint64_t limpet_v8_page(const struct limpet_source *source, uint64_t address, const char **ret_owner)
+uint64_t limpet_v8_page(const struct limpet_source *source, uint64_t address,
+			const char **ret_owner)
 {
 	uint64_t head[LIMPET_V8_HEAD_WORDS], metadata[LIMPET_V8_METADATA_WORDS], bytes;
 

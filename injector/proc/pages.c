@@ -259,11 +259,9 @@ static bool is_zero(const struct limpet_pages *pages, uint64_t entry, bool zeros
 
 static bool is_wanted(const struct limpet_pages *pages, uint64_t entry, bool own, bool zeros_only)
 {
-	const uint64_t exists =
-		pages->present_only ? ENTRY_PRESENT : ENTRY_PRESENT | ENTRY_SWAPPED;
+	const uint64_t exists = pages->present_only ? ENTRY_PRESENT : ENTRY_PRESENT | ENTRY_SWAPPED;
 
-	return entry & exists && !(own && entry & ENTRY_FILE) &&
-	       !is_zero(pages, entry, zeros_only);
+	return entry & exists && !(own && entry & ENTRY_FILE) && !is_zero(pages, entry, zeros_only);
 }
 
 static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,

@@ -20,10 +20,12 @@
 #define USED UINT64_C(1) /* the chunk before is in use */
 
 static uint64_t image[BYTES / 8];
+static unsigned reads;
 
 static int read_image(void *context, uint64_t address, void *ret, size_t bytes)
 {
 	(void)context;
+	reads++;
 	if (address < BASE || bytes > BYTES || address - BASE > BYTES - bytes)
 		return -EFAULT;
 	memcpy(ret, (const char *)image + (address - BASE), bytes);
@@ -413,6 +415,11 @@ static void test_the_list_of_arenas(void **state)
 	assert_int_equal(find(&found), 0);
 	put_state(other, false, top, BASE + BYTES);
 	assert_int_equal(find(&found), 0);
+	/* A circle that does not lead back is not followed to the limit. */
+	put_state(other, false, top, other);
+	reads = 0;
+	assert_int_equal(limpet_glibc_arenas_read(&memory, &found, &list), -EBADMSG);
+	assert_true(reads < 300);
 }
 
 /* In a heap's own memory, behind its head, is another arena's state. */

@@ -152,6 +152,12 @@ static void test_an_extent_of_jemalloc(void **state)
 	words[0] = UINT64_C(0x2a000);
 	assert_true(limpet_jemalloc_judge(entry, words, &extent));
 	assert_false(extent.in_use);
+	assert_false(extent.retained);
+	/* Retained ones: a purge does not return them. */
+	words[0] = UINT64_C(0x6a000);
+	assert_true(limpet_jemalloc_judge(entry, words, &extent));
+	assert_false(extent.in_use);
+	assert_true(extent.retained);
 }
 
 static void test_segments_of_mimalloc(void **state)
