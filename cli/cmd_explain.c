@@ -76,13 +76,37 @@ static void print_account(const struct limpet_explanation *explanation,
 		  account->retained_known ? &account->retained_bytes : NULL, owner, width);
 }
 
-/* The largest accounts, then the sum of the others, then the unknown one, which is the last. */
+/* The accounts [first, end) of one kind, at the first of them, `at`. */
+static void print_others(const struct limpet_explanation *explanation, size_t first, size_t end,
+			 size_t at, int width)
+{
+	const struct limpet_account *list = explanation->accounts;
+	unsigned long long count = 0;
+	uint64_t bytes = 0;
+	char owner[128];
+
+	for (size_t i = first; i < end; i++) {
+		if (strcmp(list[i].kind, list[at].kind) != 0)
+			continue;
+		if (i < at)
+			return;
+		bytes += list[i].bytes;
+		count++;
+	}
+	if (count == 1)
+		snprintf(owner, sizeof(owner), "%s", list[at].owner);
+	else
+		snprintf(owner, sizeof(owner), "others: %s (%llu)", list[at].kind, count);
+	print_row(explanation, bytes, NULL, owner, width);
+}
+
+/* The largest accounts, then the others by their kinds, then the unknown one, which is the last. */
 static void print_table(const struct limpet_explanation *explanation, int width)
 {
 	const struct limpet_account *list = explanation->accounts;
 	const bool has_unknown = explanation->unknown_bytes > 0;
 	const size_t known = explanation->account_count - (has_unknown ? 1 : 0);
-	uint64_t others = 0, sum = 0;
+	uint64_t sum = 0;
 
 	printf("\n%s  %11s  %7s  %11s   %s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "resident",
 	       "share", "free in it", "owner", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
@@ -92,9 +116,7 @@ static void print_table(const struct limpet_explanation *explanation, int width)
 		if (i < ROWS)
 			print_account(explanation, &list[i], width);
 		else
-			others += list[i].bytes;
-	if (others)
-		print_row(explanation, others, NULL, "others", width);
+			print_others(explanation, ROWS, known, i, width);
 	if (has_unknown)
 		print_account(explanation, &list[known], width);
 	print_row(explanation, sum, NULL, "sum", width);
@@ -128,6 +150,7 @@ static json_t *verdict_json(const struct limpet_explain_verdict *verdict)
 	object = limpet_json_set(object, "text", limpet_json_text(verdict->text));
 	object = limpet_json_set(object, "bytes", limpet_json_known(verdict->bytes));
 	object = limpet_json_set(object, "remedy", limpet_json_text(verdict->remedy));
+	object = limpet_json_set(object, "next", limpet_json_text(verdict->next));
 	return limpet_json_set(object, "returned_bytes",
 			       known_number(verdict->returned_known, verdict->returned_bytes));
 }
@@ -165,26 +188,29 @@ static json_t *glibc_json(const struct limpet_explanation *explanation)
 	const struct {
 		const char *key;
 		uint64_t value;
+		bool known;
 	} numbers[] = {
-		{"arenas", glibc->arenas},
-		{"unread_arenas", glibc->unknown_arenas},
-		{"empty_arenas", glibc->empty_arenas},
-		{"system_bytes", glibc->system_bytes},
-		{"free_bytes", glibc->free_bytes},
-		{"top_bytes", glibc->top_bytes},
-		{"fastbin_bytes", glibc->fast_bytes},
-		{"thread_cache_bytes", glibc->cache_bytes},
-		{"resident_bytes", glibc->resident_bytes},
-		{"free_resident_bytes", glibc->free_resident_bytes},
-		{"returned_by_trim_bytes", glibc->returned_bytes},
-		{"chunks", glibc->chunks},
-		{"free_chunks", glibc->free_chunks},
+		{"arenas", glibc->arenas, true},
+		{"unread_arenas", glibc->unknown_arenas, true},
+		{"empty_arenas", glibc->empty_arenas, glibc->whole},
+		{"system_bytes", glibc->system_bytes, glibc->listed},
+		{"free_bytes", glibc->free_bytes, glibc->whole},
+		{"top_bytes", glibc->top_bytes, glibc->whole},
+		{"fastbin_bytes", glibc->fast_bytes, glibc->fast_whole},
+		{"thread_cache_bytes", glibc->cache_bytes, glibc->whole},
+		{"resident_bytes", glibc->resident_bytes, glibc->whole},
+		{"free_resident_bytes", glibc->free_resident_bytes, glibc->whole},
+		{"returned_by_trim_bytes", glibc->returned_bytes, glibc->whole},
+		{"shared_bytes", glibc->shared_bytes, true},
+		{"chunks", glibc->chunks, glibc->whole},
+		{"free_chunks", glibc->free_chunks, glibc->whole},
 	};
 	json_t *object = json_object();
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
 		object = limpet_json_set(object, numbers[i].key,
-					 limpet_json_number(numbers[i].value));
+					 known_number(numbers[i].known, numbers[i].value));
+	object = limpet_json_set(object, "locked", json_boolean(glibc->locked));
 	object = limpet_json_set(object, "mmapped_bytes",
 				 known_number(glibc->mmapped_known, glibc->mmapped_bytes));
 	return limpet_json_set(object, "list", arenas_json(explanation));

@@ -35,6 +35,7 @@ int limpet_accounts_sort(struct limpet_accounts *accounts);
 #define LIMPET_KIND_TMPFS "tmpfs"
 #define LIMPET_KIND_SYSV "sysv"
 #define LIMPET_KIND_SHARED_ANONYMOUS "shared-anonymous"
+#define LIMPET_KIND_DEVICE "device"
 #define LIMPET_KIND_NAMED "named"
 #define LIMPET_KIND_CODE "jit-code"
 #define LIMPET_KIND_KERNEL "kernel"

@@ -33,7 +33,7 @@ struct inquiry {
 	struct limpet_runtimes_free runtimes_free;
 	struct limpet_threads threads;
 	struct limpet_smaps smaps;
-	char *mounts;
+	struct limpet_tmpfs mounts;
 };
 
 static void inquiry_done(struct inquiry *inquiry)
@@ -47,12 +47,11 @@ static void inquiry_done(struct inquiry *inquiry)
 	limpet_pages_free(inquiry->pages);
 	limpet_modules_done(&inquiry->modules);
 	limpet_proc_maps_done(&inquiry->maps);
-	free(inquiry->mounts);
+	limpet_tmpfs_done(&inquiry->mounts);
 }
 
 static int inquire(struct inquiry *inquiry)
 {
-	size_t bytes;
 	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
 
 	if (!error)
@@ -82,13 +81,16 @@ static int inquire(struct inquiry *inquiry)
 	if (!error)
 		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
 	/* Without it, files of a tmpfs count as files. */
-	if (!error &&
-	    limpet_proc_file_read(inquiry->pid, "mountinfo", &inquiry->mounts, &bytes) < 0)
-		inquiry->mounts = strdup("");
-	return error || inquiry->mounts ? error : -ENOMEM;
+	return error ? error : limpet_tmpfs_read(inquiry->pid, &inquiry->mounts);
 }
 
 /* ------------------------------------------------------------------ glibc's sums */
+
+/* madvise(2) refuses locked memory, brk(2) does not. */
+static uint64_t returned_by_trim(const struct limpet_glibc_arena *arena)
+{
+	return arena->locked ? arena->figures.brk_returned_bytes : arena->figures.returned_bytes;
+}
 
 static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glibc_arena *arena)
 {
@@ -97,8 +99,13 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 
 	sum->arenas++;
 	sum->system_bytes += arena->state.system_bytes;
+	sum->locked |= arena->locked;
+	sum->fast_whole &= arena->known && arena->fast_whole;
 	if (!arena->known) {
 		sum->unknown_arenas++;
+		sum->absent_arenas += arena->unread == LIMPET_UNREAD_ABSENT;
+		sum->late_arenas += arena->unread == LIMPET_UNREAD_LATE;
+		sum->unread_bytes += figures->resident_bytes;
 		return;
 	}
 	sum->free_bytes += figures->free_bytes;
@@ -106,7 +113,7 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 	sum->cache_bytes += figures->cache_bytes;
 	sum->resident_bytes += figures->resident_bytes;
 	sum->free_resident_bytes += figures->free_resident_bytes;
-	sum->returned_bytes += figures->returned_bytes;
+	sum->returned_bytes += returned_by_trim(arena);
 	sum->chunks += figures->chunks;
 	sum->free_chunks += figures->free_chunks;
 	if (arena->is_main) {
@@ -126,6 +133,7 @@ static int sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_expla
 	struct limpet_explain_glibc *sum = &ret->glibc;
 
 	ret->has_glibc = heaps->count > 0;
+	sum->fast_whole = !heaps->is_cut;
 	ret->arenas = calloc(heaps->count + 1, sizeof(*ret->arenas));
 	if (!ret->arenas)
 		return -ENOMEM;
@@ -141,8 +149,10 @@ static int sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_expla
 			.resident_bytes = arena->figures.resident_bytes,
 			.free_bytes = arena->figures.free_resident_bytes,
 			.top_bytes = arena->figures.top_resident_bytes,
-			.returned_bytes = arena->figures.returned_bytes};
+			.returned_bytes = returned_by_trim(arena)};
 	}
+	sum->listed = !heaps->is_cut;
+	sum->whole = sum->listed && !sum->unknown_arenas;
 	sum->mmapped_known = heaps->mmapped_known;
 	sum->mmapped_bytes = heaps->mmapped_bytes;
 	return 0;
@@ -169,9 +179,11 @@ static void retain(const struct limpet_glibc_heaps *heaps, bool is_main, const c
 		if (!arena->known)
 			continue;
 		account->retained_bytes += arena->figures.free_resident_bytes;
-		returned += arena->figures.returned_bytes;
+		returned += returned_by_trim(arena);
 	}
 	account->retained_known = known;
+	if (account->retained_bytes > account->bytes)
+		account->retained_bytes = account->bytes;
 	if (returned)
 		account->remedy = "malloc_trim(0)";
 }
@@ -244,7 +256,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 						    .heaps = &inquiry->heaps,
 						    .pieces = &inquiry->pieces,
 						    .threads = &inquiry->threads,
-						    .mounts = inquiry->mounts};
+						    .mounts = &inquiry->mounts};
 	struct limpet_accounts accounts = {.explanation = explanation};
 	int error = limpet_mappings_account(&inquiry->smaps, &facts, &accounts);
 
@@ -260,6 +272,8 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
+	explanation->late = limpet_source_is_spent(inquiry->source) || inquiry->jemalloc.is_cut;
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }

@@ -27,11 +27,19 @@ struct limpet_account {
 
 /* Sums of all glibc arenas whose chunks were read. */
 struct limpet_explain_glibc {
-	size_t arenas, unknown_arenas; /* the latter could not be read */
-	size_t empty_arenas;           /* with less than a tenth in use, and 1 MiB of memory */
-	uint64_t system_bytes;         /* as mallinfo2(3) says: arena */
-	uint64_t free_bytes;           /* fordblks: in bins, fastbins and tops, resident or not */
-	uint64_t top_bytes;            /* keepcost: the main arena's top */
+	size_t arenas, unknown_arenas;     /* the latter could not be read */
+	size_t absent_arenas, late_arenas; /* of these: swapped out; not reached in time */
+	/* Whether the sums are those of all arenas; `fast_bytes`: and of all lists. Otherwise they
+	 * are the least. */
+	bool whole, fast_whole;
+	bool listed;           /* all arenas are in the list: `system_bytes` is whole */
+	bool locked;           /* memory of arenas is locked, so it is returned by brk(2) alone */
+	uint64_t shared_bytes; /* resident, and mapped by other processes, too, since a fork */
+	uint64_t unread_bytes; /* resident, of arenas that could not be read */
+	size_t empty_arenas;   /* with less than a tenth in use, and 1 MiB of memory */
+	uint64_t system_bytes; /* as mallinfo2(3) says: arena */
+	uint64_t free_bytes;   /* fordblks: in bins, fastbins and tops, resident or not */
+	uint64_t top_bytes;    /* keepcost: the main arena's top */
 	uint64_t fast_bytes, cache_bytes;
 	uint64_t resident_bytes, free_resident_bytes, returned_bytes;
 	uint64_t main_top_resident_bytes, other_top_resident_bytes;
@@ -55,7 +63,8 @@ struct limpet_explain_verdict {
 	const char *id;          /* stable identifier, static */
 	char text[400];          /* one or two sentences */
 	uint64_t bytes;          /* that it is about; 0: about none */
-	const char *remedy;      /* static, or NULL */
+	const char *remedy;      /* gives it back; static, or NULL */
+	const char *next;        /* a command that tells more about it; static, or NULL */
 	bool returned_known;     /* `returned_bytes` is known: */
 	uint64_t returned_bytes; /* by which the remedy lowers RSS */
 };
@@ -74,6 +83,7 @@ struct limpet_explanation {
 	size_t verdict_count, verdict_capacity;
 	char others[128]; /* allocators whose heaps are not recognized, if memory is of no known
 			     owner: "mimalloc in libmimalloc.so.2"; "": none is known */
+	bool late;        /* reading took too long: what was not read counts as of no known owner */
 	bool has_glibc;
 	struct limpet_explain_glibc glibc;
 	struct limpet_explain_arena *arenas; /* `glibc.arenas` of them, main arenas first */

@@ -9,6 +9,9 @@
 struct mapping {
 	const struct limpet_map *map;
 	uint64_t rss_bytes, anonymous_bytes;
+	uint64_t shared_bytes; /* with other processes */
+	bool locked;           /* mlock(2): madvise(2) does not give it back */
+	uint64_t left_bytes;   /* of them, not yet added to an account */
 	const struct limpet_mappings_facts *facts;
 	struct limpet_accounts *accounts;
 };
@@ -18,29 +21,22 @@ static bool begins(const char *text, const char *with)
 	return !strncmp(text, with, strlen(with));
 }
 
-static void add(const struct mapping *it, const char *kind, const char *owner, uint64_t bytes)
+/* No more than the kernel says: what was found before may be gone by now. */
+static void add_things(struct mapping *it, const char *kind, const char *owner, uint64_t bytes,
+		       unsigned things)
 {
-	limpet_accounts_add(it->accounts, kind, owner, bytes, 0);
+	if (bytes > it->left_bytes)
+		bytes = it->left_bytes;
+	it->left_bytes -= bytes;
+	limpet_accounts_add(it->accounts, kind, owner, bytes, things);
+}
+
+static void add(struct mapping *it, const char *kind, const char *owner, uint64_t bytes)
+{
+	add_things(it, kind, owner, bytes, 0);
 }
 
 /* ------------------------------------------------------------------ shared memory */
-
-/* Whether the mount table says that this device is a tmpfs: "36 35 0:42 / /run ... - tmpfs ...". */
-static bool is_tmpfs(const char *mounts, const struct limpet_map *map)
-{
-	char device[32];
-	const char *line, *end;
-
-	snprintf(device, sizeof(device), " %u:%u ", map->dev_major, map->dev_minor);
-	for (line = mounts; *line; line = end + (*end == '\n')) {
-		const char *at = strstr(line, device), *type = strstr(line, " - tmpfs ");
-
-		end = strchrnul(line, '\n');
-		if (at && at < end && type && type < end)
-			return true;
-	}
-	return false;
-}
 
 /* The name of a file without its folder and without " (deleted)", shortened. */
 static const char *short_name(const char *path, char ret[64])
@@ -52,7 +48,14 @@ static const char *short_name(const char *path, char ret[64])
 	return ret;
 }
 
-static void account_shared(const struct mapping *it)
+/* Memory that is not the kernel's to take back. */
+static bool is_device(const char *path)
+{
+	return (begins(path, "/dev/") && !begins(path, "/dev/hugepages")) ||
+	       begins(path, "anon_inode:") || begins(path, "/dmabuf:");
+}
+
+static void account_shared(struct mapping *it)
 {
 	const char *path = it->map->path;
 	char owner[96], name[64];
@@ -60,14 +63,17 @@ static void account_shared(const struct mapping *it)
 	if (begins(path, "/memfd:")) {
 		snprintf(owner, sizeof(owner), "shared memory: memfd %s",
 			 short_name(path + strlen("/memfd:"), name));
-		limpet_accounts_add(it->accounts, LIMPET_KIND_MEMFD, owner, it->rss_bytes, 1);
+		add_things(it, LIMPET_KIND_MEMFD, owner, it->rss_bytes, 1);
 	} else if (begins(path, "/SYSV")) {
 		add(it, LIMPET_KIND_SYSV, "shared memory: System V", it->rss_bytes);
-	} else if (begins(path, "/dev/zero")) {
+	} else if (begins(path, "/dev/zero") || begins(path, "[anon_shmem:")) {
 		add(it, LIMPET_KIND_SHARED_ANONYMOUS, "shared memory: anonymous", it->rss_bytes);
 	} else if (begins(path, "/dev/shm/")) {
 		add(it, LIMPET_KIND_SHM, "shared memory: POSIX, /dev/shm", it->rss_bytes);
-	} else if (is_tmpfs(it->facts->mounts, it->map)) {
+	} else if (is_device(path)) {
+		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
+		    it->rss_bytes);
+	} else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor)) {
 		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs", it->rss_bytes);
 	} else {
 		add(it, LIMPET_KIND_SHARED_FILES, "files, mapped shared", it->rss_bytes);
@@ -76,7 +82,7 @@ static void account_shared(const struct mapping *it)
 
 /* ------------------------------------------------------------------ files */
 
-static void account_file(const struct mapping *it)
+static void account_file(struct mapping *it)
 {
 	uint64_t written = it->anonymous_bytes;
 
@@ -91,28 +97,37 @@ static void account_file(const struct mapping *it)
 
 /* ------------------------------------------------------------------ private anonymous memory */
 
-static void account_stack(const struct mapping *it, const struct limpet_piece *piece,
-			  uint64_t bytes)
+/* Threads of a pool have numbers: "pool-1-thr-*". */
+static void name_stacks(const char *thread, char ret_owner[96])
+{
+	size_t length = strlen(thread);
+
+	while (length && thread[length - 1] >= '0' && thread[length - 1] <= '9')
+		length--;
+	snprintf(ret_owner, 96, LIMPET_STACKS_NAMED "%.*s%s", (int)length, thread,
+		 thread[length] ? "*" : "");
+}
+
+static void account_stack(struct mapping *it, const struct limpet_piece *piece, uint64_t bytes)
 {
 	const struct limpet_mappings_facts *facts = it->facts;
 	const struct limpet_thread *thread;
 	char owner[96];
 	bool ended;
 
-	thread =
-		limpet_threads_find(facts->threads, facts->source, it->map->start, piece->end,
+	thread = limpet_threads_find(facts->threads, facts->source, it->map->start, piece->end,
 				     &ended);
 	if (thread)
-		snprintf(owner, sizeof(owner), LIMPET_STACKS_NAMED "%s", thread->name);
+		name_stacks(thread->name, owner);
 	else
 		snprintf(owner, sizeof(owner), "%s",
 			 ended ? "stacks of ended threads, kept for new ones"
 			       : "stacks of no known thread");
-	limpet_accounts_add(it->accounts, LIMPET_KIND_STACKS, owner, bytes, 1);
+	add_things(it, LIMPET_KIND_STACKS, owner, bytes, 1);
 }
 
 /* A stack may have pages in several pieces: the last one in the mapping has its top. */
-static uint64_t account_stacks(const struct mapping *it, size_t first)
+static void account_stacks(struct mapping *it, size_t first)
 {
 	const struct limpet_pieces *pieces = it->facts->pieces;
 	const struct limpet_piece *top = NULL;
@@ -125,7 +140,6 @@ static uint64_t account_stacks(const struct mapping *it, size_t first)
 		}
 	if (top)
 		account_stack(it, top, bytes);
-	return bytes;
 }
 
 static const char *glibc_kind(const struct limpet_glibc_heaps *heaps,
@@ -136,7 +150,7 @@ static const char *glibc_kind(const struct limpet_glibc_heaps *heaps,
 }
 
 /* What glibc's arenas have in the mapping: as of the moment of their walk. */
-static uint64_t account_regions(const struct mapping *it)
+static void account_regions(struct mapping *it)
 {
 	const struct limpet_glibc_heaps *heaps = it->facts->heaps;
 	uint64_t sum = 0;
@@ -150,65 +164,68 @@ static uint64_t account_regions(const struct mapping *it)
 		    heaps->list[region->arena].is_main ? "glibc: main heap" : "glibc: arenas",
 		    region->resident_bytes);
 		sum += region->resident_bytes;
+		if (it->locked)
+			heaps->list[region->arena].locked = true;
 	}
-	return sum;
+	if (sum)
+		it->accounts->explanation->glibc.shared_bytes +=
+			sum < it->shared_bytes ? sum : it->shared_bytes;
 }
 
-static uint64_t account_piece(const struct mapping *it, const struct limpet_piece *piece)
+static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 {
 	const uint64_t bytes = piece->end - piece->start;
 
 	if (limpet_glibc_heaps_find(it->facts->heaps, piece->start))
-		return 0;
+		return;
 	switch (piece->account) {
 	case LIMPET_MEMORY_HEAP:
-		if (!strcmp(it->map->path, "[heap]"))
-			return 0;
-		add(it, LIMPET_KIND_GLIBC_MMAPPED, "glibc: large blocks, mapped one by one", bytes);
-		return bytes;
+		if (strcmp(it->map->path, "[heap]") != 0)
+			add(it, LIMPET_KIND_GLIBC_MMAPPED, "glibc: large blocks, mapped one by one",
+			    bytes);
+		break;
 	case LIMPET_MEMORY_FILES:
 		add(it, LIMPET_KIND_DATA, "data of program and libraries", bytes);
-		return bytes;
+		break;
 	case LIMPET_MEMORY_CODE:
 		add(it, LIMPET_KIND_CODE, "code generated at run time", bytes);
-		return bytes;
+		break;
 	case LIMPET_MEMORY_UNKNOWN:
 		if (piece->kind)
 			add(it, piece->kind, piece->owner, bytes);
-		return piece->kind ? bytes : 0;
+		break;
 	default:
-		return 0;
+		break;
 	}
 }
 
 /* Of a moment a little earlier than the mapping's own figure, which may be smaller by now. */
-static void account_anonymous(const struct mapping *it)
+static void account_anonymous(struct mapping *it)
 {
 	const struct limpet_pieces *pieces = it->facts->pieces;
 	size_t first = limpet_pieces_from(pieces, it->map->start);
-	uint64_t known = account_regions(it) + account_stacks(it, first);
 	char owner[96], name[64];
 
+	account_regions(it);
+	account_stacks(it, first);
 	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++)
-		known += account_piece(it, &pieces->list[i]);
-	if (known >= it->rss_bytes)
+		account_piece(it, &pieces->list[i]);
+	if (!it->left_bytes)
 		return;
 	/* What precedes the first chunk, a static program's thread-local storage, and what was
 	 * added meanwhile. */
 	if (!strcmp(it->map->path, "[heap]") && it->facts->heaps->uses_brk) {
-		limpet_accounts_add(it->accounts, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap",
-				    it->rss_bytes - known, 0);
+		add(it, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap", it->left_bytes);
 	} else if (begins(it->map->path, "[anon:")) {
 		snprintf(owner, sizeof(owner), "named by the program: %s",
 			 short_name(it->map->path, name));
-		add(it, LIMPET_KIND_NAMED, owner, it->rss_bytes - known);
+		add(it, LIMPET_KIND_NAMED, owner, it->left_bytes);
 	} else {
-		limpet_accounts_add(it->accounts, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN,
-				    it->rss_bytes - known, 1);
+		add_things(it, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, it->left_bytes, 1);
 	}
 }
 
-static void account_mapping(const struct mapping *it)
+static void account_mapping(struct mapping *it)
 {
 	const char *path = it->map->path;
 
@@ -216,6 +233,8 @@ static void account_mapping(const struct mapping *it)
 		add(it, LIMPET_KIND_LIMPET, "limpet itself", it->rss_bytes);
 	else if (it->map->perms[3] == 's')
 		account_shared(it);
+	else if (begins(path, "/dev/zero"))
+		account_anonymous(it);
 	else if (it->map->inode)
 		account_file(it);
 	else if (!strcmp(path, "[stack]"))
@@ -235,7 +254,7 @@ int limpet_mappings_account(struct limpet_smaps *smaps, const struct limpet_mapp
 
 	while ((more = limpet_proc_smaps_next(smaps, &smap)) > 0) {
 		struct mapping it = {.map = &smap.map, .facts = facts, .accounts = accounts};
-		uint64_t swap = 0, lazy = 0;
+		uint64_t swap = 0, lazy = 0, dirty = 0;
 
 		if (!limpet_smap_bytes(&smap, "Rss", &it.rss_bytes))
 			return -EBADMSG;
@@ -246,6 +265,11 @@ int limpet_mappings_account(struct limpet_smaps *smaps, const struct limpet_mapp
 		if (!it.rss_bytes)
 			continue;
 		(void)limpet_smap_bytes(&smap, "Anonymous", &it.anonymous_bytes);
+		if (limpet_smap_bytes(&smap, "Shared_Clean", &it.shared_bytes) &&
+		    limpet_smap_bytes(&smap, "Shared_Dirty", &dirty))
+			it.shared_bytes += dirty;
+		it.locked = limpet_smap_has_flag(&smap, "lo");
+		it.left_bytes = it.rss_bytes;
 		explanation->rss_bytes += it.rss_bytes;
 		account_mapping(&it);
 	}

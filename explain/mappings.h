@@ -6,15 +6,16 @@
 #include "explain/glibc_heaps.h"
 #include "explain/pieces.h"
 #include "explain/threads.h"
+#include "explain/tmpfs.h"
 #include "injector/proc/proc.h"
 
 /* What was found out about the process before. */
 struct limpet_mappings_facts {
 	const struct limpet_source *source;
-	const struct limpet_glibc_heaps *heaps;
+	struct limpet_glibc_heaps *heaps;   /* learns which arenas are locked */
 	const struct limpet_pieces *pieces; /* sorted */
 	const struct limpet_threads *threads;
-	const char *mounts; /* text of mountinfo, "": unknown */
+	const struct limpet_tmpfs *mounts;
 };
 
 /* Adds all mappings of `smaps`; sets RSS, swap and the unknown bytes of the explanation. 0, -ENOMEM

@@ -18,5 +18,6 @@ EXPLAIN_SRC := \
 	explain/runtimes.c \
 	explain/source.c \
 	explain/threads.c \
+	explain/tmpfs.c \
 	explain/v8.c \
 	explain/verdicts.c

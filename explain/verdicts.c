@@ -62,6 +62,13 @@ __attribute__((format(printf, 6, 7))) static void say(struct verdicts *verdicts,
 	va_end(args);
 }
 
+/* Of the last verdict. */
+static void say_next(const struct verdicts *verdicts, const char *next)
+{
+	if (!verdicts->error)
+		verdicts->of->verdicts[verdicts->of->verdict_count - 1].next = next;
+}
+
 /* What can be had back at once comes first, then the largest amount. */
 static int compare(const void *a, const void *b)
 {
@@ -81,6 +88,7 @@ static void say_what_trim_returns(struct verdicts *verdicts)
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
 	const bool many = glibc->arenas >= MANY_ARENAS &&
 			  glibc->other_free_resident_bytes >= glibc->free_resident_bytes / 2;
+	const bool is_least = !glibc->whole || !glibc->fast_whole;
 	char returned[LIMPET_UNITS_TEXT], arenas[96] = "heap";
 
 	limpet_units_format_bytes(returned, glibc->returned_bytes);
@@ -93,9 +101,11 @@ static void say_what_trim_returns(struct verdicts *verdicts)
 	else if (glibc->arenas > 1)
 		snprintf(arenas, sizeof(arenas), "%zu arenas", glibc->arenas);
 	say(verdicts, glibc->free_resident_bytes, "glibc-free", "malloc_trim(0)",
-	    &glibc->returned_bytes,
-	    "are free inside glibc's %s: malloc_trim(0) returns %s at once%s", arenas, returned,
-	    many ? "; fewer arenas (MALLOC_ARENA_MAX) would keep it from coming back" : "");
+	    glibc->whole ? &glibc->returned_bytes : NULL,
+	    "%sare free inside glibc's %s: malloc_trim(0) returns %s%s at once%s%s",
+	    is_least ? "at least " : "", arenas, is_least ? "at least " : "", returned,
+	    glibc->locked ? ", no more, since the memory is locked (mlock)" : "",
+	    many ? "; fewer arenas (MALLOC_ARENA_MAX) may keep less" : "");
 }
 
 /* What malloc_trim leaves: free chunks on pages that hold live blocks, too, and the tops of arenas
@@ -105,6 +115,13 @@ static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
 	uint64_t tops = glibc->other_top_resident_bytes;
 
+	if (glibc->locked) {
+		if (is_share(verdicts->of, stays, NOTABLE_PERCENT))
+			say(verdicts, stays, "glibc-locked", NULL, NULL,
+			    "are free inside glibc, but stay: the memory is locked (mlock), and "
+			    "malloc_trim returns only the end of the main heap of it");
+		return;
+	}
 	if (tops > stays)
 		tops = stays;
 	if (is_share(verdicts->of, stays - tops, NOTABLE_PERCENT))
@@ -117,24 +134,38 @@ static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
 		    "not return them");
 }
 
+static void judge_unread(struct verdicts *verdicts)
+{
+	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
+	const char *why = "that changed too fast to be read: in use or free is not known; try "
+			  "again";
+
+	if (glibc->late_arenas == glibc->unknown_arenas)
+		why = "that were not read in time: in use or free is not known";
+	else if (glibc->absent_arenas == glibc->unknown_arenas)
+		why = "that are partly swapped out, and were not swapped in to be read: in use "
+		      "or free is not known";
+	else if (glibc->late_arenas || glibc->absent_arenas)
+		why = "that changed too fast to be read, are partly swapped out, or were not "
+		      "read in time: in use or free is not known";
+	if (glibc->unknown_arenas && is_share(verdicts->of, glibc->unread_bytes, NOTABLE_PERCENT))
+		say(verdicts, glibc->unread_bytes, "glibc-unread", NULL, NULL,
+		    "are in arenas of glibc %s", why);
+}
+
 static void judge_glibc(struct verdicts *verdicts)
 {
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
-	const uint64_t unread =
-		glibc->unknown_arenas
-			? limpet_accounts_bytes(verdicts->of, LIMPET_KIND_GLIBC_MAIN) +
-				  limpet_accounts_bytes(verdicts->of, LIMPET_KIND_GLIBC_ARENAS) -
-				  glibc->resident_bytes
-			: 0;
 
 	if (is_share(verdicts->of, glibc->returned_bytes, NOTABLE_PERCENT))
 		say_what_trim_returns(verdicts);
 	if (glibc->free_resident_bytes > glibc->returned_bytes)
 		say_what_stays(verdicts, glibc->free_resident_bytes - glibc->returned_bytes);
-	if (is_share(verdicts->of, unread, NOTABLE_PERCENT))
-		say(verdicts, unread, "glibc-unread", NULL, NULL,
-		    "are in arenas of glibc that changed too fast to be read: in use or free "
-		    "is not known; try again");
+	judge_unread(verdicts);
+	if (is_share(verdicts->of, glibc->shared_bytes, NOTABLE_PERCENT))
+		say(verdicts, glibc->shared_bytes, "glibc-shared", NULL, NULL,
+		    "of glibc's heaps are shared with other processes since a fork: they count "
+		    "in RSS of each, and are free only when all have given them back");
 }
 
 static void judge_live(struct verdicts *verdicts)
@@ -142,37 +173,52 @@ static void judge_live(struct verdicts *verdicts)
 	const struct limpet_explanation *of = verdicts->of;
 	const uint64_t heaps =
 		of->glibc.resident_bytes + limpet_accounts_bytes(of, LIMPET_KIND_GLIBC_MMAPPED);
-	const uint64_t live =
-		heaps > of->glibc.free_resident_bytes ? heaps - of->glibc.free_resident_bytes : 0;
+	const uint64_t unused = of->glibc.free_resident_bytes + of->glibc.cache_bytes;
+	const uint64_t live = heaps > unused ? heaps - unused : 0;
 
-	if (is_share(of, live, LARGE_PERCENT))
-		say(verdicts, live, "glibc-live", "limpet attach", NULL,
-		    "are in use inside glibc's heaps: limpet attach %d shows who holds what is "
-		    "allocated from then on",
-		    of->pid);
+	if (!is_share(of, live, LARGE_PERCENT))
+		return;
+	say(verdicts, live, "glibc-live", NULL, NULL,
+	    "are in use inside glibc's heaps: limpet attach %d shows who holds what is allocated "
+	    "from then on",
+	    of->pid);
+	say_next(verdicts, "limpet attach");
 }
 
 /* ------------------------------------------------------------------ other memory */
 
+/* The group with the most memory is named. */
 static void judge_stacks(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
+	const struct limpet_account *largest = NULL;
+	uint64_t bytes = 0, count = 0;
+	unsigned groups = 0;
+	const char *name;
 
 	for (size_t i = 0; i < of->account_count; i++) {
 		const struct limpet_account *account = &of->accounts[i];
-		const char *name;
 
-		if (strcmp(account->kind, LIMPET_KIND_STACKS) ||
-		    (account->count < MANY_THREADS &&
-		     !is_share(of, account->bytes, NOTABLE_PERCENT)))
+		if (strcmp(account->kind, LIMPET_KIND_STACKS) != 0)
 			continue;
-		name = strstr(account->owner, LIMPET_STACKS_NAMED);
-		say(verdicts, account->bytes, "thread-stacks", NULL, NULL,
-		    "are in the stacks of %llu threads%s%s: what a thread has once touched of "
-		    "its stack stays until it ends",
-		    (unsigned long long)account->count, name ? " named " : "",
-		    name ? name + strlen(LIMPET_STACKS_NAMED) : "");
+		bytes += account->bytes;
+		count += account->count;
+		groups++;
+		/* They are sorted. */
+		if (!largest)
+			largest = account;
 	}
+	if (!largest || (count < MANY_THREADS && !is_share(of, bytes, NOTABLE_PERCENT)))
+		return;
+	name = strstr(largest->owner, LIMPET_STACKS_NAMED);
+	say(verdicts, bytes, "thread-stacks", NULL, NULL,
+	    "are in the stacks of %llu threads%s%s: what a thread has once touched of its stack "
+	    "stays until it ends",
+	    (unsigned long long)count,
+	    !name        ? ""
+	    : groups > 1 ? ", most in those of threads named "
+			 : " named ",
+	    name ? name + strlen(LIMPET_STACKS_NAMED) : "");
 }
 
 /* Objects/obmalloc.c: an arena is unmapped once it holds no object at all. */
@@ -222,13 +268,13 @@ static void judge_jemalloc(struct verdicts *verdicts)
 		say(verdicts, heap->retained_bytes, "jemalloc-fragmented", NULL, NULL,
 		    "are free inside jemalloc's slabs, which live blocks share: jemalloc uses "
 		    "them for blocks of the same size, but does not return them");
-	if (is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
-		say(verdicts, heap->bytes - heap->retained_bytes, "jemalloc-live", "limpet attach",
-		    NULL,
-		    "are in use inside jemalloc's heap: limpet attach %d shows who holds what "
-		    "is "
-		    "allocated from then on",
-		    of->pid);
+	if (!is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
+		return;
+	say(verdicts, heap->bytes - heap->retained_bytes, "jemalloc-live", NULL, NULL,
+	    "are in use inside jemalloc's heap: limpet attach %d shows who holds what is "
+	    "allocated from then on",
+	    of->pid);
+	say_next(verdicts, "limpet attach");
 }
 
 static void judge_shared(struct verdicts *verdicts)
@@ -275,6 +321,10 @@ static void judge_rest(struct verdicts *verdicts)
 		say(verdicts, of->lazy_free_bytes, "lazy-free", NULL, NULL,
 		    "are given up already (MADV_FREE): they count in RSS until the kernel needs "
 		    "memory");
+	if (of->late)
+		say(verdicts, 0, "late", NULL, NULL,
+		    "reading took too long, and what was not read in time counts as of no known "
+		    "owner");
 	if (of->swap_bytes >= NOTABLE_BYTES)
 		say(verdicts, of->swap_bytes, "swap", NULL, NULL,
 		    "more are swapped out, and not part of RSS");

@@ -66,6 +66,17 @@ memory() {
 	done < <(cat "/proc/$pid/smaps_rollup" "/proc/$pid/status")
 }
 
+# The same to 64 KiB: the end of the heap, and no more.
+trims_little() {
+	local before after said
+	before=$(rss_of "$pid")
+	said=$(jq '.glibc.returned_by_trim_bytes' <"$work/explain.json")
+	tell "$1" trim trimmed || return 1
+	after=$(rss_of "$pid")
+	echo "said $said, measured $((before - after))"
+	((before - after <= said + 65536 && before - after >= said - 65536))
+}
+
 account() {
 	printf '[.accounts[] | select(.kind == "%s") | .bytes] | add' "$1"
 }
@@ -399,6 +410,39 @@ finds_arenas() {
 		agrees_with_malloc "explained.$how"
 		finish "explained.$how"
 	done
+}
+
+@test "heaps that are shared since a fork, and locked ones" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	tell explained "fork" taken
+	explain
+	says 'any(.verdicts[]; .id == "glibc-shared") and .glibc.shared_bytes > 50000000 and .glibc.locked == false'
+	trims explained
+	finish explained
+	start locked "$TARGETS/explained"
+	tell locked "arenas 2" taken
+	tell locked "fragment 300000" taken
+	tell locked "lock" locked
+	[[ $answer == "locked 1" ]] || skip "memory may not be locked here"
+	explain
+	agrees_with_malloc locked
+	says '.glibc.locked and .glibc.returned_by_trim_bytes < 1000000'
+	says 'any(.verdicts[]; .id == "glibc-locked")'
+	says 'all(.verdicts[]; .id != "glibc-free" or .returned_bytes < 1000000)'
+	trims_little locked
+	finish locked
+}
+
+@test "threads of a pool are one group" {
+	start explained "$TARGETS/explained"
+	tell explained "numbered 70" taken
+	explain
+	adds_up
+	says '[.accounts[] | select(.kind == "thread-stacks")] | length == 1 and
+		.[0].owner == "thread stacks: pool-1-thr-*" and .[0].count == 70'
+	says '.verdicts[0] | .id == "thread-stacks" and (.text | contains("70 threads named pool-1-thr-*"))'
+	finish explained
 }
 
 @test "files of data that nobody has read are not read" {

@@ -11,8 +11,8 @@
  * "awaited N": pointers, from data and from what looks like heaps of V8, into N MiB of memory that
  * was never touched, or of which a userfaultfd that nobody serves is told; "numbered N": threads
  * named pool-1-thr-1 and so on; "zeros N": blocks of N MiB in
- * the main heap, read but not written, and freed; "churn N": threads that allocate and free all the time; "info": mallinfo2(3) as
- * JSON; "quit". */
+ * the main heap, read but not written, and freed; "churn N": threads that allocate and free all the
+ * time; "info": mallinfo2(3) as JSON; "quit". */
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
 #ifndef JEMALLOC
@@ -425,7 +425,7 @@ int main(void)
 			trim();
 			target_say("trimmed");
 		} else if (target_word(line, "lock", &n)) {
-			target_say(mlockall(MCL_CURRENT) == 0 ? "locked" : "refused");
+			target_say("locked %d", mlockall(MCL_CURRENT) == 0);
 #ifndef JEMALLOC
 		} else if (target_word(line, "zeros", &n)) {
 			take_zeros(n * MIB);
