@@ -3,13 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "injector/image/memory_owners.h"
 #include "injector/proc/proc.h"
-
-/* nptl/descr.h: `tid` in struct pthread, on x86-64 and aarch64 of all releases since 2.10 the word
- * after the list of all stacks. */
-#define TID_OFFSET 720u
-/* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more. */
-#define STACK_TOP_BYTES 8192u
+#include "injector/proc/tid_offset.h"
 
 int limpet_threads_read(pid_t pid, struct limpet_threads *ret_threads)
 {
@@ -46,34 +42,22 @@ void limpet_threads_done(struct limpet_threads *threads)
 	*threads = (struct limpet_threads){0};
 }
 
-/* sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. The thread pointer of the
- * stack that ends at `top`; 0: there is none. */
-static uint64_t thread_at(const struct limpet_source *source, uint64_t top)
-{
-	uint64_t words[STACK_TOP_BYTES / 8], start = top - STACK_TOP_BYTES;
-
-	if (top < STACK_TOP_BYTES || limpet_source_read(source, start, words, sizeof(words)) < 0)
-		return 0;
-	for (size_t i = 0; i + 2 < LIMPET_COUNT_OF(words); i += 8)
-		if (words[i] == start + 8 * i && words[i + 2] == words[i])
-			return words[i];
-	return 0;
-}
-
 const struct limpet_thread *limpet_threads_find(const struct limpet_threads *threads,
 						const struct limpet_source *source, uint64_t start,
 						uint64_t top, bool *ret_ended)
 {
-	uint64_t thread_pointer;
+	uint64_t words[LIMPET_STACK_TOP_BYTES / 8], thread_pointer = 0;
 	int32_t tid;
 
 	*ret_ended = false;
 	for (size_t i = 0; i < threads->count; i++)
 		if (threads->list[i].sp >= start && threads->list[i].sp < top)
 			return &threads->list[i];
-	thread_pointer = thread_at(source, top);
-	if (!thread_pointer ||
-	    limpet_source_read(source, thread_pointer + TID_OFFSET, &tid, sizeof(tid)) < 0)
+	if (top >= sizeof(words) &&
+	    limpet_source_read(source, top - sizeof(words), words, sizeof(words)) == 0)
+		thread_pointer = limpet_memory_owners_thread_in(words, top);
+	if (!thread_pointer || limpet_source_read(source, thread_pointer + LIMPET_TID_OFFSET_GLIBC,
+						  &tid, sizeof(tid)) < 0)
 		return NULL;
 	for (size_t i = 0; i < threads->count; i++)
 		if (threads->list[i].ns_tid == tid)

@@ -27,8 +27,6 @@
 #define STACK_LIMIT_BYTES ((uint64_t)64 << 20)
 /* A stack without a guard page may be a coroutine's, in a block of an allocator. */
 #define BARE_STACK_LIMIT_BYTES ((uint64_t)16 << 20)
-/* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more. */
-#define STACK_TOP_BYTES 8192u
 #define DEFAULT_STACK_BYTES ((uint64_t)8 << 20) /* with a page for a guard */
 #define STACK_SIZES 8u
 #define TASKS_LIMIT 4096
@@ -109,14 +107,14 @@ static bool is_present(const struct reading *reading, uint64_t start, uint64_t e
 	       ranges[0].start == start && ranges[0].end == end;
 }
 
-/* sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. */
-uint64_t limpet_memory_owners_thread_at(pid_t pid, uint64_t top)
+/* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more.
+ * sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. */
+uint64_t limpet_memory_owners_thread_in(const uint64_t words[LIMPET_STACK_TOP_BYTES / 8],
+					uint64_t top)
 {
-	uint64_t words[STACK_TOP_BYTES / 8], start = top - STACK_TOP_BYTES;
+	const uint64_t start = top - LIMPET_STACK_TOP_BYTES;
 
-	if (top < STACK_TOP_BYTES || limpet_memory_read(pid, start, words, sizeof(words)) < 0)
-		return 0;
-	for (size_t i = 0; i + 2 < LIMPET_COUNT_OF(words); i += 8)
+	for (size_t i = 0; i + 2 < LIMPET_STACK_TOP_BYTES / 8; i += 8)
 		if (words[i] == start + 8 * i && words[i + 2] == words[i])
 			return words[i];
 	return 0;
@@ -124,8 +122,11 @@ uint64_t limpet_memory_owners_thread_at(pid_t pid, uint64_t top)
 
 static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
 {
-	return top >= low + STACK_TOP_BYTES && is_present(reading, top - STACK_TOP_BYTES, top) &&
-	       limpet_memory_owners_thread_at(reading->pid, top);
+	uint64_t words[LIMPET_STACK_TOP_BYTES / 8];
+
+	return top >= low + sizeof(words) && is_present(reading, top - sizeof(words), top) &&
+	       limpet_memory_read(reading->pid, top - sizeof(words), words, sizeof(words)) == 0 &&
+	       limpet_memory_owners_thread_in(words, top);
 }
 
 static void read_stack_pointers(struct reading *reading)

@@ -35,9 +35,11 @@ int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_optio
 			      struct limpet_memory *ret) LIMPET_MUST_CHECK;
 
 /* The thread pointer of the thread whose stack ends at `top`, a page boundary, by the thread's
- * structure in the last two pages; 0: there is none. A thread that has ended counts, too, while its
- * stack is kept for the next one. */
-uint64_t limpet_memory_owners_thread_at(pid_t pid, uint64_t top);
+ * structure in the last two pages, of which `words` are a copy; 0: there is none. A thread that has
+ * ended counts, too, while its stack is kept for the next one. */
+#define LIMPET_STACK_TOP_BYTES 8192u
+uint64_t limpet_memory_owners_thread_in(const uint64_t words[LIMPET_STACK_TOP_BYTES / 8],
+					uint64_t top);
 
 /* Names the other allocators inside the process's modules, by what they say about themselves:
  * "mimalloc in bun, jemalloc in libfoo.so"; then the heap of a language's runtime, if it has one
