@@ -92,7 +92,8 @@ static uint64_t returned_by_trim(const struct limpet_glibc_arena *arena)
 	return arena->locked ? arena->figures.brk_returned_bytes : arena->figures.returned_bytes;
 }
 
-static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glibc_arena *arena)
+static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glibc_arena *arena,
+		      bool has_swap)
 {
 	const struct limpet_glibc_figures *figures = &arena->figures;
 	const uint64_t used = figures->resident_bytes - figures->free_resident_bytes;
@@ -103,7 +104,8 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 	sum->fast_whole &= arena->known && arena->fast_whole;
 	if (!arena->known) {
 		sum->unknown_arenas++;
-		sum->absent_arenas += arena->unread == LIMPET_UNREAD_ABSENT;
+		/* Without any swapped page it was rather given back. */
+		sum->absent_arenas += arena->unread == LIMPET_UNREAD_ABSENT && has_swap;
 		sum->late_arenas += arena->unread == LIMPET_UNREAD_LATE;
 		sum->unread_bytes += figures->resident_bytes;
 		return;
@@ -140,7 +142,7 @@ static int sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_expla
 	for (size_t i = 0; i < heaps->count; i++) {
 		const struct limpet_glibc_arena *arena = &heaps->list[i];
 
-		sum_arena(sum, arena);
+		sum_arena(sum, arena, ret->swap_bytes > 0);
 		ret->arenas[i] = (struct limpet_explain_arena){
 			.address = arena->state.address,
 			.is_main = arena->is_main,
@@ -202,6 +204,19 @@ static void limit_mmapped(const struct limpet_glibc_heaps *heaps, struct limpet_
 	account->bytes = heaps->mmapped_bytes;
 	limpet_accounts_add(accounts, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, surplus, 0);
 	accounts->explanation->unknown_bytes += surplus;
+}
+
+/* What is free of the arenas is no more than what the kernel says that they have. */
+static void limit_free(struct limpet_explanation *explanation)
+{
+	struct limpet_explain_glibc *glibc = &explanation->glibc;
+	const uint64_t most = limpet_accounts_bytes(explanation, LIMPET_KIND_GLIBC_MAIN) +
+			      limpet_accounts_bytes(explanation, LIMPET_KIND_GLIBC_ARENAS);
+
+	if (glibc->free_resident_bytes > most)
+		glibc->free_resident_bytes = most;
+	if (glibc->returned_bytes > glibc->free_resident_bytes)
+		glibc->returned_bytes = glibc->free_resident_bytes;
 }
 
 static void retain_in(const char *kind, uint64_t bytes, const char *remedy,
@@ -269,6 +284,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	limit_mmapped(&inquiry->heaps, &accounts);
+	limit_free(explanation);
 	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);

@@ -445,6 +445,18 @@ finds_arenas() {
 	finish explained
 }
 
+@test "heaps that name each other in a circle" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 100000" taken
+	tell explained "circle 200000" taken
+	explain
+	# Of the other arena nothing is known, so of all together neither.
+	says '.glibc | .arenas == 2 and .unread_arenas == 1 and .free_bytes == null and .returned_by_trim_bytes == null'
+	says '.glibc.list[0].returned_by_trim_bytes > 10000000 and .glibc.list[1].returned_by_trim_bytes == null'
+	says '.verdicts[] | select(.id == "glibc-free") | .returned_bytes == null and (.text | contains("at least"))'
+	finish explained
+}
+
 @test "files of data that nobody has read are not read" {
 	local resident
 	mkdir files

@@ -9,7 +9,8 @@
  * alone; "wall": from now on brk(2) fails; "foreign N": N KiB by sbrk(3), past malloc; "trim":
  * malloc_trim(0); "fork": a child that shares everything; "lock": mlockall(2); "untouched N" and
  * "awaited N": pointers, from data and from what looks like heaps of V8, into N MiB of memory that
- * was never touched, or of which a userfaultfd that nobody serves is told; "numbered N": threads
+ * was never touched, or of which a userfaultfd that nobody serves is told; "circle N": N blocks in
+ * an arena of several heaps, the last of which is then said to follow itself; "numbered N": threads
  * named pool-1-thr-1 and so on; "zeros N": blocks of N MiB in
  * the main heap, read but not written, and freed; "churn N": threads that allocate and free all the
  * time; "info": mallinfo2(3) as JSON; "quit". */
@@ -268,6 +269,30 @@ static void point_at(size_t bytes, bool awaited)
 	}
 }
 
+#define HEAP_BYTES ((uintptr_t)64 << 20)
+
+/* malloc/arena.c: heap_info's second word is the heap before. */
+static void *make_circle(void *context)
+{
+	const unsigned long count = *(unsigned long *)context;
+	volatile uintptr_t *heap;
+	void *last = NULL;
+
+	prctl(PR_SET_NAME, "circle");
+	for (unsigned long i = 0; i < count; i++) {
+		last = malloc(900);
+		if (!last)
+			target_broken("no memory");
+		*(volatile char *)last = 1;
+	}
+	heap = (volatile uintptr_t *)((uintptr_t)last & ~(HEAP_BYTES - 1));
+	heap[1] = (uintptr_t)heap;
+	sem_post(&done);
+	for (;;)
+		pause();
+	return NULL;
+}
+
 static void fork_child(void)
 {
 	pid_t child = fork();
@@ -383,6 +408,8 @@ static bool take_memory(const char *line)
 		point_at(n * MIB, false);
 	else if (target_word(line, "awaited", &n))
 		point_at(n * MIB, true);
+	else if (target_word(line, "circle", &n))
+		start_threads(1, make_circle, &n);
 	else if (target_word(line, "fork", &n))
 		fork_child();
 	else if (target_word(line, "blocks", &n))

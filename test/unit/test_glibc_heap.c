@@ -422,6 +422,30 @@ static void test_the_list_of_arenas(void **state)
 	assert_true(reads < 300);
 }
 
+static bool is_spent(const void *context)
+{
+	(void)context;
+	return true;
+}
+
+/* A search that finds nothing asks whether there is time left. */
+static void test_a_search_ends_in_time(void **state)
+{
+	const struct limpet_source late = {.read = read_image, .is_spent = is_spent};
+	const struct limpet_glibc_span span = {
+		.start = BASE, .end = BASE + BYTES, .in_parts = true, .is_main = true};
+	struct limpet_glibc_regions regions = {0};
+	struct limpet_glibc_reader *reader;
+	struct heap *heap = *state;
+
+	assert_int_equal(limpet_glibc_reader_new(&late, &heap->present, &reader), 0);
+	assert_int_equal(
+		limpet_glibc_regions_find(reader, &heap->present, &span, &heap->fast, &regions),
+		-ETIME);
+	limpet_glibc_regions_done(&regions);
+	limpet_glibc_reader_free(reader);
+}
+
 /* In a heap's own memory, behind its head, is another arena's state. */
 static void test_another_arena_is_no_main_arena(void **state)
 {
@@ -490,6 +514,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_the_main_arena_is_found, begin, end),
 		cmocka_unit_test_setup_teardown(test_bins_have_to_lead_back, begin, end),
 		cmocka_unit_test_setup_teardown(test_the_list_of_arenas, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_search_ends_in_time, begin, end),
 		cmocka_unit_test_setup_teardown(test_another_arena_is_no_main_arena, begin, end),
 		cmocka_unit_test_setup_teardown(test_parameters, begin, end),
 	};
