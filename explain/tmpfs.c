@@ -1,7 +1,6 @@
 #include "explain/tmpfs.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,13 +25,31 @@ static int compare(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
+/* The third word of the line, two numbers with a colon. */
+static bool take_device(const char *line, uint64_t *ret_device)
+{
+	unsigned long major, minor;
+	char *at = NULL;
+
+	(void)strtoul(line, &at, 10);
+	(void)strtoul(at, &at, 10);
+	major = strtoul(at, &at, 10);
+	if (*at != ':' || major > UINT32_MAX)
+		return false;
+	minor = strtoul(at + 1, &at, 10);
+	if (*at != ' ' || minor > UINT32_MAX)
+		return false;
+	*ret_device = number((uint32_t)major, (uint32_t)minor);
+	return true;
+}
+
 int limpet_tmpfs_take(const char *text, struct limpet_tmpfs *ret_mounts)
 {
 	const char *type = strstr(text, " - tmpfs ");
 	struct limpet_tmpfs mounts = {0};
 
 	for (const char *line = text, *end; *line; line = end + (*end == '\n')) {
-		unsigned major, minor;
+		uint64_t device;
 
 		/* Of this line, or of one of the next. */
 		if (type && type < line)
@@ -40,7 +57,7 @@ int limpet_tmpfs_take(const char *text, struct limpet_tmpfs *ret_mounts)
 		end = strchrnul(line, '\n');
 		if (!type)
 			break;
-		if (type > end || sscanf(line, "%*u %*u %u:%u ", &major, &minor) != 2)
+		if (type > end || !take_device(line, &device))
 			continue;
 		if (limpet_reserve(&mounts.list, &mounts.capacity, mounts.count + 1,
 				   sizeof(*mounts.list)) < 0 ||
@@ -48,7 +65,7 @@ int limpet_tmpfs_take(const char *text, struct limpet_tmpfs *ret_mounts)
 			limpet_tmpfs_done(&mounts);
 			return -ENOMEM;
 		}
-		mounts.list[mounts.count++] = number(major, minor);
+		mounts.list[mounts.count++] = device;
 	}
 	if (mounts.count)
 		qsort(mounts.list, mounts.count, sizeof(*mounts.list), compare);
