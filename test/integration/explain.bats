@@ -214,6 +214,19 @@ account() {
 	finish explained
 }
 
+@test "memory that only looks like a file" {
+	start explained "$TARGETS/explained"
+	tell explained "devzero 6" taken
+	tell explained "named 7" taken
+	explain
+	adds_up 100
+	says '.unknown_bytes >= 6 * 1048576 and .unknown_bytes <= 6.2 * 1048576'
+	says "$(account shared-anonymous) == 7 * 1048576"
+	says '[.accounts[] | select(.kind == "file-pages" or .kind == "shared-file" or .kind == "private-data") | .bytes] |
+		add | . < 4000000'
+	finish explained
+}
+
 @test "memory that nobody explains is not given to anybody" {
 	start explained "$TARGETS/explained"
 	tell explained "anonymous 20" taken

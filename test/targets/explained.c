@@ -7,14 +7,16 @@
  * same, aligned to 2 MiB; "memfd N", "shm N", "sysv N", "clean N", "dirty N": MiB of shared memory,
  * of a file that was read, of a file that was written to privately; "anonymous N": MiB by mmap
  * alone; "wall": from now on brk(2) fails; "foreign N": N KiB by sbrk(3), past malloc; "trim":
- * malloc_trim(0); "fork": a child that shares everything; "lock": mlockall(2); "untouched N" and
- * "awaited N": pointers, from data and from what looks like heaps of V8, into N MiB of memory that
- * was never touched, or of which a userfaultfd that nobody serves is told; "circle N": N blocks in
- * an arena of several heaps, the last of which is then said to follow itself; "numbered N": threads
- * named pool-1-thr-1 and so on; "zeros N": blocks of N MiB in
- * the main heap, read but not written, and freed; "churn N": threads that allocate and free all the
- * time; "info": mallinfo2(3) as JSON; "quit". */
+ * malloc_trim(0); "devzero N" and "named N": MiB of /dev/zero,
+ * mapped privately, and of shared memory with a name of its own; "fork": a child that shares
+ * everything; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and from what
+ * looks like heaps of V8, into N MiB of memory that was never touched, or of which a userfaultfd
+ * that nobody serves is told; "circle N": N blocks in an arena of several heaps, the last of which
+ * is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on; "zeros N":
+ * blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads that
+ * allocate and free all the time; "info": mallinfo2(3) as JSON; "quit". */
 #include <fcntl.h>
+#include <linux/prctl.h>
 #include <linux/userfaultfd.h>
 #ifndef JEMALLOC
 #include <malloc.h>
@@ -205,6 +207,17 @@ static void take_sysv(size_t bytes)
 	if (id < 0 || at == (void *)-1)
 		target_broken("no shared memory");
 	shmctl(id, IPC_RMID, NULL);
+	memset(at, 1, bytes);
+}
+
+/* Linux 6.2; before, it has no name. */
+static void name_shared(size_t bytes)
+{
+	char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (at == MAP_FAILED)
+		target_broken("mmap failed");
+	prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, bytes, "queue");
 	memset(at, 1, bytes);
 }
 
@@ -428,6 +441,10 @@ static bool take_memory(const char *line)
 		map(make_file(n * MIB), n * MIB, both, MAP_PRIVATE);
 	else if (target_word(line, "anonymous", &n))
 		map(-1, n * MIB, both, MAP_PRIVATE | MAP_ANONYMOUS);
+	else if (target_word(line, "devzero", &n))
+		map(open("/dev/zero", O_RDWR | O_CLOEXEC), n * MIB, both, MAP_PRIVATE);
+	else if (target_word(line, "named", &n))
+		name_shared(n * MIB);
 	else if (target_word(line, "wall", &n))
 		build_wall();
 	else if (target_word(line, "foreign", &n))
