@@ -48,13 +48,6 @@ static const char *short_name(const char *path, char ret[64])
 	return ret;
 }
 
-/* Memory that is not the kernel's to take back. */
-static bool is_device(const char *path)
-{
-	return (begins(path, "/dev/") && !begins(path, "/dev/hugepages")) ||
-	       begins(path, "anon_inode:") || begins(path, "/dmabuf:");
-}
-
 static void account_shared(struct mapping *it)
 {
 	const char *path = it->map->path;
@@ -70,7 +63,7 @@ static void account_shared(struct mapping *it)
 		add(it, LIMPET_KIND_SHARED_ANONYMOUS, "shared memory: anonymous", it->rss_bytes);
 	} else if (begins(path, "/dev/shm/")) {
 		add(it, LIMPET_KIND_SHM, "shared memory: POSIX, /dev/shm", it->rss_bytes);
-	} else if (is_device(path)) {
+	} else if (limpet_source_is_device(path)) {
 		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
 		    it->rss_bytes);
 	} else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor)) {

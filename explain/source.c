@@ -40,16 +40,18 @@ struct limpet_process_source {
 
 /* ------------------------------------------------------------------ what is present */
 
-static bool is_device(const struct limpet_map *map)
+bool limpet_source_is_device(const char *path)
 {
-	static const char *const memory[] = {"/dev/zero", "/dev/shm/", "/dev/hugepages"};
+	static const char *const devices[] = {"/dev/", "anon_inode:", "/dmabuf:"},
+				 *const memory[] = {"/dev/zero", "/dev/shm/", "/dev/hugepages"};
 
-	if (strncmp(map->path, "/dev/", 5))
-		return false;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(memory); i++)
-		if (!strncmp(map->path, memory[i], strlen(memory[i])))
+		if (!strncmp(path, memory[i], strlen(memory[i])))
 			return false;
-	return true;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(devices); i++)
+		if (!strncmp(path, devices[i], strlen(devices[i])))
+			return true;
+	return false;
 }
 
 static void mark(struct range *range, uint64_t start, uint64_t end, bool present)
@@ -179,7 +181,7 @@ static int take_maps(struct limpet_process_source *process, pid_t pid)
 		/* [vsyscall] is not part of the address space. */
 		if (map->end <= (uint64_t)INT64_MAX && map->end > process->limit)
 			process->limit = map->end;
-		if (!is_device(map))
+		if (!limpet_source_is_device(map->path))
 			continue;
 		error = limpet_reserve(&process->devices, &process->device_capacity,
 				       process->device_count + 1, sizeof(*process->devices));

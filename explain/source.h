@@ -45,6 +45,9 @@ static inline bool limpet_source_is_spent(const struct limpet_source *source)
 int limpet_source_read_text(const struct limpet_source *source, uint64_t address, char *ret,
 			    size_t room) LIMPET_MUST_CHECK;
 
+/* Whether what is mapped from there is memory of a device, or of the kernel for its own use. */
+bool limpet_source_is_device(const char *path);
+
 /* The memory of a process, with a budget that begins now. -errno: it may not be read, or limpet may
  * not know which pages are present. */
 struct limpet_process_source;

@@ -135,6 +135,24 @@ static void test_nobody(void **state)
 	assert_null(process);
 }
 
+static void test_devices(void **state)
+{
+	static const char *const devices[] = {"/dev/dri/renderD128", "/dev/mem",
+					      "anon_inode:[io_uring]", "/dmabuf:buffer"},
+				 *const memory[] = {"",
+						    "[heap]",
+						    "/dev/zero (deleted)",
+						    "/dev/shm/queue",
+						    "/memfd:queue",
+						    "/srv/dev/file"};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(devices); i++)
+		assert_true(limpet_source_is_device(devices[i]));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(memory); i++)
+		assert_false(limpet_source_is_device(memory[i]));
+}
+
 /* ------------------------------------------------------------------ jemalloc's tree */
 
 struct counter {
@@ -308,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_a_text_ends_with_what_is_present),
 		cmocka_unit_test(test_the_budget_ends),
 		cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_leaf_is_read_once),
 		cmocka_unit_test(test_mounts),
 		cmocka_unit_test(test_sums_without_all_arenas_are_the_least),
