@@ -294,6 +294,18 @@ static uint64_t housekeeping_time(const struct limpet_capture *capture)
 	return is_at_rest(capture) ? STILL_HOUSEKEEPING_NS : IDLE_HOUSEKEEPING_NS;
 }
 
+static void begin_pace(struct limpet_capture *capture)
+{
+	const struct limpet_capture_setup *setup = capture->setup;
+
+	capture->pace = (struct limpet_pace){.agent_memory_bytes = setup->agent_memory_bytes,
+					     .wait_for_room = setup->wait_for_room,
+					     .may_nap = !setup->sampling.overload_bytes,
+					     .samples = setup->sampling.overload_bytes != 0};
+	limpet_pace_begin(&capture->pace, limpet_monotonic_ns());
+	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
+}
+
 /* Call before work that takes long. */
 static void interrupt_pace(struct limpet_capture *capture)
 {
@@ -566,6 +578,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	capture->memory.recorder = capture->recorder;
 	capture->memory.collector = capture->collector;
+	/* Threads record before this one returns, and may fill the chunks. */
+	begin_pace(capture);
 	*ret_entering = true;
 	return limpet_session_enter(capture->session, setup->tracee, err);
 }
@@ -853,12 +867,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_collector_set_stack_memory(capture->collector,
 					  setup->collector_memory_bytes / STACK_MEMORY_SHARE);
 	limpet_collector_begin(capture->collector);
-	capture->pace = (struct limpet_pace){.agent_memory_bytes = setup->agent_memory_bytes,
-					     .wait_for_room = setup->wait_for_room,
-					     .may_nap = !setup->sampling.overload_bytes,
-					     .samples = setup->sampling.overload_bytes != 0};
-	limpet_pace_begin(&capture->pace, limpet_monotonic_ns());
-	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
+	begin_pace(capture);
 	limpet_session_set_idle(capture->session, idle, capture);
 	step_back(capture);
 	/* The losses known so far are in the trace even if limpet is killed. */
