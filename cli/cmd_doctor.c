@@ -7,6 +7,7 @@
 #include "cli/capture_options.h"
 #include "cli/commands.h"
 #include "cli/doctor_list.h"
+#include "cli/json_output.h"
 #include "cli/ui.h"
 #include "common/units.h"
 
@@ -29,28 +30,6 @@ static const char help_text[] =
 
 enum { MARGIN = 10 };
 
-/* Breaks `text` at blanks so that it fits the terminal; the first line starts at the cursor, which
- * is at column MARGIN. */
-static void print_wrapped(char *text, int width)
-{
-	int room = width - MARGIN, column = 0;
-	char *save;
-
-	if (room < 20)
-		room = 20;
-	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		int length = (int)strlen(word);
-
-		if (column && column + 1 + length > room) {
-			printf("\n%*s", MARGIN, "");
-			column = 0;
-		}
-		printf("%s%s", column ? " " : "", word);
-		column += length + (column ? 1 : 0);
-	}
-	putchar('\n');
-}
-
 static void print_finding(const struct limpet_finding *finding, int width)
 {
 	static const struct {
@@ -67,12 +46,12 @@ static void print_finding(const struct limpet_finding *finding, int width)
 	printf("  %s%-*s%s", limpet_ui_style(stdout, marks[finding->severity].style), MARGIN - 2,
 	       marks[finding->severity].mark, limpet_ui_style(stdout, LIMPET_UI_PLAIN));
 	snprintf(text, sizeof(text), "%s", finding->text);
-	print_wrapped(limpet_ui_clean(text), width);
+	limpet_ui_wrap(limpet_ui_clean(text), MARGIN, width);
 	if (!finding->hint[0])
 		return;
 	printf("%*s", MARGIN, "");
 	snprintf(text, sizeof(text), "hint: %s", finding->hint);
-	print_wrapped(limpet_ui_clean(text), width);
+	limpet_ui_wrap(limpet_ui_clean(text), MARGIN, width);
 }
 
 static void print_text(const struct limpet_preflight *preflight)
@@ -117,7 +96,7 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 			json_decref(object);
 			object = NULL;
 		}
-		status = limpet_doctor_print_json(object, status);
+		status = limpet_json_output(object, status);
 	}
 	if (preflight->verdict == LIMPET_PREFLIGHT_GONE ||
 	    preflight->verdict == LIMPET_PREFLIGHT_FAILED)

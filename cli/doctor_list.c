@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/json_output.h"
 #include "cli/ui.h"
 #include "common/array.h"
 #include "common/units.h"
@@ -187,20 +188,6 @@ json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 		"findings", findings);
 }
 
-int limpet_doctor_print_json(json_t *root, int status)
-{
-	struct limpet_err err;
-	int result = root ? json_dumpf(root, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) : -1;
-
-	json_decref(root);
-	if (result < 0 && !ferror(stdout)) {
-		limpet_err_set(&err, -ENOMEM, "cannot write the answer: %s", strerror(ENOMEM));
-		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	}
-	putchar('\n');
-	return limpet_ui_finish(status);
-}
-
 static json_t *rows_json(const struct rows *rows)
 {
 	json_t *list = json_array();
@@ -228,7 +215,7 @@ int limpet_doctor_list(const struct limpet_preflight_options *options, bool json
 	if (rows.count)
 		qsort(rows.list, rows.count, sizeof(*rows.list), by_rss);
 	if (json) {
-		status = limpet_doctor_print_json(rows_json(&rows), LIMPET_EXIT_OK);
+		status = limpet_json_output(rows_json(&rows), LIMPET_EXIT_OK);
 		goto out;
 	}
 	print_rows(&rows);

@@ -13,9 +13,6 @@ int limpet_doctor_list(const struct limpet_preflight_options *options, bool json
 
 /* What doctor knows about a process, as a JSON object; NULL: out of memory. */
 json_t *limpet_doctor_json(const struct limpet_preflight *preflight);
-/* Prints `root` (and releases it; NULL means out of memory); returns `status`, or
- * LIMPET_EXIT_FAILED after a message. */
-int limpet_doctor_print_json(json_t *root, int status);
 
 /* The user's name, or the number if there is none. */
 const char *limpet_doctor_user(uid_t uid, char *buffer, size_t room);

@@ -11,6 +11,7 @@
 #pragma weak limpet_cmd_attach
 #pragma weak limpet_cmd_run
 #pragma weak limpet_cmd_doctor
+#pragma weak limpet_cmd_explain
 #pragma weak limpet_cmd_html
 #pragma weak limpet_cmd_report
 #pragma weak limpet_cmd_seal
@@ -30,6 +31,8 @@ struct command {
 static const struct command commands[] = {
 	{"doctor", limpet_cmd_doctor, "doctor [PID]",
 	 "would it work, and if not, why; without PID: processes"},
+	{"explain", limpet_cmd_explain, "explain PID",
+	 "whose its resident memory is, what of it is free"},
 	{"attach", limpet_cmd_attach, "attach PID", "capture the heap of a running process"},
 	{"run", limpet_cmd_run, "run COMMAND...", "capture a command from its entry point on"},
 	{"status", limpet_cmd_status, "status [PID]", "captures, and agents left in processes"},
@@ -52,7 +55,6 @@ static int print_help(void)
 			printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
 	}
 	printf("\nA first session:\n"
-	       "  limpet doctor 4711                    # would it work?\n"
 	       "  limpet attach 4711 --duration 10m     # Ctrl-C ends it earlier\n"
 	       "  limpet report node.4711.limpet        # who holds the memory\n"
 	       "\nlimpet COMMAND --help says more, and so does man limpet; limpet --version\n"

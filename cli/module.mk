@@ -5,6 +5,7 @@ CLI_SRC := \
 	cli/cmd_attach.c \
 	cli/cmd_diff.c \
 	cli/cmd_doctor.c \
+	cli/cmd_explain.c \
 	cli/cmd_export.c \
 	cli/cmd_html.c \
 	cli/cmd_report.c \
@@ -16,6 +17,7 @@ CLI_SRC := \
 	cli/doctor_list.c \
 	cli/follower.c \
 	cli/followers.c \
+	cli/json_output.c \
 	cli/live_target.c \
 	cli/main.c \
 	cli/page_file.c \

@@ -75,6 +75,26 @@ char *limpet_ui_clean(char *text)
 	return text;
 }
 
+void limpet_ui_wrap(char *text, int margin, int width)
+{
+	int room = width - margin, column = 0;
+	char *save;
+
+	if (room < 20)
+		room = 20;
+	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
+		int length = (int)strlen(word);
+
+		if (column && column + 1 + length > room) {
+			printf("\n%*s", margin, "");
+			column = 0;
+		}
+		printf("%s%s", column ? " " : "", word);
+		column += length + (column ? 1 : 0);
+	}
+	putchar('\n');
+}
+
 bool limpet_ui_has_colour(FILE *stream)
 {
 	const char *no_color = getenv("NO_COLOR");

@@ -119,6 +119,11 @@ int limpet_ui_width(int fd);
  * that are not UTF-8 become '?'. Returns `text`. */
 char *limpet_ui_clean(char *text);
 
+/* Prints `text` to stdout, broken at blanks so that it fits `width` columns, and a newline. The
+ * first line starts at the cursor, which is at column `margin`; the others are indented by it.
+ * Changes `text`. */
+void limpet_ui_wrap(char *text, int margin, int width);
+
 /* The word of the NULL-terminated list that `word` was probably meant to be, or NULL if none is
  * similar: a unique prefix, or at most two errors (one for short words). */
 const char *limpet_ui_nearest(const char *word, const char *const *list);

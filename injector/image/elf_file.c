@@ -245,6 +245,7 @@ bool limpet_elf_file_has_symtab(const struct limpet_elf_file *file)
 struct visitor {
 	bool (*name)(void *context, const char *name);
 	bool (*function)(void *context, const struct limpet_elf_function *function);
+	bool (*object)(void *context, const char *name, uint64_t value);
 	void *context;
 };
 
@@ -262,6 +263,9 @@ static bool visit_symbol(const struct visitor *visitor, const char *name, const 
 
 	if (visitor->function)
 		return type != STT_FUNC || visitor->function(visitor->context, &function);
+	if (visitor->object)
+		return type != STT_OBJECT ||
+		       visitor->object(visitor->context, name, symbol->st_value);
 	assert(visitor->name);
 	return (type != STT_FUNC && type != STT_OBJECT && type != STT_GNU_IFUNC) ||
 	       visitor->name(visitor->context, name);
@@ -325,6 +329,15 @@ int limpet_elf_file_functions(struct limpet_elf_file *file,
 			      void *context)
 {
 	const struct visitor visitor = {.function = visit, .context = context};
+
+	return visit_tables(file, &visitor);
+}
+
+int limpet_elf_file_objects(struct limpet_elf_file *file,
+			    bool (*visit)(void *context, const char *name, uint64_t value),
+			    void *context)
+{
+	const struct visitor visitor = {.object = visit, .context = context};
 
 	return visit_tables(file, &visitor);
 }

@@ -52,6 +52,11 @@ int limpet_elf_file_functions(struct limpet_elf_file *file,
 					    const struct limpet_elf_function *function),
 			      void *context);
 
+/* The same with each defined object, and its address in the file's own address space. */
+int limpet_elf_file_objects(struct limpet_elf_file *file,
+			    bool (*visit)(void *context, const char *name, uint64_t value),
+			    void *context);
+
 /* Calls `visit` for each occurrence of `needle` (at least 2 bytes) in .rodata, until it returns
  * false: `at` points to it, with `before` readable bytes before and `after` bytes from it on (at
  * least 64 of each, unless .rodata ends there). At most the first 64 MiB are searched. */

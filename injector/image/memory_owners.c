@@ -27,8 +27,6 @@
 #define STACK_LIMIT_BYTES ((uint64_t)64 << 20)
 /* A stack without a guard page may be a coroutine's, in a block of an allocator. */
 #define BARE_STACK_LIMIT_BYTES ((uint64_t)16 << 20)
-/* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more. */
-#define STACK_TOP_BYTES 8192u
 #define DEFAULT_STACK_BYTES ((uint64_t)8 << 20) /* with a page for a guard */
 #define STACK_SIZES 8u
 #define TASKS_LIMIT 4096
@@ -59,9 +57,12 @@ struct reading {
 	size_t stack_size_count;
 };
 
-static void count(struct reading *reading, enum limpet_memory_account account, uint64_t bytes)
+static void count(struct reading *reading, enum limpet_memory_account account, uint64_t start,
+		  uint64_t end)
 {
-	reading->out->bytes[account] += bytes;
+	reading->out->bytes[account] += end - start;
+	if (reading->options->visit)
+		reading->options->visit(reading->options->context, account, start, end);
 }
 
 /* ------------------------------------------------------------------ glibc's heaps */
@@ -106,18 +107,26 @@ static bool is_present(const struct reading *reading, uint64_t start, uint64_t e
 	       ranges[0].start == start && ranges[0].end == end;
 }
 
-/* sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. */
+/* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more.
+ * sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. */
+uint64_t limpet_memory_owners_thread_in(const uint64_t words[LIMPET_STACK_TOP_BYTES / 8],
+					uint64_t top)
+{
+	const uint64_t start = top - LIMPET_STACK_TOP_BYTES;
+
+	for (size_t i = 0; i + 2 < LIMPET_STACK_TOP_BYTES / 8; i += 8)
+		if (words[i] == start + 8 * i && words[i + 2] == words[i])
+			return words[i];
+	return 0;
+}
+
 static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
 {
-	uint64_t words[STACK_TOP_BYTES / 8], start = top - STACK_TOP_BYTES;
+	uint64_t words[LIMPET_STACK_TOP_BYTES / 8];
 
-	if (top < low + STACK_TOP_BYTES || !is_present(reading, start, top) ||
-	    limpet_memory_read(reading->pid, start, words, sizeof(words)) < 0)
-		return false;
-	for (size_t i = 0; i + 2 < LIMPET_COUNT_OF(words); i += 8)
-		if (words[i] == start + 8 * i && words[i + 2] == words[i])
-			return true;
-	return false;
+	return top >= low + sizeof(words) && is_present(reading, top - sizeof(words), top) &&
+	       limpet_memory_read(reading->pid, top - sizeof(words), words, sizeof(words)) == 0 &&
+	       limpet_memory_owners_thread_in(words, top);
 }
 
 static void read_stack_pointers(struct reading *reading)
@@ -216,8 +225,11 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 	const struct limpet_account_range *mapped = options->mapped;
 	size_t above;
 
+	/* Nothing else is in its last page. */
 	if (module)
-		return (struct part){module->end, LIMPET_MEMORY_FILES};
+		return (struct part){(module->end + reading->page_bytes - 1) &
+					     ~(reading->page_bytes - 1),
+				     LIMPET_MEMORY_FILES};
 	/* cppcheck-suppress constStatement */
 	above = LIMPET_PARTITION_POINT(i, options->mapped_count, mapped[i].start <= address);
 	if (above && address < mapped[above - 1].end)
@@ -302,12 +314,12 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint
 
 		if (at >= part->end)
 			*part = listed_part(reading, at);
-		if (at >= part->end)
+		if (at >= part->end && !reading->options->judge_none)
 			*part = headed_part(reading, at, end, map_end, many);
 		many = at >= part->end;
 		if (!many)
 			bytes = (part->end < end ? part->end : end) - at;
-		count(reading, many ? LIMPET_MEMORY_UNKNOWN : part->account, bytes);
+		count(reading, many ? LIMPET_MEMORY_UNKNOWN : part->account, at, at + bytes);
 		at += bytes;
 	}
 }
@@ -336,7 +348,7 @@ static void count_pages(struct reading *reading, const struct limpet_map *map,
 				count_range(reading, ranges[i].start, ranges[i].end, map->end,
 					    &part);
 			else
-				count(reading, account, ranges[i].end - ranges[i].start);
+				count(reading, account, ranges[i].start, ranges[i].end);
 	}
 }
 
@@ -496,7 +508,10 @@ int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_optio
 	error = limpet_proc_maps_read(reading->pid, &reading->maps);
 	if (error)
 		return error;
-	error = has_glibc(&reading->maps) ? take(reading) : -ENOTSUP;
+	if (options->has_glibc || options->judge_none || has_glibc(&reading->maps))
+		error = take(reading);
+	else
+		error = -ENOTSUP;
 	limpet_proc_maps_done(&reading->maps);
 	if (!error)
 		*ret = memory;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -40,9 +41,12 @@ struct pages_scan {
 struct limpet_pages {
 	pid_t pid;
 	int pagemap;
-	bool ask, empty_known, present_only;
+	bool ask, empty_known, present_only, exact, zero_known;
 	struct limpet_page_range *empty; /* large mappings, sorted by address */
 	size_t empty_count, empty_capacity;
+	uint64_t zero_frame;              /* of the kernel's page of zeros; 0: hidden */
+	struct limpet_page_range *shared; /* mappings with pages that others map, too */
+	size_t shared_count, shared_capacity;
 	struct pages_region regions[LIMPET_PAGES_RANGES];
 	uint64_t entries[READ_PAGES];
 };
@@ -69,12 +73,19 @@ void limpet_pages_free(struct limpet_pages *pages)
 	if (pages->pagemap >= 0)
 		close(pages->pagemap);
 	free(pages->empty);
+	free(pages->shared);
 	free(pages);
 }
 
 void limpet_pages_leave_out_swapped(struct limpet_pages *pages)
 {
 	pages->present_only = true;
+}
+
+void limpet_pages_be_exact(struct limpet_pages *pages)
+{
+	pages->present_only = true;
+	pages->exact = true;
 }
 
 bool limpet_pages_asks(const struct limpet_pages *pages)
@@ -116,6 +127,13 @@ static int ask(struct limpet_pages *pages, uint64_t start, uint64_t end, bool ow
 
 /* ---------------------------------------------------------------- by the pagemap itself */
 
+/* Documentation/admin-guide/mm/pagemap.rst */
+#define ENTRY_PRESENT (1ull << 63)
+#define ENTRY_SWAPPED (1ull << 62)
+#define ENTRY_FILE (1ull << 61) /* or shared */
+#define ENTRY_EXCLUSIVE (1ull << 56)
+#define ENTRY_FRAME ((1ull << 55) - 1) /* zeros for those who may not know it */
+
 static int add_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
 {
 	if (limpet_reserve(&pages->empty, &pages->empty_capacity, pages->empty_count + 1,
@@ -123,6 +141,71 @@ static int add_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
 		return -ENOMEM;
 	pages->empty[pages->empty_count++] = (struct limpet_page_range){start, end};
 	return 0;
+}
+
+static int add_shared(struct limpet_pages *pages, uint64_t start, uint64_t end)
+{
+	if (limpet_reserve(&pages->shared, &pages->shared_capacity, pages->shared_count + 1,
+			   sizeof(*pages->shared)) < 0)
+		return -ENOMEM;
+	pages->shared[pages->shared_count++] = (struct limpet_page_range){start, end};
+	return 0;
+}
+
+/* A page of our own that was only read is that page. */
+static uint64_t find_zero_frame(void)
+{
+	char *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	LIMPET_CLOSE int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry = 0;
+
+	if (page == MAP_FAILED)
+		return 0;
+	(void)*(volatile char *)page;
+	if (pagemap < 0 || pread(pagemap, &entry, sizeof(entry),
+				 (off_t)((uintptr_t)page / PAGE * sizeof(entry))) != sizeof(entry))
+		entry = 0;
+	munmap(page, PAGE);
+	return entry & (ENTRY_FILE | ENTRY_EXCLUSIVE) ? 0 : entry & ENTRY_FRAME;
+}
+
+static bool has_shared_pages(const struct limpet_smap *smap)
+{
+	uint64_t clean, dirty;
+
+	return !limpet_smap_bytes(smap, "Shared_Clean", &clean) ||
+	       !limpet_smap_bytes(smap, "Shared_Dirty", &dirty) || clean || dirty;
+}
+
+static void find_zero(struct limpet_pages *pages)
+{
+	struct limpet_smaps smaps;
+	struct limpet_smap smap;
+	int error = 0;
+
+	pages->zero_known = true;
+	pages->zero_frame = find_zero_frame();
+	if (limpet_proc_smaps_read(pages->pid, &smaps) < 0) {
+		(void)add_shared(pages, 0, UINT64_MAX);
+		return;
+	}
+	while (!error && limpet_proc_smaps_next(&smaps, &smap) > 0)
+		if (has_shared_pages(&smap))
+			error = add_shared(pages, smap.map.start, smap.map.end);
+	limpet_proc_smaps_done(&smaps);
+}
+
+/* Whether entries that are neither of a file nor exclusive can be of the page of zeros alone. */
+static bool has_zeros_only(struct limpet_pages *pages, uint64_t start, uint64_t end)
+{
+	if (!pages->exact)
+		return false;
+	if (!pages->zero_known)
+		find_zero(pages);
+	for (size_t i = 0; i < pages->shared_count; i++)
+		if (pages->shared[i].start < end && pages->shared[i].end > start)
+			return false;
+	return true;
 }
 
 /* Huge pages of hugetlbfs do not count in Rss (Documentation/filesystems/proc.rst), nor does the
@@ -167,12 +250,18 @@ static bool is_empty(struct limpet_pages *pages, uint64_t start, uint64_t end)
 	return false;
 }
 
-static bool is_wanted(const struct limpet_pages *pages, uint64_t entry, bool own)
+static bool is_zero(const struct limpet_pages *pages, uint64_t entry, bool zeros_only)
 {
-	const uint64_t present = 1ull << 63, swapped = 1ull << 62, of_file = 1ull << 61;
-	const uint64_t exists = pages->present_only ? present : present | swapped;
+	if (!pages->exact || !(entry & ENTRY_PRESENT) || entry & (ENTRY_FILE | ENTRY_EXCLUSIVE))
+		return false;
+	return zeros_only || (pages->zero_frame && (entry & ENTRY_FRAME) == pages->zero_frame);
+}
 
-	return entry & exists && !(own && entry & of_file);
+static bool is_wanted(const struct limpet_pages *pages, uint64_t entry, bool own, bool zeros_only)
+{
+	const uint64_t exists = pages->present_only ? ENTRY_PRESENT : ENTRY_PRESENT | ENTRY_SWAPPED;
+
+	return entry & exists && !(own && entry & ENTRY_FILE) && !is_zero(pages, entry, zeros_only);
 }
 
 static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
@@ -181,6 +270,7 @@ static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end
 	uint64_t most = (uint64_t)READ_PAGES * PAGE;
 	size_t count = end - start > most ? READ_PAGES : (size_t)((end - start) / PAGE), at = 0;
 	unsigned ranges = 0;
+	bool zeros_only;
 
 	if (is_empty(pages, start, end)) {
 		*ret_at = end;
@@ -191,22 +281,23 @@ static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end
 	    (ssize_t)(count * sizeof(*pages->entries))) {
 		/* Unknown. Reading pages that were never touched makes the kernel allocate page
 		 * tables for the process, which is acceptable for a mapping of ordinary size. */
-		if (end - start >= LARGE_BYTES)
+		if (pages->exact || end - start >= LARGE_BYTES)
 			return -ENODATA;
 		ret[0] = (struct limpet_page_range){start, start + count * PAGE};
 		*ret_at = ret[0].end;
 		return 1;
 	}
+	zeros_only = has_zeros_only(pages, start, end);
 	while (at < count && ranges < LIMPET_PAGES_RANGES) {
 		size_t run = at;
 
-		while (run < count && is_wanted(pages, pages->entries[run], own))
+		while (run < count && is_wanted(pages, pages->entries[run], own, zeros_only))
 			run++;
 		if (run > at)
 			ret[ranges++] =
 				(struct limpet_page_range){start + at * PAGE, start + run * PAGE};
 		at = run;
-		while (at < count && !is_wanted(pages, pages->entries[at], own))
+		while (at < count && !is_wanted(pages, pages->entries[at], own, zeros_only))
 			at++;
 	}
 	*ret_at = start + at * PAGE;

@@ -3,8 +3,6 @@
 #include "common/err.h"
 #include "injector/proc/memory.h"
 
-/* Of struct pthread, since glibc 2.4. */
-#define GLIBC_OFFSET 720u
 /* Its stackblock, stackblock_size and guardsize, also since 2.4. Readers check that the values can
  * be a stack, and that it contains the thread. */
 #define GLIBC_STACK_OFFSET 1680u
@@ -18,8 +16,8 @@ uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer
 	if (!thread_pointer ||
 	    limpet_memory_read_some(pid, thread_pointer, words, sizeof(words)) <= 0)
 		return 0;
-	if (words[GLIBC_OFFSET / 4] == (uint32_t)ns_tid)
-		return GLIBC_OFFSET;
+	if (words[LIMPET_TID_OFFSET_GLIBC / 4] == (uint32_t)ns_tid)
+		return LIMPET_TID_OFFSET_GLIBC;
 	for (uint32_t i = 1; i < LIMPET_COUNT_OF(words); i++) {
 		if (words[i] != (uint32_t)ns_tid)
 			continue;
@@ -31,5 +29,5 @@ uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer
 
 uint32_t limpet_stack_offset_of(uint32_t tid_offset)
 {
-	return tid_offset == GLIBC_OFFSET ? GLIBC_STACK_OFFSET : 0;
+	return tid_offset == LIMPET_TID_OFFSET_GLIBC ? GLIBC_STACK_OFFSET : 0;
 }

@@ -5,6 +5,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Of glibc's struct pthread, since 2.4. */
+#define LIMPET_TID_OFFSET_GLIBC 720u
+
 /* The offset from the thread pointer at which every thread of the process has its tid, found by a
  * search of the target's memory. `ns_tid`: the tid in the target's pid namespace. 0: unknown. */
 uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer);

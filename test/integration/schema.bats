@@ -41,11 +41,13 @@ fits() {
 	fits json/*.json
 }
 
-@test "status and doctor" {
+@test "status, doctor and explain" {
 	mkdir json
 	start storm "$TARGETS/storm" --threads 1
 	json doctor doctor "$pid"
 	json processes doctor
+	json explain explain "$pid"
+	json other explain "$$"
 	attach "$pid" -d 1h
 	json status status
 	json one status "$pid"

@@ -7,9 +7,13 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/err.h"
 #include "injector/proc/pages.h"
 
 enum { PAGE = 4096, PAGES = 1500 };
@@ -58,11 +62,78 @@ static void test_nobody(void **state)
 	assert_int_equal(bytes, 7);
 }
 
+/* What is present in the middle of three parts: untouched, read, written to. */
+static uint64_t exactly_present(enum limpet_pages_way way, const uint8_t *memory)
+{
+	const uint64_t start = (uint64_t)(uintptr_t)memory, end = start + (uint64_t)PAGES * PAGE;
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	struct limpet_pages *pages;
+	uint64_t bytes = 0;
+
+	assert_int_equal(limpet_pages_new(getpid(), way, &pages), 0);
+	limpet_pages_be_exact(pages);
+	for (uint64_t at = start; at < end;) {
+		int found = limpet_pages_next(pages, at, end, false, ranges, &at);
+
+		assert_true(found >= 0);
+		for (int i = 0; i < found; i++)
+			bytes += ranges[i].end - ranges[i].start;
+	}
+	limpet_pages_free(pages);
+	return bytes;
+}
+
+/* Pages that were only read are the kernel's page of zeros, and not in RSS. */
+static void test_zeros_are_left_out(void **state)
+{
+	const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ};
+	uint8_t *memory = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(memory != MAP_FAILED);
+	assert_int_equal(madvise(memory, (size_t)PAGES * PAGE, MADV_NOHUGEPAGE), 0);
+	for (size_t i = PAGES / 3; i < PAGES; i++)
+		(void)((volatile uint8_t *)memory)[i * PAGE];
+	for (size_t i = PAGES / 3 * 2; i < PAGES; i++)
+		memory[i * PAGE] = 1;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(ways); i++)
+		assert_int_equal(exactly_present(ways[i], memory), PAGES / 3 * PAGE);
+	munmap(memory, (size_t)PAGES * PAGE);
+}
+
+/* After a fork they count in both. */
+static void test_shared_pages_are_not_left_out(void **state)
+{
+	const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ};
+	uint8_t *memory = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pid_t child;
+	int status;
+
+	(void)state;
+	assert_true(memory != MAP_FAILED);
+	memset(memory, 1, (size_t)PAGES * PAGE);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		pause();
+		_exit(0);
+	}
+	for (size_t i = 0; i < LIMPET_COUNT_OF(ways); i++)
+		assert_int_equal(exactly_present(ways[i], memory), PAGES * PAGE);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	munmap(memory, (size_t)PAGES * PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts_what_was_touched),
 		cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_zeros_are_left_out),
+		cmocka_unit_test(test_shared_pages_are_not_left_out),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

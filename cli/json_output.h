@@ -1,0 +1,11 @@
+/* The one JSON object that a command answers with. */
+#ifndef LIMPET_CLI_JSON_OUTPUT_H
+#define LIMPET_CLI_JSON_OUTPUT_H
+
+#include <jansson.h>
+
+/* Prints and frees it. Returns `status`, or LIMPET_EXIT_FAILED after a message: it could not be
+ * written, or is NULL for lack of memory. */
+int limpet_json_output(json_t *root, int status);
+
+#endif

@@ -1,0 +1,343 @@
+#include "explain/explain.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explain/accounts.h"
+#include "explain/mappings.h"
+#include "explain/runtimes.h"
+#include "explain/verdicts.h"
+#include "injector/image/memory_owners.h"
+#include "injector/image/preflight_allocators.h"
+#include "injector/proc/pages.h"
+
+/* An arena below a tenth of its resident memory in use counts as empty. */
+#define EMPTY_SHARE 10u
+#define EMPTY_LEAST_BYTES ((uint64_t)1 << 20)
+
+#define NAMED_LEAST_BYTES ((uint64_t)1 << 20)
+
+/* Everything that is read from the process, for one account. */
+struct inquiry {
+	pid_t pid;
+	struct limpet_maps maps;
+	struct limpet_modules modules;
+	struct limpet_pages *pages;
+	struct limpet_process_source *process;
+	const struct limpet_source *source;
+	struct limpet_glibc_heaps heaps;
+	struct limpet_pieces pieces;
+	struct limpet_jemalloc jemalloc;
+	struct limpet_runtimes_free runtimes_free;
+	struct limpet_threads threads;
+	struct limpet_smaps smaps;
+	struct limpet_tmpfs mounts;
+};
+
+static void inquiry_done(struct inquiry *inquiry)
+{
+	limpet_proc_smaps_done(&inquiry->smaps);
+	limpet_threads_done(&inquiry->threads);
+	limpet_jemalloc_done(&inquiry->jemalloc);
+	limpet_pieces_done(&inquiry->pieces);
+	limpet_glibc_heaps_done(&inquiry->heaps);
+	limpet_process_source_free(inquiry->process);
+	limpet_pages_free(inquiry->pages);
+	limpet_modules_done(&inquiry->modules);
+	limpet_proc_maps_done(&inquiry->maps);
+	limpet_tmpfs_done(&inquiry->mounts);
+}
+
+static int inquire(struct inquiry *inquiry)
+{
+	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
+
+	if (!error)
+		error = limpet_pages_new(inquiry->pid, LIMPET_PAGES_ASK, &inquiry->pages);
+	if (error)
+		return error;
+	limpet_pages_be_exact(inquiry->pages);
+	error = limpet_process_source_new(inquiry->pid, &inquiry->process);
+	if (error)
+		return error;
+	inquiry->source = limpet_process_source(inquiry->process);
+	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->source, &inquiry->maps,
+					inquiry->pages, &inquiry->heaps);
+	if (!error)
+		error = limpet_modules_read(inquiry->pid, &inquiry->modules, NULL);
+	if (!error)
+		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
+					   inquiry->heaps.count > 0, &inquiry->pieces);
+	if (!error)
+		error = limpet_jemalloc_read(inquiry->source, &inquiry->maps, inquiry->pages,
+					     &inquiry->pieces, &inquiry->jemalloc);
+	if (!error)
+		error = limpet_runtimes_mark(inquiry->source, &inquiry->modules, &inquiry->jemalloc,
+					     &inquiry->pieces, &inquiry->runtimes_free);
+	if (!error)
+		error = limpet_threads_read(inquiry->pid, &inquiry->threads);
+	if (!error)
+		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
+	/* Without it, files of a tmpfs count as files. */
+	return error ? error : limpet_tmpfs_read(inquiry->pid, &inquiry->mounts);
+}
+
+/* ------------------------------------------------------------------ glibc's sums */
+
+/* madvise(2) refuses locked memory, brk(2) does not. */
+static uint64_t returned_by_trim(const struct limpet_glibc_arena *arena)
+{
+	return arena->locked ? arena->figures.brk_returned_bytes : arena->figures.returned_bytes;
+}
+
+static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glibc_arena *arena,
+		      bool has_swap)
+{
+	const struct limpet_glibc_figures *figures = &arena->figures;
+	const uint64_t used = figures->resident_bytes - figures->free_resident_bytes;
+
+	sum->arenas++;
+	sum->system_bytes += arena->state.system_bytes;
+	sum->locked |= arena->locked;
+	sum->fast_whole &= arena->known && arena->fast_whole;
+	if (!arena->known) {
+		sum->unknown_arenas++;
+		/* Without any swapped page it was rather given back. */
+		sum->absent_arenas += arena->unread == LIMPET_UNREAD_ABSENT && has_swap;
+		sum->late_arenas += arena->unread == LIMPET_UNREAD_LATE;
+		sum->unread_bytes += figures->resident_bytes;
+		return;
+	}
+	sum->free_bytes += figures->free_bytes;
+	sum->fast_bytes += figures->fast_bytes;
+	sum->cache_bytes += figures->cache_bytes;
+	sum->resident_bytes += figures->resident_bytes;
+	sum->free_resident_bytes += figures->free_resident_bytes;
+	sum->returned_bytes += returned_by_trim(arena);
+	sum->chunks += figures->chunks;
+	sum->free_chunks += figures->free_chunks;
+	if (arena->is_main) {
+		sum->top_bytes += figures->top_bytes;
+		sum->main_top_resident_bytes += figures->top_resident_bytes;
+	} else {
+		sum->other_top_resident_bytes += figures->top_resident_bytes;
+		sum->other_free_resident_bytes += figures->free_resident_bytes;
+	}
+	if (figures->resident_bytes >= EMPTY_LEAST_BYTES &&
+	    used < figures->resident_bytes / EMPTY_SHARE)
+		sum->empty_arenas++;
+}
+
+static int sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_explanation *ret)
+{
+	struct limpet_explain_glibc *sum = &ret->glibc;
+
+	ret->has_glibc = heaps->count > 0;
+	sum->fast_whole = !heaps->is_cut;
+	ret->arenas = calloc(heaps->count + 1, sizeof(*ret->arenas));
+	if (!ret->arenas)
+		return -ENOMEM;
+	for (size_t i = 0; i < heaps->count; i++) {
+		const struct limpet_glibc_arena *arena = &heaps->list[i];
+
+		sum_arena(sum, arena, ret->swap_bytes > 0);
+		ret->arenas[i] = (struct limpet_explain_arena){
+			.address = arena->state.address,
+			.is_main = arena->is_main,
+			.known = arena->known,
+			.system_bytes = arena->state.system_bytes,
+			.resident_bytes = arena->figures.resident_bytes,
+			.free_bytes = arena->figures.free_resident_bytes,
+			.top_bytes = arena->figures.top_resident_bytes,
+			.returned_bytes = returned_by_trim(arena)};
+	}
+	sum->listed = !heaps->is_cut;
+	sum->whole = sum->listed && !sum->unknown_arenas;
+	sum->mmapped_known = heaps->mmapped_known;
+	sum->mmapped_bytes = heaps->mmapped_bytes;
+	return 0;
+}
+
+/* What is free of each of the two accounts of glibc's arenas. */
+static void retain(const struct limpet_glibc_heaps *heaps, bool is_main, const char *kind,
+		   struct limpet_explanation *explanation)
+{
+	struct limpet_account *account = limpet_accounts_find(explanation, kind, NULL);
+	bool known = true;
+	uint64_t returned = 0;
+
+	if (!account)
+		return;
+	account->count = 0;
+	for (size_t i = 0; i < heaps->count; i++) {
+		const struct limpet_glibc_arena *arena = &heaps->list[i];
+
+		if (arena->is_main != is_main)
+			continue;
+		account->count++;
+		known = known && arena->known;
+		if (!arena->known)
+			continue;
+		account->retained_bytes += arena->figures.free_resident_bytes;
+		returned += returned_by_trim(arena);
+	}
+	account->retained_known = known;
+	if (account->retained_bytes > account->bytes)
+		account->retained_bytes = account->bytes;
+	if (returned)
+		account->remedy = "malloc_trim(0)";
+}
+
+/* Large blocks are recognized by two words at the start of a page. If that gives more than glibc
+ * itself has counted, the rest belongs to somebody else. */
+static void limit_mmapped(const struct limpet_glibc_heaps *heaps, struct limpet_accounts *accounts)
+{
+	struct limpet_account *account =
+		limpet_accounts_find(accounts->explanation, LIMPET_KIND_GLIBC_MMAPPED, NULL);
+	uint64_t surplus;
+
+	if (!account || !heaps->mmapped_known || account->bytes <= heaps->mmapped_bytes)
+		return;
+	surplus = account->bytes - heaps->mmapped_bytes;
+	account->bytes = heaps->mmapped_bytes;
+	limpet_accounts_add(accounts, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, surplus, 0);
+	accounts->explanation->unknown_bytes += surplus;
+}
+
+/* What is free of the arenas is no more than what the kernel says that they have. */
+static void limit_free(struct limpet_explanation *explanation)
+{
+	struct limpet_explain_glibc *glibc = &explanation->glibc;
+	const uint64_t most = limpet_accounts_bytes(explanation, LIMPET_KIND_GLIBC_MAIN) +
+			      limpet_accounts_bytes(explanation, LIMPET_KIND_GLIBC_ARENAS);
+
+	if (glibc->free_resident_bytes > most)
+		glibc->free_resident_bytes = most;
+	if (glibc->returned_bytes > glibc->free_resident_bytes)
+		glibc->returned_bytes = glibc->free_resident_bytes;
+}
+
+static void retain_in(const char *kind, uint64_t bytes, const char *remedy,
+		      struct limpet_explanation *explanation)
+{
+	struct limpet_account *account = limpet_accounts_find(explanation, kind, NULL);
+
+	if (!account)
+		return;
+	account->retained_known = true;
+	account->retained_bytes = bytes < account->bytes ? bytes : account->bytes;
+	account->remedy = remedy;
+}
+
+/* ------------------------------------------------------------------ names */
+
+/* Appends "NAME in FILE" for libraries of allocators; jemalloc is recognized, or not. */
+static void name_libraries(const struct limpet_modules *modules, char *ret, size_t room)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		const char *path = modules->list[i].path, *slash = strrchr(path, '/');
+		const char *name = limpet_allocator_of_library(path);
+		size_t used = strlen(ret);
+
+		if (name && slash)
+			snprintf(ret + used, room - used, "%s%s in %s", used ? ", " : "", name,
+				 slash + 1);
+	}
+}
+
+static void name_others(const struct inquiry *inquiry, struct limpet_explanation *explanation)
+{
+	const uint64_t bytes = explanation->unknown_bytes;
+	char named[sizeof(explanation->others)];
+
+	/* The files of all modules are searched. */
+	if (bytes < NAMED_LEAST_BYTES || bytes < explanation->rss_bytes / 20 ||
+	    inquiry->jemalloc.count)
+		return;
+	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
+	if (explanation->others[0])
+		return;
+	limpet_memory_owners_name(&inquiry->modules, NULL, NULL, "", named, sizeof(named));
+	snprintf(explanation->others, sizeof(explanation->others), "%s", named);
+}
+
+/* ------------------------------------------------------------------ all */
+
+static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
+{
+	const struct limpet_mappings_facts facts = {.source = inquiry->source,
+						    .heaps = &inquiry->heaps,
+						    .pieces = &inquiry->pieces,
+						    .threads = &inquiry->threads,
+						    .mounts = &inquiry->mounts};
+	struct limpet_accounts accounts = {.explanation = explanation};
+	int error = limpet_mappings_account(&inquiry->smaps, &facts, &accounts);
+
+	if (error)
+		return error;
+	error = sum_glibc(&inquiry->heaps, explanation);
+	if (error)
+		return error;
+	name_others(inquiry, explanation);
+	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
+	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
+	limit_mmapped(&inquiry->heaps, &accounts);
+	limit_free(explanation);
+	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, NULL, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
+	explanation->late = limpet_source_is_spent(inquiry->source) || inquiry->jemalloc.is_cut;
+	error = limpet_accounts_sort(&accounts);
+	return error ? error : limpet_verdicts_make(explanation);
+}
+
+static int fail(pid_t pid, int error, struct limpet_err *err)
+{
+	(void)limpet_proc_explain(pid, error, "read the memory of", err);
+	if (err && (error == -EACCES || error == -EPERM))
+		limpet_err_hint(err, "sudo limpet explain %d", pid);
+	return error;
+}
+
+int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct limpet_err *err)
+{
+	struct limpet_explanation explanation = {.pid = pid};
+	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
+	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(pid, &status);
+
+	if (error)
+		return fail(pid, error, err);
+	if (status.kernel_thread)
+		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel", pid);
+	if (status.tgid != pid) {
+		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid, status.tgid);
+		limpet_err_hint(err, "limpet explain %d", status.tgid);
+		return -EINVAL;
+	}
+	memcpy(explanation.name, status.name, sizeof(explanation.name));
+	explanation.vm_rss_bytes = status.rss_bytes;
+	error = inquire(&inquiry);
+	if (!error)
+		error = account_for(&inquiry, &explanation);
+	inquiry_done(&inquiry);
+	if (error) {
+		limpet_explanation_done(&explanation);
+		return fail(pid, error, err);
+	}
+	*ret_explanation = explanation;
+	return 0;
+}
+
+void limpet_explanation_done(struct limpet_explanation *explanation)
+{
+	free(explanation->accounts);
+	free(explanation->verdicts);
+	free(explanation->arenas);
+	explanation->accounts = NULL;
+	explanation->verdicts = NULL;
+	explanation->arenas = NULL;
+}

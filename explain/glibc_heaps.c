@@ -1,0 +1,466 @@
+#include "explain/glibc_heaps.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "explain/glibc_find.h"
+#include "explain/glibc_regions.h"
+
+#define PAGE 4096u
+#define ALIGNMENT 16u
+/* HEAP_MAX_SIZE of malloc/arena.c; four huge pages if glibc.malloc.hugetlb asks for such. */
+static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (uint64_t)4 << 30};
+#define HEAP_HEAD_LIMIT_BYTES ((uint64_t)256)
+#define HEAPS_LIMIT 65536u /* of one arena */
+/* By which an arena may grow while its heaps are read. */
+#define HEAP_SLACK_BYTES ((uint64_t)16 << 20)
+#define TRIES 6
+
+struct heaps_reading {
+	pid_t pid;
+	const struct limpet_source *memory;
+	const struct limpet_maps *maps;
+	struct limpet_pages *pages;
+	struct limpet_glibc_found found;
+	struct limpet_glibc_heaps *heaps;
+	struct limpet_maps newer; /* what `maps` points to after a first look */
+};
+
+/* One arena's pieces, lowest address last for secondary arenas. */
+struct pieces {
+	struct limpet_glibc_span *list;
+	size_t count, capacity;
+};
+
+void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps)
+{
+	free(heaps->list);
+	free(heaps->regions);
+	*heaps = (struct limpet_glibc_heaps){0};
+}
+
+const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
+							  uint64_t address)
+{
+	const struct limpet_glibc_region *regions = heaps->regions;
+	/* cppcheck-suppress constStatement */
+	size_t above = LIMPET_PARTITION_POINT(i, heaps->region_count, regions[i].start <= address);
+
+	return above && address < regions[above - 1].end ? &regions[above - 1] : NULL;
+}
+
+static uint64_t align_up(uint64_t address, uint64_t to)
+{
+	return (address + to - 1) & ~(to - 1);
+}
+
+static int add_piece(struct pieces *pieces, const struct limpet_glibc_span *span)
+{
+	if (limpet_reserve(&pieces->list, &pieces->capacity, pieces->count + 1,
+			   sizeof(*pieces->list)) < 0)
+		return -ENOMEM;
+	pieces->list[pieces->count++] = *span;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ pieces of an arena */
+
+/* Where regions of a main arena may be, if they are not contiguous. */
+static bool may_have_regions(const struct limpet_map *map)
+{
+	return !map->inode && !map->path[0] && !strncmp(map->perms, "rw-p", 4);
+}
+
+static int scattered_pieces(const struct heaps_reading *reading,
+			    const struct limpet_glibc_state *state, struct pieces *pieces)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < reading->maps->count && !error; i++) {
+		const struct limpet_map *map = &reading->maps->list[i];
+		const bool has_top = state->top >= map->start && state->top < map->end;
+
+		if (may_have_regions(map))
+			error = add_piece(
+				pieces, &(struct limpet_glibc_span){.start = map->start,
+								    .end = map->end,
+								    .top = has_top ? state->top : 0,
+								    .in_parts = true,
+								    .is_main = true});
+	}
+	return error;
+}
+
+/* `in_parts`: there may be other memory between chunks. */
+static int main_pieces(const struct heaps_reading *reading, const struct limpet_glibc_state *state,
+		       bool in_parts, struct pieces *pieces)
+{
+	const struct limpet_glibc_found *found = &reading->found;
+	const bool by_brk = state->top >= found->brk_start && state->top < found->brk_end;
+	const uint64_t start =
+		found->has_parameters ? found->parameters.heap_start : found->brk_start;
+	int error = 0;
+
+	if (!state->top)
+		return 0;
+	/* Only the first copy of the C library uses brk(2). */
+	if (found->brk_end && (by_brk || found->count == 1))
+		error = add_piece(
+			pieces, &(struct limpet_glibc_span){.start = align_up(start, ALIGNMENT),
+							    .end = found->brk_end,
+							    .top = by_brk ? state->top : 0,
+							    .in_parts = in_parts,
+							    .is_main = true,
+							    .is_brk = true,
+							    .top_step = found->parameters.top_step,
+							    .shrinks = by_brk});
+	/* If brk(2) fails, malloc takes memory by mmap(2). */
+	if (!error && !state->contiguous)
+		error = scattered_pieces(reading, state, pieces);
+	return error;
+}
+
+struct heap_info {
+	uint64_t arena, before, bytes, opened_bytes;
+};
+
+static int read_info(const struct heaps_reading *reading, uint64_t heap,
+		     const struct limpet_glibc_state *state, uint64_t heap_bytes,
+		     struct heap_info *ret_info)
+{
+	struct heap_info info;
+	int error = limpet_source_read(reading->memory, heap, &info, sizeof(info));
+
+	if (error)
+		return error;
+	if (info.arena != state->address || info.before % heap_bytes || info.bytes % PAGE ||
+	    !info.bytes || info.bytes > info.opened_bytes || info.opened_bytes > heap_bytes)
+		return -EBADMSG;
+	*ret_info = info;
+	return 0;
+}
+
+/* From the heap that holds the top back to the first, which holds the state. */
+static int chain_of_heaps(const struct heaps_reading *reading,
+			  const struct limpet_glibc_state *state, uint64_t heap_bytes,
+			  struct pieces *pieces)
+{
+	const uint64_t first = state->address & ~(heap_bytes - 1), head = state->address - first;
+	uint64_t heap = state->top & ~(heap_bytes - 1), top = state->top;
+
+	/* Brent's search for circles; and together they are what the arena got. */
+	uint64_t mark = 0, bytes = 0;
+	unsigned wait = 64;
+
+	if (head < sizeof(struct heap_info) || head > HEAP_HEAD_LIMIT_BYTES)
+		return -EBADMSG;
+	for (unsigned i = 0; i < HEAPS_LIMIT; i++) {
+		struct heap_info info = {0};
+		uint64_t start = heap == first ? state->end : heap + head;
+		int error = read_info(reading, heap, state, heap_bytes, &info);
+
+		if (!error)
+			error = add_piece(pieces, &(struct limpet_glibc_span){
+							  .start = align_up(start, ALIGNMENT),
+							  .end = heap + info.bytes,
+							  .top = top});
+		if (error)
+			return error;
+		bytes += info.bytes;
+		if (heap == mark || bytes > state->system_bytes + HEAP_SLACK_BYTES)
+			return -EBADMSG;
+		if (heap == first)
+			return info.before ? -EBADMSG : 0;
+		if (i == wait) {
+			mark = heap;
+			wait *= 2;
+		}
+		heap = info.before;
+		top = 0;
+	}
+	return -EBADMSG;
+}
+
+static int other_pieces(const struct heaps_reading *reading, const struct limpet_glibc_state *state,
+			struct pieces *pieces)
+{
+	int error = -EBADMSG;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(heap_sizes) && error == -EBADMSG; i++) {
+		pieces->count = 0;
+		error = chain_of_heaps(reading, state, heap_sizes[i], pieces);
+	}
+	if (error)
+		pieces->count = 0;
+	return error;
+}
+
+/* ------------------------------------------------------------------ one arena */
+
+static int by_start(const void *a, const void *b)
+{
+	const struct limpet_glibc_span *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+static int look_at_pages(const struct heaps_reading *reading, const struct pieces *pieces,
+			 struct limpet_present *present)
+{
+	present->count = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
+		uint64_t start = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
+		int error =
+			limpet_present_read(present, reading->pages, start, pieces->list[i].end);
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int walk_piece(struct limpet_glibc_reader *reader, const struct limpet_present *present,
+		      const struct limpet_glibc_span *span, const struct limpet_glibc_fast *fast,
+		      struct limpet_glibc_regions *regions)
+{
+	struct limpet_glibc_figures figures;
+	int error;
+
+	if (span->in_parts)
+		return limpet_glibc_regions_find(reader, present, span, fast, regions);
+	error = limpet_glibc_walk(reader, present, span, fast, &figures);
+	if (!error)
+		limpet_glibc_figures_add(&regions->figures, &figures);
+	return error;
+}
+
+/* Regions were searched for: together they have to be what the arena got from the system. Memory of
+ * others between contiguous ones counts there, too. */
+static bool is_whole(const struct limpet_glibc_state *state,
+		     const struct limpet_glibc_regions *regions)
+{
+	uint64_t bytes = 0, slack = PAGE;
+
+	for (size_t i = 0; i < regions->count; i++) {
+		const bool with_gap = state->contiguous && i + 1 < regions->count;
+
+		bytes += (with_gap ? regions->list[i + 1].start : regions->list[i].end) -
+			 regions->list[i].start;
+		slack += PAGE;
+	}
+	return regions->count && bytes <= state->system_bytes + slack &&
+	       state->system_bytes <= bytes + slack;
+}
+
+/* Walks over all pieces with one look at the lists. If regions had to be searched for, they replace
+ * the pieces. */
+static int walk_pieces(const struct heaps_reading *reading, const struct limpet_present *present,
+		       struct pieces *pieces, const struct limpet_glibc_state *state,
+		       struct limpet_glibc_arena *arena)
+{
+	struct limpet_glibc_regions regions = {0};
+	struct limpet_glibc_fast fast = {0};
+	struct limpet_glibc_reader *reader;
+	const bool searched = pieces->count && pieces->list[0].in_parts;
+	int error = limpet_glibc_reader_new(reading->memory, present, &reader);
+
+	if (error)
+		return error;
+	error = limpet_glibc_fast_read(reader, state, &fast);
+	limpet_glibc_reader_forget(reader);
+	for (size_t i = 0; i < pieces->count && !error; i++)
+		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
+	if (searched && !error) {
+		pieces->count = 0;
+		for (size_t i = 0; i < regions.count && !error; i++)
+			error = add_piece(pieces, &regions.list[i]);
+		if (!error && !is_whole(state, &regions))
+			error = -EBADMSG;
+	}
+	if (!error)
+		arena->figures = regions.figures;
+	arena->fast_whole = fast.is_whole;
+	limpet_glibc_fast_done(&fast);
+	limpet_glibc_regions_done(&regions);
+	limpet_glibc_reader_free(reader);
+	return error;
+}
+
+/* If regions were searched for in vain, most of the pieces are others' memory. */
+static void drop_guesses(struct pieces *pieces)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < pieces->count; i++)
+		if (!pieces->list[i].in_parts || pieces->list[i].is_brk)
+			pieces->list[kept++] = pieces->list[i];
+	pieces->count = kept;
+}
+
+static int add_region(struct limpet_glibc_heaps *heaps, const struct limpet_present *present,
+		      uint64_t start, uint64_t end)
+{
+	if (limpet_reserve(&heaps->regions, &heaps->region_capacity, heaps->region_count + 1,
+			   sizeof(*heaps->regions)) < 0)
+		return -ENOMEM;
+	heaps->regions[heaps->region_count++] = (struct limpet_glibc_region){
+		.start = start,
+		.end = end,
+		.resident_bytes = limpet_present_bytes(present, start, end),
+		.arena = heaps->count};
+	return 0;
+}
+
+/* A piece may be in several mappings: madvise(2) splits them. */
+static int add_regions(struct heaps_reading *reading, const struct pieces *pieces,
+		       const struct limpet_present *present, struct limpet_glibc_arena *arena)
+{
+	struct limpet_glibc_figures *figures = &arena->figures;
+	struct limpet_glibc_heaps *heaps = reading->heaps;
+
+	arena->pieces = pieces->count;
+	figures->span_bytes = figures->resident_bytes = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
+		const uint64_t end = pieces->list[i].end;
+		uint64_t at = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
+
+		heaps->uses_brk |= pieces->list[i].is_brk;
+		figures->span_bytes += end - at;
+		figures->resident_bytes += limpet_present_bytes(present, at, end);
+		while (at < end) {
+			const struct limpet_map *map = limpet_proc_maps_find(reading->maps, at);
+			uint64_t stop = map && map->end < end ? map->end : end;
+			int error = add_region(heaps, present, at, stop);
+
+			if (error)
+				return error;
+			at = stop;
+		}
+	}
+	return 0;
+}
+
+/* The heap may have grown since the mappings were read. */
+static void look_at_maps(struct heaps_reading *reading)
+{
+	struct limpet_maps maps;
+
+	if (limpet_proc_maps_read(reading->pid, &maps) < 0)
+		return;
+	limpet_proc_maps_done(&reading->newer);
+	reading->newer = maps;
+	reading->maps = &reading->newer;
+	limpet_glibc_find_brk(reading->maps, &reading->found);
+}
+
+/* The state is read again for each try: the process goes on meanwhile. */
+static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *arena, int try,
+		     struct pieces *pieces, struct limpet_present *present)
+{
+	struct limpet_glibc_state state;
+	bool in_parts;
+	int error = limpet_glibc_state_read(reading->memory, arena->state.address,
+					    arena->state.layout, &state);
+
+	if (error)
+		return error;
+	arena->state = state;
+	pieces->count = 0;
+	if (try && arena->is_main)
+		look_at_maps(reading);
+	/* Others may have called sbrk(3), too: that is tried last. */
+	in_parts = !state.contiguous || try >= TRIES / 2;
+	error = arena->is_main ? main_pieces(reading, &state, in_parts, pieces)
+			       : other_pieces(reading, &state, pieces);
+	if (error)
+		return error;
+	if (pieces->count)
+		qsort(pieces->list, pieces->count, sizeof(*pieces->list), by_start);
+	error = look_at_pages(reading, pieces, present);
+	return error ? error : walk_pieces(reading, present, pieces, &state, arena);
+}
+
+static bool is_worth_a_try(int error)
+{
+	return error && error != -ENOMEM && error != -ESRCH && error != -ETIME;
+}
+
+static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_state *state,
+		      bool is_main)
+{
+	struct limpet_glibc_arena arena = {.state = *state, .is_main = is_main};
+	struct limpet_glibc_heaps *heaps = reading->heaps;
+	struct limpet_present present = {0};
+	struct pieces pieces = {0};
+	int error = -EBADMSG;
+
+	for (int i = 0; i < TRIES && is_worth_a_try(error); i++)
+		error = try_arena(reading, &arena, i, &pieces, &present);
+	arena.known = !error;
+	arena.unread = error == -ETIME     ? LIMPET_UNREAD_LATE
+		       : error == -ENODATA ? LIMPET_UNREAD_ABSENT
+					   : LIMPET_UNREAD_CHANGED;
+	if (error)
+		drop_guesses(&pieces);
+	if (error != -ENOMEM && error != -ESRCH)
+		error = add_regions(reading, &pieces, &present, &arena);
+	if (!error && limpet_reserve(&heaps->list, &heaps->capacity, heaps->count + 1,
+				     sizeof(*heaps->list)) < 0)
+		error = -ENOMEM;
+	if (!error)
+		heaps->list[heaps->count++] = arena;
+	limpet_present_done(&present);
+	free(pieces.list);
+	return error;
+}
+
+/* ------------------------------------------------------------------ all */
+
+static int read_copy(struct heaps_reading *reading, const struct limpet_glibc_state *main_arena)
+{
+	LIMPET_FREE struct limpet_glibc_state *list = NULL;
+	int count = -EBADMSG, error = 0;
+
+	for (int i = 0; i < TRIES && count < 0 && count != -ENOMEM; i++)
+		count = limpet_glibc_arenas_read(reading->memory, main_arena, &list);
+	reading->heaps->is_cut |= count < 0;
+	if (count < 0)
+		return count == -ENOMEM ? count : read_arena(reading, main_arena, true);
+	for (int i = 0; i < count && !error; i++)
+		error = read_arena(reading, &list[i], i == 0);
+	return error;
+}
+
+static int region_by_start(const void *a, const void *b)
+{
+	const struct limpet_glibc_region *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
+			    const struct limpet_maps *maps, struct limpet_pages *pages,
+			    struct limpet_glibc_heaps *ret_heaps)
+{
+	struct limpet_glibc_heaps heaps = {0};
+	struct heaps_reading reading = {
+		.pid = pid, .memory = source, .maps = maps, .pages = pages, .heaps = &heaps};
+	int error;
+
+	error = limpet_glibc_find(reading.memory, maps, pages, &reading.found);
+	for (size_t i = 0; i < reading.found.count && !error; i++)
+		error = read_copy(&reading, &reading.found.mains[i]);
+	limpet_proc_maps_done(&reading.newer);
+	if (error) {
+		limpet_glibc_heaps_done(&heaps);
+		return error;
+	}
+	if (heaps.region_count)
+		qsort(heaps.regions, heaps.region_count, sizeof(*heaps.regions), region_by_start);
+	heaps.mmapped_known = reading.found.has_parameters && reading.found.count == 1;
+	heaps.mmapped_bytes = reading.found.parameters.mmapped_bytes;
+	*ret_heaps = heaps;
+	return 0;
+}

@@ -1,0 +1,59 @@
+/* The heaps of glibc's malloc in a process, read from outside while it runs: of each arena, what is
+ * in use and what is free. */
+#ifndef LIMPET_EXPLAIN_GLIBC_HEAPS_H
+#define LIMPET_EXPLAIN_GLIBC_HEAPS_H
+
+#include <sys/types.h>
+
+#include "explain/glibc_walk.h"
+#include "injector/proc/proc.h"
+
+enum limpet_unread {
+	LIMPET_UNREAD_CHANGED, /* too fast; or the chunks did not make sense */
+	LIMPET_UNREAD_ABSENT,  /* pages are swapped out */
+	LIMPET_UNREAD_LATE     /* the budget of the source was spent */
+};
+
+struct limpet_glibc_arena {
+	struct limpet_glibc_state state;
+	bool is_main;
+	/* What is free was found: `figures` is complete. Otherwise only its bytes of pieces and of
+	 * resident memory are known. */
+	bool known;
+	bool fast_whole;           /* and every list of fastbins was followed to its end */
+	bool locked;               /* some of it is mlock(2)ed; set by limpet_mappings_account() */
+	enum limpet_unread unread; /* why it is not known */
+	size_t pieces;             /* of memory: heaps */
+	struct limpet_glibc_figures figures;
+};
+
+/* A piece of memory that belongs to an arena. */
+struct limpet_glibc_region {
+	uint64_t start, end;
+	uint64_t resident_bytes;
+	size_t arena;
+};
+
+/* Begins as all zeros. */
+struct limpet_glibc_heaps {
+	struct limpet_glibc_arena *list;
+	size_t count, capacity;
+	struct limpet_glibc_region *regions; /* sorted by address */
+	size_t region_count, region_capacity;
+	bool is_cut;            /* there are arenas that are not in the list */
+	bool uses_brk;          /* a main arena has memory from brk(2) */
+	bool mmapped_known;     /* whether glibc's own sum was found: */
+	uint64_t mmapped_bytes; /* of blocks with a mapping of their own */
+};
+void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps);
+
+/* 0, also if the process does not use glibc's malloc (count 0); -errno of /proc, -ENOMEM. `pages`
+ * must leave out swapped pages. */
+int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
+			    const struct limpet_maps *maps, struct limpet_pages *pages,
+			    struct limpet_glibc_heaps *ret_heaps) LIMPET_MUST_CHECK;
+/* The region that holds this address, or NULL. */
+const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
+							  uint64_t address);
+
+#endif

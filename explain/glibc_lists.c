@@ -1,0 +1,144 @@
+#include "explain/glibc_lists.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+
+#define ALIGNMENT 16u
+#define CHUNK_BITS ((uint64_t)7)
+#define HEAD_BYTES 16u /* a chunk's address to its block's */
+/* The caches, struct tcache_perthread_struct: a counter for each size, then a list for each. */
+#define CACHE_SIZES 64u
+#define CACHE_BYTES_WIDE 0x290u   /* counters of two bytes, since 2.30 */
+#define CACHE_BYTES_NARROW 0x250u /* of one byte, 2.26 to 2.29 */
+/* glibc.malloc.tcache_count is 7 by default. */
+#define CACHE_COUNT_LIMIT 4096u
+
+void limpet_glibc_fast_done(struct limpet_glibc_fast *fast)
+{
+	free(fast->list);
+	*fast = (struct limpet_glibc_fast){0};
+}
+
+static bool is_chunk_of(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t bytes)
+{
+	uint64_t head;
+
+	return chunk && chunk % ALIGNMENT == 0 &&
+	       limpet_glibc_reader_any(reader, chunk + 8, &head) == 0 &&
+	       (head & ~CHUNK_BITS) == bytes;
+}
+
+/* Since 2.32 a link is stored exclusive-or the page number of its own address. Either is accepted
+ * if it leads to a chunk of the right size. */
+static int follow(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t bytes,
+		  uint64_t *ret_next)
+{
+	const uint64_t at = chunk + HEAD_BYTES;
+	uint64_t link, plain;
+	int error = limpet_glibc_reader_any(reader, at, &link);
+
+	if (error)
+		return error;
+	plain = link ^ (at >> 12);
+	if (!plain || is_chunk_of(reader, plain, bytes))
+		*ret_next = plain;
+	else if (!link || is_chunk_of(reader, link, bytes))
+		*ret_next = link;
+	else
+		return -EBADMSG;
+	return 0;
+}
+
+static int read_list(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t bytes,
+		     struct limpet_glibc_fast *fast)
+{
+	/* A circular list would be noticed only at the limit: Brent's search for circles. */
+	uint64_t mark = 0;
+	size_t steps = 0, wait = 64;
+
+	if (chunk && !is_chunk_of(reader, chunk, bytes)) {
+		fast->is_whole = false;
+		return 0;
+	}
+	while (chunk) {
+		if (chunk == mark || fast->count >= LIMPET_GLIBC_FAST_LIMIT ||
+		    (steps % 1024 == 0 && limpet_glibc_reader_is_spent(reader))) {
+			fast->is_whole = false;
+			return 0;
+		}
+		if (++steps == wait) {
+			mark = chunk;
+			wait *= 2;
+		}
+		if (limpet_reserve(&fast->list, &fast->capacity, fast->count + 1,
+				   sizeof(*fast->list)) < 0)
+			return -ENOMEM;
+		fast->list[fast->count++] = chunk;
+		if (follow(reader, chunk, bytes, &chunk) < 0) {
+			fast->is_whole = false;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+int limpet_glibc_fast_read(struct limpet_glibc_reader *reader,
+			   const struct limpet_glibc_state *state,
+			   struct limpet_glibc_fast *ret_fast)
+{
+	ret_fast->count = 0;
+	ret_fast->is_whole = true;
+	for (unsigned i = 0; i < LIMPET_GLIBC_FASTBINS; i++) {
+		int error = read_list(reader, state->fastbins[i], (uint64_t)ALIGNMENT * (i + 2),
+				      ret_fast);
+
+		if (error)
+			return error;
+	}
+	if (ret_fast->count)
+		qsort(ret_fast->list, ret_fast->count, sizeof(*ret_fast->list), compare);
+	return 0;
+}
+
+/* ------------------------------------------------------------------ caches of threads */
+
+bool limpet_glibc_may_be_cache(uint64_t chunk_bytes)
+{
+	return chunk_bytes == CACHE_BYTES_WIDE || chunk_bytes == CACHE_BYTES_NARROW;
+}
+
+/* Any block of that size may have been taken for a cache: its counters and lists have to agree in
+ * all sizes, and each list begins with a chunk of its size. */
+uint64_t limpet_glibc_cache_bytes(struct limpet_glibc_reader *reader, uint64_t chunk,
+				  uint64_t chunk_bytes)
+{
+	const unsigned wide = chunk_bytes == CACHE_BYTES_WIDE ? 2 : 1;
+	const uint64_t counters = chunk + HEAD_BYTES,
+		       lists = counters + (uint64_t)wide * CACHE_SIZES;
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < CACHE_SIZES; i++) {
+		const uint64_t bytes = (uint64_t)ALIGNMENT * (i + 2);
+		const uint64_t at = counters + (uint64_t)wide * i;
+		uint64_t count, first;
+
+		if (limpet_glibc_reader_any(reader, at - at % 8, &count) < 0 ||
+		    limpet_glibc_reader_any(reader, lists + 8 * (uint64_t)i, &first) < 0)
+			return 0;
+		count = count >> at % 8 * 8 & (wide == 2 ? UINT16_MAX : UINT8_MAX);
+		if (count > CACHE_COUNT_LIMIT || !count != !first ||
+		    (count && !is_chunk_of(reader, first - HEAD_BYTES, bytes)))
+			return 0;
+		sum += count * bytes;
+	}
+	return sum;
+}

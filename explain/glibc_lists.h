@@ -1,0 +1,28 @@
+/* The lists of free chunks that look as if they were in use: fastbins, and the caches of threads.
+ * The process changes them meanwhile; a list that leads astray ends there. */
+#ifndef LIMPET_EXPLAIN_GLIBC_LISTS_H
+#define LIMPET_EXPLAIN_GLIBC_LISTS_H
+
+#include "explain/glibc_reader.h"
+
+/* Chunks that are followed in all fastbins of an arena, at most. */
+#define LIMPET_GLIBC_FAST_LIMIT ((size_t)16 << 20)
+
+struct limpet_glibc_fast {
+	uint64_t *list; /* chunks, sorted */
+	size_t count, capacity;
+	bool is_whole; /* every list was followed to its end */
+};
+void limpet_glibc_fast_done(struct limpet_glibc_fast *fast);
+/* *ret_fast begins as all zeros. 0 or -ENOMEM. */
+int limpet_glibc_fast_read(struct limpet_glibc_reader *reader,
+			   const struct limpet_glibc_state *state,
+			   struct limpet_glibc_fast *ret_fast) LIMPET_MUST_CHECK;
+
+/* Whether a chunk of this size, with its head, may hold a thread's cache. */
+bool limpet_glibc_may_be_cache(uint64_t chunk_bytes);
+/* The bytes of the chunks that the cache in this chunk holds; 0: it holds none, or is no cache. */
+uint64_t limpet_glibc_cache_bytes(struct limpet_glibc_reader *reader, uint64_t chunk,
+				  uint64_t chunk_bytes);
+
+#endif

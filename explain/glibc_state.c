@@ -1,0 +1,301 @@
+#include "explain/glibc_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+/* Before 2.27 the flag that there are chunks in fastbins was in another member. */
+static const struct limpet_glibc_layout layouts[] = {
+	{.fastbins = 16, .top = 96, .bins = 112, .next = 2160, .bytes = 2200},
+	{.fastbins = 8, .top = 88, .bins = 104, .next = 2152, .bytes = 2192},
+};
+#define STATE_BYTES 2200u
+#define STATE_WORDS (STATE_BYTES / 8)
+#define PAGE 4096u
+#define ALIGNMENT 16u
+#define HUGE_LIMIT_BYTES ((uint64_t)1 << 30)
+#define CHUNK_BITS ((uint64_t)7)
+#define CHUNK_PREVIOUS_IN_USE ((uint64_t)1)
+#define CHUNK_LEAST_BYTES 32u
+/* NONCONTIGUOUS_BIT in the member `flags`, which follows the lock. */
+#define FLAG_NOT_CONTIGUOUS ((uint64_t)2 << 32)
+/* A heap in which fewer bins are empty has never been seen: large bins are 64. */
+#define LEAST_EMPTY_BINS 8u
+/* Bins whose lists are followed for one step, at most. */
+#define CHECKED_BINS 32u
+#define TRIES 32
+/* Of what looks like an arena at first sight: in one piece of data there is one. */
+#define REFUSED_LIMIT 8u
+
+/* ------------------------------------------------------------------ one state */
+
+/* The address that an empty bin has in both of its words: as if it were a chunk. */
+static uint64_t bin_address(uint64_t bins, unsigned i)
+{
+	return bins + (uint64_t)16 * i - 16;
+}
+
+/* One pair of words may be half changed. */
+static bool are_bins(const uint64_t *words, uint64_t address)
+{
+	unsigned empty = 0, torn = 0;
+
+	for (unsigned i = 0; i < LIMPET_GLIBC_BINS; i++) {
+		uint64_t own = bin_address(address, i), next = words[2 * (size_t)i],
+			 previous = words[2 * (size_t)i + 1];
+
+		if (next == own && previous == own)
+			empty++;
+		else if (next == own || previous == own)
+			torn++;
+		else if (!next || !previous || next % ALIGNMENT || previous % ALIGNMENT)
+			return false;
+	}
+	return empty >= LEAST_EMPTY_BINS && torn <= 1;
+}
+
+/* attached_threads, a small number, precedes system_mem since 2.23, and in some builds before. */
+static int take_system_bytes(const uint64_t *words, const struct limpet_glibc_layout *layout,
+			     uint64_t *ret_bytes)
+{
+	const size_t at = layout->next / 8 + 2;
+	const bool attached = words[at] < PAGE;
+	uint64_t bytes = words[at + (attached ? 1 : 0)];
+
+	/* Without that member the highest amount comes next. */
+	if (bytes > words[at + (attached ? 2 : 1)])
+		return -EBADMSG;
+	*ret_bytes = bytes;
+	return attached;
+}
+
+static int take_state(const uint64_t *words, uint64_t address,
+		      const struct limpet_glibc_layout *layout,
+		      struct limpet_glibc_state *ret_state)
+{
+	struct limpet_glibc_state state = {.address = address, .layout = layout};
+	uint64_t bins = address + layout->bins;
+	int attached;
+
+	if (address % 8 || !are_bins(words + layout->bins / 8, bins))
+		return -EBADMSG;
+	memcpy(state.fastbins, words + layout->fastbins / 8, sizeof(state.fastbins));
+	state.top = words[layout->top / 8];
+	state.next = words[layout->next / 8];
+	state.contiguous = !(words[0] & FLAG_NOT_CONTIGUOUS);
+	attached = take_system_bytes(words, layout, &state.system_bytes);
+	if (attached < 0 || !state.next || state.next % 8)
+		return -EBADMSG;
+	state.end = address + layout->bytes - (attached ? 0 : 8);
+	if (state.top == bin_address(bins, 0))
+		state.top = 0;
+	if (state.top % ALIGNMENT || (!state.top && state.system_bytes > 0) ||
+	    (state.top && !state.system_bytes))
+		return -EBADMSG;
+	*ret_state = state;
+	return 0;
+}
+
+int limpet_glibc_state_read(const struct limpet_source *memory, uint64_t address,
+			    const struct limpet_glibc_layout *layout,
+			    struct limpet_glibc_state *ret_state)
+{
+	uint64_t words[STATE_WORDS] = {0};
+	int error = limpet_source_read(memory, address, words, layout->bytes);
+
+	return error < 0 ? error : take_state(words, address, layout, ret_state);
+}
+
+/* ------------------------------------------------------------------ the main arena */
+
+static uint64_t word_at(const struct limpet_source *memory, uint64_t address)
+{
+	uint64_t word;
+
+	return limpet_source_read(memory, address, &word, sizeof(word)) < 0 ? 0 : word;
+}
+
+static bool is_absent(const struct limpet_source *memory, uint64_t address)
+{
+	uint64_t word;
+
+	return limpet_source_read(memory, address, &word, sizeof(word)) == -ENODATA;
+}
+
+/* Whether the bin's words are no longer what was read. */
+static bool has_changed(const struct limpet_source *memory, const uint64_t *words, uint64_t address)
+{
+	return word_at(memory, address) != words[0] || word_at(memory, address + 8) != words[1];
+}
+
+/* The chunks in a bin point back to it. While the process allocates some may not, and those of a
+ * bin that changes all the time are never caught. */
+static bool lists_are_right(const struct limpet_source *memory, const uint64_t *words,
+			    uint64_t address)
+{
+	unsigned checked = 0, right = 0;
+
+	for (unsigned i = 0; i < LIMPET_GLIBC_BINS && checked < CHECKED_BINS; i++) {
+		uint64_t own = bin_address(address, i), first = words[2 * (size_t)i],
+			 last = words[2 * (size_t)i + 1];
+
+		if (first == own)
+			continue;
+		checked++;
+		if (word_at(memory, first + 24) == own && word_at(memory, last + 16) == own)
+			right++;
+		else if (is_absent(memory, first + 24) || is_absent(memory, last + 16) ||
+			 has_changed(memory, &words[2 * (size_t)i], address + (uint64_t)16 * i))
+			checked--;
+	}
+	return right * 4 >= checked * 3;
+}
+
+static bool has_top(const struct limpet_source *memory, const struct limpet_glibc_state *state)
+{
+	uint64_t head = word_at(memory, state->top + 8), bytes = head & ~CHUNK_BITS;
+
+	return !state->top || is_absent(memory, state->top + 8) ||
+	       (head & CHUNK_PREVIOUS_IN_USE && bytes >= ALIGNMENT &&
+		bytes <= state->system_bytes && (state->top + bytes) % 8 == 0);
+}
+
+/* The state of another arena directly follows the head of a heap, of four or six words, the first
+ * of which points to the state. */
+static bool is_in_heap(const struct limpet_source *memory, uint64_t address)
+{
+	return word_at(memory, address - 32) == address || word_at(memory, address - 48) == address;
+}
+
+/* Each layout places the bins elsewhere: only with the right one does the list of arenas lead back
+ * to the address of the state. The process may be changing its lists: what does not fit once may
+ * fit a moment later. */
+static bool is_main(const struct limpet_source *memory, uint64_t address,
+		    const struct limpet_glibc_layout *layout, struct limpet_glibc_state *ret_state)
+{
+	for (int i = 0; i < TRIES && !is_in_heap(memory, address); i++) {
+		LIMPET_FREE struct limpet_glibc_state *list = NULL;
+		uint64_t words[STATE_WORDS] = {0};
+		struct limpet_glibc_state state;
+		int count;
+
+		if (limpet_source_read(memory, address, words, layout->bytes) < 0 ||
+		    take_state(words, address, layout, &state) < 0 ||
+		    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
+		    !has_top(memory, &state))
+			continue;
+		count = limpet_glibc_arenas_read(memory, &state, &list);
+		if (count < 0 && count != -ENODATA)
+			continue;
+		*ret_state = state;
+		return true;
+	}
+	return false;
+}
+
+int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
+			   const struct limpet_source *memory, struct limpet_glibc_state *ret_state)
+{
+	unsigned refused = 0;
+
+	for (size_t at = from / 8; at < bytes / 8 && refused < REFUSED_LIMIT; at++)
+		for (size_t i = 0; i < LIMPET_COUNT_OF(layouts); i++) {
+			const uint64_t start = address + 8 * at;
+			const size_t first = at + layouts[i].bins / 8;
+
+			/* Nearly every position is refused by one word of its bins. */
+			if (bytes / 8 - at < layouts[i].bytes / 8 || !data[first] ||
+			    !data[first + 2 * (size_t)LIMPET_GLIBC_BINS - 1] ||
+			    !are_bins(data + first, start + layouts[i].bins))
+				continue;
+			if (is_main(memory, start, &layouts[i], ret_state))
+				return 1;
+			refused++;
+		}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ all arenas */
+
+int limpet_glibc_arenas_read(const struct limpet_source *memory,
+			     const struct limpet_glibc_state *main_arena,
+			     struct limpet_glibc_state **ret_list)
+{
+	LIMPET_FREE struct limpet_glibc_state *list = NULL;
+	size_t count = 0, capacity = 0;
+	struct limpet_glibc_state state = *main_arena;
+	/* Brent's search for circles that do not lead back. */
+	uint64_t mark = 0;
+	size_t wait = 64;
+
+	for (;;) {
+		int error;
+
+		if (count >= LIMPET_GLIBC_ARENAS_LIMIT || (mark && state.address == mark))
+			return -EBADMSG;
+		if (count == wait) {
+			mark = state.address;
+			wait *= 2;
+		}
+		if (limpet_reserve(&list, &capacity, count + 1, sizeof(*list)) < 0)
+			return -ENOMEM;
+		list[count++] = state;
+		if (state.next == main_arena->address)
+			break;
+		error = limpet_glibc_state_read(memory, state.next, main_arena->layout, &state);
+		if (error)
+			return error;
+		state.contiguous = false;
+	}
+	*ret_list = LIMPET_TAKE(list);
+	return (int)count;
+}
+
+/* ------------------------------------------------------------------ parameters */
+
+/* Words that lead up to mmapped_mem: n_mmaps_max, 65536 unless mallopt(3) has changed it, at the
+ * end of a word; since 2.35 at the start of one, after the size of huge pages, if malloc uses them.
+ */
+static bool has_mmaps_limit(const uint64_t *words, uint64_t *ret_top_step)
+{
+	const uint64_t limit = 65536, huge = words[-5];
+
+	*ret_top_step = PAGE;
+	if (words[-2] >> 32 == limit)
+		return true;
+	if ((words[-2] & UINT32_MAX) != limit)
+		return false;
+	if (huge > PAGE && huge <= HUGE_LIMIT_BYTES && !(huge & (huge - 1)))
+		*ret_top_step = huge;
+	return true;
+}
+
+static bool are_amounts(uint64_t now, uint64_t most)
+{
+	return now <= most && now % PAGE == 0 && most % PAGE == 0 && most < (uint64_t)1 << 47;
+}
+
+int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, uint64_t low, uint64_t high,
+				 struct limpet_glibc_parameters *ret_parameters)
+{
+	for (size_t i = 8; i < bytes / 8; i++) {
+		if (data[i] < low || data[i] >= high)
+			continue;
+		/* Up to 2.23 a total came between the highest amount and the address. */
+		for (size_t back = 2; back <= 3; back++) {
+			uint64_t step;
+
+			if (!are_amounts(data[i - back], data[i - back + 1]) ||
+			    !has_mmaps_limit(data + i - back, &step))
+				continue;
+			*ret_parameters =
+				(struct limpet_glibc_parameters){.mmapped_bytes = data[i - back],
+								 .top_step = step,
+								 .heap_start = data[i]};
+			return 1;
+		}
+	}
+	return 0;
+}

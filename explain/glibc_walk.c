@@ -1,0 +1,202 @@
+#include "explain/glibc_walk.h"
+
+#include <errno.h>
+
+#define PAGE ((uint64_t)4096)
+#define ALIGNMENT 16u
+#define CHUNK_BITS ((uint64_t)7)
+#define CHUNK_PREVIOUS_IN_USE ((uint64_t)1)
+#define CHUNK_IS_MMAPPED ((uint64_t)2)
+#define CHUNK_NOT_MAIN ((uint64_t)4)
+#define CHUNK_LEAST_BYTES ((uint64_t)32)
+#define MARK_BYTES ((uint64_t)16) /* chunks of this size close a piece */
+/* sizeof(struct malloc_chunk): malloc_trim keeps that much at the head of a free chunk. */
+#define KEPT_HEAD_BYTES ((uint64_t)48)
+#define KEPT_TOP_BYTES ((uint64_t)33) /* MINSIZE and one more byte */
+
+struct walk {
+	struct limpet_glibc_reader *reader;
+	const struct limpet_present *present;
+	const struct limpet_glibc_span *span;
+	const struct limpet_glibc_fast *fast;
+	size_t fast_at;
+	struct limpet_glibc_figures figures;
+	/* The chunk before, which is judged once the next one's head is read. */
+	uint64_t chunk, bytes;
+	/* Where the free chunks begin that end here; malloc_consolidate() makes them one. 0: the
+	 * last chunk is in use. */
+	uint64_t run;
+};
+
+void limpet_glibc_figures_add(struct limpet_glibc_figures *sum,
+			      const struct limpet_glibc_figures *figures)
+{
+	sum->span_bytes += figures->span_bytes;
+	sum->resident_bytes += figures->resident_bytes;
+	sum->free_bytes += figures->free_bytes;
+	sum->free_resident_bytes += figures->free_resident_bytes;
+	sum->top_bytes += figures->top_bytes;
+	sum->top_resident_bytes += figures->top_resident_bytes;
+	sum->fast_bytes += figures->fast_bytes;
+	sum->cache_bytes += figures->cache_bytes;
+	sum->returned_bytes += figures->returned_bytes;
+	sum->brk_returned_bytes += figures->brk_returned_bytes;
+	sum->chunks += figures->chunks;
+	sum->free_chunks += figures->free_chunks;
+}
+
+static uint64_t resident(const struct walk *walk, uint64_t start, uint64_t end)
+{
+	return limpet_present_bytes(walk->present, start, end);
+}
+
+/* mtrim() in malloc/malloc.c: whole pages of a free chunk, but for its head. */
+static void close_run(struct walk *walk, uint64_t end)
+{
+	uint64_t start;
+
+	if (!walk->run)
+		return;
+	start = (walk->run + KEPT_HEAD_BYTES + PAGE - 1) & ~(PAGE - 1);
+	if (end > start)
+		walk->figures.returned_bytes += resident(walk, start, end & ~(PAGE - 1));
+	walk->run = 0;
+}
+
+static bool is_fast(struct walk *walk, uint64_t chunk)
+{
+	const struct limpet_glibc_fast *fast = walk->fast;
+
+	while (walk->fast_at < fast->count && fast->list[walk->fast_at] < chunk)
+		walk->fast_at++;
+	return walk->fast_at < fast->count && fast->list[walk->fast_at] == chunk;
+}
+
+/* Counts the chunk before, now that it is known whether it is in a bin. */
+static void settle(struct walk *walk, bool in_bin)
+{
+	struct limpet_glibc_figures *figures = &walk->figures;
+	uint64_t end = walk->chunk + walk->bytes;
+	bool fast;
+
+	if (!walk->bytes)
+		return;
+	figures->chunks++;
+	fast = !in_bin && is_fast(walk, walk->chunk);
+	if (!in_bin && !fast) {
+		close_run(walk, walk->chunk);
+		if (limpet_glibc_may_be_cache(walk->bytes))
+			figures->cache_bytes +=
+				limpet_glibc_cache_bytes(walk->reader, walk->chunk, walk->bytes);
+		return;
+	}
+	figures->free_chunks++;
+	figures->free_bytes += walk->bytes;
+	figures->free_resident_bytes += resident(walk, walk->chunk, end);
+	if (fast)
+		figures->fast_bytes += walk->bytes;
+	if (!walk->run)
+		walk->run = walk->chunk;
+}
+
+/* systrim(): the top shrinks by whole pages, or whole huge ones. */
+static int take_top(struct walk *walk, uint64_t bytes)
+{
+	struct limpet_glibc_figures *figures = &walk->figures;
+	uint64_t top = walk->span->top, end = top + bytes;
+	uint64_t start = walk->run ? walk->run : top;
+
+	if (bytes < ALIGNMENT || bytes > walk->span->end - top)
+		return -EBADMSG;
+	figures->end = walk->span->in_parts ? end : walk->span->end;
+	figures->top_bytes = bytes;
+	figures->top_resident_bytes = resident(walk, top, end);
+	figures->free_bytes += bytes;
+	figures->free_resident_bytes += figures->top_resident_bytes;
+	if (walk->span->shrinks && end == walk->span->end && end - start > KEPT_TOP_BYTES) {
+		const uint64_t whole = walk->span->top_step ? walk->span->top_step : PAGE;
+		uint64_t extra = (end - start - KEPT_TOP_BYTES) & ~(whole - 1);
+
+		figures->brk_returned_bytes = resident(walk, end - extra, end);
+		figures->returned_bytes += figures->brk_returned_bytes;
+	}
+	return 0;
+}
+
+/* A main arena closes a piece with two marks, other ones with one or two at the end of the heap. */
+static int take_end(struct walk *walk, uint64_t chunk, uint64_t bytes)
+{
+	uint64_t second;
+
+	close_run(walk, chunk);
+	walk->figures.end = walk->span->end;
+	if (!walk->span->in_parts)
+		return walk->span->end - chunk <= 4 * MARK_BYTES ? 0 : -EBADMSG;
+	if (bytes != MARK_BYTES || walk->span->end - chunk < 2 * MARK_BYTES ||
+	    limpet_glibc_reader_next(walk->reader, chunk + MARK_BYTES + 8, &second) < 0 ||
+	    second != (MARK_BYTES | CHUNK_PREVIOUS_IN_USE))
+		return -EBADMSG;
+	walk->figures.end = chunk + 2 * MARK_BYTES;
+	return 0;
+}
+
+static bool is_plausible(const struct walk *walk, uint64_t chunk, uint64_t head)
+{
+	uint64_t bytes = head & ~CHUNK_BITS;
+
+	if (bytes % ALIGNMENT || bytes > walk->span->end - chunk || head & CHUNK_IS_MMAPPED ||
+	    (walk->span->is_main && head & CHUNK_NOT_MAIN))
+		return false;
+	return bytes >= CHUNK_LEAST_BYTES || chunk == walk->span->top || !walk->span->top ||
+	       walk->span->in_parts;
+}
+
+static int step(struct walk *walk, uint64_t *chunk)
+{
+	uint64_t head, bytes;
+	int error = limpet_glibc_reader_next(walk->reader, *chunk + 8, &head);
+
+	if (error)
+		return error;
+	bytes = head & ~CHUNK_BITS;
+	if (!is_plausible(walk, *chunk, head))
+		return -EBADMSG;
+	settle(walk, !(head & CHUNK_PREVIOUS_IN_USE));
+	walk->bytes = 0;
+	if (*chunk == walk->span->top) {
+		error = take_top(walk, bytes);
+		return error ? error : 1;
+	}
+	if (bytes < CHUNK_LEAST_BYTES) {
+		error = take_end(walk, *chunk, bytes);
+		return error ? error : 1;
+	}
+	walk->chunk = *chunk;
+	walk->bytes = bytes;
+	*chunk += bytes;
+	return 0;
+}
+
+int limpet_glibc_walk(struct limpet_glibc_reader *reader, const struct limpet_present *present,
+		      const struct limpet_glibc_span *span, const struct limpet_glibc_fast *fast,
+		      struct limpet_glibc_figures *ret_figures)
+{
+	struct walk walk = {.reader = reader, .present = present, .span = span, .fast = fast};
+	uint64_t chunk = span->start, last = span->top ? span->top : span->end - MARK_BYTES;
+	int done = 0;
+
+	if (span->start % ALIGNMENT || span->end <= span->start ||
+	    span->end - span->start < MARK_BYTES || last < span->start || last > span->end)
+		return -EBADMSG;
+	while (!done) {
+		if (chunk > last)
+			return -EBADMSG;
+		done = step(&walk, &chunk);
+	}
+	if (done < 0)
+		return done;
+	walk.figures.span_bytes = walk.figures.end - span->start;
+	walk.figures.resident_bytes = resident(&walk, span->start, walk.figures.end);
+	*ret_figures = walk.figures;
+	return 0;
+}

@@ -1,0 +1,368 @@
+#include "explain/jemalloc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "explain/data.h"
+#include "explain/present.h"
+
+/* include/jemalloc/internal/rtree.h with addresses of 48 bits and pages of 4 KiB: a root of 2^18
+ * pointers, one for each GiB, to leaves of 2^18 entries, one for each page. Entry: size class in
+ * the highest 16 bits, address of the extent's structure, a multiple of 128, flags. */
+#define PAGE ((uint64_t)4096)
+#define LEVEL_BITS 18u
+#define LEVEL_MASK (((uint64_t)1 << LEVEL_BITS) - 1)
+#define ROOT_BYTES ((uint64_t)8 << LEVEL_BITS)
+#define LEAF_SHIFT 30u
+#define ENTRY_FLAGS ((uint64_t)127)
+/* edata.h: the first words are bits, address, and size with a serial number in its low bits. */
+#define BITS_SLAB ((uint64_t)1 << 12)
+#define BITS_STATE_SHIFT 17u
+#define BITS_STATE_MASK ((uint64_t)7)
+#define BITS_CLASS_SHIFT 20u
+#define BITS_CLASS_MASK ((uint64_t)255)
+#define BITS_FREE_SHIFT 28u
+#define BITS_FREE_MASK ((uint64_t)1023)
+enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
+#define EXTENT_LIMIT_BYTES ((uint64_t)1 << 40)
+#define EXTENTS_LIMIT ((size_t)8 << 20)
+/* How the root is found: it explains most of these pages, and the best one is taken. */
+#define SAMPLES 16u
+#define SAMPLES_NEEDED 3u
+#define SAMPLES_FIRST 4u /* of which one at least has to be explained */
+#define CANDIDATES_LIMIT (256u << 10)
+#define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
+#define ENTRIES_AT_ONCE 512u /* a page of them */
+/* One leaf covers a GiB. */
+#define LEAF_SLOTS ((size_t)1 << 17)
+
+void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc)
+{
+	free(jemalloc->list);
+	*jemalloc = (struct limpet_jemalloc){0};
+}
+
+const struct limpet_jemalloc_extent *limpet_jemalloc_find(const struct limpet_jemalloc *jemalloc,
+							  uint64_t address)
+{
+	const struct limpet_jemalloc_extent *list = jemalloc->list;
+	/* cppcheck-suppress constStatement */
+	size_t above = LIMPET_PARTITION_POINT(i, jemalloc->count, list[i].start <= address);
+
+	return above && address < list[above - 1].end ? &list[above - 1] : NULL;
+}
+
+/* ------------------------------------------------------------------ one entry */
+
+uint64_t limpet_jemalloc_extent_address(uint64_t entry)
+{
+	return (uint64_t)((int64_t)(entry << 16) >> 16) & ~ENTRY_FLAGS;
+}
+
+/* sc.h: 8 bytes, multiples of 16 up to 128, then four classes for each power of two. */
+static uint64_t class_bytes(uint64_t class)
+{
+	uint64_t group, base;
+
+	if (class <= 8)
+		return class ? 16 * class : 8;
+	group = (class - 9) / 4;
+	base = (uint64_t)128 << group;
+	return base + ((class - 9) % 4 + 1) * (base / 4);
+}
+
+bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_WORDS],
+			   struct limpet_jemalloc_extent *ret_extent)
+{
+	const uint64_t bits = words[0], start = words[1] & ~(PAGE - 1),
+		       bytes = words[2] & ~(PAGE - 1);
+	const uint64_t state = bits >> BITS_STATE_SHIFT & BITS_STATE_MASK;
+	const uint64_t class = bits >> BITS_CLASS_SHIFT & BITS_CLASS_MASK;
+	uint64_t free_bytes = 0;
+
+	if (!start || !bytes || bytes > EXTENT_LIMIT_BYTES || start > UINT64_MAX - bytes ||
+	    state > STATE_RETAINED)
+		return false;
+	if (state == STATE_ACTIVE && bits & BITS_SLAB) {
+		if (class != entry >> 48 || class > 40)
+			return false;
+		free_bytes = (bits >> BITS_FREE_SHIFT & BITS_FREE_MASK) * class_bytes(class);
+		if (free_bytes > bytes)
+			return false;
+	}
+	*ret_extent = (struct limpet_jemalloc_extent){.start = start,
+						      .end = start + bytes,
+						      .in_use = state == STATE_ACTIVE,
+						      .retained = state == STATE_RETAINED,
+						      .free_bytes = free_bytes};
+	return true;
+}
+
+static bool read_extent(const struct limpet_source *source, uint64_t entry,
+			struct limpet_jemalloc_extent *ret_extent)
+{
+	uint64_t words[LIMPET_JEMALLOC_WORDS];
+	uint64_t address = limpet_jemalloc_extent_address(entry);
+
+	return address && limpet_source_read(source, address, words, sizeof(words)) == 0 &&
+	       limpet_jemalloc_judge(entry, words, ret_extent);
+}
+
+/* ------------------------------------------------------------------ the root */
+
+struct search {
+	const struct limpet_source *source;
+	const struct limpet_maps *maps;
+	uint64_t samples[SAMPLES]; /* all in one GiB */
+	size_t sample_count;
+	unsigned candidates;
+	uint64_t root; /* the best so far; 0: none */
+	unsigned explained;
+};
+
+/* Whether the leaf has an entry for this page, of an extent that contains it. */
+static bool explains(const struct limpet_source *source, uint64_t leaf, uint64_t page)
+{
+	struct limpet_jemalloc_extent extent;
+	uint64_t entry;
+
+	return limpet_source_read(source, leaf + 8 * (page / PAGE & LEVEL_MASK), &entry,
+				  sizeof(entry)) == 0 &&
+	       entry && read_extent(source, entry, &extent) && page >= extent.start &&
+	       page < extent.end;
+}
+
+static bool may_be_leaf(const struct search *search, uint64_t leaf)
+{
+	const struct limpet_map *map;
+
+	if (!leaf || leaf % 64)
+		return false;
+	map = limpet_proc_maps_find(search->maps, leaf);
+	return map && !map->inode && !map->path[0] && map->perms[1] == 'w';
+}
+
+static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+{
+	struct search *search = context;
+
+	for (size_t i = 0; i < bytes / 8; i++) {
+		unsigned explained = 0;
+
+		if (!may_be_leaf(search, data[i]) || search->candidates >= CANDIDATES_LIMIT)
+			continue;
+		search->candidates++;
+		for (size_t k = 0; k < search->sample_count && (k < SAMPLES_FIRST || explained);
+		     k++)
+			explained += explains(search->source, data[i], search->samples[k]);
+		if (explained <= search->explained)
+			continue;
+		search->explained = explained;
+		search->root = address + 8 * i - 8 * (search->samples[0] >> LEAF_SHIFT);
+	}
+}
+
+/* The bytes of UNKNOWN pieces in the GiB that begins at `base`. */
+static uint64_t unknown_bytes(const struct limpet_pieces *pieces, uint64_t base)
+{
+	const uint64_t end = base + ((uint64_t)1 << LEAF_SHIFT);
+	uint64_t sum = 0;
+
+	for (size_t i = limpet_pieces_from(pieces, base);
+	     i < pieces->count && pieces->list[i].start < end; i++) {
+		const struct limpet_piece *piece = &pieces->list[i];
+
+		if (piece->account == LIMPET_MEMORY_UNKNOWN)
+			sum += (piece->end < end ? piece->end : end) -
+			       (piece->start > base ? piece->start : base);
+	}
+	return sum;
+}
+
+/* The GiB with the most memory of no known owner, by the starts of pieces. */
+static uint64_t best_base(const struct limpet_pieces *pieces, uint64_t *ret_bytes)
+{
+	uint64_t best = 0, last = UINT64_MAX;
+
+	*ret_bytes = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
+		const uint64_t base = pieces->list[i].start >> LEAF_SHIFT << LEAF_SHIFT;
+		uint64_t bytes;
+
+		if (base == last || pieces->list[i].account != LIMPET_MEMORY_UNKNOWN)
+			continue;
+		last = base;
+		bytes = unknown_bytes(pieces, base);
+		if (bytes > *ret_bytes) {
+			*ret_bytes = bytes;
+			best = base;
+		}
+	}
+	return best;
+}
+
+/* Pages of no known owner, evenly over one GiB. */
+static void take_samples(struct search *search, const struct limpet_pieces *pieces)
+{
+	uint64_t bytes, seen = 0, step;
+	const uint64_t base = best_base(pieces, &bytes), end = base + ((uint64_t)1 << LEAF_SHIFT);
+
+	if (bytes < LEAST_UNKNOWN_BYTES)
+		return;
+	step = bytes / SAMPLES / PAGE * PAGE;
+	for (size_t i = limpet_pieces_from(pieces, base); i < pieces->count; i++) {
+		const struct limpet_piece *piece = &pieces->list[i];
+		const uint64_t start = piece->start > base ? piece->start : base;
+		const uint64_t stop = piece->end < end ? piece->end : end;
+
+		if (piece->account != LIMPET_MEMORY_UNKNOWN || start >= stop)
+			continue;
+		for (size_t *k = &search->sample_count; *k < SAMPLES; (*k)++) {
+			if (*k * step >= seen + stop - start)
+				break;
+			search->samples[*k] = start + *k * step - seen;
+		}
+		seen += stop - start;
+	}
+}
+
+/* ------------------------------------------------------------------ all extents */
+
+struct tree {
+	const struct limpet_source *source;
+	struct limpet_pages *pages;
+	struct limpet_jemalloc *jemalloc;
+	uint64_t *leaves; /* that were read: a set by open addressing, 0: none */
+	size_t leaf_count;
+};
+
+/* False: it is in the set already, or there is no room. */
+static bool is_new_leaf(struct tree *tree, uint64_t leaf)
+{
+	size_t slot = (size_t)(leaf / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 32) % LEAF_SLOTS;
+
+	if (tree->leaf_count >= LEAF_SLOTS / 2)
+		return false;
+	while (tree->leaves[slot] && tree->leaves[slot] != leaf)
+		slot = (slot + 1) % LEAF_SLOTS;
+	if (tree->leaves[slot] == leaf)
+		return false;
+	tree->leaves[slot] = leaf;
+	tree->leaf_count++;
+	return true;
+}
+
+static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jemalloc_extent *extent)
+{
+	struct limpet_jemalloc_extent *last =
+		jemalloc->count ? &jemalloc->list[jemalloc->count - 1] : NULL;
+
+	/* They change meanwhile: what overlaps is of another moment. */
+	if (last && extent->start < last->end)
+		return 0;
+	if (jemalloc->count >= EXTENTS_LIMIT) {
+		jemalloc->is_cut = true;
+		return 0;
+	}
+	if (limpet_reserve(&jemalloc->list, &jemalloc->capacity, jemalloc->count + 1,
+			   sizeof(*jemalloc->list)) < 0 ||
+	    !jemalloc->list)
+		return -ENOMEM;
+	jemalloc->list[jemalloc->count++] = *extent;
+	return 0;
+}
+
+/* Entries of pages from `base` on. An extent's first page has one, and its last, and all of a
+ * slab's. */
+static int take_entries(const struct tree *tree, const uint64_t *entries, size_t count,
+			uint64_t base)
+{
+	uint64_t before = 0;
+
+	for (size_t i = 0; i < count && !tree->jemalloc->is_cut; i++) {
+		const uint64_t address = limpet_jemalloc_extent_address(entries[i]);
+		struct limpet_jemalloc_extent extent;
+
+		if (!entries[i] || address == before)
+			continue;
+		before = address;
+		if (read_extent(tree->source, entries[i], &extent) &&
+		    extent.start == base + i * PAGE && add_extent(tree->jemalloc, &extent) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Calls `take` with all entries of a node that are present, ENTRIES_AT_ONCE at a time. */
+static int read_node(struct tree *tree, uint64_t node, uint64_t base,
+		     int (*take)(struct tree *tree, const uint64_t *entries, size_t first,
+				 uint64_t base))
+{
+	struct limpet_present present = {0};
+	uint64_t entries[ENTRIES_AT_ONCE];
+	int error = limpet_present_read(&present, tree->pages, node & ~(PAGE - 1),
+					(node + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
+
+	/* A node need not begin with a page. */
+	for (size_t at = 0; at <= LEVEL_MASK && !error && !tree->jemalloc->is_cut;) {
+		const uint64_t address = node + 8 * at;
+		size_t count = (PAGE - address % PAGE) / 8;
+
+		if (count > LEVEL_MASK + 1 - at)
+			count = LEVEL_MASK + 1 - at;
+		memset(entries, 0, sizeof(entries));
+		if (limpet_present_end(&present, address)) {
+			int failed = limpet_source_read(tree->source, address, entries, 8 * count);
+
+			tree->jemalloc->is_cut |= failed == -ETIME;
+			error = failed ? 0 : take(tree, entries, at, base);
+		}
+		at += count;
+	}
+	limpet_present_done(&present);
+	return error == -ENOMEM ? error : 0;
+}
+
+static int take_leaf(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
+{
+	return take_entries(tree, entries, ENTRIES_AT_ONCE, base + first * PAGE);
+}
+
+static int take_root(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut; i++)
+		if (entries[i] && entries[i] % 64 == 0 && is_new_leaf(tree, entries[i]))
+			error = read_node(tree, entries[i],
+					  base + ((uint64_t)(first + i) << LEAF_SHIFT), take_leaf);
+	return error;
+}
+
+int limpet_jemalloc_read_tree(const struct limpet_source *source, struct limpet_pages *pages,
+			      uint64_t root, struct limpet_jemalloc *jemalloc)
+{
+	LIMPET_FREE uint64_t *leaves = calloc(LEAF_SLOTS, sizeof(*leaves));
+	struct tree tree = {
+		.source = source, .pages = pages, .jemalloc = jemalloc, .leaves = leaves};
+
+	return leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
+}
+
+int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet_maps *maps,
+			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
+			 struct limpet_jemalloc *jemalloc)
+{
+	struct search search = {.source = source, .maps = maps};
+	int error;
+
+	take_samples(&search, pieces);
+	if (!search.sample_count)
+		return 0;
+	error = limpet_data_read(source, maps, pages, look, &search);
+	if (error || search.explained < SAMPLES_NEEDED)
+		return error;
+	return limpet_jemalloc_read_tree(source, pages, search.root, jemalloc);
+}

@@ -1,0 +1,273 @@
+#include "explain/mappings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "injector/proc/memfd.h"
+
+struct mapping {
+	const struct limpet_map *map;
+	uint64_t rss_bytes, anonymous_bytes;
+	uint64_t shared_bytes; /* with other processes */
+	bool locked;           /* mlock(2): madvise(2) does not give it back */
+	uint64_t left_bytes;   /* of them, not yet added to an account */
+	const struct limpet_mappings_facts *facts;
+	struct limpet_accounts *accounts;
+};
+
+static bool begins(const char *text, const char *with)
+{
+	return !strncmp(text, with, strlen(with));
+}
+
+/* No more than the kernel says: what was found before may be gone by now. */
+static void add_things(struct mapping *it, const char *kind, const char *owner, uint64_t bytes,
+		       unsigned things)
+{
+	if (bytes > it->left_bytes)
+		bytes = it->left_bytes;
+	it->left_bytes -= bytes;
+	limpet_accounts_add(it->accounts, kind, owner, bytes, things);
+}
+
+static void add(struct mapping *it, const char *kind, const char *owner, uint64_t bytes)
+{
+	add_things(it, kind, owner, bytes, 0);
+}
+
+/* ------------------------------------------------------------------ shared memory */
+
+/* The name of a file without its folder and without " (deleted)", shortened. */
+static const char *short_name(const char *path, char ret[64])
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *deleted = strstr(name, " (deleted)");
+
+	snprintf(ret, 64, "%.*s", deleted ? (int)(deleted - name) : 63, name);
+	return ret;
+}
+
+static void account_shared(struct mapping *it)
+{
+	const char *path = it->map->path;
+	char owner[96], name[64];
+
+	if (begins(path, "/memfd:")) {
+		snprintf(owner, sizeof(owner), "shared memory: memfd %s",
+			 short_name(path + strlen("/memfd:"), name));
+		add_things(it, LIMPET_KIND_MEMFD, owner, it->rss_bytes, 1);
+	} else if (begins(path, "/SYSV")) {
+		add(it, LIMPET_KIND_SYSV, "shared memory: System V", it->rss_bytes);
+	} else if (begins(path, "/dev/zero") || begins(path, "[anon_shmem:")) {
+		add(it, LIMPET_KIND_SHARED_ANONYMOUS, "shared memory: anonymous", it->rss_bytes);
+	} else if (begins(path, "/dev/shm/")) {
+		add(it, LIMPET_KIND_SHM, "shared memory: POSIX, /dev/shm", it->rss_bytes);
+	} else if (limpet_source_is_device(path)) {
+		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
+		    it->rss_bytes);
+	} else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor)) {
+		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs", it->rss_bytes);
+	} else {
+		add(it, LIMPET_KIND_SHARED_FILES, "files, mapped shared", it->rss_bytes);
+	}
+}
+
+/* ------------------------------------------------------------------ files */
+
+static void account_file(struct mapping *it)
+{
+	uint64_t written = it->anonymous_bytes;
+
+	if (written > it->rss_bytes)
+		written = it->rss_bytes;
+	if (written)
+		add(it, LIMPET_KIND_DATA, "data of program and libraries", written);
+	if (it->rss_bytes > written)
+		add(it, LIMPET_KIND_FILES, "file pages: code and data as on disk",
+		    it->rss_bytes - written);
+}
+
+/* ------------------------------------------------------------------ private anonymous memory */
+
+/* Threads of a pool have numbers: "pool-1-thr-*". */
+static void name_stacks(const char *thread, char ret_owner[96])
+{
+	size_t length = strlen(thread);
+
+	while (length && thread[length - 1] >= '0' && thread[length - 1] <= '9')
+		length--;
+	snprintf(ret_owner, 96, LIMPET_STACKS_NAMED "%.*s%s", (int)length, thread,
+		 thread[length] ? "*" : "");
+}
+
+static void account_stack(struct mapping *it, const struct limpet_piece *piece, uint64_t bytes)
+{
+	const struct limpet_mappings_facts *facts = it->facts;
+	const struct limpet_thread *thread;
+	char owner[96];
+	bool ended;
+
+	thread = limpet_threads_find(facts->threads, facts->source, it->map->start, piece->end,
+				     &ended);
+	if (thread)
+		name_stacks(thread->name, owner);
+	else
+		snprintf(owner, sizeof(owner), "%s",
+			 ended ? "stacks of ended threads, kept for new ones"
+			       : "stacks of no known thread");
+	add_things(it, LIMPET_KIND_STACKS, owner, bytes, 1);
+}
+
+/* A stack may have pages in several pieces: the last one in the mapping has its top. */
+static void account_stacks(struct mapping *it, size_t first)
+{
+	const struct limpet_pieces *pieces = it->facts->pieces;
+	const struct limpet_piece *top = NULL;
+	uint64_t bytes = 0;
+
+	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++)
+		if (pieces->list[i].account == LIMPET_MEMORY_STACKS) {
+			top = &pieces->list[i];
+			bytes += top->end - top->start;
+		}
+	if (top)
+		account_stack(it, top, bytes);
+}
+
+static const char *glibc_kind(const struct limpet_glibc_heaps *heaps,
+			      const struct limpet_glibc_region *region)
+{
+	return heaps->list[region->arena].is_main ? LIMPET_KIND_GLIBC_MAIN
+						  : LIMPET_KIND_GLIBC_ARENAS;
+}
+
+/* What glibc's arenas have in the mapping: as of the moment of their walk. */
+static void account_regions(struct mapping *it)
+{
+	const struct limpet_glibc_heaps *heaps = it->facts->heaps;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < heaps->region_count; i++) {
+		const struct limpet_glibc_region *region = &heaps->regions[i];
+
+		if (region->start < it->map->start || region->start >= it->map->end)
+			continue;
+		add(it, glibc_kind(heaps, region),
+		    heaps->list[region->arena].is_main ? "glibc: main heap" : "glibc: arenas",
+		    region->resident_bytes);
+		sum += region->resident_bytes;
+		if (it->locked)
+			heaps->list[region->arena].locked = true;
+	}
+	if (sum)
+		it->accounts->explanation->glibc.shared_bytes +=
+			sum < it->shared_bytes ? sum : it->shared_bytes;
+}
+
+static void account_piece(struct mapping *it, const struct limpet_piece *piece)
+{
+	const uint64_t bytes = piece->end - piece->start;
+
+	if (limpet_glibc_heaps_find(it->facts->heaps, piece->start))
+		return;
+	switch (piece->account) {
+	case LIMPET_MEMORY_HEAP:
+		if (strcmp(it->map->path, "[heap]") != 0)
+			add(it, LIMPET_KIND_GLIBC_MMAPPED, "glibc: large blocks, mapped one by one",
+			    bytes);
+		break;
+	case LIMPET_MEMORY_FILES:
+		add(it, LIMPET_KIND_DATA, "data of program and libraries", bytes);
+		break;
+	case LIMPET_MEMORY_CODE:
+		add(it, LIMPET_KIND_CODE, "code generated at run time", bytes);
+		break;
+	case LIMPET_MEMORY_UNKNOWN:
+		if (piece->kind)
+			add(it, piece->kind, piece->owner, bytes);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Of a moment a little earlier than the mapping's own figure, which may be smaller by now. */
+static void account_anonymous(struct mapping *it)
+{
+	const struct limpet_pieces *pieces = it->facts->pieces;
+	size_t first = limpet_pieces_from(pieces, it->map->start);
+	char owner[96], name[64];
+
+	account_regions(it);
+	account_stacks(it, first);
+	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++)
+		account_piece(it, &pieces->list[i]);
+	if (!it->left_bytes)
+		return;
+	/* What precedes the first chunk, a static program's thread-local storage, and what was
+	 * added meanwhile. */
+	if (!strcmp(it->map->path, "[heap]") && it->facts->heaps->uses_brk) {
+		add(it, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap", it->left_bytes);
+	} else if (begins(it->map->path, "[anon:")) {
+		snprintf(owner, sizeof(owner), "named by the program: %s",
+			 short_name(it->map->path, name));
+		add(it, LIMPET_KIND_NAMED, owner, it->left_bytes);
+	} else {
+		add_things(it, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, it->left_bytes, 1);
+	}
+}
+
+static void account_mapping(struct mapping *it)
+{
+	const char *path = it->map->path;
+
+	if (limpet_memfd_is_ours(path))
+		add(it, LIMPET_KIND_LIMPET, "limpet itself", it->rss_bytes);
+	else if (it->map->perms[3] == 's')
+		account_shared(it);
+	else if (begins(path, "/dev/zero"))
+		account_anonymous(it);
+	else if (it->map->inode)
+		account_file(it);
+	else if (!strcmp(path, "[stack]"))
+		add(it, LIMPET_KIND_MAIN_STACK, "stack of the main thread", it->rss_bytes);
+	else if (!path[0] || !strcmp(path, "[heap]") || begins(path, "[anon"))
+		account_anonymous(it);
+	else
+		add(it, LIMPET_KIND_KERNEL, "kernel: vdso and the like", it->rss_bytes);
+}
+
+int limpet_mappings_account(struct limpet_smaps *smaps, const struct limpet_mappings_facts *facts,
+			    struct limpet_accounts *accounts)
+{
+	struct limpet_explanation *explanation = accounts->explanation;
+	struct limpet_smap smap;
+	int more;
+
+	while ((more = limpet_proc_smaps_next(smaps, &smap)) > 0) {
+		struct mapping it = {.map = &smap.map, .facts = facts, .accounts = accounts};
+		uint64_t swap = 0, lazy = 0, dirty = 0;
+
+		if (!limpet_smap_bytes(&smap, "Rss", &it.rss_bytes))
+			return -EBADMSG;
+		if (limpet_smap_bytes(&smap, "Swap", &swap))
+			explanation->swap_bytes += swap;
+		if (limpet_smap_bytes(&smap, "LazyFree", &lazy))
+			explanation->lazy_free_bytes += lazy;
+		if (!it.rss_bytes)
+			continue;
+		(void)limpet_smap_bytes(&smap, "Anonymous", &it.anonymous_bytes);
+		if (limpet_smap_bytes(&smap, "Shared_Clean", &it.shared_bytes) &&
+		    limpet_smap_bytes(&smap, "Shared_Dirty", &dirty))
+			it.shared_bytes += dirty;
+		it.locked = limpet_smap_has_flag(&smap, "lo");
+		it.left_bytes = it.rss_bytes;
+		explanation->rss_bytes += it.rss_bytes;
+		account_mapping(&it);
+	}
+	if (more < 0)
+		return more;
+	explanation->unknown_bytes = limpet_accounts_bytes(explanation, LIMPET_KIND_UNKNOWN);
+	return accounts->error;
+}

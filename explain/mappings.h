@@ -1,0 +1,26 @@
+/* Sorts the resident memory of each mapping into accounts. */
+#ifndef LIMPET_EXPLAIN_MAPPINGS_H
+#define LIMPET_EXPLAIN_MAPPINGS_H
+
+#include "explain/accounts.h"
+#include "explain/glibc_heaps.h"
+#include "explain/pieces.h"
+#include "explain/threads.h"
+#include "explain/tmpfs.h"
+#include "injector/proc/proc.h"
+
+/* What was found out about the process before. */
+struct limpet_mappings_facts {
+	const struct limpet_source *source;
+	struct limpet_glibc_heaps *heaps;   /* learns which arenas are locked */
+	const struct limpet_pieces *pieces; /* sorted */
+	const struct limpet_threads *threads;
+	const struct limpet_tmpfs *mounts;
+};
+
+/* Adds all mappings of `smaps`; sets RSS, swap and the unknown bytes of the explanation. 0, -ENOMEM
+ * or -EBADMSG. */
+int limpet_mappings_account(struct limpet_smaps *smaps, const struct limpet_mappings_facts *facts,
+			    struct limpet_accounts *accounts) LIMPET_MUST_CHECK;
+
+#endif

@@ -1,0 +1,84 @@
+#include "explain/mimalloc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+
+/* include/mimalloc/types.h: struct mi_segment_s. Its head differs between releases, but the number
+ * of slices follows the cookie: 512 of 64 KiB, more for a huge block. */
+#define SLICE_BYTES ((uint64_t)64 << 10)
+#define SLICES (LIMPET_MIMALLOC_SEGMENT_BYTES / SLICE_BYTES)
+#define SLICES_LIMIT ((uint64_t)1 << 24)
+/* Heads that are compared. */
+#define HEADS_LIMIT 64u
+
+static bool is_number_of_slices(uint64_t number)
+{
+	return number >= SLICES && number <= SLICES_LIMIT;
+}
+
+bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t count,
+			   struct limpet_mimalloc *ret_mimalloc)
+{
+	for (unsigned i = 0; i + 1 < LIMPET_MIMALLOC_HEAD_WORDS; i++)
+		for (size_t a = 0; a < count; a++) {
+			const uint64_t secret = heads[a].words[i] ^ heads[a].address;
+			size_t same = 0;
+
+			/* A pointer or a small number is no cookie. */
+			if (!(secret >> 48) || !is_number_of_slices(heads[a].words[i + 1]))
+				continue;
+			for (size_t b = 0; b < count; b++)
+				same += (heads[b].words[i] ^ heads[b].address) == secret &&
+					is_number_of_slices(heads[b].words[i + 1]);
+			if (same < 2)
+				continue;
+			*ret_mimalloc = (struct limpet_mimalloc){
+				.found = true, .offset = i, .secret = secret};
+			return true;
+		}
+	return false;
+}
+
+int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet_pieces *pieces,
+			 struct limpet_mimalloc *ret_mimalloc)
+{
+	LIMPET_FREE struct limpet_mimalloc_head *heads = calloc(HEADS_LIMIT, sizeof(*heads));
+	struct limpet_mimalloc mimalloc = {.found = false};
+	size_t count = 0;
+
+	if (!heads)
+		return -ENOMEM;
+	for (size_t i = 0; i < pieces->count && count < HEADS_LIMIT; i++) {
+		const struct limpet_piece *piece = &pieces->list[i];
+		uint64_t at = (piece->start + LIMPET_MIMALLOC_SEGMENT_BYTES - 1) &
+			      ~(LIMPET_MIMALLOC_SEGMENT_BYTES - 1);
+
+		if (piece->account != LIMPET_MEMORY_UNKNOWN)
+			continue;
+		for (; at < piece->end && count < HEADS_LIMIT;
+		     at += LIMPET_MIMALLOC_SEGMENT_BYTES) {
+			heads[count].address = at;
+			if (limpet_source_read(source, at, heads[count].words,
+					       sizeof(heads[count].words)) == 0)
+				count++;
+		}
+	}
+	(void)limpet_mimalloc_judge(heads, count, &mimalloc);
+	*ret_mimalloc = mimalloc;
+	return 0;
+}
+
+uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
+				 const struct limpet_mimalloc *mimalloc, uint64_t address)
+{
+	uint64_t words[2];
+
+	if (!mimalloc->found || address % LIMPET_MIMALLOC_SEGMENT_BYTES ||
+	    limpet_source_read(source, address + 8 * (uint64_t)mimalloc->offset, words,
+			       sizeof(words)) < 0 ||
+	    (words[0] ^ address) != mimalloc->secret || !is_number_of_slices(words[1]))
+		return 0;
+	return words[1] * SLICE_BYTES;
+}

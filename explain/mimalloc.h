@@ -1,0 +1,39 @@
+/* The segments of mimalloc 2, recognized from outside: each begins at a multiple of 32 MiB with a
+ * head that holds a cookie, the segment's address exclusive-or a secret number of the process. */
+#ifndef LIMPET_EXPLAIN_MIMALLOC_H
+#define LIMPET_EXPLAIN_MIMALLOC_H
+
+#include <stdbool.h>
+
+#include "explain/pieces.h"
+#include "explain/source.h"
+
+#define LIMPET_MIMALLOC_SEGMENT_BYTES ((uint64_t)32 << 20)
+#define LIMPET_MIMALLOC_HEAD_WORDS 64u
+
+/* Where cookies are, and the secret. */
+struct limpet_mimalloc {
+	bool found;
+	unsigned offset; /* word of the head */
+	uint64_t secret;
+};
+
+/* One segment's head. */
+struct limpet_mimalloc_head {
+	uint64_t address;
+	uint64_t words[LIMPET_MIMALLOC_HEAD_WORDS];
+};
+
+/* Looks for a secret by which UNKNOWN pieces begin with cookies, of two segments at least. 0 or
+ * -ENOMEM. */
+int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet_pieces *pieces,
+			 struct limpet_mimalloc *ret_mimalloc) LIMPET_MUST_CHECK;
+/* The bytes of the segment that begins at this address; 0: there is none. */
+uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
+				 const struct limpet_mimalloc *mimalloc, uint64_t address);
+
+/* The same, judged by copies; public for tests. */
+bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t count,
+			   struct limpet_mimalloc *ret_mimalloc);
+
+#endif

@@ -1,0 +1,76 @@
+#include "explain/pieces.h"
+
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "injector/image/memory_owners.h"
+
+void limpet_pieces_done(struct limpet_pieces *pieces)
+{
+	free(pieces->list);
+	*pieces = (struct limpet_pieces){0};
+}
+
+void limpet_pieces_add(struct limpet_pieces *pieces, const struct limpet_piece *piece)
+{
+	struct limpet_piece *last = pieces->count ? &pieces->list[pieces->count - 1] : NULL;
+
+	if (last && last->end == piece->start && last->account == piece->account &&
+	    last->kind == piece->kind && last->owner == piece->owner) {
+		last->end = piece->end;
+		return;
+	}
+	if (!pieces->error)
+		pieces->error = limpet_reserve(&pieces->list, &pieces->capacity, pieces->count + 1,
+					       sizeof(*pieces->list));
+	if (!pieces->error && pieces->list)
+		pieces->list[pieces->count++] = *piece;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct limpet_piece *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+void limpet_pieces_sort(struct limpet_pieces *pieces)
+{
+	if (pieces->count)
+		qsort(pieces->list, pieces->count, sizeof(*pieces->list), compare);
+}
+
+size_t limpet_pieces_from(const struct limpet_pieces *pieces, uint64_t address)
+{
+	/* cppcheck-suppress constStatement */
+	return LIMPET_PARTITION_POINT(i, pieces->count, pieces->list[i].end <= address);
+}
+
+static void visit(void *context, enum limpet_memory_account account, uint64_t start, uint64_t end)
+{
+	limpet_pieces_add(context,
+			  &(struct limpet_piece){.start = start, .end = end, .account = account});
+}
+
+int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules, bool has_glibc,
+		       struct limpet_pieces *ret_pieces)
+{
+	struct limpet_pieces pieces = {0};
+	struct limpet_memory_owners_options options = {.modules = modules,
+						       .has_glibc = has_glibc,
+						       .judge_none = !has_glibc,
+						       .visit = visit,
+						       .context = &pieces};
+	struct limpet_memory memory;
+	int error = limpet_memory_owners_take(pid, &options, &memory);
+
+	if (!error)
+		error = pieces.error;
+	if (error) {
+		limpet_pieces_done(&pieces);
+		return error;
+	}
+	limpet_pieces_sort(&pieces);
+	*ret_pieces = pieces;
+	return 0;
+}

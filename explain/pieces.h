@@ -1,0 +1,32 @@
+/* Present ranges of private anonymous memory, each with what it was recognized as. */
+#ifndef LIMPET_EXPLAIN_PIECES_H
+#define LIMPET_EXPLAIN_PIECES_H
+
+#include "common/memory_accounts.h"
+#include "injector/image/modules.h"
+
+struct limpet_piece {
+	uint64_t start, end;
+	enum limpet_memory_account account;
+	/* Of UNKNOWN ones: recognized by the structures of a language's runtime. Static texts;
+	 * NULL: not recognized. */
+	const char *kind, *owner;
+};
+
+struct limpet_pieces {
+	struct limpet_piece *list; /* sorted by address */
+	size_t count, capacity;
+	int error; /* -ENOMEM, or 0 */
+};
+void limpet_pieces_done(struct limpet_pieces *pieces);
+/* Adds a piece, in any order; merges it with the last one if it continues it. */
+void limpet_pieces_add(struct limpet_pieces *pieces, const struct limpet_piece *piece);
+void limpet_pieces_sort(struct limpet_pieces *pieces);
+/* The first piece that ends above `address`. */
+size_t limpet_pieces_from(const struct limpet_pieces *pieces, uint64_t address);
+
+/* All pieces of a process. `has_glibc`: it uses glibc's malloc. 0 or -errno. */
+int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules, bool has_glibc,
+		       struct limpet_pieces *ret_pieces) LIMPET_MUST_CHECK;
+
+#endif

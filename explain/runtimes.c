@@ -1,0 +1,260 @@
+#include "explain/runtimes.h"
+
+#include <string.h>
+
+#include "explain/java.h"
+#include "explain/mimalloc.h"
+#include "explain/v8.h"
+#include "injector/image/elf_file.h"
+
+#define PAGE ((uint64_t)4096)
+#define PYTHON_HEAD_BYTES 48u
+#define PYTHON_CLASSES 32u
+/* runtime/malloc.go: the first hint for arenas, and the limit of its first terabyte. */
+#define GO_START ((uint64_t)0xc0 << 32)
+#define GO_END ((uint64_t)0x100 << 32)
+
+/* ------------------------------------------------------------------ structures */
+
+/* Objects/obmalloc.c: struct pool_header. Pools have 4 KiB, or 16 KiB since 3.10. */
+uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMPET_PYTHON_WORDS],
+				     uint64_t *ret_used_bytes)
+{
+	const uint64_t count = words[0] & UINT32_MAX, free_block = words[1];
+	const uint64_t class = words[4] >> 32, next = words[5] & UINT32_MAX, last = words[5] >> 32;
+	const uint64_t block = (class + 1) * 16;
+
+	if (class >= PYTHON_CLASSES)
+		return 0;
+	for (uint64_t pool = 4 * PAGE; pool >= PAGE; pool /= 4) {
+		if (address % pool || last != pool - block || next > last + block ||
+		    count > (pool - PYTHON_HEAD_BYTES) / block)
+			continue;
+		if (free_block && (free_block < address + PYTHON_HEAD_BYTES ||
+				   free_block >= address + pool || free_block % 16))
+			continue;
+		*ret_used_bytes = count * block;
+		return pool;
+	}
+	return 0;
+}
+
+/* ------------------------------------------------------------------ which runtimes there are */
+
+static const char kind_python[] = LIMPET_KIND_PYTHON;
+
+struct marking {
+	const struct limpet_source *source;
+	const struct limpet_maps *maps;
+	bool python, go;
+	struct limpet_java_ranges java;
+	const struct limpet_jemalloc *jemalloc;
+	struct limpet_mimalloc mimalloc;
+	struct limpet_pieces out;
+	struct limpet_runtimes_free free;
+	/* What was recognized last, up to its end: it may have pages that are not present. */
+	uint64_t until;
+	const char *kind, *owner;
+	uint64_t unused_bytes; /* of it, as far as pages turn out to be present */
+};
+
+static bool has_go(pid_t pid, const struct limpet_module *module)
+{
+	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
+	struct limpet_elf_file *file;
+	bool has;
+
+	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
+		return false;
+	has = limpet_elf_file_has_section(file, ".gopclntab") ||
+	      limpet_elf_file_has_section(file, ".data.rel.ro.gopclntab");
+	limpet_elf_file_free(file);
+	return has;
+}
+
+static void find_runtimes(struct limpet_modules *modules, struct marking *marking)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+		const char *slash = strrchr(module->path, '/');
+
+		if (!slash)
+			continue;
+		if (strstr(slash, "python"))
+			marking->python = true;
+		if (module->executable && has_go(modules->pid, module))
+			marking->go = true;
+		if (!strcmp(slash, "/libjvm.so"))
+			limpet_java_find(marking->source, modules, module, &marking->java);
+	}
+}
+
+/* ------------------------------------------------------------------ marking */
+
+/* What begins at `at`, if it is within the mapping. False: that would be no such thing. */
+static bool recognize_extent(struct marking *marking, uint64_t at, uint64_t bytes)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(marking->maps, at);
+
+	if (!bytes || !map || bytes > map->end - at)
+		return false;
+	marking->until = at + bytes;
+	return true;
+}
+
+static void recognize_v8(struct marking *marking, uint64_t at)
+{
+	const char *owner;
+
+	if (at % LIMPET_V8_PAGE_BYTES ||
+	    !recognize_extent(marking, at, limpet_v8_page(marking->source, at, &owner)))
+		return;
+	marking->kind = LIMPET_KIND_V8;
+	marking->owner = owner;
+}
+
+static void recognize_mimalloc(struct marking *marking, uint64_t at)
+{
+	if (at % LIMPET_MIMALLOC_SEGMENT_BYTES ||
+	    !recognize_extent(marking, at,
+			      limpet_mimalloc_segment(marking->source, &marking->mimalloc, at)))
+		return;
+	marking->kind = LIMPET_KIND_MIMALLOC;
+	marking->owner = "mimalloc: segments";
+}
+
+static void recognize_python(struct marking *marking, uint64_t at)
+{
+	uint64_t words[LIMPET_PYTHON_WORDS], bytes, used;
+
+	if (!marking->python || limpet_source_read(marking->source, at, words, sizeof(words)) < 0)
+		return;
+	bytes = limpet_runtimes_python_pool(at, words, &used);
+	if (!bytes)
+		return;
+	marking->kind = kind_python;
+	marking->owner = "Python: arenas of small objects";
+	marking->until = at + bytes;
+	marking->unused_bytes =
+		bytes > used + PYTHON_HEAD_BYTES ? bytes - used - PYTHON_HEAD_BYTES : 0;
+}
+
+static bool is_in_go(const struct marking *marking, uint64_t address)
+{
+	return marking->go && address >= GO_START && address < GO_END;
+}
+
+static void recognize_range(struct marking *marking, uint64_t at)
+{
+	const struct limpet_java_ranges *java = &marking->java;
+
+	if (is_in_go(marking, at)) {
+		marking->kind = LIMPET_KIND_GO;
+		marking->owner = "Go: heap";
+		marking->until = GO_END;
+	} else if (at >= java->heap_start && at < java->heap_end) {
+		marking->kind = LIMPET_KIND_JAVA;
+		marking->owner = "Java: heap";
+		marking->until = java->heap_end;
+	}
+}
+
+static void recognize_jemalloc(struct marking *marking, uint64_t at)
+{
+	const struct limpet_jemalloc_extent *extent = limpet_jemalloc_find(marking->jemalloc, at);
+
+	if (!extent)
+		return;
+	if (extent->in_use) {
+		marking->kind = LIMPET_KIND_JEMALLOC;
+		marking->owner = "jemalloc: extents in use";
+	} else if (extent->retained) {
+		marking->kind = LIMPET_KIND_JEMALLOC_RETAINED;
+		marking->owner = "jemalloc: address space kept for later";
+	} else {
+		marking->kind = LIMPET_KIND_JEMALLOC_FREE;
+		marking->owner = "jemalloc: free pages, kept for a while";
+	}
+	marking->until = extent->end;
+	marking->unused_bytes = extent->free_bytes;
+}
+
+/* The part from `at` on: up to the end of what is recognized, or a page. */
+static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
+{
+	uint64_t part_end = at + PAGE;
+
+	if (at >= marking->until) {
+		marking->unused_bytes = 0;
+		recognize_jemalloc(marking, at);
+	}
+	if (at >= marking->until)
+		recognize_range(marking, at);
+	if (at >= marking->until)
+		recognize_mimalloc(marking, at);
+	if (at >= marking->until)
+		recognize_v8(marking, at);
+	if (at >= marking->until)
+		recognize_python(marking, at);
+	if (at < marking->until)
+		part_end = marking->until;
+	return part_end < end ? part_end : end;
+}
+
+static void mark_piece(struct marking *marking, const struct limpet_piece *piece)
+{
+	for (uint64_t at = piece->start; at < piece->end;) {
+		struct limpet_piece part = {.start = at, .account = LIMPET_MEMORY_UNKNOWN};
+		uint64_t unused;
+
+		part.end = mark_part(marking, at, piece->end);
+		if (at < marking->until) {
+			part.kind = marking->kind;
+			part.owner = marking->owner;
+			unused = part.end - at < marking->unused_bytes ? part.end - at
+								       : marking->unused_bytes;
+			marking->unused_bytes -= unused;
+			if (marking->kind == kind_python)
+				marking->free.python_bytes += unused;
+			else
+				marking->free.jemalloc_bytes += unused;
+		}
+		limpet_pieces_add(&marking->out, &part);
+		at = part.end;
+	}
+}
+
+/* What is in a heap may look like a block of glibc's, and the stack of a coroutine or goroutine in
+ * it like that of a thread. */
+static bool is_to_be_marked(const struct marking *marking, const struct limpet_piece *piece)
+{
+	if (piece->account == LIMPET_MEMORY_UNKNOWN)
+		return true;
+	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
+	       (limpet_jemalloc_find(marking->jemalloc, piece->start) ||
+		is_in_go(marking, piece->start));
+}
+
+int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modules *modules,
+			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
+			 struct limpet_runtimes_free *ret_free)
+{
+	struct marking marking = {.source = source, .maps = &modules->maps, .jemalloc = jemalloc};
+
+	find_runtimes(modules, &marking);
+	if (limpet_mimalloc_find(source, pieces, &marking.mimalloc) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < pieces->count; i++)
+		if (is_to_be_marked(&marking, &pieces->list[i]))
+			mark_piece(&marking, &pieces->list[i]);
+		else
+			limpet_pieces_add(&marking.out, &pieces->list[i]);
+	if (marking.out.error) {
+		limpet_pieces_done(&marking.out);
+		return -ENOMEM;
+	}
+	limpet_pieces_done(pieces);
+	*pieces = marking.out;
+	*ret_free = marking.free;
+	return 0;
+}

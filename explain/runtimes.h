@@ -1,0 +1,34 @@
+/* Recognizes the heaps of languages' runtimes in memory of no known owner, by the structures that
+ * they keep in it. What does not match in every checked respect stays unknown. */
+#ifndef LIMPET_EXPLAIN_RUNTIMES_H
+#define LIMPET_EXPLAIN_RUNTIMES_H
+
+#include "explain/jemalloc.h"
+
+#define LIMPET_KIND_V8 "v8-heap"
+#define LIMPET_KIND_PYTHON "python-arenas"
+#define LIMPET_KIND_GO "go-heap"
+#define LIMPET_KIND_JAVA "java-heap"
+#define LIMPET_KIND_MIMALLOC "mimalloc-heap"
+#define LIMPET_KIND_JEMALLOC "jemalloc-heap"
+#define LIMPET_KIND_JEMALLOC_FREE "jemalloc-free-pages"
+#define LIMPET_KIND_JEMALLOC_RETAINED "jemalloc-retained"
+#define LIMPET_REMEDY_PURGE "mallctl(\"arena.4096.purge\")" /* MALLCTL_ARENAS_ALL */
+
+/* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc. */
+struct limpet_runtimes_free {
+	uint64_t python_bytes, jemalloc_bytes;
+};
+
+/* Marks UNKNOWN pieces, and others in extents of jemalloc; the list stays sorted. 0 or -ENOMEM. */
+int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modules *modules,
+			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
+			 struct limpet_runtimes_free *ret_free) LIMPET_MUST_CHECK;
+
+/* Whether these words are the head of a pool of Python's pymalloc, at a multiple of 4 KiB: returns
+ * the pool's bytes, or 0. *ret_used_bytes: of its objects. Public for tests. */
+#define LIMPET_PYTHON_WORDS 6u
+uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMPET_PYTHON_WORDS],
+				     uint64_t *ret_used_bytes);
+
+#endif

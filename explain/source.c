@@ -1,0 +1,267 @@
+#include "explain/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "injector/proc/pages.h"
+#include "injector/proc/proc.h"
+
+#define PAGE ((uint64_t)4096)
+#define RANGE_BYTES ((uint64_t)2 << 20)
+#define RANGE_PAGES (RANGE_BYTES / PAGE)
+#define KEPT_RANGES 1024u /* 2 GiB */
+#define FRESH_NS ((uint64_t)20000000)
+/* What is not present may be so a moment later, in a heap that grows. */
+#define ABSENT_NS ((uint64_t)1000000)
+
+/* Which pages of 2 MiB are present. */
+struct range {
+	uint64_t start, asked_ns; /* the latter 0: none */
+	uint64_t bits[RANGE_PAGES / 64];
+};
+
+struct limpet_process_source {
+	struct limpet_source source;
+	int memory;
+	struct limpet_pages *pages;
+	uint64_t limit; /* no mapping is above */
+	struct limpet_page_range *devices;
+	size_t device_count, device_capacity;
+	uint64_t reads_left, until_ns;
+	struct range ranges[KEPT_RANGES];
+};
+
+/* ------------------------------------------------------------------ what is present */
+
+bool limpet_source_is_device(const char *path)
+{
+	static const char *const devices[] = {"/dev/", "anon_inode:", "/dmabuf:"},
+				 *const memory[] = {"/dev/zero", "/dev/shm/", "/dev/hugepages"};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(memory); i++)
+		if (!strncmp(path, memory[i], strlen(memory[i])))
+			return false;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(devices); i++)
+		if (!strncmp(path, devices[i], strlen(devices[i])))
+			return true;
+	return false;
+}
+
+static void mark(struct range *range, uint64_t start, uint64_t end, bool present)
+{
+	for (uint64_t at = start > range->start ? start : range->start;
+	     at < end && at < range->start + RANGE_BYTES; at += PAGE) {
+		const uint64_t page = (at - range->start) / PAGE, bit = (uint64_t)1 << page % 64;
+
+		if (present)
+			range->bits[page / 64] |= bit;
+		else
+			range->bits[page / 64] &= ~bit;
+	}
+}
+
+static int ask(struct limpet_process_source *process, struct range *range, uint64_t start)
+{
+	const uint64_t end =
+		process->limit - start < RANGE_BYTES ? process->limit : start + RANGE_BYTES;
+	struct limpet_page_range present[LIMPET_PAGES_RANGES];
+
+	*range = (struct range){.start = start};
+	for (uint64_t at = start; at < end;) {
+		int found = limpet_pages_next(process->pages, at, end, false, present, &at);
+
+		if (found < 0)
+			return found;
+		for (int i = 0; i < found; i++)
+			mark(range, present[i].start, present[i].end, true);
+	}
+	for (size_t i = 0; i < process->device_count; i++)
+		mark(range, process->devices[i].start, process->devices[i].end, false);
+	range->asked_ns = limpet_monotonic_ns();
+	return 0;
+}
+
+static bool is_present(const struct range *range, uint64_t page)
+{
+	return range->bits[page / 64] >> page % 64 & 1;
+}
+
+static int require_page(struct limpet_process_source *process, uint64_t address, uint64_t now)
+{
+	const uint64_t start = address & ~(RANGE_BYTES - 1), page = (address - start) / PAGE;
+	struct range *range = &process->ranges[start / RANGE_BYTES % KEPT_RANGES];
+
+	if (!range->asked_ns || range->start != start || now > range->asked_ns + FRESH_NS ||
+	    (!is_present(range, page) && now > range->asked_ns + ABSENT_NS)) {
+		int error = ask(process, range, start);
+
+		if (error)
+			return error;
+	}
+	return is_present(range, page) ? 0 : -ENODATA;
+}
+
+/* ------------------------------------------------------------------ reading */
+
+static bool is_spent(const void *context)
+{
+	const struct limpet_process_source *process = context;
+
+	return !process->reads_left || limpet_monotonic_ns() > process->until_ns;
+}
+
+static int read_pages(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct limpet_process_source *process = context;
+	const uint64_t now = limpet_monotonic_ns();
+	size_t done = 0;
+
+	if (!process->reads_left || now > process->until_ns)
+		return -ETIME;
+	process->reads_left--;
+	if (address >= process->limit || bytes > process->limit - address)
+		return -EFAULT;
+	for (uint64_t at = address & ~(PAGE - 1); at < address + bytes; at += PAGE) {
+		int error = require_page(process, at, now);
+
+		if (error)
+			return error;
+	}
+	while (done < bytes) {
+		ssize_t got = pread(process->memory, (char *)ret + done, bytes - done,
+				    (off_t)(address + done));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		/* Its memory is gone. */
+		if (!got)
+			return -ESRCH;
+		done += (size_t)got;
+	}
+	return 0;
+}
+
+int limpet_source_read_text(const struct limpet_source *source, uint64_t address, char *ret,
+			    size_t room)
+{
+	const uint64_t left = PAGE - address % PAGE;
+	size_t first = left < room - 1 ? (size_t)left : room - 1;
+	int error = limpet_source_read(source, address, ret, first);
+
+	if (error)
+		return error;
+	ret[first] = '\0';
+	if (strlen(ret) == first && first < room - 1 &&
+	    limpet_source_read(source, address + first, ret + first, room - 1 - first) == 0)
+		ret[room - 1] = '\0';
+	return 0;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static int take_maps(struct limpet_process_source *process, pid_t pid)
+{
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(pid, &maps);
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < maps.count && !error; i++) {
+		const struct limpet_map *map = &maps.list[i];
+
+		/* [vsyscall] is not part of the address space. */
+		if (map->end <= (uint64_t)INT64_MAX && map->end > process->limit)
+			process->limit = map->end;
+		if (!limpet_source_is_device(map->path))
+			continue;
+		error = limpet_reserve(&process->devices, &process->device_capacity,
+				       process->device_count + 1, sizeof(*process->devices));
+		if (!error && process->devices)
+			process->devices[process->device_count++] =
+				(struct limpet_page_range){map->start, map->end};
+	}
+	limpet_proc_maps_done(&maps);
+	return error;
+}
+
+static int open_file(pid_t pid, const char *name)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%d/%s", limpet_proc_root, pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? limpet_errno() : fd;
+}
+
+/* Nothing is read if what is present cannot be known. */
+static int try_pagemap(pid_t pid)
+{
+	LIMPET_CLOSE int fd = open_file(pid, "pagemap");
+	uint64_t entry;
+	ssize_t got;
+
+	if (fd < 0)
+		return fd;
+	got = pread(fd, &entry, sizeof(entry), 0);
+	if (got < 0)
+		return limpet_errno();
+	return got == sizeof(entry) ? 0 : -ESRCH;
+}
+
+int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret)
+{
+	struct limpet_process_source *process = calloc(1, sizeof(*process));
+	int error;
+
+	if (!process)
+		return -ENOMEM;
+	pid = limpet_proc_resident(pid);
+	process->source = (struct limpet_source){read_pages, is_spent, process};
+	process->reads_left = LIMPET_SOURCE_READS;
+	process->until_ns = limpet_monotonic_ns() + LIMPET_SOURCE_NS;
+	process->memory = open_file(pid, "mem");
+	error = process->memory < 0 ? process->memory : try_pagemap(pid);
+	if (!error)
+		error = limpet_pages_new(pid, LIMPET_PAGES_ASK, &process->pages);
+	if (!error) {
+		limpet_pages_be_exact(process->pages);
+		error = take_maps(process, pid);
+	}
+	if (error) {
+		limpet_process_source_free(process);
+		return error;
+	}
+	*ret = process;
+	return 0;
+}
+
+void limpet_process_source_free(struct limpet_process_source *process)
+{
+	if (!process)
+		return;
+	if (process->memory >= 0)
+		close(process->memory);
+	limpet_pages_free(process->pages);
+	free(process->devices);
+	free(process);
+}
+
+const struct limpet_source *limpet_process_source(const struct limpet_process_source *process)
+{
+	return &process->source;
+}
+
+void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads)
+{
+	process->reads_left = reads;
+}

@@ -1,0 +1,61 @@
+/* How explain reads the memory of a process, without leaving a trace in it: one reader for
+ * everything that follows a pointer of the process.
+ *
+ * Only pages that are present are read. To read another one would bring it in: from swap, from its
+ * file, by a page table for it, or by a wait for whoever serves a userfaultfd. The pages are read
+ * through /proc/PID/mem: process_vm_readv(2) pins them, for which the kernel first copies those
+ * that are shared after fork(2). Memory of devices is never read.
+ *
+ * A page may go between the question and the reading; the question is asked again after some
+ * milliseconds. */
+#ifndef LIMPET_EXPLAIN_SOURCE_H
+#define LIMPET_EXPLAIN_SOURCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+/* All that is read of one process, at most. */
+#define LIMPET_SOURCE_NS UINT64_C(5000000000)
+#define LIMPET_SOURCE_READS ((uint64_t)4 << 20)
+
+/* Where memory is read from. */
+struct limpet_source {
+	/* All of it: 0; -ENODATA: a page of it is not present; -ETIME: the budget is spent; or
+	 * another -errno. */
+	int (*read)(void *context, uint64_t address, void *ret, size_t bytes);
+	bool (*is_spent)(const void *context); /* the budget; NULL: there is none */
+	void *context;
+};
+static inline int limpet_source_read(const struct limpet_source *source, uint64_t address,
+				     void *ret, size_t bytes)
+{
+	return source->read(source->context, address, ret, bytes);
+}
+/* Whether nothing more will be read. Loops that run over data of the process without reading it ask
+ * this now and then. */
+static inline bool limpet_source_is_spent(const struct limpet_source *source)
+{
+	return source->is_spent && source->is_spent(source->context);
+}
+/* A text, which ends at the end of `ret` or at a page that is not present. 0 or -errno. */
+int limpet_source_read_text(const struct limpet_source *source, uint64_t address, char *ret,
+			    size_t room) LIMPET_MUST_CHECK;
+
+/* Whether what is mapped from there is memory of a device, or of the kernel for its own use. */
+bool limpet_source_is_device(const char *path);
+
+/* The memory of a process, with a budget that begins now. -errno: it may not be read, or limpet may
+ * not know which pages are present. */
+struct limpet_process_source;
+int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret) LIMPET_MUST_CHECK;
+void limpet_process_source_free(struct limpet_process_source *process);
+/* Valid as long as `process`. */
+const struct limpet_source *limpet_process_source(const struct limpet_process_source *process);
+/* For tests: how many more reads there may be. */
+void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads);
+
+#endif

@@ -1,0 +1,31 @@
+/* The threads of a process, and to which of them a stack belongs. */
+#ifndef LIMPET_EXPLAIN_THREADS_H
+#define LIMPET_EXPLAIN_THREADS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "explain/source.h"
+
+struct limpet_thread {
+	pid_t tid, ns_tid; /* the latter in its own pid namespace */
+	uint64_t sp;       /* 0: it was running */
+	char name[64];
+};
+struct limpet_threads {
+	struct limpet_thread *list;
+	size_t count;
+};
+/* 0 or -errno. */
+int limpet_threads_read(pid_t pid, struct limpet_threads *ret_threads) LIMPET_MUST_CHECK;
+void limpet_threads_done(struct limpet_threads *threads);
+
+/* The thread whose stack is [start, top), or NULL: by its stack pointer, or by the number that the
+ * C library keeps at the top of the stack. *ret_ended: that says that the thread has ended. */
+const struct limpet_thread *limpet_threads_find(const struct limpet_threads *threads,
+						const struct limpet_source *source, uint64_t start,
+						uint64_t top, bool *ret_ended);
+
+#endif

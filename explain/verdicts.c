@@ -1,0 +1,352 @@
+#include "explain/verdicts.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/units.h"
+#include "explain/accounts.h"
+#include "explain/runtimes.h"
+
+/* Less is not worth a sentence: a share of RSS, and bytes. */
+#define NOTABLE_PERCENT 5u
+#define NOTABLE_BYTES ((uint64_t)1 << 20)
+#define LARGE_PERCENT 25u
+#define MANY_ARENAS 4u
+#define MANY_THREADS 64u
+#define TOOLS "; the own tools of the language show more"
+
+struct verdicts {
+	struct limpet_explanation *of;
+	int error;
+};
+
+static bool is_share(const struct limpet_explanation *of, uint64_t bytes, unsigned percent)
+{
+	return bytes >= NOTABLE_BYTES && bytes / percent >= of->rss_bytes / 100;
+}
+
+/* The text begins with `bytes`, unless they are 0. `returned`: by how much the remedy lowers RSS;
+ * NULL: not known, or there is no remedy. */
+__attribute__((format(printf, 6, 7))) static void say(struct verdicts *verdicts, uint64_t bytes,
+						      const char *id, const char *remedy,
+						      const uint64_t *returned, const char *format,
+						      ...)
+{
+	struct limpet_explanation *of = verdicts->of;
+	struct limpet_explain_verdict *verdict;
+	char amount[LIMPET_UNITS_TEXT];
+	size_t used = 0;
+	va_list args;
+
+	if (!verdicts->error)
+		verdicts->error =
+			limpet_reserve_zeroed(&of->verdicts, &of->verdict_capacity,
+					      of->verdict_count + 1, sizeof(*of->verdicts));
+	if (verdicts->error)
+		return;
+	verdict = &of->verdicts[of->verdict_count++];
+	*verdict = (struct limpet_explain_verdict){.id = id,
+						   .bytes = bytes,
+						   .remedy = remedy,
+						   .returned_known = returned != NULL,
+						   .returned_bytes = returned ? *returned : 0};
+	if (bytes)
+		used = (size_t)snprintf(verdict->text, sizeof(verdict->text), "%s ",
+					limpet_units_format_bytes(amount, bytes));
+	va_start(args, format);
+	vsnprintf(verdict->text + used, sizeof(verdict->text) - used, format, args);
+	va_end(args);
+}
+
+/* Of the last verdict. */
+static void say_next(const struct verdicts *verdicts, const char *next)
+{
+	if (!verdicts->error)
+		verdicts->of->verdicts[verdicts->of->verdict_count - 1].next = next;
+}
+
+/* What can be had back at once comes first, then the largest amount. */
+static int compare(const void *a, const void *b)
+{
+	const struct limpet_explain_verdict *left = a, *right = b;
+
+	if (left->returned_bytes != right->returned_bytes)
+		return left->returned_bytes > right->returned_bytes ? -1 : 1;
+	if (left->bytes != right->bytes)
+		return left->bytes > right->bytes ? -1 : 1;
+	return strcmp(left->id, right->id);
+}
+
+/* ------------------------------------------------------------------ glibc */
+
+static void say_what_trim_returns(struct verdicts *verdicts)
+{
+	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
+	const bool many = glibc->arenas >= MANY_ARENAS &&
+			  glibc->other_free_resident_bytes >= glibc->free_resident_bytes / 2;
+	const bool is_least = !glibc->whole || !glibc->fast_whole;
+	char returned[LIMPET_UNITS_TEXT], arenas[96] = "heap";
+
+	limpet_units_format_bytes(returned, glibc->returned_bytes);
+	if (glibc->arenas > 1 && glibc->empty_arenas == glibc->arenas)
+		snprintf(arenas, sizeof(arenas), "%zu arenas, all of which are nearly empty",
+			 glibc->arenas);
+	else if (glibc->arenas > 1 && glibc->empty_arenas > 1)
+		snprintf(arenas, sizeof(arenas), "%zu arenas, %zu of which are nearly empty",
+			 glibc->arenas, glibc->empty_arenas);
+	else if (glibc->arenas > 1)
+		snprintf(arenas, sizeof(arenas), "%zu arenas", glibc->arenas);
+	say(verdicts, glibc->free_resident_bytes, "glibc-free", "malloc_trim(0)",
+	    glibc->whole ? &glibc->returned_bytes : NULL,
+	    "%sare free inside glibc's %s: malloc_trim(0) returns %s%s at once%s%s",
+	    is_least ? "at least " : "", arenas, is_least ? "at least " : "", returned,
+	    glibc->locked ? ", no more, since the memory is locked (mlock)" : "",
+	    many ? "; fewer arenas (MALLOC_ARENA_MAX) may keep less" : "");
+}
+
+/* What malloc_trim leaves: free chunks on pages that hold live blocks, too, and the tops of arenas
+ * other than the main one. */
+static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
+{
+	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
+	uint64_t tops = glibc->other_top_resident_bytes;
+
+	if (glibc->locked) {
+		if (is_share(verdicts->of, stays, NOTABLE_PERCENT))
+			say(verdicts, stays, "glibc-locked", NULL, NULL,
+			    "are free inside glibc, but stay: the memory is locked (mlock), and "
+			    "malloc_trim returns only the end of the main heap of it");
+		return;
+	}
+	if (tops > stays)
+		tops = stays;
+	if (is_share(verdicts->of, stays - tops, NOTABLE_PERCENT))
+		say(verdicts, stays - tops, "glibc-fragmented", NULL, NULL,
+		    "are free inside glibc, but on pages that live blocks share: malloc_trim "
+		    "does not return them");
+	if (is_share(verdicts->of, tops, NOTABLE_PERCENT))
+		say(verdicts, tops, "glibc-tops", NULL, NULL,
+		    "are free at the ends of arenas other than the main one: malloc_trim does "
+		    "not return them");
+}
+
+static void judge_unread(struct verdicts *verdicts)
+{
+	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
+	const char *why = "that changed too fast to be read: in use or free is not known; try "
+			  "again";
+
+	if (glibc->late_arenas == glibc->unknown_arenas)
+		why = "that were not read in time: in use or free is not known";
+	else if (glibc->absent_arenas == glibc->unknown_arenas)
+		why = "that are partly swapped out, and were not swapped in to be read: in use "
+		      "or free is not known";
+	else if (glibc->late_arenas || glibc->absent_arenas)
+		why = "that changed too fast to be read, are partly swapped out, or were not "
+		      "read in time: in use or free is not known";
+	if (glibc->unknown_arenas && is_share(verdicts->of, glibc->unread_bytes, NOTABLE_PERCENT))
+		say(verdicts, glibc->unread_bytes, "glibc-unread", NULL, NULL,
+		    "are in arenas of glibc %s", why);
+}
+
+static void judge_glibc(struct verdicts *verdicts)
+{
+	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
+
+	if (is_share(verdicts->of, glibc->returned_bytes, NOTABLE_PERCENT))
+		say_what_trim_returns(verdicts);
+	if (glibc->free_resident_bytes > glibc->returned_bytes)
+		say_what_stays(verdicts, glibc->free_resident_bytes - glibc->returned_bytes);
+	judge_unread(verdicts);
+	if (is_share(verdicts->of, glibc->shared_bytes, NOTABLE_PERCENT))
+		say(verdicts, glibc->shared_bytes, "glibc-shared", NULL, NULL,
+		    "of glibc's heaps are shared with other processes since a fork: they count "
+		    "in RSS of each, and are free only when all have given them back");
+}
+
+static void judge_live(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const uint64_t heaps =
+		of->glibc.resident_bytes + limpet_accounts_bytes(of, LIMPET_KIND_GLIBC_MMAPPED);
+	const uint64_t unused = of->glibc.free_resident_bytes + of->glibc.cache_bytes;
+	const uint64_t live = heaps > unused ? heaps - unused : 0;
+
+	if (!is_share(of, live, LARGE_PERCENT))
+		return;
+	say(verdicts, live, "glibc-live", NULL, NULL,
+	    "are in use inside glibc's heaps: limpet attach %d shows who holds what is allocated "
+	    "from then on",
+	    of->pid);
+	say_next(verdicts, "limpet attach");
+}
+
+/* ------------------------------------------------------------------ other memory */
+
+/* The group with the most memory is named. */
+static void judge_stacks(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const struct limpet_account *largest = NULL;
+	uint64_t bytes = 0, count = 0;
+	unsigned groups = 0;
+	const char *name;
+
+	for (size_t i = 0; i < of->account_count; i++) {
+		const struct limpet_account *account = &of->accounts[i];
+
+		if (strcmp(account->kind, LIMPET_KIND_STACKS) != 0)
+			continue;
+		bytes += account->bytes;
+		count += account->count;
+		groups++;
+		/* They are sorted. */
+		if (!largest)
+			largest = account;
+	}
+	if (!largest || (count < MANY_THREADS && !is_share(of, bytes, NOTABLE_PERCENT)))
+		return;
+	name = strstr(largest->owner, LIMPET_STACKS_NAMED);
+	say(verdicts, bytes, "thread-stacks", NULL, NULL,
+	    "are in the stacks of %llu threads%s%s: what a thread has once touched of its stack "
+	    "stays until it ends",
+	    (unsigned long long)count,
+	    !name        ? ""
+	    : groups > 1 ? ", most in those of threads named "
+			 : " named ",
+	    name ? name + strlen(LIMPET_STACKS_NAMED) : "");
+}
+
+/* Objects/obmalloc.c: an arena is unmapped once it holds no object at all. */
+static void judge_runtimes(struct verdicts *verdicts)
+{
+	static const struct {
+		const char *kind, *text;
+		bool tools; /* that the language has for its heap */
+	} heaps[] = {{LIMPET_KIND_V8, "V8's heap, JavaScript's objects", true},
+		     {LIMPET_KIND_JAVA, "Java's heap", true},
+		     {LIMPET_KIND_GO, "Go's heap", true},
+		     {LIMPET_KIND_MIMALLOC,
+		      "mimalloc's segments; how much of them is free is not known", false},
+		     {LIMPET_KIND_PYTHON, "objects of Python", true}};
+	const struct limpet_account *python =
+		limpet_accounts_find(verdicts->of, LIMPET_KIND_PYTHON, NULL);
+
+	if (python && is_share(verdicts->of, python->retained_bytes, NOTABLE_PERCENT))
+		say(verdicts, python->retained_bytes, "python-free", NULL, NULL,
+		    "are free inside Python's arenas: an arena goes back to the system only "
+		    "when all of its objects are gone");
+	for (size_t i = 0; i < LIMPET_COUNT_OF(heaps); i++) {
+		uint64_t bytes = limpet_accounts_bytes(verdicts->of, heaps[i].kind);
+
+		if (python && !strcmp(heaps[i].kind, LIMPET_KIND_PYTHON))
+			bytes -= python->retained_bytes;
+
+		if (is_share(verdicts->of, bytes, LARGE_PERCENT))
+			say(verdicts, bytes, "runtime-heap", NULL, NULL, "are %s%s", heaps[i].text,
+			    heaps[i].tools ? TOOLS : "");
+	}
+}
+
+static void judge_jemalloc(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const struct limpet_account *heap = limpet_accounts_find(of, LIMPET_KIND_JEMALLOC, NULL);
+	const uint64_t pages = limpet_accounts_bytes(of, LIMPET_KIND_JEMALLOC_FREE);
+
+	if (is_share(of, pages, NOTABLE_PERCENT))
+		say(verdicts, pages, "jemalloc-free", LIMPET_REMEDY_PURGE, &pages,
+		    "are free pages that jemalloc keeps for a while (dirty_decay_ms): "
+		    "mallctl(\"arena.4096.purge\") returns them at once");
+	if (!heap)
+		return;
+	if (is_share(of, heap->retained_bytes, NOTABLE_PERCENT))
+		say(verdicts, heap->retained_bytes, "jemalloc-fragmented", NULL, NULL,
+		    "are free inside jemalloc's slabs, which live blocks share: jemalloc uses "
+		    "them for blocks of the same size, but does not return them");
+	if (!is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
+		return;
+	say(verdicts, heap->bytes - heap->retained_bytes, "jemalloc-live", NULL, NULL,
+	    "are in use inside jemalloc's heap: limpet attach %d shows who holds what is "
+	    "allocated from then on",
+	    of->pid);
+	say_next(verdicts, "limpet attach");
+}
+
+static void judge_shared(struct verdicts *verdicts)
+{
+	static const char *const kinds[] = {LIMPET_KIND_MEMFD, LIMPET_KIND_SHM, LIMPET_KIND_TMPFS,
+					    LIMPET_KIND_SYSV, LIMPET_KIND_SHARED_ANONYMOUS};
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(kinds); i++)
+		sum += limpet_accounts_bytes(verdicts->of, kinds[i]);
+	if (is_share(verdicts->of, sum, NOTABLE_PERCENT))
+		say(verdicts, sum, "shared-memory", NULL, NULL,
+		    "are shared memory (memfd, /dev/shm, tmpfs, System V): no heap, and it "
+		    "counts in RSS of each process that maps it");
+}
+
+static void judge_files(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	uint64_t sum = limpet_accounts_bytes(of, LIMPET_KIND_FILES) +
+		       limpet_accounts_bytes(of, LIMPET_KIND_SHARED_FILES);
+
+	if (is_share(of, sum, LARGE_PERCENT))
+		say(verdicts, sum, "file-pages", NULL, NULL,
+		    "are pages of files: no heap, the kernel takes them back when it needs "
+		    "memory");
+}
+
+static void judge_rest(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const uint64_t bytes = of->unknown_bytes;
+
+	if (is_share(of, bytes, NOTABLE_PERCENT) && of->others[0])
+		say(verdicts, bytes, "unknown", NULL, NULL,
+		    "are of no known owner; the process has an allocator whose heap limpet does "
+		    "not recognize: %s",
+		    of->others);
+	else if (is_share(of, bytes, NOTABLE_PERCENT))
+		say(verdicts, bytes, "unknown", NULL, NULL,
+		    "are of no known owner: another allocator, a language's runtime, or direct "
+		    "mmap calls");
+	if (is_share(of, of->lazy_free_bytes, NOTABLE_PERCENT))
+		say(verdicts, of->lazy_free_bytes, "lazy-free", NULL, NULL,
+		    "are given up already (MADV_FREE): they count in RSS until the kernel needs "
+		    "memory");
+	if (of->late)
+		say(verdicts, 0, "late", NULL, NULL,
+		    "reading took too long, and what was not read in time counts as of no known "
+		    "owner");
+	if (of->swap_bytes >= NOTABLE_BYTES)
+		say(verdicts, of->swap_bytes, "swap", NULL, NULL,
+		    "more are swapped out, and not part of RSS");
+}
+
+int limpet_verdicts_make(struct limpet_explanation *explanation)
+{
+	struct verdicts verdicts = {.of = explanation};
+
+	judge_glibc(&verdicts);
+	judge_live(&verdicts);
+	judge_jemalloc(&verdicts);
+	judge_runtimes(&verdicts);
+	judge_stacks(&verdicts);
+	judge_shared(&verdicts);
+	judge_rest(&verdicts);
+	judge_files(&verdicts);
+	if (!explanation->verdict_count)
+		say(&verdicts, 0, "nothing", NULL, NULL,
+		    "nothing stands out: no large amount is free, shared or of unknown owner");
+	if (explanation->verdict_count)
+		qsort(explanation->verdicts, explanation->verdict_count,
+		      sizeof(*explanation->verdicts), compare);
+	return verdicts.error;
+}

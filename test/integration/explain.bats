@@ -1,0 +1,513 @@
+#!/usr/bin/env bats
+# limpet explain: what it says of a program that knows what it has, and of what malloc_trim(3) then gives back.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# Of the target, into $work/explain.json.
+explain() {
+	within 60 "$LIMPET" explain "$pid" --json >"$work/explain.json" 2>"$work/explain.err" ||
+		fail "limpet explain: $(<"$work/explain.err")"
+}
+
+# says FILTER [OPTION...]: jq's answer about it is true.
+says() {
+	local what=$1
+	shift
+	json_says "$@" "$what" <"$work/explain.json" && return
+	fail "limpet explain does not say: $what"$'\n'"it has: $(jq -c . <"$work/explain.json" | cut -c -3000)"
+}
+
+# info NAME: mallinfo2 of the target, as JSON in `answer`.
+info() {
+	tell "$1" info info || return 1
+	answer=${answer#info }
+}
+
+rss_of() {
+	local key kib
+	while read -r key kib _; do
+		[[ $key != Rss: ]] || echo $((kib * 1024))
+	done <"/proc/$1/smaps_rollup"
+}
+
+# The table adds up to RSS, as the kernel has it, and at most so many percent are of no known owner.
+adds_up() {
+	says '([.accounts[].bytes] | add) / .rss_bytes | . >= 0.98 and . <= 1.02' || return 1
+	says '.rss_bytes / $rss | . >= 0.98 and . <= 1.02' --argjson rss "$(rss_of "$pid")" || return 1
+	says '.unknown_bytes <= .rss_bytes * $most / 100' --argjson most "${1:-5}"
+}
+
+# What mallinfo2 says in the target itself, to the byte.
+agrees_with_malloc() {
+	info "$1" || return 1
+	says '.glibc | .unread_arenas == 0 and .system_bytes == $info.arena and
+		.free_bytes == $info.fordblks and .top_bytes == $info.keepcost and .mmapped_bytes == $info.hblkhd' --argjson info "$answer"
+}
+
+# trims NAME: malloc_trim lowers RSS by what was said.
+trims() {
+	local before after said
+	before=$(rss_of "$pid")
+	said=$(jq '.glibc.returned_by_trim_bytes' <"$work/explain.json")
+	tell "$1" trim trimmed || return 1
+	after=$(rss_of "$pid")
+	echo "said $said, measured $((before - after))"
+	((100 * (before - after) >= 85 * said && 100 * (before - after) <= 115 * said))
+}
+
+# memory KEY: what the kernel counts, in KiB.
+memory() {
+	local key kib
+	while read -r key kib _; do
+		[[ $key != "$1:" ]] || echo "$kib"
+	done < <(cat "/proc/$pid/smaps_rollup" "/proc/$pid/status")
+}
+
+# The same to 64 KiB: the end of the heap, and no more.
+trims_little() {
+	local before after said
+	before=$(rss_of "$pid")
+	said=$(jq '.glibc.returned_by_trim_bytes' <"$work/explain.json")
+	tell "$1" trim trimmed || return 1
+	after=$(rss_of "$pid")
+	echo "said $said, measured $((before - after))"
+	((before - after <= said + 65536 && before - after >= said - 65536))
+}
+
+account() {
+	printf '[.accounts[] | select(.kind == "%s") | .bytes] | add' "$1"
+}
+
+@test "a main heap full of holes" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.format == "limpet-explain" and .version == 1 and .command == "explained"'
+	says '.accounts[0] | .kind == "glibc-main-heap" and .retained_bytes > .bytes * 0.8 and .remedy == "malloc_trim(0)"'
+	says '.verdicts[0] | .id == "glibc-free" and .remedy == "malloc_trim(0)"'
+	says '.verdicts[0].returned_bytes == .glibc.returned_by_trim_bytes and .glibc.returned_by_trim_bytes > 40000000'
+	says 'any(.verdicts[]; .id == "glibc-fragmented" and .returned_bytes == null)'
+	trims explained
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.returned_by_trim_bytes < 200000'
+	run --separate-stderr "$LIMPET" explain "$pid"
+	[[ $status == 0 && ${lines[0]} == "'explained' ($pid): "*" resident" && ${lines[1]} == "  - "* ]]
+	[[ -z $stderr ]]
+	((${#lines[@]} < 40))
+	[[ ! $output =~ [^$'\n']{81} ]]
+	finish explained
+}
+
+@test "small blocks, which wait in fastbins" {
+	start explained "$TARGETS/explained"
+	tell explained "small 300000" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.fastbin_bytes > 10000000'
+	trims explained
+	explain
+	says '.glibc.fastbin_bytes == 0'
+	agrees_with_malloc explained
+	finish explained
+}
+
+@test "a heap of huge pages, of which the top shrinks by whole ones" {
+	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	trims explained
+	explain
+	agrees_with_malloc explained
+	says '.glibc.returned_by_trim_bytes < 200000'
+	finish explained
+}
+
+@test "a main heap in pieces: brk fails, or others call it" {
+	local how
+	for how in wall "foreign 100" "foreign 33"; do
+		start "explained.$how" "$TARGETS/explained"
+		tell "explained.$how" "fragment 20000" taken
+		tell "explained.$how" "$how" taken
+		tell "explained.$how" "fragment 100000" taken
+		explain
+		adds_up
+		agrees_with_malloc "explained.$how"
+		trims "explained.$how"
+		finish "explained.$how"
+	done
+}
+
+@test "arenas of threads" {
+	MALLOC_ARENA_MAX=6 start explained "$TARGETS/explained"
+	tell explained "arenas 12" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.arenas == 6 and (.glibc.list | length) == 6 and .glibc.list[0].main'
+	says '([.glibc.list[].returned_by_trim_bytes] | add) == .glibc.returned_by_trim_bytes'
+	says 'any(.accounts[]; .kind == "glibc-arenas" and .count == 5 and .retained_bytes > .bytes / 2)'
+	says '.verdicts[0].text | contains("6 arenas") and contains("malloc_trim(0) returns") and
+		contains("MALLOC_ARENA_MAX")'
+	trims explained
+	finish explained
+}
+
+@test "a heap of several pieces: an arena that outgrew its first" {
+	start explained "$TARGETS/explained"
+	tell explained "outgrow 400000" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.arenas == 2 and .glibc.system_bytes > 2 * 67108864'
+	trims explained
+	finish explained
+}
+
+@test "stacks of threads" {
+	start explained "$TARGETS/explained"
+	tell explained "stacks 70" taken
+	explain
+	adds_up
+	says '.accounts[0] | .owner == "thread stacks: deep" and .count == 70 and
+		.bytes >= 70 * 262144 and .bytes <= 70 * 300000'
+	says '.verdicts[0] | .id == "thread-stacks" and (.text | contains("70 threads named deep")) and .returned_bytes == null'
+	finish explained
+}
+
+@test "blocks with mappings of their own, aligned or not" {
+	start explained "$TARGETS/explained"
+	tell explained "blocks 30" taken
+	tell explained "aligned 10" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) | . >= 40 * 1048576 and . <= 41 * 1048576"
+	finish explained
+}
+
+@test "shared memory and files" {
+	start explained "$TARGETS/explained"
+	tell explained "memfd 5" taken
+	tell explained "shm 6" taken
+	tell explained "sysv 7" taken
+	tell explained "clean 8" taken
+	tell explained "dirty 9" taken
+	explain
+	adds_up
+	says "$(account memfd) == 5 * 1048576"
+	says "$(account shm) == 6 * 1048576"
+	says "$(account sysv) == 7 * 1048576"
+	says "$(account private-data) | . >= 9 * 1048576 and . <= 10 * 1048576"
+	says "$(account file-pages) | . >= 8 * 1048576 and . <= 11 * 1048576"
+	says 'any(.accounts[]; .kind == "memfd" and (.owner | contains("cache")))'
+	says 'any(.verdicts[]; .id == "shared-memory" and (.text | startswith("18.0 MiB are shared")))'
+	finish explained
+}
+
+@test "memory that only looks like a file" {
+	start explained "$TARGETS/explained"
+	tell explained "devzero 6" taken
+	tell explained "named 7" taken
+	explain
+	adds_up 100
+	says '.unknown_bytes >= 6 * 1048576 and .unknown_bytes <= 6.2 * 1048576'
+	says "$(account shared-anonymous) == 7 * 1048576"
+	says '[.accounts[] | select(.kind == "file-pages" or .kind == "shared-file" or .kind == "private-data") | .bytes] |
+		add | . < 4000000'
+	finish explained
+}
+
+@test "memory that nobody explains is not given to anybody" {
+	start explained "$TARGETS/explained"
+	tell explained "anonymous 20" taken
+	explain
+	adds_up 100
+	says '.unknown_bytes >= 20 * 1048576 and .unknown_bytes <= 20.2 * 1048576'
+	says '.accounts[-1].kind == "unknown" and .verdicts[0].id == "unknown"'
+	finish explained
+}
+
+@test "a static program" {
+	start explained "$TARGETS/explained-static"
+	tell explained "fragment 100000" taken
+	tell explained "arenas 2" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says '.glibc.arenas == 3'
+	trims explained
+	finish explained
+}
+
+@test "jemalloc: blocks, holes, and free pages until they are purged" {
+	local before after said
+	# Otherwise pages go back as time passes.
+	MALLOC_CONF=dirty_decay_ms:-1 start explained "$TARGETS/explained-jemalloc"
+	tell explained "fragment 300000" taken
+	tell explained "small 100000" taken
+	tell explained "info" info
+	answer=${answer#info }
+	explain
+	adds_up 10
+	# A page that was never touched is active, and not resident.
+	says "$(account jemalloc-heap) / \$info.active | . >= 0.97 and . <= 1.001" --argjson info "$answer"
+	says '.accounts[] | select(.kind == "jemalloc-heap") | (.bytes - .retained_bytes) / $info.allocated |
+		. >= 0.9 and . <= 1.1' --argjson info "$answer"
+	says 'any(.verdicts[]; .id == "jemalloc-fragmented" and .returned_bytes == null)'
+	says 'any(.verdicts[]; .id == "jemalloc-free" and .returned_bytes > 5000000)'
+	said=$(jq '.verdicts[] | select(.id == "jemalloc-free") | .returned_bytes' <explain.json)
+	before=$(rss_of "$pid")
+	tell explained trim trimmed
+	after=$(rss_of "$pid")
+	echo "said $said, measured $((before - after))"
+	((100 * (before - after) >= 85 * said && 100 * (before - after) <= 115 * said))
+	explain
+	adds_up 10
+	says '[.accounts[] | select(.kind == "jemalloc-free-pages")] == []'
+	finish explained
+}
+
+@test "mimalloc, as a library, and an allocator that is not recognized" {
+	local library
+	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libmimalloc\.so/ { print $NF; exit }')
+	[[ $library ]] || skip "libmimalloc is not installed"
+	LD_PRELOAD=$library start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	explain
+	adds_up 10
+	says "$(account mimalloc-heap)"' > 100000000'
+	finish explained
+	# One segment proves nothing.
+	LD_PRELOAD=$library start small "$TARGETS/explained"
+	tell small "fragment 20000" taken
+	explain
+	adds_up 100
+	says '.unknown_bytes > 3000000 and (.verdicts[] | select(.id == "unknown").text | contains("mimalloc"))'
+	finish small
+}
+
+@test "the heap of Python, as Python counts it" {
+	cat >explained.py <<-'end'
+		import os, sys
+		lists = [[i, str(i)] for i in range(200000)]
+		kept = lists[::7]
+		lists = i = None
+		print("ready", os.getpid(), flush=True)
+		while sys.stdin.readline().strip() == "count":
+		    print("counted", flush=True)
+		    sys._debugmallocstats()
+	end
+	start explained /usr/bin/python3 explained.py
+	explain
+	adds_up 10
+	tell explained count counted
+	finish explained
+	# "12345 bytes in allocated blocks             =    1,234,567"
+	used=$(sed -n 's/^# bytes in allocated blocks *= *//p' explained.err | tr -d ,)
+	says "$(account python-arenas)"' > 10000000'
+	says '.accounts[] | select(.kind == "python-arenas") | (.bytes - .retained_bytes) / $used | . >= 0.95 and . <= 1.05' \
+		--argjson used "$used"
+	says 'any(.verdicts[]; .id == "python-free")'
+}
+
+@test "the heap of V8, as node counts it" {
+	command -v node >/dev/null || skip "node is not installed"
+	cat >explained.js <<-'end'
+		const v8 = require("v8"), kept = [];
+		for (let i = 0; i < 300000; i++) kept.push({ number: i, text: String(i) });
+		kept.push(new Array(3e6).fill(1.5));
+		global.gc();
+		console.log(`ready ${process.pid}`);
+		require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
+			if (line !== "count") process.exit(kept.length ? 0 : 1);
+			const bytes = {};
+			for (const space of v8.getHeapSpaceStatistics()) bytes[space.space_name] = space.physical_space_size;
+			console.log(`counted ${JSON.stringify(bytes)}`);
+		});
+	end
+	start explained node --expose-gc explained.js
+	tell explained count counted
+	explain
+	adds_up 10
+	answer=${answer#counted }
+	says "$(account v8-heap)"' / ([$counted[]] | add) | . >= 0.9 and . <= 1.1' --argjson counted "$answer"
+	says '[.accounts[] | select(.owner == "V8: large objects").bytes] | add | . >= 24000000'
+	finish explained
+}
+
+@test "the heaps of Java and Go" {
+	# The whole heap is touched at the start.
+	start explained java -XX:-UsePerfData -XX:+UseSerialGC -Xms64m -Xmx64m -XX:+AlwaysPreTouch -cp "$TARGETS" Load
+	explain
+	adds_up 10
+	says "$(account java-heap)"' | . >= 66500000 and . <= 67200000'
+	finish explained
+	start plain "$TARGETS/plain-go"
+	explain
+	says 'any(.accounts[]; .kind == "go-heap") and .glibc == null'
+	finish plain
+}
+
+# Its lists may be seen in the middle of a change.
+finds_arenas() {
+	explain || return 1
+	says '([.accounts[].bytes] | add) / .rss_bytes | . >= 0.98 and . <= 1.02' || return 1
+	says '.glibc.arenas == $arenas and .unknown_bytes < 1000000' --argjson arenas "$1"
+}
+
+@test "a program that allocates all the time" {
+	local arenas
+	for arenas in 1 4; do
+		MALLOC_ARENA_MAX=$arenas start "explained.$arenas" "$TARGETS/explained"
+		tell "explained.$arenas" "fragment 100000" taken
+		tell "explained.$arenas" "churn 3" taken
+		for _ in 1 2 3 4 5; do
+			wait_until 60 finds_arenas "$arenas"
+		done
+		finish "explained.$arenas"
+	done
+}
+
+@test "a program without glibc, and one that is captured" {
+	start storm "$TARGETS/storm-musl" --threads 1
+	explain
+	says '.glibc == null and ([.accounts[].bytes] | add) == .rss_bytes'
+	finish storm
+	start explained "$TARGETS/explained"
+	attach "$pid" -d 1h
+	explain
+	adds_up
+	says 'any(.accounts[]; .kind == "limpet" and .owner == "limpet itself")'
+	stop "$pid"
+	finish explained
+}
+
+@test "memory that is shared since a fork stays shared" {
+	local shared after
+	start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	tell explained "anonymous 20" taken
+	tell explained "fork" taken
+	shared=$(memory Shared_Dirty)
+	((shared > 100000))
+	explain
+	adds_up 30
+	agrees_with_malloc explained
+	after=$(memory Shared_Dirty)
+	echo "shared before $shared, after $after"
+	((100 * after >= 99 * shared))
+	finish explained
+}
+
+@test "what pointers lead to is not touched: no page, no page table, nobody is waited for" {
+	local how resident tables
+	for how in untouched awaited; do
+		start "explained.$how" "$TARGETS/explained"
+		tell "explained.$how" "fragment 10000" taken
+		tell "explained.$how" "$how 8192" taken
+		resident=$(memory VmRSS) tables=$(memory VmPTE)
+		explain
+		echo "$how: resident $resident, then $(memory VmRSS); page tables $tables, then $(memory VmPTE)"
+		(($(memory VmPTE) == tables))
+		(($(memory Rss) <= resident + 100))
+		agrees_with_malloc "explained.$how"
+		finish "explained.$how"
+	done
+}
+
+@test "heaps that are shared since a fork, and locked ones" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 300000" taken
+	tell explained "fork" taken
+	explain
+	says 'any(.verdicts[]; .id == "glibc-shared") and .glibc.shared_bytes > 50000000 and .glibc.locked == false'
+	trims explained
+	finish explained
+	start locked "$TARGETS/explained"
+	tell locked "arenas 2" taken
+	tell locked "fragment 300000" taken
+	tell locked "lock" locked
+	[[ $answer == "locked 1" ]] || skip "memory may not be locked here"
+	explain
+	agrees_with_malloc locked
+	says '.glibc.locked and .glibc.returned_by_trim_bytes < 1000000'
+	says 'any(.verdicts[]; .id == "glibc-locked")'
+	says 'all(.verdicts[]; .id != "glibc-free" or .returned_bytes < 1000000)'
+	trims_little locked
+	finish locked
+}
+
+@test "threads of a pool are one group" {
+	start explained "$TARGETS/explained"
+	tell explained "numbered 70" taken
+	explain
+	adds_up
+	says '[.accounts[] | select(.kind == "thread-stacks")] | length == 1 and
+		.[0].owner == "thread stacks: pool-1-thr-*" and .[0].count == 70'
+	says '.verdicts[0] | .id == "thread-stacks" and (.text | contains("70 threads named pool-1-thr-*"))'
+	finish explained
+}
+
+@test "heaps that name each other in a circle" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 100000" taken
+	tell explained "circle 200000" taken
+	explain
+	# Of the other arena nothing is known, so of all together neither.
+	says '.glibc | .arenas == 2 and .unread_arenas == 1 and .free_bytes == null and .returned_by_trim_bytes == null'
+	says '.glibc.list[0].returned_by_trim_bytes > 10000000 and .glibc.list[1].returned_by_trim_bytes == null'
+	says '.verdicts[] | select(.id == "glibc-free") | .returned_bytes == null and (.text | contains("at least"))'
+	finish explained
+}
+
+@test "files of data that nobody has read are not read" {
+	local resident
+	mkdir files
+	start sharing "$TARGETS/sharing" files
+	resident=$(memory Rss)
+	explain
+	(($(memory Rss) < resident + 1000)) || fail "$(memory Rss) KiB are resident after $resident"
+	finish sharing
+}
+
+@test "pages that were only read are nobody's memory" {
+	local before
+	start explained "$TARGETS/explained"
+	tell explained "fragment 20000" taken
+	before=$(rss_of "$pid")
+	tell explained "zeros 256" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	# There are kernels that give a page of its own to a read, too: then it counts in RSS.
+	says '.glibc.free_bytes > 256000000 and .glibc.returned_by_trim_bytes < 20000000 + $taken' \
+		--argjson taken $(($(rss_of "$pid") - before))
+	trims explained
+	finish explained
+}
+
+@test "what it cannot explain" {
+	run -1 --separate-stderr "$LIMPET" explain 4194304
+	[[ $stderr == "limpet: process 4194304 is gone"* && -z $output ]]
+	run -1 --separate-stderr "$LIMPET" explain 2
+	[[ $stderr == *"kernel"* ]]
+	run -2 --separate-stderr "$LIMPET" explain
+	run -2 --separate-stderr "$LIMPET" explain 1 2
+	run -2 --separate-stderr "$LIMPET" explain file.limpet
+	start explained "$TARGETS/explained"
+	tell explained "stacks 1" taken
+	local tids=("/proc/$pid/task/"*)
+	run -1 --separate-stderr "$LIMPET" explain "${tids[-1]##*/}"
+	[[ $stderr == *"is a thread of process $pid"*"hint: limpet explain $pid"* ]]
+	finish explained
+}

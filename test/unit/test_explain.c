@@ -1,0 +1,338 @@
+/* The parts of explain that need no heap: its reader, on our own memory; what a hostile tree costs;
+ * mount tables; sentences. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "explain/accounts.h"
+#include "explain/jemalloc.h"
+#include "explain/source.h"
+#include "explain/tmpfs.h"
+#include "explain/verdicts.h"
+#include "injector/proc/pages.h"
+
+enum { PAGE = 4096, PAGES = 1024 };
+#define NODE_BYTES ((size_t)8 << 18)
+
+static uint8_t *map_memory(size_t bytes)
+{
+	uint8_t *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(memory != MAP_FAILED);
+	assert_int_equal(madvise(memory, bytes, MADV_NOHUGEPAGE), 0);
+	return memory;
+}
+
+static uint64_t present(const uint8_t *memory)
+{
+	uint64_t bytes = 1;
+
+	assert_int_equal(limpet_pages_count(getpid(), (uint64_t)(uintptr_t)memory,
+					    (uint64_t)PAGES * PAGE, &bytes),
+			 0);
+	return bytes;
+}
+
+static uint64_t at(const uint8_t *memory, size_t page)
+{
+	return (uint64_t)(uintptr_t)memory + page * PAGE;
+}
+
+/* ------------------------------------------------------------------ the reader */
+
+static void test_only_present_pages_are_read(void **state)
+{
+	struct limpet_process_source *process;
+	const struct limpet_source *source;
+	uint8_t *memory = map_memory((size_t)PAGES * PAGE), copy[2 * PAGE];
+
+	(void)state;
+	for (size_t i = 0; i < PAGES; i += 2)
+		memset(memory + i * PAGE, (int)(i % 251), PAGE);
+	assert_int_equal(limpet_process_source_new(getpid(), &process), 0);
+	source = limpet_process_source(process);
+	for (size_t i = 0; i < PAGES; i++) {
+		int error = limpet_source_read(source, at(memory, i) + 8, copy, PAGE - 8);
+
+		assert_int_equal(error, i % 2 ? -ENODATA : 0);
+		if (!error)
+			assert_int_equal(copy[PAGE - 9], i % 251);
+		/* Part of the next page. */
+		assert_int_equal(limpet_source_read(source, at(memory, i) + 8, copy, PAGE),
+				 -ENODATA);
+	}
+	assert_int_equal(present(memory), (uint64_t)PAGES / 2 * PAGE);
+	assert_true(limpet_source_read(source, 0, copy, 8) < 0);
+	assert_true(limpet_source_read(source, UINT64_MAX - 4, copy, 8) < 0);
+	assert_true(limpet_source_read(source, (uint64_t)1 << 63, copy, 8) < 0);
+	assert_true(limpet_source_read(source, 0x1000, copy, SIZE_MAX) < 0);
+	assert_false(limpet_source_is_spent(source));
+	limpet_process_source_free(process);
+	munmap(memory, (size_t)PAGES * PAGE);
+}
+
+static void test_a_text_ends_with_what_is_present(void **state)
+{
+	struct limpet_process_source *process;
+	uint8_t *memory = map_memory((size_t)PAGES * PAGE);
+	char text[16];
+
+	(void)state;
+	for (size_t i = 0; i < 5; i++)
+		memory[PAGE - 5 + i] = (uint8_t) "first"[i];
+	assert_int_equal(limpet_process_source_new(getpid(), &process), 0);
+	assert_int_equal(limpet_source_read_text(limpet_process_source(process), at(memory, 1) - 5,
+						 text, sizeof(text)),
+			 0);
+	assert_string_equal(text, "first");
+	assert_int_equal(
+		limpet_source_read_text(limpet_process_source(process), at(memory, 1) - 3, text, 3),
+		0);
+	assert_string_equal(text, "rs");
+	assert_int_equal(limpet_source_read_text(limpet_process_source(process), at(memory, 1),
+						 text, sizeof(text)),
+			 -ENODATA);
+	limpet_process_source_free(process);
+	munmap(memory, (size_t)PAGES * PAGE);
+}
+
+static void test_the_budget_ends(void **state)
+{
+	struct limpet_process_source *process;
+	const struct limpet_source *source;
+	uint64_t word, from = 7;
+
+	(void)state;
+	assert_int_equal(limpet_process_source_new(getpid(), &process), 0);
+	source = limpet_process_source(process);
+	limpet_process_source_limit(process, 2);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(limpet_source_read(source, (uint64_t)(uintptr_t)&from, &word, 8),
+				 0);
+	assert_int_equal(word, 7);
+	assert_int_equal(limpet_source_read(source, (uint64_t)(uintptr_t)&from, &word, 8), -ETIME);
+	assert_true(limpet_source_is_spent(source));
+	limpet_process_source_free(process);
+}
+
+static void test_nobody(void **state)
+{
+	struct limpet_process_source *process = NULL;
+
+	(void)state;
+	assert_true(limpet_process_source_new(0x7ffffff0, &process) < 0);
+	assert_null(process);
+}
+
+static void test_devices(void **state)
+{
+	static const char *const devices[] = {"/dev/dri/renderD128", "/dev/mem",
+					      "anon_inode:[io_uring]", "/dmabuf:buffer"},
+				 *const memory[] = {"",
+						    "[heap]",
+						    "/dev/zero (deleted)",
+						    "/dev/shm/queue",
+						    "/memfd:queue",
+						    "/srv/dev/file"};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(devices); i++)
+		assert_true(limpet_source_is_device(devices[i]));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(memory); i++)
+		assert_false(limpet_source_is_device(memory[i]));
+}
+
+/* ------------------------------------------------------------------ jemalloc's tree */
+
+struct counter {
+	const struct limpet_source *source;
+	uint64_t reads;
+};
+
+static int count_read(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct counter *counter = context;
+
+	counter->reads++;
+	return limpet_source_read(counter->source, address, ret, bytes);
+}
+
+/* Each of 262,144 entries of the root leads to the same leaf, and to a circle of nodes. */
+static void test_a_leaf_is_read_once(void **state)
+{
+	struct limpet_process_source *process;
+	struct limpet_pages *pages;
+	uint64_t *root = (uint64_t *)(void *)map_memory(NODE_BYTES),
+		 *leaf = (uint64_t *)(void *)map_memory(NODE_BYTES);
+	struct limpet_jemalloc jemalloc = {0};
+	struct counter counter = {0};
+	const struct limpet_source source = {.read = count_read, .context = &counter};
+
+	(void)state;
+	for (size_t i = 0; i < NODE_BYTES / 8; i++) {
+		root[i] = (uint64_t)(uintptr_t)(i % 2 ? leaf : root);
+		leaf[i] = 0;
+	}
+	assert_int_equal(limpet_process_source_new(getpid(), &process), 0);
+	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages), 0);
+	limpet_pages_be_exact(pages);
+	counter.source = limpet_process_source(process);
+	assert_int_equal(
+		limpet_jemalloc_read_tree(&source, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
+	assert_int_equal(jemalloc.count, 0);
+	/* The pages of root, leaf, and root once more as a leaf, whose entries alternate. */
+	assert_true(counter.reads <= 3 * NODE_BYTES / PAGE + NODE_BYTES / 8);
+	/* Nothing is lost without a word. */
+	limpet_process_source_limit(process, 4);
+	assert_int_equal(
+		limpet_jemalloc_read_tree(&source, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
+	assert_true(jemalloc.is_cut);
+	limpet_jemalloc_done(&jemalloc);
+	limpet_pages_free(pages);
+	limpet_process_source_free(process);
+	munmap(root, NODE_BYTES);
+	munmap(leaf, NODE_BYTES);
+}
+
+/* ------------------------------------------------------------------ mount tables */
+
+static void test_mounts(void **state)
+{
+	struct limpet_tmpfs mounts = {0};
+
+	(void)state;
+	assert_int_equal(limpet_tmpfs_take("36 35 0:42 / /run rw - tmpfs tmpfs rw\n"
+					   "37 35 8:1 / / rw shared:1 - ext4 /dev/sda1 rw\n"
+					   "nonsense - tmpfs \n"
+					   "38 35 0:7 / /dev/shm rw master:2 - tmpfs none rw\n"
+					   "39 35 0:9 / /proc rw - proc proc rw",
+					   &mounts),
+			 0);
+	assert_int_equal(mounts.count, 2);
+	assert_true(limpet_tmpfs_has(&mounts, 0, 42));
+	assert_true(limpet_tmpfs_has(&mounts, 0, 7));
+	assert_false(limpet_tmpfs_has(&mounts, 8, 1));
+	assert_false(limpet_tmpfs_has(&mounts, 0, 9));
+	limpet_tmpfs_done(&mounts);
+	assert_int_equal(limpet_tmpfs_take("", &mounts), 0);
+	assert_false(limpet_tmpfs_has(&mounts, 0, 42));
+}
+
+/* ------------------------------------------------------------------ sentences */
+
+#define MIB ((uint64_t)1 << 20)
+
+static const struct limpet_explain_verdict *find(const struct limpet_explanation *of,
+						 const char *id)
+{
+	for (size_t i = 0; i < of->verdict_count; i++)
+		if (!strcmp(of->verdicts[i].id, id))
+			return &of->verdicts[i];
+	print_error("no verdict %s\n", id);
+	abort();
+}
+
+/* Two arenas, of which one could not be read. */
+static struct limpet_explanation half_read(void)
+{
+	return (struct limpet_explanation){.pid = 4711,
+					   .rss_bytes = 200 * MIB,
+					   .has_glibc = true,
+					   .glibc = {.arenas = 2,
+						     .unknown_arenas = 1,
+						     .listed = true,
+						     .resident_bytes = 100 * MIB,
+						     .free_resident_bytes = 30 * MIB,
+						     .returned_bytes = 20 * MIB,
+						     .cache_bytes = 10 * MIB,
+						     .unread_bytes = 90 * MIB}};
+}
+
+static void test_sums_without_all_arenas_are_the_least(void **state)
+{
+	struct limpet_explanation of = half_read();
+	const struct limpet_explain_verdict *verdict;
+
+	(void)state;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	verdict = find(&of, "glibc-free");
+	assert_false(verdict->returned_known);
+	assert_non_null(strstr(verdict->text, "30.0 MiB at least are free"));
+	assert_non_null(strstr(verdict->text, "malloc_trim(0) returns at least 20.0 MiB"));
+	verdict = find(&of, "glibc-unread");
+	assert_int_equal(verdict->bytes, 90 * MIB);
+	assert_non_null(strstr(verdict->text, "changed too fast"));
+	/* What waits in caches of threads is not in use. */
+	verdict = find(&of, "glibc-live");
+	assert_int_equal(verdict->bytes, 60 * MIB);
+	assert_null(verdict->remedy);
+	assert_string_equal(verdict->next, "limpet attach");
+	limpet_explanation_done(&of);
+}
+
+static void test_why_arenas_were_not_read(void **state)
+{
+	struct limpet_explanation of = half_read();
+
+	(void)state;
+	of.glibc.absent_arenas = 1;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_non_null(strstr(find(&of, "glibc-unread")->text, "partly swapped out"));
+	limpet_explanation_done(&of);
+	of = half_read();
+	of.glibc.late_arenas = 1;
+	of.late = true;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_non_null(strstr(find(&of, "glibc-unread")->text, "not read in time"));
+	(void)find(&of, "late");
+	limpet_explanation_done(&of);
+}
+
+/* Many small groups are as much as a large one. */
+static void test_stacks_are_judged_together(void **state)
+{
+	struct limpet_explanation of = {.pid = 4711, .rss_bytes = 100 * MIB};
+	struct limpet_accounts accounts = {.explanation = &of};
+	char owner[64];
+
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		snprintf(owner, sizeof(owner), LIMPET_STACKS_NAMED "thread %c%c", 'a' + i / 26,
+			 'a' + i % 26);
+		limpet_accounts_add(&accounts, LIMPET_KIND_STACKS, owner, MIB, 1);
+	}
+	assert_int_equal(limpet_accounts_sort(&accounts), 0);
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_int_equal(find(&of, "thread-stacks")->bytes, 50 * MIB);
+	assert_non_null(strstr(find(&of, "thread-stacks")->text, "50 threads"));
+	limpet_explanation_done(&of);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_only_present_pages_are_read),
+		cmocka_unit_test(test_a_text_ends_with_what_is_present),
+		cmocka_unit_test(test_the_budget_ends),
+		cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_a_leaf_is_read_once),
+		cmocka_unit_test(test_mounts),
+		cmocka_unit_test(test_sums_without_all_arenas_are_the_least),
+		cmocka_unit_test(test_why_arenas_were_not_read),
+		cmocka_unit_test(test_stacks_are_judged_together),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

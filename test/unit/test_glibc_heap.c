@@ -1,0 +1,523 @@
+/* glibc's heap from outside: arenas, lists and chunks, in images of memory that are built here, as
+ * malloc leaves them and as no malloc would. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "explain/glibc_regions.h"
+
+#define BASE UINT64_C(0x7000000000)
+#define BYTES ((uint64_t)1 << 20)
+#define PAGE UINT64_C(4096)
+#define USED UINT64_C(1) /* the chunk before is in use */
+
+static uint64_t image[BYTES / 8];
+static unsigned reads;
+
+static int read_image(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	(void)context;
+	reads++;
+	if (address < BASE || bytes > BYTES || address - BASE > BYTES - bytes)
+		return -EFAULT;
+	memcpy(ret, (const char *)image + (address - BASE), bytes);
+	return 0;
+}
+
+static const struct limpet_source memory = {.read = read_image};
+
+struct heap {
+	struct limpet_present present;
+	struct limpet_glibc_reader *reader;
+	struct limpet_glibc_fast fast;
+	struct limpet_glibc_figures figures;
+	uint64_t at; /* where the next chunk will begin */
+};
+
+static void put(uint64_t address, uint64_t word)
+{
+	image[(address - BASE) / 8] = word;
+}
+
+static int begin(void **state)
+{
+	struct heap *heap = calloc(1, sizeof(*heap));
+
+	memset(image, 0, sizeof(image));
+	assert_int_equal(limpet_present_add(&heap->present, BASE, BASE + BYTES), 0);
+	assert_int_equal(limpet_glibc_reader_new(&memory, &heap->present, &heap->reader), 0);
+	heap->fast.is_whole = true;
+	heap->at = BASE;
+	*state = heap;
+	return 0;
+}
+
+static int end(void **state)
+{
+	struct heap *heap = *state;
+
+	limpet_glibc_fast_done(&heap->fast);
+	limpet_glibc_reader_free(heap->reader);
+	limpet_present_done(&heap->present);
+	free(heap);
+	return 0;
+}
+
+/* A chunk after the last one; `flags` say whether that one is in use. Returns its address. */
+static uint64_t chunk(struct heap *heap, uint64_t bytes, uint64_t flags)
+{
+	uint64_t at = heap->at;
+
+	put(at + 8, bytes | flags);
+	heap->at += bytes;
+	return at;
+}
+
+static int walk(struct heap *heap, uint64_t top, bool shrinks, uint64_t bytes)
+{
+	struct limpet_glibc_span span = {.start = BASE,
+					 .end = BASE + bytes,
+					 .top = top,
+					 .is_main = true,
+					 .shrinks = shrinks};
+
+	limpet_glibc_reader_forget(heap->reader);
+	return limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast, &heap->figures);
+}
+
+static void test_chunks_are_counted(void **state)
+{
+	struct heap *heap = *state;
+	uint64_t top;
+
+	chunk(heap, 0x290, USED);
+	chunk(heap, 16 * PAGE, USED); /* free */
+	chunk(heap, 0x40, 0);
+	chunk(heap, 0x30, USED);
+	top = chunk(heap, BASE + 64 * PAGE - heap->at, USED);
+	assert_int_equal(walk(heap, top, true, 64 * PAGE), 0);
+	assert_int_equal(heap->figures.chunks, 4);
+	assert_int_equal(heap->figures.free_chunks, 1);
+	assert_int_equal(heap->figures.free_bytes, 16 * PAGE + 64 * PAGE - (top - BASE));
+	assert_int_equal(heap->figures.top_bytes, 64 * PAGE - (top - BASE));
+	assert_int_equal(heap->figures.resident_bytes, 64 * PAGE);
+	/* Of the free chunk, from page 1 to its end in page 16; of the top, all pages after 16. */
+	assert_int_equal(heap->figures.returned_bytes, 15 * PAGE + 47 * PAGE);
+	/* The top of an arena without brk(2) is not returned. */
+	assert_int_equal(walk(heap, top, false, 64 * PAGE), 0);
+	assert_int_equal(heap->figures.returned_bytes, 15 * PAGE);
+}
+
+static void test_fast_chunks_merge_with_free_ones(void **state)
+{
+	struct heap *heap = *state;
+	uint64_t top, list[2];
+
+	chunk(heap, PAGE - 0x80, USED);
+	list[0] = chunk(heap, 0x40, USED); /* 48 bytes of head from here on reach page 1 */
+	chunk(heap, 4 * PAGE, USED);
+	list[1] = chunk(heap, 0x80, 0);
+	chunk(heap, 0x20, USED);
+	top = chunk(heap, BASE + 16 * PAGE - heap->at, USED);
+	assert_int_equal(walk(heap, top, true, 16 * PAGE), 0);
+	assert_int_equal(heap->figures.fast_bytes, 0);
+	assert_int_equal(heap->figures.returned_bytes, 3 * PAGE + 10 * PAGE);
+	heap->fast.list = malloc(sizeof(list));
+	memcpy(heap->fast.list, list, sizeof(list));
+	heap->fast.count = 2;
+	assert_int_equal(walk(heap, top, true, 16 * PAGE), 0);
+	assert_int_equal(heap->figures.fast_bytes, 0xc0);
+	assert_int_equal(heap->figures.returned_bytes, 4 * PAGE + 10 * PAGE);
+}
+
+static void test_a_free_chunk_before_the_top_joins_it(void **state)
+{
+	struct heap *heap = *state;
+	uint64_t top;
+
+	heap->fast.list = malloc(sizeof(uint64_t));
+	chunk(heap, 4 * PAGE, USED);
+	heap->fast.list[heap->fast.count++] = chunk(heap, 0x80, USED);
+	top = chunk(heap, 4 * PAGE - 0x80, USED);
+	assert_int_equal(walk(heap, top, true, 8 * PAGE), 0);
+	/* MINSIZE stays, so three of the four pages go. */
+	assert_int_equal(heap->figures.returned_bytes, 3 * PAGE);
+}
+
+static void test_only_present_pages_count(void **state)
+{
+	struct heap *heap = *state;
+	uint64_t top;
+
+	chunk(heap, 16 * PAGE, USED);
+	chunk(heap, 0x40, 0);
+	top = chunk(heap, BASE + 32 * PAGE - heap->at, USED);
+	limpet_present_done(&heap->present);
+	assert_int_equal(limpet_present_add(&heap->present, BASE, BASE + 4 * PAGE), 0);
+	assert_int_equal(limpet_present_add(&heap->present, BASE + 16 * PAGE, BASE + 18 * PAGE), 0);
+	assert_int_equal(walk(heap, top, true, 32 * PAGE), 0);
+	assert_int_equal(heap->figures.resident_bytes, 6 * PAGE);
+	assert_int_equal(heap->figures.free_resident_bytes, 6 * PAGE - 0x40);
+	assert_int_equal(heap->figures.returned_bytes, 3 * PAGE + PAGE);
+	/* A head in a page that is swapped out is not read. */
+	limpet_present_done(&heap->present);
+	assert_int_equal(limpet_present_add(&heap->present, BASE, BASE + 4 * PAGE), 0);
+	assert_int_equal(walk(heap, top, true, 32 * PAGE), -ENODATA);
+}
+
+static void test_an_older_heap_ends_with_marks(void **state)
+{
+	struct heap *heap = *state;
+
+	chunk(heap, 8 * PAGE - 0x20, USED);
+	chunk(heap, 0x10, 0);
+	put(heap->at + 8, USED);
+	assert_int_equal(walk(heap, 0, false, 8 * PAGE), 0);
+	assert_int_equal(heap->figures.free_bytes, 8 * PAGE - 0x20);
+	assert_int_equal(heap->figures.returned_bytes, 6 * PAGE);
+	/* The same marks in the middle are no end. */
+	assert_int_equal(walk(heap, 0, false, 16 * PAGE), -EBADMSG);
+}
+
+/* Two marks close a region; another one follows behind other memory, and the top is in it. */
+static void test_regions_are_found(void **state)
+{
+	struct limpet_glibc_span span = {
+		.start = BASE, .end = BASE + 64 * PAGE, .in_parts = true, .is_main = true};
+	struct limpet_glibc_regions regions = {0};
+	struct heap *heap = *state;
+
+	chunk(heap, 0x1000, USED);
+	chunk(heap, PAGE - 0x20, USED);
+	chunk(heap, 0x10, 0);
+	chunk(heap, 0x10, USED);
+	memset(&image[2 * PAGE / 8], 0xff, 3 * PAGE);
+	heap->at = BASE + 5 * PAGE;
+	chunk(heap, 0x800, USED);
+	span.top = chunk(heap, 2 * PAGE - 0x800, USED);
+	assert_int_equal(limpet_glibc_regions_find(heap->reader, &heap->present, &span, &heap->fast,
+						   &regions),
+			 0);
+	assert_int_equal(regions.count, 2);
+	assert_int_equal(regions.list[0].start, BASE);
+	assert_int_equal(regions.list[0].end, BASE + 2 * PAGE);
+	assert_int_equal(regions.list[1].start, BASE + 5 * PAGE);
+	assert_int_equal(regions.list[1].end, BASE + 7 * PAGE);
+	assert_int_equal(regions.figures.chunks, 3);
+	assert_int_equal(regions.figures.free_bytes, PAGE - 0x20 + 2 * PAGE - 0x800);
+	limpet_glibc_regions_done(&regions);
+}
+
+static void test_what_is_no_heap_is_refused(void **state)
+{
+	static const uint64_t heads[] = {
+		0,          1,           8 | USED,   0x18 | USED,     0x28 | USED,       0x1000 | 2,
+		0x1000 | 4, 0x10 | USED, UINT64_MAX, UINT64_MAX - 15, UINT64_C(1) << 63, BYTES * 2};
+	struct heap *heap = *state;
+	uint64_t top;
+
+	chunk(heap, 0x40, USED);
+	chunk(heap, 0x1000, USED);
+	top = chunk(heap, BASE + 16 * PAGE - heap->at, USED);
+	assert_int_equal(walk(heap, top, true, 16 * PAGE), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(heads); i++) {
+		put(BASE + 0x40 + 8, heads[i]);
+		assert_int_equal(walk(heap, top, true, 16 * PAGE), -EBADMSG);
+	}
+	put(BASE + 0x40 + 8, 0x1000 | USED);
+	/* Tops that are no chunk, or outside. */
+	assert_int_equal(walk(heap, top + 16, true, 16 * PAGE), -EBADMSG);
+	assert_int_equal(walk(heap, BASE + 32 * PAGE, true, 16 * PAGE), -EBADMSG);
+	assert_int_equal(walk(heap, BASE - 16, true, 16 * PAGE), -EBADMSG);
+	assert_int_equal(walk(heap, top, true, 0), -EBADMSG);
+	put(top + 8, 64 * PAGE | USED);
+	assert_int_equal(walk(heap, top, true, 16 * PAGE), -EBADMSG);
+}
+
+static void test_any_bytes_end_the_walk(void **state)
+{
+	struct heap *heap = *state;
+	uint64_t random = 1;
+
+	for (int round = 0; round < 300; round++) {
+		for (size_t i = 0; i < 8 * PAGE / 8; i++) {
+			random = random * UINT64_C(6364136223846793005) + 1442695040888963407u;
+			/* Small sizes, mostly plausible. */
+			image[i] = random >> 33 & (round % 2 ? 0xff1 : 0x3f3);
+		}
+		(void)walk(heap, BASE + (random >> 40 & 0x7ff0), true, 8 * PAGE);
+		(void)walk(heap, 0, true, 8 * PAGE);
+	}
+}
+
+/* ------------------------------------------------------------------ lists */
+
+static uint64_t protect(uint64_t at, uint64_t next)
+{
+	return at >> 12 ^ next;
+}
+
+static void test_fastbins_are_followed(void **state)
+{
+	struct heap *heap = *state;
+	struct limpet_glibc_state arena = {.address = 0};
+	uint64_t first = BASE + 0x400, second = BASE + 0x200;
+
+	put(first + 8, 0x20 | USED);
+	put(second + 8, 0x20 | USED);
+	put(first + 16, protect(first + 16, second));
+	put(second + 16, protect(second + 16, 0));
+	arena.fastbins[0] = first;
+	assert_int_equal(limpet_glibc_fast_read(heap->reader, &arena, &heap->fast), 0);
+	assert_true(heap->fast.is_whole);
+	assert_int_equal(heap->fast.count, 2);
+	assert_int_equal(heap->fast.list[0], second);
+	assert_int_equal(heap->fast.list[1], first);
+	/* Before 2.32 links were plain. */
+	put(first + 16, second);
+	put(second + 16, 0);
+	limpet_glibc_reader_forget(heap->reader);
+	assert_int_equal(limpet_glibc_fast_read(heap->reader, &arena, &heap->fast), 0);
+	assert_true(heap->fast.is_whole);
+	assert_int_equal(heap->fast.count, 2);
+}
+
+static void test_fastbins_that_lead_astray_end(void **state)
+{
+	static const uint64_t links[] = {BASE + 0x400, 8, BASE + 0x208, BASE + BYTES,
+					 UINT64_MAX & ~UINT64_C(15)};
+	struct heap *heap = *state;
+	struct limpet_glibc_state arena = {.address = 0};
+
+	put(BASE + 0x400 + 8, 0x20 | USED);
+	arena.fastbins[0] = BASE + 0x400;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(links); i++) {
+		put(BASE + 0x400 + 16, links[i]);
+		limpet_glibc_reader_forget(heap->reader);
+		assert_int_equal(limpet_glibc_fast_read(heap->reader, &arena, &heap->fast), 0);
+		assert_false(heap->fast.is_whole);
+		assert_true(heap->fast.count < 1000);
+	}
+	arena.fastbins[0] = 8;
+	assert_int_equal(limpet_glibc_fast_read(heap->reader, &arena, &heap->fast), 0);
+	assert_false(heap->fast.is_whole);
+	assert_int_equal(heap->fast.count, 0);
+}
+
+static void test_caches_of_threads(void **state)
+{
+	struct heap *heap = *state;
+	uint64_t cache = BASE, cached = BASE + 0x400;
+
+	put(cache + 8, 0x290 | USED);
+	put(cached + 8, 0x30 | USED);
+	put(cache + 16, UINT64_C(3) << 16); /* three chunks of the second size */
+	put(cache + 16 + 128 + 8, cached + 16);
+	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 3 * 0x30);
+	/* A list without a count, and one that begins with a chunk of another size. */
+	put(cache + 16 + 128 + 16, cached + 16);
+	limpet_glibc_reader_forget(heap->reader);
+	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 0);
+	put(cache + 16 + 128 + 16, 0);
+	put(cached + 8, 0x40 | USED);
+	limpet_glibc_reader_forget(heap->reader);
+	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 0);
+}
+
+/* ------------------------------------------------------------------ arenas */
+
+/* The state as malloc initializes it; `old`: before 2.27. */
+static void put_state(uint64_t at, bool old, uint64_t top, uint64_t next)
+{
+	const uint64_t bins = at + (old ? 104 : 112);
+
+	for (unsigned i = 0; i < LIMPET_GLIBC_BINS; i++) {
+		put(bins + 16 * (uint64_t)i, bins + 16 * (uint64_t)i - 16);
+		put(bins + 16 * (uint64_t)i + 8, bins + 16 * (uint64_t)i - 16);
+	}
+	put(bins - 16, top);
+	put(bins + 2032 + 16, next);
+	put(bins + 2032 + 32, 1); /* attached threads */
+	put(bins + 2032 + 40, 0x21000);
+	put(bins + 2032 + 48, 0x21000);
+}
+
+static int find(struct limpet_glibc_state *state)
+{
+	return limpet_glibc_main_find(image, 64 * PAGE, BASE, 0, &memory, state);
+}
+
+static void test_the_main_arena_is_found(void **state)
+{
+	struct limpet_glibc_state found;
+	uint64_t arena = BASE + 0x1c60, top = BASE + 80 * PAGE;
+
+	(void)state;
+	for (int old = 0; old < 2; old++) {
+		memset(image, 0, sizeof(image));
+		assert_int_equal(find(&found), 0);
+		put(top + 8, 0x21000 | USED);
+		put_state(arena, old, top, arena);
+		assert_int_equal(find(&found), 1);
+		assert_int_equal(found.address, arena);
+		assert_int_equal(found.top, top);
+		assert_int_equal(found.system_bytes, 0x21000);
+		assert_true(found.contiguous);
+		assert_int_equal(found.end, arena + (old ? 2192 : 2200));
+		/* A head that is no top's. */
+		put(top + 8, 0x21000);
+		assert_int_equal(find(&found), 0);
+	}
+}
+
+static void test_bins_have_to_lead_back(void **state)
+{
+	struct limpet_glibc_state found;
+	uint64_t arena = BASE + 0x1c60, bins = arena + 112, free_chunk = BASE + 90 * PAGE;
+
+	(void)state;
+	put(BASE + 80 * PAGE + 8, 0x21000 | USED);
+	put_state(arena, false, BASE + 80 * PAGE, arena);
+	put(bins, free_chunk);
+	put(bins + 8, free_chunk);
+	assert_int_equal(find(&found), 0);
+	put(free_chunk + 16, bins - 16);
+	put(free_chunk + 24, bins - 16);
+	assert_int_equal(find(&found), 1);
+	put(bins, 8);
+	assert_int_equal(find(&found), 0);
+}
+
+static void test_the_list_of_arenas(void **state)
+{
+	LIMPET_FREE struct limpet_glibc_state *list = NULL;
+	struct limpet_glibc_state found;
+	uint64_t arena = BASE + 0x1c60, other = BASE + 100 * PAGE + 0x30, top = BASE + 80 * PAGE;
+
+	(void)state;
+	put(top + 8, 0x21000 | USED);
+	put_state(arena, false, top, other);
+	put_state(other, false, top, arena);
+	assert_int_equal(find(&found), 1);
+	assert_int_equal(limpet_glibc_arenas_read(&memory, &found, &list), 2);
+	assert_int_equal(list[0].address, arena);
+	assert_int_equal(list[1].address, other);
+	/* A circle without the main arena, and a list that leads out of memory. */
+	put_state(other, false, top, other);
+	assert_int_equal(find(&found), 0);
+	put_state(other, false, top, BASE + BYTES);
+	assert_int_equal(find(&found), 0);
+	/* A circle that does not lead back is not followed to the limit. */
+	put_state(other, false, top, other);
+	reads = 0;
+	assert_int_equal(limpet_glibc_arenas_read(&memory, &found, &list), -EBADMSG);
+	assert_true(reads < 300);
+}
+
+static bool is_spent(const void *context)
+{
+	(void)context;
+	return true;
+}
+
+/* A search that finds nothing asks whether there is time left. */
+static void test_a_search_ends_in_time(void **state)
+{
+	const struct limpet_source late = {.read = read_image, .is_spent = is_spent};
+	const struct limpet_glibc_span span = {
+		.start = BASE, .end = BASE + BYTES, .in_parts = true, .is_main = true};
+	struct limpet_glibc_regions regions = {0};
+	struct limpet_glibc_reader *reader;
+	struct heap *heap = *state;
+
+	assert_int_equal(limpet_glibc_reader_new(&late, &heap->present, &reader), 0);
+	assert_int_equal(
+		limpet_glibc_regions_find(reader, &heap->present, &span, &heap->fast, &regions),
+		-ETIME);
+	limpet_glibc_regions_done(&regions);
+	limpet_glibc_reader_free(reader);
+}
+
+/* In a heap's own memory, behind its head, is another arena's state. */
+static void test_another_arena_is_no_main_arena(void **state)
+{
+	struct limpet_glibc_state found;
+	uint64_t arena = BASE + 0x30, top = BASE + 80 * PAGE;
+
+	(void)state;
+	put(top + 8, 0x21000 | USED);
+	put_state(arena, false, top, arena);
+	assert_int_equal(find(&found), 1);
+	put(BASE, arena);
+	assert_int_equal(find(&found), 0);
+}
+
+static void test_parameters(void **state)
+{
+	struct limpet_glibc_parameters parameters;
+	const uint64_t heap = UINT64_C(0x555555559000);
+
+	(void)state;
+	/* 2.35: n_mmaps_max starts a word. */
+	image[20] = 65536 | UINT64_C(7) << 32;
+	image[22] = 0x40000;
+	image[23] = 0x50000;
+	image[24] = heap;
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(parameters.mmapped_bytes, 0x40000);
+	assert_int_equal(parameters.heap_start, heap);
+	assert_int_equal(parameters.top_step, PAGE);
+	image[17] = 2 << 20; /* thp_pagesize */
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(parameters.top_step, 2 << 20);
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap + 16, heap + 0x21000, &parameters),
+		0);
+	image[22] = 0x40001;
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 0);
+	/* Until 2.34 it ended one; until 2.23 a total came after the highest amount. */
+	image[20] = 7 | UINT64_C(65536) << 32;
+	image[22] = 0x40000;
+	image[24] = 0;
+	image[25] = heap;
+	assert_int_equal(
+		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(parameters.mmapped_bytes, 0x40000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_chunks_are_counted, begin, end),
+		cmocka_unit_test_setup_teardown(test_fast_chunks_merge_with_free_ones, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_free_chunk_before_the_top_joins_it, begin,
+						end),
+		cmocka_unit_test_setup_teardown(test_only_present_pages_count, begin, end),
+		cmocka_unit_test_setup_teardown(test_an_older_heap_ends_with_marks, begin, end),
+		cmocka_unit_test_setup_teardown(test_regions_are_found, begin, end),
+		cmocka_unit_test_setup_teardown(test_what_is_no_heap_is_refused, begin, end),
+		cmocka_unit_test_setup_teardown(test_any_bytes_end_the_walk, begin, end),
+		cmocka_unit_test_setup_teardown(test_fastbins_are_followed, begin, end),
+		cmocka_unit_test_setup_teardown(test_fastbins_that_lead_astray_end, begin, end),
+		cmocka_unit_test_setup_teardown(test_caches_of_threads, begin, end),
+		cmocka_unit_test_setup_teardown(test_the_main_arena_is_found, begin, end),
+		cmocka_unit_test_setup_teardown(test_bins_have_to_lead_back, begin, end),
+		cmocka_unit_test_setup_teardown(test_the_list_of_arenas, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_search_ends_in_time, begin, end),
+		cmocka_unit_test_setup_teardown(test_another_arena_is_no_main_arena, begin, end),
+		cmocka_unit_test_setup_teardown(test_parameters, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

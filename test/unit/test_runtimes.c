@@ -1,0 +1,223 @@
+/* What the heaps of runtimes look like at the start of a page, and what does not look so; and
+ * ranges of pages. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "explain/mimalloc.h"
+#include "explain/present.h"
+#include "explain/runtimes.h"
+#include "explain/v8.h"
+
+#define AT UINT64_C(0x47f2500000)
+
+static void test_a_page_of_v8(void **state)
+{
+	/* Of node 20. */
+	const uint64_t good[] = {0x40000, 0x4, 0x118240e0, AT + 0x1148, AT + 0x40000, 0x3eeb8};
+	const struct {
+		unsigned word;
+		uint64_t value;
+	} bad[] = {{0, 0},          {0, 0x20000},    {0, 0x40008},
+		   {0, UINT64_MAX}, {1, UINT64_MAX}, {2, 0},
+		   {2, 3},          {3, AT},         {3, AT + 0x30000},
+		   {3, 0},          {4, AT},         {4, AT + 0x40008},
+		   {4, AT + 0x2000}};
+	uint64_t words[LIMPET_V8_HEAD_WORDS];
+	const char *owner = NULL;
+
+	(void)state;
+	assert_int_equal(limpet_v8_judge_head(AT, good, &owner), 0x40000);
+	assert_string_equal(owner, "V8: old generation");
+	assert_int_equal(limpet_v8_judge_head(AT + 0x1000, good, &owner), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
+		memcpy(words, good, sizeof(words));
+		words[bad[i].word] = bad[i].value;
+		assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0);
+	}
+	memcpy(words, good, sizeof(words));
+	words[1] = 0x12;
+	assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0x40000);
+	assert_string_equal(owner, "V8: young generation");
+	words[0] = 0x9f5000;
+	words[4] = AT + 0x9f45e0;
+	assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0x9f5000);
+	assert_string_equal(owner, "V8: large objects");
+}
+
+static void test_newer_pages_of_v8(void **state)
+{
+	/* Of node 22. */
+	uint64_t head[LIMPET_V8_HEAD_WORDS] = {0x8012,     AT,          0x40000,
+					       0x28968ea0, AT + 0x1140, AT + 0x40000};
+	/* Of node 24. */
+	uint64_t metadata[LIMPET_V8_METADATA_WORDS] = {0x6b8ed90,  AT,       0x40000, 0x3ffb0,
+						       0x40,       0x3fff8,  0x40000, AT + 0x40000,
+						       0x46534ff8, AT + 0x10};
+	const char *owner = NULL;
+
+	(void)state;
+	assert_int_equal(limpet_v8_judge_head(AT, head, &owner), 0x40000);
+	assert_string_equal(owner, "V8: young generation");
+	head[1] += 0x40000;
+	assert_int_equal(limpet_v8_judge_head(AT, head, &owner), 0);
+	assert_int_equal(limpet_v8_judge_metadata(AT, 0x104, metadata, &owner), 0x40000);
+	assert_string_equal(owner, "V8: old generation");
+	assert_int_equal(limpet_v8_judge_metadata(AT + 0x40000, 0x104, metadata, &owner), 0);
+	metadata[7] = AT + 0x50000;
+	assert_int_equal(limpet_v8_judge_metadata(AT, 0x104, metadata, &owner), 0);
+}
+
+static void test_a_pool_of_python(void **state)
+{
+	/* Objects of 64 bytes, class 3, in a pool of 16 KiB. */
+	const uint64_t good[] = {5,  AT + 0x70,         AT,
+				 AT, UINT64_C(3) << 32, 0x170 | (UINT64_C(0x4000) - 64) << 32};
+	const struct {
+		unsigned word;
+		uint64_t value;
+	} bad[] = {{0, 256},
+		   {0, UINT32_MAX},
+		   {1, 8},
+		   {1, AT},
+		   {1, AT + 0x4000},
+		   {1, AT + 0x71},
+		   {4, UINT64_C(4) << 32},
+		   {4, UINT64_C(32) << 32},
+		   {5, 0x4001 | (UINT64_C(0x4000) - 64) << 32},
+		   {5, 0}};
+	uint64_t words[LIMPET_PYTHON_WORDS], used = 0;
+
+	(void)state;
+	assert_int_equal(limpet_runtimes_python_pool(AT, good, &used), 0x4000);
+	assert_int_equal(used, 5 * 64);
+	/* Not aligned to its size. */
+	assert_int_equal(limpet_runtimes_python_pool(AT + 0x1000, good, &used), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
+		memcpy(words, good, sizeof(words));
+		words[bad[i].word] = bad[i].value;
+		assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0);
+	}
+	/* Before 3.10. */
+	memcpy(words, good, sizeof(words));
+	words[5] = 0x170 | (UINT64_C(0x1000) - 64) << 32;
+	assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0x1000);
+	memset(words, 0, sizeof(words));
+	assert_int_equal(limpet_runtimes_python_pool(AT, words, &used), 0);
+}
+
+static void test_an_extent_of_jemalloc(void **state)
+{
+	const uint64_t entry = UINT64_C(0x000e7fd1b8d0d101);
+	/* A slab of 3 pages for blocks of 384 bytes, 20 of them free. */
+	const uint64_t good[] = {UINT64_C(0x140e0b000), UINT64_C(0x7fd1ad38a000), 0x3001};
+	const struct {
+		unsigned word;
+		uint64_t value;
+	} bad[] = {{0, UINT64_C(0x140f0b000)},
+		   {0, UINT64_C(0x14020b000)},
+		   {0, UINT64_C(0x3ff0e0b000)},
+		   {0, UINT64_C(0x140e8b000)},
+		   {1, 0},
+		   {1, 0xfff},
+		   {2, 0},
+		   {2, 0xfff},
+		   {2, UINT64_MAX}};
+	uint64_t words[LIMPET_JEMALLOC_WORDS];
+	struct limpet_jemalloc_extent extent = {0};
+
+	(void)state;
+	assert_int_equal(limpet_jemalloc_extent_address(entry), UINT64_C(0x7fd1b8d0d100));
+	assert_int_equal(limpet_jemalloc_extent_address(UINT64_C(0x0001ffff12345680)),
+			 UINT64_C(0xffffffff12345680));
+	assert_true(limpet_jemalloc_judge(entry, good, &extent));
+	assert_int_equal(extent.start, UINT64_C(0x7fd1ad38a000));
+	assert_int_equal(extent.end, UINT64_C(0x7fd1ad38d000));
+	assert_true(extent.in_use);
+	assert_int_equal(extent.free_bytes, 20 * 384);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
+		memcpy(words, good, sizeof(words));
+		words[bad[i].word] = bad[i].value;
+		assert_false(limpet_jemalloc_judge(entry, words, &extent));
+	}
+	/* Dirty pages. */
+	memcpy(words, good, sizeof(words));
+	words[0] = UINT64_C(0x2a000);
+	assert_true(limpet_jemalloc_judge(entry, words, &extent));
+	assert_false(extent.in_use);
+	assert_false(extent.retained);
+	/* Retained ones: a purge does not return them. */
+	words[0] = UINT64_C(0x6a000);
+	assert_true(limpet_jemalloc_judge(entry, words, &extent));
+	assert_false(extent.in_use);
+	assert_true(extent.retained);
+}
+
+static void test_segments_of_mimalloc(void **state)
+{
+	static struct limpet_mimalloc_head heads[3];
+	const uint64_t secret = UINT64_C(0xbc8bff903628550);
+	struct limpet_mimalloc found = {.found = false};
+
+	(void)state;
+	for (unsigned i = 0; i < 3; i++) {
+		heads[i].address = AT + i * LIMPET_MIMALLOC_SEGMENT_BYTES;
+		heads[i].words[3] = heads[i].address + 0x100; /* points into itself */
+		heads[i].words[4] = 512;
+		heads[i].words[27] = heads[i].address ^ secret;
+		heads[i].words[28] = 512;
+	}
+	assert_true(limpet_mimalloc_judge(heads, 3, &found));
+	assert_int_equal(found.offset, 27);
+	assert_int_equal(found.secret, secret);
+	/* One of three is something else. */
+	heads[1].words[27] = 0;
+	assert_true(limpet_mimalloc_judge(heads, 3, &found));
+	assert_false(limpet_mimalloc_judge(heads, 2, &found));
+	heads[2].words[28] = 511;
+	assert_false(limpet_mimalloc_judge(heads, 3, &found));
+}
+
+static void test_present_ranges(void **state)
+{
+	struct limpet_present present = {0};
+
+	(void)state;
+	assert_int_equal(limpet_present_bytes(&present, 0, UINT64_MAX), 0);
+	assert_int_equal(limpet_present_end(&present, 0x1000), 0);
+	assert_int_equal(limpet_present_add(&present, 0x2000, 0x3000), 0);
+	assert_int_equal(limpet_present_add(&present, 0x3000, 0x4000), 0);
+	assert_int_equal(limpet_present_add(&present, 0x8000, 0x9000), 0);
+	assert_int_equal(present.count, 2);
+	assert_int_equal(limpet_present_add(&present, 0x8000, 0x9000), -EINVAL);
+	assert_int_equal(limpet_present_add(&present, 0x9000, 0x9000), -EINVAL);
+	assert_int_equal(limpet_present_end(&present, 0x1fff), 0);
+	assert_int_equal(limpet_present_end(&present, 0x2000), 0x4000);
+	assert_int_equal(limpet_present_end(&present, 0x4000), 0);
+	assert_int_equal(limpet_present_bytes(&present, 0, UINT64_MAX), 0x3000);
+	assert_int_equal(limpet_present_bytes(&present, 0x2800, 0x8800), 0x2000);
+	assert_int_equal(limpet_present_bytes(&present, 0x4000, 0x8000), 0);
+	assert_int_equal(limpet_present_bytes(&present, 0x8800, 0x8000), 0);
+	limpet_present_done(&present);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_page_of_v8),
+		cmocka_unit_test(test_newer_pages_of_v8),
+		cmocka_unit_test(test_a_pool_of_python),
+		cmocka_unit_test(test_an_extent_of_jemalloc),
+		cmocka_unit_test(test_segments_of_mimalloc),
+		cmocka_unit_test(test_present_ranges),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
