@@ -15,6 +15,8 @@ CLI_SRC := \
 	cli/cmd_stop.c \
 	cli/cmd_top.c \
 	cli/doctor_list.c \
+	cli/explain_print.c \
+	cli/explain_trace.c \
 	cli/follower.c \
 	cli/followers.c \
 	cli/json_output.c \

@@ -122,7 +122,13 @@ _limpet()
 		fi
 		;;
 	explain)
-		if [[ $word == -* ]]; then values='--pid --json --help'; else values=$(_limpet_processes); fi
+		if [[ $word != -* ]]; then
+			mapfile -t COMPREPLY < <(compgen -W "$(_limpet_processes)" -- "$word"
+				_limpet_traces "$word")
+			compopt -o filenames 2>/dev/null
+			return
+		fi
+		values='--pid --json --help'
 		;;
 	report)
 		if [[ $word != -* ]]; then

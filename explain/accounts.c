@@ -5,6 +5,9 @@
 
 #include "common/array.h"
 
+/* Then further owners of a kind are one: names are the process's to choose. */
+#define ACCOUNTS_LIMIT 1024u
+
 struct limpet_account *limpet_accounts_find(const struct limpet_explanation *explanation,
 					    const char *kind, const char *owner)
 {
@@ -37,6 +40,10 @@ void limpet_accounts_add(struct limpet_accounts *accounts, const char *kind, con
 	if (accounts->error)
 		return;
 	account = limpet_accounts_find(explanation, kind, owner);
+	if (!account && explanation->account_count >= ACCOUNTS_LIMIT) {
+		owner = "others";
+		account = limpet_accounts_find(explanation, kind, owner);
+	}
 	if (!account) {
 		accounts->error = limpet_reserve_zeroed(
 			&explanation->accounts, &explanation->account_capacity,

@@ -8,6 +8,7 @@
 #define PIECE_BYTES ((uint64_t)1 << 20)
 #define MAP_LIMIT_BYTES ((uint64_t)32 << 20)
 #define LIMIT_BYTES ((uint64_t)256 << 20)
+#define NEIGHBOURS 8u
 
 struct data {
 	const struct limpet_source *memory;
@@ -41,6 +42,35 @@ static bool is_data(const struct limpet_maps *maps, size_t i)
 	return map->inode || (i && !map->path[0] && map[-1].inode && map[-1].end == map->start);
 }
 
+/* Whether the file right before, or after, the mapping is mapped with code: its segments are
+ * neighbours. */
+static bool is_of_code(const struct limpet_maps *maps, size_t i)
+{
+	const struct limpet_map *map = &maps->list[i];
+	const uint64_t inode = map->inode ? map->inode : map[-1].inode;
+
+	for (size_t k = i; k-- > 0 && i - k <= NEIGHBOURS && maps->list[k].inode == inode;)
+		if (maps->list[k].perms[2] == 'x')
+			return true;
+	for (size_t k = i + 1; k < maps->count && k - i <= NEIGHBOURS; k++)
+		if (maps->list[k].inode == inode && maps->list[k].perms[2] == 'x')
+			return true;
+	return false;
+}
+
+static int read_map(struct data *data, struct limpet_pages *pages, const struct limpet_map *map)
+{
+	struct limpet_present present = {0};
+	int error = limpet_present_read(
+		&present, pages, map->start,
+		map->end - map->start > MAP_LIMIT_BYTES ? map->start + MAP_LIMIT_BYTES : map->end);
+
+	for (size_t k = 0; k < present.count && !error; k++)
+		read_range(data, present.list[k].start, present.list[k].end);
+	limpet_present_done(&present);
+	return error;
+}
+
 int limpet_data_read(const struct limpet_source *memory, const struct limpet_maps *maps,
 		     struct limpet_pages *pages,
 		     void (*look)(void *context, const uint64_t *data, size_t bytes,
@@ -56,19 +86,10 @@ int limpet_data_read(const struct limpet_source *memory, const struct limpet_map
 	data->look = look;
 	data->context = context;
 	data->left_bytes = LIMIT_BYTES;
-	for (size_t i = 0; i < maps->count && error != -ENOMEM; i++) {
-		const struct limpet_map *map = &maps->list[i];
-		struct limpet_present present = {0};
-
-		if (!is_data(maps, i))
-			continue;
-		error = limpet_present_read(&present, pages, map->start,
-					    map->end - map->start > MAP_LIMIT_BYTES
-						    ? map->start + MAP_LIMIT_BYTES
-						    : map->end);
-		for (size_t k = 0; k < present.count && !error; k++)
-			read_range(data, present.list[k].start, present.list[k].end);
-		limpet_present_done(&present);
-	}
+	/* First the data of programs and libraries, then that of other files. */
+	for (int others = 0; others < 2; others++)
+		for (size_t i = 0; i < maps->count && error != -ENOMEM; i++)
+			if (is_data(maps, i) && is_of_code(maps, i) == !others)
+				error = read_map(data, pages, &maps->list[i]);
 	return error == -ENOMEM ? error : 0;
 }

@@ -1,5 +1,6 @@
 #include "explain/explain.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +25,6 @@ struct inquiry {
 	pid_t pid;
 	struct limpet_maps maps;
 	struct limpet_modules modules;
-	struct limpet_pages *pages;
 	struct limpet_process_source *process;
 	const struct limpet_source *source;
 	struct limpet_glibc_heaps heaps;
@@ -44,7 +44,6 @@ static void inquiry_done(struct inquiry *inquiry)
 	limpet_pieces_done(&inquiry->pieces);
 	limpet_glibc_heaps_done(&inquiry->heaps);
 	limpet_process_source_free(inquiry->process);
-	limpet_pages_free(inquiry->pages);
 	limpet_modules_done(&inquiry->modules);
 	limpet_proc_maps_done(&inquiry->maps);
 	limpet_tmpfs_done(&inquiry->mounts);
@@ -52,26 +51,24 @@ static void inquiry_done(struct inquiry *inquiry)
 
 static int inquire(struct inquiry *inquiry)
 {
+	struct limpet_pages *pages;
 	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
 
 	if (!error)
-		error = limpet_pages_new(inquiry->pid, LIMPET_PAGES_ASK, &inquiry->pages);
-	if (error)
-		return error;
-	limpet_pages_be_exact(inquiry->pages);
-	error = limpet_process_source_new(inquiry->pid, &inquiry->process);
+		error = limpet_process_source_new(inquiry->pid, &inquiry->process);
 	if (error)
 		return error;
 	inquiry->source = limpet_process_source(inquiry->process);
-	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->source, &inquiry->maps,
-					inquiry->pages, &inquiry->heaps);
+	pages = limpet_process_source_pages(inquiry->process);
+	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->source, &inquiry->maps, pages,
+					&inquiry->heaps);
 	if (!error)
-		error = limpet_modules_read(inquiry->pid, &inquiry->modules, NULL);
+		error = limpet_modules_of_files(inquiry->pid, &inquiry->modules);
 	if (!error)
 		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
 					   inquiry->heaps.count > 0, &inquiry->pieces);
 	if (!error)
-		error = limpet_jemalloc_read(inquiry->source, &inquiry->maps, inquiry->pages,
+		error = limpet_jemalloc_read(inquiry->source, &inquiry->maps, pages,
 					     &inquiry->pieces, &inquiry->jemalloc);
 	if (!error)
 		error = limpet_runtimes_mark(inquiry->source, &inquiry->modules, &inquiry->jemalloc,
@@ -86,10 +83,21 @@ static int inquire(struct inquiry *inquiry)
 
 /* ------------------------------------------------------------------ glibc's sums */
 
-/* madvise(2) refuses locked memory, brk(2) does not. */
+/* madvise(2) refuses locked memory, brk(2) does not. Which chunks are locked is not known: at worst
+ * all that is free. */
 static uint64_t returned_by_trim(const struct limpet_glibc_arena *arena)
 {
-	return arena->locked ? arena->figures.brk_returned_bytes : arena->figures.returned_bytes;
+	const struct limpet_glibc_figures *figures = &arena->figures;
+	const uint64_t by_brk = figures->brk_returned_bytes;
+
+	if (figures->returned_bytes < by_brk + arena->locked_bytes)
+		return by_brk < figures->returned_bytes ? by_brk : figures->returned_bytes;
+	return figures->returned_bytes - arena->locked_bytes;
+}
+
+static bool is_locked(const struct limpet_glibc_arena *arena)
+{
+	return arena->locked_bytes > arena->figures.resident_bytes / 2;
 }
 
 static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glibc_arena *arena,
@@ -100,7 +108,7 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 
 	sum->arenas++;
 	sum->system_bytes += arena->state.system_bytes;
-	sum->locked |= arena->locked;
+	sum->locked |= is_locked(arena);
 	sum->fast_whole &= arena->known && arena->fast_whole;
 	if (!arena->known) {
 		sum->unknown_arenas++;
@@ -289,9 +297,35 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
-	explanation->late = limpet_source_is_spent(inquiry->source) || inquiry->jemalloc.is_cut;
+	explanation->late =
+		limpet_process_source_was_cut(inquiry->process) || inquiry->jemalloc.is_cut;
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
+}
+
+/* Tells a process from a later one of the same number, and a program from one that it executes. */
+struct identity {
+	uint64_t start_ticks, random, head; /* the latter are addresses, chosen at each exec */
+};
+
+static int identify(pid_t pid, struct identity *ret)
+{
+	*ret = (struct identity){0};
+	(void)limpet_proc_auxv(pid, AT_RANDOM, &ret->random);
+	(void)limpet_proc_auxv(pid, AT_PHDR, &ret->head);
+	return limpet_proc_start_time(pid, &ret->start_ticks);
+}
+
+static int check_identity(pid_t pid, const struct identity *before)
+{
+	struct identity now;
+	int error = identify(pid, &now);
+
+	if (error)
+		return error;
+	if (now.start_ticks != before->start_ticks)
+		return -ESRCH;
+	return now.random == before->random && now.head == before->head ? 0 : -ESTALE;
 }
 
 static int fail(pid_t pid, int error, struct limpet_err *err)
@@ -307,8 +341,11 @@ int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct
 	struct limpet_explanation explanation = {.pid = pid};
 	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
 	struct limpet_proc_status status;
-	int error = limpet_proc_status_read(pid, &status);
+	struct identity identity;
+	int identity_error, error = limpet_proc_status_read(pid, &status);
 
+	if (!error)
+		error = identify(pid, &identity);
 	if (error)
 		return fail(pid, error, err);
 	if (status.kernel_thread)
@@ -323,6 +360,10 @@ int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct
 	error = inquire(&inquiry);
 	if (!error)
 		error = account_for(&inquiry, &explanation);
+	/* Whatever was found then, it is of neither program. */
+	identity_error = check_identity(pid, &identity);
+	if (identity_error)
+		error = identity_error;
 	inquiry_done(&inquiry);
 	if (error) {
 		limpet_explanation_done(&explanation);

@@ -3,8 +3,9 @@
  * pages that are present are read.
  *
  * The process runs meanwhile, so figures of different accounts are of slightly different moments.
- * The kernel holds the lock of a mapping against mmap(2) while it sums up the mapping (smaps), some
- * 15 ms per GiB. All texts may contain bytes that the process has chosen: clean them to print. */
+ * The kernel holds the lock of a mapping against mmap(2) while it sums up the mapping (smaps),
+ * 15 ms per GiB, and longer on a busy machine. All texts may contain bytes that the process has
+ * chosen: clean them to print. */
 #ifndef LIMPET_EXPLAIN_EXPLAIN_H
 #define LIMPET_EXPLAIN_EXPLAIN_H
 

@@ -20,8 +20,9 @@ struct limpet_glibc_arena {
 	/* What is free was found: `figures` is complete. Otherwise only its bytes of pieces and of
 	 * resident memory are known. */
 	bool known;
-	bool fast_whole;           /* and every list of fastbins was followed to its end */
-	bool locked;               /* some of it is mlock(2)ed; set by limpet_mappings_account() */
+	bool fast_whole;       /* and every list of fastbins was followed to its end */
+	uint64_t locked_bytes; /* by mlock(2), of what is resident; set by limpet_mappings_account()
+				*/
 	enum limpet_unread unread; /* why it is not known */
 	size_t pieces;             /* of memory: heaps */
 	struct limpet_glibc_figures figures;

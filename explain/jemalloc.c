@@ -28,10 +28,13 @@
 enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define EXTENT_LIMIT_BYTES ((uint64_t)1 << 40)
 #define EXTENTS_LIMIT ((size_t)8 << 20)
-/* How the root is found: it explains most of these pages, and the best one is taken. */
+/* How the root is found: it explains most of these pages, and the best one is taken. Of those with
+ * which mappings begin it has to explain one at least: there extents begin, which have an entry
+ * there. */
 #define SAMPLES 16u
 #define SAMPLES_NEEDED 3u
-#define SAMPLES_FIRST 4u /* of which one at least has to be explained */
+#define SAMPLES_FIRST 4u
+#define BACKWARDS 16u /* 32 MiB */
 #define CANDIDATES_LIMIT (256u << 10)
 #define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
 #define ENTRIES_AT_ONCE 512u /* a page of them */
@@ -115,23 +118,48 @@ static bool read_extent(const struct limpet_source *source, uint64_t entry,
 struct search {
 	const struct limpet_source *source;
 	const struct limpet_maps *maps;
-	uint64_t samples[SAMPLES]; /* all in one GiB */
-	size_t sample_count;
+	uint64_t samples[SAMPLES], first[SAMPLES]; /* all in one GiB */
+	size_t sample_count, first_count;
 	unsigned candidates;
 	uint64_t root; /* the best so far; 0: none */
 	unsigned explained;
 };
 
+static bool is_of(const struct limpet_source *source, uint64_t entry, uint64_t page)
+{
+	struct limpet_jemalloc_extent extent;
+
+	return entry && read_extent(source, entry, &extent) && page >= extent.start &&
+	       page < extent.end;
+}
+
 /* Whether the leaf has an entry for this page, of an extent that contains it. */
 static bool explains(const struct limpet_source *source, uint64_t leaf, uint64_t page)
 {
-	struct limpet_jemalloc_extent extent;
 	uint64_t entry;
 
 	return limpet_source_read(source, leaf + 8 * (page / PAGE & LEVEL_MASK), &entry,
 				  sizeof(entry)) == 0 &&
-	       entry && read_extent(source, entry, &extent) && page >= extent.start &&
-	       page < extent.end;
+	       is_of(source, entry, page);
+}
+
+/* The same for a page in the midst of an extent that is no slab: the last entry before counts. */
+static bool explains_midst(const struct limpet_source *source, uint64_t leaf, uint64_t page)
+{
+	uint64_t entries[ENTRIES_AT_ONCE];
+	size_t end = (page / PAGE & LEVEL_MASK) + 1;
+
+	for (unsigned tries = 0; end && tries < BACKWARDS; tries++) {
+		const size_t count = end < ENTRIES_AT_ONCE ? end : ENTRIES_AT_ONCE;
+
+		end -= count;
+		if (limpet_source_read(source, leaf + 8 * end, entries, 8 * count) < 0)
+			continue;
+		for (size_t i = count; i-- > 0;)
+			if (entries[i])
+				return is_of(source, entries[i], page);
+	}
+	return false;
 }
 
 static bool may_be_leaf(const struct search *search, uint64_t leaf)
@@ -154,9 +182,10 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		if (!may_be_leaf(search, data[i]) || search->candidates >= CANDIDATES_LIMIT)
 			continue;
 		search->candidates++;
-		for (size_t k = 0; k < search->sample_count && (k < SAMPLES_FIRST || explained);
-		     k++)
-			explained += explains(search->source, data[i], search->samples[k]);
+		for (size_t k = 0; k < search->first_count; k++)
+			explained += explains(search->source, data[i], search->first[k]);
+		for (size_t k = 0; k < search->sample_count && explained; k++)
+			explained += explains_midst(search->source, data[i], search->samples[k]);
 		if (explained <= search->explained)
 			continue;
 		search->explained = explained;
@@ -201,6 +230,24 @@ static uint64_t best_base(const struct limpet_pieces *pieces, uint64_t *ret_byte
 		}
 	}
 	return best;
+}
+
+/* The beginnings of mappings of these pages, and the first pages themselves. */
+static void take_first(struct search *search)
+{
+	for (size_t i = 0; i < search->sample_count && search->first_count + 1 < SAMPLES; i++) {
+		const struct limpet_map *map =
+			limpet_proc_maps_find(search->maps, search->samples[i]);
+		const bool is_new = map &&
+				    (!search->first_count ||
+				     search->first[search->first_count - 1] != map->start) &&
+				    map->start >> LEAF_SHIFT == search->samples[0] >> LEAF_SHIFT;
+
+		if (is_new)
+			search->first[search->first_count++] = map->start;
+		else if (i < SAMPLES_FIRST)
+			search->first[search->first_count++] = search->samples[i];
+	}
 }
 
 /* Pages of no known owner, evenly over one GiB. */
@@ -361,6 +408,7 @@ int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet
 	take_samples(&search, pieces);
 	if (!search.sample_count)
 		return 0;
+	take_first(&search);
 	error = limpet_data_read(source, maps, pages, look, &search);
 	if (error || search.explained < SAMPLES_NEEDED)
 		return error;

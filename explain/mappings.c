@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/array.h"
+#include "explain/runtimes.h"
 #include "injector/proc/memfd.h"
 
 struct mapping {
@@ -53,7 +55,10 @@ static void account_shared(struct mapping *it)
 	const char *path = it->map->path;
 	char owner[96], name[64];
 
-	if (begins(path, "/memfd:")) {
+	if (begins(path, "/memfd:java_heap")) {
+		add(it, LIMPET_KIND_JAVA, "Java: heap of ZGC, each view of it counts",
+		    it->rss_bytes);
+	} else if (begins(path, "/memfd:")) {
 		snprintf(owner, sizeof(owner), "shared memory: memfd %s",
 			 short_name(path + strlen("/memfd:"), name));
 		add_things(it, LIMPET_KIND_MEMFD, owner, it->rss_bytes, 1);
@@ -68,8 +73,11 @@ static void account_shared(struct mapping *it)
 		    it->rss_bytes);
 	} else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor)) {
 		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs", it->rss_bytes);
-	} else {
+	} else if (path[0] == '/') {
 		add(it, LIMPET_KIND_SHARED_FILES, "files, mapped shared", it->rss_bytes);
+	} else {
+		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
+		    it->rss_bytes);
 	}
 }
 
@@ -83,22 +91,43 @@ static void account_file(struct mapping *it)
 		written = it->rss_bytes;
 	if (written)
 		add(it, LIMPET_KIND_DATA, "data of program and libraries", written);
-	if (it->rss_bytes > written)
+	if (it->rss_bytes <= written)
+		return;
+	if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor) ||
+	    begins(it->map->path, "/dev/shm/"))
+		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs",
+		    it->rss_bytes - written);
+	else
 		add(it, LIMPET_KIND_FILES, "file pages: code and data as on disk",
 		    it->rss_bytes - written);
 }
 
 /* ------------------------------------------------------------------ private anonymous memory */
 
-/* Threads of a pool have numbers: "pool-1-thr-*". */
-static void name_stacks(const char *thread, char ret_owner[96])
+static size_t without_number(const char *name)
 {
-	size_t length = strlen(thread);
+	size_t length = strlen(name);
 
-	while (length && thread[length - 1] >= '0' && thread[length - 1] <= '9')
+	while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
 		length--;
-	snprintf(ret_owner, 96, LIMPET_STACKS_NAMED "%.*s%s", (int)length, thread,
-		 thread[length] ? "*" : "");
+	return length;
+}
+
+/* Threads of a pool have numbers: "pool-1-thr-*"; "python3" alone has none. */
+static void name_stacks(const struct limpet_threads *threads, const char *thread,
+			char ret_owner[96])
+{
+	const size_t length = without_number(thread);
+	bool many = false;
+
+	for (size_t i = 0; thread[length] && i < threads->count && !many; i++) {
+		const char *other = threads->list[i].name;
+
+		many = without_number(other) == length && other[length] &&
+		       !strncmp(other, thread, length) && strcmp(other, thread) != 0;
+	}
+	snprintf(ret_owner, 96, LIMPET_STACKS_NAMED "%.*s%s", many ? (int)length : 64, thread,
+		 many ? "*" : "");
 }
 
 static void account_stack(struct mapping *it, const struct limpet_piece *piece, uint64_t bytes)
@@ -111,7 +140,7 @@ static void account_stack(struct mapping *it, const struct limpet_piece *piece, 
 	thread = limpet_threads_find(facts->threads, facts->source, it->map->start, piece->end,
 				     &ended);
 	if (thread)
-		name_stacks(thread->name, owner);
+		name_stacks(facts->threads, thread->name, owner);
 	else
 		snprintf(owner, sizeof(owner), "%s",
 			 ended ? "stacks of ended threads, kept for new ones"
@@ -135,11 +164,20 @@ static void account_stacks(struct mapping *it, size_t first)
 		account_stack(it, top, bytes);
 }
 
-static const char *glibc_kind(const struct limpet_glibc_heaps *heaps,
-			      const struct limpet_glibc_region *region)
+/* The part of a region in the mapping: mlock(2) and others split mappings. What is resident of the
+ * region is known as a whole. */
+static uint64_t region_part(const struct mapping *it, struct limpet_glibc_region *region)
 {
-	return heaps->list[region->arena].is_main ? LIMPET_KIND_GLIBC_MAIN
-						  : LIMPET_KIND_GLIBC_ARENAS;
+	const uint64_t start = region->start > it->map->start ? region->start : it->map->start;
+	const uint64_t end = region->end < it->map->end ? region->end : it->map->end;
+	uint64_t bytes = ((end + 4095) & ~UINT64_C(4095)) - (start & ~UINT64_C(4095));
+
+	if (bytes > region->resident_bytes)
+		bytes = region->resident_bytes;
+	if (bytes > it->left_bytes)
+		bytes = it->left_bytes;
+	region->resident_bytes -= bytes;
+	return bytes;
 }
 
 /* What glibc's arenas have in the mapping: as of the moment of their walk. */
@@ -147,18 +185,20 @@ static void account_regions(struct mapping *it)
 {
 	const struct limpet_glibc_heaps *heaps = it->facts->heaps;
 	uint64_t sum = 0;
+	/* cppcheck-suppress constStatement */
+	size_t i = LIMPET_PARTITION_POINT(k, heaps->region_count,
+					  heaps->regions[k].end <= it->map->start);
 
-	for (size_t i = 0; i < heaps->region_count; i++) {
-		const struct limpet_glibc_region *region = &heaps->regions[i];
+	for (; i < heaps->region_count && heaps->regions[i].start < it->map->end; i++) {
+		struct limpet_glibc_region *region = &heaps->regions[i];
+		struct limpet_glibc_arena *arena = &heaps->list[region->arena];
+		const uint64_t bytes = region_part(it, region);
 
-		if (region->start < it->map->start || region->start >= it->map->end)
-			continue;
-		add(it, glibc_kind(heaps, region),
-		    heaps->list[region->arena].is_main ? "glibc: main heap" : "glibc: arenas",
-		    region->resident_bytes);
-		sum += region->resident_bytes;
+		add(it, arena->is_main ? LIMPET_KIND_GLIBC_MAIN : LIMPET_KIND_GLIBC_ARENAS,
+		    arena->is_main ? "glibc: main heap" : "glibc: arenas", bytes);
+		sum += bytes;
 		if (it->locked)
-			heaps->list[region->arena].locked = true;
+			arena->locked_bytes += bytes;
 	}
 	if (sum)
 		it->accounts->explanation->glibc.shared_bytes +=

@@ -10,6 +10,8 @@
 #define PAGE ((uint64_t)4096)
 #define PYTHON_HEAD_BYTES 48u
 #define PYTHON_CLASSES 32u
+/* Other memory must not use up what there is for all: 4 GiB of it. */
+#define PYTHON_LOOKS ((uint64_t)1 << 20)
 /* runtime/malloc.go: the first hint for arenas, and the limit of its first terabyte. */
 #define GO_START ((uint64_t)0xc0 << 32)
 #define GO_END ((uint64_t)0x100 << 32)
@@ -47,6 +49,7 @@ struct marking {
 	const struct limpet_source *source;
 	const struct limpet_maps *maps;
 	bool python, go;
+	uint64_t python_left; /* pages that may be looked at */
 	struct limpet_java_ranges java;
 	const struct limpet_jemalloc *jemalloc;
 	struct limpet_mimalloc mimalloc;
@@ -127,7 +130,10 @@ static void recognize_python(struct marking *marking, uint64_t at)
 {
 	uint64_t words[LIMPET_PYTHON_WORDS], bytes, used;
 
-	if (!marking->python || limpet_source_read(marking->source, at, words, sizeof(words)) < 0)
+	if (!marking->python || !marking->python_left)
+		return;
+	marking->python_left--;
+	if (limpet_source_read(marking->source, at, words, sizeof(words)) < 0)
 		return;
 	bytes = limpet_runtimes_python_pool(at, words, &used);
 	if (!bytes)
@@ -239,7 +245,10 @@ int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modul
 			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free)
 {
-	struct marking marking = {.source = source, .maps = &modules->maps, .jemalloc = jemalloc};
+	struct marking marking = {.source = source,
+				  .maps = &modules->maps,
+				  .python_left = PYTHON_LOOKS,
+				  .jemalloc = jemalloc};
 
 	find_runtimes(modules, &marking);
 	if (limpet_mimalloc_find(source, pieces, &marking.mimalloc) < 0)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -31,10 +32,11 @@ struct limpet_process_source {
 	struct limpet_source source;
 	int memory;
 	struct limpet_pages *pages;
-	uint64_t limit; /* no mapping is above */
-	struct limpet_page_range *devices;
-	size_t device_count, device_capacity;
-	uint64_t reads_left, until_ns;
+	uint64_t limit;                      /* no mapping is above */
+	struct limpet_page_range *forbidden; /* of devices, or shared */
+	size_t forbidden_count, forbidden_capacity;
+	uint64_t reads_left, processor_ns, soon_ns, until_ns;
+	bool cut;
 	struct range ranges[KEPT_RANGES];
 };
 
@@ -42,7 +44,9 @@ struct limpet_process_source {
 
 bool limpet_source_is_device(const char *path)
 {
-	static const char *const devices[] = {"/dev/", "anon_inode:", "/dmabuf:"},
+	static const char *const devices[] = {"/dev/",       "/sys/",   "/proc/",
+					      "anon_inode:", "socket:", "/drm ",
+					      "/dmabuf:",    "/[aio]",  "/secretmem"},
 				 *const memory[] = {"/dev/zero", "/dev/shm/", "/dev/hugepages"};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(memory); i++)
@@ -82,8 +86,8 @@ static int ask(struct limpet_process_source *process, struct range *range, uint6
 		for (int i = 0; i < found; i++)
 			mark(range, present[i].start, present[i].end, true);
 	}
-	for (size_t i = 0; i < process->device_count; i++)
-		mark(range, process->devices[i].start, process->devices[i].end, false);
+	for (size_t i = 0; i < process->forbidden_count; i++)
+		mark(range, process->forbidden[i].start, process->forbidden[i].end, false);
 	range->asked_ns = limpet_monotonic_ns();
 	return 0;
 }
@@ -110,11 +114,26 @@ static int require_page(struct limpet_process_source *process, uint64_t address,
 
 /* ------------------------------------------------------------------ reading */
 
-static bool is_spent(const void *context)
+static uint64_t processor_ns(void)
 {
-	const struct limpet_process_source *process = context;
+	struct timespec used;
 
-	return !process->reads_left || limpet_monotonic_ns() > process->until_ns;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
+}
+
+static bool is_over(struct limpet_process_source *process, uint64_t now)
+{
+	if (process->reads_left && now <= process->soon_ns)
+		return false;
+	process->cut = process->cut || !process->reads_left || now > process->until_ns ||
+		       processor_ns() - process->processor_ns > LIMPET_SOURCE_NS;
+	return process->cut;
+}
+
+static bool is_spent(void *context)
+{
+	return is_over(context, limpet_monotonic_ns());
 }
 
 static int read_pages(void *context, uint64_t address, void *ret, size_t bytes)
@@ -123,7 +142,7 @@ static int read_pages(void *context, uint64_t address, void *ret, size_t bytes)
 	const uint64_t now = limpet_monotonic_ns();
 	size_t done = 0;
 
-	if (!process->reads_left || now > process->until_ns)
+	if (is_over(process, now))
 		return -ETIME;
 	process->reads_left--;
 	if (address >= process->limit || bytes > process->limit - address)
@@ -181,12 +200,12 @@ static int take_maps(struct limpet_process_source *process, pid_t pid)
 		/* [vsyscall] is not part of the address space. */
 		if (map->end <= (uint64_t)INT64_MAX && map->end > process->limit)
 			process->limit = map->end;
-		if (!limpet_source_is_device(map->path))
+		if (map->perms[3] != 's' && !limpet_source_is_device(map->path))
 			continue;
-		error = limpet_reserve(&process->devices, &process->device_capacity,
-				       process->device_count + 1, sizeof(*process->devices));
-		if (!error && process->devices)
-			process->devices[process->device_count++] =
+		error = limpet_reserve(&process->forbidden, &process->forbidden_capacity,
+				       process->forbidden_count + 1, sizeof(*process->forbidden));
+		if (!error && process->forbidden)
+			process->forbidden[process->forbidden_count++] =
 				(struct limpet_page_range){map->start, map->end};
 	}
 	limpet_proc_maps_done(&maps);
@@ -228,7 +247,9 @@ int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret)
 	pid = limpet_proc_resident(pid);
 	process->source = (struct limpet_source){read_pages, is_spent, process};
 	process->reads_left = LIMPET_SOURCE_READS;
-	process->until_ns = limpet_monotonic_ns() + LIMPET_SOURCE_NS;
+	process->processor_ns = processor_ns();
+	process->soon_ns = limpet_monotonic_ns() + LIMPET_SOURCE_NS;
+	process->until_ns = process->soon_ns - LIMPET_SOURCE_NS + LIMPET_SOURCE_WALL_NS;
 	process->memory = open_file(pid, "mem");
 	error = process->memory < 0 ? process->memory : try_pagemap(pid);
 	if (!error)
@@ -252,13 +273,23 @@ void limpet_process_source_free(struct limpet_process_source *process)
 	if (process->memory >= 0)
 		close(process->memory);
 	limpet_pages_free(process->pages);
-	free(process->devices);
+	free(process->forbidden);
 	free(process);
 }
 
 const struct limpet_source *limpet_process_source(const struct limpet_process_source *process)
 {
 	return &process->source;
+}
+
+struct limpet_pages *limpet_process_source_pages(struct limpet_process_source *process)
+{
+	return process->pages;
+}
+
+bool limpet_process_source_was_cut(const struct limpet_process_source *process)
+{
+	return process->cut;
 }
 
 void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads)

@@ -4,7 +4,7 @@
  * Only pages that are present are read. To read another one would bring it in: from swap, from its
  * file, by a page table for it, or by a wait for whoever serves a userfaultfd. The pages are read
  * through /proc/PID/mem: process_vm_readv(2) pins them, for which the kernel first copies those
- * that are shared after fork(2). Memory of devices is never read.
+ * that are shared after fork(2). Memory of devices, and any that is mapped shared, is never read.
  *
  * A page may go between the question and the reading; the question is asked again after some
  * milliseconds. */
@@ -18,8 +18,10 @@
 
 #include "common/err.h"
 
-/* All that is read of one process, at most. */
+/* All that is read of one process, at most: processor time of this thread, however long that takes
+ * on a busy machine, up to a limit. */
 #define LIMPET_SOURCE_NS UINT64_C(5000000000)
+#define LIMPET_SOURCE_WALL_NS UINT64_C(30000000000)
 #define LIMPET_SOURCE_READS ((uint64_t)4 << 20)
 
 /* Where memory is read from. */
@@ -27,7 +29,7 @@ struct limpet_source {
 	/* All of it: 0; -ENODATA: a page of it is not present; -ETIME: the budget is spent; or
 	 * another -errno. */
 	int (*read)(void *context, uint64_t address, void *ret, size_t bytes);
-	bool (*is_spent)(const void *context); /* the budget; NULL: there is none */
+	bool (*is_spent)(void *context); /* the budget; NULL: there is none */
 	void *context;
 };
 static inline int limpet_source_read(const struct limpet_source *source, uint64_t address,
@@ -51,10 +53,15 @@ bool limpet_source_is_device(const char *path);
 /* The memory of a process, with a budget that begins now. -errno: it may not be read, or limpet may
  * not know which pages are present. */
 struct limpet_process_source;
+struct limpet_pages;
 int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret) LIMPET_MUST_CHECK;
 void limpet_process_source_free(struct limpet_process_source *process);
 /* Valid as long as `process`. */
 const struct limpet_source *limpet_process_source(const struct limpet_process_source *process);
+/* Which of its pages are present, exactly. Valid as long as `process`. */
+struct limpet_pages *limpet_process_source_pages(struct limpet_process_source *process);
+/* Whether anything was not read because the budget was spent. */
+bool limpet_process_source_was_cut(const struct limpet_process_source *process);
 /* For tests: how many more reads there may be. */
 void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads);
 

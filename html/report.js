@@ -983,8 +983,31 @@ function drawPlots() {
     series: [lines[0], stepped('allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
   [[0, ...cells.ends], perSecond(cells.allocations), ...(NO_TEMPORARY ? [] : [perSecond(cells.temporary)])], box));
+  const owners = memoryOverTime();
+  if (owners.length) {
+    const {seconds: at, rss} = timeline.memory;
+    /* Each area covers the lower part of the one before. */
+    plots.push(new uPlot({width, height: 190, scales: {x, y: {range: (_, least, most) => [0, most]}}, cursor: {...cursor, dataIdx: undefined},
+      hooks: noPart ? {} : hooks, series: [lines[0], ...owners.map(({label, colour, list}) => ({label, points: {show: false}, stroke: colour, fill: colour, width: 0,
+        value: (_, v, __, i) => i === null || i === undefined ? '–' : bytes(list[i])})),
+      series('resident', ink, bytes)],
+      axes: [down(along), {...up((_, ticks) => ticks.map(bytes)), incrs: Array.from({length: 50}, (_, i) => 2 ** i)}]},
+    [at, ...owners.map(({top}) => top), rss], box));
+  }
   for (const plot of plots) plot.setScale('x', {min: edges[0], max: edges[bucketCount]});
-  labelPlots(['Live bytes over time', 'Allocations a second over time']);
+  labelPlots(['Live bytes over time', 'Allocations a second over time', 'Resident memory over time, by owner']);
+}
+/* What resident memory belonged to, from the top of the stack down; `top` includes all that is below. */
+const OWNERS = [['unknown', 'of no known owner', '#b23a48'], ['heap', 'heap of glibc', '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
+  ['named', 'named', '#b9770e'], ['code', 'code made at run time', '#5d8a3a'], ['shared', 'shared', '#2a8f8f'], ['stacks', 'stacks', '#a05a8c'],
+  ['limpet', 'limpet', '#7d7d7d'], ['files', 'programs and files', '#a8adb5']];
+function memoryOverTime() {
+  const {memory} = data.timeline, sum = memory.seconds.map(() => 0);
+  if (comparing || memory.seconds.length < 2) return [];
+  return [...OWNERS].reverse().filter(([kind]) => memory[kind].some(v => v > 0)).map(([kind, label, colour]) => {
+    memory[kind].forEach((v, i) => { sum[i] += v; });
+    return {label, colour, list: memory[kind], top: [...sum]};
+  }).reverse();
 }
 const hasLivePoints = () => data.timeline.seconds.length > 0 && !(data.hidden && data.kept.ofSums);
 /* The shortest known intervals; null: unknown. */

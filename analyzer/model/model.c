@@ -65,7 +65,6 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.truncated_stacks = sum->truncated_stacks,
 		.unseen_calls = sum->missing.unseen_calls,
 	};
-	model->memory = sum->memory;
 }
 
 void limpet_model_judge(struct limpet_model *model, uint64_t found)
@@ -256,6 +255,11 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->timeline = sum.points;
 	model->timeline_count = sum.point_count;
 	sum.points = NULL;
+	model->memories = sum.memories;
+	model->memory_count = sum.memory_count;
+	sum.memories = NULL;
+	if (model->memory_count)
+		model->memory = model->memories[model->memory_count - 1].memory;
 	take_totals(model, &sum);
 	code = take_sites(model, &sum);
 	if (code == 0)
@@ -434,6 +438,7 @@ void limpet_model_free(struct limpet_model *model)
 	free(model->site_estimates);
 	free(model->maps);
 	free(model->timeline);
+	free(model->memories);
 	free(model->sizes);
 	free(model);
 }

@@ -106,6 +106,11 @@ static inline uint64_t limpet_model_point_rss(const struct limpet_model_point *p
 {
 	return point->rss_bytes > point->agent_bytes ? point->rss_bytes - point->agent_bytes : 0;
 }
+/* Resident memory by its owners, as it was measured at the last moment before `time_ns`. */
+struct limpet_model_memory {
+	uint64_t time_ns;
+	struct limpet_memory memory; /* known */
+};
 struct limpet_model_size {
 	uint64_t from_bytes, to_bytes; /* both inclusive */
 	uint64_t allocations, allocated_bytes;
@@ -160,7 +165,11 @@ struct limpet_model {
 	const struct limpet_trace_module *modules; /* by number, from 1 */
 	uint32_t module_count;                     /* entries, including the dummy 0 */
 
-	struct limpet_memory memory; /* last measurement, whatever the window */
+	/* Whatever the window: the measurements that are kept, by time, and the last of them. The
+	 * one before the capture is the target's. */
+	struct limpet_model_memory *memories;
+	size_t memory_count;
+	struct limpet_memory memory;
 
 	bool sealed;           /* there are symbols */
 	bool symbols_complete; /* and every address was looked up */

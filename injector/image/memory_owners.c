@@ -120,12 +120,14 @@ uint64_t limpet_memory_owners_thread_in(const uint64_t words[LIMPET_STACK_TOP_BY
 	return 0;
 }
 
+/* Not by process_vm_readv(2): see read_heads(). */
 static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
 {
 	uint64_t words[LIMPET_STACK_TOP_BYTES / 8];
 
 	return top >= low + sizeof(words) && is_present(reading, top - sizeof(words), top) &&
-	       limpet_memory_read(reading->pid, top - sizeof(words), words, sizeof(words)) == 0 &&
+	       pread(reading->memory, words, sizeof(words), (off_t)(top - sizeof(words))) ==
+		       (ssize_t)sizeof(words) &&
 	       limpet_memory_owners_thread_in(words, top);
 }
 
@@ -237,47 +239,21 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 	return (struct part){0, LIMPET_MEMORY_UNKNOWN};
 }
 
-/* Slower, and without a trace: see limpet_pages_are_shared(). */
-static void read_shared_heads(struct reading *reading, uint64_t address, size_t pages)
+/* Reads the first words of pages from this address on; zeros for pages that are gone. One call for
+ * each: process_vm_readv(2) would read many at once, but it copies pages that are shared since a
+ * fork(2), and waits without end for a page that was given back meanwhile to whom a userfaultfd
+ * serves. */
+static void read_heads(struct reading *reading, uint64_t address, size_t pages)
 {
 	const size_t bytes = sizeof(reading->heads[0]);
 
+	reading->heads_at = address;
+	reading->head_count = pages;
+	reading->heads_left -= pages;
 	for (size_t i = 0; i < pages; i++)
 		if (pread(reading->memory, reading->heads[i], bytes,
 			  (off_t)(address + i * reading->page_bytes)) != (ssize_t)bytes)
 			memset(reading->heads[i], 0, bytes);
-}
-
-/* Reads the first words of pages from this address on; zeros for pages that are gone. */
-static void read_heads(struct reading *reading, uint64_t address, size_t pages)
-{
-	struct iovec local[HEADS_AT_ONCE], remote[HEADS_AT_ONCE];
-	const size_t bytes = sizeof(reading->heads[0]);
-	size_t done = 0;
-
-	memset(reading->heads, 0, pages * bytes);
-	reading->heads_at = address;
-	reading->head_count = pages;
-	reading->heads_left -= pages;
-	if (limpet_pages_are_shared(reading->pages, address,
-				    address + pages * reading->page_bytes)) {
-		read_shared_heads(reading, address, pages);
-		return;
-	}
-	for (size_t i = 0; i < pages; i++) {
-		local[i] = (struct iovec){reading->heads[i], bytes};
-		remote[i] = (struct iovec){(void *)(uintptr_t)(address + i * reading->page_bytes),
-					   bytes};
-	}
-	while (done < pages) {
-		ssize_t got = process_vm_readv(reading->pid, local + done, pages - done,
-					       remote + done, pages - done, 0);
-
-		if (got < 0 && errno != EFAULT)
-			return;
-		/* The page after the last one read does not exist. */
-		done += (got < 0 ? 0 : (size_t)got / bytes) + 1;
-	}
 }
 
 /* Judges by the first words of the page. `end`: of the existing pages; `many`: the following pages

@@ -41,6 +41,20 @@ bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes)
 	return true;
 }
 
+/* The head of an image, in the process's memory or in its file. */
+struct head {
+	pid_t pid;
+	uint64_t start;
+	int file; /* -1: in memory */
+};
+
+static int read_head(const struct head *head, uint64_t at, void *ret, size_t bytes)
+{
+	if (head->file < 0)
+		return limpet_memory_read(head->pid, head->start + at, ret, bytes);
+	return pread(head->file, ret, bytes, (off_t)at) == (ssize_t)bytes ? 0 : -EIO;
+}
+
 static void read_build_id(pid_t pid, uint64_t address, uint64_t bytes, struct limpet_module *module)
 {
 	LIMPET_FREE uint8_t *notes = NULL;
@@ -70,7 +84,8 @@ static void read_build_id(pid_t pid, uint64_t address, uint64_t bytes, struct li
 	}
 }
 
-static void take_segment(pid_t pid, const Elf64_Phdr *phdr, struct limpet_module *module)
+static void take_segment(const struct head *head, const Elf64_Phdr *phdr,
+			 struct limpet_module *module)
 {
 	uint64_t start = module->bias + phdr->p_vaddr;
 
@@ -101,7 +116,8 @@ static void take_segment(pid_t pid, const Elf64_Phdr *phdr, struct limpet_module
 		module->has_interpreter = true;
 		break;
 	case PT_NOTE:
-		read_build_id(pid, start, phdr->p_memsz, module);
+		if (head->file < 0)
+			read_build_id(head->pid, start, phdr->p_memsz, module);
 		break;
 	default:
 		break;
@@ -140,53 +156,75 @@ static bool may_be_module(const struct limpet_maps *maps, const struct limpet_ma
 	return false;
 }
 
-/* Reads a mapping that begins with an ELF header. 0, 1 (not a module), or -errno. */
-static int read_module(pid_t pid, const struct limpet_map *map, struct limpet_module *module)
+static bool is_image(const Elf64_Ehdr *head, uint64_t bytes)
+{
+	return !memcmp(head->e_ident, ELFMAG, SELFMAG) && head->e_ident[EI_CLASS] == ELFCLASS64 &&
+	       head->e_machine == LIMPET_ARCH_ELF_MACHINE &&
+	       (head->e_type == ET_EXEC || head->e_type == ET_DYN) &&
+	       head->e_phentsize == sizeof(Elf64_Phdr) && head->e_phnum &&
+	       head->e_phnum <= MAX_PHDRS && head->e_phoff <= bytes;
+}
+
+/* 0, 1 (not a module), or -ENOMEM. */
+static int read_segments(const struct head *head, uint64_t bytes, struct limpet_module *module)
 {
 	LIMPET_FREE Elf64_Phdr *phdrs = NULL;
-	Elf64_Ehdr head;
+	Elf64_Ehdr elf;
 	bool first_load = true;
 
-	if (limpet_memory_read(pid, map->start, &head, sizeof(head)) < 0 ||
-	    memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    head.e_machine != LIMPET_ARCH_ELF_MACHINE ||
-	    (head.e_type != ET_EXEC && head.e_type != ET_DYN) ||
-	    head.e_phentsize != sizeof(Elf64_Phdr) || !head.e_phnum || head.e_phnum > MAX_PHDRS ||
-	    head.e_phoff > map->end - map->start)
+	if (read_head(head, 0, &elf, sizeof(elf)) < 0 || !is_image(&elf, bytes))
 		return 1;
-	phdrs = calloc(head.e_phnum, sizeof(*phdrs));
+	phdrs = calloc(elf.e_phnum, sizeof(*phdrs));
 	if (!phdrs)
 		return -ENOMEM;
-	module->phdr = map->start + head.e_phoff;
-	if (limpet_memory_read(pid, module->phdr, phdrs, head.e_phnum * sizeof(*phdrs)) < 0)
+	module->phdr = module->start + elf.e_phoff;
+	if (read_head(head, elf.e_phoff, phdrs, elf.e_phnum * sizeof(*phdrs)) < 0)
 		return 1;
-	module->start = map->start;
-	module->end = module->map_end = map->end;
-	for (unsigned i = 0; i < head.e_phnum; i++) {
-		/* The first PT_LOAD maps the header; the page holds its p_vaddr. */
+	for (unsigned i = 0; i < elf.e_phnum; i++) {
+		/* The first PT_LOAD maps the header, which is at the start of the file; the page
+		 * holds its p_vaddr. */
 		if (phdrs[i].p_type != PT_LOAD || !first_load)
 			continue;
-		module->bias = map->start - (phdrs[i].p_vaddr & ~4095ull) +
-			       (phdrs[i].p_offset & ~4095ull) - map->offset;
+		module->bias = module->start - (phdrs[i].p_vaddr & ~4095ull) +
+			       (phdrs[i].p_offset & ~4095ull);
 		first_load = false;
 	}
 	if (first_load)
 		return 1;
-	for (unsigned i = 0; i < head.e_phnum; i++)
-		take_segment(pid, &phdrs[i], module);
-	if (module->end < module->start || module->end - module->start > 1ull << 40)
-		return 1;
-	if (module->text_end <= module->text_start)
-		return 1; /* no code, or a size that overflows */
+	for (unsigned i = 0; i < elf.e_phnum; i++)
+		take_segment(head, &phdrs[i], module);
+	return 0;
+}
+
+/* Reads a mapping that begins with an ELF header, or its file. 0, 1 (not a module), or -errno. The
+ * module's path is to be freed in any case. */
+static int read_module(pid_t pid, const struct limpet_map *map, bool by_file,
+		       struct limpet_module *module)
+{
+	LIMPET_CLOSE int file = -1;
+	int code;
+
 	module->path = strdup(map->path);
 	if (!module->path)
 		return -ENOMEM;
+	module->start = map->start;
+	module->end = module->map_end = map->end;
 	module->dev_major = map->dev_major;
 	module->dev_minor = map->dev_minor;
 	module->inode = map->inode;
 	module->vdso = !strcmp(map->path, "[vdso]");
 	module->agent = limpet_memfd_is_agent(map->path);
-	return 0;
+	if (by_file) {
+		file = limpet_module_open(pid, module);
+		if (file < 0)
+			return 1;
+	}
+	code = read_segments(&(struct head){pid, map->start, file}, map->end - map->start, module);
+	if (code)
+		return code;
+	/* No code, or a size that overflows. */
+	return module->end < module->start || module->end - module->start > 1ull << 40 ||
+	       module->text_end <= module->text_start;
 }
 
 /* A data mapping of an ELF file (by a profiler or a package tool) is not a module: its code must be
@@ -426,43 +464,74 @@ static void undo_values(const struct limpet_module *module)
 	}
 }
 
+/* All mapped images with code. An empty list is an error. */
+static int list_modules(struct limpet_modules *modules, bool by_file)
+{
+	LIMPET_FREE size_t *code = NULL;
+	size_t code_count;
+
+	modules->list = calloc(modules->maps.count + 1, sizeof(*modules->list));
+	modules->budget = malloc(sizeof(*modules->budget));
+	code = list_code(&modules->maps, &code_count);
+	if (!modules->list || !modules->budget || !code)
+		return -ENOMEM;
+	*modules->budget = BUDGET_BYTES;
+	for (size_t i = 0; i < modules->maps.count && modules->count < MAX_MODULES; i++) {
+		const struct limpet_map *map = &modules->maps.list[i];
+		struct limpet_module *module = &modules->list[modules->count];
+
+		if (!may_be_module(&modules->maps, map, code, code_count))
+			continue;
+		memset(module, 0, sizeof(*module));
+		module->budget = modules->budget;
+		if (read_module(modules->pid, map, by_file, module) == 0 &&
+		    has_code(modules, module))
+			modules->count++;
+		else
+			free(module->path);
+	}
+	return modules->count ? 0 : -ESRCH;
+}
+
 int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct limpet_err *err)
 {
 	struct limpet_modules modules = {.pid = pid};
-	LIMPET_FREE size_t *code = NULL;
-	size_t code_count;
 	int error = limpet_proc_maps_read(pid, &modules.maps);
 
 	if (error)
 		return limpet_err_set(err, error, "cannot read the memory map of process %d: %s",
 				      pid, strerror(-error));
-	modules.list = calloc(modules.maps.count + 1, sizeof(*modules.list));
-	modules.budget = malloc(sizeof(*modules.budget));
-	code = list_code(&modules.maps, &code_count);
-	if (!modules.list || !modules.budget || !code) {
-		limpet_modules_done(&modules);
-		return limpet_err_set(err, -ENOMEM, "out of memory");
-	}
-	*modules.budget = BUDGET_BYTES;
-	for (size_t i = 0; i < modules.maps.count && modules.count < MAX_MODULES; i++) {
-		const struct limpet_map *map = &modules.maps.list[i];
-		struct limpet_module *module = &modules.list[modules.count];
-
-		if (!may_be_module(&modules.maps, map, code, code_count))
-			continue;
-		memset(module, 0, sizeof(*module));
-		module->budget = modules.budget;
-		if (read_module(pid, map, module) == 0 && has_code(&modules, module))
-			modules.count++;
-		else
-			free(module->path);
-	}
-	error = modules.count ? find_special(&modules) : -ESRCH;
+	error = list_modules(&modules, false);
+	if (!error)
+		error = find_special(&modules);
 	if (error) {
 		limpet_modules_done(&modules);
-		return limpet_proc_explain(pid, error, "read the modules of", err);
+		return error == -ENOMEM
+			       ? limpet_err_set(err, error, "out of memory")
+			       : limpet_proc_explain(pid, error, "read the modules of", err);
 	}
 	read_originals(&modules);
+	*ret_modules = modules;
+	return 0;
+}
+
+int limpet_modules_of_files(pid_t pid, struct limpet_modules *ret_modules)
+{
+	struct limpet_modules modules = {.pid = pid};
+	struct limpet_module *program;
+	uint64_t phdr = 0;
+	int error = limpet_proc_maps_read(pid, &modules.maps);
+
+	if (!error)
+		error = list_modules(&modules, true);
+	if (error && error != -ESRCH) {
+		limpet_modules_done(&modules);
+		return error;
+	}
+	limpet_proc_auxv(pid, AT_PHDR, &phdr);
+	program = phdr ? module_at(&modules, phdr) : NULL;
+	if (program)
+		program->executable = true;
 	*ret_modules = modules;
 	return 0;
 }

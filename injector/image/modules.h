@@ -67,6 +67,10 @@ struct limpet_modules {
 /* Every ELF image that is mapped with code; those in the loader's list are marked. */
 int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules,
 			struct limpet_err *err) LIMPET_MUST_CHECK;
+/* The same by the files alone: nothing is read of the process's memory. Without the vdso, files
+ * that cannot be opened, build ids, and what the loader knows; it may be empty. Only
+ * limpet_modules_find() and what opens files work with it. */
+int limpet_modules_of_files(pid_t pid, struct limpet_modules *ret_modules) LIMPET_MUST_CHECK;
 void limpet_modules_done(struct limpet_modules *modules);
 const struct limpet_module *limpet_modules_find(const struct limpet_modules *modules,
 						uint64_t address);

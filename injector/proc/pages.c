@@ -179,13 +179,15 @@ static bool has_shared_pages(const struct limpet_smap *smap)
 
 static void find_zero(struct limpet_pages *pages)
 {
+	struct limpet_proc_status status;
 	struct limpet_smaps smaps;
 	struct limpet_smap smap;
 	int error = 0;
 
 	pages->zero_known = true;
 	pages->zero_frame = find_zero_frame();
-	if (limpet_proc_smaps_read(pages->pid, &smaps) < 0) {
+	if (limpet_proc_status_read(pages->pid, &status) < 0 || status.rss_bytes > LARGE_BYTES ||
+	    limpet_proc_smaps_read(pages->pid, &smaps) < 0) {
 		(void)add_shared(pages, 0, UINT64_MAX);
 		return;
 	}

@@ -9,13 +9,15 @@
  * alone; "wall": from now on brk(2) fails; "foreign N": N KiB by sbrk(3), past malloc; "trim":
  * malloc_trim(0); "devzero N" and "named N": MiB of /dev/zero,
  * mapped privately, and of shared memory with a name of its own; "fork": a child that shares
- * everything; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and from what
+ * everything; "heads": the first segments of libraries leave memory; "pin": a byte of the heap is
+ * locked; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and from what
  * looks like heaps of V8, into N MiB of memory that was never touched, or of which a userfaultfd
  * that nobody serves is told; "circle N": N blocks in an arena of several heaps, the last of which
  * is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on; "zeros N":
  * blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads that
  * allocate and free all the time; "info": mallinfo2(3) as JSON; "quit". */
 #include <fcntl.h>
+#include <link.h>
 #include <linux/prctl.h>
 #include <linux/userfaultfd.h>
 #ifndef JEMALLOC
@@ -24,6 +26,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/ipc.h>
 #include <sys/mman.h>
@@ -306,6 +309,33 @@ static void *make_circle(void *context)
 	return NULL;
 }
 
+static void pin_byte(void)
+{
+	static char *byte;
+
+	byte = calloc(1, 1);
+	if (!byte || mlock(byte, 1) < 0)
+		target_broken("a byte cannot be locked");
+}
+
+/* As if the kernel had reclaimed them. */
+static int drop_head(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)bytes;
+	(void)context;
+	for (unsigned i = 0; strstr(info->dlpi_name, ".so") && i < info->dlpi_phnum; i++) {
+		const Elf64_Phdr *head = &info->dlpi_phdr[i];
+
+		/* This is where it stands itself. */
+		if (head->p_type == PT_LOAD && !head->p_offset) {
+			madvise((void *)(info->dlpi_addr + head->p_vaddr), head->p_memsz,
+				MADV_DONTNEED);
+			break;
+		}
+	}
+	return 0;
+}
+
 static void fork_child(void)
 {
 	pid_t child = fork();
@@ -425,6 +455,10 @@ static bool take_memory(const char *line)
 		start_threads(1, make_circle, &n);
 	else if (target_word(line, "fork", &n))
 		fork_child();
+	else if (target_word(line, "pin", &n))
+		pin_byte();
+	else if (target_word(line, "heads", &n))
+		dl_iterate_phdr(drop_head, NULL);
 	else if (target_word(line, "blocks", &n))
 		take_blocks(n, 0);
 	else if (target_word(line, "aligned", &n))

@@ -422,7 +422,7 @@ static void test_the_list_of_arenas(void **state)
 	assert_true(reads < 300);
 }
 
-static bool is_spent(const void *context)
+static bool is_spent(void *context)
 {
 	(void)context;
 	return true;

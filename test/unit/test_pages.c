@@ -8,6 +8,8 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -15,6 +17,7 @@
 
 #include "common/err.h"
 #include "injector/proc/pages.h"
+#include "test/unit/skip_reason.h"
 
 enum { PAGE = 4096, PAGES = 1500 };
 
@@ -83,6 +86,39 @@ static uint64_t exactly_present(enum limpet_pages_way way, const uint8_t *memory
 	return bytes;
 }
 
+/* Rss of the mapping that begins here. */
+static uint64_t resident(const uint8_t *memory)
+{
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+	unsigned long start = 0, kib = 0;
+	char line[512];
+	bool here = false;
+
+	assert_non_null(smaps);
+	while (fgets(line, sizeof(line), smaps)) {
+		if (sscanf(line, "%lx-%*x ", &start) == 1 && strchr(line, '-'))
+			here = start == (uintptr_t)memory;
+		else if (here && sscanf(line, "Rss: %lu kB", &kib) == 1)
+			break;
+	}
+	fclose(smaps);
+	return (uint64_t)kib * 1024;
+}
+
+/* There are kernels that give a page of its own to a read of anonymous memory, too. */
+static bool reads_take_memory(void)
+{
+	uint8_t *memory = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	bool take;
+
+	assert_true(memory != MAP_FAILED);
+	assert_int_equal(mprotect(memory + PAGE, PAGE, PROT_READ | PROT_WRITE), 0);
+	(void)((volatile uint8_t *)memory)[PAGE];
+	take = resident(memory + PAGE) > 0;
+	munmap(memory, 3 * PAGE);
+	return take;
+}
+
 /* Pages that were only read are the kernel's page of zeros, and not in RSS. */
 static void test_zeros_are_left_out(void **state)
 {
@@ -91,6 +127,8 @@ static void test_zeros_are_left_out(void **state)
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	(void)state;
+	if (reads_take_memory())
+		limpet_skip("this kernel has no page of zeros: a read takes memory, too");
 	assert_true(memory != MAP_FAILED);
 	assert_int_equal(madvise(memory, (size_t)PAGES * PAGE, MADV_NOHUGEPAGE), 0);
 	for (size_t i = PAGES / 3; i < PAGES; i++)

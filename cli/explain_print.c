@@ -1,0 +1,298 @@
+/* What `limpet explain` prints, of a process and of a trace. */
+#include "cli/explain_print.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/render/json_printer.h"
+#include "cli/json_output.h"
+#include "cli/ui.h"
+#include "common/units.h"
+
+/* Rows of the table, and the columns before the owner. */
+enum { ROWS = 20, OWNER_COLUMN = 38, VERDICT_MARGIN = 4 };
+
+/* ------------------------------------------------------------------ text */
+
+static void print_head(const struct limpet_explanation *explanation,
+		       const struct limpet_explained_trace *trace)
+{
+	char text[LIMPET_UNITS_TEXT], duration[LIMPET_UNITS_TEXT];
+	char name[sizeof(explanation->name)];
+
+	snprintf(name, sizeof(name), "%s", explanation->name);
+	printf("%s'%s' (%d): %s resident", limpet_ui_style(stdout, LIMPET_UI_BOLD),
+	       limpet_ui_clean(name), explanation->pid,
+	       limpet_units_format_bytes(text, explanation->rss_bytes));
+	if (trace && !trace->before)
+		printf(" before the capture");
+	else if (trace)
+		printf(" at the end of %s",
+		       limpet_units_format_duration(duration, trace->duration_ns));
+	printf("%s\n", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+}
+
+static void print_verdicts(const struct limpet_explanation *explanation, int width)
+{
+	for (size_t i = 0; i < explanation->verdict_count; i++) {
+		char sentence[sizeof(explanation->verdicts[i].text)];
+
+		snprintf(sentence, sizeof(sentence), "%s", explanation->verdicts[i].text);
+		printf("  - ");
+		limpet_ui_wrap(limpet_ui_clean(sentence), VERDICT_MARGIN, width);
+	}
+}
+
+/* `third`: the text of the third column. */
+static void print_row(const struct limpet_explanation *explanation, uint64_t bytes,
+		      const char *third, const char *owner, int width)
+{
+	char text[LIMPET_UNITS_TEXT];
+	const double rss = explanation->rss_bytes ? (double)explanation->rss_bytes : 1;
+	const int room = width > OWNER_COLUMN + 16 ? width - OWNER_COLUMN : 16;
+	char cut[128];
+
+	snprintf(cut, sizeof(cut), "%.*s", room, owner);
+	printf("  %11s  %5.1f %%  %11s   %s\n", limpet_units_format_bytes(text, bytes),
+	       100 * (double)bytes / rss, third, limpet_ui_clean(cut));
+}
+
+static void print_account(const struct limpet_explanation *explanation,
+			  const struct limpet_explained_trace *trace, size_t at, int width)
+{
+	const struct limpet_account *account = &explanation->accounts[at];
+	char owner[sizeof(account->owner) + 32], third[LIMPET_UNITS_TEXT] = "-";
+
+	if (trace && trace->before)
+		limpet_units_format_bytes_change(third,
+						 (int64_t)(account->bytes - trace->before[at]));
+	else if (account->retained_known)
+		limpet_units_format_bytes(third, account->retained_bytes);
+	if (account->count > 1)
+		snprintf(owner, sizeof(owner), "%s (%llu)", account->owner,
+			 (unsigned long long)account->count);
+	else
+		snprintf(owner, sizeof(owner), "%s", account->owner);
+	print_row(explanation, account->bytes, third, owner, width);
+}
+
+/* The accounts [first, end) of one kind, at the first of them, `at`. */
+static void print_others(const struct limpet_explanation *explanation, size_t first, size_t end,
+			 size_t at, int width)
+{
+	const struct limpet_account *list = explanation->accounts;
+	unsigned long long count = 0;
+	uint64_t bytes = 0;
+	char owner[128];
+
+	for (size_t i = first; i < end; i++) {
+		if (strcmp(list[i].kind, list[at].kind) != 0)
+			continue;
+		if (i < at)
+			return;
+		bytes += list[i].bytes;
+		count++;
+	}
+	if (count == 1)
+		snprintf(owner, sizeof(owner), "%s", list[at].owner);
+	else
+		snprintf(owner, sizeof(owner), "others: %s (%llu)", list[at].kind, count);
+	print_row(explanation, bytes, "-", owner, width);
+}
+
+/* The largest accounts, then the others by their kinds, then the unknown one, which is the last. */
+static void print_table(const struct limpet_explanation *explanation,
+			const struct limpet_explained_trace *trace, int width)
+{
+	const struct limpet_account *list = explanation->accounts;
+	const bool has_unknown = explanation->unknown_bytes > 0;
+	const size_t known = explanation->account_count - (has_unknown ? 1 : 0);
+	char third[LIMPET_UNITS_TEXT] = "-";
+	uint64_t sum = 0, before = 0;
+
+	printf("\n%s  %11s  %7s  %11s   %s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "resident",
+	       "share", trace ? "change" : "free in it", "owner",
+	       limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	for (size_t i = 0; i < explanation->account_count; i++) {
+		sum += list[i].bytes;
+		before += trace && trace->before ? trace->before[i] : 0;
+	}
+	for (size_t i = 0; i < known; i++)
+		if (i < ROWS)
+			print_account(explanation, trace, i, width);
+		else
+			print_others(explanation, ROWS, known, i, width);
+	if (has_unknown)
+		print_account(explanation, trace, known, width);
+	if (trace && trace->before)
+		limpet_units_format_bytes_change(third, (int64_t)(sum - before));
+	print_row(explanation, sum, third, "sum", width);
+}
+
+int limpet_explain_print_text(const struct limpet_explanation *explanation,
+			      const struct limpet_explained_trace *trace)
+{
+	const int width = limpet_ui_width(STDOUT_FILENO);
+
+	print_head(explanation, trace);
+	print_verdicts(explanation, width);
+	print_table(explanation, trace, width);
+	return limpet_ui_finish(LIMPET_EXIT_OK);
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static json_t *known_number(bool known, uint64_t value)
+{
+	return known ? limpet_json_number(value) : json_null();
+}
+
+static json_t *account_json(const struct limpet_explanation *explanation,
+			    const struct limpet_explained_trace *trace, size_t at)
+{
+	const struct limpet_account *account = &explanation->accounts[at];
+	json_t *object = json_object();
+
+	object = limpet_json_set(object, "owner", limpet_json_text(account->owner));
+	object = limpet_json_set(object, "kind", limpet_json_text(account->kind));
+	object = limpet_json_set(object, "bytes", limpet_json_number(account->bytes));
+	object = limpet_json_set(object, "retained_bytes",
+				 known_number(account->retained_known, account->retained_bytes));
+	object = limpet_json_set(object, "count", limpet_json_known(account->count));
+	if (trace)
+		object = limpet_json_set(
+			object, "before_bytes",
+			known_number(trace->before, trace->before ? trace->before[at] : 0));
+	return limpet_json_set(object, "remedy", limpet_json_text(account->remedy));
+}
+
+static json_t *verdict_json(const struct limpet_explain_verdict *verdict)
+{
+	json_t *object = json_object();
+
+	object = limpet_json_set(object, "id", limpet_json_text(verdict->id));
+	object = limpet_json_set(object, "text", limpet_json_text(verdict->text));
+	object = limpet_json_set(object, "bytes", limpet_json_known(verdict->bytes));
+	object = limpet_json_set(object, "remedy", limpet_json_text(verdict->remedy));
+	object = limpet_json_set(object, "next", limpet_json_text(verdict->next));
+	return limpet_json_set(object, "returned_bytes",
+			       known_number(verdict->returned_known, verdict->returned_bytes));
+}
+
+static json_t *arenas_json(const struct limpet_explanation *explanation)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < explanation->glibc.arenas; i++) {
+		const struct limpet_explain_arena *arena = &explanation->arenas[i];
+		char address[32];
+		json_t *object = json_object();
+
+		snprintf(address, sizeof(address), "0x%llx", (unsigned long long)arena->address);
+		object = limpet_json_set(object, "address", json_string(address));
+		object = limpet_json_set(object, "main", json_boolean(arena->is_main));
+		object = limpet_json_set(object, "system_bytes",
+					 limpet_json_number(arena->system_bytes));
+		object = limpet_json_set(object, "resident_bytes",
+					 limpet_json_number(arena->resident_bytes));
+		object = limpet_json_set(object, "free_resident_bytes",
+					 known_number(arena->known, arena->free_bytes));
+		object = limpet_json_set(object, "top_resident_bytes",
+					 known_number(arena->known, arena->top_bytes));
+		object = limpet_json_set(object, "returned_by_trim_bytes",
+					 known_number(arena->known, arena->returned_bytes));
+		list = limpet_json_append(list, object);
+	}
+	return list;
+}
+
+static json_t *glibc_json(const struct limpet_explanation *explanation)
+{
+	const struct limpet_explain_glibc *glibc = &explanation->glibc;
+	const struct {
+		const char *key;
+		uint64_t value;
+		bool known;
+	} numbers[] = {
+		{"arenas", glibc->arenas, true},
+		{"unread_arenas", glibc->unknown_arenas, true},
+		{"empty_arenas", glibc->empty_arenas, glibc->whole},
+		{"system_bytes", glibc->system_bytes, glibc->listed},
+		{"free_bytes", glibc->free_bytes, glibc->whole},
+		{"top_bytes", glibc->top_bytes, glibc->whole},
+		{"fastbin_bytes", glibc->fast_bytes, glibc->fast_whole},
+		{"thread_cache_bytes", glibc->cache_bytes, glibc->whole},
+		{"resident_bytes", glibc->resident_bytes, glibc->whole},
+		{"free_resident_bytes", glibc->free_resident_bytes, glibc->whole},
+		{"returned_by_trim_bytes", glibc->returned_bytes, glibc->whole},
+		{"shared_bytes", glibc->shared_bytes, true},
+		{"chunks", glibc->chunks, glibc->whole},
+		{"free_chunks", glibc->free_chunks, glibc->whole},
+	};
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
+		object = limpet_json_set(object, numbers[i].key,
+					 known_number(numbers[i].known, numbers[i].value));
+	object = limpet_json_set(object, "locked", json_boolean(glibc->locked));
+	object = limpet_json_set(object, "mmapped_bytes",
+				 known_number(glibc->mmapped_known, glibc->mmapped_bytes));
+	return limpet_json_set(object, "list", arenas_json(explanation));
+}
+
+static json_t *trace_json(const struct limpet_explained_trace *trace)
+{
+	json_t *object = json_object(), *list = json_array();
+
+	for (size_t i = 0; i < trace->memory_count; i++) {
+		json_t *item = json_object();
+
+		item = limpet_json_set(item, "seconds",
+				       limpet_json_seconds(trace->memories[i].time_ns));
+		for (unsigned k = 0; k < LIMPET_MEMORY_ACCOUNTS; k++)
+			item = limpet_json_set(
+				item, limpet_memory_words[k],
+				limpet_json_number(trace->memories[i].memory.bytes[k]));
+		list = limpet_json_append(list, item);
+	}
+	object = limpet_json_set(object, "file", limpet_json_text(trace->file));
+	object = limpet_json_set(object, "duration_seconds",
+				 limpet_json_seconds(trace->duration_ns));
+	return limpet_json_set(object, "memory", list);
+}
+
+static json_t *explanation_json(const struct limpet_explanation *explanation,
+				const struct limpet_explained_trace *trace)
+{
+	json_t *object = json_object(), *accounts = json_array(), *verdicts = json_array();
+
+	for (size_t i = 0; i < explanation->account_count; i++)
+		accounts = limpet_json_append(accounts, account_json(explanation, trace, i));
+	for (size_t i = 0; i < explanation->verdict_count; i++)
+		verdicts = limpet_json_append(verdicts, verdict_json(&explanation->verdicts[i]));
+	object = limpet_json_set(object, "format", json_string("limpet-explain"));
+	object = limpet_json_set(object, "version", json_integer(1));
+	object = limpet_json_set(object, "pid", json_integer(explanation->pid));
+	object = limpet_json_set(object, "command", limpet_json_text(explanation->name));
+	object = limpet_json_set(object, "rss_bytes", limpet_json_number(explanation->rss_bytes));
+	object = limpet_json_set(object, "swap_bytes",
+				 known_number(!trace, explanation->swap_bytes));
+	object = limpet_json_set(object, "lazy_free_bytes",
+				 known_number(!trace, explanation->lazy_free_bytes));
+	object = limpet_json_set(object, "accounts", accounts);
+	object = limpet_json_set(object, "unknown_bytes",
+				 limpet_json_number(explanation->unknown_bytes));
+	object = limpet_json_set(object, "glibc",
+				 explanation->has_glibc ? glibc_json(explanation) : json_null());
+	object = limpet_json_set(object, "trace", trace ? trace_json(trace) : json_null());
+	return limpet_json_set(object, "verdicts", verdicts);
+}
+
+int limpet_explain_print_json(const struct limpet_explanation *explanation,
+			      const struct limpet_explained_trace *trace)
+{
+	return limpet_json_output(explanation_json(explanation, trace), LIMPET_EXIT_OK);
+}

@@ -1,0 +1,29 @@
+/* The output of `limpet explain`, of a process or of a trace. */
+#ifndef LIMPET_CLI_EXPLAIN_PRINT_H
+#define LIMPET_CLI_EXPLAIN_PRINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyzer/model/model.h"
+#include "explain/explain.h"
+
+/* What a trace knows besides: the same accounts earlier. All is borrowed. */
+struct limpet_explained_trace {
+	const char *file;
+	uint64_t duration_ns;
+	/* By time. The first one is at time 0 if memory was measured before the capture. */
+	const struct limpet_model_memory *memories;
+	size_t memory_count;
+	const uint64_t *before; /* for each account, its bytes in the first of these; NULL: there is
+				   but one, from before the capture */
+};
+
+/* These print to stdout and return an exit status. `trace` is NULL for a process. */
+int limpet_explain_print_text(const struct limpet_explanation *explanation,
+			      const struct limpet_explained_trace *trace);
+int limpet_explain_print_json(const struct limpet_explanation *explanation,
+			      const struct limpet_explained_trace *trace);
+
+#endif
