@@ -285,7 +285,7 @@ static int take_operands(int count, char **operands, void *context)
 	int status = limpet_ui_take_pid("explain", count, operands, &options->pid);
 
 	if (status == LIMPET_EXIT_OK && !options->pid)
-		return limpet_ui_usage("explain", "which process?");
+		return limpet_ui_usage("explain", "missing PID");
 	return status;
 }
 
