@@ -108,7 +108,7 @@ fits() {
 @test "operands and values that make no sense" {
 	usage "missing PID" attach
 	usage "missing PID" stop
-	usage "which command?" run
+	usage "missing COMMAND" run
 	usage "not a process id: 'x'" attach x
 	usage "not a process id: '-1'" attach -- -1
 	usage "not a process id: '0'" status 0
