@@ -111,7 +111,7 @@ static int enter_without_state(struct limpet_frame *frame, const struct limpet_h
 		return 1;
 	}
 	if (limpet_hook_beside(frame, hook))
-		limpet_hook_count_lost(&limpet_shm->lost_state_in_use, LIMPET_RECORD_NOW);
+		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
 	return 0;
 }
 
@@ -324,7 +324,7 @@ static void record_result(struct limpet_frame *frame, const struct limpet_hook *
 			record_allocation(frame, *(const uint64_t *)(uintptr_t)args[0], args[2],
 					  LIMPET_EVENT_ALLOC);
 		else
-			limpet_hook_count_lost(&limpet_shm->lost_arguments, LIMPET_RECORD_NOW);
+			limpet_hook_count_lost(&limpet_shm->lost_arguments);
 		break;
 	case LIMPET_OP_MEMALIGN:
 		if (frame->result)
@@ -360,8 +360,8 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	/* A fibre has resumed in another thread, which has its own state. The first thread's state
 	 * keeps its mark until the return address is gone, since another thread may be using it. */
 	if (thread->thread_pointer != limpet_thread_pointer()) {
-		limpet_hook_count_lost(&limpet_shm->lost_state_in_use,
-				       frame->held ? held_time(frame) : LIMPET_RECORD_NOW);
+		limpet_hook_count_lost_at(&limpet_shm->lost_state_in_use,
+					  frame->held ? held_time(frame) : LIMPET_RECORD_NOW);
 		return;
 	}
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
@@ -391,7 +391,7 @@ int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
 		return bytes;
 	/* A free is already recorded; an allocation will be missed. */
 	if (limpet_hooks[frame->hook].op != LIMPET_OP_FREE)
-		limpet_hook_count_lost(&limpet_shm->lost_arguments, LIMPET_RECORD_NOW);
+		limpet_hook_count_lost(&limpet_shm->lost_arguments);
 	if (!(frame->wanted & LIMPET_NESTED)) {
 		limpet_hook_set_phase(frame->thread, LIMPET_PHASE_RECORDING);
 		if (frame->thread->held_intent)

@@ -68,7 +68,7 @@ __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(struct limpet
 	if (thread->phase == LIMPET_PHASE_RECORDING ||
 	    (thread->entry_sp - (uint64_t)(uintptr_t)frame > INNER_REACH &&
 	     !(outer && limpet_hook_calls_nothing(outer))))
-		limpet_hook_count_lost(&limpet_shm->lost_state_in_use, LIMPET_RECORD_NOW);
+		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
 	return NULL;
 }
 
@@ -90,7 +90,7 @@ struct limpet_thread *limpet_hook_beside(const struct limpet_frame *frame,
 		return NULL;
 	if (limpet_hook_calls_nothing(outer)) {
 		if (sampled)
-			limpet_hook_count_lost(&limpet_shm->lost_state_in_use, LIMPET_RECORD_NOW);
+			limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
 		return sampled ? NULL : thread;
 	}
 	if (sampled)

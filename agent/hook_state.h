@@ -61,10 +61,15 @@ static inline void limpet_hook_set_phase(struct limpet_thread *thread, uint32_t 
 }
 
 /* Rare. `time`: of the event; what comes after the end of the capture is missed by nobody. */
-static inline void limpet_hook_count_lost(uint64_t *count, uint32_t time)
+static inline void limpet_hook_count_lost_at(uint64_t *count, uint32_t time)
 {
 	if (!limpet_record_has_ended() || limpet_record_is_late(time))
 		__atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+}
+
+static inline void limpet_hook_count_lost(uint64_t *count)
+{
+	limpet_hook_count_lost_at(count, LIMPET_RECORD_NOW);
 }
 
 static inline void limpet_hook_done(struct limpet_thread *thread)
@@ -80,7 +85,7 @@ static inline __attribute__((always_inline)) struct limpet_thread *limpet_hook_b
 	struct limpet_thread *thread = limpet_thread_self(sp);
 
 	if (__builtin_expect(!thread, 0)) {
-		limpet_hook_count_lost(&limpet_shm->lost_no_thread, LIMPET_RECORD_NOW);
+		limpet_hook_count_lost(&limpet_shm->lost_no_thread);
 		return NULL;
 	}
 	if (__builtin_expect(thread->phase | thread->depth, 0) &&

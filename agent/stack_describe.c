@@ -29,24 +29,22 @@ static uint32_t gone_at(const struct stack *stack, uint64_t address)
 	return limpet_gone_find(limpet_shm->gone, stack->gone_places, address - 1);
 }
 
-static bool has_gone(const struct stack *stack)
-{
-	for (uint32_t i = 0; stack->gone && i < stack->count; i++)
-		if (gone_at(stack, stack->frames[i]))
-			return true;
-	return false;
-}
-
-/* Of everything that the description contains. */
-static uint64_t fingerprint_of(const struct stack *stack, bool gone)
+/* Of everything that the description contains. Tells whether it is of unloaded modules, too. */
+static uint64_t fingerprint_of(const struct stack *stack, bool *ret_gone)
 {
 	uint64_t lanes[4] = {stack->count, stack->truncated, 2, 3};
 
 	for (uint32_t i = 0; i < stack->count; i++)
 		lanes[i % 4] = limpet_fingerprint_mix(lanes[i % 4], stack->frames[i]);
-	for (uint32_t i = 0; gone && i < stack->count; i++)
-		lanes[i % 4] =
-			limpet_fingerprint_mix(lanes[i % 4], gone_at(stack, stack->frames[i]));
+	*ret_gone = false;
+	for (uint32_t i = 0; stack->gone && i < stack->count; i++) {
+		const uint64_t number = gone_at(stack, stack->frames[i]);
+
+		if (!number)
+			continue;
+		*ret_gone = true;
+		lanes[i % 4] = limpet_fingerprint_mix(lanes[i % 4], number << 32 | i);
+	}
 	return limpet_fingerprint_finish(lanes);
 }
 
@@ -159,8 +157,7 @@ uint32_t limpet_stack_describe(struct limpet_thread *thread, const uint64_t *fra
 	limpet_fingerprints_adjust();
 	if (__builtin_expect(stack.gone, 0))
 		stack.gone_places = __atomic_load_n(&limpet_shm->gone_places, __ATOMIC_ACQUIRE);
-	gone = has_gone(&stack);
-	fingerprint = fingerprint_of(&stack, gone);
+	fingerprint = fingerprint_of(&stack, &gone);
 	number = limpet_fingerprint_find(LIMPET_BY_FRAMES, fingerprint);
 	if (number)
 		return number;

@@ -65,7 +65,7 @@ void limpet_background_ready(const char *trace)
 	if (ready_pipe < 0)
 		return;
 	if (write(ready_pipe, trace, strlen(trace)) < 0)
-		limpet_ui_warn("nobody waits for this capture to begin");
+		limpet_ui_warn("cannot report that the capture has begun");
 	close(ready_pipe);
 	ready_pipe = -1;
 	/* Nobody reads messages from now on. */

@@ -312,8 +312,8 @@ void limpet_capture_warn_agent(pid_t pid)
 
 void limpet_capture_warn_jumps(pid_t pid)
 {
-	limpet_ui_warn("process %d keeps addresses of the agent where they cannot be put back, or "
-		       "has memory that only itself may read: a page of plain jumps to its own "
+	limpet_ui_warn("process %d stores addresses of the agent where limpet cannot restore them, "
+		       "or has memory that only it may read: a page of plain jumps to its own "
 		       "functions stays there",
 		       pid);
 }
@@ -349,8 +349,8 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		       (double)result->attach_stop_us / 1000,
 		       result->detach_stop_us < 0 ? 0.0 : (double)result->detach_stop_us / 1000);
 	if (!result->events && !result->dropped_events && result->end != LIMPET_END_TARGET_EXIT)
-		limpet_ui_note("no call was seen: the program was at rest, or gets its memory from "
-			       "where limpet does not look");
+		limpet_ui_note("no call was seen: the program was idle, or has an allocator that "
+			       "limpet does not follow");
 	if (result->dropped_events)
 		limpet_ui_warn("%lu event%s dropped: the collector could not keep up",
 			       (unsigned long)result->dropped_events,
@@ -358,10 +358,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
 		warn_loss(result, (enum limpet_loss)i);
 	if (result->slots_not_taken)
-		limpet_ui_warn("%lu place%s an allocator could not be hooked: what is done there "
-			       "was not seen",
-			       (unsigned long)result->slots_not_taken,
-			       result->slots_not_taken == 1 ? " that calls" : "s that call");
+		limpet_ui_warn(
+			"%lu place%s an allocator could not be hooked: calls there were not seen",
+			(unsigned long)result->slots_not_taken,
+			result->slots_not_taken == 1 ? " that calls" : "s that call");
 	if (!result->unloaded) {
 		limpet_ui_error(&result->leave_err);
 		if (!result->sealed)

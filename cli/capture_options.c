@@ -59,7 +59,7 @@ enum {
 	OPT_ON_OVERLOAD,
 	OPT_LOAD,
 	OPT_ATTACH_TIMEOUT,
-	OPT_LEASHED
+	OPT_LIFELINE
 };
 
 static const struct option long_options[] = {
@@ -83,9 +83,9 @@ static const struct option long_options[] = {
 	LIMPET_UI_FLAG("with-command-line", struct limpet_capture_options, with_command_line),
 	LIMPET_UI_FLAG("assume-seccomp-ok", struct limpet_capture_options, assume_seccomp_ok),
 	LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork),
-	/* Only for attach: last, so that run can leave them out. --leashed is for a limpet that is
+	/* Only for attach: last, so that run can leave them out. --lifeline is for a limpet that is
 	 * started by another one, and not documented. */
-	{"leashed", required_argument, NULL, OPT_LEASHED},
+	{"lifeline", required_argument, NULL, OPT_LIFELINE},
 	{"pid", required_argument, NULL, 'p'},
 	{0},
 };
@@ -103,7 +103,7 @@ static int parse_duration(const char *option, const char *text, uint64_t *ret)
 		return LIMPET_EXIT_OK;
 	}
 	limpet_err_set(&err, -EINVAL, "%s: %s: '%s'", option,
-		       result == 0         ? "must be longer than nothing"
+		       result == 0         ? "must be greater than 0"
 		       : result == -ERANGE ? "too long"
 					   : "not a duration",
 		       text);
@@ -146,7 +146,7 @@ static int parse_sample(const char *text, uint64_t *ret)
 	limpet_err_set(&err, -EINVAL, "--sample: %s: '%s'",
 		       result == -EINVAL ? "not a size"
 		       : result || bytes ? "more than 1TiB"
-					 : "must be more than nothing",
+					 : "must be greater than 0",
 		       text);
 	limpet_err_hint(&err, "write 64KiB or 1MiB; leave it out to record everything");
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
@@ -179,7 +179,7 @@ static int parse_overload(const char *text, enum limpet_overload *ret)
 
 	if (!find_word(overload_words, LIMPET_COUNT_OF(overload_words), text, &found))
 		return limpet_ui_usage(
-			NULL, "--on-overload: not one of drop, wait and sample: '%s'", text);
+			NULL, "invalid value '%s' for --on-overload: drop, wait or sample", text);
 	*ret = (enum limpet_overload)found;
 	return LIMPET_EXIT_OK;
 }
@@ -189,7 +189,7 @@ int limpet_capture_parse_load(const char *text, enum limpet_load *ret)
 	size_t found;
 
 	if (!find_word(load_words, LIMPET_COUNT_OF(load_words), text, &found))
-		return limpet_ui_usage(NULL, "--load: not one of dlopen and map: '%s'", text);
+		return limpet_ui_usage(NULL, "invalid value '%s' for --load: dlopen or map", text);
 	*ret = (enum limpet_load)found;
 	return LIMPET_EXIT_OK;
 }
@@ -205,7 +205,7 @@ int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_e
 	return LIMPET_EXIT_OK;
 }
 
-static int parse_leashed(const char *text, struct limpet_fork *ret)
+static int parse_lifeline(const char *text, struct limpet_fork *ret)
 {
 	char *end;
 
@@ -214,7 +214,7 @@ static int parse_leashed(const char *text, struct limpet_fork *ret)
 	ret->image_inode = *end ? strtoull(end + 1, &end, 10) : 0;
 	if (ret->start_ticks && ret->control_page && ret->image_inode && !*end)
 		return LIMPET_EXIT_OK;
-	return limpet_ui_usage("attach", "--leashed is for limpet's own use");
+	return limpet_ui_usage("attach", "--lifeline is for limpet's own use");
 }
 
 static int take_option(int option, void *context)
@@ -255,8 +255,8 @@ static int take_option(int option, void *context)
 		return limpet_capture_parse_load(optarg, &o->load);
 	case OPT_ATTACH_TIMEOUT:
 		return parse_duration("--attach-timeout", optarg, &o->attach_timeout_ns);
-	case OPT_LEASHED:
-		return parse_leashed(optarg, &o->forked);
+	case OPT_LIFELINE:
+		return parse_lifeline(optarg, &o->forked);
 	}
 	return LIMPET_EXIT_OK;
 }
@@ -276,7 +276,7 @@ static int check_together(const struct limpet_capture_options *o)
 	else if (o->compact && o->max_bytes)
 		other = "--max-size";
 	if (other) {
-		limpet_err_set(&err, -EINVAL, "%s and %s exclude each other", option, other);
+		limpet_err_set(&err, -EINVAL, "%s and %s cannot be used together", option, other);
 		limpet_err_hint(&err, "each keeps a trace small by itself: leave one out");
 		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 	}
@@ -293,15 +293,17 @@ static int take_pid(int count, char **operands, void *context)
 	struct limpet_err err;
 
 	if (count && o->pid)
-		return limpet_ui_usage("attach", "one process at a time: both --pid and '%s' given",
+		return limpet_ui_usage("attach",
+				       "only one PID is accepted: both --pid and '%s' given",
 				       operands[0]);
 	if (count && limpet_ui_parse_pid(operands[0], &o->pid) != LIMPET_EXIT_OK)
 		return LIMPET_EXIT_USAGE;
 	if (count > 1)
-		return limpet_ui_usage("attach", "one process at a time: what is '%s'?",
+		return limpet_ui_usage("attach",
+				       "only one PID is accepted: unexpected argument '%s'",
 				       operands[1]);
 	if (!o->pid) {
-		limpet_err_set(&err, -EINVAL, "attach: which process?");
+		limpet_err_set(&err, -EINVAL, "attach: missing PID");
 		limpet_err_hint(&err, "limpet attach PID; `limpet doctor` lists processes");
 		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 	}
@@ -313,7 +315,7 @@ static int take_command(int count, char **operands, void *context)
 	struct limpet_capture_options *o = context;
 
 	if (!count)
-		return limpet_ui_usage("run", "run: which command?");
+		return limpet_ui_usage("run", "run: missing COMMAND");
 	o->command = operands;
 	return check_together(o);
 }
@@ -396,16 +398,16 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 				  const struct limpet_fork *fork, const char *trace,
 				  struct limpet_capture_words *ret)
 {
-	char leashed[80];
+	char lifeline[80];
 
 	memset(ret, 0, sizeof(*ret));
-	snprintf(leashed, sizeof(leashed), "%" PRIu64 ",%" PRIx64 ",%" PRIu64, fork->start_ticks,
+	snprintf(lifeline, sizeof(lifeline), "%" PRIu64 ",%" PRIx64 ",%" PRIu64, fork->start_ticks,
 		 fork->control_page, fork->image_inode);
 	add_word(ret, "limpet");
 	add_word(ret, "attach");
 	add_word(ret, "--quiet");
 	add_number(ret, "--pid", (uint64_t)fork->pid, "");
-	add_option(ret, "--leashed", leashed);
+	add_option(ret, "--lifeline", lifeline);
 	add_option(ret, "--output", trace);
 	add_number(ret, "--sample", o->sample_bytes, "");
 	add_number(ret, "--max-size", o->max_bytes, "");

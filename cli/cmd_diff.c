@@ -94,7 +94,8 @@ static int parse_side(const char *argument, struct side *side)
 	if ((window[0] && limpet_units_parse_duration(window, &side->from_ns) < 0) ||
 	    (dash[0] && limpet_units_parse_duration(dash, &side->to_ns) < 0) ||
 	    (dash[0] && side->to_ns <= side->from_ns))
-		return limpet_ui_usage("diff", "wrong window '%s': FROM-TO, as in 10m-20m", at);
+		return limpet_ui_usage("diff", "invalid window '%s': write FROM-TO, as in 10m-20m",
+				       at);
 	return LIMPET_EXIT_OK;
 }
 
@@ -125,12 +126,12 @@ static int take_operands(int count, char **operands, void *context)
 	int status = LIMPET_EXIT_OK;
 
 	if (count != 2)
-		return limpet_ui_usage("diff", count < 2 ? "which two traces, the old and the new?"
-							 : "two traces at a time");
+		return limpet_ui_usage("diff", count < 2 ? "two traces are needed, OLD and NEW"
+							 : "only two traces are accepted");
 	if (o->html && o->json)
-		return limpet_ui_usage("diff", "--html and --json exclude each other");
+		return limpet_ui_usage("diff", "--html and --json cannot be used together");
 	if (!o->html && (o->output || o->force))
-		return limpet_ui_usage("diff", "-o and -f are of --html");
+		return limpet_ui_usage("diff", "-o and -f are accepted only with --html");
 	for (int i = 0; i < 2 && status == LIMPET_EXIT_OK; i++)
 		status = parse_side(operands[i], &o->sides[i]);
 	return status;

@@ -145,7 +145,7 @@ static int take_option(int option, void *context)
 		return limpet_capture_parse_load(optarg, &o->wanted.load);
 	default: /* OPT_AGENT_MEMORY */
 		if (limpet_units_parse_bytes(optarg, &o->wanted.agent_memory_bytes) < 0)
-			return limpet_ui_usage("doctor", "'%s' is no size (64M, 1G...)", optarg);
+			return limpet_ui_usage("doctor", "'%s' is not a size (64M, 1G...)", optarg);
 		return LIMPET_EXIT_OK;
 	}
 }

@@ -70,7 +70,7 @@ static int take_operands(int count, char **operands, void *context)
 		return limpet_ui_take_trace("explain", count, operands, &options->file);
 	status = limpet_ui_take_pid("explain", count, operands, &options->pid);
 	if (status == LIMPET_EXIT_OK && !options->pid)
-		return limpet_ui_usage("explain", "which process, or which trace?");
+		return limpet_ui_usage("explain", "missing PID or FILE");
 	return status;
 }
 

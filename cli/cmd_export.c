@@ -89,17 +89,19 @@ static int take_operands(int count, char **operands, void *context)
 	if (status != LIMPET_EXIT_OK)
 		return status;
 	if (o->format < 0)
-		return limpet_ui_usage("export", "in which --format?");
+		return limpet_ui_usage("export", "missing --format");
 	if (o->table >= 0 && o->format != LIMPET_EXPORT_CSV)
-		return limpet_ui_usage("export", "only csv has tables");
+		return limpet_ui_usage("export", "--table is accepted only with csv");
 	status = limpet_cli_check_order("export", &o->cut);
 	if (status != LIMPET_EXIT_OK)
 		return status;
 	if (o->format == LIMPET_EXPORT_CSV && to_stdout && o->table < 0)
-		return limpet_ui_usage("export", "csv is three tables: -o OUT.csv, or --table");
-	if (o->format == LIMPET_EXPORT_PPROF && to_stdout && isatty(STDOUT_FILENO))
 		return limpet_ui_usage("export",
-				       "pprof's format is not for a terminal: -o OUT.pb.gz");
+				       "csv consists of three tables: -o OUT.csv, or --table");
+	if (o->format == LIMPET_EXPORT_PPROF && to_stdout && isatty(STDOUT_FILENO))
+		return limpet_ui_usage(
+			"export",
+			"pprof's format is binary and not written to a terminal: -o OUT.pb.gz");
 	return LIMPET_EXIT_OK;
 }
 
@@ -186,8 +188,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 	if (limpet_model_lacks_events(heap.model))
 		limpet_ui_warn("the trace is not complete: limpet report says what is missing");
 	if (heap.narrowed || (o->format == LIMPET_EXPORT_CSV && heap.model->given_up_ns))
-		limpet_ui_warn("it begins %s after the capture did: of all before, sums alone "
-			       "are kept",
+		limpet_ui_warn("it begins %s after the capture did: only sums are kept from before",
 			       limpet_units_format_duration(text, heap.model->given_up_ns));
 	/* Some formats produce an empty file then. */
 	if (!heap.model->totals.allocations && !heap.model->totals.live_allocations)

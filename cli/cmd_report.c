@@ -100,7 +100,7 @@ static int parse_percent(const char *argument, double *ret_share)
 	if (end != argument && *end == '%')
 		end++;
 	if (argument[0] < '0' || argument[0] > '9' || *end || errno || value > 100)
-		return limpet_ui_usage("report", "wrong share '%s' for --min", argument);
+		return limpet_ui_usage("report", "invalid percentage '%s' for --min", argument);
 	*ret_share = value / 100;
 	return LIMPET_EXIT_OK;
 }
@@ -145,10 +145,10 @@ static int take_operands(int count, char **operands, void *context)
 	if (status != LIMPET_EXIT_OK)
 		return status;
 	if (o->view.kind == LIMPET_VIEW_CALLERS && !o->view.function)
-		return limpet_ui_usage("report", "callers of which --function?");
+		return limpet_ui_usage("report", "missing --function");
 	if (o->view.function && o->view.kind != LIMPET_VIEW_SITES &&
 	    o->view.kind != LIMPET_VIEW_CALLERS)
-		return limpet_ui_usage("report", "--function is a view of its own");
+		return limpet_ui_usage("report", "--function and --view cannot be used together");
 	if (o->view.kind == LIMPET_VIEW_TIMELINE && o->limited && o->limit > PARTS_MAX)
 		return limpet_ui_usage("report", "a timeline has at most %d parts, not %zu",
 				       PARTS_MAX, o->limit);

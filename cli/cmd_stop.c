@@ -257,10 +257,11 @@ static int take_operands(int count, char **operands, void *context)
 	o->pids = operands;
 	o->count = count;
 	if (o->all && count)
-		return limpet_ui_usage("stop", "both --all and '%s' given", operands[0]);
+		return limpet_ui_usage("stop", "--all and '%s' cannot be used together",
+				       operands[0]);
 	if (o->all || count)
 		return LIMPET_EXIT_OK;
-	limpet_err_set(&err, -EINVAL, "stop: which process?");
+	limpet_err_set(&err, -EINVAL, "stop: missing PID");
 	limpet_err_hint(&err, "limpet stop PID; `limpet status` lists the captures");
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }

@@ -65,7 +65,7 @@ static int take_option(int option, void *context)
 		return limpet_cli_parse_sort("top", optarg, &o->top.sort);
 	case OPT_DELAY:
 		if (limpet_units_parse_duration(optarg, &o->top.delay_ns) < 0)
-			return limpet_ui_usage("top", "wrong time '%s' for --delay", optarg);
+			return limpet_ui_usage("top", "invalid time '%s' for --delay", optarg);
 		if (o->top.delay_ns < LEAST_DELAY_NS)
 			o->top.delay_ns = LEAST_DELAY_NS;
 		return LIMPET_EXIT_OK;
@@ -79,11 +79,13 @@ static int take_operands(int count, char **operands, void *context)
 	struct top_options *o = context;
 
 	if (!count)
-		return limpet_ui_usage("top", "which capture or trace?");
+		return limpet_ui_usage("top", "missing PID or FILE");
 	if (count > 1)
-		return limpet_ui_usage("top", "one at a time; '%s' is one too many", operands[1]);
+		return limpet_ui_usage("top",
+				       "only one PID or FILE is accepted: unexpected argument '%s'",
+				       operands[1]);
 	if (o->cut.filter && limpet_filter_has_threads(o->cut.filter))
-		return limpet_ui_usage("top", "threads cannot be filtered here; they have a list");
+		return limpet_ui_usage("top", "threads cannot be filtered here: list 5 shows each");
 	o->top.filter = o->cut.filter;
 	o->what = operands[0];
 	return LIMPET_EXIT_OK;

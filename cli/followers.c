@@ -20,7 +20,7 @@
 struct limpet_followers {
 	const struct limpet_capture_options *options;
 	pid_t pid;
-	int seats; /* a file with one byte per permit */
+	int permits; /* a file with one byte per permit */
 	char *trace;
 	struct limpet_follower *list; /* the running ones first */
 	size_t running, count, capacity;
@@ -38,11 +38,11 @@ struct limpet_followers *limpet_followers_new(const struct limpet_capture_option
 		return NULL;
 	followers->options = options;
 	followers->pid = pid;
-	followers->seats =
+	followers->permits =
 		options->forked.start_ticks
 			? fcntl(LIMPET_FOLLOWER_PERMIT_FD, F_DUPFD_CLOEXEC, LIMPET_FOLLOWER_FREE_FD)
-			: memfd_create("limpet seats", MFD_CLOEXEC);
-	if (followers->seats < 0) {
+			: memfd_create("limpet permits", MFD_CLOEXEC);
+	if (followers->permits < 0) {
 		free(followers);
 		return NULL;
 	}
@@ -62,7 +62,7 @@ static int take_permit(const struct limpet_followers *followers)
 	char path[32];
 	LIMPET_CLOSE int fd = -1;
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", followers->seats);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", followers->permits);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
@@ -263,6 +263,6 @@ void limpet_followers_free(struct limpet_followers *followers)
 		limpet_follower_done(&followers->list[i]);
 	free(followers->list);
 	free(followers->trace);
-	close(followers->seats);
+	close(followers->permits);
 	free(followers);
 }

@@ -12,7 +12,7 @@ int limpet_json_output(json_t *root, int status)
 
 	json_decref(root);
 	if (result < 0 && !ferror(stdout)) {
-		limpet_err_set(&err, -ENOMEM, "cannot write the answer: %s", strerror(ENOMEM));
+		limpet_err_set(&err, -ENOMEM, "cannot write the output: %s", strerror(ENOMEM));
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	putchar('\n');

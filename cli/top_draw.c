@@ -454,7 +454,7 @@ static void draw_nothing(const struct limpet_model *model)
 	char frees[LIMPET_UNITS_TEXT], mmaps[LIMPET_UNITS_TEXT], line[160];
 
 	if (totals->allocations || totals->live_allocations) {
-		put(HEAD_ROWS + 1, 2, COLS - 2, "Nothing of that.", false);
+		put(HEAD_ROWS + 1, 2, COLS - 2, "Nothing to show.", false);
 		return;
 	}
 	snprintf(line, sizeof(line),
@@ -479,7 +479,7 @@ static void draw_list(struct limpet_top_screen *screen)
 	style(screen, PLAIN, A_NORMAL);
 	if (screen->no_threads)
 		put(HEAD_ROWS + 1, 2, COLS - 2,
-		    "This trace has no single events: nobody knows what each thread did.", false);
+		    "This trace has no single events: what each thread did is not known.", false);
 	else if (!count)
 		draw_nothing(limpet_top_source_model(screen->source));
 }
@@ -549,7 +549,7 @@ static const char *const help[] = {
 	"f                show only stacks that match (a regular expression)",
 	"w                window of rates: 10 s, 1 min, the whole capture",
 	"z                show the frames of libraries and allocators too",
-	"p                pause: the figures stand still",
+	"p                stop and resume the display",
 	"q, Ctrl-C        quit; the capture goes on",
 	"",
 	"LIVE is what was allocated since the capture began and is not freed.",

@@ -109,7 +109,7 @@ static int find(struct limpet_top_screen *screen, bool backwards)
 	int result;
 
 	if (!screen->search[0]) {
-		say(screen, "nothing to search for: / asks");
+		say(screen, "no text to search for: press / first");
 		return 0;
 	}
 	key = limpet_top_rows_find(screen->rows, screen->selected, backwards);
@@ -148,7 +148,7 @@ static int apply_filter(struct limpet_top_screen *screen)
 	}
 	if (typed && limpet_filter_has_threads(typed)) {
 		limpet_filter_free(typed);
-		say(screen, "threads have a list of their own: 5");
+		say(screen, "threads cannot be filtered: list 5 shows each");
 		return 0;
 	}
 	limpet_filter_free(screen->typed);

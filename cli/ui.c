@@ -289,7 +289,8 @@ int limpet_ui_take_trace(const char *command, int count, char **operands, const 
 	if (!count)
 		return limpet_ui_usage(command, "which trace?");
 	if (count > 1)
-		return limpet_ui_usage(command, "one trace at a time; '%s' is one too many",
+		return limpet_ui_usage(command,
+				       "only one trace is accepted: unexpected argument '%s'",
 				       operands[1]);
 	*ret_file = operands[0];
 	return LIMPET_EXIT_OK;
@@ -300,7 +301,8 @@ int limpet_ui_take_pid(const char *command, int count, char **operands, pid_t *p
 	const int most = *pid ? 0 : 1;
 
 	if (count > most)
-		return limpet_ui_usage(command, "one process at a time: what is '%s'?",
+		return limpet_ui_usage(command,
+				       "only one PID is accepted: unexpected argument '%s'",
 				       operands[most]);
 	return count ? limpet_ui_parse_pid(operands[0], pid) : LIMPET_EXIT_OK;
 }

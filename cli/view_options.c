@@ -12,7 +12,7 @@ static int parse_time(const char *command, const char *name, const char *argumen
 		      uint64_t *ret_ns)
 {
 	if (limpet_units_parse_duration(argument, ret_ns) < 0)
-		return limpet_ui_usage(command, "wrong time '%s' for --%s", argument, name);
+		return limpet_ui_usage(command, "invalid time '%s' for --%s", argument, name);
 	*ret_given = true;
 	return LIMPET_EXIT_OK;
 }
@@ -83,7 +83,7 @@ int limpet_cli_parse_number(const char *command, const char *option, const char 
 	errno = 0;
 	value = strtoull(argument, &end, 10);
 	if (argument[0] < '0' || argument[0] > '9' || *end || errno || value > SIZE_MAX)
-		return limpet_ui_usage(command, "wrong number '%s' for --%s", argument, option);
+		return limpet_ui_usage(command, "invalid number '%s' for --%s", argument, option);
 	*ret_number = (size_t)value;
 	return LIMPET_EXIT_OK;
 }

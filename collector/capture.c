@@ -743,9 +743,9 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 		limpet_loss_say(because, room, "%u function%s of its allocator cannot be followed",
 				refused, refused == 1 ? "" : "s");
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_THREAD_HEAPS))
-		limpet_loss_say(
-			because, room,
-			"what the heap of a thread holds when it ends is not seen released");
+		limpet_loss_say(because, room,
+				"blocks that a thread's heap holds when the thread ends are not "
+				"seen released");
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_ALLOCATOR))
 		limpet_loss_say(because, room,
 				"%s, which was loaded during the capture, has an allocator of "
@@ -753,25 +753,25 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				limpet_session_late(capture->session)->first);
 	if (late_modules)
 		limpet_loss_say(because, room,
-				"the first calls of %u module%s that came during the capture may "
-				"not have been seen (dlmopen, or an allocator of its own)",
+				"the first calls of %u module%s loaded during the capture may have "
+				"been missed (dlmopen, or an allocator of its own)",
 				late_modules, late_modules == 1 ? "" : "s");
 	if (late_events)
 		limpet_loss_say(because, room,
-				"%llu event%s came too late to be put in order: a thread stood "
-				"still in the middle of a call, or too many waited",
+				"%llu event%s arrived too late to be put in order: a thread was "
+				"held up in the middle of a call, or too many events waited",
 				(unsigned long long)late_events, late_events == 1 ? "" : "s");
 	if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
-		limpet_loss_say(because, room, "it ended early, for want of %s",
+		limpet_loss_say(because, room, "it ended early: %s",
 				result->end == LIMPET_END_DISK_FULL
-					? "room on the disk"
-					: "room within its limit of size");
+					? "the disk was full"
+					: "the trace cannot be kept below its size limit");
 	if (named[0])
 		limpet_loss_say(because, room, "%s", named);
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STORED))
 		limpet_loss_say(because, room,
-				"%llu frees were not seen, if not more: the program may call free "
-				"by an address that it had stored before",
+				"at least %llu frees were not seen: the program may call free by "
+				"an address that it stored before",
 				(unsigned long long)frees_past_us(&totals, last));
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS))
 		say_lost_stacks(capture->collector, because, room);

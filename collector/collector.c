@@ -40,7 +40,7 @@ struct cursor {
 	struct limpet_description_base described; /* last in that chunk */
 	bool broken; /* its chain led to a chunk that is not the next one */
 	uint32_t stack_generation, stack_looks;
-	uint32_t house_generation; /* of the claim before threads were listed; 0: none */
+	uint32_t first_generation; /* of the claim before threads were listed; 0: none */
 };
 
 struct limpet_collector {
@@ -120,11 +120,6 @@ static struct limpet_chunk *chunk_at(const struct limpet_collector *collector, u
 static uint32_t generation_of(const struct limpet_thread *entry)
 {
 	return __atomic_load_n(&entry->generation, __ATOMIC_ACQUIRE);
-}
-
-static bool is_chunk(const struct limpet_collector *collector, uint32_t index)
-{
-	return index != LIMPET_CHUNK_NONE && index <= collector->chunk_count;
 }
 
 /* Gives a chunk back to the agent: pairs with the acquire in the agent's chunk_take(). */
@@ -475,8 +470,6 @@ static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint
 									    : &list[i].record);
 }
 
-/* Opens only the chunk that must follow: a chain that is a cycle, or leads into another thread's
- * chunks, is read once and ends. */
 static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t index,
 		       uint64_t sequence)
 {
@@ -486,7 +479,7 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	if (!collector->chunk_budget)
 		return false;
 	collector->chunk_budget--;
-	if (chunk->thread != thread || chunk->sequence != sequence) {
+	if (!limpet_segment_chunk_follows(chunk, thread, sequence)) {
 		cursor->broken = collector->broken = true;
 		collector->bad_records++;
 		return false;
@@ -516,7 +509,8 @@ static bool read_thread(struct limpet_collector *collector, uint32_t thread)
 	if (!cursor->chunk) {
 		uint32_t first = __atomic_load_n(&entry->first_chunk, __ATOMIC_ACQUIRE);
 
-		if (!is_chunk(collector, first) || !open_chunk(collector, thread, first, 0))
+		if (!limpet_segment_has_chunk(collector->segment, first) ||
+		    !open_chunk(collector, thread, first, 0))
 			return false;
 	}
 	chunk = chunk_at(collector, cursor->chunk);
@@ -524,7 +518,7 @@ static bool read_thread(struct limpet_collector *collector, uint32_t thread)
 	next = __atomic_load_n(&chunk->next, __ATOMIC_ACQUIRE);
 	old = cursor->chunk;
 	read_chunk(collector, thread, __atomic_load_n(&chunk->committed, __ATOMIC_ACQUIRE));
-	if (!is_chunk(collector, next) ||
+	if (!limpet_segment_has_chunk(collector->segment, next) ||
 	    !open_chunk(collector, thread, next, cursor->sequence + 1))
 		return false;
 	chunk_release(collector, old);
@@ -1067,7 +1061,7 @@ static void clear_dead_threads(struct limpet_collector *collector)
 		const struct limpet_thread *entry = thread_at(collector, i);
 		bool owned = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE) > changing;
 
-		collector->cursors[i].house_generation = owned ? generation_of(entry) : 0;
+		collector->cursors[i].first_generation = owned ? generation_of(entry) : 0;
 	}
 	count = list_ns_tids(limpet_session_pid(collector->session), &tids);
 	if (count <= 0)
@@ -1075,7 +1069,7 @@ static void clear_dead_threads(struct limpet_collector *collector)
 	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
 	     i = next_used(collector, i + 1)) {
 		struct limpet_thread *entry = thread_at(collector, i);
-		uint32_t generation = collector->cursors[i].house_generation;
+		uint32_t generation = collector->cursors[i].first_generation;
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
 
 		if (!generation || owner <= changing || generation_of(entry) != generation ||

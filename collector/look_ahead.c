@@ -69,18 +69,16 @@ void limpet_look_ahead_follow(struct limpet_look_ahead *ahead, uint32_t thread, 
 		*place = (struct place){.chunk = chunk, .sequence = sequence};
 }
 
-/* Checks a chunk as the collector does: a chain that leads elsewhere ends here. */
 static bool open_chunk(struct limpet_look_ahead *ahead, uint32_t thread, uint32_t index,
 		       uint64_t sequence)
 {
 	const struct limpet_chunk *chunk;
 
-	if (index == LIMPET_CHUNK_NONE || index > ahead->segment->layout.chunk_count ||
-	    !ahead->budget)
+	if (!limpet_segment_has_chunk(ahead->segment, index) || !ahead->budget)
 		return false;
 	ahead->budget--;
 	chunk = limpet_segment_chunk(ahead->segment, index);
-	if (chunk->thread != thread || chunk->sequence != sequence)
+	if (!limpet_segment_chunk_follows(chunk, thread, sequence))
 		return false;
 	ahead->places[thread] = (struct place){.chunk = index, .sequence = sequence};
 	return true;

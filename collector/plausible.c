@@ -70,13 +70,13 @@ void limpet_plausible_judge(const struct limpet_plausible *plausible,
 			 name(context, i),
 			 (unsigned long long)(too_large ? of->too_large : of->nowhere),
 			 (unsigned long long)of->blocks,
-			 too_large ? "larger than the process" : "where no memory is");
+			 too_large ? "larger than the process" : "outside of its memory");
 		return;
 	}
 	if (is_too_many(plausible->nowhere, plausible->releases))
-		snprintf(
-			ret_words, bytes,
-			"a signature is wrong: %llu of %llu released blocks are where no memory is",
-			(unsigned long long)plausible->nowhere,
-			(unsigned long long)plausible->releases);
+		snprintf(ret_words, bytes,
+			 "a signature is wrong: %llu of %llu released blocks are outside of its "
+			 "memory",
+			 (unsigned long long)plausible->nowhere,
+			 (unsigned long long)plausible->releases);
 }

@@ -83,7 +83,8 @@ extern const struct limpet_family_member limpet_family[LIMPET_FAMILY_COUNT];
 
 /* Index of `name` (at most `limit` readable bytes, NUL-terminated within them), or -1. */
 int limpet_family_find(const char *name, uint64_t limit);
-/* Index of the first member with this op; 0 if there is none. */
+/* Index of the first member with this op. LIMPET_OP_NONE and LIMPET_OP_INSIDE, which have none, get
+ * that of malloc, a function without flags. */
 uint32_t limpet_family_first(uint16_t op);
 
 #endif

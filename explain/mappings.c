@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/begins.h"
 #include "explain/runtimes.h"
 #include "injector/proc/memfd.h"
 
@@ -17,11 +18,6 @@ struct mapping {
 	const struct limpet_mappings_facts *facts;
 	struct limpet_accounts *accounts;
 };
-
-static bool begins(const char *text, const char *with)
-{
-	return !strncmp(text, with, strlen(with));
-}
 
 /* No more than the kernel says: what was found before may be gone by now. */
 static void add_things(struct mapping *it, const char *kind, const char *owner, uint64_t bytes,
@@ -55,18 +51,18 @@ static void account_shared(struct mapping *it)
 	const char *path = it->map->path;
 	char owner[96], name[64];
 
-	if (begins(path, "/memfd:java_heap")) {
+	if (limpet_begins(path, "/memfd:java_heap")) {
 		add(it, LIMPET_KIND_JAVA, "Java: heap of ZGC, each view of it counts",
 		    it->rss_bytes);
-	} else if (begins(path, "/memfd:")) {
+	} else if (limpet_begins(path, "/memfd:")) {
 		snprintf(owner, sizeof(owner), "shared memory: memfd %s",
 			 short_name(path + strlen("/memfd:"), name));
 		add_things(it, LIMPET_KIND_MEMFD, owner, it->rss_bytes, 1);
-	} else if (begins(path, "/SYSV")) {
+	} else if (limpet_begins(path, "/SYSV")) {
 		add(it, LIMPET_KIND_SYSV, "shared memory: System V", it->rss_bytes);
-	} else if (begins(path, "/dev/zero") || begins(path, "[anon_shmem:")) {
+	} else if (limpet_begins(path, "/dev/zero") || limpet_begins(path, "[anon_shmem:")) {
 		add(it, LIMPET_KIND_SHARED_ANONYMOUS, "shared memory: anonymous", it->rss_bytes);
-	} else if (begins(path, "/dev/shm/")) {
+	} else if (limpet_begins(path, "/dev/shm/")) {
 		add(it, LIMPET_KIND_SHM, "shared memory: POSIX, /dev/shm", it->rss_bytes);
 	} else if (limpet_source_is_device(path)) {
 		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
@@ -94,7 +90,7 @@ static void account_file(struct mapping *it)
 	if (it->rss_bytes <= written)
 		return;
 	if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor) ||
-	    begins(it->map->path, "/dev/shm/"))
+	    limpet_begins(it->map->path, "/dev/shm/"))
 		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs",
 		    it->rss_bytes - written);
 	else
@@ -249,7 +245,7 @@ static void account_anonymous(struct mapping *it)
 	 * added meanwhile. */
 	if (!strcmp(it->map->path, "[heap]") && it->facts->heaps->uses_brk) {
 		add(it, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap", it->left_bytes);
-	} else if (begins(it->map->path, "[anon:")) {
+	} else if (limpet_begins(it->map->path, "[anon:")) {
 		snprintf(owner, sizeof(owner), "named by the program: %s",
 			 short_name(it->map->path, name));
 		add(it, LIMPET_KIND_NAMED, owner, it->left_bytes);
@@ -266,13 +262,13 @@ static void account_mapping(struct mapping *it)
 		add(it, LIMPET_KIND_LIMPET, "limpet itself", it->rss_bytes);
 	else if (it->map->perms[3] == 's')
 		account_shared(it);
-	else if (begins(path, "/dev/zero"))
+	else if (limpet_begins(path, "/dev/zero"))
 		account_anonymous(it);
 	else if (it->map->inode)
 		account_file(it);
 	else if (!strcmp(path, "[stack]"))
 		add(it, LIMPET_KIND_MAIN_STACK, "stack of the main thread", it->rss_bytes);
-	else if (!path[0] || !strcmp(path, "[heap]") || begins(path, "[anon"))
+	else if (!path[0] || !strcmp(path, "[heap]") || limpet_begins(path, "[anon"))
 		account_anonymous(it);
 	else
 		add(it, LIMPET_KIND_KERNEL, "kernel: vdso and the like", it->rss_bytes);

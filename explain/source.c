@@ -212,20 +212,10 @@ static int take_maps(struct limpet_process_source *process, pid_t pid)
 	return error;
 }
 
-static int open_file(pid_t pid, const char *name)
-{
-	char path[PATH_MAX];
-	int fd;
-
-	snprintf(path, sizeof(path), "%s/%d/%s", limpet_proc_root, pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? limpet_errno() : fd;
-}
-
 /* Nothing is read if what is present cannot be known. */
 static int try_pagemap(pid_t pid)
 {
-	LIMPET_CLOSE int fd = open_file(pid, "pagemap");
+	LIMPET_CLOSE int fd = limpet_proc_open(pid, "pagemap", O_RDONLY);
 	uint64_t entry;
 	ssize_t got;
 
@@ -250,7 +240,7 @@ int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret)
 	process->processor_ns = processor_ns();
 	process->soon_ns = limpet_monotonic_ns() + LIMPET_SOURCE_NS;
 	process->until_ns = process->soon_ns - LIMPET_SOURCE_NS + LIMPET_SOURCE_WALL_NS;
-	process->memory = open_file(pid, "mem");
+	process->memory = limpet_proc_open(pid, "mem", O_RDONLY);
 	error = process->memory < 0 ? process->memory : try_pagemap(pid);
 	if (!error)
 		error = limpet_pages_new(pid, LIMPET_PAGES_ASK, &process->pages);

@@ -907,6 +907,47 @@ function pointAt(plot, number, nearest, at) {
   while (after < list.length - 1 && list[after] === undefined) after++;
   return list[after] === undefined || list[before] !== undefined && at - times[before] <= times[after] - at ? before : after;
 }
+const selectWindow = {setSelect: [plot => {
+  if (plot.select.width < 3) return;
+  const from = plot.posToVal(plot.select.left, 'x'), to = plot.posToVal(plot.select.left + plot.select.width, 'x');
+  plot.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
+  setRange(from, to);
+  remember();
+}]};
+const plotValue = format => (_, v) => v === null || v === undefined ? '–' : format(v);
+const timeSeries = () => ({label: 'at', value: plotValue(v => v < 10 ? `${v.toFixed(3)} s` : seconds(v))});
+const plotSeries = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: false}, value: plotValue(format), ...extra});
+/* Series and columns of the plot of live bytes. */
+function liveOverTime(cells) {
+  const {timeline} = data, known = list => list.some(v => v !== null);
+  const lines = [timeSeries(), plotSeries('live', '#1f77d0', bytes, {fill: '#1f77d022'})];
+  /* With a filter, points between sums carry no figure; the ends of steps do. */
+  const live = new Map(hasLivePoints() ? [[0, 0]] : edges.map((at, b) => [at, b || !data.kept.ofSums ? liveAt[b] : null]));
+  if (moments) moments.seconds.forEach((at, i) => live.set(at, moments.live[i]));
+  if (hasLivePoints()) timeline.seconds.forEach((at, i) => live.set(at, timeline.live[i]));
+  const all = [...new Set([0, ...timeline.seconds, ...live.keys(), ...cells.ends])].sort((a, b) => a - b);
+  /* undefined: no value at this point, and the line continues; null: a gap. */
+  const columns = [all, all.map(at => live.get(at))];
+  if (known(cells.highest)) {
+    let cell = 0;
+    lines.push(plotSeries('highest', '#6aa9e0', bytes, {width: 0.75, fill: '#6aa9e022', paths: uPlot.paths.stepped({align: 1})}));
+    /* From each point to the next. */
+    columns.push(all.map(at => {
+      while (cell + 1 < cells.ends.length && at >= cells.ends[cell]) cell++;
+      return cells.highest[cell];
+    }));
+  }
+  const add = (label, colour, list, show = false) => {
+    if (!known(list)) return;
+    const byTime = new Map(list.map((value, i) => [timeline.seconds[i], value]));
+    lines.push(plotSeries(label, colour, bytes, {show}));
+    columns.push(all.map(at => byTime.get(at)));
+  };
+  add('mapped by itself', '#8e5bd0', timeline.mapped);
+  add(timeline.without_own_part ? 'RSS without limpet' : 'RSS with limpet', '#d06a1f', timeline.rss, true);
+  add('cgroup', '#8a8f3c', timeline.cgroup);
+  return [lines, columns];
+}
 function drawPlots() {
   const box = $('plots');
   plots.forEach(plot => plot.destroy());
@@ -918,57 +959,22 @@ function drawPlots() {
   }
   box.replaceChildren();
   const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue('--ink'), line = style.getPropertyValue('--line');
-  const {timeline} = data, width = Math.max(280, box.clientWidth || 800);
+  const width = Math.max(280, box.clientWidth || 800);
   const axis = (values, size) => ({stroke: ink, grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1}, values, size});
   const down = values => axis(values, 34), up = values => axis(values, 76);
-  const moment = value => value < 10 ? `${value.toFixed(3)} s` : seconds(value);
   const along = (_, ticks) => ticks.map(ticks.length > 1 && ticks[1] - ticks[0] < 0.01 ? v => `${+(v * 1e3).toPrecision(4)} ms` : seconds);
-  const hooks = {setSelect: [plot => {
-    if (plot.select.width < 3) return;
-    const from = plot.posToVal(plot.select.left, 'x'), to = plot.posToVal(plot.select.left + plot.select.width, 'x');
-    plot.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
-    setRange(from, to);
-    remember();
-  }]};
   const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet'}, dataIdx: pointAt};
   const x = {time: false};
-  const series = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: false}, value: (_, v) => v === null || v === undefined ? '–' : format(v), ...extra});
-  const known = list => list.some(v => v !== null);
-  const lines = [{label: 'at', value: (_, v) => v === null || v === undefined ? '–' : moment(v)}, series('live', '#1f77d0', bytes, {fill: '#1f77d022'})];
-  const overTime = list => ({width, height: 190, series: list, scales: {x}, cursor, hooks: comparing || noPart ? {} : hooks,
+  const overTime = list => ({width, height: 190, series: list, scales: {x}, cursor, hooks: comparing || noPart ? {} : selectWindow,
     axes: [down(along), {...up((_, ticks) => ticks.map(bytes)), incrs: Array.from({length: 50}, (_, i) => 2 ** i)}]});
   if (comparing) {
     const {labels, lists} = sidesOverTime();
-    plots.push(new uPlot(overTime([lines[0], ...labels.map((label, i) => series(label, ['#8a8f98', '#2a8f5c'][i], bytes, {spanGaps: true}))]), lists, box));
+    plots.push(new uPlot(overTime([timeSeries(), ...labels.map((label, i) => plotSeries(label, ['#8a8f98', '#2a8f5c'][i], bytes, {spanGaps: true}))]), lists, box));
     labelPlots(['Live bytes over time, of both']);
     return;
   }
   const cells = drawnCells();
-  /* With a filter, points between sums carry no figure; the ends of steps do. */
-  const live = new Map(hasLivePoints() ? [[0, 0]] : edges.map((at, b) => [at, b || !data.kept.ofSums ? liveAt[b] : null]));
-  if (moments) moments.seconds.forEach((at, i) => live.set(at, moments.live[i]));
-  if (hasLivePoints()) timeline.seconds.forEach((at, i) => live.set(at, timeline.live[i]));
-  const all = [...new Set([0, ...timeline.seconds, ...live.keys(), ...cells.ends])].sort((a, b) => a - b);
-  /* undefined: no value at this point, and the line continues; null: a gap. */
-  const columns = [all, all.map(at => live.get(at))];
-  if (known(cells.highest)) {
-    let cell = 0;
-    lines.push(series('highest', '#6aa9e0', bytes, {width: 0.75, fill: '#6aa9e022', paths: uPlot.paths.stepped({align: 1})}));
-    /* From each point to the next. */
-    columns.push(all.map(at => {
-      while (cell + 1 < cells.ends.length && at >= cells.ends[cell]) cell++;
-      return cells.highest[cell];
-    }));
-  }
-  const add = (label, colour, list, show = false) => {
-    if (!known(list)) return;
-    const byTime = new Map(list.map((value, i) => [timeline.seconds[i], value]));
-    lines.push(series(label, colour, bytes, {show}));
-    columns.push(all.map(at => byTime.get(at)));
-  };
-  add('mapped by itself', '#8e5bd0', timeline.mapped);
-  add(timeline.without_own_part ? 'RSS without limpet' : 'RSS with limpet', '#d06a1f', timeline.rss, true);
-  add('cgroup', '#8a8f3c', timeline.cgroup);
+  const [lines, columns] = liveOverTime(cells);
   plots.push(new uPlot(overTime(lines), columns, box));
   const perSecond = list => {
     const rate = list.map((value, i) => {
@@ -978,9 +984,9 @@ function drawPlots() {
     /* The last rate lasts until the end. */
     return [...rate, rate[rate.length - 1]];
   };
-  const stepped = (label, colour) => series(label, colour, count, {paths: uPlot.paths.stepped({align: 1})});
-  plots.push(new uPlot({width, height: 130, scales: {x}, cursor, hooks: noPart ? {} : hooks,
-    series: [lines[0], stepped('allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
+  const stepped = (label, colour) => plotSeries(label, colour, count, {paths: uPlot.paths.stepped({align: 1})});
+  plots.push(new uPlot({width, height: 130, scales: {x}, cursor, hooks: noPart ? {} : selectWindow,
+    series: [timeSeries(), stepped('allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
   [[0, ...cells.ends], perSecond(cells.allocations), ...(NO_TEMPORARY ? [] : [perSecond(cells.temporary)])], box));
   const owners = memoryOverTime();

@@ -180,9 +180,8 @@ int limpet_trace_writer_open(const struct limpet_trace_writer_options *options,
 				       strerror(-code));
 			if (code == -EOPNOTSUPP)
 				limpet_err_hint(
-					err,
-					"its file system takes no room back: put it on ext4, xfs, "
-					"btrfs or tmpfs");
+					err, "its file system cannot free the space of discarded "
+					     "events: put it on ext4, xfs, btrfs or tmpfs");
 			goto discard;
 		}
 	}

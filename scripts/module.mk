@@ -52,7 +52,7 @@ LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
 TIDY_C := $(filter-out test/%,$(LINT_C))
 
-LINT_PARTS := lint-tidy lint-build lint-cppcheck lint-shell lint-format lint-includes lint-hazards lint-track lint-man lint-script
+LINT_PARTS := lint-tidy lint-build lint-cppcheck lint-shell lint-format lint-includes lint-functions lint-hazards lint-track lint-man lint-script
 
 .PHONY: lint $(LINT_PARTS) format
 lint: bootstrap
@@ -69,6 +69,10 @@ format:
 lint-includes:
 	$(call say,LINT,includes)
 	$(Q)scripts/check-includes
+
+lint-functions:
+	$(call say,LINT,functions)
+	$(Q)scripts/check-functions $(TIDY_C) $(filter-out test/%,$(LINT_H)) html/*.js
 
 lint-hazards:
 	$(call say,LINT,hazards)

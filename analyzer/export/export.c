@@ -37,21 +37,20 @@ static int check(const struct limpet_heap *heap, enum limpet_export_format forma
 	const struct limpet_model *model = heap->model;
 
 	if (events && model->windowed)
-		return refuse(err, -ENOTSUP,
-			      "heaptrack and csv hold the whole capture, no part of its time",
-			      "pprof, folded, massif and callgrind do");
+		return refuse(err, -ENOTSUP, "heaptrack and csv always contain the whole capture",
+			      "pprof, folded, massif and callgrind can be limited to a window");
 	if (events && heap->replay)
-		return refuse(err, -ENOTSUP, "heaptrack and csv hold every thread",
-			      "pprof, folded, massif and callgrind can do without some");
+		return refuse(err, -ENOTSUP, "heaptrack and csv always contain every thread",
+			      "pprof, folded, massif and callgrind can be limited to threads");
 	if (events && model->compact)
-		return refuse(err, -ENODATA, "the trace holds sums alone, no single events",
-			      "a capture without --compact has them");
+		return refuse(err, -ENODATA, "the trace contains only sums, no single events",
+			      "capture without --compact to keep events");
 	if (format == LIMPET_EXPORT_HEAPTRACK && model->given_up_ns)
-		return refuse(err, -ENODATA, "the oldest events were given up (--max-size)",
-			      "csv has those that were kept");
+		return refuse(err, -ENODATA, "the oldest events were discarded (--max-size)",
+			      "csv contains those that were kept");
 	if (format == LIMPET_EXPORT_HEAPTRACK && model->sample_bytes)
-		return refuse(err, -ENOTSUP, "heaptrack knows no samples",
-			      "pprof, folded, massif and callgrind have the estimates");
+		return refuse(err, -ENOTSUP, "heaptrack's format has no samples",
+			      "pprof, folded, massif and callgrind contain the estimates");
 	if (format == LIMPET_EXPORT_FOLDED && heap->view.sort == LIMPET_REPORT_TEMPORARY &&
 	    model->sample_bytes)
 		return refuse(err, -ENOTSUP, "samples do not say which allocations are temporary",

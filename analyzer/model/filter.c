@@ -77,7 +77,7 @@ int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool ex
 	code = pattern[0] ? regcomp(&added->regex, whole, REG_EXTENDED | REG_NOSUB) : REG_BADPAT;
 	if (code) {
 		regerror(code, &added->regex, text, sizeof(text));
-		return limpet_err_set(err, -EINVAL, "'%s' is no regular expression: %s", pattern,
+		return limpet_err_set(err, -EINVAL, "'%s' is not a regular expression: %s", pattern,
 				      text);
 	}
 	added->scope = scope;
@@ -140,7 +140,7 @@ int limpet_filter_add_suppressions(struct limpet_filter *filter, const char *pat
 		code = add_line(filter, line);
 	}
 	if (code == 1) {
-		limpet_err_set(err, -EINVAL, "line %zu of '%s' is no suppression", number, path);
+		limpet_err_set(err, -EINVAL, "line %zu of '%s' is not a suppression", number, path);
 		limpet_err_hint(err, "a suppression is leak:PATTERN, a comment starts with #");
 		return -EINVAL;
 	}

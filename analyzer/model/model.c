@@ -97,25 +97,6 @@ bool limpet_model_lacks_events(const struct limpet_model *model)
 	return !limpet_losses_complete(model->losses & ~(runs ? going_on : 0));
 }
 
-const char *limpet_model_because(const struct limpet_model *model)
-{
-	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
-				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
-				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
-	/* Mappings beyond the collector's memory have no count. */
-	const uint64_t said =
-		counted | LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) |
-		limpet_loss_if(model->totals.untracked_allocations, LIMPET_LOSS_UNTRACKED);
-
-	if (model->end->because[0])
-		return model->end->because;
-	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
-		if (model->losses & ~said & LIMPET_LOSS_BIT(i) &&
-		    limpet_loss_kinds[i].clears_complete)
-			return limpet_loss_kinds[i].words;
-	return "";
-}
-
 void limpet_model_bound_again(struct limpet_model *model)
 {
 	limpet_model_bounds_find(model);
@@ -347,8 +328,7 @@ static int check_window(const struct limpet_model *model, struct limpet_err *err
 	    ((!model->from_ns || model->from_ns >= kept_ns) && model->to_ns >= kept_ns))
 		return 0;
 	limpet_units_format_duration(text, kept_ns);
-	limpet_err_set(err, -ERANGE,
-		       "the trace has no single events of the time before %s, only their sum",
+	limpet_err_set(err, -ERANGE, "the trace has no single events before %s, only their sums",
 		       text);
 	limpet_err_hint(err,
 			"a window may begin where the capture does, and begin or end later than %s",

@@ -200,9 +200,6 @@ void limpet_model_judge(struct limpet_model *model, uint64_t found);
 /* Whether it is not complete for another reason than that the capture still runs. */
 bool limpet_model_lacks_events(const struct limpet_model *model);
 
-/* Why it is not complete, in words; "": only losses that are counted, or a missing end. */
-const char *limpet_model_because(const struct limpet_model *model);
-
 /* Finds `bounds` again after the totals were replaced by those of a part of the capture. */
 void limpet_model_bound_again(struct limpet_model *model);
 

@@ -26,3 +26,22 @@ size_t limpet_model_losses(const struct limpet_model *model,
 	}
 	return count;
 }
+
+const char *limpet_model_because(const struct limpet_model *model)
+{
+	const uint64_t counted = LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
+				 LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
+	/* Mappings beyond the collector's memory have no count. */
+	const uint64_t said =
+		counted | LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED) |
+		limpet_loss_if(model->totals.untracked_allocations, LIMPET_LOSS_UNTRACKED);
+
+	if (model->end->because[0])
+		return model->end->because;
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		if (model->losses & ~said & LIMPET_LOSS_BIT(i) &&
+		    limpet_loss_kinds[i].clears_complete)
+			return limpet_loss_kinds[i].words;
+	return "";
+}

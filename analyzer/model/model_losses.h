@@ -17,4 +17,8 @@ struct limpet_model_loss {
 size_t limpet_model_losses(const struct limpet_model *model,
 			   struct limpet_model_loss ret[LIMPET_LOSS_COUNT]);
 
+/* The first reason why it is not complete, apart from losses that are counted, and a missing end;
+ * "": none. */
+const char *limpet_model_because(const struct limpet_model *model);
+
 #endif

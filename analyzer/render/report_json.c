@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "analyzer/model/model_losses.h"
 #include "analyzer/render/losses_json.h"
 #include "analyzer/views/findings.h"
 
@@ -325,24 +326,36 @@ static json_t *map_object(struct limpet_report *report, const struct limpet_repo
 			 stack);
 }
 
+static json_t *point_object(const struct limpet_model_point *point)
+{
+	const struct {
+		const char *name;
+		json_t *(*convert)(uint64_t value);
+		uint64_t value;
+	} fields[] = {
+		{"seconds", limpet_json_seconds, point->time_ns},
+		{"live_bytes", limpet_json_number, point->live_bytes},
+		{"rss_bytes", limpet_json_known, point->rss_bytes},
+		{"cgroup_bytes", limpet_json_known, point->cgroup_bytes},
+		{"allocations", limpet_json_number, point->allocations},
+		{"mapped_bytes", limpet_json_number, point->mapped_bytes},
+		{"threads", limpet_json_known, point->threads},
+		{"agent_bytes", limpet_json_known, point->agent_bytes},
+	};
+	json_t *object = json_object();
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(fields); i++)
+		object =
+			limpet_json_set(object, fields[i].name, fields[i].convert(fields[i].value));
+	return object;
+}
+
 static json_t *timeline_array(const struct limpet_model *model)
 {
 	json_t *array = json_array();
 
-	for (size_t i = 0; array && i < model->timeline_count; i++) {
-		const struct limpet_model_point *point = &model->timeline[i];
-
-		array = limpet_json_append(
-			array, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "seconds",
-					 limpet_json_seconds(point->time_ns), "live_bytes",
-					 limpet_json_number(point->live_bytes), "rss_bytes",
-					 limpet_json_known(point->rss_bytes), "cgroup_bytes",
-					 limpet_json_known(point->cgroup_bytes), "allocations",
-					 limpet_json_number(point->allocations), "mapped_bytes",
-					 limpet_json_number(point->mapped_bytes), "threads",
-					 limpet_json_known(point->threads), "agent_bytes",
-					 limpet_json_known(point->agent_bytes)));
-	}
+	for (size_t i = 0; array && i < model->timeline_count; i++)
+		array = limpet_json_append(array, point_object(&model->timeline[i]));
 	return array;
 }
 

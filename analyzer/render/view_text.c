@@ -149,7 +149,7 @@ static void print_title(struct context *context, const char *what)
 		limpet_printer_line(printer, "", "window    %s to %s%s",
 				    limpet_printer_duration(printer, model->from_ns),
 				    limpet_printer_duration(printer, model->to_ns),
-				    context->heap->narrowed ? ": of all before, sums alone are kept"
+				    context->heap->narrowed ? ": only sums are kept from before"
 							    : "");
 	if (!context->heap->filtered && limpet_printer_is_empty(model))
 		limpet_printer_say_empty(printer, model);
@@ -704,9 +704,9 @@ static void print_timeline(struct context *context)
 				: "");
 	}
 	if (has_rss && !limpet_model_has_own_part(context->heap->model))
-		limpet_printer_wrap(printer, "", 0,
-				    "The RSS is with limpet's own part: how much that was is "
-				    "not known of each time.");
+		limpet_printer_wrap(
+			printer, "", 0,
+			"RSS includes limpet's own part, which is not known for each time.");
 }
 
 static void print_unknown(struct context *context)

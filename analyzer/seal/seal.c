@@ -174,7 +174,7 @@ static struct limpet_symbolizer *open_module(struct seal *seal, uint32_t number,
 		return NULL;
 	seal->result.modules++;
 	if (takes_too_long(seal))
-		limpet_err_set(&err, -EPROTO, "'%s' is not read: the others took too long",
+		limpet_err_set(&err, -EPROTO, "'%s' is not read: the time is used up",
 			       module->path);
 	else if (limpet_symbolizer_open(&options, &symbolizer, &err) < 0 && !err.code)
 		err.code = -EPROTO;

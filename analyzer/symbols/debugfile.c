@@ -240,7 +240,7 @@ static int explain(int code, const struct limpet_debugfile_query *query, struct 
 				"--debug-dir DIR names a folder that holds the captured build");
 		break;
 	case -ENOEXEC:
-		limpet_err_set(err, code, "'%s' is no ELF file", query->path);
+		limpet_err_set(err, code, "'%s' is not an ELF file", query->path);
 		break;
 	case -ETIMEDOUT:
 		return limpet_err_set(err, -EPROTO,

@@ -388,7 +388,7 @@ static int take_opened(struct limpet_symbolizer *s, struct limpet_err *err)
 	if (!limpet_symbol_is_whole(&s->channel))
 		return explain(s, give_up(s, -EBADMSG), err);
 	if (code < 0)
-		limpet_err_set(err, code, "'%s' is no ELF file that can be read: %s", s->query.path,
+		limpet_err_set(err, code, "'%s' is not a readable ELF file: %s", s->query.path,
 			       words && *words ? words : strerror(-code));
 	return code;
 }

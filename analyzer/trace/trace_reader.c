@@ -434,7 +434,8 @@ static int open_file(struct limpet_trace_reader *reader, const char *path, struc
 		return -EISDIR;
 	}
 	if (!S_ISREG(stat.st_mode)) {
-		limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace but no file at all", path);
+		limpet_err_set(err, -ENOMSG, "'%s' is not a limpet trace, and not a regular file",
+			       path);
 		return hint_path(err, -ENOMSG);
 	}
 	looked = look_at_file(reader);

@@ -355,8 +355,8 @@ static int find_resident(struct limpet_findings_work *work, const struct limpet_
 	finding.share = beyond / (double)limpet_model_point_rss(end);
 	return limpet_findings_add(
 		work, &finding,
-		"RSS grew by %s, live bytes by %s and mappings by %s: the rest is kept by the "
-		"allocator, or no heap at all.",
+		"RSS grew by %s, live bytes by %s and mappings by %s: the rest is freed memory "
+		"that the allocator kept, thread stacks, or memory that limpet does not follow.",
 		limpet_findings_bytes(grew, all),
 		limpet_findings_bytes(live, more(end->live_bytes, first->live_bytes)),
 		limpet_findings_bytes(mapped, more(end->mapped_bytes, first->mapped_bytes)));

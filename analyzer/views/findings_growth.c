@@ -290,7 +290,7 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 		limpet_findings_bytes(now, (double)group->figures.live_bytes), freed,
 		growth->doubtful ? ", and they may replace older ones that were"
 		: growth->trends[LIVE].shape == LIMPET_TREND_FLAT
-			? "; live bytes as a whole stand still"
+			? "; live bytes as a whole do not grow"
 			: "");
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
@@ -650,8 +650,8 @@ static int find_resident(struct growth *growth)
 	tell(growth, RESIDENT, phrase);
 	return limpet_findings_add(
 		work, &finding,
-		"%s%s; live bytes grew by %s meanwhile and mappings by %s. %s more is "
-		"memory that was touched late, is kept by the allocator, or is of nobody that "
+		"%s%s; live bytes grew by %s meanwhile and mappings by %s. %s more is memory that "
+		"was touched late, is kept by the allocator, or belongs to no allocator that "
 		"limpet follows.",
 		phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
 		limpet_findings_bytes(heap, live), limpet_findings_bytes(maps, mapped),
@@ -670,9 +670,9 @@ static int find_threads(struct growth *growth)
 		return 0;
 	growth->any = true;
 	tell(growth, THREADS, phrase);
-	return limpet_findings_add(growth->work, &finding,
-				   "%s: each has a stack, which is no call of the program's.",
-				   phrase);
+	return limpet_findings_add(
+		growth->work, &finding,
+		"%s: each has a stack, which the program does not allocate itself.", phrase);
 }
 
 /* ------------------------------------------------------------------ nothing grows */
@@ -759,8 +759,7 @@ static int say_hidden(struct growth *growth)
 		.kind = LIMPET_FINDINGS_UNJUDGED, .share = -1, .per_second = -1, .qualified = true};
 
 	return limpet_findings_add(growth->work, &finding,
-				   "Nothing that was recorded grows; whether what was not recorded "
-				   "does is not to be told.");
+				   "Nothing that was recorded grows; what was not recorded may.");
 }
 
 /* Why the heap is not judged. */
@@ -774,13 +773,13 @@ static int say_unjudged(struct growth *growth)
 	if (model->to_ns - model->from_ns < LEAST_NS)
 		return limpet_findings_add(
 			growth->work, &finding,
-			"What grows is not to be told from %s: that takes 4s at least.",
+			"%s is too short to tell what grows: that takes 4s at least.",
 			limpet_units_format_duration(length, model->to_ns - model->from_ns));
-	return limpet_findings_add(growth->work, &finding, "%s",
-				   model->sample_bytes
-					   ? "Which sites grow is not to be told from samples."
-					   : "Which sites grow is not to be told: too little is "
-					     "known of what came when.");
+	return limpet_findings_add(
+		growth->work, &finding, "%s",
+		model->sample_bytes
+			? "Samples do not tell which sites grow."
+			: "Which sites grow is not known: the trace tells too little about when.");
 }
 
 static int say_idle(struct growth *growth)
@@ -805,11 +804,10 @@ static int say_idle(struct growth *growth)
 		return limpet_findings_add(growth->work, &finding,
 					   "No call was seen in the %s until the program ended.",
 					   length);
-	return limpet_findings_add(
-		growth->work, &finding,
-		"No call was seen in %s: the program was at rest, or gets its memory from where "
-		"limpet does not look.",
-		length);
+	return limpet_findings_add(growth->work, &finding,
+				   "No call was seen in %s: the program was idle, or has an "
+				   "allocator that limpet does not follow.",
+				   length);
 }
 
 /* ------------------------------------------------------------------ all */

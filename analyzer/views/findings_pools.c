@@ -23,20 +23,20 @@ static const struct {
 	const char *file, *words;
 } runtimes[] = {
 	{"libjvm", "Java objects live in the JVM's own heap"},
-	{"beam", "Erlang's terms live in carriers of its own"},
+	{"beam", "Erlang's terms live in Erlang's own carriers"},
 	{"node", "JavaScript objects live in V8's own heap"},
 	{"libnode", "JavaScript objects live in V8's own heap"},
-	{"php", "PHP's values live in a heap of its own"},
-	{"libphp", "PHP's values live in a heap of its own"},
-	{"php-fpm", "PHP's values live in a heap of its own"},
-	{"libcoreclr", ".NET's objects live in a heap of its own"},
-	{"libmonosgen-2", ".NET's objects live in a heap of its own"},
-	{"ruby", "Ruby's objects live in pages of its own"},
-	{"libruby", "Ruby's objects live in pages of its own"},
+	{"php", "PHP's values live in PHP's own heap"},
+	{"libphp", "PHP's values live in PHP's own heap"},
+	{"php-fpm", "PHP's values live in PHP's own heap"},
+	{"libcoreclr", ".NET objects live in the runtime's own heap"},
+	{"libmonosgen-2", ".NET objects live in the runtime's own heap"},
+	{"ruby", "Ruby's objects live in Ruby's own pages"},
+	{"libruby", "Ruby's objects live in Ruby's own pages"},
 	{"python",
-	 "Python's small objects live in arenas of its own (not with PYTHONMALLOC=malloc)"},
+	 "Python's small objects live in Python's own arenas (unless PYTHONMALLOC=malloc is set)"},
 	{"libpython",
-	 "Python's small objects live in arenas of its own (not with PYTHONMALLOC=malloc)"},
+	 "Python's small objects live in Python's own arenas (unless PYTHONMALLOC=malloc is set)"},
 };
 
 static bool is_file_of(const char *path, const char *file)
@@ -71,11 +71,10 @@ static int say_runtime(struct limpet_findings_work *work, const char *words)
 			"%s, which limpet sees as mappings only; none is left that was "
 			"made since the capture began.",
 			words);
-	return limpet_findings_add(
-		work, &finding,
-		"%s, which limpet sees as mappings only: %s of them were made since the "
-		"capture began, and what they hold is not seen.",
-		words, limpet_findings_bytes(bytes, (double)mapped));
+	return limpet_findings_add(work, &finding,
+				   "%s, which limpet sees as mappings only: %s of them were made "
+				   "since the capture began, and what they hold is not seen.",
+				   words, limpet_findings_bytes(bytes, (double)mapped));
 }
 
 /* ------------------------------------------------------------------ pools of the program's own */
@@ -223,8 +222,8 @@ static int say_pool(struct limpet_findings_work *work, const struct pool *pool)
 		return code;
 	code = limpet_findings_add(
 		work, &finding,
-		"%s holds %s large round %s, %s: probably a pool, or stacks, and what they hold is "
-		"not seen. A program can report its pools: limpet.h.",
+		"%s holds %s large round %s, %s: probably a pool, or stacks, and what they hold "
+		"is not seen. A program can report its pools: limpet.h.",
 		name, limpet_units_format_count(chunks, pool->chunks),
 		pool->mapped ? "mappings" : "blocks that begin with a page",
 		limpet_findings_bytes(bytes, (double)pool->chunk_bytes));

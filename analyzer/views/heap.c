@@ -200,7 +200,7 @@ static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_optio
 
 	if (threads && heap->model->sample_bytes) {
 		limpet_err_set(err, -ENOTSUP, "a sampled trace cannot be filtered by threads");
-		limpet_err_hint(err, "by functions, files and modules it can");
+		limpet_err_hint(err, "filter by function:, file: or module: instead");
 		return -ENOTSUP;
 	}
 	heap->filtered = true;
@@ -264,8 +264,9 @@ int limpet_heap_open(const char *path, const struct limpet_heap_options *options
 	if (code < 0) {
 		limpet_heap_close(&heap);
 		if (code == -ENODATA && !err->message[0]) {
-			limpet_err_set(err, code, "'%s' holds sums alone, no single events", path);
-			limpet_err_hint(err, "a capture without --compact has them");
+			limpet_err_set(err, code, "'%s' contains only sums, no single events",
+				       path);
+			limpet_err_hint(err, "capture without --compact to keep events");
 		}
 		return err->message[0] ? code
 				       : limpet_err_set(err, code, "cannot read '%s': %s", path,

@@ -135,7 +135,8 @@ static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piec
 	ssize_t got;
 
 	if (scan->map->perms[0] == 'r' &&
-	    !limpet_pages_are_shared(scan->pages, start, start + bytes))
+	    (scan->map->perms[3] == 's' ||
+	     !limpet_pages_are_shared(scan->pages, start, start + bytes)))
 		return limpet_memory_read_some(scan->pid, start, piece, bytes);
 	got = pread(scan->memory, piece, bytes, (off_t)start);
 	return got < 0 ? -errno : got;
@@ -251,16 +252,6 @@ static void put_back(struct scan *scan)
 	}
 }
 
-static int open_memory(struct scan *scan)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root,
-		 limpet_proc_resident(scan->pid));
-	scan->memory = open(path, O_RDWR | O_CLOEXEC);
-	return scan->memory < 0 ? -errno : 0;
-}
-
 int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *place,
 				 uint64_t hooks_address,
 				 const struct limpet_hook_pointers_options *options,
@@ -280,8 +271,10 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 	error = scan->buffer
 			? limpet_memory_read(pid, hooks_address, scan->hooks, sizeof(scan->hooks))
 			: -ENOMEM;
-	if (!error)
-		error = open_memory(scan);
+	if (!error) {
+		scan->memory = limpet_proc_open(pid, "mem", O_RDWR);
+		error = scan->memory < 0 ? scan->memory : 0;
+	}
 	if (!error)
 		error = scan_all(scan);
 	scan->stats.found = (unsigned)scan->count;

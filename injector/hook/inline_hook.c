@@ -28,12 +28,10 @@
  * protections. */
 static int open_memory(pid_t pid, pid_t tid)
 {
-	char path[PATH_MAX];
-	int fd;
+	char name[32];
 
-	snprintf(path, sizeof(path), "%s/%d/task/%d/mem", limpet_proc_root, pid, tid);
-	fd = open(path, O_RDWR | O_CLOEXEC);
-	return fd < 0 ? limpet_errno() : fd;
+	snprintf(name, sizeof(name), "task/%d/mem", tid);
+	return limpet_proc_open(pid, name, O_RDWR);
 }
 
 static int write_all(int memory, uint64_t address, const void *from, size_t bytes)

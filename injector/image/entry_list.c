@@ -106,14 +106,14 @@ static int add(struct parser *parser, const char *name, char *rest)
 	int error;
 
 	if (!open || !end || end[1 + strspn(end + 1, " \t")])
-		return wrong(parser, "'%.60s' is no signature", rest);
+		return wrong(parser, "'%.60s' is not a signature", rest);
 	*open = *end = '\0';
 	rest[strcspn(rest, " \t")] = '\0';
 	for (size_t i = 0; i < LIMPET_COUNT_OF(signatures) && !signature; i++)
 		if (!strcmp(rest, signatures[i].word))
 			signature = &signatures[i];
 	if (!signature)
-		return wrong(parser, "no signature is called '%.40s'", rest);
+		return wrong(parser, "unknown signature '%.40s'", rest);
 	if (strlen(name) >= sizeof(listed->name))
 		return wrong(parser, "a name of more than %zu bytes", sizeof(listed->name) - 1);
 	if (limpet_entry_list_find(list, name) >= 0)
@@ -145,7 +145,7 @@ static int parse_line(struct parser *parser, const char *text, size_t bytes)
 	if (bytes >= sizeof(line))
 		return wrong(parser, "a line of more than %zu bytes", sizeof(line) - 1);
 	if (memchr(text, '\0', bytes))
-		return wrong(parser, "a byte 0: this is no text");
+		return wrong(parser, "a NUL byte: this is not a text file");
 	memcpy(line, text, bytes);
 	line[bytes] = '\0';
 	line[strcspn(line, "\r")] = '\0';
@@ -194,7 +194,7 @@ static int check_halves(struct parser *parser)
 				     makes ? "releases" : "makes");
 	}
 	if (!list->count)
-		return wrong(parser, "no function is named");
+		return wrong(parser, "it names no function");
 	return 0;
 }
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/begins.h"
 #include "injector/image/elf_file.h"
 #include "injector/image/preflight_allocators.h"
 #include "injector/proc/memfd.h"
@@ -342,19 +343,14 @@ static void count_private(struct reading *reading, size_t i)
 	count_pages(reading, map, LIMPET_MEMORY_UNKNOWN, part);
 }
 
-static bool begins(const char *text, const char *with)
-{
-	return !strncmp(text, with, strlen(with));
-}
-
 /* glibc 2.38 can name its own mappings (glibc.mem.decorate_maps). */
 static enum limpet_memory_account named_account(const char *path)
 {
-	if (begins(path, "[anon: glibc: malloc"))
+	if (limpet_begins(path, "[anon: glibc: malloc"))
 		return LIMPET_MEMORY_HEAP;
-	if (begins(path, "[anon: glibc: pthread"))
+	if (limpet_begins(path, "[anon: glibc: pthread"))
 		return LIMPET_MEMORY_STACKS;
-	if (begins(path, "[anon: glibc: "))
+	if (limpet_begins(path, "[anon: glibc: "))
 		return LIMPET_MEMORY_FILES;
 	return LIMPET_MEMORY_NAMED;
 }
@@ -372,7 +368,7 @@ static enum limpet_memory_account account_of(const struct limpet_map *map)
 		return LIMPET_MEMORY_HEAP;
 	if (!strcmp(map->path, "[stack]"))
 		return LIMPET_MEMORY_STACKS;
-	if (begins(map->path, "[anon:"))
+	if (limpet_begins(map->path, "[anon:"))
 		return named_account(map->path);
 	if (map->path[0])
 		return LIMPET_MEMORY_FILES; /* [vdso] and the like */
@@ -432,7 +428,7 @@ static bool has_glibc(const struct limpet_maps *maps)
 	for (size_t i = 0; i < maps->count; i++) {
 		const char *name = strrchr(maps->list[i].path, '/');
 
-		if (name && (begins(name, "/libc.so.6") || begins(name, "/libc-2.")))
+		if (name && (limpet_begins(name, "/libc.so.6") || limpet_begins(name, "/libc-2.")))
 			return true;
 	}
 	return false;
@@ -446,13 +442,11 @@ static bool is_large(const struct limpet_map *map)
 static int take(struct reading *reading)
 {
 	int error = limpet_pages_new(reading->pid, LIMPET_PAGES_ASK, &reading->pages);
-	char path[64];
 
 	if (error)
 		return error;
 	limpet_pages_leave_out_swapped(reading->pages);
-	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root, reading->pid);
-	reading->memory = open(path, O_RDONLY | O_CLOEXEC);
+	reading->memory = limpet_proc_open(reading->pid, "mem", O_RDONLY);
 	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
 	read_stack_pointers(reading);
 	for (int large = 0; large < 2; large++)
@@ -568,8 +562,8 @@ void limpet_memory_owners_name(const struct limpet_modules *modules,
 		int length;
 
 		if (!slash || module->agent || module->loader || module->vdso ||
-		    limpet_allocator_of_library(module->path) || begins(slash, "/libc.so.6") ||
-		    (follows && follows(context, module)))
+		    limpet_allocator_of_library(module->path) ||
+		    limpet_begins(slash, "/libc.so.6") || (follows && follows(context, module)))
 			continue;
 		name = name_of(modules->pid, module);
 		if (!name)

@@ -61,8 +61,8 @@ static void say_hooked(struct limpet_check *check, const char *name, const struc
 				 count == 1 ? "it begins" : "they begin");
 	if (hooked->refused)
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
-				 "%u of its functions cannot be hooked: what they hand out stays "
-				 "unseen, and the trace will not be complete",
+				 "%u of its functions cannot be hooked: blocks that they allocate "
+				 "stay unseen, and the trace will not be complete",
 				 hooked->refused);
 }
 
@@ -156,10 +156,10 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 	if (hooked.count) {
 		say_hooked(check, name, &hooked);
 		if (hooked.thread_heaps)
-			limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
-					 "each of its threads has a heap of its own: what is in it "
-					 "when the thread ends is not seen released, and the trace "
-					 "will not be complete");
+			limpet_check_add(
+				check, LIMPET_FINDING_WARNING, "allocator", name,
+				"each thread has its own heap: blocks in it when the thread ends "
+				"are not seen released, and the trace will not be complete");
 		return;
 	}
 	note_unseen(check, share, sizeof(share));
@@ -173,7 +173,7 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 	limpet_check_refuse(check, -ENOTSUP, "allocator", name,
 			    "%s is linked into the executable, out of limpet's reach%s%s", name,
 			    share, hooked.why_not);
-	limpet_check_hint(check, "--partial captures what goes through the C library all the same");
+	limpet_check_hint(check, "--partial captures only what goes through the C library");
 }
 
 /* Lists the functions without a mark; returns how many. */

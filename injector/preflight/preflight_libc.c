@@ -124,17 +124,16 @@ static void check_static(struct limpet_check *check, const struct limpet_program
 	const char *what = program->own_allocator ? program->own_allocator : program->static_libc;
 
 	if (limpet_program_is_go(program) && !program->own_entries) {
-		limpet_check_refuse(
-			check, -ENOTSUP, "static", "static",
-			"it is a Go program without C code to be seen: all of its memory is in "
-			"Go's own heap");
+		limpet_check_refuse(check, -ENOTSUP, "static", "static",
+				    "it is a Go program without C code that limpet can see: all of "
+				    "its memory is in Go's own heap");
 		limpet_check_hint(check, "Go has a profiler of its own: go tool pprof");
 		return;
 	}
 	if (!program->own_entries) {
 		limpet_check_refuse(check, -ENOTSUP, "static", "static",
-				    "it is fully static%s%s%s, and no names are left in it by "
-				    "which its allocator could be found",
+				    "it is fully static%s%s%s, and stripped of the names by which "
+				    "its allocator could be found",
 				    what ? " (" : "", what ? what : "", what ? ")" : "");
 		limpet_check_hint(check, "a build that is not stripped works");
 		return;

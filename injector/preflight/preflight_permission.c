@@ -219,14 +219,13 @@ static void refuse(struct limpet_check *check, const struct limpet_permission_fa
 bool limpet_check_permission(struct limpet_check *check)
 {
 	struct limpet_permission_facts facts;
-	char path[PATH_MAX], label[128];
+	char label[128];
 
 	if (check->options.launched)
 		return true; /* we trace it already */
 	/* Checks PTRACE_MODE_ATTACH_FSCREDS, including security modules, and changes nothing. */
-	snprintf(path, sizeof(path), "%s/%d/mem", limpet_proc_root, check->resident);
-	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 || (errno != EACCES && errno != EPERM)) {
+	LIMPET_CLOSE int fd = limpet_proc_open(check->pid, "mem", O_RDONLY);
+	if (fd != -EACCES && fd != -EPERM) {
 		limpet_check_add(check, LIMPET_FINDING_OK, "permission", "",
 				 "permission: the kernel lets %s trace it",
 				 geteuid() ? "this user" : "root");

@@ -54,14 +54,12 @@ struct limpet_pages {
 int limpet_pages_new(pid_t pid, enum limpet_pages_way way, struct limpet_pages **ret)
 {
 	struct limpet_pages *pages = calloc(1, sizeof(*pages));
-	char path[PATH_MAX];
 
 	if (!pages)
 		return -ENOMEM;
 	pages->pid = limpet_proc_resident(pid);
 	pages->ask = way == LIMPET_PAGES_ASK;
-	snprintf(path, sizeof(path), "%s/%d/pagemap", limpet_proc_root, pages->pid);
-	pages->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	pages->pagemap = limpet_proc_open(pages->pid, "pagemap", O_RDONLY);
 	*ret = pages;
 	return 0;
 }
@@ -337,14 +335,11 @@ bool limpet_pages_are_shared(struct limpet_pages *pages, uint64_t start, uint64_
 int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes)
 {
 	const uint64_t present = 1ull << 63, first = start / PAGE, end = (start + bytes) / PAGE;
-	char path[PATH_MAX];
-	LIMPET_CLOSE int pagemap = -1;
+	LIMPET_CLOSE int pagemap = limpet_proc_open(pid, "pagemap", O_RDONLY);
 	uint64_t entries[512], pages = 0;
 
-	snprintf(path, sizeof(path), "%s/%d/pagemap", limpet_proc_root, limpet_proc_resident(pid));
-	pagemap = open(path, O_RDONLY | O_CLOEXEC);
 	if (pagemap < 0)
-		return limpet_errno();
+		return pagemap;
 	for (uint64_t at = first; at < end;) {
 		uint64_t left = end - at;
 		size_t count =

@@ -65,7 +65,7 @@ int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_
 	LIMPET_FREE char *text = NULL;
 	char name[64], *at;
 	size_t bytes;
-	int last = 3, r;
+	int last = LIMPET_STAT_STATE, r;
 
 	snprintf(name, sizeof(name), "task/%d/stat", tid);
 	r = limpet_proc_file_read(pid, name, &text, &bytes);
@@ -75,6 +75,7 @@ int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_
 	at = memrchr(text, ')', bytes);
 	if (!at || at[1] != ' ' || !at[2] || at[3] != ' ')
 		return -EBADMSG;
+	fields[LIMPET_STAT_STATE] = (uint8_t)at[2];
 	for (at += 4; last + 1 < (int)LIMPET_STAT_FIELDS && (*at == '-' || is_digit(*at));) {
 		errno = 0;
 		fields[++last] = strtoull(at, &at, 10);

@@ -7,10 +7,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/err.h"
+
 /* Root of the proc file system; tests set it to a directory of substitute files. */
 extern const char *limpet_proc_root;
 
-struct limpet_err;
 /* Sets "process N is gone" for -ESRCH, that it is another program for -ESTALE, else "cannot WHAT
  * process N: ..."; returns `error`. */
 int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_err *err);
@@ -71,9 +72,10 @@ struct limpet_proc_status {
 };
 int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
 
-/* The numbers in a thread's stat file, by their field numbers in proc(5); 0 for the first three,
- * which are not numbers, and for missing ones. Returns the last field number. */
+/* The numbers in a thread's stat file, by their field numbers in proc(5); the state as a character;
+ * 0 for pid and name, and for missing ones. Returns the last field number. */
 #define LIMPET_STAT_FIELDS 53u
+#define LIMPET_STAT_STATE 3u
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
 /* Start time in clock ticks since boot; together with the pid it identifies a process for good. */
 int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
@@ -127,6 +129,8 @@ int limpet_proc_pids(pid_t **ret_pids);
 int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
 /* The number at the start of /proc/NAME, a setting of the machine. */
 int limpet_proc_number_read(const char *name, uint64_t *ret_value);
+/* Opens /proc/PID/NAME with O_CLOEXEC and `flags`. Returns a descriptor that the caller closes. */
+int limpet_proc_open(pid_t pid, const char *name, int flags) LIMPET_MUST_CHECK;
 /* The target of a link (exe, root, ns/pid, fd/N); the buffer is always terminated. */
 int limpet_proc_link_read(pid_t pid, const char *name, char *ret, size_t bytes);
 

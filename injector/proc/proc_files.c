@@ -65,14 +65,24 @@ int limpet_proc_path(char *ret_path, pid_t pid, const char *format, ...)
 	return bytes < 0 || bytes >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-static int read_all(const char *path, char **ret_text, size_t *ret_bytes)
+int limpet_proc_open(pid_t pid, const char *name, int flags)
 {
-	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	char path[PATH_MAX];
+	int fd = limpet_proc_path(path, pid, "%s", name);
+
+	if (fd < 0)
+		return fd;
+	fd = open(path, flags | O_CLOEXEC | O_NOCTTY);
+	if (fd >= 0)
+		return fd;
+	return errno == ENOENT ? limpet_proc_missing(pid) : limpet_errno();
+}
+
+static int read_all(int fd, char **ret_text, size_t *ret_bytes)
+{
 	LIMPET_FREE char *text = NULL;
 	size_t capacity = 0, used = 0;
 
-	if (fd < 0)
-		return -errno;
 	for (;;) {
 		ssize_t got;
 
@@ -100,12 +110,12 @@ static int read_all(const char *path, char **ret_text, size_t *ret_bytes)
 
 int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes)
 {
-	char path[PATH_MAX];
-	int r = limpet_proc_path(path, pid, "%s", name);
+	LIMPET_CLOSE int fd = limpet_proc_open(pid, name, O_RDONLY);
+	int r;
 
-	if (r < 0)
-		return r;
-	r = read_all(path, ret_text, ret_bytes);
+	if (fd < 0)
+		return fd;
+	r = read_all(fd, ret_text, ret_bytes);
 	return r == -ENOENT ? limpet_proc_missing(pid) : r;
 }
 

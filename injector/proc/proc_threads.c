@@ -238,29 +238,14 @@ struct settling {
 	uint64_t ran_ns;
 };
 
-static int run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
-{
-	LIMPET_FREE char *text = NULL;
-	size_t bytes;
-	int r = task_file_read(pid, tid, "schedstat", &text, &bytes);
-
-	if (!r)
-		*ret_ns = strtoull(text, NULL, 10);
-	return r;
-}
-
 /* Asleep in a system call: it has done what it was released with. A thread that is gone counts as
  * asleep. */
 static bool is_asleep(pid_t pid, pid_t tid)
 {
-	LIMPET_FREE char *text = NULL;
-	size_t bytes;
-	const char *at;
+	uint64_t fields[LIMPET_STAT_FIELDS];
 
-	if (task_file_read(pid, tid, "stat", &text, &bytes) < 0)
-		return true;
-	at = memrchr(text, ')', bytes);
-	return at && strlen(at) > 2 && !strchr("Rt", at[2]);
+	return limpet_proc_stat_read(pid, tid, fields) < 0 ||
+	       (fields[LIMPET_STAT_STATE] != 'R' && fields[LIMPET_STAT_STATE] != 't');
 }
 
 static bool has_settled(pid_t pid, const struct settling *thread)
@@ -269,7 +254,7 @@ static bool has_settled(pid_t pid, const struct settling *thread)
 	const uint64_t enough_ns = 100000;
 	uint64_t now_ns = 0;
 
-	return is_asleep(pid, thread->tid) || run_time(pid, thread->tid, &now_ns) < 0 ||
+	return is_asleep(pid, thread->tid) || limpet_proc_run_time(pid, thread->tid, &now_ns) < 0 ||
 	       now_ns - thread->ran_ns >= enough_ns;
 }
 
@@ -287,7 +272,8 @@ int limpet_proc_settle(pid_t pid, uint64_t deadline_ns)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
 		threads[i].tid = tids[i];
-		if (is_asleep(pid, tids[i]) || run_time(pid, tids[i], &threads[i].ran_ns) < 0)
+		if (is_asleep(pid, tids[i]) ||
+		    limpet_proc_run_time(pid, tids[i], &threads[i].ran_ns) < 0)
 			threads[i].tid = 0;
 	}
 	for (;;) {

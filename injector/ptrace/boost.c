@@ -1,7 +1,6 @@
 #include "injector/ptrace/boost.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -62,12 +61,12 @@ static struct {
 static uint32_t word; /* as of a lock: who holds it */
 
 /* Ending threads that have the priority themselves. */
-#define HASTENED_LIMIT 16u
+#define RAISED_LIMIT 16u
 static struct {
 	pid_t pid, tid;
 	int policy;
-} hastened[HASTENED_LIMIT];
-static unsigned hastened_count;
+} raised[RAISED_LIMIT];
+static unsigned raised_count;
 
 /* Whose turn it is. */
 static struct {
@@ -85,42 +84,20 @@ static struct timespec to_timespec(uint64_t ns)
 
 /* ------------------------------------------------------------------ threads of the target */
 
-/* The thread's own file: that of a process sums up all of its threads. */
-static size_t read_file(pid_t pid, pid_t tid, const char *name, char *text, size_t bytes)
-{
-	char path[64];
-	LIMPET_CLOSE int fd = -1;
-	ssize_t got;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", pid, tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	got = fd < 0 ? 0 : read(fd, text, bytes - 1);
-	text[got > 0 ? got : 0] = 0;
-	return got > 0 ? (size_t)got : 0;
-}
-
 /* As proc(5) has it: R for one that has a processor, or waits for one. Of those that are about to
  * end, for which a lock of the kernel's might hold the lender up: STATE_ENDING for R. 0 for the
  * others, and for one that is gone. */
 #define STATE_ENDING 'e'
 static char state_of(pid_t pid, pid_t tid)
 {
-	enum { FLAGS = 7 }; /* fields behind the name: the state is the first */
-	char line[256], state;
-	const char *at;
+	enum { FLAGS = 9 };
+	uint64_t fields[LIMPET_STAT_FIELDS];
 
-	read_file(pid, tid, "stat", line, sizeof(line));
-	at = strrchr(line, ')');
-	if (!at || !at[1])
+	if (limpet_proc_stat_read(pid, tid, fields) < FLAGS)
 		return 0;
-	state = at[2];
-	for (int i = 0; at && i < FLAGS; i++)
-		at = strchr(at + 1, ' ');
-	if (!at)
-		return 0;
-	if (strtoul(at, NULL, 10) & PF_EXITING)
-		return state == 'R' ? STATE_ENDING : 0;
-	return state;
+	if (fields[FLAGS] & PF_EXITING)
+		return fields[LIMPET_STAT_STATE] == 'R' ? STATE_ENDING : 0;
+	return (char)fields[LIMPET_STAT_STATE];
 }
 
 static bool is_ending(pid_t pid, pid_t tid)
@@ -131,13 +108,13 @@ static bool is_ending(pid_t pid, pid_t tid)
 /* Its end takes the lock on the program's mappings for a moment, and nothing can be lent to it by
  * then. It gets the priority itself, which ends with it, or with limpet's own; no thread that has a
  * real-time priority already. */
-static void hasten_end(pid_t pid, pid_t tid)
+static void raise_ending(pid_t pid, pid_t tid)
 {
 	const struct sched_param parameter = {.sched_priority = LIMPET_BOOST_PRIORITY},
 				 none = {.sched_priority = 0};
 	const int policy = sched_getscheduler(tid);
 
-	if (hastened_count == HASTENED_LIMIT || (policy != SCHED_OTHER && policy != SCHED_BATCH) ||
+	if (raised_count == RAISED_LIMIT || (policy != SCHED_OTHER && policy != SCHED_BATCH) ||
 	    sched_setscheduler(tid, SCHED_RR, &parameter) < 0)
 		return;
 	/* The number has another owner meanwhile. */
@@ -145,20 +122,20 @@ static void hasten_end(pid_t pid, pid_t tid)
 		sched_setscheduler(tid, policy, &none);
 		return;
 	}
-	hastened[hastened_count].pid = pid;
-	hastened[hastened_count].tid = tid;
-	hastened[hastened_count++].policy = policy;
+	raised[raised_count].pid = pid;
+	raised[raised_count].tid = tid;
+	raised[raised_count++].policy = policy;
 }
 
-static void stop_hastening(void)
+static void lower_raised(void)
 {
 	const struct sched_param none = {.sched_priority = 0};
 
-	while (hastened_count) {
-		hastened_count--;
-		if (is_ending(hastened[hastened_count].pid, hastened[hastened_count].tid))
-			sched_setscheduler(hastened[hastened_count].tid,
-					   hastened[hastened_count].policy, &none);
+	while (raised_count) {
+		raised_count--;
+		if (is_ending(raised[raised_count].pid, raised[raised_count].tid))
+			sched_setscheduler(raised[raised_count].tid, raised[raised_count].policy,
+					   &none);
 	}
 }
 
@@ -374,7 +351,7 @@ void limpet_boost_end(int nice)
 		free(turns.siblings);
 		memset(&turns, 0, sizeof(turns));
 	}
-	stop_hastening();
+	lower_raised();
 	/* Also where it was in a raise within another one. */
 	setpriority(PRIO_PROCESS, (id_t)boost.lender, nice);
 	setpriority(PRIO_PROCESS, (id_t)boost.guard, nice);
@@ -387,9 +364,12 @@ void limpet_boost_end(int nice)
  * not be read it may hold any. */
 static bool may_hold(pid_t tid)
 {
-	char stack[1024];
+	LIMPET_FREE char *stack = NULL;
+	char name[32];
+	size_t bytes;
 
-	return !read_file(turns.pid, tid, "stack", stack, sizeof(stack)) ||
+	snprintf(name, sizeof(name), "task/%d/stack", tid);
+	return limpet_proc_file_read(turns.pid, name, &stack, &bytes) < 0 || !bytes ||
 	       (!strstr(stack, "__switch_to_asm") &&
 		!(turns.in_kernel && strstr(stack, "to_user_mode")));
 }
@@ -414,7 +394,7 @@ static pid_t next_sibling(void)
 		const char state = sibling == turns.tid ? 0 : state_of(turns.pid, sibling);
 
 		if (state == STATE_ENDING && turns.in_kernel)
-			hasten_end(turns.pid, sibling);
+			raise_ending(turns.pid, sibling);
 		if (state == 'R' && may_hold(sibling))
 			return sibling;
 	}

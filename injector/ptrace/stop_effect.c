@@ -11,6 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "common/begins.h"
 #include "common/err.h"
 #include "injector/proc/memory.h"
 
@@ -28,11 +29,6 @@ static void read_link(pid_t pid, uint64_t fd, char *ret, size_t bytes)
 	snprintf(name, sizeof(name), "fd/%u", (unsigned)fd);
 	if (limpet_proc_link_read(pid, name, ret, bytes) < 0)
 		ret[0] = 0;
-}
-
-static bool begins(const char *text, const char *with)
-{
-	return !strncmp(text, with, strlen(with));
 }
 
 /* "TCP", "UDP", "UNIX-STREAM"...: read without a reference to the socket. */
@@ -68,12 +64,12 @@ static enum limpet_stop_effect effect_on_send(pid_t pid, uint64_t fd, uint64_t b
 	if (bytes <= 1)
 		return LIMPET_STOP_TIMED;
 	read_link(pid, fd, path, sizeof(path));
-	if (!begins(path, "socket:"))
+	if (!limpet_begins(path, "socket:"))
 		return LIMPET_STOP_CUTS;
 	snprintf(path, sizeof(path), "%s/%d/fd/%u", limpet_proc_root, pid, (unsigned)fd);
 	read_protocol(path, protocol, sizeof(protocol));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(of_messages); i++)
-		if (begins(protocol, of_messages[i]))
+		if (limpet_begins(protocol, of_messages[i]))
 			return LIMPET_STOP_TIMED;
 	if (!strcmp(protocol, "UNIX") && local_streams_have_names())
 		return LIMPET_STOP_TIMED;
@@ -84,8 +80,8 @@ static enum limpet_stop_effect effect_on_send(pid_t pid, uint64_t fd, uint64_t b
 
 static bool is_terminal(const char *link)
 {
-	return begins(link, "/dev/pts/") || begins(link, "/dev/tty") ||
-	       begins(link, "/dev/console");
+	return limpet_begins(link, "/dev/pts/") || limpet_begins(link, "/dev/tty") ||
+	       limpet_begins(link, "/dev/console");
 }
 
 static enum limpet_stop_effect effect_on_write(pid_t pid, uint64_t fd, uint64_t bytes)
@@ -93,15 +89,15 @@ static enum limpet_stop_effect effect_on_write(pid_t pid, uint64_t fd, uint64_t 
 	char link[64];
 
 	read_link(pid, fd, link, sizeof(link));
-	if (begins(link, "socket:"))
+	if (limpet_begins(link, "socket:"))
 		return effect_on_send(pid, fd, bytes);
-	if (bytes <= 1 || begins(link, "anon_inode:"))
+	if (bytes <= 1 || limpet_begins(link, "anon_inode:"))
 		return LIMPET_STOP_UNSEEN;
 	/* pipe(7): this many bytes are written at once or not at all. A FIFO has a path, like a
 	 * file. */
-	if (bytes <= PIPE_BUF && begins(link, "pipe:"))
+	if (bytes <= PIPE_BUF && limpet_begins(link, "pipe:"))
 		return LIMPET_STOP_UNSEEN;
-	if (bytes <= PIPE_BUF && begins(link, "/") && !is_terminal(link))
+	if (bytes <= PIPE_BUF && limpet_begins(link, "/") && !is_terminal(link))
 		return LIMPET_STOP_DOUBTFUL;
 	return LIMPET_STOP_CUTS;
 }
@@ -113,9 +109,9 @@ static enum limpet_stop_effect effect_on_read(pid_t pid, uint64_t fd, uint64_t b
 	char link[64];
 
 	read_link(pid, fd, link, sizeof(link));
-	if (begins(link, "socket:"))
+	if (limpet_begins(link, "socket:"))
 		return LIMPET_STOP_TIMED;
-	if (begins(link, "pipe:") || begins(link, "anon_inode:") || bytes <= 1)
+	if (limpet_begins(link, "pipe:") || limpet_begins(link, "anon_inode:") || bytes <= 1)
 		return LIMPET_STOP_UNSEEN;
 	return LIMPET_STOP_DOUBTFUL;
 }
@@ -150,11 +146,11 @@ static enum limpet_stop_effect effect_on_splice(pid_t pid, uint64_t in, uint64_t
 
 	read_link(pid, in, from, sizeof(from));
 	read_link(pid, out, to, sizeof(to));
-	if (!begins(to, "pipe:"))
+	if (!limpet_begins(to, "pipe:"))
 		return LIMPET_STOP_CUTS;
-	return begins(from, "pipe:")     ? LIMPET_STOP_UNSEEN
-	       : begins(from, "socket:") ? LIMPET_STOP_TIMED
-					 : LIMPET_STOP_DOUBTFUL;
+	return limpet_begins(from, "pipe:")     ? LIMPET_STOP_UNSEEN
+	       : limpet_begins(from, "socket:") ? LIMPET_STOP_TIMED
+						: LIMPET_STOP_DOUBTFUL;
 }
 
 static enum limpet_stop_effect effect_on_receive(uint64_t bytes, uint64_t flags)

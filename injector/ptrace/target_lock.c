@@ -30,7 +30,7 @@ int limpet_target_lock_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *
 		close(fd);
 		if (error != -EWOULDBLOCK)
 			return limpet_proc_explain(pid, error, "lock", err);
-		limpet_err_set(err, -EALREADY, "another limpet is at work on process %d", pid);
+		limpet_err_set(err, -EALREADY, "another limpet is changing process %d", pid);
 		limpet_err_hint(err,
 				"look for one that is stopped or hangs, end it, and try again");
 		return -EALREADY;

@@ -28,8 +28,7 @@
 
 /* Most stops come sooner than the kernel would wake us for them; while we sleep, the target stands.
  * We yield: without a real-time priority, a thread that waits for our processor goes first. Where
- * threads wait for a
- * processor, spinning is in vain, and takes one from them. */
+ * threads wait for a processor, spinning is in vain, and takes one from them. */
 #define SPIN_MOST_NS 100000u
 #define SPIN_LEAST_NS 6250u
 

@@ -84,6 +84,20 @@ static inline struct limpet_chunk *limpet_segment_chunk(const struct limpet_segm
 		segment->layout.chunks_offset + (uint64_t)(index - 1) * LIMPET_CHUNK_BYTES);
 }
 
+/* Whether the number of a chunk, read from shared memory, is that of one. */
+static inline bool limpet_segment_has_chunk(const struct limpet_segment *segment, uint32_t index)
+{
+	return index != LIMPET_CHUNK_NONE && index <= segment->layout.chunk_count;
+}
+
+/* Whether a chunk is the one that must follow in a thread's chain: a chain that is a cycle, or
+ * leads into another thread's chunks, is read once and ends. */
+static inline bool limpet_segment_chunk_follows(const struct limpet_chunk *chunk, uint32_t thread,
+						uint64_t sequence)
+{
+	return chunk->thread == thread && chunk->sequence == sequence;
+}
+
 static inline struct limpet_slot *limpet_segment_slots(const struct limpet_segment *segment)
 {
 	return (struct limpet_slot *)limpet_segment_at(segment, segment->layout.slots_offset);

@@ -106,30 +106,30 @@ fits() {
 }
 
 @test "operands and values that make no sense" {
-	usage "which process?" attach
-	usage "which process?" stop
-	usage "which command?" run
+	usage "missing PID" attach
+	usage "missing PID" stop
+	usage "missing COMMAND" run
 	usage "not a process id: 'x'" attach x
 	usage "not a process id: '-1'" attach -- -1
 	usage "not a process id: '0'" status 0
 	usage "not a process id: '99999999999'" stop 99999999999
 	usage "not a process id: ''" stop ""
-	usage "one process at a time" attach 1 2
-	usage "one process at a time" status 1 2
-	usage "both --all and '1' given" stop --all 1
+	usage "unexpected argument '2'" attach 1 2
+	usage "only one PID is accepted" status 1 2
+	usage "--all and '1' cannot be used together" stop --all 1
 	usage "not a duration: '10x'" attach 1 -d 10x
 	usage "not a duration: '-5'" attach 1 -d -5
 	usage "too long: '999999999999d'" attach 1 --duration 999999999999d
-	usage "must be longer than nothing: '0s'" attach 1 --attach-timeout 0s
+	usage "must be greater than 0: '0s'" attach 1 --attach-timeout 0s
 	usage "not a size: '1MB'" attach 1 --agent-memory 1MB
 	usage "option '-d' needs a value" attach 1 -d
 	usage "option '--output' needs a value" run --output
-	usage "must be more than nothing" attach 1 --sample 0
+	usage "must be greater than 0" attach 1 --sample 0
 	usage "nothing but samples" run --on-overload sample --sample 1MiB true
 	usage "not one of" attach 1 --on-overload x
-	usage "--load: not one of dlopen and map: 'x'" attach 1 --load x
-	usage "--load: not one of dlopen and map: ''" run --load "" true
-	usage "--load: not one of dlopen and map: 'mapped'" doctor 1 --load mapped
+	usage "invalid value 'x' for --load: dlopen or map" attach 1 --load x
+	usage "invalid value '' for --load: dlopen or map" run --load "" true
+	usage "invalid value 'mapped' for --load: dlopen or map" doctor 1 --load mapped
 }
 
 @test "text from outside cannot steer the terminal" {

@@ -78,8 +78,8 @@ beyond() {
 
 @test "what cannot be compared is said" {
 	local good=$root/test/traces/version-1/storm.trace
-	refused 2 "which two traces" "$LIMPET" diff "$good"
-	refused 2 "wrong window" "$LIMPET" diff "$good@5s-1s" "$good"
+	refused 2 "two traces are needed" "$LIMPET" diff "$good"
+	refused 2 "invalid window" "$LIMPET" diff "$good@5s-1s" "$good"
 	refused 2 "beyond the end" "$LIMPET" diff "$good" "$good@10h-"
 	refused 1 "cannot" "$LIMPET" diff "$good" nothing.limpet
 	# Limits and filters.

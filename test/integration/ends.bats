@@ -410,7 +410,7 @@ looked_again() {
 	report
 	# Every event of its time is there; but it is not the capture that was asked for.
 	expect '.capture.end == "disk-full" and (.capture.complete | not) and .capture.dropped_events == 0 and
-		.capture.incomplete_because == "it ended early, for want of room on the disk"'
+		.capture.incomplete_because == "it ended early: the disk was full"'
 	left=$(<left)
 	((left > 64)) || fail "only $left KiB were left"
 	(($(stat -c %s "$trace") > 1000000)) || fail "it ended too early"

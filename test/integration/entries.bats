@@ -335,10 +335,10 @@ listed() {
 	grep -q "allocator many is wrong" "attach.$captures.err"
 	listed block.list "numbers 100" numbered
 	same "a wrong answer" "$status" 4
-	expect '.capture.incomplete_because | test("allocator many is wrong: 100 of 100 blocks are where no memory is")'
+	expect '.capture.incomplete_because | test("allocator many is wrong: 100 of 100 blocks are outside of its memory")'
 	listed free.list "run 100" ran
 	same "a wrong block" "$status" 4
-	expect '.capture.incomplete_because | test("a signature is wrong: [0-9,]+ of [0-9,]+ released blocks are where no memory is")'
+	expect '.capture.incomplete_because | test("a signature is wrong: [0-9,]+ of [0-9,]+ released blocks are outside of its memory")'
 	printf '%s\n' "allocator many" "many_zero posix_memalign(out, alignment, size)" "many_give free(_, p)" >out.list
 	listed out.list "numbers 100" numbered
 	same "no place for a block" "$status" 4

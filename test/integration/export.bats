@@ -279,7 +279,7 @@ weighed() {
 		export_to $format out.$format || return 1
 		[[ -s out.$format ]]
 	done
-	refused 2 "in which --format" "$LIMPET" export "$trace"
+	refused 2 "missing --format" "$LIMPET" export "$trace"
 	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
 	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
 	refused 2 "only csv" "$LIMPET" export "$trace" --format folded --table events

@@ -278,7 +278,7 @@ signal.pause()' "$pid" >held 3>&- &
 	[[ $word == held ]]
 	stop "$pid"
 	good_capture
-	refused 3 "another limpet is at work on process $pid" \
+	refused 3 "another limpet is changing process $pid" \
 		"$LIMPET" attach "$pid" -o never.limpet --attach-timeout 300ms
 	[[ ! -e never.limpet ]]
 	tell storm "run 1000" ran

@@ -99,7 +99,7 @@ says() {
 	wait_until 60 so_far '.capture.duration_seconds > 1'
 	stop "$pid"
 	grep -q '^limpet: 0 events in ' attach.1.err
-	grep -q '^limpet: no call was seen: the program was at rest' attach.1.err
+	grep -q '^limpet: no call was seen: the program was idle' attach.1.err
 	report
 	# After some seconds it is steady as well.
 	expect '([.findings[].kind] - ["steady"]) == ["idle"] and .capture.agent_resident_bytes < .capture.agent_memory_bytes / 4'

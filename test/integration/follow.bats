@@ -306,7 +306,7 @@ captured_or_over() {
 	child fork
 	local collector killed=$child
 	# Not its watchdog, which may not have ended yet.
-	collector=$(pgrep -o -f -- "--pid $child --leashed")
+	collector=$(pgrep -o -f -- "--pid $child --lifeline")
 	kill -KILL "$collector"
 	tell clan "$child work 20" worked
 	child fork

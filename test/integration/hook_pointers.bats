@@ -28,8 +28,8 @@ only_jumps() {
 # stays WAY: where nothing is put back. What is kept can be called, after another capture, too.
 stays() {
 	kept_in "$1" 5 || return 1
-	grep -q 'keeps addresses of the agent.* plain jumps' "$work/attach.$captures.err" || fail "$1" || return 1
-	grep -q 'keeps addresses of the agent.* plain jumps' "$work/stop.err" || fail "$1" || return 1
+	grep -q 'stores addresses of the agent.* plain jumps' "$work/attach.$captures.err" || fail "$1" || return 1
+	grep -q 'stores addresses of the agent.* plain jumps' "$work/stop.err" || fail "$1" || return 1
 	only_jumps "$pid" || fail "$1" || return 1
 	tell "$1" "use $1" used || fail "$1" || return 1
 	attach "$pid" || return 1

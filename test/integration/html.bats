@@ -264,8 +264,8 @@ kept_by() {
 	"$LIMPET" diff --html -f old.limpet new.limpet@-1s
 	[[ $("$LIMPET" diff --html -o - old.limpet new.limpet | tail -n 1) == "</html>" ]]
 	failed_bare "cannot write" "$LIMPET" diff --html -f -o /dev/full old.limpet new.limpet
-	refused 2 "exclude each other" "$LIMPET" diff --html --json old.limpet new.limpet
-	refused 2 "are of --html" "$LIMPET" diff -o x old.limpet new.limpet
+	refused 2 "cannot be used together" "$LIMPET" diff --html --json old.limpet new.limpet
+	refused 2 "only with --html" "$LIMPET" diff -o x old.limpet new.limpet
 	[[ ! -e x ]]
 }
 

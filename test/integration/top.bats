@@ -229,8 +229,8 @@ gone_server() {
 	stop "$pid"
 	finish leak
 	refused 2 "which capture" "$LIMPET" top
-	refused 2 "one too many" "$LIMPET" top 1 2
-	refused 2 "wrong time" "$LIMPET" top --delay soon 1
+	refused 2 "unexpected argument" "$LIMPET" top 1 2
+	refused 2 "invalid time" "$LIMPET" top --delay soon 1
 	refused 2 "did you mean 'growth'" "$LIMPET" top --sort growht 1
 }
 

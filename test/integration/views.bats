@@ -163,8 +163,8 @@ says() {
 		.timeline[-1].live_bytes == 640000 and .hidden.allocations > 60000'
 	"$LIMPET" report "$trace" --include '^kinds_small$' >text
 	grep -q '^filtered  hides' text
-	refused 2 "no regular expression" "$LIMPET" report "$trace" --include '['
-	refused 1 "no suppression" "$LIMPET" report "$trace" --suppressions "$trace"
+	refused 2 "not a regular expression" "$LIMPET" report "$trace" --include '['
+	refused 1 "not a suppression" "$LIMPET" report "$trace" --suppressions "$trace"
 	refused 2 "did you mean 'top-down'" "$LIMPET" report "$trace" --view topdown
 }
 
@@ -204,10 +204,10 @@ says() {
 	expect '.totals.live_bytes == 640000 and .sizes == [] and .timeline == []'
 	local kind
 	for kind in threads sizes lifetimes timeline; do
-		refused 1 "sums alone" "$LIMPET" report "$trace" --view $kind || return 1
+		refused 1 "only sums" "$LIMPET" report "$trace" --view $kind || return 1
 	done
-	refused 1 "sums alone" "$LIMPET" export "$trace" --format heaptrack
-	refused 1 "sums alone" "$LIMPET" export "$trace" --format massif
+	refused 1 "only sums" "$LIMPET" export "$trace" --format heaptrack
+	refused 1 "only sums" "$LIMPET" export "$trace" --format massif
 	"$LIMPET" export "$trace" --format folded --sort live --include kinds_small >out.folded
 	same "folded" "$(cat out.folded)" "main;kinds_small 640000"
 }

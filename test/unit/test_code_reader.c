@@ -93,7 +93,7 @@ static void test_same_answers(void **state)
 	assert_int_equal(limpet_code_reader_entry(&reader, LIMPET_ENTRY_FUNCTION, nothing,
 						  sizeof(nothing), address, place, &there, &err),
 			 -ENOTSUP);
-	assert_non_null(strstr(err.message, "no instruction"));
+	assert_non_null(strstr(err.message, "not an instruction"));
 	assert_int_equal(limpet_code_reader_entry(&reader, LIMPET_ENTRY_CALL, call, 5, address,
 						  place, &there, &err),
 			 0);

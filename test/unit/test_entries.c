@@ -118,16 +118,16 @@ static void test_bad_lists(void **state)
 	static const struct {
 		const char *text, *words;
 	} bad[] = {
-		{"", "list:0: no function is named"},
+		{"", "list:0: it names no function"},
 		{"palloc malloc(size)\n",
 		 "list:1: no function of functions that were named releases"},
 		{"pfree free(p)\n", "makes blocks"},
 		{"a malloc(size)\nallocator b\nc free(p)\n", "releases"},
 		{"palloc\n", "list:1: 'palloc' has no signature"},
-		{"\npalloc malloc\n", "list:2: 'malloc' is no signature"},
-		{"palloc malloc(size\n", "is no signature"},
-		{"palloc malloc(size) 2\n", "is no signature"},
-		{"palloc alloc(size)\n", "no signature is called 'alloc'"},
+		{"\npalloc malloc\n", "list:2: 'malloc' is not a signature"},
+		{"palloc malloc(size\n", "is not a signature"},
+		{"palloc malloc(size) 2\n", "is not a signature"},
+		{"palloc alloc(size)\n", "unknown signature 'alloc'"},
 		{"palloc malloc(n)\n", "'n' instead of 'size' in malloc(...)"},
 		{"palloc calloc(n)\n", "calloc(...) lacks 'size'"},
 		{"palloc malloc(_,_,_,_,size)\n", "more than 3 arguments in front"},

@@ -172,17 +172,17 @@ static void test_what_cannot_be_moved_is_refused(void **state)
 {
 	(void)state;
 	is_refused(calls_indirectly, calls_indirectly_end, "an indirect call");
-	is_refused(comes_back, comes_back_end, "jump into the bytes that move");
+	is_refused(comes_back, comes_back_end, "jump into the relocated bytes");
 	is_refused(comes_back_later, comes_back_later_end, "back to the function's beginning");
 	is_refused(into_the_middle, into_the_middle_end, "back to the function's beginning");
-	is_refused(jumps_within, jumps_within_end, "before there is room");
-	is_refused(counts_down, counts_down_end, "of a form");
-	is_refused(ends_early, ends_early_end, "before there is room");
-	is_refused(no_code, no_code_end, "no instruction");
-	is_refused(early_system_call, early_system_call_end, "tied to its place");
+	is_refused(jumps_within, jumps_within_end, "function is too short");
+	is_refused(counts_down, counts_down_end, "branch that cannot be relocated");
+	is_refused(ends_early, ends_early_end, "function is too short");
+	is_refused(no_code, no_code_end, "not an instruction");
+	is_refused(early_system_call, early_system_call_end, "cannot be relocated");
 	/* Cut: what follows is not known. */
 	is_refused(with_frame, (const uint8_t *)(uintptr_t)address_of(with_frame) + 6,
-		   "no instruction");
+		   "not an instruction");
 }
 
 static void test_what_is_out_of_reach_is_refused(void **state)

@@ -480,7 +480,7 @@ static void test_hidden(void **state)
 	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
 	found = find(LIMPET_FINDINGS_UNJUDGED, 0);
 	assert_non_null(found);
-	assert_non_null(strstr(found->text, "Nothing that was recorded grows; whether"));
+	assert_non_null(strstr(found->text, "Nothing that was recorded grows; what was not"));
 	close_it();
 	capture(&slow, 8000);
 	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 0);

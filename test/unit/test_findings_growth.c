@@ -415,7 +415,7 @@ static void test_handed_over(void **state)
 {
 	(void)state;
 	capture(handed_over);
-	assert_grows(LIMPET_FINDINGS_GROWS, "; live bytes as a whole stand still.");
+	assert_grows(LIMPET_FINDINGS_GROWS, "; live bytes as a whole do not grow.");
 	close_it();
 }
 
@@ -524,7 +524,7 @@ static void test_window(void **state)
 			       "in the second half of the window live bytes rose by 0 B"));
 	close_it();
 	find_in(36000000000, 39000000000);
-	assert_non_null(strstr(only(LIMPET_FINDINGS_UNJUDGED)->text, "from 3.0s"));
+	assert_non_null(strstr(only(LIMPET_FINDINGS_UNJUDGED)->text, "3.0s is too short"));
 	close_it();
 }
 
@@ -639,8 +639,8 @@ static void test_nothing(void **state)
 	close_it();
 	capture(rest);
 	assert_string_equal(only(LIMPET_FINDINGS_IDLE)->text,
-			    "No call was seen in 1m20s: the program was at rest, or gets its "
-			    "memory from where limpet does not look.");
+			    "No call was seen in 1m20s: the program was idle, or has an "
+			    "allocator that limpet does not follow.");
 	close_it();
 	draw(rest, 9, LIMPET_END_STOP);
 	find_in(0, 0);

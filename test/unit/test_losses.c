@@ -150,7 +150,8 @@ static void test_many_reasons(void **state)
 			   LIMPET_LOSS_BIT(LIMPET_LOSS_NAMED),
 		 .because = "7 functions of it; 3 modules; a signature of mine is wrong",
 		 .lines = {"not complete: 7 functions of it\n", "not complete: 3 modules\n",
-			   "not complete: the collector's memory did not hold all that is live\n",
+			   "not complete: the collector's memory was too small for all live "
+			   "blocks\n",
 			   "not complete: a signature of mine is wrong\n"}},
 		{.losses = LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS) |
 			   LIMPET_LOSS_BIT(LIMPET_LOSS_STORED),

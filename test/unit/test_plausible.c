@@ -56,9 +56,9 @@ static void test_blocks_are_somewhere(void **state)
 
 	(void)state;
 	make(&low, 64, 65535, 1);
-	assert_non_null(strstr(judged(&low), "where no memory is"));
+	assert_non_null(strstr(judged(&low), "outside of its memory"));
 	make(&high, 64, UINT64_MAX - 4095, 1);
-	assert_non_null(strstr(judged(&high), "where no memory is"));
+	assert_non_null(strstr(judged(&high), "outside of its memory"));
 	/* Of functions that nobody named. */
 	for (unsigned i = 0; i < 64; i++)
 		limpet_plausible_made(&unknown, getpid(), 0, 8, 1);
@@ -67,7 +67,7 @@ static void test_blocks_are_somewhere(void **state)
 		limpet_plausible_released(&unknown, 8);
 	assert_string_equal(
 		judged(&unknown),
-		"a signature is wrong: 64 of 64 released blocks are where no memory is");
+		"a signature is wrong: 64 of 64 released blocks are outside of its memory");
 }
 
 /* It is what it had that counts: it may have given it back. */

@@ -83,10 +83,11 @@ limpet_paths:
 	movq	%r9, \at+40(%rsp)
 	movq	%r11, \at+FRAME_HOOK(%rsp)
 	.endm
-	.macro	pass_if_off
+	/* `offset`: of the switch, in struct limpet_control. */
+	.macro	pass_if_off to=pass, offset=0
 	movq	limpet_control(%rip), %r10
-	cmpl	$0, (%r10)
-	je	pass
+	cmpl	$0, \offset(%r10)
+	je	\to
 	.endm
 	.macro	make_frame
 	pushq	%rbp
@@ -168,9 +169,7 @@ limpet_path_any:
 limpet_path_loader:
 	.cfi_startproc
 	endbr64
-	movq	limpet_control(%rip), %r10
-	cmpl	$0, CONTROL_ALIVE(%r10)
-	je	pass
+	pass_if_off pass, CONTROL_ALIVE
 	call_between limpet_hook_enter_loader
 	.cfi_endproc
 	.size limpet_path_loader, . - limpet_path_loader
@@ -206,9 +205,7 @@ limpet_path_loader:
 	.macro	begin_kept
 	.cfi_def_cfa_offset 24
 	endbr64
-	movq	limpet_control(%rip), %r10
-	cmpl	$0, (%r10)
-	je	pass_kept
+	pass_if_off pass_kept
 	movq	8(%rsp), %r10
 	movq	%rbp, 8(%rsp)
 	.cfi_offset %rbp, -16

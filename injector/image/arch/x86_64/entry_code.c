@@ -89,7 +89,7 @@ static int move_jump(struct mover *mover, const cs_insn *insn, struct limpet_err
 	else if (is_near && insn->size == 6)
 		conditional[1] = opcode[1];
 	else
-		return refuse(err, "a branch of a form that cannot be moved", insn->address);
+		return refuse(err, "a branch that cannot be relocated", insn->address);
 	return append_jump(out, conditional, sizeof(conditional), target);
 }
 
@@ -175,14 +175,13 @@ static int move_one(struct mover *mover, const cs_insn *insn, struct limpet_err 
 	 * padding. */
 	if (mover->ended)
 		return is_padding(insn) ? 0
-					: refuse(err, "the function ends before there is room",
-						 insn->address);
+					: refuse(err, "the function is too short", insn->address);
 	if (in_group(mover, insn, CS_GRP_CALL))
 		return move_call(mover, insn, err);
 	if (in_group(mover, insn, CS_GRP_INT) || in_group(mover, insn, CS_GRP_IRET) ||
 	    in_group(mover, insn, CS_GRP_PRIVILEGE) || insn->id == X86_INS_SYSCALL ||
 	    insn->id == X86_INS_UD2)
-		return refuse(err, "an instruction that is tied to its place", insn->address);
+		return refuse(err, "an instruction that cannot be relocated", insn->address);
 	if (in_group(mover, insn, CS_GRP_BRANCH_RELATIVE))
 		return move_jump(mover, insn, err);
 	mover->ended = in_group(mover, insn, CS_GRP_RET) || in_group(mover, insn, CS_GRP_JUMP);
@@ -201,10 +200,10 @@ static int check_rest(const struct mover *mover, cs_insn *insn, const uint8_t *c
 {
 	for (size_t i = 0; i < mover->target_count; i++)
 		if (is_moved(mover->out, mover->targets[i]))
-			return refuse(err, "a jump into the bytes that move", mover->out->from);
+			return refuse(err, "a jump into the relocated bytes", mover->out->from);
 	while (bytes) {
 		if (!cs_disasm_iter(mover->handle, &code, &bytes, &address, insn))
-			return refuse(err, "bytes that are no instruction", address);
+			return refuse(err, "bytes that are not an instruction", address);
 		if (!in_group(mover, insn, CS_GRP_BRANCH_RELATIVE) ||
 		    in_group(mover, insn, CS_GRP_CALL))
 			continue;
@@ -225,7 +224,7 @@ static int make(struct mover *mover, cs_insn *insn, const uint8_t *code, size_t 
 
 	while (!error && out->original_bytes < LIMPET_ENTRY_JUMP_BYTES) {
 		if (!cs_disasm_iter(mover->handle, &code, &bytes, &address, insn))
-			return refuse(err, "bytes that are no instruction", address);
+			return refuse(err, "bytes that are not an instruction", address);
 		out->places[out->place_count].from = (uint8_t)out->original_bytes;
 		out->places[out->place_count++].to = (uint8_t)out->code_bytes;
 		memcpy(out->original + out->original_bytes, insn->bytes, insn->size);
