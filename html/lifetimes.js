@@ -33,7 +33,7 @@ const formatAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? s
 
 /* Stacks that look alike are one row, as in the other tables. */
 function livesByPath() {
-  const found = view.find ? matchingPaths() : null, rows = new Map(), atEnd = view.to === bucketCount;
+  const found = view.find ? matchingPaths(view.find) : null, rows = new Map(), atEnd = view.to === bucketCount;
   const bySite = new Map(sites.map((site, i) => [site.node, i]));
   for (const life of data.lives) {
     const site = bySite.get(life.node);
@@ -65,7 +65,7 @@ function livesByPath() {
   return [...rows.values()];
 }
 const stackColumn = {title: 'Stack', class: 'name', value: row => row.path ? nameOf(paths.frame[row.path]) : '',
-  searchText: row => searchTextOf(row.path), cell: row => {
+  search: searchPaths(row => row.path), cell: row => {
   const [first, ...rest] = framesOf(row.path).slice(0, 6);
   return [make('button', {type: 'button', textContent: first === undefined ? '(stack unknown)' : short(nameOf(first)),
     onclick: () => showStack(mergeAlike(row.sites)[0])}), ' ', first === undefined ? '' : sourceLink(first),

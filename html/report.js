@@ -264,26 +264,43 @@ const stackShown = site => framesOf(pathOf(site));
 /* The filter text of each table, by the id of its container; it survives a redraw. */
 const filters = new Map();
 
-/* columns: {title, value(row), format(value, row), number, cell(row), searchText(row): what a filter searches}.
- * Rows are drawn a page at a time. */
-function table(into, caption, columns, rows, sorted = 0, descending = true) {
-  const STEP = 200, FEW = 5;
-  let shown = STEP, texts = null;
-  const textOf = row => columns.map(c => c.searchText ? c.searchText(row) : c.format ? c.format(c.value(row), row) : c.value(row)).join(' ').toLowerCase();
-  function matching() {
-    const words = filters.get(into.id);
-    if (!words) return [...rows];
-    texts = texts || new Map(rows.map(row => [row, textOf(row)]));
-    return rows.filter(row => texts.get(row).includes(words));
+/* columns: {title, value(row), format(value, row), number, cell(row), search(words): a function that says of a
+ * row whether it matches}. No more than MOST rows are drawn at a time. */
+const STEP = 100, MOST = 1000, FEW = 5, FILTER_DELAY_MS = 150;
+const collator = new Intl.Collator();
+/* Says of a row whether a cell of it contains the words. Cells with figures all have units in them: these are
+ * searched only for words with a digit. */
+function rowFilter(columns, words) {
+  const tests = columns.map(c => {
+    if (c.search) return c.search(words);
+    if (c.number && !/\d/.test(words)) return () => false;
+    return row => String(c.format ? c.format(c.value(row), row) : c.value(row)).toLowerCase().includes(words);
+  });
+  return row => tests.some(test => test(row));
+}
+function sortRows(list, column, descending) {
+  const sign = descending ? -1 : 1;
+  let keys = list.map(row => column.value(row));
+  if (typeof keys[0] === 'string') {
+    const rank = new Map([...new Set(keys)].sort(collator.compare).map((key, i) => [key, i]));
+    keys = keys.map(key => rank.get(key));
   }
+  return [...keys.keys()].sort((a, b) => sign * (keys[a] - keys[b]) || a - b).map(i => list[i]);
+}
+function table(into, caption, columns, rows, sorted = 0, descending = true) {
+  let first = 0, shown = STEP, list = [];
   const head = make('tr'), body = make('tbody');
   const box = make('div', {class: 'wide', tabIndex: 0, role: 'region', 'aria-label': caption});
-  function draw() {
-    const column = columns[sorted];
-    const list = matching().sort((a, b) => {
-      const x = column.value(a), y = column.value(b);
-      return (descending ? -1 : 1) * (typeof x === 'string' ? x.localeCompare(y) : x - y);
-    });
+  /* Filters and sorts. */
+  function renew() {
+    const words = filters.get(into.id), matches = words && rowFilter(columns, words);
+    list = sortRows(matches ? rows.filter(matches) : rows, columns[sorted], descending);
+    first = 0;
+    shown = STEP;
+    drawHead();
+    drawRows();
+  }
+  function drawHead() {
     head.replaceChildren(...columns.map((c, i) => {
       const cell = make('th', {scope: 'col', class: c.number ? 'number' : ''});
       const mark = i === sorted ? (descending ? ' ▾' : ' ▴') : '';
@@ -291,33 +308,46 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
       cell.append(make('button', {type: 'button', textContent: c.title + mark, onclick: () => {
         descending = i === sorted ? !descending : !!c.number;
         sorted = i;
-        draw();
+        renew();
         head.children[i].firstChild.focus();
       }}));
       return cell;
     }));
-    body.replaceChildren(...list.slice(0, shown).map(row => make('tr', {}, ...columns.map(c => {
+  }
+  function drawRows() {
+    body.replaceChildren(...list.slice(first, first + shown).map(row => make('tr', {}, ...columns.map(c => {
       const cell = make('td', {class: c.number ? 'number' : c.class || ''});
       if (c.cell) cell.append(...c.cell(row));
       else cell.textContent = c.format ? c.format(c.value(row), row) : c.value(row);
       return cell;
     }))));
-    more.hidden = list.length <= shown;
-    more.textContent = `Show more (${count(list.length - shown)} more)`;
+    const rest = list.length - first - shown;
+    more.hidden = rest <= 0;
+    more.textContent = shown < MOST ? `Show more (${count(rest)} more)` : `Next ${count(Math.min(MOST, rest))} (${count(rest)} more)`;
+    start.hidden = !first;
     left.textContent = filters.get(into.id) ? `${count(list.length)} of ${count(rows.length)}` : '';
   }
-  const more = make('button', {type: 'button', onclick: () => { shown *= 4; draw(); }});
+  const more = make('button', {type: 'button', onclick: () => {
+    if (shown < MOST) shown = Math.min(MOST, shown * 4);
+    else {
+      first += MOST;
+      box.scrollTop = 0;
+    }
+    drawRows();
+  }});
+  const start = make('button', {type: 'button', textContent: 'First rows', onclick: () => { first = 0; drawRows(); }});
   const left = make('span', {class: 'note', role: 'status'});
+  let pending = 0;
   const filter = make('input', {type: 'search', placeholder: 'Filter', spellcheck: false, autocomplete: 'off',
     'aria-label': `Filter: ${caption}`, value: filters.get(into.id) || '', oninput: () => {
       filters.set(into.id, filter.value.trim().toLowerCase());
-      shown = STEP;
-      draw();
+      clearTimeout(pending);
+      pending = setTimeout(renew, FILTER_DELAY_MS);
     }});
   box.append(make('table', {}, make('thead', {}, head), body));
   into.replaceChildren(make('div', {class: 'caption'}, make('span', {class: 'note', textContent: caption}),
-    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : [])), box, more);
-  draw();
+    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), start), box, more);
+  renew();
 }
 
 const shareBar = (part, whole) => {
@@ -357,9 +387,9 @@ function showStack({site, stacks: many, sum}) {
   $('stack').showModal();
 }
 
-/* The paths with a frame that matches the search. */
-function matchingPaths() {
-  const found = new Uint8Array(paths.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(view.find));
+/* The paths with a frame that matches the words. */
+function matchingPaths(words) {
+  const found = new Uint8Array(paths.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(words));
   for (let path = 1; path < found.length; path++) found[path] = found[paths.parent[path]] || groupFound[paths.group[path]];
   return found;
 }
@@ -378,17 +408,21 @@ function mergeAlike(sites) {
   return [...rows.values()];
 }
 
-/* The text that a search of stack rows matches. */
-const searchTextOf = path => framesOf(path).map(f => searchable[groupOf[f]]).join(' ');
+/* For columns of stacks and of functions: which rows match. */
+const searchPaths = pathOfRow => words => {
+  const found = matchingPaths(words);
+  return row => found[pathOfRow(row)] === 1;
+};
+const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].includes(words);
 
 function drawSites() {
-  const found = view.find ? matchingPaths() : null;
+  const found = view.find ? matchingPaths(view.find) : null;
   const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   const columns = Object.entries(COLUMNS).map(([key, m]) => (
     {title: m.short, number: true, value: row => row.sum[key], format: m.format}));
   if (comparing) columns.push({title: 'State', value: row => stateOf(row.sum)});
   columns.push({title: 'Stack', class: 'name', value: row => stackShown(row.site).length ? nameOf(stackShown(row.site)[0]) : '',
-    searchText: row => searchTextOf(pathOf(row.site)), cell: row => {
+    search: searchPaths(row => pathOf(row.site)), cell: row => {
       const [first, ...rest] = stackShown(row.site).slice(0, 6);
       return [make('button', {type: 'button', onclick: () => showStack(row), textContent: first === undefined ? '(stack unknown)' : short(nameOf(first))}),
         ' ', first === undefined ? '' : sourceLink(first),
@@ -462,7 +496,7 @@ function drawCallers() {
     return into;
   };
   const named = title => ({title, value: row => row.key < 0 ? '(start of the stack)' : groups[row.key].name,
-    searchText: row => row.key < 0 ? '' : searchable[row.key], cell: ({key}) => [key < 0 ? '(start of the stack)' :
+    search: searchGroups(row => row.key), cell: ({key}) => [key < 0 ? '(start of the stack)' :
       make('button', {type: 'button', textContent: groups[key].short, title: groups[key].name, onclick: () => showFunction(key)})]});
   const g = groups[chosen];
   $('callers').replaceChildren(
@@ -473,7 +507,7 @@ function drawCallers() {
     make('div', {class: 'pair'}, list('called-by', 'Called by', callers, named('Caller')), list('calls', 'Calls', callees, named('Callee'))),
     [...lines.keys()].some(f => frames.line[f]) ? list('lines', 'Lines', lines, {title: 'Line',
       value: ({key}) => `${frameFile(key) || ''}:${String(frames.line[key]).padStart(8, '0')}`,
-      searchText: ({key}) => `${frameFile(key) || ''}:${frames.line[key]}`, cell: ({key}) => [sourceLink(key)]}) : '');
+      search: words => ({key}) => `${frameFile(key) || ''}:${frames.line[key]}`.toLowerCase().includes(words), cell: ({key}) => [sourceLink(key)]}) : '');
 }
 
 function drawFunctions() {
@@ -486,7 +520,7 @@ function drawFunctions() {
   drawCallers();
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
     {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
-    {title: 'Function', class: 'name', value: g => groups[g].name, searchText: g => searchable[g], cell: g => [
+    {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [
       make('button', {type: 'button', textContent: groups[g].short, title: groups[g].name, onclick: () => showFunction(g)}),
       ' ', sourceLink(groups[g].frame)]},
   ], rows);

@@ -306,3 +306,9 @@ kept_by() {
 	"$root/test/html/large" page.html 100000 large.html large.json
 	driven large.html large.json --large
 }
+
+@test "a page of 120,000 stacks can be filtered, and draws a bounded part of them" {
+	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
+	"$root/test/html/made" page.html 120000 many.html many.json
+	driven many.html many.json --many
+}
