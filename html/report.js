@@ -83,18 +83,28 @@ for (const name of ['[jit]', '(unknown code)'])
   for (const [column, value] of Object.entries({function: strings.push(name) - 1, file: -1, line: 0, module: -1, offset: '0', inlined: 0, made: 0, kind: FOLD.program}))
     frames[column].push(value);
 const codeOf = f => frames.made[f] ? JIT : UNKNOWN;
-/* Without parameters: in C++ they are long, and seldom distinguish functions. */
-function short(name) {
+/* A name of megabytes would bury what stands beside it. */
+const LONGEST = 160;
+function brief(name, most = LONGEST) {
+  const half = Math.floor((most - 1) / 2);
+  return name.length <= most ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
+}
+/* What may follow a parameter list. */
+const QUALIFIERS = /^( const| volatile| noexcept| &&?| \[[^\]]*\]|\.[\w.]+)*$/;
+/* Without parameters: in C++ they are long, and seldom distinguish functions. Those within a name, as in
+ * f(int)::<lambda(char)>, belong to it. */
+function withoutParameters(name) {
   const end = name.lastIndexOf(')');
-  if (end < 0) return name;
+  if (end < 0 || !QUALIFIERS.test(name.slice(end + 1))) return name;
   let depth = 0, at = end;
   for (; at > 0; at--) {
     if (name[at] === ')') depth++;
     else if (name[at] === '(' && --depth === 0) break;
   }
   const cut = name.slice(0, at);
-  return /[\w\])>]$/.test(cut) && !cut.endsWith('operator') ? cut : name;
+  return /[\w\])>}]$/.test(cut) && !cut.endsWith('operator') ? cut : name;
 }
+const short = name => brief(withoutParameters(name));
 
 /* Frames of the same function form one group, whatever the line. */
 const groupOf = new Int32Array(frames.function.length), groups = [];

@@ -312,3 +312,9 @@ kept_by() {
 	"$root/test/html/made" page.html 120000 many.html many.json
 	driven many.html many.json --many
 }
+
+@test "a page of names and stacks that are out of the ordinary" {
+	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
+	"$root/test/html/made" page.html 300 made.html made.json
+	driven made.html made.json --made
+}
