@@ -2,7 +2,9 @@
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
  * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have;
  * start.js sets up the page. */
-const data = JSON.parse(document.getElementById('data').textContent);
+/* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
+const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
+  .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
 const $ = id => document.getElementById(id);
 
 function make(tag, properties = {}, ...children) {
@@ -372,8 +374,8 @@ let editor = '';
 try { editor = localStorage.getItem('limpet-editor') || ''; } catch { /* file: without storage */ }
 function sourceLink(f) {
   const file = frameFile(f), line = frames.line[f];
-  if (!file) return make('span', {class: 'where', textContent: frameModule(f) || ''});
-  const words = line ? `${file}:${line}` : file;
+  if (!file) return make('span', {class: 'where', textContent: brief(frameModule(f) || '')});
+  const words = brief(line ? `${file}:${line}` : file);
   if (!SCHEMES.test(editor)) return make('span', {class: 'where', textContent: words});
   const target = editor.replaceAll('{file}', encodeURI(file)).replaceAll('{line}', String(line || 1));
   return make('a', {class: 'where', href: target, textContent: words});
@@ -507,10 +509,10 @@ function drawCallers() {
   };
   const named = title => ({title, value: row => row.key < 0 ? '(start of the stack)' : groups[row.key].name,
     search: searchGroups(row => row.key), cell: ({key}) => [key < 0 ? '(start of the stack)' :
-      make('button', {type: 'button', textContent: groups[key].short, title: groups[key].name, onclick: () => showFunction(key)})]});
+      make('button', {type: 'button', textContent: groups[key].short, title: brief(groups[key].name, 1000), onclick: () => showFunction(key)})]});
   const g = groups[chosen];
   $('callers').replaceChildren(
-    make('h2', {textContent: g.name}), make('p', {}, sourceLink(g.frame)),
+    make('h2', {class: 'whole-name', textContent: g.name}), make('p', {}, sourceLink(g.frame)),
     make('p', {textContent: comparing ? `${changeInWords(all)} (${words}); by itself: ${changeInWords(self)}.` :
       `${format(all[main])} (${words}) passed through it, ${format(self[main])} by itself.`}),
     make('div', {class: 'bar'}, make('button', {type: 'button', textContent: 'Show in the flame graph', onclick: () => showInFlame(chosen)})),
@@ -531,7 +533,7 @@ function drawFunctions() {
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
     {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
     {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [
-      make('button', {type: 'button', textContent: groups[g].short, title: groups[g].name, onclick: () => showFunction(g)}),
+      make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
       ' ', sourceLink(groups[g].frame)]},
   ], rows);
 }
@@ -746,7 +748,7 @@ function treeUp() {
 }
 
 const noGroup = node => node.group === NO_STACK ? nameOf(-1) : 'all';
-const labelOf = node => node.group < 0 ? noGroup(node) : groups[node.group].name;
+const labelOf = node => node.group < 0 ? noGroup(node) : brief(groups[node.group].name, 2 * LONGEST);
 const shortOf = node => node.group < 0 ? noGroup(node) : groups[node.group].short;
 /* A name always has the same colour: warm for the program, grey for noise. */
 const colours = [new Map(), new Map()];
@@ -904,7 +906,7 @@ function refreshFlame() {
     if (!rect) return;
     const {node} = rect, group = groups[node.group];
     tip.replaceChildren(make('p', {textContent: describe(node)}));
-    if (group) tip.append(make('p', {class: 'where', textContent: frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || ''}));
+    if (group) tip.append(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
     tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
   });
