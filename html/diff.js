@@ -140,7 +140,7 @@ function beginComparison() {
   $('subtitle').textContent = `what changed in ${after.comm || 'the program'}`;
   for (const option of $('metric').options) option.disabled = option.value === 'temporary' && NO_TEMPORARY !== '';
   $('state').append(make('option', {value: '', textContent: 'all stacks'}), ...STATES.map(state => make('option', {value: state, textContent: `what ${state === 'same' ? 'is the same' : state}`})));
-  $('state').onchange = event => { view.state = event.target.value; refresh(); };
+  $('state').onchange = event => { view.state = event.target.value; refresh(); remember(); };
   $('noise').checked = view.noise = data.full;
   document.querySelector('.range').hidden = true;
   for (const element of document.querySelectorAll('.of-two')) element.hidden = false;

@@ -241,6 +241,7 @@ function seriesFigures(series, peakEdge, whole) {
 }
 
 function compute() {
+  performance.mark('limpet-computed');
   if (comparing) { figures = compareFigures(); return; }
   const whole = view.from === 0 && view.to === bucketCount;
   let peakEdge = view.from;
@@ -665,7 +666,9 @@ function drawAbout() {
 
 /* ---------------------------------------------------------------- flame graph */
 
-const flame = {rects: [], root: null, zoom: [], focus: null, above: 0, rows: 0, width: 0};
+/* chains: for each direction the places that were zoomed in on, one after the other, each as the groups from the
+ * root down; they stay when figures change. zoom: those of them that the present tree has. */
+const flame = {rects: [], root: null, zoom: [], chains: {down: [], up: []}, focus: null, above: 0, rows: 0, width: 0};
 const ROW = 19;
 
 /* The weight of stacks that end in each path; for two heaps also the figure of each. Shrinking sites have
@@ -844,24 +847,67 @@ function describe(node) {
   if (comparing) return `${labelOf(node)}: ${changeInWords(node)}`;
   return `${labelOf(node)}: ${format(node.weight)}, ${percent(node.weight, flame.root.weight)}`;
 }
+function chainOf(node) {
+  const chain = [];
+  for (; node.parent; node = node.parent) chain.unshift(node.group);
+  return chain;
+}
+/* The nearest node below with that group: library frames may have come or gone between. */
+function nearestBelow(node, group) {
+  for (let level = node.children; level.length; level = level.flatMap(one => one.children)) {
+    const found = level.find(one => one.group === group);
+    if (found) return found;
+  }
+  return null;
+}
+function nodeAt(chain) {
+  let node = flame.root;
+  chain.forEach((group, i) => {
+    const next = node && (nearestBelow(node, group) || (i + 1 < chain.length ? node : null));
+    node = next;
+  });
+  return node === flame.root ? null : node;
+}
+/* Zooms in on what the chains name, as far as the present tree has it. */
+function applyZoom() {
+  flame.zoom = flame.chains[view.direction].map(nodeAt).filter((node, i, all) => node && node !== all[i - 1]);
+  flame.focus = flame.zoom[flame.zoom.length - 1] || null;
+}
 function zoomTo(node) {
   const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
   if (node === top) return;
+  flame.chains[view.direction].push(chainOf(node));
   flame.zoom.push(node);
   flame.focus = node;
   drawFlame();
   remember();
 }
+/* Chains of which the present tree has nothing go with the one before. */
 function zoomBack() {
-  flame.zoom.pop();
+  const chains = flame.chains[view.direction], {length} = flame.zoom;
+  if (!length) return;
+  while (chains.length && flame.zoom.length >= length) {
+    chains.pop();
+    applyZoom();
+  }
   flame.focus = flame.zoom[flame.zoom.length - 1] || flame.root;
   drawFlame();
+  remember();
+}
+function zoomOut() {
+  flame.chains[view.direction] = [];
+  applyZoom();
+  drawFlame();
+  remember();
+}
+function showDirection(direction) {
+  view.direction = direction;
+  document.querySelector(`input[name=direction][value=${direction}]`).checked = true;
 }
 /* Zooms in on `path`, as far down as it has weight. */
 function showStackInFlame(path) {
   const groupsDown = framesOf(path).map(f => groupOf[f]).reverse();
-  document.querySelector('input[name=direction][value=down]').checked = true;
-  view.direction = 'down';
+  showDirection('down');
   visit('flame');
   let node = flame.root;
   for (const group of groupsDown) {
@@ -893,8 +939,7 @@ function focusOn(node) {
 
 function refreshFlame() {
   flame.root = buildTree();
-  flame.zoom = [];
-  flame.focus = null;
+  applyZoom();
   drawFlame();
 }
 
@@ -932,9 +977,9 @@ function refreshFlame() {
     if (next) focusOn(next);
   });
   $('flame-back').onclick = zoomBack;
-  $('flame-root').onclick = () => { flame.zoom = []; flame.focus = null; drawFlame(); };
+  $('flame-root').onclick = zoomOut;
   for (const input of document.querySelectorAll('input[name=direction]'))
-    input.onchange = () => { view.direction = input.value; refreshFlame(); };
+    input.onchange = () => { view.direction = input.value; refreshFlame(); remember(); };
 }
 
 /* ---------------------------------------------------------------- over time */
@@ -976,7 +1021,7 @@ function drawPlots() {
     setRange(from, to);
     remember();
   }]};
-  const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet'}, dataIdx: pointAt};
+  const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet', filters: {pub: type => !/^mouse(down|up)$/.test(type)}}, dataIdx: pointAt};
   const x = {time: false};
   const series = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: false}, value: (_, v) => v === null || v === undefined ? '–' : format(v), ...extra});
   const known = list => list.some(v => v !== null);
@@ -1064,10 +1109,16 @@ function nearestEdge(value) {
   for (let b = 1; b <= bucketCount; b++) if (Math.abs(edges[b] - value) < Math.abs(edges[best] - value)) best = b;
   return best;
 }
-function setRange(from, to) {
-  if (noPart) { refresh(); return; }
+/* The steps nearest to these times, one at least. */
+function stepsOf(from, to) {
   let a = nearestEdge(Math.min(from, to)), b = nearestEdge(Math.max(from, to));
   if (a === b) { if (b < bucketCount) b++; else a = Math.max(0, a - 1); }
+  return [a, b];
+}
+function setRange(from, to) {
+  if (noPart) { showRange(); return; }
+  const [a, b] = stepsOf(from, to);
+  if (a === view.from && b === view.to) { showRange(); return; }
   view.from = a;
   view.to = b;
   refresh();
