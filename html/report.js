@@ -280,6 +280,9 @@ const filters = new Map();
 /* columns: {title, value(row), format(value, row), number, cell(row), search(words): a function that says of a
  * row whether it matches}. No more than MOST rows are drawn at a time. */
 const STEP = 100, MOST = 1000, FEW = 5, FILTER_DELAY_MS = 150;
+/* On paper: as many rows as somebody reads. */
+const PRINTED = 40, PRINTED_WIDTH = 700;
+let printing = false;
 const collator = new Intl.Collator();
 /* Says of a row whether a cell of it contains the words. Cells with figures all have units in them: these are
  * searched only for words with a digit. */
@@ -301,21 +304,24 @@ function sortRows(list, column, descending) {
   return [...keys.keys()].sort((a, b) => sign * (keys[a] - keys[b]) || a - b).map(i => list[i]);
 }
 function table(into, caption, columns, rows, sorted = 0, descending = true) {
-  let first = 0, shown = STEP, list = [];
+  let first = 0, shown = printing ? PRINTED : STEP, list = [];
   const head = make('tr'), body = make('tbody');
+  /* What a narrow screen has no room for: figures beside names, but the one that sorts. */
+  const named = columns.some(c => c.class === 'name'), main = () => columns[sorted].number ? sorted : columns.findIndex(c => c.number);
+  const classOf = (c, i) => [c.number ? 'number' : c.class || '', named && c.class !== 'name' && i !== main() ? 'minor' : ''].filter(Boolean).join(' ');
   const box = make('div', {class: 'wide', tabIndex: 0, role: 'region', 'aria-label': caption});
   /* Filters and sorts. */
   function renew() {
     const words = filters.get(into.id), matches = words && rowFilter(columns, words);
     list = sortRows(matches ? rows.filter(matches) : rows, columns[sorted], descending);
     first = 0;
-    shown = STEP;
+    shown = printing ? PRINTED : STEP;
     drawHead();
     drawRows();
   }
   function drawHead() {
     head.replaceChildren(...columns.map((c, i) => {
-      const cell = make('th', {scope: 'col', class: c.number ? 'number' : ''});
+      const cell = make('th', {scope: 'col', class: classOf(c, i)});
       const mark = i === sorted ? (descending ? ' ▾' : ' ▴') : '';
       cell.setAttribute('aria-sort', i === sorted ? (descending ? 'descending' : 'ascending') : 'none');
       cell.append(make('button', {type: 'button', textContent: c.title + mark, onclick: () => {
@@ -328,8 +334,8 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
     }));
   }
   function drawRows() {
-    body.replaceChildren(...list.slice(first, first + shown).map(row => make('tr', {}, ...columns.map(c => {
-      const cell = make('td', {class: c.number ? 'number' : c.class || ''});
+    body.replaceChildren(...list.slice(first, first + shown).map(row => make('tr', {}, ...columns.map((c, i) => {
+      const cell = make('td', {class: classOf(c, i)});
       if (c.cell) cell.append(...c.cell(row));
       else cell.textContent = c.format ? c.format(c.value(row), row) : c.value(row);
       return cell;
@@ -339,6 +345,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
     more.textContent = shown < MOST ? `Show more (${count(rest)} more)` : `Next ${count(Math.min(MOST, rest))} (${count(rest)} more)`;
     start.hidden = !first;
     left.textContent = filters.get(into.id) ? `${count(list.length)} of ${count(rows.length)}` : '';
+    cut.textContent = printing && rest > 0 ? `the first ${count(shown)} of ${count(list.length)}` : '';
   }
   const more = make('button', {type: 'button', onclick: () => {
     if (shown < MOST) shown = Math.min(MOST, shown * 4);
@@ -349,7 +356,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
     drawRows();
   }});
   const start = make('button', {type: 'button', textContent: 'First rows', onclick: () => { first = 0; drawRows(); }});
-  const left = make('span', {class: 'note', role: 'status'});
+  const left = make('span', {class: 'note', role: 'status'}), cut = make('span', {class: 'note printed'});
   let pending = 0;
   const filter = make('input', {type: 'search', placeholder: 'Filter', spellcheck: false, autocomplete: 'off',
     'aria-label': `Filter: ${caption}`, value: filters.get(into.id) || '', oninput: () => {
@@ -359,7 +366,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
     }});
   box.append(make('table', {}, make('thead', {}, head), body));
   into.replaceChildren(make('div', {class: 'caption'}, make('span', {class: 'note', textContent: caption}),
-    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), start), box, more);
+    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), cut, start), box, more);
   renew();
 }
 
@@ -692,6 +699,7 @@ function buildTree() {
 const treeNode = (group, parent) => ({group, weight: 0, old: 0, new: 0, children: [], parent});
 /* The group of what was allocated by unknown stacks, which have no frame. */
 const NO_STACK = -2;
+const UNKNOWN_STACKS = 'No frame of these stacks is in the trace: they could not be walked, or what describes them was lost.';
 function addUnknown(root, unknown) {
   if (!unknown.weight) return;
   unknown.parent = root;
@@ -761,7 +769,23 @@ function colourOf(node, dark) {
   if (!colour) colours[+dark].set(node.group, colour = makeColour(node, dark));
   return colour;
 }
+/* Stripes: what is not known is no code of its own. */
+function hatching(dark) {
+  const tile = make('canvas', {width: 8, height: 8}), context = tile.getContext('2d');
+  context.fillStyle = dark ? '#3a4149' : '#e3e7ec';
+  context.fillRect(0, 0, 8, 8);
+  context.strokeStyle = dark ? '#4d5661' : '#c8cfd7';
+  context.lineWidth = 2;
+  for (const x of [-4, 0, 4, 8]) {
+    context.beginPath();
+    context.moveTo(x - 1, 9);
+    context.lineTo(x + 9, -1);
+    context.stroke();
+  }
+  return $('canvas').getContext('2d').createPattern(tile, 'repeat');
+}
 function makeColour(node, dark) {
+  if (node.group === NO_STACK) return hatching(dark);
   if (node.group < 0) return dark ? '#3a4149' : '#d9dee4';
   const {name, kind} = groups[node.group];
   let hash = 0;
@@ -773,7 +797,7 @@ const isDark = () => document.documentElement.classList.contains('dark');
 
 /* Lays out the visible frames; the canvas is as high as they need. */
 function layFlame() {
-  const width = $('canvas').clientWidth || 800;
+  const width = printing ? PRINTED_WIDTH : $('canvas').clientWidth || 800;
   const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
   const path = [], rects = [];
   let deepest = 0;
@@ -832,6 +856,8 @@ function drawFlame(lay = true) {
   const {format, words: what} = METRICS[view.metric];
   const words = [comparing ? `${changeInWords(top)} (${what})` : `${format(top.weight)} (${what})`];
   if (view.metric === 'growth' && !comparing) words.push('only what grows');
+  const unknown = flame.root.children.find(node => node.group === NO_STACK);
+  if (unknown && !comparing && !flame.zoom.length) words.push(`${percent(unknown.weight, flame.root.weight)} by unknown stacks`);
   if (view.find) words.push(`${plural(found, 'frame')} found`);
   $('flame-words').textContent = words.join('; ');
   $('flame-back').disabled = $('flame-root').disabled = !flame.zoom.length;
@@ -951,6 +977,7 @@ function refreshFlame() {
     if (!rect) return;
     const {node} = rect, group = groups[node.group];
     tip.replaceChildren(make('p', {textContent: describe(node)}));
+    if (node.group === NO_STACK) tip.append(make('p', {class: 'where', textContent: UNKNOWN_STACKS}));
     if (group) tip.append(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
     tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
@@ -1009,7 +1036,7 @@ function drawPlots() {
   }
   box.replaceChildren();
   const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue('--ink'), line = style.getPropertyValue('--line');
-  const {timeline} = data, width = Math.max(280, box.clientWidth || 800);
+  const {timeline} = data, width = printing ? PRINTED_WIDTH : Math.max(280, box.clientWidth || 800);
   const axis = (values, size) => ({stroke: ink, grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1}, values, size});
   const down = values => axis(values, 34), up = values => axis(values, 76);
   const moment = value => value < 10 ? `${value.toFixed(3)} s` : seconds(value);
@@ -1074,8 +1101,29 @@ function drawPlots() {
     series: [lines[0], stepped('allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
   [[0, ...cells.ends], perSecond(cells.allocations), ...(NO_TEMPORARY ? [] : [perSecond(cells.temporary)])], box));
+  if (!noPart) plots.forEach(selectByTouch);
   for (const plot of plots) plot.setScale('x', {min: edges[0], max: edges[bucketCount]});
   labelPlots(['Live bytes over time', 'Allocations a second over time']);
+}
+/* uPlot follows the mouse alone. A finger that moves along the plot selects; up and down it scrolls the page. */
+function selectByTouch(plot) {
+  const {over} = plot;
+  let begin = null;
+  const at = event => Math.max(0, Math.min(over.clientWidth, event.clientX - over.getBoundingClientRect().left));
+  const select = (event, fire) => plot.setSelect({left: Math.min(begin, at(event)), width: Math.abs(at(event) - begin), top: 0, height: over.clientHeight}, fire);
+  over.addEventListener('pointerdown', event => {
+    if (event.pointerType === 'touch' && event.isPrimary) begin = at(event);
+  });
+  over.addEventListener('pointermove', event => { if (begin !== null && event.isPrimary) select(event, false); });
+  over.addEventListener('pointerup', event => {
+    if (begin === null || !event.isPrimary) return;
+    select(event, true);
+    begin = null;
+  });
+  over.addEventListener('pointercancel', () => {
+    begin = null;
+    plot.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
+  });
 }
 const hasLivePoints = () => data.timeline.seconds.length > 0 && !(data.hidden && data.kept.ofSums);
 /* The shortest known intervals; null: unknown. */

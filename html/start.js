@@ -161,17 +161,20 @@ addEventListener('resize', () => {
 let wasDark = false;
 addEventListener('beforeprint', () => {
   wasDark = isDark();
+  printing = true;
   for (const key in TABS) {
     $(key).hidden = false;
     $(key).dataset.title = TABS[key][0];
   }
   setDark(false);
   for (const key in TABS) if (key !== 'flame' || !flame.root) TABS[key][1]();
-  drawFlame();
+  if (tab !== 'flame') drawFlame();
 });
 addEventListener('afterprint', () => {
+  printing = false;
   for (const key in TABS) $(key).hidden = key !== tab;
   setDark(wasDark);
+  TABS[tab][1]();
 });
 
 if (comparing) {
