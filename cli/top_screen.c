@@ -141,6 +141,8 @@ static int apply_filter(struct limpet_top_screen *screen)
 
 	if (screen->typed_text[0] && !typed)
 		return -ENOMEM;
+	if (typed)
+		limpet_filter_ignore_case(typed);
 	if (typed && limpet_filter_add(typed, screen->typed_text, false, &err) < 0) {
 		limpet_filter_free(typed);
 		snprintf(screen->message, sizeof(screen->message), "%.200s", err.message);
