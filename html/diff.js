@@ -51,8 +51,8 @@ function changeColour(node, dark) {
 /* All figures of the stacks that look like this one. */
 function compareMetrics(site) {
   const same = sites.filter((_, other) => pathOf(other) === pathOf(site));
-  const cells = (tag, ...texts) => texts.map((textContent, i) => make(tag, {textContent, class: i ? 'number' : ''}));
-  return [make('tr', {}, ...cells('th', '', 'Old', 'New', 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
+  const cells = (tag, ...texts) => texts.map((textContent, i) => make(tag, {textContent, class: i || tag === 'th' ? 'number' : ''}));
+  return [make('tr', {}, make('td'), ...cells('th', 'Old', 'New', 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
     const [before, after] = SIDES.map(side => same.reduce((sum, one) => sum + (one.side === side ? figureOf(one, key) : 0), 0));
     return make('tr', {}, ...cells('td', m.words, m.format(before), m.format(after), m.change(Math.round(after) - Math.round(before))));
   })];
@@ -97,14 +97,14 @@ function drawComparison() {
     ...STATES.slice(0, 4).map(state => tile(state[0].toUpperCase() + state.slice(1), change(sum(by[state])))));
   const [before, after] = SIDES.map(side => data[side].about);
   const row = (name, value) => make('tr', {}, make('th', {scope: 'row', textContent: name}), ...[before, after].map(one => make('td', {textContent: value(one)})));
-  $('about').replaceChildren(make('table', {}, make('thead', {}, make('tr', {}, make('td'), ...SIDES.map(side =>
+  $('about').replaceWith(make('div', {id: 'about'}, make('table', {}, make('thead', {}, make('tr', {}, make('td'), ...SIDES.map(side =>
     make('th', {scope: 'col', textContent: side})))), make('tbody', {},
     row('Trace', one => one.file), row('Program', one => `${one.comm || '?'} (${one.pid})`),
     row('Time', one => `${seconds(one.from_seconds)} to ${seconds(one.to_seconds)}`),
     row('Complete', one => one.complete ? 'yes' : 'no'), row('Exact', one => one.exact ? 'yes' : 'no'),
     row('Live at the end', one => `${bytes(one.totals.live_bytes)} in ${plural(one.totals.live_allocations, 'block')}`),
     row('Allocations', one => `${count(one.totals.allocations)}, ${bytes(one.totals.allocated_bytes)}`),
-    row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–'))));
+    row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–')))));
 }
 
 function drawComparedSizes() {

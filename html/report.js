@@ -281,7 +281,7 @@ const filters = new Map();
  * row whether it matches}. No more than MOST rows are drawn at a time. */
 const STEP = 100, MOST = 1000, FEW = 5, FILTER_DELAY_MS = 150;
 /* On paper: as many rows as somebody reads. */
-const PRINTED = 40, PRINTED_WIDTH = 700;
+const PRINTED = 40, PRINTED_WIDTH = 680;
 let printing = false;
 const collator = new Intl.Collator();
 /* Says of a row whether a cell of it contains the words. Cells with figures all have units in them: these are

@@ -318,3 +318,12 @@ kept_by() {
 	"$root/test/html/made" page.html 300 made.html made.json
 	driven made.html made.json --made
 }
+
+@test "axe-core finds nothing to improve in any view, light or dark" {
+	local axe=$TARGETS/npm/node_modules/axe-core/axe.min.js traces=$root/test/traces
+	[[ -f $axe ]] || skip "npm did not bring axe-core ($TARGETS/npm)"
+	"$LIMPET" html "$traces/version-1/storm.trace" -o page.html
+	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/rust.trace" -o both.html
+	echo '{}' >none.json
+	driven page.html none.json --axe "$axe" -- both.html none.json --axe "$axe"
+}
