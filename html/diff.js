@@ -31,8 +31,16 @@ function compareFigures() {
 }
 
 const changeOf = sum => Math.round(sum.new) - Math.round(sum.old);
+/* Of growth a change is no growth: what grew by less than before has not shrunk. */
+const stateWord = state => view.metric !== 'growth' ? state : {grew: 'grew more', shrank: 'grew less', same: 'grew the same'}[state] || state;
+const growthWords = value => `${value < 0 ? 'shrank' : 'grew'} by ${bytes(Math.abs(value))}`;
+function growthInWords(sum, change) {
+  if (!change) return `${growthWords(sum.new)} in both`;
+  return `${growthWords(sum.new)} in the new capture, ${bytes(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than in the old one (${signed(sum.old)})`;
+}
 function changeInWords(sum) {
   const {format} = METRICS[view.metric], change = changeOf(sum);
+  if (view.metric === 'growth') return growthInWords(sum, change);
   if (!change) return `the same, ${format(sum.new)}`;
   return `${change > 0 ? 'grew' : 'shrank'} by ${format(Math.abs(change)).replace(/^\+/, '')}, from ${format(sum.old)} to ${format(sum.new)}`;
 }
@@ -88,13 +96,13 @@ function drawComparison() {
       return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? short(nameOf(paths.frame[path])) : '(stack unknown)',
         onclick: () => showStack(row)}), ` ${changeInWords(row.sum)}`);
     }));
-    findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${state}, ${change(sum(by[state]))}:`, list));
+    findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${stateWord(state)}, ${change(sum(by[state]))}:`, list));
   }
   if (by.same.length) findings.push(make('li', {textContent: `${count(by.same.length)} ${by.same.length === 1 ? 'stack has' : 'stacks have'} not changed.`}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value) => make('div', {}, make('dt', {textContent: name}), make('dd', {textContent: value}));
   $('tiles').replaceChildren(tile('Change', change(changeOf(total))), tile('Old', format(total.old)), tile('New', format(total.new)),
-    ...STATES.slice(0, 4).map(state => tile(state[0].toUpperCase() + state.slice(1), change(sum(by[state])))));
+    ...STATES.slice(0, 4).map(state => tile(stateWord(state)[0].toUpperCase() + stateWord(state).slice(1), change(sum(by[state])))));
   const [before, after] = SIDES.map(side => data[side].about);
   const row = (name, value) => make('tr', {}, make('th', {scope: 'row', textContent: name}), ...[before, after].map(one => make('td', {textContent: value(one)})));
   $('about').replaceWith(make('div', {id: 'about'}, make('table', {}, make('thead', {}, make('tr', {}, make('td'), ...SIDES.map(side =>

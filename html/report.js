@@ -440,7 +440,7 @@ function drawSites() {
   const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   const columns = Object.entries(COLUMNS).map(([key, m]) => (
     {title: m.short, number: true, value: row => row.sum[key], format: m.format}));
-  if (comparing) columns.push({title: 'State', value: row => stateOf(row.sum)});
+  if (comparing) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
   columns.push({title: 'Stack', class: 'name', value: row => stackShown(row.site).length ? nameOf(stackShown(row.site)[0]) : '',
     search: searchPaths(row => pathOf(row.site)), cell: row => {
       const [first, ...rest] = stackShown(row.site).slice(0, 6);

@@ -206,6 +206,18 @@ highest_of() {
 	driven both.html diff.json
 }
 
+@test "a growth that became smaller is no decrease: page and text" {
+	local traces=$root/test/traces
+	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
+	"$LIMPET" diff --html --sort growth "${both[@]}" -o both.html
+	"$LIMPET" diff --json --sort growth "${both[@]}" >diff.json
+	json_says '.change < 0 and ([.sites[].new_value] | add) > 0' <diff.json
+	"$LIMPET" diff --sort growth "${both[@]}" >text
+	grep -q '^The new one grew, too: by 157.9 KiB less than the old one' text || fail "$(<text)" || return 1
+	[[ $("$LIMPET" diff --sort live "${both[@]}") != *"grew, too"* ]]
+	driven both.html diff.json
+}
+
 @test "hostile names do nothing" {
 	local name='</script><img src=x onerror=window.owned=1>'
 	cat >evil.c <<-'END'
