@@ -11,13 +11,13 @@ const note = (into, words) => into.replaceChildren(make('p', {class: 'note', tex
 
 function drawThreads() {
   if (!data.threads) { note($('threads'), NO_EVENTS); return; }
-  const rows = data.threads.map(thread => ({tid: thread.tid, ...seriesFigures(thread, figures.peakEdge, figures.whole),
+  const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.peakEdge, figures.whole),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
-    (row.allocations || row.own || row.live || row.growth) && (!view.find || String(row.tid).includes(view.find)));
+    (row.allocations || row.own || row.live || row.growth) && (!view.find || `${row.tid} ${row.name}`.toLowerCase().includes(view.find)));
   const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: row => row[key], format: m.format}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} allocated${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
     {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
-    {title: 'Frees it made', number: true, value: row => row.own, format: count}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
+    {title: 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
 }
 
 /* The age limit below which this share of all blocks lies. */

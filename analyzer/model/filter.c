@@ -80,10 +80,10 @@ int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool ex
 		whole = NULL;
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
-	code = pattern[0] ? regcomp(&added->regex, whole,
-				    REG_EXTENDED | REG_NOSUB |
-					    (filter->ignores_case ? REG_ICASE : 0))
-			  : REG_BADPAT;
+	code = pattern[0]
+		       ? regcomp(&added->regex, whole,
+				 REG_EXTENDED | REG_NOSUB | (filter->ignores_case ? REG_ICASE : 0))
+		       : REG_BADPAT;
 	if (code) {
 		regerror(code, &added->regex, text, sizeof(text));
 		return limpet_err_set(err, -EINVAL, "'%s' is no regular expression: %s", pattern,

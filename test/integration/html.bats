@@ -44,6 +44,20 @@ edges_of() {
 	driven page.html report.json
 }
 
+@test "threads have the names that they gave themselves, in page and report" {
+	of_storm
+	"$LIMPET" report "$trace" --view threads --json >threads.json
+	json_says '[.threads[] | select(.name == "storm-worker")] | length == 2' <threads.json ||
+		fail "$(jq -c '.threads[] | [.thread, .name]' threads.json)" || return 1
+	"$LIMPET" report "$trace" --view threads >threads.text
+	[[ $(grep -c ' storm-worker$' threads.text) == 2 ]]
+	"$LIMPET" html "$trace" -o page.html
+	sed -n 's/^"threads":\(.*\),$/\1/p' page.html | json_says '[.[] | select(.name == "storm-worker")] | length == 2'
+	# A trace of an older limpet has none.
+	"$LIMPET" report "$root/test/traces/version-1/storm.trace" --view threads --json >older.json
+	json_says '(.threads | length > 0) and all(.threads[]; .name == null)' <older.json
+}
+
 @test "a page of what filters keep, begun with a part of the time" {
 	of_storm
 	"$LIMPET" html "$trace" -o page.html
