@@ -1050,7 +1050,7 @@ function drawPlots() {
   }]};
   const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet', filters: {pub: type => !/^mouse(down|up)$/.test(type)}}, dataIdx: pointAt};
   const x = {time: false};
-  const series = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: false}, value: (_, v) => v === null || v === undefined ? '–' : format(v), ...extra});
+  const series = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: !comparing && !!data.capture.compact, size: 5}, value: (_, v) => v === null || v === undefined ? '–' : format(v), ...extra});
   const known = list => list.some(v => v !== null);
   const lines = [{label: 'at', value: (_, v) => v === null || v === undefined ? '–' : moment(v)}, series('live', '#1f77d0', bytes, {fill: '#1f77d022'})];
   const overTime = list => ({width, height: 190, series: list, scales: {x}, cursor, hooks: comparing || noPart ? {} : hooks,
@@ -1133,12 +1133,14 @@ function drawnCells() {
   const list = values => [...values].map((value, b) => b || !data.kept.ofSums ? value : null);
   return {ends: edges.slice(1), highest: list(highest.map(high => high.bytes)), allocations: list(rates.allocations), temporary: list(rates.temporary)};
 }
+const COMPACT = 'The capture kept one sum a minute: live bytes and RSS are known at the ends of minutes alone, and lines between these are straight whatever happened between; of live bytes the highest of each minute is known, of RSS it is not.';
 /* Says what the plots do not show, and why. */
 function describePlots() {
   const words = [], span = edges[1] - edges[0];
   if (!comparing && data.kept.ofSums) words.push(`Until ${seconds(edges[1])} only sums are kept: ${plural(rates.allocations[0], 'allocation')}${span > 0 ?
     `, ${count(rates.allocations[0] / span)} a second on average` : ''}${highest[0].bytes === null ? '' :
     `, at most ${bytes(highest[0].bytes)} live`}. The times of these events are unknown${hasLivePoints() ? ', except live bytes at some points' : ''}.`);
+  else if (!comparing && data.capture.compact) words.push(COMPACT);
   else if (!comparing && !moments && bucketCount === 1) words.push('The times of events within the capture are unknown: the plots show its average and maximum.');
   if (!comparing && highest.some(high => high.bytes === null)) words.push('The highest value between the points is unknown.');
   if (!comparing && NO_TEMPORARY) words.push(`Temporary allocations are ${NO_TEMPORARY}.`);

@@ -776,6 +776,12 @@ static int say_unjudged(struct growth *growth)
 			growth->work, &finding,
 			"What grows is not to be told from %s: that takes 4s at least.",
 			limpet_units_format_duration(length, model->to_ns - model->from_ns));
+	if (model->target->compact && !model->sample_bytes && model->timeline_count < PARTS)
+		return limpet_findings_add(
+			growth->work, &finding,
+			"Which sites grow is not to be told: a compact trace has one sum a minute, "
+			"here %zu, and that takes %u at least.",
+			model->timeline_count, PARTS);
 	return limpet_findings_add(growth->work, &finding, "%s",
 				   model->sample_bytes
 					   ? "Which sites grow is not to be told from samples."

@@ -209,6 +209,20 @@ highest_of() {
 		short.html none.json --kept one-step -- bounded.html kept.json --kept bounded -- both.html none.json --kept compared
 }
 
+@test "a compact trace says what it does not know: between the minutes, and of growth" {
+	trace=$root/test/traces/version-3/compact.trace
+	"$LIMPET" report "$trace" >text
+	grep -q 'Which sites grow is not to be told: a compact trace has one sum a minute, here 4, and that takes 8 at least' text ||
+		fail "$(<text)" || return 1
+	grep -q '^memory .*RSS .*, at most .* at the ends of minutes' text
+	"$LIMPET" html "$trace" -o compact.html
+	"$LIMPET" report "$trace" --json >compact.json
+	driven compact.html compact.json --kept compact
+	# Where all is known, nothing is said.
+	"$LIMPET" report "$root/test/traces/version-1/storm.trace" >text
+	[[ $(grep -c 'ends of minutes' text) == 0 ]]
+}
+
 @test "sums of scaled figures: the page and limpet diff round alike" {
 	local traces=$root/test/traces
 	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
