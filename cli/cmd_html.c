@@ -147,6 +147,7 @@ static int make_page(const struct html_options *o, struct limpet_heap *heap, str
 	if (result >= 0 && !o->quick)
 		result = follow(heap, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
+	subject.reader = heap->reader;
 	subject.history = history;
 	subject.findings = findings;
 	subject.thread_timeline = thread_timeline;

@@ -9,8 +9,10 @@
 #define LIMPET_TOP_BUSY_SHARE 20u
 #define LIMPET_TOP_PAUSE_MAX_NS 5000000000ull
 
-/* Time of the next update, after one that began at `begun_ns` and took `busy_ns`. */
-uint64_t limpet_top_pace_next(uint64_t begun_ns, uint64_t busy_ns, uint64_t delay_ns);
+/* Time of the next update, after one from `begun_ns` to `ended_ns` that used `busy_ns` of the
+ * processor: on a busy machine, less than it took. Not before `ended_ns`. */
+uint64_t limpet_top_pace_next(uint64_t begun_ns, uint64_t ended_ns, uint64_t busy_ns,
+			      uint64_t delay_ns);
 /* Age of the figures if they are older than updates every `delay_ns` would leave them, else 0. */
 uint64_t limpet_top_pace_age(uint64_t now_ns, uint64_t figures_ns, uint64_t delay_ns);
 

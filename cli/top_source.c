@@ -254,8 +254,10 @@ const char *limpet_top_source_thread_name(struct limpet_top_source *source, uint
 	FILE *file;
 
 	ret[0] = '\0';
-	if (!source->live)
+	if (!source->live) {
+		snprintf(ret, 32, "%s", limpet_trace_reader_thread_name(source->heap.reader, tid));
 		return ret;
+	}
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", source->model->target->pid, tid);
 	file = fopen(path, "re");
 	if (!file)

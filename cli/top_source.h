@@ -48,7 +48,8 @@ const struct limpet_model *limpet_top_source_model(const struct limpet_top_sourc
 int64_t limpet_top_source_threads(struct limpet_top_source *source,
 				  const struct limpet_replay_thread **ret_list, uint64_t *ret_ns);
 
-/* The thread's name while the process exists, else "". */
+/* The thread's name: of a running capture while the process exists, of a finished one as recorded;
+ * "": none. */
 const char *limpet_top_source_thread_name(struct limpet_top_source *source, uint32_t tid,
 					  char ret[32]);
 

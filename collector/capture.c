@@ -684,6 +684,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		 * no tick since its first. */
 		tick(capture);
 		look_for_perf_map(capture);
+		limpet_collector_name_threads(capture->collector);
 		error = limpet_session_leave(capture->session, &result->leave_err);
 		result->unloaded = !error || error == -ESRCH;
 		result->jumps_stay =

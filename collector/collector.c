@@ -13,6 +13,7 @@
 #include "collector/plausible.h"
 #include "collector/reorder.h"
 #include "collector/stack_tree.h"
+#include "collector/thread_names.h"
 #include "common/arch.h"
 #include "common/clock.h"
 #include "common/wire.h"
@@ -57,6 +58,7 @@ struct limpet_collector {
 	uint32_t thread_count, chunk_count;
 	struct limpet_stack_tree *stacks;
 	struct limpet_look_ahead *ahead;
+	struct limpet_thread_names *names;
 	uint64_t lost_stacks[LIMPET_LOST_STACKS]; /* events */
 	uint64_t begin_ns, end_ns;                /* end_ns: 0 while the capture runs */
 	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last written for the agent */
@@ -180,8 +182,9 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->unread = calloc(collector->thread_count, sizeof(*collector->unread));
 	collector->intents = calloc(LIMPET_ORDER_COUNTERS / 64 + 1, sizeof(*collector->intents));
 	collector->reorder = limpet_reorder_new(record, collector);
+	collector->names = limpet_thread_names_new();
 	if (collector->cursors && collector->ahead && collector->unread && collector->intents &&
-	    collector->reorder)
+	    collector->reorder && collector->names)
 		error = limpet_module_table_new(session, recorder, &collector->table);
 	if (error) {
 		limpet_collector_free(collector);
@@ -197,6 +200,7 @@ void limpet_collector_free(struct limpet_collector *collector)
 	if (!collector)
 		return;
 	limpet_module_table_free(collector->table);
+	limpet_thread_names_free(collector->names);
 	free(collector->code);
 	limpet_reorder_free(collector->reorder);
 	free(collector->unread);
@@ -1007,18 +1011,34 @@ static bool is_alive(const pid_t *tids, int count, uint32_t tid)
 	return false;
 }
 
-/* Threads, by the tids that the target sees. */
-static int list_ns_tids(pid_t pid, pid_t **ret)
+/* Threads, by the tids that limpet sees, and by those that the target does. */
+static int list_threads(pid_t pid, pid_t **ret_tids, pid_t **ret_own)
 {
 	struct limpet_proc_status status;
-	int count = limpet_proc_tasks(pid, ret);
+	int count = limpet_proc_tasks(pid, ret_tids);
 
-	if (count <= 0 || limpet_proc_status_read(pid, &status) < 0 || status.ns_pid == pid)
+	if (count <= 0)
+		return count;
+	*ret_own = calloc((size_t)count, sizeof(**ret_own));
+	if (!*ret_own)
+		return -ENOMEM;
+	memcpy(*ret_own, *ret_tids, (size_t)count * sizeof(**ret_own));
+	if (limpet_proc_status_read(pid, &status) < 0 || status.ns_pid == pid)
 		return count;
 	for (int i = 0; i < count; i++)
-		if (limpet_proc_status_read((*ret)[i], &status) == 0)
-			(*ret)[i] = status.ns_pid;
+		if (limpet_proc_status_read((*ret_tids)[i], &status) == 0)
+			(*ret_own)[i] = status.ns_pid;
 	return count;
+}
+
+void limpet_collector_name_threads(struct limpet_collector *collector)
+{
+	const pid_t pid = limpet_session_pid(collector->session);
+	LIMPET_FREE pid_t *tids = NULL, *own = NULL;
+	int count = list_threads(pid, &tids, &own);
+
+	limpet_thread_names_look(collector->names, collector->recorder, pid, tids, own,
+				 count > 0 ? count : 0, true);
 }
 
 static void clear_entry(struct limpet_collector *collector, uint32_t index)
@@ -1052,7 +1072,7 @@ static void clear_entry(struct limpet_collector *collector, uint32_t index)
 static void clear_dead_threads(struct limpet_collector *collector)
 {
 	const uint64_t changing = 1;
-	LIMPET_FREE pid_t *tids = NULL;
+	LIMPET_FREE pid_t *tids = NULL, *own = NULL;
 	int count;
 
 	/* Before the list is made: a thread that starts and claims an entry later is not in it. */
@@ -1063,9 +1083,11 @@ static void clear_dead_threads(struct limpet_collector *collector)
 
 		collector->cursors[i].first_generation = owned ? generation_of(entry) : 0;
 	}
-	count = list_ns_tids(limpet_session_pid(collector->session), &tids);
+	count = list_threads(limpet_session_pid(collector->session), &tids, &own);
 	if (count <= 0)
 		return;
+	limpet_thread_names_look(collector->names, collector->recorder,
+				 limpet_session_pid(collector->session), tids, own, count, false);
 	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
 	     i = next_used(collector, i + 1)) {
 		struct limpet_thread *entry = thread_at(collector, i);
@@ -1073,7 +1095,7 @@ static void clear_dead_threads(struct limpet_collector *collector)
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
 
 		if (!generation || owner <= changing || generation_of(entry) != generation ||
-		    is_alive(tids, count, entry->tid))
+		    is_alive(own, count, entry->tid))
 			continue;
 		/* A new thread may be taking over the thread pointer at this moment: then the entry
 		 * is its own. */

@@ -36,6 +36,9 @@ int64_t limpet_collector_drain(struct limpet_collector *collector);
 int64_t limpet_collector_drain_all(struct limpet_collector *collector);
 /* Housekeeping, a few times a second: dead threads, modules, bounds of stacks. */
 void limpet_collector_housekeep(struct limpet_collector *collector);
+/* Records the names that threads have now; housekeeping does so for new ones. Not after the target
+ * executed another program. */
+void limpet_collector_name_threads(struct limpet_collector *collector);
 /* Number of threads for which the agent has kept a state; threads that used the same state one
  * after the other count once. */
 uint32_t limpet_collector_thread_states(const struct limpet_collector *collector);

@@ -8,4 +8,5 @@ COLLECTOR_SRC := \
 	collector/pace.c \
 	collector/plausible.c \
 	collector/reorder.c \
-	collector/stack_tree.c
+	collector/stack_tree.c \
+	collector/thread_names.c

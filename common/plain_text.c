@@ -61,8 +61,9 @@ char *limpet_plain_text_repair(const char *text)
 /* C0, DEL, C1, and characters that change the direction of text. */
 static bool steers(uint32_t code)
 {
-	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x200e || code == 0x200f ||
-	       (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0x200e ||
+	       code == 0x200f || (code >= 0x2028 && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
 }
 
 char *limpet_plain_text_clean(char *text)

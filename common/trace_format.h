@@ -48,7 +48,9 @@ enum limpet_trace_block_type {
 	LIMPET_TRACE_END = 7,
 	LIMPET_TRACE_SYMBOLS = 8,
 	LIMPET_TRACE_SUMS = 9, /* sections of a PERIOD: since the capture's start */
-	LIMPET_TRACE_GAP = 10 /* blocks were given up here, or replaced; its frame is not checked */
+	LIMPET_TRACE_GAP =
+		10, /* blocks were given up here, or replaced; its frame is not checked */
+	LIMPET_TRACE_THREADS = 11 /* names of threads */
 };
 /* A GAP's frame is a zstd skippable frame: this header, and the old contents or nothing. */
 #define LIMPET_TRACE_GAP_MAGIC 0x184D2A50u
@@ -103,6 +105,11 @@ enum limpet_trace_header_section {
 
 enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
 #define LIMPET_MODULE_ALLOCATOR 1u /* flag: frames in it are noise */
+
+enum limpet_trace_threads_section {
+	LIMPET_THREADS_LIST = 1 /* count, then thread id, length and bytes of each name */
+};
+#define LIMPET_TRACE_THREADS_MAX (1u << 20)
 
 enum limpet_trace_nodes_section {
 	LIMPET_NODES_LIST = 1,

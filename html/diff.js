@@ -31,8 +31,16 @@ function compareFigures() {
 }
 
 const changeOf = sum => Math.round(sum.new) - Math.round(sum.old);
+/* Of growth a change is no growth: what grew by less than before has not shrunk. */
+const stateWord = state => view.metric !== 'growth' ? state : {grew: 'grew more', shrank: 'grew less', same: 'grew the same'}[state] || state;
+const growthWords = value => `${value < 0 ? 'shrank' : 'grew'} by ${bytes(Math.abs(value))}`;
+function growthInWords(sum, change) {
+  if (!change) return `${growthWords(sum.new)} in both`;
+  return `${growthWords(sum.new)} in the new capture, ${bytes(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than in the old one (${signed(sum.old)})`;
+}
 function changeInWords(sum) {
   const {format} = METRICS[view.metric], change = changeOf(sum);
+  if (view.metric === 'growth') return growthInWords(sum, change);
   if (!change) return `the same, ${format(sum.new)}`;
   return `${change > 0 ? 'grew' : 'shrank'} by ${format(Math.abs(change)).replace(/^\+/, '')}, from ${format(sum.old)} to ${format(sum.new)}`;
 }
@@ -51,8 +59,8 @@ function changeColour(node, dark) {
 /* All figures of the stacks that look like this one. */
 function compareMetrics(site) {
   const same = sites.filter((_, other) => pathOf(other) === pathOf(site));
-  const cells = (tag, ...texts) => texts.map((textContent, i) => make(tag, {textContent, class: i ? 'number' : ''}));
-  return [make('tr', {}, ...cells('th', '', 'Old', 'New', 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
+  const cells = (tag, ...texts) => texts.map((textContent, i) => make(tag, {textContent, class: i || tag === 'th' ? 'number' : ''}));
+  return [make('tr', {}, make('td'), ...cells('th', 'Old', 'New', 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
     const [before, after] = SIDES.map(side => same.reduce((sum, one) => sum + (one.side === side ? figureOf(one, key) : 0), 0));
     return make('tr', {}, ...cells('td', m.words, m.format(before), m.format(after), m.change(Math.round(after) - Math.round(before))));
   })];
@@ -88,23 +96,23 @@ function drawComparison() {
       return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? short(nameOf(paths.frame[path])) : '(stack unknown)',
         onclick: () => showStack(row)}), ` ${changeInWords(row.sum)}`);
     }));
-    findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${state}, ${change(sum(by[state]))}:`, list));
+    findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${stateWord(state)}, ${change(sum(by[state]))}:`, list));
   }
   if (by.same.length) findings.push(make('li', {textContent: `${count(by.same.length)} ${by.same.length === 1 ? 'stack has' : 'stacks have'} not changed.`}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value) => make('div', {}, make('dt', {textContent: name}), make('dd', {textContent: value}));
   $('tiles').replaceChildren(tile('Change', change(changeOf(total))), tile('Old', format(total.old)), tile('New', format(total.new)),
-    ...STATES.slice(0, 4).map(state => tile(state[0].toUpperCase() + state.slice(1), change(sum(by[state])))));
+    ...STATES.slice(0, 4).map(state => tile(stateWord(state)[0].toUpperCase() + stateWord(state).slice(1), change(sum(by[state])))));
   const [before, after] = SIDES.map(side => data[side].about);
   const row = (name, value) => make('tr', {}, make('th', {scope: 'row', textContent: name}), ...[before, after].map(one => make('td', {textContent: value(one)})));
-  $('about').replaceChildren(make('table', {}, make('thead', {}, make('tr', {}, make('td'), ...SIDES.map(side =>
+  $('about').replaceWith(make('div', {id: 'about'}, make('table', {}, make('thead', {}, make('tr', {}, make('td'), ...SIDES.map(side =>
     make('th', {scope: 'col', textContent: side})))), make('tbody', {},
     row('Trace', one => one.file), row('Program', one => `${one.comm || '?'} (${one.pid})`),
     row('Time', one => `${seconds(one.from_seconds)} to ${seconds(one.to_seconds)}`),
     row('Complete', one => one.complete ? 'yes' : 'no'), row('Exact', one => one.exact ? 'yes' : 'no'),
     row('Live at the end', one => `${bytes(one.totals.live_bytes)} in ${plural(one.totals.live_allocations, 'block')}`),
     row('Allocations', one => `${count(one.totals.allocations)}, ${bytes(one.totals.allocated_bytes)}`),
-    row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–'))));
+    row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–')))));
 }
 
 function drawComparedSizes() {
@@ -140,7 +148,7 @@ function beginComparison() {
   $('subtitle').textContent = `what changed in ${after.comm || 'the program'}`;
   for (const option of $('metric').options) option.disabled = option.value === 'temporary' && NO_TEMPORARY !== '';
   $('state').append(make('option', {value: '', textContent: 'all stacks'}), ...STATES.map(state => make('option', {value: state, textContent: `what ${state === 'same' ? 'is the same' : state}`})));
-  $('state').onchange = event => { view.state = event.target.value; refresh(); };
+  $('state').onchange = event => { view.state = event.target.value; refresh(); remember(); };
   $('noise').checked = view.noise = data.full;
   document.querySelector('.range').hidden = true;
   for (const element of document.querySelectorAll('.of-two')) element.hidden = false;

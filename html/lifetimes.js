@@ -11,13 +11,13 @@ const note = (into, words) => into.replaceChildren(make('p', {class: 'note', tex
 
 function drawThreads() {
   if (!data.threads) { note($('threads'), NO_EVENTS); return; }
-  const rows = data.threads.map(thread => ({tid: thread.tid, ...seriesFigures(thread, figures.peakEdge, figures.whole),
+  const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.peakEdge, figures.whole),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
-    (row.allocations || row.own || row.live || row.growth) && (!view.find || String(row.tid).includes(view.find)));
+    (row.allocations || row.own || row.live || row.growth) && (!view.find || `${row.tid} ${row.name}`.toLowerCase().includes(view.find)));
   const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: row => row[key], format: m.format}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} allocated${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
     {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
-    {title: 'Frees it made', number: true, value: row => row.own, format: count}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
+    {title: 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
 }
 
 /* The age limit below which this share of all blocks lies. */
@@ -33,7 +33,7 @@ const formatAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? s
 
 /* Stacks that look alike are one row, as in the other tables. */
 function livesByPath() {
-  const found = view.find ? matchingPaths() : null, rows = new Map(), atEnd = view.to === bucketCount;
+  const found = view.find ? matchingPaths(view.find) : null, rows = new Map(), atEnd = view.to === bucketCount;
   const bySite = new Map(sites.map((site, i) => [site.node, i]));
   for (const life of data.lives) {
     const site = bySite.get(life.node);
@@ -65,7 +65,7 @@ function livesByPath() {
   return [...rows.values()];
 }
 const stackColumn = {title: 'Stack', class: 'name', value: row => row.path ? nameOf(paths.frame[row.path]) : '',
-  searchText: row => searchTextOf(row.path), cell: row => {
+  search: searchPaths(row => row.path), cell: row => {
   const [first, ...rest] = framesOf(row.path).slice(0, 6);
   return [make('button', {type: 'button', textContent: first === undefined ? '(stack unknown)' : short(nameOf(first)),
     onclick: () => showStack(mergeAlike(row.sites)[0])}), ' ', first === undefined ? '' : sourceLink(first),

@@ -2,7 +2,9 @@
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
  * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have;
  * start.js sets up the page. */
-const data = JSON.parse(document.getElementById('data').textContent);
+/* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
+const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
+  .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
 const $ = id => document.getElementById(id);
 
 function make(tag, properties = {}, ...children) {
@@ -83,18 +85,28 @@ for (const name of ['[jit]', '(unknown code)'])
   for (const [column, value] of Object.entries({function: strings.push(name) - 1, file: -1, line: 0, module: -1, offset: '0', inlined: 0, made: 0, kind: FOLD.program}))
     frames[column].push(value);
 const codeOf = f => frames.made[f] ? JIT : UNKNOWN;
-/* Without parameters: in C++ they are long, and seldom distinguish functions. */
-function short(name) {
+/* A name of megabytes would bury what stands beside it. */
+const LONGEST = 160;
+function brief(name, most = LONGEST) {
+  const half = Math.floor((most - 1) / 2);
+  return name.length <= most ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
+}
+/* What may follow a parameter list. */
+const QUALIFIERS = /^( const| volatile| noexcept| &&?| \[[^\]]*\]|\.[\w.]+)*$/;
+/* Without parameters: in C++ they are long, and seldom distinguish functions. Those within a name, as in
+ * f(int)::<lambda(char)>, belong to it. */
+function withoutParameters(name) {
   const end = name.lastIndexOf(')');
-  if (end < 0) return name;
+  if (end < 0 || !QUALIFIERS.test(name.slice(end + 1))) return name;
   let depth = 0, at = end;
   for (; at > 0; at--) {
     if (name[at] === ')') depth++;
     else if (name[at] === '(' && --depth === 0) break;
   }
   const cut = name.slice(0, at);
-  return /[\w\])>]$/.test(cut) && !cut.endsWith('operator') ? cut : name;
+  return /[\w\])>}]$/.test(cut) && !cut.endsWith('operator') ? cut : name;
 }
+const short = name => brief(withoutParameters(name));
 
 /* Frames of the same function form one group, whatever the line. */
 const groupOf = new Int32Array(frames.function.length), groups = [];
@@ -229,6 +241,7 @@ function seriesFigures(series, peakEdge, whole) {
 }
 
 function compute() {
+  performance.mark('limpet-computed');
   if (comparing) { figures = compareFigures(); return; }
   const whole = view.from === 0 && view.to === bucketCount;
   let peakEdge = view.from;
@@ -264,60 +277,97 @@ const stackShown = site => framesOf(pathOf(site));
 /* The filter text of each table, by the id of its container; it survives a redraw. */
 const filters = new Map();
 
-/* columns: {title, value(row), format(value, row), number, cell(row), searchText(row): what a filter searches}.
- * Rows are drawn a page at a time. */
-function table(into, caption, columns, rows, sorted = 0, descending = true) {
-  const STEP = 200, FEW = 5;
-  let shown = STEP, texts = null;
-  const textOf = row => columns.map(c => c.searchText ? c.searchText(row) : c.format ? c.format(c.value(row), row) : c.value(row)).join(' ').toLowerCase();
-  function matching() {
-    const words = filters.get(into.id);
-    if (!words) return [...rows];
-    texts = texts || new Map(rows.map(row => [row, textOf(row)]));
-    return rows.filter(row => texts.get(row).includes(words));
+/* columns: {title, value(row), format(value, row), number, cell(row), search(words): a function that says of a
+ * row whether it matches}. No more than MOST rows are drawn at a time. */
+const STEP = 100, MOST = 1000, FEW = 5, FILTER_DELAY_MS = 150;
+/* On paper: as many rows as somebody reads. */
+const PRINTED = 40, PRINTED_WIDTH = 680;
+let printing = false;
+const collator = new Intl.Collator();
+/* Says of a row whether a cell of it contains the words. Cells with figures all have units in them: these are
+ * searched only for words with a digit. */
+function rowFilter(columns, words) {
+  const tests = columns.map(c => {
+    if (c.search) return c.search(words);
+    if (c.number && !/\d/.test(words)) return () => false;
+    return row => String(c.format ? c.format(c.value(row), row) : c.value(row)).toLowerCase().includes(words);
+  });
+  return row => tests.some(test => test(row));
+}
+function sortRows(list, column, descending) {
+  const sign = descending ? -1 : 1;
+  let keys = list.map(row => column.value(row));
+  if (typeof keys[0] === 'string') {
+    const rank = new Map([...new Set(keys)].sort(collator.compare).map((key, i) => [key, i]));
+    keys = keys.map(key => rank.get(key));
   }
+  return [...keys.keys()].sort((a, b) => sign * (keys[a] - keys[b]) || a - b).map(i => list[i]);
+}
+function table(into, caption, columns, rows, sorted = 0, descending = true) {
+  let first = 0, shown = printing ? PRINTED : STEP, list = [];
   const head = make('tr'), body = make('tbody');
+  /* What a narrow screen has no room for: figures beside names, but the one that sorts. */
+  const named = columns.some(c => c.class === 'name'), main = () => columns[sorted].number ? sorted : columns.findIndex(c => c.number);
+  const classOf = (c, i) => [c.number ? 'number' : c.class || '', named && c.class !== 'name' && i !== main() ? 'minor' : ''].filter(Boolean).join(' ');
   const box = make('div', {class: 'wide', tabIndex: 0, role: 'region', 'aria-label': caption});
-  function draw() {
-    const column = columns[sorted];
-    const list = matching().sort((a, b) => {
-      const x = column.value(a), y = column.value(b);
-      return (descending ? -1 : 1) * (typeof x === 'string' ? x.localeCompare(y) : x - y);
-    });
+  /* Filters and sorts. */
+  function renew() {
+    const words = filters.get(into.id), matches = words && rowFilter(columns, words);
+    list = sortRows(matches ? rows.filter(matches) : rows, columns[sorted], descending);
+    first = 0;
+    shown = printing ? PRINTED : STEP;
+    drawHead();
+    drawRows();
+  }
+  function drawHead() {
     head.replaceChildren(...columns.map((c, i) => {
-      const cell = make('th', {scope: 'col', class: c.number ? 'number' : ''});
+      const cell = make('th', {scope: 'col', class: classOf(c, i)});
       const mark = i === sorted ? (descending ? ' ▾' : ' ▴') : '';
       cell.setAttribute('aria-sort', i === sorted ? (descending ? 'descending' : 'ascending') : 'none');
       cell.append(make('button', {type: 'button', textContent: c.title + mark, onclick: () => {
         descending = i === sorted ? !descending : !!c.number;
         sorted = i;
-        draw();
+        renew();
         head.children[i].firstChild.focus();
       }}));
       return cell;
     }));
-    body.replaceChildren(...list.slice(0, shown).map(row => make('tr', {}, ...columns.map(c => {
-      const cell = make('td', {class: c.number ? 'number' : c.class || ''});
+  }
+  function drawRows() {
+    body.replaceChildren(...list.slice(first, first + shown).map(row => make('tr', {}, ...columns.map((c, i) => {
+      const cell = make('td', {class: classOf(c, i)});
       if (c.cell) cell.append(...c.cell(row));
       else cell.textContent = c.format ? c.format(c.value(row), row) : c.value(row);
       return cell;
     }))));
-    more.hidden = list.length <= shown;
-    more.textContent = `Show more (${count(list.length - shown)} more)`;
+    const rest = list.length - first - shown;
+    more.hidden = rest <= 0;
+    more.textContent = shown < MOST ? `Show more (${count(rest)} more)` : `Next ${count(Math.min(MOST, rest))} (${count(rest)} more)`;
+    start.hidden = !first;
     left.textContent = filters.get(into.id) ? `${count(list.length)} of ${count(rows.length)}` : '';
+    cut.textContent = printing && rest > 0 ? `the first ${count(shown)} of ${count(list.length)}` : '';
   }
-  const more = make('button', {type: 'button', onclick: () => { shown *= 4; draw(); }});
-  const left = make('span', {class: 'note', role: 'status'});
+  const more = make('button', {type: 'button', onclick: () => {
+    if (shown < MOST) shown = Math.min(MOST, shown * 4);
+    else {
+      first += MOST;
+      box.scrollTop = 0;
+    }
+    drawRows();
+  }});
+  const start = make('button', {type: 'button', textContent: 'First rows', onclick: () => { first = 0; drawRows(); }});
+  const left = make('span', {class: 'note', role: 'status'}), cut = make('span', {class: 'note printed'});
+  let pending = 0;
   const filter = make('input', {type: 'search', placeholder: 'Filter', spellcheck: false, autocomplete: 'off',
     'aria-label': `Filter: ${caption}`, value: filters.get(into.id) || '', oninput: () => {
       filters.set(into.id, filter.value.trim().toLowerCase());
-      shown = STEP;
-      draw();
+      clearTimeout(pending);
+      pending = setTimeout(renew, FILTER_DELAY_MS);
     }});
   box.append(make('table', {}, make('thead', {}, head), body));
   into.replaceChildren(make('div', {class: 'caption'}, make('span', {class: 'note', textContent: caption}),
-    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : [])), box, more);
-  draw();
+    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), cut, start), box, more);
+  renew();
 }
 
 const shareBar = (part, whole) => {
@@ -332,8 +382,8 @@ let editor = '';
 try { editor = localStorage.getItem('limpet-editor') || ''; } catch { /* file: without storage */ }
 function sourceLink(f) {
   const file = frameFile(f), line = frames.line[f];
-  if (!file) return make('span', {class: 'where', textContent: frameModule(f) || ''});
-  const words = line ? `${file}:${line}` : file;
+  if (!file) return make('span', {class: 'where', textContent: brief(frameModule(f) || '')});
+  const words = brief(line ? `${file}:${line}` : file);
   if (!SCHEMES.test(editor)) return make('span', {class: 'where', textContent: words});
   const target = editor.replaceAll('{file}', encodeURI(file)).replaceAll('{line}', String(line || 1));
   return make('a', {class: 'where', href: target, textContent: words});
@@ -357,9 +407,9 @@ function showStack({site, stacks: many, sum}) {
   $('stack').showModal();
 }
 
-/* The paths with a frame that matches the search. */
-function matchingPaths() {
-  const found = new Uint8Array(paths.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(view.find));
+/* The paths with a frame that matches the words. */
+function matchingPaths(words) {
+  const found = new Uint8Array(paths.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(words));
   for (let path = 1; path < found.length; path++) found[path] = found[paths.parent[path]] || groupFound[paths.group[path]];
   return found;
 }
@@ -378,17 +428,21 @@ function mergeAlike(sites) {
   return [...rows.values()];
 }
 
-/* The text that a search of stack rows matches. */
-const searchTextOf = path => framesOf(path).map(f => searchable[groupOf[f]]).join(' ');
+/* For columns of stacks and of functions: which rows match. */
+const searchPaths = pathOfRow => words => {
+  const found = matchingPaths(words);
+  return row => found[pathOfRow(row)] === 1;
+};
+const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].includes(words);
 
 function drawSites() {
-  const found = view.find ? matchingPaths() : null;
+  const found = view.find ? matchingPaths(view.find) : null;
   const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   const columns = Object.entries(COLUMNS).map(([key, m]) => (
     {title: m.short, number: true, value: row => row.sum[key], format: m.format}));
-  if (comparing) columns.push({title: 'State', value: row => stateOf(row.sum)});
+  if (comparing) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
   columns.push({title: 'Stack', class: 'name', value: row => stackShown(row.site).length ? nameOf(stackShown(row.site)[0]) : '',
-    searchText: row => searchTextOf(pathOf(row.site)), cell: row => {
+    search: searchPaths(row => pathOf(row.site)), cell: row => {
       const [first, ...rest] = stackShown(row.site).slice(0, 6);
       return [make('button', {type: 'button', onclick: () => showStack(row), textContent: first === undefined ? '(stack unknown)' : short(nameOf(first))}),
         ' ', first === undefined ? '' : sourceLink(first),
@@ -462,18 +516,18 @@ function drawCallers() {
     return into;
   };
   const named = title => ({title, value: row => row.key < 0 ? '(start of the stack)' : groups[row.key].name,
-    searchText: row => row.key < 0 ? '' : searchable[row.key], cell: ({key}) => [key < 0 ? '(start of the stack)' :
-      make('button', {type: 'button', textContent: groups[key].short, title: groups[key].name, onclick: () => showFunction(key)})]});
+    search: searchGroups(row => row.key), cell: ({key}) => [key < 0 ? '(start of the stack)' :
+      make('button', {type: 'button', textContent: groups[key].short, title: brief(groups[key].name, 1000), onclick: () => showFunction(key)})]});
   const g = groups[chosen];
   $('callers').replaceChildren(
-    make('h2', {textContent: g.name}), make('p', {}, sourceLink(g.frame)),
+    make('h2', {class: 'whole-name', textContent: g.name}), make('p', {}, sourceLink(g.frame)),
     make('p', {textContent: comparing ? `${changeInWords(all)} (${words}); by itself: ${changeInWords(self)}.` :
       `${format(all[main])} (${words}) passed through it, ${format(self[main])} by itself.`}),
     make('div', {class: 'bar'}, make('button', {type: 'button', textContent: 'Show in the flame graph', onclick: () => showInFlame(chosen)})),
     make('div', {class: 'pair'}, list('called-by', 'Called by', callers, named('Caller')), list('calls', 'Calls', callees, named('Callee'))),
     [...lines.keys()].some(f => frames.line[f]) ? list('lines', 'Lines', lines, {title: 'Line',
       value: ({key}) => `${frameFile(key) || ''}:${String(frames.line[key]).padStart(8, '0')}`,
-      searchText: ({key}) => `${frameFile(key) || ''}:${frames.line[key]}`, cell: ({key}) => [sourceLink(key)]}) : '');
+      search: words => ({key}) => `${frameFile(key) || ''}:${frames.line[key]}`.toLowerCase().includes(words), cell: ({key}) => [sourceLink(key)]}) : '');
 }
 
 function drawFunctions() {
@@ -486,8 +540,8 @@ function drawFunctions() {
   drawCallers();
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
     {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
-    {title: 'Function', class: 'name', value: g => groups[g].name, searchText: g => searchable[g], cell: g => [
-      make('button', {type: 'button', textContent: groups[g].short, title: groups[g].name, onclick: () => showFunction(g)}),
+    {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [
+      make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
       ' ', sourceLink(groups[g].frame)]},
   ], rows);
 }
@@ -619,7 +673,9 @@ function drawAbout() {
 
 /* ---------------------------------------------------------------- flame graph */
 
-const flame = {rects: [], root: null, zoom: [], focus: null, above: 0, rows: 0, width: 0};
+/* chains: for each direction the places that were zoomed in on, one after the other, each as the groups from the
+ * root down; they stay when figures change. zoom: those of them that the present tree has. */
+const flame = {rects: [], root: null, zoom: [], chains: {down: [], up: []}, focus: null, above: 0, rows: 0, width: 0};
 const ROW = 19;
 
 /* The weight of stacks that end in each path; for two heaps also the figure of each. Shrinking sites have
@@ -643,6 +699,7 @@ function buildTree() {
 const treeNode = (group, parent) => ({group, weight: 0, old: 0, new: 0, children: [], parent});
 /* The group of what was allocated by unknown stacks, which have no frame. */
 const NO_STACK = -2;
+const UNKNOWN_STACKS = 'No frame of these stacks is in the trace: they could not be walked, or what describes them was lost.';
 function addUnknown(root, unknown) {
   if (!unknown.weight) return;
   unknown.parent = root;
@@ -702,7 +759,7 @@ function treeUp() {
 }
 
 const noGroup = node => node.group === NO_STACK ? nameOf(-1) : 'all';
-const labelOf = node => node.group < 0 ? noGroup(node) : groups[node.group].name;
+const labelOf = node => node.group < 0 ? noGroup(node) : brief(groups[node.group].name, 2 * LONGEST);
 const shortOf = node => node.group < 0 ? noGroup(node) : groups[node.group].short;
 /* A name always has the same colour: warm for the program, grey for noise. */
 const colours = [new Map(), new Map()];
@@ -712,7 +769,23 @@ function colourOf(node, dark) {
   if (!colour) colours[+dark].set(node.group, colour = makeColour(node, dark));
   return colour;
 }
+/* Stripes: what is not known is no code of its own. */
+function hatching(dark) {
+  const tile = make('canvas', {width: 8, height: 8}), context = tile.getContext('2d');
+  context.fillStyle = dark ? '#3a4149' : '#e3e7ec';
+  context.fillRect(0, 0, 8, 8);
+  context.strokeStyle = dark ? '#4d5661' : '#c8cfd7';
+  context.lineWidth = 2;
+  for (const x of [-4, 0, 4, 8]) {
+    context.beginPath();
+    context.moveTo(x - 1, 9);
+    context.lineTo(x + 9, -1);
+    context.stroke();
+  }
+  return $('canvas').getContext('2d').createPattern(tile, 'repeat');
+}
 function makeColour(node, dark) {
+  if (node.group === NO_STACK) return hatching(dark);
   if (node.group < 0) return dark ? '#3a4149' : '#d9dee4';
   const {name, kind} = groups[node.group];
   let hash = 0;
@@ -724,7 +797,7 @@ const isDark = () => document.documentElement.classList.contains('dark');
 
 /* Lays out the visible frames; the canvas is as high as they need. */
 function layFlame() {
-  const width = $('canvas').clientWidth || 800;
+  const width = printing ? PRINTED_WIDTH : $('canvas').clientWidth || 800;
   const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
   const path = [], rects = [];
   let deepest = 0;
@@ -783,6 +856,8 @@ function drawFlame(lay = true) {
   const {format, words: what} = METRICS[view.metric];
   const words = [comparing ? `${changeInWords(top)} (${what})` : `${format(top.weight)} (${what})`];
   if (view.metric === 'growth' && !comparing) words.push('only what grows');
+  const unknown = flame.root.children.find(node => node.group === NO_STACK);
+  if (unknown && !comparing && !flame.zoom.length) words.push(`${percent(unknown.weight, flame.root.weight)} by unknown stacks`);
   if (view.find) words.push(`${plural(found, 'frame')} found`);
   $('flame-words').textContent = words.join('; ');
   $('flame-back').disabled = $('flame-root').disabled = !flame.zoom.length;
@@ -798,24 +873,67 @@ function describe(node) {
   if (comparing) return `${labelOf(node)}: ${changeInWords(node)}`;
   return `${labelOf(node)}: ${format(node.weight)}, ${percent(node.weight, flame.root.weight)}`;
 }
+function chainOf(node) {
+  const chain = [];
+  for (; node.parent; node = node.parent) chain.unshift(node.group);
+  return chain;
+}
+/* The nearest node below with that group: library frames may have come or gone between. */
+function nearestBelow(node, group) {
+  for (let level = node.children; level.length; level = level.flatMap(one => one.children)) {
+    const found = level.find(one => one.group === group);
+    if (found) return found;
+  }
+  return null;
+}
+function nodeAt(chain) {
+  let node = flame.root;
+  chain.forEach((group, i) => {
+    const next = node && (nearestBelow(node, group) || (i + 1 < chain.length ? node : null));
+    node = next;
+  });
+  return node === flame.root ? null : node;
+}
+/* Zooms in on what the chains name, as far as the present tree has it. */
+function applyZoom() {
+  flame.zoom = flame.chains[view.direction].map(nodeAt).filter((node, i, all) => node && node !== all[i - 1]);
+  flame.focus = flame.zoom[flame.zoom.length - 1] || null;
+}
 function zoomTo(node) {
   const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
   if (node === top) return;
+  flame.chains[view.direction].push(chainOf(node));
   flame.zoom.push(node);
   flame.focus = node;
   drawFlame();
   remember();
 }
+/* Chains of which the present tree has nothing go with the one before. */
 function zoomBack() {
-  flame.zoom.pop();
+  const chains = flame.chains[view.direction], {length} = flame.zoom;
+  if (!length) return;
+  while (chains.length && flame.zoom.length >= length) {
+    chains.pop();
+    applyZoom();
+  }
   flame.focus = flame.zoom[flame.zoom.length - 1] || flame.root;
   drawFlame();
+  remember();
+}
+function zoomOut() {
+  flame.chains[view.direction] = [];
+  applyZoom();
+  drawFlame();
+  remember();
+}
+function showDirection(direction) {
+  view.direction = direction;
+  document.querySelector(`input[name=direction][value=${direction}]`).checked = true;
 }
 /* Zooms in on `path`, as far down as it has weight. */
 function showStackInFlame(path) {
   const groupsDown = framesOf(path).map(f => groupOf[f]).reverse();
-  document.querySelector('input[name=direction][value=down]').checked = true;
-  view.direction = 'down';
+  showDirection('down');
   visit('flame');
   let node = flame.root;
   for (const group of groupsDown) {
@@ -847,8 +965,7 @@ function focusOn(node) {
 
 function refreshFlame() {
   flame.root = buildTree();
-  flame.zoom = [];
-  flame.focus = null;
+  applyZoom();
   drawFlame();
 }
 
@@ -860,7 +977,8 @@ function refreshFlame() {
     if (!rect) return;
     const {node} = rect, group = groups[node.group];
     tip.replaceChildren(make('p', {textContent: describe(node)}));
-    if (group) tip.append(make('p', {class: 'where', textContent: frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || ''}));
+    if (node.group === NO_STACK) tip.append(make('p', {class: 'where', textContent: UNKNOWN_STACKS}));
+    if (group) tip.append(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
     tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
     tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
   });
@@ -886,9 +1004,9 @@ function refreshFlame() {
     if (next) focusOn(next);
   });
   $('flame-back').onclick = zoomBack;
-  $('flame-root').onclick = () => { flame.zoom = []; flame.focus = null; drawFlame(); };
+  $('flame-root').onclick = zoomOut;
   for (const input of document.querySelectorAll('input[name=direction]'))
-    input.onchange = () => { view.direction = input.value; refreshFlame(); };
+    input.onchange = () => { view.direction = input.value; refreshFlame(); remember(); };
 }
 
 /* ---------------------------------------------------------------- over time */
@@ -916,7 +1034,7 @@ const selectWindow = {setSelect: [plot => {
 }]};
 const plotValue = format => (_, v) => v === null || v === undefined ? '–' : format(v);
 const timeSeries = () => ({label: 'at', value: plotValue(v => v < 10 ? `${v.toFixed(3)} s` : seconds(v))});
-const plotSeries = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: false}, value: plotValue(format), ...extra});
+const plotSeries = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: !comparing && !!data.capture.compact, size: 5}, value: plotValue(format), ...extra});
 /* Series and columns of the plot of live bytes. */
 function liveOverTime(cells) {
   const {timeline} = data, known = list => list.some(v => v !== null);
@@ -959,11 +1077,11 @@ function drawPlots() {
   }
   box.replaceChildren();
   const style = getComputedStyle(document.documentElement), ink = style.getPropertyValue('--ink'), line = style.getPropertyValue('--line');
-  const width = Math.max(280, box.clientWidth || 800);
+  const width = printing ? PRINTED_WIDTH : Math.max(280, box.clientWidth || 800);
   const axis = (values, size) => ({stroke: ink, grid: {stroke: line, width: 1}, ticks: {stroke: line, width: 1}, values, size});
   const down = values => axis(values, 34), up = values => axis(values, 76);
   const along = (_, ticks) => ticks.map(ticks.length > 1 && ticks[1] - ticks[0] < 0.01 ? v => `${+(v * 1e3).toPrecision(4)} ms` : seconds);
-  const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet'}, dataIdx: pointAt};
+  const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet', filters: {pub: type => !/^mouse(down|up)$/.test(type)}}, dataIdx: pointAt};
   const x = {time: false};
   const overTime = list => ({width, height: 190, series: list, scales: {x}, cursor, hooks: comparing || noPart ? {} : selectWindow,
     axes: [down(along), {...up((_, ticks) => ticks.map(bytes)), incrs: Array.from({length: 50}, (_, i) => 2 ** i)}]});
@@ -989,31 +1107,51 @@ function drawPlots() {
     series: [timeSeries(), stepped('allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
   [[0, ...cells.ends], perSecond(cells.allocations), ...(NO_TEMPORARY ? [] : [perSecond(cells.temporary)])], box));
-  const owners = memoryOverTime();
-  if (owners.length) {
-    const {seconds: at, rss} = timeline.memory;
-    /* Each area covers the lower part of the one before. */
-    plots.push(new uPlot({width, height: 190, scales: {x, y: {range: (_, least, most) => [0, most]}}, cursor: {...cursor, dataIdx: undefined},
-      hooks: noPart ? {} : hooks, series: [lines[0], ...owners.map(({label, colour, list}) => ({label, points: {show: false}, stroke: colour, fill: colour, width: 0,
-        value: (_, v, __, i) => i === null || i === undefined ? '–' : bytes(list[i])})),
-      series('resident', ink, bytes)],
-      axes: [down(along), {...up((_, ticks) => ticks.map(bytes)), incrs: Array.from({length: 50}, (_, i) => 2 ** i)}]},
-    [at, ...owners.map(({top}) => top), rss], box));
+  const memory = memoryOverTime(ink);
+  if (memory) {
+    const [lines, columns] = memory, usual = overTime(lines);
+    plots.push(new uPlot({...usual, scales: {x, y: {range: (_, least, most) => [0, most]}}, cursor: {...cursor, dataIdx: undefined}}, columns, box));
   }
+  if (!noPart) plots.forEach(selectByTouch);
   for (const plot of plots) plot.setScale('x', {min: edges[0], max: edges[bucketCount]});
-  labelPlots(['Live bytes over time', 'Allocations a second over time', 'Resident memory over time, by owner']);
+  labelPlots(['Live bytes over time', 'Allocations a second over time', ...(memory ? ['Resident memory over time, by owner'] : [])]);
 }
 /* What resident memory belonged to, from the top of the stack down; `top` includes all that is below. */
 const OWNERS = [['unknown', 'of no known owner', '#b23a48'], ['heap', 'heap of glibc', '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
   ['named', 'named', '#b9770e'], ['code', 'code made at run time', '#5d8a3a'], ['shared', 'shared', '#2a8f8f'], ['stacks', 'stacks', '#a05a8c'],
   ['limpet', 'limpet', '#7d7d7d'], ['files', 'programs and files', '#a8adb5']];
-function memoryOverTime() {
+/* Series and columns of that plot, or null. */
+function memoryOverTime(ink) {
   const {memory} = data.timeline, sum = memory.seconds.map(() => 0);
-  if (comparing || memory.seconds.length < 2) return [];
-  return [...OWNERS].reverse().filter(([kind]) => memory[kind].some(v => v > 0)).map(([kind, label, colour]) => {
+  if (comparing || memory.seconds.length < 2) return null;
+  /* Each area covers the lower part of the one before. */
+  const areas = [...OWNERS].reverse().filter(([kind]) => memory[kind].some(v => v > 0)).map(([kind, label, colour]) => {
     memory[kind].forEach((v, i) => { sum[i] += v; });
-    return {label, colour, list: memory[kind], top: [...sum]};
+    const value = (_, v, __, i) => i === null || i === undefined ? '–' : bytes(memory[kind][i]);
+    return {top: [...sum], line: {label, points: {show: false}, stroke: colour, fill: colour, width: 0, value}};
   }).reverse();
+  return [[timeSeries(), ...areas.map(({line}) => line), plotSeries('resident', ink, bytes)],
+    [memory.seconds, ...areas.map(({top}) => top), memory.rss]];
+}
+/* uPlot follows the mouse alone. A finger that moves along the plot selects; up and down it scrolls the page. */
+function selectByTouch(plot) {
+  const {over} = plot;
+  let begin = null;
+  const at = event => Math.max(0, Math.min(over.clientWidth, event.clientX - over.getBoundingClientRect().left));
+  const select = (event, fire) => plot.setSelect({left: Math.min(begin, at(event)), width: Math.abs(at(event) - begin), top: 0, height: over.clientHeight}, fire);
+  over.addEventListener('pointerdown', event => {
+    if (event.pointerType === 'touch' && event.isPrimary) begin = at(event);
+  });
+  over.addEventListener('pointermove', event => { if (begin !== null && event.isPrimary) select(event, false); });
+  over.addEventListener('pointerup', event => {
+    if (begin === null || !event.isPrimary) return;
+    select(event, true);
+    begin = null;
+  });
+  over.addEventListener('pointercancel', () => {
+    begin = null;
+    plot.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
+  });
 }
 const hasLivePoints = () => data.timeline.seconds.length > 0 && !(data.hidden && data.kept.ofSums);
 /* The shortest known intervals; null: unknown. */
@@ -1023,12 +1161,14 @@ function drawnCells() {
   const list = values => [...values].map((value, b) => b || !data.kept.ofSums ? value : null);
   return {ends: edges.slice(1), highest: list(highest.map(high => high.bytes)), allocations: list(rates.allocations), temporary: list(rates.temporary)};
 }
+const COMPACT = 'The capture kept one sum a minute: live bytes and RSS are known at the ends of minutes alone, and lines between these are straight whatever happened between; of live bytes the highest of each minute is known, of RSS it is not.';
 /* Says what the plots do not show, and why. */
 function describePlots() {
   const words = [], span = edges[1] - edges[0];
   if (!comparing && data.kept.ofSums) words.push(`Until ${seconds(edges[1])} only sums are kept: ${plural(rates.allocations[0], 'allocation')}${span > 0 ?
     `, ${count(rates.allocations[0] / span)} a second on average` : ''}${highest[0].bytes === null ? '' :
     `, at most ${bytes(highest[0].bytes)} live`}. The times of these events are unknown${hasLivePoints() ? ', except live bytes at some points' : ''}.`);
+  else if (!comparing && data.capture.compact) words.push(COMPACT);
   else if (!comparing && !moments && bucketCount === 1) words.push('The times of events within the capture are unknown: the plots show its average and maximum.');
   if (!comparing && highest.some(high => high.bytes === null)) words.push('The highest value between the points is unknown.');
   if (!comparing && NO_TEMPORARY) words.push(`Temporary allocations are ${NO_TEMPORARY}.`);
@@ -1047,10 +1187,16 @@ function nearestEdge(value) {
   for (let b = 1; b <= bucketCount; b++) if (Math.abs(edges[b] - value) < Math.abs(edges[best] - value)) best = b;
   return best;
 }
-function setRange(from, to) {
-  if (noPart) { refresh(); return; }
+/* The steps nearest to these times, one at least. */
+function stepsOf(from, to) {
   let a = nearestEdge(Math.min(from, to)), b = nearestEdge(Math.max(from, to));
   if (a === b) { if (b < bucketCount) b++; else a = Math.max(0, a - 1); }
+  return [a, b];
+}
+function setRange(from, to) {
+  if (noPart) { showRange(); return; }
+  const [a, b] = stepsOf(from, to);
+  if (a === view.from && b === view.to) { showRange(); return; }
   view.from = a;
   view.to = b;
   refresh();

@@ -27,33 +27,72 @@ $('tabs').addEventListener('keydown', event => {
   $(`tab-${tab}`).focus();
 });
 
-/* ---------------------------------------------------------------- the browser's history */
+/* ---------------------------------------------------------------- the browser's history, and links
+ *
+ * The address names what is shown: #TAB&metric=WORD&from=SECONDS&to=SECONDS and so on; what is missing is as at
+ * the start. Functions are numbers, which are the same whenever the page is opened. */
 
-const currentState = () => ({tab, chosen, zoom: flame.zoom.length, from: view.from, to: view.to});
-/* Adds the current state to the browser's history. */
-function remember() {
-  const now = currentState(), before = history.state;
-  if (before && Object.keys(now).every(key => before[key] === now[key])) return;
-  try { history.pushState(now, '', `#${tab}`); } catch { /* some browsers allow no history for file: */ }
+const asText = chains => chains.map(chain => chain.join('.')).join('_');
+const asChains = text => (text ? text.split('_') : []).map(chain => chain.split('.').map(Number));
+function currentState() {
+  const state = {};
+  const put = (key, value, normal) => { if (value !== normal) state[key] = String(value); };
+  put('metric', view.metric, normal.metric);
+  put('state', view.state, '');
+  put('noise', +view.noise, +normal.noise);
+  put('find', view.find, '');
+  put('direction', view.direction, 'down');
+  put('function', chosen, -1);
+  put('from', +edges[view.from].toFixed(6), 0);
+  put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
+  put('down', asText(flame.chains.down), '');
+  put('up', asText(flame.chains.up), '');
+  return state;
+}
+const addressOf = state => `#${[tab, new URLSearchParams(state).toString()].filter(Boolean).join('&')}`;
+let normal = {};
+/* Makes the present state one of the browser's history; instead of the last one, where that was hardly looked at. */
+function remember(instead = false) {
+  const address = addressOf(currentState());
+  if (address === location.hash) return;
+  try { history[instead ? 'replaceState' : 'pushState'](null, '', address); } catch { /* some browsers allow no history for file: */ }
 }
 function visit(name) {
   choose(name);
   remember();
 }
-addEventListener('popstate', event => {
-  const {state} = event, part = state && (state.from !== view.from || state.to !== view.to);
-  if (!state) return;
-  if (part) {
-    Object.assign(view, {from: state.from, to: state.to});
-    compute();
-    showRange();
+/* Shows what an address names; words that it should not have are as if they were missing. */
+function apply(address) {
+  const [name, ...rest] = address.replace(/^#/, '').split('&'), state = new URLSearchParams(rest.join('&'));
+  const number = (key, missing) => Number.isFinite(parseFloat(state.get(key))) ? parseFloat(state.get(key)) : missing;
+  const metric = state.get('metric'), option = [...$('metric').options].find(one => one.value === metric);
+  view.metric = $('metric').value = option && !option.disabled ? metric : normal.metric;
+  view.state = STATES.includes(state.get('state')) ? state.get('state') : '';
+  view.noise = $('noise').checked = !!number('noise', +normal.noise);
+  view.find = (state.get('find') || '').toLowerCase();
+  if (comparing) $('state').value = view.state;
+  if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
+  showDirection(state.get('direction') === 'up' ? 'up' : 'down');
+  chosen = number('function', -1);
+  if (!groups[chosen]) chosen = -1;
+  for (const direction of ['down', 'up']) flame.chains[direction] = asChains(state.get(direction));
+  if (!noPart && !comparing) [view.from, view.to] = stepsOf(number('from', 0), number('to', edges[bucketCount]));
+  compute();
+  if (!comparing) showRange();
+  choose(name in TABS ? name : 'overview');
+}
+/* Both for steps in the history and for an address that was typed. */
+addEventListener('popstate', () => apply(location.hash));
+$('copy-link').onclick = async () => {
+  const say = words => { $('copy-link').textContent = words; };
+  try {
+    await navigator.clipboard.writeText(location.href);
+    say('Copied');
+  } catch {
+    say('Not allowed: copy the address');
   }
-  chosen = state.chosen;
-  if (part || state.tab !== tab || tab !== 'flame') { choose(state.tab); return; }
-  if (state.zoom < flame.zoom.length) flame.zoom.length = state.zoom;
-  flame.focus = flame.zoom[flame.zoom.length - 1] || flame.root;
-  drawFlame();
-});
+  setTimeout(say, 2000, 'Copy link');
+};
 
 function refresh() {
   compute();
@@ -74,13 +113,14 @@ function showRange() {
 for (const key in METRICS) $('metric').append(make('option', {value: key, textContent: METRICS[key].words}));
 view.metric = comparing ? data.sort : data.capture.mode === 'run' && data.kept.peak ? 'peak' : 'live';
 $('metric').value = view.metric;
-$('metric').onchange = event => { view.metric = event.target.value; refresh(); };
-$('noise').onchange = event => { view.noise = event.target.checked; refresh(); };
+normal = {metric: view.metric, noise: comparing && data.full};
+$('metric').onchange = event => { view.metric = event.target.value; refresh(); remember(); };
+$('noise').onchange = event => { view.noise = event.target.checked; refresh(); remember(); };
 let pending = 0;
 $('find').oninput = event => {
   view.find = event.target.value.trim().toLowerCase();
   clearTimeout(pending);
-  pending = setTimeout(() => { if (tab === 'flame') drawFlame(); else TABS[tab][1](); }, 120);
+  pending = setTimeout(() => { if (tab === 'flame') drawFlame(); else TABS[tab][1](); remember(true); }, 120);
 };
 for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').value, +$('to').value); remember(); };
 $('all-time').onclick = () => { view.from = 0; view.to = bucketCount; refresh(); remember(); };
@@ -121,17 +161,20 @@ addEventListener('resize', () => {
 let wasDark = false;
 addEventListener('beforeprint', () => {
   wasDark = isDark();
+  printing = true;
   for (const key in TABS) {
     $(key).hidden = false;
     $(key).dataset.title = TABS[key][0];
   }
   setDark(false);
   for (const key in TABS) if (key !== 'flame' || !flame.root) TABS[key][1]();
-  drawFlame();
+  if (tab !== 'flame') drawFlame();
 });
 addEventListener('afterprint', () => {
+  printing = false;
   for (const key in TABS) $(key).hidden = key !== tab;
   setDark(wasDark);
+  TABS[tab][1]();
 });
 
 if (comparing) {
@@ -142,12 +185,11 @@ if (comparing) {
   $('subtitle').textContent = `${data.capture.mode === 'run' ? 'from its start' : 'attached'}, ${seconds(data.capture.duration_seconds)}, ${plural(data.capture.events, 'event')}`;
   drawAbout();
 }
-compute();
-if (data.shown) setRange(data.shown.from, data.shown.to); else refresh();
+/* A page that begins with a part of the time says so in its address, as if that had been chosen. */
+apply(location.hash || (data.shown ? `#overview&from=${data.shown.from}&to=${data.shown.to}` : ''));
+remember(true);
 {
-  const requested = location.hash.slice(1), system = matchMedia('(prefers-color-scheme: dark)');
-  choose(requested in TABS ? requested : 'overview');
-  try { history.replaceState(currentState(), ''); } catch { /* as above */ }
+  const system = matchMedia('(prefers-color-scheme: dark)');
   system.onchange = () => setDark(system.matches);
   setDark(system.matches);
 }

@@ -64,6 +64,8 @@ struct limpet_recorder {
 	struct limpet_bytes module_list;
 	uint32_t module_count, modules_listed;
 	struct limpet_bytes node_list;
+	struct limpet_bytes thread_list; /* names of threads */
+	uint32_t threads_listed;
 	struct limpet_bytes owner_list; /* names of allocators, for the next nodes */
 	uint32_t *node_of_agent;        /* dense number in the trace; 0: unknown */
 	size_t agent_capacity;
@@ -192,6 +194,7 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 	limpet_bytes_done(&recorder->module_list);
 	limpet_bytes_done(&recorder->node_list);
 	limpet_bytes_done(&recorder->owner_list);
+	limpet_bytes_done(&recorder->thread_list);
 	free(recorder->node_of_agent);
 	free(recorder->agent_of_node);
 	free(recorder);
@@ -288,6 +291,19 @@ static void put_nodes(struct limpet_recorder *recorder)
 	recorder->last_node_address = 0;
 }
 
+static void put_threads(struct limpet_recorder *recorder)
+{
+	struct limpet_bytes head = {0};
+
+	if (!recorder->threads_listed)
+		return;
+	limpet_bytes_put_varint(&head, recorder->threads_listed);
+	put_list(recorder, LIMPET_TRACE_THREADS, LIMPET_THREADS_LIST,
+		 limpet_trace_compressor_content(recorder->compressor), &head,
+		 &recorder->thread_list);
+	recorder->threads_listed = 0;
+}
+
 static uint32_t find_node(const struct limpet_recorder *recorder, uint32_t agent_node)
 {
 	return agent_node < recorder->agent_capacity ? recorder->node_of_agent[agent_node] : 0;
@@ -337,6 +353,14 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 		put_nodes(recorder);
 	}
 	return limpet_trace_writer_error(recorder->writer);
+}
+
+void limpet_recorder_name_thread(struct limpet_recorder *recorder, uint32_t tid, const char *name)
+{
+	limpet_bytes_put_varint(&recorder->thread_list, tid);
+	limpet_bytes_put_varint(&recorder->thread_list, strlen(name));
+	limpet_bytes_put(&recorder->thread_list, name, strlen(name));
+	recorder->threads_listed++;
 }
 
 /* ------------------------------------------------------------------ periods */
@@ -449,6 +473,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	recorder->gauges.time_ns = time_ns;
 	put_modules(recorder);
 	put_nodes(recorder);
+	put_threads(recorder);
 	limpet_trace_compressor_put_rows(compressor, &recorder->rows);
 	period.rows = limpet_trace_compressor_rows(compressor);
 	if (period.rows)

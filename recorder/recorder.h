@@ -77,6 +77,10 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number,
 				const char *name);
 
+/* Names a thread, by the id that its events have; "": none. A later name replaces the one before.
+ */
+void limpet_recorder_name_thread(struct limpet_recorder *recorder, uint32_t tid, const char *name);
+
 /* Adds an event, in order of time. An event that no program can cause (an unknown kind, address 0,
  * a range that wraps) counts as dropped, and is no error. A stack that was not described is
  * unknown, and counts as truncated. -ENOMEM: the accounting is not exact from here on, and the END

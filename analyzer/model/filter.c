@@ -24,6 +24,7 @@ struct limpet_filter {
 	size_t pattern_count, pattern_capacity;
 	char **suppressions;
 	size_t suppression_count, suppression_capacity;
+	bool ignores_case;
 	unsigned wanted; /* bit n: there is an include of scope n */
 };
 
@@ -52,6 +53,11 @@ bool limpet_filter_is_empty(const struct limpet_filter *filter)
 	return !filter->pattern_count && !filter->suppression_count;
 }
 
+void limpet_filter_ignore_case(struct limpet_filter *filter)
+{
+	filter->ignores_case = true;
+}
+
 int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool exclude,
 		      struct limpet_err *err)
 {
@@ -74,7 +80,10 @@ int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool ex
 		whole = NULL;
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
-	code = pattern[0] ? regcomp(&added->regex, whole, REG_EXTENDED | REG_NOSUB) : REG_BADPAT;
+	code = pattern[0]
+		       ? regcomp(&added->regex, whole,
+				 REG_EXTENDED | REG_NOSUB | (filter->ignores_case ? REG_ICASE : 0))
+		       : REG_BADPAT;
 	if (code) {
 		regerror(code, &added->regex, text, sizeof(text));
 		return limpet_err_set(err, -EINVAL, "'%s' is not a regular expression: %s", pattern,

@@ -21,6 +21,8 @@ struct limpet_filter;
 struct limpet_filter *limpet_filter_new(void);
 void limpet_filter_free(struct limpet_filter *filter);
 
+/* Of patterns that are added from now on. */
+void limpet_filter_ignore_case(struct limpet_filter *filter);
 /* -EINVAL: not a regular expression; err says why. */
 int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool exclude,
 		      struct limpet_err *err) LIMPET_MUST_CHECK;

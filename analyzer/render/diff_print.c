@@ -145,6 +145,17 @@ static void print_row(struct limpet_printer *printer, const struct limpet_diff *
 			    chain);
 }
 
+/* A smaller growth is no decrease. */
+static void print_still_grows(struct limpet_printer *printer, const struct limpet_diff *diff)
+{
+	const struct limpet_diff_row *totals = &diff->totals;
+
+	if (diff->sort == LIMPET_REPORT_GROWTH && totals->new_figure > 0 && totals->change < 0)
+		limpet_printer_line(printer, "",
+				    "The new one grew, too: by %s less than the old one.",
+				    limpet_printer_bytes(printer, (uint64_t)-totals->change));
+}
+
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit,
 			   const struct limpet_report_text_options *text, FILE *file)
@@ -168,6 +179,7 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 			    change_text(&printer, diff->sort, diff->totals.change, buffer),
 			    limpet_printer_figure(&printer, diff->sort, diff->totals.old_figure),
 			    limpet_printer_figure(&printer, diff->sort, diff->totals.new_figure));
+	print_still_grows(&printer, diff);
 	while (changed < diff->row_count && diff->rows[changed].change)
 		changed++;
 	if (!changed) {

@@ -113,9 +113,11 @@ static json_t *threads(struct limpet_html_page *page, const struct limpet_html_s
 		size_t count = limpet_thread_timeline_thread(thread_timeline, thread->tid, &steps);
 
 		limpet_html_add(page, array,
-				json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "tid",
-					  (json_int_t)thread->tid, "peak",
-					  number_if(peak, thread->figures.peak_bytes), "b",
+				json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "tid",
+					  (json_int_t)thread->tid, "name",
+					  limpet_json_text(limpet_trace_reader_thread_name(
+						  subject->reader, thread->tid)),
+					  "peak", number_if(peak, thread->figures.peak_bytes), "b",
 					  COLUMN(page, steps, count, step), "a",
 					  COLUMN(page, steps, count, counts.allocations), "ab",
 					  COLUMN(page, steps, count, counts.allocated_bytes), "f",

@@ -12,6 +12,7 @@
 #include "common/err.h"
 
 struct limpet_html_subject {
+	const struct limpet_trace_reader *reader;
 	const struct limpet_model *model;
 	const struct limpet_history *history;
 	const struct limpet_thread_timeline

@@ -88,6 +88,8 @@ static void print_memory(struct limpet_printer *printer)
 	const struct limpet_model *model = printer->report->model;
 	uint64_t limit_bytes = model->target->cgroup_limit_bytes;
 	uint64_t rss = 0, highest_rss = 0, group = 0, highest_group = 0;
+	/* Live bytes have their peak between: it may be higher. */
+	const char *often = model->target->compact ? " at the ends of minutes" : "";
 	char own[BETWEEN];
 
 	for (size_t i = 0; i < model->timeline_count; i++) {
@@ -105,16 +107,16 @@ static void print_memory(struct limpet_printer *printer)
 		return;
 	say_own_part(own, printer, highest_rss);
 	if (!group) {
-		limpet_printer_row(printer, "", "memory", "RSS %s, at most %s%s",
+		limpet_printer_row(printer, "", "memory", "RSS %s, at most %s%s%s",
 				   limpet_printer_bytes(printer, rss),
-				   limpet_printer_bytes(printer, highest_rss), own);
+				   limpet_printer_bytes(printer, highest_rss), often, own);
 		return;
 	}
 	limpet_printer_row(
-		printer, "", "memory", "RSS %s, at most %s%s; cgroup %s, at most %s%s%s",
-		limpet_printer_bytes(printer, rss), limpet_printer_bytes(printer, highest_rss), own,
-		limpet_printer_bytes(printer, group), limpet_printer_bytes(printer, highest_group),
-		limit_bytes ? ", limit " : "",
+		printer, "", "memory", "RSS %s, at most %s%s%s; cgroup %s, at most %s%s%s",
+		limpet_printer_bytes(printer, rss), limpet_printer_bytes(printer, highest_rss),
+		often, own, limpet_printer_bytes(printer, group),
+		limpet_printer_bytes(printer, highest_group), limit_bytes ? ", limit " : "",
 		limit_bytes ? limpet_printer_bytes(printer, limit_bytes) : "");
 }
 

@@ -186,13 +186,15 @@ static void print_threads(struct context *context)
 	for (size_t i = 0; i < replay->thread_count && i < context->options->limit; i++) {
 		const struct limpet_replay_thread *thread = &replay->threads[i];
 
-		limpet_json_item(
-			&context->printer,
-			join(json_pack("{s:o,s:o,s:o}", "thread", limpet_json_number(thread->tid),
-				       "own_frees", limpet_json_number(thread->own_frees),
-				       "own_freed_bytes",
-				       limpet_json_number(thread->own_freed_bytes)),
-			     figures_object(context, &thread->figures)));
+		limpet_json_item(&context->printer,
+				 join(json_pack("{s:o,s:o,s:o,s:o}", "thread",
+						limpet_json_number(thread->tid), "name",
+						limpet_json_text(limpet_trace_reader_thread_name(
+							context->heap->reader, thread->tid)),
+						"own_frees", limpet_json_number(thread->own_frees),
+						"own_freed_bytes",
+						limpet_json_number(thread->own_freed_bytes)),
+				      figures_object(context, &thread->figures)));
 	}
 	limpet_json_end_list(&context->printer);
 }

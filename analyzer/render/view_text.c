@@ -455,14 +455,17 @@ static void print_threads(struct context *context)
 
 	print_title(context, "Threads");
 	limpet_printer_blank(printer);
-	limpet_printer_line(printer, printer->options->dim, "%8s %10s %10s %8s %10s %8s %8s",
-			    "thread", "live", "at peak", "allocs", "allocated", "temp", "frees");
+	limpet_printer_line(printer, printer->options->dim, "%8s %10s %10s %8s %10s %8s %8s  %s",
+			    "thread", "live", "at peak", "allocs", "allocated", "temp", "frees",
+			    "name");
 	for (size_t i = 0; i < replay->thread_count && i < context->options->limit; i++) {
 		const struct limpet_replay_thread *thread = &replay->threads[i];
 		const struct limpet_model_site *figures = &thread->figures;
+		const char *name =
+			limpet_trace_reader_thread_name(context->heap->reader, thread->tid);
 
 		limpet_printer_line(
-			printer, "", "%8u %10s %10s %8s %10s %8s %8s", thread->tid,
+			printer, "", "%8u %10s %10s %8s %10s %8s %8s%s%s", thread->tid,
 			limpet_printer_bytes(printer, figures->live_bytes),
 			limpet_printer_bytes(printer, figures->peak_bytes),
 			limpet_printer_count(printer, figures->allocations),
@@ -470,7 +473,8 @@ static void print_threads(struct context *context)
 			is_sampled(context)
 				? "-"
 				: limpet_printer_count(printer, figures->temporary_allocations),
-			limpet_printer_count(printer, thread->own_frees));
+			limpet_printer_count(printer, thread->own_frees), name[0] ? "  " : "",
+			name);
 	}
 	print_more(context, "  ", replay->thread_count);
 }

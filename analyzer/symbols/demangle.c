@@ -258,6 +258,9 @@ static size_t operator_name(const char *s, bool at_word)
 	return n;
 }
 
+/* How GCC begins the name of a lambda in DWARF. */
+#define LAMBDA "<lambda"
+
 char *limpet_demangle_shorten(const char *name)
 {
 	size_t length = strlen(name);
@@ -282,6 +285,11 @@ char *limpet_demangle_shorten(const char *name)
 				depth++;
 			else if (name[i] == ')' || (name[i] == '>' && name[i - 1] != '-'))
 				depth--;
+		} else if (starts_with(name + i, LAMBDA)) {
+			/* GCC's `<lambda(int)>` in names from DWARF: no template. */
+			memcpy(out + used, LAMBDA ">", strlen(LAMBDA ">"));
+			used += strlen(LAMBDA ">");
+			depth = 1;
 		} else if (name[i] == '<' && used && out[used - 1] != ' ' && out[used - 1] != '(') {
 			memcpy(out + used, "<...>", 5);
 			used += 5;

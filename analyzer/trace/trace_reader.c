@@ -361,7 +361,8 @@ static int read_tables(struct limpet_trace_reader *reader, size_t first)
 		if (block->type == LIMPET_TRACE_PERIOD && block->last_ns > reader->last_ns)
 			reader->last_ns = block->last_ns;
 		if (block->type != LIMPET_TRACE_HEADER && block->type != LIMPET_TRACE_MODULES &&
-		    block->type != LIMPET_TRACE_NODES && block->type != LIMPET_TRACE_END)
+		    block->type != LIMPET_TRACE_NODES && block->type != LIMPET_TRACE_END &&
+		    block->type != LIMPET_TRACE_THREADS)
 			continue;
 		code = limpet_trace_reader_load(reader, i, &buffer, &sections);
 		if (code == 0)
@@ -604,6 +605,11 @@ uint32_t limpet_trace_reader_owners(const struct limpet_trace_reader *reader,
 {
 	*ret_names = reader->tables.owners;
 	return reader->tables.owner_count;
+}
+
+const char *limpet_trace_reader_thread_name(const struct limpet_trace_reader *reader, uint32_t tid)
+{
+	return limpet_trace_tables_thread(&reader->tables, tid);
 }
 
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader)

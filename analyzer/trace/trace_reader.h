@@ -93,6 +93,9 @@ uint32_t limpet_trace_reader_nodes(const struct limpet_trace_reader *reader,
 uint32_t limpet_trace_reader_owners(const struct limpet_trace_reader *reader,
 				    char *const **ret_names);
 
+/* The last name that the trace has of a thread; "": none, as in a trace of an older limpet. */
+const char *limpet_trace_reader_thread_name(const struct limpet_trace_reader *reader, uint32_t tid);
+
 struct limpet_trace_end {
 	bool known;          /* there is an END record */
 	enum limpet_end end; /* !known: RUNNING if a writer holds the lock, else COLLECTOR_LOST */

@@ -50,6 +50,9 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 		module_done(&tables->modules[i]);
 	for (uint32_t i = 0; tables->owners && i < tables->owner_count; i++)
 		free(tables->owners[i]);
+	for (uint32_t i = 0; i < tables->thread_count; i++)
+		free(tables->threads[i].name);
+	free(tables->threads);
 	free(tables->owners);
 	free(tables->modules);
 	free(tables->nodes);
@@ -444,6 +447,85 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 	return 0;
 }
 
+/* ------------------------------------------------------------------ THREADS */
+
+static int read_thread(struct limpet_trace_tables *tables, struct limpet_cursor *list)
+{
+	const uint64_t tid = limpet_cursor_limited(list, UINT32_MAX);
+	const uint64_t bytes = limpet_cursor_limited(list, LIMPET_TRACE_STRING_MAX_BYTES);
+	const uint8_t *name = limpet_cursor_take(list, bytes);
+	char *own;
+
+	if (list->failed || tables->thread_count == LIMPET_TRACE_THREADS_MAX)
+		return -EBADMSG;
+	if (limpet_reserve(&tables->threads, &tables->thread_capacity, tables->thread_count + 1,
+			   sizeof(*tables->threads)) < 0)
+		return -ENOMEM;
+	own = strndup((const char *)name, bytes);
+	if (!own)
+		return -ENOMEM;
+	tables->threads[tables->thread_count++] =
+		(struct limpet_trace_thread_name){.tid = (uint32_t)tid, .name = own};
+	return 0;
+}
+
+static int read_threads(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
+{
+	struct limpet_cursor list;
+	unsigned tag;
+	int code = 0;
+
+	while (code == 0 && (tag = limpet_trace_next_section(sections, &list))) {
+		uint64_t count;
+
+		if (tag != LIMPET_THREADS_LIST)
+			continue;
+		count = limpet_cursor_limited(&list, LIMPET_TRACE_THREADS_MAX);
+		for (uint64_t i = 0; i < count && code == 0; i++)
+			code = read_thread(tables, &list);
+	}
+	return code;
+}
+
+static int by_tid(const void *a, const void *b)
+{
+	const struct limpet_trace_thread_name *x = a, *y = b;
+
+	if (x->tid != y->tid)
+		return x->tid < y->tid ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+/* Of each thread the last name stays. */
+static void settle_threads(struct limpet_trace_tables *tables)
+{
+	struct limpet_trace_thread_name *list = tables->threads;
+	uint32_t kept = 0;
+
+	if (tables->thread_count < 2)
+		return;
+	for (uint32_t i = 0; i < tables->thread_count; i++)
+		list[i].order = i + 1;
+	qsort(list, tables->thread_count, sizeof(*list), by_tid);
+	for (uint32_t i = 0; i < tables->thread_count; i++) {
+		if (i + 1 < tables->thread_count && list[i + 1].tid == list[i].tid)
+			free(list[i].name);
+		else
+			list[kept++] = list[i];
+	}
+	tables->thread_count = kept;
+}
+
+const char *limpet_trace_tables_thread(const struct limpet_trace_tables *tables, uint32_t tid)
+{
+	const uint32_t at = (uint32_t)LIMPET_PARTITION_POINT(i, tables->thread_count,
+							     tables->threads[i].tid < tid);
+
+	return at < tables->thread_count && tables->threads[at].tid == tid
+		       ? tables->threads[at].name
+		       : "";
+}
+
 int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 			     struct limpet_cursor sections)
 {
@@ -459,6 +541,9 @@ int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 	case LIMPET_TRACE_NODES:
 		code = read_nodes(tables, &sections);
 		break;
+	case LIMPET_TRACE_THREADS:
+		code = read_threads(tables, &sections);
+		break;
 	case LIMPET_TRACE_END:
 		code = read_end(tables, &sections);
 		break;
@@ -473,4 +558,5 @@ void limpet_trace_tables_settle(struct limpet_trace_tables *tables)
 	for (uint32_t i = 0; i < tables->node_count; i++)
 		if (tables->nodes[i].module >= tables->module_count)
 			tables->nodes[i].module = 0;
+	settle_threads(tables);
 }

@@ -18,18 +18,26 @@ struct limpet_trace_tables {
 	char **owners;
 	uint32_t owner_count;
 	size_t owner_capacity;
+	struct limpet_trace_thread_name {
+		uint32_t tid, order;
+		char *name;
+	} * threads; /* after limpet_trace_tables_settle() by tid, each once */
+	uint32_t thread_count;
+	size_t thread_capacity;
 	struct limpet_trace_end end;
 };
 
 /* 0 or -ENOMEM. */
 int limpet_trace_tables_init(struct limpet_trace_tables *tables);
 void limpet_trace_tables_done(struct limpet_trace_tables *tables);
-/* Reads a HEADER, MODULES, NODES or END block; ignores other types. -EBADMSG: it is damaged; what
- * was read before the damage stays. */
+/* Reads a HEADER, MODULES, NODES, THREADS or END block; ignores other types. -EBADMSG: it is
+ * damaged; what was read before the damage stays. */
 int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 			     struct limpet_cursor sections);
 /* After the last block: makes every reference between the tables valid. */
 void limpet_trace_tables_settle(struct limpet_trace_tables *tables);
+/* "": unknown. */
+const char *limpet_trace_tables_thread(const struct limpet_trace_tables *tables, uint32_t tid);
 
 /* The accounts of a HEADER or PERIOD; untouched if they are damaged. */
 void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memory *ret);

@@ -775,6 +775,12 @@ static int say_unjudged(struct growth *growth)
 			growth->work, &finding,
 			"%s is too short to tell what grows: that takes 4s at least.",
 			limpet_units_format_duration(length, model->to_ns - model->from_ns));
+	if (model->target->compact && !model->sample_bytes && model->timeline_count < PARTS)
+		return limpet_findings_add(
+			growth->work, &finding,
+			"Which sites grow is not known: a compact trace has one sum a minute, here "
+			"%zu, and at least %u are needed.",
+			model->timeline_count, PARTS);
 	return limpet_findings_add(
 		growth->work, &finding, "%s",
 		model->sample_bytes

@@ -84,6 +84,9 @@ bool limpet_proc_is_exiting(pid_t tid);
 /* Threads, ascending; *ret_tids is malloc'ed. Returns their number. Every thread that lived during
  * the whole call is included; some may be gone already. */
 int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);
+/* A thread's name, as prctl(PR_SET_NAME) has set it: any bytes but NUL. */
+#define LIMPET_PROC_NAME_BYTES 64u
+int limpet_proc_thread_name(pid_t pid, pid_t tid, char ret[LIMPET_PROC_NAME_BYTES]);
 /* The thread through which a process's memory, descriptors and namespaces are reached: `pid`, or
  * another running thread if the main thread has ended. `pid` also if there is none. */
 pid_t limpet_proc_resident(pid_t pid);

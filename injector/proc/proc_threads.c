@@ -33,6 +33,25 @@ static int merge_numbers(const int *a, int a_count, const int *b, int b_count, i
 	return count;
 }
 
+int limpet_proc_thread_name(pid_t pid, pid_t tid, char ret[LIMPET_PROC_NAME_BYTES])
+{
+	LIMPET_FCLOSE FILE *file = NULL;
+	char path[64], text[LIMPET_PROC_NAME_BYTES + 1];
+	size_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	/* A name may contain a line end itself; the kernel adds one. */
+	length = fread(text, 1, sizeof(text) - 1, file);
+	if (ferror(file) || !length)
+		return -ESRCH;
+	text[length - 1] = '\0';
+	memcpy(ret, text, length);
+	return 0;
+}
+
 /* The kernel resumes in the list of threads by counting from the start: if a thread that it has
  * shown ends meanwhile, it skips one that lives. So the list is read until a read finds no thread
  * that earlier reads did not. Some may have ended by then. */

@@ -44,6 +44,20 @@ edges_of() {
 	driven page.html report.json
 }
 
+@test "threads have the names that they gave themselves, in page and report" {
+	of_storm
+	"$LIMPET" report "$trace" --view threads --json >threads.json
+	json_says '[.threads[] | select(.name == "storm-worker")] | length == 2' <threads.json ||
+		fail "$(jq -c '.threads[] | [.thread, .name]' threads.json)" || return 1
+	"$LIMPET" report "$trace" --view threads >threads.text
+	[[ $(grep -c ' storm-worker$' threads.text) == 2 ]]
+	"$LIMPET" html "$trace" -o page.html
+	sed -n 's/^"threads":\(.*\),$/\1/p' page.html | json_says '[.[] | select(.name == "storm-worker")] | length == 2'
+	# A trace of an older limpet has none.
+	"$LIMPET" report "$root/test/traces/version-1/storm.trace" --view threads --json >older.json
+	json_says '(.threads | length > 0) and all(.threads[]; .name == null)' <older.json
+}
+
 @test "a page of what filters keep, begun with a part of the time" {
 	of_storm
 	"$LIMPET" html "$trace" -o page.html
@@ -195,6 +209,20 @@ highest_of() {
 		short.html none.json --kept one-step -- bounded.html kept.json --kept bounded -- both.html none.json --kept compared
 }
 
+@test "a compact trace says what it does not know: between the minutes, and of growth" {
+	trace=$root/test/traces/version-3/compact.trace
+	"$LIMPET" report "$trace" >text
+	grep -q 'Which sites grow is not to be told: a compact trace has one sum a minute, here 4, and that takes 8 at least' text ||
+		fail "$(<text)" || return 1
+	grep -q '^memory .*RSS .*, at most .* at the ends of minutes' text
+	"$LIMPET" html "$trace" -o compact.html
+	"$LIMPET" report "$trace" --json >compact.json
+	driven compact.html compact.json --kept compact
+	# Where all is known, nothing is said.
+	"$LIMPET" report "$root/test/traces/version-1/storm.trace" >text
+	[[ $(grep -c 'ends of minutes' text) == 0 ]]
+}
+
 @test "sums of scaled figures: the page and limpet diff round alike" {
 	local traces=$root/test/traces
 	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
@@ -203,6 +231,18 @@ highest_of() {
 	# Of all that vanished, the sum of what was scaled rounds to another number than the sum of what was rounded.
 	json_says '.scale as $scale | [.sites[] | select(.state == "vanished")] |
 		(map(.old.allocations) | add) * $scale + (map(.change) | add) | fabs > 0.5' <diff.json
+	driven both.html diff.json
+}
+
+@test "a growth that became smaller is no decrease: page and text" {
+	local traces=$root/test/traces
+	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
+	"$LIMPET" diff --html --sort growth "${both[@]}" -o both.html
+	"$LIMPET" diff --json --sort growth "${both[@]}" >diff.json
+	json_says '.change < 0 and ([.sites[].new_value] | add) > 0' <diff.json
+	"$LIMPET" diff --sort growth "${both[@]}" >text
+	grep -q '^The new one grew, too: by 157.9 KiB less than the old one' text || fail "$(<text)" || return 1
+	[[ $("$LIMPET" diff --sort live "${both[@]}") != *"grew, too"* ]]
 	driven both.html diff.json
 }
 
@@ -305,4 +345,25 @@ kept_by() {
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
 	"$root/test/html/large" page.html 100000 large.html large.json
 	driven large.html large.json --large
+}
+
+@test "a page of 120,000 stacks can be filtered, and draws a bounded part of them" {
+	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
+	"$root/test/html/made" page.html 120000 many.html many.json
+	driven many.html many.json --many
+}
+
+@test "a page of names and stacks that are out of the ordinary" {
+	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
+	"$root/test/html/made" page.html 300 made.html made.json
+	driven made.html made.json --made
+}
+
+@test "axe-core finds nothing to improve in any view, light or dark" {
+	local axe=$TARGETS/npm/node_modules/axe-core/axe.min.js traces=$root/test/traces
+	[[ -f $axe ]] || skip "npm did not bring axe-core ($TARGETS/npm)"
+	"$LIMPET" html "$traces/version-1/storm.trace" -o page.html
+	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/rust.trace" -o both.html
+	echo '{}' >none.json
+	driven page.html none.json --axe "$axe" -- both.html none.json --axe "$axe"
 }

@@ -90,8 +90,9 @@ row_has() {
 	keys 5
 	wait_until 20 row_has 5 'ALLOCS/s +BYTES/s'
 	shows " (${pid}|[0-9]+)  leak$"
-	keys 1 f thrown_round Enter
-	shows "only stacks with 'thrown_round'"
+	keys 1 f Thrown_ROUND Enter
+	shows "only stacks with 'Thrown_ROUND'"
+	shows 'thrown_round'
 	hides 'Registry::remember'
 	keys f C-u Enter
 	shows 'Registry::remember'

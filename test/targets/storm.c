@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/prctl.h>
 
 #include "test/targets/target.h"
 
@@ -441,6 +442,7 @@ static void *worker_main(void *argument)
 	struct worker *w = argument;
 	uint64_t life = 0;
 
+	prctl(PR_SET_NAME, "storm-worker");
 	self = w;
 	/* A thread's first call makes an arena for it, which belongs to the program at rest. */
 	if (!w->born) {

@@ -209,7 +209,8 @@ static json_t *print_page(const struct limpet_heap *heap, const struct limpet_hi
 			  const struct limpet_findings *findings)
 {
 	const struct limpet_replay_options selection = {0};
-	struct limpet_html_subject subject = {.model = heap->model,
+	struct limpet_html_subject subject = {.reader = heap->reader,
+					      .model = heap->model,
 					      .history = history,
 					      .findings = findings,
 					      .events = heap->events};

@@ -85,6 +85,35 @@ static void test_round_trip(void **state)
 	limpet_trace_reader_free(reader);
 }
 
+static void test_names_of_threads(void **state)
+{
+	static const char odd[] = "\xff\n;";
+	const bool compact[] = {false, true};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		static struct capture capture;
+		const char *path = trace_path(compact[i] ? "compact threads" : "threads");
+		struct limpet_trace_reader *reader;
+
+		capture_begin_kept(&capture, path, 3, compact[i], 0);
+		limpet_recorder_name_thread(capture.recorder, 9, "main");
+		limpet_recorder_name_thread(capture.recorder, 7, "starting");
+		limpet_recorder_name_thread(capture.recorder, 1, odd);
+		assert_int_equal(capture_run(&capture, 1000, 100), 0);
+		limpet_recorder_name_thread(capture.recorder, 7, "worker");
+		limpet_recorder_name_thread(capture.recorder, 8, "");
+		assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+		reader = trace_open(path);
+		assert_string_equal(limpet_trace_reader_thread_name(reader, 9), "main");
+		assert_string_equal(limpet_trace_reader_thread_name(reader, 7), "worker");
+		assert_string_equal(limpet_trace_reader_thread_name(reader, 1), odd);
+		assert_string_equal(limpet_trace_reader_thread_name(reader, 8), "");
+		assert_string_equal(limpet_trace_reader_thread_name(reader, 4711), "");
+		limpet_trace_reader_free(reader);
+	}
+}
+
 /* ------------------------------------------------------------------ replay against aggregates */
 
 struct replay {
@@ -253,6 +282,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_names_of_threads),
 		cmocka_unit_test(test_events_say_what_periods_say),
 		cmocka_unit_test(test_a_second_reader_agrees),
 	};
