@@ -8,4 +8,5 @@ COLLECTOR_SRC := \
 	collector/pace.c \
 	collector/plausible.c \
 	collector/reorder.c \
+	collector/resident_pages.c \
 	collector/stack_tree.c
