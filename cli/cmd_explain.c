@@ -5,18 +5,22 @@
 #include <string.h>
 
 #include "analyzer/render/json_printer.h"
+#include "analyzer/symbols/demangle.h"
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
 #include "common/units.h"
+#include "explain/census.h"
 #include "explain/explain.h"
 
 static const char help_text[] =
-	"Usage: limpet explain PID [--json]\n"
+	"Usage: limpet explain PID [--census] [--json]\n"
 	"Says to what the resident memory of a process belongs, what of it is free inside\n"
 	"the allocators, and what would give it back. Reads from outside: the process is\n"
 	"not stopped and nothing in it is changed.\n"
 	"\n"
+	"      --census    count the blocks in use in glibc's heap, too: sizes, C++ types,\n"
+	"                  strings\n"
 	"  -p, --pid PID   another way to name the process\n"
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
@@ -25,7 +29,7 @@ static const char help_text[] =
 	"More: man limpet-explain\n";
 
 /* Rows of the table, and the columns before the owner. */
-enum { ROWS = 20, OWNER_COLUMN = 38, VERDICT_MARGIN = 4 };
+enum { ROWS = 20, OWNER_COLUMN = 38, TYPE_COLUMN = 26, VERDICT_MARGIN = 4 };
 
 /* ------------------------------------------------------------------ text */
 
@@ -122,6 +126,121 @@ static void print_table(const struct limpet_explanation *explanation, int width)
 	print_row(explanation, sum, NULL, "sum", width);
 }
 
+/* ------------------------------------------------------------------ the census, as text */
+
+/* The class of a vtable's symbol; malloc'ed, or NULL. */
+static char *class_of(const char *symbol)
+{
+	static const char before[] = "vtable for ";
+	char *name = limpet_demangle(symbol);
+
+	if (name && !strncmp(name, before, strlen(before)))
+		memmove(name, name + strlen(before), strlen(name) - strlen(before) + 1);
+	return name;
+}
+
+/* "12 to 14", or "12" */
+static const char *say_interval(const struct limpet_census *census, uint64_t low, uint64_t high,
+				char *(*format)(char *, uint64_t), char ret_text[80])
+{
+	char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
+
+	if (!census->whole)
+		snprintf(ret_text, 80, ">= %s", format(from, low));
+	else if (low == high)
+		snprintf(ret_text, 80, "%s", format(from, low));
+	else
+		snprintf(ret_text, 80, "%s to %s", format(from, low), format(to, high));
+	return ret_text;
+}
+
+static void print_amount(const struct limpet_census_amount *amount, const char *what, int width)
+{
+	char count[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT], cut[256];
+	const int room = width > TYPE_COLUMN + 16 ? width - TYPE_COLUMN : 16;
+
+	snprintf(cut, sizeof(cut), "%.*s", room, what);
+	printf("  %10s  %10s   %s\n", limpet_units_format_count(count, amount->blocks),
+	       limpet_units_format_bytes(bytes, amount->bytes), limpet_ui_clean(cut));
+}
+
+static void print_sizes(const struct limpet_census *census)
+{
+	printf("\n%s  %10s  %10s  %20s  %22s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "from",
+	       "to", "blocks", "usable bytes", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	for (size_t i = 0; i < census->size_count; i++) {
+		const struct limpet_census_size *size = &census->sizes[i];
+		const struct limpet_census_interval *used = &size->used;
+		char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT], blocks[80], bytes[80];
+
+		printf("  %10s  %10s  %20s  %22s\n",
+		       limpet_units_format_bytes(from, size->from_bytes),
+		       limpet_units_format_bytes(to, size->to_bytes),
+		       say_interval(census, used->low.blocks, used->high.blocks,
+				    limpet_units_format_count, blocks),
+		       say_interval(census, used->low.bytes, used->high.bytes,
+				    limpet_units_format_bytes, bytes));
+	}
+}
+
+static void print_types(const struct limpet_census *census, int width)
+{
+	struct limpet_census_amount others = {0};
+
+	printf("\n%s  %10s  %10s   %s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "blocks",
+	       "bytes", "what", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	for (size_t i = 0; i < census->type_count; i++) {
+		const struct limpet_census_type *type = &census->types[i];
+		char *name = i < ROWS ? class_of(type->symbol) : NULL;
+
+		if (name) {
+			print_amount(&type->used, name, width);
+		} else {
+			others.blocks += type->used.blocks;
+			others.bytes += type->used.bytes;
+		}
+		free(name);
+	}
+	if (others.blocks)
+		print_amount(&others, "other C++ types", width);
+	print_amount(&census->strings, "strings", width);
+	print_amount(&census->untouched, "never touched", width);
+	print_amount(&census->cached, "not in use: caches of threads", width);
+}
+
+static const char *why_not_exact(const struct limpet_census *census)
+{
+	if (census->exact)
+		return "the heap was quiet: exact";
+	if (census->late)
+		return "there was not time or room for all of them";
+	if (census->unread_arenas)
+		return "some arenas could not be read";
+	if (!census->whole)
+		return "lists of free chunks or mapped blocks could not be read whole";
+	return "the heap changed meanwhile: from what two readings both found to what one did";
+}
+
+static void print_census(const struct limpet_census *census, int width)
+{
+	char blocks[80], bytes[80], line[320];
+
+	if (!census->has_glibc) {
+		printf("\nThere is no heap of glibc's malloc to count.\n");
+		return;
+	}
+	snprintf(line, sizeof(line), "In use in the heap of glibc: %s blocks, %s usable; %s.",
+		 say_interval(census, census->used.low.blocks, census->used.high.blocks,
+			      limpet_units_format_count, blocks),
+		 say_interval(census, census->used.low.bytes, census->used.high.bytes,
+			      limpet_units_format_bytes, bytes),
+		 why_not_exact(census));
+	printf("\n");
+	limpet_ui_wrap(line, 0, width);
+	print_sizes(census);
+	print_types(census, width);
+}
+
 /* ------------------------------------------------------------------ JSON */
 
 static json_t *known_number(bool known, uint64_t value)
@@ -216,7 +335,69 @@ static json_t *glibc_json(const struct limpet_explanation *explanation)
 	return limpet_json_set(object, "list", arenas_json(explanation));
 }
 
-static json_t *explanation_json(const struct limpet_explanation *explanation)
+static json_t *amount_json(const struct limpet_census_amount *amount)
+{
+	return json_pack("{s:o,s:o}", "blocks", limpet_json_number(amount->blocks), "bytes",
+			 limpet_json_number(amount->bytes));
+}
+
+/* Adds the interval's keys to the object. */
+static json_t *set_interval(json_t *object, const struct limpet_census *census,
+			    const struct limpet_census_interval *used)
+{
+	object = limpet_json_set(object, "blocks_low", limpet_json_number(used->low.blocks));
+	object = limpet_json_set(object, "blocks_high",
+				 known_number(census->whole, used->high.blocks));
+	object = limpet_json_set(object, "bytes_low", limpet_json_number(used->low.bytes));
+	return limpet_json_set(object, "bytes_high", known_number(census->whole, used->high.bytes));
+}
+
+static json_t *types_json(const struct limpet_census *census)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < census->type_count; i++) {
+		char *name = class_of(census->types[i].symbol);
+		json_t *object = amount_json(&census->types[i].used);
+
+		object = limpet_json_set(object, "type", limpet_json_text(name));
+		list = limpet_json_append(list, object);
+		free(name);
+	}
+	return list;
+}
+
+static json_t *census_json(const struct limpet_census *census)
+{
+	json_t *object = json_object(), *sizes = json_array();
+
+	if (!census->has_glibc) {
+		json_decref(object);
+		json_decref(sizes);
+		return json_null();
+	}
+	for (size_t i = 0; i < census->size_count; i++) {
+		const struct limpet_census_size *size = &census->sizes[i];
+		json_t *item =
+			json_pack("{s:o,s:o}", "from_bytes", limpet_json_number(size->from_bytes),
+				  "to_bytes", limpet_json_number(size->to_bytes));
+
+		sizes = limpet_json_append(sizes, set_interval(item, census, &size->used));
+	}
+	object = limpet_json_set(object, "exact", json_boolean(census->exact));
+	object = limpet_json_set(object, "whole", json_boolean(census->whole));
+	object = set_interval(object, census, &census->used);
+	object = limpet_json_set(object, "sizes", sizes);
+	object = limpet_json_set(object, "cached", amount_json(&census->cached));
+	object = limpet_json_set(object, "typed", amount_json(&census->typed));
+	object = limpet_json_set(object, "strings", amount_json(&census->strings));
+	object = limpet_json_set(object, "untouched", amount_json(&census->untouched));
+	return limpet_json_set(object, "types", types_json(census));
+}
+
+/* `census` NULL: none was asked for. */
+static json_t *explanation_json(const struct limpet_explanation *explanation,
+				const struct limpet_census *census)
 {
 	json_t *object = json_object(), *accounts = json_array(), *verdicts = json_array();
 
@@ -237,6 +418,7 @@ static json_t *explanation_json(const struct limpet_explanation *explanation)
 				 limpet_json_number(explanation->unknown_bytes));
 	object = limpet_json_set(object, "glibc",
 				 explanation->has_glibc ? glibc_json(explanation) : json_null());
+	object = limpet_json_set(object, "census", census ? census_json(census) : json_null());
 	return limpet_json_set(object, "verdicts", verdicts);
 }
 
@@ -244,30 +426,41 @@ static json_t *explanation_json(const struct limpet_explanation *explanation)
 
 struct explain_options {
 	pid_t pid;
-	bool json;
+	bool json, census;
 };
 
 static int show(const struct explain_options *options)
 {
 	struct limpet_explanation explanation;
+	struct limpet_census census = {0};
 	struct limpet_err err = {0};
 	int width = limpet_ui_width(STDOUT_FILENO), status;
 
 	if (limpet_explain(options->pid, &explanation, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	if (options->census && limpet_census_take(options->pid, &census, &err) < 0) {
+		limpet_explanation_done(&explanation);
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	}
 	if (options->json) {
-		status = limpet_json_output(explanation_json(&explanation), LIMPET_EXIT_OK);
+		status = limpet_json_output(
+			explanation_json(&explanation, options->census ? &census : NULL),
+			LIMPET_EXIT_OK);
 	} else {
 		print_verdicts(&explanation, width);
 		print_table(&explanation, width);
+		if (options->census)
+			print_census(&census, width);
 		status = limpet_ui_finish(LIMPET_EXIT_OK);
 	}
+	limpet_census_done(&census);
 	limpet_explanation_done(&explanation);
 	return status;
 }
 
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
+	LIMPET_UI_FLAG("census", struct explain_options, census),
 	LIMPET_UI_FLAG("json", struct explain_options, json),
 	{"help", no_argument, NULL, 'h'},
 	{0},

@@ -122,7 +122,7 @@ _limpet()
 		fi
 		;;
 	explain)
-		if [[ $word == -* ]]; then values='--pid --json --help'; else values=$(_limpet_processes); fi
+		if [[ $word == -* ]]; then values='--census --pid --json --help'; else values=$(_limpet_processes); fi
 		;;
 	report)
 		if [[ $word != -* ]]; then

@@ -64,7 +64,7 @@ static int inquire(struct inquiry *inquiry)
 		return error;
 	inquiry->source = limpet_process_source(inquiry->process);
 	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->source, &inquiry->maps,
-					inquiry->pages, &inquiry->heaps);
+					inquiry->pages, NULL, &inquiry->heaps);
 	if (!error)
 		error = limpet_modules_read(inquiry->pid, &inquiry->modules, NULL);
 	if (!error)

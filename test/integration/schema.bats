@@ -48,6 +48,7 @@ fits() {
 	json processes doctor
 	json explain explain "$pid"
 	json other explain "$$"
+	json census explain "$pid" --census
 	attach "$pid" -d 1h
 	json status status
 	json one status "$pid"
