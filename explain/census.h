@@ -49,7 +49,7 @@ struct limpet_census {
 #define LIMPET_CENSUS_STRING_LEAST 4u
 #define LIMPET_CENSUS_STRING_MOST 4096u
 
-/* -errno with a message: -ESRCH, -EACCES... Uses some 400 MiB for eight million blocks; more are
+/* -errno with a message: -ESRCH, -EACCES... Uses some 600 MiB for eight million blocks; more are
  * not counted. */
 int limpet_census_take(pid_t pid, struct limpet_census *ret_census,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
