@@ -11,6 +11,8 @@
 
 #define PAGE ((uint64_t)4096)
 #define HEAD_BYTES 16u
+/* Everything is read three times: two readings, and what the blocks hold. */
+#define CENSUS_NS (4 * LIMPET_SOURCE_NS)
 #define BUCKETS LIMPET_TRACE_SIZE_BUCKETS
 
 enum { IS_STRING = 1, IS_UNTOUCHED = 2 }; /* flags of a block; its type: of vtables, + 1 */
@@ -324,6 +326,7 @@ int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpe
 	int error = limpet_process_source_new(counting.pid, &process);
 
 	if (!error) {
+		limpet_process_source_allow(process, CENSUS_NS);
 		counting.source = limpet_process_source(process);
 		error = count(&counting);
 	}

@@ -261,6 +261,11 @@ const struct limpet_source *limpet_process_source(const struct limpet_process_so
 	return &process->source;
 }
 
+void limpet_process_source_allow(struct limpet_process_source *process, uint64_t ns)
+{
+	process->until_ns = limpet_monotonic_ns() + ns;
+}
+
 void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads)
 {
 	process->reads_left = reads;

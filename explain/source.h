@@ -55,6 +55,8 @@ int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret) LIM
 void limpet_process_source_free(struct limpet_process_source *process);
 /* Valid as long as `process`. */
 const struct limpet_source *limpet_process_source(const struct limpet_process_source *process);
+/* From here on there are `ns`, instead of LIMPET_SOURCE_NS. */
+void limpet_process_source_allow(struct limpet_process_source *process, uint64_t ns);
 /* For tests: how many more reads there may be. */
 void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads);
 
