@@ -9,7 +9,7 @@ teardown() { end; }
 # scattered PAGES: sets `truth`.
 scattered() {
 	start sparse "$TARGETS/sparse"
-	overload=wait attach "$pid"
+	attach "$pid" --on-overload wait
 	tell sparse "scatter $1" scattered
 	truth=${answer#scattered }
 }
@@ -62,7 +62,7 @@ view() {
 	# Into the holes of blocks of which nothing is recorded.
 	start older "$TARGETS/sparse"
 	tell older "scatter 4096" scattered
-	overload=wait attach "$pid"
+	attach "$pid" --on-overload wait
 	tell older "refill 4096" refilled
 	stop "$pid"
 	view
