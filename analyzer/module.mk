@@ -34,6 +34,7 @@ ANALYZER_SRC += \
 	analyzer/model/namer.c \
 	analyzer/model/open_blocks.c \
 	analyzer/model/open_maps.c \
+	analyzer/model/page_shares.c \
 	analyzer/model/source_locations.c \
 	analyzer/model/replay.c
 
@@ -44,8 +45,10 @@ ANALYZER_SRC += \
 	analyzer/views/findings_groups.c \
 	analyzer/views/findings_growth.c \
 	analyzer/views/findings_losses.c \
+	analyzer/views/findings_pages.c \
 	analyzer/views/findings_pools.c \
 	analyzer/views/heap.c \
+	analyzer/views/kept_pages.c \
 	analyzer/views/looks.c \
 	analyzer/views/report.c \
 	analyzer/views/trend.c \

@@ -7,15 +7,18 @@
 #include "cli/explain_print.h"
 #include "cli/explain_trace.h"
 #include "cli/ui.h"
+#include "explain/census.h"
 #include "explain/explain.h"
 
 static const char help_text[] =
-	"Usage: limpet explain PID|FILE [--json]\n"
+	"Usage: limpet explain PID|FILE [--census] [--json]\n"
 	"Says to what the resident memory of a process belongs, what of it is free inside\n"
 	"the allocators, and what would give it back. Reads from outside: the process is\n"
 	"not stopped and nothing in it is changed. Of a trace: to what the memory belonged\n"
 	"at the end of the capture, and what grew in it.\n"
 	"\n"
+	"      --census    count the blocks in use in glibc's heap, too: sizes, C++ types,\n"
+	"                  strings\n"
 	"  -p, --pid PID   another way to name the process\n"
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
@@ -29,12 +32,14 @@ static const char help_text[] =
 struct explain_options {
 	pid_t pid;
 	const char *file; /* a trace; NULL: a process */
-	bool json;
+	bool json, census;
 };
 
 static int show(const struct explain_options *options)
 {
 	struct limpet_explanation explanation;
+	struct limpet_census census = {0};
+	struct limpet_explained what = {.explanation = &explanation};
 	struct limpet_err err = {0};
 	int status;
 
@@ -42,14 +47,21 @@ static int show(const struct explain_options *options)
 		return limpet_explain_trace(options->file, options->json);
 	if (limpet_explain(options->pid, &explanation, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	status = options->json ? limpet_explain_print_json(&explanation, NULL)
-			       : limpet_explain_print_text(&explanation, NULL);
+	if (options->census && limpet_census_take(options->pid, &census, &err) < 0) {
+		limpet_explanation_done(&explanation);
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	}
+	what.census = options->census ? &census : NULL;
+	status =
+		options->json ? limpet_explain_print_json(&what) : limpet_explain_print_text(&what);
+	limpet_census_done(&census);
 	limpet_explanation_done(&explanation);
 	return status;
 }
 
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
+	LIMPET_UI_FLAG("census", struct explain_options, census),
 	LIMPET_UI_FLAG("json", struct explain_options, json),
 	{"help", no_argument, NULL, 'h'},
 	{0},
@@ -67,7 +79,10 @@ static int take_operands(int count, char **operands, void *context)
 	int status;
 
 	if (count && !options->pid && operands[0][strspn(operands[0], "0123456789")])
-		return limpet_ui_take_trace("explain", count, operands, &options->file);
+		return options->census
+			       ? limpet_ui_usage("explain",
+						 "a census is of a process, not of a trace")
+			       : limpet_ui_take_trace("explain", count, operands, &options->file);
 	status = limpet_ui_take_pid("explain", count, operands, &options->pid);
 	if (status == LIMPET_EXIT_OK && !options->pid)
 		return limpet_ui_usage("explain", "missing PID or FILE");

@@ -34,7 +34,7 @@ static const char help[] =
 	"most, less the noise of libraries.\n"
 	"\n"
 	"      --view WORD       bottom-up, top-down, functions, threads, modules, sizes,\n"
-	"                        lifetimes or timeline; default: sites\n"
+	"                        lifetimes, timeline or pages; default: sites\n"
 	"      --function NAME   its callers, callees and lines\n"
 	"  -n, --limit N         rows to show, of a tree branches of a node; default: 10,\n"
 	"                        with --json all\n"
@@ -152,6 +152,12 @@ static int take_operands(int count, char **operands, void *context)
 	if (o->view.kind == LIMPET_VIEW_TIMELINE && o->limited && o->limit > PARTS_MAX)
 		return limpet_ui_usage("report", "a timeline has at most %d parts, not %zu",
 				       PARTS_MAX, o->limit);
+	if (o->view.kind == LIMPET_VIEW_PAGES && (o->cut.from_given || o->cut.to_given))
+		return limpet_ui_usage("report", "pages are known of the capture's end alone: "
+						 "they have no --from and --to");
+	if (o->view.kind == LIMPET_VIEW_PAGES && o->cut.filter &&
+	    limpet_filter_has_threads(o->cut.filter))
+		return limpet_ui_usage("report", "pages cannot be filtered by threads");
 	if (o->view.function)
 		o->view.kind = LIMPET_VIEW_CALLERS;
 	return LIMPET_EXIT_OK;
@@ -233,6 +239,8 @@ static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 	result = limpet_findings_new(&heap->view, history, ret_findings);
 	if (result >= 0)
 		result = limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader);
+	if (result >= 0)
+		result = limpet_findings_add_pages(*ret_findings, &heap->view, heap->reader);
 	limpet_history_free(history);
 	return result;
 }

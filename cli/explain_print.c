@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "analyzer/render/json_printer.h"
+#include "cli/census_print.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
 #include "common/units.h"
@@ -132,14 +133,15 @@ static void print_table(const struct limpet_explanation *explanation,
 	print_row(explanation, sum, third, "sum", width);
 }
 
-int limpet_explain_print_text(const struct limpet_explanation *explanation,
-			      const struct limpet_explained_trace *trace)
+int limpet_explain_print_text(const struct limpet_explained *what)
 {
 	const int width = limpet_ui_width(STDOUT_FILENO);
 
-	print_head(explanation, trace);
-	print_verdicts(explanation, width);
-	print_table(explanation, trace, width);
+	print_head(what->explanation, what->trace);
+	print_verdicts(what->explanation, width);
+	print_table(what->explanation, what->trace, width);
+	if (what->census)
+		limpet_census_print_text(what->census);
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
 
@@ -264,9 +266,10 @@ static json_t *trace_json(const struct limpet_explained_trace *trace)
 	return limpet_json_set(object, "memory", list);
 }
 
-static json_t *explanation_json(const struct limpet_explanation *explanation,
-				const struct limpet_explained_trace *trace)
+static json_t *explanation_json(const struct limpet_explained *what)
 {
+	const struct limpet_explanation *explanation = what->explanation;
+	const struct limpet_explained_trace *trace = what->trace;
 	json_t *object = json_object(), *accounts = json_array(), *verdicts = json_array();
 
 	for (size_t i = 0; i < explanation->account_count; i++)
@@ -288,11 +291,12 @@ static json_t *explanation_json(const struct limpet_explanation *explanation,
 	object = limpet_json_set(object, "glibc",
 				 explanation->has_glibc ? glibc_json(explanation) : json_null());
 	object = limpet_json_set(object, "trace", trace ? trace_json(trace) : json_null());
+	object = limpet_json_set(object, "census",
+				 what->census ? limpet_census_json(what->census) : json_null());
 	return limpet_json_set(object, "verdicts", verdicts);
 }
 
-int limpet_explain_print_json(const struct limpet_explanation *explanation,
-			      const struct limpet_explained_trace *trace)
+int limpet_explain_print_json(const struct limpet_explained *what)
 {
-	return limpet_json_output(explanation_json(explanation, trace), LIMPET_EXIT_OK);
+	return limpet_json_output(explanation_json(what), LIMPET_EXIT_OK);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyzer/model/model.h"
+#include "explain/census.h"
 #include "explain/explain.h"
 
 /* What a trace knows besides: the same accounts earlier. All is borrowed. */
@@ -20,10 +21,14 @@ struct limpet_explained_trace {
 				   but one, from before the capture */
 };
 
-/* These print to stdout and return an exit status. `trace` is NULL for a process. */
-int limpet_explain_print_text(const struct limpet_explanation *explanation,
-			      const struct limpet_explained_trace *trace);
-int limpet_explain_print_json(const struct limpet_explanation *explanation,
-			      const struct limpet_explained_trace *trace);
+struct limpet_explained {
+	const struct limpet_explanation *explanation;
+	const struct limpet_explained_trace *trace; /* NULL: of a process */
+	const struct limpet_census *census;         /* NULL: none was asked for */
+};
+
+/* These print to stdout and return an exit status. */
+int limpet_explain_print_text(const struct limpet_explained *what);
+int limpet_explain_print_json(const struct limpet_explained *what);
 
 #endif

@@ -187,6 +187,7 @@ static int print(const char *file, const struct limpet_model *model,
 						     .memories = list,
 						     .memory_count = count,
 						     .before = count > 1 ? explained.before : NULL};
+	const struct limpet_explained what = {.explanation = &explained.all, .trace = &trace};
 
 	snprintf(explained.all.name, sizeof(explained.all.name), "%s", model->target->comm);
 	list_accounts(&explained, first, last);
@@ -198,8 +199,7 @@ static int print(const char *file, const struct limpet_model *model,
 		    "Memory was not measured again: what changed is not known.");
 	}
 	judge_unknown(&explained, model);
-	return json ? limpet_explain_print_json(&explained.all, &trace)
-		    : limpet_explain_print_text(&explained.all, &trace);
+	return json ? limpet_explain_print_json(&what) : limpet_explain_print_text(&what);
 }
 
 static int explain_heap(const char *file, const struct limpet_model *model, bool json)

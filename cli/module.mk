@@ -2,6 +2,7 @@ CLI_SRC := \
 	cli/background.c \
 	cli/capture_command.c \
 	cli/capture_options.c \
+	cli/census_print.c \
 	cli/cmd_attach.c \
 	cli/cmd_diff.c \
 	cli/cmd_doctor.c \

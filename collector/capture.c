@@ -13,6 +13,7 @@
 
 #include "collector/memory_watch.h"
 #include "collector/pace.h"
+#include "collector/resident_pages.h"
 #include "common/clock.h"
 #include "control/control.h"
 #include "injector/children.h"
@@ -36,6 +37,7 @@
 #define FORKS_NS 10000000u
 #define LAST_FORKS 30u
 #define CAPTURE_NICE (-20)
+#define RESIDENT_PAGES_NS 5000000000u /* at most, at the end */
 #define CLEANUP_TIMEOUT_NS 10000000000u
 
 struct limpet_capture {
@@ -54,6 +56,7 @@ struct limpet_capture {
 	bool disk_is_low;
 	struct limpet_pace pace;
 	struct limpet_memory_watch memory;
+	struct limpet_resident_pages pages; /* at the end */
 	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
 	uint64_t rss_bytes;              /* at the last tick */
 	uint64_t housekeeping_rss_bytes; /* at the last tick before housekeeping */
@@ -578,6 +581,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	capture->memory.recorder = capture->recorder;
 	capture->memory.collector = capture->collector;
+	capture->pages.pid = setup->pid;
+	capture->pages.image = limpet_resident_pages_image(setup->pid);
 	/* Threads record before this one returns, and may fill the chunks. */
 	begin_pace(capture);
 	*ret_entering = true;
@@ -589,6 +594,7 @@ static void capture_free(struct limpet_capture *capture)
 	limpet_forks_free(capture->forks);
 	limpet_collector_free(capture->collector);
 	limpet_recorder_free(capture->recorder);
+	limpet_resident_pages_done(&capture->pages);
 	limpet_session_free(capture->session);
 	limpet_control_free(capture->control);
 	limpet_target_close(&capture->target);
@@ -778,25 +784,38 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 		say_lost_stacks(capture->collector, because, room);
 }
 
-static void look_at_the_end(struct limpet_capture *capture,
-			    const struct limpet_capture_result *result)
+/* Returns whether *ret_resident is known. */
+static bool look_at_the_end(struct limpet_capture *capture,
+			    const struct limpet_capture_result *result,
+			    struct limpet_recorder_resident *ret_resident)
 {
+	const struct limpet_capture_setup *setup = capture->setup;
 	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 
-	if (result->end != LIMPET_END_TARGET_EXEC && poll(&target, 1, 0) == 0)
-		limpet_memory_watch_end(&capture->memory, !result->unloaded);
+	if (result->end == LIMPET_END_TARGET_EXEC || poll(&target, 1, 0) != 0)
+		return false;
+	/* Soon after the last event: the program runs on. Samples do not say which pages blocks
+	 * share. */
+	capture->pages.deadline_ns = limpet_monotonic_ns() + RESIDENT_PAGES_NS;
+	if (setup->sampling.bytes ||
+	    limpet_resident_pages_take(&capture->pages, capture->recorder, ret_resident) < 0)
+		ret_resident = NULL;
+	limpet_memory_watch_end(&capture->memory, !result->unloaded);
+	return ret_resident;
 }
 
 static void close_trace(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
+	struct limpet_recorder_resident resident;
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
+	bool resident_known;
 	char named[256];
 	const bool begun = limpet_tracee_begin_long();
 	int64_t drained = limpet_collector_drain_all(capture->collector);
 
-	look_at_the_end(capture, result);
+	resident_known = look_at_the_end(capture, result, &resident);
 	limpet_collector_fill_tick(capture->collector, &last);
 	limpet_memory_watch_take(&capture->memory, &last.memory);
 	if (drained < 0 && !capture->file_error)
@@ -821,6 +840,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.agent_resident_bytes = capture->agent_most_bytes,
 		.because = result->because,
 		.unfollowed = capture->memory.unfollowed,
+		.resident = resident_known ? &resident : NULL,
 	};
 	(void)limpet_recorder_finish(capture->recorder, &last, &end);
 	limpet_tracee_end_long(begun);

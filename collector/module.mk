@@ -8,5 +8,6 @@ COLLECTOR_SRC := \
 	collector/pace.c \
 	collector/plausible.c \
 	collector/reorder.c \
+	collector/resident_pages.c \
 	collector/stack_tree.c \
 	collector/thread_names.c

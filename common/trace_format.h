@@ -31,6 +31,7 @@
 /* The limit of a reader: one munmap may add a row for each mapping it covers. */
 #define LIMPET_TRACE_ROWS_MAX (1u << 21)
 #define LIMPET_TRACE_LIVE_MAX (1u << 20)
+#define LIMPET_TRACE_RUNS_MAX (1u << 20)
 #define LIMPET_TRACE_NODES_MAX (1u << 24)
 #define LIMPET_TRACE_MODULES_MAX (1u << 20)
 #define LIMPET_TRACE_STRING_MAX_BYTES (1u << 20)
@@ -50,7 +51,8 @@ enum limpet_trace_block_type {
 	LIMPET_TRACE_SUMS = 9, /* sections of a PERIOD: since the capture's start */
 	LIMPET_TRACE_GAP =
 		10, /* blocks were given up here, or replaced; its frame is not checked */
-	LIMPET_TRACE_THREADS = 11 /* names of threads */
+	LIMPET_TRACE_THREADS = 11, /* names of threads */
+	LIMPET_TRACE_RESIDENT = 12 /* the pages of live heap blocks that were resident at the end */
 };
 /* A GAP's frame is a zstd skippable frame: this header, and the old contents or nothing. */
 #define LIMPET_TRACE_GAP_MAGIC 0x184D2A50u
@@ -231,6 +233,14 @@ enum limpet_trace_live_section {
 	LIMPET_LIVE_TICKS, /* of the allocation */
 	LIMPET_LIVE_TIDS,
 	LIMPET_LIVE_SAMPLED /* if there are any: a byte for each entry, 1: sampled in an overload */
+};
+
+/* Numbers of pages are addresses divided by the size of a page. */
+enum limpet_trace_resident_section {
+	LIMPET_RESIDENT_COUNTS = 1, /* runs, size of a page, first page looked at, the one after the
+				       last */
+	LIMPET_RESIDENT_RUNS        /* of each: pages since the run before or the first page looked
+				       at, pages of it */
 };
 
 enum limpet_trace_end_section {

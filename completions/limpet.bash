@@ -73,7 +73,7 @@ _limpet()
 		;;
 	--format) values='heaptrack pprof folded massif callgrind csv' ;;
 	--table) values='events stacks frames' ;;
-	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline' ;;
+	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline pages' ;;
 	--sort) values='peak live allocations allocated temporary growth' ;;
 	-d | --duration) values='30s 1m 10m 1h' ;;
 	--sample) values='64KiB 512KiB 1MiB' ;;
@@ -128,7 +128,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--pid --json --help'
+		values='--census --pid --json --help'
 		;;
 	report)
 		if [[ $word != -* ]]; then

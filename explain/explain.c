@@ -60,7 +60,7 @@ static int inquire(struct inquiry *inquiry)
 		return error;
 	inquiry->source = limpet_process_source(inquiry->process);
 	pages = limpet_process_source_pages(inquiry->process);
-	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->source, &inquiry->maps, pages,
+	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->source, &inquiry->maps, pages, NULL,
 					&inquiry->heaps);
 	if (!error)
 		error = limpet_modules_of_files(inquiry->pid, &inquiry->modules);

@@ -24,6 +24,7 @@ struct heaps_reading {
 	const struct limpet_maps *maps;
 	struct limpet_pages *pages;
 	struct limpet_glibc_found found;
+	struct limpet_glibc_chunks *used; /* NULL: not wanted */
 	struct limpet_glibc_heaps *heaps;
 	struct limpet_maps newer; /* what `maps` points to after a first look */
 };
@@ -270,6 +271,8 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 		return error;
 	error = limpet_glibc_fast_read(reader, state, &fast);
 	limpet_glibc_reader_forget(reader);
+	for (size_t i = 0; i < pieces->count; i++)
+		pieces->list[i].used = reading->used;
 	for (size_t i = 0; i < pieces->count && !error; i++)
 		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
 	if (searched && !error) {
@@ -394,10 +397,14 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	struct limpet_glibc_heaps *heaps = reading->heaps;
 	struct limpet_present present = {0};
 	struct pieces pieces = {0};
+	const size_t listed = reading->used ? reading->used->count : 0;
 	int error = -EBADMSG;
 
-	for (int i = 0; i < TRIES && is_worth_a_try(error); i++)
+	for (int i = 0; i < TRIES && is_worth_a_try(error); i++) {
 		error = try_arena(reading, &arena, i, &pieces, &present);
+		if (error && reading->used)
+			reading->used->count = listed;
+	}
 	arena.known = !error;
 	arena.unread = error == -ETIME     ? LIMPET_UNREAD_LATE
 		       : error == -ENODATA ? LIMPET_UNREAD_ABSENT
@@ -442,11 +449,15 @@ static int region_by_start(const void *a, const void *b)
 
 int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
 			    const struct limpet_maps *maps, struct limpet_pages *pages,
-			    struct limpet_glibc_heaps *ret_heaps)
+			    struct limpet_glibc_chunks *used, struct limpet_glibc_heaps *ret_heaps)
 {
 	struct limpet_glibc_heaps heaps = {0};
-	struct heaps_reading reading = {
-		.pid = pid, .memory = source, .maps = maps, .pages = pages, .heaps = &heaps};
+	struct heaps_reading reading = {.pid = pid,
+					.memory = source,
+					.maps = maps,
+					.pages = pages,
+					.used = used,
+					.heaps = &heaps};
 	int error;
 
 	error = limpet_glibc_find(reading.memory, maps, pages, &reading.found);

@@ -49,9 +49,11 @@ struct limpet_glibc_heaps {
 void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps);
 
 /* 0, also if the process does not use glibc's malloc (count 0); -errno of /proc, -ENOMEM. `pages`
- * must leave out swapped pages. */
+ * must leave out swapped pages. `used`: gets the chunks in use of all arenas that are known; NULL:
+ * they are not listed. */
 int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
 			    const struct limpet_maps *maps, struct limpet_pages *pages,
+			    struct limpet_glibc_chunks *used,
 			    struct limpet_glibc_heaps *ret_heaps) LIMPET_MUST_CHECK;
 /* The region that holds this address, or NULL. */
 const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,

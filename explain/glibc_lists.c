@@ -31,8 +31,8 @@ static bool is_chunk_of(struct limpet_glibc_reader *reader, uint64_t chunk, uint
 }
 
 /* Since 2.32 a link is stored exclusive-or the page number of its own address. Either is accepted
- * if it leads to a chunk of the right size. */
-static int follow(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t bytes,
+ * if it leads to a chunk of the right size. `head`: links lead so far behind a chunk's start. */
+static int follow(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t bytes, uint64_t head,
 		  uint64_t *ret_next)
 {
 	const uint64_t at = chunk + HEAD_BYTES;
@@ -42,10 +42,10 @@ static int follow(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t b
 	if (error)
 		return error;
 	plain = link ^ (at >> 12);
-	if (!plain || is_chunk_of(reader, plain, bytes))
-		*ret_next = plain;
-	else if (!link || is_chunk_of(reader, link, bytes))
-		*ret_next = link;
+	if (!plain || is_chunk_of(reader, plain - head, bytes))
+		*ret_next = plain ? plain - head : 0;
+	else if (!link || is_chunk_of(reader, link - head, bytes))
+		*ret_next = link ? link - head : 0;
 	else
 		return -EBADMSG;
 	return 0;
@@ -76,7 +76,7 @@ static int read_list(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_
 				   sizeof(*fast->list)) < 0)
 			return -ENOMEM;
 		fast->list[fast->count++] = chunk;
-		if (follow(reader, chunk, bytes, &chunk) < 0) {
+		if (follow(reader, chunk, bytes, 0, &chunk) < 0) {
 			fast->is_whole = false;
 			return 0;
 		}
@@ -141,4 +141,53 @@ uint64_t limpet_glibc_cache_bytes(struct limpet_glibc_reader *reader, uint64_t c
 		sum += count * bytes;
 	}
 	return sum;
+}
+
+static int add_cached(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t bytes,
+		      uint64_t count, struct limpet_glibc_fast *list)
+{
+	for (uint64_t n = 0; n < count; n++) {
+		if (!is_chunk_of(reader, chunk, bytes) || list->count >= LIMPET_GLIBC_FAST_LIMIT) {
+			list->is_whole = false;
+			return 0;
+		}
+		if (limpet_reserve(&list->list, &list->capacity, list->count + 1,
+				   sizeof(*list->list)) < 0)
+			return -ENOMEM;
+		list->list[list->count++] = chunk;
+		if (follow(reader, chunk, bytes, HEAD_BYTES, &chunk) < 0) {
+			list->is_whole = false;
+			return 0;
+		}
+	}
+	/* The counter and the list have to end together. */
+	list->is_whole &= !chunk;
+	return 0;
+}
+
+int limpet_glibc_cache_list(struct limpet_glibc_reader *reader, uint64_t chunk,
+			    uint64_t chunk_bytes, struct limpet_glibc_fast *list)
+{
+	const unsigned wide = chunk_bytes == CACHE_BYTES_WIDE ? 2 : 1;
+	const uint64_t counters = chunk + HEAD_BYTES,
+		       lists = counters + (uint64_t)wide * CACHE_SIZES;
+	int error = 0;
+
+	for (unsigned i = 0; i < CACHE_SIZES && !error; i++) {
+		const uint64_t at = counters + (uint64_t)wide * i;
+		uint64_t count, first;
+
+		if (limpet_glibc_reader_any(reader, at - at % 8, &count) < 0 ||
+		    limpet_glibc_reader_any(reader, lists + 8 * (uint64_t)i, &first) < 0) {
+			list->is_whole = false;
+			return 0;
+		}
+		count = count >> at % 8 * 8 & (wide == 2 ? UINT16_MAX : UINT8_MAX);
+		if (count > CACHE_COUNT_LIMIT)
+			list->is_whole = false;
+		else if (count)
+			error = add_cached(reader, first - HEAD_BYTES,
+					   (uint64_t)ALIGNMENT * (i + 2), count, list);
+	}
+	return error;
 }

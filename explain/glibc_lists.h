@@ -24,5 +24,9 @@ bool limpet_glibc_may_be_cache(uint64_t chunk_bytes);
 /* The bytes of the chunks that the cache in this chunk holds; 0: it holds none, or is no cache. */
 uint64_t limpet_glibc_cache_bytes(struct limpet_glibc_reader *reader, uint64_t chunk,
 				  uint64_t chunk_bytes);
+/* Adds the chunks that this cache holds; `list->is_whole` becomes false if a list leads astray. Not
+ * sorted. 0 or -ENOMEM. */
+int limpet_glibc_cache_list(struct limpet_glibc_reader *reader, uint64_t chunk,
+			    uint64_t chunk_bytes, struct limpet_glibc_fast *list) LIMPET_MUST_CHECK;
 
 #endif

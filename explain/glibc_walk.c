@@ -1,6 +1,9 @@
 #include "explain/glibc_walk.h"
 
 #include <errno.h>
+#include <stdlib.h>
+
+#include "common/array.h"
 
 #define PAGE ((uint64_t)4096)
 #define ALIGNMENT 16u
@@ -26,7 +29,14 @@ struct walk {
 	/* Where the free chunks begin that end here; malloc_consolidate() makes them one. 0: the
 	 * last chunk is in use. */
 	uint64_t run;
+	int error; /* -ENOMEM */
 };
+
+void limpet_glibc_chunks_done(struct limpet_glibc_chunks *chunks)
+{
+	free(chunks->list);
+	*chunks = (struct limpet_glibc_chunks){0};
+}
 
 void limpet_glibc_figures_add(struct limpet_glibc_figures *sum,
 			      const struct limpet_glibc_figures *figures)
@@ -72,6 +82,25 @@ static bool is_fast(struct walk *walk, uint64_t chunk)
 	return walk->fast_at < fast->count && fast->list[walk->fast_at] == chunk;
 }
 
+static void list_chunk(struct walk *walk)
+{
+	struct limpet_glibc_chunks *used = walk->span->used;
+
+	if (!used)
+		return;
+	if (used->count == LIMPET_GLIBC_CHUNKS_LIMIT) {
+		used->is_cut = true;
+		return;
+	}
+	if (limpet_reserve(&used->list, &used->capacity, used->count + 1, sizeof(*used->list)) <
+		    0 ||
+	    !used->list) {
+		walk->error = -ENOMEM;
+		return;
+	}
+	used->list[used->count++] = (struct limpet_glibc_chunk){walk->chunk, walk->bytes};
+}
+
 /* Counts the chunk before, now that it is known whether it is in a bin. */
 static void settle(struct walk *walk, bool in_bin)
 {
@@ -88,6 +117,7 @@ static void settle(struct walk *walk, bool in_bin)
 		if (limpet_glibc_may_be_cache(walk->bytes))
 			figures->cache_bytes +=
 				limpet_glibc_cache_bytes(walk->reader, walk->chunk, walk->bytes);
+		list_chunk(walk);
 		return;
 	}
 	figures->free_chunks++;
@@ -183,18 +213,21 @@ int limpet_glibc_walk(struct limpet_glibc_reader *reader, const struct limpet_pr
 {
 	struct walk walk = {.reader = reader, .present = present, .span = span, .fast = fast};
 	uint64_t chunk = span->start, last = span->top ? span->top : span->end - MARK_BYTES;
+	const size_t listed = span->used ? span->used->count : 0;
 	int done = 0;
 
 	if (span->start % ALIGNMENT || span->end <= span->start ||
 	    span->end - span->start < MARK_BYTES || last < span->start || last > span->end)
 		return -EBADMSG;
-	while (!done) {
-		if (chunk > last)
-			return -EBADMSG;
-		done = step(&walk, &chunk);
-	}
-	if (done < 0)
+	while (!done)
+		done = chunk > last ? -EBADMSG : step(&walk, &chunk);
+	if (walk.error)
+		done = walk.error;
+	if (done < 0) {
+		if (span->used)
+			span->used->count = listed;
 		return done;
+	}
 	walk.figures.span_bytes = walk.figures.end - span->start;
 	walk.figures.resident_bytes = resident(&walk, span->start, walk.figures.end);
 	*ret_figures = walk.figures;

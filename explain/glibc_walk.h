@@ -9,6 +9,20 @@
 
 #include "explain/glibc_lists.h"
 
+/* Chunks in use, by their heads too: the caches of threads, and what these hold, are among them. In
+ * the order of the walk, ascending within a piece. Begins as all zeros. */
+struct limpet_glibc_chunk {
+	uint64_t start, bytes;
+};
+/* 128 MiB. */
+#define LIMPET_GLIBC_CHUNKS_LIMIT ((size_t)8 << 20)
+struct limpet_glibc_chunks {
+	struct limpet_glibc_chunk *list;
+	size_t count, capacity;
+	bool is_cut; /* there were more: the rest is missing */
+};
+void limpet_glibc_chunks_done(struct limpet_glibc_chunks *chunks);
+
 struct limpet_glibc_span {
 	uint64_t start, end; /* the first chunk; the end of the memory */
 	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
@@ -18,6 +32,8 @@ struct limpet_glibc_span {
 	uint64_t top_step; /* 0: a page; see struct limpet_glibc_parameters */
 	bool is_brk;       /* got by brk(2) */
 	bool shrinks;      /* the end is that of brk(2): malloc_trim gives the top back, too */
+	/* To which a successful walk adds the chunks in use; NULL: they are not listed. */
+	struct limpet_glibc_chunks *used;
 };
 
 /* Bytes. "Free" are chunks in bins and fastbins and the top, as in mallinfo2(3), but not chunks in

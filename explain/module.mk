@@ -1,5 +1,6 @@
 EXPLAIN_SRC := \
 	explain/accounts.c \
+	explain/census.c \
 	explain/data.c \
 	explain/explain.c \
 	explain/glibc_find.c \
@@ -19,5 +20,7 @@ EXPLAIN_SRC := \
 	explain/source.c \
 	explain/threads.c \
 	explain/tmpfs.c \
+	explain/used_blocks.c \
 	explain/v8.c \
-	explain/verdicts.c
+	explain/verdicts.c \
+	explain/vtables.c

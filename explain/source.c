@@ -35,7 +35,7 @@ struct limpet_process_source {
 	uint64_t limit;                      /* no mapping is above */
 	struct limpet_page_range *forbidden; /* of devices, or shared */
 	size_t forbidden_count, forbidden_capacity;
-	uint64_t reads_left, processor_ns, soon_ns, until_ns;
+	uint64_t reads_left, budget_ns, processor_ns, soon_ns, until_ns;
 	bool cut;
 	struct range ranges[KEPT_RANGES];
 };
@@ -127,7 +127,7 @@ static bool is_over(struct limpet_process_source *process, uint64_t now)
 	if (process->reads_left && now <= process->soon_ns)
 		return false;
 	process->cut = process->cut || !process->reads_left || now > process->until_ns ||
-		       processor_ns() - process->processor_ns > LIMPET_SOURCE_NS;
+		       processor_ns() - process->processor_ns > process->budget_ns;
 	return process->cut;
 }
 
@@ -237,6 +237,7 @@ int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret)
 	pid = limpet_proc_resident(pid);
 	process->source = (struct limpet_source){read_pages, is_spent, process};
 	process->reads_left = LIMPET_SOURCE_READS;
+	process->budget_ns = LIMPET_SOURCE_NS;
 	process->processor_ns = processor_ns();
 	process->soon_ns = limpet_monotonic_ns() + LIMPET_SOURCE_NS;
 	process->until_ns = process->soon_ns - LIMPET_SOURCE_NS + LIMPET_SOURCE_WALL_NS;
@@ -280,6 +281,13 @@ struct limpet_pages *limpet_process_source_pages(struct limpet_process_source *p
 bool limpet_process_source_was_cut(const struct limpet_process_source *process)
 {
 	return process->cut;
+}
+
+void limpet_process_source_allow(struct limpet_process_source *process, uint64_t ns)
+{
+	process->budget_ns = ns;
+	process->soon_ns = limpet_monotonic_ns() + ns;
+	process->until_ns = process->soon_ns - ns + ns / LIMPET_SOURCE_NS * LIMPET_SOURCE_WALL_NS;
 }
 
 void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads)

@@ -62,6 +62,8 @@ const struct limpet_source *limpet_process_source(const struct limpet_process_so
 struct limpet_pages *limpet_process_source_pages(struct limpet_process_source *process);
 /* Whether anything was not read because the budget was spent. */
 bool limpet_process_source_was_cut(const struct limpet_process_source *process);
+/* From here on there are `ns`, instead of LIMPET_SOURCE_NS. */
+void limpet_process_source_allow(struct limpet_process_source *process, uint64_t ns);
 /* For tests: how many more reads there may be. */
 void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads);
 

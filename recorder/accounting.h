@@ -117,8 +117,8 @@ uint32_t limpet_accounting_growing(const struct limpet_accounting *accounting, u
 
 uint32_t limpet_accounting_tid(const struct limpet_accounting *accounting, uint32_t thread);
 
-/* Sorts the live blocks by address and returns them. Ends the accounting: afterwards only figures
- * may be read, and _free() called. */
+/* Sorts the live blocks by address and returns them. Ends the accounting: afterwards only this and
+ * figures may be read, and _free() called. */
 const struct limpet_live_entry *limpet_accounting_live(struct limpet_accounting *accounting,
 						       size_t *ret_count);
 uint32_t limpet_accounting_node(const struct limpet_accounting *accounting, uint32_t site);

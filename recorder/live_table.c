@@ -201,10 +201,13 @@ const struct limpet_live_entry *limpet_live_table_sort(struct limpet_live_table 
 {
 	uint64_t count = 0;
 
-	for (uint64_t i = 0; i < capacity(table); i++)
-		if (table->entries[i].address)
-			table->entries[count++] = table->entries[i];
-	qsort(table->entries, count, sizeof(*table->entries), compare);
-	*ret_count = count;
+	if (!table->is_sorted) {
+		for (uint64_t i = 0; i < capacity(table); i++)
+			if (table->entries[i].address)
+				table->entries[count++] = table->entries[i];
+		qsort(table->entries, count, sizeof(*table->entries), compare);
+		table->is_sorted = true;
+	}
+	*ret_count = table->count;
 	return table->entries;
 }

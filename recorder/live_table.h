@@ -25,6 +25,7 @@ struct limpet_live_table {
 	unsigned bits, max_bits;
 	uint64_t count;
 	uint64_t limit; /* entries at which it grows, or is full */
+	bool is_sorted; /* by _sort(): it is a table no more */
 };
 
 /* Uses at most `memory_bytes`, but always has 64 places. NULL: no memory. */
@@ -74,7 +75,7 @@ static inline uint32_t limpet_live_table_peek(const struct limpet_live_table *ta
 uint64_t limpet_live_table_count(const struct limpet_live_table *table);
 
 /* Sorts the entries by address, in place, and returns them. The table is unusable afterwards: only
- * _free() may follow. */
+ * this function again, _count() and _free() may follow. */
 const struct limpet_live_entry *limpet_live_table_sort(struct limpet_live_table *table,
 						       size_t *ret_count);
 

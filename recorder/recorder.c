@@ -19,6 +19,7 @@
 /* Maximum size of a live entry in the file. */
 #define LIVE_ENTRY_BYTES 16u
 #define LIVE_ENTRIES_PER_BLOCK (1u << 18)
+#define RUNS_PER_BLOCK (1u << 18)
 /* A tick with no news is written at least this often, for the timeline. */
 #define QUIET_NS 900000000ull
 /* A period under load ends with LIMPET_TRACE_ROWS_PER_BLOCK rows; later if there are fewer than
@@ -702,6 +703,41 @@ static int64_t write_live(struct limpet_recorder *recorder)
 	return live.code < 0 ? live.code : (int64_t)count;
 }
 
+void limpet_recorder_walk_blocks(struct limpet_recorder *recorder,
+				 bool (*each)(void *context, uint64_t address, uint64_t size),
+				 void *context)
+{
+	size_t count;
+	const struct limpet_live_entry *entries =
+		limpet_accounting_live(recorder->accounting, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (!each(context, entries[i].address, entries[i].size))
+			return;
+}
+
+static void write_resident(struct limpet_recorder *recorder,
+			   const struct limpet_recorder_resident *resident)
+{
+	uint64_t from = resident->from;
+	size_t at = 0;
+
+	while (from < resident->to && limpet_trace_writer_error(recorder->writer) == 0) {
+		const size_t left = resident->count - at;
+		const size_t count = left < RUNS_PER_BLOCK ? left : RUNS_PER_BLOCK;
+		const uint64_t to =
+			count < left ? resident->runs[at + count - 1].end : resident->to;
+
+		limpet_recorder_put_resident(limpet_trace_compressor_content(recorder->compressor),
+					     resident, at, count, from, to);
+		limpet_trace_compressor_put(recorder->compressor, LIMPET_TRACE_RESIDENT,
+					    recorder->last_ns, recorder->last_ns);
+		limpet_trace_compressor_flush(recorder->compressor);
+		at += count;
+		from = to;
+	}
+}
+
 uint64_t limpet_recorder_losses(const struct limpet_recorder *recorder)
 {
 	return recorder->end_losses;
@@ -728,6 +764,8 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	code = limpet_trace_compressor_wait(recorder->compressor);
 	if (code == 0)
 		live_entries = write_live(recorder);
+	if (live_entries >= 0 && end->resident)
+		write_resident(recorder, end->resident);
 	code = limpet_trace_compressor_wait(recorder->compressor);
 	if (code < 0)
 		live_entries = -1;

@@ -114,6 +114,20 @@ int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_r
  * once per tick. */
 bool limpet_recorder_disk_is_low(struct limpet_recorder *recorder);
 
+/* Resident memory at the end: [start, end), whole pages. */
+struct limpet_recorder_run {
+	uint64_t start, end;
+};
+/* Of the pages in [from, to) on which live heap blocks lie, those in the runs were resident and the
+ * others were not; of others nothing is said. The runs are ascending, apart, and within [from, to).
+ */
+struct limpet_recorder_resident {
+	uint64_t from, to; /* whole pages */
+	uint64_t page_bytes;
+	const struct limpet_recorder_run *runs;
+	size_t count;
+};
+
 struct limpet_recorder_end {
 	enum limpet_end end;
 	uint64_t time_ns;
@@ -127,11 +141,17 @@ struct limpet_recorder_end {
 	const char *because; /* why it is not complete, in more detail than its losses; NULL or "":
 				none */
 	const char *unfollowed; /* as in the options; NULL or "": nothing new is known */
+	const struct limpet_recorder_resident *resident; /* NULL: not known */
 };
 /* Last tick, END block, fsync. The file is whole from here on; sealing may append symbols. */
 int limpet_recorder_finish(struct limpet_recorder *recorder,
 			   const struct limpet_recorder_tick *tick,
 			   const struct limpet_recorder_end *end);
+/* Reports the live heap blocks in order of address, until `each` returns false. No event may be
+ * added afterwards. */
+void limpet_recorder_walk_blocks(struct limpet_recorder *recorder,
+				 bool (*each)(void *context, uint64_t address, uint64_t size),
+				 void *context);
 /* The losses in the END block, LIMPET_LOSS_BIT: those passed to the recorder, and its own. Call
  * after _finish(); if that failed, the file may have fewer, but never more. */
 uint64_t limpet_recorder_losses(const struct limpet_recorder *recorder);

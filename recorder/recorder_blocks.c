@@ -316,7 +316,7 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 		put_held(content, accounting);
 }
 
-/* ------------------------------------------------------------------ LIVE, END */
+/* ------------------------------------------------------------------ LIVE, RESIDENT, END */
 
 void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
 			      const struct limpet_recorder_live *list, size_t count)
@@ -340,6 +340,26 @@ void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
 	put_numbers(content, LIMPET_LIVE_COUNTS, (uint64_t[]){count, kind}, 2);
 	for (unsigned i = 0; i < LIMPET_COUNT_OF(columns); i++)
 		put_list(content, LIMPET_LIVE_ADDRESSES + i, &columns[i]);
+}
+
+void limpet_recorder_put_resident(struct limpet_bytes *content,
+				  const struct limpet_recorder_resident *resident, size_t first,
+				  size_t count, uint64_t from, uint64_t to)
+{
+	const uint64_t page = resident->page_bytes;
+	struct limpet_bytes runs = {0};
+	uint64_t last = from;
+
+	for (size_t i = first; i < first + count; i++) {
+		const struct limpet_recorder_run *run = &resident->runs[i];
+
+		limpet_bytes_put_varint(&runs, (run->start - last) / page);
+		limpet_bytes_put_varint(&runs, (run->end - run->start) / page);
+		last = run->end;
+	}
+	put_numbers(content, LIMPET_RESIDENT_COUNTS,
+		    (uint64_t[]){count, page, from / page, to / page}, 4);
+	put_list(content, LIMPET_RESIDENT_RUNS, &runs);
 }
 
 void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,

@@ -58,6 +58,12 @@ struct limpet_recorder_live {
 void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
 			      const struct limpet_recorder_live *list, size_t count);
 
+/* A RESIDENT block: of the runs of `resident`, `count` from `first` on, and what was looked at from
+ * `from` to `to`. */
+void limpet_recorder_put_resident(struct limpet_bytes *content,
+				  const struct limpet_recorder_resident *resident, size_t first,
+				  size_t count, uint64_t from, uint64_t to);
+
 /* live_entries < 0: they were not written. */
 void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
 			     int64_t live_entries);

@@ -3,7 +3,7 @@ TARGET_DIR := build/targets
 # All that are there: what is not built is not run.
 UNIT_TESTS := $(patsubst test/unit/%.c,%,$(sort $(wildcard test/unit/test_*.c)))
 TRACE_TESTS := test_trace_round test_trace_windows test_trace_bytes test_trace_file test_trace_kept test_trace_append \
-	test_trace_overloads test_recorder test_losses test_same_figures
+	test_trace_overloads test_recorder test_losses test_same_figures test_page_shares test_resident_pages
 $(foreach test,$(TRACE_TESTS),$(eval $(test)_SRC := test/unit/trace_fixture.c test/unit/trace_capture.c))
 test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
 $(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
@@ -107,10 +107,10 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 # Built as users build: optimised, with debug information and without frame pointers.
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing
+TARGET_C := hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static leaver leaver-static keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static census leaver leaver-static keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
@@ -455,7 +455,7 @@ $(TARGET_DIR)/pool: test/targets/arena.c test/targets/target.h include/limpet.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DPOOL -I. -o $@ $<
 
-$(TARGET_DIR)/newer $(TARGET_DIR)/leaver: $(TARGET_DIR)/%: test/targets/%.cc test/targets/target.h
+$(TARGET_DIR)/newer $(TARGET_DIR)/leaver $(TARGET_DIR)/census: $(TARGET_DIR)/%: test/targets/%.cc test/targets/target.h
 	$(call say,CXX,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CXX) $(TARGET_CXXFLAGS) -I. -o $@ $<

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyzer/render/json_printer.h"
+#include "analyzer/views/kept_pages.h"
 
 struct context {
 	struct limpet_heap *heap;
@@ -218,18 +219,27 @@ static json_t *ages_array(const struct limpet_view_replayed *life)
 	return array;
 }
 
+/* Innermost first. */
+static json_t *stack_array(const struct context *context, const struct limpet_view_tree *tree,
+			   uint32_t leaf)
+{
+	json_t *stack = json_array();
+
+	for (uint32_t at = leaf; stack && at; at = tree->nodes[at].parent)
+		stack = limpet_json_append(
+			stack, limpet_json_text(
+				       context->heap->locations->functions[tree->nodes[at].function]
+					       .name));
+	return stack;
+}
+
 static json_t *life_object(struct context *context, const struct limpet_view_tree *tree,
 			   const struct limpet_view_life *row)
 {
 	const bool sizes = context->options->kind == LIMPET_VIEW_SIZES;
 	const struct limpet_view_replayed *life = &row->life;
-	json_t *stack = json_array(), *object;
+	json_t *stack = stack_array(context, tree, row->leaf), *object;
 
-	for (uint32_t at = row->leaf; stack && at; at = tree->nodes[at].parent)
-		stack = limpet_json_append(
-			stack, limpet_json_text(
-				       context->heap->locations->functions[tree->nodes[at].function]
-					       .name));
 	if (!stack)
 		return NULL;
 	if (sizes)
@@ -303,6 +313,54 @@ static void print_timeline(struct context *context)
 	limpet_json_end_list(&context->printer);
 }
 
+/* ------------------------------------------------------------------ pages */
+
+static json_t *share_object(const struct limpet_page_share *share)
+{
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "blocks", limpet_json_number(share->blocks),
+			 "live_bytes", limpet_json_number(share->live_bytes), "resident_live_bytes",
+			 limpet_json_number(share->resident_live_bytes), "held_bytes",
+			 limpet_json_number(share->held_bytes), "alone_bytes",
+			 limpet_json_number(share->alone_bytes));
+}
+
+static void print_pages(struct context *context)
+{
+	struct limpet_json_printer *printer = &context->printer;
+	const struct limpet_model *model = context->heap->model;
+	struct limpet_kept_pages *pages = NULL;
+	struct limpet_view_tree *tree;
+	int code;
+
+	if (!limpet_json_check(printer, limpet_view_tree_new(&context->heap->view, false, &tree)))
+		return;
+	code = limpet_kept_pages_new(&context->heap->view, tree, context->heap->reader, &pages);
+	if (code < 0 && code != -ENODATA)
+		limpet_json_check(printer, code);
+	limpet_json_member(printer, "unknown_because",
+			   pages ? json_null()
+				 : limpet_json_text(limpet_page_shares_unknown(model)));
+	limpet_json_member(
+		printer, "pages",
+		pages ? join(json_pack("{s:o,s:o,s:o,s:o,s:o}", "page_bytes",
+				       limpet_json_number(pages->page_bytes), "rss_bytes",
+				       limpet_json_known(pages->rss_bytes), "unexamined_blocks",
+				       limpet_json_number(pages->unexamined_blocks),
+				       "unexamined_bytes",
+				       limpet_json_number(pages->unexamined_bytes), "hidden",
+				       share_object(&pages->hidden)),
+			     share_object(&pages->all))
+		      : json_null());
+	limpet_json_begin_list(printer, "sites");
+	for (size_t i = 0; pages && i < pages->count && i < context->options->limit; i++)
+		limpet_json_item(printer,
+				 limpet_json_set(share_object(&pages->rows[i].share), "stack",
+						 stack_array(context, tree, pages->rows[i].leaf)));
+	limpet_json_end_list(printer);
+	limpet_kept_pages_free(pages);
+	limpet_view_tree_free(tree);
+}
+
 /* ------------------------------------------------------------------ the whole */
 
 static void print_head(struct context *context)
@@ -341,6 +399,7 @@ int limpet_view_json_print(struct limpet_heap *heap, const struct limpet_view_op
 		[LIMPET_VIEW_FUNCTIONS] = print_functions, [LIMPET_VIEW_THREADS] = print_threads,
 		[LIMPET_VIEW_MODULES] = print_modules,     [LIMPET_VIEW_SIZES] = print_lives,
 		[LIMPET_VIEW_LIFETIMES] = print_lives,     [LIMPET_VIEW_TIMELINE] = print_timeline,
+		[LIMPET_VIEW_PAGES] = print_pages,
 	};
 	struct context context = {.heap = heap,
 				  .options = options,

@@ -6,12 +6,13 @@
 
 #include "analyzer/render/report_printer.h"
 #include "analyzer/symbols/demangle.h"
+#include "analyzer/views/kept_pages.h"
 #include "common/base_name.h"
 #include "common/plain_text.h"
 
 const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1] = {
 	"sites",   "bottom-up", "top-down",  "functions", "callers", "threads",
-	"modules", "sizes",     "lifetimes", "timeline",  NULL};
+	"modules", "sizes",     "lifetimes", "timeline",  "pages",   NULL};
 
 static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
 	"held at the peak", "live", "allocations", "allocated", "temporary", "growth"};
@@ -135,16 +136,12 @@ static void print_more(struct context *context, const char *before, size_t all)
 
 /* ------------------------------------------------------------------ title */
 
-static void print_title(struct context *context, const char *what)
+/* What the figures are of, and whether something is missing. */
+static void print_limits(struct context *context)
 {
 	const struct limpet_model *model = context->heap->model;
-	const struct limpet_view *view = &context->heap->view;
 	struct limpet_printer *printer = &context->printer;
 
-	limpet_printer_line(printer, printer->options->bold, "%s of %s (pid %u) by %s: %s%s", what,
-			    model->target->known ? model->target->comm : "?", model->target->pid,
-			    titles[view->sort], amount(context, &view->totals),
-			    model->sample_bytes ? ", estimated" : "");
 	if (model->windowed || model->widened)
 		limpet_printer_line(printer, "", "window    %s to %s%s",
 				    limpet_printer_duration(printer, model->from_ns),
@@ -166,6 +163,19 @@ static void print_title(struct context *context, const char *what)
 		limpet_printer_line(printer, printer->options->warn,
 				    "losses    the trace is not complete: limpet report says "
 				    "what is missing");
+}
+
+static void print_title(struct context *context, const char *what)
+{
+	const struct limpet_model *model = context->heap->model;
+	const struct limpet_view *view = &context->heap->view;
+	struct limpet_printer *printer = &context->printer;
+
+	limpet_printer_line(printer, printer->options->bold, "%s of %s (pid %u) by %s: %s%s", what,
+			    model->target->known ? model->target->comm : "?", model->target->pid,
+			    titles[view->sort], amount(context, &view->totals),
+			    model->sample_bytes ? ", estimated" : "");
+	print_limits(context);
 }
 
 /* ------------------------------------------------------------------ trees */
@@ -713,6 +723,99 @@ static void print_timeline(struct context *context)
 			"RSS includes limpet's own part, which is not known for each time.");
 }
 
+/* ------------------------------------------------------------------ pages */
+
+static const char *filled(struct context *context, const struct limpet_page_share *share)
+{
+	/* Blocks of a damaged trace may overlap. */
+	const uint64_t live = share->resident_live_bytes < share->held_bytes
+				      ? share->resident_live_bytes
+				      : share->held_bytes;
+
+	return limpet_printer_share(&context->printer, live, share->held_bytes);
+}
+
+static void print_page_rows(struct context *context, const struct limpet_view_tree *tree,
+			    const struct limpet_kept_pages *pages)
+{
+	struct limpet_printer *printer = &context->printer;
+
+	limpet_printer_line(printer, printer->options->dim, "%10s %10s %7s %10s %8s  %s", "pages",
+			    "alone", "filled", "live", "blocks", "site");
+	for (size_t i = 0; i < pages->count && i < context->options->limit; i++) {
+		const struct limpet_page_share *share = &pages->rows[i].share;
+		char before[120];
+
+		snprintf(before, sizeof(before), "%10s %10s %7s %10s %8s  ",
+			 limpet_printer_bytes(printer, share->held_bytes),
+			 limpet_printer_bytes(printer, share->alone_bytes), filled(context, share),
+			 limpet_printer_bytes(printer, share->live_bytes),
+			 limpet_printer_count(printer, share->blocks));
+		print_chain(context, before, tree, pages->rows[i].leaf);
+	}
+	print_more(context, "  ", pages->count);
+}
+
+static void print_page_notes(struct context *context, const struct limpet_kept_pages *pages)
+{
+	struct limpet_printer *printer = &context->printer;
+
+	if (context->heap->filtered)
+		limpet_printer_row(printer, "", "hidden", "%s of pages, that other stacks keep",
+				   limpet_printer_bytes(printer, pages->hidden.held_bytes));
+	if (pages->unexamined_blocks)
+		limpet_printer_row(printer, printer->options->warn, "unknown",
+				   "whether the pages of %s block%s, %s, were resident: there was "
+				   "no time to look at them",
+				   limpet_printer_count(printer, pages->unexamined_blocks),
+				   limpet_printer_plural(pages->unexamined_blocks),
+				   limpet_printer_bytes(printer, pages->unexamined_bytes));
+	if (context->heap->model->target->mode == LIMPET_MODE_ATTACH)
+		limpet_printer_row(printer, "", "before",
+				   "blocks from before the capture are not known: they may keep "
+				   "these pages, too");
+}
+
+static void print_pages(struct context *context)
+{
+	const struct limpet_model *model = context->heap->model;
+	struct limpet_printer *printer = &context->printer;
+	struct limpet_kept_pages *pages = NULL;
+	struct limpet_view_tree *tree;
+	int code;
+
+	if (!limpet_printer_check(printer,
+				  limpet_view_tree_new(&context->heap->view, false, &tree)))
+		return;
+	code = limpet_kept_pages_new(&context->heap->view, tree, context->heap->reader, &pages);
+	if (pages)
+		limpet_printer_line(
+			printer, printer->options->bold,
+			"Pages that live blocks keep in %s (pid %u): %s%s%s, %s filled",
+			model->target->known ? model->target->comm : "?", model->target->pid,
+			limpet_printer_bytes(printer, pages->all.held_bytes),
+			pages->rss_bytes ? " of RSS " : "",
+			pages->rss_bytes ? limpet_printer_bytes(printer, pages->rss_bytes) : "",
+			pages->all.held_bytes ? filled(context, &pages->all) : "none");
+	else
+		limpet_printer_line(printer, printer->options->bold,
+				    "Pages that live blocks keep in %s (pid %u): not known",
+				    model->target->known ? model->target->comm : "?",
+				    model->target->pid);
+	print_limits(context);
+	if (pages) {
+		print_page_notes(context, pages);
+		limpet_printer_blank(printer);
+		print_page_rows(context, tree, pages);
+	} else if (code == -ENODATA) {
+		limpet_printer_row(printer, "", "because", "%s", limpet_page_shares_unknown(model));
+	} else {
+		limpet_printer_check(printer, code);
+	}
+	limpet_kept_pages_free(pages);
+	limpet_view_tree_free(tree);
+}
+
 static void print_unknown(struct context *context)
 {
 	print_title(context, "Stacks");
@@ -730,7 +833,7 @@ int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_op
 		[LIMPET_VIEW_FUNCTIONS] = print_functions, [LIMPET_VIEW_CALLERS] = print_calls,
 		[LIMPET_VIEW_THREADS] = print_threads,     [LIMPET_VIEW_MODULES] = print_modules,
 		[LIMPET_VIEW_SIZES] = print_lives,         [LIMPET_VIEW_LIFETIMES] = print_lives,
-		[LIMPET_VIEW_TIMELINE] = print_timeline,
+		[LIMPET_VIEW_TIMELINE] = print_timeline,   [LIMPET_VIEW_PAGES] = print_pages,
 	};
 	struct context context = {.printer = {.file = file, .options = text},
 				  .heap = heap,
@@ -744,7 +847,8 @@ int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_op
 	if (!prints[options->kind])
 		return -EINVAL;
 	/* The views of single events have other figures, too. */
-	if (is_unknown(&context) && !limpet_view_needs_replay(options->kind))
+	if (is_unknown(&context) && !limpet_view_needs_replay(options->kind) &&
+	    options->kind != LIMPET_VIEW_PAGES)
 		print_unknown(&context);
 	else
 		prints[options->kind](&context);

@@ -18,6 +18,7 @@ enum limpet_view_kind {
 	LIMPET_VIEW_SIZES,
 	LIMPET_VIEW_LIFETIMES,
 	LIMPET_VIEW_TIMELINE,
+	LIMPET_VIEW_PAGES,
 	LIMPET_VIEW_COUNT
 };
 /* The words of --view, in the order of the enum; ends with NULL. */

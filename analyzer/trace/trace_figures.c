@@ -363,3 +363,87 @@ int64_t limpet_trace_live_load(struct limpet_trace_reader *reader, size_t block,
 	code = limpet_trace_reader_load(reader, block, &buffer, &sections);
 	return code < 0 ? code : read_live(reader, sections, ret_list);
 }
+
+/* ------------------------------------------------------------------ RESIDENT */
+
+#define PAGE_LEAST_BYTES 4096u
+#define PAGE_MOST_BYTES (1u << 20)
+
+static int read_runs(struct limpet_cursor *runs, uint64_t first, uint64_t end,
+		     struct limpet_trace_resident *resident)
+{
+	for (size_t i = 0; i < resident->count; i++) {
+		const uint64_t gap = limpet_cursor_limited(runs, end - first);
+		const uint64_t start = first + gap;
+		const uint64_t pages = limpet_cursor_limited(runs, end - start);
+
+		/* Runs that touch would be one. */
+		if (runs->failed || !pages || (i && !gap))
+			return -EBADMSG;
+		first = start + pages;
+		resident->runs[i] = (struct limpet_trace_run){start * resident->page_bytes,
+							      first * resident->page_bytes};
+	}
+	return 0;
+}
+
+static int read_resident(struct limpet_cursor sections, struct limpet_trace_resident **ret_resident)
+{
+	struct limpet_cursor counts = {0}, runs = {0}, section;
+	struct limpet_trace_resident *resident;
+	uint64_t count, page_bytes, first, end;
+	unsigned tag;
+	int code;
+
+	while ((tag = limpet_trace_next_section(&sections, &section)))
+		if (tag == LIMPET_RESIDENT_COUNTS)
+			counts = section;
+		else if (tag == LIMPET_RESIDENT_RUNS)
+			runs = section;
+	count = limpet_cursor_limited(&counts, LIMPET_TRACE_RUNS_MAX);
+	page_bytes = limpet_cursor_limited(&counts, PAGE_MOST_BYTES);
+	first = limpet_cursor_varint(&counts);
+	end = limpet_cursor_varint(&counts);
+	if (sections.failed || counts.failed || page_bytes < PAGE_LEAST_BYTES ||
+	    page_bytes & (page_bytes - 1) || first >= end || end > UINT64_MAX / page_bytes ||
+	    count > limpet_cursor_left(&runs) / 2)
+		return -EBADMSG;
+	resident = calloc(1, sizeof(*resident));
+	if (!resident)
+		return -ENOMEM;
+	*resident = (struct limpet_trace_resident){.page_bytes = page_bytes,
+						   .from = first * page_bytes,
+						   .to = end * page_bytes,
+						   .count = count};
+	resident->runs = calloc(count + 1, sizeof(*resident->runs));
+	code = resident->runs ? read_runs(&runs, first, end, resident) : -ENOMEM;
+	if (code < 0) {
+		limpet_trace_resident_free(resident);
+		return code;
+	}
+	*ret_resident = resident;
+	return 0;
+}
+
+int limpet_trace_resident_load(struct limpet_trace_reader *reader, size_t block,
+			       struct limpet_trace_resident **ret_resident)
+{
+	const struct limpet_trace_block *blocks;
+	LIMPET_FREE uint8_t *buffer = NULL;
+	struct limpet_cursor sections;
+	int code;
+
+	if (block >= limpet_trace_reader_blocks(reader, &blocks) ||
+	    blocks[block].type != LIMPET_TRACE_RESIDENT)
+		return -EINVAL;
+	code = limpet_trace_reader_load(reader, block, &buffer, &sections);
+	return code < 0 ? code : read_resident(sections, ret_resident);
+}
+
+void limpet_trace_resident_free(struct limpet_trace_resident *resident)
+{
+	if (!resident)
+		return;
+	free(resident->runs);
+	free(resident);
+}

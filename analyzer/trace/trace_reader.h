@@ -266,4 +266,23 @@ struct limpet_trace_live {
 int64_t limpet_trace_live_load(struct limpet_trace_reader *reader, size_t block,
 			       struct limpet_trace_live **ret_list);
 
+/* ------------------------------------------------------------------ one RESIDENT block */
+
+/* [start, end), whole pages. */
+struct limpet_trace_run {
+	uint64_t start, end;
+};
+/* Of the pages in [from, to) on which live heap blocks lie, those in the runs were resident when
+ * the capture ended, and the others were not. */
+struct limpet_trace_resident {
+	uint64_t page_bytes; /* a power of two */
+	uint64_t from, to;
+	struct limpet_trace_run *runs; /* ascending, apart, not empty, within [from, to) */
+	size_t count;
+};
+/* The caller must free *ret_resident with _free(). */
+int limpet_trace_resident_load(struct limpet_trace_reader *reader, size_t block,
+			       struct limpet_trace_resident **ret_resident);
+void limpet_trace_resident_free(struct limpet_trace_resident *resident);
+
 #endif

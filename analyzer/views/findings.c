@@ -20,9 +20,9 @@
 #define CHURN_SHARE 0.25
 
 const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS] = {
-	"holds",    "grows",  "turnover",    "steady",    "churns", "retained",
-	"resident", "mapped", "never_freed", "rose",      "maps",   "threads",
-	"unjudged", "idle",   "pool",        "unfollowed"};
+	"holds",    "grows",  "turnover",    "steady",     "churns", "retained",
+	"resident", "mapped", "never_freed", "rose",       "maps",   "threads",
+	"unjudged", "idle",   "pool",        "unfollowed", "sparse"};
 
 /* ------------------------------------------------------------------ sentences */
 

@@ -32,6 +32,7 @@ enum limpet_findings_kind {
 	LIMPET_FINDINGS_IDLE,        /* there were no events */
 	LIMPET_FINDINGS_POOL,        /* memory that limpet does not look into */
 	LIMPET_FINDINGS_UNFOLLOWED,  /* resident memory of no allocator that was followed */
+	LIMPET_FINDINGS_SPARSE,      /* pages that only a few live blocks keep */
 	LIMPET_FINDINGS_KINDS
 };
 extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];
@@ -60,6 +61,9 @@ int limpet_findings_new(const struct limpet_view *view, const struct limpet_hist
 /* Adds what is not seen of the program's own heaps: that of a known runtime, or what its functions
  * hold in large round pieces at the end. -ENOMEM, or the error of a read. */
 int limpet_findings_add_pools(struct limpet_findings *findings, const struct limpet_view *view,
+			      struct limpet_trace_reader *reader) LIMPET_MUST_CHECK;
+/* Adds pages that only a few live blocks keep at the end. The same errors. */
+int limpet_findings_add_pages(struct limpet_findings *findings, const struct limpet_view *view,
 			      struct limpet_trace_reader *reader) LIMPET_MUST_CHECK;
 void limpet_findings_free(struct limpet_findings *findings);
 

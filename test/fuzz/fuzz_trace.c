@@ -15,6 +15,7 @@
 
 #include "analyzer/model/history.h"
 #include "analyzer/model/model.h"
+#include "analyzer/model/page_shares.h"
 #include "analyzer/model/replay.h"
 #include "analyzer/trace/trace_reader.h"
 #include "analyzer/views/thread_timeline.h"
@@ -103,6 +104,24 @@ static void check_replay(struct limpet_trace_reader *reader, const struct limpet
 }
 
 /* All that other code relies on without a check of its own. */
+static void check_shares(struct limpet_trace_reader *reader, const struct limpet_model *model)
+{
+	uint32_t *groups = calloc(model->node_count + 1ul, sizeof(*groups));
+	struct limpet_page_shares *shares;
+
+	for (uint32_t i = 0; groups && i < model->node_count; i++)
+		groups[i] = i % 2;
+	if (groups && limpet_page_shares_new(reader, model, groups, 2, &shares) == 0) {
+		for (size_t i = 0; i < 2; i++)
+			if (shares->groups[i].alone_bytes > shares->groups[i].held_bytes)
+				abort();
+		if (shares->all.held_bytes % shares->page_bytes)
+			abort();
+		limpet_page_shares_free(shares);
+	}
+	free(groups);
+}
+
 static void check_model(struct limpet_trace_reader *reader, uint64_t from_ns, uint64_t to_ns)
 {
 	struct limpet_model_options options = {.from_ns = from_ns, .to_ns = to_ns};
@@ -132,7 +151,21 @@ static void check_model(struct limpet_trace_reader *reader, uint64_t from_ns, ui
 				abort();
 	}
 	check_replay(reader, model);
+	check_shares(reader, model);
 	limpet_model_free(model);
+}
+
+static void check_runs(const struct limpet_trace_resident *resident)
+{
+	uint64_t last = resident->from;
+
+	for (size_t i = 0; i < resident->count; i++) {
+		if (resident->runs[i].start < last ||
+		    resident->runs[i].end <= resident->runs[i].start ||
+		    resident->runs[i].end > resident->to)
+			abort();
+		last = resident->runs[i].end;
+	}
 }
 
 static void check_blocks(struct limpet_trace_reader *reader)
@@ -147,6 +180,7 @@ static void check_blocks(struct limpet_trace_reader *reader)
 		struct limpet_trace_event event;
 		struct limpet_trace_period *period;
 		struct limpet_trace_live *list;
+		struct limpet_trace_resident *resident;
 
 		if (limpet_trace_events_open(reader, i, &events) == 0) {
 			while (limpet_trace_events_next(events, &event) == 1)
@@ -156,6 +190,10 @@ static void check_blocks(struct limpet_trace_reader *reader)
 		}
 		if (limpet_trace_live_load(reader, i, &list) >= 0)
 			free(list);
+		if (limpet_trace_resident_load(reader, i, &resident) == 0) {
+			check_runs(resident);
+			limpet_trace_resident_free(resident);
+		}
 		if (limpet_trace_period_load(reader, i, &period) == 0) {
 			for (uint32_t n = 0; n < period->held_count; n++)
 				if (period->held[n].node >= node_count)

@@ -106,7 +106,7 @@ says() {
 	says "$LIMPET" report "$rest"
 	grep -qx 'calls     no allocation was seen, nor any other call' said.say
 	same "lines of what is live" "$(grep -cE '^(live|peak) ' said.say)" 0
-	for view in bottom-up top-down functions threads modules sizes lifetimes timeline; do
+	for view in bottom-up top-down functions threads modules sizes lifetimes timeline pages; do
 		says "$LIMPET" report "$rest" --view "$view"
 		grep -qx 'calls     no allocation was seen, nor any other call' said.say
 	done

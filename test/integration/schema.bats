@@ -28,7 +28,7 @@ fits() {
 		json "$name" report -n 20 "$trace" || return 1
 		json "$name.filtered" report -n 3 --include main "$trace" || return 1
 	done
-	for kind in bottom-up top-down functions threads modules sizes lifetimes timeline; do
+	for kind in bottom-up top-down functions threads modules sizes lifetimes timeline pages; do
 		json "kinds.$kind" report kinds.trace --view "$kind" || return 1
 	done
 	half=$("$LIMPET" report kinds.trace --json | jq '.capture.duration_seconds * 5e5 | floor')us
@@ -48,6 +48,7 @@ fits() {
 	json processes doctor
 	json explain explain "$pid"
 	json other explain "$$"
+	json census explain "$pid" --census
 	attach "$pid" -d 1h
 	json status status
 	json one status "$pid"

@@ -116,6 +116,84 @@ static void test_chunks_are_counted(void **state)
 	assert_int_equal(heap->figures.returned_bytes, 15 * PAGE);
 }
 
+static void test_used_chunks_are_listed(void **state)
+{
+	struct heap *heap = *state;
+	struct limpet_glibc_chunks used = {0};
+	struct limpet_glibc_span span = {
+		.start = BASE, .end = BASE + 16 * PAGE, .is_main = true, .used = &used};
+	uint64_t first, fast, last;
+
+	first = chunk(heap, 0x290, USED);
+	chunk(heap, 2 * PAGE, USED); /* free */
+	fast = chunk(heap, 0x40, 0);
+	last = chunk(heap, 0x30, USED);
+	span.top = chunk(heap, BASE + 16 * PAGE - heap->at, USED);
+	heap->fast.list = malloc(sizeof(fast));
+	assert_non_null(heap->fast.list);
+	heap->fast.list[0] = fast;
+	heap->fast.count = heap->fast.capacity = 1;
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast,
+						   &heap->figures),
+				 0);
+		assert_int_equal(used.count, 2 * (i + 1));
+		assert_int_equal(used.list[2 * i].start, first);
+		assert_int_equal(used.list[2 * i].bytes, 0x290);
+		assert_int_equal(used.list[2 * i + 1].start, last);
+		assert_int_equal(used.list[2 * i + 1].bytes, 0x30);
+	}
+	/* A walk that fails leaves the list as it was. */
+	put(last + 8, 0x38 | USED);
+	limpet_glibc_reader_forget(heap->reader);
+	assert_int_equal(
+		limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast, &heap->figures),
+		-EBADMSG);
+	assert_int_equal(used.count, 4);
+	limpet_glibc_chunks_done(&used);
+}
+
+/* The cache of a thread, with counters of two bytes, and two chunks of 0x40 bytes in it. */
+static uint64_t make_cache(struct heap *heap, uint64_t ret_chunks[2])
+{
+	const uint64_t cache = chunk(heap, 0x290, USED), counters = cache + 16;
+
+	for (unsigned i = 0; i < 2; i++)
+		ret_chunks[i] = chunk(heap, 0x40, USED);
+	/* The third size. */
+	put(counters, (uint64_t)2 << 32);
+	put(counters + 128 + 2 * 8, ret_chunks[1] + 16);
+	put(ret_chunks[1] + 16, (ret_chunks[0] + 16) ^ ((ret_chunks[1] + 16) >> 12));
+	put(ret_chunks[0] + 16, (ret_chunks[0] + 16) >> 12);
+	return cache;
+}
+
+static void test_the_chunks_in_a_cache(void **state)
+{
+	struct heap *heap = *state;
+	struct limpet_glibc_fast *list = &heap->fast;
+	uint64_t chunks[2], cache = make_cache(heap, chunks);
+
+	assert_true(limpet_glibc_may_be_cache(0x290));
+	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 2 * 0x40);
+	assert_int_equal(limpet_glibc_cache_list(heap->reader, cache, 0x290, list), 0);
+	assert_true(list->is_whole);
+	assert_int_equal(list->count, 2);
+	assert_int_equal(list->list[0], chunks[1]);
+	assert_int_equal(list->list[1], chunks[0]);
+	/* A list that is longer or shorter than its counter, or leads nowhere, is not whole. */
+	for (unsigned i = 0; i < 3; i++) {
+		put(cache + 16, (uint64_t)(i == 0 ? 1 : i == 1 ? 3 : 2) << 32);
+		if (i == 2)
+			put(chunks[1] + 16, 0x123450);
+		limpet_glibc_reader_forget(heap->reader);
+		list->count = 0;
+		list->is_whole = true;
+		assert_int_equal(limpet_glibc_cache_list(heap->reader, cache, 0x290, list), 0);
+		assert_false(list->is_whole);
+	}
+}
+
 static void test_fast_chunks_merge_with_free_ones(void **state)
 {
 	struct heap *heap = *state;
@@ -500,6 +578,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_chunks_are_counted, begin, end),
+		cmocka_unit_test_setup_teardown(test_used_chunks_are_listed, begin, end),
+		cmocka_unit_test_setup_teardown(test_the_chunks_in_a_cache, begin, end),
 		cmocka_unit_test_setup_teardown(test_fast_chunks_merge_with_free_ones, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_free_chunk_before_the_top_joins_it, begin,
 						end),

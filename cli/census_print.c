@@ -1,0 +1,197 @@
+#include "cli/census_print.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/render/json_printer.h"
+#include "analyzer/symbols/demangle.h"
+#include "cli/ui.h"
+#include "common/units.h"
+
+/* Types that are listed by name, and the columns before the name. */
+enum { ROWS = 20, TYPE_COLUMN = 26 };
+
+/* ------------------------------------------------------------------ text */
+
+/* The class of a vtable's symbol; malloc'ed, or NULL. */
+static char *class_of(const char *symbol)
+{
+	static const char before[] = "vtable for ";
+	char *name = limpet_demangle(symbol);
+
+	if (name && !strncmp(name, before, strlen(before)))
+		memmove(name, name + strlen(before), strlen(name) - strlen(before) + 1);
+	return name;
+}
+
+/* "12 to 14", or "12" */
+static const char *say_interval(const struct limpet_census *census, uint64_t low, uint64_t high,
+				char *(*format)(char *, uint64_t), char ret_text[80])
+{
+	char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
+
+	if (!census->whole)
+		snprintf(ret_text, 80, ">= %s", format(from, low));
+	else if (low == high)
+		snprintf(ret_text, 80, "%s", format(from, low));
+	else
+		snprintf(ret_text, 80, "%s to %s", format(from, low), format(to, high));
+	return ret_text;
+}
+
+static void print_amount(const struct limpet_census_amount *amount, const char *what, int width)
+{
+	char count[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT], cut[256];
+	const int room = width > TYPE_COLUMN + 16 ? width - TYPE_COLUMN : 16;
+
+	snprintf(cut, sizeof(cut), "%.*s", room, what);
+	printf("  %10s  %10s   %s\n", limpet_units_format_count(count, amount->blocks),
+	       limpet_units_format_bytes(bytes, amount->bytes), limpet_ui_clean(cut));
+}
+
+static void print_sizes(const struct limpet_census *census)
+{
+	printf("\n%s  %10s  %10s  %20s  %22s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "from",
+	       "to", "blocks", "usable bytes", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	for (size_t i = 0; i < census->size_count; i++) {
+		const struct limpet_census_size *size = &census->sizes[i];
+		const struct limpet_census_interval *used = &size->used;
+		char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT], blocks[80], bytes[80];
+
+		printf("  %10s  %10s  %20s  %22s\n",
+		       limpet_units_format_bytes(from, size->from_bytes),
+		       limpet_units_format_bytes(to, size->to_bytes),
+		       say_interval(census, used->low.blocks, used->high.blocks,
+				    limpet_units_format_count, blocks),
+		       say_interval(census, used->low.bytes, used->high.bytes,
+				    limpet_units_format_bytes, bytes));
+	}
+}
+
+static void print_types(const struct limpet_census *census, int width)
+{
+	struct limpet_census_amount others = {0};
+
+	printf("\n%s  %10s  %10s   %s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "blocks",
+	       "bytes", "what", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	for (size_t i = 0; i < census->type_count; i++) {
+		const struct limpet_census_type *type = &census->types[i];
+		char *name = i < ROWS ? class_of(type->symbol) : NULL;
+
+		if (name) {
+			print_amount(&type->used, name, width);
+		} else {
+			others.blocks += type->used.blocks;
+			others.bytes += type->used.bytes;
+		}
+		free(name);
+	}
+	if (others.blocks)
+		print_amount(&others, "other C++ types", width);
+	print_amount(&census->strings, "strings", width);
+	print_amount(&census->untouched, "never touched", width);
+	print_amount(&census->cached, "not in use: caches of threads", width);
+}
+
+static const char *why_not_exact(const struct limpet_census *census)
+{
+	if (census->exact)
+		return "the heap was quiet: exact";
+	if (census->late)
+		return "there was not time or room for all of them";
+	if (census->unread_arenas)
+		return "some arenas could not be read";
+	if (!census->whole)
+		return "lists of free chunks or mapped blocks could not be read whole";
+	return "the heap changed meanwhile: from what two readings both found to what one did";
+}
+
+void limpet_census_print_text(const struct limpet_census *census)
+{
+	const int width = limpet_ui_width(STDOUT_FILENO);
+	char blocks[80], bytes[80], line[320];
+
+	if (!census->has_glibc) {
+		printf("\nThere is no heap of glibc's malloc to count.\n");
+		return;
+	}
+	snprintf(line, sizeof(line), "In use in the heap of glibc: %s blocks, %s usable; %s.",
+		 say_interval(census, census->used.low.blocks, census->used.high.blocks,
+			      limpet_units_format_count, blocks),
+		 say_interval(census, census->used.low.bytes, census->used.high.bytes,
+			      limpet_units_format_bytes, bytes),
+		 why_not_exact(census));
+	printf("\n");
+	limpet_ui_wrap(line, 0, width);
+	print_sizes(census);
+	print_types(census, width);
+}
+
+/* ------------------------------------------------------------------ JSON */
+
+static json_t *known_number(bool known, uint64_t value)
+{
+	return known ? limpet_json_number(value) : json_null();
+}
+
+static json_t *amount_json(const struct limpet_census_amount *amount)
+{
+	return json_pack("{s:o,s:o}", "blocks", limpet_json_number(amount->blocks), "bytes",
+			 limpet_json_number(amount->bytes));
+}
+
+/* Adds the interval's keys to the object. */
+static json_t *set_interval(json_t *object, const struct limpet_census *census,
+			    const struct limpet_census_interval *used)
+{
+	object = limpet_json_set(object, "blocks_low", limpet_json_number(used->low.blocks));
+	object = limpet_json_set(object, "blocks_high",
+				 known_number(census->whole, used->high.blocks));
+	object = limpet_json_set(object, "bytes_low", limpet_json_number(used->low.bytes));
+	return limpet_json_set(object, "bytes_high", known_number(census->whole, used->high.bytes));
+}
+
+static json_t *types_json(const struct limpet_census *census)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < census->type_count; i++) {
+		char *name = class_of(census->types[i].symbol);
+		json_t *object = amount_json(&census->types[i].used);
+
+		object = limpet_json_set(object, "type", limpet_json_text(name));
+		list = limpet_json_append(list, object);
+		free(name);
+	}
+	return list;
+}
+
+json_t *limpet_census_json(const struct limpet_census *census)
+{
+	json_t *object = json_object(), *sizes = json_array();
+
+	if (!census->has_glibc) {
+		json_decref(object);
+		json_decref(sizes);
+		return json_null();
+	}
+	for (size_t i = 0; i < census->size_count; i++) {
+		const struct limpet_census_size *size = &census->sizes[i];
+		json_t *item =
+			json_pack("{s:o,s:o}", "from_bytes", limpet_json_number(size->from_bytes),
+				  "to_bytes", limpet_json_number(size->to_bytes));
+
+		sizes = limpet_json_append(sizes, set_interval(item, census, &size->used));
+	}
+	object = limpet_json_set(object, "exact", json_boolean(census->exact));
+	object = limpet_json_set(object, "whole", json_boolean(census->whole));
+	object = set_interval(object, census, &census->used);
+	object = limpet_json_set(object, "sizes", sizes);
+	object = limpet_json_set(object, "cached", amount_json(&census->cached));
+	object = limpet_json_set(object, "typed", amount_json(&census->typed));
+	object = limpet_json_set(object, "strings", amount_json(&census->strings));
+	object = limpet_json_set(object, "untouched", amount_json(&census->untouched));
+	return limpet_json_set(object, "types", types_json(census));
+}

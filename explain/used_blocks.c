@@ -1,0 +1,249 @@
+#include "explain/used_blocks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+
+#define PAGE ((uint64_t)4096)
+#define CHUNK_BITS ((uint64_t)7)
+#define CHUNK_IS_MMAPPED ((uint64_t)2)
+
+void limpet_used_blocks_done(struct limpet_used_blocks *blocks)
+{
+	limpet_present_done(&blocks->present);
+	free(blocks->list);
+	*blocks = (struct limpet_used_blocks){0};
+}
+
+static int add(struct limpet_used_blocks *blocks, uint64_t start, uint64_t bytes, bool mmapped)
+{
+	if (blocks->count == LIMPET_GLIBC_CHUNKS_LIMIT) {
+		blocks->is_whole = false;
+		return 0;
+	}
+	if (limpet_reserve(&blocks->list, &blocks->capacity, blocks->count + 1,
+			   sizeof(*blocks->list)) < 0 ||
+	    !blocks->list)
+		return -ENOMEM;
+	blocks->list[blocks->count++] =
+		(struct limpet_used_block){.start = start, .bytes = bytes, .mmapped = mmapped};
+	return 0;
+}
+
+/* ------------------------------------------------------------------ chunks of arenas */
+
+static int compare_chunks(const void *a, const void *b)
+{
+	const struct limpet_glibc_chunk *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	uint64_t left = *(const uint64_t *)a, right = *(const uint64_t *)b;
+
+	return left < right ? -1 : left > right;
+}
+
+/* What the caches of threads hold, and the caches themselves, which are glibc's own blocks. */
+static int list_caches(struct limpet_glibc_reader *reader, const struct limpet_glibc_chunks *used,
+		       struct limpet_glibc_fast *cached, struct limpet_glibc_fast *caches)
+{
+	cached->is_whole = true;
+	for (size_t i = 0; i < used->count; i++) {
+		const struct limpet_glibc_chunk *chunk = &used->list[i];
+		int error;
+
+		if (!limpet_glibc_may_be_cache(chunk->bytes) ||
+		    !limpet_glibc_cache_bytes(reader, chunk->start, chunk->bytes))
+			continue;
+		error = limpet_glibc_cache_list(reader, chunk->start, chunk->bytes, cached);
+		if (!error)
+			error = limpet_reserve(&caches->list, &caches->capacity, caches->count + 1,
+					       sizeof(*caches->list));
+		if (error)
+			return -ENOMEM;
+		if (caches->list)
+			caches->list[caches->count++] = chunk->start;
+	}
+	if (cached->count)
+		qsort(cached->list, cached->count, sizeof(*cached->list), compare_addresses);
+	return 0;
+}
+
+static bool has(const struct limpet_glibc_fast *list, uint64_t address)
+{
+	return list->count &&
+	       bsearch(&address, list->list, list->count, sizeof(*list->list), compare_addresses);
+}
+
+static int take_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_reader *reader,
+		       const struct limpet_glibc_chunks *used)
+{
+	struct limpet_glibc_fast cached = {0}, caches = {0};
+	int error = list_caches(reader, used, &cached, &caches);
+
+	blocks->is_whole &= cached.is_whole;
+	for (size_t i = 0; i < used->count && !error; i++) {
+		const struct limpet_glibc_chunk *chunk = &used->list[i];
+
+		if (has(&cached, chunk->start)) {
+			blocks->cached++;
+			blocks->cached_bytes += chunk->bytes;
+		} else if (!has(&caches, chunk->start)) {
+			error = add(blocks, chunk->start, chunk->bytes, false);
+		}
+	}
+	limpet_glibc_fast_done(&cached);
+	limpet_glibc_fast_done(&caches);
+	return error;
+}
+
+/* ------------------------------------------------------------------ blocks with mappings */
+
+static bool may_be_mapped(const struct limpet_glibc_heaps *heaps, const struct limpet_map *map)
+{
+	return !map->inode && !map->path[0] && !strncmp(map->perms, "rw-p", 4) &&
+	       !limpet_glibc_heaps_find(heaps, map->start);
+}
+
+/* A chunk with a mapping of its own begins with a page. The kernel joins adjacent mappings. */
+static int take_mapping(struct limpet_used_blocks *blocks, const struct limpet_source *source,
+			struct limpet_pages *pages, const struct limpet_map *map,
+			uint64_t *ret_bytes)
+{
+	struct limpet_present present = {0};
+	uint64_t at = map->start;
+	int error = limpet_present_read(&present, pages, map->start, map->end);
+
+	while (!error) {
+		uint64_t words[2], bytes;
+
+		at = limpet_present_next(&present, at);
+		if (at >= map->end || limpet_source_is_spent(source))
+			break;
+		at &= ~(PAGE - 1);
+		if (limpet_source_read(source, at, words, sizeof(words)) < 0)
+			words[1] = 0;
+		bytes = words[1] & ~CHUNK_BITS;
+		if (words[0] || (words[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || bytes % PAGE ||
+		    !bytes || bytes > map->end - at) {
+			at += PAGE;
+			continue;
+		}
+		error = add(blocks, at, bytes, true);
+		*ret_bytes += bytes;
+		at += bytes;
+	}
+	limpet_present_done(&present);
+	return error == -ENOMEM ? error : 0;
+}
+
+/* They are all found if they are as much as glibc itself has counted. */
+static int take_mappings(struct limpet_used_blocks *blocks, const struct limpet_source *source,
+			 struct limpet_pages *pages, const struct limpet_maps *maps,
+			 const struct limpet_glibc_heaps *heaps)
+{
+	uint64_t bytes = 0;
+	int error = 0;
+
+	if (heaps->mmapped_known && !heaps->mmapped_bytes)
+		return 0;
+	for (size_t i = 0; i < maps->count && !error; i++)
+		if (may_be_mapped(heaps, &maps->list[i]))
+			error = take_mapping(blocks, source, pages, &maps->list[i], &bytes);
+	blocks->is_whole &= heaps->mmapped_known && bytes == heaps->mmapped_bytes;
+	return error;
+}
+
+/* ------------------------------------------------------------------ all */
+
+static int compare_blocks(const void *a, const void *b)
+{
+	const struct limpet_used_block *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+static void note_arenas(struct limpet_used_blocks *blocks, const struct limpet_glibc_heaps *heaps)
+{
+	blocks->has_glibc = heaps->count > 0;
+	blocks->is_whole &= !heaps->is_cut;
+	for (size_t i = 0; i < heaps->count; i++) {
+		blocks->is_whole &= heaps->list[i].known && heaps->list[i].fast_whole;
+		blocks->unread_arenas += !heaps->list[i].known;
+	}
+}
+
+static int look_at_pages(struct limpet_used_blocks *blocks, struct limpet_pages *pages,
+			 const struct limpet_glibc_heaps *heaps)
+{
+	for (size_t i = 0; i < heaps->region_count; i++) {
+		const struct limpet_glibc_region *region = &heaps->regions[i];
+		/* Two regions may share a page. */
+		const struct limpet_glibc_region *last = i ? region - 1 : NULL;
+		const uint64_t after = last ? (last->end + PAGE - 1) & ~(PAGE - 1) : 0;
+		const uint64_t start = region->start > after ? region->start : after;
+		int error = start < region->end ? limpet_present_read(&blocks->present, pages,
+								      start, region->end)
+						: 0;
+
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+static int take_arenas(struct limpet_used_blocks *blocks, const struct limpet_source *source,
+		       struct limpet_glibc_chunks *used)
+{
+	struct limpet_glibc_reader *reader;
+	int error = limpet_glibc_reader_new(source, &blocks->present, &reader);
+
+	if (error)
+		return error;
+	blocks->is_whole &= !used->is_cut;
+	if (used->count)
+		qsort(used->list, used->count, sizeof(*used->list), compare_chunks);
+	error = take_chunks(blocks, reader, used);
+	limpet_glibc_reader_free(reader);
+	return error;
+}
+
+int limpet_used_blocks_read(pid_t pid, const struct limpet_source *source,
+			    struct limpet_pages *pages, struct limpet_used_blocks *ret_blocks)
+{
+	struct limpet_used_blocks blocks = {.is_whole = true};
+	struct limpet_glibc_heaps heaps = {0};
+	struct limpet_glibc_chunks used = {0};
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(pid, &maps);
+
+	if (error)
+		return error;
+	error = limpet_glibc_heaps_read(pid, source, &maps, pages, &used, &heaps);
+	if (!error) {
+		note_arenas(&blocks, &heaps);
+		error = look_at_pages(&blocks, pages, &heaps);
+	}
+	if (!error)
+		error = take_arenas(&blocks, source, &used);
+	if (!error && heaps.count)
+		error = take_mappings(&blocks, source, pages, &maps, &heaps);
+	blocks.is_spent = limpet_source_is_spent(source);
+	blocks.is_whole &= !blocks.is_spent;
+	limpet_glibc_chunks_done(&used);
+	limpet_glibc_heaps_done(&heaps);
+	limpet_proc_maps_done(&maps);
+	if (error) {
+		limpet_used_blocks_done(&blocks);
+		return error;
+	}
+	if (blocks.count)
+		qsort(blocks.list, blocks.count, sizeof(*blocks.list), compare_blocks);
+	*ret_blocks = blocks;
+	return 0;
+}

@@ -1,0 +1,40 @@
+/* The blocks of glibc's malloc that a process has in use, all of them, by address: chunks of the
+ * arenas without those that wait in the caches of threads, and blocks with mappings of their own.
+ */
+#ifndef LIMPET_EXPLAIN_USED_BLOCKS_H
+#define LIMPET_EXPLAIN_USED_BLOCKS_H
+
+#include <sys/types.h>
+
+#include "explain/glibc_heaps.h"
+
+struct limpet_used_block {
+	uint64_t start; /* of the chunk: the block comes 16 bytes later */
+	uint32_t type;  /* for the caller; 0 */
+	uint8_t flags;  /* the same */
+	bool mmapped;
+	uint64_t bytes; /* of the chunk */
+};
+static inline uint64_t limpet_used_block_usable(const struct limpet_used_block *block)
+{
+	return block->bytes - (block->mmapped ? 16 : 8);
+}
+/* Begins as all zeros. */
+struct limpet_used_blocks {
+	struct limpet_used_block *list; /* sorted by address */
+	size_t count, capacity;
+	bool has_glibc;
+	bool is_whole;        /* nothing was missed: no arena, no list of free chunks, no mapping */
+	bool is_spent;        /* the budget of the source was too small */
+	size_t unread_arenas; /* could not be read, at least */
+	uint64_t cached, cached_bytes; /* chunks in the caches of threads */
+	struct limpet_present present; /* pages of the arenas */
+};
+void limpet_used_blocks_done(struct limpet_used_blocks *blocks);
+
+/* 0; -errno of /proc, -ENOMEM. `pages` must leave out swapped pages. */
+int limpet_used_blocks_read(pid_t pid, const struct limpet_source *source,
+			    struct limpet_pages *pages,
+			    struct limpet_used_blocks *ret_blocks) LIMPET_MUST_CHECK;
+
+#endif

@@ -1,0 +1,105 @@
+#!/usr/bin/env bats
+# limpet explain --census: blocks of a heap, which test/targets/census made and has counted.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# take FILE: the census of the target, into FILE.
+take() {
+	within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
+	jq .census explain.json >"$1"
+}
+
+# says FILE FILTER [OPTION...]: jq's answer about it is true.
+says() {
+	local file=$1 what=$2
+	shift 2
+	json_says "$@" "$what" <"$file" || fail "$file does not say: $what"$'\n'"it has: $(jq -c . <"$file" | cut -c -3000)"
+}
+
+# accounts_for FILE NAME ARENAS: what is in use, says the target's mallinfo2, to the byte: blocks with their heads, those
+# in caches, and the caches themselves, which take 656 bytes for each thread; one that is empty is a block in use. An
+# arena other than the main one begins with 2240 bytes of its own, since glibc 2.35 with 2256.
+accounts_for() {
+	tell "$2" info info || return 1
+	says "$1" '($info.arena - $info.fordblks - (.bytes_low + 8 * .blocks_low + .cached.bytes)) as $rest |
+		.exact and .blocks_low == .blocks_high and .bytes_low == .bytes_high and
+		any(2240, 2256; (($rest - . * $others) / 656) as $caches |
+			$caches == ($caches | floor) and $caches >= 0 and $caches <= 1 + $others)' \
+		--argjson info "${answer#info }" --argjson others "$3"
+}
+
+@test "objects of two classes, strings, untouched blocks and freed ones are counted exactly" {
+	start census "$TARGETS/census"
+	take before.json
+	accounts_for before.json census 0
+	tell census make "done"
+	take made.json
+	accounts_for made.json census 0
+	says made.json '.types == [{"blocks": 1000, "bytes": 56000, "type": "census::Alpha"},
+		{"blocks": 400, "bytes": 28800, "type": "census::Beta<long>"}] and
+		.typed == {"blocks": 1400, "bytes": 84800}'
+	says made.json '.blocks_low == $before[0].blocks_low + 1000 + 400 + 600 + 500 + 10 and
+		.strings.blocks == $before[0].strings.blocks + 600 and
+		.untouched.blocks == $before[0].untouched.blocks + 10 and
+		.untouched.bytes == $before[0].untouched.bytes + 10 * 100008 and .cached.blocks == 0' \
+		--slurpfile before before.json
+	# malloc(100000), in a chunk of 100016 bytes.
+	says made.json 'any(.sizes[]; .from_bytes == 65536 and .to_bytes == 131071 and .blocks_low >= 10) and
+		([.sizes[].blocks_low] | add) == .blocks_low and ([.sizes[].bytes_high] | add) == .bytes_high'
+	# Free chunks in the cache of the thread are not in use, although their heads say so: seven of each size.
+	tell census drop "done"
+	take dropped.json
+	accounts_for dropped.json census 0
+	says dropped.json '[.types[] | [.type, .blocks]] == [["census::Alpha", 500], ["census::Beta<long>", 200]] and
+		.strings.blocks == $made[0].strings.blocks - 300 and .cached.blocks >= 4 * 7 and
+		($made[0].blocks_low - .blocks_low - (500 + 200 + 300 + 250) | . == 0 or . == 1)' \
+		--slurpfile made made.json
+	run -0 "$LIMPET" explain "$pid" --census
+	[[ $output == *"In use in the heap of glibc: "*"500 "*"census::Alpha"*"200 "*"census::Beta<long>"*"strings"* ]] ||
+		fail "$output"
+	[[ ! $output =~ [^$'\n']{81} ]]
+	# Without the option there is none.
+	within 60 "$LIMPET" explain "$pid" --json >plain.json
+	says plain.json '.census == null'
+	finish census
+}
+
+@test "blocks with mappings of their own, and a heap that changes" {
+	start census "$TARGETS/census"
+	tell census make "done"
+	take made.json
+	tell census map "done"
+	take mapped.json
+	says mapped.json '.exact and .blocks_low == $made[0].blocks_low + 3 and
+		.bytes_low == $made[0].bytes_low + 3 * (1048576 + 4096 - 16) and
+		.untouched == $made[0].untouched' --slurpfile made made.json
+	tell census churn "done"
+	# However it changes: what is there all the time is in both readings.
+	take changing.json
+	says changing.json '.blocks_low >= 2510 + 3 and [.types[].blocks] == [1000, 400] and
+		(.blocks_high == null or .blocks_high >= .blocks_low) and .strings.blocks >= 600'
+	finish census
+}
+
+@test "arenas of threads, with fastbins and caches" {
+	start explained "$TARGETS/explained"
+	tell explained "arenas 4" taken
+	tell explained "small 20000" taken
+	take census.json
+	accounts_for census.json explained 4
+	says census.json '.blocks_low > 4 * 1000 + 1000'
+	says census.json '.cached.blocks > 5 * 7 and .types == []'
+	finish explained
+}
+
+@test "a process without glibc's malloc has none" {
+	start storm "$TARGETS/storm-musl" --threads 1
+	take none.json
+	says none.json '. == null'
+	run -0 "$LIMPET" explain "$pid" --census
+	[[ $output == *"There is no heap of glibc's malloc to count."* ]]
+	finish storm
+}
