@@ -2,6 +2,8 @@ CLI_SRC := \
 	cli/background.c \
 	cli/capture_command.c \
 	cli/capture_options.c \
+	cli/capture_signals.c \
+	cli/capture_words.c \
 	cli/cmd_attach.c \
 	cli/cmd_diff.c \
 	cli/cmd_doctor.c \
@@ -23,6 +25,7 @@ CLI_SRC := \
 	cli/page_file.c \
 	cli/pager.c \
 	cli/progress.c \
+	cli/sealing.c \
 	cli/top_draw.c \
 	cli/top_pace.c \
 	cli/top_rows.c \

@@ -187,7 +187,8 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->reorder = limpet_reorder_new(record, collector);
 	if (collector->cursors && collector->ahead && collector->unread && collector->intents &&
 	    collector->reorder)
-		error = limpet_module_table_new(session, recorder, &collector->table);
+		error = limpet_module_table_new(limpet_session_modules(session), collector->shm,
+						recorder, &collector->table);
 	if (error) {
 		limpet_collector_free(collector);
 		return error;

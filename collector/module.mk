@@ -2,10 +2,12 @@ COLLECTOR_SRC := \
 	collector/capture.c \
 	collector/collector.c \
 	collector/description.c \
+	collector/identity.c \
 	collector/look_ahead.c \
 	collector/memory_watch.c \
 	collector/module_table.c \
 	collector/pace.c \
 	collector/plausible.c \
 	collector/reorder.c \
-	collector/stack_tree.c
+	collector/stack_tree.c \
+	collector/step_back.c
