@@ -35,6 +35,8 @@
 #define EARLY_LOOK_NS 20000000u
 #define EARLY_SLACK_BYTES (UINT64_C(4) << 20)
 #define EARLY_SLACK_SHARE 32u
+/* A fault is young for so long, and its page may not be there yet. */
+#define YOUNG_NS 50000000u
 #define MAPS_SHARE 20u /* of the time, for reading the list of mappings */
 #define BATCH 512u
 
@@ -190,7 +192,7 @@ static void take_fault(struct limpet_fault_capture *capture,
 	if (fault->time_ns > capture->begin_ns)
 		time_ns = fault->time_ns - capture->begin_ns;
 	node = limpet_fault_stacks_node(capture->stacks, fault, &capture->maps);
-	was_there = limpet_page_set_touch(capture->set, page, node);
+	was_there = limpet_page_set_touch(capture->set, page, node, fault->time_ns);
 	if (was_there < 0) {
 		capture->dropped++;
 		return;
@@ -310,12 +312,11 @@ static int look(struct limpet_fault_capture *capture)
 
 	(void)drain(capture);
 	read_maps(capture);
-	limpet_page_set_look(capture->set);
+	limpet_page_set_look(capture->set, limpet_monotonic_ns() - YOUNG_NS);
 	error = scan(capture);
 	if (!error) {
 		/* Faults of pages that the scan has seen. */
-		if (capture->begun)
-			(void)drain(capture);
+		(void)drain(capture);
 		limpet_page_set_looked(capture->set, &changes);
 		flush(capture);
 	}
@@ -557,6 +558,7 @@ static void capture_free(struct limpet_fault_capture *capture)
 
 static void leave(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
 {
+	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 	int status, fd;
 
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
@@ -567,6 +569,8 @@ static void leave(struct limpet_fault_capture *capture, struct limpet_fault_capt
 		if (status >= 0 && WIFSIGNALED(status))
 			result->end = LIMPET_END_TARGET_KILLED;
 	} else if (result->end != LIMPET_END_TARGET_EXEC) {
+		/* When no fault is young any more. */
+		poll(&target, 1, YOUNG_NS / 1000000 + 1);
 		(void)look(capture);
 		fd = limpet_perf_map_open(capture->setup->pid);
 		if (fd >= 0 && capture->perf_map_fd >= 0)

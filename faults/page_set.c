@@ -13,13 +13,11 @@
 struct block {
 	uint64_t number; /* address / BLOCK_BYTES */
 	uint64_t there[WORDS];
-	uint64_t now[WORDS];   /* of the look under way */
-	uint64_t fresh[WORDS]; /* touched since it began */
-	/* Of faults on pages that were not there, since the last look: if one of them brought the
-	 * whole block, it was a huge page. */
+	uint64_t now[WORDS]; /* of the look under way */
+	uint64_t touched_ns; /* by a fault, last */
+	/* Of faults on pages that were not there, since the last look but young ones: if one of
+	 * them brought the whole block, it was a huge page. */
 	uint32_t faults, node;
-	uint32_t
-		late; /* of these, since the look under way began: they are for the next one, too */
 };
 
 struct limpet_page_set {
@@ -28,7 +26,7 @@ struct limpet_page_set {
 	size_t count, capacity;
 	uint32_t most_blocks;
 	uint64_t pages;
-	bool looking;
+	uint64_t young_ns;
 };
 
 struct limpet_page_set *limpet_page_set_new(uint32_t most_blocks)
@@ -76,7 +74,8 @@ static unsigned page_of(uint64_t address)
 	return (unsigned)(address % BLOCK_BYTES / LIMPET_PAGE_SET_PAGE);
 }
 
-int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_t node)
+int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_t node,
+			  uint64_t time_ns)
 {
 	struct block *block = block_of(set, address);
 	const unsigned page = page_of(address);
@@ -86,28 +85,24 @@ int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_
 	if (!block)
 		return -ENOMEM;
 	there = &block->there[page / 64];
-	if (set->looking)
-		block->fresh[page / 64] |= bit;
+	if (time_ns > block->touched_ns)
+		block->touched_ns = time_ns;
 	if (*there & bit)
 		return 1;
 	*there |= bit;
 	set->pages++;
 	block->faults++;
-	block->late += set->looking;
 	block->node = node;
 	return 0;
 }
 
 /* ---------------------------------------------------------------- looks */
 
-void limpet_page_set_look(struct limpet_page_set *set)
+void limpet_page_set_look(struct limpet_page_set *set, uint64_t young_ns)
 {
-	for (size_t i = 0; i < set->count; i++) {
+	for (size_t i = 0; i < set->count; i++)
 		memset(set->blocks[i].now, 0, sizeof(set->blocks[i].now));
-		memset(set->blocks[i].fresh, 0, sizeof(set->blocks[i].fresh));
-		set->blocks[i].late = 0;
-	}
-	set->looking = true;
+	set->young_ns = young_ns;
 }
 
 int limpet_page_set_present(struct limpet_page_set *set, uint64_t start, uint64_t end)
@@ -152,10 +147,11 @@ static void report(const struct block *block, unsigned word, uint64_t bits, bool
 static bool compare(struct limpet_page_set *set, struct block *block,
 		    const struct limpet_page_set_changes *changes)
 {
+	const bool is_young = block->touched_ns > set->young_ns;
 	bool any = false;
 
 	for (unsigned i = 0; i < WORDS; i++) {
-		const uint64_t gone = block->there[i] & ~block->now[i] & ~block->fresh[i];
+		const uint64_t gone = is_young ? 0 : block->there[i] & ~block->now[i];
 		const uint64_t came = block->now[i] & ~block->there[i];
 
 		report(block, i, gone, false, changes);
@@ -165,8 +161,8 @@ static bool compare(struct limpet_page_set *set, struct block *block,
 		set->pages -= (uint64_t)__builtin_popcountll(gone);
 		any |= block->there[i] != 0;
 	}
-	block->faults = block->late;
-	block->late = 0;
+	if (!is_young)
+		block->faults = 0;
 	return any;
 }
 
@@ -198,6 +194,5 @@ void limpet_page_set_looked(struct limpet_page_set *set,
 
 	for (size_t i = 0; i < set->count; i++)
 		empty += !compare(set, &set->blocks[i], changes);
-	set->looking = false;
 	forget_empty(set, empty);
 }

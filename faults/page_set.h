@@ -22,14 +22,16 @@ void limpet_page_set_free(struct limpet_page_set *set);
 /* Pages in it. */
 uint64_t limpet_page_set_count(const struct limpet_page_set *set);
 
-/* A fault on this page, by the stack `node`: 1 if the page was there already: then the process had
- * given it back unseen, or the kernel has put another one in its place; 0 if it is new; -ENOMEM. */
-int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address,
-			  uint32_t node) LIMPET_MUST_CHECK;
+/* A fault on this page, by the stack `node`, at a time in nanoseconds: 1 if the page was there
+ * already: then the process had given it back unseen, or the kernel has put another one in its
+ * place; 0 if it is new; -ENOMEM. */
+int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_t node,
+			  uint64_t time_ns) LIMPET_MUST_CHECK;
 
-/* A look: begin, report each range that is present, and end. A page that is touched in between is
- * not taken as gone, as it may have come after the look at its place. */
-void limpet_page_set_look(struct limpet_page_set *set);
+/* A look: begin, report each range that is present, and end. Where there was a fault after
+ * `young_ns`, nothing is taken as gone: pages may have come after the look at their place, and the
+ * fault may be known before its page is there. */
+void limpet_page_set_look(struct limpet_page_set *set, uint64_t young_ns);
 int limpet_page_set_present(struct limpet_page_set *set, uint64_t start,
 			    uint64_t end) LIMPET_MUST_CHECK;
 struct limpet_page_set_changes {
