@@ -15,6 +15,7 @@ test_served_files_SRC := test/unit/served_fixture.c
 PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflight_programs test_preflight_limits \
 	test_preflight_seccomp
 test_proc_SRC := test/unit/proc_fixture.c
+test_faults_SRC := test/unit/proc_fixture.c
 $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixture.c test/unit/proc_fixture.c))
 test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c

@@ -25,8 +25,8 @@ static size_t red_bytes, blue_bytes[MOST], blue_count, heap_bytes;
 
 static char *map(size_t bytes, int flags, int advice)
 {
-	char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-			   MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+	char *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags,
+			   -1, 0);
 
 	if (pages == MAP_FAILED)
 		target_broken("mmap: %s", strerror(errno));
