@@ -23,7 +23,7 @@ static const char help_text[] =
 	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this folder\n"
 	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
 	"  -q, --quiet             no live line and no notes\n"
-	"      --stack BYTES       copied of each stack, up to 60KiB; default: 8KiB\n"
+	"      --stack BYTES       copied of each stack, up to 60KiB; default: 24KiB\n"
 	"      --no-seal           names by `limpet seal`, later\n"
 	"      --with-command-line keep arguments too\n"
 	"  -h, --help              this text\n"
@@ -31,7 +31,8 @@ static const char help_text[] =
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses.\n"
 	"More: man limpet-pages\n";
 
-#define STACK_BYTES (UINT64_C(8) << 10)
+/* The event loop of libuv alone (node.js) takes 12 KiB of each stack. */
+#define STACK_BYTES (UINT64_C(24) << 10)
 #define STACK_LEAST_BYTES (UINT64_C(1) << 10)
 #define STACK_MOST_BYTES (UINT64_C(60) << 10)
 
@@ -106,14 +107,8 @@ static void say_losses(const struct limpet_fault_capture_result *result)
 			"their pages have no stack");
 	if (result->partial)
 		limpet_ui_warn("threads came and went too fast: pages of some have no stack");
-	if (result->dropped_events)
-		limpet_ui_warn("%lu fault%s lost: they came faster than limpet reads; their pages "
-			       "have no stack",
-			       (unsigned long)result->dropped_events,
-			       result->dropped_events == 1 ? " was" : "s were");
 	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
-		if (result->losses & LIMPET_LOSS_BIT(i) && limpet_loss_kinds[i].clears_complete &&
-		    i != LIMPET_LOSS_DROPPED)
+		if (result->losses & LIMPET_LOSS_BIT(i) && limpet_loss_kinds[i].clears_complete)
 			limpet_ui_warn("the trace is not complete: %s",
 				       limpet_loss_words(words, (enum limpet_loss)i, result->losses,
 							 result->because));

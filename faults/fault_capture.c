@@ -366,10 +366,10 @@ static void fill_tick(struct limpet_fault_capture *capture, struct limpet_record
 	}
 	if (capture->has_cgroup)
 		(void)limpet_cgroup_usage(&capture->cgroup, &ret->cgroup_bytes);
-	ret->dropped_events = ret->dropped.allocations = capture->dropped;
-	ret->dropped.allocated_bytes = capture->dropped * PAGE;
+	/* The pages of faults that were lost are not: the next look finds them. */
 	ret->truncated_stacks = limpet_fault_stacks_truncated(capture->stacks);
-	ret->losses = limpet_loss_if(limpet_fault_stacks_lost(capture->stacks), LIMPET_LOSS_STACKS);
+	ret->losses = limpet_loss_if(capture->dropped || limpet_fault_stacks_lost(capture->stacks),
+				     LIMPET_LOSS_STACKS);
 }
 
 static void tick(struct limpet_fault_capture *capture)
@@ -589,7 +589,15 @@ static void say_losses(const struct limpet_fault_capture *capture, uint64_t loss
 	if (result->end == LIMPET_END_DISK_FULL)
 		limpet_loss_say(result->because, sizeof(result->because),
 				"it ended early, for want of room on the disk");
-	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS))
+	if (!(losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS)))
+		return;
+	if (capture->dropped)
+		limpet_loss_say(
+			result->because, sizeof(result->because),
+			"%llu fault%s came faster than limpet reads: the stacks of their pages "
+			"are unknown",
+			(unsigned long long)capture->dropped, capture->dropped == 1 ? "" : "s");
+	else
 		limpet_loss_say(result->because, sizeof(result->because),
 				"the stacks of %llu page%s are unknown: there was no room for more",
 				(unsigned long long)lost, lost == 1 ? "" : "s");
