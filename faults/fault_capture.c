@@ -8,8 +8,10 @@
 
 #include "collector/identity.h"
 #include "collector/step_back.h"
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/losses.h"
+#include "common/number_table.h"
 #include "common/wire.h"
 #include "control/control.h"
 #include "faults/counted_maps.h"
@@ -35,8 +37,10 @@
 #define EARLY_LOOK_NS 20000000u
 #define EARLY_SLACK_BYTES (UINT64_C(4) << 20)
 #define EARLY_SLACK_SHARE 32u
-/* A fault is young for so long, and its page may not be there yet. */
-#define YOUNG_NS 50000000u
+/* The kernel reports a fault before it brings the page. The last fault of a thread is not taken as
+ * done for so long, as the thread may wait for a processor meanwhile. */
+#define UNDONE_NS 3000000000u
+#define MOST_THREADS 65536u
 #define MAPS_SHARE 20u /* of the time, for reading the list of mappings */
 #define BATCH 512u
 
@@ -59,6 +63,12 @@ struct limpet_fault_capture {
 	uint64_t tick_ns, event_ns, look_ns, look_took_ns, maps_next_ns;
 	uint64_t faults_at_look, faults, dropped, rss_bytes;
 	uint64_t other_bytes; /* of RSS at the last look, in pages that are not recorded */
+	/* The last fault of each thread. */
+	struct limpet_number_table threads;
+	struct last_fault {
+		uint64_t page, time_ns;
+	} * last_faults;
+	size_t last_capacity;
 	struct limpet_record batch[BATCH];
 	size_t batched;
 	struct limpet_recorder_stats last; /* after the recorder is freed */
@@ -177,6 +187,20 @@ static bool is_counted(struct limpet_fault_capture *capture, uint64_t address)
 	return !map || (map->counts && (!map->own || map->writable));
 }
 
+static void note_last(struct limpet_fault_capture *capture, uint32_t tid, uint64_t page,
+		      uint64_t time_ns)
+{
+	uint32_t index;
+
+	/* Of threads that have ended, most likely. */
+	if (capture->threads.count >= MOST_THREADS)
+		limpet_number_table_clear(&capture->threads);
+	index = limpet_number_table_of(&capture->threads, tid);
+	if (index && limpet_reserve(&capture->last_faults, &capture->last_capacity, index,
+				    sizeof(*capture->last_faults)) == 0)
+		capture->last_faults[index - 1] = (struct last_fault){page, time_ns};
+}
+
 static void take_fault(struct limpet_fault_capture *capture,
 		       const struct limpet_fault_record *fault)
 {
@@ -192,6 +216,7 @@ static void take_fault(struct limpet_fault_capture *capture,
 	if (fault->time_ns > capture->begin_ns)
 		time_ns = fault->time_ns - capture->begin_ns;
 	node = limpet_fault_stacks_node(capture->stacks, fault, &capture->maps);
+	note_last(capture, fault->tid, page, fault->time_ns);
 	was_there = limpet_page_set_touch(capture->set, page, node, fault->time_ns);
 	if (was_there < 0) {
 		capture->dropped++;
@@ -302,6 +327,15 @@ static void read_rss(struct limpet_fault_capture *capture)
 		capture->rss_bytes = status.rss_bytes;
 }
 
+static void expect_undone(struct limpet_fault_capture *capture)
+{
+	const uint64_t now_ns = limpet_monotonic_ns();
+
+	for (size_t i = 0; i < capture->threads.count && i < capture->last_capacity; i++)
+		if (now_ns - capture->last_faults[i].time_ns < UNDONE_NS)
+			limpet_page_set_expect(capture->set, capture->last_faults[i].page);
+}
+
 /* Compares the pages that are present with those that are known. -errno: nothing was learnt. */
 static int look(struct limpet_fault_capture *capture)
 {
@@ -312,11 +346,12 @@ static int look(struct limpet_fault_capture *capture)
 
 	(void)drain(capture);
 	read_maps(capture);
-	limpet_page_set_look(capture->set, limpet_monotonic_ns() - YOUNG_NS);
+	limpet_page_set_look(capture->set, limpet_monotonic_ns());
 	error = scan(capture);
 	if (!error) {
 		/* Faults of pages that the scan has seen. */
 		(void)drain(capture);
+		expect_undone(capture);
 		limpet_page_set_looked(capture->set, &changes);
 		flush(capture);
 	}
@@ -547,6 +582,8 @@ static void capture_free(struct limpet_fault_capture *capture)
 	limpet_fault_stacks_free(capture->stacks);
 	limpet_page_set_free(capture->set);
 	limpet_counted_maps_done(&capture->maps);
+	limpet_number_table_done(&capture->threads);
+	free(capture->last_faults);
 	limpet_recorder_free(capture->recorder);
 	limpet_control_free(capture->control);
 	limpet_target_close(&capture->target);
@@ -558,7 +595,6 @@ static void capture_free(struct limpet_fault_capture *capture)
 
 static void leave(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
 {
-	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 	int status, fd;
 
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
@@ -569,8 +605,6 @@ static void leave(struct limpet_fault_capture *capture, struct limpet_fault_capt
 		if (status >= 0 && WIFSIGNALED(status))
 			result->end = LIMPET_END_TARGET_KILLED;
 	} else if (result->end != LIMPET_END_TARGET_EXEC) {
-		/* When no fault is young any more. */
-		poll(&target, 1, YOUNG_NS / 1000000 + 1);
 		(void)look(capture);
 		fd = limpet_perf_map_open(capture->setup->pid);
 		if (fd >= 0 && capture->perf_map_fd >= 0)

@@ -13,8 +13,9 @@
 struct block {
 	uint64_t number; /* address / BLOCK_BYTES */
 	uint64_t there[WORDS];
-	uint64_t now[WORDS]; /* of the look under way */
-	uint64_t touched_ns; /* by a fault, last */
+	uint64_t now[WORDS];      /* of the look under way */
+	uint64_t expected[WORDS]; /* in it */
+	uint64_t touched_ns;      /* by a fault, last */
 	/* Of faults on pages that were not there, since the last look but young ones: if one of
 	 * them brought the whole block, it was a huge page. */
 	uint32_t faults, node;
@@ -100,9 +101,19 @@ int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_
 
 void limpet_page_set_look(struct limpet_page_set *set, uint64_t young_ns)
 {
-	for (size_t i = 0; i < set->count; i++)
+	for (size_t i = 0; i < set->count; i++) {
 		memset(set->blocks[i].now, 0, sizeof(set->blocks[i].now));
+		memset(set->blocks[i].expected, 0, sizeof(set->blocks[i].expected));
+	}
 	set->young_ns = young_ns;
+}
+
+void limpet_page_set_expect(struct limpet_page_set *set, uint64_t address)
+{
+	struct block *block = block_of(set, address);
+
+	if (block)
+		block->expected[page_of(address) / 64] |= UINT64_C(1) << page_of(address) % 64;
 }
 
 int limpet_page_set_present(struct limpet_page_set *set, uint64_t start, uint64_t end)
@@ -147,11 +158,12 @@ static void report(const struct block *block, unsigned word, uint64_t bits, bool
 static bool compare(struct limpet_page_set *set, struct block *block,
 		    const struct limpet_page_set_changes *changes)
 {
-	const bool is_young = block->touched_ns > set->young_ns;
+	bool is_young = block->touched_ns > set->young_ns;
 	bool any = false;
 
 	for (unsigned i = 0; i < WORDS; i++) {
-		const uint64_t gone = is_young ? 0 : block->there[i] & ~block->now[i];
+		const uint64_t gone =
+			is_young ? 0 : block->there[i] & ~block->now[i] & ~block->expected[i];
 		const uint64_t came = block->now[i] & ~block->there[i];
 
 		report(block, i, gone, false, changes);
@@ -161,6 +173,8 @@ static bool compare(struct limpet_page_set *set, struct block *block,
 		set->pages -= (uint64_t)__builtin_popcountll(gone);
 		any |= block->there[i] != 0;
 	}
+	for (unsigned i = 0; i < WORDS; i++)
+		is_young |= (block->expected[i] & ~block->now[i]) != 0;
 	if (!is_young)
 		block->faults = 0;
 	return any;

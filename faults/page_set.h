@@ -29,11 +29,13 @@ int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_
 			  uint64_t time_ns) LIMPET_MUST_CHECK;
 
 /* A look: begin, report each range that is present, and end. Where there was a fault after
- * `young_ns`, nothing is taken as gone: pages may have come after the look at their place, and the
- * fault may be known before its page is there. */
+ * `young_ns`, nothing is taken as gone: pages may have come after the look at their place. */
 void limpet_page_set_look(struct limpet_page_set *set, uint64_t young_ns);
 int limpet_page_set_present(struct limpet_page_set *set, uint64_t start,
 			    uint64_t end) LIMPET_MUST_CHECK;
+/* Between begin and end: the kernel may have reported the fault on this page without having brought
+ * the page yet, so it is not taken as gone. */
+void limpet_page_set_expect(struct limpet_page_set *set, uint64_t address);
 struct limpet_page_set_changes {
 	/* The page was there, and is no more. */
 	void (*gone)(void *context, uint64_t page);

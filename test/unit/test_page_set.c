@@ -79,6 +79,28 @@ static void young_pages_are_not_taken_as_gone(void **state)
 	limpet_page_set_free(set);
 }
 
+static void pages_that_are_expected_are_not_gone(void **state)
+{
+	struct limpet_page_set *set = limpet_page_set_new(16);
+	static struct changes changes;
+
+	(void)state;
+	/* A huge page that comes after the look at its place. */
+	assert_int_equal(limpet_page_set_touch(set, HUGE, 5, 100), 0);
+	assert_int_equal(limpet_page_set_touch(set, 4 * HUGE, 5, 100), 0);
+	limpet_page_set_look(set, 1000);
+	limpet_page_set_expect(set, HUGE);
+	look_ends(set, &changes);
+	assert_int_equal(changes.gone_count, 1);
+	assert_int_equal(changes.gone[0], 4 * HUGE);
+	limpet_page_set_look(set, 2000);
+	assert_int_equal(limpet_page_set_present(set, HUGE, 2 * HUGE), 0);
+	look_ends(set, &changes);
+	assert_int_equal(changes.came_count, HUGE / PAGE - 1);
+	assert_int_equal(changes.nodes[0], 5);
+	limpet_page_set_free(set);
+}
+
 static void a_huge_page_belongs_to_its_fault(void **state)
 {
 	struct limpet_page_set *set = limpet_page_set_new(16);
@@ -173,6 +195,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(faults_and_looks),
 		cmocka_unit_test(young_pages_are_not_taken_as_gone),
+		cmocka_unit_test(pages_that_are_expected_are_not_gone),
 		cmocka_unit_test(a_huge_page_belongs_to_its_fault),
 		cmocka_unit_test(blocks_are_bounded),
 		cmocka_unit_test(agrees_with_a_table),
