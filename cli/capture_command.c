@@ -1,82 +1,20 @@
 #include "cli/capture_command.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/seal/seal.h"
-#include "analyzer/symbols/debuginfod.h"
 #include "cli/background.h"
+#include "cli/capture_signals.h"
+#include "cli/capture_words.h"
 #include "cli/follower.h"
 #include "cli/followers.h"
 #include "cli/progress.h"
+#include "cli/sealing.h"
 #include "cli/ui.h"
 #include "collector/capture.h"
-#include "common/open_file.h"
 #include "common/units.h"
-#include "injector/proc/proc.h"
-
-/* If somebody waits for the end of the capture, limpet waits for debuginfod servers at most this
- * long. */
-#define DEBUGINFOD_SECONDS 30u
-
-static volatile sig_atomic_t interrupted; /* before the end: requests it */
-static volatile sig_atomic_t impatient;   /* after the end: skips the rest of sealing */
-static volatile sig_atomic_t ending;
-static volatile pid_t forward_to; /* run: the command */
-static sigset_t wait_mask;
-
-/* The terminal itself sends its signals to the command; a signal from another process is forwarded.
- */
-static void on_signal(int number, siginfo_t *info, void *context)
-{
-	(void)context;
-	if (forward_to && info->si_code != SI_KERNEL)
-		kill(forward_to, number);
-	if (ending)
-		impatient = 1;
-	else if (!forward_to)
-		interrupted = 1;
-}
-
-void limpet_capture_signals_setup(pid_t command)
-{
-	static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-	static const int stops[] = {SIGTSTP, SIGTTIN, SIGTTOU};
-	const size_t of_attach = 3;
-	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO}, old;
-	sigset_t block;
-
-	sigemptyset(&block);
-	forward_to = command;
-	for (size_t i = 0; i < (command ? LIMPET_COUNT_OF(numbers) : of_attach); i++) {
-		if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN)
-			continue;
-		sigaction(numbers[i], &action, NULL);
-		sigaddset(&block, numbers[i]);
-	}
-	/* Ctrl-Z and similar stops by the terminal: tracees would stay stopped as long as
-	 * limpet. */
-	for (size_t i = 0; i < LIMPET_COUNT_OF(stops); i++)
-		sigaddset(&block, stops[i]);
-	signal(SIGPIPE, SIG_IGN);
-	/* A limit on file sizes also applies to shared memory: let the call fail instead. */
-	signal(SIGXFSZ, SIG_IGN);
-	sigprocmask(SIG_BLOCK, &block, &wait_mask);
-	/* All of these are unblocked while waiting. SIGCHLD stays blocked: waits for stops sleep on
-	 * it. */
-	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
-		sigdelset(&wait_mask, numbers[i]);
-	sigaddset(&wait_mask, SIGCHLD);
-}
-
-void limpet_capture_signals_open(void)
-{
-	sigprocmask(SIG_SETMASK, &wait_mask, NULL);
-}
 
 struct command {
 	const struct limpet_capture_options *options;
@@ -85,15 +23,11 @@ struct command {
 	struct limpet_progress_sample sample;
 	struct limpet_capture *capture;
 	struct limpet_followers *followers; /* NULL: children are not captured */
-	unsigned unread;                    /* modules whose names could not be read, and */
-	struct limpet_err unread_err;       /* the reason for the first of them */
 	bool keep;                          /* captures of children outlive this one */
 	bool first;                         /* started by the user, not by another limpet */
 	pid_t pid;
 	const char *name;
 	const char *way; /* how the agent is loaded, if not by dlopen; else NULL */
-	uint64_t sealing_percent;
-	char phase[32];
 };
 
 static void say_started(void *context, const char *trace)
@@ -161,120 +95,18 @@ static void serve(void *context)
 	limpet_capture_serve(((struct command *)context)->capture);
 }
 
-static void show_sealing(void *context, uint64_t done, uint64_t total)
+static void seal(struct command *command)
 {
-	struct command *command = context;
+	struct limpet_sealing sealing = {.pid = command->pid,
+					 .trace = limpet_capture_trace(command->capture),
+					 .perf_map_fd = limpet_capture_perf_map(command->capture),
+					 .progress = &command->progress,
+					 .sample = command->sample,
+					 .serve = serve,
+					 .context = command};
 
-	limpet_capture_serve(command->capture);
-	if (total)
-		snprintf(command->phase, sizeof(command->phase), "sealing %u %%",
-			 (unsigned)(done * 100 / total));
-	command->sample.phase = command->phase;
-	if (command->progress)
-		limpet_progress_update(command->progress, &command->sample);
-}
-
-/* A path to the open trace that stays valid whatever happens to its name: in a directory that
- * others may write to, a link may have replaced it. */
-static int open_trace(const char *trace, char *ret_path, size_t bytes)
-{
-	LIMPET_CLOSE int fd = open(trace, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	struct stat stat;
-
-	if (fd < 0 || fstat(fd, &stat) < 0)
-		return -errno;
-	if (!S_ISREG(stat.st_mode) || stat.st_nlink != 1)
-		return -ELOOP;
-	snprintf(ret_path, bytes, "/proc/self/fd/%d", fd);
-	return limpet_take_fd(&fd);
-}
-
-static void say_debuginfod(const struct limpet_debuginfod *debuginfod, const char *trace)
-{
-	int error = limpet_debuginfod_error(debuginfod);
-
-	if (!error || error == -EINTR)
-		return;
-	limpet_ui_warn("debuginfod: %s", limpet_debuginfod_words(error));
-	limpet_ui_hint("limpet seal %s asks again", trace);
-}
-
-/* A module without a file is not reported at the end of a capture; one that could not be read is.
- */
-static void note_unread(void *context, const char *path, uint64_t addresses,
-			const struct limpet_err *err)
-{
-	struct command *command = context;
-
-	(void)path, (void)addresses;
-	if (err->code == -EPROTO && !command->unread++)
-		command->unread_err = *err;
-}
-
-static void say_unread(const struct command *command, const char *trace)
-{
-	if (!command->unread)
-		return;
-	if (command->unread > 1)
-		limpet_ui_warn("%s; and %u more", command->unread_err.message, command->unread - 1);
-	else
-		limpet_ui_warn("%s", command->unread_err.message);
-	limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", trace);
-}
-
-/* Signals are unblocked: the target is released, and only names are looked up. */
-static void seal(struct command *command, const char *trace)
-{
-	const struct limpet_collector_source *files;
-	size_t count = limpet_capture_sources(command->capture, &files);
-	struct limpet_seal_source *sources = calloc(count + 1, sizeof(*sources));
-	struct limpet_seal_options options = {.sources = sources,
-					      .cancel = &impatient,
-					      .progress = show_sealing,
-					      .missing = note_unread,
-					      .context = command};
-	struct limpet_seal_result result = {0};
-	struct limpet_debuginfod *debuginfod;
-	struct limpet_err err = {0};
-	char root[64], path[32];
-	LIMPET_CLOSE int fd = open_trace(trace, path, sizeof(path));
-	int error;
-
-	for (size_t i = 0; sources && i < count; i++)
-		if (files[i].fd >= 0)
-			sources[options.source_count++] =
-				(struct limpet_seal_source){files[i].module, files[i].fd};
-	snprintf(root, sizeof(root), "/proc/%d/root", limpet_proc_resident(command->pid));
-	options.root = limpet_open_may_enter(root) ? root : NULL;
-	options.perf_map_fd = limpet_capture_perf_map(command->capture);
-	options.has_perf_map = options.perf_map_fd >= 0;
-	debuginfod = limpet_debuginfod_new(
-		&(struct limpet_debuginfod_options){.limit_seconds = DEBUGINFOD_SECONDS,
-						    .cancel = &impatient,
-						    .waiting = serve,
-						    .context = command});
-	options.debuginfod = debuginfod;
-	limpet_capture_signals_open();
-	if (fd < 0)
-		error = limpet_err_set(&err, fd, "cannot seal '%s': %s", trace, strerror(-fd));
-	else
-		error = limpet_seal(path, &options, &result, &err);
-	free(sources);
-	say_debuginfod(debuginfod, trace);
-	limpet_debuginfod_free(debuginfod);
-	say_unread(command, trace);
-	if (!error && !result.cancelled)
-		return;
-	limpet_progress_free(command->progress);
-	command->progress = NULL;
-	if (error) {
-		limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s", trace);
-		limpet_ui_error(&err);
-		return;
-	}
-	limpet_ui_note("skipped %lu of %lu name%s", (unsigned long)result.skipped,
-		       (unsigned long)result.addresses, result.addresses == 1 ? "" : "s");
-	limpet_ui_hint("limpet seal %s", trace);
+	sealing.count = limpet_capture_sources(command->capture, &sealing.files);
+	limpet_sealing_run(&sealing);
 }
 
 static int exit_status(const struct limpet_capture_result *result, bool stays_in_child)
@@ -282,26 +114,6 @@ static int exit_status(const struct limpet_capture_result *result, bool stays_in
 	if (!result->unloaded || result->jumps_stay || result->children_left || stays_in_child)
 		return LIMPET_EXIT_DORMANT;
 	return result->complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
-}
-
-static const char *end_words(enum limpet_end end)
-{
-	switch (end) {
-	case LIMPET_END_TARGET_EXIT:
-		return "the program ended";
-	case LIMPET_END_TARGET_KILLED:
-		return "the program was killed";
-	case LIMPET_END_TARGET_EXEC:
-		return "the program executed another";
-	case LIMPET_END_DISK_FULL:
-		return "the disk is full, or nearly so: the trace ends here";
-	case LIMPET_END_SIZE_LIMIT:
-		return "the trace cannot be kept below its limit of size";
-	case LIMPET_END_COLLECTOR_LOST:
-		return "the program closed limpet's descriptor";
-	default:
-		return NULL;
-	}
 }
 
 void limpet_capture_warn_agent(pid_t pid)
@@ -334,7 +146,7 @@ static void warn_loss(const struct limpet_capture_result *result, enum limpet_lo
 static void say_end(const struct command *command, const struct limpet_capture_result *result,
 		    const char *trace)
 {
-	const char *words = end_words(result->end);
+	const char *words = limpet_capture_end_words(result->end);
 	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
 
 	limpet_units_format_count(events, result->events);
@@ -386,18 +198,6 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	limpet_ui_hint("limpet report %s", trace);
 }
 
-static void find_owner(uid_t *uid, gid_t *gid)
-{
-	const char *sudo_uid = getenv("SUDO_UID"), *sudo_gid = getenv("SUDO_GID");
-
-	*uid = geteuid();
-	*gid = getegid();
-	if (*uid == 0 && sudo_uid && sudo_gid) {
-		*uid = (uid_t)strtoul(sudo_uid, NULL, 10);
-		*gid = (gid_t)strtoul(sudo_gid, NULL, 10);
-	}
-}
-
 void limpet_capture_warn(const struct limpet_preflight *preflight)
 {
 	for (size_t i = 0; i < preflight->count; i++)
@@ -443,15 +243,15 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 		.runtime = preflight->runtime,
 		.load = options->load,
 		.entry_list = options->entry_list,
-		.interrupted = &interrupted,
-		.wait_mask = &wait_mask,
+		.interrupted = limpet_capture_interrupted(),
+		.wait_mask = limpet_capture_wait_mask(),
 		.started = say_started,
 		.progress = show_progress,
 		.context = command,
 		.lifeline = -1,
 	};
 
-	find_owner(&setup.owner_uid, &setup.owner_gid);
+	limpet_capture_find_owner(&setup.owner_uid, &setup.owner_gid);
 	if (options->forked.start_ticks) {
 		setup.forked = &options->forked;
 		setup.lifeline = limpet_follower_lifeline();
@@ -497,13 +297,13 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 						    ? LIMPET_EXIT_REFUSED
 						    : LIMPET_EXIT_FAILED);
 	}
-	ending = 1;
+	limpet_capture_signals_end();
 	if (!options->no_seal)
-		seal(&command, limpet_capture_trace(command.capture));
+		seal(&command);
 	limpet_capture_signals_open();
 	if (command.followers)
 		stays = limpet_followers_wait(command.followers, command.keep ? setup.lifeline : -1,
-					      &impatient, serve, &command);
+					      limpet_capture_impatient(), serve, &command);
 	if (command.keep)
 		limpet_capture_clean_children(command.capture, &result);
 	status = exit_status(&result, stays);

@@ -1,23 +1,13 @@
-/* The common part of `limpet attach` and `limpet run`: signals, the live line, capture, sealing,
- * the final messages. Main thread only. */
+/* The common part of `limpet attach` and `limpet run`: the live line, capture, sealing, the final
+ * messages. Main thread only. */
 #ifndef LIMPET_CLI_CAPTURE_COMMAND_H
 #define LIMPET_CLI_CAPTURE_COMMAND_H
-
-#include <signal.h>
-#include <stdbool.h>
 
 #include "cli/capture_options.h"
 #include "common/trace_format.h"
 #include "injector/preflight/preflight.h"
 
 struct limpet_tracee;
-
-/* Installs handlers for SIGINT, SIGTERM and SIGHUP, unless they were inherited as ignored. They
- * stay blocked except while the capture waits. `command`: that of `run`, to which signals are
- * forwarded; 0: none. */
-void limpet_capture_signals_setup(pid_t command);
-/* Unblocks them from now on. */
-void limpet_capture_signals_open(void);
 
 /* Prints preflight's warnings of what will not be seen. */
 void limpet_capture_warn(const struct limpet_preflight *preflight);

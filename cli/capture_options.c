@@ -92,7 +92,7 @@ static const struct option long_options[] = {
 
 /* These return LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. */
 
-static int parse_duration(const char *option, const char *text, uint64_t *ret)
+int limpet_capture_parse_duration(const char *option, const char *text, uint64_t *ret)
 {
 	struct limpet_err err;
 	uint64_t ns;
@@ -109,6 +109,18 @@ static int parse_duration(const char *option, const char *text, uint64_t *ret)
 		       text);
 	limpet_err_hint(&err, "write 50ms, 90s, 10m or 1h30m; a bare number is seconds");
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
+int limpet_capture_parse_output(const char *text, const char **ret)
+{
+	if (!*text)
+		return limpet_ui_usage(NULL, "--output: the name is empty");
+	if (!strcmp(text, "-"))
+		return limpet_ui_usage(NULL, "--output: a trace cannot go to standard "
+					     "output: it is not written in one go (for a "
+					     "file of this name: ./-)");
+	*ret = text;
+	return LIMPET_EXIT_OK;
 }
 
 static int parse_memory(const char *option, const char *text, uint64_t min_bytes, uint64_t *ret)
@@ -225,16 +237,9 @@ static int take_option(int option, void *context)
 	case 'p':
 		return limpet_ui_parse_pid(optarg, &o->pid);
 	case 'o':
-		if (!*optarg)
-			return limpet_ui_usage(NULL, "--output: the name is empty");
-		if (!strcmp(optarg, "-"))
-			return limpet_ui_usage(NULL, "--output: a trace cannot go to standard "
-						     "output: it is not written in one go (for a "
-						     "file of this name: ./-)");
-		o->output = optarg;
-		break;
+		return limpet_capture_parse_output(optarg, &o->output);
 	case 'd':
-		return parse_duration("--duration", optarg, &o->duration_ns);
+		return limpet_capture_parse_duration("--duration", optarg, &o->duration_ns);
 	case OPT_SAMPLE:
 		return parse_sample(optarg, &o->sample_bytes);
 	case OPT_ALLOC_FUNCTIONS:
@@ -254,7 +259,8 @@ static int take_option(int option, void *context)
 	case OPT_LOAD:
 		return limpet_capture_parse_load(optarg, &o->load);
 	case OPT_ATTACH_TIMEOUT:
-		return parse_duration("--attach-timeout", optarg, &o->attach_timeout_ns);
+		return limpet_capture_parse_duration("--attach-timeout", optarg,
+						     &o->attach_timeout_ns);
 	case OPT_LIFELINE:
 		return parse_lifeline(optarg, &o->forked);
 	}

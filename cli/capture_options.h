@@ -47,6 +47,10 @@ struct limpet_capture_options {
 	struct limpet_fork forked;
 };
 
+/* Parse --duration, named as `option`, and --output: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a
+ * message. */
+int limpet_capture_parse_duration(const char *option, const char *text, uint64_t *ret);
+int limpet_capture_parse_output(const char *text, const char **ret);
 /* Parse --load and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There
  * is one list, which is never freed. */
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret);

@@ -4,6 +4,7 @@
 
 #include "cli/background.h"
 #include "cli/capture_command.h"
+#include "cli/capture_signals.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "injector/preflight/preflight.h"

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/capture_command.h"
+#include "cli/capture_signals.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "injector/preflight/preflight.h"

@@ -13,6 +13,7 @@
 #pragma weak limpet_cmd_doctor
 #pragma weak limpet_cmd_explain
 #pragma weak limpet_cmd_html
+#pragma weak limpet_cmd_pages
 #pragma weak limpet_cmd_report
 #pragma weak limpet_cmd_seal
 #pragma weak limpet_cmd_diff
@@ -35,6 +36,7 @@ static const struct command commands[] = {
 	 "whose its resident memory is, what of it is free"},
 	{"attach", limpet_cmd_attach, "attach PID", "capture the heap of a running process"},
 	{"run", limpet_cmd_run, "run COMMAND...", "capture a command from its entry point on"},
+	{"pages", limpet_cmd_pages, "pages PID", "which stacks touch new pages, in any program"},
 	{"status", limpet_cmd_status, "status [PID]", "captures, and agents left in processes"},
 	{"stop", limpet_cmd_stop, "stop PID|--all", "end a capture safely and wait for its trace"},
 	{"report", limpet_cmd_report, "report FILE", "who holds the memory"},

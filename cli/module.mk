@@ -2,6 +2,8 @@ CLI_SRC := \
 	cli/background.c \
 	cli/capture_command.c \
 	cli/capture_options.c \
+	cli/capture_signals.c \
+	cli/capture_words.c \
 	cli/census_print.c \
 	cli/cmd_attach.c \
 	cli/cmd_diff.c \
@@ -9,6 +11,7 @@ CLI_SRC := \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
 	cli/cmd_html.c \
+	cli/cmd_pages.c \
 	cli/cmd_report.c \
 	cli/cmd_run.c \
 	cli/cmd_seal.c \
@@ -26,6 +29,7 @@ CLI_SRC := \
 	cli/page_file.c \
 	cli/pager.c \
 	cli/progress.c \
+	cli/sealing.c \
 	cli/top_draw.c \
 	cli/top_pace.c \
 	cli/top_rows.c \

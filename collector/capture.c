@@ -1,19 +1,19 @@
 #include "collector/capture.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 
+#include "collector/identity.h"
 #include "collector/memory_watch.h"
 #include "collector/pace.h"
 #include "collector/resident_pages.h"
+#include "collector/step_back.h"
 #include "common/clock.h"
 #include "control/control.h"
 #include "injector/children.h"
@@ -36,7 +36,6 @@
 #define STILL_SLOTS_NS 5000000000u
 #define FORKS_NS 10000000u
 #define LAST_FORKS 30u
-#define CAPTURE_NICE (-20)
 #define RESIDENT_PAGES_NS 5000000000u /* at most, at the end */
 #define CLEANUP_TIMEOUT_NS 10000000000u
 
@@ -468,22 +467,6 @@ static enum limpet_end stream(struct limpet_capture *capture)
 
 /* ---------------------------------------------------------------- beginning and end */
 
-/* A capture must not compete with the programs that it observes: when memory is short it is killed
- * first, and its writes wait for theirs. But it comes before them on the processor: each event
- * costs it less than it costs them, and what it does not read in time is lost. Failures change
- * nothing for the target. A lower priority chosen by the user is kept. */
-static void step_back(const struct limpet_capture *capture)
-{
-	const int who_process = 1, best_effort_lowest = 2 << 13 | 7;
-	LIMPET_CLOSE int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0)
-		(void)!write(fd, "1000", 4);
-	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
-	if (capture->priority.nice <= 0 && capture->priority.nice > CAPTURE_NICE)
-		limpet_priority_set_nice(CAPTURE_NICE);
-}
-
 static void look_before(struct limpet_capture *capture)
 {
 	struct limpet_memory_watch *memory = &capture->memory;
@@ -517,24 +500,10 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.memory = capture->memory.before,
 		.unfollowed = capture->memory.unfollowed,
 	};
-	char command[4096] = "", executable[4096] = "", container[LIMPET_CONTAINER_ID_BYTES];
-	struct limpet_cgroup cgroup;
-	struct timespec now;
+	struct limpet_identity identity;
 	int error;
 
-	if (setup->with_command_line)
-		limpet_proc_command_line(setup->pid, command, sizeof(command));
-	else
-		limpet_proc_argv0(setup->pid, command, sizeof(command));
-	limpet_proc_executable(setup->pid, executable, sizeof(executable));
-	if (limpet_container_id(setup->pid, container) == 0)
-		options.container = container;
-	if (limpet_cgroup_find(setup->pid, &cgroup) == 0)
-		(void)limpet_cgroup_limit(&cgroup, &options.cgroup_limit_bytes);
-	clock_gettime(CLOCK_REALTIME, &now);
-	options.wall_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-	options.command = command;
-	options.executable = executable;
+	limpet_identity_read(setup->pid, setup->with_command_line, &identity, &options);
 	error = limpet_recorder_open(&options, &capture->recorder, err);
 	if (error)
 		return error;
@@ -715,7 +684,7 @@ static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 	const struct limpet_segment *segment = limpet_session_segment(capture->session);
 	uint64_t states = limpet_collector_thread_states(capture->collector);
 
-	return segment->shm_bytes + segment->arena_used + LIMPET_PRIVATE_TABLES_BYTES +
+	return segment->shm_bytes + segment->tables.arena_used + LIMPET_PRIVATE_TABLES_BYTES +
 	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }
 
@@ -890,7 +859,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	limpet_collector_begin(capture->collector);
 	begin_pace(capture);
 	limpet_session_set_idle(capture->session, idle, capture);
-	step_back(capture);
+	limpet_step_back(capture->priority);
 	/* The losses known so far are in the trace even if limpet is killed. */
 	tick(capture);
 	capture->tick_ns = limpet_monotonic_ns();

@@ -185,7 +185,8 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->names = limpet_thread_names_new();
 	if (collector->cursors && collector->ahead && collector->unread && collector->intents &&
 	    collector->reorder && collector->names)
-		error = limpet_module_table_new(session, recorder, &collector->table);
+		error = limpet_module_table_new(limpet_session_modules(session), collector->shm,
+						recorder, &collector->table);
 	if (error) {
 		limpet_collector_free(collector);
 		return error;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collector/module_table.h"
 #include "common/err.h"
 #include "injector/session.h"
 #include "recorder/recorder.h"
@@ -95,11 +96,7 @@ bool limpet_collector_wants_rescan(struct limpet_collector *collector);
 bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
 				    char *ret, size_t bytes);
 
-/* Files of the target's modules, opened while they were certainly the right ones. */
-struct limpet_collector_source {
-	uint32_t module; /* number in the trace */
-	int fd;          /* -1: could not be opened; owned by the collector */
-};
+/* Owned by the collector. */
 size_t limpet_collector_sources(const struct limpet_collector *collector,
 				const struct limpet_collector_source **ret);
 

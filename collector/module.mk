@@ -2,6 +2,7 @@ COLLECTOR_SRC := \
 	collector/capture.c \
 	collector/collector.c \
 	collector/description.c \
+	collector/identity.c \
 	collector/look_ahead.c \
 	collector/memory_watch.c \
 	collector/module_table.c \
@@ -10,4 +11,5 @@ COLLECTOR_SRC := \
 	collector/reorder.c \
 	collector/resident_pages.c \
 	collector/stack_tree.c \
+	collector/step_back.c \
 	collector/thread_names.c

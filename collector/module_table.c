@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "common/wire.h"
+#include "injector/remote/segment.h"
 
 /* Bound for a program that loads and unloads modules forever; later ones have no name. */
 #define MAX_ENTRIES 16384u
@@ -27,7 +28,8 @@ struct entry {
 };
 
 struct limpet_module_table {
-	struct limpet_session *session;
+	struct limpet_modules *modules;
+	const struct limpet_shm *shm; /* NULL: unloaded modules are not counted */
 	struct limpet_recorder *recorder;
 	struct entry *entries;
 	struct limpet_collector_source *sources; /* as many as entries, same order */
@@ -35,15 +37,16 @@ struct limpet_module_table {
 	size_t open_files, max_files;
 };
 
-int limpet_module_table_new(struct limpet_session *session, struct limpet_recorder *recorder,
-			    struct limpet_module_table **ret)
+int limpet_module_table_new(struct limpet_modules *modules, const struct limpet_shm *shm,
+			    struct limpet_recorder *recorder, struct limpet_module_table **ret)
 {
 	struct limpet_module_table *table = calloc(1, sizeof(*table));
 	struct rlimit files;
 
 	if (!table)
 		return -ENOMEM;
-	table->session = session;
+	table->modules = modules;
+	table->shm = shm;
 	table->recorder = recorder;
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
 		table->max_files = files.rlim_cur / SHARE_OF_FILES;
@@ -87,7 +90,7 @@ static int find_file(struct limpet_module_table *table, const struct limpet_modu
 	}
 	if (table->open_files >= table->max_files)
 		return -1;
-	fd = limpet_module_hold(limpet_session_pid(table->session), module);
+	fd = limpet_module_hold(table->modules->pid, module);
 	table->open_files += fd >= 0;
 	return fd;
 }
@@ -133,7 +136,7 @@ static int note_places(const struct limpet_gone *places, uint32_t count, struct 
 static void enter(struct limpet_module_table *table, struct limpet_module *module,
 		  const struct limpet_gone *places, uint32_t place_count)
 {
-	pid_t pid = limpet_session_pid(table->session);
+	pid_t pid = table->modules->pid;
 	struct limpet_recorder_module record = {
 		.start = module->start,
 		.end = module->end,
@@ -174,19 +177,28 @@ static uint32_t gone_before(const struct entry *entry, uint64_t address)
 	return limpet_gone_find(entry->places, entry->place_count, address);
 }
 
+/* Copies the places of unloaded modules; false: another was unloaded since `gone_count`. */
+static bool copy_places(const struct limpet_shm *shm, uint32_t gone_count,
+			struct limpet_gone ret_places[LIMPET_MAX_GONE], uint32_t *ret_count)
+{
+	uint32_t count = __atomic_load_n(&shm->gone_places, __ATOMIC_ACQUIRE);
+
+	if (count > LIMPET_MAX_GONE)
+		count = LIMPET_MAX_GONE;
+	limpet_shared_copy(ret_places, shm->gone, count * sizeof(*ret_places));
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	*ret_count = count;
+	return __atomic_load_n(&shm->gone_count, __ATOMIC_RELAXED) == gone_count;
+}
+
 bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone_count)
 {
-	const struct limpet_shm *shm = limpet_session_segment(table->session)->shm;
-	struct limpet_modules *modules = limpet_session_modules(table->session);
-	uint32_t place_count = __atomic_load_n(&shm->gone_places, __ATOMIC_ACQUIRE);
+	struct limpet_modules *modules = table->modules;
 	struct limpet_gone places[LIMPET_MAX_GONE];
+	uint32_t place_count = 0;
 	size_t before = table->count;
 
-	if (place_count > LIMPET_MAX_GONE)
-		place_count = LIMPET_MAX_GONE;
-	limpet_shared_copy(places, shm->gone, place_count * sizeof(*places));
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (__atomic_load_n(&shm->gone_count, __ATOMIC_RELAXED) != gone_count)
+	if (table->shm && !copy_places(table->shm, gone_count, places, &place_count))
 		return false;
 	for (size_t k = 0; k < before; k++)
 		table->entries[k].live = false;
@@ -249,7 +261,7 @@ static bool is_entered(const struct limpet_module_table *table, const struct lim
 void limpet_module_table_add_again(struct limpet_module_table *table,
 				   const struct limpet_maps *maps)
 {
-	struct limpet_modules *modules = limpet_session_modules(table->session);
+	struct limpet_modules *modules = table->modules;
 
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct limpet_map *again = &maps->list[i], *map;
@@ -261,7 +273,7 @@ void limpet_module_table_add_again(struct limpet_module_table *table,
 		map = first_mapping(modules, again, &module);
 		if (!map)
 			continue;
-		limpet_module_has_malloc(limpet_session_pid(table->session), module);
+		limpet_module_has_malloc(table->modules->pid, module);
 		copy = *module;
 		copy.start = again->start;
 		copy.end = again->end;

@@ -3,17 +3,31 @@
 #ifndef LIMPET_COLLECTOR_MODULE_TABLE_H
 #define LIMPET_COLLECTOR_MODULE_TABLE_H
 
-#include "collector/collector.h"
-#include "injector/session.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/wire.h"
+#include "injector/image/modules.h"
 #include "recorder/recorder.h"
+
+/* Files of the target's modules, opened while they were certainly the right ones. */
+struct limpet_collector_source {
+	uint32_t module; /* number in the trace */
+	int fd;          /* -1: could not be opened; owned by the table */
+};
 
 struct limpet_module_table;
 
-int limpet_module_table_new(struct limpet_session *session, struct limpet_recorder *recorder,
+/* `modules` is the list that the caller keeps up to date; `shm` has the numbers of unloaded
+ * modules, NULL: nobody counts them. All must outlive the table. */
+int limpet_module_table_new(struct limpet_modules *modules, const struct limpet_shm *shm,
+			    struct limpet_recorder *recorder,
 			    struct limpet_module_table **ret) LIMPET_MUST_CHECK;
 void limpet_module_table_free(struct limpet_module_table *table);
-/* Adds new modules. `gone_count`: how many had been unloaded when the modules were read. False:
- * another was unloaded since, and nothing was added. */
+/* Adds new modules. `gone_count`: how many had been unloaded when the modules were read, 0 without
+ * `shm`. False: another was unloaded since, and nothing was added. */
 bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone_count);
 /* Adds code of modules that is mapped a second time, elsewhere (V8 does so with its builtins, to
  * have them near the code that it compiles): a module of the same file. `maps`: the present ones.

@@ -102,7 +102,8 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_COMPACT,        /* 1: no EVENTS */
 	LIMPET_HEADER_MAX_BYTES,      /* absent: nothing is given up */
 	LIMPET_HEADER_MEMORY = 32,    /* before the agent was loaded: enum limpet_memory_account */
-	LIMPET_HEADER_UNFOLLOWED      /* owners of the unknown part of it, in words */
+	LIMPET_HEADER_UNFOLLOWED,     /* owners of the unknown part of it, in words */
+	LIMPET_HEADER_PAGES           /* 1: blocks are pages of memory that were touched */
 };
 
 enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };

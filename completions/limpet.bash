@@ -24,7 +24,7 @@ _limpet_traces()
 
 _limpet()
 {
-	local commands='attach run stop status doctor explain report top html diff export seal help'
+	local commands='attach run stop status doctor explain pages report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --background --no-seal --partial --with-command-line --alloc-functions
 		--assume-seccomp-ok --follow-fork --load --help'
@@ -129,6 +129,13 @@ _limpet()
 			return
 		fi
 		values='--census --pid --json --help'
+		;;
+	pages)
+		if [[ $word == -* ]]; then
+			values='--pid --output --duration --quiet --stack --no-seal --with-command-line --help'
+		else
+			values=$(_limpet_processes)
+		fi
 		;;
 	report)
 		if [[ $word != -* ]]; then

@@ -630,7 +630,7 @@ function drawOverview() {
       max === null ? `at least ${format(min)}` : `${format(min)} to ${format(max)}`;
   };
   $('tiles').replaceChildren(
-    tile('Live at the end', bound('live_bytes', total.live, bytes)), tile('Live blocks', bound('live_allocations', total.liveCount, count)),
+    tile('Live at the end', bound('live_bytes', total.live, bytes)), tile(data.capture.mode === 'pages' ? 'Pages' : 'Live blocks', bound('live_allocations', total.liveCount, count)),
     tile(`Peak, at ${seconds(high.seconds)}`, high.bytes === null ? '–' : (high.exact ? '' : 'at least ') + bound('peak_bytes', high.bytes, bytes)),
     tile('Growth', signed(total.growth)), tile('Allocated', bytes(total.allocated)),
     tile('Allocations', count(total.allocations)), tile('a second', span ? count(total.allocations / span) : '–'),
@@ -666,7 +666,7 @@ function drawAbout() {
   row('Stacks cut short', capture.truncated_stacks ? count(capture.truncated_stacks) : '');
   row('Stops of the target', capture.attach_stop_microseconds === null ? '' :
     `${(capture.attach_stop_microseconds / 1000).toFixed(2)} ms at attach, ${((capture.detach_stop_microseconds || 0) / 1000).toFixed(2)} ms at detach`);
-  row('Frees of blocks from before', data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
+  row(`Frees of ${data.capture.mode === 'pages' ? 'pages' : 'blocks'} from before`, data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
   row('Mapped by the program itself', data.totals.mapped_bytes ? bytes(data.totals.mapped_bytes) + (data.totals.mapped_bytes_min === data.totals.mapped_bytes_max ? '' : ', as recorded') : '');
   $('about').replaceChildren(...rows);
 }

@@ -67,7 +67,8 @@ INJECTOR_SRC += \
 	injector/unwind/cfi_reader.c \
 	injector/unwind/cfi_rule.c \
 	injector/unwind/unwind_builder.c \
-	injector/unwind/unwind_compile.c
+	injector/unwind/unwind_compile.c \
+	injector/unwind/unwind_set.c
 
 INJECTOR_SRC += \
 	injector/image/memory_owners.c \

@@ -308,7 +308,7 @@ static uint64_t find_tables(struct limpet_session *session)
 int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_bytes)
 {
 	const struct limpet_segment *segment = &session->segment;
-	uint64_t shared, tables = segment->arena_used, address;
+	uint64_t shared, tables = segment->tables.arena_used, address;
 	int error;
 
 	if (!limpet_session_agent_present(session))
@@ -317,8 +317,8 @@ int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_
 				   &shared);
 	address = error ? 0 : find_tables(session);
 	if (address)
-		error = limpet_pages_count(session->target->pid, address, segment->arena_bytes,
-					   &tables);
+		error = limpet_pages_count(session->target->pid, address,
+					   segment->tables.arena_bytes, &tables);
 	if (error)
 		return error;
 	*ret_bytes = shared + tables;

@@ -221,7 +221,7 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	boot->start = session->plan.start;
 	boot->start.nonce = nonce;
 	boot->start.shm_bytes = session->segment.shm_bytes;
-	boot->start.unwind_bytes = session->segment.arena_bytes;
+	boot->start.unwind_bytes = session->segment.tables.arena_bytes;
 	boot->start.unlock = locks_memory(session);
 	error = limpet_hijack_map(hijack, err);
 	/* Also if no other place was found for the code itself. */
@@ -286,9 +286,9 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		limpet_tracee_release(tracee);
 		return limpet_proc_explain(session->target->pid, error, "look at", err);
 	}
-	setup.room_bytes = session->segment.shm_bytes > session->segment.arena_bytes
+	setup.room_bytes = session->segment.shm_bytes > session->segment.tables.arena_bytes
 				   ? session->segment.shm_bytes
-				   : session->segment.arena_bytes;
+				   : session->segment.tables.arena_bytes;
 	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);

@@ -38,6 +38,7 @@ struct limpet_recorder_options {
 	double unseen_rss_share; /* --partial: share of RSS out of reach, 0..1; < 0: not partial */
 	bool addresses;          /* keep the address of each row */
 	bool compact;            /* sums of time spans instead of single events */
+	bool pages;              /* blocks are pages of memory that were touched */
 	uint64_t max_bytes;     /* of the file: the oldest events are given up for the newest; 0: no
 				   bound */
 	const char *allocators; /* for display: "glibc 2.36", "glibc 2.36, jemalloc" */

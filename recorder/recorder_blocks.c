@@ -76,6 +76,8 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 		limpet_trace_put_string(content, LIMPET_HEADER_UNFOLLOWED, options->unfollowed);
 	if (options->compact)
 		limpet_trace_put_number(content, LIMPET_HEADER_COMPACT, 1);
+	if (options->pages)
+		limpet_trace_put_number(content, LIMPET_HEADER_PAGES, 1);
 	if (options->max_bytes)
 		limpet_trace_put_number(content, LIMPET_HEADER_MAX_BYTES, options->max_bytes);
 	if (page_bytes > 0)

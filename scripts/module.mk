@@ -41,7 +41,7 @@ soak: $(B)/limpet
 		--window $(SOAK_WINDOW) $(SOAK_OPTIONS) '$(SOAK_NODE)' '$(SOAK_OUTPUT)'
 
 # ------------------------------------------------------------------ lint
-LINT_FOLDERS := agent $(patsubst %/,%,$(wildcard analyzer/*/)) cli collector common control explain injector \
+LINT_FOLDERS := agent $(patsubst %/,%,$(wildcard analyzer/*/)) cli collector common control explain faults injector \
 	$(filter-out injector/arch,$(patsubst %/,%,$(wildcard injector/*/))) recorder test/unit test/targets test/fuzz test/bench test/torture
 LINT_C := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.c $d/arch/*/*.c)))
 LINT_H := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.h $d/arch/*/*.h)))

@@ -222,4 +222,17 @@ static inline bool limpet_model_has_own_part(const struct limpet_model *model)
 /* Memory that belongs to no allocator that was followed, in the whole capture. */
 struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model);
 
+/* What one of the trace's blocks is: "block", or "page" if it is a trace of touched pages. */
+static inline const char *limpet_model_block_word(const struct limpet_model *model)
+{
+	return model->target->pages ? "page" : "block";
+}
+/* "attach", "run" or "pages": how the trace was made. */
+static inline const char *limpet_model_mode_word(const struct limpet_model *model)
+{
+	return model->target->pages                     ? "pages"
+	       : model->target->mode == LIMPET_MODE_RUN ? "run"
+							: "attach";
+}
+
 #endif

@@ -47,20 +47,18 @@ static void print_target(struct limpet_printer *printer)
 static void print_window(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
-	const struct limpet_trace_target *target = model->target;
 	const struct limpet_trace_end *end = model->end;
 
-	limpet_printer_row(printer, "", "capture", "%s by %s%s%s%s, %s",
-			   limpet_printer_duration(printer, model->duration_ns),
-			   target->mode == LIMPET_MODE_RUN ? "run" : "attach",
-			   model->sample_bytes ? ", a sample every " : "",
-			   model->sample_bytes ? limpet_printer_bytes(printer, model->sample_bytes)
-					       : "",
-			   !model->sample_bytes    ? ""
-			   : model->overload_count ? " allocated while overloaded"
-						   : " allocated",
-			   (unsigned)end->end < LIMPET_END_COUNT ? end_words[end->end]
-								 : "ended for an unknown reason");
+	limpet_printer_row(
+		printer, "", "capture", "%s by %s%s%s%s, %s",
+		limpet_printer_duration(printer, model->duration_ns), limpet_model_mode_word(model),
+		model->sample_bytes ? ", a sample every " : "",
+		model->sample_bytes ? limpet_printer_bytes(printer, model->sample_bytes) : "",
+		!model->sample_bytes    ? ""
+		: model->overload_count ? " allocated while overloaded"
+					: " allocated",
+		(unsigned)end->end < LIMPET_END_COUNT ? end_words[end->end]
+						      : "ended for an unknown reason");
 	if (model->windowed || model->widened)
 		limpet_printer_row(printer, "", "window",
 				   "%s to %s: all figures below are of this time%s",

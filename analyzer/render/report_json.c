@@ -87,7 +87,7 @@ static json_t *capture_object(const struct limpet_report *report)
 	const struct limpet_model *model = report->model;
 	const struct limpet_trace_end *end = model->end;
 	const struct limpet_trace_target *target = model->target;
-	const char *mode = target->mode == LIMPET_MODE_RUN ? "run" : "attach";
+	const char *mode = limpet_model_mode_word(model);
 	/* From the end record, if there is one. */
 	const char *because = end->known ? end->because : limpet_model_because(model);
 	json_t *started = target->known ? json_real((double)target->wall_ns / 1e9) : json_null();

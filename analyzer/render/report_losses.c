@@ -42,6 +42,9 @@ static void print_none(struct limpet_printer *printer)
 				   !model->complete        ? " so far"
 				   : model->overload_count ? " but by sampling"
 							   : ": every sample is in the trace");
+	else if (model->target->pages)
+		limpet_printer_row(printer, "", "losses",
+				   "none: every fault that the kernel reported is in the trace");
 	else if (all)
 		limpet_printer_row(printer, "", "losses", "none: every event is in the %s", where);
 	else

@@ -83,9 +83,10 @@ void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpe
 	char frees[64] = "", mmaps[64] = "", munmaps[64] = "";
 
 	if (totals->foreign_frees)
-		snprintf(frees, sizeof(frees), ", %s free%s of older blocks",
+		snprintf(frees, sizeof(frees), ", %s free%s of older %ss",
 			 limpet_printer_count(printer, totals->foreign_frees),
-			 limpet_printer_plural(totals->foreign_frees));
+			 limpet_printer_plural(totals->foreign_frees),
+			 limpet_model_block_word(model));
 	if (totals->mmaps)
 		snprintf(mmaps, sizeof(mmaps), ", %s mmap call%s",
 			 limpet_printer_count(printer, totals->mmaps),

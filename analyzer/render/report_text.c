@@ -46,6 +46,7 @@ static int site_detail(struct limpet_printer *printer, const struct limpet_repor
 {
 	const struct limpet_model_site *figures = &site->figures;
 	enum limpet_report_sort sort = printer->report->options.sort;
+	const char *block = limpet_model_block_word(printer->report->model);
 	char stacks[48] = "";
 
 	if (site->stacks > 1)
@@ -54,23 +55,23 @@ static int site_detail(struct limpet_printer *printer, const struct limpet_repor
 	if (printer->report->model->windowed &&
 	    (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH))
 		return asprintf(ret_detail,
-				"%s block%s live; %s allocation%s in the window, %s; %s at peak%s",
-				limpet_printer_count(printer, figures->live_allocations),
+				"%s %s%s live; %s allocation%s in the window, %s; %s at peak%s",
+				limpet_printer_count(printer, figures->live_allocations), block,
 				limpet_printer_plural(figures->live_allocations),
 				limpet_printer_count(printer, figures->allocations),
 				limpet_printer_plural(figures->allocations),
 				limpet_printer_bytes(printer, figures->allocated_bytes),
 				limpet_printer_bytes(printer, figures->peak_bytes), stacks);
 	if (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH)
-		return asprintf(ret_detail, "%s of %s block%s live, %s allocated; %s at peak%s",
+		return asprintf(ret_detail, "%s of %s %s%s live, %s allocated; %s at peak%s",
 				limpet_printer_count(printer, figures->live_allocations),
-				limpet_printer_count(printer, figures->allocations),
+				limpet_printer_count(printer, figures->allocations), block,
 				limpet_printer_plural(figures->allocations),
 				limpet_printer_bytes(printer, figures->allocated_bytes),
 				limpet_printer_bytes(printer, figures->peak_bytes), stacks);
 	if (sort == LIMPET_REPORT_PEAK)
-		return asprintf(ret_detail, "in %s block%s; %s allocation%s, %s; live %s%s",
-				limpet_printer_count(printer, figures->peak_allocations),
+		return asprintf(ret_detail, "in %s %s%s; %s allocation%s, %s; live %s%s",
+				limpet_printer_count(printer, figures->peak_allocations), block,
 				limpet_printer_plural(figures->peak_allocations),
 				limpet_printer_count(printer, figures->allocations),
 				limpet_printer_plural(figures->allocations),

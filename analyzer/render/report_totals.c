@@ -133,10 +133,13 @@ static void print_owners(struct limpet_printer *printer)
 		if (!owner->allocations && !owner->live_allocations)
 			continue;
 		limpet_printer_row(printer, "", any ? "" : "of these",
-				   "%s: %s live in %s block%s, %s allocation%s, %s in all",
-				   owner->name[0] ? owner->name : "other allocators",
+				   "%s: %s live in %s %s%s, %s allocation%s, %s in all",
+				   owner->name[0]         ? owner->name
+				   : model->target->pages ? "came by faults"
+							  : "other allocators",
 				   limpet_printer_bytes(printer, owner->live_bytes),
 				   limpet_printer_count(printer, owner->live_allocations),
+				   limpet_model_block_word(model),
 				   limpet_printer_plural(owner->live_allocations),
 				   limpet_printer_count(printer, owner->allocations),
 				   limpet_printer_plural(owner->allocations),
@@ -189,20 +192,56 @@ static void print_live(struct limpet_printer *printer)
 	if (recorded[0] && is_unbound(&bounds->live_bytes) &&
 	    is_unbound(&bounds->live_allocations)) {
 		limpet_printer_row(printer, printer->options->bold, "live",
-				   "recorded %s in %s block%s%s; the true figure is not known",
+				   "recorded %s in %s %s%s%s; the true figure is not known",
 				   limpet_printer_bytes(printer, totals->live_bytes),
 				   limpet_printer_count(printer, totals->live_allocations),
+				   limpet_model_block_word(model),
 				   limpet_printer_plural(totals->live_allocations),
 				   model->windowed ? " at the end of the window" : "");
 		return;
 	}
-	limpet_printer_row(printer, printer->options->bold, "live", "%s in %s block%s%s%s",
+	limpet_printer_row(printer, printer->options->bold, "live", "%s in %s %s%s%s%s",
 			   between(live, printer, totals->live_bytes, &bounds->live_bytes,
 				   limpet_printer_bytes),
 			   between(blocks, printer, totals->live_allocations,
 				   &bounds->live_allocations, limpet_printer_count),
+			   limpet_model_block_word(model),
 			   limpet_printer_plural(totals->live_allocations), recorded,
 			   model->windowed ? " at the end of the window" : "");
+}
+
+/* Pages that were touched, and the sum of what is known of the change of RSS beside the change
+ * itself. */
+static void print_pages(struct limpet_printer *printer, uint64_t window_ns)
+{
+	const struct limpet_model *model = printer->report->model;
+	const struct limpet_model_totals *totals = &model->totals;
+	const struct limpet_model_point *first = NULL, *last = NULL;
+	const int64_t pages = (int64_t)totals->live_bytes - (int64_t)totals->foreign_freed_bytes;
+	int64_t change;
+
+	limpet_printer_row(printer, "", "pages", "%s touched (%s, %s in all), %s returned",
+			   limpet_printer_count(printer, totals->allocations),
+			   limpet_printer_rate(printer, totals->allocations, window_ns),
+			   limpet_printer_bytes(printer, totals->allocated_bytes),
+			   limpet_printer_count(printer, totals->frees));
+	for (size_t i = 0; i < model->timeline_count && !model->windowed; i++) {
+		if (!model->timeline[i].rss_bytes)
+			continue;
+		first = first ? first : &model->timeline[i];
+		last = &model->timeline[i];
+	}
+	if (!first || first == last)
+		return;
+	change = (int64_t)last->rss_bytes - (int64_t)first->rss_bytes;
+	limpet_printer_row(
+		printer, "", "growth",
+		"RSS %s: these pages %s, older ones that were returned %s, files and "
+		"what is not known %s",
+		limpet_printer_bytes_change(printer, change),
+		limpet_printer_bytes_change(printer, (int64_t)totals->live_bytes),
+		limpet_printer_bytes_change(printer, -(int64_t)totals->foreign_freed_bytes),
+		limpet_printer_bytes_change(printer, change - pages));
 }
 
 /* The heap: live blocks, peak and calls. */
@@ -226,6 +265,10 @@ static void print_heap(struct limpet_printer *printer)
 			   between(text, printer, totals->peak_bytes, &model->bounds.peak_bytes,
 				   limpet_printer_bytes),
 			   limpet_printer_duration(printer, totals->peak_ns));
+	if (model->target->pages) {
+		print_pages(printer, window_ns);
+		return;
+	}
 	limpet_printer_row(printer, "", "calls", "%s allocation%s (%s, %s in all), %s free%s",
 			   limpet_printer_count(printer, totals->allocations),
 			   limpet_printer_plural(totals->allocations),
@@ -255,9 +298,10 @@ void limpet_report_totals_print(struct limpet_printer *printer)
 	/* Sizes are unknown if limpet does not ask the allocator for a block's size. */
 	if (totals->foreign_frees && !model->sample_bytes)
 		limpet_printer_row(
-			printer, "", "foreign", "%s free%s of older blocks, %s",
+			printer, "", "foreign", "%s free%s of older %ss, %s",
 			limpet_printer_count(printer, totals->foreign_frees),
 			limpet_printer_plural(totals->foreign_frees),
+			limpet_model_block_word(model),
 			totals->foreign_freed_bytes
 				? limpet_printer_bytes(printer, totals->foreign_freed_bytes)
 				: "whose sizes are not known");

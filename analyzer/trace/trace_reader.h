@@ -54,6 +54,7 @@ struct limpet_trace_target {
 	const char *container;       /* its id; "": in none, or unknown */
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 	bool compact;                /* sums of time spans, no single events */
+	bool pages;                  /* blocks are pages of memory that were touched */
 	uint64_t max_bytes; /* the oldest events were discarded to stay within it; 0: none were */
 	uint64_t page_bytes;
 	uint32_t cpus;

@@ -145,6 +145,9 @@ static void take_header_number(struct limpet_trace_target *target, unsigned tag,
 	case LIMPET_HEADER_UNSEEN_RSS_PPM:
 		target->unseen_rss_share = (double)limpet_cursor_limited(section, 1000000) / 1e6;
 		break;
+	case LIMPET_HEADER_PAGES:
+		target->pages = limpet_cursor_varint(section) == 1;
+		break;
 	case LIMPET_HEADER_COMPACT:
 		target->compact = limpet_cursor_varint(section) == 1;
 		break;

@@ -223,10 +223,11 @@ static int find_holder(struct limpet_findings_work *work)
 	if (group->stacks > 1)
 		snprintf(stacks, sizeof(stacks), " of %zu stacks", group->stacks);
 	code = limpet_findings_add(
-		work, &finding, "%s %s %s%s, %.0f %% of what %s, in %s block%s%s.", name,
+		work, &finding, "%s %s %s%s, %.0f %% of what %s, in %s %s%s%s.", name,
 		peak ? "held" : "holds", about(work), limpet_findings_bytes(text, (double)bytes),
 		100 * finding.share, peak ? "was live at the peak" : "is live",
-		limpet_units_format_count(count, blocks), blocks == 1 ? "" : "s", stacks);
+		limpet_units_format_count(count, blocks), limpet_model_block_word(work->model),
+		blocks == 1 ? "" : "s", stacks);
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	return code;

@@ -249,21 +249,22 @@ static void tell_freed(const struct growth *growth, const struct limpet_findings
 		       char *ret, size_t room)
 {
 	const struct limpet_model_site *figures = &group->figures;
+	const char *block = limpet_model_block_word(growth->work->model);
 	char blocks[LIMPET_UNITS_TEXT];
 
 	if (growth->work->model->windowed)
-		snprintf(ret, room, "%s of its blocks are live",
-			 limpet_units_format_count(blocks, figures->live_allocations));
+		snprintf(ret, room, "%s of its %ss are live",
+			 limpet_units_format_count(blocks, figures->live_allocations), block);
 	else if (figures->frees < gone_of(figures))
-		snprintf(ret, room, "%s of its blocks are known to be live",
-			 limpet_units_format_count(blocks, figures->live_allocations));
+		snprintf(ret, room, "%s of its %ss are known to be live",
+			 limpet_units_format_count(blocks, figures->live_allocations), block);
 	else if (figures->frees)
-		snprintf(ret, room, "%.1f %% of its %s blocks were freed",
+		snprintf(ret, room, "%.1f %% of its %s %ss were freed",
 			 100.0 * (double)figures->frees / (double)figures->allocations,
-			 limpet_units_format_count(blocks, figures->allocations));
+			 limpet_units_format_count(blocks, figures->allocations), block);
 	else
-		snprintf(ret, room, "none of its %s blocks was ever freed",
-			 limpet_units_format_count(blocks, figures->allocations));
+		snprintf(ret, room, "none of its %s %ss was ever freed",
+			 limpet_units_format_count(blocks, figures->allocations), block);
 }
 
 static int say_growing(struct growth *growth, const struct limpet_findings_group *group)
@@ -401,13 +402,14 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 	limpet_units_format_duration(age, age_of(growth, group));
 	code = limpet_findings_add(
 		work, &finding,
-		"%s: %s%s of %s blocks alive, %s; the first came %s before the end, and more "
+		"%s: %s%s of %s %ss alive, %s; the first came %s before the end, and more "
 		"come%s.",
 		name, work->model->windowed ? "of the window's " : "",
 		limpet_units_format_count(all, work->model->windowed
 						       ? figures->allocations - figures->frees
 						       : figures->live_allocations),
 		limpet_units_format_count(live, figures->allocations),
+		limpet_model_block_word(work->model),
 		limpet_findings_bytes(bytes, (double)finding.bytes), age,
 		growth->doubtful ? ", and may replace older ones that were freed"
 				 : " all the time");
@@ -476,9 +478,10 @@ static int say_turnover(struct growth *growth)
 		limpet_units_format_count(older, totals->foreign_frees);
 	return limpet_findings_add(
 		growth->work, &finding,
-		"Live bytes grow, to %s since the capture began, but %s of older blocks were "
+		"Live bytes grow, to %s since the capture began, but %s of older %ss were "
 		"freed meanwhile: these may be replaced. A longer capture tells.",
-		limpet_findings_bytes(live, (double)totals->live_bytes), older);
+		limpet_findings_bytes(live, (double)totals->live_bytes), older,
+		limpet_model_block_word(growth->work->model));
 }
 
 static const struct limpet_findings_group *most_of(const struct growth *growth, bool blocks,
@@ -720,8 +723,9 @@ static int say_steady(struct growth *growth)
 	fprintf(file, "Nothing grows: %s", growth->half);
 	say_change(file, growth, LIVE, " live bytes");
 	if (trends[BLOCKS].shape)
-		fprintf(file, " in %s block%s",
+		fprintf(file, " in %s %s%s",
 			limpet_units_format_count(count, (uint64_t)trends[BLOCKS].last),
+			limpet_model_block_word(growth->work->model),
 			trends[BLOCKS].last == 1 ? "" : "s");
 	if (growth->work->model->totals.mmaps || trends[MAPPED].last > 0)
 		say_change(file, growth, MAPPED, "; mappings");

@@ -124,7 +124,11 @@ static void check_go(struct limpet_check *check, const struct limpet_program *pr
 		"it is a Go program: what its C code allocates (cgo) is followed, Go's own "
 		"heap stays unseen%s%s",
 		share, hooked.why_not);
-	limpet_check_hint(check, "Go has a profiler of its own for the rest: go tool pprof");
+	limpet_check_hint(
+		check,
+		"`limpet pages %d` tells which stacks grow; Go has a profiler of its own: go tool "
+		"pprof",
+		check->pid);
 }
 
 void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_program *program)
@@ -173,7 +177,10 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 	limpet_check_refuse(check, -ENOTSUP, "allocator", name,
 			    "%s is linked into the executable, out of limpet's reach%s%s", name,
 			    share, hooked.why_not);
-	limpet_check_hint(check, "--partial captures only what goes through the C library");
+	limpet_check_hint(check,
+			  "--partial captures only what goes through the C library; `limpet pages "
+			  "%d` tells which stacks grow",
+			  check->pid);
 }
 
 /* Lists the functions without a mark; returns how many. */

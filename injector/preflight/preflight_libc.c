@@ -127,7 +127,10 @@ static void check_static(struct limpet_check *check, const struct limpet_program
 		limpet_check_refuse(check, -ENOTSUP, "static", "static",
 				    "it is a Go program without C code that limpet can see: all of "
 				    "its memory is in Go's own heap");
-		limpet_check_hint(check, "Go has a profiler of its own: go tool pprof");
+		limpet_check_hint(check,
+				  "`limpet pages %d` tells which stacks grow; Go has a profiler of "
+				  "its own: go tool pprof",
+				  check->pid);
 		return;
 	}
 	if (!program->own_entries) {
@@ -135,7 +138,11 @@ static void check_static(struct limpet_check *check, const struct limpet_program
 				    "it is fully static%s%s%s, and stripped of the names by which "
 				    "its allocator could be found",
 				    what ? " (" : "", what ? what : "", what ? ")" : "");
-		limpet_check_hint(check, "a build that is not stripped works");
+		limpet_check_hint(
+			check,
+			"a build that is not stripped works; `limpet pages %d` tells which stacks "
+			"grow",
+			check->pid);
 		return;
 	}
 	snprintf(check->out->libc, sizeof(check->out->libc), "%s, static",
@@ -158,7 +165,10 @@ void limpet_check_libc(struct limpet_check *check, const struct limpet_program *
 		limpet_check_refuse(check, -ENOTSUP, "libc", "unknown libc",
 				    "its C library is neither glibc nor musl (its loader is %s)",
 				    program->interpreter);
-		limpet_check_hint(check, "a build of the program for glibc works");
+		limpet_check_hint(check,
+				  "a build of the program for glibc works; `limpet pages %d` tells "
+				  "which stacks grow",
+				  check->pid);
 		return;
 	}
 	libc_version(check, kind, check->out->libc, sizeof(check->out->libc));

@@ -14,6 +14,7 @@
 #include "common/unwind_walk.h"
 #include "common/wire.h"
 #include "injector/image/modules.h"
+#include "injector/unwind/unwind_set.h"
 
 struct limpet_segment {
 	int shm_fd, arena_fd;
@@ -22,16 +23,10 @@ struct limpet_segment {
 	/* limpet's own copy: the one in the shared memory is for the agent, and the target can
 	 * overwrite it. */
 	struct limpet_shm_layout layout;
-	uint8_t *arena;
-	uint64_t arena_bytes, arena_used;
 	/* limpet's own list of modules: the one in the shared memory is for the agent, and the
-	 * target can overwrite it. */
-	struct limpet_unwind_module *modules; /* LIMPET_MAX_UNWIND_MODULES */
-	uint32_t module_count, generation;
-	uint32_t gone;                       /* shm->gone_count, read before the modules */
-	struct limpet_segment_table *tables; /* also those of modules that are gone */
-	uint32_t table_count;
-	size_t table_capacity;
+	 * target can overwrite it. Its tables are in the memory of arena_fd. */
+	struct limpet_unwind_set tables;
+	uint32_t gone; /* shm->gone_count, read before the modules */
 	/* What of the shared memory is populated: limpet_segment_populate_needed() */
 	unsigned chunk_shares;
 	uint32_t fingerprint_shift[LIMPET_FINGERPRINT_TABLES];

@@ -148,8 +148,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	(void)limpet_modules_fingerprint(getpid(), modules.r_debug, &fingerprint);
 	read_tables(&modules);
-	segment.arena_used = LIMPET_UNWIND_ALIGN;
-	segment.module_count = 0;
+	segment.tables.arena_used = LIMPET_UNWIND_ALIGN;
+	segment.tables.module_count = 0;
 	if (limpet_segment_update_tables(&segment, &modules, 0) < 0)
 		abort();
 	if (limpet_entries_find(&modules, NULL, &entries) < 0)

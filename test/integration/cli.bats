@@ -62,7 +62,7 @@ fits() {
 }
 
 @test "every command is listed, described and completed" {
-	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html report run seal status stop top " ]]
+	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html pages report run seal status stop top " ]]
 	# shellcheck source=completions/limpet.bash
 	source "$root/completions/limpet.bash"
 	for command in $(commands); do

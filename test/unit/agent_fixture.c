@@ -182,7 +182,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	start->nonce = shm->nonce;
 	start->channel = ends[1];
 	start->shm_bytes = segment->shm_bytes;
-	start->unwind_bytes = segment->arena_bytes;
+	start->unwind_bytes = segment->tables.arena_bytes;
 	start->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	start->dl_iterate_phdr = (uint64_t)(uintptr_t)dl_iterate_phdr;
 	describe_loader(start);

@@ -434,7 +434,7 @@ static struct one_rule {
 static uint64_t put_table(struct one_rule *table, enum limpet_unwind_cfa cfa)
 {
 	struct limpet_segment *segment = fixture.segment;
-	uint64_t place = segment->arena_used;
+	uint64_t place = segment->tables.arena_used;
 
 	*table = (struct one_rule){
 		.head = {.magic = LIMPET_UNWIND_MAGIC,
@@ -458,9 +458,9 @@ static uint64_t put_table(struct one_rule *table, enum limpet_unwind_cfa cfa)
 	};
 	for (unsigned i = 1; i < LIMPET_COUNT_OF(table->index); i++)
 		table->index[i] = 1;
-	memcpy(segment->arena + place, table, sizeof(*table));
-	segment->arena_used += (sizeof(*table) + LIMPET_UNWIND_ALIGN - 1) / LIMPET_UNWIND_ALIGN *
-			       LIMPET_UNWIND_ALIGN;
+	memcpy(segment->tables.arena + place, table, sizeof(*table));
+	segment->tables.arena_used += (sizeof(*table) + LIMPET_UNWIND_ALIGN - 1) /
+				      LIMPET_UNWIND_ALIGN * LIMPET_UNWIND_ALIGN;
 	return place;
 }
 

@@ -169,7 +169,7 @@ static void test_the_bound_holds(void **state)
 				limpet_segment_create(bytes, &samplings[i], &segment, NULL), 0);
 			pages = (uint64_t)segment.shm->layout.thread_limit +
 				segment.shm->layout.room_pages;
-			used = segment.shm_bytes + segment.arena_bytes +
+			used = segment.shm_bytes + segment.tables.arena_bytes +
 			       LIMPET_PRIVATE_TABLES_BYTES + pages * LIMPET_SCRATCH_BYTES;
 			assert_in_range(used, bytes / 4 * 3, bytes);
 			assert_true(segment.shm->layout.thread_limit >= 128);
@@ -207,7 +207,7 @@ static void test_mappings_are_not_read_for_each_module(void **state)
 	maps_reads = 0;
 	made = limpet_segment_update_tables(&segment, &modules, 0);
 	assert_in_range(made, 3, 32);
-	assert_int_equal(segment.table_count, made);
+	assert_int_equal(segment.tables.list_count, made);
 	assert_int_equal(maps_reads, 1);
 	/* All are known by now. */
 	assert_int_equal(limpet_segment_update_tables(&segment, &modules, 0), 0);

@@ -1,0 +1,249 @@
+/* `limpet pages`: records which stacks of a process touch new pages of memory, from outside. */
+#include <errno.h>
+#include <getopt.h>
+#include <string.h>
+
+#include "cli/capture_options.h"
+#include "cli/capture_signals.h"
+#include "cli/capture_words.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/sealing.h"
+#include "cli/ui.h"
+#include "common/units.h"
+#include "faults/fault_capture.h"
+
+static const char help_text[] =
+	"Usage: limpet pages [OPTIONS] PID\n"
+	"Records which stacks of a process touch new pages of memory, and which of them it\n"
+	"gives back, until Ctrl-C, `limpet stop` or its end. It works for any program,\n"
+	"whatever its allocator: nothing is loaded into it, and it is not stopped.\n"
+	"\n"
+	"  -p, --pid PID           the process, instead of the operand\n"
+	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this folder\n"
+	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
+	"  -q, --quiet             no live line and no notes\n"
+	"      --stack BYTES       copied of each stack, up to 60KiB; default: 24KiB\n"
+	"      --no-seal           names by `limpet seal`, later\n"
+	"      --with-command-line keep arguments too\n"
+	"  -h, --help              this text\n"
+	"\n"
+	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses.\n"
+	"More: man limpet-pages\n";
+
+/* The event loop of libuv alone (node.js) takes 12 KiB of each stack. */
+#define STACK_BYTES (UINT64_C(24) << 10)
+#define STACK_LEAST_BYTES (UINT64_C(1) << 10)
+#define STACK_MOST_BYTES (UINT64_C(60) << 10)
+
+struct pages_options {
+	pid_t pid;
+	const char *output;
+	uint64_t duration_ns, stack_bytes;
+	bool no_seal, with_command_line;
+};
+
+struct pages_command {
+	const struct pages_options *options;
+	struct limpet_fault_capture *capture;
+	struct limpet_progress *progress;
+	struct limpet_progress_sample sample;
+};
+
+/* ------------------------------------------------------------------ the capture */
+
+static void say_started(void *context, const char *trace)
+{
+	struct pages_command *command = context;
+
+	limpet_ui_note("recording the pages of %d to %s", command->options->pid, trace);
+	limpet_ui_hint("Ctrl-C here or `limpet stop %d` anywhere ends it", command->options->pid);
+	if (!limpet_ui_is_quiet())
+		command->progress = limpet_progress_new(STDERR_FILENO);
+}
+
+static void show_progress(void *context, const struct limpet_capture_progress *progress)
+{
+	struct pages_command *command = context;
+
+	command->sample = (struct limpet_progress_sample){
+		.elapsed_ns = progress->elapsed_ns,
+		.duration_ns = progress->duration_ns,
+		.events = progress->events,
+		.dropped_events = progress->dropped_events,
+		.live_bytes = progress->live_bytes,
+	};
+	if (command->progress)
+		limpet_progress_update(command->progress, &command->sample);
+}
+
+static void serve(void *context)
+{
+	limpet_fault_capture_serve(((struct pages_command *)context)->capture);
+}
+
+static void seal(struct pages_command *command)
+{
+	struct limpet_sealing sealing = {.pid = command->options->pid,
+					 .trace = limpet_fault_capture_trace(command->capture),
+					 .perf_map_fd =
+						 limpet_fault_capture_perf_map(command->capture),
+					 .progress = &command->progress,
+					 .sample = command->sample,
+					 .serve = serve,
+					 .context = command};
+
+	sealing.count = limpet_fault_capture_sources(command->capture, &sealing.files);
+	limpet_sealing_run(&sealing);
+}
+
+static void say_losses(const struct limpet_fault_capture_result *result)
+{
+	char words[LIMPET_LOSS_WORDS];
+
+	if (!result->saw_kernel)
+		limpet_ui_warn(
+			"the kernel lets only root see faults in system calls, such as read(2): "
+			"their pages have no stack");
+	if (result->partial)
+		limpet_ui_warn("threads came and went too fast: pages of some have no stack");
+	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
+		if (result->losses & LIMPET_LOSS_BIT(i) && limpet_loss_kinds[i].clears_complete)
+			limpet_ui_warn("the trace is not complete: %s",
+				       limpet_loss_words(words, (enum limpet_loss)i, result->losses,
+							 result->because));
+}
+
+static void say_end(const struct limpet_fault_capture_result *result, const char *trace)
+{
+	const char *words = limpet_capture_end_words(result->end);
+	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
+
+	limpet_units_format_count(events, result->events);
+	limpet_units_format_bytes(size, result->file_bytes);
+	limpet_units_format_duration(time, result->duration_ns);
+	if (words)
+		limpet_ui_note("%s", words);
+	limpet_ui_note("%s event%s in %s, %s", events, result->events == 1 ? "" : "s", time, size);
+	say_losses(result);
+	puts(trace);
+	fflush(stdout);
+	limpet_ui_hint("limpet report %s", trace);
+}
+
+static bool is_refusal(int error)
+{
+	return error == -EALREADY || error == -EACCES || error == -EPERM || error == -ENOSYS ||
+	       error == -EOPNOTSUPP || error == -ENOENT || error == -EMFILE || error == -EINVAL;
+}
+
+static int run(const struct pages_options *options)
+{
+	struct pages_command command = {.options = options};
+	struct limpet_fault_capture_setup setup = {
+		.pid = options->pid,
+		.output = options->output,
+		.duration_ns = options->duration_ns,
+		.memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
+		.stack_bytes = (uint32_t)options->stack_bytes,
+		.with_command_line = options->with_command_line,
+		.interrupted = limpet_capture_interrupted(),
+		.wait_mask = limpet_capture_wait_mask(),
+		.started = say_started,
+		.progress = show_progress,
+		.context = &command,
+	};
+	struct limpet_fault_capture_result result;
+	struct limpet_err err = {0};
+	int error, status;
+
+	limpet_capture_find_owner(&setup.owner_uid, &setup.owner_gid);
+	limpet_capture_signals_setup(0);
+	error = limpet_fault_capture_run(&setup, &command.capture, &result, &err);
+	if (error) {
+		limpet_progress_free(command.progress);
+		return limpet_ui_fail(&err,
+				      is_refusal(error) ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED);
+	}
+	limpet_capture_signals_end();
+	if (!options->no_seal)
+		seal(&command);
+	limpet_capture_signals_open();
+	limpet_progress_free(command.progress);
+	status = result.complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
+	say_end(&result, limpet_fault_capture_trace(command.capture));
+	limpet_fault_capture_finish(command.capture, (enum limpet_exit)status);
+	return status;
+}
+
+/* ------------------------------------------------------------------ the command line */
+
+enum { OPT_STACK = 256 };
+
+static const struct option long_options[] = {
+	{"pid", required_argument, NULL, 'p'},
+	{"output", required_argument, NULL, 'o'},
+	{"duration", required_argument, NULL, 'd'},
+	{"quiet", no_argument, NULL, 'q'},
+	{"stack", required_argument, NULL, OPT_STACK},
+	LIMPET_UI_FLAG("no-seal", struct pages_options, no_seal),
+	LIMPET_UI_FLAG("with-command-line", struct pages_options, with_command_line),
+	{"help", no_argument, NULL, 'h'},
+	{0},
+};
+
+static int parse_stack(const char *text, uint64_t *ret)
+{
+	struct limpet_err err;
+	uint64_t bytes;
+
+	if (limpet_units_parse_bytes(text, &bytes) == 0 && bytes >= STACK_LEAST_BYTES &&
+	    bytes <= STACK_MOST_BYTES) {
+		*ret = bytes / 8 * 8;
+		return LIMPET_EXIT_OK;
+	}
+	limpet_err_set(&err, -EINVAL, "--stack: not a size from 1KiB to 60KiB: '%s'", text);
+	limpet_err_hint(&err, "write 16KiB; more of each stack costs the process more per page");
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
+static int take_option(int option, void *context)
+{
+	struct pages_options *options = context;
+
+	switch (option) {
+	case 'p':
+		return limpet_ui_parse_pid(optarg, &options->pid);
+	case 'o':
+		return limpet_capture_parse_output(optarg, &options->output);
+	case 'd':
+		return limpet_capture_parse_duration("--duration", optarg, &options->duration_ns);
+	case OPT_STACK:
+		return parse_stack(optarg, &options->stack_bytes);
+	default:
+		return LIMPET_EXIT_OK;
+	}
+}
+
+static int take_operands(int count, char **operands, void *context)
+{
+	struct pages_options *options = context;
+	int status = limpet_ui_take_pid("pages", count, operands, &options->pid);
+
+	if (status == LIMPET_EXIT_OK && !options->pid)
+		return limpet_ui_usage("pages", "which process?");
+	return status;
+}
+
+static const struct limpet_ui_command command_line = {"pages",      help_text,   ":hp:o:d:q",
+						      long_options, take_option, take_operands};
+
+int limpet_cmd_pages(int argc, char **argv)
+{
+	struct pages_options options = {.stack_bytes = STACK_BYTES};
+	int status;
+
+	if (!limpet_ui_parse(&command_line, argc, argv, &options, &status))
+		return status;
+	return run(&options);
+}

@@ -1,0 +1,139 @@
+#include "cli/sealing.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "analyzer/seal/seal.h"
+#include "analyzer/symbols/debuginfod.h"
+#include "cli/capture_signals.h"
+#include "cli/ui.h"
+#include "common/open_file.h"
+#include "injector/proc/proc.h"
+
+/* If somebody waits for the end of the capture, limpet waits for debuginfod servers at most this
+ * long. */
+#define DEBUGINFOD_SECONDS 30u
+
+static void show_sealing(void *context, uint64_t done, uint64_t total)
+{
+	struct limpet_sealing *sealing = context;
+
+	sealing->serve(sealing->context);
+	if (total)
+		snprintf(sealing->phase, sizeof(sealing->phase), "sealing %u %%",
+			 (unsigned)(done * 100 / total));
+	sealing->sample.phase = sealing->phase;
+	if (*sealing->progress)
+		limpet_progress_update(*sealing->progress, &sealing->sample);
+}
+
+/* A path to the open trace that stays valid whatever happens to its name: in a directory that
+ * others may write to, a link may have replaced it. */
+static int open_trace(const char *trace, char *ret_path, size_t bytes)
+{
+	LIMPET_CLOSE int fd = open(trace, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat stat;
+
+	if (fd < 0 || fstat(fd, &stat) < 0)
+		return -errno;
+	if (!S_ISREG(stat.st_mode) || stat.st_nlink != 1)
+		return -ELOOP;
+	snprintf(ret_path, bytes, "/proc/self/fd/%d", fd);
+	return limpet_take_fd(&fd);
+}
+
+static void say_debuginfod(const struct limpet_debuginfod *debuginfod, const char *trace)
+{
+	int error = limpet_debuginfod_error(debuginfod);
+
+	if (!error || error == -EINTR)
+		return;
+	limpet_ui_warn("debuginfod: %s", limpet_debuginfod_words(error));
+	limpet_ui_hint("limpet seal %s asks again", trace);
+}
+
+/* A module without a file is not reported at the end of a capture; one that could not be read is.
+ */
+static void note_unread(void *context, const char *path, uint64_t addresses,
+			const struct limpet_err *err)
+{
+	struct limpet_sealing *sealing = context;
+
+	(void)path, (void)addresses;
+	if (err->code == -EPROTO && !sealing->unread++)
+		sealing->unread_err = *err;
+}
+
+static void say_unread(const struct limpet_sealing *sealing, const char *trace)
+{
+	if (!sealing->unread)
+		return;
+	if (sealing->unread > 1)
+		limpet_ui_warn("%s; and %u more", sealing->unread_err.message, sealing->unread - 1);
+	else
+		limpet_ui_warn("%s", sealing->unread_err.message);
+	limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", trace);
+}
+
+static void wait_for_server(void *context)
+{
+	const struct limpet_sealing *sealing = context;
+
+	sealing->serve(sealing->context);
+}
+
+void limpet_sealing_run(struct limpet_sealing *sealing)
+{
+	const struct limpet_collector_source *files = sealing->files;
+	const char *trace = sealing->trace;
+	struct limpet_seal_source *sources = calloc(sealing->count + 1, sizeof(*sources));
+	struct limpet_seal_options options = {.sources = sources,
+					      .cancel = limpet_capture_impatient(),
+					      .progress = show_sealing,
+					      .missing = note_unread,
+					      .context = sealing};
+	struct limpet_seal_result result = {0};
+	struct limpet_debuginfod *debuginfod;
+	struct limpet_err err = {0};
+	char root[64], path[32];
+	LIMPET_CLOSE int fd = open_trace(trace, path, sizeof(path));
+	int error;
+
+	for (size_t i = 0; sources && i < sealing->count; i++)
+		if (files[i].fd >= 0)
+			sources[options.source_count++] =
+				(struct limpet_seal_source){files[i].module, files[i].fd};
+	snprintf(root, sizeof(root), "/proc/%d/root", limpet_proc_resident(sealing->pid));
+	options.root = limpet_open_may_enter(root) ? root : NULL;
+	options.perf_map_fd = sealing->perf_map_fd;
+	options.has_perf_map = options.perf_map_fd >= 0;
+	debuginfod = limpet_debuginfod_new(
+		&(struct limpet_debuginfod_options){.limit_seconds = DEBUGINFOD_SECONDS,
+						    .cancel = limpet_capture_impatient(),
+						    .waiting = wait_for_server,
+						    .context = sealing});
+	options.debuginfod = debuginfod;
+	limpet_capture_signals_open();
+	if (fd < 0)
+		error = limpet_err_set(&err, fd, "cannot seal '%s': %s", trace, strerror(-fd));
+	else
+		error = limpet_seal(path, &options, &result, &err);
+	free(sources);
+	say_debuginfod(debuginfod, trace);
+	limpet_debuginfod_free(debuginfod);
+	say_unread(sealing, trace);
+	if (!error && !result.cancelled)
+		return;
+	limpet_progress_free(*sealing->progress);
+	*sealing->progress = NULL;
+	if (error) {
+		limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s", trace);
+		limpet_ui_error(&err);
+		return;
+	}
+	limpet_ui_note("skipped %lu of %lu name%s", (unsigned long)result.skipped,
+		       (unsigned long)result.addresses, result.addresses == 1 ? "" : "s");
+	limpet_ui_hint("limpet seal %s", trace);
+}

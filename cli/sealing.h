@@ -1,0 +1,31 @@
+/* Appends symbols to the trace at the end of a capture. Main thread only. */
+#ifndef LIMPET_CLI_SEALING_H
+#define LIMPET_CLI_SEALING_H
+
+#include <sys/types.h>
+
+#include "cli/progress.h"
+#include "collector/capture.h"
+
+struct limpet_sealing {
+	pid_t pid;
+	const char *trace;
+	const struct limpet_collector_source *files;
+	size_t count;
+	int perf_map_fd; /* -1: none */
+	struct limpet_progress **progress;
+	struct limpet_progress_sample sample;
+	/* Called often: answers other terminals. */
+	void (*serve)(void *context);
+	void *context;
+	/* private */
+	unsigned unread;              /* modules whose names could not be read, and */
+	struct limpet_err unread_err; /* the reason for the first of them */
+	char phase[32];
+};
+
+/* Prints what could not be read. Signals are unblocked: the target is released, and only names are
+ * looked up. */
+void limpet_sealing_run(struct limpet_sealing *sealing);
+
+#endif

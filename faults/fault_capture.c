@@ -1,0 +1,734 @@
+#include "faults/fault_capture.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "collector/identity.h"
+#include "collector/step_back.h"
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/losses.h"
+#include "common/number_table.h"
+#include "common/wire.h"
+#include "control/control.h"
+#include "faults/counted_maps.h"
+#include "faults/fault_events.h"
+#include "faults/fault_stacks.h"
+#include "faults/page_set.h"
+#include "injector/proc/pages.h"
+#include "injector/proc/perf_map_file.h"
+#include "injector/proc/target_end.h"
+#include "injector/proc/target_process.h"
+
+#define PAGE LIMPET_PAGE_SET_PAGE
+#define STACK_MEMORY_SHARE 2u /* of the memory, in addition to it */
+#define MOST_BLOCKS (1u << 18)
+#define TICK_NS 500000000u
+#define BUSY_WAIT_NS 25000000u
+#define IDLE_WAIT_NS 250000000u
+#define BUSY_NS 1000000000u
+/* A look at the pages: so often, but in a fiftieth of the time at most. */
+#define LOOK_NS 1000000000u
+#define LOOK_SHARE 50u
+/* Earlier, if so much more is recorded than is resident. */
+#define EARLY_LOOK_NS 20000000u
+#define EARLY_SLACK_BYTES (UINT64_C(4) << 20)
+#define EARLY_SLACK_SHARE 32u
+/* The kernel reports a fault before it brings the page. The last fault of a thread is not taken as
+ * done for so long, as the thread may wait for a processor meanwhile. */
+#define UNDONE_NS 3000000000u
+#define MOST_THREADS 65536u
+#define MAPS_SHARE 20u /* of the time, for reading the list of mappings */
+#define BATCH 512u
+
+struct limpet_fault_capture {
+	const struct limpet_fault_capture_setup *setup;
+	struct limpet_target target;
+	struct limpet_control *control;
+	struct limpet_fault_events *events;
+	struct limpet_recorder *recorder;
+	struct limpet_fault_stacks *stacks;
+	struct limpet_page_set *set;
+	struct limpet_counted_maps maps;
+	struct limpet_cgroup cgroup;
+	struct limpet_priority priority;
+	enum limpet_control_state state;
+	bool has_cgroup, stop_asked, executed, maps_are_old, disk_is_low, begun;
+	int file_error, perf_map_fd;
+	uint64_t begin_ns, end_ns; /* end_ns: 0 while the capture runs */
+	uint64_t last_ns;          /* of an event, since the beginning */
+	uint64_t tick_ns, event_ns, look_ns, look_took_ns, maps_next_ns;
+	uint64_t faults_at_look, faults, dropped, rss_bytes;
+	uint64_t other_bytes; /* of RSS at the last look, in pages that are not recorded */
+	/* The last fault of each thread. */
+	struct limpet_number_table threads;
+	struct last_fault {
+		uint64_t page, time_ns;
+	} * last_faults;
+	size_t last_capacity;
+	struct limpet_record batch[BATCH];
+	size_t batched;
+	struct limpet_recorder_stats last; /* after the recorder is freed */
+	char *path;
+	char comm[64];
+};
+
+static uint64_t now_of(const struct limpet_fault_capture *capture)
+{
+	return (capture->end_ns ?: limpet_monotonic_ns()) - capture->begin_ns;
+}
+
+/* ---------------------------------------------------------------- for other terminals */
+
+static void answer_status(void *context, struct limpet_control_status *ret)
+{
+	struct limpet_fault_capture *capture = context;
+	struct limpet_recorder_stats stats = capture->last;
+
+	if (capture->recorder)
+		limpet_recorder_stats_read(capture->recorder, &stats);
+	ret->state = capture->state;
+	ret->command = capture->comm;
+	ret->trace = capture->path;
+	ret->duration_ns = capture->setup->duration_ns;
+	ret->elapsed_ns = capture->begin_ns ? now_of(capture) : 0;
+	ret->events = stats.events;
+	ret->dropped_events = capture->dropped;
+	ret->live_bytes = stats.live_bytes;
+}
+
+static void note_stop(void *context)
+{
+	((struct limpet_fault_capture *)context)->stop_asked = true;
+}
+
+static const struct limpet_control_handlers handlers = {.status = answer_status, .stop = note_stop};
+
+static void enter_state(struct limpet_fault_capture *capture, enum limpet_control_state state)
+{
+	capture->state = state;
+	limpet_control_announce(capture->control);
+}
+
+static void show(struct limpet_fault_capture *capture)
+{
+	struct limpet_capture_progress progress = {.duration_ns = capture->setup->duration_ns,
+						   .elapsed_ns = now_of(capture),
+						   .dropped_events = capture->dropped};
+	struct limpet_recorder_stats stats;
+
+	if (!capture->setup->progress)
+		return;
+	limpet_recorder_stats_read(capture->recorder, &stats);
+	progress.events = stats.events;
+	progress.live_bytes = stats.live_bytes;
+	capture->setup->progress(capture->setup->context, &progress);
+}
+
+/* ---------------------------------------------------------------- events of the trace */
+
+static void flush(struct limpet_fault_capture *capture)
+{
+	const int error =
+		limpet_recorder_add_events(capture->recorder, capture->batch, capture->batched);
+
+	if (error < 0 && error != -ENOMEM && !capture->file_error)
+		capture->file_error = error;
+	capture->batched = 0;
+}
+
+/* Times in the trace do not decrease, but a fault on one processor may be read after a later one on
+ * another. */
+static void record(struct limpet_fault_capture *capture, enum limpet_event_type kind, uint64_t page,
+		   uint32_t node, uint32_t tid, uint64_t time_ns)
+{
+	if (time_ns > capture->last_ns)
+		capture->last_ns = time_ns;
+	capture->batch[capture->batched++] = (struct limpet_record){.time_ns = capture->last_ns,
+								    .address = page,
+								    .size = PAGE,
+								    .node = node,
+								    .thread = tid,
+								    .kind = (uint8_t)kind};
+	if (capture->batched == BATCH)
+		flush(capture);
+}
+
+static void read_maps(struct limpet_fault_capture *capture)
+{
+	const uint64_t began_ns = limpet_monotonic_ns();
+	struct limpet_maps maps;
+
+	if (limpet_proc_maps_read(capture->setup->pid, &maps) == 0) {
+		if (limpet_counted_maps_take(&capture->maps, &maps) == 0)
+			capture->maps_are_old = false;
+		limpet_fault_stacks_refresh(capture->stacks, &maps);
+		limpet_proc_maps_done(&maps);
+	}
+	capture->maps_next_ns =
+		limpet_monotonic_ns() + (limpet_monotonic_ns() - began_ns) * MAPS_SHARE;
+}
+
+/* Whether the page of that fault is recorded. What is mapped there may be newer than the list,
+ * which is then read again, though not all the time; the next look corrects what was taken wrongly.
+ */
+static bool is_counted(struct limpet_fault_capture *capture, uint64_t address)
+{
+	const struct limpet_counted_map *map = limpet_counted_maps_find(&capture->maps, address);
+
+	if ((!map || capture->maps_are_old) && limpet_monotonic_ns() >= capture->maps_next_ns) {
+		read_maps(capture);
+		map = limpet_counted_maps_find(&capture->maps, address);
+	}
+	/* A file that is mapped privately: most writes make a page of the process's own. */
+	return !map || (map->counts && (!map->own || map->writable));
+}
+
+static void note_last(struct limpet_fault_capture *capture, uint32_t tid, uint64_t page,
+		      uint64_t time_ns)
+{
+	uint32_t index;
+
+	/* Of threads that have ended, most likely. */
+	if (capture->threads.count >= MOST_THREADS)
+		limpet_number_table_clear(&capture->threads);
+	index = limpet_number_table_of(&capture->threads, tid);
+	if (index && limpet_reserve(&capture->last_faults, &capture->last_capacity, index,
+				    sizeof(*capture->last_faults)) == 0)
+		capture->last_faults[index - 1] = (struct last_fault){page, time_ns};
+}
+
+static void take_fault(struct limpet_fault_capture *capture,
+		       const struct limpet_fault_record *fault)
+{
+	const uint64_t page = fault->address & ~(uint64_t)(PAGE - 1);
+	uint64_t time_ns = 0;
+	uint32_t node;
+	int was_there;
+
+	if (!capture->begun || fault->pid != (uint32_t)capture->setup->pid || !page ||
+	    !is_counted(capture, page))
+		return;
+	capture->faults++;
+	if (fault->time_ns > capture->begin_ns)
+		time_ns = fault->time_ns - capture->begin_ns;
+	node = limpet_fault_stacks_node(capture->stacks, fault, &capture->maps);
+	note_last(capture, fault->tid, page, fault->time_ns);
+	was_there = limpet_page_set_touch(capture->set, page, node, fault->time_ns);
+	if (was_there < 0) {
+		capture->dropped++;
+		return;
+	}
+	/* Before the beginning: the page is among those that are there at the beginning. */
+	if (was_there && !time_ns)
+		return;
+	if (was_there)
+		record(capture, LIMPET_EVENT_FREE, page, 0, fault->tid, time_ns);
+	record(capture, LIMPET_EVENT_ALLOC, page, node, fault->tid, time_ns);
+}
+
+/* Reads what was recorded up to now. Returns the number of faults. */
+static uint64_t drain(struct limpet_fault_capture *capture)
+{
+	const uint64_t before = capture->faults;
+	struct limpet_fault_record fault;
+	int got;
+
+	limpet_fault_events_look(capture->events);
+	while ((got = limpet_fault_events_next(capture->events, &fault)) != 0) {
+		if (got < 0) {
+			capture->dropped++;
+			continue;
+		}
+		switch (fault.kind) {
+		case LIMPET_FAULT_TAKEN:
+			take_fault(capture, &fault);
+			break;
+		case LIMPET_FAULT_LOST:
+			capture->dropped += fault.lost;
+			break;
+		case LIMPET_FAULT_CODE:
+		case LIMPET_FAULT_MAPPED:
+			capture->maps_are_old = true;
+			break;
+		case LIMPET_FAULT_EXEC:
+			capture->executed |= fault.pid == (uint32_t)capture->setup->pid;
+			break;
+		case LIMPET_FAULT_OTHER:
+			break;
+		}
+	}
+	flush(capture);
+	return capture->faults - before;
+}
+
+/* ---------------------------------------------------------------- looks at the pages */
+
+static void note_gone(void *context, uint64_t page)
+{
+	struct limpet_fault_capture *capture = context;
+
+	if (capture->begun)
+		record(capture, LIMPET_EVENT_FREE, page, 0, (uint32_t)capture->setup->pid,
+		       now_of(capture));
+}
+
+static void note_came(void *context, uint64_t page, uint32_t node)
+{
+	struct limpet_fault_capture *capture = context;
+
+	if (capture->begun)
+		record(capture, LIMPET_EVENT_ALLOC, page,
+		       node ?: limpet_fault_stacks_unseen(capture->stacks),
+		       (uint32_t)capture->setup->pid, now_of(capture));
+}
+
+static int scan_map(struct limpet_fault_capture *capture, struct limpet_pages *pages,
+		    const struct limpet_counted_map *map)
+{
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+
+	for (uint64_t at = map->start; at < map->end;) {
+		const int count = limpet_pages_next(pages, at, map->end, map->own, ranges, &at);
+
+		if (count < 0)
+			return count;
+		for (int i = 0; i < count; i++)
+			if (limpet_page_set_present(capture->set, ranges[i].start, ranges[i].end) <
+			    0)
+				return -ENOMEM;
+	}
+	return 0;
+}
+
+static int scan(struct limpet_fault_capture *capture)
+{
+	struct limpet_pages *pages;
+	int error = limpet_pages_new(capture->setup->pid, LIMPET_PAGES_ASK, &pages);
+
+	if (error)
+		return error;
+	limpet_pages_be_exact(pages);
+	for (size_t i = 0; i < capture->maps.count && !error; i++)
+		if (capture->maps.list[i].counts)
+			error = scan_map(capture, pages, &capture->maps.list[i]);
+	limpet_pages_free(pages);
+	return error;
+}
+
+static void read_rss(struct limpet_fault_capture *capture)
+{
+	struct limpet_proc_status status;
+
+	if (limpet_proc_status_read(limpet_proc_resident(capture->setup->pid), &status) == 0)
+		capture->rss_bytes = status.rss_bytes;
+}
+
+static void expect_undone(struct limpet_fault_capture *capture)
+{
+	const uint64_t now_ns = limpet_monotonic_ns();
+
+	for (size_t i = 0; i < capture->threads.count && i < capture->last_capacity; i++)
+		if (now_ns - capture->last_faults[i].time_ns < UNDONE_NS)
+			limpet_page_set_expect(capture->set, capture->last_faults[i].page);
+}
+
+/* Compares the pages that are present with those that are known. -errno: nothing was learnt. */
+static int look(struct limpet_fault_capture *capture)
+{
+	const struct limpet_page_set_changes changes = {note_gone, note_came, capture};
+	const uint64_t began_ns = limpet_monotonic_ns();
+	uint64_t known;
+	int error;
+
+	(void)drain(capture);
+	read_maps(capture);
+	limpet_page_set_look(capture->set, limpet_monotonic_ns());
+	error = scan(capture);
+	if (!error) {
+		/* Faults of pages that the scan has seen. */
+		(void)drain(capture);
+		expect_undone(capture);
+		limpet_page_set_looked(capture->set, &changes);
+		flush(capture);
+	}
+	read_rss(capture);
+	known = limpet_page_set_count(capture->set) * PAGE;
+	capture->other_bytes = capture->rss_bytes > known ? capture->rss_bytes - known : 0;
+	capture->faults_at_look = capture->faults;
+	capture->look_ns = limpet_monotonic_ns();
+	capture->look_took_ns = capture->look_ns - began_ns;
+	return error;
+}
+
+/* Far more is recorded than is resident: pages were given back. */
+static bool is_too_much(struct limpet_fault_capture *capture)
+{
+	const uint64_t known = limpet_page_set_count(capture->set) * PAGE + capture->other_bytes;
+
+	read_rss(capture);
+	return known >
+	       capture->rss_bytes + EARLY_SLACK_BYTES + capture->rss_bytes / EARLY_SLACK_SHARE;
+}
+
+static bool look_is_due(struct limpet_fault_capture *capture, uint64_t now_ns)
+{
+	const uint64_t since_ns = now_ns - capture->look_ns;
+
+	if (since_ns < capture->look_took_ns * LOOK_SHARE || since_ns < EARLY_LOOK_NS)
+		return false;
+	if (since_ns >= LOOK_NS)
+		return true;
+	return capture->faults != capture->faults_at_look && is_too_much(capture);
+}
+
+/* ---------------------------------------------------------------- the stream */
+
+static void fill_tick(struct limpet_fault_capture *capture, struct limpet_recorder_tick *ret)
+{
+	struct limpet_proc_status status;
+
+	memset(ret, 0, sizeof(*ret));
+	ret->time_ns = now_of(capture);
+	if (ret->time_ns < capture->last_ns)
+		ret->time_ns = capture->last_ns;
+	if (limpet_proc_status_read(limpet_proc_resident(capture->setup->pid), &status) == 0) {
+		ret->rss_bytes = status.rss_bytes;
+		ret->threads = status.threads;
+	}
+	if (capture->has_cgroup)
+		(void)limpet_cgroup_usage(&capture->cgroup, &ret->cgroup_bytes);
+	/* The pages of faults that were lost are not: the next look finds them. */
+	ret->truncated_stacks = limpet_fault_stacks_truncated(capture->stacks);
+	ret->losses = limpet_loss_if(capture->dropped || limpet_fault_stacks_lost(capture->stacks),
+				     LIMPET_LOSS_STACKS);
+}
+
+static void tick(struct limpet_fault_capture *capture)
+{
+	struct limpet_recorder_tick now;
+	int error;
+
+	fill_tick(capture, &now);
+	error = limpet_recorder_tick(capture->recorder, &now);
+	if (error < 0 && !capture->file_error)
+		capture->file_error = error;
+	capture->disk_is_low = limpet_recorder_disk_is_low(capture->recorder);
+	capture->tick_ns = limpet_monotonic_ns();
+}
+
+/* LIMPET_END_RUNNING: continue. */
+static enum limpet_end look_around(struct limpet_fault_capture *capture)
+{
+	const struct limpet_fault_capture_setup *setup = capture->setup;
+	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
+	const uint64_t now_ns = limpet_monotonic_ns();
+
+	if (poll(&target, 1, 0) > 0)
+		return LIMPET_END_TARGET_EXIT;
+	if (capture->executed)
+		return LIMPET_END_TARGET_EXEC;
+	if (capture->stop_asked)
+		return LIMPET_END_STOP;
+	if (setup->interrupted && *setup->interrupted)
+		return LIMPET_END_INTERRUPT;
+	if (capture->file_error || capture->disk_is_low)
+		return LIMPET_END_DISK_FULL;
+	if (setup->duration_ns && now_of(capture) >= setup->duration_ns)
+		return LIMPET_END_DURATION;
+	if (look_is_due(capture, now_ns))
+		(void)look(capture);
+	if (now_ns - capture->tick_ns >= TICK_NS) {
+		tick(capture);
+		if (capture->perf_map_fd < 0)
+			capture->perf_map_fd = limpet_perf_map_open(setup->pid);
+	}
+	return LIMPET_END_RUNNING;
+}
+
+static uint64_t wait_time(const struct limpet_fault_capture *capture)
+{
+	const uint64_t time_ns = now_of(capture), duration_ns = capture->setup->duration_ns;
+	uint64_t wait_ns =
+		limpet_monotonic_ns() - capture->event_ns < BUSY_NS ? BUSY_WAIT_NS : IDLE_WAIT_NS;
+
+	if (duration_ns && duration_ns > time_ns && duration_ns - time_ns < wait_ns)
+		wait_ns = duration_ns - time_ns;
+	return wait_ns;
+}
+
+static enum limpet_end stream(struct limpet_fault_capture *capture)
+{
+	struct pollfd fds[] = {{.fd = capture->target.pidfd, .events = POLLIN},
+			       {.fd = limpet_control_fd(capture->control), .events = POLLIN}};
+
+	for (;;) {
+		enum limpet_end end;
+
+		if (drain(capture))
+			capture->event_ns = limpet_monotonic_ns();
+		end = look_around(capture);
+		if (end != LIMPET_END_RUNNING)
+			return end;
+		show(capture);
+		(void)limpet_fault_events_wait(capture->events, fds, LIMPET_COUNT_OF(fds),
+					       wait_time(capture), capture->setup->wait_mask);
+		if (fds[1].revents)
+			limpet_control_dispatch(capture->control);
+	}
+}
+
+/* ---------------------------------------------------------------- beginning and end */
+
+static int open_recorder(struct limpet_fault_capture *capture, struct limpet_err *err)
+{
+	const struct limpet_fault_capture_setup *setup = capture->setup;
+	struct limpet_recorder_options options = {
+		.path = setup->output,
+		.owner_uid = setup->owner_uid,
+		.owner_gid = setup->owner_gid,
+		.memory_bytes = setup->memory_bytes,
+		.mode = LIMPET_MODE_ATTACH,
+		.pid = setup->pid,
+		.start_ticks = capture->target.start_ticks,
+		.comm = capture->comm,
+		.max_depth = LIMPET_STACK_FRAMES,
+		.unseen_rss_share = -1,
+		.pages = true,
+		.allocators = limpet_fault_events_see_kernel(capture->events)
+				      ? "pages by their faults"
+				      : "pages by their faults outside of system calls",
+	};
+	struct limpet_identity identity;
+	int error;
+
+	limpet_identity_read(setup->pid, setup->with_command_line, &identity, &options);
+	error = limpet_recorder_open(&options, &capture->recorder, err);
+	if (error)
+		return error;
+	capture->path = strdup(limpet_recorder_path(capture->recorder));
+	return capture->path ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
+}
+
+static int check_process(struct limpet_fault_capture *capture, struct limpet_err *err)
+{
+	const pid_t pid = capture->setup->pid;
+	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(pid, &status);
+
+	if (error == -ESRCH)
+		return limpet_err_set(err, error, "there is no process %d", pid);
+	if (error)
+		return limpet_proc_explain(pid, error, "look at", err);
+	if (status.kernel_thread)
+		return limpet_err_set(err, -EINVAL, "%d is a thread of the kernel", pid);
+	if (status.tgid != pid)
+		return limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid,
+				      status.tgid);
+	memcpy(capture->comm, status.name, sizeof(capture->comm));
+	return 0;
+}
+
+/* The pages that are there at the beginning. */
+static int begin_pages(struct limpet_fault_capture *capture, struct limpet_err *err)
+{
+	int error;
+
+	capture->set = limpet_page_set_new(MOST_BLOCKS);
+	if (!capture->set)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	limpet_fault_events_start(capture->events);
+	error = look(capture);
+	if (error)
+		return limpet_proc_explain(capture->setup->pid, error, "read the page tables of",
+					   err);
+	capture->begin_ns = limpet_monotonic_ns();
+	capture->begun = true;
+	return 0;
+}
+
+static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
+{
+	const struct limpet_fault_capture_setup *setup = capture->setup;
+	int error = check_process(capture, err);
+
+	if (error)
+		return error;
+	error = limpet_target_open(setup->pid, &capture->target, err);
+	if (error)
+		return error;
+	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
+	if (error) /* -EEXIST also means that the output exists */
+		return error == -EEXIST ? -EALREADY : error;
+	error = limpet_fault_events_open(setup->pid, setup->stack_bytes, &capture->events, err);
+	if (!error)
+		error = open_recorder(capture, err);
+	if (!error)
+		error = limpet_fault_stacks_new(setup->pid, capture->recorder,
+						setup->memory_bytes / STACK_MEMORY_SHARE,
+						&capture->stacks, err);
+	if (error)
+		return error;
+	capture->has_cgroup = limpet_cgroup_find(setup->pid, &capture->cgroup) == 0;
+	return begin_pages(capture, err);
+}
+
+static void capture_free(struct limpet_fault_capture *capture)
+{
+	limpet_fault_events_free(capture->events);
+	limpet_fault_stacks_free(capture->stacks);
+	limpet_page_set_free(capture->set);
+	limpet_counted_maps_done(&capture->maps);
+	limpet_number_table_done(&capture->threads);
+	free(capture->last_faults);
+	limpet_recorder_free(capture->recorder);
+	limpet_control_free(capture->control);
+	limpet_target_close(&capture->target);
+	if (capture->perf_map_fd >= 0)
+		close(capture->perf_map_fd);
+	free(capture->path);
+	free(capture);
+}
+
+static void leave(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
+{
+	int status, fd;
+
+	enter_state(capture, LIMPET_CONTROL_DETACHING);
+	limpet_fault_events_stop(capture->events);
+	(void)drain(capture);
+	if (result->end == LIMPET_END_TARGET_EXIT) {
+		status = limpet_target_end_status(capture->setup->pid, capture->target.pidfd);
+		if (status >= 0 && WIFSIGNALED(status))
+			result->end = LIMPET_END_TARGET_KILLED;
+	} else if (result->end != LIMPET_END_TARGET_EXEC) {
+		(void)look(capture);
+		fd = limpet_perf_map_open(capture->setup->pid);
+		if (fd >= 0 && capture->perf_map_fd >= 0)
+			close(capture->perf_map_fd);
+		if (fd >= 0)
+			capture->perf_map_fd = fd;
+	}
+	capture->end_ns = limpet_monotonic_ns();
+}
+
+static void say_losses(const struct limpet_fault_capture *capture, uint64_t losses,
+		       struct limpet_fault_capture_result *result)
+{
+	const uint64_t lost = limpet_fault_stacks_lost(capture->stacks);
+
+	if (result->end == LIMPET_END_DISK_FULL)
+		limpet_loss_say(result->because, sizeof(result->because),
+				"it ended early, for want of room on the disk");
+	if (!(losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS)))
+		return;
+	if (capture->dropped)
+		limpet_loss_say(
+			result->because, sizeof(result->because),
+			"%llu fault%s came faster than limpet reads: the stacks of their pages "
+			"are unknown",
+			(unsigned long long)capture->dropped, capture->dropped == 1 ? "" : "s");
+	else
+		limpet_loss_say(result->because, sizeof(result->because),
+				"the stacks of %llu page%s are unknown: there was no room for more",
+				(unsigned long long)lost, lost == 1 ? "" : "s");
+}
+
+static void close_trace(struct limpet_fault_capture *capture,
+			struct limpet_fault_capture_result *result)
+{
+	struct limpet_recorder_tick last;
+	struct limpet_recorder_end end;
+
+	fill_tick(capture, &last);
+	say_losses(capture, last.losses, result);
+	end = (struct limpet_recorder_end){
+		.end = result->end,
+		.time_ns = last.time_ns,
+		.losses = last.losses | limpet_loss_if(capture->file_error, LIMPET_LOSS_FILE),
+		.agent_unloaded = true,
+		.attach_stop_us = -1,
+		.detach_stop_us = -1,
+		.because = result->because,
+	};
+	(void)limpet_recorder_finish(capture->recorder, &last, &end);
+	result->losses = limpet_recorder_losses(capture->recorder);
+	result->complete = limpet_losses_complete(result->losses);
+	result->saw_kernel = limpet_fault_events_see_kernel(capture->events);
+	result->partial = limpet_fault_events_are_partial(capture->events);
+	limpet_recorder_stats_read(capture->recorder, &capture->last);
+	result->events = capture->last.events;
+	result->dropped_events = capture->dropped;
+	result->file_bytes = capture->last.file_bytes;
+	result->duration_ns = last.time_ns;
+	/* Closes the file, so that symbols can be appended. */
+	limpet_recorder_free(capture->recorder);
+	capture->recorder = NULL;
+}
+
+int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
+			     struct limpet_fault_capture **ret,
+			     struct limpet_fault_capture_result *ret_result, struct limpet_err *err)
+{
+	struct limpet_fault_capture *capture = calloc(1, sizeof(*capture));
+	struct limpet_fault_capture_result result = {.end = LIMPET_END_RUNNING};
+	int error;
+
+	if (!capture)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	capture->setup = setup;
+	capture->target.pidfd = capture->perf_map_fd = -1;
+	capture->state = LIMPET_CONTROL_ATTACHING;
+	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
+	error = begin(capture, err);
+	limpet_priority_restore(capture->priority);
+	if (error) {
+		if (capture->path)
+			unlink(capture->path);
+		capture_free(capture);
+		return error;
+	}
+	limpet_step_back(capture->priority);
+	tick(capture);
+	enter_state(capture, LIMPET_CONTROL_CAPTURING);
+	if (setup->started)
+		setup->started(setup->context, capture->path);
+	result.end = stream(capture);
+	leave(capture, &result);
+	limpet_priority_set_nice(capture->priority.nice);
+	close_trace(capture, &result);
+	enter_state(capture, LIMPET_CONTROL_SEALING);
+	*ret = capture;
+	*ret_result = result;
+	return 0;
+}
+
+const char *limpet_fault_capture_trace(const struct limpet_fault_capture *capture)
+{
+	return capture->path;
+}
+
+size_t limpet_fault_capture_sources(const struct limpet_fault_capture *capture,
+				    const struct limpet_collector_source **ret)
+{
+	return limpet_fault_stacks_sources(capture->stacks, ret);
+}
+
+int limpet_fault_capture_perf_map(const struct limpet_fault_capture *capture)
+{
+	return capture->perf_map_fd;
+}
+
+void limpet_fault_capture_serve(struct limpet_fault_capture *capture)
+{
+	limpet_control_dispatch(capture->control);
+}
+
+void limpet_fault_capture_finish(struct limpet_fault_capture *capture, enum limpet_exit status)
+{
+	limpet_control_finish(capture->control, status);
+	capture_free(capture);
+}

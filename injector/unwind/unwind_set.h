@@ -1,0 +1,42 @@
+/* The unwind tables of a process's modules, in one block of memory, the arena, and the list of
+ * modules with which they are found.
+ *
+ * The caller provides the arena, which stays as long as the tables; it is filled from its start,
+ * and nothing is ever moved or released in it. One thread. */
+#ifndef LIMPET_INJECTOR_UNWIND_UNWIND_SET_H
+#define LIMPET_INJECTOR_UNWIND_UNWIND_SET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/unwind_walk.h"
+#include "common/wire.h"
+#include "injector/image/modules.h"
+
+/* Begins as all zeros, except for these three. */
+struct limpet_unwind_set {
+	uint8_t *arena; /* aligned to LIMPET_UNWIND_ALIGN */
+	uint64_t arena_bytes;
+	uint64_t arena_used; /* at least LIMPET_UNWIND_ALIGN: offset 0 means "no table" */
+	struct limpet_unwind_module *modules; /* sorted by address */
+	uint32_t module_count;
+	uint32_t generation; /* of that list */
+	/* private: each table that was made, also for modules that are gone */
+	struct limpet_unwind_set_table *list;
+	uint32_t list_count;
+	size_t list_capacity;
+};
+/* Releases all but the arena. */
+void limpet_unwind_set_done(struct limpet_unwind_set *set);
+
+/* Compiles the table of every module that is not in the arena yet, and makes the list anew. A
+ * module that was unloaded leaves the list; if it is loaded again, at any address, its table is
+ * used again. A different module at its address gets a table of its own. Returns the number of
+ * tables made, or -errno, and then the list is as it was. */
+int limpet_unwind_set_update(struct limpet_unwind_set *set,
+			     struct limpet_modules *modules) LIMPET_MUST_CHECK;
+/* In the form that the walker needs; valid until the next update. */
+void limpet_unwind_set_walk_map(const struct limpet_unwind_set *set, struct limpet_walk_map *ret);
+
+#endif

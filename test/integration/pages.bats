@@ -1,0 +1,194 @@
+#!/usr/bin/env bats
+# limpet pages: which stacks touch pages, and what is given back, of programs that know what they do.
+# time-limit: 300
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+mib=$((1 << 20))
+
+# record PID [OPTION...]: limpet pages beside the test; returns when it captures. Sets `trace`.
+record() {
+	local target=$1
+	shift
+	captures=$((captures + 1))
+	trace=$work/trace.$captures.limpet
+	env --default-signal=INT,HUP,QUIT "$LIMPET" pages "$target" -o "$trace" "$@" \
+		>"$work/pages.$captures.say" 2>"$work/pages.$captures.err" </dev/null 3>&- &
+	limpet_job=$!
+	limpet_jobs+=("$limpet_job")
+	wait_until 60 capturing "$target" || return 1
+	! ended "$limpet_job"
+}
+
+# stopped: `limpet stop` ends it; lost faults are for the machine to blame, and no failure.
+stopped() {
+	local status=0
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || status=$?
+	exit_status_of "$limpet_job" 60 || return 1
+	((status == 0 || status == 4)) || fail "limpet pages: $(<"$work/pages.$captures.err")" || return 1
+	report
+}
+
+# Of its anonymous memory: the rest are files.
+rss_of() {
+	local key kib
+	while read -r key kib _; do
+		[[ $key != Anonymous: ]] || echo $((kib * 1024))
+	done <"/proc/$1/smaps_rollup"
+}
+
+# holds FUNCTION MIB: so much is live of stacks with that function, to a twentieth and the page of a thread's last fault;
+# where faults were lost, no more.
+holds() {
+	local live
+	live=$(site_sum "$1" live_bytes)
+	echo "$1 holds $live"
+	((live <= $2 * mib * 21 / 20 + 4096)) || fail "$1 holds $live instead of $2 MiB" || return 1
+	json_says '.capture.complete | not' <"$work/report.json" && return
+	((live >= $2 * mib * 19 / 20)) || fail "$1 holds $live instead of $2 MiB"
+}
+
+# adds_up BEFORE: what is live, less older pages that were returned, is the change of RSS to a twentieth, files
+# aside.
+adds_up() {
+	local change sum slack=$((128 << 10))
+	change=$(($(rss_of "$pid") - $1))
+	sum=$(jq '.totals.live_bytes - (.totals.foreign_freed_bytes // 0)' "$work/report.json")
+	echo "RSS changed by $change, explained are $sum"
+	((slack += (change < 0 ? -change : change) / 20))
+	((sum - change <= slack && change - sum <= slack)) || fail "RSS changed by $change, explained are $sum"
+}
+
+@test "who touches pages has them" {
+	start toucher "$TARGETS/toucher"
+	before=$(rss_of "$pid")
+	record "$pid"
+	tell toucher "red 24" did
+	tell toucher "blue 16" did
+	tell toucher "grow 8" did
+	tell toucher "thread 12" did
+	stopped
+	expect '.capture.mode == "pages" and .capture.end == "stop" and .capture.agent_unloaded'
+	holds touch_red 24
+	holds touch_blue 16
+	holds touch_heap 8
+	holds touch_in_thread 12
+	adds_up "$before"
+	within 60 "$LIMPET" report "$trace" --no-pager >report.text
+	grep -q '^pages  *[0-9.]* k touched' report.text
+	grep -q '^growth  *RSS +' report.text
+	! grep -q malloc report.text
+	finish toucher
+}
+
+@test "what is given back is no longer live, however" {
+	start toucher "$TARGETS/toucher"
+	tell toucher "blue 10" did
+	before=$(rss_of "$pid")
+	record "$pid"
+	tell toucher "red 24" did
+	tell toucher give did
+	tell toucher "grow 8" did
+	tell toucher shrink did
+	# Also what was there before, which the program gives back as older pages.
+	tell toucher "blue 6" did
+	tell toucher unmap did
+	stopped
+	holds touch_red 12
+	holds touch_heap 0
+	holds touch_blue 0
+	expect '.totals.foreign_freed_bytes >= 10485760 and .totals.foreign_freed_bytes < 12582912'
+	adds_up "$before"
+	finish toucher
+}
+
+@test "pages touched again after they were given back are their new stack's" {
+	start toucher "$TARGETS/toucher"
+	record "$pid"
+	for _ in 1 2 3 4; do
+		tell toucher "blue 4" did
+		tell toucher unmap did
+	done
+	stopped
+	holds touch_blue 0
+	json_says '.capture.complete | not' <"$work/report.json" ||
+		expect '[.sites[] | select(any(.stack[]; .function == "touch_blue")) | .allocated_bytes] | add >= 16777216'
+	finish toucher
+}
+
+@test "huge pages, faults in read(2), and pages without a fault" {
+	start toucher "$TARGETS/toucher"
+	before=$(rss_of "$pid")
+	record "$pid"
+	tell toucher "huge 32" did
+	tell toucher "read 10" did
+	tell toucher "fill 14" did
+	stopped
+	if [[ -r /sys/kernel/mm/transparent_hugepage/enabled ]]; then
+		holds touch_huge 32
+	fi
+	if ((EUID == 0)); then
+		holds read_zeros 10
+	fi
+	expect '[.allocators[] | select(.name == "came without a fault that was seen")][0].live_bytes >= 14680064'
+	adds_up "$before"
+	finish toucher
+}
+
+@test "a Go program without cgo, which attach refuses and sends here" {
+	start go "$TARGETS/plain-go"
+	run -3 --separate-stderr "$LIMPET" attach "$pid" -o never.limpet
+	[[ $stderr == *"limpet pages $pid"* ]]
+	before=$(rss_of "$pid")
+	record "$pid"
+	tell go "keep 20" kept
+	stopped
+	adds_up "$before"
+	json_says '.capture.complete | not' <"$work/report.json" ||
+		(($(site_sum main.keepBytes live_bytes) >= 18 * mib))
+	finish go
+}
+
+@test "the trace of a program that ends, and of one that executes another" {
+	start toucher "$TARGETS/toucher"
+	record "$pid"
+	tell toucher "red 4" did
+	finish toucher
+	exit_status_of "$limpet_job" 60
+	report
+	expect '.capture.end == "target-exit"'
+	mkfifo go.in
+	bash -c 'echo "ready $$"; read -r; exec sleep 600' <go.in >exec.say 2>/dev/null 3>&- &
+	job_of[exec]=$!
+	exec {in}>go.in
+	wait_until 20 grep -q ready exec.say
+	record "${job_of[exec]}"
+	echo >&"$in"
+	exit_status_of "$limpet_job" 60
+	report
+	expect '.capture.end == "target-exec"'
+}
+
+@test "all that reads traces reads this one; a second capture is refused" {
+	start toucher "$TARGETS/toucher"
+	record "$pid"
+	tell toucher "red 4" did
+	run -3 --separate-stderr "$LIMPET" pages "$pid" -o second.limpet
+	[[ ! -e second.limpet ]]
+	stopped
+	within 60 "$LIMPET" html "$trace" -o page.html
+	grep -q touch_red page.html
+	within 60 "$LIMPET" diff "$trace" "$trace" >/dev/null
+	within 60 "$LIMPET" export "$trace" --format folded -o folded
+	grep -q 'touch_red;touch [0-9]\|touch_red [0-9]' folded
+	finish toucher
+}
+
+@test "no such process, and usage" {
+	run -1 "$LIMPET" pages 2147483646
+	run -2 "$LIMPET" pages
+	run -2 "$LIMPET" pages 1 --stack 1MiB
+	run -2 "$LIMPET" pages 1 -d soon
+}

@@ -1,0 +1,174 @@
+/* The walk over a captured stack, the mappings that count, and why the kernel refuses. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "faults/counted_maps.h"
+#include "faults/fault_events.h"
+#include "faults/fault_stacks.h"
+#include "test/unit/proc_fixture.h"
+
+/* Three frames by frame pointer, in code without a description; the last one is the outermost. */
+static struct limpet_fault_record make_stack(uint64_t words[8], uint64_t at)
+{
+	words[0] = 11; /* a local variable */
+	words[1] = at + 4 * 8;
+	words[2] = 0x402000;
+	words[3] = 12;
+	words[4] = 0; /* the frame pointer of the outermost */
+	words[5] = 0x403000;
+	words[6] = words[7] = 0;
+	return (struct limpet_fault_record){.kind = LIMPET_FAULT_TAKEN,
+					    .has_registers = true,
+					    .pc = 0x401000,
+					    .sp = at,
+					    .fp = at + 8,
+					    .stack = (const uint8_t *)words,
+					    .stack_bytes = 64};
+}
+
+static void a_captured_stack_is_walked(void **state)
+{
+	const struct limpet_walk_map map = {.modules = NULL};
+	uint64_t words[8], pcs[16];
+	struct limpet_fault_record fault = make_stack(words, 0x7ffd00001000);
+	bool cut = true;
+
+	(void)state;
+	assert_int_equal(limpet_fault_walk(&map, NULL, &fault, pcs, 16, &cut), 3);
+	assert_int_equal(pcs[0], 0x401001);
+	assert_int_equal(pcs[1], 0x402000);
+	assert_int_equal(pcs[2], 0x403000);
+	assert_false(cut);
+}
+
+static void a_stack_that_was_copied_in_part_is_cut(void **state)
+{
+	const struct limpet_walk_map map = {.modules = NULL};
+	uint64_t words[8], pcs[16];
+	struct limpet_fault_record fault = make_stack(words, 0x7ffd00001000);
+	bool cut;
+
+	(void)state;
+	for (uint64_t bytes = 0; bytes < 48; bytes++) {
+		/* In memory of its own: a sanitizer sees a read beyond its end. */
+		uint8_t *copy = malloc(bytes ? bytes : 1);
+
+		assert_non_null(copy);
+		memcpy(copy, words, bytes);
+		fault.stack = copy;
+		fault.stack_bytes = bytes;
+		cut = false;
+		assert_int_equal(limpet_fault_walk(&map, NULL, &fault, pcs, 16, &cut),
+				 bytes < 24 ? 1 : 2);
+		assert_true(cut);
+		free(copy);
+	}
+}
+
+static void hostile_stacks_end(void **state)
+{
+	const struct limpet_walk_map map = {.modules = NULL};
+	uint64_t words[8], pcs[16];
+	struct limpet_fault_record fault = make_stack(words, 0x7ffd00001000);
+	bool cut = false;
+
+	(void)state;
+	words[1] = 0x7ffd00001000 + 8; /* a circle */
+	assert_int_equal(limpet_fault_walk(&map, NULL, &fault, pcs, 16, &cut), 2);
+	assert_true(cut);
+	fault.sp = UINT64_MAX - 16;
+	fault.fp = UINT64_MAX - 8;
+	cut = false;
+	assert_int_equal(limpet_fault_walk(&map, NULL, &fault, pcs, 16, &cut), 1);
+	assert_true(cut);
+	fault.stack = NULL;
+	fault.stack_bytes = 0;
+	assert_int_equal(limpet_fault_walk(&map, NULL, &fault, pcs, 16, &cut), 1);
+}
+
+static struct limpet_map map_at(uint64_t start, const char *perms, uint64_t inode, const char *path)
+{
+	struct limpet_map map = {
+		.start = start, .end = start + 0x1000, .inode = inode, .path = strdup(path)};
+
+	memcpy(map.perms, perms, sizeof(map.perms));
+	return map;
+}
+
+static void mappings_that_count(void **state)
+{
+	struct limpet_map list[] = {
+		map_at(0x1000, "r--p", 5, "/bin/cat"),
+		map_at(0x3000, "rw-p", 5, "/bin/cat"),
+		map_at(0x5000, "rw-p", 0, "[heap]"),
+		map_at(0x7000, "rwxp", 0, ""),
+		map_at(0x9000, "rw-s", 6, "/memfd:x (deleted)"),
+		map_at(0xb000, "rw-s", 7, "/var/lib/data"),
+		map_at(0xd000, "rw-p", 8, "/anon_hugepage (deleted)"),
+		map_at(0xf000, "r--p", 0, "[vvar]"),
+	};
+	static const bool counts[] = {true, true, true, true, true, false, false, false};
+	struct limpet_counted_maps maps = {0};
+	const struct limpet_maps all = {list, sizeof(list) / sizeof(list[0])};
+
+	(void)state;
+	assert_int_equal(limpet_counted_maps_take(&maps, &all), 0);
+	for (size_t i = 0; i < all.count; i++) {
+		const struct limpet_counted_map *map =
+			limpet_counted_maps_find(&maps, list[i].end - 1);
+
+		assert_non_null(map);
+		assert_int_equal(map->start, list[i].start);
+		assert_int_equal(map->counts, counts[i]);
+		assert_int_equal(map->own, list[i].inode != 0 && i != 4);
+		assert_int_equal(map->executable, i == 3);
+		assert_null(limpet_counted_maps_find(&maps, list[i].end));
+		free(list[i].path);
+	}
+	assert_null(limpet_counted_maps_find(&maps, 0));
+	limpet_counted_maps_done(&maps);
+}
+
+static void a_refusal_has_a_hint(void **state)
+{
+	struct limpet_err err = {0};
+
+	(void)state;
+	proc_fixture_begin();
+	proc_fixture_write("sys/kernel/perf_event_paranoid", "3\n");
+	assert_int_equal(limpet_fault_events_explain(7, -EACCES, &err), -EACCES);
+	assert_non_null(strstr(err.hint, "perf_event_paranoid=2"));
+	proc_fixture_write("sys/kernel/perf_event_paranoid", "2\n");
+	assert_int_equal(limpet_fault_events_explain(7, -EACCES, &err), -EACCES);
+	assert_null(strstr(err.hint, "perf_event_paranoid"));
+	assert_non_null(strstr(err.hint, "as the user of the process"));
+	assert_int_equal(limpet_fault_events_explain(7, -EPERM, &err), -EPERM);
+	assert_non_null(strstr(err.hint, "seccomp"));
+	proc_fixture_write("sys/kernel/perf_event_paranoid", "-1\n");
+	assert_int_equal(limpet_fault_events_explain(7, -EPERM, &err), -EPERM);
+	assert_null(strstr(err.hint, "perf_event_paranoid"));
+	assert_int_equal(limpet_fault_events_explain(7, -EMFILE, &err), -EMFILE);
+	assert_non_null(strstr(err.hint, "ulimit -n"));
+	assert_int_equal(limpet_fault_events_explain(7, -ENOSYS, &err), -ENOSYS);
+	assert_non_null(strstr(err.hint, "CONFIG_PERF_EVENTS"));
+	proc_fixture_end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_captured_stack_is_walked),
+		cmocka_unit_test(a_stack_that_was_copied_in_part_is_cut),
+		cmocka_unit_test(hostile_stacks_end),
+		cmocka_unit_test(mappings_that_count),
+		cmocka_unit_test(a_refusal_has_a_hint),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
