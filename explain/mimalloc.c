@@ -10,6 +10,11 @@
 #define SLICE_BYTES ((uint64_t)64 << 10)
 #define SLICES (LIMPET_MIMALLOC_SEGMENT_BYTES / SLICE_BYTES)
 #define SLICES_LIMIT ((uint64_t)1 << 24)
+/* arena.c: struct mi_arena_s of mimalloc 3 begins with its memory: base, size, flags. Then there
+ * are a pointer, in some releases another one, and numbers: of slices, of those before the first
+ * page, and of the NUMA node, -1 for any. */
+#define ARENA_LIMIT_BYTES ((uint64_t)1 << 40)
+#define NODES_LIMIT 1024u
 /* Heads that are compared. */
 #define HEADS_LIMIT 64u
 
@@ -81,4 +86,31 @@ uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
 	    (words[0] ^ address) != mimalloc->secret || !is_number_of_slices(words[1]))
 		return 0;
 	return words[1] * SLICE_BYTES;
+}
+
+uint64_t limpet_mimalloc_judge_arena(uint64_t address,
+				     const uint64_t words[LIMPET_MIMALLOC_ARENA_WORDS])
+{
+	const uint64_t bytes = words[1], slices = bytes / SLICE_BYTES;
+
+	if (words[0] != address || bytes % SLICE_BYTES || slices < 2 || bytes > ARENA_LIMIT_BYTES)
+		return 0;
+	for (unsigned i = 4; i + 2 < LIMPET_MIMALLOC_ARENA_WORDS; i++) {
+		const uint32_t node = (uint32_t)words[i + 2];
+
+		if (words[i] == slices && words[i + 1] && words[i + 1] < slices &&
+		    (node < NODES_LIMIT || node == UINT32_MAX))
+			return bytes;
+	}
+	return 0;
+}
+
+uint64_t limpet_mimalloc_arena(const struct limpet_source *source, uint64_t address)
+{
+	uint64_t words[LIMPET_MIMALLOC_ARENA_WORDS];
+
+	if (address % LIMPET_MIMALLOC_ARENA_ALIGN_BYTES ||
+	    limpet_source_read(source, address, words, sizeof(words)) < 0)
+		return 0;
+	return limpet_mimalloc_judge_arena(address, words);
 }
