@@ -176,9 +176,10 @@ static void test_own_allocators_are_named(void **state)
 
 			check_programs(&own, 1);
 			assert_error_is("allocator");
-			if (!strstr(preflight.allocators, cases[i].name) ||
+			if (strstr(preflight.allocators, cases[i].name) ||
+			    !strstr(preflight.unfollowed, cases[i].name) ||
 			    preflight.unseen_rss_share < 0 || preflight.unseen_rss_share > 1)
-				fail_msg("%s: %s, %f unseen", cases[i].symbol, preflight.allocators,
+				fail_msg("%s: %s, %f unseen", cases[i].symbol, preflight.unfollowed,
 					 preflight.unseen_rss_share);
 			partly.options = &partial;
 			partly.id = NULL;
