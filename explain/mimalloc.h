@@ -20,6 +20,7 @@
 struct limpet_mimalloc {
 	bool found;
 	unsigned offset; /* word of the head */
+	unsigned gap;    /* words from there to the number of slices */
 	uint64_t secret;
 };
 

@@ -183,6 +183,11 @@ static void test_segments_of_mimalloc(void **state)
 	assert_false(limpet_mimalloc_judge(heads, 2, &found));
 	heads[2].words[28] = 511;
 	assert_false(limpet_mimalloc_judge(heads, 3, &found));
+	/* Newer ones have two words between. */
+	heads[0].words[30] = heads[2].words[30] = 512;
+	assert_true(limpet_mimalloc_judge(heads, 3, &found));
+	assert_int_equal(found.offset, 27);
+	assert_int_equal(found.gap, 3);
 }
 
 /* As in programs built with two of its releases, one of which has a pointer more. */
