@@ -395,10 +395,11 @@ static int search_range(struct searching *searching, uint64_t offset, uint64_t l
 static int search_segments(struct searching *searching)
 {
 	const struct limpet_elf_file *file = searching->file;
-	uint64_t left = SEARCH_LIMIT_BYTES;
+	/* They do not overlap, unless somebody wants this to take long. */
+	uint64_t left = file->bytes < SEARCH_LIMIT_BYTES ? file->bytes : SEARCH_LIMIT_BYTES;
 	int error = 0;
 
-	for (unsigned i = 0; i < file->head.e_phnum && !error && !searching->ended; i++) {
+	for (unsigned i = 0; i < file->head.e_phnum && left && !error && !searching->ended; i++) {
 		ElfW(Phdr) segment;
 		uint64_t bytes;
 
@@ -406,6 +407,9 @@ static int search_segments(struct searching *searching)
 				file->head.e_phoff + (uint64_t)i * sizeof(segment));
 		if (error || segment.p_type != PT_LOAD || segment.p_flags & PF_W)
 			continue;
+		if (segment.p_offset > file->bytes ||
+		    segment.p_filesz > file->bytes - segment.p_offset)
+			return -EBADMSG;
 		bytes = segment.p_filesz < left ? segment.p_filesz : left;
 		left -= bytes;
 		error = search_range(searching, segment.p_offset, bytes);
