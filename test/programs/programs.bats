@@ -22,6 +22,7 @@ program() {
 	shift
 	"$@" <input >"$name.say" 2>"$name.err" 3>&- &
 	pid=$!
+	# shellcheck disable=SC2004 # an associative array
 	job_of[$name]=$pid
 }
 
