@@ -240,6 +240,7 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 		.with_command_line = options->with_command_line,
 		.unseen_rss_share = preflight->unseen_rss_share,
 		.allocators = preflight->allocators,
+		.unfollowed = preflight->unfollowed,
 		.runtime = preflight->runtime,
 		.load = options->load,
 		.entry_list = options->entry_list,

@@ -57,7 +57,7 @@ static void print_finding(const struct limpet_finding *finding, int width)
 static void print_text(const struct limpet_preflight *preflight)
 {
 	bool ok = preflight->verdict == LIMPET_PREFLIGHT_OK;
-	char name[64], user[64], rss[LIMPET_UNITS_TEXT];
+	char name[64], user[64], unfollowed[sizeof(preflight->unfollowed)], rss[LIMPET_UNITS_TEXT];
 	int width = limpet_ui_width(STDOUT_FILENO);
 
 	snprintf(name, sizeof(name), "%s", preflight->name);
@@ -65,9 +65,12 @@ static void print_text(const struct limpet_preflight *preflight)
 	       limpet_ui_style(stdout, ok ? LIMPET_UI_GREEN : LIMPET_UI_RED), ok ? "can" : "cannot",
 	       limpet_ui_clean(name), preflight->pid, limpet_ui_style(stdout, LIMPET_UI_PLAIN));
 	limpet_doctor_user(preflight->uid, user, sizeof(user));
+	snprintf(unfollowed, sizeof(unfollowed), "%s", preflight->unfollowed);
 	printf("  user %s, %s resident%s%s\n", limpet_ui_clean(user),
 	       limpet_units_format_bytes(rss, preflight->rss_bytes),
 	       preflight->allocators[0] ? ", allocators: " : "", preflight->allocators);
+	if (unfollowed[0])
+		printf("  not followed: %s\n", limpet_ui_clean(unfollowed));
 	/* refusals come first */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < preflight->count; i++)

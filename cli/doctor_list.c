@@ -173,12 +173,13 @@ json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 		}
 	}
 	return json_pack(
-		"{s:i, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "pid", preflight->pid,
+		"{s:i, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "pid", preflight->pid,
 		"command", text(preflight->name), "user",
 		known ? text(limpet_doctor_user(preflight->uid, user, sizeof(user))) : json_null(),
 		"rss_bytes", known ? json_integer((json_int_t)preflight->rss_bytes) : json_null(),
 		"verdict", verdicts[preflight->verdict], "libc", text(preflight->libc),
-		"allocators", text(preflight->allocators), "unseen_rss_share",
+		"allocators", text(preflight->allocators), "unfollowed",
+		text(preflight->unfollowed), "unseen_rss_share",
 		preflight->unseen_rss_share >= 0 ? json_real(preflight->unseen_rss_share)
 						 : json_null(),
 		"unfollowed_bytes",

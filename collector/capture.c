@@ -474,6 +474,8 @@ static void look_before(struct limpet_capture *capture)
 	memory->pid = capture->setup->pid;
 	memory->runtime = capture->setup->runtime;
 	memory->session = capture->session;
+	snprintf(memory->unfollowed, sizeof(memory->unfollowed), "%s",
+		 capture->setup->unfollowed ?: "");
 	limpet_memory_watch_begin(memory, !limpet_session_follows_glibc_alone(capture->session) ||
 						  capture->setup->unseen_rss_share >= 0);
 }

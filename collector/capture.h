@@ -51,8 +51,9 @@ struct limpet_capture_setup {
 	bool addresses;      /* of all blocks */
 	bool with_command_line;
 	double unseen_rss_share;
-	const char *allocators;
-	const char *runtime; /* of a language with a heap of its own; "": none */
+	const char *allocators; /* that are followed */
+	const char *unfollowed; /* that are not, as far as is known; "" or NULL: none */
+	const char *runtime;    /* of a language with a heap of its own; "": none */
 	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
 	enum limpet_load load;
 	bool assume_seccomp_ok; /* as in preflight: also for filters that are added later */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "collector/collector.h"
@@ -39,16 +40,20 @@ struct limpet_unfollowed limpet_memory_watch_judge(const struct limpet_memory_wa
 	return limpet_unfollowed_judge(&watch->before, &watch->last, watch->unfollowed);
 }
 
-/* Only when the names are needed: this reads the modules' files. */
+/* Only when the names are needed: this reads the modules' files. Names that are known stay if there
+ * are no others. */
 static void name_unfollowed(struct limpet_memory_watch *watch)
 {
 	bool matters = limpet_unfollowed_judge(&watch->before, &watch->last, "").matters;
+	char names[sizeof(watch->unfollowed)];
 
-	if (watch->unfollowed[0] || !limpet_unfollowed_is_to_be_named(&watch->before, &watch->last))
+	if (!limpet_unfollowed_is_to_be_named(&watch->before, &watch->last))
 		return;
-	limpet_memory_owners_name(
-		limpet_session_modules(watch->session), limpet_session_has_entries, watch->session,
-		matters ? watch->runtime : "", watch->unfollowed, sizeof(watch->unfollowed));
+	limpet_memory_owners_name(limpet_session_modules(watch->session),
+				  limpet_session_has_entries, watch->session,
+				  matters ? watch->runtime : "", names, sizeof(names));
+	if (names[0])
+		memcpy(watch->unfollowed, names, sizeof(names));
 }
 
 /* The agent's private memory is in no file of limpet's, and so counted as unknown. */
@@ -127,7 +132,8 @@ void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_all
 	if (other_allocators || limpet_memory_owners_take(watch->pid, &options, &watch->before) < 0)
 		return;
 	watch->took_ns = processor_ns() - began_ns;
-	name_unfollowed(watch);
+	if (!watch->unfollowed[0])
+		name_unfollowed(watch);
 }
 
 void limpet_memory_watch_tick(struct limpet_memory_watch *watch, uint64_t now_ns,

@@ -33,7 +33,8 @@ struct limpet_memory_watch {
 	char unfollowed[256];    /* names of allocators that may own the rest; "": unknown */
 };
 
-/* To be called before the agent is loaded; `pid`, `runtime` and `session` are set. A program that
+/* To be called before the agent is loaded; `pid`, `runtime`, `session` and what is known of
+ * `unfollowed` are set. A program that
  * has not started yet has no memory. */
 void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_allocators);
 /* Looks if it is time and something may have changed: there were events, the last at `events_ns`,

@@ -6,10 +6,18 @@
 #include "common/array.h"
 
 /* include/mimalloc/types.h: struct mi_segment_s. Its head differs between releases, but the number
- * of slices follows the cookie: 512 of 64 KiB, more for a huge block. */
+ * of slices follows the cookie, in newer ones after two pointers: 512 of 64 KiB, more for a huge
+ * block. */
+static const unsigned gaps[] = {1, 3};
+#define GAP_LIMIT 3u
 #define SLICE_BYTES ((uint64_t)64 << 10)
 #define SLICES (LIMPET_MIMALLOC_SEGMENT_BYTES / SLICE_BYTES)
 #define SLICES_LIMIT ((uint64_t)1 << 24)
+/* arena.c: struct mi_arena_s of mimalloc 3 begins with its memory: base, size, flags. Then there
+ * are a pointer, in some releases another one, and numbers: of slices, of those before the first
+ * page, and of the NUMA node, -1 for any. */
+#define ARENA_LIMIT_BYTES ((uint64_t)1 << 40)
+#define NODES_LIMIT 1024u
 /* Heads that are compared. */
 #define HEADS_LIMIT 64u
 
@@ -18,26 +26,35 @@ static bool is_number_of_slices(uint64_t number)
 	return number >= SLICES && number <= SLICES_LIMIT;
 }
 
-bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t count,
-			   struct limpet_mimalloc *ret_mimalloc)
+static bool judge(const struct limpet_mimalloc_head *heads, size_t count, unsigned gap,
+		  struct limpet_mimalloc *ret_mimalloc)
 {
-	for (unsigned i = 0; i + 1 < LIMPET_MIMALLOC_HEAD_WORDS; i++)
+	for (unsigned i = 0; i + gap < LIMPET_MIMALLOC_HEAD_WORDS; i++)
 		for (size_t a = 0; a < count; a++) {
 			const uint64_t secret = heads[a].words[i] ^ heads[a].address;
 			size_t same = 0;
 
 			/* A pointer or a small number is no cookie. */
-			if (!(secret >> 48) || !is_number_of_slices(heads[a].words[i + 1]))
+			if (!(secret >> 48) || !is_number_of_slices(heads[a].words[i + gap]))
 				continue;
 			for (size_t b = 0; b < count; b++)
 				same += (heads[b].words[i] ^ heads[b].address) == secret &&
-					is_number_of_slices(heads[b].words[i + 1]);
+					is_number_of_slices(heads[b].words[i + gap]);
 			if (same < 2)
 				continue;
 			*ret_mimalloc = (struct limpet_mimalloc){
-				.found = true, .offset = i, .secret = secret};
+				.found = true, .offset = i, .gap = gap, .secret = secret};
 			return true;
 		}
+	return false;
+}
+
+bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t count,
+			   struct limpet_mimalloc *ret_mimalloc)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(gaps); i++)
+		if (judge(heads, count, gaps[i], ret_mimalloc))
+			return true;
 	return false;
 }
 
@@ -73,12 +90,40 @@ int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet
 uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
 				 const struct limpet_mimalloc *mimalloc, uint64_t address)
 {
-	uint64_t words[2];
+	const unsigned gap = mimalloc->gap;
+	uint64_t words[GAP_LIMIT + 1];
 
 	if (!mimalloc->found || address % LIMPET_MIMALLOC_SEGMENT_BYTES ||
 	    limpet_source_read(source, address + 8 * (uint64_t)mimalloc->offset, words,
 			       sizeof(words)) < 0 ||
-	    (words[0] ^ address) != mimalloc->secret || !is_number_of_slices(words[1]))
+	    (words[0] ^ address) != mimalloc->secret || !is_number_of_slices(words[gap]))
 		return 0;
-	return words[1] * SLICE_BYTES;
+	return words[gap] * SLICE_BYTES;
+}
+
+uint64_t limpet_mimalloc_judge_arena(uint64_t address,
+				     const uint64_t words[LIMPET_MIMALLOC_ARENA_WORDS])
+{
+	const uint64_t bytes = words[1], slices = bytes / SLICE_BYTES;
+
+	if (words[0] != address || bytes % SLICE_BYTES || slices < 2 || bytes > ARENA_LIMIT_BYTES)
+		return 0;
+	for (unsigned i = 4; i + 2 < LIMPET_MIMALLOC_ARENA_WORDS; i++) {
+		const uint32_t node = (uint32_t)words[i + 2];
+
+		if (words[i] == slices && words[i + 1] && words[i + 1] < slices &&
+		    (node < NODES_LIMIT || node == UINT32_MAX))
+			return bytes;
+	}
+	return 0;
+}
+
+uint64_t limpet_mimalloc_arena(const struct limpet_source *source, uint64_t address)
+{
+	uint64_t words[LIMPET_MIMALLOC_ARENA_WORDS];
+
+	if (address % LIMPET_MIMALLOC_ARENA_ALIGN_BYTES ||
+	    limpet_source_read(source, address, words, sizeof(words)) < 0)
+		return 0;
+	return limpet_mimalloc_judge_arena(address, words);
 }

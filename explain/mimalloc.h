@@ -1,5 +1,10 @@
-/* The segments of mimalloc 2, recognized from outside: each begins at a multiple of 32 MiB with a
- * head that holds a cookie, the segment's address exclusive-or a secret number of the process. */
+/* mimalloc's memory, recognized from outside.
+ *
+ * Segments of mimalloc 2: each begins at a multiple of 32 MiB with a head that holds a cookie, the
+ * segment's address exclusive-or a secret number of the process.
+ *
+ * Arenas of mimalloc 3: each begins with a head that holds its address, its size and the number of
+ * its slices. */
 #ifndef LIMPET_EXPLAIN_MIMALLOC_H
 #define LIMPET_EXPLAIN_MIMALLOC_H
 
@@ -15,6 +20,7 @@
 struct limpet_mimalloc {
 	bool found;
 	unsigned offset; /* word of the head */
+	unsigned gap;    /* words from there to the number of slices */
 	uint64_t secret;
 };
 
@@ -32,7 +38,14 @@ int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet
 uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
 				 const struct limpet_mimalloc *mimalloc, uint64_t address);
 
+#define LIMPET_MIMALLOC_ARENA_WORDS 9u
+#define LIMPET_MIMALLOC_ARENA_ALIGN_BYTES ((uint64_t)64 << 10)
+/* The bytes of the arena that begins at this address; 0: there is none. */
+uint64_t limpet_mimalloc_arena(const struct limpet_source *source, uint64_t address);
+
 /* The same, judged by copies; public for tests. */
+uint64_t limpet_mimalloc_judge_arena(uint64_t address,
+				     const uint64_t words[LIMPET_MIMALLOC_ARENA_WORDS]);
 bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t count,
 			   struct limpet_mimalloc *ret_mimalloc);
 

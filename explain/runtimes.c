@@ -118,12 +118,14 @@ static void recognize_v8(struct marking *marking, uint64_t at)
 
 static void recognize_mimalloc(struct marking *marking, uint64_t at)
 {
-	if (at % LIMPET_MIMALLOC_SEGMENT_BYTES ||
-	    !recognize_extent(marking, at,
-			      limpet_mimalloc_segment(marking->source, &marking->mimalloc, at)))
+	if (recognize_extent(marking, at,
+			     limpet_mimalloc_segment(marking->source, &marking->mimalloc, at)))
+		marking->owner = "mimalloc: segments";
+	else if (recognize_extent(marking, at, limpet_mimalloc_arena(marking->source, at)))
+		marking->owner = "mimalloc: arenas";
+	else
 		return;
 	marking->kind = LIMPET_KIND_MIMALLOC;
-	marking->owner = "mimalloc: segments";
 }
 
 static void recognize_python(struct marking *marking, uint64_t at)

@@ -230,8 +230,8 @@ static void judge_runtimes(struct verdicts *verdicts)
 	} heaps[] = {{LIMPET_KIND_V8, "V8's heap, JavaScript's objects", true},
 		     {LIMPET_KIND_JAVA, "Java's heap", true},
 		     {LIMPET_KIND_GO, "Go's heap", true},
-		     {LIMPET_KIND_MIMALLOC,
-		      "mimalloc's segments; how much of them is free is not known", false},
+		     {LIMPET_KIND_MIMALLOC, "mimalloc's heap; how much of it is free is not known",
+		      false},
 		     {LIMPET_KIND_PYTHON, "objects of Python", true}};
 	const struct limpet_account *python =
 		limpet_accounts_find(verdicts->of, LIMPET_KIND_PYTHON, NULL);

@@ -71,6 +71,7 @@ INJECTOR_SRC += \
 	injector/unwind/unwind_set.c
 
 INJECTOR_SRC += \
+	injector/image/allocator_texts.c \
 	injector/image/memory_owners.c \
 	injector/image/arch/$(ARCH)/entry_code.c \
 	injector/image/arch/$(ARCH)/nim_code.c \

@@ -46,7 +46,7 @@ LINT_FOLDERS := agent $(patsubst %/,%,$(wildcard analyzer/*/)) cli collector com
 LINT_C := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.c $d/arch/*/*.c)))
 LINT_H := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.h $d/arch/*/*.h)))
 LINT_SHELL := $(sort $(wildcard scripts/*.bash test/integration/*.bash test/integration/*.bats \
-	test/torture/*.bats test/torture/*.bash completions/*) .ci/run test/traces/keep \
+	test/torture/*.bats test/torture/*.bash test/programs/*.bats completions/*) .ci/run test/traces/keep \
 	$(shell grep -lE '^\#!/bin/(ba)?sh' scripts/* 2>/dev/null))
 LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.

@@ -556,6 +556,14 @@ test-integration: $(B)/limpet static targets $(TORTURE_PROGRAMS)
 test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --only "$$T" $(TORTURE_TESTS)
 
+# Released programs from npm, some 300 MiB, which `make test` leaves out.
+.PHONY: test-programs
+build/programs/done: test/programs/package.json test/programs/package-lock.json scripts/fetch-npm
+	$(call say,NPM,$@)
+	$(Q)scripts/fetch-npm test/programs $(@D) 'they are not tested'
+test-programs: $(B)/limpet build/programs/done
+	$(Q)$(RUN_TESTS) --jobs 1 --only "$$T" test/programs/programs.bats
+
 # The torture tests, and those of others that repeat something, with the rounds that figures are claimed for; and
 # what measures time (*_limits.bats), which `make test` leaves out.
 .PHONY: torture

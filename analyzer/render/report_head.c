@@ -29,11 +29,13 @@ static void print_target(struct limpet_printer *printer)
 	if (!target->known) {
 		limpet_printer_row(printer, printer->options->warn, "target",
 				   "unknown: the head of the trace is damaged");
+		limpet_report_unfollowed_print(printer);
 		return;
 	}
 	limpet_printer_row(printer, "", "target", "%s (pid %u), %s%s%s", target->comm, target->pid,
 			   target->executable[0] ? target->executable : "executable unknown",
 			   target->allocators[0] ? ", " : "", target->allocators);
+	limpet_report_unfollowed_print(printer);
 	if (target->command[0] && strcmp(target->command, target->executable) != 0 &&
 	    strcmp(target->command, target->comm) != 0)
 		limpet_printer_row(printer, "", "command", "%s", target->command);

@@ -424,13 +424,17 @@ static json_t *memory_object(const struct limpet_memory *memory)
 	return object;
 }
 
-/* null: not known. */
+/* null: not known, and nobody is known to be unseen. */
 static json_t *unfollowed_object(const struct limpet_model *model)
 {
 	const struct limpet_unfollowed it = limpet_model_unfollowed(model);
 
-	if (!it.known)
+	if (!it.known && !it.names[0])
 		return json_null();
+	if (!it.known)
+		return json_pack("{s:n,s:n,s:n,s:b,s:b,s:o,s:n,s:n}", "bytes", "rss_bytes",
+				 "growth_bytes", "large", false, "grows", false, "names",
+				 limpet_json_text(it.names), "memory_before", "memory");
 	return json_pack(
 		"{s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o}", "bytes", limpet_json_number(it.bytes),
 		"rss_bytes", limpet_json_number(it.rss_bytes), "growth_bytes",

@@ -48,9 +48,10 @@ static void print_none(struct limpet_printer *printer)
 	else if (all)
 		limpet_printer_row(printer, "", "losses", "none: every event is in the %s", where);
 	else
-		limpet_printer_row(printer, "", "losses", "none: every event of %s is in the %s",
-				   allocators[0] ? allocators : "the allocators that were followed",
-				   where);
+		limpet_printer_row(
+			printer, "", "losses", "none: every event of %s is in the %s%s%s",
+			allocators[0] ? allocators : "the allocators that were followed", where,
+			unfollowed.names[0] ? "; nothing of " : "", unfollowed.names);
 }
 
 /* The losses with a count, one line each. Adds them to *said. */
@@ -130,8 +131,7 @@ static void print_reasons(struct limpet_printer *printer, uint64_t *said)
 					      : "the figures are not exact");
 }
 
-/* Not a loss: memory that limpet does not follow. */
-static void print_unfollowed(struct limpet_printer *printer)
+void limpet_report_unfollowed_print(struct limpet_printer *printer)
 {
 	const struct limpet_unfollowed unfollowed = limpet_model_unfollowed(printer->report->model);
 	char words[512];
@@ -156,5 +156,4 @@ void limpet_report_losses_print(struct limpet_printer *printer)
 	if (model->given_up_ns)
 		limpet_printer_row(printer, "", "kept", "events from %s on; of all before, sums",
 				   limpet_printer_duration(printer, model->given_up_ns));
-	print_unfollowed(printer);
 }

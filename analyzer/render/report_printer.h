@@ -78,6 +78,8 @@ void limpet_printer_cut(char *text, size_t columns, bool at_start);
 
 /* Target, window, losses, totals: the first prints all of them. */
 void limpet_report_head_print(struct limpet_printer *printer);
+/* Not a loss: memory that limpet does not follow. */
+void limpet_report_unfollowed_print(struct limpet_printer *printer);
 void limpet_report_losses_print(struct limpet_printer *printer);
 void limpet_report_totals_print(struct limpet_printer *printer);
 

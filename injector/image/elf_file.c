@@ -15,7 +15,7 @@
 #define SYMBOLS_LIMIT_BYTES ((uint64_t)256 << 20)
 /* Limit of all tables together: a file may refer to the same table thousands of times. */
 #define BUDGET_BYTES ((uint64_t)2 << 30)
-#define SEARCH_LIMIT_BYTES ((uint64_t)64 << 20)
+#define SEARCH_LIMIT_BYTES ((uint64_t)256 << 20)
 #define SEARCH_WINDOW_BYTES ((size_t)1 << 20)
 #define SEARCH_CONTEXT_BYTES 64
 
@@ -342,23 +342,21 @@ int limpet_elf_file_objects(struct limpet_elf_file *file,
 	return visit_tables(file, &visitor);
 }
 
-int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needle,
-			   bool (*visit)(void *context, const char *at, size_t before,
-					 size_t after),
-			   void *context)
-{
-	const ElfW(Shdr) *rodata = find_section(file, ".rodata");
-	size_t length = strlen(needle), used = 0, searched = 0;
-	LIMPET_FREE char *window = NULL;
-	uint64_t offset, left;
+struct searching {
+	const struct limpet_elf_file *file;
+	const char *needle;
+	bool (*visit)(void *context, const char *at, size_t before, size_t after);
+	void *context;
+	char *window;
+	bool ended; /* `visit` has returned false */
+};
 
-	if (!rodata || rodata->sh_type == SHT_NOBITS)
-		return 0;
-	window = malloc(SEARCH_WINDOW_BYTES);
-	if (!window)
-		return -ENOMEM;
-	offset = rodata->sh_offset;
-	left = rodata->sh_size < SEARCH_LIMIT_BYTES ? rodata->sh_size : SEARCH_LIMIT_BYTES;
+static int search_range(struct searching *searching, uint64_t offset, uint64_t left)
+{
+	const size_t length = strlen(searching->needle);
+	char *window = searching->window;
+	size_t used = 0, searched = 0;
+
 	/* [0, searched) was searched and is context only, [searched, used) is new */
 	while (left) {
 		size_t piece = SEARCH_WINDOW_BYTES - used, until, drop;
@@ -367,7 +365,7 @@ int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needl
 
 		if (piece > left)
 			piece = (size_t)left;
-		r = read_at(file, window + used, piece, offset);
+		r = read_at(searching->file, window + used, piece, offset);
 		if (r < 0)
 			return r;
 		used += piece;
@@ -375,10 +373,13 @@ int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needl
 		left -= piece;
 		/* a match at the very end needs the bytes that follow it */
 		until = left ? used - SEARCH_CONTEXT_BYTES : used;
-		while ((at = memmem(window + searched, used - searched, needle, length)) &&
+		while ((at = memmem(window + searched, used - searched, searching->needle,
+				    length)) &&
 		       at < window + until) {
-			if (!visit(context, at, (size_t)(at - window),
-				   used - (size_t)(at - window)))
+			searching->ended =
+				!searching->visit(searching->context, at, (size_t)(at - window),
+						  used - (size_t)(at - window));
+			if (searching->ended)
 				return 0;
 			searched = (size_t)(at - window) + 1;
 		}
@@ -388,4 +389,56 @@ int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needl
 		searched = until - drop;
 	}
 	return 0;
+}
+
+/* Without sections: what is mapped, and not writable. */
+static int search_segments(struct searching *searching)
+{
+	const struct limpet_elf_file *file = searching->file;
+	/* They do not overlap, unless somebody wants this to take long. */
+	uint64_t left = file->bytes < SEARCH_LIMIT_BYTES ? file->bytes : SEARCH_LIMIT_BYTES;
+	int error = 0;
+
+	for (unsigned i = 0; i < file->head.e_phnum && left && !error && !searching->ended; i++) {
+		ElfW(Phdr) segment;
+		uint64_t bytes;
+
+		error = read_at(file, &segment, sizeof(segment),
+				file->head.e_phoff + (uint64_t)i * sizeof(segment));
+		if (error || segment.p_type != PT_LOAD || segment.p_flags & PF_W)
+			continue;
+		if (segment.p_offset > file->bytes ||
+		    segment.p_filesz > file->bytes - segment.p_offset)
+			return -EBADMSG;
+		bytes = segment.p_filesz < left ? segment.p_filesz : left;
+		left -= bytes;
+		error = search_range(searching, segment.p_offset, bytes);
+	}
+	return error;
+}
+
+int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needle,
+			   bool (*visit)(void *context, const char *at, size_t before,
+					 size_t after),
+			   void *context)
+{
+	const ElfW(Shdr) *rodata = find_section(file, ".rodata");
+	LIMPET_FREE char *window = malloc(SEARCH_WINDOW_BYTES);
+	struct searching searching = {.file = file,
+				      .needle = needle,
+				      .visit = visit,
+				      .context = context,
+				      .window = window};
+
+	if (!window)
+		return -ENOMEM;
+	if (!file->native)
+		return 0;
+	if (!file->section_count)
+		return search_segments(&searching);
+	if (!rodata || rodata->sh_type == SHT_NOBITS)
+		return 0;
+	return search_range(&searching, rodata->sh_offset,
+			    rodata->sh_size < SEARCH_LIMIT_BYTES ? rodata->sh_size
+								 : SEARCH_LIMIT_BYTES);
 }

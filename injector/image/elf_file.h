@@ -59,7 +59,8 @@ int limpet_elf_file_objects(struct limpet_elf_file *file,
 
 /* Calls `visit` for each occurrence of `needle` (at least 2 bytes) in .rodata, until it returns
  * false: `at` points to it, with `before` readable bytes before and `after` bytes from it on (at
- * least 64 of each, unless .rodata ends there). At most the first 64 MiB are searched. */
+ * least 64 of each, unless .rodata ends there). In a file without sections, the segments that are
+ * not writable are searched. At most the first 256 MiB are. */
 int limpet_elf_file_search(const struct limpet_elf_file *file, const char *needle,
 			   bool (*visit)(void *context, const char *at, size_t before,
 					 size_t after),

@@ -10,6 +10,7 @@
 
 #include "common/array.h"
 #include "common/begins.h"
+#include "injector/image/allocator_texts.h"
 #include "injector/image/elf_file.h"
 #include "injector/image/preflight_allocators.h"
 #include "injector/proc/memfd.h"
@@ -492,44 +493,15 @@ int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_optio
 
 #define NAME_ROOM 32
 
-/* What allocators say about themselves, in messages and options that every release contains. */
-static const struct {
-	const char *text, *name;
-} marks[] = {
-	{"<jemalloc>: ", "jemalloc"}, {"mimalloc: ", "mimalloc"}, {"mimalloc_", "mimalloc"},
-	{"tcmalloc: ", "tcmalloc"},   {"TCMALLOC_", "tcmalloc"},  {"rpmalloc", "rpmalloc"},
-	{"snmalloc", "snmalloc"},
-};
-
-static const char *const needles[] = {"malloc", "MALLOC_"};
-
-static bool visit_text(void *context, const char *at, size_t before, size_t after)
-{
-	const char **name = context;
-
-	for (size_t i = 0; i < LIMPET_COUNT_OF(marks); i++) {
-		const char *text = marks[i].text;
-		const char *middle = strstr(text, "malloc") ?: strstr(text, "MALLOC_");
-		size_t lead = (size_t)(middle - text), length = strlen(text);
-
-		if (before >= lead && after >= length - lead && !memcmp(at - lead, text, length)) {
-			*name = marks[i].name;
-			return false;
-		}
-	}
-	return true;
-}
-
 static const char *name_of(pid_t pid, const struct limpet_module *module)
 {
 	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
 	struct limpet_elf_file *file;
-	const char *name = NULL;
+	const char *name;
 
 	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
 		return NULL;
-	for (size_t i = 0; i < LIMPET_COUNT_OF(needles) && !name; i++)
-		(void)limpet_elf_file_search(file, needles[i], visit_text, &name);
+	name = limpet_allocator_texts_find(file);
 	limpet_elf_file_free(file);
 	return name;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base_name.h"
+#include "injector/image/allocator_texts.h"
 #include "injector/image/entry_names.h"
 #include "injector/proc/memory.h"
 
@@ -38,15 +39,6 @@ static const struct {
 	{"__tsan_init", "ThreadSanitizer"},
 	{"__msan_init", "MemorySanitizer"},
 	{"__lsan_init", "LeakSanitizer"},
-};
-
-/* Texts in a stripped program, from the allocators' own messages. All of them contain "malloc". */
-static const struct {
-	const char *text, *allocator;
-} allocator_texts[] = {
-	{"<jemalloc>: ", "jemalloc"},
-	{"mimalloc: ", "mimalloc"},
-	{"tcmalloc: large alloc ", "tcmalloc"},
 };
 
 static const char note_v8[] =
@@ -130,23 +122,6 @@ static bool visit_symbol(void *context, const char *name)
 	return true;
 }
 
-static bool visit_text(void *context, const char *at, size_t before, size_t after)
-{
-	struct limpet_program *program = context;
-
-	for (size_t i = 0; i < LIMPET_COUNT_OF(allocator_texts); i++) {
-		const char *text = allocator_texts[i].text;
-		size_t length = strlen(text);
-		size_t lead = (size_t)(strstr(text, "malloc") - text);
-
-		if (before >= lead && after >= length - lead && !memcmp(at - lead, text, length)) {
-			program->own_allocator = allocator_texts[i].allocator;
-			return false;
-		}
-	}
-	return true;
-}
-
 /* What its programs print before they end by SIGSEGV. */
 static const char nim_text[] = "(Attempt to read from nil?)";
 
@@ -186,7 +161,7 @@ int limpet_program_read(int fd, struct limpet_program *ret_program)
 		if (!program.own_allocator && limpet_elf_file_has_section(file, ".go.buildinfo"))
 			program.own_allocator = "the Go runtime";
 		if (!program.own_allocator && (!program.has_symtab || program.own_malloc))
-			(void)limpet_elf_file_search(file, "malloc", visit_text, &program);
+			program.own_allocator = limpet_allocator_texts_find(file);
 		if (!program.own_allocator && !program.has_symtab)
 			(void)limpet_elf_file_search(file, nim_text, visit_nim, &program);
 	}

@@ -67,7 +67,8 @@ struct limpet_preflight {
 	uint64_t rss_bytes;
 	bool kernel_thread;
 	char libc[32];           /* "glibc 2.36"; empty: unknown */
-	char allocators[128];    /* for messages: "glibc 2.36, jemalloc" */
+	char allocators[128];    /* followed, for messages: "glibc 2.36, jemalloc" */
+	char unfollowed[256];    /* not followed: "jemalloc in biome"; empty: none is known */
 	double unseen_rss_share; /* 0..1, if an allocator is out of reach; < 0: none is */
 	char runtime[16]; /* "V8": a language's runtime with a heap of its own; empty: none */
 	struct limpet_memory memory; /* to what it belongs; not known if it was not examined */

@@ -73,6 +73,10 @@ void limpet_check_libc(struct limpet_check *check, const struct limpet_program *
 bool limpet_check_is_loader_by_hand(const struct limpet_check *check, bool *ret_loaded);
 
 /* preflight_followed.c */
+/* Notes that an allocator in `file` is out of reach; NULL: in the executable. ret_share: ": up to
+ * 11% of its resident memory, 2.3 MiB", or "". */
+void limpet_check_note_unseen(struct limpet_check *check, const char *name, const char *file,
+			      char *ret_share, size_t room);
 void limpet_check_libraries(struct limpet_check *check, const struct limpet_program *program);
 void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_program *program);
 void limpet_check_listed(struct limpet_check *check);

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base_name.h"
+#include "common/units.h"
 #include "injector/image/entry_find.h"
 #include "injector/image/memory_owners.h"
 #include "injector/image/preflight_allocators.h"
@@ -66,13 +68,16 @@ static void say_hooked(struct limpet_check *check, const char *name, const struc
 				 hooked->refused);
 }
 
-/* The share of memory that cannot belong to a followed allocator. */
-static void note_unseen(struct limpet_check *check, char *ret, size_t room)
+void limpet_check_note_unseen(struct limpet_check *check, const char *name, const char *file,
+			      char *ret_share, size_t room)
 {
 	uint64_t unseen_bytes, rss_bytes;
+	char where[96], bytes[LIMPET_UNITS_TEXT];
 
+	snprintf(where, sizeof(where), "%s in %s", name, file ? file : check->out->name);
+	append(check->out->unfollowed, sizeof(check->out->unfollowed), where);
 	check->out->unseen_rss_share = 1.0;
-	ret[0] = '\0';
+	ret_share[0] = '\0';
 	if (check->options.quick || limpet_unseen_rss(check->pid, &unseen_bytes, &rss_bytes) < 0 ||
 	    !rss_bytes)
 		return;
@@ -80,8 +85,9 @@ static void note_unseen(struct limpet_check *check, char *ret, size_t room)
 	/* At its entry point it holds nothing yet. */
 	if (check->options.launched)
 		return;
-	snprintf(ret, room, ": up to %.0f%% of its resident memory",
-		 100.0 * check->out->unseen_rss_share);
+	snprintf(ret_share, room, ": up to %.0f%% of its resident memory, %s",
+		 100.0 * check->out->unseen_rss_share,
+		 limpet_units_format_bytes(bytes, unseen_bytes));
 }
 
 /* Built with -d:useMalloc it has no allocator of its own; this cannot be told from outside. */
@@ -89,7 +95,7 @@ static void check_nameless_nim(struct limpet_check *check)
 {
 	char share[64];
 
-	note_unseen(check, share, sizeof(share));
+	limpet_check_note_unseen(check, "Nim's allocator", NULL, share, sizeof(share));
 	limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", "Nim, stripped",
 			 "it is a Nim program without names: what Nim's own allocator holds stays "
 			 "unseen%s",
@@ -100,12 +106,11 @@ static void check_nameless_nim(struct limpet_check *check)
 
 /* It releases blocks without a call, and the program itself divides larger blocks into most of
  * them. */
-static void check_garbage_collector(struct limpet_check *check, const char *name)
+static void check_garbage_collector(struct limpet_check *check, const char *name, const char *file)
 {
 	char share[64];
 
-	append(check->out->allocators, sizeof(check->out->allocators), name);
-	note_unseen(check, share, sizeof(share));
+	limpet_check_note_unseen(check, name, file, share, sizeof(share));
 	limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
 			 "%s is loaded as a library: what it holds stays unseen%s", name, share);
 }
@@ -118,7 +123,7 @@ static void check_go(struct limpet_check *check, const struct limpet_program *pr
 
 	if (hooked.count)
 		say_hooked(check, "its C library", &hooked);
-	note_unseen(check, share, sizeof(share));
+	limpet_check_note_unseen(check, "the Go runtime", NULL, share, sizeof(share));
 	limpet_check_add(
 		check, LIMPET_FINDING_WARNING, "allocator", "Go",
 		"it is a Go program: what its C code allocates (cgo) is followed, Go's own "
@@ -151,13 +156,13 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 	}
 	if (!name)
 		return;
-	append(check->out->allocators, sizeof(check->out->allocators), name);
 	if (limpet_program_is_go(program)) {
 		check_go(check, program);
 		return;
 	}
 	hooked = find_hooked(check, program);
 	if (hooked.count) {
+		append(check->out->allocators, sizeof(check->out->allocators), name);
 		say_hooked(check, name, &hooked);
 		if (hooked.thread_heaps)
 			limpet_check_add(
@@ -166,7 +171,7 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 				"are not seen released, and the trace will not be complete");
 		return;
 	}
-	note_unseen(check, share, sizeof(share));
+	limpet_check_note_unseen(check, name, NULL, share, sizeof(share));
 	if (check->options.partial) {
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
 				 "%s is linked into the executable, and what it holds stays "
@@ -249,8 +254,8 @@ void limpet_check_libraries(struct limpet_check *check, const struct limpet_prog
 					 "%s is loaded as a library, and is followed", name);
 		}
 		name = limpet_garbage_collector_of_library(map->path);
-		if (name && !strstr(check->out->allocators, name))
-			check_garbage_collector(check, name);
+		if (name && !strstr(check->out->unfollowed, name))
+			check_garbage_collector(check, name, limpet_base_name(map->path));
 		if (!runtime)
 			runtime = limpet_runtime_of_library(map->path, &note);
 	}
@@ -305,6 +310,7 @@ void limpet_check_unfollowed(struct limpet_check *check)
 			limpet_memory_owners_name(&inside->modules, limpet_entries_are_in,
 						  &inside->entries, check->out->runtime, names,
 						  sizeof(names));
+			append(check->out->unfollowed, sizeof(check->out->unfollowed), names);
 			unfollowed = limpet_unfollowed_judge(memory, NULL, names);
 			limpet_unfollowed_say(&unfollowed, words, sizeof(words));
 			limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed",

@@ -122,6 +122,7 @@ bool limpet_program_is_go(const struct limpet_program *program)
 static void check_static(struct limpet_check *check, const struct limpet_program *program)
 {
 	const char *what = program->own_allocator ? program->own_allocator : program->static_libc;
+	char share[64] = "";
 
 	if (limpet_program_is_go(program) && !program->own_entries) {
 		limpet_check_refuse(check, -ENOTSUP, "static", "static",
@@ -134,10 +135,13 @@ static void check_static(struct limpet_check *check, const struct limpet_program
 		return;
 	}
 	if (!program->own_entries) {
+		if (program->own_allocator)
+			limpet_check_note_unseen(check, program->own_allocator, NULL, share,
+						 sizeof(share));
 		limpet_check_refuse(check, -ENOTSUP, "static", "static",
 				    "it is fully static%s%s%s, and stripped of the names by which "
-				    "its allocator could be found",
-				    what ? " (" : "", what ? what : "", what ? ")" : "");
+				    "its allocator could be found%s",
+				    what ? " (" : "", what ? what : "", what ? ")" : "", share);
 		limpet_check_hint(
 			check,
 			"a build that is not stripped works; `limpet pages %d` tells which stacks "

@@ -8,6 +8,7 @@
 
 #include "analyzer/symbols/demangle.h"
 #include "common/err.h"
+#include "injector/image/allocator_texts.h"
 #include "injector/image/elf_file.h"
 #include "injector/image/preflight_allocators.h"
 
@@ -51,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (limpet_elf_file_open(fd, &file) == 0) {
 		(void)limpet_elf_file_symbols(file, visit_name, &sum);
 		(void)limpet_elf_file_search(file, "ma", visit_text, &sum);
+		(void)limpet_allocator_texts_find(file);
 		limpet_elf_file_free(file);
 	}
 	close(fd);

@@ -114,6 +114,15 @@ executes_or_ended() {
 	# The report's first line is about it, in per cent of RSS.
 	"$LIMPET" report "$trace" >report.text
 	[[ $(head -n 1 report.text) =~ [0-9]+(\.[0-9]+)?\ ?% ]]
+	# Its third names the allocator, which is not among those that were followed.
+	[[ $(sed -n 3p report.text) == "unseen    jemalloc in rjem-stripped cannot be followed"* ]] || fail "$(<report.text)"
+	! grep -q 'every event of .*jemalloc.* is in' report.text || fail "$(<report.text)"
+	grep -q '; nothing of jemalloc in rjem-stripped$' report.text || fail "$(<report.text)"
+	report
+	expect '.unfollowed.names == "jemalloc in rjem-stripped" and .unfollowed.bytes == null'
+	expect '(.target.allocators | test("jemalloc") | not) and any(.findings[]; .kind == "unfollowed")'
+	"$LIMPET" doctor "$pid" --json >doctor.json || (($? == 3))
+	json_says '.unfollowed == "jemalloc in rjem-stripped" and (.allocators | test("jemalloc") | not)' <doctor.json
 	tell own quit '{'
 	result own 0
 	refused 125 "jemalloc" "$LIMPET" run -o never.limpet -- "$TARGETS/rjem-stripped"

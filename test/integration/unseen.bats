@@ -111,8 +111,14 @@ finds() {
 	start bundled "$TARGETS/bundled-stripped"
 	tell bundled "run 200000" ran
 	"$LIMPET" doctor "$pid" >doctor.txt
-	says "jemalloc in libbundle-stripped.so" doctor.txt
+	says "not followed: jemalloc in libbundle-stripped.so" doctor.txt
+	says "MiB RSS belong to no allocator that limpet follows" doctor.txt
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says '.unfollowed == "jemalloc in libbundle-stripped.so"' <doctor.json
 	captured "run 1000"
+	grep -q 'warning: .*(jemalloc in libbundle-stripped.so)' attach.1.err || fail "$(<attach.1.err)"
+	[[ $(sed -n 2p report.txt) == "unseen    "*"(jemalloc in libbundle-stripped.so)" ]] || fail "$(<report.txt)"
+	says "; nothing of jemalloc in libbundle-stripped.so"
 	expect ".unfollowed.large and .unfollowed.bytes > 6 * $mib"
 	expect '.unfollowed.names == "jemalloc in libbundle-stripped.so"'
 	says "jemalloc in"

@@ -14,6 +14,15 @@
 #define MIB ((size_t)1 << 20)
 #define RESERVED (512 * MIB)
 
+/* It mentions allocators, and none of them is inside. */
+const char *const mentions[] = {"mimalloc: warning: we tried it",
+				"mimalloc",
+				"rpmalloc, snmalloc",
+				"<jemalloc>: see its manual",
+				"<jemalloc>: Malformed conf string\n",
+				"tcmalloc: large alloc ",
+				"jemalloc-5.3.0"};
+
 static char *at;
 static pthread_barrier_t barrier;
 

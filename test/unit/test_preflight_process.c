@@ -164,7 +164,7 @@ static void test_real_child(void **state)
 	assert_fine();
 	assert_memory_equal(preflight.libc, "glibc 2.", 8);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	assert_non_null(strstr(preflight.allocators, "Sanitizer"));
+	assert_non_null(strstr(preflight.unfollowed, "Sanitizer"));
 #else
 	assert_string_equal(preflight.allocators, preflight.libc);
 #endif

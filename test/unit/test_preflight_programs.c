@@ -176,9 +176,10 @@ static void test_own_allocators_are_named(void **state)
 
 			check_programs(&own, 1);
 			assert_error_is("allocator");
-			if (!strstr(preflight.allocators, cases[i].name) ||
+			if (strstr(preflight.allocators, cases[i].name) ||
+			    !strstr(preflight.unfollowed, cases[i].name) ||
 			    preflight.unseen_rss_share < 0 || preflight.unseen_rss_share > 1)
-				fail_msg("%s: %s, %f unseen", cases[i].symbol, preflight.allocators,
+				fail_msg("%s: %s, %f unseen", cases[i].symbol, preflight.unfollowed,
 					 preflight.unseen_rss_share);
 			partly.options = &partial;
 			partly.id = NULL;
@@ -203,7 +204,8 @@ static void test_stripped_allocators_are_found_by_their_texts(void **state)
 	static const struct program_case cases[] = {
 		{"jemalloc",
 		 {.interpreter = "/lib64/ld-linux-x86-64.so.2",
-		  .rodata = "usage: malloc\n<jemalloc>: Error allocating TSD\n"},
+		  .rodata = "usage: malloc\n<jemalloc>: Malformed conf string\n"
+			    "<jemalloc>: Unsupported system page size\n"},
 		 NULL,
 		 NULL,
 		 "allocator",
@@ -211,11 +213,33 @@ static void test_stripped_allocators_are_found_by_their_texts(void **state)
 		 "",
 		 NULL},
 		{"mimalloc",
-		 {.interpreter = "/lib64/ld-linux-x86-64.so.2", .rodata = "mimalloc: warning: "},
+		 {.interpreter = "/lib64/ld-linux-x86-64.so.2",
+		  .rodata = "mimalloc: warning: environment option mimalloc_%s has an invalid "
+			    "value.\n"},
 		 NULL,
 		 NULL,
 		 "allocator",
 		 "mimalloc is linked",
+		 "",
+		 NULL},
+		{"tcmalloc",
+		 {.interpreter = "/lib64/ld-linux-x86-64.so.2",
+		  .rodata = "tcmalloc: large alloc %TCMALLOC_TRANSFER_NUM_OBJ"},
+		 NULL,
+		 NULL,
+		 "allocator",
+		 "tcmalloc is linked",
+		 "",
+		 NULL},
+		{"one message of each, and texts that count once",
+		 {.interpreter = "/lib64/ld-linux-x86-64.so.2",
+		  .rodata = "<jemalloc>: Malformed conf string\n<jemalloc>: Malformed conf string\n"
+			    "mimalloc: warning: mimalloc: error: "
+			    "TCMALLOC_TRANSFER_NUM_OBJ TCMALLOC_MAX_TOTAL_THREAD_CACHE_BYTES"},
+		 NULL,
+		 NULL,
+		 NULL,
+		 "",
 		 "",
 		 NULL},
 		{"texts that only look like it",
@@ -246,7 +270,8 @@ static void test_stripped_allocators_are_found_by_their_texts(void **state)
 static void test_texts_across_the_search_window(void **state)
 {
 	enum { WINDOW = 1 << 20 };
-	static const char text[] = "<jemalloc>: ";
+	static const char text[] = "<jemalloc>: Malformed conf string\n"
+				   "<jemalloc>: Conf string ends with key\n";
 	char *rodata = malloc(2 * WINDOW + 1);
 
 	(void)state;

@@ -183,6 +183,39 @@ static void test_segments_of_mimalloc(void **state)
 	assert_false(limpet_mimalloc_judge(heads, 2, &found));
 	heads[2].words[28] = 511;
 	assert_false(limpet_mimalloc_judge(heads, 3, &found));
+	/* Newer ones have two words between. */
+	heads[0].words[30] = heads[2].words[30] = 512;
+	assert_true(limpet_mimalloc_judge(heads, 3, &found));
+	assert_int_equal(found.offset, 27);
+	assert_int_equal(found.gap, 3);
+}
+
+/* As in programs built with two of its releases, one of which has a pointer more. */
+static void test_arenas_of_mimalloc(void **state)
+{
+	const uint64_t address = UINT64_C(0x5688b400000), gib = (uint64_t)1 << 30;
+	const uint64_t newer[LIMPET_MIMALLOC_ARENA_WORDS] = {
+		address, gib,       UINT64_C(0x1010000000004), UINT64_C(0x7f407bfb09c0), 0, 0x4000,
+		0x21,    UINT32_MAX};
+	const uint64_t older[LIMPET_MIMALLOC_ARENA_WORDS] = {
+		address, gib, UINT64_C(0x1010000000003), 0x69ddc00, 0, address, 0x4000, 0x2b, 3};
+	uint64_t words[LIMPET_MIMALLOC_ARENA_WORDS];
+	/* Another address, another size, other numbers. */
+	static const struct {
+		unsigned word;
+		uint64_t value;
+	} wrong[] = {{0, 0x10000}, {1, 0}, {1, 65536},  {1, UINT64_MAX}, {1, 0x40000001},
+		     {5, 0x3fff},  {6, 0}, {6, 0x4000}, {7, 1024},       {7, 1u << 31}};
+
+	(void)state;
+	assert_int_equal(limpet_mimalloc_judge_arena(address, newer), gib);
+	assert_int_equal(limpet_mimalloc_judge_arena(address, older), gib);
+	assert_int_equal(limpet_mimalloc_judge_arena(address + 65536, newer), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(wrong); i++) {
+		memcpy(words, newer, sizeof(words));
+		words[wrong[i].word] = wrong[i].value;
+		assert_int_equal(limpet_mimalloc_judge_arena(address, words), 0);
+	}
 }
 
 static void test_present_ranges(void **state)
@@ -216,6 +249,7 @@ int main(void)
 		cmocka_unit_test(test_a_pool_of_python),
 		cmocka_unit_test(test_an_extent_of_jemalloc),
 		cmocka_unit_test(test_segments_of_mimalloc),
+		cmocka_unit_test(test_arenas_of_mimalloc),
 		cmocka_unit_test(test_present_ranges),
 	};
 
