@@ -268,7 +268,7 @@ static void test_sums_without_all_arenas_are_the_least(void **state)
 	assert_int_equal(limpet_verdicts_make(&of), 0);
 	verdict = find(&of, "glibc-free");
 	assert_false(verdict->returned_known);
-	assert_non_null(strstr(verdict->text, "30.0 MiB at least are free"));
+	assert_non_null(strstr(verdict->text, "At least 30.0 MiB are free inside"));
 	assert_non_null(strstr(verdict->text, "malloc_trim(0) returns at least 20.0 MiB"));
 	verdict = find(&of, "glibc-unread");
 	assert_int_equal(verdict->bytes, 90 * MIB);
@@ -319,6 +319,55 @@ static void test_stacks_are_judged_together(void **state)
 	limpet_explanation_done(&of);
 }
 
+/* As in a child of a fork, which has one thread and the stacks of all threads of its parent. */
+static void test_kept_stacks_are_no_threads(void **state)
+{
+	struct limpet_explanation of = {.pid = 4711, .rss_bytes = 100 * MIB};
+	struct limpet_accounts accounts = {.explanation = &of};
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		limpet_accounts_add(&accounts, LIMPET_KIND_STACKS,
+				    "stacks of ended threads, kept for new ones", MIB / 25, 1);
+	limpet_accounts_add(&accounts, LIMPET_KIND_STACKS, LIMPET_STACKS_NAMED "worker", 8 * MIB,
+			    1);
+	assert_int_equal(limpet_accounts_sort(&accounts), 0);
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_int_equal(find(&of, "thread-stacks")->bytes, 8 * MIB);
+	assert_non_null(strstr(find(&of, "thread-stacks")->text, "1 thread named worker"));
+	assert_int_equal(find(&of, "kept-stacks")->bytes, 1000 * (MIB / 25));
+	assert_null(strstr(find(&of, "kept-stacks")->text, "1000"));
+	limpet_explanation_done(&of);
+}
+
+/* With a capital or an amount, to the full stop. */
+static void test_verdicts_are_sentences(void **state)
+{
+	struct limpet_explanation of = half_read();
+
+	(void)state;
+	of.swap_bytes = 5 * MIB;
+	of.unknown_bytes = 20 * MIB;
+	of.late = true;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_string_equal(find(&of, "swap")->text,
+			    "5.0 MiB are swapped out, in addition to RSS.");
+	for (size_t i = 0; i < of.verdict_count; i++) {
+		const char *text = of.verdicts[i].text;
+
+		assert_true((text[0] >= 'A' && text[0] <= 'Z') ||
+			    (text[0] >= '1' && text[0] <= '9'));
+		assert_int_equal(text[strlen(text) - 1], '.');
+	}
+	limpet_explanation_done(&of);
+	of = (struct limpet_explanation){.pid = 4711, .rss_bytes = 100 * MIB};
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_string_equal(find(&of, "nothing")->text,
+			    "Nothing stands out: no large amount is free, shared or of unknown "
+			    "owner.");
+	limpet_explanation_done(&of);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -332,6 +381,8 @@ int main(void)
 		cmocka_unit_test(test_sums_without_all_arenas_are_the_least),
 		cmocka_unit_test(test_why_arenas_were_not_read),
 		cmocka_unit_test(test_stacks_are_judged_together),
+		cmocka_unit_test(test_kept_stacks_are_no_threads),
+		cmocka_unit_test(test_verdicts_are_sentences),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
