@@ -150,13 +150,15 @@ static void account_regions(struct mapping *it)
 
 	for (size_t i = 0; i < heaps->region_count; i++) {
 		const struct limpet_glibc_region *region = &heaps->regions[i];
+		const uint64_t left_bytes = it->left_bytes;
 
 		if (region->start < it->map->start || region->start >= it->map->end)
 			continue;
 		add(it, glibc_kind(heaps, region),
 		    heaps->list[region->arena].is_main ? "glibc: main heap" : "glibc: arenas",
 		    region->resident_bytes);
-		sum += region->resident_bytes;
+		heaps->list[region->arena].counted_bytes += left_bytes - it->left_bytes;
+		sum += left_bytes - it->left_bytes;
 		if (it->locked)
 			heaps->list[region->arena].locked = true;
 	}
@@ -167,9 +169,10 @@ static void account_regions(struct mapping *it)
 
 static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 {
-	const uint64_t bytes = piece->end - piece->start;
+	const uint64_t bytes = piece->end - piece->start -
+			       limpet_glibc_heaps_bytes(it->facts->heaps, piece->start, piece->end);
 
-	if (limpet_glibc_heaps_find(it->facts->heaps, piece->start))
+	if (!bytes)
 		return;
 	switch (piece->account) {
 	case LIMPET_MEMORY_HEAP:

@@ -184,8 +184,11 @@ static void judge_live(struct verdicts *verdicts)
 	if (!is_share(of, live, LARGE_PERCENT))
 		return;
 	say(verdicts, live, "glibc-live", NULL, NULL,
-	    "are in use inside glibc's heaps: limpet attach %d shows who holds what is allocated "
+	    "are in use inside glibc's heaps%s: limpet attach %d shows who holds what is allocated "
 	    "from then on",
+	    of->glibc.whole && !of->glibc.caches_known
+		    ? ", or wait in caches of threads, which were not found"
+		    : "",
 	    of->pid);
 	say_next(verdicts, "limpet attach");
 }
@@ -323,6 +326,11 @@ static void judge_rest(struct verdicts *verdicts)
 		    "are of no known owner; the process has an allocator whose heap limpet does "
 		    "not recognize: %s",
 		    of->others);
+	else if (is_share(of, bytes, NOTABLE_PERCENT) && of->glibc_unrecognized)
+		say(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
+		    "are of no known owner; the process has glibc, but no arena of its malloc was "
+		    "found: it is of a version that limpet does not know, or another allocator "
+		    "serves the program");
 	else if (is_share(of, bytes, NOTABLE_PERCENT))
 		say(verdicts, bytes, "unknown", NULL, NULL,
 		    "are of no known owner: another allocator, a language's runtime, or direct "
