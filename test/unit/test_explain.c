@@ -250,12 +250,22 @@ static void hide(struct own_heaps *own, uint64_t start, uint64_t end)
 	own->hidden.ranges[own->hidden.count++] = (struct limpet_page_range){start, end};
 }
 
+/* That a compiler does not leave out. */
+static void *take_block(size_t bytes)
+{
+	volatile char *block = malloc(bytes);
+
+	assert_non_null(block);
+	for (size_t i = 0; i < bytes; i++)
+		block[i] = 1;
+	return (void *)(uintptr_t)block;
+}
+
 static void *take_arena(void *context)
 {
 	sem_t *const *steps = context;
-	void *block = malloc(60000);
+	void *block = take_block(60000);
 
-	memset(block, 1, 60000);
 	sem_post(steps[0]);
 	sem_wait(steps[1]);
 	free(block);
@@ -307,11 +317,10 @@ static void test_what_is_swapped_out_is_said(void **state)
 	struct own_heaps own = {0};
 	sem_t taken, judged;
 	sem_t *steps[] = {&taken, &judged};
-	void *block = malloc(100000);
+	void *block = take_block(100000);
 	pthread_t thread;
 
 	(void)state;
-	memset(block, 1, 100000);
 	sem_init(&taken, 0, 0);
 	sem_init(&judged, 0, 0);
 	assert_int_equal(pthread_create(&thread, NULL, take_arena, steps), 0);
