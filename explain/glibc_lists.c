@@ -154,7 +154,7 @@ static bool take_counts(struct cache *cache)
 		const uint64_t bytes = (uint64_t)ALIGNMENT * (i + 2);
 		uint64_t count, first;
 
-		if (read_entry(cache, i, &count, &first) < 0 || count > CACHE_COUNT_LIMIT ||
+		if (read_entry(cache, i, &count, &first) || count > CACHE_COUNT_LIMIT ||
 		    !count != !first || (count && !is_chunk_of(cache->reader, first, bytes)))
 			return false;
 		cache->sum += count * bytes;
@@ -197,9 +197,9 @@ static bool take_slots(struct cache *cache)
 	for (unsigned i = 0; i < cache->count; i++) {
 		uint64_t slots, first, count;
 
-		if (read_entry(cache, i, &slots, &first) < 0 ||
+		if (read_entry(cache, i, &slots, &first) ||
 		    count_chunks(cache, first, i < CACHE_SIZES ? (uint64_t)ALIGNMENT * (i + 2) : 0,
-				 CACHE_COUNT_LIMIT, &count) < 0)
+				 CACHE_COUNT_LIMIT, &count))
 			return false;
 		count += slots;
 		if (!count)
