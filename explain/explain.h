@@ -88,7 +88,8 @@ struct limpet_explanation {
 	char others[128]; /* allocators whose heaps are not recognized, if memory is of no known
 			     owner: "mimalloc in libmimalloc.so.2"; "": none is known */
 	bool glibc_unrecognized; /* if memory is of no known owner, and no allocator is known: the
-				    process has glibc's library, but no arena was found */
+				    process has glibc's library and memory from brk(2),
+				    but no arena was found */
 	bool late; /* reading took too long: what was not read counts as of no known owner */
 	bool has_glibc;
 	struct limpet_explain_glibc glibc;

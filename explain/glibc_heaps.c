@@ -598,7 +598,8 @@ static int read_all(struct heaps_reading *reading)
 	if (error)
 		return error;
 	library = limpet_glibc_find_library(reading->pid, reading->memory, reading->maps);
-	reading->heaps->has_library = library != LIMPET_GLIBC_NO_LIBRARY;
+	reading->heaps->has_library =
+		library != LIMPET_GLIBC_NO_LIBRARY && reading->found.brk_end > 0;
 	if (!reading->found.count && library == LIMPET_GLIBC_LIBRARY_ABSENT)
 		error = add_absent_main(reading);
 	return error ? error : take_orphans(reading);

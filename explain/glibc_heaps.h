@@ -43,7 +43,7 @@ struct limpet_glibc_heaps {
 	struct limpet_glibc_region *regions; /* sorted by address */
 	size_t region_count, region_capacity;
 	bool is_cut;            /* there are arenas that are not in the list, or not as such */
-	bool has_library;       /* the process has glibc's library, used or not */
+	bool has_library;       /* the process has glibc's library, and memory from brk(2) */
 	bool uses_brk;          /* a main arena has memory from brk(2) */
 	bool mmapped_known;     /* whether glibc's own sum was found: */
 	uint64_t mmapped_bytes; /* of blocks with a mapping of their own */

@@ -328,8 +328,9 @@ static void judge_rest(struct verdicts *verdicts)
 		    of->others);
 	else if (is_share(of, bytes, NOTABLE_PERCENT) && of->glibc_unrecognized)
 		say(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
-		    "are of no known owner; the process has glibc, but no arena of its malloc was "
-		    "found: it is of a version that limpet does not know, or another allocator "
+		    "are of no known owner; the process has glibc and a heap, but no arena of "
+		    "malloc was found: it is of a version that limpet does not know, or another "
+		    "allocator "
 		    "serves the program");
 	else if (is_share(of, bytes, NOTABLE_PERCENT))
 		say(verdicts, bytes, "unknown", NULL, NULL,
