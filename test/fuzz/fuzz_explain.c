@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* In `make test`: a second's worth. */
 extern unsigned long fuzz_mutations;
-unsigned long fuzz_mutations = 1000;
+unsigned long fuzz_mutations = 300;
 
 static uint8_t *memory;
 
