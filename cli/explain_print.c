@@ -194,10 +194,11 @@ static json_t *arenas_json(const struct limpet_explanation *explanation)
 		json_t *object = json_object();
 
 		snprintf(address, sizeof(address), "0x%llx", (unsigned long long)arena->address);
-		object = limpet_json_set(object, "address", json_string(address));
+		object = limpet_json_set(object, "address",
+					 arena->address ? json_string(address) : json_null());
 		object = limpet_json_set(object, "main", json_boolean(arena->is_main));
 		object = limpet_json_set(object, "system_bytes",
-					 limpet_json_number(arena->system_bytes));
+					 known_number(arena->system_known, arena->system_bytes));
 		object = limpet_json_set(object, "resident_bytes",
 					 limpet_json_number(arena->resident_bytes));
 		object = limpet_json_set(object, "free_resident_bytes",
@@ -226,7 +227,7 @@ static json_t *glibc_json(const struct limpet_explanation *explanation)
 		{"free_bytes", glibc->free_bytes, glibc->whole},
 		{"top_bytes", glibc->top_bytes, glibc->whole},
 		{"fastbin_bytes", glibc->fast_bytes, glibc->fast_whole},
-		{"thread_cache_bytes", glibc->cache_bytes, glibc->whole},
+		{"thread_cache_bytes", glibc->cache_bytes, glibc->caches_known},
 		{"resident_bytes", glibc->resident_bytes, glibc->whole},
 		{"free_resident_bytes", glibc->free_resident_bytes, glibc->whole},
 		{"returned_by_trim_bytes", glibc->returned_bytes, glibc->whole},

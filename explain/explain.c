@@ -100,6 +100,29 @@ static bool is_locked(const struct limpet_glibc_arena *arena)
 	return arena->locked_bytes > arena->figures.resident_bytes / 2;
 }
 
+static void limit(uint64_t *bytes, uint64_t most)
+{
+	if (*bytes > most)
+		*bytes = most;
+}
+
+/* What is resident of an arena is no more than what the kernel counts of its mappings: it may have
+ * been given back meanwhile, and huge pages (hugetlb) are no part of RSS. */
+static void limit_arenas(struct limpet_glibc_heaps *heaps)
+{
+	for (size_t i = 0; i < heaps->count; i++) {
+		struct limpet_glibc_figures *figures = &heaps->list[i].figures;
+
+		limit(&figures->resident_bytes, heaps->list[i].counted_bytes);
+		limit(&figures->free_resident_bytes, figures->resident_bytes);
+		limit(&figures->cache_bytes,
+		      figures->resident_bytes - figures->free_resident_bytes);
+		limit(&figures->top_resident_bytes, figures->free_resident_bytes);
+		limit(&figures->returned_bytes, figures->free_resident_bytes);
+		limit(&figures->brk_returned_bytes, figures->returned_bytes);
+	}
+}
+
 static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glibc_arena *arena,
 		      bool has_swap)
 {
@@ -121,6 +144,7 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 	sum->free_bytes += figures->free_bytes;
 	sum->fast_bytes += figures->fast_bytes;
 	sum->cache_bytes += figures->cache_bytes;
+	sum->caches_known |= figures->caches > 0 || !arena->state.layout->has_caches;
 	sum->resident_bytes += figures->resident_bytes;
 	sum->free_resident_bytes += figures->free_resident_bytes;
 	sum->returned_bytes += returned_by_trim(arena);
@@ -155,6 +179,7 @@ static int sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_expla
 			.address = arena->state.address,
 			.is_main = arena->is_main,
 			.known = arena->known,
+			.system_known = arena->state.layout != NULL,
 			.system_bytes = arena->state.system_bytes,
 			.resident_bytes = arena->figures.resident_bytes,
 			.free_bytes = arena->figures.free_resident_bytes,
@@ -163,6 +188,7 @@ static int sum_glibc(const struct limpet_glibc_heaps *heaps, struct limpet_expla
 	}
 	sum->listed = !heaps->is_cut;
 	sum->whole = sum->listed && !sum->unknown_arenas;
+	sum->caches_known = sum->whole && (sum->caches_known || !sum->system_bytes);
 	sum->mmapped_known = heaps->mmapped_known;
 	sum->mmapped_bytes = heaps->mmapped_bytes;
 	return 0;
@@ -214,19 +240,6 @@ static void limit_mmapped(const struct limpet_glibc_heaps *heaps, struct limpet_
 	accounts->explanation->unknown_bytes += surplus;
 }
 
-/* What is free of the arenas is no more than what the kernel says that they have. */
-static void limit_free(struct limpet_explanation *explanation)
-{
-	struct limpet_explain_glibc *glibc = &explanation->glibc;
-	const uint64_t most = limpet_accounts_bytes(explanation, LIMPET_KIND_GLIBC_MAIN) +
-			      limpet_accounts_bytes(explanation, LIMPET_KIND_GLIBC_ARENAS);
-
-	if (glibc->free_resident_bytes > most)
-		glibc->free_resident_bytes = most;
-	if (glibc->returned_bytes > glibc->free_resident_bytes)
-		glibc->returned_bytes = glibc->free_resident_bytes;
-}
-
 static void retain_in(const char *kind, uint64_t bytes, const char *remedy,
 		      struct limpet_explanation *explanation)
 {
@@ -269,6 +282,8 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 		return;
 	limpet_memory_owners_name(&inquiry->modules, NULL, NULL, "", named, sizeof(named));
 	snprintf(explanation->others, sizeof(explanation->others), "%s", named);
+	explanation->glibc_unrecognized =
+		!named[0] && inquiry->heaps.has_library && !inquiry->heaps.count;
 }
 
 /* ------------------------------------------------------------------ all */
@@ -285,6 +300,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 
 	if (error)
 		return error;
+	limit_arenas(&inquiry->heaps);
 	error = sum_glibc(&inquiry->heaps, explanation);
 	if (error)
 		return error;
@@ -292,7 +308,6 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	limit_mmapped(&inquiry->heaps, &accounts);
-	limit_free(explanation);
 	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);

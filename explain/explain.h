@@ -41,7 +41,9 @@ struct limpet_explain_glibc {
 	uint64_t system_bytes; /* as mallinfo2(3) says: arena */
 	uint64_t free_bytes;   /* fordblks: in bins, fastbins and tops, resident or not */
 	uint64_t top_bytes;    /* keepcost: the main arena's top */
-	uint64_t fast_bytes, cache_bytes;
+	uint64_t fast_bytes;
+	bool caches_known; /* in whole: caches of threads were found, or there are none: */
+	uint64_t cache_bytes;
 	uint64_t resident_bytes, free_resident_bytes, returned_bytes;
 	uint64_t main_top_resident_bytes, other_top_resident_bytes;
 	uint64_t other_free_resident_bytes; /* of arenas other than main ones */
@@ -52,10 +54,12 @@ struct limpet_explain_glibc {
 
 /* One arena. Resident bytes, but for `system_bytes`. */
 struct limpet_explain_arena {
-	uint64_t address; /* of its state, in the process */
+	uint64_t address; /* of its state, in the process; 0: not known */
 	bool is_main;
-	bool known; /* what is free was found: */
-	uint64_t system_bytes, resident_bytes;
+	uint64_t resident_bytes;
+	bool known;        /* what is free was found: */
+	bool system_known; /* its state was read: */
+	uint64_t system_bytes;
 	uint64_t free_bytes, top_bytes; /* the former with the top */
 	uint64_t returned_bytes;        /* by malloc_trim(0) */
 };
@@ -84,7 +88,10 @@ struct limpet_explanation {
 	size_t verdict_count, verdict_capacity;
 	char others[128]; /* allocators whose heaps are not recognized, if memory is of no known
 			     owner: "mimalloc in libmimalloc.so.2"; "": none is known */
-	bool late;        /* reading took too long: what was not read counts as of no known owner */
+	bool glibc_unrecognized; /* if memory is of no known owner, and no allocator is known: the
+				    process has glibc's library and memory from brk(2),
+				    but no arena was found */
+	bool late; /* reading took too long: what was not read counts as of no known owner */
 	bool has_glibc;
 	struct limpet_explain_glibc glibc;
 	struct limpet_explain_arena *arenas; /* `glibc.arenas` of them, main arenas first */

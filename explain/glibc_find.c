@@ -1,37 +1,44 @@
 #include "explain/glibc_find.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "explain/data.h"
+#include "explain/glibc_wait.h"
 
-#define TRIES 4
+#define PAGE 4096u
 
 struct search {
 	const struct limpet_source *memory;
 	struct limpet_glibc_found *found;
+	bool refused; /* something that may be a main arena that was changing */
 };
 
-static bool is_known(const struct limpet_glibc_found *found, uint64_t address)
+/* Pieces of data overlap; two arenas never do. */
+static bool is_known(const struct limpet_glibc_found *found, const struct limpet_glibc_state *state)
 {
 	for (size_t i = 0; i < found->count; i++)
-		if (found->mains[i].address == address)
+		if (state->address < found->mains[i].end && found->mains[i].address < state->end)
 			return true;
 	return false;
 }
 
 static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
 {
-	const struct search *search = context;
+	struct search *search = context;
 	struct limpet_glibc_found *found = search->found;
 	struct limpet_glibc_state state;
+	unsigned refused = 0;
 	size_t from = 0;
 
 	while (found->count < LIMPET_GLIBC_COPIES &&
-	       limpet_glibc_main_find(data, bytes, address, from, search->memory, &state)) {
-		if (!is_known(found, state.address))
+	       limpet_glibc_main_find(data, bytes, address, from, search->memory, &state,
+				      &refused)) {
+		if (!is_known(found, &state))
 			found->mains[found->count++] = state;
-		from = state.address - address + 8;
+		from = state.end - address;
 	}
+	search->refused |= refused > 0;
 	if (!found->has_parameters && found->brk_end &&
 	    limpet_glibc_parameters_find(data, bytes, found->brk_start, found->brk_end,
 					 &found->parameters))
@@ -50,17 +57,66 @@ void limpet_glibc_find_brk(const struct limpet_maps *maps, struct limpet_glibc_f
 	}
 }
 
+/* Whether a page that the process has written to is not present. */
+static bool is_swapped(struct limpet_pages *pages, const struct limpet_source *memory,
+		       const struct limpet_map *map)
+{
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	uint64_t word;
+
+	for (uint64_t at = map->start; at < map->end;) {
+		int count = limpet_pages_next(pages, at, map->end, true, ranges, &at);
+
+		if (count < 0)
+			return false;
+		for (int i = 0; i < count; i++)
+			for (uint64_t page = ranges[i].start; page < ranges[i].end; page += PAGE)
+				if (limpet_source_read(memory, page, &word, sizeof(word)) ==
+				    -ENODATA)
+					return true;
+	}
+	return false;
+}
+
+enum limpet_glibc_library limpet_glibc_find_library(pid_t pid, const struct limpet_source *memory,
+						    const struct limpet_maps *maps)
+{
+	enum limpet_glibc_library library = LIMPET_GLIBC_NO_LIBRARY;
+	struct limpet_pages *pages;
+
+	if (limpet_pages_new(pid, LIMPET_PAGES_ASK, &pages) < 0)
+		return library;
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct limpet_map *map = &maps->list[i];
+		const char *name = strrchr(map->path, '/');
+
+		if (!map->inode || !name ||
+		    (strncmp(name, "/libc.so.6", strlen("/libc.so.6")) != 0 &&
+		     strncmp(name, "/libc-2.", strlen("/libc-2.")) != 0))
+			continue;
+		if (!library)
+			library = LIMPET_GLIBC_LIBRARY;
+		if (!strncmp(map->perms, "rw-p", 4) && is_swapped(pages, memory, map))
+			library = LIMPET_GLIBC_LIBRARY_ABSENT;
+	}
+	limpet_pages_free(pages);
+	return library;
+}
+
 int limpet_glibc_find(const struct limpet_source *memory, const struct limpet_maps *maps,
 		      struct limpet_pages *pages, struct limpet_glibc_found *ret_found)
 {
 	struct limpet_glibc_found found = {.count = 0};
 	struct search search = {.memory = memory, .found = &found};
-	int error = 0;
+	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(LIMPET_GLIBC_WAIT_NS);
+	int error;
 
 	limpet_glibc_find_brk(maps, &found);
 	/* While the process allocates, its lists may be seen in the middle of a change. */
-	for (int i = 0; i < TRIES && !error && !found.count; i++)
+	do {
+		search.refused = false;
 		error = limpet_data_read(memory, maps, pages, look, &search);
+	} while (!error && !found.count && search.refused && limpet_glibc_wait(&wait, memory));
 	if (!error)
 		*ret_found = found;
 	return error;

@@ -19,6 +19,15 @@ struct limpet_glibc_found {
 	uint64_t brk_start, brk_end;               /* the mappings named [heap]; 0: none */
 };
 
+/* What of glibc's own library is there. */
+enum limpet_glibc_library {
+	LIMPET_GLIBC_NO_LIBRARY,
+	LIMPET_GLIBC_LIBRARY,
+	LIMPET_GLIBC_LIBRARY_ABSENT /* pages of its data are swapped out */
+};
+enum limpet_glibc_library limpet_glibc_find_library(pid_t pid, const struct limpet_source *memory,
+						    const struct limpet_maps *maps);
+
 /* 0, also if nothing is found; -ENOMEM. */
 int limpet_glibc_find(const struct limpet_source *memory, const struct limpet_maps *maps,
 		      struct limpet_pages *pages,

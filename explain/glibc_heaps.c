@@ -6,7 +6,9 @@
 
 #include "common/array.h"
 #include "explain/glibc_find.h"
+#include "explain/glibc_orphans.h"
 #include "explain/glibc_regions.h"
+#include "explain/glibc_wait.h"
 
 #define PAGE 4096u
 #define ALIGNMENT 16u
@@ -16,7 +18,10 @@ static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (ui
 #define HEAPS_LIMIT 65536u /* of one arena */
 /* By which an arena may grow while its heaps are read. */
 #define HEAP_SLACK_BYTES ((uint64_t)16 << 20)
-#define TRIES 6
+#define TRIES 8
+/* What is swapped out stays so. */
+#define ABSENT_TRIES 2
+#define WAIT_NS UINT64_C(1000000000) /* for all arenas */
 
 struct heaps_reading {
 	pid_t pid;
@@ -27,6 +32,7 @@ struct heaps_reading {
 	struct limpet_glibc_chunks *used; /* NULL: not wanted */
 	struct limpet_glibc_heaps *heaps;
 	struct limpet_maps newer; /* what `maps` points to after a first look */
+	uint64_t wait_ns;         /* that may be waited yet */
 };
 
 /* One arena's pieces, lowest address last for secondary arenas. */
@@ -34,6 +40,11 @@ struct pieces {
 	struct limpet_glibc_span *list;
 	size_t count, capacity;
 };
+
+static uint64_t align_up(uint64_t address, uint64_t to)
+{
+	return (address + to - 1) & ~(to - 1);
+}
 
 void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps)
 {
@@ -52,9 +63,26 @@ const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_gl
 	return above && address < regions[above - 1].end ? &regions[above - 1] : NULL;
 }
 
-static uint64_t align_up(uint64_t address, uint64_t to)
+uint64_t limpet_glibc_heaps_bytes(const struct limpet_glibc_heaps *heaps, uint64_t start,
+				  uint64_t end)
 {
-	return (address + to - 1) & ~(to - 1);
+	const struct limpet_glibc_region *regions = heaps->regions;
+	/* cppcheck-suppress constStatement */
+	size_t i = LIMPET_PARTITION_POINT(k, heaps->region_count, regions[k].end <= start);
+	uint64_t sum = 0, at = start;
+
+	for (; i < heaps->region_count && regions[i].start < end; i++) {
+		const uint64_t from = regions[i].start & ~(uint64_t)(PAGE - 1);
+		const uint64_t to = align_up(regions[i].end, PAGE);
+
+		at = from > at ? from : at;
+		if (to > at)
+			sum += (to < end ? to : end) - at;
+		at = to > at ? to : at;
+		if (at >= end)
+			break;
+	}
+	return sum;
 }
 
 static int add_piece(struct pieces *pieces, const struct limpet_glibc_span *span)
@@ -303,7 +331,7 @@ static void drop_guesses(struct pieces *pieces)
 }
 
 static int add_region(struct limpet_glibc_heaps *heaps, const struct limpet_present *present,
-		      uint64_t start, uint64_t end)
+		      size_t arena, uint64_t start, uint64_t end)
 {
 	if (limpet_reserve(&heaps->regions, &heaps->region_capacity, heaps->region_count + 1,
 			   sizeof(*heaps->regions)) < 0)
@@ -312,16 +340,18 @@ static int add_region(struct limpet_glibc_heaps *heaps, const struct limpet_pres
 		.start = start,
 		.end = end,
 		.resident_bytes = limpet_present_bytes(present, start, end),
-		.arena = heaps->count};
+		.arena = arena};
 	return 0;
 }
 
-/* A piece may be in several mappings: madvise(2) splits them. */
+/* A piece may be in several mappings: madvise(2) splits them. Two pieces may share a page. */
 static int add_regions(struct heaps_reading *reading, const struct pieces *pieces,
 		       const struct limpet_present *present, struct limpet_glibc_arena *arena)
 {
 	struct limpet_glibc_figures *figures = &arena->figures;
 	struct limpet_glibc_heaps *heaps = reading->heaps;
+
+	uint64_t before = 0;
 
 	arena->pieces = pieces->count;
 	figures->span_bytes = figures->resident_bytes = 0;
@@ -329,13 +359,17 @@ static int add_regions(struct heaps_reading *reading, const struct pieces *piece
 		const uint64_t end = pieces->list[i].end;
 		uint64_t at = pieces->list[i].start & ~(uint64_t)(PAGE - 1);
 
+		at = at > before ? at : before;
+		before = end > before ? end : before;
+		if (at >= end)
+			continue;
 		heaps->uses_brk |= pieces->list[i].is_brk;
 		figures->span_bytes += end - at;
 		figures->resident_bytes += limpet_present_bytes(present, at, end);
 		while (at < end) {
 			const struct limpet_map *map = limpet_proc_maps_find(reading->maps, at);
 			uint64_t stop = map && map->end < end ? map->end : end;
-			int error = add_region(heaps, present, at, stop);
+			int error = add_region(heaps, present, heaps->count, at, stop);
 
 			if (error)
 				return error;
@@ -385,9 +419,40 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 	return error ? error : walk_pieces(reading, present, pieces, &state, arena);
 }
 
+static int add_arena(struct limpet_glibc_heaps *heaps, const struct limpet_glibc_arena *arena)
+{
+	if (limpet_reserve(&heaps->list, &heaps->capacity, heaps->count + 1, sizeof(*heaps->list)) <
+	    0)
+		return -ENOMEM;
+	heaps->list[heaps->count++] = *arena;
+	return 0;
+}
+
 static bool is_worth_a_try(int error)
 {
 	return error && error != -ENOMEM && error != -ESRCH && error != -ETIME;
+}
+
+static int try_until_known(struct heaps_reading *reading, struct limpet_glibc_arena *arena,
+			   struct pieces *pieces, struct limpet_present *present)
+{
+	const uint64_t most =
+		reading->wait_ns < LIMPET_GLIBC_WAIT_NS ? reading->wait_ns : LIMPET_GLIBC_WAIT_NS;
+	const size_t listed = reading->used ? reading->used->count : 0;
+	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(most);
+	int error = try_arena(reading, arena, 0, pieces, present);
+
+	for (int i = 1; i < (error == -ENODATA ? ABSENT_TRIES : TRIES) && is_worth_a_try(error);
+	     i++) {
+		(void)limpet_glibc_wait(&wait, reading->memory);
+		if (reading->used)
+			reading->used->count = listed;
+		error = try_arena(reading, arena, i, pieces, present);
+	}
+	if (error && reading->used)
+		reading->used->count = listed;
+	reading->wait_ns -= most - wait.left_ns;
+	return error;
 }
 
 static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_state *state,
@@ -397,14 +462,8 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	struct limpet_glibc_heaps *heaps = reading->heaps;
 	struct limpet_present present = {0};
 	struct pieces pieces = {0};
-	const size_t listed = reading->used ? reading->used->count : 0;
-	int error = -EBADMSG;
+	int error = try_until_known(reading, &arena, &pieces, &present);
 
-	for (int i = 0; i < TRIES && is_worth_a_try(error); i++) {
-		error = try_arena(reading, &arena, i, &pieces, &present);
-		if (error && reading->used)
-			reading->used->count = listed;
-	}
 	arena.known = !error;
 	arena.unread = error == -ETIME     ? LIMPET_UNREAD_LATE
 		       : error == -ENODATA ? LIMPET_UNREAD_ABSENT
@@ -413,13 +472,104 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 		drop_guesses(&pieces);
 	if (error != -ENOMEM && error != -ESRCH)
 		error = add_regions(reading, &pieces, &present, &arena);
-	if (!error && limpet_reserve(&heaps->list, &heaps->capacity, heaps->count + 1,
-				     sizeof(*heaps->list)) < 0)
-		error = -ENOMEM;
 	if (!error)
-		heaps->list[heaps->count++] = arena;
+		error = add_arena(heaps, &arena);
 	limpet_present_done(&present);
 	free(pieces.list);
+	return error;
+}
+
+/* ------------------------------------------------------------------ arenas that cannot be read */
+
+static int add_unread(struct limpet_glibc_heaps *heaps, uint64_t address)
+{
+	return add_arena(heaps, &(struct limpet_glibc_arena){.state.address = address,
+							     .unread = LIMPET_UNREAD_ABSENT});
+}
+
+/* The main arena's state is swapped out, or that of another thing of glibc's: without memory from
+ * brk(2) there is nothing to say. */
+static int add_absent_main(struct heaps_reading *reading)
+{
+	struct limpet_glibc_arena arena = {.is_main = true, .unread = LIMPET_UNREAD_ABSENT};
+	struct limpet_present present = {0};
+	struct pieces pieces = {0};
+	int error;
+
+	if (!reading->found.brk_end)
+		return 0;
+	error = add_piece(&pieces, &(struct limpet_glibc_span){.start = reading->found.brk_start,
+							       .end = reading->found.brk_end,
+							       .is_main = true,
+							       .is_brk = true});
+	if (!error)
+		error = look_at_pages(reading, &pieces, &present);
+	if (!error)
+		error = add_regions(reading, &pieces, &present, &arena);
+	if (!error)
+		error = add_arena(reading->heaps, &arena);
+	reading->heaps->is_cut = true;
+	limpet_present_done(&present);
+	free(pieces.list);
+	return error;
+}
+
+/* Without its head, a heap is the first one of an arena of which only the address may be known. */
+static bool is_of(const struct limpet_glibc_orphan *orphan, const struct limpet_glibc_arena *arena)
+{
+	if (orphan->arena)
+		return arena->state.address == orphan->arena;
+	return !arena->is_main && arena->state.address >= orphan->start &&
+	       arena->state.address - orphan->start < PAGE;
+}
+
+static int take_orphan(struct heaps_reading *reading, const struct limpet_glibc_orphan *orphan)
+{
+	struct limpet_glibc_heaps *heaps = reading->heaps;
+	struct limpet_present present = {0};
+	size_t at = 0;
+	int error = 0;
+
+	while (at < heaps->count && !is_of(orphan, &heaps->list[at]))
+		at++;
+	if (at == heaps->count)
+		error = add_unread(heaps, orphan->arena);
+	if (error || heaps->list[at].known)
+		return error;
+	error = limpet_present_read(&present, reading->pages, orphan->start, orphan->end);
+	if (!error)
+		error = add_region(heaps, &present, at, orphan->start, orphan->end);
+	if (!error) {
+		heaps->list[at].pieces++;
+		heaps->list[at].figures.span_bytes += orphan->end - orphan->start;
+		heaps->list[at].figures.resident_bytes +=
+			limpet_present_bytes(&present, orphan->start, orphan->end);
+	}
+	limpet_present_done(&present);
+	return error;
+}
+
+static bool is_taken(const struct limpet_glibc_heaps *heaps, uint64_t address)
+{
+	for (size_t i = 0; i < heaps->region_count; i++)
+		if (address >= heaps->regions[i].start && address < heaps->regions[i].end)
+			return true;
+	return false;
+}
+
+/* If something of an arena could not be read, its heaps are searched for. */
+static int take_orphans(struct heaps_reading *reading)
+{
+	struct limpet_glibc_orphan orphan = {0};
+	bool needed = reading->heaps->is_cut;
+	int error = 0;
+
+	for (size_t i = 0; i < reading->heaps->count; i++)
+		needed |= !reading->heaps->list[i].known;
+	while (needed && !error &&
+	       limpet_glibc_orphan_next(reading->memory, reading->maps, orphan.start + 1, &orphan))
+		if (!is_taken(reading->heaps, orphan.start))
+			error = take_orphan(reading, &orphan);
 	return error;
 }
 
@@ -427,17 +577,40 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 
 static int read_copy(struct heaps_reading *reading, const struct limpet_glibc_state *main_arena)
 {
+	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(LIMPET_GLIBC_WAIT_NS);
 	LIMPET_FREE struct limpet_glibc_state *list = NULL;
-	int count = -EBADMSG, error = 0;
+	uint64_t absent = 0;
+	int count, error = 0;
 
-	for (int i = 0; i < TRIES && count < 0 && count != -ENOMEM; i++)
-		count = limpet_glibc_arenas_read(reading->memory, main_arena, &list);
-	reading->heaps->is_cut |= count < 0;
+	do
+		count = limpet_glibc_arenas_read(reading->memory, main_arena, &list, &absent);
+	while (is_worth_a_try(count < 0 ? count : 0) && limpet_glibc_wait(&wait, reading->memory));
+	reading->heaps->is_cut |= count < 0 || absent;
 	if (count < 0)
 		return count == -ENOMEM ? count : read_arena(reading, main_arena, true);
 	for (int i = 0; i < count && !error; i++)
 		error = read_arena(reading, &list[i], i == 0);
+	if (!error && absent)
+		error = add_unread(reading->heaps, absent);
 	return error;
+}
+
+static int read_all(struct heaps_reading *reading)
+{
+	enum limpet_glibc_library library;
+	int error =
+		limpet_glibc_find(reading->memory, reading->maps, reading->pages, &reading->found);
+
+	for (size_t i = 0; i < reading->found.count && !error; i++)
+		error = read_copy(reading, &reading->found.mains[i]);
+	if (error)
+		return error;
+	library = limpet_glibc_find_library(reading->pid, reading->memory, reading->maps);
+	reading->heaps->has_library =
+		library != LIMPET_GLIBC_NO_LIBRARY && reading->found.brk_end > 0;
+	if (!reading->found.count && library == LIMPET_GLIBC_LIBRARY_ABSENT)
+		error = add_absent_main(reading);
+	return error ? error : take_orphans(reading);
 }
 
 static int region_by_start(const void *a, const void *b)
@@ -457,12 +630,10 @@ int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
 					.maps = maps,
 					.pages = pages,
 					.used = used,
-					.heaps = &heaps};
-	int error;
+					.heaps = &heaps,
+					.wait_ns = WAIT_NS};
+	int error = read_all(&reading);
 
-	error = limpet_glibc_find(reading.memory, maps, pages, &reading.found);
-	for (size_t i = 0; i < reading.found.count && !error; i++)
-		error = read_copy(&reading, &reading.found.mains[i]);
 	limpet_proc_maps_done(&reading.newer);
 	if (error) {
 		limpet_glibc_heaps_done(&heaps);

@@ -15,7 +15,7 @@ enum limpet_unread {
 };
 
 struct limpet_glibc_arena {
-	struct limpet_glibc_state state;
+	struct limpet_glibc_state state; /* its address 0: not even that is known */
 	bool is_main;
 	/* What is free was found: `figures` is complete. Otherwise only its bytes of pieces and of
 	 * resident memory are known. */
@@ -25,6 +25,8 @@ struct limpet_glibc_arena {
 				*/
 	enum limpet_unread unread; /* why it is not known */
 	size_t pieces;             /* of memory: heaps */
+	uint64_t counted_bytes;    /* of resident memory, as far as the kernel's figures of its
+				      mappings allow; set by limpet_mappings_account() */
 	struct limpet_glibc_figures figures;
 };
 
@@ -41,20 +43,25 @@ struct limpet_glibc_heaps {
 	size_t count, capacity;
 	struct limpet_glibc_region *regions; /* sorted by address */
 	size_t region_count, region_capacity;
-	bool is_cut;            /* there are arenas that are not in the list */
+	bool is_cut;            /* there are arenas that are not in the list, or not as such */
+	bool has_library;       /* the process has glibc's library, and memory from brk(2) */
 	bool uses_brk;          /* a main arena has memory from brk(2) */
 	bool mmapped_known;     /* whether glibc's own sum was found: */
 	uint64_t mmapped_bytes; /* of blocks with a mapping of their own */
 };
 void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps);
 
-/* 0, also if the process does not use glibc's malloc (count 0); -errno of /proc, -ENOMEM. `pages`
- * must leave out swapped pages. `used`: gets the chunks in use of all arenas that are known; NULL:
- * they are not listed. */
+/* 0, also if the process does not use glibc's malloc (count 0); -errno of /proc, -ENOMEM. If
+ * glibc's own data is swapped out, there is an arena for what brk(2) gave and one for each heap,
+ * none of them known. `pages` must leave out swapped pages. `used`: gets the chunks in use of all
+ * arenas that are known; NULL: they are not listed. */
 int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
 			    const struct limpet_maps *maps, struct limpet_pages *pages,
 			    struct limpet_glibc_chunks *used,
 			    struct limpet_glibc_heaps *ret_heaps) LIMPET_MUST_CHECK;
+/* Bytes of [start, end) on pages that regions have. */
+uint64_t limpet_glibc_heaps_bytes(const struct limpet_glibc_heaps *heaps, uint64_t start,
+				  uint64_t end);
 /* The region that holds this address, or NULL. */
 const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
 							  uint64_t address);

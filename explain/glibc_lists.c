@@ -12,7 +12,11 @@
 #define CACHE_SIZES 64u
 #define CACHE_BYTES_WIDE 0x290u   /* counters of two bytes, since 2.30 */
 #define CACHE_BYTES_NARROW 0x250u /* of one byte, 2.26 to 2.29 */
-/* glibc.malloc.tcache_count is 7 by default. */
+#define CACHE_BYTES_SLOTS 0x300u  /* since 2.42: see take_slots() */
+#define CACHE_LARGE_LISTS 12u
+#define CACHE_SMALL_BYTES 1040u /* of the last list with chunks of one size */
+#define CACHE_LARGE_LIMIT_BYTES ((uint64_t)8 << 20)
+/* glibc.malloc.tcache_count is 7 by default, and 16 since 2.43. */
 #define CACHE_COUNT_LIMIT 4096u
 
 void limpet_glibc_fast_done(struct limpet_glibc_fast *fast)
@@ -111,36 +115,118 @@ int limpet_glibc_fast_read(struct limpet_glibc_reader *reader,
 
 /* ------------------------------------------------------------------ caches of threads */
 
+/* Since 2.42 counters say how many more chunks a list takes, and there are lists of larger chunks,
+ * for several sizes each. */
+struct cache {
+	struct limpet_glibc_reader *reader;
+	uint64_t counters, lists; /* addresses */
+	unsigned width, count;    /* bytes of a counter; how many */
+	uint64_t sum;
+};
+
 bool limpet_glibc_may_be_cache(uint64_t chunk_bytes)
 {
-	return chunk_bytes == CACHE_BYTES_WIDE || chunk_bytes == CACHE_BYTES_NARROW;
+	return chunk_bytes == CACHE_BYTES_WIDE || chunk_bytes == CACHE_BYTES_NARROW ||
+	       chunk_bytes == CACHE_BYTES_SLOTS;
+}
+
+/* The counter, and the first chunk of the list or 0. */
+static int read_entry(const struct cache *cache, unsigned i, uint64_t *ret_counter,
+		      uint64_t *ret_first)
+{
+	const uint64_t at = cache->counters + (uint64_t)cache->width * i;
+	uint64_t word, first;
+	int error = limpet_glibc_reader_any(cache->reader, at - at % 8, &word);
+
+	if (!error)
+		error = limpet_glibc_reader_any(cache->reader, cache->lists + 8 * (uint64_t)i,
+						&first);
+	if (error)
+		return error;
+	*ret_counter = word >> at % 8 * 8 & (cache->width == 2 ? UINT16_MAX : UINT8_MAX);
+	*ret_first = first ? first - HEAD_BYTES : 0;
+	return 0;
+}
+
+static bool take_counts(struct cache *cache)
+{
+	for (unsigned i = 0; i < cache->count; i++) {
+		const uint64_t bytes = (uint64_t)ALIGNMENT * (i + 2);
+		uint64_t count, first;
+
+		if (read_entry(cache, i, &count, &first) || count > CACHE_COUNT_LIMIT ||
+		    !count != !first || (count && !is_chunk_of(cache->reader, first, bytes)))
+			return false;
+		cache->sum += count * bytes;
+	}
+	return true;
+}
+
+/* The chunks of one list, of this size; 0: of any that is larger than those of the lists with one
+ * size. -EBADMSG: there is something else in it, or more than `limit`. */
+static int count_chunks(struct cache *cache, uint64_t chunk, uint64_t bytes, uint64_t limit,
+			uint64_t *ret_count)
+{
+	uint64_t count = 0;
+
+	while (chunk) {
+		uint64_t head, link;
+
+		if (chunk % ALIGNMENT || count++ == limit ||
+		    limpet_glibc_reader_any(cache->reader, chunk + 8, &head) < 0 ||
+		    limpet_glibc_reader_any(cache->reader, chunk + HEAD_BYTES, &link) < 0)
+			return -EBADMSG;
+		head &= ~CHUNK_BITS;
+		if (bytes ? head != bytes
+			  : head <= CACHE_SMALL_BYTES || head > CACHE_LARGE_LIMIT_BYTES)
+			return -EBADMSG;
+		cache->sum += head;
+		link ^= (chunk + HEAD_BYTES) >> 12;
+		chunk = link ? link - HEAD_BYTES : 0;
+	}
+	*ret_count = count;
+	return 0;
+}
+
+/* What a list holds and what it takes yet are as many in all lists, but for those that take none.
+ */
+static bool take_slots(struct cache *cache)
+{
+	uint64_t most = 0;
+
+	for (unsigned i = 0; i < cache->count; i++) {
+		uint64_t slots, first, count;
+
+		if (read_entry(cache, i, &slots, &first) ||
+		    count_chunks(cache, first, i < CACHE_SIZES ? (uint64_t)ALIGNMENT * (i + 2) : 0,
+				 CACHE_COUNT_LIMIT, &count))
+			return false;
+		count += slots;
+		if (!count)
+			continue;
+		if (most && count != most)
+			return false;
+		most = count;
+	}
+	return most > 0;
 }
 
 /* Any block of that size may have been taken for a cache: its counters and lists have to agree in
- * all sizes, and each list begins with a chunk of its size. */
-uint64_t limpet_glibc_cache_bytes(struct limpet_glibc_reader *reader, uint64_t chunk,
-				  uint64_t chunk_bytes)
+ * all sizes. */
+bool limpet_glibc_cache_read(struct limpet_glibc_reader *reader, uint64_t chunk,
+			     uint64_t chunk_bytes, uint64_t *ret_bytes)
 {
-	const unsigned wide = chunk_bytes == CACHE_BYTES_WIDE ? 2 : 1;
-	const uint64_t counters = chunk + HEAD_BYTES,
-		       lists = counters + (uint64_t)wide * CACHE_SIZES;
-	uint64_t sum = 0;
+	const bool has_slots = chunk_bytes == CACHE_BYTES_SLOTS;
+	struct cache cache = {.reader = reader,
+			      .counters = chunk + HEAD_BYTES,
+			      .width = chunk_bytes == CACHE_BYTES_NARROW ? 1 : 2,
+			      .count = CACHE_SIZES + (has_slots ? CACHE_LARGE_LISTS : 0)};
 
-	for (unsigned i = 0; i < CACHE_SIZES; i++) {
-		const uint64_t bytes = (uint64_t)ALIGNMENT * (i + 2);
-		const uint64_t at = counters + (uint64_t)wide * i;
-		uint64_t count, first;
-
-		if (limpet_glibc_reader_any(reader, at - at % 8, &count) < 0 ||
-		    limpet_glibc_reader_any(reader, lists + 8 * (uint64_t)i, &first) < 0)
-			return 0;
-		count = count >> at % 8 * 8 & (wide == 2 ? UINT16_MAX : UINT8_MAX);
-		if (count > CACHE_COUNT_LIMIT || !count != !first ||
-		    (count && !is_chunk_of(reader, first - HEAD_BYTES, bytes)))
-			return 0;
-		sum += count * bytes;
-	}
-	return sum;
+	cache.lists = cache.counters + (uint64_t)cache.width * cache.count;
+	if (!(has_slots ? take_slots(&cache) : take_counts(&cache)))
+		return false;
+	*ret_bytes = cache.sum;
+	return true;
 }
 
 static int add_cached(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t bytes,
@@ -173,6 +259,10 @@ int limpet_glibc_cache_list(struct limpet_glibc_reader *reader, uint64_t chunk,
 		       lists = counters + (uint64_t)wide * CACHE_SIZES;
 	int error = 0;
 
+	if (chunk_bytes == CACHE_BYTES_SLOTS) {
+		list->is_whole = false;
+		return 0;
+	}
 	for (unsigned i = 0; i < CACHE_SIZES && !error; i++) {
 		const uint64_t at = counters + (uint64_t)wide * i;
 		uint64_t count, first;

@@ -6,9 +6,10 @@
 
 #include "common/array.h"
 
-/* Before 2.27 the flag that there are chunks in fastbins was in another member. */
+/* Before 2.27 the flag that there are chunks in fastbins was in another member; before 2.26 there
+ * were no caches of threads. */
 static const struct limpet_glibc_layout layouts[] = {
-	{.fastbins = 16, .top = 96, .bins = 112, .next = 2160, .bytes = 2200},
+	{.fastbins = 16, .top = 96, .bins = 112, .next = 2160, .bytes = 2200, .has_caches = true},
 	{.fastbins = 8, .top = 88, .bins = 104, .next = 2152, .bytes = 2192},
 };
 #define STATE_BYTES 2200u
@@ -21,11 +22,13 @@ static const struct limpet_glibc_layout layouts[] = {
 #define CHUNK_LEAST_BYTES 32u
 /* NONCONTIGUOUS_BIT in the member `flags`, which follows the lock. */
 #define FLAG_NOT_CONTIGUOUS ((uint64_t)2 << 32)
+/* A compiler aligns so large a static structure to this, at least. */
+#define STATE_ALIGNMENT 16u
 /* A heap in which fewer bins are empty has never been seen: large bins are 64. */
 #define LEAST_EMPTY_BINS 8u
 /* Bins whose lists are followed for one step, at most. */
 #define CHECKED_BINS 32u
-#define TRIES 32
+#define TRIES 4
 /* Of what looks like an arena at first sight: in one piece of data there is one. */
 #define REFUSED_LIMIT 8u
 
@@ -153,11 +156,13 @@ static bool lists_are_right(const struct limpet_source *memory, const uint64_t *
 	return right * 4 >= checked * 3;
 }
 
+/* sysmalloc() moves the top before it writes its head, and that write is the first one to its page:
+ * where a process is that grows. The head is then 0, or its page does not exist. */
 static bool has_top(const struct limpet_source *memory, const struct limpet_glibc_state *state)
 {
 	uint64_t head = word_at(memory, state->top + 8), bytes = head & ~CHUNK_BITS;
 
-	return !state->top || is_absent(memory, state->top + 8) ||
+	return !state->top || !head || is_absent(memory, state->top + 8) ||
 	       (head & CHUNK_PREVIOUS_IN_USE && bytes >= ALIGNMENT &&
 		bytes <= state->system_bytes && (state->top + bytes) % 8 == 0);
 }
@@ -169,25 +174,30 @@ static bool is_in_heap(const struct limpet_source *memory, uint64_t address)
 	return word_at(memory, address - 32) == address || word_at(memory, address - 48) == address;
 }
 
-/* Each layout places the bins elsewhere: only with the right one does the list of arenas lead back
- * to the address of the state. The process may be changing its lists: what does not fit once may
- * fit a moment later. */
+/* All members but the first are at the same addresses in a layout as in the other one 8 bytes
+ * further: only with the right one does the list of arenas lead back to the address of the state.
+ * If the list cannot be followed to its end, the alignment of the state decides. */
+static bool is_list_of(const struct limpet_source *memory, const struct limpet_glibc_state *state)
+{
+	LIMPET_FREE struct limpet_glibc_state *list = NULL;
+	uint64_t absent;
+
+	return limpet_glibc_arenas_read(memory, state, &list, &absent) > 0 &&
+	       (!absent || state->address % STATE_ALIGNMENT == 0);
+}
+
+/* The process may be changing its lists: what does not fit once may fit a moment later. */
 static bool is_main(const struct limpet_source *memory, uint64_t address,
 		    const struct limpet_glibc_layout *layout, struct limpet_glibc_state *ret_state)
 {
 	for (int i = 0; i < TRIES && !is_in_heap(memory, address); i++) {
-		LIMPET_FREE struct limpet_glibc_state *list = NULL;
 		uint64_t words[STATE_WORDS] = {0};
 		struct limpet_glibc_state state;
-		int count;
 
 		if (limpet_source_read(memory, address, words, layout->bytes) < 0 ||
 		    take_state(words, address, layout, &state) < 0 ||
 		    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
-		    !has_top(memory, &state))
-			continue;
-		count = limpet_glibc_arenas_read(memory, &state, &list);
-		if (count < 0 && count != -ENODATA)
+		    !has_top(memory, &state) || !is_list_of(memory, &state))
 			continue;
 		*ret_state = state;
 		return true;
@@ -196,10 +206,12 @@ static bool is_main(const struct limpet_source *memory, uint64_t address,
 }
 
 int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
-			   const struct limpet_source *memory, struct limpet_glibc_state *ret_state)
+			   const struct limpet_source *memory, struct limpet_glibc_state *ret_state,
+			   unsigned *ret_refused)
 {
 	unsigned refused = 0;
 
+	*ret_refused = 0;
 	for (size_t at = from / 8; at < bytes / 8 && refused < REFUSED_LIMIT; at++)
 		for (size_t i = 0; i < LIMPET_COUNT_OF(layouts); i++) {
 			const uint64_t start = address + 8 * at;
@@ -212,7 +224,7 @@ int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address,
 				continue;
 			if (is_main(memory, start, &layouts[i], ret_state))
 				return 1;
-			refused++;
+			*ret_refused = ++refused;
 		}
 	return 0;
 }
@@ -221,7 +233,7 @@ int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address,
 
 int limpet_glibc_arenas_read(const struct limpet_source *memory,
 			     const struct limpet_glibc_state *main_arena,
-			     struct limpet_glibc_state **ret_list)
+			     struct limpet_glibc_state **ret_list, uint64_t *ret_absent)
 {
 	LIMPET_FREE struct limpet_glibc_state *list = NULL;
 	size_t count = 0, capacity = 0;
@@ -230,6 +242,7 @@ int limpet_glibc_arenas_read(const struct limpet_source *memory,
 	uint64_t mark = 0;
 	size_t wait = 64;
 
+	*ret_absent = 0;
 	for (;;) {
 		int error;
 
@@ -245,6 +258,10 @@ int limpet_glibc_arenas_read(const struct limpet_source *memory,
 		if (state.next == main_arena->address)
 			break;
 		error = limpet_glibc_state_read(memory, state.next, main_arena->layout, &state);
+		if (error == -ENODATA) {
+			*ret_absent = list[count - 1].next;
+			break;
+		}
 		if (error)
 			return error;
 		state.contiguous = false;

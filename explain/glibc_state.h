@@ -1,7 +1,7 @@
 /* The state of glibc's malloc, found and read from outside and without symbols: the main arena by
  * its structure, the other arenas by the list that begins there.
  *
- * Layouts: malloc/malloc.c and malloc/arena.c of glibc 2.17 to 2.41, on processors with 64 bits.
+ * Layouts: malloc/malloc.c and malloc/arena.c of glibc 2.17 to 2.43, on processors with 64 bits.
  * All values are the process's own and may change meanwhile; what is returned was checked to be
  * plausible, no more. Addresses are those of the process. */
 #ifndef LIMPET_EXPLAIN_GLIBC_STATE_H
@@ -20,7 +20,8 @@
 /* struct malloc_state: offsets of its members. */
 struct limpet_glibc_layout {
 	unsigned fastbins, top, bins, next;
-	unsigned bytes; /* at most: from some version on there is one more member */
+	unsigned bytes;  /* at most: from some version on there is one more member */
+	bool has_caches; /* threads of each process that uses malloc have caches */
 };
 
 struct limpet_glibc_state {
@@ -35,10 +36,11 @@ struct limpet_glibc_state {
 };
 
 /* Finds a main arena in a copy of writable data, `bytes` from `address` on (both multiples of 8),
- * at `from` or after it. Returns 1, or 0 if there is none. */
+ * at `from` or after it. Returns 1, or 0 if there is none. *ret_refused: what looks like one was
+ * passed over so many times; it may be one that was changing. */
 int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
-			   const struct limpet_source *memory,
-			   struct limpet_glibc_state *ret_state);
+			   const struct limpet_source *memory, struct limpet_glibc_state *ret_state,
+			   unsigned *ret_refused);
 
 /* The state at this address. -EBADMSG: there is none, or it was changing. */
 int limpet_glibc_state_read(const struct limpet_source *memory, uint64_t address,
@@ -46,10 +48,12 @@ int limpet_glibc_state_read(const struct limpet_source *memory, uint64_t address
 			    struct limpet_glibc_state *ret_state) LIMPET_MUST_CHECK;
 
 /* All arenas of the list, the main arena first; *ret_list is malloc'ed. Returns their number, or
- * -EBADMSG: the list does not lead back to the main arena; -ENODATA: one of them is swapped out. */
+ * -EBADMSG: the list does not lead back to the main arena. *ret_absent: the address of one that is
+ * swapped out, so that the list ends before it; 0: the list is whole. */
 int limpet_glibc_arenas_read(const struct limpet_source *memory,
 			     const struct limpet_glibc_state *main_arena,
-			     struct limpet_glibc_state **ret_list) LIMPET_MUST_CHECK;
+			     struct limpet_glibc_state **ret_list,
+			     uint64_t *ret_absent) LIMPET_MUST_CHECK;
 
 /* What else malloc knows (struct malloc_par). */
 struct limpet_glibc_parameters {

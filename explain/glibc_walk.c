@@ -49,6 +49,7 @@ void limpet_glibc_figures_add(struct limpet_glibc_figures *sum,
 	sum->top_resident_bytes += figures->top_resident_bytes;
 	sum->fast_bytes += figures->fast_bytes;
 	sum->cache_bytes += figures->cache_bytes;
+	sum->caches += figures->caches;
 	sum->returned_bytes += figures->returned_bytes;
 	sum->brk_returned_bytes += figures->brk_returned_bytes;
 	sum->chunks += figures->chunks;
@@ -101,6 +102,20 @@ static void list_chunk(struct walk *walk)
 	used->list[used->count++] = (struct limpet_glibc_chunk){walk->chunk, walk->bytes};
 }
 
+/* A thread takes its cache before anything else, so the first one of a heap is there. Another block
+ * that holds only zeros is hardly one. */
+static void take_cache(struct walk *walk)
+{
+	uint64_t bytes;
+
+	if (!limpet_glibc_may_be_cache(walk->bytes) ||
+	    !limpet_glibc_cache_read(walk->reader, walk->chunk, walk->bytes, &bytes) ||
+	    (!bytes && walk->chunk != walk->span->start))
+		return;
+	walk->figures.cache_bytes += bytes;
+	walk->figures.caches++;
+}
+
 /* Counts the chunk before, now that it is known whether it is in a bin. */
 static void settle(struct walk *walk, bool in_bin)
 {
@@ -114,9 +129,7 @@ static void settle(struct walk *walk, bool in_bin)
 	fast = !in_bin && is_fast(walk, walk->chunk);
 	if (!in_bin && !fast) {
 		close_run(walk, walk->chunk);
-		if (limpet_glibc_may_be_cache(walk->bytes))
-			figures->cache_bytes +=
-				limpet_glibc_cache_bytes(walk->reader, walk->chunk, walk->bytes);
+		take_cache(walk);
 		list_chunk(walk);
 		return;
 	}
@@ -181,10 +194,23 @@ static bool is_plausible(const struct walk *walk, uint64_t chunk, uint64_t head)
 	       walk->span->in_parts;
 }
 
+/* sysmalloc() moves the top before it writes its head, which may be the first write to a page: a
+ * process that grows is often there. That top ends where the memory does. */
+static int head_at(const struct walk *walk, uint64_t chunk, uint64_t *ret_head)
+{
+	int error = limpet_glibc_reader_next(walk->reader, chunk + 8, ret_head);
+
+	if (chunk != walk->span->top || walk->span->in_parts ||
+	    (error && error != -ENODATA && error != -EFAULT) || (!error && *ret_head))
+		return error;
+	*ret_head = (walk->span->end - chunk) | CHUNK_PREVIOUS_IN_USE;
+	return 0;
+}
+
 static int step(struct walk *walk, uint64_t *chunk)
 {
 	uint64_t head, bytes;
-	int error = limpet_glibc_reader_next(walk->reader, *chunk + 8, &head);
+	int error = head_at(walk, *chunk, &head);
 
 	if (error)
 		return error;

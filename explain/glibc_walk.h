@@ -45,7 +45,8 @@ struct limpet_glibc_figures {
 	uint64_t free_bytes, free_resident_bytes; /* both with the top */
 	uint64_t top_bytes, top_resident_bytes;
 	uint64_t fast_bytes;
-	uint64_t cache_bytes;         /* in caches of threads, as far as they were found */
+	uint64_t cache_bytes; /* in caches of threads, as far as they were found: */
+	uint64_t caches;
 	uint64_t returned_bytes;      /* pages that malloc_trim(0) returns */
 	uint64_t brk_returned_bytes;  /* of these, by brk(2), which is done to locked memory, too */
 	uint64_t chunks, free_chunks; /* without top and marks */

@@ -192,6 +192,7 @@ static void account_regions(struct mapping *it)
 
 		add(it, arena->is_main ? LIMPET_KIND_GLIBC_MAIN : LIMPET_KIND_GLIBC_ARENAS,
 		    arena->is_main ? "glibc: main heap" : "glibc: arenas", bytes);
+		arena->counted_bytes += bytes;
 		sum += bytes;
 		if (it->locked)
 			arena->locked_bytes += bytes;
@@ -203,9 +204,10 @@ static void account_regions(struct mapping *it)
 
 static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 {
-	const uint64_t bytes = piece->end - piece->start;
+	const uint64_t bytes = piece->end - piece->start -
+			       limpet_glibc_heaps_bytes(it->facts->heaps, piece->start, piece->end);
 
-	if (limpet_glibc_heaps_find(it->facts->heaps, piece->start))
+	if (!bytes)
 		return;
 	switch (piece->account) {
 	case LIMPET_MEMORY_HEAP:

@@ -12,7 +12,7 @@
 /* What was found out about the process before. */
 struct limpet_mappings_facts {
 	const struct limpet_source *source;
-	struct limpet_glibc_heaps *heaps;   /* learns which arenas are locked */
+	struct limpet_glibc_heaps *heaps;   /* learns which arenas are locked, and what counts */
 	const struct limpet_pieces *pieces; /* sorted */
 	const struct limpet_threads *threads;
 	const struct limpet_tmpfs *mounts;

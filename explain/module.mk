@@ -6,9 +6,11 @@ EXPLAIN_SRC := \
 	explain/glibc_find.c \
 	explain/glibc_heaps.c \
 	explain/glibc_lists.c \
+	explain/glibc_orphans.c \
 	explain/glibc_reader.c \
 	explain/glibc_regions.c \
 	explain/glibc_state.c \
+	explain/glibc_wait.c \
 	explain/glibc_walk.c \
 	explain/java.c \
 	explain/jemalloc.c \

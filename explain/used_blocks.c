@@ -55,10 +55,11 @@ static int list_caches(struct limpet_glibc_reader *reader, const struct limpet_g
 	cached->is_whole = true;
 	for (size_t i = 0; i < used->count; i++) {
 		const struct limpet_glibc_chunk *chunk = &used->list[i];
+		uint64_t bytes;
 		int error;
 
 		if (!limpet_glibc_may_be_cache(chunk->bytes) ||
-		    !limpet_glibc_cache_bytes(reader, chunk->start, chunk->bytes))
+		    !limpet_glibc_cache_read(reader, chunk->start, chunk->bytes, &bytes) || !bytes)
 			continue;
 		error = limpet_glibc_cache_list(reader, chunk->start, chunk->bytes, cached);
 		if (!error)

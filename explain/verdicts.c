@@ -17,10 +17,11 @@
 #define LARGE_PERCENT 25u
 #define MANY_ARENAS 4u
 #define MANY_THREADS 64u
-#define TOOLS "; the own tools of the language show more"
+#define TOOLS "; the language's own tools show more"
 
 struct verdicts {
 	struct limpet_explanation *of;
+	bool is_least; /* the amount of the next one */
 	int error;
 };
 
@@ -29,8 +30,8 @@ static bool is_share(const struct limpet_explanation *of, uint64_t bytes, unsign
 	return bytes >= NOTABLE_BYTES && bytes / percent >= of->rss_bytes / 100;
 }
 
-/* The text begins with `bytes`, unless they are 0. `returned`: by how much the remedy lowers RSS;
- * NULL: not known, or there is no remedy. */
+/* The text begins with `bytes`, unless they are 0, and ends with a full stop. `returned`: by how
+ * much the remedy lowers RSS; NULL: not known, or there is no remedy. */
 __attribute__((format(printf, 6, 7))) static void say(struct verdicts *verdicts, uint64_t bytes,
 						      const char *id, const char *remedy,
 						      const uint64_t *returned, const char *format,
@@ -55,11 +56,14 @@ __attribute__((format(printf, 6, 7))) static void say(struct verdicts *verdicts,
 						   .returned_known = returned != NULL,
 						   .returned_bytes = returned ? *returned : 0};
 	if (bytes)
-		used = (size_t)snprintf(verdict->text, sizeof(verdict->text), "%s ",
+		used = (size_t)snprintf(verdict->text, sizeof(verdict->text), "%s%s ",
+					verdicts->is_least ? "At least " : "",
 					limpet_units_format_bytes(amount, bytes));
+	verdicts->is_least = false;
 	va_start(args, format);
-	vsnprintf(verdict->text + used, sizeof(verdict->text) - used, format, args);
+	vsnprintf(verdict->text + used, sizeof(verdict->text) - used - 1, format, args);
 	va_end(args);
+	strcat(verdict->text, ".");
 }
 
 /* Of the last verdict. */
@@ -69,7 +73,7 @@ static void say_next(const struct verdicts *verdicts, const char *next)
 		verdicts->of->verdicts[verdicts->of->verdict_count - 1].next = next;
 }
 
-/* What can be had back at once comes first, then the largest amount. */
+/* What can be returned at once comes first, then the largest amount. */
 static int compare(const void *a, const void *b)
 {
 	const struct limpet_explain_verdict *left = a, *right = b;
@@ -100,10 +104,11 @@ static void say_what_trim_returns(struct verdicts *verdicts)
 			 glibc->arenas, glibc->empty_arenas);
 	else if (glibc->arenas > 1)
 		snprintf(arenas, sizeof(arenas), "%zu arenas", glibc->arenas);
+	verdicts->is_least = is_least;
 	say(verdicts, glibc->free_resident_bytes, "glibc-free", "malloc_trim(0)",
 	    glibc->whole ? &glibc->returned_bytes : NULL,
-	    "%sare free inside glibc's %s: malloc_trim(0) returns %s%s at once%s%s",
-	    is_least ? "at least " : "", arenas, is_least ? "at least " : "", returned,
+	    "are free inside glibc's %s: malloc_trim(0) returns %s%s at once%s%s", arenas,
+	    is_least ? "at least " : "", returned,
 	    glibc->locked ? ", no more, since the memory is locked (mlock)" : "",
 	    many ? "; fewer arenas (MALLOC_ARENA_MAX) may keep less" : "");
 }
@@ -179,28 +184,35 @@ static void judge_live(struct verdicts *verdicts)
 	if (!is_share(of, live, LARGE_PERCENT))
 		return;
 	say(verdicts, live, "glibc-live", NULL, NULL,
-	    "are in use inside glibc's heaps: limpet attach %d shows who holds what is allocated "
+	    "are in use inside glibc's heaps%s: limpet attach %d shows who holds what is allocated "
 	    "from then on",
+	    of->glibc.whole && !of->glibc.caches_known
+		    ? ", or wait in caches of threads, which were not found"
+		    : "",
 	    of->pid);
 	say_next(verdicts, "limpet attach");
 }
 
 /* ------------------------------------------------------------------ other memory */
 
-/* The group with the most memory is named. */
+/* Stacks of no known thread are not threads. The group with the most memory is named. */
 static void judge_stacks(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
 	const struct limpet_account *largest = NULL;
-	uint64_t bytes = 0, count = 0;
+	uint64_t bytes = 0, count = 0, others = 0;
 	unsigned groups = 0;
-	const char *name;
 
 	for (size_t i = 0; i < of->account_count; i++) {
 		const struct limpet_account *account = &of->accounts[i];
 
 		if (strcmp(account->kind, LIMPET_KIND_STACKS) != 0)
 			continue;
+		if (strncmp(account->owner, LIMPET_STACKS_NAMED, strlen(LIMPET_STACKS_NAMED)) !=
+		    0) {
+			others += account->bytes;
+			continue;
+		}
 		bytes += account->bytes;
 		count += account->count;
 		groups++;
@@ -208,17 +220,18 @@ static void judge_stacks(struct verdicts *verdicts)
 		if (!largest)
 			largest = account;
 	}
+	if (is_share(of, others, NOTABLE_PERCENT))
+		say(verdicts, others, "kept-stacks", NULL, NULL,
+		    "are in stacks of no known thread: the C library keeps those of ended "
+		    "threads, and after a fork those of the parent's other threads, for new ones");
 	if (!largest || (count < MANY_THREADS && !is_share(of, bytes, NOTABLE_PERCENT)))
 		return;
-	name = strstr(largest->owner, LIMPET_STACKS_NAMED);
 	say(verdicts, bytes, "thread-stacks", NULL, NULL,
-	    "are in the stacks of %llu threads%s%s: what a thread has once touched of its stack "
+	    "are in the stacks of %llu thread%s%s%s: what a thread has once touched of its stack "
 	    "stays until it ends",
-	    (unsigned long long)count,
-	    !name        ? ""
-	    : groups > 1 ? ", most in those of threads named "
-			 : " named ",
-	    name ? name + strlen(LIMPET_STACKS_NAMED) : "");
+	    (unsigned long long)count, count == 1 ? "" : "s",
+	    groups > 1 ? ", most of them in those named " : " named ",
+	    largest->owner + strlen(LIMPET_STACKS_NAMED));
 }
 
 /* Objects/obmalloc.c: an arena is unmapped once it holds no object at all. */
@@ -313,6 +326,12 @@ static void judge_rest(struct verdicts *verdicts)
 		    "are of no known owner; the process has an allocator whose heap limpet does "
 		    "not recognize: %s",
 		    of->others);
+	else if (is_share(of, bytes, NOTABLE_PERCENT) && of->glibc_unrecognized)
+		say(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
+		    "are of no known owner; the process has glibc and a heap, but no arena of "
+		    "malloc was found: it is of a version that limpet does not know, or another "
+		    "allocator "
+		    "serves the program");
 	else if (is_share(of, bytes, NOTABLE_PERCENT))
 		say(verdicts, bytes, "unknown", NULL, NULL,
 		    "are of no known owner: another allocator, a language's runtime, or direct "
@@ -323,11 +342,11 @@ static void judge_rest(struct verdicts *verdicts)
 		    "memory");
 	if (of->late)
 		say(verdicts, 0, "late", NULL, NULL,
-		    "reading took too long, and what was not read in time counts as of no known "
+		    "Reading took too long, and what was not read in time counts as of no known "
 		    "owner");
 	if (of->swap_bytes >= NOTABLE_BYTES)
 		say(verdicts, of->swap_bytes, "swap", NULL, NULL,
-		    "more are swapped out, and not part of RSS");
+		    "are swapped out, in addition to RSS");
 }
 
 int limpet_verdicts_make(struct limpet_explanation *explanation)
@@ -344,7 +363,7 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 	judge_files(&verdicts);
 	if (!explanation->verdict_count)
 		say(&verdicts, 0, "nothing", NULL, NULL,
-		    "nothing stands out: no large amount is free, shared or of unknown owner");
+		    "Nothing stands out: no large amount is free, shared or of unknown owner");
 	if (explanation->verdict_count)
 		qsort(explanation->verdicts, explanation->verdict_count,
 		      sizeof(*explanation->verdicts), compare);

@@ -500,7 +500,7 @@ $(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace wai
 # Fuzz programs with a driver of their own, always with sanitizers. A fuzz finding joins
 # test/fuzz/corpus/<name>, which they replay; then they mutate it FUZZ_MUTATIONS times, the same each
 # time, or for FUZZ_MILLISECONDS.
-FUZZ_TESTS := collector modules elf proc control trace unwind_compile
+FUZZ_TESTS := collector modules elf proc control trace unwind_compile explain
 FUZZ_B := build/address-undefined
 # What none of them calls, which is a third of what there is to compile; if one does, the linker says so.
 FUZZ_WITHOUT := analyzer/export/% analyzer/render/% analyzer/seal/% \

@@ -15,7 +15,10 @@
  * that nobody serves is told; "circle N": N blocks in an arena of several heaps, the last of which
  * is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on; "zeros N":
  * blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads that
- * allocate and free all the time; "info": mallinfo2(3) as JSON; "quit". */
+ * allocate and free all the time; "grow N": a thread that allocates blocks up to N MiB in all,
+ * frees them, and so on all the time; "hide": the main heap's top is as malloc leaves it when it
+ * has moved it, but its head is not written yet, until "show"; "info": mallinfo2(3) as JSON;
+ * "quit". */
 #include <fcntl.h>
 #include <link.h>
 #include <linux/prctl.h>
@@ -120,6 +123,36 @@ static void *churn(void *context)
 		if (!blocks[i])
 			target_broken("no memory");
 		blocks[i][0] = 1;
+	}
+	return NULL;
+}
+
+static void *grow(void *context)
+{
+	const size_t most = *(unsigned long *)context * MIB;
+	uint64_t seed = 1;
+
+	prctl(PR_SET_NAME, "grow");
+	sem_post(&done);
+	for (;;) {
+		void **last = NULL;
+
+		for (size_t sum = 0; sum < most;) {
+			size_t bytes = 16 + target_random(&seed) % 3000;
+			void **block = malloc(bytes);
+
+			if (!block)
+				target_broken("no memory");
+			*block = (void *)last;
+			last = block;
+			sum += bytes;
+		}
+		while (last) {
+			void **block = last;
+
+			last = *block;
+			free((void *)block);
+		}
 	}
 	return NULL;
 }
@@ -335,6 +368,31 @@ static int drop_head(struct dl_phdr_info *info, size_t bytes, void *context)
 	}
 	return 0;
 }
+#ifndef JEMALLOC
+static volatile size_t *top_head;
+static size_t top_bytes;
+
+/* The chunk after a block that no free one has room for. */
+static void hide_top(void)
+{
+	char *volatile block = malloc(100 << 10);
+	char *top;
+
+	if (!block)
+		target_broken("no memory");
+	top = block - 16 + (((size_t *)(void *)block)[-1] & ~(size_t)7);
+	top_head = (volatile size_t *)(void *)(top + 8);
+	top_bytes = *top_head;
+	if (top + (top_bytes & ~(size_t)7) != (char *)sbrk(0))
+		target_broken("no top");
+	*top_head = 0;
+}
+
+static void show_top(void)
+{
+	*top_head = top_bytes;
+}
+#endif
 
 static void fork_child(void)
 {
@@ -445,6 +503,8 @@ static bool take_memory(const char *line)
 		start_threads(1, outgrow_arena, &n);
 	else if (target_word(line, "churn", &n))
 		start_threads(n, churn, NULL);
+	else if (target_word(line, "grow", &n))
+		start_threads(1, grow, &n);
 	else if (target_word(line, "numbered", &n))
 		start_threads(n, have_number, NULL);
 	else if (target_word(line, "untouched", &n))
@@ -508,6 +568,12 @@ int main(void)
 		} else if (target_word(line, "zeros", &n)) {
 			take_zeros(n * MIB);
 			target_say("taken");
+		} else if (target_word(line, "hide", &n)) {
+			hide_top();
+			target_say("hidden");
+		} else if (target_word(line, "show", &n)) {
+			show_top();
+			target_say("shown");
 #endif
 		} else if (target_word(line, "info", &n)) {
 			say_info();

@@ -8,6 +8,8 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 #include "explain/accounts.h"
+#include "explain/glibc_heaps.h"
 #include "explain/jemalloc.h"
 #include "explain/source.h"
 #include "explain/tmpfs.h"
@@ -205,6 +208,139 @@ static void test_a_leaf_is_read_once(void **state)
 	munmap(leaf, NODE_BYTES);
 }
 
+/* ------------------------------------------------------------------ what of glibc is swapped out
+ */
+
+/* As if pages of these ranges were swapped out. */
+struct hidden {
+	const struct limpet_source *source;
+	struct limpet_page_range ranges[4];
+	size_t count;
+};
+
+static int read_shown(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	const struct hidden *hidden = context;
+
+	for (size_t i = 0; i < hidden->count; i++)
+		if (address < hidden->ranges[i].end && address + bytes > hidden->ranges[i].start)
+			return -ENODATA;
+	return limpet_source_read(hidden->source, address, ret, bytes);
+}
+
+struct own_heaps {
+	struct limpet_process_source *process;
+	struct limpet_pages *pages;
+	struct limpet_maps maps;
+	struct hidden hidden;
+	struct limpet_glibc_heaps heaps;
+};
+
+static void read_heaps(struct own_heaps *own)
+{
+	const struct limpet_source source = {.read = read_shown, .context = &own->hidden};
+
+	limpet_glibc_heaps_done(&own->heaps);
+	assert_int_equal(
+		limpet_glibc_heaps_read(getpid(), &source, &own->maps, own->pages, &own->heaps), 0);
+}
+
+static void hide(struct own_heaps *own, uint64_t start, uint64_t end)
+{
+	own->hidden.ranges[own->hidden.count++] = (struct limpet_page_range){start, end};
+}
+
+/* That a compiler does not leave out. */
+static void *take_block(size_t bytes)
+{
+	volatile char *block = malloc(bytes);
+
+	assert_non_null(block);
+	for (size_t i = 0; i < bytes; i++)
+		block[i] = 1;
+	return (void *)(uintptr_t)block;
+}
+
+static void *take_arena(void *context)
+{
+	sem_t *const *steps = context;
+	void *block = take_block(60000);
+
+	sem_post(steps[0]);
+	sem_wait(steps[1]);
+	free(block);
+	return NULL;
+}
+
+/* Of this process, with one more arena: first all is read, then what is swapped out differs. */
+static void judge_hidden(struct own_heaps *own)
+{
+	const struct limpet_map *map;
+	uint64_t state, other;
+
+	read_heaps(own);
+	/* A sanitizer's malloc. */
+	if (own->heaps.count < 2)
+		return;
+	assert_int_equal(own->heaps.count, 2);
+	assert_true(own->heaps.has_library);
+	assert_true(own->heaps.list[0].is_main);
+	state = own->heaps.list[0].state.address;
+	other = own->heaps.list[1].state.address;
+	/* The other arena's: the main one is found once. */
+	hide(own, other & ~(uint64_t)(PAGE - 1), (other | (PAGE - 1)) + 1);
+	read_heaps(own);
+	assert_true(own->heaps.is_cut);
+	assert_int_equal(own->heaps.count, 2);
+	assert_int_equal(own->heaps.list[0].state.address, state);
+	assert_int_equal(own->heaps.list[1].state.address, other);
+	assert_false(own->heaps.list[1].known || own->heaps.list[1].is_main);
+	assert_int_equal(own->heaps.list[1].unread, LIMPET_UNREAD_ABSENT);
+	assert_true(own->heaps.list[1].figures.resident_bytes >= 60000);
+	assert_true(limpet_glibc_heaps_bytes(&own->heaps, other, other + PAGE) >= PAGE);
+	/* Both. */
+	map = limpet_proc_maps_find(&own->maps, state);
+	assert_non_null(map);
+	hide(own, map->start, map->end);
+	read_heaps(own);
+	assert_int_equal(own->heaps.count, 2);
+	assert_true(own->heaps.is_cut && own->heaps.uses_brk && own->heaps.list[0].is_main);
+	for (size_t i = 0; i < 2; i++) {
+		assert_false(own->heaps.list[i].known);
+		assert_int_equal(own->heaps.list[i].unread, LIMPET_UNREAD_ABSENT);
+		assert_true(own->heaps.list[i].figures.resident_bytes >= 60000);
+	}
+}
+
+static void test_what_is_swapped_out_is_said(void **state)
+{
+	struct own_heaps own = {0};
+	sem_t taken, judged;
+	sem_t *steps[] = {&taken, &judged};
+	void *block = take_block(100000);
+	pthread_t thread;
+
+	(void)state;
+	sem_init(&taken, 0, 0);
+	sem_init(&judged, 0, 0);
+	assert_int_equal(pthread_create(&thread, NULL, take_arena, steps), 0);
+	while (sem_wait(&taken) < 0)
+		;
+	assert_int_equal(limpet_process_source_new(getpid(), &own.process), 0);
+	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &own.pages), 0);
+	limpet_pages_be_exact(own.pages);
+	assert_int_equal(limpet_proc_maps_read(getpid(), &own.maps), 0);
+	own.hidden.source = limpet_process_source(own.process);
+	judge_hidden(&own);
+	limpet_glibc_heaps_done(&own.heaps);
+	limpet_proc_maps_done(&own.maps);
+	limpet_pages_free(own.pages);
+	limpet_process_source_free(own.process);
+	sem_post(&judged);
+	pthread_join(thread, NULL);
+	free(block);
+}
+
 /* ------------------------------------------------------------------ mount tables */
 
 static void test_mounts(void **state)
@@ -255,6 +391,7 @@ static struct limpet_explanation half_read(void)
 						     .resident_bytes = 100 * MIB,
 						     .free_resident_bytes = 30 * MIB,
 						     .returned_bytes = 20 * MIB,
+						     .caches_known = true,
 						     .cache_bytes = 10 * MIB,
 						     .unread_bytes = 90 * MIB}};
 }
@@ -268,7 +405,7 @@ static void test_sums_without_all_arenas_are_the_least(void **state)
 	assert_int_equal(limpet_verdicts_make(&of), 0);
 	verdict = find(&of, "glibc-free");
 	assert_false(verdict->returned_known);
-	assert_non_null(strstr(verdict->text, "30.0 MiB at least are free"));
+	assert_non_null(strstr(verdict->text, "At least 30.0 MiB are free inside"));
 	assert_non_null(strstr(verdict->text, "malloc_trim(0) returns at least 20.0 MiB"));
 	verdict = find(&of, "glibc-unread");
 	assert_int_equal(verdict->bytes, 90 * MIB);
@@ -319,6 +456,57 @@ static void test_stacks_are_judged_together(void **state)
 	limpet_explanation_done(&of);
 }
 
+/* As in a child of a fork, which has one thread and the stacks of all threads of its parent. */
+static void test_kept_stacks_are_no_threads(void **state)
+{
+	struct limpet_explanation of = {.pid = 4711, .rss_bytes = 100 * MIB};
+	struct limpet_accounts accounts = {.explanation = &of};
+
+	(void)state;
+	for (int i = 0; i < 1000; i++)
+		limpet_accounts_add(&accounts, LIMPET_KIND_STACKS,
+				    "stacks of ended threads, kept for new ones", MIB / 25, 1);
+	limpet_accounts_add(&accounts, LIMPET_KIND_STACKS, LIMPET_STACKS_NAMED "worker", 8 * MIB,
+			    1);
+	assert_int_equal(limpet_accounts_sort(&accounts), 0);
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_int_equal(find(&of, "thread-stacks")->bytes, 8 * MIB);
+	assert_non_null(strstr(find(&of, "thread-stacks")->text, "1 thread named worker"));
+	assert_int_equal(find(&of, "kept-stacks")->bytes, 1000 * (MIB / 25));
+	assert_null(strstr(find(&of, "kept-stacks")->text, "1000"));
+	limpet_explanation_done(&of);
+}
+
+/* With a capital or an amount, to the full stop. */
+static void test_verdicts_are_sentences(void **state)
+{
+	struct limpet_explanation of = half_read();
+
+	(void)state;
+	of.swap_bytes = 5 * MIB;
+	of.unknown_bytes = 20 * MIB;
+	of.glibc_unrecognized = true;
+	of.late = true;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_string_equal(find(&of, "swap")->text,
+			    "5.0 MiB are swapped out, in addition to RSS.");
+	(void)find(&of, "glibc-unrecognized");
+	for (size_t i = 0; i < of.verdict_count; i++) {
+		const char *text = of.verdicts[i].text;
+
+		assert_true((text[0] >= 'A' && text[0] <= 'Z') ||
+			    (text[0] >= '1' && text[0] <= '9'));
+		assert_int_equal(text[strlen(text) - 1], '.');
+	}
+	limpet_explanation_done(&of);
+	of = (struct limpet_explanation){.pid = 4711, .rss_bytes = 100 * MIB};
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_string_equal(find(&of, "nothing")->text,
+			    "Nothing stands out: no large amount is free, shared or of unknown "
+			    "owner.");
+	limpet_explanation_done(&of);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -328,10 +516,13 @@ int main(void)
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_leaf_is_read_once),
+		cmocka_unit_test(test_what_is_swapped_out_is_said),
 		cmocka_unit_test(test_mounts),
 		cmocka_unit_test(test_sums_without_all_arenas_are_the_least),
 		cmocka_unit_test(test_why_arenas_were_not_read),
 		cmocka_unit_test(test_stacks_are_judged_together),
+		cmocka_unit_test(test_kept_stacks_are_no_threads),
+		cmocka_unit_test(test_verdicts_are_sentences),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@
 
 static uint64_t image[BYTES / 8];
 static unsigned reads;
+static uint64_t absent_page; /* 0: none */
 
 static int read_image(void *context, uint64_t address, void *ret, size_t bytes)
 {
@@ -28,6 +29,8 @@ static int read_image(void *context, uint64_t address, void *ret, size_t bytes)
 	reads++;
 	if (address < BASE || bytes > BYTES || address - BASE > BYTES - bytes)
 		return -EFAULT;
+	if (absent_page && address < absent_page + PAGE && address + bytes > absent_page)
+		return -ENODATA;
 	memcpy(ret, (const char *)image + (address - BASE), bytes);
 	return 0;
 }
@@ -52,6 +55,7 @@ static int begin(void **state)
 	struct heap *heap = calloc(1, sizeof(*heap));
 
 	memset(image, 0, sizeof(image));
+	absent_page = 0;
 	assert_int_equal(limpet_present_add(&heap->present, BASE, BASE + BYTES), 0);
 	assert_int_equal(limpet_glibc_reader_new(&memory, &heap->present, &heap->reader), 0);
 	heap->fast.is_whole = true;
@@ -172,10 +176,11 @@ static void test_the_chunks_in_a_cache(void **state)
 {
 	struct heap *heap = *state;
 	struct limpet_glibc_fast *list = &heap->fast;
-	uint64_t chunks[2], cache = make_cache(heap, chunks);
+	uint64_t chunks[2], cache = make_cache(heap, chunks), bytes;
 
 	assert_true(limpet_glibc_may_be_cache(0x290));
-	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 2 * 0x40);
+	assert_true(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes));
+	assert_int_equal(bytes, 2 * 0x40);
 	assert_int_equal(limpet_glibc_cache_list(heap->reader, cache, 0x290, list), 0);
 	assert_true(list->is_whole);
 	assert_int_equal(list->count, 2);
@@ -393,21 +398,65 @@ static void test_fastbins_that_lead_astray_end(void **state)
 static void test_caches_of_threads(void **state)
 {
 	struct heap *heap = *state;
-	uint64_t cache = BASE, cached = BASE + 0x400;
+	uint64_t cache = BASE, cached = BASE + 0x400, bytes;
 
 	put(cache + 8, 0x290 | USED);
 	put(cached + 8, 0x30 | USED);
 	put(cache + 16, UINT64_C(3) << 16); /* three chunks of the second size */
 	put(cache + 16 + 128 + 8, cached + 16);
-	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 3 * 0x30);
+	assert_true(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes));
+	assert_int_equal(bytes, 3 * 0x30);
 	/* A list without a count, and one that begins with a chunk of another size. */
 	put(cache + 16 + 128 + 16, cached + 16);
 	limpet_glibc_reader_forget(heap->reader);
-	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 0);
+	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes));
 	put(cache + 16 + 128 + 16, 0);
 	put(cached + 8, 0x40 | USED);
 	limpet_glibc_reader_forget(heap->reader);
-	assert_int_equal(limpet_glibc_cache_bytes(heap->reader, cache, 0x290), 0);
+	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes));
+}
+
+/* Since 2.42 a counter says how many more chunks a list takes; there are lists of larger ones. */
+static void test_caches_that_count_what_they_take_yet(void **state)
+{
+	struct heap *heap = *state;
+	uint64_t cache = BASE, slots = cache + 16, lists = slots + 152, small = BASE + 0x400,
+		 other = BASE + 0x440, large = BASE + 0x1000, bytes;
+	uint16_t *counters = (uint16_t *)(void *)&image[(slots - BASE) / 8];
+
+	put(cache + 8, 0x300 | USED);
+	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	for (unsigned i = 0; i < 76; i++)
+		counters[i] = 16;
+	limpet_glibc_reader_forget(heap->reader);
+	assert_true(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	assert_int_equal(bytes, 0);
+	put(small + 8, 0x30 | USED);
+	put(small + 16, protect(small + 16, other + 16));
+	put(other + 8, 0x30 | USED);
+	put(other + 16, protect(other + 16, 0));
+	put(lists + 8, small + 16);
+	counters[1] = 14;
+	put(large + 8, 0x800 | USED);
+	put(large + 16, protect(large + 16, 0));
+	put(lists + 8 * 65, large + 16);
+	counters[65] = 15;
+	counters[75] = 0; /* takes none */
+	limpet_glibc_reader_forget(heap->reader);
+	assert_true(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	assert_int_equal(bytes, 2 * 0x30 + 0x800);
+	/* A list that is longer than its counter says, a circle, and a chunk of another size. */
+	counters[1] = 15;
+	limpet_glibc_reader_forget(heap->reader);
+	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	counters[1] = 14;
+	put(other + 16, protect(other + 16, small + 16));
+	limpet_glibc_reader_forget(heap->reader);
+	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	put(other + 16, protect(other + 16, 0));
+	put(other + 8, 0x40 | USED);
+	limpet_glibc_reader_forget(heap->reader);
+	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
 }
 
 /* ------------------------------------------------------------------ arenas */
@@ -430,7 +479,9 @@ static void put_state(uint64_t at, bool old, uint64_t top, uint64_t next)
 
 static int find(struct limpet_glibc_state *state)
 {
-	return limpet_glibc_main_find(image, 64 * PAGE, BASE, 0, &memory, state);
+	unsigned refused;
+
+	return limpet_glibc_main_find(image, 64 * PAGE, BASE, 0, &memory, state, &refused);
 }
 
 static void test_the_main_arena_is_found(void **state)
@@ -479,13 +530,15 @@ static void test_the_list_of_arenas(void **state)
 	LIMPET_FREE struct limpet_glibc_state *list = NULL;
 	struct limpet_glibc_state found;
 	uint64_t arena = BASE + 0x1c60, other = BASE + 100 * PAGE + 0x30, top = BASE + 80 * PAGE;
+	uint64_t absent;
 
 	(void)state;
 	put(top + 8, 0x21000 | USED);
 	put_state(arena, false, top, other);
 	put_state(other, false, top, arena);
 	assert_int_equal(find(&found), 1);
-	assert_int_equal(limpet_glibc_arenas_read(&memory, &found, &list), 2);
+	assert_int_equal(limpet_glibc_arenas_read(&memory, &found, &list, &absent), 2);
+	assert_int_equal(absent, 0);
 	assert_int_equal(list[0].address, arena);
 	assert_int_equal(list[1].address, other);
 	/* A circle without the main arena, and a list that leads out of memory. */
@@ -496,8 +549,68 @@ static void test_the_list_of_arenas(void **state)
 	/* A circle that does not lead back is not followed to the limit. */
 	put_state(other, false, top, other);
 	reads = 0;
-	assert_int_equal(limpet_glibc_arenas_read(&memory, &found, &list), -EBADMSG);
+	assert_int_equal(limpet_glibc_arenas_read(&memory, &found, &list, &absent), -EBADMSG);
 	assert_true(reads < 300);
+}
+
+/* Its members are where those of the other layout are 8 bytes further: there is one, if nothing but
+ * the alignment tells. */
+static void test_a_list_that_breaks_off(void **state)
+{
+	LIMPET_FREE struct limpet_glibc_state *list = NULL;
+	struct limpet_glibc_state found;
+	uint64_t other = BASE + 100 * PAGE + 0x30, top = BASE + 80 * PAGE, absent;
+	unsigned refused;
+
+	(void)state;
+	for (int old = 0; old < 2; old++) {
+		const uint64_t arena = BASE + 0x1c60;
+
+		memset(image, 0, sizeof(image));
+		absent_page = 0;
+		put(top + 8, 0x21000 | USED);
+		put_state(arena, old, top, other);
+		put_state(other, old, top, arena);
+		absent_page = BASE + 100 * PAGE;
+		assert_int_equal(find(&found), 1);
+		assert_int_equal(found.address, arena);
+		assert_int_equal(found.end, arena + (old ? 2192 : 2200));
+		assert_int_equal(limpet_glibc_arenas_read(&memory, &found, &list, &absent), 1);
+		assert_int_equal(absent, other);
+		free(list);
+		list = NULL;
+		assert_int_equal(limpet_glibc_main_find(image, 64 * PAGE, BASE, found.end - BASE,
+							&memory, &found, &refused),
+				 0);
+		assert_int_equal(limpet_glibc_main_find(image, 64 * PAGE, BASE, arena + 8 - BASE,
+							&memory, &found, &refused),
+				 0);
+	}
+}
+
+/* sysmalloc() has moved the top, but its head is not written yet. */
+static void test_a_top_without_a_head(void **state)
+{
+	struct heap *heap = *state;
+	struct limpet_glibc_state found;
+	uint64_t arena = BASE + 0x1c60, top = BASE + 80 * PAGE;
+
+	put_state(arena, false, top, arena);
+	assert_int_equal(find(&found), 1);
+	absent_page = top;
+	assert_int_equal(find(&found), 1);
+	absent_page = 0;
+	memset(image, 0, sizeof(image));
+	chunk(heap, 4 * PAGE, USED);
+	top = heap->at;
+	assert_int_equal(walk(heap, top, true, 16 * PAGE), 0);
+	assert_int_equal(heap->figures.top_bytes, 12 * PAGE);
+	assert_int_equal(heap->figures.free_bytes, 12 * PAGE);
+	limpet_present_done(&heap->present);
+	assert_int_equal(limpet_present_add(&heap->present, BASE, top), 0);
+	assert_int_equal(walk(heap, top, true, 16 * PAGE), 0);
+	assert_int_equal(heap->figures.top_bytes, 12 * PAGE);
+	assert_int_equal(heap->figures.free_resident_bytes, 0);
 }
 
 static bool is_spent(void *context)
@@ -591,9 +704,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_fastbins_are_followed, begin, end),
 		cmocka_unit_test_setup_teardown(test_fastbins_that_lead_astray_end, begin, end),
 		cmocka_unit_test_setup_teardown(test_caches_of_threads, begin, end),
+		cmocka_unit_test_setup_teardown(test_caches_that_count_what_they_take_yet, begin,
+						end),
 		cmocka_unit_test_setup_teardown(test_the_main_arena_is_found, begin, end),
 		cmocka_unit_test_setup_teardown(test_bins_have_to_lead_back, begin, end),
 		cmocka_unit_test_setup_teardown(test_the_list_of_arenas, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_list_that_breaks_off, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_top_without_a_head, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_search_ends_in_time, begin, end),
 		cmocka_unit_test_setup_teardown(test_another_arena_is_no_main_arena, begin, end),
 		cmocka_unit_test_setup_teardown(test_parameters, begin, end),

@@ -1,0 +1,217 @@
+/* Heaps of allocators and runtimes as a hostile target shows them to explain.
+ *
+ * Byte 0 says whose heap it is; what follows byte 7 is memory, from BASE on. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "explain/glibc_orphans.h"
+#include "explain/glibc_regions.h"
+#include "explain/jemalloc.h"
+#include "explain/mimalloc.h"
+#include "explain/runtimes.h"
+#include "explain/v8.h"
+
+#define BASE UINT64_C(0x200000000000)
+#define BYTES ((uint64_t)4 << 20)
+#define HEAD_BYTES 8u
+#define DATA_BYTES ((size_t)8192) /* where glibc's own data is; its heap follows */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* In `make test`: a second's worth. */
+extern unsigned long fuzz_mutations;
+unsigned long fuzz_mutations = 300;
+
+static uint8_t *memory;
+
+static int read_memory(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	(void)context;
+	if (address < BASE || bytes > BYTES || address - BASE > BYTES - bytes)
+		return address % 3 ? -EFAULT : -ENODATA;
+	memcpy(ret, memory + (address - BASE), bytes);
+	return 0;
+}
+
+static const struct limpet_source source = {.read = read_memory};
+
+static void check(bool right)
+{
+	if (!right)
+		abort();
+}
+
+/* ------------------------------------------------------------------ glibc */
+
+static void walk(struct limpet_glibc_reader *reader, const struct limpet_present *present,
+		 const struct limpet_glibc_state *state, size_t size)
+{
+	struct limpet_glibc_span span = {.start = BASE + DATA_BYTES,
+					 .end = (BASE + size + 4095) & ~UINT64_C(4095),
+					 .top = state->top,
+					 .is_main = true,
+					 .is_brk = true,
+					 .shrinks = true};
+	struct limpet_glibc_regions regions = {0};
+	struct limpet_glibc_fast fast = {0};
+	struct limpet_glibc_figures figures;
+
+	if (limpet_glibc_fast_read(reader, state, &fast) < 0)
+		abort();
+	if (limpet_glibc_walk(reader, present, &span, &fast, &figures) == 0) {
+		check(figures.span_bytes <= span.end - span.start);
+		check(figures.resident_bytes <= figures.span_bytes);
+		check(figures.free_bytes <= figures.span_bytes);
+		check(figures.free_resident_bytes <= figures.resident_bytes);
+		check(figures.returned_bytes <= figures.resident_bytes);
+		check(figures.top_bytes <= figures.free_bytes);
+	}
+	span.in_parts = true;
+	if (limpet_glibc_regions_find(reader, present, &span, &fast, &regions) == 0)
+		for (size_t i = 0; i < regions.count; i++)
+			check(regions.list[i].start < regions.list[i].end &&
+			      regions.list[i].end <= span.end);
+	limpet_glibc_regions_done(&regions);
+	limpet_glibc_fast_done(&fast);
+}
+
+static void read_arenas(const struct limpet_glibc_state *state)
+{
+	LIMPET_FREE struct limpet_glibc_state *list = NULL;
+	uint64_t absent;
+	int count = limpet_glibc_arenas_read(&source, state, &list, &absent);
+
+	for (int i = 0; i < count; i++)
+		check(list[i].end > list[i].address && list[i].layout);
+}
+
+static void find_orphans(void)
+{
+	struct limpet_map list[] = {{.start = BASE, .end = BASE + BYTES}};
+	const struct limpet_maps maps = {.list = list, .count = 1};
+	struct limpet_glibc_orphan orphan = {.start = BASE - 1};
+
+	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
+	list[0].path = (char[]){""};
+	while (limpet_glibc_orphan_next(&source, &maps, orphan.start + 1, &orphan))
+		check(orphan.start >= BASE && orphan.end > orphan.start);
+}
+
+static void read_glibc(size_t size)
+{
+	static uint64_t copy[DATA_BYTES / 8];
+	struct limpet_glibc_parameters parameters;
+	struct limpet_present present = {0};
+	struct limpet_glibc_reader *reader;
+	struct limpet_glibc_state state;
+	unsigned refused;
+	size_t from = 0;
+
+	memcpy(copy, memory, sizeof(copy));
+	(void)limpet_glibc_parameters_find(copy, sizeof(copy), BASE, BASE + BYTES, &parameters);
+	find_orphans();
+	if (limpet_present_add(&present, BASE, BASE + BYTES) < 0 ||
+	    limpet_glibc_reader_new(&source, &present, &reader) < 0)
+		abort();
+	while (limpet_glibc_main_find(copy, sizeof(copy), BASE, from, &source, &state, &refused)) {
+		check(state.end - BASE > from);
+		from = state.end - BASE;
+		read_arenas(&state);
+		walk(reader, &present, &state, size);
+	}
+	for (uint64_t at = BASE; at < BASE + size; at += 1024) {
+		uint64_t bytes;
+
+		(void)limpet_glibc_cache_read(reader, at, 0x290, &bytes);
+		(void)limpet_glibc_cache_read(reader, at, 0x250, &bytes);
+		(void)limpet_glibc_cache_read(reader, at, 0x300, &bytes);
+	}
+	limpet_glibc_reader_free(reader);
+	limpet_present_done(&present);
+}
+
+/* ------------------------------------------------------------------ others */
+
+static void read_jemalloc(void)
+{
+	struct limpet_jemalloc jemalloc = {0};
+	struct limpet_jemalloc_extent extent;
+	struct limpet_pages *pages;
+
+	(void)limpet_jemalloc_judge(*(uint64_t *)(void *)memory, (uint64_t *)(void *)memory + 1,
+				    &extent);
+	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
+		abort();
+	limpet_pages_be_exact(pages);
+	if (limpet_jemalloc_read_tree(&source, pages, BASE, &jemalloc) < 0)
+		abort();
+	for (size_t i = 0; i < jemalloc.count; i++)
+		check(jemalloc.list[i].start < jemalloc.list[i].end &&
+		      jemalloc.list[i].free_bytes <= jemalloc.list[i].end - jemalloc.list[i].start);
+	limpet_jemalloc_done(&jemalloc);
+	limpet_pages_free(pages);
+}
+
+static void read_runtimes(void)
+{
+	static struct limpet_mimalloc_head heads[4];
+	struct limpet_mimalloc mimalloc = {0};
+	struct limpet_pieces pieces = {0};
+	uint64_t words[LIMPET_PYTHON_WORDS], used;
+	const char *owner;
+
+	limpet_pieces_add(&pieces, &(struct limpet_piece){.start = BASE,
+							  .end = BASE + BYTES,
+							  .account = LIMPET_MEMORY_UNKNOWN});
+	for (uint64_t at = BASE; at < BASE + BYTES; at += LIMPET_V8_PAGE_BYTES) {
+		uint64_t bytes = limpet_v8_page(&source, at, &owner);
+
+		check(!bytes || owner);
+	}
+	for (uint64_t at = 0; at < LIMPET_V8_PAGE_BYTES; at += 4096) {
+		memcpy(words, memory + at, sizeof(words));
+		used = 0;
+		check(limpet_runtimes_python_pool(BASE + at, words, &used) >= used);
+	}
+	for (size_t i = 0; i < LIMPET_COUNT_OF(heads); i++) {
+		heads[i].address = BASE + i * LIMPET_MIMALLOC_SEGMENT_BYTES;
+		memcpy(heads[i].words, memory + i * sizeof(heads[i].words), sizeof(heads[i].words));
+	}
+	if (limpet_mimalloc_judge(heads, LIMPET_COUNT_OF(heads), &mimalloc))
+		check(mimalloc.found && mimalloc.offset < LIMPET_MIMALLOC_HEAD_WORDS);
+	(void)limpet_mimalloc_segment(&source, &mimalloc, BASE);
+	if (limpet_mimalloc_find(&source, &pieces, &mimalloc) < 0)
+		abort();
+	(void)limpet_mimalloc_segment(&source, &mimalloc, BASE);
+	limpet_pieces_done(&pieces);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (!memory) {
+		memory = mmap((void *)(uintptr_t)BASE, BYTES, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		check(memory == (void *)(uintptr_t)BASE);
+	}
+	if (size <= HEAD_BYTES || size - HEAD_BYTES > BYTES)
+		return 0;
+	memcpy(memory, data + HEAD_BYTES, size - HEAD_BYTES);
+	switch (data[0] % 3) {
+	case 0:
+		read_glibc(size - HEAD_BYTES);
+		break;
+	case 1:
+		read_jemalloc();
+		break;
+	default:
+		read_runtimes();
+		break;
+	}
+	memset(memory, 0, size - HEAD_BYTES);
+	return 0;
+}
