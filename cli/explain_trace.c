@@ -67,7 +67,7 @@ static void add_account(struct explained *explained, const struct limpet_memory 
 static void list_accounts(struct explained *explained, const struct limpet_memory *first,
 			  const struct limpet_memory *last)
 {
-	unsigned order[LIMPET_MEMORY_ACCOUNTS], count = 0;
+	unsigned order[LIMPET_MEMORY_ACCOUNTS] = {0}, count = 0;
 
 	for (unsigned i = LIMPET_MEMORY_HEAP; i < LIMPET_MEMORY_ACCOUNTS; i++) {
 		unsigned at = count++;

@@ -109,7 +109,7 @@ int limpet_glibc_find(const struct limpet_source *memory, const struct limpet_ma
 	struct limpet_glibc_found found = {.count = 0};
 	struct search search = {.memory = memory, .found = &found};
 	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(LIMPET_GLIBC_WAIT_NS);
-	int error;
+	int error = 0;
 
 	limpet_glibc_find_brk(maps, &found);
 	/* While the process allocates, its lists may be seen in the middle of a change. */

@@ -178,22 +178,22 @@ static int list_processors(struct limpet_fault_events *events)
 {
 	LIMPET_FCLOSE FILE *file = fopen("/sys/devices/system/cpu/online", "re");
 	size_t capacity = 0;
-	int first, last;
-	char between;
+	char line[4096];
 
 	if (!file)
 		return -errno;
-	while (fscanf(file, "%d", &first) == 1) {
-		last = first;
-		if (fscanf(file, "%c", &between) == 1 && between == '-' &&
-		    fscanf(file, "%d%c", &last, &between) < 1)
-			return -EBADMSG;
-		for (int i = first; i <= last && i < MOST_PROCESSORS; i++) {
+	if (!fgets(line, sizeof(line), file))
+		return -EBADMSG;
+	for (char *at = line, *end; *at >= '0' && *at <= '9'; at = end + (*end == ',')) {
+		const long first = strtol(at, &end, 10);
+		const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
+
+		for (long i = first; i <= last && i < MOST_PROCESSORS; i++) {
 			if (limpet_reserve_zeroed(&events->rings, &capacity, events->ring_count + 1,
 						  sizeof(*events->rings)) < 0)
 				return -ENOMEM;
 			events->rings[events->ring_count++] =
-				(struct ring){.processor = i, .fd = -1};
+				(struct ring){.processor = (int)i, .fd = -1};
 		}
 	}
 	return events->ring_count ? 0 : -EBADMSG;

@@ -34,8 +34,8 @@ struct limpet_fault_record {
 
 /* What the events are asked to record, by perf_event_attr.sample_type; sample_id_all is set. */
 uint64_t limpet_fault_sample_type(void);
-/* Reads a record of `bytes` bytes, its header included. -EBADMSG: it makes no sense. */
-int limpet_fault_record_read(const uint8_t *record, size_t bytes,
+/* Reads a record of `count` bytes, its header included. -EBADMSG: it makes no sense. */
+int limpet_fault_record_read(const uint8_t *bytes, size_t count,
 			     struct limpet_fault_record *ret) LIMPET_MUST_CHECK;
 
 #endif

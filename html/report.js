@@ -303,6 +303,16 @@ function sortRows(list, column, descending) {
   }
   return [...keys.keys()].sort((a, b) => sign * (keys[a] - keys[b]) || a - b).map(i => list[i]);
 }
+function filterField(id, caption, renew) {
+  let pending = 0;
+  const field = make('input', {type: 'search', placeholder: 'Filter', spellcheck: false, autocomplete: 'off',
+    'aria-label': `Filter: ${caption}`, value: filters.get(id) || '', oninput: () => {
+      filters.set(id, field.value.trim().toLowerCase());
+      clearTimeout(pending);
+      pending = setTimeout(renew, FILTER_DELAY_MS);
+    }});
+  return field;
+}
 function table(into, caption, columns, rows, sorted = 0, descending = true) {
   let first = 0, shown = printing ? PRINTED : STEP, list = [];
   const head = make('tr'), body = make('tbody');
@@ -357,13 +367,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
   }});
   const start = make('button', {type: 'button', textContent: 'First rows', onclick: () => { first = 0; drawRows(); }});
   const left = make('span', {class: 'note', role: 'status'}), cut = make('span', {class: 'note printed'});
-  let pending = 0;
-  const filter = make('input', {type: 'search', placeholder: 'Filter', spellcheck: false, autocomplete: 'off',
-    'aria-label': `Filter: ${caption}`, value: filters.get(into.id) || '', oninput: () => {
-      filters.set(into.id, filter.value.trim().toLowerCase());
-      clearTimeout(pending);
-      pending = setTimeout(renew, FILTER_DELAY_MS);
-    }});
+  const filter = filterField(into.id, caption, renew);
   box.append(make('table', {}, make('thead', {}, head), body));
   into.replaceChildren(make('div', {class: 'caption'}, make('span', {class: 'note', textContent: caption}),
     ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), cut, start), box, more);

@@ -79,7 +79,7 @@ adds_up() {
 	within 60 "$LIMPET" report "$trace" --no-pager >report.text
 	grep -q '^pages  *[0-9.]* k touched' report.text
 	grep -q '^growth  *RSS +' report.text
-	! grep -q malloc report.text
+	run ! grep -q malloc report.text
 	finish toucher
 }
 

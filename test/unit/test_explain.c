@@ -241,8 +241,9 @@ static void read_heaps(struct own_heaps *own)
 	const struct limpet_source source = {.read = read_shown, .context = &own->hidden};
 
 	limpet_glibc_heaps_done(&own->heaps);
-	assert_int_equal(
-		limpet_glibc_heaps_read(getpid(), &source, &own->maps, own->pages, &own->heaps), 0);
+	assert_int_equal(limpet_glibc_heaps_read(getpid(), &source, &own->maps, own->pages, NULL,
+						 &own->heaps),
+			 0);
 }
 
 static void hide(struct own_heaps *own, uint64_t start, uint64_t end)
