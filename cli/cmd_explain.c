@@ -1,4 +1,4 @@
-/* `limpet explain`: to what resident memory belongs, and what would give it back. */
+/* `limpet explain`: what resident memory is used for, and what would give it back. */
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
@@ -12,10 +12,10 @@
 
 static const char help_text[] =
 	"Usage: limpet explain PID|FILE [--census] [--json]\n"
-	"Says to what the resident memory of a process belongs, what of it is free inside\n"
-	"the allocators, and what would give it back. Reads from outside: the process is\n"
-	"not stopped and nothing in it is changed. Of a trace: to what the memory belonged\n"
-	"at the end of the capture, and what grew in it.\n"
+	"Shows what the resident memory of a process is used for, how much of it is free\n"
+	"inside the allocators, and what would give it back. Reads from outside: the\n"
+	"process is not stopped and nothing in it is changed. Of a trace: what the memory\n"
+	"was used for at the end of the capture, and what grew.\n"
 	"\n"
 	"      --census    count the blocks in use in glibc's heap, too: sizes, C++ types,\n"
 	"                  strings\n"
@@ -23,8 +23,7 @@ static const char help_text[] =
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
 	"\n"
-	"Exit status: 0 done, 1 no such process or trace, or no\n"
-	"permission, 2 usage.\n"
+	"Exit status: 0 done, 1 no such process or trace, or no permission, 2 usage.\n"
 	"More: man limpet-explain\n";
 
 /* ------------------------------------------------------------------ the command line */

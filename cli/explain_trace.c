@@ -214,7 +214,7 @@ static int explain_heap(const char *file, const struct limpet_model *model, bool
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	if (!count) {
-		limpet_err_set(&err, -ENODATA, "'%s' does not say to what memory belonged", file);
+		limpet_err_set(&err, -ENODATA, "'%s' does not say what memory was used for", file);
 		limpet_err_hint(&err, "limpet explain PID looks at a process that runs");
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
