@@ -133,8 +133,7 @@ static void say_end(const struct limpet_fault_capture_result *result, const char
 
 static bool is_refusal(int error)
 {
-	return error == -EALREADY || error == -EACCES || error == -EPERM || error == -ENOSYS ||
-	       error == -EOPNOTSUPP || error == -ENOENT || error == -EMFILE || error == -EINVAL;
+	return error == -EALREADY || error == -ENOTSUP;
 }
 
 static int run(const struct pages_options *options)

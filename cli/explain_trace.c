@@ -78,8 +78,7 @@ static void list_accounts(struct explained *explained, const struct limpet_memor
 	}
 	for (unsigned i = 0; i < count; i++)
 		add_account(explained, first, last, order[i]);
-	if (last->bytes[LIMPET_MEMORY_UNKNOWN])
-		add_account(explained, first, last, LIMPET_MEMORY_UNKNOWN);
+	add_account(explained, first, last, LIMPET_MEMORY_UNKNOWN);
 	explained->all.unknown_bytes = last->bytes[LIMPET_MEMORY_UNKNOWN];
 }
 

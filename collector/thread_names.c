@@ -41,9 +41,9 @@ void limpet_thread_names_free(struct limpet_thread_names *names)
 
 static struct entry *entry_of(struct limpet_thread_names *names, pid_t own)
 {
-	uint32_t number = 0;
+	uint32_t number = limpet_number_table_find(&names->numbers, (uint64_t)own);
 
-	if (names->count < THREADS_MAX)
+	if (!number && names->count < THREADS_MAX)
 		number = limpet_number_table_of(&names->numbers, (uint64_t)own);
 	if (!number || limpet_reserve_zeroed(&names->entries, &names->capacity, number,
 					     sizeof(*names->entries)) < 0)
@@ -73,7 +73,7 @@ void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_r
 		struct entry *entry = entry_of(names, own[i]);
 
 		if (!entry)
-			return;
+			continue;
 		if ((!is_due(names, entry) && !all) || (read >= NAMES_AT_ONCE && !all))
 			continue;
 		read++;

@@ -60,6 +60,11 @@ uint32_t limpet_number_table_of(struct limpet_number_table *table, uint64_t key)
 	return table->numbers[at];
 }
 
+uint32_t limpet_number_table_find(const struct limpet_number_table *table, uint64_t key)
+{
+	return table->slot_count ? table->numbers[find_slot(table, key)] : 0;
+}
+
 void limpet_number_table_clear(struct limpet_number_table *table)
 {
 	if (table->slot_count)

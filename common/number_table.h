@@ -14,6 +14,8 @@ struct limpet_number_table {
 
 /* The key's number; a new key gets the next one. 0: no memory. */
 uint32_t limpet_number_table_of(struct limpet_number_table *table, uint64_t key);
+/* The same, without giving a number: 0 if the key has none. */
+uint32_t limpet_number_table_find(const struct limpet_number_table *table, uint64_t key);
 /* Forgets all keys and keeps the memory. */
 void limpet_number_table_clear(struct limpet_number_table *table);
 /* Releases the memory; leaves an empty table. */

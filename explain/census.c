@@ -125,7 +125,11 @@ static int look_at_blocks(struct counting *counting)
 	if (!error)
 		error = limpet_glibc_reader_new(counting->source, &present, &mappings);
 	for (size_t i = 0; i < blocks->count && !error; i++)
-		look_at(counting, blocks->list[i].mmapped ? mappings : arenas, &blocks->list[i]);
+		if (i % 1024 || !limpet_source_is_spent(counting->source))
+			look_at(counting, blocks->list[i].mmapped ? mappings : arenas,
+				&blocks->list[i]);
+		else
+			break;
 	limpet_glibc_reader_free(arenas);
 	limpet_glibc_reader_free(mappings);
 	limpet_present_done(&present);

@@ -153,7 +153,10 @@ static int take_mappings(struct limpet_used_blocks *blocks, const struct limpet_
 
 	if (heaps->mmapped_known && !heaps->mmapped_bytes)
 		return 0;
-	for (size_t i = 0; i < maps->count && !error; i++)
+	/* Others have nothing to be found, but pages to be read. */
+	for (size_t i = 0;
+	     i < maps->count && !error && (!heaps->mmapped_known || bytes < heaps->mmapped_bytes);
+	     i++)
 		if (may_be_mapped(heaps, &maps->list[i]))
 			error = take_mapping(blocks, source, pages, &maps->list[i], &bytes);
 	blocks->is_whole &= heaps->mmapped_known && bytes == heaps->mmapped_bytes;

@@ -57,6 +57,8 @@ struct limpet_fault_capture {
 	struct limpet_priority priority;
 	enum limpet_control_state state;
 	bool has_cgroup, stop_asked, executed, maps_are_old, disk_is_low, begun;
+	bool holds_maps;     /* they are walked, and must stay as they are */
+	bool faults_on_hand; /* the kernel makes faults on pages that are there (NUMA balancing) */
 	int file_error, perf_map_fd;
 	uint64_t begin_ns, end_ns; /* end_ns: 0 while the capture runs */
 	uint64_t last_ns;          /* of an event, since the beginning */
@@ -179,7 +181,8 @@ static bool is_counted(struct limpet_fault_capture *capture, uint64_t address)
 {
 	const struct limpet_counted_map *map = limpet_counted_maps_find(&capture->maps, address);
 
-	if ((!map || capture->maps_are_old) && limpet_monotonic_ns() >= capture->maps_next_ns) {
+	if ((!map || capture->maps_are_old) && !capture->holds_maps &&
+	    limpet_monotonic_ns() >= capture->maps_next_ns) {
 		read_maps(capture);
 		map = limpet_counted_maps_find(&capture->maps, address);
 	}
@@ -209,9 +212,14 @@ static void take_fault(struct limpet_fault_capture *capture,
 	uint32_t node;
 	int was_there;
 
-	if (!capture->begun || fault->pid != (uint32_t)capture->setup->pid || !page ||
-	    !is_counted(capture, page))
+	if (fault->pid != (uint32_t)capture->setup->pid || !page || !is_counted(capture, page))
 		return;
+	/* It is there at the beginning. */
+	if (!capture->begun) {
+		if (limpet_page_set_touch(capture->set, page, 0, fault->time_ns) < 0)
+			capture->dropped++;
+		return;
+	}
 	capture->faults++;
 	if (fault->time_ns > capture->begin_ns)
 		time_ns = fault->time_ns - capture->begin_ns;
@@ -223,7 +231,7 @@ static void take_fault(struct limpet_fault_capture *capture,
 		return;
 	}
 	/* Before the beginning: the page is among those that are there at the beginning. */
-	if (was_there && !time_ns)
+	if (was_there && (!time_ns || capture->faults_on_hand))
 		return;
 	if (was_there)
 		record(capture, LIMPET_EVENT_FREE, page, 0, fault->tid, time_ns);
@@ -248,7 +256,8 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 			take_fault(capture, &fault);
 			break;
 		case LIMPET_FAULT_LOST:
-			capture->dropped += fault.lost;
+			if (capture->begun)
+				capture->dropped += fault.lost;
 			break;
 		case LIMPET_FAULT_CODE:
 		case LIMPET_FAULT_MAPPED:
@@ -286,6 +295,7 @@ static void note_came(void *context, uint64_t page, uint32_t node)
 		       (uint32_t)capture->setup->pid, now_of(capture));
 }
 
+/* Faults are read meanwhile: a ring is full after some hundred. */
 static int scan_map(struct limpet_fault_capture *capture, struct limpet_pages *pages,
 		    const struct limpet_counted_map *map)
 {
@@ -300,6 +310,7 @@ static int scan_map(struct limpet_fault_capture *capture, struct limpet_pages *p
 			if (limpet_page_set_present(capture->set, ranges[i].start, ranges[i].end) <
 			    0)
 				return -ENOMEM;
+		(void)drain(capture);
 	}
 	return 0;
 }
@@ -312,9 +323,11 @@ static int scan(struct limpet_fault_capture *capture)
 	if (error)
 		return error;
 	limpet_pages_be_exact(pages);
+	capture->holds_maps = true;
 	for (size_t i = 0; i < capture->maps.count && !error; i++)
 		if (capture->maps.list[i].counts)
 			error = scan_map(capture, pages, &capture->maps.list[i]);
+	capture->holds_maps = false;
 	limpet_pages_free(pages);
 	return error;
 }
@@ -403,8 +416,10 @@ static void fill_tick(struct limpet_fault_capture *capture, struct limpet_record
 		(void)limpet_cgroup_usage(&capture->cgroup, &ret->cgroup_bytes);
 	/* The pages of faults that were lost are not: the next look finds them. */
 	ret->truncated_stacks = limpet_fault_stacks_truncated(capture->stacks);
-	ret->losses = limpet_loss_if(capture->dropped || limpet_fault_stacks_lost(capture->stacks),
-				     LIMPET_LOSS_STACKS);
+	ret->losses =
+		limpet_loss_if(capture->dropped || limpet_fault_stacks_lost(capture->stacks) ||
+				       limpet_fault_events_are_partial(capture->events),
+			       LIMPET_LOSS_STACKS);
 }
 
 static void tick(struct limpet_fault_capture *capture)
@@ -542,9 +557,11 @@ static int begin_pages(struct limpet_fault_capture *capture, struct limpet_err *
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	limpet_fault_events_start(capture->events);
 	error = look(capture);
-	if (error)
-		return limpet_proc_explain(capture->setup->pid, error, "read the page tables of",
-					   err);
+	if (error) {
+		(void)limpet_proc_explain(capture->setup->pid, error, "read the page tables of",
+					  err);
+		return error == -EACCES || error == -EPERM ? -ENOTSUP : error;
+	}
 	capture->begin_ns = limpet_monotonic_ns();
 	capture->begun = true;
 	return 0;
@@ -553,6 +570,7 @@ static int begin_pages(struct limpet_fault_capture *capture, struct limpet_err *
 static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 {
 	const struct limpet_fault_capture_setup *setup = capture->setup;
+	uint64_t numa_balancing;
 	int error = check_process(capture, err);
 
 	if (error)
@@ -564,6 +582,10 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 	if (error) /* -EEXIST also means that the output exists */
 		return error == -EEXIST ? -EALREADY : error;
 	error = limpet_fault_events_open(setup->pid, setup->stack_bytes, &capture->events, err);
+	if (error && error != -ENOMEM && error != -ESRCH)
+		return -ENOTSUP; /* with the message about what the kernel refuses */
+	if (limpet_proc_number_read("sys/kernel/numa_balancing", &numa_balancing) == 0)
+		capture->faults_on_hand = numa_balancing != 0;
 	if (!error)
 		error = open_recorder(capture, err);
 	if (!error)

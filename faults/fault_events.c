@@ -25,6 +25,7 @@
 /* Descriptors: an event takes about a kilobyte of the kernel's memory. */
 #define MOST_EVENTS 32768u
 #define SPARE_FILES 128u
+#define STACKS_PER_RING 2u
 #define ENOUGH_PASSES 10u
 #define MOST_PROCESSORS 4096
 #define MOST_RECORD_BYTES 65536u
@@ -47,6 +48,7 @@ struct ring {
 struct limpet_fault_events {
 	pid_t pid;
 	uint32_t stack_bytes;
+	uint64_t ring_pages; /* of each ring, a power of 2, without its head */
 	struct ring *rings;
 	size_t ring_count;
 	int *fds;
@@ -71,13 +73,25 @@ int limpet_fault_events_explain(pid_t pid, int error, struct limpet_err *err)
 		limpet_err_set(err, error, "this kernel cannot record page faults");
 		limpet_err_hint(err, "it needs CONFIG_PERF_EVENTS");
 		return error;
+	case -E2BIG:
+		return limpet_err_set(err, error,
+				      "process %d has too many threads: times processors, more "
+				      "than %u",
+				      pid, MOST_EVENTS);
 	case -EMFILE:
 	case -ENFILE:
 		limpet_err_set(err, error,
 			       "process %d has more threads times processors than limpet may have "
 			       "descriptors",
 			       pid);
-		limpet_err_hint(err, "raise the limit: ulimit -n %u, as root", MOST_EVENTS);
+		limpet_err_hint(err, "raise the limit: ulimit -n %u, as root",
+				MOST_EVENTS + SPARE_FILES);
+		return error;
+	case -ENOBUFS:
+		limpet_err_set(err, error,
+			       "limpet may not lock enough memory for what the kernel records");
+		limpet_err_hint(err, "run it as root, raise kernel.perf_event_mlock_kb, or copy "
+				     "less of each stack: --stack 8KiB");
 		return error;
 	case -EACCES:
 	case -EPERM:
@@ -199,21 +213,14 @@ static int list_processors(struct limpet_fault_events *events)
 	return events->ring_count ? 0 : -EBADMSG;
 }
 
+/* -ENOBUFS: without privileges there is a limit on locked memory (perf_event_mlock_kb). */
 static int make_ring(struct limpet_fault_events *events, struct ring *ring, int fd)
 {
-	uint64_t pages = RING_PAGES;
-	void *map = MAP_FAILED;
+	const uint64_t pages = events->ring_pages;
+	void *map = mmap(NULL, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	while (pages > RING_PAGES_LEAST && pages * events->ring_count > RINGS_PAGES)
-		pages /= 2;
-	/* Without privileges there is a limit on locked memory (perf_event_mlock_kb). */
-	for (; pages >= RING_PAGES_LEAST; pages /= 2) {
-		map = mmap(NULL, (pages + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		if (map != MAP_FAILED || (errno != EPERM && errno != ENOMEM))
-			break;
-	}
 	if (map == MAP_FAILED)
-		return -errno;
+		return errno == EPERM || errno == ENOMEM ? -ENOBUFS : -errno;
 	ring->head = map;
 	ring->data = (const uint8_t *)map + PAGE;
 	ring->bytes = pages * PAGE;
@@ -236,8 +243,7 @@ static int keep_fd(struct limpet_fault_events *events, int fd)
  * processor that was switched off, is no error. */
 static int open_on(struct limpet_fault_events *events, pid_t tid, struct ring *ring)
 {
-	const uint32_t wake_bytes =
-		(uint32_t)((ring->bytes ? ring->bytes : RING_PAGES * PAGE) / WAKE_SHARE);
+	const uint32_t wake_bytes = (uint32_t)(events->ring_pages * PAGE / WAKE_SHARE);
 	int fd = open_event(events, tid, ring->processor, wake_bytes), error;
 
 	if (fd == -ESRCH || fd == -ENODEV)
@@ -271,7 +277,7 @@ static void close_all(struct limpet_fault_events *events)
 static int open_all(struct limpet_fault_events *events, const pid_t *tids, int count)
 {
 	if ((uint64_t)count * events->ring_count > MOST_EVENTS)
-		return -EMFILE;
+		return -E2BIG;
 	for (int i = 0; i < count; i++)
 		for (size_t k = 0; k < events->ring_count; k++) {
 			int error = open_on(events, tids[i], &events->rings[k]);
@@ -280,6 +286,21 @@ static int open_all(struct limpet_fault_events *events, const pid_t *tids, int c
 				return error;
 		}
 	return 0;
+}
+
+/* With rings of one size, the largest that limpet may have. */
+static int open_largest(struct limpet_fault_events *events, const pid_t *tids, int count)
+{
+	for (;;) {
+		const int error = open_all(events, tids, count);
+
+		/* A ring has room for some faults. */
+		if (error != -ENOBUFS || events->ring_pages / 2 < RING_PAGES_LEAST ||
+		    events->ring_pages * PAGE / 2 < STACKS_PER_RING * (uint64_t)events->stack_bytes)
+			return error;
+		close_all(events);
+		events->ring_pages /= 2;
+	}
 }
 
 static bool is_new(const pid_t *before, int before_count, const pid_t *tids, int count)
@@ -306,7 +327,7 @@ static int open_threads(struct limpet_fault_events *events)
 
 		if (count <= 0)
 			return count ? count : -ESRCH;
-		error = open_all(events, tids, count);
+		error = open_largest(events, tids, count);
 		if (error)
 			return error;
 		after_count = limpet_proc_tasks(events->pid, &after);
@@ -348,6 +369,10 @@ int limpet_fault_events_open(pid_t pid, uint32_t stack_bytes, struct limpet_faul
 	events->see_kernel = events->threads_only = true;
 	raise_limit();
 	error = list_processors(events);
+	events->ring_pages = RING_PAGES;
+	while (events->ring_pages > RING_PAGES_LEAST &&
+	       events->ring_pages * events->ring_count > RINGS_PAGES)
+		events->ring_pages /= 2;
 	if (!error)
 		error = probe(events);
 	if (!error)

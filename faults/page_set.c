@@ -56,8 +56,10 @@ uint64_t limpet_page_set_count(const struct limpet_page_set *set)
 static struct block *block_of(struct limpet_page_set *set, uint64_t address)
 {
 	const uint64_t number = address / BLOCK_BYTES;
-	uint32_t index;
+	uint32_t index = limpet_number_table_find(&set->numbers, number + 1);
 
+	if (index)
+		return &set->blocks[index - 1];
 	/* Checked before the number is given: each number has a block. */
 	if (set->count >= set->most_blocks ||
 	    limpet_reserve(&set->blocks, &set->capacity, set->count + 1, sizeof(*set->blocks)) < 0)
@@ -65,8 +67,7 @@ static struct block *block_of(struct limpet_page_set *set, uint64_t address)
 	index = limpet_number_table_of(&set->numbers, number + 1);
 	if (!index)
 		return NULL;
-	if (index > set->count)
-		set->blocks[set->count++] = (struct block){.number = number};
+	set->blocks[set->count++] = (struct block){.number = number};
 	return &set->blocks[index - 1];
 }
 

@@ -38,9 +38,56 @@ static void child_main(char *const argv[], const struct pipes *pipes)
 	_exit(127);
 }
 
-/* Waits for the next stop of the child; other signals than `wanted` (0: an event) are delivered to
+/* One of the processor changes no code. There are virtual machines whose hypervisor does not
+ * deliver them: the registers can be set, and nothing happens. There an instruction takes the place
+ * of the first one of the program; what it replaced is written back, into the program's own copy of
+ * that page. */
+struct breakpoint {
+	uint64_t address;
+	bool by_processor;
+	uint8_t replaced; /* the byte at the address, if it is not */
+};
+
+/* Writes the byte back, unless the program has written there itself. */
+static int take_back(pid_t pid, const struct breakpoint *breakpoint)
+{
+	long word;
+
+	errno = 0;
+	word = ptrace(PTRACE_PEEKTEXT, pid, (void *)breakpoint->address, NULL);
+	if (errno)
+		return -errno;
+	if ((uint8_t)word != LIMPET_ARCH_BREAKPOINT)
+		return 0;
+	word = (word & ~0xffl) | breakpoint->replaced;
+	return ptrace(PTRACE_POKETEXT, pid, (void *)breakpoint->address, (void *)word) < 0 ? -errno
+											   : 0;
+}
+
+/* A constructor has forked: the new process has a copy of the breakpoint, and nobody who waits for
  * it. */
-static int wait_for(pid_t pid, int wanted_signal, int wanted_event)
+static int let_child_go(pid_t pid, const struct breakpoint *breakpoint)
+{
+	unsigned long child;
+	int status;
+
+	if (ptrace(PTRACE_GETEVENTMSG, pid, NULL, &child) < 0)
+		return -errno;
+	while (waitpid((pid_t)child, &status, __WALL) < 0)
+		if (errno != EINTR)
+			return 0; /* it is gone */
+	if (!WIFSTOPPED(status))
+		return 0;
+	if (breakpoint && !breakpoint->by_processor)
+		(void)take_back((pid_t)child, breakpoint);
+	(void)ptrace(PTRACE_DETACH, (pid_t)child, NULL, NULL);
+	return 0;
+}
+
+/* Waits for the next stop of the child; other signals than `wanted` (0: an event) are delivered to
+ * it. `breakpoint`: that is set, or NULL. -EAGAIN: it has executed another program. */
+static int wait_for(pid_t pid, int wanted_signal, int wanted_event,
+		    const struct breakpoint *breakpoint)
 {
 	for (;;) {
 		int status;
@@ -56,6 +103,17 @@ static int wait_for(pid_t pid, int wanted_signal, int wanted_event)
 			return 0;
 		if (!wanted_event && !(status >> 16) && WSTOPSIG(status) == wanted_signal)
 			return 0;
+		/* What was set up for this program is gone. */
+		if (!wanted_event && status >> 16 == PTRACE_EVENT_EXEC)
+			return -EAGAIN;
+		if (status >> 16 == PTRACE_EVENT_FORK && let_child_go(pid, breakpoint) < 0)
+			return -errno;
+		/* A stop of the whole process, which lasts until SIGCONT. */
+		if (status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) != SIGTRAP) {
+			if (ptrace(PTRACE_LISTEN, pid, NULL, NULL) < 0)
+				return -errno;
+			continue;
+		}
 		if (ptrace(PTRACE_CONT, pid, NULL,
 			   (void *)(intptr_t)(status >> 16 ? 0 : WSTOPSIG(status))) < 0)
 			return -errno;
@@ -85,21 +143,29 @@ void limpet_launch_end(pid_t pid)
 	while ((got == pid && WIFSTOPPED(status)) || (got < 0 && errno == EINTR));
 }
 
-/* ------------------------------------------------------------------ breakpoints
- *
- * One of the processor changes no code. There are virtual machines whose hypervisor does not
- * deliver them: the registers can be set, and nothing happens. There an instruction takes the place
- * of the first one of the program; what it replaced is written back, into the program's own copy of
- * that page. */
-struct breakpoint {
-	uint64_t address;
-	bool by_processor;
-	long replaced; /* the word at the address, if it is not */
-};
+/* ------------------------------------------------------------------ breakpoints */
+
+/* Until the entry point the options are these, too: a child that a constructor forks is let go, and
+ * a program with a breakpoint in its code does not outlive limpet. */
+#define MOST_EXECS 100u
+#define OPTIONS (PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)
+#define OPTIONS_IN_CODE (OPTIONS | PTRACE_O_TRACEFORK | PTRACE_O_EXITKILL)
 
 static void reached(void)
 {
 	__asm__ volatile("" ::: "memory");
+}
+/* A call through it is made, whatever the compiler knows of the function. */
+static void (*volatile call_reached)(void) = reached;
+
+static int wait_stopped(pid_t pid, int signal_number)
+{
+	int status;
+
+	while (waitpid(pid, &status, __WALL) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFSTOPPED(status) && WSTOPSIG(status) == signal_number ? 0 : -ECHILD;
 }
 
 static int set_by_processor(pid_t pid, uint64_t address)
@@ -113,39 +179,36 @@ static int set_by_processor(pid_t pid, uint64_t address)
 static bool processor_has_breakpoints(void)
 {
 	pid_t child = fork();
-	bool has = false;
-	int status;
+	bool has;
 
 	if (child == 0) {
-		(void)signal(SIGTRAP, SIG_DFL);
 		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 && raise(SIGSTOP) == 0)
-			reached();
+			call_reached();
 		_exit(0);
 	}
 	if (child < 0)
 		return false;
-	if (waitpid(child, &status, __WALL) == child && WIFSTOPPED(status) &&
-	    set_by_processor(child, (uint64_t)(uintptr_t)reached) == 0 &&
-	    ptrace(PTRACE_CONT, child, NULL, NULL) == 0)
-		has = waitpid(child, &status, __WALL) == child && WIFSTOPPED(status) &&
-		      WSTOPSIG(status) == SIGTRAP;
+	has = wait_stopped(child, SIGSTOP) == 0 &&
+	      set_by_processor(child, (uint64_t)(uintptr_t)reached) == 0 &&
+	      ptrace(PTRACE_CONT, child, NULL, NULL) == 0 && wait_stopped(child, SIGTRAP) == 0;
 	limpet_launch_end(child);
 	return has;
 }
 
 static int set_breakpoint(pid_t pid, uint64_t address, struct breakpoint *ret)
 {
+	long word;
+
 	*ret = (struct breakpoint){.address = address, .by_processor = processor_has_breakpoints()};
 	if (ret->by_processor)
 		return set_by_processor(pid, address);
 	errno = 0;
-	ret->replaced = ptrace(PTRACE_PEEKTEXT, pid, (void *)address, NULL);
-	if (errno)
+	word = ptrace(PTRACE_PEEKTEXT, pid, (void *)address, NULL);
+	if (errno || ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)OPTIONS_IN_CODE) < 0)
 		return -errno;
-	return ptrace(PTRACE_POKETEXT, pid, (void *)address,
-		      (void *)LIMPET_ARCH_WITH_BREAKPOINT(ret->replaced)) < 0
-		       ? -errno
-		       : 0;
+	ret->replaced = (uint8_t)word;
+	word = (word & ~0xffl) | LIMPET_ARCH_BREAKPOINT;
+	return ptrace(PTRACE_POKETEXT, pid, (void *)address, (void *)word) < 0 ? -errno : 0;
 }
 
 /* Also sets the program counter back to the instruction that was replaced. */
@@ -158,12 +221,16 @@ static int clear_breakpoint(pid_t pid, const struct breakpoint *breakpoint)
 		error = poke_debug_register(pid, 7, 0);
 		return error ? error : poke_debug_register(pid, 0, 0);
 	}
-	if (ptrace(PTRACE_POKETEXT, pid, (void *)breakpoint->address,
-		   (void *)breakpoint->replaced) < 0 ||
-	    ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
+	error = take_back(pid, breakpoint);
+	if (error)
+		return error;
+	if (ptrace(PTRACE_GETREGS, pid, NULL, &regs) < 0)
 		return -errno;
 	regs.rip = breakpoint->address;
-	return ptrace(PTRACE_SETREGS, pid, NULL, &regs) < 0 ? -errno : 0;
+	if (ptrace(PTRACE_SETREGS, pid, NULL, &regs) < 0 ||
+	    ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)OPTIONS) < 0)
+		return -errno;
+	return 0;
 }
 
 /* Other traps before are the program's own. */
@@ -175,7 +242,7 @@ static int wait_for_breakpoint(pid_t pid, const struct breakpoint *breakpoint)
 
 	for (;;) {
 		struct user_regs_struct regs;
-		int error = wait_for(pid, SIGTRAP, 0);
+		int error = wait_for(pid, SIGTRAP, 0, breakpoint);
 
 		if (error)
 			return error;
@@ -188,16 +255,16 @@ static int wait_for_breakpoint(pid_t pid, const struct breakpoint *breakpoint)
 	}
 }
 
-/* Continues from the exec stop to the entry point. */
-static int run_to_entry(pid_t pid)
+/* Where a signal is in the mask that ptrace(2) takes. */
+#define MASK_OF(number) (UINT64_C(1) << ((number)-1))
+
+static int run_to(pid_t pid, uint64_t entry)
 {
 	struct breakpoint breakpoint;
-	uint64_t entry, mask;
-	int error = limpet_proc_auxv(pid, AT_ENTRY, &entry);
+	uint64_t before, mask;
+	int error;
 
-	if (error)
-		return error;
-	if (ptrace(PTRACE_GETSIGMASK, pid, (void *)sizeof(mask), &mask) < 0)
+	if (ptrace(PTRACE_GETSIGMASK, pid, (void *)sizeof(before), &before) < 0)
 		return -errno;
 	error = set_breakpoint(pid, entry, &breakpoint);
 	if (error)
@@ -207,10 +274,28 @@ static int run_to_entry(pid_t pid)
 	error = wait_for_breakpoint(pid, &breakpoint);
 	if (!error)
 		error = clear_breakpoint(pid, &breakpoint);
+	if (error)
+		return error;
 	/* The kernel has unblocked a blocked SIGTRAP. */
-	if (!error && ptrace(PTRACE_SETSIGMASK, pid, (void *)sizeof(mask), &mask) < 0)
-		error = -errno;
-	return error;
+	if (ptrace(PTRACE_GETSIGMASK, pid, (void *)sizeof(mask), &mask) < 0)
+		return -errno;
+	mask |= before & MASK_OF(SIGTRAP);
+	return ptrace(PTRACE_SETSIGMASK, pid, (void *)sizeof(mask), &mask) < 0 ? -errno : 0;
+}
+
+/* Continues from the exec stop to the entry point. A constructor may execute another program, or
+ * the same one again. */
+static int run_to_entry(pid_t pid)
+{
+	for (unsigned i = 0;; i++) {
+		uint64_t entry;
+		int error = limpet_proc_auxv(pid, AT_ENTRY, &entry);
+
+		if (!error)
+			error = run_to(pid, entry);
+		if (error != -EAGAIN || i == MOST_EXECS)
+			return error;
+	}
 }
 
 static int explain_exec(const char *name, int error, struct limpet_err *err)
@@ -226,13 +311,12 @@ static int start_child(pid_t pid, const struct pipes *pipes, char *const argv[],
 {
 	int error = 0;
 
-	if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)(PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD)) <
-	    0)
+	if (ptrace(PTRACE_SEIZE, pid, NULL, (void *)OPTIONS) < 0)
 		return limpet_err_set(err, -errno, "cannot trace the new process: %s",
 				      strerror(errno));
 	if (write(pipes->go[1], "", 1) != 1)
 		return limpet_err_set(err, -EPIPE, "the new process ended at once");
-	if (wait_for(pid, 0, PTRACE_EVENT_EXEC) < 0) {
+	if (wait_for(pid, 0, PTRACE_EVENT_EXEC, NULL) < 0) {
 		if (read(pipes->failed[0], &error, sizeof(error)) == (ssize_t)sizeof(error))
 			return explain_exec(argv[0], error, err);
 		return limpet_err_set(err, -ECHILD, "the new process ended at once");

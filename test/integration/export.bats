@@ -282,7 +282,7 @@ weighed() {
 	refused 2 "missing --format" "$LIMPET" export "$trace"
 	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
 	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
-	refused 2 "only csv" "$LIMPET" export "$trace" --format folded --table events
+	refused 2 "only with csv" "$LIMPET" export "$trace" --format folded --table events
 	failed_bare "cannot write" "$LIMPET" export "$traces/cpp.trace" --format folded -o /nowhere/out
 	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format heaptrack --from 10ms
 	refused 1 "no samples" "$LIMPET" export "$traces/sampled.trace" --format heaptrack

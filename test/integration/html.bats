@@ -212,7 +212,7 @@ highest_of() {
 @test "a compact trace says what it does not know: between the minutes, and of growth" {
 	trace=$root/test/traces/version-3/compact.trace
 	"$LIMPET" report "$trace" >text
-	grep -q 'Which sites grow is not to be told: a compact trace has one sum a minute, here 4, and that takes 8 at least' text ||
+	grep -q 'Which sites grow is not known: a compact trace has one sum a minute, here 4, and at least 8 are needed' text ||
 		fail "$(<text)" || return 1
 	grep -q '^memory .*RSS .*, at most .* at the ends of minutes' text
 	"$LIMPET" html "$trace" -o compact.html

@@ -43,7 +43,7 @@ each_round() {
 		grep -q 'each thread has its own heap' "attach.$captures.err" || fail "$build: not said" || return 1
 		report || return 1
 		expect '.capture.dropped_events == 0 and .capture.agent_unloaded and .capture.unseen_calls == 0 and
-			(.capture.incomplete_because | startswith("what the heap of a thread holds when it ends"))' || return 1
+			(.capture.incomplete_because | startswith("blocks that a thread\u0027s heap holds when the thread ends"))' || return 1
 	else
 		stop "$pid" || return 1
 		good_capture || return 1

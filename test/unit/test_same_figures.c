@@ -493,8 +493,9 @@ static void check_rss(const struct shown *shown)
 	assert_true(last > 0);
 	assert_true(json_is_true(
 		json_object_get(json_object_get(shown->page, "timeline"), "without_own_part")));
-	snprintf(line, sizeof(line), "memory    RSS %s, at most %s, without limpet's own part\n",
-		 limpet_units_format_bytes(bytes, last), limpet_units_format_bytes(most, highest));
+	snprintf(line, sizeof(line), "memory    RSS %s, at most %s%s, without limpet's own part\n",
+		 limpet_units_format_bytes(bytes, last), limpet_units_format_bytes(most, highest),
+		 shown->heap.model->compact ? " at the ends of minutes" : "");
 	has(shown, line);
 }
 

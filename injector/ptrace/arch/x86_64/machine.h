@@ -78,9 +78,8 @@ static inline uint64_t limpet_arch_demangle(uint64_t value, uint64_t guard)
 
 /* DR7: execution breakpoint 0, for this thread. */
 #define LIMPET_ARCH_DEBUG_ENABLE_0 1u
-/* The word of code with INT3 in place of its first byte, and how far that moves the program
- * counter. */
-#define LIMPET_ARCH_WITH_BREAKPOINT(word) (((word) & ~0xffl) | 0xccl)
+/* INT3, and how far it moves the program counter. */
+#define LIMPET_ARCH_BREAKPOINT 0xccu
 #define LIMPET_ARCH_BREAKPOINT_BYTES 1u
 
 #endif
