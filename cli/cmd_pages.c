@@ -230,7 +230,7 @@ static int take_operands(int count, char **operands, void *context)
 	int status = limpet_ui_take_pid("pages", count, operands, &options->pid);
 
 	if (status == LIMPET_EXIT_OK && !options->pid)
-		return limpet_ui_usage("pages", "which process?");
+		return limpet_ui_usage("pages", "missing PID");
 	return status;
 }
 

@@ -229,7 +229,7 @@ gone_server() {
 	refused 1 "needs a terminal" "$LIMPET" top "$pid"
 	stop "$pid"
 	finish leak
-	refused 2 "which capture" "$LIMPET" top
+	refused 2 "missing PID or FILE" "$LIMPET" top
 	refused 2 "unexpected argument" "$LIMPET" top 1 2
 	refused 2 "invalid time" "$LIMPET" top --delay soon 1
 	refused 2 "did you mean 'growth'" "$LIMPET" top --sort growht 1
