@@ -140,7 +140,8 @@ status_bytes() {
 @test "by default at most 64 MiB of the program's memory, as the report says, and nothing of it stays" {
 	local before during after said shared
 	start storm "$TARGETS/storm" --threads 4
-	tell storm "run 20000" ran
+	# As much as later: its own heap has grown by then.
+	tell storm "run 400000" ran
 	before=$(status_bytes "$pid" VmRSS)
 	overload=drop attach "$pid"
 	stand_still "$limpet_job" "$pid"
@@ -160,7 +161,8 @@ status_bytes() {
 	((during - before > 16 << 20)) || fail "only $((during - before)) bytes: nothing was measured"
 	((during - before <= said)) || fail "$((during - before)) bytes, and the report says $said"
 	((said <= 64 << 20)) || fail "$said bytes"
-	((after - before < 2 << 20)) || fail "$((after - before)) bytes stay"
+	# Of some 20 MiB; the program's heap and its pages of files come and go.
+	((after - before < 4 << 20)) || fail "$((after - before)) bytes stay"
 	same "shared memory" "$(status_bytes "$pid" RssShmem)" 0
 	[[ $("$LIMPET" report "$trace") == *"agent     at most "*" MiB of memory in the target"* ]]
 	nothing_of_ours "$pid"
