@@ -171,7 +171,7 @@ in_space() {
 unseen_at_first() {
 	report || return 1
 	expect '.capture.dropped_events == 0 and .capture.agent_unloaded and (.capture.complete | not) and
-		(.capture.incomplete_because | test("^the first calls of [0-9]+ modules? that came"))'
+		(.capture.incomplete_because | test("^the first calls of [0-9]+ modules? loaded"))'
 }
 
 # stop_either PID: whether one has come meanwhile is not known.

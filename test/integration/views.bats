@@ -83,7 +83,7 @@ says() {
 	# A part of many names is asked back.
 	refused 1 "part of" "$LIMPET" report "$trace" --function kinds
 	refused 1 "no function" "$LIMPET" report "$trace" --function nothing_like_it
-	refused 2 "which --function" "$LIMPET" report "$trace" --view callers
+	refused 2 "missing --function" "$LIMPET" report "$trace" --view callers
 	# Which trace is meant is asked only where there is none.
 	refused 1 "cannot read 'nothing" "$LIMPET" report nothing.limpet
 	[[ $stderr == *"print the path of their trace"* ]]
