@@ -59,7 +59,7 @@ static int print_help(void)
 	printf("\nA first session:\n"
 	       "  limpet attach 4711 --duration 10m     # Ctrl-C ends it earlier\n"
 	       "  limpet report node.4711.limpet        # who holds the memory\n"
-	       "\nlimpet COMMAND --help says more, and so does man limpet; limpet --version\n"
+	       "limpet COMMAND --help says more, and so does man limpet; limpet --version\n"
 	       "Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 losses, 5 dormant agent\n");
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }

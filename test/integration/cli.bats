@@ -126,7 +126,7 @@ fits() {
 	usage "option '--output' needs a value" run --output
 	usage "must be greater than 0" attach 1 --sample 0
 	usage "nothing but samples" run --on-overload sample --sample 1MiB true
-	usage "not one of" attach 1 --on-overload x
+	usage "invalid value" attach 1 --on-overload x
 	usage "invalid value 'x' for --load: dlopen or map" attach 1 --load x
 	usage "invalid value '' for --load: dlopen or map" run --load "" true
 	usage "invalid value 'mapped' for --load: dlopen or map" doctor 1 --load mapped
