@@ -6,7 +6,10 @@
 
 load ../integration/helpers
 load servers
-setup() { begin_with_servers; }
+setup() {
+	begin_with_servers
+	"$TORTURE/chains" --has-breakpoints || skip "the processor's breakpoints are not delivered here"
+}
 teardown() {
 	[[ -z ${chains_job:-} ]] || end_process "$chains_job" 20
 	end_with_servers

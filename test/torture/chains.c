@@ -216,6 +216,35 @@ static int set_debug(pid_t tid, unsigned number, uint64_t value)
 		       : 0;
 }
 
+static void reached(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+static void (*volatile call_reached)(void) = reached;
+
+/* Some hypervisors let the registers be set, and deliver nothing. */
+static bool has_breakpoints(void)
+{
+	const pid_t child = fork();
+	bool has = false;
+	int status;
+
+	if (!child) {
+		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 && raise(SIGSTOP) == 0)
+			call_reached();
+		_exit(0);
+	}
+	if (child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status) &&
+	    set_debug(child, 0, (uint64_t)(uintptr_t)reached) == 0 && set_debug(child, 7, 1) == 0 &&
+	    ptrace(PTRACE_CONT, child, NULL, NULL) == 0)
+		has = waitpid(child, &status, 0) == child && WIFSTOPPED(status);
+	if (has) {
+		kill(child, SIGKILL);
+		waitpid(child, &status, 0);
+	}
+	return has;
+}
+
 static int arm(struct thread *thread)
 {
 	int error = set_debug(thread->tid, 0, agent.way_malloc);
@@ -702,6 +731,7 @@ int main(int argc, char *argv[])
 		{"name", required_argument, NULL, 'm'},
 		{"collector", required_argument, NULL, 'c'},
 		{"verbose", no_argument, NULL, 'v'},
+		{"has-breakpoints", no_argument, NULL, 'b'},
 		{NULL, 0, NULL, 0},
 	};
 	static const char *const words[] = {"nothing", "memos", "prints", "tables"};
@@ -723,6 +753,8 @@ int main(int argc, char *argv[])
 			collector = atoi(optarg);
 		else if (option == 'v')
 			verbose = true;
+		else if (option == 'b')
+			return !has_breakpoints();
 		else if (option == 'p')
 			while (spoil < 4 && strcmp(words[spoil], optarg) != 0)
 				spoil++;
