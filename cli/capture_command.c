@@ -53,20 +53,7 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 {
 	struct command *command = context;
 
-	command->sample = (struct limpet_progress_sample){
-		.elapsed_ns = progress->elapsed_ns,
-		.duration_ns = progress->duration_ns,
-		.events = progress->events,
-		.dropped_events = progress->dropped_events,
-		.lost_stacks = progress->lost_stacks,
-		.live_bytes = progress->live_bytes,
-		.estimated = progress->estimated,
-		.growing = progress->growing,
-		.unfollowed_bytes = progress->unfollowed_bytes,
-		.unfollowed_growth_bytes = progress->unfollowed_growth_bytes,
-		.growing_bytes = progress->growing_bytes,
-		.phase = progress->phase,
-	};
+	command->sample = limpet_capture_sample(progress);
 	if (command->progress)
 		limpet_progress_update(command->progress, &command->sample);
 }
@@ -133,14 +120,10 @@ void limpet_capture_warn_jumps(pid_t pid)
 /* Losses that have a separate warning with their count are not repeated. */
 static void warn_loss(const struct limpet_capture_result *result, enum limpet_loss loss)
 {
-	char words[LIMPET_LOSS_WORDS];
-
-	if (!(result->losses & LIMPET_LOSS_BIT(loss)) || !limpet_loss_kinds[loss].clears_complete ||
-	    (loss == LIMPET_LOSS_DROPPED && result->dropped_events) ||
+	if ((loss == LIMPET_LOSS_DROPPED && result->dropped_events) ||
 	    (loss == LIMPET_LOSS_SLOTS && result->slots_not_taken))
 		return;
-	limpet_ui_warn("the trace is not complete: %s",
-		       limpet_loss_words(words, loss, result->losses, result->because));
+	limpet_capture_warn_loss(loss, result->losses, result->because);
 }
 
 static void say_end(const struct command *command, const struct limpet_capture_result *result,

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cli/ui.h"
+
 const char *limpet_capture_end_words(enum limpet_end end)
 {
 	switch (end) {
@@ -21,6 +23,33 @@ const char *limpet_capture_end_words(enum limpet_end end)
 	default:
 		return NULL;
 	}
+}
+
+void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char *because)
+{
+	char words[LIMPET_LOSS_WORDS];
+
+	if (losses & LIMPET_LOSS_BIT(loss) && limpet_loss_kinds[loss].clears_complete)
+		limpet_ui_warn("the trace is not complete: %s",
+			       limpet_loss_words(words, loss, losses, because));
+}
+
+struct limpet_progress_sample limpet_capture_sample(const struct limpet_capture_progress *progress)
+{
+	return (struct limpet_progress_sample){
+		.elapsed_ns = progress->elapsed_ns,
+		.duration_ns = progress->duration_ns,
+		.events = progress->events,
+		.dropped_events = progress->dropped_events,
+		.lost_stacks = progress->lost_stacks,
+		.live_bytes = progress->live_bytes,
+		.estimated = progress->estimated,
+		.growing = progress->growing,
+		.unfollowed_bytes = progress->unfollowed_bytes,
+		.unfollowed_growth_bytes = progress->unfollowed_growth_bytes,
+		.growing_bytes = progress->growing_bytes,
+		.phase = progress->phase,
+	};
 }
 
 void limpet_capture_find_owner(uid_t *uid, gid_t *gid)

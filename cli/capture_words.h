@@ -2,12 +2,20 @@
 #ifndef LIMPET_CLI_CAPTURE_WORDS_H
 #define LIMPET_CLI_CAPTURE_WORDS_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
+#include "cli/progress.h"
+#include "collector/capture.h"
+#include "common/losses.h"
 #include "common/trace_format.h"
 
 /* Why the capture ended, for a message; NULL: as it was told to. */
 const char *limpet_capture_end_words(enum limpet_end end);
+/* Warns of this loss, if it is among `losses` and makes a trace incomplete. */
+void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char *because);
+/* What the live line shows of it. */
+struct limpet_progress_sample limpet_capture_sample(const struct limpet_capture_progress *progress);
 /* The owner of a new trace: the user who called sudo, else the caller. */
 void limpet_capture_find_owner(uid_t *uid, gid_t *gid);
 

@@ -66,13 +66,7 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 {
 	struct pages_command *command = context;
 
-	command->sample = (struct limpet_progress_sample){
-		.elapsed_ns = progress->elapsed_ns,
-		.duration_ns = progress->duration_ns,
-		.events = progress->events,
-		.dropped_events = progress->dropped_events,
-		.live_bytes = progress->live_bytes,
-	};
+	command->sample = limpet_capture_sample(progress);
 	if (command->progress)
 		limpet_progress_update(command->progress, &command->sample);
 }
@@ -99,8 +93,6 @@ static void seal(struct pages_command *command)
 
 static void say_losses(const struct limpet_fault_capture_result *result)
 {
-	char words[LIMPET_LOSS_WORDS];
-
 	if (!result->saw_kernel)
 		limpet_ui_warn(
 			"the kernel lets only root see faults in system calls, such as read(2): "
@@ -108,10 +100,7 @@ static void say_losses(const struct limpet_fault_capture_result *result)
 	if (result->partial)
 		limpet_ui_warn("threads came and went too fast: pages of some have no stack");
 	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
-		if (result->losses & LIMPET_LOSS_BIT(i) && limpet_loss_kinds[i].clears_complete)
-			limpet_ui_warn("the trace is not complete: %s",
-				       limpet_loss_words(words, (enum limpet_loss)i, result->losses,
-							 result->because));
+		limpet_capture_warn_loss((enum limpet_loss)i, result->losses, result->because);
 }
 
 static void say_end(const struct limpet_fault_capture_result *result, const char *trace)

@@ -7,6 +7,7 @@
 
 #include "cli/top_pace.h"
 #include "cli/top_screen.h"
+#include "common/clock.h"
 #include "common/plain_text.h"
 #include "common/units.h"
 
@@ -281,7 +282,7 @@ static void say_age(const struct limpet_top_screen *screen, char ret[LIMPET_UNIT
 	char age[LIMPET_UNITS_TEXT];
 
 	if (!screen->paused && limpet_top_source_is_live(screen->source))
-		age_ns = limpet_top_pace_age(limpet_top_now_ns(), screen->figures_ns,
+		age_ns = limpet_top_pace_age(limpet_monotonic_ns(), screen->figures_ns,
 					     screen->options.delay_ns);
 	limpet_units_format_duration(age, age_ns - age_ns % 1000000000);
 	snprintf(ret, LIMPET_UNITS_TEXT + 8, "%s%s%s", age_ns ? " (" : "", age_ns ? age : "",

@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/top_pace.h"
 #include "cli/ui.h"
+#include "common/clock.h"
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127
@@ -25,14 +25,6 @@ static void on_signal(int number)
 {
 	(void)number;
 	ending = 1;
-}
-
-uint64_t limpet_top_now_ns(void)
-{
-	struct timespec now = {0};
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void say(struct limpet_top_screen *screen, const char *words)
@@ -407,19 +399,11 @@ static bool can_draw(void)
 	return (intptr_t)tigetstr("cup") > 0;
 }
 
-static uint64_t own_time_ns(void)
-{
-	struct timespec used = {0};
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
-}
-
 /* Reads what is new in the trace, or a piece of it, at the pace of top_pace.h: what counts is the
  * processor's time, since on a busy machine an update takes long, but costs no more. */
 static int update(struct limpet_top_screen *screen, struct limpet_err *err)
 {
-	const uint64_t begun = limpet_top_now_ns(), used = own_time_ns();
+	const uint64_t begun = limpet_monotonic_ns(), used = limpet_thread_time_ns();
 	int result;
 
 	if (screen->paused || !limpet_top_source_is_live(screen->source) ||
@@ -437,8 +421,8 @@ static int update(struct limpet_top_screen *screen, struct limpet_err *err)
 		screen->news = false;
 		screen->figures_ns = screen->begun_ns;
 	}
-	screen->busy_ns += own_time_ns() - used;
-	screen->next_ns = limpet_top_pace_next(screen->begun_ns, limpet_top_now_ns(),
+	screen->busy_ns += limpet_thread_time_ns() - used;
+	screen->next_ns = limpet_top_pace_next(screen->begun_ns, limpet_monotonic_ns(),
 					       screen->busy_ns, screen->options.delay_ns);
 	return result < 0 ? result : 0;
 }
@@ -446,7 +430,7 @@ static int update(struct limpet_top_screen *screen, struct limpet_err *err)
 /* How long to wait for a key; -1: without limit, since nothing else happens. */
 static int wait_ms(const struct limpet_top_screen *screen)
 {
-	const uint64_t now = limpet_top_now_ns();
+	const uint64_t now = limpet_monotonic_ns();
 	uint64_t wait;
 
 	if (screen->paused || !limpet_top_source_is_live(screen->source))
@@ -471,7 +455,7 @@ static int loop(struct limpet_top_screen *screen, struct limpet_err *err)
 {
 	int result = look(screen), key;
 
-	screen->figures_ns = limpet_top_now_ns();
+	screen->figures_ns = limpet_monotonic_ns();
 	while (result >= 0 && !ending) {
 		limpet_top_draw(screen);
 		while (!ending && result >= 0 && (key = wait_for_key(screen)) != ERR) {

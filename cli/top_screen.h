@@ -49,8 +49,6 @@ int limpet_top_screen_run(struct limpet_top_source *source,
 
 /* ------------------------------------------------------------------ for top_screen.c */
 
-/* CLOCK_MONOTONIC. */
-uint64_t limpet_top_now_ns(void);
 /* Draws the whole screen. */
 void limpet_top_draw(struct limpet_top_screen *screen);
 

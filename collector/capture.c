@@ -553,7 +553,7 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	capture->memory.recorder = capture->recorder;
 	capture->memory.collector = capture->collector;
 	capture->pages.pid = setup->pid;
-	capture->pages.image = limpet_resident_pages_image(setup->pid);
+	capture->pages.image = limpet_proc_image(setup->pid);
 	/* Threads record before this one returns, and may fill the chunks. */
 	begin_pace(capture);
 	*ret_entering = true;

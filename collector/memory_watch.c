@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "collector/collector.h"
 #include "common/clock.h"
@@ -112,26 +111,17 @@ static double expected_ns(const struct limpet_memory_watch *watch, uint64_t rss_
 		       : took_ns;
 }
 
-/* Not wall time, which depends on the load of the machine. */
-static uint64_t processor_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
-
 void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_allocators)
 {
 	const struct limpet_memory_owners_options options = {
 		.modules = limpet_session_modules(watch->session)};
-	uint64_t began_ns = processor_ns();
+	uint64_t began_ns = limpet_thread_time_ns();
 
 	watch->other_allocators = other_allocators;
 	watch->looked_ns = limpet_monotonic_ns();
 	if (other_allocators || limpet_memory_owners_take(watch->pid, &options, &watch->before) < 0)
 		return;
-	watch->took_ns = processor_ns() - began_ns;
+	watch->took_ns = limpet_thread_time_ns() - began_ns;
 	if (!watch->unfollowed[0])
 		name_unfollowed(watch);
 }
@@ -147,11 +137,11 @@ void limpet_memory_watch_tick(struct limpet_memory_watch *watch, uint64_t now_ns
 	if (!watch->before.known || since_ns < EVERY_NS || unchanged || expected > MOST_NS ||
 	    (double)since_ns < expected * SHARE)
 		return;
-	began_ns = processor_ns();
+	began_ns = limpet_thread_time_ns();
 	watch->looked_ns = now_ns;
 	watch->look_rss_bytes = rss_bytes;
 	(void)look(watch, true);
-	watch->took_ns = processor_ns() - began_ns;
+	watch->took_ns = limpet_thread_time_ns() - began_ns;
 }
 
 void limpet_memory_watch_end(struct limpet_memory_watch *watch, bool agent_is_there)

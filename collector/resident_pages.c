@@ -15,7 +15,6 @@
 #define GAP_BYTES (64u * PAGE)
 /* 16 MiB. */
 #define RUNS_MAX (1u << 20)
-#define STAT_START_STACK 28u
 
 struct walk {
 	struct limpet_resident_pages *pages;
@@ -24,15 +23,6 @@ struct walk {
 	uint64_t from, to;   /* looked at */
 	int error;
 };
-
-uint64_t limpet_resident_pages_image(pid_t pid)
-{
-	uint64_t fields[LIMPET_STAT_FIELDS];
-
-	return limpet_proc_stat_read(pid, limpet_proc_resident(pid), fields) < 0
-		       ? 0
-		       : fields[STAT_START_STACK];
-}
 
 static int add_run(struct limpet_resident_pages *pages, const struct limpet_page_range *range)
 {
@@ -120,7 +110,7 @@ int limpet_resident_pages_take(struct limpet_resident_pages *pages,
 		walk.error = look(&walk);
 	limpet_pages_free(walk.source);
 	/* The memory of a process that is gone looks like memory that is not resident. */
-	if (!pages->image || limpet_resident_pages_image(pages->pid) != pages->image)
+	if (!pages->image || limpet_proc_image(pages->pid) != pages->image)
 		return -ESRCH;
 	if (walk.from == walk.to)
 		return -ENODATA;

@@ -12,13 +12,9 @@
 #include "common/err.h"
 #include "recorder/recorder.h"
 
-/* A number that changes when the process executes another program; 0: it has no memory, or this
- * cannot be read. */
-uint64_t limpet_resident_pages_image(pid_t pid);
-
 struct limpet_resident_pages {
 	pid_t pid;
-	uint64_t image;       /* of the program whose blocks these are */
+	uint64_t image;       /* limpet_proc_image() of the program whose blocks these are */
 	uint64_t deadline_ns; /* monotonic: what was not looked at by then is left out */
 	struct limpet_recorder_run *runs;
 	size_t count, capacity;

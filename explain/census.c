@@ -300,13 +300,10 @@ static int judge(const struct counting *counting, struct limpet_census *census)
 
 static int count(struct counting *counting)
 {
-	int error = limpet_pages_new(counting->pid, LIMPET_PAGES_ASK, &counting->pages);
+	int error = limpet_pages_new(counting->pid, LIMPET_PAGES_ASK, &counting->existing);
 
-	if (!error)
-		error = limpet_pages_new(counting->pid, LIMPET_PAGES_ASK, &counting->existing);
 	if (error)
 		return error;
-	limpet_pages_be_exact(counting->pages);
 	error = limpet_modules_of_files(counting->pid, &counting->modules);
 	if (!error)
 		error = limpet_vtables_read(&counting->modules, &counting->vtables);
@@ -332,6 +329,7 @@ int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpe
 	if (!error) {
 		limpet_process_source_allow(process, CENSUS_NS);
 		counting.source = limpet_process_source(process);
+		counting.pages = limpet_process_source_pages(process);
 		error = count(&counting);
 	}
 	if (!error)
@@ -340,7 +338,6 @@ int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpe
 	limpet_used_blocks_done(&counting.second);
 	limpet_vtables_done(&counting.vtables);
 	limpet_modules_done(&counting.modules);
-	limpet_pages_free(counting.pages);
 	limpet_pages_free(counting.existing);
 	limpet_process_source_free(process);
 	if (error) {

@@ -1,6 +1,5 @@
 #include "explain/explain.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -320,14 +319,12 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 
 /* Tells a process from a later one of the same number, and a program from one that it executes. */
 struct identity {
-	uint64_t start_ticks, random, head; /* the latter are addresses, chosen at each exec */
+	uint64_t start_ticks, image;
 };
 
 static int identify(pid_t pid, struct identity *ret)
 {
-	*ret = (struct identity){0};
-	(void)limpet_proc_auxv(pid, AT_RANDOM, &ret->random);
-	(void)limpet_proc_auxv(pid, AT_PHDR, &ret->head);
+	ret->image = limpet_proc_image(pid);
 	return limpet_proc_start_time(pid, &ret->start_ticks);
 }
 
@@ -340,7 +337,7 @@ static int check_identity(pid_t pid, const struct identity *before)
 		return error;
 	if (now.start_ticks != before->start_ticks)
 		return -ESRCH;
-	return now.random == before->random && now.head == before->head ? 0 : -ESTALE;
+	return now.image == before->image ? 0 : -ESTALE;
 }
 
 static int fail(pid_t pid, int error, struct limpet_err *err)

@@ -130,6 +130,19 @@ bool limpet_glibc_may_be_cache(uint64_t chunk_bytes)
 	       chunk_bytes == CACHE_BYTES_SLOTS;
 }
 
+static struct cache cache_in(struct limpet_glibc_reader *reader, uint64_t chunk,
+			     uint64_t chunk_bytes)
+{
+	struct cache cache = {.reader = reader,
+			      .counters = chunk + HEAD_BYTES,
+			      .width = chunk_bytes == CACHE_BYTES_NARROW ? 1 : 2,
+			      .count = CACHE_SIZES +
+				       (chunk_bytes == CACHE_BYTES_SLOTS ? CACHE_LARGE_LISTS : 0)};
+
+	cache.lists = cache.counters + (uint64_t)cache.width * cache.count;
+	return cache;
+}
+
 /* The counter, and the first chunk of the list or 0. */
 static int read_entry(const struct cache *cache, unsigned i, uint64_t *ret_counter,
 		      uint64_t *ret_first)
@@ -216,14 +229,9 @@ static bool take_slots(struct cache *cache)
 bool limpet_glibc_cache_read(struct limpet_glibc_reader *reader, uint64_t chunk,
 			     uint64_t chunk_bytes, uint64_t *ret_bytes)
 {
-	const bool has_slots = chunk_bytes == CACHE_BYTES_SLOTS;
-	struct cache cache = {.reader = reader,
-			      .counters = chunk + HEAD_BYTES,
-			      .width = chunk_bytes == CACHE_BYTES_NARROW ? 1 : 2,
-			      .count = CACHE_SIZES + (has_slots ? CACHE_LARGE_LISTS : 0)};
+	struct cache cache = cache_in(reader, chunk, chunk_bytes);
 
-	cache.lists = cache.counters + (uint64_t)cache.width * cache.count;
-	if (!(has_slots ? take_slots(&cache) : take_counts(&cache)))
+	if (!(chunk_bytes == CACHE_BYTES_SLOTS ? take_slots(&cache) : take_counts(&cache)))
 		return false;
 	*ret_bytes = cache.sum;
 	return true;
@@ -254,30 +262,25 @@ static int add_cached(struct limpet_glibc_reader *reader, uint64_t chunk, uint64
 int limpet_glibc_cache_list(struct limpet_glibc_reader *reader, uint64_t chunk,
 			    uint64_t chunk_bytes, struct limpet_glibc_fast *list)
 {
-	const unsigned wide = chunk_bytes == CACHE_BYTES_WIDE ? 2 : 1;
-	const uint64_t counters = chunk + HEAD_BYTES,
-		       lists = counters + (uint64_t)wide * CACHE_SIZES;
+	const struct cache cache = cache_in(reader, chunk, chunk_bytes);
 	int error = 0;
 
 	if (chunk_bytes == CACHE_BYTES_SLOTS) {
 		list->is_whole = false;
 		return 0;
 	}
-	for (unsigned i = 0; i < CACHE_SIZES && !error; i++) {
-		const uint64_t at = counters + (uint64_t)wide * i;
+	for (unsigned i = 0; i < cache.count && !error; i++) {
 		uint64_t count, first;
 
-		if (limpet_glibc_reader_any(reader, at - at % 8, &count) < 0 ||
-		    limpet_glibc_reader_any(reader, lists + 8 * (uint64_t)i, &first) < 0) {
+		if (read_entry(&cache, i, &count, &first) < 0) {
 			list->is_whole = false;
 			return 0;
 		}
-		count = count >> at % 8 * 8 & (wide == 2 ? UINT16_MAX : UINT8_MAX);
 		if (count > CACHE_COUNT_LIMIT)
 			list->is_whole = false;
 		else if (count)
-			error = add_cached(reader, first - HEAD_BYTES,
-					   (uint64_t)ALIGNMENT * (i + 2), count, list);
+			error = add_cached(reader, first, (uint64_t)ALIGNMENT * (i + 2), count,
+					   list);
 	}
 	return error;
 }

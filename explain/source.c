@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/begins.h"
 #include "common/clock.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
@@ -49,13 +49,8 @@ bool limpet_source_is_device(const char *path)
 					      "/dmabuf:",    "/[aio]",  "/secretmem"},
 				 *const memory[] = {"/dev/zero", "/dev/shm/", "/dev/hugepages"};
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(memory); i++)
-		if (!strncmp(path, memory[i], strlen(memory[i])))
-			return false;
-	for (size_t i = 0; i < LIMPET_COUNT_OF(devices); i++)
-		if (!strncmp(path, devices[i], strlen(devices[i])))
-			return true;
-	return false;
+	return !limpet_begins_any(path, memory, LIMPET_COUNT_OF(memory)) &&
+	       limpet_begins_any(path, devices, LIMPET_COUNT_OF(devices));
 }
 
 static void mark(struct range *range, uint64_t start, uint64_t end, bool present)
@@ -114,20 +109,12 @@ static int require_page(struct limpet_process_source *process, uint64_t address,
 
 /* ------------------------------------------------------------------ reading */
 
-static uint64_t processor_ns(void)
-{
-	struct timespec used;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
-}
-
 static bool is_over(struct limpet_process_source *process, uint64_t now)
 {
 	if (process->reads_left && now <= process->soon_ns)
 		return false;
 	process->cut = process->cut || !process->reads_left || now > process->until_ns ||
-		       processor_ns() - process->processor_ns > process->budget_ns;
+		       limpet_thread_time_ns() - process->processor_ns > process->budget_ns;
 	return process->cut;
 }
 
@@ -238,7 +225,7 @@ int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret)
 	process->source = (struct limpet_source){read_pages, is_spent, process};
 	process->reads_left = LIMPET_SOURCE_READS;
 	process->budget_ns = LIMPET_SOURCE_NS;
-	process->processor_ns = processor_ns();
+	process->processor_ns = limpet_thread_time_ns();
 	process->soon_ns = limpet_monotonic_ns() + LIMPET_SOURCE_NS;
 	process->until_ns = process->soon_ns - LIMPET_SOURCE_NS + LIMPET_SOURCE_WALL_NS;
 	process->memory = limpet_proc_open(pid, "mem", O_RDONLY);

@@ -1,21 +1,12 @@
 #include "faults/counted_maps.h"
 
-#include <string.h>
-
 #include "common/array.h"
+#include "common/begins.h"
 
 void limpet_counted_maps_done(struct limpet_counted_maps *maps)
 {
 	free(maps->list);
 	*maps = (struct limpet_counted_maps){0};
-}
-
-static bool begins_with(const char *text, const char *const *list, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strncmp(text, list[i], strlen(list[i])))
-			return true;
-	return false;
 }
 
 /* Memory that is shared and in no file on a disk. Of the files in another tmpfs the name does not
@@ -24,7 +15,7 @@ static bool is_shared_memory(const struct limpet_map *map)
 {
 	static const char *const names[] = {"/memfd:", "/SYSV", "/dev/zero", "/dev/shm/"};
 
-	return map->perms[3] == 's' && begins_with(map->path, names, LIMPET_COUNT_OF(names));
+	return map->perms[3] == 's' && limpet_begins_any(map->path, names, LIMPET_COUNT_OF(names));
 }
 
 /* The kernel's own pages, and those of hugetlbfs, which RSS does not contain. */
@@ -32,7 +23,7 @@ static bool is_left_out(const struct limpet_map *map)
 {
 	static const char *const names[] = {"[v", "/anon_hugepage", "/dev/hugepages"};
 
-	return begins_with(map->path, names, LIMPET_COUNT_OF(names));
+	return limpet_begins_any(map->path, names, LIMPET_COUNT_OF(names));
 }
 
 static struct limpet_counted_map describe(const struct limpet_map *map)

@@ -36,7 +36,6 @@
  * mappings, which are probably of one kind, come last. */
 #define HEADS_LIMIT ((uint64_t)128 << 10)
 #define LARGE_BYTES ((uint64_t)64 << 20)
-#define HEADS_AT_ONCE 512u
 #define HEAD_WORDS 4u
 /* In larger mappings it takes too long to read which pages exist if PAGEMAP_SCAN is missing: they
  * are left out. */
@@ -50,9 +49,7 @@ struct reading {
 	int memory; /* /proc/PID/mem */
 	struct limpet_memory *out;
 	uint64_t page_bytes;
-	/* The first words of this many pages from this address on. */
-	uint64_t heads[HEADS_AT_ONCE][HEAD_WORDS];
-	uint64_t heads_at, head_count, heads_left;
+	uint64_t heads_left;
 	uint64_t *stack_pointers; /* of threads that sleep; unsorted */
 	size_t stack_pointer_count;
 	uint64_t stack_sizes[STACK_SIZES]; /* sizes of stacks that were seen */
@@ -122,7 +119,7 @@ uint64_t limpet_memory_owners_thread_in(const uint64_t words[LIMPET_STACK_TOP_BY
 	return 0;
 }
 
-/* Not by process_vm_readv(2): see read_heads(). */
+/* Not by process_vm_readv(2): see headed_part(). */
 static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
 {
 	uint64_t words[LIMPET_STACK_TOP_BYTES / 8];
@@ -241,43 +238,21 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 	return (struct part){0, LIMPET_MEMORY_UNKNOWN};
 }
 
-/* Reads the first words of pages from this address on; zeros for pages that are gone. One call for
- * each: process_vm_readv(2) would read many at once, but it copies pages that are shared since a
- * fork(2), and waits without end for a page that was given back meanwhile to whom a userfaultfd
- * serves. */
-static void read_heads(struct reading *reading, uint64_t address, size_t pages)
+/* Judges by the first words of the page. They are read page by page: process_vm_readv(2) would read
+ * many at once, but it copies pages that are shared since a fork(2), and for a page that was given
+ * back meanwhile it waits without end for whoever serves a userfaultfd. */
+static struct part headed_part(struct reading *reading, uint64_t address, uint64_t map_end)
 {
-	const size_t bytes = sizeof(reading->heads[0]);
+	uint64_t head[HEAD_WORDS], bytes;
 
-	reading->heads_at = address;
-	reading->head_count = pages;
-	reading->heads_left -= pages;
-	for (size_t i = 0; i < pages; i++)
-		if (pread(reading->memory, reading->heads[i], bytes,
-			  (off_t)(address + i * reading->page_bytes)) != (ssize_t)bytes)
-			memset(reading->heads[i], 0, bytes);
-}
-
-/* Judges by the first words of the page. `end`: of the existing pages; `many`: the following pages
- * will probably be needed as well. */
-static struct part headed_part(struct reading *reading, uint64_t address, uint64_t end,
-			       uint64_t map_end, bool many)
-{
-	size_t wanted = many ? HEADS_AT_ONCE : 1, at;
-	uint64_t bytes;
-
-	if (address < reading->heads_at ||
-	    address >= reading->heads_at + reading->head_count * reading->page_bytes) {
-		if (wanted > (end - address) / reading->page_bytes)
-			wanted = (end - address) / reading->page_bytes;
-		if (wanted > reading->heads_left)
-			return (struct part){0, LIMPET_MEMORY_UNKNOWN};
-		read_heads(reading, address, wanted);
-	}
-	at = (address - reading->heads_at) / reading->page_bytes;
-	bytes = heap_at(reading, address, reading->heads[at]);
+	if (!reading->heads_left)
+		return (struct part){0, LIMPET_MEMORY_UNKNOWN};
+	reading->heads_left--;
+	if (pread(reading->memory, head, sizeof(head), (off_t)address) != (ssize_t)sizeof(head))
+		return (struct part){0, LIMPET_MEMORY_UNKNOWN};
+	bytes = heap_at(reading, address, head);
 	if (!bytes)
-		bytes = chunk_at(reading, reading->heads[at], map_end - address);
+		bytes = chunk_at(reading, head, map_end - address);
 	return (struct part){bytes ? address + bytes : 0, LIMPET_MEMORY_HEAP};
 }
 
@@ -285,19 +260,18 @@ static struct part headed_part(struct reading *reading, uint64_t address, uint64
 static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint64_t map_end,
 			struct part *part)
 {
-	bool many = false;
-
 	while (at < end) {
 		uint64_t bytes = reading->page_bytes;
+		bool known;
 
 		if (at >= part->end)
 			*part = listed_part(reading, at);
 		if (at >= part->end && !reading->options->judge_none)
-			*part = headed_part(reading, at, end, map_end, many);
-		many = at >= part->end;
-		if (!many)
+			*part = headed_part(reading, at, map_end);
+		known = at < part->end;
+		if (known)
 			bytes = (part->end < end ? part->end : end) - at;
-		count(reading, many ? LIMPET_MEMORY_UNKNOWN : part->account, at, at + bytes);
+		count(reading, known ? part->account : LIMPET_MEMORY_UNKNOWN, at, at + bytes);
 		at += bytes;
 	}
 }
@@ -311,7 +285,6 @@ static void count_pages(struct reading *reading, const struct limpet_map *map,
 {
 	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
 
-	reading->head_count = 0;
 	for (uint64_t at = map->start; at < map->end;) {
 		int found;
 
@@ -466,24 +439,20 @@ int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_optio
 			      struct limpet_memory *ret)
 {
 	struct limpet_memory memory = {.known = false};
-	LIMPET_FREE struct reading *reading = calloc(1, sizeof(*reading));
-	int error;
+	struct reading reading = {.pid = limpet_proc_resident(pid),
+				  .options = options,
+				  .out = &memory,
+				  .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
+				  .heads_left = HEADS_LIMIT};
+	int error = limpet_proc_maps_read(reading.pid, &reading.maps);
 
-	if (!reading)
-		return -ENOMEM;
-	*reading = (struct reading){.pid = limpet_proc_resident(pid),
-				    .options = options,
-				    .out = &memory,
-				    .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
-				    .heads_left = HEADS_LIMIT};
-	error = limpet_proc_maps_read(reading->pid, &reading->maps);
 	if (error)
 		return error;
-	if (options->has_glibc || options->judge_none || has_glibc(&reading->maps))
-		error = take(reading);
+	if (options->has_glibc || options->judge_none || has_glibc(&reading.maps))
+		error = take(&reading);
 	else
 		error = -ENOTSUP;
-	limpet_proc_maps_done(&reading->maps);
+	limpet_proc_maps_done(&reading.maps);
 	if (!error)
 		*ret = memory;
 	return error;

@@ -35,6 +35,7 @@
 #include "analyzer/trace/trace_reader.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/ptrace/launch.h"
 #include "test/torture/chains_agent.h"
 #include "test/torture/chains_unwind.h"
 
@@ -214,35 +215,6 @@ static int set_debug(pid_t tid, unsigned number, uint64_t value)
 	return ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, u_debugreg[number]), value) < 0
 		       ? -errno
 		       : 0;
-}
-
-static void reached(void)
-{
-	__asm__ volatile("" ::: "memory");
-}
-static void (*volatile call_reached)(void) = reached;
-
-/* Some hypervisors let the registers be set, and deliver nothing. */
-static bool has_breakpoints(void)
-{
-	const pid_t child = fork();
-	bool has = false;
-	int status;
-
-	if (!child) {
-		if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0 && raise(SIGSTOP) == 0)
-			call_reached();
-		_exit(0);
-	}
-	if (child > 0 && waitpid(child, &status, 0) == child && WIFSTOPPED(status) &&
-	    set_debug(child, 0, (uint64_t)(uintptr_t)reached) == 0 && set_debug(child, 7, 1) == 0 &&
-	    ptrace(PTRACE_CONT, child, NULL, NULL) == 0)
-		has = waitpid(child, &status, 0) == child && WIFSTOPPED(status);
-	if (has) {
-		kill(child, SIGKILL);
-		waitpid(child, &status, 0);
-	}
-	return has;
 }
 
 static int arm(struct thread *thread)
@@ -754,7 +726,7 @@ int main(int argc, char *argv[])
 		else if (option == 'v')
 			verbose = true;
 		else if (option == 'b')
-			return !has_breakpoints();
+			return !limpet_launch_has_breakpoints();
 		else if (option == 'p')
 			while (spoil < 4 && strcmp(words[spoil], optarg) != 0)
 				spoil++;

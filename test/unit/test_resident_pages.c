@@ -15,6 +15,7 @@
 #include "collector/resident_pages.h"
 #include "common/clock.h"
 #include "common/wire.h"
+#include "injector/proc/proc.h"
 #include "test/unit/trace_fixture.h"
 
 #define PAGE 4096u
@@ -28,7 +29,7 @@ static int setup(void **state)
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	mapped = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	image = limpet_resident_pages_image(getpid());
+	image = limpet_proc_image(getpid());
 	return mapped == MAP_FAILED ? -1 : trace_enter_folder(state);
 }
 
