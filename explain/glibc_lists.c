@@ -272,7 +272,7 @@ int limpet_glibc_cache_list(struct limpet_glibc_reader *reader, uint64_t chunk,
 	for (unsigned i = 0; i < cache.count && !error; i++) {
 		uint64_t count, first;
 
-		if (read_entry(&cache, i, &count, &first) < 0) {
+		if (read_entry(&cache, i, &count, &first)) {
 			list->is_whole = false;
 			return 0;
 		}
