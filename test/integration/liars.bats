@@ -213,6 +213,9 @@ fds_of() {
 	begin_attach 1h 10m
 	wait_until 60 capturing "$pid"
 	tell file "lie file" lying
+	# The liar's thread finds the channel in its own time.
+	lies_over_it() { tell file file "bytes 0" 2>/dev/null; }
+	wait_until 60 lies_over_it
 	kill -INT "$limpet_job"
 	attach_ended
 	[[ $status == [04] ]] || fail "limpet ended with $status"

@@ -46,7 +46,7 @@ static _Atomic bool lying, quitting;
 static const char *mode = "";
 static uint64_t seed = 1;
 static bool had_fd[FDS];
-static int file = -1;
+static _Atomic int file = -1;
 static _Atomic pid_t given;
 static unsigned char *canary;
 static pthread_t liar;
@@ -446,11 +446,15 @@ static void jam(void)
 static void put_file(void)
 {
 	int fd = find_channel();
+	int made;
 
-	if (fd >= 0 && file < 0) {
-		file = memfd_create("liar", 0);
-		dup2(file, fd);
-	}
+	if (fd < 0 || file >= 0)
+		return;
+	made = memfd_create("liar", 0);
+	if (made < 0 || dup2(made, fd) != fd)
+		target_broken("cannot put a file over the channel");
+	/* Now there is a size to answer. */
+	file = made;
 }
 
 /* Born of us, and of another execve(2) than ours: nothing of what limpet made in us is in its
