@@ -38,7 +38,8 @@ static const char attach_help[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
 	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n"
 	"\n"
-	"  -p, --pid PID           the process, instead of the operand\n" COMMON_HELP
+	"  -p, --pid PID | --no-uprobes   instead of the operand | watch no calls "
+	"first\n" COMMON_HELP
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
 	"5 captured but the agent stays dormant. More: man limpet-attach\n";
 
@@ -61,6 +62,9 @@ enum {
 	OPT_ATTACH_TIMEOUT,
 	OPT_LIFELINE
 };
+
+/* At the end of the list. */
+#define ATTACH_ONLY 3u
 
 static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
@@ -85,6 +89,7 @@ static const struct option long_options[] = {
 	LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork),
 	/* Only for attach: last, so that run can leave them out. --lifeline is for a limpet that is
 	 * started by another one, and not documented. */
+	LIMPET_UI_FLAG("no-uprobes", struct limpet_capture_options, no_uprobes),
 	{"lifeline", required_argument, NULL, OPT_LIFELINE},
 	{"pid", required_argument, NULL, 'p'},
 	{0},
@@ -348,7 +353,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 
 	memcpy(options, long_options, sizeof(options));
 	if (!attach)
-		options[LIMPET_COUNT_OF(options) - 3] = (struct option){0};
+		options[LIMPET_COUNT_OF(options) - 1 - ATTACH_ONLY] = (struct option){0};
 	if (!limpet_ui_parse(&line, argc, argv, &o, ret_status))
 		return false;
 	o.forked.pid = o.pid;

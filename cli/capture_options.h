@@ -43,6 +43,7 @@ struct limpet_capture_options {
 	bool with_command_line;
 	bool assume_seccomp_ok;
 	bool follow_fork;
+	bool no_uprobes; /* attach */
 	/* For a limpet that another one started for a child (followers.h); start_ticks 0: no */
 	struct limpet_fork forked;
 };

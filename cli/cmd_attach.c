@@ -6,6 +6,7 @@
 #include "cli/capture_command.h"
 #include "cli/capture_signals.h"
 #include "cli/commands.h"
+#include "cli/find_hidden.h"
 #include "cli/ui.h"
 #include "injector/preflight/preflight.h"
 #include "injector/ptrace/tracee.h"
@@ -28,7 +29,12 @@ int limpet_cmd_attach(int argc, char **argv)
 		.load = options.load,
 		.entry_list = options.entry_list,
 	};
-	if (limpet_preflight_run(options.pid, &wanted, &preflight, &err) < 0)
+	error = limpet_preflight_run(options.pid, &wanted, &preflight, &err);
+	if (limpet_find_hidden(&options, &preflight, &err)) {
+		wanted.entry_list = options.entry_list;
+		error = limpet_preflight_run(options.pid, &wanted, &preflight, &err);
+	}
+	if (error < 0)
 		return limpet_ui_fail(&err, limpet_preflight_exit(&preflight));
 	limpet_capture_warn(&preflight);
 	if (options.background && !limpet_background_begin(&status))

@@ -21,6 +21,7 @@ CLI_SRC := \
 	cli/doctor_list.c \
 	cli/explain_print.c \
 	cli/explain_trace.c \
+	cli/find_hidden.c \
 	cli/follower.c \
 	cli/followers.c \
 	cli/json_output.c \

@@ -9,6 +9,13 @@ INJECTOR_SRC := \
 	injector/session_leave.c
 
 INJECTOR_SRC += \
+	injector/hidden/arch/$(ARCH)/call_sites.c \
+	injector/hidden/call_judge.c \
+	injector/hidden/call_watch.c \
+	injector/hidden/hidden.c \
+	injector/hidden/slot_calls.c
+
+INJECTOR_SRC += \
 	injector/preflight/dormant.c \
 	injector/preflight/preflight.c \
 	injector/preflight/preflight_cache.c \

@@ -111,7 +111,7 @@ TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthr
 TARGET_C := hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
-	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static census leaver leaver-static keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
+	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto newer newer-static census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
@@ -470,6 +470,13 @@ $(TARGET_DIR)/newer-static $(TARGET_DIR)/leaver-static: $(TARGET_DIR)/%-static: 
 $(TARGET_DIR)/rjem-stripped: $(TARGET_DIR)/rjem
 	$(call say,STRIP,$@)
 	$(Q)strip -o $@ $<
+
+# Its allocator is called through slots, which a linker would make direct calls of.
+$(TARGET_DIR)/nameless: test/targets/nameless.c test/targets/nameless_heap.c test/targets/nameless.h \
+		test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIE -pie -s -I. -o $@ $(filter %.c,$^)
 
 BUNDLE_hidden := -Wl,--exclude-libs,ALL
 BUNDLE_symbolic := -Wl,-Bsymbolic

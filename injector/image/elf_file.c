@@ -90,14 +90,18 @@ static bool is_native(const ElfW(Ehdr) * head)
 	       head->e_ident[EI_DATA] == mine.e_ident[EI_DATA] && head->e_machine == mine.e_machine;
 }
 
+static int read_segment(const struct limpet_elf_file *file, unsigned i, ElfW(Phdr) * ret)
+{
+	return read_at(file, ret, sizeof(*ret), file->head.e_phoff + (uint64_t)i * sizeof(*ret));
+}
+
 static int read_interpreter(struct limpet_elf_file *file)
 {
 	for (unsigned i = 0; i < file->head.e_phnum; i++) {
 		ElfW(Phdr) segment;
 		int r;
 
-		r = read_at(file, &segment, sizeof(segment),
-			    file->head.e_phoff + (uint64_t)i * sizeof(segment));
+		r = read_segment(file, i, &segment);
 		if (r < 0)
 			return r;
 		if (segment.p_type == PT_INTERP)
@@ -206,6 +210,32 @@ unsigned limpet_elf_file_bits(const struct limpet_elf_file *file)
 const char *limpet_elf_file_interpreter(const struct limpet_elf_file *file)
 {
 	return file->interpreter;
+}
+
+int limpet_elf_file_segments(const struct limpet_elf_file *file, struct limpet_elf_segment *ret,
+			     unsigned max)
+{
+	unsigned count = 0;
+
+	if (!file->native)
+		return 0;
+	while (count < file->head.e_phnum && count < max) {
+		ElfW(Phdr) segment;
+		int error = read_segment(file, count, &segment);
+
+		if (error)
+			return error;
+		ret[count++] = (struct limpet_elf_segment){segment.p_type, segment.p_flags,
+							   segment.p_vaddr, segment.p_offset,
+							   segment.p_filesz};
+	}
+	return (int)count;
+}
+
+int limpet_elf_file_read(const struct limpet_elf_file *file, uint64_t offset, void *ret,
+			 size_t bytes)
+{
+	return read_at(file, ret, bytes, offset);
 }
 
 static const ElfW(Shdr) * find_section(const struct limpet_elf_file *file, const char *name)
@@ -403,8 +433,7 @@ static int search_segments(struct searching *searching)
 		ElfW(Phdr) segment;
 		uint64_t bytes;
 
-		error = read_at(file, &segment, sizeof(segment),
-				file->head.e_phoff + (uint64_t)i * sizeof(segment));
+		error = read_segment(file, i, &segment);
 		if (error || segment.p_type != PT_LOAD || segment.p_flags & PF_W)
 			continue;
 		if (segment.p_offset > file->bytes ||

@@ -29,6 +29,18 @@ bool limpet_elf_file_has_section(const struct limpet_elf_file *file, const char 
  */
 bool limpet_elf_file_loaded_section(const struct limpet_elf_file *file, const char *name,
 				    uint64_t *ret_address, uint64_t *ret_bytes);
+/* One of its program headers, in the file's own address space. */
+struct limpet_elf_segment {
+	uint32_t type, flags;          /* PT_*, PF_* */
+	uint64_t value, offset, bytes; /* bytes in the file */
+};
+/* The first `max` of them; returns how many there are of these, or -errno. */
+int limpet_elf_file_segments(const struct limpet_elf_file *file, struct limpet_elf_segment *ret,
+			     unsigned max) LIMPET_MUST_CHECK;
+/* Reads a part of the file. -EBADMSG: it is not that long. */
+int limpet_elf_file_read(const struct limpet_elf_file *file, uint64_t offset, void *ret,
+			 size_t bytes) LIMPET_MUST_CHECK;
+
 /* Whether the file has a .symtab: without one, a name that is not found proves nothing. */
 bool limpet_elf_file_has_symtab(const struct limpet_elf_file *file);
 

@@ -1,4 +1,5 @@
-/* Finds the functions of a module that have the names of an allocator. */
+/* Collects the functions of a module that are an allocator's: by their names, or where they were
+ * found without one. */
 #include "injector/image/entry_finder.h"
 
 #include <errno.h>
@@ -127,6 +128,34 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	return add_entry(finder, address, function, &name, listed) && !finder->failed;
 }
 
+/* Functions without a name that were found in this file. One that cannot be told from its calls has
+ * no operation: blocks that it gives stay unseen. */
+static void add_found(struct limpet_entry_finder *finder)
+{
+	const struct limpet_module *module = finder->module;
+
+	for (size_t i = 0; finder->list && i < finder->list->count; i++) {
+		const struct limpet_entry_listed *listed = &finder->list->list[i];
+		const struct limpet_entry_place *place = &listed->place;
+		const struct limpet_elf_function function = {
+			.name = listed->name, .value = place->value, .bytes = place->bytes};
+		const uint64_t address = module->bias + place->value;
+
+		if (!place->inode || place->inode != module->inode ||
+		    place->dev_major != module->dev_major || place->dev_minor != module->dev_minor)
+			continue;
+		finder->entries->is_there[i] = true;
+		if (listed->what.op == LIMPET_OP_NONE) {
+			finder->entries->refused++;
+			finder->entries->is_taken[i] = true;
+		} else if (address >= module->text_start && address < module->text_end &&
+			   place->bytes <= MAX_FUNCTION_BYTES &&
+			   place->bytes <= module->text_end - address) {
+			(void)add_entry(finder, address, &function, &listed->what, (int)i);
+		}
+	}
+}
+
 static int note_slot(const struct limpet_slot_found *found, void *context)
 {
 	struct limpet_entry_finder *finder = context;
@@ -198,6 +227,7 @@ void limpet_entry_collect(struct limpet_entry_finder *finder)
 		limpet_module_tables_done(&tables);
 	}
 	limpet_elf_file_functions(file, visit, finder);
+	add_found(finder);
 	read_nim(finder, file);
 	limpet_elf_file_free(file);
 }

@@ -1,6 +1,8 @@
-/* Functions that the user names: of allocators that limpet does not know.
+/* Functions that the user names, of allocators that limpet does not know, and those that were found
+ * without a name (injector/hidden).
  *
- * A text of lines, each a function's name as linkers know it and a signature; `#` begins a comment.
+ * What the user names is a text of lines, each a function's name as linkers know it and a
+ *signature; `#` begins a comment.
  *
  *	palloc      malloc(_, size)     # _ stands for an argument that does not matter
  *	pfree       free(p)
@@ -18,13 +20,19 @@
 
 #define LIMPET_ENTRY_LIST_MAX 48u
 #define LIMPET_ENTRY_LIST_NAME_BYTES 160u
-#define LIMPET_ENTRY_LIST_OWNER_BYTES 40u
+#define LIMPET_ENTRY_LIST_OWNER_BYTES 48u
 
 struct limpet_entry_list {
 	struct limpet_entry_listed {
 		char name[LIMPET_ENTRY_LIST_NAME_BYTES];
 		char owner[LIMPET_ENTRY_LIST_OWNER_BYTES];
 		struct limpet_entry_name what;
+		/* A function that has no name is known by its place; inode 0: by its name. */
+		struct limpet_entry_place {
+			uint32_t dev_major, dev_minor;
+			uint64_t inode;
+			uint64_t value, bytes; /* in the file's own address space */
+		} place;
 	} list[LIMPET_ENTRY_LIST_MAX];
 	size_t count;
 };

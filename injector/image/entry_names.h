@@ -16,6 +16,7 @@ enum limpet_entry_family {
 	LIMPET_ENTRY_MIMALLOC,  /* mi_* */
 	LIMPET_ENTRY_TCMALLOC,  /* tc_* */
 	LIMPET_ENTRY_LISTED,    /* named by the user (entry_list.h) */
+	LIMPET_ENTRY_FOUND,     /* without a name, by their calls (injector/hidden) */
 	LIMPET_ENTRY_POOL,      /* limpet_pool_*, of include/limpet.h */
 	LIMPET_ENTRY_NIM,       /* Nim's own allocator (entry_nim.h) */
 	LIMPET_ENTRY_FINDER,    /* not an allocator's: _dl_find_object of a static program's libc */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/base_name.h"
 #include "common/begins.h"
 #include "injector/image/allocator_texts.h"
 #include "injector/image/elf_file.h"
@@ -460,8 +461,6 @@ int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_optio
 
 /* ------------------------------------------------------------------ names */
 
-#define NAME_ROOM 32
-
 static const char *name_of(pid_t pid, const struct limpet_module *module)
 {
 	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
@@ -475,25 +474,13 @@ static const char *name_of(pid_t pid, const struct limpet_module *module)
 	return name;
 }
 
-/* Names of files that programs generate may be hashes: of long names, keep both ends. */
-static const char *shorten(const char *name, char ret[NAME_ROOM])
-{
-	const size_t length = strlen(name), head = NAME_ROOM / 2 - 4;
-
-	if (length < NAME_ROOM)
-		return name;
-	snprintf(ret, NAME_ROOM, "%.*s...%s", (int)head, name,
-		 name + length - (NAME_ROOM - head - 4));
-	return ret;
-}
-
 void limpet_memory_owners_name(const struct limpet_modules *modules,
 			       bool (*follows)(void *context, const struct limpet_module *module),
 			       void *context, const char *runtime, char *ret, size_t room)
 {
 	const size_t wanted = runtime[0] ? strlen(", the heap of ") + strlen(runtime) : 0;
 	const size_t left = room > wanted ? room - wanted : 0;
-	char named[NAME_ROOM];
+	char named[LIMPET_SHORT_NAME_BYTES];
 	size_t used = 0;
 
 	ret[0] = '\0';
@@ -510,7 +497,7 @@ void limpet_memory_owners_name(const struct limpet_modules *modules,
 		if (!name)
 			continue;
 		length = snprintf(ret + used, left - used, "%s%s in %s", used ? ", " : "", name,
-				  shorten(slash + 1, named));
+				  limpet_short_base_name(module->path, named));
 		/* Add a name completely or not at all. */
 		if ((size_t)length >= left - used)
 			break;

@@ -26,12 +26,41 @@ struct hooked {
 	char why_not[208]; /* if none: " (reason)", or "" */
 };
 
+static bool is_found(const struct limpet_entry_listed *listed)
+{
+	return listed->place.inode != 0;
+}
+
+static bool has_found(const struct limpet_entry_list *list)
+{
+	for (size_t i = 0; list && i < list->count; i++)
+		if (is_found(&list->list[i]))
+			return true;
+	return false;
+}
+
+static size_t count_of_program(const struct limpet_inside *inside)
+{
+	const struct limpet_entries *entries = &inside->entries;
+	size_t count = 0;
+
+	for (size_t i = 0; i < entries->count; i++) {
+		const enum limpet_entry_family family = entries->list[i].what.family;
+		const struct limpet_module *module =
+			limpet_modules_find(&inside->modules, entries->list[i].address);
+
+		count += family != LIMPET_ENTRY_LISTED && family != LIMPET_ENTRY_FINDER &&
+			 (family != LIMPET_ENTRY_FOUND || (module && module->executable));
+	}
+	return count;
+}
+
 static struct hooked find_hooked(struct limpet_check *check, const struct limpet_program *program)
 {
 	const struct limpet_inside *inside;
 	struct hooked hooked = {.count = 0};
 
-	if (!limpet_allocator_has_entries(program))
+	if (!limpet_allocator_has_entries(program) && !has_found(check->options.entry_list))
 		return hooked;
 	/* For a list the names must suffice. */
 	if (check->options.quick) {
@@ -42,9 +71,7 @@ static struct hooked find_hooked(struct limpet_check *check, const struct limpet
 	if (!inside)
 		return hooked;
 	if (inside->entries.program)
-		hooked.count = inside->entries.count -
-			       inside->entries.families[LIMPET_ENTRY_LISTED] -
-			       inside->entries.families[LIMPET_ENTRY_FINDER];
+		hooked.count = count_of_program(inside);
 	hooked.refused = inside->entries.refused;
 	hooked.thread_heaps = inside->entries.thread_heaps;
 	if (!hooked.count && inside->entries.why[0])
@@ -161,6 +188,9 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 		return;
 	}
 	hooked = find_hooked(check, program);
+	/* Said with those of libraries (check_found). */
+	if (hooked.count && !limpet_allocator_has_entries(program))
+		return;
 	if (hooked.count) {
 		append(check->out->allocators, sizeof(check->out->allocators), name);
 		say_hooked(check, name, &hooked);
@@ -196,12 +226,51 @@ static size_t list_missing(const struct limpet_entry_list *list, const bool *mar
 
 	ret[0] = '\0';
 	for (size_t i = 0; i < list->count; i++) {
-		if (marks[i])
+		if (marks[i] || is_found(&list->list[i]))
 			continue;
 		count++;
 		append(ret, room, list->list[i].name);
 	}
 	return count;
+}
+
+/* Functions that were found by their calls: an allocator whose functions cannot be hooked stays as
+ * unseen as it was. */
+static void check_found(struct limpet_check *check, const struct limpet_inside *inside)
+{
+	const struct limpet_entry_list *list = check->options.entry_list;
+	const struct limpet_entries *entries = &inside->entries;
+
+	for (size_t i = 0; i < list->count; i++) {
+		const char *owner = list->list[i].owner;
+		const bool is_first = !i || strcmp(list->list[i - 1].owner, owner) != 0;
+		size_t taken = 0, unknown = 0;
+
+		if (!is_found(&list->list[i]) || !is_first)
+			continue;
+		for (size_t k = i; k < list->count && !strcmp(list->list[k].owner, owner); k++) {
+			taken += entries->is_taken[k] && list->list[k].what.op != LIMPET_OP_NONE;
+			unknown += list->list[k].what.op == LIMPET_OP_NONE;
+		}
+		if (taken) {
+			append(check->out->allocators, sizeof(check->out->allocators), owner);
+			limpet_check_add(check, LIMPET_FINDING_OK, "allocator", "",
+					 "%s is followed: %zu functions without a name are hooked "
+					 "where they begin",
+					 owner, taken);
+			if (unknown)
+				limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", owner,
+						 "%zu more of its functions %s not called while "
+						 "limpet looked: blocks that they allocate stay "
+						 "unseen, and the trace will not be complete",
+						 unknown, unknown == 1 ? "was" : "were");
+		} else {
+			limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", owner,
+					 "%s was found, but cannot be hooked%s%.100s%s", owner,
+					 entries->why[0] ? " (" : "", entries->why,
+					 entries->why[0] ? ")" : "");
+		}
+	}
 }
 
 /* Functions that the user named must exist. */
@@ -211,8 +280,14 @@ void limpet_check_listed(struct limpet_check *check)
 	const struct limpet_inside *inside = list ? limpet_check_inside(check) : NULL;
 	const char *why;
 	char missing[160];
+	size_t named = 0;
 
 	if (!inside)
+		return;
+	check_found(check, inside);
+	for (size_t i = 0; i < list->count; i++)
+		named += !is_found(&list->list[i]);
+	if (!named)
 		return;
 	why = inside->entries.why;
 	if (list_missing(list, inside->entries.is_there, missing, sizeof(missing))) {
@@ -226,11 +301,10 @@ void limpet_check_listed(struct limpet_check *check)
 		limpet_check_hint(check, "name other functions of that allocator");
 	} else {
 		limpet_check_add(check, LIMPET_FINDING_OK, "alloc-functions", "",
-				 list->count == 1
-					 ? "the function that you named is hooked at its entry"
-					 : "all %zu functions that you named are hooked at "
-					   "their entries",
-				 list->count);
+				 named == 1 ? "the function that you named is hooked at its entry"
+					    : "all %zu functions that you named are hooked at "
+					      "their entries",
+				 named);
 	}
 }
 

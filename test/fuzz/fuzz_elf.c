@@ -8,6 +8,7 @@
 
 #include "analyzer/symbols/demangle.h"
 #include "common/err.h"
+#include "injector/hidden/slot_calls.h"
 #include "injector/image/allocator_texts.h"
 #include "injector/image/elf_file.h"
 #include "injector/image/preflight_allocators.h"
@@ -36,6 +37,23 @@ static bool visit_text(void *context, const char *at, size_t before, size_t afte
 	return true;
 }
 
+/* Whatever is chosen lies within the code of the file. */
+static void find_slot_calls(struct limpet_elf_file *file, size_t size)
+{
+	struct limpet_slot_call *list, chosen[4];
+	size_t count, malloc_number = 0, number;
+
+	if (limpet_slot_calls_find(file, &list, &count) < 0)
+		return;
+	number = limpet_slot_calls_choose(list, count, chosen, 4, &malloc_number);
+	if (number > 4 || (number && malloc_number >= number))
+		abort();
+	for (size_t i = 0; i < count; i++)
+		if (!list[i].bytes || list[i].offset > size || list[i].tested > list[i].places)
+			abort();
+	free(list);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	int fd = memfd_create("elf", MFD_CLOEXEC);
@@ -53,6 +71,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		(void)limpet_elf_file_symbols(file, visit_name, &sum);
 		(void)limpet_elf_file_search(file, "ma", visit_text, &sum);
 		(void)limpet_allocator_texts_find(file);
+		find_slot_calls(file, size);
 		limpet_elf_file_free(file);
 	}
 	close(fd);

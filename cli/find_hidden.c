@@ -1,0 +1,80 @@
+#include "cli/find_hidden.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/ui.h"
+#include "common/units.h"
+#include "injector/hidden/hidden.h"
+
+static void say_watching(void *context, const char *allocator, uint64_t most_ns)
+{
+	char most[LIMPET_UNITS_TEXT];
+
+	(void)context;
+	limpet_ui_note("looking for the functions of %s: its calls are watched for up to %s",
+		       allocator, limpet_units_format_duration(most, most_ns));
+}
+
+static void say_found(void *context, const char *allocator, unsigned functions, unsigned pairs)
+{
+	(void)context;
+	limpet_ui_note("%s: found %u function%s; %u blocks were given and taken back", allocator,
+		       functions, functions == 1 ? "" : "s", pairs);
+}
+
+static void say_not_found(void *context, const char *allocator, const char *why, const char *hint)
+{
+	struct limpet_err *refused = context;
+	size_t used;
+
+	if (!refused) {
+		limpet_ui_warn("%s is not followed: %s", allocator, why);
+		if (*hint)
+			limpet_ui_hint("%s", hint);
+		return;
+	}
+	used = strlen(refused->message);
+	snprintf(refused->message + used, sizeof(refused->message) - used,
+		 "; its functions were looked for: %s", why);
+	if (*hint)
+		limpet_err_hint(refused, "%s", hint);
+}
+
+/* Refused for its allocator alone, or not at all. */
+static bool is_only_hidden(const struct limpet_preflight *preflight)
+{
+	if (preflight->verdict != LIMPET_PREFLIGHT_OK &&
+	    preflight->verdict != LIMPET_PREFLIGHT_REFUSED)
+		return false;
+	for (size_t i = 0; i < preflight->count; i++)
+		if (preflight->list[i].severity == LIMPET_FINDING_REFUSE &&
+		    strcmp(preflight->list[i].id, "allocator") != 0)
+			return false;
+	return preflight->unfollowed[0];
+}
+
+bool limpet_find_hidden(struct limpet_capture_options *options,
+			const struct limpet_preflight *preflight, struct limpet_err *err)
+{
+	static struct limpet_entry_list list;
+	const struct limpet_hidden_watcher watcher = {
+		.watching = say_watching,
+		.found = say_found,
+		.not_found = say_not_found,
+		.context = preflight->verdict == LIMPET_PREFLIGHT_REFUSED ? err : NULL,
+	};
+	size_t before;
+
+	/* A limpet that follows a child does not know what this one finds. */
+	if (options->no_uprobes || options->follow_fork || options->forked.start_ticks ||
+	    !is_only_hidden(preflight))
+		return false;
+	if (options->entry_list)
+		list = *options->entry_list;
+	before = list.count;
+	if (limpet_hidden_find(options->pid, &watcher, &list) < 0 || list.count == before)
+		return false;
+	options->entry_list = &list;
+	return true;
+}

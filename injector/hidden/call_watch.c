@@ -1,0 +1,472 @@
+#include "injector/hidden/call_watch.h"
+
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "injector/hidden/arch.h"
+#include "injector/proc/proc.h"
+
+#define PAGE 4096u
+#define RING_PAGES 64u
+#define MOST_THREADS 128u
+#define SPARE_FILES 128u
+#define KINDS 2u /* of probes: calls, returns */
+#define LOOK_NS 1000000u
+/* A thread that uses no processor in this time is not watched: each probe costs, most of all when
+ * it is removed (the kernel waits for all processors, for one after the other). */
+#define ACTIVE_NS 300000000u
+/* The kernel waits for all processors whenever it removes a probe: several threads wait at once. */
+#define CLOSERS 64u
+/* The kernel's ENOTSUPP, which it has no public name for: it cannot step over the instruction. */
+#define CANNOT_PROBE (-524)
+/* Of perf_event_attr.config: a probe at the return. /sys/bus/event_source/devices/uprobe/format */
+#define RETURNS_BIT 1u
+
+struct ring {
+	int owner; /* the probe whose descriptor has the ring */
+	struct perf_event_mmap_page *head;
+	const uint8_t *data;
+	uint64_t at;
+	uint64_t last_ns; /* of its last record so far */
+};
+
+struct probe {
+	int fd;
+	uint64_t id;
+	uint8_t function;
+	bool returns;
+	bool is_done; /* it is to be closed */
+};
+
+struct run {
+	const struct limpet_call_watch *watch;
+	struct limpet_err *err;
+	uint32_t type; /* of the kernel's events: uprobe */
+	char path[64];
+	struct ring rings[MOST_THREADS];
+	size_t ring_count;
+	struct probe *probes;
+	size_t probe_count, probe_capacity;
+	struct limpet_watched_call *calls;
+	size_t count, capacity;
+	uint64_t end_ns; /* later calls do not count: some of them may not have been recorded */
+	bool is_late;    /* what comes now comes after the end */
+	bool unsuited;   /* a function that the kernel cannot probe */
+	bool failed;     /* no memory */
+	bool lost;       /* a ring was full */
+};
+
+/* ---------------------------------------------------------------- opening */
+
+static int refuse(struct run *run, int error)
+{
+	const pid_t pid = run->watch->pid;
+
+	switch (error) {
+	case -EACCES:
+	case -EPERM:
+		limpet_err_set(run->err, error,
+			       "the kernel does not let limpet watch calls in process %d", pid);
+		limpet_err_hint(run->err, "run it as root or with CAP_PERFMON, on the host");
+		return error;
+	case -E2BIG:
+	case -EMFILE:
+	case -ENFILE:
+		return limpet_err_set(run->err, error, "process %d has too many threads to watch",
+				      pid);
+	case -ENOENT:
+	case -ENOSYS:
+	case -EOPNOTSUPP:
+	case CANNOT_PROBE:
+		limpet_err_set(run->err, error, "this kernel cannot watch calls");
+		limpet_err_hint(run->err, "it needs CONFIG_UPROBE_EVENTS");
+		return error;
+	default:
+		return limpet_err_set(run->err, error, "cannot watch calls in process %d: %s", pid,
+				      strerror(-error));
+	}
+}
+
+static int read_type(struct run *run)
+{
+	LIMPET_FCLOSE FILE *file = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+
+	return file && fscanf(file, "%u", &run->type) == 1 ? 0 : -ENOENT;
+}
+
+static int open_probe(struct run *run, pid_t tid, unsigned function, bool returns)
+{
+	struct perf_event_attr attr = {
+		.type = run->type,
+		.size = sizeof(attr),
+		.config = returns ? RETURNS_BIT : 0,
+		.uprobe_path = (uint64_t)(uintptr_t)run->path,
+		.probe_offset = run->watch->offsets[function],
+		.sample_period = 1,
+		.sample_type = PERF_SAMPLE_IDENTIFIER | PERF_SAMPLE_TID | PERF_SAMPLE_TIME |
+			       PERF_SAMPLE_REGS_USER,
+		.disabled = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+		.sample_regs_user = LIMPET_PROBED_REGISTERS,
+	};
+	long fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : (int)fd;
+}
+
+/* The first probe of a thread owns its ring, the others write to it. */
+static int attach_ring(struct ring *ring, int fd)
+{
+	void *map;
+
+	if (ring->head)
+		return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->owner) < 0 ? -errno : 0;
+	map = mmap(NULL, (RING_PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return -errno;
+	ring->owner = fd;
+	ring->head = map;
+	ring->data = (const uint8_t *)map + PAGE;
+	return 0;
+}
+
+static int add_probe(struct run *run, pid_t tid, struct ring *ring, unsigned function, bool returns)
+{
+	const int fd = open_probe(run, tid, function, returns);
+	struct probe *probe;
+	int error;
+
+	if (fd < 0)
+		return fd;
+	if (limpet_reserve(&run->probes, &run->probe_capacity, run->probe_count + 1,
+			   sizeof(*run->probes)) < 0) {
+		close(fd);
+		return -ENOMEM;
+	}
+	probe = &run->probes[run->probe_count++];
+	*probe = (struct probe){.fd = fd, .function = (uint8_t)function, .returns = returns};
+	error = attach_ring(ring, fd);
+	if (!error && ioctl(fd, PERF_EVENT_IOC_ID, &probe->id) < 0)
+		error = -errno;
+	return error;
+}
+
+/* 0 also for a thread that is gone. */
+static int add_thread(struct run *run, pid_t tid)
+{
+	struct ring *ring = &run->rings[run->ring_count];
+	const size_t before = run->probe_count;
+
+	for (unsigned i = 0; i < run->watch->count * KINDS; i++) {
+		const bool returns = i % KINDS != 0;
+		int error;
+
+		if (returns && !run->watch->gives[i / KINDS])
+			continue;
+		error = add_probe(run, tid, ring, i / KINDS, returns);
+		if (error == -ESRCH)
+			break;
+		/* It is no more watched than one that is not called. */
+		run->unsuited |= error == CANNOT_PROBE;
+		if (error && error != CANNOT_PROBE)
+			return error;
+	}
+	run->ring_count += run->probe_count > before;
+	return 0;
+}
+
+static void raise_limit(size_t files)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < files + SPARE_FILES) {
+		limit.rlim_cur =
+			limit.rlim_max < files + SPARE_FILES ? limit.rlim_max : files + SPARE_FILES;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+/* Keeps those that run; returns how many. */
+static int keep_active(const struct run *run, pid_t *tids, int count)
+{
+	const struct timespec pause = {0, ACTIVE_NS};
+	uint64_t before[MOST_THREADS], after;
+	int kept = 0;
+
+	for (int i = 0; i < count; i++)
+		if (limpet_proc_run_time(run->watch->pid, tids[i], &before[i]) < 0)
+			before[i] = UINT64_MAX;
+	nanosleep(&pause, NULL);
+	for (int i = 0; i < count; i++)
+		if (limpet_proc_run_time(run->watch->pid, tids[i], &after) < 0 ||
+		    after != before[i])
+			tids[kept++] = tids[i];
+	return kept;
+}
+
+static int open_all(struct run *run)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(run->watch->pid, &tids), error = read_type(run);
+
+	if (error)
+		return error;
+	if (count <= 0)
+		return count ? count : -ESRCH;
+	if (count > (int)MOST_THREADS)
+		return -E2BIG;
+	count = keep_active(run, tids, count);
+	snprintf(run->path, sizeof(run->path), "/proc/self/fd/%d", run->watch->fd);
+	raise_limit((size_t)count * run->watch->count * KINDS);
+	for (int i = 0; i < count && !error; i++)
+		error = add_thread(run, tids[i]);
+	if (!error && !run->ring_count)
+		error = run->unsuited ? CANNOT_PROBE : 0;
+	return error;
+}
+
+/* ---------------------------------------------------------------- closing */
+
+struct closer {
+	struct run *run;
+	size_t first;
+	pthread_t thread;
+	bool started;
+};
+
+static void *close_some(void *context)
+{
+	const struct closer *closer = context;
+
+	for (size_t i = closer->first; i < closer->run->probe_count; i += CLOSERS) {
+		struct probe *probe = &closer->run->probes[i];
+
+		if (probe->is_done)
+			close(probe->fd);
+	}
+	return NULL;
+}
+
+/* Closes the probes that are done; takes them out of the list. */
+static void close_done(struct run *run)
+{
+	struct closer closers[CLOSERS];
+	size_t kept = 0;
+
+	for (size_t i = 0; i < CLOSERS; i++) {
+		closers[i] = (struct closer){.run = run, .first = i};
+		closers[i].started =
+			i < run->probe_count &&
+			pthread_create(&closers[i].thread, NULL, close_some, &closers[i]) == 0;
+	}
+	for (size_t i = 0; i < CLOSERS; i++) {
+		if (closers[i].started)
+			pthread_join(closers[i].thread, NULL);
+		else
+			close_some(&closers[i]);
+	}
+	for (size_t i = 0; i < run->probe_count; i++)
+		if (!run->probes[i].is_done)
+			run->probes[kept++] = run->probes[i];
+	run->probe_count = kept;
+}
+
+static void close_all(struct run *run)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(run->rings); i++)
+		if (run->rings[i].head)
+			munmap(run->rings[i].head, (RING_PAGES + 1) * PAGE);
+	for (size_t i = 0; i < run->probe_count; i++)
+		run->probes[i].is_done = true;
+	close_done(run);
+}
+
+/* ---------------------------------------------------------------- reading */
+
+static void copy_from(const struct ring *ring, uint64_t at, void *ret, size_t bytes)
+{
+	const uint64_t from = at % (RING_PAGES * PAGE), first = RING_PAGES * PAGE - from;
+
+	if (bytes <= first) {
+		memcpy(ret, ring->data + from, bytes);
+	} else {
+		memcpy(ret, ring->data + from, first);
+		memcpy((uint8_t *)ret + first, ring->data, bytes - first);
+	}
+}
+
+/* A sample, as open_probe() asks for it. */
+struct sample {
+	uint64_t id;
+	uint32_t pid, tid;
+	uint64_t time_ns, abi;
+	uint64_t registers[LIMPET_PROBED_COUNT];
+};
+
+/* The kernel's numbers ascend. */
+static const struct probe *probe_of(const struct run *run, uint64_t id)
+{
+	const size_t i = LIMPET_PARTITION_POINT(k, run->probe_count, run->probes[k].id < id);
+
+	return i < run->probe_count && run->probes[i].id == id ? &run->probes[i] : NULL;
+}
+
+static void take_sample(struct run *run, const struct sample *sample)
+{
+	const struct probe *probe = probe_of(run, sample->id);
+	const uint64_t *registers = sample->registers;
+
+	if (!probe || sample->abi != PERF_SAMPLE_REGS_ABI_64)
+		return;
+	if (limpet_reserve(&run->calls, &run->capacity, run->count + 1, sizeof(*run->calls)) < 0) {
+		run->failed = true;
+		return;
+	}
+	run->calls[run->count++] = (struct limpet_watched_call){
+		.time_ns = sample->time_ns,
+		.tid = sample->tid,
+		.function = probe->function,
+		.returns = probe->returns,
+		.is_late = run->is_late,
+		.sp = registers[LIMPET_PROBED_SP],
+		.args = {registers[LIMPET_PROBED_ARG_1], registers[LIMPET_PROBED_ARG_2]},
+		.results = {registers[LIMPET_PROBED_RESULT], registers[LIMPET_PROBED_RESULT_2]},
+	};
+}
+
+static void read_ring(struct run *run, struct ring *ring)
+{
+	/* Pairs with the kernel's barrier before it moves the head. */
+	const uint64_t end = __atomic_load_n(&ring->head->data_head, __ATOMIC_ACQUIRE);
+
+	while (ring->at < end && !run->failed) {
+		struct perf_event_header header;
+		struct sample sample;
+
+		copy_from(ring, ring->at, &header, sizeof(header));
+		if (header.type == PERF_RECORD_LOST || header.size < sizeof(header) ||
+		    header.size > end - ring->at) {
+			run->lost = true;
+			if (ring->last_ns < run->end_ns)
+				run->end_ns = ring->last_ns;
+			break;
+		}
+		if (header.type == PERF_RECORD_SAMPLE &&
+		    header.size >= sizeof(header) + sizeof(sample)) {
+			copy_from(ring, ring->at + sizeof(header), &sample, sizeof(sample));
+			ring->last_ns = sample.time_ns;
+			take_sample(run, &sample);
+		}
+		ring->at += header.size;
+	}
+	__atomic_store_n(&ring->head->data_tail, ring->at, __ATOMIC_RELEASE);
+}
+
+static void order(const struct run *run, unsigned long request)
+{
+	for (size_t i = 0; i < run->probe_count; i++)
+		(void)ioctl(run->probes[i].fd, request, 0);
+}
+
+static void skip_ring(struct ring *ring)
+{
+	ring->at = __atomic_load_n(&ring->head->data_head, __ATOMIC_ACQUIRE);
+	__atomic_store_n(&ring->head->data_tail, ring->at, __ATOMIC_RELEASE);
+}
+
+/* Keeps the calls of the time in which all probes were on. */
+static void keep_between(struct run *run, uint64_t begin_ns)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < run->count; i++)
+		if (run->calls[i].time_ns >= begin_ns && run->calls[i].time_ns <= run->end_ns)
+			run->calls[kept++] = run->calls[i];
+	run->count = kept;
+}
+
+static void watch_calls(struct run *run)
+{
+	const struct limpet_call_watch *watch = run->watch;
+	const struct timespec pause = {0, LOOK_NS};
+	uint64_t begin_ns, now_ns;
+
+	run->end_ns = UINT64_MAX;
+	order(run, PERF_EVENT_IOC_ENABLE);
+	begin_ns = limpet_monotonic_ns();
+	do {
+		nanosleep(&pause, NULL);
+		now_ns = limpet_monotonic_ns();
+		for (size_t i = 0; i < run->ring_count; i++)
+			read_ring(run, &run->rings[i]);
+	} while (now_ns - begin_ns < watch->most_ns && run->count < watch->most_calls &&
+		 !run->lost && !run->failed);
+	/* What was read last is complete up to the look before it. */
+	if (now_ns - LOOK_NS < run->end_ns)
+		run->end_ns = now_ns - LOOK_NS;
+	keep_between(run, begin_ns);
+}
+
+/* Functions that were hardly called are watched while the probes of the others are removed. */
+static void watch_idle(struct run *run)
+{
+	uint32_t calls[LIMPET_WATCHED_MAX] = {0};
+
+	run->is_late = true;
+	for (size_t i = 0; i < run->count; i++)
+		calls[run->calls[i].function]++;
+	for (size_t i = 0; i < run->probe_count; i++) {
+		struct probe *probe = &run->probes[i];
+
+		probe->is_done = calls[probe->function] >= LIMPET_WATCHED_ENOUGH;
+		if (probe->is_done)
+			(void)ioctl(probe->fd, PERF_EVENT_IOC_DISABLE, 0);
+	}
+	/* What has come meanwhile belongs to calls of which the rest is missing. */
+	for (size_t i = 0; i < run->ring_count; i++)
+		skip_ring(&run->rings[i]);
+	close_done(run);
+	for (size_t i = 0; i < run->ring_count; i++)
+		read_ring(run, &run->rings[i]);
+}
+
+int limpet_call_watch_run(const struct limpet_call_watch *watch, struct limpet_watched_call **ret,
+			  size_t *ret_count, struct limpet_err *err)
+{
+	struct run *run = calloc(1, sizeof(*run));
+	int error;
+
+	if (!run)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	run->watch = watch;
+	run->err = err;
+	error = open_all(run);
+	if (!error && run->ring_count) {
+		watch_calls(run);
+		watch_idle(run);
+	}
+	close_all(run);
+	if (!error && run->failed)
+		error = -ENOMEM;
+	if (error) {
+		error = refuse(run, error);
+		free(run->calls);
+	} else {
+		*ret = run->calls;
+		*ret_count = run->count;
+	}
+	free(run->probes);
+	free(run);
+	return error;
+}

@@ -1,0 +1,104 @@
+#!/usr/bin/env bats
+# An allocator inside a stripped program: its functions are found by their calls, or nothing is taken for it.
+# time-limit: 120
+
+load helpers
+setup() {
+	begin
+	[[ -e /sys/bus/event_source/devices/uprobe/type ]] || skip "this kernel has no uprobes"
+}
+teardown() { end; }
+
+nameless="mimalloc in nameless"
+
+# asked PATTERN: what attach said.
+asked() {
+	grep -q "$1" attach.1.err || fail "not said: $1"$'\n'"$(<attach.1.err)"
+}
+# The kernel's own page is all that a watch leaves.
+mappings() {
+	awk '$NF != "[uprobes]" && $NF != "[heap]" { print $1, $2, $NF }' "/proc/$1/maps"
+}
+
+@test "four functions without a name are found, and every block is in the trace" {
+	start nameless "$TARGETS/nameless"
+	tell nameless work done
+	attach "$pid"
+	asked "looking for the functions of $nameless"
+	asked "$nameless: found 4 functions"
+	tell nameless rest done
+	tell nameless "keep 1000" done
+	tell nameless "zero 100" done
+	stop "$pid"
+	good_capture
+	expect '.totals.live_allocations == 1100 and .totals.live_bytes == 1000 * 5000 + 100 * 3000'
+	expect '.allocators | map(select(.name == $name)) | .[0].live_allocations == 1100' --arg name "$nameless"
+	expect '.unfollowed == null'
+	nothing_of_ours "$pid"
+	# It works on as before, and has what it had.
+	tell nameless blocks "blocks 1100"
+	tell nameless drop done
+	tell nameless blocks "blocks 0"
+	tell nameless work done
+	tell nameless rest done
+	tell nameless blocks "blocks 0"
+	printf 'quit\n' >&"${in_of[nameless]}"
+	exit_status_of "${job_of[nameless]}" 60
+	[[ $status == 0 ]] || fail "it ended with $status"
+}
+
+@test "a program at rest shows nothing: refused, with the reason, and untouched" {
+	start nameless "$TARGETS/nameless"
+	mappings "$pid" >before
+	refused 3 "mimalloc.*; its functions were looked for: it was hardly called" "$LIMPET" attach -q -o never.limpet "$pid"
+	[[ $stderr == *"attach again while the program does more"* ]] || fail "$stderr"
+	diff before <(mappings "$pid")
+	tell nameless "keep 10" done
+	tell nameless blocks "blocks 10"
+}
+
+@test "a realloc that is not called while limpet looks: refused, since blocks that it moves would leak" {
+	start nameless "$TARGETS/nameless" still
+	tell nameless work done
+	refused 3 "its realloc was not called meanwhile" "$LIMPET" attach -q -o never.limpet "$pid"
+	tell nameless rest done
+}
+
+@test "--no-uprobes, --follow-fork: no call is watched" {
+	start nameless "$TARGETS/nameless"
+	tell nameless work done
+	refused 3 "mimalloc is linked into the executable" "$LIMPET" attach --no-uprobes -o never.limpet "$pid"
+	refused 3 "mimalloc is linked into the executable" "$LIMPET" attach --follow-fork -o never.limpet "$pid"
+	! grep -q uprobes "/proc/$pid/maps" || fail "the kernel's page is there"
+	tell nameless rest done
+}
+
+@test "limpet is killed while it watches: the breakpoints go, and the program works on" {
+	start nameless "$TARGETS/nameless"
+	tell nameless work done
+	"$LIMPET" attach -o killed.limpet "$pid" >/dev/null 2>killed.err </dev/null 3>&- &
+	limpet_jobs+=($!)
+	local limpet=$!
+	watches() { grep -q uprobes "/proc/$pid/maps"; }
+	wait_until 60 watches
+	kill -KILL "$limpet"
+	wait_until 60 ended "$limpet"
+	tell nameless rest done
+	tell nameless blocks "blocks 0"
+	nothing_of_ours "$pid"
+	tell nameless work done
+	attach "$pid"
+	asked "$nameless: found"
+	stop "$pid"
+	tell nameless rest done
+}
+
+@test "functions that the user names come beside those that are found" {
+	start nameless "$TARGETS/nameless"
+	tell nameless work done
+	echo 'no_such_function malloc(size)
+no_such_free free(p)' >functions
+	refused 3 "functions that you named do not exist: no_such_function, no_such_free" \
+		"$LIMPET" attach -q --alloc-functions functions -o never.limpet "$pid"
+	tell nameless rest done
+}
