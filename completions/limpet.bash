@@ -90,7 +90,7 @@ _limpet()
 
 	case $command in
 	attach)
-		if [[ $word == -* ]]; then values="--pid $capture"; else values=$(_limpet_processes); fi
+		if [[ $word == -* ]]; then values="--pid --no-uprobes $capture"; else values=$(_limpet_processes); fi
 		;;
 	run)
 		if [[ $word == -* ]]; then

@@ -28,6 +28,7 @@ struct block {
 /* What is known of a function before roles are given. */
 struct evidence {
 	uint32_t calls, returns;
+	uint32_t judged;   /* of the calls, those that were not late and not within another one */
 	uint32_t takes;    /* its first argument was a block that somebody had been given */
 	uint32_t gives;    /* what it returned was taken later by a function */
 	uint32_t not_kept; /* what it returned was given by malloc again, so it had given nothing */
@@ -132,6 +133,7 @@ static void note_call(struct judge *judge, const struct limpet_watched_call *cal
 	struct block *block;
 
 	note_arguments(evidence, call);
+	evidence->judged++;
 	if (!call->args[0])
 		return;
 	block = block_at(judge, call->args[0]);
@@ -240,7 +242,7 @@ static enum limpet_watched_role role_of(const struct judge *judge, unsigned numb
 	const struct evidence *evidence = &judge->evidence[number];
 
 	/* (size, alignment): so few calls show no more, and nothing else has these arguments. */
-	if (evidence->calls < LEAST_CALLS)
+	if (evidence->judged < LEAST_CALLS)
 		return evidence->calls && evidence->aligned == evidence->calls &&
 				       !evidence->pointers && !evidence->ones &&
 				       judge->returns[number]
@@ -357,7 +359,7 @@ static const char *doubt(const struct judge *judge)
 {
 	const struct limpet_watched_verdict *verdict = judge->verdict;
 
-	if (judge->evidence[judge->malloc_number].calls < LEAST_CALLS)
+	if (judge->evidence[judge->malloc_number].judged < LEAST_CALLS)
 		return "it was hardly called";
 	if (has_role(judge, LIMPET_WATCHED_UNCLEAR))
 		return "one of its functions is of an unknown kind";

@@ -17,7 +17,7 @@
 #include "injector/proc/proc.h"
 
 #define PAGE 4096u
-#define RING_PAGES 64u
+#define RING_PAGES 128u
 #define MOST_THREADS 128u
 #define SPARE_FILES 128u
 #define KINDS 2u /* of probes: calls, returns */
@@ -37,7 +37,7 @@ struct ring {
 	struct perf_event_mmap_page *head;
 	const uint8_t *data;
 	uint64_t at;
-	uint64_t last_ns; /* of its last record so far */
+	uint64_t last_ns; /* of its last record so far; 0: none was read yet */
 };
 
 struct probe {
@@ -100,8 +100,12 @@ static int refuse(struct run *run, int error)
 static int read_type(struct run *run)
 {
 	LIMPET_FCLOSE FILE *file = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	char line[32];
 
-	return file && fscanf(file, "%u", &run->type) == 1 ? 0 : -ENOENT;
+	if (!file || !fgets(line, sizeof(line), file))
+		return -ENOENT;
+	run->type = (uint32_t)strtoul(line, NULL, 10);
+	return 0;
 }
 
 static int open_probe(struct run *run, pid_t tid, unsigned function, bool returns)
@@ -355,8 +359,9 @@ static void read_ring(struct run *run, struct ring *ring)
 		struct sample sample;
 
 		copy_from(ring, ring->at, &header, sizeof(header));
-		if (header.type == PERF_RECORD_LOST || header.size < sizeof(header) ||
-		    header.size > end - ring->at) {
+		/* What was lost before the first record was before the watch. */
+		if ((header.type == PERF_RECORD_LOST && ring->last_ns && !run->is_late) ||
+		    header.size < sizeof(header) || header.size > end - ring->at) {
 			run->lost = true;
 			if (ring->last_ns < run->end_ns)
 				run->end_ns = ring->last_ns;
@@ -373,16 +378,16 @@ static void read_ring(struct run *run, struct ring *ring)
 	__atomic_store_n(&ring->head->data_tail, ring->at, __ATOMIC_RELEASE);
 }
 
-static void order(const struct run *run, unsigned long request)
-{
-	for (size_t i = 0; i < run->probe_count; i++)
-		(void)ioctl(run->probes[i].fd, request, 0);
-}
-
 static void skip_ring(struct ring *ring)
 {
 	ring->at = __atomic_load_n(&ring->head->data_head, __ATOMIC_ACQUIRE);
 	__atomic_store_n(&ring->head->data_tail, ring->at, __ATOMIC_RELEASE);
+}
+
+static void order(const struct run *run, unsigned long request)
+{
+	for (size_t i = 0; i < run->probe_count; i++)
+		(void)ioctl(run->probes[i].fd, request, 0);
 }
 
 /* Keeps the calls of the time in which all probes were on. */
@@ -404,6 +409,8 @@ static void watch_calls(struct run *run)
 
 	run->end_ns = UINT64_MAX;
 	order(run, PERF_EVENT_IOC_ENABLE);
+	for (size_t i = 0; i < run->ring_count; i++)
+		skip_ring(&run->rings[i]);
 	begin_ns = limpet_monotonic_ns();
 	do {
 		nanosleep(&pause, NULL);

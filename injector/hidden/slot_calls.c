@@ -360,41 +360,48 @@ static size_t keep_functions(const struct scan *scan, struct limpet_slot_call *l
 	return kept;
 }
 
+static int find_calls(struct scan *scan, struct limpet_slot_call **ret, size_t *ret_count)
+{
+	LIMPET_FREE struct limpet_slot_call *list = NULL;
+	size_t count = 0;
+	int error = read_slots(scan);
+
+	if (error)
+		return error;
+	if (scan->count)
+		qsort(scan->slots, scan->count, sizeof(*scan->slots), compare_slots);
+	error = read_code(scan);
+	if (error)
+		return error;
+	list = calloc(scan->count + 1, sizeof(*list));
+	if (!list)
+		return -ENOMEM;
+	for (size_t i = 0; i < scan->count; i++)
+		if (scan->slots[i].places)
+			list[count++] = (struct limpet_slot_call){
+				.function = behind_stubs(scan, scan->slots[i].target),
+				.places = scan->slots[i].places,
+				.tested = scan->slots[i].tested,
+			};
+	count = merge(list, count);
+	*ret_count = keep_functions(scan, list, count);
+	*ret = LIMPET_TAKE(list);
+	return 0;
+}
+
 int limpet_slot_calls_find(const struct limpet_elf_file *file, struct limpet_slot_call **ret,
 			   size_t *ret_count)
 {
 	struct scan scan = {.file = file};
-	LIMPET_FREE struct limpet_slot_call *list = NULL;
-	LIMPET_FREE struct slot *slots = NULL;
-	size_t count = 0;
 	int error = limpet_elf_file_segments(file, scan.segments, MOST_SEGMENTS);
 
 	if (error < 0)
 		return error;
 	scan.segment_count = (unsigned)error;
 	find_table(&scan);
-	error = read_slots(&scan);
-	slots = scan.slots;
-	if (error)
-		return error;
-	qsort(scan.slots, scan.count, sizeof(*scan.slots), compare_slots);
-	error = read_code(&scan);
-	if (error)
-		return error;
-	list = calloc(scan.count + 1, sizeof(*list));
-	if (!list)
-		return -ENOMEM;
-	for (size_t i = 0; i < scan.count; i++)
-		if (scan.slots[i].places)
-			list[count++] = (struct limpet_slot_call){
-				.function = behind_stubs(&scan, scan.slots[i].target),
-				.places = scan.slots[i].places,
-				.tested = scan.slots[i].tested,
-			};
-	count = merge(list, count);
-	*ret_count = keep_functions(&scan, list, count);
-	*ret = LIMPET_TAKE(list);
-	return 0;
+	error = find_calls(&scan, ret, ret_count);
+	free(scan.slots);
+	return error;
 }
 
 /* ---------------------------------------------------------------- choice */

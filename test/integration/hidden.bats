@@ -22,13 +22,13 @@ mappings() {
 
 @test "four functions without a name are found, and every block is in the trace" {
 	start nameless "$TARGETS/nameless"
-	tell nameless work done
+	tell nameless work "done"
 	attach "$pid"
 	asked "looking for the functions of $nameless"
 	asked "$nameless: found 4 functions"
-	tell nameless rest done
-	tell nameless "keep 1000" done
-	tell nameless "zero 100" done
+	tell nameless rest "done"
+	tell nameless "keep 1000" "done"
+	tell nameless "zero 100" "done"
 	stop "$pid"
 	good_capture
 	expect '.totals.live_allocations == 1100 and .totals.live_bytes == 1000 * 5000 + 100 * 3000'
@@ -37,10 +37,10 @@ mappings() {
 	nothing_of_ours "$pid"
 	# It works on as before, and has what it had.
 	tell nameless blocks "blocks 1100"
-	tell nameless drop done
+	tell nameless drop "done"
 	tell nameless blocks "blocks 0"
-	tell nameless work done
-	tell nameless rest done
+	tell nameless work "done"
+	tell nameless rest "done"
 	tell nameless blocks "blocks 0"
 	printf 'quit\n' >&"${in_of[nameless]}"
 	exit_status_of "${job_of[nameless]}" 60
@@ -53,52 +53,52 @@ mappings() {
 	refused 3 "mimalloc.*; its functions were looked for: it was hardly called" "$LIMPET" attach -q -o never.limpet "$pid"
 	[[ $stderr == *"attach again while the program does more"* ]] || fail "$stderr"
 	diff before <(mappings "$pid")
-	tell nameless "keep 10" done
+	tell nameless "keep 10" "done"
 	tell nameless blocks "blocks 10"
 }
 
 @test "a realloc that is not called while limpet looks: refused, since blocks that it moves would leak" {
 	start nameless "$TARGETS/nameless" still
-	tell nameless work done
+	tell nameless work "done"
 	refused 3 "its realloc was not called meanwhile" "$LIMPET" attach -q -o never.limpet "$pid"
-	tell nameless rest done
+	tell nameless rest "done"
 }
 
 @test "--no-uprobes, --follow-fork: no call is watched" {
 	start nameless "$TARGETS/nameless"
-	tell nameless work done
+	tell nameless work "done"
 	refused 3 "mimalloc is linked into the executable" "$LIMPET" attach --no-uprobes -o never.limpet "$pid"
 	refused 3 "mimalloc is linked into the executable" "$LIMPET" attach --follow-fork -o never.limpet "$pid"
 	! grep -q uprobes "/proc/$pid/maps" || fail "the kernel's page is there"
-	tell nameless rest done
+	tell nameless rest "done"
 }
 
 @test "limpet is killed while it watches: the breakpoints go, and the program works on" {
 	start nameless "$TARGETS/nameless"
-	tell nameless work done
+	tell nameless work "done"
 	"$LIMPET" attach -o killed.limpet "$pid" >/dev/null 2>killed.err </dev/null 3>&- &
 	limpet_jobs+=($!)
-	local limpet=$!
+	local watcher=$!
 	watches() { grep -q uprobes "/proc/$pid/maps"; }
 	wait_until 60 watches
-	kill -KILL "$limpet"
-	wait_until 60 ended "$limpet"
-	tell nameless rest done
+	kill -KILL "$watcher"
+	wait_until 60 ended "$watcher"
+	tell nameless rest "done"
 	tell nameless blocks "blocks 0"
 	nothing_of_ours "$pid"
-	tell nameless work done
+	tell nameless work "done"
 	attach "$pid"
 	asked "$nameless: found"
 	stop "$pid"
-	tell nameless rest done
+	tell nameless rest "done"
 }
 
 @test "functions that the user names come beside those that are found" {
 	start nameless "$TARGETS/nameless"
-	tell nameless work done
+	tell nameless work "done"
 	echo 'no_such_function malloc(size)
 no_such_free free(p)' >functions
 	refused 3 "functions that you named do not exist: no_such_function, no_such_free" \
 		"$LIMPET" attach -q --alloc-functions functions -o never.limpet "$pid"
-	tell nameless rest done
+	tell nameless rest "done"
 }

@@ -80,6 +80,30 @@ captured() {
 	nothing_of_ours "$pid"
 }
 
+# followed ALLOCATOR_IN_FILE FUNCTIONS: at least so many are found by their calls, and the capture has millions of its.
+followed() {
+	local found
+	attach "$pid" || return 1
+	found=$(sed -n 's/.*: found \([0-9]*\) functions.*/\1/p' attach.*.err)
+	[[ $found ]] && ((found >= $2)) || fail "$(cat attach.*.err)" || return 1
+	began=$(ticks)
+	wait_until 60 rounds_more || return 1
+	# Of a function that was not called meanwhile, blocks are missing.
+	within 60 "$LIMPET" stop "$pid" >/dev/null || (($? == 4)) || return 1
+	exit_status_of "$limpet_job" 60 && [[ $status == [04] ]] || fail "attach ended with $status" || return 1
+	report
+	expect '.allocators | any((.name | startswith($names)) and .allocations > 1000 and .frees > 1000)' --arg names "$1" || return 1
+	nothing_of_ours "$pid"
+}
+
+many_files() {
+	for i in {1..40}; do
+		for k in {1..100}; do
+			echo "export async function f$k(a, b) { const {x, ...y} = a; if (a == b) { var z = $i } return await g(x ?? b, ...Object.values(y)); }"
+		done >"f$i.js"
+	done
+}
+
 # The capture is open for a moment in which the program works: it has used the processor.
 ticks() {
 	local stat
@@ -129,7 +153,8 @@ rounds_more() {
 	wait_until 20 adds_up 10
 	doctor_names "mimalloc in " 0
 	began=$(ticks)
-	captured "mimalloc in "
+	captured "mimalloc in " --no-uprobes
+	followed "mimalloc in " 3
 }
 
 @test "node with oxlint: mimalloc inside a module" {
@@ -140,7 +165,38 @@ rounds_more() {
 	wait_until 20 adds_up 10
 	doctor_names "mimalloc in oxlint.linux-x64-gnu.node" 0
 	idle=yes
-	captured "mimalloc in oxlint.linux-x64-gnu.node"
+	captured "mimalloc in oxlint.linux-x64-gnu.node" --no-uprobes
+}
+
+@test "node with oxlint, while it works: mimalloc is followed" {
+	needs oxlint/bin/oxlint
+	many_files
+	cat >edit.js <<-end
+		const {spawn} = require("child_process");
+		const server = spawn(process.execPath, ["$packages/oxlint/bin/oxlint", "--lsp"], {stdio: ["pipe", "pipe", "ignore"]});
+		console.log(server.pid);
+		process.on("exit", () => server.kill());
+		process.stdin.on("end", () => process.exit());
+		process.stdin.resume();
+		server.stdout.resume();
+		const send = (method, params, id) => {
+			const text = JSON.stringify({jsonrpc: "2.0", id, method, params});
+			server.stdin.write(\`Content-Length: \${Buffer.byteLength(text)}\r\n\r\n\${text}\`);
+		};
+		const uri = "file://$work/f1.js", text = require("fs").readFileSync("f1.js", "utf8");
+		let version = 1;
+		send("initialize", {processId: null, rootUri: "file://$work", capabilities: {}}, 1);
+		send("initialized", {});
+		send("textDocument/didOpen", {textDocument: {uri, languageId: "javascript", version, text}});
+		setInterval(() => send("textDocument/didChange", {textDocument: {uri, version: ++version},
+			contentChanges: [{text: text + "// " + version}]}), 50);
+	end
+	open_input
+	program editor node edit.js
+	wait_until 60 grep -q '[0-9]' editor.say
+	pid=$(<editor.say)
+	wait_until 60 holds "any(.accounts[]; .kind == \"mimalloc-heap\" and .bytes > 4 * $mib)"
+	followed "mimalloc in oxlint.linux-x64-gnu.node" 3
 }
 
 # Its heap is so small that nothing of jemalloc's tree is found: it is named, and has no known owner.
@@ -155,9 +211,27 @@ rounds_more() {
 	doctor_names "jemalloc in biome" 3
 	grep -q 'jemalloc is linked .* up to [0-9]*% of its resident memory, [0-9.]* MiB' <(tr -s '\n ' ' ' <doctor.txt) ||
 		fail "$(<doctor.txt)"
-	refused 3 jemalloc "$LIMPET" attach -o never.limpet "$pid"
+	refused 3 jemalloc "$LIMPET" attach --no-uprobes -o never.limpet "$pid"
 	idle=yes
-	captured "jemalloc in biome" --partial
+	captured "jemalloc in biome" --partial --no-uprobes
+}
+
+@test "biome, while it works: jemalloc is followed" {
+	needs @biomejs/cli-linux-x64/biome
+	many_files
+	open_input
+	program biome "$packages/@biomejs/cli-linux-x64/biome" __run_server --log-path="$work/log" \
+		--log-prefix-name=server.log
+	local server=$pid
+	cat >ask <<-end
+		while kill -0 $server 2>/dev/null; do
+			"$packages/@biomejs/cli-linux-x64/biome" lint --use-server . >/dev/null 2>&1
+		done
+	end
+	program client bash ask
+	pid=$server
+	wait_until 60 holds ".rss_bytes > 40 * $mib"
+	followed "jemalloc in biome" 3
 }
 
 @test "turbo: static, mimalloc inside, refused" {

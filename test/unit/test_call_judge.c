@@ -299,8 +299,10 @@ static void test_late(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		count = 0;
 		whole_allocator();
-		call(OTHER, cases[i].first, cases[i].second, block(300));
-		list[count - 1].is_late = list[count - 2].is_late = true;
+		for (unsigned k = 0; k < 10; k++) {
+			call(OTHER, cases[i].first, cases[i].second, block(300));
+			list[count - 1].is_late = list[count - 2].is_late = true;
+		}
 		/* Without it, a block that is given twice. */
 		note(1, MALLOC, true, 0, block(0), 0);
 		list[count - 1].is_late = true;
