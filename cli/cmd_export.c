@@ -28,9 +28,9 @@ static const char help[] =
 	"      --from, --to DUR  only what happened between; not of heaptrack and csv\n"
 	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
 	"                        or module; function:, file:, module:, thread: narrow it\n"
-	"      --exclude REGEX   no such stacks\n"
-	"      --suppressions F  no stacks that LeakSanitizer would not report\n"
-	"      --full            of folded, massif, callgrind: noise is not folded away;\n"
+	"      --exclude REGEX   hide stacks with a frame that matches\n"
+	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
+	"      --full            of folded, massif, callgrind: library frames, too;\n"
 	"                        of folded, names are whole\n"
 	"  -h, --help            this text\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";

@@ -16,8 +16,9 @@
 static const char help_text[] =
 	"Usage: limpet pages [OPTIONS] PID\n"
 	"Records which stacks of a process touch new pages of memory, and which of them\n"
-	"it gives back, until Ctrl-C, `limpet stop` or its end. It works for any program,\n"
-	"whatever its allocator: nothing is loaded into it, and it is not stopped.\n"
+	"it gives back, until Ctrl-C, `limpet stop` or its end. It works for any 64-bit\n"
+	"program, whatever its allocator: nothing is loaded into it, and it is not\n"
+	"stopped.\n"
 	"\n"
 	"  -p, --pid PID           the process, instead of the operand\n"
 	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this folder\n"

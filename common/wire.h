@@ -671,8 +671,9 @@ enum limpet_boot_stage {
  *
  * SOCK_SEQPACKET. From the injector: one LIMPET_MSG_FDS with the two memfds (shared memory, unwind
  * arena) by SCM_RIGHTS. From the boot stub: struct limpet_msg. Hooks make no system calls, since a
- * program may forbid them at any time. What hooks have to report is in the shared memory, which the
- * collector reads some forty times a second or more. */
+ * program may forbid them at any time. What hooks have to report is in the shared memory: the
+ * collector looks whether they rang its bell, forty times a second or eight in an idle program, and
+ * reads it then, or after half a second, or one. */
 enum limpet_msg_type {
 	LIMPET_MSG_FDS = 1,
 	LIMPET_MSG_READY, /* finished, value = result */

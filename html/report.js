@@ -651,8 +651,8 @@ function lossCount(reason) {
 
 /* The words of the text report. */
 const ENDS = {running: 'still running', duration: 'ended after its duration', interrupt: 'ended by interrupt', stop: 'ended by limpet stop',
-  'target-exit': 'ended as the target exited', 'target-exec': 'ended as the target executed another program',
-  'target-killed': 'ended as the target was killed', 'disk-full': 'ended as the disk was full',
+  'target-exit': 'ended when the target exited', 'target-exec': 'ended when the target executed another program',
+  'target-killed': 'ended when the target was killed', 'disk-full': 'ended because the disk was full',
   'size-limit': 'ended at the size limit', 'collector-lost': 'the collector died'};
 
 function drawAbout() {

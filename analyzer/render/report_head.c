@@ -9,10 +9,10 @@ static const char *const end_words[LIMPET_END_COUNT] = {
 	[LIMPET_END_DURATION] = "ended after its duration",
 	[LIMPET_END_INTERRUPT] = "ended by interrupt",
 	[LIMPET_END_STOP] = "ended by limpet stop",
-	[LIMPET_END_TARGET_EXIT] = "ended as the target exited",
-	[LIMPET_END_TARGET_EXEC] = "ended as the target executed another program",
-	[LIMPET_END_TARGET_KILLED] = "ended as the target was killed",
-	[LIMPET_END_DISK_FULL] = "ended as the disk was full",
+	[LIMPET_END_TARGET_EXIT] = "ended when the target exited",
+	[LIMPET_END_TARGET_EXEC] = "ended when the target executed another program",
+	[LIMPET_END_TARGET_KILLED] = "ended when the target was killed",
+	[LIMPET_END_DISK_FULL] = "ended because the disk was full",
 	[LIMPET_END_SIZE_LIMIT] = "ended at the size limit",
 	[LIMPET_END_COLLECTOR_LOST] = "the collector died",
 };
@@ -69,7 +69,7 @@ static void print_window(struct limpet_printer *printer)
 				   model->widened ? ", since sums are kept by the minute" : "");
 	if (end->attach_stop_us >= 0 || end->detach_stop_us >= 0)
 		limpet_printer_row(
-			printer, "", "stopped", "%s to attach, %s to leave%s",
+			printer, "", "stopped", "%s at attach, %s at detach%s",
 			end->attach_stop_us >= 0
 				? limpet_printer_stop(printer, (uint64_t)end->attach_stop_us)
 				: "unknown",

@@ -179,8 +179,8 @@ static void tell(const struct growth *growth, enum measure measure, char ret[PHR
 		break;
 	case LIMPET_TREND_UNCLEAR:
 		snprintf(ret, PHRASE,
-			 "%s swing%s by up to %s, and rose by %s %s, to %s (a longer capture tells "
-			 "whether %s grow%s)",
+			 "%s swing%s by up to %s, and rose by %s %s, to %s (a longer capture would "
+			 "tell whether %s grow%s)",
 			 name, s, swing, by, growth->half, to, measure == RESIDENT ? "it" : "they",
 			 s);
 		break;
@@ -402,7 +402,7 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 	limpet_units_format_duration(age, age_of(growth, group));
 	code = limpet_findings_add(
 		work, &finding,
-		"%s: %s%s of %s %ss alive, %s; the first came %s before the end, and more "
+		"%s: %s%s of %s %ss are live, %s; the first came %s before the end, and more "
 		"come%s.",
 		name, work->model->windowed ? "of the window's " : "",
 		limpet_units_format_count(all, work->model->windowed
@@ -435,7 +435,7 @@ static int say_others_kept(struct growth *growth, const struct limpet_findings_g
 	}
 	return limpet_findings_add(
 		growth->work, &finding,
-		"Of %zu more functions hardly any block is freed: %s are alive, %s.", count,
+		"Of %zu more functions hardly any block is freed: %s are live, %s.", count,
 		limpet_units_format_count(blocks, alive),
 		limpet_findings_bytes(bytes, (double)finding.bytes));
 }
@@ -479,7 +479,7 @@ static int say_turnover(struct growth *growth)
 	return limpet_findings_add(
 		growth->work, &finding,
 		"Live bytes grow, to %s since the capture began, but %s of older %ss were "
-		"freed meanwhile: these may be replaced. A longer capture tells.",
+		"freed meanwhile: these may be replaced. A longer capture would tell.",
 		limpet_findings_bytes(live, (double)totals->live_bytes), older,
 		limpet_model_block_word(growth->work->model));
 }

@@ -686,7 +686,7 @@ int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load loa
 	    !limpet_modules_symbol(modules, "malloc", NULL)) {
 		limpet_err_set(err, -ENOENT,
 			       "the program is only starting: its libraries are not loaded yet");
-		limpet_err_hint(err, "try again; `limpet run` captures from the first instruction");
+		limpet_err_hint(err, "try again; `limpet run` captures from the entry point on");
 		return -ENOENT;
 	}
 	if (modules->fully_static)

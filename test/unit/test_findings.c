@@ -456,7 +456,8 @@ static void test_reasons(void **state)
 	found = find(LIMPET_FINDINGS_GROWS, LEAK);
 	assert_non_null(found);
 	assert_true(found->qualified);
-	assert_non_null(strstr(found->text, "It may be off: frees passed by an address"));
+	assert_non_null(
+		strstr(found->text, "It may be off: the program freed blocks through an address"));
 	assert_non_null(strstr(found->text, "It may be off: some modules' calls"));
 	losses = 0;
 	close_it();

@@ -157,8 +157,8 @@ static void test_many_reasons(void **state)
 			   LIMPET_LOSS_BIT(LIMPET_LOSS_STORED),
 		 .because = "the first alone",
 		 .lines = {"not complete: the first alone\n",
-			   "not complete: frees passed by an address that the program had "
-			   "stored\n"}},
+			   "not complete: the program freed blocks through an address that it "
+			   "had stored\n"}},
 		{.losses = LIMPET_LOSS_BIT(LIMPET_LOSS_SLOTS),
 		 .because = "another limpet knew why; and how",
 		 .lines = {"not complete: some modules' calls could not be hooked\n",

@@ -420,7 +420,7 @@ static void test_text_for_people(void **state)
 	assert_non_null(strstr(text, "capture   2.0s by attach, ended by limpet stop"));
 	assert_non_null(strstr(text, "losses    none: every event is in the trace"));
 	assert_null(strstr(text, "unseen    "));
-	assert_non_null(strstr(text, "stopped   0.42 ms to attach, 1.20 ms to leave"));
+	assert_non_null(strstr(text, "stopped   0.42 ms at attach, 1.20 ms at detach"));
 	assert_non_null(strstr(text, "live      16.6 KiB"));
 	assert_non_null(strstr(text, "Top 6 of 6 sites by live bytes"));
 	/* strdup is folded, and said. */
