@@ -17,10 +17,10 @@ enum { SITES = 100, SLOTS = 64, KEPT = 4096, SMALL = 100, LARGE = 5000, ZEROED =
 
 #define TEN(of, n) \
 	of(n##0) of(n##1) of(n##2) of(n##3) of(n##4) of(n##5) of(n##6) of(n##7) of(n##8) of(n##9)
-#define HUNDRED(of)                                                                             \
-	TEN(of, 1)                                                                              \
-	TEN(of, 2) TEN(of, 3) TEN(of, 4) TEN(of, 5) TEN(of, 6) TEN(of, 7) TEN(of, 8) TEN(of, 9) \
-		TEN(of, 10)
+#define HUNDRED(of) \
+	TEN(of, 1)  \
+	TEN(of, 2)  \
+	TEN(of, 3) TEN(of, 4) TEN(of, 5) TEN(of, 6) TEN(of, 7) TEN(of, 8) TEN(of, 9) TEN(of, 10)
 
 #define ALLOCATE(n)                                              \
 	static TARGET_FRAME void *allocate_##n(void)             \
