@@ -680,14 +680,14 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 }
 
 /* Upper bound of the agent's memory in the program: the shared memory, the tables that were made,
- * and the agent's private memory for each thread. */
+ * the agent's own code, and its private memory for each thread. */
 static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 {
 	const struct limpet_segment *segment = limpet_session_segment(capture->session);
 	uint64_t states = limpet_collector_thread_states(capture->collector);
 
-	return segment->shm_bytes + segment->tables.arena_used + LIMPET_PRIVATE_TABLES_BYTES +
-	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
+	return segment->shm_bytes + segment->tables.arena_used +
+	       limpet_segment_beside_bytes(segment, states);
 }
 
 static void say_lost_stacks(const struct limpet_collector *collector, char *because, size_t room)
@@ -852,7 +852,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		if (!entering)
 			limpet_tracee_release(setup->tracee);
 		if (capture->recorder)
-			unlink(capture->path);
+			unlink(limpet_recorder_path(capture->recorder));
 		capture_free(capture);
 		return error;
 	}
