@@ -421,9 +421,9 @@ static int64_t drain(struct limpet_capture *capture)
 	int64_t recorded = limpet_collector_drain(capture->collector);
 
 	limpet_tracee_end_long(begun);
-	if (recorded < 0 && !capture->file_error)
-		capture->file_error = (int)recorded;
-	return recorded;
+	limpet_recorder_keep_error(&capture->file_error, recorded);
+	/* There were events, for which memory was lacking: the pace must not slow down. */
+	return recorded == -ENOMEM ? 1 : recorded;
 }
 
 static void note_drain(struct limpet_capture *capture, int64_t recorded)
@@ -789,8 +789,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	resident_known = look_at_the_end(capture, result, &resident);
 	limpet_collector_fill_tick(capture->collector, &last);
 	limpet_memory_watch_take(&capture->memory, &last.memory);
-	if (drained < 0 && !capture->file_error)
-		capture->file_error = (int)drained;
+	limpet_recorder_keep_error(&capture->file_error, drained);
 	result->dropped_events = last.dropped_events;
 	last.losses = known_losses(capture, &last, named, sizeof(named));
 	say_what_stayed_unseen(capture, &last, last.losses, named, result);

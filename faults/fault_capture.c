@@ -134,11 +134,9 @@ static void show(struct limpet_fault_capture *capture)
 
 static void flush(struct limpet_fault_capture *capture)
 {
-	const int error =
-		limpet_recorder_add_events(capture->recorder, capture->batch, capture->batched);
-
-	if (error < 0 && error != -ENOMEM && !capture->file_error)
-		capture->file_error = error;
+	limpet_recorder_keep_error(
+		&capture->file_error,
+		limpet_recorder_add_events(capture->recorder, capture->batch, capture->batched));
 	capture->batched = 0;
 }
 
