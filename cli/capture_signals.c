@@ -1,5 +1,6 @@
 #include "cli/capture_signals.h"
 
+#include <errno.h>
 #include <stddef.h>
 
 #include "common/err.h"
@@ -14,6 +15,8 @@ static sigset_t wait_mask;
  */
 static void on_signal(int number, siginfo_t *info, void *context)
 {
+	const int saved = errno;
+
 	(void)context;
 	if (forward_to && info->si_code != SI_KERNEL)
 		kill(forward_to, number);
@@ -21,6 +24,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		impatient = 1;
 	else if (!forward_to)
 		interrupted = 1;
+	errno = saved;
 }
 
 void limpet_capture_signals_setup(pid_t command)

@@ -421,9 +421,9 @@ static int64_t drain(struct limpet_capture *capture)
 	int64_t recorded = limpet_collector_drain(capture->collector);
 
 	limpet_tracee_end_long(begun);
-	if (recorded < 0 && !capture->file_error)
-		capture->file_error = (int)recorded;
-	return recorded;
+	limpet_recorder_keep_error(&capture->file_error, recorded);
+	/* There were events, for which memory was lacking: the pace must not slow down. */
+	return recorded == -ENOMEM ? 1 : recorded;
 }
 
 static void note_drain(struct limpet_capture *capture, int64_t recorded)
@@ -680,14 +680,14 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 }
 
 /* Upper bound of the agent's memory in the program: the shared memory, the tables that were made,
- * and the agent's private memory for each thread. */
+ * the agent's own code, and its private memory for each thread. */
 static uint64_t agent_memory_bytes(const struct limpet_capture *capture)
 {
 	const struct limpet_segment *segment = limpet_session_segment(capture->session);
 	uint64_t states = limpet_collector_thread_states(capture->collector);
 
-	return segment->shm_bytes + segment->tables.arena_used + LIMPET_PRIVATE_TABLES_BYTES +
-	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
+	return segment->shm_bytes + segment->tables.arena_used +
+	       limpet_segment_beside_bytes(segment, states);
 }
 
 static void say_lost_stacks(const struct limpet_collector *collector, char *because, size_t room)
@@ -789,8 +789,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	resident_known = look_at_the_end(capture, result, &resident);
 	limpet_collector_fill_tick(capture->collector, &last);
 	limpet_memory_watch_take(&capture->memory, &last.memory);
-	if (drained < 0 && !capture->file_error)
-		capture->file_error = (int)drained;
+	limpet_recorder_keep_error(&capture->file_error, drained);
 	result->dropped_events = last.dropped_events;
 	last.losses = known_losses(capture, &last, named, sizeof(named));
 	say_what_stayed_unseen(capture, &last, last.losses, named, result);
@@ -852,7 +851,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		if (!entering)
 			limpet_tracee_release(setup->tracee);
 		if (capture->recorder)
-			unlink(capture->path);
+			unlink(limpet_recorder_path(capture->recorder));
 		capture_free(capture);
 		return error;
 	}

@@ -6,6 +6,7 @@
 
 #include "common/array.h"
 #include "common/trace_format.h"
+#include "explain/program.h"
 #include "explain/used_blocks.h"
 #include "explain/vtables.h"
 
@@ -324,8 +325,11 @@ int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpe
 	struct counting counting = {.pid = limpet_proc_resident(pid)};
 	struct limpet_census census = {0};
 	struct limpet_process_source *process = NULL;
-	int error = limpet_process_source_new(counting.pid, &process);
+	struct limpet_program_identity program;
+	int identity_error, error = limpet_program_identify(pid, &program);
 
+	if (!error)
+		error = limpet_process_source_new(counting.pid, &process);
 	if (!error) {
 		limpet_process_source_allow(process, CENSUS_NS);
 		counting.source = limpet_process_source(process);
@@ -334,6 +338,10 @@ int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpe
 	}
 	if (!error)
 		error = judge(&counting, &census);
+	/* Whatever was found then, it is of neither program. */
+	identity_error = limpet_program_check(pid, &program);
+	if (identity_error)
+		error = identity_error;
 	limpet_used_blocks_done(&counting.first);
 	limpet_used_blocks_done(&counting.second);
 	limpet_vtables_done(&counting.vtables);

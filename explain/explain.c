@@ -7,6 +7,7 @@
 
 #include "explain/accounts.h"
 #include "explain/mappings.h"
+#include "explain/program.h"
 #include "explain/runtimes.h"
 #include "explain/verdicts.h"
 #include "injector/image/memory_owners.h"
@@ -317,29 +318,6 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	return error ? error : limpet_verdicts_make(explanation);
 }
 
-/* Tells a process from a later one of the same number, and a program from one that it executes. */
-struct identity {
-	uint64_t start_ticks, image;
-};
-
-static int identify(pid_t pid, struct identity *ret)
-{
-	ret->image = limpet_proc_image(pid);
-	return limpet_proc_start_time(pid, &ret->start_ticks);
-}
-
-static int check_identity(pid_t pid, const struct identity *before)
-{
-	struct identity now;
-	int error = identify(pid, &now);
-
-	if (error)
-		return error;
-	if (now.start_ticks != before->start_ticks)
-		return -ESRCH;
-	return now.image == before->image ? 0 : -ESTALE;
-}
-
 static int fail(pid_t pid, int error, struct limpet_err *err)
 {
 	(void)limpet_proc_explain(pid, error, "read the memory of", err);
@@ -353,11 +331,11 @@ int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct
 	struct limpet_explanation explanation = {.pid = pid};
 	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
 	struct limpet_proc_status status;
-	struct identity identity;
+	struct limpet_program_identity identity;
 	int identity_error, error = limpet_proc_status_read(pid, &status);
 
 	if (!error)
-		error = identify(pid, &identity);
+		error = limpet_program_identify(pid, &identity);
 	if (error)
 		return fail(pid, error, err);
 	if (status.kernel_thread)
@@ -373,7 +351,7 @@ int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct
 	if (!error)
 		error = account_for(&inquiry, &explanation);
 	/* Whatever was found then, it is of neither program. */
-	identity_error = check_identity(pid, &identity);
+	identity_error = limpet_program_check(pid, &identity);
 	if (identity_error)
 		error = identity_error;
 	inquiry_done(&inquiry);

@@ -144,20 +144,32 @@ static void account_stack(struct mapping *it, const struct limpet_piece *piece, 
 	add_things(it, LIMPET_KIND_STACKS, owner, bytes, 1);
 }
 
+/* The part of a piece in the mapping: adjacent mappings may have one piece together. */
+static struct limpet_piece piece_part(const struct mapping *it, const struct limpet_piece *piece)
+{
+	struct limpet_piece part = *piece;
+
+	if (part.start < it->map->start)
+		part.start = it->map->start;
+	if (part.end > it->map->end)
+		part.end = it->map->end;
+	return part;
+}
+
 /* A stack may have pages in several pieces: the last one in the mapping has its top. */
 static void account_stacks(struct mapping *it, size_t first)
 {
 	const struct limpet_pieces *pieces = it->facts->pieces;
-	const struct limpet_piece *top = NULL;
+	struct limpet_piece top = {.end = 0};
 	uint64_t bytes = 0;
 
 	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++)
 		if (pieces->list[i].account == LIMPET_MEMORY_STACKS) {
-			top = &pieces->list[i];
-			bytes += top->end - top->start;
+			top = piece_part(it, &pieces->list[i]);
+			bytes += top.end - top.start;
 		}
-	if (top)
-		account_stack(it, top, bytes);
+	if (top.end)
+		account_stack(it, &top, bytes);
 }
 
 /* The part of a region in the mapping: mlock(2) and others split mappings. What is resident of the
@@ -204,8 +216,9 @@ static void account_regions(struct mapping *it)
 
 static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 {
-	const uint64_t bytes = piece->end - piece->start -
-			       limpet_glibc_heaps_bytes(it->facts->heaps, piece->start, piece->end);
+	const struct limpet_piece part = piece_part(it, piece);
+	const uint64_t bytes = part.end - part.start -
+			       limpet_glibc_heaps_bytes(it->facts->heaps, part.start, part.end);
 
 	if (!bytes)
 		return;

@@ -18,6 +18,7 @@ EXPLAIN_SRC := \
 	explain/mimalloc.c \
 	explain/pieces.c \
 	explain/present.c \
+	explain/program.c \
 	explain/runtimes.c \
 	explain/source.c \
 	explain/threads.c \

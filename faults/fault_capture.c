@@ -134,11 +134,9 @@ static void show(struct limpet_fault_capture *capture)
 
 static void flush(struct limpet_fault_capture *capture)
 {
-	const int error =
-		limpet_recorder_add_events(capture->recorder, capture->batch, capture->batched);
-
-	if (error < 0 && error != -ENOMEM && !capture->file_error)
-		capture->file_error = error;
+	limpet_recorder_keep_error(
+		&capture->file_error,
+		limpet_recorder_add_events(capture->recorder, capture->batch, capture->batched));
 	capture->batched = 0;
 }
 
@@ -238,7 +236,8 @@ static void take_fault(struct limpet_fault_capture *capture,
 	record(capture, LIMPET_EVENT_ALLOC, page, node, fault->tid, time_ns);
 }
 
-/* Reads what was recorded up to now. Returns the number of faults. */
+/* Reads what was recorded up to now. Returns the number of faults. Those after an exec are of
+ * another program. */
 static uint64_t drain(struct limpet_fault_capture *capture)
 {
 	const uint64_t before = capture->faults;
@@ -253,7 +252,8 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 		}
 		switch (fault.kind) {
 		case LIMPET_FAULT_TAKEN:
-			take_fault(capture, &fault);
+			if (!capture->executed)
+				take_fault(capture, &fault);
 			break;
 		case LIMPET_FAULT_LOST:
 			if (capture->begun)
@@ -349,7 +349,15 @@ static void expect_undone(struct limpet_fault_capture *capture)
 			limpet_page_set_expect(capture->set, capture->last_faults[i].page);
 }
 
-/* Compares the pages that are present with those that are known. -errno: nothing was learnt. */
+/* Whether what a look has found is the program's memory. A process that ends has none some time
+ * before its pidfd is readable: it has not given that memory back. */
+static bool is_the_same(const struct limpet_fault_capture *capture)
+{
+	return !capture->executed && capture->maps.count && capture->rss_bytes;
+}
+
+/* Compares the pages that are present with those that are known. -errno: nothing was learnt;
+ * -ESRCH: the process ends, or has executed another program. */
 static int look(struct limpet_fault_capture *capture)
 {
 	const struct limpet_page_set_changes changes = {note_gone, note_came, capture};
@@ -361,14 +369,16 @@ static int look(struct limpet_fault_capture *capture)
 	read_maps(capture);
 	limpet_page_set_look(capture->set, limpet_monotonic_ns());
 	error = scan(capture);
+	/* Faults of pages that the scan has seen. */
+	(void)drain(capture);
+	read_rss(capture);
+	if (!error && !is_the_same(capture))
+		error = -ESRCH;
 	if (!error) {
-		/* Faults of pages that the scan has seen. */
-		(void)drain(capture);
 		expect_undone(capture);
 		limpet_page_set_looked(capture->set, &changes);
 		flush(capture);
 	}
-	read_rss(capture);
 	known = limpet_page_set_count(capture->set) * PAGE;
 	capture->other_bytes = capture->rss_bytes > known ? capture->rss_bytes - known : 0;
 	capture->faults_at_look = capture->faults;
@@ -708,8 +718,8 @@ int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 	error = begin(capture, err);
 	limpet_priority_restore(capture->priority);
 	if (error) {
-		if (capture->path)
-			unlink(capture->path);
+		if (capture->recorder)
+			unlink(limpet_recorder_path(capture->recorder));
 		capture_free(capture);
 		return error;
 	}

@@ -7,6 +7,7 @@
 #ifndef LIMPET_RECORDER_RECORDER_H
 #define LIMPET_RECORDER_RECORDER_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -91,6 +92,13 @@ int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct lim
  * Replaces their nodes by the trace's. */
 int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_record *records,
 			       size_t count);
+/* Keeps the first error of the file among the results of the two functions above. -ENOMEM
+ * is none, and does not end a capture. If it is the file's, limpet_recorder_tick() returns it. */
+static inline void limpet_recorder_keep_error(int *first, int64_t result)
+{
+	if (result < 0 && result != -ENOMEM && !*first)
+		*first = (int)result;
+}
 
 /* Figures from the collector, at least once a second, and at every flush. Closes the current
  * period: events and sums up to `time_ns` go to the file as whole frames, so that only later events

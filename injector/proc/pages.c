@@ -281,7 +281,7 @@ static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end
 	    (ssize_t)(count * sizeof(*pages->entries))) {
 		/* Unknown. Reading pages that were never touched makes the kernel allocate page
 		 * tables for the process, which is acceptable for a mapping of ordinary size. */
-		if (pages->exact || end - start >= LARGE_BYTES)
+		if (pages->present_only || end - start >= LARGE_BYTES)
 			return -ENODATA;
 		ret[0] = (struct limpet_page_range){start, start + count * PAGE};
 		*ret_at = ret[0].end;

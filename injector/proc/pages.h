@@ -33,12 +33,13 @@ struct limpet_pages;
 int limpet_pages_new(pid_t pid, enum limpet_pages_way way,
 		     struct limpet_pages **ret) LIMPET_MUST_CHECK;
 void limpet_pages_free(struct limpet_pages *pages);
-/* From here on, also leave out what is swapped out. */
+/* From here on, also leave out what is swapped out; fail if the pagemap cannot be read, instead of
+ * taking pages for existing ones. */
 void limpet_pages_leave_out_swapped(struct limpet_pages *pages);
 /* From here on, only report what counts in RSS: leave out what is swapped out, and the kernel's
- * page of zeros in each way; fail if the pagemap cannot be read, instead of taking pages for
- * existing ones. LIMPET_PAGES_READ: to whom the page numbers are hidden, that page looks like one
- * that is shared after fork(2); in a mapping without shared pages it is left out. */
+ * page of zeros in each way; fail if the pagemap cannot be read. LIMPET_PAGES_READ: to whom the
+ * page numbers are hidden, that page looks like one that is shared after fork(2); in a mapping
+ * without shared pages it is left out. */
 void limpet_pages_be_exact(struct limpet_pages *pages);
 /* Whether PAGEMAP_SCAN works, as far as it was tried: then a mapping may have any size. */
 bool limpet_pages_asks(const struct limpet_pages *pages);

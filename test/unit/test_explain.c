@@ -19,6 +19,7 @@
 #include "explain/accounts.h"
 #include "explain/glibc_heaps.h"
 #include "explain/jemalloc.h"
+#include "explain/mappings.h"
 #include "explain/source.h"
 #include "explain/tmpfs.h"
 #include "explain/verdicts.h"
@@ -50,6 +51,38 @@ static uint64_t present(const uint8_t *memory)
 static uint64_t at(const uint8_t *memory, size_t page)
 {
 	return (uint64_t)(uintptr_t)memory + page * PAGE;
+}
+
+/* ------------------------------------------------------------------ mappings */
+
+/* mprotect(2) splits a mapping, but not a piece of it. */
+static void test_a_piece_in_two_mappings_counts_once(void **state)
+{
+	enum { HALF = 8, OTHER = 4 };
+	uint8_t *memory = map_memory((size_t)2 * HALF * PAGE);
+	struct limpet_piece piece = {.start = at(memory, OTHER),
+				     .end = at(memory, 2 * HALF),
+				     .account = LIMPET_MEMORY_CODE};
+	struct limpet_pieces pieces = {.list = &piece, .count = 1};
+	struct limpet_glibc_heaps heaps = {.region_count = 0};
+	struct limpet_threads threads = {.count = 0};
+	struct limpet_tmpfs mounts = {.count = 0};
+	struct limpet_mappings_facts facts = {
+		.heaps = &heaps, .pieces = &pieces, .threads = &threads, .mounts = &mounts};
+	struct limpet_explanation explanation = {.rss_bytes = 0};
+	struct limpet_accounts accounts = {.explanation = &explanation};
+	struct limpet_smaps smaps;
+
+	(void)state;
+	memset(memory, 1, (size_t)2 * HALF * PAGE);
+	assert_int_equal(mprotect(memory + (size_t)HALF * PAGE, (size_t)HALF * PAGE, PROT_READ), 0);
+	assert_int_equal(limpet_proc_smaps_read(getpid(), &smaps), 0);
+	assert_int_equal(limpet_mappings_account(&smaps, &facts, &accounts), 0);
+	limpet_proc_smaps_done(&smaps);
+	assert_int_equal(limpet_accounts_bytes(&explanation, LIMPET_KIND_CODE),
+			 (2 * HALF - OTHER) * PAGE);
+	limpet_explanation_done(&explanation);
+	munmap(memory, (size_t)2 * HALF * PAGE);
 }
 
 /* ------------------------------------------------------------------ the reader */
@@ -511,6 +544,7 @@ static void test_verdicts_are_sentences(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_piece_in_two_mappings_counts_once),
 		cmocka_unit_test(test_only_present_pages_are_read),
 		cmocka_unit_test(test_a_text_ends_with_what_is_present),
 		cmocka_unit_test(test_the_budget_ends),

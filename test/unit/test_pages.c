@@ -65,6 +65,21 @@ static void test_nobody(void **state)
 	assert_int_equal(bytes, 7);
 }
 
+/* What cannot be read is not taken as resident. */
+static void test_an_unreadable_pagemap_is_an_error(void **state)
+{
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	struct limpet_pages *pages;
+	uint64_t at;
+
+	(void)state;
+	assert_int_equal(limpet_pages_new(0x7ffffff0, LIMPET_PAGES_ASK, &pages), 0);
+	limpet_pages_leave_out_swapped(pages);
+	assert_int_equal(limpet_pages_next(pages, PAGE, (uint64_t)3 * PAGE, false, ranges, &at),
+			 -ENODATA);
+	limpet_pages_free(pages);
+}
+
 /* What is present in the middle of three parts: untouched, read, written to. */
 static uint64_t exactly_present(enum limpet_pages_way way, const uint8_t *memory)
 {
@@ -170,6 +185,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts_what_was_touched),
 		cmocka_unit_test(test_nobody),
+		cmocka_unit_test(test_an_unreadable_pagemap_is_an_error),
 		cmocka_unit_test(test_zeros_are_left_out),
 		cmocka_unit_test(test_shared_pages_are_not_left_out),
 	};
