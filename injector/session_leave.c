@@ -272,6 +272,19 @@ static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
 	return error;
 }
 
+/* Slots that cannot be told count as leading there. */
+static int check_slots(const struct limpet_session *session, struct limpet_err *err)
+{
+	int answer = session->outside ? limpet_remote_patch_leads_there(session->target->pid,
+									&session->info)
+				      : 0;
+
+	return answer ? limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
+				       "slots of process %d still lead to the agent",
+				       session->target->pid)
+		      : 0;
+}
+
 /* Restores slots and hook pointers, then proves quiescence, then unloads. Code is not restored
  * while a process that shares the memory, and does not stop with the threads, may execute it. Nor
  * is the agent unmapped while such a process that may be in the agent lives. One that is created
@@ -310,10 +323,10 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 			error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
-	} while (session->outside &&
-		 limpet_remote_patch_leads_there(session->target->pid, &session->info) &&
-		 limpet_monotonic_ns() < deadline_ns);
-	error = limpet_session_wait_for_sharers(session, deadline_ns, err);
+		error = check_slots(session, err);
+	} while (error && limpet_monotonic_ns() < deadline_ns);
+	if (!error)
+		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	if (error)
 		return error;
 	if (session->stats.copies.elsewhere) {
