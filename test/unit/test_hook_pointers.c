@@ -40,6 +40,7 @@
 #define FEW_LOOKS 131072u
 /* As many pages apart as the ways look at in more than one go. */
 #define SCATTERED 3000u
+#define MANY 10240u /* whole pages of words */
 
 /* A sanitizer's own shadow memory takes seconds to read page by page. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -258,6 +259,29 @@ static void test_hook_pointers_at_any_byte(void **state)
 	unmap(closed, bytes);
 	unmap(none, bytes);
 	unmap(code, bytes);
+}
+
+/* As many as a program stores that keeps one in each of its objects: more than one stop's. */
+static void test_many_hook_pointers(void **state)
+{
+	char *memory = map(MANY * sizeof(uint64_t));
+	struct limpet_hook_pointers_stats stats;
+	pid_t pid;
+
+	(void)state;
+	have_hooks(24);
+	for (unsigned i = 0; i < MANY; i++)
+		put_word(memory + i * sizeof(uint64_t), thunk(24 + i % 8));
+	pid = start_child();
+	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	/* Dead words of the child's stack may be others. */
+	assert_true(stats.found >= MANY);
+	assert_int_equal(stats.restored, stats.found);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(word_of(pid, memory + i * sizeof(uint64_t)),
+				 hooks[24 + i % 8].original);
+	end_child(pid);
+	unmap(memory, MANY * sizeof(uint64_t));
 }
 
 /* Of instructions, in code that reaches so far. */
@@ -491,6 +515,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hook_pointers_in_sparse_memory),
 		cmocka_unit_test(test_hook_pointers_at_any_byte),
+		cmocka_unit_test(test_many_hook_pointers),
 		cmocka_unit_test(test_distances_in_code),
 		cmocka_unit_test(test_pages_of_files),
 		cmocka_unit_test(test_what_a_linker_has_closed),
