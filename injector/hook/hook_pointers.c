@@ -36,6 +36,7 @@ struct scan {
 	unsigned elsewhere;
 	int memory;                   /* /proc/PID/mem */
 	uint8_t *buffer;              /* one block, PIECE, one block */
+	uint64_t scanned_end;         /* the first block's last bytes are those before it */
 	const struct limpet_map *map; /* the mapping being searched */
 	struct limpet_pages *pages;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
@@ -177,7 +178,9 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 	uint8_t *piece = scan->buffer + LIMPET_ADDRESSES_BLOCK;
 	bool code = holds_distances(scan, scan->map);
 
-	memset(scan->buffer, 0, LIMPET_ADDRESSES_BLOCK);
+	/* Memory in one piece may come in several ranges: an address may lie across two. */
+	if (start != scan->scanned_end)
+		memset(scan->buffer, 0, LIMPET_ADDRESSES_BLOCK);
 	while (start < end) {
 		size_t bytes = end - start < PIECE ? (size_t)(end - start) : PIECE;
 		ssize_t got = read_piece(scan, start, piece, bytes);
@@ -199,6 +202,7 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 		start += got == (ssize_t)bytes ? bytes
 					       : (got > 0 ? (size_t)got / PAGE * PAGE : 0) + PAGE;
 	}
+	scan->scanned_end = start;
 	return 0;
 }
 
@@ -233,6 +237,7 @@ static int scan_all(struct scan *scan)
 		return error;
 	error = limpet_pages_new(scan->pid, scan->options->way, &scan->pages);
 	scan->count = scan->elsewhere = 0;
+	scan->scanned_end = 0;
 	for (size_t i = 0; i < maps.count && !error; i++) {
 		scan->elsewhere += is_secret(&maps.list[i]);
 		if (is_wanted(scan, &maps.list[i]))

@@ -33,6 +33,7 @@
 /* Of words that are mangled. */
 #define GUARD UINT64_C(0x8d1f35a2c9e6b074)
 #define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
 #define MS 1000000ull
 /* How often a search looks around: fifty times a second. */
 #define LOOK_MS 20u
@@ -259,6 +260,34 @@ static void test_hook_pointers_at_any_byte(void **state)
 	unmap(closed, bytes);
 	unmap(none, bytes);
 	unmap(code, bytes);
+}
+
+/* Across the parts in which each way looks at a large mapping. The children are made before a
+ * search has copies in memory of its own. */
+static void test_hook_pointers_across_parts(void **state)
+{
+	const uint64_t bytes = 2 * GIB + PAGE;
+	char *memory = map(bytes);
+	char *const odd[] = {memory + 64 * MIB - 3, memory + GIB - 1, memory + GIB + 64 * MIB - 5,
+			     memory + 2 * GIB - 2};
+	pid_t pids[WAYS];
+
+	(void)state;
+	have_hooks(24);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(odd); i++)
+		put_word(odd[i], thunk(24 + i));
+	/* In one part there are no more pages than this. */
+	memset(memory + GIB + PAGE, 1, 64 * MIB - PAGE - 5);
+	for (unsigned i = 0; i < WAYS; i++)
+		pids[i] = start_child();
+	for (unsigned i = 0; i < WAYS; i++) {
+		struct limpet_hook_pointers_stats stats;
+
+		assert_int_equal(restore(pids[i], ways[i], CLOCK_FIXTURE_NEVER, &stats), 0);
+		assert_int_equal(stats.elsewhere, LIMPET_COUNT_OF(odd));
+		end_child(pids[i]);
+	}
+	unmap(memory, bytes);
 }
 
 /* As many as a program stores that keeps one in each of its objects: more than one stop's. */
@@ -515,6 +544,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hook_pointers_in_sparse_memory),
 		cmocka_unit_test(test_hook_pointers_at_any_byte),
+		cmocka_unit_test(test_hook_pointers_across_parts),
 		cmocka_unit_test(test_many_hook_pointers),
 		cmocka_unit_test(test_distances_in_code),
 		cmocka_unit_test(test_pages_of_files),
