@@ -56,7 +56,8 @@ int limpet_session_prepare(const struct limpet_target *target,
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already,
  * or NULL to find one; it is taken over and released in any case. On failure the target is as
  * before; if a tracee was given, its process, a command that we started, is ended instead.
- * -ECANCELED: the program cannot be captured, and nothing was made in it. */
+ * -ECANCELED: the program cannot be captured, and nothing was made in it. -EUCLEAN: the agent could
+ * not be removed again, and stays, switched off. */
 int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
 			 struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Makes the agent look for modules that were loaded without a call that it could see. Returns the
