@@ -72,10 +72,10 @@ bool limpet_session_has_entries(void *session, const struct limpet_module *modul
 /* `idle` is called while limpet waits for threads; it may drain the agent's buffers. */
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
 			     void *context);
-/* Under the target lock: restores slots and hook pointers, proves quiescence, unloads the agent.
- * Returns 0, also if the thunks stay (stats.copies.elsewhere); -EBUSY: the agent stays, switched
- * off (dormant); -ESRCH: the target is gone. After a failure it goes on with what is left to do,
- * until the deadline. */
+/* Restores slots and hook pointers, proves quiescence, unloads the agent; under the target lock, or
+ * without it if somebody else has held it for six seconds. Returns 0, also if the thunks stay
+ * (stats.copies.elsewhere); -EBUSY: the agent stays, switched off (dormant); -ESRCH: the target is
+ * gone. After a failure it goes on with what is left to do, until the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
 /* For an agent that stays although nobody will read its events: switches it off by its control
  * page, and tells it that the collector has died, so that no thread of the target waits for room.
