@@ -103,6 +103,14 @@ static int exit_status(const struct limpet_capture_result *result, bool stays_in
 	return result->complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
 }
 
+/* Of a capture that did not begin. */
+static int failed_status(int error)
+{
+	if (error == -EUCLEAN)
+		return LIMPET_EXIT_DORMANT;
+	return error == -EALREADY || error == -ECANCELED ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED;
+}
+
 void limpet_capture_warn_agent(pid_t pid)
 {
 	limpet_ui_warn("the agent stays in process %d, switched off; `limpet stop %d` tries again",
@@ -277,9 +285,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	if (error) {
 		limpet_progress_free(command.progress);
 		limpet_followers_free(command.followers);
-		return limpet_ui_fail(&err, error == -EALREADY || error == -ECANCELED
-						    ? LIMPET_EXIT_REFUSED
-						    : LIMPET_EXIT_FAILED);
+		return limpet_ui_fail(&err, failed_status(error));
 	}
 	limpet_capture_signals_end();
 	if (!options->no_seal)

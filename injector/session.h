@@ -56,7 +56,8 @@ int limpet_session_prepare(const struct limpet_target *target,
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already,
  * or NULL to find one; it is taken over and released in any case. On failure the target is as
  * before; if a tracee was given, its process, a command that we started, is ended instead.
- * -ECANCELED: the program cannot be captured, and nothing was made in it. */
+ * -ECANCELED: the program cannot be captured, and nothing was made in it. -EUCLEAN: the agent could
+ * not be removed again, and stays, switched off. */
 int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
 			 struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Makes the agent look for modules that were loaded without a call that it could see. Returns the
@@ -71,10 +72,10 @@ bool limpet_session_has_entries(void *session, const struct limpet_module *modul
 /* `idle` is called while limpet waits for threads; it may drain the agent's buffers. */
 void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *context),
 			     void *context);
-/* Under the target lock: restores slots and hook pointers, proves quiescence, unloads the agent.
- * Returns 0, also if the thunks stay (stats.copies.elsewhere); -EBUSY: the agent stays, switched
- * off (dormant); -ESRCH: the target is gone. After a failure it goes on with what is left to do,
- * until the deadline. */
+/* Restores slots and hook pointers, proves quiescence, unloads the agent; under the target lock, or
+ * without it if somebody else has held it for six seconds. Returns 0, also if the thunks stay
+ * (stats.copies.elsewhere); -EBUSY: the agent stays, switched off (dormant); -ESRCH: the target is
+ * gone. After a failure it goes on with what is left to do, until the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
 /* For an agent that stays although nobody will read its events: switches it off by its control
  * page, and tells it that the collector has died, so that no thread of the target waits for room.

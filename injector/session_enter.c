@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "injector/hook/remote_patch.h"
@@ -251,41 +254,66 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	return 0;
 }
 
-/* Whatever program the process executes by now, it may have the agent. */
-static void clean_up(struct limpet_session *session)
+/* Whatever program the process executes by now, it may have the agent. Returns whether the agent
+ * stays. */
+static bool clean_up(struct limpet_session *session)
 {
 	struct limpet_target target;
+	int result = limpet_target_open(session->target->pid, &target, NULL);
 
-	if (limpet_target_open(session->target->pid, &target, NULL) < 0)
-		return;
-	(void)limpet_session_cleanup_locked(&target, session->timeout_ns, true, NULL);
-	limpet_target_close(&target);
-	/* Where the agent stays, it is to know that nobody listens. */
-	if (limpet_session_agent_present(session))
-		limpet_session_let_go(session);
+	if (!result) {
+		result = limpet_session_cleanup_locked(&target, session->timeout_ns, true, NULL);
+		limpet_target_close(&target);
+		/* Where the agent stays, it is to know that nobody listens. */
+		if (limpet_session_agent_present(session))
+			limpet_session_let_go(session);
+	}
+	return result < 0 && result != -ESRCH;
+}
+
+/* Adds that to the message of what went wrong before. */
+static int explain_dormant(const struct limpet_session *session, struct limpet_err *err)
+{
+	const char *cause = err ? err->message : "";
+	char text[sizeof(err->message)];
+
+	snprintf(text, sizeof(text), "%.440s; the agent stays, switched off", cause);
+	limpet_err_set(err, -EUCLEAN, "%s", text);
+	limpet_err_hint(err, "limpet stop %d", session->target->pid);
+	return -EUCLEAN;
+}
+
+static int begin(struct limpet_session *session, uint64_t *ret_nonce, struct limpet_err *err)
+{
+	struct limpet_shm *shm = session->segment.shm;
+	int error;
+
+	if (getrandom(ret_nonce, sizeof(*ret_nonce), 0) != (ssize_t)sizeof(*ret_nonce))
+		return limpet_err_set(err, -EIO, "cannot get random bytes");
+	shm->nonce = *ret_nonce;
+	if (!shm->max_depth)
+		shm->max_depth = 256;
+	error = limpet_target_check(session->target);
+	return error ? limpet_proc_explain(session->target->pid, error, "look at", err) : 0;
 }
 
 static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		 struct limpet_err *err)
 {
-	struct limpet_shm *shm = session->segment.shm;
 	struct limpet_hijack_setup setup;
 	struct limpet_hijack *hijack;
-	bool started = false;
-	uint64_t nonce;
+	bool started = false, stays = false;
+	uint64_t nonce = 0;
 	int floor = choose_floor(session), error, closing;
 
-	if (getrandom(&nonce, sizeof(nonce), 0) != (ssize_t)sizeof(nonce))
-		return limpet_err_set(err, -EIO, "cannot get random bytes");
-	shm->nonce = nonce;
-	if (!shm->max_depth)
-		shm->max_depth = 256;
-	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
-	error = limpet_target_check(session->target);
+	error = begin(session, &nonce, err);
 	if (error) {
+		if (tracee)
+			syscall(SYS_pidfd_send_signal, session->target->pidfd, SIGKILL, NULL, 0);
 		limpet_tracee_release(tracee);
-		return limpet_proc_explain(session->target->pid, error, "look at", err);
+		return error;
 	}
+	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
 	setup.room_bytes = session->segment.shm_bytes > session->segment.tables.arena_bytes
 				   ? session->segment.shm_bytes
 				   : session->segment.tables.arena_bytes;
@@ -319,8 +347,9 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (error)
 		limpet_session_release_spares(session);
 	if (error && started)
-		clean_up(session);
-	return limpet_target_explain(session->target, error, err);
+		stays = clean_up(session) && !tracee;
+	error = limpet_target_explain(session->target, error, err);
+	return stays && error != -ESRCH ? explain_dormant(session, err) : error;
 }
 
 int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,

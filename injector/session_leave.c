@@ -24,8 +24,10 @@
 #define LEAVE_TRIES 8u
 /* How often limpet checks whether a process that is not clean is exiting, 5 ms apart. */
 #define END_LOOKS 200u
-/* How long detaching waits for the target lock. */
-#define LEAVE_LOCK_NS UINT64_C(1000000000)
+/* How long detaching waits for the target lock, and how long at a time. A cleanup that finds out
+ * that we collect holds it for SETTLE_NS and BEAT_NS at most (session_cleanup.c). */
+#define LEAVE_LOCK_NS UINT64_C(6000000000)
+#define LOCK_LOOK_NS UINT64_C(20000000)
 /* Time for the search for hook pointers, on top of the deadline and for each MiB that the program
  * holds: twice what two searches take on a busy machine. */
 #define SEARCH_NS_PER_MIB UINT64_C(4000000)
@@ -272,6 +274,19 @@ static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
 	return error;
 }
 
+/* Slots that cannot be told count as leading there. */
+static int check_slots(const struct limpet_session *session, struct limpet_err *err)
+{
+	int answer = session->outside
+			     ? limpet_remote_patch_leads_there(session->target->pid, &session->info)
+			     : 0;
+
+	return answer ? limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
+				       "slots of process %d still lead to the agent",
+				       session->target->pid)
+		      : 0;
+}
+
 /* Restores slots and hook pointers, then proves quiescence, then unloads. Code is not restored
  * while a process that shares the memory, and does not stop with the threads, may execute it. Nor
  * is the agent unmapped while such a process that may be in the agent lives. One that is created
@@ -310,10 +325,10 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 			error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
-	} while (session->outside &&
-		 limpet_remote_patch_leads_there(session->target->pid, &session->info) &&
-		 limpet_monotonic_ns() < deadline_ns);
-	error = limpet_session_wait_for_sharers(session, deadline_ns, err);
+		error = check_slots(session, err);
+	} while (error && limpet_monotonic_ns() < deadline_ns);
+	if (!error)
+		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	if (error)
 		return error;
 	if (session->stats.copies.elsewhere) {
@@ -387,6 +402,23 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 	return error == -ESRCH || !error ? error : -EBUSY;
 }
 
+/* Meanwhile the events are read: by that a cleanup knows that we collect. */
+static int take_lock(const struct limpet_session *session)
+{
+	const struct limpet_wait wait =
+		limpet_session_wait(session, limpet_monotonic_ns() + LEAVE_LOCK_NS);
+	int lock_fd;
+
+	do {
+		lock_fd = limpet_target_lock_take(session->target->pid,
+						  limpet_monotonic_ns() + LOCK_LOOK_NS, NULL);
+		if (lock_fd == -EALREADY)
+			limpet_wait_idle(&wait);
+	} while (lock_fd == -EALREADY && !limpet_wait_check(&wait) &&
+		 limpet_monotonic_ns() < wait.deadline_ns);
+	return lock_fd;
+}
+
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 {
 	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
@@ -395,8 +427,7 @@ int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
 	limpet_session_release_spares(session);
 	/* Continue without the lock: a holder that keeps it this long is stopped or is not a
 	 * limpet, and we have to leave. */
-	lock_fd = limpet_target_lock_take(session->target->pid,
-					  limpet_monotonic_ns() + LEAVE_LOCK_NS, NULL);
+	lock_fd = take_lock(session);
 	error = limpet_session_leave_locked(session, err);
 	limpet_tracee_rest();
 	if (lock_fd >= 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/array.h"
 #include "common/clock.h"
 #include "common/wire.h"
 #include "injector/hook/addresses.h"
@@ -17,7 +18,10 @@
 
 #define PIECE (1u << 20)
 #define PAGE 4096u
-#define MAX_COPIES 4096u
+/* Those that are beyond this are left to the next try. */
+#define MAX_COPIES (1u << 20)
+/* As many are restored in one stop of the program: some milliseconds. */
+#define STOP_COPIES 4096u
 #define PATIENCE_NS 100000000u
 #define LOOK_NS 20000000u
 
@@ -26,12 +30,13 @@ struct scan {
 	const struct limpet_agent_place *place;
 	const struct limpet_hook_pointers_options *options;
 	uint64_t next_look_ns;
-	uint64_t places[MAX_COPIES];
-	size_t count;
-	bool overflow;
+	uint64_t *places;
+	size_t count, capacity;
+	bool no_memory; /* a place could not be noted */
 	unsigned elsewhere;
 	int memory;                   /* /proc/PID/mem */
 	uint8_t *buffer;              /* one block, PIECE, one block */
+	uint64_t scanned_end;         /* the first block's last bytes are those before it */
 	const struct limpet_map *map; /* the mapping being searched */
 	struct limpet_pages *pages;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
@@ -75,7 +80,10 @@ static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint
 	    (perms[1] != 'w' && !is_relro(scan, at)) || perms[2] == 'x')
 		scan->elsewhere++;
 	else if (scan->count == MAX_COPIES)
-		scan->overflow = true;
+		return;
+	else if (limpet_reserve(&scan->places, &scan->capacity, scan->count + 1,
+				sizeof(*scan->places)) < 0)
+		scan->no_memory = true;
 	else
 		scan->places[scan->count++] = at;
 }
@@ -170,7 +178,9 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 	uint8_t *piece = scan->buffer + LIMPET_ADDRESSES_BLOCK;
 	bool code = holds_distances(scan, scan->map);
 
-	memset(scan->buffer, 0, LIMPET_ADDRESSES_BLOCK);
+	/* Memory in one piece may come in several ranges: an address may lie across two. */
+	if (start != scan->scanned_end)
+		memset(scan->buffer, 0, LIMPET_ADDRESSES_BLOCK);
 	while (start < end) {
 		size_t bytes = end - start < PIECE ? (size_t)(end - start) : PIECE;
 		ssize_t got = read_piece(scan, start, piece, bytes);
@@ -192,6 +202,7 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 		start += got == (ssize_t)bytes ? bytes
 					       : (got > 0 ? (size_t)got / PAGE * PAGE : 0) + PAGE;
 	}
+	scan->scanned_end = start;
 	return 0;
 }
 
@@ -226,6 +237,7 @@ static int scan_all(struct scan *scan)
 		return error;
 	error = limpet_pages_new(scan->pid, scan->options->way, &scan->pages);
 	scan->count = scan->elsewhere = 0;
+	scan->scanned_end = 0;
 	for (size_t i = 0; i < maps.count && !error; i++) {
 		scan->elsewhere += is_secret(&maps.list[i]);
 		if (is_wanted(scan, &maps.list[i]))
@@ -234,13 +246,13 @@ static int scan_all(struct scan *scan)
 	limpet_pages_free(scan->pages);
 	scan->pages = NULL;
 	limpet_proc_maps_done(&maps);
-	return error ? error : scan->overflow ? -ENOSPC : 0;
+	return error ? error : scan->no_memory ? -ENOMEM : 0;
 }
 
 /* All threads are stopped: checks again what was found, and restores it. */
-static void put_back(struct scan *scan)
+static void put_back(struct scan *scan, size_t first, size_t end)
 {
-	for (size_t i = 0; i < scan->count; i++) {
+	for (size_t i = first; i < end; i++) {
 		uint64_t value, original;
 
 		if (limpet_memory_read(scan->pid, scan->places[i], &value, sizeof(value)) < 0)
@@ -250,6 +262,27 @@ static void put_back(struct scan *scan)
 							       original) == 0)
 			scan->stats.restored++;
 	}
+}
+
+/* Between the stops the program runs, and may move what was not yet restored. */
+static int put_all_back(struct scan *scan)
+{
+	int error = 0;
+
+	for (size_t first = 0; first < scan->count && !error; first += STOP_COPIES) {
+		size_t left = scan->count - first;
+		struct limpet_stop_all stopped;
+
+		error = look_around(scan);
+		if (!error)
+			error = limpet_stop_all_begin(
+				scan->pid, 0, limpet_monotonic_ns() + PATIENCE_NS, &stopped);
+		if (error)
+			break;
+		put_back(scan, first, first + (left < STOP_COPIES ? left : STOP_COPIES));
+		limpet_stop_all_end(&stopped);
+	}
+	return error;
 }
 
 int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *place,
@@ -279,15 +312,8 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 		error = scan_all(scan);
 	scan->stats.found = (unsigned)scan->count;
 	if (!error && scan->count) {
-		struct limpet_stop_all stopped;
-
-		error = limpet_stop_all_begin(pid, 0, limpet_monotonic_ns() + PATIENCE_NS,
-					      &stopped);
-		if (!error) {
-			put_back(scan);
-			limpet_stop_all_end(&stopped);
-		}
-		/* A second search finds what was moved meanwhile. */
+		error = put_all_back(scan);
+		/* A second search finds what was moved meanwhile, and what was too much. */
 		if (!error)
 			error = scan_all(scan);
 		if (!error && scan->count)
@@ -297,6 +323,7 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 	*ret_stats = scan->stats;
 	if (scan->memory >= 0)
 		close(scan->memory);
+	free(scan->places);
 	free(scan->buffer);
 	free(scan);
 	return error;

@@ -29,13 +29,14 @@ struct limpet_hook_pointers_options {
 };
 
 /* Searches all existing memory (pages.h) while the target runs. If it finds pointers that are
- * aligned words of writable memory, it stops all threads for a moment, checks the places again, and
- * writes the originals there, and to pointers in data that the dynamic linker has relocated and
- * made read-only (RELRO). All others are left as they are, and counted: words at unaligned
- * addresses (packed structures, instructions), in memory that is no longer writable or that
- * contains code, with other values in their upper bits, mangled ones, and displacements in code. 0,
- * or -errno: some may remain besides those that are counted. -ETIMEDOUT: the deadline passed before
- * all memory was searched; the search gets some milliseconds in any case. */
+ * aligned words of writable memory, it stops all threads for a moment (for many pointers: again and
+ * again), checks the places again, and writes the originals there, and to pointers in data that the
+ * dynamic linker has relocated and made read-only (RELRO). All others are left as they are, and
+ * counted: words at unaligned addresses (packed structures, instructions), in memory that is no
+ * longer writable or that contains code, with other values in their upper bits, mangled ones, and
+ * displacements in code. 0, or -errno: some may remain besides those that are counted. -ETIMEDOUT:
+ * the deadline passed before all memory was searched; the search gets some milliseconds in any
+ * case. */
 int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *place,
 				 uint64_t hooks_address,
 				 const struct limpet_hook_pointers_options *options,

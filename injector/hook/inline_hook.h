@@ -32,7 +32,7 @@ struct limpet_inline_hook_setup {
 	pid_t pid;
 	struct limpet_wait wait;
 	/* Other work while all threads are stopped, with the target's memory; NULL: none. -EAGAIN:
-	 * try again. */
+	 * try again, only for switch_off: when switching on, the jumps are in place by then. */
 	int (*also)(void *context, int memory);
 	void *also_context;
 };

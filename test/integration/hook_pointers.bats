@@ -100,3 +100,10 @@ stays() {
 		finish "$way" || return 1
 	done
 }
+
+@test "addresses of hooks in 10,000 words: more than are put back in one stop" {
+	kept_in many 0
+	nothing_of_ours "$pid"
+	tell many "use many" used
+	finish many
+}

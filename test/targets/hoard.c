@@ -19,7 +19,8 @@
  *	word		in writable memory, paged out if it can be
  *	tagged		in a word, with something else in its upper bits
  *	thread		in a thread's own variable
- *	stack		on the stack of a thread that sleeps */
+ *	stack		on the stack of a thread that sleeps
+ *	many		in 10,000 words, as objects do that keep their deleter */
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -32,7 +33,7 @@
 
 typedef void release_fn(void *block);
 
-enum { PAGE = 4096, JUMP_RBP = 1 };
+enum { PAGE = 4096, JUMP_RBP = 1, MANY = 10000 };
 static const uint64_t tag = UINT64_C(0xfff9) << 48;
 
 static struct {
@@ -45,6 +46,7 @@ static struct page {
 	bool is_open;
 } * closed, *file, *shared, *none, *secret, *word;
 static uint8_t *code, *distance;
+static release_fn *many[MANY];
 static uint64_t tagged;
 static jmp_buf jump;
 static __thread release_fn *of_thread;
@@ -211,6 +213,9 @@ static void keep(const char *way)
 	} else if (!strcmp(way, "word")) {
 		word = keep_in(private, -1, PROT_READ | PROT_WRITE);
 		madvise(word, PAGE, MADV_PAGEOUT);
+	} else if (!strcmp(way, "many")) {
+		for (size_t i = 0; i < MANY; i++)
+			many[i] = take();
 	} else if (!strcmp(way, "thread")) {
 		of_thread = take();
 	} else if (!strcmp(way, "stack")) {
@@ -261,6 +266,9 @@ static void use(const char *way)
 
 	if (release)
 		release(malloc(100));
+	else if (!strcmp(way, "many"))
+		for (size_t i = 0; i < MANY; i++)
+			many[i](malloc(100));
 	else if (!strcmp(way, "stack"))
 		sem_post(&ended);
 }

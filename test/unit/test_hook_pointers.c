@@ -33,6 +33,7 @@
 /* Of words that are mangled. */
 #define GUARD UINT64_C(0x8d1f35a2c9e6b074)
 #define GIB (UINT64_C(1) << 30)
+#define MIB (UINT64_C(1) << 20)
 #define MS 1000000ull
 /* How often a search looks around: fifty times a second. */
 #define LOOK_MS 20u
@@ -40,6 +41,7 @@
 #define FEW_LOOKS 131072u
 /* As many pages apart as the ways look at in more than one go. */
 #define SCATTERED 3000u
+#define MANY 10240u /* whole pages of words */
 
 /* A sanitizer's own shadow memory takes seconds to read page by page. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -258,6 +260,57 @@ static void test_hook_pointers_at_any_byte(void **state)
 	unmap(closed, bytes);
 	unmap(none, bytes);
 	unmap(code, bytes);
+}
+
+/* Across the parts in which each way looks at a large mapping. The children are made before a
+ * search has copies in memory of its own. */
+static void test_hook_pointers_across_parts(void **state)
+{
+	const uint64_t bytes = 2 * GIB + PAGE;
+	char *memory = map(bytes);
+	char *const odd[] = {memory + 64 * MIB - 3, memory + GIB - 1, memory + GIB + 64 * MIB - 5,
+			     memory + 2 * GIB - 2};
+	pid_t pids[WAYS];
+
+	(void)state;
+	have_hooks(24);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(odd); i++)
+		put_word(odd[i], thunk(24 + i));
+	/* In one part there are no more pages than this. */
+	memset(memory + GIB + PAGE, 1, 64 * MIB - PAGE - 5);
+	for (unsigned i = 0; i < WAYS; i++)
+		pids[i] = start_child();
+	for (unsigned i = 0; i < WAYS; i++) {
+		struct limpet_hook_pointers_stats stats;
+
+		assert_int_equal(restore(pids[i], ways[i], CLOCK_FIXTURE_NEVER, &stats), 0);
+		assert_int_equal(stats.elsewhere, LIMPET_COUNT_OF(odd));
+		end_child(pids[i]);
+	}
+	unmap(memory, bytes);
+}
+
+/* As many as a program stores that keeps one in each of its objects: more than one stop's. */
+static void test_many_hook_pointers(void **state)
+{
+	char *memory = map(MANY * sizeof(uint64_t));
+	struct limpet_hook_pointers_stats stats;
+	pid_t pid;
+
+	(void)state;
+	have_hooks(24);
+	for (unsigned i = 0; i < MANY; i++)
+		put_word(memory + i * sizeof(uint64_t), thunk(24 + i % 8));
+	pid = start_child();
+	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	/* Dead words of the child's stack may be others. */
+	assert_true(stats.found >= MANY);
+	assert_int_equal(stats.restored, stats.found);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_equal(word_of(pid, memory + i * sizeof(uint64_t)),
+				 hooks[24 + i % 8].original);
+	end_child(pid);
+	unmap(memory, MANY * sizeof(uint64_t));
 }
 
 /* Of instructions, in code that reaches so far. */
@@ -491,6 +544,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hook_pointers_in_sparse_memory),
 		cmocka_unit_test(test_hook_pointers_at_any_byte),
+		cmocka_unit_test(test_hook_pointers_across_parts),
+		cmocka_unit_test(test_many_hook_pointers),
 		cmocka_unit_test(test_distances_in_code),
 		cmocka_unit_test(test_pages_of_files),
 		cmocka_unit_test(test_what_a_linker_has_closed),
