@@ -401,7 +401,7 @@ static void test_what_a_linker_has_closed(void **state)
 						       .wait.deadline_ns = CLOCK_FIXTURE_NEVER};
 	struct limpet_hook_pointers_stats stats;
 	char *closed, *open = map(PAGE);
-	struct stat status;
+	struct stat status = {0};
 	pid_t pid;
 
 	(void)state;
