@@ -11,6 +11,8 @@
 #define LEAST_PAIRS 64u
 /* Of so many pairs one may be contradicted: a thread that came meanwhile is not watched. */
 #define PAIRS_PER_CONTRADICTION 500u
+/* The function that is thought to be malloc. */
+#define MALLOC_NUMBER 0u
 #define MOST_DEPTH 64u
 #define MOST_THREADS 256u
 /* Alignments and flags are small or powers of two; a second factor of a size is neither, often. */
@@ -34,7 +36,10 @@ struct evidence {
 	uint32_t not_kept; /* what it returned was given by malloc again, so it had given nothing */
 	uint32_t released; /* what it took was given by malloc again */
 	uint32_t reused;   /* what it took was taken again, so it had released nothing */
-	uint32_t same_size;      /* its second argument was the size of the block that it took */
+	uint32_t known;    /* of the blocks that it took, those whose size is known */
+	uint32_t same_size;      /* of these, those whose size was its second argument */
+	uint32_t blocks;         /* what it returned can be a block */
+	uint32_t fitting;        /* the same, and a multiple of its second argument */
 	uint32_t pointers;       /* its first argument was no size */
 	uint32_t ones;           /* its first argument was 1 */
 	uint32_t aligned;        /* its second argument can be an alignment */
@@ -46,7 +51,7 @@ struct evidence {
 struct judge {
 	struct limpet_watched_call *list;
 	size_t count;
-	unsigned malloc_number, function_count;
+	unsigned function_count;
 	struct block *blocks;
 	size_t block_mask;
 	bool returns[LIMPET_WATCHED_MAX]; /* its returns were watched, too */
@@ -139,7 +144,8 @@ static void note_call(struct judge *judge, const struct limpet_watched_call *cal
 	block = block_at(judge, call->args[0]);
 	if (block->state == GIVEN) {
 		evidence->takes++;
-		evidence->same_size += block->size == call->args[1];
+		evidence->known += block->size != 0;
+		evidence->same_size += block->size && block->size == call->args[1];
 		judge->evidence[block->by].gives++;
 	} else if (block->state == TAKEN) {
 		judge->evidence[block->by].reused++;
@@ -152,16 +158,29 @@ static void note_call(struct judge *judge, const struct limpet_watched_call *cal
 	block->by = call->function;
 }
 
+static bool can_be_block(uint64_t value)
+{
+	return value >= MOST_SIZE && value % sizeof(uint64_t) == 0;
+}
+
+static void note_results(struct evidence *evidence, const struct limpet_watched_call *call,
+			 const struct limpet_watched_call *begin)
+{
+	evidence->returns++;
+	evidence->pairs_returned += call->results[1] == begin->args[0];
+	evidence->blocks += can_be_block(call->results[0]);
+	evidence->fitting += can_be_block(call->results[0]) && begin->args[1] &&
+			     call->results[0] % begin->args[1] == 0;
+}
+
 static void note_return(struct judge *judge, const struct limpet_watched_call *call,
 			const struct limpet_watched_call *begin)
 {
-	struct evidence *evidence = &judge->evidence[call->function];
-	const bool is_malloc = call->function == judge->malloc_number;
+	const bool is_malloc = call->function == MALLOC_NUMBER;
 	struct block *block;
 
-	evidence->returns++;
-	evidence->pairs_returned += call->results[1] == begin->args[0];
-	if (!call->results[0])
+	note_results(&judge->evidence[call->function], call, begin);
+	if (!can_be_block(call->results[0]))
 		return;
 	block = block_at(judge, call->results[0]);
 	if (is_malloc && block->state == TAKEN)
@@ -172,7 +191,8 @@ static void note_return(struct judge *judge, const struct limpet_watched_call *c
 		return;
 	block->state = GIVEN;
 	block->by = call->function;
-	block->size = begin->args[0] < MOST_SIZE ? begin->args[0] : begin->args[1];
+	/* Which argument of one that moves blocks is the size is not known yet. */
+	block->size = begin->args[0] < MOST_SIZE ? begin->args[0] : 0;
 }
 
 static void forget(struct judge *judge)
@@ -186,23 +206,26 @@ static void gather(struct judge *judge)
 	forget(judge);
 	for (size_t i = 0; i < judge->count; i++) {
 		const struct limpet_watched_call *call = &judge->list[i];
+		struct evidence *evidence = &judge->evidence[call->function];
 		struct stack *stack = stack_of(judge, call->tid);
 		const struct limpet_watched_call *begin;
 
-		if (call->is_late && !call->returns)
-			note_arguments(&judge->evidence[call->function], call);
-		if (call->is_late || !stack)
+		if (!stack)
 			continue;
 		/* What a function does to do its work is no evidence of another one. */
 		if (!call->returns) {
 			drop_left(stack, call->sp);
-			if (!stack->depth)
+			if (call->is_late)
+				note_arguments(evidence, call);
+			else if (!stack->depth)
 				note_call(judge, call);
 			push(judge, stack, call);
 			continue;
 		}
 		begin = pop(stack, call);
-		if (begin && !stack->depth)
+		if (begin && call->is_late)
+			note_results(evidence, call, begin);
+		else if (begin && !stack->depth)
 			note_return(judge, call, begin);
 	}
 }
@@ -216,10 +239,11 @@ static enum limpet_watched_role role_of_giver(const struct evidence *evidence, b
 	 * clears the block may leave the length there by chance.) */
 	if (is_malloc && evidence->pairs_returned == evidence->returns)
 		return LIMPET_WATCHED_UNCLEAR;
-	if (!evidence->factors || evidence->wild)
-		return LIMPET_WATCHED_MALLOC;
 	/* Only a count is always 1. */
-	return evidence->ones == evidence->calls ? LIMPET_WATCHED_CALLOC : LIMPET_WATCHED_UNCLEAR;
+	if (evidence->ones == evidence->calls)
+		return LIMPET_WATCHED_CALLOC;
+	return !evidence->factors || evidence->wild ? LIMPET_WATCHED_MALLOC
+						    : LIMPET_WATCHED_UNCLEAR;
 }
 
 static enum limpet_watched_role role_of_taker(const struct evidence *evidence)
@@ -230,32 +254,38 @@ static enum limpet_watched_role role_of_taker(const struct evidence *evidence)
 		return LIMPET_WATCHED_OTHER;
 	if (gives > 4 * not_kept && gives >= LEAST_CALLS)
 		/* With (block, old size, ...) the new size is elsewhere. */
-		return evidence->same_size * 2 > evidence->takes ? LIMPET_WATCHED_UNCLEAR
+		return evidence->same_size * 8 > evidence->known ? LIMPET_WATCHED_UNCLEAR
 								 : LIMPET_WATCHED_REALLOC;
 	if (gives <= not_kept + evidence->returns / 16 && evidence->released)
 		return LIMPET_WATCHED_FREE;
 	return LIMPET_WATCHED_UNCLEAR;
 }
 
+/* (size, alignment), for which a block came that is so aligned: few calls show no more, and hardly
+ * anything else has these arguments. */
+static bool is_rare_giver(const struct evidence *evidence)
+{
+	return evidence->returns >= 2 && evidence->fitting == evidence->returns &&
+	       evidence->aligned == evidence->calls && !evidence->pointers && !evidence->ones;
+}
+
 static enum limpet_watched_role role_of(const struct judge *judge, unsigned number)
 {
 	const struct evidence *evidence = &judge->evidence[number];
 
-	/* (size, alignment): so few calls show no more, and nothing else has these arguments. */
 	if (evidence->judged < LEAST_CALLS)
-		return evidence->calls && evidence->aligned == evidence->calls &&
-				       !evidence->pointers && !evidence->ones &&
-				       judge->returns[number]
-			       ? LIMPET_WATCHED_MALLOC
-			       : LIMPET_WATCHED_IDLE;
+		return is_rare_giver(evidence) ? LIMPET_WATCHED_MALLOC : LIMPET_WATCHED_IDLE;
 	if (evidence->takes >= LEAST_CALLS && evidence->pointers * 2 > evidence->calls)
 		return role_of_taker(evidence);
+	/* It took blocks that are older than the watch. */
 	if (evidence->pointers)
-		return LIMPET_WATCHED_OTHER;
-	if (number == judge->malloc_number ||
+		return evidence->released ? LIMPET_WATCHED_UNCLEAR : LIMPET_WATCHED_OTHER;
+	if (number == MALLOC_NUMBER ||
 	    (evidence->gives >= LEAST_CALLS && evidence->gives > 4 * evidence->not_kept))
-		return role_of_giver(evidence, number == judge->malloc_number);
-	return LIMPET_WATCHED_OTHER;
+		return role_of_giver(evidence, number == MALLOC_NUMBER);
+	/* What it returns may be blocks that nobody has taken back yet. */
+	return evidence->blocks && evidence->blocks * 2 > evidence->returns ? LIMPET_WATCHED_IDLE
+									    : LIMPET_WATCHED_OTHER;
 }
 
 /* ---------------------------------------------------------------- proof */
@@ -287,7 +317,7 @@ static void give_block(struct judge *judge, uint64_t address, uint64_t size)
 {
 	struct block *block = block_at(judge, address);
 
-	judge->verdict->contradictions += block->state == GIVEN || address % sizeof(address);
+	judge->verdict->contradictions += block->state == GIVEN || !can_be_block(address);
 	block->state = GIVEN;
 	block->size = size;
 }
@@ -359,11 +389,11 @@ static const char *doubt(const struct judge *judge)
 {
 	const struct limpet_watched_verdict *verdict = judge->verdict;
 
-	if (judge->evidence[judge->malloc_number].judged < LEAST_CALLS)
+	if (judge->evidence[MALLOC_NUMBER].judged < LEAST_CALLS)
 		return "it was hardly called";
 	if (has_role(judge, LIMPET_WATCHED_UNCLEAR))
 		return "one of its functions is of an unknown kind";
-	if (verdict->roles[judge->malloc_number] != LIMPET_WATCHED_MALLOC ||
+	if (verdict->roles[MALLOC_NUMBER] != LIMPET_WATCHED_MALLOC ||
 	    !has_role(judge, LIMPET_WATCHED_FREE))
 		return "no function takes back what another one gives";
 	if (verdict->pairs < LEAST_PAIRS)
@@ -403,13 +433,12 @@ static void judge_all(struct judge *judge)
 	snprintf(verdict->why, sizeof(verdict->why), "%s", why ?: "");
 }
 
-int limpet_watched_judge(struct limpet_watched_call *list, size_t count, unsigned malloc_number,
-			 unsigned function_count, struct limpet_watched_verdict *ret)
+int limpet_watched_judge(struct limpet_watched_call *list, size_t count, unsigned function_count,
+			 struct limpet_watched_verdict *ret)
 {
 	struct limpet_watched_verdict verdict = {.sure = false};
 	struct judge judge = {.list = list,
 			      .count = count,
-			      .malloc_number = malloc_number,
 			      .function_count = function_count,
 			      .block_mask = 1023,
 			      .verdict = &verdict};

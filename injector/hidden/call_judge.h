@@ -26,7 +26,7 @@ struct limpet_watched_call {
 };
 
 enum limpet_watched_role {
-	LIMPET_WATCHED_IDLE = 0, /* too few calls to judge it by */
+	LIMPET_WATCHED_IDLE = 0, /* too few calls to judge it by, or nobody took what it gave */
 	LIMPET_WATCHED_OTHER,    /* neither gives nor takes blocks */
 	LIMPET_WATCHED_MALLOC,   /* (size, ...) */
 	LIMPET_WATCHED_CALLOC,   /* (count, size) */
@@ -44,10 +44,9 @@ struct limpet_watched_verdict {
 	char why[160];           /* if not: the reason, for people */
 };
 
-/* `list` in the order of time; it is sorted by time here if it is not. `malloc`: number of the
- * function that is thought to be malloc. `function_count`: at most LIMPET_WATCHED_MAX. -ENOMEM. */
-int limpet_watched_judge(struct limpet_watched_call *list, size_t count, unsigned malloc_number,
-			 unsigned function_count,
+/* Sorts the list by time. The function number 0 is thought to be malloc. `function_count`: at most
+ * LIMPET_WATCHED_MAX. -ENOMEM. */
+int limpet_watched_judge(struct limpet_watched_call *list, size_t count, unsigned function_count,
 			 struct limpet_watched_verdict *ret) LIMPET_MUST_CHECK;
 
 #endif

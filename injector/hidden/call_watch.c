@@ -19,6 +19,8 @@
 #define PAGE 4096u
 #define RING_PAGES 128u
 #define MOST_THREADS 128u
+/* Each costs, when it is set, when the function is called, and when it is removed. */
+#define MOST_PROBES 200u
 #define SPARE_FILES 128u
 #define KINDS 2u /* of probes: calls, returns */
 #define LOOK_NS 1000000u
@@ -33,7 +35,7 @@
 #define RETURNS_BIT 1u
 
 struct ring {
-	int owner; /* the probe whose descriptor has the ring */
+	int owner; /* an event without events, to which the ring belongs */
 	struct perf_event_mmap_page *head;
 	const uint8_t *data;
 	uint64_t at;
@@ -82,8 +84,8 @@ static int refuse(struct run *run, int error)
 	case -E2BIG:
 	case -EMFILE:
 	case -ENFILE:
-		return limpet_err_set(run->err, error, "process %d has too many threads to watch",
-				      pid);
+		return limpet_err_set(run->err, error,
+				      "process %d has too many busy threads to watch", pid);
 	case -ENOENT:
 	case -ENOSYS:
 	case -EOPNOTSUPP:
@@ -129,17 +131,30 @@ static int open_probe(struct run *run, pid_t tid, unsigned function, bool return
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* The first probe of a thread owns its ring, the others write to it. */
-static int attach_ring(struct ring *ring, int fd)
+static int make_ring(struct ring *ring, pid_t tid)
 {
+	struct perf_event_attr attr = {
+		.type = PERF_TYPE_SOFTWARE,
+		.size = sizeof(attr),
+		.config = PERF_COUNT_SW_DUMMY,
+		.disabled = 1,
+		.exclude_kernel = 1,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+	long fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	void *map;
 
-	if (ring->head)
-		return ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->owner) < 0 ? -errno : 0;
-	map = mmap(NULL, (RING_PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (map == MAP_FAILED)
+	if (fd < 0)
 		return -errno;
-	ring->owner = fd;
+	map = mmap(NULL, (RING_PAGES + 1) * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, (int)fd, 0);
+	if (map == MAP_FAILED) {
+		const int error = -errno;
+
+		close((int)fd);
+		return error;
+	}
+	ring->owner = (int)fd;
 	ring->head = map;
 	ring->data = (const uint8_t *)map + PAGE;
 	return 0;
@@ -149,7 +164,6 @@ static int add_probe(struct run *run, pid_t tid, struct ring *ring, unsigned fun
 {
 	const int fd = open_probe(run, tid, function, returns);
 	struct probe *probe;
-	int error;
 
 	if (fd < 0)
 		return fd;
@@ -160,21 +174,23 @@ static int add_probe(struct run *run, pid_t tid, struct ring *ring, unsigned fun
 	}
 	probe = &run->probes[run->probe_count++];
 	*probe = (struct probe){.fd = fd, .function = (uint8_t)function, .returns = returns};
-	error = attach_ring(ring, fd);
-	if (!error && ioctl(fd, PERF_EVENT_IOC_ID, &probe->id) < 0)
-		error = -errno;
-	return error;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_OUTPUT, ring->owner) < 0 ||
+	    ioctl(fd, PERF_EVENT_IOC_ID, &probe->id) < 0)
+		return -errno;
+	return 0;
 }
 
 /* 0 also for a thread that is gone. */
 static int add_thread(struct run *run, pid_t tid)
 {
 	struct ring *ring = &run->rings[run->ring_count];
-	const size_t before = run->probe_count;
+	int error = make_ring(ring, tid);
 
+	if (error)
+		return error == -ESRCH ? 0 : error;
+	run->ring_count++;
 	for (unsigned i = 0; i < run->watch->count * KINDS; i++) {
 		const bool returns = i % KINDS != 0;
-		int error;
 
 		if (returns && !run->watch->gives[i / KINDS])
 			continue;
@@ -186,7 +202,6 @@ static int add_thread(struct run *run, pid_t tid)
 		if (error && error != CANNOT_PROBE)
 			return error;
 	}
-	run->ring_count += run->probe_count > before;
 	return 0;
 }
 
@@ -231,12 +246,14 @@ static int open_all(struct run *run)
 	if (count > (int)MOST_THREADS)
 		return -E2BIG;
 	count = keep_active(run, tids, count);
+	if ((unsigned)count * run->watch->count * KINDS > MOST_PROBES)
+		return -E2BIG;
 	snprintf(run->path, sizeof(run->path), "/proc/self/fd/%d", run->watch->fd);
 	raise_limit((size_t)count * run->watch->count * KINDS);
 	for (int i = 0; i < count && !error; i++)
 		error = add_thread(run, tids[i]);
-	if (!error && !run->ring_count)
-		error = run->unsuited ? CANNOT_PROBE : 0;
+	if (!error && !run->probe_count && run->unsuited)
+		error = CANNOT_PROBE;
 	return error;
 }
 
@@ -288,12 +305,13 @@ static void close_done(struct run *run)
 
 static void close_all(struct run *run)
 {
-	for (size_t i = 0; i < LIMPET_COUNT_OF(run->rings); i++)
-		if (run->rings[i].head)
-			munmap(run->rings[i].head, (RING_PAGES + 1) * PAGE);
 	for (size_t i = 0; i < run->probe_count; i++)
 		run->probes[i].is_done = true;
 	close_done(run);
+	for (size_t i = 0; i < run->ring_count; i++) {
+		munmap(run->rings[i].head, (RING_PAGES + 1) * PAGE);
+		close(run->rings[i].owner);
+	}
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -331,7 +349,8 @@ static void take_sample(struct run *run, const struct sample *sample)
 	const struct probe *probe = probe_of(run, sample->id);
 	const uint64_t *registers = sample->registers;
 
-	if (!probe || sample->abi != PERF_SAMPLE_REGS_ABI_64)
+	if (!probe || sample->abi != PERF_SAMPLE_REGS_ABI_64 ||
+	    run->count > 2 * run->watch->most_calls)
 		return;
 	if (limpet_reserve(&run->calls, &run->capacity, run->count + 1, sizeof(*run->calls)) < 0) {
 		run->failed = true;
@@ -459,7 +478,7 @@ int limpet_call_watch_run(const struct limpet_call_watch *watch, struct limpet_w
 	run->watch = watch;
 	run->err = err;
 	error = open_all(run);
-	if (!error && run->ring_count) {
+	if (!error && run->probe_count) {
 		watch_calls(run);
 		watch_idle(run);
 	}

@@ -14,12 +14,12 @@
 #include "injector/image/allocator_texts.h"
 #include "injector/image/elf_file.h"
 #include "injector/image/modules.h"
+#include "injector/proc/proc.h"
 
 #define WATCH_NS UINT64_C(2000000000)
 /* Calls and returns: some hundred milliseconds of a program that does little else. */
 #define WATCH_CALLS 40000u
-/* An uncalled function that so many places ask for memory gives blocks that stay unseen. */
-#define PLACES_THAT_MATTER 8u
+#define MOST_WATCHES 4u
 
 struct search {
 	pid_t pid;
@@ -29,7 +29,8 @@ struct search {
 	int fd;
 	char name[LIMPET_ENTRY_LIST_OWNER_BYTES]; /* "mimalloc in swc.node" */
 	struct limpet_slot_call functions[LIMPET_WATCHED_MAX];
-	size_t count, malloc_number;
+	size_t count;
+	unsigned watches; /* of the process so far */
 };
 
 static void say_not_found(const struct search *search, const char *why, const char *hint)
@@ -49,11 +50,10 @@ static const struct {
 	[LIMPET_WATCHED_UNCLEAR] = {NULL, LIMPET_OP_NONE},
 };
 
-/* Not called while it was watched, although the program's code asks it for memory. */
-static bool is_missing(const struct limpet_slot_call *function, enum limpet_watched_role role)
+/* Nothing is known of it, although the program's code calls it like the allocator's others. */
+static bool is_missing(enum limpet_watched_role role)
 {
-	return role == LIMPET_WATCHED_IDLE && function->places >= PLACES_THAT_MATTER &&
-	       function->tested;
+	return role == LIMPET_WATCHED_IDLE;
 }
 
 static void add(struct search *search, const struct limpet_slot_call *function,
@@ -84,7 +84,7 @@ static void take_roles(struct search *search, const struct limpet_watched_verdic
 	bool moves = false;
 
 	for (size_t i = 0; i < search->count; i++) {
-		missing += is_missing(&search->functions[i], verdict->roles[i]);
+		missing += is_missing(verdict->roles[i]);
 		moves |= verdict->roles[i] == LIMPET_WATCHED_REALLOC;
 	}
 	/* A block that it moves would stay allocated for ever in the trace. */
@@ -102,11 +102,25 @@ static void take_roles(struct search *search, const struct limpet_watched_verdic
 
 		if (role >= LIMPET_WATCHED_MALLOC && role <= LIMPET_WATCHED_FREE)
 			taken++;
-		else if (!is_missing(&search->functions[i], role))
+		else if (!is_missing(role))
 			continue;
 		add(search, &search->functions[i], role);
 	}
 	search->watcher->found(search->watcher->context, search->name, taken, verdict->pairs);
+}
+
+/* On Linux 6.11 to 6.13 a watched return makes a system call, which a filter may forbid: the
+ * program would die of it. Unreadable threads count as filtered. */
+static bool has_filter(pid_t pid)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	const int count = limpet_proc_tasks(pid, &tids);
+	uint64_t mode;
+
+	for (int i = 0; i < count; i++)
+		if (limpet_proc_task_number(pid, tids[i], "Seccomp", &mode) < 0 || mode)
+			return true;
+	return count <= 0;
 }
 
 static int watch(struct search *search)
@@ -122,6 +136,15 @@ static int watch(struct search *search)
 	size_t count;
 	int error;
 
+	if (has_filter(search->pid)) {
+		say_not_found(search, "calls in a process with a seccomp filter are not watched",
+			      "");
+		return 0;
+	}
+	if (search->watches++ == MOST_WATCHES) {
+		say_not_found(search, "there are too many allocators to watch", "");
+		return 0;
+	}
 	for (size_t i = 0; i < search->count; i++) {
 		watch.offsets[i] = search->functions[i].offset;
 		watch.gives[i] = search->functions[i].tested > 0;
@@ -134,8 +157,7 @@ static int watch(struct search *search)
 		say_not_found(search, err.message, err.hint);
 		return 0;
 	}
-	error = limpet_watched_judge(calls, count, (unsigned)search->malloc_number,
-				     (unsigned)search->count, &verdict);
+	error = limpet_watched_judge(calls, count, (unsigned)search->count, &verdict);
 	if (error)
 		return error;
 	if (verdict.sure)
@@ -158,10 +180,9 @@ static int search_file(struct search *search, const struct limpet_elf_file *file
 	error = limpet_slot_calls_find(file, &calls, &count);
 	if (error == -ENOMEM)
 		return error;
-	search->count =
-		error ? 0
-		      : limpet_slot_calls_choose(calls, count, search->functions,
-						 LIMPET_WATCHED_MAX, &search->malloc_number);
+	search->count = error ? 0
+			      : limpet_slot_calls_choose(calls, count, search->functions,
+							 LIMPET_WATCHED_MAX);
 	return search->count ? watch(search) : 0;
 }
 

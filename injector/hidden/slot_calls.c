@@ -33,6 +33,7 @@ struct scan {
 	unsigned segment_count;
 	struct slot *slots; /* sorted by address once they are complete */
 	size_t count, capacity;
+	size_t looks; /* at words that may be slots */
 	/* The table of .eh_frame_hdr; 0 entries: none that can be read. */
 	uint64_t table, table_base;
 	uint32_t table_count;
@@ -113,7 +114,19 @@ static struct row read_row(const struct scan *scan, size_t i)
 	return row;
 }
 
-/* The length of the function that begins at `value`, by its unwind table; 0: none begins there. */
+/* Exceptions that pass the function look at it: it may have clean-ups, and is not C's. `cie`: where
+ * its common information begins. */
+static bool handles_exceptions(const struct scan *scan, uint64_t cie)
+{
+	char head[24] = "";
+	const size_t before = 2 * sizeof(uint32_t) + 1; /* length, number, version */
+	const size_t bytes = read_value(scan, cie, head, sizeof(head) - 1);
+
+	return bytes < sizeof(head) - 1 || strchr(head + before, 'P');
+}
+
+/* The length of the function that begins at `value`, by its unwind table; 0: none begins there, or
+ * one that exceptions may leave: a watched return would be in their way. */
 static uint64_t bytes_of(const struct scan *scan, uint64_t value)
 {
 	const int64_t wanted = (int64_t)(value - scan->table_base);
@@ -128,7 +141,8 @@ static uint64_t bytes_of(const struct scan *scan, uint64_t value)
 		return 0;
 	at = scan->table_base + (uint64_t)(int64_t)row.frame;
 	if (read_value(scan, at, entry, sizeof(entry)) < sizeof(entry) ||
-	    at + 8 + (uint64_t)(int64_t)entry[2] != value || entry[3] <= 0)
+	    at + 8 + (uint64_t)(int64_t)entry[2] != value || entry[3] <= 0 ||
+	    handles_exceptions(scan, at + 4 - (uint64_t)(int64_t)entry[1]))
 		return 0;
 	return (uint64_t)entry[3];
 }
@@ -175,6 +189,8 @@ static int add_implicit(struct scan *scan, uint64_t at)
 {
 	uint64_t target;
 
+	if (++scan->looks > MOST_SLOTS)
+		return -EFBIG;
 	if (read_value(scan, at, &target, sizeof(target)) < sizeof(target))
 		return 0;
 	return add_slot(scan, at, target);
@@ -234,6 +250,8 @@ static int read_slots(struct scan *scan)
 		relr = list[i].d_tag == DT_RELR ? value : relr;
 		relr_bytes = list[i].d_tag == DT_RELRSZ ? value : relr_bytes;
 	}
+	if (rela_bytes > MOST_SLOTS * sizeof(Elf64_Rela) || relr_bytes > MOST_SLOTS)
+		return -EFBIG;
 	if (rela)
 		error = read_relocations(scan, rela, rela_bytes);
 	if (relr && !error)
@@ -351,6 +369,8 @@ static size_t keep_functions(const struct scan *scan, struct limpet_slot_call *l
 	for (size_t i = 0; i < count; i++) {
 		const struct limpet_elf_segment *segment = segment_of(scan, list[i].function);
 
+		if (list[i].places < LEAST_PLACES)
+			continue;
 		list[i].bytes = bytes_of(scan, list[i].function);
 		list[i].offset = segment->offset + (list[i].function - segment->value);
 		if (list[i].bytes &&
@@ -435,7 +455,7 @@ static int compare_places(const void *a, const void *b)
 }
 
 size_t limpet_slot_calls_choose(const struct limpet_slot_call *list, size_t count,
-				struct limpet_slot_call *ret, size_t max, size_t *ret_malloc)
+				struct limpet_slot_call *ret, size_t max)
 {
 	const struct limpet_slot_call *most = NULL;
 	size_t chosen = 0;
@@ -443,21 +463,21 @@ size_t limpet_slot_calls_choose(const struct limpet_slot_call *list, size_t coun
 	for (size_t i = 0; i < count; i++)
 		if (asks_for_memory(&list[i]) && (!most || list[i].places > most->places))
 			most = &list[i];
-	for (size_t i = 0; most && i < count; i++) {
+	if (!most || !max)
+		return 0;
+	ret[chosen++] = *most;
+	for (size_t i = 0; i < count; i++) {
 		const struct limpet_slot_call *call = &list[i];
 
-		if (!may_be_of(call, most))
+		if (call == most || !may_be_of(call, most))
 			continue;
 		if (chosen < max)
 			ret[chosen++] = *call;
-		else if (ret[max - 1].places < call->places)
+		else if (max > 1 && ret[max - 1].places < call->places)
 			ret[max - 1] = *call;
 		else
 			continue;
-		qsort(ret, chosen, sizeof(*ret), compare_places);
+		qsort(ret + 1, chosen - 1, sizeof(*ret), compare_places);
 	}
-	for (size_t i = 0; i < chosen; i++)
-		if (ret[i].function == most->function)
-			*ret_malloc = i;
 	return chosen;
 }

@@ -22,16 +22,17 @@ struct limpet_slot_call {
 	uint32_t tested;   /* of these, the places that compare the result with NULL at once */
 };
 
-/* Those that have an unwind table, which tells their length, sorted by address; malloc'ed. A stub
+/* Those with an unwind table, which tells their length, that exceptions do not look at, called from
+ * at least eight places, sorted by address; malloc'ed. A stub
  * that only jumps through another slot counts as the function behind it. 0, also if there are none;
  * -EFBIG: the module is too large; -EBADMSG, -ENOMEM. */
 int limpet_slot_calls_find(const struct limpet_elf_file *file, struct limpet_slot_call **ret,
 			   size_t *ret_count) LIMPET_MUST_CHECK;
 
-/* Those that may be an allocator's, at most `max`, the most called first; returns how many. An
- * allocator is known by a function whose result is compared with NULL in most places that call it;
- * *ret_malloc is its index in `ret`. The others are near it. */
+/* Those that may be an allocator's, at most `max`; returns how many. The first one is malloc or the
+ * like: its result is compared with NULL in most places that call it. The others are near it, the
+ * most called first. */
 size_t limpet_slot_calls_choose(const struct limpet_slot_call *list, size_t count,
-				struct limpet_slot_call *ret, size_t max, size_t *ret_malloc);
+				struct limpet_slot_call *ret, size_t max);
 
 #endif

@@ -128,30 +128,53 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	return add_entry(finder, address, function, &name, listed) && !finder->failed;
 }
 
-/* Functions without a name that were found in this file. One that cannot be told from its calls has
- * no operation: blocks that it gives stay unseen. */
-static void add_found(struct limpet_entry_finder *finder)
+static bool is_here(const struct limpet_entry_place *place, const struct limpet_module *module)
+{
+	return place->inode && place->inode == module->inode &&
+	       place->dev_major == module->dev_major && place->dev_minor == module->dev_minor;
+}
+
+/* Whether all functions that were found in this file can be added. */
+static bool found_fit(const struct limpet_entry_finder *finder)
 {
 	const struct limpet_module *module = finder->module;
+	size_t count = finder->count;
 
-	for (size_t i = 0; finder->list && i < finder->list->count; i++) {
-		const struct limpet_entry_listed *listed = &finder->list->list[i];
-		const struct limpet_entry_place *place = &listed->place;
-		const struct limpet_elf_function function = {
-			.name = listed->name, .value = place->value, .bytes = place->bytes};
+	for (size_t i = 0; i < finder->list->count; i++) {
+		const struct limpet_entry_place *place = &finder->list->list[i].place;
 		const uint64_t address = module->bias + place->value;
 
-		if (!place->inode || place->inode != module->inode ||
-		    place->dev_major != module->dev_major || place->dev_minor != module->dev_minor)
+		if (!is_here(place, module))
+			continue;
+		if (++count > LIMPET_MAX_ENTRIES || address < module->text_start ||
+		    address >= module->text_end || place->bytes > MAX_FUNCTION_BYTES ||
+		    place->bytes > module->text_end - address)
+			return false;
+	}
+	return true;
+}
+
+/* Functions without a name that were found in this file: all or none. One of which the calls told
+ * nothing has no operation: blocks that it gives stay unseen. */
+static void add_found(struct limpet_entry_finder *finder)
+{
+	if (!finder->list || !found_fit(finder))
+		return;
+	for (size_t i = 0; i < finder->list->count; i++) {
+		const struct limpet_entry_listed *listed = &finder->list->list[i];
+		const struct limpet_elf_function function = {.name = listed->name,
+							     .value = listed->place.value,
+							     .bytes = listed->place.bytes};
+
+		if (!is_here(&listed->place, finder->module))
 			continue;
 		finder->entries->is_there[i] = true;
 		if (listed->what.op == LIMPET_OP_NONE) {
 			finder->entries->refused++;
 			finder->entries->is_taken[i] = true;
-		} else if (address >= module->text_start && address < module->text_end &&
-			   place->bytes <= MAX_FUNCTION_BYTES &&
-			   place->bytes <= module->text_end - address) {
-			(void)add_entry(finder, address, &function, &listed->what, (int)i);
+		} else {
+			(void)add_entry(finder, finder->module->bias + function.value, &function,
+					&listed->what, (int)i);
 		}
 	}
 }

@@ -41,12 +41,12 @@ static bool visit_text(void *context, const char *at, size_t before, size_t afte
 static void find_slot_calls(struct limpet_elf_file *file, size_t size)
 {
 	struct limpet_slot_call *list, chosen[4];
-	size_t count, malloc_number = 0, number;
+	size_t count, number;
 
 	if (limpet_slot_calls_find(file, &list, &count) < 0)
 		return;
-	number = limpet_slot_calls_choose(list, count, chosen, 4, &malloc_number);
-	if (number > 4 || (number && malloc_number >= number))
+	number = limpet_slot_calls_choose(list, count, chosen, 4);
+	if (number > 4)
 		abort();
 	for (size_t i = 0; i < count; i++)
 		if (!list[i].bytes || list[i].offset > size || list[i].tested > list[i].places)

@@ -22,6 +22,7 @@ mappings() {
 
 @test "four functions without a name are found, and every block is in the trace" {
 	start nameless "$TARGETS/nameless"
+	text_of "$pid" nameless >text.before
 	tell nameless work "done"
 	attach "$pid"
 	asked "looking for the functions of $nameless"
@@ -35,6 +36,7 @@ mappings() {
 	expect '.allocators | map(select(.name == $name)) | .[0].live_allocations == 1100' --arg name "$nameless"
 	expect '.unfollowed == null'
 	nothing_of_ours "$pid"
+	unchanged_text "$pid" nameless
 	# It works on as before, and has what it had.
 	tell nameless blocks "blocks 1100"
 	tell nameless drop "done"
@@ -75,14 +77,18 @@ mappings() {
 
 @test "limpet is killed while it watches: the breakpoints go, and the program works on" {
 	start nameless "$TARGETS/nameless"
+	text_of "$pid" nameless >text.before
 	tell nameless work "done"
 	"$LIMPET" attach -o killed.limpet "$pid" >/dev/null 2>killed.err </dev/null 3>&- &
 	limpet_jobs+=($!)
 	local watcher=$!
-	watches() { grep -q uprobes "/proc/$pid/maps"; }
+	# Until then the kernel has put no breakpoint there.
+	watches() { ! cmp -s text.before <(text_of "$pid" nameless); }
 	wait_until 60 watches
 	kill -KILL "$watcher"
 	wait_until 60 ended "$watcher"
+	is_as_before() { cmp -s text.before <(text_of "$pid" nameless); }
+	wait_until 60 is_as_before
 	tell nameless rest "done"
 	tell nameless blocks "blocks 0"
 	nothing_of_ours "$pid"

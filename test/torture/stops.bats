@@ -67,7 +67,7 @@ same_times() {
 	report
 	expect '.capture | .attach_stop_microseconds >= 7000 and .detach_stop_microseconds >= 7000'
 	within 30 "$LIMPET" report "$trace" >report.text
-	[[ $(<report.text) =~ stopped\ +([0-9.]+\ [a-zµ]*s)\ to\ attach,\ ([0-9.]+\ [a-zµ]*s)\ to\ leave ]] ||
+	[[ $(<report.text) =~ stopped\ +([0-9.]+\ [a-zµ]*s)\ at\ attach,\ ([0-9.]+\ [a-zµ]*s)\ at\ detach ]] ||
 		fail "$(grep ^stopped report.text)"
 	echo "# figures: the report says ${BASH_REMATCH[1]} and ${BASH_REMATCH[2]}" >&3
 	same_times "${BASH_REMATCH[1]}" "${BASH_REMATCH[2]}"

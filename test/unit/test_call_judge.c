@@ -56,7 +56,7 @@ static uint64_t block(unsigned number)
 
 static void judge(void)
 {
-	assert_int_equal(limpet_watched_judge(list, count, MALLOC, FUNCTIONS, &verdict), 0);
+	assert_int_equal(limpet_watched_judge(list, count, FUNCTIONS, &verdict), 0);
 }
 
 /* A hundred blocks that come, are moved, and go again. */
@@ -174,6 +174,76 @@ static void test_realloc_of_rust(void **state)
 	assert_false(verdict.sure);
 }
 
+/* The same for vectors that grow and grow: of most blocks the size is that of a realloc. */
+static void test_realloc_of_rust_in_chains(void **state)
+{
+	(void)state;
+	whole_allocator();
+	for (unsigned i = 100; i < 300; i += 10) {
+		call(MALLOC, 64, 8, block(i));
+		for (unsigned k = 0; k < 5; k++)
+			call(REALLOC, block(i + k), UINT64_C(64) << k, block(i + k + 1));
+		release(block(i + 5));
+	}
+	judge();
+	assert_int_equal(verdict.roles[REALLOC], LIMPET_WATCHED_UNCLEAR);
+	assert_false(verdict.sure);
+}
+
+/* calloc whose sizes are all powers of two. */
+static void test_counts_of_one(void **state)
+{
+	(void)state;
+	whole_allocator();
+	for (unsigned i = 100; i < 120; i++) {
+		call(OTHER, 1, i % 2 ? 32 : 4096, block(100 + 20 * (i - 100)));
+		release(block(100 + 20 * (i - 100)));
+	}
+	judge();
+	assert_true(verdict.sure);
+	assert_int_equal(verdict.roles[OTHER], LIMPET_WATCHED_CALLOC);
+}
+
+/* What it gives is kept: it must not be taken for a function of no matter. */
+static void test_what_it_gives_is_kept(void **state)
+{
+	(void)state;
+	whole_allocator();
+	for (unsigned i = 0; i < 20; i++)
+		call(OTHER, 200, 8, block(300 + i));
+	judge();
+	assert_int_equal(verdict.roles[OTHER], LIMPET_WATCHED_IDLE);
+}
+
+/* It has freed older blocks alone, whose addresses are given again. */
+static void test_it_frees_older_blocks(void **state)
+{
+	(void)state;
+	for (unsigned i = 300; i < 310; i++) {
+		note(1, OTHER, false, 0, block(i), 0);
+		call(MALLOC, 64, 8, block(i));
+	}
+	whole_allocator();
+	judge();
+	assert_int_equal(verdict.roles[OTHER], LIMPET_WATCHED_UNCLEAR);
+	assert_false(verdict.sure);
+}
+
+/* It tells of sizes: what it returns is no block. */
+static void test_returns_sizes(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 100; i++) {
+		call(OTHER, 60, 8, 64);
+		call(MALLOC, 64, 8, block(i));
+		release(block(i));
+	}
+	whole_allocator();
+	judge();
+	assert_true(verdict.sure);
+	assert_int_equal(verdict.roles[OTHER], LIMPET_WATCHED_OTHER);
+}
+
 /* Pointer and length in two registers. */
 static void test_two_results(void **state)
 {
@@ -282,17 +352,18 @@ static void test_threads(void **state)
 	assert_int_equal(verdict.pairs, 99);
 }
 
-/* What comes late tells only of arguments: (size, alignment) is enough for a function that is
- * hardly ever called, anything else is not. */
+/* What comes late tells of no other function: (size, alignment), and a block that is so aligned, is
+ * enough for a function that is hardly ever called, anything else is not. */
 static void test_late(void **state)
 {
 	static const struct {
-		uint64_t first, second;
+		uint64_t first, second, result;
 		enum limpet_watched_role role;
 	} cases[] = {
-		{4096, 16, LIMPET_WATCHED_MALLOC}, {4096, 0, LIMPET_WATCHED_IDLE},
-		{1, 16, LIMPET_WATCHED_IDLE},      {4096, 72, LIMPET_WATCHED_IDLE},
-		{HEAP, 16, LIMPET_WATCHED_IDLE},
+		{4096, 16, 0, LIMPET_WATCHED_MALLOC},      {4096, 0, 0, LIMPET_WATCHED_IDLE},
+		{1, 16, 0, LIMPET_WATCHED_IDLE},           {4096, 72, 0, LIMPET_WATCHED_IDLE},
+		{HEAP, 16, 0, LIMPET_WATCHED_IDLE},        {4096, 16, 4096, LIMPET_WATCHED_IDLE},
+		{4096, 16, HEAP + 8, LIMPET_WATCHED_IDLE},
 	};
 
 	(void)state;
@@ -300,7 +371,8 @@ static void test_late(void **state)
 		count = 0;
 		whole_allocator();
 		for (unsigned k = 0; k < 10; k++) {
-			call(OTHER, cases[i].first, cases[i].second, block(300));
+			call(OTHER, cases[i].first, cases[i].second,
+			     cases[i].result ? cases[i].result : block(300 + 20 * k));
 			list[count - 1].is_late = list[count - 2].is_late = true;
 		}
 		/* Without it, a block that is given twice. */
@@ -322,6 +394,11 @@ int main(void)
 		cmocka_unit_test_setup(test_an_allocation_is_missing, setup),
 		cmocka_unit_test_setup(test_not_the_size, setup),
 		cmocka_unit_test_setup(test_realloc_of_rust, setup),
+		cmocka_unit_test_setup(test_realloc_of_rust_in_chains, setup),
+		cmocka_unit_test_setup(test_counts_of_one, setup),
+		cmocka_unit_test_setup(test_what_it_gives_is_kept, setup),
+		cmocka_unit_test_setup(test_it_frees_older_blocks, setup),
+		cmocka_unit_test_setup(test_returns_sizes, setup),
 		cmocka_unit_test_setup(test_two_results, setup),
 		cmocka_unit_test_setup(test_counts, setup),
 		cmocka_unit_test_setup(test_tells_of_blocks, setup),
