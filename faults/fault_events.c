@@ -7,12 +7,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "common/array.h"
 #include "faults/arch.h"
+#include "injector/proc/descriptor.h"
 #include "injector/proc/proc.h"
 
 #define PAGE 4096u
@@ -343,19 +343,6 @@ static int open_threads(struct limpet_fault_events *events)
 	}
 }
 
-static void raise_limit(void)
-{
-	struct rlimit files;
-
-	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max &&
-	    files.rlim_cur < MOST_EVENTS + SPARE_FILES) {
-		files.rlim_cur = files.rlim_max < MOST_EVENTS + SPARE_FILES
-					 ? files.rlim_max
-					 : MOST_EVENTS + SPARE_FILES;
-		setrlimit(RLIMIT_NOFILE, &files);
-	}
-}
-
 int limpet_fault_events_open(pid_t pid, uint32_t stack_bytes, struct limpet_fault_events **ret,
 			     struct limpet_err *err)
 {
@@ -367,7 +354,7 @@ int limpet_fault_events_open(pid_t pid, uint32_t stack_bytes, struct limpet_faul
 	events->pid = pid;
 	events->stack_bytes = stack_bytes;
 	events->see_kernel = events->threads_only = true;
-	raise_limit();
+	limpet_descriptor_raise_limit(MOST_EVENTS + SPARE_FILES);
 	error = list_processors(events);
 	events->ring_pages = RING_PAGES;
 	while (events->ring_pages > RING_PAGES_LEAST &&

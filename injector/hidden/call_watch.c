@@ -1,19 +1,18 @@
 #include "injector/hidden/call_watch.h"
 
 #include <linux/perf_event.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
 #include "common/array.h"
 #include "common/clock.h"
 #include "injector/hidden/arch.h"
+#include "injector/proc/descriptor.h"
 #include "injector/proc/proc.h"
 
 #define PAGE 4096u
@@ -205,17 +204,6 @@ static int add_thread(struct run *run, pid_t tid)
 	return 0;
 }
 
-static void raise_limit(size_t files)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < files + SPARE_FILES) {
-		limit.rlim_cur =
-			limit.rlim_max < files + SPARE_FILES ? limit.rlim_max : files + SPARE_FILES;
-		setrlimit(RLIMIT_NOFILE, &limit);
-	}
-}
-
 /* Keeps those that run; returns how many. */
 static int keep_active(const struct run *run, pid_t *tids, int count)
 {
@@ -238,6 +226,7 @@ static int open_all(struct run *run)
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	int count = limpet_proc_tasks(run->watch->pid, &tids), error = read_type(run);
+	unsigned probes;
 
 	if (error)
 		return error;
@@ -246,10 +235,11 @@ static int open_all(struct run *run)
 	if (count > (int)MOST_THREADS)
 		return -E2BIG;
 	count = keep_active(run, tids, count);
-	if ((unsigned)count * run->watch->count * KINDS > MOST_PROBES)
+	probes = (unsigned)count * run->watch->count * KINDS;
+	if (probes > MOST_PROBES)
 		return -E2BIG;
 	snprintf(run->path, sizeof(run->path), "/proc/self/fd/%d", run->watch->fd);
-	raise_limit((size_t)count * run->watch->count * KINDS);
+	limpet_descriptor_raise_limit(probes + SPARE_FILES);
 	for (int i = 0; i < count && !error; i++)
 		error = add_thread(run, tids[i]);
 	if (!error && !run->probe_count && run->unsuited)

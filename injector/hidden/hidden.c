@@ -47,7 +47,6 @@ static const struct {
 	[LIMPET_WATCHED_CALLOC] = {"calloc", LIMPET_OP_CALLOC},
 	[LIMPET_WATCHED_REALLOC] = {"realloc", LIMPET_OP_REALLOC},
 	[LIMPET_WATCHED_FREE] = {"free", LIMPET_OP_FREE},
-	[LIMPET_WATCHED_UNCLEAR] = {NULL, LIMPET_OP_NONE},
 };
 
 /* Nothing is known of it, although the program's code calls it like the allocator's others. */

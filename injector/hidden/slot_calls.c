@@ -162,26 +162,32 @@ static int add_slot(struct scan *scan, uint64_t at, uint64_t target)
 	return 0;
 }
 
+/* Reads whole items of a table of which `left` bytes are left, at most `room` bytes; returns how
+ * many items. */
+static size_t read_items(const struct scan *scan, uint64_t value, uint64_t left, void *ret,
+			 size_t room, size_t item_bytes)
+{
+	return read_value(scan, value, ret, left < room ? (size_t)left : room) / item_bytes;
+}
+
 static int read_relocations(struct scan *scan, uint64_t value, uint64_t bytes)
 {
 	Elf64_Rela list[256];
-	int error = 0;
+	size_t got;
 
-	for (uint64_t done = 0; done < bytes && !error;) {
-		const uint64_t left = bytes - done;
-		size_t got = read_value(scan, value + done, list,
-					left < sizeof(list) ? (size_t)left : sizeof(list));
+	for (uint64_t done = 0; (got = read_items(scan, value + done, bytes - done, list,
+						  sizeof(list), sizeof(list[0])));
+	     done += got * sizeof(list[0]))
+		for (size_t i = 0; i < got; i++) {
+			int error = 0;
 
-		if (got < sizeof(list[0]))
-			break;
-		got /= sizeof(list[0]);
-		for (size_t i = 0; i < got && !error; i++)
 			if (LIMPET_ARCH_RELOCATION_IS_RELATIVE(ELF64_R_TYPE(list[i].r_info)))
 				error = add_slot(scan, list[i].r_offset,
 						 (uint64_t)list[i].r_addend);
-		done += got * sizeof(list[0]);
-	}
-	return error;
+			if (error)
+				return error;
+		}
+	return 0;
 }
 
 /* The target of a slot whose addend is in the slot itself. */
@@ -196,34 +202,38 @@ static int add_implicit(struct scan *scan, uint64_t at)
 	return add_slot(scan, at, target);
 }
 
-/* DT_RELR (System V ABI, generic-abi): an address, or a bitmap of the 63 words that follow. */
+/* A word of DT_RELR (System V ABI, generic-abi): an address, or a bitmap of the 63 words that
+ * follow *where. */
+static int take_compact(struct scan *scan, uint64_t word, uint64_t *where)
+{
+	int error = 0;
+
+	if (!(word & 1)) {
+		*where = word + sizeof(word);
+		return add_implicit(scan, word);
+	}
+	for (unsigned bit = 0; bit < 63 && !error; bit++)
+		if (word >> (bit + 1) & 1)
+			error = add_implicit(scan, *where + bit * sizeof(word));
+	*where += 63 * sizeof(word);
+	return error;
+}
+
 static int read_compact(struct scan *scan, uint64_t value, uint64_t bytes)
 {
 	uint64_t list[512], where = 0;
-	int error = 0;
+	size_t got;
 
-	for (uint64_t done = 0; done < bytes && !error;) {
-		const uint64_t left = bytes - done;
-		size_t got = read_value(scan, value + done, list,
-					left < sizeof(list) ? (size_t)left : sizeof(list));
+	for (uint64_t done = 0; (got = read_items(scan, value + done, bytes - done, list,
+						  sizeof(list), sizeof(list[0])));
+	     done += got * sizeof(list[0]))
+		for (size_t i = 0; i < got; i++) {
+			const int error = take_compact(scan, list[i], &where);
 
-		if (got < sizeof(list[0]))
-			break;
-		got /= sizeof(list[0]);
-		for (size_t i = 0; i < got && !error; i++) {
-			if (list[i] & 1) {
-				for (unsigned bit = 0; bit < 63 && !error; bit++)
-					if (list[i] >> (bit + 1) & 1)
-						error = add_implicit(scan, where + bit * 8);
-				where += UINT64_C(63) * 8;
-			} else {
-				error = add_implicit(scan, list[i]);
-				where = list[i] + 8;
-			}
+			if (error)
+				return error;
 		}
-		done += got * sizeof(list[0]);
-	}
-	return error;
+	return 0;
 }
 
 #ifndef DT_RELR

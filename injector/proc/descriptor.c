@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/kcmp.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -64,4 +65,15 @@ bool limpet_descriptor_reachable(pid_t pid)
 		return true;
 	thread = (int)syscall(SYS_pidfd_open, resident, PIDFD_THREAD_FLAG);
 	return thread >= 0;
+}
+
+void limpet_descriptor_raise_limit(uint64_t count)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= count ||
+	    limit.rlim_cur >= limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max < count ? limit.rlim_max : count;
+	setrlimit(RLIMIT_NOFILE, &limit);
 }
