@@ -91,6 +91,7 @@ INJECTOR_SRC += \
 	injector/image/entry_list.c \
 	injector/image/entry_names.c \
 	injector/image/entry_nim.c \
+	injector/image/module_memory.c \
 	injector/image/modules.c \
 	injector/image/preflight_allocators.c
 
@@ -99,6 +100,7 @@ INJECTOR_SRC += \
 	injector/proc/descendants.c \
 	injector/proc/descriptor.c \
 	injector/proc/memory.c \
+	injector/proc/pagemap.c \
 	injector/proc/pages.c \
 	injector/proc/perf_map_file.c \
 	injector/proc/proc.c \

@@ -11,6 +11,7 @@
 #include "common/base_name.h"
 #include "common/family.h"
 #include "common/mounts.h"
+#include "injector/image/module_memory.h"
 #include "injector/image/preflight_allocators.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -738,7 +739,8 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 		code = malloc(bytes);
 		if (!code)
 			return limpet_err_set(err, -ENOMEM, "out of memory");
-		if (limpet_memory_read(modules->pid, module->text_start, code, bytes) == 0 &&
+		if (limpet_module_read(modules->pid, module, module->text_start, code, bytes) ==
+			    0 &&
 		    limpet_tracee_find_gadgets(code, bytes, module->text_start,
 					       &planner->plan->gadgets) &&
 		    planner->plan->gadgets.restorer) {

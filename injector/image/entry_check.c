@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "injector/proc/memory.h"
+#include "injector/image/module_memory.h"
 
 #define PAGE 4096u
 #define PIECE (1u << 20)
@@ -32,7 +32,8 @@ static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *e
 	if (!code)
 		return -ENOMEM;
 	if (!limpet_module_spend(finder->module, entry->bytes) ||
-	    limpet_memory_read(finder->modules->pid, entry->address, code, entry->bytes) < 0)
+	    limpet_module_read(finder->modules->pid, finder->module, entry->address, code,
+			       entry->bytes) < 0)
 		return refuse(finder, entry, "its code cannot be read");
 	if (limpet_code_reader_entry(finder->reader, entry->code.kind, code, entry->bytes,
 				     entry->address, place, &entry->code, &err) < 0)
@@ -100,8 +101,8 @@ static int check_jumps(struct limpet_entry_finder *finder)
 	if (!limpet_module_spend(module, module->text_end - module->text_start))
 		return -EFBIG;
 	for (uint64_t at = module->text_start; at < module->text_end; at += PIECE) {
-		ssize_t got =
-			limpet_memory_read_some(finder->modules->pid, at, code, PIECE + longest);
+		ssize_t got = limpet_module_read_some(finder->modules->pid, module, at, code,
+						      PIECE + longest);
 
 		for (ssize_t i = 0; i + (ssize_t)longest <= got && finder->count; i++) {
 			size_t index;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/wire.h"
+#include "injector/image/module_memory.h"
 #include "injector/image/nim_code.h"
-#include "injector/proc/memory.h"
 
 #define PIECE (1u << 20)
 #define MAX_SITES 1024u
@@ -119,7 +119,8 @@ static int find_sites(struct search *search)
 	if (!limpet_module_spend(module, module->text_end - module->text_start))
 		return -ENOTSUP;
 	for (uint64_t at = module->text_start; at < module->text_end; at += PIECE) {
-		ssize_t got = limpet_memory_read_some(search->pid, at, code, PIECE + longest);
+		ssize_t got =
+			limpet_module_read_some(search->pid, module, at, code, PIECE + longest);
 
 		for (ssize_t i = 0; i + (ssize_t)longest <= got && i < PIECE; i++) {
 			if (!limpet_nim_code_leads(code + i, at + (uint64_t)i, &search->targets))
@@ -279,7 +280,7 @@ static int read_function(struct search *search, const struct limpet_elf_function
 	if (!bytes)
 		return -ENOMEM;
 	if (!limpet_module_spend(search->module, function->bytes) ||
-	    limpet_memory_read(search->pid, address, bytes, function->bytes) < 0)
+	    limpet_module_read(search->pid, search->module, address, bytes, function->bytes) < 0)
 		return refuse(search, function->name, "its code cannot be read");
 	error = limpet_code_reader_nim(search->reader, bytes, function->bytes, address,
 				       &search->targets, &code);

@@ -17,6 +17,7 @@
 #include "common/mounts.h"
 #include "common/open_file.h"
 #include "common/wire.h"
+#include "injector/image/module_memory.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 
@@ -44,14 +45,15 @@ bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes)
 /* The head of an image, in the process's memory or in its file. */
 struct head {
 	pid_t pid;
-	uint64_t start;
+	const struct limpet_module *module;
 	int file; /* -1: in memory */
 };
 
 static int read_head(const struct head *head, uint64_t at, void *ret, size_t bytes)
 {
 	if (head->file < 0)
-		return limpet_memory_read(head->pid, head->start + at, ret, bytes);
+		return limpet_module_read(head->pid, head->module, head->module->start + at, ret,
+					  bytes);
 	return pread(head->file, ret, bytes, (off_t)at) == (ssize_t)bytes ? 0 : -EIO;
 }
 
@@ -63,7 +65,7 @@ static void read_build_id(pid_t pid, uint64_t address, uint64_t bytes, struct li
 	if (module->build_id_bytes || bytes > MAX_NOTE_BYTES || !limpet_module_spend(module, bytes))
 		return;
 	notes = malloc(bytes);
-	if (!notes || limpet_memory_read(pid, address, notes, bytes) < 0)
+	if (!notes || limpet_module_read(pid, module, address, notes, bytes) < 0)
 		return;
 	while (at + sizeof(Elf64_Nhdr) <= bytes) {
 		Elf64_Nhdr head;
@@ -219,7 +221,7 @@ static int read_module(pid_t pid, const struct limpet_map *map, bool by_file,
 		if (file < 0)
 			return 1;
 	}
-	code = read_segments(&(struct head){pid, map->start, file}, map->end - map->start, module);
+	code = read_segments(&(struct head){pid, module, file}, map->end - map->start, module);
 	if (code)
 		return code;
 	/* No code, or a size that overflows. */
@@ -263,7 +265,7 @@ static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int
 	if (!module->dynamic || bytes > MAX_DYNAMIC_BYTES)
 		return 0;
 	dynamic = malloc(bytes + sizeof(*dynamic));
-	if (!dynamic || limpet_memory_read(pid, module->dynamic, dynamic, bytes) < 0)
+	if (!dynamic || limpet_module_read(pid, module, module->dynamic, dynamic, bytes) < 0)
 		return 0;
 	for (uint64_t i = 0; i < bytes / sizeof(*dynamic) && dynamic[i].d_tag != DT_NULL; i++)
 		if (dynamic[i].d_tag == tag)
@@ -476,6 +478,7 @@ static int list_modules(struct limpet_modules *modules, bool by_file)
 	if (!modules->list || !modules->budget || !code)
 		return -ENOMEM;
 	*modules->budget = BUDGET_BYTES;
+	modules->memory = limpet_module_memory_new(modules->pid, &modules->maps);
 	for (size_t i = 0; i < modules->maps.count && modules->count < MAX_MODULES; i++) {
 		const struct limpet_map *map = &modules->maps.list[i];
 		struct limpet_module *module = &modules->list[modules->count];
@@ -484,6 +487,7 @@ static int list_modules(struct limpet_modules *modules, bool by_file)
 			continue;
 		memset(module, 0, sizeof(*module));
 		module->budget = modules->budget;
+		module->memory = modules->memory;
 		if (read_module(modules->pid, map, by_file, module) == 0 &&
 		    has_code(modules, module))
 			modules->count++;
@@ -545,6 +549,7 @@ void limpet_modules_done(struct limpet_modules *modules)
 	}
 	free(modules->list);
 	free(modules->budget);
+	limpet_module_memory_free(modules->memory);
 	free(modules->originals);
 	limpet_proc_maps_done(&modules->maps);
 	memset(modules, 0, sizeof(*modules));
@@ -580,7 +585,7 @@ static int read_dynamic(pid_t pid, const struct limpet_module *module,
 	dynamic = malloc(bytes + sizeof(*dynamic));
 	if (!dynamic)
 		return -ENOMEM;
-	error = limpet_memory_read(pid, module->dynamic, dynamic, bytes);
+	error = limpet_module_read(pid, module, module->dynamic, dynamic, bytes);
 	if (error)
 		return error;
 	for (uint64_t i = 0; i < bytes / sizeof(*dynamic) && dynamic[i].d_tag != DT_NULL; i++) {
@@ -626,17 +631,17 @@ static int read_dynamic(pid_t pid, const struct limpet_module *module,
 static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module, uint64_t table)
 {
 	LIMPET_FREE uint32_t *buckets = NULL;
-	uint32_t head[4], last = 0, links[1024];
+	uint32_t head[4], last = 0, links[4096];
 	uint64_t chains, index;
 
-	if (limpet_memory_read(pid, table, head, sizeof(head)) < 0 || head[0] > MAX_SYMBOLS ||
-	    head[2] > MAX_SYMBOLS)
+	if (limpet_module_read(pid, module, table, head, sizeof(head)) < 0 ||
+	    head[0] > MAX_SYMBOLS || head[2] > MAX_SYMBOLS)
 		return 0;
 	if (!limpet_module_spend(module, head[0] * 4ull))
 		return 0;
 	buckets = calloc(head[0] + 1, sizeof(*buckets));
-	if (!buckets || limpet_memory_read(pid, table + sizeof(head) + head[2] * 8ull, buckets,
-					   head[0] * 4ull) < 0)
+	if (!buckets || limpet_module_read(pid, module, table + sizeof(head) + head[2] * 8ull,
+					   buckets, head[0] * 4ull) < 0)
 		return 0;
 	for (uint32_t i = 0; i < head[0]; i++)
 		if (buckets[i] > last)
@@ -648,7 +653,7 @@ static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module,
 	while (index < MAX_SYMBOLS && chains + index * 4 < module->end &&
 	       limpet_module_spend(module, sizeof(links))) {
 		uint64_t at = chains + index * 4, left = module->end - at;
-		ssize_t got = limpet_memory_read_some(pid, at, links,
+		ssize_t got = limpet_module_read_some(pid, module, at, links,
 						      left < sizeof(links) ? left : sizeof(links));
 
 		if (got < (ssize_t)sizeof(*links))
@@ -665,7 +670,7 @@ static uint64_t count_symbols(pid_t pid, const struct limpet_module *module,
 {
 	uint32_t head[2];
 
-	if (tables->hash && limpet_memory_read(pid, tables->hash, head, sizeof(head)) == 0)
+	if (tables->hash && limpet_module_read(pid, module, tables->hash, head, sizeof(head)) == 0)
 		return head[1];
 	return tables->gnu_hash ? count_by_gnu_hash(pid, module, tables->gnu_hash) : 0;
 }
@@ -679,7 +684,7 @@ static void *copy_table(pid_t pid, const struct limpet_module *module, uint64_t 
 	    bytes > module->end - address || !limpet_module_spend(module, bytes))
 		return NULL;
 	copy = malloc(bytes);
-	if (copy && limpet_memory_read(pid, address, copy, bytes) < 0) {
+	if (copy && limpet_module_read(pid, module, address, copy, bytes) < 0) {
 		free(copy);
 		copy = NULL;
 	}

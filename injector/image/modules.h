@@ -39,6 +39,8 @@ struct limpet_module {
 	uint32_t space; /* number of its namespace (dlmopen); 0: the program's */
 
 	uint64_t *budget; /* bytes that may still be read of all modules; NULL: no bound */
+	/* For module_memory.h, which reads without mapping pages; NULL: they may be mapped. */
+	struct limpet_module_memory *memory;
 	/* If an agent is present: symbols whose values lead to it are read as they were before. */
 	const struct limpet_originals *originals;
 	uint64_t search; /* number of the last look-up that reached it: the list may be circular */
@@ -57,10 +59,11 @@ struct limpet_modules {
 	struct limpet_maps maps;
 	struct limpet_module *list; /* sorted by address */
 	size_t count;
-	uint64_t r_debug;                   /* address of struct r_debug; 0: unknown */
-	bool fully_static;                  /* the program has no dynamic linker */
-	uint64_t *budget;                   /* of the modules */
-	struct limpet_originals *originals; /* the same; NULL: no agent is present */
+	uint64_t r_debug;                    /* address of struct r_debug; 0: unknown */
+	bool fully_static;                   /* the program has no dynamic linker */
+	uint64_t *budget;                    /* of the modules */
+	struct limpet_module_memory *memory; /* the same */
+	struct limpet_originals *originals;  /* the same; NULL: no agent is present */
 	uint64_t searches;
 };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "injector/image/module_memory.h"
 #include "injector/image/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
-#include "injector/proc/memory.h"
 
 static bool base_is(const char *path, const char *prefix)
 {
@@ -24,10 +24,10 @@ static bool path_is_libc(const char *path)
 	       base_is(path, "libc.musl-");
 }
 
-/* Looks for `needle` in a read-only map of the target, and copies what follows it. Reads memory,
- * since the file may have been upgraded meanwhile. */
-static bool map_search(struct limpet_check *check, const struct limpet_map *map, const char *needle,
-		       char *ret, size_t room)
+/* Looks for `needle` in a read-only map of the target, and copies what follows it. Reads what is
+ * mapped, since the file may have been upgraded meanwhile. */
+static bool map_search(struct limpet_module_memory *memory, const struct limpet_map *map,
+		       const char *needle, char *ret, size_t room)
 {
 	size_t bytes = (size_t)(map->end - map->start);
 	LIMPET_FREE char *copy = NULL;
@@ -39,7 +39,7 @@ static bool map_search(struct limpet_check *check, const struct limpet_map *map,
 	copy = malloc(bytes + 1);
 	if (!copy)
 		return false;
-	got = limpet_memory_read_some(check->pid, map->start, copy, bytes);
+	got = limpet_module_memory_read_map(memory, map, copy, bytes);
 	if (got <= 0)
 		return false;
 	copy[got] = '\0';
@@ -69,22 +69,24 @@ static void take_version(const char *text, char *ret, size_t room)
 static void libc_version(struct limpet_check *check, const char *kind, char *ret, size_t room)
 {
 	char banner[160] = "", version[24] = "";
+	struct limpet_module_memory *memory = limpet_module_memory_new(check->pid, &check->maps);
 	unsigned tries = 16; /* a file of any kind may have such a name */
 
 	/* texts are in a map without code, but before binutils 2.31 everything was in one map */
-	for (size_t i = 0; i < 2 * check->maps.count && !version[0] && tries; i++) {
+	for (size_t i = 0; memory && i < 2 * check->maps.count && !version[0] && tries; i++) {
 		const struct limpet_map *map = &check->maps.list[i % check->maps.count];
 		const char *at;
 
 		if (!path_is_libc(map->path) || (map->perms[2] == 'x') != (i >= check->maps.count))
 			continue;
 		tries--;
-		if (!map_search(check, map, "GNU C Library ", banner, sizeof(banner)))
+		if (!map_search(memory, map, "GNU C Library ", banner, sizeof(banner)))
 			continue;
 		at = strstr(banner, "release version ");
 		if (at)
 			take_version(at + strlen("release version "), version, sizeof(version));
 	}
+	limpet_module_memory_free(memory);
 	snprintf(ret, room, "%s%s%s", kind, version[0] ? " " : "", version);
 }
 

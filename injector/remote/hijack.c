@@ -187,11 +187,12 @@ static bool loader_is_locked(const struct limpet_hijack_setup *setup)
 
 static enum limpet_safepoint_verdict check_thread(const struct limpet_hijack *hijack,
 						  const struct limpet_tracee *tracee,
-						  uint64_t *ret_stack_low, bool *ret_arena)
+						  bool want_arena, uint64_t *ret_stack_low,
+						  bool *ret_arena)
 {
 	if (!hijack->setup.anywhere)
-		return limpet_safepoint_check(*hijack->setup.safepoint, tracee, ret_stack_low,
-					      ret_arena);
+		return limpet_safepoint_check(*hijack->setup.safepoint, tracee, want_arena,
+					      ret_stack_low, ret_arena);
 	*ret_arena = true;
 	return limpet_safepoint_check_place(*hijack->setup.safepoint, tracee,
 					    hijack->setup.gadgets->restorer, ret_stack_low);
@@ -219,7 +220,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	 * The next list considers it again. */
 	const enum rank rank = rank_of_thread(hijack->setup.target->pid, tid);
 	struct limpet_tracee *tracee;
-	uint64_t stack_low;
+	uint64_t stack_low = 0;
 	bool arena;
 	int error;
 
@@ -233,7 +234,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 		return error;
 	hijack->attempts++;
 	hijack->last_tid = tid;
-	*ret_verdict = check_thread(hijack, tracee, &stack_low, &arena);
+	*ret_verdict = check_thread(hijack, tracee, want_arena, &stack_low, &arena);
 	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena) ||
 	    loader_is_locked(&hijack->setup)) {
 		limpet_tracee_release(tracee);
@@ -325,7 +326,7 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 		    limpet_tracee_stop(setup->target->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;
-		verdict = limpet_safepoint_check(*setup->safepoint, tracee, &low, &arena);
+		verdict = limpet_safepoint_check(*setup->safepoint, tracee, false, &low, &arena);
 		limpet_tracee_release(tracee);
 		if (verdict == LIMPET_SAFE)
 			continue;

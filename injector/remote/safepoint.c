@@ -5,6 +5,7 @@
 
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
+#include "injector/proc/pagemap.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
 #include "injector/ptrace/signal_frame.h"
@@ -14,7 +15,6 @@
 #define MAX_RANGES 1024u
 #define ALLOCATOR_SPAN (64u << 10)
 #define PAGE 4096u
-#define STACK_BELOW (64u << 10)
 #define STACK_WANTED (24u << 10)
 #define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: secondary arenas start at multiples */
 #define TLS_BYTES 8192u
@@ -390,21 +390,28 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
  */
 static bool has_arena(const struct limpet_safepoint *safepoint, const struct limpet_tracee *tracee)
 {
-	LIMPET_FREE uint64_t *tls = malloc(TLS_BYTES);
-	uint64_t tp = limpet_tracee_regs(tracee)->fs_base;
+	LIMPET_CLOSE int pagemap = limpet_pagemap_open(safepoint->pid);
+	const uint64_t tp = limpet_tracee_regs(tracee)->fs_base;
+	uint64_t words[PAGE / sizeof(uint64_t)], start;
+	bool exist = true;
 
 	if (limpet_tracee_tid(tracee) == safepoint->pid)
 		return true;
-	if (!tls || !tp || tp % 8)
+	if (tp <= TLS_BYTES || tp % sizeof(words[0]))
 		return false;
-	for (uint64_t part = TLS_BYTES; part >= 512; part /= 2) {
-		if (limpet_memory_read(safepoint->pid, tp - part, tls, part) < 0)
+	for (uint64_t end = tp; end > tp - TLS_BYTES; end = start) {
+		const size_t count = ((end - 1) % PAGE + 1) / sizeof(words[0]);
+
+		start = end - count * sizeof(words[0]);
+		/* A page that was never touched holds no pointer. */
+		if (limpet_pagemap_run(pagemap, start, end - start, &exist) > 0 && !exist)
 			continue;
-		for (uint64_t i = 0; i < part / 8; i++)
-			if (tls[i] > HEAP_ALIGN && tls[i] % HEAP_ALIGN < 64 &&
-			    tls[i] % HEAP_ALIGN >= 16)
+		if (limpet_memory_read(safepoint->pid, start, words, end - start) < 0)
+			return false;
+		for (size_t i = 0; i < count; i++)
+			if (words[i] > HEAP_ALIGN && words[i] % HEAP_ALIGN < 64 &&
+			    words[i] % HEAP_ALIGN >= 16)
 				return true;
-		return false;
 	}
 	return false;
 }
@@ -442,12 +449,13 @@ static bool stands_on_own_stack(const struct limpet_safepoint *safepoint,
 	return answer;
 }
 
-/* Finds how far the memory below the stack pointer may be used. */
+/* Finds how far the memory below the stack pointer may be used. No further than it is needed: some
+ * kernels give a page that is only read its memory. */
 static bool find_stack_low(const struct limpet_safepoint *safepoint,
 			   const struct limpet_tracee *tracee, uint64_t *ret_low)
 {
 	const uint64_t sp = limpet_tracee_regs(tracee)->rsp;
-	uint64_t below[STACK_BELOW / PAGE];
+	uint64_t below[STACK_WANTED / PAGE];
 
 	if (!stands_on_own_stack(safepoint, tracee))
 		return false;
@@ -475,7 +483,8 @@ static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safep
 	const size_t pc_at = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(uint64_t);
 	LIMPET_FREE uint64_t *words = malloc(STACK_COPY_BYTES);
 	ssize_t got =
-		words ? limpet_memory_read_some(safepoint->pid, sp, words, STACK_COPY_BYTES) : 0;
+		words ? limpet_memory_read_existing(safepoint->pid, sp, words, STACK_COPY_BYTES)
+		      : 0;
 	size_t count = got > 0 ? (size_t)got / sizeof(*words) : 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -537,7 +546,8 @@ static void clip_to_stack(const struct limpet_safepoint *safepoint,
 
 enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
 						     const struct limpet_tracee *tracee,
-						     uint64_t *ret_stack_low, bool *ret_has_arena)
+						     bool want_arena, uint64_t *ret_stack_low,
+						     bool *ret_has_arena)
 {
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
@@ -554,7 +564,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 		return LIMPET_UNSAFE_RSEQ;
 	if (!has_libcs_pointer(safepoint->pid, tracee))
 		return LIMPET_UNSAFE_POINTER;
-	got = limpet_memory_read_some(safepoint->pid, regs->rsp, memory, STACK_COPY_BYTES);
+	got = limpet_memory_read_existing(safepoint->pid, regs->rsp, memory, STACK_COPY_BYTES);
 	if (got <= 0)
 		return LIMPET_UNSAFE_UNKNOWN;
 	stack.bytes = (uint64_t)got;
@@ -562,9 +572,11 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	verdict = check_frames(safepoint, tracee, &stack);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
+	*ret_has_arena = has_arena(safepoint, tracee);
+	if (want_arena && !*ret_has_arena)
+		return LIMPET_SAFE;
 	if (!find_stack_low(safepoint, tracee, &low))
 		return LIMPET_UNSAFE_STACK;
 	*ret_stack_low = low;
-	*ret_has_arena = has_arena(safepoint, tracee);
 	return LIMPET_SAFE;
 }

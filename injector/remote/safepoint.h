@@ -45,11 +45,14 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict);
  * through. */
 bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict);
 
-/* *ret_stack_low: lowest mapped address of the thread's stack; *ret_has_arena: the thread already
- * has an arena, so that malloc does not map a new one. */
+/* *ret_has_arena: the thread already has an arena, so that malloc does not map a new one. If it has
+ * none, and `want_arena`, its stack is not looked at. *ret_stack_low: how far down that may be
+ * used.
+ */
 enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
 						     const struct limpet_tracee *tracee,
-						     uint64_t *ret_stack_low, bool *ret_has_arena);
+						     bool want_arena, uint64_t *ret_stack_low,
+						     bool *ret_has_arena);
 
 /* For a call of the agent's own code, which takes no lock of the program. The thread must not be in
  * a restartable sequence or in the agent, and must have enough stack. As far as words on the stack

@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 #include "injector/image/elf_file.h"
-#include "injector/proc/memory.h"
+#include "injector/image/module_memory.h"
 #include "injector/unwind/unwind_compile.h"
 
 #define MAX_EH_FRAME (256u << 20)
@@ -28,7 +28,7 @@ static int find_by_header(pid_t pid, const struct limpet_module *module, uint64_
 
 	if (bytes > sizeof(header))
 		bytes = sizeof(header);
-	error = limpet_memory_read(pid, module->eh_frame_hdr, header, bytes);
+	error = limpet_module_read(pid, module, module->eh_frame_hdr, header, bytes);
 	if (!error)
 		error = limpet_unwind_find_eh_frame(header, bytes, module->eh_frame_hdr,
 						    ret_address);
@@ -101,7 +101,7 @@ static int compile_module(pid_t pid, const struct limpet_module *module, size_t 
 	section = malloc(bytes);
 	if (!section)
 		return -ENOMEM;
-	got = limpet_memory_read_some(pid, address, section, bytes);
+	got = limpet_module_read_some(pid, module, address, section, bytes);
 	if (got < 0)
 		return (int)got;
 	input.eh_frame = section;
@@ -114,7 +114,7 @@ static int compile_module(pid_t pid, const struct limpet_module *module, size_t 
 	    limpet_module_spend(module, module->text_end - module->text_start)) {
 		bytes = module->text_end - module->text_start;
 		code = malloc(bytes);
-		if (code && limpet_memory_read(pid, module->text_start, code, bytes) == 0) {
+		if (code && limpet_module_read(pid, module, module->text_start, code, bytes) == 0) {
 			input.code = code;
 			input.code_bytes = bytes;
 			input.code_address = module->text_start;

@@ -29,6 +29,22 @@ teardown() { end; }
 	finish odd
 }
 
+# What of a file the program never touched is read from the file, and what of its memory it never touched is not
+# read: limpet would make it resident, for good. The rest is the C library's: its code that loads a module, and its
+# pages that slots and symbols are written to.
+@test "doctor leaves the resident memory of a program as it is, and a capture almost" {
+	local before after
+	start newer "$TARGETS/newer"
+	before=$(rss_of "$pid")
+	"$LIMPET" doctor "$pid" >"$work/doctor" 2>&1
+	[[ $(rss_of "$pid") == "$before" ]] || fail "doctor changed it: $before, $(rss_of "$pid")"
+	attach "$pid"
+	stop "$pid"
+	after=$(rss_of "$pid")
+	((after <= before + 256 * 1024)) || fail "a capture changed it: $before, $after"
+	finish newer
+}
+
 @test "between enter and leave nobody traces the target" {
 	start storm "$TARGETS/storm"
 	attach "$pid"

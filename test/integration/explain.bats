@@ -26,13 +26,6 @@ info() {
 	answer=${answer#info }
 }
 
-rss_of() {
-	local key kib
-	while read -r key kib _; do
-		[[ $key != Rss: ]] || echo $((kib * 1024))
-	done <"/proc/$1/smaps_rollup"
-}
-
 # The table adds up to RSS, as the kernel has it, and at most so many percent are of no known owner.
 adds_up() {
 	says '([.accounts[].bytes] | add) / .rss_bytes | . >= 0.98 and . <= 1.02' || return 1

@@ -281,6 +281,14 @@ attach() {
 	! ended "$limpet_job"
 }
 
+# rss_of PID: its resident memory in bytes, exactly.
+rss_of() {
+	local key kib
+	while read -r key kib _; do
+		[[ $key != Rss: ]] || echo $((kib * 1024))
+	done <"/proc/$1/smaps_rollup"
+}
+
 # attached STATUS: limpet attach ends by itself within a minute, with this status.
 attached() {
 	exit_status_of "$limpet_job" 60 || return 1

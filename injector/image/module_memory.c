@@ -1,0 +1,157 @@
+#include "injector/image/module_memory.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "injector/proc/memory.h"
+#include "injector/proc/pagemap.h"
+
+#define PAGE 4096u
+struct limpet_module_memory {
+	pid_t pid;
+	struct limpet_maps maps; /* borrowed */
+	int pagemap;
+	/* The module whose file was opened last; -1: it cannot be. */
+	uint64_t start, inode;
+	int file;
+};
+
+struct limpet_module_memory *limpet_module_memory_new(pid_t pid, const struct limpet_maps *maps)
+{
+	struct limpet_module_memory *memory = calloc(1, sizeof(*memory));
+
+	if (!memory)
+		return NULL;
+	memory->pid = limpet_proc_resident(pid);
+	memory->maps = *maps;
+	memory->pagemap = limpet_pagemap_open(pid);
+	memory->file = -1;
+	return memory;
+}
+
+void limpet_module_memory_free(struct limpet_module_memory *memory)
+{
+	if (!memory)
+		return;
+	if (memory->pagemap >= 0)
+		close(memory->pagemap);
+	if (memory->file >= 0)
+		close(memory->file);
+	free(memory);
+}
+
+static int file_of(struct limpet_module_memory *memory, const struct limpet_module *module)
+{
+	if (memory->start == module->start && memory->inode == module->inode)
+		return memory->file;
+	if (memory->file >= 0)
+		close(memory->file);
+	memory->file = limpet_module_open(memory->pid, module);
+	memory->start = module->start;
+	memory->inode = module->inode;
+	return memory->file;
+}
+
+/* Whether the mapping is of the module's file. Others lie between its parts at times. */
+static bool is_of_file(const struct limpet_map *map, const struct limpet_module *module)
+{
+	return map->inode && map->inode == module->inode && map->dev_major == module->dev_major &&
+	       map->dev_minor == module->dev_minor;
+}
+
+/* The bytes of absent pages of one mapping; what the file lacks in its last page is zero. Returns
+ * how many, or -errno. */
+static ssize_t read_absent(struct limpet_module_memory *memory, const struct limpet_module *module,
+			   const struct limpet_map *map, uint64_t address, void *ret, size_t bytes)
+{
+	uint64_t in_page;
+	ssize_t got;
+	int file;
+
+	if (!map->inode && !map->path[0]) {
+		memset(ret, 0, bytes);
+		return (ssize_t)bytes;
+	}
+	file = is_of_file(map, module) ? file_of(memory, module) : -1;
+	if (file < 0)
+		return -ENOENT;
+	got = pread(file, ret, bytes, (off_t)(map->offset + (address - map->start)));
+	if (got <= 0)
+		return got < 0 ? limpet_errno() : -EFAULT;
+	in_page = (map->offset + (address - map->start) + (uint64_t)got) % PAGE;
+	while ((size_t)got < bytes && in_page && in_page++ < PAGE)
+		((uint8_t *)ret)[got++] = 0;
+	return got;
+}
+
+/* The beginning of the range, at least one byte. Returns how many, or -errno. */
+static ssize_t read_part(struct limpet_module_memory *memory, const struct limpet_module *module,
+			 uint64_t address, void *ret, size_t bytes)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&memory->maps, address);
+	bool exist = true;
+
+	if (map && map->perms[0] == 'r') {
+		ssize_t part;
+
+		if (bytes > map->end - address)
+			bytes = (size_t)(map->end - address);
+		part = limpet_pagemap_run(memory->pagemap, address, bytes, &exist);
+		if (part > 0)
+			bytes = (size_t)part;
+		if (part > 0 && !exist) {
+			part = read_absent(memory, module, map, address, ret, bytes);
+			if (part > 0)
+				return part;
+		}
+	}
+	return limpet_memory_read_some(memory->pid, address, ret, bytes);
+}
+
+ssize_t limpet_module_read_some(pid_t pid, const struct limpet_module *module, uint64_t address,
+				void *ret, size_t bytes)
+{
+	size_t done = 0;
+
+	if (!module->memory || address < module->start || address >= module->end)
+		return limpet_memory_read_some(pid, address, ret, bytes);
+	while (done < bytes) {
+		ssize_t got = read_part(module->memory, module, address + done,
+					(uint8_t *)ret + done, bytes - done);
+
+		if (got < 0 && !done)
+			return got;
+		if (got <= 0)
+			break;
+		done += (size_t)got;
+	}
+	return (ssize_t)done;
+}
+
+ssize_t limpet_module_memory_read_map(struct limpet_module_memory *memory,
+				      const struct limpet_map *map, void *ret, size_t bytes)
+{
+	const struct limpet_module alone = {.path = map->path,
+					    .start = map->start,
+					    .end = map->end,
+					    .map_end = map->end,
+					    .dev_major = map->dev_major,
+					    .dev_minor = map->dev_minor,
+					    .inode = map->inode,
+					    .memory = memory};
+
+	return limpet_module_read_some(memory->pid, &alone, map->start, ret, bytes);
+}
+
+int limpet_module_read(pid_t pid, const struct limpet_module *module, uint64_t address, void *ret,
+		       size_t bytes)
+{
+	ssize_t got = limpet_module_read_some(pid, module, address, ret, bytes);
+
+	if (got < 0)
+		return (int)got;
+	return (size_t)got == bytes ? 0 : -EFAULT;
+}

@@ -1,0 +1,222 @@
+/* Memory is read without mapping pages of it: from the file what is the file's, as zeros what was
+ * never touched. The pages of a child are counted before and after. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "injector/image/module_memory.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/pagemap.h"
+#include "injector/proc/pages.h"
+
+enum { PAGE = 4096, PAGES = 64 };
+
+static struct {
+	pid_t pid;
+	int file;
+	uint8_t *mapped;  /* of the file, private: pages 3 and 4 are touched (16 come in at once), 4
+			     is written to */
+	uint8_t *nothing; /* without a file: page 5 is written to */
+} child;
+
+static uint8_t of_file(size_t at)
+{
+	return (uint8_t)(at / PAGE * 7 + at % 251 + 1);
+}
+
+/* The last page of the file is not a whole one. */
+#define FILE_BYTES ((size_t)(PAGES - 1) * PAGE + 100)
+
+static int begin(void **state)
+{
+	uint8_t *bytes = malloc(FILE_BYTES);
+	char go = 0;
+	int ready[2];
+
+	(void)state;
+	assert_non_null(bytes);
+	for (size_t i = 0; i < FILE_BYTES; i++)
+		bytes[i] = of_file(i);
+	child.file = memfd_create("image", MFD_CLOEXEC);
+	assert_int_equal(write(child.file, bytes, FILE_BYTES), FILE_BYTES);
+	free(bytes);
+	child.mapped = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, child.file, 0);
+	child.nothing = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(child.mapped != MAP_FAILED && child.nothing != MAP_FAILED);
+	assert_int_equal(madvise(child.nothing, PAGES * PAGE, MADV_NOHUGEPAGE), 0);
+	assert_int_equal(pipe(ready), 0);
+	child.pid = fork();
+	if (child.pid == 0) {
+		child.mapped[4 * PAGE] = 200;
+		child.nothing[5 * PAGE] = 201;
+		if (*(volatile uint8_t *)&child.mapped[3 * PAGE] == of_file(3 * PAGE) &&
+		    write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &go, 1), 1);
+	close(ready[0]);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	kill(child.pid, SIGKILL);
+	waitpid(child.pid, NULL, 0);
+	munmap(child.mapped, PAGES * PAGE);
+	munmap(child.nothing, PAGES * PAGE);
+	close(child.file);
+	return 0;
+}
+
+static uint64_t present(const uint8_t *pages)
+{
+	uint64_t bytes = 1;
+
+	assert_int_equal(
+		limpet_pages_count(child.pid, (uint64_t)(uintptr_t)pages, PAGES * PAGE, &bytes), 0);
+	return bytes;
+}
+
+static void test_a_run_of_pages(void **state)
+{
+	LIMPET_CLOSE int pagemap = limpet_pagemap_open(child.pid);
+	const uint64_t start = (uint64_t)(uintptr_t)child.nothing;
+	bool exist = true;
+
+	(void)state;
+	assert_true(pagemap >= 0);
+	assert_int_equal(limpet_pagemap_run(pagemap, start + 10, PAGES * PAGE - 10, &exist),
+			 5 * PAGE - 10);
+	assert_false(exist);
+	assert_int_equal(limpet_pagemap_run(pagemap, start + 5 * PAGE, PAGES * PAGE, &exist), PAGE);
+	assert_true(exist);
+	assert_int_equal(limpet_pagemap_run(pagemap, start + 6 * PAGE, 7, &exist), 7);
+	assert_false(exist);
+	assert_true(limpet_pagemap_run(-1, start, 1, &exist) < 0);
+}
+
+/* What was never touched reads as zeros, up to the last page that exists, and is not touched. */
+static void test_existing_memory(void **state)
+{
+	const uint64_t start = (uint64_t)(uintptr_t)child.nothing;
+	uint8_t *copy = malloc(PAGES * PAGE);
+
+	(void)state;
+	assert_non_null(copy);
+	memset(copy, 99, PAGES * PAGE);
+	assert_int_equal(limpet_memory_read_existing(child.pid, start + 8, copy, PAGES * PAGE - 8),
+			 6 * PAGE - 8);
+	for (size_t i = 0; i < 6 * PAGE - 8; i++)
+		assert_int_equal(copy[i], i == 5 * PAGE - 8 ? 201 : 0);
+	/* The first page was read, as if it had existed. */
+	assert_in_range(present(child.nothing), PAGE, 2 * PAGE);
+	assert_int_equal(limpet_memory_read_existing(child.pid, start + 6 * PAGE + 5, copy,
+						     PAGES * PAGE - 6 * PAGE - 5),
+			 PAGE - 5);
+	assert_int_equal(limpet_memory_read_existing(child.pid, 0, copy, PAGE), -EFAULT);
+	free(copy);
+}
+
+/* All of the file, whole and in pieces, and nothing of it comes in. */
+static void test_memory_of_a_module(void **state)
+{
+	struct limpet_maps maps;
+	struct limpet_module_memory *memory;
+	const struct limpet_map *map;
+	struct limpet_module module = {0};
+	uint8_t *copy = calloc(PAGES, PAGE);
+	uint64_t before;
+
+	(void)state;
+	assert_non_null(copy);
+	assert_int_equal(limpet_proc_maps_read(child.pid, &maps), 0);
+	map = limpet_proc_maps_find(&maps, (uint64_t)(uintptr_t)child.mapped);
+	assert_non_null(map);
+	memory = limpet_module_memory_new(child.pid, &maps);
+	assert_non_null(memory);
+	module = (struct limpet_module){.path = map->path,
+					.start = map->start,
+					.end = map->end,
+					.map_end = map->end,
+					.dev_major = map->dev_major,
+					.dev_minor = map->dev_minor,
+					.inode = map->inode,
+					.memory = memory};
+	before = present(child.mapped);
+	assert_in_range(before, 2 * PAGE, PAGES / 2 * PAGE);
+	assert_int_equal(limpet_module_read(child.pid, &module, map->start, copy, PAGES * PAGE), 0);
+	for (size_t i = 0; i < PAGES * PAGE; i++)
+		assert_int_equal(copy[i], i >= FILE_BYTES ? 0 : i == 4 * PAGE ? 200 : of_file(i));
+	memset(copy, 99, PAGES * PAGE);
+	for (size_t at = 1; at + 3000 <= PAGES * PAGE; at += 3000)
+		assert_int_equal(limpet_module_read_some(child.pid, &module, map->start + at,
+							 copy + at, 3000),
+				 3000);
+	for (size_t i = 1; i < FILE_BYTES; i++)
+		assert_int_equal(copy[i], i == 4 * PAGE ? 200 : of_file(i));
+	assert_int_equal(
+		limpet_module_memory_read_map(memory, map, copy, (size_t)(map->end - map->start)),
+		PAGES * PAGE);
+	assert_int_equal(present(child.mapped), before);
+	limpet_module_memory_free(memory);
+	limpet_proc_maps_done(&maps);
+	free(copy);
+}
+
+/* A file that is shorter by now, and one that cannot be opened: as the process would read it. */
+static void test_without_the_file(void **state)
+{
+	const uint64_t start = (uint64_t)(uintptr_t)child.mapped;
+	struct limpet_maps maps;
+	struct limpet_module_memory *memory;
+	struct limpet_module module = {.path = (char *)"/no/such/file",
+				       .start = start,
+				       .end = start + PAGES * PAGE,
+				       .map_end = start + PAGE};
+	uint8_t byte = 0, two[2 * PAGE];
+
+	(void)state;
+	assert_int_equal(limpet_proc_maps_read(child.pid, &maps), 0);
+	memory = limpet_module_memory_new(child.pid, &maps);
+	assert_non_null(memory);
+	module.memory = memory;
+	assert_int_equal(limpet_module_read(child.pid, &module, start + 9 * PAGE, &byte, 1), 0);
+	assert_int_equal(byte, of_file(9 * PAGE));
+	assert_int_equal(ftruncate(child.file, 10 * PAGE), 0);
+	assert_int_equal(
+		limpet_module_read_some(child.pid, &module, start + 9 * PAGE, two, sizeof(two)),
+		PAGE);
+	assert_int_equal(limpet_module_read(child.pid, &module, start + 20 * PAGE, &byte, 1),
+			 -EFAULT);
+	limpet_module_memory_free(memory);
+	limpet_proc_maps_done(&maps);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_a_run_of_pages, begin, end),
+		cmocka_unit_test_setup_teardown(test_existing_memory, begin, end),
+		cmocka_unit_test_setup_teardown(test_memory_of_a_module, begin, end),
+		cmocka_unit_test_setup_teardown(test_without_the_file, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
