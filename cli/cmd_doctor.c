@@ -7,6 +7,7 @@
 #include "cli/capture_options.h"
 #include "cli/commands.h"
 #include "cli/doctor_list.h"
+#include "cli/find_hidden.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
 #include "common/units.h"
@@ -90,6 +91,7 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	(void)limpet_preflight_run(pid, wanted, preflight, &err);
+	limpet_find_hidden_announce(preflight);
 	status = limpet_preflight_exit(preflight);
 	if (json) {
 		object = limpet_doctor_json(preflight);

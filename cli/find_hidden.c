@@ -78,3 +78,31 @@ bool limpet_find_hidden(struct limpet_capture_options *options,
 	options->entry_list = &list;
 	return true;
 }
+
+static void announce(void *context, const char *allocator)
+{
+	struct limpet_preflight *preflight = context;
+	struct limpet_finding *finding;
+
+	for (size_t i = 0; i < preflight->count; i++)
+		if (preflight->list[i].severity == LIMPET_FINDING_REFUSE)
+			snprintf(preflight->list[i].hint, sizeof(preflight->list[i].hint),
+				 "`limpet attach %d` looks for its functions, and attaches if it "
+				 "finds them",
+				 preflight->pid);
+	if (preflight->count == LIMPET_PREFLIGHT_MAX_FINDINGS)
+		return;
+	finding = &preflight->list[preflight->count++];
+	*finding = (struct limpet_finding){.id = "hidden", .severity = LIMPET_FINDING_NOTE};
+	snprintf(finding->text, sizeof(finding->text),
+		 "attach looks for the functions of %s: it watches their calls for up to 2s with "
+		 "the kernel's uprobes, and follows them if it is certain what each does",
+		 allocator);
+}
+
+void limpet_find_hidden_announce(struct limpet_preflight *preflight)
+{
+	/* An error: nothing is known, so nothing is said. */
+	if (is_only_hidden(preflight))
+		(void)!limpet_hidden_show(preflight->pid, announce, preflight);
+}

@@ -1,4 +1,5 @@
-/* Looks for the functions of allocators that have no name, before an attach. */
+/* Looks for the functions of allocators that have no name, before an attach, or says in advance that
+ * attach will. */
 #ifndef LIMPET_CLI_FIND_HIDDEN_H
 #define LIMPET_CLI_FIND_HIDDEN_H
 
@@ -13,5 +14,8 @@
  * with it. */
 bool limpet_find_hidden(struct limpet_capture_options *options,
 			const struct limpet_preflight *preflight, struct limpet_err *err);
+
+/* Adds to what preflight found that attach will look for them; also as the hint of a refusal. */
+void limpet_find_hidden_announce(struct limpet_preflight *preflight);
 
 #endif

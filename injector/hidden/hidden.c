@@ -25,6 +25,9 @@ struct search {
 	pid_t pid;
 	const struct limpet_hidden_watcher *watcher;
 	struct limpet_entry_list *list;
+	/* Only to show, and not to watch: no watcher, and no list. */
+	void (*shown)(void *context, const char *allocator);
+	void *context;
 	const struct limpet_module *module;
 	int fd;
 	char name[LIMPET_ENTRY_LIST_OWNER_BYTES]; /* "mimalloc in swc.node" */
@@ -182,7 +185,9 @@ static int search_file(struct search *search, const struct limpet_elf_file *file
 	search->count = error ? 0
 			      : limpet_slot_calls_choose(calls, count, search->functions,
 							 LIMPET_WATCHED_MAX);
-	return search->count ? watch(search) : 0;
+	if (search->count && search->shown && !has_filter(search->pid))
+		search->shown(search->context, search->name);
+	return search->count && !search->shown ? watch(search) : 0;
 }
 
 /* 0 also for a module in which there is nothing to find. */
@@ -209,19 +214,33 @@ static int search_module(struct search *search)
 	return error;
 }
 
-int limpet_hidden_find(pid_t pid, const struct limpet_hidden_watcher *watcher,
-		       struct limpet_entry_list *list)
+static int search_modules(struct search *search)
 {
-	struct search search = {.pid = pid, .watcher = watcher, .list = list, .fd = -1};
 	struct limpet_modules modules;
-	int error = limpet_modules_of_files(pid, &modules);
+	int error = limpet_modules_of_files(search->pid, &modules);
 
 	if (error < 0)
 		return error;
 	for (size_t i = 0; i < modules.count && !error; i++) {
-		search.module = &modules.list[i];
-		error = search_module(&search);
+		search->module = &modules.list[i];
+		error = search_module(search);
 	}
 	limpet_modules_done(&modules);
 	return error;
+}
+
+int limpet_hidden_show(pid_t pid, void (*shown)(void *context, const char *allocator),
+		       void *context)
+{
+	struct search search = {.pid = pid, .shown = shown, .context = context, .fd = -1};
+
+	return search_modules(&search);
+}
+
+int limpet_hidden_find(pid_t pid, const struct limpet_hidden_watcher *watcher,
+		       struct limpet_entry_list *list)
+{
+	struct search search = {.pid = pid, .watcher = watcher, .list = list, .fd = -1};
+
+	return search_modules(&search);
 }

@@ -26,6 +26,11 @@ struct limpet_hidden_watcher {
 	void *context;
 };
 
+/* Calls `shown` for each allocator whose calls limpet_hidden_find() would watch: its functions are
+ * visible in the code. Watches nothing. Errors as below. */
+int limpet_hidden_show(pid_t pid, void (*shown)(void *context, const char *allocator),
+		       void *context) LIMPET_MUST_CHECK;
+
 /* Adds the functions that it finds in process `pid` to `list`. 0, also if there are none; -ENOMEM
  * or an error of reading /proc/PID. */
 int limpet_hidden_find(pid_t pid, const struct limpet_hidden_watcher *watcher,

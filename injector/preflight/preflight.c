@@ -31,6 +31,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"dormant", LIMPET_FINDING_NOTE},
 	{"elf-class", LIMPET_FINDING_REFUSE},
 	{"executable", LIMPET_FINDING_REFUSE},
+	{"hidden", LIMPET_FINDING_NOTE},
 	{"hidepid", LIMPET_FINDING_REFUSE},
 	{"kernel", LIMPET_FINDING_REFUSE},
 	{"kernel-thread", LIMPET_FINDING_REFUSE},

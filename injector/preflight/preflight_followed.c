@@ -360,8 +360,10 @@ static bool follows_others(pid_t pid, struct limpet_inside *inside)
 	return entries->count > entries->families[LIMPET_ENTRY_FINDER];
 }
 
-/* Memory of no followed allocator, if glibc's is the only one that is followed. For a program that
- * is partly out of reach the share was reported already. */
+/* Memory of no followed allocator, and allocators inside the modules that are not followed, if
+ * glibc's is the only one that is: also those that hold little so far, since what is allocated there
+ * will not be in the trace. For a program that is partly out of reach the share was reported
+ * already. */
 void limpet_check_unfollowed(struct limpet_check *check)
 {
 	struct limpet_memory_owners_options options = {.mapped_count = 0};
@@ -369,6 +371,7 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	struct limpet_unfollowed unfollowed;
 	struct limpet_inside *inside;
 	char names[256] = "", words[512];
+	bool is_large;
 
 	if (check->options.launched || check->out->unseen_rss_share >= 0)
 		return;
@@ -376,19 +379,19 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	if (!inside)
 		return;
 	options.modules = &inside->modules;
-	if (!follows_others(check->pid, inside) &&
-	    limpet_memory_owners_take(check->pid, &options, memory) == 0) {
-		/* Both figures are of the same moment. */
-		check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
-		if (limpet_unfollowed_judge(memory, NULL, "").is_large) {
-			limpet_memory_owners_name(&inside->modules, limpet_entries_are_in,
-						  &inside->entries, check->out->runtime, names,
-						  sizeof(names));
-			append(check->out->unfollowed, sizeof(check->out->unfollowed), names);
-			unfollowed = limpet_unfollowed_judge(memory, NULL, names);
-			limpet_unfollowed_say(&unfollowed, words, sizeof(words));
-			limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed",
-					 "memory of others", "%s", words);
-		}
-	}
+	if (follows_others(check->pid, inside) ||
+	    limpet_memory_owners_take(check->pid, &options, memory) != 0)
+		return;
+	/* Both figures are of the same moment. */
+	check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
+	is_large = limpet_unfollowed_judge(memory, NULL, "").is_large;
+	limpet_memory_owners_name(&inside->modules, limpet_entries_are_in, &inside->entries,
+				  is_large ? check->out->runtime : "", names, sizeof(names));
+	if (!is_large && !names[0])
+		return;
+	append(check->out->unfollowed, sizeof(check->out->unfollowed), names);
+	unfollowed = limpet_unfollowed_judge(memory, NULL, names);
+	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
+	limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed", "memory of others", "%s",
+			 words);
 }

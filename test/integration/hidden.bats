@@ -20,6 +20,7 @@ mappings() {
 	awk '$NF != "[uprobes]" && $NF != "[heap]" { print $1, $2, $NF }' "/proc/$1/maps"
 }
 
+# track: allocator | jemalloc, mimalloc or tcmalloc in a stripped program or library that calls it through slots of its own (most programs in Rust) | attach | found by its calls, which are watched for up to two seconds with uprobes
 @test "four functions without a name are found, and every block is in the trace" {
 	start nameless "$TARGETS/nameless"
 	text_of "$pid" nameless >text.before
@@ -57,6 +58,16 @@ mappings() {
 	diff before <(mappings "$pid")
 	tell nameless "keep 10" "done"
 	tell nameless blocks "blocks 10"
+}
+
+@test "doctor says that attach looks for functions, changes nothing, and watches nothing" {
+	start nameless "$TARGETS/nameless"
+	run within 30 "$LIMPET" doctor "$pid"
+	[[ $status == 3 ]] || fail "doctor ended with $status"
+	[[ ${output//$'\n'*( )/ } == *"attach looks for the functions of $nameless"* ]] || fail "$output"
+	[[ $output == *"hint: \`limpet attach $pid\`"* ]] || fail "$output"
+	! grep -q uprobes "/proc/$pid/maps" || fail "the kernel's page is there"
+	tell nameless "keep 1" "done"
 }
 
 @test "a realloc that is not called while limpet looks: refused, since blocks that it moves would leak" {
