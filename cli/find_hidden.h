@@ -1,5 +1,5 @@
-/* Looks for the functions of allocators that have no name, before an attach, or says in advance that
- * attach will. */
+/* Looks for the functions of allocators that have no name, before an attach, or says in advance
+ * that attach will. */
 #ifndef LIMPET_CLI_FIND_HIDDEN_H
 #define LIMPET_CLI_FIND_HIDDEN_H
 

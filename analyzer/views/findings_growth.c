@@ -787,9 +787,10 @@ static int say_unjudged(struct growth *growth)
 			model->timeline_count, PARTS);
 	return limpet_findings_add(
 		growth->work, &finding, "%s",
-		model->sample_bytes
-			? "Samples do not tell which sites grow."
-			: "Which sites grow is not known: the trace tells too little about when.");
+		model->sample_bytes ? "Samples do not tell which sites grow."
+		: model->totals.live_bytes || model->totals.mapped_bytes
+			? "Which sites grow is not known: the trace tells too little about when."
+			: "Nothing is left of what was allocated.");
 }
 
 static int say_idle(struct growth *growth)

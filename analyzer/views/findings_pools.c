@@ -68,8 +68,8 @@ static int say_runtime(struct limpet_findings_work *work, const char *words)
 	if (!mapped)
 		return limpet_findings_add(
 			work, &finding,
-			"%s, which limpet sees as mappings only; none is left that was "
-			"made since the capture began.",
+			"%s, which limpet sees as mappings only: no mapping is left that was "
+			"made since the capture began, and what older ones hold is not seen.",
 			words);
 	return limpet_findings_add(work, &finding,
 				   "%s, which limpet sees as mappings only: %s of them were made "

@@ -361,8 +361,8 @@ static bool follows_others(pid_t pid, struct limpet_inside *inside)
 }
 
 /* Memory of no followed allocator, and allocators inside the modules that are not followed, if
- * glibc's is the only one that is: also those that hold little so far, since what is allocated there
- * will not be in the trace. For a program that is partly out of reach the share was reported
+ * glibc's is the only one that is: also those that hold little so far, since what is allocated
+ * there will not be in the trace. For a program that is partly out of reach the share was reported
  * already. */
 void limpet_check_unfollowed(struct limpet_check *check)
 {
