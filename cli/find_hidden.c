@@ -12,7 +12,8 @@ static void say_watching(void *context, const char *allocator, uint64_t most_ns)
 	char most[LIMPET_UNITS_TEXT];
 
 	(void)context;
-	limpet_ui_note("looking for the functions of %s: its calls are watched for up to %s",
+	limpet_ui_note("looking for the functions of %s: its calls are watched for up to %s, and "
+		       "the kernel takes some seconds to end that",
 		       allocator, limpet_units_format_duration(most, most_ns));
 }
 
