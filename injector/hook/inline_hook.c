@@ -52,7 +52,7 @@ static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
 /* Valid once the area was made. */
 static uint64_t address_of_hook(const struct limpet_entry *entry)
 {
-	return entry->original - offsetof(struct limpet_inline_hook_entry, trampoline);
+	return entry->original - offsetof(struct limpet_inline_hook_entry, prologue);
 }
 
 static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -83,21 +83,21 @@ static int make_entry(const struct limpet_entry_area *area, size_t index,
 	static const uint8_t stub[2] = {0xeb, offsetof(struct limpet_inline_hook_entry, keep) -
 						      sizeof(stub)};
 	uint64_t at = address_of(area, index);
-	uint64_t trampoline = at + offsetof(struct limpet_inline_hook_entry, trampoline);
+	uint64_t prologue = at + offsetof(struct limpet_inline_hook_entry, prologue);
 	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
 
-	if (limpet_entry_code_move(&entry->code, trampoline + sizeof(endbr64)) < 0 ||
+	if (limpet_entry_code_move(&entry->code, prologue + sizeof(endbr64)) < 0 ||
 	    limpet_entry_code_jump(&entry->code, at, jump) < 0)
 		return limpet_err_set(err, -ERANGE, "no memory within reach of %s", entry->name);
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret->stub, stub, sizeof(stub));
 	make_keep(ret, entry->code.kind == LIMPET_ENTRY_PROBE);
-	memcpy(ret->trampoline, endbr64, sizeof(endbr64));
-	memcpy(ret->trampoline + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
+	memcpy(ret->prologue, endbr64, sizeof(endbr64));
+	memcpy(ret->prologue + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
 	memcpy(ret->original, entry->code.original, sizeof(ret->original));
 	memcpy(ret->jump, jump, sizeof(ret->jump));
 	ret->from = entry->code.from;
-	entry->original = trampoline;
+	entry->original = prologue;
 	return 0;
 }
 
@@ -176,7 +176,7 @@ int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_mod
 /* ---------------------------------------------------------------- on */
 
 /* A thread at `pc` would find other code than it has begun to execute. Returns the same instruction
- * in a trampoline, UINT64_MAX if there is none. 0: it is not affected. */
+ * in a relocated prologue, UINT64_MAX if there is none. 0: it is not affected. */
 static uint64_t relocated_pc(const struct limpet_entries *entries, uint64_t pc)
 {
 	for (size_t i = 0; i < entries->count; i++) {
@@ -216,8 +216,8 @@ static bool is_to_change(const void *context, uint64_t pc)
 	return pc - span->low <= span->bytes && relocated_pc(span->entries, pc);
 }
 
-/* Moves threads out of the bytes that will become jumps, into the trampolines. -EAGAIN: not all can
- * be moved. */
+/* Moves threads out of the bytes that will become jumps, into the relocated prologues. -EAGAIN: not
+ * all can be moved. */
 static int move_threads(pid_t pid, const struct limpet_entries *entries,
 			const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped)
 {
