@@ -665,7 +665,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		error = limpet_session_leave(capture->session, &result->leave_err);
 		result->unloaded = !error || error == -ESRCH;
 		result->jumps_stay =
-			!error && limpet_session_stats(capture->session)->copies.elsewhere;
+			!error && limpet_session_stats(capture->session)->hook_pointers.elsewhere;
 		if (error == -ESRCH)
 			gone = true;
 	}

@@ -43,7 +43,7 @@ struct limpet_session_stats {
 	bool thread_heaps; /* blocks released with their thread's heap are not seen to be released
 			    */
 	struct limpet_quiesce_stats quiesce;
-	struct limpet_hook_pointers_stats copies;
+	struct limpet_hook_pointers_stats hook_pointers;
 };
 
 /* Takes the target lock (target_lock.h); enter or free releases it. Removes what an earlier limpet
@@ -74,8 +74,8 @@ void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *
 			     void *context);
 /* Restores slots and hook pointers, proves quiescence, unloads the agent; under the target lock, or
  * without it if somebody else has held it for six seconds. Returns 0, also if the thunks stay
- * (stats.copies.elsewhere); -EBUSY: the agent stays, switched off (dormant); -ESRCH: the target is
- * gone. After a failure it goes on with what is left to do, until the deadline. */
+ * (stats.hook_pointers.elsewhere); -EBUSY: the agent stays, switched off (dormant); -ESRCH: the
+ * target is gone. After a failure it goes on with what is left to do, until the deadline. */
 int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
 /* For an agent that stays although nobody will read its events: switches it off by its control
  * page, and tells it that the collector has died, so that no thread of the target waits for room.

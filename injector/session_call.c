@@ -171,7 +171,7 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 	limpet_session_fill_boot(session, hijack, boot);
 	boot->operation = operation;
 	boot->call = function;
-	if (place && place->thunks_apart && !session->stats.copies.elsewhere)
+	if (place && place->thunks_apart && !session->stats.hook_pointers.elsewhere)
 		boot->thunks = place->thunks;
 	error = limpet_hijack_map(hijack, err);
 	if (!error)

@@ -64,8 +64,9 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 /* Time spent searching existing memory is not taken from the deadline: the deadline moves. If
  * threads wait long for a processor they may not all stop in the time given for that: they then run
  * on for a while, and it is tried again. */
-static int restore_copies(struct limpet_session *session, const struct limpet_agent_place *place,
-			  bool files_only, uint64_t *deadline_ns, unsigned *ret_found)
+static int restore_hook_pointers(struct limpet_session *session,
+				 const struct limpet_agent_place *place, bool files_only,
+				 uint64_t *deadline_ns, unsigned *ret_found)
 {
 	const uint64_t pause_ns = 20000000;
 	const struct limpet_hook_pointers_options options = {
@@ -78,21 +79,21 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 
 	for (;;) {
 		uint64_t began_ns = limpet_monotonic_ns(), took_ns;
-		struct limpet_hook_pointers_stats copies;
+		struct limpet_hook_pointers_stats pass;
 		int error = limpet_hook_pointers_restore(session->target->pid, place,
-							 session->info.hooks, &options, &copies);
+							 session->info.hooks, &options, &pass);
 
 		took_ns = limpet_monotonic_ns() - began_ns;
 		if (took_ns > session->search_ns)
 			took_ns = session->search_ns;
 		session->search_ns -= took_ns;
 		*deadline_ns += took_ns;
-		session->stats.copies.found += copies.found;
-		session->stats.copies.restored += copies.restored;
-		session->stats.copies.scanned_bytes += copies.scanned_bytes;
-		if (!files_only || copies.elsewhere)
-			session->stats.copies.elsewhere = copies.elsewhere;
-		*ret_found = copies.found;
+		session->stats.hook_pointers.found += pass.found;
+		session->stats.hook_pointers.restored += pass.restored;
+		session->stats.hook_pointers.scanned_bytes += pass.scanned_bytes;
+		if (!files_only || pass.elsewhere)
+			session->stats.hook_pointers.elsewhere = pass.elsewhere;
+		*ret_found = pass.found;
 		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
 			return error;
 		nanosleep(&(struct timespec){0, (long)limpet_tracee_bound_sleep_ns(pause_ns)},
@@ -101,7 +102,8 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 	}
 }
 
-static int explain_copies(const struct limpet_session *session, int error, struct limpet_err *err)
+static int explain_hook_pointers(const struct limpet_session *session, int error,
+				 struct limpet_err *err)
 {
 	if (error != -ETIMEDOUT)
 		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
@@ -151,12 +153,12 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 	int error;
 
 	do {
-		error = restore_copies(session, place, false, deadline_ns, &found);
+		error = restore_hook_pointers(session, place, false, deadline_ns, &found);
 		if (error)
-			return explain_copies(session, error, err);
-		if (session->stats.copies.elsewhere && !place->thunks_apart)
+			return explain_hook_pointers(session, error, err);
+		if (session->stats.hook_pointers.elsewhere && !place->thunks_apart)
 			return explain_elsewhere(session, err);
-		quiesce.thunks_stay = session->stats.copies.elsewhere;
+		quiesce.thunks_stay = session->stats.hook_pointers.elsewhere;
 		quiesce.wait = limpet_session_wait(session, *deadline_ns);
 		error = limpet_quiesce_prove(session->target->pid, place, &quiesce,
 					     &session->stats.quiesce);
@@ -167,11 +169,12 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		 * slots. */
 		if (!quiesce.stop_all && !session->plan.symbols)
 			return 0;
-		error = restore_copies(session, place, !quiesce.stop_all, deadline_ns, &found);
+		error = restore_hook_pointers(session, place, !quiesce.stop_all, deadline_ns,
+					      &found);
 	} while (!error && found && limpet_monotonic_ns() < *deadline_ns);
 	if (error || found)
-		return explain_copies(session, error, err);
-	return session->stats.copies.elsewhere && !place->thunks_apart
+		return explain_hook_pointers(session, error, err);
+	return session->stats.hook_pointers.elsewhere && !place->thunks_apart
 		       ? explain_elsewhere(session, err)
 		       : 0;
 }
@@ -331,7 +334,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	if (error)
 		return error;
-	if (session->stats.copies.elsewhere) {
+	if (session->stats.hook_pointers.elsewhere) {
 		error = limpet_thunks_leave(session->target->pid, place.thunks);
 		if (error)
 			return explain_elsewhere(session, err);

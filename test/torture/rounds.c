@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 	int count = argc > 2 ? atoi(argv[2]) : 0, dormant = 0;
 	long hold_ms = argc > 3 ? atol(argv[3]) : 2;
 	uint64_t *attach, *detach, *took;
-	unsigned attempts = 0, slots = 0, peeked = 0, stopped = 0, copies = 0;
+	unsigned attempts = 0, slots = 0, peeked = 0, stopped = 0, hook_pointers = 0;
 
 	if (pid <= 0 || count <= 0) {
 		fprintf(stderr, "usage: rounds PID COUNT [HOLD_MS]\n");
@@ -71,7 +71,7 @@ int main(int argc, char **argv)
 		slots = stats->slots_patched;
 		peeked += stats->quiesce.peeked;
 		stopped += stats->quiesce.stopped;
-		copies += stats->copies.found;
+		hook_pointers += stats->hook_pointers.found;
 		limpet_session_free(session);
 		limpet_target_close(&target);
 		if (error) {
@@ -85,8 +85,8 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("%d rounds, %d dormant and cleaned up, %u slots, %.2f stops to find a thread, "
-	       "threads seen: %u peeked, %u stopped, copies %u\n",
-	       count, dormant, slots, (double)attempts / count, peeked, stopped, copies);
+	       "threads seen: %u peeked, %u stopped, hook pointers %u\n",
+	       count, dormant, slots, (double)attempts / count, peeked, stopped, hook_pointers);
 	print_times("attach", attach, count);
 	print_times("detach", detach, count);
 	print_times("attach in all", took, count);
