@@ -201,9 +201,9 @@ static inline __attribute__((always_inline)) int map(struct limpet_boot *boot)
 	for (; relocation < end; relocation++)
 		*(volatile uint64_t *)(uintptr_t)(boot->agent + relocation->r_offset) =
 			boot->agent + (uint64_t)relocation->r_addend;
-	if (layout->sealed_bytes) {
-		answer = limpet_syscall3(SYS_mprotect, (long)(boot->agent + layout->sealed),
-					 (long)layout->sealed_bytes, PROT_READ);
+	if (layout->relro_bytes) {
+		answer = limpet_syscall3(SYS_mprotect, (long)(boot->agent + layout->relro),
+					 (long)layout->relro_bytes, PROT_READ);
 		if (answer < 0)
 			return (int)answer;
 	}

@@ -76,15 +76,15 @@ static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 {
 	uint64_t *word = (uint64_t *)(uintptr_t)address;
 	uint64_t page = address & ~(config.page_bytes - 1);
-	bool sealed;
+	bool read_only;
 	long error;
 	int answer;
 
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expected)
 		return 1;
 	error = ask_whether_writable(address);
-	sealed = error == -ERROR_FAULT;
-	if (sealed)
+	read_only = error == -ERROR_FAULT;
+	if (read_only)
 		error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
 					PROT_READ | PROT_WRITE);
 	/* The program may have forbidden either call. */
@@ -92,7 +92,7 @@ static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 		return (int)error;
 	answer = !__atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
 					      __ATOMIC_ACQUIRE);
-	if (sealed)
+	if (read_only)
 		limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes, PROT_READ);
 	return answer;
 }

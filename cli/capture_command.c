@@ -167,7 +167,7 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 			result->slots_not_taken == 1 ? " that calls" : "s that call");
 	if (!result->unloaded) {
 		limpet_ui_error(&result->leave_err);
-		if (!result->sealed)
+		if (!result->mseal)
 			limpet_capture_warn_agent(command->pid);
 	}
 	if (result->jumps_stay)

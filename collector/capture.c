@@ -796,7 +796,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	result->slots_not_taken = slots_not_taken(capture);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->table_left = stats->table_left;
-	result->sealed = stats->sealed;
+	result->mseal = stats->mseal;
 	result->detach_stop_us =
 		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;
 	end = (struct limpet_recorder_end){

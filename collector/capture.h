@@ -92,7 +92,7 @@ struct limpet_capture_result {
 	unsigned children_cleaned; /* forked during the capture, from which the agent was removed */
 	size_t children_left;
 	char children[1024]; /* pids of those that keep it, for messages */
-	bool sealed;         /* mseal(2) keeps what could not be unloaded, until the program ends */
+	bool mseal;          /* mseal(2) keeps what could not be unloaded, until the program ends */
 	pid_t table_left; /* a thread that still has the closed channel in its descriptor table; 0
 			   */
 	struct limpet_forks_stats forks;

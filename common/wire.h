@@ -622,7 +622,7 @@ struct limpet_boot_piece {
 struct limpet_boot_map {
 	uint64_t bytes;                         /* of all together; 0: by dlopen */
 	uint64_t relocations, relocation_bytes; /* Elf64_Rela, relative ones; offset */
-	uint64_t sealed, sealed_bytes;          /* made read-only after relocation */
+	uint64_t relro, relro_bytes;            /* made read-only after relocation */
 	uint32_t piece_count, pad;
 	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
 };

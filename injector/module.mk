@@ -36,9 +36,9 @@ INJECTOR_SRC += \
 	injector/hook/addresses.c \
 	injector/hook/hook_pointers.c \
 	injector/hook/inline_hook.c \
-	injector/hook/remote_patch.c \
+	injector/hook/mseal.c \
 	injector/hook/plan.c \
-	injector/hook/sealed.c \
+	injector/hook/remote_patch.c \
 	injector/hook/thunks.c
 
 INJECTOR_SRC += \

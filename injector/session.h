@@ -36,7 +36,7 @@ struct limpet_session_stats {
 	uint64_t attach_stop_ns, detach_stop_ns; /* longest time from leaving the program's code to
 						    being back in it */
 	unsigned attach_attempts;
-	bool sealed;      /* mseal(2) keeps the agent's memory in the target */
+	bool mseal;       /* mseal(2) keeps the agent's memory in the target */
 	pid_t table_left; /* a thread whose descriptor table still has our channel; 0: none */
 	uint32_t slots_patched, slots_not_taken;
 	unsigned entries_refused; /* functions of allocators that are not followed */

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/hook/mseal.h"
 #include "injector/hook/remote_patch.h"
-#include "injector/hook/sealed.h"
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
 #include "injector/proc/memfd.h"
@@ -220,9 +220,9 @@ static int check_end(struct limpet_session *session, int error, struct limpet_er
 	/* If the mappings can no longer be read, nothing is reported. */
 	(void)limpet_proc_maps_read(session->target->pid, &maps);
 	/* Nothing leads there any more, and another try would fail, too. */
-	session->stats.sealed = limpet_sealed_check(session->target->pid, &maps);
-	if (session->stats.sealed)
-		error = limpet_sealed_explain(session->target->pid, err);
+	session->stats.mseal = limpet_mseal_check(session->target->pid, &maps);
+	if (session->stats.mseal)
+		error = limpet_mseal_explain(session->target->pid, err);
 	else if (!error)
 		error = check_gone(session, &maps, err);
 	limpet_proc_maps_done(&maps);
@@ -387,7 +387,7 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 	limpet_session_note_detach_stop(session);
 	identity = error ? limpet_target_check(session->target) : 0;
 	/* All was done and yet something is left: the process may be exiting. */
-	for (unsigned i = 0; done && error && !session->stats.sealed && !identity && i < END_LOOKS;
+	for (unsigned i = 0; done && error && !session->stats.mseal && !identity && i < END_LOOKS;
 	     i++) {
 		nanosleep(&pause, NULL);
 		limpet_tracee_release_strays();

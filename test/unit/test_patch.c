@@ -328,8 +328,8 @@ static void test_a_slot_in_the_place_of_a_lazy_one(void **state)
 	assert_int_equal(words[0], original);
 }
 
-/* A page that the loader has sealed (RELRO) is opened for the moment of the exchange. */
-static void test_sealed_pages_stay_sealed(void **state)
+/* A page that the linker has made read-only (RELRO) is opened for the moment of the exchange. */
+static void test_read_only_pages_stay_read_only(void **state)
 {
 	const uint64_t original = (uint64_t)(uintptr_t)malloc;
 	static _Alignas(4096) uint64_t page[512];
@@ -764,7 +764,7 @@ int main(void)
 		TEST(test_calls_through_thunks_are_recorded),
 		TEST(test_planned_slots),
 		TEST(test_a_slot_in_the_place_of_a_lazy_one),
-		TEST(test_sealed_pages_stay_sealed),
+		TEST(test_read_only_pages_stay_read_only),
 		TEST(test_a_slot_that_was_bound_over_us),
 		TEST(test_parent_and_child_restore_apart),
 		TEST(test_a_module_that_comes_bound),
