@@ -48,7 +48,7 @@ uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook);
 /* Fills in a hook and its thunk's path; `original` last. */
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
 /* Makes all thunks plain jumps to their originals, except those of inline hooks: these are reached
- * only through the memory near the hooked functions. also_loader: those of the dynamic linker's
+ * only through the hook areas. also_loader: those of the dynamic linker's
  * functions, too. */
 void limpet_hook_pass_all(bool also_loader);
 

@@ -177,9 +177,9 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 	if (!error)
 		error = limpet_hijack_call(hijack, boot, NULL, err);
 	/* What led to this memory is gone with the agent. */
-	for (unsigned i = 0; place && i < place->near_count && !error && !boot->result; i++)
-		limpet_hijack_unmap_last(hijack, place->near[i].start,
-					 place->near[i].end - place->near[i].start);
+	for (unsigned i = 0; place && i < place->hook_area_count && !error && !boot->result; i++)
+		limpet_hijack_unmap_last(hijack, place->hook_areas[i].start,
+					 place->hook_areas[i].end - place->hook_areas[i].start);
 	closing = limpet_hijack_finish(hijack);
 	limpet_priority_restore(before);
 	if (!error && closing)
@@ -194,8 +194,8 @@ static bool has_lost_descriptor(int error)
 	return error == -EBADF || error == -ENODEV;
 }
 
-/* Calls one entry of the agent on a hijacked thread. `place`: the memory near the program's code
- * that is unmapped afterwards, together with the thunks if the program stores no address of them;
+/* Calls one entry of the agent on a hijacked thread. `place`: its hook areas are unmapped
+ * afterwards, together with the thunks if the program stores no address of them;
  * NULL: everything stays. A program that closes all its descriptors does so once, so another try
  * can succeed. */
 int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,

@@ -95,8 +95,8 @@ static int choose_floor(const struct limpet_session *session)
 }
 
 /* The original of a hooked entry is its relocated prologue. */
-static int map_near(struct limpet_session *session, struct limpet_hijack *hijack,
-		    struct limpet_start *start, struct limpet_err *err)
+static int map_hook_areas(struct limpet_session *session, struct limpet_hijack *hijack,
+			  struct limpet_start *start, struct limpet_err *err)
 {
 	int error = limpet_inline_hook_map(hijack, &session->modules, &session->entries, err);
 
@@ -107,10 +107,10 @@ static int map_near(struct limpet_session *session, struct limpet_hijack *hijack
 }
 
 /* After a failure: no agent uses the memory. */
-static void unmap_near(struct limpet_session *session, struct limpet_hijack *hijack)
+static void unmap_hook_areas(struct limpet_session *session, struct limpet_hijack *hijack)
 {
 	for (uint32_t i = 0; i < session->entries.area_count; i++) {
-		struct limpet_entry_area *area = &session->entries.areas[i];
+		struct limpet_hook_area *area = &session->entries.areas[i];
 
 		if (area->address)
 			limpet_hijack_unmap_last(hijack, area->address, area->bytes);
@@ -231,14 +231,14 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
 		error = explain_growing(session, -ECANCELED, err);
 	if (!error && session->entries.count)
-		error = map_near(session, hijack, &boot->start, err);
+		error = map_hook_areas(session, hijack, &boot->start, err);
 	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
 	if (!error)
 		error = limpet_hijack_call(hijack, boot, &session->segment, err);
 	if (!error && boot->result)
 		error = limpet_session_explain_boot(session, boot, err);
 	if (error) {
-		unmap_near(session, hijack);
+		unmap_hook_areas(session, hijack);
 		return error;
 	}
 	*ret_started = true;

@@ -56,8 +56,8 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 		.shm = info->shm,
 	};
 	ret->thunks_apart = are_apart(session, info->thunks);
-	ret->near_count =
-		limpet_inline_hook_find(session->target->pid, &session->modules.maps, ret->near);
+	ret->hook_area_count = limpet_inline_hook_find(session->target->pid, &session->modules.maps,
+						       ret->hook_areas);
 	return 0;
 }
 
@@ -272,7 +272,7 @@ static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
 				      session->target->pid);
 	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.leave, NULL,
 				    deadline_ns, ret_result, err);
-	if (!error && (ret_place->near_count || session->info.map || *ret_result))
+	if (!error && (ret_place->hook_area_count || session->info.map || *ret_result))
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	return error;
 }
@@ -297,27 +297,27 @@ static int check_slots(const struct limpet_session *session, struct limpet_err *
 static int leave(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
-	struct limpet_inline_hook_setup near;
+	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
 	int result = 0, error = begin_to_leave(session, deadline_ns, &place, &result, err);
 
 	if (error)
 		return error;
 	session->search_ns = search_ns(session);
-	limpet_session_inline_hook_setup(session, deadline_ns, &near);
+	limpet_session_inline_hook_setup(session, deadline_ns, &inline_hooks);
 	/* The agent cannot write to a page that the program has sealed; from outside it can be
 	 * written. */
 	if (result)
 		session->outside = true;
 	if (session->outside) {
-		near.also = put_slots_back;
-		near.also_context = session;
+		inline_hooks.also = put_slots_back;
+		inline_hooks.also_context = session;
 	}
 	/* A thread that was in a loader hook may have patched slots meanwhile, and a module that
 	 * was loaded before the symbols were restored is bound to the agent. */
 	do {
-		near.wait.deadline_ns = deadline_ns;
-		error = limpet_inline_hook_switch_off(&near);
+		inline_hooks.wait.deadline_ns = deadline_ns;
+		error = limpet_inline_hook_switch_off(&inline_hooks);
 		if (error)
 			return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
 					      "cannot restore the code of process %d that jumps to "

@@ -79,8 +79,8 @@ int limpet_session_explain_boot(const struct limpet_session *session,
  * They cannot be stopped, may execute code that we write or unmap, and usually end soon. */
 int limpet_session_wait_for_sharers(struct limpet_session *session, uint64_t deadline_ns,
 				    struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Calls one entry of the agent on a hijacked thread. `place`: the memory near the program's code
- * that is unmapped afterwards, together with the thunks if the program stores no address of them;
+/* Calls one entry of the agent on a hijacked thread. `place`: its hook areas are unmapped
+ * afterwards, together with the thunks if the program stores no address of them;
  * NULL: everything stays. */
 int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
 			const struct limpet_agent_place *place, uint64_t deadline_ns,

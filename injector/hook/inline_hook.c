@@ -41,9 +41,9 @@ static int write_all(int memory, uint64_t address, const void *from, size_t byte
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the memory near the code */
+/* ---------------------------------------------------------------- the hook areas */
 
-static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
+static uint64_t address_of(const struct limpet_hook_area *area, size_t index)
 {
 	return area->address + sizeof(struct limpet_inline_hook_head) +
 	       index * sizeof(struct limpet_inline_hook_entry);
@@ -75,9 +75,8 @@ static void make_keep(struct limpet_inline_hook_entry *ret, bool probe)
 	memcpy(at, &to_thunk, sizeof(to_thunk));
 }
 
-static int make_entry(const struct limpet_entry_area *area, size_t index,
-		      struct limpet_entry *entry, struct limpet_inline_hook_entry *ret,
-		      struct limpet_err *err)
+static int make_entry(const struct limpet_hook_area *area, size_t index, struct limpet_entry *entry,
+		      struct limpet_inline_hook_entry *ret, struct limpet_err *err)
 {
 	/* jmp to `keep` */
 	static const uint8_t stub[2] = {0xeb, offsetof(struct limpet_inline_hook_entry, keep) -
@@ -104,7 +103,7 @@ static int make_entry(const struct limpet_entry_area *area, size_t index,
 static int fill_area(int memory, struct limpet_entries *entries, uint32_t number,
 		     struct limpet_err *err)
 {
-	const struct limpet_entry_area *area = &entries->areas[number];
+	const struct limpet_hook_area *area = &entries->areas[number];
 	LIMPET_FREE struct limpet_inline_hook_entry *made = calloc(entries->count, sizeof(*made));
 	struct limpet_inline_hook_head head = {.magic = LIMPET_INLINE_HOOK_MAGIC};
 	int error = 0;
@@ -129,7 +128,7 @@ static int fill_area(int memory, struct limpet_entries *entries, uint32_t number
 }
 
 /* Another thread may map something there meanwhile. */
-static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_entry_area *area,
+static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_hook_area *area,
 		    struct limpet_err *err)
 {
 	int error = -EEXIST;
@@ -146,7 +145,7 @@ static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_entry
 			error = -ERANGE;
 		limpet_proc_maps_done(&maps);
 		if (!error)
-			error = limpet_hijack_map_near(hijack, address, area->bytes);
+			error = limpet_hijack_map_hook_area(hijack, address, area->bytes);
 		if (!error)
 			area->address = address;
 	}

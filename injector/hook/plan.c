@@ -500,7 +500,7 @@ static uint16_t hook_flags(const struct limpet_entry *entry)
 	return flags & LIMPET_HOOK_PROBE ? flags : flags | LIMPET_HOOK_ENTRY;
 }
 
-/* First, since there is one entry of each, however many slots there are. Until the memory near them
+/* First, since there is one entry of each, however many slots there are. Until the hook area
  * is mapped, hooks have the functions' addresses. */
 static void plan_entries(struct planner *planner)
 {

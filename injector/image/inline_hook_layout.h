@@ -1,4 +1,4 @@
-/* The memory near a module with inline hooks. It describes by itself what to restore, and is
+/* The hook area of a module with inline hooks. It describes by itself what to restore, and is
  * complete before the first byte of the program changes: whoever finds it can undo everything. */
 #ifndef LIMPET_INJECTOR_IMAGE_INLINE_HOOK_LAYOUT_H
 #define LIMPET_INJECTOR_IMAGE_INLINE_HOOK_LAYOUT_H
