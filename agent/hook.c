@@ -56,9 +56,9 @@ static bool has_handle(const struct limpet_frame *frame)
 	return frame->args[0] != by_default && frame->args[0] != next;
 }
 
-/* Works until the agent's own part of leaving begins, recording or not: until symbols are restored,
- * what dlsym returns may be a thunk, and the injector must know. Once limpet has died or given up,
- * nobody would use that.
+/* Works until the agent's own part of detaching begins, recording or not: until symbols are
+ * restored, what dlsym returns may be a thunk, and the injector must know. Once limpet has died or
+ * given up, nobody would use that.
  *
  * `depth` is set, since this calls into the loader. Mostly a plain jump, since the original depends
  * on its caller. */

@@ -3,10 +3,10 @@ INJECTOR_SRC := \
 	injector/forks.c \
 	injector/leftovers.c \
 	injector/session.c \
+	injector/session_attach.c \
 	injector/session_call.c \
 	injector/session_cleanup.c \
-	injector/session_enter.c \
-	injector/session_leave.c
+	injector/session_detach.c
 
 INJECTOR_SRC += \
 	injector/hidden/arch/$(ARCH)/call_sites.c \

@@ -119,7 +119,7 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	session->anywhere = session->info.map;
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
-		return limpet_session_leave_locked(session, err);
+		return limpet_session_detach_locked(session, err);
 	/* The process was forked while the agent was being loaded or unloaded: the agent is not
 	 * whole in the loader's lists. No slot leads to it. */
 	if (abandoned)

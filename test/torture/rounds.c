@@ -56,14 +56,14 @@ int main(int argc, char **argv)
 		if (!error)
 			error = limpet_session_prepare(&target, &options, &session, &err);
 		if (!error)
-			error = limpet_session_enter(session, NULL, &err);
+			error = limpet_session_attach(session, NULL, &err);
 		if (error) {
-			printf("round %d: enter: %s (%d)\n", i, err.message, error);
+			printf("round %d: attach: %s (%d)\n", i, err.message, error);
 			return 1;
 		}
 		took[i] = limpet_monotonic_ns() - begun;
 		nanosleep(&hold, NULL);
-		error = limpet_session_leave(session, &err);
+		error = limpet_session_detach(session, &err);
 		stats = limpet_session_stats(session);
 		attach[i] = stats->attach_stop_ns;
 		detach[i] = stats->detach_stop_ns;
@@ -76,7 +76,7 @@ int main(int argc, char **argv)
 		limpet_target_close(&target);
 		if (error) {
 			dormant++;
-			printf("round %d: leave: %s (%d)\n", i, err.message, error);
+			printf("round %d: detach: %s (%d)\n", i, err.message, error);
 			error = limpet_session_cleanup(pid, options.timeout_ns, true, &err);
 			if (error < 0) {
 				printf("round %d: cleanup: %s (%d)\n", i, err.message, error);

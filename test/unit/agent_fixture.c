@@ -221,7 +221,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 
 void agent_fixture_end(struct agent_fixture *fixture)
 {
-	((int (*)(void))(uintptr_t)limpet_agent_info.leave)();
+	((int (*)(void))(uintptr_t)limpet_agent_info.detach)();
 	if (agents_own_map)
 		limpet_shm = agents_own_map;
 	((int (*)(void))(uintptr_t)limpet_agent_info.release)();

@@ -21,12 +21,12 @@
 #include "injector/remote/tables.h"
 
 /* Of a process that lives, not counting tries that failed because a hijacked thread went away. */
-#define LEAVE_TRIES 8u
+#define DETACH_TRIES 8u
 /* How often limpet checks whether a process that is not clean is exiting, 5 ms apart. */
 #define END_LOOKS 200u
 /* How long detaching waits for the target lock, and how long at a time. A cleanup that finds out
  * that we collect holds it for SETTLE_NS and BEAT_NS at most (session_cleanup.c). */
-#define LEAVE_LOCK_NS UINT64_C(6000000000)
+#define DETACH_LOCK_NS UINT64_C(6000000000)
 #define LOCK_LOOK_NS UINT64_C(20000000)
 /* Time for the search for hook pointers, on top of the deadline and for each MiB that the program
  * holds: twice what two searches take on a busy machine. */
@@ -237,9 +237,9 @@ static int modules_if_changed(struct limpet_session *session, struct limpet_err 
 
 	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
 				       &fingerprint) < 0 ||
-	    fingerprint == session->left_fingerprint)
+	    fingerprint == session->detach_fingerprint)
 		return 0;
-	session->left_fingerprint = fingerprint;
+	session->detach_fingerprint = fingerprint;
 	return limpet_session_read_modules(session, err);
 }
 
@@ -251,17 +251,17 @@ static int put_slots_back(void *context, int memory)
 	return answer < 0 ? answer : 0;
 }
 
-/* Finds the agent, and calls its own part of leaving: it restores the slots. *ret_result: how many
- * it could not. */
-static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
-			  struct limpet_agent_place *ret_place, int *ret_result,
-			  struct limpet_err *err)
+/* Finds the agent, and calls its own part of detaching: it restores the slots. *ret_result: how
+ * many it could not. */
+static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
+			   struct limpet_agent_place *ret_place, int *ret_result,
+			   struct limpet_err *err)
 {
 	int error;
 
 	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
-				       &session->left_fingerprint) < 0)
-		session->left_fingerprint = 0;
+				       &session->detach_fingerprint) < 0)
+		session->detach_fingerprint = 0;
 	error = limpet_session_read_modules(session, err);
 	if (error)
 		return error;
@@ -270,7 +270,7 @@ static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
 				      session->target->pid);
-	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.leave, NULL,
+	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.detach, NULL,
 				    deadline_ns, ret_result, err);
 	if (!error && (ret_place->hook_area_count || session->info.map || *ret_result))
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
@@ -294,12 +294,12 @@ static int check_slots(const struct limpet_session *session, struct limpet_err *
  * while a process that shares the memory, and does not stop with the threads, may execute it. Nor
  * is the agent unmapped while such a process that may be in the agent lives. One that is created
  * after the proof, by threads that are outside, starts outside. */
-static int leave(struct limpet_session *session, struct limpet_err *err)
+static int detach(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
 	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
-	int result = 0, error = begin_to_leave(session, deadline_ns, &place, &result, err);
+	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
 	if (error)
 		return error;
@@ -358,28 +358,28 @@ static void clean_tables(struct limpet_session *session)
 
 /* If the hijacked thread ends (the main thread, for one), the process may live on: another thread
  * is hijacked for what is still to be done. */
-static int leave_by_any(struct limpet_session *session, struct limpet_err *err)
+static int detach_by_any(struct limpet_session *session, struct limpet_err *err)
 {
-	int error = leave(session, err);
+	int error = detach(session, err);
 
-	for (unsigned i = 0; i < LEAVE_TRIES && error == -ESRCH; i++) {
+	for (unsigned i = 0; i < DETACH_TRIES && error == -ESRCH; i++) {
 		if (limpet_target_check(session->target) ||
 		    !limpet_proc_has_memory(session->target->pid))
 			return error;
 		/* It was the last call, and it was made. */
-		error = limpet_session_agent_present(session) ? leave(session, err) : 0;
+		error = limpet_session_agent_present(session) ? detach(session, err) : 0;
 	}
 	return error == -ESRCH ? -EBUSY : error;
 }
 
-int limpet_session_leave_locked(struct limpet_session *session, struct limpet_err *err)
+int limpet_session_detach_locked(struct limpet_session *session, struct limpet_err *err)
 {
 	const struct timespec pause = {0, 5000000};
 	int error, identity;
 	bool done;
 
 	limpet_tracee_take_longest_stop_ns();
-	error = leave_by_any(session, err);
+	error = detach_by_any(session, err);
 	if (!error)
 		clean_tables(session);
 	done = !error;
@@ -409,7 +409,7 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 static int take_lock(const struct limpet_session *session)
 {
 	const struct limpet_wait wait =
-		limpet_session_wait(session, limpet_monotonic_ns() + LEAVE_LOCK_NS);
+		limpet_session_wait(session, limpet_monotonic_ns() + DETACH_LOCK_NS);
 	int lock_fd;
 
 	do {
@@ -422,16 +422,16 @@ static int take_lock(const struct limpet_session *session)
 	return lock_fd;
 }
 
-int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
+int limpet_session_detach(struct limpet_session *session, struct limpet_err *err)
 {
 	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	int lock_fd, error;
 
 	limpet_session_release_spares(session);
 	/* Continue without the lock: a holder that keeps it this long is stopped or is not a
-	 * limpet, and we have to leave. */
+	 * limpet, and we have to detach. */
 	lock_fd = take_lock(session);
-	error = limpet_session_leave_locked(session, err);
+	error = limpet_session_detach_locked(session, err);
 	limpet_tracee_rest();
 	if (lock_fd >= 0)
 		close(lock_fd);

@@ -203,8 +203,8 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 	return grows ? explain_growing(session, -EADDRINUSE, err) : 0;
 }
 
-static int enter_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
-		      int floor, bool *ret_started, struct limpet_err *err)
+static int attach_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
+		       int floor, bool *ret_started, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
@@ -215,7 +215,7 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	limpet_last_words_prepare(&session->segment.shm->collector);
 	say_where_stacks_are(session, limpet_hijack_tracee(hijack));
 	limpet_session_fill_boot(session, hijack, boot);
-	boot->operation = LIMPET_BOOT_ENTER;
+	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->floor = floor;
 	boot->info_offset = image->info_offset;
 	if (session->plan.mapped)
@@ -297,8 +297,8 @@ static int begin(struct limpet_session *session, uint64_t *ret_nonce, struct lim
 	return error ? limpet_proc_explain(session->target->pid, error, "look at", err) : 0;
 }
 
-static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
-		 struct limpet_err *err)
+static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
+		  struct limpet_err *err)
 {
 	struct limpet_hijack_setup setup;
 	struct limpet_hijack *hijack;
@@ -324,7 +324,7 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		       : limpet_hijack_find(&setup, &hijack, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);
-	error = enter_once(session, hijack, nonce, floor, &started, err);
+	error = attach_once(session, hijack, nonce, floor, &started, err);
 	/* Not one instruction of the program may run unrecorded. Other processes run meanwhile, so
 	 * this may take more than one try. */
 	if (!error && tracee)
@@ -352,11 +352,11 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	return stays && error != -ESRCH ? explain_dormant(session, err) : error;
 }
 
-int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
-			 struct limpet_err *err)
+int limpet_session_attach(struct limpet_session *session, struct limpet_tracee *tracee,
+			  struct limpet_err *err)
 {
 	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
-	int error = enter(session, tracee, err);
+	int error = attach(session, tracee, err);
 
 	limpet_priority_restore(before);
 	limpet_session_release_lock(session);
