@@ -64,7 +64,7 @@ static void account_shared(struct mapping *it)
 		add(it, LIMPET_KIND_SHARED_ANONYMOUS, "shared memory: anonymous", it->rss_bytes);
 	} else if (limpet_begins(path, "/dev/shm/")) {
 		add(it, LIMPET_KIND_SHM, "shared memory: POSIX, /dev/shm", it->rss_bytes);
-	} else if (limpet_source_is_device(path)) {
+	} else if (limpet_memory_reader_is_device(path)) {
 		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
 		    it->rss_bytes);
 	} else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor)) {
@@ -133,7 +133,7 @@ static void account_stack(struct mapping *it, const struct limpet_piece *piece, 
 	char owner[96];
 	bool ended;
 
-	thread = limpet_threads_find(facts->threads, facts->source, it->map->start, piece->end,
+	thread = limpet_threads_find(facts->threads, facts->memory, it->map->start, piece->end,
 				     &ended);
 	if (thread)
 		name_stacks(facts->threads, thread->name, owner);

@@ -11,7 +11,7 @@
 
 /* What was found out about the process before. */
 struct limpet_mappings_facts {
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *memory;
 	struct limpet_glibc_heaps *heaps;   /* learns which arenas are locked, and what counts */
 	const struct limpet_pieces *pieces; /* sorted */
 	const struct limpet_threads *threads;

@@ -15,12 +15,12 @@ EXPLAIN_SRC := \
 	explain/java.c \
 	explain/jemalloc.c \
 	explain/mappings.c \
+	explain/memory_reader.c \
 	explain/mimalloc.c \
 	explain/pieces.c \
 	explain/present.c \
 	explain/program.c \
 	explain/runtimes.c \
-	explain/source.c \
 	explain/threads.c \
 	explain/tmpfs.c \
 	explain/used_blocks.c \

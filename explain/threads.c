@@ -43,8 +43,8 @@ void limpet_threads_done(struct limpet_threads *threads)
 }
 
 const struct limpet_thread *limpet_threads_find(const struct limpet_threads *threads,
-						const struct limpet_source *source, uint64_t start,
-						uint64_t top, bool *ret_ended)
+						const struct limpet_memory_reader *memory,
+						uint64_t start, uint64_t top, bool *ret_ended)
 {
 	uint64_t words[LIMPET_STACK_TOP_BYTES / 8], thread_pointer = 0;
 	int32_t tid;
@@ -54,10 +54,11 @@ const struct limpet_thread *limpet_threads_find(const struct limpet_threads *thr
 		if (threads->list[i].sp >= start && threads->list[i].sp < top)
 			return &threads->list[i];
 	if (top >= sizeof(words) &&
-	    limpet_source_read(source, top - sizeof(words), words, sizeof(words)) == 0)
+	    limpet_memory_reader_read(memory, top - sizeof(words), words, sizeof(words)) == 0)
 		thread_pointer = limpet_memory_owners_thread_in(words, top);
-	if (!thread_pointer || limpet_source_read(source, thread_pointer + LIMPET_TID_OFFSET_GLIBC,
-						  &tid, sizeof(tid)) < 0)
+	if (!thread_pointer ||
+	    limpet_memory_reader_read(memory, thread_pointer + LIMPET_TID_OFFSET_GLIBC, &tid,
+				      sizeof(tid)) < 0)
 		return NULL;
 	for (size_t i = 0; i < threads->count; i++)
 		if (threads->list[i].ns_tid == tid)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "explain/source.h"
+#include "explain/memory_reader.h"
 
 struct limpet_thread {
 	pid_t tid, ns_tid; /* the latter in its own pid namespace */
@@ -25,7 +25,7 @@ void limpet_threads_done(struct limpet_threads *threads);
 /* The thread whose stack is [start, top), or NULL: by its stack pointer, or by the number that the
  * C library keeps at the top of the stack. *ret_ended: that says that the thread has ended. */
 const struct limpet_thread *limpet_threads_find(const struct limpet_threads *threads,
-						const struct limpet_source *source, uint64_t start,
-						uint64_t top, bool *ret_ended);
+						const struct limpet_memory_reader *memory,
+						uint64_t start, uint64_t top, bool *ret_ended);
 
 #endif
