@@ -36,7 +36,7 @@ static void add(struct mapping *it, const char *kind, const char *owner, uint64_
 
 /* ------------------------------------------------------------------ shared memory */
 
-/* The name of a file without its folder and without " (deleted)", shortened. */
+/* The name of a file without its directory and without " (deleted)", shortened. */
 static const char *short_name(const char *path, char ret[64])
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -550,7 +550,7 @@ RUN_TESTS = exec env LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/
 	TARGETS=$(CURDIR)/$(TARGET_DIR) TORTURE=$(CURDIR)/$(B)/torture RUN_TESTS_AGAIN='make $(patsubst %-all,%,$@)$(if $(SAN), SAN=$(SAN))' \
 	scripts/run-tests
 # make test T=kept: one file; T=kept:max-size: of it, the tests whose title has that within. A name that files of two
-# folders have means both: T=test/unit/test_seal.
+# directories have means both: T=test/unit/test_seal.
 T ?=
 export T
 TEST_OPTIONS ?=

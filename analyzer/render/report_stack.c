@@ -44,7 +44,7 @@ static char *frame_place(const struct limpet_printer *printer, const struct limp
 }
 
 /* " name place"; with a width, the name has at least half of it. Both are cut at the start (scopes,
- * folders): the end says more. */
+ * directories): the end says more. */
 static void print_frame(struct limpet_printer *printer, const struct limpet_frame *frame,
 			const char *indent, const char *note)
 {

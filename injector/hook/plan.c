@@ -696,7 +696,7 @@ int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load loa
 	else if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
 		plan->mapped = "the program has no dlopen";
 	else if (!sees_proc(modules->pid))
-		plan->mapped = "there is no /proc in its root folder";
+		plan->mapped = "there is no /proc in its root directory";
 	else if (limpet_plan_has_collector(modules))
 		plan->mapped = "its garbage collector would read what is loaded";
 	else if (has_own_malloc(modules))

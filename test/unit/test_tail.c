@@ -20,20 +20,20 @@
 #include "analyzer/trace/trace_reader.h"
 #include "test/unit/trace_capture.h"
 
-static char folder[] = "/tmp/limpet-test-tail-XXXXXX";
+static char directory[] = "/tmp/limpet-test-tail-XXXXXX";
 
-static int enter_folder(void **state)
+static int enter_directory(void **state)
 {
 	(void)state;
-	return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+	return mkdtemp(directory) && chdir(directory) == 0 ? 0 : -1;
 }
 
-static int leave_folder(void **state)
+static int leave_directory(void **state)
 {
 	char command[300];
 
 	(void)state;
-	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
 	return chdir("/") == 0 && system(command) == 0 ? 0 : -1;
 }
 
@@ -384,5 +384,5 @@ int main(void)
 		cmocka_unit_test(test_waits_for_the_rest_of_a_block),
 	};
 
-	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+	return cmocka_run_group_tests(tests, enter_directory, leave_directory);
 }
