@@ -31,7 +31,7 @@ struct inquiry {
 	struct limpet_pieces pieces;
 	struct limpet_jemalloc jemalloc;
 	struct limpet_runtimes_free runtimes_free;
-	struct limpet_threads threads;
+	struct limpet_stack_owners threads;
 	struct limpet_smaps smaps;
 	struct limpet_tmpfs mounts;
 };
@@ -39,7 +39,7 @@ struct inquiry {
 static void inquiry_done(struct inquiry *inquiry)
 {
 	limpet_proc_smaps_done(&inquiry->smaps);
-	limpet_threads_done(&inquiry->threads);
+	limpet_stack_owners_done(&inquiry->threads);
 	limpet_jemalloc_done(&inquiry->jemalloc);
 	limpet_pieces_done(&inquiry->pieces);
 	limpet_glibc_heaps_done(&inquiry->heaps);
@@ -74,7 +74,7 @@ static int inquire(struct inquiry *inquiry)
 		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &inquiry->jemalloc,
 					     &inquiry->pieces, &inquiry->runtimes_free);
 	if (!error)
-		error = limpet_threads_read(inquiry->pid, &inquiry->threads);
+		error = limpet_stack_owners_read(inquiry->pid, &inquiry->threads);
 	if (!error)
 		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
 	/* Without it, files of a tmpfs count as files. */

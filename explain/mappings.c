@@ -110,7 +110,7 @@ static size_t without_number(const char *name)
 }
 
 /* Threads of a pool have numbers: "pool-1-thr-*"; "python3" alone has none. */
-static void name_stacks(const struct limpet_threads *threads, const char *thread,
+static void name_stacks(const struct limpet_stack_owners *threads, const char *thread,
 			char ret_owner[96])
 {
 	const size_t length = without_number(thread);
@@ -129,12 +129,12 @@ static void name_stacks(const struct limpet_threads *threads, const char *thread
 static void account_stack(struct mapping *it, const struct limpet_piece *piece, uint64_t bytes)
 {
 	const struct limpet_mappings_facts *facts = it->facts;
-	const struct limpet_thread *thread;
+	const struct limpet_stack_owner *thread;
 	char owner[96];
 	bool ended;
 
-	thread = limpet_threads_find(facts->threads, facts->memory, it->map->start, piece->end,
-				     &ended);
+	thread = limpet_stack_owners_find(facts->threads, facts->memory, it->map->start, piece->end,
+					  &ended);
 	if (thread)
 		name_stacks(facts->threads, thread->name, owner);
 	else

@@ -21,7 +21,7 @@ EXPLAIN_SRC := \
 	explain/present.c \
 	explain/program.c \
 	explain/runtimes.c \
-	explain/threads.c \
+	explain/stack_owners.c \
 	explain/tmpfs.c \
 	explain/used_blocks.c \
 	explain/v8.c \

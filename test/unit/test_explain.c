@@ -65,7 +65,7 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 				     .account = LIMPET_MEMORY_CODE};
 	struct limpet_pieces pieces = {.list = &piece, .count = 1};
 	struct limpet_glibc_heaps heaps = {.region_count = 0};
-	struct limpet_threads threads = {.count = 0};
+	struct limpet_stack_owners threads = {.count = 0};
 	struct limpet_tmpfs mounts = {.count = 0};
 	struct limpet_mappings_facts facts = {
 		.heaps = &heaps, .pieces = &pieces, .threads = &threads, .mounts = &mounts};
