@@ -385,10 +385,11 @@ void limpet_control_finish(struct limpet_control *control, enum limpet_exit exit
 	close_listener(control);
 }
 
-void limpet_control_forget(struct limpet_control *control)
+void limpet_control_free(struct limpet_control *control)
 {
 	if (!control)
 		return;
+	limpet_control_socket_remove(&control->listener);
 	for (int i = 0; i < CLIENTS; i++) {
 		if (control->clients[i].fd >= 0)
 			close(control->clients[i].fd);
@@ -399,12 +400,4 @@ void limpet_control_forget(struct limpet_control *control)
 	if (control->epoll >= 0)
 		close(control->epoll);
 	free(control);
-}
-
-void limpet_control_free(struct limpet_control *control)
-{
-	if (!control)
-		return;
-	limpet_control_socket_remove(&control->listener);
-	limpet_control_forget(control);
 }

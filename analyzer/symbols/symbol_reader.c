@@ -222,11 +222,6 @@ bool limpet_symbol_reader_has_lines(const struct limpet_symbol_reader *s)
 	return s->index != NULL;
 }
 
-size_t limpet_symbol_reader_symbol_count(const struct limpet_symbol_reader *s)
-{
-	return limpet_symtab_count(s->symtab);
-}
-
 /* ------------------------------------------------------------------ resolving */
 
 static const char *symbol_function(struct limpet_symbol_reader *s, uint64_t address)

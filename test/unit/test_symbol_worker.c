@@ -53,7 +53,6 @@ static void put_opened(struct limpet_symbol_channel *channel)
 {
 	limpet_symbol_put(channel, 0);
 	limpet_symbol_put(channel, 1);
-	limpet_symbol_put(channel, 1);
 	limpet_symbol_put_text(channel, NULL);
 	say(channel, LIMPET_SYMBOL_OPENED);
 }
