@@ -1,4 +1,4 @@
-# limpet: one non-recursive makefile. Each folder's module.mk names its sources.
+# limpet: one non-recursive makefile. Each directory's module.mk names its sources.
 #
 #   make            build/limpet
 #   make static     build/static/limpet: one file, for a system without its libraries

@@ -201,9 +201,9 @@ static inline __attribute__((always_inline)) int map(struct limpet_boot *boot)
 	for (; relocation < end; relocation++)
 		*(volatile uint64_t *)(uintptr_t)(boot->agent + relocation->r_offset) =
 			boot->agent + (uint64_t)relocation->r_addend;
-	if (layout->sealed_bytes) {
-		answer = limpet_syscall3(SYS_mprotect, (long)(boot->agent + layout->sealed),
-					 (long)layout->sealed_bytes, PROT_READ);
+	if (layout->relro_bytes) {
+		answer = limpet_syscall3(SYS_mprotect, (long)(boot->agent + layout->relro),
+					 (long)layout->relro_bytes, PROT_READ);
 		if (answer < 0)
 			return (int)answer;
 	}
@@ -247,8 +247,8 @@ static inline __attribute__((always_inline)) int take_away(struct limpet_boot *b
 	return answer;
 }
 
-static inline __attribute__((always_inline)) int enter(struct limpet_boot *boot,
-						       const struct stat *channel)
+static inline __attribute__((always_inline)) int attach(struct limpet_boot *boot,
+							const struct stat *channel)
 {
 	struct limpet_agent_info *info;
 	int answer;
@@ -315,15 +315,15 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 
 	channel.st_dev = channel.st_ino = 0;
 	limpet_syscall3(SYS_fstat, boot->channel, (long)&channel, 0);
-	if (answer < 0 || boot->operation != LIMPET_BOOT_ENTER)
+	if (answer < 0 || boot->operation != LIMPET_BOOT_ATTACH)
 		close_image(boot);
 	if (answer < 0) {
 		limpet_syscall1(SYS_close, boot->channel);
 		limpet_boot_exit(boot->exit_sp, boot->exit_syscall, boot->map, boot->map_bytes);
 	}
 	switch (boot->operation) {
-	case LIMPET_BOOT_ENTER:
-		boot->result = enter(boot, &channel);
+	case LIMPET_BOOT_ATTACH:
+		boot->result = attach(boot, &channel);
 		break;
 	case LIMPET_BOOT_CALL:
 		boot->result = ((start_fn *)(uintptr_t)boot->call)(
@@ -345,8 +345,8 @@ BOOT __attribute__((noreturn, used)) void limpet_boot_entry(struct limpet_boot *
 	while ((answer >= 0 || answer == -EINTR_VALUE) && is_same(fd, &channel))
 		answer = limpet_syscall6(SYS_recvfrom, fd, (long)&message, 1, 0, 0, 0) ?: -1;
 	/* The injector has died, or cannot be reached. */
-	if (boot->operation == LIMPET_BOOT_ENTER && boot->stage == LIMPET_STAGE_STARTED)
-		((entry_fn *)(uintptr_t)info_of(boot)->leave)();
+	if (boot->operation == LIMPET_BOOT_ATTACH && boot->stage == LIMPET_STAGE_STARTED)
+		((entry_fn *)(uintptr_t)info_of(boot)->detach)();
 	else if (is_same(fd, &channel))
 		limpet_syscall1(SYS_close, fd);
 	limpet_boot_exit(boot->exit_sp, boot->exit_syscall, boot->map, boot->map_bytes);

@@ -38,7 +38,7 @@ static uint64_t usable_size_inside(struct limpet_thread *thread, const struct li
  * replaces a thunk in the result by the original. */
 
 /* Whether dlsym looks up a function of the family; recorded for the end of the capture. */
-static bool asks_for_hooked(const struct limpet_frame *frame, const struct limpet_hook *hook)
+static bool asks_for_hooked(const struct limpet_hook_frame *frame, const struct limpet_hook *hook)
 {
 	const char *name = (const char *)(uintptr_t)frame->args[1];
 
@@ -49,20 +49,20 @@ static bool asks_for_hooked(const struct limpet_frame *frame, const struct limpe
 	return true;
 }
 
-static bool has_handle(const struct limpet_frame *frame)
+static bool has_handle(const struct limpet_hook_frame *frame)
 {
 	const uint64_t by_default = 0, next = UINT64_MAX; /* RTLD_DEFAULT, RTLD_NEXT */
 
 	return frame->args[0] != by_default && frame->args[0] != next;
 }
 
-/* Works until the agent's own part of leaving begins, recording or not: until symbols are restored,
- * what dlsym returns may be a thunk, and the injector must know. Once limpet has died or given up,
- * nobody would use that.
+/* Works until the agent's own part of detaching begins, recording or not: until symbols are
+ * restored, what dlsym returns may be a thunk, and the injector must know. Once limpet has died or
+ * given up, nobody would use that.
  *
  * `depth` is set, since this calls into the loader. Mostly a plain jump, since the original depends
  * on its caller. */
-int limpet_hook_enter_loader(struct limpet_frame *frame)
+int limpet_hook_enter_loader(struct limpet_hook_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
 	struct limpet_thread *thread;
@@ -87,7 +87,7 @@ int limpet_hook_enter_loader(struct limpet_frame *frame)
 }
 
 /* Held until record_release() or end_held(). */
-static void hold_number(struct limpet_frame *frame, uint32_t counter)
+static void hold_number(struct limpet_hook_frame *frame, uint32_t counter)
 {
 	uint32_t number = limpet_order_take(&frame->thread->held_intent, counter);
 
@@ -101,7 +101,7 @@ static bool mremap_releases(const uint64_t *args)
 }
 
 /* A call that finds no usable state. */
-static int enter_without_state(struct limpet_frame *frame, const struct limpet_hook *hook,
+static int enter_without_state(struct limpet_hook_frame *frame, const struct limpet_hook *hook,
 			       bool unrecorded)
 {
 	struct limpet_thread *thread = limpet_nim_thread(frame, hook);
@@ -115,7 +115,7 @@ static int enter_without_state(struct limpet_frame *frame, const struct limpet_h
 	return 0;
 }
 
-int limpet_hook_enter(struct limpet_frame *frame)
+int limpet_hook_enter(struct limpet_hook_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
 	const uint64_t *args = limpet_hook_args(frame, hook);
@@ -167,7 +167,7 @@ int limpet_hook_enter(struct limpet_frame *frame)
 }
 
 /* False: do not record the block. */
-static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uint32_t *type)
+static bool note_sampled(const struct limpet_hook_frame *frame, uint64_t address, uint32_t *type)
 {
 	uint32_t overload = (uint32_t)(frame->wanted >> 32);
 	bool wanted = frame->wanted & LIMPET_WANTED_NEW;
@@ -186,14 +186,14 @@ static bool note_sampled(const struct limpet_frame *frame, uint64_t address, uin
 	return true;
 }
 
-static uint32_t held_time(const struct limpet_frame *frame)
+static uint32_t held_time(const struct limpet_hook_frame *frame)
 {
 	return (uint32_t)(frame->held >> LIMPET_HELD_TIME_SHIFT);
 }
 
 /* With the number that was taken before the original was called, if any, and the time of that:
  * another thread may have got the block meanwhile, before the end of the capture. */
-static void record_release(struct limpet_frame *frame, uint32_t type, uint64_t address,
+static void record_release(struct limpet_hook_frame *frame, uint32_t type, uint64_t address,
 			   uint64_t size)
 {
 	const uint32_t time = held_time(frame);
@@ -208,7 +208,7 @@ static void record_release(struct limpet_frame *frame, uint32_t type, uint64_t a
 
 /* After the records were published. If the call released nothing, its number goes to a VOID
  * record. */
-static void end_held(struct limpet_frame *frame)
+static void end_held(struct limpet_hook_frame *frame)
 {
 	struct limpet_thread *thread = frame->thread;
 
@@ -219,7 +219,7 @@ static void end_held(struct limpet_frame *frame)
 	__atomic_store_n(&thread->held_intent, 0, __ATOMIC_RELEASE);
 }
 
-static void record_allocation_at(struct limpet_frame *frame, uint32_t time, uint64_t address,
+static void record_allocation_at(struct limpet_hook_frame *frame, uint32_t time, uint64_t address,
 				 uint64_t size, uint32_t type)
 {
 	uint32_t stack;
@@ -230,7 +230,7 @@ static void record_allocation_at(struct limpet_frame *frame, uint32_t time, uint
 	limpet_record_append_at(frame->thread, type, time, address, size, stack);
 }
 
-static void record_allocation(struct limpet_frame *frame, uint64_t address, uint64_t size,
+static void record_allocation(struct limpet_hook_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
 {
 	record_allocation_at(frame, LIMPET_RECORD_NOW, address, size, type);
@@ -239,7 +239,7 @@ static void record_allocation(struct limpet_frame *frame, uint64_t address, uint
 /* Both halves have times of the capture, or neither. If the call was still under way at the end, it
  * has not happened: the block is where it was. But if the original has given it to another thread
  * by then, the trace needs its end: the collector knows. */
-static void record_move(struct limpet_frame *frame, uint32_t released, uint32_t allocated,
+static void record_move(struct limpet_hook_frame *frame, uint32_t released, uint32_t allocated,
 			uint64_t old_size, uint64_t size)
 {
 	const uint32_t time = limpet_record_time();
@@ -253,7 +253,7 @@ static void record_move(struct limpet_frame *frame, uint32_t released, uint32_t 
 	}
 }
 
-static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t size)
+static void record_realloc(struct limpet_hook_frame *frame, uint64_t block, uint64_t size)
 {
 	uint64_t old = frame->wanted & LIMPET_WANTED_OLD ? block : 0;
 
@@ -269,14 +269,14 @@ static void record_realloc(struct limpet_frame *frame, uint64_t block, uint64_t 
 	}
 }
 
-static void record_mremap(struct limpet_frame *frame)
+static void record_mremap(struct limpet_hook_frame *frame)
 {
 	if (frame->result != MAP_FAILED_VALUE)
 		record_move(frame, LIMPET_EVENT_MUNMAP, LIMPET_EVENT_MMAP, frame->args[1],
 			    frame->args[2]);
 }
 
-static void record_nim(struct limpet_frame *frame, const struct limpet_hook *hook)
+static void record_nim(struct limpet_hook_frame *frame, const struct limpet_hook *hook)
 {
 	uint64_t bytes, block = limpet_nim_result(frame, hook, &bytes);
 
@@ -293,7 +293,7 @@ static bool is_pointer(uint64_t value)
 	       value % sizeof(void *) == 0;
 }
 
-static void record_result(struct limpet_frame *frame, const struct limpet_hook *hook)
+static void record_result(struct limpet_hook_frame *frame, const struct limpet_hook *hook)
 {
 	const uint64_t *args = limpet_hook_args(frame, hook);
 	uint64_t size;
@@ -346,7 +346,7 @@ static void record_result(struct limpet_frame *frame, const struct limpet_hook *
 	}
 }
 
-void limpet_hook_exit(struct limpet_frame *frame)
+void limpet_hook_exit(struct limpet_hook_frame *frame)
 {
 	struct limpet_thread *thread = frame->thread;
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
@@ -380,7 +380,7 @@ void limpet_hook_exit(struct limpet_frame *frame)
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 }
 
-int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
+int64_t limpet_hook_enter_copied(struct limpet_hook_frame *frame)
 {
 	int64_t bytes;
 
@@ -405,7 +405,7 @@ int64_t limpet_hook_enter_copied(struct limpet_frame *frame)
 uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook)
 {
 	const struct limpet_hook *it = &limpet_hooks[hook];
-	struct limpet_frame frame = {
+	struct limpet_hook_frame frame = {
 		.args = {registers[LIMPET_HOOK_REGISTER(it->flags)]},
 		.hook = hook,
 		/* A witness: see limpet_entry_witness. */

@@ -2,7 +2,7 @@
 #include "agent/hook_state.h"
 
 /* Writes one record, and does not touch the marks of the outer hook, which is still unfinished. */
-static void record_beside(struct limpet_thread *thread, const struct limpet_frame *frame,
+static void record_beside(struct limpet_thread *thread, const struct limpet_hook_frame *frame,
 			  const struct limpet_hook *hook, uint32_t type, uint64_t block,
 			  uint64_t size)
 {
@@ -20,7 +20,7 @@ typedef uint64_t malloc_fn(uint64_t a, uint64_t b, uint64_t c);
 
 static __attribute__((noinline)) struct limpet_answer pass_on(uint64_t a, uint64_t b, uint64_t c,
 							      uint64_t hook,
-							      struct limpet_frame *frame)
+							      struct limpet_hook_frame *frame)
 {
 	frame->args[0] = a;
 	frame->args[1] = b;
@@ -32,7 +32,7 @@ static __attribute__((noinline)) struct limpet_answer pass_on(uint64_t a, uint64
 /* In an overload, with the state that limpet_hook_begin() returned: most blocks are not sampled and
  * are only added to the table. */
 static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
-	struct limpet_thread *thread, uint32_t overload, struct limpet_frame *frame)
+	struct limpet_thread *thread, uint32_t overload, struct limpet_hook_frame *frame)
 {
 	const uint64_t *args = frame->args;
 	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[frame->hook].original;
@@ -62,7 +62,7 @@ static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 /* A call for which limpet_hook_begin() returned NULL. */
 static __attribute__((noinline)) struct limpet_answer malloc_inside(uint64_t a, uint64_t b,
 								    uint64_t c, uint64_t hook,
-								    struct limpet_frame *frame)
+								    struct limpet_hook_frame *frame)
 {
 	struct limpet_thread *thread = limpet_hook_beside(frame, &limpet_hooks[hook]);
 	uint64_t result;
@@ -76,7 +76,7 @@ static __attribute__((noinline)) struct limpet_answer malloc_inside(uint64_t a, 
 }
 
 static __attribute__((noinline)) bool free_inside(uint64_t block, uint64_t hook,
-						  const struct limpet_frame *frame)
+						  const struct limpet_hook_frame *frame)
 {
 	struct limpet_thread *thread = limpet_hook_beside(frame, &limpet_hooks[hook]);
 
@@ -87,7 +87,7 @@ static __attribute__((noinline)) bool free_inside(uint64_t block, uint64_t hook,
 }
 
 struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint64_t hook,
-					struct limpet_frame *frame)
+					struct limpet_hook_frame *frame)
 {
 	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[hook].original;
 	uint32_t overload = limpet_overload_now();
@@ -120,7 +120,7 @@ struct limpet_answer limpet_hook_malloc(uint64_t a, uint64_t b, uint64_t c, uint
 	return (struct limpet_answer){result, 0};
 }
 
-bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_frame *frame)
+bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_hook_frame *frame)
 {
 	struct limpet_thread *thread;
 

@@ -31,7 +31,7 @@ uint64_t limpet_nim_bytes(uint64_t address)
 	return bytes;
 }
 
-struct limpet_thread *limpet_nim_thread(const struct limpet_frame *frame,
+struct limpet_thread *limpet_nim_thread(const struct limpet_hook_frame *frame,
 					const struct limpet_hook *hook)
 {
 	struct limpet_thread *thread;
@@ -46,7 +46,7 @@ struct limpet_thread *limpet_nim_thread(const struct limpet_frame *frame,
 	return thread;
 }
 
-void limpet_nim_enter(struct limpet_thread *thread, struct limpet_frame *frame,
+void limpet_nim_enter(struct limpet_thread *thread, struct limpet_hook_frame *frame,
 		      const struct limpet_hook *hook, bool unrecorded)
 {
 	uint64_t block = limpet_hook_args(frame, hook)[0];
@@ -64,7 +64,7 @@ out:
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 }
 
-uint64_t limpet_nim_result(const struct limpet_frame *frame, const struct limpet_hook *hook,
+uint64_t limpet_nim_result(const struct limpet_hook_frame *frame, const struct limpet_hook *hook,
 			   uint64_t *ret_bytes)
 {
 	const uint64_t *args = limpet_hook_args(frame, hook);

@@ -2,7 +2,8 @@
 #include "agent/stack_left.h"
 
 #define LIMPET_MAX_WITNESS 104u /* the farthest of limpet_entry_witness */
-_Static_assert(offsetof(struct limpet_frame, caller_pc) == LIMPET_MAX_WITNESS, "a probe's witness");
+_Static_assert(offsetof(struct limpet_hook_frame, caller_pc) == LIMPET_MAX_WITNESS,
+	       "a probe's witness");
 
 /* Only reads the thread's own stack, as far as it is known, or this call's frame. */
 static bool witness_is_gone(const struct limpet_thread *thread)
@@ -29,7 +30,7 @@ static bool witness_is_gone(const struct limpet_thread *thread)
  * addresses, or from another coroutine. The proof is memory that an unfinished hook would need:
  * this call's frame covers it, or its return address was overwritten. Otherwise it is the chain of
  * frames that leads here. */
-static bool was_left(const struct limpet_thread *thread, const struct limpet_frame *frame)
+static bool was_left(const struct limpet_thread *thread, const struct limpet_hook_frame *frame)
 {
 	uint64_t distance = (uint64_t)(uintptr_t)frame - thread->entry_sp;
 
@@ -53,8 +54,8 @@ bool limpet_hook_calls_nothing(const struct limpet_hook *outer)
  * from above, are on another stack, a coroutine's. */
 #define INNER_REACH 65536u
 
-__attribute__((noinline)) struct limpet_thread *limpet_hook_settle(struct limpet_thread *thread,
-								   const struct limpet_frame *frame)
+__attribute__((noinline)) struct limpet_thread *limpet_hook_settle(
+	struct limpet_thread *thread, const struct limpet_hook_frame *frame)
 {
 	const struct limpet_hook *outer;
 
@@ -77,7 +78,7 @@ __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(struct limpet
  * A signal handler that interrupts mmap may allocate. If an allocator library's operator new finds
  * no memory, it calls the program's new handler and throws. Other code allocates the exception,
  * under the library's unfinished hook, and frees it after the hook was left. */
-struct limpet_thread *limpet_hook_beside(const struct limpet_frame *frame,
+struct limpet_thread *limpet_hook_beside(const struct limpet_hook_frame *frame,
 					 const struct limpet_hook *hook)
 {
 	uint64_t sp = limpet_frame_caller_sp(frame);

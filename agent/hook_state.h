@@ -16,7 +16,7 @@ typedef uint64_t limpet_usable_size_fn(uint64_t block);
  * the outer call is recorded. limpet_hook_beside() records or counts calls under a hook whose
  * original calls nothing. */
 __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(
-	struct limpet_thread *thread, const struct limpet_frame *frame);
+	struct limpet_thread *thread, const struct limpet_hook_frame *frame);
 /* The hook whose original the thread executes; NULL: none, or the thread is in the agent's own
  * code. */
 const struct limpet_hook *limpet_hook_outer(const struct limpet_thread *thread);
@@ -25,14 +25,14 @@ bool limpet_hook_calls_nothing(const struct limpet_hook *outer);
 
 /* After limpet_hook_begin() returned NULL: the calling thread, if the call is not an inner one;
  * NULL: it is. */
-struct limpet_thread *limpet_hook_beside(const struct limpet_frame *frame,
+struct limpet_thread *limpet_hook_beside(const struct limpet_hook_frame *frame,
 					 const struct limpet_hook *hook);
 
 /* Size of the block that contains the address. In hook_nim.c. */
 uint64_t limpet_nim_bytes(uint64_t address);
 
 /* The arguments that the op uses. */
-static inline const uint64_t *limpet_hook_args(const struct limpet_frame *frame,
+static inline const uint64_t *limpet_hook_args(const struct limpet_hook_frame *frame,
 					       const struct limpet_hook *hook)
 {
 	return frame->args + LIMPET_HOOK_SKIP(hook->flags);
@@ -48,7 +48,7 @@ static inline uint64_t limpet_hook_usable_size(const struct limpet_hook *hook, u
 }
 
 /* Relaxed: the collector only needs to know which stack the hook is on. */
-static inline void note_entry(struct limpet_thread *thread, const struct limpet_frame *frame)
+static inline void note_entry(struct limpet_thread *thread, const struct limpet_hook_frame *frame)
 {
 	__atomic_store_n(&thread->entry_sp, (uint64_t)(uintptr_t)frame, __ATOMIC_RELAXED);
 }
@@ -79,7 +79,7 @@ static inline void limpet_hook_done(struct limpet_thread *thread)
 
 /* The calling thread's state, now recording; NULL if this call must pass. */
 static inline __attribute__((always_inline)) struct limpet_thread *limpet_hook_begin(
-	struct limpet_frame *frame)
+	struct limpet_hook_frame *frame)
 {
 	uint64_t sp = limpet_frame_caller_sp(frame);
 	struct limpet_thread *thread = limpet_thread_self(sp);
@@ -102,7 +102,7 @@ static inline __attribute__((always_inline)) struct limpet_thread *limpet_hook_b
 }
 
 static inline uint32_t limpet_hook_capture(struct limpet_thread *thread,
-					   const struct limpet_frame *frame,
+					   const struct limpet_hook_frame *frame,
 					   const struct limpet_hook *hook)
 {
 	uint32_t stack = limpet_stack_capture(thread, frame);

@@ -25,7 +25,7 @@
 
 static struct limpet_start config; /* a copy: the original is in scratch memory */
 static uint32_t scanning;          /* one thread at a time changes slots or their table */
-static bool leaving;               /* no more slots are written */
+static bool detaching;             /* no more slots are written */
 /* The address range of each known module. */
 static struct extent {
 	uint64_t start, end;
@@ -55,7 +55,7 @@ void limpet_patch_configure(const struct limpet_start *start)
 		to[i] = from[i];
 	limpet_loaded_configure(start);
 	unread_seen = 0;
-	leaving = false;
+	detaching = false;
 	begun = start->from_outside; /* then nothing searches for these */
 }
 
@@ -76,15 +76,15 @@ static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 {
 	uint64_t *word = (uint64_t *)(uintptr_t)address;
 	uint64_t page = address & ~(config.page_bytes - 1);
-	bool sealed;
+	bool read_only;
 	long error;
 	int answer;
 
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expected)
 		return 1;
 	error = ask_whether_writable(address);
-	sealed = error == -ERROR_FAULT;
-	if (sealed)
+	read_only = error == -ERROR_FAULT;
+	if (read_only)
 		error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
 					PROT_READ | PROT_WRITE);
 	/* The program may have forbidden either call. */
@@ -92,7 +92,7 @@ static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 		return (int)error;
 	answer = !__atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
 					      __ATOMIC_ACQUIRE);
-	if (sealed)
+	if (read_only)
 		limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes, PROT_READ);
 	return answer;
 }
@@ -377,14 +377,14 @@ static void end_scan(void)
 
 static bool is_leaving(void)
 {
-	return __atomic_load_n(&leaving, __ATOMIC_RELAXED);
+	return __atomic_load_n(&detaching, __ATOMIC_RELAXED);
 }
 
 int limpet_patch_restore(void)
 {
 	int answer;
 
-	__atomic_store_n(&leaving, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&detaching, true, __ATOMIC_RELAXED);
 	/* The injector checks again when no thread is in a loader hook. */
 	if (config.from_outside)
 		return 0;

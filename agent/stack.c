@@ -86,9 +86,9 @@ static uint32_t max_depth(void)
 	return depth < LIMPET_STACK_FRAMES ? depth : LIMPET_STACK_FRAMES;
 }
 
-static __attribute__((noinline)) uint32_t capture_elsewhere(struct limpet_thread *thread,
-							    const struct limpet_frame *hook_frame,
-							    uint32_t current, uint32_t gone)
+static __attribute__((noinline)) uint32_t capture_elsewhere(
+	struct limpet_thread *thread, const struct limpet_hook_frame *hook_frame, uint32_t current,
+	uint32_t gone)
 {
 	uint64_t base = (uint64_t)(uintptr_t)&hook_frame->caller_fp,
 		 high = limpet_stack_range_end(base);
@@ -118,7 +118,7 @@ static __attribute__((noinline)) uint32_t capture_elsewhere(struct limpet_thread
 
 static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thread,
 						       struct limpet_stack_cache_entry *cached,
-						       const struct limpet_frame *hook_frame,
+						       const struct limpet_hook_frame *hook_frame,
 						       uint64_t high, uint32_t current,
 						       uint32_t gone)
 {
@@ -181,7 +181,7 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 /* `high` 0: the stack is not known to be the thread's own. If the tables change during each walk,
  * the stack is cut to its first frame, which is always right. */
 static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thread,
-						       const struct limpet_frame *hook_frame,
+						       const struct limpet_hook_frame *hook_frame,
 						       uint64_t high, uint32_t current,
 						       uint32_t gone)
 {
@@ -203,7 +203,8 @@ static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thr
 	return limpet_stack_describe(thread, &pc, 1, true);
 }
 
-uint32_t limpet_stack_capture(struct limpet_thread *thread, const struct limpet_frame *hook_frame)
+uint32_t limpet_stack_capture(struct limpet_thread *thread,
+			      const struct limpet_hook_frame *hook_frame)
 {
 	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 	uint32_t gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE), known;

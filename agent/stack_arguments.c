@@ -18,7 +18,8 @@ static inline __attribute__((always_inline)) bool read_caller(const void *memory
 	return address && limpet_walk_read_ranges(memory, address, ret_word);
 }
 
-int64_t limpet_stack_arguments(const struct limpet_thread *thread, const struct limpet_frame *frame)
+int64_t limpet_stack_arguments(const struct limpet_thread *thread,
+			       const struct limpet_hook_frame *frame)
 {
 	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 	uint32_t gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE);

@@ -4,11 +4,11 @@
 
 #include "agent/agent.h"
 
-struct limpet_frame;
+struct limpet_hook_frame;
 
 /* How many bytes, from the caller's stack pointer on, hold all arguments that the call can have
  * there: the caller's frame. LIMPET_PASS: unknown, or more than can be copied. */
 int64_t limpet_stack_arguments(const struct limpet_thread *thread,
-			       const struct limpet_frame *frame);
+			       const struct limpet_hook_frame *frame);
 
 #endif

@@ -37,7 +37,7 @@ static bool is_outermost(const struct limpet_thread *thread, const struct limpet
 
 /* Frame by frame, by unwind rows only, up to the thread's first function. */
 bool limpet_stack_is_above_entry(const struct limpet_thread *thread,
-				 const struct limpet_frame *hook_frame)
+				 const struct limpet_hook_frame *hook_frame)
 {
 	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 	const struct limpet_walk_map map = limpet_stack_walk_map(

@@ -4,11 +4,11 @@
 
 #include "agent/agent.h"
 
-struct limpet_frame;
+struct limpet_hook_frame;
 
 /* Whether the thread runs on its own stack, in no signal handler, and above the hook noted in its
  * state: then that hook was left. False: unknown. */
 bool limpet_stack_is_above_entry(const struct limpet_thread *thread,
-				 const struct limpet_frame *frame);
+				 const struct limpet_hook_frame *frame);
 
 #endif

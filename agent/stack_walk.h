@@ -39,7 +39,7 @@ static inline bool limpet_stack_is_in_force(uint32_t current)
 }
 
 static inline struct limpet_walk_frame limpet_stack_first_frame(
-	const struct limpet_frame *hook_frame)
+	const struct limpet_hook_frame *hook_frame)
 {
 	return (struct limpet_walk_frame){.pc = hook_frame->caller_pc,
 					  .sp = limpet_frame_caller_sp(hook_frame),

@@ -26,7 +26,7 @@ struct limpet_hook limpet_hooks[LIMPET_MAX_HOOKS];
 static uint64_t shm_bytes, scratch_bytes, page_bytes;
 
 static int entry_start(struct limpet_start *start);
-static int entry_leave(void);
+static int entry_detach(void);
 static int entry_release(void);
 static int entry_rescan(void);
 
@@ -38,7 +38,7 @@ __attribute__((visibility("default"))) struct limpet_agent_info limpet_agent_inf
 	.channel = (uint64_t)-1,
 	/* Addresses, relocated by the dynamic linker. */
 	.start = (uint64_t)(uintptr_t)entry_start,
-	.leave = (uint64_t)(uintptr_t)entry_leave,
+	.detach = (uint64_t)(uintptr_t)entry_detach,
 	.release = (uint64_t)(uintptr_t)entry_release,
 	.rescan = (uint64_t)(uintptr_t)entry_rescan,
 	.hooks = (uint64_t)(uintptr_t)limpet_hooks,
@@ -222,7 +222,7 @@ static int entry_start(struct limpet_start *start)
 
 /* Until symbols and slots are restored, dlsym may return a thunk, and its hook is to see that. If
  * the injector has to restore some, it ends the loader's hooks itself (remote_patch.c). */
-static int entry_leave(void)
+static int entry_detach(void)
 {
 	int answer;
 

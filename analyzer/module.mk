@@ -23,7 +23,6 @@ ANALYZER_SRC += \
 	analyzer/model/frame_filter.c \
 	analyzer/model/frames.c \
 	analyzer/model/history.c \
-	analyzer/model/live.c \
 	analyzer/model/model.c \
 	analyzer/model/model_accounting.c \
 	analyzer/model/model_bounds.c \
@@ -35,8 +34,9 @@ ANALYZER_SRC += \
 	analyzer/model/open_blocks.c \
 	analyzer/model/open_maps.c \
 	analyzer/model/page_shares.c \
+	analyzer/model/replay.c \
 	analyzer/model/source_locations.c \
-	analyzer/model/replay.c
+	analyzer/model/tail.c
 
 ANALYZER_SRC += \
 	analyzer/views/thread_timeline.c \

@@ -166,8 +166,8 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 			(unsigned long)result->slots_not_taken,
 			result->slots_not_taken == 1 ? " that calls" : "s that call");
 	if (!result->unloaded) {
-		limpet_ui_error(&result->leave_err);
-		if (!result->sealed)
+		limpet_ui_error(&result->detach_err);
+		if (!result->mseal)
 			limpet_capture_warn_agent(command->pid);
 	}
 	if (result->jumps_stay)
@@ -279,7 +279,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	if (command.followers) {
 		setup.may_follow = may_follow;
 		setup.follow = follow;
-		setup.leaving = let_followers_go;
+		setup.detaching = let_followers_go;
 	}
 	error = limpet_capture_run(&setup, &command.capture, &result, &err);
 	if (error) {

@@ -8,7 +8,7 @@
 #include "analyzer/render/diff_print.h"
 #include "analyzer/views/diff.h"
 #include "cli/commands.h"
-#include "cli/page_file.h"
+#include "cli/html_file.h"
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -218,18 +218,18 @@ static int print_page(const struct diff_options *o, const struct limpet_heap hea
 {
 	LIMPET_FREE char *output = o->output
 					   ? strdup(o->output)
-					   : limpet_page_file_name(o->sides[1].path, ".diff.html");
-	struct limpet_page_file page;
+					   : limpet_html_file_name(o->sides[1].path, ".diff.html");
+	struct limpet_html_file page;
 	int result;
 
 	if (!output)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	result = limpet_page_file_open("diff --html", output, o->force, &page, err);
+	result = limpet_html_file_open("diff --html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
 	result = limpet_diff_html_print(&heaps[0], &heaps[1], o->sides[0].name, o->sides[1].name,
 					page.sink.file);
-	return limpet_page_file_close(&page, result, err);
+	return limpet_html_file_close(&page, result, err);
 }
 
 static int diff_files(const struct diff_options *o, int *ret_status, struct limpet_err *err)

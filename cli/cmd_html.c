@@ -10,7 +10,7 @@
 #include "analyzer/views/findings.h"
 #include "analyzer/views/heap.h"
 #include "cli/commands.h"
-#include "cli/page_file.h"
+#include "cli/html_file.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
 
@@ -83,17 +83,17 @@ static const struct limpet_ui_command command = {"html",       help,        ":o:
 static int write_page(const struct html_options *o, const struct limpet_html_subject *subject,
 		      struct limpet_err *err)
 {
-	LIMPET_FREE char *named = o->output ? NULL : limpet_page_file_name(o->file, ".html");
+	LIMPET_FREE char *named = o->output ? NULL : limpet_html_file_name(o->file, ".html");
 	const char *output = o->output ? o->output : named;
-	struct limpet_page_file page;
+	struct limpet_html_file page;
 	int result;
 
 	if (!output)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	result = limpet_page_file_open("html", output, o->force, &page, err);
+	result = limpet_html_file_open("html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
-	return limpet_page_file_close(&page, limpet_html_print(subject, page.sink.file), err);
+	return limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
 }
 
 /* Only for the whole heap: findings about a part of its stacks would mislead. */

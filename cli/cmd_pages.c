@@ -21,7 +21,7 @@ static const char help_text[] =
 	"stopped.\n"
 	"\n"
 	"  -p, --pid PID           the process, instead of the operand\n"
-	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this folder\n"
+	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this directory\n"
 	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
 	"  -q, --quiet             no live line and no notes\n"
 	"      --stack BYTES       copied of each stack, up to 60KiB; default: 24KiB\n"

@@ -9,7 +9,7 @@
 #include "cli/ui.h"
 #include "collector/capture.h"
 #include "control/control_client.h"
-#include "injector/hook/sealed.h"
+#include "injector/hook/mseal.h"
 #include "injector/preflight/dormant.h"
 
 static const char help_text[] =
@@ -119,8 +119,8 @@ static void say_what_stays(pid_t pid)
 	struct limpet_err err;
 
 	switch (limpet_dormant_look(pid)) {
-	case LIMPET_LEFT_SEALED:
-		limpet_sealed_explain(pid, &err);
+	case LIMPET_LEFT_MSEAL:
+		limpet_mseal_explain(pid, &err);
 		limpet_ui_warn("%s", err.message);
 		break;
 	case LIMPET_LEFT_AGENT:

@@ -7,21 +7,6 @@
 #include "cli/ui.h"
 #include "common/wire.h"
 
-/* A command that this build lacks is neither listed nor accepted. */
-#pragma weak limpet_cmd_attach
-#pragma weak limpet_cmd_run
-#pragma weak limpet_cmd_doctor
-#pragma weak limpet_cmd_explain
-#pragma weak limpet_cmd_html
-#pragma weak limpet_cmd_pages
-#pragma weak limpet_cmd_report
-#pragma weak limpet_cmd_seal
-#pragma weak limpet_cmd_diff
-#pragma weak limpet_cmd_export
-#pragma weak limpet_cmd_status
-#pragma weak limpet_cmd_stop
-#pragma weak limpet_cmd_top
-
 struct command {
 	const char *name;
 	int (*call)(int argc, char **argv);
@@ -53,10 +38,8 @@ static int print_help(void)
 {
 	printf("limpet watches the heap of a running process: no restart, no GDB, no preload.\n\n"
 	       "Usage: limpet COMMAND [OPTIONS]\n\n");
-	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++) {
-		if (commands[i].call)
-			printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
-	}
+	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++)
+		printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
 	printf("\nA first session:\n"
 	       "  limpet attach 4711 --duration 10m     # Ctrl-C ends it earlier\n"
 	       "  limpet report node.4711.limpet        # who holds the memory\n"
@@ -75,7 +58,7 @@ static int print_version(void)
 static const struct command *find(const char *name)
 {
 	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++) {
-		if (commands[i].call && !strcmp(commands[i].name, name))
+		if (!strcmp(commands[i].name, name))
 			return &commands[i];
 	}
 	return NULL;
@@ -85,12 +68,9 @@ static int unknown(const char *word)
 {
 	const char *names[LIMPET_COUNT_OF(commands) + 1] = {NULL};
 	const char *nearest;
-	size_t count = 0;
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++) {
-		if (commands[i].call)
-			names[count++] = commands[i].name;
-	}
+	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++)
+		names[i] = commands[i].name;
 	nearest = limpet_ui_nearest(word, names);
 	if (word[0] == '-')
 		return limpet_ui_usage(NULL, "unknown option '%s'", word);

@@ -24,10 +24,10 @@ CLI_SRC := \
 	cli/find_hidden.c \
 	cli/follower.c \
 	cli/followers.c \
+	cli/html_file.c \
 	cli/json_output.c \
 	cli/live_target.c \
 	cli/main.c \
-	cli/page_file.c \
 	cli/pager.c \
 	cli/progress.c \
 	cli/sealing.c \

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/live.h"
+#include "analyzer/model/tail.h"
 #include "analyzer/views/heap.h"
 #include "cli/live_target.h"
 #include "cli/view_options.h"
@@ -16,8 +16,8 @@
 
 struct limpet_top_source {
 	char *path;
-	struct limpet_live *live; /* NULL: finished, and in `heap` */
-	bool unsealed; /* the capture has ended, and the file has no names: `live` has them */
+	struct limpet_tail *tail; /* NULL: finished, and in `heap` */
+	bool unsealed; /* the capture has ended, and the file has no names: `tail` has them */
 	struct limpet_heap heap;
 	const struct limpet_model *model;
 	struct limpet_locations *locations; /* of the live model */
@@ -32,7 +32,7 @@ struct limpet_top_source {
 static void look_up_names(struct limpet_top_source *source)
 {
 	const struct limpet_trace_target *target =
-		limpet_live_model(source->live) ? source->model->target : NULL;
+		limpet_tail_model(source->tail) ? source->model->target : NULL;
 	struct limpet_namer_options options = {.perf_map_fd = -1};
 	struct limpet_namer *namer;
 	char root[64];
@@ -46,7 +46,7 @@ static void look_up_names(struct limpet_top_source *source)
 		options.perf_map_fd = limpet_perf_map_open((pid_t)target->pid);
 	}
 	if (limpet_namer_new(&options, &namer) == 0)
-		limpet_live_take_namer(source->live, namer);
+		limpet_tail_take_namer(source->tail, namer);
 }
 
 /* `progress`: show it, on a terminal where nothing is drawn yet. */
@@ -76,14 +76,14 @@ int limpet_top_source_open(const char *path, struct limpet_top_source **ret_sour
 		free(source);
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
-	result = limpet_live_open(path, &source->live, err);
-	if (result >= 0 && limpet_live_is_over(source->live)) {
-		limpet_live_free(source->live);
-		source->live = NULL;
+	result = limpet_tail_open(path, &source->tail, err);
+	if (result >= 0 && limpet_tail_is_over(source->tail)) {
+		limpet_tail_free(source->tail);
+		source->tail = NULL;
 		result = open_finished(source, true, err);
 	} else if (result >= 0) {
-		source->model = limpet_live_model(source->live);
-		limpet_live_bound(source->live, PIECE);
+		source->model = limpet_tail_model(source->tail);
+		limpet_tail_bound(source->tail, PIECE);
 		look_up_names(source);
 	}
 	if (result < 0) {
@@ -99,7 +99,7 @@ void limpet_top_source_free(struct limpet_top_source *source)
 	if (!source)
 		return;
 	limpet_locations_free(source->locations);
-	limpet_live_free(source->live);
+	limpet_tail_free(source->tail);
 	limpet_replay_free(source->replay);
 	if (source->heap.reader)
 		limpet_heap_close(&source->heap);
@@ -111,22 +111,22 @@ void limpet_top_source_free(struct limpet_top_source *source)
 
 bool limpet_top_source_is_live(const struct limpet_top_source *source)
 {
-	return source->live != NULL;
+	return source->tail != NULL;
 }
 
 bool limpet_top_source_is_behind(const struct limpet_top_source *source)
 {
-	return source->live && !source->unsealed && limpet_live_is_behind(source->live);
+	return source->tail && !source->unsealed && limpet_tail_is_behind(source->tail);
 }
 
 int limpet_top_source_update(struct limpet_top_source *source, struct limpet_err *err)
 {
 	int result;
 
-	if (!source->live)
+	if (!source->tail)
 		return 0;
-	result = limpet_live_update(source->live, err);
-	if (result < 0 || !limpet_live_is_over(source->live) || source->unsealed)
+	result = limpet_tail_update(source->tail, err);
+	if (result < 0 || !limpet_tail_is_over(source->tail) || source->unsealed)
 		return result;
 	result = open_finished(source, false, err);
 	if (result < 0)
@@ -134,25 +134,25 @@ int limpet_top_source_update(struct limpet_top_source *source, struct limpet_err
 	if (!source->model->sealed) {
 		limpet_heap_close(&source->heap);
 		source->unsealed = true;
-		source->model = limpet_live_model(source->live);
+		source->model = limpet_tail_model(source->tail);
 		return source->model ? 1 : -ENOMEM;
 	}
 	limpet_locations_free(source->locations);
 	source->locations = NULL;
-	limpet_live_free(source->live);
-	source->live = NULL;
+	limpet_tail_free(source->tail);
+	source->tail = NULL;
 	return 1;
 }
 
 /* ------------------------------------------------------------------ figures */
 
-static int refresh_live(struct limpet_top_source *source, uint64_t window_ns)
+static int refresh_tail(struct limpet_top_source *source, uint64_t window_ns)
 {
-	const uint64_t generation = limpet_live_generation(source->live);
+	const uint64_t generation = limpet_tail_generation(source->tail);
 	int result = 0;
 
-	limpet_live_window(source->live, window_ns);
-	source->model = limpet_live_model(source->live);
+	limpet_tail_window(source->tail, window_ns);
+	source->model = limpet_tail_model(source->tail);
 	if (!source->model)
 		return -ENOMEM;
 	if (source->locations && source->generation == generation)
@@ -187,12 +187,12 @@ static int keep_sites(struct limpet_top_source *source, const struct limpet_filt
 int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_look *look,
 			   const struct limpet_view **ret_view)
 {
-	int result = source->live ? refresh_live(source, look->window_ns) : 0;
+	int result = source->tail ? refresh_tail(source, look->window_ns) : 0;
 
 	if (result < 0)
 		return result;
 	source->view = (struct limpet_view){
-		.locations = source->live ? source->locations : source->heap.locations,
+		.locations = source->tail ? source->locations : source->heap.locations,
 		.sites = source->model->sites,
 		.site_count = source->model->site_count,
 		.sort = look->sort,
@@ -238,11 +238,11 @@ int64_t limpet_top_source_threads(struct limpet_top_source *source,
 	int64_t count;
 
 	*ret_ns = 0;
-	if (!source->live)
+	if (!source->tail)
 		return finished_threads(source, ret_list);
 	free(source->threads);
 	source->threads = NULL;
-	count = limpet_live_threads(source->live, &source->threads, ret_ns);
+	count = limpet_tail_threads(source->tail, &source->threads, ret_ns);
 	*ret_list = source->threads;
 	return count;
 }
@@ -254,7 +254,7 @@ const char *limpet_top_source_thread_name(struct limpet_top_source *source, uint
 	FILE *file;
 
 	ret[0] = '\0';
-	if (!source->live) {
+	if (!source->tail) {
 		snprintf(ret, 32, "%s", limpet_trace_reader_thread_name(source->heap.reader, tid));
 		return ret;
 	}

@@ -513,7 +513,7 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 	return capture->path ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
 }
 
-static int begin(struct limpet_capture *capture, bool *ret_entering, struct limpet_err *err)
+static int begin(struct limpet_capture *capture, bool *ret_attaching, struct limpet_err *err)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
@@ -556,8 +556,8 @@ static int begin(struct limpet_capture *capture, bool *ret_entering, struct limp
 	capture->pages.image = limpet_proc_image(setup->pid);
 	/* Threads record before this one returns, and may fill the chunks. */
 	begin_pace(capture);
-	*ret_entering = true;
-	return limpet_session_enter(capture->session, setup->tracee, err);
+	*ret_attaching = true;
+	return limpet_session_attach(capture->session, setup->tracee, err);
 }
 
 static void capture_free(struct limpet_capture *capture)
@@ -635,13 +635,13 @@ void limpet_capture_clean_children(struct limpet_capture *capture,
 	clean_children(capture, false, result);
 }
 
-static void leave(struct limpet_capture *capture, struct limpet_capture_result *result)
+static void detach(struct limpet_capture *capture, struct limpet_capture_result *result)
 {
 	bool gone = result->end == LIMPET_END_TARGET_EXIT || result->end == LIMPET_END_TARGET_EXEC;
 	bool keep = gone && capture->forks && capture->setup->lifeline >= 0;
 	int error;
 
-	/* However long leaving takes. */
+	/* However long detaching takes. */
 	if (!gone)
 		limpet_collector_end(capture->collector);
 	enter_state(capture, LIMPET_CONTROL_DETACHING);
@@ -650,7 +650,7 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		if (keep)
 			follow_orphans(capture);
 		limpet_forks_stats_read(capture->forks, &result->forks);
-		capture->setup->leaving(capture->setup->context, keep);
+		capture->setup->detaching(capture->setup->context, keep);
 	}
 	show(capture, "detaching");
 	/* Record what is in the chunks before a detach that may take long. */
@@ -662,10 +662,10 @@ static void leave(struct limpet_capture *capture, struct limpet_capture_result *
 		tick(capture);
 		look_for_perf_map(capture);
 		limpet_collector_name_threads(capture->collector);
-		error = limpet_session_leave(capture->session, &result->leave_err);
+		error = limpet_session_detach(capture->session, &result->detach_err);
 		result->unloaded = !error || error == -ESRCH;
 		result->jumps_stay =
-			!error && limpet_session_stats(capture->session)->copies.elsewhere;
+			!error && limpet_session_stats(capture->session)->hook_pointers.elsewhere;
 		if (error == -ESRCH)
 			gone = true;
 	}
@@ -796,7 +796,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	result->slots_not_taken = slots_not_taken(capture);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->table_left = stats->table_left;
-	result->sealed = stats->sealed;
+	result->mseal = stats->mseal;
 	result->detach_stop_us =
 		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;
 	end = (struct limpet_recorder_end){
@@ -831,7 +831,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 {
 	struct limpet_capture_result result = {.target_status = -1};
 	struct limpet_capture *capture = calloc(1, sizeof(*capture));
-	bool entering = false;
+	bool attaching = false;
 	int error;
 
 	if (!capture) {
@@ -842,13 +842,13 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	capture->target.pidfd = capture->perf_map_fd = -1;
 	capture->state = LIMPET_CONTROL_ATTACHING;
 	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
-	error = begin(capture, &entering, err);
+	error = begin(capture, &attaching, err);
 	limpet_priority_restore(capture->priority);
 	if (error) {
 		/* A command that limpet started is killed: it has not executed one instruction. */
-		if (setup->tracee && !entering)
+		if (setup->tracee && !attaching)
 			kill(setup->pid, SIGKILL);
-		if (!entering)
+		if (!attaching)
 			limpet_tracee_release(setup->tracee);
 		if (capture->recorder)
 			unlink(limpet_recorder_path(capture->recorder));
@@ -871,7 +871,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	if (setup->started)
 		setup->started(setup->context, capture->path);
 	result.end = stream(capture);
-	leave(capture, &result);
+	detach(capture, &result);
 	limpet_priority_set_nice(capture->priority.nice);
 	close_trace(capture, &result);
 	enter_state(capture, LIMPET_CONTROL_SEALING);

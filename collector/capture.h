@@ -1,4 +1,4 @@
-/* One capture from beginning to end, except sealing: prepare, enter, stream, leave, close the
+/* One capture from beginning to end, except sealing: prepare, attach, stream, detach, close the
  * trace.
  *
  * One thread, blocking. Signals: the caller blocks those that it handles, and passes in wait_mask
@@ -43,7 +43,7 @@ struct limpet_capture_setup {
 	uint64_t duration_ns;         /* 0: until stopped */
 	uint64_t agent_memory_bytes, collector_memory_bytes;
 	struct limpet_sampling sampling;
-	uint64_t timeout_ns; /* to enter, and to leave */
+	uint64_t timeout_ns; /* to attach, and to detach */
 	bool wait_for_room;  /* rather than lose events, the target waits for the collector: for at
 				most ten seconds if that shows no sign of life */
 	uint64_t max_bytes;  /* of the trace; 0: no limit */
@@ -65,13 +65,13 @@ struct limpet_capture_setup {
 	 * longer is. NULL: no. */
 	const struct limpet_fork *forked;
 	int lifeline; /* a descriptor; when its other end is closed the capture ends; -1: none */
-	/* Reports children, one per call, while `may_follow` returns true. `leaving`: no more will
-	 * be reported; their captures end, too, or continue if `keep`: the target is a child that
-	 * has ended, and its own children are captured until the lifeline is closed. NULL: forked
-	 * children stay silent, and are cleaned at the end. */
+	/* Reports children, one per call, while `may_follow` returns true. `detaching`: no more
+	 * will be reported; their captures end, too, or continue if `keep`: the target is a child
+	 * that has ended, and its own children are captured until the lifeline is closed. NULL:
+	 * forked children stay silent, and are cleaned at the end. */
 	bool (*may_follow)(void *context);
 	void (*follow)(void *context, const struct limpet_fork *fork);
-	void (*leaving)(void *context, bool keep);
+	void (*detaching)(void *context, bool keep);
 	/* All may be NULL. */
 	void (*started)(void *context, const char *trace);
 	void (*progress)(void *context, const struct limpet_capture_progress *progress);
@@ -81,7 +81,7 @@ struct limpet_capture_setup {
 struct limpet_capture_result {
 	enum limpet_end end;
 	bool complete, unloaded;
-	struct limpet_err leave_err; /* why the agent stays, if it does */
+	struct limpet_err detach_err; /* why the agent stays, if it does */
 	bool jumps_stay; /* it is unloaded except for one page: the program stores addresses in it
 			  */
 	uint64_t events, dropped_events, duration_ns, file_bytes;
@@ -92,7 +92,7 @@ struct limpet_capture_result {
 	unsigned children_cleaned; /* forked during the capture, from which the agent was removed */
 	size_t children_left;
 	char children[1024]; /* pids of those that keep it, for messages */
-	bool sealed;         /* mseal(2) keeps what could not be unloaded, until the program ends */
+	bool mseal;          /* mseal(2) keeps what could not be unloaded, until the program ends */
 	pid_t table_left; /* a thread that still has the closed channel in its descriptor table; 0
 			   */
 	struct limpet_forks_stats forks;

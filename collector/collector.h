@@ -16,13 +16,13 @@
 
 struct limpet_collector;
 
-/* To be called before limpet_session_enter(). Both must outlive it. */
+/* To be called before limpet_session_attach(). Both must outlive it. */
 int limpet_collector_new(struct limpet_session *session, struct limpet_recorder *recorder,
 			 struct limpet_collector **ret) LIMPET_MUST_CHECK;
 void limpet_collector_free(struct limpet_collector *collector);
 /* The agent is switched on: this is time 0 of the capture. */
 void limpet_collector_begin(struct limpet_collector *collector);
-/* The capture ends here: what the agent records from now on, while limpet leaves, is read but is
+/* The capture ends here: what the agent records from now on, while limpet detaches, is read but is
  * not in the trace. Threads that find no room stop recording. */
 void limpet_collector_end(struct limpet_collector *collector);
 /* Nanoseconds since the beginning, up to the end. */

@@ -22,7 +22,7 @@
 
 /* ------------------------------------------------------------------ path look-up, in one call */
 
-static int open_at(int folder, const char *path, uint64_t flags, uint64_t resolve)
+static int open_at(int directory, const char *path, uint64_t flags, uint64_t resolve)
 {
 	const struct open_how how = {.flags = O_PATH | O_CLOEXEC | flags, .resolve = resolve};
 	const unsigned enough = 16;
@@ -30,7 +30,7 @@ static int open_at(int folder, const char *path, uint64_t flags, uint64_t resolv
 
 	/* EAGAIN: something was renamed meanwhile, so it is unknown where the path leads. */
 	for (unsigned i = 0; i < enough; i++) {
-		fd = (int)syscall(SYS_openat2, folder, path, &how, sizeof(how));
+		fd = (int)syscall(SYS_openat2, directory, path, &how, sizeof(how));
 		if (fd >= 0 || errno != EAGAIN)
 			break;
 	}
@@ -46,7 +46,7 @@ static uint64_t ways(bool in_root, unsigned flags)
 
 struct look_up {
 	char path[PATH_MAX];
-	int folder;
+	int directory;
 	uint64_t resolve;
 };
 
@@ -54,15 +54,15 @@ static int look_up(void *argument)
 {
 	const struct look_up *name = argument;
 
-	return open_at(name->folder, name->path, 0, name->resolve);
+	return open_at(name->directory, name->path, 0, name->resolve);
 }
 
 /* Looks up a path across mounts that a program may serve. */
-static int look_up_apart(int folder, const char *path, uint64_t resolve)
+static int look_up_apart(int directory, const char *path, uint64_t resolve)
 {
-	struct look_up name = {.folder = folder, .resolve = resolve};
+	struct look_up name = {.directory = directory, .resolve = resolve};
 	const struct limpet_apart apart = {
-		.work = look_up, .argument = &name, .fds = {folder, -1}, .grows = -1};
+		.work = look_up, .argument = &name, .fds = {directory, -1}, .grows = -1};
 
 	if (snprintf(name.path, sizeof(name.path), "%s", path) >= (int)sizeof(name.path))
 		return -ENAMETOOLONG;
@@ -79,18 +79,18 @@ struct walk {
 	bool in_root;
 	unsigned flags;
 	/* The directories passed so far: ".." is the one before, whatever was moved since. */
-	struct folder {
+	struct directory {
 		int fd;
 		struct limpet_mount mount;
-		bool is_folder;
+		bool is_directory;
 		bool by_proc; /* within /proc, perhaps through a link: ".." may be another directory
 			       */
-	} folders[DEPTH_MAX];
+	} directories[DEPTH_MAX];
 	unsigned depth, links, tables;
 	char path[PATH_MAX]; /* the rest of the path */
 };
 
-static bool same_mount(int fd, const struct folder *last)
+static bool same_mount(int fd, const struct directory *last)
 {
 	struct statx status;
 
@@ -98,10 +98,10 @@ static bool same_mount(int fd, const struct folder *last)
 	       status.stx_mask & STATX_MNT_ID && status.stx_mnt_id == last->mount.id;
 }
 
-static int enter(struct walk *walk, int *fd, bool is_folder, bool by_proc)
+static int enter(struct walk *walk, int *fd, bool is_directory, bool by_proc)
 {
-	struct folder *next = &walk->folders[walk->depth];
-	const struct folder *last = walk->depth ? next - 1 : NULL;
+	struct directory *next = &walk->directories[walk->depth];
+	const struct directory *last = walk->depth ? next - 1 : NULL;
 	int code = 0;
 
 	if (walk->depth == DEPTH_MAX)
@@ -118,7 +118,7 @@ static int enter(struct walk *walk, int *fd, bool is_folder, bool by_proc)
 	if (next->mount.is_served)
 		return -EXDEV;
 	next->fd = limpet_take_fd(fd);
-	next->is_folder = is_folder;
+	next->is_directory = is_directory;
 	next->by_proc = by_proc;
 	walk->depth++;
 	return 0;
@@ -126,7 +126,7 @@ static int enter(struct walk *walk, int *fd, bool is_folder, bool by_proc)
 
 static void leave(struct walk *walk)
 {
-	close(walk->folders[--walk->depth].fd);
+	close(walk->directories[--walk->depth].fd);
 }
 
 /* Removes the next part from the rest of the path; "" at its end. */
@@ -137,7 +137,7 @@ static int take_part(struct walk *walk, char ret_part[NAME_MAX + 1])
 	if (bytes > NAME_MAX)
 		return -ENAMETOOLONG;
 	/* What precedes a slash or another part must be a directory. */
-	if ((bytes || slashes) && !walk->folders[walk->depth - 1].is_folder)
+	if ((bytes || slashes) && !walk->directories[walk->depth - 1].is_directory)
 		return -ENOTDIR;
 	memcpy(ret_part, walk->path + slashes, bytes);
 	ret_part[bytes] = '\0';
@@ -168,15 +168,15 @@ static int step_in_proc(struct walk *walk, const char *part)
 {
 	const uint64_t within = RESOLVE_BENEATH | RESOLVE_NO_XDEV;
 	const uint64_t resolve = ways(walk->in_root, walk->flags) & ~(uint64_t)RESOLVE_IN_ROOT;
-	int folder = walk->folders[walk->depth - 1].fd;
-	LIMPET_CLOSE int fd = open_at(folder, part, 0, resolve | within);
+	int directory = walk->directories[walk->depth - 1].fd;
+	LIMPET_CLOSE int fd = open_at(directory, part, 0, resolve | within);
 	struct statx status;
 
 	/* It leads out of /proc, for callers that may follow its links. */
 	if (fd == -EXDEV && !walk->in_root)
-		fd = open_at(folder, part, 0, resolve);
+		fd = open_at(directory, part, 0, resolve);
 	else if (fd == -EXDEV)
-		fd = open_at(folder, part, O_NOFOLLOW, resolve & ~(uint64_t)RESOLVE_NO_SYMLINKS);
+		fd = open_at(directory, part, O_NOFOLLOW, resolve & ~(uint64_t)RESOLVE_NO_SYMLINKS);
 	if (fd < 0)
 		return fd;
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0)
@@ -188,7 +188,7 @@ static int step_in_proc(struct walk *walk, const char *part)
 
 static int step(struct walk *walk, const char *part)
 {
-	const struct folder *here = &walk->folders[walk->depth - 1];
+	const struct directory *here = &walk->directories[walk->depth - 1];
 	LIMPET_CLOSE int fd = -1;
 	struct statx status;
 
@@ -214,20 +214,20 @@ static int step(struct walk *walk, const char *part)
  * does not. */
 static int leap(const struct walk *walk)
 {
-	const struct folder *here = &walk->folders[walk->depth - 1];
+	const struct directory *here = &walk->directories[walk->depth - 1];
 	const char *rest = walk->path + strspn(walk->path, "/");
 
-	if (!*rest || !here->is_folder || !strcmp(here->mount.type, "proc"))
+	if (!*rest || !here->is_directory || !strcmp(here->mount.type, "proc"))
 		return -EXDEV;
 	return open_at(here->fd, rest, 0,
 		       (ways(true, walk->flags) & ~(uint64_t)RESOLVE_IN_ROOT) | RESOLVE_BENEATH |
 			       RESOLVE_NO_XDEV);
 }
 
-/* -EXDEV: a program may serve a part of the path. Takes ownership of `folder`. */
-static int walk_all(struct walk *walk, int folder, const char *path)
+/* -EXDEV: a program may serve a part of the path. Takes ownership of `directory`. */
+static int walk_all(struct walk *walk, int directory, const char *path)
 {
-	LIMPET_CLOSE int first = folder;
+	LIMPET_CLOSE int first = directory;
 	unsigned tables = 1;
 	int code = enter(walk, &first, true, false);
 
@@ -247,18 +247,18 @@ static int walk_all(struct walk *walk, int folder, const char *path)
 		tables = walk->tables;
 		code = take_part(walk, part);
 		if (code == 0 && !part[0])
-			return limpet_take_fd(&walk->folders[walk->depth - 1].fd);
+			return limpet_take_fd(&walk->directories[walk->depth - 1].fd);
 		if (code == 0 && strcmp(part, ".") != 0)
 			code = step(walk, part);
 	} while (code == 0);
 	return code;
 }
 
-static int look_up_in_steps(int folder, const char *process, const char *path, bool in_root,
+static int look_up_in_steps(int directory, const char *process, const char *path, bool in_root,
 			    unsigned flags)
 {
 	LIMPET_FREE struct walk *walk = malloc(sizeof(*walk));
-	int first = fcntl(folder, F_DUPFD_CLOEXEC, 0), fd;
+	int first = fcntl(directory, F_DUPFD_CLOEXEC, 0), fd;
 
 	if (first < 0)
 		return limpet_errno();
@@ -279,21 +279,21 @@ static int look_up_in_steps(int folder, const char *process, const char *path, b
 /* ------------------------------------------------------------------ names */
 
 /* In one call if the path stays in one mount; step by step if it begins at a root. */
-static int look_up_from(int folder, const char *process, const char *path, bool in_root,
+static int look_up_from(int directory, const char *process, const char *path, bool in_root,
 			unsigned flags)
 {
 	const uint64_t resolve = ways(in_root, flags);
 	struct limpet_mount mount;
-	int fd = limpet_mount_of(folder, process, &mount);
+	int fd = limpet_mount_of(directory, process, &mount);
 
 	if (fd < 0)
 		return fd;
-	fd = mount.is_served ? -EXDEV : open_at(folder, path, 0, resolve | RESOLVE_NO_XDEV);
+	fd = mount.is_served ? -EXDEV : open_at(directory, path, 0, resolve | RESOLVE_NO_XDEV);
 	if (fd == -EXDEV && !mount.is_served && (in_root || path[0] == '/'))
-		fd = look_up_in_steps(folder, process, path, in_root, flags);
+		fd = look_up_in_steps(directory, process, path, in_root, flags);
 	if (fd != -EXDEV)
 		return fd;
-	return flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP : look_up_apart(folder, path, resolve);
+	return flags & LIMPET_OPEN_IN_PLACE ? -EOPNOTSUPP : look_up_apart(directory, path, resolve);
 }
 
 /* The /proc directory of the process whose root directory this is; NULL if it is not such a
@@ -312,12 +312,12 @@ int limpet_open_name(const char *root, const char *path, unsigned flags)
 {
 	LIMPET_FREE char *process = process_of(root);
 	const char *start = root ? root : path[0] == '/' ? "/" : ".";
-	LIMPET_CLOSE int folder = open(start, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	LIMPET_CLOSE int directory = open(start, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int fd;
 
-	if (folder < 0)
+	if (directory < 0)
 		return limpet_errno();
-	fd = look_up_from(folder, process, path, root != NULL, flags);
+	fd = look_up_from(directory, process, path, root != NULL, flags);
 	/* A seccomp filter (a container's old profile) may not know openat2(2). */
 	if (!root && !flags && (fd == -ENOSYS || fd == -EPERM)) {
 		fd = open(path, O_PATH | O_CLOEXEC);
@@ -328,9 +328,9 @@ int limpet_open_name(const char *root, const char *path, unsigned flags)
 
 bool limpet_open_may_enter(const char *root)
 {
-	LIMPET_CLOSE int folder = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	LIMPET_CLOSE int directory = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	return folder >= 0;
+	return directory >= 0;
 }
 
 int limpet_open_link(const char *process, const char *link)

@@ -14,7 +14,7 @@
 #include "common/sample.h"
 
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
- * answers with the injector's own nonce; of any other agent it only calls the `leave` entry, whose
+ * answers with the injector's own nonce; of any other agent it only calls the `detach` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
 #define LIMPET_AGENT_ABI 13u
 
@@ -526,7 +526,7 @@ struct limpet_shm {
 	uint32_t next_stack __attribute__((aligned(128))); /* the next number to be taken */
 };
 
-/* ------------------------------------------------------------------ start, leave, rescan */
+/* ------------------------------------------------------------------ start, detach, rescan */
 
 /* Never changes: exported as `limpet_agent_info` in the agent's dynamic symbol table. Function
  * addresses are absolute. Each entry is called on a thread at a safe point, as int fn(struct *). */
@@ -538,7 +538,7 @@ struct limpet_agent_info {
 	uint64_t state;   /* enum limpet_agent_state */
 	uint64_t handle;  /* of dlopen, for dlclose; 0: mapped without it */
 	uint64_t start;   /* int (struct limpet_start *) */
-	uint64_t leave;   /* int (void): pass through, restore slots; returns slots not restored */
+	uint64_t detach;  /* int (void): pass through, restore slots; returns slots not restored */
 	uint64_t release; /* int (void): unmap what start mapped, close the channel; last call */
 	uint64_t rescan;  /* int (void): patch slots of new modules; returns slots patched */
 	uint64_t shm;     /* address of struct limpet_shm in the target */
@@ -606,9 +606,9 @@ struct limpet_start {
  * and restores its registers. If the channel is closed instead, the injector is gone: the stub
  * switches the agent off, unmaps itself and returns through the sigreturn frame. */
 enum limpet_boot_operation {
-	LIMPET_BOOT_ENTER = 1, /* move descriptors up, dlopen or map, start */
-	LIMPET_BOOT_CALL = 2,  /* result = call(argument) */
-	LIMPET_BOOT_UNLOAD = 3 /* release, dlclose or unmap */
+	LIMPET_BOOT_ATTACH = 1, /* move descriptors up, dlopen or map, start */
+	LIMPET_BOOT_CALL = 2,   /* result = call(argument) */
+	LIMPET_BOOT_UNLOAD = 3  /* release, dlclose or unmap */
 };
 /* Without a dynamic linker the stub maps the agent itself: pieces of the image's file, relative to
  * an address where the kernel finds room for all of them. */
@@ -622,7 +622,7 @@ struct limpet_boot_piece {
 struct limpet_boot_map {
 	uint64_t bytes;                         /* of all together; 0: by dlopen */
 	uint64_t relocations, relocation_bytes; /* Elf64_Rela, relative ones; offset */
-	uint64_t sealed, sealed_bytes;          /* made read-only after relocation */
+	uint64_t relro, relro_bytes;            /* made read-only after relocation */
 	uint32_t piece_count, pad;
 	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
 };
@@ -630,7 +630,7 @@ struct limpet_boot {
 	uint32_t operation;
 	/* The socketpair, created by the stub's first system call, after which the injector stops
 	 * the thread and duplicates its end. */
-	int32_t channel;      /* ENTER returns the number to which it was moved */
+	int32_t channel;      /* ATTACH returns the number to which it was moved */
 	int32_t injector_end; /* closed at once; -1 then */
 	int32_t image;        /* memfd with the agent; closed as soon as possible; -1 then */
 	int32_t floor;        /* lowest number to which the channel may be moved */
@@ -640,8 +640,8 @@ struct limpet_boot {
 	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */
 	uint64_t message; /* where the thread's message for dlerror() is; 0: unknown */
 	uint64_t dlopen_mode;
-	uint64_t info_offset;        /* of limpet_agent_info from the load bias, for ENTER */
-	uint64_t info;               /* its address: result of ENTER, argument of UNLOAD */
+	uint64_t info_offset;        /* of limpet_agent_info from the load bias, for ATTACH */
+	uint64_t info;               /* its address: result of ATTACH, argument of UNLOAD */
 	uint64_t handle;             /* of dlopen, the same; 0: mapped */
 	uint64_t agent, agent_bytes; /* where it is mapped, the same */
 	uint64_t thunks;             /* the same; UNLOAD with 0 leaves them mapped */

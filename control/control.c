@@ -35,7 +35,7 @@ struct limpet_control {
 	bool listener_resting, stop_requested, finished;
 	uint64_t arrivals;
 	struct client clients[CLIENTS];
-	char folder[PATH_MAX];
+	char directory[PATH_MAX];
 };
 
 const char *limpet_control_state_name(enum limpet_control_state state)
@@ -164,12 +164,12 @@ static void set_trace(const struct limpet_control *control, const char *trace, c
 
 	if (!trace || !*trace)
 		return;
-	if (trace[0] != '/' && !control->folder[0])
+	if (trace[0] != '/' && !control->directory[0])
 		return;
 	if (trace[0] == '/')
 		length = snprintf(ret, PATH_MAX, "%s", trace);
 	else
-		length = snprintf(ret, PATH_MAX, "%s/%s", control->folder, trace);
+		length = snprintf(ret, PATH_MAX, "%s/%s", control->directory, trace);
 	/* A truncated path is another path. */
 	if (length < 0 || length >= PATH_MAX)
 		ret[0] = '\0';
@@ -338,8 +338,8 @@ int limpet_control_open(pid_t pid, const struct limpet_control_handlers *handler
 	control->timer = -1;
 	for (int i = 0; i < CLIENTS; i++)
 		control->clients[i].fd = -1;
-	if (!getcwd(control->folder, sizeof(control->folder)))
-		control->folder[0] = '\0';
+	if (!getcwd(control->directory, sizeof(control->directory)))
+		control->directory[0] = '\0';
 
 	control->epoll = epoll_create1(EPOLL_CLOEXEC);
 	result = control->epoll < 0 ? -errno : open_timer(control);
@@ -385,10 +385,11 @@ void limpet_control_finish(struct limpet_control *control, enum limpet_exit exit
 	close_listener(control);
 }
 
-void limpet_control_forget(struct limpet_control *control)
+void limpet_control_free(struct limpet_control *control)
 {
 	if (!control)
 		return;
+	limpet_control_socket_remove(&control->listener);
 	for (int i = 0; i < CLIENTS; i++) {
 		if (control->clients[i].fd >= 0)
 			close(control->clients[i].fd);
@@ -399,12 +400,4 @@ void limpet_control_forget(struct limpet_control *control)
 	if (control->epoll >= 0)
 		close(control->epoll);
 	free(control);
-}
-
-void limpet_control_free(struct limpet_control *control)
-{
-	if (!control)
-		return;
-	limpet_control_socket_remove(&control->listener);
-	limpet_control_forget(control);
 }

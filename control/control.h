@@ -67,8 +67,5 @@ void limpet_control_finish(struct limpet_control *control, enum limpet_exit exit
 /* Removes the socket, if limpet_control_finish() has not; waiting clients learn that the capture
  * ended without a result. NULL is fine. */
 void limpet_control_free(struct limpet_control *control);
-/* After fork(), in the process that does not continue the capture: closes only its copies of the
- * descriptors. */
-void limpet_control_forget(struct limpet_control *control);
 
 #endif

@@ -13,14 +13,14 @@
 #define PAGE ((uint64_t)4096)
 #define HEAD_BYTES 16u
 /* Everything is read three times: two readings, and what the blocks hold. */
-#define CENSUS_NS (4 * LIMPET_SOURCE_NS)
+#define CENSUS_NS (4 * LIMPET_MEMORY_READER_NS)
 #define BUCKETS LIMPET_TRACE_SIZE_BUCKETS
 
 enum { IS_STRING = 1, IS_UNTOUCHED = 2 }; /* flags of a block; its type: of vtables, + 1 */
 
 struct counting {
 	pid_t pid;
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *memory;
 	struct limpet_pages *pages;    /* that are present */
 	struct limpet_pages *existing; /* or swapped out */
 	struct limpet_modules modules;
@@ -122,11 +122,11 @@ static int look_at_blocks(struct counting *counting)
 	int error = look_at_first_pages(counting, &present);
 
 	if (!error)
-		error = limpet_glibc_reader_new(counting->source, &blocks->present, &arenas);
+		error = limpet_glibc_reader_new(counting->memory, &blocks->present, &arenas);
 	if (!error)
-		error = limpet_glibc_reader_new(counting->source, &present, &mappings);
+		error = limpet_glibc_reader_new(counting->memory, &present, &mappings);
 	for (size_t i = 0; i < blocks->count && !error; i++)
-		if (i % 1024 || !limpet_source_is_spent(counting->source))
+		if (i % 1024 || !limpet_memory_reader_is_spent(counting->memory))
 			look_at(counting, blocks->list[i].mmapped ? mappings : arenas,
 				&blocks->list[i]);
 		else
@@ -309,13 +309,13 @@ static int count(struct counting *counting)
 	if (!error)
 		error = limpet_vtables_read(&counting->modules, &counting->vtables);
 	if (!error)
-		error = limpet_used_blocks_read(counting->pid, counting->source, counting->pages,
+		error = limpet_used_blocks_read(counting->pid, counting->memory, counting->pages,
 						&counting->first);
 	/* Between the two readings: what both found was there meanwhile. */
 	if (!error)
 		error = look_at_blocks(counting);
 	if (!error)
-		error = limpet_used_blocks_read(counting->pid, counting->source, counting->pages,
+		error = limpet_used_blocks_read(counting->pid, counting->memory, counting->pages,
 						&counting->second);
 	return error;
 }
@@ -324,16 +324,16 @@ int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpe
 {
 	struct counting counting = {.pid = limpet_proc_resident(pid)};
 	struct limpet_census census = {0};
-	struct limpet_process_source *process = NULL;
+	struct limpet_process_reader *process = NULL;
 	struct limpet_program_identity program;
 	int identity_error, error = limpet_program_identify(pid, &program);
 
 	if (!error)
-		error = limpet_process_source_new(counting.pid, &process);
+		error = limpet_process_reader_new(counting.pid, &process);
 	if (!error) {
-		limpet_process_source_allow(process, CENSUS_NS);
-		counting.source = limpet_process_source(process);
-		counting.pages = limpet_process_source_pages(process);
+		limpet_process_reader_allow(process, CENSUS_NS);
+		counting.memory = limpet_process_reader(process);
+		counting.pages = limpet_process_reader_pages(process);
 		error = count(&counting);
 	}
 	if (!error)
@@ -347,7 +347,7 @@ int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpe
 	limpet_vtables_done(&counting.vtables);
 	limpet_modules_done(&counting.modules);
 	limpet_pages_free(counting.existing);
-	limpet_process_source_free(process);
+	limpet_process_reader_free(process);
 	if (error) {
 		limpet_census_done(&census);
 		return limpet_proc_explain(pid, error, "read the memory of", err);

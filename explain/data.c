@@ -11,7 +11,7 @@
 #define NEIGHBOURS 8u
 
 struct data {
-	const struct limpet_source *memory;
+	const struct limpet_memory_reader *memory;
 	void (*look)(void *context, const uint64_t *data, size_t bytes, uint64_t address);
 	void *context;
 	uint64_t left_bytes;
@@ -26,7 +26,7 @@ static void read_range(struct data *data, uint64_t start, uint64_t end)
 		if (bytes > data->left_bytes)
 			return;
 		data->left_bytes -= bytes;
-		if (limpet_source_read(data->memory, start, data->piece, bytes) == 0)
+		if (limpet_memory_reader_read(data->memory, start, data->piece, bytes) == 0)
 			data->look(data->context, data->piece, bytes, start);
 		start += bytes == PIECE_BYTES ? bytes - LIMPET_DATA_OVERLAP_BYTES : bytes;
 	}
@@ -71,7 +71,7 @@ static int read_map(struct data *data, struct limpet_pages *pages, const struct 
 	return error;
 }
 
-int limpet_data_read(const struct limpet_source *memory, const struct limpet_maps *maps,
+int limpet_data_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 		     struct limpet_pages *pages,
 		     void (*look)(void *context, const uint64_t *data, size_t bytes,
 				  uint64_t address),

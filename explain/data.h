@@ -13,7 +13,7 @@
 /* Calls `look` with copies of the present pages of .data and .bss of all modules, in pieces of up
  * to 1 MiB: `bytes` from `address` on. Of a mapping up to 32 MiB are read, of all up to 256 MiB. 0
  * or -ENOMEM; what cannot be read is left out. */
-int limpet_data_read(const struct limpet_source *memory, const struct limpet_maps *maps,
+int limpet_data_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 		     struct limpet_pages *pages,
 		     void (*look)(void *context, const uint64_t *data, size_t bytes,
 				  uint64_t address),

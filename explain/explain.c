@@ -25,13 +25,13 @@ struct inquiry {
 	pid_t pid;
 	struct limpet_maps maps;
 	struct limpet_modules modules;
-	struct limpet_process_source *process;
-	const struct limpet_source *source;
+	struct limpet_process_reader *process;
+	const struct limpet_memory_reader *memory;
 	struct limpet_glibc_heaps heaps;
 	struct limpet_pieces pieces;
 	struct limpet_jemalloc jemalloc;
 	struct limpet_runtimes_free runtimes_free;
-	struct limpet_threads threads;
+	struct limpet_stack_owners threads;
 	struct limpet_smaps smaps;
 	struct limpet_tmpfs mounts;
 };
@@ -39,11 +39,11 @@ struct inquiry {
 static void inquiry_done(struct inquiry *inquiry)
 {
 	limpet_proc_smaps_done(&inquiry->smaps);
-	limpet_threads_done(&inquiry->threads);
+	limpet_stack_owners_done(&inquiry->threads);
 	limpet_jemalloc_done(&inquiry->jemalloc);
 	limpet_pieces_done(&inquiry->pieces);
 	limpet_glibc_heaps_done(&inquiry->heaps);
-	limpet_process_source_free(inquiry->process);
+	limpet_process_reader_free(inquiry->process);
 	limpet_modules_done(&inquiry->modules);
 	limpet_proc_maps_done(&inquiry->maps);
 	limpet_tmpfs_done(&inquiry->mounts);
@@ -55,12 +55,12 @@ static int inquire(struct inquiry *inquiry)
 	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
 
 	if (!error)
-		error = limpet_process_source_new(inquiry->pid, &inquiry->process);
+		error = limpet_process_reader_new(inquiry->pid, &inquiry->process);
 	if (error)
 		return error;
-	inquiry->source = limpet_process_source(inquiry->process);
-	pages = limpet_process_source_pages(inquiry->process);
-	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->source, &inquiry->maps, pages, NULL,
+	inquiry->memory = limpet_process_reader(inquiry->process);
+	pages = limpet_process_reader_pages(inquiry->process);
+	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->memory, &inquiry->maps, pages, NULL,
 					&inquiry->heaps);
 	if (!error)
 		error = limpet_modules_of_files(inquiry->pid, &inquiry->modules);
@@ -68,13 +68,13 @@ static int inquire(struct inquiry *inquiry)
 		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
 					   inquiry->heaps.count > 0, &inquiry->pieces);
 	if (!error)
-		error = limpet_jemalloc_read(inquiry->source, &inquiry->maps, pages,
+		error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages,
 					     &inquiry->pieces, &inquiry->jemalloc);
 	if (!error)
-		error = limpet_runtimes_mark(inquiry->source, &inquiry->modules, &inquiry->jemalloc,
+		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &inquiry->jemalloc,
 					     &inquiry->pieces, &inquiry->runtimes_free);
 	if (!error)
-		error = limpet_threads_read(inquiry->pid, &inquiry->threads);
+		error = limpet_stack_owners_read(inquiry->pid, &inquiry->threads);
 	if (!error)
 		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
 	/* Without it, files of a tmpfs count as files. */
@@ -290,7 +290,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 
 static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
 {
-	const struct limpet_mappings_facts facts = {.source = inquiry->source,
+	const struct limpet_mappings_facts facts = {.memory = inquiry->memory,
 						    .heaps = &inquiry->heaps,
 						    .pieces = &inquiry->pieces,
 						    .threads = &inquiry->threads,
@@ -313,7 +313,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
 	explanation->late =
-		limpet_process_source_was_cut(inquiry->process) || inquiry->jemalloc.is_cut;
+		limpet_process_reader_was_cut(inquiry->process) || inquiry->jemalloc.is_cut;
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }

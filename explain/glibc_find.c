@@ -9,7 +9,7 @@
 #define PAGE 4096u
 
 struct search {
-	const struct limpet_source *memory;
+	const struct limpet_memory_reader *memory;
 	struct limpet_glibc_found *found;
 	bool refused; /* something that may be a main arena that was changing */
 };
@@ -58,7 +58,7 @@ void limpet_glibc_find_brk(const struct limpet_maps *maps, struct limpet_glibc_f
 }
 
 /* Whether a page that the process has written to is not present. */
-static bool is_swapped(struct limpet_pages *pages, const struct limpet_source *memory,
+static bool is_swapped(struct limpet_pages *pages, const struct limpet_memory_reader *memory,
 		       const struct limpet_map *map)
 {
 	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
@@ -71,14 +71,15 @@ static bool is_swapped(struct limpet_pages *pages, const struct limpet_source *m
 			return false;
 		for (int i = 0; i < count; i++)
 			for (uint64_t page = ranges[i].start; page < ranges[i].end; page += PAGE)
-				if (limpet_source_read(memory, page, &word, sizeof(word)) ==
+				if (limpet_memory_reader_read(memory, page, &word, sizeof(word)) ==
 				    -ENODATA)
 					return true;
 	}
 	return false;
 }
 
-enum limpet_glibc_library limpet_glibc_find_library(pid_t pid, const struct limpet_source *memory,
+enum limpet_glibc_library limpet_glibc_find_library(pid_t pid,
+						    const struct limpet_memory_reader *memory,
 						    const struct limpet_maps *maps)
 {
 	enum limpet_glibc_library library = LIMPET_GLIBC_NO_LIBRARY;
@@ -103,7 +104,7 @@ enum limpet_glibc_library limpet_glibc_find_library(pid_t pid, const struct limp
 	return library;
 }
 
-int limpet_glibc_find(const struct limpet_source *memory, const struct limpet_maps *maps,
+int limpet_glibc_find(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 		      struct limpet_pages *pages, struct limpet_glibc_found *ret_found)
 {
 	struct limpet_glibc_found found = {.count = 0};

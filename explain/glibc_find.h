@@ -25,11 +25,12 @@ enum limpet_glibc_library {
 	LIMPET_GLIBC_LIBRARY,
 	LIMPET_GLIBC_LIBRARY_ABSENT /* pages of its data are swapped out */
 };
-enum limpet_glibc_library limpet_glibc_find_library(pid_t pid, const struct limpet_source *memory,
+enum limpet_glibc_library limpet_glibc_find_library(pid_t pid,
+						    const struct limpet_memory_reader *memory,
 						    const struct limpet_maps *maps);
 
 /* 0, also if nothing is found; -ENOMEM. */
-int limpet_glibc_find(const struct limpet_source *memory, const struct limpet_maps *maps,
+int limpet_glibc_find(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 		      struct limpet_pages *pages,
 		      struct limpet_glibc_found *ret_found) LIMPET_MUST_CHECK;
 /* The mappings named [heap] again, which may have grown: sets brk_start and brk_end, or leaves them

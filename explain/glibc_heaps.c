@@ -25,7 +25,7 @@ static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (ui
 
 struct heaps_reading {
 	pid_t pid;
-	const struct limpet_source *memory;
+	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	struct limpet_pages *pages;
 	struct limpet_glibc_found found;
@@ -160,7 +160,7 @@ static int read_info(const struct heaps_reading *reading, uint64_t heap,
 		     struct heap_info *ret_info)
 {
 	struct heap_info info;
-	int error = limpet_source_read(reading->memory, heap, &info, sizeof(info));
+	int error = limpet_memory_reader_read(reading->memory, heap, &info, sizeof(info));
 
 	if (error)
 		return error;
@@ -620,13 +620,13 @@ static int region_by_start(const void *a, const void *b)
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
-int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
+int limpet_glibc_heaps_read(pid_t pid, const struct limpet_memory_reader *memory,
 			    const struct limpet_maps *maps, struct limpet_pages *pages,
 			    struct limpet_glibc_chunks *used, struct limpet_glibc_heaps *ret_heaps)
 {
 	struct limpet_glibc_heaps heaps = {0};
 	struct heaps_reading reading = {.pid = pid,
-					.memory = source,
+					.memory = memory,
 					.maps = maps,
 					.pages = pages,
 					.used = used,

@@ -11,7 +11,7 @@
 enum limpet_unread {
 	LIMPET_UNREAD_CHANGED, /* too fast; or the chunks did not make sense */
 	LIMPET_UNREAD_ABSENT,  /* pages are swapped out */
-	LIMPET_UNREAD_LATE     /* the budget of the source was spent */
+	LIMPET_UNREAD_LATE     /* the budget of the reader was spent */
 };
 
 struct limpet_glibc_arena {
@@ -55,7 +55,7 @@ void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps);
  * glibc's own data is swapped out, there is an arena for what brk(2) gave and one for each heap,
  * none of them known. `pages` must leave out swapped pages. `used`: gets the chunks in use of all
  * arenas that are known; NULL: they are not listed. */
-int limpet_glibc_heaps_read(pid_t pid, const struct limpet_source *source,
+int limpet_glibc_heaps_read(pid_t pid, const struct limpet_memory_reader *memory,
 			    const struct limpet_maps *maps, struct limpet_pages *pages,
 			    struct limpet_glibc_chunks *used,
 			    struct limpet_glibc_heaps *ret_heaps) LIMPET_MUST_CHECK;

@@ -41,11 +41,11 @@ static bool has_shape(const struct limpet_maps *maps, size_t i, uint64_t start)
 	       !strncmp(rest->perms, "---p", 4);
 }
 
-static bool is_orphan(const struct limpet_source *memory, const struct limpet_maps *maps, size_t i,
-		      uint64_t start, struct limpet_glibc_orphan *ret_orphan)
+static bool is_orphan(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
+		      size_t i, uint64_t start, struct limpet_glibc_orphan *ret_orphan)
 {
 	struct head head;
-	int error = limpet_source_read(memory, start, &head, sizeof(head));
+	int error = limpet_memory_reader_read(memory, start, &head, sizeof(head));
 
 	if (!error && is_head(maps, start, &head)) {
 		*ret_orphan = (struct limpet_glibc_orphan){start, start + head.bytes, head.arena};
@@ -57,8 +57,9 @@ static bool is_orphan(const struct limpet_source *memory, const struct limpet_ma
 	return true;
 }
 
-int limpet_glibc_orphan_next(const struct limpet_source *memory, const struct limpet_maps *maps,
-			     uint64_t from, struct limpet_glibc_orphan *ret_orphan)
+int limpet_glibc_orphan_next(const struct limpet_memory_reader *memory,
+			     const struct limpet_maps *maps, uint64_t from,
+			     struct limpet_glibc_orphan *ret_orphan)
 {
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct limpet_map *map = &maps->list[i];
@@ -70,7 +71,7 @@ int limpet_glibc_orphan_next(const struct limpet_source *memory, const struct li
 		for (unsigned k = 0; start < map->end && k < CANDIDATES_LIMIT; k++) {
 			if (is_orphan(memory, maps, i, start, ret_orphan))
 				return 1;
-			if (limpet_source_is_spent(memory))
+			if (limpet_memory_reader_is_spent(memory))
 				return 0;
 			start += HEAP_BYTES;
 		}

@@ -3,7 +3,7 @@
 #ifndef LIMPET_EXPLAIN_GLIBC_ORPHANS_H
 #define LIMPET_EXPLAIN_GLIBC_ORPHANS_H
 
-#include "explain/source.h"
+#include "explain/memory_reader.h"
 #include "injector/proc/proc.h"
 
 struct limpet_glibc_orphan {
@@ -13,7 +13,8 @@ struct limpet_glibc_orphan {
 
 /* The first heap in the mappings at `from` or above, of the size that malloc uses unless it is told
  * to use huge pages. Returns 1, or 0 if there is none. */
-int limpet_glibc_orphan_next(const struct limpet_source *memory, const struct limpet_maps *maps,
-			     uint64_t from, struct limpet_glibc_orphan *ret_orphan);
+int limpet_glibc_orphan_next(const struct limpet_memory_reader *memory,
+			     const struct limpet_maps *maps, uint64_t from,
+			     struct limpet_glibc_orphan *ret_orphan);
 
 #endif

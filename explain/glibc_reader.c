@@ -9,7 +9,7 @@
 #define KEPT_PAGES 4096u /* 16 MiB */
 
 struct limpet_glibc_reader {
-	const struct limpet_source *memory;
+	const struct limpet_memory_reader *memory;
 	const struct limpet_present *present;
 	uint64_t window_start, window_bytes;
 	uint64_t kept_at[KEPT_PAGES]; /* addresses of the pages; 0: none */
@@ -17,7 +17,7 @@ struct limpet_glibc_reader {
 	uint64_t window[WINDOW_BYTES / 8];
 };
 
-int limpet_glibc_reader_new(const struct limpet_source *memory,
+int limpet_glibc_reader_new(const struct limpet_memory_reader *memory,
 			    const struct limpet_present *present, struct limpet_glibc_reader **ret)
 {
 	struct limpet_glibc_reader *reader = calloc(1, sizeof(*reader));
@@ -37,7 +37,7 @@ void limpet_glibc_reader_free(struct limpet_glibc_reader *reader)
 
 bool limpet_glibc_reader_is_spent(const struct limpet_glibc_reader *reader)
 {
-	return limpet_source_is_spent(reader->memory);
+	return limpet_memory_reader_is_spent(reader->memory);
 }
 
 void limpet_glibc_reader_forget(struct limpet_glibc_reader *reader)
@@ -60,11 +60,12 @@ int limpet_glibc_reader_next(struct limpet_glibc_reader *reader, uint64_t addres
 		if (bytes > end - start)
 			bytes = end - start;
 		reader->window_bytes = 0;
-		error = limpet_source_read(reader->memory, start, reader->window, bytes);
+		error = limpet_memory_reader_read(reader->memory, start, reader->window, bytes);
 		/* A page in the window may be gone by now. */
 		if (error && error != -ETIME) {
 			bytes = PAGE;
-			error = limpet_source_read(reader->memory, start, reader->window, bytes);
+			error = limpet_memory_reader_read(reader->memory, start, reader->window,
+							  bytes);
 		}
 		if (error)
 			return error;
@@ -94,7 +95,7 @@ int limpet_glibc_reader_any(struct limpet_glibc_reader *reader, uint64_t address
 		if (!limpet_present_end(reader->present, address))
 			return -ENODATA;
 		reader->kept_at[slot] = 0;
-		error = limpet_source_read(reader->memory, start, reader->kept[slot], PAGE);
+		error = limpet_memory_reader_read(reader->memory, start, reader->kept[slot], PAGE);
 		if (error)
 			return error;
 		reader->kept_at[slot] = start;

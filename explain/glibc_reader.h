@@ -10,11 +10,11 @@
 
 struct limpet_glibc_reader;
 /* Both are kept and must live as long as the reader. -ENOMEM. */
-int limpet_glibc_reader_new(const struct limpet_source *memory,
+int limpet_glibc_reader_new(const struct limpet_memory_reader *memory,
 			    const struct limpet_present *present,
 			    struct limpet_glibc_reader **ret) LIMPET_MUST_CHECK;
 void limpet_glibc_reader_free(struct limpet_glibc_reader *reader);
-/* See limpet_source_is_spent(). */
+/* See limpet_memory_reader_is_spent(). */
 bool limpet_glibc_reader_is_spent(const struct limpet_glibc_reader *reader);
 /* Drops all copies: what is read from now on is newer. */
 void limpet_glibc_reader_forget(struct limpet_glibc_reader *reader);

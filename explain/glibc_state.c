@@ -101,41 +101,42 @@ static int take_state(const uint64_t *words, uint64_t address,
 	return 0;
 }
 
-int limpet_glibc_state_read(const struct limpet_source *memory, uint64_t address,
+int limpet_glibc_state_read(const struct limpet_memory_reader *memory, uint64_t address,
 			    const struct limpet_glibc_layout *layout,
 			    struct limpet_glibc_state *ret_state)
 {
 	uint64_t words[STATE_WORDS] = {0};
-	int error = limpet_source_read(memory, address, words, layout->bytes);
+	int error = limpet_memory_reader_read(memory, address, words, layout->bytes);
 
 	return error < 0 ? error : take_state(words, address, layout, ret_state);
 }
 
 /* ------------------------------------------------------------------ the main arena */
 
-static uint64_t word_at(const struct limpet_source *memory, uint64_t address)
+static uint64_t word_at(const struct limpet_memory_reader *memory, uint64_t address)
 {
 	uint64_t word;
 
-	return limpet_source_read(memory, address, &word, sizeof(word)) < 0 ? 0 : word;
+	return limpet_memory_reader_read(memory, address, &word, sizeof(word)) < 0 ? 0 : word;
 }
 
-static bool is_absent(const struct limpet_source *memory, uint64_t address)
+static bool is_absent(const struct limpet_memory_reader *memory, uint64_t address)
 {
 	uint64_t word;
 
-	return limpet_source_read(memory, address, &word, sizeof(word)) == -ENODATA;
+	return limpet_memory_reader_read(memory, address, &word, sizeof(word)) == -ENODATA;
 }
 
 /* Whether the bin's words are no longer what was read. */
-static bool has_changed(const struct limpet_source *memory, const uint64_t *words, uint64_t address)
+static bool has_changed(const struct limpet_memory_reader *memory, const uint64_t *words,
+			uint64_t address)
 {
 	return word_at(memory, address) != words[0] || word_at(memory, address + 8) != words[1];
 }
 
 /* The chunks in a bin point back to it. While the process allocates some may not, and those of a
  * bin that changes all the time are never caught. */
-static bool lists_are_right(const struct limpet_source *memory, const uint64_t *words,
+static bool lists_are_right(const struct limpet_memory_reader *memory, const uint64_t *words,
 			    uint64_t address)
 {
 	unsigned checked = 0, right = 0;
@@ -158,7 +159,8 @@ static bool lists_are_right(const struct limpet_source *memory, const uint64_t *
 
 /* sysmalloc() moves the top before it writes its head, and that write is the first one to its page:
  * where a process is that grows. The head is then 0, or its page does not exist. */
-static bool has_top(const struct limpet_source *memory, const struct limpet_glibc_state *state)
+static bool has_top(const struct limpet_memory_reader *memory,
+		    const struct limpet_glibc_state *state)
 {
 	uint64_t head = word_at(memory, state->top + 8), bytes = head & ~CHUNK_BITS;
 
@@ -169,7 +171,7 @@ static bool has_top(const struct limpet_source *memory, const struct limpet_glib
 
 /* The state of another arena directly follows the head of a heap, of four or six words, the first
  * of which points to the state. */
-static bool is_in_heap(const struct limpet_source *memory, uint64_t address)
+static bool is_in_heap(const struct limpet_memory_reader *memory, uint64_t address)
 {
 	return word_at(memory, address - 32) == address || word_at(memory, address - 48) == address;
 }
@@ -177,7 +179,8 @@ static bool is_in_heap(const struct limpet_source *memory, uint64_t address)
 /* All members but the first are at the same addresses in a layout as in the other one 8 bytes
  * further: only with the right one does the list of arenas lead back to the address of the state.
  * If the list cannot be followed to its end, the alignment of the state decides. */
-static bool is_list_of(const struct limpet_source *memory, const struct limpet_glibc_state *state)
+static bool is_list_of(const struct limpet_memory_reader *memory,
+		       const struct limpet_glibc_state *state)
 {
 	LIMPET_FREE struct limpet_glibc_state *list = NULL;
 	uint64_t absent;
@@ -187,14 +190,14 @@ static bool is_list_of(const struct limpet_source *memory, const struct limpet_g
 }
 
 /* The process may be changing its lists: what does not fit once may fit a moment later. */
-static bool is_main(const struct limpet_source *memory, uint64_t address,
+static bool is_main(const struct limpet_memory_reader *memory, uint64_t address,
 		    const struct limpet_glibc_layout *layout, struct limpet_glibc_state *ret_state)
 {
 	for (int i = 0; i < TRIES && !is_in_heap(memory, address); i++) {
 		uint64_t words[STATE_WORDS] = {0};
 		struct limpet_glibc_state state;
 
-		if (limpet_source_read(memory, address, words, layout->bytes) < 0 ||
+		if (limpet_memory_reader_read(memory, address, words, layout->bytes) < 0 ||
 		    take_state(words, address, layout, &state) < 0 ||
 		    !lists_are_right(memory, words + layout->bins / 8, address + layout->bins) ||
 		    !has_top(memory, &state) || !is_list_of(memory, &state))
@@ -206,8 +209,8 @@ static bool is_main(const struct limpet_source *memory, uint64_t address,
 }
 
 int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
-			   const struct limpet_source *memory, struct limpet_glibc_state *ret_state,
-			   unsigned *ret_refused)
+			   const struct limpet_memory_reader *memory,
+			   struct limpet_glibc_state *ret_state, unsigned *ret_refused)
 {
 	unsigned refused = 0;
 
@@ -231,7 +234,7 @@ int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address,
 
 /* ------------------------------------------------------------------ all arenas */
 
-int limpet_glibc_arenas_read(const struct limpet_source *memory,
+int limpet_glibc_arenas_read(const struct limpet_memory_reader *memory,
 			     const struct limpet_glibc_state *main_arena,
 			     struct limpet_glibc_state **ret_list, uint64_t *ret_absent)
 {

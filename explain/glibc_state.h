@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "explain/source.h"
+#include "explain/memory_reader.h"
 
 #define LIMPET_GLIBC_FASTBINS 10u
 #define LIMPET_GLIBC_BINS 127u
@@ -39,18 +39,18 @@ struct limpet_glibc_state {
  * at `from` or after it. Returns 1, or 0 if there is none. *ret_refused: what looks like one was
  * passed over so many times; it may be one that was changing. */
 int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
-			   const struct limpet_source *memory, struct limpet_glibc_state *ret_state,
-			   unsigned *ret_refused);
+			   const struct limpet_memory_reader *memory,
+			   struct limpet_glibc_state *ret_state, unsigned *ret_refused);
 
 /* The state at this address. -EBADMSG: there is none, or it was changing. */
-int limpet_glibc_state_read(const struct limpet_source *memory, uint64_t address,
+int limpet_glibc_state_read(const struct limpet_memory_reader *memory, uint64_t address,
 			    const struct limpet_glibc_layout *layout,
 			    struct limpet_glibc_state *ret_state) LIMPET_MUST_CHECK;
 
 /* All arenas of the list, the main arena first; *ret_list is malloc'ed. Returns their number, or
  * -EBADMSG: the list does not lead back to the main arena. *ret_absent: the address of one that is
  * swapped out, so that the list ends before it; 0: the list is whole. */
-int limpet_glibc_arenas_read(const struct limpet_source *memory,
+int limpet_glibc_arenas_read(const struct limpet_memory_reader *memory,
 			     const struct limpet_glibc_state *main_arena,
 			     struct limpet_glibc_state **ret_list,
 			     uint64_t *ret_absent) LIMPET_MUST_CHECK;

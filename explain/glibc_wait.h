@@ -2,7 +2,7 @@
 #ifndef LIMPET_EXPLAIN_GLIBC_WAIT_H
 #define LIMPET_EXPLAIN_GLIBC_WAIT_H
 
-#include "explain/source.h"
+#include "explain/memory_reader.h"
 
 #define LIMPET_GLIBC_WAIT_NS UINT64_C(100000000) /* usual, for one thing */
 
@@ -15,7 +15,7 @@ struct limpet_glibc_wait {
 		.next_ns = 1000000, .left_ns = (total_ns) \
 	}
 /* Waits a millisecond, then twice as long each time. Returns false, at once, if the time or the
- * budget of the source is spent. */
-bool limpet_glibc_wait(struct limpet_glibc_wait *wait, const struct limpet_source *source);
+ * budget of the reader is spent. */
+bool limpet_glibc_wait(struct limpet_glibc_wait *wait, const struct limpet_memory_reader *memory);
 
 #endif

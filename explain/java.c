@@ -29,7 +29,7 @@ static const struct {
 
 /* The library: its memory, and its file for texts, which need not be in memory. */
 struct library {
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	const struct limpet_module *module;
 	int fd;
@@ -54,12 +54,13 @@ static bool read_text_of_file(const struct library *library, uint64_t address, c
 static bool read_text(const struct library *library, uint64_t address, char *ret, size_t room)
 {
 	return read_text_of_file(library, address, ret, room) ||
-	       limpet_source_read_text(library->source, address, ret, room) == 0;
+	       limpet_memory_reader_read_text(library->memory, address, ret, room) == 0;
 }
 
-static bool read_word(const struct limpet_source *source, uint64_t address, uint64_t *ret_word)
+static bool read_word(const struct limpet_memory_reader *memory, uint64_t address,
+		      uint64_t *ret_word)
 {
-	return limpet_source_read(source, address, ret_word, sizeof(*ret_word)) == 0;
+	return limpet_memory_reader_read(memory, address, ret_word, sizeof(*ret_word)) == 0;
 }
 
 static void take_entry(const struct library *library, const struct entry *entry,
@@ -86,8 +87,8 @@ static bool read_fields(const struct library *library, uint64_t table, uint64_t 
 	for (unsigned i = 0; i < ENTRIES_LIMIT && found != (1u << FIELDS) - 1; i++) {
 		struct entry entry;
 
-		if (limpet_source_read(library->source, table + i * sizeof(entry), &entry,
-				       sizeof(entry)) < 0 ||
+		if (limpet_memory_reader_read(library->memory, table + i * sizeof(entry), &entry,
+					      sizeof(entry)) < 0 ||
 		    !entry.type_name)
 			break;
 		take_entry(library, &entry, values, &found);
@@ -116,19 +117,20 @@ static uint64_t find_table(int fd, const struct limpet_module *module)
 	return value ? module->bias + value : 0;
 }
 
-void limpet_java_find(const struct limpet_source *source, const struct limpet_modules *modules,
-		      const struct limpet_module *module, struct limpet_java_ranges *ranges)
+void limpet_java_find(const struct limpet_memory_reader *memory,
+		      const struct limpet_modules *modules, const struct limpet_module *module,
+		      struct limpet_java_ranges *ranges)
 {
 	LIMPET_CLOSE int fd = limpet_module_open(modules->pid, module);
 	const struct library library = {
-		.source = source, .maps = &modules->maps, .module = module, .fd = fd};
+		.memory = memory, .maps = &modules->maps, .module = module, .fd = fd};
 	uint64_t table = find_table(fd, module);
 	uint64_t values[FIELDS], heap, start, words;
 
-	if (!table || !read_word(source, table, &table) || !read_fields(&library, table, values) ||
-	    !read_word(source, values[HEAP], &heap) || !heap ||
-	    !read_word(source, heap + values[RESERVED] + values[START], &start) ||
-	    !read_word(source, heap + values[RESERVED] + values[WORDS], &words))
+	if (!table || !read_word(memory, table, &table) || !read_fields(&library, table, values) ||
+	    !read_word(memory, values[HEAP], &heap) || !heap ||
+	    !read_word(memory, heap + values[RESERVED] + values[START], &start) ||
+	    !read_word(memory, heap + values[RESERVED] + values[WORDS], &words))
 		return;
 	if (!start || start % 4096 || !words || words > RESERVED_LIMIT_BYTES / 8 ||
 	    start > UINT64_MAX - words * 8)

@@ -103,20 +103,20 @@ bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_
 	return true;
 }
 
-static bool read_extent(const struct limpet_source *source, uint64_t entry,
+static bool read_extent(const struct limpet_memory_reader *memory, uint64_t entry,
 			struct limpet_jemalloc_extent *ret_extent)
 {
 	uint64_t words[LIMPET_JEMALLOC_WORDS];
 	uint64_t address = limpet_jemalloc_extent_address(entry);
 
-	return address && limpet_source_read(source, address, words, sizeof(words)) == 0 &&
+	return address && limpet_memory_reader_read(memory, address, words, sizeof(words)) == 0 &&
 	       limpet_jemalloc_judge(entry, words, ret_extent);
 }
 
 /* ------------------------------------------------------------------ the root */
 
 struct search {
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	uint64_t samples[SAMPLES], first[SAMPLES]; /* all in one GiB */
 	size_t sample_count, first_count;
@@ -125,26 +125,26 @@ struct search {
 	unsigned explained;
 };
 
-static bool is_of(const struct limpet_source *source, uint64_t entry, uint64_t page)
+static bool is_of(const struct limpet_memory_reader *memory, uint64_t entry, uint64_t page)
 {
 	struct limpet_jemalloc_extent extent;
 
-	return entry && read_extent(source, entry, &extent) && page >= extent.start &&
+	return entry && read_extent(memory, entry, &extent) && page >= extent.start &&
 	       page < extent.end;
 }
 
 /* Whether the leaf has an entry for this page, of an extent that contains it. */
-static bool explains(const struct limpet_source *source, uint64_t leaf, uint64_t page)
+static bool explains(const struct limpet_memory_reader *memory, uint64_t leaf, uint64_t page)
 {
 	uint64_t entry;
 
-	return limpet_source_read(source, leaf + 8 * (page / PAGE & LEVEL_MASK), &entry,
-				  sizeof(entry)) == 0 &&
-	       is_of(source, entry, page);
+	return limpet_memory_reader_read(memory, leaf + 8 * (page / PAGE & LEVEL_MASK), &entry,
+					 sizeof(entry)) == 0 &&
+	       is_of(memory, entry, page);
 }
 
 /* The same for a page in the midst of an extent that is no slab: the last entry before counts. */
-static bool explains_midst(const struct limpet_source *source, uint64_t leaf, uint64_t page)
+static bool explains_midst(const struct limpet_memory_reader *memory, uint64_t leaf, uint64_t page)
 {
 	uint64_t entries[ENTRIES_AT_ONCE];
 	size_t end = (page / PAGE & LEVEL_MASK) + 1;
@@ -153,11 +153,11 @@ static bool explains_midst(const struct limpet_source *source, uint64_t leaf, ui
 		const size_t count = end < ENTRIES_AT_ONCE ? end : ENTRIES_AT_ONCE;
 
 		end -= count;
-		if (limpet_source_read(source, leaf + 8 * end, entries, 8 * count) < 0)
+		if (limpet_memory_reader_read(memory, leaf + 8 * end, entries, 8 * count) < 0)
 			continue;
 		for (size_t i = count; i-- > 0;)
 			if (entries[i])
-				return is_of(source, entries[i], page);
+				return is_of(memory, entries[i], page);
 	}
 	return false;
 }
@@ -183,9 +183,9 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 			continue;
 		search->candidates++;
 		for (size_t k = 0; k < search->first_count; k++)
-			explained += explains(search->source, data[i], search->first[k]);
+			explained += explains(search->memory, data[i], search->first[k]);
 		for (size_t k = 0; k < search->sample_count && explained; k++)
-			explained += explains_midst(search->source, data[i], search->samples[k]);
+			explained += explains_midst(search->memory, data[i], search->samples[k]);
 		if (explained <= search->explained)
 			continue;
 		search->explained = explained;
@@ -278,7 +278,7 @@ static void take_samples(struct search *search, const struct limpet_pieces *piec
 /* ------------------------------------------------------------------ all extents */
 
 struct tree {
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *memory;
 	struct limpet_pages *pages;
 	struct limpet_jemalloc *jemalloc;
 	uint64_t *leaves; /* that were read: a set by open addressing, 0: none */
@@ -335,7 +335,7 @@ static int take_entries(const struct tree *tree, const uint64_t *entries, size_t
 		if (!entries[i] || address == before)
 			continue;
 		before = address;
-		if (read_extent(tree->source, entries[i], &extent) &&
+		if (read_extent(tree->memory, entries[i], &extent) &&
 		    extent.start == base + i * PAGE && add_extent(tree->jemalloc, &extent) < 0)
 			return -ENOMEM;
 	}
@@ -361,7 +361,8 @@ static int read_node(struct tree *tree, uint64_t node, uint64_t base,
 			count = LEVEL_MASK + 1 - at;
 		memset(entries, 0, sizeof(entries));
 		if (limpet_present_end(&present, address)) {
-			int failed = limpet_source_read(tree->source, address, entries, 8 * count);
+			int failed = limpet_memory_reader_read(tree->memory, address, entries,
+							       8 * count);
 
 			tree->jemalloc->is_cut |= failed == -ETIME;
 			error = failed ? 0 : take(tree, entries, at, base);
@@ -388,29 +389,29 @@ static int take_root(struct tree *tree, const uint64_t *entries, size_t first, u
 	return error;
 }
 
-int limpet_jemalloc_read_tree(const struct limpet_source *source, struct limpet_pages *pages,
+int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct limpet_pages *pages,
 			      uint64_t root, struct limpet_jemalloc *jemalloc)
 {
 	LIMPET_FREE uint64_t *leaves = calloc(LEAF_SLOTS, sizeof(*leaves));
 	struct tree tree = {
-		.source = source, .pages = pages, .jemalloc = jemalloc, .leaves = leaves};
+		.memory = memory, .pages = pages, .jemalloc = jemalloc, .leaves = leaves};
 
 	return leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
 }
 
-int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet_maps *maps,
+int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
 			 struct limpet_jemalloc *jemalloc)
 {
-	struct search search = {.source = source, .maps = maps};
+	struct search search = {.memory = memory, .maps = maps};
 	int error;
 
 	take_samples(&search, pieces);
 	if (!search.sample_count)
 		return 0;
 	take_first(&search);
-	error = limpet_data_read(source, maps, pages, look, &search);
+	error = limpet_data_read(memory, maps, pages, look, &search);
 	if (error || search.explained < SAMPLES_NEEDED)
 		return error;
-	return limpet_jemalloc_read_tree(source, pages, search.root, jemalloc);
+	return limpet_jemalloc_read_tree(memory, pages, search.root, jemalloc);
 }

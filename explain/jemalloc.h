@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
+#include "explain/memory_reader.h"
 #include "explain/pieces.h"
-#include "explain/source.h"
 #include "injector/proc/pages.h"
 
 struct limpet_jemalloc_extent {
@@ -25,11 +25,11 @@ struct limpet_jemalloc {
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc);
 
 /* Leaves *jemalloc empty if no tree explains UNKNOWN pieces. 0 or -ENOMEM. */
-int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet_maps *maps,
+int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
 			 struct limpet_jemalloc *jemalloc) LIMPET_MUST_CHECK;
 /* The extents of the tree with this root; public for tests. 0 or -ENOMEM. */
-int limpet_jemalloc_read_tree(const struct limpet_source *source, struct limpet_pages *pages,
+int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct limpet_pages *pages,
 			      uint64_t root, struct limpet_jemalloc *jemalloc) LIMPET_MUST_CHECK;
 /* The extent that holds this address, or NULL. */
 const struct limpet_jemalloc_extent *limpet_jemalloc_find(const struct limpet_jemalloc *jemalloc,

@@ -36,7 +36,7 @@ static void add(struct mapping *it, const char *kind, const char *owner, uint64_
 
 /* ------------------------------------------------------------------ shared memory */
 
-/* The name of a file without its folder and without " (deleted)", shortened. */
+/* The name of a file without its directory and without " (deleted)", shortened. */
 static const char *short_name(const char *path, char ret[64])
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -64,7 +64,7 @@ static void account_shared(struct mapping *it)
 		add(it, LIMPET_KIND_SHARED_ANONYMOUS, "shared memory: anonymous", it->rss_bytes);
 	} else if (limpet_begins(path, "/dev/shm/")) {
 		add(it, LIMPET_KIND_SHM, "shared memory: POSIX, /dev/shm", it->rss_bytes);
-	} else if (limpet_source_is_device(path)) {
+	} else if (limpet_memory_reader_is_device(path)) {
 		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
 		    it->rss_bytes);
 	} else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor)) {
@@ -110,7 +110,7 @@ static size_t without_number(const char *name)
 }
 
 /* Threads of a pool have numbers: "pool-1-thr-*"; "python3" alone has none. */
-static void name_stacks(const struct limpet_threads *threads, const char *thread,
+static void name_stacks(const struct limpet_stack_owners *threads, const char *thread,
 			char ret_owner[96])
 {
 	const size_t length = without_number(thread);
@@ -129,12 +129,12 @@ static void name_stacks(const struct limpet_threads *threads, const char *thread
 static void account_stack(struct mapping *it, const struct limpet_piece *piece, uint64_t bytes)
 {
 	const struct limpet_mappings_facts *facts = it->facts;
-	const struct limpet_thread *thread;
+	const struct limpet_stack_owner *thread;
 	char owner[96];
 	bool ended;
 
-	thread = limpet_threads_find(facts->threads, facts->source, it->map->start, piece->end,
-				     &ended);
+	thread = limpet_stack_owners_find(facts->threads, facts->memory, it->map->start, piece->end,
+					  &ended);
 	if (thread)
 		name_stacks(facts->threads, thread->name, owner);
 	else

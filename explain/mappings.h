@@ -5,16 +5,16 @@
 #include "explain/accounts.h"
 #include "explain/glibc_heaps.h"
 #include "explain/pieces.h"
-#include "explain/threads.h"
+#include "explain/stack_owners.h"
 #include "explain/tmpfs.h"
 #include "injector/proc/proc.h"
 
 /* What was found out about the process before. */
 struct limpet_mappings_facts {
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *memory;
 	struct limpet_glibc_heaps *heaps;   /* learns which arenas are locked, and what counts */
 	const struct limpet_pieces *pieces; /* sorted */
-	const struct limpet_threads *threads;
+	const struct limpet_stack_owners *threads;
 	const struct limpet_tmpfs *mounts;
 };
 

@@ -58,8 +58,8 @@ bool limpet_mimalloc_judge(const struct limpet_mimalloc_head *heads, size_t coun
 	return false;
 }
 
-int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet_pieces *pieces,
-			 struct limpet_mimalloc *ret_mimalloc)
+int limpet_mimalloc_find(const struct limpet_memory_reader *memory,
+			 const struct limpet_pieces *pieces, struct limpet_mimalloc *ret_mimalloc)
 {
 	LIMPET_FREE struct limpet_mimalloc_head *heads = calloc(HEADS_LIMIT, sizeof(*heads));
 	struct limpet_mimalloc mimalloc = {.found = false};
@@ -77,8 +77,8 @@ int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet
 		for (; at < piece->end && count < HEADS_LIMIT;
 		     at += LIMPET_MIMALLOC_SEGMENT_BYTES) {
 			heads[count].address = at;
-			if (limpet_source_read(source, at, heads[count].words,
-					       sizeof(heads[count].words)) == 0)
+			if (limpet_memory_reader_read(memory, at, heads[count].words,
+						      sizeof(heads[count].words)) == 0)
 				count++;
 		}
 	}
@@ -87,15 +87,15 @@ int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet
 	return 0;
 }
 
-uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
+uint64_t limpet_mimalloc_segment(const struct limpet_memory_reader *memory,
 				 const struct limpet_mimalloc *mimalloc, uint64_t address)
 {
 	const unsigned gap = mimalloc->gap;
 	uint64_t words[GAP_LIMIT + 1];
 
 	if (!mimalloc->found || address % LIMPET_MIMALLOC_SEGMENT_BYTES ||
-	    limpet_source_read(source, address + 8 * (uint64_t)mimalloc->offset, words,
-			       sizeof(words)) < 0 ||
+	    limpet_memory_reader_read(memory, address + 8 * (uint64_t)mimalloc->offset, words,
+				      sizeof(words)) < 0 ||
 	    (words[0] ^ address) != mimalloc->secret || !is_number_of_slices(words[gap]))
 		return 0;
 	return words[gap] * SLICE_BYTES;
@@ -118,12 +118,12 @@ uint64_t limpet_mimalloc_judge_arena(uint64_t address,
 	return 0;
 }
 
-uint64_t limpet_mimalloc_arena(const struct limpet_source *source, uint64_t address)
+uint64_t limpet_mimalloc_arena(const struct limpet_memory_reader *memory, uint64_t address)
 {
 	uint64_t words[LIMPET_MIMALLOC_ARENA_WORDS];
 
 	if (address % LIMPET_MIMALLOC_ARENA_ALIGN_BYTES ||
-	    limpet_source_read(source, address, words, sizeof(words)) < 0)
+	    limpet_memory_reader_read(memory, address, words, sizeof(words)) < 0)
 		return 0;
 	return limpet_mimalloc_judge_arena(address, words);
 }

@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
+#include "explain/memory_reader.h"
 #include "explain/pieces.h"
-#include "explain/source.h"
 
 #define LIMPET_MIMALLOC_SEGMENT_BYTES ((uint64_t)32 << 20)
 #define LIMPET_MIMALLOC_HEAD_WORDS 64u
@@ -32,16 +32,17 @@ struct limpet_mimalloc_head {
 
 /* Looks for a secret by which UNKNOWN pieces begin with cookies, of two segments at least. 0 or
  * -ENOMEM. */
-int limpet_mimalloc_find(const struct limpet_source *source, const struct limpet_pieces *pieces,
+int limpet_mimalloc_find(const struct limpet_memory_reader *memory,
+			 const struct limpet_pieces *pieces,
 			 struct limpet_mimalloc *ret_mimalloc) LIMPET_MUST_CHECK;
 /* The bytes of the segment that begins at this address; 0: there is none. */
-uint64_t limpet_mimalloc_segment(const struct limpet_source *source,
+uint64_t limpet_mimalloc_segment(const struct limpet_memory_reader *memory,
 				 const struct limpet_mimalloc *mimalloc, uint64_t address);
 
 #define LIMPET_MIMALLOC_ARENA_WORDS 9u
 #define LIMPET_MIMALLOC_ARENA_ALIGN_BYTES ((uint64_t)64 << 10)
 /* The bytes of the arena that begins at this address; 0: there is none. */
-uint64_t limpet_mimalloc_arena(const struct limpet_source *source, uint64_t address);
+uint64_t limpet_mimalloc_arena(const struct limpet_memory_reader *memory, uint64_t address);
 
 /* The same, judged by copies; public for tests. */
 uint64_t limpet_mimalloc_judge_arena(uint64_t address,

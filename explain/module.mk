@@ -15,13 +15,13 @@ EXPLAIN_SRC := \
 	explain/java.c \
 	explain/jemalloc.c \
 	explain/mappings.c \
+	explain/memory_reader.c \
 	explain/mimalloc.c \
 	explain/pieces.c \
 	explain/present.c \
 	explain/program.c \
 	explain/runtimes.c \
-	explain/source.c \
-	explain/threads.c \
+	explain/stack_owners.c \
 	explain/tmpfs.c \
 	explain/used_blocks.c \
 	explain/v8.c \

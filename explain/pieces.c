@@ -34,7 +34,7 @@ static int compare(const void *a, const void *b)
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
-void limpet_pieces_sort(struct limpet_pieces *pieces)
+static void sort(struct limpet_pieces *pieces)
 {
 	if (pieces->count)
 		qsort(pieces->list, pieces->count, sizeof(*pieces->list), compare);
@@ -70,7 +70,7 @@ int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules, bool has
 		limpet_pieces_done(&pieces);
 		return error;
 	}
-	limpet_pieces_sort(&pieces);
+	sort(&pieces);
 	*ret_pieces = pieces;
 	return 0;
 }

@@ -21,7 +21,6 @@ struct limpet_pieces {
 void limpet_pieces_done(struct limpet_pieces *pieces);
 /* Adds a piece, in any order; merges it with the last one if it continues it. */
 void limpet_pieces_add(struct limpet_pieces *pieces, const struct limpet_piece *piece);
-void limpet_pieces_sort(struct limpet_pieces *pieces);
 /* The first piece that ends above `address`. */
 size_t limpet_pieces_from(const struct limpet_pieces *pieces, uint64_t address);
 

@@ -46,7 +46,7 @@ uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMP
 static const char kind_python[] = LIMPET_KIND_PYTHON;
 
 struct marking {
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	bool python, go;
 	uint64_t python_left; /* pages that may be looked at */
@@ -88,7 +88,7 @@ static void find_runtimes(struct limpet_modules *modules, struct marking *markin
 		if (module->executable && has_go(modules->pid, module))
 			marking->go = true;
 		if (!strcmp(slash, "/libjvm.so"))
-			limpet_java_find(marking->source, modules, module, &marking->java);
+			limpet_java_find(marking->memory, modules, module, &marking->java);
 	}
 }
 
@@ -110,7 +110,7 @@ static void recognize_v8(struct marking *marking, uint64_t at)
 	const char *owner;
 
 	if (at % LIMPET_V8_PAGE_BYTES ||
-	    !recognize_extent(marking, at, limpet_v8_page(marking->source, at, &owner)))
+	    !recognize_extent(marking, at, limpet_v8_page(marking->memory, at, &owner)))
 		return;
 	marking->kind = LIMPET_KIND_V8;
 	marking->owner = owner;
@@ -119,9 +119,9 @@ static void recognize_v8(struct marking *marking, uint64_t at)
 static void recognize_mimalloc(struct marking *marking, uint64_t at)
 {
 	if (recognize_extent(marking, at,
-			     limpet_mimalloc_segment(marking->source, &marking->mimalloc, at)))
+			     limpet_mimalloc_segment(marking->memory, &marking->mimalloc, at)))
 		marking->owner = "mimalloc: segments";
-	else if (recognize_extent(marking, at, limpet_mimalloc_arena(marking->source, at)))
+	else if (recognize_extent(marking, at, limpet_mimalloc_arena(marking->memory, at)))
 		marking->owner = "mimalloc: arenas";
 	else
 		return;
@@ -135,7 +135,7 @@ static void recognize_python(struct marking *marking, uint64_t at)
 	if (!marking->python || !marking->python_left)
 		return;
 	marking->python_left--;
-	if (limpet_source_read(marking->source, at, words, sizeof(words)) < 0)
+	if (limpet_memory_reader_read(marking->memory, at, words, sizeof(words)) < 0)
 		return;
 	bytes = limpet_runtimes_python_pool(at, words, &used);
 	if (!bytes)
@@ -243,17 +243,17 @@ static bool is_to_be_marked(const struct marking *marking, const struct limpet_p
 		is_in_go(marking, piece->start));
 }
 
-int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modules *modules,
+int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
 			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free)
 {
-	struct marking marking = {.source = source,
+	struct marking marking = {.memory = memory,
 				  .maps = &modules->maps,
 				  .python_left = PYTHON_LOOKS,
 				  .jemalloc = jemalloc};
 
 	find_runtimes(modules, &marking);
-	if (limpet_mimalloc_find(source, pieces, &marking.mimalloc) < 0)
+	if (limpet_mimalloc_find(memory, pieces, &marking.mimalloc) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < pieces->count; i++)
 		if (is_to_be_marked(&marking, &pieces->list[i]))

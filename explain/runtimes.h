@@ -21,7 +21,7 @@ struct limpet_runtimes_free {
 };
 
 /* Marks UNKNOWN pieces, and others in extents of jemalloc; the list stays sorted. 0 or -ENOMEM. */
-int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modules *modules,
+int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
 			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free) LIMPET_MUST_CHECK;
 

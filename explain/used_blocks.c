@@ -112,9 +112,9 @@ static bool may_be_mapped(const struct limpet_glibc_heaps *heaps, const struct l
 }
 
 /* A chunk with a mapping of its own begins with a page. The kernel joins adjacent mappings. */
-static int take_mapping(struct limpet_used_blocks *blocks, const struct limpet_source *source,
-			struct limpet_pages *pages, const struct limpet_map *map,
-			uint64_t *ret_bytes)
+static int take_mapping(struct limpet_used_blocks *blocks,
+			const struct limpet_memory_reader *memory, struct limpet_pages *pages,
+			const struct limpet_map *map, uint64_t *ret_bytes)
 {
 	struct limpet_present present = {0};
 	uint64_t at = map->start;
@@ -124,10 +124,10 @@ static int take_mapping(struct limpet_used_blocks *blocks, const struct limpet_s
 		uint64_t words[2], bytes;
 
 		at = limpet_present_next(&present, at);
-		if (at >= map->end || limpet_source_is_spent(source))
+		if (at >= map->end || limpet_memory_reader_is_spent(memory))
 			break;
 		at &= ~(PAGE - 1);
-		if (limpet_source_read(source, at, words, sizeof(words)) < 0)
+		if (limpet_memory_reader_read(memory, at, words, sizeof(words)) < 0)
 			words[1] = 0;
 		bytes = words[1] & ~CHUNK_BITS;
 		if (words[0] || (words[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || bytes % PAGE ||
@@ -144,9 +144,9 @@ static int take_mapping(struct limpet_used_blocks *blocks, const struct limpet_s
 }
 
 /* They are all found if they are as much as glibc itself has counted. */
-static int take_mappings(struct limpet_used_blocks *blocks, const struct limpet_source *source,
-			 struct limpet_pages *pages, const struct limpet_maps *maps,
-			 const struct limpet_glibc_heaps *heaps)
+static int take_mappings(struct limpet_used_blocks *blocks,
+			 const struct limpet_memory_reader *memory, struct limpet_pages *pages,
+			 const struct limpet_maps *maps, const struct limpet_glibc_heaps *heaps)
 {
 	uint64_t bytes = 0;
 	int error = 0;
@@ -158,7 +158,7 @@ static int take_mappings(struct limpet_used_blocks *blocks, const struct limpet_
 	     i < maps->count && !error && (!heaps->mmapped_known || bytes < heaps->mmapped_bytes);
 	     i++)
 		if (may_be_mapped(heaps, &maps->list[i]))
-			error = take_mapping(blocks, source, pages, &maps->list[i], &bytes);
+			error = take_mapping(blocks, memory, pages, &maps->list[i], &bytes);
 	blocks->is_whole &= heaps->mmapped_known && bytes == heaps->mmapped_bytes;
 	return error;
 }
@@ -201,11 +201,11 @@ static int look_at_pages(struct limpet_used_blocks *blocks, struct limpet_pages 
 	return 0;
 }
 
-static int take_arenas(struct limpet_used_blocks *blocks, const struct limpet_source *source,
+static int take_arenas(struct limpet_used_blocks *blocks, const struct limpet_memory_reader *memory,
 		       struct limpet_glibc_chunks *used)
 {
 	struct limpet_glibc_reader *reader;
-	int error = limpet_glibc_reader_new(source, &blocks->present, &reader);
+	int error = limpet_glibc_reader_new(memory, &blocks->present, &reader);
 
 	if (error)
 		return error;
@@ -217,7 +217,7 @@ static int take_arenas(struct limpet_used_blocks *blocks, const struct limpet_so
 	return error;
 }
 
-int limpet_used_blocks_read(pid_t pid, const struct limpet_source *source,
+int limpet_used_blocks_read(pid_t pid, const struct limpet_memory_reader *memory,
 			    struct limpet_pages *pages, struct limpet_used_blocks *ret_blocks)
 {
 	struct limpet_used_blocks blocks = {.is_whole = true};
@@ -228,16 +228,16 @@ int limpet_used_blocks_read(pid_t pid, const struct limpet_source *source,
 
 	if (error)
 		return error;
-	error = limpet_glibc_heaps_read(pid, source, &maps, pages, &used, &heaps);
+	error = limpet_glibc_heaps_read(pid, memory, &maps, pages, &used, &heaps);
 	if (!error) {
 		note_arenas(&blocks, &heaps);
 		error = look_at_pages(&blocks, pages, &heaps);
 	}
 	if (!error)
-		error = take_arenas(&blocks, source, &used);
+		error = take_arenas(&blocks, memory, &used);
 	if (!error && heaps.count)
-		error = take_mappings(&blocks, source, pages, &maps, &heaps);
-	blocks.is_spent = limpet_source_is_spent(source);
+		error = take_mappings(&blocks, memory, pages, &maps, &heaps);
+	blocks.is_spent = limpet_memory_reader_is_spent(memory);
 	blocks.is_whole &= !blocks.is_spent;
 	limpet_glibc_chunks_done(&used);
 	limpet_glibc_heaps_done(&heaps);

@@ -25,7 +25,7 @@ struct limpet_used_blocks {
 	size_t count, capacity;
 	bool has_glibc;
 	bool is_whole;        /* nothing was missed: no arena, no list of free chunks, no mapping */
-	bool is_spent;        /* the budget of the source was too small */
+	bool is_spent;        /* the budget of the reader was too small */
 	size_t unread_arenas; /* could not be read, at least */
 	uint64_t cached, cached_bytes; /* chunks in the caches of threads */
 	struct limpet_present present; /* pages of the arenas */
@@ -33,7 +33,7 @@ struct limpet_used_blocks {
 void limpet_used_blocks_done(struct limpet_used_blocks *blocks);
 
 /* 0; -errno of /proc, -ENOMEM. `pages` must leave out swapped pages. */
-int limpet_used_blocks_read(pid_t pid, const struct limpet_source *source,
+int limpet_used_blocks_read(pid_t pid, const struct limpet_memory_reader *memory,
 			    struct limpet_pages *pages,
 			    struct limpet_used_blocks *ret_blocks) LIMPET_MUST_CHECK;
 

@@ -67,16 +67,16 @@ uint64_t limpet_v8_judge_metadata(uint64_t address, uint64_t flags,
 	return metadata[1] == address ? judge(address, &page, ret_owner) : 0;
 }
 
-uint64_t limpet_v8_page(const struct limpet_source *source, uint64_t address,
+uint64_t limpet_v8_page(const struct limpet_memory_reader *memory, uint64_t address,
 			const char **ret_owner)
 {
 	uint64_t head[LIMPET_V8_HEAD_WORDS], metadata[LIMPET_V8_METADATA_WORDS], bytes;
 
-	if (limpet_source_read(source, address, head, sizeof(head)) < 0)
+	if (limpet_memory_reader_read(memory, address, head, sizeof(head)) < 0)
 		return 0;
 	bytes = limpet_v8_judge_head(address, head, ret_owner);
 	if (bytes || head[0] > UINT32_MAX || !head[1] || head[1] % 8 ||
-	    limpet_source_read(source, head[1], metadata, sizeof(metadata)) < 0)
+	    limpet_memory_reader_read(memory, head[1], metadata, sizeof(metadata)) < 0)
 		return bytes;
 	return limpet_v8_judge_metadata(address, head[0], metadata, ret_owner);
 }

@@ -5,14 +5,14 @@
 
 #include <stdint.h>
 
-#include "explain/source.h"
+#include "explain/memory_reader.h"
 
 #define LIMPET_V8_PAGE_BYTES ((uint64_t)256 << 10)
 
 /* The page at this address, a multiple of LIMPET_V8_PAGE_BYTES: returns its bytes, which may be
  * more for one large object; 0: there is none. *ret_owner: a static text for the part of the heap.
  */
-uint64_t limpet_v8_page(const struct limpet_source *source, uint64_t address,
+uint64_t limpet_v8_page(const struct limpet_memory_reader *memory, uint64_t address,
 			const char **ret_owner);
 
 /* The same, judged by copies; public for tests. Up to V8 13.0 the head says everything; later ones

@@ -625,7 +625,7 @@ static void capture_free(struct limpet_fault_capture *capture)
 	free(capture);
 }
 
-static void leave(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
+static void detach(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
 {
 	int status, fd;
 
@@ -729,7 +729,7 @@ int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 	if (setup->started)
 		setup->started(setup->context, capture->path);
 	result.end = stream(capture);
-	leave(capture, &result);
+	detach(capture, &result);
 	limpet_priority_set_nice(capture->priority.nice);
 	close_trace(capture, &result);
 	enter_state(capture, LIMPET_CONTROL_SEALING);

@@ -147,7 +147,6 @@ int limpet_fault_record_read(const uint8_t *bytes, size_t count, struct limpet_f
 	memcpy(&header, head, sizeof(header));
 	if (header.size != count)
 		return -EBADMSG;
-	record.in_kernel = (header.misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL;
 	if (header.type == PERF_RECORD_SAMPLE)
 		take_sample(&cursor, &record);
 	else

@@ -25,7 +25,6 @@ struct limpet_fault_record {
 	uint64_t lost;
 	/* of a fault */
 	uint64_t address;
-	bool in_kernel;     /* in a system call */
 	bool has_registers; /* of a 64-bit program; otherwise the next three are 0 */
 	uint64_t pc, sp, fp;
 	const uint8_t *stack; /* a copy of the memory from sp on; within the record */

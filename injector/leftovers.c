@@ -129,8 +129,8 @@ static bool same(const struct leftovers *a, const struct leftovers *b)
 int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 			    const struct limpet_modules *modules, struct limpet_err *err)
 {
-	const struct limpet_inline_hook_setup near = {.pid = setup->target->pid,
-						      .wait = setup->wait};
+	const struct limpet_inline_hook_setup inline_hooks = {.pid = setup->target->pid,
+							      .wait = setup->wait};
 	struct leftovers before, after;
 	struct limpet_hijack *hijack;
 	int error, closing;
@@ -140,7 +140,7 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 	for (;;) {
 		/* Without an agent no jump leads here. If one does all the same, it is removed
 		 * first. */
-		error = limpet_inline_hook_switch_off(&near);
+		error = limpet_inline_hook_switch_off(&inline_hooks);
 		if (!error)
 			error = find(setup->target->pid, modules, &before);
 		if (!error)

@@ -3,10 +3,10 @@ INJECTOR_SRC := \
 	injector/forks.c \
 	injector/leftovers.c \
 	injector/session.c \
+	injector/session_attach.c \
 	injector/session_call.c \
 	injector/session_cleanup.c \
-	injector/session_enter.c \
-	injector/session_leave.c
+	injector/session_detach.c
 
 INJECTOR_SRC += \
 	injector/hidden/arch/$(ARCH)/call_sites.c \
@@ -36,9 +36,9 @@ INJECTOR_SRC += \
 	injector/hook/addresses.c \
 	injector/hook/hook_pointers.c \
 	injector/hook/inline_hook.c \
-	injector/hook/remote_patch.c \
+	injector/hook/mseal.c \
 	injector/hook/plan.c \
-	injector/hook/sealed.c \
+	injector/hook/remote_patch.c \
 	injector/hook/thunks.c
 
 INJECTOR_SRC += \

@@ -15,8 +15,8 @@
 
 #include "common/clock.h"
 #include "common/family.h"
+#include "injector/hook/mseal.h"
 #include "injector/hook/remote_patch.h"
-#include "injector/hook/sealed.h"
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
 #include "injector/proc/descriptor.h"

@@ -1,4 +1,4 @@
-/* One agent in one target: enter, rescan, leave.
+/* One agent in one target: attach, rescan, detach.
  *
  * Every step is undone if a later one fails. Between the calls the target is not traced. All calls
  * come from one thread, the one that called limpet_tracee_setup. */
@@ -25,7 +25,7 @@ struct limpet_entry_list;
 struct limpet_session_options {
 	uint64_t agent_memory_bytes;
 	struct limpet_sampling sampling;
-	uint64_t timeout_ns; /* for all attempts to enter together; the same to leave */
+	uint64_t timeout_ns; /* for all attempts to attach together; the same to detach */
 	bool forked; /* the agent in it is a copy made by fork, from which nobody collects */
 	bool assume_seccomp_ok; /* a filter that cannot be read lets all calls pass */
 	enum limpet_load load;
@@ -36,17 +36,17 @@ struct limpet_session_stats {
 	uint64_t attach_stop_ns, detach_stop_ns; /* longest time from leaving the program's code to
 						    being back in it */
 	unsigned attach_attempts;
-	bool sealed;      /* mseal(2) keeps the agent's memory in the target */
+	bool mseal;       /* mseal(2) keeps the agent's memory in the target */
 	pid_t table_left; /* a thread whose descriptor table still has our channel; 0: none */
 	uint32_t slots_patched, slots_not_taken;
 	unsigned entries_refused; /* functions of allocators that are not followed */
 	bool thread_heaps; /* blocks released with their thread's heap are not seen to be released
 			    */
 	struct limpet_quiesce_stats quiesce;
-	struct limpet_hook_pointers_stats copies;
+	struct limpet_hook_pointers_stats hook_pointers;
 };
 
-/* Takes the target lock (target_lock.h); enter or free releases it. Removes what an earlier limpet
+/* Takes the target lock (target_lock.h); attach or free releases it. Removes what an earlier limpet
  * left, as cleanup does. Then reads the target, plans the hooks and makes the shared memory. The
  * target runs on, untouched. `target` belongs to the caller, and must outlive the session.
  * -EALREADY: another limpet captures the target, or is changing it. */
@@ -58,8 +58,8 @@ int limpet_session_prepare(const struct limpet_target *target,
  * before; if a tracee was given, its process, a command that we started, is ended instead.
  * -ECANCELED: the program cannot be captured, and nothing was made in it. -EUCLEAN: the agent could
  * not be removed again, and stays, switched off. */
-int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
-			 struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_session_attach(struct limpet_session *session, struct limpet_tracee *tracee,
+			  struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Makes the agent look for modules that were loaded without a call that it could see. Returns the
  * number of slots patched, or -errno. */
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err);
@@ -74,12 +74,12 @@ void limpet_session_set_idle(struct limpet_session *session, void (*idle)(void *
 			     void *context);
 /* Restores slots and hook pointers, proves quiescence, unloads the agent; under the target lock, or
  * without it if somebody else has held it for six seconds. Returns 0, also if the thunks stay
- * (stats.copies.elsewhere); -EBUSY: the agent stays, switched off (dormant); -ESRCH: the target is
- * gone. After a failure it goes on with what is left to do, until the deadline. */
-int limpet_session_leave(struct limpet_session *session, struct limpet_err *err);
+ * (stats.hook_pointers.elsewhere); -EBUSY: the agent stays, switched off (dormant); -ESRCH: the
+ * target is gone. After a failure it goes on with what is left to do, until the deadline. */
+int limpet_session_detach(struct limpet_session *session, struct limpet_err *err);
 /* For an agent that stays although nobody will read its events: switches it off by its control
  * page, and tells it that the collector has died, so that no thread of the target waits for room.
- * limpet_session_leave() does this itself when it fails. */
+ * limpet_session_detach() does this itself when it fails. */
 void limpet_session_let_go(struct limpet_session *session);
 void limpet_session_free(struct limpet_session *session);
 
@@ -90,7 +90,7 @@ void limpet_session_free(struct limpet_session *session);
 int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
 
 pid_t limpet_session_pid(const struct limpet_session *session);
-int limpet_session_channel(const struct limpet_session *session); /* -1 before enter */
+int limpet_session_channel(const struct limpet_session *session); /* -1 before attach */
 struct limpet_segment *limpet_session_segment(struct limpet_session *session);
 /* The name of an allocator by its number (LIMPET_HOOK_OWNER), for messages; NULL: unknown number.
  */
@@ -104,7 +104,7 @@ int limpet_session_refresh_modules(struct limpet_session *session);
 /* Allocators that modules loaded later have linked in. */
 const struct limpet_entry_late *limpet_session_late(const struct limpet_session *session);
 const struct limpet_session_stats *limpet_session_stats(const struct limpet_session *session);
-/* The agent's control page, which reads as zeros in a forked child; 0 before enter. */
+/* The agent's control page, which reads as zeros in a forked child; 0 before attach. */
 uint64_t limpet_session_control_page(const struct limpet_session *session);
 /* The original function of a hook, 0 if there is none. */
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook);

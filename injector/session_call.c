@@ -14,8 +14,8 @@
 
 #include "common/clock.h"
 #include "common/family.h"
+#include "injector/hook/mseal.h"
 #include "injector/hook/remote_patch.h"
-#include "injector/hook/sealed.h"
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
 #include "injector/proc/descriptor.h"
@@ -171,15 +171,15 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 	limpet_session_fill_boot(session, hijack, boot);
 	boot->operation = operation;
 	boot->call = function;
-	if (place && place->thunks_apart && !session->stats.copies.elsewhere)
+	if (place && place->thunks_apart && !session->stats.hook_pointers.elsewhere)
 		boot->thunks = place->thunks;
 	error = limpet_hijack_map(hijack, err);
 	if (!error)
 		error = limpet_hijack_call(hijack, boot, NULL, err);
 	/* What led to this memory is gone with the agent. */
-	for (unsigned i = 0; place && i < place->near_count && !error && !boot->result; i++)
-		limpet_hijack_unmap_last(hijack, place->near[i].start,
-					 place->near[i].end - place->near[i].start);
+	for (unsigned i = 0; place && i < place->hook_area_count && !error && !boot->result; i++)
+		limpet_hijack_unmap_last(hijack, place->hook_areas[i].start,
+					 place->hook_areas[i].end - place->hook_areas[i].start);
 	closing = limpet_hijack_finish(hijack);
 	limpet_priority_restore(before);
 	if (!error && closing)
@@ -194,8 +194,8 @@ static bool has_lost_descriptor(int error)
 	return error == -EBADF || error == -ENODEV;
 }
 
-/* Calls one entry of the agent on a hijacked thread. `place`: the memory near the program's code
- * that is unmapped afterwards, together with the thunks if the program stores no address of them;
+/* Calls one entry of the agent on a hijacked thread. `place`: its hook areas are unmapped
+ * afterwards, together with the thunks if the program stores no address of them;
  * NULL: everything stays. A program that closes all its descriptors does so once, so another try
  * can succeed. */
 int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,

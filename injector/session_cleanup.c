@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "injector/hook/sealed.h"
+#include "injector/hook/mseal.h"
 #include "injector/leftovers.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/memory.h"
@@ -119,15 +119,15 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	session->anywhere = session->info.map;
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
-		return limpet_session_leave_locked(session, err);
+		return limpet_session_detach_locked(session, err);
 	/* The process was forked while the agent was being loaded or unloaded: the agent is not
 	 * whole in the loader's lists. No slot leads to it. */
 	if (abandoned)
 		return limpet_err_set(err, -EBUSY,
 				      "the agent in process %d was not loaded completely",
 				      session->target->pid);
-	if (limpet_sealed_check(session->target->pid, &session->modules.maps))
-		return limpet_sealed_explain(session->target->pid, err);
+	if (limpet_mseal_check(session->target->pid, &session->modules.maps))
+		return limpet_mseal_explain(session->target->pid, err);
 	/* Its boot stub is at work: it will start the agent, find that nobody answers and switch it
 	 * off; or end. */
 	return limpet_err_set(

@@ -1,6 +1,6 @@
-/* What the files of the session share. session.c has its state, session_enter.c, session_leave.c
- * and session_cleanup.c each way in and out, and session_call.c what these do by a hijacked thread.
- */
+/* What the files of the session share: session.c has its state; session_attach.c attaches,
+ * session_detach.c detaches, session_cleanup.c does that for an earlier limpet; session_call.c has
+ * what these do by a hijacked thread. */
 #ifndef LIMPET_INJECTOR_SESSION_PRIVATE_H
 #define LIMPET_INJECTOR_SESSION_PRIVATE_H
 
@@ -11,8 +11,8 @@
 #include "injector/remote/hijack.h"
 #include "injector/session.h"
 
-/* Descriptors that leaving opens at a time, with a margin. They are reserved before anything is
- * touched, so that limpet can leave whatever else opens files meanwhile. */
+/* Descriptors that detaching opens at a time, with a margin. They are reserved before anything is
+ * touched, so that limpet can detach whatever else opens files meanwhile. */
 #define LIMPET_SESSION_SPARE_FDS 16u
 
 struct limpet_session {
@@ -31,7 +31,7 @@ struct limpet_session {
 	struct limpet_plan plan;
 	struct limpet_safepoint *safepoint;
 	struct limpet_seccomp_watch filters;
-	uint64_t fingerprint, left_fingerprint;
+	uint64_t fingerprint, detach_fingerprint;
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
 	bool anywhere; /* no function of the program is called, so any thread may be hijacked */
@@ -79,19 +79,19 @@ int limpet_session_explain_boot(const struct limpet_session *session,
  * They cannot be stopped, may execute code that we write or unmap, and usually end soon. */
 int limpet_session_wait_for_sharers(struct limpet_session *session, uint64_t deadline_ns,
 				    struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Calls one entry of the agent on a hijacked thread. `place`: the memory near the program's code
- * that is unmapped afterwards, together with the thunks if the program stores no address of them;
+/* Calls one entry of the agent on a hijacked thread. `place`: its hook areas are unmapped
+ * afterwards, together with the thunks if the program stores no address of them;
  * NULL: everything stays. */
 int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
 			const struct limpet_agent_place *place, uint64_t deadline_ns,
 			int *ret_result, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_session_note_detach_stop(struct limpet_session *session);
 
-/* ---------------------------------------------------------------- the way out */
+/* ---------------------------------------------------------------- detach */
 
 /* Under the target lock. */
-int limpet_session_leave_locked(struct limpet_session *session,
-				struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_session_detach_locked(struct limpet_session *session,
+				 struct limpet_err *err) LIMPET_MUST_CHECK;
 int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t timeout_ns,
 				  bool abandoned, struct limpet_err *err);
 

@@ -348,11 +348,6 @@ int limpet_event_columns_add(struct limpet_event_columns *columns,
 	return 0;
 }
 
-uint32_t limpet_event_columns_rows(const struct limpet_event_columns *columns)
-{
-	return columns->rows;
-}
-
 static void put_column(struct limpet_bytes *content, unsigned tag,
 		       const struct limpet_bytes *column)
 {

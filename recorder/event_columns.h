@@ -20,7 +20,6 @@ void limpet_event_columns_free(struct limpet_event_columns *columns);
 /* 0, or -ENOMEM: some of the rows are missing. */
 int limpet_event_columns_add(struct limpet_event_columns *columns,
 			     const struct limpet_accounting_row *rows, size_t count);
-uint32_t limpet_event_columns_rows(const struct limpet_event_columns *columns);
 /* Appends the sections of the block to `content`, and returns the version of the format that they
  * need. An allocation failure sets `content->failed`. */
 uint16_t limpet_event_columns_put(const struct limpet_event_columns *columns,

@@ -22,8 +22,9 @@
 struct limpet_recorder;
 
 struct limpet_recorder_options {
-	const char *path; /* NULL: COMM.PID.limpet in the current folder, .1, .2... if it exists */
-	uid_t owner_uid;  /* of the new file: the user who called sudo, else the caller */
+	const char
+		*path; /* NULL: COMM.PID.limpet in the current directory, .1, .2... if it exists */
+	uid_t owner_uid; /* of the new file: the user who called sudo, else the caller */
 	gid_t owner_gid;
 	uint64_t memory_bytes; /* bound for the live table; what does not fit is counted */
 	/* identity of the target */

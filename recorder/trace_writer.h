@@ -24,7 +24,8 @@
 struct limpet_trace_writer;
 
 struct limpet_trace_writer_options {
-	const char *path; /* NULL: COMM.PID.limpet in the current folder, .1, .2... if it exists */
+	const char
+		*path; /* NULL: COMM.PID.limpet in the current directory, .1, .2... if it exists */
 	const char *comm;
 	pid_t pid;
 	uid_t owner_uid;

@@ -41,10 +41,10 @@ soak: $(B)/limpet
 		--window $(SOAK_WINDOW) $(SOAK_OPTIONS) '$(SOAK_NODE)' '$(SOAK_OUTPUT)'
 
 # ------------------------------------------------------------------ lint
-LINT_FOLDERS := agent $(patsubst %/,%,$(wildcard analyzer/*/)) cli collector common control explain faults injector \
+LINT_DIRECTORIES := agent $(patsubst %/,%,$(wildcard analyzer/*/)) cli collector common control explain faults injector \
 	$(filter-out injector/arch,$(patsubst %/,%,$(wildcard injector/*/))) recorder test/unit test/targets test/fuzz test/bench test/torture
-LINT_C := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.c $d/arch/*/*.c)))
-LINT_H := $(sort $(foreach d,$(LINT_FOLDERS),$(wildcard $d/*.h $d/arch/*/*.h)))
+LINT_C := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.c $d/arch/*/*.c)))
+LINT_H := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.h $d/arch/*/*.h)))
 LINT_SHELL := $(sort $(wildcard scripts/*.bash test/integration/*.bash test/integration/*.bats \
 	test/torture/*.bats test/torture/*.bash test/programs/*.bats completions/*) .ci/run test/traces/keep \
 	$(shell grep -lE '^\#!/bin/(ba)?sh' scripts/* 2>/dev/null))
@@ -109,7 +109,7 @@ build/lint/%.tidy: %.c .clang-tidy $(LINT_H)
 		$(filter-out -Werror,$(WARN))
 	@touch $@
 
-# Everything once more, with warnings as errors, in a folder of its own. Where all is built so (WERROR=1, as in
+# Everything once more, with warnings as errors, in a directory of its own. Where all is built so (WERROR=1, as in
 # .ci/run), the build itself is looked at. Other languages' targets have no such warnings.
 LINT_B := $(if $(WERROR),$(B),build/werror)
 LINT_TARGET_DIR := $(if $(WERROR),$(TARGET_DIR),build/werror/targets)

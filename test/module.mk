@@ -9,7 +9,7 @@ test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
 $(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
 test_trace_damage_SRC := test/unit/trace_capture.c
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
-test_live_SRC := test/unit/trace_capture.c
+test_tail_SRC := test/unit/trace_capture.c
 test_perfmap_SRC := test/unit/proc_fixture.c test/unit/served_fixture.c
 test_served_files_SRC := test/unit/served_fixture.c
 PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflight_programs test_preflight_limits \
@@ -550,7 +550,7 @@ RUN_TESTS = exec env LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/
 	TARGETS=$(CURDIR)/$(TARGET_DIR) TORTURE=$(CURDIR)/$(B)/torture RUN_TESTS_AGAIN='make $(patsubst %-all,%,$@)$(if $(SAN), SAN=$(SAN))' \
 	scripts/run-tests
 # make test T=kept: one file; T=kept:max-size: of it, the tests whose title has that within. A name that files of two
-# folders have means both: T=test/unit/test_seal.
+# directories have means both: T=test/unit/test_seal.
 T ?=
 export T
 TEST_OPTIONS ?=

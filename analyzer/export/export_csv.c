@@ -115,7 +115,7 @@ static void print_frame_number(const struct limpet_locations *locations, uint32_
 {
 	fprintf(file, "%" PRIu64,
 		(uint64_t)limpet_locations_address_number(locations, node) *
-				LIMPET_REPORT_NODE_FRAMES_MAX +
+				LIMPET_NODE_FRAMES_MAX +
 			inlined);
 }
 

@@ -100,7 +100,7 @@ static uint32_t write_ip(struct writer *writer, uint32_t node)
 	const struct limpet_locations *locations = writer->heap->locations;
 	const struct limpet_trace_node *at = &model->nodes[node];
 	uint32_t location = limpet_locations_address_number(locations, node);
-	uint32_t module, numbers[3 * LIMPET_REPORT_NODE_FRAMES_MAX] = {0};
+	uint32_t module, numbers[3 * LIMPET_NODE_FRAMES_MAX] = {0};
 	const uint32_t *list = NULL;
 	uint32_t count = limpet_locations_of_node(locations, node, &list);
 

@@ -9,14 +9,13 @@ static bool is_allocator(const struct limpet_model *model, const struct limpet_t
 	return module->allocator && strcmp(module->path, model->target->executable) != 0;
 }
 
-const char *limpet_report_nameless(bool made)
+const char *limpet_frame_nameless(bool made)
 {
 	return made ? "[jit]" : "(unknown code)";
 }
 
-size_t limpet_report_node_frames(const struct limpet_model *model,
-				 const struct limpet_trace_node *node,
-				 struct limpet_report_frame *frames, size_t room)
+size_t limpet_node_frames(const struct limpet_model *model, const struct limpet_trace_node *node,
+			  struct limpet_frame *frames, size_t room)
 {
 	const struct limpet_trace_module *module = &model->modules[node->module];
 	const struct limpet_model_frame *symbols = NULL;
@@ -24,16 +23,16 @@ size_t limpet_report_node_frames(const struct limpet_model *model,
 	bool allocator;
 
 	/* A return address may be the first byte of other code: one less is within the call. */
-	frames[0] = (struct limpet_report_frame){.offset = node->address - 1, .made = node->made};
+	frames[0] = (struct limpet_frame){.offset = node->address - 1, .made = node->made};
 	allocator = node->module && is_allocator(model, module);
 	count = limpet_model_symbols(model, node->module, node->address, &symbols);
 	if (!count && !node->module)
 		return 1;
 	for (uint32_t i = 0; i < count && i < room; i++)
-		frames[i] = (struct limpet_report_frame){.function = symbols[i].function,
-							 .file = symbols[i].file,
-							 .line = symbols[i].line,
-							 .inlined = symbols[i].inlined};
+		frames[i] = (struct limpet_frame){.function = symbols[i].function,
+						  .file = symbols[i].file,
+						  .line = symbols[i].line,
+						  .inlined = symbols[i].inlined};
 	if (!count)
 		count = 1;
 	if (count > room)

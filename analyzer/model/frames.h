@@ -9,7 +9,7 @@
 #include "analyzer/model/frame_filter.h"
 #include "analyzer/model/model.h"
 
-struct limpet_report_frame {
+struct limpet_frame {
 	const char *function; /* NULL: unknown */
 	const char *file;     /* NULL: unknown */
 	uint32_t line;        /* 0: unknown */
@@ -21,13 +21,12 @@ struct limpet_report_frame {
 };
 
 /* More than any symbolizer returns for one address. */
-#define LIMPET_REPORT_NODE_FRAMES_MAX 256
+#define LIMPET_NODE_FRAMES_MAX 256
 /* The name of a frame without function and module. */
-const char *limpet_report_nameless(bool made);
+const char *limpet_frame_nameless(bool made);
 /* Writes the frames of one node that is not lost, innermost first, from frames[0]; returns their
  * number (>= 1). Frames beyond `room` are left out. */
-size_t limpet_report_node_frames(const struct limpet_model *model,
-				 const struct limpet_trace_node *node,
-				 struct limpet_report_frame *frames, size_t room);
+size_t limpet_node_frames(const struct limpet_model *model, const struct limpet_trace_node *node,
+			  struct limpet_frame *frames, size_t room);
 
 #endif

@@ -61,7 +61,7 @@ struct limpet_namer {
 	uint32_t file_count;
 	size_t file_capacity;
 	struct limpet_model_symbols *found;
-	bool found_any, busy, ending;
+	bool found_any, ending;
 };
 
 /* ------------------------------------------------------------------ the thread's side */
@@ -243,7 +243,6 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 	struct timespec until;
 
 	pthread_mutex_lock(&namer->lock);
-	namer->busy = false;
 	while (!namer->queue_count && !namer->ending) {
 		if (!namer->made_count) {
 			pthread_cond_wait(&namer->wished, &namer->lock);
@@ -261,7 +260,6 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 		namer->queue = NULL;
 		namer->queue_count = namer->queue_capacity = 0;
 	}
-	namer->busy = list != NULL;
 	pthread_mutex_unlock(&namer->lock);
 	return list;
 }
@@ -500,14 +498,4 @@ int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *s
 	if (code == 1)
 		limpet_model_symbols_settle(symbols);
 	return code;
-}
-
-bool limpet_namer_is_busy(struct limpet_namer *namer)
-{
-	bool busy;
-
-	pthread_mutex_lock(&namer->lock);
-	busy = namer->busy || namer->queue_count;
-	pthread_mutex_unlock(&namer->lock);
-	return busy;
 }

@@ -29,7 +29,5 @@ int limpet_namer_ask(struct limpet_namer *namer, const struct limpet_model *mode
 /* Moves what was found since the last call into `symbols`, and settles them. 1: something; 0:
  * nothing; -ENOMEM. */
 int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *symbols);
-/* Whether something is still being looked up. */
-bool limpet_namer_is_busy(struct limpet_namer *namer);
 
 #endif

@@ -172,7 +172,7 @@ static int add_place(struct limpet_locations *locations, uint32_t function, cons
 	return 0;
 }
 
-static int add_frame(struct limpet_locations *locations, const struct limpet_report_frame *frame,
+static int add_frame(struct limpet_locations *locations, const struct limpet_frame *frame,
 		     uint32_t *ret_place)
 {
 	struct limpet_function function = {.name = frame->function,
@@ -192,7 +192,7 @@ static int add_frame(struct limpet_locations *locations, const struct limpet_rep
 		}
 		function.name = name;
 	} else if (!frame->function) {
-		function.name = limpet_report_nameless(frame->made);
+		function.name = limpet_frame_nameless(frame->made);
 	}
 	result = add_function(locations, &function, &number);
 	return result < 0 ? result
@@ -205,9 +205,8 @@ static int add_frame(struct limpet_locations *locations, const struct limpet_rep
 static int add_run(struct limpet_locations *locations, const struct limpet_trace_node *node)
 {
 	struct limpet_locations_tables *tables = locations->tables;
-	struct limpet_report_frame frames[LIMPET_REPORT_NODE_FRAMES_MAX];
-	size_t count = limpet_report_node_frames(locations->model, node, frames,
-						 LIMPET_REPORT_NODE_FRAMES_MAX);
+	struct limpet_frame frames[LIMPET_NODE_FRAMES_MAX];
+	size_t count = limpet_node_frames(locations->model, node, frames, LIMPET_NODE_FRAMES_MAX);
 	int result = want(&tables->runs, &tables->run_capacity, tables->run_count + 1,
 			  sizeof(*tables->runs));
 

@@ -257,7 +257,7 @@ static json_t *owner_name(const struct limpet_model *model, uint32_t node)
 	return owner ? limpet_json_text(model->owners[owner].name) : json_null();
 }
 
-static json_t *frame_object(const struct limpet_report_frame *frame)
+static json_t *frame_object(const struct limpet_frame *frame)
 {
 	json_t *object;
 	char offset[20];

@@ -10,7 +10,7 @@
 #include "common/plain_text.h"
 
 /* A frame's name; malloc'ed. */
-static char *frame_name(const struct limpet_report_frame *frame, bool full)
+static char *frame_name(const struct limpet_frame *frame, bool full)
 {
 	char *out = NULL;
 
@@ -20,7 +20,7 @@ static char *frame_name(const struct limpet_report_frame *frame, bool full)
 		out = strdup(frame->function);
 	else if (asprintf(&out, frame->module ? "%s+0x%" PRIx64 : "%s 0x%" PRIx64,
 			  frame->module ? limpet_base_name(frame->module)
-					: limpet_report_nameless(frame->made),
+					: limpet_frame_nameless(frame->made),
 			  frame->offset) < 0)
 		out = NULL;
 	return out ? limpet_plain_text_clean(out) : NULL;
@@ -28,8 +28,7 @@ static char *frame_name(const struct limpet_report_frame *frame, bool full)
 
 /* A frame's place: file and line, or the module's name unless it is the program itself;
  * malloc'ed. */
-static char *frame_place(const struct limpet_printer *printer,
-			 const struct limpet_report_frame *frame)
+static char *frame_place(const struct limpet_printer *printer, const struct limpet_frame *frame)
 {
 	const char *program = printer->report->model->target->executable;
 	char *out = NULL;
@@ -45,8 +44,8 @@ static char *frame_place(const struct limpet_printer *printer,
 }
 
 /* " name place"; with a width, the name has at least half of it. Both are cut at the start (scopes,
- * folders): the end says more. */
-static void print_frame(struct limpet_printer *printer, const struct limpet_report_frame *frame,
+ * directories): the end says more. */
+static void print_frame(struct limpet_printer *printer, const struct limpet_frame *frame,
 			const char *indent, const char *note)
 {
 	LIMPET_FREE char *name = frame_name(frame, printer->options->full);
@@ -79,7 +78,7 @@ static void print_frame(struct limpet_printer *printer, const struct limpet_repo
 }
 
 /* In code that the program generated, without a name. */
-static bool is_unnamed(const struct limpet_report_frame *frame)
+static bool is_unnamed(const struct limpet_frame *frame)
 {
 	return !frame->module && !frame->function;
 }

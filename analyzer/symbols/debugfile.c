@@ -21,8 +21,8 @@ static const char system_debug_dir[] = "/usr/lib/debug";
 #define CHECKSUM_MAX ((off_t)1 << 30)
 #define CHECKSUM_STEP 65536u
 
-/* Files of one folder whose build-ids are read. */
-#define FOLDER_FILES_MAX 4096
+/* Files of one directory whose build-ids are read. */
+#define DIRECTORY_FILES_MAX 4096
 
 /* 0 if `fd` is an ELF file of this build; -ESTALE: of another; -ENOEXEC: not an ELF file. A file
  * without a build-id is accepted only if none is required. */
@@ -230,14 +230,14 @@ static int explain(int code, const struct limpet_debugfile_query *query, struct 
 	switch (code) {
 	case -ENOENT:
 		limpet_err_set(err, code, "no file for '%s'", query->path);
-		limpet_err_hint(err,
-				"--debug-dir DIR names a folder that holds it or its debug file");
+		limpet_err_hint(
+			err, "--debug-dir DIR names a directory that holds it or its debug file");
 		break;
 	case -ESTALE:
 		limpet_err_set(err, code, "'%s' is of another build than the one captured",
 			       query->path);
 		limpet_err_hint(err,
-				"--debug-dir DIR names a folder that holds the captured build");
+				"--debug-dir DIR names a directory that holds the captured build");
 		break;
 	case -ENOEXEC:
 		limpet_err_set(err, code, "'%s' is not an ELF file", query->path);
@@ -352,7 +352,7 @@ __attribute__((format(printf, 6, 7))) static int try_link(
 }
 
 /* Beside the module and in .debug beside it, under `root`. */
-static int find_beside(const struct limpet_debugfile_query *query, const char *root, int folder,
+static int find_beside(const struct limpet_debugfile_query *query, const char *root, int directory,
 		       const char *link, uint32_t checksum, char **ret_path, char **ret_refused)
 {
 	static const char *const locations[] = {"/", "/.debug/"};
@@ -364,7 +364,7 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 		/* The link may name the module itself, or (below) lead to it. */
 		if (i == 0 && !strcmp(link, limpet_base_name(query->path)))
 			continue;
-		fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", folder,
+		fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", directory,
 			      query->path, locations[i], link);
 		if (fd < 0)
 			continue;
@@ -379,14 +379,14 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 	return -ENOENT;
 }
 
-/* Any file of the folder that is of this build, whatever its name. */
-static int scan_folder(const struct limpet_debugfile_query *query, const char *folder,
-		       char **ret_path)
+/* Any file of the directory that is of this build, whatever its name. */
+static int scan_directory(const struct limpet_debugfile_query *query, const char *directory,
+			  char **ret_path)
 {
-	DIR *dir = opendir(folder);
+	DIR *dir = opendir(directory);
 	int fd = -ENOENT;
 
-	for (unsigned i = 0; dir && fd < 0 && i < FOLDER_FILES_MAX; i++) {
+	for (unsigned i = 0; dir && fd < 0 && i < DIRECTORY_FILES_MAX; i++) {
 		struct dirent *entry = readdir(dir);
 		char *ignored = NULL;
 
@@ -395,7 +395,8 @@ static int scan_folder(const struct limpet_debugfile_query *query, const char *f
 		if (entry->d_type != DT_REG && entry->d_type != DT_LNK &&
 		    entry->d_type != DT_UNKNOWN)
 			continue;
-		fd = try_link(query, 0, ret_path, &ignored, NULL, "%s/%s", folder, entry->d_name);
+		fd = try_link(query, 0, ret_path, &ignored, NULL, "%s/%s", directory,
+			      entry->d_name);
 		free(ignored);
 	}
 	if (dir)
@@ -403,7 +404,7 @@ static int scan_folder(const struct limpet_debugfile_query *query, const char *f
 	return fd < 0 ? -ENOENT : fd;
 }
 
-/* In a folder of the user, where `objcopy --only-keep-debug` may have left it under any name. */
+/* In a directory of the user, where `objcopy --only-keep-debug` may have left it under any name. */
 static int find_in_user_dir(const struct limpet_debugfile_query *query, const char *dir,
 			    const char *id, char **ret_path, char **ret_refused)
 {
@@ -416,14 +417,14 @@ static int find_in_user_dir(const struct limpet_debugfile_query *query, const ch
 		fd = try_link(query, 0, ret_path, ret_refused, NULL, "%s/%s", dir, id);
 	if (fd < 0 && name[0])
 		fd = try_link(query, 0, ret_path, ret_refused, NULL, "%s/%s.debug", dir, name);
-	return fd < 0 ? scan_folder(query, dir, ret_path) : fd;
+	return fd < 0 ? scan_directory(query, dir, ret_path) : fd;
 }
 
 int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, const char *link,
 				uint32_t checksum, char **ret_path, char **ret_refused)
 {
 	const char *slash = query->path ? strrchr(query->path, '/') : NULL;
-	int folder = slash ? (int)(slash - query->path) : 0;
+	int directory = slash ? (int)(slash - query->path) : 0;
 	bool linked = link && link[0] && !strchr(link, '/');
 	LIMPET_FREE char *refused = NULL;
 	char id[160];
@@ -438,7 +439,7 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 				      dir, id);
 		if (fd < 0 && linked && slash)
 			fd = try_link(query, checksum, ret_path, &refused, root, "%s%.*s/%s", dir,
-				      folder, query->path, link);
+				      directory, query->path, link);
 		if (fd < 0 && linked)
 			fd = try_link(query, checksum, ret_path, &refused, root, "%s/%s", dir,
 				      link);
@@ -446,9 +447,9 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 			fd = find_in_user_dir(query, dir, has_id ? id : NULL, ret_path, &refused);
 	}
 	if (fd < 0 && linked && slash && query->root)
-		fd = find_beside(query, query->root, folder, link, checksum, ret_path, &refused);
+		fd = find_beside(query, query->root, directory, link, checksum, ret_path, &refused);
 	if (fd < 0 && linked && slash && (!query->root || has_id))
-		fd = find_beside(query, NULL, folder, link, checksum, ret_path, &refused);
+		fd = find_beside(query, NULL, directory, link, checksum, ret_path, &refused);
 	if (fd < 0)
 		fd = fetch(query, ret_path);
 	if (fd < 0 && ret_refused && !*ret_refused)
@@ -456,7 +457,7 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 	return fd < 0 ? -ENOENT : fd;
 }
 
-/* A name relative to the folder of `debug_path`. If that is in the target's root, by its prefix
+/* A name relative to the directory of `debug_path`. If that is in the target's root, by its prefix
  * (full_name) or as the target's path of its module, looks there; without the prefix also in
  * limpet's own root. */
 static int find_alt_beside(const struct limpet_debugfile_query *query, const char *debug_path,
@@ -466,12 +467,12 @@ static int find_alt_beside(const struct limpet_debugfile_query *query, const cha
 	bool inside = root && !strncmp(debug_path, query->root, root);
 	const char *path = inside ? debug_path + root : debug_path;
 	const char *slash = strrchr(path, '/');
-	int folder = slash ? (int)(slash - path) : 0, fd = -ENOENT;
+	int directory = slash ? (int)(slash - path) : 0, fd = -ENOENT;
 
 	if (slash && root)
-		fd = try_file(query, query->root, "%.*s/%s", folder, path, name);
+		fd = try_file(query, query->root, "%.*s/%s", directory, path, name);
 	if (fd < 0 && slash && !inside)
-		fd = try_file(query, NULL, "%.*s/%s", folder, path, name);
+		fd = try_file(query, NULL, "%.*s/%s", directory, path, name);
 	return fd;
 }
 

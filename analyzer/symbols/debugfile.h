@@ -37,8 +37,8 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 				char **ret_refused) LIMPET_MUST_CHECK;
 
 /* The file to which dwz(1) moved common parts, by its own build-id; `name` is that of
- * .gnu_debugaltlink, relative to the folder of `debug_path` or absolute. Returns a descriptor, or
- * -ENOENT. */
+ * .gnu_debugaltlink, relative to the directory of `debug_path` or absolute. Returns a descriptor,
+ * or -ENOENT. */
 int limpet_debugfile_open_alt(const struct limpet_debugfile_query *query, const char *debug_path,
 			      const char *name, const uint8_t *build_id,
 			      size_t build_id_bytes) LIMPET_MUST_CHECK;

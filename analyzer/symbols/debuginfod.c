@@ -117,7 +117,7 @@ static int load(struct limpet_debuginfod *debuginfod)
 static void forget_miss(const uint8_t *build_id, size_t build_id_bytes)
 {
 	static const struct {
-		const char *variable, *folder;
+		const char *variable, *directory;
 	} locations[] = {{"DEBUGINFOD_CACHE_PATH", ""},
 			 {"XDG_CACHE_HOME", "/debuginfod_client"},
 			 {"HOME", "/.cache/debuginfod_client"},
@@ -132,7 +132,7 @@ static void forget_miss(const uint8_t *build_id, size_t build_id_bytes)
 		struct stat file;
 
 		if (!value ||
-		    asprintf(&path, "%s%s/%s/debuginfo", value, locations[i].folder, id) < 0) {
+		    asprintf(&path, "%s%s/%s/debuginfo", value, locations[i].directory, id) < 0) {
 			path = NULL;
 			continue;
 		}

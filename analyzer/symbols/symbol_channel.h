@@ -20,7 +20,7 @@ enum limpet_symbol_message_type {
 				   message has the map's descriptor */
 	LIMPET_SYMBOL_FILE,     /* the wanted file, if there is one */
 	/* Answers. */
-	LIMPET_SYMBOL_OPENED,  /* code, has lines, number of symbols, words */
+	LIMPET_SYMBOL_OPENED,  /* code, has lines, words */
 	LIMPET_SYMBOL_FRAMES,  /* of the next addresses: count, frames of each */
 	LIMPET_SYMBOL_DONE,    /* code: the map was read; FRAMES follow if it is 0 */
 	LIMPET_SYMBOL_REFUSED, /* code, words: it could not be confined; it reads nothing */

@@ -134,7 +134,7 @@ static int report_module(struct limpet_symbol_reader *s, int fd)
 }
 
 /* dwz(1) moves names to a file shared by several programs: without it functions have no names.
- * libdw looks for it only in the system's folders. */
+ * libdw looks for it only in the system's directories. */
 static void attach_alt(struct limpet_symbol_reader *s, Dwarf *dwarf)
 {
 	const char *name;
@@ -220,11 +220,6 @@ void limpet_symbol_reader_close(struct limpet_symbol_reader *s)
 bool limpet_symbol_reader_has_lines(const struct limpet_symbol_reader *s)
 {
 	return s->index != NULL;
-}
-
-size_t limpet_symbol_reader_symbol_count(const struct limpet_symbol_reader *s)
-{
-	return limpet_symtab_count(s->symtab);
 }
 
 /* ------------------------------------------------------------------ resolving */

@@ -34,7 +34,6 @@ int limpet_symbol_reader_open(int fd, const struct limpet_symbol_files *files,
 void limpet_symbol_reader_close(struct limpet_symbol_reader *reader);
 
 bool limpet_symbol_reader_has_lines(const struct limpet_symbol_reader *reader);
-size_t limpet_symbol_reader_symbol_count(const struct limpet_symbol_reader *reader);
 
 /* As limpet_symbolizer_resolve(). */
 int limpet_symbol_reader_resolve(struct limpet_symbol_reader *reader, uint64_t address,

@@ -107,8 +107,6 @@ static int open_module(struct worker *worker)
 	code = limpet_symbol_reader_open(take_fd(channel), &files, &worker->reader, &err);
 	limpet_symbol_put(channel, code < 0 ? (uint64_t)-code : 0);
 	limpet_symbol_put(channel, code == 0 && limpet_symbol_reader_has_lines(worker->reader));
-	limpet_symbol_put(channel,
-			  code == 0 ? limpet_symbol_reader_symbol_count(worker->reader) : 0);
 	limpet_symbol_put_text(channel, err.message);
 	return limpet_symbol_send(channel, LIMPET_SYMBOL_OPENED, -1);
 }

@@ -61,7 +61,6 @@ struct limpet_symbolizer {
 	char *refused;
 	/* The worker's answers. */
 	bool has_lines;
-	size_t symbol_count;
 	struct limpet_texts texts;
 	struct answer *answers;
 	size_t answer_count, answer_capacity, next;
@@ -383,7 +382,6 @@ static int take_opened(struct limpet_symbolizer *s, struct limpet_err *err)
 	const char *words;
 
 	s->has_lines = limpet_symbol_take(&s->channel) != 0;
-	s->symbol_count = limpet_symbol_take(&s->channel);
 	words = limpet_symbol_take_text(&s->channel);
 	if (!limpet_symbol_is_whole(&s->channel))
 		return explain(s, give_up(s, -EBADMSG), err);
@@ -503,11 +501,6 @@ bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *s)
 const char *limpet_symbolizer_refused(const struct limpet_symbolizer *s)
 {
 	return s->refused;
-}
-
-size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *s)
-{
-	return s->symbol_count;
 }
 
 int limpet_symbolizer_failure(const struct limpet_symbolizer *s)

@@ -53,7 +53,6 @@ int limpet_symbolizer_read_map(int fd, const uint64_t *addresses, size_t count,
 bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *symbolizer);
 /* A debug file that has the right name but is of another build, or NULL. */
 const char *limpet_symbolizer_refused(const struct limpet_symbolizer *symbolizer);
-size_t limpet_symbolizer_symbol_count(const struct limpet_symbolizer *symbolizer);
 
 /* 0, or why there are no more names: -EPROTO its process ended or was ended, because its answer was
  * invalid, it computed for longer than LIMPET_SYMBOL_WORKER_CPU_S or took too long to answer;

@@ -173,8 +173,3 @@ void limpet_symtab_free(struct limpet_symtab *symtab)
 	free(symtab->list);
 	free(symtab);
 }
-
-size_t limpet_symtab_count(const struct limpet_symtab *symtab)
-{
-	return symtab->count;
-}

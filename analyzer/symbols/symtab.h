@@ -13,7 +13,6 @@ struct limpet_symtab;
  * `module` must outlive the table. An empty table is no error; -ENOMEM. */
 int limpet_symtab_new(Dwfl_Module *module, struct limpet_symtab **ret);
 void limpet_symtab_free(struct limpet_symtab *symtab);
-size_t limpet_symtab_count(const struct limpet_symtab *symtab);
 
 /* The name, as it is in the file, of the function that covers `address`, or NULL. Of several
  * aliases, the best known: `malloc` before `__libc_malloc`. */

@@ -47,7 +47,7 @@ struct node_look {
 
 struct work {
 	const struct limpet_model *model;
-	struct limpet_report_frame frames[LIMPET_REPORT_NODE_FRAMES_MAX];
+	struct limpet_frame frames[LIMPET_NODE_FRAMES_MAX];
 	struct item *items;
 	uint32_t item_count;
 	struct limpet_number_table addresses, place_numbers, looks;
@@ -56,7 +56,7 @@ struct work {
 };
 
 /* 0: no memory. */
-static uint32_t intern_item(struct work *work, const struct limpet_report_frame *frame)
+static uint32_t intern_item(struct work *work, const struct limpet_frame *frame)
 {
 	LIMPET_FREE char *key = NULL;
 	struct item *item;
@@ -85,9 +85,9 @@ static uint32_t intern_item(struct work *work, const struct limpet_report_frame 
 	return item->number;
 }
 
-static bool fill_step(struct work *work, const struct limpet_report_frame *frame, struct step *step)
+static bool fill_step(struct work *work, const struct limpet_frame *frame, struct step *step)
 {
-	const struct limpet_report_frame name = {.function = frame->function};
+	const struct limpet_frame name = {.function = frame->function};
 
 	*step = (struct step){
 		.item = intern_item(work, frame),
@@ -104,8 +104,8 @@ static bool fill_step(struct work *work, const struct limpet_report_frame *frame
 
 static struct place *new_place(struct work *work, const struct limpet_trace_node *node)
 {
-	const size_t count = limpet_report_node_frames(work->model, node, work->frames,
-						       LIMPET_REPORT_NODE_FRAMES_MAX);
+	const size_t count =
+		limpet_node_frames(work->model, node, work->frames, LIMPET_NODE_FRAMES_MAX);
 	struct place *place = malloc(sizeof(*place) + count * sizeof(*place->steps));
 
 	if (!place)

@@ -12,7 +12,7 @@ const char *const limpet_report_sort_words[LIMPET_REPORT_SORT_COUNT + 1] = {
 	"peak", "live", "allocations", "allocated", "temporary", "growth", NULL};
 
 struct limpet_report_private {
-	struct limpet_report_frame *frames;
+	struct limpet_frame *frames;
 	size_t frame_capacity;
 };
 
@@ -57,7 +57,7 @@ int limpet_report_expand(struct limpet_report *report, uint32_t node,
 		const struct limpet_trace_node *at = &model->nodes[node];
 
 		if (limpet_reserve(&private->frames, &private->frame_capacity,
-				   stack.count + LIMPET_REPORT_NODE_FRAMES_MAX,
+				   stack.count + LIMPET_NODE_FRAMES_MAX,
 				   sizeof(*private->frames)) < 0)
 			return -ENOMEM;
 		if (at->lost) {
@@ -65,8 +65,8 @@ int limpet_report_expand(struct limpet_report *report, uint32_t node,
 			break;
 		}
 		stack.truncated |= at->truncated;
-		stack.count += limpet_report_node_frames(model, at, private->frames + stack.count,
-							 LIMPET_REPORT_NODE_FRAMES_MAX);
+		stack.count += limpet_node_frames(model, at, private->frames + stack.count,
+						  LIMPET_NODE_FRAMES_MAX);
 		node = at->parent;
 	}
 	stack.frames = private->frames;

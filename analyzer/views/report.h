@@ -71,7 +71,7 @@ void limpet_report_free(struct limpet_report *report);
 int64_t limpet_report_figure(const struct limpet_model_site *site, enum limpet_report_sort sort);
 
 struct limpet_report_stack {
-	const struct limpet_report_frame *frames; /* innermost first; until the next call */
+	const struct limpet_frame *frames; /* innermost first; until the next call */
 	size_t count;
 	bool truncated; /* the walk ended before the thread's root */
 	bool lost;      /* part of it was in a damaged block */

@@ -19,9 +19,9 @@
 #define PIECE (1u << 20)
 #define PAGE 4096u
 /* Those that are beyond this are left to the next try. */
-#define MAX_COPIES (1u << 20)
+#define MAX_FOUND (1u << 20)
 /* As many are restored in one stop of the program: some milliseconds. */
-#define STOP_COPIES 4096u
+#define STOP_RESTORES 4096u
 #define PATIENCE_NS 100000000u
 #define LOOK_NS 20000000u
 
@@ -79,7 +79,7 @@ static void note(void *context, enum limpet_address_kind kind, uint64_t at, uint
 	if (kind != LIMPET_ADDRESS_WORD || at % sizeof(value) ||
 	    (perms[1] != 'w' && !is_relro(scan, at)) || perms[2] == 'x')
 		scan->elsewhere++;
-	else if (scan->count == MAX_COPIES)
+	else if (scan->count == MAX_FOUND)
 		return;
 	else if (limpet_reserve(&scan->places, &scan->capacity, scan->count + 1,
 				sizeof(*scan->places)) < 0)
@@ -93,15 +93,15 @@ static bool begins(const struct limpet_map *map, const char *with)
 	return !strncmp(map->path, with, strlen(with));
 }
 
-/* Memory of memfd_secret(2): only the program can read it, so it may contain any copy. */
+/* Memory of memfd_secret(2): only the program can read it, so it may contain any hook pointer. */
 static bool is_secret(const struct limpet_map *map)
 {
 	return begins(map, "/secretmem");
 }
 
-/* Device memory must not be read; our own memory contains no copies. Nameless memory that is shared
- * with children is shown as /dev/zero. Memory that the program cannot read now may become readable
- * again. */
+/* Device memory must not be read; our own memory contains no hook pointers. Nameless memory that is
+ * shared with children is shown as /dev/zero. Memory that the program cannot read now may become
+ * readable again. */
 static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 {
 	if (map->start >= scan->place->start && map->start < scan->place->end)
@@ -116,8 +116,8 @@ static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 	       strncmp(map->path, "[v", 2) != 0;
 }
 
-/* A file that is mapped privately: pages that are still the file's contain no copies. Not so if the
- * file is itself memory, or was deleted: the program may have written to it. */
+/* A file that is mapped privately: pages that are still the file's contain no hook pointers. Not so
+ * if the file is itself memory, or was deleted: the program may have written to it. */
 static bool is_file(const struct limpet_map *map)
 {
 	static const char deleted[] = " (deleted)";
@@ -269,7 +269,7 @@ static int put_all_back(struct scan *scan)
 {
 	int error = 0;
 
-	for (size_t first = 0; first < scan->count && !error; first += STOP_COPIES) {
+	for (size_t first = 0; first < scan->count && !error; first += STOP_RESTORES) {
 		size_t left = scan->count - first;
 		struct limpet_stop_all stopped;
 
@@ -279,7 +279,7 @@ static int put_all_back(struct scan *scan)
 				scan->pid, 0, limpet_monotonic_ns() + PATIENCE_NS, &stopped);
 		if (error)
 			break;
-		put_back(scan, first, first + (left < STOP_COPIES ? left : STOP_COPIES));
+		put_back(scan, first, first + (left < STOP_RESTORES ? left : STOP_RESTORES));
 		limpet_stop_all_end(&stopped);
 	}
 	return error;

@@ -41,9 +41,9 @@ static int write_all(int memory, uint64_t address, const void *from, size_t byte
 	return 0;
 }
 
-/* ---------------------------------------------------------------- the memory near the code */
+/* ---------------------------------------------------------------- the hook areas */
 
-static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
+static uint64_t address_of(const struct limpet_hook_area *area, size_t index)
 {
 	return area->address + sizeof(struct limpet_inline_hook_head) +
 	       index * sizeof(struct limpet_inline_hook_entry);
@@ -52,7 +52,7 @@ static uint64_t address_of(const struct limpet_entry_area *area, size_t index)
 /* Valid once the area was made. */
 static uint64_t address_of_hook(const struct limpet_entry *entry)
 {
-	return entry->original - offsetof(struct limpet_inline_hook_entry, trampoline);
+	return entry->original - offsetof(struct limpet_inline_hook_entry, prologue);
 }
 
 static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -75,36 +75,35 @@ static void make_keep(struct limpet_inline_hook_entry *ret, bool probe)
 	memcpy(at, &to_thunk, sizeof(to_thunk));
 }
 
-static int make_entry(const struct limpet_entry_area *area, size_t index,
-		      struct limpet_entry *entry, struct limpet_inline_hook_entry *ret,
-		      struct limpet_err *err)
+static int make_entry(const struct limpet_hook_area *area, size_t index, struct limpet_entry *entry,
+		      struct limpet_inline_hook_entry *ret, struct limpet_err *err)
 {
 	/* jmp to `keep` */
 	static const uint8_t stub[2] = {0xeb, offsetof(struct limpet_inline_hook_entry, keep) -
 						      sizeof(stub)};
 	uint64_t at = address_of(area, index);
-	uint64_t trampoline = at + offsetof(struct limpet_inline_hook_entry, trampoline);
+	uint64_t prologue = at + offsetof(struct limpet_inline_hook_entry, prologue);
 	uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
 
-	if (limpet_entry_code_move(&entry->code, trampoline + sizeof(endbr64)) < 0 ||
+	if (limpet_entry_code_move(&entry->code, prologue + sizeof(endbr64)) < 0 ||
 	    limpet_entry_code_jump(&entry->code, at, jump) < 0)
 		return limpet_err_set(err, -ERANGE, "no memory within reach of %s", entry->name);
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret->stub, stub, sizeof(stub));
 	make_keep(ret, entry->code.kind == LIMPET_ENTRY_PROBE);
-	memcpy(ret->trampoline, endbr64, sizeof(endbr64));
-	memcpy(ret->trampoline + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
+	memcpy(ret->prologue, endbr64, sizeof(endbr64));
+	memcpy(ret->prologue + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
 	memcpy(ret->original, entry->code.original, sizeof(ret->original));
 	memcpy(ret->jump, jump, sizeof(ret->jump));
 	ret->from = entry->code.from;
-	entry->original = trampoline;
+	entry->original = prologue;
 	return 0;
 }
 
 static int fill_area(int memory, struct limpet_entries *entries, uint32_t number,
 		     struct limpet_err *err)
 {
-	const struct limpet_entry_area *area = &entries->areas[number];
+	const struct limpet_hook_area *area = &entries->areas[number];
 	LIMPET_FREE struct limpet_inline_hook_entry *made = calloc(entries->count, sizeof(*made));
 	struct limpet_inline_hook_head head = {.magic = LIMPET_INLINE_HOOK_MAGIC};
 	int error = 0;
@@ -129,7 +128,7 @@ static int fill_area(int memory, struct limpet_entries *entries, uint32_t number
 }
 
 /* Another thread may map something there meanwhile. */
-static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_entry_area *area,
+static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_hook_area *area,
 		    struct limpet_err *err)
 {
 	int error = -EEXIST;
@@ -146,7 +145,7 @@ static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_entry
 			error = -ERANGE;
 		limpet_proc_maps_done(&maps);
 		if (!error)
-			error = limpet_hijack_map_near(hijack, address, area->bytes);
+			error = limpet_hijack_map_hook_area(hijack, address, area->bytes);
 		if (!error)
 			area->address = address;
 	}
@@ -176,7 +175,7 @@ int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_mod
 /* ---------------------------------------------------------------- on */
 
 /* A thread at `pc` would find other code than it has begun to execute. Returns the same instruction
- * in a trampoline, UINT64_MAX if there is none. 0: it is not affected. */
+ * in a relocated prologue, UINT64_MAX if there is none. 0: it is not affected. */
 static uint64_t relocated_pc(const struct limpet_entries *entries, uint64_t pc)
 {
 	for (size_t i = 0; i < entries->count; i++) {
@@ -216,8 +215,8 @@ static bool is_to_change(const void *context, uint64_t pc)
 	return pc - span->low <= span->bytes && relocated_pc(span->entries, pc);
 }
 
-/* Moves threads out of the bytes that will become jumps, into the trampolines. -EAGAIN: not all can
- * be moved. */
+/* Moves threads out of the bytes that will become jumps, into the relocated prologues. -EAGAIN: not
+ * all can be moved. */
 static int move_threads(pid_t pid, const struct limpet_entries *entries,
 			const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped)
 {

@@ -1,13 +1,13 @@
-/* Inline hooks: jumps in the program's own code, to memory near it.
+/* Inline hooks: jumps in the program's own code, to hook areas near it.
  *
- * A hijacked thread maps this memory from the agent's image, so that it can be recognized as ours
- * after limpet died. limpet writes it from outside; the program never can. It contains the
+ * A hijacked thread maps these from the agent's image, so that they can be recognized as ours
+ * after limpet died. limpet writes them from outside; the program never can. They contain the
  * relocated prologues, and everything that is needed to restore the program (inline_hook_layout.h).
  *
  * Code is changed while all threads are stopped. A thread that is in the bytes to be replaced
  * continues in the relocated prologue; if a signal handler will return there, all threads are
  * released and it is tried again. When the code is restored no thread can be inside the jump, which
- * is a single instruction. Threads in the memory near the code leave by themselves; the proof of
+ * is a single instruction. Threads in a hook area leave by themselves; the proof of
  * quiescence waits for that. */
 #ifndef LIMPET_INJECTOR_HOOK_INLINE_HOOK_H
 #define LIMPET_INJECTOR_HOOK_INLINE_HOOK_H
@@ -22,8 +22,8 @@
 #include "injector/remote/hijack.h"
 #include "injector/remote/quiesce.h"
 
-/* Maps and fills the areas, and fills in the addresses of the originals. -ERANGE: no free memory
- * within reach; -errno with a message. */
+/* Maps and fills the hook areas, and fills in the addresses of the originals. -ERANGE: no free
+ * memory within reach; -errno with a message. */
 int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_modules *modules,
 			   struct limpet_entries *entries,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
@@ -49,7 +49,7 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
  * or -errno: some changes may remain. */
 int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup) LIMPET_MUST_CHECK;
 
-/* Finds the areas in a process, by its maps; returns their number. */
+/* Finds the hook areas in a process, by its maps; returns their number. */
 unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,
 				 struct limpet_inline_hook_range ret[LIMPET_INLINE_HOOK_MAX]);
 

@@ -501,7 +501,7 @@ static uint16_t hook_flags(const struct limpet_entry *entry)
 	return flags & LIMPET_HOOK_PROBE ? flags : flags | LIMPET_HOOK_ENTRY;
 }
 
-/* First, since there is one entry of each, however many slots there are. Until the memory near them
+/* First, since there is one entry of each, however many slots there are. Until the hook area
  * is mapped, hooks have the functions' addresses. */
 static void plan_entries(struct planner *planner)
 {
@@ -697,7 +697,7 @@ int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load loa
 	else if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
 		plan->mapped = "the program has no dlopen";
 	else if (!sees_proc(modules->pid))
-		plan->mapped = "there is no /proc in its root folder";
+		plan->mapped = "there is no /proc in its root directory";
 	else if (limpet_plan_has_collector(modules))
 		plan->mapped = "its garbage collector would read what is loaded";
 	else if (has_own_malloc(modules))

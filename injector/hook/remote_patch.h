@@ -9,7 +9,7 @@
  * Between the plan and the moment when all threads are stopped a module may have been unloaded, and
  * anything may be mapped where its slots were. So each slot is checked again when all threads are
  * stopped. From that check until the last word is exchanged nobody can unmap, map or write anything
- * there, except a process that shares the memory without being a thread of it (LEAVING.md), or one
+ * there, except a process that shares the memory without being a thread of it (DETACH.md), or one
  * that may write to it from outside, as limpet does. */
 #ifndef LIMPET_INJECTOR_HOOK_REMOTE_PATCH_H
 #define LIMPET_INJECTOR_HOOK_REMOTE_PATCH_H

@@ -67,12 +67,12 @@ static void name_owner(const struct limpet_entry_finder *finder, struct limpet_e
 static int take_module(struct limpet_entry_finder *finder)
 {
 	struct limpet_entries *entries = finder->entries;
-	struct limpet_entry_area *area = &entries->areas[entries->area_count];
+	struct limpet_hook_area *area = &entries->areas[entries->area_count];
 	uint64_t place;
 	int error;
 
-	*area = (struct limpet_entry_area){.low = finder->module->start,
-					   .high = finder->module->end};
+	*area = (struct limpet_hook_area){.low = finder->module->start,
+					  .high = finder->module->end};
 	error = limpet_entries_choose_place(&finder->modules->maps, area, &place);
 	if (!error)
 		error = limpet_entry_check(finder, place + LIMPET_INLINE_HOOK_CODE_OFFSET);
@@ -192,7 +192,7 @@ static int find_in(struct limpet_modules *modules, struct limpet_module *module,
 	/* Callers reach its malloc through slots. */
 	if (finder.is_allocator && !is_imported(modules, module->path))
 		return 0;
-	if (entries->count == LIMPET_MAX_ENTRIES || entries->area_count == LIMPET_MAX_ENTRY_AREAS ||
+	if (entries->count == LIMPET_MAX_ENTRIES || entries->area_count == LIMPET_MAX_HOOK_AREAS ||
 	    !is_wanted(modules, module))
 		return 0;
 	limpet_entry_collect(&finder);
@@ -276,8 +276,8 @@ const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entrie
 }
 
 /* Below the module, where nothing grows (the heap follows a program); otherwise above it. */
-int limpet_entries_choose_place(const struct limpet_maps *maps,
-				const struct limpet_entry_area *area, uint64_t *ret)
+int limpet_entries_choose_place(const struct limpet_maps *maps, const struct limpet_hook_area *area,
+				uint64_t *ret)
 {
 	uint64_t bytes = LIMPET_INLINE_HOOK_BYTES(LIMPET_MAX_ENTRIES) / PAGE * PAGE + 3 * PAGE;
 	uint64_t best = 0, end = LOWEST_ADDRESS;

@@ -16,8 +16,8 @@
 #include "injector/image/entry_names.h"
 #include "injector/image/modules.h"
 
-#define LIMPET_MAX_ENTRIES 96u    /* less than LIMPET_MAX_HOOKS, since slots need some */
-#define LIMPET_MAX_ENTRY_AREAS 8u /* modules with entries */
+#define LIMPET_MAX_ENTRIES 96u   /* less than LIMPET_MAX_HOOKS, since slots need some */
+#define LIMPET_MAX_HOOK_AREAS 8u /* modules with entries */
 #define LIMPET_ENTRY_OWNER_BYTES 48u
 
 struct limpet_entry {
@@ -36,15 +36,15 @@ struct limpet_entry {
 };
 
 /* The module of some entries, and what their jumps must reach. */
-struct limpet_entry_area {
+struct limpet_hook_area {
 	uint64_t low, high;
-	uint64_t address, bytes; /* of the memory near it; address 0: not mapped yet */
+	uint64_t address, bytes; /* of the area; address 0: not mapped yet */
 };
 
 struct limpet_entries {
 	struct limpet_entry *list; /* sorted by area, then address */
 	size_t count;
-	struct limpet_entry_area areas[LIMPET_MAX_ENTRY_AREAS];
+	struct limpet_hook_area areas[LIMPET_MAX_HOOK_AREAS];
 	uint32_t area_count;
 	/* Code of the allocators, where a thread may hold their locks. */
 	struct limpet_entry_range {
@@ -82,8 +82,7 @@ const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entrie
 
 /* Chooses an address for an area's memory, at most 2 GiB from everything that it must reach: 0,
  * -ERANGE. */
-int limpet_entries_choose_place(const struct limpet_maps *maps,
-				const struct limpet_entry_area *area,
+int limpet_entries_choose_place(const struct limpet_maps *maps, const struct limpet_hook_area *area,
 				uint64_t *ret) LIMPET_MUST_CHECK;
 
 #endif

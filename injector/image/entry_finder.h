@@ -36,8 +36,8 @@ static inline bool limpet_op_frees(uint32_t op)
 void limpet_entry_collect(struct limpet_entry_finder *finder);
 /* Notes code of the allocator: a thread in it may hold its locks. */
 void limpet_entry_note_inside(struct limpet_entry_finder *finder, uint64_t address, uint64_t bytes);
-/* entry_check.c: drops functions that cannot be hooked. `place`: address of the code near the
- * module. 0; -ENOENT: nothing is left; -ENOTSUP: a function cannot be hooked without which the
+/* entry_check.c: drops functions that cannot be hooked. `place`: address of the module's
+ * hook area. 0; -ENOENT: nothing is left; -ENOTSUP: a function cannot be hooked without which the
  * others would give wrong figures; -errno. */
 int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place);
 

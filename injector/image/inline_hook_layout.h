@@ -1,4 +1,4 @@
-/* The memory near a module with inline hooks. It describes by itself what to restore, and is
+/* The hook area of a module with inline hooks. It describes by itself what to restore, and is
  * complete before the first byte of the program changes: whoever finds it can undo everything. */
 #ifndef LIMPET_INJECTOR_IMAGE_INLINE_HOOK_LAYOUT_H
 #define LIMPET_INJECTOR_IMAGE_INLINE_HOOK_LAYOUT_H
@@ -17,9 +17,9 @@ struct limpet_inline_hook_head {
 };
 
 struct limpet_inline_hook_entry {
-	uint8_t stub[8];                               /* jumps to `keep` */
-	uint64_t thunk;                                /* in the agent */
-	uint8_t trampoline[4 + LIMPET_ENTRY_CODE_MAX]; /* endbr64, and the relocated instructions */
+	uint8_t stub[8];                             /* jumps to `keep` */
+	uint64_t thunk;                              /* in the agent */
+	uint8_t prologue[4 + LIMPET_ENTRY_CODE_MAX]; /* endbr64, and the relocated instructions */
 	uint8_t original[LIMPET_ENTRY_JUMP_BYTES], jump[LIMPET_ENTRY_JUMP_BYTES];
 	uint8_t pad[2];
 	uint64_t from; /* where `jump` replaces `original` */

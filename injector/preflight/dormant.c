@@ -10,7 +10,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "control/control_client.h"
-#include "injector/hook/sealed.h"
+#include "injector/hook/mseal.h"
 #include "injector/hook/thunks.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
@@ -269,8 +269,8 @@ enum limpet_left limpet_dormant_look(pid_t pid)
 		else if (limpet_memfd_is_agent(maps.list[i].path))
 			left = LIMPET_LEFT_AGENT;
 	}
-	if (limpet_sealed_check(pid, &maps))
-		left = LIMPET_LEFT_SEALED;
+	if (limpet_mseal_check(pid, &maps))
+		left = LIMPET_LEFT_MSEAL;
 	limpet_proc_maps_done(&maps);
 	return left;
 }

@@ -31,7 +31,7 @@ enum limpet_left {
 	LIMPET_LEFT_NOTHING, /* or it cannot be read */
 	LIMPET_LEFT_JUMPS,   /* only thunks (thunks.h) */
 	LIMPET_LEFT_AGENT,
-	LIMPET_LEFT_SEALED, /* mappings that cannot be removed (sealed.h) */
+	LIMPET_LEFT_MSEAL, /* mappings that cannot be removed (mseal.h) */
 };
 enum limpet_left limpet_dormant_look(pid_t pid);
 

@@ -108,8 +108,8 @@ static bool find_group(pid_t pid, bool unified, struct limpet_cgroup *ret_group)
 			path += root_length;
 		if (!strcmp(path, "/"))
 			path = "";
-		if (snprintf(ret_group->folder, sizeof(ret_group->folder), "%s%s", point, path) >=
-		    (int)sizeof(ret_group->folder))
+		if (snprintf(ret_group->directory, sizeof(ret_group->directory), "%s%s", point,
+			     path) >= (int)sizeof(ret_group->directory))
 			return false;
 		ret_group->mount_length = strlen(point);
 		ret_group->unified = unified;
@@ -120,12 +120,13 @@ static bool find_group(pid_t pid, bool unified, struct limpet_cgroup *ret_group)
 
 /* Reads a number from a file of a group. "max" and v1's largest page-aligned number mean that there
  * is no limit. */
-static bool read_group(const char *folder, const char *name, const char *key, uint64_t *ret_value)
+static bool read_group(const char *directory, const char *name, const char *key,
+		       uint64_t *ret_value)
 {
 	char path[PATH_MAX + 64], line[128];
 	LIMPET_FCLOSE FILE *file = NULL;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	file = fopen(path, "re");
 	while (file && fgets(line, sizeof(line), file)) {
 		const char *at = line;
@@ -153,24 +154,25 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 		   uint64_t *ret_limit_bytes)
 {
 	uint64_t room_bytes = UINT64_MAX, limit_bytes = UINT64_MAX;
-	char folder[PATH_MAX];
+	char directory[PATH_MAX];
 
-	snprintf(folder, sizeof(folder), "%s", group->folder);
+	snprintf(directory, sizeof(directory), "%s", group->directory);
 	for (;;) {
 		uint64_t limit = UINT64_MAX, value, usage, reclaimable = 0, room;
 		char *slash;
 
-		if (read_group(folder, group->unified ? "memory.max" : "memory.limit_in_bytes",
+		if (read_group(directory, group->unified ? "memory.max" : "memory.limit_in_bytes",
 			       NULL, &value))
 			limit = value;
 		/* above this the group is not killed, but throttled */
-		if (group->unified && read_group(folder, "memory.high", NULL, &value) &&
+		if (group->unified && read_group(directory, "memory.high", NULL, &value) &&
 		    value < limit)
 			limit = value;
 		if (limit != UINT64_MAX &&
-		    read_group(folder, group->unified ? "memory.current" : "memory.usage_in_bytes",
-			       NULL, &usage)) {
-			(void)read_group(folder, "memory.stat",
+		    read_group(directory,
+			       group->unified ? "memory.current" : "memory.usage_in_bytes", NULL,
+			       &usage)) {
+			(void)read_group(directory, "memory.stat",
 					 group->unified ? "inactive_file" : "total_inactive_file",
 					 &reclaimable);
 			usage -= reclaimable < usage ? reclaimable : usage;
@@ -180,8 +182,8 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 			if (limit < limit_bytes)
 				limit_bytes = limit;
 		}
-		slash = strrchr(folder, '/');
-		if (!slash || (size_t)(slash - folder) < group->mount_length)
+		slash = strrchr(directory, '/');
+		if (!slash || (size_t)(slash - directory) < group->mount_length)
 			break;
 		*slash = '\0';
 	}
@@ -216,7 +218,7 @@ int limpet_cgroup_usage(const struct limpet_cgroup *group, uint64_t *ret_bytes)
 {
 	const char *name = group->unified ? "memory.current" : "memory.usage_in_bytes";
 
-	return read_group(group->folder, name, NULL, ret_bytes) ? 0 : -ENODATA;
+	return read_group(group->directory, name, NULL, ret_bytes) ? 0 : -ENODATA;
 }
 
 /* ------------------------------------------------------------------ containers */

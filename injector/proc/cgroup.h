@@ -11,9 +11,9 @@
 #include <sys/types.h>
 
 struct limpet_cgroup {
-	char folder[PATH_MAX]; /* of the process's own group */
-	size_t mount_length;   /* the mount point is the first part of it */
-	bool unified;          /* v2 */
+	char directory[PATH_MAX]; /* of the process's own group */
+	size_t mount_length;      /* the mount point is the first part of it */
+	bool unified;             /* v2 */
 };
 
 /* -ENOENT: no memory controller is visible from here. */

@@ -151,18 +151,6 @@ int limpet_memory_write(pid_t pid, uint64_t address, const void *from, size_t by
 	return (size_t)answer == bytes ? 0 : -EFAULT;
 }
 
-int limpet_memory_read_string(pid_t pid, uint64_t address, char *ret, size_t bytes)
-{
-	ssize_t got = limpet_memory_read_some(pid, address, ret, bytes - 1);
-
-	if (got < 0) {
-		ret[0] = '\0';
-		return (int)got;
-	}
-	ret[got] = '\0';
-	return 0;
-}
-
 int limpet_memory_exchange_stopped(int mem_fd, uint64_t address, uint64_t expected, uint64_t value)
 {
 	uint64_t word;

@@ -25,8 +25,6 @@ size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count);
  * kernel's copy is not atomic. */
 int limpet_memory_write(pid_t pid, uint64_t address, const void *from,
 			size_t bytes) LIMPET_MUST_CHECK;
-/* A terminated string of less than `bytes` bytes; truncated if longer. */
-int limpet_memory_read_string(pid_t pid, uint64_t address, char *ret, size_t bytes);
 /* Exchanges a word in private memory while every thread of the target is stopped: writes `value`
  * where `expected` is, past page protections. Returns 0, 1 (another value is there), or -errno. */
 int limpet_memory_exchange_stopped(int mem_fd, uint64_t address, uint64_t expected, uint64_t value);

@@ -170,33 +170,33 @@ int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list)
 	char path[PATH_MAX];
 	size_t capacity = 0, count = 0;
 	struct dirent *entry;
-	DIR *folder;
+	DIR *directory;
 	int r = limpet_proc_path(path, pid, "%s", name);
 
 	if (r < 0)
 		return r;
-	folder = opendir(path);
-	if (!folder)
+	directory = opendir(path);
+	if (!directory)
 		return errno == ENOENT ? limpet_proc_missing(pid) : -errno;
 	for (;;) {
 		char *stop;
 		long number;
 
 		errno = 0;
-		entry = readdir(folder);
+		entry = readdir(directory);
 		if (!entry)
 			break;
 		number = strtol(entry->d_name, &stop, 10);
 		if (entry->d_name[0] < '0' || entry->d_name[0] > '9' || *stop || number > INT_MAX)
 			continue;
 		if (limpet_reserve(&list, &capacity, count + 1, sizeof(*list)) < 0) {
-			closedir(folder);
+			closedir(directory);
 			return -ENOMEM;
 		}
 		list[count++] = (int)number;
 	}
 	r = -errno;
-	closedir(folder);
+	closedir(directory);
 	if (r < 0)
 		/* a task or fd directory returns ENOENT if its process is reaped meanwhile */
 		return r == -ENOENT ? -ESRCH : r;

@@ -1,5 +1,5 @@
-/* The one place that chooses the architecture folder of what drives the processor: registers, code,
- * signal frames. */
+/* The one place that chooses the architecture directory of what drives the processor: registers,
+ * code, signal frames. */
 #ifndef LIMPET_INJECTOR_PTRACE_ARCH_H
 #define LIMPET_INJECTOR_PTRACE_ARCH_H
 

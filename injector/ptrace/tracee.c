@@ -492,14 +492,20 @@ static uint64_t run_time(const struct limpet_tracee *tracee)
 	return limpet_proc_run_time(tracee->pid, tracee->tid, &run_ns) < 0 ? 0 : run_ns;
 }
 
+/* Inside a system call that the kernel will restart or end with EINTR. */
+static bool is_in_syscall(const struct limpet_tracee *tracee)
+{
+	return (int64_t)tracee->regs.orig_rax >= 0;
+}
+
 /* A thread in a short loop often has the same registers again. *ret_run_ns: its time on a
  * processor, if so. */
 static bool is_as_released(const struct limpet_tracee *tracee, uint64_t *ret_run_ns)
 {
 	uint64_t run_ns;
 
-	if (tracee->tid != last_stop.tid || tracee->group_stop ||
-	    limpet_tracee_in_syscall(tracee) || last_stop.run_ns == UNKNOWN_NS ||
+	if (tracee->tid != last_stop.tid || tracee->group_stop || is_in_syscall(tracee) ||
+	    last_stop.run_ns == UNKNOWN_NS ||
 	    memcmp(&tracee->regs, &last_stop.regs, sizeof(tracee->regs)))
 		return false;
 	run_ns = run_time(tracee);
@@ -565,28 +571,18 @@ const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tr
 	return &tracee->regs;
 }
 
-bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee)
-{
-	return (int64_t)tracee->regs.orig_rax >= 0;
-}
-
 int limpet_tracee_move(struct limpet_tracee *tracee, uint64_t pc)
 {
 	struct user_regs_struct regs = tracee->regs;
 	int error;
 
-	if (tracee->hijacked || limpet_tracee_in_syscall(tracee))
+	if (tracee->hijacked || is_in_syscall(tracee))
 		return -EBUSY;
 	regs.rip = pc;
 	error = write_registers(tracee, &regs);
 	if (!error)
 		tracee->regs = regs;
 	return error;
-}
-
-bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee)
-{
-	return tracee->group_stop;
 }
 
 uint64_t limpet_tracee_take_longest_stop_ns(void)

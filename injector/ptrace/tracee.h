@@ -67,10 +67,6 @@ void limpet_tracee_rest(void);
 
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);
-/* It is stopped inside a system call that the kernel will restart or end with EINTR. */
-bool limpet_tracee_in_syscall(const struct limpet_tracee *tracee);
-/* The whole target is stopped (SIGSTOP, Ctrl-Z). */
-bool limpet_tracee_in_group_stop(const struct limpet_tracee *tracee);
 /* It is in the critical section of a restartable sequence, where it must not be hijacked. */
 bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee);
 /* The thread's system calls are dispatched to a handler of SIGSYS (syscall user dispatch): so would

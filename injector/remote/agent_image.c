@@ -117,9 +117,9 @@ static int lay_out(const uint8_t *bytes, const Elf64_Phdr *phdrs, unsigned count
 		} else if (phdrs[i].p_type == PT_DYNAMIC) {
 			error = find_relocations(bytes, &phdrs[i], layout);
 		} else if (phdrs[i].p_type == PT_GNU_RELRO) {
-			layout->sealed = page_down(phdrs[i].p_vaddr);
-			layout->sealed_bytes =
-				page_down(phdrs[i].p_vaddr + phdrs[i].p_memsz) - layout->sealed;
+			layout->relro = page_down(phdrs[i].p_vaddr);
+			layout->relro_bytes =
+				page_down(phdrs[i].p_vaddr + phdrs[i].p_memsz) - layout->relro;
 		}
 	}
 	return error;

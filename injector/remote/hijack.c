@@ -703,7 +703,7 @@ bool limpet_hijack_below_growing(const struct limpet_hijack *hijack)
 	return hijack->below_growing;
 }
 
-int limpet_hijack_map_near(struct limpet_hijack *hijack, uint64_t address, uint64_t bytes)
+int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address, uint64_t bytes)
 {
 	const struct limpet_agent_image *image;
 	int64_t answer;

@@ -55,8 +55,8 @@ int limpet_hijack_map(struct limpet_hijack *hijack, struct limpet_err *err) LIMP
 bool limpet_hijack_below_growing(const struct limpet_hijack *hijack);
 /* After limpet_hijack_map(): maps memory of the image, executable and still empty, at `address`;
  * -EEXIST: something is mapped there. It stays until it is unmapped. */
-int limpet_hijack_map_near(struct limpet_hijack *hijack, uint64_t address,
-			   uint64_t bytes) LIMPET_MUST_CHECK;
+int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address,
+				uint64_t bytes) LIMPET_MUST_CHECK;
 /* Makes limpet_hijack_finish() unmap it after the channel is closed: if limpet dies in between, the
  * mapping can be recognized by its name. */
 void limpet_hijack_unmap_last(struct limpet_hijack *hijack, uint64_t address, uint64_t bytes);

@@ -42,9 +42,9 @@ static bool in_agent(const void *context, uint64_t address)
 	bool inside = (address >= place->start && address < place->end) ||
 		      (address >= place->thunks && address < place->thunks_end);
 
-	for (unsigned i = 0; i < place->near_count; i++)
-		inside =
-			inside || (address >= place->near[i].start && address < place->near[i].end);
+	for (unsigned i = 0; i < place->hook_area_count; i++)
+		inside = inside || (address >= place->hook_areas[i].start &&
+				    address < place->hook_areas[i].end);
 	return inside;
 }
 

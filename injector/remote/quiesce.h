@@ -24,9 +24,8 @@ struct limpet_agent_place {
 	uint64_t thunks, thunks_end; /* the entries of its hooks */
 	bool thunks_apart;           /* in a mapping of their own */
 	uint64_t shm;                /* thread states, as mapped in the target; 0: none */
-	struct limpet_inline_hook_range
-		near[LIMPET_INLINE_HOOK_MAX]; /* code near the program's own (inline_hook.h) */
-	unsigned near_count;
+	struct limpet_inline_hook_range hook_areas[LIMPET_INLINE_HOOK_MAX]; /* inline_hook.h */
+	unsigned hook_area_count;
 };
 
 struct limpet_quiesce_stats {

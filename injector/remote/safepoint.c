@@ -178,7 +178,7 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 		add_functions(safepoint, module, loader_functions,
 			      LIMPET_COUNT_OF(loader_functions), LIMPET_UNSAFE_LOADER);
 	}
-	/* Code of ours outside of any module: near the program's own code. */
+	/* Code of ours outside of any module: a hook area. */
 	for (size_t i = 0; i < modules->maps.count; i++)
 		if (limpet_memfd_is_agent(modules->maps.list[i].path))
 			add_range(safepoint, modules->maps.list[i].start, modules->maps.list[i].end,

@@ -27,21 +27,21 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[64];
+static char directory[64];
 
 static void clean(void)
 {
 	char command[128];
 
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
 	if (system(command))
 		fprintf(stderr, "%s failed\n", command);
 }
 
 static void begin(void)
 {
-	strcpy(folder, "/dev/shm/limpet-fuzz-XXXXXX");
-	if (!mkdtemp(folder) || setenv("LIMPET_RUNTIME_DIR", folder, 1))
+	strcpy(directory, "/dev/shm/limpet-fuzz-XXXXXX");
+	if (!mkdtemp(directory) || setenv("LIMPET_RUNTIME_DIR", directory, 1))
 		abort();
 	atexit(clean);
 }
@@ -189,11 +189,11 @@ static void ask(struct messages *messages)
 	pthread_join(thread, NULL);
 	close(server.listener);
 	close(dir);
-	snprintf(path, sizeof(path), "%s/%d.sock", folder, PID);
+	snprintf(path, sizeof(path), "%s/%d.sock", directory, PID);
 	unlink(path);
 }
 
-/* Any name may stand in the folder. */
+/* Any name may stand in the directory. */
 static void name_file(const struct messages *messages)
 {
 	char name[64] = "";
@@ -208,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct messages messages;
 
-	if (!folder[0])
+	if (!directory[0])
 		begin();
 	if (!size)
 		return 0;

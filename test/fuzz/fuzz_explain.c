@@ -38,7 +38,7 @@ static int read_memory(void *context, uint64_t address, void *ret, size_t bytes)
 	return 0;
 }
 
-static const struct limpet_source source = {.read = read_memory};
+static const struct limpet_memory_reader memory_reader = {.read = read_memory};
 
 static void check(bool right)
 {
@@ -84,7 +84,7 @@ static void read_arenas(const struct limpet_glibc_state *state)
 {
 	LIMPET_FREE struct limpet_glibc_state *list = NULL;
 	uint64_t absent;
-	int count = limpet_glibc_arenas_read(&source, state, &list, &absent);
+	int count = limpet_glibc_arenas_read(&memory_reader, state, &list, &absent);
 
 	for (int i = 0; i < count; i++)
 		check(list[i].end > list[i].address && list[i].layout);
@@ -98,7 +98,7 @@ static void find_orphans(void)
 
 	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
 	list[0].path = (char[]){""};
-	while (limpet_glibc_orphan_next(&source, &maps, orphan.start + 1, &orphan))
+	while (limpet_glibc_orphan_next(&memory_reader, &maps, orphan.start + 1, &orphan))
 		check(orphan.start >= BASE && orphan.end > orphan.start);
 }
 
@@ -116,9 +116,10 @@ static void read_glibc(size_t size)
 	(void)limpet_glibc_parameters_find(copy, sizeof(copy), BASE, BASE + BYTES, &parameters);
 	find_orphans();
 	if (limpet_present_add(&present, BASE, BASE + BYTES) < 0 ||
-	    limpet_glibc_reader_new(&source, &present, &reader) < 0)
+	    limpet_glibc_reader_new(&memory_reader, &present, &reader) < 0)
 		abort();
-	while (limpet_glibc_main_find(copy, sizeof(copy), BASE, from, &source, &state, &refused)) {
+	while (limpet_glibc_main_find(copy, sizeof(copy), BASE, from, &memory_reader, &state,
+				      &refused)) {
 		check(state.end - BASE > from);
 		from = state.end - BASE;
 		read_arenas(&state);
@@ -148,7 +149,7 @@ static void read_jemalloc(void)
 	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
 		abort();
 	limpet_pages_be_exact(pages);
-	if (limpet_jemalloc_read_tree(&source, pages, BASE, &jemalloc) < 0)
+	if (limpet_jemalloc_read_tree(&memory_reader, pages, BASE, &jemalloc) < 0)
 		abort();
 	for (size_t i = 0; i < jemalloc.count; i++)
 		check(jemalloc.list[i].start < jemalloc.list[i].end &&
@@ -169,7 +170,7 @@ static void read_runtimes(void)
 							  .end = BASE + BYTES,
 							  .account = LIMPET_MEMORY_UNKNOWN});
 	for (uint64_t at = BASE; at < BASE + BYTES; at += LIMPET_V8_PAGE_BYTES) {
-		uint64_t bytes = limpet_v8_page(&source, at, &owner);
+		uint64_t bytes = limpet_v8_page(&memory_reader, at, &owner);
 
 		check(!bytes || owner);
 	}
@@ -184,10 +185,10 @@ static void read_runtimes(void)
 	}
 	if (limpet_mimalloc_judge(heads, LIMPET_COUNT_OF(heads), &mimalloc))
 		check(mimalloc.found && mimalloc.offset < LIMPET_MIMALLOC_HEAD_WORDS);
-	(void)limpet_mimalloc_segment(&source, &mimalloc, BASE);
-	if (limpet_mimalloc_find(&source, &pieces, &mimalloc) < 0)
+	(void)limpet_mimalloc_segment(&memory_reader, &mimalloc, BASE);
+	if (limpet_mimalloc_find(&memory_reader, &pieces, &mimalloc) < 0)
 		abort();
-	(void)limpet_mimalloc_segment(&source, &mimalloc, BASE);
+	(void)limpet_mimalloc_segment(&memory_reader, &mimalloc, BASE);
 	limpet_pieces_done(&pieces);
 }
 

@@ -120,17 +120,17 @@ static int compare_names(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-static void add_corpus(const char *folder)
+static void add_corpus(const char *directory)
 {
 	struct dirent **list;
-	int count = scandir(folder, &list, NULL, compare_names);
+	int count = scandir(directory, &list, NULL, compare_names);
 
 	if (count < 0)
-		die(folder);
+		die(directory);
 	for (int i = 0; i < count; i++) {
 		char path[512];
 
-		snprintf(path, sizeof(path), "%s/%s", folder, list[i]->d_name);
+		snprintf(path, sizeof(path), "%s/%s", directory, list[i]->d_name);
 		if (list[i]->d_name[0] != '.')
 			add_seed(path);
 		free(list[i]);
@@ -304,7 +304,7 @@ int main(int argc, char **argv)
 	const char *count = getenv("FUZZ_MUTATIONS"), *time_text = getenv("FUZZ_MILLISECONDS");
 	uint64_t milliseconds = time_text ? strtoull(time_text, NULL, 10) : 0;
 	unsigned long runs = count ? strtoul(count, NULL, 10) : fuzz_mutations;
-	char folder[256];
+	char directory[256];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	name += strncmp(name, "fuzz_", 5) ? 0 : 5;
@@ -316,8 +316,8 @@ int main(int argc, char **argv)
 			add_seed(argv[i]);
 		milliseconds = runs = 0;
 	} else {
-		snprintf(folder, sizeof(folder), "test/fuzz/corpus/%s", name);
-		add_corpus(folder);
+		snprintf(directory, sizeof(directory), "test/fuzz/corpus/%s", name);
+		add_corpus(directory);
 	}
 	printf("1..%d\n", milliseconds || runs ? 2 : 1);
 	for (size_t i = 0; i < seed_count; i++)

@@ -31,7 +31,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char folder[64];
+static char directory[64];
 static uint8_t *memory;
 static struct limpet_segment segment;
 
@@ -40,7 +40,7 @@ static void put(const char *name, const void *data, size_t size)
 	char path[PATH_MAX];
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/%d/%s", folder, getpid(), name);
+	snprintf(path, sizeof(path), "%s/%d/%s", directory, getpid(), name);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0 || write(fd, data, size) != (ssize_t)size)
 		abort();
@@ -51,7 +51,7 @@ static void clean(void)
 {
 	char command[128];
 
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
 	if (system(command))
 		fprintf(stderr, "%s failed\n", command);
 }
@@ -67,11 +67,11 @@ static void begin(void)
 	char maps[512], path[96];
 	size_t used = 0;
 
-	strcpy(folder, "/dev/shm/limpet-fuzz-XXXXXX");
-	if (!mkdtemp(folder))
+	strcpy(directory, "/dev/shm/limpet-fuzz-XXXXXX");
+	if (!mkdtemp(directory))
 		abort();
 	atexit(clean);
-	snprintf(path, sizeof(path), "%s/%d", folder, getpid());
+	snprintf(path, sizeof(path), "%s/%d", directory, getpid());
 	mkdir(path, 0700);
 	for (unsigned i = 0; i < AREAS; i++)
 		used += (size_t)snprintf(maps + used, sizeof(maps) - used, "%llx-%llx %s\n",
@@ -79,7 +79,7 @@ static void begin(void)
 					 lines[i]);
 	put("maps", maps, used);
 	put("auxv", auxv, sizeof(auxv));
-	limpet_proc_root = folder;
+	limpet_proc_root = directory;
 	memory = mmap((void *)(uintptr_t)BASE, AREAS * AREA_BYTES, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (memory != (void *)(uintptr_t)BASE ||
@@ -141,7 +141,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct limpet_err err;
 	uint64_t fingerprint;
 
-	if (!folder[0])
+	if (!directory[0])
 		begin();
 	patch(data, size);
 	if (limpet_modules_read(getpid(), &modules, &err) < 0)

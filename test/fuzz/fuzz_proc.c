@@ -51,15 +51,15 @@ static const struct {
 	{"self/mountinfo", "30 23 0:26 / /nowhere rw - cgroup2 cgroup2 rw\n"},
 };
 
-static char folder[64];
+static char directory[64];
 
 static void put(const char *name, const void *data, size_t size)
 {
 	char path[PATH_MAX];
 	int fd;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	for (char *slash = path + strlen(folder) + 1; (slash = strchr(slash, '/')); slash++) {
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	for (char *slash = path + strlen(directory) + 1; (slash = strchr(slash, '/')); slash++) {
 		*slash = '\0';
 		mkdir(path, 0700);
 		*slash = '/';
@@ -74,18 +74,18 @@ static void clean(void)
 {
 	char command[128];
 
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
 	if (system(command))
 		fprintf(stderr, "%s failed\n", command);
 }
 
 static void begin(void)
 {
-	strcpy(folder, "/dev/shm/limpet-fuzz-XXXXXX");
-	if (!mkdtemp(folder))
+	strcpy(directory, "/dev/shm/limpet-fuzz-XXXXXX");
+	if (!mkdtemp(directory))
 		abort();
 	atexit(clean);
-	limpet_proc_root = folder;
+	limpet_proc_root = directory;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(files); i++)
 		put(files[i].name, files[i].content, strlen(files[i].content));
 }
@@ -136,7 +136,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char text[64];
 	size_t which;
 
-	if (!folder[0])
+	if (!directory[0])
 		begin();
 	if (!size)
 		return 0;

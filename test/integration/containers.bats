@@ -37,11 +37,11 @@ teardown_file() {
 }
 
 end_dockerd() {
-	local job folder
+	local job directory
 	job=$(<"$docker/job")
 	end_process "$job" 20
-	for folder in /sys/fs/cgroup/*/docker /sys/fs/cgroup/docker; do
-		rmdir "$folder" 2>/dev/null || true
+	for directory in /sys/fs/cgroup/*/docker /sys/fs/cgroup/docker; do
+		rmdir "$directory" 2>/dev/null || true
 	done
 	rm -rf "$docker"
 }

@@ -5,18 +5,18 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-# What may stand where a trace is wanted: a link to nothing, to a file, to a folder, a second name of a
-# file, a pipe, a socket, a folder.
-obstacles=(dangling link folder-link hard pipe socket folder)
+# What may stand where a trace is wanted: a link to nothing, to a file, to a directory, a second name of a
+# file, a pipe, a socket, a directory.
+obstacles=(dangling link directory-link hard pipe socket directory)
 put_obstacle() {
 	case $1 in
 	dangling) ln -s nowhere "$2" ;;
 	link) ln -s precious "$2" ;;
-	folder-link) ln -s . "$2" ;;
+	directory-link) ln -s . "$2" ;;
 	hard) ln precious "$2" ;;
 	pipe) mkfifo "$2" ;;
 	socket) python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$2" ;;
-	folder) mkdir "$2" ;;
+	directory) mkdir "$2" ;;
 	esac
 }
 
@@ -25,7 +25,7 @@ precious_is_kept() {
 	[[ $(<precious) == precious && ! -e nowhere && $(stat -c %a:%u precious) == 644:$EUID ]]
 }
 
-@test "an output that is a link, a pipe, a socket or a folder: refused, and not followed" {
+@test "an output that is a link, a pipe, a socket or a directory: refused, and not followed" {
 	local what option
 	echo precious >precious
 	chmod 644 precious
@@ -71,7 +71,7 @@ precious_is_kept() {
 	finish storm
 }
 
-@test "a folder that others may write to: a trace that was exchanged is not written to" {
+@test "a directory that others may write to: a trace that was exchanged is not written to" {
 	start storm "$TARGETS/storm"
 	attach "$pid" --no-seal
 	tell storm "run 1000" ran
@@ -107,7 +107,7 @@ make_world() {
 }
 nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 
-@test "the control socket: for its user and root, in a folder where nobody else can write" {
+@test "the control socket: for its user and root, in a directory where nobody else can write" {
 	local world inside
 	make_world
 	start storm "$TARGETS/storm"
@@ -115,7 +115,7 @@ nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
 	wait_until 30 test -S "run.world/limpet/$pid.sock"
-	same "the folder" "$(stat -c %a:%u run.world/limpet)" "711:0"
+	same "the directory" "$(stat -c %a:%u run.world/limpet)" "711:0"
 	same "the socket" "$(stat -c %a:%u "run.world/limpet/$pid.sock")" "600:0"
 	wait_until 30 capturing "$pid" "${world[@]}" "$inside"
 	# another user: sees that it is captured, and can neither stop it nor talk to it
@@ -135,12 +135,12 @@ sys.exit(1)' "/run/limpet/$pid.sock"
 	finish storm
 }
 
-@test "no /run to write to: a folder in /tmp that another made first is not used" {
+@test "no /run to write to: a directory in /tmp that another made first is not used" {
 	local world inside what
 	make_world
 	start storm "$TARGETS/storm"
 	look "$pid"
-	# something that is no folder, where limpet's would be
+	# something that is no directory, where limpet's would be
 	: >run.world/limpet
 	for what in his link writable; do
 		case $what in

@@ -395,7 +395,7 @@ captured_or_over() {
 	postgres_server
 	master=${job_of[postgres]}
 	attach "$master" --follow-fork
-	start client python3 "$root/test/targets/client.py" postgres "$folder/.s.PGSQL.5432" 2
+	start client python3 "$root/test/targets/client.py" postgres "$directory/.s.PGSQL.5432" 2
 	tell client go going
 	tell client pid pid
 	backend=${answer#pid }
@@ -436,19 +436,19 @@ ten_texts_are_there() {
 	children=()
 	((EUID != 0 || $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null || echo 0) == 0)) ||
 		skip "Yama lets its user trace no process that is not a child's"
-	install -m 755 "$LIMPET" "$folder/limpet-program"
-	their_limpet=(env -u LIMPET_RUNTIME_DIR XDG_RUNTIME_DIR="$folder" TMPDIR="$folder" "$folder/limpet-program")
-	postgres_server "${their_limpet[@]}" run --follow-fork "${patiently[@]}" -o "$folder/run.limpet" --
+	install -m 755 "$LIMPET" "$directory/limpet-program"
+	their_limpet=(env -u LIMPET_RUNTIME_DIR XDG_RUNTIME_DIR="$directory" TMPDIR="$directory" "$directory/limpet-program")
+	postgres_server "${their_limpet[@]}" run --follow-fork "${patiently[@]}" -o "$directory/run.limpet" --
 	sql_session
 	backend=$pid
 	wait_until 30 is_captured "$backend" as_postgres "${their_limpet[@]}"
 	ten_texts
 	wait_until 30 ended "$backend"
 	postgres_ends
-	trace=$folder/run.limpet
+	trace=$directory/run.limpet
 	good_capture
 	expect '.capture.mode == "run" and .capture.end == "target-exit"'
-	trace=$folder/run.$backend.limpet
+	trace=$directory/run.$backend.limpet
 	good_capture
 	ten_texts_are_there
 }
@@ -465,7 +465,7 @@ pools_of_requests() {
 	nginx_server "$LIMPET" run -q --follow-fork "${patiently[@]}" -o "$work/run.limpet" --
 	limpet_job=${job_of[nginx]}
 	wait_until 30 capturing_now "$worker"
-	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 2
+	start client python3 "$root/test/targets/client.py" http "$directory/nginx.sock" "$directory/files" 2
 	tell client go going
 	wait_until 20 recorded "$worker" 100
 	tell client hold held
@@ -492,7 +492,7 @@ another_worker() {
 	local i new workers=()
 	children=()
 	nginx_server
-	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 2
+	start client python3 "$root/test/targets/client.py" http "$directory/nginx.sock" "$directory/files" 2
 	attach "${job_of[nginx]}" --follow-fork
 	for ((i = 0; i < 3; i++)); do
 		kill -HUP "${job_of[nginx]}"

@@ -21,7 +21,7 @@ root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
 begin() {
 	work=$(mktemp -d "${BATS_TEST_TMPDIR}/work.XXXXXX")
 	cd "$work" || return 1
-	# Captures are found through this folder: tests see only their own.
+	# Captures are found through this directory: tests see only their own.
 	export LIMPET_RUNTIME_DIR=$work/run XDG_RUNTIME_DIR=$work/run TMPDIR=$work LC_ALL=C.UTF-8 NO_COLOR=1 LIMPET_PAGER=cat
 	mkdir -m 700 "$XDG_RUNTIME_DIR"
 	# Whoever runs the tests may have these otherwise.
@@ -533,7 +533,7 @@ refused_by_both() {
 	unchanged "$target"
 }
 
-# limpet as another user, from a folder of his: ours is closed to him.
+# limpet as another user, from a directory of his: ours is closed to him.
 make_theirs() {
 	theirs=$(mktemp -d /tmp/limpet-theirs.XXXXXX)
 	install -m 755 "$LIMPET" "$theirs/limpet"

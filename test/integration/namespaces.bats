@@ -11,7 +11,7 @@ setup() {
 }
 teardown() { end; }
 
-# contained NAME COMMAND...: pid 1 of its own world, where neither this folder nor limpet exists.
+# contained NAME COMMAND...: pid 1 of its own world, where neither this directory nor limpet exists.
 # Sets `pid` to its number outside.
 contained() {
 	local name=$1
@@ -23,7 +23,7 @@ contained() {
 	pid=$(pgrep -P "${job_of[$name]}")
 }
 
-# A folder that storm can have as its root.
+# A directory that storm can have as its root.
 make_root() {
 	local library
 	mkdir -p rootfs/{bin,proc}

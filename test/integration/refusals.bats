@@ -195,7 +195,7 @@ executes_or_ended() {
 	finish storm
 }
 
-@test "traces that are none: missing, empty, foreign, a folder" {
+@test "traces that are none: missing, empty, foreign, a directory" {
 	refused $FAILED "No such file" "$LIMPET" report missing.limpet
 	: >empty.limpet
 	refused $FAILED "empty|not a (limpet )?trace|truncated" "$LIMPET" report empty.limpet

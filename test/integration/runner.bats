@@ -4,7 +4,7 @@
 load helpers
 setup() {
 	begin
-	# Its logs go to a build folder of their own.
+	# Its logs go to a build directory of their own.
 	mkdir -p scripts test/unit
 	cp "$root/scripts/run-tests" scripts/
 }

@@ -66,7 +66,7 @@ serve() {
 	export DEBUGINFOD_CACHE_PATH=$work/cache
 }
 
-folder_server='
+directory_server='
 import functools, http.server, os, sys
 handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[1])
 server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
@@ -86,7 +86,7 @@ while True:
 	capture_stripped
 	mkdir -p "served/buildid/$build_id"
 	cp debug/7f3a "served/buildid/$build_id/debuginfo"
-	serve "$folder_server"
+	serve "$directory_server"
 	within 60 "$LIMPET" seal "$trace"
 	DEBUGINFOD_URLS='' within 60 "$LIMPET" seal "$trace"
 	[[ ! -s web.err ]] || fail "a server was asked: $(cat web.err)"

@@ -7,14 +7,14 @@ teardown() { end; }
 
 : "${LIMPET_STATIC:=$root/build/static/limpet}"
 
-# in_root COMMAND...: in a root folder with nothing in it but limpet and /proc, and a name service that
+# in_root COMMAND...: in a root directory with nothing in it but limpet and /proc, and a name service that
 # would have to be loaded.
 in_root() {
 	unshare --mount --propagation private bash -c 'mount -t proc proc root/proc && exec env -u LIMPET_RUNTIME_DIR chroot root "$@"' in_root "$@"
 }
 
 # track: container | limpet in a root with nothing but /proc | attach | `make static`: one file
-@test "in a root folder that holds it and /proc alone: attach, stop, report, doctor" {
+@test "in a root directory that holds it and /proc alone: attach, stop, report, doctor" {
 	((EUID == 0)) || skip "chroot takes root"
 	[[ $(readelf -dl "$LIMPET_STATIC") != *NEEDED* && $(readelf -l "$LIMPET_STATIC") != *INTERP* ]]
 	mkdir -p root/proc

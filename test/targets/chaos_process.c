@@ -25,17 +25,17 @@ void chaos_process_begin(void)
 
 void chaos_process_check(void)
 {
-	DIR *folder = opendir("/proc/self/fd");
+	DIR *directory = opendir("/proc/self/fd");
 	struct dirent *entry;
 
-	while (folder && (entry = readdir(folder))) {
+	while (directory && (entry = readdir(directory))) {
 		int number = atoi(entry->d_name);
 
-		if (number > STDERR_FILENO && number != dirfd(folder))
+		if (number > STDERR_FILENO && number != dirfd(directory))
 			target_broken("descriptor %d is not its own", number);
 	}
-	if (folder)
-		closedir(folder);
+	if (directory)
+		closedir(directory);
 }
 
 static void await_child(pid_t pid, int wanted)

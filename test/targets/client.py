@@ -1,7 +1,7 @@
 """Clients that know the right answer to each request, over a Unix socket.
 
     client.py redis SOCKET [CONNECTIONS]         values, lists and hashes, read back and compared
-    client.py http SOCKET FOLDER [CONNECTIONS]   the folder's files, byte for byte
+    client.py http SOCKET DIRECTORY [CONNECTIONS]   the directory's files, byte for byte
     client.py postgres SOCKET [CONNECTIONS]      computed texts, and a counter that each adds to;
                                                  "reconnect" as a last word: a new session now and then
 

@@ -200,7 +200,7 @@ static void map(int fd, size_t bytes, int protection, int flags)
 		close(fd);
 }
 
-/* A file of ordinary pages in this folder, which is removed at once. */
+/* A file of ordinary pages in this directory, which is removed at once. */
 static int make_file(size_t bytes)
 {
 	static const char zeros[65536];

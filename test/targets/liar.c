@@ -296,7 +296,7 @@ static void lie_about_agent(void)
 			info->nonce = target_random(&seed);
 			break;
 		case 1:
-			info->leave = (uint64_t)(uintptr_t)answer_five;
+			info->detach = (uint64_t)(uintptr_t)answer_five;
 			break;
 		case 2:
 			info->thunks = 0;

@@ -235,19 +235,19 @@ static bool has_agent(int pid)
 	char path[64], name[64];
 	struct dirent *entry;
 	bool has = false;
-	DIR *folder;
+	DIR *directory;
 
 	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	folder = opendir(path);
-	if (!folder)
+	directory = opendir(path);
+	if (!directory)
 		_exit(99);
-	while (!has && (entry = readdir(folder))) {
-		ssize_t bytes = readlinkat(dirfd(folder), entry->d_name, name, sizeof(name) - 1);
+	while (!has && (entry = readdir(directory))) {
+		ssize_t bytes = readlinkat(dirfd(directory), entry->d_name, name, sizeof(name) - 1);
 
 		name[bytes < 0 ? 0 : bytes] = 0;
 		has = strstr(name, "limpet-agent");
 	}
-	closedir(folder);
+	closedir(directory);
 	return has;
 }
 

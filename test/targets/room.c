@@ -10,10 +10,10 @@
 
 #include "common/wire.h"
 
-static struct limpet_shm *map(int folder, const char *name)
+static struct limpet_shm *map(int directory, const char *name)
 {
 	struct limpet_shm *shm;
-	int fd = openat(folder, name, O_RDWR | O_CLOEXEC);
+	int fd = openat(directory, name, O_RDWR | O_CLOEXEC);
 
 	if (fd < 0)
 		return NULL;
@@ -26,19 +26,20 @@ int main(int argc, char **argv)
 {
 	char path[64], link[64];
 	struct dirent *entry;
-	DIR *folder;
+	DIR *directory;
 
 	if (argc != 2 && argc != 3)
 		return 2;
 	snprintf(path, sizeof(path), "/proc/%d/fd", atoi(argv[1]));
-	folder = opendir(path);
-	while (folder && (entry = readdir(folder))) {
-		ssize_t length = readlinkat(dirfd(folder), entry->d_name, link, sizeof(link) - 1);
+	directory = opendir(path);
+	while (directory && (entry = readdir(directory))) {
+		ssize_t length =
+			readlinkat(dirfd(directory), entry->d_name, link, sizeof(link) - 1);
 		struct limpet_shm *shm;
 
 		if (length < 0 || strncmp(link, "/memfd:", 7) != 0)
 			continue;
-		shm = map(dirfd(folder), entry->d_name);
+		shm = map(dirfd(directory), entry->d_name);
 		if (!shm || shm->magic != LIMPET_SHM_MAGIC)
 			continue;
 		printf("%llu\n", (unsigned long long)shm->wait_turns);

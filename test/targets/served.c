@@ -2,7 +2,7 @@
 /* served: a file system that need not answer (test/unit/served_fixture.h), in a mount namespace of
  * its own.
  *
- *	served FOLDER POINT
+ *	served DIRECTORY POINT
  *
  * Commands: "silent open" (or lookup, read, flush): from now on no such call of a program with our
  * LIMPET_RUNTIME_DIR is answered; "asked CALL" says how many came;
@@ -28,14 +28,15 @@ static unsigned call_of(const char *name)
 int main(int argc, char **argv)
 {
 	struct served *served = served_new();
-	const char *folder = getenv("LIMPET_RUNTIME_DIR");
+	const char *directory = getenv("LIMPET_RUNTIME_DIR");
 	char line[256], name[16];
 
 	if (argc != 3 || !served)
-		target_broken("usage: served FOLDER POINT");
+		target_broken("usage: served DIRECTORY POINT");
 	/* Its own test's. */
-	if (folder)
-		snprintf(served->marker, sizeof(served->marker), "LIMPET_RUNTIME_DIR=%s", folder);
+	if (directory)
+		snprintf(served->marker, sizeof(served->marker), "LIMPET_RUNTIME_DIR=%s",
+			 directory);
 	if (served_unshare(geteuid() != 0) < 0 || served_begin(served, argv[1], argv[2]) < 0) {
 		target_say("refused");
 		return 77;

@@ -1,7 +1,7 @@
 /* sharing: a child that shares most of its memory with its parent since a fork, and has many files
  *of data mapped that it never looks at.
  *
- *	sharing FOLDER      "ready PID", of the child; FOLDER is for the files
+ *	sharing DIRECTORY      "ready PID", of the child; DIRECTORY is for the files
  *
  * Commands: "work N" allocates and frees N blocks, "worked"; "quit". */
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 
 static char *blocks[BLOCKS];
 
-static void map_files(const char *folder)
+static void map_files(const char *directory)
 {
 	char path[4096], *page = malloc(FILE_BYTES);
 
@@ -26,7 +26,7 @@ static void map_files(const char *folder)
 	for (unsigned i = 0; i < FILES; i++) {
 		int fd;
 
-		snprintf(path, sizeof(path), "%s/%u", folder, i);
+		snprintf(path, sizeof(path), "%s/%u", directory, i);
 		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		if (fd < 0 || write(fd, page, FILE_BYTES) != FILE_BYTES ||
 		    mmap(NULL, FILE_BYTES, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED)
@@ -36,12 +36,12 @@ static void map_files(const char *folder)
 	free(page);
 }
 
-static void child(const char *folder)
+static void child(const char *directory)
 {
 	char line[256];
 	unsigned long n;
 
-	map_files(folder);
+	map_files(directory);
 	target_say("ready %d", getpid());
 	while (target_listen(line, sizeof(line)) && target_word(line, "work", &n)) {
 		while (n--)
@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 	pid_t pid;
 
 	if (argc != 2)
-		target_broken("usage: sharing FOLDER");
+		target_broken("usage: sharing DIRECTORY");
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		blocks[i] = malloc(SHARED_BYTES / BLOCKS);
 		if (!blocks[i])

@@ -152,7 +152,7 @@ right_answers() {
 
 @test "postgres: a backend" {
 	postgres_server
-	start client python3 "$root/test/targets/client.py" postgres "$folder/.s.PGSQL.5432" 2
+	start client python3 "$root/test/targets/client.py" postgres "$directory/.s.PGSQL.5432" 2
 	tell client go going
 	tell client pid pid
 	pid=${answer#pid }

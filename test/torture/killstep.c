@@ -19,7 +19,7 @@
 
 #define TIMEOUT_NS 600000000000u
 
-enum { DONE = 0, CANNOT_ENTER = 3, CANNOT_LEAVE = 4 };
+enum { DONE = 0, CANNOT_ATTACH = 3, CANNOT_DETACH = 4 };
 
 /* Shared with the child that is killed. */
 static struct {
@@ -55,20 +55,20 @@ static int enter_and_leave(void)
 	if (!error)
 		error = limpet_session_prepare(&process, &options, &session, &err);
 	if (!error)
-		error = limpet_session_enter(session, NULL, &err);
+		error = limpet_session_attach(session, NULL, &err);
 	if (error) {
-		snprintf(shared->words, sizeof(shared->words), "enter: %.200s (%d)", err.message,
+		snprintf(shared->words, sizeof(shared->words), "attach: %.200s (%d)", err.message,
 			 error);
-		return CANNOT_ENTER;
+		return CANNOT_ATTACH;
 	}
 	nanosleep(&hold, NULL);
-	error = limpet_session_leave(session, &err);
+	error = limpet_session_detach(session, &err);
 	limpet_session_free(session);
 	limpet_target_close(&process);
 	if (error) {
-		snprintf(shared->words, sizeof(shared->words), "leave: %.200s (%d)", err.message,
+		snprintf(shared->words, sizeof(shared->words), "detach: %.200s (%d)", err.message,
 			 error);
-		return CANNOT_LEAVE;
+		return CANNOT_DETACH;
 	}
 	return DONE;
 }

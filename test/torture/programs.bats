@@ -105,12 +105,12 @@ go_quiet() {
 @test "postgres: a backend" {
 	local backend
 	postgres_server
-	start client python3 "$root/test/targets/client.py" postgres "$folder/.s.PGSQL.5432" 2
+	start client python3 "$root/test/targets/client.py" postgres "$directory/.s.PGSQL.5432" 2
 	tell client go going
 	tell client pid pid
 	backend=${answer#pid }
 	# A pause would end the session that is looked at.
-	busy=always_busy quiet=always_busy own=(--own "$folder")
+	busy=always_busy quiet=always_busy own=(--own "$directory")
 	capture_rounds postgres "$backend" "$PROGRAM_ROUNDS" --events 1-5000
 	tell client hold held
 	right_answers postgres
@@ -120,8 +120,8 @@ go_quiet() {
 
 @test "postgres: the postmaster, while sessions come and go" {
 	postgres_server
-	start client python3 "$root/test/targets/client.py" postgres "$folder/.s.PGSQL.5432" 2 reconnect
-	own=(--own "$folder")
+	start client python3 "$root/test/targets/client.py" postgres "$directory/.s.PGSQL.5432" 2 reconnect
+	own=(--own "$directory")
 	capture_rounds postmaster "${job_of[postgres]}" "$PROGRAM_ROUNDS" --events 1-60
 	right_answers postmaster
 	postgres_ends
@@ -132,7 +132,7 @@ go_quiet() {
 
 @test "nginx: a worker" {
 	nginx_server
-	start client python3 "$root/test/targets/client.py" http "$folder/nginx.sock" "$folder/files" 4
+	start client python3 "$root/test/targets/client.py" http "$directory/nginx.sock" "$directory/files" 4
 	capture_rounds nginx "$worker" "$PROGRAM_ROUNDS" --events 1-1000
 	right_answers nginx
 	[[ $(pgrep -P "${job_of[nginx]}" | head -n 1) == "$worker" ]] || fail "the worker was replaced"

@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 	int count = argc > 2 ? atoi(argv[2]) : 0, dormant = 0;
 	long hold_ms = argc > 3 ? atol(argv[3]) : 2;
 	uint64_t *attach, *detach, *took;
-	unsigned attempts = 0, slots = 0, peeked = 0, stopped = 0, copies = 0;
+	unsigned attempts = 0, slots = 0, peeked = 0, stopped = 0, hook_pointers = 0;
 
 	if (pid <= 0 || count <= 0) {
 		fprintf(stderr, "usage: rounds PID COUNT [HOLD_MS]\n");
@@ -56,14 +56,14 @@ int main(int argc, char **argv)
 		if (!error)
 			error = limpet_session_prepare(&target, &options, &session, &err);
 		if (!error)
-			error = limpet_session_enter(session, NULL, &err);
+			error = limpet_session_attach(session, NULL, &err);
 		if (error) {
-			printf("round %d: enter: %s (%d)\n", i, err.message, error);
+			printf("round %d: attach: %s (%d)\n", i, err.message, error);
 			return 1;
 		}
 		took[i] = limpet_monotonic_ns() - begun;
 		nanosleep(&hold, NULL);
-		error = limpet_session_leave(session, &err);
+		error = limpet_session_detach(session, &err);
 		stats = limpet_session_stats(session);
 		attach[i] = stats->attach_stop_ns;
 		detach[i] = stats->detach_stop_ns;
@@ -71,12 +71,12 @@ int main(int argc, char **argv)
 		slots = stats->slots_patched;
 		peeked += stats->quiesce.peeked;
 		stopped += stats->quiesce.stopped;
-		copies += stats->copies.found;
+		hook_pointers += stats->hook_pointers.found;
 		limpet_session_free(session);
 		limpet_target_close(&target);
 		if (error) {
 			dormant++;
-			printf("round %d: leave: %s (%d)\n", i, err.message, error);
+			printf("round %d: detach: %s (%d)\n", i, err.message, error);
 			error = limpet_session_cleanup(pid, options.timeout_ns, true, &err);
 			if (error < 0) {
 				printf("round %d: cleanup: %s (%d)\n", i, err.message, error);
@@ -85,8 +85,8 @@ int main(int argc, char **argv)
 		}
 	}
 	printf("%d rounds, %d dormant and cleaned up, %u slots, %.2f stops to find a thread, "
-	       "threads seen: %u peeked, %u stopped, copies %u\n",
-	       count, dormant, slots, (double)attempts / count, peeked, stopped, copies);
+	       "threads seen: %u peeked, %u stopped, hook pointers %u\n",
+	       count, dormant, slots, (double)attempts / count, peeked, stopped, hook_pointers);
 	print_times("attach", attach, count);
 	print_times("detach", detach, count);
 	print_times("attach in all", took, count);

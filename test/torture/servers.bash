@@ -4,18 +4,18 @@
 
 begin_with_servers() {
 	begin
-	folder=$(mktemp -d /tmp/limpet-rounds.XXXXXX)
+	directory=$(mktemp -d /tmp/limpet-rounds.XXXXXX)
 }
 
 end_with_servers() {
 	# The children of a server follow it at once.
 	if [[ -n ${job_of[postgres]:-} ]]; then
 		[[ -z ${job_of[client]:-} ]] || end_process "${job_of[client]}" 5
-		kill -INT "$(head -n 1 "$folder/data/postmaster.pid")" 2>/dev/null || true
+		kill -INT "$(head -n 1 "$directory/data/postmaster.pid")" 2>/dev/null || true
 		wait_until 10 ended "${job_of[postgres]}" || true
 	fi
 	end
-	rm -rf "$folder"
+	rm -rf "$directory"
 }
 
 # ------------------------------------------------------------------ node.js
@@ -61,18 +61,18 @@ postgres_bin() {
 	return 1
 }
 as_postgres() (
-	cd "$folder" || exit 1
+	cd "$directory" || exit 1
 	if ((EUID == 0)); then
-		setpriv --reuid=postgres --regid=postgres --clear-groups env HOME="$folder" "$@"
+		setpriv --reuid=postgres --regid=postgres --clear-groups env HOME="$directory" "$@"
 	else
 		"$@"
 	fi
 )
 postgres_answers() {
-	as_postgres "$bin/pg_isready" -q -h "$folder"
+	as_postgres "$bin/pg_isready" -q -h "$directory"
 }
 
-# postgres_server [COMMAND...]: in $folder, known only there; started by the command, as its user.
+# postgres_server [COMMAND...]: in $directory, known only there; started by the command, as its user.
 postgres_server() {
 	local owner
 	bin=$(postgres_bin) || skip "no PostgreSQL server under /usr/lib/postgresql"
@@ -81,33 +81,33 @@ postgres_server() {
 		id postgres >/dev/null 2>&1 || skip "no user postgres, and PostgreSQL refuses to run as root"
 		owner=postgres
 	fi
-	mkdir "$folder/data"
-	chown "$owner" "$folder" "$folder/data"
-	as_postgres "$bin/initdb" -D "$folder/data" -U tester -A trust -E UTF8 --locale=C >initdb.say 2>initdb.err
+	mkdir "$directory/data"
+	chown "$owner" "$directory" "$directory/data"
+	as_postgres "$bin/initdb" -D "$directory/data" -U tester -A trust -E UTF8 --locale=C >initdb.say 2>initdb.err
 	# exec: the process of this shell becomes the server.
 	(
-		cd "$folder" || exit 1
+		cd "$directory" || exit 1
 		if ((EUID == 0)); then
-			exec setpriv --reuid=postgres --regid=postgres --clear-groups "$@" "$bin/postgres" -D data -k "$folder" \
+			exec setpriv --reuid=postgres --regid=postgres --clear-groups "$@" "$bin/postgres" -D data -k "$directory" \
 				-c listen_addresses= -c fsync=off -c shared_buffers=16MB -c jit=off
 		fi
-		exec "$@" "$bin/postgres" -D data -k "$folder" -c listen_addresses= -c fsync=off -c shared_buffers=16MB -c jit=off
+		exec "$@" "$bin/postgres" -D data -k "$directory" -c listen_addresses= -c fsync=off -c shared_buffers=16MB -c jit=off
 	) >postgres.say 2>postgres.err </dev/null 3>&- &
 	job_of[postgres]=$!
 	wait_until 30 postgres_answers
-	as_postgres "$bin/psql" -q -h "$folder" -U tester -d postgres -c \
+	as_postgres "$bin/psql" -q -h "$directory" -U tester -d postgres -c \
 		'create table counters as select id, 0 as value from generate_series(0, 7) id;
 		create unique index on counters (id)' </dev/null
 }
 postgres_ends() {
-	kill -INT "$(head -n 1 "$folder/data/postmaster.pid")"
+	kill -INT "$(head -n 1 "$directory/data/postmaster.pid")"
 	result postgres 0
 }
 
 # sql_session: statements of one line, by `tell sql STATEMENT ANSWER`. Sets `pid` to its backend.
 sql_session() {
-	echo "select 'ready ' || pg_backend_pid();" >"$folder/hello.sql"
-	start sql as_postgres "$bin/psql" -AtqX -h "$folder" -U tester -d postgres -f "$folder/hello.sql" -f -
+	echo "select 'ready ' || pg_backend_pid();" >"$directory/hello.sql"
+	start sql as_postgres "$bin/psql" -AtqX -h "$directory" -U tester -d postgres -f "$directory/hello.sql" -f -
 }
 sql_session_ends() {
 	printf '%s\n' '\q' >&"${in_of[sql]}"
@@ -117,44 +117,44 @@ sql_session_ends() {
 # ------------------------------------------------------------------ nginx
 
 nginx_answers() {
-	[[ -S $folder/nginx.sock && -s $folder/nginx.pid ]] && worker=$(pgrep -P "$(<"$folder/nginx.pid")" | head -n 1) &&
+	[[ -S $directory/nginx.sock && -s $directory/nginx.pid ]] && worker=$(pgrep -P "$(<"$directory/nginx.pid")" | head -n 1) &&
 		[[ -n $worker ]]
 }
 
-# nginx_server [COMMAND...]: started by the command, with one worker, whose pid is `worker`, and files to serve in $folder/files.
+# nginx_server [COMMAND...]: started by the command, with one worker, whose pid is `worker`, and files to serve in $directory/files.
 nginx_server() {
 	local nginx size
 	nginx=$(PATH=$PATH:/usr/sbin command -v nginx) || skip "no nginx"
-	chmod 755 "$folder"
-	mkdir "$folder/files" "$folder/temp"
+	chmod 755 "$directory"
+	mkdir "$directory/files" "$directory/temp"
 	for size in 0 1 700 20000 300000; do
-		head -c "$size" /dev/urandom >"$folder/files/$size"
+		head -c "$size" /dev/urandom >"$directory/files/$size"
 	done
 	{
 		((EUID != 0)) || echo 'user nobody nogroup;'
 		cat <<-EOF
 			daemon off;
 			worker_processes 1;
-			pid $folder/nginx.pid;
-			error_log $folder/error.log;
+			pid $directory/nginx.pid;
+			error_log $directory/error.log;
 			events { worker_connections 64; }
 			http {
 			    access_log off;
-			    client_body_temp_path $folder/temp/body;
-			    proxy_temp_path $folder/temp/proxy;
-			    fastcgi_temp_path $folder/temp/fastcgi;
-			    uwsgi_temp_path $folder/temp/uwsgi;
-			    scgi_temp_path $folder/temp/scgi;
-			    server { listen unix:$folder/nginx.sock; root $folder/files; }
+			    client_body_temp_path $directory/temp/body;
+			    proxy_temp_path $directory/temp/proxy;
+			    fastcgi_temp_path $directory/temp/fastcgi;
+			    uwsgi_temp_path $directory/temp/uwsgi;
+			    scgi_temp_path $directory/temp/scgi;
+			    server { listen unix:$directory/nginx.sock; root $directory/files; }
 			}
 		EOF
 	} >nginx.conf
-	"$@" "$nginx" -p "$folder" -e "$folder/error.log" -c "$work/nginx.conf" >nginx.say 2>nginx.err </dev/null 3>&- &
+	"$@" "$nginx" -p "$directory" -e "$directory/error.log" -c "$work/nginx.conf" >nginx.say 2>nginx.err </dev/null 3>&- &
 	job_of[nginx]=$!
 	wait_until 20 nginx_answers
 }
 nginx_ends() {
-	kill -QUIT "$(<"$folder/nginx.pid")"
+	kill -QUIT "$(<"$directory/nginx.pid")"
 	result nginx 0
 }
 

@@ -75,9 +75,9 @@ static int enter_and_leave(pid_t pid, struct limpet_err *err)
 		error = limpet_session_prepare(&target, &options, &session, err);
 	if (error)
 		return error;
-	error = limpet_session_enter(session, NULL, err);
+	error = limpet_session_attach(session, NULL, err);
 	if (!error)
-		error = limpet_session_leave(session, err);
+		error = limpet_session_detach(session, err);
 	stats = limpet_session_stats(session);
 	stopped_ns += stats->attach_stop_ns + (STOPS_A_ROUND - 1) * stats->detach_stop_ns;
 	limpet_session_free(session);

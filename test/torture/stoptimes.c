@@ -628,14 +628,14 @@ static void enter_and_leave(void)
 	check(limpet_session_prepare(&process, &options, &session, &err), "prepare", &err);
 	end_window();
 	phase_begin();
-	check(limpet_session_enter(session, NULL, &err), "enter", &err);
+	check(limpet_session_attach(session, NULL, &err), "attach", &err);
 	gaps = end_window();
 	keep(ATTACH, limpet_session_stats(session)->attach_stop_ns, &gaps);
 	print_steps(kind_names[ATTACH]);
 
 	end_window();
 	phase_begin();
-	check(limpet_session_leave(session, &err), "leave", &err);
+	check(limpet_session_detach(session, &err), "detach", &err);
 	gaps = end_window();
 	keep(DETACH, limpet_session_stats(session)->detach_stop_ns, &gaps);
 	print_steps(kind_names[DETACH]);

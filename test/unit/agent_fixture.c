@@ -221,7 +221,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 
 void agent_fixture_end(struct agent_fixture *fixture)
 {
-	((int (*)(void))(uintptr_t)limpet_agent_info.leave)();
+	((int (*)(void))(uintptr_t)limpet_agent_info.detach)();
 	if (agents_own_map)
 		limpet_shm = agents_own_map;
 	((int (*)(void))(uintptr_t)limpet_agent_info.release)();
@@ -249,7 +249,7 @@ void fixture_stack_build(struct fixture_stack *stack, const uint64_t *addresses,
 
 bool fixture_enter(struct fixture_stack *stack, enum fixture_hook hook, const uint64_t args[6])
 {
-	struct limpet_frame *frame = &stack->hook;
+	struct limpet_hook_frame *frame = &stack->hook;
 
 	for (int i = 0; i < 6; i++)
 		frame->args[i] = args[i];

@@ -50,7 +50,7 @@ void agent_fixture_end(struct agent_fixture *fixture);
 #define FIXTURE_BELOW 16u
 struct fixture_stack {
 	uint64_t below[FIXTURE_BELOW];
-	struct limpet_frame hook;
+	struct limpet_hook_frame hook;
 	uint64_t words[2 * FIXTURE_MAX_FRAMES + 2];
 };
 /* Return addresses, innermost first; the last frame's frame pointer is 0. */

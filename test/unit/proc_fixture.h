@@ -1,23 +1,23 @@
-/* A substitute /proc in a temporary folder, and ELF files made to order. Any failure to make them
- * fails the running test. */
+/* A substitute /proc in a temporary directory, and ELF files made to order. Any failure to make
+ * them fails the running test. */
 #ifndef LIMPET_TEST_PROC_FIXTURE_H
 #define LIMPET_TEST_PROC_FIXTURE_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Makes the folder and points limpet_proc_root to it; answers its path. */
+/* Makes the directory and points limpet_proc_root to it; answers its path. */
 const char *proc_fixture_begin(void);
 /* Removes it and points limpet_proc_root back to /proc. */
 void proc_fixture_end(void);
 
-/* Writes a file below the folder; parents are made. `format` is printf's. */
+/* Writes a file below the directory; parents are made. `format` is printf's. */
 void proc_fixture_write(const char *path, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void proc_fixture_write_bytes(const char *path, const void *bytes, size_t count);
 void proc_fixture_link(const char *path, const char *to);
 void proc_fixture_remove(const char *path);
-/* The full path of something below the folder; valid until the next call. */
+/* The full path of something below the directory; valid until the next call. */
 const char *proc_fixture_path(const char *path);
 
 /* A whole process to which nothing is to be objected: a dynamic program with glibc, one thread, of

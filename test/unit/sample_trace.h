@@ -69,7 +69,7 @@ static const struct limpet_memory sample_memory = {
 	.bytes = {[LIMPET_MEMORY_RSS] = 50u << 20, [LIMPET_MEMORY_HEAP] = 40u << 20}};
 
 struct sample {
-	char folder[64];
+	char directory[64];
 	char program[96]; /* path */
 	char trace[96];
 	uint64_t leak_at, main_at, spin_at; /* addresses of calls in the program's file */
@@ -126,10 +126,10 @@ static void sample_init(struct sample *sample)
 	FILE *file;
 
 	memset(sample, 0, sizeof(*sample));
-	strcpy(sample->folder, "/tmp/limpet-sample.XXXXXX");
-	assert_non_null(mkdtemp(sample->folder));
-	snprintf(sample->program, sizeof(sample->program), "%s/prog", sample->folder);
-	snprintf(sample->trace, sizeof(sample->trace), "%s/prog.limpet", sample->folder);
+	strcpy(sample->directory, "/tmp/limpet-sample.XXXXXX");
+	assert_non_null(mkdtemp(sample->directory));
+	snprintf(sample->program, sizeof(sample->program), "%s/prog", sample->directory);
+	snprintf(sample->trace, sizeof(sample->trace), "%s/prog.limpet", sample->directory);
 	snprintf(command, sizeof(command), "%s.c", sample->program);
 	file = fopen(command, "w");
 	if (!file || fputs(sample_source, file) < 0 || fclose(file))
@@ -148,7 +148,7 @@ static void sample_done(struct sample *sample)
 {
 	char command[128];
 
-	snprintf(command, sizeof(command), "rm -rf '%s'", sample->folder);
+	snprintf(command, sizeof(command), "rm -rf '%s'", sample->directory);
 	assert_int_equal(system(command), 0);
 }
 

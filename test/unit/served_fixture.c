@@ -21,8 +21,8 @@
 
 struct server {
 	struct served *served;
-	int device, folder;
-	/* Node 2 is the first; 1 is the folder. */
+	int device, directory;
+	/* Node 2 is the first; 1 is the directory. */
 	struct {
 		char name[64];
 		int fd;
@@ -45,7 +45,7 @@ static void answer(const struct server *server, uint64_t unique, int error, cons
 static int node_fd(const struct server *server, uint64_t node)
 {
 	if (node == FUSE_ROOT_ID)
-		return server->folder;
+		return server->directory;
 	return node - 2 < server->count ? server->files[node - 2].fd : -1;
 }
 
@@ -72,7 +72,7 @@ static uint64_t find(struct server *server, const char *name)
 	for (unsigned i = 0; i < server->count; i++)
 		if (!strcmp(server->files[i].name, name))
 			return i + 2;
-	fd = server->count < FILES ? openat(server->folder, name, O_RDONLY | O_CLOEXEC) : -1;
+	fd = server->count < FILES ? openat(server->directory, name, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd < 0)
 		return 0;
 	snprintf(server->files[server->count].name, sizeof(server->files[0].name), "%s", name);
@@ -248,7 +248,7 @@ static int mount_served(const struct server *server, const char *point)
 {
 	char options[128];
 
-	if (server->device < 0 || server->folder < 0)
+	if (server->device < 0 || server->directory < 0)
 		return -errno;
 	snprintf(options, sizeof(options),
 		 "fd=%d,rootmode=40000,user_id=%u,group_id=%u,allow_other", server->device,
@@ -258,11 +258,11 @@ static int mount_served(const struct server *server, const char *point)
 		       : 0;
 }
 
-int served_begin(struct served *served, const char *folder, const char *point)
+int served_begin(struct served *served, const char *directory, const char *point)
 {
 	struct server server = {.served = served,
 				.device = open("/dev/fuse", O_RDWR | O_CLOEXEC),
-				.folder = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+				.directory = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 	int code = mount_served(&server, point);
 
 	if (code == 0) {
@@ -273,7 +273,7 @@ int served_begin(struct served *served, const char *folder, const char *point)
 		served->server = child;
 	}
 	close(server.device);
-	close(server.folder);
+	close(server.directory);
 	return code;
 }
 

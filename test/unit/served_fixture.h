@@ -1,4 +1,4 @@
-/* A file system that a program serves (FUSE), and that need not answer: the files of one folder,
+/* A file system that a program serves (FUSE), and that need not answer: the files of one directory,
  * read-only. */
 #ifndef LIMPET_TEST_SERVED_FIXTURE_H
 #define LIMPET_TEST_SERVED_FIXTURE_H
@@ -27,8 +27,8 @@ int served_unshare(bool users);
 /* Shared with children. */
 struct served *served_new(void);
 void served_free(struct served *served);
-/* Mounts what is in `folder` at `point`; the server is a child. 0 or -errno. */
-int served_begin(struct served *served, const char *folder, const char *point);
+/* Mounts what is in `directory` at `point`; the server is a child. 0 or -errno. */
+int served_begin(struct served *served, const char *directory, const char *point);
 void served_end(struct served *served);
 
 #endif

@@ -36,7 +36,7 @@
 
 static struct {
 	pid_t child;
-	char folder[64], path[96];
+	char directory[64], path[96];
 	struct limpet_target target;
 	struct limpet_session *session;
 	struct limpet_recorder *recorder;
@@ -117,9 +117,9 @@ static void open_capture(pid_t pid, uint64_t memory_bytes)
 		answer = limpet_session_prepare(&it.target, &options, &it.session, &err);
 	if (answer)
 		fail_msg("%s", err.message);
-	strcpy(it.folder, "/tmp/limpet-collector-XXXXXX");
-	assert_non_null(mkdtemp(it.folder));
-	snprintf(it.path, sizeof(it.path), "%s/trace", it.folder);
+	strcpy(it.directory, "/tmp/limpet-collector-XXXXXX");
+	assert_non_null(mkdtemp(it.directory));
+	snprintf(it.path, sizeof(it.path), "%s/trace", it.directory);
 	answer = limpet_recorder_open(&record, &it.recorder, &err);
 	if (answer)
 		fail_msg("%s", err.message);
@@ -136,7 +136,7 @@ static void close_capture(void)
 	limpet_session_free(it.session);
 	limpet_target_close(&it.target);
 	unlink(it.path);
-	rmdir(it.folder);
+	rmdir(it.directory);
 }
 
 static int begin(void **state)

@@ -74,7 +74,7 @@ static void try_files(void)
 	must_fail(unlink(own_file) < 0 && errno == EPERM);
 	must_fail(syscall(SYS_rename, own_file, "/tmp/limpet-confined") < 0 && errno == EPERM);
 	must_fail(chdir("..") < 0);
-	/* As root there is nothing in the root folder, not even our own descriptors. */
+	/* As root there is nothing in the root directory, not even our own descriptors. */
 	must_fail(!as_root || fstatat(AT_FDCWD, "/0", &status, AT_EMPTY_PATH) < 0);
 	must_fail(syscall(SYS_io_uring_setup, 1, NULL) < 0 && errno == EPERM);
 	must_fail(syscall(SYS_memfd_create, "x", 0) < 0 && errno == EPERM);

@@ -176,7 +176,7 @@ static void test_status_comes_through(void **state)
 	assert_int_equal(list[0].dropped_events, 7);
 	assert_int_equal(list[0].live_bytes, 191260263);
 	assert_string_equal(list[0].command, "node");
-	/* Whoever asks may stand in another folder. */
+	/* Whoever asks may stand in another directory. */
 	assert_non_null(getcwd(cwd, sizeof(cwd)));
 	snprintf(trace, sizeof(trace), "%s/node.4711.limpet", cwd);
 	assert_string_equal(list[0].trace, trace);

@@ -20,7 +20,7 @@
 #include "test/unit/clock_fixture.h"
 
 static const uint8_t build_id[20] = {1, 2, 3};
-static char folder[] = "/tmp/limpet-debuginfod.XXXXXX";
+static char directory[] = "/tmp/limpet-debuginfod.XXXXXX";
 static int server = -1;
 
 static int setup(void **state)
@@ -32,12 +32,12 @@ static int setup(void **state)
 
 	(void)state;
 	server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (!mkdtemp(folder) || server < 0 ||
+	if (!mkdtemp(directory) || server < 0 ||
 	    bind(server, (struct sockaddr *)&address, sizeof(address)) < 0 ||
 	    listen(server, 16) < 0 || getsockname(server, (struct sockaddr *)&address, &length) < 0)
 		return -1;
 	snprintf(url, sizeof(url), "http://127.0.0.1:%u", ntohs(address.sin_port));
-	return setenv("DEBUGINFOD_CACHE_PATH", folder, 1) || setenv("DEBUGINFOD_URLS", url, 1);
+	return setenv("DEBUGINFOD_CACHE_PATH", directory, 1) || setenv("DEBUGINFOD_URLS", url, 1);
 }
 
 static int teardown(void **state)
@@ -46,7 +46,7 @@ static int teardown(void **state)
 
 	(void)state;
 	close(server);
-	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
 	return system(command);
 }
 

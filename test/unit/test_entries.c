@@ -170,7 +170,7 @@ static struct limpet_maps maps_of(struct limpet_map *list, size_t count)
 static void test_places(void **state)
 {
 	const uint64_t gib = 1ull << 30;
-	struct limpet_entry_area area = {.low = 0x555500000000, .high = 0x555500100000};
+	struct limpet_hook_area area = {.low = 0x555500000000, .high = 0x555500100000};
 	struct limpet_map list[] = {
 		{.start = 0x10000, .end = 0x20000},
 		{.start = 0x555500000000, .end = 0x555500100000},

@@ -20,7 +20,7 @@
 #include "explain/glibc_heaps.h"
 #include "explain/jemalloc.h"
 #include "explain/mappings.h"
-#include "explain/source.h"
+#include "explain/memory_reader.h"
 #include "explain/tmpfs.h"
 #include "explain/verdicts.h"
 #include "injector/proc/pages.h"
@@ -65,7 +65,7 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 				     .account = LIMPET_MEMORY_CODE};
 	struct limpet_pieces pieces = {.list = &piece, .count = 1};
 	struct limpet_glibc_heaps heaps = {.region_count = 0};
-	struct limpet_threads threads = {.count = 0};
+	struct limpet_stack_owners threads = {.count = 0};
 	struct limpet_tmpfs mounts = {.count = 0};
 	struct limpet_mappings_facts facts = {
 		.heaps = &heaps, .pieces = &pieces, .threads = &threads, .mounts = &mounts};
@@ -89,85 +89,86 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 
 static void test_only_present_pages_are_read(void **state)
 {
-	struct limpet_process_source *process;
-	const struct limpet_source *source;
+	struct limpet_process_reader *process;
+	const struct limpet_memory_reader *reader;
 	uint8_t *memory = map_memory((size_t)PAGES * PAGE), copy[2 * PAGE];
 
 	(void)state;
 	for (size_t i = 0; i < PAGES; i += 2)
 		memset(memory + i * PAGE, (int)(i % 251), PAGE);
-	assert_int_equal(limpet_process_source_new(getpid(), &process), 0);
-	source = limpet_process_source(process);
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	reader = limpet_process_reader(process);
 	for (size_t i = 0; i < PAGES; i++) {
-		int error = limpet_source_read(source, at(memory, i) + 8, copy, PAGE - 8);
+		int error = limpet_memory_reader_read(reader, at(memory, i) + 8, copy, PAGE - 8);
 
 		assert_int_equal(error, i % 2 ? -ENODATA : 0);
 		if (!error)
 			assert_int_equal(copy[PAGE - 9], i % 251);
 		/* Part of the next page. */
-		assert_int_equal(limpet_source_read(source, at(memory, i) + 8, copy, PAGE),
+		assert_int_equal(limpet_memory_reader_read(reader, at(memory, i) + 8, copy, PAGE),
 				 -ENODATA);
 	}
 	assert_int_equal(present(memory), (uint64_t)PAGES / 2 * PAGE);
-	assert_true(limpet_source_read(source, 0, copy, 8) < 0);
-	assert_true(limpet_source_read(source, UINT64_MAX - 4, copy, 8) < 0);
-	assert_true(limpet_source_read(source, (uint64_t)1 << 63, copy, 8) < 0);
-	assert_true(limpet_source_read(source, 0x1000, copy, SIZE_MAX) < 0);
-	assert_false(limpet_source_is_spent(source));
-	limpet_process_source_free(process);
+	assert_true(limpet_memory_reader_read(reader, 0, copy, 8) < 0);
+	assert_true(limpet_memory_reader_read(reader, UINT64_MAX - 4, copy, 8) < 0);
+	assert_true(limpet_memory_reader_read(reader, (uint64_t)1 << 63, copy, 8) < 0);
+	assert_true(limpet_memory_reader_read(reader, 0x1000, copy, SIZE_MAX) < 0);
+	assert_false(limpet_memory_reader_is_spent(reader));
+	limpet_process_reader_free(process);
 	munmap(memory, (size_t)PAGES * PAGE);
 }
 
 static void test_a_text_ends_with_what_is_present(void **state)
 {
-	struct limpet_process_source *process;
+	struct limpet_process_reader *process;
 	uint8_t *memory = map_memory((size_t)PAGES * PAGE);
 	char text[16];
 
 	(void)state;
 	for (size_t i = 0; i < 5; i++)
 		memory[PAGE - 5 + i] = (uint8_t) "first"[i];
-	assert_int_equal(limpet_process_source_new(getpid(), &process), 0);
-	assert_int_equal(limpet_source_read_text(limpet_process_source(process), at(memory, 1) - 5,
-						 text, sizeof(text)),
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_memory_reader_read_text(limpet_process_reader(process),
+							at(memory, 1) - 5, text, sizeof(text)),
 			 0);
 	assert_string_equal(text, "first");
-	assert_int_equal(
-		limpet_source_read_text(limpet_process_source(process), at(memory, 1) - 3, text, 3),
-		0);
+	assert_int_equal(limpet_memory_reader_read_text(limpet_process_reader(process),
+							at(memory, 1) - 3, text, 3),
+			 0);
 	assert_string_equal(text, "rs");
-	assert_int_equal(limpet_source_read_text(limpet_process_source(process), at(memory, 1),
-						 text, sizeof(text)),
+	assert_int_equal(limpet_memory_reader_read_text(limpet_process_reader(process),
+							at(memory, 1), text, sizeof(text)),
 			 -ENODATA);
-	limpet_process_source_free(process);
+	limpet_process_reader_free(process);
 	munmap(memory, (size_t)PAGES * PAGE);
 }
 
 static void test_the_budget_ends(void **state)
 {
-	struct limpet_process_source *process;
-	const struct limpet_source *source;
+	struct limpet_process_reader *process;
+	const struct limpet_memory_reader *reader;
 	uint64_t word, from = 7;
 
 	(void)state;
-	assert_int_equal(limpet_process_source_new(getpid(), &process), 0);
-	source = limpet_process_source(process);
-	limpet_process_source_limit(process, 2);
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	reader = limpet_process_reader(process);
+	limpet_process_reader_limit(process, 2);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(limpet_source_read(source, (uint64_t)(uintptr_t)&from, &word, 8),
-				 0);
+		assert_int_equal(
+			limpet_memory_reader_read(reader, (uint64_t)(uintptr_t)&from, &word, 8), 0);
 	assert_int_equal(word, 7);
-	assert_int_equal(limpet_source_read(source, (uint64_t)(uintptr_t)&from, &word, 8), -ETIME);
-	assert_true(limpet_source_is_spent(source));
-	limpet_process_source_free(process);
+	assert_int_equal(limpet_memory_reader_read(reader, (uint64_t)(uintptr_t)&from, &word, 8),
+			 -ETIME);
+	assert_true(limpet_memory_reader_is_spent(reader));
+	limpet_process_reader_free(process);
 }
 
 static void test_nobody(void **state)
 {
-	struct limpet_process_source *process = NULL;
+	struct limpet_process_reader *process = NULL;
 
 	(void)state;
-	assert_true(limpet_process_source_new(0x7ffffff0, &process) < 0);
+	assert_true(limpet_process_reader_new(0x7ffffff0, &process) < 0);
 	assert_null(process);
 }
 
@@ -184,15 +185,15 @@ static void test_devices(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(devices); i++)
-		assert_true(limpet_source_is_device(devices[i]));
+		assert_true(limpet_memory_reader_is_device(devices[i]));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(memory); i++)
-		assert_false(limpet_source_is_device(memory[i]));
+		assert_false(limpet_memory_reader_is_device(memory[i]));
 }
 
 /* ------------------------------------------------------------------ jemalloc's tree */
 
 struct counter {
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *reader;
 	uint64_t reads;
 };
 
@@ -201,42 +202,42 @@ static int count_read(void *context, uint64_t address, void *ret, size_t bytes)
 	struct counter *counter = context;
 
 	counter->reads++;
-	return limpet_source_read(counter->source, address, ret, bytes);
+	return limpet_memory_reader_read(counter->reader, address, ret, bytes);
 }
 
 /* Each of 262,144 entries of the root leads to the same leaf, and to a circle of nodes. */
 static void test_a_leaf_is_read_once(void **state)
 {
-	struct limpet_process_source *process;
+	struct limpet_process_reader *process;
 	struct limpet_pages *pages;
 	uint64_t *root = (uint64_t *)(void *)map_memory(NODE_BYTES),
 		 *leaf = (uint64_t *)(void *)map_memory(NODE_BYTES);
 	struct limpet_jemalloc jemalloc = {0};
 	struct counter counter = {0};
-	const struct limpet_source source = {.read = count_read, .context = &counter};
+	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
 
 	(void)state;
 	for (size_t i = 0; i < NODE_BYTES / 8; i++) {
 		root[i] = (uint64_t)(uintptr_t)(i % 2 ? leaf : root);
 		leaf[i] = 0;
 	}
-	assert_int_equal(limpet_process_source_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
 	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages), 0);
 	limpet_pages_be_exact(pages);
-	counter.source = limpet_process_source(process);
+	counter.reader = limpet_process_reader(process);
 	assert_int_equal(
-		limpet_jemalloc_read_tree(&source, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
+		limpet_jemalloc_read_tree(&reader, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
 	assert_int_equal(jemalloc.count, 0);
 	/* The pages of root, leaf, and root once more as a leaf, whose entries alternate. */
 	assert_true(counter.reads <= 3 * NODE_BYTES / PAGE + NODE_BYTES / 8);
 	/* Nothing is lost without a word. */
-	limpet_process_source_limit(process, 4);
+	limpet_process_reader_limit(process, 4);
 	assert_int_equal(
-		limpet_jemalloc_read_tree(&source, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
+		limpet_jemalloc_read_tree(&reader, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
 	assert_true(jemalloc.is_cut);
 	limpet_jemalloc_done(&jemalloc);
 	limpet_pages_free(pages);
-	limpet_process_source_free(process);
+	limpet_process_reader_free(process);
 	munmap(root, NODE_BYTES);
 	munmap(leaf, NODE_BYTES);
 }
@@ -246,7 +247,7 @@ static void test_a_leaf_is_read_once(void **state)
 
 /* As if pages of these ranges were swapped out. */
 struct hidden {
-	const struct limpet_source *source;
+	const struct limpet_memory_reader *reader;
 	struct limpet_page_range ranges[4];
 	size_t count;
 };
@@ -258,11 +259,11 @@ static int read_shown(void *context, uint64_t address, void *ret, size_t bytes)
 	for (size_t i = 0; i < hidden->count; i++)
 		if (address < hidden->ranges[i].end && address + bytes > hidden->ranges[i].start)
 			return -ENODATA;
-	return limpet_source_read(hidden->source, address, ret, bytes);
+	return limpet_memory_reader_read(hidden->reader, address, ret, bytes);
 }
 
 struct own_heaps {
-	struct limpet_process_source *process;
+	struct limpet_process_reader *process;
 	struct limpet_pages *pages;
 	struct limpet_maps maps;
 	struct hidden hidden;
@@ -271,10 +272,10 @@ struct own_heaps {
 
 static void read_heaps(struct own_heaps *own)
 {
-	const struct limpet_source source = {.read = read_shown, .context = &own->hidden};
+	const struct limpet_memory_reader reader = {.read = read_shown, .context = &own->hidden};
 
 	limpet_glibc_heaps_done(&own->heaps);
-	assert_int_equal(limpet_glibc_heaps_read(getpid(), &source, &own->maps, own->pages, NULL,
+	assert_int_equal(limpet_glibc_heaps_read(getpid(), &reader, &own->maps, own->pages, NULL,
 						 &own->heaps),
 			 0);
 }
@@ -360,16 +361,16 @@ static void test_what_is_swapped_out_is_said(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, take_arena, steps), 0);
 	while (sem_wait(&taken) < 0)
 		;
-	assert_int_equal(limpet_process_source_new(getpid(), &own.process), 0);
+	assert_int_equal(limpet_process_reader_new(getpid(), &own.process), 0);
 	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &own.pages), 0);
 	limpet_pages_be_exact(own.pages);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &own.maps), 0);
-	own.hidden.source = limpet_process_source(own.process);
+	own.hidden.reader = limpet_process_reader(own.process);
 	judge_hidden(&own);
 	limpet_glibc_heaps_done(&own.heaps);
 	limpet_proc_maps_done(&own.maps);
 	limpet_pages_free(own.pages);
-	limpet_process_source_free(own.process);
+	limpet_process_reader_free(own.process);
 	sem_post(&judged);
 	pthread_join(thread, NULL);
 	free(block);

@@ -101,7 +101,7 @@ static void a_fault_has_registers_and_stack(void **state)
 	make_sample(&builder, PERF_SAMPLE_REGS_ABI_64, STACK, 40);
 	assert_int_equal(read_part(&builder, builder.count, &record), 0);
 	assert_int_equal(record.kind, LIMPET_FAULT_TAKEN);
-	assert_true(record.in_kernel && record.has_registers);
+	assert_true(record.has_registers);
 	assert_int_equal(record.pid, 7);
 	assert_int_equal(record.tid, 8);
 	assert_int_equal(record.time_ns, 1000);

@@ -35,7 +35,7 @@ static int read_image(void *context, uint64_t address, void *ret, size_t bytes)
 	return 0;
 }
 
-static const struct limpet_source memory = {.read = read_image};
+static const struct limpet_memory_reader memory = {.read = read_image};
 
 struct heap {
 	struct limpet_present present;
@@ -622,7 +622,7 @@ static bool is_spent(void *context)
 /* A search that finds nothing asks whether there is time left. */
 static void test_a_search_ends_in_time(void **state)
 {
-	const struct limpet_source late = {.read = read_image, .is_spent = is_spent};
+	const struct limpet_memory_reader late = {.read = read_image, .is_spent = is_spent};
 	const struct limpet_glibc_span span = {
 		.start = BASE, .end = BASE + BYTES, .in_parts = true, .is_main = true};
 	struct limpet_glibc_regions regions = {0};

@@ -158,7 +158,7 @@ static bool stepped_in_one(const struct call *call)
 /* With an inner call of the allocator between the halves. */
 static __attribute__((noinline)) bool stepped_call(const struct call *call, long step)
 {
-	struct limpet_frame *frame = &stacks.outer.hook;
+	struct limpet_hook_frame *frame = &stacks.outer.hook;
 	int entered;
 
 	memcpy(frame->args, call->args, sizeof(frame->args));

@@ -55,7 +55,7 @@ static void test_the_program_reuses_our_descriptor(void **state)
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 	assert_int_equal(dup2(ends[0], number), number);
 	assert_recording();
-	/* Nor is it closed by us when we leave. */
+	/* Nor is it closed by us when we detach. */
 	((int (*)(void))(uintptr_t)limpet_agent_info.release)();
 	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
 	assert_int_equal(errno, EAGAIN);

@@ -192,7 +192,7 @@ static void test_switched_off_in_the_middle(void **state)
 {
 	(void)state;
 	assert_true(fixture_enter(&stack, FIXTURE_MALLOC, (const uint64_t[6]){1}));
-	((int (*)(void))(uintptr_t)limpet_agent_info.leave)();
+	((int (*)(void))(uintptr_t)limpet_agent_info.detach)();
 	assert_int_equal(limpet_agent_info.state, LIMPET_AGENT_PASSING);
 	fixture_exit(&stack, BLOCK_A);
 	assert_outside(own_thread());

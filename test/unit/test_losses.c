@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "analyzer/model/live.h"
+#include "analyzer/model/tail.h"
 #include "analyzer/render/diff_print.h"
 #include "analyzer/render/report_json.h"
 #include "analyzer/render/report_text.h"
@@ -291,16 +291,16 @@ static void check_no_end(const char *path, uint64_t losses)
 {
 	const struct trace_outcome outcome = trace_try(trace_path(path));
 	const uint64_t all = losses | LIMPET_LOSS_BIT(LIMPET_LOSS_UNFINISHED);
-	struct limpet_live *live;
+	struct limpet_tail *tail;
 	struct limpet_err err;
 
 	assert_int_equal(outcome.end, LIMPET_END_COLLECTOR_LOST);
 	assert_int_equal(outcome.losses, all);
 	assert_false(outcome.complete);
 	assert_int_equal(outcome.exact, limpet_losses_exact(losses));
-	assert_int_equal(limpet_live_open(path, &live, &err), 0);
-	assert_int_equal(limpet_live_model(live)->losses, all);
-	limpet_live_free(live);
+	assert_int_equal(limpet_tail_open(path, &tail, &err), 0);
+	assert_int_equal(limpet_tail_model(tail)->losses, all);
+	limpet_tail_free(tail);
 }
 
 static void check_reason(uint64_t losses, bool compact)
@@ -733,5 +733,5 @@ int main(void)
 		cmocka_unit_test(test_the_sides_of_a_difference),
 	};
 
-	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
+	return cmocka_run_group_tests(tests, trace_enter_directory, trace_leave_directory);
 }

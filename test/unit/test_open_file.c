@@ -22,7 +22,7 @@
 #include "common/open_file.h"
 #include "test/unit/skip_reason.h"
 
-static char folder[] = "/tmp/test-open-file.XXXXXX";
+static char directory[] = "/tmp/test-open-file.XXXXXX";
 static char root[64];
 
 static void run(const char *command)
@@ -34,13 +34,13 @@ static void run(const char *command)
 static int set_up(void **state)
 {
 	(void)state;
-	if (!mkdtemp(folder) || chdir(folder))
+	if (!mkdtemp(directory) || chdir(directory))
 		return -1;
-	snprintf(root, sizeof(root), "%s/root", folder);
+	snprintf(root, sizeof(root), "%s/root", directory);
 	run("mkdir -p root/usr/lib root/proc && echo outside >outside && echo inside "
 	    ">root/usr/lib/file");
 	run("ln -s /usr/lib/file root/absolute && ln -s usr/lib/../lib/file root/relative");
-	run("ln -s /usr/lib root/folder && ln -s ../../../../../../../../outside root/up");
+	run("ln -s /usr/lib root/directory && ln -s ../../../../../../../../outside root/up");
 	run("ln -s \"$PWD/outside\" root/out");
 	run("ln -s loop root/loop && ln -s nowhere root/nothing && mkfifo root/fifo");
 	return 0;
@@ -51,7 +51,7 @@ static int tear_down(void **state)
 	char command[64];
 
 	(void)state;
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
 	return chdir("/") || system(command) ? -1 : 0;
 }
 
@@ -75,7 +75,7 @@ static void test_inside(void **state)
 	assert_reads(root, "usr/lib/file", LIMPET_OPEN_NO_LINKS, "inside\n");
 	assert_reads(root, "/absolute", 0, "inside\n");
 	assert_reads(root, "/relative", 0, "inside\n");
-	assert_reads(root, "/folder/file", 0, "inside\n");
+	assert_reads(root, "/directory/file", 0, "inside\n");
 	assert_reads(root, "/../../usr/lib/file", 0, "inside\n");
 	assert_reads(NULL, "outside", 0, "outside\n");
 	assert_reads(NULL, "root/out", 0, "outside\n");
@@ -113,7 +113,7 @@ static void test_no_links(void **state)
 	(void)state;
 	assert_int_equal(limpet_open_regular(root, "/absolute", LIMPET_OPEN_NO_LINKS, NULL),
 			 -ELOOP);
-	assert_int_equal(limpet_open_regular(root, "/folder/file", LIMPET_OPEN_NO_LINKS, NULL),
+	assert_int_equal(limpet_open_regular(root, "/directory/file", LIMPET_OPEN_NO_LINKS, NULL),
 			 -ELOOP);
 	assert_int_equal(limpet_open_regular(NULL, "root/out", LIMPET_OPEN_NO_LINKS, NULL), -ELOOP);
 }

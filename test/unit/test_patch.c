@@ -49,9 +49,9 @@ static struct limpet_known_module *known_at(uint32_t index)
 	       index;
 }
 
-static int leave(void)
+static int detach(void)
 {
-	return ((entry_fn *)(uintptr_t)limpet_agent_info.leave)();
+	return ((entry_fn *)(uintptr_t)limpet_agent_info.detach)();
 }
 
 static int rescan(void)
@@ -128,7 +128,7 @@ static void test_a_thunk_is_a_call_like_any_other(void **state)
 			for (uint64_t k = 1; k < arguments; k++)
 				assert_int_equal(noted[k], k + 1);
 		}
-		leave();
+		detach();
 		assert_int_equal(limpet_control->on, 0);
 	}
 }
@@ -150,7 +150,7 @@ static void test_dlsym_is_seen_while_nothing_is_recorded(void **state)
 	assert_int_equal(ask(handle, name, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
 	assert_int_equal(fixture.shm->addresses_asked, 1);
 	fixture.shm->addresses_asked = 0;
-	leave();
+	detach();
 	assert_int_equal(ask(handle, name, 3, 4, 5, 6, 7, 8), 0x123456789abcdef0);
 	assert_int_equal(fixture.shm->addresses_asked, 0);
 }
@@ -176,7 +176,7 @@ static void test_a_thunk_that_outlives_the_agent(void **state)
 	/* What only the memory near a function leads to gets no plain call. */
 	limpet_hooks[FIXTURE_MMAP].flags |= LIMPET_HOOK_ENTRY;
 	assert_ptr_not_equal(limpet_thunk_paths()[FIXTURE_REALLOC], (const void *)note_arguments);
-	assert_int_equal(leave(), 0);
+	assert_int_equal(detach(), 0);
 	assert_ptr_equal(limpet_thunk_paths()[FIXTURE_REALLOC], (const void *)note_arguments);
 	assert_ptr_equal(limpet_thunk_paths()[FIXTURE_MMAP], way);
 	original_calls = 0;
@@ -301,7 +301,7 @@ static void test_planned_slots(void **state)
 	/* Somebody hooks over us: his is left alone. The rest goes back, lazy ones to their stub.
 	 */
 	words[0] = 0x888888;
-	assert_int_equal(leave(), 0);
+	assert_int_equal(detach(), 0);
 	assert_int_equal(words[0], 0x888888);
 	assert_int_equal(bound->state, LIMPET_SLOT_FOREIGN);
 	assert_int_equal(words[1], original);
@@ -324,12 +324,12 @@ static void test_a_slot_in_the_place_of_a_lazy_one(void **state)
 	plan(&words[0], original, FIXTURE_MALLOC);
 	assert_int_equal(limpet_patch_planned(), 1);
 	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
-	assert_int_equal(leave(), 0);
+	assert_int_equal(detach(), 0);
 	assert_int_equal(words[0], original);
 }
 
-/* A page that the loader has sealed (RELRO) is opened for the moment of the exchange. */
-static void test_sealed_pages_stay_sealed(void **state)
+/* A page that the linker has made read-only (RELRO) is opened for the moment of the exchange. */
+static void test_read_only_pages_stay_read_only(void **state)
 {
 	const uint64_t original = (uint64_t)(uintptr_t)malloc;
 	static _Alignas(4096) uint64_t page[512];
@@ -348,7 +348,7 @@ static void test_sealed_pages_stay_sealed(void **state)
 	assert_int_equal(page[8], limpet_thunk(FIXTURE_MALLOC));
 	permissions_of(page, permissions);
 	assert_string_equal(permissions, "r--p");
-	assert_int_equal(leave(), 0);
+	assert_int_equal(detach(), 0);
 	assert_int_equal(page[7], original);
 	assert_int_equal(page[8], original);
 	permissions_of(page, permissions);
@@ -372,7 +372,7 @@ static void test_a_slot_that_was_bound_over_us(void **state)
 	assert_int_equal(rescan(), 1);
 	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
 	assert_int_equal(rescan(), 0);
-	leave();
+	detach();
 	/* It goes back to what the program has bound by now. */
 	assert_int_equal(words[0], original);
 	assert_int_equal(slot->state, LIMPET_SLOT_RESTORED);
@@ -395,13 +395,13 @@ static void test_parent_and_child_restore_apart(void **state)
 	if (!pid) {
 		bool hooked = words[0] == limpet_thunk(FIXTURE_MALLOC);
 
-		leave();
+		detach();
 		_exit(hooked && words[0] == original ? 0 : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
-	assert_int_equal(leave(), 0);
+	assert_int_equal(detach(), 0);
 	assert_int_equal(words[0], original);
 }
 
@@ -492,7 +492,7 @@ static void come_and_go(int mode)
 	assert_int_equal(fixture.shm->modules_seen, 2);
 	assert_int_equal(fixture.shm->bell - bell, 2);
 	use_plugin(&plugin, true);
-	leave();
+	detach();
 	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), 0);
 	use_plugin(&plugin, false);
 	for (uint32_t i = 0; i < fixture.shm->slot_count; i++)
@@ -591,7 +591,7 @@ static void test_a_symbol(void **state)
 	assert_string_equal(permissions, "r--p");
 	assert_int_equal(count_mappings(), mappings);
 	plugin = open_plugin(RTLD_NOW | RTLD_LOCAL);
-	assert_int_equal(leave(), 0);
+	assert_int_equal(detach(), 0);
 	assert_int_equal(*libc.value, value);
 	assert_int_equal(slot->state, LIMPET_SLOT_RESTORED);
 	permissions_of(libc.value, permissions);
@@ -641,7 +641,7 @@ static void test_no_room_for_hooks(void **state)
 }
 
 /* More modules than can be noted: one that is looked at again holds our thunks already, and a hook
- * of a hook would be left behind when we leave. */
+ * of a hook would be left behind when we detach. */
 static void test_no_room_for_modules(void **state)
 {
 	const uint32_t known = fixture.shm->module_count;
@@ -661,7 +661,7 @@ static void test_no_room_for_modules(void **state)
 	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), 2);
 	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++)
 		assert_false(is_thunk(limpet_hooks[i].original));
-	leave();
+	detach();
 	for (uint32_t i = 0; i < fixture.shm->slot_count; i++)
 		assert_false(is_thunk(*(uint64_t *)(uintptr_t)slot_at(i)->address));
 	use_plugin(&plugin, false);
@@ -764,7 +764,7 @@ int main(void)
 		TEST(test_calls_through_thunks_are_recorded),
 		TEST(test_planned_slots),
 		TEST(test_a_slot_in_the_place_of_a_lazy_one),
-		TEST(test_sealed_pages_stay_sealed),
+		TEST(test_read_only_pages_stay_read_only),
 		TEST(test_a_slot_that_was_bound_over_us),
 		TEST(test_parent_and_child_restore_apart),
 		TEST(test_a_module_that_comes_bound),

@@ -289,7 +289,7 @@ static void test_file_that_is_none(void **state)
 	assert_int_equal(mkdir(path, 0777), 0);
 	assert_int_equal(limpet_perf_map_open(PID), -EINVAL);
 	assert_int_equal(rmdir(path), 0);
-	/* A folder that is a link is not gone into. */
+	/* A directory that is a link is not gone into. */
 	proc_fixture_remove("box/tmp/keep");
 	snprintf(path, sizeof(path), "%s", proc_fixture_path("box/tmp"));
 	assert_int_equal(rmdir(path), 0);

@@ -341,5 +341,5 @@ int main(void)
 		cmocka_unit_test(test_a_thread_changes_nothing),
 	};
 
-	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
+	return cmocka_run_group_tests(tests, trace_enter_directory, trace_leave_directory);
 }

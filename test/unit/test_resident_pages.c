@@ -30,7 +30,7 @@ static int setup(void **state)
 	mapped = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	image = limpet_proc_image(getpid());
-	return mapped == MAP_FAILED ? -1 : trace_enter_folder(state);
+	return mapped == MAP_FAILED ? -1 : trace_enter_directory(state);
 }
 
 static uint64_t page(uint64_t number)
@@ -151,5 +151,5 @@ int main(void)
 		cmocka_unit_test(test_no_blocks),
 	};
 
-	return cmocka_run_group_tests(tests, setup, trace_leave_folder);
+	return cmocka_run_group_tests(tests, setup, trace_leave_directory);
 }

@@ -742,5 +742,5 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(test_all_say_the_same)};
 
-	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
+	return cmocka_run_group_tests(tests, trace_enter_directory, trace_leave_directory);
 }

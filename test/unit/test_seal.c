@@ -403,7 +403,7 @@ static void test_more_at_hand_adds_lines(void **state)
 
 	(void)state;
 	sample_write(&sample);
-	snprintf(dir, sizeof(dir), "%s/debug", sample.folder);
+	snprintf(dir, sizeof(dir), "%s/debug", sample.directory);
 	snprintf(command, sizeof(command), "mkdir -p %s && cp %s %s/prog && strip -g %s", dir,
 		 sample.program, dir, sample.program);
 	assert_int_equal(system(command), 0);

@@ -31,7 +31,7 @@
 #define LOOKS 50u
 #define CALL(opcode) (UINT64_C(1) << (opcode))
 
-static char folder[] = "/tmp/test-served-files.XXXXXX";
+static char directory[] = "/tmp/test-served-files.XXXXXX";
 static const char *why_not; /* nothing can be mounted here */
 static struct served *served;
 
@@ -92,16 +92,16 @@ static int set_up(void **state)
 {
 	(void)state;
 	served = served_new();
-	if (!served || !mkdtemp(folder) || chdir(folder))
+	if (!served || !mkdtemp(directory) || chdir(directory))
 		return -1;
 	run("mkdir root root/served root/plain root/over files && echo text >files/file && echo "
 	    "plain >root/plain/file");
-	run("ln -s /served/file root/link && ln -s /plain/../plain root/plain/folder");
+	run("ln -s /served/file root/link && ln -s /plain/../plain root/plain/directory");
 	run("ln -s \"$PWD/root/served/file\" out");
 	if (served_unshare(geteuid() != 0) < 0 || mount("none", "root/plain", "tmpfs", 0, NULL) < 0)
 		why_not = "no file system can be mounted here";
 	else
-		run("echo plain >root/plain/file && ln -s /plain/../plain root/plain/folder");
+		run("echo plain >root/plain/file && ln -s /plain/../plain root/plain/directory");
 	return 0;
 }
 
@@ -112,7 +112,7 @@ static int tear_down(void **state)
 	(void)state;
 	umount2("root/plain", MNT_DETACH);
 	umount2("root/proc", MNT_DETACH);
-	snprintf(command, sizeof(command), "rm -rf --one-file-system %s", folder);
+	snprintf(command, sizeof(command), "rm -rf --one-file-system %s", directory);
 	served_free(served);
 	return chdir("/") || system(command) ? -1 : 0;
 }
@@ -193,13 +193,13 @@ static void test_other_mounts(void **state)
 	fd = limpet_open_regular("root", "/plain/file", 0, NULL);
 	assert_false(is_copy(fd));
 	assert_reads(fd, "plain\n");
-	assert_reads(limpet_open_regular("root", "/plain/folder/file", 0, NULL), "plain\n");
-	assert_reads(limpet_open_regular("root", "/plain/folder/../../plain/./file", 0, NULL),
+	assert_reads(limpet_open_regular("root", "/plain/directory/file", 0, NULL), "plain\n");
+	assert_reads(limpet_open_regular("root", "/plain/directory/../../plain/./file", 0, NULL),
 		     "plain\n");
 	assert_reads(limpet_open_regular("root", "../../plain/file", LIMPET_OPEN_NO_LINKS, NULL),
 		     "plain\n");
 	assert_int_equal(
-		limpet_open_regular("root", "/plain/folder/file", LIMPET_OPEN_NO_LINKS, NULL),
+		limpet_open_regular("root", "/plain/directory/file", LIMPET_OPEN_NO_LINKS, NULL),
 		-ELOOP);
 	assert_int_equal(limpet_open_regular("root", "/plain/none", 0, NULL), -ENOENT);
 	assert_int_equal(limpet_open_regular("root", "/plain/file/none", 0, NULL), -ENOTDIR);
@@ -230,8 +230,8 @@ static void assert_same_way(const char *path)
 
 static void test_ways_through_mounts(void **state)
 {
-	static const char *const names[] = {"plain", "file", "folder", "..",   ".",    "link",
-					    "none",  "deep", "back",   "loop", "here", ""};
+	static const char *const names[] = {"plain", "file", "directory", "..",   ".",    "link",
+					    "none",  "deep", "back",      "loop", "here", ""};
 	char path[256];
 	unsigned seed = 1;
 
@@ -445,7 +445,7 @@ static void test_below_an_overlay(void **state)
 	if (read(ready[0], &byte, 1) == 1) {
 		snprintf(process, sizeof(process), "/proc/%d", child);
 		snprintf(root, sizeof(root), "%s/root", process);
-		snprintf(path, sizeof(path), "%s/root/over/file", folder);
+		snprintf(path, sizeof(path), "%s/root/over/file", directory);
 		named = limpet_open_name(root, path, 0);
 		assert_true(named >= 0);
 		assert_int_equal(limpet_mount_of(named, process, &found), 0);

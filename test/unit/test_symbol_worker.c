@@ -24,7 +24,7 @@
 #include "analyzer/symbols/symbolize.h"
 #include "test/unit/clock_fixture.h"
 
-static char folder[] = "/tmp/limpet-worker.XXXXXX";
+static char directory[] = "/tmp/limpet-worker.XXXXXX";
 static char program[64];
 
 /* ------------------------------------------------------------------ a worker that was taken over
@@ -52,7 +52,6 @@ static void say(struct limpet_symbol_channel *channel, enum limpet_symbol_messag
 static void put_opened(struct limpet_symbol_channel *channel)
 {
 	limpet_symbol_put(channel, 0);
-	limpet_symbol_put(channel, 1);
 	limpet_symbol_put(channel, 1);
 	limpet_symbol_put_text(channel, NULL);
 	say(channel, LIMPET_SYMBOL_OPENED);
@@ -530,7 +529,7 @@ static void test_a_file_that_says_it_is_huge(void **state)
 	assert_int_equal(system("printf 'int main(void) { return 0; }' | cc -x c -g -o huge - && "
 				"truncate -s 8G huge"),
 			 0);
-	snprintf(program, sizeof(program), "%s/huge", folder);
+	snprintf(program, sizeof(program), "%s/huge", directory);
 	file = fopen(program, "r+");
 	assert_non_null(file);
 	/* Each section begins at 0 and is as large as the file. */
@@ -562,9 +561,9 @@ static void test_a_file_that_says_it_is_huge(void **state)
 static int setup(void **state)
 {
 	(void)state;
-	if (!mkdtemp(folder) || chdir(folder) < 0)
+	if (!mkdtemp(directory) || chdir(directory) < 0)
 		return -1;
-	snprintf(program, sizeof(program), "%s/program", folder);
+	snprintf(program, sizeof(program), "%s/program", directory);
 	if (symlink("/etc/passwd", "secret.dwo") < 0 || mkfifo("fifo.dwo", 0600) < 0)
 		return -1;
 	return system("printf 'int f(int x) { return x + 1; } int main(void) { return f(1); }' | "
@@ -576,7 +575,7 @@ static int teardown(void **state)
 	char command[128];
 
 	(void)state;
-	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
 	return system(command);
 }
 

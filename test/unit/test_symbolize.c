@@ -19,7 +19,7 @@
 
 #include "analyzer/symbols/symbolize.h"
 
-static char folder[] = "/tmp/limpet-symbolize.XXXXXX";
+static char directory[] = "/tmp/limpet-symbolize.XXXXXX";
 
 static const char c_source[] =
 	"#include <stdlib.h>\n"                                       /* 1 */
@@ -82,8 +82,8 @@ __attribute__((format(printf, 1, 2))) static void run(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(command, sizeof(command), format, args);
 	va_end(args);
-	snprintf(all, sizeof(all), "cd %s && { %s; } >log 2>&1 || { cat log >&2; exit 1; }", folder,
-		 command);
+	snprintf(all, sizeof(all), "cd %s && { %s; } >log 2>&1 || { cat log >&2; exit 1; }",
+		 directory, command);
 	status = system(all);
 	if (status)
 		fail_msg("failed: %s", command);
@@ -94,25 +94,25 @@ static void write_file(const char *name, const char *text)
 	char path[4096];
 	FILE *file;
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	file = fopen(path, "w");
 	assert_non_null(file);
 	assert_true(fputs(text, file) >= 0);
 	assert_int_equal(fclose(file), 0);
 }
 
-static const char *in_folder(const char *name)
+static const char *in_directory(const char *name)
 {
 	static char path[4096];
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
 	return path;
 }
 
 /* Extent of the first function whose symbol contains `part`, out of an unstripped file. */
 static void extent(const char *name, const char *part, uint64_t *ret_start, uint64_t *ret_end)
 {
-	int fd = open(in_folder(name), O_RDONLY | O_CLOEXEC);
+	int fd = open(in_directory(name), O_RDONLY | O_CLOEXEC);
 	Elf *elf;
 	Elf_Scn *section = NULL;
 	bool found = false;
@@ -149,7 +149,7 @@ static void extent(const char *name, const char *part, uint64_t *ret_start, uint
 
 static int try_open(const char *name, struct limpet_symbolizer **ret, struct limpet_err *err)
 {
-	struct limpet_symbolizer_options options = {.path = in_folder(name), .fd = -1};
+	struct limpet_symbolizer_options options = {.path = in_directory(name), .fd = -1};
 
 	return limpet_symbolizer_open(&options, ret, err);
 }
@@ -229,7 +229,7 @@ static void check_c(struct limpet_symbolizer *s, bool lines)
 static int setup(void **state)
 {
 	(void)state;
-	if (!mkdtemp(folder))
+	if (!mkdtemp(directory))
 		return -1;
 	write_file("prog.c", c_source);
 	write_file("prog.cc", cxx_source);
@@ -243,7 +243,7 @@ static int teardown(void **state)
 	char command[256];
 
 	(void)state;
-	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
 	return system(command);
 }
 
@@ -370,7 +370,7 @@ static size_t prog_build_id(uint8_t *id)
 	size_t n = 0;
 
 	run("readelf -n prog | sed -n 's/.*Build ID: //p' >id");
-	file = fopen(in_folder("id"), "r");
+	file = fopen(in_directory("id"), "r");
 	assert_non_null(file);
 	assert_non_null(fgets(line, sizeof(line), file));
 	fclose(file);
@@ -394,11 +394,11 @@ static void test_debug_dir_by_build_id(void **state)
 	struct limpet_err err = {0};
 
 	(void)state;
-	snprintf(dir, sizeof(dir), "%s/dbg", folder);
+	snprintf(dir, sizeof(dir), "%s/dbg", directory);
 	run("rm -rf dbg; i=$(cat id); mkdir -p dbg/.build-id/$(echo $i | cut -c1-2); objcopy "
 	    "--only-keep-debug prog dbg/.build-id/$(echo $i | cut -c1-2)/$(echo $i | cut "
 	    "-c3-).debug; cp prog stripped; strip stripped");
-	snprintf(gone, sizeof(gone), "%s/stripped", folder);
+	snprintf(gone, sizeof(gone), "%s/stripped", directory);
 	options.path = gone;
 	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
 	check_c(s, true);
@@ -410,7 +410,7 @@ static void test_debug_dir_by_build_id(void **state)
 	check_c(s, true);
 	limpet_symbolizer_close(s);
 
-	/* The module itself in a folder of modules. */
+	/* The module itself in a directory of modules. */
 	run("rm -rf dbg; mkdir dbg; cp prog dbg/stripped");
 	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
 	check_c(s, true);
@@ -424,11 +424,11 @@ static void test_debug_dir_by_build_id(void **state)
 /* libdwfl asks once more for one that it could not open. */
 static void test_debug_file_that_is_none(void **state)
 {
-	const char *dirs[] = {in_folder("broken"), NULL};
+	const char *dirs[] = {in_directory("broken"), NULL};
 	struct limpet_symbolizer_options options = {.fd = -1, .debug_dirs = dirs};
 	struct limpet_symbolizer *s;
 	struct limpet_err err = {0};
-	LIMPET_FREE char *dir = strdup(dirs[0]), *path = strdup(in_folder("plain"));
+	LIMPET_FREE char *dir = strdup(dirs[0]), *path = strdup(in_directory("plain"));
 	uint8_t id[64];
 
 	(void)state;
@@ -473,7 +473,7 @@ static void test_gnu_debugdata(void **state)
 
 static void test_any_name_in_a_debug_dir(void **state)
 {
-	const char *const dirs[] = {in_folder("heap"), NULL};
+	const char *const dirs[] = {in_directory("heap"), NULL};
 	char dir[4096];
 	const char *const own_dirs[] = {dir, NULL};
 	struct limpet_symbolizer_options options = {.fd = -1, .debug_dirs = own_dirs};
@@ -484,8 +484,8 @@ static void test_any_name_in_a_debug_dir(void **state)
 	(void)state;
 	snprintf(dir, sizeof(dir), "%s", dirs[0]);
 	run("rm -rf heap; mkdir heap; cp prog plain; strip plain; objcopy --only-keep-debug prog "
-	    "heap/what-is-it; echo text >heap/a; mkfifo heap/fifo; mkdir heap/folder");
-	snprintf(path, sizeof(path), "%s", in_folder("plain"));
+	    "heap/what-is-it; echo text >heap/a; mkfifo heap/fifo; mkdir heap/directory");
+	snprintf(path, sizeof(path), "%s", in_directory("plain"));
 	options.path = path;
 	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
 	check_c(s, true);
@@ -529,10 +529,10 @@ static void test_dwz(void **state)
 		    "cp one whole; dwz -M ../../common.alt -m dwz/common.alt one two; "
 		    "readelf -S one | grep gnu_debugaltlink",
 		    version, version);
-		snprintf(path, sizeof(path), "%s", in_folder("one"));
-		snprintf(dir, sizeof(dir), "%s", in_folder("dwz"));
+		snprintf(path, sizeof(path), "%s", in_directory("one"));
+		snprintf(dir, sizeof(dir), "%s", in_directory("dwz"));
 		options.path = path;
-		/* Found by build-id or by name in a debug folder. */
+		/* Found by build-id or by name in a debug directory. */
 		options.debug_dirs = dirs;
 		assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
 		check_c(s, true);
@@ -540,7 +540,7 @@ static void test_dwz(void **state)
 		/* Beside the module, by the name in it. */
 		options.debug_dirs = NULL;
 		run("mkdir -p sub/sub; cp one sub/sub/one; mv dwz/common.alt .");
-		snprintf(path, sizeof(path), "%s", in_folder("sub/sub/one"));
+		snprintf(path, sizeof(path), "%s", in_directory("sub/sub/one"));
 		assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
 		check_c(s, true);
 		limpet_symbolizer_close(s);
@@ -599,7 +599,7 @@ static void test_other_build_is_refused(void **state)
 	uint8_t id[64];
 	size_t id_bytes = prog_build_id(id);
 	struct limpet_symbolizer_options options = {
-		.path = in_folder("prog"), .fd = -1, .build_id = id, .build_id_bytes = id_bytes};
+		.path = in_directory("prog"), .fd = -1, .build_id = id, .build_id_bytes = id_bytes};
 	struct limpet_symbolizer *s = NULL;
 	struct limpet_err err = {0};
 
@@ -627,10 +627,10 @@ static void test_descriptor_of_a_deleted_file(void **state)
 
 	(void)state;
 	run("cp prog upgraded");
-	options.fd = open(in_folder("upgraded"), O_RDONLY | O_CLOEXEC);
+	options.fd = open(in_directory("upgraded"), O_RDONLY | O_CLOEXEC);
 	assert_true(options.fd >= 0);
 	run("rm upgraded; cc -O1 -g -DNEW -o upgraded prog.c");
-	snprintf(path, sizeof(path), "%s/upgraded (deleted)", folder);
+	snprintf(path, sizeof(path), "%s/upgraded (deleted)", directory);
 	options.path = path;
 	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
 	check_c(s, true);
@@ -651,7 +651,7 @@ static void test_root_of_a_container(void **state)
 	struct limpet_err err = {0};
 
 	(void)state;
-	snprintf(root, sizeof(root), "%s/rootfs", folder);
+	snprintf(root, sizeof(root), "%s/rootfs", directory);
 	run("mkdir -p rootfs/only/inside && cp prog rootfs/only/inside/");
 	assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
 	check_c(s, true);
@@ -672,7 +672,7 @@ static void test_links_of_a_container(void **state)
 	(void)state;
 	options.build_id = id;
 	options.build_id_bytes = prog_build_id(id);
-	snprintf(root, sizeof(root), "%s/rootfs", folder);
+	snprintf(root, sizeof(root), "%s/rootfs", directory);
 	run("rm -rf rootfs; d=rootfs/usr/lib/debug/.build-id/$(cut -c1-2 id); mkdir -p $d "
 	    "rootfs/opt "
 	    "rootfs/only/inside; strip -g -o rootfs/only/inside/plain prog; "
@@ -700,9 +700,9 @@ static void test_not_a_module(void **state)
 	(void)state;
 	assert_int_equal(try_open("prog.c", &s, &err), -ENOEXEC);
 	assert_int_equal(try_open("missing", &s, &err), -ENOENT);
-	run("mkfifo fifo; mkdir folder; : >empty");
+	run("mkfifo fifo; mkdir directory; : >empty");
 	assert_int_equal(try_open("fifo", &s, &err), -ENOEXEC);
-	assert_int_equal(try_open("folder", &s, &err), -ENOEXEC);
+	assert_int_equal(try_open("directory", &s, &err), -ENOEXEC);
 	assert_int_equal(try_open("empty", &s, &err), -ENOEXEC);
 	assert_null(s);
 }
@@ -713,7 +713,7 @@ static void test_damaged_files(void **state)
 	char *bytes;
 	size_t count;
 	uint64_t seed = 12345, start, end;
-	FILE *file = fopen(in_folder("prog"), "r");
+	FILE *file = fopen(in_directory("prog"), "r");
 	struct stat st;
 
 	(void)state;
@@ -740,7 +740,7 @@ static void test_damaged_files(void **state)
 				seed = seed * 6364136223846793005ull + 1442695040888963407ull;
 				bytes[64 + (seed >> 20) % (count - 64)] = (char)(seed >> 56);
 			}
-		out = fopen(in_folder("damaged"), "w");
+		out = fopen(in_directory("damaged"), "w");
 		assert_non_null(out);
 		assert_int_equal(fwrite(bytes, 1, keep, out), keep);
 		fclose(out);

@@ -74,7 +74,7 @@ static void test_what_is_no_trace(void **state)
 		int code;
 	} places[] = {
 		{"none", "missing", -ENOENT},
-		{"a folder", trace_folder, -EISDIR},
+		{"a directory", trace_directory, -EISDIR},
 		{"a device", "/dev/zero", -ENOMSG},
 	};
 	const struct limpet_trace_mark mark = {.version = LIMPET_TRACE_VERSION + 1,
@@ -130,7 +130,7 @@ static void test_the_file_is_new_and_private(void **state)
 	assert_int_equal(try_record(trace_path("private"), "x", &recorder), -EEXIST);
 	assert_int_equal(symlink("nowhere", trace_path("link")), 0);
 	assert_int_equal(try_record(trace_path("link"), "x", &recorder), -EEXIST);
-	assert_int_equal(try_record(trace_path("no/such/folder"), "x", &recorder), -ENOENT);
+	assert_int_equal(try_record(trace_path("no/such/directory"), "x", &recorder), -ENOENT);
 }
 
 static void test_default_names(void **state)
@@ -210,7 +210,7 @@ static void fill_disk(void)
 {
 	if (unshare(CLONE_NEWNS | (geteuid() ? CLONE_NEWUSER : 0)) < 0 ||
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("none", trace_folder, "tmpfs", 0, "size=512k") < 0)
+	    mount("none", trace_directory, "tmpfs", 0, "size=512k") < 0)
 		_exit(77);
 	check_full(trace_path("full"), -ENOSPC, LIMPET_END_DISK_FULL);
 }
@@ -239,7 +239,7 @@ static void exceed_limit_of_tmpfs(void)
 {
 	if (unshare(CLONE_NEWNS | (geteuid() ? CLONE_NEWUSER : 0)) < 0 ||
 	    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("none", trace_folder, "tmpfs", 0, NULL) < 0)
+	    mount("none", trace_directory, "tmpfs", 0, NULL) < 0)
 		_exit(77);
 	exceed_limit();
 }
@@ -273,5 +273,5 @@ int main(void)
 		cmocka_unit_test(test_a_file_size_limit_in_memory),
 	};
 
-	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
+	return cmocka_run_group_tests(tests, trace_enter_directory, trace_leave_directory);
 }

@@ -287,5 +287,5 @@ int main(void)
 		cmocka_unit_test(test_a_second_reader_agrees),
 	};
 
-	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
+	return cmocka_run_group_tests(tests, trace_enter_directory, trace_leave_directory);
 }

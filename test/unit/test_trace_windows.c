@@ -241,5 +241,5 @@ int main(void)
 		cmocka_unit_test(test_windows_of_late_events),
 	};
 
-	return cmocka_run_group_tests(tests, trace_enter_folder, trace_leave_folder);
+	return cmocka_run_group_tests(tests, trace_enter_directory, trace_leave_directory);
 }

@@ -19,7 +19,7 @@
 #include "analyzer/export/unfinished.h"
 
 static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-static char folder[] = "/tmp/test-unfinished.XXXXXX";
+static char directory[] = "/tmp/test-unfinished.XXXXXX";
 static int number_while_made;
 
 int __real_mkostemp(char *path, int flags);
@@ -36,14 +36,14 @@ int __wrap_mkostemp(char *path, int flags)
 static int set_up(void **state)
 {
 	(void)state;
-	return mkdtemp(folder) && !chdir(folder) ? 0 : -1;
+	return mkdtemp(directory) && !chdir(directory) ? 0 : -1;
 }
 
-/* An empty folder can be removed. */
+/* An empty directory can be removed. */
 static int tear_down(void **state)
 {
 	(void)state;
-	return chdir("/") || rmdir(folder) ? -1 : 0;
+	return chdir("/") || rmdir(directory) ? -1 : 0;
 }
 
 /* In a child, which it ends: while the file is made, or after. */
@@ -70,9 +70,9 @@ static void ends_by(int number, int while_made, bool ignored)
 		assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	else
 		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == number);
-	assert_int_equal(rmdir(folder), 0);
-	assert_int_equal(mkdir(folder, 0700), 0);
-	assert_int_equal(chdir(folder), 0);
+	assert_int_equal(rmdir(directory), 0);
+	assert_int_equal(mkdir(directory, 0700), 0);
+	assert_int_equal(chdir(directory), 0);
 }
 
 static void test_at_any_moment(void **state)
@@ -85,7 +85,7 @@ static void test_at_any_moment(void **state)
 		}
 }
 
-static void test_no_folder(void **state)
+static void test_no_directory(void **state)
 {
 	char path[] = "nowhere/part.XXXXXX";
 
@@ -97,7 +97,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_at_any_moment),
-		cmocka_unit_test(test_no_folder),
+		cmocka_unit_test(test_no_directory),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -297,20 +297,20 @@ static void compare(void **state)
 	compare_file(path, oracle->most_unknown_percent);
 }
 
-static char folder[] = "/tmp/limpet-unwind-XXXXXX";
+static char directory[] = "/tmp/limpet-unwind-XXXXXX";
 
-static int make_folder(void **state)
+static int make_directory(void **state)
 {
 	(void)state;
-	return mkdtemp(folder) ? 0 : -1;
+	return mkdtemp(directory) ? 0 : -1;
 }
 
-static int remove_folder(void **state)
+static int remove_directory(void **state)
 {
 	char command[128];
 
 	(void)state;
-	snprintf(command, sizeof(command), "rm -r %s", folder);
+	snprintf(command, sizeof(command), "rm -r %s", directory);
 	return system(command);
 }
 
@@ -322,11 +322,11 @@ static void test_oracle_rust(void **state)
 	(void)state;
 	if (system("command -v rustc >/dev/null 2>&1") != 0)
 		limpet_skip("no rustc");
-	snprintf(path, sizeof(path), "%s/program", folder);
+	snprintf(path, sizeof(path), "%s/program", directory);
 	snprintf(command, sizeof(command),
 		 "cd %s && echo 'fn main() { println!(\"{:?}\", std::env::args()); }' >program.rs "
 		 "&& rustc -O program.rs -o program 2>program.log || { cat program.log; false; }",
-		 folder);
+		 directory);
 	assert_int_equal(system(command), 0);
 	assert_int_equal(access(path, X_OK), 0);
 	compare_file(path, 0.1);
@@ -356,7 +356,7 @@ int main(void)
 		ORACLE(4),
 		ORACLE(5),
 		ORACLE(6),
-		cmocka_unit_test_setup_teardown(test_oracle_rust, make_folder, remove_folder),
+		cmocka_unit_test_setup_teardown(test_oracle_rust, make_directory, remove_directory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

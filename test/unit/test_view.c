@@ -86,7 +86,7 @@ static void test_suppression_files(void **state)
 	char path[128];
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/suppressions", sample.folder);
+	snprintf(path, sizeof(path), "%s/suppressions", sample.directory);
 	write_file(path, "# comment\n\n  leak:one \r\nrace:two\n");
 	assert_int_equal(limpet_filter_add_suppressions(filter, path, &err), 0);
 	assert_false(limpet_filter_is_empty(filter));

@@ -14,14 +14,14 @@
 
 #include "test/unit/trace_fixture.h"
 
-char trace_folder[] = "/tmp/limpet-test-trace-XXXXXX";
+char trace_directory[] = "/tmp/limpet-test-trace-XXXXXX";
 static char *second_reader;
 
 const char *trace_path(const char *name)
 {
 	static char path[256];
 
-	snprintf(path, sizeof(path), "%s/%s", trace_folder, name);
+	snprintf(path, sizeof(path), "%s/%s", trace_directory, name);
 	return path;
 }
 
@@ -35,24 +35,25 @@ char *trace_source_path(const char *path)
 	return whole;
 }
 
-int trace_enter_folder(void **state)
+int trace_enter_directory(void **state)
 {
 	(void)state;
 	if (!getcwd(sources, sizeof(sources)))
 		return -1;
 	second_reader = trace_source_path("scripts/limpet-trace-read");
-	return access(second_reader, X_OK) == 0 && mkdtemp(trace_folder) && chdir(trace_folder) == 0
+	return access(second_reader, X_OK) == 0 && mkdtemp(trace_directory) &&
+			       chdir(trace_directory) == 0
 		       ? 0
 		       : -1;
 }
 
-int trace_leave_folder(void **state)
+int trace_leave_directory(void **state)
 {
 	char command[300];
 
 	(void)state;
 	free(second_reader);
-	snprintf(command, sizeof(command), "rm -rf '%s'", trace_folder);
+	snprintf(command, sizeof(command), "rm -rf '%s'", trace_directory);
 	return chdir("/") == 0 && system(command) == 0 ? 0 : -1;
 }
 

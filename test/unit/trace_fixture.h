@@ -1,6 +1,6 @@
-/* What tests of the trace share: a folder of their own, traces in it that are made, read, damaged
- * and judged, and what the model and a reader of another make have to say of them. Whatever fails
- * here fails the running test. */
+/* What tests of the trace share: a directory of their own, traces in it that are made, read,
+ * damaged and judged, and what the model and a reader of another make have to say of them. Whatever
+ * fails here fails the running test. */
 #ifndef LIMPET_TEST_TRACE_FIXTURE_H
 #define LIMPET_TEST_TRACE_FIXTURE_H
 
@@ -17,13 +17,13 @@
 #define TRACE_MEMORY_BYTES (8u << 20)
 #define SECOND 1000000000ull
 
-/* For a group of tests: its folder, which is the current one, and what is in it removed. */
-extern char trace_folder[];
-int trace_enter_folder(void **state);
-int trace_leave_folder(void **state);
+/* For a group of tests: its directory, which is the current one, and what is in it removed. */
+extern char trace_directory[];
+int trace_enter_directory(void **state);
+int trace_leave_directory(void **state);
 /* Of a file there; valid until the next call. */
 const char *trace_path(const char *name);
-/* Of a file in the sources, which is no longer below the current folder; malloc'ed. */
+/* Of a file in the sources, which is no longer below the current directory; malloc'ed. */
 char *trace_source_path(const char *path);
 
 /* A finished capture of so many events. */

@@ -19,7 +19,7 @@
 #define KEPT_R11 64
 #define KEPT_ORIGINAL 72
 
-/* struct limpet_frame in hook.h */
+/* struct limpet_hook_frame in hook.h */
 #define FRAME_HOOK 48
 #define FRAME_RESULT 56
 

@@ -8,8 +8,8 @@
  *
  * A page may go between the question and the reading; the question is asked again after some
  * milliseconds. */
-#ifndef LIMPET_EXPLAIN_SOURCE_H
-#define LIMPET_EXPLAIN_SOURCE_H
+#ifndef LIMPET_EXPLAIN_MEMORY_READER_H
+#define LIMPET_EXPLAIN_MEMORY_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,51 +20,52 @@
 
 /* All that is read of one process, at most: processor time of this thread, however long that takes
  * on a busy machine, up to a limit. */
-#define LIMPET_SOURCE_NS UINT64_C(5000000000)
-#define LIMPET_SOURCE_WALL_NS UINT64_C(30000000000)
-#define LIMPET_SOURCE_READS ((uint64_t)4 << 20)
+#define LIMPET_MEMORY_READER_NS UINT64_C(5000000000)
+#define LIMPET_MEMORY_READER_WALL_NS UINT64_C(30000000000)
+#define LIMPET_MEMORY_READER_READS ((uint64_t)4 << 20)
 
 /* Where memory is read from. */
-struct limpet_source {
+struct limpet_memory_reader {
 	/* All of it: 0; -ENODATA: a page of it is not present; -ETIME: the budget is spent; or
 	 * another -errno. */
 	int (*read)(void *context, uint64_t address, void *ret, size_t bytes);
 	bool (*is_spent)(void *context); /* the budget; NULL: there is none */
 	void *context;
 };
-static inline int limpet_source_read(const struct limpet_source *source, uint64_t address,
-				     void *ret, size_t bytes)
+static inline int limpet_memory_reader_read(const struct limpet_memory_reader *reader,
+					    uint64_t address, void *ret, size_t bytes)
 {
-	return source->read(source->context, address, ret, bytes);
+	return reader->read(reader->context, address, ret, bytes);
 }
 /* Whether nothing more will be read. Loops that run over data of the process without reading it ask
  * this now and then. */
-static inline bool limpet_source_is_spent(const struct limpet_source *source)
+static inline bool limpet_memory_reader_is_spent(const struct limpet_memory_reader *reader)
 {
-	return source->is_spent && source->is_spent(source->context);
+	return reader->is_spent && reader->is_spent(reader->context);
 }
 /* A text, which ends at the end of `ret` or at a page that is not present. 0 or -errno. */
-int limpet_source_read_text(const struct limpet_source *source, uint64_t address, char *ret,
-			    size_t room) LIMPET_MUST_CHECK;
+int limpet_memory_reader_read_text(const struct limpet_memory_reader *reader, uint64_t address,
+				   char *ret, size_t room) LIMPET_MUST_CHECK;
 
 /* Whether what is mapped from there is memory of a device, or of the kernel for its own use. */
-bool limpet_source_is_device(const char *path);
+bool limpet_memory_reader_is_device(const char *path);
 
 /* The memory of a process, with a budget that begins now. -errno: it may not be read, or limpet may
  * not know which pages are present. */
-struct limpet_process_source;
+struct limpet_process_reader;
 struct limpet_pages;
-int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret) LIMPET_MUST_CHECK;
-void limpet_process_source_free(struct limpet_process_source *process);
+int limpet_process_reader_new(pid_t pid, struct limpet_process_reader **ret) LIMPET_MUST_CHECK;
+void limpet_process_reader_free(struct limpet_process_reader *process);
 /* Valid as long as `process`. */
-const struct limpet_source *limpet_process_source(const struct limpet_process_source *process);
+const struct limpet_memory_reader *limpet_process_reader(
+	const struct limpet_process_reader *process);
 /* Which of its pages are present, exactly. Valid as long as `process`. */
-struct limpet_pages *limpet_process_source_pages(struct limpet_process_source *process);
+struct limpet_pages *limpet_process_reader_pages(struct limpet_process_reader *process);
 /* Whether anything was not read because the budget was spent. */
-bool limpet_process_source_was_cut(const struct limpet_process_source *process);
-/* From here on there are `ns`, instead of LIMPET_SOURCE_NS. */
-void limpet_process_source_allow(struct limpet_process_source *process, uint64_t ns);
+bool limpet_process_reader_was_cut(const struct limpet_process_reader *process);
+/* From here on there are `ns`, instead of LIMPET_MEMORY_READER_NS. */
+void limpet_process_reader_allow(struct limpet_process_reader *process, uint64_t ns);
 /* For tests: how many more reads there may be. */
-void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads);
+void limpet_process_reader_limit(struct limpet_process_reader *process, uint64_t reads);
 
 #endif

@@ -15,69 +15,69 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/model/live.h"
 #include "analyzer/model/model.h"
+#include "analyzer/model/tail.h"
 #include "analyzer/trace/trace_reader.h"
 #include "test/unit/trace_capture.h"
 
-static char folder[] = "/tmp/limpet-test-live-XXXXXX";
+static char directory[] = "/tmp/limpet-test-tail-XXXXXX";
 
-static int enter_folder(void **state)
+static int enter_directory(void **state)
 {
 	(void)state;
-	return mkdtemp(folder) && chdir(folder) == 0 ? 0 : -1;
+	return mkdtemp(directory) && chdir(directory) == 0 ? 0 : -1;
 }
 
-static int leave_folder(void **state)
+static int leave_directory(void **state)
 {
 	char command[300];
 
 	(void)state;
-	snprintf(command, sizeof(command), "rm -rf '%s'", folder);
+	snprintf(command, sizeof(command), "rm -rf '%s'", directory);
 	return chdir("/") == 0 && system(command) == 0 ? 0 : -1;
 }
 
-static struct limpet_live *open_live(const char *path)
+static struct limpet_tail *open_tail(const char *path)
 {
-	struct limpet_live *live = NULL;
+	struct limpet_tail *tail = NULL;
 	struct limpet_err err = {0};
 
-	if (limpet_live_open(path, &live, &err) < 0)
+	if (limpet_tail_open(path, &tail, &err) < 0)
 		fail_msg("%s", err.message);
-	return live;
+	return tail;
 }
 
-static bool update(struct limpet_live *live)
+static bool update(struct limpet_tail *tail)
 {
 	struct limpet_err err = {0};
-	int result = limpet_live_update(live, &err);
+	int result = limpet_tail_update(tail, &err);
 
 	if (result < 0)
 		fail_msg("%s", err.message);
 	return result == 1;
 }
 
-static const struct limpet_model *figures(struct limpet_live *live, uint64_t window_ns)
+static const struct limpet_model *figures(struct limpet_tail *tail, uint64_t window_ns)
 {
 	const struct limpet_model *model;
 
-	limpet_live_window(live, window_ns);
-	model = limpet_live_model(live);
+	limpet_tail_window(tail, window_ns);
+	model = limpet_tail_model(tail);
 	assert_non_null(model);
 	return model;
 }
 
 /* What is known at all while a trace is written. */
-static void same_sites(const struct limpet_model *live, const struct limpet_model *read)
+static void same_sites(const struct limpet_model *tail, const struct limpet_model *read)
 {
 	size_t at = 0;
 
 	for (size_t i = 0; i < read->site_count; i++) {
 		const struct limpet_model_site *want = &read->sites[i], *got = NULL;
 
-		for (at = 0; at < live->site_count && !got; at++)
-			if (live->sites[at].node == want->node)
-				got = &live->sites[at];
+		for (at = 0; at < tail->site_count && !got; at++)
+			if (tail->sites[at].node == want->node)
+				got = &tail->sites[at];
 		if (!got) {
 			/* Nothing happened, and nothing is held: only the peak knew it. */
 			assert_int_equal(want->allocations + want->frees + want->live_allocations,
@@ -95,9 +95,9 @@ static void same_sites(const struct limpet_model *live, const struct limpet_mode
 	}
 }
 
-static void same_totals(const struct limpet_model *live, const struct limpet_model *read)
+static void same_totals(const struct limpet_model *tail, const struct limpet_model *read)
 {
-	const struct limpet_model_totals *got = &live->totals, *want = &read->totals;
+	const struct limpet_model_totals *got = &tail->totals, *want = &read->totals;
 
 	assert_int_equal(got->events, want->events);
 	assert_int_equal(got->allocations, want->allocations);
@@ -114,7 +114,7 @@ static void same_totals(const struct limpet_model *live, const struct limpet_mod
 }
 
 /* Both ways of reading the same file, now. */
-static void same_as_read_anew(struct limpet_live *live, const char *path)
+static void same_as_read_anew(struct limpet_tail *tail, const char *path)
 {
 	struct limpet_trace_reader *reader;
 	struct limpet_model *model;
@@ -123,18 +123,18 @@ static void same_as_read_anew(struct limpet_live *live, const char *path)
 	if (limpet_trace_reader_open(path, &reader, &err) < 0 ||
 	    limpet_model_build(reader, NULL, &model, &err) < 0)
 		fail_msg("%s", err.message);
-	same_totals(figures(live, 0), model);
-	same_sites(figures(live, 0), model);
-	assert_int_equal(limpet_live_model(live)->node_count, model->node_count);
-	assert_int_equal(limpet_live_model(live)->duration_ns, model->duration_ns);
+	same_totals(figures(tail, 0), model);
+	same_sites(figures(tail, 0), model);
+	assert_int_equal(limpet_tail_model(tail)->node_count, model->node_count);
+	assert_int_equal(limpet_tail_model(tail)->duration_ns, model->duration_ns);
 	limpet_model_free(model);
 	limpet_trace_reader_free(reader);
 }
 
 /* The last while, as a window of what is read anew. Windows begin with a period. */
-static void same_window(struct limpet_live *live, const char *path, uint64_t window_ns)
+static void same_window(struct limpet_tail *tail, const char *path, uint64_t window_ns)
 {
-	const struct limpet_model *now = figures(live, window_ns);
+	const struct limpet_model *now = figures(tail, window_ns);
 	struct limpet_model_options options = {.from_ns = now->from_ns,
 					       .to_ns = now->to_ns + 10000};
 	struct limpet_trace_reader *reader;
@@ -160,7 +160,7 @@ static void follow(const char *path, bool compact, uint64_t max_bytes, unsigned 
 		   uint64_t slower)
 {
 	struct capture capture;
-	struct limpet_live *live;
+	struct limpet_tail *tail;
 
 	if (compact || max_bytes)
 		capture_begin_kept(&capture, path, 5, compact, max_bytes);
@@ -168,26 +168,26 @@ static void follow(const char *path, bool compact, uint64_t max_bytes, unsigned 
 		capture_begin(&capture, path, 8u << 20, 5);
 	capture.slower = slower;
 	assert_int_equal(capture_tick(&capture), 0);
-	live = open_live(path);
-	assert_false(limpet_live_is_over(live));
+	tail = open_tail(path);
+	assert_false(limpet_tail_is_over(tail));
 	for (unsigned i = 0; i < rounds; i++) {
 		assert_int_equal(capture_run(&capture, 20000, 3000), 0);
 		assert_int_equal(capture_tick(&capture), 0);
 		/* Now and then it falls behind. */
 		if (i % 7 >= 4)
 			continue;
-		assert_true(update(live));
-		assert_false(update(live));
-		same_as_read_anew(live, path);
+		assert_true(update(tail));
+		assert_false(update(tail));
+		same_as_read_anew(tail, path);
 	}
 	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
-	update(live);
-	assert_true(limpet_live_is_over(live));
-	assert_int_equal(limpet_live_model(live)->end->end, LIMPET_END_STOP);
-	same_as_read_anew(live, path);
+	update(tail);
+	assert_true(limpet_tail_is_over(tail));
+	assert_int_equal(limpet_tail_model(tail)->end->end, LIMPET_END_STOP);
+	same_as_read_anew(tail, path);
 	if (!compact && !max_bytes)
-		same_window(live, path, 3000000000);
-	limpet_live_free(live);
+		same_window(tail, path, 3000000000);
+	limpet_tail_free(tail);
 }
 
 static void test_follows_a_trace(void **state)
@@ -216,7 +216,7 @@ static void test_follows_a_bounded_trace(void **state)
 static void test_takes_pieces(void **state)
 {
 	struct capture capture;
-	struct limpet_live *live;
+	struct limpet_tail *tail;
 	const struct limpet_model *model;
 	uint64_t before = 0;
 	unsigned pieces = 0;
@@ -225,71 +225,71 @@ static void test_takes_pieces(void **state)
 	capture_begin(&capture, "pieces.limpet", 8u << 20, 5);
 	assert_int_equal(capture_run(&capture, 20000, 3000), 0);
 	assert_int_equal(capture_tick(&capture), 0);
-	live = open_live("pieces.limpet");
-	assert_false(limpet_live_is_behind(live));
+	tail = open_tail("pieces.limpet");
+	assert_false(limpet_tail_is_behind(tail));
 	assert_int_equal(capture_run(&capture, 100000, 3000), 0);
 	assert_int_equal(capture_tick(&capture), 0);
-	limpet_live_bound(live, 1);
+	limpet_tail_bound(tail, 1);
 	do {
-		assert_true(update(live));
-		model = figures(live, 0);
+		assert_true(update(tail));
+		model = figures(tail, 0);
 		assert_true(!before || model->totals.events > before);
 		before = model->totals.events;
 		pieces++;
-	} while (limpet_live_is_behind(live));
+	} while (limpet_tail_is_behind(tail));
 	assert_in_range(pieces, 3, 100000 / 3000 + 3);
-	assert_false(update(live));
-	same_as_read_anew(live, "pieces.limpet");
+	assert_false(update(tail));
+	same_as_read_anew(tail, "pieces.limpet");
 	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
-	limpet_live_free(live);
+	limpet_tail_free(tail);
 }
 
 /* Opened in the middle, or when all is over: it is the same. */
 static void test_begins_anywhere(void **state)
 {
 	struct capture capture;
-	struct limpet_live *live;
+	struct limpet_tail *tail;
 
 	(void)state;
 	capture_begin(&capture, "middle.limpet", 8u << 20, 9);
 	assert_int_equal(capture_run(&capture, 100000, 3000), 0);
 	assert_int_equal(capture_tick(&capture), 0);
-	live = open_live("middle.limpet");
-	same_as_read_anew(live, "middle.limpet");
-	same_window(live, "middle.limpet", 700000000);
+	tail = open_tail("middle.limpet");
+	same_as_read_anew(tail, "middle.limpet");
+	same_window(tail, "middle.limpet", 700000000);
 	assert_int_equal(capture_run(&capture, 50000, 3000), 0);
 	assert_int_equal(capture_finish(&capture, LIMPET_END_DURATION, true), 0);
-	assert_true(update(live));
-	same_as_read_anew(live, "middle.limpet");
-	limpet_live_free(live);
-	live = open_live("middle.limpet");
-	assert_true(limpet_live_is_over(live));
-	same_as_read_anew(live, "middle.limpet");
-	limpet_live_free(live);
+	assert_true(update(tail));
+	same_as_read_anew(tail, "middle.limpet");
+	limpet_tail_free(tail);
+	tail = open_tail("middle.limpet");
+	assert_true(limpet_tail_is_over(tail));
+	same_as_read_anew(tail, "middle.limpet");
+	limpet_tail_free(tail);
 }
 
 /* Periods may take no time: what came late is in them. */
 static void test_periods_without_time(void **state)
 {
 	struct capture capture;
-	struct limpet_live *live;
+	struct limpet_tail *tail;
 
 	(void)state;
 	capture_begin(&capture, "late.limpet", 8u << 20, 11);
 	assert_int_equal(capture_run(&capture, 20000, 3000), 0);
 	assert_int_equal(capture_tick(&capture), 0);
-	live = open_live("late.limpet");
+	tail = open_tail("late.limpet");
 	for (unsigned i = 0; i < 5; i++) {
 		capture.time_ns -= 1000000;
 		assert_int_equal(capture_run(&capture, 10, 0), 0);
 		assert_int_equal(capture_tick(&capture), 0);
-		assert_true(update(live));
-		same_as_read_anew(live, "late.limpet");
+		assert_true(update(tail));
+		same_as_read_anew(tail, "late.limpet");
 	}
-	limpet_live_free(live);
-	live = open_live("late.limpet");
-	same_as_read_anew(live, "late.limpet");
-	limpet_live_free(live);
+	limpet_tail_free(tail);
+	tail = open_tail("late.limpet");
+	same_as_read_anew(tail, "late.limpet");
+	limpet_tail_free(tail);
 	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
 }
 
@@ -298,7 +298,7 @@ static void test_threads(void **state)
 {
 	struct limpet_replay_thread *list;
 	struct capture capture;
-	struct limpet_live *live;
+	struct limpet_tail *tail;
 	uint64_t length_ns, allocations = 0, frees = 0;
 	const struct limpet_model *model;
 	int64_t count;
@@ -306,12 +306,12 @@ static void test_threads(void **state)
 	(void)state;
 	capture_begin(&capture, "threads.limpet", 8u << 20, 3);
 	assert_int_equal(capture_tick(&capture), 0);
-	live = open_live("threads.limpet");
+	tail = open_tail("threads.limpet");
 	assert_int_equal(capture_run(&capture, 60000, 3000), 0);
 	assert_int_equal(capture_tick(&capture), 0);
-	assert_true(update(live));
-	model = figures(live, LIMPET_LIVE_WINDOW_MAX_NS);
-	count = limpet_live_threads(live, &list, &length_ns);
+	assert_true(update(tail));
+	model = figures(tail, LIMPET_TAIL_WINDOW_MAX_NS);
+	count = limpet_tail_threads(tail, &list, &length_ns);
 	assert_int_equal(count, CAPTURE_THREADS);
 	for (int64_t i = 0; i < count; i++) {
 		assert_in_range(list[i].tid, 100, 100 + CAPTURE_THREADS - 1);
@@ -326,14 +326,14 @@ static void test_threads(void **state)
 	assert_int_equal(length_ns, model->to_ns - model->from_ns);
 	free(list);
 	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
-	limpet_live_free(live);
+	limpet_tail_free(tail);
 }
 
 /* Half a block at the end is left for the next time, and is no damage. */
 static void test_waits_for_the_rest_of_a_block(void **state)
 {
 	struct capture capture;
-	struct limpet_live *live;
+	struct limpet_tail *tail;
 	uint8_t *bytes;
 	size_t count, part;
 	struct stat stat_of;
@@ -356,17 +356,17 @@ static void test_waits_for_the_rest_of_a_block(void **state)
 	assert_true(copy >= 0);
 	part = count / 3;
 	assert_int_equal(write(copy, bytes, part), part);
-	live = open_live("grows.limpet");
+	tail = open_tail("grows.limpet");
 	for (size_t at = part; at < count; at += part) {
 		part = count - at < 997 ? count - at : 997;
 		assert_int_equal(write(copy, bytes + at, part), part);
-		update(live);
+		update(tail);
 	}
-	assert_int_equal(limpet_live_model(live)->damage->blocks_damaged, 0);
-	assert_int_equal(limpet_live_model(live)->damage->bytes_ignored, 0);
-	assert_true(limpet_live_model(live)->complete);
-	same_as_read_anew(live, "grows.limpet");
-	limpet_live_free(live);
+	assert_int_equal(limpet_tail_model(tail)->damage->blocks_damaged, 0);
+	assert_int_equal(limpet_tail_model(tail)->damage->bytes_ignored, 0);
+	assert_true(limpet_tail_model(tail)->complete);
+	same_as_read_anew(tail, "grows.limpet");
+	limpet_tail_free(tail);
 	close(copy);
 	free(bytes);
 }
@@ -384,5 +384,5 @@ int main(void)
 		cmocka_unit_test(test_waits_for_the_rest_of_a_block),
 	};
 
-	return cmocka_run_group_tests(tests, enter_folder, leave_folder);
+	return cmocka_run_group_tests(tests, enter_directory, leave_directory);
 }

@@ -1,4 +1,4 @@
-#include "injector/hook/sealed.h"
+#include "injector/hook/mseal.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,7 +13,7 @@ static bool has_ours(const struct limpet_maps *maps)
 	return false;
 }
 
-bool limpet_sealed_check(pid_t pid, const struct limpet_maps *maps)
+bool limpet_mseal_check(pid_t pid, const struct limpet_maps *maps)
 {
 	struct limpet_smaps smaps;
 	struct limpet_smap smap;
@@ -27,7 +27,7 @@ bool limpet_sealed_check(pid_t pid, const struct limpet_maps *maps)
 	return sealed;
 }
 
-int limpet_sealed_explain(pid_t pid, struct limpet_err *err)
+int limpet_mseal_explain(pid_t pid, struct limpet_err *err)
 {
 	limpet_err_set(err, -EPERM,
 		       "process %d has sealed limpet's memory by mseal(2): it stays, unused, until "

@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/hook/mseal.h"
 #include "injector/hook/remote_patch.h"
-#include "injector/hook/sealed.h"
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
 #include "injector/proc/memfd.h"
@@ -21,12 +21,12 @@
 #include "injector/remote/tables.h"
 
 /* Of a process that lives, not counting tries that failed because a hijacked thread went away. */
-#define LEAVE_TRIES 8u
+#define DETACH_TRIES 8u
 /* How often limpet checks whether a process that is not clean is exiting, 5 ms apart. */
 #define END_LOOKS 200u
 /* How long detaching waits for the target lock, and how long at a time. A cleanup that finds out
  * that we collect holds it for SETTLE_NS and BEAT_NS at most (session_cleanup.c). */
-#define LEAVE_LOCK_NS UINT64_C(6000000000)
+#define DETACH_LOCK_NS UINT64_C(6000000000)
 #define LOCK_LOOK_NS UINT64_C(20000000)
 /* Time for the search for hook pointers, on top of the deadline and for each MiB that the program
  * holds: twice what two searches take on a busy machine. */
@@ -56,16 +56,17 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 		.shm = info->shm,
 	};
 	ret->thunks_apart = are_apart(session, info->thunks);
-	ret->near_count =
-		limpet_inline_hook_find(session->target->pid, &session->modules.maps, ret->near);
+	ret->hook_area_count = limpet_inline_hook_find(session->target->pid, &session->modules.maps,
+						       ret->hook_areas);
 	return 0;
 }
 
 /* Time spent searching existing memory is not taken from the deadline: the deadline moves. If
  * threads wait long for a processor they may not all stop in the time given for that: they then run
  * on for a while, and it is tried again. */
-static int restore_copies(struct limpet_session *session, const struct limpet_agent_place *place,
-			  bool files_only, uint64_t *deadline_ns, unsigned *ret_found)
+static int restore_hook_pointers(struct limpet_session *session,
+				 const struct limpet_agent_place *place, bool files_only,
+				 uint64_t *deadline_ns, unsigned *ret_found)
 {
 	const uint64_t pause_ns = 20000000;
 	const struct limpet_hook_pointers_options options = {
@@ -78,21 +79,21 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 
 	for (;;) {
 		uint64_t began_ns = limpet_monotonic_ns(), took_ns;
-		struct limpet_hook_pointers_stats copies;
+		struct limpet_hook_pointers_stats pass;
 		int error = limpet_hook_pointers_restore(session->target->pid, place,
-							 session->info.hooks, &options, &copies);
+							 session->info.hooks, &options, &pass);
 
 		took_ns = limpet_monotonic_ns() - began_ns;
 		if (took_ns > session->search_ns)
 			took_ns = session->search_ns;
 		session->search_ns -= took_ns;
 		*deadline_ns += took_ns;
-		session->stats.copies.found += copies.found;
-		session->stats.copies.restored += copies.restored;
-		session->stats.copies.scanned_bytes += copies.scanned_bytes;
-		if (!files_only || copies.elsewhere)
-			session->stats.copies.elsewhere = copies.elsewhere;
-		*ret_found = copies.found;
+		session->stats.hook_pointers.found += pass.found;
+		session->stats.hook_pointers.restored += pass.restored;
+		session->stats.hook_pointers.scanned_bytes += pass.scanned_bytes;
+		if (!files_only || pass.elsewhere)
+			session->stats.hook_pointers.elsewhere = pass.elsewhere;
+		*ret_found = pass.found;
 		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
 			return error;
 		nanosleep(&(struct timespec){0, (long)limpet_tracee_bound_sleep_ns(pause_ns)},
@@ -101,7 +102,8 @@ static int restore_copies(struct limpet_session *session, const struct limpet_ag
 	}
 }
 
-static int explain_copies(const struct limpet_session *session, int error, struct limpet_err *err)
+static int explain_hook_pointers(const struct limpet_session *session, int error,
+				 struct limpet_err *err)
 {
 	if (error != -ETIMEDOUT)
 		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
@@ -151,12 +153,12 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 	int error;
 
 	do {
-		error = restore_copies(session, place, false, deadline_ns, &found);
+		error = restore_hook_pointers(session, place, false, deadline_ns, &found);
 		if (error)
-			return explain_copies(session, error, err);
-		if (session->stats.copies.elsewhere && !place->thunks_apart)
+			return explain_hook_pointers(session, error, err);
+		if (session->stats.hook_pointers.elsewhere && !place->thunks_apart)
 			return explain_elsewhere(session, err);
-		quiesce.thunks_stay = session->stats.copies.elsewhere;
+		quiesce.thunks_stay = session->stats.hook_pointers.elsewhere;
 		quiesce.wait = limpet_session_wait(session, *deadline_ns);
 		error = limpet_quiesce_prove(session->target->pid, place, &quiesce,
 					     &session->stats.quiesce);
@@ -167,11 +169,12 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		 * slots. */
 		if (!quiesce.stop_all && !session->plan.symbols)
 			return 0;
-		error = restore_copies(session, place, !quiesce.stop_all, deadline_ns, &found);
+		error = restore_hook_pointers(session, place, !quiesce.stop_all, deadline_ns,
+					      &found);
 	} while (!error && found && limpet_monotonic_ns() < *deadline_ns);
 	if (error || found)
-		return explain_copies(session, error, err);
-	return session->stats.copies.elsewhere && !place->thunks_apart
+		return explain_hook_pointers(session, error, err);
+	return session->stats.hook_pointers.elsewhere && !place->thunks_apart
 		       ? explain_elsewhere(session, err)
 		       : 0;
 }
@@ -217,9 +220,9 @@ static int check_end(struct limpet_session *session, int error, struct limpet_er
 	/* If the mappings can no longer be read, nothing is reported. */
 	(void)limpet_proc_maps_read(session->target->pid, &maps);
 	/* Nothing leads there any more, and another try would fail, too. */
-	session->stats.sealed = limpet_sealed_check(session->target->pid, &maps);
-	if (session->stats.sealed)
-		error = limpet_sealed_explain(session->target->pid, err);
+	session->stats.mseal = limpet_mseal_check(session->target->pid, &maps);
+	if (session->stats.mseal)
+		error = limpet_mseal_explain(session->target->pid, err);
 	else if (!error)
 		error = check_gone(session, &maps, err);
 	limpet_proc_maps_done(&maps);
@@ -234,9 +237,9 @@ static int modules_if_changed(struct limpet_session *session, struct limpet_err 
 
 	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
 				       &fingerprint) < 0 ||
-	    fingerprint == session->left_fingerprint)
+	    fingerprint == session->detach_fingerprint)
 		return 0;
-	session->left_fingerprint = fingerprint;
+	session->detach_fingerprint = fingerprint;
 	return limpet_session_read_modules(session, err);
 }
 
@@ -248,17 +251,17 @@ static int put_slots_back(void *context, int memory)
 	return answer < 0 ? answer : 0;
 }
 
-/* Finds the agent, and calls its own part of leaving: it restores the slots. *ret_result: how many
- * it could not. */
-static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
-			  struct limpet_agent_place *ret_place, int *ret_result,
-			  struct limpet_err *err)
+/* Finds the agent, and calls its own part of detaching: it restores the slots. *ret_result: how
+ * many it could not. */
+static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
+			   struct limpet_agent_place *ret_place, int *ret_result,
+			   struct limpet_err *err)
 {
 	int error;
 
 	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
-				       &session->left_fingerprint) < 0)
-		session->left_fingerprint = 0;
+				       &session->detach_fingerprint) < 0)
+		session->detach_fingerprint = 0;
 	error = limpet_session_read_modules(session, err);
 	if (error)
 		return error;
@@ -267,9 +270,9 @@ static int begin_to_leave(struct limpet_session *session, uint64_t deadline_ns,
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
 				      session->target->pid);
-	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.leave, NULL,
+	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.detach, NULL,
 				    deadline_ns, ret_result, err);
-	if (!error && (ret_place->near_count || session->info.map || *ret_result))
+	if (!error && (ret_place->hook_area_count || session->info.map || *ret_result))
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	return error;
 }
@@ -291,30 +294,30 @@ static int check_slots(const struct limpet_session *session, struct limpet_err *
  * while a process that shares the memory, and does not stop with the threads, may execute it. Nor
  * is the agent unmapped while such a process that may be in the agent lives. One that is created
  * after the proof, by threads that are outside, starts outside. */
-static int leave(struct limpet_session *session, struct limpet_err *err)
+static int detach(struct limpet_session *session, struct limpet_err *err)
 {
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
-	struct limpet_inline_hook_setup near;
+	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
-	int result = 0, error = begin_to_leave(session, deadline_ns, &place, &result, err);
+	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
 	if (error)
 		return error;
 	session->search_ns = search_ns(session);
-	limpet_session_inline_hook_setup(session, deadline_ns, &near);
+	limpet_session_inline_hook_setup(session, deadline_ns, &inline_hooks);
 	/* The agent cannot write to a page that the program has sealed; from outside it can be
 	 * written. */
 	if (result)
 		session->outside = true;
 	if (session->outside) {
-		near.also = put_slots_back;
-		near.also_context = session;
+		inline_hooks.also = put_slots_back;
+		inline_hooks.also_context = session;
 	}
 	/* A thread that was in a loader hook may have patched slots meanwhile, and a module that
 	 * was loaded before the symbols were restored is bound to the agent. */
 	do {
-		near.wait.deadline_ns = deadline_ns;
-		error = limpet_inline_hook_switch_off(&near);
+		inline_hooks.wait.deadline_ns = deadline_ns;
+		error = limpet_inline_hook_switch_off(&inline_hooks);
 		if (error)
 			return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
 					      "cannot restore the code of process %d that jumps to "
@@ -331,7 +334,7 @@ static int leave(struct limpet_session *session, struct limpet_err *err)
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	if (error)
 		return error;
-	if (session->stats.copies.elsewhere) {
+	if (session->stats.hook_pointers.elsewhere) {
 		error = limpet_thunks_leave(session->target->pid, place.thunks);
 		if (error)
 			return explain_elsewhere(session, err);
@@ -355,28 +358,28 @@ static void clean_tables(struct limpet_session *session)
 
 /* If the hijacked thread ends (the main thread, for one), the process may live on: another thread
  * is hijacked for what is still to be done. */
-static int leave_by_any(struct limpet_session *session, struct limpet_err *err)
+static int detach_by_any(struct limpet_session *session, struct limpet_err *err)
 {
-	int error = leave(session, err);
+	int error = detach(session, err);
 
-	for (unsigned i = 0; i < LEAVE_TRIES && error == -ESRCH; i++) {
+	for (unsigned i = 0; i < DETACH_TRIES && error == -ESRCH; i++) {
 		if (limpet_target_check(session->target) ||
 		    !limpet_proc_has_memory(session->target->pid))
 			return error;
 		/* It was the last call, and it was made. */
-		error = limpet_session_agent_present(session) ? leave(session, err) : 0;
+		error = limpet_session_agent_present(session) ? detach(session, err) : 0;
 	}
 	return error == -ESRCH ? -EBUSY : error;
 }
 
-int limpet_session_leave_locked(struct limpet_session *session, struct limpet_err *err)
+int limpet_session_detach_locked(struct limpet_session *session, struct limpet_err *err)
 {
 	const struct timespec pause = {0, 5000000};
 	int error, identity;
 	bool done;
 
 	limpet_tracee_take_longest_stop_ns();
-	error = leave_by_any(session, err);
+	error = detach_by_any(session, err);
 	if (!error)
 		clean_tables(session);
 	done = !error;
@@ -384,7 +387,7 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 	limpet_session_note_detach_stop(session);
 	identity = error ? limpet_target_check(session->target) : 0;
 	/* All was done and yet something is left: the process may be exiting. */
-	for (unsigned i = 0; done && error && !session->stats.sealed && !identity && i < END_LOOKS;
+	for (unsigned i = 0; done && error && !session->stats.mseal && !identity && i < END_LOOKS;
 	     i++) {
 		nanosleep(&pause, NULL);
 		limpet_tracee_release_strays();
@@ -406,7 +409,7 @@ int limpet_session_leave_locked(struct limpet_session *session, struct limpet_er
 static int take_lock(const struct limpet_session *session)
 {
 	const struct limpet_wait wait =
-		limpet_session_wait(session, limpet_monotonic_ns() + LEAVE_LOCK_NS);
+		limpet_session_wait(session, limpet_monotonic_ns() + DETACH_LOCK_NS);
 	int lock_fd;
 
 	do {
@@ -419,16 +422,16 @@ static int take_lock(const struct limpet_session *session)
 	return lock_fd;
 }
 
-int limpet_session_leave(struct limpet_session *session, struct limpet_err *err)
+int limpet_session_detach(struct limpet_session *session, struct limpet_err *err)
 {
 	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	int lock_fd, error;
 
 	limpet_session_release_spares(session);
 	/* Continue without the lock: a holder that keeps it this long is stopped or is not a
-	 * limpet, and we have to leave. */
+	 * limpet, and we have to detach. */
 	lock_fd = take_lock(session);
-	error = limpet_session_leave_locked(session, err);
+	error = limpet_session_detach_locked(session, err);
 	limpet_tracee_rest();
 	if (lock_fd >= 0)
 		close(lock_fd);

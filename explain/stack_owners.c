@@ -1,4 +1,4 @@
-#include "explain/threads.h"
+#include "explain/stack_owners.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +7,10 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/tid_offset.h"
 
-int limpet_threads_read(pid_t pid, struct limpet_threads *ret_threads)
+int limpet_stack_owners_read(pid_t pid, struct limpet_stack_owners *ret_threads)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	struct limpet_threads threads = {0};
+	struct limpet_stack_owners threads = {0};
 	int count = limpet_proc_tasks(pid, &tids);
 
 	if (count < 0)
@@ -19,7 +19,7 @@ int limpet_threads_read(pid_t pid, struct limpet_threads *ret_threads)
 	if (!threads.list)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
-		struct limpet_thread *thread = &threads.list[threads.count];
+		struct limpet_stack_owner *thread = &threads.list[threads.count];
 		struct limpet_proc_syscall call;
 		struct limpet_proc_status status;
 
@@ -36,15 +36,16 @@ int limpet_threads_read(pid_t pid, struct limpet_threads *ret_threads)
 	return 0;
 }
 
-void limpet_threads_done(struct limpet_threads *threads)
+void limpet_stack_owners_done(struct limpet_stack_owners *threads)
 {
 	free(threads->list);
-	*threads = (struct limpet_threads){0};
+	*threads = (struct limpet_stack_owners){0};
 }
 
-const struct limpet_thread *limpet_threads_find(const struct limpet_threads *threads,
-						const struct limpet_source *source, uint64_t start,
-						uint64_t top, bool *ret_ended)
+const struct limpet_stack_owner *limpet_stack_owners_find(const struct limpet_stack_owners *threads,
+							  const struct limpet_memory_reader *memory,
+							  uint64_t start, uint64_t top,
+							  bool *ret_ended)
 {
 	uint64_t words[LIMPET_STACK_TOP_BYTES / 8], thread_pointer = 0;
 	int32_t tid;
@@ -54,10 +55,11 @@ const struct limpet_thread *limpet_threads_find(const struct limpet_threads *thr
 		if (threads->list[i].sp >= start && threads->list[i].sp < top)
 			return &threads->list[i];
 	if (top >= sizeof(words) &&
-	    limpet_source_read(source, top - sizeof(words), words, sizeof(words)) == 0)
+	    limpet_memory_reader_read(memory, top - sizeof(words), words, sizeof(words)) == 0)
 		thread_pointer = limpet_memory_owners_thread_in(words, top);
-	if (!thread_pointer || limpet_source_read(source, thread_pointer + LIMPET_TID_OFFSET_GLIBC,
-						  &tid, sizeof(tid)) < 0)
+	if (!thread_pointer ||
+	    limpet_memory_reader_read(memory, thread_pointer + LIMPET_TID_OFFSET_GLIBC, &tid,
+				      sizeof(tid)) < 0)
 		return NULL;
 	for (size_t i = 0; i < threads->count; i++)
 		if (threads->list[i].ns_tid == tid)

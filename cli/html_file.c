@@ -1,4 +1,4 @@
-#include "cli/page_file.h"
+#include "cli/html_file.h"
 
 #include <errno.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 
 #define SUFFIX ".limpet"
 
-char *limpet_page_file_name(const char *trace, const char *suffix)
+char *limpet_html_file_name(const char *trace, const char *suffix)
 {
 	size_t length = strlen(trace), old_suffix = strlen(SUFFIX);
 	char *name;
@@ -16,10 +16,10 @@ char *limpet_page_file_name(const char *trace, const char *suffix)
 	return asprintf(&name, "%.*s%s", (int)length, trace, suffix) < 0 ? NULL : name;
 }
 
-int limpet_page_file_open(const char *command, const char *path, bool force,
-			  struct limpet_page_file *ret_page, struct limpet_err *err)
+int limpet_html_file_open(const char *command, const char *path, bool force,
+			  struct limpet_html_file *ret_page, struct limpet_err *err)
 {
-	struct limpet_page_file page = {.path = path};
+	struct limpet_html_file page = {.path = path};
 	int result;
 
 	if (!force && strcmp(path, "-") && access(path, F_OK) == 0) {
@@ -34,7 +34,7 @@ int limpet_page_file_open(const char *command, const char *path, bool force,
 	return 0;
 }
 
-int limpet_page_file_close(struct limpet_page_file *page, int result, struct limpet_err *err)
+int limpet_html_file_close(struct limpet_html_file *page, int result, struct limpet_err *err)
 {
 	const bool is_file = page->sink.path;
 	int closed = limpet_export_sink_close(&page->sink, result >= 0, result < 0 ? NULL : err);

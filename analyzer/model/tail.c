@@ -1,4 +1,4 @@
-#include "analyzer/model/live.h"
+#include "analyzer/model/tail.h"
 
 #include <errno.h>
 #include <math.h>
@@ -51,7 +51,7 @@ enum taking {
 	AGAIN      /* all of it, without steps: these exist already */
 };
 
-struct limpet_live {
+struct limpet_tail {
 	char *path;
 	struct limpet_trace_reader *reader;
 	size_t blocks; /* of the reader, processed so far */
@@ -97,38 +97,38 @@ static void add_sums(struct sums *to, const struct sums *from, double sign)
 
 /* ------------------------------------------------------------------ sites */
 
-static int want_nodes(struct limpet_live *live)
+static int want_nodes(struct limpet_tail *tail)
 {
 	const struct limpet_trace_node *nodes;
-	const size_t count = limpet_trace_reader_nodes(live->reader, &nodes);
+	const size_t count = limpet_trace_reader_nodes(tail->reader, &nodes);
 
-	return limpet_reserve_zeroed(&live->site_of_node, &live->node_capacity, count + 1,
-				     sizeof(*live->site_of_node));
+	return limpet_reserve_zeroed(&tail->site_of_node, &tail->node_capacity, count + 1,
+				     sizeof(*tail->site_of_node));
 }
 
 /* Index of the site of a node; -ENOMEM. */
-static int64_t find_site(struct limpet_live *live, uint32_t node)
+static int64_t find_site(struct limpet_tail *tail, uint32_t node)
 {
-	if (!live->site_of_node[node]) {
-		if (limpet_reserve(&live->sites, &live->site_capacity, live->site_count + 1,
-				   sizeof(*live->sites)) < 0)
+	if (!tail->site_of_node[node]) {
+		if (limpet_reserve(&tail->sites, &tail->site_capacity, tail->site_count + 1,
+				   sizeof(*tail->sites)) < 0)
 			return -ENOMEM;
-		live->sites[live->site_count] = (struct site){.node = node};
-		live->site_of_node[node] = (uint32_t)++live->site_count;
+		tail->sites[tail->site_count] = (struct site){.node = node};
+		tail->site_of_node[node] = (uint32_t)++tail->site_count;
 	}
-	return live->site_of_node[node] - 1;
+	return tail->site_of_node[node] - 1;
 }
 
 /* Adds to the site, and to the step if there is one. */
-static int add_to_site(struct limpet_live *live, struct step *step, uint32_t node,
+static int add_to_site(struct limpet_tail *tail, struct step *step, uint32_t node,
 		       const struct sums *sums)
 {
-	int64_t index = find_site(live, node);
+	int64_t index = find_site(tail, node);
 	struct site *site;
 
 	if (index < 0)
 		return -ENOMEM;
-	site = &live->sites[index];
+	site = &tail->sites[index];
 	add_sums(&site->all, sums, 1);
 	if (!step)
 		return 0;
@@ -145,7 +145,7 @@ static int add_to_site(struct limpet_live *live, struct step *step, uint32_t nod
 
 /* ------------------------------------------------------------------ one period */
 
-static int add_period_sites(struct limpet_live *live, struct step *step,
+static int add_period_sites(struct limpet_tail *tail, struct step *step,
 			    const struct limpet_trace_period *period)
 {
 	int code = 0;
@@ -156,17 +156,17 @@ static int add_period_sites(struct limpet_live *live, struct step *step,
 					  .untracked = (double)from->untracked,
 					  .untracked_bytes = (double)from->untracked_bytes};
 
-		code = add_to_site(live, step, from->node, &sums);
+		code = add_to_site(tail, step, from->node, &sums);
 	}
 	return code;
 }
 
 /* What a row of the heap represents; false: it is not of the heap, or of no site. */
-static bool sums_of_row(const struct limpet_live *live, const struct limpet_trace_event *row,
+static bool sums_of_row(const struct limpet_tail *tail, const struct limpet_trace_event *row,
 			struct sums *ret_sums)
 {
-	bool certain = !limpet_trace_reader_target(live->reader)->sample_bytes && !row->sampled;
-	double blocks = limpet_weight_of(row->size, certain ? 0 : live->sample_bytes).weight;
+	bool certain = !limpet_trace_reader_target(tail->reader)->sample_bytes && !row->sampled;
+	double blocks = limpet_weight_of(row->size, certain ? 0 : tail->sample_bytes).weight;
 	double bytes = blocks * (double)row->size;
 
 	switch (row->kind) {
@@ -203,10 +203,10 @@ static void add_to_totals(double *totals, const struct sums *sums)
 }
 
 /* -EBADMSG: the events are damaged or gone; what was added stays. */
-static int add_rows(struct limpet_live *live, struct step *step,
+static int add_rows(struct limpet_tail *tail, struct step *step,
 		    const struct limpet_trace_period *period)
 {
-	long block = limpet_trace_reader_find(live->reader, period->events_sequence);
+	long block = limpet_trace_reader_find(tail->reader, period->events_sequence);
 	struct limpet_trace_events *events;
 	struct limpet_trace_event row;
 	struct sums sums;
@@ -216,14 +216,14 @@ static int add_rows(struct limpet_live *live, struct step *step,
 		return 0;
 	if (block < 0)
 		return -EBADMSG;
-	code = limpet_trace_events_open(live->reader, (size_t)block, &events);
+	code = limpet_trace_events_open(tail->reader, (size_t)block, &events);
 	if (code < 0)
 		return code == -EINVAL ? -EBADMSG : code;
 	while ((code = limpet_trace_events_next(events, &row)) == 1) {
-		if (!sums_of_row(live, &row, &sums))
+		if (!sums_of_row(tail, &row, &sums))
 			continue;
-		add_to_totals(live->totals, &sums);
-		code = add_to_site(live, step, row.node, &sums);
+		add_to_totals(tail->totals, &sums);
+		code = add_to_site(tail, step, row.node, &sums);
 		if (code < 0)
 			break;
 	}
@@ -251,27 +251,27 @@ static double mapped_bytes(const double *totals)
 }
 
 /* The distance between points doubles whenever there is no more room. */
-static int add_point(struct limpet_live *live, const struct limpet_model_point *point)
+static int add_point(struct limpet_tail *tail, const struct limpet_model_point *point)
 {
-	if (!live->points) {
-		live->points = calloc(POINTS_MAX, sizeof(*live->points));
-		live->point_step = 1;
+	if (!tail->points) {
+		tail->points = calloc(POINTS_MAX, sizeof(*tail->points));
+		tail->point_step = 1;
 	}
-	if (!live->points)
+	if (!tail->points)
 		return -ENOMEM;
-	if (live->point_skip++ % live->point_step)
+	if (tail->point_skip++ % tail->point_step)
 		return 0;
-	if (live->point_count == POINTS_MAX) {
+	if (tail->point_count == POINTS_MAX) {
 		for (size_t i = 0; i < POINTS_MAX / 2; i++)
-			live->points[i] = live->points[2 * i + 1];
-		live->point_count = POINTS_MAX / 2;
-		live->point_step *= 2;
+			tail->points[i] = tail->points[2 * i + 1];
+		tail->point_count = POINTS_MAX / 2;
+		tail->point_step *= 2;
 	}
-	live->points[live->point_count++] = *point;
+	tail->points[tail->point_count++] = *point;
 	return 0;
 }
 
-static int add_past_points(struct limpet_live *live, const struct limpet_trace_period *sums)
+static int add_past_points(struct limpet_tail *tail, const struct limpet_trace_period *sums)
 {
 	int code = 0;
 
@@ -285,25 +285,25 @@ static int add_past_points(struct limpet_live *live, const struct limpet_trace_p
 							 .allocations = from->allocations,
 							 .live_allocations = UINT64_MAX};
 
-		code = add_point(live, &point);
+		code = add_point(tail, &point);
 	}
 	return code;
 }
 
-static void take_losses(struct limpet_live *live, const struct limpet_trace_period *period)
+static void take_losses(struct limpet_tail *tail, const struct limpet_trace_period *period)
 {
-	limpet_model_bounds_take(&live->missing, period);
-	live->truncated_stacks = period->truncated_stacks;
+	limpet_model_bounds_take(&tail->missing, period);
+	tail->truncated_stacks = period->truncated_stacks;
 	if (period->memory.known)
-		live->memory = period->memory;
-	if (period->capture_peak_bytes > live->peak_bytes) {
-		live->peak_bytes = period->capture_peak_bytes;
-		live->peak_ns = period->capture_peak_ns;
+		tail->memory = period->memory;
+	if (period->capture_peak_bytes > tail->peak_bytes) {
+		tail->peak_bytes = period->capture_peak_bytes;
+		tail->peak_ns = period->capture_peak_ns;
 	}
 }
 
 /* `step` NULL: adds only to the sums of the whole capture. */
-static int add_period(struct limpet_live *live, struct step *step,
+static int add_period(struct limpet_tail *tail, struct step *step,
 		      const struct limpet_trace_period *period)
 {
 	struct limpet_model_point point = {.time_ns = period->last_ns,
@@ -314,26 +314,26 @@ static int add_period(struct limpet_live *live, struct step *step,
 					   .agent_bytes = period->agent_bytes};
 	int code = 0;
 
-	live->row_by_row |= period->overload_count > 0;
-	live->taken += live->row_by_row ? period->rows : period->site_count;
-	if (live->row_by_row)
-		code = add_rows(live, step, period);
+	tail->row_by_row |= period->overload_count > 0;
+	tail->taken += tail->row_by_row ? period->rows : period->site_count;
+	if (tail->row_by_row)
+		code = add_rows(tail, step, period);
 	else
-		code = add_period_sites(live, step, period);
+		code = add_period_sites(tail, step, period);
 	if (code == -EBADMSG) {
-		live->inexact = true;
+		tail->inexact = true;
 		code = 0;
 	}
 	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
-		if (!live->row_by_row || !is_estimated(i))
-			live->totals[i] = (double)period->totals[i];
-	take_losses(live, period);
-	live->last_ns = period->last_ns;
-	live->begun = true;
-	point.live_bytes = limpet_rounded(live_bytes(live->totals));
-	point.mapped_bytes = limpet_rounded(mapped_bytes(live->totals));
-	point.allocations = limpet_rounded(live->totals[LIMPET_TOTAL_ALLOCATIONS]);
-	return code < 0 ? code : add_point(live, &point);
+		if (!tail->row_by_row || !is_estimated(i))
+			tail->totals[i] = (double)period->totals[i];
+	take_losses(tail, period);
+	tail->last_ns = period->last_ns;
+	tail->begun = true;
+	point.live_bytes = limpet_rounded(live_bytes(tail->totals));
+	point.mapped_bytes = limpet_rounded(mapped_bytes(tail->totals));
+	point.allocations = limpet_rounded(tail->totals[LIMPET_TOTAL_ALLOCATIONS]);
+	return code < 0 ? code : add_point(tail, &point);
 }
 
 /* ------------------------------------------------------------------ steps */
@@ -345,110 +345,110 @@ static void step_done(struct step *step)
 }
 
 /* Drops the oldest steps: those that no window reaches any more, or for which there is no room. */
-static void drop_steps(struct limpet_live *live)
+static void drop_steps(struct limpet_tail *tail)
 {
 	size_t drop = 0;
 
-	while (drop < live->step_count &&
-	       (live->steps[drop].to_ns + LIMPET_LIVE_WINDOW_MAX_NS <= live->last_ns ||
-		(live->delta_count > DELTAS_MAX && drop + 1 < live->step_count))) {
-		live->earliest_ns = live->steps[drop].to_ns;
-		memcpy(live->earliest, live->steps[drop].totals, sizeof(live->earliest));
-		live->delta_count -= live->steps[drop].count;
-		step_done(&live->steps[drop]);
+	while (drop < tail->step_count &&
+	       (tail->steps[drop].to_ns + LIMPET_TAIL_WINDOW_MAX_NS <= tail->last_ns ||
+		(tail->delta_count > DELTAS_MAX && drop + 1 < tail->step_count))) {
+		tail->earliest_ns = tail->steps[drop].to_ns;
+		memcpy(tail->earliest, tail->steps[drop].totals, sizeof(tail->earliest));
+		tail->delta_count -= tail->steps[drop].count;
+		step_done(&tail->steps[drop]);
 		drop++;
 	}
-	live->step_count -= drop;
-	if (drop && live->step_count)
-		memmove(live->steps, live->steps + drop, live->step_count * sizeof(*live->steps));
+	tail->step_count -= drop;
+	if (drop && tail->step_count)
+		memmove(tail->steps, tail->steps + drop, tail->step_count * sizeof(*tail->steps));
 }
 
-/* `live` takes the step over; on failure the step is freed. */
-static int end_step(struct limpet_live *live, struct step *step, int code)
+/* `tail` takes the step over; on failure the step is freed. */
+static int end_step(struct limpet_tail *tail, struct step *step, int code)
 {
 	for (size_t i = 0; i < step->count; i++)
-		live->sites[step->deltas[i].site].delta = 0;
+		tail->sites[step->deltas[i].site].delta = 0;
 	if (code == 0)
-		code = limpet_reserve(&live->steps, &live->step_capacity, live->step_count + 1,
-				      sizeof(*live->steps));
-	if (code < 0 || !live->steps) {
+		code = limpet_reserve(&tail->steps, &tail->step_capacity, tail->step_count + 1,
+				      sizeof(*tail->steps));
+	if (code < 0 || !tail->steps) {
 		step_done(step);
 		return code < 0 ? code : -ENOMEM;
 	}
-	memcpy(step->totals, live->totals, sizeof(step->totals));
-	live->delta_count += step->count;
-	live->steps[live->step_count++] = *step;
-	drop_steps(live);
+	memcpy(step->totals, tail->totals, sizeof(step->totals));
+	tail->delta_count += step->count;
+	tail->steps[tail->step_count++] = *step;
+	drop_steps(tail);
 	return 0;
 }
 
-static int take_period(struct limpet_live *live, size_t block, enum taking taking)
+static int take_period(struct limpet_tail *tail, size_t block, enum taking taking)
 {
 	struct limpet_trace_period *period;
 	struct step step;
-	int code = limpet_trace_period_load(live->reader, block, &period);
+	int code = limpet_trace_period_load(tail->reader, block, &period);
 
 	if (code == -EBADMSG) {
-		live->inexact = true;
+		tail->inexact = true;
 		return 0;
 	}
 	if (code < 0)
 		return code;
-	step = (struct step){.from_ns = live->last_ns,
+	step = (struct step){.from_ns = tail->last_ns,
 			     .to_ns = period->last_ns,
 			     .rows = period->rows,
 			     .events_sequence = period->rows ? period->events_sequence : 0};
-	if (live->begun && period->first_ns < live->last_ns && period->last_ns <= live->last_ns) {
+	if (tail->begun && period->first_ns < tail->last_ns && period->last_ns <= tail->last_ns) {
 		/* Replaces periods that were already added: ignored. A period without duration is a
 		 * new one. */
-	} else if (live->begun && taking == FOLLOWING && period->first_ns != live->last_ns) {
-		live->again = true;
+	} else if (tail->begun && taking == FOLLOWING && period->first_ns != tail->last_ns) {
+		tail->again = true;
 	} else {
-		live->inexact |= live->begun && period->first_ns != live->last_ns;
-		code = add_period(live, taking == AGAIN ? NULL : &step, period);
+		tail->inexact |= tail->begun && period->first_ns != tail->last_ns;
+		code = add_period(tail, taking == AGAIN ? NULL : &step, period);
 		if (taking != AGAIN)
-			code = end_step(live, &step, code);
+			code = end_step(tail, &step, code);
 	}
 	limpet_trace_period_free(period);
 	return code;
 }
 
 /* Adds the sums of all that was discarded. */
-static int take_given_up(struct limpet_live *live, size_t block)
+static int take_given_up(struct limpet_tail *tail, size_t block)
 {
 	struct limpet_trace_period *sums;
-	int code = limpet_trace_period_load(live->reader, block, &sums);
+	int code = limpet_trace_period_load(tail->reader, block, &sums);
 
 	if (code < 0) {
-		live->inexact = true;
+		tail->inexact = true;
 		return code == -EBADMSG ? 0 : code;
 	}
-	code = add_past_points(live, sums);
+	code = add_past_points(tail, sums);
 	if (code == 0)
-		code = add_period(live, NULL, sums);
+		code = add_period(tail, NULL, sums);
 	limpet_trace_period_free(sums);
 	return code;
 }
 
-static int take_blocks(struct limpet_live *live, enum taking taking)
+static int take_blocks(struct limpet_tail *tail, enum taking taking)
 {
 	const struct limpet_trace_block *blocks;
-	size_t count = limpet_trace_reader_blocks(live->reader, &blocks);
-	int code = want_nodes(live);
+	size_t count = limpet_trace_reader_blocks(tail->reader, &blocks);
+	int code = want_nodes(tail);
 
-	for (; live->blocks < count && code == 0 && !live->again; live->blocks++) {
-		const struct limpet_trace_block *block = &blocks[live->blocks];
+	for (; tail->blocks < count && code == 0 && !tail->again; tail->blocks++) {
+		const struct limpet_trace_block *block = &blocks[tail->blocks];
 
-		if (taking == FOLLOWING && live->most && live->taken >= live->most)
+		if (taking == FOLLOWING && tail->most && tail->taken >= tail->most)
 			break;
 		if (block->damaged)
 			continue;
 		if (block->type == LIMPET_TRACE_GAP)
-			live->gap = true;
-		else if (block->type == LIMPET_TRACE_SUMS && live->gap && !live->begun)
-			code = take_given_up(live, live->blocks);
+			tail->gap = true;
+		else if (block->type == LIMPET_TRACE_SUMS && tail->gap && !tail->begun)
+			code = take_given_up(tail, tail->blocks);
 		else if (block->type == LIMPET_TRACE_PERIOD)
-			code = take_period(live, live->blocks, taking);
+			code = take_period(tail, tail->blocks, taking);
 	}
 	return code;
 }
@@ -456,47 +456,47 @@ static int take_blocks(struct limpet_live *live, enum taking taking)
 /* ------------------------------------------------------------------ opening, following */
 
 /* Starts at the first block of a reader just opened. */
-static int add_up(struct limpet_live *live, enum taking taking)
+static int add_up(struct limpet_tail *tail, enum taking taking)
 {
-	const struct limpet_trace_target *target = limpet_trace_reader_target(live->reader);
+	const struct limpet_trace_target *target = limpet_trace_reader_target(tail->reader);
 
-	for (size_t i = 0; i < live->site_count; i++)
-		live->sites[i].all = (struct sums){0};
-	memset(live->totals, 0, sizeof(live->totals));
-	live->sample_bytes = target->sample_bytes ? target->sample_bytes : target->overload_bytes;
-	if (live->sample_bytes > LIMPET_SAMPLE_MAX_BYTES)
-		live->sample_bytes = LIMPET_SAMPLE_MAX_BYTES;
-	live->row_by_row = target->sample_bytes != 0;
-	live->begun = live->gap = live->again = live->inexact = false;
-	live->last_ns = 0;
-	live->blocks = live->point_count = live->point_skip = 0;
-	live->point_step = 1;
-	return take_blocks(live, taking);
+	for (size_t i = 0; i < tail->site_count; i++)
+		tail->sites[i].all = (struct sums){0};
+	memset(tail->totals, 0, sizeof(tail->totals));
+	tail->sample_bytes = target->sample_bytes ? target->sample_bytes : target->overload_bytes;
+	if (tail->sample_bytes > LIMPET_SAMPLE_MAX_BYTES)
+		tail->sample_bytes = LIMPET_SAMPLE_MAX_BYTES;
+	tail->row_by_row = target->sample_bytes != 0;
+	tail->begun = tail->gap = tail->again = tail->inexact = false;
+	tail->last_ns = 0;
+	tail->blocks = tail->point_count = tail->point_skip = 0;
+	tail->point_step = 1;
+	return take_blocks(tail, taking);
 }
 
 /* What was read has been rewritten: reads all of it again; the difference is one step. */
-static int add_up_again(struct limpet_live *live, struct limpet_err *err)
+static int add_up_again(struct limpet_tail *tail, struct limpet_err *err)
 {
-	struct step step = {.from_ns = live->last_ns};
-	LIMPET_FREE struct sums *before = calloc(live->site_count + 1, sizeof(*before));
-	const size_t count = live->site_count;
+	struct step step = {.from_ns = tail->last_ns};
+	LIMPET_FREE struct sums *before = calloc(tail->site_count + 1, sizeof(*before));
+	const size_t count = tail->site_count;
 	struct limpet_trace_reader *reader;
 	int code;
 
 	if (!before)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		before[i] = live->sites[i].all;
-	code = limpet_trace_reader_open(live->path, &reader, err);
+		before[i] = tail->sites[i].all;
+	code = limpet_trace_reader_open(tail->path, &reader, err);
 	if (code < 0)
 		return code;
-	limpet_trace_reader_free(live->reader);
-	live->reader = reader;
-	limpet_model_live_refresh(live->model, reader);
-	code = add_up(live, AGAIN);
-	step.to_ns = live->last_ns > step.from_ns ? live->last_ns : step.from_ns;
-	for (size_t i = 0; i < live->site_count && code == 0; i++) {
-		struct sums now = live->sites[i].all;
+	limpet_trace_reader_free(tail->reader);
+	tail->reader = reader;
+	limpet_model_live_refresh(tail->model, reader);
+	code = add_up(tail, AGAIN);
+	step.to_ns = tail->last_ns > step.from_ns ? tail->last_ns : step.from_ns;
+	for (size_t i = 0; i < tail->site_count && code == 0; i++) {
+		struct sums now = tail->sites[i].all;
 
 		if (i < count)
 			add_sums(&now, &before[i], -1);
@@ -509,166 +509,166 @@ static int add_up_again(struct limpet_live *live, struct limpet_err *err)
 				(struct delta){.site = (uint32_t)i, .sums = now};
 	}
 	/* Sequence numbers may now be those of other blocks. */
-	for (size_t i = 0; i < live->step_count; i++)
-		live->steps[i].events_sequence = 0;
-	return end_step(live, &step, code);
+	for (size_t i = 0; i < tail->step_count; i++)
+		tail->steps[i].events_sequence = 0;
+	return end_step(tail, &step, code);
 }
 
-static int open_live(struct limpet_live *live, struct limpet_err *err)
+static int open_live(struct limpet_tail *tail, struct limpet_err *err)
 {
-	int code = limpet_trace_reader_open(live->path, &live->reader, err);
+	int code = limpet_trace_reader_open(tail->path, &tail->reader, err);
 
 	if (code < 0)
 		return code;
-	code = limpet_model_symbols_new(live->reader, &live->symbols);
+	code = limpet_model_symbols_new(tail->reader, &tail->symbols);
 	if (code == 0)
-		code = limpet_model_live_new(live->symbols, &live->model);
+		code = limpet_model_live_new(tail->symbols, &tail->model);
 	if (code < 0)
 		return code;
-	limpet_model_live_refresh(live->model, live->reader);
-	live->generation = 1;
-	return add_up(live, AT_FIRST);
+	limpet_model_live_refresh(tail->model, tail->reader);
+	tail->generation = 1;
+	return add_up(tail, AT_FIRST);
 }
 
-int limpet_live_open(const char *path, struct limpet_live **ret_live, struct limpet_err *err)
+int limpet_tail_open(const char *path, struct limpet_tail **ret_tail, struct limpet_err *err)
 {
-	struct limpet_live *live = calloc(1, sizeof(*live));
+	struct limpet_tail *tail = calloc(1, sizeof(*tail));
 	int code = -ENOMEM;
 
 	*err = (struct limpet_err){0};
-	if (live)
-		live->path = strdup(path);
-	if (live && live->path)
-		code = open_live(live, err);
+	if (tail)
+		tail->path = strdup(path);
+	if (tail && tail->path)
+		code = open_live(tail, err);
 	if (code < 0) {
-		limpet_live_free(live);
+		limpet_tail_free(tail);
 		return err->message[0] ? code
 				       : limpet_err_set(err, code, "cannot read '%s': %s", path,
 							strerror(-code));
 	}
-	*ret_live = live;
+	*ret_tail = tail;
 	return 0;
 }
 
-void limpet_live_free(struct limpet_live *live)
+void limpet_tail_free(struct limpet_tail *tail)
 {
-	if (!live)
+	if (!tail)
 		return;
-	limpet_namer_free(live->namer);
-	limpet_model_free(live->model);
-	limpet_trace_reader_free(live->reader);
-	for (size_t i = 0; i < live->step_count; i++)
-		step_done(&live->steps[i]);
-	free(live->steps);
-	free(live->sites);
-	free(live->site_of_node);
-	free(live->points);
-	free(live->path);
-	free(live);
+	limpet_namer_free(tail->namer);
+	limpet_model_free(tail->model);
+	limpet_trace_reader_free(tail->reader);
+	for (size_t i = 0; i < tail->step_count; i++)
+		step_done(&tail->steps[i]);
+	free(tail->steps);
+	free(tail->sites);
+	free(tail->site_of_node);
+	free(tail->points);
+	free(tail->path);
+	free(tail);
 }
 
-void limpet_live_take_namer(struct limpet_live *live, struct limpet_namer *namer)
+void limpet_tail_take_namer(struct limpet_tail *tail, struct limpet_namer *namer)
 {
-	limpet_namer_free(live->namer);
-	live->namer = namer;
+	limpet_namer_free(tail->namer);
+	tail->namer = namer;
 }
 
-static int take_names(struct limpet_live *live)
+static int take_names(struct limpet_tail *tail)
 {
 	int code;
 
-	if (!live->namer)
+	if (!tail->namer)
 		return 0;
-	code = limpet_namer_ask(live->namer, live->model);
+	code = limpet_namer_ask(tail->namer, tail->model);
 	if (code == 0)
-		code = limpet_namer_take(live->namer, live->symbols);
+		code = limpet_namer_take(tail->namer, tail->symbols);
 	return code;
 }
 
-int limpet_live_update(struct limpet_live *live, struct limpet_err *err)
+int limpet_tail_update(struct limpet_tail *tail, struct limpet_err *err)
 {
-	const uint32_t nodes = live->model->node_count;
-	const bool behind = limpet_live_is_behind(live);
-	int64_t blocks = behind ? 0 : limpet_trace_reader_follow(live->reader);
+	const uint32_t nodes = tail->model->node_count;
+	const bool behind = limpet_tail_is_behind(tail);
+	int64_t blocks = behind ? 0 : limpet_trace_reader_follow(tail->reader);
 	bool news = behind || blocks > 0 || blocks == -ESTALE;
 	int code = blocks < 0 && blocks != -ESTALE ? (int)blocks : 0, names;
 
 	*err = (struct limpet_err){0};
-	live->taken = 0;
+	tail->taken = 0;
 	if (blocks >= 0) {
-		limpet_model_live_refresh(live->model, live->reader);
-		code = take_blocks(live, FOLLOWING);
+		limpet_model_live_refresh(tail->model, tail->reader);
+		code = take_blocks(tail, FOLLOWING);
 	}
-	if (code == 0 && (live->again || blocks == -ESTALE))
-		code = add_up_again(live, err);
-	names = code == 0 ? take_names(live) : 0;
-	live->generation += live->model->node_count != nodes || names > 0;
+	if (code == 0 && (tail->again || blocks == -ESTALE))
+		code = add_up_again(tail, err);
+	names = code == 0 ? take_names(tail) : 0;
+	tail->generation += tail->model->node_count != nodes || names > 0;
 	if (code == 0 && names < 0)
 		code = names;
 	if (code < 0)
 		return err->message[0] ? code
 				       : limpet_err_set(err, code, "cannot read '%s': %s",
-							live->path, strerror(-code));
+							tail->path, strerror(-code));
 	return news || names > 0;
 }
 
-void limpet_live_bound(struct limpet_live *live, size_t most)
+void limpet_tail_bound(struct limpet_tail *tail, size_t most)
 {
-	live->most = most;
+	tail->most = most;
 }
 
-bool limpet_live_is_behind(const struct limpet_live *live)
+bool limpet_tail_is_behind(const struct limpet_tail *tail)
 {
 	const struct limpet_trace_block *blocks;
 
-	return live->blocks < limpet_trace_reader_blocks(live->reader, &blocks);
+	return tail->blocks < limpet_trace_reader_blocks(tail->reader, &blocks);
 }
 
-uint64_t limpet_live_generation(const struct limpet_live *live)
+uint64_t limpet_tail_generation(const struct limpet_tail *tail)
 {
-	return live->generation;
+	return tail->generation;
 }
 
-bool limpet_live_is_over(const struct limpet_live *live)
+bool limpet_tail_is_over(const struct limpet_tail *tail)
 {
-	return !limpet_trace_reader_writer_alive(live->reader);
+	return !limpet_trace_reader_writer_alive(tail->reader);
 }
 
 /* ------------------------------------------------------------------ figures */
 
-void limpet_live_window(struct limpet_live *live, uint64_t window_ns)
+void limpet_tail_window(struct limpet_tail *tail, uint64_t window_ns)
 {
-	live->window_ns =
-		window_ns < LIMPET_LIVE_WINDOW_MAX_NS ? window_ns : LIMPET_LIVE_WINDOW_MAX_NS;
+	tail->window_ns =
+		window_ns < LIMPET_TAIL_WINDOW_MAX_NS ? window_ns : LIMPET_TAIL_WINDOW_MAX_NS;
 }
 
 /* The first step of the window; *ret_from and *ret_totals are time and totals before it. */
-static size_t first_step(const struct limpet_live *live, uint64_t *ret_from,
+static size_t first_step(const struct limpet_tail *tail, uint64_t *ret_from,
 			 const double **ret_totals)
 {
 	static const double nothing[LIMPET_TOTAL_COUNT];
-	size_t first = live->step_count;
+	size_t first = tail->step_count;
 
-	if (!live->window_ns) {
+	if (!tail->window_ns) {
 		*ret_from = 0;
 		*ret_totals = nothing;
 		return 0;
 	}
-	while (first > 0 && live->steps[first - 1].to_ns + live->window_ns > live->last_ns)
+	while (first > 0 && tail->steps[first - 1].to_ns + tail->window_ns > tail->last_ns)
 		first--;
-	*ret_from = first ? live->steps[first - 1].to_ns : live->earliest_ns;
-	*ret_totals = first ? live->steps[first - 1].totals : live->earliest;
+	*ret_from = first ? tail->steps[first - 1].to_ns : tail->earliest_ns;
+	*ret_totals = first ? tail->steps[first - 1].totals : tail->earliest;
 	return first;
 }
 
-static void take_totals(struct limpet_live *live, const double *before)
+static void take_totals(struct limpet_tail *tail, const double *before)
 {
-	const double *now = live->totals;
+	const double *now = tail->totals;
 	double in[LIMPET_TOTAL_COUNT];
 
 	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
 		in[i] = now[i] - before[i];
-	live->model->totals = (struct limpet_model_totals){
+	tail->model->totals = (struct limpet_model_totals){
 		.events = limpet_rounded(in[LIMPET_TOTAL_EVENTS]),
 		.allocations = limpet_rounded(in[LIMPET_TOTAL_ALLOCATIONS]),
 		.frees = limpet_rounded(in[LIMPET_TOTAL_FREES]),
@@ -682,14 +682,14 @@ static void take_totals(struct limpet_live *live, const double *before)
 				       now[LIMPET_TOTAL_UNTRACKED]),
 		.live_bytes = limpet_rounded(live_bytes(now)),
 		.growth_bytes = llround(live_bytes(now) - live_bytes(before)),
-		.peak_bytes = live->peak_bytes,
-		.peak_ns = live->peak_ns,
+		.peak_bytes = tail->peak_bytes,
+		.peak_ns = tail->peak_ns,
 		.mmaps = limpet_rounded(in[LIMPET_TOTAL_MMAPS]),
 		.mmap_bytes = limpet_rounded(in[LIMPET_TOTAL_MMAP_BYTES]),
 		.mapped_bytes = limpet_rounded(mapped_bytes(now)),
-		.dropped_events = live->missing.dropped_events,
-		.truncated_stacks = live->truncated_stacks,
-		.unseen_calls = live->missing.unseen_calls,
+		.dropped_events = tail->missing.dropped_events,
+		.truncated_stacks = tail->truncated_stacks,
+		.unseen_calls = tail->missing.unseen_calls,
 	};
 }
 
@@ -711,25 +711,25 @@ static struct limpet_model_site site_figures(const struct site *site, const stru
 	return figures;
 }
 
-static int take_sites(struct limpet_live *live, size_t first)
+static int take_sites(struct limpet_tail *tail, size_t first)
 {
-	struct limpet_model *model = live->model;
-	LIMPET_FREE struct sums *in = calloc(live->site_count + 1, sizeof(*in));
+	struct limpet_model *model = tail->model;
+	LIMPET_FREE struct sums *in = calloc(tail->site_count + 1, sizeof(*in));
 	struct limpet_model_site *sites =
-		reallocarray(model->sites, live->site_count + 1, sizeof(*sites));
+		reallocarray(model->sites, tail->site_count + 1, sizeof(*sites));
 
 	if (sites)
 		model->sites = sites;
 	model->site_count = 0;
 	if (!sites || !in)
 		return -ENOMEM;
-	for (size_t i = first; live->window_ns && i < live->step_count; i++)
-		for (size_t k = 0; k < live->steps[i].count; k++)
-			add_sums(&in[live->steps[i].deltas[k].site], &live->steps[i].deltas[k].sums,
+	for (size_t i = first; tail->window_ns && i < tail->step_count; i++)
+		for (size_t k = 0; k < tail->steps[i].count; k++)
+			add_sums(&in[tail->steps[i].deltas[k].site], &tail->steps[i].deltas[k].sums,
 				 1);
-	for (size_t i = 0; i < live->site_count; i++) {
+	for (size_t i = 0; i < tail->site_count; i++) {
 		const struct limpet_model_site site = site_figures(
-			&live->sites[i], live->window_ns ? &in[i] : &live->sites[i].all);
+			&tail->sites[i], tail->window_ns ? &in[i] : &tail->sites[i].all);
 
 		if (site.allocations || site.frees || site.live_allocations)
 			sites[model->site_count++] = site;
@@ -737,29 +737,29 @@ static int take_sites(struct limpet_live *live, size_t first)
 	return 0;
 }
 
-const struct limpet_model *limpet_live_model(struct limpet_live *live)
+const struct limpet_model *limpet_tail_model(struct limpet_tail *tail)
 {
-	struct limpet_model *model = live->model;
+	struct limpet_model *model = tail->model;
 	struct limpet_model_point *points =
-		reallocarray(model->timeline, live->point_count + 1, sizeof(*points));
+		reallocarray(model->timeline, tail->point_count + 1, sizeof(*points));
 	const double *before;
-	size_t first = first_step(live, &model->from_ns, &before);
+	size_t first = first_step(tail, &model->from_ns, &before);
 
 	if (points)
 		model->timeline = points;
-	if (!points || take_sites(live, first) < 0)
+	if (!points || take_sites(tail, first) < 0)
 		return NULL;
-	model->timeline_count = live->point_count;
-	if (live->point_count)
-		memcpy(points, live->points, live->point_count * sizeof(*points));
-	take_totals(live, before);
-	model->windowed = live->window_ns != 0;
-	model->to_ns = live->last_ns;
-	model->memory = live->memory;
+	model->timeline_count = tail->point_count;
+	if (tail->point_count)
+		memcpy(points, tail->points, tail->point_count * sizeof(*points));
+	take_totals(tail, before);
+	model->windowed = tail->window_ns != 0;
+	model->to_ns = tail->last_ns;
+	model->memory = tail->memory;
 	model->compact = model->target->compact;
-	model->sample_bytes = live->row_by_row ? live->sample_bytes : 0;
-	model->missing = live->missing;
-	limpet_model_judge(model, limpet_loss_if(live->inexact, LIMPET_LOSS_BRIDGED));
+	model->sample_bytes = tail->row_by_row ? tail->sample_bytes : 0;
+	model->missing = tail->missing;
+	limpet_model_judge(model, limpet_loss_if(tail->inexact, LIMPET_LOSS_BRIDGED));
 	return model;
 }
 
@@ -778,9 +778,9 @@ static struct thread *find_thread(struct thread **list, size_t *count, size_t *c
 }
 
 /* -EBADMSG: its events are lost. */
-static int read_threads(struct limpet_live *live, struct step *step)
+static int read_threads(struct limpet_tail *tail, struct step *step)
 {
-	long block = limpet_trace_reader_find(live->reader, step->events_sequence);
+	long block = limpet_trace_reader_find(tail->reader, step->events_sequence);
 	struct limpet_trace_events *events;
 	struct limpet_trace_event row;
 	struct thread *thread = NULL;
@@ -791,13 +791,13 @@ static int read_threads(struct limpet_live *live, struct step *step)
 		return 0;
 	if (!step->events_sequence || block < 0)
 		return -EBADMSG;
-	code = limpet_trace_events_open(live->reader, (size_t)block, &events);
+	code = limpet_trace_events_open(tail->reader, (size_t)block, &events);
 	if (code < 0)
 		return code == -EINVAL ? -EBADMSG : code;
 	while ((code = limpet_trace_events_next(events, &row)) == 1) {
 		struct sums sums;
 
-		if (!sums_of_row(live, &row, &sums))
+		if (!sums_of_row(tail, &row, &sums))
 			continue;
 		if (!thread || thread->tid != row.tid)
 			thread = find_thread(&step->threads, &step->thread_count,
@@ -845,24 +845,24 @@ static int64_t list_threads(const struct thread *threads, size_t count,
 	return (int64_t)count;
 }
 
-int64_t limpet_live_threads(struct limpet_live *live, struct limpet_replay_thread **ret_list,
+int64_t limpet_tail_threads(struct limpet_tail *tail, struct limpet_replay_thread **ret_list,
 			    uint64_t *ret_ns)
 {
 	LIMPET_FREE struct thread *all = NULL;
-	size_t count = 0, capacity = 0, i = live->step_count;
-	uint64_t from_ns = live->last_ns, rows = 0;
+	size_t count = 0, capacity = 0, i = tail->step_count;
+	uint64_t from_ns = tail->last_ns, rows = 0;
 	const double *before;
 	uint64_t window_from;
-	size_t first = first_step(live, &window_from, &before);
+	size_t first = first_step(tail, &window_from, &before);
 
-	if (limpet_trace_reader_target(live->reader)->compact)
+	if (limpet_trace_reader_target(tail->reader)->compact)
 		return -ENODATA;
 	while (i-- > first && rows < THREAD_ROWS_MAX) {
-		struct step *step = &live->steps[i];
+		struct step *step = &tail->steps[i];
 		int code = 0;
 
 		if (!step->threads_known) {
-			code = read_threads(live, step);
+			code = read_threads(tail, step);
 			rows += step->rows;
 		}
 		if (code == -EBADMSG)
@@ -879,6 +879,6 @@ int64_t limpet_live_threads(struct limpet_live *live, struct limpet_replay_threa
 		}
 		from_ns = step->from_ns;
 	}
-	*ret_ns = live->last_ns - from_ns;
+	*ret_ns = tail->last_ns - from_ns;
 	return list_threads(all, count, ret_list);
 }

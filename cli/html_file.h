@@ -1,7 +1,7 @@
-/* The output file of a page: as private as the trace; does not replace a file unless asked;
+/* The output file of an HTML page: as private as the trace; does not replace a file unless asked;
  * complete or absent. */
-#ifndef LIMPET_CLI_PAGE_FILE_H
-#define LIMPET_CLI_PAGE_FILE_H
+#ifndef LIMPET_CLI_HTML_FILE_H
+#define LIMPET_CLI_HTML_FILE_H
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,20 +9,20 @@
 #include "analyzer/export/export_sink.h"
 #include "common/err.h"
 
-struct limpet_page_file {
+struct limpet_html_file {
 	const char *path;               /* borrowed; "-": standard output */
 	struct limpet_export_sink sink; /* its `file` is the stream to write to */
 };
 
 /* The trace's name with `suffix` in place of .limpet; malloc'ed, NULL if out of memory. */
-char *limpet_page_file_name(const char *trace, const char *suffix);
+char *limpet_html_file_name(const char *trace, const char *suffix);
 
 /* force: replace an existing file. `command` is for the hint. */
-int limpet_page_file_open(const char *command, const char *path, bool force,
-			  struct limpet_page_file *ret_page,
+int limpet_html_file_open(const char *command, const char *path, bool force,
+			  struct limpet_html_file *ret_page,
 			  struct limpet_err *err) LIMPET_MUST_CHECK;
 /* `result` is that of writing. Prints the path of a complete file; removes an incomplete one. */
-int limpet_page_file_close(struct limpet_page_file *page, int result,
+int limpet_html_file_close(struct limpet_html_file *page, int result,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
 
 #endif

@@ -1,4 +1,4 @@
-#include "explain/source.h"
+#include "explain/memory_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,8 +28,8 @@ struct range {
 	uint64_t bits[RANGE_PAGES / 64];
 };
 
-struct limpet_process_source {
-	struct limpet_source source;
+struct limpet_process_reader {
+	struct limpet_memory_reader reader;
 	int memory;
 	struct limpet_pages *pages;
 	uint64_t limit;                      /* no mapping is above */
@@ -42,7 +42,7 @@ struct limpet_process_source {
 
 /* ------------------------------------------------------------------ what is present */
 
-bool limpet_source_is_device(const char *path)
+bool limpet_memory_reader_is_device(const char *path)
 {
 	static const char *const devices[] = {"/dev/",       "/sys/",   "/proc/",
 					      "anon_inode:", "socket:", "/drm ",
@@ -66,7 +66,7 @@ static void mark(struct range *range, uint64_t start, uint64_t end, bool present
 	}
 }
 
-static int ask(struct limpet_process_source *process, struct range *range, uint64_t start)
+static int ask(struct limpet_process_reader *process, struct range *range, uint64_t start)
 {
 	const uint64_t end =
 		process->limit - start < RANGE_BYTES ? process->limit : start + RANGE_BYTES;
@@ -92,7 +92,7 @@ static bool is_present(const struct range *range, uint64_t page)
 	return range->bits[page / 64] >> page % 64 & 1;
 }
 
-static int require_page(struct limpet_process_source *process, uint64_t address, uint64_t now)
+static int require_page(struct limpet_process_reader *process, uint64_t address, uint64_t now)
 {
 	const uint64_t start = address & ~(RANGE_BYTES - 1), page = (address - start) / PAGE;
 	struct range *range = &process->ranges[start / RANGE_BYTES % KEPT_RANGES];
@@ -109,7 +109,7 @@ static int require_page(struct limpet_process_source *process, uint64_t address,
 
 /* ------------------------------------------------------------------ reading */
 
-static bool is_over(struct limpet_process_source *process, uint64_t now)
+static bool is_over(struct limpet_process_reader *process, uint64_t now)
 {
 	if (process->reads_left && now <= process->soon_ns)
 		return false;
@@ -125,7 +125,7 @@ static bool is_spent(void *context)
 
 static int read_pages(void *context, uint64_t address, void *ret, size_t bytes)
 {
-	struct limpet_process_source *process = context;
+	struct limpet_process_reader *process = context;
 	const uint64_t now = limpet_monotonic_ns();
 	size_t done = 0;
 
@@ -156,25 +156,25 @@ static int read_pages(void *context, uint64_t address, void *ret, size_t bytes)
 	return 0;
 }
 
-int limpet_source_read_text(const struct limpet_source *source, uint64_t address, char *ret,
-			    size_t room)
+int limpet_memory_reader_read_text(const struct limpet_memory_reader *reader, uint64_t address,
+				   char *ret, size_t room)
 {
 	const uint64_t left = PAGE - address % PAGE;
 	size_t first = left < room - 1 ? (size_t)left : room - 1;
-	int error = limpet_source_read(source, address, ret, first);
+	int error = limpet_memory_reader_read(reader, address, ret, first);
 
 	if (error)
 		return error;
 	ret[first] = '\0';
 	if (strlen(ret) == first && first < room - 1 &&
-	    limpet_source_read(source, address + first, ret + first, room - 1 - first) == 0)
+	    limpet_memory_reader_read(reader, address + first, ret + first, room - 1 - first) == 0)
 		ret[room - 1] = '\0';
 	return 0;
 }
 
 /* ------------------------------------------------------------------ opening */
 
-static int take_maps(struct limpet_process_source *process, pid_t pid)
+static int take_maps(struct limpet_process_reader *process, pid_t pid)
 {
 	struct limpet_maps maps;
 	int error = limpet_proc_maps_read(pid, &maps);
@@ -187,7 +187,7 @@ static int take_maps(struct limpet_process_source *process, pid_t pid)
 		/* [vsyscall] is not part of the address space. */
 		if (map->end <= (uint64_t)INT64_MAX && map->end > process->limit)
 			process->limit = map->end;
-		if (map->perms[3] != 's' && !limpet_source_is_device(map->path))
+		if (map->perms[3] != 's' && !limpet_memory_reader_is_device(map->path))
 			continue;
 		error = limpet_reserve(&process->forbidden, &process->forbidden_capacity,
 				       process->forbidden_count + 1, sizeof(*process->forbidden));
@@ -214,20 +214,21 @@ static int try_pagemap(pid_t pid)
 	return got == sizeof(entry) ? 0 : -ESRCH;
 }
 
-int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret)
+int limpet_process_reader_new(pid_t pid, struct limpet_process_reader **ret)
 {
-	struct limpet_process_source *process = calloc(1, sizeof(*process));
+	struct limpet_process_reader *process = calloc(1, sizeof(*process));
 	int error;
 
 	if (!process)
 		return -ENOMEM;
 	pid = limpet_proc_resident(pid);
-	process->source = (struct limpet_source){read_pages, is_spent, process};
-	process->reads_left = LIMPET_SOURCE_READS;
-	process->budget_ns = LIMPET_SOURCE_NS;
+	process->reader = (struct limpet_memory_reader){read_pages, is_spent, process};
+	process->reads_left = LIMPET_MEMORY_READER_READS;
+	process->budget_ns = LIMPET_MEMORY_READER_NS;
 	process->processor_ns = limpet_thread_time_ns();
-	process->soon_ns = limpet_monotonic_ns() + LIMPET_SOURCE_NS;
-	process->until_ns = process->soon_ns - LIMPET_SOURCE_NS + LIMPET_SOURCE_WALL_NS;
+	process->soon_ns = limpet_monotonic_ns() + LIMPET_MEMORY_READER_NS;
+	process->until_ns =
+		process->soon_ns - LIMPET_MEMORY_READER_NS + LIMPET_MEMORY_READER_WALL_NS;
 	process->memory = limpet_proc_open(pid, "mem", O_RDONLY);
 	error = process->memory < 0 ? process->memory : try_pagemap(pid);
 	if (!error)
@@ -237,14 +238,14 @@ int limpet_process_source_new(pid_t pid, struct limpet_process_source **ret)
 		error = take_maps(process, pid);
 	}
 	if (error) {
-		limpet_process_source_free(process);
+		limpet_process_reader_free(process);
 		return error;
 	}
 	*ret = process;
 	return 0;
 }
 
-void limpet_process_source_free(struct limpet_process_source *process)
+void limpet_process_reader_free(struct limpet_process_reader *process)
 {
 	if (!process)
 		return;
@@ -255,29 +256,31 @@ void limpet_process_source_free(struct limpet_process_source *process)
 	free(process);
 }
 
-const struct limpet_source *limpet_process_source(const struct limpet_process_source *process)
+const struct limpet_memory_reader *limpet_process_reader(
+	const struct limpet_process_reader *process)
 {
-	return &process->source;
+	return &process->reader;
 }
 
-struct limpet_pages *limpet_process_source_pages(struct limpet_process_source *process)
+struct limpet_pages *limpet_process_reader_pages(struct limpet_process_reader *process)
 {
 	return process->pages;
 }
 
-bool limpet_process_source_was_cut(const struct limpet_process_source *process)
+bool limpet_process_reader_was_cut(const struct limpet_process_reader *process)
 {
 	return process->cut;
 }
 
-void limpet_process_source_allow(struct limpet_process_source *process, uint64_t ns)
+void limpet_process_reader_allow(struct limpet_process_reader *process, uint64_t ns)
 {
 	process->budget_ns = ns;
 	process->soon_ns = limpet_monotonic_ns() + ns;
-	process->until_ns = process->soon_ns - ns + ns / LIMPET_SOURCE_NS * LIMPET_SOURCE_WALL_NS;
+	process->until_ns =
+		process->soon_ns - ns + ns / LIMPET_MEMORY_READER_NS * LIMPET_MEMORY_READER_WALL_NS;
 }
 
-void limpet_process_source_limit(struct limpet_process_source *process, uint64_t reads)
+void limpet_process_reader_limit(struct limpet_process_reader *process, uint64_t reads)
 {
 	process->reads_left = reads;
 }

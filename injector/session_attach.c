@@ -95,8 +95,8 @@ static int choose_floor(const struct limpet_session *session)
 }
 
 /* The original of a hooked entry is its relocated prologue. */
-static int map_near(struct limpet_session *session, struct limpet_hijack *hijack,
-		    struct limpet_start *start, struct limpet_err *err)
+static int map_hook_areas(struct limpet_session *session, struct limpet_hijack *hijack,
+			  struct limpet_start *start, struct limpet_err *err)
 {
 	int error = limpet_inline_hook_map(hijack, &session->modules, &session->entries, err);
 
@@ -107,10 +107,10 @@ static int map_near(struct limpet_session *session, struct limpet_hijack *hijack
 }
 
 /* After a failure: no agent uses the memory. */
-static void unmap_near(struct limpet_session *session, struct limpet_hijack *hijack)
+static void unmap_hook_areas(struct limpet_session *session, struct limpet_hijack *hijack)
 {
 	for (uint32_t i = 0; i < session->entries.area_count; i++) {
-		struct limpet_entry_area *area = &session->entries.areas[i];
+		struct limpet_hook_area *area = &session->entries.areas[i];
 
 		if (area->address)
 			limpet_hijack_unmap_last(hijack, area->address, area->bytes);
@@ -203,8 +203,8 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 	return grows ? explain_growing(session, -EADDRINUSE, err) : 0;
 }
 
-static int enter_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
-		      int floor, bool *ret_started, struct limpet_err *err)
+static int attach_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
+		       int floor, bool *ret_started, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
@@ -215,7 +215,7 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	limpet_last_words_prepare(&session->segment.shm->collector);
 	say_where_stacks_are(session, limpet_hijack_tracee(hijack));
 	limpet_session_fill_boot(session, hijack, boot);
-	boot->operation = LIMPET_BOOT_ENTER;
+	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->floor = floor;
 	boot->info_offset = image->info_offset;
 	if (session->plan.mapped)
@@ -231,14 +231,14 @@ static int enter_once(struct limpet_session *session, struct limpet_hijack *hija
 	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
 		error = explain_growing(session, -ECANCELED, err);
 	if (!error && session->entries.count)
-		error = map_near(session, hijack, &boot->start, err);
+		error = map_hook_areas(session, hijack, &boot->start, err);
 	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
 	if (!error)
 		error = limpet_hijack_call(hijack, boot, &session->segment, err);
 	if (!error && boot->result)
 		error = limpet_session_explain_boot(session, boot, err);
 	if (error) {
-		unmap_near(session, hijack);
+		unmap_hook_areas(session, hijack);
 		return error;
 	}
 	*ret_started = true;
@@ -297,8 +297,8 @@ static int begin(struct limpet_session *session, uint64_t *ret_nonce, struct lim
 	return error ? limpet_proc_explain(session->target->pid, error, "look at", err) : 0;
 }
 
-static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
-		 struct limpet_err *err)
+static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
+		  struct limpet_err *err)
 {
 	struct limpet_hijack_setup setup;
 	struct limpet_hijack *hijack;
@@ -324,7 +324,7 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 		       : limpet_hijack_find(&setup, &hijack, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);
-	error = enter_once(session, hijack, nonce, floor, &started, err);
+	error = attach_once(session, hijack, nonce, floor, &started, err);
 	/* Not one instruction of the program may run unrecorded. Other processes run meanwhile, so
 	 * this may take more than one try. */
 	if (!error && tracee)
@@ -352,11 +352,11 @@ static int enter(struct limpet_session *session, struct limpet_tracee *tracee,
 	return stays && error != -ESRCH ? explain_dormant(session, err) : error;
 }
 
-int limpet_session_enter(struct limpet_session *session, struct limpet_tracee *tracee,
-			 struct limpet_err *err)
+int limpet_session_attach(struct limpet_session *session, struct limpet_tracee *tracee,
+			  struct limpet_err *err)
 {
 	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
-	int error = enter(session, tracee, err);
+	int error = attach(session, tracee, err);
 
 	limpet_priority_restore(before);
 	limpet_session_release_lock(session);

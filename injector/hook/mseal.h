@@ -1,7 +1,7 @@
 /* mseal(2), Linux 6.10: sealed memory can neither be unmapped nor get another protection until the
  * program ends. A program that seals all its mappings seals ours, too. */
-#ifndef LIMPET_INJECTOR_HOOK_SEALED_H
-#define LIMPET_INJECTOR_HOOK_SEALED_H
+#ifndef LIMPET_INJECTOR_HOOK_MSEAL_H
+#define LIMPET_INJECTOR_HOOK_MSEAL_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -11,8 +11,8 @@
 
 /* Whether the process has sealed a mapping of a file with one of our names. If `maps` has none,
  * nothing is read. */
-bool limpet_sealed_check(pid_t pid, const struct limpet_maps *maps);
+bool limpet_mseal_check(pid_t pid, const struct limpet_maps *maps);
 /* Sets the message for that; returns -EPERM. */
-int limpet_sealed_explain(pid_t pid, struct limpet_err *err);
+int limpet_mseal_explain(pid_t pid, struct limpet_err *err);
 
 #endif
