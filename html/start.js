@@ -29,7 +29,7 @@ $('tabs').addEventListener('keydown', event => {
 
 /* ---------------------------------------------------------------- the browser's history, and links
  *
- * The address names what is shown: #TAB&metric=WORD&from=SECONDS&to=SECONDS and so on; what is missing is as at
+ * The address names what is shown: #/TAB&metric=WORD&from=SECONDS&to=SECONDS and so on; what is missing is as at
  * the start. Functions are numbers, which are the same whenever the page is opened. */
 
 const asText = chains => chains.map(chain => chain.join('.')).join('_');
@@ -49,7 +49,8 @@ function currentState() {
   put('up', asText(flame.chains.up), '');
   return state;
 }
-const addressOf = state => `#${[tab, new URLSearchParams(state).toString()].filter(Boolean).join('&')}`;
+/* No element has such an id: the browser would scroll to it when the page is opened. */
+const addressOf = state => `#/${[tab, new URLSearchParams(state).toString()].filter(Boolean).join('&')}`;
 let normal = {};
 /* Makes the present state one of the browser's history; instead of the last one, where that was hardly looked at. */
 function remember(instead = false) {
@@ -63,7 +64,7 @@ function visit(name) {
 }
 /* Shows what an address names; words that it should not have are as if they were missing. */
 function apply(address) {
-  const [name, ...rest] = address.replace(/^#/, '').split('&'), state = new URLSearchParams(rest.join('&'));
+  const [name, ...rest] = address.replace(/^#\/?/, '').split('&'), state = new URLSearchParams(rest.join('&'));
   const number = (key, missing) => Number.isFinite(parseFloat(state.get(key))) ? parseFloat(state.get(key)) : missing;
   const metric = state.get('metric'), option = [...$('metric').options].find(one => one.value === metric);
   view.metric = $('metric').value = option && !option.disabled ? metric : normal.metric;
@@ -186,7 +187,7 @@ if (comparing) {
   drawAbout();
 }
 /* A page that begins with a part of the time says so in its address, as if that had been chosen. */
-apply(location.hash || (data.shown ? `#overview&from=${data.shown.from}&to=${data.shown.to}` : ''));
+apply(location.hash || (data.shown ? `#/overview&from=${data.shown.from}&to=${data.shown.to}` : ''));
 remember(true);
 {
   const system = matchMedia('(prefers-color-scheme: dark)');
