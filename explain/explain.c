@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "explain/accounts.h"
 #include "explain/mappings.h"
@@ -321,8 +322,10 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 static int fail(pid_t pid, int error, struct limpet_err *err)
 {
 	(void)limpet_proc_explain(pid, error, "read the memory of", err);
-	if (err && (error == -EACCES || error == -EPERM))
-		limpet_err_hint(err, "sudo limpet explain %d", pid);
+	if (error == -EACCES || error == -EPERM)
+		limpet_err_hint(
+			err, geteuid() ? "sudo limpet explain %d" : "`limpet doctor %d` says why",
+			pid);
 	return error;
 }
 
@@ -334,6 +337,11 @@ int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct
 	struct limpet_program_identity identity;
 	int identity_error, error = limpet_proc_status_read(pid, &status);
 
+	if (error == -ESRCH) {
+		limpet_err_set(err, error, "no process has the pid %d", pid);
+		limpet_err_hint(err, "find it with `pidof NAME` or `limpet doctor`");
+		return error;
+	}
 	if (!error)
 		error = limpet_program_identify(pid, &identity);
 	if (error)

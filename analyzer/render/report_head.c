@@ -22,7 +22,11 @@ static void print_target(struct limpet_printer *printer)
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_trace_target *target = model->target;
 
-	if (target->known && target->unseen_rss_share >= 0)
+	/* Of a program that was started the share was measured when it held nothing yet. */
+	if (target->known && target->unseen_rss_share >= 0 && target->mode == LIMPET_MODE_RUN)
+		limpet_printer_row(printer, printer->options->warn, "partial",
+				   "an allocator is out of reach: the figures are of the rest");
+	else if (target->known && target->unseen_rss_share >= 0)
 		limpet_printer_row(printer, printer->options->warn, "partial",
 				   "%.0f %% of RSS is out of reach: the figures are of the rest",
 				   100.0 * target->unseen_rss_share);

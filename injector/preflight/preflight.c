@@ -145,6 +145,18 @@ void limpet_check_hint(struct limpet_check *check, const char *format, ...)
 		limpet_err_hint(check->err, "%s", last->hint);
 }
 
+void limpet_check_hint_pages(struct limpet_check *check, const char *before, const char *after)
+{
+	/* A program that `limpet run` refuses is not started. */
+	if (check->options.launched)
+		limpet_check_hint(check,
+				  "%sonce it runs, `limpet pages PID` tells which stacks grow%s",
+				  before, after);
+	else
+		limpet_check_hint(check, "%s`limpet pages %d` tells which stacks grow%s", before,
+				  check->pid, after);
+}
+
 /* ------------------------------------------------------------------ state of the process */
 
 static const char find_hint[] = "find it with `pidof NAME` or `limpet doctor`";

@@ -156,11 +156,7 @@ static void check_go(struct limpet_check *check, const struct limpet_program *pr
 		"it is a Go program: what its C code allocates (cgo) is followed, Go's own "
 		"heap stays unseen%s%s",
 		share, hooked.why_not);
-	limpet_check_hint(
-		check,
-		"`limpet pages %d` tells which stacks grow; Go has a profiler of its own: go tool "
-		"pprof",
-		check->pid);
+	limpet_check_hint_pages(check, "", "; Go has a profiler of its own: go tool pprof");
 }
 
 void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_program *program)
@@ -212,10 +208,8 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 	limpet_check_refuse(check, -ENOTSUP, "allocator", name,
 			    "%s is linked into the executable, out of limpet's reach%s%s", name,
 			    share, hooked.why_not);
-	limpet_check_hint(check,
-			  "--partial captures only what goes through the C library; `limpet pages "
-			  "%d` tells which stacks grow",
-			  check->pid);
+	limpet_check_hint_pages(check, "--partial captures only what goes through the C library; ",
+				"");
 }
 
 /* Lists the functions without a mark; returns how many. */
@@ -394,4 +388,5 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
 	limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed", "memory of others", "%s",
 			 words);
+	limpet_check_hint_pages(check, "", "");
 }

@@ -130,10 +130,7 @@ static void check_static(struct limpet_check *check, const struct limpet_program
 		limpet_check_refuse(check, -ENOTSUP, "static", "static",
 				    "it is a Go program without C code that limpet can see: all of "
 				    "its memory is in Go's own heap");
-		limpet_check_hint(check,
-				  "`limpet pages %d` tells which stacks grow; Go has a profiler of "
-				  "its own: go tool pprof",
-				  check->pid);
+		limpet_check_hint_pages(check, "", "; Go has a profiler of its own: go tool pprof");
 		return;
 	}
 	if (!program->own_entries) {
@@ -144,11 +141,7 @@ static void check_static(struct limpet_check *check, const struct limpet_program
 				    "it is fully static%s%s%s, and stripped of the names by which "
 				    "its allocator could be found%s",
 				    what ? " (" : "", what ? what : "", what ? ")" : "", share);
-		limpet_check_hint(
-			check,
-			"a build that is not stripped works; `limpet pages %d` tells which stacks "
-			"grow",
-			check->pid);
+		limpet_check_hint_pages(check, "a build that is not stripped works; ", "");
 		return;
 	}
 	snprintf(check->out->libc, sizeof(check->out->libc), "%s, static",
@@ -171,10 +164,7 @@ void limpet_check_libc(struct limpet_check *check, const struct limpet_program *
 		limpet_check_refuse(check, -ENOTSUP, "libc", "unknown libc",
 				    "its C library is neither glibc nor musl (its loader is %s)",
 				    program->interpreter);
-		limpet_check_hint(check,
-				  "a build of the program for glibc works; `limpet pages %d` tells "
-				  "which stacks grow",
-				  check->pid);
+		limpet_check_hint_pages(check, "a build of the program for glibc works; ", "");
 		return;
 	}
 	libc_version(check, kind, check->out->libc, sizeof(check->out->libc));
