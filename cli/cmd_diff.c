@@ -168,6 +168,19 @@ static int open_side(const struct diff_options *o, const struct side *side,
 	return 0;
 }
 
+static int check_kinds(const struct diff_options *o, const struct limpet_heap heaps[2],
+		       struct limpet_err *err)
+{
+	const bool pages = heaps[0].model->target->pages;
+
+	if (heaps[1].model->target->pages == pages)
+		return 0;
+	limpet_err_set(err, -ENOTSUP, "'%s' is of blocks, and '%s' of touched pages",
+		       o->sides[pages].name, o->sides[!pages].name);
+	limpet_err_hint(err, "compare two traces of the same kind");
+	return -ENOTSUP;
+}
+
 static int check_sort(const struct diff_options *o, const struct limpet_heap heaps[2],
 		      struct limpet_err *err)
 {
@@ -239,6 +252,8 @@ static int diff_files(const struct diff_options *o, int *ret_status, struct limp
 
 	for (int i = 0; i < 2 && result >= 0 && *ret_status == LIMPET_EXIT_OK; i++)
 		result = open_side(o, &o->sides[i], &heaps[i], ret_status, err);
+	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
+		result = check_kinds(o, heaps, err);
 	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
 		result = check_sort(o, heaps, err);
 	if (result >= 0 && *ret_status == LIMPET_EXIT_OK) {

@@ -214,10 +214,11 @@ static int explain_heap(const char *file, const struct limpet_model *model, bool
 	}
 	if (!count) {
 		limpet_err_set(&err, -ENODATA, "'%s' does not say what memory was used for", file);
-		limpet_err_hint(
-			&err,
-			"it is measured where limpet follows no allocator but glibc's; `limpet "
-			"explain PID` looks at any process that runs");
+		limpet_err_hint(&err, "%s; `limpet explain PID` looks at any process that runs",
+				model->target->pages
+					? "a trace of `limpet pages` has no such account"
+					: "it is measured where limpet follows no "
+					  "allocator but glibc's");
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	return print(file, model, list, count, json);

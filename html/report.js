@@ -41,6 +41,8 @@ const percent = (part, whole) => whole ? (100 * part / whole).toFixed(1) + ' %' 
 
 /* In a comparison each site belongs to one of two heaps; the page shows one metric of both. */
 const comparing = data.format === 'limpet-diff-html', SIDES = ['old', 'new'];
+/* A trace of `limpet pages`: nothing was loaded into the program. */
+const ofPages = !comparing && data.capture.mode === 'pages';
 /* Temporary allocations are unknown in sampled captures. */
 const NO_TEMPORARY = (comparing ? SIDES.some(side => data[side].sampled) : data.totals.temporary_allocations === null) ? 'not known when sampled' : '';
 const unless = (unknown, format) => value => value === null || unknown() ? '–' : format(value);
@@ -618,7 +620,7 @@ function drawOverview() {
   if (live && !known) addFinding(`Most of what is live, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was allocated by `, live, '.');
   if (growth && span > 0 && !known) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth comes from `, growth, '.');
   if (temporary && total.allocations && !known) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
-  if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: 'Nothing was allocated in this time.'}));
+  if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: `Nothing was ${ofPages ? 'touched' : 'allocated'} in this time.`}));
   const {high} = figures;
   if (!figures.whole && high.bytes > liveAt[figures.peakEdge]) findings.push(make('li', {class: 'note',
     textContent: `The bytes of each stack are known at the ends of steps: those shown for the peak are of ${seconds(edges[figures.peakEdge])}, when ${bytes(liveAt[figures.peakEdge])} were live.`}));
@@ -634,10 +636,10 @@ function drawOverview() {
       max === null ? `at least ${format(min)}` : `${format(min)} to ${format(max)}`;
   };
   $('tiles').replaceChildren(
-    tile('Live at the end', bound('live_bytes', total.live, bytes)), tile(data.capture.mode === 'pages' ? 'Pages' : 'Live blocks', bound('live_allocations', total.liveCount, count)),
+    tile('Live at the end', bound('live_bytes', total.live, bytes)), tile(ofPages ? 'Pages' : 'Live blocks', bound('live_allocations', total.liveCount, count)),
     tile(`Peak, at ${seconds(high.seconds)}`, high.bytes === null ? '–' : (high.exact ? '' : 'at least ') + bound('peak_bytes', high.bytes, bytes)),
-    tile('Growth', signed(total.growth)), tile('Allocated', bytes(total.allocated)),
-    tile('Allocations', count(total.allocations)), tile('a second', span ? count(total.allocations / span) : '–'),
+    tile('Growth', signed(total.growth)), tile(ofPages ? 'Touched' : 'Allocated', bytes(total.allocated)),
+    tile(ofPages ? 'Pages touched' : 'Allocations', count(total.allocations)), tile('a second', span ? count(total.allocations / span) : '–'),
     NO_TEMPORARY ? tile('Temporary', '–', NO_TEMPORARY) : tile('Temporary', percent(total.temporary, total.allocations) || '–'));
 }
 
@@ -670,7 +672,7 @@ function drawAbout() {
   row('Stacks cut short', capture.truncated_stacks ? count(capture.truncated_stacks) : '');
   row('Stops of the target', capture.attach_stop_microseconds === null ? '' :
     `${(capture.attach_stop_microseconds / 1000).toFixed(2)} ms at attach, ${((capture.detach_stop_microseconds || 0) / 1000).toFixed(2)} ms at detach`);
-  row(`Frees of ${data.capture.mode === 'pages' ? 'pages' : 'blocks'} from before`, data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
+  row(`Frees of ${ofPages ? 'pages' : 'blocks'} from before`, data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
   row('Mapped by the program itself', data.totals.mapped_bytes ? bytes(data.totals.mapped_bytes) + (data.totals.mapped_bytes_min === data.totals.mapped_bytes_max ? '' : ', as recorded') : '');
   $('about').replaceChildren(...rows);
 }
@@ -1017,7 +1019,7 @@ function refreshFlame() {
 
 let plots = [];
 /* Series whose value covers the time from one point to the next. */
-const STEPPED = new Set(['highest', 'allocations a second', 'temporary']);
+const STEPPED = new Set(['highest', 'allocations a second', 'pages a second', 'temporary']);
 /* The point of a series under the pointer: for steps the one that covers it, for lines the nearest
  * with a value. */
 function pointAt(plot, number, nearest, at) {
@@ -1066,7 +1068,7 @@ function liveOverTime(cells) {
     columns.push(all.map(at => byTime.get(at)));
   };
   add('mapped by itself', '#8e5bd0', timeline.mapped);
-  add(timeline.without_own_part ? 'RSS without limpet' : 'RSS with limpet', '#d06a1f', timeline.rss, true);
+  add(ofPages ? 'RSS' : timeline.without_own_part ? 'RSS without limpet' : 'RSS with limpet', '#d06a1f', timeline.rss, true);
   add('cgroup', '#8a8f3c', timeline.cgroup);
   return [lines, columns];
 }
@@ -1108,7 +1110,7 @@ function drawPlots() {
   };
   const stepped = (label, colour) => plotSeries(label, colour, count, {paths: uPlot.paths.stepped({align: 1})});
   plots.push(new uPlot({width, height: 130, scales: {x}, cursor, hooks: noPart ? {} : selectWindow,
-    series: [timeSeries(), stepped('allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
+    series: [timeSeries(), stepped(ofPages ? 'pages a second' : 'allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
   [[0, ...cells.ends], perSecond(cells.allocations), ...(NO_TEMPORARY ? [] : [perSecond(cells.temporary)])], box));
   const memory = memoryOverTime(ink);

@@ -181,9 +181,10 @@ addEventListener('afterprint', () => {
 if (comparing) {
   beginComparison();
 } else {
-  document.title = `${data.target.command || data.target.pid}: limpet`;
-  $('title').textContent = `${data.target.command || 'process'} (${data.target.pid})`;
-  $('subtitle').textContent = `${data.capture.mode === 'run' ? 'from its start' : 'attached'}, ${seconds(data.capture.duration_seconds)}, ${plural(data.capture.events, 'event')}`;
+  const name = data.target.comm || data.target.command;
+  document.title = `${name || data.target.pid}: limpet`;
+  $('title').textContent = `${name || 'process'} (${data.target.pid})`;
+  $('subtitle').textContent = `${{run: 'from its start', pages: 'touched pages, by page faults'}[data.capture.mode] || 'attached'}, ${seconds(data.capture.duration_seconds)}, ${plural(data.capture.events, 'event')}`;
   drawAbout();
 }
 /* A page that begins with a part of the time says so in its address, as if that had been chosen. */

@@ -84,6 +84,8 @@ adds_up() {
 	grep -q '^pages  *[0-9.]* k touched' report.text
 	grep -q '^growth  *RSS +' report.text
 	run ! grep -q malloc report.text
+	refused 1 "is of blocks, and .* of touched pages" "$LIMPET" diff "$root/test/traces/version-1/storm.trace" "$trace"
+	refused 1 "does not say what memory was used for" "$LIMPET" explain "$trace"
 	finish toucher
 }
 
