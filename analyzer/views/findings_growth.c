@@ -812,8 +812,8 @@ static int say_idle(struct growth *growth)
 			limpet_findings_lost_calls(model) == 1 ? "" : "s",
 			limpet_findings_lost_calls(model) == 1 ? "was" : "were");
 	if (model->target->pages)
-		return limpet_findings_add(growth->work, &finding,
-					   "No new page was touched in %s.", length);
+		return limpet_findings_add(growth->work, &finding, "No new page was touched in %s.",
+					   length);
 	if (model->end->end == LIMPET_END_TARGET_EXIT)
 		return limpet_findings_add(growth->work, &finding,
 					   "No call was seen in the %s until the program ended.",

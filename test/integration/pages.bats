@@ -35,8 +35,8 @@ stopped() {
 	report
 }
 
-# Of its anonymous memory: the rest are files.
-rss_of() {
+# Its resident anonymous memory.
+anonymous_of() {
 	local key kib
 	while read -r key kib _; do
 		[[ $key != Anonymous: ]] || echo $((kib * 1024))
@@ -58,7 +58,7 @@ holds() {
 # aside.
 adds_up() {
 	local change sum slack=$((128 << 10))
-	change=$(($(rss_of "$pid") - $1))
+	change=$(($(anonymous_of "$pid") - $1))
 	sum=$(jq '.totals.live_bytes - (.totals.foreign_freed_bytes // 0)' "$work/report.json")
 	echo "RSS changed by $change, explained are $sum"
 	((slack += (change < 0 ? -change : change) / 20))
@@ -67,7 +67,7 @@ adds_up() {
 
 @test "who touches pages has them" {
 	start toucher "$TARGETS/toucher"
-	before=$(rss_of "$pid")
+	before=$(anonymous_of "$pid")
 	record "$pid"
 	tell toucher "red 24" did
 	tell toucher "blue 16" did
@@ -92,7 +92,7 @@ adds_up() {
 @test "what is given back is no longer live, however" {
 	start toucher "$TARGETS/toucher"
 	tell toucher "blue 10" did
-	before=$(rss_of "$pid")
+	before=$(anonymous_of "$pid")
 	record "$pid"
 	tell toucher "red 24" did
 	tell toucher give did
@@ -126,7 +126,7 @@ adds_up() {
 
 @test "huge pages, faults in read(2), and pages without a fault" {
 	start toucher "$TARGETS/toucher"
-	before=$(rss_of "$pid")
+	before=$(anonymous_of "$pid")
 	record "$pid"
 	tell toucher "huge 32" did
 	tell toucher "read 10" did
@@ -147,7 +147,7 @@ adds_up() {
 	start go "$TARGETS/plain-go"
 	run -3 --separate-stderr "$LIMPET" attach "$pid" -o never.limpet
 	[[ $stderr == *"limpet pages $pid"* ]]
-	before=$(rss_of "$pid")
+	before=$(anonymous_of "$pid")
 	record "$pid"
 	tell go "keep 20" kept
 	stopped
