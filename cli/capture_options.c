@@ -16,9 +16,7 @@
 #define MEMORY_MAX_BYTES (UINT64_C(1) << 46)
 
 #define COMMON_HELP                                                                          \
-	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this directory\n"  \
-	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"        \
-	"  -q, --quiet             no live line and no notes\n"                              \
+	LIMPET_CAPTURE_HELP                                                                  \
 	"      --sample BYTES      record one allocation in so many bytes, estimate all\n"   \
 	"      --follow-fork | --alloc-functions FILE   children too | its own allocators\n" \
 	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"  \

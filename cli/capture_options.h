@@ -17,6 +17,12 @@
 #define LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES (UINT64_C(8) << 20)
 #define LIMPET_CAPTURE_ATTACH_TIMEOUT_NS (UINT64_C(10) * 1000000000)
 
+/* Of the help texts, also that of `limpet pages`. */
+#define LIMPET_CAPTURE_HELP                                                                 \
+	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this directory\n" \
+	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"       \
+	"  -q, --quiet             no live line and no notes\n"
+
 enum limpet_capture_command { LIMPET_CAPTURE_ATTACH, LIMPET_CAPTURE_RUN };
 
 enum limpet_overload { LIMPET_OVERLOAD_DROP = 0, LIMPET_OVERLOAD_WAIT, LIMPET_OVERLOAD_SAMPLE };

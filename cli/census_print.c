@@ -131,11 +131,6 @@ void limpet_census_print_text(const struct limpet_census *census)
 
 /* ------------------------------------------------------------------ JSON */
 
-static json_t *known_number(bool known, uint64_t value)
-{
-	return known ? limpet_json_number(value) : json_null();
-}
-
 static json_t *amount_json(const struct limpet_census_amount *amount)
 {
 	return json_pack("{s:o,s:o}", "blocks", limpet_json_number(amount->blocks), "bytes",
@@ -148,9 +143,10 @@ static json_t *set_interval(json_t *object, const struct limpet_census *census,
 {
 	object = limpet_json_set(object, "blocks_low", limpet_json_number(used->low.blocks));
 	object = limpet_json_set(object, "blocks_high",
-				 known_number(census->whole, used->high.blocks));
+				 limpet_json_number_if(census->whole, used->high.blocks));
 	object = limpet_json_set(object, "bytes_low", limpet_json_number(used->low.bytes));
-	return limpet_json_set(object, "bytes_high", known_number(census->whole, used->high.bytes));
+	return limpet_json_set(object, "bytes_high",
+			       limpet_json_number_if(census->whole, used->high.bytes));
 }
 
 static json_t *types_json(const struct limpet_census *census)

@@ -16,6 +16,7 @@
 
 #define ROWS_SHOWN 20
 
+/* clang-format off */
 static const char help[] =
 	"Usage: limpet diff [OPTIONS] OLD NEW\n"
 	"Says which stacks hold or allocate more, and which less, in NEW than in OLD: two\n"
@@ -25,10 +26,7 @@ static const char help[] =
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
 	"                        default: growth for attach, peak for run\n"
 	"      --by-function     functions that allocate, whoever calls them\n"
-	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
-	"                        or module; function:, file:, module:, thread: narrow it\n"
-	"      --exclude REGEX   hide stacks with a frame that matches\n"
-	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
+	LIMPET_FILTER_HELP
 	"      --full            every frame, with parameters; nothing is folded\n"
 	"      --json            exact numbers for programs\n"
 	"      --html            one page for any browser, with a differential flame\n"
@@ -39,6 +37,7 @@ static const char help[] =
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-diff\n";
+/* clang-format on */
 
 struct side {
 	const char *name; /* as given */

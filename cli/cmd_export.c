@@ -12,6 +12,7 @@
 #include "cli/view_options.h"
 #include "common/units.h"
 
+/* clang-format off */
 static const char help[] =
 	"Usage: limpet export FILE --format FORMAT [-o OUT] [OPTIONS]\n"
 	"Writes a trace in the format of another tool, to standard output or to OUT.\n"
@@ -26,14 +27,12 @@ static const char help[] =
 	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
 	"                        or growth; default: live for attach, peak for run\n"
 	"      --from, --to DUR  only what happened between; not of heaptrack and csv\n"
-	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
-	"                        or module; function:, file:, module:, thread: narrow it\n"
-	"      --exclude REGEX   hide stacks with a frame that matches\n"
-	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
+	LIMPET_FILTER_HELP
 	"      --full            of folded, massif, callgrind: library frames, too;\n"
 	"                        of folded, names are whole\n"
 	"  -h, --help            this text\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
+/* clang-format on */
 
 struct export_options {
 	const char *file, *output;

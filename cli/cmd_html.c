@@ -17,6 +17,7 @@
 #define MOST_STEPS 240
 #define LARGE_BYTES (1 << 20)
 
+/* clang-format off */
 static const char help[] =
 	"Usage: limpet html [OPTIONS] FILE\n"
 	"Writes the report as one page that opens in any browser, offline: over time,\n"
@@ -28,14 +29,12 @@ static const char help[] =
 	"                        single event; the rest is sums\n"
 	"      --from, --to DUR  begin with that part of the time: 90s, 10m after the\n"
 	"                        start; the page can show the others, too\n"
-	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
-	"                        or module; function:, file:, module:, thread: narrow it\n"
-	"      --exclude REGEX   hide stacks with a frame that matches\n"
-	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
+	LIMPET_FILTER_HELP
 	"  -f, --force           overwrite OUT\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-html\n";
+/* clang-format on */
 
 struct html_options {
 	const char *file;

@@ -20,10 +20,7 @@ static const char help_text[] =
 	"program, whatever its allocator: nothing is loaded into it, and it is not\n"
 	"stopped.\n"
 	"\n"
-	"  -p, --pid PID           the process, instead of the operand\n"
-	"  -o, --output FILE       the trace; default: COMM.PID.limpet in this directory\n"
-	"  -d, --duration DUR      end after 90s, 10m, 1h30m...; default: no limit\n"
-	"  -q, --quiet             no live line and no notes\n"
+	"  -p, --pid PID           the process, instead of the operand\n" LIMPET_CAPTURE_HELP
 	"      --stack BYTES       copied of each stack, up to 60KiB; default: 24KiB\n"
 	"      --no-seal           names by `limpet seal`, later\n"
 	"      --with-command-line keep arguments too\n"

@@ -28,6 +28,7 @@
 /* Of a tree; --min shows smaller parts. */
 #define LEAST_SHARE 0.01
 
+/* clang-format off */
 static const char help[] =
 	"Usage: limpet report [OPTIONS] FILE\n"
 	"Says who holds the memory: target, losses, totals, and the stacks that allocated\n"
@@ -41,10 +42,7 @@ static const char help[] =
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
 	"                        default: live for attach, peak for run\n"
 	"      --from, --to DUR  only what happened between: 90s, 10m after the start\n"
-	"      --include REGEX   only stacks with a frame that matches, by function, file\n"
-	"                        or module; function:, file:, module:, thread: narrow it\n"
-	"      --exclude REGEX   hide stacks with a frame that matches\n"
-	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
+	LIMPET_FILTER_HELP
 	"      --depth N         levels of a tree; default: all\n"
 	"      --min PERCENT     hide entries below this share; default: 1\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
@@ -52,6 +50,7 @@ static const char help[] =
 	"  -h, --help            this text; --no-pager: not through a pager\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
+/* clang-format on */
 
 struct report_options {
 	const char *file;

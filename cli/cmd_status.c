@@ -6,7 +6,9 @@
 #include <jansson.h>
 #include <string.h>
 
+#include "analyzer/render/json_printer.h"
 #include "cli/commands.h"
+#include "cli/json_output.h"
 #include "cli/ui.h"
 #include "common/array.h"
 #include "common/units.h"
@@ -94,24 +96,9 @@ static bool has_figures(const struct limpet_control_capture *capture)
 	return capture->state != LIMPET_CONTROL_UNKNOWN && capture->state != LIMPET_CONTROL_DORMANT;
 }
 
-static json_t *number(uint64_t value, bool known)
-{
-	return known ? json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value)
-		     : json_null();
-}
-
 static json_t *seconds(uint64_t ns, bool known)
 {
 	return known ? json_real((double)ns / 1e9) : json_null();
-}
-
-/* Names and paths are bytes, JSON is UTF-8: invalid bytes become '?'. */
-static json_t *text(const char *value)
-{
-	char copy[PATH_MAX];
-
-	snprintf(copy, sizeof(copy), "%s", value);
-	return *copy ? json_string(limpet_ui_clean(copy)) : json_null();
 }
 
 static json_t *capture_json(const struct limpet_control_capture *capture)
@@ -119,15 +106,17 @@ static json_t *capture_json(const struct limpet_control_capture *capture)
 	const char *state = limpet_control_state_name(capture->state);
 	bool known = has_figures(capture);
 
-	return json_pack(
-		"{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid", (int)capture->pid,
-		"state", state ? json_string(state) : json_null(), "trace", text(capture->trace),
-		"elapsed_seconds", seconds(capture->elapsed_ns, known), "events",
-		number(capture->events, known), "dropped_events",
-		number(capture->dropped_events, known), "live_bytes",
-		number(capture->live_bytes, known), "command", text(capture->command),
-		"collector_pid", number((uint64_t)capture->collector_pid, known),
-		"duration_seconds", seconds(capture->duration_ns, known && capture->duration_ns));
+	return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
+			 (int)capture->pid, "state", state ? json_string(state) : json_null(),
+			 "trace", limpet_json_clean_text(capture->trace), "elapsed_seconds",
+			 seconds(capture->elapsed_ns, known), "events",
+			 limpet_json_number_if(known, capture->events), "dropped_events",
+			 limpet_json_number_if(known, capture->dropped_events), "live_bytes",
+			 limpet_json_number_if(known, capture->live_bytes), "command",
+			 limpet_json_clean_text(capture->command), "collector_pid",
+			 limpet_json_number_if(known, (uint64_t)capture->collector_pid),
+			 "duration_seconds",
+			 seconds(capture->duration_ns, known && capture->duration_ns));
 }
 
 static int print_json(const struct captures *captures)

@@ -21,6 +21,7 @@
 #define ATTACH_WAIT_MS 30000
 #define ATTACH_STEP_MS 100
 
+/* clang-format off */
 static const char help[] =
 	"Usage: limpet top [OPTIONS] PID|FILE\n"
 	"Shows a capture on the terminal, live: who holds, who grows, who allocates. Of\n"
@@ -31,12 +32,12 @@ static const char help[] =
 	"                        default: live, peak for the trace of a run\n"
 	"      --delay DUR       between two looks at the capture; default: 1s\n"
 	"      --include REGEX   only stacks with a frame that matches\n"
-	"      --exclude REGEX   hide stacks with a frame that matches\n"
-	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
+	LIMPET_HIDE_HELP
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 PID is not being captured, or failed, 2 usage.\n"
 	"More: man limpet-top\n";
+/* clang-format on */
 
 enum { OPT_SORT = LIMPET_OPT_OWN, OPT_DELAY };
 

@@ -143,15 +143,6 @@ static void print_rows(const struct rows *rows)
 
 /* ------------------------------------------------------------------ JSON */
 
-/* Names are bytes, JSON is UTF-8. */
-static json_t *text(const char *value)
-{
-	char copy[512];
-
-	snprintf(copy, sizeof(copy), "%s", value);
-	return copy[0] ? json_string(limpet_ui_clean(copy)) : json_null();
-}
-
 json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 {
 	static const char *const verdicts[] = {"ok", "gone", "refused", "failed"};
@@ -162,10 +153,11 @@ json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 
 	for (size_t i = 0; i < preflight->count; i++) {
 		const struct limpet_finding *finding = &preflight->list[i];
-		json_t *object =
-			json_pack("{s:s, s:s, s:o, s:o, s:o}", "id", finding->id, "severity",
-				  severities[finding->severity], "brief", text(finding->brief),
-				  "text", text(finding->text), "hint", text(finding->hint));
+		json_t *object = json_pack("{s:s, s:s, s:o, s:o, s:o}", "id", finding->id,
+					   "severity", severities[finding->severity], "brief",
+					   limpet_json_clean_text(finding->brief), "text",
+					   limpet_json_clean_text(finding->text), "hint",
+					   limpet_json_clean_text(finding->hint));
 
 		if (json_array_append_new(findings, object) < 0) {
 			json_decref(findings);
@@ -174,12 +166,15 @@ json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 	}
 	return json_pack(
 		"{s:i, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "pid", preflight->pid,
-		"command", text(preflight->name), "user",
-		known ? text(limpet_doctor_user(preflight->uid, user, sizeof(user))) : json_null(),
+		"command", limpet_json_clean_text(preflight->name), "user",
+		known ? limpet_json_clean_text(
+				limpet_doctor_user(preflight->uid, user, sizeof(user)))
+		      : json_null(),
 		"rss_bytes", known ? json_integer((json_int_t)preflight->rss_bytes) : json_null(),
-		"verdict", verdicts[preflight->verdict], "libc", text(preflight->libc),
-		"allocators", text(preflight->allocators), "unfollowed",
-		text(preflight->unfollowed), "unseen_rss_share",
+		"verdict", verdicts[preflight->verdict], "libc",
+		limpet_json_clean_text(preflight->libc), "allocators",
+		limpet_json_clean_text(preflight->allocators), "unfollowed",
+		limpet_json_clean_text(preflight->unfollowed), "unseen_rss_share",
 		preflight->unseen_rss_share >= 0 ? json_real(preflight->unseen_rss_share)
 						 : json_null(),
 		"unfollowed_bytes",

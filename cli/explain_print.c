@@ -147,11 +147,6 @@ int limpet_explain_print_text(const struct limpet_explained *what)
 
 /* ------------------------------------------------------------------ JSON */
 
-static json_t *known_number(bool known, uint64_t value)
-{
-	return known ? limpet_json_number(value) : json_null();
-}
-
 static json_t *account_json(const struct limpet_explanation *explanation,
 			    const struct limpet_explained_trace *trace, size_t at)
 {
@@ -161,13 +156,15 @@ static json_t *account_json(const struct limpet_explanation *explanation,
 	object = limpet_json_set(object, "owner", limpet_json_text(account->owner));
 	object = limpet_json_set(object, "kind", limpet_json_text(account->kind));
 	object = limpet_json_set(object, "bytes", limpet_json_number(account->bytes));
-	object = limpet_json_set(object, "retained_bytes",
-				 known_number(account->retained_known, account->retained_bytes));
+	object = limpet_json_set(
+		object, "retained_bytes",
+		limpet_json_number_if(account->retained_known, account->retained_bytes));
 	object = limpet_json_set(object, "count", limpet_json_known(account->count));
 	if (trace)
 		object = limpet_json_set(
 			object, "before_bytes",
-			known_number(trace->before, trace->before ? trace->before[at] : 0));
+			limpet_json_number_if(trace->before,
+					      trace->before ? trace->before[at] : 0));
 	return limpet_json_set(object, "remedy", limpet_json_text(account->remedy));
 }
 
@@ -180,8 +177,9 @@ static json_t *verdict_json(const struct limpet_explain_verdict *verdict)
 	object = limpet_json_set(object, "bytes", limpet_json_known(verdict->bytes));
 	object = limpet_json_set(object, "remedy", limpet_json_text(verdict->remedy));
 	object = limpet_json_set(object, "next", limpet_json_text(verdict->next));
-	return limpet_json_set(object, "returned_bytes",
-			       known_number(verdict->returned_known, verdict->returned_bytes));
+	return limpet_json_set(
+		object, "returned_bytes",
+		limpet_json_number_if(verdict->returned_known, verdict->returned_bytes));
 }
 
 static json_t *arenas_json(const struct limpet_explanation *explanation)
@@ -197,16 +195,18 @@ static json_t *arenas_json(const struct limpet_explanation *explanation)
 		object = limpet_json_set(object, "address",
 					 arena->address ? json_string(address) : json_null());
 		object = limpet_json_set(object, "main", json_boolean(arena->is_main));
-		object = limpet_json_set(object, "system_bytes",
-					 known_number(arena->system_known, arena->system_bytes));
+		object = limpet_json_set(
+			object, "system_bytes",
+			limpet_json_number_if(arena->system_known, arena->system_bytes));
 		object = limpet_json_set(object, "resident_bytes",
 					 limpet_json_number(arena->resident_bytes));
 		object = limpet_json_set(object, "free_resident_bytes",
-					 known_number(arena->known, arena->free_bytes));
+					 limpet_json_number_if(arena->known, arena->free_bytes));
 		object = limpet_json_set(object, "top_resident_bytes",
-					 known_number(arena->known, arena->top_bytes));
-		object = limpet_json_set(object, "returned_by_trim_bytes",
-					 known_number(arena->known, arena->returned_bytes));
+					 limpet_json_number_if(arena->known, arena->top_bytes));
+		object =
+			limpet_json_set(object, "returned_by_trim_bytes",
+					limpet_json_number_if(arena->known, arena->returned_bytes));
 		list = limpet_json_append(list, object);
 	}
 	return list;
@@ -239,10 +239,10 @@ static json_t *glibc_json(const struct limpet_explanation *explanation)
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
 		object = limpet_json_set(object, numbers[i].key,
-					 known_number(numbers[i].known, numbers[i].value));
+					 limpet_json_number_if(numbers[i].known, numbers[i].value));
 	object = limpet_json_set(object, "locked", json_boolean(glibc->locked));
 	object = limpet_json_set(object, "mmapped_bytes",
-				 known_number(glibc->mmapped_known, glibc->mmapped_bytes));
+				 limpet_json_number_if(glibc->mmapped_known, glibc->mmapped_bytes));
 	return limpet_json_set(object, "list", arenas_json(explanation));
 }
 
@@ -283,9 +283,9 @@ static json_t *explanation_json(const struct limpet_explained *what)
 	object = limpet_json_set(object, "command", limpet_json_text(explanation->name));
 	object = limpet_json_set(object, "rss_bytes", limpet_json_number(explanation->rss_bytes));
 	object = limpet_json_set(object, "swap_bytes",
-				 known_number(!trace, explanation->swap_bytes));
+				 limpet_json_number_if(!trace, explanation->swap_bytes));
 	object = limpet_json_set(object, "lazy_free_bytes",
-				 known_number(!trace, explanation->lazy_free_bytes));
+				 limpet_json_number_if(!trace, explanation->lazy_free_bytes));
 	object = limpet_json_set(object, "accounts", accounts);
 	object = limpet_json_set(object, "unknown_bytes",
 				 limpet_json_number(explanation->unknown_bytes));

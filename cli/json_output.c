@@ -1,9 +1,19 @@
 #include "cli/json_output.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/ui.h"
+
+json_t *limpet_json_clean_text(const char *value)
+{
+	char copy[PATH_MAX];
+
+	snprintf(copy, sizeof(copy), "%s", value);
+	return *copy ? json_string(limpet_ui_clean(copy)) : json_null();
+}
 
 int limpet_json_output(json_t *root, int status)
 {

@@ -4,6 +4,10 @@
 
 #include <jansson.h>
 
+/* Names and paths are bytes, JSON is UTF-8: control characters and invalid bytes become '?', as in
+ * text. Empty: null. */
+json_t *limpet_json_clean_text(const char *value);
+
 /* Prints and frees it. Returns `status`, or LIMPET_EXIT_FAILED after a message: it could not be
  * written, or is NULL for lack of memory. */
 int limpet_json_output(json_t *root, int status);

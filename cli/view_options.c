@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/ui.h"
+#include "common/clock.h"
 #include "common/units.h"
 
 static int parse_time(const char *command, const char *name, const char *argument, bool *ret_given,
@@ -133,18 +133,10 @@ struct limpet_report_text_options limpet_cli_text_options(bool full)
 
 static bool progress_shown;
 
-static uint64_t now_ms(void)
-{
-	struct timespec now = {0};
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 void limpet_cli_show_progress(void *context, size_t done, size_t all)
 {
 	static uint64_t started_ms, drawn_ms;
-	uint64_t ms = now_ms(), left_ms;
+	uint64_t ms = limpet_monotonic_ns() / 1000000, left_ms;
 	char text[LIMPET_UNITS_TEXT];
 
 	(void)context;

@@ -27,6 +27,16 @@ enum {
 	{                                                                        \
 		"suppressions", required_argument, NULL, LIMPET_OPT_SUPPRESSIONS \
 	}
+/* Of the help texts. */
+/* clang-format off */
+#define LIMPET_HIDE_HELP                                                                     \
+	"      --exclude REGEX   hide stacks with a frame that matches\n"                     \
+	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
+#define LIMPET_FILTER_HELP                                                                   \
+	"      --include REGEX   only stacks with a frame that matches, by function, file\n"  \
+	"                        or module; function:, file:, module:, thread: narrow it\n"   \
+	LIMPET_HIDE_HELP
+/* clang-format on */
 #define LIMPET_WINDOW_OPTIONS                               \
 	{"from", required_argument, NULL, LIMPET_OPT_FROM}, \
 		{"to", required_argument, NULL, LIMPET_OPT_TO},

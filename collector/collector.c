@@ -68,6 +68,12 @@ struct limpet_collector {
 		uint32_t late_modules, slots_not_taken;
 		uint64_t lost_no_sample;
 	} at_end;
+	struct limpet_description description; /* the one that is being read */
+	/* Of the chunk that is being read. */
+	struct numbered {
+		struct limpet_record record;
+		uint32_t counter, number;
+	} decoded[RECORDS_PER_CHUNK];
 	struct limpet_record moved[MOVED_LIMIT]; /* see find_moved() */
 	size_t moved_count;
 	uint64_t turn_ns;      /* duration of LIMPET_TURN_PAUSES on this processor */
@@ -396,25 +402,20 @@ static uint32_t find_stack(struct limpet_collector *collector, uint32_t number)
 static uint32_t read_description(struct limpet_collector *collector, struct cursor *cursor,
 				 const uint8_t *at, uint32_t bytes)
 {
-	static struct limpet_description description;
-	uint32_t taken = limpet_description_read(at, bytes, &description), below;
+	struct limpet_description *description = &collector->description;
+	uint32_t taken = limpet_description_read(at, bytes, description), below;
 
 	if (!taken) {
 		collector->bad_records++;
 		return RECORD_WORDS * 8;
 	}
-	below = limpet_description_below(&description);
+	below = limpet_description_below(description);
 	if (below && limpet_stack_tree_find(collector->stacks, below) == LIMPET_STACK_UNSEEN)
 		(void)limpet_look_ahead_find(collector->ahead, below);
-	if (!limpet_description_enter(&description, collector->stacks, &cursor->described))
+	if (!limpet_description_enter(description, collector->stacks, &cursor->described))
 		collector->bad_records++;
 	return taken;
 }
-
-struct numbered {
-	struct limpet_record record;
-	uint32_t counter, number;
-};
 
 /* Returns the number of records that are whole, up to RECORDS_PER_CHUNK. */
 static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed,
@@ -466,7 +467,7 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 
 static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
 {
-	static struct numbered list[RECORDS_PER_CHUNK];
+	struct numbered *list = collector->decoded;
 	const size_t count = decode_chunk(collector, thread, committed, list);
 
 	for (size_t i = 0; i < count; i++)

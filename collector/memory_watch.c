@@ -60,10 +60,8 @@ static void leave_out_agent(const struct limpet_memory_watch *watch, struct limp
 {
 	const struct limpet_segment *segment = limpet_session_segment(watch->session);
 	uint64_t *unknown = &memory->bytes[LIMPET_MEMORY_UNKNOWN];
-	uint64_t own =
-		LIMPET_PRIVATE_TABLES_BYTES + (limpet_collector_thread_states(watch->collector) +
-					       limpet_segment_room_pages(segment)) *
-						      LIMPET_SCRATCH_BYTES;
+	uint64_t own = limpet_segment_private_bytes(
+		segment, limpet_collector_thread_states(watch->collector));
 
 	if (own > *unknown)
 		own = *unknown;

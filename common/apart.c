@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
+
+#include "common/clock.h"
 
 #define LOOK_MS 100
 #define LOOK_NS (LOOK_MS * UINT64_C(1000000))
@@ -156,19 +157,11 @@ static off_t size_of(int fd)
 	return fd >= 0 && fstat(fd, &status) == 0 ? status.st_size : 0;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* A signal ends a look early; if limpet was stopped meanwhile, the look took longer than it counts
  * for. */
 static uint64_t look_ns(uint64_t before_ns, int ready)
 {
-	uint64_t ns = ready == 0 ? LOOK_NS : now_ns() - before_ns;
+	uint64_t ns = ready == 0 ? LOOK_NS : limpet_monotonic_ns() - before_ns;
 
 	return ns < LOOK_NS ? ns : LOOK_NS;
 }
@@ -183,7 +176,7 @@ static int wait_within(int fd, short events, int grows, uint64_t *left_ns)
 
 	while (*left_ns && all_ns < limit_ns * LONGER) {
 		struct pollfd one = {.fd = fd, .events = events};
-		uint64_t before_ns = now_ns(), ns;
+		uint64_t before_ns = limpet_monotonic_ns(), ns;
 		int ready = poll(&one, 1, LOOK_MS);
 		off_t now;
 

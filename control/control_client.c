@@ -7,9 +7,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "common/array.h"
+#include "common/clock.h"
 #include "control/control_wire.h"
 #include "control/runtime_dir.h"
 
@@ -37,10 +37,7 @@ bool limpet_control_parse_name(const char *name, pid_t *ret_pid)
 
 static int64_t now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+	return (int64_t)(limpet_monotonic_ns() / 1000000);
 }
 
 /* 0, or -ETIMEDOUT; `deadline_ms` < 0: none. */

@@ -4,6 +4,7 @@
 
 #include "common/array.h"
 #include "common/clock.h"
+#include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/remote/own_objects.h"
@@ -72,7 +73,7 @@ static uint64_t silent_copy(pid_t pid, uint64_t control_page)
 	    limpet_proc_maps_read(pid, &maps) < 0)
 		return 0;
 	for (size_t i = 0; i < maps.count && !inode; i++)
-		if (!strncmp(maps.list[i].path, "/memfd:limpet-agent", 19))
+		if (limpet_memfd_is_agent(maps.list[i].path))
 			inode = maps.list[i].inode;
 	limpet_proc_maps_done(&maps);
 	return inode;

@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common/clock.h"
 
 struct limpet_trace_sync {
 	int fd;
@@ -21,14 +22,6 @@ struct limpet_trace_sync {
 	int error;
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 struct limpet_trace_sync *limpet_trace_sync_new(int fd, uint64_t interval_ns)
 {
 	struct limpet_trace_sync *sync = calloc(1, sizeof(*sync));
@@ -37,7 +30,7 @@ struct limpet_trace_sync *limpet_trace_sync_new(int fd, uint64_t interval_ns)
 		return NULL;
 	sync->fd = fd;
 	sync->interval_ns = interval_ns;
-	sync->last_ns = now_ns();
+	sync->last_ns = limpet_monotonic_ns();
 	pthread_mutex_init(&sync->lock, NULL);
 	pthread_cond_init(&sync->wake, NULL);
 	return sync;
@@ -91,7 +84,7 @@ static bool start_thread(struct limpet_trace_sync *sync)
 
 int limpet_trace_sync_wrote(struct limpet_trace_sync *sync)
 {
-	uint64_t time_ns = now_ns();
+	uint64_t time_ns = limpet_monotonic_ns();
 	int error;
 
 	if (time_ns - sync->last_ns >= sync->interval_ns) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/model/model_accounting.h"
 #include "common/array.h"
 
 #define NONE UINT32_MAX
@@ -206,17 +207,6 @@ static void carry_over(struct work *work)
 	}
 }
 
-/* Clamped, as in the model: the figures of the file may be wrong. */
-static uint64_t live_of(const uint64_t *totals)
-{
-	const uint64_t gone =
-		totals[LIMPET_TOTAL_FREED_BYTES] + totals[LIMPET_TOTAL_UNTRACKED_BYTES];
-
-	return totals[LIMPET_TOTAL_ALLOCATED_BYTES] > gone
-		       ? totals[LIMPET_TOTAL_ALLOCATED_BYTES] - gone
-		       : 0;
-}
-
 static void add_row(struct work *work, const struct limpet_trace_event *row)
 {
 	size_t step = step_of(work->history, row->time_ns);
@@ -286,7 +276,7 @@ static int add_period(struct work *work, const struct limpet_trace_block *blocks
 	if (!code) {
 		add_figures(work, figures, step);
 		note_high(work, step, figures->peak_bytes, figures->peak_ns);
-		note_live(work, step, live_of(figures->totals));
+		note_live(work, step, limpet_model_accounting_live_bytes(figures->totals));
 	}
 	limpet_trace_period_free(figures);
 	return code;

@@ -203,14 +203,11 @@ static int take_sizes(struct limpet_model *model, const struct limpet_model_sum 
 	if (!model->sizes)
 		return -ENOMEM;
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-		if (!sum->accounting.sizes[i].allocations)
-			continue;
-		model->sizes[model->size_count++] = (struct limpet_model_size){
-			.from_bytes = i ? 1ull << (i - 1) : 0,
-			.to_bytes = i == 64 ? UINT64_MAX : (1ull << i) - 1,
-			.allocations = sum->accounting.sizes[i].allocations,
-			.allocated_bytes = sum->accounting.sizes[i].allocated_bytes,
-		};
+		const struct limpet_trace_size *size = &sum->accounting.sizes[i];
+
+		if (size->allocations)
+			model->sizes[model->size_count++] =
+				limpet_model_size_of(i, size->allocations, size->allocated_bytes);
 	}
 	return 0;
 }

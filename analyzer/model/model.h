@@ -115,6 +115,16 @@ struct limpet_model_size {
 	uint64_t from_bytes, to_bytes; /* both inclusive */
 	uint64_t allocations, allocated_bytes;
 };
+/* Of a bucket of limpet_trace_size_bucket(). */
+static inline struct limpet_model_size limpet_model_size_of(unsigned bucket, uint64_t allocations,
+							    uint64_t allocated_bytes)
+{
+	return (struct limpet_model_size){.from_bytes = bucket ? UINT64_C(1) << (bucket - 1) : 0,
+					  .to_bytes = bucket == 64 ? UINT64_MAX
+								   : (UINT64_C(1) << bucket) - 1,
+					  .allocations = allocations,
+					  .allocated_bytes = allocated_bytes};
+}
 struct limpet_model_frame {
 	const char *function; /* NULL: unknown */
 	const char *file;     /* NULL: unknown */

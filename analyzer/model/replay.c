@@ -899,14 +899,11 @@ static int take_sizes(const struct work *work, struct limpet_replay *replay)
 	if (!replay->sizes)
 		return -ENOMEM;
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-		if (!limpet_rounded(work->sizes[i][0]))
-			continue;
-		replay->sizes[replay->size_count++] = (struct limpet_model_size){
-			.from_bytes = i ? 1ull << (i - 1) : 0,
-			.to_bytes = i == 64 ? UINT64_MAX : (1ull << i) - 1,
-			.allocations = limpet_rounded(work->sizes[i][0]),
-			.allocated_bytes = limpet_rounded(work->sizes[i][1]),
-		};
+		const uint64_t allocations = limpet_rounded(work->sizes[i][0]);
+
+		if (allocations)
+			replay->sizes[replay->size_count++] = limpet_model_size_of(
+				i, allocations, limpet_rounded(work->sizes[i][1]));
 	}
 	return 0;
 }

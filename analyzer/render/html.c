@@ -38,11 +38,6 @@ static bool has_peak(const struct limpet_html_subject *subject)
 	return !model->given_up_ns || model->totals.peak_ns > model->given_up_ns;
 }
 
-static json_t *number_if(bool known, uint64_t number)
-{
-	return known ? limpet_json_number(number) : json_null();
-}
-
 static void print_sites(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_history *history = subject->history;
@@ -65,7 +60,7 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 		limpet_html_row_begin(page);
 		limpet_html_row_number(page, "node", site->node);
 		limpet_html_row_key(page, "peak");
-		limpet_html_row_value(page, number_if(peak, site->peak_bytes));
+		limpet_html_row_value(page, limpet_json_number_if(peak, site->peak_bytes));
 		ROW_COLUMN(page, "b", steps, count, step);
 		ROW_COLUMN(page, "a", steps, count, counts.allocations);
 		ROW_COLUMN(page, "ab", steps, count, counts.allocated_bytes);
@@ -112,19 +107,20 @@ static json_t *threads(struct limpet_html_page *page, const struct limpet_html_s
 		const struct limpet_thread_timeline_step *steps;
 		size_t count = limpet_thread_timeline_thread(thread_timeline, thread->tid, &steps);
 
-		limpet_html_add(page, array,
-				json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "tid",
-					  (json_int_t)thread->tid, "name",
-					  limpet_json_text(limpet_trace_reader_thread_name(
-						  subject->reader, thread->tid)),
-					  "peak", number_if(peak, thread->figures.peak_bytes), "b",
-					  COLUMN(page, steps, count, step), "a",
-					  COLUMN(page, steps, count, counts.allocations), "ab",
-					  COLUMN(page, steps, count, counts.allocated_bytes), "f",
-					  COLUMN(page, steps, count, counts.frees), "fb",
-					  COLUMN(page, steps, count, counts.freed_bytes), "t",
-					  COLUMN(page, steps, count, counts.temporary), "o",
-					  COLUMN(page, steps, count, own_frees)));
+		limpet_html_add(
+			page, array,
+			json_pack("{s:I,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "tid",
+				  (json_int_t)thread->tid, "name",
+				  limpet_json_text(limpet_trace_reader_thread_name(subject->reader,
+										   thread->tid)),
+				  "peak", limpet_json_number_if(peak, thread->figures.peak_bytes),
+				  "b", COLUMN(page, steps, count, step), "a",
+				  COLUMN(page, steps, count, counts.allocations), "ab",
+				  COLUMN(page, steps, count, counts.allocated_bytes), "f",
+				  COLUMN(page, steps, count, counts.frees), "fb",
+				  COLUMN(page, steps, count, counts.freed_bytes), "t",
+				  COLUMN(page, steps, count, counts.temporary), "o",
+				  COLUMN(page, steps, count, own_frees)));
 	}
 	return array;
 }
@@ -198,7 +194,7 @@ static json_t *highs(struct limpet_html_page *page, const struct limpet_history 
 	for (size_t i = 0; i < history->step_count; i++) {
 		const struct limpet_history_high *high = &history->highs[i];
 
-		limpet_html_add(page, bytes, number_if(high->known, high->bytes));
+		limpet_html_add(page, bytes, limpet_json_number_if(high->known, high->bytes));
 		limpet_html_add(page, seconds,
 				high->known ? limpet_json_seconds(high->at_ns) : json_null());
 	}
@@ -216,8 +212,9 @@ static json_t *moments(struct limpet_html_page *page, const struct limpet_html_s
 
 	for (size_t i = 0; i < count; i++) {
 		limpet_html_add(page, seconds, limpet_json_seconds(replay->moments[i].to_ns - 1));
-		limpet_html_add(page, temporary,
-				number_if(whole, replay->moments[i].temporary_allocations));
+		limpet_html_add(
+			page, temporary,
+			limpet_json_number_if(whole, replay->moments[i].temporary_allocations));
 	}
 	if (!count) {
 		json_decref(seconds);

@@ -15,6 +15,11 @@ json_t *limpet_json_known(uint64_t value)
 	return value ? limpet_json_number(value) : json_null();
 }
 
+json_t *limpet_json_number_if(bool known, uint64_t value)
+{
+	return known ? limpet_json_number(value) : json_null();
+}
+
 json_t *limpet_json_seconds(uint64_t ns)
 {
 	return json_real((double)ns / 1e9);

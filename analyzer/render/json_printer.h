@@ -13,6 +13,8 @@
 json_t *limpet_json_number(uint64_t value);
 /* 0: null. */
 json_t *limpet_json_known(uint64_t value);
+/* Not known: null. */
+json_t *limpet_json_number_if(bool known, uint64_t value);
 json_t *limpet_json_seconds(uint64_t ns);
 /* NULL or empty: null. Broken bytes are repaired. */
 json_t *limpet_json_text(const char *string);

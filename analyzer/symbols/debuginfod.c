@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 
 #define BUILD_ID_MAX_BYTES 64
@@ -33,20 +33,12 @@ struct limpet_debuginfod {
 /* The library passes no context to its progress function. */
 static _Thread_local struct limpet_debuginfod *at_work;
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Why to stop, or 0. */
 static int impatience(const struct limpet_debuginfod *debuginfod)
 {
 	if (debuginfod->options.cancel && *debuginfod->options.cancel)
 		return -EINTR;
-	return now_ns() >= debuginfod->deadline_ns ? -ETIME : 0;
+	return limpet_monotonic_ns() >= debuginfod->deadline_ns ? -ETIME : 0;
 }
 
 /* Not 0: the download ends. */
@@ -107,7 +99,7 @@ static int load(struct limpet_debuginfod *debuginfod)
 		return -ENOMEM;
 	set_progress(debuginfod->client, on_progress);
 	debuginfod->deadline_ns =
-		now_ns() + debuginfod->options.limit_seconds * (uint64_t)1000000000u;
+		limpet_monotonic_ns() + debuginfod->options.limit_seconds * (uint64_t)1000000000u;
 	return 0;
 }
 

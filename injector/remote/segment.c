@@ -360,15 +360,20 @@ void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet
 	limpet_unwind_set_walk_map(&segment->tables, ret);
 }
 
-uint64_t limpet_segment_room_pages(const struct limpet_segment *segment)
+/* Pages that the agent's threads have taken in addition to their own. */
+static uint64_t room_pages(const struct limpet_segment *segment)
 {
 	uint32_t taken = __atomic_load_n(&segment->shm->room_pages_taken, __ATOMIC_RELAXED);
 
 	return taken < segment->layout.room_pages ? taken : segment->layout.room_pages;
 }
 
+uint64_t limpet_segment_private_bytes(const struct limpet_segment *segment, uint64_t states)
+{
+	return LIMPET_PRIVATE_TABLES_BYTES + (states + room_pages(segment)) * LIMPET_SCRATCH_BYTES;
+}
+
 uint64_t limpet_segment_beside_bytes(const struct limpet_segment *segment, uint64_t states)
 {
-	return AGENT_IMAGE_BYTES + LIMPET_PRIVATE_TABLES_BYTES +
-	       (states + limpet_segment_room_pages(segment)) * LIMPET_SCRATCH_BYTES;
+	return AGENT_IMAGE_BYTES + limpet_segment_private_bytes(segment, states);
 }
