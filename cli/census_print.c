@@ -27,12 +27,12 @@ static char *class_of(const char *symbol)
 }
 
 /* "12 to 14", or "12" */
-static const char *say_interval(const struct limpet_census *census, uint64_t low, uint64_t high,
+static const char *say_interval(bool whole, uint64_t low, uint64_t high,
 				char *(*format)(char *, uint64_t), char ret_text[80])
 {
 	char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
 
-	if (!census->whole)
+	if (!whole)
 		snprintf(ret_text, 80, ">= %s", format(from, low));
 	else if (low == high)
 		snprintf(ret_text, 80, "%s", format(from, low));
@@ -63,9 +63,9 @@ static void print_sizes(const struct limpet_census *census)
 		printf("  %10s  %10s  %20s  %22s\n",
 		       limpet_units_format_bytes(from, size->from_bytes),
 		       limpet_units_format_bytes(to, size->to_bytes),
-		       say_interval(census, used->low.blocks, used->high.blocks,
+		       say_interval(census->whole, used->low.blocks, used->high.blocks,
 				    limpet_units_format_count, blocks),
-		       say_interval(census, used->low.bytes, used->high.bytes,
+		       say_interval(census->whole, used->low.bytes, used->high.bytes,
 				    limpet_units_format_bytes, bytes));
 	}
 }
@@ -108,25 +108,65 @@ static const char *why_not_exact(const struct limpet_census *census)
 	return "the heap changed meanwhile: from what two readings both found to what one did";
 }
 
-void limpet_census_print_text(const struct limpet_census *census)
+static void print_glibc(const struct limpet_census *census, int width)
 {
-	const int width = limpet_ui_width(STDOUT_FILENO);
 	char blocks[80], bytes[80], line[320];
 
-	if (!census->has_glibc) {
-		printf("\nThere is no heap of glibc's malloc to count.\n");
-		return;
-	}
 	snprintf(line, sizeof(line), "In use in the heap of glibc: %s blocks, %s usable; %s.",
-		 say_interval(census, census->used.low.blocks, census->used.high.blocks,
+		 say_interval(census->whole, census->used.low.blocks, census->used.high.blocks,
 			      limpet_units_format_count, blocks),
-		 say_interval(census, census->used.low.bytes, census->used.high.bytes,
+		 say_interval(census->whole, census->used.low.bytes, census->used.high.bytes,
 			      limpet_units_format_bytes, bytes),
 		 why_not_exact(census));
 	printf("\n");
 	limpet_ui_wrap(line, 0, width);
 	print_sizes(census);
 	print_types(census, width);
+}
+
+static void print_jemalloc(const struct limpet_jemalloc_census *census, int width)
+{
+	char blocks[80], bytes[80], line[320];
+
+	snprintf(line, sizeof(line),
+		 "In the heap of jemalloc, in use or in caches of threads: %s blocks, %s usable; "
+		 "%s.",
+		 say_interval(census->whole, census->used.low.blocks, census->used.high.blocks,
+			      limpet_units_format_count, blocks),
+		 say_interval(census->whole, census->used.low.bytes, census->used.high.bytes,
+			      limpet_units_format_bytes, bytes),
+		 census->exact ? "two readings agree"
+		 : census->whole
+			 ? "the heap changed meanwhile: the lower and the higher count of each "
+			   "size"
+			 : "not all of it could be read");
+	printf("\n");
+	limpet_ui_wrap(line, 0, width);
+	printf("\n%s  %10s  %20s  %22s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "size",
+	       "blocks", "usable bytes", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	for (size_t i = 0; i < census->size_count; i++) {
+		const struct limpet_census_size *size = &census->sizes[i];
+		char to[LIMPET_UNITS_TEXT];
+
+		printf("  %10s  %20s  %22s\n", limpet_units_format_bytes(to, size->to_bytes),
+		       say_interval(census->whole, size->used.low.blocks, size->used.high.blocks,
+				    limpet_units_format_count, blocks),
+		       say_interval(census->whole, size->used.low.bytes, size->used.high.bytes,
+				    limpet_units_format_bytes, bytes));
+	}
+}
+
+void limpet_census_print_text(const struct limpet_census *census,
+			      const struct limpet_jemalloc_census *jemalloc)
+{
+	const int width = limpet_ui_width(STDOUT_FILENO);
+
+	if (census->has_glibc)
+		print_glibc(census, width);
+	if (jemalloc)
+		print_jemalloc(jemalloc, width);
+	if (!census->has_glibc && !jemalloc)
+		printf("\nThere is no heap of glibc's malloc or of jemalloc to count.\n");
 }
 
 /* ------------------------------------------------------------------ JSON */
@@ -138,15 +178,14 @@ static json_t *amount_json(const struct limpet_census_amount *amount)
 }
 
 /* Adds the interval's keys to the object. */
-static json_t *set_interval(json_t *object, const struct limpet_census *census,
-			    const struct limpet_census_interval *used)
+static json_t *set_interval(json_t *object, bool whole, const struct limpet_census_interval *used)
 {
 	object = limpet_json_set(object, "blocks_low", limpet_json_number(used->low.blocks));
 	object = limpet_json_set(object, "blocks_high",
-				 limpet_json_number_if(census->whole, used->high.blocks));
+				 limpet_json_number_if(whole, used->high.blocks));
 	object = limpet_json_set(object, "bytes_low", limpet_json_number(used->low.bytes));
 	return limpet_json_set(object, "bytes_high",
-			       limpet_json_number_if(census->whole, used->high.bytes));
+			       limpet_json_number_if(whole, used->high.bytes));
 }
 
 static json_t *types_json(const struct limpet_census *census)
@@ -164,27 +203,44 @@ static json_t *types_json(const struct limpet_census *census)
 	return list;
 }
 
+static json_t *sizes_json(const struct limpet_census_size *list, size_t count, bool whole)
+{
+	json_t *sizes = json_array();
+
+	for (size_t i = 0; i < count; i++) {
+		json_t *item =
+			json_pack("{s:o,s:o}", "from_bytes", limpet_json_number(list[i].from_bytes),
+				  "to_bytes", limpet_json_number(list[i].to_bytes));
+
+		sizes = limpet_json_append(sizes, set_interval(item, whole, &list[i].used));
+	}
+	return sizes;
+}
+
+json_t *limpet_jemalloc_census_json(const struct limpet_jemalloc_census *census)
+{
+	json_t *object = json_object();
+
+	object = limpet_json_set(object, "exact", json_boolean(census->exact));
+	object = limpet_json_set(object, "whole", json_boolean(census->whole));
+	object = set_interval(object, census->whole, &census->used);
+	return limpet_json_set(object, "sizes",
+			       sizes_json(census->sizes, census->size_count, census->whole));
+}
+
 json_t *limpet_census_json(const struct limpet_census *census)
 {
-	json_t *object = json_object(), *sizes = json_array();
+	json_t *object = json_object();
 
 	if (!census->has_glibc) {
 		json_decref(object);
-		json_decref(sizes);
 		return json_null();
-	}
-	for (size_t i = 0; i < census->size_count; i++) {
-		const struct limpet_census_size *size = &census->sizes[i];
-		json_t *item =
-			json_pack("{s:o,s:o}", "from_bytes", limpet_json_number(size->from_bytes),
-				  "to_bytes", limpet_json_number(size->to_bytes));
-
-		sizes = limpet_json_append(sizes, set_interval(item, census, &size->used));
 	}
 	object = limpet_json_set(object, "exact", json_boolean(census->exact));
 	object = limpet_json_set(object, "whole", json_boolean(census->whole));
-	object = set_interval(object, census, &census->used);
-	object = limpet_json_set(object, "sizes", sizes);
+	object = set_interval(object, census->whole, &census->used);
+	object = limpet_json_set(object, "sizes",
+				 sizes_json(census->sizes, census->size_count, census->whole));
 	object = limpet_json_set(object, "cached", amount_json(&census->cached));
 	object = limpet_json_set(object, "typed", amount_json(&census->typed));
 	object = limpet_json_set(object, "strings", amount_json(&census->strings));

@@ -17,8 +17,8 @@ static const char help_text[] =
 	"process is not stopped and nothing in it is changed. Of a trace: what the memory\n"
 	"was used for at the end of the capture, and what grew.\n"
 	"\n"
-	"      --census    also count the blocks in use in glibc's heap: by size, C++\n"
-	"                  type, strings\n"
+	"      --census    also count the blocks in use in the heap of glibc, by size, C++\n"
+	"                  type, strings, and in that of jemalloc, by size\n"
 	"  -p, --pid PID   another way to name the process\n"
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
@@ -34,10 +34,22 @@ struct explain_options {
 	bool json, census;
 };
 
+static int count_blocks(const struct limpet_explanation *explanation, struct limpet_census *census,
+			struct limpet_jemalloc_census *jemalloc, struct limpet_err *err)
+{
+	int error = limpet_census_take(explanation->pid, census, err);
+
+	if (!error && explanation->jemalloc_root)
+		error = limpet_jemalloc_census_take(explanation->pid, explanation->jemalloc_root,
+						    explanation->swap_bytes != 0, jemalloc, err);
+	return error;
+}
+
 static int show(const struct explain_options *options)
 {
 	struct limpet_explanation explanation;
 	struct limpet_census census = {0};
+	struct limpet_jemalloc_census jemalloc = {0};
 	struct limpet_explained what = {.explanation = &explanation};
 	struct limpet_err err = {0};
 	int status;
@@ -46,14 +58,16 @@ static int show(const struct explain_options *options)
 		return limpet_explain_trace(options->file, options->json);
 	if (limpet_explain(options->pid, &explanation, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	if (options->census && limpet_census_take(options->pid, &census, &err) < 0) {
-		limpet_explanation_done(&explanation);
-		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	if (options->census && count_blocks(&explanation, &census, &jemalloc, &err) < 0) {
+		status = limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	} else {
+		what.census = options->census ? &census : NULL;
+		what.jemalloc = options->census && explanation.jemalloc_root ? &jemalloc : NULL;
+		status = options->json ? limpet_explain_print_json(&what)
+				       : limpet_explain_print_text(&what);
 	}
-	what.census = options->census ? &census : NULL;
-	status =
-		options->json ? limpet_explain_print_json(&what) : limpet_explain_print_text(&what);
 	limpet_census_done(&census);
+	limpet_jemalloc_census_done(&jemalloc);
 	limpet_explanation_done(&explanation);
 	return status;
 }

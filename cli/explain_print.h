@@ -23,8 +23,9 @@ struct limpet_explained_trace {
 
 struct limpet_explained {
 	const struct limpet_explanation *explanation;
-	const struct limpet_explained_trace *trace; /* NULL: of a process */
-	const struct limpet_census *census;         /* NULL: none was asked for */
+	const struct limpet_explained_trace *trace;    /* NULL: of a process */
+	const struct limpet_census *census;            /* NULL: none was asked for */
+	const struct limpet_jemalloc_census *jemalloc; /* the same, or there is no such heap */
 };
 
 /* These print to stdout and return an exit status. */

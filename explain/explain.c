@@ -305,6 +305,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	error = sum_glibc(&inquiry->heaps, explanation);
 	if (error)
 		return error;
+	explanation->jemalloc_root = inquiry->jemalloc.root;
 	name_others(inquiry, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);

@@ -83,7 +83,8 @@ bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_
 		       bytes = words[2] & ~(PAGE - 1);
 	const uint64_t state = bits >> BITS_STATE_SHIFT & BITS_STATE_MASK;
 	const uint64_t class = bits >> BITS_CLASS_SHIFT & BITS_CLASS_MASK;
-	uint64_t free_bytes = 0;
+	uint64_t free_bytes = 0, block_bytes = class_bytes(class);
+	uint32_t blocks = 1;
 
 	if (!start || !bytes || bytes > EXTENT_LIMIT_BYTES || start > UINT64_MAX - bytes ||
 	    state > STATE_RETAINED)
@@ -94,12 +95,18 @@ bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_
 		free_bytes = (bits >> BITS_FREE_SHIFT & BITS_FREE_MASK) * class_bytes(class);
 		if (free_bytes > bytes)
 			return false;
+		blocks = (uint32_t)((bytes - free_bytes) / block_bytes);
 	}
+	/* A large block has an extent of its own, which may be a page longer. */
+	if (state != STATE_ACTIVE || class != entry >> 48 || block_bytes > bytes)
+		block_bytes = blocks = 0;
 	*ret_extent = (struct limpet_jemalloc_extent){.start = start,
 						      .end = start + bytes,
 						      .in_use = state == STATE_ACTIVE,
 						      .retained = state == STATE_RETAINED,
-						      .free_bytes = free_bytes};
+						      .free_bytes = free_bytes,
+						      .block_bytes = block_bytes,
+						      .blocks = blocks};
 	return true;
 }
 
@@ -413,5 +420,6 @@ int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct
 	error = limpet_data_read(memory, maps, pages, look, &search);
 	if (error || search.explained < SAMPLES_NEEDED)
 		return error;
+	jemalloc->root = search.root;
 	return limpet_jemalloc_read_tree(memory, pages, search.root, jemalloc);
 }

@@ -14,13 +14,18 @@ struct limpet_jemalloc_extent {
 	bool in_use;         /* otherwise its pages are free, and may be present still: */
 	bool retained;       /* a purge does not give them back */
 	uint64_t free_bytes; /* in use as a slab: of its regions that are free */
+	/* In use: the usable size of its blocks, and how many of them are in use or in the cache of
+	 * a thread. 0: not known. */
+	uint64_t block_bytes;
+	uint32_t blocks;
 };
 
 /* Begins as all zeros. */
 struct limpet_jemalloc {
 	struct limpet_jemalloc_extent *list; /* sorted by address */
 	size_t count, capacity;
-	bool is_cut; /* there are more, which are not in the list */
+	bool is_cut;   /* there are more, which are not in the list */
+	uint64_t root; /* of the tree; 0: none was found */
 };
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc);
 

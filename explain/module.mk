@@ -14,6 +14,7 @@ EXPLAIN_SRC := \
 	explain/glibc_walk.c \
 	explain/java.c \
 	explain/jemalloc.c \
+	explain/jemalloc_census.c \
 	explain/mappings.c \
 	explain/memory_reader.c \
 	explain/mimalloc.c \

@@ -100,6 +100,25 @@ accounts_for() {
 	take none.json
 	says none.json '. == null'
 	run -0 "$LIMPET" explain "$pid" --census
-	[[ $output == *"There is no heap of glibc's malloc to count."* ]]
+	[[ $output == *"There is no heap of glibc's malloc or of jemalloc to count."* ]]
 	finish storm
+}
+
+# By its own statistics, after the caches of the thread were emptied.
+@test "jemalloc: blocks by size class, as many bytes as it says itself" {
+	local made
+	MALLOC_CONF=dirty_decay_ms:-1 start explained "$TARGETS/explained-jemalloc"
+	tell explained "fragment 300000" taken
+	tell explained "small 100000" taken
+	tell explained "blocks 20" taken
+	tell explained "info" info
+	made=${answer#info }
+	within 60 "$LIMPET" explain "$pid" --census --json >explain.json
+	says explain.json '.jemalloc_census | .exact and .whole and .bytes_low == $info.allocated and
+		.bytes_high == .bytes_low and .blocks_low > 10000 and
+		([.sizes[].bytes_low] | add) == .bytes_low and
+		all(.sizes[]; .from_bytes == .to_bytes and .bytes_low == .blocks_low * .to_bytes)' --argjson info "$made"
+	run -0 "$LIMPET" explain "$pid" --census
+	[[ $output == *"In the heap of jemalloc, in use or in caches of threads: "*"two readings agree"* ]] || fail "$output"
+	finish explained
 }

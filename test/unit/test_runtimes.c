@@ -142,6 +142,8 @@ static void test_an_extent_of_jemalloc(void **state)
 	assert_int_equal(extent.end, UINT64_C(0x7fd1ad38d000));
 	assert_true(extent.in_use);
 	assert_int_equal(extent.free_bytes, 20 * 384);
+	assert_int_equal(extent.block_bytes, 384);
+	assert_int_equal(extent.blocks, 3 * 4096 / 384 - 20);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
 		memcpy(words, good, sizeof(words));
 		words[bad[i].word] = bad[i].value;
@@ -158,6 +160,17 @@ static void test_an_extent_of_jemalloc(void **state)
 	assert_true(limpet_jemalloc_judge(entry, words, &extent));
 	assert_false(extent.in_use);
 	assert_true(extent.retained);
+	assert_int_equal(extent.blocks, 0);
+	/* A large block of 16 KiB, in five pages; one whose class is not the entry's is of no known
+	 * size. */
+	words[0] = UINT64_C(36) << 20;
+	words[2] = 5 * 4096;
+	assert_true(limpet_jemalloc_judge(entry << 16 >> 16 | UINT64_C(36) << 48, words, &extent));
+	assert_int_equal(extent.block_bytes, 16384);
+	assert_int_equal(extent.blocks, 1);
+	assert_true(limpet_jemalloc_judge(entry << 16 >> 16 | UINT64_C(37) << 48, words, &extent));
+	assert_true(extent.in_use);
+	assert_int_equal(extent.block_bytes, 0);
 }
 
 static void test_segments_of_mimalloc(void **state)
