@@ -5,22 +5,17 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 #include <time.h>
 
-#include "collector/identity.h"
 #include "collector/memory_watch.h"
 #include "collector/pace.h"
 #include "collector/resident_pages.h"
 #include "collector/step_back.h"
+#include "collector/trace_session.h"
 #include "common/clock.h"
-#include "control/control.h"
 #include "injector/children.h"
 #include "injector/proc/cgroup.h"
-#include "injector/proc/perf_map_file.h"
 #include "injector/proc/proc.h"
-#include "injector/proc/target_end.h"
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/session.h"
@@ -42,17 +37,10 @@
 struct limpet_capture {
 	const struct limpet_capture_setup *setup;
 	struct limpet_session *session;
-	struct limpet_recorder *recorder;
+	struct limpet_trace_session trace;
 	struct limpet_collector *collector;
-	struct limpet_control *control;
-	struct limpet_forks *forks; /* NULL: children are not followed */
-	enum limpet_control_state state;
-	bool stop_asked;
-	struct limpet_target target;
+	struct limpet_forks *forks;      /* NULL: children are not followed */
 	struct limpet_priority priority; /* with which limpet was started */
-	int perf_map_fd;                 /* kept open: the target may be gone when it is read */
-	int file_error;
-	bool disk_is_low;
 	struct limpet_pace pace;
 	struct limpet_memory_watch memory;
 	struct limpet_resident_pages pages; /* at the end */
@@ -61,44 +49,18 @@ struct limpet_capture {
 	uint64_t housekeeping_rss_bytes; /* at the last tick before housekeeping */
 	bool channel_ended;              /* and the target is known to continue without it */
 	uint64_t dropped_events, lost_stacks, agent_most_bytes;
-	char *path;
-	struct limpet_recorder_stats last; /* after the recorder is freed */
-	char comm[64];
 	char growing[256];
 };
 
 /* ---------------------------------------------------------------- for other terminals */
 
-static void answer_status(void *context, struct limpet_control_status *ret)
+static void add_status(void *context, struct limpet_control_status *ret)
 {
-	struct limpet_capture *capture = context;
-	struct limpet_recorder_stats stats = capture->last;
+	const struct limpet_capture *capture = context;
 
-	if (capture->recorder)
-		limpet_recorder_stats_read(capture->recorder, &stats);
-	ret->state = capture->state;
-	ret->command = capture->comm;
-	ret->trace = capture->path;
-	ret->duration_ns = capture->setup->duration_ns;
-	ret->elapsed_ns = capture->collector && capture->state != LIMPET_CONTROL_ATTACHING
-				  ? limpet_collector_time_ns(capture->collector)
-				  : 0;
-	ret->events = stats.events;
+	if (capture->collector && ret->state != LIMPET_CONTROL_ATTACHING)
+		ret->elapsed_ns = limpet_collector_time_ns(capture->collector);
 	ret->dropped_events = capture->dropped_events;
-	ret->live_bytes = stats.live_bytes;
-}
-
-static void note_stop(void *context)
-{
-	((struct limpet_capture *)context)->stop_asked = true;
-}
-
-static const struct limpet_control_handlers handlers = {.status = answer_status, .stop = note_stop};
-
-static void enter_state(struct limpet_capture *capture, enum limpet_control_state state)
-{
-	capture->state = state;
-	limpet_control_announce(capture->control);
 }
 
 static void show(struct limpet_capture *capture, const char *phase)
@@ -109,7 +71,7 @@ static void show(struct limpet_capture *capture, const char *phase)
 
 	if (!capture->setup->progress)
 		return;
-	limpet_recorder_stats_read(capture->recorder, &stats);
+	limpet_recorder_stats_read(capture->trace.recorder, &stats);
 	progress.elapsed_ns = limpet_collector_time_ns(capture->collector);
 	progress.duration_ns = capture->setup->duration_ns;
 	progress.events = stats.events;
@@ -174,7 +136,7 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	const bool in_part = capture->setup->unseen_rss_share >= 0;
 	struct limpet_recorder_stats totals;
 
-	limpet_recorder_stats_read(capture->recorder, &totals);
+	limpet_recorder_stats_read(capture->trace.recorder, &totals);
 	limpet_collector_judge_named(collector, ret_named, room);
 	return limpet_loss_if(ret_named[0], LIMPET_LOSS_NAMED) |
 	       limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS) |
@@ -193,7 +155,6 @@ static void tick(struct limpet_capture *capture)
 {
 	struct limpet_recorder_tick now;
 	char named[256];
-	int error;
 
 	limpet_collector_fill_tick(capture->collector, &now);
 	limpet_memory_watch_take(&capture->memory, &now.memory);
@@ -202,10 +163,7 @@ static void tick(struct limpet_capture *capture)
 	capture->lost_stacks = lost_stacks(capture->collector);
 	note_agent(capture, &now);
 	capture->rss_bytes = now.rss_bytes;
-	error = limpet_recorder_tick(capture->recorder, &now);
-	if (error < 0 && !capture->file_error)
-		capture->file_error = error;
-	capture->disk_is_low = limpet_recorder_disk_is_low(capture->recorder);
+	limpet_trace_session_tick(&capture->trace, &now);
 }
 
 static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
@@ -221,7 +179,7 @@ static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
 static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 {
 	const int patience_ms = 5000;
-	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->trace.target.pidfd, .events = POLLIN};
 	struct limpet_maps maps = {.count = 0};
 	int error = limpet_proc_maps_read(capture->setup->pid, &maps);
 	/* A process that now has more privileges does not show its memory. */
@@ -269,19 +227,6 @@ static bool is_let_off(const struct limpet_capture_setup *setup)
 	return setup->lifeline >= 0 && poll(&lifeline, 1, 0) > 0;
 }
 
-/* The target's map of its JIT-compiled code. A later file of this name is better; if it cannot be
- * opened, the one that is open is kept. */
-static void look_for_perf_map(struct limpet_capture *capture)
-{
-	int fd = limpet_perf_map_open(capture->setup->pid);
-
-	if (fd < 0)
-		return;
-	if (capture->perf_map_fd >= 0)
-		close(capture->perf_map_fd);
-	capture->perf_map_fd = fd;
-}
-
 /* No events, and, as far as RSS shows, nothing grows unseen by the hooks. */
 static bool is_at_rest(const struct limpet_capture *capture)
 {
@@ -318,26 +263,17 @@ static void interrupt_pace(struct limpet_capture *capture)
 /* LIMPET_END_RUNNING: continue. */
 static enum limpet_end look_around(struct limpet_capture *capture)
 {
-	const struct limpet_capture_setup *setup = capture->setup;
-	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 	uint64_t now_ns = limpet_monotonic_ns();
 	bool channel_ended = limpet_collector_channel_ended(capture->collector);
+	enum limpet_end end;
 
 	limpet_tracee_release_strays();
-
-	if (poll(&target, 1, 0) > 0)
-		return LIMPET_END_TARGET_EXIT;
-	if (capture->stop_asked || is_let_off(setup))
-		return LIMPET_END_STOP;
-	if (setup->interrupted && *setup->interrupted)
-		return LIMPET_END_INTERRUPT;
-	if (capture->file_error)
-		return capture->file_error == -EFBIG ? LIMPET_END_SIZE_LIMIT : LIMPET_END_DISK_FULL;
-	if (capture->disk_is_low)
-		return LIMPET_END_DISK_FULL;
-	if (setup->duration_ns &&
-	    limpet_collector_time_ns(capture->collector) >= setup->duration_ns)
-		return LIMPET_END_DURATION;
+	capture->trace.stop_asked |= is_let_off(capture->setup);
+	end = limpet_trace_session_look(&capture->trace,
+					limpet_collector_time_ns(capture->collector), false,
+					capture->setup->interrupted);
+	if (end != LIMPET_END_RUNNING)
+		return end;
 	limpet_memory_watch_tick(&capture->memory, now_ns, capture->pace.events_ns,
 				 capture->rss_bytes);
 	if (is_due(&capture->tick_ns, now_ns, TICK_NS))
@@ -349,8 +285,8 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	if (is_due(&capture->housekeeping_ns, now_ns, housekeeping_time(capture))) {
 		capture->housekeeping_rss_bytes = capture->rss_bytes;
 		limpet_collector_housekeep(capture->collector);
-		if (capture->perf_map_fd < 0)
-			look_for_perf_map(capture);
+		if (capture->trace.perf_map_fd < 0)
+			limpet_trace_session_open_perf_map(&capture->trace);
 	}
 	/* The target may have closed the channel and is captured without it; then only this check
 	 * shows that it executed another program. */
@@ -421,7 +357,7 @@ static int64_t drain(struct limpet_capture *capture)
 	int64_t recorded = limpet_collector_drain(capture->collector);
 
 	limpet_tracee_end_long(begun);
-	limpet_recorder_keep_error(&capture->file_error, recorded);
+	limpet_recorder_keep_error(&capture->trace.file_error, recorded);
 	/* There were events, for which memory was lacking: the pace must not slow down. */
 	return recorded == -ENOMEM ? 1 : recorded;
 }
@@ -444,9 +380,9 @@ static void note_drain(struct limpet_capture *capture, int64_t recorded)
 
 static enum limpet_end stream(struct limpet_capture *capture)
 {
-	struct pollfd fds[4] = {{.fd = capture->target.pidfd, .events = POLLIN},
+	struct pollfd fds[4] = {{.fd = capture->trace.target.pidfd, .events = POLLIN},
 				{.fd = limpet_session_channel(capture->session), .events = POLLIN},
-				{.fd = limpet_control_fd(capture->control), .events = POLLIN},
+				{.fd = limpet_control_fd(capture->trace.control), .events = POLLIN},
 				{.fd = capture->setup->lifeline}};
 
 	for (;;) {
@@ -461,7 +397,7 @@ static enum limpet_end stream(struct limpet_capture *capture)
 			fds[1].fd = -1;
 		wait_for_work(capture, fds, LIMPET_COUNT_OF(fds), wait_time(capture));
 		if (fds[2].revents)
-			limpet_control_dispatch(capture->control);
+			limpet_control_dispatch(capture->trace.control);
 	}
 }
 
@@ -489,9 +425,6 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.owner_gid = setup->owner_gid,
 		.memory_bytes = setup->collector_memory_bytes,
 		.mode = setup->mode,
-		.pid = setup->pid,
-		.start_ticks = capture->target.start_ticks,
-		.comm = capture->comm,
 		.sampling = setup->sampling,
 		.max_bytes = setup->max_bytes,
 		.compact = setup->compact,
@@ -502,15 +435,9 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.memory = capture->memory.before,
 		.unfollowed = capture->memory.unfollowed,
 	};
-	struct limpet_identity identity;
-	int error;
 
-	limpet_identity_read(setup->pid, setup->with_command_line, &identity, &options);
-	error = limpet_recorder_open(&options, &capture->recorder, err);
-	if (error)
-		return error;
-	capture->path = strdup(limpet_recorder_path(capture->recorder));
-	return capture->path ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
+	return limpet_trace_session_create(&capture->trace, &options, setup->with_command_line,
+					   err);
 }
 
 static int begin(struct limpet_capture *capture, bool *ret_attaching, struct limpet_err *err)
@@ -523,34 +450,25 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 						 .assume_seccomp_ok = setup->assume_seccomp_ok,
 						 .load = setup->load,
 						 .entry_list = setup->entry_list};
-	struct limpet_proc_status status;
-	int error = limpet_proc_status_read(setup->pid, &status);
+	int error = limpet_trace_session_open(&capture->trace, setup->pid, err);
 
-	if (error == -ESRCH)
-		return limpet_err_set(err, error, "there is no process %d", setup->pid);
-	if (error)
-		return limpet_proc_explain(setup->pid, error, "look at", err);
-	memcpy(capture->comm, status.name, sizeof(capture->comm));
-	error = limpet_target_open(setup->pid, &capture->target, err);
 	if (error)
 		return error;
-	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
-	if (error) /* -EEXIST also means that the output exists */
-		return error == -EEXIST ? -EALREADY : error;
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
 				      setup->pid);
-	error = limpet_session_prepare(&capture->target, &options, &capture->session, err);
+	error = limpet_session_prepare(&capture->trace.target, &options, &capture->session, err);
 	if (!error) {
 		look_before(capture);
 		error = open_recorder(capture, err);
 	}
 	if (error)
 		return error;
-	if (limpet_collector_new(capture->session, capture->recorder, &capture->collector) < 0 ||
+	if (limpet_collector_new(capture->session, capture->trace.recorder, &capture->collector) <
+		    0 ||
 	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	capture->memory.recorder = capture->recorder;
+	capture->memory.recorder = capture->trace.recorder;
 	capture->memory.collector = capture->collector;
 	capture->pages.pid = setup->pid;
 	capture->pages.image = limpet_proc_image(setup->pid);
@@ -564,14 +482,9 @@ static void capture_free(struct limpet_capture *capture)
 {
 	limpet_forks_free(capture->forks);
 	limpet_collector_free(capture->collector);
-	limpet_recorder_free(capture->recorder);
 	limpet_resident_pages_done(&capture->pages);
 	limpet_session_free(capture->session);
-	limpet_control_free(capture->control);
-	limpet_target_close(&capture->target);
-	if (capture->perf_map_fd >= 0)
-		close(capture->perf_map_fd);
-	free(capture->path);
+	limpet_trace_session_done(&capture->trace);
 	free(capture);
 }
 
@@ -582,18 +495,7 @@ static void idle(void *context)
 	struct limpet_capture *capture = context;
 
 	(void)drain(capture);
-	limpet_control_dispatch(capture->control);
-}
-
-/* How the target ended, as an end of the trace. */
-static enum limpet_end explain_exit(struct limpet_capture *capture,
-				    struct limpet_capture_result *result)
-{
-	int status = limpet_target_end_status(capture->setup->pid, capture->target.pidfd);
-
-	result->target_status = status;
-	return status >= 0 && WIFSIGNALED(status) ? LIMPET_END_TARGET_KILLED
-						  : LIMPET_END_TARGET_EXIT;
+	limpet_control_dispatch(capture->trace.control);
 }
 
 /* Children that the target forked have a copy of the agent: it is removed, or the child is
@@ -644,7 +546,7 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 	/* However long detaching takes. */
 	if (!gone)
 		limpet_collector_end(capture->collector);
-	enter_state(capture, LIMPET_CONTROL_DETACHING);
+	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_DETACHING);
 	interrupt_pace(capture);
 	if (capture->forks) {
 		if (keep)
@@ -660,7 +562,7 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 		/* The target's memory with the agent in it, once more: a short capture may have had
 		 * no tick since its first. */
 		tick(capture);
-		look_for_perf_map(capture);
+		limpet_trace_session_open_perf_map(&capture->trace);
 		limpet_collector_name_threads(capture->collector);
 		error = limpet_session_detach(capture->session, &result->detach_err);
 		result->unloaded = !error || error == -ESRCH;
@@ -672,7 +574,8 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 	clean_children(capture, keep, result);
 	if (result->end == LIMPET_END_TARGET_EXIT || gone)
 		if (result->end != LIMPET_END_TARGET_EXEC) {
-			enum limpet_end how = explain_exit(capture, result);
+			enum limpet_end how =
+				limpet_trace_session_exit(&capture->trace, &result->target_status);
 
 			if (result->end == LIMPET_END_TARGET_EXIT)
 				result->end = how;
@@ -716,7 +619,7 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 	const size_t room = sizeof(result->because);
 	struct limpet_recorder_stats totals;
 
-	limpet_recorder_stats_read(capture->recorder, &totals);
+	limpet_recorder_stats_read(capture->trace.recorder, &totals);
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS))
 		limpet_loss_say(because, room, "%u function%s of its allocator cannot be followed",
 				refused, refused == 1 ? "" : "s");
@@ -761,7 +664,7 @@ static bool look_at_the_end(struct limpet_capture *capture,
 			    struct limpet_recorder_resident *ret_resident)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
-	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->trace.target.pidfd, .events = POLLIN};
 
 	if (result->end == LIMPET_END_TARGET_EXEC || poll(&target, 1, 0) != 0)
 		return false;
@@ -769,7 +672,7 @@ static bool look_at_the_end(struct limpet_capture *capture,
 	 * share. */
 	capture->pages.deadline_ns = limpet_monotonic_ns() + RESIDENT_PAGES_NS;
 	if (setup->sampling.bytes ||
-	    limpet_resident_pages_take(&capture->pages, capture->recorder, ret_resident) < 0)
+	    limpet_resident_pages_take(&capture->pages, capture->trace.recorder, ret_resident) < 0)
 		ret_resident = NULL;
 	limpet_memory_watch_end(&capture->memory, !result->unloaded);
 	return ret_resident;
@@ -789,7 +692,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	resident_known = look_at_the_end(capture, result, &resident);
 	limpet_collector_fill_tick(capture->collector, &last);
 	limpet_memory_watch_take(&capture->memory, &last.memory);
-	limpet_recorder_keep_error(&capture->file_error, drained);
+	limpet_recorder_keep_error(&capture->trace.file_error, drained);
 	result->dropped_events = last.dropped_events;
 	last.losses = known_losses(capture, &last, named, sizeof(named));
 	say_what_stayed_unseen(capture, &last, last.losses, named, result);
@@ -801,8 +704,6 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;
 	end = (struct limpet_recorder_end){
 		.end = result->end,
-		.time_ns = last.time_ns,
-		.losses = last.losses | limpet_loss_if(capture->file_error, LIMPET_LOSS_FILE),
 		.agent_unloaded = result->unloaded,
 		.attach_stop_us = result->attach_stop_us,
 		.detach_stop_us = result->detach_stop_us,
@@ -812,17 +713,12 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.unfollowed = capture->memory.unfollowed,
 		.resident = resident_known ? &resident : NULL,
 	};
-	(void)limpet_recorder_finish(capture->recorder, &last, &end);
+	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	limpet_tracee_end_long(begun);
-	result->losses = limpet_recorder_losses(capture->recorder);
 	result->complete = limpet_losses_complete(result->losses);
-	limpet_recorder_stats_read(capture->recorder, &capture->last);
-	result->events = capture->last.events;
-	result->file_bytes = capture->last.file_bytes;
+	result->events = capture->trace.last.events;
+	result->file_bytes = capture->trace.last.file_bytes;
 	result->duration_ns = last.time_ns;
-	/* Closes the file, so that symbols can be appended. */
-	limpet_recorder_free(capture->recorder);
-	capture->recorder = NULL;
 }
 
 int limpet_capture_run(const struct limpet_capture_setup *setup,
@@ -839,8 +735,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	capture->setup = setup;
-	capture->target.pidfd = capture->perf_map_fd = -1;
-	capture->state = LIMPET_CONTROL_ATTACHING;
+	limpet_trace_session_init(&capture->trace, setup->duration_ns, add_status, capture);
 	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	error = begin(capture, &attaching, err);
 	limpet_priority_restore(capture->priority);
@@ -850,8 +745,6 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 			kill(setup->pid, SIGKILL);
 		if (!attaching)
 			limpet_tracee_release(setup->tracee);
-		if (capture->recorder)
-			unlink(limpet_recorder_path(capture->recorder));
 		capture_free(capture);
 		return error;
 	}
@@ -866,15 +759,15 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	capture->tick_ns = limpet_monotonic_ns();
 	if (capture->forks)
 		limpet_forks_begin(capture->forks, limpet_session_control_page(capture->session));
-	enter_state(capture, LIMPET_CONTROL_CAPTURING);
+	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_CAPTURING);
 	capture->populate_ns = limpet_monotonic_ns();
 	if (setup->started)
-		setup->started(setup->context, capture->path);
+		setup->started(setup->context, capture->trace.path);
 	result.end = stream(capture);
 	detach(capture, &result);
 	limpet_priority_set_nice(capture->priority.nice);
 	close_trace(capture, &result);
-	enter_state(capture, LIMPET_CONTROL_SEALING);
+	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_SEALING);
 	*ret_capture = capture;
 	*ret_result = result;
 	return 0;
@@ -882,7 +775,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 
 const char *limpet_capture_trace(const struct limpet_capture *capture)
 {
-	return capture->path;
+	return capture->trace.path;
 }
 
 size_t limpet_capture_sources(const struct limpet_capture *capture,
@@ -893,18 +786,18 @@ size_t limpet_capture_sources(const struct limpet_capture *capture,
 
 int limpet_capture_perf_map(const struct limpet_capture *capture)
 {
-	return capture->perf_map_fd;
+	return capture->trace.perf_map_fd;
 }
 
 void limpet_capture_serve(struct limpet_capture *capture)
 {
 	limpet_tracee_release_strays();
-	limpet_control_dispatch(capture->control);
+	limpet_control_dispatch(capture->trace.control);
 }
 
 void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit status)
 {
-	limpet_control_finish(capture->control, status);
+	limpet_control_finish(capture->trace.control, status);
 	capture_free(capture);
 }
 

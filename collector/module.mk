@@ -12,4 +12,5 @@ COLLECTOR_SRC := \
 	collector/resident_pages.c \
 	collector/stack_tree.c \
 	collector/step_back.c \
-	collector/thread_names.c
+	collector/thread_names.c \
+	collector/trace_session.c

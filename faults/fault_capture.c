@@ -3,25 +3,20 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "collector/identity.h"
 #include "collector/step_back.h"
+#include "collector/trace_session.h"
 #include "common/array.h"
 #include "common/clock.h"
 #include "common/losses.h"
 #include "common/number_table.h"
 #include "common/wire.h"
-#include "control/control.h"
 #include "faults/counted_maps.h"
 #include "faults/fault_events.h"
 #include "faults/fault_stacks.h"
 #include "faults/page_set.h"
+#include "injector/proc/cgroup.h"
 #include "injector/proc/pages.h"
-#include "injector/proc/perf_map_file.h"
-#include "injector/proc/target_end.h"
-#include "injector/proc/target_process.h"
 
 #define PAGE LIMPET_PAGE_SET_PAGE
 #define STACK_MEMORY_SHARE 2u /* of the memory, in addition to it */
@@ -46,20 +41,16 @@
 
 struct limpet_fault_capture {
 	const struct limpet_fault_capture_setup *setup;
-	struct limpet_target target;
-	struct limpet_control *control;
+	struct limpet_trace_session trace;
 	struct limpet_fault_events *events;
-	struct limpet_recorder *recorder;
 	struct limpet_fault_stacks *stacks;
 	struct limpet_page_set *set;
 	struct limpet_counted_maps maps;
 	struct limpet_cgroup cgroup;
 	struct limpet_priority priority;
-	enum limpet_control_state state;
-	bool has_cgroup, stop_asked, executed, maps_are_old, disk_is_low, begun;
+	bool has_cgroup, executed, maps_are_old, begun;
 	bool holds_maps;     /* they are walked, and must stay as they are */
 	bool faults_on_hand; /* the kernel makes faults on pages that are there (NUMA balancing) */
-	int file_error, perf_map_fd;
 	uint64_t begin_ns, end_ns; /* end_ns: 0 while the capture runs */
 	uint64_t last_ns;          /* of an event, since the beginning */
 	uint64_t tick_ns, event_ns, look_ns, look_took_ns, maps_next_ns;
@@ -73,9 +64,6 @@ struct limpet_fault_capture {
 	size_t last_capacity;
 	struct limpet_record batch[BATCH];
 	size_t batched;
-	struct limpet_recorder_stats last; /* after the recorder is freed */
-	char *path;
-	char comm[64];
 };
 
 static uint64_t now_of(const struct limpet_fault_capture *capture)
@@ -85,34 +73,13 @@ static uint64_t now_of(const struct limpet_fault_capture *capture)
 
 /* ---------------------------------------------------------------- for other terminals */
 
-static void answer_status(void *context, struct limpet_control_status *ret)
+static void add_status(void *context, struct limpet_control_status *ret)
 {
-	struct limpet_fault_capture *capture = context;
-	struct limpet_recorder_stats stats = capture->last;
+	const struct limpet_fault_capture *capture = context;
 
-	if (capture->recorder)
-		limpet_recorder_stats_read(capture->recorder, &stats);
-	ret->state = capture->state;
-	ret->command = capture->comm;
-	ret->trace = capture->path;
-	ret->duration_ns = capture->setup->duration_ns;
-	ret->elapsed_ns = capture->begin_ns ? now_of(capture) : 0;
-	ret->events = stats.events;
+	if (capture->begin_ns)
+		ret->elapsed_ns = now_of(capture);
 	ret->dropped_events = capture->dropped;
-	ret->live_bytes = stats.live_bytes;
-}
-
-static void note_stop(void *context)
-{
-	((struct limpet_fault_capture *)context)->stop_asked = true;
-}
-
-static const struct limpet_control_handlers handlers = {.status = answer_status, .stop = note_stop};
-
-static void enter_state(struct limpet_fault_capture *capture, enum limpet_control_state state)
-{
-	capture->state = state;
-	limpet_control_announce(capture->control);
 }
 
 static void show(struct limpet_fault_capture *capture)
@@ -124,7 +91,7 @@ static void show(struct limpet_fault_capture *capture)
 
 	if (!capture->setup->progress)
 		return;
-	limpet_recorder_stats_read(capture->recorder, &stats);
+	limpet_recorder_stats_read(capture->trace.recorder, &stats);
 	progress.events = stats.events;
 	progress.live_bytes = stats.live_bytes;
 	capture->setup->progress(capture->setup->context, &progress);
@@ -134,9 +101,9 @@ static void show(struct limpet_fault_capture *capture)
 
 static void flush(struct limpet_fault_capture *capture)
 {
-	limpet_recorder_keep_error(
-		&capture->file_error,
-		limpet_recorder_add_events(capture->recorder, capture->batch, capture->batched));
+	limpet_recorder_keep_error(&capture->trace.file_error,
+				   limpet_recorder_add_events(capture->trace.recorder,
+							      capture->batch, capture->batched));
 	capture->batched = 0;
 }
 
@@ -435,41 +402,30 @@ static void fill_tick(struct limpet_fault_capture *capture, struct limpet_record
 static void tick(struct limpet_fault_capture *capture)
 {
 	struct limpet_recorder_tick now;
-	int error;
 
 	fill_tick(capture, &now);
-	error = limpet_recorder_tick(capture->recorder, &now);
-	if (error < 0 && !capture->file_error)
-		capture->file_error = error;
-	capture->disk_is_low = limpet_recorder_disk_is_low(capture->recorder);
+	limpet_trace_session_tick(&capture->trace, &now);
 	capture->tick_ns = limpet_monotonic_ns();
 }
 
 /* LIMPET_END_RUNNING: continue. */
 static enum limpet_end look_around(struct limpet_fault_capture *capture)
 {
-	const struct limpet_fault_capture_setup *setup = capture->setup;
-	struct pollfd target = {.fd = capture->target.pidfd, .events = POLLIN};
 	const uint64_t now_ns = limpet_monotonic_ns();
+	const enum limpet_end end = limpet_trace_session_look(
+		&capture->trace, now_of(capture), capture->executed, capture->setup->interrupted);
 
-	if (poll(&target, 1, 0) > 0)
-		return LIMPET_END_TARGET_EXIT;
-	if (capture->executed)
-		return LIMPET_END_TARGET_EXEC;
-	if (capture->stop_asked)
-		return LIMPET_END_STOP;
-	if (setup->interrupted && *setup->interrupted)
-		return LIMPET_END_INTERRUPT;
-	if (capture->file_error || capture->disk_is_low)
+	/* The trace has no limit of its own: that of files (ulimit -f) is room, too. */
+	if (end == LIMPET_END_SIZE_LIMIT)
 		return LIMPET_END_DISK_FULL;
-	if (setup->duration_ns && now_of(capture) >= setup->duration_ns)
-		return LIMPET_END_DURATION;
+	if (end != LIMPET_END_RUNNING)
+		return end;
 	if (look_is_due(capture, now_ns))
 		(void)look(capture);
 	if (now_ns - capture->tick_ns >= TICK_NS) {
 		tick(capture);
-		if (capture->perf_map_fd < 0)
-			capture->perf_map_fd = limpet_perf_map_open(setup->pid);
+		if (capture->trace.perf_map_fd < 0)
+			limpet_trace_session_open_perf_map(&capture->trace);
 	}
 	return LIMPET_END_RUNNING;
 }
@@ -487,8 +443,8 @@ static uint64_t wait_time(const struct limpet_fault_capture *capture)
 
 static enum limpet_end stream(struct limpet_fault_capture *capture)
 {
-	struct pollfd fds[] = {{.fd = capture->target.pidfd, .events = POLLIN},
-			       {.fd = limpet_control_fd(capture->control), .events = POLLIN}};
+	struct pollfd fds[] = {{.fd = capture->trace.target.pidfd, .events = POLLIN},
+			       {.fd = limpet_control_fd(capture->trace.control), .events = POLLIN}};
 
 	for (;;) {
 		enum limpet_end end;
@@ -502,7 +458,7 @@ static enum limpet_end stream(struct limpet_fault_capture *capture)
 		(void)limpet_fault_events_wait(capture->events, fds, LIMPET_COUNT_OF(fds),
 					       wait_time(capture), capture->setup->wait_mask);
 		if (fds[1].revents)
-			limpet_control_dispatch(capture->control);
+			limpet_control_dispatch(capture->trace.control);
 	}
 }
 
@@ -517,9 +473,6 @@ static int open_recorder(struct limpet_fault_capture *capture, struct limpet_err
 		.owner_gid = setup->owner_gid,
 		.memory_bytes = setup->memory_bytes,
 		.mode = LIMPET_MODE_ATTACH,
-		.pid = setup->pid,
-		.start_ticks = capture->target.start_ticks,
-		.comm = capture->comm,
 		.max_depth = LIMPET_STACK_FRAMES,
 		.unseen_rss_share = -1,
 		.pages = true,
@@ -527,34 +480,9 @@ static int open_recorder(struct limpet_fault_capture *capture, struct limpet_err
 				      ? "pages by their faults"
 				      : "pages by their faults outside of system calls",
 	};
-	struct limpet_identity identity;
-	int error;
 
-	limpet_identity_read(setup->pid, setup->with_command_line, &identity, &options);
-	error = limpet_recorder_open(&options, &capture->recorder, err);
-	if (error)
-		return error;
-	capture->path = strdup(limpet_recorder_path(capture->recorder));
-	return capture->path ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
-}
-
-static int check_process(struct limpet_fault_capture *capture, struct limpet_err *err)
-{
-	const pid_t pid = capture->setup->pid;
-	struct limpet_proc_status status;
-	int error = limpet_proc_status_read(pid, &status);
-
-	if (error == -ESRCH)
-		return limpet_err_set(err, error, "there is no process %d", pid);
-	if (error)
-		return limpet_proc_explain(pid, error, "look at", err);
-	if (status.kernel_thread)
-		return limpet_err_set(err, -EINVAL, "%d is a thread of the kernel", pid);
-	if (status.tgid != pid)
-		return limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid,
-				      status.tgid);
-	memcpy(capture->comm, status.name, sizeof(capture->comm));
-	return 0;
+	return limpet_trace_session_create(&capture->trace, &options, setup->with_command_line,
+					   err);
 }
 
 /* The pages that are there at the beginning. */
@@ -581,16 +509,10 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 {
 	const struct limpet_fault_capture_setup *setup = capture->setup;
 	uint64_t numa_balancing;
-	int error = check_process(capture, err);
+	int error = limpet_trace_session_open(&capture->trace, setup->pid, err);
 
 	if (error)
 		return error;
-	error = limpet_target_open(setup->pid, &capture->target, err);
-	if (error)
-		return error;
-	error = limpet_control_open(setup->pid, &handlers, capture, &capture->control, err);
-	if (error) /* -EEXIST also means that the output exists */
-		return error == -EEXIST ? -EALREADY : error;
 	error = limpet_fault_events_open(setup->pid, setup->stack_bytes, &capture->events, err);
 	if (error && error != -ENOMEM && error != -ESRCH)
 		return -ENOTSUP; /* with the message about what the kernel refuses */
@@ -599,7 +521,7 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 	if (!error)
 		error = open_recorder(capture, err);
 	if (!error)
-		error = limpet_fault_stacks_new(setup->pid, capture->recorder,
+		error = limpet_fault_stacks_new(setup->pid, capture->trace.recorder,
 						setup->memory_bytes / STACK_MEMORY_SHARE,
 						&capture->stacks, err);
 	if (error)
@@ -616,33 +538,22 @@ static void capture_free(struct limpet_fault_capture *capture)
 	limpet_counted_maps_done(&capture->maps);
 	limpet_number_table_done(&capture->threads);
 	free(capture->last_faults);
-	limpet_recorder_free(capture->recorder);
-	limpet_control_free(capture->control);
-	limpet_target_close(&capture->target);
-	if (capture->perf_map_fd >= 0)
-		close(capture->perf_map_fd);
-	free(capture->path);
+	limpet_trace_session_done(&capture->trace);
 	free(capture);
 }
 
 static void detach(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
 {
-	int status, fd;
+	int status;
 
-	enter_state(capture, LIMPET_CONTROL_DETACHING);
+	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_DETACHING);
 	limpet_fault_events_stop(capture->events);
 	(void)drain(capture);
 	if (result->end == LIMPET_END_TARGET_EXIT) {
-		status = limpet_target_end_status(capture->setup->pid, capture->target.pidfd);
-		if (status >= 0 && WIFSIGNALED(status))
-			result->end = LIMPET_END_TARGET_KILLED;
+		result->end = limpet_trace_session_exit(&capture->trace, &status);
 	} else if (result->end != LIMPET_END_TARGET_EXEC) {
 		(void)look(capture);
-		fd = limpet_perf_map_open(capture->setup->pid);
-		if (fd >= 0 && capture->perf_map_fd >= 0)
-			close(capture->perf_map_fd);
-		if (fd >= 0)
-			capture->perf_map_fd = fd;
+		limpet_trace_session_open_perf_map(&capture->trace);
 	}
 	capture->end_ns = limpet_monotonic_ns();
 }
@@ -679,26 +590,19 @@ static void close_trace(struct limpet_fault_capture *capture,
 	say_losses(capture, last.losses, result);
 	end = (struct limpet_recorder_end){
 		.end = result->end,
-		.time_ns = last.time_ns,
-		.losses = last.losses | limpet_loss_if(capture->file_error, LIMPET_LOSS_FILE),
 		.agent_unloaded = true,
 		.attach_stop_us = -1,
 		.detach_stop_us = -1,
 		.because = result->because,
 	};
-	(void)limpet_recorder_finish(capture->recorder, &last, &end);
-	result->losses = limpet_recorder_losses(capture->recorder);
+	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	result->complete = limpet_losses_complete(result->losses);
 	result->saw_kernel = limpet_fault_events_see_kernel(capture->events);
 	result->partial = limpet_fault_events_are_partial(capture->events);
-	limpet_recorder_stats_read(capture->recorder, &capture->last);
-	result->events = capture->last.events;
+	result->events = capture->trace.last.events;
 	result->dropped_events = capture->dropped;
-	result->file_bytes = capture->last.file_bytes;
+	result->file_bytes = capture->trace.last.file_bytes;
 	result->duration_ns = last.time_ns;
-	/* Closes the file, so that symbols can be appended. */
-	limpet_recorder_free(capture->recorder);
-	capture->recorder = NULL;
 }
 
 int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
@@ -712,27 +616,24 @@ int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 	if (!capture)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	capture->setup = setup;
-	capture->target.pidfd = capture->perf_map_fd = -1;
-	capture->state = LIMPET_CONTROL_ATTACHING;
+	limpet_trace_session_init(&capture->trace, setup->duration_ns, add_status, capture);
 	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	error = begin(capture, err);
 	limpet_priority_restore(capture->priority);
 	if (error) {
-		if (capture->recorder)
-			unlink(limpet_recorder_path(capture->recorder));
 		capture_free(capture);
 		return error;
 	}
 	limpet_step_back(capture->priority);
 	tick(capture);
-	enter_state(capture, LIMPET_CONTROL_CAPTURING);
+	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_CAPTURING);
 	if (setup->started)
-		setup->started(setup->context, capture->path);
+		setup->started(setup->context, capture->trace.path);
 	result.end = stream(capture);
 	detach(capture, &result);
 	limpet_priority_set_nice(capture->priority.nice);
 	close_trace(capture, &result);
-	enter_state(capture, LIMPET_CONTROL_SEALING);
+	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_SEALING);
 	*ret = capture;
 	*ret_result = result;
 	return 0;
@@ -740,7 +641,7 @@ int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 
 const char *limpet_fault_capture_trace(const struct limpet_fault_capture *capture)
 {
-	return capture->path;
+	return capture->trace.path;
 }
 
 size_t limpet_fault_capture_sources(const struct limpet_fault_capture *capture,
@@ -751,16 +652,16 @@ size_t limpet_fault_capture_sources(const struct limpet_fault_capture *capture,
 
 int limpet_fault_capture_perf_map(const struct limpet_fault_capture *capture)
 {
-	return capture->perf_map_fd;
+	return capture->trace.perf_map_fd;
 }
 
 void limpet_fault_capture_serve(struct limpet_fault_capture *capture)
 {
-	limpet_control_dispatch(capture->control);
+	limpet_control_dispatch(capture->trace.control);
 }
 
 void limpet_fault_capture_finish(struct limpet_fault_capture *capture, enum limpet_exit status)
 {
-	limpet_control_finish(capture->control, status);
+	limpet_control_finish(capture->trace.control, status);
 	capture_free(capture);
 }
