@@ -144,7 +144,7 @@ static void print_row(const struct limpet_control_capture *capture)
 	const char *state = limpet_control_state_name(capture->state);
 
 	if (!state)
-		state = capture->owner == geteuid() ? "no answer" : "no access";
+		state = !geteuid() || capture->owner == geteuid() ? "no answer" : "no access";
 	if (has_figures(capture)) {
 		limpet_units_format_duration(part, capture->elapsed_ns);
 		snprintf(elapsed, sizeof(elapsed), "%s%s%s", part, capture->duration_ns ? "/" : "",

@@ -262,7 +262,7 @@ static const char *state_words(const struct limpet_top_screen *screen)
 		[LIMPET_END_TARGET_EXIT] = "target exited",
 		[LIMPET_END_TARGET_EXEC] = "target executed another program",
 		[LIMPET_END_TARGET_KILLED] = "target was killed",
-		[LIMPET_END_DISK_FULL] = "ended because the disk was full",
+		[LIMPET_END_DISK_FULL] = "ended because the disk was full, or could not be written",
 		[LIMPET_END_SIZE_LIMIT] = "ended at the size limit",
 		[LIMPET_END_COLLECTOR_LOST] = "the collector died",
 	};

@@ -644,9 +644,7 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				(unsigned long long)late_events, late_events == 1 ? "" : "s");
 	if (result->end == LIMPET_END_DISK_FULL || result->end == LIMPET_END_SIZE_LIMIT)
 		limpet_loss_say(because, room, "it ended early: %s",
-				result->end == LIMPET_END_DISK_FULL
-					? "the disk was full"
-					: "the trace cannot be kept below its size limit");
+				limpet_trace_session_why_early(&capture->trace, result->end));
 	if (named[0])
 		limpet_loss_say(because, room, "%s", named);
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STORED))

@@ -136,6 +136,21 @@ enum limpet_end limpet_trace_session_look(const struct limpet_trace_session *ses
 	return LIMPET_END_RUNNING;
 }
 
+const char *limpet_trace_session_why_early(const struct limpet_trace_session *session,
+					   enum limpet_end end)
+{
+	if (end == LIMPET_END_SIZE_LIMIT)
+		return "the trace cannot be kept below its size limit";
+	switch (session->file_error) {
+	case 0:
+	case -ENOSPC:
+	case -EDQUOT:
+		return "the disk was full";
+	default:
+		return "the trace could not be written";
+	}
+}
+
 void limpet_trace_session_open_perf_map(struct limpet_trace_session *session)
 {
 	int fd = limpet_perf_map_open(session->target.pid);

@@ -54,6 +54,10 @@ void limpet_trace_session_tick(struct limpet_trace_session *session,
 enum limpet_end limpet_trace_session_look(const struct limpet_trace_session *session,
 					  uint64_t time_ns, bool executed,
 					  const volatile sig_atomic_t *interrupted);
+/* In words, for LIMPET_END_DISK_FULL (also a disk that cannot be written) and
+ * LIMPET_END_SIZE_LIMIT. */
+const char *limpet_trace_session_why_early(const struct limpet_trace_session *session,
+					   enum limpet_end end);
 /* A later file of this name is better; if there is none, the one that is open is kept. */
 void limpet_trace_session_open_perf_map(struct limpet_trace_session *session);
 /* How the target ended. *ret_status: as of wait(2), -1: unknown. */

@@ -564,8 +564,8 @@ static void say_losses(const struct limpet_fault_capture *capture, uint64_t loss
 	const uint64_t lost = limpet_fault_stacks_lost(capture->stacks);
 
 	if (result->end == LIMPET_END_DISK_FULL)
-		limpet_loss_say(result->because, sizeof(result->because),
-				"it ended early, for want of room on the disk");
+		limpet_loss_say(result->because, sizeof(result->because), "it ended early: %s",
+				limpet_trace_session_why_early(&capture->trace, result->end));
 	if (!(losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS)))
 		return;
 	if (capture->dropped)

@@ -654,7 +654,7 @@ function lossCount(reason) {
 /* The words of the text report. */
 const ENDS = {running: 'still running', duration: 'ended after its duration', interrupt: 'ended by interrupt', stop: 'ended by limpet stop',
   'target-exit': 'ended when the target exited', 'target-exec': 'ended when the target executed another program',
-  'target-killed': 'ended when the target was killed', 'disk-full': 'ended because the disk was full',
+  'target-killed': 'ended when the target was killed', 'disk-full': 'ended because the disk was full, or could not be written',
   'size-limit': 'ended at the size limit', 'collector-lost': 'the collector died'};
 
 function drawAbout() {

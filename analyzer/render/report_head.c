@@ -12,7 +12,7 @@ static const char *const end_words[LIMPET_END_COUNT] = {
 	[LIMPET_END_TARGET_EXIT] = "ended when the target exited",
 	[LIMPET_END_TARGET_EXEC] = "ended when the target executed another program",
 	[LIMPET_END_TARGET_KILLED] = "ended when the target was killed",
-	[LIMPET_END_DISK_FULL] = "ended because the disk was full",
+	[LIMPET_END_DISK_FULL] = "ended because the disk was full, or could not be written",
 	[LIMPET_END_SIZE_LIMIT] = "ended at the size limit",
 	[LIMPET_END_COLLECTOR_LOST] = "the collector died",
 };
