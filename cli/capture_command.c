@@ -145,6 +145,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	limpet_units_format_duration(time, result->duration_ns);
 	if (words)
 		limpet_ui_note("%s", words);
+	if (result->end == LIMPET_END_TARGET_EXEC && command->mode == LIMPET_MODE_RUN)
+		limpet_ui_note("start that one itself to capture it");
+	else if (result->end == LIMPET_END_TARGET_EXEC)
+		limpet_ui_note("`limpet attach %d` captures that one", command->pid);
 	if (command->way && command->mode == LIMPET_MODE_RUN)
 		limpet_ui_note("%s", command->way);
 	limpet_ui_note("%s event%s in %s, %s; stops: attach %.2f ms, detach %.2f ms", events,
