@@ -52,7 +52,11 @@ static bool is_only_hidden(const struct limpet_preflight *preflight)
 		if (preflight->list[i].severity == LIMPET_FINDING_REFUSE &&
 		    strcmp(preflight->list[i].id, "allocator") != 0)
 			return false;
-	return preflight->unfollowed[0];
+	/* Of one that holds little beside glibc's heap not enough would be seen, and the watch
+	 * slows its calls. */
+	return preflight->unfollowed[0] &&
+	       (preflight->unseen_rss_share >= 0 ||
+		limpet_unfollowed_judge(&preflight->memory, NULL, "").is_large);
 }
 
 bool limpet_find_hidden(struct limpet_capture_options *options,
@@ -86,18 +90,22 @@ static void announce(void *context, const char *allocator)
 	struct limpet_finding *finding;
 
 	for (size_t i = 0; i < preflight->count; i++)
-		if (preflight->list[i].severity == LIMPET_FINDING_REFUSE)
-			snprintf(preflight->list[i].hint, sizeof(preflight->list[i].hint),
-				 "`limpet attach %d` looks for its functions, and attaches if it "
-				 "finds them",
-				 preflight->pid);
+		if (preflight->list[i].severity == LIMPET_FINDING_REFUSE) {
+			char *hint = preflight->list[i].hint;
+			const size_t used = strlen(hint);
+
+			snprintf(hint + used, sizeof(preflight->list[i].hint) - used,
+				 "%s`limpet attach %d` looks for its functions, and attaches if "
+				 "it finds them",
+				 used ? "; " : "", preflight->pid);
+		}
 	if (preflight->count == LIMPET_PREFLIGHT_MAX_FINDINGS)
 		return;
 	finding = &preflight->list[preflight->count++];
 	*finding = (struct limpet_finding){.id = "hidden", .severity = LIMPET_FINDING_NOTE};
 	snprintf(finding->text, sizeof(finding->text),
-		 "attach looks for the functions of %s: it watches their calls for up to 2s with "
-		 "the kernel's uprobes, and follows them if it is certain what each does",
+		 "attach looks for the functions of %s: it watches their calls for a while, if "
+		 "the kernel has uprobes, and follows them if it is certain what each does",
 		 allocator);
 }
 

@@ -145,6 +145,7 @@ const char *limpet_trace_session_why_early(const struct limpet_trace_session *se
 	case 0:
 	case -ENOSPC:
 	case -EDQUOT:
+	case -EFBIG:
 		return "the disk was full";
 	default:
 		return "the trace could not be written";

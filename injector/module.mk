@@ -102,6 +102,7 @@ INJECTOR_SRC += \
 	injector/proc/memory.c \
 	injector/proc/pagemap.c \
 	injector/proc/pages.c \
+	injector/proc/stack_memory.c \
 	injector/proc/perf_map_file.c \
 	injector/proc/proc.c \
 	injector/proc/proc_files.c \

@@ -218,7 +218,8 @@ static bool is_to_change(const void *context, uint64_t pc)
 /* Moves threads out of the bytes that will become jumps, into the relocated prologues. -EAGAIN: not
  * all can be moved. */
 static int move_threads(pid_t pid, const struct limpet_entries *entries,
-			const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped)
+			const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped,
+			const struct limpet_stack_maps *maps)
 {
 	LIMPET_FREE void *stack = malloc(LIMPET_SIGNAL_STACK_BYTES);
 	const struct user_regs_struct *regs = hijacked ? limpet_tracee_regs(hijacked) : NULL;
@@ -230,12 +231,12 @@ static int move_threads(pid_t pid, const struct limpet_entries *entries,
 		return -ENOMEM;
 	/* At a safe point a thread is in none of these functions. */
 	if (regs && (relocated_pc(entries, regs->rip) ||
-		     limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span)))
+		     limpet_signal_goes_back(pid, maps, regs->rsp, stack, is_to_change, &span)))
 		return -EAGAIN;
 	for (size_t i = 0; i < stopped->count; i++) {
 		regs = limpet_tracee_regs(stopped->list[i]);
 		if (relocated_pc(entries, regs->rip) == UINT64_MAX ||
-		    limpet_signal_goes_back(pid, regs->rsp, stack, is_to_change, &span))
+		    limpet_signal_goes_back(pid, maps, regs->rsp, stack, is_to_change, &span))
 			return -EAGAIN;
 	}
 	/* The instructions are the same in both places: a thread that was moved may stay there. */
@@ -325,7 +326,8 @@ static int wait_for_calls(const struct limpet_inline_hook_setup *setup, pid_t ex
 /* All threads are stopped. */
 static int change_code(const struct limpet_inline_hook_setup *setup,
 		       const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped,
-		       uint64_t thunks, uint64_t thunk_bytes, const struct limpet_entries *entries)
+		       const struct limpet_stack_maps *maps, uint64_t thunks, uint64_t thunk_bytes,
+		       const struct limpet_entries *entries)
 {
 	const struct limpet_tracee *any = hijacked ?: stopped->count ? stopped->list[0] : NULL;
 	LIMPET_CLOSE int memory = any ? open_memory(setup->pid, limpet_tracee_tid(any)) : -ESRCH;
@@ -336,7 +338,7 @@ static int change_code(const struct limpet_inline_hook_setup *setup,
 	if (!error)
 		error = check_code(setup->pid, entries);
 	if (!error)
-		error = move_threads(setup->pid, entries, hijacked, stopped);
+		error = move_threads(setup->pid, entries, hijacked, stopped, maps);
 	if (!error)
 		error = write_targets(memory, thunks, thunk_bytes, entries);
 	if (!error)
@@ -355,16 +357,19 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 
 	while (!error) {
 		struct limpet_stop_all stopped;
+		struct limpet_stack_maps maps;
 
+		limpet_stack_maps_read(setup->pid, &maps);
 		error = limpet_stop_all_begin(setup->pid, tid, limpet_monotonic_ns() + patience_ns,
 					      &stopped);
 		if (!error) {
-			error = change_code(setup, hijacked, &stopped, thunks, thunk_bytes,
+			error = change_code(setup, hijacked, &stopped, &maps, thunks, thunk_bytes,
 					    entries);
 			limpet_stop_all_end(&stopped);
-			if (!error)
-				return 0;
 		}
+		limpet_stack_maps_done(&maps);
+		if (!error)
+			return 0;
 		if (error == -EAGAIN)
 			error = wait_for_another(setup, &patience_ns);
 	}

@@ -4,20 +4,42 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
 
 #define PAGE 4096u
+/* Files that stay open, by the module's address. */
+#define FILES 64u
+/* Times of files and of processes may be as far apart. */
+#define START_MARGIN_S 2
+
 struct limpet_module_memory {
 	pid_t pid;
 	struct limpet_maps maps; /* borrowed */
 	int pagemap;
-	/* The module whose file was opened last; -1: it cannot be. */
-	uint64_t start, inode;
-	int file;
+	time_t started; /* the process, by the clock of files; 0: unknown */
+	struct file {
+		uint64_t start, inode; /* of the module; start 0: none */
+		int fd;                /* -1: it cannot be read, or may be another by now */
+	} files[FILES];
 };
+
+static time_t start_of(pid_t pid)
+{
+	const long per_second = sysconf(_SC_CLK_TCK);
+	struct timespec now, since_boot;
+	uint64_t ticks;
+
+	if (per_second <= 0 || limpet_proc_start_time(pid, &ticks) < 0 ||
+	    clock_gettime(CLOCK_REALTIME, &now) < 0 ||
+	    clock_gettime(CLOCK_BOOTTIME, &since_boot) < 0)
+		return 0;
+	return now.tv_sec - since_boot.tv_sec + (time_t)(ticks / (uint64_t)per_second);
+}
 
 struct limpet_module_memory *limpet_module_memory_new(pid_t pid, const struct limpet_maps *maps)
 {
@@ -25,10 +47,10 @@ struct limpet_module_memory *limpet_module_memory_new(pid_t pid, const struct li
 
 	if (!memory)
 		return NULL;
-	memory->pid = limpet_proc_resident(pid);
+	memory->pid = pid;
 	memory->maps = *maps;
 	memory->pagemap = limpet_pagemap_open(pid);
-	memory->file = -1;
+	memory->started = start_of(pid);
 	return memory;
 }
 
@@ -38,21 +60,36 @@ void limpet_module_memory_free(struct limpet_module_memory *memory)
 		return;
 	if (memory->pagemap >= 0)
 		close(memory->pagemap);
-	if (memory->file >= 0)
-		close(memory->file);
+	for (size_t i = 0; i < FILES; i++)
+		if (memory->files[i].start && memory->files[i].fd >= 0)
+			close(memory->files[i].fd);
 	free(memory);
+}
+
+/* On overlayfs a file that was written to after it was mapped is another one than the mapped one,
+ * under the same number. One that the program may serve itself is not opened: a read would wait for
+ * it. */
+static int open_file(const struct limpet_module_memory *memory, const struct limpet_module *module)
+{
+	LIMPET_CLOSE int fd = limpet_module_hold(memory->pid, module);
+	struct stat status;
+
+	if (fd < 0 || !memory->started || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
+	    status.st_ctime >= memory->started - START_MARGIN_S)
+		return -1;
+	return limpet_take_fd(&fd);
 }
 
 static int file_of(struct limpet_module_memory *memory, const struct limpet_module *module)
 {
-	if (memory->start == module->start && memory->inode == module->inode)
-		return memory->file;
-	if (memory->file >= 0)
-		close(memory->file);
-	memory->file = limpet_module_open(memory->pid, module);
-	memory->start = module->start;
-	memory->inode = module->inode;
-	return memory->file;
+	struct file *file = &memory->files[module->start / PAGE % FILES];
+
+	if (file->start == module->start && file->inode == module->inode)
+		return file->fd;
+	if (file->start && file->fd >= 0)
+		close(file->fd);
+	*file = (struct file){module->start, module->inode, open_file(memory, module)};
+	return file->fd;
 }
 
 /* Whether the mapping is of the module's file. Others lie between its parts at times. */

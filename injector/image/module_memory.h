@@ -4,7 +4,9 @@
  *
  * What is present is read from memory. A page that is not present, and was not swapped out, has the
  * contents of the file: it is read from there. Memory without a file that was never touched is
- * zero. Only if the file or the pagemap cannot be read, the process's page is. */
+ * zero. The process's page is read if the pagemap or the file cannot be, if the program may serve
+ * the file itself, and if the file was changed since the process started: on overlayfs the mapped
+ * one is then another. */
 #ifndef LIMPET_INJECTOR_IMAGE_MODULE_MEMORY_H
 #define LIMPET_INJECTOR_IMAGE_MODULE_MEMORY_H
 

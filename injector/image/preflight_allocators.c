@@ -276,8 +276,7 @@ static bool is_arena(pid_t pid, const struct limpet_maps *maps, size_t i)
 	    (i + 1 >= maps->count || next->start != map->end || !is_reserve(next) ||
 	     next->end < map->start + ARENA_BYTES))
 		return false;
-	if (limpet_memory_read_existing(pid, map->start, &state, sizeof(state)) <
-	    (ssize_t)sizeof(state))
+	if (limpet_memory_read(pid, map->start, &state, sizeof(state)) < 0)
 		return false;
 	return state % ARENA_BYTES && state % ARENA_BYTES <= ARENA_HEAD_LIMIT_BYTES &&
 	       limpet_proc_maps_find(maps, state);

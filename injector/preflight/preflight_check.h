@@ -47,10 +47,10 @@ void limpet_check_add(struct limpet_check *check, enum limpet_severity severity,
 void limpet_check_refuse(struct limpet_check *check, int code, const char *id, const char *brief,
 			 const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Sets the hint of the last finding (and of the error, if that was the first refusal). */
-/* The hint names `limpet pages`, with these words before and after it. */
-void limpet_check_hint_pages(struct limpet_check *check, const char *before, const char *after);
 void limpet_check_hint(struct limpet_check *check, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* The same: a hint that names `limpet pages`, with these words before and after it. */
+void limpet_check_hint_pages(struct limpet_check *check, const char *before, const char *after);
 
 /* ------------------------------------------------------------------ the checks, in their order */
 

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "injector/proc/pagemap.h"
 #include "injector/proc/proc.h"
 
 #define PAGE 4096u
@@ -71,36 +70,6 @@ ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t b
 			break;
 	}
 	return (ssize_t)done;
-}
-
-ssize_t limpet_memory_read_existing(pid_t pid, uint64_t address, void *ret, size_t bytes)
-{
-	LIMPET_CLOSE int pagemap = limpet_pagemap_open(pid);
-	const ssize_t room = PAGE - (ssize_t)(address & (PAGE - 1)); /* in the first page */
-	size_t done = 0, end = 0;
-
-	if (pagemap < 0)
-		return limpet_memory_read_some(pid, address, ret, bytes);
-	while (done < bytes) {
-		uint8_t *to = (uint8_t *)ret + done;
-		ssize_t part, got;
-		bool exist;
-
-		part = limpet_pagemap_run(pagemap, address + done, bytes - done, &exist);
-		if (part <= 0)
-			break;
-		if (exist || !done) {
-			part = exist || part < room ? part : room;
-			got = limpet_memory_read_some(pid, address + done, to, (size_t)part);
-			end = done + (got > 0 ? (size_t)got : 0);
-			if (got < part)
-				break;
-		} else {
-			memset(to, 0, (size_t)part);
-		}
-		done += (size_t)part;
-	}
-	return end ? (ssize_t)end : -EFAULT;
 }
 
 int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)

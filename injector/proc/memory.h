@@ -13,11 +13,6 @@ int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes) LIM
 /* Reads as much as is readable from `address` on without a gap; returns the number of bytes, or
  * -errno. */
 ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes);
-/* Reads the first page, and of the others only those that exist: reading one that was never touched
- * would map it, and some kernels then give it memory. Such a page reads as zeros. Returns the
- * number of bytes up to the end of the last page that exists and is readable, or -errno (-EFAULT:
- * the first is not). Without access to the pagemap it is limpet_memory_read_some(). */
-ssize_t limpet_memory_read_existing(pid_t pid, uint64_t address, void *ret, size_t bytes);
 /* Returns how many of `count` addresses, counted from the first, can be read; looks at 64 at most.
  */
 size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count);

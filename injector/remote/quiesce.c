@@ -32,6 +32,7 @@ struct look {
 	uint64_t threads_offset;
 	bool knows_used;
 	void *stack;
+	struct limpet_stack_maps maps; /* of this round */
 	uint64_t polite_until_ns;
 	bool thunks_stay;
 };
@@ -142,7 +143,8 @@ static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp
 	 * live. */
 	return !in_agent(look->place, pc) && !in_agent(look->place, sp) && read_states(look) == 0 &&
 	       !in_hook(look, ns_tid) &&
-	       !limpet_signal_goes_back(look->pid, sp, look->stack, in_agent, look->place);
+	       !limpet_signal_goes_back(look->pid, &look->maps, sp, look->stack, in_agent,
+					look->place);
 }
 
 /* 1: outside, 0: not outside, or unknown without a stop. */
@@ -269,6 +271,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 	struct look look = {.pid = pid,
 			    .place = place,
 			    .stack = malloc(LIMPET_SIGNAL_STACK_BYTES),
+			    .maps = {.pagemap = -1},
 			    .polite_until_ns = polite_until(options->wait.deadline_ns),
 			    .thunks_stay = options->thunks_stay};
 	uint64_t pause_ns = 500000;
@@ -285,6 +288,8 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 		}
 		now.count = stats.threads = (unsigned)count;
 		stats.rounds++;
+		limpet_stack_maps_done(&look.maps);
+		limpet_stack_maps_read(pid, &look.maps);
 		result = look_at_each(&look, &seen, &now, options->stop_all, &stats)
 				 ? 0
 				 : wait_a_moment(&options->wait, &pause_ns);
@@ -295,6 +300,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 	free(seen.list);
 	free(look.states);
 	free(look.stack);
+	limpet_stack_maps_done(&look.maps);
 	if (ret_stats)
 		*ret_stats = stats;
 	return result;

@@ -400,15 +400,15 @@ static bool has_arena(const struct limpet_safepoint *safepoint, const struct lim
 	if (tp <= TLS_BYTES || tp % sizeof(words[0]))
 		return false;
 	for (uint64_t end = tp; end > tp - TLS_BYTES; end = start) {
-		const size_t count = ((end - 1) % PAGE + 1) / sizeof(words[0]);
-
-		start = end - count * sizeof(words[0]);
+		start = (end - 1) & ~(uint64_t)(PAGE - 1);
+		if (start < tp - TLS_BYTES)
+			start = tp - TLS_BYTES;
 		/* A page that was never touched holds no pointer. */
 		if (limpet_pagemap_run(pagemap, start, end - start, &exist) > 0 && !exist)
 			continue;
 		if (limpet_memory_read(safepoint->pid, start, words, end - start) < 0)
 			return false;
-		for (size_t i = 0; i < count; i++)
+		for (size_t i = 0; i < (end - start) / sizeof(words[0]); i++)
 			if (words[i] > HEAP_ALIGN && words[i] % HEAP_ALIGN < 64 &&
 			    words[i] % HEAP_ALIGN >= 16)
 				return true;
@@ -482,9 +482,10 @@ static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safep
 {
 	const size_t pc_at = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(uint64_t);
 	LIMPET_FREE uint64_t *words = malloc(STACK_COPY_BYTES);
+	LIMPET_CLOSE int pagemap = limpet_pagemap_open(safepoint->pid);
+	const struct limpet_stack_maps maps = {safepoint->modules->maps, pagemap};
 	ssize_t got =
-		words ? limpet_memory_read_existing(safepoint->pid, sp, words, STACK_COPY_BYTES)
-		      : 0;
+		words ? limpet_stack_read(safepoint->pid, &maps, sp, words, STACK_COPY_BYTES) : 0;
 	size_t count = got > 0 ? (size_t)got / sizeof(*words) : 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -531,17 +532,18 @@ static bool has_libcs_pointer(pid_t pid, const struct limpet_tracee *tracee)
 	return limpet_memory_read(pid, pointer, &word, sizeof(word)) == 0 && word == pointer;
 }
 
-/* Above a thread's stack are its TLS and whatever else was mapped there. */
-static void clip_to_stack(const struct limpet_safepoint *safepoint,
-			  const struct user_regs_struct *regs, struct limpet_walk_copy *stack)
+/* How much of the stack to copy. Above a thread's stack are its TLS and whatever else was mapped
+ * there. */
+static size_t stack_bytes(const struct limpet_safepoint *safepoint,
+			  const struct user_regs_struct *regs)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&safepoint->modules->maps, regs->rsp);
 	uint64_t end = map ? map->end : 0;
 
 	if (map && regs->fs_base > regs->rsp && regs->fs_base < end)
 		end = regs->fs_base;
-	if (end && end - stack->base < stack->bytes)
-		stack->bytes = end - stack->base;
+	return end && end - regs->rsp < STACK_COPY_BYTES ? (size_t)(end - regs->rsp)
+							 : STACK_COPY_BYTES;
 }
 
 enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
@@ -564,11 +566,11 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 		return LIMPET_UNSAFE_RSEQ;
 	if (!has_libcs_pointer(safepoint->pid, tracee))
 		return LIMPET_UNSAFE_POINTER;
-	got = limpet_memory_read_existing(safepoint->pid, regs->rsp, memory, STACK_COPY_BYTES);
+	got = limpet_memory_read_some(safepoint->pid, regs->rsp, memory,
+				      stack_bytes(safepoint, regs));
 	if (got <= 0)
 		return LIMPET_UNSAFE_UNKNOWN;
 	stack.bytes = (uint64_t)got;
-	clip_to_stack(safepoint, regs, &stack);
 	verdict = check_frames(safepoint, tracee, &stack);
 	if (verdict != LIMPET_SAFE)
 		return verdict;

@@ -21,6 +21,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
 #include "injector/proc/pages.h"
+#include "injector/proc/stack_memory.h"
 
 enum { PAGE = 4096, PAGES = 64 };
 
@@ -29,8 +30,21 @@ static struct {
 	int file;
 	uint8_t *mapped;  /* of the file, private: pages 3 and 4 are touched (16 come in at once), 4
 			     is written to */
-	uint8_t *nothing; /* without a file: page 5 is written to */
+	uint8_t *nothing; /* without a file, split before page 4: page 5 is written to */
+	uint8_t *shared;  /* split before page 4; written to, but not by the child */
 } child;
+
+/* By how many seconds the process is younger than it is: the file is older than that. */
+static unsigned younger_s;
+int __real_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
+int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
+int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
+{
+	int error = __real_limpet_proc_start_time(pid, ret_ticks);
+
+	*ret_ticks += younger_s * (uint64_t)sysconf(_SC_CLK_TCK);
+	return error;
+}
 
 static uint8_t of_file(size_t at)
 {
@@ -40,24 +54,42 @@ static uint8_t of_file(size_t at)
 /* The last page of the file is not a whole one. */
 #define FILE_BYTES ((size_t)(PAGES - 1) * PAGE + 100)
 
+static uint8_t *in_a_gap(int flags)
+{
+	uint8_t *room =
+		mmap(NULL, (PAGES + 2) * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *pages = room + PAGE;
+
+	assert_true(room != MAP_FAILED);
+	assert_ptr_equal(mmap(pages, PAGES * PAGE, PROT_READ | PROT_WRITE,
+			      flags | MAP_FIXED | MAP_ANONYMOUS, -1, 0),
+			 pages);
+	assert_int_equal(madvise(pages, PAGES * PAGE, MADV_NOHUGEPAGE), 0);
+	assert_int_equal(madvise(pages, 4 * PAGE, MADV_DONTDUMP), 0);
+	return pages;
+}
+
 static int begin(void **state)
 {
 	uint8_t *bytes = malloc(FILE_BYTES);
-	char go = 0;
+	char go = 0, name[] = "/tmp/test_module_memory.XXXXXX";
 	int ready[2];
 
 	(void)state;
 	assert_non_null(bytes);
 	for (size_t i = 0; i < FILE_BYTES; i++)
 		bytes[i] = of_file(i);
-	child.file = memfd_create("image", MFD_CLOEXEC);
+	child.file = mkstemp(name);
+	assert_true(child.file >= 0);
+	unlink(name);
 	assert_int_equal(write(child.file, bytes, FILE_BYTES), FILE_BYTES);
 	free(bytes);
 	child.mapped = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, child.file, 0);
-	child.nothing = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
-			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	assert_true(child.mapped != MAP_FAILED && child.nothing != MAP_FAILED);
-	assert_int_equal(madvise(child.nothing, PAGES * PAGE, MADV_NOHUGEPAGE), 0);
+	/* There is room before it, and a gap behind. */
+	child.nothing = in_a_gap(MAP_PRIVATE);
+	child.shared = in_a_gap(MAP_SHARED);
+	assert_true(child.mapped != MAP_FAILED);
+	memset(child.shared, 7, PAGES * PAGE);
 	assert_int_equal(pipe(ready), 0);
 	child.pid = fork();
 	if (child.pid == 0) {
@@ -80,7 +112,8 @@ static int end(void **state)
 	kill(child.pid, SIGKILL);
 	waitpid(child.pid, NULL, 0);
 	munmap(child.mapped, PAGES * PAGE);
-	munmap(child.nothing, PAGES * PAGE);
+	munmap(child.nothing - PAGE, (PAGES + 2) * PAGE);
+	munmap(child.shared - PAGE, (PAGES + 2) * PAGE);
 	close(child.file);
 	return 0;
 }
@@ -112,25 +145,37 @@ static void test_a_run_of_pages(void **state)
 	assert_true(limpet_pagemap_run(-1, start, 1, &exist) < 0);
 }
 
-/* What was never touched reads as zeros, up to the last page that exists, and is not touched. */
-static void test_existing_memory(void **state)
+/* Of what lies above the mapping of a stack, pages that were never touched read as zeros, and are
+ * not touched; a gap ends it. In the mapping itself, and without maps, all is read. */
+static void test_stacks(void **state)
 {
+	const size_t below = 4 * PAGE;
 	const uint64_t start = (uint64_t)(uintptr_t)child.nothing;
-	uint8_t *copy = malloc(PAGES * PAGE);
+	struct limpet_stack_maps maps;
+	uint8_t *copy = malloc(2 * PAGES * PAGE);
 
 	(void)state;
 	assert_non_null(copy);
-	memset(copy, 99, PAGES * PAGE);
-	assert_int_equal(limpet_memory_read_existing(child.pid, start + 8, copy, PAGES * PAGE - 8),
-			 6 * PAGE - 8);
-	for (size_t i = 0; i < 6 * PAGE - 8; i++)
-		assert_int_equal(copy[i], i == 5 * PAGE - 8 ? 201 : 0);
-	/* The first page was read, as if it had existed. */
-	assert_in_range(present(child.nothing), PAGE, 2 * PAGE);
-	assert_int_equal(limpet_memory_read_existing(child.pid, start + 6 * PAGE + 5, copy,
-						     PAGES * PAGE - 6 * PAGE - 5),
-			 PAGE - 5);
-	assert_int_equal(limpet_memory_read_existing(child.pid, 0, copy, PAGE), -EFAULT);
+	limpet_stack_maps_read(child.pid, &maps);
+	assert_true(maps.maps.count && maps.pagemap >= 0);
+	memset(copy, 99, 2 * PAGES * PAGE);
+	/* The mapping before it is 'nothing' up to its fourth page: it is split there. */
+	assert_int_equal(
+		limpet_stack_read(child.pid, &maps, start + below - 16, copy, 2 * PAGES * PAGE),
+		(PAGES - 4) * PAGE + 16);
+	for (size_t i = 0; i < (PAGES - 4) * PAGE + 16; i++)
+		assert_int_equal(copy[i], i == 16 + PAGE ? 201 : 0);
+	/* Page 5 was written to; page 3 holds the stack pointer. */
+	assert_int_equal(present(child.nothing), 2 * PAGE);
+	assert_int_equal(limpet_stack_read(child.pid, &maps, 16, copy, PAGE), -EFAULT);
+	assert_int_equal(limpet_stack_read(child.pid, NULL, start, copy, 3 * PAGE), 3 * PAGE);
+	assert_int_equal(limpet_stack_read(child.pid, &maps, (uint64_t)(uintptr_t)child.shared,
+					   copy, PAGES * PAGE),
+			 PAGES * PAGE);
+	/* What is shared need not be in the page tables. */
+	for (size_t i = 0; i < PAGES * PAGE; i++)
+		assert_int_equal(copy[i], 7);
+	limpet_stack_maps_done(&maps);
 	free(copy);
 }
 
@@ -149,6 +194,7 @@ static void test_memory_of_a_module(void **state)
 	assert_int_equal(limpet_proc_maps_read(child.pid, &maps), 0);
 	map = limpet_proc_maps_find(&maps, (uint64_t)(uintptr_t)child.mapped);
 	assert_non_null(map);
+	younger_s = 60;
 	memory = limpet_module_memory_new(child.pid, &maps);
 	assert_non_null(memory);
 	module = (struct limpet_module){.path = map->path,
@@ -175,6 +221,15 @@ static void test_memory_of_a_module(void **state)
 		limpet_module_memory_read_map(memory, map, copy, (size_t)(map->end - map->start)),
 		PAGES * PAGE);
 	assert_int_equal(present(child.mapped), before);
+	limpet_module_memory_free(memory);
+	/* A file that was changed since the process started need not be what is mapped. */
+	younger_s = 0;
+	module.memory = memory = limpet_module_memory_new(child.pid, &maps);
+	assert_non_null(memory);
+	assert_int_equal(limpet_module_read(child.pid, &module, map->start, copy, PAGES * PAGE), 0);
+	for (size_t i = 0; i < FILE_BYTES; i++)
+		assert_int_equal(copy[i], i == 4 * PAGE ? 200 : of_file(i));
+	assert_int_equal(present(child.mapped), PAGES * PAGE);
 	limpet_module_memory_free(memory);
 	limpet_proc_maps_done(&maps);
 	free(copy);
@@ -213,7 +268,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_a_run_of_pages, begin, end),
-		cmocka_unit_test_setup_teardown(test_existing_memory, begin, end),
+		cmocka_unit_test_setup_teardown(test_stacks, begin, end),
 		cmocka_unit_test_setup_teardown(test_memory_of_a_module, begin, end),
 		cmocka_unit_test_setup_teardown(test_without_the_file, begin, end),
 	};

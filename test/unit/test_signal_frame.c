@@ -29,7 +29,16 @@ static bool is_interrupted(const void *context, uint64_t pc)
 
 static bool goes_back(uint64_t sp, uint64_t pc)
 {
-	return limpet_signal_goes_back(getpid(), sp, room, is_interrupted, &pc);
+	struct limpet_stack_maps maps;
+	const bool by_itself =
+		limpet_signal_goes_back(getpid(), NULL, sp, room, is_interrupted, &pc);
+	bool by_maps;
+
+	limpet_stack_maps_read(getpid(), &maps);
+	by_maps = limpet_signal_goes_back(getpid(), &maps, sp, room, is_interrupted, &pc);
+	limpet_stack_maps_done(&maps);
+	assert_int_equal(by_maps, by_itself);
+	return by_itself;
 }
 
 static void look_from_handler(int number, siginfo_t *info, void *context)

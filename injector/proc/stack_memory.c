@@ -1,0 +1,84 @@
+#include "injector/proc/stack_memory.h"
+
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/begins.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/pagemap.h"
+
+void limpet_stack_maps_read(pid_t pid, struct limpet_stack_maps *ret_maps)
+{
+	*ret_maps = (struct limpet_stack_maps){.pagemap = limpet_pagemap_open(pid)};
+	if (limpet_proc_maps_read(pid, &ret_maps->maps) < 0)
+		ret_maps->maps = (struct limpet_maps){0};
+}
+
+void limpet_stack_maps_done(struct limpet_stack_maps *maps)
+{
+	limpet_proc_maps_done(&maps->maps);
+	if (maps->pagemap >= 0)
+		close(maps->pagemap);
+	*maps = (struct limpet_stack_maps){.pagemap = -1};
+}
+
+/* Only there a page that does not exist was never touched: shared memory and files have contents
+ * that are not in the page tables. */
+static bool is_private(const struct limpet_map *map)
+{
+	return map->perms[3] == 'p' && !map->inode &&
+	       (!map->path[0] || limpet_begins(map->path, "[anon:") ||
+		!strcmp(map->path, "[heap]"));
+}
+
+/* Memory of a mapping above. Returns how many bytes were read: fewer, if not all can be. */
+static size_t read_above(pid_t pid, int pagemap, const struct limpet_map *map, uint64_t address,
+			 uint8_t *ret, size_t bytes)
+{
+	size_t done = 0;
+
+	while (done < bytes) {
+		bool exist = true;
+		ssize_t part = is_private(map) ? limpet_pagemap_run(pagemap, address + done,
+								    bytes - done, &exist)
+					       : -1;
+		size_t room = part > 0 ? (size_t)part : bytes - done;
+
+		if (exist) {
+			part = limpet_memory_read_some(pid, address + done, ret + done, room);
+			if (part < (ssize_t)room)
+				return done + (part > 0 ? (size_t)part : 0);
+		} else {
+			memset(ret + done, 0, room);
+		}
+		done += room;
+	}
+	return done;
+}
+
+ssize_t limpet_stack_read(pid_t pid, const struct limpet_stack_maps *maps, uint64_t sp, void *ret,
+			  size_t bytes)
+{
+	const struct limpet_map *map = maps ? limpet_proc_maps_find(&maps->maps, sp) : NULL;
+	const struct limpet_map *end = maps ? maps->maps.list + maps->maps.count : NULL;
+	size_t done, part = bytes;
+	ssize_t got;
+
+	if (map && map->end - sp < bytes)
+		part = (size_t)(map->end - sp);
+	got = limpet_memory_read_some(pid, sp, ret, part);
+	if (got < (ssize_t)part)
+		return got;
+	done = part;
+	while (done < bytes && ++map < end && map->start == sp + done && map->perms[0] == 'r') {
+		part = bytes - done < map->end - map->start ? bytes - done
+							    : (size_t)(map->end - map->start);
+		got = (ssize_t)read_above(pid, maps->pagemap, map, map->start,
+					  (uint8_t *)ret + done, part);
+		done += (size_t)got;
+		if ((size_t)got < part)
+			break;
+	}
+	return (ssize_t)done;
+}
