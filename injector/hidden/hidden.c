@@ -214,16 +214,17 @@ static int search_module(struct search *search)
 	return error;
 }
 
-static int search_modules(struct search *search)
+static int search_modules(const struct search *wanted)
 {
+	struct search search = *wanted;
 	struct limpet_modules modules;
-	int error = limpet_modules_of_files(search->pid, &modules);
+	int error = limpet_modules_of_files(search.pid, &modules);
 
 	if (error < 0)
 		return error;
 	for (size_t i = 0; i < modules.count && !error; i++) {
-		search->module = &modules.list[i];
-		error = search_module(search);
+		search.module = &modules.list[i];
+		error = search_module(&search);
 	}
 	limpet_modules_done(&modules);
 	return error;
@@ -232,7 +233,7 @@ static int search_modules(struct search *search)
 int limpet_hidden_show(pid_t pid, void (*shown)(void *context, const char *allocator),
 		       void *context)
 {
-	struct search search = {.pid = pid, .shown = shown, .context = context, .fd = -1};
+	const struct search search = {.pid = pid, .shown = shown, .context = context, .fd = -1};
 
 	return search_modules(&search);
 }
@@ -240,7 +241,7 @@ int limpet_hidden_show(pid_t pid, void (*shown)(void *context, const char *alloc
 int limpet_hidden_find(pid_t pid, const struct limpet_hidden_watcher *watcher,
 		       struct limpet_entry_list *list)
 {
-	struct search search = {.pid = pid, .watcher = watcher, .list = list, .fd = -1};
+	const struct search search = {.pid = pid, .watcher = watcher, .list = list, .fd = -1};
 
 	return search_modules(&search);
 }
