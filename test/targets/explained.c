@@ -396,13 +396,26 @@ static void show_top(void)
 
 static void fork_child(void)
 {
-	pid_t child = fork();
+	int ready[2];
+	char byte = 0;
+	pid_t child;
 
+	if (pipe(ready) < 0)
+		target_broken("no pipe");
+	child = fork();
 	if (child < 0)
 		target_broken("no child");
-	if (child)
+	/* In the child libc writes to the stack of each thread that it does not have. */
+	if (child) {
+		if (read(ready[0], &byte, 1) != 1)
+			target_broken("the child is gone");
+		close(ready[0]);
+		close(ready[1]);
 		return;
+	}
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (write(ready[1], &byte, 1) != 1)
+		_exit(1);
 	for (;;)
 		pause();
 }
