@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
@@ -31,6 +32,7 @@ struct limpet_safepoint {
 	struct range ranges[MAX_RANGES];
 	size_t range_count;
 	uint64_t libc_start, libc_end;
+	int pagemap; /* opened in advance: opening it takes calls while a thread is stopped */
 };
 
 static const char *const allocator_functions[] = {
@@ -137,6 +139,7 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 	safepoint->pid = modules->pid;
 	safepoint->segment = segment;
 	safepoint->modules = modules;
+	safepoint->pagemap = limpet_pagemap_open(modules->pid);
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
 
@@ -194,6 +197,10 @@ void limpet_safepoint_keep_out(struct limpet_safepoint *safepoint, uint64_t star
 
 void limpet_safepoint_free(struct limpet_safepoint *safepoint)
 {
+	if (!safepoint)
+		return;
+	if (safepoint->pagemap >= 0)
+		close(safepoint->pagemap);
 	free(safepoint);
 }
 
@@ -390,7 +397,6 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
  */
 static bool has_arena(const struct limpet_safepoint *safepoint, const struct limpet_tracee *tracee)
 {
-	LIMPET_CLOSE int pagemap = limpet_pagemap_open(safepoint->pid);
 	const uint64_t tp = limpet_tracee_regs(tracee)->fs_base;
 	uint64_t words[PAGE / sizeof(uint64_t)], start;
 	bool exist = true;
@@ -404,7 +410,8 @@ static bool has_arena(const struct limpet_safepoint *safepoint, const struct lim
 		if (start < tp - TLS_BYTES)
 			start = tp - TLS_BYTES;
 		/* A page that was never touched holds no pointer. */
-		if (limpet_pagemap_run(pagemap, start, end - start, &exist) > 0 && !exist)
+		if (limpet_pagemap_run(safepoint->pagemap, start, end - start, &exist) > 0 &&
+		    !exist)
 			continue;
 		if (limpet_memory_read(safepoint->pid, start, words, end - start) < 0)
 			return false;
@@ -482,8 +489,7 @@ static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safep
 {
 	const size_t pc_at = LIMPET_ARCH_SIGNAL_PC_OFFSET / sizeof(uint64_t);
 	LIMPET_FREE uint64_t *words = malloc(STACK_COPY_BYTES);
-	LIMPET_CLOSE int pagemap = limpet_pagemap_open(safepoint->pid);
-	const struct limpet_stack_maps maps = {safepoint->modules->maps, pagemap};
+	const struct limpet_stack_maps maps = {safepoint->modules->maps, safepoint->pagemap};
 	ssize_t got =
 		words ? limpet_stack_read(safepoint->pid, &maps, sp, words, STACK_COPY_BYTES) : 0;
 	size_t count = got > 0 ? (size_t)got / sizeof(*words) : 0;
