@@ -346,7 +346,9 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 				       strerror(-closing));
 	if (error)
 		limpet_session_release_spares(session);
-	if (error && started)
+	/* The program has closed the channel: the stub undid its step, but made no system call that
+	 * was to come after it. */
+	if (error && (started || (error == -EPIPE && !closing)))
 		stays = clean_up(session) && !tracee;
 	error = limpet_target_explain(session->target, error, err);
 	return stays && error != -ESRCH ? explain_dormant(session, err) : error;

@@ -105,15 +105,30 @@ void limpet_session_fill_boot(const struct limpet_session *session,
 	boot->agent_bytes = session->info.map_bytes;
 }
 
+/* The loader's message begins with our spelling of the image's path. */
+static const char *without_path(const struct limpet_boot *boot)
+{
+	size_t length = strlen(boot->path);
+
+	if (!length || strncmp(boot->error, boot->path, length) ||
+	    strncmp(boot->error + length, ": ", 2))
+		return boot->error;
+	return boot->error + length + 2;
+}
+
 int limpet_session_explain_boot(const struct limpet_session *session,
 				const struct limpet_boot *boot, struct limpet_err *err)
 {
-	if (boot->error[0])
+	if (!boot->error[0])
 		return limpet_err_set(err, boot->result,
-				      "process %d could not load the agent: %.255s",
-				      session->target->pid, boot->error);
-	return limpet_err_set(err, boot->result, "the agent could not start in process %d: %s",
-			      session->target->pid, strerror(-boot->result));
+				      "the agent could not start in process %d: %s",
+				      session->target->pid, strerror(-boot->result));
+	limpet_err_set(err, boot->result, "process %d could not load the agent: %.255s",
+		       session->target->pid, without_path(boot));
+	if (strstr(boot->error, "cannot open"))
+		limpet_err_hint(err, "if the program has closed descriptors that it does not know, "
+				     "try again");
+	return boot->result;
 }
 
 /* Waits until processes that now share the target's memory without being threads of it have gone.
@@ -186,18 +201,20 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 		error = limpet_err_set(err, closing,
 				       "lost the target while releasing its thread: %s",
 				       strerror(-closing));
-	return error;
+	return error == -EPIPE && closing ? closing : error;
 }
 
-static bool has_lost_descriptor(int error)
+/* A program that closes all its descriptors does so once, so another try can succeed. A function
+ * that may have been called by then can be called again; an agent that may be gone cannot. */
+static bool may_try_again(int error, uint32_t operation)
 {
-	return error == -EBADF || error == -ENODEV;
+	return error == -EBADF || error == -ENODEV ||
+	       (error == -EPIPE && operation == LIMPET_BOOT_CALL);
 }
 
 /* Calls one entry of the agent on a hijacked thread. `place`: its hook areas are unmapped
  * afterwards, together with the thunks if the program stores no address of them;
- * NULL: everything stays. A program that closes all its descriptors does so once, so another try
- * can succeed. */
+ * NULL: everything stays. -EPIPE: the agent may have been unloaded, or not. */
 int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
 			const struct limpet_agent_place *place, uint64_t deadline_ns,
 			int *ret_result, struct limpet_err *err)
@@ -216,7 +233,7 @@ int limpet_session_call(struct limpet_session *session, uint32_t operation, uint
 		if (error)
 			return limpet_proc_explain(session->target->pid, error, "look at", err);
 		error = call_once(session, boot, &setup, place, err);
-		if (!has_lost_descriptor(error))
+		if (!may_try_again(error, operation))
 			break;
 	}
 	if (error)

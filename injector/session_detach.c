@@ -356,18 +356,30 @@ static void clean_tables(struct limpet_session *session)
 		session->stats.table_left = 0;
 }
 
+/* Of an unload whose end was not seen: hook areas, for one, which its thread was to unmap. */
+static int remove_leftovers(struct limpet_session *session, struct limpet_err *err)
+{
+	struct limpet_hijack_setup setup;
+	int error = limpet_session_read_modules(session, err);
+
+	if (error)
+		return error;
+	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	return limpet_leftovers_remove(&setup, &session->modules, err);
+}
+
 /* If the hijacked thread ends (the main thread, for one), the process may live on: another thread
- * is hijacked for what is still to be done. */
+ * is hijacked for what is still to be done. So it is if the program closes the channel. */
 static int detach_by_any(struct limpet_session *session, struct limpet_err *err)
 {
 	int error = detach(session, err);
 
-	for (unsigned i = 0; i < DETACH_TRIES && error == -ESRCH; i++) {
+	for (unsigned i = 0; i < DETACH_TRIES && (error == -ESRCH || error == -EPIPE); i++) {
 		if (limpet_target_check(session->target) ||
 		    !limpet_proc_has_memory(session->target->pid))
 			return error;
-		/* It was the last call, and it was made. */
-		error = limpet_session_agent_present(session) ? detach(session, err) : 0;
+		error = limpet_session_agent_present(session) ? detach(session, err)
+							      : remove_leftovers(session, err);
 	}
 	return error == -ESRCH ? -EBUSY : error;
 }

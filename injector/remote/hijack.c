@@ -62,7 +62,7 @@ struct limpet_hijack {
 		uint64_t start, bytes;
 	} last[MAX_LAST];
 	unsigned last_count;
-	bool channel_stays, abandoned, below_growing;
+	bool channel_stays, channel_closed, abandoned, below_growing;
 	/* From the last pass: a thread that was left alone, and its system call; 0: none. */
 	pid_t cut_tid;
 	long cut_call;
@@ -915,6 +915,7 @@ static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct l
 	hijack->channel_there = hijack->ours_there = hijack->image_there = -1;
 	hijack->ends_there = 0;
 	error = wait_ready(hijack, deadline_ns > least_ns ? deadline_ns : least_ns);
+	hijack->channel_closed = error == -EPIPE;
 	/* It waits for a lock, and may hold others: whatever went wrong, it must resume by itself.
 	 * Only after a fault it cannot. */
 	hijack->abandoned = error && limpet_tracee_is_running(hijack->tracee);
@@ -977,12 +978,44 @@ static void close_ends(struct limpet_hijack *hijack)
 		close_there(hijack, hijack->channel_there);
 }
 
+static int is_stub_mapped(const struct limpet_hijack *hijack)
+{
+	struct limpet_maps maps;
+	const struct limpet_map *map;
+	int answer = limpet_proc_maps_read(hijack->setup.target->pid, &maps);
+
+	if (answer)
+		return answer;
+	map = limpet_proc_maps_find(&maps, hijack->map);
+	answer = map && limpet_memfd_is_agent(map->path);
+	limpet_proc_maps_done(&maps);
+	return answer;
+}
+
+/* A stub whose channel is closed completes its step, or undoes it, and then unmaps itself. Until
+ * then nobody can tell what is left of the agent. */
+static int wait_for_stub(const struct limpet_hijack *hijack)
+{
+	const uint64_t longest_pause_ns = 10000000;
+	uint64_t pause_ns = 100000;
+	int answer;
+
+	while ((answer = is_stub_mapped(hijack)) > 0) {
+		answer = limpet_wait_pause(&hijack->setup.wait, &pause_ns, longest_pause_ns);
+		if (answer)
+			break;
+	}
+	return answer;
+}
+
 int limpet_hijack_finish(struct limpet_hijack *hijack)
 {
 	int error;
 
 	if (hijack->abandoned) {
 		error = limpet_tracee_abandon(hijack->tracee);
+		if (!error && hijack->channel_closed)
+			error = wait_for_stub(hijack);
 	} else if (limpet_tracee_halt(hijack->tracee, limpet_monotonic_ns() + CALL_PATIENCE_NS) <
 		   0) {
 		/* A step did not finish in time, nor does it now. */

@@ -65,14 +65,15 @@ void limpet_hijack_unmap_last(struct limpet_hijack *hijack, uint64_t address, ui
 int limpet_hijack_take_channel(struct limpet_hijack *hijack);
 /* Runs the stub; `boot` is copied to the target, and back with its results. `segment`: memory to
  * share with the agent, or NULL. -ETIMEDOUT: it did not finish in time, and was left to resume by
- * itself. */
+ * itself. -EPIPE: the program closed the channel, and the stub resumes by itself. */
 int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 		       const struct limpet_segment *segment,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Makes a system call on the hijacked thread: returns its result, or a local failure as -errno. */
 int64_t limpet_hijack_syscall(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b);
 /* Removes the mapping and everything else that was made, restores and releases the thread, and
- * frees. */
+ * frees. A stub whose channel the program closed is waited for: when it has ended, its step is
+ * complete or undone; -EBUSY: not before the setup's deadline. */
 int limpet_hijack_finish(struct limpet_hijack *hijack);
 
 #endif

@@ -98,7 +98,7 @@ after_vfork() {
 after_close() {
 	heard "$name" closed || return 1
 	((said == 1)) || went_on || return 1
-	((said != 1)) || grep -qE 'pidfd_getfd|socketpair|the stub|memfd|descriptor|loaded' round.err || fail "$(<round.err)" || return 1
+	((said != 1)) || grep -qE 'pidfd_getfd|socketpair|the stub|memfd|descriptor|could not load the agent' round.err || fail "$(<round.err)" || return 1
 	nothing_of_ours "$pid" || return 1
 	finish "$name"
 }
@@ -190,6 +190,23 @@ moments() {
 			-o "$trace" "$pid" 2>round.err || said=$?
 		tell "$name" act closed || return 1
 		((said != 1)) || grep -qF 'Bad file descriptor' round.err || fail "$(<round.err)" || return 1
+		nothing_of_ours "$pid" || return 1
+		finish "$name" || return 1
+		((said == (i == 2))) || fail "$name: status $said: $(<round.err)" || return 1
+	done
+}
+
+# When the channel has been checked, and the stub is about to go on: to load the agent, to begin to leave, to end.
+@test "it closes the channel of a stub that runs" {
+	local i name trace said
+	for i in 2 4 6; do
+		name=cut$i
+		start "$name" "$TARGETS/moment" close || return 1
+		trace=$work/$name.limpet
+		said=0
+		MEDDLE_CHANNEL=$i:$pid meddled attach -q --no-seal "${patiently[@]}" -d 2ms \
+			-o "$trace" "$pid" 2>round.err || said=$?
+		tell "$name" act closed || return 1
 		nothing_of_ours "$pid" || return 1
 		finish "$name" || return 1
 		((said == (i == 2))) || fail "$name: status $said: $(<round.err)" || return 1
