@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "explain/data.h"
 #include "explain/present.h"
+#include "explain/samples.h"
 
 /* include/jemalloc/internal/rtree.h with addresses of 48 bits and pages of 4 KiB: a root of 2^18
  * pointers, one for each GiB, to leaves of 2^18 entries, one for each page. Entry: size class in
@@ -31,12 +32,10 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 /* How the root is found: it explains most of these pages, and the best one is taken. Of those with
  * which mappings begin it has to explain one at least: there extents begin, which have an entry
  * there. */
-#define SAMPLES 16u
 #define SAMPLES_NEEDED 3u
 #define SAMPLES_FIRST 4u
 #define BACKWARDS 16u /* 32 MiB */
 #define CANDIDATES_LIMIT (256u << 10)
-#define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
 #define ENTRIES_AT_ONCE 512u /* a page of them */
 /* One leaf covers a GiB. */
 #define LEAF_SLOTS ((size_t)1 << 17)
@@ -118,8 +117,9 @@ static bool read_extent(const struct limpet_source *source, uint64_t entry,
 struct search {
 	const struct limpet_source *source;
 	const struct limpet_maps *maps;
-	uint64_t samples[SAMPLES], first[SAMPLES]; /* all in one GiB */
-	size_t sample_count, first_count;
+	struct limpet_samples samples; /* all in one GiB */
+	uint64_t first[LIMPET_SAMPLES];
+	size_t first_count;
 	unsigned candidates;
 	uint64_t root; /* the best so far; 0: none */
 	unsigned explained;
@@ -184,94 +184,33 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		search->candidates++;
 		for (size_t k = 0; k < search->first_count; k++)
 			explained += explains(search->source, data[i], search->first[k]);
-		for (size_t k = 0; k < search->sample_count && explained; k++)
-			explained += explains_midst(search->source, data[i], search->samples[k]);
+		for (size_t k = 0; k < search->samples.count && explained; k++)
+			explained +=
+				explains_midst(search->source, data[i], search->samples.list[k]);
 		if (explained <= search->explained)
 			continue;
 		search->explained = explained;
-		search->root = address + 8 * i - 8 * (search->samples[0] >> LEAF_SHIFT);
+		search->root = address + 8 * i - 8 * (search->samples.list[0] >> LEAF_SHIFT);
 	}
-}
-
-/* The bytes of UNKNOWN pieces in the GiB that begins at `base`. */
-static uint64_t unknown_bytes(const struct limpet_pieces *pieces, uint64_t base)
-{
-	const uint64_t end = base + ((uint64_t)1 << LEAF_SHIFT);
-	uint64_t sum = 0;
-
-	for (size_t i = limpet_pieces_from(pieces, base);
-	     i < pieces->count && pieces->list[i].start < end; i++) {
-		const struct limpet_piece *piece = &pieces->list[i];
-
-		if (piece->account == LIMPET_MEMORY_UNKNOWN)
-			sum += (piece->end < end ? piece->end : end) -
-			       (piece->start > base ? piece->start : base);
-	}
-	return sum;
-}
-
-/* The GiB with the most memory of no known owner, by the starts of pieces. */
-static uint64_t best_base(const struct limpet_pieces *pieces, uint64_t *ret_bytes)
-{
-	uint64_t best = 0, last = UINT64_MAX;
-
-	*ret_bytes = 0;
-	for (size_t i = 0; i < pieces->count; i++) {
-		const uint64_t base = pieces->list[i].start >> LEAF_SHIFT << LEAF_SHIFT;
-		uint64_t bytes;
-
-		if (base == last || pieces->list[i].account != LIMPET_MEMORY_UNKNOWN)
-			continue;
-		last = base;
-		bytes = unknown_bytes(pieces, base);
-		if (bytes > *ret_bytes) {
-			*ret_bytes = bytes;
-			best = base;
-		}
-	}
-	return best;
 }
 
 /* The beginnings of mappings of these pages, and the first pages themselves. */
 static void take_first(struct search *search)
 {
-	for (size_t i = 0; i < search->sample_count && search->first_count + 1 < SAMPLES; i++) {
-		const struct limpet_map *map =
-			limpet_proc_maps_find(search->maps, search->samples[i]);
+	const uint64_t *samples = search->samples.list;
+
+	for (size_t i = 0; i < search->samples.count && search->first_count + 1 < LIMPET_SAMPLES;
+	     i++) {
+		const struct limpet_map *map = limpet_proc_maps_find(search->maps, samples[i]);
 		const bool is_new = map &&
 				    (!search->first_count ||
 				     search->first[search->first_count - 1] != map->start) &&
-				    map->start >> LEAF_SHIFT == search->samples[0] >> LEAF_SHIFT;
+				    map->start >> LEAF_SHIFT == samples[0] >> LEAF_SHIFT;
 
 		if (is_new)
 			search->first[search->first_count++] = map->start;
 		else if (i < SAMPLES_FIRST)
-			search->first[search->first_count++] = search->samples[i];
-	}
-}
-
-/* Pages of no known owner, evenly over one GiB. */
-static void take_samples(struct search *search, const struct limpet_pieces *pieces)
-{
-	uint64_t bytes, seen = 0, step;
-	const uint64_t base = best_base(pieces, &bytes), end = base + ((uint64_t)1 << LEAF_SHIFT);
-
-	if (bytes < LEAST_UNKNOWN_BYTES)
-		return;
-	step = bytes / SAMPLES / PAGE * PAGE;
-	for (size_t i = limpet_pieces_from(pieces, base); i < pieces->count; i++) {
-		const struct limpet_piece *piece = &pieces->list[i];
-		const uint64_t start = piece->start > base ? piece->start : base;
-		const uint64_t stop = piece->end < end ? piece->end : end;
-
-		if (piece->account != LIMPET_MEMORY_UNKNOWN || start >= stop)
-			continue;
-		for (size_t *k = &search->sample_count; *k < SAMPLES; (*k)++) {
-			if (*k * step >= seen + stop - start)
-				break;
-			search->samples[*k] = start + *k * step - seen;
-		}
-		seen += stop - start;
+			search->first[search->first_count++] = samples[i];
 	}
 }
 
@@ -405,8 +344,8 @@ int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet
 	struct search search = {.source = source, .maps = maps};
 	int error;
 
-	take_samples(&search, pieces);
-	if (!search.sample_count)
+	limpet_samples_take(pieces, &search.samples);
+	if (!search.samples.count)
 		return 0;
 	take_first(&search);
 	error = limpet_data_read(source, maps, pages, look, &search);

@@ -20,7 +20,9 @@ EXPLAIN_SRC := \
 	explain/present.c \
 	explain/program.c \
 	explain/runtimes.c \
+	explain/samples.c \
 	explain/source.c \
+	explain/tcmalloc.c \
 	explain/threads.c \
 	explain/tmpfs.c \
 	explain/used_blocks.c \

@@ -51,7 +51,7 @@ struct marking {
 	bool python, go;
 	uint64_t python_left; /* pages that may be looked at */
 	struct limpet_java_ranges java;
-	const struct limpet_jemalloc *jemalloc;
+	struct limpet_runtimes_heaps heaps;
 	struct limpet_mimalloc mimalloc;
 	struct limpet_pieces out;
 	struct limpet_runtimes_free free;
@@ -169,7 +169,8 @@ static void recognize_range(struct marking *marking, uint64_t at)
 
 static void recognize_jemalloc(struct marking *marking, uint64_t at)
 {
-	const struct limpet_jemalloc_extent *extent = limpet_jemalloc_find(marking->jemalloc, at);
+	const struct limpet_jemalloc_extent *extent =
+		limpet_jemalloc_find(marking->heaps.jemalloc, at);
 
 	if (!extent)
 		return;
@@ -187,6 +188,19 @@ static void recognize_jemalloc(struct marking *marking, uint64_t at)
 	marking->unused_bytes = extent->free_bytes;
 }
 
+static void recognize_tcmalloc(struct marking *marking, uint64_t at)
+{
+	const struct limpet_tcmalloc_range *range =
+		limpet_tcmalloc_find(marking->heaps.tcmalloc, at);
+	const struct limpet_map *map = range ? limpet_proc_maps_find(marking->maps, at) : NULL;
+
+	if (!map || map->start % LIMPET_TCMALLOC_ALIGN_BYTES)
+		return;
+	marking->kind = LIMPET_KIND_TCMALLOC;
+	marking->owner = range->is_table ? "tcmalloc: its own tables" : "tcmalloc: heap";
+	marking->until = range->end < map->end ? range->end : map->end;
+}
+
 /* The part from `at` on: up to the end of what is recognized, or a page. */
 static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 {
@@ -196,6 +210,8 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 		marking->unused_bytes = 0;
 		recognize_jemalloc(marking, at);
 	}
+	if (at >= marking->until)
+		recognize_tcmalloc(marking, at);
 	if (at >= marking->until)
 		recognize_range(marking, at);
 	if (at >= marking->until)
@@ -239,18 +255,19 @@ static bool is_to_be_marked(const struct marking *marking, const struct limpet_p
 	if (piece->account == LIMPET_MEMORY_UNKNOWN)
 		return true;
 	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
-	       (limpet_jemalloc_find(marking->jemalloc, piece->start) ||
+	       (limpet_jemalloc_find(marking->heaps.jemalloc, piece->start) ||
+		limpet_tcmalloc_find(marking->heaps.tcmalloc, piece->start) ||
 		is_in_go(marking, piece->start));
 }
 
 int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modules *modules,
-			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
+			 const struct limpet_runtimes_heaps *heaps, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free)
 {
 	struct marking marking = {.source = source,
 				  .maps = &modules->maps,
 				  .python_left = PYTHON_LOOKS,
-				  .jemalloc = jemalloc};
+				  .heaps = *heaps};
 
 	find_runtimes(modules, &marking);
 	if (limpet_mimalloc_find(source, pieces, &marking.mimalloc) < 0)
