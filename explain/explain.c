@@ -31,6 +31,7 @@ struct inquiry {
 	struct limpet_pieces pieces;
 	struct limpet_jemalloc jemalloc;
 	struct limpet_tcmalloc tcmalloc;
+	struct limpet_go go;
 	struct limpet_runtimes_free runtimes_free;
 	struct limpet_threads threads;
 	struct limpet_smaps smaps;
@@ -41,6 +42,7 @@ static void inquiry_done(struct inquiry *inquiry)
 {
 	limpet_proc_smaps_done(&inquiry->smaps);
 	limpet_threads_done(&inquiry->threads);
+	limpet_go_done(&inquiry->go);
 	limpet_tcmalloc_done(&inquiry->tcmalloc);
 	limpet_jemalloc_done(&inquiry->jemalloc);
 	limpet_pieces_done(&inquiry->pieces);
@@ -54,14 +56,16 @@ static void inquiry_done(struct inquiry *inquiry)
 /* Heaps of allocators and runtimes, in memory of no known owner. */
 static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 {
-	const struct limpet_runtimes_heaps heaps = {.jemalloc = &inquiry->jemalloc,
-						    .tcmalloc = &inquiry->tcmalloc};
+	const struct limpet_runtimes_heaps heaps = {
+		.jemalloc = &inquiry->jemalloc, .tcmalloc = &inquiry->tcmalloc, .go = &inquiry->go};
 	int error = limpet_jemalloc_read(inquiry->source, &inquiry->maps, pages, &inquiry->pieces,
 					 &inquiry->jemalloc);
 
 	if (!error && !inquiry->jemalloc.count)
 		error = limpet_tcmalloc_read(inquiry->source, &inquiry->maps, pages,
 					     &inquiry->pieces, &inquiry->tcmalloc);
+	if (!error)
+		error = limpet_go_read(inquiry->source, &inquiry->modules, pages, &inquiry->go);
 	if (!error)
 		error = limpet_runtimes_mark(inquiry->source, &inquiry->modules, &heaps,
 					     &inquiry->pieces, &inquiry->runtimes_free);

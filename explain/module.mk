@@ -12,6 +12,7 @@ EXPLAIN_SRC := \
 	explain/glibc_state.c \
 	explain/glibc_wait.c \
 	explain/glibc_walk.c \
+	explain/go.c \
 	explain/java.c \
 	explain/jemalloc.c \
 	explain/mappings.c \

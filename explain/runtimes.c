@@ -5,7 +5,6 @@
 #include "explain/java.h"
 #include "explain/mimalloc.h"
 #include "explain/v8.h"
-#include "injector/image/elf_file.h"
 
 #define PAGE ((uint64_t)4096)
 #define PYTHON_HEAD_BYTES 48u
@@ -48,7 +47,7 @@ static const char kind_python[] = LIMPET_KIND_PYTHON;
 struct marking {
 	const struct limpet_source *source;
 	const struct limpet_maps *maps;
-	bool python, go;
+	bool python;
 	uint64_t python_left; /* pages that may be looked at */
 	struct limpet_java_ranges java;
 	struct limpet_runtimes_heaps heaps;
@@ -61,20 +60,6 @@ struct marking {
 	uint64_t unused_bytes; /* of it, as far as pages turn out to be present */
 };
 
-static bool has_go(pid_t pid, const struct limpet_module *module)
-{
-	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
-	struct limpet_elf_file *file;
-	bool has;
-
-	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
-		return false;
-	has = limpet_elf_file_has_section(file, ".gopclntab") ||
-	      limpet_elf_file_has_section(file, ".data.rel.ro.gopclntab");
-	limpet_elf_file_free(file);
-	return has;
-}
-
 static void find_runtimes(struct limpet_modules *modules, struct marking *marking)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -85,8 +70,6 @@ static void find_runtimes(struct limpet_modules *modules, struct marking *markin
 			continue;
 		if (strstr(slash, "python"))
 			marking->python = true;
-		if (module->executable && has_go(modules->pid, module))
-			marking->go = true;
 		if (!strcmp(slash, "/libjvm.so"))
 			limpet_java_find(marking->source, modules, module, &marking->java);
 	}
@@ -147,9 +130,21 @@ static void recognize_python(struct marking *marking, uint64_t at)
 		bytes > used + PYTHON_HEAD_BYTES ? bytes - used - PYTHON_HEAD_BYTES : 0;
 }
 
+/* Where the heap is until Go 1.25, as a rule. */
 static bool is_in_go(const struct marking *marking, uint64_t address)
 {
-	return marking->go && address >= GO_START && address < GO_END;
+	return marking->heaps.go->is_there && address >= GO_START && address < GO_END;
+}
+
+static void recognize_go(struct marking *marking, uint64_t at)
+{
+	const struct limpet_go_range *range = limpet_go_find(marking->heaps.go, at);
+
+	if (!range)
+		return;
+	marking->kind = range->is_table ? LIMPET_KIND_GO_TABLES : LIMPET_KIND_GO;
+	marking->owner = range->is_table ? "Go: tables of the runtime" : "Go: heap";
+	marking->until = range->end;
 }
 
 static void recognize_range(struct marking *marking, uint64_t at)
@@ -213,6 +208,8 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 	if (at >= marking->until)
 		recognize_tcmalloc(marking, at);
 	if (at >= marking->until)
+		recognize_go(marking, at);
+	if (at >= marking->until)
 		recognize_range(marking, at);
 	if (at >= marking->until)
 		recognize_mimalloc(marking, at);
@@ -257,7 +254,7 @@ static bool is_to_be_marked(const struct marking *marking, const struct limpet_p
 	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
 	       (limpet_jemalloc_find(marking->heaps.jemalloc, piece->start) ||
 		limpet_tcmalloc_find(marking->heaps.tcmalloc, piece->start) ||
-		is_in_go(marking, piece->start));
+		limpet_go_find(marking->heaps.go, piece->start) || is_in_go(marking, piece->start));
 }
 
 int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modules *modules,

@@ -3,12 +3,14 @@
 #ifndef LIMPET_EXPLAIN_RUNTIMES_H
 #define LIMPET_EXPLAIN_RUNTIMES_H
 
+#include "explain/go.h"
 #include "explain/jemalloc.h"
 #include "explain/tcmalloc.h"
 
 #define LIMPET_KIND_V8 "v8-heap"
 #define LIMPET_KIND_PYTHON "python-arenas"
 #define LIMPET_KIND_GO "go-heap"
+#define LIMPET_KIND_GO_TABLES "go-tables"
 #define LIMPET_KIND_JAVA "java-heap"
 #define LIMPET_KIND_MIMALLOC "mimalloc-heap"
 #define LIMPET_KIND_TCMALLOC "tcmalloc-heap"
@@ -22,10 +24,11 @@ struct limpet_runtimes_free {
 	uint64_t python_bytes, jemalloc_bytes;
 };
 
-/* Allocators' heaps that were read before. */
+/* Heaps that were read before. */
 struct limpet_runtimes_heaps {
 	const struct limpet_jemalloc *jemalloc;
 	const struct limpet_tcmalloc *tcmalloc;
+	const struct limpet_go *go;
 };
 /* Marks UNKNOWN pieces, and others in these heaps; the list stays sorted. 0 or -ENOMEM. */
 int limpet_runtimes_mark(const struct limpet_source *source, struct limpet_modules *modules,

@@ -192,8 +192,10 @@ int limpet_program_read(int fd, struct limpet_program *ret_program)
 		program.cut = r < 0;
 		program.own_entries = reading.allocates && reading.releases;
 		program.own_operators = reading.news && reading.deletes;
-		/* a Go program keeps this section when it is stripped */
-		if (!program.own_allocator && limpet_elf_file_has_section(file, ".go.buildinfo"))
+		/* A Go program keeps these sections when it is stripped; the first can be left
+		 * out. */
+		if (!program.own_allocator && (limpet_elf_file_has_section(file, ".go.buildinfo") ||
+					       limpet_elf_file_has_section(file, ".gopclntab")))
 			program.own_allocator = "the Go runtime";
 		if (!program.own_allocator && (!program.has_symtab || program.own_malloc))
 			program.own_allocator = limpet_allocator_texts_find(file);

@@ -11,6 +11,7 @@
 #include "common/err.h"
 #include "explain/glibc_orphans.h"
 #include "explain/glibc_regions.h"
+#include "explain/go.h"
 #include "explain/jemalloc.h"
 #include "explain/mimalloc.h"
 #include "explain/runtimes.h"
@@ -182,6 +183,26 @@ static void read_tcmalloc(void)
 	limpet_tcmalloc_done(&tcmalloc);
 }
 
+static void read_go(void)
+{
+	struct limpet_map list[] = {{.start = BASE, .end = BASE + BYTES}};
+	const struct limpet_maps maps = {.list = list, .count = 1};
+	struct limpet_go go = {0};
+	struct limpet_pages *pages;
+
+	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
+	list[0].path = (char[]){""};
+	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
+		abort();
+	if (limpet_go_read_tables(&source, &maps, pages, (uint64_t *)(void *)memory, 16, &go) < 0)
+		abort();
+	for (size_t i = 0; i < go.count; i++)
+		check(go.list[i].start < go.list[i].end &&
+		      (!i || go.list[i - 1].end <= go.list[i].start));
+	limpet_go_done(&go);
+	limpet_pages_free(pages);
+}
+
 static void read_runtimes(void)
 {
 	static struct limpet_mimalloc_head heads[4];
@@ -233,6 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 1:
 		read_jemalloc();
 		read_tcmalloc();
+		read_go();
 		break;
 	default:
 		read_runtimes();
