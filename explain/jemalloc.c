@@ -37,6 +37,7 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define BACKWARDS 16u /* 32 MiB */
 #define CANDIDATES_LIMIT (256u << 10)
 #define ENTRIES_AT_ONCE 512u /* a page of them */
+#define TRIED_LEAST 1024u    /* before a tree is given up */
 /* One leaf covers a GiB. */
 #define LEAF_SLOTS ((size_t)1 << 17)
 
@@ -222,7 +223,14 @@ struct tree {
 	struct limpet_jemalloc *jemalloc;
 	uint64_t *leaves; /* that were read: a set by open addressing, 0: none */
 	size_t leaf_count;
+	size_t tried, right; /* entries, and those that lead to an extent */
 };
+
+/* All entries of jemalloc's lead to extents, but for those that change meanwhile. */
+static bool is_none(const struct tree *tree)
+{
+	return tree->tried >= TRIED_LEAST && tree->right < tree->tried / 2;
+}
 
 /* False: it is in the set already, or there is no room. */
 static bool is_new_leaf(struct tree *tree, uint64_t leaf)
@@ -262,20 +270,22 @@ static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jema
 
 /* Entries of pages from `base` on. An extent's first page has one, and its last, and all of a
  * slab's. */
-static int take_entries(const struct tree *tree, const uint64_t *entries, size_t count,
-			uint64_t base)
+static int take_entries(struct tree *tree, const uint64_t *entries, size_t count, uint64_t base)
 {
 	uint64_t before = 0;
 
-	for (size_t i = 0; i < count && !tree->jemalloc->is_cut; i++) {
+	for (size_t i = 0; i < count && !tree->jemalloc->is_cut && !is_none(tree); i++) {
 		const uint64_t address = limpet_jemalloc_extent_address(entries[i]);
 		struct limpet_jemalloc_extent extent;
 
 		if (!entries[i] || address == before)
 			continue;
 		before = address;
-		if (read_extent(tree->source, entries[i], &extent) &&
-		    extent.start == base + i * PAGE && add_extent(tree->jemalloc, &extent) < 0)
+		tree->tried++;
+		if (!read_extent(tree->source, entries[i], &extent))
+			continue;
+		tree->right++;
+		if (extent.start == base + i * PAGE && add_extent(tree->jemalloc, &extent) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -292,7 +302,8 @@ static int read_node(struct tree *tree, uint64_t node, uint64_t base,
 					(node + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
 
 	/* A node need not begin with a page. */
-	for (size_t at = 0; at <= LEVEL_MASK && !error && !tree->jemalloc->is_cut;) {
+	for (size_t at = 0;
+	     at <= LEVEL_MASK && !error && !tree->jemalloc->is_cut && !is_none(tree);) {
 		const uint64_t address = node + 8 * at;
 		size_t count = (PAGE - address % PAGE) / 8;
 
@@ -320,7 +331,8 @@ static int take_root(struct tree *tree, const uint64_t *entries, size_t first, u
 {
 	int error = 0;
 
-	for (size_t i = 0; i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut; i++)
+	for (size_t i = 0;
+	     i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut && !is_none(tree); i++)
 		if (entries[i] && entries[i] % 64 == 0 && is_new_leaf(tree, entries[i]))
 			error = read_node(tree, entries[i],
 					  base + ((uint64_t)(first + i) << LEAF_SHIFT), take_leaf);
@@ -334,7 +346,12 @@ int limpet_jemalloc_read_tree(const struct limpet_source *source, struct limpet_
 	struct tree tree = {
 		.source = source, .pages = pages, .jemalloc = jemalloc, .leaves = leaves};
 
-	return leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
+	int error = leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
+
+	/* It was something else that explained a few samples. */
+	if (!error && is_none(&tree))
+		limpet_jemalloc_done(jemalloc);
+	return error;
 }
 
 int limpet_jemalloc_read(const struct limpet_source *source, const struct limpet_maps *maps,
