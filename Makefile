@@ -4,7 +4,7 @@
 #   make static     build/static/limpet: one file, for a system without its libraries
 #   make test       unit, integration and a short torture run; T=kept: one file, T=kept:max-size: the tests of it
 #                   whose title has that within; test-unit, test-integration, test-torture, test-fuzz: a part
-#   make test-programs   released programs from npm, some 300 MiB
+#   make test-programs   released programs from npm, some 600 MiB, and Debian
 #   make torture    more of it, and limits of time, for hours on an idle machine
 #   make bench      what a capture costs; fails where a ratio is a fifth worse than the stored one; bench-store
 #                   stores those of this run

@@ -1,12 +1,14 @@
 #include "collector/memory_watch.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collector/collector.h"
 #include "common/clock.h"
 #include "injector/image/memory_owners.h"
+#include "injector/image/preflight_allocators.h"
 #include "injector/session.h"
 #include "recorder/recorder.h"
 
@@ -116,6 +118,10 @@ void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_all
 	uint64_t began_ns = limpet_thread_time_ns();
 
 	watch->other_allocators = other_allocators;
+	/* How much it holds cannot be told, but that it is there is known. */
+	if (other_allocators && !watch->unfollowed[0] && limpet_runtime_is_apart(watch->runtime))
+		snprintf(watch->unfollowed, sizeof(watch->unfollowed), "the heap of %s",
+			 watch->runtime);
 	watch->looked_ns = limpet_monotonic_ns();
 	if (other_allocators || limpet_memory_owners_take(watch->pid, &options, &watch->before) < 0)
 		return;

@@ -31,6 +31,8 @@ struct inquiry {
 	struct limpet_glibc_heaps heaps;
 	struct limpet_pieces pieces;
 	struct limpet_jemalloc jemalloc;
+	struct limpet_tcmalloc tcmalloc;
+	struct limpet_go go;
 	struct limpet_runtimes_free runtimes_free;
 	struct limpet_stack_owners threads;
 	struct limpet_smaps smaps;
@@ -41,6 +43,8 @@ static void inquiry_done(struct inquiry *inquiry)
 {
 	limpet_proc_smaps_done(&inquiry->smaps);
 	limpet_stack_owners_done(&inquiry->threads);
+	limpet_go_done(&inquiry->go);
+	limpet_tcmalloc_done(&inquiry->tcmalloc);
 	limpet_jemalloc_done(&inquiry->jemalloc);
 	limpet_pieces_done(&inquiry->pieces);
 	limpet_glibc_heaps_done(&inquiry->heaps);
@@ -48,6 +52,25 @@ static void inquiry_done(struct inquiry *inquiry)
 	limpet_modules_done(&inquiry->modules);
 	limpet_proc_maps_done(&inquiry->maps);
 	limpet_tmpfs_done(&inquiry->mounts);
+}
+
+/* Heaps of allocators and runtimes, in memory of no known owner. */
+static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
+{
+	const struct limpet_runtimes_heaps heaps = {
+		.jemalloc = &inquiry->jemalloc, .tcmalloc = &inquiry->tcmalloc, .go = &inquiry->go};
+	int error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages, &inquiry->pieces,
+					 &inquiry->jemalloc);
+
+	if (!error && !inquiry->jemalloc.count)
+		error = limpet_tcmalloc_read(inquiry->memory, &inquiry->maps, pages,
+					     &inquiry->pieces, &inquiry->tcmalloc);
+	if (!error)
+		error = limpet_go_read(inquiry->memory, &inquiry->modules, pages, &inquiry->go);
+	if (!error)
+		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &heaps,
+					     &inquiry->pieces, &inquiry->runtimes_free);
+	return error;
 }
 
 static int inquire(struct inquiry *inquiry)
@@ -69,11 +92,7 @@ static int inquire(struct inquiry *inquiry)
 		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
 					   inquiry->heaps.count > 0, &inquiry->pieces);
 	if (!error)
-		error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages,
-					     &inquiry->pieces, &inquiry->jemalloc);
-	if (!error)
-		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &inquiry->jemalloc,
-					     &inquiry->pieces, &inquiry->runtimes_free);
+		error = inquire_heaps(inquiry, pages);
 	if (!error)
 		error = limpet_stack_owners_read(inquiry->pid, &inquiry->threads);
 	if (!error)
@@ -276,7 +295,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 
 	/* The files of all modules are searched. */
 	if (bytes < NAMED_LEAST_BYTES || bytes < explanation->rss_bytes / 20 ||
-	    inquiry->jemalloc.count)
+	    inquiry->jemalloc.count || inquiry->tcmalloc.count)
 		return;
 	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
 	if (explanation->others[0])
@@ -314,8 +333,8 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
-	explanation->late =
-		limpet_process_reader_was_cut(inquiry->process) || inquiry->jemalloc.is_cut;
+	explanation->late = limpet_process_reader_was_cut(inquiry->process) ||
+			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut;
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }

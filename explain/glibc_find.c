@@ -12,6 +12,8 @@ struct search {
 	const struct limpet_memory_reader *memory;
 	struct limpet_glibc_found *found;
 	bool refused; /* something that may be a main arena that was changing */
+	/* From the parameters that were found to the next main arena. */
+	uint64_t distance;
 };
 
 /* Pieces of data overlap; two arenas never do. */
@@ -21,6 +23,41 @@ static bool is_known(const struct limpet_glibc_found *found, const struct limpet
 		if (state->address < found->mains[i].end && found->mains[i].address < state->end)
 			return true;
 	return false;
+}
+
+/* To the next main arena that is known by now. malloc/malloc.c defines both, so they follow each
+ * other, and are found in one piece of data. */
+static uint64_t distance_to_main(const struct limpet_glibc_found *found, uint64_t address)
+{
+	uint64_t least = UINT64_MAX;
+
+	for (size_t i = 0; i < found->count; i++) {
+		const uint64_t main = found->mains[i].address;
+		const uint64_t distance = address > main ? address - main : main - address;
+
+		if (distance < least)
+			least = distance;
+	}
+	return least;
+}
+
+static void look_for_parameters(struct search *search, const uint64_t *data, size_t bytes,
+				uint64_t address)
+{
+	struct limpet_glibc_found *found = search->found;
+	struct limpet_glibc_parameters parameters;
+	size_t end = 0;
+
+	while (limpet_glibc_parameters_find(data, bytes, end, found->brk_start, found->brk_end,
+					    &parameters, &end)) {
+		const uint64_t distance = distance_to_main(found, address + end);
+
+		if (found->has_parameters && distance >= search->distance)
+			continue;
+		found->has_parameters = true;
+		found->parameters = parameters;
+		search->distance = distance;
+	}
 }
 
 static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
@@ -39,10 +76,8 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		from = state.end - address;
 	}
 	search->refused |= refused > 0;
-	if (!found->has_parameters && found->brk_end &&
-	    limpet_glibc_parameters_find(data, bytes, found->brk_start, found->brk_end,
-					 &found->parameters))
-		found->has_parameters = true;
+	if (found->brk_end)
+		look_for_parameters(search, data, bytes, address);
 }
 
 void limpet_glibc_find_brk(const struct limpet_maps *maps, struct limpet_glibc_found *found)

@@ -275,17 +275,20 @@ int limpet_glibc_arenas_read(const struct limpet_memory_reader *memory,
 
 /* ------------------------------------------------------------------ parameters */
 
-/* Words that lead up to mmapped_mem: n_mmaps_max, 65536 unless mallopt(3) has changed it, at the
- * end of a word; since 2.35 at the start of one, after the size of huge pages, if malloc uses them.
- */
-static bool has_mmaps_limit(const uint64_t *words, uint64_t *ret_top_step)
+/* Words that lead up to mmapped_mem: n_mmaps_max, 65536 unless mallopt(3) has changed it, with
+ * n_mmaps before and max_n_mmaps after it. It ends a word; since 2.35 it starts one, after the size
+ * of huge pages, if malloc uses them. no_dyn_threshold is last, 0 or 1. */
+static bool has_mmaps_limit(const uint64_t *words, bool is_old, uint64_t *ret_top_step)
 {
 	const uint64_t limit = 65536, huge = words[-5];
+	const uint64_t before = words[-3] >> 32, after = words[-2] >> 32;
 
 	*ret_top_step = PAGE;
-	if (words[-2] >> 32 == limit)
-		return true;
-	if ((words[-2] & UINT32_MAX) != limit)
+	if (after == limit)
+		return (words[-2] & UINT32_MAX) <= limit && (words[-1] & UINT32_MAX) <= limit &&
+		       words[-1] >> 32 <= 1;
+	if (is_old || (words[-2] & UINT32_MAX) != limit || before > limit || after > limit ||
+	    (words[-1] & UINT32_MAX) > 1)
 		return false;
 	if (huge > PAGE && huge <= HUGE_LIMIT_BYTES && !(huge & (huge - 1)))
 		*ret_top_step = huge;
@@ -297,10 +300,11 @@ static bool are_amounts(uint64_t now, uint64_t most)
 	return now <= most && now % PAGE == 0 && most % PAGE == 0 && most < (uint64_t)1 << 47;
 }
 
-int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, uint64_t low, uint64_t high,
-				 struct limpet_glibc_parameters *ret_parameters)
+int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, size_t from, uint64_t low,
+				 uint64_t high, struct limpet_glibc_parameters *ret_parameters,
+				 size_t *ret_end)
 {
-	for (size_t i = 8; i < bytes / 8; i++) {
+	for (size_t i = from / 8 > 8 ? from / 8 : 8; i < bytes / 8; i++) {
 		if (data[i] < low || data[i] >= high)
 			continue;
 		/* Up to 2.23 a total came between the highest amount and the address. */
@@ -308,12 +312,13 @@ int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, uint64_t lo
 			uint64_t step;
 
 			if (!are_amounts(data[i - back], data[i - back + 1]) ||
-			    !has_mmaps_limit(data + i - back, &step))
+			    !has_mmaps_limit(data + i - back, back == 3, &step))
 				continue;
 			*ret_parameters =
 				(struct limpet_glibc_parameters){.mmapped_bytes = data[i - back],
 								 .top_step = step,
 								 .heap_start = data[i]};
+			*ret_end = 8 * (i + 1);
 			return 1;
 		}
 	}

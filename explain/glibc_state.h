@@ -61,8 +61,11 @@ struct limpet_glibc_parameters {
 	uint64_t top_step; /* by multiples of which the main heap shrinks: a page, or a huge one */
 	uint64_t heap_start; /* what brk(2) answered first */
 };
-/* Finds it in the same data, if there is a heap by brk(2) within [low, high). Returns 1 or 0. */
-int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, uint64_t low, uint64_t high,
-				 struct limpet_glibc_parameters *ret_parameters);
+/* Finds it in the same data, at `from` or after it, if there is a heap by brk(2) within [low,
+ * high). Returns 1, with *ret_end where it ends in the data, or 0. A few words of another structure
+ * may look the same: the right one is next to a main arena. */
+int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, size_t from, uint64_t low,
+				 uint64_t high, struct limpet_glibc_parameters *ret_parameters,
+				 size_t *ret_end);
 
 #endif

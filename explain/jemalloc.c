@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "explain/data.h"
 #include "explain/present.h"
+#include "explain/samples.h"
 
 /* include/jemalloc/internal/rtree.h with addresses of 48 bits and pages of 4 KiB: a root of 2^18
  * pointers, one for each GiB, to leaves of 2^18 entries, one for each page. Entry: size class in
@@ -31,13 +32,12 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 /* How the root is found: it explains most of these pages, and the best one is taken. Of those with
  * which mappings begin it has to explain one at least: there extents begin, which have an entry
  * there. */
-#define SAMPLES 16u
 #define SAMPLES_NEEDED 3u
 #define SAMPLES_FIRST 4u
 #define BACKWARDS 16u /* 32 MiB */
 #define CANDIDATES_LIMIT (256u << 10)
-#define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
 #define ENTRIES_AT_ONCE 512u /* a page of them */
+#define TRIED_LEAST 1024u    /* before a tree is given up */
 /* One leaf covers a GiB. */
 #define LEAF_SLOTS ((size_t)1 << 17)
 
@@ -125,8 +125,9 @@ static bool read_extent(const struct limpet_memory_reader *memory, uint64_t entr
 struct search {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
-	uint64_t samples[SAMPLES], first[SAMPLES]; /* all in one GiB */
-	size_t sample_count, first_count;
+	struct limpet_samples samples; /* all in one GiB */
+	uint64_t first[LIMPET_SAMPLES];
+	size_t first_count;
 	unsigned candidates;
 	uint64_t root; /* the best so far; 0: none */
 	unsigned explained;
@@ -191,94 +192,33 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		search->candidates++;
 		for (size_t k = 0; k < search->first_count; k++)
 			explained += explains(search->memory, data[i], search->first[k]);
-		for (size_t k = 0; k < search->sample_count && explained; k++)
-			explained += explains_midst(search->memory, data[i], search->samples[k]);
+		for (size_t k = 0; k < search->samples.count && explained; k++)
+			explained +=
+				explains_midst(search->memory, data[i], search->samples.list[k]);
 		if (explained <= search->explained)
 			continue;
 		search->explained = explained;
-		search->root = address + 8 * i - 8 * (search->samples[0] >> LEAF_SHIFT);
+		search->root = address + 8 * i - 8 * (search->samples.list[0] >> LEAF_SHIFT);
 	}
-}
-
-/* The bytes of UNKNOWN pieces in the GiB that begins at `base`. */
-static uint64_t unknown_bytes(const struct limpet_pieces *pieces, uint64_t base)
-{
-	const uint64_t end = base + ((uint64_t)1 << LEAF_SHIFT);
-	uint64_t sum = 0;
-
-	for (size_t i = limpet_pieces_from(pieces, base);
-	     i < pieces->count && pieces->list[i].start < end; i++) {
-		const struct limpet_piece *piece = &pieces->list[i];
-
-		if (piece->account == LIMPET_MEMORY_UNKNOWN)
-			sum += (piece->end < end ? piece->end : end) -
-			       (piece->start > base ? piece->start : base);
-	}
-	return sum;
-}
-
-/* The GiB with the most memory of no known owner, by the starts of pieces. */
-static uint64_t best_base(const struct limpet_pieces *pieces, uint64_t *ret_bytes)
-{
-	uint64_t best = 0, last = UINT64_MAX;
-
-	*ret_bytes = 0;
-	for (size_t i = 0; i < pieces->count; i++) {
-		const uint64_t base = pieces->list[i].start >> LEAF_SHIFT << LEAF_SHIFT;
-		uint64_t bytes;
-
-		if (base == last || pieces->list[i].account != LIMPET_MEMORY_UNKNOWN)
-			continue;
-		last = base;
-		bytes = unknown_bytes(pieces, base);
-		if (bytes > *ret_bytes) {
-			*ret_bytes = bytes;
-			best = base;
-		}
-	}
-	return best;
 }
 
 /* The beginnings of mappings of these pages, and the first pages themselves. */
 static void take_first(struct search *search)
 {
-	for (size_t i = 0; i < search->sample_count && search->first_count + 1 < SAMPLES; i++) {
-		const struct limpet_map *map =
-			limpet_proc_maps_find(search->maps, search->samples[i]);
+	const uint64_t *samples = search->samples.list;
+
+	for (size_t i = 0; i < search->samples.count && search->first_count + 1 < LIMPET_SAMPLES;
+	     i++) {
+		const struct limpet_map *map = limpet_proc_maps_find(search->maps, samples[i]);
 		const bool is_new = map &&
 				    (!search->first_count ||
 				     search->first[search->first_count - 1] != map->start) &&
-				    map->start >> LEAF_SHIFT == search->samples[0] >> LEAF_SHIFT;
+				    map->start >> LEAF_SHIFT == samples[0] >> LEAF_SHIFT;
 
 		if (is_new)
 			search->first[search->first_count++] = map->start;
 		else if (i < SAMPLES_FIRST)
-			search->first[search->first_count++] = search->samples[i];
-	}
-}
-
-/* Pages of no known owner, evenly over one GiB. */
-static void take_samples(struct search *search, const struct limpet_pieces *pieces)
-{
-	uint64_t bytes, seen = 0, step;
-	const uint64_t base = best_base(pieces, &bytes), end = base + ((uint64_t)1 << LEAF_SHIFT);
-
-	if (bytes < LEAST_UNKNOWN_BYTES)
-		return;
-	step = bytes / SAMPLES / PAGE * PAGE;
-	for (size_t i = limpet_pieces_from(pieces, base); i < pieces->count; i++) {
-		const struct limpet_piece *piece = &pieces->list[i];
-		const uint64_t start = piece->start > base ? piece->start : base;
-		const uint64_t stop = piece->end < end ? piece->end : end;
-
-		if (piece->account != LIMPET_MEMORY_UNKNOWN || start >= stop)
-			continue;
-		for (size_t *k = &search->sample_count; *k < SAMPLES; (*k)++) {
-			if (*k * step >= seen + stop - start)
-				break;
-			search->samples[*k] = start + *k * step - seen;
-		}
-		seen += stop - start;
+			search->first[search->first_count++] = samples[i];
 	}
 }
 
@@ -290,7 +230,14 @@ struct tree {
 	struct limpet_jemalloc *jemalloc;
 	uint64_t *leaves; /* that were read: a set by open addressing, 0: none */
 	size_t leaf_count;
+	size_t tried, right; /* entries, and those that lead to an extent */
 };
+
+/* All entries of jemalloc's lead to extents, but for those that change meanwhile. */
+static bool is_none(const struct tree *tree)
+{
+	return tree->tried >= TRIED_LEAST && tree->right < tree->tried / 2;
+}
 
 /* False: it is in the set already, or there is no room. */
 static bool is_new_leaf(struct tree *tree, uint64_t leaf)
@@ -330,20 +277,22 @@ static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jema
 
 /* Entries of pages from `base` on. An extent's first page has one, and its last, and all of a
  * slab's. */
-static int take_entries(const struct tree *tree, const uint64_t *entries, size_t count,
-			uint64_t base)
+static int take_entries(struct tree *tree, const uint64_t *entries, size_t count, uint64_t base)
 {
 	uint64_t before = 0;
 
-	for (size_t i = 0; i < count && !tree->jemalloc->is_cut; i++) {
+	for (size_t i = 0; i < count && !tree->jemalloc->is_cut && !is_none(tree); i++) {
 		const uint64_t address = limpet_jemalloc_extent_address(entries[i]);
 		struct limpet_jemalloc_extent extent;
 
 		if (!entries[i] || address == before)
 			continue;
 		before = address;
-		if (read_extent(tree->memory, entries[i], &extent) &&
-		    extent.start == base + i * PAGE && add_extent(tree->jemalloc, &extent) < 0)
+		tree->tried++;
+		if (!read_extent(tree->memory, entries[i], &extent))
+			continue;
+		tree->right++;
+		if (extent.start == base + i * PAGE && add_extent(tree->jemalloc, &extent) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -360,7 +309,8 @@ static int read_node(struct tree *tree, uint64_t node, uint64_t base,
 					(node + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
 
 	/* A node need not begin with a page. */
-	for (size_t at = 0; at <= LEVEL_MASK && !error && !tree->jemalloc->is_cut;) {
+	for (size_t at = 0;
+	     at <= LEVEL_MASK && !error && !tree->jemalloc->is_cut && !is_none(tree);) {
 		const uint64_t address = node + 8 * at;
 		size_t count = (PAGE - address % PAGE) / 8;
 
@@ -389,7 +339,8 @@ static int take_root(struct tree *tree, const uint64_t *entries, size_t first, u
 {
 	int error = 0;
 
-	for (size_t i = 0; i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut; i++)
+	for (size_t i = 0;
+	     i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut && !is_none(tree); i++)
 		if (entries[i] && entries[i] % 64 == 0 && is_new_leaf(tree, entries[i]))
 			error = read_node(tree, entries[i],
 					  base + ((uint64_t)(first + i) << LEAF_SHIFT), take_leaf);
@@ -403,7 +354,12 @@ int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct 
 	struct tree tree = {
 		.memory = memory, .pages = pages, .jemalloc = jemalloc, .leaves = leaves};
 
-	return leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
+	int error = leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
+
+	/* It was something else that explained a few samples. */
+	if (!error && is_none(&tree))
+		limpet_jemalloc_done(jemalloc);
+	return error;
 }
 
 int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
@@ -413,8 +369,8 @@ int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct
 	struct search search = {.memory = memory, .maps = maps};
 	int error;
 
-	take_samples(&search, pieces);
-	if (!search.sample_count)
+	limpet_samples_take(pieces, &search.samples);
+	if (!search.samples.count)
 		return 0;
 	take_first(&search);
 	error = limpet_data_read(memory, maps, pages, look, &search);

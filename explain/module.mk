@@ -12,6 +12,7 @@ EXPLAIN_SRC := \
 	explain/glibc_state.c \
 	explain/glibc_wait.c \
 	explain/glibc_walk.c \
+	explain/go.c \
 	explain/java.c \
 	explain/jemalloc.c \
 	explain/jemalloc_census.c \
@@ -22,7 +23,9 @@ EXPLAIN_SRC := \
 	explain/present.c \
 	explain/program.c \
 	explain/runtimes.c \
+	explain/samples.c \
 	explain/stack_owners.c \
+	explain/tcmalloc.c \
 	explain/tmpfs.c \
 	explain/used_blocks.c \
 	explain/v8.c \

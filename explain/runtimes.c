@@ -5,7 +5,6 @@
 #include "explain/java.h"
 #include "explain/mimalloc.h"
 #include "explain/v8.h"
-#include "injector/image/elf_file.h"
 
 #define PAGE ((uint64_t)4096)
 #define PYTHON_HEAD_BYTES 48u
@@ -48,10 +47,10 @@ static const char kind_python[] = LIMPET_KIND_PYTHON;
 struct marking {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
-	bool python, go;
+	bool python;
 	uint64_t python_left; /* pages that may be looked at */
 	struct limpet_java_ranges java;
-	const struct limpet_jemalloc *jemalloc;
+	struct limpet_runtimes_heaps heaps;
 	struct limpet_mimalloc mimalloc;
 	struct limpet_pieces out;
 	struct limpet_runtimes_free free;
@@ -60,20 +59,6 @@ struct marking {
 	const char *kind, *owner;
 	uint64_t unused_bytes; /* of it, as far as pages turn out to be present */
 };
-
-static bool has_go(pid_t pid, const struct limpet_module *module)
-{
-	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
-	struct limpet_elf_file *file;
-	bool has;
-
-	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
-		return false;
-	has = limpet_elf_file_has_section(file, ".gopclntab") ||
-	      limpet_elf_file_has_section(file, ".data.rel.ro.gopclntab");
-	limpet_elf_file_free(file);
-	return has;
-}
 
 static void find_runtimes(struct limpet_modules *modules, struct marking *marking)
 {
@@ -85,8 +70,6 @@ static void find_runtimes(struct limpet_modules *modules, struct marking *markin
 			continue;
 		if (strstr(slash, "python"))
 			marking->python = true;
-		if (module->executable && has_go(modules->pid, module))
-			marking->go = true;
 		if (!strcmp(slash, "/libjvm.so"))
 			limpet_java_find(marking->memory, modules, module, &marking->java);
 	}
@@ -147,9 +130,21 @@ static void recognize_python(struct marking *marking, uint64_t at)
 		bytes > used + PYTHON_HEAD_BYTES ? bytes - used - PYTHON_HEAD_BYTES : 0;
 }
 
+/* Where the heap is until Go 1.25, as a rule. */
 static bool is_in_go(const struct marking *marking, uint64_t address)
 {
-	return marking->go && address >= GO_START && address < GO_END;
+	return marking->heaps.go->is_there && address >= GO_START && address < GO_END;
+}
+
+static void recognize_go(struct marking *marking, uint64_t at)
+{
+	const struct limpet_go_range *range = limpet_go_find(marking->heaps.go, at);
+
+	if (!range)
+		return;
+	marking->kind = range->is_table ? LIMPET_KIND_GO_TABLES : LIMPET_KIND_GO;
+	marking->owner = range->is_table ? "Go: tables of the runtime" : "Go: heap";
+	marking->until = range->end;
 }
 
 static void recognize_range(struct marking *marking, uint64_t at)
@@ -169,7 +164,8 @@ static void recognize_range(struct marking *marking, uint64_t at)
 
 static void recognize_jemalloc(struct marking *marking, uint64_t at)
 {
-	const struct limpet_jemalloc_extent *extent = limpet_jemalloc_find(marking->jemalloc, at);
+	const struct limpet_jemalloc_extent *extent =
+		limpet_jemalloc_find(marking->heaps.jemalloc, at);
 
 	if (!extent)
 		return;
@@ -187,6 +183,19 @@ static void recognize_jemalloc(struct marking *marking, uint64_t at)
 	marking->unused_bytes = extent->free_bytes;
 }
 
+static void recognize_tcmalloc(struct marking *marking, uint64_t at)
+{
+	const struct limpet_tcmalloc_range *range =
+		limpet_tcmalloc_find(marking->heaps.tcmalloc, at);
+	const struct limpet_map *map = range ? limpet_proc_maps_find(marking->maps, at) : NULL;
+
+	if (!map || map->start % LIMPET_TCMALLOC_ALIGN_BYTES)
+		return;
+	marking->kind = LIMPET_KIND_TCMALLOC;
+	marking->owner = range->is_table ? "tcmalloc: its own tables" : "tcmalloc: heap";
+	marking->until = range->end < map->end ? range->end : map->end;
+}
+
 /* The part from `at` on: up to the end of what is recognized, or a page. */
 static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 {
@@ -196,6 +205,10 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 		marking->unused_bytes = 0;
 		recognize_jemalloc(marking, at);
 	}
+	if (at >= marking->until)
+		recognize_tcmalloc(marking, at);
+	if (at >= marking->until)
+		recognize_go(marking, at);
 	if (at >= marking->until)
 		recognize_range(marking, at);
 	if (at >= marking->until)
@@ -239,18 +252,19 @@ static bool is_to_be_marked(const struct marking *marking, const struct limpet_p
 	if (piece->account == LIMPET_MEMORY_UNKNOWN)
 		return true;
 	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
-	       (limpet_jemalloc_find(marking->jemalloc, piece->start) ||
-		is_in_go(marking, piece->start));
+	       (limpet_jemalloc_find(marking->heaps.jemalloc, piece->start) ||
+		limpet_tcmalloc_find(marking->heaps.tcmalloc, piece->start) ||
+		limpet_go_find(marking->heaps.go, piece->start) || is_in_go(marking, piece->start));
 }
 
 int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
-			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
+			 const struct limpet_runtimes_heaps *heaps, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free)
 {
 	struct marking marking = {.memory = memory,
 				  .maps = &modules->maps,
 				  .python_left = PYTHON_LOOKS,
-				  .jemalloc = jemalloc};
+				  .heaps = *heaps};
 
 	find_runtimes(modules, &marking);
 	if (limpet_mimalloc_find(memory, pieces, &marking.mimalloc) < 0)

@@ -3,13 +3,17 @@
 #ifndef LIMPET_EXPLAIN_RUNTIMES_H
 #define LIMPET_EXPLAIN_RUNTIMES_H
 
+#include "explain/go.h"
 #include "explain/jemalloc.h"
+#include "explain/tcmalloc.h"
 
 #define LIMPET_KIND_V8 "v8-heap"
 #define LIMPET_KIND_PYTHON "python-arenas"
 #define LIMPET_KIND_GO "go-heap"
+#define LIMPET_KIND_GO_TABLES "go-tables"
 #define LIMPET_KIND_JAVA "java-heap"
 #define LIMPET_KIND_MIMALLOC "mimalloc-heap"
+#define LIMPET_KIND_TCMALLOC "tcmalloc-heap"
 #define LIMPET_KIND_JEMALLOC "jemalloc-heap"
 #define LIMPET_KIND_JEMALLOC_FREE "jemalloc-free-pages"
 #define LIMPET_KIND_JEMALLOC_RETAINED "jemalloc-retained"
@@ -20,9 +24,15 @@ struct limpet_runtimes_free {
 	uint64_t python_bytes, jemalloc_bytes;
 };
 
-/* Marks UNKNOWN pieces, and others in extents of jemalloc; the list stays sorted. 0 or -ENOMEM. */
+/* Heaps that were read before. */
+struct limpet_runtimes_heaps {
+	const struct limpet_jemalloc *jemalloc;
+	const struct limpet_tcmalloc *tcmalloc;
+	const struct limpet_go *go;
+};
+/* Marks UNKNOWN pieces, and others in these heaps; the list stays sorted. 0 or -ENOMEM. */
 int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
-			 const struct limpet_jemalloc *jemalloc, struct limpet_pieces *pieces,
+			 const struct limpet_runtimes_heaps *heaps, struct limpet_pieces *pieces,
 			 struct limpet_runtimes_free *ret_free) LIMPET_MUST_CHECK;
 
 /* Whether these words are the head of a pool of Python's pymalloc, at a multiple of 4 KiB: returns

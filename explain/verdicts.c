@@ -245,6 +245,8 @@ static void judge_runtimes(struct verdicts *verdicts)
 		     {LIMPET_KIND_GO, "Go's heap", true},
 		     {LIMPET_KIND_MIMALLOC, "mimalloc's heap; how much of it is free is not known",
 		      false},
+		     {LIMPET_KIND_TCMALLOC, "tcmalloc's heap; how much of it is free is not known",
+		      false},
 		     {LIMPET_KIND_PYTHON, "objects of Python", true}};
 	const struct limpet_account *python =
 		limpet_accounts_find(verdicts->of, LIMPET_KIND_PYTHON, NULL);

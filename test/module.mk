@@ -564,7 +564,7 @@ test-integration: $(B)/limpet static targets $(TORTURE_PROGRAMS)
 test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
 	$(Q)$(RUN_TESTS) --only "$$T" $(TORTURE_TESTS)
 
-# Released programs from npm, some 300 MiB, which `make test` leaves out.
+# Released programs from npm, some 600 MiB, and from Debian (scripts/bootstrap --programs), which `make test` leaves out.
 .PHONY: test-programs
 build/programs/done: test/programs/package.json test/programs/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)

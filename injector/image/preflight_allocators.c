@@ -57,6 +57,7 @@ static const struct {
 	const char *symbol, *runtime, *note;
 } runtime_symbols[] = {
 	{"v8dbg_*", "V8", note_v8},
+	{"_ZN2v82V8*", "V8", note_v8}, /* class v8::V8 */
 	{"PyObject_Malloc", "CPython", note_python},
 	{"JNI_CreateJavaVM", "JVM", note_jvm},
 };
@@ -134,6 +135,40 @@ static bool visit_nim(void *context, const char *at, size_t before, size_t after
 	return false;
 }
 
+/* Two messages of V8, in parts, so that limpet itself does not contain them. */
+static const struct {
+	const char *head, *needle;
+} v8_texts[] = {{"Embedder", "-vs-V8 build configuration mismatch"},
+		{"Fatal ", "JavaScript invalid size error"}};
+
+struct v8_text {
+	const char *head;
+	bool found;
+};
+
+static bool visit_v8(void *context, const char *at, size_t before, size_t after)
+{
+	struct v8_text *text = context;
+	const size_t head = strlen(text->head);
+
+	(void)after;
+	text->found = before >= head && !memcmp(at - head, text->head, head);
+	return !text->found;
+}
+
+/* Whether a program without names has V8 inside. */
+static bool has_v8(const struct limpet_elf_file *file)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(v8_texts); i++) {
+		struct v8_text text = {.head = v8_texts[i].head};
+
+		(void)limpet_elf_file_search(file, v8_texts[i].needle, visit_v8, &text);
+		if (!text.found)
+			return false;
+	}
+	return true;
+}
+
 int limpet_program_read(int fd, struct limpet_program *ret_program)
 {
 	struct limpet_program program = {0};
@@ -157,13 +192,19 @@ int limpet_program_read(int fd, struct limpet_program *ret_program)
 		program.cut = r < 0;
 		program.own_entries = reading.allocates && reading.releases;
 		program.own_operators = reading.news && reading.deletes;
-		/* a Go program keeps this section when it is stripped */
-		if (!program.own_allocator && limpet_elf_file_has_section(file, ".go.buildinfo"))
+		/* A Go program keeps these sections when it is stripped; the first can be left
+		 * out. */
+		if (!program.own_allocator && (limpet_elf_file_has_section(file, ".go.buildinfo") ||
+					       limpet_elf_file_has_section(file, ".gopclntab")))
 			program.own_allocator = "the Go runtime";
 		if (!program.own_allocator && (!program.has_symtab || program.own_malloc))
 			program.own_allocator = limpet_allocator_texts_find(file);
 		if (!program.own_allocator && !program.has_symtab)
 			(void)limpet_elf_file_search(file, nim_text, visit_nim, &program);
+		if (!program.runtime && !program.has_symtab && has_v8(file)) {
+			program.runtime = "V8";
+			program.runtime_note = note_v8;
+		}
 	}
 	*ret_program = program;
 	r = 0;
@@ -240,6 +281,11 @@ const char *limpet_runtime_of_library(const char *path, const char **ret_note)
 			return table[i].runtime;
 		}
 	return NULL;
+}
+
+bool limpet_runtime_is_apart(const char *runtime)
+{
+	return runtime[0] && strcmp(runtime, "CPython") != 0;
 }
 
 /* ------------------------------------------------------------------ the unseen share */

@@ -11,9 +11,11 @@
 #include "common/err.h"
 #include "explain/glibc_orphans.h"
 #include "explain/glibc_regions.h"
+#include "explain/go.h"
 #include "explain/jemalloc.h"
 #include "explain/mimalloc.h"
 #include "explain/runtimes.h"
+#include "explain/tcmalloc.h"
 #include "explain/v8.h"
 
 #define BASE UINT64_C(0x200000000000)
@@ -110,10 +112,15 @@ static void read_glibc(size_t size)
 	struct limpet_glibc_reader *reader;
 	struct limpet_glibc_state state;
 	unsigned refused;
-	size_t from = 0;
+	size_t from = 0, end;
 
 	memcpy(copy, memory, sizeof(copy));
-	(void)limpet_glibc_parameters_find(copy, sizeof(copy), BASE, BASE + BYTES, &parameters);
+	while (limpet_glibc_parameters_find(copy, sizeof(copy), from, BASE, BASE + BYTES,
+					    &parameters, &end)) {
+		check(end > from && end <= sizeof(copy));
+		from = end;
+	}
+	from = 0;
 	find_orphans();
 	if (limpet_present_add(&present, BASE, BASE + BYTES) < 0 ||
 	    limpet_glibc_reader_new(&memory_reader, &present, &reader) < 0)
@@ -155,6 +162,46 @@ static void read_jemalloc(void)
 		check(jemalloc.list[i].start < jemalloc.list[i].end &&
 		      jemalloc.list[i].free_bytes <= jemalloc.list[i].end - jemalloc.list[i].start);
 	limpet_jemalloc_done(&jemalloc);
+	limpet_pages_free(pages);
+}
+
+static void read_tcmalloc(void)
+{
+	struct limpet_map list[] = {{.start = BASE, .end = BASE + BYTES}};
+	const struct limpet_maps maps = {.list = list, .count = 1};
+	struct limpet_tcmalloc tcmalloc = {0};
+	uint64_t span;
+
+	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
+	list[0].path = (char[]){""};
+	for (uint64_t at = BASE; at < BASE + 65536; at += 8192)
+		(void)limpet_tcmalloc_explains(&memory_reader, at, at, &span);
+	if (limpet_tcmalloc_read_tree(&memory_reader, &maps, BASE, &tcmalloc) < 0)
+		abort();
+	for (size_t i = 0; i < tcmalloc.count; i++)
+		check(tcmalloc.list[i].start < tcmalloc.list[i].end &&
+		      (!i || tcmalloc.list[i - 1].end <= tcmalloc.list[i].start));
+	limpet_tcmalloc_done(&tcmalloc);
+}
+
+static void read_go(void)
+{
+	struct limpet_map list[] = {{.start = BASE, .end = BASE + BYTES}};
+	const struct limpet_maps maps = {.list = list, .count = 1};
+	struct limpet_go go = {0};
+	struct limpet_pages *pages;
+
+	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
+	list[0].path = (char[]){""};
+	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
+		abort();
+	if (limpet_go_read_tables(&memory_reader, &maps, pages, (uint64_t *)(void *)memory, 16,
+				  &go) < 0)
+		abort();
+	for (size_t i = 0; i < go.count; i++)
+		check(go.list[i].start < go.list[i].end &&
+		      (!i || go.list[i - 1].end <= go.list[i].start));
+	limpet_go_done(&go);
 	limpet_pages_free(pages);
 }
 
@@ -208,6 +255,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		break;
 	case 1:
 		read_jemalloc();
+		read_tcmalloc();
+		read_go();
 		break;
 	default:
 		read_runtimes();

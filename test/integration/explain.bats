@@ -652,7 +652,7 @@ grew() {
 	attach "$pid" -d 1h
 	stop "$pid"
 	run -1 --separate-stderr "$LIMPET" explain "$trace"
-	[[ $stderr == *"does not say what memory was used for"*"limpet explain PID"* && -z $output ]]
+	[[ $stderr == *"does not say what memory was used for"*"hint: "*"limpet explain PID"* && -z $output ]]
 	finish storm
 }
 

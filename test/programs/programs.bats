@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
-# Released programs that nobody here wrote, with an allocator inside and no names left: what doctor, attach and the
-# report say of it, and that explain's account adds up to RSS. `make test-programs`.
+# Released programs that nobody here wrote, most of them with an allocator inside and no names left: what doctor, attach
+# and the report say of it, and that explain's account adds up to RSS. `make test-programs`; those from Debian are
+# installed by `scripts/bootstrap --programs`.
 # time-limit: 300
 
 load ../integration/helpers
@@ -29,6 +30,14 @@ program() {
 # needs FILE: what npm has fetched.
 needs() {
 	[[ -e $packages/$1 ]] || skip "npm could not fetch what test/programs/package-lock.json names"
+}
+
+# installed PROGRAM...: what comes from Debian.
+installed() {
+	local name
+	for name; do
+		command -v "$name" >/dev/null || skip "$name is not installed: scripts/bootstrap --programs"
+	done
 }
 
 # What stays open is read, and never ends.
@@ -94,6 +103,45 @@ followed() {
 	report
 	expect '.allocators | any((.name | startswith($names)) and .allocations > 1000 and .frees > 1000)' --arg names "$1" || return 1
 	nothing_of_ours "$pid"
+}
+
+# worked FILTER [UNSEEN]: a capture while the program works, of which the report says FILTER; what is unseen is said in
+# its first three lines: "UNSEEN"; without it that there is nothing.
+worked() {
+	attach "$pid" || return 1
+	began=$(ticks)
+	wait_until 60 rounds_more || return 1
+	stop "$pid" || return 1
+	report
+	expect "$1" || return 1
+	"$LIMPET" report "$trace" >report.txt || return 1
+	if [[ ${2:-} ]]; then
+		grep -q "^unseen  *.*$2" <(head -n 3 report.txt) || fail "$(head report.txt)" || return 1
+	else
+		! grep -q '^unseen ' report.txt || fail "$(head report.txt)" || return 1
+		grep -q '^losses  *none: every event ' report.txt || fail "$(head report.txt)" || return 1
+	fi
+	nothing_of_ours "$pid"
+}
+
+# busy NAME COMMAND...: again and again, until the program of this test ends. `pid` stays that program's.
+busy() {
+	local name=$1 server=$pid
+	shift
+	printf 'while kill -0 %s 2>/dev/null; do %s >/dev/null 2>&1 || sleep 0.1; done\n' "$server" "${*@Q}" >"$name.sh"
+	program "$name" bash "$name.sh"
+	pid=$server
+}
+
+# bytes_of KIND: of the last account.
+bytes_of() {
+	jq --arg kind "$1" '[.accounts[] | select(.kind == $kind).bytes] | add // 0' explain.json
+}
+
+# near NAME PER_CENT BYTES EXPECTED: it is, by so many per cent of what the program itself says.
+near() {
+	local off=$(($3 > $4 ? $3 - $4 : $4 - $3))
+	((off * 100 <= $2 * $4)) || fail "$1: $3 instead of $4"
 }
 
 many_files() {
@@ -254,4 +302,231 @@ rounds_more() {
 	wait_until 20 adds_up 10
 	doctor_names "mimalloc in turbo" 3
 	refused 3 "fully static .mimalloc.*up to [0-9]*% of its resident memory" "$LIMPET" attach -o never.limpet "$pid"
+}
+
+# Its heap is one that is not followed; nothing is left of V8's names.
+@test "deno: V8 inside, stripped" {
+	needs @deno/linux-x64-glibc/deno
+	open_input
+	export DENO_DIR=$work/deno DENO_NO_UPDATE_CHECK=1
+	cat >server.js <<-'end'
+		const kept = [];
+		let n = 0;
+		setInterval(() => {
+			for (let i = 0; i < 200; i++)
+				kept[n++ % 20000] = {text: "x".repeat(i) + n, bytes: new Uint8Array(256)};
+		}, 20);
+	end
+	program deno "$packages/@deno/linux-x64-glibc/deno" run --no-config --no-lock server.js
+	wait_until 60 holds "([.accounts[] | select(.kind == \"v8-heap\").bytes] | add) > 16 * $mib"
+	wait_until 20 adds_up 5
+	doctor_names "the heap of V8" 0
+	# Of code that it generates, stacks may be cut short.
+	worked '.unfollowed.names == "the heap of V8"' 'belong to no allocator that limpet follows.*(the heap of V8)'
+}
+
+@test "workerd: Google's tcmalloc and V8 inside" {
+	needs @cloudflare/workerd-linux-64/bin/workerd
+	open_input
+	cat >config.capnp <<-end
+		using Workerd = import "/workerd/workerd.capnp";
+		const config :Workerd.Config = (
+			services = [(name = "main", worker = .mainWorker)],
+			sockets = [(name = "http", address = "unix:$work/socket", http = (), service = "main")]
+		);
+		const mainWorker :Workerd.Worker = (
+			modules = [(name = "worker.js", esModule = embed "worker.js")], compatibilityDate = "2024-01-01"
+		);
+	end
+	cat >worker.js <<-'end'
+		const kept = [];
+		let n = 0;
+		export default {async fetch(request) {
+			for (let i = 0; i < 200; i++)
+				kept[n++ % 20000] = {text: "x".repeat(i) + n, bytes: new Uint8Array(2560)};
+			return new Response(String(n));
+		}};
+	end
+	program workerd "$packages/@cloudflare/workerd-linux-64/bin/workerd" serve config.capnp
+	wait_until 60 test -S socket
+	busy client curl -sf --unix-socket socket http://worker/
+	wait_until 60 holds "any(.accounts[]; .kind == \"tcmalloc-heap\" and .bytes > 32 * $mib)"
+	wait_until 20 adds_up 10
+	holds 'any(.accounts[]; .kind == "v8-heap")'
+	worked '.totals.allocations > 1000' 'the heap of V8 cannot be followed'
+}
+
+@test "anvil: jemalloc inside, with names" {
+	needs @foundry-rs/anvil-linux-amd64/bin/anvil
+	open_input
+	program anvil "$packages/@foundry-rs/anvil-linux-amd64/bin/anvil" --host 127.0.0.1 --port 0
+	wait_until 60 grep -q '^Listening on ' anvil.say
+	busy client curl -sf -H 'content-type: application/json' \
+		-d '{"jsonrpc": "2.0", "id": 1, "method": "anvil_mine", "params": ["0x20"]}' \
+		"http://$(sed -n 's/^Listening on //p' anvil.say)"
+	wait_until 60 holds "any(.accounts[]; .kind == \"jemalloc-heap\" and .bytes > 16 * $mib)"
+	wait_until 20 adds_up 10
+	worked '.totals.allocations > 1000 and .totals.frees > 1000'
+	grep -q '^losses .*jemalloc' report.txt
+}
+
+# Its heap begins at a random address.
+@test "esbuild: Go 1.26, stripped, refused" {
+	needs @esbuild/linux-x64/bin/esbuild
+	many_files
+	for i in {1..40}; do
+		echo "export * as m$i from './f$i.js'"
+	done >all.js
+	open_input
+	program esbuild "$packages/@esbuild/linux-x64/bin/esbuild" all.js --bundle --outdir=out --serve=127.0.0.1:0
+	wait_until 60 grep -q 'Local: ' esbuild.err
+	curl -sf "$(sed -n 's/.*Local: *\(http[^ ]*\).*/\1/p' esbuild.err | head -n 1)all.js" >served
+	grep -q 'async function' served
+	wait_until 60 holds "any(.accounts[]; .kind == \"go-heap\" and .bytes > 8 * $mib)"
+	wait_until 20 adds_up 10
+	holds 'any(.accounts[]; .kind == "go-tables")'
+	refused 3 "Go program without C code" "$LIMPET" attach -o never.limpet "$pid"
+}
+
+@test "prometheus-node-exporter: Go with a C library" {
+	installed prometheus-node-exporter
+	open_input
+	program exporter prometheus-node-exporter --web.listen-address=127.0.0.1:0
+	wait_until 60 grep -q 'Listening on' exporter.err
+	busy client curl -sf "http://$(sed -n 's/.*[aA]ddress=\(127[0-9.:]*\).*/\1/p' exporter.err | head -n 1)/metrics"
+	wait_until 60 holds "any(.accounts[]; .kind == \"go-heap\" and .bytes > 2 * $mib)"
+	wait_until 20 adds_up 10
+	holds 'any(.accounts[]; .kind == "go-tables")'
+	worked '.unfollowed.names | startswith("the Go runtime")' 'the Go runtime in prometheus-node'
+}
+
+@test "memcached" {
+	installed memcached
+	open_input
+	cat >fill.py <<-'end'
+		import socket, sys
+		link = socket.socket(socket.AF_UNIX)
+		link.connect("socket")
+		for i in range(30000):
+		    value = b"x" * (10 + i * 37 % 3000)
+		    link.sendall(b"set k%d 0 0 %d noreply\r\n%s\r\n" % (i, len(value), value))
+		link.sendall(b"stats slabs\r\nquit\r\n")
+		print(link.makefile().read())
+	end
+	program memcached memcached -s "$work/socket" -m 128 -u "$(id -un)"
+	wait_until 60 test -S socket
+	python3 fill.py >stats
+	adds_up 5
+	# And its table of keys, and what the caches of its threads hold.
+	near "memcached's slabs" 5 "$(($(bytes_of glibc-mmapped) + $(bytes_of glibc-arenas) + $(bytes_of glibc-main-heap)))" \
+		"$(tr -d '\r' <stats | awk '$2 == "total_malloced" { print $3 + 524288 }')"
+	busy client python3 fill.py
+	worked '.capture.complete'
+}
+
+@test "redis: jemalloc as a library" {
+	installed redis-server redis-cli
+	open_input
+	program redis redis-server --port 0 --unixsocket "$work/socket" --save '' --appendonly no --enable-debug-command yes
+	wait_until 60 test -S socket
+	redis-cli -s socket debug populate 100000 k 100 >populated
+	redis-cli -s socket eval 'for i = 0, 99999, 2 do redis.call("del", "k:" .. i) end return 1' 0 >deleted
+	adds_up 10
+	near "jemalloc's active pages" 5 "$(bytes_of jemalloc-heap)" \
+		"$(redis-cli -s socket info memory | tr -d '\r' | sed -n 's/^allocator_active://p')"
+	holds '.accounts[] | select(.kind == "jemalloc-heap") | .retained_bytes > 4000000'
+	busy client redis-cli -s socket debug populate 100000 z 100
+	worked '.totals.allocations > 1000'
+	grep -q '^losses .*jemalloc' report.txt
+}
+
+@test "postgres: a backend" {
+	local folder master sql as_postgres=()
+	PATH=$PATH:$(printf '%s\n' /usr/lib/postgresql/*/bin | tail -n 1)
+	installed postgres initdb psql
+	open_input
+	folder=$(mktemp -d /tmp/limpet-postgres.XXXXXX)
+	theirs=$folder
+	if ((EUID == 0)); then
+		as_postgres=(setpriv --reuid postgres --regid postgres --clear-groups)
+		chown postgres "$folder"
+	fi
+	cd "$folder"
+	"${as_postgres[@]}" initdb -D "$folder/data" -A trust --no-sync -U limpet >"$work/initdb.say"
+	cd "$work"
+	program postgres "${as_postgres[@]}" postgres -D "$folder/data" -k "$folder" -c listen_addresses= -c autovacuum=off
+	master=$pid
+	sql=(psql -h "$folder" -U limpet -d postgres -qAt)
+	wait_until 60 "${sql[@]}" -c 'select 1'
+	"${sql[@]}" -c "create table t (i int, s text);
+		insert into t select g, repeat(chr(65 + g % 26), 100) from generate_series(1, 100000) g"
+	mkfifo session
+	exec {session}<>session
+	"${sql[@]}" -f session >session.say 2>session.err 3>&- &
+	job_of[session]=$!
+	echo "select pg_backend_pid(); set work_mem = '64MB'; begin;
+		declare c cursor for select * from t order by s, i; fetch 1 from c;" >&"$session"
+	wait_until 60 grep -q '|' session.say
+	pid=$(head -n 1 session.say)
+	adds_up 5
+	# The sort's tuples.
+	(($(bytes_of glibc-mmapped) + $(bytes_of glibc-main-heap) > 10 * mib)) || fail "$(<explain.json)"
+	for _ in {1..200}; do
+		echo "select count(*) from (select md5(s) from t order by 1) x;"
+	done >&"$session"
+	worked '.totals.allocations > 1000'
+	kill "${job_of[session]}"
+	kill -INT "$master"
+	wait_until 60 ended "$master"
+}
+
+# The buffer pool and the two log buffers are mappings of InnoDB's own, which no structure that explain knows tells from
+# others: docs/support.md.
+@test "mariadb" {
+	local pool sql
+	installed mariadbd mariadb-install-db mariadb
+	open_input
+	mariadb-install-db --no-defaults --user="$(id -un)" --datadir="$work/data" --auth-root-authentication-method=normal \
+		--skip-test-db >install.say 2>&1
+	program mariadb mariadbd --no-defaults --user="$(id -un)" --datadir="$work/data" --socket="$work/socket" --skip-networking \
+		--pid-file="$work/pid" --innodb-buffer-pool-size=64M --innodb-log-buffer-size=16M
+	sql=(mariadb --no-defaults -u root -S socket -N)
+	wait_until 60 "${sql[@]}" -e 'select 1'
+	"${sql[@]}" -e 'create database x; use x; create table x.t (i int primary key auto_increment, s varchar(200)) engine=innodb;
+		insert into x.t (s) select repeat("a", 100) from seq_1_to_100000;
+		create table x.m (i int, s varchar(200)) engine=memory;
+		set max_heap_table_size = 33554432; insert into x.m select seq, repeat("b", 100) from seq_1_to_50000'
+	pool=$("${sql[@]}" -e 'select @@innodb_buffer_pool_size + 2 * @@innodb_log_buffer_size')
+	adds_up 100
+	holds ".unknown_bytes <= $pool + .rss_bytes / 20 and .glibc.unread_arenas == 0 and .glibc.mmapped_bytes > 16 * $mib"
+	busy client "${sql[@]}" -e 'insert into x.t (s) select repeat("c", 100) from seq_1_to_1000'
+	worked '.totals.allocations > 100' 'belong to no allocator that limpet follows'
+}
+
+@test "a JVM: G1, with garbage" {
+	installed java javac
+	open_input
+	cat >Load.java <<-'end'
+		import java.util.ArrayList;
+		import java.util.List;
+		public class Load {
+			static final List<Object> kept = new ArrayList<>();
+			public static void main(String[] arguments) throws Exception {
+				for (long n = 0;; n++) {
+					byte[] block = new byte[500];
+					if (n % 10 == 0 && kept.size() < 60000)
+						kept.add(block);
+					if (n % 2000 == 0)
+						Thread.sleep(5);
+				}
+			}
+		}
+	end
+	javac Load.java
+	program java java -XX:-UsePerfData -XX:+UseG1GC -Xmx128m Load
+	wait_until 60 holds "any(.accounts[]; .kind == \"java-heap\" and .bytes > 40 * $mib)"
+	wait_until 20 adds_up 5
+	doctor_names "the heap of JVM" 0
+	# Of code that it generates, stacks may be cut short.
+	worked '.unfollowed.names == "the heap of JVM"' 'belong to no allocator that limpet follows.*(the heap of JVM)'
 }

@@ -242,6 +242,33 @@ static void test_a_leaf_is_read_once(void **state)
 	munmap(leaf, NODE_BYTES);
 }
 
+/* Something else that explained a few samples: its entries lead to no extents. */
+static void test_what_is_no_tree_is_given_up(void **state)
+{
+	struct limpet_process_reader *process;
+	uint64_t *root = (uint64_t *)(void *)map_memory(NODE_BYTES),
+		 *leaf = (uint64_t *)(void *)map_memory(NODE_BYTES);
+	struct limpet_jemalloc jemalloc = {0};
+	struct counter counter = {0};
+	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
+
+	(void)state;
+	root[0] = (uint64_t)(uintptr_t)leaf;
+	for (size_t i = 0; i < NODE_BYTES / 8; i++)
+		leaf[i] = (uint64_t)(uintptr_t)leaf + 128 * (i % 1000);
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	counter.reader = limpet_process_reader(process);
+	assert_int_equal(limpet_jemalloc_read_tree(&reader, limpet_process_reader_pages(process),
+						   (uint64_t)(uintptr_t)root, &jemalloc),
+			 0);
+	assert_int_equal(jemalloc.count, 0);
+	assert_false(jemalloc.is_cut);
+	assert_true(counter.reads < NODE_BYTES / PAGE + 2048);
+	limpet_process_reader_free(process);
+	munmap(root, NODE_BYTES);
+	munmap(leaf, NODE_BYTES);
+}
+
 /* ------------------------------------------------------------------ what of glibc is swapped out
  */
 
@@ -552,6 +579,7 @@ int main(void)
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_leaf_is_read_once),
+		cmocka_unit_test(test_what_is_no_tree_is_given_up),
 		cmocka_unit_test(test_what_is_swapped_out_is_said),
 		cmocka_unit_test(test_mounts),
 		cmocka_unit_test(test_sums_without_all_arenas_are_the_least),

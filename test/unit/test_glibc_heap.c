@@ -651,6 +651,17 @@ static void test_another_arena_is_no_main_arena(void **state)
 	assert_int_equal(find(&found), 0);
 }
 
+/* Returns where they end, or 0. */
+static size_t parameters_after(size_t from, uint64_t low, struct limpet_glibc_parameters *ret)
+{
+	size_t end = 0;
+
+	return limpet_glibc_parameters_find(image, 4096, from, low,
+					    UINT64_C(0x555555559000) + 0x21000, ret, &end)
+		       ? end
+		       : 0;
+}
+
 static void test_parameters(void **state)
 {
 	struct limpet_glibc_parameters parameters;
@@ -658,33 +669,46 @@ static void test_parameters(void **state)
 
 	(void)state;
 	/* 2.35: n_mmaps_max starts a word. */
+	image[19] = UINT64_C(5) << 32;
 	image[20] = 65536 | UINT64_C(7) << 32;
 	image[22] = 0x40000;
 	image[23] = 0x50000;
 	image[24] = heap;
-	assert_int_equal(
-		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(parameters_after(0, heap, &parameters), 25 * 8);
 	assert_int_equal(parameters.mmapped_bytes, 0x40000);
 	assert_int_equal(parameters.heap_start, heap);
 	assert_int_equal(parameters.top_step, PAGE);
 	image[17] = 2 << 20; /* thp_pagesize */
-	assert_int_equal(
-		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(parameters_after(0, heap, &parameters), 25 * 8);
 	assert_int_equal(parameters.top_step, 2 << 20);
-	assert_int_equal(
-		limpet_glibc_parameters_find(image, 4096, heap + 16, heap + 0x21000, &parameters),
-		0);
+	assert_int_equal(parameters_after(25 * 8, heap, &parameters), 0);
+	assert_int_equal(parameters_after(0, heap + 16, &parameters), 0);
 	image[22] = 0x40001;
-	assert_int_equal(
-		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 0);
+	assert_int_equal(parameters_after(0, heap, &parameters), 0);
 	/* Until 2.34 it ended one; until 2.23 a total came after the highest amount. */
 	image[20] = 7 | UINT64_C(65536) << 32;
 	image[22] = 0x40000;
 	image[24] = 0;
 	image[25] = heap;
-	assert_int_equal(
-		limpet_glibc_parameters_find(image, 4096, heap, heap + 0x21000, &parameters), 1);
+	assert_int_equal(parameters_after(0, heap, &parameters), 26 * 8);
 	assert_int_equal(parameters.mmapped_bytes, 0x40000);
+}
+
+/* MariaDB's data has such words, and no other ones may be taken for malloc's. */
+static void test_what_looks_like_parameters(void **state)
+{
+	struct limpet_glibc_parameters parameters;
+	const uint64_t heap = UINT64_C(0x555555559000);
+
+	(void)state;
+	image[20] = 65536;
+	image[24] = 0x283;
+	image[25] = heap + 0x400;
+	assert_int_equal(parameters_after(0, heap, &parameters), 0);
+	/* As before 2.35, but no flag. */
+	image[20] = UINT64_C(65536) << 32;
+	image[21] = UINT64_C(2) << 32;
+	assert_int_equal(parameters_after(0, heap, &parameters), 0);
 }
 
 int main(void)
@@ -714,6 +738,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_search_ends_in_time, begin, end),
 		cmocka_unit_test_setup_teardown(test_another_arena_is_no_main_arena, begin, end),
 		cmocka_unit_test_setup_teardown(test_parameters, begin, end),
+		cmocka_unit_test_setup_teardown(test_what_looks_like_parameters, begin, end),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

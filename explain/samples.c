@@ -1,0 +1,69 @@
+#include "explain/samples.h"
+
+#define PAGE ((uint64_t)4096)
+#define RANGE_BYTES ((uint64_t)1 << LIMPET_SAMPLES_SHIFT)
+#define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
+
+/* The bytes of UNKNOWN pieces in the GiB that begins at `base`. */
+static uint64_t unknown_bytes(const struct limpet_pieces *pieces, uint64_t base)
+{
+	const uint64_t end = base + RANGE_BYTES;
+	uint64_t sum = 0;
+
+	for (size_t i = limpet_pieces_from(pieces, base);
+	     i < pieces->count && pieces->list[i].start < end; i++) {
+		const struct limpet_piece *piece = &pieces->list[i];
+
+		if (piece->account == LIMPET_MEMORY_UNKNOWN)
+			sum += (piece->end < end ? piece->end : end) -
+			       (piece->start > base ? piece->start : base);
+	}
+	return sum;
+}
+
+/* By the starts of pieces. */
+static uint64_t best_base(const struct limpet_pieces *pieces, uint64_t *ret_bytes)
+{
+	uint64_t best = 0, last = UINT64_MAX;
+
+	*ret_bytes = 0;
+	for (size_t i = 0; i < pieces->count; i++) {
+		const uint64_t base = pieces->list[i].start & ~(RANGE_BYTES - 1);
+		uint64_t bytes;
+
+		if (base == last || pieces->list[i].account != LIMPET_MEMORY_UNKNOWN)
+			continue;
+		last = base;
+		bytes = unknown_bytes(pieces, base);
+		if (bytes > *ret_bytes) {
+			*ret_bytes = bytes;
+			best = base;
+		}
+	}
+	return best;
+}
+
+void limpet_samples_take(const struct limpet_pieces *pieces, struct limpet_samples *ret_samples)
+{
+	uint64_t bytes, seen = 0, step;
+	const uint64_t base = best_base(pieces, &bytes), end = base + RANGE_BYTES;
+
+	ret_samples->count = 0;
+	if (bytes < LEAST_UNKNOWN_BYTES)
+		return;
+	step = bytes / LIMPET_SAMPLES / PAGE * PAGE;
+	for (size_t i = limpet_pieces_from(pieces, base); i < pieces->count; i++) {
+		const struct limpet_piece *piece = &pieces->list[i];
+		const uint64_t start = piece->start > base ? piece->start : base;
+		const uint64_t stop = piece->end < end ? piece->end : end;
+
+		if (piece->account != LIMPET_MEMORY_UNKNOWN || start >= stop)
+			continue;
+		for (size_t *k = &ret_samples->count; *k < LIMPET_SAMPLES; (*k)++) {
+			if (*k * step >= seen + stop - start)
+				break;
+			ret_samples->list[*k] = start + *k * step - seen;
+		}
+		seen += stop - start;
+	}
+}

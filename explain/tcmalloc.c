@@ -1,0 +1,309 @@
+#include "explain/tcmalloc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "explain/data.h"
+#include "explain/samples.h"
+
+/* tcmalloc/pagemap.h, PageMap3 with addresses of 48 bits and pages of 8 KiB: a root of 2^11
+ * pointers, in the program's data, to nodes of 2^12 pointers to leaves. A leaf covers 32 MiB: it
+ * has the size class of each of its pages, of one byte or two, then for each page the address of
+ * its span's structure, in newer releases with the size class in the highest 16 bits. */
+#define PAGE ((uint64_t)4096)
+#define PAGE_SHIFT 13u
+#define LEAF_BITS 12u
+#define LEAF_SHIFT (PAGE_SHIFT + LEAF_BITS)
+#define LEAF_BYTES ((uint64_t)1 << LEAF_SHIFT)
+#define NODE_BITS 12u
+#define ROOT_SHIFT (LEAF_SHIFT + NODE_BITS)
+#define ROOT_WORDS ((size_t)1 << (48 - ROOT_SHIFT))
+#define NODE_WORDS ((size_t)1 << NODE_BITS)
+#define LEAF_MASK (((uint64_t)1 << LEAF_BITS) - 1)
+#define NODE_MASK ((uint64_t)NODE_WORDS - 1)
+#define ADDRESS_MASK (((uint64_t)1 << 48) - 1)
+/* tcmalloc/span.h: one of the structure's words begins with the number of the first page, of 35
+ * bits. Which one differs between releases. */
+#define SPAN_WORDS 6u
+#define NUMBER_MASK (((uint64_t)1 << (48 - PAGE_SHIFT)) - 1)
+#define SAMPLES_NEEDED 3u
+#define SPANS_NEEDED 2u
+#define CANDIDATES_LIMIT (64u << 10)
+/* A word of the root covers 128 GiB: of its neighbours most are 0. */
+#define NEIGHBOURS 8u
+#define NEIGHBOURS_USED 4u
+#define RANGES_LIMIT ((size_t)1 << 16)
+#define TABLES_LIMIT 64u
+
+void limpet_tcmalloc_done(struct limpet_tcmalloc *tcmalloc)
+{
+	free(tcmalloc->list);
+	*tcmalloc = (struct limpet_tcmalloc){0};
+}
+
+const struct limpet_tcmalloc_range *limpet_tcmalloc_find(const struct limpet_tcmalloc *tcmalloc,
+							 uint64_t address)
+{
+	const struct limpet_tcmalloc_range *list = tcmalloc->list;
+	/* cppcheck-suppress constStatement */
+	size_t above = LIMPET_PARTITION_POINT(i, tcmalloc->count, list[i].start <= address);
+
+	return above && address < list[above - 1].end ? &list[above - 1] : NULL;
+}
+
+static bool read_word(const struct limpet_memory_reader *memory, uint64_t address,
+		      uint64_t *ret_word)
+{
+	return limpet_memory_reader_read(memory, address, ret_word, sizeof(*ret_word)) == 0;
+}
+
+/* ------------------------------------------------------------------ one page */
+
+/* The structure of the span to which a page belongs, by its number; 0: none. */
+static uint64_t span_of(const struct limpet_memory_reader *memory, uint64_t leaf,
+			unsigned class_bytes, uint64_t number)
+{
+	const uint64_t at = leaf + (uint64_t)class_bytes * NODE_WORDS + 8 * (number & LEAF_MASK);
+	uint64_t entry;
+
+	return read_word(memory, at, &entry) ? entry & ADDRESS_MASK : 0;
+}
+
+/* The first page of a span is within the same leaf for all but the largest spans. */
+static bool explains(const struct limpet_memory_reader *memory, uint64_t leaf, unsigned class_bytes,
+		     uint64_t number, uint64_t *ret_span)
+{
+	const uint64_t span = span_of(memory, leaf, class_bytes, number);
+	uint64_t words[SPAN_WORDS];
+
+	if (!span || span % 8 || limpet_memory_reader_read(memory, span, words, sizeof(words)) < 0)
+		return false;
+	for (unsigned i = 0; i < SPAN_WORDS; i++) {
+		const uint64_t first = words[i] & NUMBER_MASK;
+
+		if (first > number || first >> LEAF_BITS != number >> LEAF_BITS ||
+		    (first != number && span_of(memory, leaf, class_bytes, first) != span))
+			continue;
+		*ret_span = span;
+		return true;
+	}
+	return false;
+}
+
+bool limpet_tcmalloc_explains(const struct limpet_memory_reader *memory, uint64_t node,
+			      uint64_t address, uint64_t *ret_span)
+{
+	uint64_t leaf;
+
+	if (!read_word(memory, node + 8 * (address >> LEAF_SHIFT & NODE_MASK), &leaf) || !leaf ||
+	    leaf % 8)
+		return false;
+	return explains(memory, leaf, 1, address >> PAGE_SHIFT, ret_span) ||
+	       explains(memory, leaf, 2, address >> PAGE_SHIFT, ret_span);
+}
+
+/* ------------------------------------------------------------------ the root */
+
+struct search {
+	const struct limpet_memory_reader *memory;
+	const struct limpet_maps *maps;
+	struct limpet_samples samples; /* all below one word of the root */
+	unsigned candidates;
+	uint64_t root; /* the best so far; 0: none */
+	unsigned explained;
+};
+
+static bool may_be_table(const struct limpet_maps *maps, uint64_t address)
+{
+	const struct limpet_map *map;
+
+	if (!address || address % 8)
+		return false;
+	map = limpet_proc_maps_find(maps, address);
+	return map && !map->inode && !map->path[0] && map->perms[1] == 'w' && map->perms[3] == 'p';
+}
+
+/* How many samples, of at least two spans. */
+static unsigned count_explained(const struct search *search, uint64_t node)
+{
+	uint64_t spans[LIMPET_SAMPLES];
+	unsigned explained = 0, different = 0;
+
+	for (size_t i = 0; i < search->samples.count; i++) {
+		if (!limpet_tcmalloc_explains(search->memory, node, search->samples.list[i],
+					      &spans[explained]))
+			continue;
+		different += !explained || spans[explained] != spans[explained - 1];
+		explained++;
+	}
+	return different >= SPANS_NEEDED ? explained : 0;
+}
+
+static bool may_be_of_root(const uint64_t *data, size_t words, size_t at)
+{
+	const size_t from = at > NEIGHBOURS ? at - NEIGHBOURS : 0;
+	unsigned used = 0;
+
+	for (size_t i = from; i < words && i <= at + NEIGHBOURS; i++)
+		used += data[i] != 0;
+	return used <= 1 + NEIGHBOURS_USED;
+}
+
+static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+{
+	struct search *search = context;
+
+	for (size_t i = 0; i < bytes / 8; i++) {
+		unsigned explained;
+
+		if (!data[i] || data[i] % 8 || !may_be_of_root(data, bytes / 8, i) ||
+		    !may_be_table(search->maps, data[i]) || search->candidates >= CANDIDATES_LIMIT)
+			continue;
+		search->candidates++;
+		explained = count_explained(search, data[i]);
+		if (explained <= search->explained)
+			continue;
+		search->explained = explained;
+		search->root = address + 8 * i - 8 * (search->samples.list[0] >> ROOT_SHIFT);
+	}
+}
+
+/* ------------------------------------------------------------------ all that it covers */
+
+struct tree {
+	const struct limpet_memory_reader *memory;
+	const struct limpet_maps *maps;
+	struct limpet_tcmalloc *tcmalloc;
+	struct limpet_tcmalloc_range tables[TABLES_LIMIT];
+	size_t table_count;
+};
+
+static int add_range(struct limpet_tcmalloc *tcmalloc, const struct limpet_tcmalloc_range *range)
+{
+	struct limpet_tcmalloc_range *last =
+		tcmalloc->count ? &tcmalloc->list[tcmalloc->count - 1] : NULL;
+
+	if (last && last->end == range->start && last->is_table == range->is_table) {
+		last->end = range->end;
+		return 0;
+	}
+	if (tcmalloc->count >= RANGES_LIMIT) {
+		tcmalloc->is_cut = true;
+		return 0;
+	}
+	if (limpet_reserve(&tcmalloc->list, &tcmalloc->capacity, tcmalloc->count + 1,
+			   sizeof(*tcmalloc->list)) < 0 ||
+	    !tcmalloc->list)
+		return -ENOMEM;
+	tcmalloc->list[tcmalloc->count++] = *range;
+	return 0;
+}
+
+/* The whole mapping: tcmalloc's arena for its own data, in a region of its own. */
+static void note_table(struct tree *tree, uint64_t address)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(tree->maps, address);
+
+	if (!map || map->start % LIMPET_TCMALLOC_ALIGN_BYTES ||
+	    map->end % LIMPET_TCMALLOC_ALIGN_BYTES)
+		return;
+	for (size_t i = 0; i < tree->table_count; i++)
+		if (tree->tables[i].start == map->start)
+			return;
+	if (tree->table_count < TABLES_LIMIT)
+		tree->tables[tree->table_count++] = (struct limpet_tcmalloc_range){
+			.start = map->start, .end = map->end, .is_table = true};
+}
+
+/* Calls `take` with all words that are pointers to tables, from present pages. */
+static int read_table(struct tree *tree, uint64_t table, size_t words, uint64_t base, uint64_t step,
+		      int (*take)(struct tree *tree, uint64_t word, uint64_t base))
+{
+	uint64_t copy[PAGE / 8];
+	int error = 0;
+
+	for (size_t at = 0; at < words && !error && !tree->tcmalloc->is_cut;) {
+		const uint64_t address = table + 8 * at;
+		size_t count = (PAGE - address % PAGE) / 8;
+		int failed;
+
+		if (count > words - at)
+			count = words - at;
+		failed = limpet_memory_reader_read(tree->memory, address, copy, 8 * count);
+		tree->tcmalloc->is_cut |= failed == -ETIME;
+		for (size_t i = 0; i < count && !failed && !error; i++)
+			if (may_be_table(tree->maps, copy[i]))
+				error = take(tree, copy[i], base + (at + i) * step);
+		at += count;
+	}
+	return error;
+}
+
+static int take_leaf(struct tree *tree, uint64_t leaf, uint64_t base)
+{
+	note_table(tree, leaf);
+	return add_range(tree->tcmalloc,
+			 &(struct limpet_tcmalloc_range){.start = base, .end = base + LEAF_BYTES});
+}
+
+static int take_node(struct tree *tree, uint64_t node, uint64_t base)
+{
+	note_table(tree, node);
+	return read_table(tree, node, NODE_WORDS, base, LEAF_BYTES, take_leaf);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct limpet_tcmalloc_range *left = a, *right = b;
+
+	return left->start < right->start ? -1 : left->start > right->start;
+}
+
+/* In what the tree covers no table is expected: the former is sure. */
+static int add_tables(struct tree *tree)
+{
+	const size_t covered = tree->tcmalloc->count;
+	int error = 0;
+
+	for (size_t i = 0; i < tree->table_count && !error; i++) {
+		bool overlaps = false;
+
+		for (size_t k = 0; k < covered; k++)
+			overlaps |= tree->tables[i].start < tree->tcmalloc->list[k].end &&
+				    tree->tcmalloc->list[k].start < tree->tables[i].end;
+		if (!overlaps)
+			error = add_range(tree->tcmalloc, &tree->tables[i]);
+	}
+	if (tree->tcmalloc->count)
+		qsort(tree->tcmalloc->list, tree->tcmalloc->count, sizeof(*tree->tcmalloc->list),
+		      compare);
+	return error;
+}
+
+int limpet_tcmalloc_read_tree(const struct limpet_memory_reader *memory,
+			      const struct limpet_maps *maps, uint64_t root,
+			      struct limpet_tcmalloc *tcmalloc)
+{
+	struct tree tree = {.memory = memory, .maps = maps, .tcmalloc = tcmalloc};
+	int error = read_table(&tree, root, ROOT_WORDS, 0, LEAF_BYTES << NODE_BITS, take_node);
+
+	return error ? error : add_tables(&tree);
+}
+
+int limpet_tcmalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
+			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
+			 struct limpet_tcmalloc *tcmalloc)
+{
+	struct search search = {.memory = memory, .maps = maps};
+	int error;
+
+	limpet_samples_take(pieces, &search.samples);
+	if (!search.samples.count)
+		return 0;
+	error = limpet_data_read(memory, maps, pages, look, &search);
+	if (error || search.explained < SAMPLES_NEEDED)
+		return error;
+	return limpet_tcmalloc_read_tree(memory, maps, search.root, tcmalloc);
+}
