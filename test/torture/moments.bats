@@ -178,39 +178,35 @@ moments() {
 	moments close after_close
 }
 
-# At the second of two writes for each call of the agent: to load it, to begin to leave, to end.
-@test "it closes what limpet has just made" {
+# taken VARIABLE [WORDS]: captures during which the program closes its descriptors when limpet has done the second of two
+# such things (test/targets/meddle.c) for each call of the agent: to load it, to begin to leave, to end. The first is
+# refused, by WORDS.
+taken() {
 	local i name trace said
 	for i in 2 4 6; do
 		name=taken$i
 		start "$name" "$TARGETS/moment" close || return 1
 		trace=$work/$name.limpet
 		said=0
-		MEDDLE_WRITE=$i:$pid meddled attach -q --no-seal "${patiently[@]}" -d 2ms \
-			-o "$trace" "$pid" 2>round.err || said=$?
+		(
+			export "$1=$i:$pid"
+			meddled attach -q --no-seal "${patiently[@]}" -d 2ms -o "$trace" "$pid"
+		) 2>round.err || said=$?
 		tell "$name" act closed || return 1
-		((said != 1)) || grep -qF 'Bad file descriptor' round.err || fail "$(<round.err)" || return 1
+		((said != 1)) || grep -qF "${2:-}" round.err || fail "$(<round.err)" || return 1
 		nothing_of_ours "$pid" || return 1
 		finish "$name" || return 1
 		((said == (i == 2))) || fail "$name: status $said: $(<round.err)" || return 1
 	done
 }
 
-# When the channel has been checked, and the stub is about to go on: to load the agent, to begin to leave, to end.
+@test "it closes what limpet has just made" {
+	taken MEDDLE_WRITE 'Bad file descriptor'
+}
+
+# When the channel has been checked, and the stub is about to go on.
 @test "it closes the channel of a stub that runs" {
-	local i name trace said
-	for i in 2 4 6; do
-		name=cut$i
-		start "$name" "$TARGETS/moment" close || return 1
-		trace=$work/$name.limpet
-		said=0
-		MEDDLE_CHANNEL=$i:$pid meddled attach -q --no-seal "${patiently[@]}" -d 2ms \
-			-o "$trace" "$pid" 2>round.err || said=$?
-		tell "$name" act closed || return 1
-		nothing_of_ours "$pid" || return 1
-		finish "$name" || return 1
-		((said == (i == 2))) || fail "$name: status $said: $(<round.err)" || return 1
-	done
+	taken MEDDLE_CHANNEL
 }
 
 @test "its threads end, and others begin" {
