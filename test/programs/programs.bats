@@ -163,9 +163,8 @@ rounds_more() {
 	[[ ${idle:-} ]] || (($(ticks) > ${began:-0} + 5))
 }
 
-@test "bun: mimalloc inside" {
-	needs @oven/bun-linux-x64/bin/bun
-	open_input
+# Keeps 20,000 objects, and replaces 10,000 of them a second.
+keeping_server() {
 	cat >server.js <<-'end'
 		const kept = [];
 		let n = 0;
@@ -174,6 +173,12 @@ rounds_more() {
 				kept[n++ % 20000] = {text: "x".repeat(i) + n, bytes: new Uint8Array(256)};
 		}, 20);
 	end
+}
+
+@test "bun: mimalloc inside" {
+	needs @oven/bun-linux-x64/bin/bun
+	open_input
+	keeping_server
 	program bun "$packages/@oven/bun-linux-x64/bin/bun" server.js
 	wait_until 60 holds "any(.accounts[]; .kind == \"mimalloc-heap\" and .bytes > 16 * $mib)"
 	wait_until 20 adds_up 10
@@ -309,14 +314,7 @@ rounds_more() {
 	needs @deno/linux-x64-glibc/deno
 	open_input
 	export DENO_DIR=$work/deno DENO_NO_UPDATE_CHECK=1
-	cat >server.js <<-'end'
-		const kept = [];
-		let n = 0;
-		setInterval(() => {
-			for (let i = 0; i < 200; i++)
-				kept[n++ % 20000] = {text: "x".repeat(i) + n, bytes: new Uint8Array(256)};
-		}, 20);
-	end
+	keeping_server
 	program deno "$packages/@deno/linux-x64-glibc/deno" run --no-config --no-lock server.js
 	wait_until 60 holds "([.accounts[] | select(.kind == \"v8-heap\").bytes] | add) > 16 * $mib"
 	wait_until 20 adds_up 5
