@@ -295,7 +295,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 
 	/* The files of all modules are searched. */
 	if (bytes < NAMED_LEAST_BYTES || bytes < explanation->rss_bytes / 20 ||
-	    inquiry->jemalloc.count || inquiry->tcmalloc.count)
+	    inquiry->jemalloc.count || inquiry->tcmalloc.ranges.count)
 		return;
 	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
 	if (explanation->others[0])

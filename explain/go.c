@@ -63,23 +63,8 @@ struct reading {
 
 void limpet_go_done(struct limpet_go *go)
 {
-	free(go->list);
+	limpet_heap_ranges_done(&go->ranges);
 	*go = (struct limpet_go){0};
-}
-
-const struct limpet_go_range *limpet_go_find(const struct limpet_go *go, uint64_t address)
-{
-	const struct limpet_go_range *list = go->list;
-	/* cppcheck-suppress constStatement */
-	size_t above = LIMPET_PARTITION_POINT(i, go->count, list[i].start <= address);
-
-	return above && address < list[above - 1].end ? &list[above - 1] : NULL;
-}
-
-static bool read_word(const struct limpet_memory_reader *memory, uint64_t address,
-		      uint64_t *ret_word)
-{
-	return limpet_memory_reader_read(memory, address, ret_word, sizeof(*ret_word)) == 0;
 }
 
 static bool is_anonymous(const struct limpet_maps *maps, uint64_t address, uint64_t bytes)
@@ -128,7 +113,7 @@ static size_t follow(const struct reading *reading, uint64_t at, uint64_t *ret_c
 		    !is_anonymous(reading->maps, at, CHUNK_BYTES))
 			return 0;
 		ret_chunks[count++] = at;
-		if (!read_word(reading->memory, at, &at))
+		if (!limpet_memory_reader_read_word(reading->memory, at, &at))
 			return 0;
 	}
 	return count;
@@ -257,8 +242,9 @@ static bool are_pointers(const struct reading *reading, uint64_t pointers)
 		const struct span *sample = &reading->samples[i];
 		uint64_t word;
 
-		right += read_word(reading->memory, pointers + 8 * page_in_arena(sample->start),
-				   &word) &&
+		right += limpet_memory_reader_read_word(reading->memory,
+							pointers + 8 * page_in_arena(sample->start),
+							&word) &&
 			 word == sample->address;
 	}
 	return right >= SAMPLES_NEEDED && right * 2 >= reading->sample_count;
@@ -321,7 +307,8 @@ static bool find_table(struct reading *reading)
 		uint64_t arena;
 
 		if (!is_anonymous(reading->maps, table, 8 * TABLE_WORDS) ||
-		    !read_word(reading->memory, table + 8 * reading->number, &arena) ||
+		    !limpet_memory_reader_read_word(reading->memory, table + 8 * reading->number,
+						    &arena) ||
 		    !is_arena(reading, arena))
 			continue;
 		reading->table = table;
@@ -334,14 +321,8 @@ static bool find_table(struct reading *reading)
 
 static int add_range(struct limpet_go *go, uint64_t start, uint64_t bytes, bool is_table)
 {
-	if (limpet_reserve(&go->list, &go->capacity, go->count + 1, sizeof(*go->list)) < 0 ||
-	    !go->list)
-		return -ENOMEM;
-	go->list[go->count++] =
-		(struct limpet_go_range){.start = start,
-					 .end = (start + bytes + PAGE - 1) & ~(PAGE - 1),
-					 .is_table = is_table};
-	return 0;
+	return limpet_heap_ranges_add(&go->ranges, start, (start + bytes + PAGE - 1) & ~(PAGE - 1),
+				      is_table);
 }
 
 /* Whether one of the first spans of an arena contains the page whose pointer leads to it. */
@@ -378,7 +359,7 @@ static int take_arena(struct reading *reading, uint64_t number, uint64_t arena)
 	int error;
 
 	if (number < NUMBER_OF_0 || arena % PAGE || !is_anonymous(reading->maps, arena, bytes) ||
-	    reading->go->count >= 2 * ARENAS_LIMIT ||
+	    reading->go->ranges.count >= 2 * ARENAS_LIMIT ||
 	    !has_span(reading, arena + reading->spans_offset, heap))
 		return 0;
 	error = add_range(reading->go, heap, LIMPET_GO_ARENA_BYTES, false);
@@ -417,23 +398,15 @@ static int read_table(struct reading *reading)
 	return error == -ENOMEM ? error : 0;
 }
 
-static int compare_ranges(const void *a, const void *b)
-{
-	const struct limpet_go_range *left = a, *right = b;
-
-	return left->start < right->start ? -1 : left->start > right->start;
-}
-
-static void sort_ranges(struct limpet_go *go)
+static void sort_ranges(struct limpet_heap_ranges *ranges)
 {
 	size_t kept = 0;
 
-	if (go->count)
-		qsort(go->list, go->count, sizeof(*go->list), compare_ranges);
-	for (size_t i = 0; i < go->count; i++)
-		if (!kept || go->list[i].start >= go->list[kept - 1].end)
-			go->list[kept++] = go->list[i];
-	go->count = kept;
+	limpet_heap_ranges_sort(ranges);
+	for (size_t i = 0; i < ranges->count; i++)
+		if (!kept || ranges->list[i].start >= ranges->list[kept - 1].end)
+			ranges->list[kept++] = ranges->list[i];
+	ranges->count = kept;
 }
 
 /* Only if a part of it is an arena of the heap: then the chunks are what they seem, too. */
@@ -441,13 +414,13 @@ static int add_tables(struct reading *reading)
 {
 	int error = 0;
 
-	if (!reading->go->count)
+	if (!reading->go->ranges.count)
 		return 0;
 	for (size_t i = 0; i < reading->chunk_count && !error; i++)
 		error = add_range(reading->go, reading->chunks[i], CHUNK_BYTES, true);
 	if (!error)
 		error = add_range(reading->go, reading->table, 8 * TABLE_WORDS, true);
-	sort_ranges(reading->go);
+	sort_ranges(&reading->go->ranges);
 	return error;
 }
 

@@ -6,30 +6,24 @@
 
 #include <stdbool.h>
 
+#include "explain/heap_ranges.h"
 #include "explain/memory_reader.h"
 #include "injector/image/modules.h"
 #include "injector/proc/pages.h"
 
 #define LIMPET_GO_ARENA_BYTES ((uint64_t)64 << 20)
 
-struct limpet_go_range {
-	uint64_t start, end;
-	bool is_table; /* of the runtime; otherwise an arena of the heap */
-};
-
 /* Begins as all zeros. */
 struct limpet_go {
-	bool is_there;                /* the executable is a Go program */
-	struct limpet_go_range *list; /* sorted by address, without overlaps */
-	size_t count, capacity;
+	bool is_there; /* the executable is a Go program */
+	struct limpet_heap_ranges
+		ranges; /* sorted, without overlaps: arenas, the runtime's tables */
 };
 void limpet_go_done(struct limpet_go *go);
 
 /* 0, also if nothing is found; -ENOMEM. */
 int limpet_go_read(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
 		   struct limpet_pages *pages, struct limpet_go *go) LIMPET_MUST_CHECK;
-/* The range that contains this address, or NULL. */
-const struct limpet_go_range *limpet_go_find(const struct limpet_go *go, uint64_t address);
 
 /* What is found by these words of the program's data, which are starts of pages. Public for tests.
  * 0 or -ENOMEM. */

@@ -57,12 +57,6 @@ static bool read_text(const struct library *library, uint64_t address, char *ret
 	       limpet_memory_reader_read_text(library->memory, address, ret, room) == 0;
 }
 
-static bool read_word(const struct limpet_memory_reader *memory, uint64_t address,
-		      uint64_t *ret_word)
-{
-	return limpet_memory_reader_read(memory, address, ret_word, sizeof(*ret_word)) == 0;
-}
-
 static void take_entry(const struct library *library, const struct entry *entry,
 		       uint64_t values[FIELDS], unsigned *found)
 {
@@ -127,10 +121,13 @@ void limpet_java_find(const struct limpet_memory_reader *memory,
 	uint64_t table = find_table(fd, module);
 	uint64_t values[FIELDS], heap, start, words;
 
-	if (!table || !read_word(memory, table, &table) || !read_fields(&library, table, values) ||
-	    !read_word(memory, values[HEAP], &heap) || !heap ||
-	    !read_word(memory, heap + values[RESERVED] + values[START], &start) ||
-	    !read_word(memory, heap + values[RESERVED] + values[WORDS], &words))
+	if (!table || !limpet_memory_reader_read_word(memory, table, &table) ||
+	    !read_fields(&library, table, values) ||
+	    !limpet_memory_reader_read_word(memory, values[HEAP], &heap) || !heap ||
+	    !limpet_memory_reader_read_word(memory, heap + values[RESERVED] + values[START],
+					    &start) ||
+	    !limpet_memory_reader_read_word(memory, heap + values[RESERVED] + values[WORDS],
+					    &words))
 		return;
 	if (!start || start % 4096 || !words || words > RESERVED_LIMIT_BYTES / 8 ||
 	    start > UINT64_MAX - words * 8)

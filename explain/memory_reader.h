@@ -37,6 +37,11 @@ static inline int limpet_memory_reader_read(const struct limpet_memory_reader *r
 {
 	return reader->read(reader->context, address, ret, bytes);
 }
+static inline bool limpet_memory_reader_read_word(const struct limpet_memory_reader *reader,
+						  uint64_t address, uint64_t *ret_word)
+{
+	return limpet_memory_reader_read(reader, address, ret_word, sizeof(*ret_word)) == 0;
+}
 /* Whether nothing more will be read. Loops that run over data of the process without reading it ask
  * this now and then. */
 static inline bool limpet_memory_reader_is_spent(const struct limpet_memory_reader *reader)

@@ -13,6 +13,7 @@ EXPLAIN_SRC := \
 	explain/glibc_wait.c \
 	explain/glibc_walk.c \
 	explain/go.c \
+	explain/heap_ranges.c \
 	explain/java.c \
 	explain/jemalloc.c \
 	explain/jemalloc_census.c \

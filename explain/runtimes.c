@@ -138,7 +138,8 @@ static bool is_in_go(const struct marking *marking, uint64_t address)
 
 static void recognize_go(struct marking *marking, uint64_t at)
 {
-	const struct limpet_go_range *range = limpet_go_find(marking->heaps.go, at);
+	const struct limpet_heap_range *range =
+		limpet_heap_ranges_find(&marking->heaps.go->ranges, at);
 
 	if (!range)
 		return;
@@ -185,8 +186,8 @@ static void recognize_jemalloc(struct marking *marking, uint64_t at)
 
 static void recognize_tcmalloc(struct marking *marking, uint64_t at)
 {
-	const struct limpet_tcmalloc_range *range =
-		limpet_tcmalloc_find(marking->heaps.tcmalloc, at);
+	const struct limpet_heap_range *range =
+		limpet_heap_ranges_find(&marking->heaps.tcmalloc->ranges, at);
 	const struct limpet_map *map = range ? limpet_proc_maps_find(marking->maps, at) : NULL;
 
 	if (!map || map->start % LIMPET_TCMALLOC_ALIGN_BYTES)
@@ -253,8 +254,9 @@ static bool is_to_be_marked(const struct marking *marking, const struct limpet_p
 		return true;
 	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
 	       (limpet_jemalloc_find(marking->heaps.jemalloc, piece->start) ||
-		limpet_tcmalloc_find(marking->heaps.tcmalloc, piece->start) ||
-		limpet_go_find(marking->heaps.go, piece->start) || is_in_go(marking, piece->start));
+		limpet_heap_ranges_find(&marking->heaps.tcmalloc->ranges, piece->start) ||
+		limpet_heap_ranges_find(&marking->heaps.go->ranges, piece->start) ||
+		is_in_go(marking, piece->start));
 }
 
 int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,

@@ -1,10 +1,7 @@
 #include "explain/tcmalloc.h"
 
 #include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include "common/array.h"
 #include "explain/data.h"
 #include "explain/samples.h"
 
@@ -39,24 +36,8 @@
 
 void limpet_tcmalloc_done(struct limpet_tcmalloc *tcmalloc)
 {
-	free(tcmalloc->list);
+	limpet_heap_ranges_done(&tcmalloc->ranges);
 	*tcmalloc = (struct limpet_tcmalloc){0};
-}
-
-const struct limpet_tcmalloc_range *limpet_tcmalloc_find(const struct limpet_tcmalloc *tcmalloc,
-							 uint64_t address)
-{
-	const struct limpet_tcmalloc_range *list = tcmalloc->list;
-	/* cppcheck-suppress constStatement */
-	size_t above = LIMPET_PARTITION_POINT(i, tcmalloc->count, list[i].start <= address);
-
-	return above && address < list[above - 1].end ? &list[above - 1] : NULL;
-}
-
-static bool read_word(const struct limpet_memory_reader *memory, uint64_t address,
-		      uint64_t *ret_word)
-{
-	return limpet_memory_reader_read(memory, address, ret_word, sizeof(*ret_word)) == 0;
 }
 
 /* ------------------------------------------------------------------ one page */
@@ -68,7 +49,7 @@ static uint64_t span_of(const struct limpet_memory_reader *memory, uint64_t leaf
 	const uint64_t at = leaf + (uint64_t)class_bytes * NODE_WORDS + 8 * (number & LEAF_MASK);
 	uint64_t entry;
 
-	return read_word(memory, at, &entry) ? entry & ADDRESS_MASK : 0;
+	return limpet_memory_reader_read_word(memory, at, &entry) ? entry & ADDRESS_MASK : 0;
 }
 
 /* The first page of a span is within the same leaf for all but the largest spans. */
@@ -97,8 +78,9 @@ bool limpet_tcmalloc_explains(const struct limpet_memory_reader *memory, uint64_
 {
 	uint64_t leaf;
 
-	if (!read_word(memory, node + 8 * (address >> LEAF_SHIFT & NODE_MASK), &leaf) || !leaf ||
-	    leaf % 8)
+	if (!limpet_memory_reader_read_word(memory, node + 8 * (address >> LEAF_SHIFT & NODE_MASK),
+					    &leaf) ||
+	    !leaf || leaf % 8)
 		return false;
 	return explains(memory, leaf, 1, address >> PAGE_SHIFT, ret_span) ||
 	       explains(memory, leaf, 2, address >> PAGE_SHIFT, ret_span);
@@ -176,29 +158,24 @@ struct tree {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	struct limpet_tcmalloc *tcmalloc;
-	struct limpet_tcmalloc_range tables[TABLES_LIMIT];
+	struct limpet_heap_range tables[TABLES_LIMIT];
 	size_t table_count;
 };
 
-static int add_range(struct limpet_tcmalloc *tcmalloc, const struct limpet_tcmalloc_range *range)
+static int add_range(struct limpet_tcmalloc *tcmalloc, const struct limpet_heap_range *range)
 {
-	struct limpet_tcmalloc_range *last =
-		tcmalloc->count ? &tcmalloc->list[tcmalloc->count - 1] : NULL;
+	struct limpet_heap_ranges *ranges = &tcmalloc->ranges;
+	struct limpet_heap_range *last = ranges->count ? &ranges->list[ranges->count - 1] : NULL;
 
 	if (last && last->end == range->start && last->is_table == range->is_table) {
 		last->end = range->end;
 		return 0;
 	}
-	if (tcmalloc->count >= RANGES_LIMIT) {
+	if (ranges->count >= RANGES_LIMIT) {
 		tcmalloc->is_cut = true;
 		return 0;
 	}
-	if (limpet_reserve(&tcmalloc->list, &tcmalloc->capacity, tcmalloc->count + 1,
-			   sizeof(*tcmalloc->list)) < 0 ||
-	    !tcmalloc->list)
-		return -ENOMEM;
-	tcmalloc->list[tcmalloc->count++] = *range;
-	return 0;
+	return limpet_heap_ranges_add(ranges, range->start, range->end, range->is_table);
 }
 
 /* The whole mapping: tcmalloc's arena for its own data, in a region of its own. */
@@ -213,7 +190,7 @@ static void note_table(struct tree *tree, uint64_t address)
 		if (tree->tables[i].start == map->start)
 			return;
 	if (tree->table_count < TABLES_LIMIT)
-		tree->tables[tree->table_count++] = (struct limpet_tcmalloc_range){
+		tree->tables[tree->table_count++] = (struct limpet_heap_range){
 			.start = map->start, .end = map->end, .is_table = true};
 }
 
@@ -245,7 +222,7 @@ static int take_leaf(struct tree *tree, uint64_t leaf, uint64_t base)
 {
 	note_table(tree, leaf);
 	return add_range(tree->tcmalloc,
-			 &(struct limpet_tcmalloc_range){.start = base, .end = base + LEAF_BYTES});
+			 &(struct limpet_heap_range){.start = base, .end = base + LEAF_BYTES});
 }
 
 static int take_node(struct tree *tree, uint64_t node, uint64_t base)
@@ -254,31 +231,22 @@ static int take_node(struct tree *tree, uint64_t node, uint64_t base)
 	return read_table(tree, node, NODE_WORDS, base, LEAF_BYTES, take_leaf);
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct limpet_tcmalloc_range *left = a, *right = b;
-
-	return left->start < right->start ? -1 : left->start > right->start;
-}
-
 /* In what the tree covers no table is expected: the former is sure. */
 static int add_tables(struct tree *tree)
 {
-	const size_t covered = tree->tcmalloc->count;
+	const size_t covered = tree->tcmalloc->ranges.count;
 	int error = 0;
 
 	for (size_t i = 0; i < tree->table_count && !error; i++) {
 		bool overlaps = false;
 
 		for (size_t k = 0; k < covered; k++)
-			overlaps |= tree->tables[i].start < tree->tcmalloc->list[k].end &&
-				    tree->tcmalloc->list[k].start < tree->tables[i].end;
+			overlaps |= tree->tables[i].start < tree->tcmalloc->ranges.list[k].end &&
+				    tree->tcmalloc->ranges.list[k].start < tree->tables[i].end;
 		if (!overlaps)
 			error = add_range(tree->tcmalloc, &tree->tables[i]);
 	}
-	if (tree->tcmalloc->count)
-		qsort(tree->tcmalloc->list, tree->tcmalloc->count, sizeof(*tree->tcmalloc->list),
-		      compare);
+	limpet_heap_ranges_sort(&tree->tcmalloc->ranges);
 	return error;
 }
 

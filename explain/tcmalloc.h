@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 
+#include "explain/heap_ranges.h"
 #include "explain/memory_reader.h"
 #include "explain/pieces.h"
 #include "injector/proc/pages.h"
@@ -14,16 +15,10 @@
 /* Memory comes from the system by huge pages: mappings of others are aligned otherwise. */
 #define LIMPET_TCMALLOC_ALIGN_BYTES ((uint64_t)2 << 20)
 
-struct limpet_tcmalloc_range {
-	uint64_t start, end;
-	bool is_table; /* the mapping in which the tree is; otherwise what the tree covers */
-};
-
 /* Begins as all zeros. */
 struct limpet_tcmalloc {
-	struct limpet_tcmalloc_range *list; /* sorted by address */
-	size_t count, capacity;
-	bool is_cut; /* there are more, which are not in the list */
+	struct limpet_heap_ranges ranges; /* sorted: what the tree covers, mappings that it is in */
+	bool is_cut;                      /* there are more, which are not in the list */
 };
 void limpet_tcmalloc_done(struct limpet_tcmalloc *tcmalloc);
 
@@ -32,9 +27,6 @@ void limpet_tcmalloc_done(struct limpet_tcmalloc *tcmalloc);
 int limpet_tcmalloc_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
 			 struct limpet_tcmalloc *tcmalloc) LIMPET_MUST_CHECK;
-/* The range that contains this address, or NULL. */
-const struct limpet_tcmalloc_range *limpet_tcmalloc_find(const struct limpet_tcmalloc *tcmalloc,
-							 uint64_t address);
 
 /* Reads the tree below this root. Public for tests. */
 int limpet_tcmalloc_read_tree(const struct limpet_memory_reader *memory,

@@ -178,9 +178,9 @@ static void read_tcmalloc(void)
 		(void)limpet_tcmalloc_explains(&memory_reader, at, at, &span);
 	if (limpet_tcmalloc_read_tree(&memory_reader, &maps, BASE, &tcmalloc) < 0)
 		abort();
-	for (size_t i = 0; i < tcmalloc.count; i++)
-		check(tcmalloc.list[i].start < tcmalloc.list[i].end &&
-		      (!i || tcmalloc.list[i - 1].end <= tcmalloc.list[i].start));
+	for (size_t i = 0; i < tcmalloc.ranges.count; i++)
+		check(tcmalloc.ranges.list[i].start < tcmalloc.ranges.list[i].end &&
+		      (!i || tcmalloc.ranges.list[i - 1].end <= tcmalloc.ranges.list[i].start));
 	limpet_tcmalloc_done(&tcmalloc);
 }
 
@@ -198,9 +198,9 @@ static void read_go(void)
 	if (limpet_go_read_tables(&memory_reader, &maps, pages, (uint64_t *)(void *)memory, 16,
 				  &go) < 0)
 		abort();
-	for (size_t i = 0; i < go.count; i++)
-		check(go.list[i].start < go.list[i].end &&
-		      (!i || go.list[i - 1].end <= go.list[i].start));
+	for (size_t i = 0; i < go.ranges.count; i++)
+		check(go.ranges.list[i].start < go.ranges.list[i].end &&
+		      (!i || go.ranges.list[i - 1].end <= go.ranges.list[i].start));
 	limpet_go_done(&go);
 	limpet_pages_free(pages);
 }

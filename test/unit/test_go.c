@@ -114,19 +114,21 @@ static size_t find(void)
 			 0);
 	limpet_process_reader_free(program.process);
 	limpet_proc_maps_done(&program.maps);
-	return program.go.count;
+	return program.go.ranges.count;
 }
 
 static bool is_heap(const void *address)
 {
-	const struct limpet_go_range *range = limpet_go_find(&program.go, at(address));
+	const struct limpet_heap_range *range =
+		limpet_heap_ranges_find(&program.go.ranges, at(address));
 
 	return range && !range->is_table;
 }
 
 static bool is_table(const void *address)
 {
-	const struct limpet_go_range *range = limpet_go_find(&program.go, at(address));
+	const struct limpet_heap_range *range =
+		limpet_heap_ranges_find(&program.go.ranges, at(address));
 
 	return range && range->is_table;
 }
@@ -149,7 +151,7 @@ static void test_all_that_the_table_leads_to(void **state)
 	all_is_found();
 	assert_true(is_table(program.table));
 	limpet_go_done(&program.go);
-	assert_null(limpet_go_find(&program.go, at(program.heap)));
+	assert_null(limpet_heap_ranges_find(&program.go.ranges, at(program.heap)));
 }
 
 /* Two more words of the table: one leads to another arena's description, the other to nothing. */

@@ -130,7 +130,7 @@ static void test_what_the_tree_covers(void **state)
 				    mapping(HEAP, REGION_END, 0)};
 	const struct limpet_maps maps = {.list = list, .count = LIMPET_COUNT_OF(list)};
 	struct limpet_tcmalloc tcmalloc = {0};
-	const struct limpet_tcmalloc_range *range;
+	const struct limpet_heap_range *range;
 
 	(void)state;
 	/* Two leaves that follow each other, and what is no pointer to one. */
@@ -139,23 +139,23 @@ static void test_what_the_tree_covers(void **state)
 	put(NODE + 8 * ((HEAP >> 25 & 4095) + 4), 0x1000);
 	assert_int_equal(limpet_tcmalloc_read_tree(&reader, &maps, ROOT, &tcmalloc), 0);
 	assert_false(tcmalloc.is_cut);
-	assert_int_equal(tcmalloc.count, 2);
-	assert_int_equal(tcmalloc.list[0].start, TABLES);
-	assert_int_equal(tcmalloc.list[0].end, TABLES_END);
-	assert_true(tcmalloc.list[0].is_table);
-	range = limpet_tcmalloc_find(&tcmalloc, HEAP);
+	assert_int_equal(tcmalloc.ranges.count, 2);
+	assert_int_equal(tcmalloc.ranges.list[0].start, TABLES);
+	assert_int_equal(tcmalloc.ranges.list[0].end, TABLES_END);
+	assert_true(tcmalloc.ranges.list[0].is_table);
+	range = limpet_heap_ranges_find(&tcmalloc.ranges, HEAP);
 	assert_non_null(range);
 	assert_false(range->is_table);
 	assert_int_equal(range->start, HEAP & ~UINT64_C(0x1ffffff));
 	assert_int_equal(range->end - range->start, 2 * 0x2000000);
-	assert_null(limpet_tcmalloc_find(&tcmalloc, range->start - 1));
-	assert_null(limpet_tcmalloc_find(&tcmalloc, range->end));
+	assert_null(limpet_heap_ranges_find(&tcmalloc.ranges, range->start - 1));
+	assert_null(limpet_heap_ranges_find(&tcmalloc.ranges, range->end));
 	limpet_tcmalloc_done(&tcmalloc);
 	/* Tables in a mapping that begins elsewhere are of no known owner. */
 	list[0].start += 4096;
 	assert_int_equal(limpet_tcmalloc_read_tree(&reader, &maps, ROOT, &tcmalloc), 0);
-	assert_int_equal(tcmalloc.count, 1);
-	assert_false(tcmalloc.list[0].is_table);
+	assert_int_equal(tcmalloc.ranges.count, 1);
+	assert_false(tcmalloc.ranges.list[0].is_table);
 	limpet_tcmalloc_done(&tcmalloc);
 }
 
@@ -173,7 +173,7 @@ static void test_a_large_tree_is_cut(void **state)
 		put(NODE + 8 * i, LEAF);
 	assert_int_equal(limpet_tcmalloc_read_tree(&reader, &maps, ROOT, &tcmalloc), 0);
 	assert_true(tcmalloc.is_cut);
-	assert_true(tcmalloc.count <= 65536 + 64);
+	assert_true(tcmalloc.ranges.count <= 65536 + 64);
 	limpet_tcmalloc_done(&tcmalloc);
 }
 
