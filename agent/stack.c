@@ -77,7 +77,6 @@ static void count_truncated(struct limpet_thread *thread, uint32_t more)
 }
 
 #define WALKED_IN_VAIN UINT32_MAX /* not a number: the tables were replaced meanwhile */
-#define WALKS 4u
 
 static uint32_t max_depth(void)
 {
@@ -187,7 +186,7 @@ static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thr
 {
 	uint64_t pc = hook_frame->caller_pc, base = (uint64_t)(uintptr_t)&hook_frame->caller_fp;
 
-	for (unsigned i = 0; i < WALKS; i++) {
+	for (unsigned i = 0; i < LIMPET_STACK_WALKS; i++) {
 		struct limpet_stack_cache_entry *cached =
 			limpet_stack_cache_entry(thread, pc, base);
 		uint32_t number =

@@ -18,10 +18,10 @@ static inline __attribute__((always_inline)) bool read_caller(const void *memory
 	return address && limpet_walk_read_ranges(memory, address, ret_word);
 }
 
-int64_t limpet_stack_arguments(const struct limpet_thread *thread,
-			       const struct limpet_hook_frame *frame)
+/* By the tables of the list `current`. */
+static int64_t arguments_by(const struct limpet_thread *thread,
+			    const struct limpet_hook_frame *frame, uint32_t current)
 {
-	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 	uint32_t gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE);
 	uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
 	struct limpet_walk_map map = limpet_stack_walk_map(current, gone);
@@ -41,10 +41,22 @@ int64_t limpet_stack_arguments(const struct limpet_thread *thread,
 	if (!known && limpet_walk_find_rule(&map, &cache, caller.pc - 1).cfa <= LIMPET_CFA_UNKNOWN)
 		return LIMPET_PASS;
 	if (limpet_walk_step(&map, &cache, read_caller, &readable, &caller) != LIMPET_WALK_MORE ||
-	    !limpet_stack_is_in_force(current) || caller.flags & LIMPET_FRAME_SIGNAL ||
-	    (caller.flags & LIMPET_FRAME_BY_FP && !known))
+	    caller.flags & LIMPET_FRAME_SIGNAL || (caller.flags & LIMPET_FRAME_BY_FP && !known))
 		return LIMPET_PASS;
 	bytes = caller.sp - sp;
 	return caller.sp < sp || caller.sp > readable.high[0] || bytes % 8 ? LIMPET_PASS
 									   : (int64_t)bytes;
+}
+
+int64_t limpet_stack_arguments(const struct limpet_thread *thread,
+			       const struct limpet_hook_frame *frame)
+{
+	for (unsigned i = 0; i < LIMPET_STACK_WALKS; i++) {
+		uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
+		int64_t bytes = arguments_by(thread, frame, current);
+
+		if (__builtin_expect(limpet_stack_is_in_force(current), 1))
+			return bytes;
+	}
+	return LIMPET_PASS;
 }

@@ -36,27 +36,39 @@ static bool is_outermost(const struct limpet_thread *thread, const struct limpet
 }
 
 /* Frame by frame, by unwind rows only, up to the thread's first function. */
-bool limpet_stack_is_above_entry(const struct limpet_thread *thread,
-				 const struct limpet_hook_frame *hook_frame)
+static bool leads_to_root(const struct limpet_thread *thread, struct limpet_walk_frame frame,
+			  uint32_t current)
 {
-	uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 	const struct limpet_walk_map map = limpet_stack_walk_map(
 		current, __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE));
 	const struct limpet_walk_cache cache = limpet_stack_walk_cache();
-	struct limpet_walk_frame frame = limpet_stack_first_frame(hook_frame);
 
-	if (!__atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE) ||
-	    thread->entry_sp < thread->stack_low || thread->entry_sp >= frame.sp)
-		return false;
 	for (unsigned i = 0; i < CHAIN_FRAMES; i++) {
 		if (frame.sp >= thread->stack_high ||
 		    frame.flags & (LIMPET_FRAME_SIGNAL | LIMPET_FRAME_BY_FP | LIMPET_FRAME_DOUBT))
 			return false;
 		if (is_root(&map, &cache, frame.pc))
-			return is_outermost(thread, &map, &cache, frame.sp) &&
-			       limpet_stack_is_in_force(current);
+			return is_outermost(thread, &map, &cache, frame.sp);
 		if (limpet_walk_step(&map, &cache, read_own, thread, &frame) != LIMPET_WALK_MORE)
 			return false;
+	}
+	return false;
+}
+
+bool limpet_stack_is_above_entry(const struct limpet_thread *thread,
+				 const struct limpet_hook_frame *hook_frame)
+{
+	const struct limpet_walk_frame first = limpet_stack_first_frame(hook_frame);
+
+	if (!__atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE) ||
+	    thread->entry_sp < thread->stack_low || thread->entry_sp >= first.sp)
+		return false;
+	for (unsigned i = 0; i < LIMPET_STACK_WALKS; i++) {
+		uint32_t current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
+		bool leads = leads_to_root(thread, first, current);
+
+		if (__builtin_expect(limpet_stack_is_in_force(current), 1))
+			return leads;
 	}
 	return false;
 }

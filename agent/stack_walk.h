@@ -38,6 +38,9 @@ static inline bool limpet_stack_is_in_force(uint32_t current)
 	return __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_RELAXED) == current;
 }
 
+/* How often a walk is made anew when the tables were replaced meanwhile. */
+#define LIMPET_STACK_WALKS 4u
+
 static inline struct limpet_walk_frame limpet_stack_first_frame(
 	const struct limpet_hook_frame *hook_frame)
 {

@@ -18,6 +18,7 @@
 #include <ucontext.h>
 
 #include "agent/record.h"
+#include "agent/stack_arguments.h"
 #include "agent/stack_cache.h"
 #include "common/err.h"
 #include "test/unit/agent_fixture.h"
@@ -543,6 +544,57 @@ static void change_at_each_step(bool in_place)
 	assert_true(whole > 5 && ended > 5);
 }
 
+/* The caller's frame by one list, `steps` instructions into which the lists are exchanged. */
+static __attribute__((noinline)) int64_t stepped_arguments(const struct limpet_thread *thread,
+							   long steps)
+{
+	int64_t bytes;
+
+	steps_left = steps;
+	fired = false;
+	begin_stepping();
+	bytes = limpet_stack_arguments(thread, &stacks.outer.hook);
+	end_stepping();
+	return bytes;
+}
+
+static void change_to_the_same(void)
+{
+	put_list(right_table);
+	put_list(right_table);
+}
+
+/* How much of the caller's frame a call may need is found whenever lists are exchanged: also in a
+ * thread's first calls, when its stack is not known. */
+static void find_arguments_at_each_step(bool known)
+{
+	const uint64_t path[] = {CODE + 0x1111, CODE + 0x2222};
+	const struct limpet_thread *thread;
+	unsigned steps = 0;
+
+#if defined(__SANITIZE_THREAD__)
+	limpet_skip("the thread sanitizer holds signals back until its own moments");
+#endif
+	right_table = put_table(&by_frame_pointer, LIMPET_CFA_FP);
+	change = change_to_the_same;
+	fixture_stack_build(&stacks.outer, path, LIMPET_COUNT_OF(path));
+	FIXTURE_CALL(&stacks.outer, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
+	if (known)
+		publish_stack();
+	thread = limpet_thread_self(0);
+	change_to_the_same();
+	for (long step = 1;; step++, steps++) {
+		int64_t bytes = stepped_arguments(thread, step);
+
+		if (bytes != 16)
+			fail_msg("step %ld: %ld bytes", step, (long)bytes);
+		if (!fired)
+			break;
+	}
+	change = NULL;
+	assert_true(steps > 50);
+}
+
 static int begin(void **state)
 {
 	const struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
@@ -667,6 +719,13 @@ static void test_tables_that_change_while_a_stack_is_copied(void **state)
 	change_at_each_step(false);
 }
 
+static void test_arguments_while_tables_change_at_every_instruction(void **state)
+{
+	(void)state;
+	find_arguments_at_each_step(false);
+	find_arguments_at_each_step(true);
+}
+
 int main(void)
 {
 	const char *text = getenv("SIGNAL_STRIDE");
@@ -675,6 +734,8 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(test_tables_that_change_while_a_stack_is_copied,
 						begin, end),
+		cmocka_unit_test_setup_teardown(
+			test_arguments_while_tables_change_at_every_instruction, begin, end),
 		cmocka_unit_test_setup_teardown(test_malloc_at_every_instruction, begin, end),
 		cmocka_unit_test_setup_teardown(test_free_at_every_instruction, begin, end),
 		cmocka_unit_test_setup_teardown(test_realloc_at_every_instruction, begin, end),
