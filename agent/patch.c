@@ -375,7 +375,7 @@ static void end_scan(void)
 	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
 }
 
-static bool is_leaving(void)
+static bool is_detaching(void)
 {
 	return __atomic_load_n(&detaching, __ATOMIC_RELAXED);
 }
@@ -668,7 +668,7 @@ static int new_module(const struct limpet_image *image, void *context)
 	struct limpet_image_tables tables;
 
 	(void)context;
-	if (is_leaving() || !image->dynamic || is_known(image) ||
+	if (is_detaching() || !image->dynamic || is_known(image) ||
 	    is_in(image, (uint64_t)(uintptr_t)limpet_paths))
 		return 0;
 	if (limpet_image_tables(image, &tables))
@@ -708,7 +708,7 @@ static int patch_again(const struct limpet_image *image, void *context)
 {
 	struct limpet_slot *slots = slot_table();
 
-	if (is_leaving())
+	if (is_detaching())
 		return 1;
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		struct limpet_slot *slot = &slots[i];

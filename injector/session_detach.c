@@ -106,11 +106,12 @@ static int explain_hook_pointers(const struct limpet_session *session, int error
 				 struct limpet_err *err)
 {
 	if (error != -ETIMEDOUT)
-		return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
-				      "copies of hook addresses remain in the program's data");
+		return limpet_err_set(
+			err, error == -ESRCH ? error : -EBUSY,
+			"hook addresses that the program has stored could not be restored");
 	limpet_err_set(err, -EBUSY,
 		       "the program has so much memory that it could not be searched in time for "
-		       "copies of hook addresses");
+		       "hook addresses");
 	limpet_err_hint(err, "limpet attach --duration 1s --attach-timeout 5m %d searches longer",
 			session->target->pid);
 	return -EBUSY;

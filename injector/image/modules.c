@@ -140,7 +140,7 @@ static size_t *list_code(const struct limpet_maps *maps, size_t *ret_count)
 }
 
 /* Whether the mapping may be a module's first one: only a file's first page has its header. To look
- * into a file of data would map parts of it into the process, and may wait for a file system. */
+ * into a file of data may wait for a file system. */
 static bool may_be_module(const struct limpet_maps *maps, const struct limpet_map *map,
 			  const size_t *code, size_t count)
 {

@@ -45,7 +45,7 @@ teardown() { end; }
 	finish newer
 }
 
-@test "between enter and leave nobody traces the target" {
+@test "between attach and detach nobody traces the target" {
 	start storm "$TARGETS/storm"
 	attach "$pid"
 	# A thread that was late to stop is let go when it does.

@@ -96,7 +96,7 @@ ended_as() {
 	ended_as stop
 }
 
-@test "many Ctrl-C in a row never cut the leaving short" {
+@test "many Ctrl-C in a row never cut the detach short" {
 	captured_storm
 	local i
 	for ((i = 0; i < 50; i++)); do

@@ -1,8 +1,8 @@
-/* killstep [--repeat N] [--stride N] PID: enters and leaves a process, and is killed by SIGKILL at
- * a step (ptrace call, remote call or write): at every one, or every Nth, N times each. After every
- * kill what is left is cleaned up as the next attach would, and the target must be as before:
- * alive, untraced, its descriptors the same, nothing of ours mapped. Says each step that fails
- * that, and in the end the figures, as JSON. Ends with 1 if any step failed. */
+/* killstep [--repeat N] [--stride N] PID: attaches to a process and detaches, and is killed by
+ * SIGKILL at a step (ptrace call, remote call or write): at every one, or every Nth, N times each.
+ * After every kill what is left is cleaned up as the next attach would, and the target must be as
+ * before: alive, untraced, its descriptors the same, nothing of ours mapped. Says each step that
+ * fails that, and in the end the figures, as JSON. Ends with 1 if any step failed. */
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* rounds PID COUNT [HOLD_MS]: enters and leaves a process COUNT times without recording, and says
- * how long the stops were. Ends with status 1 at the first round that fails. */
+/* rounds PID COUNT [HOLD_MS]: attaches to a process and detaches, COUNT times, without recording,
+ * and says how long the stops were. Ends with status 1 at the first round that fails. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -41,7 +41,7 @@ within_limits() {
 	ROUNDS=$((ROUNDS / 4 + 1)) within_limits "$TARGETS/gaps" --spin 1 --sleep 500
 }
 
-@test "stop limits: five hundred threads, and copies of hook addresses to put back" {
+@test "stop limits: five hundred threads, and hook addresses to put back" {
 	ROUNDS=$((ROUNDS / 4 + 1)) within_limits "$TARGETS/gaps-copies" --spin 1 --sleep 500
 }
 

@@ -1,7 +1,7 @@
 /* stops idle|limpet PID COUNT: stops and resumes the threads of a process COUNT times, and does
- * nothing else (idle), or enters and leaves it COUNT times. Prints "STOPS US": how often a thread
- * was stopped at most, and the sum of the time for which it was. What a call answers after the idle
- * tracer's stops is what the kernel gives after any stop. */
+ * nothing else (idle), or attaches to it and detaches COUNT times. Prints "STOPS US": how often a
+ * thread was stopped at most, and the sum of the time for which it was. What a call answers after
+ * the idle tracer's stops is what the kernel gives after any stop. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Which functions are hooked where they begin, and where the memory near them may go. */
+/* Which functions are hooked where they begin, and where their hook area may be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

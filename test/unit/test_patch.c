@@ -173,7 +173,7 @@ static void test_a_thunk_that_outlives_the_agent(void **state)
 
 	(void)state;
 	limpet_hooks[FIXTURE_REALLOC].original = (uint64_t)(uintptr_t)note_arguments;
-	/* What only the memory near a function leads to gets no plain call. */
+	/* What only a hook area leads to gets no plain call. */
 	limpet_hooks[FIXTURE_MMAP].flags |= LIMPET_HOOK_ENTRY;
 	assert_ptr_not_equal(limpet_thunk_paths()[FIXTURE_REALLOC], (const void *)note_arguments);
 	assert_int_equal(detach(), 0);
