@@ -141,7 +141,7 @@ int limpet_explain_print_text(const struct limpet_explained *what)
 	print_verdicts(what->explanation, width);
 	print_table(what->explanation, what->trace, width);
 	if (what->census)
-		limpet_census_print_text(what->census, what->jemalloc);
+		limpet_census_print_text(what->census, what->classes);
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
 
@@ -294,9 +294,9 @@ static json_t *explanation_json(const struct limpet_explained *what)
 	object = limpet_json_set(object, "trace", trace ? trace_json(trace) : json_null());
 	object = limpet_json_set(object, "census",
 				 what->census ? limpet_census_json(what->census) : json_null());
-	object = limpet_json_set(object, "jemalloc_census",
-				 what->jemalloc ? limpet_jemalloc_census_json(what->jemalloc)
-						: json_null());
+	object = limpet_json_set(object, "class_censuses",
+				 what->classes ? limpet_class_censuses_json(what->classes)
+					       : json_null());
 	return limpet_json_set(object, "verdicts", verdicts);
 }
 

@@ -33,7 +33,7 @@ struct inquiry {
 	struct limpet_jemalloc jemalloc;
 	struct limpet_tcmalloc tcmalloc;
 	struct limpet_go go;
-	struct limpet_runtimes_free runtimes_free;
+	struct limpet_runtimes_marked marked;
 	struct limpet_stack_owners threads;
 	struct limpet_smaps smaps;
 	struct limpet_tmpfs mounts;
@@ -69,7 +69,7 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 		error = limpet_go_read(inquiry->memory, &inquiry->modules, pages, &inquiry->go);
 	if (!error)
 		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &heaps,
-					     &inquiry->pieces, &inquiry->runtimes_free);
+					     &inquiry->pieces, &inquiry->marked);
 	return error;
 }
 
@@ -324,13 +324,17 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	error = sum_glibc(&inquiry->heaps, explanation);
 	if (error)
 		return error;
-	explanation->jemalloc_root = inquiry->jemalloc.root;
+	explanation->class_heaps = (struct limpet_class_heaps){
+		.jemalloc_root = inquiry->jemalloc.root,
+		.mimalloc = inquiry->marked.mimalloc,
+		.has_mimalloc_arenas = inquiry->marked.has_mimalloc_arenas,
+		.has_tcmalloc = inquiry->tcmalloc.count > 0};
 	name_others(inquiry, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	limit_mmapped(&inquiry->heaps, &accounts);
-	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, NULL, explanation);
-	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
+	retain_in(LIMPET_KIND_PYTHON, inquiry->marked.python_bytes, NULL, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC, inquiry->marked.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
 	explanation->late = limpet_process_reader_was_cut(inquiry->process) ||

@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "explain/class_census.h"
 
 struct limpet_account {
 	const char *kind; /* stable identifier, static */
@@ -92,7 +93,7 @@ struct limpet_explanation {
 				    process has glibc's library and memory from brk(2),
 				    but no arena was found */
 	bool late; /* reading took too long: what was not read counts as of no known owner */
-	uint64_t jemalloc_root; /* for limpet_jemalloc_census_take(); 0: no such heap was found */
+	struct limpet_class_heaps class_heaps; /* for limpet_class_censuses_take() */
 	bool has_glibc;
 	struct limpet_explain_glibc glibc;
 	struct limpet_explain_arena *arenas; /* `glibc.arenas` of them, main arenas first */

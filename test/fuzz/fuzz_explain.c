@@ -13,7 +13,7 @@
 #include "explain/glibc_regions.h"
 #include "explain/go.h"
 #include "explain/jemalloc.h"
-#include "explain/mimalloc.h"
+#include "explain/mimalloc_census.h"
 #include "explain/runtimes.h"
 #include "explain/tcmalloc.h"
 #include "explain/v8.h"
@@ -205,6 +205,26 @@ static void read_go(void)
 	limpet_pages_free(pages);
 }
 
+/* Whatever is at the cookie's place is one. */
+static void count_mimalloc(void)
+{
+	static struct limpet_class_tally tally;
+	struct limpet_map list[] = {{.start = BASE, .end = BASE + BYTES}};
+	const struct limpet_maps maps = {.list = list, .count = 1};
+	struct limpet_mimalloc mimalloc = {.found = true, .gap = 1};
+
+	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
+	list[0].path = (char[]){""};
+	for (mimalloc.offset = 0; mimalloc.offset < LIMPET_MIMALLOC_HEAD_WORDS;
+	     mimalloc.offset += 8) {
+		mimalloc.secret = ((uint64_t *)(void *)memory)[mimalloc.offset] ^ BASE;
+		memset(&tally, 0, sizeof(tally));
+		if (limpet_mimalloc_count_segments(&memory_reader, &maps, &mimalloc, &tally) < 0)
+			abort();
+		check(tally.count <= LIMPET_CLASS_SIZES);
+	}
+}
+
 static void read_runtimes(void)
 {
 	static struct limpet_mimalloc_head heads[4];
@@ -237,6 +257,7 @@ static void read_runtimes(void)
 		abort();
 	(void)limpet_mimalloc_segment(&memory_reader, &mimalloc, BASE);
 	limpet_pieces_done(&pieces);
+	count_mimalloc();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
