@@ -79,6 +79,12 @@ static int count_mimalloc_segments(const struct counting *counting,
 					      &counting->heaps->mimalloc, tally);
 }
 
+static int count_mimalloc_arenas(const struct counting *counting, struct limpet_class_tally *tally)
+{
+	return limpet_mimalloc_count_map(counting->memory, counting->maps, counting->pages,
+					 &counting->heaps->arenas, tally);
+}
+
 static int count_unknown(const struct counting *counting, struct limpet_class_tally *tally)
 {
 	(void)counting;
@@ -98,7 +104,7 @@ static bool has_mimalloc_segments(const struct limpet_class_heaps *heaps)
 
 static bool has_mimalloc_arenas(const struct limpet_class_heaps *heaps)
 {
-	return heaps->has_mimalloc_arenas;
+	return heaps->arenas.count > 0;
 }
 
 static bool has_tcmalloc(const struct limpet_class_heaps *heaps)
@@ -113,7 +119,7 @@ static const struct kind {
 	int (*count)(const struct counting *counting, struct limpet_class_tally *tally);
 } kinds[] = {{"jemalloc", true, has_jemalloc, count_jemalloc},
 	     {"mimalloc", false, has_mimalloc_segments, count_mimalloc_segments},
-	     {"mimalloc", false, has_mimalloc_arenas, count_unknown},
+	     {"mimalloc", false, has_mimalloc_arenas, count_mimalloc_arenas},
 	     {"tcmalloc", true, has_tcmalloc, count_unknown}};
 
 /* ------------------------------------------------------------------ two readings */

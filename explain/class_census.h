@@ -9,9 +9,9 @@
 
 /* The heaps that were found, and where. */
 struct limpet_class_heaps {
-	uint64_t jemalloc_root;          /* of its tree; 0: no such heap */
-	struct limpet_mimalloc mimalloc; /* segments of mimalloc 2 */
-	bool has_mimalloc_arenas;        /* of mimalloc 3 */
+	uint64_t jemalloc_root;               /* of its tree; 0: no such heap */
+	struct limpet_mimalloc mimalloc;      /* segments of mimalloc 2 */
+	struct limpet_mimalloc_arenas arenas; /* of mimalloc 3 */
 	bool has_tcmalloc;
 };
 

@@ -324,11 +324,11 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	error = sum_glibc(&inquiry->heaps, explanation);
 	if (error)
 		return error;
-	explanation->class_heaps = (struct limpet_class_heaps){
-		.jemalloc_root = inquiry->jemalloc.root,
-		.mimalloc = inquiry->marked.mimalloc,
-		.has_mimalloc_arenas = inquiry->marked.has_mimalloc_arenas,
-		.has_tcmalloc = inquiry->tcmalloc.count > 0};
+	explanation->class_heaps =
+		(struct limpet_class_heaps){.jemalloc_root = inquiry->jemalloc.root,
+					    .mimalloc = inquiry->marked.mimalloc,
+					    .arenas = inquiry->marked.arenas,
+					    .has_tcmalloc = inquiry->tcmalloc.count > 0};
 	name_others(inquiry, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);

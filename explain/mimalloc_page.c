@@ -35,7 +35,11 @@ static bool is_size(uint64_t bytes, bool is_alone)
 
 bool limpet_mimalloc_page_is_right(const struct limpet_mimalloc_page *page)
 {
-	return page->start < page->end && page->capacity && page->capacity <= page->reserved &&
+	/* It is being made. */
+	if (!page->capacity)
+		return !page->used && !page->free && !page->waiting && !page->is_one_put &&
+		       page->block_bytes <= page->end - page->start;
+	return page->start < page->end && page->capacity <= page->reserved &&
 	       page->used <= page->capacity &&
 	       page->block_bytes <= (page->end - page->start) / page->reserved &&
 	       is_size(page->block_bytes, page->reserved == 1) &&

@@ -19,6 +19,7 @@ EXPLAIN_SRC := \
 	explain/mappings.c \
 	explain/memory_reader.c \
 	explain/mimalloc.c \
+	explain/mimalloc_map.c \
 	explain/mimalloc_page.c \
 	explain/mimalloc_segments.c \
 	explain/pieces.c \

@@ -100,6 +100,8 @@ static void recognize_v8(struct marking *marking, uint64_t at)
 
 static void recognize_mimalloc(struct marking *marking, uint64_t at)
 {
+	struct limpet_mimalloc_arenas *arenas = &marking->marked.arenas;
+
 	if (recognize_extent(
 		    marking, at,
 		    limpet_mimalloc_segment(marking->memory, &marking->marked.mimalloc, at)))
@@ -108,7 +110,8 @@ static void recognize_mimalloc(struct marking *marking, uint64_t at)
 		marking->owner = owner_arenas;
 	else
 		return;
-	marking->marked.has_mimalloc_arenas |= marking->owner == owner_arenas;
+	if (marking->owner == owner_arenas && arenas->count < LIMPET_COUNT_OF(arenas->list))
+		arenas->list[arenas->count++] = at;
 	marking->kind = LIMPET_KIND_MIMALLOC;
 }
 

@@ -23,8 +23,8 @@
 struct limpet_runtimes_marked {
 	/* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc. */
 	uint64_t python_bytes, jemalloc_bytes;
-	struct limpet_mimalloc mimalloc; /* by which segments were found */
-	bool has_mimalloc_arenas;
+	struct limpet_mimalloc mimalloc;      /* by which segments were found */
+	struct limpet_mimalloc_arenas arenas; /* the first ones */
 };
 
 /* Heaps that were read before. */

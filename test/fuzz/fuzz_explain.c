@@ -225,6 +225,41 @@ static void count_mimalloc(void)
 	}
 }
 
+static void plant(uint64_t at, uint64_t word)
+{
+	((uint64_t *)(void *)memory)[at / 8] = word;
+}
+
+/* The map of an arena that begins at BASE leads to descriptions in what follows the first 8 KiB. */
+static void count_mimalloc_map(void)
+{
+	const uint64_t root = 1 << 20, part = 2 << 20, entry = root + 8 * (BASE >> 29);
+	struct limpet_map list[] = {{.start = BASE, .end = BASE + DATA_BYTES, .inode = 1},
+				    {.start = BASE + DATA_BYTES, .end = BASE + BYTES}};
+	const struct limpet_maps maps = {.list = list, .count = 2};
+	const struct limpet_mimalloc_arenas arenas = {.list = {BASE}, .count = 1};
+	static struct limpet_class_tally tally;
+	static char none[] = "";
+	struct limpet_pages *pages;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		memcpy(list[i].perms, "rw-p", sizeof("rw-p"));
+		list[i].path = none;
+	}
+	plant(0, BASE + root);
+	plant(entry, BASE + part);
+	for (uint64_t i = 1; i < 64; i++)
+		plant(part + 8 * i, BASE + DATA_BYTES + i * 96);
+	memset(&tally, 0, sizeof(tally));
+	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0 ||
+	    limpet_mimalloc_count_map(&memory_reader, &maps, pages, &arenas, &tally) < 0)
+		abort();
+	check(tally.count <= LIMPET_CLASS_SIZES);
+	limpet_pages_free(pages);
+	plant(entry, 0);
+	memset(memory + part, 0, 512);
+}
+
 static void read_runtimes(void)
 {
 	static struct limpet_mimalloc_head heads[4];
@@ -258,6 +293,7 @@ static void read_runtimes(void)
 	(void)limpet_mimalloc_segment(&memory_reader, &mimalloc, BASE);
 	limpet_pieces_done(&pieces);
 	count_mimalloc();
+	count_mimalloc_map();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -178,6 +178,26 @@ static void test_blocks_that_other_threads_have_freed(void **state)
 	assert_true(tally.is_unknown || tally.is_cut);
 }
 
+/* A page that a thread is about to make: it has no blocks yet, or not even room for them. */
+static void test_a_page_that_is_being_made(void **state)
+{
+	static struct limpet_class_tally tally;
+	const uint64_t entry = FIRST + newer.stride;
+
+	(void)state;
+	build(&newer);
+	put(1, entry + 10, 0, 2);
+	put(1, entry + newer.used, 0, 2);
+	count(&tally);
+	assert_false(tally.is_unknown || tally.is_cut);
+	assert_int_equal(limpet_class_tally_blocks(&tally, 64), 200);
+	put(1, entry + 12, 0, 2);
+	put(1, entry + newer.size, SLICE, 8);
+	count(&tally);
+	assert_false(tally.is_unknown || tally.is_cut);
+	assert_int_equal(limpet_class_tally_blocks(&tally, 64), 200);
+}
+
 /* A segment that was given back, and one whose memory is not there. */
 static void test_segments_without_pages(void **state)
 {
@@ -243,6 +263,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_releases),
 		cmocka_unit_test(test_blocks_that_other_threads_have_freed),
+		cmocka_unit_test(test_a_page_that_is_being_made),
 		cmocka_unit_test(test_segments_without_pages),
 		cmocka_unit_test(test_what_looks_like_segments),
 	};
