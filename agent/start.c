@@ -190,6 +190,7 @@ static int start_all(struct limpet_start *start)
 	if (error)
 		return error;
 	limpet_agent_info.shm = (uint64_t)(uintptr_t)limpet_shm;
+	limpet_agent_info.scratch = (uint64_t)(uintptr_t)limpet_hot.scratch;
 	limpet_record_configure();
 	for (uint32_t i = 0; i < start->hook_count && i < LIMPET_MAX_HOOKS; i++)
 		limpet_hook_set(i, &start->hooks[i]);
@@ -242,6 +243,7 @@ static int entry_release(void)
 	/* First: the agent in a child that is forked meanwhile must not be used any more. */
 	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
 	limpet_agent_info.shm = 0;
+	limpet_agent_info.scratch = 0;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	limpet_control = &nothing;
 	limpet_channel_close();

@@ -1204,17 +1204,11 @@ static struct limpet_dropped dropped_by_kind(const struct limpet_collector *coll
 				       .munmap_bytes = munmaps.bytes};
 }
 
-/* Of the shared memory and the tables, what the target has touched; of the rest, which is small,
- * all that it may have. */
 static uint64_t agent_bytes(const struct limpet_collector *collector)
 {
-	const struct limpet_segment *segment = collector->segment;
-	uint64_t states = limpet_collector_thread_states(collector);
-	uint64_t shared_bytes;
+	uint64_t bytes;
 
-	if (limpet_session_resident_bytes(collector->session, &shared_bytes) < 0)
-		return 0;
-	return shared_bytes + limpet_segment_beside_bytes(segment, states);
+	return limpet_session_resident_bytes(collector->session, &bytes) < 0 ? 0 : bytes;
 }
 
 /* While bell and RSS are unchanged, so is this: without a call the agent touches nothing, and

@@ -547,7 +547,7 @@ struct limpet_agent_info {
 		thunk_bytes;     /* address of thunk 0 (limpet_boot.thunks), distance of the next */
 	uint64_t hooks;          /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
 	uint64_t map, map_bytes; /* where the stub mapped it, for munmap; 0: by dlopen */
-	uint64_t reserved[1];
+	uint64_t scratch; /* address of its private memory; 0: none yet, or an older agent's */
 };
 
 enum limpet_agent_state {

@@ -289,40 +289,57 @@ bool limpet_session_agent_present(const struct limpet_session *session)
 	       info.magic == LIMPET_INFO_MAGIC && info.nonce == session->info.nonce;
 }
 
-/* The tables are mapped once, for the lifetime of the agent. */
-static uint64_t find_tables(struct limpet_session *session)
+static void add_own(struct limpet_own_memory *own, uint64_t start, uint64_t bytes)
 {
-	const char *name = "/memfd:" LIMPET_MEMFD_UNWIND;
-	struct limpet_maps maps;
+	if (!start || own->count == LIMPET_OWN_MAPPINGS)
+		return;
+	own->list[own->count].start = start;
+	own->list[own->count++].bytes = bytes;
+}
 
-	if (session->tables_looked_for || limpet_proc_maps_read(session->target->pid, &maps) < 0)
-		return session->tables_address;
-	session->tables_looked_for = true;
+/* All of it is mapped by the attach. What has no name may have become one mapping with memory of
+ * the program. */
+static int find_own_memory(struct limpet_session *session)
+{
+	const struct limpet_shm_layout *layout = &session->segment.layout;
+	struct limpet_own_memory *own = &session->own;
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(session->target->pid, &maps);
+
+	if (error)
+		return error;
 	for (size_t i = 0; i < maps.count; i++)
-		if (!strncmp(maps.list[i].path, name, strlen(name)))
-			session->tables_address = maps.list[i].start;
+		if (limpet_memfd_is_ours(maps.list[i].path))
+			add_own(own, maps.list[i].start, maps.list[i].end - maps.list[i].start);
 	limpet_proc_maps_done(&maps);
-	return session->tables_address;
+	add_own(own, session->info.scratch,
+		LIMPET_PRIVATE_TABLES_BYTES +
+			((uint64_t)layout->thread_count + layout->room_pages) *
+				LIMPET_SCRATCH_BYTES);
+	add_own(own, session->control_page, 4096);
+	return 0;
 }
 
 int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_bytes)
 {
-	const struct limpet_segment *segment = &session->segment;
-	uint64_t shared, tables = segment->tables.arena_used, address;
-	int error;
+	const struct limpet_own_memory *own = &session->own;
+	uint64_t sum = 0;
+	int error = 0;
 
 	if (!limpet_session_agent_present(session))
 		return -ESRCH;
-	error = limpet_pages_count(session->target->pid, session->info.shm, segment->shm_bytes,
-				   &shared);
-	address = error ? 0 : find_tables(session);
-	if (address)
-		error = limpet_pages_count(session->target->pid, address,
-					   segment->tables.arena_bytes, &tables);
-	if (error)
-		return error;
-	*ret_bytes = shared + tables;
-	return 0;
+	if (!own->count)
+		error = find_own_memory(session);
+	for (size_t i = 0; i < own->count && !error; i++) {
+		uint64_t bytes;
+
+		error = limpet_pages_count(session->target->pid, own->list[i].start,
+					   own->list[i].bytes, &bytes);
+		sum += error ? 0 : bytes;
+	}
+	if (!error)
+		*ret_bytes = sum;
+	return error;
 }
 
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook)

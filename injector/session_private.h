@@ -15,6 +15,16 @@
  * touched, so that limpet can detach whatever else opens files meanwhile. */
 #define LIMPET_SESSION_SPARE_FDS 16u
 
+/* Enough for the agent's parts, its tables, and an area of each module with inline hooks. */
+#define LIMPET_OWN_MAPPINGS 64u
+
+struct limpet_own_memory {
+	struct {
+		uint64_t start, bytes;
+	} list[LIMPET_OWN_MAPPINGS];
+	size_t count;
+};
+
 struct limpet_session {
 	const struct limpet_target *target;
 	int lock_fd; /* the target lock: held from the plan until it is carried out; else -1 */
@@ -37,9 +47,8 @@ struct limpet_session {
 	bool anywhere; /* no function of the program is called, so any thread may be hijacked */
 	bool outside;  /* slots are restored from outside */
 	int channel;
-	uint64_t info_address; /* of limpet_agent_info in the target */
-	bool tables_looked_for;
-	uint64_t tables_address; /* of the unwind tables in the target; 0: not found */
+	uint64_t info_address;        /* of limpet_agent_info in the target */
+	struct limpet_own_memory own; /* the agent's mappings, once they were looked for */
 	uint64_t handle;
 	uint64_t control_page;
 	struct limpet_agent_info info;

@@ -300,6 +300,17 @@ void limpet_trace_period_free(struct limpet_trace_period *period)
 
 /* ------------------------------------------------------------------ LIVE */
 
+/* Loads a block, which must be of this type. *ret_buffer is what the sections point into. */
+static int load(struct limpet_trace_reader *reader, size_t block, uint16_t type,
+		uint8_t **ret_buffer, struct limpet_cursor *ret_sections)
+{
+	const struct limpet_trace_block *blocks;
+
+	if (block >= limpet_trace_reader_blocks(reader, &blocks) || blocks[block].type != type)
+		return -EINVAL;
+	return limpet_trace_reader_load(reader, block, ret_buffer, ret_sections);
+}
+
 static int64_t read_live(const struct limpet_trace_reader *reader, struct limpet_cursor sections,
 			 struct limpet_trace_live **ret_list)
 {
@@ -352,15 +363,10 @@ static int64_t read_live(const struct limpet_trace_reader *reader, struct limpet
 int64_t limpet_trace_live_load(struct limpet_trace_reader *reader, size_t block,
 			       struct limpet_trace_live **ret_list)
 {
-	const struct limpet_trace_block *blocks;
 	LIMPET_FREE uint8_t *buffer = NULL;
 	struct limpet_cursor sections;
-	int code;
+	int code = load(reader, block, LIMPET_TRACE_LIVE, &buffer, &sections);
 
-	if (block >= limpet_trace_reader_blocks(reader, &blocks) ||
-	    blocks[block].type != LIMPET_TRACE_LIVE)
-		return -EINVAL;
-	code = limpet_trace_reader_load(reader, block, &buffer, &sections);
 	return code < 0 ? code : read_live(reader, sections, ret_list);
 }
 
@@ -428,15 +434,10 @@ static int read_resident(struct limpet_cursor sections, struct limpet_trace_resi
 int limpet_trace_resident_load(struct limpet_trace_reader *reader, size_t block,
 			       struct limpet_trace_resident **ret_resident)
 {
-	const struct limpet_trace_block *blocks;
 	LIMPET_FREE uint8_t *buffer = NULL;
 	struct limpet_cursor sections;
-	int code;
+	int code = load(reader, block, LIMPET_TRACE_RESIDENT, &buffer, &sections);
 
-	if (block >= limpet_trace_reader_blocks(reader, &blocks) ||
-	    blocks[block].type != LIMPET_TRACE_RESIDENT)
-		return -EINVAL;
-	code = limpet_trace_reader_load(reader, block, &buffer, &sections);
 	return code < 0 ? code : read_resident(sections, ret_resident);
 }
 

@@ -78,7 +78,9 @@ static int refuse(struct run *run, int error)
 	case -EPERM:
 		limpet_err_set(run->err, error,
 			       "the kernel does not let limpet watch calls in process %d", pid);
-		limpet_err_hint(run->err, "run it as root or with CAP_PERFMON, on the host");
+		limpet_err_hint(
+			run->err,
+			"run it as root, or with CAP_PERFMON and CAP_IPC_LOCK, on the host");
 		return error;
 	case -E2BIG:
 	case -EMFILE:

@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base_name.h"
 #include "injector/image/allocator_texts.h"
 #include "injector/image/entry_names.h"
 #include "injector/proc/memory.h"
+#include "injector/proc/pagemap.h"
 
 /* A marker that ends in '*' is a prefix. The names are private to their allocators: a program that
  * merely links with jemalloc's library does not define je_malloc. */
@@ -309,9 +311,19 @@ static bool is_reserve(const struct limpet_map *map)
 	return is_anonymous(map) && !strncmp(map->perms, "---", 3);
 }
 
+/* A page that was never touched is not read: that would map it, or wait for whoever serves a
+ * userfaultfd. */
+static bool read_word(pid_t pid, int pagemap, uint64_t address, uint64_t *ret_word)
+{
+	bool exists = false;
+
+	return limpet_pagemap_run(pagemap, address, sizeof(*ret_word), &exists) > 0 && exists &&
+	       limpet_memory_read(pid, address, ret_word, sizeof(*ret_word)) == 0;
+}
+
 /* Go reserves its heap in regions of the same size and alignment: the head of an arena
  * distinguishes them. Its first word points to the arena's state, which directly follows a head. */
-static bool is_arena(pid_t pid, const struct limpet_maps *maps, size_t i)
+static bool is_arena(pid_t pid, int pagemap, const struct limpet_maps *maps, size_t i)
 {
 	const struct limpet_map *map = &maps->list[i], *next = map + 1;
 	uint64_t state = 0;
@@ -322,7 +334,7 @@ static bool is_arena(pid_t pid, const struct limpet_maps *maps, size_t i)
 	    (i + 1 >= maps->count || next->start != map->end || !is_reserve(next) ||
 	     next->end < map->start + ARENA_BYTES))
 		return false;
-	if (limpet_memory_read(pid, map->start, &state, sizeof(state)) < 0)
+	if (!read_word(pid, pagemap, map->start, &state))
 		return false;
 	return state % ARENA_BYTES && state % ARENA_BYTES <= ARENA_HEAD_LIMIT_BYTES &&
 	       limpet_proc_maps_find(maps, state);
@@ -346,13 +358,14 @@ static bool is_module_data(const struct limpet_maps *maps, size_t i)
 	       strchr(data->perms, 'w');
 }
 
-static bool is_unseen(pid_t pid, const struct limpet_maps *maps, uint64_t start)
+static bool is_unseen(pid_t pid, int pagemap, const struct limpet_maps *maps, uint64_t start)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(maps, start);
 	size_t i = map ? (size_t)(map - maps->list) : 0;
 
-	return map && map->start == start && is_anonymous(map) && !is_arena(pid, maps, i) &&
-	       !is_thread_stack(maps, i) && !is_module_data(maps, i);
+	return map && map->start == start && is_anonymous(map) &&
+	       !is_arena(pid, pagemap, maps, i) && !is_thread_stack(maps, i) &&
+	       !is_module_data(maps, i);
 }
 
 /* Walks over all page tables; used only if an allocator is out of reach. The two readings are of
@@ -363,7 +376,7 @@ int limpet_unseen_rss(pid_t pid, uint64_t *ret_unseen_bytes, uint64_t *ret_rss_b
 	struct limpet_maps maps;
 	struct limpet_smaps smaps;
 	struct limpet_smap smap;
-	int r;
+	int r, pagemap;
 
 	r = limpet_proc_maps_read(pid, &maps);
 	if (r < 0)
@@ -373,13 +386,16 @@ int limpet_unseen_rss(pid_t pid, uint64_t *ret_unseen_bytes, uint64_t *ret_rss_b
 		limpet_proc_maps_done(&maps);
 		return r;
 	}
+	pagemap = limpet_pagemap_open(pid);
 	while ((r = limpet_proc_smaps_next(&smaps, &smap)) > 0) {
 		if (!limpet_smap_bytes(&smap, "Rss", &bytes))
 			continue;
 		rss_bytes += bytes;
-		if (is_unseen(pid, &maps, smap.map.start))
+		if (is_unseen(pid, pagemap, &maps, smap.map.start))
 			unseen_bytes += bytes;
 	}
+	if (pagemap >= 0)
+		close(pagemap);
 	limpet_proc_smaps_done(&smaps);
 	limpet_proc_maps_done(&maps);
 	if (r < 0)

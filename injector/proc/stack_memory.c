@@ -27,32 +27,31 @@ void limpet_stack_maps_done(struct limpet_stack_maps *maps)
  * that are not in the page tables. */
 static bool is_private(const struct limpet_map *map)
 {
-	return map->perms[3] == 'p' && !map->inode &&
+	return map->perms[0] == 'r' && map->perms[3] == 'p' && !map->inode &&
 	       (!map->path[0] || limpet_begins(map->path, "[anon:") ||
 		!strcmp(map->path, "[heap]"));
 }
 
 /* Memory of a mapping above. Returns how many bytes were read: fewer, if not all can be. */
-static size_t read_above(pid_t pid, int pagemap, const struct limpet_map *map, uint64_t address,
-			 uint8_t *ret, size_t bytes)
+static size_t read_above(pid_t pid, int pagemap, uint64_t address, uint8_t *ret, size_t bytes)
 {
 	size_t done = 0;
 
 	while (done < bytes) {
-		bool exist = true;
-		ssize_t part = is_private(map) ? limpet_pagemap_run(pagemap, address + done,
-								    bytes - done, &exist)
-					       : -1;
-		size_t room = part > 0 ? (size_t)part : bytes - done;
+		bool exist = false;
+		ssize_t part = limpet_pagemap_run(pagemap, address + done, bytes - done, &exist);
+		ssize_t got = part;
 
-		if (exist) {
-			part = limpet_memory_read_some(pid, address + done, ret + done, room);
-			if (part < (ssize_t)room)
-				return done + (part > 0 ? (size_t)part : 0);
-		} else {
-			memset(ret + done, 0, room);
-		}
-		done += room;
+		if (part < 0)
+			break;
+		if (exist)
+			got = limpet_memory_read_some(pid, address + done, ret + done,
+						      (size_t)part);
+		else
+			memset(ret + done, 0, (size_t)part);
+		done += got > 0 ? (size_t)got : 0;
+		if (got < part)
+			break;
 	}
 	return done;
 }
@@ -71,11 +70,11 @@ ssize_t limpet_stack_read(pid_t pid, const struct limpet_stack_maps *maps, uint6
 	if (got < (ssize_t)part)
 		return got;
 	done = part;
-	while (done < bytes && ++map < end && map->start == sp + done && map->perms[0] == 'r') {
+	while (done < bytes && ++map < end && map->start == sp + done && is_private(map)) {
 		part = bytes - done < map->end - map->start ? bytes - done
 							    : (size_t)(map->end - map->start);
-		got = (ssize_t)read_above(pid, maps->pagemap, map, map->start,
-					  (uint8_t *)ret + done, part);
+		got = (ssize_t)read_above(pid, maps->pagemap, map->start, (uint8_t *)ret + done,
+					  part);
 		done += (size_t)got;
 		if ((size_t)got < part)
 			break;

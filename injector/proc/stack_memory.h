@@ -1,9 +1,11 @@
-/* Reads a thread's stack from its stack pointer upwards: to the first address that is not readable,
- * through all mappings that follow one another, since a stack may be split into several.
+/* Reads a thread's stack from its stack pointer upwards: the rest of the mapping, then private
+ * memory without a file that follows without a gap, since a stack may be split into several
+ * mappings. It ends where that does: above the first thread's stack, for one, are the libraries.
  *
  * Above most stacks lies other memory of the program, such as a heap, of which parts were never
- * touched. These are not read, since that would map them, and some kernels then give them memory;
- * they read as zeros. The mapping with the stack pointer is read as it is. */
+ * touched. These are not read, since that would map them, or wait for whoever serves a userfaultfd,
+ * and some kernels then give them memory; they read as zeros. The mapping with the stack pointer is
+ * read as it is. */
 #ifndef LIMPET_INJECTOR_PROC_STACK_MEMORY_H
 #define LIMPET_INJECTOR_PROC_STACK_MEMORY_H
 
@@ -17,7 +19,7 @@
 /* What is known of the process's memory, at some moment before. */
 struct limpet_stack_maps {
 	struct limpet_maps maps; /* none: everything is read as it is */
-	int pagemap;             /* -1: the same */
+	int pagemap;             /* -1: no other mapping than the one with `sp` is read */
 };
 /* Reads the maps; if they cannot be read, there are none. */
 void limpet_stack_maps_read(pid_t pid, struct limpet_stack_maps *ret_maps);

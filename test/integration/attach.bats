@@ -42,6 +42,10 @@ teardown() { end; }
 	stop "$pid"
 	after=$(rss_of "$pid")
 	((after <= before + 256 * 1024)) || fail "a capture changed it: $before, $after"
+	# What counts as limpet's own is what the program is without when limpet has left.
+	report
+	expect '[.timeline[] | select(.agent_bytes)][-1] | .rss_bytes - .agent_bytes - $after | fabs < 128 * 1024' \
+		--argjson after "$after"
 	finish newer
 }
 

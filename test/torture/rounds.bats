@@ -114,7 +114,7 @@ nim_quiet() {
 	[[ $(tail -n 1 residue.before) == "hook addresses" ]]
 	tell storm "leak 1" leaked
 	"$root/test/torture/residue" "$pid" --ranges ranges >residue.after
-	(($(sed -n '/^copies/,$p' residue.after | grep -c ': 1111111111111111$') == 125))
+	(($(sed -n '/^hook addresses/,$p' residue.after | grep -c ': 1111111111111111$') == 125))
 	finish storm
 }
 

@@ -32,6 +32,7 @@ static struct {
 			     is written to */
 	uint8_t *nothing; /* without a file, split before page 4: page 5 is written to */
 	uint8_t *shared;  /* split before page 4; written to, but not by the child */
+	uint8_t *border;  /* without a file up to page 4, then of the file; not touched */
 } child;
 
 /* By how many seconds the process is younger than it is: the file is older than that. */
@@ -88,6 +89,10 @@ static int begin(void **state)
 	/* There is room before it, and a gap behind. */
 	child.nothing = in_a_gap(MAP_PRIVATE);
 	child.shared = in_a_gap(MAP_SHARED);
+	child.border = in_a_gap(MAP_PRIVATE);
+	assert_ptr_equal(mmap(child.border + 4 * PAGE, (PAGES - 4) * PAGE, PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_FIXED, child.file, 0),
+			 child.border + 4 * PAGE);
 	assert_true(child.mapped != MAP_FAILED);
 	memset(child.shared, 7, PAGES * PAGE);
 	assert_int_equal(pipe(ready), 0);
@@ -114,6 +119,7 @@ static int end(void **state)
 	munmap(child.mapped, PAGES * PAGE);
 	munmap(child.nothing - PAGE, (PAGES + 2) * PAGE);
 	munmap(child.shared - PAGE, (PAGES + 2) * PAGE);
+	munmap(child.border - PAGE, (PAGES + 2) * PAGE);
 	close(child.file);
 	return 0;
 }
@@ -146,7 +152,8 @@ static void test_a_run_of_pages(void **state)
 }
 
 /* Of what lies above the mapping of a stack, pages that were never touched read as zeros, and are
- * not touched; a gap ends it. In the mapping itself, and without maps, all is read. */
+ * not touched; a gap, a file or shared memory ends it. In the mapping itself, and without maps, all
+ * is read. */
 static void test_stacks(void **state)
 {
 	const size_t below = 4 * PAGE;
@@ -171,10 +178,16 @@ static void test_stacks(void **state)
 	assert_int_equal(limpet_stack_read(child.pid, NULL, start, copy, 3 * PAGE), 3 * PAGE);
 	assert_int_equal(limpet_stack_read(child.pid, &maps, (uint64_t)(uintptr_t)child.shared,
 					   copy, PAGES * PAGE),
-			 PAGES * PAGE);
+			 4 * PAGE);
 	/* What is shared need not be in the page tables. */
-	for (size_t i = 0; i < PAGES * PAGE; i++)
+	for (size_t i = 0; i < 4 * PAGE; i++)
 		assert_int_equal(copy[i], 7);
+	assert_int_equal(limpet_stack_read(child.pid, &maps,
+					   (uint64_t)(uintptr_t)child.border + PAGE, copy,
+					   PAGES * PAGE),
+			 3 * PAGE);
+	/* Only what is in the mapping of the stack pointer. */
+	assert_int_equal(present(child.border), 3 * PAGE);
 	limpet_stack_maps_done(&maps);
 	free(copy);
 }

@@ -17,6 +17,7 @@
 
 #include "injector/image/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
+#include "injector/proc/pages.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 #include "test/unit/skip_reason.h"
@@ -425,6 +426,18 @@ static void *fill_arena(void *unused)
 	return unused;
 }
 
+#define ARENA_BYTES (64 * MIB)
+static char *regions; /* as large and aligned as arenas, and never touched */
+
+static void reserve_regions(void)
+{
+	char *room = mmap(regions, 3 * ARENA_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+	if (room == MAP_FAILED || madvise(room, 3 * ARENA_BYTES, MADV_NOHUGEPAGE))
+		_exit(1);
+}
+
 static void fill_memory(void)
 {
 	pthread_t thread;
@@ -434,25 +447,33 @@ static void fill_memory(void)
 	if (maps == MAP_FAILED)
 		_exit(1);
 	memset(maps, 1, 24 * MIB);
+	reserve_regions();
 	if (pthread_create(&thread, NULL, fill_arena, NULL) || pthread_join(thread, NULL))
 		_exit(1);
 }
 
 static void test_unseen_share_leaves_arenas_out(void **state)
 {
-	uint64_t unseen_bytes, rss_bytes;
+	uint64_t unseen_bytes, rss_bytes, touched_bytes = 1;
 	pid_t child;
 
 	(void)state;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	limpet_skip("no glibc arenas under a sanitizer");
 #endif
+	regions = mmap(NULL, 4 * ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(regions != MAP_FAILED);
+	regions += ARENA_BYTES - (uintptr_t)regions % ARENA_BYTES;
 	child = child_of(fill_memory);
 	assert_int_equal(limpet_unseen_rss(child, &unseen_bytes, &rss_bytes), 0);
 	assert_true(rss_bytes > 40 * MIB);
 	if (unseen_bytes < 24 * MIB || unseen_bytes > 28 * MIB)
 		fail_msg("%llu of %llu bytes", (unsigned long long)unseen_bytes,
 			 (unsigned long long)rss_bytes);
+	assert_int_equal(limpet_pages_count(child, (uint64_t)(uintptr_t)regions, 3 * ARENA_BYTES,
+					    &touched_bytes),
+			 0);
+	assert_int_equal(touched_bytes, 0);
 	reap(child);
 }
 
