@@ -164,7 +164,7 @@ static void print_limits(struct context *context)
 			limpet_printer_count(printer, context->heap->hidden.allocations),
 			is_of_pages(context) ? "new page" : "allocation",
 			limpet_printer_plural(context->heap->hidden.allocations));
-	if (is_of_pages(context))
+	if (is_of_pages(context) && context->options->kind != LIMPET_VIEW_PAGES)
 		limpet_printer_row(printer, "", "stacks", "%s", limpet_printer_first_touch);
 	if (limpet_model_lacks_events(model) ||
 	    (model->end->end != LIMPET_END_RUNNING &&

@@ -96,6 +96,8 @@ adds_up() {
 		grep -q '^stacks  *a page counts for the stack that touched it first' view.text
 		run ! grep -Ew 'holds|held|live|alive|freed|frees|allocs|allocated' view.text
 	done
+	within 60 "$LIMPET" report "$trace" --view pages --no-pager >view.text
+	grep -q 'because  *this view is of blocks, for traces of limpet attach and limpet run' view.text
 	refused 1 "is of blocks, and .* of touched pages" "$LIMPET" diff "$root/test/traces/version-1/storm.trace" "$trace"
 	refused 1 "does not say what memory was used for" "$LIMPET" explain "$trace"
 	finish toucher
