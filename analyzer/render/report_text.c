@@ -217,7 +217,8 @@ static void print_sizes(struct limpet_printer *printer)
 	const struct limpet_model *model = printer->report->model;
 	uint64_t most = 0;
 
-	if (!model->size_count)
+	/* Pages have one size. */
+	if (!model->size_count || model->target->pages)
 		return;
 	for (size_t i = 0; i < model->size_count; i++) {
 		if (model->sizes[i].allocations > most)

@@ -661,6 +661,11 @@ static void print_lives(struct context *context)
 	struct limpet_view_lives lives = {0};
 	struct limpet_view_tree *tree;
 
+	if (sizes && is_of_pages(context)) {
+		print_title(context, "Sizes");
+		limpet_printer_row(printer, "", "sizes", "all are pages of one size");
+		return;
+	}
 	if (!limpet_printer_check(printer, limpet_view_tree_new(view, false, &tree)))
 		return;
 	limpet_printer_check(printer, limpet_view_lives(view, tree, context->heap->replay, &lives));

@@ -88,6 +88,7 @@ adds_up() {
 	grep -q '^resident  *[0-9.]* MiB in ' report.text
 	grep -q '^- touch.* first touched [0-9.]* MiB, .* of the new pages that are resident' report.text
 	grep -q 'another function may keep it: `limpet attach` tells which' report.text
+	run ! grep -q '^Sizes' report.text
 	run ! grep -Ew 'holds|held|live|freed|leaks|allocations?|allocated' report.text
 	within 60 "$LIMPET" report "$trace" --include touch_red --no-pager >report.text
 	grep -q '^stacks  *a page counts for the stack that touched it first' report.text
@@ -96,6 +97,9 @@ adds_up() {
 		grep -q '^stacks  *a page counts for the stack that touched it first' view.text
 		run ! grep -Ew 'holds|held|live|alive|freed|frees|allocs|allocated' view.text
 	done
+	within 60 "$LIMPET" report "$trace" --view sizes --no-pager >view.text
+	grep -q '^sizes  *all are pages of one size' view.text
+	run ! grep -q ' KiB ' view.text
 	within 60 "$LIMPET" report "$trace" --view pages --no-pager >view.text
 	grep -q 'because  *this view is of blocks, for traces of limpet attach and limpet run' view.text
 	refused 1 "is of blocks, and .* of touched pages" "$LIMPET" diff "$root/test/traces/version-1/storm.trace" "$trace"
