@@ -109,7 +109,8 @@ static void take_cache(struct walk *walk)
 	uint64_t bytes;
 
 	if (!limpet_glibc_may_be_cache(walk->bytes) ||
-	    !limpet_glibc_cache_read(walk->reader, walk->chunk, walk->bytes, &bytes) ||
+	    limpet_glibc_cache_read(walk->reader, walk->chunk, walk->bytes, &bytes) !=
+		    LIMPET_GLIBC_CACHE ||
 	    (!bytes && walk->chunk != walk->span->start))
 		return;
 	walk->figures.cache_bytes += bytes;
