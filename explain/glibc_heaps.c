@@ -303,6 +303,8 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 		pieces->list[i].used = reading->used;
 	for (size_t i = 0; i < pieces->count && !error; i++)
 		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
+	if (searched && !error && !is_whole(state, &regions))
+		error = -EBADMSG;
 	if (searched && !error) {
 		pieces->count = 0;
 		for (size_t i = 0; i < regions.count && !error; i++)

@@ -127,7 +127,7 @@ account() {
 
 @test "a main heap in pieces: brk fails, or others call it" {
 	local how
-	for how in wall "foreign 100" "foreign 33"; do
+	for how in wall "foreign 100" "foreign 33" "foreign 20001"; do
 		start "explained.$how" "$TARGETS/explained"
 		tell "explained.$how" "fragment 20000" taken
 		tell "explained.$how" "$how" taken
