@@ -152,7 +152,8 @@ static int take_top(struct walk *walk, uint64_t bytes)
 
 	if (bytes < ALIGNMENT || bytes > walk->span->end - top)
 		return -EBADMSG;
-	figures->end = walk->span->in_parts ? end : walk->span->end;
+	/* Others may have called sbrk(2) since: what is behind the top is not the arena's. */
+	figures->end = walk->span->in_parts || walk->span->is_brk ? end : walk->span->end;
 	figures->top_bytes = bytes;
 	figures->top_resident_bytes = resident(walk, top, end);
 	figures->free_bytes += bytes;

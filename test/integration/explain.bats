@@ -140,6 +140,33 @@ account() {
 	done
 }
 
+# The row and what was read of the chunks, which may begin and end within a page.
+main_heap_as_walked() {
+	says '([.accounts[] | select(.kind == "glibc-main-heap") | .bytes] | add) as $row |
+		.glibc.resident_bytes | . <= $row and . > $row - 3 * 4096'
+}
+
+# Between two regions, and behind the top.
+@test "memory by sbrk that is not malloc's" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 20000" taken
+	tell explained "foreign 8192" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account program-break) == 8388608"
+	says 'any(.verdicts[]; .id == "program-break" and .bytes == 8388608)'
+	main_heap_as_walked
+	tell explained "fragment 100000" taken
+	tell explained "foreign 4096" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account program-break) == 12582912"
+	main_heap_as_walked
+	finish explained
+}
+
 @test "arenas of threads" {
 	MALLOC_ARENA_MAX=6 start explained "$TARGETS/explained"
 	tell explained "arenas 12" taken

@@ -271,6 +271,26 @@ static void test_an_older_heap_ends_with_marks(void **state)
 	assert_int_equal(walk(heap, 0, false, 16 * PAGE), -EBADMSG);
 }
 
+/* Since malloc got it, somebody else has called sbrk(2). */
+static void test_what_is_behind_the_top_is_not_the_heaps(void **state)
+{
+	struct limpet_glibc_span span = {.start = BASE,
+					 .end = BASE + 64 * PAGE,
+					 .is_main = true,
+					 .is_brk = true,
+					 .shrinks = true};
+	struct heap *heap = *state;
+
+	chunk(heap, 0x40, USED);
+	span.top = chunk(heap, 16 * PAGE - 0x40, USED);
+	assert_int_equal(
+		limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast, &heap->figures),
+		0);
+	assert_int_equal(heap->figures.end, BASE + 16 * PAGE);
+	assert_int_equal(heap->figures.resident_bytes, 16 * PAGE);
+	assert_int_equal(heap->figures.returned_bytes, 0);
+}
+
 /* Two marks close a region; another one follows behind other memory, and the top is in it. */
 static void test_regions_are_found(void **state)
 {
@@ -735,6 +755,8 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(test_only_present_pages_count, begin, end),
 		cmocka_unit_test_setup_teardown(test_an_older_heap_ends_with_marks, begin, end),
+		cmocka_unit_test_setup_teardown(test_what_is_behind_the_top_is_not_the_heaps, begin,
+						end),
 		cmocka_unit_test_setup_teardown(test_regions_are_found, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_is_no_heap_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(test_any_bytes_end_the_walk, begin, end),
