@@ -24,6 +24,7 @@ int limpet_accounts_sort(struct limpet_accounts *accounts);
 #define LIMPET_KIND_GLIBC_MAIN "glibc-main-heap"
 #define LIMPET_KIND_GLIBC_ARENAS "glibc-arenas"
 #define LIMPET_KIND_GLIBC_MMAPPED "glibc-mmapped"
+#define LIMPET_KIND_BREAK "program-break"
 #define LIMPET_KIND_STACKS "thread-stacks"
 #define LIMPET_STACKS_NAMED "thread stacks: " /* and the name of the threads */
 #define LIMPET_KIND_MAIN_STACK "main-stack"

@@ -93,8 +93,10 @@ static int inquire(struct inquiry *inquiry)
 					   inquiry->heaps.count > 0, &inquiry->pieces);
 	if (!error)
 		error = inquire_heaps(inquiry, pages);
-	if (!error)
+	if (!error) {
+		limpet_glibc_heaps_look_again(inquiry->memory, &inquiry->heaps);
 		error = limpet_stack_owners_read(inquiry->pid, &inquiry->threads);
+	}
 	if (!error)
 		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
 	/* Without it, files of a tmpfs count as files. */

@@ -214,6 +214,21 @@ static void account_regions(struct mapping *it)
 			sum < it->shared_bytes ? sum : it->shared_bytes;
 }
 
+/* By brk(2), outside of the arenas: `bytes` of this part. By what the main arena has grown since,
+ * it has more. */
+static void account_break(struct mapping *it, const struct limpet_piece *part, uint64_t bytes)
+{
+	const struct limpet_glibc_heaps *heaps = it->facts->heaps;
+	const uint64_t start = part->start > heaps->grown_start ? part->start : heaps->grown_start;
+	const uint64_t end = part->end < heaps->grown_end ? part->end : heaps->grown_end;
+
+	if (!heaps->uses_brk)
+		return;
+	if (end > start)
+		bytes -= end - start < bytes ? end - start : bytes;
+	add(it, LIMPET_KIND_BREAK, "program break (brk), not malloc's", bytes);
+}
+
 static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 {
 	const struct limpet_piece part = piece_part(it, piece);
@@ -227,6 +242,8 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 		if (strcmp(it->map->path, "[heap]") != 0)
 			add(it, LIMPET_KIND_GLIBC_MMAPPED, "glibc: large blocks, mapped one by one",
 			    bytes);
+		else
+			account_break(it, &part, bytes);
 		break;
 	case LIMPET_MEMORY_FILES:
 		add(it, LIMPET_KIND_DATA, "data of program and libraries", bytes);
@@ -256,8 +273,7 @@ static void account_anonymous(struct mapping *it)
 		account_piece(it, &pieces->list[i]);
 	if (!it->left_bytes)
 		return;
-	/* What precedes the first chunk, a static program's thread-local storage, and what was
-	 * added meanwhile. */
+	/* What was added meanwhile. */
 	if (!strcmp(it->map->path, "[heap]") && it->facts->heaps->uses_brk) {
 		add(it, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap", it->left_bytes);
 	} else if (limpet_begins(it->map->path, "[anon:")) {

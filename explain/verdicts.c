@@ -321,6 +321,7 @@ static void judge_files(struct verdicts *verdicts)
 static void judge_rest(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
+	const uint64_t program_break = limpet_accounts_bytes(of, LIMPET_KIND_BREAK);
 	const uint64_t bytes = of->unknown_bytes;
 
 	if (is_share(of, bytes, NOTABLE_PERCENT) && of->others[0])
@@ -338,6 +339,10 @@ static void judge_rest(struct verdicts *verdicts)
 		say(verdicts, bytes, "unknown", NULL, NULL,
 		    "are of no known owner: another allocator, a language's runtime, or direct "
 		    "mmap calls");
+	if (is_share(of, program_break, NOTABLE_PERCENT))
+		say(verdicts, program_break, "program-break", NULL, NULL,
+		    "were taken by brk(2), but not by malloc: the program, or another allocator, "
+		    "calls sbrk(2) itself");
 	if (is_share(of, of->lazy_free_bytes, NOTABLE_PERCENT))
 		say(verdicts, of->lazy_free_bytes, "lazy-free", NULL, NULL,
 		    "are given up already (MADV_FREE): they count in RSS until the kernel needs "

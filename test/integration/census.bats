@@ -95,6 +95,16 @@ accounts_for() {
 	finish explained
 }
 
+@test "caches of threads that hold more than usual" {
+	GLIBC_TUNABLES=glibc.malloc.tcache_count=65535 start explained "$TARGETS/explained"
+	tell explained "small 60000" taken
+	take census.json
+	accounts_for census.json explained 0
+	# Of each of the six sizes more than 4096.
+	says census.json '.cached.blocks > 6 * 4096 and .blocks_low < 10000'
+	finish explained
+}
+
 @test "a process without glibc's malloc has none" {
 	start storm "$TARGETS/storm-musl" --threads 1
 	take none.json

@@ -127,7 +127,7 @@ account() {
 
 @test "a main heap in pieces: brk fails, or others call it" {
 	local how
-	for how in wall "foreign 100" "foreign 33"; do
+	for how in wall "foreign 100" "foreign 33" "foreign 20001"; do
 		start "explained.$how" "$TARGETS/explained"
 		tell "explained.$how" "fragment 20000" taken
 		tell "explained.$how" "$how" taken
@@ -138,6 +138,33 @@ account() {
 		trims "explained.$how"
 		finish "explained.$how"
 	done
+}
+
+# The row and what was read of the chunks, which may begin and end within a page.
+main_heap_as_walked() {
+	says '([.accounts[] | select(.kind == "glibc-main-heap") | .bytes] | add) as $row |
+		.glibc.resident_bytes | . <= $row and . > $row - 3 * 4096'
+}
+
+# Between two regions, and behind the top.
+@test "memory by sbrk that is not malloc's" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 20000" taken
+	tell explained "foreign 8192" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account program-break) == 8388608"
+	says 'any(.verdicts[]; .id == "program-break" and .bytes == 8388608)'
+	main_heap_as_walked
+	tell explained "fragment 100000" taken
+	tell explained "foreign 4096" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account program-break) == 12582912"
+	main_heap_as_walked
+	finish explained
 }
 
 @test "arenas of threads" {
