@@ -45,7 +45,8 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define SAMPLES_NEEDED 3u
 #define SAMPLES_FIRST 4u
 #define BACKWARDS 16u /* 32 MiB */
-#define CANDIDATES_LIMIT (256u << 10)
+#define SEARCH_READS ((uint64_t)512 << 10)
+#define NEIGHBOURS 8u
 #define ENTRIES_AT_ONCE 512u /* a page of them */
 #define TRIED_LEAST 1024u    /* before a tree is given up */
 /* One leaf covers a GiB. */
@@ -180,7 +181,6 @@ struct search {
 	struct limpet_samples samples; /* all in one GiB */
 	uint64_t first[LIMPET_SAMPLES];
 	size_t first_count;
-	unsigned candidates;
 	uint64_t root; /* the best so far; 0: none */
 	unsigned explained;
 };
@@ -235,19 +235,39 @@ static bool may_be_leaf(const struct search *search, uint64_t leaf)
 	if (!leaf || leaf % 64)
 		return false;
 	map = limpet_proc_maps_find(search->maps, leaf);
-	return map && !map->inode && !map->path[0] && map->perms[1] == 'w';
+	return map && !map->inode && !map->path[0] && map->perms[1] == 'w' &&
+	       ROOT_BYTES <= map->end - leaf;
+}
+
+/* The words around it lead to leaves, too, or nowhere. A table of pointers to blocks differs: they
+ * are closer to each other than leaves are. */
+static bool may_be_of_root(const struct search *search, const uint64_t *data, size_t words,
+			   size_t at)
+{
+	if (!may_be_leaf(search, data[at]))
+		return false;
+	for (size_t i = at > NEIGHBOURS ? at - NEIGHBOURS : 0; i < words && i <= at + NEIGHBOURS;
+	     i++) {
+		const uint64_t apart = data[i] < data[at] ? data[at] - data[i] : data[i] - data[at];
+
+		if (i != at && data[i] && (apart < ROOT_BYTES || !may_be_leaf(search, data[i])))
+			return false;
+	}
+	return true;
 }
 
 static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
 {
 	struct search *search = context;
+	const uint64_t index = search->samples.list[0] >> LEAF_SHIFT;
 
 	for (size_t i = 0; i < bytes / 8; i++) {
+		const uint64_t root = address + 8 * i - 8 * index;
 		unsigned explained = 0;
 
-		if (!may_be_leaf(search, data[i]) || search->candidates >= CANDIDATES_LIMIT)
+		if (!data[i] || !may_be_of_root(search, data, bytes / 8, i) ||
+		    !limpet_data_has(search->maps, root, ROOT_BYTES))
 			continue;
-		search->candidates++;
 		for (size_t k = 0; k < search->first_count; k++)
 			explained += explains(search->memory, data[i], search->first[k]);
 		for (size_t k = 0; k < search->samples.count && explained; k++)
@@ -256,7 +276,7 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		if (explained <= search->explained)
 			continue;
 		search->explained = explained;
-		search->root = address + 8 * i - 8 * (search->samples.list[0] >> LEAF_SHIFT);
+		search->root = root;
 	}
 }
 
@@ -442,16 +462,20 @@ int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct
 			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
 			 struct limpet_jemalloc *jemalloc)
 {
-	struct search search = {.memory = memory, .maps = maps};
+	struct limpet_memory_share share;
+	struct search search = {.memory = &share.reader, .maps = maps};
 	int error;
 
 	limpet_samples_take(pieces, &search.samples);
 	if (!search.samples.count)
 		return 0;
 	take_first(&search);
-	error = limpet_data_read(memory, maps, pages, look, &search);
+	limpet_memory_share_begin(&share, memory, SEARCH_READS);
+	error = limpet_data_read(&share.reader, maps, pages, look, &search);
+	jemalloc->is_cut = share.was_cut;
 	if (error || search.explained < SAMPLES_NEEDED)
 		return error;
+	jemalloc->is_cut = false;
 	jemalloc->root = search.root;
 	return limpet_jemalloc_read_tree(memory, pages, search.root, jemalloc);
 }

@@ -21,6 +21,7 @@
 #include "explain/jemalloc.h"
 #include "explain/mappings.h"
 #include "explain/memory_reader.h"
+#include "explain/tcmalloc.h"
 #include "explain/tmpfs.h"
 #include "explain/verdicts.h"
 #include "injector/proc/pages.h"
@@ -372,6 +373,106 @@ static void test_what_is_no_tree_is_given_up(void **state)
 	munmap(leaf, NODE_BYTES);
 }
 
+/* ------------------------------------------------------------------ looking for a tree */
+
+#define LEAF_BYTES NODE_BYTES
+enum { TABLE_WORDS = 1 << 20, LEAVES = 24 };
+static volatile uint64_t table[TABLE_WORDS]; /* read from outside */
+
+/* What a search reads, if the memory is of no known owner, and the table leads into it. */
+static uint64_t search_reads(const uint8_t *memory, size_t bytes,
+			     int (*search)(const struct limpet_memory_reader *memory,
+					   const struct limpet_maps *maps,
+					   struct limpet_pages *pages,
+					   const struct limpet_pieces *pieces, bool *ret_cut),
+			     bool *ret_cut)
+{
+	struct limpet_piece piece = {.start = at(memory, 0),
+				     .end = at(memory, bytes / PAGE),
+				     .account = LIMPET_MEMORY_UNKNOWN};
+	struct limpet_pieces pieces = {.list = &piece, .count = 1};
+	struct limpet_process_reader *process;
+	struct limpet_maps maps;
+	struct counter counter = {0};
+	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
+
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
+	counter.reader = limpet_process_reader(process);
+	assert_int_equal(
+		search(&reader, &maps, limpet_process_reader_pages(process), &pieces, ret_cut), 0);
+	limpet_proc_maps_done(&maps);
+	limpet_process_reader_free(process);
+	return counter.reads;
+}
+
+static int search_jemalloc(const struct limpet_memory_reader *memory,
+			   const struct limpet_maps *maps, struct limpet_pages *pages,
+			   const struct limpet_pieces *pieces, bool *ret_cut)
+{
+	struct limpet_jemalloc found = {0};
+	int error = limpet_jemalloc_read(memory, maps, pages, pieces, &found);
+
+	assert_int_equal(found.count, 0);
+	*ret_cut = found.is_cut;
+	return error;
+}
+
+static int search_tcmalloc(const struct limpet_memory_reader *memory,
+			   const struct limpet_maps *maps, struct limpet_pages *pages,
+			   const struct limpet_pieces *pieces, bool *ret_cut)
+{
+	struct limpet_tcmalloc found = {0};
+	int error = limpet_tcmalloc_read(memory, maps, pages, pieces, &found);
+
+	assert_int_equal(found.count, 0);
+	*ret_cut = found.is_cut;
+	return error;
+}
+
+/* A program's own table of pointers to blocks is no root of a tree: that is seen without reading
+ * what they point to. */
+static void test_a_table_of_pointers_costs_little(void **state)
+{
+	const size_t bytes = (size_t)64 << 20;
+	uint8_t *memory = map_memory(bytes);
+	bool is_cut;
+
+	(void)state;
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = at(memory, 0) + 64 * i;
+	assert_true(search_reads(memory, bytes, search_jemalloc, &is_cut) < 2000);
+	assert_false(is_cut);
+	assert_true(search_reads(memory, bytes, search_tcmalloc, &is_cut) < 2000);
+	assert_false(is_cut);
+	munmap(memory, bytes);
+}
+
+/* A table that looks like roots does not use up what there is for all, and it is said. */
+static void test_a_search_has_its_share(void **state)
+{
+	const size_t bytes = (LEAVES + 1) * LEAF_BYTES;
+	uint8_t *memory = map_memory(bytes);
+	bool is_cut;
+
+	(void)state;
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = at(memory, 0) + i % LEAVES * LEAF_BYTES;
+	memset(memory, 0, bytes);
+	assert_true(search_reads(memory, bytes, search_jemalloc, &is_cut) <=
+		    LIMPET_MEMORY_READER_READS / 8);
+	assert_true(is_cut);
+	/* Sparse, as if each word led to what covers 128 GiB. */
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = i % 4 ? 0 : at(memory, 0) + i % 1024 * 64;
+	for (size_t i = 0; i < bytes / 8; i++)
+		((uint64_t *)(void *)memory)[i] = at(memory, 1);
+	assert_true(search_reads(memory, bytes, search_tcmalloc, &is_cut) <=
+		    LIMPET_MEMORY_READER_READS / 8);
+	assert_true(is_cut);
+	munmap(memory, bytes);
+}
+
 /* ------------------------------------------------------------------ what of glibc is swapped out
  */
 
@@ -683,6 +784,8 @@ int main(void)
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_leaf_is_read_once),
 		cmocka_unit_test(test_a_small_tree_is_judged),
+		cmocka_unit_test(test_a_table_of_pointers_costs_little),
+		cmocka_unit_test(test_a_search_has_its_share),
 		cmocka_unit_test(test_an_entry_that_changed_is_read_again),
 		cmocka_unit_test(test_what_is_no_tree_is_given_up),
 		cmocka_unit_test(test_what_is_swapped_out_is_said),
