@@ -20,6 +20,8 @@
 #define EMPTY_LEAST_BYTES ((uint64_t)1 << 20)
 
 #define NAMED_LEAST_BYTES ((uint64_t)1 << 20)
+/* What the search for Go's heap may read. */
+#define GO_READS ((uint64_t)1 << 20)
 
 /* Everything that is read from the process, for one account. */
 struct inquiry {
@@ -33,6 +35,7 @@ struct inquiry {
 	struct limpet_jemalloc jemalloc;
 	struct limpet_tcmalloc tcmalloc;
 	struct limpet_go go;
+	bool go_cut;
 	struct limpet_runtimes_marked marked;
 	struct limpet_stack_owners threads;
 	struct limpet_smaps smaps;
@@ -59,14 +62,17 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 {
 	const struct limpet_runtimes_heaps heaps = {
 		.jemalloc = &inquiry->jemalloc, .tcmalloc = &inquiry->tcmalloc, .go = &inquiry->go};
+	struct limpet_memory_share share;
 	int error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages, &inquiry->pieces,
 					 &inquiry->jemalloc);
 
 	if (!error && !inquiry->jemalloc.count)
 		error = limpet_tcmalloc_read(inquiry->memory, &inquiry->maps, pages,
 					     &inquiry->pieces, &inquiry->tcmalloc);
+	limpet_memory_share_begin(&share, inquiry->memory, GO_READS);
 	if (!error)
-		error = limpet_go_read(inquiry->memory, &inquiry->modules, pages, &inquiry->go);
+		error = limpet_go_read(&share.reader, &inquiry->modules, pages, &inquiry->go);
+	inquiry->go_cut = share.was_cut;
 	if (!error)
 		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &heaps,
 					     &inquiry->pieces, &inquiry->marked);
@@ -340,7 +346,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
 	explanation->late = limpet_process_reader_was_cut(inquiry->process) ||
-			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut;
+			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut || inquiry->go_cut;
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }

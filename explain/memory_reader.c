@@ -172,6 +172,35 @@ int limpet_memory_reader_read_text(const struct limpet_memory_reader *reader, ui
 	return 0;
 }
 
+/* ------------------------------------------------------------------ a share */
+
+static int read_share(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct limpet_memory_share *share = context;
+	int error = -ETIME;
+
+	if (share->reads_left) {
+		share->reads_left--;
+		error = limpet_memory_reader_read(share->of, address, ret, bytes);
+	}
+	share->was_cut |= error == -ETIME;
+	return error;
+}
+
+static bool is_share_spent(void *context)
+{
+	const struct limpet_memory_share *share = context;
+
+	return !share->reads_left || limpet_memory_reader_is_spent(share->of);
+}
+
+void limpet_memory_share_begin(struct limpet_memory_share *share,
+			       const struct limpet_memory_reader *of, uint64_t reads)
+{
+	*share = (struct limpet_memory_share){
+		.reader = {read_share, is_share_spent, share}, .of = of, .reads_left = reads};
+}
+
 /* ------------------------------------------------------------------ opening */
 
 static int take_maps(struct limpet_process_reader *process, pid_t pid)

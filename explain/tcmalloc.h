@@ -23,7 +23,7 @@ struct limpet_tcmalloc_range {
 struct limpet_tcmalloc {
 	struct limpet_tcmalloc_range *list; /* sorted by address */
 	size_t count, capacity;
-	bool is_cut; /* there are more, which are not in the list */
+	bool is_cut; /* there are more, which are not in the list, or may be */
 };
 void limpet_tcmalloc_done(struct limpet_tcmalloc *tcmalloc);
 

@@ -326,9 +326,8 @@ static void judge_rest(struct verdicts *verdicts)
 
 	if (is_share(of, bytes, NOTABLE_PERCENT) && of->others[0])
 		say(verdicts, bytes, "unknown", NULL, NULL,
-		    "are of no known owner; the process has an allocator whose heap limpet does "
-		    "not recognize: %s",
-		    of->others);
+		    "are of no known owner; the process has an allocator whose heap %s: %s",
+		    of->late ? "was not read in time" : "limpet does not recognize", of->others);
 	else if (is_share(of, bytes, NOTABLE_PERCENT) && of->glibc_unrecognized)
 		say(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
 		    "are of no known owner; the process has glibc and a heap, but no arena of "

@@ -151,8 +151,8 @@ static void read_jemalloc(void)
 	struct limpet_jemalloc_extent extent;
 	struct limpet_pages *pages;
 
-	(void)limpet_jemalloc_judge(*(uint64_t *)(void *)memory, (uint64_t *)(void *)memory + 1,
-				    &extent);
+	(void)limpet_jemalloc_judge(*(uint64_t *)(void *)memory, BASE,
+				    (uint64_t *)(void *)memory + 1, &extent);
 	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
 		abort();
 	limpet_pages_be_exact(pages);

@@ -308,6 +308,23 @@ main_heap_as_walked() {
 	finish explained
 }
 
+# The search for an allocator's structures must not take it for one of them, again and again.
+@test "a static table of pointers to blocks, with jemalloc and mimalloc" {
+	local name library kind
+	for name in jemalloc mimalloc; do
+		library=$(PATH=$PATH:/sbin ldconfig -p | awk -v name="lib$name.so" 'index($0, name) { print $NF; exit }')
+		[[ $library ]] || continue
+		kind=$name-heap
+		LD_PRELOAD=$library start "explained.$name" "$TARGETS/explained"
+		tell "explained.$name" "table 1000000" taken
+		explain
+		adds_up 10
+		says "$(account "$kind")"' > 100000000'
+		says 'all(.verdicts[]; .id != "late" and .id != "unknown")'
+		finish "explained.$name"
+	done
+}
+
 @test "mimalloc, as a library, and an allocator that is not recognized" {
 	local library
 	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libmimalloc\.so/ { print $NF; exit }')

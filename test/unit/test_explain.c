@@ -21,6 +21,7 @@
 #include "explain/jemalloc.h"
 #include "explain/mappings.h"
 #include "explain/memory_reader.h"
+#include "explain/tcmalloc.h"
 #include "explain/tmpfs.h"
 #include "explain/verdicts.h"
 #include "injector/proc/pages.h"
@@ -195,51 +196,153 @@ static void test_devices(void **state)
 struct counter {
 	const struct limpet_memory_reader *reader;
 	uint64_t reads;
+	uint64_t *node; /* of which whole pages are counted: */
+	uint64_t pages;
 };
 
 static int count_read(void *context, uint64_t address, void *ret, size_t bytes)
 {
 	struct counter *counter = context;
+	const uint64_t node = (uint64_t)(uintptr_t)counter->node;
 
 	counter->reads++;
+	counter->pages += bytes == PAGE && address >= node && address - node < NODE_BYTES;
 	return limpet_memory_reader_read(counter->reader, address, ret, bytes);
 }
 
-/* Each of 262,144 entries of the root leads to the same leaf, and to a circle of nodes. */
+/* As in include/jemalloc/internal/edata.h. */
+struct extent {
+	uint64_t bits, start, bytes, rest[13];
+} __attribute__((aligned(128)));
+enum { ENTRY_HEAD = 2, CLASS_OF_A_PAGE = 28 };
+#define BITS_HEAD (UINT64_C(1) << 44)
+
+struct own_tree {
+	struct limpet_process_reader *process;
+	struct counter counter;
+	struct limpet_memory_reader reader;
+	struct extent extents[16]; /* blocks of a page */
+	uint64_t *root, *leaf;
+	struct limpet_jemalloc found;
+};
+
+/* From the second page of the address space on: blocks of a page, each a head. */
+static void begin_tree(struct own_tree *tree)
+{
+	tree->root = (uint64_t *)(void *)map_memory(NODE_BYTES);
+	tree->leaf = (uint64_t *)(void *)map_memory(NODE_BYTES);
+	tree->root[0] = (uint64_t)(uintptr_t)tree->leaf;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(tree->extents); i++) {
+		tree->extents[i] =
+			(struct extent){.bits = (uint64_t)CLASS_OF_A_PAGE << 20 | BITS_HEAD,
+					.start = (i + 1) * PAGE,
+					.bytes = PAGE};
+		tree->leaf[i + 1] = (uint64_t)CLASS_OF_A_PAGE << 48 |
+				    (uint64_t)(uintptr_t)&tree->extents[i] | ENTRY_HEAD;
+	}
+	assert_int_equal(limpet_process_reader_new(getpid(), &tree->process), 0);
+	tree->counter = (struct counter){.reader = limpet_process_reader(tree->process),
+					 .node = tree->leaf};
+	tree->reader = (struct limpet_memory_reader){.read = count_read, .context = &tree->counter};
+}
+
+static void read_tree(struct own_tree *tree)
+{
+	limpet_jemalloc_done(&tree->found);
+	assert_int_equal(limpet_jemalloc_read_tree(&tree->reader,
+						   limpet_process_reader_pages(tree->process),
+						   (uint64_t)(uintptr_t)tree->root, &tree->found),
+			 0);
+}
+
+static void end_tree(struct own_tree *tree)
+{
+	limpet_jemalloc_done(&tree->found);
+	limpet_process_reader_free(tree->process);
+	munmap(tree->root, NODE_BYTES);
+	munmap(tree->leaf, NODE_BYTES);
+}
+
+/* Each entry of the root leads to the same leaf, and the last one to the root itself. The leaf's
+ * entries lead to two extents of a TiB: each is right, wherever the leaf is said to be. */
 static void test_a_leaf_is_read_once(void **state)
 {
-	struct limpet_process_reader *process;
-	struct limpet_pages *pages;
-	uint64_t *root = (uint64_t *)(void *)map_memory(NODE_BYTES),
-		 *leaf = (uint64_t *)(void *)map_memory(NODE_BYTES);
-	struct limpet_jemalloc jemalloc = {0};
-	struct counter counter = {0};
-	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
+	static struct own_tree tree;
 
 	(void)state;
+	begin_tree(&tree);
+	memset(tree.leaf, 0, NODE_BYTES);
+	for (size_t i = 0; i < 2; i++)
+		tree.extents[i].bytes = UINT64_C(1) << 40;
 	for (size_t i = 0; i < NODE_BYTES / 8; i++) {
-		root[i] = (uint64_t)(uintptr_t)(i % 2 ? leaf : root);
-		leaf[i] = 0;
+		tree.root[i] =
+			(uint64_t)(uintptr_t)(i + 1 < NODE_BYTES / 8 ? tree.leaf : tree.root);
+		if (i % 512 == 8 || i % 512 == 9)
+			tree.leaf[i] = (uint64_t)(uintptr_t)&tree.extents[i % 512 - 8] | ENTRY_HEAD;
 	}
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
-	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages), 0);
-	limpet_pages_be_exact(pages);
-	counter.reader = limpet_process_reader(process);
-	assert_int_equal(
-		limpet_jemalloc_read_tree(&reader, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
-	assert_int_equal(jemalloc.count, 0);
-	/* The pages of root, leaf, and root once more as a leaf, whose entries alternate. */
-	assert_true(counter.reads <= 3 * NODE_BYTES / PAGE + NODE_BYTES / 8);
+	read_tree(&tree);
+	assert_int_equal(tree.counter.pages, NODE_BYTES / PAGE);
+	/* The pages of root and leaf, its entries, and some of the root's as if it were a leaf. */
+	assert_true(tree.counter.reads <= 2 * NODE_BYTES / PAGE + 2 * NODE_BYTES / PAGE + 4096);
 	/* Nothing is lost without a word. */
-	limpet_process_reader_limit(process, 4);
-	assert_int_equal(
-		limpet_jemalloc_read_tree(&reader, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
-	assert_true(jemalloc.is_cut);
-	limpet_jemalloc_done(&jemalloc);
-	limpet_pages_free(pages);
-	limpet_process_reader_free(process);
-	munmap(root, NODE_BYTES);
-	munmap(leaf, NODE_BYTES);
+	limpet_process_reader_limit(tree.process, 4);
+	read_tree(&tree);
+	assert_true(tree.found.is_cut);
+	end_tree(&tree);
+}
+
+/* A small heap, too: most entries have to lead to extents, and one has to have what 5.2 has not. */
+static void test_a_small_tree_is_judged(void **state)
+{
+	static struct own_tree tree;
+
+	(void)state;
+	begin_tree(&tree);
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(tree.extents); i++) {
+		tree.extents[i].bits &= ~BITS_HEAD;
+		tree.leaf[i + 1] &= ~(uint64_t)ENTRY_HEAD;
+	}
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, 0);
+	/* A free one. */
+	tree.extents[0].bits |= UINT64_C(1) << 17;
+	tree.leaf[1] |= UINT64_C(1) << 2;
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents));
+	for (size_t i = 1; i <= LIMPET_COUNT_OF(tree.extents) / 2 + 1; i++)
+		tree.extents[i].start = 0;
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, 0);
+	assert_false(tree.found.is_cut);
+	end_tree(&tree);
+}
+
+/* The entry is read before the extent, and the program goes on meanwhile. */
+static int change_then_read(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct own_tree *tree = context;
+
+	if (address == (uint64_t)(uintptr_t)&tree->extents[3]) {
+		tree->extents[3].bits |= UINT64_C(1) << 17;
+		tree->leaf[4] |= UINT64_C(1) << 2;
+	}
+	return limpet_memory_reader_read(tree->counter.reader, address, ret, bytes);
+}
+
+static void test_an_entry_that_changed_is_read_again(void **state)
+{
+	static struct own_tree tree;
+
+	(void)state;
+	begin_tree(&tree);
+	tree.reader = (struct limpet_memory_reader){.read = change_then_read, .context = &tree};
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents));
+	for (size_t i = 0; i < tree.found.count; i++)
+		assert_int_equal(tree.found.list[i].in_use, i != 3);
+	end_tree(&tree);
 }
 
 /* Something else that explained a few samples: its entries lead to no extents. */
@@ -263,10 +366,111 @@ static void test_what_is_no_tree_is_given_up(void **state)
 			 0);
 	assert_int_equal(jemalloc.count, 0);
 	assert_false(jemalloc.is_cut);
-	assert_true(counter.reads < NODE_BYTES / PAGE + 2048);
+	/* Each try reads an extent, and the entry again. */
+	assert_true(counter.reads < NODE_BYTES / PAGE + 3072);
 	limpet_process_reader_free(process);
 	munmap(root, NODE_BYTES);
 	munmap(leaf, NODE_BYTES);
+}
+
+/* ------------------------------------------------------------------ looking for a tree */
+
+#define LEAF_BYTES NODE_BYTES
+enum { TABLE_WORDS = 1 << 20, LEAVES = 24 };
+static volatile uint64_t table[TABLE_WORDS]; /* read from outside */
+
+/* What a search reads, if the memory is of no known owner, and the table leads into it. */
+static uint64_t search_reads(const uint8_t *memory, size_t bytes,
+			     int (*search)(const struct limpet_memory_reader *memory,
+					   const struct limpet_maps *maps,
+					   struct limpet_pages *pages,
+					   const struct limpet_pieces *pieces, bool *ret_cut),
+			     bool *ret_cut)
+{
+	struct limpet_piece piece = {.start = at(memory, 0),
+				     .end = at(memory, bytes / PAGE),
+				     .account = LIMPET_MEMORY_UNKNOWN};
+	struct limpet_pieces pieces = {.list = &piece, .count = 1};
+	struct limpet_process_reader *process;
+	struct limpet_maps maps;
+	struct counter counter = {0};
+	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
+
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
+	counter.reader = limpet_process_reader(process);
+	assert_int_equal(
+		search(&reader, &maps, limpet_process_reader_pages(process), &pieces, ret_cut), 0);
+	limpet_proc_maps_done(&maps);
+	limpet_process_reader_free(process);
+	return counter.reads;
+}
+
+static int search_jemalloc(const struct limpet_memory_reader *memory,
+			   const struct limpet_maps *maps, struct limpet_pages *pages,
+			   const struct limpet_pieces *pieces, bool *ret_cut)
+{
+	struct limpet_jemalloc found = {0};
+	int error = limpet_jemalloc_read(memory, maps, pages, pieces, &found);
+
+	assert_int_equal(found.count, 0);
+	*ret_cut = found.is_cut;
+	return error;
+}
+
+static int search_tcmalloc(const struct limpet_memory_reader *memory,
+			   const struct limpet_maps *maps, struct limpet_pages *pages,
+			   const struct limpet_pieces *pieces, bool *ret_cut)
+{
+	struct limpet_tcmalloc found = {0};
+	int error = limpet_tcmalloc_read(memory, maps, pages, pieces, &found);
+
+	assert_int_equal(found.count, 0);
+	*ret_cut = found.is_cut;
+	return error;
+}
+
+/* A program's own table of pointers to blocks is no root of a tree: that is seen without reading
+ * what they point to. */
+static void test_a_table_of_pointers_costs_little(void **state)
+{
+	const size_t bytes = (size_t)64 << 20;
+	uint8_t *memory = map_memory(bytes);
+	bool is_cut;
+
+	(void)state;
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = at(memory, 0) + 64 * i;
+	assert_true(search_reads(memory, bytes, search_jemalloc, &is_cut) < 2000);
+	assert_false(is_cut);
+	assert_true(search_reads(memory, bytes, search_tcmalloc, &is_cut) < 2000);
+	assert_false(is_cut);
+	munmap(memory, bytes);
+}
+
+/* A table that looks like roots does not use up what there is for all, and it is said. */
+static void test_a_search_has_its_share(void **state)
+{
+	const size_t bytes = (LEAVES + 1) * LEAF_BYTES;
+	uint8_t *memory = map_memory(bytes);
+	bool is_cut;
+
+	(void)state;
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = at(memory, 0) + i % LEAVES * LEAF_BYTES;
+	memset(memory, 0, bytes);
+	assert_true(search_reads(memory, bytes, search_jemalloc, &is_cut) <=
+		    LIMPET_MEMORY_READER_READS / 8);
+	assert_true(is_cut);
+	/* Sparse, as if each word led to what covers 128 GiB. */
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = i % 4 ? 0 : at(memory, 0) + i % 1024 * 64;
+	for (size_t i = 0; i < bytes / 8; i++)
+		((uint64_t *)(void *)memory)[i] = at(memory, 1);
+	assert_true(search_reads(memory, bytes, search_tcmalloc, &is_cut) <=
+		    LIMPET_MEMORY_READER_READS / 8);
+	assert_true(is_cut);
+	munmap(memory, bytes);
 }
 
 /* ------------------------------------------------------------------ what of glibc is swapped out
@@ -579,6 +783,10 @@ int main(void)
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_leaf_is_read_once),
+		cmocka_unit_test(test_a_small_tree_is_judged),
+		cmocka_unit_test(test_a_table_of_pointers_costs_little),
+		cmocka_unit_test(test_a_search_has_its_share),
+		cmocka_unit_test(test_an_entry_that_changed_is_read_again),
 		cmocka_unit_test(test_what_is_no_tree_is_given_up),
 		cmocka_unit_test(test_what_is_swapped_out_is_said),
 		cmocka_unit_test(test_mounts),
