@@ -298,7 +298,8 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 	    inquiry->jemalloc.count || inquiry->tcmalloc.count)
 		return;
 	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
-	if (explanation->others[0])
+	explanation->others_are_libraries = explanation->others[0] != '\0';
+	if (explanation->others_are_libraries)
 		return;
 	limpet_memory_owners_name(&inquiry->modules, NULL, NULL, "", named, sizeof(named));
 	snprintf(explanation->others, sizeof(explanation->others), "%s", named);

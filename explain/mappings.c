@@ -243,6 +243,24 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 	}
 }
 
+/* Keeps the largest, in order. */
+static void list_unknown(struct limpet_explanation *explanation, const struct limpet_map *map,
+			 uint64_t bytes)
+{
+	struct limpet_explain_mapping *list = explanation->unknown_mappings;
+	size_t at = explanation->unknown_mapping_count;
+
+	if (at < LIMPET_EXPLAIN_MAPPINGS)
+		explanation->unknown_mapping_count++;
+	else if (bytes <= list[--at].bytes)
+		return;
+	for (; at && list[at - 1].bytes < bytes; at--)
+		list[at] = list[at - 1];
+	list[at] = (struct limpet_explain_mapping){
+		.start = map->start, .end = map->end, .bytes = bytes};
+	memcpy(list[at].permissions, map->perms, sizeof(list[at].permissions));
+}
+
 /* Of a moment a little earlier than the mapping's own figure, which may be smaller by now. */
 static void account_anonymous(struct mapping *it)
 {
@@ -265,6 +283,7 @@ static void account_anonymous(struct mapping *it)
 			 short_name(it->map->path, name));
 		add(it, LIMPET_KIND_NAMED, owner, it->left_bytes);
 	} else {
+		list_unknown(it->accounts->explanation, it->map, it->left_bytes);
 		add_things(it, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, it->left_bytes, 1);
 	}
 }

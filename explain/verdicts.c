@@ -318,26 +318,43 @@ static void judge_files(struct verdicts *verdicts)
 		    "memory");
 }
 
-static void judge_rest(struct verdicts *verdicts)
+/* An allocator that is a library is followed by attach; any memory by pages. */
+static void judge_unknown(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
 	const uint64_t bytes = of->unknown_bytes;
+	const bool attach = of->others_are_libraries;
+	char next[96];
 
-	if (is_share(of, bytes, NOTABLE_PERCENT) && of->others[0])
+	if (!is_share(of, bytes, NOTABLE_PERCENT))
+		return;
+	snprintf(next, sizeof(next),
+		 attach ? "limpet attach %d shows who holds what is allocated from then on"
+			: "limpet pages %d shows which stacks touch new pages from then on",
+		 of->pid);
+	if (of->others[0])
 		say(verdicts, bytes, "unknown", NULL, NULL,
 		    "are of no known owner; the process has an allocator whose heap limpet does "
-		    "not recognize: %s",
-		    of->others);
-	else if (is_share(of, bytes, NOTABLE_PERCENT) && of->glibc_unrecognized)
+		    "not recognize: %s. %s",
+		    of->others, next);
+	else if (of->glibc_unrecognized)
 		say(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
 		    "are of no known owner; the process has glibc and a heap, but no arena of "
 		    "malloc was found: it is of a version that limpet does not know, or another "
-		    "allocator "
-		    "serves the program");
-	else if (is_share(of, bytes, NOTABLE_PERCENT))
+		    "allocator serves the program. %s",
+		    next);
+	else
 		say(verdicts, bytes, "unknown", NULL, NULL,
 		    "are of no known owner: another allocator, a language's runtime, or direct "
-		    "mmap calls");
+		    "mmap calls. %s",
+		    next);
+	say_next(verdicts, attach ? "limpet attach" : "limpet pages");
+}
+
+static void judge_rest(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+
 	if (is_share(of, of->lazy_free_bytes, NOTABLE_PERCENT))
 		say(verdicts, of->lazy_free_bytes, "lazy-free", NULL, NULL,
 		    "are given up already (MADV_FREE): they count in RSS until the kernel needs "
@@ -361,6 +378,7 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 	judge_runtimes(&verdicts);
 	judge_stacks(&verdicts);
 	judge_shared(&verdicts);
+	judge_unknown(&verdicts);
 	judge_rest(&verdicts);
 	judge_files(&verdicts);
 	if (!explanation->verdict_count)
