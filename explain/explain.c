@@ -21,6 +21,11 @@
 
 #define NAMED_LEAST_BYTES ((uint64_t)1 << 20)
 
+/* Of the budget for reading, what is kept while one part is read for those that follow: glibc's
+ * arenas and trees of extents may take all there is, while the heap of a runtime is found by a few
+ * reads, and the threads of stacks by one each. */
+enum { KEPT_FROM_GLIBC = 40, KEPT_FROM_TREES = 20, KEPT_FROM_RUNTIMES = 5 };
+
 /* Everything that is read from the process, for one account. */
 struct inquiry {
 	pid_t pid;
@@ -59,21 +64,25 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 {
 	const struct limpet_runtimes_heaps heaps = {
 		.jemalloc = &inquiry->jemalloc, .tcmalloc = &inquiry->tcmalloc, .go = &inquiry->go};
-	int error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages, &inquiry->pieces,
-					 &inquiry->jemalloc);
+	int error;
 
+	limpet_process_reader_keep(inquiry->process, KEPT_FROM_TREES);
+	error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages, &inquiry->pieces,
+				     &inquiry->jemalloc);
 	if (!error && !inquiry->jemalloc.count)
 		error = limpet_tcmalloc_read(inquiry->memory, &inquiry->maps, pages,
 					     &inquiry->pieces, &inquiry->tcmalloc);
+	limpet_process_reader_keep(inquiry->process, KEPT_FROM_RUNTIMES);
 	if (!error)
 		error = limpet_go_read(inquiry->memory, &inquiry->modules, pages, &inquiry->go);
 	if (!error)
 		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &heaps,
 					     &inquiry->pieces, &inquiry->runtimes_free);
+	limpet_process_reader_keep(inquiry->process, 0);
 	return error;
 }
 
-static int inquire(struct inquiry *inquiry)
+static int inquire(struct inquiry *inquiry, uint64_t reads)
 {
 	struct limpet_pages *pages;
 	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
@@ -84,6 +93,8 @@ static int inquire(struct inquiry *inquiry)
 		return error;
 	inquiry->memory = limpet_process_reader(inquiry->process);
 	pages = limpet_process_reader_pages(inquiry->process);
+	limpet_process_reader_limit(inquiry->process, reads);
+	limpet_process_reader_keep(inquiry->process, KEPT_FROM_GLIBC);
 	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->memory, &inquiry->maps, pages, NULL,
 					&inquiry->heaps);
 	if (!error)
@@ -350,7 +361,8 @@ static int fail(pid_t pid, int error, struct limpet_err *err)
 	return error;
 }
 
-int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct limpet_err *err)
+int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *ret_explanation,
+			  struct limpet_err *err)
 {
 	struct limpet_explanation explanation = {.pid = pid};
 	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
@@ -376,7 +388,7 @@ int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct
 	}
 	memcpy(explanation.name, status.name, sizeof(explanation.name));
 	explanation.vm_rss_bytes = status.rss_bytes;
-	error = inquire(&inquiry);
+	error = inquire(&inquiry, reads);
 	if (!error)
 		error = account_for(&inquiry, &explanation);
 	/* Whatever was found then, it is of neither program. */
@@ -390,6 +402,11 @@ int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct
 	}
 	*ret_explanation = explanation;
 	return 0;
+}
+
+int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct limpet_err *err)
+{
+	return limpet_explain_within(pid, LIMPET_MEMORY_READER_READS, ret_explanation, err);
 }
 
 void limpet_explanation_done(struct limpet_explanation *explanation)

@@ -113,6 +113,9 @@ struct limpet_explanation {
 /* -errno with a message: -ESRCH, -EACCES... */
 int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation,
 		   struct limpet_err *err) LIMPET_MUST_CHECK;
+/* The same with at most so many reads; public for tests. */
+int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *ret_explanation,
+			  struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_explanation_done(struct limpet_explanation *explanation);
 
 #endif

@@ -343,6 +343,9 @@ static void judge_unknown(struct verdicts *verdicts)
 		    "malloc was found: it is of a version that limpet does not know, or another "
 		    "allocator serves the program. %s",
 		    next);
+	else if (of->late)
+		say(verdicts, bytes, "unknown", NULL, NULL,
+		    "are of no known owner, or of one that was not recognized in time. %s", next);
 	else
 		say(verdicts, bytes, "unknown", NULL, NULL,
 		    "are of no known owner: another allocator, a language's runtime, or direct "
