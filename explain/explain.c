@@ -361,6 +361,32 @@ static int fail(pid_t pid, int error, struct limpet_err *err)
 	return error;
 }
 
+/* Whether it is a process with memory, and which program it runs. */
+static int begin(pid_t pid, struct limpet_proc_status *ret_status,
+		 struct limpet_program_identity *ret_identity, struct limpet_err *err)
+{
+	int error = limpet_proc_status_read(pid, ret_status);
+
+	if (error == -ESRCH) {
+		limpet_err_set(err, error, "no process has the pid %d", pid);
+		limpet_err_hint(err, "find it with `pidof NAME` or `limpet doctor`");
+		return error;
+	}
+	if (error)
+		return fail(pid, error, err);
+	if (ret_status->kernel_thread)
+		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel", pid);
+	if (ret_status->tgid != pid) {
+		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid, ret_status->tgid);
+		limpet_err_hint(err, "limpet explain %d", ret_status->tgid);
+		return -EINVAL;
+	}
+	if (limpet_proc_refuse_zombie(pid, ret_status, err))
+		return -ESRCH;
+	error = limpet_program_identify(pid, ret_identity);
+	return error ? fail(pid, error, err) : 0;
+}
+
 int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *ret_explanation,
 			  struct limpet_err *err)
 {
@@ -368,24 +394,10 @@ int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *
 	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
 	struct limpet_proc_status status;
 	struct limpet_program_identity identity;
-	int identity_error, error = limpet_proc_status_read(pid, &status);
+	int identity_error, error = begin(pid, &status, &identity, err);
 
-	if (error == -ESRCH) {
-		limpet_err_set(err, error, "no process has the pid %d", pid);
-		limpet_err_hint(err, "find it with `pidof NAME` or `limpet doctor`");
-		return error;
-	}
-	if (!error)
-		error = limpet_program_identify(pid, &identity);
 	if (error)
-		return fail(pid, error, err);
-	if (status.kernel_thread)
-		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel", pid);
-	if (status.tgid != pid) {
-		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid, status.tgid);
-		limpet_err_hint(err, "limpet explain %d", status.tgid);
-		return -EINVAL;
-	}
+		return error;
 	memcpy(explanation.name, status.name, sizeof(explanation.name));
 	explanation.vm_rss_bytes = status.rss_bytes;
 	error = inquire(&inquiry, reads);

@@ -71,6 +71,10 @@ struct limpet_proc_status {
 			     */
 };
 int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
+/* Whether it has ended, and its parent has not collected it yet; then says so. Other calls fail as
+ * if it were gone, or, for its own user, as if he were not allowed to. */
+bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *status,
+			       struct limpet_err *err);
 
 /* The numbers in a thread's stat file, by their field numbers in proc(5); the state as a character;
  * 0 for pid and name, and for missing ones. Returns the last field number. */

@@ -558,6 +558,8 @@ static void fill_with_both(void)
 	uint8_t *memory = map_memory((V8_PAGES + 1) * page), *blocks[BLOCKS];
 	uint8_t *v8 = memory + (page - (uintptr_t)memory % page) % page;
 
+	if (!v8)
+		_exit(2);
 	memset(memory, 7, (V8_PAGES + 1) * page);
 	for (size_t i = 0; i < V8_PAGES; i++) {
 		const uint64_t start = (uint64_t)(uintptr_t)v8 + i * page;
