@@ -177,7 +177,7 @@ static bool may_be_leaf(const struct search *search, uint64_t leaf)
 	if (!leaf || leaf % 64)
 		return false;
 	map = limpet_proc_maps_find(search->maps, leaf);
-	return map && !map->inode && !map->path[0] && map->perms[1] == 'w';
+	return map && limpet_map_is_anonymous(map) && map->perms[1] == 'w';
 }
 
 static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)

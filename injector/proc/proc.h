@@ -28,6 +28,9 @@ struct limpet_maps {
 };
 int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
 void limpet_proc_maps_done(struct limpet_maps *maps);
+/* Whether it is memory of no file and of no use of the kernel's; the program may have named it by
+ * prctl(2), PR_SET_VMA_ANON_NAME. */
+bool limpet_map_is_anonymous(const struct limpet_map *map);
 /* The map that holds `address`, or NULL. */
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
 /* How far down the mapping "[stack]", one of `maps`, may grow into space where nothing else is
