@@ -100,7 +100,8 @@ static void print_others(const struct limpet_explanation *explanation, size_t fi
 	if (count == 1)
 		snprintf(owner, sizeof(owner), "%s", list[at].owner);
 	else
-		snprintf(owner, sizeof(owner), "others: %s (%llu)", list[at].kind, count);
+		snprintf(owner, sizeof(owner), "others: %s (%llu)",
+			 limpet_explain_words(list[at].kind), count);
 	print_row(explanation, bytes, "-", owner, width);
 }
 

@@ -323,6 +323,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
 {
 	const struct limpet_mappings_facts facts = {.memory = inquiry->memory,
+						    .maps = &inquiry->maps,
 						    .heaps = &inquiry->heaps,
 						    .pieces = &inquiry->pieces,
 						    .threads = &inquiry->threads,

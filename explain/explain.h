@@ -26,6 +26,9 @@ struct limpet_account {
 	const char *remedy;      /* what gives memory of this account back; static, or NULL */
 };
 
+/* The accounts of a kind in words; static. */
+const char *limpet_explain_words(const char *kind);
+
 /* Sums of all glibc arenas whose chunks were read. */
 struct limpet_explain_glibc {
 	size_t arenas, unknown_arenas;     /* the latter could not be read */

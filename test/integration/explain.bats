@@ -201,6 +201,7 @@ account() {
 	says "$(account shm) == 6 * 1048576"
 	says "$(account sysv) == 7 * 1048576"
 	says "$(account private-data) | . >= 9 * 1048576 and . <= 10 * 1048576"
+	says 'any(.accounts[]; .owner == "written pages of other files" and .bytes == 9 * 1048576)'
 	says "$(account file-pages) | . >= 8 * 1048576 and . <= 11 * 1048576"
 	says 'any(.accounts[]; .kind == "memfd" and (.owner | contains("cache")))'
 	says 'any(.verdicts[]; .id == "shared-memory" and (.text | startswith("18.0 MiB are shared")))'

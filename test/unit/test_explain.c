@@ -71,9 +71,13 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 	struct limpet_pieces pieces = {.list = &piece, .count = 1};
 	struct limpet_glibc_heaps heaps = {.region_count = 0};
 	struct limpet_stack_owners threads = {.count = 0};
+	struct limpet_maps maps = {.count = 0};
 	struct limpet_tmpfs mounts = {.count = 0};
-	struct limpet_mappings_facts facts = {
-		.heaps = &heaps, .pieces = &pieces, .threads = &threads, .mounts = &mounts};
+	struct limpet_mappings_facts facts = {.maps = &maps,
+					      .heaps = &heaps,
+					      .pieces = &pieces,
+					      .threads = &threads,
+					      .mounts = &mounts};
 	struct limpet_explanation explanation = {.rss_bytes = 0};
 	struct limpet_accounts accounts = {.explanation = &explanation};
 	struct limpet_smaps smaps;
@@ -652,6 +656,45 @@ static void test_kept_stacks_are_no_threads(void **state)
 	limpet_explanation_done(&of);
 }
 
+/* A row that is most of RSS has a sentence that says what it is. */
+static void test_most_of_rss_is_said(void **state)
+{
+	static const struct {
+		const char *kind, *owner, *words;
+	} rows[] = {{LIMPET_KIND_MAIN_STACK, "stack of the main thread", "the main thread"},
+		    {LIMPET_KIND_CODE, "code", "executable"},
+		    {LIMPET_KIND_DATA, LIMPET_OWNER_WRITTEN, "mapped privately"},
+		    {LIMPET_KIND_DATA, "data of program and libraries", "its libraries"},
+		    {LIMPET_KIND_NAMED, "named by the program: [anon:it]", "has named"},
+		    {LIMPET_KIND_DEVICE, "devices", "devices"},
+		    {LIMPET_KIND_GO_TABLES, "Go: tables", "Go's runtime"}};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		/* Half of RSS is not more than half. */
+		for (uint64_t least = 0; least < 2; least++) {
+			struct limpet_explanation of = {.pid = 4711, .rss_bytes = 10 * MIB};
+			struct limpet_accounts accounts = {.explanation = &of};
+
+			limpet_accounts_add(&accounts, rows[i].kind, rows[i].owner,
+					    least ? 5 * MIB : 6 * MIB, 0);
+			assert_int_equal(limpet_verdicts_make(&of), 0);
+			assert_int_equal(of.verdict_count, 1);
+			assert_string_equal(of.verdicts[0].id, least ? "nothing" : rows[i].kind);
+			if (!least)
+				assert_non_null(strstr(of.verdicts[0].text, rows[i].words));
+			limpet_explanation_done(&of);
+		}
+	}
+}
+
+static void test_kinds_in_words(void **state)
+{
+	(void)state;
+	assert_string_equal(limpet_explain_words(LIMPET_KIND_STACKS), "thread stacks");
+	assert_string_equal(limpet_explain_words(LIMPET_KIND_MEMFD), "memfds");
+}
+
 /* With a capital or an amount, to the full stop. */
 static void test_verdicts_are_sentences(void **state)
 {
@@ -702,6 +745,8 @@ int main(void)
 		cmocka_unit_test(test_a_runtime_is_found_although_glibc_is_late),
 		cmocka_unit_test(test_stacks_are_judged_together),
 		cmocka_unit_test(test_kept_stacks_are_no_threads),
+		cmocka_unit_test(test_most_of_rss_is_said),
+		cmocka_unit_test(test_kinds_in_words),
 		cmocka_unit_test(test_verdicts_are_sentences),
 	};
 
