@@ -235,7 +235,7 @@ static bool may_be_leaf(const struct search *search, uint64_t leaf)
 	if (!leaf || leaf % 64)
 		return false;
 	map = limpet_proc_maps_find(search->maps, leaf);
-	return map && !map->inode && !map->path[0] && map->perms[1] == 'w' &&
+	return map && limpet_map_is_anonymous(map) && map->perms[1] == 'w' &&
 	       ROOT_BYTES <= map->end - leaf;
 }
 

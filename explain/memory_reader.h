@@ -74,6 +74,8 @@ struct limpet_pages *limpet_process_reader_pages(struct limpet_process_reader *p
 bool limpet_process_reader_was_cut(const struct limpet_process_reader *process);
 /* From here on there are `ns`, instead of LIMPET_MEMORY_READER_NS. */
 void limpet_process_reader_allow(struct limpet_process_reader *process, uint64_t ns);
+/* From here on so much of the whole budget is kept, until less is: for what is read later. */
+void limpet_process_reader_keep(struct limpet_process_reader *process, unsigned percent);
 /* For tests: how many more reads there may be. */
 void limpet_process_reader_limit(struct limpet_process_reader *process, uint64_t reads);
 

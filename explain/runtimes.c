@@ -230,10 +230,15 @@ static void mark_piece(struct marking *marking, const struct limpet_piece *piece
 {
 	for (uint64_t at = piece->start; at < piece->end;) {
 		struct limpet_piece part = {.start = at, .account = LIMPET_MEMORY_UNKNOWN};
+
+		/* Its name is what is known of it. */
+		if (piece->account == LIMPET_MEMORY_NAMED)
+			part.account = LIMPET_MEMORY_NAMED;
 		uint64_t unused;
 
 		part.end = mark_part(marking, at, piece->end);
 		if (at < marking->until) {
+			part.account = LIMPET_MEMORY_UNKNOWN;
 			part.kind = marking->kind;
 			part.owner = marking->owner;
 			unused = part.end - at < marking->unused_bytes ? part.end - at
@@ -253,7 +258,7 @@ static void mark_piece(struct marking *marking, const struct limpet_piece *piece
  * it like that of a thread. */
 static bool is_to_be_marked(const struct marking *marking, const struct limpet_piece *piece)
 {
-	if (piece->account == LIMPET_MEMORY_UNKNOWN)
+	if (piece->account == LIMPET_MEMORY_UNKNOWN || piece->account == LIMPET_MEMORY_NAMED)
 		return true;
 	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
 	       (limpet_jemalloc_find(marking->heaps.jemalloc, piece->start) ||

@@ -228,6 +228,7 @@ main_heap_as_walked() {
 	says "$(account shm) == 6 * 1048576"
 	says "$(account sysv) == 7 * 1048576"
 	says "$(account private-data) | . >= 9 * 1048576 and . <= 10 * 1048576"
+	says 'any(.accounts[]; .owner == "written pages of other files" and .bytes == 9 * 1048576)'
 	says "$(account file-pages) | . >= 8 * 1048576 and . <= 11 * 1048576"
 	says 'any(.accounts[]; .kind == "memfd" and (.owner | contains("cache")))'
 	says 'any(.verdicts[]; .id == "shared-memory" and (.text | startswith("18.0 MiB are shared")))'
@@ -253,7 +254,15 @@ main_heap_as_walked() {
 	explain
 	adds_up 100
 	says '.unknown_bytes >= 20 * 1048576 and .unknown_bytes <= 20.2 * 1048576'
-	says '.accounts[-1].kind == "unknown" and .verdicts[0].id == "unknown"'
+	says '.accounts[-1].kind == "unknown" and .verdicts[0].id == "unknown" and .verdicts[0].next == "limpet pages"'
+	says '.verdicts[0].text | contains("limpet pages \($pid) shows which stacks")' --argjson pid "$pid"
+	says '.unknown_mappings | length >= 1 and length <= 5 and ([.[].resident_bytes] | . == (sort | reverse))'
+	says '.unknown_mappings[0] | .resident_bytes == 20 * 1048576 and .permissions == "rw-p" and
+		any($maps | split("\n")[]; "0x" + split("-")[0] == $start)' --arg maps "$(<"/proc/$pid/maps")" \
+		--arg start "$(jq -r '.unknown_mappings[0].start' <"$work/explain.json")"
+	run --separate-stderr "$LIMPET" explain "$pid"
+	[[ $status == 0 && $output == *"   mappings with most memory of no known owner"*"     20.0 MiB   "*-*" rw-p"* ]]
+	[[ ! $output =~ [^$'\n']{81} ]]
 	finish explained
 }
 
@@ -341,6 +350,7 @@ main_heap_as_walked() {
 	explain
 	adds_up 100
 	says '.unknown_bytes > 3000000 and (.verdicts[] | select(.id == "unknown").text | contains("mimalloc"))'
+	says '.verdicts[] | select(.id == "unknown") | .next == "limpet attach" and (.text | contains("limpet attach"))'
 	finish small
 }
 

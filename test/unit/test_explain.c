@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "explain/accounts.h"
@@ -21,12 +24,14 @@
 #include "explain/jemalloc.h"
 #include "explain/mappings.h"
 #include "explain/memory_reader.h"
+#include "explain/runtimes.h"
 #include "explain/tcmalloc.h"
 #include "explain/tmpfs.h"
+#include "explain/v8.h"
 #include "explain/verdicts.h"
 #include "injector/proc/pages.h"
 
-enum { PAGE = 4096, PAGES = 1024 };
+enum { PAGE = 4096, PAGES = 1024, V8_PAGES = 64 };
 #define NODE_BYTES ((size_t)8 << 18)
 
 static uint8_t *map_memory(size_t bytes)
@@ -67,9 +72,13 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 	struct limpet_pieces pieces = {.list = &piece, .count = 1};
 	struct limpet_glibc_heaps heaps = {.region_count = 0};
 	struct limpet_stack_owners threads = {.count = 0};
+	struct limpet_maps maps = {.count = 0};
 	struct limpet_tmpfs mounts = {.count = 0};
-	struct limpet_mappings_facts facts = {
-		.heaps = &heaps, .pieces = &pieces, .threads = &threads, .mounts = &mounts};
+	struct limpet_mappings_facts facts = {.maps = &maps,
+					      .heaps = &heaps,
+					      .pieces = &pieces,
+					      .threads = &threads,
+					      .mounts = &mounts};
 	struct limpet_explanation explanation = {.rss_bytes = 0};
 	struct limpet_accounts accounts = {.explanation = &explanation};
 	struct limpet_smaps smaps;
@@ -160,6 +169,35 @@ static void test_the_budget_ends(void **state)
 	assert_int_equal(word, 7);
 	assert_int_equal(limpet_memory_reader_read(reader, (uint64_t)(uintptr_t)&from, &word, 8),
 			 -ETIME);
+	assert_true(limpet_memory_reader_is_spent(reader));
+	limpet_process_reader_free(process);
+}
+
+/* A part of the budget may be kept for later. */
+static void test_the_budget_is_shared(void **state)
+{
+	struct limpet_process_reader *process;
+	const struct limpet_memory_reader *reader;
+	const uint64_t from = 7;
+	unsigned done[3] = {0};
+
+	(void)state;
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	reader = limpet_process_reader(process);
+	limpet_process_reader_limit(process, 100);
+	for (unsigned part = 0; part < 3; part++) {
+		uint64_t word;
+
+		limpet_process_reader_keep(process, 40 - 20 * part);
+		assert_false(limpet_memory_reader_is_spent(reader));
+		while (!limpet_memory_reader_read(reader, (uint64_t)(uintptr_t)&from, &word, 8))
+			done[part]++;
+		assert_true(limpet_process_reader_was_cut(process));
+	}
+	assert_int_equal(done[0], 60);
+	assert_int_equal(done[1], 20);
+	assert_int_equal(done[2], 20);
+	limpet_process_reader_keep(process, 0);
 	assert_true(limpet_memory_reader_is_spent(reader));
 	limpet_process_reader_free(process);
 }
@@ -702,6 +740,85 @@ static void test_why_arenas_were_not_read(void **state)
 	limpet_explanation_done(&of);
 }
 
+/* What was only not read in time is not said to be another allocator's. */
+static void test_late_is_not_unknown(void **state)
+{
+	struct limpet_explanation of = {
+		.pid = 4711, .rss_bytes = 100 * MIB, .unknown_bytes = 90 * MIB};
+
+	(void)state;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_non_null(strstr(find(&of, "unknown")->text, "another allocator"));
+	limpet_explanation_done(&of);
+	of = (struct limpet_explanation){
+		.pid = 4711, .rss_bytes = 100 * MIB, .unknown_bytes = 90 * MIB, .late = true};
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_null(strstr(find(&of, "unknown")->text, "another allocator"));
+	assert_non_null(strstr(find(&of, "unknown")->text, "not recognized in time"));
+	limpet_explanation_done(&of);
+}
+
+/* Pages of V8 beside a heap of glibc's, with a fastbin whose list leads through many pages. */
+static void fill_with_both(void)
+{
+	enum { BLOCKS = 4000 };
+	const uint64_t page = LIMPET_V8_PAGE_BYTES;
+	uint8_t *memory = map_memory((V8_PAGES + 1) * page), *blocks[BLOCKS];
+	uint8_t *v8 = memory + (page - (uintptr_t)memory % page) % page;
+
+	if (!v8)
+		_exit(2);
+	memset(memory, 7, (V8_PAGES + 1) * page);
+	for (size_t i = 0; i < V8_PAGES; i++) {
+		const uint64_t start = (uint64_t)(uintptr_t)v8 + i * page;
+		const uint64_t head[] = {page, 0x18, (uint64_t)(uintptr_t)v8, start + 1024,
+					 start + page};
+
+		memcpy(v8 + i * page, head, sizeof(head));
+	}
+	for (size_t i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(i % 2 ? 4096 : 24);
+		if (!blocks[i])
+			_exit(2);
+		memset(blocks[i], 1, 24);
+	}
+	for (size_t i = 0; i < BLOCKS; i += 2)
+		free(blocks[i]);
+}
+
+static void test_a_runtime_is_found_although_glibc_is_late(void **state)
+{
+	const uint64_t reads = 1000;
+	struct limpet_explanation of;
+	struct limpet_err err = {0};
+	int ready[2], error;
+	char byte;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fill_with_both();
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	error = limpet_explain_within(child, reads, &of, &err);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(error, 0);
+	assert_true(of.late);
+	assert_true(of.glibc.late_arenas > 0);
+	assert_true(limpet_accounts_bytes(&of, LIMPET_KIND_V8) >= V8_PAGES * LIMPET_V8_PAGE_BYTES);
+	limpet_explanation_done(&of);
+	close(ready[0]);
+	close(ready[1]);
+}
+
 /* Many small groups are as much as a large one. */
 static void test_stacks_are_judged_together(void **state)
 {
@@ -743,6 +860,45 @@ static void test_kept_stacks_are_no_threads(void **state)
 	limpet_explanation_done(&of);
 }
 
+/* A row that is most of RSS has a sentence that says what it is. */
+static void test_most_of_rss_is_said(void **state)
+{
+	static const struct {
+		const char *kind, *owner, *words;
+	} rows[] = {{LIMPET_KIND_MAIN_STACK, "stack of the main thread", "the main thread"},
+		    {LIMPET_KIND_CODE, "code", "executable"},
+		    {LIMPET_KIND_DATA, LIMPET_OWNER_WRITTEN, "mapped privately"},
+		    {LIMPET_KIND_DATA, "data of program and libraries", "its libraries"},
+		    {LIMPET_KIND_NAMED, "named by the program: [anon:it]", "has named"},
+		    {LIMPET_KIND_DEVICE, "devices", "devices"},
+		    {LIMPET_KIND_GO_TABLES, "Go: tables", "Go's runtime"}};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		/* Half of RSS is not more than half. */
+		for (uint64_t least = 0; least < 2; least++) {
+			struct limpet_explanation of = {.pid = 4711, .rss_bytes = 10 * MIB};
+			struct limpet_accounts accounts = {.explanation = &of};
+
+			limpet_accounts_add(&accounts, rows[i].kind, rows[i].owner,
+					    least ? 5 * MIB : 6 * MIB, 0);
+			assert_int_equal(limpet_verdicts_make(&of), 0);
+			assert_int_equal(of.verdict_count, 1);
+			assert_string_equal(of.verdicts[0].id, least ? "nothing" : rows[i].kind);
+			if (!least)
+				assert_non_null(strstr(of.verdicts[0].text, rows[i].words));
+			limpet_explanation_done(&of);
+		}
+	}
+}
+
+static void test_kinds_in_words(void **state)
+{
+	(void)state;
+	assert_string_equal(limpet_explain_words(LIMPET_KIND_STACKS), "thread stacks");
+	assert_string_equal(limpet_explain_words(LIMPET_KIND_MEMFD), "memfds");
+}
+
 /* With a capital or an amount, to the full stop. */
 static void test_verdicts_are_sentences(void **state)
 {
@@ -780,6 +936,7 @@ int main(void)
 		cmocka_unit_test(test_only_present_pages_are_read),
 		cmocka_unit_test(test_a_text_ends_with_what_is_present),
 		cmocka_unit_test(test_the_budget_ends),
+		cmocka_unit_test(test_the_budget_is_shared),
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_leaf_is_read_once),
@@ -792,8 +949,12 @@ int main(void)
 		cmocka_unit_test(test_mounts),
 		cmocka_unit_test(test_sums_without_all_arenas_are_the_least),
 		cmocka_unit_test(test_why_arenas_were_not_read),
+		cmocka_unit_test(test_late_is_not_unknown),
+		cmocka_unit_test(test_a_runtime_is_found_although_glibc_is_late),
 		cmocka_unit_test(test_stacks_are_judged_together),
 		cmocka_unit_test(test_kept_stacks_are_no_threads),
+		cmocka_unit_test(test_most_of_rss_is_said),
+		cmocka_unit_test(test_kinds_in_words),
 		cmocka_unit_test(test_verdicts_are_sentences),
 	};
 

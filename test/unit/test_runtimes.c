@@ -18,6 +18,14 @@
 
 #define AT UINT64_C(0x47f2500000)
 
+static int read_nothing(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	(void)context;
+	(void)address;
+	memset(ret, 0, bytes);
+	return -ENODATA;
+}
+
 static void test_a_page_of_v8(void **state)
 {
 	/* Of node 20. */
@@ -281,6 +289,36 @@ static void test_arenas_of_mimalloc(void **state)
 	}
 }
 
+/* What is in a heap is the heap's, even if the program has named it; the rest keeps its name. */
+static void test_named_memory_in_a_heap(void **state)
+{
+	enum { START = 0x7f0000000000 >> 12 };
+	const uint64_t start = (uint64_t)START << 12, end = start + 0x8000;
+	struct limpet_go_range range = {.start = start, .end = start + 0x4000};
+	struct limpet_go go = {.list = &range, .count = 1};
+	struct limpet_jemalloc jemalloc = {.count = 0};
+	struct limpet_tcmalloc tcmalloc = {.count = 0};
+	const struct limpet_runtimes_heaps heaps = {
+		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .go = &go};
+	const struct limpet_memory_reader none = {.read = read_nothing};
+	struct limpet_modules modules = {.count = 0};
+	struct limpet_pieces pieces = {.count = 0};
+	struct limpet_runtimes_free unused;
+
+	(void)state;
+	limpet_pieces_add(
+		&pieces,
+		&(struct limpet_piece){.start = start, .end = end, .account = LIMPET_MEMORY_NAMED});
+	assert_int_equal(limpet_runtimes_mark(&none, &modules, &heaps, &pieces, &unused), 0);
+	assert_int_equal(pieces.count, 2);
+	assert_string_equal(pieces.list[0].kind, LIMPET_KIND_GO);
+	assert_int_equal(pieces.list[0].account, LIMPET_MEMORY_UNKNOWN);
+	assert_int_equal(pieces.list[0].end, start + 0x4000);
+	assert_null(pieces.list[1].kind);
+	assert_int_equal(pieces.list[1].account, LIMPET_MEMORY_NAMED);
+	limpet_pieces_done(&pieces);
+}
+
 static void test_present_ranges(void **state)
 {
 	struct limpet_present present = {0};
@@ -314,6 +352,7 @@ int main(void)
 		cmocka_unit_test(test_an_entry_of_jemalloc_agrees_with_its_extent),
 		cmocka_unit_test(test_segments_of_mimalloc),
 		cmocka_unit_test(test_arenas_of_mimalloc),
+		cmocka_unit_test(test_named_memory_in_a_heap),
 		cmocka_unit_test(test_present_ranges),
 	};
 
