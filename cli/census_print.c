@@ -8,6 +8,7 @@
 #include "analyzer/render/json_printer.h"
 #include "analyzer/symbols/demangle.h"
 #include "cli/ui.h"
+#include "common/array.h"
 #include "common/units.h"
 
 /* Types that are listed by name, and the columns before the name. */
@@ -124,13 +125,19 @@ static void print_glibc(const struct limpet_census *census, int width)
 	print_types(census, width);
 }
 
-static void print_jemalloc(const struct limpet_jemalloc_census *census, int width)
+static void print_class(const struct limpet_class_census *census, int width)
 {
 	char blocks[80], bytes[80], line[320];
 
-	snprintf(line, sizeof(line),
-		 "In the heap of jemalloc, in use or in caches of threads: %s blocks, %s usable; "
-		 "%s.",
+	if (!census->known) {
+		snprintf(line, sizeof(line), "The heap of %s: its structures are not known.",
+			 census->allocator);
+		printf("\n");
+		limpet_ui_wrap(line, 0, width);
+		return;
+	}
+	snprintf(line, sizeof(line), "In the heap of %s, in use%s: %s blocks, %s usable; %s.",
+		 census->allocator, census->cached_count ? " or in caches of threads" : "",
 		 say_interval(census->whole, census->used.low.blocks, census->used.high.blocks,
 			      limpet_units_format_count, blocks),
 		 say_interval(census->whole, census->used.low.bytes, census->used.high.bytes,
@@ -157,16 +164,17 @@ static void print_jemalloc(const struct limpet_jemalloc_census *census, int widt
 }
 
 void limpet_census_print_text(const struct limpet_census *census,
-			      const struct limpet_jemalloc_census *jemalloc)
+			      const struct limpet_class_censuses *classes)
 {
 	const int width = limpet_ui_width(STDOUT_FILENO);
 
 	if (census->has_glibc)
 		print_glibc(census, width);
-	if (jemalloc)
-		print_jemalloc(jemalloc, width);
-	if (!census->has_glibc && !jemalloc)
-		printf("\nThere is no heap of glibc's malloc or of jemalloc to count.\n");
+	for (size_t i = 0; i < classes->count; i++)
+		print_class(&classes->list[i], width);
+	if (!census->has_glibc && !classes->count)
+		printf("\nThere is no heap of glibc's malloc, jemalloc, mimalloc or tcmalloc to "
+		       "count.\n");
 }
 
 /* ------------------------------------------------------------------ JSON */
@@ -217,15 +225,33 @@ static json_t *sizes_json(const struct limpet_census_size *list, size_t count, b
 	return sizes;
 }
 
-json_t *limpet_jemalloc_census_json(const struct limpet_jemalloc_census *census)
+static json_t *class_json(const struct limpet_class_census *census)
 {
 	json_t *object = json_object();
 
+	object = limpet_json_set(object, "allocator", limpet_json_text(census->allocator));
 	object = limpet_json_set(object, "exact", json_boolean(census->exact));
 	object = limpet_json_set(object, "whole", json_boolean(census->whole));
+	if (!census->known) {
+		static const char *const keys[] = {"blocks_low", "blocks_high", "bytes_low",
+						   "bytes_high", "sizes"};
+
+		for (size_t i = 0; i < LIMPET_COUNT_OF(keys); i++)
+			object = limpet_json_set(object, keys[i], json_null());
+		return object;
+	}
 	object = set_interval(object, census->whole, &census->used);
 	return limpet_json_set(object, "sizes",
 			       sizes_json(census->sizes, census->size_count, census->whole));
+}
+
+json_t *limpet_class_censuses_json(const struct limpet_class_censuses *classes)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < classes->count; i++)
+		list = limpet_json_append(list, class_json(&classes->list[i]));
+	return list;
 }
 
 json_t *limpet_census_json(const struct limpet_census *census)

@@ -8,6 +8,7 @@
 #include "cli/explain_trace.h"
 #include "cli/ui.h"
 #include "explain/census.h"
+#include "explain/class_census.h"
 #include "explain/explain.h"
 
 static const char help_text[] =
@@ -18,7 +19,7 @@ static const char help_text[] =
 	"was used for at the end of the capture, and what grew.\n"
 	"\n"
 	"      --census    also count the blocks in use in glibc's heap, by size, C++\n"
-	"                  type, strings, and in jemalloc's, by size\n"
+	"                  type, strings, and in jemalloc's and mimalloc's, by size\n"
 	"  -p, --pid PID   another way to name the process\n"
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
@@ -35,13 +36,13 @@ struct explain_options {
 };
 
 static int count_blocks(const struct limpet_explanation *explanation, struct limpet_census *census,
-			struct limpet_jemalloc_census *jemalloc, struct limpet_err *err)
+			struct limpet_class_censuses *classes, struct limpet_err *err)
 {
 	int error = limpet_census_take(explanation->pid, census, err);
 
-	if (!error && explanation->jemalloc_root)
-		error = limpet_jemalloc_census_take(explanation->pid, explanation->jemalloc_root,
-						    explanation->swap_bytes != 0, jemalloc, err);
+	if (!error)
+		error = limpet_class_censuses_take(explanation->pid, &explanation->class_heaps,
+						   explanation->swap_bytes != 0, classes, err);
 	return error;
 }
 
@@ -49,7 +50,7 @@ static int show(const struct explain_options *options)
 {
 	struct limpet_explanation explanation;
 	struct limpet_census census = {0};
-	struct limpet_jemalloc_census jemalloc = {0};
+	struct limpet_class_censuses classes = {.count = 0};
 	struct limpet_explained what = {.explanation = &explanation};
 	struct limpet_err err = {0};
 	int status;
@@ -58,16 +59,16 @@ static int show(const struct explain_options *options)
 		return limpet_explain_trace(options->file, options->json);
 	if (limpet_explain(options->pid, &explanation, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	if (options->census && count_blocks(&explanation, &census, &jemalloc, &err) < 0) {
+	if (options->census && count_blocks(&explanation, &census, &classes, &err) < 0) {
 		status = limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	} else {
 		what.census = options->census ? &census : NULL;
-		what.jemalloc = options->census && explanation.jemalloc_root ? &jemalloc : NULL;
+		what.classes = options->census ? &classes : NULL;
 		status = options->json ? limpet_explain_print_json(&what)
 				       : limpet_explain_print_text(&what);
 	}
 	limpet_census_done(&census);
-	limpet_jemalloc_census_done(&jemalloc);
+	limpet_class_censuses_done(&classes);
 	limpet_explanation_done(&explanation);
 	return status;
 }

@@ -18,7 +18,8 @@ static const char help_text[] =
 	"Records which stacks of a process touch new pages of memory, and which of them\n"
 	"it gives back, until Ctrl-C, `limpet stop` or its end. It works for any 64-bit\n"
 	"program, whatever its allocator: nothing is loaded into it, and it is not\n"
-	"stopped.\n"
+	"stopped. A page counts for the stack that touched it first: after its memory was\n"
+	"freed, another function may use it. `limpet attach` tells what is kept.\n"
 	"\n"
 	"  -p, --pid PID           the process, instead of the operand\n" LIMPET_CAPTURE_HELP
 	"      --stack BYTES       copied of each stack, up to 60KiB; default: 24KiB\n"
@@ -65,6 +66,7 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 	struct pages_command *command = context;
 
 	command->sample = limpet_capture_sample(progress);
+	command->sample.of_pages = true;
 	if (command->progress)
 		limpet_progress_update(command->progress, &command->sample);
 }

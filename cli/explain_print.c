@@ -100,7 +100,8 @@ static void print_others(const struct limpet_explanation *explanation, size_t fi
 	if (count == 1)
 		snprintf(owner, sizeof(owner), "%s", list[at].owner);
 	else
-		snprintf(owner, sizeof(owner), "others: %s (%llu)", list[at].kind, count);
+		snprintf(owner, sizeof(owner), "others: %s (%llu)",
+			 limpet_explain_words(list[at].kind), count);
 	print_row(explanation, bytes, "-", owner, width);
 }
 
@@ -133,6 +134,29 @@ static void print_table(const struct limpet_explanation *explanation,
 	print_row(explanation, sum, third, "sum", width);
 }
 
+/* Only if there is a sentence about that memory. */
+static void print_unknown_mappings(const struct limpet_explanation *explanation)
+{
+	bool is_said = false;
+
+	for (size_t i = 0; i < explanation->verdict_count; i++)
+		is_said |= !strcmp(explanation->verdicts[i].id, "unknown") ||
+			   !strcmp(explanation->verdicts[i].id, "glibc-unrecognized");
+	if (!is_said || !explanation->unknown_mapping_count)
+		return;
+	printf("\n%s  %11s   mappings with most memory of no known owner%s\n",
+	       limpet_ui_style(stdout, LIMPET_UI_DIM), "resident",
+	       limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	for (size_t i = 0; i < explanation->unknown_mapping_count; i++) {
+		const struct limpet_explain_mapping *it = &explanation->unknown_mappings[i];
+		char text[LIMPET_UNITS_TEXT];
+
+		printf("  %11s   %" PRIx64 "-%" PRIx64 " %s\n",
+		       limpet_units_format_bytes(text, it->bytes), it->start, it->end,
+		       it->permissions);
+	}
+}
+
 int limpet_explain_print_text(const struct limpet_explained *what)
 {
 	const int width = limpet_ui_width(STDOUT_FILENO);
@@ -140,8 +164,9 @@ int limpet_explain_print_text(const struct limpet_explained *what)
 	print_head(what->explanation, what->trace);
 	print_verdicts(what->explanation, width);
 	print_table(what->explanation, what->trace, width);
+	print_unknown_mappings(what->explanation);
 	if (what->census)
-		limpet_census_print_text(what->census, what->jemalloc);
+		limpet_census_print_text(what->census, what->classes);
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
 
@@ -182,18 +207,42 @@ static json_t *verdict_json(const struct limpet_explain_verdict *verdict)
 		limpet_json_number_if(verdict->returned_known, verdict->returned_bytes));
 }
 
+static json_t *address_json(uint64_t address)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, address);
+	return json_string(text);
+}
+
+static json_t *mappings_json(const struct limpet_explanation *explanation)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < explanation->unknown_mapping_count; i++) {
+		const struct limpet_explain_mapping *it = &explanation->unknown_mappings[i];
+		json_t *object = json_object();
+
+		object = limpet_json_set(object, "start", address_json(it->start));
+		object = limpet_json_set(object, "end", address_json(it->end));
+		object = limpet_json_set(object, "permissions", limpet_json_text(it->permissions));
+		object = limpet_json_set(object, "resident_bytes", limpet_json_number(it->bytes));
+		list = limpet_json_append(list, object);
+	}
+	return list;
+}
+
 static json_t *arenas_json(const struct limpet_explanation *explanation)
 {
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < explanation->glibc.arenas; i++) {
 		const struct limpet_explain_arena *arena = &explanation->arenas[i];
-		char address[32];
 		json_t *object = json_object();
 
-		snprintf(address, sizeof(address), "0x%llx", (unsigned long long)arena->address);
 		object = limpet_json_set(object, "address",
-					 arena->address ? json_string(address) : json_null());
+					 arena->address ? address_json(arena->address)
+							: json_null());
 		object = limpet_json_set(object, "main", json_boolean(arena->is_main));
 		object = limpet_json_set(
 			object, "system_bytes",
@@ -289,14 +338,16 @@ static json_t *explanation_json(const struct limpet_explained *what)
 	object = limpet_json_set(object, "accounts", accounts);
 	object = limpet_json_set(object, "unknown_bytes",
 				 limpet_json_number(explanation->unknown_bytes));
+	object = limpet_json_set(object, "unknown_mappings",
+				 trace ? json_null() : mappings_json(explanation));
 	object = limpet_json_set(object, "glibc",
 				 explanation->has_glibc ? glibc_json(explanation) : json_null());
 	object = limpet_json_set(object, "trace", trace ? trace_json(trace) : json_null());
 	object = limpet_json_set(object, "census",
 				 what->census ? limpet_census_json(what->census) : json_null());
-	object = limpet_json_set(object, "jemalloc_census",
-				 what->jemalloc ? limpet_jemalloc_census_json(what->jemalloc)
-						: json_null());
+	object = limpet_json_set(object, "class_censuses",
+				 what->classes ? limpet_class_censuses_json(what->classes)
+					       : json_null());
 	return limpet_json_set(object, "verdicts", verdicts);
 }
 

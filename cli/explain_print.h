@@ -8,6 +8,7 @@
 
 #include "analyzer/model/model.h"
 #include "explain/census.h"
+#include "explain/class_census.h"
 #include "explain/explain.h"
 
 /* What a trace knows besides: the same accounts earlier. All is borrowed. */
@@ -23,9 +24,9 @@ struct limpet_explained_trace {
 
 struct limpet_explained {
 	const struct limpet_explanation *explanation;
-	const struct limpet_explained_trace *trace;    /* NULL: of a process */
-	const struct limpet_census *census;            /* NULL: none was asked for */
-	const struct limpet_jemalloc_census *jemalloc; /* the same, or there is no such heap */
+	const struct limpet_explained_trace *trace;  /* NULL: of a process */
+	const struct limpet_census *census;          /* NULL: none was asked for */
+	const struct limpet_class_censuses *classes; /* the same */
 };
 
 /* These print to stdout and return an exit status. */

@@ -182,8 +182,8 @@ static void write_line(const struct limpet_progress *progress,
 		add(ret, separator, part);
 	}
 	limpet_units_format_bytes(value, sample->live_bytes);
-	snprintf(part, sizeof(part), "%s%s live%s", sample->estimated ? "about " : "", value,
-		 sample->estimated ? " (estimated)" : "");
+	snprintf(part, sizeof(part), "%s%s %s%s", sample->estimated ? "about " : "", value,
+		 sample->of_pages ? "resident" : "live", sample->estimated ? " (estimated)" : "");
 	add(ret, separator, part);
 	if (!sample->phase) {
 		limpet_units_format_rate(value, progress->per_second);

@@ -17,6 +17,7 @@ struct limpet_progress_sample {
 	uint64_t dropped_events; /* since the start */
 	uint64_t lost_stacks;    /* likewise: events whose stack is unknown */
 	uint64_t live_bytes;
+	bool of_pages;       /* these are resident */
 	bool estimated;      /* live and growing bytes are estimated from samples */
 	const char *growing; /* name of the site that grew most, or NULL; may contain any bytes */
 	uint64_t growing_bytes;

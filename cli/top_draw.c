@@ -99,20 +99,27 @@ struct columns {
 	unsigned count;
 };
 
+static bool is_of_pages(const struct limpet_top_screen *screen)
+{
+	return limpet_top_source_model(screen->source)->target->pages;
+}
+
 static const char *column_title(const struct limpet_top_screen *screen, enum column column)
 {
-	const bool rate = by_second(screen);
+	const bool rate = by_second(screen), pages = is_of_pages(screen);
 
 	switch (column) {
 	case LIVE:
-		return "LIVE";
+		return pages ? "RESIDENT" : "LIVE";
 	case BLOCKS:
-		return "BLOCKS";
+		return pages ? "PAGES" : "BLOCKS";
 	case PEAK:
 		return "AT PEAK";
 	case GROWTH:
 		return rate ? "GROWTH/s" : "GROWTH";
 	case ALLOCATIONS:
+		if (pages)
+			return rate ? "TOUCHED/s" : "TOUCHED";
 		return rate ? "ALLOCS/s" : "ALLOCS";
 	case BYTES:
 		return rate ? "BYTES/s" : "BYTES";
@@ -341,8 +348,9 @@ static void draw_memory(const struct limpet_top_screen *screen)
 	}
 	limpet_units_format_bytes(mapped, model->totals.mapped_bytes);
 	style(screen, PLAIN, A_BOLD);
-	snprintf(line, sizeof(line), "live %s%10s%s%s  %s%s", model->sample_bytes ? "~" : " ", live,
-		 between ? " to " : "", between ? most : "", growth, by_second(screen) ? "/s" : "");
+	snprintf(line, sizeof(line), "%s %s%10s%s%s  %s%s", is_of_pages(screen) ? "new " : "live",
+		 model->sample_bytes ? "~" : " ", live, between ? " to " : "", between ? most : "",
+		 growth, by_second(screen) ? "/s" : "");
 	put(1, 0, graph - 1, line, false);
 	snprintf(line, sizeof(line), "RSS   %10s  mmap %s", rss, mapped);
 	put(2, 0, graph - 1, line, false);
@@ -373,7 +381,10 @@ static void draw_tabs(const struct limpet_top_screen *screen)
 	else
 		limpet_units_format_duration(
 			window, model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0);
-	snprintf(line, sizeof(line), "by %s, %s %s%s", limpet_report_sort_words[screen->look.sort],
+	snprintf(line, sizeof(line), "by %s, %s %s%s",
+		 is_of_pages(screen) && screen->look.sort == LIMPET_REPORT_LIVE
+			 ? "resident"
+			 : limpet_report_sort_words[screen->look.sort],
 		 by_second(screen) ? "last" : "all", window, screen->look.full ? ", full" : "");
 	to_ascii(screen, line);
 	style(screen, YELLOW, A_NORMAL);
@@ -400,7 +411,9 @@ static void draw_column_titles(const struct limpet_top_screen *screen,
 	}
 	style(screen, PLAIN, A_UNDERLINE);
 	put(4, column, COLS - column,
-	    screen->kind == LIMPET_TOP_SITES     ? "  FUNCTION < CALLERS"
+	    screen->kind == LIMPET_TOP_SITES     ? is_of_pages(screen)
+							   ? "  FIRST TOUCHED BY FUNCTION < CALLERS"
+							   : "  FUNCTION < CALLERS"
 	    : screen->kind == LIMPET_TOP_MODULES ? "  MODULE"
 	    : screen->kind == LIMPET_TOP_THREADS ? "  THREAD"
 						 : "  FUNCTION",
@@ -454,7 +467,7 @@ static void draw_nothing(const struct limpet_model *model)
 	const struct limpet_model_totals *totals = &model->totals;
 	char frees[LIMPET_UNITS_TEXT], mmaps[LIMPET_UNITS_TEXT], line[160];
 
-	if (totals->allocations || totals->live_allocations) {
+	if (model->target->pages || totals->allocations || totals->live_allocations) {
 		put(HEAD_ROWS + 1, 2, COLS - 2, "Nothing to show.", false);
 		return;
 	}
@@ -553,7 +566,8 @@ static const char *const help[] = {
 	"p                stop and resume the display",
 	"q, Ctrl-C        quit; the capture goes on",
 	"",
-	"LIVE is what was allocated since the capture began and is not freed.",
+	"LIVE is what was allocated since the capture began and is not freed; RESIDENT",
+	"(limpet pages) what a stack touched first: another function may keep it.",
 	"Callers: who allocates, and on whose behalf. Callees: from main down.",
 	"The graphs show live bytes and RSS since the capture began.",
 };

@@ -74,6 +74,8 @@ int limpet_trace_session_open(struct limpet_trace_session *session, pid_t pid,
 	if (status.tgid != pid)
 		return limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid,
 				      status.tgid);
+	if (limpet_proc_refuse_zombie(pid, &status, err))
+		return -ESRCH;
 	memcpy(session->comm, status.name, sizeof(session->comm));
 	error = limpet_target_open(pid, &session->target, err);
 	if (error)

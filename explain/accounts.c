@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "explain/runtimes.h"
 
 /* Then further owners of a kind are one: names are the process's to choose. */
 #define ACCOUNTS_LIMIT 1024u
@@ -69,6 +70,26 @@ static int compare(const void *a, const void *b)
 	if (left->bytes != right->bytes)
 		return left->bytes > right->bytes ? -1 : 1;
 	return strcmp(left->owner, right->owner);
+}
+
+/* Those that several accounts can have: others have one owner. */
+const char *limpet_explain_words(const char *kind)
+{
+	static const char *const words[][2] = {
+		{LIMPET_KIND_STACKS, "thread stacks"},
+		{LIMPET_KIND_MEMFD, "memfds"},
+		{LIMPET_KIND_NAMED, "memory named by the program"},
+		{LIMPET_KIND_DATA, "written pages of files"},
+		{LIMPET_KIND_V8, "parts of V8's heap"},
+		{LIMPET_KIND_JAVA, "parts of Java's heap"},
+		{LIMPET_KIND_MIMALLOC, "parts of mimalloc's heap"},
+		{LIMPET_KIND_TCMALLOC, "parts of tcmalloc's heap"},
+	};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(words); i++)
+		if (!strcmp(kind, words[i][0]))
+			return words[i][1];
+	return kind;
 }
 
 int limpet_accounts_sort(struct limpet_accounts *accounts)

@@ -24,10 +24,12 @@ int limpet_accounts_sort(struct limpet_accounts *accounts);
 #define LIMPET_KIND_GLIBC_MAIN "glibc-main-heap"
 #define LIMPET_KIND_GLIBC_ARENAS "glibc-arenas"
 #define LIMPET_KIND_GLIBC_MMAPPED "glibc-mmapped"
+#define LIMPET_KIND_BREAK "program-break"
 #define LIMPET_KIND_STACKS "thread-stacks"
 #define LIMPET_STACKS_NAMED "thread stacks: " /* and the name of the threads */
 #define LIMPET_KIND_MAIN_STACK "main-stack"
 #define LIMPET_KIND_DATA "private-data"
+#define LIMPET_OWNER_WRITTEN "written pages of other files"
 #define LIMPET_KIND_FILES "file-pages"
 #define LIMPET_KIND_SHARED_FILES "shared-file"
 #define LIMPET_KIND_MEMFD "memfd"

@@ -23,15 +23,6 @@ struct limpet_census_size {
 	uint64_t from_bytes, to_bytes; /* inclusive */
 	struct limpet_census_interval used;
 };
-/* Of jemalloc's heap, by its size classes. What is free in the caches of threads counts as in use:
- * jemalloc's extents do not tell it from blocks. */
-struct limpet_jemalloc_census {
-	bool whole; /* nothing was missed; otherwise `high` means nothing */
-	bool exact; /* and both readings found as many in each class */
-	struct limpet_census_interval used;
-	struct limpet_census_size *sizes; /* only those with blocks, ascending */
-	size_t size_count;
-};
 struct limpet_census_type {
 	char *symbol; /* of its vtable: "_ZTV3Foo" */
 	struct limpet_census_amount used;
@@ -63,12 +54,5 @@ struct limpet_census {
 int limpet_census_take(pid_t pid, struct limpet_census *ret_census,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_census_done(struct limpet_census *census);
-
-/* Of the heap whose tree has this root (limpet_explanation.jemalloc_root). `is_swapped`: a part of
- * the process is swapped out, so that something may be missed. */
-int limpet_jemalloc_census_take(pid_t pid, uint64_t root, bool is_swapped,
-				struct limpet_jemalloc_census *ret_census,
-				struct limpet_err *err) LIMPET_MUST_CHECK;
-void limpet_jemalloc_census_done(struct limpet_jemalloc_census *census);
 
 #endif

@@ -42,6 +42,23 @@ static bool is_data(const struct limpet_maps *maps, size_t i)
 	return map->inode || (i && !map->path[0] && map[-1].inode && map[-1].end == map->start);
 }
 
+bool limpet_data_has(const struct limpet_maps *maps, uint64_t address, uint64_t bytes)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(maps, address);
+	const uint64_t end = address + bytes;
+
+	if (!map || end < address)
+		return false;
+	/* A structure may begin on the last page of a file and go on in the memory behind it. */
+	for (size_t i = (size_t)(map - maps->list); is_data(maps, i); i++) {
+		if (end <= maps->list[i].end)
+			return true;
+		if (i + 1 == maps->count || maps->list[i + 1].start != maps->list[i].end)
+			break;
+	}
+	return false;
+}
+
 /* Whether the file right before, or after, the mapping is mapped with code: its segments are
  * neighbours. */
 static bool is_of_code(const struct limpet_maps *maps, size_t i)

@@ -18,5 +18,7 @@ int limpet_data_read(const struct limpet_memory_reader *memory, const struct lim
 		     void (*look)(void *context, const uint64_t *data, size_t bytes,
 				  uint64_t address),
 		     void *context) LIMPET_MUST_CHECK;
+/* Whether all of it is in the data of modules: where a structure may be that is only looked for. */
+bool limpet_data_has(const struct limpet_maps *maps, uint64_t address, uint64_t bytes);
 
 #endif

@@ -20,6 +20,13 @@
 #define EMPTY_LEAST_BYTES ((uint64_t)1 << 20)
 
 #define NAMED_LEAST_BYTES ((uint64_t)1 << 20)
+/* What the search for Go's heap may read. */
+#define GO_READS ((uint64_t)1 << 20)
+
+/* Of the budget for reading, what is kept while one part is read for those that follow: glibc's
+ * arenas and trees of extents may take all there is, while the heap of a runtime is found by a few
+ * reads, and the threads of stacks by one each. */
+enum { KEPT_FROM_GLIBC = 40, KEPT_FROM_TREES = 20, KEPT_FROM_RUNTIMES = 5 };
 
 /* Everything that is read from the process, for one account. */
 struct inquiry {
@@ -33,7 +40,8 @@ struct inquiry {
 	struct limpet_jemalloc jemalloc;
 	struct limpet_tcmalloc tcmalloc;
 	struct limpet_go go;
-	struct limpet_runtimes_free runtimes_free;
+	bool go_cut;
+	struct limpet_runtimes_marked marked;
 	struct limpet_stack_owners threads;
 	struct limpet_smaps smaps;
 	struct limpet_tmpfs mounts;
@@ -59,21 +67,28 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 {
 	const struct limpet_runtimes_heaps heaps = {
 		.jemalloc = &inquiry->jemalloc, .tcmalloc = &inquiry->tcmalloc, .go = &inquiry->go};
-	int error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages, &inquiry->pieces,
-					 &inquiry->jemalloc);
+	struct limpet_memory_share share;
+	int error;
 
+	limpet_process_reader_keep(inquiry->process, KEPT_FROM_TREES);
+	error = limpet_jemalloc_read(inquiry->memory, &inquiry->maps, pages, &inquiry->pieces,
+				     &inquiry->jemalloc);
 	if (!error && !inquiry->jemalloc.count)
 		error = limpet_tcmalloc_read(inquiry->memory, &inquiry->maps, pages,
 					     &inquiry->pieces, &inquiry->tcmalloc);
+	limpet_process_reader_keep(inquiry->process, KEPT_FROM_RUNTIMES);
+	limpet_memory_share_begin(&share, inquiry->memory, GO_READS);
 	if (!error)
-		error = limpet_go_read(inquiry->memory, &inquiry->modules, pages, &inquiry->go);
+		error = limpet_go_read(&share.reader, &inquiry->modules, pages, &inquiry->go);
+	inquiry->go_cut = share.was_cut;
 	if (!error)
 		error = limpet_runtimes_mark(inquiry->memory, &inquiry->modules, &heaps,
-					     &inquiry->pieces, &inquiry->runtimes_free);
+					     &inquiry->pieces, &inquiry->marked);
+	limpet_process_reader_keep(inquiry->process, 0);
 	return error;
 }
 
-static int inquire(struct inquiry *inquiry)
+static int inquire(struct inquiry *inquiry, uint64_t reads)
 {
 	struct limpet_pages *pages;
 	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
@@ -84,6 +99,8 @@ static int inquire(struct inquiry *inquiry)
 		return error;
 	inquiry->memory = limpet_process_reader(inquiry->process);
 	pages = limpet_process_reader_pages(inquiry->process);
+	limpet_process_reader_limit(inquiry->process, reads);
+	limpet_process_reader_keep(inquiry->process, KEPT_FROM_GLIBC);
 	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->memory, &inquiry->maps, pages, NULL,
 					&inquiry->heaps);
 	if (!error)
@@ -93,8 +110,10 @@ static int inquire(struct inquiry *inquiry)
 					   inquiry->heaps.count > 0, &inquiry->pieces);
 	if (!error)
 		error = inquire_heaps(inquiry, pages);
-	if (!error)
+	if (!error) {
+		limpet_glibc_heaps_look_again(inquiry->memory, &inquiry->heaps);
 		error = limpet_stack_owners_read(inquiry->pid, &inquiry->threads);
+	}
 	if (!error)
 		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
 	/* Without it, files of a tmpfs count as files. */
@@ -298,7 +317,8 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 	    inquiry->jemalloc.count || inquiry->tcmalloc.ranges.count)
 		return;
 	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
-	if (explanation->others[0])
+	explanation->others_are_libraries = explanation->others[0] != '\0';
+	if (explanation->others_are_libraries)
 		return;
 	limpet_memory_owners_name(&inquiry->modules, NULL, NULL, "", named, sizeof(named));
 	snprintf(explanation->others, sizeof(explanation->others), "%s", named);
@@ -311,6 +331,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
 {
 	const struct limpet_mappings_facts facts = {.memory = inquiry->memory,
+						    .maps = &inquiry->maps,
 						    .heaps = &inquiry->heaps,
 						    .pieces = &inquiry->pieces,
 						    .threads = &inquiry->threads,
@@ -324,17 +345,21 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	error = sum_glibc(&inquiry->heaps, explanation);
 	if (error)
 		return error;
-	explanation->jemalloc_root = inquiry->jemalloc.root;
+	explanation->class_heaps =
+		(struct limpet_class_heaps){.jemalloc_root = inquiry->jemalloc.root,
+					    .mimalloc = inquiry->marked.mimalloc,
+					    .arenas = inquiry->marked.arenas,
+					    .has_tcmalloc = inquiry->tcmalloc.ranges.count > 0};
 	name_others(inquiry, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	limit_mmapped(&inquiry->heaps, &accounts);
-	retain_in(LIMPET_KIND_PYTHON, inquiry->runtimes_free.python_bytes, NULL, explanation);
-	retain_in(LIMPET_KIND_JEMALLOC, inquiry->runtimes_free.jemalloc_bytes, NULL, explanation);
+	retain_in(LIMPET_KIND_PYTHON, inquiry->marked.python_bytes, NULL, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC, inquiry->marked.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
 	explanation->late = limpet_process_reader_was_cut(inquiry->process) ||
-			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut;
+			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut || inquiry->go_cut;
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }
@@ -349,33 +374,46 @@ static int fail(pid_t pid, int error, struct limpet_err *err)
 	return error;
 }
 
-int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct limpet_err *err)
+/* Whether it is a process with memory, and which program it runs. */
+static int begin(pid_t pid, struct limpet_proc_status *ret_status,
+		 struct limpet_program_identity *ret_identity, struct limpet_err *err)
 {
-	struct limpet_explanation explanation = {.pid = pid};
-	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
-	struct limpet_proc_status status;
-	struct limpet_program_identity identity;
-	int identity_error, error = limpet_proc_status_read(pid, &status);
+	int error = limpet_proc_status_read(pid, ret_status);
 
 	if (error == -ESRCH) {
 		limpet_err_set(err, error, "no process has the pid %d", pid);
 		limpet_err_hint(err, "find it with `pidof NAME` or `limpet doctor`");
 		return error;
 	}
-	if (!error)
-		error = limpet_program_identify(pid, &identity);
 	if (error)
 		return fail(pid, error, err);
-	if (status.kernel_thread)
+	if (ret_status->kernel_thread)
 		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel", pid);
-	if (status.tgid != pid) {
-		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid, status.tgid);
-		limpet_err_hint(err, "limpet explain %d", status.tgid);
+	if (ret_status->tgid != pid) {
+		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid, ret_status->tgid);
+		limpet_err_hint(err, "limpet explain %d", ret_status->tgid);
 		return -EINVAL;
 	}
+	if (limpet_proc_refuse_zombie(pid, ret_status, err))
+		return -ESRCH;
+	error = limpet_program_identify(pid, ret_identity);
+	return error ? fail(pid, error, err) : 0;
+}
+
+int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *ret_explanation,
+			  struct limpet_err *err)
+{
+	struct limpet_explanation explanation = {.pid = pid};
+	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
+	struct limpet_proc_status status;
+	struct limpet_program_identity identity;
+	int identity_error, error = begin(pid, &status, &identity, err);
+
+	if (error)
+		return error;
 	memcpy(explanation.name, status.name, sizeof(explanation.name));
 	explanation.vm_rss_bytes = status.rss_bytes;
-	error = inquire(&inquiry);
+	error = inquire(&inquiry, reads);
 	if (!error)
 		error = account_for(&inquiry, &explanation);
 	/* Whatever was found then, it is of neither program. */
@@ -389,6 +427,11 @@ int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct
 	}
 	*ret_explanation = explanation;
 	return 0;
+}
+
+int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct limpet_err *err)
+{
+	return limpet_explain_within(pid, LIMPET_MEMORY_READER_READS, ret_explanation, err);
 }
 
 void limpet_explanation_done(struct limpet_explanation *explanation)

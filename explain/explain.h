@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "explain/class_census.h"
 
 struct limpet_account {
 	const char *kind; /* stable identifier, static */
@@ -25,6 +26,9 @@ struct limpet_account {
 	uint64_t retained_bytes; /* resident and free inside the allocator, or unused */
 	const char *remedy;      /* what gives memory of this account back; static, or NULL */
 };
+
+/* The accounts of a kind in words; static. */
+const char *limpet_explain_words(const char *kind);
 
 /* Sums of all glibc arenas whose chunks were read. */
 struct limpet_explain_glibc {
@@ -74,6 +78,14 @@ struct limpet_explain_verdict {
 	uint64_t returned_bytes; /* by which the remedy lowers RSS */
 };
 
+/* A mapping that has memory of no known owner. */
+struct limpet_explain_mapping {
+	uint64_t start, end;
+	uint64_t bytes;      /* resident, and of no known owner */
+	char permissions[5]; /* "rw-p" */
+};
+#define LIMPET_EXPLAIN_MAPPINGS 5u
+
 struct limpet_explanation {
 	pid_t pid;
 	char name[64];         /* comm */
@@ -82,17 +94,21 @@ struct limpet_explanation {
 	uint64_t swap_bytes;
 	uint64_t lazy_free_bytes; /* of RSS: given up by madvise(MADV_FREE), not yet taken back */
 	uint64_t unknown_bytes;   /* private anonymous memory of no known owner */
+	/* Those with most of it, the largest first. */
+	struct limpet_explain_mapping unknown_mappings[LIMPET_EXPLAIN_MAPPINGS];
+	size_t unknown_mapping_count;
 	struct limpet_account *accounts; /* the largest first; the unknown one is last */
 	size_t account_count, account_capacity;
 	struct limpet_explain_verdict *verdicts; /* at least one, see verdicts.h */
 	size_t verdict_count, verdict_capacity;
 	char others[128]; /* allocators whose heaps are not recognized, if memory is of no known
 			     owner: "mimalloc in libmimalloc.so.2"; "": none is known */
-	bool glibc_unrecognized; /* if memory is of no known owner, and no allocator is known: the
-				    process has glibc's library and memory from brk(2),
-				    but no arena was found */
+	bool others_are_libraries; /* so that attach follows them */
+	bool glibc_unrecognized;   /* if memory is of no known owner, and no allocator is known: the
+				      process has glibc's library and memory from brk(2),
+				      but no arena was found */
 	bool late; /* reading took too long: what was not read counts as of no known owner */
-	uint64_t jemalloc_root; /* for limpet_jemalloc_census_take(); 0: no such heap was found */
+	struct limpet_class_heaps class_heaps; /* for limpet_class_censuses_take() */
 	bool has_glibc;
 	struct limpet_explain_glibc glibc;
 	struct limpet_explain_arena *arenas; /* `glibc.arenas` of them, main arenas first */
@@ -101,6 +117,9 @@ struct limpet_explanation {
 /* -errno with a message: -ESRCH, -EACCES... */
 int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation,
 		   struct limpet_err *err) LIMPET_MUST_CHECK;
+/* The same with at most so many reads; public for tests. */
+int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *ret_explanation,
+			  struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_explanation_done(struct limpet_explanation *explanation);
 
 #endif

@@ -12,6 +12,7 @@
 
 #define PAGE 4096u
 #define ALIGNMENT 16u
+#define CHUNK_BITS ((uint64_t)7)
 /* HEAP_MAX_SIZE of malloc/arena.c; four huge pages if glibc.malloc.hugetlb asks for such. */
 static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (uint64_t)4 << 30};
 #define HEAP_HEAD_LIMIT_BYTES ((uint64_t)256)
@@ -226,6 +227,53 @@ static int other_pieces(const struct heaps_reading *reading, const struct limpet
 	return error;
 }
 
+/* ------------------------------------------------------------------ growth */
+
+static bool read_end(const struct limpet_memory_reader *memory,
+		     const struct limpet_glibc_arena *arena, uint64_t *ret_end)
+{
+	struct limpet_glibc_state state;
+	uint64_t head;
+
+	if (limpet_glibc_state_read(memory, arena->state.address, arena->state.layout, &state) <
+		    0 ||
+	    limpet_memory_reader_read(memory, state.top + 8, &head, sizeof(head)) < 0)
+		return false;
+	*ret_end = state.top + (head & ~CHUNK_BITS);
+	return true;
+}
+
+/* The one that ends where memory by brk(2) does; NULL: it got its last memory by mmap(2). */
+static const struct limpet_glibc_arena *growing_arena(const struct limpet_glibc_heaps *heaps)
+{
+	for (size_t i = 0; i < heaps->region_count; i++) {
+		const struct limpet_glibc_region *region = &heaps->regions[i];
+		const struct limpet_glibc_arena *arena = &heaps->list[region->arena];
+
+		if (align_up(region->end, PAGE) == heaps->grown_start &&
+		    (!arena->known ||
+		     (arena->state.top >= region->start && arena->state.top < region->end)))
+			return arena;
+	}
+	return NULL;
+}
+
+void limpet_glibc_heaps_look_again(const struct limpet_memory_reader *memory,
+				   struct limpet_glibc_heaps *heaps)
+{
+	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(LIMPET_GLIBC_WAIT_NS);
+	const struct limpet_glibc_arena *arena = heaps->uses_brk ? growing_arena(heaps) : NULL;
+	uint64_t end = UINT64_MAX;
+
+	if (!arena)
+		return;
+	while (arena->known && !read_end(memory, arena, &end) && limpet_glibc_wait(&wait, memory))
+		;
+	/* The end of the top is that of a page. */
+	if (end > heaps->grown_start)
+		heaps->grown_end = end;
+}
+
 /* ------------------------------------------------------------------ one arena */
 
 static int by_start(const void *a, const void *b)
@@ -250,8 +298,9 @@ static int look_at_pages(const struct heaps_reading *reading, const struct piece
 	return 0;
 }
 
+/* By brk(2) there may be others' memory behind the top. */
 static int walk_piece(struct limpet_glibc_reader *reader, const struct limpet_present *present,
-		      const struct limpet_glibc_span *span, const struct limpet_glibc_fast *fast,
+		      struct limpet_glibc_span *span, const struct limpet_glibc_fast *fast,
 		      struct limpet_glibc_regions *regions)
 {
 	struct limpet_glibc_figures figures;
@@ -260,9 +309,11 @@ static int walk_piece(struct limpet_glibc_reader *reader, const struct limpet_pr
 	if (span->in_parts)
 		return limpet_glibc_regions_find(reader, present, span, fast, regions);
 	error = limpet_glibc_walk(reader, present, span, fast, &figures);
-	if (!error)
-		limpet_glibc_figures_add(&regions->figures, &figures);
-	return error;
+	if (error)
+		return error;
+	limpet_glibc_figures_add(&regions->figures, &figures);
+	span->end = figures.end;
+	return 0;
 }
 
 /* Regions were searched for: together they have to be what the arena got from the system. Memory of
@@ -303,12 +354,12 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 		pieces->list[i].used = reading->used;
 	for (size_t i = 0; i < pieces->count && !error; i++)
 		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
+	if (searched && !error && !is_whole(state, &regions))
+		error = -EBADMSG;
 	if (searched && !error) {
 		pieces->count = 0;
 		for (size_t i = 0; i < regions.count && !error; i++)
 			error = add_piece(pieces, &regions.list[i]);
-		if (!error && !is_whole(state, &regions))
-			error = -EBADMSG;
 	}
 	if (!error)
 		arena->figures = regions.figures;
@@ -363,7 +414,10 @@ static int add_regions(struct heaps_reading *reading, const struct pieces *piece
 		before = end > before ? end : before;
 		if (at >= end)
 			continue;
-		heaps->uses_brk |= pieces->list[i].is_brk;
+		if (pieces->list[i].is_brk) {
+			heaps->uses_brk = true;
+			heaps->grown_start = heaps->grown_end = align_up(end, PAGE);
+		}
 		figures->span_bytes += end - at;
 		figures->resident_bytes += limpet_present_bytes(present, at, end);
 		while (at < end) {

@@ -43,9 +43,11 @@ struct limpet_glibc_heaps {
 	size_t count, capacity;
 	struct limpet_glibc_region *regions; /* sorted by address */
 	size_t region_count, region_capacity;
-	bool is_cut;            /* there are arenas that are not in the list, or not as such */
-	bool has_library;       /* the process has glibc's library, and memory from brk(2) */
-	bool uses_brk;          /* a main arena has memory from brk(2) */
+	bool is_cut;      /* there are arenas that are not in the list, or not as such */
+	bool has_library; /* the process has glibc's library, and memory from brk(2) */
+	bool uses_brk;    /* a main arena has memory from brk(2) */
+	/* Where that arena may have grown by brk(2) since it was read: in mappings named [heap]. */
+	uint64_t grown_start, grown_end;
 	bool mmapped_known;     /* whether glibc's own sum was found: */
 	uint64_t mmapped_bytes; /* of blocks with a mapping of their own */
 };
@@ -59,6 +61,10 @@ int limpet_glibc_heaps_read(pid_t pid, const struct limpet_memory_reader *memory
 			    const struct limpet_maps *maps, struct limpet_pages *pages,
 			    struct limpet_glibc_chunks *used,
 			    struct limpet_glibc_heaps *ret_heaps) LIMPET_MUST_CHECK;
+/* Looks again up to where the main arena has grown, so that later figures of the mappings can be
+ * told from memory that others got by brk(2). */
+void limpet_glibc_heaps_look_again(const struct limpet_memory_reader *memory,
+				   struct limpet_glibc_heaps *heaps);
 /* Bytes of [start, end) on pages that regions have. */
 uint64_t limpet_glibc_heaps_bytes(const struct limpet_glibc_heaps *heaps, uint64_t start,
 				  uint64_t end);

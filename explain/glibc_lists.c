@@ -16,8 +16,11 @@
 #define CACHE_LARGE_LISTS 12u
 #define CACHE_SMALL_BYTES 1040u /* of the last list with chunks of one size */
 #define CACHE_LARGE_LIMIT_BYTES ((uint64_t)8 << 20)
-/* glibc.malloc.tcache_count is 7 by default, and 16 since 2.43. */
-#define CACHE_COUNT_LIMIT 4096u
+/* MAX_TCACHE_COUNT: glibc.malloc.tcache_count is 7 by default, and 16 since 2.43. */
+#define CACHE_COUNT_LIMIT 65535u
+/* Of a cache that its thread was just changing: lists that do not agree with their counters. */
+#define CACHE_CHANGING_LIMIT 2u
+#define SPENT_STEPS 1024u /* between two questions whether there is time left */
 
 void limpet_glibc_fast_done(struct limpet_glibc_fast *fast)
 {
@@ -68,7 +71,7 @@ static int read_list(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_
 	}
 	while (chunk) {
 		if (chunk == mark || fast->count >= LIMPET_GLIBC_FAST_LIMIT ||
-		    (steps % 1024 == 0 && limpet_glibc_reader_is_spent(reader))) {
+		    (steps % SPENT_STEPS == 0 && limpet_glibc_reader_is_spent(reader))) {
 			fast->is_whole = false;
 			return 0;
 		}
@@ -161,18 +164,26 @@ static int read_entry(const struct cache *cache, unsigned i, uint64_t *ret_count
 	return 0;
 }
 
-static bool take_counts(struct cache *cache)
+static enum limpet_glibc_cache take_counts(struct cache *cache)
 {
+	unsigned wrong = 0, right = 0;
+
 	for (unsigned i = 0; i < cache->count; i++) {
 		const uint64_t bytes = (uint64_t)ALIGNMENT * (i + 2);
 		uint64_t count, first;
 
-		if (read_entry(cache, i, &count, &first) || count > CACHE_COUNT_LIMIT ||
-		    !count != !first || (count && !is_chunk_of(cache->reader, first, bytes)))
-			return false;
+		if (read_entry(cache, i, &count, &first))
+			return LIMPET_GLIBC_CACHE_UNREAD;
+		if (!count != !first || (count && !is_chunk_of(cache->reader, first, bytes)))
+			wrong++;
+		else
+			right += count > 0;
 		cache->sum += count * bytes;
 	}
-	return true;
+	if (!wrong)
+		return LIMPET_GLIBC_CACHE;
+	return right && wrong <= CACHE_CHANGING_LIMIT ? LIMPET_GLIBC_CACHE_UNREAD
+						      : LIMPET_GLIBC_NO_CACHE;
 }
 
 /* The chunks of one list, of this size; 0: of any that is larger than those of the lists with one
@@ -186,6 +197,7 @@ static int count_chunks(struct cache *cache, uint64_t chunk, uint64_t bytes, uin
 		uint64_t head, link;
 
 		if (chunk % ALIGNMENT || count++ == limit ||
+		    (count % SPENT_STEPS == 0 && limpet_glibc_reader_is_spent(cache->reader)) ||
 		    limpet_glibc_reader_any(cache->reader, chunk + 8, &head) < 0 ||
 		    limpet_glibc_reader_any(cache->reader, chunk + HEAD_BYTES, &link) < 0)
 			return -EBADMSG;
@@ -203,45 +215,55 @@ static int count_chunks(struct cache *cache, uint64_t chunk, uint64_t bytes, uin
 
 /* What a list holds and what it takes yet are as many in all lists, but for those that take none.
  */
-static bool take_slots(struct cache *cache)
+static enum limpet_glibc_cache take_slots(struct cache *cache)
 {
+	unsigned wrong = 0, right = 0;
 	uint64_t most = 0;
 
 	for (unsigned i = 0; i < cache->count; i++) {
 		uint64_t slots, first, count;
 
-		if (read_entry(cache, i, &slots, &first) ||
-		    count_chunks(cache, first, i < CACHE_SIZES ? (uint64_t)ALIGNMENT * (i + 2) : 0,
-				 CACHE_COUNT_LIMIT, &count))
-			return false;
+		if (read_entry(cache, i, &slots, &first))
+			return LIMPET_GLIBC_CACHE_UNREAD;
+		if (count_chunks(cache, first, i < CACHE_SIZES ? (uint64_t)ALIGNMENT * (i + 2) : 0,
+				 CACHE_COUNT_LIMIT, &count)) {
+			wrong++;
+			continue;
+		}
+		right += count > 0;
 		count += slots;
 		if (!count)
 			continue;
-		if (most && count != most)
-			return false;
-		most = count;
+		wrong += most && count != most;
+		if (!most)
+			most = count;
 	}
-	return most > 0;
+	if (!wrong && most)
+		return LIMPET_GLIBC_CACHE;
+	return right && wrong && wrong <= CACHE_CHANGING_LIMIT ? LIMPET_GLIBC_CACHE_UNREAD
+							       : LIMPET_GLIBC_NO_CACHE;
 }
 
 /* Any block of that size may have been taken for a cache: its counters and lists have to agree in
  * all sizes. */
-bool limpet_glibc_cache_read(struct limpet_glibc_reader *reader, uint64_t chunk,
-			     uint64_t chunk_bytes, uint64_t *ret_bytes)
+enum limpet_glibc_cache limpet_glibc_cache_read(struct limpet_glibc_reader *reader, uint64_t chunk,
+						uint64_t chunk_bytes, uint64_t *ret_bytes)
 {
 	struct cache cache = cache_in(reader, chunk, chunk_bytes);
+	enum limpet_glibc_cache what =
+		chunk_bytes == CACHE_BYTES_SLOTS ? take_slots(&cache) : take_counts(&cache);
 
-	if (!(chunk_bytes == CACHE_BYTES_SLOTS ? take_slots(&cache) : take_counts(&cache)))
-		return false;
-	*ret_bytes = cache.sum;
-	return true;
+	if (what == LIMPET_GLIBC_CACHE)
+		*ret_bytes = cache.sum;
+	return what;
 }
 
 static int add_cached(struct limpet_glibc_reader *reader, uint64_t chunk, uint64_t bytes,
 		      uint64_t count, struct limpet_glibc_fast *list)
 {
 	for (uint64_t n = 0; n < count; n++) {
-		if (!is_chunk_of(reader, chunk, bytes) || list->count >= LIMPET_GLIBC_FAST_LIMIT) {
+		if (!is_chunk_of(reader, chunk, bytes) || list->count >= LIMPET_GLIBC_FAST_LIMIT ||
+		    (n % SPENT_STEPS == SPENT_STEPS - 1 && limpet_glibc_reader_is_spent(reader))) {
 			list->is_whole = false;
 			return 0;
 		}
@@ -276,9 +298,7 @@ int limpet_glibc_cache_list(struct limpet_glibc_reader *reader, uint64_t chunk,
 			list->is_whole = false;
 			return 0;
 		}
-		if (count > CACHE_COUNT_LIMIT)
-			list->is_whole = false;
-		else if (count)
+		if (count)
 			error = add_cached(reader, first, (uint64_t)ALIGNMENT * (i + 2), count,
 					   list);
 	}

@@ -21,10 +21,15 @@ int limpet_glibc_fast_read(struct limpet_glibc_reader *reader,
 
 /* Whether a chunk of this size, with its head, may hold a thread's cache. */
 bool limpet_glibc_may_be_cache(uint64_t chunk_bytes);
-/* Whether this chunk looks like a cache. *ret_bytes: of the chunks that it holds; if that is 0, a
- * block of zeros may look the same. */
-bool limpet_glibc_cache_read(struct limpet_glibc_reader *reader, uint64_t chunk,
-			     uint64_t chunk_bytes, uint64_t *ret_bytes);
+enum limpet_glibc_cache {
+	LIMPET_GLIBC_NO_CACHE,
+	LIMPET_GLIBC_CACHE,
+	LIMPET_GLIBC_CACHE_UNREAD /* it looks like one, but was changing, or could not be read */
+};
+/* What this chunk is. *ret_bytes, of a cache: of the chunks that it holds; if that is 0, a block of
+ * zeros may look the same. */
+enum limpet_glibc_cache limpet_glibc_cache_read(struct limpet_glibc_reader *reader, uint64_t chunk,
+						uint64_t chunk_bytes, uint64_t *ret_bytes);
 /* Adds the chunks that this cache holds; `list->is_whole` becomes false if a list leads astray, or
  * if it is a cache of glibc 2.42. Not sorted. 0 or -ENOMEM. */
 int limpet_glibc_cache_list(struct limpet_glibc_reader *reader, uint64_t chunk,

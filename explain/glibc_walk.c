@@ -109,7 +109,8 @@ static void take_cache(struct walk *walk)
 	uint64_t bytes;
 
 	if (!limpet_glibc_may_be_cache(walk->bytes) ||
-	    !limpet_glibc_cache_read(walk->reader, walk->chunk, walk->bytes, &bytes) ||
+	    limpet_glibc_cache_read(walk->reader, walk->chunk, walk->bytes, &bytes) !=
+		    LIMPET_GLIBC_CACHE ||
 	    (!bytes && walk->chunk != walk->span->start))
 		return;
 	walk->figures.cache_bytes += bytes;
@@ -151,7 +152,8 @@ static int take_top(struct walk *walk, uint64_t bytes)
 
 	if (bytes < ALIGNMENT || bytes > walk->span->end - top)
 		return -EBADMSG;
-	figures->end = walk->span->in_parts ? end : walk->span->end;
+	/* Others may have called sbrk(2) since: what is behind the top is not the arena's. */
+	figures->end = walk->span->in_parts || walk->span->is_brk ? end : walk->span->end;
 	figures->top_bytes = bytes;
 	figures->top_resident_bytes = resident(walk, top, end);
 	figures->free_bytes += bytes;

@@ -71,7 +71,7 @@ static bool is_anonymous(const struct limpet_maps *maps, uint64_t address, uint6
 {
 	const struct limpet_map *map = limpet_proc_maps_find(maps, address);
 
-	return map && !map->inode && !map->path[0] && !strncmp(map->perms, "rw-p", 4) &&
+	return map && limpet_map_is_anonymous(map) && !strncmp(map->perms, "rw-p", 4) &&
 	       bytes <= map->end - address;
 }
 

@@ -11,13 +11,21 @@
 
 /* include/jemalloc/internal/rtree.h with addresses of 48 bits and pages of 4 KiB: a root of 2^18
  * pointers, one for each GiB, to leaves of 2^18 entries, one for each page. Entry: size class in
- * the highest 16 bits, address of the extent's structure, a multiple of 128, flags. */
+ * the highest 16 bits, address of the extent's structure, a multiple of 128, flags. The flags
+ * repeat what the structure says; up to 5.2 there is only the first of them, and the structure's
+ * bits are elsewhere. */
 #define PAGE ((uint64_t)4096)
 #define LEVEL_BITS 18u
 #define LEVEL_MASK (((uint64_t)1 << LEVEL_BITS) - 1)
 #define ROOT_BYTES ((uint64_t)8 << LEVEL_BITS)
 #define LEAF_SHIFT 30u
 #define ENTRY_FLAGS ((uint64_t)127)
+#define ENTRY_SLAB ((uint64_t)1)
+#define ENTRY_HEAD ((uint64_t)2)
+#define ENTRY_STATE_SHIFT 2u
+#define ENTRY_CLASS_SHIFT 48u
+/* Some entry has one of these: memory from the system begins with a head. */
+#define ENTRY_NEW_FLAGS (ENTRY_HEAD | BITS_STATE_MASK << ENTRY_STATE_SHIFT)
 /* edata.h: the first words are bits, address, and size with a serial number in its low bits. */
 #define BITS_SLAB ((uint64_t)1 << 12)
 #define BITS_STATE_SHIFT 17u
@@ -26,6 +34,8 @@
 #define BITS_CLASS_MASK ((uint64_t)255)
 #define BITS_FREE_SHIFT 28u
 #define BITS_FREE_MASK ((uint64_t)1023)
+#define BITS_HEAD_SHIFT 44u
+#define CLASS_NONE 232u
 enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define EXTENT_LIMIT_BYTES ((uint64_t)1 << 40)
 #define EXTENTS_LIMIT ((size_t)8 << 20)
@@ -35,7 +45,8 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define SAMPLES_NEEDED 3u
 #define SAMPLES_FIRST 4u
 #define BACKWARDS 16u /* 32 MiB */
-#define CANDIDATES_LIMIT (256u << 10)
+#define SEARCH_READS ((uint64_t)512 << 10)
+#define NEIGHBOURS 8u
 #define ENTRIES_AT_ONCE 512u /* a page of them */
 #define TRIED_LEAST 1024u    /* before a tree is given up */
 /* One leaf covers a GiB. */
@@ -76,7 +87,26 @@ static uint64_t class_bytes(uint64_t class)
 	return base + ((class - 9) % 4 + 1) * (base / 4);
 }
 
-bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_WORDS],
+/* In the midst of a slab no entry says that it is a head. The size class and whether it is a slab
+ * are kept in step only in entries of blocks' first pages and of slabs. */
+static bool agree(uint64_t entry, uint64_t bits, bool is_first)
+{
+	const uint64_t state = bits >> BITS_STATE_SHIFT & BITS_STATE_MASK;
+	const uint64_t class = bits >> BITS_CLASS_SHIFT & BITS_CLASS_MASK;
+	const bool is_slab = entry & ENTRY_SLAB, is_head = entry & ENTRY_HEAD;
+
+	if (state != (entry >> ENTRY_STATE_SHIFT & BITS_STATE_MASK))
+		return false;
+	if (is_head != (bits >> BITS_HEAD_SHIFT & 1) && (is_head || is_first || !is_slab))
+		return false;
+	if (state != STATE_ACTIVE || (!is_first && !(bits & BITS_SLAB)))
+		return true;
+	return class == CLASS_NONE ||
+	       (class == entry >> ENTRY_CLASS_SHIFT && is_slab == !!(bits & BITS_SLAB));
+}
+
+bool limpet_jemalloc_judge(uint64_t entry, uint64_t page,
+			   const uint64_t words[LIMPET_JEMALLOC_WORDS],
 			   struct limpet_jemalloc_extent *ret_extent)
 {
 	const uint64_t bits = words[0], start = words[1] & ~(PAGE - 1),
@@ -87,10 +117,11 @@ bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_
 	uint32_t blocks = 1;
 
 	if (!start || !bytes || bytes > EXTENT_LIMIT_BYTES || start > UINT64_MAX - bytes ||
-	    state > STATE_RETAINED)
+	    page < start || page - start >= bytes || state > STATE_RETAINED ||
+	    !agree(entry, bits, page == start))
 		return false;
 	if (state == STATE_ACTIVE && bits & BITS_SLAB) {
-		if (class != entry >> 48 || class > 40)
+		if (class > 40)
 			return false;
 		free_bytes = (bits >> BITS_FREE_SHIFT & BITS_FREE_MASK) * class_bytes(class);
 		if (free_bytes > bytes)
@@ -98,7 +129,7 @@ bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_
 		blocks = (uint32_t)((bytes - free_bytes) / block_bytes);
 	}
 	/* A large block has an extent of its own, which may be a page longer. */
-	if (state != STATE_ACTIVE || class != entry >> 48 || block_bytes > bytes)
+	if (state != STATE_ACTIVE || class != entry >> ENTRY_CLASS_SHIFT || block_bytes > bytes)
 		block_bytes = blocks = 0;
 	*ret_extent = (struct limpet_jemalloc_extent){.start = start,
 						      .end = start + bytes,
@@ -110,14 +141,36 @@ bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_
 	return true;
 }
 
-static bool read_extent(const struct limpet_memory_reader *memory, uint64_t entry,
-			struct limpet_jemalloc_extent *ret_extent)
+/* An entry of a page, and where it is. */
+struct place {
+	uint64_t entry, page, address;
+};
+
+/* 0; 1: it leads to none; -ETIME. */
+static int read_words(const struct limpet_memory_reader *memory, const struct place *place,
+		      struct limpet_jemalloc_extent *ret_extent)
 {
 	uint64_t words[LIMPET_JEMALLOC_WORDS];
-	uint64_t address = limpet_jemalloc_extent_address(entry);
+	const uint64_t address = limpet_jemalloc_extent_address(place->entry);
+	int error = address ? limpet_memory_reader_read(memory, address, words, sizeof(words)) : 1;
 
-	return address && limpet_memory_reader_read(memory, address, words, sizeof(words)) == 0 &&
-	       limpet_jemalloc_judge(entry, words, ret_extent);
+	if (error)
+		return error == -ETIME ? error : 1;
+	return !limpet_jemalloc_judge(place->entry, place->page, words, ret_extent);
+}
+
+/* Again if the entry has changed since it was read: the program runs. */
+static int read_extent(const struct limpet_memory_reader *memory, const struct place *place,
+		       struct limpet_jemalloc_extent *ret_extent)
+{
+	struct place again = *place;
+	int result = read_words(memory, place, ret_extent);
+
+	if (result != 1 ||
+	    limpet_memory_reader_read(memory, place->address, &again.entry, sizeof(again.entry)) ||
+	    again.entry == place->entry)
+		return result;
+	return read_words(memory, &again, ret_extent);
 }
 
 /* ------------------------------------------------------------------ the root */
@@ -128,32 +181,33 @@ struct search {
 	struct limpet_samples samples; /* all in one GiB */
 	uint64_t first[LIMPET_SAMPLES];
 	size_t first_count;
-	unsigned candidates;
 	uint64_t root; /* the best so far; 0: none */
 	unsigned explained;
 };
 
-static bool is_of(const struct limpet_memory_reader *memory, uint64_t entry, uint64_t page)
+static bool is_of(const struct limpet_memory_reader *memory, const struct place *place,
+		  uint64_t page)
 {
 	struct limpet_jemalloc_extent extent;
 
-	return entry && read_extent(memory, entry, &extent) && page >= extent.start &&
+	return place->entry && read_extent(memory, place, &extent) == 0 && page >= extent.start &&
 	       page < extent.end;
 }
 
 /* Whether the leaf has an entry for this page, of an extent that contains it. */
 static bool explains(const struct limpet_memory_reader *memory, uint64_t leaf, uint64_t page)
 {
-	uint64_t entry;
+	struct place place = {.page = page, .address = leaf + 8 * (page / PAGE & LEVEL_MASK)};
 
-	return limpet_memory_reader_read(memory, leaf + 8 * (page / PAGE & LEVEL_MASK), &entry,
-					 sizeof(entry)) == 0 &&
-	       is_of(memory, entry, page);
+	return limpet_memory_reader_read(memory, place.address, &place.entry,
+					 sizeof(place.entry)) == 0 &&
+	       is_of(memory, &place, page);
 }
 
 /* The same for a page in the midst of an extent that is no slab: the last entry before counts. */
 static bool explains_midst(const struct limpet_memory_reader *memory, uint64_t leaf, uint64_t page)
 {
+	const uint64_t base = page >> LEAF_SHIFT << LEAF_SHIFT;
 	uint64_t entries[ENTRIES_AT_ONCE];
 	size_t end = (page / PAGE & LEVEL_MASK) + 1;
 
@@ -165,7 +219,11 @@ static bool explains_midst(const struct limpet_memory_reader *memory, uint64_t l
 			continue;
 		for (size_t i = count; i-- > 0;)
 			if (entries[i])
-				return is_of(memory, entries[i], page);
+				return is_of(memory,
+					     &(struct place){.entry = entries[i],
+							     .page = base + (end + i) * PAGE,
+							     .address = leaf + 8 * (end + i)},
+					     page);
 	}
 	return false;
 }
@@ -177,19 +235,39 @@ static bool may_be_leaf(const struct search *search, uint64_t leaf)
 	if (!leaf || leaf % 64)
 		return false;
 	map = limpet_proc_maps_find(search->maps, leaf);
-	return map && !map->inode && !map->path[0] && map->perms[1] == 'w';
+	return map && limpet_map_is_anonymous(map) && map->perms[1] == 'w' &&
+	       ROOT_BYTES <= map->end - leaf;
+}
+
+/* The words around it lead to leaves, too, or nowhere. A table of pointers to blocks differs: they
+ * are closer to each other than leaves are. */
+static bool may_be_of_root(const struct search *search, const uint64_t *data, size_t words,
+			   size_t at)
+{
+	if (!may_be_leaf(search, data[at]))
+		return false;
+	for (size_t i = at > NEIGHBOURS ? at - NEIGHBOURS : 0; i < words && i <= at + NEIGHBOURS;
+	     i++) {
+		const uint64_t apart = data[i] < data[at] ? data[at] - data[i] : data[i] - data[at];
+
+		if (i != at && data[i] && (apart < ROOT_BYTES || !may_be_leaf(search, data[i])))
+			return false;
+	}
+	return true;
 }
 
 static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
 {
 	struct search *search = context;
+	const uint64_t index = search->samples.list[0] >> LEAF_SHIFT;
 
 	for (size_t i = 0; i < bytes / 8; i++) {
+		const uint64_t root = address + 8 * i - 8 * index;
 		unsigned explained = 0;
 
-		if (!may_be_leaf(search, data[i]) || search->candidates >= CANDIDATES_LIMIT)
+		if (!data[i] || !may_be_of_root(search, data, bytes / 8, i) ||
+		    !limpet_data_has(search->maps, root, ROOT_BYTES))
 			continue;
-		search->candidates++;
 		for (size_t k = 0; k < search->first_count; k++)
 			explained += explains(search->memory, data[i], search->first[k]);
 		for (size_t k = 0; k < search->samples.count && explained; k++)
@@ -198,7 +276,7 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		if (explained <= search->explained)
 			continue;
 		search->explained = explained;
-		search->root = address + 8 * i - 8 * (search->samples.list[0] >> LEAF_SHIFT);
+		search->root = root;
 	}
 }
 
@@ -231,12 +309,20 @@ struct tree {
 	uint64_t *leaves; /* that were read: a set by open addressing, 0: none */
 	size_t leaf_count;
 	size_t tried, right; /* entries, and those that lead to an extent */
+	bool is_new;         /* one of the latter has a flag that 5.2 does not have */
+	uint64_t leaf;       /* that is read */
 };
 
 /* All entries of jemalloc's lead to extents, but for those that change meanwhile. */
 static bool is_none(const struct tree *tree)
 {
 	return tree->tried >= TRIED_LEAST && tree->right < tree->tried / 2;
+}
+
+/* Once all of it is read, or as much as there was time for. */
+static bool was_none(const struct tree *tree)
+{
+	return 2 * tree->right < tree->tried || (tree->right && !tree->is_new);
 }
 
 /* False: it is in the set already, or there is no room. */
@@ -275,24 +361,32 @@ static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jema
 	return 0;
 }
 
-/* Entries of pages from `base` on. An extent's first page has one, and its last, and all of a
- * slab's. */
-static int take_entries(struct tree *tree, const uint64_t *entries, size_t count, uint64_t base)
+/* Entries of a leaf's pages from the first one on. An extent's first page has one, and its last,
+ * and all of a slab's. */
+static int take_leaf(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
 {
 	uint64_t before = 0;
 
-	for (size_t i = 0; i < count && !tree->jemalloc->is_cut && !is_none(tree); i++) {
+	base += first * PAGE;
+	for (size_t i = 0; i < ENTRIES_AT_ONCE && !tree->jemalloc->is_cut && !is_none(tree); i++) {
 		const uint64_t address = limpet_jemalloc_extent_address(entries[i]);
+		const struct place place = {.entry = entries[i],
+					    .page = base + i * PAGE,
+					    .address = tree->leaf + 8 * (first + i)};
 		struct limpet_jemalloc_extent extent;
+		int result;
 
 		if (!entries[i] || address == before)
 			continue;
 		before = address;
-		tree->tried++;
-		if (!read_extent(tree->memory, entries[i], &extent))
+		result = read_extent(tree->memory, &place, &extent);
+		tree->jemalloc->is_cut |= result == -ETIME;
+		tree->tried += result != -ETIME;
+		if (result)
 			continue;
 		tree->right++;
-		if (extent.start == base + i * PAGE && add_extent(tree->jemalloc, &extent) < 0)
+		tree->is_new |= (entries[i] & ENTRY_NEW_FLAGS) != 0;
+		if (extent.start == place.page && add_extent(tree->jemalloc, &extent) < 0)
 			return -ENOMEM;
 	}
 	return 0;
@@ -330,20 +424,18 @@ static int read_node(struct tree *tree, uint64_t node, uint64_t base,
 	return error == -ENOMEM ? error : 0;
 }
 
-static int take_leaf(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
-{
-	return take_entries(tree, entries, ENTRIES_AT_ONCE, base + first * PAGE);
-}
-
 static int take_root(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
 {
 	int error = 0;
 
 	for (size_t i = 0;
-	     i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut && !is_none(tree); i++)
-		if (entries[i] && entries[i] % 64 == 0 && is_new_leaf(tree, entries[i]))
-			error = read_node(tree, entries[i],
-					  base + ((uint64_t)(first + i) << LEAF_SHIFT), take_leaf);
+	     i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut && !is_none(tree); i++) {
+		if (!entries[i] || entries[i] % 64 || !is_new_leaf(tree, entries[i]))
+			continue;
+		tree->leaf = entries[i];
+		error = read_node(tree, entries[i], base + ((uint64_t)(first + i) << LEAF_SHIFT),
+				  take_leaf);
+	}
 	return error;
 }
 
@@ -357,8 +449,12 @@ int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct 
 	int error = leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
 
 	/* It was something else that explained a few samples. */
-	if (!error && is_none(&tree))
+	if (!error && was_none(&tree)) {
+		const bool is_cut = jemalloc->is_cut;
+
 		limpet_jemalloc_done(jemalloc);
+		jemalloc->is_cut = is_cut;
+	}
 	return error;
 }
 
@@ -366,16 +462,20 @@ int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct
 			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
 			 struct limpet_jemalloc *jemalloc)
 {
-	struct search search = {.memory = memory, .maps = maps};
+	struct limpet_memory_share share;
+	struct search search = {.memory = &share.reader, .maps = maps};
 	int error;
 
 	limpet_samples_take(pieces, &search.samples);
 	if (!search.samples.count)
 		return 0;
 	take_first(&search);
-	error = limpet_data_read(memory, maps, pages, look, &search);
+	limpet_memory_share_begin(&share, memory, SEARCH_READS);
+	error = limpet_data_read(&share.reader, maps, pages, look, &search);
+	jemalloc->is_cut = share.was_cut;
 	if (error || search.explained < SAMPLES_NEEDED)
 		return error;
+	jemalloc->is_cut = false;
 	jemalloc->root = search.root;
 	return limpet_jemalloc_read_tree(memory, pages, search.root, jemalloc);
 }

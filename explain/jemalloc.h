@@ -24,7 +24,7 @@ struct limpet_jemalloc_extent {
 struct limpet_jemalloc {
 	struct limpet_jemalloc_extent *list; /* sorted by address */
 	size_t count, capacity;
-	bool is_cut;   /* there are more, which are not in the list */
+	bool is_cut;   /* there are more, which are not in the list, or may be */
 	uint64_t root; /* of the tree; 0: none was found */
 };
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc);
@@ -40,10 +40,12 @@ int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct 
 const struct limpet_jemalloc_extent *limpet_jemalloc_find(const struct limpet_jemalloc *jemalloc,
 							  uint64_t address);
 
-/* Judges a tree's entry, with the extent's own words that it points to. Public for tests. */
+/* Judges a tree's entry of `page`, with the extent's own words that it points to. Public for tests.
+ */
 #define LIMPET_JEMALLOC_WORDS 3u
 uint64_t limpet_jemalloc_extent_address(uint64_t entry);
-bool limpet_jemalloc_judge(uint64_t entry, const uint64_t words[LIMPET_JEMALLOC_WORDS],
+bool limpet_jemalloc_judge(uint64_t entry, uint64_t page,
+			   const uint64_t words[LIMPET_JEMALLOC_WORDS],
 			   struct limpet_jemalloc_extent *ret_extent);
 
 #endif

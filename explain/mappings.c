@@ -9,6 +9,8 @@
 #include "explain/runtimes.h"
 #include "injector/proc/memfd.h"
 
+#define NEIGHBOURS 8u
+
 struct mapping {
 	const struct limpet_map *map;
 	uint64_t rss_bytes, anonymous_bytes;
@@ -79,6 +81,30 @@ static void account_shared(struct mapping *it)
 
 /* ------------------------------------------------------------------ files */
 
+static bool is_same_file(const struct limpet_map *one, const struct limpet_map *other)
+{
+	return one->inode == other->inode && one->dev_major == other->dev_major &&
+	       one->dev_minor == other->dev_minor;
+}
+
+/* Whether a part of it is mapped as code nearby: the segments of a program or library are
+ * neighbours. */
+static bool is_of_code(const struct limpet_maps *maps, const struct limpet_map *file)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(maps, file->start);
+	size_t at, first;
+
+	/* It is newer than the list. */
+	if (!map)
+		return true;
+	at = (size_t)(map - maps->list);
+	first = at > NEIGHBOURS ? at - NEIGHBOURS : 0;
+	for (size_t i = first; i < maps->count && i <= at + NEIGHBOURS; i++)
+		if (maps->list[i].perms[2] == 'x' && is_same_file(&maps->list[i], file))
+			return true;
+	return false;
+}
+
 static void account_file(struct mapping *it)
 {
 	uint64_t written = it->anonymous_bytes;
@@ -86,7 +112,10 @@ static void account_file(struct mapping *it)
 	if (written > it->rss_bytes)
 		written = it->rss_bytes;
 	if (written)
-		add(it, LIMPET_KIND_DATA, "data of program and libraries", written);
+		add(it, LIMPET_KIND_DATA,
+		    is_of_code(it->facts->maps, it->map) ? "data of program and libraries"
+							 : LIMPET_OWNER_WRITTEN,
+		    written);
 	if (it->rss_bytes <= written)
 		return;
 	if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor) ||
@@ -214,6 +243,21 @@ static void account_regions(struct mapping *it)
 			sum < it->shared_bytes ? sum : it->shared_bytes;
 }
 
+/* By brk(2), outside of the arenas: `bytes` of this part. By what the main arena has grown since,
+ * it has more. */
+static void account_break(struct mapping *it, const struct limpet_piece *part, uint64_t bytes)
+{
+	const struct limpet_glibc_heaps *heaps = it->facts->heaps;
+	const uint64_t start = part->start > heaps->grown_start ? part->start : heaps->grown_start;
+	const uint64_t end = part->end < heaps->grown_end ? part->end : heaps->grown_end;
+
+	if (!heaps->uses_brk)
+		return;
+	if (end > start)
+		bytes -= end - start < bytes ? end - start : bytes;
+	add(it, LIMPET_KIND_BREAK, "program break (brk), not malloc's", bytes);
+}
+
 static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 {
 	const struct limpet_piece part = piece_part(it, piece);
@@ -227,6 +271,8 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 		if (strcmp(it->map->path, "[heap]") != 0)
 			add(it, LIMPET_KIND_GLIBC_MMAPPED, "glibc: large blocks, mapped one by one",
 			    bytes);
+		else
+			account_break(it, &part, bytes);
 		break;
 	case LIMPET_MEMORY_FILES:
 		add(it, LIMPET_KIND_DATA, "data of program and libraries", bytes);
@@ -243,6 +289,24 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 	}
 }
 
+/* Keeps the largest, in order. */
+static void list_unknown(struct limpet_explanation *explanation, const struct limpet_map *map,
+			 uint64_t bytes)
+{
+	struct limpet_explain_mapping *list = explanation->unknown_mappings;
+	size_t at = explanation->unknown_mapping_count;
+
+	if (at < LIMPET_EXPLAIN_MAPPINGS)
+		explanation->unknown_mapping_count++;
+	else if (bytes <= list[--at].bytes)
+		return;
+	for (; at && list[at - 1].bytes < bytes; at--)
+		list[at] = list[at - 1];
+	list[at] = (struct limpet_explain_mapping){
+		.start = map->start, .end = map->end, .bytes = bytes};
+	memcpy(list[at].permissions, map->perms, sizeof(list[at].permissions));
+}
+
 /* Of a moment a little earlier than the mapping's own figure, which may be smaller by now. */
 static void account_anonymous(struct mapping *it)
 {
@@ -256,8 +320,7 @@ static void account_anonymous(struct mapping *it)
 		account_piece(it, &pieces->list[i]);
 	if (!it->left_bytes)
 		return;
-	/* What precedes the first chunk, a static program's thread-local storage, and what was
-	 * added meanwhile. */
+	/* What was added meanwhile. */
 	if (!strcmp(it->map->path, "[heap]") && it->facts->heaps->uses_brk) {
 		add(it, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap", it->left_bytes);
 	} else if (limpet_begins(it->map->path, "[anon:")) {
@@ -265,6 +328,7 @@ static void account_anonymous(struct mapping *it)
 			 short_name(it->map->path, name));
 		add(it, LIMPET_KIND_NAMED, owner, it->left_bytes);
 	} else {
+		list_unknown(it->accounts->explanation, it->map, it->left_bytes);
 		add_things(it, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, it->left_bytes, 1);
 	}
 }

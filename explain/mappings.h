@@ -12,6 +12,7 @@
 /* What was found out about the process before. */
 struct limpet_mappings_facts {
 	const struct limpet_memory_reader *memory;
+	const struct limpet_maps *maps;
 	struct limpet_glibc_heaps *heaps;   /* learns which arenas are locked, and what counts */
 	const struct limpet_pieces *pieces; /* sorted */
 	const struct limpet_stack_owners *threads;

@@ -35,8 +35,11 @@ struct limpet_process_reader {
 	uint64_t limit;                      /* no mapping is above */
 	struct limpet_page_range *forbidden; /* of devices, or shared */
 	size_t forbidden_count, forbidden_capacity;
-	uint64_t reads_left, budget_ns, processor_ns, soon_ns, until_ns;
-	bool cut;
+	/* The budget, when it began, and what is left of it. */
+	uint64_t reads, budget_ns, wall_ns;
+	uint64_t begin_ns, processor_ns, reads_left;
+	unsigned kept_percent; /* for later */
+	bool is_over, cut;     /* now; ever */
 	struct range ranges[KEPT_RANGES];
 };
 
@@ -109,13 +112,24 @@ static int require_page(struct limpet_process_reader *process, uint64_t address,
 
 /* ------------------------------------------------------------------ reading */
 
+static uint64_t without_kept(const struct limpet_process_reader *process, uint64_t all)
+{
+	return all - all * process->kept_percent / 100;
+}
+
 static bool is_over(struct limpet_process_reader *process, uint64_t now)
 {
-	if (process->reads_left && now <= process->soon_ns)
+	const bool reads_are_over =
+		process->reads - process->reads_left >= without_kept(process, process->reads);
+	const uint64_t budget_ns = without_kept(process, process->budget_ns);
+
+	if (!process->is_over && !reads_are_over && now <= process->begin_ns + budget_ns)
 		return false;
-	process->cut = process->cut || !process->reads_left || now > process->until_ns ||
-		       limpet_thread_time_ns() - process->processor_ns > process->budget_ns;
-	return process->cut;
+	process->is_over = process->is_over || reads_are_over ||
+			   now > process->begin_ns + without_kept(process, process->wall_ns) ||
+			   limpet_thread_time_ns() - process->processor_ns > budget_ns;
+	process->cut |= process->is_over;
+	return process->is_over;
 }
 
 static bool is_spent(void *context)
@@ -172,6 +186,35 @@ int limpet_memory_reader_read_text(const struct limpet_memory_reader *reader, ui
 	return 0;
 }
 
+/* ------------------------------------------------------------------ a share */
+
+static int read_share(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct limpet_memory_share *share = context;
+	int error = -ETIME;
+
+	if (share->reads_left) {
+		share->reads_left--;
+		error = limpet_memory_reader_read(share->of, address, ret, bytes);
+	}
+	share->was_cut |= error == -ETIME;
+	return error;
+}
+
+static bool is_share_spent(void *context)
+{
+	const struct limpet_memory_share *share = context;
+
+	return !share->reads_left || limpet_memory_reader_is_spent(share->of);
+}
+
+void limpet_memory_share_begin(struct limpet_memory_share *share,
+			       const struct limpet_memory_reader *of, uint64_t reads)
+{
+	*share = (struct limpet_memory_share){
+		.reader = {read_share, is_share_spent, share}, .of = of, .reads_left = reads};
+}
+
 /* ------------------------------------------------------------------ opening */
 
 static int take_maps(struct limpet_process_reader *process, pid_t pid)
@@ -223,12 +266,8 @@ int limpet_process_reader_new(pid_t pid, struct limpet_process_reader **ret)
 		return -ENOMEM;
 	pid = limpet_proc_resident(pid);
 	process->reader = (struct limpet_memory_reader){read_pages, is_spent, process};
-	process->reads_left = LIMPET_MEMORY_READER_READS;
-	process->budget_ns = LIMPET_MEMORY_READER_NS;
-	process->processor_ns = limpet_thread_time_ns();
-	process->soon_ns = limpet_monotonic_ns() + LIMPET_MEMORY_READER_NS;
-	process->until_ns =
-		process->soon_ns - LIMPET_MEMORY_READER_NS + LIMPET_MEMORY_READER_WALL_NS;
+	limpet_process_reader_limit(process, LIMPET_MEMORY_READER_READS);
+	limpet_process_reader_allow(process, LIMPET_MEMORY_READER_NS);
 	process->memory = limpet_proc_open(pid, "mem", O_RDONLY);
 	error = process->memory < 0 ? process->memory : try_pagemap(pid);
 	if (!error)
@@ -275,12 +314,19 @@ bool limpet_process_reader_was_cut(const struct limpet_process_reader *process)
 void limpet_process_reader_allow(struct limpet_process_reader *process, uint64_t ns)
 {
 	process->budget_ns = ns;
-	process->soon_ns = limpet_monotonic_ns() + ns;
-	process->until_ns =
-		process->soon_ns - ns + ns / LIMPET_MEMORY_READER_NS * LIMPET_MEMORY_READER_WALL_NS;
+	process->wall_ns = ns / LIMPET_MEMORY_READER_NS * LIMPET_MEMORY_READER_WALL_NS;
+	process->begin_ns = limpet_monotonic_ns();
+	process->processor_ns = limpet_thread_time_ns();
+}
+
+void limpet_process_reader_keep(struct limpet_process_reader *process, unsigned percent)
+{
+	process->kept_percent = percent;
+	process->is_over = false;
 }
 
 void limpet_process_reader_limit(struct limpet_process_reader *process, uint64_t reads)
 {
+	process->reads = reads;
 	process->reads_left = reads;
 }

@@ -48,6 +48,15 @@ static inline bool limpet_memory_reader_is_spent(const struct limpet_memory_read
 {
 	return reader->is_spent && reader->is_spent(reader->context);
 }
+/* So many reads of another reader's: one search must not use up what there is for all. */
+struct limpet_memory_share {
+	struct limpet_memory_reader reader;
+	const struct limpet_memory_reader *of;
+	uint64_t reads_left;
+	bool was_cut; /* something was not read */
+};
+void limpet_memory_share_begin(struct limpet_memory_share *share,
+			       const struct limpet_memory_reader *of, uint64_t reads);
 /* A text, which ends at the end of `ret` or at a page that is not present. 0 or -errno. */
 int limpet_memory_reader_read_text(const struct limpet_memory_reader *reader, uint64_t address,
 				   char *ret, size_t room) LIMPET_MUST_CHECK;
@@ -70,6 +79,8 @@ struct limpet_pages *limpet_process_reader_pages(struct limpet_process_reader *p
 bool limpet_process_reader_was_cut(const struct limpet_process_reader *process);
 /* From here on there are `ns`, instead of LIMPET_MEMORY_READER_NS. */
 void limpet_process_reader_allow(struct limpet_process_reader *process, uint64_t ns);
+/* From here on so much of the whole budget is kept, until less is: for what is read later. */
+void limpet_process_reader_keep(struct limpet_process_reader *process, unsigned percent);
 /* For tests: how many more reads there may be. */
 void limpet_process_reader_limit(struct limpet_process_reader *process, uint64_t reads);
 

@@ -39,6 +39,12 @@ int limpet_mimalloc_find(const struct limpet_memory_reader *memory,
 uint64_t limpet_mimalloc_segment(const struct limpet_memory_reader *memory,
 				 const struct limpet_mimalloc *mimalloc, uint64_t address);
 
+/* Some arenas of mimalloc 3. */
+struct limpet_mimalloc_arenas {
+	uint64_t list[16];
+	size_t count;
+};
+
 #define LIMPET_MIMALLOC_ARENA_WORDS 9u
 #define LIMPET_MIMALLOC_ARENA_ALIGN_BYTES ((uint64_t)64 << 10)
 /* The bytes of the arena that begins at this address; 0: there is none. */

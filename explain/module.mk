@@ -1,6 +1,7 @@
 EXPLAIN_SRC := \
 	explain/accounts.c \
 	explain/census.c \
+	explain/class_census.c \
 	explain/data.c \
 	explain/explain.c \
 	explain/glibc_find.c \
@@ -16,10 +17,12 @@ EXPLAIN_SRC := \
 	explain/heap_ranges.c \
 	explain/java.c \
 	explain/jemalloc.c \
-	explain/jemalloc_census.c \
 	explain/mappings.c \
 	explain/memory_reader.c \
 	explain/mimalloc.c \
+	explain/mimalloc_map.c \
+	explain/mimalloc_page.c \
+	explain/mimalloc_segments.c \
 	explain/pieces.c \
 	explain/present.c \
 	explain/program.c \

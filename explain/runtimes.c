@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "explain/java.h"
-#include "explain/mimalloc.h"
 #include "explain/v8.h"
 
 #define PAGE ((uint64_t)4096)
@@ -43,6 +42,7 @@ uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMP
 /* ------------------------------------------------------------------ which runtimes there are */
 
 static const char kind_python[] = LIMPET_KIND_PYTHON;
+static const char owner_arenas[] = "mimalloc: arenas";
 
 struct marking {
 	const struct limpet_memory_reader *memory;
@@ -51,9 +51,8 @@ struct marking {
 	uint64_t python_left; /* pages that may be looked at */
 	struct limpet_java_ranges java;
 	struct limpet_runtimes_heaps heaps;
-	struct limpet_mimalloc mimalloc;
 	struct limpet_pieces out;
-	struct limpet_runtimes_free free;
+	struct limpet_runtimes_marked marked;
 	/* What was recognized last, up to its end: it may have pages that are not present. */
 	uint64_t until;
 	const char *kind, *owner;
@@ -101,13 +100,18 @@ static void recognize_v8(struct marking *marking, uint64_t at)
 
 static void recognize_mimalloc(struct marking *marking, uint64_t at)
 {
-	if (recognize_extent(marking, at,
-			     limpet_mimalloc_segment(marking->memory, &marking->mimalloc, at)))
+	struct limpet_mimalloc_arenas *arenas = &marking->marked.arenas;
+
+	if (recognize_extent(
+		    marking, at,
+		    limpet_mimalloc_segment(marking->memory, &marking->marked.mimalloc, at)))
 		marking->owner = "mimalloc: segments";
 	else if (recognize_extent(marking, at, limpet_mimalloc_arena(marking->memory, at)))
-		marking->owner = "mimalloc: arenas";
+		marking->owner = owner_arenas;
 	else
 		return;
+	if (marking->owner == owner_arenas && arenas->count < LIMPET_COUNT_OF(arenas->list))
+		arenas->list[arenas->count++] = at;
 	marking->kind = LIMPET_KIND_MIMALLOC;
 }
 
@@ -227,19 +231,24 @@ static void mark_piece(struct marking *marking, const struct limpet_piece *piece
 {
 	for (uint64_t at = piece->start; at < piece->end;) {
 		struct limpet_piece part = {.start = at, .account = LIMPET_MEMORY_UNKNOWN};
+
+		/* Its name is what is known of it. */
+		if (piece->account == LIMPET_MEMORY_NAMED)
+			part.account = LIMPET_MEMORY_NAMED;
 		uint64_t unused;
 
 		part.end = mark_part(marking, at, piece->end);
 		if (at < marking->until) {
+			part.account = LIMPET_MEMORY_UNKNOWN;
 			part.kind = marking->kind;
 			part.owner = marking->owner;
 			unused = part.end - at < marking->unused_bytes ? part.end - at
 								       : marking->unused_bytes;
 			marking->unused_bytes -= unused;
 			if (marking->kind == kind_python)
-				marking->free.python_bytes += unused;
+				marking->marked.python_bytes += unused;
 			else
-				marking->free.jemalloc_bytes += unused;
+				marking->marked.jemalloc_bytes += unused;
 		}
 		limpet_pieces_add(&marking->out, &part);
 		at = part.end;
@@ -250,7 +259,7 @@ static void mark_piece(struct marking *marking, const struct limpet_piece *piece
  * it like that of a thread. */
 static bool is_to_be_marked(const struct marking *marking, const struct limpet_piece *piece)
 {
-	if (piece->account == LIMPET_MEMORY_UNKNOWN)
+	if (piece->account == LIMPET_MEMORY_UNKNOWN || piece->account == LIMPET_MEMORY_NAMED)
 		return true;
 	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
 	       (limpet_jemalloc_find(marking->heaps.jemalloc, piece->start) ||
@@ -261,7 +270,7 @@ static bool is_to_be_marked(const struct marking *marking, const struct limpet_p
 
 int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
 			 const struct limpet_runtimes_heaps *heaps, struct limpet_pieces *pieces,
-			 struct limpet_runtimes_free *ret_free)
+			 struct limpet_runtimes_marked *ret_marked)
 {
 	struct marking marking = {.memory = memory,
 				  .maps = &modules->maps,
@@ -269,7 +278,7 @@ int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpe
 				  .heaps = *heaps};
 
 	find_runtimes(modules, &marking);
-	if (limpet_mimalloc_find(memory, pieces, &marking.mimalloc) < 0)
+	if (limpet_mimalloc_find(memory, pieces, &marking.marked.mimalloc) < 0)
 		return -ENOMEM;
 	for (size_t i = 0; i < pieces->count; i++)
 		if (is_to_be_marked(&marking, &pieces->list[i]))
@@ -282,6 +291,6 @@ int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpe
 	}
 	limpet_pieces_done(pieces);
 	*pieces = marking.out;
-	*ret_free = marking.free;
+	*ret_marked = marking.marked;
 	return 0;
 }

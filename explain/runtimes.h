@@ -5,6 +5,7 @@
 
 #include "explain/go.h"
 #include "explain/jemalloc.h"
+#include "explain/mimalloc.h"
 #include "explain/tcmalloc.h"
 
 #define LIMPET_KIND_V8 "v8-heap"
@@ -19,9 +20,11 @@
 #define LIMPET_KIND_JEMALLOC_RETAINED "jemalloc-retained"
 #define LIMPET_REMEDY_PURGE "mallctl(\"arena.4096.purge\")" /* MALLCTL_ARENAS_ALL */
 
-/* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc. */
-struct limpet_runtimes_free {
+struct limpet_runtimes_marked {
+	/* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc. */
 	uint64_t python_bytes, jemalloc_bytes;
+	struct limpet_mimalloc mimalloc;      /* by which segments were found */
+	struct limpet_mimalloc_arenas arenas; /* the first ones */
 };
 
 /* Heaps that were read before. */
@@ -33,7 +36,7 @@ struct limpet_runtimes_heaps {
 /* Marks UNKNOWN pieces, and others in these heaps; the list stays sorted. 0 or -ENOMEM. */
 int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpet_modules *modules,
 			 const struct limpet_runtimes_heaps *heaps, struct limpet_pieces *pieces,
-			 struct limpet_runtimes_free *ret_free) LIMPET_MUST_CHECK;
+			 struct limpet_runtimes_marked *ret_marked) LIMPET_MUST_CHECK;
 
 /* Whether these words are the head of a pool of Python's pymalloc, at a multiple of 4 KiB: returns
  * the pool's bytes, or 0. *ret_used_bytes: of its objects. Public for tests. */

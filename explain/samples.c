@@ -4,7 +4,13 @@
 #define RANGE_BYTES ((uint64_t)1 << LIMPET_SAMPLES_SHIFT)
 #define LEAST_UNKNOWN_BYTES ((uint64_t)1 << 20)
 
-/* The bytes of UNKNOWN pieces in the GiB that begins at `base`. */
+/* A program may name what its allocator has mapped. */
+static bool is_of_no_owner(const struct limpet_piece *piece)
+{
+	return piece->account == LIMPET_MEMORY_UNKNOWN || piece->account == LIMPET_MEMORY_NAMED;
+}
+
+/* The bytes of such pieces in the GiB that begins at `base`. */
 static uint64_t unknown_bytes(const struct limpet_pieces *pieces, uint64_t base)
 {
 	const uint64_t end = base + RANGE_BYTES;
@@ -14,7 +20,7 @@ static uint64_t unknown_bytes(const struct limpet_pieces *pieces, uint64_t base)
 	     i < pieces->count && pieces->list[i].start < end; i++) {
 		const struct limpet_piece *piece = &pieces->list[i];
 
-		if (piece->account == LIMPET_MEMORY_UNKNOWN)
+		if (is_of_no_owner(piece))
 			sum += (piece->end < end ? piece->end : end) -
 			       (piece->start > base ? piece->start : base);
 	}
@@ -31,7 +37,7 @@ static uint64_t best_base(const struct limpet_pieces *pieces, uint64_t *ret_byte
 		const uint64_t base = pieces->list[i].start & ~(RANGE_BYTES - 1);
 		uint64_t bytes;
 
-		if (base == last || pieces->list[i].account != LIMPET_MEMORY_UNKNOWN)
+		if (base == last || !is_of_no_owner(&pieces->list[i]))
 			continue;
 		last = base;
 		bytes = unknown_bytes(pieces, base);
@@ -57,7 +63,7 @@ void limpet_samples_take(const struct limpet_pieces *pieces, struct limpet_sampl
 		const uint64_t start = piece->start > base ? piece->start : base;
 		const uint64_t stop = piece->end < end ? piece->end : end;
 
-		if (piece->account != LIMPET_MEMORY_UNKNOWN || start >= stop)
+		if (!is_of_no_owner(piece) || start >= stop)
 			continue;
 		for (size_t *k = &ret_samples->count; *k < LIMPET_SAMPLES; (*k)++) {
 			if (*k * step >= seen + stop - start)

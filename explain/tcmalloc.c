@@ -27,7 +27,7 @@
 #define NUMBER_MASK (((uint64_t)1 << (48 - PAGE_SHIFT)) - 1)
 #define SAMPLES_NEEDED 3u
 #define SPANS_NEEDED 2u
-#define CANDIDATES_LIMIT (64u << 10)
+#define SEARCH_READS ((uint64_t)512 << 10)
 /* A word of the root covers 128 GiB: of its neighbours most are 0. */
 #define NEIGHBOURS 8u
 #define NEIGHBOURS_USED 4u
@@ -92,8 +92,7 @@ struct search {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	struct limpet_samples samples; /* all below one word of the root */
-	unsigned candidates;
-	uint64_t root; /* the best so far; 0: none */
+	uint64_t root;                 /* the best so far; 0: none */
 	unsigned explained;
 };
 
@@ -136,19 +135,21 @@ static bool may_be_of_root(const uint64_t *data, size_t words, size_t at)
 static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
 {
 	struct search *search = context;
+	const uint64_t index = search->samples.list[0] >> ROOT_SHIFT;
 
 	for (size_t i = 0; i < bytes / 8; i++) {
+		const uint64_t root = address + 8 * i - 8 * index;
 		unsigned explained;
 
 		if (!data[i] || data[i] % 8 || !may_be_of_root(data, bytes / 8, i) ||
-		    !may_be_table(search->maps, data[i]) || search->candidates >= CANDIDATES_LIMIT)
+		    !may_be_table(search->maps, data[i]) ||
+		    !limpet_data_has(search->maps, root, 8 * ROOT_WORDS))
 			continue;
-		search->candidates++;
 		explained = count_explained(search, data[i]);
 		if (explained <= search->explained)
 			continue;
 		search->explained = explained;
-		search->root = address + 8 * i - 8 * (search->samples.list[0] >> ROOT_SHIFT);
+		search->root = root;
 	}
 }
 
@@ -264,14 +265,18 @@ int limpet_tcmalloc_read(const struct limpet_memory_reader *memory, const struct
 			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
 			 struct limpet_tcmalloc *tcmalloc)
 {
-	struct search search = {.memory = memory, .maps = maps};
+	struct limpet_memory_share share;
+	struct search search = {.memory = &share.reader, .maps = maps};
 	int error;
 
 	limpet_samples_take(pieces, &search.samples);
 	if (!search.samples.count)
 		return 0;
-	error = limpet_data_read(memory, maps, pages, look, &search);
+	limpet_memory_share_begin(&share, memory, SEARCH_READS);
+	error = limpet_data_read(&share.reader, maps, pages, look, &search);
+	tcmalloc->is_cut = share.was_cut;
 	if (error || search.explained < SAMPLES_NEEDED)
 		return error;
+	tcmalloc->is_cut = false;
 	return limpet_tcmalloc_read_tree(memory, maps, search.root, tcmalloc);
 }

@@ -55,11 +55,16 @@ static int list_caches(struct limpet_glibc_reader *reader, const struct limpet_g
 	cached->is_whole = true;
 	for (size_t i = 0; i < used->count; i++) {
 		const struct limpet_glibc_chunk *chunk = &used->list[i];
+		enum limpet_glibc_cache what;
 		uint64_t bytes;
 		int error;
 
-		if (!limpet_glibc_may_be_cache(chunk->bytes) ||
-		    !limpet_glibc_cache_read(reader, chunk->start, chunk->bytes, &bytes) || !bytes)
+		if (!limpet_glibc_may_be_cache(chunk->bytes))
+			continue;
+		what = limpet_glibc_cache_read(reader, chunk->start, chunk->bytes, &bytes);
+		/* What it holds counts as in use. */
+		cached->is_whole &= what != LIMPET_GLIBC_CACHE_UNREAD;
+		if (what != LIMPET_GLIBC_CACHE || !bytes)
 			continue;
 		error = limpet_glibc_cache_list(reader, chunk->start, chunk->bytes, cached);
 		if (!error)

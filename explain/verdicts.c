@@ -15,6 +15,7 @@
 #define NOTABLE_PERCENT 5u
 #define NOTABLE_BYTES ((uint64_t)1 << 20)
 #define LARGE_PERCENT 25u
+#define MOST_BYTES ((uint64_t)4 << 20) /* and more than half of RSS: for any row */
 #define MANY_ARENAS 4u
 #define MANY_THREADS 64u
 #define TOOLS "; the language's own tools show more"
@@ -318,26 +319,100 @@ static void judge_files(struct verdicts *verdicts)
 		    "memory");
 }
 
-static void judge_rest(struct verdicts *verdicts)
+/* What no other sentence is about. */
+static void judge_most(struct verdicts *verdicts)
+{
+	static const char *const texts[][2] = {
+		{LIMPET_KIND_MAIN_STACK, "are the stack of the main thread: what it has once "
+					 "touched of it stays until the process ends"},
+		{LIMPET_KIND_CODE, "are anonymous memory that is executable: code generated at run "
+				   "time, as a rule"},
+		{LIMPET_KIND_NAMED, "are memory that the program has named itself "
+				    "(PR_SET_VMA_ANON_NAME): the table has the names"},
+		{LIMPET_KIND_DEVICE, "are memory of devices or of the kernel that is mapped: no "
+				     "heap"},
+		{LIMPET_KIND_GO_TABLES, "are tables of Go's runtime, which it never frees"},
+		{LIMPET_KIND_JEMALLOC_RETAINED, "are present pages of address space that jemalloc "
+						"keeps for later (retain): a purge leaves them"},
+		{LIMPET_KIND_LIMPET, "are what a running capture of limpet has in the process"},
+		{LIMPET_KIND_KERNEL, "are pages of the kernel (vdso and the like)"},
+	};
+	const struct limpet_explanation *of = verdicts->of;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(texts); i++) {
+		const uint64_t bytes = limpet_accounts_bytes(of, texts[i][0]);
+
+		if (bytes >= MOST_BYTES && bytes > of->rss_bytes / 2)
+			say(verdicts, bytes, texts[i][0], NULL, NULL, "%s", texts[i][1]);
+	}
+}
+
+/* Pages that were written to are the process's own. */
+static void judge_data(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const uint64_t all = limpet_accounts_bytes(of, LIMPET_KIND_DATA);
+	const struct limpet_account *files =
+		limpet_accounts_find(of, LIMPET_KIND_DATA, LIMPET_OWNER_WRITTEN);
+	const uint64_t bytes = files ? files->bytes : 0;
+
+	if (all < MOST_BYTES || all <= of->rss_bytes / 2)
+		return;
+	if (bytes > all / 2)
+		say(verdicts, bytes, LIMPET_KIND_DATA, NULL, NULL,
+		    "are pages of files that are mapped privately and were written to: they are "
+		    "the process's own, and stay until the file is unmapped");
+	else
+		say(verdicts, all, LIMPET_KIND_DATA, NULL, NULL,
+		    "are data of the program and its libraries that was written to: variables, "
+		    "no heap");
+}
+
+/* An allocator that is a library is followed by attach; any memory by pages. */
+static void judge_unknown(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
 	const uint64_t bytes = of->unknown_bytes;
+	const bool attach = of->others_are_libraries;
+	char next[96];
 
-	if (is_share(of, bytes, NOTABLE_PERCENT) && of->others[0])
+	if (!is_share(of, bytes, NOTABLE_PERCENT))
+		return;
+	snprintf(next, sizeof(next),
+		 attach ? "limpet attach %d shows who holds what is allocated from then on"
+			: "limpet pages %d shows which stacks touch new pages from then on",
+		 of->pid);
+	if (of->others[0])
 		say(verdicts, bytes, "unknown", NULL, NULL,
-		    "are of no known owner; the process has an allocator whose heap limpet does "
-		    "not recognize: %s",
-		    of->others);
-	else if (is_share(of, bytes, NOTABLE_PERCENT) && of->glibc_unrecognized)
+		    "are of no known owner; the process has an allocator whose heap %s: %s. %s",
+		    of->late ? "was not read in time" : "limpet does not recognize", of->others,
+		    next);
+	else if (of->glibc_unrecognized)
 		say(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
 		    "are of no known owner; the process has glibc and a heap, but no arena of "
 		    "malloc was found: it is of a version that limpet does not know, or another "
-		    "allocator "
-		    "serves the program");
-	else if (is_share(of, bytes, NOTABLE_PERCENT))
+		    "allocator serves the program. %s",
+		    next);
+	else if (of->late)
+		say(verdicts, bytes, "unknown", NULL, NULL,
+		    "are of no known owner, or of one that was not recognized in time. %s", next);
+	else
 		say(verdicts, bytes, "unknown", NULL, NULL,
 		    "are of no known owner: another allocator, a language's runtime, or direct "
-		    "mmap calls");
+		    "mmap calls. %s",
+		    next);
+	say_next(verdicts, attach ? "limpet attach" : "limpet pages");
+}
+
+static void judge_rest(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const uint64_t program_break = limpet_accounts_bytes(of, LIMPET_KIND_BREAK);
+
+	if (is_share(of, program_break, NOTABLE_PERCENT))
+		say(verdicts, program_break, "program-break", NULL, NULL,
+		    "were taken by brk(2), but not by malloc: the program, or another allocator, "
+		    "calls sbrk(2) itself");
 	if (is_share(of, of->lazy_free_bytes, NOTABLE_PERCENT))
 		say(verdicts, of->lazy_free_bytes, "lazy-free", NULL, NULL,
 		    "are given up already (MADV_FREE): they count in RSS until the kernel needs "
@@ -361,8 +436,11 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 	judge_runtimes(&verdicts);
 	judge_stacks(&verdicts);
 	judge_shared(&verdicts);
+	judge_unknown(&verdicts);
 	judge_rest(&verdicts);
 	judge_files(&verdicts);
+	judge_most(&verdicts);
+	judge_data(&verdicts);
 	if (!explanation->verdict_count)
 		say(&verdicts, 0, "nothing", NULL, NULL,
 		    "Nothing stands out: no large amount is free, shared or of unknown owner");

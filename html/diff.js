@@ -71,7 +71,7 @@ function compareMetrics(site) {
 /* The bounds of a side's live bytes, where losses were counted. */
 function liveBounds({live_bytes_min: min, live_bytes_max: max}) {
   if (min === max) return '';
-  return `: ${min === null ? `at most ${bytes(max)}` : max === null ? `at least ${bytes(min)}` : `${bytes(min)} to ${bytes(max)}`} live`;
+  return `: ${min === null ? `at most ${bytes(max)}` : max === null ? `at least ${bytes(min)}` : `${bytes(min)} to ${bytes(max)}`} ${LIVE}`;
 }
 
 function drawComparison() {
@@ -80,6 +80,7 @@ function drawComparison() {
   /* Each stack's change is a whole number, as in `limpet diff`: scaled figures are not. */
   const sum = list => list.reduce((all, row) => all + changeOf(row.sum), 0);
   const findings = [make('li', {textContent: `Total: ${changeInWords(total)} (${words}).`})];
+  if (ofPages) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));
   if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
     textContent: `The old figures are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if the old capture had lasted ${seconds(lengthOf('new'))}.`}));
   for (const side of SIDES) {
@@ -110,8 +111,8 @@ function drawComparison() {
     row('Trace', one => one.file), row('Program', one => `${one.comm || '?'} (${one.pid})`),
     row('Time', one => `${seconds(one.from_seconds)} to ${seconds(one.to_seconds)}`),
     row('Complete', one => one.complete ? 'yes' : 'no'), row('Exact', one => one.exact ? 'yes' : 'no'),
-    row('Live at the end', one => `${bytes(one.totals.live_bytes)} in ${plural(one.totals.live_allocations, 'block')}`),
-    row('Allocations', one => `${count(one.totals.allocations)}, ${bytes(one.totals.allocated_bytes)}`),
+    row(ofPages ? 'Resident at the end' : 'Live at the end', one => `${bytes(one.totals.live_bytes)} in ${plural(one.totals.live_allocations, ofPages ? 'page' : 'block')}`),
+    row(ofPages ? 'New pages' : 'Allocations', one => `${count(one.totals.allocations)}, ${bytes(one.totals.allocated_bytes)}`),
     row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–')))));
 }
 
@@ -138,7 +139,7 @@ function sidesOverTime() {
     const {timeline, about} = data[side];
     return [timeline.seconds.map(at => at - about.from_seconds), timeline.live];
   });
-  return {labels: ['live, old', 'live, new'], lists: uPlot.join(tables)};
+  return {labels: [`${LIVE}, old`, `${LIVE}, new`], lists: uPlot.join(tables)};
 }
 
 function beginComparison() {

@@ -15,9 +15,9 @@ function drawThreads() {
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
     (row.allocations || row.own || row.live || row.growth) && (!view.find || `${row.tid} ${row.name}`.toLowerCase().includes(view.find)));
   const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: row => row[key], format: m.format}));
-  table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} allocated${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
+  table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} ${ofPages ? 'touched first' : 'allocated'}${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
     {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
-    {title: 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
+    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
 }
 
 /* The age limit below which this share of all blocks lies. */
@@ -80,17 +80,18 @@ function drawLifetimes() {
     alive: sum('aliveAges', age), aliveBytes: sum('aliveAgesBytes', age)})).filter(row => row.freed || row.alive);
   const known = value => value === null ? '–' : count(value), both = make('div', {id: 'lifetimes-by-stack'}), top = make('div', {id: 'lifetimes-all'});
   $('lifetimes').replaceChildren(top, make('h2', {textContent: 'By stack'}), both);
-  table(top, atEnd ? 'How long blocks lived; what is alive at the end, by its age' :
+  table(top, ofPages ? `How long pages stayed resident${atEnd ? '; what is resident at the end, by its age' : ''}` :
+    atEnd ? 'How long blocks lived; what is alive at the end, by its age' :
     'How long blocks lived; the age of live blocks is known only at the end of the capture', [
-    {title: 'Lived below', number: true, value: row => row.limit, format: formatAge},
-    {title: 'Freed', number: true, value: row => row.freed, format: count}, {title: 'Bytes', number: true, value: row => row.freedBytes, format: bytes},
-    ...(atEnd ? [{title: 'Alive', number: true, value: row => row.alive, format: count}, {title: 'Bytes alive', number: true, value: row => row.aliveBytes, format: bytes}] : []),
+    {title: ofPages ? 'Resident below' : 'Lived below', number: true, value: row => row.limit, format: formatAge},
+    {title: ofPages ? 'Returned' : 'Freed', number: true, value: row => row.freed, format: count}, {title: 'Bytes', number: true, value: row => row.freedBytes, format: bytes},
+    ...(atEnd ? [{title: ofPages ? 'Resident' : 'Alive', number: true, value: row => row.alive, format: count}, {title: ofPages ? 'Bytes resident' : 'Bytes alive', number: true, value: row => row.aliveBytes, format: bytes}] : []),
   ], ages, 0, false);
   table(both, plural(rows.length, 'stack') + (data.kept.ofSums ? `; ages and what was freed are of blocks${sinceKept()}` : ''), [
-    {title: 'Freed', number: true, value: row => row.freed, format: count},
+    {title: ofPages ? 'Returned' : 'Freed', number: true, value: row => row.freed, format: count},
     {title: 'half below', number: true, value: row => row.freed ? ageBelow(row.ages, row.freed, 0.5) : -1, format: v => v < 0 ? '–' : formatAge(v)},
     {title: '90 % below', number: true, value: row => row.freed ? ageBelow(row.ages, row.freed, 0.9) : -1, format: v => v < 0 ? '–' : formatAge(v)},
-    {title: 'Alive', number: true, value: row => row.alive, format: known}, {title: 'Bytes alive', number: true, value: row => row.aliveBytes, format: bytes},
+    {title: ofPages ? 'Resident' : 'Alive', number: true, value: row => row.alive, format: known}, {title: ofPages ? 'Bytes resident' : 'Bytes alive', number: true, value: row => row.aliveBytes, format: bytes},
     {title: 'Oldest', number: true, value: row => row.alive ? row.oldest : -1, format: v => v < 0 ? '–' : seconds(v)}, stackColumn,
   ], rows, 4);
 }

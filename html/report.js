@@ -41,8 +41,11 @@ const percent = (part, whole) => whole ? (100 * part / whole).toFixed(1) + ' %' 
 
 /* In a comparison each site belongs to one of two heaps; the page shows one metric of both. */
 const comparing = data.format === 'limpet-diff-html', SIDES = ['old', 'new'];
-/* A trace of `limpet pages`: nothing was loaded into the program. */
-const ofPages = !comparing && data.capture.mode === 'pages';
+/* A trace of `limpet pages`: nothing was loaded into the program, and who touched a page first is known, not what
+ * uses it now. */
+const ofPages = comparing ? !!data.of_pages : data.capture.mode === 'pages';
+const LIVE = ofPages ? 'resident' : 'live';
+const FIRST_TOUCH = 'A page counts for the stack that touched it first: another function may keep it.';
 /* Temporary allocations are unknown in sampled captures. */
 const NO_TEMPORARY = (comparing ? SIDES.some(side => data[side].sampled) : data.totals.temporary_allocations === null) ? 'not known when sampled' : '';
 const unless = (unknown, format) => value => value === null || unknown() ? '–' : format(value);
@@ -50,12 +53,12 @@ const noTemporary = () => NO_TEMPORARY !== '', noPeak = () => !!figures && figur
 
 /* change: formats a difference; flow: counted over time, not held at one moment. */
 const METRICS = {
-  live: {words: 'bytes live at the end', short: 'Live', format: bytes, change: signed},
-  peak: {words: 'bytes at the peak', short: 'At peak', format: unless(noPeak, bytes), change: signed},
+  live: {words: ofPages ? 'pages first touched, resident at the end' : 'bytes live at the end', short: ofPages ? 'Resident' : 'Live', format: bytes, change: signed},
+  peak: {words: ofPages ? 'pages first touched, resident at the peak' : 'bytes at the peak', short: 'At peak', format: unless(noPeak, bytes), change: signed},
   growth: {words: 'growth', short: 'Growth', format: signed, change: signed, flow: true},
-  allocated: {words: 'bytes allocated', short: 'Allocated', format: bytes, change: signed, flow: true},
-  allocations: {words: 'allocations', short: 'Allocations', format: count, change: signedCount, flow: true},
-  temporary: {words: 'temporary allocations', short: 'Temporary', format: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
+  allocated: {words: ofPages ? 'bytes of new pages' : 'bytes allocated', short: ofPages ? 'Touched' : 'Allocated', format: bytes, change: signed, flow: true},
+  allocations: {words: ofPages ? 'new pages' : 'allocations', short: ofPages ? 'Pages touched' : 'Allocations', format: count, change: signedCount, flow: true},
+  temporary: {words: ofPages ? 'temporary pages' : 'temporary allocations', short: 'Temporary', format: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
 };
 const sites = !comparing ? data.sites :
   SIDES.flatMap(side => data[side].sites.node.map((node, at) => ({node, side, at})));
@@ -566,7 +569,8 @@ function drawModules() {
   const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
   const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format}));
   columns.push({title: 'Module', class: 'name', value: r => r.module});
-  table($('modules'), rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
+  table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :
+    rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
 }
 
 function drawSizes() {
@@ -606,7 +610,7 @@ function drawOverview() {
     textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${lossCount(loss.reason)}.`}));
   if (typeof capture.unseen_rss_share === 'number') findings.push(make('li', {class: 'warn',
     textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
-  if (data.hidden) findings.push(make('li', {textContent: `Filtered: hides ${bytes(data.hidden.live_bytes)} live of ${plural(data.hidden.allocations, 'allocation')}, ${bytes(data.hidden.allocated_bytes)} in all.`}));
+  if (data.hidden) findings.push(make('li', {textContent: `Filtered: hides ${bytes(data.hidden.live_bytes)} ${LIVE} of ${plural(data.hidden.allocations, ofPages ? 'new page' : 'allocation')}, ${bytes(data.hidden.allocated_bytes)} in all.`}));
   if (capture.sample_bytes) findings.push(make('li', {textContent: `Sampled, one in ${bytes(capture.sample_bytes)}: all figures are estimated.`}));
   const rows = mergeAlike(sites.map((_, i) => i));
   const known = figures.whole && data.findings ? data.findings : null;
@@ -617,13 +621,14 @@ function drawOverview() {
       textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
   }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
-  if (live && !known) addFinding(`Most of what is live, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was allocated by `, live, '.');
-  if (growth && span > 0 && !known) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth comes from `, growth, '.');
-  if (temporary && total.allocations && !known) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
+  if (live && !known) addFinding(`Most of what is ${LIVE}, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was ${ofPages ? 'first touched' : 'allocated'} by `, live, '.');
+  if (growth && span > 0 && !known) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth ${ofPages ? 'is of pages first touched by ' : 'comes from '}`, growth, '.');
+  if (temporary && total.allocations && !known && !ofPages) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
   if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: `Nothing was ${ofPages ? 'touched' : 'allocated'} in this time.`}));
+  if (ofPages && !known) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));
   const {high} = figures;
   if (!figures.whole && high.bytes > liveAt[figures.peakEdge]) findings.push(make('li', {class: 'note',
-    textContent: `The bytes of each stack are known at the ends of steps: those shown for the peak are of ${seconds(edges[figures.peakEdge])}, when ${bytes(liveAt[figures.peakEdge])} were live.`}));
+    textContent: `The bytes of each stack are known at the ends of steps: those shown for the peak are of ${seconds(edges[figures.peakEdge])}, when ${bytes(liveAt[figures.peakEdge])} were ${LIVE}.`}));
   if (figures.noPeak) findings.push(make('li', {class: 'note',
     textContent: 'The bytes of each stack at the peak are unknown: only sums are kept for that time.'}));
   $('findings').replaceChildren(...findings);
@@ -636,7 +641,7 @@ function drawOverview() {
       max === null ? `at least ${format(min)}` : `${format(min)} to ${format(max)}`;
   };
   $('tiles').replaceChildren(
-    tile('Live at the end', bound('live_bytes', total.live, bytes)), tile(ofPages ? 'Pages' : 'Live blocks', bound('live_allocations', total.liveCount, count)),
+    tile(ofPages ? 'Resident at the end' : 'Live at the end', bound('live_bytes', total.live, bytes)), tile(ofPages ? 'Pages' : 'Live blocks', bound('live_allocations', total.liveCount, count)),
     tile(`Peak, at ${seconds(high.seconds)}`, high.bytes === null ? '–' : (high.exact ? '' : 'at least ') + bound('peak_bytes', high.bytes, bytes)),
     tile('Growth', signed(total.growth)), tile(ofPages ? 'Touched' : 'Allocated', bytes(total.allocated)),
     tile(ofPages ? 'Pages touched' : 'Allocations', count(total.allocations)), tile('a second', span ? count(total.allocations / span) : '–'),
@@ -672,7 +677,7 @@ function drawAbout() {
   row('Stacks cut short', capture.truncated_stacks ? count(capture.truncated_stacks) : '');
   row('Stops of the target', capture.attach_stop_microseconds === null ? '' :
     `${(capture.attach_stop_microseconds / 1000).toFixed(2)} ms at attach, ${((capture.detach_stop_microseconds || 0) / 1000).toFixed(2)} ms at detach`);
-  row(`Frees of ${ofPages ? 'pages' : 'blocks'} from before`, data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
+  row(ofPages ? 'Older pages returned' : 'Frees of blocks from before', data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
   row('Mapped by the program itself', data.totals.mapped_bytes ? bytes(data.totals.mapped_bytes) + (data.totals.mapped_bytes_min === data.totals.mapped_bytes_max ? '' : ', as recorded') : '');
   $('about').replaceChildren(...rows);
 }
@@ -1044,7 +1049,7 @@ const plotSeries = (label, colour, format, extra = {}) => ({label, stroke: colou
 /* Series and columns of the plot of live bytes. */
 function liveOverTime(cells) {
   const {timeline} = data, known = list => list.some(v => v !== null);
-  const lines = [timeSeries(), plotSeries('live', '#1f77d0', bytes, {fill: '#1f77d022'})];
+  const lines = [timeSeries(), plotSeries(ofPages ? 'new, resident' : 'live', '#1f77d0', bytes, {fill: '#1f77d022'})];
   /* With a filter, points between sums carry no figure; the ends of steps do. */
   const live = new Map(hasLivePoints() ? [[0, 0]] : edges.map((at, b) => [at, b || !data.kept.ofSums ? liveAt[b] : null]));
   if (moments) moments.seconds.forEach((at, i) => live.set(at, moments.live[i]));
@@ -1094,7 +1099,7 @@ function drawPlots() {
   if (comparing) {
     const {labels, lists} = sidesOverTime();
     plots.push(new uPlot(overTime([timeSeries(), ...labels.map((label, i) => plotSeries(label, ['#8a8f98', '#2a8f5c'][i], bytes, {spanGaps: true}))]), lists, box));
-    labelPlots(['Live bytes over time, of both']);
+    labelPlots([ofPages ? 'New resident pages over time, of both' : 'Live bytes over time, of both']);
     return;
   }
   const cells = drawnCells();
@@ -1120,7 +1125,7 @@ function drawPlots() {
   }
   if (!noPart) plots.forEach(selectByTouch);
   for (const plot of plots) plot.setScale('x', {min: edges[0], max: edges[bucketCount]});
-  labelPlots(['Live bytes over time', 'Allocations a second over time', ...(memory ? ['Resident memory over time, by owner'] : [])]);
+  labelPlots([ofPages ? 'New resident pages over time' : 'Live bytes over time', `${ofPages ? 'New pages' : 'Allocations'} a second over time`, ...(memory ? ['Resident memory over time, by owner'] : [])]);
 }
 /* What resident memory belonged to, from the top of the stack down; `top` includes all that is below. */
 const OWNERS = [['unknown', 'of no known owner', '#b23a48'], ['heap', 'heap of glibc', '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],

@@ -5,6 +5,9 @@ const TABS = {overview: ['Overview', drawOverview], flame: ['Flame graph', refre
   sizes: ['Sizes', drawSizes], lifetimes: ['Lifetimes', drawLifetimes]};
 if (comparing) for (const key of ['threads', 'lifetimes']) { delete TABS[key]; $(key).remove(); }
 if (comparing) Object.assign(TABS, {overview: ['Overview', drawComparison], sizes: ['Sizes', drawComparedSizes]});
+/* Pages have one size. */
+if (ofPages) { delete TABS.sizes; $('sizes').remove(); }
+if (ofPages) document.querySelector('input[name=direction][value=up]').nextSibling.textContent = ' from the fault up';
 let tab = 'overview';
 function choose(name) {
   tab = name;

@@ -237,6 +237,11 @@ static inline const char *limpet_model_block_word(const struct limpet_model *mod
 {
 	return model->target->pages ? "page" : "block";
 }
+/* What it is while it counts: of pages it is known where they are, not what uses them. */
+static inline const char *limpet_model_live_word(const struct limpet_model *model)
+{
+	return model->target->pages ? "resident" : "live";
+}
 /* "attach", "run" or "pages": how the trace was made. */
 static inline const char *limpet_model_mode_word(const struct limpet_model *model)
 {

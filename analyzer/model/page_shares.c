@@ -307,6 +307,9 @@ const char *limpet_page_shares_unknown(const struct limpet_model *model)
 {
 	const enum limpet_end end = model->end->end;
 
+	if (model->target->pages)
+		return "this view is of blocks, for traces of limpet attach and limpet run: a "
+		       "trace of limpet pages has none";
 	if (model->sample_bytes)
 		return "allocations were sampled: what else lies on the pages of a block is not "
 		       "known";

@@ -46,11 +46,13 @@ static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer
 	if (heap->filtered || (live->has_min && live->has_max && live->min == live->max))
 		return ret;
 	if (live->has_min && live->has_max)
-		snprintf(ret, SENTENCE, ": %s to %s live", limpet_printer_bytes(printer, live->min),
-			 limpet_printer_bytes(printer, live->max));
+		snprintf(ret, SENTENCE, ": %s to %s %s", limpet_printer_bytes(printer, live->min),
+			 limpet_printer_bytes(printer, live->max),
+			 limpet_model_live_word(heap->model));
 	else if (live->has_min || live->has_max)
-		snprintf(ret, SENTENCE, ": at %s %s live", live->has_min ? "least" : "most",
-			 limpet_printer_bytes(printer, live->has_min ? live->min : live->max));
+		snprintf(ret, SENTENCE, ": at %s %s %s", live->has_min ? "least" : "most",
+			 limpet_printer_bytes(printer, live->has_min ? live->min : live->max),
+			 limpet_model_live_word(heap->model));
 	return ret;
 }
 
@@ -84,12 +86,14 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 {
 	const struct limpet_model *model = heap->model;
 
-	limpet_printer_line(printer, "", "%-9s %s: %s, %s to %s, %s live, %s allocation%s", word,
-			    name, model->target->known ? model->target->comm : "?",
+	limpet_printer_line(printer, "", "%-9s %s: %s, %s to %s, %s %s, %s %s%s", word, name,
+			    model->target->known ? model->target->comm : "?",
 			    limpet_printer_duration(printer, model->from_ns),
 			    limpet_printer_duration(printer, model->to_ns),
 			    limpet_printer_bytes(printer, heap->view.totals.live_bytes),
+			    limpet_model_live_word(model),
 			    limpet_printer_count(printer, heap->view.totals.allocations),
+			    model->target->pages ? "new page" : "allocation",
 			    limpet_printer_plural(heap->view.totals.allocations));
 	/* The difference does not cover mappings. */
 	if (model->totals.mapped_bytes || limpet_printer_is_empty(model))
@@ -173,9 +177,11 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 								  diff->new_heap->model->from_ns));
 	if (diff->new_heap->filtered)
 		limpet_printer_line(&printer, "", "filtered");
+	if (diff->new_heap->model->target->pages)
+		limpet_printer_row(&printer, "", "stacks", "%s", limpet_printer_first_touch);
 	limpet_printer_blank(&printer);
 	limpet_printer_line(&printer, text->bold, "%s: %s, from %s to %s",
-			    limpet_printer_titles[diff->sort],
+			    limpet_printer_title(diff->new_heap->model, diff->sort),
 			    change_text(&printer, diff->sort, diff->totals.change, buffer),
 			    limpet_printer_figure(&printer, diff->sort, diff->totals.old_figure),
 			    limpet_printer_figure(&printer, diff->sort, diff->totals.new_figure));

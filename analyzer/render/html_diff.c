@@ -76,9 +76,11 @@ static void print_data(struct limpet_html_page *page, void *context)
 	const struct subject *subject = context;
 
 	fprintf(page->printer.file,
-		"{\"format\":\"limpet-diff-html\",\"version\":1,\"sort\":\"%s\",\"full\":%s",
+		"{\"format\":\"limpet-diff-html\",\"version\":1,\"sort\":\"%s\",\"full\":%s,"
+		"\"of_pages\":%s",
 		limpet_report_sort_words[subject->heaps[NEW]->view.sort],
-		subject->heaps[NEW]->view.full ? "true" : "false");
+		subject->heaps[NEW]->view.full ? "true" : "false",
+		subject->heaps[NEW]->model->target->pages ? "true" : "false");
 	limpet_json_member(&page->printer, "old", side(page, subject, OLD));
 	limpet_json_member(&page->printer, "new", side(page, subject, NEW));
 	limpet_html_print_stacks(page);

@@ -99,9 +99,11 @@ static void print_hidden(struct limpet_printer *printer)
 
 	if (!hidden)
 		return;
-	limpet_printer_row(printer, "", "filtered", "hides %s live of %s allocation%s, %s in all",
+	limpet_printer_row(printer, "", "filtered", "hides %s %s of %s %s%s, %s in all",
 			   limpet_printer_bytes(printer, hidden->live_bytes),
+			   limpet_model_live_word(printer->report->model),
 			   limpet_printer_count(printer, hidden->allocations),
+			   printer->report->model->target->pages ? "new page" : "allocation",
 			   limpet_printer_plural(hidden->allocations),
 			   limpet_printer_bytes(printer, hidden->allocated_bytes));
 }

@@ -7,10 +7,26 @@
 
 #include "common/plain_text.h"
 
-const char *const limpet_printer_titles[LIMPET_REPORT_SORT_COUNT] = {
-	"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
-	"temporary allocations",  "growth",
-};
+const char limpet_printer_first_touch[] =
+	"a page counts for the stack that touched it first: another function may keep it";
+
+const char *limpet_printer_title(const struct limpet_model *model, enum limpet_report_sort sort)
+{
+	static const char *const of_blocks[LIMPET_REPORT_SORT_COUNT] = {
+		"bytes held at the peak", "live bytes", "allocations", "bytes allocated",
+		"temporary allocations",  "growth",
+	};
+	static const char *const of_pages[LIMPET_REPORT_SORT_COUNT] = {
+		"pages resident at the peak",
+		"resident pages first touched",
+		"new pages touched",
+		"bytes of new pages touched",
+		"temporary pages",
+		"growth",
+	};
+
+	return (model->target->pages ? of_pages : of_blocks)[sort];
+}
 
 static char *slot(struct limpet_printer *printer)
 {
@@ -83,10 +99,11 @@ void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpe
 	char frees[64] = "", mmaps[64] = "", munmaps[64] = "";
 
 	if (totals->foreign_frees)
-		snprintf(frees, sizeof(frees), ", %s free%s of older %ss",
+		snprintf(frees, sizeof(frees),
+			 model->target->pages ? ", %s older page%s returned"
+					      : ", %s free%s of older blocks",
 			 limpet_printer_count(printer, totals->foreign_frees),
-			 limpet_printer_plural(totals->foreign_frees),
-			 limpet_model_block_word(model));
+			 limpet_printer_plural(totals->foreign_frees));
 	if (totals->mmaps)
 		snprintf(mmaps, sizeof(mmaps), ", %s mmap call%s",
 			 limpet_printer_count(printer, totals->mmaps),
@@ -95,9 +112,11 @@ void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpe
 		snprintf(munmaps, sizeof(munmaps), ", %s munmap call%s",
 			 limpet_printer_count(printer, totals->munmaps),
 			 limpet_printer_plural(totals->munmaps));
-	limpet_printer_line(printer, printer->options->bold,
-			    "calls     no allocation was seen%s%s%s%s", frees, mmaps, munmaps,
-			    totals->events ? "" : ", nor any other call");
+	limpet_printer_line(printer, printer->options->bold, "%s%s%s%s%s",
+			    model->target->pages ? "pages     no new page was touched"
+						 : "calls     no allocation was seen",
+			    frees, mmaps, munmaps,
+			    totals->events || model->target->pages ? "" : ", nor any other call");
 }
 
 size_t limpet_printer_losses(const struct limpet_model *model,

@@ -12,8 +12,10 @@
 #include "analyzer/views/report.h"
 #include "common/units.h"
 
-/* The figures to sort by, for headings. */
-extern const char *const limpet_printer_titles[LIMPET_REPORT_SORT_COUNT];
+/* The figure to sort by, for headings. */
+const char *limpet_printer_title(const struct limpet_model *model, enum limpet_report_sort sort);
+/* What the figures of stacks mean in a trace of pages, where nothing else says it. */
+extern const char limpet_printer_first_touch[];
 
 struct limpet_printer {
 	FILE *file;

@@ -51,6 +51,18 @@ static int site_detail(struct limpet_printer *printer, const struct limpet_repor
 
 	if (site->stacks > 1)
 		snprintf(stacks, sizeof(stacks), "; %zu stacks", site->stacks);
+	/* In a window, resident pages may be older than it. */
+	if (printer->report->model->target->pages)
+		return asprintf(ret_detail,
+				printer->report->model->windowed
+					? "%s resident; %s page%s touched in the window, %s; %s at "
+					  "peak%s"
+					: "%s of %s page%s resident, %s touched; %s at peak%s",
+				limpet_printer_count(printer, figures->live_allocations),
+				limpet_printer_count(printer, figures->allocations),
+				limpet_printer_plural(figures->allocations),
+				limpet_printer_bytes(printer, figures->allocated_bytes),
+				limpet_printer_bytes(printer, figures->peak_bytes), stacks);
 	/* In a window, live blocks may be older than it. */
 	if (printer->report->model->windowed &&
 	    (sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH))
@@ -140,6 +152,9 @@ static void print_sites(struct limpet_printer *printer)
 	uint64_t total = sort_total(report);
 
 	assert(sort < LIMPET_REPORT_SORT_COUNT);
+	/* Findings say it, too. */
+	if (report->model->target->pages && !report->options.findings)
+		limpet_printer_row(printer, "", "stacks", "%s", limpet_printer_first_touch);
 	limpet_printer_blank(printer);
 	if (report->estimates && sort == LIMPET_REPORT_TEMPORARY) {
 		limpet_printer_line(printer, printer->options->bold, "%s",
@@ -148,13 +163,13 @@ static void print_sites(struct limpet_printer *printer)
 	}
 	if (!report->all_sites) {
 		limpet_printer_line(printer, printer->options->bold, "No site has any %s.",
-				    limpet_printer_titles[sort]);
+				    limpet_printer_title(report->model, sort));
 		return;
 	}
 	limpet_printer_line(printer, printer->options->bold, "Top %zu of %zu site%s by %s%s%s%s%s",
 			    report->site_count, report->all_sites,
-			    limpet_printer_plural(report->all_sites), limpet_printer_titles[sort],
-			    total ? ": " : "",
+			    limpet_printer_plural(report->all_sites),
+			    limpet_printer_title(report->model, sort), total ? ": " : "",
 			    total ? limpet_printer_share(printer, report->shown_figure, total) : "",
 			    total ? " of " : "",
 			    total ? limpet_printer_figure(printer, sort, (int64_t)total) : "");
@@ -202,7 +217,8 @@ static void print_sizes(struct limpet_printer *printer)
 	const struct limpet_model *model = printer->report->model;
 	uint64_t most = 0;
 
-	if (!model->size_count)
+	/* Pages have one size. */
+	if (!model->size_count || model->target->pages)
 		return;
 	for (size_t i = 0; i < model->size_count; i++) {
 		if (model->sizes[i].allocations > most)

@@ -133,16 +133,19 @@ static void print_owners(struct limpet_printer *printer)
 		if (!owner->allocations && !owner->live_allocations)
 			continue;
 		limpet_printer_row(printer, "", any ? "" : "of these",
-				   "%s: %s live in %s %s%s, %s allocation%s, %s in all",
+				   "%s: %s %s in %s %s%s, %s %s%s, %s in all",
 				   owner->name[0]         ? owner->name
 				   : model->target->pages ? "came by faults"
 							  : "other allocators",
 				   limpet_printer_bytes(printer, owner->live_bytes),
+				   limpet_model_live_word(model),
 				   limpet_printer_count(printer, owner->live_allocations),
 				   limpet_model_block_word(model),
 				   limpet_printer_plural(owner->live_allocations),
 				   limpet_printer_count(printer, owner->allocations),
-				   limpet_printer_plural(owner->allocations),
+				   model->target->pages ? "came" : "allocation",
+				   model->target->pages ? ""
+							: limpet_printer_plural(owner->allocations),
 				   limpet_printer_bytes(printer, owner->allocated_bytes));
 		any = true;
 	}
@@ -191,7 +194,7 @@ static void print_live(struct limpet_printer *printer)
 			 limpet_printer_count(printer, totals->live_allocations));
 	if (recorded[0] && is_unbound(&bounds->live_bytes) &&
 	    is_unbound(&bounds->live_allocations)) {
-		limpet_printer_row(printer, printer->options->bold, "live",
+		limpet_printer_row(printer, printer->options->bold, limpet_model_live_word(model),
 				   "recorded %s in %s %s%s%s; the true figure is not known",
 				   limpet_printer_bytes(printer, totals->live_bytes),
 				   limpet_printer_count(printer, totals->live_allocations),
@@ -200,14 +203,14 @@ static void print_live(struct limpet_printer *printer)
 				   model->windowed ? " at the end of the window" : "");
 		return;
 	}
-	limpet_printer_row(printer, printer->options->bold, "live", "%s in %s %s%s%s%s",
-			   between(live, printer, totals->live_bytes, &bounds->live_bytes,
-				   limpet_printer_bytes),
-			   between(blocks, printer, totals->live_allocations,
-				   &bounds->live_allocations, limpet_printer_count),
-			   limpet_model_block_word(model),
-			   limpet_printer_plural(totals->live_allocations), recorded,
-			   model->windowed ? " at the end of the window" : "");
+	limpet_printer_row(
+		printer, printer->options->bold, limpet_model_live_word(model), "%s in %s %s%s%s%s",
+		between(live, printer, totals->live_bytes, &bounds->live_bytes,
+			limpet_printer_bytes),
+		between(blocks, printer, totals->live_allocations, &bounds->live_allocations,
+			limpet_printer_count),
+		limpet_model_block_word(model), limpet_printer_plural(totals->live_allocations),
+		recorded, model->windowed ? " at the end of the window" : "");
 }
 
 /* Pages that were touched, and the sum of what is known of the change of RSS beside the change
@@ -285,7 +288,7 @@ void limpet_report_totals_print(struct limpet_printer *printer)
 	char text[BETWEEN];
 
 	print_heap(printer);
-	if (totals->temporary_allocations)
+	if (totals->temporary_allocations && !model->target->pages)
 		limpet_printer_row(printer, "", "temporary",
 				   "%s allocation%s (%s): freed before the next one",
 				   limpet_printer_count(printer, totals->temporary_allocations),
@@ -298,10 +301,11 @@ void limpet_report_totals_print(struct limpet_printer *printer)
 	/* Sizes are unknown if limpet does not ask the allocator for a block's size. */
 	if (totals->foreign_frees && !model->sample_bytes)
 		limpet_printer_row(
-			printer, "", "foreign", "%s free%s of older %ss, %s",
+			printer, "", "foreign",
+			model->target->pages ? "%s older page%s returned, %s"
+					     : "%s free%s of older blocks, %s",
 			limpet_printer_count(printer, totals->foreign_frees),
 			limpet_printer_plural(totals->foreign_frees),
-			limpet_model_block_word(model),
 			totals->foreign_freed_bytes
 				? limpet_printer_bytes(printer, totals->foreign_freed_bytes)
 				: "whose sizes are not known");

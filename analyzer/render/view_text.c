@@ -16,6 +16,8 @@ const char *const limpet_view_words[LIMPET_VIEW_COUNT + 1] = {
 
 static const char *const titles[LIMPET_REPORT_SORT_COUNT] = {
 	"held at the peak", "live", "allocations", "allocated", "temporary", "growth"};
+static const char *const titles_of_pages[LIMPET_REPORT_SORT_COUNT] = {
+	"resident at the peak", "resident", "new pages", "touched", "temporary", "growth"};
 
 struct context {
 	struct limpet_printer printer;
@@ -33,6 +35,11 @@ bool limpet_view_needs_replay(enum limpet_view_kind kind)
 }
 
 /* ------------------------------------------------------------------ figures */
+
+static bool is_of_pages(const struct context *context)
+{
+	return context->heap->model->target->pages;
+}
 
 /* Samples do not say which allocations are temporary. */
 static bool is_sampled(const struct context *context)
@@ -152,10 +159,13 @@ static void print_limits(struct context *context)
 		limpet_printer_say_empty(printer, model);
 	if (context->heap->filtered)
 		limpet_printer_line(
-			printer, "", "filtered  %s hidden in %s allocation%s",
+			printer, "", "filtered  %s hidden in %s %s%s",
 			amount(context, &context->heap->hidden),
 			limpet_printer_count(printer, context->heap->hidden.allocations),
+			is_of_pages(context) ? "new page" : "allocation",
 			limpet_printer_plural(context->heap->hidden.allocations));
+	if (is_of_pages(context) && context->options->kind != LIMPET_VIEW_PAGES)
+		limpet_printer_row(printer, "", "stacks", "%s", limpet_printer_first_touch);
 	if (limpet_model_lacks_events(model) ||
 	    (model->end->end != LIMPET_END_RUNNING &&
 	     (model->losses & LIMPET_LOSSES_OF_A_READER ||
@@ -173,7 +183,8 @@ static void print_title(struct context *context, const char *what)
 
 	limpet_printer_line(printer, printer->options->bold, "%s of %s (pid %u) by %s: %s%s", what,
 			    model->target->known ? model->target->comm : "?", model->target->pid,
-			    titles[view->sort], amount(context, &view->totals),
+			    (is_of_pages(context) ? titles_of_pages : titles)[view->sort],
+			    amount(context, &view->totals),
 			    model->sample_bytes ? ", estimated" : "");
 	print_limits(context);
 }
@@ -263,8 +274,11 @@ static void print_tree(struct context *context)
 	if (!limpet_printer_check(&context->printer,
 				  limpet_view_tree_new(&context->heap->view, bottom_up, &tree)))
 		return;
-	print_title(context, bottom_up ? "Allocating functions and their callers"
-				       : "Calls from the top down");
+	print_title(context, !bottom_up ? "Calls from the top down"
+			     : is_of_pages(context)
+				     ? "Functions that touched pages first, and their "
+				       "callers"
+				     : "Allocating functions and their callers");
 	limpet_printer_blank(&context->printer);
 	print_children(context, tree, 0, &branch);
 	limpet_view_tree_free(tree);
@@ -466,8 +480,10 @@ static void print_threads(struct context *context)
 	print_title(context, "Threads");
 	limpet_printer_blank(printer);
 	limpet_printer_line(printer, printer->options->dim, "%8s %10s %10s %8s %10s %8s %8s  %s",
-			    "thread", "live", "at peak", "allocs", "allocated", "temp", "frees",
-			    "name");
+			    "thread", limpet_model_live_word(context->heap->model), "at peak",
+			    is_of_pages(context) ? "pages" : "allocs",
+			    is_of_pages(context) ? "touched" : "allocated", "temp",
+			    is_of_pages(context) ? "returned" : "frees", "name");
 	for (size_t i = 0; i < replay->thread_count && i < context->options->limit; i++) {
 		const struct limpet_replay_thread *thread = &replay->threads[i];
 		const struct limpet_model_site *figures = &thread->figures;
@@ -592,8 +608,10 @@ static void print_age_buckets(struct context *context, const struct limpet_view_
 	const struct limpet_replay_ages *freed = &lives->all.freed, *alive = &lives->all.alive;
 	struct limpet_printer *printer = &context->printer;
 
-	limpet_printer_line(printer, printer->options->dim, "%11s %9s %10s   %9s %10s", "lived",
-			    "freed", "bytes", "alive", "bytes");
+	limpet_printer_line(printer, printer->options->dim, "%11s %9s %10s   %9s %10s",
+			    is_of_pages(context) ? "resident" : "lived",
+			    is_of_pages(context) ? "returned" : "freed", "bytes",
+			    is_of_pages(context) ? "now" : "alive", "bytes");
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
 		char below[48];
 
@@ -618,7 +636,8 @@ static void print_age_rows(struct context *context, const struct limpet_view_tre
 	struct limpet_printer *printer = &context->printer;
 
 	limpet_printer_line(printer, printer->options->dim, "%8s %6s %6s  %8s %10s %7s  %s",
-			    "freed", "half <", "90% <", "alive", "bytes", "oldest", "site");
+			    is_of_pages(context) ? "returned" : "freed", "half <", "90% <",
+			    is_of_pages(context) ? "resident" : "alive", "bytes", "oldest", "site");
 	for (size_t i = 0; i < lives->count && i < context->options->limit; i++) {
 		const struct limpet_view_replayed *life = &lives->rows[i].life;
 		char before[120];
@@ -642,6 +661,11 @@ static void print_lives(struct context *context)
 	struct limpet_view_lives lives = {0};
 	struct limpet_view_tree *tree;
 
+	if (sizes && is_of_pages(context)) {
+		print_title(context, "Sizes");
+		limpet_printer_row(printer, "", "sizes", "all are pages of one size");
+		return;
+	}
 	if (!limpet_printer_check(printer, limpet_view_tree_new(view, false, &tree)))
 		return;
 	limpet_printer_check(printer, limpet_view_lives(view, tree, context->heap->replay, &lives));
@@ -687,7 +711,8 @@ static void print_timeline(struct context *context)
 			most = replay->moments[i].live_bytes;
 	limpet_printer_blank(printer);
 	limpet_printer_line(printer, printer->options->dim, "%7s %10s %-*s %10s %9s %10s %10s",
-			    "until", "live", (int)BAR_COLUMNS, "", "allocs", "temporary", "RSS",
+			    "until", limpet_model_live_word(context->heap->model), (int)BAR_COLUMNS,
+			    "", is_of_pages(context) ? "pages" : "allocs", "temporary", "RSS",
 			    "mapped");
 	for (size_t i = 0; i < replay->moment_count; i++) {
 		const struct limpet_replay_moment *moment = &replay->moments[i];
@@ -717,7 +742,7 @@ static void print_timeline(struct context *context)
 				? limpet_printer_bytes(printer, point->mapped_bytes)
 				: "");
 	}
-	if (has_rss && !limpet_model_has_own_part(context->heap->model))
+	if (has_rss && !is_of_pages(context) && !limpet_model_has_own_part(context->heap->model))
 		limpet_printer_wrap(
 			printer, "", 0,
 			"RSS includes limpet's own part, which is not known for each time.");

@@ -15,14 +15,14 @@
 #define LEAST_BYTES LIMPET_FINDINGS_LEAST_BYTES
 #define LEAST_RESIDENT_BYTES (8u << 20)
 #define LEAST_NS 4000000000ull
-#define LEAST_CALLS_PER_SECOND 1000
-#define HOLDS_SHARE 0.2
-#define CHURN_SHARE 0.25
+#define LEAST_CALLS_PER_SECOND LIMPET_FINDINGS_LEAST_CALLS_PER_SECOND
+#define HOLDS_SHARE LIMPET_FINDINGS_HOLDS_SHARE
+#define CHURN_SHARE LIMPET_FINDINGS_CHURN_SHARE
 
 const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS] = {
-	"holds",    "grows",  "turnover",    "steady",     "churns", "retained",
-	"resident", "mapped", "never_freed", "rose",       "maps",   "threads",
-	"unjudged", "idle",   "pool",        "unfollowed", "sparse"};
+	"holds",  "grows",       "turnover", "steady",  "churns",  "retained", "resident",
+	"mapped", "never_freed", "rose",     "maps",    "threads", "unjudged", "idle",
+	"pool",   "unfollowed",  "sparse",   "touched", "touches", "keeper"};
 
 /* ------------------------------------------------------------------ sentences */
 
@@ -175,8 +175,8 @@ static int add_up(struct limpet_findings_work *work)
 	return code;
 }
 
-static const struct limpet_findings_group *highest(const struct limpet_findings_work *work,
-						   enum limpet_report_sort sort)
+const struct limpet_findings_group *limpet_findings_highest(const struct limpet_findings_work *work,
+							    enum limpet_report_sort sort)
 {
 	const struct limpet_findings_group *best = NULL;
 
@@ -200,7 +200,7 @@ static int find_holder(struct limpet_findings_work *work)
 	/* A program captured to its end is judged at its peak. */
 	const bool peak = work->model->target->mode == LIMPET_MODE_RUN;
 	const struct limpet_findings_group *group =
-		highest(work, peak ? LIMPET_REPORT_PEAK : LIMPET_REPORT_LIVE);
+		limpet_findings_highest(work, peak ? LIMPET_REPORT_PEAK : LIMPET_REPORT_LIVE);
 	const uint64_t whole = peak ? totals->peak_bytes : totals->live_bytes;
 	uint64_t bytes = !group ? 0 : peak ? group->figures.peak_bytes : group->figures.live_bytes;
 	uint64_t blocks = !group ? 0
@@ -226,8 +226,7 @@ static int find_holder(struct limpet_findings_work *work)
 		work, &finding, "%s %s %s%s, %.0f %% of what %s, in %s %s%s%s.", name,
 		peak ? "held" : "holds", about(work), limpet_findings_bytes(text, (double)bytes),
 		100 * finding.share, peak ? "was live at the peak" : "is live",
-		limpet_units_format_count(count, blocks), limpet_model_block_word(work->model),
-		blocks == 1 ? "" : "s", stacks);
+		limpet_units_format_count(count, blocks), "block", blocks == 1 ? "" : "s", stacks);
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	return code;
@@ -238,7 +237,8 @@ static int find_holder(struct limpet_findings_work *work)
 static int find_churn(struct limpet_findings_work *work)
 {
 	const struct limpet_model_totals *totals = &work->model->totals;
-	const struct limpet_findings_group *group = highest(work, LIMPET_REPORT_ALLOCATIONS);
+	const struct limpet_findings_group *group =
+		limpet_findings_highest(work, LIMPET_REPORT_ALLOCATIONS);
 	const double calls = group ? (double)group->figures.allocations : 0;
 	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_CHURNS, .share = -1};
 	char rate[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT], soon[64] = "";
@@ -436,13 +436,17 @@ int limpet_findings_new(const struct limpet_view *view, const struct limpet_hist
 		.seconds = (double)(model->to_ns - model->from_ns) / 1e9,
 		.in_parts = is_in_parts(model, history),
 	};
-	static int (*const finders[])(struct limpet_findings_work *) = {
+	static int (*const of_blocks[])(struct limpet_findings_work *) = {
 		find_holder,     limpet_findings_find_growing, find_churn, find_beyond,
-		find_unfollowed, limpet_findings_qualify};
+		find_unfollowed, limpet_findings_qualify,      NULL};
+	static int (*const of_pages[])(struct limpet_findings_work *) = {
+		limpet_findings_find_touched,  limpet_findings_find_growing,
+		limpet_findings_find_returned, limpet_findings_qualify,
+		limpet_findings_find_keeper,   NULL};
 	int code = work.findings ? add_up(&work) : -ENOMEM;
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(finders) && code == 0; i++)
-		code = finders[i](&work);
+	for (size_t i = 0; (model->target->pages ? of_pages : of_blocks)[i] && code == 0; i++)
+		code = (model->target->pages ? of_pages : of_blocks)[i](&work);
 	free(work.groups);
 	if (code < 0) {
 		limpet_findings_free(work.findings);

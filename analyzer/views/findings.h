@@ -33,6 +33,10 @@ enum limpet_findings_kind {
 	LIMPET_FINDINGS_POOL,        /* memory that limpet does not look into */
 	LIMPET_FINDINGS_UNFOLLOWED,  /* resident memory of no allocator that was followed */
 	LIMPET_FINDINGS_SPARSE,      /* pages that only a few live blocks keep */
+	/* of a trace of pages, which knows who touched them first, and not who keeps them */
+	LIMPET_FINDINGS_TOUCHED, /* a large part of the new pages that are resident */
+	LIMPET_FINDINGS_TOUCHES, /* new pages, all the time */
+	LIMPET_FINDINGS_KEEPER,  /* another function may keep them, and what tells which */
 	LIMPET_FINDINGS_KINDS
 };
 extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];

@@ -116,8 +116,19 @@ static const char *amount(char *ret, enum measure measure, double value)
 	return limpet_findings_bytes(ret, value);
 }
 
-static const char *const names[MEASURES] = {"Live bytes", "Live blocks", "Mapped bytes", "RSS",
-					    "Threads"};
+static bool is_of_pages(const struct growth *growth)
+{
+	return growth->work->model->target->pages;
+}
+
+static const char *name_of(const struct growth *growth, enum measure measure)
+{
+	static const char *const names[MEASURES] = {"Live bytes", "Live blocks", "Mapped bytes",
+						    "RSS", "Threads"};
+
+	return measure == LIVE && is_of_pages(growth) ? "New pages that are resident"
+						      : names[measure];
+}
 
 static void tell_steady(const struct growth *growth, enum measure measure, char ret[PHRASE])
 {
@@ -127,11 +138,12 @@ static void tell_steady(const struct growth *growth, enum measure measure, char 
 
 	amount(to, measure, trend->last);
 	if (measure == THREADS || measure == BLOCKS)
-		snprintf(ret, PHRASE, "%s grow all the time, by %s %s, to %s", names[measure],
-			 amount(by, measure, trend->grew), growth->half, to);
+		snprintf(ret, PHRASE, "%s grow all the time, by %s %s, to %s",
+			 name_of(growth, measure), amount(by, measure, trend->grew), growth->half,
+			 to);
 	else
 		snprintf(ret, PHRASE, "%s grow%s all the time, by %s/s (%s an hour) %s, to %s",
-			 names[measure], measure == RESIDENT ? "s" : "",
+			 name_of(growth, measure), measure == RESIDENT ? "s" : "",
 			 amount(by, measure, per_second), amount(hour, measure, 3600 * per_second),
 			 growth->half, to);
 }
@@ -140,7 +152,7 @@ static void tell_steady(const struct growth *growth, enum measure measure, char 
 static void tell(const struct growth *growth, enum measure measure, char ret[PHRASE])
 {
 	const struct limpet_trend *trend = &growth->trends[measure];
-	const char *s = measure == RESIDENT ? "s" : "", *name = names[measure];
+	const char *s = measure == RESIDENT ? "s" : "", *name = name_of(growth, measure);
 	const char *their = measure == RESIDENT ? "its" : "their";
 	char by[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT], first[LIMPET_UNITS_TEXT];
 	char swing[LIMPET_UNITS_TEXT], at[LIMPET_UNITS_TEXT];
@@ -249,33 +261,66 @@ static void tell_freed(const struct growth *growth, const struct limpet_findings
 		       char *ret, size_t room)
 {
 	const struct limpet_model_site *figures = &group->figures;
-	const char *block = limpet_model_block_word(growth->work->model);
 	char blocks[LIMPET_UNITS_TEXT];
 
 	if (growth->work->model->windowed)
-		snprintf(ret, room, "%s of its %ss are live",
-			 limpet_units_format_count(blocks, figures->live_allocations), block);
+		snprintf(ret, room, "%s of its blocks are live",
+			 limpet_units_format_count(blocks, figures->live_allocations));
 	else if (figures->frees < gone_of(figures))
-		snprintf(ret, room, "%s of its %ss are known to be live",
-			 limpet_units_format_count(blocks, figures->live_allocations), block);
+		snprintf(ret, room, "%s of its blocks are known to be live",
+			 limpet_units_format_count(blocks, figures->live_allocations));
 	else if (figures->frees)
-		snprintf(ret, room, "%.1f %% of its %s %ss were freed",
+		snprintf(ret, room, "%.1f %% of its %s blocks were freed",
 			 100.0 * (double)figures->frees / (double)figures->allocations,
-			 limpet_units_format_count(blocks, figures->allocations), block);
+			 limpet_units_format_count(blocks, figures->allocations));
 	else
-		snprintf(ret, room, "none of its %s %ss was ever freed",
-			 limpet_units_format_count(blocks, figures->allocations), block);
+		snprintf(ret, room, "none of its %s blocks was ever freed",
+			 limpet_units_format_count(blocks, figures->allocations));
+}
+
+/* Of pages: what grows is those that it touched first, whatever uses them now. */
+static int add_touches(const struct growth *growth, const struct limpet_findings_group *group,
+		       const struct limpet_findings_entry *finding, const char *name)
+{
+	char rate[LIMPET_UNITS_TEXT], hour[LIMPET_UNITS_TEXT], now[LIMPET_UNITS_TEXT];
+
+	return limpet_findings_add(
+		growth->work, finding,
+		"%s touches new pages all the time: those that are resident grow by %s/s (%s an "
+		"hour) %s, to %s.",
+		name, limpet_findings_bytes(rate, finding->per_second),
+		limpet_findings_bytes(hour, 3600 * finding->per_second), growth->half,
+		limpet_findings_bytes(now, (double)group->figures.live_bytes));
+}
+
+static int add_grows(const struct growth *growth, const struct limpet_findings_group *group,
+		     const struct limpet_findings_entry *finding, const char *name)
+{
+	char rate[LIMPET_UNITS_TEXT], hour[LIMPET_UNITS_TEXT], now[LIMPET_UNITS_TEXT], freed[128];
+
+	tell_freed(growth, group, freed, sizeof(freed));
+	return limpet_findings_add(
+		growth->work, finding,
+		"%s grows all the time, by %s/s (%s an hour) %s, to %s: %s%s.", name,
+		limpet_findings_bytes(rate, finding->per_second),
+		limpet_findings_bytes(hour, 3600 * finding->per_second), growth->half,
+		limpet_findings_bytes(now, (double)group->figures.live_bytes), freed,
+		growth->doubtful ? ", and they may replace older ones that were"
+		: growth->trends[LIVE].shape == LIMPET_TREND_FLAT
+			? "; live bytes as a whole do not grow"
+			: "");
 }
 
 static int say_growing(struct growth *growth, const struct limpet_findings_group *group)
 {
 	struct limpet_findings_work *work = growth->work;
+	const bool pages = is_of_pages(growth);
 	const double bytes = late_growth(group), all = growth->all;
-	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_GROWS,
+	struct limpet_findings_entry finding = {.kind = pages ? LIMPET_FINDINGS_TOUCHES
+							      : LIMPET_FINDINGS_GROWS,
 						.bytes = (uint64_t)bytes,
 						.share = -1,
 						.per_second = 2 * bytes / work->seconds};
-	char rate[LIMPET_UNITS_TEXT], hour[LIMPET_UNITS_TEXT], now[LIMPET_UNITS_TEXT], freed[128];
 	LIMPET_FREE char *name = NULL;
 	int code = limpet_findings_name(work, group->figures.node, &finding, &name);
 
@@ -283,16 +328,8 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 		return code;
 	if (all > 0)
 		finding.share = bytes / all < 1 ? bytes / all : 1;
-	tell_freed(growth, group, freed, sizeof(freed));
-	code = limpet_findings_add(
-		work, &finding, "%s grows all the time, by %s/s (%s an hour) %s, to %s: %s%s.",
-		name, limpet_findings_bytes(rate, finding.per_second),
-		limpet_findings_bytes(hour, 3600 * finding.per_second), growth->half,
-		limpet_findings_bytes(now, (double)group->figures.live_bytes), freed,
-		growth->doubtful ? ", and they may replace older ones that were"
-		: growth->trends[LIVE].shape == LIMPET_TREND_FLAT
-			? "; live bytes as a whole do not grow"
-			: "");
+	code = pages ? add_touches(growth, group, &finding, name)
+		     : add_grows(growth, group, &finding, name);
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	growth->named += bytes;
@@ -304,7 +341,9 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 static int say_others(struct growth *growth, const struct limpet_findings_group *const *list,
 		      size_t count)
 {
-	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_GROWS, .share = -1};
+	const bool pages = is_of_pages(growth);
+	struct limpet_findings_entry finding = {
+		.kind = pages ? LIMPET_FINDINGS_TOUCHES : LIMPET_FINDINGS_GROWS, .share = -1};
 	char rate[LIMPET_UNITS_TEXT];
 	double bytes = 0;
 
@@ -313,6 +352,13 @@ static int say_others(struct growth *growth, const struct limpet_findings_group 
 	growth->named += bytes;
 	finding.bytes = (uint64_t)bytes;
 	finding.per_second = 2 * bytes / growth->work->seconds;
+	if (pages)
+		return limpet_findings_add(
+			growth->work, &finding,
+			"%zu more function%s touch%s new pages all the time: those that are "
+			"resident grow by %s/s %s.",
+			count, count == 1 ? "" : "s", count == 1 ? "es" : "",
+			limpet_findings_bytes(rate, finding.per_second), growth->half);
 	return limpet_findings_add(growth->work, &finding,
 				   "%zu more function%s grow%s all the time, by %s/s%s %s.", count,
 				   count == 1 ? "" : "s", count == 1 ? "s" : "",
@@ -402,14 +448,13 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 	limpet_units_format_duration(age, age_of(growth, group));
 	code = limpet_findings_add(
 		work, &finding,
-		"%s: %s%s of %s %ss are live, %s; the first came %s before the end, and more "
+		"%s: %s%s of %s blocks are live, %s; the first came %s before the end, and more "
 		"come%s.",
 		name, work->model->windowed ? "of the window's " : "",
 		limpet_units_format_count(all, work->model->windowed
 						       ? figures->allocations - figures->frees
 						       : figures->live_allocations),
 		limpet_units_format_count(live, figures->allocations),
-		limpet_model_block_word(work->model),
 		limpet_findings_bytes(bytes, (double)finding.bytes), age,
 		growth->doubtful ? ", and may replace older ones that were freed"
 				 : " all the time");
@@ -476,12 +521,18 @@ static int say_turnover(struct growth *growth)
 		limpet_findings_bytes(older, (double)totals->foreign_freed_bytes);
 	else
 		limpet_units_format_count(older, totals->foreign_frees);
+	limpet_findings_bytes(live, (double)totals->live_bytes);
+	if (is_of_pages(growth))
+		return limpet_findings_add(
+			growth->work, &finding,
+			"New pages that are resident grow, to %s since the capture began, but %s "
+			"of older pages were returned meanwhile.",
+			live, older);
 	return limpet_findings_add(
 		growth->work, &finding,
-		"Live bytes grow, to %s since the capture began, but %s of older %ss were "
+		"Live bytes grow, to %s since the capture began, but %s of older blocks were "
 		"freed meanwhile: these may be replaced. A longer capture would tell.",
-		limpet_findings_bytes(live, (double)totals->live_bytes), older,
-		limpet_model_block_word(growth->work->model));
+		live, older);
 }
 
 static const struct limpet_findings_group *most_of(const struct growth *growth, bool blocks,
@@ -530,11 +581,15 @@ static int say_rose(struct growth *growth, enum measure measure)
 	if (code < 0)
 		return code;
 	amount(figure, measure, grew);
-	code = count == 1
-		       ? limpet_findings_add(work, &finding, "%s: all under %s.", phrase, name)
-		       : limpet_findings_add(work, &finding,
-					     "%s: of %zu functions that grew %s grew most, by %s.",
-					     phrase, count, name, figure);
+	if (is_of_pages(growth))
+		code = limpet_findings_add(work, &finding, "%s: %s first touched %s of them.",
+					   phrase, name, count == 1 ? "all" : figure);
+	else if (count == 1)
+		code = limpet_findings_add(work, &finding, "%s: all under %s.", phrase, name);
+	else
+		code = limpet_findings_add(work, &finding,
+					   "%s: of %zu functions that grew %s grew most, by %s.",
+					   phrase, count, name, figure);
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	return code;
@@ -549,7 +604,7 @@ static int find_heap(struct growth *growth)
 		code = say_turnover(growth);
 	else if (growth->work->in_parts)
 		code = find_sites(growth);
-	if (code == 0 && growth->work->in_parts)
+	if (code == 0 && growth->work->in_parts && !is_of_pages(growth))
 		code = find_kept(growth);
 	if (code < 0)
 		return code;
@@ -629,6 +684,29 @@ static double gain(const struct growth *growth, enum measure measure)
 	const double grew = growth->trends[measure].last - growth->trends[measure].middle;
 
 	return grew > 0 ? grew : 0;
+}
+
+/* Of pages: that RSS grows is certain, and said first. */
+static int find_resident_pages(struct growth *growth)
+{
+	struct limpet_findings_work *work = growth->work;
+	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_RESIDENT, RESIDENT);
+	const double pages = gain(growth, LIVE);
+	const double beyond = growth->trends[RESIDENT].grew - pages;
+	char phrase[PHRASE], bytes[LIMPET_UNITS_TEXT], rest[LIMPET_UNITS_TEXT];
+
+	if (!rises(growth, RESIDENT))
+		return 0;
+	growth->any = work->resident_said = true;
+	tell(growth, RESIDENT, phrase);
+	if (beyond <= least_of(work->model, RESIDENT) ||
+	    beyond <= growth->trends[RESIDENT].grew / 10)
+		return limpet_findings_add(work, &finding, "%s.", phrase);
+	return limpet_findings_add(
+		work, &finding,
+		"%s; new pages that are resident grew by %s meanwhile. %s more is pages of files, "
+		"and memory that limpet does not know.",
+		phrase, limpet_findings_bytes(bytes, pages), limpet_findings_bytes(rest, beyond));
 }
 
 static int find_resident(struct growth *growth)
@@ -721,11 +799,11 @@ static int say_steady(struct growth *growth)
 		return -ENOMEM;
 	finding.bytes = 0;
 	fprintf(file, "Nothing grows: %s", growth->half);
-	say_change(file, growth, LIVE, " live bytes");
-	if (trends[BLOCKS].shape)
-		fprintf(file, " in %s %s%s",
+	say_change(file, growth, LIVE,
+		   is_of_pages(growth) ? " new pages that are resident" : " live bytes");
+	if (trends[BLOCKS].shape && !is_of_pages(growth))
+		fprintf(file, " in %s block%s",
 			limpet_units_format_count(count, (uint64_t)trends[BLOCKS].last),
-			limpet_model_block_word(growth->work->model),
 			trends[BLOCKS].last == 1 ? "" : "s");
 	if (growth->work->model->totals.mmaps || trends[MAPPED].last > 0)
 		say_change(file, growth, MAPPED, "; mappings");
@@ -785,6 +863,13 @@ static int say_unjudged(struct growth *growth)
 			"Which sites grow is not known: a compact trace has one sum a minute, here "
 			"%zu, and at least %u are needed.",
 			model->timeline_count, PARTS);
+	if (is_of_pages(growth))
+		return limpet_findings_add(
+			growth->work, &finding, "%s",
+			model->totals.live_bytes
+				? "Which stacks touch new pages all the time is not known: the "
+				  "trace tells too little about when."
+				: "No page that was touched is resident.");
 	return limpet_findings_add(
 		growth->work, &finding, "%s",
 		model->sample_bytes ? "Samples do not tell which sites grow."
@@ -856,13 +941,15 @@ int limpet_findings_find_growing(struct limpet_findings_work *work)
 	heap = growth.trends[LIVE].shape && !model->sample_bytes;
 	if (code == 0 && !model->totals.events)
 		code = say_idle(&growth);
+	if (code == 0 && model->target->pages)
+		code = find_resident_pages(&growth);
 	if (code == 0 && heap)
 		code = find_heap(&growth);
 	if (code == 0)
 		code = find_mappings(&growth);
 	if (code == 0)
 		code = find_threads(&growth);
-	if (code == 0)
+	if (code == 0 && !model->target->pages)
 		code = find_resident(&growth);
 	if (code < 0)
 		return code;

@@ -39,7 +39,7 @@ static const struct {
 	 "Python's small objects live in Python's own arenas (unless PYTHONMALLOC=malloc is set)"},
 };
 
-static bool is_file_of(const char *path, const char *file)
+bool limpet_findings_is_file_of(const char *path, const char *file)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	const char *name = slash ? slash + 1 : path;
@@ -53,7 +53,8 @@ static const char *find_runtime(const struct limpet_model *model)
 {
 	for (size_t i = 0; i < LIMPET_COUNT_OF(runtimes); i++)
 		for (uint32_t module = 1; module < model->module_count; module++)
-			if (is_file_of(model->modules[module].path, runtimes[i].file))
+			if (limpet_findings_is_file_of(model->modules[module].path,
+						       runtimes[i].file))
 				return runtimes[i].words;
 	return NULL;
 }
@@ -277,6 +278,9 @@ int limpet_findings_add_pools(struct limpet_findings *findings, const struct lim
 		.view = view, .model = view->locations->model, .findings = findings};
 	const char *runtime = find_runtime(work.model);
 
+	/* Pages are seen whatever heap they belong to. */
+	if (work.model->target->pages)
+		return 0;
 	if (runtime)
 		return say_runtime(&work, runtime);
 	/* The blocks at the end are those of the whole capture. */

@@ -11,6 +11,10 @@
 #define LIMPET_FINDINGS_PARTS 8u
 /* Less is not reported. */
 #define LIMPET_FINDINGS_LEAST_BYTES (64u << 10)
+#define LIMPET_FINDINGS_LEAST_CALLS_PER_SECOND 1000
+/* Of one function, at least: of what is live, and of all calls. */
+#define LIMPET_FINDINGS_HOLDS_SHARE 0.2
+#define LIMPET_FINDINGS_CHURN_SHARE 0.25
 
 /* All stacks under one label. */
 struct limpet_findings_group {
@@ -56,10 +60,22 @@ void limpet_findings_forget_names(struct limpet_findings_entry *finding);
 /* Negative bytes count as 0. */
 const char *limpet_findings_bytes(char *ret, double bytes);
 
+/* The group with the most; NULL: there is none. */
+const struct limpet_findings_group *limpet_findings_highest(const struct limpet_findings_work *work,
+							    enum limpet_report_sort sort);
+
 /* Adds to each finding how wrong it may be: findings_losses.c. */
 int limpet_findings_qualify(struct limpet_findings_work *work);
 /* Calls that were seen, but are not in the trace. */
 uint64_t limpet_findings_lost_calls(const struct limpet_model *model);
+
+/* Whether the path is that of a runtime's file, whose name may go on with a version. */
+bool limpet_findings_is_file_of(const char *path, const char *file);
+
+/* Of a trace of pages: findings_touched.c. */
+int limpet_findings_find_touched(struct limpet_findings_work *work);
+int limpet_findings_find_returned(struct limpet_findings_work *work);
+int limpet_findings_find_keeper(struct limpet_findings_work *work);
 
 /* Finds sites that grow, other growth, or that nothing grows: findings_growth.c. */
 int limpet_findings_find_growing(struct limpet_findings_work *work);

@@ -150,11 +150,12 @@ void limpet_check_hint_pages(struct limpet_check *check, const char *before, con
 	/* A program that `limpet run` refuses is not started. */
 	if (check->options.launched)
 		limpet_check_hint(check,
-				  "%sonce it runs, `limpet pages PID` tells which stacks grow%s",
+				  "%sonce it runs, `limpet pages PID` tells which stacks touch new "
+				  "pages%s",
 				  before, after);
 	else
-		limpet_check_hint(check, "%s`limpet pages %d` tells which stacks grow%s", before,
-				  check->pid, after);
+		limpet_check_hint(check, "%s`limpet pages %d` tells which stacks touch new pages%s",
+				  before, check->pid, after);
 }
 
 /* ------------------------------------------------------------------ state of the process */

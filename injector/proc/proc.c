@@ -17,6 +17,19 @@
 
 const char *limpet_proc_root = "/proc";
 
+bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *status,
+			       struct limpet_err *err)
+{
+	if ((status->state != 'Z' && status->state != 'X') || limpet_proc_has_memory(pid))
+		return false;
+	limpet_err_set(err, -ESRCH,
+		       "process %d is a zombie: it has ended, and its parent (%d) has not "
+		       "collected it yet",
+		       pid, status->ppid);
+	limpet_err_hint(err, "look at its parent instead: limpet doctor %d", status->ppid);
+	return true;
+}
+
 int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_err *err)
 {
 	if (error == -ESRCH)

@@ -28,6 +28,9 @@ struct limpet_maps {
 };
 int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
 void limpet_proc_maps_done(struct limpet_maps *maps);
+/* Whether it is memory of no file and of no use of the kernel's; the program may have named it by
+ * prctl(2), PR_SET_VMA_ANON_NAME. */
+bool limpet_map_is_anonymous(const struct limpet_map *map);
 /* The map that holds `address`, or NULL. */
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
 /* How far down the mapping "[stack]", one of `maps`, may grow into space where nothing else is
@@ -71,6 +74,10 @@ struct limpet_proc_status {
 			     */
 };
 int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
+/* Whether it has ended, and its parent has not collected it yet; then says so. Other calls fail as
+ * if it were gone, or, for its own user, as if he were not allowed to. */
+bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *status,
+			       struct limpet_err *err);
 
 /* The numbers in a thread's stat file, by their field numbers in proc(5); the state as a character;
  * 0 for pid and name, and for missing ones. Returns the last field number. */

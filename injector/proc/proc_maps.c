@@ -1,4 +1,5 @@
 #include "common/array.h"
+#include "common/begins.h"
 #include "injector/proc/proc.h"
 
 #include <errno.h>
@@ -128,6 +129,11 @@ void limpet_proc_maps_done(struct limpet_maps *maps)
 	free(maps->list);
 	maps->list = NULL;
 	maps->count = 0;
+}
+
+bool limpet_map_is_anonymous(const struct limpet_map *map)
+{
+	return !map->inode && (!map->path[0] || limpet_begins(map->path, "[anon:"));
 }
 
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address)

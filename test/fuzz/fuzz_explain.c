@@ -13,7 +13,7 @@
 #include "explain/glibc_regions.h"
 #include "explain/go.h"
 #include "explain/jemalloc.h"
-#include "explain/mimalloc.h"
+#include "explain/mimalloc_census.h"
 #include "explain/runtimes.h"
 #include "explain/tcmalloc.h"
 #include "explain/v8.h"
@@ -151,8 +151,8 @@ static void read_jemalloc(void)
 	struct limpet_jemalloc_extent extent;
 	struct limpet_pages *pages;
 
-	(void)limpet_jemalloc_judge(*(uint64_t *)(void *)memory, (uint64_t *)(void *)memory + 1,
-				    &extent);
+	(void)limpet_jemalloc_judge(*(uint64_t *)(void *)memory, BASE,
+				    (uint64_t *)(void *)memory + 1, &extent);
 	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
 		abort();
 	limpet_pages_be_exact(pages);
@@ -205,6 +205,61 @@ static void read_go(void)
 	limpet_pages_free(pages);
 }
 
+/* Whatever is at the cookie's place is one. */
+static void count_mimalloc(void)
+{
+	static struct limpet_class_tally tally;
+	struct limpet_map list[] = {{.start = BASE, .end = BASE + BYTES}};
+	const struct limpet_maps maps = {.list = list, .count = 1};
+	struct limpet_mimalloc mimalloc = {.found = true, .gap = 1};
+
+	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
+	list[0].path = (char[]){""};
+	for (mimalloc.offset = 0; mimalloc.offset < LIMPET_MIMALLOC_HEAD_WORDS;
+	     mimalloc.offset += 8) {
+		mimalloc.secret = ((uint64_t *)(void *)memory)[mimalloc.offset] ^ BASE;
+		memset(&tally, 0, sizeof(tally));
+		if (limpet_mimalloc_count_segments(&memory_reader, &maps, &mimalloc, &tally) < 0)
+			abort();
+		check(tally.count <= LIMPET_CLASS_SIZES);
+	}
+}
+
+static void plant(uint64_t at, uint64_t word)
+{
+	((uint64_t *)(void *)memory)[at / 8] = word;
+}
+
+/* The map of an arena that begins at BASE leads to descriptions in what follows the first 8 KiB. */
+static void count_mimalloc_map(void)
+{
+	const uint64_t root = 1 << 20, part = 2 << 20, entry = root + 8 * (BASE >> 29);
+	struct limpet_map list[] = {{.start = BASE, .end = BASE + DATA_BYTES, .inode = 1},
+				    {.start = BASE + DATA_BYTES, .end = BASE + BYTES}};
+	const struct limpet_maps maps = {.list = list, .count = 2};
+	const struct limpet_mimalloc_arenas arenas = {.list = {BASE}, .count = 1};
+	static struct limpet_class_tally tally;
+	static char none[] = "";
+	struct limpet_pages *pages;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		memcpy(list[i].perms, "rw-p", sizeof("rw-p"));
+		list[i].path = none;
+	}
+	plant(0, BASE + root);
+	plant(entry, BASE + part);
+	for (uint64_t i = 1; i < 64; i++)
+		plant(part + 8 * i, BASE + DATA_BYTES + i * 96);
+	memset(&tally, 0, sizeof(tally));
+	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0 ||
+	    limpet_mimalloc_count_map(&memory_reader, &maps, pages, &arenas, &tally) < 0)
+		abort();
+	check(tally.count <= LIMPET_CLASS_SIZES);
+	limpet_pages_free(pages);
+	plant(entry, 0);
+	memset(memory + part, 0, 512);
+}
+
 static void read_runtimes(void)
 {
 	static struct limpet_mimalloc_head heads[4];
@@ -237,6 +292,8 @@ static void read_runtimes(void)
 		abort();
 	(void)limpet_mimalloc_segment(&memory_reader, &mimalloc, BASE);
 	limpet_pieces_done(&pieces);
+	count_mimalloc();
+	count_mimalloc_map();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

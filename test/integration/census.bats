@@ -95,12 +95,22 @@ accounts_for() {
 	finish explained
 }
 
+@test "caches of threads that hold more than usual" {
+	GLIBC_TUNABLES=glibc.malloc.tcache_count=65535 start explained "$TARGETS/explained"
+	tell explained "small 60000" taken
+	take census.json
+	accounts_for census.json explained 0
+	# Of each of the six sizes more than 4096.
+	says census.json '.cached.blocks > 6 * 4096 and .blocks_low < 10000'
+	finish explained
+}
+
 @test "a process without glibc's malloc has none" {
 	start storm "$TARGETS/storm-musl" --threads 1
 	take none.json
 	says none.json '. == null'
 	run -0 "$LIMPET" explain "$pid" --census
-	[[ $output == *"There is no heap of glibc's malloc or of jemalloc to count."* ]]
+	[[ $output == *"There is no heap of glibc's malloc, jemalloc, mimalloc or tcmalloc to count."* ]]
 	finish storm
 }
 
@@ -114,11 +124,39 @@ accounts_for() {
 	tell explained "info" info
 	made=${answer#info }
 	within 60 "$LIMPET" explain "$pid" --census --json >explain.json
-	says explain.json '.jemalloc_census | .exact and .whole and .bytes_low == $info.allocated and
+	says explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "jemalloc" and .exact and .whole and .bytes_low == $info.allocated and
 		.bytes_high == .bytes_low and .blocks_low > 10000 and
 		([.sizes[].bytes_low] | add) == .bytes_low and
-		all(.sizes[]; .from_bytes == .to_bytes and .bytes_low == .blocks_low * .to_bytes)' --argjson info "$made"
+		all(.sizes[]; .from_bytes == .to_bytes and .bytes_low == .blocks_low * .to_bytes))' --argjson info "$made"
 	run -0 "$LIMPET" explain "$pid" --census
 	[[ $output == *"In the heap of jemalloc, in use or in caches of threads: "*"two readings agree"* ]] || fail "$output"
 	finish explained
+}
+
+# holds TARGET: in the census are as many blocks of each size as the target has, which does not count those that malloc
+# itself and threads need.
+holds() {
+	local held
+	tell "$1" held held || return 1
+	held=${answer#held }
+	within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
+	says explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "mimalloc" and .exact and .whole and
+		(.sizes | map({(.to_bytes | tostring): .blocks_low}) | add) as $sizes |
+		all($held | to_entries[]; $sizes[.key] == .value) and .blocks_low - ($held | add) < 20)' --argjson held "$held"
+}
+
+@test "mimalloc: blocks by size class, as many as the program has, whoever frees them" {
+	local library command
+	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libmimalloc\.so/ { print $NF; exit }')
+	[[ $library ]] || skip "libmimalloc is not installed"
+	LD_PRELOAD=$library start classes "$TARGETS/classes"
+	for command in "make 24 5000" "thread 72 20000" "make 640 3000" "make 50000 200" "make 200000 20" \
+		"make 5000000 3" "make 40000000 1" "thread 24 30000" "leave 72 3000" "drop 7" "elsewhere 5" "elsewhere 3" \
+		"leave 200000 10" "drop 3" "elsewhere 2" "make 72 10000" "elsewhere 9"; do
+		tell classes "$command" "done"
+		[[ $command == "make 24 5000" ]] || holds classes
+	done
+	run -0 "$LIMPET" explain "$pid" --census
+	[[ ${output//$'\n'/ } == *"In the heap of mimalloc, in use: "*"two readings agree"* ]] || fail "$output"
+	finish classes
 }

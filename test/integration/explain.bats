@@ -127,7 +127,7 @@ account() {
 
 @test "a main heap in pieces: brk fails, or others call it" {
 	local how
-	for how in wall "foreign 100" "foreign 33"; do
+	for how in wall "foreign 100" "foreign 33" "foreign 20001"; do
 		start "explained.$how" "$TARGETS/explained"
 		tell "explained.$how" "fragment 20000" taken
 		tell "explained.$how" "$how" taken
@@ -138,6 +138,33 @@ account() {
 		trims "explained.$how"
 		finish "explained.$how"
 	done
+}
+
+# The row and what was read of the chunks, which may begin and end within a page.
+main_heap_as_walked() {
+	says '([.accounts[] | select(.kind == "glibc-main-heap") | .bytes] | add) as $row |
+		.glibc.resident_bytes | . <= $row and . > $row - 3 * 4096'
+}
+
+# Between two regions, and behind the top.
+@test "memory by sbrk that is not malloc's" {
+	start explained "$TARGETS/explained"
+	tell explained "fragment 20000" taken
+	tell explained "foreign 8192" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account program-break) == 8388608"
+	says 'any(.verdicts[]; .id == "program-break" and .bytes == 8388608)'
+	main_heap_as_walked
+	tell explained "fragment 100000" taken
+	tell explained "foreign 4096" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account program-break) == 12582912"
+	main_heap_as_walked
+	finish explained
 }
 
 @test "arenas of threads" {
@@ -201,6 +228,7 @@ account() {
 	says "$(account shm) == 6 * 1048576"
 	says "$(account sysv) == 7 * 1048576"
 	says "$(account private-data) | . >= 9 * 1048576 and . <= 10 * 1048576"
+	says 'any(.accounts[]; .owner == "written pages of other files" and .bytes == 9 * 1048576)'
 	says "$(account file-pages) | . >= 8 * 1048576 and . <= 11 * 1048576"
 	says 'any(.accounts[]; .kind == "memfd" and (.owner | contains("cache")))'
 	says 'any(.verdicts[]; .id == "shared-memory" and (.text | startswith("18.0 MiB are shared")))'
@@ -226,7 +254,15 @@ account() {
 	explain
 	adds_up 100
 	says '.unknown_bytes >= 20 * 1048576 and .unknown_bytes <= 20.2 * 1048576'
-	says '.accounts[-1].kind == "unknown" and .verdicts[0].id == "unknown"'
+	says '.accounts[-1].kind == "unknown" and .verdicts[0].id == "unknown" and .verdicts[0].next == "limpet pages"'
+	says '.verdicts[0].text | contains("limpet pages \($pid) shows which stacks")' --argjson pid "$pid"
+	says '.unknown_mappings | length >= 1 and length <= 5 and ([.[].resident_bytes] | . == (sort | reverse))'
+	says '.unknown_mappings[0] | .resident_bytes == 20 * 1048576 and .permissions == "rw-p" and
+		any($maps | split("\n")[]; "0x" + split("-")[0] == $start)' --arg maps "$(<"/proc/$pid/maps")" \
+		--arg start "$(jq -r '.unknown_mappings[0].start' <"$work/explain.json")"
+	run --separate-stderr "$LIMPET" explain "$pid"
+	[[ $status == 0 && $output == *"   mappings with most memory of no known owner"*"     20.0 MiB   "*-*" rw-p"* ]]
+	[[ ! $output =~ [^$'\n']{81} ]]
 	finish explained
 }
 
@@ -281,6 +317,23 @@ account() {
 	finish explained
 }
 
+# The search for an allocator's structures must not take it for one of them, again and again.
+@test "a static table of pointers to blocks, with jemalloc and mimalloc" {
+	local name library kind
+	for name in jemalloc mimalloc; do
+		library=$(PATH=$PATH:/sbin ldconfig -p | awk -v name="lib$name.so" 'index($0, name) { print $NF; exit }')
+		[[ $library ]] || continue
+		kind=$name-heap
+		LD_PRELOAD=$library start "explained.$name" "$TARGETS/explained"
+		tell "explained.$name" "table 1000000" taken
+		explain
+		adds_up 10
+		says "$(account "$kind")"' > 100000000'
+		says 'all(.verdicts[]; .id != "late" and .id != "unknown")'
+		finish "explained.$name"
+	done
+}
+
 @test "mimalloc, as a library, and an allocator that is not recognized" {
 	local library
 	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libmimalloc\.so/ { print $NF; exit }')
@@ -297,6 +350,7 @@ account() {
 	explain
 	adds_up 100
 	says '.unknown_bytes > 3000000 and (.verdicts[] | select(.id == "unknown").text | contains("mimalloc"))'
+	says '.verdicts[] | select(.id == "unknown") | .next == "limpet attach" and (.text | contains("limpet attach"))'
 	finish small
 }
 

@@ -84,6 +84,24 @@ adds_up() {
 	grep -q '^pages  *[0-9.]* k touched' report.text
 	grep -q '^growth  *RSS +' report.text
 	run ! grep -q malloc report.text
+	# Who touched a page first is known, not what uses it now.
+	grep -q '^resident  *[0-9.]* MiB in ' report.text
+	grep -q '^- touch.* first touched [0-9.]* MiB, .* of the new pages that are resident' report.text
+	grep -q 'another function may keep it: `limpet attach` tells which' report.text
+	run ! grep -q '^Sizes' report.text
+	run ! grep -Ew 'holds|held|live|freed|leaks|allocations?|allocated' report.text
+	within 60 "$LIMPET" report "$trace" --include touch_red --no-pager >report.text
+	grep -q '^stacks  *a page counts for the stack that touched it first' report.text
+	for view in bottom-up top-down functions threads modules lifetimes timeline; do
+		within 60 "$LIMPET" report "$trace" --view "$view" --no-pager >view.text
+		grep -q '^stacks  *a page counts for the stack that touched it first' view.text
+		run ! grep -Ew 'holds|held|live|alive|freed|frees|allocs|allocated' view.text
+	done
+	within 60 "$LIMPET" report "$trace" --view sizes --no-pager >view.text
+	grep -q '^sizes  *all are pages of one size' view.text
+	run ! grep -q ' KiB ' view.text
+	within 60 "$LIMPET" report "$trace" --view pages --no-pager >view.text
+	grep -q 'because  *this view is of blocks, for traces of limpet attach and limpet run' view.text
 	refused 1 "is of blocks, and .* of touched pages" "$LIMPET" diff "$root/test/traces/version-1/storm.trace" "$trace"
 	refused 1 "does not say what memory was used for" "$LIMPET" explain "$trace"
 	finish toucher
@@ -146,7 +164,7 @@ adds_up() {
 @test "a Go program without cgo, which attach refuses and sends here" {
 	start go "$TARGETS/plain-go"
 	run -3 --separate-stderr "$LIMPET" attach "$pid" -o never.limpet
-	[[ $stderr == *"limpet pages $pid"* ]]
+	[[ $stderr == *"\`limpet pages $pid\` tells which stacks touch new pages"* ]]
 	before=$(anonymous_of "$pid")
 	record "$pid"
 	tell go "keep 20" kept
@@ -154,6 +172,7 @@ adds_up() {
 	adds_up "$before"
 	json_says '.capture.complete | not' <"$work/report.json" ||
 		(($(site_sum main.keepBytes live_bytes) >= 18 * mib))
+	expect 'any(.findings[]; .kind == "keeper" and (.text | contains("pprof tells which keeps Go")))'
 	finish go
 }
 
@@ -186,7 +205,10 @@ adds_up() {
 	stopped
 	within 60 "$LIMPET" html "$trace" -o page.html
 	grep -q touch_red page.html
-	within 60 "$LIMPET" diff "$trace" "$trace" >/dev/null
+	within 60 "$LIMPET" diff "$trace" "$trace" >diff.text
+	grep -q '^stacks  *a page counts for the stack that touched it first' diff.text
+	within 60 "$LIMPET" diff "$trace" "$trace" --html -o diff.html
+	grep -q '"of_pages":true' diff.html
 	within 60 "$LIMPET" export "$trace" --format folded -o folded
 	grep -q 'touch_red;touch [0-9]\|touch_red [0-9]' folded
 	finish toucher

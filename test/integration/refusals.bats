@@ -57,6 +57,7 @@ nobody() {
 import os, signal
 pid = os.fork()
 if pid == 0:
+    os.setuid(65534)
     os._exit(0)
 print(pid, flush=True)
 signal.pause()
@@ -67,6 +68,14 @@ signal.pause()
 	zombie=$(<zombie.pid)
 	wait_until 10 grep -q '^State:[[:space:]]Z' "/proc/$zombie/status"
 	refused_by_both "$zombie" zombie "zombie"
+	# To others and to its own user alike.
+	local command
+	make_theirs
+	for command in explain pages; do
+		refused 1 "process $zombie is a zombie: .* its parent \\(${job_of[zombie]}\\) has not" \
+			"${limpet_command[@]}" "$command" "$zombie"
+		refused 1 "process $zombie is a zombie: " "${as_nobody[@]}" "$command" "$zombie"
+	done
 }
 
 # A job is this shell until it executes its program.

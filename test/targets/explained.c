@@ -2,20 +2,20 @@
  *
  * Commands: "fragment N": N blocks of up to 900 bytes, all but every 20th freed; "small N": the
  * same of 24 to 120 bytes, which free(3) leaves in fastbins; "arenas N": as many threads, each with
- * such blocks in its arena; "outgrow N": one more with N of them; "stacks N": threads that have
- * touched 256 KiB of their stacks; "blocks N": blocks of 1 MiB, mapped one by one; "aligned N": the
- * same, aligned to 2 MiB; "memfd N", "shm N", "sysv N", "clean N", "dirty N": MiB of shared memory,
- * of a file that was read, of a file that was written to privately; "anonymous N": MiB by mmap
- * alone; "wall": from now on brk(2) fails; "foreign N": N KiB by sbrk(3), past malloc; "trim":
- * malloc_trim(0); "devzero N" and "named N": MiB of /dev/zero,
- * mapped privately, and of shared memory with a name of its own; "fork": a child that shares
- * everything; "heads": the first segments of libraries leave memory; "pin": a byte of the heap is
- * locked; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and from what
- * looks like heaps of V8, into N MiB of memory that was never touched, or of which a userfaultfd
- * that nobody serves is told; "circle N": N blocks in an arena of several heaps, the last of which
- * is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on; "zeros N":
- * blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads that
- * allocate and free all the time; "grow N": a thread that allocates blocks up to N MiB in all,
+ * such blocks in its arena; "table N": blocks to which a static table points; "outgrow N": one more
+ * with N of them; "stacks N": threads that have touched 256 KiB of their stacks; "blocks N": blocks
+ * of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "memfd N", "shm N", "sysv
+ * N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
+ * written to privately; "anonymous N": MiB by mmap alone; "wall": from now on brk(2) fails;
+ * "foreign N": N KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N":
+ * MiB of /dev/zero, mapped privately, and of shared memory with a name of its own; "fork": a child
+ * that shares everything; "heads": the first segments of libraries leave memory; "pin": a byte of
+ * the heap is locked; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and
+ * from what looks like heaps of V8, into N MiB of memory that was never touched, or of which a
+ * userfaultfd that nobody serves is told; "circle N": N blocks in an arena of several heaps, the
+ * last of which is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on;
+ * "zeros N": blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads
+ * that allocate and free all the time; "grow N": a thread that allocates blocks up to N MiB in all,
  * frees them, and so on all the time; "hide": the main heap's top is as malloc leaves it when it
  * has moved it, but its head is not written yet, until "show"; "info": mallinfo2(3) as JSON;
  * "quit". */
@@ -167,6 +167,20 @@ static void start_threads(unsigned long count, void *(*call)(void *), void *cont
 			target_broken("no thread");
 		while (sem_wait(&done) < 0)
 			;
+	}
+}
+
+static void *volatile table[(size_t)1 << 20]; /* read from outside */
+
+static void fill_table(unsigned long count)
+{
+	for (unsigned long i = 0; i < count && i < sizeof(table) / sizeof(*table); i++) {
+		void *block = malloc(100);
+
+		if (!block)
+			target_broken("no memory");
+		memset(block, 1, 100);
+		table[i] = block;
 	}
 }
 
@@ -534,6 +548,8 @@ static bool take_memory(const char *line)
 		dl_iterate_phdr(drop_head, NULL);
 	else if (target_word(line, "blocks", &n))
 		take_blocks(n, 0);
+	else if (target_word(line, "table", &n))
+		fill_table(n);
 	else if (target_word(line, "aligned", &n))
 		take_blocks(n, 2 * MIB);
 	else if (target_word(line, "memfd", &n))

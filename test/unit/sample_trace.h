@@ -78,6 +78,7 @@ struct sample {
 	uint32_t program_module;
 	uint64_t next_block;
 	uint64_t now_ns;
+	bool pages; /* as `limpet pages` writes it */
 };
 
 /* First address whose innermost function and file's line are these. */
@@ -222,7 +223,8 @@ static struct limpet_recorder *sample_open(struct sample *sample, double unseen_
 							.allocators = "glibc 2.36",
 							.memory = sample_memory,
 							.container = SAMPLE_CONTAINER,
-							.cgroup_limit_bytes = 1u << 30};
+							.cgroup_limit_bytes = 1u << 30,
+							.pages = sample->pages};
 	struct limpet_recorder *recorder;
 	struct limpet_err err = {0};
 	uint32_t prog, libc, evil;

@@ -10,10 +10,13 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "explain/accounts.h"
@@ -21,11 +24,14 @@
 #include "explain/jemalloc.h"
 #include "explain/mappings.h"
 #include "explain/memory_reader.h"
+#include "explain/runtimes.h"
+#include "explain/tcmalloc.h"
 #include "explain/tmpfs.h"
+#include "explain/v8.h"
 #include "explain/verdicts.h"
 #include "injector/proc/pages.h"
 
-enum { PAGE = 4096, PAGES = 1024 };
+enum { PAGE = 4096, PAGES = 1024, V8_PAGES = 64 };
 #define NODE_BYTES ((size_t)8 << 18)
 
 static uint8_t *map_memory(size_t bytes)
@@ -66,9 +72,13 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 	struct limpet_pieces pieces = {.list = &piece, .count = 1};
 	struct limpet_glibc_heaps heaps = {.region_count = 0};
 	struct limpet_stack_owners threads = {.count = 0};
+	struct limpet_maps maps = {.count = 0};
 	struct limpet_tmpfs mounts = {.count = 0};
-	struct limpet_mappings_facts facts = {
-		.heaps = &heaps, .pieces = &pieces, .threads = &threads, .mounts = &mounts};
+	struct limpet_mappings_facts facts = {.maps = &maps,
+					      .heaps = &heaps,
+					      .pieces = &pieces,
+					      .threads = &threads,
+					      .mounts = &mounts};
 	struct limpet_explanation explanation = {.rss_bytes = 0};
 	struct limpet_accounts accounts = {.explanation = &explanation};
 	struct limpet_smaps smaps;
@@ -163,6 +173,35 @@ static void test_the_budget_ends(void **state)
 	limpet_process_reader_free(process);
 }
 
+/* A part of the budget may be kept for later. */
+static void test_the_budget_is_shared(void **state)
+{
+	struct limpet_process_reader *process;
+	const struct limpet_memory_reader *reader;
+	const uint64_t from = 7;
+	unsigned done[3] = {0};
+
+	(void)state;
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	reader = limpet_process_reader(process);
+	limpet_process_reader_limit(process, 100);
+	for (unsigned part = 0; part < 3; part++) {
+		uint64_t word;
+
+		limpet_process_reader_keep(process, 40 - 20 * part);
+		assert_false(limpet_memory_reader_is_spent(reader));
+		while (!limpet_memory_reader_read(reader, (uint64_t)(uintptr_t)&from, &word, 8))
+			done[part]++;
+		assert_true(limpet_process_reader_was_cut(process));
+	}
+	assert_int_equal(done[0], 60);
+	assert_int_equal(done[1], 20);
+	assert_int_equal(done[2], 20);
+	limpet_process_reader_keep(process, 0);
+	assert_true(limpet_memory_reader_is_spent(reader));
+	limpet_process_reader_free(process);
+}
+
 static void test_nobody(void **state)
 {
 	struct limpet_process_reader *process = NULL;
@@ -195,51 +234,153 @@ static void test_devices(void **state)
 struct counter {
 	const struct limpet_memory_reader *reader;
 	uint64_t reads;
+	uint64_t *node; /* of which whole pages are counted: */
+	uint64_t pages;
 };
 
 static int count_read(void *context, uint64_t address, void *ret, size_t bytes)
 {
 	struct counter *counter = context;
+	const uint64_t node = (uint64_t)(uintptr_t)counter->node;
 
 	counter->reads++;
+	counter->pages += bytes == PAGE && address >= node && address - node < NODE_BYTES;
 	return limpet_memory_reader_read(counter->reader, address, ret, bytes);
 }
 
-/* Each of 262,144 entries of the root leads to the same leaf, and to a circle of nodes. */
+/* As in include/jemalloc/internal/edata.h. */
+struct extent {
+	uint64_t bits, start, bytes, rest[13];
+} __attribute__((aligned(128)));
+enum { ENTRY_HEAD = 2, CLASS_OF_A_PAGE = 28 };
+#define BITS_HEAD (UINT64_C(1) << 44)
+
+struct own_tree {
+	struct limpet_process_reader *process;
+	struct counter counter;
+	struct limpet_memory_reader reader;
+	struct extent extents[16]; /* blocks of a page */
+	uint64_t *root, *leaf;
+	struct limpet_jemalloc found;
+};
+
+/* From the second page of the address space on: blocks of a page, each a head. */
+static void begin_tree(struct own_tree *tree)
+{
+	tree->root = (uint64_t *)(void *)map_memory(NODE_BYTES);
+	tree->leaf = (uint64_t *)(void *)map_memory(NODE_BYTES);
+	tree->root[0] = (uint64_t)(uintptr_t)tree->leaf;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(tree->extents); i++) {
+		tree->extents[i] =
+			(struct extent){.bits = (uint64_t)CLASS_OF_A_PAGE << 20 | BITS_HEAD,
+					.start = (i + 1) * PAGE,
+					.bytes = PAGE};
+		tree->leaf[i + 1] = (uint64_t)CLASS_OF_A_PAGE << 48 |
+				    (uint64_t)(uintptr_t)&tree->extents[i] | ENTRY_HEAD;
+	}
+	assert_int_equal(limpet_process_reader_new(getpid(), &tree->process), 0);
+	tree->counter = (struct counter){.reader = limpet_process_reader(tree->process),
+					 .node = tree->leaf};
+	tree->reader = (struct limpet_memory_reader){.read = count_read, .context = &tree->counter};
+}
+
+static void read_tree(struct own_tree *tree)
+{
+	limpet_jemalloc_done(&tree->found);
+	assert_int_equal(limpet_jemalloc_read_tree(&tree->reader,
+						   limpet_process_reader_pages(tree->process),
+						   (uint64_t)(uintptr_t)tree->root, &tree->found),
+			 0);
+}
+
+static void end_tree(struct own_tree *tree)
+{
+	limpet_jemalloc_done(&tree->found);
+	limpet_process_reader_free(tree->process);
+	munmap(tree->root, NODE_BYTES);
+	munmap(tree->leaf, NODE_BYTES);
+}
+
+/* Each entry of the root leads to the same leaf, and the last one to the root itself. The leaf's
+ * entries lead to two extents of a TiB: each is right, wherever the leaf is said to be. */
 static void test_a_leaf_is_read_once(void **state)
 {
-	struct limpet_process_reader *process;
-	struct limpet_pages *pages;
-	uint64_t *root = (uint64_t *)(void *)map_memory(NODE_BYTES),
-		 *leaf = (uint64_t *)(void *)map_memory(NODE_BYTES);
-	struct limpet_jemalloc jemalloc = {0};
-	struct counter counter = {0};
-	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
+	static struct own_tree tree;
 
 	(void)state;
+	begin_tree(&tree);
+	memset(tree.leaf, 0, NODE_BYTES);
+	for (size_t i = 0; i < 2; i++)
+		tree.extents[i].bytes = UINT64_C(1) << 40;
 	for (size_t i = 0; i < NODE_BYTES / 8; i++) {
-		root[i] = (uint64_t)(uintptr_t)(i % 2 ? leaf : root);
-		leaf[i] = 0;
+		tree.root[i] =
+			(uint64_t)(uintptr_t)(i + 1 < NODE_BYTES / 8 ? tree.leaf : tree.root);
+		if (i % 512 == 8 || i % 512 == 9)
+			tree.leaf[i] = (uint64_t)(uintptr_t)&tree.extents[i % 512 - 8] | ENTRY_HEAD;
 	}
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
-	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages), 0);
-	limpet_pages_be_exact(pages);
-	counter.reader = limpet_process_reader(process);
-	assert_int_equal(
-		limpet_jemalloc_read_tree(&reader, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
-	assert_int_equal(jemalloc.count, 0);
-	/* The pages of root, leaf, and root once more as a leaf, whose entries alternate. */
-	assert_true(counter.reads <= 3 * NODE_BYTES / PAGE + NODE_BYTES / 8);
+	read_tree(&tree);
+	assert_int_equal(tree.counter.pages, NODE_BYTES / PAGE);
+	/* The pages of root and leaf, its entries, and some of the root's as if it were a leaf. */
+	assert_true(tree.counter.reads <= 2 * NODE_BYTES / PAGE + 2 * NODE_BYTES / PAGE + 4096);
 	/* Nothing is lost without a word. */
-	limpet_process_reader_limit(process, 4);
-	assert_int_equal(
-		limpet_jemalloc_read_tree(&reader, pages, (uint64_t)(uintptr_t)root, &jemalloc), 0);
-	assert_true(jemalloc.is_cut);
-	limpet_jemalloc_done(&jemalloc);
-	limpet_pages_free(pages);
-	limpet_process_reader_free(process);
-	munmap(root, NODE_BYTES);
-	munmap(leaf, NODE_BYTES);
+	limpet_process_reader_limit(tree.process, 4);
+	read_tree(&tree);
+	assert_true(tree.found.is_cut);
+	end_tree(&tree);
+}
+
+/* A small heap, too: most entries have to lead to extents, and one has to have what 5.2 has not. */
+static void test_a_small_tree_is_judged(void **state)
+{
+	static struct own_tree tree;
+
+	(void)state;
+	begin_tree(&tree);
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(tree.extents); i++) {
+		tree.extents[i].bits &= ~BITS_HEAD;
+		tree.leaf[i + 1] &= ~(uint64_t)ENTRY_HEAD;
+	}
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, 0);
+	/* A free one. */
+	tree.extents[0].bits |= UINT64_C(1) << 17;
+	tree.leaf[1] |= UINT64_C(1) << 2;
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents));
+	for (size_t i = 1; i <= LIMPET_COUNT_OF(tree.extents) / 2 + 1; i++)
+		tree.extents[i].start = 0;
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, 0);
+	assert_false(tree.found.is_cut);
+	end_tree(&tree);
+}
+
+/* The entry is read before the extent, and the program goes on meanwhile. */
+static int change_then_read(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct own_tree *tree = context;
+
+	if (address == (uint64_t)(uintptr_t)&tree->extents[3]) {
+		tree->extents[3].bits |= UINT64_C(1) << 17;
+		tree->leaf[4] |= UINT64_C(1) << 2;
+	}
+	return limpet_memory_reader_read(tree->counter.reader, address, ret, bytes);
+}
+
+static void test_an_entry_that_changed_is_read_again(void **state)
+{
+	static struct own_tree tree;
+
+	(void)state;
+	begin_tree(&tree);
+	tree.reader = (struct limpet_memory_reader){.read = change_then_read, .context = &tree};
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents));
+	for (size_t i = 0; i < tree.found.count; i++)
+		assert_int_equal(tree.found.list[i].in_use, i != 3);
+	end_tree(&tree);
 }
 
 /* Something else that explained a few samples: its entries lead to no extents. */
@@ -263,10 +404,111 @@ static void test_what_is_no_tree_is_given_up(void **state)
 			 0);
 	assert_int_equal(jemalloc.count, 0);
 	assert_false(jemalloc.is_cut);
-	assert_true(counter.reads < NODE_BYTES / PAGE + 2048);
+	/* Each try reads an extent, and the entry again. */
+	assert_true(counter.reads < NODE_BYTES / PAGE + 3072);
 	limpet_process_reader_free(process);
 	munmap(root, NODE_BYTES);
 	munmap(leaf, NODE_BYTES);
+}
+
+/* ------------------------------------------------------------------ looking for a tree */
+
+#define LEAF_BYTES NODE_BYTES
+enum { TABLE_WORDS = 1 << 20, LEAVES = 24 };
+static volatile uint64_t table[TABLE_WORDS]; /* read from outside */
+
+/* What a search reads, if the memory is of no known owner, and the table leads into it. */
+static uint64_t search_reads(const uint8_t *memory, size_t bytes,
+			     int (*search)(const struct limpet_memory_reader *memory,
+					   const struct limpet_maps *maps,
+					   struct limpet_pages *pages,
+					   const struct limpet_pieces *pieces, bool *ret_cut),
+			     bool *ret_cut)
+{
+	struct limpet_piece piece = {.start = at(memory, 0),
+				     .end = at(memory, bytes / PAGE),
+				     .account = LIMPET_MEMORY_UNKNOWN};
+	struct limpet_pieces pieces = {.list = &piece, .count = 1};
+	struct limpet_process_reader *process;
+	struct limpet_maps maps;
+	struct counter counter = {0};
+	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
+
+	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
+	counter.reader = limpet_process_reader(process);
+	assert_int_equal(
+		search(&reader, &maps, limpet_process_reader_pages(process), &pieces, ret_cut), 0);
+	limpet_proc_maps_done(&maps);
+	limpet_process_reader_free(process);
+	return counter.reads;
+}
+
+static int search_jemalloc(const struct limpet_memory_reader *memory,
+			   const struct limpet_maps *maps, struct limpet_pages *pages,
+			   const struct limpet_pieces *pieces, bool *ret_cut)
+{
+	struct limpet_jemalloc found = {0};
+	int error = limpet_jemalloc_read(memory, maps, pages, pieces, &found);
+
+	assert_int_equal(found.count, 0);
+	*ret_cut = found.is_cut;
+	return error;
+}
+
+static int search_tcmalloc(const struct limpet_memory_reader *memory,
+			   const struct limpet_maps *maps, struct limpet_pages *pages,
+			   const struct limpet_pieces *pieces, bool *ret_cut)
+{
+	struct limpet_tcmalloc found = {0};
+	int error = limpet_tcmalloc_read(memory, maps, pages, pieces, &found);
+
+	assert_int_equal(found.ranges.count, 0);
+	*ret_cut = found.is_cut;
+	return error;
+}
+
+/* A program's own table of pointers to blocks is no root of a tree: that is seen without reading
+ * what they point to. */
+static void test_a_table_of_pointers_costs_little(void **state)
+{
+	const size_t bytes = (size_t)64 << 20;
+	uint8_t *memory = map_memory(bytes);
+	bool is_cut;
+
+	(void)state;
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = at(memory, 0) + 64 * i;
+	assert_true(search_reads(memory, bytes, search_jemalloc, &is_cut) < 2000);
+	assert_false(is_cut);
+	assert_true(search_reads(memory, bytes, search_tcmalloc, &is_cut) < 2000);
+	assert_false(is_cut);
+	munmap(memory, bytes);
+}
+
+/* A table that looks like roots does not use up what there is for all, and it is said. */
+static void test_a_search_has_its_share(void **state)
+{
+	const size_t bytes = (LEAVES + 1) * LEAF_BYTES;
+	uint8_t *memory = map_memory(bytes);
+	bool is_cut;
+
+	(void)state;
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = at(memory, 0) + i % LEAVES * LEAF_BYTES;
+	memset(memory, 0, bytes);
+	assert_true(search_reads(memory, bytes, search_jemalloc, &is_cut) <=
+		    LIMPET_MEMORY_READER_READS / 8);
+	assert_true(is_cut);
+	/* Sparse, as if each word led to what covers 128 GiB. */
+	for (size_t i = 0; i < TABLE_WORDS; i++)
+		table[i] = i % 4 ? 0 : at(memory, 0) + i % 1024 * 64;
+	for (size_t i = 0; i < bytes / 8; i++)
+		((uint64_t *)(void *)memory)[i] = at(memory, 1);
+	assert_true(search_reads(memory, bytes, search_tcmalloc, &is_cut) <=
+		    LIMPET_MEMORY_READER_READS / 8);
+	assert_true(is_cut);
+	munmap(memory, bytes);
 }
 
 /* ------------------------------------------------------------------ what of glibc is swapped out
@@ -498,6 +740,85 @@ static void test_why_arenas_were_not_read(void **state)
 	limpet_explanation_done(&of);
 }
 
+/* What was only not read in time is not said to be another allocator's. */
+static void test_late_is_not_unknown(void **state)
+{
+	struct limpet_explanation of = {
+		.pid = 4711, .rss_bytes = 100 * MIB, .unknown_bytes = 90 * MIB};
+
+	(void)state;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_non_null(strstr(find(&of, "unknown")->text, "another allocator"));
+	limpet_explanation_done(&of);
+	of = (struct limpet_explanation){
+		.pid = 4711, .rss_bytes = 100 * MIB, .unknown_bytes = 90 * MIB, .late = true};
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_null(strstr(find(&of, "unknown")->text, "another allocator"));
+	assert_non_null(strstr(find(&of, "unknown")->text, "not recognized in time"));
+	limpet_explanation_done(&of);
+}
+
+/* Pages of V8 beside a heap of glibc's, with a fastbin whose list leads through many pages. */
+static void fill_with_both(void)
+{
+	enum { BLOCKS = 4000 };
+	const uint64_t page = LIMPET_V8_PAGE_BYTES;
+	uint8_t *memory = map_memory((V8_PAGES + 1) * page), *blocks[BLOCKS];
+	uint8_t *v8 = memory + (page - (uintptr_t)memory % page) % page;
+
+	if (!v8)
+		_exit(2);
+	memset(memory, 7, (V8_PAGES + 1) * page);
+	for (size_t i = 0; i < V8_PAGES; i++) {
+		const uint64_t start = (uint64_t)(uintptr_t)v8 + i * page;
+		const uint64_t head[] = {page, 0x18, (uint64_t)(uintptr_t)v8, start + 1024,
+					 start + page};
+
+		memcpy(v8 + i * page, head, sizeof(head));
+	}
+	for (size_t i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(i % 2 ? 4096 : 24);
+		if (!blocks[i])
+			_exit(2);
+		memset(blocks[i], 1, 24);
+	}
+	for (size_t i = 0; i < BLOCKS; i += 2)
+		free(blocks[i]);
+}
+
+static void test_a_runtime_is_found_although_glibc_is_late(void **state)
+{
+	const uint64_t reads = 1000;
+	struct limpet_explanation of;
+	struct limpet_err err = {0};
+	int ready[2], error;
+	char byte;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(ready), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		fill_with_both();
+		if (write(ready[1], "", 1) == 1)
+			pause();
+		_exit(1);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	error = limpet_explain_within(child, reads, &of, &err);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(error, 0);
+	assert_true(of.late);
+	assert_true(of.glibc.late_arenas > 0);
+	assert_true(limpet_accounts_bytes(&of, LIMPET_KIND_V8) >= V8_PAGES * LIMPET_V8_PAGE_BYTES);
+	limpet_explanation_done(&of);
+	close(ready[0]);
+	close(ready[1]);
+}
+
 /* Many small groups are as much as a large one. */
 static void test_stacks_are_judged_together(void **state)
 {
@@ -539,6 +860,45 @@ static void test_kept_stacks_are_no_threads(void **state)
 	limpet_explanation_done(&of);
 }
 
+/* A row that is most of RSS has a sentence that says what it is. */
+static void test_most_of_rss_is_said(void **state)
+{
+	static const struct {
+		const char *kind, *owner, *words;
+	} rows[] = {{LIMPET_KIND_MAIN_STACK, "stack of the main thread", "the main thread"},
+		    {LIMPET_KIND_CODE, "code", "executable"},
+		    {LIMPET_KIND_DATA, LIMPET_OWNER_WRITTEN, "mapped privately"},
+		    {LIMPET_KIND_DATA, "data of program and libraries", "its libraries"},
+		    {LIMPET_KIND_NAMED, "named by the program: [anon:it]", "has named"},
+		    {LIMPET_KIND_DEVICE, "devices", "devices"},
+		    {LIMPET_KIND_GO_TABLES, "Go: tables", "Go's runtime"}};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		/* Half of RSS is not more than half. */
+		for (uint64_t least = 0; least < 2; least++) {
+			struct limpet_explanation of = {.pid = 4711, .rss_bytes = 10 * MIB};
+			struct limpet_accounts accounts = {.explanation = &of};
+
+			limpet_accounts_add(&accounts, rows[i].kind, rows[i].owner,
+					    least ? 5 * MIB : 6 * MIB, 0);
+			assert_int_equal(limpet_verdicts_make(&of), 0);
+			assert_int_equal(of.verdict_count, 1);
+			assert_string_equal(of.verdicts[0].id, least ? "nothing" : rows[i].kind);
+			if (!least)
+				assert_non_null(strstr(of.verdicts[0].text, rows[i].words));
+			limpet_explanation_done(&of);
+		}
+	}
+}
+
+static void test_kinds_in_words(void **state)
+{
+	(void)state;
+	assert_string_equal(limpet_explain_words(LIMPET_KIND_STACKS), "thread stacks");
+	assert_string_equal(limpet_explain_words(LIMPET_KIND_MEMFD), "memfds");
+}
+
 /* With a capital or an amount, to the full stop. */
 static void test_verdicts_are_sentences(void **state)
 {
@@ -576,16 +936,25 @@ int main(void)
 		cmocka_unit_test(test_only_present_pages_are_read),
 		cmocka_unit_test(test_a_text_ends_with_what_is_present),
 		cmocka_unit_test(test_the_budget_ends),
+		cmocka_unit_test(test_the_budget_is_shared),
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_leaf_is_read_once),
+		cmocka_unit_test(test_a_small_tree_is_judged),
+		cmocka_unit_test(test_a_table_of_pointers_costs_little),
+		cmocka_unit_test(test_a_search_has_its_share),
+		cmocka_unit_test(test_an_entry_that_changed_is_read_again),
 		cmocka_unit_test(test_what_is_no_tree_is_given_up),
 		cmocka_unit_test(test_what_is_swapped_out_is_said),
 		cmocka_unit_test(test_mounts),
 		cmocka_unit_test(test_sums_without_all_arenas_are_the_least),
 		cmocka_unit_test(test_why_arenas_were_not_read),
+		cmocka_unit_test(test_late_is_not_unknown),
+		cmocka_unit_test(test_a_runtime_is_found_although_glibc_is_late),
 		cmocka_unit_test(test_stacks_are_judged_together),
 		cmocka_unit_test(test_kept_stacks_are_no_threads),
+		cmocka_unit_test(test_most_of_rss_is_said),
+		cmocka_unit_test(test_kinds_in_words),
 		cmocka_unit_test(test_verdicts_are_sentences),
 	};
 

@@ -492,6 +492,54 @@ static void test_hidden(void **state)
 	close_it();
 }
 
+static const struct limpet_findings_entry *only(enum limpet_findings_kind kind)
+{
+	assert_int_equal(count_of(kind), 1);
+	for (size_t i = 0; i < findings->count; i++)
+		if (findings->list[i].kind == kind)
+			return &findings->list[i];
+	return NULL;
+}
+
+/* Of pages it is known who touched them first, not what uses them now: no function is said to hold
+ * memory, or not to free it. That RSS grows is certain. */
+static void test_pages(void **state)
+{
+	static const struct habits all = {.leak = true, .churn = true};
+	static const char *const not_known[] = {"hold", "live", "freed", "leaks", ") grow"};
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	sample.pages = true;
+	begin();
+	for (unsigned i = 0; i < 16; i++) {
+		follow(&all, 500);
+		rss_bytes += 500 * LEAK_BYTES;
+	}
+	finish(LIMPET_END_STOP);
+	sample.pages = false;
+	found = only(LIMPET_FINDINGS_TOUCHED);
+	assert_string_equal(found->function, "grow");
+	assert_string_equal(found->text, "grow (called by leak) first touched 5.3 MiB, 100 % of "
+					 "the new pages that are resident.");
+	assert_string_equal(only(LIMPET_FINDINGS_TOUCHES)->text,
+			    "grow (called by leak) touches new pages all the time: those that are "
+			    "resident grow by 683.8 KiB/s (2.3 GiB an hour) in the second half, to "
+			    "5.3 MiB.");
+	assert_non_null(strstr(only(LIMPET_FINDINGS_RESIDENT)->text, "RSS grows all the time"));
+	assert_non_null(strstr(only(LIMPET_FINDINGS_CHURNS)->text, "are returned again"));
+	assert_string_equal(only(LIMPET_FINDINGS_KEEPER)->text,
+			    "A page counts for the stack that touched it first. If an allocator "
+			    "frees it and uses it again, another function may keep it: `limpet "
+			    "attach` tells which, if it can follow the allocator.");
+	assert_int_equal(findings->count, 5);
+	for (size_t i = 0; i < findings->count; i++)
+		for (size_t k = 0; k < LIMPET_COUNT_OF(not_known); k++)
+			if (strstr(findings->list[i].text, not_known[k]))
+				fail_msg("not known of pages: %s", findings->list[i].text);
+	close_it();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -507,6 +555,7 @@ int main(void)
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_pages),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

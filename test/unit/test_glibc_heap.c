@@ -179,7 +179,8 @@ static void test_the_chunks_in_a_cache(void **state)
 	uint64_t chunks[2], cache = make_cache(heap, chunks), bytes;
 
 	assert_true(limpet_glibc_may_be_cache(0x290));
-	assert_true(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes));
+	assert_int_equal(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes),
+			 LIMPET_GLIBC_CACHE);
 	assert_int_equal(bytes, 2 * 0x40);
 	assert_int_equal(limpet_glibc_cache_list(heap->reader, cache, 0x290, list), 0);
 	assert_true(list->is_whole);
@@ -268,6 +269,26 @@ static void test_an_older_heap_ends_with_marks(void **state)
 	assert_int_equal(heap->figures.returned_bytes, 6 * PAGE);
 	/* The same marks in the middle are no end. */
 	assert_int_equal(walk(heap, 0, false, 16 * PAGE), -EBADMSG);
+}
+
+/* Since malloc got it, somebody else has called sbrk(2). */
+static void test_what_is_behind_the_top_is_not_the_heaps(void **state)
+{
+	struct limpet_glibc_span span = {.start = BASE,
+					 .end = BASE + 64 * PAGE,
+					 .is_main = true,
+					 .is_brk = true,
+					 .shrinks = true};
+	struct heap *heap = *state;
+
+	chunk(heap, 0x40, USED);
+	span.top = chunk(heap, 16 * PAGE - 0x40, USED);
+	assert_int_equal(
+		limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast, &heap->figures),
+		0);
+	assert_int_equal(heap->figures.end, BASE + 16 * PAGE);
+	assert_int_equal(heap->figures.resident_bytes, 16 * PAGE);
+	assert_int_equal(heap->figures.returned_bytes, 0);
 }
 
 /* Two marks close a region; another one follows behind other memory, and the top is in it. */
@@ -395,6 +416,13 @@ static void test_fastbins_that_lead_astray_end(void **state)
 	assert_int_equal(heap->fast.count, 0);
 }
 
+static enum limpet_glibc_cache cache_of(struct heap *heap, uint64_t chunk, uint64_t chunk_bytes,
+					uint64_t *ret_bytes)
+{
+	limpet_glibc_reader_forget(heap->reader);
+	return limpet_glibc_cache_read(heap->reader, chunk, chunk_bytes, ret_bytes);
+}
+
 static void test_caches_of_threads(void **state)
 {
 	struct heap *heap = *state;
@@ -404,16 +432,26 @@ static void test_caches_of_threads(void **state)
 	put(cached + 8, 0x30 | USED);
 	put(cache + 16, UINT64_C(3) << 16); /* three chunks of the second size */
 	put(cache + 16 + 128 + 8, cached + 16);
-	assert_true(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes));
+	assert_int_equal(cache_of(heap, cache, 0x290, &bytes), LIMPET_GLIBC_CACHE);
 	assert_int_equal(bytes, 3 * 0x30);
-	/* A list without a count, and one that begins with a chunk of another size. */
-	put(cache + 16 + 128 + 16, cached + 16);
-	limpet_glibc_reader_forget(heap->reader);
-	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes));
-	put(cache + 16 + 128 + 16, 0);
+	/* A list without a count: it was just changing. Several are none. */
+	for (unsigned i = 2; i < 5; i++) {
+		put(cache + 16 + 128 + 8 * (uint64_t)i, cached + 16);
+		assert_int_equal(cache_of(heap, cache, 0x290, &bytes),
+				 i < 4 ? LIMPET_GLIBC_CACHE_UNREAD : LIMPET_GLIBC_NO_CACHE);
+	}
+	for (unsigned i = 2; i < 5; i++)
+		put(cache + 16 + 128 + 8 * (uint64_t)i, 0);
+	/* The only list begins with a chunk of another size. */
 	put(cached + 8, 0x40 | USED);
-	limpet_glibc_reader_forget(heap->reader);
-	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x290, &bytes));
+	assert_int_equal(cache_of(heap, cache, 0x290, &bytes), LIMPET_GLIBC_NO_CACHE);
+	/* As many as glibc.malloc.tcache_count may say. */
+	put(cached + 8, 0x30 | USED);
+	put(cache + 16, UINT64_C(65535) << 16);
+	assert_int_equal(cache_of(heap, cache, 0x290, &bytes), LIMPET_GLIBC_CACHE);
+	assert_int_equal(bytes, 65535 * 0x30);
+	absent_page = BASE;
+	assert_int_equal(cache_of(heap, cache, 0x290, &bytes), LIMPET_GLIBC_CACHE_UNREAD);
 }
 
 /* Since 2.42 a counter says how many more chunks a list takes; there are lists of larger ones. */
@@ -425,11 +463,10 @@ static void test_caches_that_count_what_they_take_yet(void **state)
 	uint16_t *counters = (uint16_t *)(void *)&image[(slots - BASE) / 8];
 
 	put(cache + 8, 0x300 | USED);
-	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	assert_int_equal(cache_of(heap, cache, 0x300, &bytes), LIMPET_GLIBC_NO_CACHE);
 	for (unsigned i = 0; i < 76; i++)
 		counters[i] = 16;
-	limpet_glibc_reader_forget(heap->reader);
-	assert_true(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	assert_int_equal(cache_of(heap, cache, 0x300, &bytes), LIMPET_GLIBC_CACHE);
 	assert_int_equal(bytes, 0);
 	put(small + 8, 0x30 | USED);
 	put(small + 16, protect(small + 16, other + 16));
@@ -442,21 +479,17 @@ static void test_caches_that_count_what_they_take_yet(void **state)
 	put(lists + 8 * 65, large + 16);
 	counters[65] = 15;
 	counters[75] = 0; /* takes none */
-	limpet_glibc_reader_forget(heap->reader);
-	assert_true(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	assert_int_equal(cache_of(heap, cache, 0x300, &bytes), LIMPET_GLIBC_CACHE);
 	assert_int_equal(bytes, 2 * 0x30 + 0x800);
 	/* A list that is longer than its counter says, a circle, and a chunk of another size. */
 	counters[1] = 15;
-	limpet_glibc_reader_forget(heap->reader);
-	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	assert_int_equal(cache_of(heap, cache, 0x300, &bytes), LIMPET_GLIBC_CACHE_UNREAD);
 	counters[1] = 14;
 	put(other + 16, protect(other + 16, small + 16));
-	limpet_glibc_reader_forget(heap->reader);
-	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	assert_int_equal(cache_of(heap, cache, 0x300, &bytes), LIMPET_GLIBC_CACHE_UNREAD);
 	put(other + 16, protect(other + 16, 0));
 	put(other + 8, 0x40 | USED);
-	limpet_glibc_reader_forget(heap->reader);
-	assert_false(limpet_glibc_cache_read(heap->reader, cache, 0x300, &bytes));
+	assert_int_equal(cache_of(heap, cache, 0x300, &bytes), LIMPET_GLIBC_CACHE_UNREAD);
 }
 
 /* ------------------------------------------------------------------ arenas */
@@ -722,6 +755,8 @@ int main(void)
 						end),
 		cmocka_unit_test_setup_teardown(test_only_present_pages_count, begin, end),
 		cmocka_unit_test_setup_teardown(test_an_older_heap_ends_with_marks, begin, end),
+		cmocka_unit_test_setup_teardown(test_what_is_behind_the_top_is_not_the_heaps, begin,
+						end),
 		cmocka_unit_test_setup_teardown(test_regions_are_found, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_is_no_heap_is_refused, begin, end),
 		cmocka_unit_test_setup_teardown(test_any_bytes_end_the_walk, begin, end),

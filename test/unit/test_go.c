@@ -28,6 +28,7 @@ struct program {
 	struct limpet_process_reader *process;
 	struct limpet_maps maps;
 	struct limpet_go go;
+	bool is_named; /* by prctl(2): PR_SET_VMA_ANON_NAME, which not every kernel knows */
 };
 static struct program program;
 
@@ -97,6 +98,15 @@ static int end(void **state)
 	return 0;
 }
 
+static void name_all(void)
+{
+	static char name[] = "[anon: Go: heap]";
+
+	for (size_t i = 0; i < program.maps.count; i++)
+		if (!program.maps.list[i].inode && !program.maps.list[i].path[0])
+			program.maps.list[i].path = name;
+}
+
 /* By pointers to the heap, the newest chunk and the table. Returns how many ranges are found. */
 static size_t find(void)
 {
@@ -106,6 +116,8 @@ static size_t find(void)
 
 	limpet_go_done(&program.go);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &program.maps), 0);
+	if (program.is_named)
+		name_all();
 	assert_int_equal(limpet_process_reader_new(getpid(), &program.process), 0);
 	assert_int_equal(limpet_go_read_tables(limpet_process_reader(program.process),
 					       &program.maps,
@@ -206,11 +218,21 @@ static void test_what_does_not_fit(void **state)
 	assert_int_equal(find(), 0);
 }
 
+/* Go 1.25 names its memory, where the kernel can. */
+static void test_memory_that_has_a_name(void **state)
+{
+	(void)state;
+	program.is_named = true;
+	assert_true(find() >= CHUNKS + 3);
+	all_is_found();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_all_that_the_table_leads_to, begin, end),
 		cmocka_unit_test_setup_teardown(test_arenas_that_are_none, begin, end),
+		cmocka_unit_test_setup_teardown(test_memory_that_has_a_name, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_span_that_was_moved, begin, end),
 		cmocka_unit_test_setup_teardown(test_what_does_not_fit, begin, end),
 	};

@@ -18,6 +18,14 @@
 
 #define AT UINT64_C(0x47f2500000)
 
+static int read_nothing(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	(void)context;
+	(void)address;
+	memset(ret, 0, bytes);
+	return -ENODATA;
+}
+
 static void test_a_page_of_v8(void **state)
 {
 	/* Of node 20. */
@@ -130,6 +138,7 @@ static void test_an_extent_of_jemalloc(void **state)
 		   {2, 0},
 		   {2, 0xfff},
 		   {2, UINT64_MAX}};
+	const uint64_t large = (entry & UINT64_C(0xffffffffff80)) | UINT64_C(36) << 48;
 	uint64_t words[LIMPET_JEMALLOC_WORDS];
 	struct limpet_jemalloc_extent extent = {0};
 
@@ -137,7 +146,7 @@ static void test_an_extent_of_jemalloc(void **state)
 	assert_int_equal(limpet_jemalloc_extent_address(entry), UINT64_C(0x7fd1b8d0d100));
 	assert_int_equal(limpet_jemalloc_extent_address(UINT64_C(0x0001ffff12345680)),
 			 UINT64_C(0xffffffff12345680));
-	assert_true(limpet_jemalloc_judge(entry, good, &extent));
+	assert_true(limpet_jemalloc_judge(entry, good[1], good, &extent));
 	assert_int_equal(extent.start, UINT64_C(0x7fd1ad38a000));
 	assert_int_equal(extent.end, UINT64_C(0x7fd1ad38d000));
 	assert_true(extent.in_use);
@@ -147,30 +156,79 @@ static void test_an_extent_of_jemalloc(void **state)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
 		memcpy(words, good, sizeof(words));
 		words[bad[i].word] = bad[i].value;
-		assert_false(limpet_jemalloc_judge(entry, words, &extent));
+		assert_false(limpet_jemalloc_judge(entry, good[1], words, &extent));
 	}
-	/* Dirty pages. */
+	/* Entries of pages before it and behind it. */
+	assert_false(limpet_jemalloc_judge(entry, good[1] - 4096, good, &extent));
+	assert_false(limpet_jemalloc_judge(entry, good[1] + 3 * 4096, good, &extent));
+	/* Dirty pages. The entry's size class is that of the block before. */
 	memcpy(words, good, sizeof(words));
-	words[0] = UINT64_C(0x2a000);
-	assert_true(limpet_jemalloc_judge(entry, words, &extent));
+	words[0] = UINT64_C(0xe82a000);
+	assert_true(limpet_jemalloc_judge(entry | 1 << 2, good[1], words, &extent));
 	assert_false(extent.in_use);
 	assert_false(extent.retained);
 	/* Retained ones: a purge does not return them. */
-	words[0] = UINT64_C(0x6a000);
-	assert_true(limpet_jemalloc_judge(entry, words, &extent));
+	words[0] = UINT64_C(0xe86a000);
+	assert_true(limpet_jemalloc_judge(entry | 3 << 2, good[1], words, &extent));
 	assert_false(extent.in_use);
 	assert_true(extent.retained);
 	assert_int_equal(extent.blocks, 0);
-	/* A large block of 16 KiB, in five pages; one whose class is not the entry's is of no known
-	 * size. */
+	/* A large block of 16 KiB, in five pages; one that waits for use again is of no known size.
+	 */
 	words[0] = UINT64_C(36) << 20;
 	words[2] = 5 * 4096;
-	assert_true(limpet_jemalloc_judge(entry << 16 >> 16 | UINT64_C(36) << 48, words, &extent));
+	assert_true(limpet_jemalloc_judge(large, good[1], words, &extent));
 	assert_int_equal(extent.block_bytes, 16384);
 	assert_int_equal(extent.blocks, 1);
-	assert_true(limpet_jemalloc_judge(entry << 16 >> 16 | UINT64_C(37) << 48, words, &extent));
+	words[0] = UINT64_C(232) << 20;
+	assert_true(limpet_jemalloc_judge(large, good[1], words, &extent));
 	assert_true(extent.in_use);
 	assert_int_equal(extent.block_bytes, 0);
+}
+
+/* What the entry says of an extent, and what the extent says itself. */
+static void test_an_entry_of_jemalloc_agrees_with_its_extent(void **state)
+{
+	const uint64_t at = UINT64_C(0x7fd1ad38a000), extent = UINT64_C(0x7fd1b8d0d100);
+	const uint64_t head = UINT64_C(1) << 44, slab = UINT64_C(1) << 12;
+	const struct {
+		uint64_t entry, page, bits;
+		bool agree;
+	} cases[] = {/* A slab, a head, of blocks of 384 bytes: in the midst of it, no head. */
+		     {UINT64_C(14) << 48 | 3, 0, UINT64_C(14) << 20 | slab | head, true},
+		     {UINT64_C(14) << 48 | 1, 4096, UINT64_C(14) << 20 | slab | head, true},
+		     {UINT64_C(14) << 48 | 1, 0, UINT64_C(14) << 20 | slab | head, false},
+		     {UINT64_C(14) << 48 | 3, 4096, UINT64_C(14) << 20 | slab, false},
+		     {UINT64_C(14) << 48, 0, UINT64_C(14) << 20 | slab, false},
+		     {UINT64_C(15) << 48 | 1, 4096, UINT64_C(14) << 20 | slab, false},
+		     /* A large block. Its last page has what was there before. */
+		     {UINT64_C(36) << 48, 0, UINT64_C(36) << 20, true},
+		     {UINT64_C(14) << 48 | 1, 8192, UINT64_C(36) << 20, true},
+		     {UINT64_C(14) << 48, 0, UINT64_C(36) << 20, false},
+		     {UINT64_C(36) << 48 | 1, 0, UINT64_C(36) << 20, false},
+		     {UINT64_C(36) << 48, 0, UINT64_C(36) << 20 | head, false},
+		     /* Free pages, that were a slab. */
+		     {UINT64_C(14) << 48 | 1 << 2, 0, UINT64_C(232) << 20 | 1 << 17 | slab, true},
+		     {UINT64_C(232) << 48 | 2 << 2, 0, UINT64_C(232) << 20 | 1 << 17, false},
+		     {UINT64_C(232) << 48, 0, UINT64_C(232) << 20 | 1 << 17, false},
+		     /* Of 5.2.1, as it ran: slabs, large blocks, free pages and retained ones. */
+		     {UINT64_C(14) << 48 | 1, 0, UINT64_C(14) << 18 | slab | 0xe000, false},
+		     {UINT64_C(12) << 48 | 1, 0, UINT64_C(12) << 18 | slab | 0xe000, false},
+		     {UINT64_C(36) << 48, 0, UINT64_C(36) << 18 | 0xe000, false},
+		     {UINT64_C(40) << 48, 0, UINT64_C(40) << 18 | 0x6000, false},
+		     {UINT64_C(232) << 48, 0, UINT64_C(232) << 18 | 1 << 16 | 0xe000, false},
+		     {UINT64_C(232) << 48, 0, UINT64_C(232) << 18 | 2 << 16 | 0x6000, false},
+		     {UINT64_C(232) << 48, 0, UINT64_C(232) << 18 | 3 << 16 | 0xe000, false}};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
+		const uint64_t words[] = {cases[i].bits, at, 3 * 4096 + 1};
+		struct limpet_jemalloc_extent found;
+
+		if (limpet_jemalloc_judge(cases[i].entry | extent, at + cases[i].page, words,
+					  &found) != cases[i].agree)
+			fail_msg("case %zu", i);
+	}
 }
 
 static void test_segments_of_mimalloc(void **state)
@@ -231,6 +289,36 @@ static void test_arenas_of_mimalloc(void **state)
 	}
 }
 
+/* What is in a heap is the heap's, even if the program has named it; the rest keeps its name. */
+static void test_named_memory_in_a_heap(void **state)
+{
+	enum { START = 0x7f0000000000 >> 12 };
+	const uint64_t start = (uint64_t)START << 12, end = start + 0x8000;
+	struct limpet_heap_range range = {.start = start, .end = start + 0x4000};
+	struct limpet_go go = {.ranges = {.list = &range, .count = 1}};
+	struct limpet_jemalloc jemalloc = {.count = 0};
+	struct limpet_tcmalloc tcmalloc = {.is_cut = false};
+	const struct limpet_runtimes_heaps heaps = {
+		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .go = &go};
+	const struct limpet_memory_reader none = {.read = read_nothing};
+	struct limpet_modules modules = {.count = 0};
+	struct limpet_pieces pieces = {.count = 0};
+	struct limpet_runtimes_marked unused;
+
+	(void)state;
+	limpet_pieces_add(
+		&pieces,
+		&(struct limpet_piece){.start = start, .end = end, .account = LIMPET_MEMORY_NAMED});
+	assert_int_equal(limpet_runtimes_mark(&none, &modules, &heaps, &pieces, &unused), 0);
+	assert_int_equal(pieces.count, 2);
+	assert_string_equal(pieces.list[0].kind, LIMPET_KIND_GO);
+	assert_int_equal(pieces.list[0].account, LIMPET_MEMORY_UNKNOWN);
+	assert_int_equal(pieces.list[0].end, start + 0x4000);
+	assert_null(pieces.list[1].kind);
+	assert_int_equal(pieces.list[1].account, LIMPET_MEMORY_NAMED);
+	limpet_pieces_done(&pieces);
+}
+
 static void test_present_ranges(void **state)
 {
 	struct limpet_present present = {0};
@@ -261,8 +349,10 @@ int main(void)
 		cmocka_unit_test(test_newer_pages_of_v8),
 		cmocka_unit_test(test_a_pool_of_python),
 		cmocka_unit_test(test_an_extent_of_jemalloc),
+		cmocka_unit_test(test_an_entry_of_jemalloc_agrees_with_its_extent),
 		cmocka_unit_test(test_segments_of_mimalloc),
 		cmocka_unit_test(test_arenas_of_mimalloc),
+		cmocka_unit_test(test_named_memory_in_a_heap),
 		cmocka_unit_test(test_present_ranges),
 	};
 

@@ -1,0 +1,251 @@
+#include "explain/class_census.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/array.h"
+#include "explain/class_tally.h"
+#include "explain/jemalloc.h"
+#include "explain/mimalloc_census.h"
+#include "explain/program.h"
+#include "injector/proc/proc.h"
+
+/* ------------------------------------------------------------------ tallies */
+
+static size_t slot_of(const struct limpet_class_tally *tally, uint64_t size)
+{
+	size_t slot = (size_t)(size * UINT64_C(0x9e3779b97f4a7c15) >> 32) % LIMPET_CLASS_SLOTS;
+
+	while (tally->sizes[slot] && tally->sizes[slot] != size)
+		slot = (slot + 1) % LIMPET_CLASS_SLOTS;
+	return slot;
+}
+
+void limpet_class_tally_note(struct limpet_class_tally *tally, uint64_t block_bytes,
+			     uint64_t blocks)
+{
+	const size_t slot = slot_of(tally, block_bytes);
+
+	if (!block_bytes || !blocks)
+		return;
+	if (!tally->sizes[slot]) {
+		if (tally->count == LIMPET_CLASS_SIZES) {
+			tally->is_cut = true;
+			return;
+		}
+		tally->sizes[slot] = block_bytes;
+		tally->count++;
+	}
+	tally->blocks[slot] += blocks;
+}
+
+uint64_t limpet_class_tally_blocks(const struct limpet_class_tally *tally, uint64_t block_bytes)
+{
+	return tally->blocks[slot_of(tally, block_bytes)];
+}
+
+/* ------------------------------------------------------------------ heaps */
+
+struct counting {
+	const struct limpet_memory_reader *memory;
+	const struct limpet_maps *maps;
+	struct limpet_pages *pages; /* that are present */
+	const struct limpet_class_heaps *heaps;
+};
+
+static int count_jemalloc(const struct counting *counting, struct limpet_class_tally *tally)
+{
+	struct limpet_jemalloc jemalloc = {0};
+	int error = limpet_jemalloc_read_tree(counting->memory, counting->pages,
+					      counting->heaps->jemalloc_root, &jemalloc);
+
+	for (size_t i = 0; i < jemalloc.count && !error; i++) {
+		const struct limpet_jemalloc_extent *extent = &jemalloc.list[i];
+
+		if (extent->block_bytes)
+			limpet_class_tally_note(tally, extent->block_bytes, extent->blocks);
+		else if (extent->in_use)
+			tally->is_cut = true;
+	}
+	tally->is_cut |= jemalloc.is_cut;
+	limpet_jemalloc_done(&jemalloc);
+	return error;
+}
+
+static int count_mimalloc_segments(const struct counting *counting,
+				   struct limpet_class_tally *tally)
+{
+	return limpet_mimalloc_count_segments(counting->memory, counting->maps,
+					      &counting->heaps->mimalloc, tally);
+}
+
+static int count_mimalloc_arenas(const struct counting *counting, struct limpet_class_tally *tally)
+{
+	return limpet_mimalloc_count_map(counting->memory, counting->maps, counting->pages,
+					 &counting->heaps->arenas, tally);
+}
+
+static int count_unknown(const struct counting *counting, struct limpet_class_tally *tally)
+{
+	(void)counting;
+	tally->is_unknown = true;
+	return 0;
+}
+
+static bool has_jemalloc(const struct limpet_class_heaps *heaps)
+{
+	return heaps->jemalloc_root != 0;
+}
+
+static bool has_mimalloc_segments(const struct limpet_class_heaps *heaps)
+{
+	return heaps->mimalloc.found;
+}
+
+static bool has_mimalloc_arenas(const struct limpet_class_heaps *heaps)
+{
+	return heaps->arenas.count > 0;
+}
+
+static bool has_tcmalloc(const struct limpet_class_heaps *heaps)
+{
+	return heaps->has_tcmalloc;
+}
+
+static const struct kind {
+	const char *allocator;
+	bool cached_count;
+	bool (*is_there)(const struct limpet_class_heaps *heaps);
+	int (*count)(const struct counting *counting, struct limpet_class_tally *tally);
+} kinds[] = {{"jemalloc", true, has_jemalloc, count_jemalloc},
+	     {"mimalloc", false, has_mimalloc_segments, count_mimalloc_segments},
+	     {"mimalloc", false, has_mimalloc_arenas, count_mimalloc_arenas},
+	     {"tcmalloc", true, has_tcmalloc, count_unknown}};
+
+/* ------------------------------------------------------------------ two readings */
+
+static void add(struct limpet_census_amount *amount, uint64_t size, uint64_t blocks)
+{
+	amount->blocks += blocks;
+	amount->bytes += blocks * size;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const struct limpet_census_size *left = a, *right = b;
+
+	return (left->to_bytes > right->to_bytes) - (left->to_bytes < right->to_bytes);
+}
+
+static void add_size(struct limpet_class_census *census, uint64_t size, uint64_t first,
+		     uint64_t second)
+{
+	const uint64_t low = first < second ? first : second;
+	const uint64_t high = first < second ? second : first;
+	struct limpet_census_size *it = &census->sizes[census->size_count++];
+
+	*it = (struct limpet_census_size){.from_bytes = size, .to_bytes = size};
+	add(&it->used.low, size, low);
+	add(&it->used.high, size, high);
+	add(&census->used.low, size, low);
+	add(&census->used.high, size, high);
+	census->exact = census->exact && first == second;
+}
+
+static int judge(const struct limpet_class_tally *first, const struct limpet_class_tally *second,
+		 struct limpet_class_census *census)
+{
+	census->known = !first->is_unknown && !second->is_unknown;
+	if (!census->known) {
+		census->whole = false;
+		return 0;
+	}
+	census->whole = census->whole && !first->is_cut && !second->is_cut;
+	census->exact = census->whole;
+	census->sizes = calloc(first->count + second->count + 1, sizeof(*census->sizes));
+	if (!census->sizes)
+		return -ENOMEM;
+	for (size_t i = 0; i < LIMPET_CLASS_SLOTS; i++) {
+		const uint64_t size = first->sizes[i];
+
+		if (size)
+			add_size(census, size, first->blocks[i],
+				 limpet_class_tally_blocks(second, size));
+	}
+	for (size_t i = 0; i < LIMPET_CLASS_SLOTS; i++) {
+		const uint64_t size = second->sizes[i];
+
+		if (size && !limpet_class_tally_blocks(first, size))
+			add_size(census, size, 0, second->blocks[i]);
+	}
+	qsort(census->sizes, census->size_count, sizeof(*census->sizes), by_size);
+	return 0;
+}
+
+/* One reading. Mappings are asked for anew, since the heap grows. */
+static int count(pid_t pid, struct limpet_process_reader *process,
+		 const struct limpet_class_heaps *heaps, const struct kind *kind,
+		 struct limpet_class_tally *tally)
+{
+	struct limpet_maps maps = {0};
+	const struct counting counting = {.memory = limpet_process_reader(process),
+					  .maps = &maps,
+					  .pages = limpet_process_reader_pages(process),
+					  .heaps = heaps};
+	int error = limpet_proc_maps_read(pid, &maps);
+
+	if (!error)
+		error = kind->count(&counting, tally);
+	limpet_proc_maps_done(&maps);
+	return error;
+}
+
+static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct kind *kind,
+		bool is_swapped, struct limpet_class_census *ret_census)
+{
+	LIMPET_FREE struct limpet_class_tally *tallies = calloc(2, sizeof(*tallies));
+	struct limpet_class_census census = {.allocator = kind->allocator,
+					     .cached_count = kind->cached_count,
+					     .whole = !is_swapped};
+	struct limpet_process_reader *process = NULL;
+	int error = tallies ? limpet_process_reader_new(pid, &process) : -ENOMEM;
+
+	for (size_t i = 0; i < 2 && !error; i++)
+		error = count(pid, process, heaps, kind, &tallies[i]);
+	limpet_process_reader_free(process);
+	if (!error)
+		error = judge(&tallies[0], &tallies[1], &census);
+	*ret_census = census;
+	return error;
+}
+
+int limpet_class_censuses_take(pid_t pid, const struct limpet_class_heaps *heaps, bool is_swapped,
+			       struct limpet_class_censuses *ret_censuses, struct limpet_err *err)
+{
+	struct limpet_class_censuses censuses = {.count = 0};
+	struct limpet_program_identity program;
+	int identity_error, error = limpet_program_identify(pid, &program);
+
+	if (!error) {
+		for (size_t i = 0; i < LIMPET_COUNT_OF(kinds) && !error; i++)
+			if (kinds[i].is_there(heaps))
+				error = take(limpet_proc_resident(pid), heaps, &kinds[i],
+					     is_swapped, &censuses.list[censuses.count++]);
+		/* Whatever was found then, it is of neither program. */
+		identity_error = limpet_program_check(pid, &program);
+		error = identity_error ? identity_error : error;
+	}
+	if (error) {
+		limpet_class_censuses_done(&censuses);
+		return limpet_proc_explain(pid, error, "read the memory of", err);
+	}
+	*ret_censuses = censuses;
+	return 0;
+}
+
+void limpet_class_censuses_done(struct limpet_class_censuses *censuses)
+{
+	for (size_t i = 0; i < censuses->count; i++)
+		free(censuses->list[i].sizes);
+	*censuses = (struct limpet_class_censuses){.count = 0};
+}

@@ -1,0 +1,41 @@
+/* A census of heaps whose allocators keep blocks of one size together, and how many of them are in
+ * use: by size class. Read from outside, as in explain.h; a second reading tells whether the heap
+ * was quiet. */
+#ifndef LIMPET_EXPLAIN_CLASS_CENSUS_H
+#define LIMPET_EXPLAIN_CLASS_CENSUS_H
+
+#include "explain/census.h"
+#include "explain/mimalloc.h"
+
+/* The heaps that were found, and where. */
+struct limpet_class_heaps {
+	uint64_t jemalloc_root;               /* of its tree; 0: no such heap */
+	struct limpet_mimalloc mimalloc;      /* segments of mimalloc 2 */
+	struct limpet_mimalloc_arenas arenas; /* of mimalloc 3 */
+	bool has_tcmalloc;
+};
+
+struct limpet_class_census {
+	const char *allocator; /* static */
+	bool cached_count;     /* what is free in caches of threads counts as in use */
+	bool known;            /* its structures are; otherwise there is nothing more */
+	bool whole;            /* nothing was missed; otherwise `high` means nothing */
+	bool exact;            /* and both readings found as many in each class */
+	struct limpet_census_interval used;
+	struct limpet_census_size *sizes; /* only those with blocks, ascending */
+	size_t size_count;
+};
+
+struct limpet_class_censuses {
+	struct limpet_class_census list[4];
+	size_t count;
+};
+
+/* One of each heap. `is_swapped`: a part of the process is swapped out, so that something may be
+ * missed. -errno with a message: -ESRCH, -EACCES... */
+int limpet_class_censuses_take(pid_t pid, const struct limpet_class_heaps *heaps, bool is_swapped,
+			       struct limpet_class_censuses *ret_censuses,
+			       struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_class_censuses_done(struct limpet_class_censuses *censuses);
+
+#endif
