@@ -65,6 +65,7 @@ ANALYZER_SRC += \
 	analyzer/render/report_head.c \
 	analyzer/render/report_json.c \
 	analyzer/render/report_losses.c \
+	analyzer/render/report_markdown.c \
 	analyzer/render/report_printer.c \
 	analyzer/render/report_stack.c \
 	analyzer/render/report_text.c \

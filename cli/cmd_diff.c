@@ -28,7 +28,8 @@ static const char help[] =
 	"      --by-function     functions that allocate, whoever calls them\n"
 	LIMPET_FILTER_HELP
 	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --json            exact numbers for programs\n"
+	"      --format WORD     text; json, or --json: exact numbers for programs; or\n"
+	"                        markdown, for an issue tracker\n"
 	"      --html            one page for any browser, with a differential flame\n"
 	"                        graph; prints its path\n"
 	"  -o, --output OUT      of --html; default: NEW's name.diff.html; '-': stdout\n"
@@ -47,14 +48,15 @@ struct side {
 
 struct diff_options {
 	struct side sides[2];
-	bool json, html, full, by_function, sorted, no_pager, force;
+	bool html, full, by_function, sorted, no_pager, force;
+	enum limpet_cli_format format;
 	const char *output;
 	enum limpet_report_sort sort;
 	size_t limit;
 	struct limpet_cli_view cut;
 };
 
-enum { OPT_SORT = LIMPET_OPT_OWN };
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FORMAT, OPT_JSON };
 
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
@@ -62,7 +64,8 @@ static const struct option long_options[] = {
 	LIMPET_UI_FLAG("by-function", struct diff_options, by_function),
 	LIMPET_FILTER_OPTIONS,
 	LIMPET_UI_FLAG("full", struct diff_options, full),
-	LIMPET_UI_FLAG("json", struct diff_options, json),
+	{"format", required_argument, NULL, OPT_FORMAT},
+	{"json", no_argument, NULL, OPT_JSON},
 	LIMPET_UI_FLAG("html", struct diff_options, html),
 	{"output", required_argument, NULL, 'o'},
 	{"force", no_argument, NULL, 'f'},
@@ -114,6 +117,11 @@ static int take_option(int option, void *context)
 	case 'f':
 		o->force = true;
 		return LIMPET_EXIT_OK;
+	case OPT_FORMAT:
+		return limpet_cli_parse_format("diff", optarg, &o->format);
+	case OPT_JSON:
+		o->format = LIMPET_CLI_JSON;
+		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("diff", &o->cut, option, optarg);
 	}
@@ -127,8 +135,10 @@ static int take_operands(int count, char **operands, void *context)
 	if (count != 2)
 		return limpet_ui_usage("diff", count < 2 ? "two traces are needed, OLD and NEW"
 							 : "only two traces are accepted");
-	if (o->html && o->json)
-		return limpet_ui_usage("diff", "--html and --json cannot be used together");
+	if (o->html && o->format != LIMPET_CLI_TEXT)
+		return limpet_ui_usage("diff", "--html and %s cannot be used together",
+				       o->format == LIMPET_CLI_JSON ? "--json"
+								    : "--format markdown");
 	if (!o->html && (o->output || o->force))
 		return limpet_ui_usage("diff", "-o and -f are accepted only with --html");
 	for (int i = 0; i < 2 && status == LIMPET_EXIT_OK; i++)
@@ -198,16 +208,23 @@ static int check_sort(const struct diff_options *o, const struct limpet_heap hea
 
 static int print(const struct limpet_diff *diff, const struct diff_options *o)
 {
-	const struct limpet_report_text_options text = limpet_cli_text_options(o->full);
-	const size_t limit = o->limit != SIZE_MAX ? o->limit : o->json ? SIZE_MAX : ROWS_SHOWN;
+	const struct limpet_report_text_options text = limpet_cli_text_options(o->format, o->full);
+	const size_t limit = o->limit != SIZE_MAX           ? o->limit
+			     : o->format == LIMPET_CLI_JSON ? SIZE_MAX
+							    : ROWS_SHOWN;
+	struct limpet_cli_output output;
 	struct limpet_pager pager;
-	int result;
+	int result = 0;
 
-	limpet_pager_begin(&pager, !o->json && !o->no_pager);
-	result = o->json ? limpet_diff_json_print(diff, o->sides[0].name, o->sides[1].name, limit,
-						  stdout)
-			 : limpet_diff_text_print(diff, o->sides[0].name, o->sides[1].name, limit,
-						  &text, stdout);
+	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON && !o->no_pager);
+	limpet_cli_output_begin(&output, o->format);
+	if (output.file)
+		result = o->format == LIMPET_CLI_JSON
+				 ? limpet_diff_json_print(diff, o->sides[0].name, o->sides[1].name,
+							  limit, output.file)
+				 : limpet_diff_text_print(diff, o->sides[0].name, o->sides[1].name,
+							  limit, &text, output.file);
+	result = limpet_cli_output_end(&output, result);
 	limpet_pager_end(&pager);
 	return result;
 }

@@ -8,6 +8,7 @@
 
 #include "analyzer/model/history.h"
 #include "analyzer/render/report_json.h"
+#include "analyzer/render/report_markdown.h"
 #include "analyzer/render/report_text.h"
 #include "analyzer/render/view_json.h"
 #include "analyzer/render/view_text.h"
@@ -46,7 +47,7 @@ static const char help[] =
 	"      --depth N         levels of a tree; default: all\n"
 	"      --min PERCENT     hide entries below this share; default: 1\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --json            exact numbers for programs; all stacks, unfolded\n"
+	"      --format WORD     text, json (--json: exact, unfolded) or markdown\n"
 	"  -h, --help            this text; --no-pager: not through a pager\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
@@ -54,7 +55,8 @@ static const char help[] =
 
 struct report_options {
 	const char *file;
-	bool json, full, no_pager;
+	bool full, no_pager;
+	enum limpet_cli_format format;
 	bool sorted, limited, least_given;
 	enum limpet_report_sort sort;
 	size_t limit;
@@ -62,7 +64,15 @@ struct report_options {
 	struct limpet_view_options view;
 };
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_VIEW, OPT_FUNCTION, OPT_DEPTH, OPT_MIN };
+enum {
+	OPT_SORT = LIMPET_OPT_OWN,
+	OPT_FORMAT,
+	OPT_JSON,
+	OPT_VIEW,
+	OPT_FUNCTION,
+	OPT_DEPTH,
+	OPT_MIN
+};
 
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
@@ -73,7 +83,8 @@ static const struct option long_options[] = {
 	{"min", required_argument, NULL, OPT_MIN},
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	LIMPET_UI_FLAG("full", struct report_options, full),
-	LIMPET_UI_FLAG("json", struct report_options, json),
+	{"format", required_argument, NULL, OPT_FORMAT},
+	{"json", no_argument, NULL, OPT_JSON},
 	LIMPET_UI_FLAG("no-pager", struct report_options, no_pager),
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -129,6 +140,11 @@ static int take_option(int option, void *context)
 	case OPT_MIN:
 		o->least_given = true;
 		return parse_percent(optarg, &o->view.least_share);
+	case OPT_FORMAT:
+		return limpet_cli_parse_format("report", optarg, &o->format);
+	case OPT_JSON:
+		o->format = LIMPET_CLI_JSON;
+		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("report", &o->cut, option, optarg);
 	}
@@ -168,7 +184,7 @@ static const struct limpet_ui_command command = {"report",     help,        ":n:
 /* Commands to try next, on stderr: the report itself is data. */
 static void print_hints(const struct limpet_model *model, const struct report_options *o)
 {
-	if (o->json || !isatty(STDERR_FILENO) || fflush(stdout))
+	if (o->format == LIMPET_CLI_JSON || !isatty(STDERR_FILENO) || fflush(stdout))
 		return;
 	if (!model->sealed && model->end->end != LIMPET_END_RUNNING)
 		limpet_ui_hint("limpet seal %s adds functions and lines", o->file);
@@ -247,11 +263,11 @@ static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 static int print_report(struct limpet_heap *heap, const struct report_options *o,
 			struct limpet_err *err)
 {
-	const struct limpet_report_text_options text = limpet_cli_text_options(o->full);
+	const struct limpet_report_text_options text = limpet_cli_text_options(o->format, o->full);
 	struct limpet_report_options options = {
 		.sort = heap->view.sort,
 		.limit = o->view.limit,
-		.merge = !o->json,
+		.merge = o->format != LIMPET_CLI_JSON,
 		.full = o->full,
 		.hidden = heap->filtered ? &heap->hidden : NULL,
 	};
@@ -265,9 +281,11 @@ static int print_report(struct limpet_heap *heap, const struct report_options *o
 	options.findings = findings;
 	if (result >= 0)
 		result = limpet_report_new(heap->model, &options, &report);
-	limpet_pager_begin(&pager, result >= 0 && !o->json && !o->no_pager);
+	limpet_pager_begin(&pager, result >= 0 && o->format != LIMPET_CLI_JSON && !o->no_pager);
 	if (result >= 0)
-		result = o->json ? limpet_report_json_print(report, stdout)
+		result = o->format == LIMPET_CLI_JSON ? limpet_report_json_print(report, stdout)
+			 : o->format == LIMPET_CLI_MARKDOWN
+				 ? limpet_report_markdown_print(report, o->full, stdout)
 				 : limpet_report_text_print(report, &text, stdout);
 	limpet_pager_end(&pager);
 	limpet_report_free(report);
@@ -278,13 +296,18 @@ static int print_report(struct limpet_heap *heap, const struct report_options *o
 static int print_view(struct limpet_heap *heap, const struct report_options *o,
 		      struct limpet_err *err)
 {
-	const struct limpet_report_text_options text = limpet_cli_text_options(o->full);
+	const struct limpet_report_text_options text = limpet_cli_text_options(o->format, o->full);
+	struct limpet_cli_output output;
 	struct limpet_pager pager;
-	int result;
+	int result = 0;
 
-	limpet_pager_begin(&pager, !o->json && !o->no_pager);
-	result = o->json ? limpet_view_json_print(heap, &o->view, stdout, err)
-			 : limpet_view_text_print(heap, &o->view, &text, stdout, err);
+	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON && !o->no_pager);
+	limpet_cli_output_begin(&output, o->format);
+	if (output.file)
+		result = o->format == LIMPET_CLI_JSON
+				 ? limpet_view_json_print(heap, &o->view, output.file, err)
+				 : limpet_view_text_print(heap, &o->view, &text, output.file, err);
+	result = limpet_cli_output_end(&output, result);
 	limpet_pager_end(&pager);
 	return result;
 }
@@ -311,8 +334,10 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 	limpet_cli_clear_progress();
 	if (result < 0)
 		return result;
-	o->view.limit = o->limited ? o->limit : o->json ? SIZE_MAX : SITES_SHOWN;
-	if (!o->least_given && !o->json)
+	o->view.limit = o->limited                     ? o->limit
+			: o->format == LIMPET_CLI_JSON ? SIZE_MAX
+						       : SITES_SHOWN;
+	if (!o->least_given && o->format != LIMPET_CLI_JSON)
 		o->view.least_share = LEAST_SHARE;
 	*ret_status = limpet_cli_check_window("report", &o->cut, heap.reader);
 	if (*ret_status == LIMPET_EXIT_OK)

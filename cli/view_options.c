@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/render/report_markdown.h"
 #include "cli/ui.h"
 #include "common/clock.h"
 #include "common/units.h"
@@ -115,8 +116,26 @@ int limpet_cli_parse_sort(const char *command, const char *argument,
 	return LIMPET_EXIT_OK;
 }
 
-struct limpet_report_text_options limpet_cli_text_options(bool full)
+int limpet_cli_parse_format(const char *command, const char *argument,
+			    enum limpet_cli_format *ret_format)
 {
+	static const char *const words[] = {[LIMPET_CLI_TEXT] = "text",
+					    [LIMPET_CLI_JSON] = "json",
+					    [LIMPET_CLI_MARKDOWN] = "markdown",
+					    NULL};
+	int at = limpet_cli_parse_word(command, "no format", argument, words);
+
+	if (at < 0)
+		return LIMPET_EXIT_USAGE;
+	*ret_format = (enum limpet_cli_format)at;
+	return LIMPET_EXIT_OK;
+}
+
+struct limpet_report_text_options limpet_cli_text_options(enum limpet_cli_format format, bool full)
+{
+	if (format == LIMPET_CLI_MARKDOWN)
+		return (struct limpet_report_text_options){
+			.full = full, .bold = "", .dim = "", .warn = "", .plain = ""};
 	return (struct limpet_report_text_options){
 		/* Lines are cut only for a terminal, and not if everything is wanted. */
 		.width = isatty(STDOUT_FILENO) && !full ? (unsigned)limpet_ui_width(STDOUT_FILENO)
@@ -127,6 +146,25 @@ struct limpet_report_text_options limpet_cli_text_options(bool full)
 		.warn = limpet_ui_style(stdout, LIMPET_UI_RED),
 		.plain = limpet_ui_style(stdout, LIMPET_UI_PLAIN),
 	};
+}
+
+void limpet_cli_output_begin(struct limpet_cli_output *output, enum limpet_cli_format format)
+{
+	*output = (struct limpet_cli_output){.file = stdout};
+	if (format == LIMPET_CLI_MARKDOWN)
+		output->file = open_memstream(&output->text, &output->bytes);
+}
+
+int limpet_cli_output_end(struct limpet_cli_output *output, int result)
+{
+	if (output->file == stdout)
+		return result;
+	if ((!output->file || fclose(output->file)) && result >= 0)
+		result = -ENOMEM;
+	if (result >= 0)
+		limpet_markdown_print_code(output->text, stdout);
+	free(output->text);
+	return result;
 }
 
 /* ------------------------------------------------------------------ progress */

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "analyzer/model/filter.h"
 #include "analyzer/render/report_text.h"
@@ -67,8 +68,22 @@ int limpet_cli_parse_word(const char *command, const char *what, const char *arg
 int limpet_cli_parse_sort(const char *command, const char *argument,
 			  enum limpet_report_sort *ret_sort);
 
-/* For text on standard output. */
-struct limpet_report_text_options limpet_cli_text_options(bool full);
+enum limpet_cli_format { LIMPET_CLI_TEXT, LIMPET_CLI_JSON, LIMPET_CLI_MARKDOWN };
+int limpet_cli_parse_format(const char *command, const char *argument,
+			    enum limpet_cli_format *ret_format);
+
+/* For text on standard output; of Markdown it is a part, without colours and whole. */
+struct limpet_report_text_options limpet_cli_text_options(enum limpet_cli_format format, bool full);
+
+/* Standard output, or, for Markdown, memory: what is printed there becomes a block of code. */
+struct limpet_cli_output {
+	FILE *file; /* NULL: out of memory */
+	char *text;
+	size_t bytes;
+};
+void limpet_cli_output_begin(struct limpet_cli_output *output, enum limpet_cli_format format);
+/* `result`, or -ENOMEM. Prints nothing of a text that failed. */
+int limpet_cli_output_end(struct limpet_cli_output *output, int result) LIMPET_MUST_CHECK;
 
 /* For limpet_heap_options: a progress line on stderr, if that is a terminal, once it has taken a
  * while. The context is NULL. */

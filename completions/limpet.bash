@@ -71,7 +71,10 @@ _limpet()
 	-f)
 		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv'; fi
 		;;
-	--format) values='heaptrack pprof folded massif callgrind csv' ;;
+	--format)
+		values='text json markdown'
+		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv'; fi
+		;;
 	--table) values='events stacks frames' ;;
 	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline pages' ;;
 	--sort) values='peak live allocations allocated temporary growth' ;;
@@ -143,7 +146,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--view --function --json --sort --limit --from --to --include --exclude --suppressions
+		values='--view --function --json --format --sort --limit --from --to --include --exclude --suppressions
 			--depth --min --full --no-pager --help'
 		;;
 	top)
@@ -161,7 +164,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--json --html --output --force --sort --limit --by-function --include --exclude --suppressions --full --no-pager --help'
+		values='--json --format --html --output --force --sort --limit --by-function --include --exclude --suppressions --full --no-pager --help'
 		;;
 	export)
 		if [[ $word != -* ]]; then

@@ -89,4 +89,20 @@ void limpet_report_totals_print(struct limpet_printer *printer);
 void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
 			       const char *detail, size_t frames);
 
+/* The functions that name a stack, as its heading has them: malloc'ed. Begins as all zeros. */
+struct limpet_report_names {
+	char *name;   /* NULL: the stack is unknown */
+	char *via;    /* the library's function that it called; NULL: none */
+	char *caller; /* NULL: it is the outermost */
+};
+/* 0 or -ENOMEM. */
+int limpet_report_stack_names(struct limpet_report *report, uint32_t node,
+			      struct limpet_report_names *ret) LIMPET_MUST_CHECK;
+void limpet_report_sites_print(struct limpet_printer *printer);
+/* The whole that the sites' figures are parts of; 0: there is none. */
+uint64_t limpet_report_sites_total(const struct limpet_report *report);
+/* What is mapped outside of the heap. */
+void limpet_report_maps_print(struct limpet_printer *printer);
+void limpet_report_sizes_print(struct limpet_printer *printer);
+
 #endif

@@ -138,45 +138,90 @@ static void print_heading(struct limpet_printer *printer, const char *figures, c
 			    via ? " (via " : "", via ? via : "", via ? ")" : "");
 }
 
+/* A stack without the frames that say nothing, and the names of its heading. Begins as all zeros.
+ */
+struct named_stack {
+	struct limpet_report_stack stack;
+	bool *keep; /* of each frame */
+	size_t first;
+	char *name, *via; /* `via` NULL: none */
+};
+
+static void named_stack_done(struct named_stack *named)
+{
+	free(named->keep);
+	free(named->name);
+	free(named->via);
+}
+
+static int fold_stack(struct named_stack *named, bool full)
+{
+	const struct limpet_report_stack *stack = &named->stack;
+	LIMPET_FREE enum limpet_frame_kind *kinds = calloc(stack->count, sizeof(*kinds));
+	struct limpet_frame_filter fold;
+
+	named->keep = calloc(stack->count, sizeof(*named->keep));
+	if (!kinds || !named->keep)
+		return -ENOMEM;
+	for (size_t i = 0; i < stack->count; i++)
+		kinds[i] = stack->frames[i].kind;
+	fold = limpet_frame_filter_stack(kinds, stack->count, named->keep);
+	/* The library's function that the program called says what the memory is for; malloc does
+	 * not. */
+	if (fold.via != SIZE_MAX && kinds[fold.via] == LIMPET_FRAME_LIBRARY &&
+	    stack->frames[fold.via].function)
+		named->via = frame_name(&stack->frames[fold.via], false);
+	if (full)
+		memset(named->keep, true, stack->count);
+	named->first = fold.first;
+	named->name = frame_name(&stack->frames[fold.first], false);
+	return named->name ? 0 : -ENOMEM;
+}
+
+/* Without a name: the stack is unknown. */
+static int name_stack(struct limpet_report *report, uint32_t node, bool full,
+		      struct named_stack *ret)
+{
+	const int error = limpet_report_expand(report, node, &ret->stack);
+
+	return error || !ret->stack.count ? error : fold_stack(ret, full);
+}
+
 void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
 			       const char *detail, size_t frames)
 {
 	static const char indent[] = "      ";
-	LIMPET_FREE enum limpet_frame_kind *kinds = NULL;
-	LIMPET_FREE bool *keep = NULL;
-	LIMPET_FREE char *via = NULL;
-	LIMPET_FREE char *name = NULL;
-	struct limpet_report_stack stack;
-	struct limpet_frame_filter fold;
+	struct named_stack named = {.name = NULL};
 
-	if (!limpet_printer_check(printer, limpet_report_expand(printer->report, node, &stack)))
-		return;
-	if (!stack.count) {
-		limpet_printer_line(printer, printer->options->bold, "%s  (stack unknown)",
-				    figures);
+	if (limpet_printer_check(
+		    printer, name_stack(printer->report, node, printer->options->full, &named))) {
+		if (named.name)
+			print_heading(printer, figures, named.name, named.via);
+		else
+			limpet_printer_line(printer, printer->options->bold, "%s  (stack unknown)",
+					    figures);
 		limpet_printer_wrap(printer, printer->options->dim, sizeof(indent) - 1, "%s%s",
 				    indent, detail);
-		return;
+		if (named.name)
+			print_stack(printer, &named.stack, named.keep, indent, frames);
 	}
-	kinds = calloc(stack.count, sizeof(*kinds));
-	keep = calloc(stack.count, sizeof(*keep));
-	if (!limpet_printer_check(printer, kinds && keep ? 0 : -ENOMEM))
-		return;
-	for (size_t i = 0; i < stack.count; i++)
-		kinds[i] = stack.frames[i].kind;
-	fold = limpet_frame_filter_stack(kinds, stack.count, keep);
-	/* The library's function that the program called says what the memory is for; malloc does
-	 * not. */
-	if (fold.via != SIZE_MAX && kinds[fold.via] == LIMPET_FRAME_LIBRARY &&
-	    stack.frames[fold.via].function)
-		via = frame_name(&stack.frames[fold.via], false);
-	if (printer->options->full)
-		memset(keep, true, stack.count);
-	name = frame_name(&stack.frames[fold.first], false);
-	if (!limpet_printer_check(printer, name ? 0 : -ENOMEM))
-		return;
-	print_heading(printer, figures, name, via);
-	limpet_printer_wrap(printer, printer->options->dim, sizeof(indent) - 1, "%s%s", indent,
-			    detail);
-	print_stack(printer, &stack, keep, indent, frames);
+	named_stack_done(&named);
+}
+
+int limpet_report_stack_names(struct limpet_report *report, uint32_t node,
+			      struct limpet_report_names *ret)
+{
+	struct named_stack named = {.name = NULL};
+	int error = name_stack(report, node, false, &named);
+
+	for (size_t i = named.first + 1; !error && i < named.stack.count; i++)
+		if (named.keep[i]) {
+			ret->caller = frame_name(&named.stack.frames[i], false);
+			error = ret->caller ? 0 : -ENOMEM;
+			break;
+		}
+	ret->name = LIMPET_TAKE(named.name);
+	ret->via = LIMPET_TAKE(named.via);
+	named_stack_done(&named);
+	return error;
 }

@@ -18,7 +18,7 @@
 
 const char limpet_report_not_temporary[] = "Samples do not say which allocations are temporary.";
 
-static uint64_t sort_total(const struct limpet_report *report)
+uint64_t limpet_report_sites_total(const struct limpet_report *report)
 {
 	const struct limpet_model_totals *totals = &report->model->totals;
 
@@ -135,7 +135,8 @@ static void print_site(struct limpet_printer *printer, size_t number,
 
 	snprintf(figures, sizeof(figures), "%3zu  %10s  %5s", number,
 		 limpet_printer_figure(printer, sort, figure),
-		 limpet_printer_share(printer, (uint64_t)figure, sort_total(printer->report)));
+		 limpet_printer_share(printer, (uint64_t)figure,
+				      limpet_report_sites_total(printer->report)));
 	if (site_detail(printer, site, &detail) < 0 ||
 	    (printer->report->estimates && add_range(printer, site, &detail) < 0)) {
 		detail = NULL;
@@ -145,11 +146,11 @@ static void print_site(struct limpet_printer *printer, size_t number,
 	limpet_report_stack_print(printer, site->figures.node, figures, detail, FRAMES_SHOWN);
 }
 
-static void print_sites(struct limpet_printer *printer)
+void limpet_report_sites_print(struct limpet_printer *printer)
 {
 	const struct limpet_report *report = printer->report;
 	enum limpet_report_sort sort = report->options.sort;
-	uint64_t total = sort_total(report);
+	uint64_t total = limpet_report_sites_total(report);
 
 	assert(sort < LIMPET_REPORT_SORT_COUNT);
 	/* Findings say it, too. */
@@ -180,7 +181,7 @@ static void print_sites(struct limpet_printer *printer)
 	}
 }
 
-static void print_maps(struct limpet_printer *printer)
+void limpet_report_maps_print(struct limpet_printer *printer)
 {
 	const struct limpet_report *report = printer->report;
 	size_t shown = 0;
@@ -212,7 +213,7 @@ static void print_maps(struct limpet_printer *printer)
 
 /* ------------------------------------------------------------------ sizes */
 
-static void print_sizes(struct limpet_printer *printer)
+void limpet_report_sizes_print(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	uint64_t most = 0;
@@ -273,7 +274,8 @@ int limpet_report_text_print(struct limpet_report *report,
 {
 	struct limpet_printer printer = {.file = file, .options = options, .report = report};
 	static void (*const parts[])(struct limpet_printer *) = {
-		limpet_report_head_print, print_findings, print_sites, print_maps, print_sizes};
+		limpet_report_head_print, print_findings, limpet_report_sites_print,
+		limpet_report_maps_print, limpet_report_sizes_print};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(parts) && !ferror(file); i++)
 		parts[i](&printer);

@@ -603,6 +603,31 @@ remove_groups() {
 	done
 }
 
+# hostile_program NAME FILE: a program that allocates in a function of that name, and keeps a third of its blocks.
+hostile_program() {
+	cat >evil.c <<-'END'
+		#include <stdlib.h>
+		__attribute__((noinline)) void *evil_name(size_t bytes)
+		{
+			void *block = malloc(bytes);
+			__asm__ volatile("" : : "r"(block) : "memory");
+			return block;
+		}
+		int main(void)
+		{
+			for (int i = 0; i < 1000; i++)
+				if (i % 3)
+					free(evil_name(100));
+				else
+					evil_name(5000);
+			return 0;
+		}
+	END
+	gcc -O1 -c evil.c
+	objcopy --redefine-sym "evil_name=$1" evil.o
+	gcc -o "$2" evil.o
+}
+
 # A test file that gives one of these names to a function of its own would change what the others here do.
 # shellcheck disable=SC2046
 readonly -f $(sed -n 's/^\([a-z_]*\)() {$/\1/p' "${BASH_SOURCE[0]}")

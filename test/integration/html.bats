@@ -248,27 +248,7 @@ highest_of() {
 
 @test "hostile names do nothing" {
 	local name='</script><img src=x onerror=window.owned=1>'
-	cat >evil.c <<-'END'
-		#include <stdlib.h>
-		__attribute__((noinline)) void *evil_name(size_t bytes)
-		{
-			void *block = malloc(bytes);
-			__asm__ volatile("" : : "r"(block) : "memory");
-			return block;
-		}
-		int main(void)
-		{
-			for (int i = 0; i < 1000; i++)
-				if (i % 3)
-					free(evil_name(100));
-				else
-					evil_name(50);
-			return 0;
-		}
-	END
-	gcc -O1 -c evil.c
-	objcopy --redefine-sym "evil_name=$name" evil.o
-	gcc -o '<script>window.owned=1' evil.o
+	hostile_program "$name" '<script>window.owned=1'
 	"$LIMPET" run -q --on-overload wait -o evil.limpet -- './<script>window.owned=1'
 	trace=evil.limpet
 	report
