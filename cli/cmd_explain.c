@@ -92,7 +92,7 @@ static int take_operands(int count, char **operands, void *context)
 	struct explain_options *options = context;
 	int status;
 
-	if (count && !options->pid && operands[0][strspn(operands[0], "0123456789")])
+	if (count && !options->pid && limpet_ui_is_trace(operands[0]))
 		return options->census
 			       ? limpet_ui_usage("explain",
 						 "a census is of a process, not of a trace")

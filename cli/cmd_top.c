@@ -1,5 +1,4 @@
 /* `limpet top PID|FILE`: a capture on the screen, while it runs or afterwards. */
-#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
@@ -97,13 +96,6 @@ static const struct limpet_ui_command command = {"top",        help,        ":h"
 
 /* ------------------------------------------------------------------ the capture of a process */
 
-static bool is_number(const char *text)
-{
-	while (isdigit((unsigned char)*text))
-		text++;
-	return !*text;
-}
-
 /* Finds its trace; waits for a capture that is attaching. */
 static int find_capture(pid_t pid, struct limpet_control_capture *ret_capture,
 			struct limpet_err *err)
@@ -152,7 +144,7 @@ static int show(struct top_options *o, int *ret_status, struct limpet_err *err)
 	struct limpet_control_capture capture = {0};
 	struct limpet_top_source *source;
 	const struct limpet_model *model;
-	bool is_capture = is_number(o->what);
+	bool is_capture = !limpet_ui_is_trace(o->what);
 	pid_t pid;
 	int code;
 

@@ -29,6 +29,7 @@ CLI_SRC := \
 	cli/live_target.c \
 	cli/main.c \
 	cli/pager.c \
+	cli/pid_hint.c \
 	cli/progress.c \
 	cli/sealing.c \
 	cli/top_draw.c \

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "cli/pid_hint.h"
+
 static struct {
 	bool quiet;
 	void (*before_message)(void *context);
@@ -202,11 +204,17 @@ int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
 	value = strtol(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX) {
 		limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
-		limpet_err_hint(&err, "find it with `pidof NAME` or `limpet doctor`");
+		limpet_hint_pid(text, &err);
 		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 	}
 	*ret_pid = (pid_t)value;
 	return LIMPET_EXIT_OK;
+}
+
+bool limpet_ui_is_trace(const char *operand)
+{
+	return operand[strspn(operand, "0123456789")] &&
+	       (strpbrk(operand, "./") || access(operand, F_OK) == 0);
 }
 
 int limpet_ui_not_captured(pid_t pid, struct limpet_err *err)

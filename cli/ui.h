@@ -30,6 +30,9 @@ int limpet_ui_usage(const char *command, const char *format, ...)
 /* A process id from the command line. Returns LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message.
  */
 int limpet_ui_parse_pid(const char *text, pid_t *ret_pid);
+/* Of a command that takes a PID or a FILE: whether it is the latter, there or not. A plain word
+ * that is no file may be meant as the name of a process. */
+bool limpet_ui_is_trace(const char *operand);
 
 /* Sets *err to the reason why the capture of a process was not found. Returns its code. */
 int limpet_ui_not_captured(pid_t pid, struct limpet_err *err);

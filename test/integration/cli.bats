@@ -114,6 +114,9 @@ fits() {
 	usage "not a process id: '0'" status 0
 	usage "not a process id: '99999999999'" stop 99999999999
 	usage "not a process id: ''" stop ""
+	[[ ${stderr_lines[1]} == "hint: find it with \`pidof NAME\` or \`limpet doctor\`" ]]
+	usage "not a process id: '99999999999'" attach 99999999999
+	[[ ${stderr_lines[1]} == "hint: process ids are from 1 to $(($(</proc/sys/kernel/pid_max) - 1))" ]]
 	usage "unexpected argument '2'" attach 1 2
 	usage "only one PID is accepted" status 1 2
 	usage "--all and '1' cannot be used together" stop --all 1
@@ -130,6 +133,25 @@ fits() {
 	usage "invalid value 'x' for --load: dlopen or map" attach 1 --load x
 	usage "invalid value '' for --load: dlopen or map" run --load "" true
 	usage "invalid value 'mapped' for --load: dlopen or map" doctor 1 --load mapped
+}
+
+@test "the name of a program where a process id is needed: its processes, by their size" {
+	local command both
+	mkdir bin
+	cp "$TARGETS/keeps" bin/named-for-this-test
+	start first bin/named-for-this-test
+	both=$pid
+	start second bin/named-for-this-test
+	both="$both $pid"
+	for command in attach doctor stop status explain pages top; do
+		usage "not a process id: 'named-for-this-test'" "$command" named-for-this-test
+		[[ ${stderr_lines[1]} == "hint: processes of that name: "* ]] || fail "$stderr" || return 1
+		same "$command" "$(grep -oE '[0-9]+ \(' <<<"${stderr_lines[1]}" | tr -d ' (' | sort -n | xargs)" "$both" || return 1
+	done
+	finish second
+	usage "not a process id" attach named-for-this-test
+	[[ ${stderr_lines[1]} == "hint: process of that name: ${both% *} ("* ]] || fail "$stderr"
+	finish first
 }
 
 @test "text from outside cannot steer the terminal" {
