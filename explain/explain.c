@@ -106,8 +106,8 @@ static int inquire(struct inquiry *inquiry, uint64_t reads)
 	if (!error)
 		error = limpet_modules_of_files(inquiry->pid, &inquiry->modules);
 	if (!error)
-		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
-					   inquiry->heaps.count > 0, &inquiry->pieces);
+		error = limpet_pieces_read(inquiry->pid, &inquiry->modules, &inquiry->heaps,
+					   &inquiry->pieces);
 	if (!error)
 		error = inquire_heaps(inquiry, pages);
 	if (!error) {

@@ -52,13 +52,15 @@ static void visit(void *context, enum limpet_memory_account account, uint64_t st
 			  &(struct limpet_piece){.start = start, .end = end, .account = account});
 }
 
-int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules, bool has_glibc,
-		       struct limpet_pieces *ret_pieces)
+int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules,
+		       const struct limpet_glibc_heaps *heaps, struct limpet_pieces *ret_pieces)
 {
 	struct limpet_pieces pieces = {0};
 	struct limpet_memory_owners_options options = {.modules = modules,
-						       .has_glibc = has_glibc,
-						       .judge_none = !has_glibc,
+						       .has_glibc = heaps->count > 0,
+						       .judge_none = !heaps->count,
+						       .blocks_known = heaps->mmapped_known,
+						       .blocks_bytes = heaps->mmapped_bytes,
 						       .visit = visit,
 						       .context = &pieces};
 	struct limpet_memory memory;

@@ -3,6 +3,7 @@
 #define LIMPET_EXPLAIN_PIECES_H
 
 #include "common/memory_accounts.h"
+#include "explain/glibc_heaps.h"
 #include "injector/image/modules.h"
 
 struct limpet_piece {
@@ -24,8 +25,9 @@ void limpet_pieces_add(struct limpet_pieces *pieces, const struct limpet_piece *
 /* The first piece that ends above `address`. */
 size_t limpet_pieces_from(const struct limpet_pieces *pieces, uint64_t address);
 
-/* All pieces of a process. `has_glibc`: it uses glibc's malloc. 0 or -errno. */
-int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules, bool has_glibc,
+/* All pieces of a process with these heaps of glibc's malloc. 0 or -errno. */
+int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules,
+		       const struct limpet_glibc_heaps *heaps,
 		       struct limpet_pieces *ret_pieces) LIMPET_MUST_CHECK;
 
 #endif

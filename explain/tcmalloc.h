@@ -18,7 +18,7 @@
 /* Begins as all zeros. */
 struct limpet_tcmalloc {
 	struct limpet_heap_ranges ranges; /* sorted: what the tree covers, mappings that it is in */
-	bool is_cut; /* there are more, which are not in the list, or may be */
+	bool is_cut;                      /* there are more, which are not in the list, or may be */
 };
 void limpet_tcmalloc_done(struct limpet_tcmalloc *tcmalloc);
 

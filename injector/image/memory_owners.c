@@ -51,6 +51,7 @@ struct reading {
 	struct limpet_memory *out;
 	uint64_t page_bytes;
 	uint64_t heads_left;
+	uint64_t run_end; /* of the run of maps that is counted, see limpet_proc_maps_run() */
 	uint64_t *stack_pointers; /* of threads that sleep; unsorted */
 	size_t stack_pointer_count;
 	uint64_t stack_sizes[STACK_SIZES]; /* sizes of stacks that were seen */
@@ -84,14 +85,17 @@ static uint64_t heap_at(const struct reading *reading, uint64_t address,
 	return opened;
 }
 
-/* The size of a block with a mapping of its own at this address; 0: there is none. */
-static uint64_t chunk_at(const struct reading *reading, const uint64_t head[HEAD_WORDS],
-			 uint64_t room)
+/* The size of a block with a mapping of its own at this address; 0: there is none. The program may
+ * have split the mapping. */
+static uint64_t chunk_at(const struct reading *reading, uint64_t address,
+			 const uint64_t head[HEAD_WORDS])
 {
+	const struct limpet_memory_owners_options *options = reading->options;
 	uint64_t bytes = head[1] & ~CHUNK_BITS;
 
 	if (head[0] || (head[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || !bytes ||
-	    bytes % reading->page_bytes || bytes > room)
+	    bytes % reading->page_bytes || bytes > reading->run_end - address ||
+	    (options->blocks_known && bytes > options->blocks_bytes))
 		return 0;
 	return bytes;
 }
@@ -242,7 +246,7 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 /* Judges by the first words of the page. They are read page by page: process_vm_readv(2) would read
  * many at once, but it copies pages that are shared since a fork(2), and for a page that was given
  * back meanwhile it waits without end for whoever serves a userfaultfd. */
-static struct part headed_part(struct reading *reading, uint64_t address, uint64_t map_end)
+static struct part headed_part(struct reading *reading, uint64_t address)
 {
 	uint64_t head[HEAD_WORDS], bytes;
 
@@ -253,13 +257,12 @@ static struct part headed_part(struct reading *reading, uint64_t address, uint64
 		return (struct part){0, LIMPET_MEMORY_UNKNOWN};
 	bytes = heap_at(reading, address, head);
 	if (!bytes)
-		bytes = chunk_at(reading, head, map_end - address);
+		bytes = chunk_at(reading, address, head);
 	return (struct part){bytes ? address + bytes : 0, LIMPET_MEMORY_HEAP};
 }
 
 /* Counts existing pages of one mapping. `part` is the part of the page before. */
-static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint64_t map_end,
-			struct part *part)
+static void count_range(struct reading *reading, uint64_t at, uint64_t end, struct part *part)
 {
 	while (at < end) {
 		uint64_t bytes = reading->page_bytes;
@@ -268,7 +271,7 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint
 		if (at >= part->end)
 			*part = listed_part(reading, at);
 		if (at >= part->end && !reading->options->judge_none)
-			*part = headed_part(reading, at, map_end);
+			*part = headed_part(reading, at);
 		known = at < part->end;
 		if (known)
 			bytes = (part->end < end ? part->end : end) - at;
@@ -279,43 +282,48 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint
 
 /* ------------------------------------------------------------------ mappings */
 
-/* `account` is that of the whole mapping. UNKNOWN: the mapping begins with `part`; the rest is
- * judged by its contents. */
-static void count_pages(struct reading *reading, const struct limpet_map *map,
-			enum limpet_memory_account account, struct part part)
+/* Of [start, end) of a mapping. `account` is that of all of it. UNKNOWN: it begins with *part, the
+ * rest is judged by its contents, and *part becomes the last part. */
+static void count_pages(struct reading *reading, uint64_t start, uint64_t end,
+			enum limpet_memory_account account, struct part *part)
 {
 	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
 
-	for (uint64_t at = map->start; at < map->end;) {
+	for (uint64_t at = start; at < end;) {
 		int found;
 
 		/* The answer is known once it was tried. */
-		if (!limpet_pages_asks(reading->pages) && map->end - map->start >= READ_LIMIT_BYTES)
+		if (!limpet_pages_asks(reading->pages) && end - start >= READ_LIMIT_BYTES)
 			return;
-		found = limpet_pages_next(reading->pages, at, map->end, false, ranges, &at);
+		found = limpet_pages_next(reading->pages, at, end, false, ranges, &at);
 		if (found < 0)
 			return;
 		for (int i = 0; i < found; i++)
 			if (account == LIMPET_MEMORY_UNKNOWN)
-				count_range(reading, ranges[i].start, ranges[i].end, map->end,
-					    &part);
+				count_range(reading, ranges[i].start, ranges[i].end, part);
 			else
 				count(reading, account, ranges[i].start, ranges[i].end);
 	}
 }
 
-static void count_private(struct reading *reading, size_t i)
+/* `part`: the last one of the mapping right before, which may go on here. */
+static void count_private(struct reading *reading, size_t i, struct part *part)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
-	struct part part = listed_part(reading, map->start);
+	const bool goes_on = part->end > map->start;
+	uint64_t end = map->end;
 
-	if (!part.end) {
-		uint64_t stack = stack_end(reading, i);
-
-		if (stack > map->start)
-			part = (struct part){stack, LIMPET_MEMORY_STACKS};
+	if (map->perms[0] != 'r') {
+		/* Memory without any access is reserved address space, or of what goes on. */
+		if (!goes_on)
+			return;
+		end = part->end < end ? part->end : end;
+	} else if (!goes_on) {
+		*part = listed_part(reading, map->start);
+		if (!part->end)
+			*part = (struct part){stack_end(reading, i), LIMPET_MEMORY_STACKS};
 	}
-	count_pages(reading, map, LIMPET_MEMORY_UNKNOWN, part);
+	count_pages(reading, map->start, end, LIMPET_MEMORY_UNKNOWN, part);
 }
 
 /* glibc 2.38 can name its own mappings (glibc.mem.decorate_maps). */
@@ -350,19 +358,17 @@ static enum limpet_memory_account account_of(const struct limpet_map *map)
 	return map->perms[2] == 'x' ? LIMPET_MEMORY_CODE : LIMPET_MEMORY_UNKNOWN;
 }
 
-static void count_map(struct reading *reading, size_t i)
+static void count_map(struct reading *reading, size_t i, struct part *part)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
 	enum limpet_memory_account account = account_of(map);
 
-	/* Memory without any access is reserved address space. */
-	if (account == LIMPET_MEMORY_SHARED || account == LIMPET_MEMORY_FILES ||
-	    map->perms[0] != 'r')
+	if (account == LIMPET_MEMORY_SHARED || account == LIMPET_MEMORY_FILES)
 		return;
 	if (account == LIMPET_MEMORY_UNKNOWN)
-		count_private(reading, i);
-	else
-		count_pages(reading, map, account, (struct part){0, account});
+		count_private(reading, i, part);
+	else if (map->perms[0] == 'r')
+		count_pages(reading, map->start, map->end, account, part);
 }
 
 static uint64_t status_bytes(const char *text, const char *key)
@@ -409,9 +415,30 @@ static bool has_glibc(const struct limpet_maps *maps)
 	return false;
 }
 
-static bool is_large(const struct limpet_map *map)
+/* Whether one of these maps is. */
+static bool is_large(const struct limpet_map *first, const struct limpet_map *last)
 {
-	return map->end - map->start >= LARGE_BYTES;
+	while (first < last && first->end - first->start < LARGE_BYTES)
+		first++;
+	return first->end - first->start >= LARGE_BYTES;
+}
+
+/* What one map ends with may go on in the next one of its run. */
+static void count_runs(struct reading *reading, bool large)
+{
+	const struct limpet_map *list = reading->maps.list;
+	size_t last;
+
+	for (size_t first = 0; first < reading->maps.count; first = last + 1) {
+		struct part part = {0, LIMPET_MEMORY_UNKNOWN};
+
+		last = limpet_proc_maps_run(&reading->maps, first);
+		if (is_large(&list[first], &list[last]) != large)
+			continue;
+		reading->run_end = list[last].end;
+		for (size_t i = first; i <= last; i++)
+			count_map(reading, i, &part);
+	}
 }
 
 static int take(struct reading *reading)
@@ -424,10 +451,8 @@ static int take(struct reading *reading)
 	reading->memory = limpet_proc_open(reading->pid, "mem", O_RDONLY);
 	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
 	read_stack_pointers(reading);
-	for (int large = 0; large < 2; large++)
-		for (size_t i = 0; i < reading->maps.count; i++)
-			if (is_large(&reading->maps.list[i]) == large)
-				count_map(reading, i);
+	count_runs(reading, false);
+	count_runs(reading, true);
 	error = settle(reading);
 	free(reading->stack_pointers);
 	if (reading->memory >= 0)

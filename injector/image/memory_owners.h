@@ -23,6 +23,10 @@ struct limpet_memory_owners_options {
 	 * (a static program); `judge_none`: it does not, so no page is taken for part of glibc's
 	 * heaps, and every process is accepted. */
 	bool has_glibc, judge_none;
+	/* `blocks_known`: glibc itself has counted the bytes of blocks with mappings of their own,
+	 * so none is larger. */
+	bool blocks_known;
+	uint64_t blocks_bytes;
 	/* Called with each range of existing pages that is counted by its contents or its mapping's
 	 * name, in the order of large and other mappings; may be NULL. */
 	void (*visit)(void *context, enum limpet_memory_account account, uint64_t start,

@@ -215,6 +215,18 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "blocks whose mappings the program has split" {
+	start explained "$TARGETS/explained"
+	tell explained "split 20" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) | . >= 20 * 1048576 and . <= 21 * 1048576"
+	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	says '.census | .whole and .exact and any(.sizes[]; .from_bytes == 1048576 and .blocks_low == 20)'
+	finish explained
+}
+
 @test "shared memory and files" {
 	start explained "$TARGETS/explained"
 	tell explained "memfd 5" taken

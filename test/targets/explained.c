@@ -4,7 +4,8 @@
  * same of 24 to 120 bytes, which free(3) leaves in fastbins; "arenas N": as many threads, each with
  * such blocks in its arena; "table N": blocks to which a static table points; "outgrow N": one more
  * with N of them; "stacks N": threads that have touched 256 KiB of their stacks; "blocks N": blocks
- * of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "memfd N", "shm N", "sysv
+ * of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "split N": the same, their
+ * mappings split by what the program does with a part; "memfd N", "shm N", "sysv
  * N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
  * written to privately; "anonymous N": MiB by mmap alone; "wall": from now on brk(2) fails;
  * "foreign N": N KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N":
@@ -196,6 +197,24 @@ static void take_blocks(unsigned long count, size_t alignment)
 		if (!block)
 			target_broken("no memory");
 		memset(block, 1, MIB);
+	}
+}
+
+/* Of each in turn another part: madvise(2), mlock(2), mprotect(2). */
+static void split_blocks(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		char *block = malloc(MIB), *part = block - 16 + MIB / 2;
+
+		if (!block)
+			target_broken("no memory");
+		memset(block, 1, MIB);
+		if ((i % 5 == 0 && madvise(part, MIB / 4, MADV_DONTDUMP)) ||
+		    (i % 5 == 1 && mlock(block - 16, 4096)) ||
+		    (i % 5 == 2 && mprotect(part, MIB / 4, PROT_READ)) ||
+		    (i % 5 == 3 && mprotect(part, MIB / 4, PROT_NONE)) ||
+		    (i % 5 == 4 && madvise(block - 16, 8192, MADV_DONTFORK)))
+			target_broken("a block cannot be split");
 	}
 }
 
@@ -548,6 +567,8 @@ static bool take_memory(const char *line)
 		dl_iterate_phdr(drop_head, NULL);
 	else if (target_word(line, "blocks", &n))
 		take_blocks(n, 0);
+	else if (target_word(line, "split", &n))
+		split_blocks(n);
 	else if (target_word(line, "table", &n))
 		fill_table(n);
 	else if (target_word(line, "aligned", &n))
