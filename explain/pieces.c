@@ -8,6 +8,7 @@
 void limpet_pieces_done(struct limpet_pieces *pieces)
 {
 	free(pieces->list);
+	limpet_thread_stacks_done(&pieces->stacks);
 	*pieces = (struct limpet_pieces){0};
 }
 
@@ -62,7 +63,8 @@ int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules,
 						       .blocks_known = heaps->mmapped_known,
 						       .blocks_bytes = heaps->mmapped_bytes,
 						       .visit = visit,
-						       .context = &pieces};
+						       .context = &pieces,
+						       .ret_stacks = &pieces.stacks};
 	struct limpet_memory memory;
 	int error = limpet_memory_owners_take(pid, &options, &memory);
 

@@ -5,6 +5,7 @@
 #include "common/memory_accounts.h"
 #include "explain/glibc_heaps.h"
 #include "injector/image/modules.h"
+#include "injector/image/thread_stacks.h"
 
 struct limpet_piece {
 	uint64_t start, end;
@@ -17,7 +18,8 @@ struct limpet_piece {
 struct limpet_pieces {
 	struct limpet_piece *list; /* sorted by address */
 	size_t count, capacity;
-	int error; /* -ENOMEM, or 0 */
+	int error;                          /* -ENOMEM, or 0 */
+	struct limpet_thread_stacks stacks; /* in STACKS pieces; there may be others */
 };
 void limpet_pieces_done(struct limpet_pieces *pieces);
 /* Adds a piece, in any order; merges it with the last one if it continues it. */

@@ -25,11 +25,9 @@
 /* malloc/malloc.c: a block with a mapping of its own has this flag in the head of its chunk. */
 #define CHUNK_IS_MMAPPED ((uint64_t)2)
 #define CHUNK_BITS ((uint64_t)7)
-/* Guard pages of thread stacks: one page by default, a few in some runtimes. */
-#define GUARD_LIMIT_BYTES ((uint64_t)1 << 20)
-#define STACK_LIMIT_BYTES ((uint64_t)64 << 20)
-/* A stack without a guard page may be a coroutine's, in a block of an allocator. */
-#define BARE_STACK_LIMIT_BYTES ((uint64_t)16 << 20)
+/* A stack without a guard page and without a thread's structure may be a coroutine's, or that of
+ * signals: a larger mapping has other things, too. */
+#define BARE_STACK_LIMIT_BYTES ((uint64_t)1 << 20)
 #define DEFAULT_STACK_BYTES ((uint64_t)8 << 20) /* with a page for a guard */
 #define STACK_SIZES 8u
 #define TASKS_LIMIT 4096
@@ -56,6 +54,7 @@ struct reading {
 	size_t stack_pointer_count;
 	uint64_t stack_sizes[STACK_SIZES]; /* sizes of stacks that were seen */
 	size_t stack_size_count;
+	struct limpet_thread_stacks stacks;
 };
 
 static void count(struct reading *reading, enum limpet_memory_account account, uint64_t start,
@@ -111,19 +110,6 @@ static bool is_present(const struct reading *reading, uint64_t start, uint64_t e
 	       ranges[0].start == start && ranges[0].end == end;
 }
 
-/* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more.
- * sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. */
-uint64_t limpet_memory_owners_thread_in(const uint64_t words[LIMPET_STACK_TOP_BYTES / 8],
-					uint64_t top)
-{
-	const uint64_t start = top - LIMPET_STACK_TOP_BYTES;
-
-	for (size_t i = 0; i + 2 < LIMPET_STACK_TOP_BYTES / 8; i += 8)
-		if (words[i] == start + 8 * i && words[i + 2] == words[i])
-			return words[i];
-	return 0;
-}
-
 /* Not by process_vm_readv(2): see headed_part(). */
 static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
 {
@@ -132,7 +118,7 @@ static bool has_thread_below(const struct reading *reading, uint64_t top, uint64
 	return top >= low + sizeof(words) && is_present(reading, top - sizeof(words), top) &&
 	       pread(reading->memory, words, sizeof(words), (off_t)(top - sizeof(words))) ==
 		       (ssize_t)sizeof(words) &&
-	       limpet_memory_owners_thread_in(words, top);
+	       limpet_thread_stacks_thread_in(words, top);
 }
 
 static void read_stack_pointers(struct reading *reading)
@@ -179,42 +165,6 @@ static void remember_size(struct reading *reading, uint64_t bytes)
 		reading->stack_sizes[reading->stack_size_count++] = bytes;
 }
 
-static bool is_anonymous(const struct limpet_map *map)
-{
-	return !map->inode && !map->path[0];
-}
-
-static bool has_guard(const struct reading *reading, size_t i)
-{
-	const struct limpet_map *map = &reading->maps.list[i], *guard = map - 1;
-
-	return i && guard->end == map->start && is_anonymous(guard) &&
-	       !strncmp(guard->perms, "---", 3) && guard->end - guard->start <= GUARD_LIMIT_BYTES;
-}
-
-/* The end of the stack at the beginning of this mapping; its start if there is none. Other memory
- * may have been mapped right above the stack, and is then part of the same mapping. */
-static uint64_t stack_end(struct reading *reading, size_t i)
-{
-	const struct limpet_map *map = &reading->maps.list[i];
-	bool has_a_guard = has_guard(reading, i);
-
-	if (has_a_guard && has_thread_below(reading, map->end, map->start)) {
-		remember_size(reading, map->end - map->start);
-		return map->end;
-	}
-	for (size_t k = 0; has_a_guard && k < reading->stack_size_count; k++) {
-		uint64_t end = map->start + reading->stack_sizes[k];
-
-		if (end < map->end && has_thread_below(reading, end, map->start))
-			return end;
-	}
-	if (map->end - map->start <= (has_a_guard ? STACK_LIMIT_BYTES : BARE_STACK_LIMIT_BYTES) &&
-	    has_stack_pointer(reading, map->start, map->end))
-		return map->end;
-	return map->start;
-}
-
 /* ------------------------------------------------------------------ parts of mappings */
 
 /* What is known about a part of a mapping, from `start` on. */
@@ -222,6 +172,17 @@ struct part {
 	uint64_t end; /* 0: nothing is known */
 	enum limpet_memory_account account;
 };
+
+/* The stack of a known thread. */
+static struct part stack_part(const struct reading *reading, uint64_t address)
+{
+	const struct limpet_thread_stacks *stacks = &reading->stacks;
+	const size_t i = limpet_thread_stacks_from(stacks, address);
+
+	if (i == stacks->count || stacks->list[i].start > address)
+		return (struct part){0, LIMPET_MEMORY_UNKNOWN};
+	return (struct part){stacks->list[i].end, LIMPET_MEMORY_STACKS};
+}
 
 /* From ranges that are known without reading memory. */
 static struct part listed_part(const struct reading *reading, uint64_t address)
@@ -240,7 +201,7 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 	above = LIMPET_PARTITION_POINT(i, options->mapped_count, mapped[i].start <= address);
 	if (above && address < mapped[above - 1].end)
 		return (struct part){mapped[above - 1].end, LIMPET_MEMORY_MAPPED};
-	return (struct part){0, LIMPET_MEMORY_UNKNOWN};
+	return stack_part(reading, address);
 }
 
 /* Judges by the first words of the page. They are read page by page: process_vm_readv(2) would read
@@ -261,6 +222,42 @@ static struct part headed_part(struct reading *reading, uint64_t address)
 	return (struct part){bytes ? address + bytes : 0, LIMPET_MEMORY_HEAP};
 }
 
+/* ------------------------------------------------------------------ stacks by their mappings */
+
+static bool begins_with_head(struct reading *reading, const struct limpet_map *map)
+{
+	return !reading->options->judge_none &&
+	       is_present(reading, map->start, map->start + reading->page_bytes) &&
+	       headed_part(reading, map->start).end;
+}
+
+/* The end of the stack at the beginning of this mapping, which contains none that is known; its
+ * start if there is none. Other memory may have been mapped right above the stack, and is then part
+ * of the same mapping. */
+static uint64_t stack_end(struct reading *reading, size_t i)
+{
+	const struct limpet_map *map = &reading->maps.list[i];
+	bool has_a_guard = limpet_map_has_guard(&reading->maps, i);
+
+	if (has_a_guard && has_thread_below(reading, map->end, map->start)) {
+		remember_size(reading, map->end - map->start);
+		return map->end;
+	}
+	for (size_t k = 0; has_a_guard && k < reading->stack_size_count; k++) {
+		uint64_t end = map->start + reading->stack_sizes[k];
+
+		if (end < map->end && has_thread_below(reading, end, map->start))
+			return end;
+	}
+	if (map->end - map->start <=
+		    (has_a_guard ? LIMPET_STACK_LIMIT_BYTES : BARE_STACK_LIMIT_BYTES) &&
+	    has_stack_pointer(reading, map->start, map->end) && !begins_with_head(reading, map))
+		return map->end;
+	return map->start;
+}
+
+/* ------------------------------------------------------------------ mappings */
+
 /* Counts existing pages of one mapping. `part` is the part of the page before. */
 static void count_range(struct reading *reading, uint64_t at, uint64_t end, struct part *part)
 {
@@ -279,8 +276,6 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, stru
 		at += bytes;
 	}
 }
-
-/* ------------------------------------------------------------------ mappings */
 
 /* Of [start, end) of a mapping. `account` is that of all of it. UNKNOWN: it begins with *part, the
  * rest is judged by its contents, and *part becomes the last part. */
@@ -306,6 +301,14 @@ static void count_pages(struct reading *reading, uint64_t start, uint64_t end,
 	}
 }
 
+static bool has_known_stack(const struct reading *reading, const struct limpet_map *map)
+{
+	const struct limpet_thread_stacks *stacks = &reading->stacks;
+	const size_t i = limpet_thread_stacks_from(stacks, map->start);
+
+	return i < stacks->count && stacks->list[i].start < map->end;
+}
+
 /* `part`: the last one of the mapping right before, which may go on here. */
 static void count_private(struct reading *reading, size_t i, struct part *part)
 {
@@ -320,7 +323,7 @@ static void count_private(struct reading *reading, size_t i, struct part *part)
 		end = part->end < end ? part->end : end;
 	} else if (!goes_on) {
 		*part = listed_part(reading, map->start);
-		if (!part->end)
+		if (!part->end && !has_known_stack(reading, map))
 			*part = (struct part){stack_end(reading, i), LIMPET_MEMORY_STACKS};
 	}
 	count_pages(reading, map->start, end, LIMPET_MEMORY_UNKNOWN, part);
@@ -441,6 +444,16 @@ static void count_runs(struct reading *reading, bool large)
 	}
 }
 
+static int find_stacks(struct reading *reading)
+{
+	const struct limpet_thread_stacks_reading from = {
+		.maps = &reading->maps, .pages = reading->pages, .memory = reading->memory};
+
+	read_stack_pointers(reading);
+	return limpet_thread_stacks_read(&from, reading->stack_pointers,
+					 reading->stack_pointer_count, &reading->stacks);
+}
+
 static int take(struct reading *reading)
 {
 	int error = limpet_pages_new(reading->pid, LIMPET_PAGES_ASK, &reading->pages);
@@ -450,10 +463,16 @@ static int take(struct reading *reading)
 	limpet_pages_leave_out_swapped(reading->pages);
 	reading->memory = limpet_proc_open(reading->pid, "mem", O_RDONLY);
 	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
-	read_stack_pointers(reading);
-	count_runs(reading, false);
-	count_runs(reading, true);
-	error = settle(reading);
+	error = find_stacks(reading);
+	if (!error) {
+		count_runs(reading, false);
+		count_runs(reading, true);
+		error = settle(reading);
+	}
+	if (!error && reading->options->ret_stacks)
+		*reading->options->ret_stacks = reading->stacks;
+	else
+		limpet_thread_stacks_done(&reading->stacks);
 	free(reading->stack_pointers);
 	if (reading->memory >= 0)
 		close(reading->memory);

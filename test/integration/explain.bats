@@ -204,6 +204,30 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "stacks that the kernel has joined with each other, or with data" {
+	start explained "$TARGETS/explained"
+	# The C library keeps 40 MiB of stacks, four of 8 MiB, of which it gives back all but the top.
+	tell explained "bare 4" taken
+	explain
+	adds_up
+	says '.accounts[] | select(.owner == "thread stacks: bare") | .count == 4 and
+		.bytes >= 4 * 262144 and .bytes <= 4 * 300000'
+	says '.accounts[] | select(.owner == "stacks of ended threads, kept for new ones") | .count == 4 and
+		.bytes >= 4 * 4096 and .bytes <= 4 * 32768'
+	tell explained "within 3" taken
+	explain
+	adds_up 100
+	says '.accounts[] | select(.owner == "thread stacks: bare") | .count == 7 and
+		.bytes >= 7 * 262144 and .bytes <= 7 * 300000'
+	says '.unknown_bytes >= 3 * 7 * 1048576 and .unknown_bytes <= 3 * 7.1 * 1048576'
+	tell explained "lent 5" taken
+	explain
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) | . >= 5 * 1048576 and . <= 5.1 * 1048576"
+	says '.accounts[] | select(.owner == "thread stacks: bare") | .count == 7'
+	finish explained
+}
+
 @test "blocks with mappings of their own, aligned or not" {
 	start explained "$TARGETS/explained"
 	tell explained "blocks 30" taken
