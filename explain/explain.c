@@ -357,6 +357,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain_in(LIMPET_KIND_PYTHON, inquiry->marked.python_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->marked.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC_LOCKED, UINT64_MAX, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
 	explanation->late = limpet_process_reader_was_cut(inquiry->process) ||
 			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut || inquiry->go_cut;

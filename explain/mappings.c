@@ -312,7 +312,9 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 		add(it, LIMPET_KIND_CODE, "code generated at run time", bytes);
 		break;
 	case LIMPET_MEMORY_UNKNOWN:
-		if (piece->kind)
+		if (piece->kind && it->locked && !strcmp(piece->kind, LIMPET_KIND_JEMALLOC_FREE))
+			add(it, LIMPET_KIND_JEMALLOC_LOCKED, "jemalloc: free pages, locked", bytes);
+		else if (piece->kind)
 			add(it, piece->kind, piece->owner, bytes);
 		break;
 	default:

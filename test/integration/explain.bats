@@ -342,6 +342,24 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "jemalloc: free pages that are locked stay" {
+	local before after
+	MALLOC_CONF=dirty_decay_ms:-1 start explained "$TARGETS/explained-jemalloc"
+	tell explained "fragment 300000" taken
+	tell explained "lock" locked
+	[[ $answer == "locked 1" ]] || skip "memory may not be locked here"
+	explain
+	adds_up 10
+	says '[.accounts[] | select(.kind == "jemalloc-free-pages")] == []'
+	says '.accounts[] | select(.kind == "jemalloc-locked") | .bytes > 5000000 and .retained_bytes == .bytes and .remedy == null'
+	says 'any(.verdicts[]; .id == "jemalloc-locked" and .returned_bytes == null) and all(.verdicts[]; .id != "jemalloc-free")'
+	before=$(rss_of "$pid")
+	tell explained trim trimmed
+	after=$(rss_of "$pid")
+	((before - after < 1000000)) || fail "$((before - after)) bytes went back"
+	finish explained
+}
+
 @test "jemalloc: large blocks" {
 	MALLOC_CONF=dirty_decay_ms:-1 start explained "$TARGETS/explained-jemalloc"
 	tell explained "blocks 200" taken
