@@ -8,7 +8,6 @@
 
 #include "explain/accounts.h"
 #include "explain/mappings.h"
-#include "explain/program.h"
 #include "explain/runtimes.h"
 #include "explain/verdicts.h"
 #include "injector/image/memory_owners.h"
@@ -407,8 +406,7 @@ int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *
 	struct limpet_explanation explanation = {.pid = pid};
 	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
 	struct limpet_proc_status status;
-	struct limpet_program_identity identity;
-	int identity_error, error = begin(pid, &status, &identity, err);
+	int identity_error, error = begin(pid, &status, &explanation.program, err);
 
 	if (error)
 		return error;
@@ -418,7 +416,7 @@ int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *
 	if (!error)
 		error = account_for(&inquiry, &explanation);
 	/* Whatever was found then, it is of neither program. */
-	identity_error = limpet_program_check(pid, &identity);
+	identity_error = limpet_program_check(pid, &explanation.program);
 	if (identity_error)
 		error = identity_error;
 	inquiry_done(&inquiry);

@@ -20,6 +20,8 @@
 #include <unistd.h>
 
 #include "explain/accounts.h"
+#include "explain/census.h"
+#include "explain/class_census.h"
 #include "explain/glibc_heaps.h"
 #include "explain/jemalloc.h"
 #include "explain/mappings.h"
@@ -227,6 +229,57 @@ static void test_devices(void **state)
 		assert_true(limpet_memory_reader_is_device(devices[i]));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(memory); i++)
 		assert_false(limpet_memory_reader_is_device(memory[i]));
+}
+
+/* ------------------------------------------------------------------ censuses */
+
+static void test_a_census_is_of_the_same_program(void **state)
+{
+	struct limpet_class_heaps heaps = {.jemalloc_root = 8 * PAGE};
+	struct limpet_class_censuses censuses;
+	struct limpet_program_identity program;
+	struct limpet_census census;
+	struct limpet_err err = {0};
+
+	(void)state;
+	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
+	program.image ^= 1;
+	assert_int_equal(limpet_census_take(getpid(), &program, &census, &err), -ESTALE);
+	assert_int_equal(
+		limpet_class_censuses_take(getpid(), &program, &heaps, false, &censuses, &err),
+		-ESTALE);
+	program.image ^= 1;
+	program.start_ticks++;
+	assert_int_equal(
+		limpet_class_censuses_take(getpid(), &program, &heaps, false, &censuses, &err),
+		-ESRCH);
+}
+
+/* Nothing was counted, which is not the same as no blocks. */
+static void test_a_root_that_is_none_has_no_census(void **state)
+{
+	uint8_t *zeros = map_memory(NODE_BYTES);
+	const uint64_t roots[] = {8 * PAGE, (uint64_t)(uintptr_t)zeros};
+	struct limpet_class_censuses censuses;
+	struct limpet_program_identity program;
+	struct limpet_err err = {0};
+
+	(void)state;
+	memset(zeros, 0, NODE_BYTES);
+	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(roots); i++) {
+		struct limpet_class_heaps heaps = {.jemalloc_root = roots[i]};
+
+		assert_int_equal(limpet_class_censuses_take(getpid(), &program, &heaps, false,
+							    &censuses, &err),
+				 0);
+		assert_int_equal(censuses.count, 1);
+		assert_false(censuses.list[0].known);
+		assert_false(censuses.list[0].whole);
+		assert_false(censuses.list[0].exact);
+		limpet_class_censuses_done(&censuses);
+	}
+	munmap(zeros, NODE_BYTES);
 }
 
 /* ------------------------------------------------------------------ jemalloc's tree */
@@ -939,6 +992,8 @@ int main(void)
 		cmocka_unit_test(test_the_budget_is_shared),
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_a_census_is_of_the_same_program),
+		cmocka_unit_test(test_a_root_that_is_none_has_no_census),
 		cmocka_unit_test(test_a_leaf_is_read_once),
 		cmocka_unit_test(test_a_small_tree_is_judged),
 		cmocka_unit_test(test_a_table_of_pointers_costs_little),
