@@ -349,10 +349,11 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 					    .mimalloc = inquiry->marked.mimalloc,
 					    .arenas = inquiry->marked.arenas,
 					    .has_tcmalloc = inquiry->tcmalloc.ranges.count > 0};
+	/* It may add to what is of no known owner. */
+	limit_mmapped(&inquiry->heaps, &accounts);
 	name_others(inquiry, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
-	limit_mmapped(&inquiry->heaps, &accounts);
 	retain_in(LIMPET_KIND_PYTHON, inquiry->marked.python_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->marked.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);

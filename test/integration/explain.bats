@@ -251,6 +251,21 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "what only looks like blocks is of no known owner, and so who may have it is named" {
+	local library
+	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libm\.so\.6.*x86-64/ { print $NF; exit }')
+	cp "$library" libtcmalloc.so.4
+	LD_PRELOAD=$PWD/libtcmalloc.so.4 start explained "$TARGETS/explained"
+	tell explained "blocks 1" taken
+	tell explained "forged 20" taken
+	explain
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) == 1048576 + 4096"
+	says '.unknown_bytes >= 20 * 1048576 and .unknown_bytes <= 21 * 1048576'
+	says '.verdicts[] | select(.id == "unknown") | .text | contains("tcmalloc in libtcmalloc.so.4")'
+	finish explained
+}
+
 @test "shared memory and files" {
 	start explained "$TARGETS/explained"
 	tell explained "memfd 5" taken

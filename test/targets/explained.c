@@ -10,7 +10,8 @@
  * "blocks N": blocks of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "split
  * N": the same, their mappings split by what the program does with a part; "memfd N", "shm N",
  * "sysv N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
- * written to privately; "anonymous N": MiB by mmap alone; "wall": from now on brk(2) fails;
+ * written to privately; "anonymous N": MiB by mmap alone; "forged N":
+ * the same, in what looks like blocks; "wall": from now on brk(2) fails;
  * "foreign N": N KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N":
  * MiB of /dev/zero, mapped privately, and of shared memory with a name of its own; "fork": a child
  * that shares everything; "heads": the first segments of libraries leave memory; "pin": a byte of
@@ -300,6 +301,22 @@ static void split_blocks(unsigned long count)
 		    (i % 5 == 3 && mprotect(part, MIB / 4, PROT_NONE)) ||
 		    (i % 5 == 4 && madvise(block - 16, 8192, MADV_DONTFORK)))
 			target_broken("a block cannot be split");
+	}
+}
+
+/* Heads like that of a block of 1 MiB. */
+static void forge_blocks(unsigned long count)
+{
+	const size_t bytes = MIB + 4096;
+	char *at = mmap(NULL, count * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
+
+	if (at == MAP_FAILED)
+		target_broken("mmap failed");
+	memset(at, 1, count * bytes);
+	for (unsigned long i = 0; i < count; i++) {
+		((size_t *)(void *)(at + i * bytes))[0] = 0;
+		((size_t *)(void *)(at + i * bytes))[1] = bytes | 2;
 	}
 }
 
@@ -660,6 +677,8 @@ static bool take_memory(const char *line)
 		take_blocks(n, 0);
 	else if (target_word(line, "split", &n))
 		split_blocks(n);
+	else if (target_word(line, "forged", &n))
+		forge_blocks(n);
 	else if (target_word(line, "table", &n))
 		fill_table(n);
 	else if (target_word(line, "aligned", &n))
