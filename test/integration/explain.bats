@@ -26,18 +26,21 @@ info() {
 	answer=${answer#info }
 }
 
-# The table adds up to RSS, as the kernel has it, and at most so many percent are of no known owner.
+# At most so many percent are of no known owner, 5 by default. That the table adds up to RSS says only that nothing was
+# counted twice or left out, and not that the rows are right: their amounts are held against what the target has itself.
 adds_up() {
 	says '([.accounts[].bytes] | add) / .rss_bytes | . >= 0.98 and . <= 1.02' || return 1
 	says '.rss_bytes / $rss | . >= 0.98 and . <= 1.02' --argjson rss "$(rss_of "$pid")" || return 1
 	says '.unknown_bytes <= .rss_bytes * $most / 100' --argjson most "${1:-5}"
 }
 
-# What mallinfo2 says in the target itself, to the byte.
+# What mallinfo2 says in the target itself, to the byte; and the rows have what its arenas have in use, which it has written to.
 agrees_with_malloc() {
 	info "$1" || return 1
 	says '.glibc | .unread_arenas == 0 and .system_bytes == $info.arena and
-		.free_bytes == $info.fordblks and .top_bytes == $info.keepcost and .mmapped_bytes == $info.hblkhd' --argjson info "$answer"
+		.free_bytes == $info.fordblks and .top_bytes == $info.keepcost and .mmapped_bytes == $info.hblkhd' --argjson info "$answer" || return 1
+	says '[.accounts[] | select(.kind | startswith("glibc-")).bytes] | add >= 0.95 * $info.uordblks' \
+		--argjson info "$answer"
 }
 
 # trims NAME: malloc_trim lowers RSS by what was said.
