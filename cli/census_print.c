@@ -130,7 +130,8 @@ static void print_class(const struct limpet_class_census *census, int width)
 	char blocks[80], bytes[80], line[320];
 
 	if (!census->known) {
-		snprintf(line, sizeof(line), "The heap of %s: its structures are not known.",
+		snprintf(line, sizeof(line),
+			 "The heap of %s could not be counted: its structures are not known.",
 			 census->allocator);
 		printf("\n");
 		limpet_ui_wrap(line, 0, width);

@@ -38,10 +38,11 @@ struct explain_options {
 static int count_blocks(const struct limpet_explanation *explanation, struct limpet_census *census,
 			struct limpet_class_censuses *classes, struct limpet_err *err)
 {
-	int error = limpet_census_take(explanation->pid, census, err);
+	int error = limpet_census_take(explanation->pid, &explanation->program, census, err);
 
 	if (!error)
-		error = limpet_class_censuses_take(explanation->pid, &explanation->class_heaps,
+		error = limpet_class_censuses_take(explanation->pid, &explanation->program,
+						   &explanation->class_heaps,
 						   explanation->swap_bytes != 0, classes, err);
 	return error;
 }

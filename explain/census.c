@@ -6,7 +6,6 @@
 
 #include "common/array.h"
 #include "common/trace_format.h"
-#include "explain/program.h"
 #include "explain/used_blocks.h"
 #include "explain/vtables.h"
 
@@ -320,13 +319,13 @@ static int count(struct counting *counting)
 	return error;
 }
 
-int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpet_err *err)
+int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
+		       struct limpet_census *ret_census, struct limpet_err *err)
 {
 	struct counting counting = {.pid = limpet_proc_resident(pid)};
 	struct limpet_census census = {0};
 	struct limpet_process_reader *process = NULL;
-	struct limpet_program_identity program;
-	int identity_error, error = limpet_program_identify(pid, &program);
+	int identity_error, error = limpet_program_check(pid, program);
 
 	if (!error)
 		error = limpet_process_reader_new(counting.pid, &process);
@@ -339,7 +338,7 @@ int limpet_census_take(pid_t pid, struct limpet_census *ret_census, struct limpe
 	if (!error)
 		error = judge(&counting, &census);
 	/* Whatever was found then, it is of neither program. */
-	identity_error = limpet_program_check(pid, &program);
+	identity_error = limpet_program_check(pid, program);
 	if (identity_error)
 		error = identity_error;
 	limpet_used_blocks_done(&counting.first);

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "explain/program.h"
 
 /* Sizes are usable ones: glibc does not keep what was requested. */
 struct limpet_census_amount {
@@ -49,10 +50,10 @@ struct limpet_census {
 #define LIMPET_CENSUS_STRING_LEAST 4u
 #define LIMPET_CENSUS_STRING_MOST 4096u
 
-/* -errno with a message: -ESRCH, -EACCES... Uses some 600 MiB for eight million blocks; more are
- * not counted. */
-int limpet_census_take(pid_t pid, struct limpet_census *ret_census,
-		       struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Of this program. -errno with a message: -ESRCH, -EACCES, -ESTALE: the process executes another by
+ * now... Uses some 600 MiB for eight million blocks; more are not counted. */
+int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
+		       struct limpet_census *ret_census, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_census_done(struct limpet_census *census);
 
 #endif

@@ -7,7 +7,6 @@
 #include "explain/class_tally.h"
 #include "explain/jemalloc.h"
 #include "explain/mimalloc_census.h"
-#include "explain/program.h"
 #include "injector/proc/proc.h"
 
 /* ------------------------------------------------------------------ tallies */
@@ -68,6 +67,8 @@ static int count_jemalloc(const struct counting *counting, struct limpet_class_t
 			tally->is_cut = true;
 	}
 	tally->is_cut |= jemalloc.is_cut;
+	/* A heap that was found has extents: the root is none, or none any more. */
+	tally->is_unknown = !jemalloc.count && !jemalloc.is_cut;
 	limpet_jemalloc_done(&jemalloc);
 	return error;
 }
@@ -219,12 +220,12 @@ static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct 
 	return error;
 }
 
-int limpet_class_censuses_take(pid_t pid, const struct limpet_class_heaps *heaps, bool is_swapped,
+int limpet_class_censuses_take(pid_t pid, const struct limpet_program_identity *program,
+			       const struct limpet_class_heaps *heaps, bool is_swapped,
 			       struct limpet_class_censuses *ret_censuses, struct limpet_err *err)
 {
 	struct limpet_class_censuses censuses = {.count = 0};
-	struct limpet_program_identity program;
-	int identity_error, error = limpet_program_identify(pid, &program);
+	int identity_error, error = limpet_program_check(pid, program);
 
 	if (!error) {
 		for (size_t i = 0; i < LIMPET_COUNT_OF(kinds) && !error; i++)
@@ -232,7 +233,7 @@ int limpet_class_censuses_take(pid_t pid, const struct limpet_class_heaps *heaps
 				error = take(limpet_proc_resident(pid), heaps, &kinds[i],
 					     is_swapped, &censuses.list[censuses.count++]);
 		/* Whatever was found then, it is of neither program. */
-		identity_error = limpet_program_check(pid, &program);
+		identity_error = limpet_program_check(pid, program);
 		error = identity_error ? identity_error : error;
 	}
 	if (error) {

@@ -31,9 +31,11 @@ struct limpet_class_censuses {
 	size_t count;
 };
 
-/* One of each heap. `is_swapped`: a part of the process is swapped out, so that something may be
- * missed. -errno with a message: -ESRCH, -EACCES... */
-int limpet_class_censuses_take(pid_t pid, const struct limpet_class_heaps *heaps, bool is_swapped,
+/* One of each heap that was found in this program. `is_swapped`: a part of the process is swapped
+ * out, so that something may be missed. -errno with a message: -ESRCH, -EACCES, -ESTALE: the
+ * process executes another program by now... */
+int limpet_class_censuses_take(pid_t pid, const struct limpet_program_identity *program,
+			       const struct limpet_class_heaps *heaps, bool is_swapped,
 			       struct limpet_class_censuses *ret_censuses,
 			       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_class_censuses_done(struct limpet_class_censuses *censuses);

@@ -32,14 +32,16 @@ static void read_range(struct data *data, uint64_t start, uint64_t end)
 	}
 }
 
-/* Written data of a file, or the anonymous memory right after it, its .bss. */
+/* Written data of a file, or the anonymous memory right after it, its .bss, which may have a name.
+ */
 static bool is_data(const struct limpet_maps *maps, size_t i)
 {
 	const struct limpet_map *map = &maps->list[i];
 
 	if (map->perms[1] != 'w' || map->perms[3] != 'p')
 		return false;
-	return map->inode || (i && !map->path[0] && map[-1].inode && map[-1].end == map->start);
+	return map->inode ||
+	       (i && limpet_map_is_anonymous(map) && map[-1].inode && map[-1].end == map->start);
 }
 
 bool limpet_data_has(const struct limpet_maps *maps, uint64_t address, uint64_t bytes)

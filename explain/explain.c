@@ -8,7 +8,6 @@
 
 #include "explain/accounts.h"
 #include "explain/mappings.h"
-#include "explain/program.h"
 #include "explain/runtimes.h"
 #include "explain/verdicts.h"
 #include "injector/image/memory_owners.h"
@@ -106,8 +105,8 @@ static int inquire(struct inquiry *inquiry, uint64_t reads)
 	if (!error)
 		error = limpet_modules_of_files(inquiry->pid, &inquiry->modules);
 	if (!error)
-		error = limpet_pieces_read(inquiry->pid, &inquiry->modules,
-					   inquiry->heaps.count > 0, &inquiry->pieces);
+		error = limpet_pieces_read(inquiry->pid, &inquiry->modules, &inquiry->heaps,
+					   &inquiry->pieces);
 	if (!error)
 		error = inquire_heaps(inquiry, pages);
 	if (!error) {
@@ -350,13 +349,15 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 					    .mimalloc = inquiry->marked.mimalloc,
 					    .arenas = inquiry->marked.arenas,
 					    .has_tcmalloc = inquiry->tcmalloc.ranges.count > 0};
+	/* It may add to what is of no known owner. */
+	limit_mmapped(&inquiry->heaps, &accounts);
 	name_others(inquiry, explanation);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
-	limit_mmapped(&inquiry->heaps, &accounts);
 	retain_in(LIMPET_KIND_PYTHON, inquiry->marked.python_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->marked.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
+	retain_in(LIMPET_KIND_JEMALLOC_LOCKED, UINT64_MAX, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
 	explanation->late = limpet_process_reader_was_cut(inquiry->process) ||
 			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut || inquiry->go_cut;
@@ -406,8 +407,7 @@ int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *
 	struct limpet_explanation explanation = {.pid = pid};
 	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
 	struct limpet_proc_status status;
-	struct limpet_program_identity identity;
-	int identity_error, error = begin(pid, &status, &identity, err);
+	int identity_error, error = begin(pid, &status, &explanation.program, err);
 
 	if (error)
 		return error;
@@ -417,7 +417,7 @@ int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *
 	if (!error)
 		error = account_for(&inquiry, &explanation);
 	/* Whatever was found then, it is of neither program. */
-	identity_error = limpet_program_check(pid, &identity);
+	identity_error = limpet_program_check(pid, &explanation.program);
 	if (identity_error)
 		error = identity_error;
 	inquiry_done(&inquiry);

@@ -100,7 +100,7 @@ static int add_piece(struct pieces *pieces, const struct limpet_glibc_span *span
 /* Where regions of a main arena may be, if they are not contiguous. */
 static bool may_have_regions(const struct limpet_map *map)
 {
-	return !map->inode && !map->path[0] && !strncmp(map->perms, "rw-p", 4);
+	return limpet_map_is_anonymous(map) && !strncmp(map->perms, "rw-p", 4);
 }
 
 static int scattered_pieces(const struct heaps_reading *reading,

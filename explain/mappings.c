@@ -155,14 +155,21 @@ static void name_stacks(const struct limpet_stack_owners *threads, const char *t
 		 many ? "*" : "");
 }
 
-static void account_stack(struct mapping *it, const struct limpet_piece *piece, uint64_t bytes)
+/* One stack, or none: `bytes` 0. */
+struct stack {
+	uint64_t start, end, bytes;
+};
+
+static void account_stack(struct mapping *it, const struct stack *stack)
 {
 	const struct limpet_mappings_facts *facts = it->facts;
 	const struct limpet_stack_owner *thread;
 	char owner[96];
 	bool ended;
 
-	thread = limpet_stack_owners_find(facts->threads, facts->memory, it->map->start, piece->end,
+	if (!stack->bytes)
+		return;
+	thread = limpet_stack_owners_find(facts->threads, facts->memory, stack->start, stack->end,
 					  &ended);
 	if (thread)
 		name_stacks(facts->threads, thread->name, owner);
@@ -170,7 +177,7 @@ static void account_stack(struct mapping *it, const struct limpet_piece *piece, 
 		snprintf(owner, sizeof(owner), "%s",
 			 ended ? "stacks of ended threads, kept for new ones"
 			       : "stacks of no known thread");
-	add_things(it, LIMPET_KIND_STACKS, owner, bytes, 1);
+	add_things(it, LIMPET_KIND_STACKS, owner, stack->bytes, 1);
 }
 
 /* The part of a piece in the mapping: adjacent mappings may have one piece together. */
@@ -185,20 +192,44 @@ static struct limpet_piece piece_part(const struct mapping *it, const struct lim
 	return part;
 }
 
-/* A stack may have pages in several pieces: the last one in the mapping has its top. */
+/* The stack that has `address`. Of one whose bounds are not known it is the mapping from there on:
+ * the last piece in it has its top. */
+static struct stack stack_at(const struct mapping *it, uint64_t address)
+{
+	const struct limpet_thread_stacks *known = &it->facts->pieces->stacks;
+	const size_t i = limpet_thread_stacks_from(known, address);
+
+	if (i == known->count || known->list[i].start >= it->map->end)
+		return (struct stack){.start = it->map->start, .end = it->map->end};
+	if (known->list[i].start > address)
+		return (struct stack){.start = it->map->start, .end = known->list[i].start};
+	return (struct stack){.start = known->list[i].start, .end = known->list[i].end};
+}
+
+/* A stack may have pages in several pieces, and a mapping several stacks. */
 static void account_stacks(struct mapping *it, size_t first)
 {
 	const struct limpet_pieces *pieces = it->facts->pieces;
-	struct limpet_piece top = {.end = 0};
-	uint64_t bytes = 0;
+	struct stack stack = {.bytes = 0};
+	uint64_t top = 0;
 
-	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++)
-		if (pieces->list[i].account == LIMPET_MEMORY_STACKS) {
-			top = piece_part(it, &pieces->list[i]);
-			bytes += top.end - top.start;
+	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++) {
+		const struct limpet_piece part = piece_part(it, &pieces->list[i]);
+
+		if (part.account != LIMPET_MEMORY_STACKS)
+			continue;
+		for (uint64_t at = part.start; at < part.end; at = top) {
+			if (at >= stack.end) {
+				account_stack(it, &stack);
+				stack = stack_at(it, at);
+			}
+			top = stack.end < part.end ? stack.end : part.end;
+			stack.bytes += top - at;
 		}
-	if (top.end)
-		account_stack(it, &top, bytes);
+	}
+	if (top && stack.end == it->map->end)
+		stack.end = top;
+	account_stack(it, &stack);
 }
 
 /* The part of a region in the mapping: mlock(2) and others split mappings. What is resident of the
@@ -281,7 +312,9 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 		add(it, LIMPET_KIND_CODE, "code generated at run time", bytes);
 		break;
 	case LIMPET_MEMORY_UNKNOWN:
-		if (piece->kind)
+		if (piece->kind && it->locked && !strcmp(piece->kind, LIMPET_KIND_JEMALLOC_FREE))
+			add(it, LIMPET_KIND_JEMALLOC_LOCKED, "jemalloc: free pages, locked", bytes);
+		else if (piece->kind)
 			add(it, piece->kind, piece->owner, bytes);
 		break;
 	default:

@@ -6,8 +6,8 @@
 #include "common/array.h"
 
 /* include/mimalloc/types.h: struct mi_segment_s. Its head differs between releases, but the number
- * of slices follows the cookie, in newer ones after two pointers: 512 of 64 KiB, more for a huge
- * block. */
+ * of slices follows the cookie, in newer ones after two pointers: 512 of 64 KiB, or as many as a
+ * huge block needs, which is larger than half of such a segment. */
 static const unsigned gaps[] = {1, 3};
 #define GAP_LIMIT 3u
 #define SLICE_BYTES ((uint64_t)64 << 10)
@@ -21,6 +21,7 @@ static const unsigned gaps[] = {1, 3};
 /* Heads that are compared. */
 #define HEADS_LIMIT 64u
 
+/* Smaller ones count only once the secret is known. */
 static bool is_number_of_slices(uint64_t number)
 {
 	return number >= SLICES && number <= SLICES_LIMIT;
@@ -96,7 +97,8 @@ uint64_t limpet_mimalloc_segment(const struct limpet_memory_reader *memory,
 	if (!mimalloc->found || address % LIMPET_MIMALLOC_SEGMENT_BYTES ||
 	    limpet_memory_reader_read(memory, address + 8 * (uint64_t)mimalloc->offset, words,
 				      sizeof(words)) < 0 ||
-	    (words[0] ^ address) != mimalloc->secret || !is_number_of_slices(words[gap]))
+	    (words[0] ^ address) != mimalloc->secret || words[gap] <= SLICES / 2 ||
+	    words[gap] > SLICES_LIMIT)
 		return 0;
 	return words[gap] * SLICE_BYTES;
 }

@@ -254,7 +254,7 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 		    walk->candidates >= CANDIDATES_LIMIT)
 			continue;
 		map = limpet_proc_maps_find(walk->maps, data[i]);
-		if (!map || map->inode || map->path[0] || map->perms[1] != 'w' ||
+		if (!map || !limpet_map_is_anonymous(map) || map->perms[1] != 'w' ||
 		    is_known_root(walk, data[i]))
 			continue;
 		walk->candidates++;

@@ -8,6 +8,7 @@
 void limpet_pieces_done(struct limpet_pieces *pieces)
 {
 	free(pieces->list);
+	limpet_thread_stacks_done(&pieces->stacks);
 	*pieces = (struct limpet_pieces){0};
 }
 
@@ -52,15 +53,18 @@ static void visit(void *context, enum limpet_memory_account account, uint64_t st
 			  &(struct limpet_piece){.start = start, .end = end, .account = account});
 }
 
-int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules, bool has_glibc,
-		       struct limpet_pieces *ret_pieces)
+int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules,
+		       const struct limpet_glibc_heaps *heaps, struct limpet_pieces *ret_pieces)
 {
 	struct limpet_pieces pieces = {0};
 	struct limpet_memory_owners_options options = {.modules = modules,
-						       .has_glibc = has_glibc,
-						       .judge_none = !has_glibc,
+						       .has_glibc = heaps->count > 0,
+						       .judge_none = !heaps->count,
+						       .blocks_known = heaps->mmapped_known,
+						       .blocks_bytes = heaps->mmapped_bytes,
 						       .visit = visit,
-						       .context = &pieces};
+						       .context = &pieces,
+						       .ret_stacks = &pieces.stacks};
 	struct limpet_memory memory;
 	int error = limpet_memory_owners_take(pid, &options, &memory);
 

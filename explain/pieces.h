@@ -3,7 +3,9 @@
 #define LIMPET_EXPLAIN_PIECES_H
 
 #include "common/memory_accounts.h"
+#include "explain/glibc_heaps.h"
 #include "injector/image/modules.h"
+#include "injector/image/thread_stacks.h"
 
 struct limpet_piece {
 	uint64_t start, end;
@@ -16,7 +18,8 @@ struct limpet_piece {
 struct limpet_pieces {
 	struct limpet_piece *list; /* sorted by address */
 	size_t count, capacity;
-	int error; /* -ENOMEM, or 0 */
+	int error;                          /* -ENOMEM, or 0 */
+	struct limpet_thread_stacks stacks; /* in STACKS pieces; there may be others */
 };
 void limpet_pieces_done(struct limpet_pieces *pieces);
 /* Adds a piece, in any order; merges it with the last one if it continues it. */
@@ -24,8 +27,9 @@ void limpet_pieces_add(struct limpet_pieces *pieces, const struct limpet_piece *
 /* The first piece that ends above `address`. */
 size_t limpet_pieces_from(const struct limpet_pieces *pieces, uint64_t address);
 
-/* All pieces of a process. `has_glibc`: it uses glibc's malloc. 0 or -errno. */
-int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules, bool has_glibc,
+/* All pieces of a process with these heaps of glibc's malloc. 0 or -errno. */
+int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules,
+		       const struct limpet_glibc_heaps *heaps,
 		       struct limpet_pieces *ret_pieces) LIMPET_MUST_CHECK;
 
 #endif

@@ -289,6 +289,8 @@ int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpe
 		limpet_pieces_done(&marking.out);
 		return -ENOMEM;
 	}
+	marking.out.stacks = pieces->stacks;
+	pieces->stacks = (struct limpet_thread_stacks){0};
 	limpet_pieces_done(pieces);
 	*pieces = marking.out;
 	*ret_marked = marking.marked;

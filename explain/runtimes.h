@@ -17,6 +17,7 @@
 #define LIMPET_KIND_TCMALLOC "tcmalloc-heap"
 #define LIMPET_KIND_JEMALLOC "jemalloc-heap"
 #define LIMPET_KIND_JEMALLOC_FREE "jemalloc-free-pages"
+#define LIMPET_KIND_JEMALLOC_LOCKED "jemalloc-locked" /* free pages, by mlock(2) */
 #define LIMPET_KIND_JEMALLOC_RETAINED "jemalloc-retained"
 #define LIMPET_REMEDY_PURGE "mallctl(\"arena.4096.purge\")" /* MALLCTL_ARENAS_ALL */
 

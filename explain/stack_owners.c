@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "injector/image/memory_owners.h"
+#include "injector/image/thread_stacks.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/tid_offset.h"
 
@@ -56,7 +56,7 @@ const struct limpet_stack_owner *limpet_stack_owners_find(const struct limpet_st
 			return &threads->list[i];
 	if (top >= sizeof(words) &&
 	    limpet_memory_reader_read(memory, top - sizeof(words), words, sizeof(words)) == 0)
-		thread_pointer = limpet_memory_owners_thread_in(words, top);
+		thread_pointer = limpet_thread_stacks_thread_in(words, top);
 	if (!thread_pointer ||
 	    limpet_memory_reader_read(memory, thread_pointer + LIMPET_TID_OFFSET_GLIBC, &tid,
 				      sizeof(tid)) < 0)

@@ -103,7 +103,7 @@ static bool may_be_table(const struct limpet_maps *maps, uint64_t address)
 	if (!address || address % 8)
 		return false;
 	map = limpet_proc_maps_find(maps, address);
-	return map && !map->inode && !map->path[0] && map->perms[1] == 'w' && map->perms[3] == 'p';
+	return map && limpet_map_is_anonymous(map) && map->perms[1] == 'w' && map->perms[3] == 'p';
 }
 
 /* How many samples, of at least two spans. */

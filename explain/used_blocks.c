@@ -112,37 +112,49 @@ static int take_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_re
 
 static bool may_be_mapped(const struct limpet_glibc_heaps *heaps, const struct limpet_map *map)
 {
-	return !map->inode && !map->path[0] && !strncmp(map->perms, "rw-p", 4) &&
+	return limpet_map_is_anonymous(map) && map->perms[0] == 'r' && map->perms[3] == 'p' &&
 	       !limpet_glibc_heaps_find(heaps, map->start);
 }
 
+/* What is searched: mappings, from the end of the last block on, since a block may reach over
+ * several. */
+struct mapped {
+	const struct limpet_memory_reader *memory;
+	struct limpet_pages *pages;
+	uint64_t run_end; /* see limpet_proc_maps_run() */
+	uint64_t at;
+	uint64_t left_bytes; /* of what glibc itself has counted; UINT64_MAX: not known */
+	uint64_t bytes;      /* found */
+};
+
 /* A chunk with a mapping of its own begins with a page. The kernel joins adjacent mappings. */
-static int take_mapping(struct limpet_used_blocks *blocks,
-			const struct limpet_memory_reader *memory, struct limpet_pages *pages,
-			const struct limpet_map *map, uint64_t *ret_bytes)
+static int take_mapping(struct limpet_used_blocks *blocks, struct mapped *mapped,
+			const struct limpet_map *map)
 {
 	struct limpet_present present = {0};
-	uint64_t at = map->start;
-	int error = limpet_present_read(&present, pages, map->start, map->end);
+	uint64_t at = mapped->at > map->start ? mapped->at : map->start;
+	int error = at < map->end ? limpet_present_read(&present, mapped->pages, at, map->end) : 0;
 
-	while (!error) {
+	while (!error && at < map->end) {
 		uint64_t words[2], bytes;
 
 		at = limpet_present_next(&present, at);
-		if (at >= map->end || limpet_memory_reader_is_spent(memory))
+		if (at >= map->end || limpet_memory_reader_is_spent(mapped->memory))
 			break;
 		at &= ~(PAGE - 1);
-		if (limpet_memory_reader_read(memory, at, words, sizeof(words)) < 0)
+		if (limpet_memory_reader_read(mapped->memory, at, words, sizeof(words)) < 0)
 			words[1] = 0;
 		bytes = words[1] & ~CHUNK_BITS;
 		if (words[0] || (words[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || bytes % PAGE ||
-		    !bytes || bytes > map->end - at) {
+		    !bytes || bytes > mapped->run_end - at || bytes > mapped->left_bytes) {
 			at += PAGE;
 			continue;
 		}
 		error = add(blocks, at, bytes, true);
-		*ret_bytes += bytes;
-		at += bytes;
+		mapped->bytes += bytes;
+		if (mapped->left_bytes != UINT64_MAX)
+			mapped->left_bytes -= bytes;
+		mapped->at = at += bytes;
 	}
 	limpet_present_done(&present);
 	return error == -ENOMEM ? error : 0;
@@ -153,18 +165,20 @@ static int take_mappings(struct limpet_used_blocks *blocks,
 			 const struct limpet_memory_reader *memory, struct limpet_pages *pages,
 			 const struct limpet_maps *maps, const struct limpet_glibc_heaps *heaps)
 {
-	uint64_t bytes = 0;
+	struct mapped mapped = {.memory = memory,
+				.pages = pages,
+				.left_bytes =
+					heaps->mmapped_known ? heaps->mmapped_bytes : UINT64_MAX};
 	int error = 0;
 
-	if (heaps->mmapped_known && !heaps->mmapped_bytes)
-		return 0;
-	/* Others have nothing to be found, but pages to be read. */
-	for (size_t i = 0;
-	     i < maps->count && !error && (!heaps->mmapped_known || bytes < heaps->mmapped_bytes);
-	     i++)
+	/* Once all is found, the others are pages to be read in vain. */
+	for (size_t i = 0; i < maps->count && !error && mapped.left_bytes; i++) {
+		if (maps->list[i].start >= mapped.run_end)
+			mapped.run_end = maps->list[limpet_proc_maps_run(maps, i)].end;
 		if (may_be_mapped(heaps, &maps->list[i]))
-			error = take_mapping(blocks, memory, pages, &maps->list[i], &bytes);
-	blocks->is_whole &= heaps->mmapped_known && bytes == heaps->mmapped_bytes;
+			error = take_mapping(blocks, &mapped, &maps->list[i]);
+	}
+	blocks->is_whole &= heaps->mmapped_known && mapped.bytes == heaps->mmapped_bytes;
 	return error;
 }
 

@@ -273,11 +273,16 @@ static void judge_jemalloc(struct verdicts *verdicts)
 	const struct limpet_explanation *of = verdicts->of;
 	const struct limpet_account *heap = limpet_accounts_find(of, LIMPET_KIND_JEMALLOC, NULL);
 	const uint64_t pages = limpet_accounts_bytes(of, LIMPET_KIND_JEMALLOC_FREE);
+	const uint64_t locked = limpet_accounts_bytes(of, LIMPET_KIND_JEMALLOC_LOCKED);
 
 	if (is_share(of, pages, NOTABLE_PERCENT))
 		say(verdicts, pages, "jemalloc-free", LIMPET_REMEDY_PURGE, &pages,
 		    "are free pages that jemalloc keeps for a while (dirty_decay_ms): "
 		    "mallctl(\"arena.4096.purge\") returns them at once");
+	if (is_share(of, locked, NOTABLE_PERCENT))
+		say(verdicts, locked, "jemalloc-locked", NULL, NULL,
+		    "are free pages of jemalloc, but stay: the memory is locked (mlock), and the "
+		    "kernel refuses to take back what is (madvise)");
 	if (!heap)
 		return;
 	if (is_share(of, heap->retained_bytes, NOTABLE_PERCENT))

@@ -80,6 +80,7 @@ INJECTOR_SRC += \
 INJECTOR_SRC += \
 	injector/image/allocator_texts.c \
 	injector/image/memory_owners.c \
+	injector/image/thread_stacks.c \
 	injector/image/arch/$(ARCH)/entry_code.c \
 	injector/image/arch/$(ARCH)/nim_code.c \
 	injector/image/code_reader.c \

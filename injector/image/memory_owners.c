@@ -25,11 +25,9 @@
 /* malloc/malloc.c: a block with a mapping of its own has this flag in the head of its chunk. */
 #define CHUNK_IS_MMAPPED ((uint64_t)2)
 #define CHUNK_BITS ((uint64_t)7)
-/* Guard pages of thread stacks: one page by default, a few in some runtimes. */
-#define GUARD_LIMIT_BYTES ((uint64_t)1 << 20)
-#define STACK_LIMIT_BYTES ((uint64_t)64 << 20)
-/* A stack without a guard page may be a coroutine's, in a block of an allocator. */
-#define BARE_STACK_LIMIT_BYTES ((uint64_t)16 << 20)
+/* A stack without a guard page and without a thread's structure may be a coroutine's, or that of
+ * signals: a larger mapping has other things, too. */
+#define BARE_STACK_LIMIT_BYTES ((uint64_t)1 << 20)
 #define DEFAULT_STACK_BYTES ((uint64_t)8 << 20) /* with a page for a guard */
 #define STACK_SIZES 8u
 #define TASKS_LIMIT 4096
@@ -51,10 +49,12 @@ struct reading {
 	struct limpet_memory *out;
 	uint64_t page_bytes;
 	uint64_t heads_left;
+	uint64_t run_end; /* of the run of maps that is counted, see limpet_proc_maps_run() */
 	uint64_t *stack_pointers; /* of threads that sleep; unsorted */
 	size_t stack_pointer_count;
 	uint64_t stack_sizes[STACK_SIZES]; /* sizes of stacks that were seen */
 	size_t stack_size_count;
+	struct limpet_thread_stacks stacks;
 };
 
 static void count(struct reading *reading, enum limpet_memory_account account, uint64_t start,
@@ -84,14 +84,17 @@ static uint64_t heap_at(const struct reading *reading, uint64_t address,
 	return opened;
 }
 
-/* The size of a block with a mapping of its own at this address; 0: there is none. */
-static uint64_t chunk_at(const struct reading *reading, const uint64_t head[HEAD_WORDS],
-			 uint64_t room)
+/* The size of a block with a mapping of its own at this address; 0: there is none. The program may
+ * have split the mapping. */
+static uint64_t chunk_at(const struct reading *reading, uint64_t address,
+			 const uint64_t head[HEAD_WORDS])
 {
+	const struct limpet_memory_owners_options *options = reading->options;
 	uint64_t bytes = head[1] & ~CHUNK_BITS;
 
 	if (head[0] || (head[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || !bytes ||
-	    bytes % reading->page_bytes || bytes > room)
+	    bytes % reading->page_bytes || bytes > reading->run_end - address ||
+	    (options->blocks_known && bytes > options->blocks_bytes))
 		return 0;
 	return bytes;
 }
@@ -107,19 +110,6 @@ static bool is_present(const struct reading *reading, uint64_t start, uint64_t e
 	       ranges[0].start == start && ranges[0].end == end;
 }
 
-/* nptl/allocatestack.c: struct pthread at the top, aligned to 64 bytes or more.
- * sysdeps/x86_64/nptl/tls.h: tcbhead_t contains its own address twice. */
-uint64_t limpet_memory_owners_thread_in(const uint64_t words[LIMPET_STACK_TOP_BYTES / 8],
-					uint64_t top)
-{
-	const uint64_t start = top - LIMPET_STACK_TOP_BYTES;
-
-	for (size_t i = 0; i + 2 < LIMPET_STACK_TOP_BYTES / 8; i += 8)
-		if (words[i] == start + 8 * i && words[i + 2] == words[i])
-			return words[i];
-	return 0;
-}
-
 /* Not by process_vm_readv(2): see headed_part(). */
 static bool has_thread_below(const struct reading *reading, uint64_t top, uint64_t low)
 {
@@ -128,7 +118,7 @@ static bool has_thread_below(const struct reading *reading, uint64_t top, uint64
 	return top >= low + sizeof(words) && is_present(reading, top - sizeof(words), top) &&
 	       pread(reading->memory, words, sizeof(words), (off_t)(top - sizeof(words))) ==
 		       (ssize_t)sizeof(words) &&
-	       limpet_memory_owners_thread_in(words, top);
+	       limpet_thread_stacks_thread_in(words, top);
 }
 
 static void read_stack_pointers(struct reading *reading)
@@ -175,42 +165,6 @@ static void remember_size(struct reading *reading, uint64_t bytes)
 		reading->stack_sizes[reading->stack_size_count++] = bytes;
 }
 
-static bool is_anonymous(const struct limpet_map *map)
-{
-	return !map->inode && !map->path[0];
-}
-
-static bool has_guard(const struct reading *reading, size_t i)
-{
-	const struct limpet_map *map = &reading->maps.list[i], *guard = map - 1;
-
-	return i && guard->end == map->start && is_anonymous(guard) &&
-	       !strncmp(guard->perms, "---", 3) && guard->end - guard->start <= GUARD_LIMIT_BYTES;
-}
-
-/* The end of the stack at the beginning of this mapping; its start if there is none. Other memory
- * may have been mapped right above the stack, and is then part of the same mapping. */
-static uint64_t stack_end(struct reading *reading, size_t i)
-{
-	const struct limpet_map *map = &reading->maps.list[i];
-	bool has_a_guard = has_guard(reading, i);
-
-	if (has_a_guard && has_thread_below(reading, map->end, map->start)) {
-		remember_size(reading, map->end - map->start);
-		return map->end;
-	}
-	for (size_t k = 0; has_a_guard && k < reading->stack_size_count; k++) {
-		uint64_t end = map->start + reading->stack_sizes[k];
-
-		if (end < map->end && has_thread_below(reading, end, map->start))
-			return end;
-	}
-	if (map->end - map->start <= (has_a_guard ? STACK_LIMIT_BYTES : BARE_STACK_LIMIT_BYTES) &&
-	    has_stack_pointer(reading, map->start, map->end))
-		return map->end;
-	return map->start;
-}
-
 /* ------------------------------------------------------------------ parts of mappings */
 
 /* What is known about a part of a mapping, from `start` on. */
@@ -218,6 +172,17 @@ struct part {
 	uint64_t end; /* 0: nothing is known */
 	enum limpet_memory_account account;
 };
+
+/* The stack of a known thread. */
+static struct part stack_part(const struct reading *reading, uint64_t address)
+{
+	const struct limpet_thread_stacks *stacks = &reading->stacks;
+	const size_t i = limpet_thread_stacks_from(stacks, address);
+
+	if (i == stacks->count || stacks->list[i].start > address)
+		return (struct part){0, LIMPET_MEMORY_UNKNOWN};
+	return (struct part){stacks->list[i].end, LIMPET_MEMORY_STACKS};
+}
 
 /* From ranges that are known without reading memory. */
 static struct part listed_part(const struct reading *reading, uint64_t address)
@@ -236,13 +201,13 @@ static struct part listed_part(const struct reading *reading, uint64_t address)
 	above = LIMPET_PARTITION_POINT(i, options->mapped_count, mapped[i].start <= address);
 	if (above && address < mapped[above - 1].end)
 		return (struct part){mapped[above - 1].end, LIMPET_MEMORY_MAPPED};
-	return (struct part){0, LIMPET_MEMORY_UNKNOWN};
+	return stack_part(reading, address);
 }
 
 /* Judges by the first words of the page. They are read page by page: process_vm_readv(2) would read
  * many at once, but it copies pages that are shared since a fork(2), and for a page that was given
  * back meanwhile it waits without end for whoever serves a userfaultfd. */
-static struct part headed_part(struct reading *reading, uint64_t address, uint64_t map_end)
+static struct part headed_part(struct reading *reading, uint64_t address)
 {
 	uint64_t head[HEAD_WORDS], bytes;
 
@@ -253,13 +218,48 @@ static struct part headed_part(struct reading *reading, uint64_t address, uint64
 		return (struct part){0, LIMPET_MEMORY_UNKNOWN};
 	bytes = heap_at(reading, address, head);
 	if (!bytes)
-		bytes = chunk_at(reading, head, map_end - address);
+		bytes = chunk_at(reading, address, head);
 	return (struct part){bytes ? address + bytes : 0, LIMPET_MEMORY_HEAP};
 }
 
+/* ------------------------------------------------------------------ stacks by their mappings */
+
+static bool begins_with_head(struct reading *reading, const struct limpet_map *map)
+{
+	return !reading->options->judge_none &&
+	       is_present(reading, map->start, map->start + reading->page_bytes) &&
+	       headed_part(reading, map->start).end;
+}
+
+/* The end of the stack at the beginning of this mapping, which contains none that is known; its
+ * start if there is none. Other memory may have been mapped right above the stack, and is then part
+ * of the same mapping. */
+static uint64_t stack_end(struct reading *reading, size_t i)
+{
+	const struct limpet_map *map = &reading->maps.list[i];
+	bool has_a_guard = limpet_map_has_guard(&reading->maps, i);
+
+	if (has_a_guard && has_thread_below(reading, map->end, map->start)) {
+		remember_size(reading, map->end - map->start);
+		return map->end;
+	}
+	for (size_t k = 0; has_a_guard && k < reading->stack_size_count; k++) {
+		uint64_t end = map->start + reading->stack_sizes[k];
+
+		if (end < map->end && has_thread_below(reading, end, map->start))
+			return end;
+	}
+	if (map->end - map->start <=
+		    (has_a_guard ? LIMPET_STACK_LIMIT_BYTES : BARE_STACK_LIMIT_BYTES) &&
+	    has_stack_pointer(reading, map->start, map->end) && !begins_with_head(reading, map))
+		return map->end;
+	return map->start;
+}
+
+/* ------------------------------------------------------------------ mappings */
+
 /* Counts existing pages of one mapping. `part` is the part of the page before. */
-static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint64_t map_end,
-			struct part *part)
+static void count_range(struct reading *reading, uint64_t at, uint64_t end, struct part *part)
 {
 	while (at < end) {
 		uint64_t bytes = reading->page_bytes;
@@ -268,7 +268,7 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint
 		if (at >= part->end)
 			*part = listed_part(reading, at);
 		if (at >= part->end && !reading->options->judge_none)
-			*part = headed_part(reading, at, map_end);
+			*part = headed_part(reading, at);
 		known = at < part->end;
 		if (known)
 			bytes = (part->end < end ? part->end : end) - at;
@@ -277,45 +277,56 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, uint
 	}
 }
 
-/* ------------------------------------------------------------------ mappings */
-
-/* `account` is that of the whole mapping. UNKNOWN: the mapping begins with `part`; the rest is
- * judged by its contents. */
-static void count_pages(struct reading *reading, const struct limpet_map *map,
-			enum limpet_memory_account account, struct part part)
+/* Of [start, end) of a mapping. `account` is that of all of it. UNKNOWN: it begins with *part, the
+ * rest is judged by its contents, and *part becomes the last part. */
+static void count_pages(struct reading *reading, uint64_t start, uint64_t end,
+			enum limpet_memory_account account, struct part *part)
 {
 	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
 
-	for (uint64_t at = map->start; at < map->end;) {
+	for (uint64_t at = start; at < end;) {
 		int found;
 
 		/* The answer is known once it was tried. */
-		if (!limpet_pages_asks(reading->pages) && map->end - map->start >= READ_LIMIT_BYTES)
+		if (!limpet_pages_asks(reading->pages) && end - start >= READ_LIMIT_BYTES)
 			return;
-		found = limpet_pages_next(reading->pages, at, map->end, false, ranges, &at);
+		found = limpet_pages_next(reading->pages, at, end, false, ranges, &at);
 		if (found < 0)
 			return;
 		for (int i = 0; i < found; i++)
 			if (account == LIMPET_MEMORY_UNKNOWN)
-				count_range(reading, ranges[i].start, ranges[i].end, map->end,
-					    &part);
+				count_range(reading, ranges[i].start, ranges[i].end, part);
 			else
 				count(reading, account, ranges[i].start, ranges[i].end);
 	}
 }
 
-static void count_private(struct reading *reading, size_t i)
+static bool has_known_stack(const struct reading *reading, const struct limpet_map *map)
+{
+	const struct limpet_thread_stacks *stacks = &reading->stacks;
+	const size_t i = limpet_thread_stacks_from(stacks, map->start);
+
+	return i < stacks->count && stacks->list[i].start < map->end;
+}
+
+/* `part`: the last one of the mapping right before, which may go on here. */
+static void count_private(struct reading *reading, size_t i, struct part *part)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
-	struct part part = listed_part(reading, map->start);
+	const bool goes_on = part->end > map->start;
+	uint64_t end = map->end;
 
-	if (!part.end) {
-		uint64_t stack = stack_end(reading, i);
-
-		if (stack > map->start)
-			part = (struct part){stack, LIMPET_MEMORY_STACKS};
+	if (map->perms[0] != 'r') {
+		/* Memory without any access is reserved address space, or of what goes on. */
+		if (!goes_on)
+			return;
+		end = part->end < end ? part->end : end;
+	} else if (!goes_on) {
+		*part = listed_part(reading, map->start);
+		if (!part->end && !has_known_stack(reading, map))
+			*part = (struct part){stack_end(reading, i), LIMPET_MEMORY_STACKS};
 	}
-	count_pages(reading, map, LIMPET_MEMORY_UNKNOWN, part);
+	count_pages(reading, map->start, end, LIMPET_MEMORY_UNKNOWN, part);
 }
 
 /* glibc 2.38 can name its own mappings (glibc.mem.decorate_maps). */
@@ -350,19 +361,17 @@ static enum limpet_memory_account account_of(const struct limpet_map *map)
 	return map->perms[2] == 'x' ? LIMPET_MEMORY_CODE : LIMPET_MEMORY_UNKNOWN;
 }
 
-static void count_map(struct reading *reading, size_t i)
+static void count_map(struct reading *reading, size_t i, struct part *part)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
 	enum limpet_memory_account account = account_of(map);
 
-	/* Memory without any access is reserved address space. */
-	if (account == LIMPET_MEMORY_SHARED || account == LIMPET_MEMORY_FILES ||
-	    map->perms[0] != 'r')
+	if (account == LIMPET_MEMORY_SHARED || account == LIMPET_MEMORY_FILES)
 		return;
 	if (account == LIMPET_MEMORY_UNKNOWN)
-		count_private(reading, i);
-	else
-		count_pages(reading, map, account, (struct part){0, account});
+		count_private(reading, i, part);
+	else if (map->perms[0] == 'r')
+		count_pages(reading, map->start, map->end, account, part);
 }
 
 static uint64_t status_bytes(const char *text, const char *key)
@@ -409,9 +418,40 @@ static bool has_glibc(const struct limpet_maps *maps)
 	return false;
 }
 
-static bool is_large(const struct limpet_map *map)
+/* Whether one of these maps is. */
+static bool is_large(const struct limpet_map *first, const struct limpet_map *last)
 {
-	return map->end - map->start >= LARGE_BYTES;
+	while (first < last && first->end - first->start < LARGE_BYTES)
+		first++;
+	return first->end - first->start >= LARGE_BYTES;
+}
+
+/* What one map ends with may go on in the next one of its run. */
+static void count_runs(struct reading *reading, bool large)
+{
+	const struct limpet_map *list = reading->maps.list;
+	size_t last;
+
+	for (size_t first = 0; first < reading->maps.count; first = last + 1) {
+		struct part part = {0, LIMPET_MEMORY_UNKNOWN};
+
+		last = limpet_proc_maps_run(&reading->maps, first);
+		if (is_large(&list[first], &list[last]) != large)
+			continue;
+		reading->run_end = list[last].end;
+		for (size_t i = first; i <= last; i++)
+			count_map(reading, i, &part);
+	}
+}
+
+static int find_stacks(struct reading *reading)
+{
+	const struct limpet_thread_stacks_reading from = {
+		.maps = &reading->maps, .pages = reading->pages, .memory = reading->memory};
+
+	read_stack_pointers(reading);
+	return limpet_thread_stacks_read(&from, reading->stack_pointers,
+					 reading->stack_pointer_count, &reading->stacks);
 }
 
 static int take(struct reading *reading)
@@ -423,12 +463,16 @@ static int take(struct reading *reading)
 	limpet_pages_leave_out_swapped(reading->pages);
 	reading->memory = limpet_proc_open(reading->pid, "mem", O_RDONLY);
 	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
-	read_stack_pointers(reading);
-	for (int large = 0; large < 2; large++)
-		for (size_t i = 0; i < reading->maps.count; i++)
-			if (is_large(&reading->maps.list[i]) == large)
-				count_map(reading, i);
-	error = settle(reading);
+	error = find_stacks(reading);
+	if (!error) {
+		count_runs(reading, false);
+		count_runs(reading, true);
+		error = settle(reading);
+	}
+	if (!error && reading->options->ret_stacks)
+		*reading->options->ret_stacks = reading->stacks;
+	else
+		limpet_thread_stacks_done(&reading->stacks);
 	free(reading->stack_pointers);
 	if (reading->memory >= 0)
 		close(reading->memory);

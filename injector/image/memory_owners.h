@@ -9,6 +9,7 @@
 
 #include "common/memory_accounts.h"
 #include "injector/image/modules.h"
+#include "injector/image/thread_stacks.h"
 
 struct limpet_account_range {
 	uint64_t start, end;
@@ -23,23 +24,22 @@ struct limpet_memory_owners_options {
 	 * (a static program); `judge_none`: it does not, so no page is taken for part of glibc's
 	 * heaps, and every process is accepted. */
 	bool has_glibc, judge_none;
+	/* `blocks_known`: glibc itself has counted the bytes of blocks with mappings of their own,
+	 * so none is larger. */
+	bool blocks_known;
+	uint64_t blocks_bytes;
 	/* Called with each range of existing pages that is counted by its contents or its mapping's
 	 * name, in the order of large and other mappings; may be NULL. */
 	void (*visit)(void *context, enum limpet_memory_account account, uint64_t start,
 		      uint64_t end);
 	void *context;
+	/* Gets the stacks of threads that were found, for the caller to release; may be NULL. */
+	struct limpet_thread_stacks *ret_stacks;
 };
 
 /* -ENOTSUP: its heap is not glibc's, so the rest means nothing; -errno of /proc. */
 int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_options *options,
 			      struct limpet_memory *ret) LIMPET_MUST_CHECK;
-
-/* The thread pointer of the thread whose stack ends at `top`, a page boundary, by the thread's
- * structure in the last two pages, of which `words` are a copy; 0: there is none. A thread that has
- * ended counts, too, while its stack is kept for the next one. */
-#define LIMPET_STACK_TOP_BYTES 8192u
-uint64_t limpet_memory_owners_thread_in(const uint64_t words[LIMPET_STACK_TOP_BYTES / 8],
-					uint64_t top);
 
 /* Names the other allocators inside the process's modules, by what they say about themselves:
  * "mimalloc in bun, jemalloc in libfoo.so"; then the heap of a language's runtime, if it has one

@@ -1,5 +1,7 @@
 #include "injector/image/preflight_allocators.h"
 
+#include "injector/image/thread_stacks.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -296,19 +298,10 @@ bool limpet_runtime_is_apart(const char *runtime)
  * writable and whose rest is reserved without access. */
 #define ARENA_BYTES ((uint64_t)64 << 20)
 #define ARENA_HEAD_LIMIT_BYTES ((uint64_t)256)
-/* Guard pages of thread stacks: one page by default, a few in some runtimes. */
-#define GUARD_LIMIT_BYTES ((uint64_t)1 << 20)
-#define STACK_LIMIT_BYTES ((uint64_t)64 << 20)
-
-static bool is_anonymous(const struct limpet_map *map)
-{
-	/* a name given by prctl(PR_SET_VMA_ANON_NAME) changes nothing */
-	return map->inode == 0 && (!map->path[0] || !strncmp(map->path, "[anon:", 6));
-}
 
 static bool is_reserve(const struct limpet_map *map)
 {
-	return is_anonymous(map) && !strncmp(map->perms, "---", 3);
+	return limpet_map_is_anonymous(map) && !strncmp(map->perms, "---", 3);
 }
 
 /* A page that was never touched is not read: that would map it, or wait for whoever serves a
@@ -342,11 +335,10 @@ static bool is_arena(pid_t pid, int pagemap, const struct limpet_maps *maps, siz
 
 static bool is_thread_stack(const struct limpet_maps *maps, size_t i)
 {
-	const struct limpet_map *map = &maps->list[i], *guard = map - 1;
+	const struct limpet_map *map = &maps->list[i];
 
-	return i && guard->end == map->start && is_reserve(guard) &&
-	       guard->end - guard->start <= GUARD_LIMIT_BYTES &&
-	       map->end - map->start <= STACK_LIMIT_BYTES && strchr(map->perms, 'w');
+	return limpet_map_has_guard(maps, i) && map->end - map->start <= LIMPET_STACK_LIMIT_BYTES &&
+	       strchr(map->perms, 'w');
 }
 
 /* A module's .bss continues after the mapping of its data. */
@@ -363,7 +355,7 @@ static bool is_unseen(pid_t pid, int pagemap, const struct limpet_maps *maps, ui
 	const struct limpet_map *map = limpet_proc_maps_find(maps, start);
 	size_t i = map ? (size_t)(map - maps->list) : 0;
 
-	return map && map->start == start && is_anonymous(map) &&
+	return map && map->start == start && limpet_map_is_anonymous(map) &&
 	       !is_arena(pid, pagemap, maps, i) && !is_thread_stack(maps, i) &&
 	       !is_module_data(maps, i);
 }

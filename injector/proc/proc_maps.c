@@ -136,6 +136,21 @@ bool limpet_map_is_anonymous(const struct limpet_map *map)
 	return !map->inode && (!map->path[0] || limpet_begins(map->path, "[anon:"));
 }
 
+static bool is_of_run(const struct limpet_map *map)
+{
+	return limpet_map_is_anonymous(map) && map->perms[3] == 'p';
+}
+
+size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i)
+{
+	const struct limpet_map *list = maps->list;
+
+	while (is_of_run(&list[i]) && i + 1 < maps->count && list[i + 1].start == list[i].end &&
+	       is_of_run(&list[i + 1]))
+		i++;
+	return i;
+}
+
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address)
 {
 	/* cppcheck-suppress constStatement */

@@ -151,7 +151,7 @@ holds() {
 	[[ $library ]] || skip "libmimalloc is not installed"
 	LD_PRELOAD=$library start classes "$TARGETS/classes"
 	for command in "make 24 5000" "thread 72 20000" "make 640 3000" "make 50000 200" "make 200000 20" \
-		"make 5000000 3" "make 40000000 1" "thread 24 30000" "leave 72 3000" "drop 7" "elsewhere 5" "elsewhere 3" \
+		"make 5000000 3" "make 40000000 1" "make 17000000 2" "make 31000000 2" "thread 24 30000" "leave 72 3000" "drop 7" "elsewhere 5" "elsewhere 3" \
 		"leave 200000 10" "drop 3" "elsewhere 2" "make 72 10000" "elsewhere 9"; do
 		tell classes "$command" "done"
 		[[ $command == "make 24 5000" ]] || holds classes

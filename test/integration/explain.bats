@@ -26,18 +26,21 @@ info() {
 	answer=${answer#info }
 }
 
-# The table adds up to RSS, as the kernel has it, and at most so many percent are of no known owner.
+# At most so many percent are of no known owner, 5 by default. That the table adds up to RSS says only that nothing was
+# counted twice or left out, and not that the rows are right: their amounts are held against what the target has itself.
 adds_up() {
 	says '([.accounts[].bytes] | add) / .rss_bytes | . >= 0.98 and . <= 1.02' || return 1
 	says '.rss_bytes / $rss | . >= 0.98 and . <= 1.02' --argjson rss "$(rss_of "$pid")" || return 1
 	says '.unknown_bytes <= .rss_bytes * $most / 100' --argjson most "${1:-5}"
 }
 
-# What mallinfo2 says in the target itself, to the byte.
+# What mallinfo2 says in the target itself, to the byte; and the rows have what its arenas have in use, which it has written to.
 agrees_with_malloc() {
 	info "$1" || return 1
 	says '.glibc | .unread_arenas == 0 and .system_bytes == $info.arena and
-		.free_bytes == $info.fordblks and .top_bytes == $info.keepcost and .mmapped_bytes == $info.hblkhd' --argjson info "$answer"
+		.free_bytes == $info.fordblks and .top_bytes == $info.keepcost and .mmapped_bytes == $info.hblkhd' --argjson info "$answer" || return 1
+	says '[.accounts[] | select(.kind | startswith("glibc-")).bytes] | add >= 0.95 * $info.uordblks' \
+		--argjson info "$answer"
 }
 
 # trims NAME: malloc_trim lowers RSS by what was said.
@@ -204,6 +207,30 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "stacks that the kernel has joined with each other, or with data" {
+	start explained "$TARGETS/explained"
+	# The C library keeps 40 MiB of stacks, four of 8 MiB, of which it gives back all but the top.
+	tell explained "bare 4" taken
+	explain
+	adds_up
+	says '.accounts[] | select(.owner == "thread stacks: bare") | .count == 4 and
+		.bytes >= 4 * 262144 and .bytes <= 4 * 300000'
+	says '.accounts[] | select(.owner == "stacks of ended threads, kept for new ones") | .count == 4 and
+		.bytes >= 4 * 4096 and .bytes <= 4 * 32768'
+	tell explained "within 3" taken
+	explain
+	adds_up 100
+	says '.accounts[] | select(.owner == "thread stacks: bare") | .count == 7 and
+		.bytes >= 7 * 262144 and .bytes <= 7 * 300000'
+	says '.unknown_bytes >= 3 * 7 * 1048576 and .unknown_bytes <= 3 * 7.1 * 1048576'
+	tell explained "lent 5" taken
+	explain
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) | . >= 5 * 1048576 and . <= 5.1 * 1048576"
+	says '.accounts[] | select(.owner == "thread stacks: bare") | .count == 7'
+	finish explained
+}
+
 @test "blocks with mappings of their own, aligned or not" {
 	start explained "$TARGETS/explained"
 	tell explained "blocks 30" taken
@@ -212,6 +239,33 @@ main_heap_as_walked() {
 	adds_up
 	agrees_with_malloc explained
 	says "$(account glibc-mmapped) | . >= 40 * 1048576 and . <= 41 * 1048576"
+	finish explained
+}
+
+@test "blocks whose mappings the program has split" {
+	start explained "$TARGETS/explained"
+	tell explained "split 20" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) | . >= 20 * 1048576 and . <= 21 * 1048576"
+	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	says '.census | .whole and .exact and any(.sizes[]; .from_bytes == 1048576 and .blocks_low == 20)'
+	finish explained
+}
+
+@test "what only looks like blocks is of no known owner, and so who may have it is named" {
+	local library
+	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libm\.so\.6.*x86-64/ { print $NF; exit }')
+	cp "$library" libtcmalloc.so.4
+	LD_PRELOAD=$PWD/libtcmalloc.so.4 start explained "$TARGETS/explained"
+	tell explained "blocks 1" taken
+	tell explained "forged 20" taken
+	explain
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) == 1048576 + 4096"
+	says '.unknown_bytes >= 20 * 1048576 and .unknown_bytes <= 21 * 1048576'
+	says '.verdicts[] | select(.id == "unknown") | .text | contains("tcmalloc in libtcmalloc.so.4")'
 	finish explained
 }
 
@@ -303,6 +357,24 @@ main_heap_as_walked() {
 	explain
 	adds_up 10
 	says '[.accounts[] | select(.kind == "jemalloc-free-pages")] == []'
+	finish explained
+}
+
+@test "jemalloc: free pages that are locked stay" {
+	local before after
+	MALLOC_CONF=dirty_decay_ms:-1 start explained "$TARGETS/explained-jemalloc"
+	tell explained "fragment 300000" taken
+	tell explained "lock" locked
+	[[ $answer == "locked 1" ]] || skip "memory may not be locked here"
+	explain
+	adds_up 10
+	says '[.accounts[] | select(.kind == "jemalloc-free-pages")] == []'
+	says '.accounts[] | select(.kind == "jemalloc-locked") | .bytes > 5000000 and .retained_bytes == .bytes and .remedy == null'
+	says 'any(.verdicts[]; .id == "jemalloc-locked" and .returned_bytes == null) and all(.verdicts[]; .id != "jemalloc-free")'
+	before=$(rss_of "$pid")
+	tell explained trim trimmed
+	after=$(rss_of "$pid")
+	((before - after < 1000000)) || fail "$((before - after)) bytes went back"
 	finish explained
 }
 

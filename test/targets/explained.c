@@ -2,11 +2,16 @@
  *
  * Commands: "fragment N": N blocks of up to 900 bytes, all but every 20th freed; "small N": the
  * same of 24 to 120 bytes, which free(3) leaves in fastbins; "arenas N": as many threads, each with
- * such blocks in its arena; "table N": blocks to which a static table points; "outgrow N": one more
- * with N of them; "stacks N": threads that have touched 256 KiB of their stacks; "blocks N": blocks
- * of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "memfd N", "shm N", "sysv
- * N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
- * written to privately; "anonymous N": MiB by mmap alone; "wall": from now on brk(2) fails;
+ * such blocks in its arena; "bare N": threads like those of "stacks", whose stacks have no guards,
+ * up to four, and as many that have ended; "within N": the same, each with a stack of 1 MiB in the
+ * midst of 8 MiB that are written to; "lent N": the
+ * same in blocks of 1 MiB; "table N": blocks to which a static table points; "outgrow
+ * N": one more with N of them; "stacks N": threads that have touched 256 KiB of their stacks;
+ * "blocks N": blocks of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "split
+ * N": the same, their mappings split by what the program does with a part; "memfd N", "shm N",
+ * "sysv N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
+ * written to privately; "anonymous N": MiB by mmap alone; "forged N":
+ * the same, in what looks like blocks; "wall": from now on brk(2) fails;
  * "foreign N": N KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N":
  * MiB of /dev/zero, mapped privately, and of shared memory with a name of its own; "fork": a child
  * that shares everything; "heads": the first segments of libraries leave memory; "pin": a byte of
@@ -170,6 +175,88 @@ static void start_threads(unsigned long count, void *(*call)(void *), void *cont
 	}
 }
 
+/* Stacks of threads as `attributes` say. */
+static void start_thread(const pthread_attr_t *attributes)
+{
+	static char bare[] = "bare";
+	pthread_t thread;
+
+	if (pthread_create(&thread, attributes, use_stack, bare))
+		target_broken("no thread");
+	while (sem_wait(&done) < 0)
+		;
+}
+
+static sem_t ending;
+
+static void *end_once(void *context)
+{
+	(void)context;
+	touch_stack();
+	sem_post(&done);
+	while (sem_wait(&ending) < 0)
+		;
+	return NULL;
+}
+
+/* As many as these have ended again. */
+static void start_bare(unsigned long count)
+{
+	pthread_attr_t attributes;
+	pthread_t ended[4];
+
+	if (count > sizeof(ended) / sizeof(*ended) || pthread_attr_init(&attributes) ||
+	    pthread_attr_setguardsize(&attributes, 0) || sem_init(&ending, 0, 0))
+		target_broken("there are guards");
+	for (unsigned long i = 0; i < count; i++) {
+		if (pthread_create(&ended[i], &attributes, end_once, NULL))
+			target_broken("no thread");
+		while (sem_wait(&done) < 0)
+			;
+	}
+	for (unsigned long i = 0; i < count; i++)
+		start_thread(&attributes);
+	for (unsigned long i = 0; i < count; i++)
+		sem_post(&ending);
+	for (unsigned long i = 0; i < count; i++)
+		pthread_join(ended[i], NULL);
+	pthread_attr_destroy(&attributes);
+}
+
+static void start_within(unsigned long count)
+{
+	pthread_attr_t attributes;
+
+	pthread_attr_init(&attributes);
+	while (count--) {
+		char *at = mmap(NULL, 8 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				-1, 0);
+
+		if (at == MAP_FAILED || pthread_attr_setstack(&attributes, at + 4 * MIB, MIB))
+			target_broken("no stack");
+		memset(at, 1, 4 * MIB);
+		memset(at + 5 * MIB, 1, 3 * MIB);
+		start_thread(&attributes);
+	}
+	pthread_attr_destroy(&attributes);
+}
+
+static void start_lent(unsigned long count)
+{
+	pthread_attr_t attributes;
+
+	pthread_attr_init(&attributes);
+	while (count--) {
+		char *block = malloc(MIB);
+
+		if (!block || pthread_attr_setstack(&attributes, block, MIB - 8192))
+			target_broken("no stack");
+		memset(block, 1, MIB);
+		start_thread(&attributes);
+	}
+	pthread_attr_destroy(&attributes);
+}
+
 static void *volatile table[(size_t)1 << 20]; /* read from outside */
 
 static void fill_table(unsigned long count)
@@ -196,6 +283,40 @@ static void take_blocks(unsigned long count, size_t alignment)
 		if (!block)
 			target_broken("no memory");
 		memset(block, 1, MIB);
+	}
+}
+
+/* Of each in turn another part: madvise(2), mlock(2), mprotect(2). */
+static void split_blocks(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		char *block = malloc(MIB), *part = block - 16 + MIB / 2;
+
+		if (!block)
+			target_broken("no memory");
+		memset(block, 1, MIB);
+		if ((i % 5 == 0 && madvise(part, MIB / 4, MADV_DONTDUMP)) ||
+		    (i % 5 == 1 && mlock(block - 16, 4096)) ||
+		    (i % 5 == 2 && mprotect(part, MIB / 4, PROT_READ)) ||
+		    (i % 5 == 3 && mprotect(part, MIB / 4, PROT_NONE)) ||
+		    (i % 5 == 4 && madvise(block - 16, 8192, MADV_DONTFORK)))
+			target_broken("a block cannot be split");
+	}
+}
+
+/* Heads like that of a block of 1 MiB. */
+static void forge_blocks(unsigned long count)
+{
+	const size_t bytes = MIB + 4096;
+	char *at = mmap(NULL, count * bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			-1, 0);
+
+	if (at == MAP_FAILED)
+		target_broken("mmap failed");
+	memset(at, 1, count * bytes);
+	for (unsigned long i = 0; i < count; i++) {
+		((size_t *)(void *)(at + i * bytes))[0] = 0;
+		((size_t *)(void *)(at + i * bytes))[1] = bytes | 2;
 	}
 }
 
@@ -526,6 +647,12 @@ static bool take_memory(const char *line)
 		start_threads(n, fill_arena, NULL);
 	else if (target_word(line, "stacks", &n))
 		start_threads(n, use_stack, deep);
+	else if (target_word(line, "bare", &n))
+		start_bare(n);
+	else if (target_word(line, "within", &n))
+		start_within(n);
+	else if (target_word(line, "lent", &n))
+		start_lent(n);
 	else if (target_word(line, "outgrow", &n))
 		start_threads(1, outgrow_arena, &n);
 	else if (target_word(line, "churn", &n))
@@ -548,6 +675,10 @@ static bool take_memory(const char *line)
 		dl_iterate_phdr(drop_head, NULL);
 	else if (target_word(line, "blocks", &n))
 		take_blocks(n, 0);
+	else if (target_word(line, "split", &n))
+		split_blocks(n);
+	else if (target_word(line, "forged", &n))
+		forge_blocks(n);
 	else if (target_word(line, "table", &n))
 		fill_table(n);
 	else if (target_word(line, "aligned", &n))

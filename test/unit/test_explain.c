@@ -20,6 +20,9 @@
 #include <unistd.h>
 
 #include "explain/accounts.h"
+#include "explain/census.h"
+#include "explain/class_census.h"
+#include "explain/data.h"
 #include "explain/glibc_heaps.h"
 #include "explain/jemalloc.h"
 #include "explain/mappings.h"
@@ -229,6 +232,57 @@ static void test_devices(void **state)
 		assert_false(limpet_memory_reader_is_device(memory[i]));
 }
 
+/* ------------------------------------------------------------------ censuses */
+
+static void test_a_census_is_of_the_same_program(void **state)
+{
+	struct limpet_class_heaps heaps = {.jemalloc_root = 8 * PAGE};
+	struct limpet_class_censuses censuses;
+	struct limpet_program_identity program;
+	struct limpet_census census;
+	struct limpet_err err = {0};
+
+	(void)state;
+	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
+	program.image ^= 1;
+	assert_int_equal(limpet_census_take(getpid(), &program, &census, &err), -ESTALE);
+	assert_int_equal(
+		limpet_class_censuses_take(getpid(), &program, &heaps, false, &censuses, &err),
+		-ESTALE);
+	program.image ^= 1;
+	program.start_ticks++;
+	assert_int_equal(
+		limpet_class_censuses_take(getpid(), &program, &heaps, false, &censuses, &err),
+		-ESRCH);
+}
+
+/* Nothing was counted, which is not the same as no blocks. */
+static void test_a_root_that_is_none_has_no_census(void **state)
+{
+	uint8_t *zeros = map_memory(NODE_BYTES);
+	const uint64_t roots[] = {8 * PAGE, (uint64_t)(uintptr_t)zeros};
+	struct limpet_class_censuses censuses;
+	struct limpet_program_identity program;
+	struct limpet_err err = {0};
+
+	(void)state;
+	memset(zeros, 0, NODE_BYTES);
+	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(roots); i++) {
+		struct limpet_class_heaps heaps = {.jemalloc_root = roots[i]};
+
+		assert_int_equal(limpet_class_censuses_take(getpid(), &program, &heaps, false,
+							    &censuses, &err),
+				 0);
+		assert_int_equal(censuses.count, 1);
+		assert_false(censuses.list[0].known);
+		assert_false(censuses.list[0].whole);
+		assert_false(censuses.list[0].exact);
+		limpet_class_censuses_done(&censuses);
+	}
+	munmap(zeros, NODE_BYTES);
+}
+
 /* ------------------------------------------------------------------ jemalloc's tree */
 
 struct counter {
@@ -418,6 +472,9 @@ enum { TABLE_WORDS = 1 << 20, LEAVES = 24 };
 static volatile uint64_t table[TABLE_WORDS]; /* read from outside */
 
 /* What a search reads, if the memory is of no known owner, and the table leads into it. */
+/* That the program has given to the memory, if the kernel could; NULL: none. */
+static char *memory_name;
+
 static uint64_t search_reads(const uint8_t *memory, size_t bytes,
 			     int (*search)(const struct limpet_memory_reader *memory,
 					   const struct limpet_maps *maps,
@@ -436,6 +493,9 @@ static uint64_t search_reads(const uint8_t *memory, size_t bytes,
 
 	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
+	for (size_t i = 0; memory_name && i < maps.count; i++)
+		if (at(memory, 0) >= maps.list[i].start && at(memory, 0) < maps.list[i].end)
+			maps.list[i].path = memory_name;
 	counter.reader = limpet_process_reader(process);
 	assert_int_equal(
 		search(&reader, &maps, limpet_process_reader_pages(process), &pieces, ret_cut), 0);
@@ -489,6 +549,7 @@ static void test_a_table_of_pointers_costs_little(void **state)
 /* A table that looks like roots does not use up what there is for all, and it is said. */
 static void test_a_search_has_its_share(void **state)
 {
+	static char region[] = "[anon:region]";
 	const size_t bytes = (LEAVES + 1) * LEAF_BYTES;
 	uint8_t *memory = map_memory(bytes);
 	bool is_cut;
@@ -508,7 +569,35 @@ static void test_a_search_has_its_share(void **state)
 	assert_true(search_reads(memory, bytes, search_tcmalloc, &is_cut) <=
 		    LIMPET_MEMORY_READER_READS / 8);
 	assert_true(is_cut);
+	/* A name changes nothing. */
+	memory_name = region;
+	assert_true(search_reads(memory, bytes, search_tcmalloc, &is_cut) <=
+		    LIMPET_MEMORY_READER_READS / 8);
+	assert_true(is_cut);
+	memory_name = NULL;
 	munmap(memory, bytes);
+}
+
+/* The .bss of a module, whatever the program calls it. */
+static void test_named_data(void **state)
+{
+	struct limpet_map list[] = {
+		{.start = 2 * PAGE,
+		 .end = 3 * PAGE,
+		 .inode = 7,
+		 .perms = "rw-p",
+		 .path = (char[]){"/lib/a.so"}},
+		{.start = 3 * PAGE,
+		 .end = 5 * PAGE,
+		 .perms = "rw-p",
+		 .path = (char[]){"[anon:.bss]"}},
+		{.start = 5 * PAGE, .end = 6 * PAGE, .perms = "rw-p", .path = (char[]){"[heap]"}}};
+	const struct limpet_maps maps = {.list = list, .count = LIMPET_COUNT_OF(list)};
+
+	(void)state;
+	assert_true(limpet_data_has(&maps, 2 * PAGE, 3 * PAGE));
+	assert_false(limpet_data_has(&maps, 2 * PAGE, 3 * PAGE + 1));
+	assert_false(limpet_data_has(&maps, 5 * PAGE, 8));
 }
 
 /* ------------------------------------------------------------------ what of glibc is swapped out
@@ -939,10 +1028,13 @@ int main(void)
 		cmocka_unit_test(test_the_budget_is_shared),
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_a_census_is_of_the_same_program),
+		cmocka_unit_test(test_a_root_that_is_none_has_no_census),
 		cmocka_unit_test(test_a_leaf_is_read_once),
 		cmocka_unit_test(test_a_small_tree_is_judged),
 		cmocka_unit_test(test_a_table_of_pointers_costs_little),
 		cmocka_unit_test(test_a_search_has_its_share),
+		cmocka_unit_test(test_named_data),
 		cmocka_unit_test(test_an_entry_that_changed_is_read_again),
 		cmocka_unit_test(test_what_is_no_tree_is_given_up),
 		cmocka_unit_test(test_what_is_swapped_out_is_said),

@@ -87,16 +87,19 @@ static void build(bool words)
 
 static int begin(void **state)
 {
+	/* The program may have named it. */
+	static char named[] = "[anon:heap]", library[] = "/lib/mimalloc.so";
+
 	(void)state;
 	if (mmap((void *)(uintptr_t)BASE, BYTES, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE | MAP_NORESERVE, -1,
 		 0) != (void *)(uintptr_t)BASE)
 		return -1;
-	list[0] = (struct limpet_map){.start = BASE, .end = BASE + BYTES, .path = (char[]){""}};
+	list[0] = (struct limpet_map){.start = BASE, .end = BASE + BYTES, .path = named};
 	list[1] = (struct limpet_map){.start = (uintptr_t)data,
 				      .end = (uintptr_t)data + sizeof(data),
 				      .inode = 7,
-				      .path = (char[]){"/lib/mimalloc.so"}};
+				      .path = library};
 	for (size_t i = 0; i < maps.count; i++)
 		memcpy(list[i].perms, "rw-p", sizeof("rw-p"));
 	return limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages);
