@@ -152,8 +152,10 @@ void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, co
 	if (!limpet_printer_check(printer, limpet_report_expand(printer->report, node, &stack)))
 		return;
 	if (!stack.count) {
-		limpet_printer_line(printer, printer->options->bold, "%s  (stack unknown)",
-				    figures);
+		const bool unseen = limpet_model_came_unseen(printer->report->model, node);
+
+		limpet_printer_line(printer, printer->options->bold, "%s  %s", figures,
+				    unseen ? LIMPET_MODEL_UNSEEN_WORDS : "(stack unknown)");
 		limpet_printer_wrap(printer, printer->options->dim, sizeof(indent) - 1, "%s%s",
 				    indent, detail);
 		return;
