@@ -12,7 +12,7 @@
 
 static int ready_pipe = -1;
 
-static int wait_for_child(int pipe_fd, pid_t child)
+static int wait_for_child(int pipe_fd, pid_t child, pid_t target)
 {
 	char path[PATH_MAX];
 	size_t got = 0;
@@ -27,14 +27,18 @@ static int wait_for_child(int pipe_fd, pid_t child)
 	if (got) {
 		path[got] = '\0';
 		puts(path);
-		return limpet_ui_finish(LIMPET_EXIT_OK);
+		status = limpet_ui_finish(LIMPET_EXIT_OK);
+		limpet_ui_hint("`limpet stop %d` ends the capture, `limpet top %d` watches it",
+			       target, target);
+		limpet_ui_hint("limpet report %s", path);
+		return status;
 	}
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : LIMPET_EXIT_FAILED;
 }
 
-bool limpet_background_begin(int *ret_status)
+bool limpet_background_begin(pid_t target, int *ret_status)
 {
 	struct limpet_err err;
 	int fds[2];
@@ -48,7 +52,7 @@ bool limpet_background_begin(int *ret_status)
 	}
 	if (child) {
 		close(fds[1]);
-		*ret_status = wait_for_child(fds[0], child);
+		*ret_status = wait_for_child(fds[0], child, target);
 		close(fds[0]);
 		return false;
 	}

@@ -139,6 +139,7 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 {
 	const char *words = limpet_capture_end_words(result->end);
 	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
+	char detach[40] = "";
 
 	limpet_units_format_count(events, result->events);
 	limpet_units_format_bytes(size, result->file_bytes);
@@ -151,10 +152,13 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_ui_note("`limpet attach %d` captures that one", command->pid);
 	if (command->way && command->mode == LIMPET_MODE_RUN)
 		limpet_ui_note("%s", command->way);
-	limpet_ui_note("%s event%s in %s, %s; stops: attach %.2f ms, detach %.2f ms", events,
+	/* A program that has ended was not detached from. */
+	if (result->detach_stop_us >= 0)
+		snprintf(detach, sizeof(detach), ", detach %.2f ms",
+			 (double)result->detach_stop_us / 1000);
+	limpet_ui_note("%s event%s in %s, %s; stops: attach %.2f ms%s", events,
 		       result->events == 1 ? "" : "s", time, size,
-		       (double)result->attach_stop_us / 1000,
-		       result->detach_stop_us < 0 ? 0.0 : (double)result->detach_stop_us / 1000);
+		       (double)result->attach_stop_us / 1000, detach);
 	if (!result->events && !result->dropped_events && result->end != LIMPET_END_TARGET_EXIT)
 		limpet_ui_note("no call was seen: the program was idle, or has an allocator that "
 			       "limpet does not follow");

@@ -9,10 +9,11 @@
 #include "analyzer/symbols/demangle.h"
 #include "cli/ui.h"
 #include "common/array.h"
+#include "common/err.h"
 #include "common/units.h"
 
 /* Types that are listed by name, and the columns before the name. */
-enum { ROWS = 20, TYPE_COLUMN = 26 };
+enum { ROWS = 20, TYPE_COLUMN = 27 };
 
 /* ------------------------------------------------------------------ text */
 
@@ -44,12 +45,23 @@ static const char *say_interval(bool whole, uint64_t low, uint64_t high,
 
 static void print_amount(const struct limpet_census_amount *amount, const char *what, int width)
 {
-	char count[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT], cut[256];
 	const int room = width > TYPE_COLUMN + 16 ? width - TYPE_COLUMN : 16;
+	char count[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT];
+	LIMPET_FREE char *name = strdup(what);
 
-	snprintf(cut, sizeof(cut), "%.*s", room, what);
 	printf("  %10s  %10s   %s\n", limpet_units_format_count(count, amount->blocks),
-	       limpet_units_format_bytes(bytes, amount->bytes), limpet_ui_clean(cut));
+	       limpet_units_format_bytes(bytes, amount->bytes),
+	       name ? limpet_ui_cut(name, room) : "?");
+}
+
+/* What both readings found, less what is known of it. */
+static struct limpet_census_amount unknown_of(const struct limpet_census *census)
+{
+	const struct limpet_census_amount *all = &census->used.low;
+
+	return (struct limpet_census_amount){
+		.blocks = all->blocks - census->typed.blocks - census->strings.blocks,
+		.bytes = all->bytes - census->typed.bytes - census->strings.bytes};
 }
 
 static void print_sizes(const struct limpet_census *census)
@@ -73,6 +85,7 @@ static void print_sizes(const struct limpet_census *census)
 
 static void print_types(const struct limpet_census *census, int width)
 {
+	const struct limpet_census_amount unknown = unknown_of(census);
 	struct limpet_census_amount others = {0};
 
 	printf("\n%s  %10s  %10s   %s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "blocks",
@@ -92,7 +105,9 @@ static void print_types(const struct limpet_census *census, int width)
 	if (others.blocks)
 		print_amount(&others, "other C++ types", width);
 	print_amount(&census->strings, "strings", width);
-	print_amount(&census->untouched, "never touched", width);
+	print_amount(&unknown, "of unknown contents", width);
+	print_amount(&census->used.low, "all of these", width);
+	print_amount(&census->untouched, "of these, never touched", width);
 	print_amount(&census->cached, "not in use: caches of threads", width);
 }
 

@@ -37,7 +37,7 @@ int limpet_cmd_attach(int argc, char **argv)
 	if (error < 0)
 		return limpet_ui_fail(&err, limpet_preflight_exit(&preflight));
 	limpet_capture_warn(&preflight);
-	if (options.background && !limpet_background_begin(&status))
+	if (options.background && !limpet_background_begin(options.pid, &status))
 		return status;
 	error = limpet_tracee_setup();
 	if (error < 0) {

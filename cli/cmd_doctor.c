@@ -26,7 +26,8 @@ static const char help_text[] =
 	"      --assume-seccomp-ok    as in attach: accept a filter that cannot be read\n"
 	"  -h, --help                 this text\n"
 	"\n"
-	"Exit status: 0 it would work, 3 refused, 1 no such process, 2 usage.\n"
+	"Exit status: 0 it would work, or be tried; 3 refused, 1 no such process,\n"
+	"2 usage.\n"
 	"More: man limpet-doctor\n";
 
 enum { MARGIN = 10 };
@@ -55,16 +56,21 @@ static void print_finding(const struct limpet_finding *finding, int width)
 	limpet_ui_wrap(limpet_ui_clean(text), MARGIN, width);
 }
 
-static void print_text(const struct limpet_preflight *preflight)
+/* `tries`: it would be refused, unless attach finds the functions of an allocator. */
+static void print_text(const struct limpet_preflight *preflight, bool tries)
 {
-	bool ok = preflight->verdict == LIMPET_PREFLIGHT_OK;
+	const bool ok = preflight->verdict == LIMPET_PREFLIGHT_OK;
 	char name[64], user[64], unfollowed[sizeof(preflight->unfollowed)], rss[LIMPET_UNITS_TEXT];
 	int width = limpet_ui_width(STDOUT_FILENO);
 
 	snprintf(name, sizeof(name), "%s", preflight->name);
-	printf("%slimpet %s attach to '%s' (%d)%s\n",
-	       limpet_ui_style(stdout, ok ? LIMPET_UI_GREEN : LIMPET_UI_RED), ok ? "can" : "cannot",
-	       limpet_ui_clean(name), preflight->pid, limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	printf("%slimpet %s attach to '%s' (%d)%s%s\n",
+	       limpet_ui_style(stdout, ok      ? LIMPET_UI_GREEN
+				       : tries ? LIMPET_UI_YELLOW
+					       : LIMPET_UI_RED),
+	       ok || tries ? "can" : "cannot", limpet_ui_clean(name), preflight->pid,
+	       tries ? " if it finds the functions of its allocator" : "",
+	       limpet_ui_style(stdout, LIMPET_UI_PLAIN));
 	limpet_doctor_user(preflight->uid, user, sizeof(user));
 	snprintf(unfollowed, sizeof(unfollowed), "%s", preflight->unfollowed);
 	printf("  user %s, %s resident%s%s\n", limpet_ui_clean(user),
@@ -84,6 +90,7 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 	LIMPET_FREE struct limpet_preflight *preflight = malloc(sizeof(*preflight));
 	struct limpet_err err = {0};
 	json_t *object;
+	bool tries;
 	int status;
 
 	if (!preflight) {
@@ -91,8 +98,8 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	(void)limpet_preflight_run(pid, wanted, preflight, &err);
-	limpet_find_hidden_announce(preflight);
-	status = limpet_preflight_exit(preflight);
+	tries = limpet_find_hidden_announce(preflight);
+	status = tries ? LIMPET_EXIT_OK : (int)limpet_preflight_exit(preflight);
 	if (json) {
 		object = limpet_doctor_json(preflight);
 		if (object &&
@@ -108,9 +115,9 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 		return limpet_ui_fail(&err, status);
 	if (json)
 		return status;
-	print_text(preflight);
+	print_text(preflight, tries);
 	fflush(stdout);
-	if (preflight->verdict == LIMPET_PREFLIGHT_OK)
+	if (status == LIMPET_EXIT_OK)
 		limpet_ui_hint("limpet attach %d", pid);
 	return limpet_ui_finish(status);
 }

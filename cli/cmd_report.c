@@ -181,6 +181,35 @@ static int take_operands(int count, char **operands, void *context)
 static const struct limpet_ui_command command = {"report",     help,        ":n:h",
 						 long_options, take_option, take_operands};
 
+/* Code that a JIT compiler made, and that has no name in the trace. */
+static bool has_nameless_code(const struct limpet_model *model)
+{
+	const struct limpet_model_frame *symbols;
+
+	for (uint32_t i = 1; i < model->node_count; i++) {
+		const struct limpet_trace_node *node = &model->nodes[i];
+
+		if (!node->lost && node->made &&
+		    !limpet_model_symbols(model, node->module, node->address, &symbols))
+			return true;
+	}
+	return false;
+}
+
+static void hint_at_names(const struct limpet_model *model)
+{
+	if (!has_nameless_code(model))
+		return;
+	if (limpet_findings_has_module(model, "node") ||
+	    limpet_findings_has_module(model, "libnode"))
+		limpet_ui_hint("[jit] is JavaScript: its functions have names in a capture of "
+			       "`node --perf-basic-prof`");
+	else if (limpet_findings_has_module(model, "libjvm"))
+		limpet_ui_hint("[jit] is Java: its methods have names if `jcmd %u "
+			       "Compiler.perfmap` runs during the capture",
+			       model->target->pid);
+}
+
 /* Commands to try next, on stderr: the report itself is data. */
 static void print_hints(const struct limpet_model *model, const struct report_options *o)
 {
@@ -190,6 +219,8 @@ static void print_hints(const struct limpet_model *model, const struct report_op
 		limpet_ui_hint("limpet seal %s adds functions and lines", o->file);
 	else if (!model->symbols_complete && model->end->end != LIMPET_END_RUNNING)
 		limpet_ui_hint("limpet seal %s looks up the symbols that were skipped", o->file);
+	if (model->sealed)
+		hint_at_names(model);
 }
 
 /* The events of the whole capture, which a model of a window does not have. */

@@ -163,6 +163,8 @@ static int finish(struct stop *stop)
 	else if (end.exit_status != LIMPET_EXIT_OK)
 		limpet_ui_warn("the capture of process %d failed; its own terminal says why",
 			       stop->pid);
+	if (end.trace[0])
+		limpet_ui_hint("limpet report %s", end.trace);
 	return (int)end.exit_status;
 }
 

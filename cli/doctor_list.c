@@ -134,10 +134,10 @@ static void print_rows(const struct rows *rows)
 		limpet_units_format_bytes(rss, row->rss_bytes);
 		snprintf(name, sizeof(name), "%s", row->name);
 		verdict_words(row, verdict, sizeof(verdict));
-		printf("%7d  %-8.8s  %10s  %-15.15s  %s%.*s%s\n", row->pid, limpet_ui_clean(user),
+		printf("%7d  %-8.8s  %10s  %-15.15s  %s%s%s\n", row->pid, limpet_ui_clean(user),
 		       rss, limpet_ui_clean(name),
-		       limpet_ui_style(stdout, ok ? LIMPET_UI_GREEN : LIMPET_UI_RED), verdict_width,
-		       limpet_ui_clean(verdict), plain);
+		       limpet_ui_style(stdout, ok ? LIMPET_UI_GREEN : LIMPET_UI_RED),
+		       limpet_ui_cut(verdict, verdict_width), plain);
 	}
 }
 

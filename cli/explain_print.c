@@ -56,9 +56,9 @@ static void print_row(const struct limpet_explanation *explanation, uint64_t byt
 	const int room = width > OWNER_COLUMN + 16 ? width - OWNER_COLUMN : 16;
 	char cut[128];
 
-	snprintf(cut, sizeof(cut), "%.*s", room, owner);
+	snprintf(cut, sizeof(cut), "%s", owner);
 	printf("  %11s  %5.1f %%  %11s   %s\n", limpet_units_format_bytes(text, bytes),
-	       100 * (double)bytes / rss, third, limpet_ui_clean(cut));
+	       100 * (double)bytes / rss, third, limpet_ui_cut(cut, room));
 }
 
 static void print_account(const struct limpet_explanation *explanation,

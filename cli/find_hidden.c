@@ -109,9 +109,12 @@ static void announce(void *context, const char *allocator)
 		 allocator);
 }
 
-void limpet_find_hidden_announce(struct limpet_preflight *preflight)
+bool limpet_find_hidden_announce(struct limpet_preflight *preflight)
 {
+	const size_t before = preflight->count;
+
 	/* An error: nothing is known, so nothing is said. */
 	if (is_only_hidden(preflight))
 		(void)!limpet_hidden_show(preflight->pid, announce, preflight);
+	return preflight->verdict == LIMPET_PREFLIGHT_REFUSED && preflight->count > before;
 }

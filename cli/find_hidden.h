@@ -15,7 +15,8 @@
 bool limpet_find_hidden(struct limpet_capture_options *options,
 			const struct limpet_preflight *preflight, struct limpet_err *err);
 
-/* Adds to what preflight found that attach will look for them; also as the hint of a refusal. */
-void limpet_find_hidden_announce(struct limpet_preflight *preflight);
+/* Adds to what preflight found that attach will look for them; also as the hint of a refusal. True:
+ * it is refused as it is, but attach will try. */
+bool limpet_find_hidden_announce(struct limpet_preflight *preflight);
 
 #endif

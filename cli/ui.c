@@ -9,7 +9,13 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+#include "analyzer/render/report_printer.h"
 #include "cli/pid_hint.h"
+#include "common/plain_text.h"
+
+#define HINT "hint: "
+/* Further lines of a message: below the text after "limpet: ". */
+#define MESSAGE_MARGIN 8
 
 static struct {
 	bool quiet;
@@ -77,24 +83,40 @@ char *limpet_ui_clean(char *text)
 	return text;
 }
 
-void limpet_ui_wrap(char *text, int margin, int width)
+char *limpet_ui_cut(char *text, int columns)
 {
-	int room = width - margin, column = 0;
+	limpet_ui_clean(text);
+	if (isatty(STDOUT_FILENO))
+		limpet_printer_cut(text, (size_t)columns, false);
+	return text;
+}
+
+/* Breaks `text` at blanks. The cursor is at column `at`; further lines are indented by `margin`. */
+static void wrap(FILE *file, char *text, int at, int margin, int width)
+{
+	bool fresh = true;
 	char *save;
 
-	if (room < 20)
-		room = 20;
+	if (width < margin + 20)
+		width = margin + 20;
 	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		int length = (int)strlen(word);
+		const int columns = (int)limpet_plain_text_columns(word);
 
-		if (column && column + 1 + length > room) {
-			printf("\n%*s", margin, "");
-			column = 0;
+		if (!fresh && at + 1 + columns > width) {
+			fprintf(file, "\n%*s", margin, "");
+			at = margin;
+			fresh = true;
 		}
-		printf("%s%s", column ? " " : "", word);
-		column += length + (column ? 1 : 0);
+		fprintf(file, "%s%s", fresh ? "" : " ", word);
+		at += columns + !fresh;
+		fresh = false;
 	}
-	putchar('\n');
+	fputc('\n', file);
+}
+
+void limpet_ui_wrap(char *text, int margin, int width)
+{
+	wrap(stdout, text, margin, margin, width);
 }
 
 bool limpet_ui_has_colour(FILE *stream)
@@ -131,9 +153,10 @@ int limpet_ui_width(int fd)
 	return size.ws_col < 20 ? 20 : size.ws_col;
 }
 
-/* Writes one line to stderr. In a background job of a terminal with `stty tostop` the write would
- * stop limpet, and a stopped collector would lose events: with SIGTTOU blocked the kernel allows
- * the write. */
+/* Writes one message to stderr. A terminal gets it in lines that fit; a hint stays one line, since
+ * it may be a command to be copied. In a background job of a terminal with `stty tostop` the write
+ * would stop limpet, and a stopped collector would lose events: with SIGTTOU blocked the kernel
+ * allows the write. */
 static void emit(const char *label, enum limpet_ui_style style, char *text)
 {
 	sigset_t block, before;
@@ -143,8 +166,14 @@ static void emit(const char *label, enum limpet_ui_style style, char *text)
 	pthread_sigmask(SIG_BLOCK, &block, &before);
 	if (ui.before_message)
 		ui.before_message(ui.before_message_context);
-	fprintf(stderr, "%s%s%s%s\n", limpet_ui_style(stderr, style), label,
-		limpet_ui_style(stderr, LIMPET_UI_PLAIN), limpet_ui_clean(text));
+	fprintf(stderr, "%s%s%s", limpet_ui_style(stderr, style), label,
+		limpet_ui_style(stderr, LIMPET_UI_PLAIN));
+	limpet_ui_clean(text);
+	if (isatty(STDERR_FILENO) && strcmp(label, HINT) != 0)
+		wrap(stderr, text, (int)strlen(label), MESSAGE_MARGIN,
+		     limpet_ui_width(STDERR_FILENO));
+	else
+		fprintf(stderr, "%s\n", text);
 	fflush(stderr);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -171,7 +200,7 @@ void limpet_ui_error(const struct limpet_err *err)
 	emit("limpet: ", LIMPET_UI_RED, text);
 	if (err->hint[0]) {
 		snprintf(text, sizeof(text), "%s", err->hint);
-		emit("hint: ", LIMPET_UI_GREEN, text);
+		emit(HINT, LIMPET_UI_GREEN, text);
 	}
 	errno = saved;
 }
@@ -342,7 +371,7 @@ void limpet_ui_hint(const char *format, ...)
 	if (ui.quiet)
 		return;
 	va_start(args, format);
-	emit_format("hint: ", LIMPET_UI_GREEN, format, args);
+	emit_format(HINT, LIMPET_UI_GREEN, format, args);
 	va_end(args);
 }
 

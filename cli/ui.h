@@ -122,6 +122,10 @@ int limpet_ui_width(int fd);
  * that are not UTF-8 become '?'. Returns `text`. */
 char *limpet_ui_clean(char *text);
 
+/* The same, and cuts it in place to `columns` if stdout is a terminal: a pipe or a file gets all of
+ * it. Ends with "..." if it was cut. Returns `text`. */
+char *limpet_ui_cut(char *text, int columns);
+
 /* Prints `text` to stdout, broken at blanks so that it fits `width` columns, and a newline. The
  * first line starts at the cursor, which is at column `margin`; the others are indented by it.
  * Changes `text`. */

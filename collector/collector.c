@@ -1366,8 +1366,7 @@ bool limpet_collector_describe_site(const struct limpet_collector *collector, ui
 		if (!module || limpet_module_has_malloc(modules->pid,
 							(struct limpet_module *)(uintptr_t)module))
 			continue;
-		snprintf(ret, bytes, "%s+0x%lx", name ? name + 1 : module->path,
-			 (unsigned long)(it->address - module->bias));
+		snprintf(ret, bytes, "%s", name ? name + 1 : module->path);
 		return true;
 	}
 	return false;

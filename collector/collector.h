@@ -92,7 +92,7 @@ void limpet_collector_judge_named(const struct limpet_collector *collector, char
 /* Some slot lost its hook, or the loader's list has a module that the agent has not seen. */
 bool limpet_collector_wants_rescan(struct limpet_collector *collector);
 
-/* "libz.so.1.2.13+0x1a2b" for a node's innermost frame outside of libc; false: unknown. */
+/* "libz.so.1.2.13": the module of a node's innermost frame outside of libc; false: unknown. */
 bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
 				    char *ret, size_t bytes);
 

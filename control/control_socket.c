@@ -11,6 +11,9 @@
 #include "control/runtime_dir.h"
 
 #define BACKLOG 16
+/* How often another limpet may remove the directory, as its last user, before this one has locked
+ * it. */
+#define TRIES 100
 
 /* To be called with the directory locked. */
 static int bind_locked(struct limpet_control_socket *sock)
@@ -48,26 +51,43 @@ static int bind_locked(struct limpet_control_socket *sock)
 	return 0;
 }
 
+/* Opens the directory and binds in it. -ENOENT: the directory was removed meanwhile. *ret_said: the
+ * message is set. */
+static int try_to_open(struct limpet_control_socket *sock, bool wait, bool *ret_said,
+		       struct limpet_err *err)
+{
+	int result;
+
+	sock->dir_fd = limpet_runtime_dir_open(&sock->dir_made, err);
+	*ret_said = sock->dir_fd < 0;
+	if (sock->dir_fd < 0)
+		return sock->dir_fd;
+	sock->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	result = sock->fd < 0 ? -errno : limpet_runtime_dir_lock(sock->dir_fd, wait);
+	if (result == 0) {
+		result = bind_locked(sock);
+		if (result < 0 && sock->dir_made)
+			limpet_runtime_dir_remove(sock->dir_fd);
+		limpet_runtime_dir_unlock(sock->dir_fd);
+	}
+	if (result < 0)
+		limpet_control_socket_close(sock);
+	return result;
+}
+
 int limpet_control_socket_open(pid_t pid, bool wait, struct limpet_control_socket *ret,
 			       struct limpet_err *err)
 {
 	struct limpet_control_socket sock = {.fd = -1, .pid = pid};
-	int result;
+	bool said = false;
+	int result = -ENOENT;
 
-	sock.dir_fd = limpet_runtime_dir_open(err);
-	if (sock.dir_fd < 0)
-		return sock.dir_fd;
-	sock.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	result = sock.fd < 0 ? -errno : limpet_runtime_dir_lock(sock.dir_fd, wait);
-	if (result == 0) {
-		result = bind_locked(&sock);
-		limpet_runtime_dir_unlock(sock.dir_fd);
-	}
-	if (result == 0) {
+	for (int i = 0; i < TRIES && result == -ENOENT && !said; i++)
+		result = try_to_open(&sock, wait, &said, err);
+	if (result == 0)
 		*ret = sock;
-		return 0;
-	}
-	limpet_control_socket_close(&sock);
+	if (result == 0 || said)
+		return result;
 	if (result == -EEXIST) {
 		limpet_err_set(err, result, "process %d is already being captured by limpet", pid);
 		limpet_err_hint(err, "limpet stop %d", pid);
@@ -98,6 +118,8 @@ void limpet_control_socket_remove(struct limpet_control_socket *sock)
 		limpet_control_format_name(name, sock->pid);
 		if (limpet_control_socket_is_there(sock))
 			unlinkat(sock->dir_fd, name, 0);
+		if (sock->dir_made)
+			limpet_runtime_dir_remove(sock->dir_fd);
 		limpet_runtime_dir_unlock(sock->dir_fd);
 	}
 	sock->bound = false;

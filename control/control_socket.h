@@ -1,7 +1,8 @@
 /* The listening socket of a capture, as a file in the runtime directory.
  *
  * One live socket per process: files that dead captures left are replaced under the directory's
- * lock, so that of two captures that start at once only one succeeds. */
+ * lock, so that of two captures that start at once only one succeeds. A directory that limpet made
+ * is removed with its last socket. */
 #ifndef LIMPET_CONTROL_CONTROL_SOCKET_H
 #define LIMPET_CONTROL_CONTROL_SOCKET_H
 
@@ -13,6 +14,7 @@
 struct limpet_control_socket {
 	int fd; /* non-blocking; -1: closed */
 	int dir_fd;
+	bool dir_made; /* by limpet: removed with its last socket */
 	pid_t pid;
 	dev_t dev; /* of the file, once it is bound */
 	ino_t inode;

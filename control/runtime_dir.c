@@ -11,6 +11,8 @@
 
 #define ROOT_PARENT "/run"
 #define ROOT_DIR ROOT_PARENT "/limpet"
+/* Another limpet may remove the directory between mkdir() and open(). */
+#define TRIES 100
 
 /* Directories for captures of this user, best first. */
 struct places {
@@ -91,15 +93,17 @@ static int open_checked(const char *path, uid_t owner, int flags)
 static int open_place(const char *path, bool *ret_made)
 {
 	mode_t mode = strcmp(path, ROOT_DIR) ? 0700 : 0711;
-	int fd;
+	int fd = -ENOENT;
 
-	*ret_made = mkdir(path, mode) == 0;
-	if (!*ret_made && errno != EEXIST)
-		return -ENOENT;
-	/* It is part of a read-only image. */
-	if (!*ret_made && access(path, W_OK) < 0 && errno == EROFS)
-		return -ENOENT;
-	fd = open_checked(path, geteuid(), O_RDONLY);
+	for (int i = 0; i < TRIES && fd == -ENOENT; i++) {
+		*ret_made = mkdir(path, mode) == 0;
+		if (!*ret_made && errno != EEXIST)
+			return -ENOENT;
+		/* It is part of a read-only image. */
+		if (!*ret_made && access(path, W_OK) < 0 && errno == EROFS)
+			return -ENOENT;
+		fd = open_checked(path, geteuid(), O_RDONLY);
+	}
 	/* The umask may have removed bits. */
 	if (fd >= 0 && *ret_made && fchmod(fd, mode) < 0) {
 		close(fd);
@@ -108,7 +112,7 @@ static int open_place(const char *path, bool *ret_made)
 	return fd;
 }
 
-int limpet_runtime_dir_open(struct limpet_err *err)
+int limpet_runtime_dir_open(bool *ret_made, struct limpet_err *err)
 {
 	struct places places;
 	int result = -ENOENT;
@@ -122,8 +126,11 @@ int limpet_runtime_dir_open(struct limpet_err *err)
 		bool made;
 
 		result = open_place(path, &made);
-		if (result >= 0)
+		if (result >= 0) {
+			/* The other places have names that only limpet uses. */
+			*ret_made = made || !places.forced;
 			return result;
+		}
 		if (result == -ENOENT)
 			continue;
 		/* It exists but cannot be trusted: other places may have been prepared by an
@@ -145,6 +152,21 @@ int limpet_runtime_dir_open(struct limpet_err *err)
 		       places.count ? places.path[places.count - 1] : "");
 	limpet_err_hint(err, "set LIMPET_RUNTIME_DIR to a directory of your own");
 	return -ENOENT;
+}
+
+void limpet_runtime_dir_remove(int fd)
+{
+	struct places places;
+	struct stat opened, named;
+
+	if (fstat(fd, &opened) < 0)
+		return;
+	find_places(&places);
+	for (int i = 0; i < places.count; i++) {
+		if (lstat(places.path[i], &named) == 0 && named.st_dev == opened.st_dev &&
+		    named.st_ino == opened.st_ino)
+			(void)!rmdir(places.path[i]);
+	}
 }
 
 struct search {

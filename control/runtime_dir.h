@@ -19,8 +19,14 @@
 #include "common/err.h"
 
 /* Opens this user's directory, and makes it if needed. Returns a descriptor (O_CLOEXEC) that can be
- * listed. */
-int limpet_runtime_dir_open(struct limpet_err *err) LIMPET_MUST_CHECK;
+ * listed. Another limpet may remove the directory until it is locked: a file that cannot be made in
+ * it then (-ENOENT) can be made in a directory that is opened anew. *ret_made: limpet made it, now
+ * or earlier; not a directory that the user prepared and named. */
+int limpet_runtime_dir_open(bool *ret_made, struct limpet_err *err) LIMPET_MUST_CHECK;
+
+/* Removes a directory that limpet_runtime_dir_open() opened and limpet made, if it is empty. To be
+ * called with it locked. */
+void limpet_runtime_dir_remove(int fd);
 
 struct limpet_runtime_dir {
 	char path[256];

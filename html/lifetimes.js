@@ -67,7 +67,7 @@ function livesByPath() {
 const stackColumn = {title: 'Stack', class: 'name', value: row => row.path ? nameOf(paths.frame[row.path]) : '',
   search: searchPaths(row => row.path), cell: row => {
   const [first, ...rest] = framesOf(row.path).slice(0, 6);
-  return [make('button', {type: 'button', textContent: first === undefined ? '(stack unknown)' : short(nameOf(first)),
+  return [make('button', {type: 'button', textContent: first === undefined ? NO_FRAMES : short(nameOf(first)),
     onclick: () => showStack(mergeAlike(row.sites)[0])}), ' ', first === undefined ? '' : sourceLink(first),
     make('div', {class: 'where line', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')})];
 }};

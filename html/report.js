@@ -75,8 +75,10 @@ const frameName = f => frames.function[f] >= 0 ? strings[frames.function[f]] : n
 const frameFile = f => frames.file[f] >= 0 ? strings[frames.file[f]] : null;
 const frameModule = f => frames.module[f] >= 0 ? strings[frames.module[f]] : null;
 const base = path => path.slice(path.lastIndexOf('/') + 1);
+/* Pages may have come without a fault, which is all that is known of them. */
+const NO_FRAMES = ofPages ? '(came without a fault, or stack unknown)' : '(stack unknown)';
 function nameOf(f) {
-  if (f < 0) return '(stack unknown)';
+  if (f < 0) return NO_FRAMES;
   const name = frameName(f);
   if (name) return name;
   const module = frameModule(f);
@@ -453,7 +455,7 @@ function drawSites() {
   columns.push({title: 'Stack', class: 'name', value: row => stackShown(row.site).length ? nameOf(stackShown(row.site)[0]) : '',
     search: searchPaths(row => pathOf(row.site)), cell: row => {
       const [first, ...rest] = stackShown(row.site).slice(0, 6);
-      return [make('button', {type: 'button', onclick: () => showStack(row), textContent: first === undefined ? '(stack unknown)' : short(nameOf(first))}),
+      return [make('button', {type: 'button', onclick: () => showStack(row), textContent: first === undefined ? NO_FRAMES : short(nameOf(first))}),
         ' ', first === undefined ? '' : sourceLink(first),
         make('div', {class: 'where line', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')})];
     }});
@@ -560,7 +562,7 @@ function drawFunctions() {
 function drawModules() {
   const by = new Map();
   sites.forEach((_, site) => {
-    const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : '(stack unknown)';
+    const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
     const module = comparing ? base(file) : file, figure = figures.bySite[site];
     const one = by.get(module) || {module};
     for (const key in COLUMNS) one[key] = (one[key] || 0) + figure[key];
@@ -603,7 +605,7 @@ function drawOverview() {
   const addFinding = (before, row, after) => {
     const stack = framesOf(foldedPath[sites[row.site].node]);
     findings.push(make('li', {}, before, make('button', {type: 'button', class: 'link',
-      textContent: stack.length ? short(nameOf(stack[0])) : '(stack unknown)', onclick: () => showStack(row)}), after));
+      textContent: stack.length ? short(nameOf(stack[0])) : NO_FRAMES, onclick: () => showStack(row)}), after));
   };
   const capture = data.capture;
   for (const loss of capture.losses.filter(({reason}) => reason !== 'sampled')) findings.push(make('li', {class: 'warn',

@@ -255,6 +255,7 @@ static int add_fixed(struct limpet_locations *locations)
 	static const char *const names[] = {
 		[LIMPET_LOCATION_UNKNOWN] = "(stack unknown)",
 		[LIMPET_LOCATION_CUT] = "(stack cut short)",
+		[LIMPET_LOCATION_UNSEEN] = LIMPET_MODEL_UNSEEN_WORDS,
 	};
 	uint32_t number;
 	int result = 0;
@@ -388,6 +389,7 @@ int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bo
 {
 	const struct limpet_model *model = locations->model;
 	struct limpet_locations_tables *tables = locations->tables;
+	const bool unseen = limpet_model_came_unseen(model, node);
 	bool cut = false, unknown = !node;
 	size_t count = 0;
 	int result = want_stack(tables, 2);
@@ -409,7 +411,9 @@ int limpet_locations_stack(struct limpet_locations *locations, uint32_t node, bo
 		return result;
 	if (!full)
 		count = fold(locations, count);
-	if (unknown || (!count && !cut))
+	if (unseen && !count)
+		tables->stack[count++] = LIMPET_LOCATION_UNSEEN;
+	else if (unknown || (!count && !cut))
 		tables->stack[count++] = LIMPET_LOCATION_UNKNOWN;
 	else if (cut)
 		tables->stack[count++] = LIMPET_LOCATION_CUT;

@@ -141,7 +141,8 @@ static void print_row(struct limpet_printer *printer, const struct limpet_report
 		if (names.name)
 			print_name(names.name, printer->file);
 		else
-			fputs("(stack unknown)", printer->file);
+			fputs(limpet_report_nameless(printer->report, site->figures.node),
+			      printer->file);
 		if (names.via) {
 			fputs(", via ", printer->file);
 			print_name(names.via, printer->file);

@@ -98,6 +98,8 @@ struct limpet_report_names {
 /* 0 or -ENOMEM. */
 int limpet_report_stack_names(struct limpet_report *report, uint32_t node,
 			      struct limpet_report_names *ret) LIMPET_MUST_CHECK;
+/* In place of the name of such a stack. */
+const char *limpet_report_nameless(const struct limpet_report *report, uint32_t node);
 void limpet_report_sites_print(struct limpet_printer *printer);
 /* The whole that the sites' figures are parts of; 0: there is none. */
 uint64_t limpet_report_sites_total(const struct limpet_report *report);

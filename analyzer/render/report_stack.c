@@ -187,6 +187,12 @@ static int name_stack(struct limpet_report *report, uint32_t node, bool full,
 	return error || !ret->stack.count ? error : fold_stack(ret, full);
 }
 
+const char *limpet_report_nameless(const struct limpet_report *report, uint32_t node)
+{
+	return limpet_model_came_unseen(report->model, node) ? LIMPET_MODEL_UNSEEN_WORDS
+							     : "(stack unknown)";
+}
+
 void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, const char *figures,
 			       const char *detail, size_t frames)
 {
@@ -198,8 +204,8 @@ void limpet_report_stack_print(struct limpet_printer *printer, uint32_t node, co
 		if (named.name)
 			print_heading(printer, figures, named.name, named.via);
 		else
-			limpet_printer_line(printer, printer->options->bold, "%s  (stack unknown)",
-					    figures);
+			limpet_printer_line(printer, printer->options->bold, "%s  %s", figures,
+					    limpet_report_nameless(printer->report, node));
 		limpet_printer_wrap(printer, printer->options->dim, sizeof(indent) - 1, "%s%s",
 				    indent, detail);
 		if (named.name)

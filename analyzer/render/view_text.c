@@ -357,7 +357,8 @@ int limpet_view_explain(const struct limpet_view *view, const char *name,
 			const struct limpet_view_calls *calls, int code, struct limpet_err *err)
 {
 	const struct limpet_function *functions = view->locations->functions;
-	char text[256] = "";
+	char text[480] = "";
+	size_t shown = 0;
 
 	if (code == -ENOENT) {
 		limpet_err_set(err, code, "no function on these stacks is called '%s'", name);
@@ -366,14 +367,21 @@ int limpet_view_explain(const struct limpet_view *view, const char *name,
 	}
 	if (code != -ENOTUNIQ)
 		return limpet_err_set(err, code, "cannot find '%s': %s", name, strerror(-code));
-	for (size_t i = 0; i < calls->chosen_count && i < 4; i++) {
-		size_t used = strlen(text);
-
-		snprintf(text + used, sizeof(text) - used, "%s%.60s", i ? ", " : "",
-			 functions[calls->chosen[i]].name);
-	}
 	limpet_err_set(err, code, "'%s' is part of %zu names", name, calls->chosen_count);
-	limpet_err_hint(err, "one of %s%s", text, calls->chosen_count > 4 ? "..." : "");
+	/* A name that is cut could not be given. */
+	for (; shown < calls->chosen_count && shown < 4; shown++) {
+		const char *one = functions[calls->chosen[shown]].name;
+		const size_t used = strlen(text);
+
+		if (used + strlen(one) + 2 >= sizeof(text))
+			break;
+		snprintf(text + used, sizeof(text) - used, "%s%s", shown ? ", " : "", one);
+	}
+	if (shown)
+		limpet_err_hint(err, "one of %s%s", text,
+				shown < calls->chosen_count ? ", ..." : "");
+	else
+		limpet_err_hint(err, "--view functions lists them");
 	return code;
 }
 
@@ -511,8 +519,8 @@ static void print_threads(struct context *context)
 static void print_chain(struct context *context, const char *before,
 			const struct limpet_view_tree *tree, uint32_t leaf)
 {
-	const size_t width =
-		context->printer.options->width ? context->printer.options->width : 400;
+	const bool fits = !context->printer.options->width;
+	const size_t width = fits ? 400 : context->printer.options->width;
 	const size_t used = strlen(before);
 	LIMPET_FREE char *text = strdup("");
 
@@ -522,7 +530,7 @@ static void print_chain(struct context *context, const char *before,
 		LIMPET_FREE char *old = LIMPET_TAKE(text);
 
 		/* The function itself is cut at its start: its end says more than its scopes. */
-		if (name && at == leaf && width > used)
+		if (name && at == leaf && !fits && width > used)
 			limpet_printer_cut(name, width - used, true);
 		if (!name || asprintf(&text, "%s%s%s", old, at == leaf ? "" : " < ", name) < 0)
 			text = NULL;

@@ -71,4 +71,8 @@ int limpet_findings_add_pages(struct limpet_findings *findings, const struct lim
 			      struct limpet_trace_reader *reader) LIMPET_MUST_CHECK;
 void limpet_findings_free(struct limpet_findings *findings);
 
+/* Whether the capture has a module of this file name, such as "node", also with a version or a
+ * suffix. */
+bool limpet_findings_has_module(const struct limpet_model *model, const char *file);
+
 #endif

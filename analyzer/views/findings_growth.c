@@ -786,6 +786,20 @@ static bool tidied_up(const struct limpet_model *model)
 	       totals->live_bytes < totals->peak_bytes / 2;
 }
 
+/* Rises that are too small or too uneven to be called growth. */
+static bool any_rose(const struct growth *growth)
+{
+	static const enum measure said[] = {LIVE, MAPPED, RESIDENT};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(said); i++) {
+		const struct limpet_trend *trend = &growth->trends[said[i]];
+
+		if (trend->shape && trend->last - trend->middle >= 1)
+			return true;
+	}
+	return false;
+}
+
 static int say_steady(struct growth *growth)
 {
 	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_STEADY, LIVE);
@@ -798,7 +812,8 @@ static int say_steady(struct growth *growth)
 	if (!file)
 		return -ENOMEM;
 	finding.bytes = 0;
-	fprintf(file, "Nothing grows: %s", growth->half);
+	fprintf(file, "%s: %s", any_rose(growth) ? "No growth stands out" : "Nothing grows",
+		growth->half);
 	say_change(file, growth, LIVE,
 		   is_of_pages(growth) ? " new pages that are resident" : " live bytes");
 	if (trends[BLOCKS].shape && !is_of_pages(growth))

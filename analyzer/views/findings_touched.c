@@ -97,7 +97,7 @@ static bool is_go(const struct limpet_locations *locations)
 	return false;
 }
 
-static bool has_module(const struct limpet_model *model, const char *file)
+bool limpet_findings_has_module(const struct limpet_model *model, const char *file)
 {
 	for (uint32_t module = 1; module < model->module_count; module++)
 		if (limpet_findings_is_file_of(model->modules[module].path, file))
@@ -116,11 +116,12 @@ int limpet_findings_find_keeper(struct limpet_findings_work *work)
 		return 0;
 	if (is_go(work->view->locations))
 		snprintf(tells, sizeof(tells), "pprof tells which keeps Go's objects");
-	else if (has_module(model, "node") || has_module(model, "libnode"))
+	else if (limpet_findings_has_module(model, "node") ||
+		 limpet_findings_has_module(model, "libnode"))
 		snprintf(tells, sizeof(tells),
 			 "a heap snapshot tells what keeps JavaScript's objects, `limpet attach` "
 			 "what keeps native memory");
-	else if (has_module(model, "libjvm"))
+	else if (limpet_findings_has_module(model, "libjvm"))
 		snprintf(tells, sizeof(tells),
 			 "`jcmd %u GC.class_histogram` tells which Java objects are kept, "
 			 "`limpet attach` what keeps native memory",

@@ -127,7 +127,7 @@ static void check_static(struct limpet_check *check, const struct limpet_program
 	char share[64] = "";
 
 	if (limpet_program_is_go(program) && !program->own_entries) {
-		limpet_check_refuse(check, -ENOTSUP, "static", "static",
+		limpet_check_refuse(check, -ENOTSUP, "static", "Go without C code",
 				    "it is a Go program without C code that limpet can see: all of "
 				    "its memory is in Go's own heap");
 		limpet_check_hint_pages(check, "", "; Go has a profiler of its own: go tool pprof");

@@ -101,11 +101,12 @@ static void serve(struct messages *messages)
 	struct limpet_err err;
 	unsigned stops = 0;
 	ssize_t bytes;
+	bool made;
 	int dir, fd;
 
 	if (limpet_control_open(PID, &handlers, &stops, &control, &err) < 0)
 		abort();
-	dir = limpet_runtime_dir_open(&err);
+	dir = limpet_runtime_dir_open(&made, &err);
 	fd = limpet_control_connect(dir, PID);
 	if (dir < 0 || fd < 0)
 		abort();
@@ -168,7 +169,8 @@ static void ask(struct messages *messages)
 	char path[96];
 	pthread_t thread;
 	size_t sum = 0;
-	int dir = limpet_runtime_dir_open(&err);
+	bool made;
+	int dir = limpet_runtime_dir_open(&made, &err);
 
 	server.listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	limpet_control_format_address(&address, dir, PID);

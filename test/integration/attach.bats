@@ -131,7 +131,12 @@ teardown() { end; }
 	within 60 "$LIMPET" attach --background "${patiently[@]}" "$pid" -o bg.limpet 3>&- >bg.say 2>bg.err
 	wait_until 60 is_captured "$pid"
 	tell storm "leak 5" leaked
-	within 60 "$LIMPET" stop "$pid"
+	[[ $(<bg.say) == bg.limpet ]] || fail "$(<bg.say)"
+	grep -q "limpet stop $pid" bg.err || fail "$(<bg.err)"
+	grep -q "^hint: limpet report bg.limpet$" bg.err || fail "$(<bg.err)"
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err
+	[[ $(<stop.say) == "$work/bg.limpet" ]] || fail "$(<stop.say)"
+	grep -q "^hint: limpet report $work/bg.limpet$" stop.err || fail "$(<stop.err)"
 	trace=$work/bg.limpet
 	good_capture
 	same "leaks" "$(site_sum storm_leak allocations)" 5

@@ -39,7 +39,7 @@ accounts_for() {
 	take made.json
 	accounts_for made.json census 0
 	says made.json '.types == [{"blocks": 1000, "bytes": 56000, "type": "census::Alpha"},
-		{"blocks": 400, "bytes": 28800, "type": "census::Beta<long>"}] and
+		{"blocks": 400, "bytes": 28800, "type": "census::Beta<census::NumberWithANameThatIsLongerThanTheColumnOfNames>"}] and
 		.typed == {"blocks": 1400, "bytes": 84800}'
 	says made.json '.blocks_low == $before[0].blocks_low + 1000 + 400 + 600 + 500 + 10 and
 		.strings.blocks == $before[0].strings.blocks + 600 and
@@ -53,14 +53,22 @@ accounts_for() {
 	tell census drop "done"
 	take dropped.json
 	accounts_for dropped.json census 0
-	says dropped.json '[.types[] | [.type, .blocks]] == [["census::Alpha", 500], ["census::Beta<long>", 200]] and
+	says dropped.json '[.types[] | [.type, .blocks]] == [["census::Alpha", 500], ["census::Beta<census::NumberWithANameThatIsLongerThanTheColumnOfNames>", 200]] and
 		.strings.blocks == $made[0].strings.blocks - 300 and .cached.blocks >= 4 * 7 and
 		($made[0].blocks_low - .blocks_low - (500 + 200 + 300 + 250) | . == 0 or . == 1)' \
 		--slurpfile made made.json
 	run -0 "$LIMPET" explain "$pid" --census
-	[[ $output == *"In use in the heap of glibc: "*"500 "*"census::Alpha"*"200 "*"census::Beta<long>"*"strings"* ]] ||
+	[[ $output == *"In use in the heap of glibc: "*"500 "*"census::Alpha"*"200 "*"census::Beta<census::NumberWithANameThatIsLongerThanTheColumnOfNames>"$'\n'*"strings"* ]] ||
 		fail "$output"
-	[[ ! $output =~ [^$'\n']{81} ]]
+	# The rows add up.
+	unknown=$(jq '.blocks_low - .typed.blocks - .strings.blocks' dropped.json)
+	((unknown >= 250 && unknown < 1000))
+	grep -qE "^ +$unknown .* of unknown contents\$" <<<"$output" || fail "$output"
+	grep -A1 " of unknown contents" <<<"$output" | grep -q " all of these" || fail "$output"
+	# On a terminal a name is cut, and says so.
+	TERM=xterm within 60 script -qec "stty cols 80; '$LIMPET' explain $pid --census" /dev/null </dev/null | tr -d '\r' >terminal.say
+	grep -q 'census::Beta<census::Number.*\.\.\.$' terminal.say || fail "$(<terminal.say)"
+	[[ ! $(<terminal.say) =~ [^$'\n']{81} ]] || fail "$(<terminal.say)"
 	# Without the option there is none.
 	within 60 "$LIMPET" explain "$pid" --json >plain.json
 	says plain.json '.census == null'

@@ -208,3 +208,13 @@ fits() {
 	in_terminal -u TERM | plain
 	{ "$LIMPET" atach 2>&1 || true; } | plain
 }
+
+@test "messages fit a terminal, and are one line elsewhere" {
+	command -v script >/dev/null || skip "script(1) is not installed"
+	file="no such $(printf 'word %.0s' {1..30})"
+	TERM=dumb script -qec "stty cols 50; '$LIMPET' report '$file'" /dev/null </dev/null | tr -d '\r' >terminal || true
+	grep -qE '^        word word' terminal || fail "$(<terminal)"
+	run ! grep -vE '^(.{1,50}|hint: .*)$' terminal
+	run -1 --separate-stderr "$LIMPET" report "$file"
+	[[ $stderr == *"$file"* ]] || fail "$stderr"
+}

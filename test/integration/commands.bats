@@ -176,6 +176,8 @@ drawn_twice() {
 	attached 0
 	drawn_twice
 	run ! grep -E '^.{101}' drawn
+	# What grows most is named; an address says nothing to a person.
+	run ! grep -F '+0x' drawn
 	tell storm hold held
 	finish storm
 }

@@ -157,6 +157,11 @@ adds_up() {
 		holds read_zeros 10
 	fi
 	expect '[.allocators[] | select(.name == "came without a fault that was seen")][0].live_bytes >= 14680064'
+	expect '[.sites[] | select(.allocator == "came without a fault that was seen") | .stack_truncated or .stack != []] == [false]'
+	"$LIMPET" report "$trace" -n 50 >unseen.say 2>&1 || fail "$(<unseen.say)"
+	"$LIMPET" report "$trace" --view functions >>unseen.say 2>&1 || fail "$(<unseen.say)"
+	(($(grep -c "(came without a fault)" unseen.say) >= 2)) || fail "$(<unseen.say)"
+	[[ $(<unseen.say) != *"cut short"* ]]
 	adds_up "$before"
 	finish toucher
 }

@@ -107,6 +107,8 @@ executes_or_ended() {
 	start go "$TARGETS/plain-go"
 	refused_by_both "$pid" static "Go program without C code"
 	[[ $("$LIMPET" doctor "$pid") == *"go tool pprof"* ]]
+	"$LIMPET" doctor >list.say
+	grep -qE "^ *$pid .* no: Go without C code$" list.say || fail "$(grep " $pid " list.say)"
 	finish go
 	refused 125 "Go program without C code" "$LIMPET" run -o never.limpet -- "$TARGETS/plain-go"
 }

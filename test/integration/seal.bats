@@ -179,6 +179,19 @@ knows_leaky() {
 	knows_leaky
 }
 
+@test "code that node made, without a map of it: the report says how it gets names" {
+	command -v script >/dev/null || skip "script(1) is not installed"
+	start node node --interpreted-frames-native-stack -e "$made_code"
+	attach "$pid"
+	tell node 2000 kept
+	stop "$pid"
+	report
+	expect 'any(.sites[].stack[]; .jit == true and .function == null)'
+	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
+	(($(grep -c '^hint: .*node --perf-basic-prof' hints) == 1)) || fail "$(<hints)"
+	finish node
+}
+
 holds_map() {
 	[[ $(find "/proc/$1/fd" -lname "$perf_map" 2>/dev/null) ]]
 }

@@ -264,7 +264,7 @@ keeping_server() {
 	wait_until 60 holds ".unknown_bytes > $mib"
 	wait_until 20 adds_up 20
 	holds '.verdicts[] | select(.id == "unknown").text | contains("jemalloc in biome")'
-	doctor_names "jemalloc in biome" 3
+	doctor_names "jemalloc in biome" 0
 	grep -q 'jemalloc is linked .* up to [0-9]*% of its resident memory, [0-9.]* MiB' <(tr -s '\n ' ' ' <doctor.txt) ||
 		fail "$(<doctor.txt)"
 	refused 3 jemalloc "$LIMPET" attach --no-uprobes -o never.limpet "$pid"

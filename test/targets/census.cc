@@ -25,12 +25,21 @@ struct Alpha {
 	char more[40] = {};
 };
 
+// Of a terminal's line its name would leave nothing.
+struct NumberWithANameThatIsLongerThanTheColumnOfNames {
+	long number;
+	explicit operator int() const
+	{
+		return static_cast<int>(number);
+	}
+};
+
 template <typename T> struct Beta : Alpha {
 	int value() const override
 	{
 		return static_cast<int>(wide);
 	}
-	T wide = 2;
+	T wide = {2};
 };
 } // namespace census
 
@@ -45,7 +54,7 @@ static void make()
 	for (auto &alpha : alphas)
 		alpha = new census::Alpha;
 	for (auto &beta : betas)
-		beta = new census::Beta<long>;
+		beta = new census::Beta<census::NumberWithANameThatIsLongerThanTheColumnOfNames>;
 	for (int i = 0; i < STRINGS; i++) {
 		char text[200];
 

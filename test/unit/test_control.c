@@ -70,12 +70,17 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *value,
 	return __real_timerfd_settime(fd, flags, &period, ret_old);
 }
 
+static bool socket_exists_in(const char *directory, pid_t pid)
+{
+	char path[192];
+
+	snprintf(path, sizeof(path), "%s/%d.sock", directory, pid);
+	return access(path, F_OK) == 0;
+}
+
 static bool socket_exists(pid_t pid)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/%d.sock", dir_path, pid);
-	return access(path, F_OK) == 0;
+	return socket_exists_in(dir_path, pid);
 }
 
 /* ------------------------------------------------------------------ a collector on a thread */
@@ -915,6 +920,84 @@ static void test_directory_is_made_private(void **state)
 	assert_int_equal(setenv("LIMPET_RUNTIME_DIR", dir_path, 1), 0);
 }
 
+static struct limpet_control *open_control(struct collector *collector, pid_t pid)
+{
+	struct limpet_control *control;
+	struct limpet_err err = {0};
+
+	if (limpet_control_open(pid, &handlers, collector, &control, &err) < 0)
+		fail_msg("%s", err.message);
+	return control;
+}
+
+static void test_directory_goes_with_the_last_socket(void **state)
+{
+	struct collector collector = {.state = LIMPET_CONTROL_CAPTURING};
+	struct limpet_control *first, *second;
+	char path[128], file[160];
+	int fd;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/new", dir_path);
+	assert_int_equal(setenv("LIMPET_RUNTIME_DIR", path, 1), 0);
+	second = open_control(&collector, TARGET);
+	first = open_control(&collector, TARGET + 1);
+	limpet_control_free(first);
+	assert_int_equal(access(path, F_OK), 0);
+	limpet_control_free(second);
+	assert_int_equal(access(path, F_OK), -1);
+
+	/* A directory with anything else in it stays, as does one that the user made. */
+	first = open_control(&collector, TARGET);
+	snprintf(file, sizeof(file), "%s/note", path);
+	fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	close(fd);
+	limpet_control_free(first);
+	assert_int_equal(unlink(file), 0);
+	limpet_control_free(open_control(&collector, TARGET));
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(setenv("LIMPET_RUNTIME_DIR", dir_path, 1), 0);
+	limpet_control_free(open_control(&collector, TARGET));
+	assert_int_equal(access(dir_path, F_OK), 0);
+}
+
+/* Captures that begin while others end, and remove the directory, are all found. */
+static void test_directory_comes_and_goes(void **state)
+{
+	struct collector collector = {.state = LIMPET_CONTROL_CAPTURING};
+	pid_t children[4];
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/new", dir_path);
+	assert_int_equal(setenv("LIMPET_RUNTIME_DIR", path, 1), 0);
+	for (int i = 0; i < (int)LIMPET_COUNT_OF(children); i++) {
+		children[i] = fork();
+		if (children[i] == 0) {
+			struct limpet_control *control;
+			struct limpet_err err;
+
+			for (int round = 0; round < 300; round++) {
+				if (limpet_control_open(TARGET + i, &handlers, &collector, &control,
+							&err) < 0)
+					_exit(1);
+				if (!socket_exists_in(path, TARGET + i))
+					_exit(2);
+				limpet_control_free(control);
+			}
+			_exit(0);
+		}
+	}
+	for (size_t i = 0; i < LIMPET_COUNT_OF(children); i++) {
+		int status;
+
+		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
+		assert_int_equal(status, 0);
+	}
+	assert_int_equal(setenv("LIMPET_RUNTIME_DIR", dir_path, 1), 0);
+}
+
 /* The directory of a login is swept away while the capture goes on. */
 static void test_socket_comes_back(void **state)
 {
@@ -996,6 +1079,8 @@ int main(void)
 		TEST(test_other_users_servers_are_refused),
 		TEST(test_unsafe_directories_are_refused),
 		TEST(test_directory_is_made_private),
+		TEST(test_directory_goes_with_the_last_socket),
+		TEST(test_directory_comes_and_goes),
 		TEST(test_socket_comes_back),
 		TEST(test_long_paths_work),
 		TEST(test_names_are_parsed_strictly),

@@ -174,6 +174,13 @@ static void touch_late(unsigned round)
 		gauges.rss_bytes += 64 << 10;
 }
 
+/* Too little to be called growth. */
+static void touch_little(unsigned round)
+{
+	cache(round);
+	gauges.rss_bytes += 2 << 10;
+}
+
 /* Of limpet's own: what it has is all that is more. */
 static void agent_grows(unsigned round)
 {
@@ -637,6 +644,11 @@ static void test_nothing(void **state)
 	assert_string_equal(only(LIMPET_FINDINGS_STEADY)->text,
 			    "Nothing grows: in the second half live bytes rose by 0 B, to 1.0 MiB "
 			    "in 64 blocks; RSS rose by 0 B, to 49.0 MiB; 4 threads.");
+	close_it();
+	capture(touch_little);
+	assert_non_null(strstr(only(LIMPET_FINDINGS_STEADY)->text,
+			       "No growth stands out: in the second half live bytes rose by 0 B"));
+	assert_non_null(strstr(only(LIMPET_FINDINGS_STEADY)->text, "; RSS rose by "));
 	close_it();
 	capture(rest);
 	assert_string_equal(only(LIMPET_FINDINGS_IDLE)->text,
