@@ -37,7 +37,8 @@ say = $(if $(V),,@printf '  %-5s %s\n' '$(1)' '$(2)')
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wpointer-arith -Wcast-qual \
 	-Wundef -Wvla -Wformat=2 -Wimplicit-fallthrough $(if $(WERROR),-Werror)
-OPT ?= -O2 -g
+# Sanitizers' code takes twice as long to compile with more.
+OPT ?= $(if $(SAN),-O1 -g1,-O2 -g)
 CPPFLAGS += -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
 
 CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \

@@ -14,11 +14,17 @@
 bats_require_minimum_version 1.5.0
 
 root=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+# For files of these functions, which no test looks at. A fork of this shell takes as long as a short program does:
+# what is called often reads what a program says from there, and not by $().
+aside=${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}
 : "${LIMPET:=$root/build/limpet}"
 : "${TARGETS:=$root/build/targets}"
 : "${LIMPET_TEST_PATIENCE:=4}"
 
 begin() {
+	# Of a test that fails its own line is told, and what a function of these files said: bats would note the whole
+	# stack before each command of theirs, which takes longer than most of them.
+	bats_add_debug_exclude_path "$root/test/"
 	work=$(mktemp -d "${BATS_TEST_TMPDIR}/work.XXXXXX")
 	cd "$work" || return 1
 	# Captures are found through this directory: tests see only their own.
@@ -77,25 +83,36 @@ ended() {
 	[[ ${stat[0]} == [ZX] ]] && ((stat[17] <= 1))
 }
 
-# Seconds since the machine's start, which nobody sets.
-uptime() {
-	local since
-	read -r since _ </proc/uptime
-	echo "${since%.*}"
+# Sets `now`: seconds since the machine's start, which nobody sets.
+read_uptime() {
+	read -r now _ </proc/uptime
+	now=${now%.*}
+}
+
+# pause: 20 ms, without a process of its own: nobody sends to this socket. bash has no sleep.
+pause() {
+	local idle nothing
+	# Where there is no network, not even this machine's own.
+	{ exec {idle}<>/dev/udp/127.0.0.1/9; } 2>/dev/null || { sleep 0.02 && return; }
+	read -r -t 0.02 -u "$idle" nothing || true
+	exec {idle}>&-
 }
 
 # wait_until SECONDS COMMAND...: until the command answers 0. The limit is one for an idle machine.
 wait_until() {
-	local deadline=$(($(uptime) + $1 * LIMPET_TEST_PATIENCE)) said=${BATS_TEST_TMPDIR:-$BATS_FILE_TMPDIR}/waited.said
+	local now deadline
+	read_uptime
+	deadline=$((now + $1 * LIMPET_TEST_PATIENCE))
 	shift
 	# What it says each time is told once.
-	until "$@" >"$said" 2>&1; do
-		if (($(uptime) > deadline)); then
+	until "$@" >"$aside/waited" 2>&1; do
+		read_uptime
+		if ((now > deadline)); then
 			fail "waited in vain for: $*"
-			tail -n 2 "$said" >&2
+			tail -n 2 "$aside/waited" >&2
 			return 1
 		fi
-		sleep 0.02
+		pause
 	done
 }
 
@@ -239,17 +256,28 @@ result() {
 
 # json_says FILTER [OPTION...] < JSON: jq's answer is true. Not jq -e, which is content with no input.
 json_says() {
-	[[ $(jq "$@") == true ]]
+	local said
+	jq "$@" >"$aside/jq" || true
+	read -r -d '' said <"$aside/jq" || true
+	[[ $said == true ]]
 }
 
 # ------------------------------------------------------------------ captures
 
 # is_captured PID [LIMPET...]: it is, says limpet, which is called this way beside it.
 is_captured() {
-	local pid=$1
+	local pid=$1 said
 	shift
 	(($#)) || set -- "$LIMPET"
-	"$@" status "$pid" --json 2>/dev/null | json_says '.captures[0].state == "capturing"'
+	ask_status "$pid" "$@"
+	[[ $said =~ ^'{"captures": [{"pid": '[0-9]+', "state": "capturing",' ]]
+}
+
+# ask_status PID LIMPET...: sets `said`, the one line of `limpet status --json`. Asked often, and without jq, which
+# takes thirty times as long; that it is JSON: schema.bats.
+ask_status() {
+	"${@:2}" status "$1" --json >"$aside/status" 2>/dev/null || true
+	read -r said <"$aside/status" || true
 }
 
 # capturing PID [LIMPET...]: what limpet_job does; to be waited for.
@@ -277,8 +305,14 @@ attach() {
 		>"$work/attach.$captures.say" 2>"$work/attach.$captures.err" </dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
-	wait_until 60 capturing "$target" || return 1
+	wait_until 60 says_that_it_captures "$target" || return 1
 	! ended "$limpet_job"
+}
+# Where it says so (without -q) nobody is asked.
+says_that_it_captures() {
+	local said=
+	read -r -d '' said <"$work/attach.$captures.err" || true
+	[[ $said == *"limpet: capturing "* ]] || capturing "$1"
 }
 
 # rss_of PID: its resident memory in bytes, exactly.
@@ -347,8 +381,14 @@ same() {
 }
 
 good_capture() {
+	local line=
 	report || return 1
-	expect '.capture.complete and .capture.dropped_events == 0 and .capture.agent_unloaded'
+	# It stands in a line of its own, for which jq need not be started; a report may be large.
+	until [[ $line == '"capture":{'* ]]; do
+		read -r line || break
+	done <"$work/report.json"
+	[[ $line == *',"complete":true,'*',"dropped_events":0,'*',"agent_unloaded":true,'* ]] ||
+		expect '.capture.complete and .capture.dropped_events == 0 and .capture.agent_unloaded'
 }
 
 # counts_equal: totals and sums by function (unless it is `stripped`) of the last report, and the
@@ -441,12 +481,14 @@ modules() {
 
 # For busy targets: nothing of ours is left. What was there before cannot be ours.
 nothing_of_ours() {
-	local pid=$1 left
-	left=$(grep -F memfd: "/proc/$pid/maps") || true
-	[[ -z $left ]] || fail "still mapped: $left" || return 1
-	left=$(find "/proc/$pid/fd" -lname '*memfd:*' -printf '%f -> %l\n' 2>/dev/null) || true
-	[[ -z $left ]] || fail "still open: $left" || return 1
-	grep -q '^TracerPid:[[:space:]]0$' "/proc/$pid/status" || fail "process $pid is gone, or still traced" || return 1
+	local pid=$1 text=
+	{ read -r -d '' text <"/proc/$pid/maps"; } 2>/dev/null || true
+	[[ $text != *memfd:* ]] || fail "still mapped: $(grep -F memfd: <<<"$text")" || return 1
+	find "/proc/$pid/fd" -lname '*memfd:*' -printf '%f -> %l\n' >"$aside/left" 2>/dev/null || true
+	[[ ! -s $aside/left ]] || fail "still open: $(<"$aside/left")" || return 1
+	text=
+	{ read -r -d '' text <"/proc/$pid/status"; } 2>/dev/null || true
+	[[ $text == *$'\nTracerPid:\t0\n'* ]] || fail "process $pid is gone, or still traced" || return 1
 	if "$LIMPET" status "$pid" >/dev/null 2>&1; then
 		fail "limpet status still knows process $pid"
 	fi
@@ -550,7 +592,7 @@ make_theirs() {
 rounds() {
 	local i
 	for ((i = 1; i <= $2; i++)); do
-		attach "$1" --no-seal -q || return 1
+		attach "$1" --no-seal || return 1
 		within 60 "$LIMPET" stop "$1" >stop.say 2>stop.err || true
 		exit_status_of "$limpet_job" 60 || return 1
 		((status == 0 || status == 4)) || fail "round $i ended with status $status" || return 1
@@ -565,7 +607,9 @@ recorded() {
 		fail "limpet attach ended early"
 		return 0
 	fi
-	"$LIMPET" status "$1" --json | json_says --argjson events "$2" '.captures[0].events >= $events'
+	local said
+	ask_status "$1" "$LIMPET"
+	[[ $said =~ '"events": '([0-9]+) ]] && ((BASH_REMATCH[1] >= $2))
 }
 
 # Sets `alone`, by which a command sees no process of another test, in which an agent may be dormant. Captures are

@@ -12,10 +12,9 @@ teardown() {
 	rm -f "${perf_map:-}"
 }
 
-# has_site FUNCTION: it is in the stack of the site that holds most.
-top_site_has() {
-	expect 'any(.sites[0].stack[]; .function // "" | test($f))' --arg f "$1"
-}
+# What is expected of a report is asked for in one go: those here are up to 90 MB, which jq reads for seconds.
+# The site that holds most has the function $f.
+top_site='any(.sites[0].stack[]; .function // "" | test($f))'
 
 # works_on NAME ROUNDS: so many more than now.
 works_on() {
@@ -41,17 +40,13 @@ leaky() {
 	wait_until 60 recorded "$pid" 50000 || return 1
 	stop "$pid" || return 1
 	good_capture || return 1
-	expect '.capture.truncated_stacks == 0' || return 1
-	expect '.totals.allocations > 10000' || return 1
 	tell "$name" count '{' || return 1
 	bytes=$(jq ".$bytes_key" <<<"$answer")
 	kept=$(jq ".kept * .$bytes_key" <<<"$answer")
-	expect '.sites[0].live_bytes == $kept and .sites[0].live_allocations == 4000' \
-		--argjson kept "$kept" || return 1
-	expect '.sites[0].allocated_bytes / .sites[0].allocations == $bytes' --argjson bytes "$bytes" ||
-		return 1
-	expect 'any(.sites[0].stack[]; (.function | test($f)) and (.file // "" | endswith($file)) and .line > 0)' \
-		--arg f "$function" --arg file "$file" || return 1
+	expect '.capture.truncated_stacks == 0 and .totals.allocations > 10000 and
+		(.sites[0] | .live_bytes == $kept and .live_allocations == 4000 and .allocated_bytes / .allocations == $bytes) and
+		any(.sites[0].stack[]; (.function | test($f)) and (.file // "" | endswith($file)) and .line > 0)' \
+		--argjson kept "$kept" --argjson bytes "$bytes" --arg f "$function" --arg file "$file" || return 1
 	nothing_of_ours "$pid" || return 1
 	rounds "$pid" "$PROGRAM_CAPTURES" || return 1
 	works_on "$name" 50 || return 1
@@ -79,11 +74,11 @@ from_start() {
 		fail "$(<run.err)" || return 1
 	trace=run.limpet
 	good_capture || return 1
-	expect '.capture.mode == "run" and .capture.end == "target-exit"' || return 1
 	bytes=$(grep '^{' run.say | jq ".$bytes_key")
 	# Beside the blocks there is the list of them.
-	expect '[.sites[] | select(any(.stack[]; .function // "" | test($f)) and .allocated_bytes / .allocations >= $bytes and
-		.allocated_bytes / .allocations < $bytes + 100) | .allocations] | add == 4000' \
+	expect '.capture.mode == "run" and .capture.end == "target-exit" and
+		([.sites[] | select(.allocations > 0 and (.allocated_bytes / .allocations | . >= $bytes and . < $bytes + 100)) |
+		select(any(.stack[]; .function // "" | test($f))) | .allocations] | add == 4000)' \
 		--arg f "$function" --argjson bytes "$bytes"
 }
 
@@ -121,9 +116,9 @@ go_with_c() {
 	wait_until 60 recorded "$pid" 50000 || return 1
 	stop "$pid" || return 1
 	good_capture || return 1
-	same "kept blocks" "$(site_sum keep_in_c live_allocations)" 1000 || return 1
-	same "kept bytes" "$(site_sum keep_in_c live_bytes)" $((1000 * 5000)) || return 1
-	expect '.capture.unseen_rss_share > 0 and .totals.allocations > 10000' || return 1
+	expect '.capture.unseen_rss_share > 0 and .totals.allocations > 10000 and
+		([.sites[] | select(any(.stack[]; .function == "keep_in_c"))] |
+		[(map(.live_allocations) | add), (map(.live_bytes) | add)] == [1000, 1000 * 5000])' || return 1
 	nothing_of_ours "$pid" || return 1
 	rounds "$pid" "$PROGRAM_CAPTURES" || return 1
 	works_on "$1" 100 || return 1
@@ -161,8 +156,8 @@ java=(java -Xbatch -XX:+PreserveFramePointer -XX:-UsePerfData -XX:+UseSerialGC -
 	jcmd "$pid" Compiler.perfmap >jcmd.say
 	stop "$pid"
 	good_capture
-	same "direct buffers" "$(site_sum Unsafe_AllocateMemory0 live_allocations)" 1000
-	same "their bytes" "$(site_sum Unsafe_AllocateMemory0 live_bytes)" $((1000 * 20000))
+	expect '[.sites[] | select(any(.stack[]; .function == "Unsafe_AllocateMemory0"))] |
+		[(map(.live_allocations) | add), (map(.live_bytes) | add)] == [1000, 1000 * 20000]'
 	expect 'any(.sites[]; any(.stack[]; .function == "deflateInit2_") and
 		any(.stack[]; .function // "" | test("Load.churnRound")) and any(.stack[]; .function // "" | test("JavaCalls::")))'
 	nothing_of_ours "$pid"
@@ -190,10 +185,8 @@ leaky_python() {
 	works_on "$name" 50 || return 1
 	stop "$pid" || return 1
 	good_capture || return 1
-	expect '.totals.allocations > 1000' || return 1
-	expect '.sites[0].live_allocations == 3000' || return 1
-	expect '.sites[0].live_bytes >= 3000 * 20000 and .sites[0].live_bytes < 3000 * 20100' || return 1
-	top_site_has 'PyByteArray|bytearray' || return 1
+	expect ".totals.allocations > 1000 and .sites[0].live_allocations == 3000 and
+		(.sites[0].live_bytes | . >= 3000 * 20000 and . < 3000 * 20100) and $top_site" --arg f 'PyByteArray|bytearray' || return 1
 	nothing_of_ours "$pid" || return 1
 	rounds "$pid" "$PROGRAM_CAPTURES" || return 1
 	works_on "$name" 60 || return 1
@@ -259,9 +252,8 @@ node_under_load() {
 	tell load "window during" '{' || return 1
 	json_says '.errors == 0 and .requests > 100' <<<"$answer" || return 1
 	good_capture || return 1
-	expect '.totals.allocations > 1000' || return 1
 	# The streams that stay were opened by zlib for node: one deflateInit2_ each.
-	top_site_has 'deflateInit2_|[zZ]lib' || return 1
+	expect ".totals.allocations > 1000 and $top_site" --arg f 'deflateInit2_|[zZ]lib' || return 1
 	rounds "$pid" "$PROGRAM_CAPTURES" || return 1
 	# Four of them may be on their way to the client.
 	answers_on 110 || return 1
