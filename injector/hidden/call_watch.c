@@ -1,13 +1,19 @@
 #include "injector/hidden/call_watch.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
-#include <pthread.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
@@ -26,7 +32,8 @@
 /* A thread that uses no processor in this time is not watched: each probe costs, most of all when
  * it is removed (the kernel waits for all processors, for one after the other). */
 #define ACTIVE_NS 300000000u
-/* The kernel waits for all processors whenever it removes a probe: several threads wait at once. */
+/* The kernel waits for all processors whenever it removes a probe: several processes wait at once.
+ */
 #define CLOSERS 64u
 /* The kernel's ENOTSUPP, which it has no public name for: it cannot step over the instruction. */
 #define CANNOT_PROBE (-524)
@@ -49,53 +56,69 @@ struct probe {
 	bool is_done; /* it is to be closed */
 };
 
+/* What the process that watches leaves for limpet. */
+struct report {
+	bool is_done; /* otherwise it has ended before */
+	int error;
+	struct limpet_err err;
+	size_t count, capacity;
+	struct limpet_watched_call calls[];
+};
+
 struct run {
 	const struct limpet_call_watch *watch;
-	struct limpet_err *err;
+	struct report *report;
+	int lifeline;  /* ends with limpet */
 	uint32_t type; /* of the kernel's events: uprobe */
 	char path[64];
 	struct ring rings[MOST_THREADS];
 	size_t ring_count;
 	struct probe *probes;
 	size_t probe_count, probe_capacity;
-	struct limpet_watched_call *calls;
-	size_t count, capacity;
 	uint64_t end_ns; /* later calls do not count: some of them may not have been recorded */
 	bool is_late;    /* what comes now comes after the end */
 	bool unsuited;   /* a function that the kernel cannot probe */
-	bool failed;     /* no memory */
 	bool lost;       /* a ring was full */
 };
 
 /* ---------------------------------------------------------------- opening */
 
+/* Nobody waits for an answer any more. */
+static void end_with_limpet(const struct run *run)
+{
+	struct pollfd lifeline = {.fd = run->lifeline};
+
+	if (poll(&lifeline, 1, 0) > 0)
+		_exit(0);
+}
+
 static int refuse(struct run *run, int error)
 {
 	const pid_t pid = run->watch->pid;
+	struct limpet_err *err = &run->report->err;
 
 	switch (error) {
 	case -EACCES:
 	case -EPERM:
-		limpet_err_set(run->err, error,
+		limpet_err_set(err, error,
 			       "the kernel does not let limpet watch calls in process %d", pid);
 		limpet_err_hint(
-			run->err,
-			"run it as root, or with CAP_PERFMON and CAP_IPC_LOCK, on the host");
+			err, "run it as root, or with CAP_PERFMON and CAP_IPC_LOCK, on the host");
 		return error;
 	case -E2BIG:
 	case -EMFILE:
 	case -ENFILE:
-		return limpet_err_set(run->err, error,
-				      "process %d has too many busy threads to watch", pid);
+		return limpet_err_set(err, error, "process %d has too many busy threads to watch",
+				      pid);
 	case -ENOENT:
 	case -ENOSYS:
 	case -EOPNOTSUPP:
 	case CANNOT_PROBE:
-		limpet_err_set(run->err, error, "this kernel cannot watch calls");
-		limpet_err_hint(run->err, "it needs CONFIG_UPROBE_EVENTS");
+		limpet_err_set(err, error, "this kernel cannot watch calls");
+		limpet_err_hint(err, "it needs CONFIG_UPROBE_EVENTS");
 		return error;
 	default:
-		return limpet_err_set(run->err, error, "cannot watch calls in process %d: %s", pid,
+		return limpet_err_set(err, error, "cannot watch calls in process %d: %s", pid,
 				      strerror(-error));
 	}
 }
@@ -242,8 +265,10 @@ static int open_all(struct run *run)
 		return -E2BIG;
 	snprintf(run->path, sizeof(run->path), "/proc/self/fd/%d", run->watch->fd);
 	limpet_descriptor_raise_limit(probes + SPARE_FILES);
-	for (int i = 0; i < count && !error; i++)
+	for (int i = 0; i < count && !error; i++) {
+		end_with_limpet(run);
 		error = add_thread(run, tids[i]);
+	}
 	if (!error && !run->probe_count && run->unsuited)
 		error = CANNOT_PROBE;
 	return error;
@@ -251,48 +276,85 @@ static int open_all(struct run *run)
 
 /* ---------------------------------------------------------------- closing */
 
-struct closer {
-	struct run *run;
-	size_t first;
-	pthread_t thread;
-	bool started;
-};
-
-static void *close_some(void *context)
+static void close_if(int fd)
 {
-	const struct closer *closer = context;
-
-	for (size_t i = closer->first; i < closer->run->probe_count; i += CLOSERS) {
-		struct probe *probe = &closer->run->probes[i];
-
-		if (probe->is_done)
-			close(probe->fd);
-	}
-	return NULL;
+	if (fd >= 0)
+		close(fd);
 }
 
-/* Closes the probes that are done; takes them out of the list. */
+/* Where a fatal signal comes while a thread closes a probe, the kernel gives up in the midst of it
+ * and leaves the breakpoint ("leaking uprobe", kernel/events/uprobes.c). A process that is ending
+ * takes no more signals: so the last descriptor of each probe goes with a process, of which limpet
+ * is not one. */
+struct closing {
+	int ready[2], go[2]; /* pipes: to the process that watches, and from it */
+	pid_t pids[CLOSERS]; /* 0: could not be started */
+};
+
+static size_t closer_of(size_t probe)
+{
+	return probe % CLOSERS;
+}
+
+/* Ends with the descriptors of its share alone, once the others have theirs. */
+static void __attribute__((noreturn))
+run_closer(const struct run *run, const struct closing *closing, size_t closer)
+{
+	char byte = 0;
+
+	close(closing->go[1]);
+	for (size_t i = 0; i < run->probe_count; i++)
+		if (!run->probes[i].is_done || closer_of(i) != closer)
+			close(run->probes[i].fd);
+	while (write(closing->ready[1], &byte, 1) < 0 && errno == EINTR)
+		;
+	close(closing->ready[1]);
+	while (read(closing->go[0], &byte, 1) < 0 && errno == EINTR)
+		;
+	_exit(0);
+}
+
+static void start_closers(const struct run *run, struct closing *closing)
+{
+	char byte;
+
+	for (size_t i = 0; i < CLOSERS && i < run->probe_count; i++) {
+		const pid_t pid = fork();
+
+		if (!pid)
+			run_closer(run, closing, i);
+		closing->pids[i] = pid > 0 ? pid : 0;
+	}
+	close(closing->ready[1]);
+	closing->ready[1] = -1;
+	/* Until each has its share, or has ended. */
+	while (read(closing->ready[0], &byte, 1) > 0)
+		;
+}
+
+/* Removes the probes that are done, as far as processes can be had; all others go when this one
+ * ends. Takes them out of the list. */
 static void close_done(struct run *run)
 {
-	struct closer closers[CLOSERS];
+	struct closing closing = {.ready = {-1, -1}, .go = {-1, -1}};
 	size_t kept = 0;
 
-	for (size_t i = 0; i < CLOSERS; i++) {
-		closers[i] = (struct closer){.run = run, .first = i};
-		closers[i].started =
-			i < run->probe_count &&
-			pthread_create(&closers[i].thread, NULL, close_some, &closers[i]) == 0;
-	}
-	for (size_t i = 0; i < CLOSERS; i++) {
-		if (closers[i].started)
-			pthread_join(closers[i].thread, NULL);
-		else
-			close_some(&closers[i]);
-	}
-	for (size_t i = 0; i < run->probe_count; i++)
+	if (pipe2(closing.ready, O_CLOEXEC) == 0 && pipe2(closing.go, O_CLOEXEC) == 0)
+		start_closers(run, &closing);
+	for (size_t i = 0; i < run->probe_count; i++) {
 		if (!run->probes[i].is_done)
 			run->probes[kept++] = run->probes[i];
+		else if (closing.pids[closer_of(i)])
+			close(run->probes[i].fd);
+	}
 	run->probe_count = kept;
+	for (size_t i = 0; i < 2; i++) {
+		close_if(closing.ready[i]);
+		close_if(closing.go[i]);
+	}
+	for (size_t i = 0; i < CLOSERS; i++)
+		while (closing.pids[i] && waitpid(closing.pids[i], NULL, 0) < 0 && errno == EINTR)
+			;
 }
 
 static void close_all(struct run *run)
@@ -342,13 +404,9 @@ static void take_sample(struct run *run, const struct sample *sample)
 	const uint64_t *registers = sample->registers;
 
 	if (!probe || sample->abi != PERF_SAMPLE_REGS_ABI_64 ||
-	    run->count > 2 * run->watch->most_calls)
+	    run->report->count == run->report->capacity)
 		return;
-	if (limpet_reserve(&run->calls, &run->capacity, run->count + 1, sizeof(*run->calls)) < 0) {
-		run->failed = true;
-		return;
-	}
-	run->calls[run->count++] = (struct limpet_watched_call){
+	run->report->calls[run->report->count++] = (struct limpet_watched_call){
 		.time_ns = sample->time_ns,
 		.tid = sample->tid,
 		.function = probe->function,
@@ -365,7 +423,7 @@ static void read_ring(struct run *run, struct ring *ring)
 	/* Pairs with the kernel's barrier before it moves the head. */
 	const uint64_t end = __atomic_load_n(&ring->head->data_head, __ATOMIC_ACQUIRE);
 
-	while (ring->at < end && !run->failed) {
+	while (ring->at < end) {
 		struct perf_event_header header;
 		struct sample sample;
 
@@ -404,12 +462,13 @@ static void order(const struct run *run, unsigned long request)
 /* Keeps the calls of the time in which all probes were on. */
 static void keep_between(struct run *run, uint64_t begin_ns)
 {
+	struct limpet_watched_call *calls = run->report->calls;
 	size_t kept = 0;
 
-	for (size_t i = 0; i < run->count; i++)
-		if (run->calls[i].time_ns >= begin_ns && run->calls[i].time_ns <= run->end_ns)
-			run->calls[kept++] = run->calls[i];
-	run->count = kept;
+	for (size_t i = 0; i < run->report->count; i++)
+		if (calls[i].time_ns >= begin_ns && calls[i].time_ns <= run->end_ns)
+			calls[kept++] = calls[i];
+	run->report->count = kept;
 }
 
 static void watch_calls(struct run *run)
@@ -425,11 +484,12 @@ static void watch_calls(struct run *run)
 	begin_ns = limpet_monotonic_ns();
 	do {
 		nanosleep(&pause, NULL);
+		end_with_limpet(run);
 		now_ns = limpet_monotonic_ns();
 		for (size_t i = 0; i < run->ring_count; i++)
 			read_ring(run, &run->rings[i]);
-	} while (now_ns - begin_ns < watch->most_ns && run->count < watch->most_calls &&
-		 !run->lost && !run->failed);
+	} while (now_ns - begin_ns < watch->most_ns && run->report->count < watch->most_calls &&
+		 !run->lost);
 	/* What was read last is complete up to the look before it. */
 	if (now_ns - LOOK_NS < run->end_ns)
 		run->end_ns = now_ns - LOOK_NS;
@@ -442,8 +502,8 @@ static void watch_idle(struct run *run)
 	uint32_t calls[LIMPET_WATCHED_MAX] = {0};
 
 	run->is_late = true;
-	for (size_t i = 0; i < run->count; i++)
-		calls[run->calls[i].function]++;
+	for (size_t i = 0; i < run->report->count; i++)
+		calls[run->report->calls[i].function]++;
 	for (size_t i = 0; i < run->probe_count; i++) {
 		struct probe *probe = &run->probes[i];
 
@@ -459,32 +519,83 @@ static void watch_idle(struct run *run)
 		read_ring(run, &run->rings[i]);
 }
 
-int limpet_call_watch_run(const struct limpet_call_watch *watch, struct limpet_watched_call **ret,
-			  size_t *ret_count, struct limpet_err *err)
+/* In the process that watches, which nobody signals: not the terminal, nor who ends limpet. */
+static void __attribute__((noreturn)) run_watch(struct run *run)
 {
-	struct run *run = calloc(1, sizeof(*run));
+	struct report *report = run->report;
+	sigset_t all;
 	int error;
 
-	if (!run)
-		return limpet_err_set(err, -ENOMEM, "out of memory");
-	run->watch = watch;
-	run->err = err;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	setsid();
 	error = open_all(run);
 	if (!error && run->probe_count) {
 		watch_calls(run);
 		watch_idle(run);
 	}
 	close_all(run);
-	if (!error && run->failed)
-		error = -ENOMEM;
-	if (error) {
-		error = refuse(run, error);
-		free(run->calls);
-	} else {
-		*ret = run->calls;
-		*ret_count = run->count;
+	report->error = error ? refuse(run, error) : 0;
+	report->is_done = true;
+	_exit(0);
+}
+
+/* Waits until that process has ended: then there are no probes. */
+static int watch_apart(struct run *run, struct limpet_err *err)
+{
+	int lifeline[2];
+	pid_t pid;
+
+	if (pipe2(lifeline, O_CLOEXEC) < 0)
+		return limpet_err_set(err, -errno, "cannot watch calls: %s", strerror(errno));
+	pid = fork();
+	if (!pid) {
+		close(lifeline[1]);
+		run->lifeline = lifeline[0];
+		run_watch(run);
 	}
-	free(run->probes);
-	free(run);
+	close(lifeline[0]);
+	if (pid < 0)
+		limpet_err_set(err, -errno, "cannot watch calls: %s", strerror(errno));
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close(lifeline[1]);
+	if (pid < 0)
+		return err->code;
+	if (!run->report->is_done)
+		return limpet_err_set(err, -EIO, "the process that watched calls was ended");
+	if (run->report->error)
+		*err = run->report->err;
+	return run->report->error;
+}
+
+int limpet_call_watch_run(const struct limpet_call_watch *watch, struct limpet_watched_call **ret,
+			  size_t *ret_count, struct limpet_err *err)
+{
+	const size_t capacity = 2 * watch->most_calls + 1;
+	const size_t bytes = sizeof(struct report) + capacity * sizeof(struct limpet_watched_call);
+	LIMPET_FREE struct run *run = calloc(1, sizeof(*run));
+	struct report *report =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int error;
+
+	if (!run || report == MAP_FAILED) {
+		error = limpet_err_set(err, -ENOMEM, "out of memory");
+	} else {
+		report->capacity = capacity;
+		run->watch = watch;
+		run->report = report;
+		error = watch_apart(run, err);
+	}
+	if (!error) {
+		*ret = calloc(report->count + 1, sizeof(**ret));
+		*ret_count = report->count;
+		if (*ret)
+			memcpy(*ret, report->calls, report->count * sizeof(**ret));
+		else
+			error = limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	if (report != MAP_FAILED)
+		munmap(report, bytes);
 	return error;
 }

@@ -2,9 +2,10 @@
  * stopping the process or loading anything into it.
  *
  * The kernel puts a breakpoint instruction at each of the functions, in this process alone, and
- * takes it back when the watch ends, also if limpet is killed meanwhile. A call that is watched
- * takes some microseconds longer; so a watch is bounded in calls and in time. What stays in the
- * process is a page of the kernel's own, "[uprobes]", that nobody enters any more. */
+ * takes it back when the watch ends, also if limpet is killed meanwhile, for which a process of its
+ * own watches. A call that is watched takes some microseconds longer; so a watch is bounded in
+ * calls and in time. What stays in the process is a page of the kernel's own, "[uprobes]", that
+ * nobody enters any more. */
 #ifndef LIMPET_INJECTOR_HIDDEN_CALL_WATCH_H
 #define LIMPET_INJECTOR_HIDDEN_CALL_WATCH_H
 
