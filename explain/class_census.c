@@ -183,21 +183,24 @@ static int judge(const struct limpet_class_tally *first, const struct limpet_cla
 	return 0;
 }
 
-/* One reading. Mappings are asked for anew, since the heap grows. */
-static int count(pid_t pid, struct limpet_process_reader *process,
-		 const struct limpet_class_heaps *heaps, const struct kind *kind,
+/* One reading, with a budget of its own. Mappings are asked for anew, since the heap grows. */
+static int count(pid_t pid, const struct limpet_class_heaps *heaps, const struct kind *kind,
 		 struct limpet_class_tally *tally)
 {
+	struct limpet_process_reader *process = NULL;
 	struct limpet_maps maps = {0};
-	const struct counting counting = {.memory = limpet_process_reader(process),
-					  .maps = &maps,
-					  .pages = limpet_process_reader_pages(process),
-					  .heaps = heaps};
-	int error = limpet_proc_maps_read(pid, &maps);
+	struct counting counting = {.maps = &maps, .heaps = heaps};
+	int error = limpet_process_reader_new(pid, &process);
 
 	if (!error)
+		error = limpet_proc_maps_read(pid, &maps);
+	if (!error) {
+		counting.memory = limpet_process_reader(process);
+		counting.pages = limpet_process_reader_pages(process);
 		error = kind->count(&counting, tally);
+	}
 	limpet_proc_maps_done(&maps);
+	limpet_process_reader_free(process);
 	return error;
 }
 
@@ -208,12 +211,10 @@ static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct 
 	struct limpet_class_census census = {.allocator = kind->allocator,
 					     .cached_count = kind->cached_count,
 					     .whole = !is_swapped};
-	struct limpet_process_reader *process = NULL;
-	int error = tallies ? limpet_process_reader_new(pid, &process) : -ENOMEM;
+	int error = tallies ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < 2 && !error; i++)
-		error = count(pid, process, heaps, kind, &tallies[i]);
-	limpet_process_reader_free(process);
+		error = count(pid, heaps, kind, &tallies[i]);
 	if (!error)
 		error = judge(&tallies[0], &tallies[1], &census);
 	*ret_census = census;

@@ -50,6 +50,7 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define ENTRIES_AT_ONCE 512u /* a page of them */
 #define TRIED_LEAST 1024u    /* before a tree is given up */
 /* One leaf covers a GiB. */
+#define USER_BITS 47 /* of an address of a process */
 #define LEAF_SLOTS ((size_t)1 << 17)
 
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc)
@@ -430,7 +431,8 @@ static int take_root(struct tree *tree, const uint64_t *entries, size_t first, u
 
 	for (size_t i = 0;
 	     i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut && !is_none(tree); i++) {
-		if (!entries[i] || entries[i] % 64 || !is_new_leaf(tree, entries[i]))
+		if (!entries[i] || entries[i] % 64 || entries[i] >> USER_BITS ||
+		    !is_new_leaf(tree, entries[i]))
 			continue;
 		tree->leaf = entries[i];
 		error = read_node(tree, entries[i], base + ((uint64_t)(first + i) << LEAF_SHIFT),

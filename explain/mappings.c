@@ -177,7 +177,8 @@ static void account_stack(struct mapping *it, const struct stack *stack)
 		snprintf(owner, sizeof(owner), "%s",
 			 ended ? "stacks of ended threads, kept for new ones"
 			       : "stacks of no known thread");
-	add_things(it, LIMPET_KIND_STACKS, owner, stack->bytes, 1);
+	/* Of one in several mappings that with its top counts. */
+	add_things(it, LIMPET_KIND_STACKS, owner, stack->bytes, stack->end <= it->map->end);
 }
 
 /* The part of a piece in the mapping: adjacent mappings may have one piece together. */

@@ -314,12 +314,13 @@ static void count_run(struct map_walk *walk, const struct run *run)
 static void count_map(struct map_walk *walk, uint64_t root)
 {
 	if (!find_layout(walk, root)) {
-		walk->tally->is_unknown = true;
+		walk->tally->is_unknown |= !limpet_memory_reader_is_spent(walk->memory);
 		return;
 	}
 	walk->right = walk->wrong = 0;
 	walk_map(walk, root, count_run);
-	if (!walk->right || walk->wrong > walk->right / WRONG_SHARE)
+	if (!limpet_memory_reader_is_spent(walk->memory) &&
+	    (!walk->right || walk->wrong > walk->right / WRONG_SHARE))
 		walk->tally->is_unknown = true;
 }
 
@@ -331,10 +332,11 @@ int limpet_mimalloc_count_map(const struct limpet_memory_reader *memory,
 	struct map_walk walk = {.memory = memory, .maps = maps, .arenas = arenas, .tally = tally};
 	int error = limpet_data_read(memory, maps, pages, look, &walk);
 
-	tally->is_unknown = !walk.root_count;
+	tally->is_unknown = !walk.root_count && !limpet_memory_reader_is_spent(memory);
 	for (size_t i = 0; i < arenas->count; i++)
 		tally->is_cut |= !is_explained(&walk, arenas->list[i]);
 	for (unsigned i = 0; i < walk.root_count; i++)
 		count_map(&walk, walk.roots[i]);
+	tally->is_cut |= limpet_memory_reader_is_spent(memory);
 	return error;
 }

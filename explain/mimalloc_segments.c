@@ -373,12 +373,15 @@ int limpet_mimalloc_count_segments(const struct limpet_memory_reader *memory,
 	walk->mimalloc = mimalloc;
 	walk->tally = tally;
 	if (!find_entries(walk) || !find_layout(walk)) {
-		tally->is_unknown = true;
+		tally->is_cut = limpet_memory_reader_is_spent(memory);
+		tally->is_unknown = !tally->is_cut;
 		return 0;
 	}
 	begin(walk);
 	while (next_segment(walk))
 		count_segment(walk);
-	tally->is_unknown = !walk->right || walk->wrong > walk->right / WRONG_SHARE;
+	tally->is_cut |= limpet_memory_reader_is_spent(memory);
+	tally->is_unknown = !limpet_memory_reader_is_spent(memory) &&
+			    (!walk->right || walk->wrong > walk->right / WRONG_SHARE);
 	return 0;
 }

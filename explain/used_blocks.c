@@ -174,7 +174,7 @@ static int take_mappings(struct limpet_used_blocks *blocks,
 	/* Once all is found, the others are pages to be read in vain. */
 	for (size_t i = 0; i < maps->count && !error && mapped.left_bytes; i++) {
 		if (maps->list[i].start >= mapped.run_end)
-			mapped.run_end = maps->list[limpet_proc_maps_run(maps, i)].end;
+			mapped.run_end = maps->list[limpet_proc_maps_run(maps, i, UINT64_MAX)].end;
 		if (may_be_mapped(heaps, &maps->list[i]))
 			error = take_mapping(blocks, &mapped, &maps->list[i]);
 	}

@@ -339,7 +339,8 @@ static void judge_most(struct verdicts *verdicts)
 		{LIMPET_KIND_GO_TABLES, "are tables of Go's runtime, which it never frees"},
 		{LIMPET_KIND_JEMALLOC_RETAINED, "are present pages of address space that jemalloc "
 						"keeps for later (retain): a purge leaves them"},
-		{LIMPET_KIND_LIMPET, "are what a running capture of limpet has in the process"},
+		{LIMPET_KIND_LIMPET,
+		 "are what limpet has in the process: a capture that runs, or what one left"},
 		{LIMPET_KIND_KERNEL, "are pages of the kernel (vdso and the like)"},
 	};
 	const struct limpet_explanation *of = verdicts->of;
@@ -368,7 +369,7 @@ static void judge_data(struct verdicts *verdicts)
 		    "are pages of files that are mapped privately and were written to: they are "
 		    "the process's own, and stay until the file is unmapped");
 	else
-		say(verdicts, all, LIMPET_KIND_DATA, NULL, NULL,
+		say(verdicts, all - bytes, LIMPET_KIND_DATA, NULL, NULL,
 		    "are data of the program and its libraries that was written to: variables, "
 		    "no heap");
 }
@@ -390,8 +391,9 @@ static void judge_unknown(struct verdicts *verdicts)
 	if (of->others[0])
 		say(verdicts, bytes, "unknown", NULL, NULL,
 		    "are of no known owner; the process has an allocator whose heap %s: %s. %s",
-		    of->late ? "was not read in time" : "limpet does not recognize", of->others,
-		    next);
+		    of->late ? "limpet does not recognize, or had no time to read"
+			     : "limpet does not recognize",
+		    of->others, next);
 	else if (of->glibc_unrecognized)
 		say(verdicts, bytes, "glibc-unrecognized", NULL, NULL,
 		    "are of no known owner; the process has glibc and a heap, but no arena of "

@@ -435,7 +435,7 @@ static void count_runs(struct reading *reading, bool large)
 	for (size_t first = 0; first < reading->maps.count; first = last + 1) {
 		struct part part = {0, LIMPET_MEMORY_UNKNOWN};
 
-		last = limpet_proc_maps_run(&reading->maps, first);
+		last = limpet_proc_maps_run(&reading->maps, first, UINT64_MAX);
 		if (is_large(&list[first], &list[last]) != large)
 			continue;
 		reading->run_end = list[last].end;

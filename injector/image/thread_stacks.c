@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/array.h"
+#include "common/begins.h"
 #include "injector/proc/tid_offset.h"
 
 #define PAGE ((uint64_t)4096)
@@ -14,6 +15,8 @@
 /* nptl/descr.h: a list of threads goes through their structures, right before the number. */
 #define LIST_OFFSET (LIMPET_TID_OFFSET_GLIBC - 16)
 #define THREADS_LIMIT 65536u
+/* A list is lost if one of its threads ends meanwhile. */
+#define TRIES 3u
 /* The structure is at the top. */
 #define TOP_LIMIT_BYTES ((uint64_t)64 << 10)
 #define STACK_LEAST_BYTES ((uint64_t)8 << 10)
@@ -80,8 +83,8 @@ static bool read_words(const struct search *search, uint64_t address, void *ret,
 	const struct limpet_map *map = limpet_proc_maps_find(reading->maps, address);
 	uint64_t at;
 
-	return map && map->perms[0] == 'r' && map->perms[3] == 'p' && end > start &&
-	       end <= map->end &&
+	return map && map->perms[0] == 'r' && map->perms[3] == 'p' &&
+	       !limpet_begins(map->path, "/dev/") && end > start && end <= map->end &&
 	       limpet_pages_next(reading->pages, start, end, false, ranges, &at) == 1 &&
 	       ranges[0].start == start && ranges[0].end == end &&
 	       pread(reading->memory, ret, bytes, (off_t)address) == (ssize_t)bytes;
@@ -111,7 +114,8 @@ static bool read_stack(const struct search *search, uint64_t thread,
 	    words[0] > thread || end <= thread || end - thread > TOP_LIMIT_BYTES)
 		return false;
 	map = limpet_proc_maps_find(maps, words[0]);
-	if (!map || end > maps->list[limpet_proc_maps_run(maps, (size_t)(map - maps->list))].end)
+	if (!map ||
+	    end > maps->list[limpet_proc_maps_run(maps, (size_t)(map - maps->list), end)].end)
 		return false;
 	/* The program's own need not be whole pages. */
 	*ret_stack = (struct limpet_thread_stack){(words[0] + PAGE - 1) & ~(PAGE - 1),
@@ -223,7 +227,8 @@ int limpet_thread_stacks_read(const struct limpet_thread_stacks_reading *reading
 				.stacks = &stacks,
 				.pages_left = PAGES_LIMIT,
 				.threads_left = THREADS_LIMIT};
-	bool followed = false;
+	uint64_t head = 0;
+	unsigned tries = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		const uint64_t thread = has(&stacks, stack_pointers[i])
@@ -233,9 +238,10 @@ int limpet_thread_stacks_read(const struct limpet_thread_stacks_reading *reading
 		if (!thread)
 			continue;
 		add(&search, thread);
-		if (!followed)
-			follow_neighbours(&search, follow(&search, thread + LIST_OFFSET));
-		followed = true;
+		if (!head && tries++ < TRIES) {
+			head = follow(&search, thread + LIST_OFFSET);
+			follow_neighbours(&search, head);
+		}
 	}
 	if (search.error) {
 		limpet_thread_stacks_done(&stacks);

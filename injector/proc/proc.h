@@ -33,8 +33,9 @@ void limpet_proc_maps_done(struct limpet_maps *maps);
 bool limpet_map_is_anonymous(const struct limpet_map *map);
 /* The last map of a run that map `i` is of: private anonymous memory without a gap. What a program
  * got as one mapping is such a run once madvise(2), mlock(2) or mprotect(2) did something to a part
- * of it. `i` itself if it is of none. */
-size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i);
+ * of it. `i` itself if it is of none. Looks no further than the first that ends at `end` or later.
+ */
+size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i, uint64_t end);
 /* The map that holds `address`, or NULL. */
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
 /* How far down the mapping "[stack]", one of `maps`, may grow into space where nothing else is

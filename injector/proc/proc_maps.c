@@ -141,12 +141,12 @@ static bool is_of_run(const struct limpet_map *map)
 	return limpet_map_is_anonymous(map) && map->perms[3] == 'p';
 }
 
-size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i)
+size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i, uint64_t end)
 {
 	const struct limpet_map *list = maps->list;
 
-	while (is_of_run(&list[i]) && i + 1 < maps->count && list[i + 1].start == list[i].end &&
-	       is_of_run(&list[i + 1]))
+	while (list[i].end < end && is_of_run(&list[i]) && i + 1 < maps->count &&
+	       list[i + 1].start == list[i].end && is_of_run(&list[i + 1]))
 		i++;
 	return i;
 }
