@@ -49,8 +49,8 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define NEIGHBOURS 8u
 #define ENTRIES_AT_ONCE 512u /* a page of them */
 #define TRIED_LEAST 1024u    /* before a tree is given up */
+#define USER_BITS 47         /* of an address of a process */
 /* One leaf covers a GiB. */
-#define USER_BITS 47 /* of an address of a process */
 #define LEAF_SLOTS ((size_t)1 << 17)
 
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc)
