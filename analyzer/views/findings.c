@@ -15,9 +15,9 @@
 #define LEAST_BYTES LIMPET_FINDINGS_LEAST_BYTES
 #define LEAST_RESIDENT_BYTES (8u << 20)
 #define LEAST_NS 4000000000ull
-#define LEAST_CALLS_PER_SECOND LIMPET_FINDINGS_LEAST_CALLS_PER_SECOND
+#define LEAST_CALLS_PER_SECOND 1000
 #define HOLDS_SHARE LIMPET_FINDINGS_HOLDS_SHARE
-#define CHURN_SHARE LIMPET_FINDINGS_CHURN_SHARE
+#define CHURN_SHARE 0.25
 
 const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS] = {
 	"holds",  "grows",       "turnover", "steady",  "churns",  "retained", "resident",
@@ -234,31 +234,43 @@ static int find_holder(struct limpet_findings_work *work)
 
 /* ------------------------------------------------------------------ churn */
 
-static int find_churn(struct limpet_findings_work *work)
+const struct limpet_findings_group *limpet_findings_churner(
+	const struct limpet_findings_work *work, struct limpet_findings_entry *ret_finding)
 {
-	const struct limpet_model_totals *totals = &work->model->totals;
 	const struct limpet_findings_group *group =
 		limpet_findings_highest(work, LIMPET_REPORT_ALLOCATIONS);
+	const double all = (double)work->model->totals.allocations;
 	const double calls = group ? (double)group->figures.allocations : 0;
-	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_CHURNS, .share = -1};
-	char rate[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT], soon[64] = "";
-	LIMPET_FREE char *name = NULL;
-	int code;
 
 	if (!group || work->seconds <= 0 || calls / work->seconds < LEAST_CALLS_PER_SECOND ||
-	    calls < CHURN_SHARE * (double)totals->allocations ||
-	    (double)group->figures.frees < 0.95 * calls)
+	    calls < CHURN_SHARE * all || (double)group->figures.frees < 0.95 * calls)
+		return NULL;
+	*ret_finding = (struct limpet_findings_entry){.kind = LIMPET_FINDINGS_CHURNS,
+						      .bytes = group->figures.allocated_bytes,
+						      .share = calls / all,
+						      .per_second = calls / work->seconds};
+	return group;
+}
+
+static int find_churn(struct limpet_findings_work *work)
+{
+	struct limpet_findings_entry finding;
+	const struct limpet_findings_group *group = limpet_findings_churner(work, &finding);
+	char rate[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT], soon[64] = "";
+	LIMPET_FREE char *name = NULL;
+	double soon_percent;
+	int code;
+
+	if (!group)
 		return 0;
-	finding.bytes = group->figures.allocated_bytes;
-	finding.share = calls / (double)totals->allocations;
-	finding.per_second = calls / work->seconds;
 	code = limpet_findings_name(work, group->figures.node, &finding, &name);
 	if (code < 0)
 		return code;
+	soon_percent = 100.0 * (double)group->figures.temporary_allocations /
+		       (double)group->figures.allocations;
 	/* Leave out "0 %". */
-	if (100.0 * (double)group->figures.temporary_allocations > 0.5 * calls)
-		snprintf(soon, sizeof(soon), ", %.0f %% before the next one",
-			 100.0 * (double)group->figures.temporary_allocations / calls);
+	if (soon_percent > 0.5)
+		snprintf(soon, sizeof(soon), ", %.0f %% before the next one", soon_percent);
 	code = limpet_findings_add(
 		work, &finding,
 		"%s makes %s%.0f %% of all allocations, %s and %s/s, and nearly all of them are "

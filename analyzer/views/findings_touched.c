@@ -45,23 +45,14 @@ int limpet_findings_find_touched(struct limpet_findings_work *work)
 /* Pages that are touched and soon returned, which costs a fault each time. */
 int limpet_findings_find_returned(struct limpet_findings_work *work)
 {
-	const struct limpet_model_totals *totals = &work->model->totals;
-	const struct limpet_findings_group *group =
-		limpet_findings_highest(work, LIMPET_REPORT_ALLOCATIONS);
-	const double pages = group ? (double)group->figures.allocations : 0;
-	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_CHURNS, .share = -1};
+	struct limpet_findings_entry finding;
+	const struct limpet_findings_group *group = limpet_findings_churner(work, &finding);
 	char rate[LIMPET_UNITS_TEXT], bytes[LIMPET_UNITS_TEXT];
 	LIMPET_FREE char *name = NULL;
 	int code;
 
-	if (!group || work->seconds <= 0 ||
-	    pages / work->seconds < LIMPET_FINDINGS_LEAST_CALLS_PER_SECOND ||
-	    pages < LIMPET_FINDINGS_CHURN_SHARE * (double)totals->allocations ||
-	    (double)group->figures.frees < 0.95 * pages)
+	if (!group)
 		return 0;
-	finding.bytes = group->figures.allocated_bytes;
-	finding.share = pages / (double)totals->allocations;
-	finding.per_second = pages / work->seconds;
 	code = limpet_findings_name(work, group->figures.node, &finding, &name);
 	if (code < 0)
 		return code;

@@ -11,10 +11,8 @@
 #define LIMPET_FINDINGS_PARTS 8u
 /* Less is not reported. */
 #define LIMPET_FINDINGS_LEAST_BYTES (64u << 10)
-#define LIMPET_FINDINGS_LEAST_CALLS_PER_SECOND 1000
-/* Of one function, at least: of what is live, and of all calls. */
+/* Of what is live, held by one function, at least. */
 #define LIMPET_FINDINGS_HOLDS_SHARE 0.2
-#define LIMPET_FINDINGS_CHURN_SHARE 0.25
 
 /* All stacks under one label. */
 struct limpet_findings_group {
@@ -63,6 +61,10 @@ const char *limpet_findings_bytes(char *ret, double bytes);
 /* The group with the most; NULL: there is none. */
 const struct limpet_findings_group *limpet_findings_highest(const struct limpet_findings_work *work,
 							    enum limpet_report_sort sort);
+/* The group that makes a large part of all allocations (of pages: touches), if nearly all of them
+ * are freed (returned) again; fills in *ret_finding but for names and text. NULL: there is none. */
+const struct limpet_findings_group *limpet_findings_churner(
+	const struct limpet_findings_work *work, struct limpet_findings_entry *ret_finding);
 
 /* Adds to each finding how wrong it may be: findings_losses.c. */
 int limpet_findings_qualify(struct limpet_findings_work *work);
