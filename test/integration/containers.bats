@@ -332,7 +332,7 @@ captured_in_pod() {
 	kept_21
 }
 
-# track: container | Kubernetes, ephemeral container: its securityContext, by Docker | attach | no cluster was there: what was run instead is said in docs/containers.md
+# track: container | Kubernetes, ephemeral container: its securityContext, by Docker | attach | no cluster was available; docs/containers.md says what was run instead
 @test "kubernetes: the ephemeral container's security context, and a profile's" {
 	local flags
 	do_guide image >image.say

@@ -574,7 +574,7 @@ owners_equal() {
 }
 
 # Whether it has an allocator of its own cannot be known then: this one has not, and is captured.
-# track: nim | Nim, stripped | attach run | what goes through libc; that its own allocator may stay unseen is said
+# track: nim | Nim, stripped | attach run | what goes through libc; limpet says that its own allocator may stay unseen
 @test "a Nim program without names: what may stay unseen is told, before and in the report" {
 	strip -o nim-stripped "$TARGETS/churn-nim"
 	start nim "$TARGETS/churn-nim"

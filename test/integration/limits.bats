@@ -278,7 +278,7 @@ with() {
 	finish equal
 }
 
-# track: container | limpet with CAP_SYS_PTRACE alone | attach | where there is a seccomp filter, CAP_SYS_ADMIN or `--assume-seccomp-ok` comes to it
+# track: container | limpet with CAP_SYS_PTRACE alone | attach | with a seccomp filter, also CAP_SYS_ADMIN or `--assume-seccomp-ok`
 @test "root with CAP_SYS_PTRACE and nothing else" {
 	local short
 	with ,+sys_ptrace

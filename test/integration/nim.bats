@@ -208,7 +208,7 @@ from_entry() {
 }
 
 # Where link-time optimization leaves functions that make blocks in no way that is known, it is said.
-# track: nim | Nim with link-time optimization | attach | entries; where some allocations stay unseen the trace says that it is not complete
+# track: nim | Nim with link-time optimization | attach | entries; where some allocations stay unseen, the trace says that it is not complete
 @test "Nim: link-time optimization" {
 	local build
 	for build in nim-refc-lto-on nim-orc-lto-on; do
@@ -229,7 +229,7 @@ from_entry() {
 
 # Its blocks end without a call. By attach the collector is there, by run it comes later. (Its strings do not
 # last until the end of the program, with Nim 1.6, whether or not it is captured.)
-# track: nim | Nim, `--mm:boehm` | attach run | what goes through libc; that the Boehm collector's heap is unseen is said, with its share of RSS at attach
+# track: nim | Nim, `--mm:boehm` | attach run | what goes through libc; the Boehm collector's heap is reported as unseen, with its share of RSS at attach
 @test "Nim: the Boehm collector's heap is unseen, and that is said" {
 	local collector='the Boehm collector is loaded as a library: what it holds stays unseen'
 	start nim "$TARGETS/nim-boehm-release-off"

@@ -126,7 +126,7 @@ go_with_c() {
 	finish "$1"
 }
 
-# track: go | Go with cgo, dynamic; static | attach run | slots; entries. What its C code allocates; Go's own heap is said to be unseen, and stacks end where C was called
+# track: go | Go with cgo, dynamic; static | attach run | slots; entries. What its C code allocates; Go's own heap is reported as unseen, and stacks end where C was called
 @test "Go with cgo: its C side is exact, its own heap is said to be unseen" {
 	go_with_c churn-go
 	from_start keep_in_c block_bytes "$TARGETS/churn-go"

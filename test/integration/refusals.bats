@@ -139,7 +139,7 @@ executes_or_ended() {
 	refused 125 "jemalloc" "$LIMPET" run -o never.limpet -- "$TARGETS/rjem-stripped"
 }
 
-# track: container | a seccomp filter that kills for one of our calls | refused | the filter is evaluated first
+# track: container | a seccomp filter that kills for one of limpet's calls | refused | the filter is evaluated first
 @test "a seccomp filter that would kill" {
 	for call in memfd_create socketpair mmap; do
 		start "$call" "$TARGETS/odd" --kill "$call"
