@@ -114,8 +114,8 @@ static void say_what_trim_returns(struct verdicts *verdicts)
 	    many ? "; fewer arenas (MALLOC_ARENA_MAX) may keep less" : "");
 }
 
-/* What malloc_trim leaves: free chunks on pages that hold live blocks, too, and the tops of arenas
- * other than the main one. */
+/* What malloc_trim leaves: free chunks on pages that hold blocks in use, too, and the tops of
+ * arenas other than the main one. */
 static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
 {
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
@@ -125,14 +125,14 @@ static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
 		if (is_share(verdicts->of, stays, NOTABLE_PERCENT))
 			say(verdicts, stays, "glibc-locked", NULL, NULL,
 			    "are free inside glibc, but stay: the memory is locked (mlock), and "
-			    "malloc_trim returns only the end of the main heap of it");
+			    "malloc_trim returns only the end of the main heap");
 		return;
 	}
 	if (tops > stays)
 		tops = stays;
 	if (is_share(verdicts->of, stays - tops, NOTABLE_PERCENT))
 		say(verdicts, stays - tops, "glibc-fragmented", NULL, NULL,
-		    "are free inside glibc, but on pages that live blocks share: malloc_trim "
+		    "are free inside glibc, but on pages that blocks in use share: malloc_trim "
 		    "does not return them");
 	if (is_share(verdicts->of, tops, NOTABLE_PERCENT))
 		say(verdicts, tops, "glibc-tops", NULL, NULL,
@@ -282,12 +282,12 @@ static void judge_jemalloc(struct verdicts *verdicts)
 	if (is_share(of, locked, NOTABLE_PERCENT))
 		say(verdicts, locked, "jemalloc-locked", NULL, NULL,
 		    "are free pages of jemalloc, but stay: the memory is locked (mlock), and the "
-		    "kernel refuses to take back what is (madvise)");
+		    "kernel refuses to take it back (madvise)");
 	if (!heap)
 		return;
 	if (is_share(of, heap->retained_bytes, NOTABLE_PERCENT))
 		say(verdicts, heap->retained_bytes, "jemalloc-fragmented", NULL, NULL,
-		    "are free inside jemalloc's slabs, which live blocks share: jemalloc uses "
+		    "are free inside jemalloc's slabs, which blocks in use share: jemalloc uses "
 		    "them for blocks of the same size, but does not return them");
 	if (!is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
 		return;
@@ -308,8 +308,8 @@ static void judge_shared(struct verdicts *verdicts)
 		sum += limpet_accounts_bytes(verdicts->of, kinds[i]);
 	if (is_share(verdicts->of, sum, NOTABLE_PERCENT))
 		say(verdicts, sum, "shared-memory", NULL, NULL,
-		    "are shared memory (memfd, /dev/shm, tmpfs, System V): no heap, and it "
-		    "counts in RSS of each process that maps it");
+		    "are shared memory (memfd, /dev/shm, tmpfs, System V), not a heap: it counts "
+		    "in the RSS of each process that maps it");
 }
 
 static void judge_files(struct verdicts *verdicts)
@@ -320,7 +320,7 @@ static void judge_files(struct verdicts *verdicts)
 
 	if (is_share(of, sum, LARGE_PERCENT))
 		say(verdicts, sum, "file-pages", NULL, NULL,
-		    "are pages of files: no heap, the kernel takes them back when it needs "
+		    "are pages of files, not a heap: the kernel takes them back when it needs "
 		    "memory");
 }
 
@@ -334,10 +334,9 @@ static void judge_most(struct verdicts *verdicts)
 				   "time, as a rule"},
 		{LIMPET_KIND_NAMED, "are memory that the program has named itself "
 				    "(PR_SET_VMA_ANON_NAME): the table has the names"},
-		{LIMPET_KIND_DEVICE, "are memory of devices or of the kernel that is mapped: no "
-				     "heap"},
+		{LIMPET_KIND_DEVICE, "are mapped memory of devices or of the kernel, not a heap"},
 		{LIMPET_KIND_GO_TABLES, "are tables of Go's runtime, which it never frees"},
-		{LIMPET_KIND_JEMALLOC_RETAINED, "are present pages of address space that jemalloc "
+		{LIMPET_KIND_JEMALLOC_RETAINED, "are resident pages of address space that jemalloc "
 						"keeps for later (retain): a purge leaves them"},
 		{LIMPET_KIND_LIMPET,
 		 "are what limpet has in the process: a capture that runs, or what one left"},
@@ -371,7 +370,7 @@ static void judge_data(struct verdicts *verdicts)
 	else
 		say(verdicts, all - bytes, LIMPET_KIND_DATA, NULL, NULL,
 		    "are data of the program and its libraries that was written to: variables, "
-		    "no heap");
+		    "not a heap");
 }
 
 /* An allocator that is a library is followed by attach; any memory by pages. */
@@ -450,7 +449,7 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 	judge_data(&verdicts);
 	if (!explanation->verdict_count)
 		say(&verdicts, 0, "nothing", NULL, NULL,
-		    "Nothing stands out: no large amount is free, shared or of unknown owner");
+		    "Nothing stands out: no large amount is free, shared or of no known owner");
 	if (explanation->verdict_count)
 		qsort(explanation->verdicts, explanation->verdict_count,
 		      sizeof(*explanation->verdicts), compare);

@@ -1013,7 +1013,7 @@ static void test_verdicts_are_sentences(void **state)
 	of = (struct limpet_explanation){.pid = 4711, .rss_bytes = 100 * MIB};
 	assert_int_equal(limpet_verdicts_make(&of), 0);
 	assert_string_equal(find(&of, "nothing")->text,
-			    "Nothing stands out: no large amount is free, shared or of unknown "
+			    "Nothing stands out: no large amount is free, shared or of no known "
 			    "owner.");
 	limpet_explanation_done(&of);
 }
