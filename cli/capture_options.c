@@ -17,18 +17,18 @@
 
 #define COMMON_HELP                                                                          \
 	LIMPET_CAPTURE_HELP                                                                  \
-	"      --sample BYTES      record one allocation in so many bytes, estimate all\n"   \
+	"      --sample BYTES      record one allocation per BYTES, estimate the rest\n"     \
 	"      --follow-fork | --alloc-functions FILE   children too | its own allocators\n" \
 	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"  \
-	"      --compact | --addresses   sums by the minute alone | all addresses, too\n"    \
-	"      --background | --no-seal  go on in the background | names by `limpet seal`\n" \
-	"      --with-command-line | --load WAY   keep arguments too | by dlopen or map\n"   \
+	"      --compact | --addresses   only sums per minute | also all addresses\n"        \
+	"      --background | --no-seal  go on in the background | append no symbols\n"      \
+	"      --with-command-line | --load WAY   store arguments too | by dlopen or map\n"  \
 	"      --attach-timeout DUR      give up after this long; default: 10s\n"            \
-	"      --agent-memory BYTES      bound inside the process; default: 64MiB\n"         \
-	"      --collector-memory BYTES  bound outside of it; default: 512MiB\n"             \
-	"      --on-overload WHAT        what comes too fast: drop (default), sample, or\n"  \
+	"      --agent-memory BYTES      limit inside the process; default: 64MiB\n"         \
+	"      --collector-memory BYTES  limit outside of it; default: 512MiB\n"             \
+	"      --on-overload WHAT        at overload: drop events (default), sample, or\n"   \
 	"                                wait (stalls the program; for tests, batch jobs)\n" \
-	"      --partial | --assume-seccomp-ok   though an allocator | a filter is unseen\n" \
+	"      --partial | --assume-seccomp-ok   accept an unseen allocator | filter\n"      \
 	"  -h, --help              this text\n"                                              \
 	"\n"
 

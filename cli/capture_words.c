@@ -17,7 +17,7 @@ const char *limpet_capture_end_words(enum limpet_end end)
 	case LIMPET_END_DISK_FULL:
 		return "the disk is full, or nearly so, or cannot be written: the trace ends here";
 	case LIMPET_END_SIZE_LIMIT:
-		return "the trace cannot be kept below its limit of size";
+		return "the trace cannot be kept below its size limit";
 	case LIMPET_END_COLLECTOR_LOST:
 		return "the program closed limpet's descriptor";
 	default:

@@ -116,7 +116,7 @@ static const char *why_not_exact(const struct limpet_census *census)
 	if (census->exact)
 		return "the heap was quiet: exact";
 	if (census->late)
-		return "there was not time or room for all of them";
+		return "there was no time or memory for all of them";
 	if (census->unread_arenas)
 		return "some arenas could not be read";
 	if (!census->whole)

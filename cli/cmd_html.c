@@ -20,13 +20,12 @@
 /* clang-format off */
 static const char help[] =
 	"Usage: limpet html [OPTIONS] FILE\n"
-	"Writes the report as one page that opens in any browser, offline: over time,\n"
-	"flame graph, stacks, callers, sizes; all for any part of the time. Prints its\n"
-	"path.\n"
+	"Writes the report as one page that opens in any browser, offline: plots, flame\n"
+	"graph, stacks, callers and sizes, for any part of the time. Prints its path.\n"
 	"\n"
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
-	"      --quick           without threads and lifetimes, which are read from every\n"
-	"                        single event; the rest is sums\n"
+	"      --quick           without threads and lifetimes, for which every event has\n"
+	"                        to be read\n"
 	"      --from, --to DUR  begin with that part of the time: 90s, 10m after the\n"
 	"                        start; the page can show the others, too\n"
 	LIMPET_FILTER_HELP

@@ -23,8 +23,8 @@ static const char help_text[] =
 	"\n"
 	"  -p, --pid PID           the process, instead of the operand\n" LIMPET_CAPTURE_HELP
 	"      --stack BYTES       copied of each stack, up to 60KiB; default: 24KiB\n"
-	"      --no-seal           names by `limpet seal`, later\n"
-	"      --with-command-line keep arguments too\n"
+	"      --no-seal           leave the symbols to `limpet seal`\n"
+	"      --with-command-line store arguments too\n"
 	"  -h, --help              this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses.\n"

@@ -38,7 +38,7 @@ static const char help[] =
 	"      --view WORD       bottom-up, top-down, functions, threads, modules, sizes,\n"
 	"                        lifetimes, timeline or pages; default: sites\n"
 	"      --function NAME   its callers, callees and lines\n"
-	"  -n, --limit N         rows to show, of a tree branches of a node; default: 10,\n"
+	"  -n, --limit N         rows to show, or branches of a tree node; default: 10,\n"
 	"                        with --json all\n"
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
 	"                        default: live for attach, peak for run\n"

@@ -20,7 +20,7 @@ static const char help[] =
 	"Adds functions, files and lines to a trace, so that it can be read on any\n"
 	"machine. Run it where the program and its libraries are; run it again when more\n"
 	"debug information is at hand. Ctrl-C keeps what was found so far.\n"
-	"Servers are asked only where DEBUGINFOD_URLS names them.\n"
+	"Servers are asked only if DEBUGINFOD_URLS names them.\n"
 	"\n"
 	"      --debug-dir DIR   look for modules and debug files here first; may be\n"
 	"                        given several times\n"

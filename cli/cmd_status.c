@@ -19,7 +19,7 @@
 static const char help_text[] =
 	"Usage: limpet status [PID] [--json]\n"
 	"Shows the captures that run on this machine and the agents that were left in\n"
-	"processes when a capture ended badly; with PID, that one alone.\n"
+	"processes when a capture ended badly; with PID, only that one.\n"
 	"\n"
 	"      --json   for programs; exact numbers, unknown is null\n"
 	"  -h, --help   this text\n"

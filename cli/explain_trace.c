@@ -217,7 +217,7 @@ static int explain_heap(const char *file, const struct limpet_model *model, bool
 		limpet_err_hint(&err, "%s; `limpet explain PID` looks at any process that runs",
 				model->target->pages
 					? "a trace of `limpet pages` has no such account"
-					: "it is measured where limpet follows no "
+					: "it is measured only if limpet follows no "
 					  "allocator but glibc's");
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}

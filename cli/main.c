@@ -16,9 +16,9 @@ struct command {
 
 static const struct command commands[] = {
 	{"doctor", limpet_cmd_doctor, "doctor [PID]",
-	 "would it work, and if not, why; without PID: processes"},
+	 "whether it would work, and if not, why; or all processes"},
 	{"explain", limpet_cmd_explain, "explain PID",
-	 "whose its resident memory is, what of it is free"},
+	 "what its resident memory is used for, and what is free"},
 	{"attach", limpet_cmd_attach, "attach PID", "capture the heap of a running process"},
 	{"run", limpet_cmd_run, "run COMMAND...", "capture a command from its entry point on"},
 	{"pages", limpet_cmd_pages, "pages PID",
