@@ -205,7 +205,7 @@ static void print_result(const struct seal_options *o, const struct progress *pr
 		       result->addresses == 1 ? " has" : "es have",
 		       (unsigned long long)result->lines);
 	if (result->made)
-		limpet_ui_note("%llu of %llu address%s in code that the program made %s a name",
+		limpet_ui_note("%llu of %llu address%s in JIT-compiled code %s a name",
 			       (unsigned long long)result->made_named,
 			       (unsigned long long)result->made, result->made == 1 ? "" : "es",
 			       result->made == 1 ? "has" : "have");

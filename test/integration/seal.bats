@@ -165,7 +165,7 @@ knows_leaky() {
 	report
 	expect '[.sites[].stack[] | select(.function == "leaky")] == []'
 	run --separate-stderr within 60 "$LIMPET" seal "$trace"
-	[[ $stderr == *"addresses in code that the program made have a name"* ]]
+	[[ $stderr == *"addresses in JIT-compiled code have a name"* ]]
 	knows_leaky
 	attach "$pid"
 	tell node 2000 kept
