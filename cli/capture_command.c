@@ -53,6 +53,8 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 {
 	struct command *command = context;
 
+	if (command->followers)
+		limpet_followers_reap(command->followers);
 	command->sample = limpet_capture_sample(progress);
 	if (command->progress)
 		limpet_progress_update(command->progress, &command->sample);
@@ -60,7 +62,7 @@ static void show_progress(void *context, const struct limpet_capture_progress *p
 
 static bool may_follow(void *context)
 {
-	return limpet_followers_have_room(((struct command *)context)->followers);
+	return limpet_followers_reserve(((struct command *)context)->followers);
 }
 
 static void follow(void *context, const struct limpet_fork *fork)

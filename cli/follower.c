@@ -166,6 +166,12 @@ bool limpet_follower_came_late(const struct limpet_follower *follower)
 				    !limpet_own_objects_has_execution(follower->fork.pid));
 }
 
+bool limpet_follower_is_well(const struct limpet_follower *follower)
+{
+	return follower->trace && follower->status != LIMPET_EXIT_DORMANT &&
+	       follower->status != LIMPET_EXIT_INCOMPLETE;
+}
+
 void limpet_follower_say(const struct limpet_follower *follower)
 {
 	const char *words = follower->words && *follower->words ? follower->words : "it failed";

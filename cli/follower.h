@@ -40,6 +40,8 @@ void limpet_follower_let_go(struct limpet_follower *follower);
 bool limpet_follower_has_ended(struct limpet_follower *follower);
 /* Whether it wrote no trace because there was nothing left to capture. */
 bool limpet_follower_came_late(const struct limpet_follower *follower);
+/* Whether it wrote a whole trace and left nothing in the child. */
+bool limpet_follower_is_well(const struct limpet_follower *follower);
 /* Reports its result. */
 void limpet_follower_say(const struct limpet_follower *follower);
 void limpet_follower_done(struct limpet_follower *follower);

@@ -15,12 +15,13 @@
 
 #define NAMES_MAX 1000 /* how many names are tried for a trace */
 #define EARLIER_NAMED 8
-#define SAID_MAX 20u /* children that are reported one by one */
+#define SAID_MAX 20u /* children that are reported one by one: captured well, and others */
 
 struct limpet_followers {
 	const struct limpet_capture_options *options;
 	pid_t pid;
-	int permits; /* a file with one byte per permit */
+	int permits;  /* a file with one byte per permit */
+	int reserved; /* the permit for the next child; -1: none */
 	char *trace;
 	struct limpet_follower *list; /* the running ones first */
 	size_t running, count, capacity;
@@ -38,6 +39,7 @@ struct limpet_followers *limpet_followers_new(const struct limpet_capture_option
 		return NULL;
 	followers->options = options;
 	followers->pid = pid;
+	followers->reserved = -1;
 	followers->permits =
 		options->forked.start_ticks
 			? fcntl(LIMPET_FOLLOWER_PERMIT_FD, F_DUPFD_CLOEXEC, LIMPET_FOLLOWER_FREE_FD)
@@ -92,7 +94,7 @@ static void note_end(struct limpet_followers *followers, size_t at)
 	followers->list[followers->running] = followers->list[--followers->count];
 }
 
-static void reap(struct limpet_followers *followers)
+void limpet_followers_reap(struct limpet_followers *followers)
 {
 	for (size_t i = 0; i < followers->running;) {
 		if (limpet_follower_has_ended(&followers->list[i]))
@@ -102,18 +104,14 @@ static void reap(struct limpet_followers *followers)
 	}
 }
 
-bool limpet_followers_have_room(struct limpet_followers *followers)
+bool limpet_followers_reserve(struct limpet_followers *followers)
 {
-	int permit;
-
-	reap(followers);
-	if (followers->running >= LIMPET_FOLLOWERS_MAX)
-		return false;
-	permit = take_permit(followers);
-	if (permit < 0)
-		return false;
-	close(permit);
-	return true;
+	if (followers->reserved >= 0)
+		return true;
+	limpet_followers_reap(followers);
+	if (followers->running < LIMPET_FOLLOWERS_MAX)
+		followers->reserved = take_permit(followers);
+	return followers->reserved >= 0;
 }
 
 /* node.4711.limpet.1 becomes node.4711.4712.limpet.1, or gets a larger number if that exists. The
@@ -155,8 +153,8 @@ static int start(struct limpet_followers *followers, const struct limpet_fork *f
 		free(trace);
 		return -ENOMEM;
 	}
-	error = limpet_follower_start(followers->options, fork, trace, take_permit(followers),
-				      &follower);
+	error = limpet_follower_start(followers->options, fork, trace,
+				      limpet_take_fd(&followers->reserved), &follower);
 	if (error)
 		return error;
 	if (followers->count > followers->running)
@@ -166,14 +164,21 @@ static int start(struct limpet_followers *followers, const struct limpet_fork *f
 	return 0;
 }
 
+static void release(struct limpet_followers *followers)
+{
+	if (followers->reserved >= 0)
+		close(limpet_take_fd(&followers->reserved));
+}
+
 void limpet_followers_start(struct limpet_followers *followers, const struct limpet_fork *fork)
 {
-	int error = start(followers, fork);
+	int error = fork ? start(followers, fork) : 0;
 
-	if (!error)
-		return;
-	followers->failed++;
-	followers->failure = error;
+	if (error) {
+		followers->failed++;
+		followers->failure = error;
+	}
+	release(followers);
 }
 
 void limpet_followers_stop(struct limpet_followers *followers)
@@ -190,7 +195,8 @@ bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 	struct pollfd let_go = {.fd = lifeline};
 	bool stays = false;
 
-	for (reap(followers); followers->running; reap(followers)) {
+	for (limpet_followers_reap(followers); followers->running;
+	     limpet_followers_reap(followers)) {
 		if (lifeline < 0 || *impatient || let_go.revents)
 			limpet_followers_stop(followers);
 		for (size_t i = 0; *impatient && i < followers->running; i++)
@@ -228,17 +234,31 @@ void limpet_followers_say_earlier(pid_t pid)
 		       count == 1 ? "it" : "one of them, into a trace of its own");
 }
 
+static void say_each(const struct limpet_followers *followers)
+{
+	size_t well = 0, other = 0;
+
+	for (size_t i = 0; i < followers->count; i++) {
+		size_t *count = limpet_follower_is_well(&followers->list[i]) ? &well : &other;
+
+		if ((*count)++ < SAID_MAX)
+			limpet_follower_say(&followers->list[i]);
+	}
+	if (well > SAID_MAX)
+		limpet_ui_note("and traces of %zu more %s, named alike", well - SAID_MAX,
+			       children(well - SAID_MAX));
+	if (other > SAID_MAX)
+		limpet_ui_warn("and %zu more %s not captured, or not completely", other - SAID_MAX,
+			       other - SAID_MAX == 1 ? "child was" : "children were");
+}
+
 void limpet_followers_say(const struct limpet_followers *followers,
 			  const struct limpet_forks_stats *stats)
 {
 	uint64_t lost = stats->lost + followers->lost;
 	uint64_t known = followers->count + followers->failed + lost;
 
-	for (size_t i = 0; i < followers->count && i < SAID_MAX; i++)
-		limpet_follower_say(&followers->list[i]);
-	if (followers->count > SAID_MAX)
-		limpet_ui_note("and traces of %zu more %s, named alike",
-			       followers->count - SAID_MAX, children(followers->count - SAID_MAX));
+	say_each(followers);
 	if (lost)
 		limpet_ui_note("%" PRIu64 " %s ended, or executed another program, before %s could "
 			       "be captured",
@@ -263,6 +283,7 @@ void limpet_followers_free(struct limpet_followers *followers)
 		limpet_follower_done(&followers->list[i]);
 	free(followers->list);
 	free(followers->trace);
+	release(followers);
 	close(followers->permits);
 	free(followers);
 }

@@ -23,8 +23,13 @@ struct limpet_followers *limpet_followers_new(const struct limpet_capture_option
 					      pid_t pid);
 /* Sets the trace from whose name those of children are derived. */
 void limpet_followers_set_trace(struct limpet_followers *followers, const char *trace);
-/* Whether a permit is free. Notes captures that have ended. */
-bool limpet_followers_have_room(struct limpet_followers *followers);
+/* Notes captures that have ended. */
+void limpet_followers_reap(struct limpet_followers *followers);
+/* Takes a permit for the next child, which no other limpet can take any more. Returns whether there
+ * is one. */
+bool limpet_followers_reserve(struct limpet_followers *followers);
+/* Starts a limpet for a child, which gets the permit that was reserved. NULL: there is no child any
+ * more; gives the permit back. */
 void limpet_followers_start(struct limpet_followers *followers, const struct limpet_fork *fork);
 /* Ends all captures of children. */
 void limpet_followers_stop(struct limpet_followers *followers);

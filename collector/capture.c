@@ -196,9 +196,9 @@ static void follow_children(struct limpet_capture *capture, uint64_t now_ns)
 	struct limpet_fork fork;
 
 	limpet_forks_look(capture->forks, now_ns, false);
-	while (setup->may_follow(setup->context) &&
-	       limpet_forks_take(capture->forks, now_ns, &fork))
-		setup->follow(setup->context, &fork);
+	while (limpet_forks_is_due(capture->forks, now_ns) && setup->may_follow(setup->context))
+		setup->follow(setup->context,
+			      limpet_forks_take(capture->forks, now_ns, &fork) ? &fork : NULL);
 }
 
 /* A daemon forks and exits: its child may not have been found yet. */

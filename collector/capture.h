@@ -65,10 +65,11 @@ struct limpet_capture_setup {
 	 * longer is. NULL: no. */
 	const struct limpet_fork *forked;
 	int lifeline; /* a descriptor; when its other end is closed the capture ends; -1: none */
-	/* Reports children, one per call, while `may_follow` returns true. `detaching`: no more
-	 * will be reported; their captures end, too, or continue if `keep`: the target is a child
-	 * that has ended, and its own children are captured until the lifeline is closed. NULL:
-	 * forked children stay silent, and are cleaned at the end. */
+	/* Reports children, one per call, each after `may_follow` has returned true; NULL: it has
+	 * ended in this moment. `detaching`: no more will be reported; their captures end, too, or
+	 * continue if `keep`: the target is a child that has ended, and its own children are
+	 * captured until the lifeline is closed. NULL: forked children stay silent, and are cleaned
+	 * at the end. */
 	bool (*may_follow)(void *context);
 	void (*follow)(void *context, const struct limpet_fork *fork);
 	void (*detaching)(void *context, bool keep);

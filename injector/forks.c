@@ -13,6 +13,9 @@
  * that a machine with thousands of processes is not kept busy. */
 #define LOOK_NS 5000000u
 #define LOOK_SHARE 20u
+/* A number is assigned before its process can be seen. Where another process gets the processor in
+ * between, it becomes visible within this time. */
+#define BIRTH_NS 1000000000u
 /* A child that will execute a program does so within this time, and is left alone until then. */
 #define SETTLED_NS 20000000u
 
@@ -25,8 +28,10 @@ struct limpet_forks {
 	uint64_t control_page;
 	uint64_t since_ticks; /* start of limpet: the agent is younger */
 	uint64_t next_ns;
-	uint64_t last_pid; /* the last one that the kernel had assigned by the last look */
-	pid_t *seen;       /* all processes at the last look, ascending */
+	uint64_t last_pid;    /* the last one that the kernel had assigned by the last look */
+	uint64_t last_pid_ns; /* when it was first read */
+	uint64_t again_ns;    /* next look if no other number has been assigned */
+	pid_t *seen;          /* all processes at the last look, ascending */
 	size_t seen_count;
 	struct candidate *list; /* oldest first */
 	size_t count, capacity;
@@ -121,18 +126,33 @@ static uint64_t last_pid(const struct limpet_forks *forks)
 	return last ? strtoull(last + 1, NULL, 10) : forks->last_pid + 1;
 }
 
+/* Whether a process may have been created that the last look has not seen. After a new number it is
+ * looked again in growing steps. */
+static bool may_have_new(struct limpet_forks *forks, uint64_t now_ns, bool at_once)
+{
+	/* Before the look: a process created after this is found by the next one. */
+	const uint64_t last = last_pid(forks);
+
+	if (last != forks->last_pid) {
+		forks->last_pid = last;
+		forks->last_pid_ns = now_ns;
+	} else if (!at_once &&
+		   (now_ns < forks->again_ns || now_ns - forks->last_pid_ns > BIRTH_NS)) {
+		return false;
+	}
+	forks->again_ns = now_ns + LOOK_NS + (now_ns - forks->last_pid_ns);
+	return true;
+}
+
 void limpet_forks_look(struct limpet_forks *forks, uint64_t now_ns, bool at_once)
 {
 	pid_t *pids = NULL;
-	uint64_t last;
 	int count;
 
 	if (now_ns < forks->next_ns && !at_once)
 		return;
 	forks->next_ns = now_ns + LOOK_NS;
-	/* Read first: a process created after this is found by the next look. */
-	last = last_pid(forks);
-	if (last == forks->last_pid)
+	if (!may_have_new(forks, now_ns, at_once))
 		return;
 	count = limpet_proc_pids(&pids);
 	if (count < 0)
@@ -146,7 +166,6 @@ void limpet_forks_look(struct limpet_forks *forks, uint64_t now_ns, bool at_once
 	free(forks->seen);
 	forks->seen = pids;
 	forks->seen_count = (size_t)count;
-	forks->last_pid = last;
 	forks->next_ns += (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
 }
 
@@ -157,9 +176,14 @@ static void drop(struct limpet_forks *forks, size_t at)
 	forks->count--;
 }
 
+bool limpet_forks_is_due(const struct limpet_forks *forks, uint64_t now_ns)
+{
+	return forks->count && now_ns - forks->list[0].found_ns >= SETTLED_NS;
+}
+
 bool limpet_forks_take(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret)
 {
-	while (forks->count && now_ns - forks->list[0].found_ns >= SETTLED_NS) {
+	while (limpet_forks_is_due(forks, now_ns)) {
 		struct limpet_fork first = forks->list[0].fork;
 
 		drop(forks, 0);

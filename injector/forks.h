@@ -32,10 +32,12 @@ int limpet_forks_new(struct limpet_forks **ret) LIMPET_MUST_CHECK;
 void limpet_forks_begin(struct limpet_forks *forks, uint64_t control_page);
 void limpet_forks_free(struct limpet_forks *forks);
 
-/* Looks for new children if it is time to (or `at_once`) and any process was created. */
+/* Looks for new children if it is time to and any process was created, or `at_once`. */
 void limpet_forks_look(struct limpet_forks *forks, uint64_t now_ns, bool at_once);
-/* Returns the next child that has lived long enough not to be about to execute a program, or false
- * if there is none yet. Each child is returned once. */
+/* Whether a child has lived long enough not to be about to execute a program. */
+bool limpet_forks_is_due(const struct limpet_forks *forks, uint64_t now_ns);
+/* Returns the next such child that still has its copy of the agent, or false if there is none yet.
+ * Each child is returned once. */
 bool limpet_forks_take(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret);
 /* Whether some were found and not yet taken. */
 bool limpet_forks_wait(const struct limpet_forks *forks);

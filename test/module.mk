@@ -23,6 +23,7 @@ test_ui_SRC := cli/ui.c cli/pid_hint.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c cli/pid_hint.c
 test_progress_SRC := cli/progress.c cli/ui.c cli/pid_hint.c
 test_top_pace_SRC := cli/top_pace.c
+test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c cli/ui.c cli/pid_hint.c
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.
@@ -57,6 +58,7 @@ $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_m
 $(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
 $(B)/test/test_module_memory: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_start_time
+$(B)/test/test_forks: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns proc_file_read proc_pids proc_start_time memory_read proc_maps_read proc_maps_done own_objects_has_inode)
 $(B)/test/test_stop_effect: LDFLAGS_ALL += -Wl,--wrap=getxattr
 $(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)
 # Tests whose clock stands still until they move it.

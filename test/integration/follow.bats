@@ -340,17 +340,17 @@ captured_or_over() {
 }
 
 @test "more children than can be captured at a time: the rest is told, and all are clean" {
-	local brood more=4 most
+	local more=4 most
 	most=$(sed -n 's/^#define LIMPET_FOLLOWERS_MAX \([0-9]*\)u$/\1/p' "$root/cli/followers.h")
 	clan --no-seal
 	tell clan "brood $((most + more))" brooded
-	brood=$(pgrep -P "$parent")
+	mapfile -t children < <(pgrep -P "$parent")
 	captured_most() { (($("$LIMPET" status --json | jq '[.captures[] | select(.state == "capturing")] | length') == most + 1)); }
 	wait_until 120 captured_most
 	stop "$parent"
 	same "traces" "$(find . -name '*.limpet' | wc -l)" $((most + 1))
 	grep -q "warning: $more children were not captured" attach.1.err
-	for child in $brood; do
+	for child in "${children[@]}"; do
 		nothing_of_ours "$child"
 	done
 	tell clan hatch hatched
