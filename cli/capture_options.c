@@ -21,8 +21,7 @@
 	"      --follow-fork | --alloc-functions FILE   children too | its own allocators\n" \
 	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"  \
 	"      --compact | --addresses   only sums per minute | also all addresses\n"        \
-	"      --background | --no-seal  go on in the background | append no symbols\n"      \
-	"      --with-command-line | --load WAY   store arguments too | by dlopen or map\n"  \
+	"      --no-seal | --with-command-line   append no symbols | store arguments too\n"  \
 	"      --attach-timeout DUR      give up after this long; default: 10s\n"            \
 	"      --agent-memory BYTES      limit inside the process; default: 64MiB\n"         \
 	"      --collector-memory BYTES  limit outside of it; default: 512MiB\n"             \
@@ -36,8 +35,8 @@ static const char attach_help[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
 	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n"
 	"\n"
-	"  -p, --pid PID | --no-uprobes   instead of the operand | watch no calls "
-	"first\n" COMMON_HELP
+	"  -p, --pid PID | --no-uprobes   instead of the operand | watch no calls first\n"
+	"      --background | --load WAY  go on in the background | by dlopen or map\n" COMMON_HELP
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
 	"5 captured but the agent stays dormant. More: man limpet-attach\n";
 
@@ -45,7 +44,8 @@ static const char run_help[] =
 	"Usage: limpet run [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
 	"Runs a command and captures its heap from the entry point on. Input, output,\n"
 	"signals and exit status are the command's.\n"
-	"\n" COMMON_HELP
+	"\n"
+	"      --load WAY          how to load the agent: dlopen or map\n" COMMON_HELP
 	"Exit status: the command's, 128+N for signal N; 2 usage, 125 limpet failed,\n"
 	"126 not executable, 127 not found. More: man limpet-run\n";
 
@@ -62,7 +62,7 @@ enum {
 };
 
 /* At the end of the list. */
-#define ATTACH_ONLY 3u
+#define ATTACH_ONLY 4u
 
 static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
@@ -79,7 +79,6 @@ static const struct option long_options[] = {
 	{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},
 	{"load", required_argument, NULL, OPT_LOAD},
 	{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},
-	LIMPET_UI_FLAG("background", struct limpet_capture_options, background),
 	LIMPET_UI_FLAG("no-seal", struct limpet_capture_options, no_seal),
 	LIMPET_UI_FLAG("partial", struct limpet_capture_options, partial),
 	LIMPET_UI_FLAG("with-command-line", struct limpet_capture_options, with_command_line),
@@ -87,6 +86,7 @@ static const struct option long_options[] = {
 	LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork),
 	/* Only for attach: last, so that run can leave them out. --lifeline is for a limpet that is
 	 * started by another one, and not documented. */
+	LIMPET_UI_FLAG("background", struct limpet_capture_options, background),
 	LIMPET_UI_FLAG("no-uprobes", struct limpet_capture_options, no_uprobes),
 	{"lifeline", required_argument, NULL, OPT_LIFELINE},
 	{"pid", required_argument, NULL, 'p'},
@@ -146,6 +146,11 @@ static int parse_memory(const char *option, const char *text, uint64_t min_bytes
 		       text);
 	limpet_err_hint(&err, "write 64MiB, 1.5GiB or 2G (the same as 2GiB)");
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
+int limpet_capture_parse_agent_memory(const char *text, uint64_t *ret)
+{
+	return parse_memory("--agent-memory", text, MEMORY_MIN_BYTES, ret);
 }
 
 static int parse_sample(const char *text, uint64_t *ret)
@@ -252,8 +257,7 @@ static int take_option(int option, void *context)
 		return parse_memory("--max-size", optarg, LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES,
 				    &o->max_bytes);
 	case OPT_AGENT_MEMORY:
-		return parse_memory("--agent-memory", optarg, MEMORY_MIN_BYTES,
-				    &o->agent_memory_bytes);
+		return limpet_capture_parse_agent_memory(optarg, &o->agent_memory_bytes);
 	case OPT_COLLECTOR_MEMORY:
 		return parse_memory("--collector-memory", optarg, MEMORY_MIN_BYTES,
 				    &o->collector_memory_bytes);

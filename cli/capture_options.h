@@ -61,6 +61,7 @@ int limpet_capture_parse_output(const char *text, const char **ret);
 /* Parse --load and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There
  * is one list, which is never freed. */
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret);
+int limpet_capture_parse_agent_memory(const char *text, uint64_t *ret);
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);
 /* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: continue. False: everything
  * was printed (help, or an error and a hint); exit with *ret_status, *ret_options is untouched. */

@@ -156,9 +156,7 @@ static int take_option(int option, void *context)
 	case OPT_LOAD:
 		return limpet_capture_parse_load(optarg, &o->wanted.load);
 	default: /* OPT_AGENT_MEMORY */
-		if (limpet_units_parse_bytes(optarg, &o->wanted.agent_memory_bytes) < 0)
-			return limpet_ui_usage("doctor", "'%s' is not a size (64M, 1G...)", optarg);
-		return LIMPET_EXIT_OK;
+		return limpet_capture_parse_agent_memory(optarg, &o->wanted.agent_memory_bytes);
 	}
 }
 

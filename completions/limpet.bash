@@ -26,7 +26,7 @@ _limpet()
 {
 	local commands='attach run stop status doctor explain pages report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
-		--attach-timeout --background --no-seal --partial --with-command-line --alloc-functions
+		--attach-timeout --no-seal --partial --with-command-line --alloc-functions
 		--assume-seccomp-ok --follow-fork --load --help'
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=${COMP_WORDS[1]} values='' i
@@ -93,7 +93,7 @@ _limpet()
 
 	case $command in
 	attach)
-		if [[ $word == -* ]]; then values="--pid --no-uprobes $capture"; else values=$(_limpet_processes); fi
+		if [[ $word == -* ]]; then values="--pid --background --no-uprobes $capture"; else values=$(_limpet_processes); fi
 		;;
 	run)
 		if [[ $word == -* ]]; then

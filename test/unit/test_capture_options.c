@@ -162,6 +162,7 @@ static void test_wrong_lines_are_usage_errors(void **state)
 		"attach 1 --compact --addresses",
 		"attach 1 --compact --on-overload sample",
 		"attach 1 --max-size 1GiB --sample 1MiB",
+		"run --background true",
 		"attach 1 --sample x",
 		"attach 1 --sample 0",
 		"attach 1 --sample 2TiB",
