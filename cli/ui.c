@@ -91,25 +91,34 @@ char *limpet_ui_cut(char *text, int columns)
 	return text;
 }
 
-/* Breaks `text` at blanks. The cursor is at column `at`; further lines are indented by `margin`. */
+/* Breaks `text` at blanks; keeps those inside a line, which may belong to a path. The cursor is at
+ * column `at`; further lines are indented by `margin`. */
 static void wrap(FILE *file, char *text, int at, int margin, int width)
 {
 	bool fresh = true;
-	char *save;
 
 	if (width < margin + 20)
 		width = margin + 20;
-	for (char *word = strtok_r(text, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
-		const int columns = (int)limpet_plain_text_columns(word);
+	for (char *next = text; *next;) {
+		int blanks = (int)strspn(next, " "), columns;
+		char *word = next + blanks, *end = word + strcspn(word, " "), after = *end;
 
-		if (!fresh && at + 1 + columns > width) {
+		if (word == end)
+			break;
+		*end = '\0';
+		columns = (int)limpet_plain_text_columns(word);
+		if (!fresh && at + blanks + columns > width) {
 			fprintf(file, "\n%*s", margin, "");
 			at = margin;
 			fresh = true;
 		}
-		fprintf(file, "%s%s", fresh ? "" : " ", word);
-		at += columns + !fresh;
+		if (fresh)
+			blanks = 0;
+		fprintf(file, "%*s%s", blanks, "", word);
+		at += blanks + columns;
 		fresh = false;
+		*end = after;
+		next = end;
 	}
 	fputc('\n', file);
 }

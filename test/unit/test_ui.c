@@ -69,6 +69,20 @@ static void test_errors_and_hints(void **state)
 	assert_string_equal(caught.out, "");
 }
 
+static void test_lines_are_broken_at_blanks(void **state)
+{
+	char words[] = "one two  three four five  six ", one[] = "  alone", none[] = "";
+	struct caught caught;
+
+	(void)state;
+	catch_output(&caught);
+	limpet_ui_wrap(words, 2, 22);
+	limpet_ui_wrap(one, 2, 22);
+	limpet_ui_wrap(none, 2, 22);
+	release_output(&caught);
+	assert_string_equal(caught.out, "one two  three four\n  five  six\nalone\n\n");
+}
+
 static void test_usage_names_the_help(void **state)
 {
 	struct caught caught;
@@ -221,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_errors_and_hints),
+		cmocka_unit_test(test_lines_are_broken_at_blanks),
 		cmocka_unit_test(test_usage_names_the_help),
 		cmocka_unit_test(test_quiet_keeps_what_matters),
 		cmocka_unit_test(test_lost_output_is_a_failure),
