@@ -50,6 +50,21 @@ static void print_target(struct limpet_printer *printer)
 				   target->container[0] ? ", container " : "", target->container);
 }
 
+/* From a program that has ended there was nothing to detach. */
+static const char *detach_stop(struct limpet_printer *printer, const struct limpet_trace_end *end)
+{
+	if (end->detach_stop_us >= 0)
+		return limpet_printer_stop(printer, (uint64_t)end->detach_stop_us);
+	switch (end->end) {
+	case LIMPET_END_TARGET_EXIT:
+	case LIMPET_END_TARGET_EXEC:
+	case LIMPET_END_TARGET_KILLED:
+		return "none";
+	default:
+		return "unknown";
+	}
+}
+
 static void print_window(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
@@ -77,9 +92,7 @@ static void print_window(struct limpet_printer *printer)
 			end->attach_stop_us >= 0
 				? limpet_printer_stop(printer, (uint64_t)end->attach_stop_us)
 				: "unknown",
-			end->detach_stop_us >= 0
-				? limpet_printer_stop(printer, (uint64_t)end->detach_stop_us)
-				: "unknown",
+			detach_stop(printer, end),
 			end->agent_unloaded ? "" : "; the agent stayed in the target, dormant");
 	if (end->agent_resident_bytes)
 		limpet_printer_row(printer, "", "agent",

@@ -182,6 +182,7 @@ exits() {
 @test "the target returns from main" {
 	exits "return 3" 3
 	expect '.capture.end == "target-exit" and .capture.complete'
+	"$LIMPET" report "$trace" | grep -q "^stopped .* at attach, none at detach$"
 }
 
 @test "the target calls exit in another thread" {
