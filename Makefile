@@ -44,7 +44,11 @@ CPPFLAGS += -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
 CFLAGS_ALL := -std=gnu11 $(OPT) $(WARN) -fstack-protector-strong -fno-omit-frame-pointer \
 	$(if $(SAN),-fsanitize=$(SAN) -U_FORTIFY_SOURCE) $(CFLAGS)
 LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
-LIBS := -ldw -lelf -lcapstone -lseccomp -lzstd -lz -l:libiberty.a -ljansson -lm
+# The decoder, within the binary and for this processor alone: as a library, with all of its processors, it has 77,000
+# addresses to relocate at each start of any command. A null pointer is what its own build has for a processor left out.
+DECODER_WITHOUT := AArch64 ARM BPF EVM M680X M68K MOS65XX Mips PPC RISCV SH Sparc SystemZ TMS320C64x TriCore WASM XCore
+DECODER_LIBS := $(foreach p,$(DECODER_WITHOUT),-Wl$(comma)--defsym=$(p)_global_init=0$(comma)--defsym=$(p)_option=0) -l:libcapstone.a
+LIBS := -ldw -lelf $(DECODER_LIBS) -lseccomp -lzstd -lz -l:libiberty.a -ljansson -lm
 # Of the command alone, and within it: not every server has its library.
 CLI_LIBS := -l:libncursesw.a -l:libtinfo.a
 

@@ -44,6 +44,16 @@ fits() {
 	[[ $output == *"agent ABI $abi)" ]]
 }
 
+# The decoder of all processors has 77,000 addresses to relocate at each start.
+@test "no command loads a decoder of other processors" {
+	local binary
+	for binary in "$LIMPET" "$LIMPET_STATIC"; do
+		[[ $(readelf -dW "$binary" | grep -c capstone) == 0 ]] || fail "$binary loads capstone" || return 1
+		[[ $(readelf -sW "$binary" | grep -oE ' [A-Za-z0-9]+_getInstruction$') == " X86_getInstruction" ]] ||
+			fail "$binary decodes for others" || return 1
+	done
+}
+
 @test "help fits a terminal, everywhere" {
 	run --separate-stderr "$LIMPET" --help
 	[[ $status == 0 && -z $stderr ]]

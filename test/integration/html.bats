@@ -15,8 +15,19 @@ setup_file() {
 	stop "$pid"
 	finish storm
 	cp "$trace" "$BATS_FILE_TMPDIR/storm.limpet"
+	serve_browser
 }
-teardown_file() { end; }
+
+# One browser for all: it takes longer to start than most pages to be looked at.
+serve_browser() {
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || return 0
+	HOME=$work start browser "$root/test/html/drive" --serve
+	export LIMPET_TEST_BROWSER=$ready
+}
+teardown_file() {
+	[[ ! ${job_of[browser]:-} ]] || finish browser
+	end
+}
 
 of_storm() {
 	trace=$BATS_FILE_TMPDIR/storm.limpet
