@@ -27,6 +27,7 @@
 #define PAGES_ENOUGH 32u
 #define CANDIDATES_LIMIT (64u << 10)
 #define ROOTS_LIMIT 4u
+#define ARENAS_LOOKED 16u /* of which a root has to explain one */
 #define SAMPLES 1024u
 #define TRIES 3u
 /* Of so many pages one may be wrong: it changes while it is read. */
@@ -71,6 +72,7 @@ struct map_walk {
 	struct run run; /* that is not at its end yet */
 	uint64_t roots[ROOTS_LIMIT];
 	unsigned root_count, candidates;
+	bool is_limited; /* there are more candidates */
 	uint64_t right, wrong;
 	uint64_t scores[LIMPET_COUNT_OF(layouts)];
 	const struct layout *layout;
@@ -228,7 +230,7 @@ static bool explains(struct map_walk *walk, uint64_t root, uint64_t arena)
 
 static bool explains_any(struct map_walk *walk, uint64_t root)
 {
-	for (size_t i = 0; i < walk->arenas->count; i++)
+	for (size_t i = 0; i < walk->arenas->count && i < ARENAS_LOOKED; i++)
 		if (explains(walk, root, walk->arenas->list[i]))
 			return true;
 	return false;
@@ -250,13 +252,16 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 	for (size_t i = 0; i < bytes / 8; i++) {
 		const struct limpet_map *map;
 
-		if (!may_be_part(data[i]) || walk->root_count == ROOTS_LIMIT ||
-		    walk->candidates >= CANDIDATES_LIMIT)
+		if (!may_be_part(data[i]) || walk->is_limited)
 			continue;
 		map = limpet_proc_maps_find(walk->maps, data[i]);
 		if (!map || !limpet_map_is_anonymous(map) || map->perms[1] != 'w' ||
 		    is_known_root(walk, data[i]))
 			continue;
+		walk->is_limited =
+			walk->root_count == ROOTS_LIMIT || walk->candidates == CANDIDATES_LIMIT;
+		if (walk->is_limited)
+			break;
 		walk->candidates++;
 		if (explains_any(walk, data[i]))
 			walk->roots[walk->root_count++] = data[i];
@@ -332,7 +337,9 @@ int limpet_mimalloc_count_map(const struct limpet_memory_reader *memory,
 	struct map_walk walk = {.memory = memory, .maps = maps, .arenas = arenas, .tally = tally};
 	int error = limpet_data_read(memory, maps, pages, look, &walk);
 
-	tally->is_unknown = !walk.root_count && !limpet_memory_reader_is_spent(memory);
+	tally->is_unknown =
+		!walk.root_count && !walk.is_limited && !limpet_memory_reader_is_spent(memory);
+	tally->is_cut |= walk.is_limited || arenas->is_cut;
 	for (size_t i = 0; i < arenas->count; i++)
 		tally->is_cut |= !is_explained(&walk, arenas->list[i]);
 	for (unsigned i = 0; i < walk.root_count; i++)
