@@ -98,6 +98,48 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 	munmap(memory, (size_t)2 * HALF * PAGE);
 }
 
+/* What only looks like blocks of glibc's is of no known owner, also where the largest mappings of
+ * such memory are listed: at least what is more than glibc has in all of its blocks. */
+static void test_a_mapping_that_only_looks_like_blocks(void **state)
+{
+	uint8_t *memory = map_memory((size_t)PAGES * PAGE);
+	struct limpet_piece piece = {
+		.start = at(memory, 0), .end = at(memory, PAGES), .account = LIMPET_MEMORY_HEAP};
+	struct limpet_pieces pieces = {.list = &piece, .count = 1};
+	struct limpet_glibc_heaps heaps = {.mmapped_known = true};
+	struct limpet_stack_owners threads = {.count = 0};
+	struct limpet_maps maps = {.count = 0};
+	struct limpet_tmpfs mounts = {.count = 0};
+	struct limpet_mappings_facts facts = {.maps = &maps,
+					      .heaps = &heaps,
+					      .pieces = &pieces,
+					      .threads = &threads,
+					      .mounts = &mounts};
+
+	(void)state;
+	memset(memory, 1, (size_t)PAGES * PAGE);
+	for (uint64_t own = 0; own <= PAGES; own += PAGES / 2) {
+		struct limpet_explanation explanation = {.rss_bytes = 0};
+		struct limpet_accounts accounts = {.explanation = &explanation};
+		struct limpet_smaps smaps;
+		uint64_t listed = 0;
+
+		heaps.mmapped_bytes = own * PAGE;
+		assert_int_equal(limpet_proc_smaps_read(getpid(), &smaps), 0);
+		assert_int_equal(limpet_mappings_account(&smaps, &facts, &accounts), 0);
+		limpet_proc_smaps_done(&smaps);
+		for (size_t i = 0; i < explanation.unknown_mapping_count; i++) {
+			const struct limpet_explain_mapping *it = &explanation.unknown_mappings[i];
+
+			if (it->start <= piece.start && piece.end <= it->end)
+				listed = it->bytes;
+		}
+		assert_true(listed >= (PAGES - own) * PAGE);
+		limpet_explanation_done(&explanation);
+	}
+	munmap(memory, (size_t)PAGES * PAGE);
+}
+
 /* ------------------------------------------------------------------ the reader */
 
 static void test_only_present_pages_are_read(void **state)
@@ -1189,6 +1231,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_piece_in_two_mappings_counts_once),
+		cmocka_unit_test(test_a_mapping_that_only_looks_like_blocks),
 		cmocka_unit_test(test_only_present_pages_are_read),
 		cmocka_unit_test(test_a_text_ends_with_what_is_present),
 		cmocka_unit_test(test_the_budget_ends),
