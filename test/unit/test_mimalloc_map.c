@@ -14,7 +14,7 @@
 #include "common/err.h"
 #include "explain/mimalloc_census.h"
 
-#define BASE UINT64_C(0x20000000000)
+#define BASE UINT64_C(0x200000000000)
 #define SLICE ((uint64_t)64 << 10)
 /* The map's root and its one part, and the arena, which has its descriptions in its first slice. */
 #define ROOT BASE
