@@ -66,9 +66,9 @@ static int count_jemalloc(const struct counting *counting, struct limpet_class_t
 		else if (extent->in_use)
 			tally->is_cut = true;
 	}
-	tally->is_cut |= jemalloc.is_cut;
+	tally->is_cut |= jemalloc.is_cut || jemalloc.missed;
 	/* A heap that was found has extents: the root is none, or none any more. */
-	tally->is_unknown = !jemalloc.count && !jemalloc.is_cut;
+	tally->is_unknown = !jemalloc.count && !jemalloc.is_cut && !jemalloc.missed;
 	limpet_jemalloc_done(&jemalloc);
 	return error;
 }

@@ -229,8 +229,12 @@ static int other_pieces(const struct heaps_reading *reading, const struct limpet
 
 /* ------------------------------------------------------------------ growth */
 
-static bool read_end(const struct limpet_memory_reader *memory,
-		     const struct limpet_glibc_arena *arena, uint64_t *ret_end)
+struct top {
+	uint64_t start, end;
+};
+
+static bool read_top(const struct limpet_memory_reader *memory,
+		     const struct limpet_glibc_arena *arena, struct top *ret_top)
 {
 	struct limpet_glibc_state state;
 	uint64_t head;
@@ -239,7 +243,21 @@ static bool read_end(const struct limpet_memory_reader *memory,
 		    0 ||
 	    limpet_memory_reader_read(memory, state.top + 8, &head, sizeof(head)) < 0)
 		return false;
-	*ret_end = state.top + (head & ~CHUNK_BITS);
+	*ret_top = (struct top){.start = state.top, .end = state.top + (head & ~CHUNK_BITS)};
+	return true;
+}
+
+/* The head is read later than where it is, and may be that of a block by then: both are to be the
+ * same a second time. The end of the top is that of a page. */
+static bool read_end(const struct limpet_memory_reader *memory,
+		     const struct limpet_glibc_arena *arena, uint64_t *ret_end)
+{
+	struct top first, second;
+
+	if (!read_top(memory, arena, &first) || !read_top(memory, arena, &second) ||
+	    first.start != second.start || first.end != second.end || first.end % PAGE)
+		return false;
+	*ret_end = first.end;
 	return true;
 }
 
@@ -269,7 +287,7 @@ void limpet_glibc_heaps_look_again(const struct limpet_memory_reader *memory,
 		return;
 	while (arena->known && !read_end(memory, arena, &end) && limpet_glibc_wait(&wait, memory))
 		;
-	/* The end of the top is that of a page. */
+	/* If it does not settle, as in an arena that is not known, all of it may be the arena's. */
 	if (end > heaps->grown_start)
 		heaps->grown_end = end;
 }

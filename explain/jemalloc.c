@@ -49,6 +49,7 @@ enum { STATE_ACTIVE = 0, STATE_RETAINED = 3 };
 #define NEIGHBOURS 8u
 #define ENTRIES_AT_ONCE 512u /* a page of them */
 #define TRIED_LEAST 1024u    /* before a tree is given up */
+#define TRIES 3u             /* of an entry whose extent is changing */
 #define USER_BITS 47         /* of an address of a process */
 /* One leaf covers a GiB. */
 #define LEAF_SLOTS ((size_t)1 << 17)
@@ -331,12 +332,14 @@ static bool is_new_leaf(struct tree *tree, uint64_t leaf)
 {
 	size_t slot = (size_t)(leaf / 64 * UINT64_C(0x9e3779b97f4a7c15) >> 32) % LEAF_SLOTS;
 
-	if (tree->leaf_count >= LEAF_SLOTS / 2)
-		return false;
 	while (tree->leaves[slot] && tree->leaves[slot] != leaf)
 		slot = (slot + 1) % LEAF_SLOTS;
 	if (tree->leaves[slot] == leaf)
 		return false;
+	if (tree->leaf_count >= LEAF_SLOTS / 2) {
+		tree->jemalloc->missed = true;
+		return false;
+	}
 	tree->leaves[slot] = leaf;
 	tree->leaf_count++;
 	return true;
@@ -347,9 +350,15 @@ static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jema
 	struct limpet_jemalloc_extent *last =
 		jemalloc->count ? &jemalloc->list[jemalloc->count - 1] : NULL;
 
-	/* They change meanwhile: what overlaps is of another moment. */
-	if (last && extent->start < last->end)
-		return 0;
+	/* They change meanwhile: what overlaps is of another moment. Of a free one a part was taken
+	 * since it was read. */
+	if (last && extent->start < last->end) {
+		if (last->in_use || !extent->in_use) {
+			jemalloc->missed |= extent->in_use;
+			return 0;
+		}
+		last->end = extent->start;
+	}
 	if (jemalloc->count >= EXTENTS_LIMIT) {
 		jemalloc->is_cut = true;
 		return 0;
@@ -362,35 +371,76 @@ static int add_extent(struct limpet_jemalloc *jemalloc, const struct limpet_jema
 	return 0;
 }
 
+/* Of a page that no extent has yet, or none any more. */
+static bool is_empty(uint64_t entry)
+{
+	return !entry || entry == (uint64_t)CLASS_NONE << ENTRY_CLASS_SHIFT;
+}
+
+/* What the entry leads to by now. A state in transition, or words that do not match yet, last for
+ * some instructions of the program; or for as long as it is kept from going on. 0; 1: it was
+ * changing each time; 2: there is no entry any more; -ETIME. */
+static int read_settled(const struct limpet_memory_reader *memory, struct place *place,
+			struct limpet_jemalloc_extent *ret_extent)
+{
+	for (unsigned tries = 1;; tries++) {
+		int error, result = read_words(memory, place, ret_extent);
+
+		if (result != 1 || tries == TRIES)
+			return result;
+		error = limpet_memory_reader_read(memory, place->address, &place->entry,
+						  sizeof(place->entry));
+		if (error)
+			return error == -ETIME ? error : 1;
+		if (is_empty(place->entry))
+			return 2;
+	}
+}
+
+/* The extent that the entry at this place leads to. */
+static int take_entry(struct tree *tree, struct place *place)
+{
+	struct limpet_jemalloc *jemalloc = tree->jemalloc;
+	struct limpet_jemalloc_extent extent;
+	const int result = read_settled(tree->memory, place, &extent);
+
+	jemalloc->is_cut |= result == -ETIME;
+	jemalloc->missed |= result == 1;
+	tree->tried += result != -ETIME;
+	if (result)
+		return 0;
+	tree->right++;
+	tree->is_new |= (place->entry & ENTRY_NEW_FLAGS) != 0;
+	if (extent.start == place->page)
+		return add_extent(jemalloc, &extent);
+	/* Its first page's entry was not there yet when that was read. */
+	jemalloc->missed |=
+		extent.in_use &&
+		(!jemalloc->count || jemalloc->list[jemalloc->count - 1].start != extent.start);
+	return 0;
+}
+
 /* Entries of a leaf's pages from the first one on. An extent's first page has one, and its last,
  * and all of a slab's. */
 static int take_leaf(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
 {
 	uint64_t before = 0;
+	int error = 0;
 
 	base += first * PAGE;
-	for (size_t i = 0; i < ENTRIES_AT_ONCE && !tree->jemalloc->is_cut && !is_none(tree); i++) {
+	for (size_t i = 0;
+	     i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut && !is_none(tree); i++) {
 		const uint64_t address = limpet_jemalloc_extent_address(entries[i]);
-		const struct place place = {.entry = entries[i],
-					    .page = base + i * PAGE,
-					    .address = tree->leaf + 8 * (first + i)};
-		struct limpet_jemalloc_extent extent;
-		int result;
+		struct place place = {.entry = entries[i],
+				      .page = base + i * PAGE,
+				      .address = tree->leaf + 8 * (first + i)};
 
-		if (!entries[i] || address == before)
+		if (is_empty(entries[i]) || address == before)
 			continue;
 		before = address;
-		result = read_extent(tree->memory, &place, &extent);
-		tree->jemalloc->is_cut |= result == -ETIME;
-		tree->tried += result != -ETIME;
-		if (result)
-			continue;
-		tree->right++;
-		tree->is_new |= (entries[i] & ENTRY_NEW_FLAGS) != 0;
-		if (extent.start == place.page && add_extent(tree->jemalloc, &extent) < 0)
-			return -ENOMEM;
+		error = take_entry(tree, &place);
 	}
-	return 0;
+	return error;
 }
 
 /* Calls `take` with all entries of a node that are present, ENTRIES_AT_ONCE at a time. */
@@ -417,11 +467,13 @@ static int read_node(struct tree *tree, uint64_t node, uint64_t base,
 							       8 * count);
 
 			tree->jemalloc->is_cut |= failed == -ETIME;
+			tree->jemalloc->missed |= failed != 0;
 			error = failed ? 0 : take(tree, entries, at, base);
 		}
 		at += count;
 	}
 	limpet_present_done(&present);
+	tree->jemalloc->missed |= error != 0;
 	return error == -ENOMEM ? error : 0;
 }
 

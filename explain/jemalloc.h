@@ -25,6 +25,7 @@ struct limpet_jemalloc {
 	struct limpet_jemalloc_extent *list; /* sorted by address */
 	size_t count, capacity;
 	bool is_cut;   /* there are more, which are not in the list, or may be */
+	bool missed;   /* some that are or may be in use are not: they were changing */
 	uint64_t root; /* of the tree; 0: none was found */
 };
 void limpet_jemalloc_done(struct limpet_jemalloc *jemalloc);

@@ -17,6 +17,7 @@ struct mapping {
 	uint64_t shared_bytes; /* with other processes */
 	bool locked;           /* mlock(2): madvise(2) does not give it back */
 	uint64_t left_bytes;   /* of them, not yet added to an account */
+	uint64_t block_bytes;  /* of them, in what looks like large blocks of glibc's */
 	const struct limpet_mappings_facts *facts;
 	struct limpet_accounts *accounts;
 };
@@ -290,6 +291,14 @@ static void account_break(struct mapping *it, const struct limpet_piece *part, u
 	add(it, LIMPET_KIND_BREAK, "program break (brk), not malloc's", bytes);
 }
 
+static void account_blocks(struct mapping *it, uint64_t bytes)
+{
+	const uint64_t left_bytes = it->left_bytes;
+
+	add(it, LIMPET_KIND_GLIBC_MMAPPED, "glibc: large blocks, mapped one by one", bytes);
+	it->block_bytes += left_bytes - it->left_bytes;
+}
+
 static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 {
 	const struct limpet_piece part = piece_part(it, piece);
@@ -301,8 +310,7 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 	switch (piece->account) {
 	case LIMPET_MEMORY_HEAP:
 		if (strcmp(it->map->path, "[heap]") != 0)
-			add(it, LIMPET_KIND_GLIBC_MMAPPED, "glibc: large blocks, mapped one by one",
-			    bytes);
+			account_blocks(it, bytes);
 		else
 			account_break(it, &part, bytes);
 		break;
@@ -341,30 +349,53 @@ static void list_unknown(struct limpet_explanation *explanation, const struct li
 	memcpy(list[at].permissions, map->perms, sizeof(list[at].permissions));
 }
 
+/* What only looks like blocks: more than glibc has in such blocks, in all mappings. It is taken
+ * from their account once that is whole, see explain.c. */
+static uint64_t surplus_of(const struct mapping *it)
+{
+	const struct limpet_glibc_heaps *heaps = it->facts->heaps;
+
+	return heaps->mmapped_known && it->block_bytes > heaps->mmapped_bytes
+		       ? it->block_bytes - heaps->mmapped_bytes
+		       : 0;
+}
+
+/* What was added meanwhile, and what was not recognized. Returns how much has no known owner. */
+static uint64_t account_rest(struct mapping *it)
+{
+	const uint64_t bytes = it->left_bytes;
+	char owner[96], name[64];
+
+	if (!bytes)
+		return 0;
+	if (!strcmp(it->map->path, "[heap]") && it->facts->heaps->uses_brk) {
+		add(it, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap", bytes);
+		return 0;
+	}
+	if (limpet_begins(it->map->path, "[anon:")) {
+		snprintf(owner, sizeof(owner), "named by the program: %s",
+			 short_name(it->map->path, name));
+		add(it, LIMPET_KIND_NAMED, owner, bytes);
+		return 0;
+	}
+	add_things(it, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, bytes, 1);
+	return bytes;
+}
+
 /* Of a moment a little earlier than the mapping's own figure, which may be smaller by now. */
 static void account_anonymous(struct mapping *it)
 {
 	const struct limpet_pieces *pieces = it->facts->pieces;
 	size_t first = limpet_pieces_from(pieces, it->map->start);
-	char owner[96], name[64];
+	uint64_t unknown_bytes;
 
 	account_regions(it);
 	account_stacks(it, first);
 	for (size_t i = first; i < pieces->count && pieces->list[i].start < it->map->end; i++)
 		account_piece(it, &pieces->list[i]);
-	if (!it->left_bytes)
-		return;
-	/* What was added meanwhile. */
-	if (!strcmp(it->map->path, "[heap]") && it->facts->heaps->uses_brk) {
-		add(it, LIMPET_KIND_GLIBC_MAIN, "glibc: main heap", it->left_bytes);
-	} else if (limpet_begins(it->map->path, "[anon:")) {
-		snprintf(owner, sizeof(owner), "named by the program: %s",
-			 short_name(it->map->path, name));
-		add(it, LIMPET_KIND_NAMED, owner, it->left_bytes);
-	} else {
-		list_unknown(it->accounts->explanation, it->map, it->left_bytes);
-		add_things(it, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, it->left_bytes, 1);
-	}
+	unknown_bytes = account_rest(it) + surplus_of(it);
+	if (unknown_bytes)
+		list_unknown(it->accounts->explanation, it->map, unknown_bytes);
 }
 
 static void account_mapping(struct mapping *it)

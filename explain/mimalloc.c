@@ -129,3 +129,11 @@ uint64_t limpet_mimalloc_arena(const struct limpet_memory_reader *memory, uint64
 		return 0;
 	return limpet_mimalloc_judge_arena(address, words);
 }
+
+void limpet_mimalloc_arenas_add(struct limpet_mimalloc_arenas *arenas, uint64_t address)
+{
+	if (arenas->count < LIMPET_COUNT_OF(arenas->list))
+		arenas->list[arenas->count++] = address;
+	else
+		arenas->is_cut = true;
+}

@@ -39,11 +39,15 @@ int limpet_mimalloc_find(const struct limpet_memory_reader *memory,
 uint64_t limpet_mimalloc_segment(const struct limpet_memory_reader *memory,
 				 const struct limpet_mimalloc *mimalloc, uint64_t address);
 
-/* Some arenas of mimalloc 3. */
+/* Arenas of mimalloc 3, which has 160 at most for each copy and sub-process (MI_MAX_ARENAS). */
+#define LIMPET_MIMALLOC_ARENAS 256u
 struct limpet_mimalloc_arenas {
-	uint64_t list[16];
+	uint64_t list[LIMPET_MIMALLOC_ARENAS];
 	size_t count;
+	bool is_cut; /* there are more */
 };
+/* Adds one, or notes that there are more. */
+void limpet_mimalloc_arenas_add(struct limpet_mimalloc_arenas *arenas, uint64_t address);
 
 #define LIMPET_MIMALLOC_ARENA_WORDS 9u
 #define LIMPET_MIMALLOC_ARENA_ALIGN_BYTES ((uint64_t)64 << 10)

@@ -27,9 +27,9 @@
 #define PAGES_ENOUGH 32u
 #define CANDIDATES_LIMIT (64u << 10)
 #define ROOTS_LIMIT 4u
+#define ARENAS_LOOKED 16u /* of which a root has to explain one */
 #define SAMPLES 1024u
-#define TRIES 3u
-/* Of so many pages one may be wrong: it changes while it is read. */
+/* Of so many pages one may not have the layout: it changes while it is read. */
 #define WRONG_SHARE 50u
 /* types.h: mi_page_t. */
 enum {
@@ -66,12 +66,13 @@ struct map_walk {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	const struct limpet_mimalloc_arenas *arenas;
-	struct limpet_class_tally *tally;
+	struct limpet_mimalloc_count count;
 	void (*take)(struct map_walk *walk, const struct run *run);
 	struct run run; /* that is not at its end yet */
 	uint64_t roots[ROOTS_LIMIT];
 	unsigned root_count, candidates;
-	uint64_t right, wrong;
+	bool is_limited;       /* there are more candidates */
+	uint64_t right, wrong; /* pages, in the search for a root and a layout */
 	uint64_t scores[LIMPET_COUNT_OF(layouts)];
 	const struct layout *layout;
 };
@@ -142,7 +143,7 @@ static void walk_part(struct map_walk *walk, uint64_t part, size_t words, uint64
 		const int error =
 			limpet_memory_reader_read(walk->memory, part + 8 * at, copy, 8 * count);
 
-		walk->tally->is_cut |= error == -ETIME;
+		walk->count.tally->is_cut |= error == -ETIME;
 		for (size_t i = 0; i < count; i++, start += SLICE_BYTES) {
 			const uint64_t page = !error && may_be_description(copy[i]) ? copy[i] : 0;
 
@@ -173,7 +174,7 @@ static void walk_map(struct map_walk *walk, uint64_t root,
 		const int error =
 			limpet_memory_reader_read(walk->memory, root + 8 * at, copy, sizeof(copy));
 
-		walk->tally->is_cut |= error == -ETIME;
+		walk->count.tally->is_cut |= error == -ETIME;
 		for (size_t i = 0; i < PAGE_WORDS && !error; i++)
 			if (may_be_part(copy[i]))
 				walk_part(walk, copy[i], PART_WORDS,
@@ -228,7 +229,7 @@ static bool explains(struct map_walk *walk, uint64_t root, uint64_t arena)
 
 static bool explains_any(struct map_walk *walk, uint64_t root)
 {
-	for (size_t i = 0; i < walk->arenas->count; i++)
+	for (size_t i = 0; i < walk->arenas->count && i < ARENAS_LOOKED; i++)
 		if (explains(walk, root, walk->arenas->list[i]))
 			return true;
 	return false;
@@ -250,13 +251,16 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 	for (size_t i = 0; i < bytes / 8; i++) {
 		const struct limpet_map *map;
 
-		if (!may_be_part(data[i]) || walk->root_count == ROOTS_LIMIT ||
-		    walk->candidates >= CANDIDATES_LIMIT)
+		if (!may_be_part(data[i]) || walk->is_limited)
 			continue;
 		map = limpet_proc_maps_find(walk->maps, data[i]);
 		if (!map || !limpet_map_is_anonymous(map) || map->perms[1] != 'w' ||
 		    is_known_root(walk, data[i]))
 			continue;
+		walk->is_limited =
+			walk->root_count == ROOTS_LIMIT || walk->candidates == CANDIDATES_LIMIT;
+		if (walk->is_limited)
+			break;
 		walk->candidates++;
 		if (explains_any(walk, data[i]))
 			walk->roots[walk->root_count++] = data[i];
@@ -291,37 +295,31 @@ static bool find_layout(struct map_walk *walk, uint64_t root)
 
 static void count_run(struct map_walk *walk, const struct run *run)
 {
-	for (unsigned tries = 0; tries < TRIES; tries++) {
-		struct limpet_mimalloc_page page;
-		uint64_t blocks, entry;
+	struct limpet_mimalloc_page page;
+	uint64_t entry;
 
+	for (unsigned tries = 0; tries < LIMPET_MIMALLOC_TRIES; tries++) {
+		if (tries &&
+		    limpet_memory_reader_read(walk->memory, run->entry, &entry, sizeof(entry)) < 0)
+			break;
 		/* It may be given back meanwhile. */
-		if (tries && (limpet_memory_reader_read(walk->memory, run->entry, &entry,
-							sizeof(entry)) < 0 ||
-			      entry != run->page))
+		if ((tries && entry != run->page) ||
+		    (read_page(walk->memory, run, walk->layout, &page) &&
+		     limpet_mimalloc_count_page(&walk->count, &page)))
 			return;
-		if (!read_page(walk->memory, run, walk->layout, &page) ||
-		    !limpet_mimalloc_page_count(walk->memory, &page, &blocks))
-			continue;
-		limpet_class_tally_note(walk->tally, page.block_bytes, blocks);
-		walk->right++;
-		return;
 	}
-	walk->wrong++;
-	walk->tally->is_cut = true;
+	limpet_mimalloc_count_miss(&walk->count, 1);
 }
 
 static void count_map(struct map_walk *walk, uint64_t root)
 {
 	if (!find_layout(walk, root)) {
-		walk->tally->is_unknown |= !limpet_memory_reader_is_spent(walk->memory);
+		limpet_mimalloc_count_fail(&walk->count);
 		return;
 	}
-	walk->right = walk->wrong = 0;
+	walk->count.right = walk->count.wrong = 0;
 	walk_map(walk, root, count_run);
-	if (!limpet_memory_reader_is_spent(walk->memory) &&
-	    (!walk->right || walk->wrong > walk->right / WRONG_SHARE))
-		walk->tally->is_unknown = true;
+	limpet_mimalloc_count_end(&walk->count);
 }
 
 int limpet_mimalloc_count_map(const struct limpet_memory_reader *memory,
@@ -329,12 +327,17 @@ int limpet_mimalloc_count_map(const struct limpet_memory_reader *memory,
 			      const struct limpet_mimalloc_arenas *arenas,
 			      struct limpet_class_tally *tally)
 {
-	struct map_walk walk = {.memory = memory, .maps = maps, .arenas = arenas, .tally = tally};
+	struct map_walk walk = {.memory = memory,
+				.maps = maps,
+				.arenas = arenas,
+				.count = {.memory = memory, .tally = tally}};
 	int error = limpet_data_read(memory, maps, pages, look, &walk);
 
-	tally->is_unknown = !walk.root_count && !limpet_memory_reader_is_spent(memory);
+	tally->is_cut |= walk.is_limited || arenas->is_cut;
 	for (size_t i = 0; i < arenas->count; i++)
 		tally->is_cut |= !is_explained(&walk, arenas->list[i]);
+	if (!walk.root_count && !walk.is_limited)
+		limpet_mimalloc_count_fail(&walk.count);
 	for (unsigned i = 0; i < walk.root_count; i++)
 		count_map(&walk, walk.roots[i]);
 	tally->is_cut |= limpet_memory_reader_is_spent(memory);

@@ -5,6 +5,8 @@
 #define PAGE ((uint64_t)4096)
 /* The least block that has a page to itself. */
 #define ALONE_LEAST_BYTES ((uint64_t)64 << 10)
+/* Of so many pages one may be wrong: it changes while it is read. */
+#define WRONG_SHARE 50u
 
 uint64_t limpet_mimalloc_get(const unsigned char *copy, size_t at, size_t bytes)
 {
@@ -58,8 +60,8 @@ static uint64_t decode(const struct limpet_mimalloc_page *page, uint64_t word)
 	return block == page->address ? 0 : block;
 }
 
-bool limpet_mimalloc_page_count(const struct limpet_memory_reader *memory,
-				const struct limpet_mimalloc_page *page, uint64_t *ret_blocks)
+bool limpet_mimalloc_count_page(struct limpet_mimalloc_count *count,
+				const struct limpet_mimalloc_page *page)
 {
 	uint64_t freed = page->is_one_put, block = page->waiting;
 
@@ -67,12 +69,34 @@ bool limpet_mimalloc_page_count(const struct limpet_memory_reader *memory,
 		uint64_t word;
 
 		if (++freed > page->used || !is_in(block, page) ||
-		    limpet_memory_reader_read(memory, block, &word, sizeof(word)) < 0)
+		    limpet_memory_reader_read(count->memory, block, &word, sizeof(word)) < 0)
 			return false;
 		block = page->keys[0] ? decode(page, word) : word;
 	}
 	if (freed > page->used)
 		return false;
-	*ret_blocks = page->used - freed;
+	limpet_class_tally_note(count->tally, page->block_bytes, page->used - freed);
+	count->right++;
 	return true;
+}
+
+void limpet_mimalloc_count_miss(struct limpet_mimalloc_count *count, uint64_t pages)
+{
+	count->wrong += pages;
+	count->tally->is_cut = true;
+}
+
+void limpet_mimalloc_count_fail(struct limpet_mimalloc_count *count)
+{
+	if (limpet_memory_reader_is_spent(count->memory))
+		count->tally->is_cut = true;
+	else
+		count->tally->is_unknown = true;
+}
+
+void limpet_mimalloc_count_end(struct limpet_mimalloc_count *count)
+{
+	count->tally->is_cut |= limpet_memory_reader_is_spent(count->memory);
+	if (!count->right || count->wrong > count->right / WRONG_SHARE)
+		limpet_mimalloc_count_fail(count);
 }

@@ -2,6 +2,7 @@
 #ifndef LIMPET_EXPLAIN_MIMALLOC_PAGE_H
 #define LIMPET_EXPLAIN_MIMALLOC_PAGE_H
 
+#include "explain/class_tally.h"
 #include "explain/memory_reader.h"
 
 struct limpet_mimalloc_page {
@@ -19,9 +20,26 @@ struct limpet_mimalloc_page {
 
 /* Whether this may be a page. `start` and `end` hold its blocks. */
 bool limpet_mimalloc_page_is_right(const struct limpet_mimalloc_page *page);
-/* Its blocks in use. False: it changed meanwhile. */
-bool limpet_mimalloc_page_count(const struct limpet_memory_reader *memory,
-				const struct limpet_mimalloc_page *page, uint64_t *ret_blocks);
+
+/* How often one that changes is read. */
+#define LIMPET_MIMALLOC_TRIES 3u
+
+/* How the pages of a heap are counted. */
+struct limpet_mimalloc_count {
+	const struct limpet_memory_reader *memory;
+	struct limpet_class_tally *tally;
+	uint64_t right, wrong; /* pages */
+};
+/* Adds its blocks in use. False: it changed meanwhile. */
+bool limpet_mimalloc_count_page(struct limpet_mimalloc_count *count,
+				const struct limpet_mimalloc_page *page);
+/* So many pages could not be counted. */
+void limpet_mimalloc_count_miss(struct limpet_mimalloc_count *count, uint64_t pages);
+/* Nothing that is known was found: there is none, or the time for reading was over. */
+void limpet_mimalloc_count_fail(struct limpet_mimalloc_count *count);
+/* All pages were read: fails if too many of them were wrong. */
+void limpet_mimalloc_count_end(struct limpet_mimalloc_count *count);
+
 /* A number of up to 8 bytes. */
 uint64_t limpet_mimalloc_get(const unsigned char *copy, size_t at, size_t bytes);
 

@@ -25,9 +25,6 @@
 /* A size of 32 bits that says: the size of the slices. */
 #define SIZE_OF_SLICES ((uint64_t)2 << 30)
 #define SAMPLES 8u
-#define TRIES 3u
-/* Of so many pages one may be wrong: it changes while it is read. */
-#define WRONG_SHARE 50u
 /* Of an entry: these are the same in all releases. */
 enum { SLICES_AT = 0, DISTANCE_AT = 4, CAPACITY_AT = 10, RESERVED_AT = 12, FREE_AT = 16 };
 /* The lowest bits of the waiting list: another thread puts, or has put, one block more into a list
@@ -86,10 +83,9 @@ struct walk {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	const struct limpet_mimalloc *mimalloc;
-	struct limpet_class_tally *tally;
+	struct limpet_mimalloc_count count;
 	struct shape shape;
-	uint64_t right, wrong; /* pages */
-	size_t map;            /* the next segment: from there on */
+	size_t map; /* the next segment: from there on */
 	uint64_t at;
 	struct segment segment;
 };
@@ -110,7 +106,7 @@ static bool read_segment(struct walk *walk, uint64_t address)
 		const int error = limpet_memory_reader_read(walk->memory, address + at,
 							    segment->copy + at, PAGE);
 
-		walk->tally->is_cut |= error == -ETIME;
+		walk->count.tally->is_cut |= error == -ETIME;
 	}
 	segment->address = address;
 	segment->slices = bytes / SLICE_BYTES;
@@ -148,7 +144,7 @@ static bool next_segment(struct walk *walk)
 				return true;
 		}
 	}
-	walk->tally->is_cut |= limpet_memory_reader_is_spent(walk->memory);
+	walk->count.tally->is_cut |= limpet_memory_reader_is_spent(walk->memory);
 	return false;
 }
 
@@ -308,25 +304,18 @@ static void count_page(struct walk *walk, uint64_t index)
 	const struct shape *shape = &walk->shape;
 	const size_t at = shape->first + index * shape->stride;
 	unsigned char *entry = walk->segment.copy + at;
+	struct limpet_mimalloc_page page;
 
-	for (unsigned tries = 0; tries < TRIES; tries++) {
-		struct limpet_mimalloc_page page;
-		uint64_t blocks;
-
+	for (unsigned tries = 0; tries < LIMPET_MIMALLOC_TRIES; tries++) {
 		if (tries && limpet_memory_reader_read(walk->memory, walk->segment.address + at,
 						       entry, shape->stride) < 0)
 			break;
-		if (!is_used(entry, shape->layout))
+		if (!is_used(entry, shape->layout) ||
+		    (read_page(&walk->segment, at, index, shape->layout, &page) &&
+		     limpet_mimalloc_count_page(&walk->count, &page)))
 			return;
-		if (!read_page(&walk->segment, at, index, shape->layout, &page) ||
-		    !limpet_mimalloc_page_count(walk->memory, &page, &blocks))
-			continue;
-		limpet_class_tally_note(walk->tally, page.block_bytes, blocks);
-		walk->right++;
-		return;
 	}
-	walk->wrong++;
-	walk->tally->is_cut = true;
+	limpet_mimalloc_count_miss(&walk->count, 1);
 }
 
 static void count_segment(struct walk *walk)
@@ -338,8 +327,8 @@ static void count_segment(struct walk *walk)
 	for (unsigned tries = 1; !tiles(segment, shape->first, shape->stride) ||
 				 !explained(segment, shape, shape->layout);
 	     tries++) {
-		if (tries == TRIES) {
-			walk->tally->is_cut = true;
+		if (tries == LIMPET_MIMALLOC_TRIES) {
+			walk->count.tally->is_cut = true;
 			break;
 		}
 		/* It may be given back meanwhile. */
@@ -347,7 +336,7 @@ static void count_segment(struct walk *walk)
 			return;
 	}
 	if (!tiles(segment, shape->first, shape->stride)) {
-		walk->wrong += segment->used;
+		limpet_mimalloc_count_miss(&walk->count, segment->used);
 		return;
 	}
 	for (uint64_t at = segment->own_slices; at < segment->slices && at <= segment->entries;
@@ -371,17 +360,14 @@ int limpet_mimalloc_count_segments(const struct limpet_memory_reader *memory,
 	walk->memory = memory;
 	walk->maps = maps;
 	walk->mimalloc = mimalloc;
-	walk->tally = tally;
+	walk->count = (struct limpet_mimalloc_count){.memory = memory, .tally = tally};
 	if (!find_entries(walk) || !find_layout(walk)) {
-		tally->is_cut = limpet_memory_reader_is_spent(memory);
-		tally->is_unknown = !tally->is_cut;
+		limpet_mimalloc_count_fail(&walk->count);
 		return 0;
 	}
 	begin(walk);
 	while (next_segment(walk))
 		count_segment(walk);
-	tally->is_cut |= limpet_memory_reader_is_spent(memory);
-	tally->is_unknown = !limpet_memory_reader_is_spent(memory) &&
-			    (!walk->right || walk->wrong > walk->right / WRONG_SHARE);
+	limpet_mimalloc_count_end(&walk->count);
 	return 0;
 }

@@ -100,8 +100,6 @@ static void recognize_v8(struct marking *marking, uint64_t at)
 
 static void recognize_mimalloc(struct marking *marking, uint64_t at)
 {
-	struct limpet_mimalloc_arenas *arenas = &marking->marked.arenas;
-
 	if (recognize_extent(
 		    marking, at,
 		    limpet_mimalloc_segment(marking->memory, &marking->marked.mimalloc, at)))
@@ -110,8 +108,8 @@ static void recognize_mimalloc(struct marking *marking, uint64_t at)
 		marking->owner = owner_arenas;
 	else
 		return;
-	if (marking->owner == owner_arenas && arenas->count < LIMPET_COUNT_OF(arenas->list))
-		arenas->list[arenas->count++] = at;
+	if (marking->owner == owner_arenas)
+		limpet_mimalloc_arenas_add(&marking->marked.arenas, at);
 	marking->kind = LIMPET_KIND_MIMALLOC;
 }
 

@@ -112,7 +112,7 @@ static int take_chunks(struct limpet_used_blocks *blocks, struct limpet_glibc_re
 
 static bool may_be_mapped(const struct limpet_glibc_heaps *heaps, const struct limpet_map *map)
 {
-	return limpet_map_is_anonymous(map) && map->perms[0] == 'r' && map->perms[3] == 'p' &&
+	return limpet_map_is_anonymous(map) && map->perms[3] == 'p' &&
 	       !limpet_glibc_heaps_find(heaps, map->start);
 }
 
@@ -127,7 +127,31 @@ struct mapped {
 	uint64_t bytes;      /* found */
 };
 
-/* A chunk with a mapping of its own begins with a page. The kernel joins adjacent mappings. */
+/* The bytes of the chunk with a mapping of its own that begins with this page; 0: none does. */
+static uint64_t chunk_at(const struct mapped *mapped, uint64_t at)
+{
+	uint64_t words[2], bytes;
+
+	if (limpet_memory_reader_read(mapped->memory, at, words, sizeof(words)) < 0)
+		return 0;
+	bytes = words[1] & ~CHUNK_BITS;
+	return words[0] || (words[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || bytes % PAGE ||
+			       bytes > mapped->run_end - at || bytes > mapped->left_bytes
+		       ? 0
+		       : bytes;
+}
+
+static int take_chunk(struct limpet_used_blocks *blocks, struct mapped *mapped, uint64_t at,
+		      uint64_t bytes)
+{
+	mapped->bytes += bytes;
+	if (mapped->left_bytes != UINT64_MAX)
+		mapped->left_bytes -= bytes;
+	mapped->at = at + bytes;
+	return add(blocks, at, bytes, true);
+}
+
+/* The kernel joins adjacent mappings. */
 static int take_mapping(struct limpet_used_blocks *blocks, struct mapped *mapped,
 			const struct limpet_map *map)
 {
@@ -136,28 +160,36 @@ static int take_mapping(struct limpet_used_blocks *blocks, struct mapped *mapped
 	int error = at < map->end ? limpet_present_read(&present, mapped->pages, at, map->end) : 0;
 
 	while (!error && at < map->end) {
-		uint64_t words[2], bytes;
+		uint64_t bytes;
 
 		at = limpet_present_next(&present, at);
 		if (at >= map->end || limpet_memory_reader_is_spent(mapped->memory))
 			break;
 		at &= ~(PAGE - 1);
-		if (limpet_memory_reader_read(mapped->memory, at, words, sizeof(words)) < 0)
-			words[1] = 0;
-		bytes = words[1] & ~CHUNK_BITS;
-		if (words[0] || (words[1] & CHUNK_BITS) != CHUNK_IS_MMAPPED || bytes % PAGE ||
-		    !bytes || bytes > mapped->run_end - at || bytes > mapped->left_bytes) {
-			at += PAGE;
-			continue;
-		}
-		error = add(blocks, at, bytes, true);
-		mapped->bytes += bytes;
-		if (mapped->left_bytes != UINT64_MAX)
-			mapped->left_bytes -= bytes;
-		mapped->at = at += bytes;
+		bytes = chunk_at(mapped, at);
+		if (bytes)
+			error = take_chunk(blocks, mapped, at, bytes);
+		at += bytes ? bytes : PAGE;
 	}
 	limpet_present_done(&present);
 	return error == -ENOMEM ? error : 0;
+}
+
+/* Memory without any access is reserved address space, of any size, or of blocks that the program
+ * has closed: these are looked for right behind what was there before. */
+static int take_closed(struct limpet_used_blocks *blocks, struct mapped *mapped,
+		       const struct limpet_map *map)
+{
+	uint64_t at = mapped->at > map->start ? mapped->at : map->start, bytes;
+	int error = 0;
+
+	for (; !error && at < map->end; at += bytes) {
+		bytes = chunk_at(mapped, at);
+		if (!bytes)
+			break;
+		error = take_chunk(blocks, mapped, at, bytes);
+	}
+	return error;
 }
 
 /* They are all found if they are as much as glibc itself has counted. */
@@ -173,10 +205,13 @@ static int take_mappings(struct limpet_used_blocks *blocks,
 
 	/* Once all is found, the others are pages to be read in vain. */
 	for (size_t i = 0; i < maps->count && !error && mapped.left_bytes; i++) {
-		if (maps->list[i].start >= mapped.run_end)
+		const struct limpet_map *map = &maps->list[i];
+
+		if (map->start >= mapped.run_end)
 			mapped.run_end = maps->list[limpet_proc_maps_run(maps, i, UINT64_MAX)].end;
-		if (may_be_mapped(heaps, &maps->list[i]))
-			error = take_mapping(blocks, &mapped, &maps->list[i]);
+		if (may_be_mapped(heaps, map))
+			error = map->perms[0] == 'r' ? take_mapping(blocks, &mapped, map)
+						     : take_closed(blocks, &mapped, map);
 	}
 	blocks->is_whole &= heaps->mmapped_known && mapped.bytes == heaps->mmapped_bytes;
 	return error;

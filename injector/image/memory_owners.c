@@ -309,24 +309,41 @@ static bool has_known_stack(const struct reading *reading, const struct limpet_m
 	return i < stacks->count && stacks->list[i].start < map->end;
 }
 
+/* Memory without any access is reserved address space, or of what goes on, or of blocks that the
+ * program has closed: these are looked for right behind what was there before. */
+static void count_closed(struct reading *reading, const struct limpet_map *map, struct part *part)
+{
+	uint64_t end;
+
+	for (uint64_t at = map->start; at < map->end; at = end) {
+		if (at >= part->end) {
+			if (reading->options->judge_none ||
+			    !is_present(reading, at, at + reading->page_bytes))
+				return;
+			*part = headed_part(reading, at);
+			if (!part->end)
+				return;
+		}
+		end = part->end < map->end ? part->end : map->end;
+		count_pages(reading, at, end, LIMPET_MEMORY_UNKNOWN, part);
+	}
+}
+
 /* `part`: the last one of the mapping right before, which may go on here. */
 static void count_private(struct reading *reading, size_t i, struct part *part)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
-	const bool goes_on = part->end > map->start;
-	uint64_t end = map->end;
 
 	if (map->perms[0] != 'r') {
-		/* Memory without any access is reserved address space, or of what goes on. */
-		if (!goes_on)
-			return;
-		end = part->end < end ? part->end : end;
-	} else if (!goes_on) {
+		count_closed(reading, map, part);
+		return;
+	}
+	if (part->end <= map->start) {
 		*part = listed_part(reading, map->start);
 		if (!part->end && !has_known_stack(reading, map))
 			*part = (struct part){stack_end(reading, i), LIMPET_MEMORY_STACKS};
 	}
-	count_pages(reading, map->start, end, LIMPET_MEMORY_UNKNOWN, part);
+	count_pages(reading, map->start, map->end, LIMPET_MEMORY_UNKNOWN, part);
 }
 
 /* glibc 2.38 can name its own mappings (glibc.mem.decorate_maps). */

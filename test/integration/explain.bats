@@ -254,6 +254,19 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "blocks whose first page the program has closed" {
+	start explained "$TARGETS/explained"
+	tell explained "closed 21" taken
+	explain
+	adds_up
+	agrees_with_malloc explained
+	says "$(account glibc-mmapped) | . >= 21 * 1048576 and . <= 22 * 1048576"
+	says '.unknown_bytes < 1048576'
+	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	says '.census | .whole and .exact and any(.sizes[]; .from_bytes == 1048576 and .blocks_low == 21)'
+	finish explained
+}
+
 @test "what only looks like blocks is of no known owner, and so who may have it is named" {
 	local library
 	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libm\.so\.6.*x86-64/ { print $NF; exit }')
@@ -265,6 +278,7 @@ main_heap_as_walked() {
 	agrees_with_malloc explained
 	says "$(account glibc-mmapped) == 1048576 + 4096"
 	says '.unknown_bytes >= 20 * 1048576 and .unknown_bytes <= 21 * 1048576'
+	says '.unknown_bytes as $all | .unknown_mappings[0].resident_bytes | . >= 19 * 1048576 and . <= $all'
 	says '.verdicts[] | select(.id == "unknown") | .text | contains("tcmalloc in libtcmalloc.so.4")'
 	finish explained
 }

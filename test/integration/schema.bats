@@ -41,6 +41,12 @@ fits() {
 	fits json/*.json
 }
 
+@test "the example of explain in its manual" {
+	sed -n '/^{"format": "limpet-explain"/,/^\.Ed/{/^\.Ed/d;p}' "$root/man/limpet-explain.1" >example.json
+	fits example.json
+	json_says '.census and .class_censuses' <example.json
+}
+
 @test "status, doctor and explain" {
 	mkdir json
 	start storm "$TARGETS/storm" --threads 1

@@ -8,7 +8,8 @@
  * same in blocks of 1 MiB; "table N": blocks to which a static table points; "outgrow
  * N": one more with N of them; "stacks N": threads that have touched 256 KiB of their stacks;
  * "blocks N": blocks of 1 MiB, mapped one by one; "aligned N": the same, aligned to 2 MiB; "split
- * N": the same, their mappings split by what the program does with a part; "memfd N", "shm N",
+ * N": the same, their mappings split by what the program does with a part; "closed N": the same,
+ * without access to the first page, to the first and the last one, or to all; "memfd N", "shm N",
  * "sysv N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
  * written to privately; "anonymous N": MiB by mmap alone; "forged N":
  * the same, in what looks like blocks; "wall": from now on brk(2) fails;
@@ -301,6 +302,21 @@ static void split_blocks(unsigned long count)
 		    (i % 5 == 3 && mprotect(part, MIB / 4, PROT_NONE)) ||
 		    (i % 5 == 4 && madvise(block - 16, 8192, MADV_DONTFORK)))
 			target_broken("a block cannot be split");
+	}
+}
+
+/* What is closed of one block is next to what is closed of another. */
+static void close_blocks(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		char *block = malloc(MIB), *start = block - 16;
+
+		if (!block)
+			target_broken("no memory");
+		memset(block, 1, MIB);
+		if (mprotect(start, i % 3 == 2 ? MIB + 4096 : 4096, PROT_NONE) ||
+		    (i % 3 == 1 && mprotect(start + MIB, 4096, PROT_NONE)))
+			target_broken("a block cannot be closed");
 	}
 }
 
@@ -677,6 +693,8 @@ static bool take_memory(const char *line)
 		take_blocks(n, 0);
 	else if (target_word(line, "split", &n))
 		split_blocks(n);
+	else if (target_word(line, "closed", &n))
+		close_blocks(n);
 	else if (target_word(line, "forged", &n))
 		forge_blocks(n);
 	else if (target_word(line, "table", &n))

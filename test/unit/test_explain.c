@@ -98,6 +98,48 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 	munmap(memory, (size_t)2 * HALF * PAGE);
 }
 
+/* What only looks like blocks of glibc's is of no known owner, also where the largest mappings of
+ * such memory are listed: at least what is more than glibc has in all of its blocks. */
+static void test_a_mapping_that_only_looks_like_blocks(void **state)
+{
+	uint8_t *memory = map_memory((size_t)PAGES * PAGE);
+	struct limpet_piece piece = {
+		.start = at(memory, 0), .end = at(memory, PAGES), .account = LIMPET_MEMORY_HEAP};
+	struct limpet_pieces pieces = {.list = &piece, .count = 1};
+	struct limpet_glibc_heaps heaps = {.mmapped_known = true};
+	struct limpet_stack_owners threads = {.count = 0};
+	struct limpet_maps maps = {.count = 0};
+	struct limpet_tmpfs mounts = {.count = 0};
+	struct limpet_mappings_facts facts = {.maps = &maps,
+					      .heaps = &heaps,
+					      .pieces = &pieces,
+					      .threads = &threads,
+					      .mounts = &mounts};
+
+	(void)state;
+	memset(memory, 1, (size_t)PAGES * PAGE);
+	for (uint64_t own = 0; own <= PAGES; own += PAGES / 2) {
+		struct limpet_explanation explanation = {.rss_bytes = 0};
+		struct limpet_accounts accounts = {.explanation = &explanation};
+		struct limpet_smaps smaps;
+		uint64_t listed = 0;
+
+		heaps.mmapped_bytes = own * PAGE;
+		assert_int_equal(limpet_proc_smaps_read(getpid(), &smaps), 0);
+		assert_int_equal(limpet_mappings_account(&smaps, &facts, &accounts), 0);
+		limpet_proc_smaps_done(&smaps);
+		for (size_t i = 0; i < explanation.unknown_mapping_count; i++) {
+			const struct limpet_explain_mapping *it = &explanation.unknown_mappings[i];
+
+			if (it->start <= piece.start && piece.end <= it->end)
+				listed = it->bytes;
+		}
+		assert_true(listed >= (PAGES - own) * PAGE);
+		limpet_explanation_done(&explanation);
+	}
+	munmap(memory, (size_t)PAGES * PAGE);
+}
+
 /* ------------------------------------------------------------------ the reader */
 
 static void test_only_present_pages_are_read(void **state)
@@ -437,6 +479,173 @@ static void test_an_entry_that_changed_is_read_again(void **state)
 	end_tree(&tree);
 }
 
+/* As if the thread that joins two free extents did not go on. */
+enum { STATE_MERGING = 5 };
+
+static void set_state(struct own_tree *tree, size_t i, uint64_t state)
+{
+	tree->extents[i].bits &= ~(UINT64_C(7) << 17);
+	tree->extents[i].bits |= state << 17;
+	tree->leaf[i + 1] &= ~(UINT64_C(7) << 2);
+	tree->leaf[i + 1] |= state << 2;
+}
+
+/* It is in transition when it is looked at, and settles then. */
+static int settle_then_read(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct own_tree *tree = context;
+	const int error = limpet_memory_reader_read(tree->counter.reader, address, ret, bytes);
+
+	if (address == (uint64_t)(uintptr_t)&tree->extents[3])
+		set_state(tree, 3, 0);
+	return error;
+}
+
+/* As jemalloc clears an entry: without an extent, and of no size class. */
+#define ENTRY_CLEARED (UINT64_C(232) << 48)
+
+/* It is joined to another one once it was looked at. */
+static int join_then_read(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct own_tree *tree = context;
+
+	if (address == (uint64_t)(uintptr_t)&tree->extents[3])
+		tree->leaf[4] = ENTRY_CLEARED;
+	return limpet_memory_reader_read(tree->counter.reader, address, ret, bytes);
+}
+
+static uint64_t late_entry;
+
+/* An extent of 600 pages begins after the entry of its first one was read, and before that of its
+ * last one is. */
+static int begin_then_read(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct own_tree *tree = context;
+
+	if (address == (uint64_t)(uintptr_t)(tree->leaf + 512))
+		tree->leaf[4] = tree->leaf[603] = late_entry;
+	return limpet_memory_reader_read(tree->counter.reader, address, ret, bytes);
+}
+
+static void test_an_extent_in_transition_is_missed(void **state)
+{
+	static struct own_tree tree;
+
+	(void)state;
+	begin_tree(&tree);
+	for (size_t i = 600; i < 700; i++)
+		tree.leaf[i] = ENTRY_CLEARED;
+	read_tree(&tree);
+	assert_false(tree.found.missed);
+	set_state(&tree, 3, STATE_MERGING);
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents) - 1);
+	assert_true(tree.found.missed);
+	assert_false(tree.found.is_cut);
+	/* It is not if it is an extent again soon, or if there is no entry any more. */
+	tree.reader = (struct limpet_memory_reader){.read = settle_then_read, .context = &tree};
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents));
+	assert_false(tree.found.missed);
+	set_state(&tree, 3, STATE_MERGING);
+	tree.reader.read = join_then_read;
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents) - 1);
+	assert_false(tree.found.missed);
+	end_tree(&tree);
+}
+
+static void test_an_extent_without_a_beginning_is_missed(void **state)
+{
+	static struct own_tree tree;
+
+	(void)state;
+	begin_tree(&tree);
+	late_entry = tree.leaf[4];
+	tree.extents[3].bytes = 600 * PAGE;
+	tree.leaf[603] = 0; /* so that its page is present */
+	memset(&tree.leaf[4], 0, (LIMPET_COUNT_OF(tree.extents) - 3) * sizeof(*tree.leaf));
+	tree.reader = (struct limpet_memory_reader){.read = begin_then_read, .context = &tree};
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, 3);
+	assert_true(tree.found.missed);
+	/* Of the next reading it is a part. */
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, 4);
+	assert_false(tree.found.missed);
+	end_tree(&tree);
+}
+
+/* A block is taken from a free extent after that was read. */
+static int take_then_read(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	struct own_tree *tree = context;
+
+	if (address == (uint64_t)(uintptr_t)&tree->extents[5]) {
+		set_state(tree, 5, 0);
+		tree->extents[3].bytes = 2 * PAGE;
+	}
+	return limpet_memory_reader_read(tree->counter.reader, address, ret, bytes);
+}
+
+static void test_extents_that_overlap(void **state)
+{
+	static struct own_tree tree;
+
+	(void)state;
+	begin_tree(&tree);
+	set_state(&tree, 3, 1);
+	set_state(&tree, 5, 1);
+	tree.extents[3].bytes = 3 * PAGE;
+	tree.leaf[5] = 0;
+	tree.reader = (struct limpet_memory_reader){.read = take_then_read, .context = &tree};
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents) - 1);
+	assert_false(tree.found.missed);
+	assert_false(tree.found.list[3].in_use);
+	assert_int_equal(tree.found.list[3].end, 6 * PAGE);
+	assert_true(tree.found.list[4].in_use);
+	assert_int_equal(tree.found.list[4].start, 6 * PAGE);
+	/* Both in use: one of them is of another moment. */
+	set_state(&tree, 3, 0);
+	tree.extents[3].bytes = 3 * PAGE;
+	tree.reader.read = count_read;
+	tree.reader.context = &tree.counter;
+	read_tree(&tree);
+	assert_int_equal(tree.found.count, LIMPET_COUNT_OF(tree.extents) - 2);
+	assert_true(tree.found.missed);
+	end_tree(&tree);
+}
+
+/* A census says of what was missed that it is not whole. */
+static void test_a_census_without_an_extent_is_not_whole(void **state)
+{
+	static struct own_tree tree;
+	struct limpet_class_heaps heaps;
+	struct limpet_class_censuses censuses;
+	struct limpet_program_identity program;
+	struct limpet_err err = {0};
+
+	(void)state;
+	begin_tree(&tree);
+	heaps = (struct limpet_class_heaps){.jemalloc_root = (uint64_t)(uintptr_t)tree.root};
+	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
+	for (uint64_t missed = 0; missed < 2; missed++) {
+		set_state(&tree, 3, missed ? STATE_MERGING : 0);
+		assert_int_equal(limpet_class_censuses_take(getpid(), &program, &heaps, false,
+							    &censuses, &err),
+				 0);
+		assert_int_equal(censuses.count, 1);
+		assert_true(censuses.list[0].known);
+		assert_int_equal(censuses.list[0].used.low.blocks,
+				 LIMPET_COUNT_OF(tree.extents) - missed);
+		assert_int_equal(censuses.list[0].whole, !missed);
+		assert_int_equal(censuses.list[0].exact, !missed);
+		limpet_class_censuses_done(&censuses);
+	}
+	end_tree(&tree);
+}
+
 /* Something else that explained a few samples: its entries lead to no extents. */
 static void test_what_is_no_tree_is_given_up(void **state)
 {
@@ -458,8 +667,8 @@ static void test_what_is_no_tree_is_given_up(void **state)
 			 0);
 	assert_int_equal(jemalloc.count, 0);
 	assert_false(jemalloc.is_cut);
-	/* Each try reads an extent, and the entry again. */
-	assert_true(counter.reads < NODE_BYTES / PAGE + 3072);
+	/* Each entry is read three times, and what it leads to. */
+	assert_true(counter.reads < NODE_BYTES / PAGE + 6144);
 	limpet_process_reader_free(process);
 	munmap(root, NODE_BYTES);
 	munmap(leaf, NODE_BYTES);
@@ -1022,6 +1231,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_piece_in_two_mappings_counts_once),
+		cmocka_unit_test(test_a_mapping_that_only_looks_like_blocks),
 		cmocka_unit_test(test_only_present_pages_are_read),
 		cmocka_unit_test(test_a_text_ends_with_what_is_present),
 		cmocka_unit_test(test_the_budget_ends),
@@ -1036,6 +1246,10 @@ int main(void)
 		cmocka_unit_test(test_a_search_has_its_share),
 		cmocka_unit_test(test_named_data),
 		cmocka_unit_test(test_an_entry_that_changed_is_read_again),
+		cmocka_unit_test(test_an_extent_in_transition_is_missed),
+		cmocka_unit_test(test_an_extent_without_a_beginning_is_missed),
+		cmocka_unit_test(test_extents_that_overlap),
+		cmocka_unit_test(test_a_census_without_an_extent_is_not_whole),
 		cmocka_unit_test(test_what_is_no_tree_is_given_up),
 		cmocka_unit_test(test_what_is_swapped_out_is_said),
 		cmocka_unit_test(test_mounts),

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "explain/glibc_heaps.h"
 #include "explain/glibc_regions.h"
 
 #define BASE UINT64_C(0x7000000000)
@@ -646,10 +647,69 @@ static void test_a_top_without_a_head(void **state)
 	assert_int_equal(heap->figures.free_resident_bytes, 0);
 }
 
+/* An arena that ends with the page before GROWN, or did when it was read. */
+#define GROWN (BASE + 80 * PAGE)
+#define TOP_BYTES (24 * PAGE)
+static unsigned takes; /* so often the program takes a block when the top's head is asked for */
+
+static int take_then_read(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	const uint64_t arena = BASE + 0x1c60, top = image[(arena + 96 - BASE) / 8];
+
+	if (takes && address == top + 8) {
+		const uint64_t left = image[(top + 8 - BASE) / 8] - 0x40;
+
+		takes--;
+		put(top + 8, 0x40 | USED);
+		put(top + 0x48, left);
+		put(arena + 96, top + 0x40);
+	}
+	return read_image(context, address, ret, bytes);
+}
+
+static uint64_t grown_end(const struct limpet_memory_reader *reader)
+{
+	const uint64_t arena = BASE + 0x1c60, top = GROWN - 4 * PAGE;
+	struct limpet_glibc_arena list[1] = {{.is_main = true, .known = true}};
+	struct limpet_glibc_region regions[1] = {{.start = BASE + 64 * PAGE, .end = GROWN}};
+	struct limpet_glibc_heaps heaps = {.list = list,
+					   .count = 1,
+					   .regions = regions,
+					   .region_count = 1,
+					   .uses_brk = true,
+					   .grown_start = GROWN,
+					   .grown_end = GROWN};
+
+	put_state(arena, false, top, arena);
+	put(top + 8, TOP_BYTES | USED);
+	assert_int_equal(find(&list[0].state), 1);
+	limpet_glibc_heaps_look_again(reader, &heaps);
+	return heaps.grown_end;
+}
+
 static bool is_spent(void *context)
 {
 	(void)context;
 	return true;
+}
+
+/* The head that is read is that of a block by now, or its end is none of a top. */
+static void test_an_end_has_to_settle(void **state)
+{
+	const struct limpet_memory_reader busy = {.read = take_then_read},
+					  late = {.read = take_then_read, .is_spent = is_spent};
+
+	(void)state;
+	takes = 0;
+	assert_int_equal(grown_end(&busy), GROWN - 4 * PAGE + TOP_BYTES);
+	for (unsigned i = 1; i < 4; i++) {
+		takes = i;
+		assert_int_equal(grown_end(&busy), GROWN - 4 * PAGE + TOP_BYTES);
+		assert_int_equal(takes, 0);
+	}
+	/* All that follows may be the arena's. */
+	takes = 2;
+	assert_int_equal(grown_end(&late), UINT64_MAX);
 }
 
 /* A search that finds nothing asks whether there is time left. */
@@ -770,6 +830,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_the_list_of_arenas, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_list_that_breaks_off, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_top_without_a_head, begin, end),
+		cmocka_unit_test_setup_teardown(test_an_end_has_to_settle, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_search_ends_in_time, begin, end),
 		cmocka_unit_test_setup_teardown(test_another_arena_is_no_main_arena, begin, end),
 		cmocka_unit_test_setup_teardown(test_parameters, begin, end),

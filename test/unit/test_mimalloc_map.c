@@ -14,7 +14,7 @@
 #include "common/err.h"
 #include "explain/mimalloc_census.h"
 
-#define BASE UINT64_C(0x20000000000)
+#define BASE UINT64_C(0x200000000000)
 #define SLICE ((uint64_t)64 << 10)
 /* The map's root and its one part, and the arena, which has its descriptions in its first slice. */
 #define ROOT BASE
@@ -26,15 +26,21 @@
 #define ALONE (ARENA + 10 * SLICE)
 enum { LONG_SLICES = 63 };
 
-static _Alignas(4096) uint64_t data[512];
+/* One more candidate than are looked at. */
+enum { CANDIDATES = 65536, DATA_WORDS = CANDIDATES + 512 };
+static _Alignas(4096) uint64_t data[DATA_WORDS];
 static struct limpet_map list[2];
 static const struct limpet_maps maps = {.list = list, .count = 2};
-static const struct limpet_mimalloc_arenas arenas = {.list = {ARENA}, .count = 1};
+static struct limpet_mimalloc_arenas arenas = {.list = {ARENA}, .count = 1};
 static struct limpet_pages *pages;
+
+static uint64_t absent; /* a word that cannot be read alone; 0: none */
 
 static int read_memory(void *context, uint64_t address, void *ret, size_t bytes)
 {
 	(void)context;
+	if (absent && address == absent && bytes == sizeof(absent))
+		return -ENODATA;
 	for (size_t i = 0; i < maps.count; i++)
 		if (address >= list[i].start && address + bytes <= list[i].end) {
 			memcpy(ret, (void *)(uintptr_t)address, bytes);
@@ -148,10 +154,14 @@ static void test_blocks_that_other_threads_have_freed(void **state)
 	count(&tally);
 	assert_false(tally.is_cut);
 	assert_int_equal(limpet_class_tally_blocks(&tally, 64), 98);
-	/* In a circle. */
+	/* In a circle; and it cannot be asked whether the page is there still. */
 	put(ninth, third, 8);
-	count(&tally);
-	assert_true(tally.is_unknown || tally.is_cut);
+	for (int i = 0; i < 2; i++) {
+		count(&tally);
+		assert_true(tally.is_unknown || tally.is_cut);
+		absent = PART + 8 * (SMALL / SLICE % 8192);
+	}
+	absent = 0;
 }
 
 /* What does not match in one respect. */
@@ -190,12 +200,56 @@ static void test_what_looks_like_a_map(void **state)
 	assert_true(tally.is_unknown);
 }
 
+/* Words that could lead to a map, before the one that does or behind it. */
+static void test_more_candidates_than_are_looked_at(void **state)
+{
+	static struct limpet_class_tally tally;
+
+	(void)state;
+	for (int before = 0; before < 2; before++) {
+		build(false);
+		for (size_t i = 0; i < CANDIDATES; i++)
+			data[i + !before] = BASE + BYTES - 4096;
+		data[before ? CANDIDATES : 0] = ROOT;
+		count(&tally);
+		assert_true(tally.is_cut);
+		assert_false(tally.is_unknown);
+		assert_int_equal(limpet_class_tally_blocks(&tally, 64), before ? 0 : 100);
+		memset(data, 0, sizeof(data));
+	}
+}
+
+static void test_more_arenas_than_there_is_room_for(void **state)
+{
+	static struct limpet_class_tally tally;
+
+	(void)state;
+	build(false);
+	while (arenas.count < LIMPET_MIMALLOC_ARENAS)
+		limpet_mimalloc_arenas_add(&arenas, ARENA);
+	count(&tally);
+	assert_false(tally.is_cut);
+	limpet_mimalloc_arenas_add(&arenas, ARENA);
+	count(&tally);
+	assert_true(tally.is_cut);
+	assert_false(tally.is_unknown);
+	assert_int_equal(limpet_class_tally_blocks(&tally, 64), 100);
+	/* One that no map leads to, behind those by which a map is found. */
+	arenas.is_cut = false;
+	arenas.list[20] = ARENA + 16 * SLICE;
+	count(&tally);
+	assert_true(tally.is_cut);
+	arenas = (struct limpet_mimalloc_arenas){.list = {ARENA}, .count = 1};
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_releases),
 		cmocka_unit_test(test_blocks_that_other_threads_have_freed),
 		cmocka_unit_test(test_what_looks_like_a_map),
+		cmocka_unit_test(test_more_candidates_than_are_looked_at),
+		cmocka_unit_test(test_more_arenas_than_there_is_room_for),
 	};
 
 	return cmocka_run_group_tests(tests, begin, end);

@@ -319,6 +319,54 @@ static void test_named_memory_in_a_heap(void **state)
 	limpet_pieces_done(&pieces);
 }
 
+/* The head of an arena of 128 KiB at each address. */
+static int read_head(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	const uint64_t words[LIMPET_MIMALLOC_ARENA_WORDS] = {address, 0x20000, 0, 0, 2, 1, 0};
+
+	(void)context;
+	if (bytes > sizeof(words))
+		return -ENODATA;
+	memcpy(ret, words, bytes);
+	return 0;
+}
+
+/* A large heap of mimalloc 3 has many arenas: all of them are known, or it is said. */
+static void test_all_arenas_are_noted(void **state)
+{
+	const uint64_t start = UINT64_C(0x7f0000000000), arena = 0x20000;
+	struct limpet_go go = {.is_there = false};
+	struct limpet_jemalloc jemalloc = {.count = 0};
+	struct limpet_tcmalloc tcmalloc = {.is_cut = false};
+	const struct limpet_runtimes_heaps heaps = {
+		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .go = &go};
+	const struct limpet_memory_reader reader = {.read = read_head};
+
+	(void)state;
+	for (size_t count = 17; count < 1000; count += LIMPET_MIMALLOC_ARENAS) {
+		struct limpet_map map = {.start = start,
+					 .end = start + count * arena,
+					 .perms = "rw-p",
+					 .path = (char[]){""}};
+		struct limpet_modules modules = {.maps = {.list = &map, .count = 1}};
+		struct limpet_pieces pieces = {.count = 0};
+		struct limpet_runtimes_marked marked;
+
+		limpet_pieces_add(&pieces,
+				  &(struct limpet_piece){.start = map.start,
+							 .end = map.end,
+							 .account = LIMPET_MEMORY_UNKNOWN});
+		assert_int_equal(limpet_runtimes_mark(&reader, &modules, &heaps, &pieces, &marked),
+				 0);
+		assert_int_equal(marked.arenas.is_cut, count > LIMPET_MIMALLOC_ARENAS);
+		assert_int_equal(marked.arenas.count,
+				 count > LIMPET_MIMALLOC_ARENAS ? LIMPET_MIMALLOC_ARENAS : count);
+		for (size_t i = 0; i < marked.arenas.count; i++)
+			assert_int_equal(marked.arenas.list[i], start + i * arena);
+		limpet_pieces_done(&pieces);
+	}
+}
+
 static void test_present_ranges(void **state)
 {
 	struct limpet_present present = {0};
@@ -353,6 +401,7 @@ int main(void)
 		cmocka_unit_test(test_segments_of_mimalloc),
 		cmocka_unit_test(test_arenas_of_mimalloc),
 		cmocka_unit_test(test_named_memory_in_a_heap),
+		cmocka_unit_test(test_all_arenas_are_noted),
 		cmocka_unit_test(test_present_ranges),
 	};
 
