@@ -307,8 +307,11 @@ static int read_entries(struct limpet_pages *pages, uint64_t start, uint64_t end
 int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
 		      struct limpet_page_range ret[LIMPET_PAGES_RANGES], uint64_t *ret_at)
 {
-	int count = pages->ask ? ask(pages, start, end, own, ret, ret_at) : -ENOTTY;
+	int count;
 
+	start &= ~(uint64_t)(PAGE - 1);
+	end = (end + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+	count = pages->ask ? ask(pages, start, end, own, ret, ret_at) : -ENOTTY;
 	if (count >= 0)
 		return count;
 	pages->ask = false;

@@ -44,10 +44,10 @@ void limpet_pages_be_exact(struct limpet_pages *pages);
 /* Whether PAGEMAP_SCAN works, as far as it was tried: then a mapping may have any size. */
 bool limpet_pages_asks(const struct limpet_pages *pages);
 
-/* Looks at the first part of a mapping, [start, end), for some milliseconds at most. `own`: of a
- * file that is mapped privately, only what the process has written to. Returns how many ranges it
- * stored in `ret`, in ascending order, and up to which address it looked, which is always beyond
- * `start`. -errno: nothing is known about this part. */
+/* Looks at the first part of a mapping, [start, end), for some milliseconds at most; at pages that
+ * are partly in it, as a whole. `own`: of a file that is mapped privately, only what the process
+ * has written to. Returns how many ranges it stored in `ret`, in ascending order, and up to which
+ * address it looked, which is always beyond `start`. -errno: nothing is known about this part. */
 int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, bool own,
 		      struct limpet_page_range ret[LIMPET_PAGES_RANGES],
 		      uint64_t *ret_at) LIMPET_MUST_CHECK;

@@ -267,6 +267,16 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "a heap in parts, whose ends are not those of pages" {
+	start explained "$TARGETS/explained"
+	tell explained "shared-break 50000" taken
+	within 60 "$LIMPET" explain "$pid" --census --json >"$work/explain.json"
+	adds_up
+	agrees_with_malloc explained
+	says '.census | .whole and .exact'
+	finish explained
+}
+
 @test "what only looks like blocks is of no known owner, and so who may have it is named" {
 	local library
 	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libm\.so\.6.*x86-64/ { print $NF; exit }')

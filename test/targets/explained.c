@@ -649,6 +649,23 @@ static void trim(void)
 }
 #endif
 
+/* The program moves its break itself: the main heap is in parts, which begin and end in the middle
+ * of pages. */
+static void share_break(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		char *block = malloc(100 + i % 900);
+
+		if (!block)
+			target_broken("no memory");
+		*block = 1;
+		if (i % 2000 == 0 && sbrk(4096 + 16) == (void *)-1)
+			target_broken("no break");
+		if (i % 3)
+			free(block);
+	}
+}
+
 static bool take_memory(const char *line)
 {
 	const int both = PROT_READ | PROT_WRITE;
@@ -695,6 +712,8 @@ static bool take_memory(const char *line)
 		split_blocks(n);
 	else if (target_word(line, "closed", &n))
 		close_blocks(n);
+	else if (target_word(line, "shared-break", &n))
+		share_break(n);
 	else if (target_word(line, "forged", &n))
 		forge_blocks(n);
 	else if (target_word(line, "table", &n))

@@ -80,6 +80,34 @@ static void test_an_unreadable_pagemap_is_an_error(void **state)
 	limpet_pages_free(pages);
 }
 
+/* The end of a heap is not always that of a page. */
+static void test_a_part_of_a_page_is_looked_at_as_a_whole(void **state)
+{
+	const enum limpet_pages_way ways[] = {LIMPET_PAGES_ASK, LIMPET_PAGES_READ};
+	uint8_t *memory = mmap(NULL, (size_t)3 * PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const uint64_t start = (uint64_t)(uintptr_t)memory;
+
+	(void)state;
+	assert_true(memory != MAP_FAILED);
+	memory[0] = memory[PAGE] = memory[2 * PAGE] = 1;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(ways); i++) {
+		struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+		struct limpet_pages *pages;
+		uint64_t at = 0;
+
+		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
+		assert_int_equal(limpet_pages_next(pages, start + PAGE + 16, start + 2 * PAGE - 16,
+						   false, ranges, &at),
+				 1);
+		assert_int_equal(ranges[0].start, start + PAGE);
+		assert_int_equal(ranges[0].end, start + 2 * PAGE);
+		assert_int_equal(at, start + 2 * PAGE);
+		limpet_pages_free(pages);
+	}
+	munmap(memory, (size_t)3 * PAGE);
+}
+
 /* What is present in the middle of three parts: untouched, read, written to. */
 static uint64_t exactly_present(enum limpet_pages_way way, const uint8_t *memory)
 {
@@ -186,6 +214,7 @@ int main(void)
 		cmocka_unit_test(test_counts_what_was_touched),
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_an_unreadable_pagemap_is_an_error),
+		cmocka_unit_test(test_a_part_of_a_page_is_looked_at_as_a_whole),
 		cmocka_unit_test(test_zeros_are_left_out),
 		cmocka_unit_test(test_shared_pages_are_not_left_out),
 	};
