@@ -229,35 +229,17 @@ static int other_pieces(const struct heaps_reading *reading, const struct limpet
 
 /* ------------------------------------------------------------------ growth */
 
-struct top {
-	uint64_t start, end;
-};
-
-static bool read_top(const struct limpet_memory_reader *memory,
-		     const struct limpet_glibc_arena *arena, struct top *ret_top)
+static bool read_end(const struct limpet_memory_reader *memory,
+		     const struct limpet_glibc_arena *arena, uint64_t *ret_end)
 {
 	struct limpet_glibc_state state;
 	uint64_t head;
 
-	if (limpet_glibc_state_read(memory, arena->state.address, arena->state.layout, &state) <
-		    0 ||
-	    limpet_memory_reader_read(memory, state.top + 8, &head, sizeof(head)) < 0)
+	if (limpet_glibc_state_read_top(memory, arena->state.address, arena->state.layout, &state,
+					&head) < 0 ||
+	    !head)
 		return false;
-	*ret_top = (struct top){.start = state.top, .end = state.top + (head & ~CHUNK_BITS)};
-	return true;
-}
-
-/* The head is read later than where it is, and may be that of a block by then: both are to be the
- * same a second time. The end of the top is that of a page. */
-static bool read_end(const struct limpet_memory_reader *memory,
-		     const struct limpet_glibc_arena *arena, uint64_t *ret_end)
-{
-	struct top first, second;
-
-	if (!read_top(memory, arena, &first) || !read_top(memory, arena, &second) ||
-	    first.start != second.start || first.end != second.end || first.end % PAGE)
-		return false;
-	*ret_end = first.end;
+	*ret_end = state.top + (head & ~CHUNK_BITS);
 	return true;
 }
 
@@ -469,9 +451,10 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 		     struct pieces *pieces, struct limpet_present *present)
 {
 	struct limpet_glibc_state state;
+	uint64_t head;
 	bool in_parts;
-	int error = limpet_glibc_state_read(reading->memory, arena->state.address,
-					    arena->state.layout, &state);
+	int error = limpet_glibc_state_read_top(reading->memory, arena->state.address,
+						arena->state.layout, &state, &head);
 
 	if (error)
 		return error;
@@ -485,6 +468,8 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 			       : other_pieces(reading, &state, pieces);
 	if (error)
 		return error;
+	for (size_t i = 0; i < pieces->count; i++)
+		pieces->list[i].top_head = head;
 	if (pieces->count)
 		qsort(pieces->list, pieces->count, sizeof(*pieces->list), by_start);
 	error = look_at_pages(reading, pieces, present);

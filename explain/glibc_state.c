@@ -15,6 +15,7 @@ static const struct limpet_glibc_layout layouts[] = {
 #define STATE_BYTES 2200u
 #define STATE_WORDS (STATE_BYTES / 8)
 #define PAGE 4096u
+#define TOP_TRIES 4u
 #define ALIGNMENT 16u
 #define HUGE_LIMIT_BYTES ((uint64_t)1 << 30)
 #define CHUNK_BITS ((uint64_t)7)
@@ -109,6 +110,45 @@ int limpet_glibc_state_read(const struct limpet_memory_reader *memory, uint64_t 
 	int error = limpet_memory_reader_read(memory, address, words, layout->bytes);
 
 	return error < 0 ? error : take_state(words, address, layout, ret_state);
+}
+
+/* sysmalloc() moves the top before it writes its head, which may be the first write to a page. */
+static int read_head(const struct limpet_memory_reader *memory, uint64_t top, uint64_t *ret_head)
+{
+	int error = limpet_memory_reader_read(memory, top + 8, ret_head, sizeof(*ret_head));
+
+	if (error != -ENODATA && error != -EFAULT)
+		return error;
+	*ret_head = 0;
+	return 0;
+}
+
+int limpet_glibc_state_read_top(const struct limpet_memory_reader *memory, uint64_t address,
+				const struct limpet_glibc_layout *layout,
+				struct limpet_glibc_state *ret_state, uint64_t *ret_head)
+{
+	uint64_t heads[2] = {0};
+
+	for (unsigned i = 0; i < TOP_TRIES; i++) {
+		struct limpet_glibc_state states[2];
+		int error = 0;
+
+		for (unsigned k = 0; k < 2 && !error; k++) {
+			error = limpet_glibc_state_read(memory, address, layout, &states[k]);
+			if (!error && states[k].top)
+				error = read_head(memory, states[k].top, &heads[k]);
+		}
+		if (error && error != -EBADMSG)
+			return error;
+		/* A top ends with a page. */
+		if (!error && states[0].top == states[1].top && heads[0] == heads[1] &&
+		    (!heads[0] || (states[0].top + (heads[0] & ~CHUNK_BITS)) % PAGE == 0)) {
+			*ret_state = states[1];
+			*ret_head = heads[1];
+			return 0;
+		}
+	}
+	return -EBADMSG;
 }
 
 /* ------------------------------------------------------------------ the main arena */

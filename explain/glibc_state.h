@@ -46,6 +46,13 @@ int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address,
 int limpet_glibc_state_read(const struct limpet_memory_reader *memory, uint64_t address,
 			    const struct limpet_glibc_layout *layout,
 			    struct limpet_glibc_state *ret_state) LIMPET_MUST_CHECK;
+/* The same, and the head of its top: 0 if that was not written yet. Both are of one moment; the
+ * allocator goes on, and what is read there later may be the head of a block. -EBADMSG also if they
+ * changed each time. */
+int limpet_glibc_state_read_top(const struct limpet_memory_reader *memory, uint64_t address,
+				const struct limpet_glibc_layout *layout,
+				struct limpet_glibc_state *ret_state,
+				uint64_t *ret_head) LIMPET_MUST_CHECK;
 
 /* All arenas of the list, the main arena first; *ret_list is malloc'ed. Returns their number, or
  * -EBADMSG: the list does not lead back to the main arena. *ret_absent: the address of one that is

@@ -196,16 +196,16 @@ static bool is_plausible(const struct walk *walk, uint64_t chunk, uint64_t head)
 	       walk->span->in_parts;
 }
 
-/* sysmalloc() moves the top before it writes its head, which may be the first write to a page: a
- * process that grows is often there. That top ends where the memory does. */
+/* A top whose head was not written yet ends where the memory does. */
 static int head_at(const struct walk *walk, uint64_t chunk, uint64_t *ret_head)
 {
-	int error = limpet_glibc_reader_next(walk->reader, chunk + 8, ret_head);
+	const struct limpet_glibc_span *span = walk->span;
 
-	if (chunk != walk->span->top || walk->span->in_parts ||
-	    (error && error != -ENODATA && error != -EFAULT) || (!error && *ret_head))
-		return error;
-	*ret_head = (walk->span->end - chunk) | CHUNK_PREVIOUS_IN_USE;
+	if (chunk != span->top)
+		return limpet_glibc_reader_next(walk->reader, chunk + 8, ret_head);
+	if (!span->top_head && span->in_parts)
+		return -EBADMSG;
+	*ret_head = span->top_head ?: (span->end - chunk) | CHUNK_PREVIOUS_IN_USE;
 	return 0;
 }
 

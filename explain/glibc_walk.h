@@ -27,6 +27,7 @@ struct limpet_glibc_span {
 	uint64_t start, end; /* the first chunk; the end of the memory */
 	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
 				piece, and this one ends with a mark */
+	uint64_t top_head;   /* of the same moment: see limpet_glibc_state_read_top() */
 	bool in_parts; /* of a main arena with several pieces: this one may end anywhere between */
 	bool is_main;  /* of a main arena */
 	uint64_t top_step; /* 0: a page; see struct limpet_glibc_parameters */

@@ -86,14 +86,18 @@ static uint64_t chunk(struct heap *heap, uint64_t bytes, uint64_t flags)
 	return at;
 }
 
+static void set_top(struct limpet_glibc_span *span, uint64_t top)
+{
+	span->top = top;
+	span->top_head = top < BASE || top >= BASE + BYTES ? 0 : image[(top + 8 - BASE) / 8];
+}
+
 static int walk(struct heap *heap, uint64_t top, bool shrinks, uint64_t bytes)
 {
-	struct limpet_glibc_span span = {.start = BASE,
-					 .end = BASE + bytes,
-					 .top = top,
-					 .is_main = true,
-					 .shrinks = shrinks};
+	struct limpet_glibc_span span = {
+		.start = BASE, .end = BASE + bytes, .is_main = true, .shrinks = shrinks};
 
+	set_top(&span, top);
 	limpet_glibc_reader_forget(heap->reader);
 	return limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast, &heap->figures);
 }
@@ -133,7 +137,7 @@ static void test_used_chunks_are_listed(void **state)
 	chunk(heap, 2 * PAGE, USED); /* free */
 	fast = chunk(heap, 0x40, 0);
 	last = chunk(heap, 0x30, USED);
-	span.top = chunk(heap, BASE + 16 * PAGE - heap->at, USED);
+	set_top(&span, chunk(heap, BASE + 16 * PAGE - heap->at, USED));
 	heap->fast.list = malloc(sizeof(fast));
 	assert_non_null(heap->fast.list);
 	heap->fast.list[0] = fast;
@@ -283,7 +287,7 @@ static void test_what_is_behind_the_top_is_not_the_heaps(void **state)
 	struct heap *heap = *state;
 
 	chunk(heap, 0x40, USED);
-	span.top = chunk(heap, 16 * PAGE - 0x40, USED);
+	set_top(&span, chunk(heap, 16 * PAGE - 0x40, USED));
 	assert_int_equal(
 		limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast, &heap->figures),
 		0);
@@ -307,7 +311,7 @@ static void test_regions_are_found(void **state)
 	memset(&image[2 * PAGE / 8], 0xff, 3 * PAGE);
 	heap->at = BASE + 5 * PAGE;
 	chunk(heap, 0x800, USED);
-	span.top = chunk(heap, 2 * PAGE - 0x800, USED);
+	set_top(&span, chunk(heap, 2 * PAGE - 0x800, USED));
 	assert_int_equal(limpet_glibc_regions_find(heap->reader, &heap->present, &span, &heap->fast,
 						   &regions),
 			 0);
@@ -708,8 +712,52 @@ static void test_an_end_has_to_settle(void **state)
 		assert_int_equal(takes, 0);
 	}
 	/* All that follows may be the arena's. */
-	takes = 2;
+	takes = 100;
 	assert_int_equal(grown_end(&late), UINT64_MAX);
+	takes = 0;
+}
+
+/* The top as it was with the state: what is read there later is a block. */
+static void test_a_top_is_of_one_moment(void **state)
+{
+	const struct limpet_memory_reader busy = {.read = take_then_read};
+	const uint64_t arena = BASE + 0x1c60, top = GROWN - 4 * PAGE;
+	struct limpet_glibc_span span = {.start = top, .end = top + TOP_BYTES, .is_main = true};
+	struct limpet_glibc_state found, read;
+	struct heap *heap = *state;
+
+	for (unsigned i = 0; i < 4; i++) {
+		takes = 0;
+		put_state(arena, false, top, arena);
+		put(top + 8, TOP_BYTES | USED);
+		assert_int_equal(find(&found), 1);
+		takes = i;
+		assert_int_equal(limpet_glibc_state_read_top(&busy, found.address, found.layout,
+							     &read, &span.top_head),
+				 0);
+		assert_int_equal(takes, 0);
+		assert_int_equal(read.top, top + i * 0x40);
+		assert_int_equal(span.top_head, (TOP_BYTES - i * 0x40) | USED);
+	}
+	span.start = span.top = read.top;
+	takes = 1;
+	(void)take_then_read(NULL, read.top + 8, &(uint64_t){0}, 8);
+	limpet_glibc_reader_forget(heap->reader);
+	assert_int_equal(
+		limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast, &heap->figures),
+		0);
+	assert_int_equal(heap->figures.top_bytes, TOP_BYTES - 3 * 0x40);
+	takes = 100;
+	assert_int_equal(limpet_glibc_state_read_top(&busy, found.address, found.layout, &read,
+						     &span.top_head),
+			 -EBADMSG);
+	takes = 0;
+	/* It was not written yet. */
+	put(image[(arena + 96 - BASE) / 8] + 8, 0);
+	assert_int_equal(limpet_glibc_state_read_top(&memory, found.address, found.layout, &read,
+						     &span.top_head),
+			 0);
+	assert_int_equal(span.top_head, 0);
 }
 
 /* A search that finds nothing asks whether there is time left. */
@@ -831,6 +879,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_list_that_breaks_off, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_top_without_a_head, begin, end),
 		cmocka_unit_test_setup_teardown(test_an_end_has_to_settle, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_top_is_of_one_moment, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_search_ends_in_time, begin, end),
 		cmocka_unit_test_setup_teardown(test_another_arena_is_no_main_arena, begin, end),
 		cmocka_unit_test_setup_teardown(test_parameters, begin, end),
