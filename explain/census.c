@@ -283,8 +283,7 @@ static int judge(const struct counting *counting, struct limpet_census *census)
 	census->has_glibc = first->has_glibc;
 	census->whole = first->is_whole && second->is_whole;
 	census->exact = census->whole && census->used.low.blocks == census->used.high.blocks;
-	census->late =
-		first->is_spent || second->is_spent || first->count == LIMPET_GLIBC_CHUNKS_LIMIT;
+	census->late = first->is_spent || second->is_spent || first->is_cut || second->is_cut;
 	census->unread_arenas = first->unread_arenas > second->unread_arenas
 					? first->unread_arenas
 					: second->unread_arenas;

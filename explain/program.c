@@ -17,7 +17,8 @@ int limpet_program_check(pid_t pid, const struct limpet_program_identity *before
 
 	if (error)
 		return error;
-	if (now.start_ticks != before->start_ticks)
+	/* One that is ending has no image any more. */
+	if (now.start_ticks != before->start_ticks || (before->image && !now.image))
 		return -ESRCH;
 	return now.image == before->image ? 0 : -ESTALE;
 }

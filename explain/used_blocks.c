@@ -20,7 +20,7 @@ void limpet_used_blocks_done(struct limpet_used_blocks *blocks)
 static int add(struct limpet_used_blocks *blocks, uint64_t start, uint64_t bytes, bool mmapped)
 {
 	if (blocks->count == LIMPET_GLIBC_CHUNKS_LIMIT) {
-		blocks->is_whole = false;
+		blocks->is_cut = true;
 		return 0;
 	}
 	if (limpet_reserve(&blocks->list, &blocks->capacity, blocks->count + 1,
@@ -263,7 +263,7 @@ static int take_arenas(struct limpet_used_blocks *blocks, const struct limpet_me
 
 	if (error)
 		return error;
-	blocks->is_whole &= !used->is_cut;
+	blocks->is_cut |= used->is_cut;
 	if (used->count)
 		qsort(used->list, used->count, sizeof(*used->list), compare_chunks);
 	error = take_chunks(blocks, reader, used);
@@ -292,7 +292,7 @@ int limpet_used_blocks_read(pid_t pid, const struct limpet_memory_reader *memory
 	if (!error && heaps.count)
 		error = take_mappings(&blocks, memory, pages, &maps, &heaps);
 	blocks.is_spent = limpet_memory_reader_is_spent(memory);
-	blocks.is_whole &= !blocks.is_spent;
+	blocks.is_whole &= !blocks.is_spent && !blocks.is_cut;
 	limpet_glibc_chunks_done(&used);
 	limpet_glibc_heaps_done(&heaps);
 	limpet_proc_maps_done(&maps);

@@ -26,6 +26,7 @@ struct limpet_used_blocks {
 	bool has_glibc;
 	bool is_whole;        /* nothing was missed: no arena, no list of free chunks, no mapping */
 	bool is_spent;        /* the budget of the reader was too small */
+	bool is_cut;          /* there were more than can be held */
 	size_t unread_arenas; /* could not be read, at least */
 	uint64_t cached, cached_bytes; /* chunks in the caches of threads */
 	struct limpet_present present; /* pages of the arenas */

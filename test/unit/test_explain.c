@@ -298,6 +298,28 @@ static void test_a_census_is_of_the_same_program(void **state)
 		-ESRCH);
 }
 
+/* Its number and its start are still known, its memory is gone. */
+static void test_a_process_that_ends_executes_no_other_program(void **state)
+{
+	const pid_t pid = fork();
+	struct limpet_program_identity program;
+	siginfo_t end;
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (!pid) {
+		for (;;)
+			pause();
+	}
+	assert_int_equal(limpet_program_identify(pid, &program), 0);
+	assert_int_not_equal(program.image, 0);
+	assert_int_equal(limpet_program_check(pid, &program), 0);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
+	assert_int_equal(limpet_program_check(pid, &program), -ESRCH);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
 /* Nothing was counted, which is not the same as no blocks. */
 static void test_a_root_that_is_none_has_no_census(void **state)
 {
@@ -1239,6 +1261,7 @@ int main(void)
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_census_is_of_the_same_program),
+		cmocka_unit_test(test_a_process_that_ends_executes_no_other_program),
 		cmocka_unit_test(test_a_root_that_is_none_has_no_census),
 		cmocka_unit_test(test_a_leaf_is_read_once),
 		cmocka_unit_test(test_a_small_tree_is_judged),
