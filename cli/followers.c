@@ -28,6 +28,7 @@ struct limpet_followers {
 	uint64_t failed; /* could not be started */
 	int failure;
 	uint64_t lost; /* the child ended or executed another program before it was captured */
+	bool was_full; /* a child had to wait for a permit */
 };
 
 struct limpet_followers *limpet_followers_new(const struct limpet_capture_options *options,
@@ -111,6 +112,7 @@ bool limpet_followers_reserve(struct limpet_followers *followers)
 	limpet_followers_reap(followers);
 	if (followers->running < LIMPET_FOLLOWERS_MAX)
 		followers->reserved = take_permit(followers);
+	followers->was_full |= followers->reserved < 0;
 	return followers->reserved >= 0;
 }
 
@@ -215,6 +217,11 @@ static const char *children(uint64_t count)
 	return count == 1 ? "child" : "children";
 }
 
+static const char *were(uint64_t count)
+{
+	return count == 1 ? "child was" : "children were";
+}
+
 void limpet_followers_say_earlier(pid_t pid)
 {
 	LIMPET_FREE pid_t *pids = NULL;
@@ -229,7 +236,7 @@ void limpet_followers_say_earlier(pid_t pid)
 	if (count > EARLIER_NAMED)
 		snprintf(list + used, sizeof(list) - used, " and %d more", count - EARLIER_NAMED);
 	limpet_ui_note("%d %s forked before the capture, and %s not followed:%s", count,
-		       count == 1 ? "child was" : "children were", count == 1 ? "is" : "are", list);
+		       were((uint64_t)count), count == 1 ? "is" : "are", list);
 	limpet_ui_hint("limpet attach %d captures %s", pids[0],
 		       count == 1 ? "it" : "one of them, into a trace of its own");
 }
@@ -249,7 +256,7 @@ static void say_each(const struct limpet_followers *followers)
 			       children(well - SAID_MAX));
 	if (other > SAID_MAX)
 		limpet_ui_warn("and %zu more %s not captured, or not completely", other - SAID_MAX,
-			       other - SAID_MAX == 1 ? "child was" : "children were");
+			       were(other - SAID_MAX));
 }
 
 void limpet_followers_say(const struct limpet_followers *followers,
@@ -259,20 +266,24 @@ void limpet_followers_say(const struct limpet_followers *followers,
 	uint64_t known = followers->count + followers->failed + lost;
 
 	say_each(followers);
+	/* One that lives for less than a look takes is not seen. */
 	if (lost)
-		limpet_ui_note("%" PRIu64 " %s ended, or executed another program, before %s could "
-			       "be captured",
+		limpet_ui_note("at least %" PRIu64 " %s ended, or executed another program, before "
+			       "%s could be captured",
 			       lost, children(lost), lost == 1 ? "it" : "they");
 	if (followers->failed)
 		limpet_ui_warn("no limpet could be started for %" PRIu64 " %s: %s",
 			       followers->failed, children(followers->failed),
 			       strerror(-followers->failure));
-	if (stats->found > known)
-		limpet_ui_warn("%" PRIu64 " %s not captured: %u can be at a time, and none within "
-			       "the first moments of its life",
-			       stats->found - known,
-			       stats->found - known == 1 ? "child was" : "children were",
+	if (stats->found > known && followers->was_full)
+		limpet_ui_warn("%" PRIu64 " %s not captured: %u can be at a time",
+			       stats->found - known, were(stats->found - known),
 			       LIMPET_FOLLOWERS_MAX);
+	else if (stats->found > known)
+		limpet_ui_note("%" PRIu64 " %s not captured: the capture ended within the first "
+			       "moments of %s life",
+			       stats->found - known, were(stats->found - known),
+			       stats->found - known == 1 ? "its" : "their");
 }
 
 void limpet_followers_free(struct limpet_followers *followers)
