@@ -512,8 +512,7 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 				      limpet_monotonic_ns() + capture->setup->timeout_ns,
 				      keep ? was_taken : NULL, capture, &children);
 	result->children_cleaned += children.cleaned;
-	/* With -ENOMEM a child that has the agent could not be listed. */
-	result->children_left = children.left_count + (error == -ENOMEM);
+	result->children_left = children.left_count + (error < 0);
 	for (size_t i = 0; i < children.left_count; i++) {
 		char *end = result->children + used;
 		size_t room = sizeof(result->children) - used;
@@ -525,9 +524,11 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 		}
 		used += (size_t)snprintf(end, room, "%s%d", i ? " " : "", children.left[i]);
 	}
-	if (error == -ENOMEM)
-		snprintf(result->children + used, sizeof(result->children) - used,
-			 "%sat least one more", used ? " and " : "");
+	if (error)
+		snprintf(result->children + used, sizeof(result->children) - used, "%s",
+			 error == -ENOMEM ? used ? " and at least one more" : "at least one"
+			 : used           ? " and perhaps others"
+					  : "perhaps, as not all were found");
 	limpet_children_done(&children);
 }
 
@@ -572,14 +573,13 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 			gone = true;
 	}
 	clean_children(capture, keep, result);
-	if (result->end == LIMPET_END_TARGET_EXIT || gone)
-		if (result->end != LIMPET_END_TARGET_EXEC) {
-			enum limpet_end how =
-				limpet_trace_session_exit(&capture->trace, &result->target_status);
+	if (gone && result->end != LIMPET_END_TARGET_EXEC) {
+		enum limpet_end how =
+			limpet_trace_session_exit(&capture->trace, &result->target_status);
 
-			if (result->end == LIMPET_END_TARGET_EXIT)
-				result->end = how;
-		}
+		if (result->end == LIMPET_END_TARGET_EXIT)
+			result->end = how;
+	}
 }
 
 /* Upper bound of the agent's memory in the program: the shared memory, the tables that were made,

@@ -144,7 +144,7 @@ int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
 		if (error || ret->cleaned == before)
 			return error;
 	}
-	return 0;
+	return -EAGAIN;
 }
 
 void limpet_children_done(struct limpet_children *children)
