@@ -71,28 +71,21 @@ const char *limpet_session_owner(const struct limpet_session *session, uint32_t 
 							     : NULL;
 }
 
+/* A slot of glibc's malloc may lead there by the linkage table of the program. */
 bool limpet_session_follows_glibc_alone(struct limpet_session *session)
 {
+	const uint32_t others = LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER | LIMPET_FAMILY_FINDER |
+				LIMPET_FAMILY_CXX;
 	const struct limpet_start *start = &session->plan.start;
-	bool any = false;
 
-	if (session->entries.count > session->entries.families[LIMPET_ENTRY_FINDER] ||
-	    session->late.functions)
+	if (session->late.functions ||
+	    limpet_entries_have_others(&session->entries, limpet_session_pid(session),
+				       &session->modules))
 		return false;
-	for (uint32_t i = 0; i < start->hook_count; i++) {
-		const struct limpet_hook *hook = &start->hooks[i];
-		const struct limpet_module *module;
-
-		if (limpet_family[hook->symbol].flags & (LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER |
-							 LIMPET_FAMILY_FINDER | LIMPET_FAMILY_CXX))
-			continue;
-		module = limpet_modules_find(&session->modules, hook->original);
-		if (!module || !limpet_modules_is_libc(&session->modules,
-						       (struct limpet_module *)(uintptr_t)module))
-			return false;
-		any = true;
-	}
-	return any;
+	for (uint32_t i = 0; i < start->hook_count; i++)
+		if (!(limpet_family[start->hooks[i].symbol].flags & others))
+			return true;
+	return false;
 }
 
 bool limpet_session_has_entries(void *context, const struct limpet_module *module)

@@ -256,6 +256,19 @@ void limpet_entries_leave_operators(struct limpet_entries *entries)
 	entries->count = kept;
 }
 
+bool limpet_entries_have_others(const struct limpet_entries *entries, pid_t pid,
+				struct limpet_modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (!module->loader && limpet_module_has_malloc(pid, module) &&
+		    !limpet_modules_is_libc(modules, module))
+			return true;
+	}
+	return entries->count > entries->families[LIMPET_ENTRY_FINDER];
+}
+
 bool limpet_entries_are_in(void *context, const struct limpet_module *module)
 {
 	const struct limpet_entries *entries = context;

@@ -75,6 +75,11 @@ void limpet_entries_done(struct limpet_entries *entries);
  * For an agent that exceptions cannot pass (limpet_plan_passes_exceptions). */
 void limpet_entries_leave_operators(struct limpet_entries *entries);
 
+/* Whether more than the C library's malloc is there to be followed: functions that get an inline
+ * hook, or a library that brings a malloc. From outside, their memory cannot be told from the rest.
+ */
+bool limpet_entries_have_others(const struct limpet_entries *entries, pid_t pid,
+				struct limpet_modules *modules);
 /* Whether any entry is in this module. Has the signature that limpet_memory_owners_name() wants. */
 bool limpet_entries_are_in(void *entries, const struct limpet_module *module);
 const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries,

@@ -337,23 +337,6 @@ void limpet_check_libraries(struct limpet_check *check, const struct limpet_prog
 				 "linked in may go unnoticed");
 }
 
-/* From outside, the memory of other followed allocators cannot be told from the rest: of those with
- * inline hooks, and of libraries that bring a malloc. */
-static bool follows_others(pid_t pid, struct limpet_inside *inside)
-{
-	const struct limpet_entries *entries = &inside->entries;
-	struct limpet_modules *modules = &inside->modules;
-
-	for (size_t i = 0; i < modules->count; i++) {
-		struct limpet_module *module = &modules->list[i];
-
-		if (!module->loader && limpet_module_has_malloc(pid, module) &&
-		    !limpet_modules_is_libc(modules, module))
-			return true;
-	}
-	return entries->count > entries->families[LIMPET_ENTRY_FINDER];
-}
-
 /* Memory of no followed allocator, and allocators inside the modules that are not followed, if
  * glibc's is the only one that is: also those that hold little so far, since what is allocated
  * there will not be in the trace. For a program that is partly out of reach the share was reported
@@ -373,7 +356,7 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	if (!inside)
 		return;
 	options.modules = &inside->modules;
-	if (follows_others(check->pid, inside) ||
+	if (limpet_entries_have_others(&inside->entries, check->pid, &inside->modules) ||
 	    limpet_memory_owners_take(check->pid, &options, memory) != 0)
 		return;
 	/* Both figures are of the same moment. */

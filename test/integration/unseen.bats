@@ -148,6 +148,22 @@ finds() {
 	finish bundled
 }
 
+# Its module sets pointers of libmpdec, which begin as malloc and free, to functions of its own.
+@test "Debian's python3 with decimal: glibc's malloc alone is followed, and the rest is counted" {
+	start python /usr/bin/python3 -c "
+import decimal, os, sys
+kept = [(i, str(i)) for i in range(100000)]
+print('ready', os.getpid(), flush=True)
+sys.stdin.readline()"
+	attach "$pid"
+	stop "$pid"
+	good_capture
+	expect ".unfollowed.names == \"the heap of CPython\" and .unfollowed.bytes > 6 * $mib"
+	"$LIMPET" explain "$trace" --json >explained.json
+	json_says '.rss_bytes > 0' <explained.json
+	finish python
+}
+
 @test "where another allocator is followed nothing is said of the rest" {
 	local target=bundled answered=ran
 	start bundled "$TARGETS/bundled-hidden"
