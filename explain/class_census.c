@@ -9,6 +9,8 @@
 #include "explain/mimalloc_census.h"
 #include "injector/proc/proc.h"
 
+#define GPERFTOOLS_TRIES 4u
+
 /* ------------------------------------------------------------------ tallies */
 
 static size_t slot_of(const struct limpet_class_tally *tally, uint64_t size)
@@ -86,6 +88,25 @@ static int count_mimalloc_arenas(const struct counting *counting, struct limpet_
 					 &counting->heaps->arenas, tally);
 }
 
+/* Again if something was missed: in a heap that changes, that is rare. */
+static int count_gperftools(const struct counting *counting, struct limpet_class_tally *tally)
+{
+	struct limpet_gperftools gperftools = {.count = 0};
+	int error = 0;
+
+	for (unsigned tries = 0; tries < GPERFTOOLS_TRIES; tries++) {
+		limpet_gperftools_done(&gperftools);
+		error = limpet_gperftools_read_map(counting->memory, counting->pages,
+						   counting->heaps->gperftools_root, &gperftools);
+		if (error || gperftools.is_whole || gperftools.is_cut)
+			break;
+	}
+	limpet_gperftools_count(&gperftools, &counting->heaps->gperftools_classes, tally);
+	tally->is_unknown = !gperftools.count && !gperftools.is_cut;
+	limpet_gperftools_done(&gperftools);
+	return error;
+}
+
 static int count_unknown(const struct counting *counting, struct limpet_class_tally *tally)
 {
 	(void)counting;
@@ -108,6 +129,11 @@ static bool has_mimalloc_arenas(const struct limpet_class_heaps *heaps)
 	return heaps->arenas.count > 0;
 }
 
+static bool has_gperftools(const struct limpet_class_heaps *heaps)
+{
+	return heaps->gperftools_root != 0;
+}
+
 static bool has_tcmalloc(const struct limpet_class_heaps *heaps)
 {
 	return heaps->has_tcmalloc;
@@ -121,6 +147,7 @@ static const struct kind {
 } kinds[] = {{"jemalloc", true, has_jemalloc, count_jemalloc},
 	     {"mimalloc", false, has_mimalloc_segments, count_mimalloc_segments},
 	     {"mimalloc", false, has_mimalloc_arenas, count_mimalloc_arenas},
+	     {"tcmalloc", true, has_gperftools, count_gperftools},
 	     {"tcmalloc", true, has_tcmalloc, count_unknown}};
 
 /* ------------------------------------------------------------------ two readings */
