@@ -141,14 +141,14 @@ static bool has_tcmalloc(const struct limpet_class_heaps *heaps)
 
 static const struct kind {
 	const char *allocator;
-	bool cached_count;
+	const char *caches;
 	bool (*is_there)(const struct limpet_class_heaps *heaps);
 	int (*count)(const struct counting *counting, struct limpet_class_tally *tally);
-} kinds[] = {{"jemalloc", true, has_jemalloc, count_jemalloc},
-	     {"mimalloc", false, has_mimalloc_segments, count_mimalloc_segments},
-	     {"mimalloc", false, has_mimalloc_arenas, count_mimalloc_arenas},
-	     {"tcmalloc", true, has_gperftools, count_gperftools},
-	     {"tcmalloc", true, has_tcmalloc, count_unknown}};
+} kinds[] = {{"jemalloc", "caches of threads", has_jemalloc, count_jemalloc},
+	     {"mimalloc", NULL, has_mimalloc_segments, count_mimalloc_segments},
+	     {"mimalloc", NULL, has_mimalloc_arenas, count_mimalloc_arenas},
+	     {"tcmalloc", "caches of threads or the central one", has_gperftools, count_gperftools},
+	     {"tcmalloc", NULL, has_tcmalloc, count_unknown}};
 
 /* ------------------------------------------------------------------ two readings */
 
@@ -235,9 +235,8 @@ static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct 
 		bool is_swapped, struct limpet_class_census *ret_census)
 {
 	LIMPET_FREE struct limpet_class_tally *tallies = calloc(2, sizeof(*tallies));
-	struct limpet_class_census census = {.allocator = kind->allocator,
-					     .cached_count = kind->cached_count,
-					     .whole = !is_swapped};
+	struct limpet_class_census census = {
+		.allocator = kind->allocator, .caches = kind->caches, .whole = !is_swapped};
 	int error = tallies ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < 2 && !error; i++)

@@ -20,7 +20,7 @@ struct limpet_class_heaps {
 
 struct limpet_class_census {
 	const char *allocator; /* static */
-	bool cached_count;     /* what is free in caches of threads counts as in use */
+	const char *caches;    /* in which what is free counts as in use; static; or NULL */
 	bool known;            /* its structures are; otherwise there is nothing more */
 	bool whole;            /* nothing was missed; otherwise `high` means nothing */
 	bool exact;            /* and both readings found as many in each class */

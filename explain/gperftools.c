@@ -23,16 +23,16 @@
 #define LEAF_MASK ((uint64_t)LEAF_WORDS - 1)
 #define LEAF_SHIFT (UNIT_SHIFT + LEAF_BITS)
 #define ROOT_WORDS ((size_t)1 << (48 - LEAF_SHIFT))
-#define USER_BITS 47 /* of an address of a process */
+#define UNITS ((uint64_t)1 << (48 - UNIT_SHIFT)) /* of all addresses */
+#define USER_BITS 47                             /* of an address of a process */
 /* src/span.h: the number of the first page, how many, two pointers, the list of free blocks; then
- * in one word the blocks in use, the size class, the state, and whether the block is sampled. */
+ * in one word the blocks in use, the size class, the state. */
 enum { SPAN_START, SPAN_LENGTH, SPAN_BITS = 5, SPAN_WORDS };
 #define BITS_COUNT ((uint64_t)0xffff)
 #define BITS_CLASS_SHIFT 16u
 #define BITS_CLASS ((uint64_t)0xff)
 #define BITS_STATE_SHIFT 24u
 #define BITS_STATE ((uint64_t)3)
-#define BITS_SAMPLED ((uint64_t)1 << 26)
 #define SPANS_LIMIT ((size_t)8 << 20)
 #define TRIES 3u /* of a span that is changing */
 #define UNDONE 8u
@@ -89,8 +89,7 @@ static int read_span(const struct limpet_memory_reader *memory, uint64_t entry, 
 		return error;
 	bits = words[SPAN_BITS];
 	state = bits >> BITS_STATE_SHIFT & BITS_STATE;
-	if (words[SPAN_START] != page || !words[SPAN_LENGTH] ||
-	    words[SPAN_LENGTH] > (((uint64_t)1 << USER_BITS) >> UNIT_SHIFT) - page ||
+	if (words[SPAN_START] != page || !words[SPAN_LENGTH] || words[SPAN_LENGTH] > UNITS - page ||
 	    state > LIMPET_GPERFTOOLS_RETURNED)
 		return 1;
 	*ret_span = (struct limpet_gperftools_span){
@@ -450,6 +449,7 @@ static int take_root(struct map_walk *walk, const uint64_t *leaves, size_t count
 
 		if (!leaf || leaf % 8 || leaf >> USER_BITS)
 			continue;
+		walk->gperftools->is_cut |= limpet_memory_reader_is_spent(walk->memory);
 		/* Two words that lead to one leaf do not matter: it has no span of the second. */
 		error = read_table(walk, leaf, LEAF_WORDS, (first + i) << LEAF_BITS, take_leaf);
 		if (!error && walk->right > right)
