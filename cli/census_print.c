@@ -152,8 +152,9 @@ static void print_class(const struct limpet_class_census *census, int width)
 		limpet_ui_wrap(line, 0, width);
 		return;
 	}
-	snprintf(line, sizeof(line), "In the heap of %s, in use%s: %s blocks, %s usable; %s.",
-		 census->allocator, census->cached_count ? " or in caches of threads" : "",
+	snprintf(line, sizeof(line), "In the heap of %s, in use%s%s: %s blocks, %s usable; %s.",
+		 census->allocator, census->caches ? " or in " : "",
+		 census->caches ? census->caches : "",
 		 say_interval(census->whole, census->used.low.blocks, census->used.high.blocks,
 			      limpet_units_format_count, blocks),
 		 say_interval(census->whole, census->used.low.bytes, census->used.high.bytes,

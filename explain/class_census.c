@@ -9,6 +9,8 @@
 #include "explain/mimalloc_census.h"
 #include "injector/proc/proc.h"
 
+#define GPERFTOOLS_TRIES 4u
+
 /* ------------------------------------------------------------------ tallies */
 
 static size_t slot_of(const struct limpet_class_tally *tally, uint64_t size)
@@ -86,6 +88,25 @@ static int count_mimalloc_arenas(const struct counting *counting, struct limpet_
 					 &counting->heaps->arenas, tally);
 }
 
+/* Again if something was missed: in a heap that changes, that is rare. */
+static int count_gperftools(const struct counting *counting, struct limpet_class_tally *tally)
+{
+	struct limpet_gperftools gperftools = {.count = 0};
+	int error = 0;
+
+	for (unsigned tries = 0; tries < GPERFTOOLS_TRIES; tries++) {
+		limpet_gperftools_done(&gperftools);
+		error = limpet_gperftools_read_map(counting->memory, counting->pages,
+						   counting->heaps->gperftools_root, &gperftools);
+		if (error || gperftools.is_whole || gperftools.is_cut)
+			break;
+	}
+	limpet_gperftools_count(&gperftools, &counting->heaps->gperftools_classes, tally);
+	tally->is_unknown = !gperftools.count && !gperftools.is_cut;
+	limpet_gperftools_done(&gperftools);
+	return error;
+}
+
 static int count_unknown(const struct counting *counting, struct limpet_class_tally *tally)
 {
 	(void)counting;
@@ -108,6 +129,11 @@ static bool has_mimalloc_arenas(const struct limpet_class_heaps *heaps)
 	return heaps->arenas.count > 0;
 }
 
+static bool has_gperftools(const struct limpet_class_heaps *heaps)
+{
+	return heaps->gperftools_root != 0;
+}
+
 static bool has_tcmalloc(const struct limpet_class_heaps *heaps)
 {
 	return heaps->has_tcmalloc;
@@ -115,13 +141,14 @@ static bool has_tcmalloc(const struct limpet_class_heaps *heaps)
 
 static const struct kind {
 	const char *allocator;
-	bool cached_count;
+	const char *caches;
 	bool (*is_there)(const struct limpet_class_heaps *heaps);
 	int (*count)(const struct counting *counting, struct limpet_class_tally *tally);
-} kinds[] = {{"jemalloc", true, has_jemalloc, count_jemalloc},
-	     {"mimalloc", false, has_mimalloc_segments, count_mimalloc_segments},
-	     {"mimalloc", false, has_mimalloc_arenas, count_mimalloc_arenas},
-	     {"tcmalloc", true, has_tcmalloc, count_unknown}};
+} kinds[] = {{"jemalloc", "caches of threads", has_jemalloc, count_jemalloc},
+	     {"mimalloc", NULL, has_mimalloc_segments, count_mimalloc_segments},
+	     {"mimalloc", NULL, has_mimalloc_arenas, count_mimalloc_arenas},
+	     {"tcmalloc", "caches of threads or the central one", has_gperftools, count_gperftools},
+	     {"tcmalloc", NULL, has_tcmalloc, count_unknown}};
 
 /* ------------------------------------------------------------------ two readings */
 
@@ -208,9 +235,8 @@ static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct 
 		bool is_swapped, struct limpet_class_census *ret_census)
 {
 	LIMPET_FREE struct limpet_class_tally *tallies = calloc(2, sizeof(*tallies));
-	struct limpet_class_census census = {.allocator = kind->allocator,
-					     .cached_count = kind->cached_count,
-					     .whole = !is_swapped};
+	struct limpet_class_census census = {
+		.allocator = kind->allocator, .caches = kind->caches, .whole = !is_swapped};
 	int error = tallies ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < 2 && !error; i++)

@@ -5,6 +5,7 @@
 #define LIMPET_EXPLAIN_CLASS_CENSUS_H
 
 #include "explain/census.h"
+#include "explain/gperftools.h"
 #include "explain/mimalloc.h"
 
 /* The heaps that were found, and where. */
@@ -12,12 +13,14 @@ struct limpet_class_heaps {
 	uint64_t jemalloc_root;               /* of its tree; 0: no such heap */
 	struct limpet_mimalloc mimalloc;      /* segments of mimalloc 2 */
 	struct limpet_mimalloc_arenas arenas; /* of mimalloc 3 */
-	bool has_tcmalloc;
+	uint64_t gperftools_root;             /* of the map of its tcmalloc; 0: none */
+	struct limpet_gperftools_classes gperftools_classes;
+	bool has_tcmalloc; /* another one, or one whose classes are not known */
 };
 
 struct limpet_class_census {
 	const char *allocator; /* static */
-	bool cached_count;     /* what is free in caches of threads counts as in use */
+	const char *caches;    /* in which what is free counts as in use; static; or NULL */
 	bool known;            /* its structures are; otherwise there is nothing more */
 	bool whole;            /* nothing was missed; otherwise `high` means nothing */
 	bool exact;            /* and both readings found as many in each class */
@@ -27,7 +30,7 @@ struct limpet_class_census {
 };
 
 struct limpet_class_censuses {
-	struct limpet_class_census list[4];
+	struct limpet_class_census list[5];
 	size_t count;
 };
 

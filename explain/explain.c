@@ -38,6 +38,7 @@ struct inquiry {
 	struct limpet_pieces pieces;
 	struct limpet_jemalloc jemalloc;
 	struct limpet_tcmalloc tcmalloc;
+	struct limpet_gperftools gperftools;
 	struct limpet_go go;
 	bool go_cut;
 	struct limpet_runtimes_marked marked;
@@ -51,6 +52,7 @@ static void inquiry_done(struct inquiry *inquiry)
 	limpet_proc_smaps_done(&inquiry->smaps);
 	limpet_stack_owners_done(&inquiry->threads);
 	limpet_go_done(&inquiry->go);
+	limpet_gperftools_done(&inquiry->gperftools);
 	limpet_tcmalloc_done(&inquiry->tcmalloc);
 	limpet_jemalloc_done(&inquiry->jemalloc);
 	limpet_pieces_done(&inquiry->pieces);
@@ -64,8 +66,10 @@ static void inquiry_done(struct inquiry *inquiry)
 /* Heaps of allocators and runtimes, in memory of no known owner. */
 static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 {
-	const struct limpet_runtimes_heaps heaps = {
-		.jemalloc = &inquiry->jemalloc, .tcmalloc = &inquiry->tcmalloc, .go = &inquiry->go};
+	const struct limpet_runtimes_heaps heaps = {.jemalloc = &inquiry->jemalloc,
+						    .tcmalloc = &inquiry->tcmalloc,
+						    .gperftools = &inquiry->gperftools,
+						    .go = &inquiry->go};
 	struct limpet_memory_share share;
 	int error;
 
@@ -75,6 +79,9 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 	if (!error && !inquiry->jemalloc.count)
 		error = limpet_tcmalloc_read(inquiry->memory, &inquiry->maps, pages,
 					     &inquiry->pieces, &inquiry->tcmalloc);
+	if (!error && !inquiry->jemalloc.count && !inquiry->tcmalloc.ranges.count)
+		error = limpet_gperftools_read(inquiry->memory, &inquiry->maps, pages,
+					       &inquiry->pieces, &inquiry->gperftools);
 	limpet_process_reader_keep(inquiry->process, KEPT_FROM_RUNTIMES);
 	limpet_memory_share_begin(&share, inquiry->memory, GO_READS);
 	if (!error)
@@ -290,6 +297,18 @@ static void retain_in(const char *kind, uint64_t bytes, const char *remedy,
 	account->remedy = remedy;
 }
 
+static void retain_tcmalloc(const struct inquiry *inquiry, struct limpet_explanation *explanation)
+{
+	struct limpet_account *account =
+		limpet_accounts_find(explanation, LIMPET_KIND_TCMALLOC, LIMPET_OWNER_TCMALLOC);
+	const uint64_t bytes = inquiry->marked.tcmalloc_bytes;
+
+	if (!account || !inquiry->gperftools.classes.count)
+		return;
+	account->retained_known = true;
+	account->retained_bytes = bytes < account->bytes ? bytes : account->bytes;
+}
+
 /* ------------------------------------------------------------------ names */
 
 /* Appends "NAME in FILE" for libraries of allocators; jemalloc is recognized, or not. */
@@ -313,7 +332,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 
 	/* The files of all modules are searched. */
 	if (bytes < NAMED_LEAST_BYTES || bytes < explanation->rss_bytes / 20 ||
-	    inquiry->jemalloc.count || inquiry->tcmalloc.ranges.count)
+	    inquiry->jemalloc.count || inquiry->tcmalloc.ranges.count || inquiry->gperftools.count)
 		return;
 	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
 	explanation->others_are_libraries = explanation->others[0] != '\0';
@@ -326,6 +345,21 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 }
 
 /* ------------------------------------------------------------------ all */
+
+static void set_class_heaps(const struct inquiry *inquiry, struct limpet_class_heaps *ret_heaps)
+{
+	const struct limpet_gperftools *gperftools = &inquiry->gperftools;
+	const bool is_known = gperftools->count && gperftools->classes.count;
+
+	*ret_heaps =
+		(struct limpet_class_heaps){.jemalloc_root = inquiry->jemalloc.root,
+					    .mimalloc = inquiry->marked.mimalloc,
+					    .arenas = inquiry->marked.arenas,
+					    .gperftools_root = is_known ? gperftools->root : 0,
+					    .gperftools_classes = gperftools->classes,
+					    .has_tcmalloc = inquiry->tcmalloc.ranges.count > 0 ||
+							    (gperftools->count && !is_known)};
+}
 
 static int account_for(struct inquiry *inquiry, struct limpet_explanation *explanation)
 {
@@ -344,11 +378,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	error = sum_glibc(&inquiry->heaps, explanation);
 	if (error)
 		return error;
-	explanation->class_heaps =
-		(struct limpet_class_heaps){.jemalloc_root = inquiry->jemalloc.root,
-					    .mimalloc = inquiry->marked.mimalloc,
-					    .arenas = inquiry->marked.arenas,
-					    .has_tcmalloc = inquiry->tcmalloc.ranges.count > 0};
+	set_class_heaps(inquiry, &explanation->class_heaps);
 	/* It may add to what is of no known owner. */
 	limit_mmapped(&inquiry->heaps, &accounts);
 	name_others(inquiry, explanation);
@@ -359,8 +389,11 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_LOCKED, UINT64_MAX, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_RETAINED, UINT64_MAX, NULL, explanation);
+	retain_tcmalloc(inquiry, explanation);
+	retain_in(LIMPET_KIND_TCMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_RELEASE, explanation);
 	explanation->late = limpet_process_reader_was_cut(inquiry->process) ||
-			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut || inquiry->go_cut;
+			    inquiry->jemalloc.is_cut || inquiry->tcmalloc.is_cut ||
+			    inquiry->gperftools.is_cut || inquiry->go_cut;
 	error = limpet_accounts_sort(&accounts);
 	return error ? error : limpet_verdicts_make(explanation);
 }

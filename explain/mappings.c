@@ -323,6 +323,9 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 	case LIMPET_MEMORY_UNKNOWN:
 		if (piece->kind && it->locked && !strcmp(piece->kind, LIMPET_KIND_JEMALLOC_FREE))
 			add(it, LIMPET_KIND_JEMALLOC_LOCKED, "jemalloc: free pages, locked", bytes);
+		else if (piece->kind && it->locked &&
+			 !strcmp(piece->kind, LIMPET_KIND_TCMALLOC_FREE))
+			add(it, LIMPET_KIND_TCMALLOC, "tcmalloc: free pages, locked", bytes);
 		else if (piece->kind)
 			add(it, piece->kind, piece->owner, bytes);
 		break;

@@ -14,6 +14,7 @@ EXPLAIN_SRC := \
 	explain/glibc_wait.c \
 	explain/glibc_walk.c \
 	explain/go.c \
+	explain/gperftools.c \
 	explain/heap_ranges.c \
 	explain/java.c \
 	explain/jemalloc.c \

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "common/array.h"
 #include "explain/java.h"
 #include "explain/v8.h"
 
@@ -57,6 +58,8 @@ struct marking {
 	uint64_t until;
 	const char *kind, *owner;
 	uint64_t unused_bytes; /* of it, as far as pages turn out to be present */
+	bool is_used_known;    /* instead, the other way round: the rest of what is present */
+	uint64_t used_bytes;
 };
 
 static void find_runtimes(struct limpet_modules *modules, struct marking *marking)
@@ -195,8 +198,33 @@ static void recognize_tcmalloc(struct marking *marking, uint64_t at)
 	if (!map || map->start % LIMPET_TCMALLOC_ALIGN_BYTES)
 		return;
 	marking->kind = LIMPET_KIND_TCMALLOC;
-	marking->owner = range->is_table ? "tcmalloc: its own tables" : "tcmalloc: heap";
+	marking->owner = range->is_table ? "tcmalloc: its own tables" : LIMPET_OWNER_TCMALLOC;
 	marking->until = range->end < map->end ? range->end : map->end;
+}
+
+static void recognize_gperftools(struct marking *marking, uint64_t at)
+{
+	const struct limpet_gperftools *heap = marking->heaps.gperftools;
+	const struct limpet_gperftools_span *span = limpet_gperftools_find(heap, at);
+	const struct limpet_heap_range *table = limpet_heap_ranges_find(&heap->tables, at);
+
+	if (!span && !table)
+		return;
+	marking->kind = LIMPET_KIND_TCMALLOC;
+	if (!span) {
+		marking->owner = "tcmalloc: its own tables";
+		marking->until = table->end;
+		return;
+	}
+	marking->owner = LIMPET_OWNER_TCMALLOC;
+	marking->until = span->end;
+	if (span->state == LIMPET_GPERFTOOLS_FREE) {
+		marking->kind = LIMPET_KIND_TCMALLOC_FREE;
+		marking->owner = "tcmalloc: free pages, kept for later";
+		return;
+	}
+	marking->is_used_known = true;
+	marking->used_bytes = limpet_gperftools_used_bytes(&heap->classes, span);
 }
 
 /* The part from `at` on: up to the end of what is recognized, or a page. */
@@ -206,10 +234,13 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 
 	if (at >= marking->until) {
 		marking->unused_bytes = 0;
+		marking->is_used_known = false;
 		recognize_jemalloc(marking, at);
 	}
 	if (at >= marking->until)
 		recognize_tcmalloc(marking, at);
+	if (at >= marking->until)
+		recognize_gperftools(marking, at);
 	if (at >= marking->until)
 		recognize_go(marking, at);
 	if (at >= marking->until)
@@ -225,6 +256,26 @@ static uint64_t mark_part(struct marking *marking, uint64_t at, uint64_t end)
 	return part_end < end ? part_end : end;
 }
 
+static uint64_t take_up_to(uint64_t *left, uint64_t bytes)
+{
+	const uint64_t taken = bytes < *left ? bytes : *left;
+
+	*left -= taken;
+	return taken;
+}
+
+/* Of what was recognized, so many bytes are present. What blocks in use touched is not known: of
+ * tcmalloc's only what they cannot have touched is free. */
+static void note_unused(struct marking *marking, uint64_t bytes)
+{
+	if (marking->is_used_known)
+		marking->marked.tcmalloc_bytes += bytes - take_up_to(&marking->used_bytes, bytes);
+	else if (marking->kind == kind_python)
+		marking->marked.python_bytes += take_up_to(&marking->unused_bytes, bytes);
+	else
+		marking->marked.jemalloc_bytes += take_up_to(&marking->unused_bytes, bytes);
+}
+
 static void mark_piece(struct marking *marking, const struct limpet_piece *piece)
 {
 	for (uint64_t at = piece->start; at < piece->end;) {
@@ -233,24 +284,28 @@ static void mark_piece(struct marking *marking, const struct limpet_piece *piece
 		/* Its name is what is known of it. */
 		if (piece->account == LIMPET_MEMORY_NAMED)
 			part.account = LIMPET_MEMORY_NAMED;
-		uint64_t unused;
 
 		part.end = mark_part(marking, at, piece->end);
 		if (at < marking->until) {
 			part.account = LIMPET_MEMORY_UNKNOWN;
 			part.kind = marking->kind;
 			part.owner = marking->owner;
-			unused = part.end - at < marking->unused_bytes ? part.end - at
-								       : marking->unused_bytes;
-			marking->unused_bytes -= unused;
-			if (marking->kind == kind_python)
-				marking->marked.python_bytes += unused;
-			else
-				marking->marked.jemalloc_bytes += unused;
+			note_unused(marking, part.end - at);
 		}
 		limpet_pieces_add(&marking->out, &part);
 		at = part.end;
 	}
+}
+
+/* A piece of the program break may begin before the heap. */
+static bool is_in_gperftools(const struct limpet_gperftools *heap, const struct limpet_piece *piece)
+{
+	const uint64_t last = piece->account == LIMPET_MEMORY_HEAP ? piece->end - 1 : piece->start;
+	/* cppcheck-suppress constStatement */
+	size_t above = LIMPET_PARTITION_POINT(i, heap->count, heap->list[i].start <= last);
+
+	return (above && heap->list[above - 1].end > piece->start) ||
+	       limpet_heap_ranges_find(&heap->tables, piece->start);
 }
 
 /* What is in a heap may look like a block of glibc's, and the stack of a coroutine or goroutine in
@@ -262,6 +317,7 @@ static bool is_to_be_marked(const struct marking *marking, const struct limpet_p
 	return (piece->account == LIMPET_MEMORY_HEAP || piece->account == LIMPET_MEMORY_STACKS) &&
 	       (limpet_jemalloc_find(marking->heaps.jemalloc, piece->start) ||
 		limpet_heap_ranges_find(&marking->heaps.tcmalloc->ranges, piece->start) ||
+		is_in_gperftools(marking->heaps.gperftools, piece) ||
 		limpet_heap_ranges_find(&marking->heaps.go->ranges, piece->start) ||
 		is_in_go(marking, piece->start));
 }

@@ -4,6 +4,7 @@
 #define LIMPET_EXPLAIN_RUNTIMES_H
 
 #include "explain/go.h"
+#include "explain/gperftools.h"
 #include "explain/jemalloc.h"
 #include "explain/mimalloc.h"
 #include "explain/tcmalloc.h"
@@ -15,15 +16,19 @@
 #define LIMPET_KIND_JAVA "java-heap"
 #define LIMPET_KIND_MIMALLOC "mimalloc-heap"
 #define LIMPET_KIND_TCMALLOC "tcmalloc-heap"
+#define LIMPET_KIND_TCMALLOC_FREE "tcmalloc-free-pages"
+#define LIMPET_OWNER_TCMALLOC "tcmalloc: heap"
 #define LIMPET_KIND_JEMALLOC "jemalloc-heap"
 #define LIMPET_KIND_JEMALLOC_FREE "jemalloc-free-pages"
 #define LIMPET_KIND_JEMALLOC_LOCKED "jemalloc-locked" /* free pages, by mlock(2) */
 #define LIMPET_KIND_JEMALLOC_RETAINED "jemalloc-retained"
 #define LIMPET_REMEDY_PURGE "mallctl(\"arena.4096.purge\")" /* MALLCTL_ARENAS_ALL */
+#define LIMPET_REMEDY_RELEASE "MallocExtension_ReleaseFreeMemory()"
 
 struct limpet_runtimes_marked {
-	/* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc. */
-	uint64_t python_bytes, jemalloc_bytes;
+	/* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc, of
+	 * spans of gperftools' tcmalloc. */
+	uint64_t python_bytes, jemalloc_bytes, tcmalloc_bytes;
 	struct limpet_mimalloc mimalloc;      /* by which segments were found */
 	struct limpet_mimalloc_arenas arenas; /* the first ones */
 };
@@ -32,6 +37,7 @@ struct limpet_runtimes_marked {
 struct limpet_runtimes_heaps {
 	const struct limpet_jemalloc *jemalloc;
 	const struct limpet_tcmalloc *tcmalloc;
+	const struct limpet_gperftools *gperftools;
 	const struct limpet_go *go;
 };
 /* Marks UNKNOWN pieces, and others in these heaps; the list stays sorted. 0 or -ENOMEM. */

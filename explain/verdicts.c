@@ -235,6 +235,40 @@ static void judge_stacks(struct verdicts *verdicts)
 	    largest->owner + strlen(LIMPET_STACKS_NAMED));
 }
 
+/* If it is known how much of it is free: gperftools' own. */
+static const struct limpet_account *known_tcmalloc(const struct limpet_explanation *of)
+{
+	const struct limpet_account *heap =
+		limpet_accounts_find(of, LIMPET_KIND_TCMALLOC, LIMPET_OWNER_TCMALLOC);
+
+	return heap && heap->retained_known ? heap : NULL;
+}
+
+static void judge_tcmalloc(struct verdicts *verdicts)
+{
+	const struct limpet_explanation *of = verdicts->of;
+	const uint64_t pages = limpet_accounts_bytes(of, LIMPET_KIND_TCMALLOC_FREE);
+	const struct limpet_account *heap = known_tcmalloc(of);
+
+	if (is_share(of, pages, NOTABLE_PERCENT))
+		say(verdicts, pages, "tcmalloc-free", LIMPET_REMEDY_RELEASE, &pages,
+		    "are free pages that tcmalloc keeps for later: "
+		    "MallocExtension_ReleaseFreeMemory() returns them at once");
+	if (!heap)
+		return;
+	if (is_share(of, heap->retained_bytes, NOTABLE_PERCENT))
+		say(verdicts, heap->retained_bytes, "tcmalloc-fragmented", NULL, NULL,
+		    "are free inside tcmalloc's spans, which blocks in use share: tcmalloc uses "
+		    "them for blocks of the same size, but does not return them");
+	if (!is_share(of, heap->bytes - heap->retained_bytes, LARGE_PERCENT))
+		return;
+	say(verdicts, heap->bytes - heap->retained_bytes, "tcmalloc-live", NULL, NULL,
+	    "are in use inside tcmalloc's heap, or in its caches: limpet attach %d shows who holds "
+	    "what is allocated from then on",
+	    of->pid);
+	say_next(verdicts, "limpet attach");
+}
+
 /* Objects/obmalloc.c: an arena is unmapped once it holds no object at all. */
 static void judge_runtimes(struct verdicts *verdicts)
 {
@@ -261,6 +295,8 @@ static void judge_runtimes(struct verdicts *verdicts)
 
 		if (python && !strcmp(heaps[i].kind, LIMPET_KIND_PYTHON))
 			bytes -= python->retained_bytes;
+		if (known_tcmalloc(verdicts->of) && !strcmp(heaps[i].kind, LIMPET_KIND_TCMALLOC))
+			continue;
 
 		if (is_share(verdicts->of, bytes, LARGE_PERCENT))
 			say(verdicts, bytes, "runtime-heap", NULL, NULL, "are %s%s", heaps[i].text,
@@ -439,6 +475,7 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 	judge_glibc(&verdicts);
 	judge_live(&verdicts);
 	judge_jemalloc(&verdicts);
+	judge_tcmalloc(&verdicts);
 	judge_runtimes(&verdicts);
 	judge_stacks(&verdicts);
 	judge_shared(&verdicts);

@@ -12,6 +12,7 @@
 #include "explain/glibc_orphans.h"
 #include "explain/glibc_regions.h"
 #include "explain/go.h"
+#include "explain/gperftools.h"
 #include "explain/jemalloc.h"
 #include "explain/mimalloc_census.h"
 #include "explain/runtimes.h"
@@ -184,6 +185,23 @@ static void read_tcmalloc(void)
 	limpet_tcmalloc_done(&tcmalloc);
 }
 
+static void read_gperftools(void)
+{
+	struct limpet_gperftools heap = {.count = 0};
+	struct limpet_pages *pages;
+
+	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
+		abort();
+	limpet_pages_be_exact(pages);
+	if (limpet_gperftools_read_map(&memory_reader, pages, BASE, &heap) < 0)
+		abort();
+	for (size_t i = 0; i < heap.count; i++)
+		check(heap.list[i].start < heap.list[i].end &&
+		      (!i || heap.list[i - 1].end <= heap.list[i].start));
+	limpet_gperftools_done(&heap);
+	limpet_pages_free(pages);
+}
+
 static void read_go(void)
 {
 	struct limpet_map list[] = {{.start = BASE, .end = BASE + BYTES}};
@@ -313,6 +331,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	case 1:
 		read_jemalloc();
 		read_tcmalloc();
+		read_gperftools();
 		read_go();
 		break;
 	default:

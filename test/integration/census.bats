@@ -168,3 +168,66 @@ holds() {
 	[[ ${output//$'\n'/ } == *"In the heap of mimalloc, in use: "*"two readings agree"* ]] || fail "$output"
 	finish classes
 }
+
+# counts TARGET COMMAND: it does that, and then the census is as many bytes as tcmalloc says itself are in use or in caches of
+# threads, and at least the blocks that the target holds.
+counts() {
+	local held bytes
+	tell "$1" "$2" "done" || return 1
+	tell "$1" held held || return 1
+	held=${answer#held }
+	tell "$1" bytes bytes || return 1
+	bytes=${answer#bytes }
+	within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
+	says explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "tcmalloc" and .exact and .whole and
+		.bytes_low == $bytes and .bytes_high == $bytes and ([.sizes[].bytes_low] | add) == $bytes and
+		all(.sizes[]; .from_bytes == .to_bytes and .bytes_low == .blocks_low * .to_bytes) and
+		(.sizes | map({(.to_bytes | tostring): .blocks_low}) | add) as $sizes |
+		all($held | to_entries[]; $sizes[.key] >= .value))' --argjson held "$held" --argjson bytes "$bytes"
+}
+
+# Preloaded, linked in, and linked in statically.
+@test "gperftools' tcmalloc: blocks by size class, as many bytes as it says itself" {
+	local library libraries command name=classes
+	libraries=$(PATH=$PATH:/sbin ldconfig -p | awk '/libtcmalloc(_minimal)?\.so\.4/ { print $NF }')
+	for library in $libraries "" -static; do
+		name+=x
+		if [[ $library == /* ]]; then
+			LD_PRELOAD=$library start "$name" "$TARGETS/classes"
+		else
+			start "$name" "$TARGETS/classes-tcmalloc$library"
+		fi
+		for command in "make 24 50000" "thread 72 20000" "make 640 3000" "make 50000 200" "make 5000000 3" \
+			"leave 72 3000" "drop 7" "elsewhere 5" "make 300000 20" "drop 2" "make 262144 10" "drop 1" "make 9000 100"; do
+			counts "$name" "$command"
+		done
+		run -0 "$LIMPET" explain "$pid" --census
+		[[ ${output//$'\n'/ } == *"In the heap of tcmalloc, in use or in caches of threads or the central one: "*"two readings agree"* ]] || fail "$output"
+		finish "$name"
+	done
+}
+
+# What changes all the time is counted from one reading to the other; what stays is there in both.
+@test "gperftools' tcmalloc: a heap that changes" {
+	local held i whole=0
+	start classes "$TARGETS/classes-tcmalloc"
+	tell classes "make 24 20000" "done"
+	tell classes "make 5000000 3" "done"
+	tell classes held held
+	held=${answer#held }
+	tell classes "churn 3" "done"
+	for ((i = 0; i < 50 && whole < 3; i++)); do
+		within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
+		# One that was missed in part has less; none has more.
+		says explain.json 'all(.class_censuses[] | select(.sizes);
+			(.sizes | map({(.to_bytes | tostring): .blocks_low}) | add) as $sizes |
+			($sizes["5005312"] // 0) <= 3 and
+			all(.sizes[]; .to_bytes < 610000 or .to_bytes == 5005312 or .blocks_low == 0) and
+			if .whole then .blocks_low >= ($held | add) and .blocks_high >= .blocks_low and
+				$sizes["5005312"] == 3 and $sizes["32"] >= $held["32"]
+			else .blocks_high == null end)' --argjson held "$held"
+		! jq -e '.class_censuses[0].whole' explain.json >whole.json || whole=$((whole + 1))
+	done
+	((whole == 3)) || fail "after 50 censuses $whole were whole"
+	finish classes
+}

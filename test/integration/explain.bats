@@ -384,6 +384,37 @@ main_heap_as_walked() {
 	finish explained
 }
 
+# What is free inside spans, pages that are free for good, and tables.
+@test "gperftools' tcmalloc: blocks, holes, and free pages until they are released" {
+	local before after said heap
+	start classes "$TARGETS/classes-tcmalloc"
+	tell classes "make 90 400000" "done"
+	tell classes "drop 2" "done"
+	tell classes bytes bytes
+	explain
+	adds_up 15
+	heap='.accounts[] | select(.owner == "tcmalloc: heap")'
+	says "$heap | .bytes - .retained_bytes >= \$used - 300000 and .bytes - .retained_bytes <= \$used + 300000" --argjson used "${answer#bytes }"
+	says "any(.accounts[]; .owner == \"tcmalloc: its own tables\" and .kind == \"tcmalloc-heap\")"
+	says 'any(.verdicts[]; .id == "tcmalloc-fragmented" and .bytes > 15000000 and .returned_bytes == null) and
+		any(.verdicts[]; .id == "tcmalloc-live")'
+	tell classes "make 90 200000" "done"
+	tell classes "drop 1" "done"
+	explain
+	adds_up 15
+	says '.accounts[] | select(.kind == "tcmalloc-free-pages") | .retained_bytes == .bytes and .remedy == "MallocExtension_ReleaseFreeMemory()"'
+	says 'any(.verdicts[]; .id == "tcmalloc-free" and .returned_bytes > 5000000)'
+	said=$(jq '.verdicts[] | select(.id == "tcmalloc-free") | .returned_bytes' <explain.json)
+	before=$(rss_of "$pid")
+	tell classes release "done"
+	after=$(rss_of "$pid")
+	echo "said $said, measured $((before - after))"
+	((100 * (before - after) >= 95 * said && 100 * (before - after) <= 105 * said))
+	explain
+	says '[.accounts[] | select(.kind == "tcmalloc-free-pages")] == []'
+	finish classes
+}
+
 @test "jemalloc: free pages that are locked stay" {
 	local before after
 	MALLOC_CONF=dirty_decay_ms:-1 start explained "$TARGETS/explained-jemalloc"

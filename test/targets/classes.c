@@ -3,7 +3,9 @@
  *
  * Commands: "make BYTES N": N blocks; "thread BYTES N": by a thread that stays; "leave BYTES N": by
  * a thread that ends; "drop N": every Nth block is freed; "elsewhere N": by another thread, which
- * stays; "held": the blocks by usable size, as JSON; "quit". */
+ * stays; "churn N": threads that make and free blocks all the time; "held": the blocks by usable
+ * size, as JSON; "bytes": those in use or in caches, as gperftools' tcmalloc says; "release": its
+ * free pages; "quit". */
 #include <malloc.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -13,6 +15,11 @@
 #include "test/targets/target.h"
 
 enum { BLOCKS = 1 << 20, SIZES = 32 };
+
+/* gperftools/malloc_extension_c.h, if it is that tcmalloc. */
+extern int MallocExtension_GetNumericProperty(const char *property, size_t *value)
+	__attribute__((weak));
+extern void MallocExtension_ReleaseFreeMemory(void) __attribute__((weak));
 
 static void **blocks;
 static size_t block_count;
@@ -99,6 +106,53 @@ static void say_held(void)
 	target_say("held {%s}", text);
 }
 
+static void say_bytes(void)
+{
+	static const char *const names[] = {"generic.current_allocated_bytes",
+					    "tcmalloc.current_total_thread_cache_bytes",
+					    "tcmalloc.transfer_cache_free_bytes"};
+	size_t sum = 0, value;
+
+	if (!MallocExtension_GetNumericProperty)
+		target_broken("it is another malloc");
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		if (!MallocExtension_GetNumericProperty(names[i], &value))
+			target_broken("there is no such number");
+		sum += value;
+	}
+	target_say("bytes %zu", sum);
+}
+
+static void *churn(void *context)
+{
+	uint64_t seed = (uintptr_t)context;
+	char *own[512] = {NULL};
+
+	sem_post(&done);
+	for (;;) {
+		const size_t i = target_random(&seed) % 512;
+
+		free(own[i]);
+		own[i] = malloc(16 + (target_random(&seed) % 64 ? target_random(&seed) % 3000
+								: target_random(&seed) % 600000));
+		if (!own[i])
+			target_broken("no memory");
+		own[i][0] = 1;
+	}
+	return NULL;
+}
+
+static void start_churn(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, churn, (void *)(i + 1)) != 0)
+			target_broken("no thread");
+		sem_wait(&done);
+	}
+}
+
 static bool take(const char *line)
 {
 	struct task task = {0};
@@ -108,6 +162,10 @@ static bool take(const char *line)
 		return false;
 	if (!strcmp(word, "make")) {
 		make(task.bytes, task.number);
+		return true;
+	}
+	if (!strcmp(word, "churn")) {
+		start_churn(task.bytes);
 		return true;
 	}
 	if (!strcmp(word, "drop")) {
@@ -136,7 +194,12 @@ int main(void)
 	while (target_listen(line, sizeof(line))) {
 		if (!strcmp(line, "held"))
 			say_held();
-		else if (take(line))
+		else if (!strcmp(line, "bytes"))
+			say_bytes();
+		else if (!strcmp(line, "release") && MallocExtension_ReleaseFreeMemory) {
+			MallocExtension_ReleaseFreeMemory();
+			target_say("done");
+		} else if (take(line))
 			target_say("done");
 		else
 			break;

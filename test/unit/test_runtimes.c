@@ -298,8 +298,9 @@ static void test_named_memory_in_a_heap(void **state)
 	struct limpet_go go = {.ranges = {.list = &range, .count = 1}};
 	struct limpet_jemalloc jemalloc = {.count = 0};
 	struct limpet_tcmalloc tcmalloc = {.is_cut = false};
+	struct limpet_gperftools gperftools = {.count = 0};
 	const struct limpet_runtimes_heaps heaps = {
-		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .go = &go};
+		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .gperftools = &gperftools, .go = &go};
 	const struct limpet_memory_reader none = {.read = read_nothing};
 	struct limpet_modules modules = {.count = 0};
 	struct limpet_pieces pieces = {.count = 0};
@@ -338,8 +339,9 @@ static void test_all_arenas_are_noted(void **state)
 	struct limpet_go go = {.is_there = false};
 	struct limpet_jemalloc jemalloc = {.count = 0};
 	struct limpet_tcmalloc tcmalloc = {.is_cut = false};
+	struct limpet_gperftools gperftools = {.count = 0};
 	const struct limpet_runtimes_heaps heaps = {
-		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .go = &go};
+		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .gperftools = &gperftools, .go = &go};
 	const struct limpet_memory_reader reader = {.read = read_head};
 
 	(void)state;
