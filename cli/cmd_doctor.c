@@ -10,6 +10,7 @@
 #include "cli/find_hidden.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
+#include "common/base_name.h"
 #include "common/units.h"
 
 static const char help_text[] =
@@ -57,6 +58,18 @@ static void print_finding(const struct limpet_finding *finding, int width)
 }
 
 /* `tries`: it would be refused, unless attach finds the functions of an allocator. */
+/* Of names that are shortened above, the whole. */
+static void print_files(const struct limpet_owner_files *files)
+{
+	char path[sizeof(files->paths[0])], place[LIMPET_SHORT_PLACE_BYTES];
+
+	for (size_t i = 0; i < files->count; i++) {
+		snprintf(path, sizeof(path), "%s", files->paths[i]);
+		if (limpet_short_place(path, place) == place)
+			printf("    %s\n", limpet_ui_clean(path));
+	}
+}
+
 static void print_text(const struct limpet_preflight *preflight, bool tries)
 {
 	const bool ok = preflight->verdict == LIMPET_PREFLIGHT_OK;
@@ -78,6 +91,7 @@ static void print_text(const struct limpet_preflight *preflight, bool tries)
 	       preflight->allocators[0] ? ", allocators: " : "", preflight->allocators);
 	if (unfollowed[0])
 		printf("  not followed: %s\n", limpet_ui_clean(unfollowed));
+	print_files(&preflight->unfollowed_files);
 	/* refusals come first */
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < preflight->count; i++)

@@ -143,6 +143,18 @@ static void print_rows(const struct rows *rows)
 
 /* ------------------------------------------------------------------ JSON */
 
+static json_t *files_json(const struct limpet_owner_files *files)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < files->count; i++)
+		if (json_array_append_new(list, limpet_json_clean_text(files->paths[i])) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
 json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 {
 	static const char *const verdicts[] = {"ok", "gone", "refused", "failed"};
@@ -165,8 +177,8 @@ json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 		}
 	}
 	return json_pack(
-		"{s:i, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o}", "pid", preflight->pid,
-		"command", limpet_json_clean_text(preflight->name), "user",
+		"{s:i, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
+		preflight->pid, "command", limpet_json_clean_text(preflight->name), "user",
 		known ? limpet_json_clean_text(
 				limpet_doctor_user(preflight->uid, user, sizeof(user)))
 		      : json_null(),
@@ -174,7 +186,8 @@ json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 		"verdict", verdicts[preflight->verdict], "libc",
 		limpet_json_clean_text(preflight->libc), "allocators",
 		limpet_json_clean_text(preflight->allocators), "unfollowed",
-		limpet_json_clean_text(preflight->unfollowed), "unseen_rss_share",
+		limpet_json_clean_text(preflight->unfollowed), "unfollowed_files",
+		files_json(&preflight->unfollowed_files), "unseen_rss_share",
 		preflight->unseen_rss_share >= 0 ? json_real(preflight->unseen_rss_share)
 						 : json_null(),
 		"unfollowed_bytes",

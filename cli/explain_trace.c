@@ -35,6 +35,8 @@ static const char *const owners[LIMPET_MEMORY_ACCOUNTS] = {
 
 struct explained {
 	struct limpet_explanation all;
+	/* Of the rest, which may hold the heap of a runtime that the trace names. */
+	char unknown[sizeof(((struct limpet_account *)NULL)->owner)];
 	struct limpet_account accounts[LIMPET_MEMORY_ACCOUNTS];
 	uint64_t before[LIMPET_MEMORY_ACCOUNTS];
 	struct limpet_explain_verdict verdicts[MOST_VERDICTS];
@@ -48,6 +50,25 @@ static int64_t change_of(const struct limpet_memory *first, const struct limpet_
 	return (int64_t)(last->bytes[account] - first->bytes[account]);
 }
 
+/* "the heap of the JVM, and memory of no known owner": a capture does not tell them apart. */
+static void name_unknown(struct explained *explained, const struct limpet_model *model)
+{
+	static const char format[] = "%s, and memory of no known owner";
+	const char *names = limpet_model_unfollowed(model).names;
+	const size_t length = strlen(names);
+
+	if (length && length + sizeof(format) - sizeof("%s") < sizeof(explained->unknown))
+		snprintf(explained->unknown, sizeof(explained->unknown), format, names);
+	else
+		snprintf(explained->unknown, sizeof(explained->unknown), "%s",
+			 owners[LIMPET_MEMORY_UNKNOWN]);
+}
+
+static const char *owner_of(const struct explained *explained, unsigned account)
+{
+	return account == LIMPET_MEMORY_UNKNOWN ? explained->unknown : owners[account];
+}
+
 static void add_account(struct explained *explained, const struct limpet_memory *first,
 			const struct limpet_memory *last, unsigned account)
 {
@@ -58,7 +79,7 @@ static void add_account(struct explained *explained, const struct limpet_memory 
 		return;
 	*it = (struct limpet_account){.kind = limpet_memory_words[account],
 				      .bytes = last->bytes[account]};
-	snprintf(it->owner, sizeof(it->owner), "%s", owners[account]);
+	snprintf(it->owner, sizeof(it->owner), "%s", owner_of(explained, account));
 	explained->before[at] = first->bytes[account];
 	explained->all.account_count++;
 }
@@ -120,7 +141,8 @@ static void judge_change(struct explained *explained, const struct limpet_memory
 	limpet_units_format_bytes(text, (uint64_t)change);
 	limpet_units_format_bytes_change(part, change_of(first, last, most));
 	say(explained, "grown", (uint64_t)change,
-	    "Resident memory grew by %s, most of all: %s (%s).", text, owners[most], part);
+	    "Resident memory grew by %s, most of all: %s (%s).", text, owner_of(explained, most),
+	    part);
 }
 
 /* Blocks from before the capture may have been freed meanwhile: what they gave back is known only
@@ -151,7 +173,7 @@ static void judge_unknown(struct explained *explained, const struct limpet_model
 
 	if (!unfollowed.matters)
 		return;
-	limpet_unfollowed_say(&unfollowed, text, sizeof(text));
+	limpet_unfollowed_sentence(&unfollowed, text, sizeof(text));
 	say(explained, "unknown", unfollowed.bytes, "%s.", text);
 }
 
@@ -189,6 +211,7 @@ static int print(const char *file, const struct limpet_model *model,
 	const struct limpet_explained what = {.explanation = &explained.all, .trace = &trace};
 
 	snprintf(explained.all.name, sizeof(explained.all.name), "%s", model->target->comm);
+	name_unknown(&explained, model);
 	list_accounts(&explained, first, last);
 	if (count > 1) {
 		judge_change(&explained, first, last);

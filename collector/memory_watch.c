@@ -52,7 +52,7 @@ static void name_unfollowed(struct limpet_memory_watch *watch)
 		return;
 	limpet_memory_owners_name(limpet_session_modules(watch->session),
 				  limpet_session_has_entries, watch->session,
-				  matters ? watch->runtime : "", names, sizeof(names));
+				  matters ? watch->runtime : "", NULL, names, sizeof(names));
 	if (names[0])
 		memcpy(watch->unfollowed, names, sizeof(names));
 }
@@ -120,8 +120,8 @@ void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_all
 	watch->other_allocators = other_allocators;
 	/* How much it holds cannot be told, but that it is there is known. */
 	if (other_allocators && !watch->unfollowed[0] && limpet_runtime_is_apart(watch->runtime))
-		snprintf(watch->unfollowed, sizeof(watch->unfollowed), "the heap of %s",
-			 watch->runtime);
+		snprintf(watch->unfollowed, sizeof(watch->unfollowed), "the heap of %s%s",
+			 limpet_runtime_article(watch->runtime), watch->runtime);
 	watch->looked_ns = limpet_monotonic_ns();
 	if (other_allocators || limpet_memory_owners_take(watch->pid, &options, &watch->before) < 0)
 		return;

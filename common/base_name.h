@@ -30,4 +30,28 @@ static inline const char *limpet_short_base_name(const char *path,
 	return ret;
 }
 
+#define LIMPET_SHORT_PLACE_BYTES (2 * LIMPET_SHORT_NAME_BYTES)
+
+/* The same, after the directory that the file is in if its name had to be shortened: a hash alone
+ * tells nobody whose file it is. */
+static inline const char *limpet_short_place(const char *path, char ret[LIMPET_SHORT_PLACE_BYTES])
+{
+	char name[LIMPET_SHORT_NAME_BYTES], directory[LIMPET_SHORT_NAME_BYTES], above[256];
+	const char *base = limpet_base_name(path);
+	const char *brief = limpet_short_base_name(path, name);
+	const size_t length = base > path ? (size_t)(base - path) - 1 : 0;
+
+	if (brief == base)
+		return base;
+	if (!length || length >= sizeof(above)) {
+		snprintf(ret, LIMPET_SHORT_PLACE_BYTES, "%s", brief);
+		return ret;
+	}
+	memcpy(above, path, length);
+	above[length] = '\0';
+	snprintf(ret, LIMPET_SHORT_PLACE_BYTES, "%s/%s", limpet_short_base_name(above, directory),
+		 brief);
+	return ret;
+}
+
 #endif

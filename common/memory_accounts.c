@@ -1,6 +1,7 @@
 #include "common/memory_accounts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "common/units.h"
 
@@ -65,4 +66,12 @@ void limpet_unfollowed_say(const struct limpet_unfollowed *unfollowed, char *ret
 	snprintf(ret, room, "%s of %s RSS belong to no allocator that limpet follows%s%s%s%s%s",
 		 bytes, rss, unfollowed->grows ? "; they grew by " : "",
 		 unfollowed->grows ? growth : "", *names ? " (" : "", names, *names ? ")" : "");
+}
+
+void limpet_unfollowed_sentence(const struct limpet_unfollowed *unfollowed, char *ret, size_t room)
+{
+	limpet_unfollowed_say(unfollowed, ret, room);
+	/* Names of programs stay as they are. */
+	if (!strncmp(ret, "the ", 4))
+		ret[0] = 'T';
 }

@@ -1,6 +1,7 @@
 #include "faults/fault_capture.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,10 +52,12 @@ struct limpet_fault_capture {
 	bool has_cgroup, executed, maps_are_old, begun;
 	bool holds_maps;     /* they are walked, and must stay as they are */
 	bool faults_on_hand; /* the kernel makes faults on pages that are there (NUMA balancing) */
+	bool unread;         /* the last look has failed: nothing has found pages of lost faults */
 	uint64_t begin_ns, end_ns; /* end_ns: 0 while the capture runs */
 	uint64_t last_ns;          /* of an event, since the beginning */
 	uint64_t tick_ns, event_ns, look_ns, look_took_ns, maps_next_ns;
 	uint64_t faults_at_look, faults, dropped, rss_bytes;
+	uint64_t overrun;     /* of those dropped, faults for which the kernel had no room */
 	uint64_t other_bytes; /* of RSS at the last look, in pages that are not recorded */
 	/* The last fault of each thread. */
 	struct limpet_number_table threads;
@@ -223,8 +226,10 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 				take_fault(capture, &fault);
 			break;
 		case LIMPET_FAULT_LOST:
-			if (capture->begun)
-				capture->dropped += fault.lost;
+			if (!capture->begun)
+				break;
+			capture->dropped += fault.lost;
+			capture->overrun += fault.lost;
 			break;
 		case LIMPET_FAULT_CODE:
 		case LIMPET_FAULT_MAPPED:
@@ -397,6 +402,8 @@ static void fill_tick(struct limpet_fault_capture *capture, struct limpet_record
 		limpet_loss_if(capture->dropped || limpet_fault_stacks_lost(capture->stacks) ||
 				       limpet_fault_events_are_partial(capture->events),
 			       LIMPET_LOSS_STACKS);
+	if (ret->losses && capture->unread)
+		ret->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID);
 }
 
 static void tick(struct limpet_fault_capture *capture)
@@ -552,7 +559,7 @@ static void detach(struct limpet_fault_capture *capture, struct limpet_fault_cap
 	if (result->end == LIMPET_END_TARGET_EXIT) {
 		result->end = limpet_trace_session_exit(&capture->trace, &status);
 	} else if (result->end != LIMPET_END_TARGET_EXEC) {
-		(void)look(capture);
+		capture->unread = look(capture) < 0;
 		limpet_trace_session_open_perf_map(&capture->trace);
 	}
 	capture->end_ns = limpet_monotonic_ns();
@@ -562,7 +569,12 @@ static void say_losses(const struct limpet_fault_capture *capture, uint64_t loss
 		       struct limpet_fault_capture_result *result)
 {
 	const uint64_t lost = limpet_fault_stacks_lost(capture->stacks);
+	const uint32_t stack_kib = capture->setup->stack_bytes >> 10;
+	char hint[64] = "";
 
+	if (capture->overrun && stack_kib > 1)
+		snprintf(hint, sizeof(hint), " (less than --stack %uKiB leaves room for more)",
+			 stack_kib);
 	if (result->end == LIMPET_END_DISK_FULL)
 		limpet_loss_say(result->because, sizeof(result->because), "it ended early: %s",
 				limpet_trace_session_why_early(&capture->trace, result->end));
@@ -572,12 +584,17 @@ static void say_losses(const struct limpet_fault_capture *capture, uint64_t loss
 		limpet_loss_say(
 			result->because, sizeof(result->because),
 			"%llu fault%s came faster than limpet reads: the stacks of their pages "
-			"are unknown",
-			(unsigned long long)capture->dropped, capture->dropped == 1 ? "" : "s");
+			"are unknown%s",
+			(unsigned long long)capture->dropped, capture->dropped == 1 ? "" : "s",
+			hint);
 	else
 		limpet_loss_say(result->because, sizeof(result->because),
 				"the stacks of %llu page%s are unknown: there was no room for more",
 				(unsigned long long)lost, lost == 1 ? "" : "s");
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID))
+		limpet_loss_say(result->because, sizeof(result->because),
+				"the pages could not be read at the end, so what is resident is "
+				"not known");
 }
 
 static void close_trace(struct limpet_fault_capture *capture,

@@ -113,7 +113,7 @@ function drawComparison() {
     row('Complete', one => one.complete ? 'yes' : 'no'), row('Exact', one => one.exact ? 'yes' : 'no'),
     row(ofPages ? 'Resident at the end' : 'Live at the end', one => `${bytes(one.totals.live_bytes)} in ${plural(one.totals.live_allocations, ofPages ? 'page' : 'block')}`),
     row(ofPages ? 'New pages' : 'Allocations', one => `${count(one.totals.allocations)}, ${bytes(one.totals.allocated_bytes)}`),
-    row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–')))));
+    ...(ofPages ? [] : [row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–')])))));
 }
 
 function drawComparedSizes() {

@@ -60,6 +60,9 @@ const METRICS = {
   allocations: {words: ofPages ? 'new pages' : 'allocations', short: ofPages ? 'Pages touched' : 'Allocations', format: count, change: signedCount, flow: true},
   temporary: {words: ofPages ? 'temporary pages' : 'temporary allocations', short: 'Temporary', format: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
 };
+/* Each page that is returned is free before the next one comes, or not: that says nothing of the program. */
+const hasTemporary = !ofPages && !NO_TEMPORARY;
+if (ofPages && data.sort !== 'temporary') delete METRICS.temporary;
 const sites = !comparing ? data.sites :
   SIDES.flatMap(side => data[side].sites.node.map((node, at) => ({node, side, at})));
 const COLUMNS = !comparing ? METRICS : {
@@ -614,6 +617,8 @@ function drawOverview() {
     textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
   if (data.hidden) findings.push(make('li', {textContent: `Filtered: hides ${bytes(data.hidden.live_bytes)} ${LIVE} of ${plural(data.hidden.allocations, ofPages ? 'new page' : 'allocation')}, ${bytes(data.hidden.allocated_bytes)} in all.`}));
   if (capture.sample_bytes) findings.push(make('li', {textContent: `Sampled, one in ${bytes(capture.sample_bytes)}: all figures are estimated.`}));
+  const growthWords = growthOfPages();
+  if (growthWords) findings.push(make('li', {id: 'growth-of-pages', textContent: growthWords}));
   const rows = mergeAlike(sites.map((_, i) => i));
   const known = figures.whole && data.findings ? data.findings : null;
   for (const finding of known || []) {
@@ -642,12 +647,23 @@ function drawOverview() {
     return min === null ? (max === null ? format(value) : `at most ${format(max)}`) :
       max === null ? `at least ${format(min)}` : `${format(min)} to ${format(max)}`;
   };
+  /* As the text report: there are no bounds, and what was lost is not counted. */
+  const doubt = figures.whole && data.totals.live_bytes_min === null && data.totals.live_bytes_max === null &&
+    capture.losses.some(({reason, inexact}) => inexact && reason !== 'sampled') ? 'recorded; the true figure is not known' : '';
   $('tiles').replaceChildren(
-    tile(ofPages ? 'Resident at the end' : 'Live at the end', bound('live_bytes', total.live, bytes)), tile(ofPages ? 'Pages' : 'Live blocks', bound('live_allocations', total.liveCount, count)),
+    tile(ofPages ? 'Resident at the end' : 'Live at the end', bound('live_bytes', total.live, bytes), doubt), tile(ofPages ? 'Pages' : 'Live blocks', bound('live_allocations', total.liveCount, count)),
     tile(`Peak, at ${seconds(high.seconds)}`, high.bytes === null ? '–' : (high.exact ? '' : 'at least ') + bound('peak_bytes', high.bytes, bytes)),
-    tile('Growth', signed(total.growth)), tile(ofPages ? 'Touched' : 'Allocated', bytes(total.allocated)),
+    tile(ofPages ? 'New pages' : 'Growth', signed(total.growth)), tile(ofPages ? 'Touched' : 'Allocated', bytes(total.allocated)),
     tile(ofPages ? 'Pages touched' : 'Allocations', count(total.allocations)), tile('a second', span ? count(total.allocations / span) : '–'),
-    NO_TEMPORARY ? tile('Temporary', '–', NO_TEMPORARY) : tile('Temporary', percent(total.temporary, total.allocations) || '–'));
+    ...(ofPages ? [] : [NO_TEMPORARY ? tile('Temporary', '–', NO_TEMPORARY) : tile('Temporary', percent(total.temporary, total.allocations) || '–')]));
+}
+
+/* Of touched pages: what the change of RSS is made of, in the words of the text report; '': not known. */
+function growthOfPages() {
+  const rss = data.timeline.rss.filter(v => v !== null), {live_bytes: live, foreign_freed_bytes: returned} = data.totals;
+  if (!ofPages || !figures.whole || data.hidden || rss.length < 2) return '';
+  const change = rss[rss.length - 1] - rss[0];
+  return `RSS ${signed(change)}: these pages ${signed(live)}, older ones that were returned ${signed(-returned)}, files and what is not known ${signed(change - live + returned)}.`;
 }
 
 /* The count of a loss, where there is one. */
@@ -1079,6 +1095,27 @@ function liveOverTime(cells) {
   add('cgroup', '#8a8f3c', timeline.cgroup);
   return [lines, columns];
 }
+/* What came in each interval, a second. An interval of much less than the usual length, as the one up to the first events
+ * of a capture, shares its rate with the next one, or at the end with the one before: events have the time of the look
+ * that found them, and all that a look finds, divided by a moment, is no rate. */
+function ratesOf(ends, list) {
+  const rates = list.map(() => null), known = list.map((value, i) => value === null ? 0 : ends[i] - (i ? ends[i - 1] : 0));
+  const usual = known.reduce((sum, span) => sum + span, 0) / Math.max(1, list.filter(value => value !== null).length) / 2;
+  const runs = [], short = run => ends[run.end - 1] - run.from < usual;
+  list.forEach((value, i) => {
+    const last = runs[runs.length - 1];
+    if (value === null) return;
+    if (last && last.end === i && short(last)) Object.assign(last, {end: i + 1, sum: last.sum + value});
+    else runs.push({first: i, end: i + 1, from: i ? ends[i - 1] : 0, sum: value});
+  });
+  runs.forEach((run, n) => {
+    const before = runs[n - 1];
+    if (before && before.end === run.first && short(run)) Object.assign(run, {first: before.first, from: before.from, sum: before.sum + run.sum});
+    const span = ends[run.end - 1] - run.from;
+    if (span > 0) rates.fill(run.sum / span, run.first, run.end);
+  });
+  return rates;
+}
 function drawPlots() {
   const box = $('plots');
   plots.forEach(plot => plot.destroy());
@@ -1108,18 +1145,15 @@ function drawPlots() {
   const [lines, columns] = liveOverTime(cells);
   plots.push(new uPlot(overTime(lines), columns, box));
   const perSecond = list => {
-    const rate = list.map((value, i) => {
-      const span = cells.ends[i] - (i ? cells.ends[i - 1] : 0);
-      return value === null || span <= 0 ? null : value / span;
-    });
+    const rate = ratesOf(cells.ends, list);
     /* The last rate lasts until the end. */
     return [...rate, rate[rate.length - 1]];
   };
   const stepped = (label, colour) => plotSeries(label, colour, count, {paths: uPlot.paths.stepped({align: 1})});
   plots.push(new uPlot({width, height: 130, scales: {x}, cursor, hooks: noPart ? {} : selectWindow,
-    series: [timeSeries(), stepped(ofPages ? 'pages a second' : 'allocations a second', '#2a8f5c'), ...(NO_TEMPORARY ? [] : [stepped('temporary', '#c44')])],
+    series: [timeSeries(), stepped(ofPages ? 'pages a second' : 'allocations a second', '#2a8f5c'), ...(hasTemporary ? [stepped('temporary', '#c44')] : [])],
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
-  [[0, ...cells.ends], perSecond(cells.allocations), ...(NO_TEMPORARY ? [] : [perSecond(cells.temporary)])], box));
+  [[0, ...cells.ends], perSecond(cells.allocations), ...(hasTemporary ? [perSecond(cells.temporary)] : [])], box));
   const memory = memoryOverTime(ink);
   if (memory) {
     const [lines, columns] = memory, usual = overTime(lines);

@@ -84,7 +84,7 @@ void limpet_model_judge(struct limpet_model *model, uint64_t found)
 			limpet_loss_if(model->target->unseen_rss_share >= 0, LIMPET_LOSS_PARTIAL);
 	model->complete = limpet_losses_complete(model->losses);
 	model->exact = limpet_losses_exact(model->losses);
-	limpet_model_bounds_find(model);
+	limpet_model_bounds_find(model, true);
 }
 
 bool limpet_model_lacks_events(const struct limpet_model *model)
@@ -99,7 +99,7 @@ bool limpet_model_lacks_events(const struct limpet_model *model)
 
 void limpet_model_bound_again(struct limpet_model *model)
 {
-	limpet_model_bounds_find(model);
+	limpet_model_bounds_find(model, false);
 }
 
 static int compare_sites(const void *a, const void *b)

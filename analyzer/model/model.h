@@ -210,7 +210,7 @@ void limpet_model_judge(struct limpet_model *model, uint64_t found);
 /* Whether it is not complete for another reason than that the capture still runs. */
 bool limpet_model_lacks_events(const struct limpet_model *model);
 
-/* Finds `bounds` again after the totals were replaced by those of a part of the capture. */
+/* Finds `bounds` again after the totals were replaced by those of a part of the stacks. */
 void limpet_model_bound_again(struct limpet_model *model);
 
 /* Frames of one address, innermost first. Returns their number; 0: no symbols for it. */

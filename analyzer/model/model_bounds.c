@@ -61,14 +61,26 @@ static bool is_window(const struct limpet_model *model)
 	return model->from_ns || model->to_ns < model->duration_ns;
 }
 
-/* Whether the bounds know all losses. Any other loss may include events that were not counted. */
-static bool are_counted(const struct limpet_model *model)
+/* Whether the bounds know all losses, aside from `aside`. Any other loss may include events that
+ * were not counted. */
+static bool are_counted(const struct limpet_model *model, uint64_t aside)
 {
 	const uint64_t known =
 		LIMPET_LOSS_BIT(LIMPET_LOSS_DROPPED) | LIMPET_LOSS_BIT(LIMPET_LOSS_UNSEEN) |
 		LIMPET_LOSS_BIT(LIMPET_LOSS_UNTRACKED) | LIMPET_LOSS_BIT(LIMPET_LOSS_INFERRED);
 
-	return limpet_losses_exact(model->losses & ~known);
+	return limpet_losses_exact(model->losses & ~(known | aside));
+}
+
+/* Touched pages whose stacks are lost are found by the last look, which a capture takes unless the
+ * program ended before: only whose they are is unknown then, and how many there were before. */
+static bool looked_last(const struct limpet_model *model)
+{
+	const enum limpet_end end = model->end->end;
+
+	return model->target->pages && model->to_ns >= model->duration_ns &&
+	       (end == LIMPET_END_DURATION || end == LIMPET_END_INTERRUPT ||
+		end == LIMPET_END_STOP);
 }
 
 struct missed {
@@ -135,14 +147,16 @@ static struct limpet_model_bound bound_mapped(const struct limpet_model *model,
 			true, !missed->calls && !untracked);
 }
 
-void limpet_model_bounds_find(struct limpet_model *model)
+void limpet_model_bounds_find(struct limpet_model *model, bool whole)
 {
+	const uint64_t stacks =
+		limpet_loss_if(whole && looked_last(model), LIMPET_LOSS_STACKS) & model->losses;
 	const struct limpet_model_totals *totals = &model->totals;
 	const struct missed missed = find_missed(model);
 	struct limpet_model_bounds *bounds = &model->bounds;
 
 	*bounds = (struct limpet_model_bounds){.unseen_frees = missed.still_frees};
-	if (!are_counted(model))
+	if (!are_counted(model, stacks))
 		return;
 	bounds->live_bytes =
 		bound_of(totals->live_bytes, missed.still_bytes, missed.allocated_bytes,
@@ -150,8 +164,10 @@ void limpet_model_bounds_find(struct limpet_model *model)
 	bounds->live_allocations =
 		bound_of(totals->live_allocations, missed.still_frees, missed.allocations,
 			 missed.frees_known, missed.allocations_known);
+	bounds->mapped_bytes = bound_mapped(model, &missed);
+	if (stacks)
+		return;
 	bounds->peak_bytes =
 		bound_of(totals->peak_bytes, missed.freed_bytes, missed.allocated_bytes,
 			 missed.frees_known, missed.allocations_known);
-	bounds->mapped_bytes = bound_mapped(model, &missed);
 }

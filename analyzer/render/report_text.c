@@ -163,8 +163,11 @@ void limpet_report_sites_print(struct limpet_printer *printer)
 		return;
 	}
 	if (!report->all_sites) {
-		limpet_printer_line(printer, printer->options->bold, "No site has any %s.",
-				    limpet_printer_title(report->model, sort));
+		limpet_printer_line(printer, printer->options->bold, "No site has any %s%s.",
+				    limpet_printer_title(report->model, sort),
+				    report->model->totals.allocated_bytes
+					    ? "; `--sort allocated` lists all that allocated"
+					    : "");
 		return;
 	}
 	limpet_printer_line(printer, printer->options->bold, "Top %zu of %zu site%s by %s%s%s%s%s",

@@ -228,6 +228,9 @@ static void print_pages(struct limpet_printer *printer, uint64_t window_ns)
 			   limpet_printer_rate(printer, totals->allocations, window_ns),
 			   limpet_printer_bytes(printer, totals->allocated_bytes),
 			   limpet_printer_count(printer, totals->frees));
+	/* RSS is of all stacks. */
+	if (printer->report->options.hidden)
+		return;
 	for (size_t i = 0; i < model->timeline_count && !model->windowed; i++) {
 		if (!model->timeline[i].rss_bytes)
 			continue;

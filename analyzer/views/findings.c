@@ -406,7 +406,7 @@ static int find_unfollowed(struct limpet_findings_work *work)
 		return 0;
 	if (it.rss_bytes)
 		finding.share = (double)it.bytes / (double)it.rss_bytes;
-	limpet_unfollowed_say(&it, words, sizeof(words));
+	limpet_unfollowed_sentence(&it, words, sizeof(words));
 	return limpet_findings_add(work, &finding, "%s.", words);
 }
 

@@ -2,6 +2,7 @@
  * that was measured did. */
 #include <assert.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -448,16 +449,17 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 	limpet_units_format_duration(age, age_of(growth, group));
 	code = limpet_findings_add(
 		work, &finding,
-		"%s: %s%s of %s blocks are live, %s; the first came %s before the end, and more "
-		"come%s.",
-		name, work->model->windowed ? "of the window's " : "",
-		limpet_units_format_count(all, work->model->windowed
-						       ? figures->allocations - figures->frees
-						       : figures->live_allocations),
-		limpet_units_format_count(live, figures->allocations),
+		"%s: %s of the %s blocks that it allocated%s are still live, %s. The first one "
+		"came %s before the end, and more keep coming%s.",
+		name,
+		limpet_units_format_count(live, work->model->windowed
+							? figures->allocations - figures->frees
+							: figures->live_allocations),
+		limpet_units_format_count(all, figures->allocations),
+		work->model->windowed ? " in the window" : "",
 		limpet_findings_bytes(bytes, (double)finding.bytes), age,
-		growth->doubtful ? ", and may replace older ones that were freed"
-				 : " all the time");
+		growth->doubtful ? "; but older blocks were freed, which they may only replace"
+				 : "");
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	growth->any = true;
@@ -731,9 +733,9 @@ static int find_resident(struct growth *growth)
 	tell(growth, RESIDENT, phrase);
 	return limpet_findings_add(
 		work, &finding,
-		"%s%s; live bytes grew by %s meanwhile and mappings by %s. %s more is memory that "
-		"was touched late, is kept by the allocator, or belongs to no allocator that "
-		"limpet follows.",
+		"%s%s; live bytes grew by %s meanwhile and mappings by %s. That leaves %s: blocks "
+		"first written to after they were allocated, free memory that the allocator "
+		"keeps, or an allocator that limpet does not follow.",
 		phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
 		limpet_findings_bytes(heap, live), limpet_findings_bytes(maps, mapped),
 		limpet_findings_bytes(rest, beyond));
@@ -771,9 +773,12 @@ static void say_change(FILE *file, const struct growth *growth, enum measure mea
 			amount(to, measure, trend->last));
 		return;
 	}
-	fprintf(file, "%s %s by %s, to %s", before, change < 0 ? "fell" : "rose",
-		amount(by, measure, change < 0 ? -change : change),
-		amount(to, measure, trend->last));
+	amount(to, measure, trend->last);
+	if (fabs(change) < 1)
+		fprintf(file, "%s stayed at %s", before, to);
+	else
+		fprintf(file, "%s %s by %s, to %s", before, change < 0 ? "fell" : "rose",
+			amount(by, measure, fabs(change)), to);
 }
 
 /* A program that frees everything before it exits may have grown until then. */
@@ -812,7 +817,9 @@ static int say_steady(struct growth *growth)
 	if (!file)
 		return -ENOMEM;
 	finding.bytes = 0;
-	fprintf(file, "%s: %s", any_rose(growth) ? "No growth stands out" : "Nothing grows",
+	fprintf(file, "%s: %s",
+		any_rose(growth) ? "No clear growth, only what is too little or too uneven to count"
+				 : "Nothing grows",
 		growth->half);
 	say_change(file, growth, LIVE,
 		   is_of_pages(growth) ? " new pages that are resident" : " live bytes");

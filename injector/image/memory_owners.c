@@ -535,13 +535,24 @@ static const char *name_of(pid_t pid, const struct limpet_module *module)
 	return name;
 }
 
+static void add_file(struct limpet_owner_files *files, const char *path)
+{
+	const size_t length = strlen(path);
+
+	if (files->count < LIMPET_COUNT_OF(files->paths) && length < sizeof(files->paths[0]))
+		memcpy(files->paths[files->count++], path, length + 1);
+}
+
 void limpet_memory_owners_name(const struct limpet_modules *modules,
 			       bool (*follows)(void *context, const struct limpet_module *module),
-			       void *context, const char *runtime, char *ret, size_t room)
+			       void *context, const char *runtime, struct limpet_owner_files *files,
+			       char *ret, size_t room)
 {
-	const size_t wanted = runtime[0] ? strlen(", the heap of ") + strlen(runtime) : 0;
+	const char *the = limpet_runtime_article(runtime);
+	const size_t wanted =
+		runtime[0] ? strlen(", the heap of ") + strlen(the) + strlen(runtime) : 0;
 	const size_t left = room > wanted ? room - wanted : 0;
-	char named[LIMPET_SHORT_NAME_BYTES];
+	char named[LIMPET_SHORT_PLACE_BYTES];
 	size_t used = 0;
 
 	ret[0] = '\0';
@@ -558,13 +569,16 @@ void limpet_memory_owners_name(const struct limpet_modules *modules,
 		if (!name)
 			continue;
 		length = snprintf(ret + used, left - used, "%s%s in %s", used ? ", " : "", name,
-				  limpet_short_base_name(module->path, named));
+				  limpet_short_place(module->path, named));
 		/* Add a name completely or not at all. */
 		if ((size_t)length >= left - used)
 			break;
 		used += (size_t)length;
+		if (files)
+			add_file(files, module->path);
 	}
 	ret[used] = '\0';
 	if (wanted && wanted < room)
-		snprintf(ret + used, room - used, "%sthe heap of %s", used ? ", " : "", runtime);
+		snprintf(ret + used, room - used, "%sthe heap of %s%s", used ? ", " : "", the,
+			 runtime);
 }

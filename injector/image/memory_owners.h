@@ -41,12 +41,20 @@ struct limpet_memory_owners_options {
 int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_options *options,
 			      struct limpet_memory *ret) LIMPET_MUST_CHECK;
 
+/* Files, by their paths as /proc/PID/maps has them; what is too long for one is left out. */
+struct limpet_owner_files {
+	size_t count;
+	char paths[4][1024];
+};
+
 /* Names the other allocators inside the process's modules, by what they say about themselves:
  * "mimalloc in bun, jemalloc in libfoo.so"; then the heap of a language's runtime, if it has one
  * ("": none). Skips shared libraries of allocators, and modules for which `follows` returns true.
- * Reads the modules' files, so call it only if there is memory to explain. */
+ * Reads the modules' files, so call it only if there is memory to explain. `files`, which may be
+ * NULL, gets the files of those that are named. */
 void limpet_memory_owners_name(const struct limpet_modules *modules,
 			       bool (*follows)(void *context, const struct limpet_module *module),
-			       void *context, const char *runtime, char *ret, size_t room);
+			       void *context, const char *runtime, struct limpet_owner_files *files,
+			       char *ret, size_t room);
 
 #endif

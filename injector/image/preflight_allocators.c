@@ -292,6 +292,11 @@ bool limpet_runtime_is_apart(const char *runtime)
 	return runtime[0] && strcmp(runtime, "CPython") != 0;
 }
 
+const char *limpet_runtime_article(const char *runtime)
+{
+	return strcmp(runtime, "JVM") ? "" : "the ";
+}
+
 /* ------------------------------------------------------------------ the unseen share */
 
 /* malloc/arena.c: a secondary arena is a region of HEAP_MAX_SIZE, aligned to it, whose head is

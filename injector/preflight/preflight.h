@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/memory_accounts.h"
+#include "injector/image/memory_owners.h"
 #include "injector/remote/load.h"
 
 enum limpet_severity {
@@ -66,9 +67,11 @@ struct limpet_preflight {
 	uid_t uid;     /* effective */
 	uint64_t rss_bytes;
 	bool kernel_thread;
-	char libc[32];           /* "glibc 2.36"; empty: unknown */
-	char allocators[128];    /* followed, for messages: "glibc 2.36, jemalloc" */
-	char unfollowed[256];    /* not followed: "jemalloc in biome"; empty: none is known */
+	char libc[32];        /* "glibc 2.36"; empty: unknown */
+	char allocators[128]; /* followed, for messages: "glibc 2.36, jemalloc" */
+	char unfollowed[256]; /* not followed: "jemalloc in biome"; empty: none is known */
+	/* of these, the files with an allocator inside */
+	struct limpet_owner_files unfollowed_files;
 	double unseen_rss_share; /* 0..1, if an allocator is out of reach; < 0: none is */
 	char runtime[16]; /* "V8": a language's runtime with a heap of its own; empty: none */
 	struct limpet_memory memory; /* to what it belongs; not known if it was not examined */

@@ -363,7 +363,8 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
 	is_large = limpet_unfollowed_judge(memory, NULL, "").is_large;
 	limpet_memory_owners_name(&inside->modules, limpet_entries_are_in, &inside->entries,
-				  is_large ? check->out->runtime : "", names, sizeof(names));
+				  is_large ? check->out->runtime : "",
+				  &check->out->unfollowed_files, names, sizeof(names));
 	if (!is_large && !names[0])
 		return;
 	append(check->out->unfollowed, sizeof(check->out->unfollowed), names);

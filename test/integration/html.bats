@@ -220,6 +220,17 @@ highest_of() {
 		short.html none.json --kept one-step -- bounded.html kept.json --kept bounded -- both.html none.json --kept compared
 }
 
+@test "a page of touched pages divides the change of RSS, and has nothing temporary; a short interval makes no spike" {
+	echo '{}' >none.json
+	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o blocks.html
+	# A page like that of `limpet pages`, which not every machine lets record.
+	sed 's/"mode":"[a-z]*"/"mode":"pages"/' blocks.html >pages.html
+	grep -q '"mode":"pages"' pages.html
+	# Its first interval is of a microsecond.
+	sed -E '/^"moments":/{s/"seconds":\[[^,]*/"seconds":[0.000001/;s/"allocations":\[[^,]*/"allocations":[1000/}' blocks.html >short.html
+	driven pages.html none.json --kept pages -- short.html none.json --kept rates
+}
+
 @test "a compact trace says what it does not know: between the minutes, and of growth" {
 	trace=$root/test/traces/version-3/compact.trace
 	"$LIMPET" report "$trace" >text

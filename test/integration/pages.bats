@@ -201,6 +201,31 @@ adds_up() {
 	expect '.capture.end == "target-exec"'
 }
 
+# Whose pages are unknown is said; how many there are is known by a look.
+@test "of lost faults only the stacks are not known" {
+	start toucher "$TARGETS/toucher"
+	before=$(anonymous_of "$pid")
+	record "$pid" --stack 60KiB
+	# More than there is room for at once on all processors together.
+	kill -STOP "$limpet_job"
+	tell toucher "red 64" did
+	kill -CONT "$limpet_job"
+	# The kernel says that faults were lost with the next one for which there is room.
+	wait_until 60 so_far '.totals.live_bytes > 63000000'
+	tell toucher "blue 1" did
+	stopped
+	expect '.capture.losses | map(.reason) == ["lost-stacks"]'
+	expect '.totals.live_bytes == .totals.live_bytes_min and .totals.live_bytes == .totals.live_bytes_max'
+	adds_up "$before"
+	within 60 "$LIMPET" report "$trace" --no-pager >report.text
+	grep -q '^resident  *[0-9.]* MiB in [0-9.k ]* pages$' report.text || fail "$(<report.text)"
+	grep -q 'faults came faster than limpet reads: .* (less than --stack 60KiB leaves room for more)' report.text ||
+		fail "$(<report.text)"
+	within 60 "$LIMPET" report "$trace" --include touch_red --no-pager >report.text
+	grep -q '^resident  *recorded .*; the true figure is not known' report.text || fail "$(<report.text)"
+	finish toucher
+}
+
 @test "all that reads traces reads this one; a second capture is refused" {
 	start toucher "$TARGETS/toucher"
 	record "$pid"

@@ -67,6 +67,24 @@ finds() {
 	finish regions
 }
 
+# What is loaded by that name is taken for a JVM.
+@test "the heap of a runtime grows: no sentence says that nobody is known to own it" {
+	gcc -shared -o libjvm.so -xc /dev/null
+	LD_PRELOAD=$PWD/libjvm.so regions "take 26"
+	"$LIMPET" doctor "$pid" >doctor.txt
+	says "not followed: the heap of the JVM" doctor.txt
+	captured "take 12"
+	expect '.unfollowed.names == "the heap of the JVM"'
+	"$LIMPET" explain "$trace" --json >explain.json
+	json_says '[.accounts[] | select(.kind == "unknown").owner] == ["the heap of the JVM, and memory of no known owner"]' <explain.json ||
+		fail "$(<explain.json)"
+	json_says '.verdicts[0].text | contains("most of all: the heap of the JVM, and memory of no known owner (+1")' <explain.json ||
+		fail "$(<explain.json)"
+	"$LIMPET" explain "$trace" >explain.txt
+	says "the heap of the JVM, and memory of no known owner" explain.txt
+	finish regions
+}
+
 @test "an arena that nobody knows does not grow: said, without growth" {
 	regions "take 26"
 	captured "heap 1"
@@ -126,14 +144,20 @@ finds() {
 	finish bundled
 }
 
-@test "jemalloc in a library whose name is a long hash: named by both ends of it" {
-	local target=bundled answered=ran
-	cp "$TARGETS/libbundle-stripped.so" 072bb3b2c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f7081.node
-	ln -s 072bb3b2c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f7081.node libbundle-stripped.so
-	LD_LIBRARY_PATH=. start bundled "$TARGETS/bundled-stripped"
+@test "jemalloc in a library whose name is a long hash: named by its directory and both ends of it; its whole path once" {
+	local target=bundled answered=ran hash=072bb3b2c4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f7081.node
+	mkdir addons
+	cp "$TARGETS/libbundle-stripped.so" addons/$hash
+	ln -s $hash addons/libbundle-stripped.so
+	LD_LIBRARY_PATH=addons start bundled "$TARGETS/bundled-stripped"
 	tell bundled "run 200000" ran
+	"$LIMPET" doctor "$pid" >doctor.txt
+	says "not followed: jemalloc in addons/072bb3b2c4d5...c4d5e6f7081.node" doctor.txt
+	grep -q "^ *$(readlink -f addons)/$hash\$" doctor.txt || fail "$(<doctor.txt)"
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says '.unfollowed_files == [$path]' --arg path "$(readlink -f addons)/$hash" <doctor.json
 	captured "run 1000"
-	expect '.unfollowed.names == "jemalloc in 072bb3b2c4d5...c4d5e6f7081.node"'
+	expect '.unfollowed.names == "jemalloc in addons/072bb3b2c4d5...c4d5e6f7081.node"'
 	finish bundled
 }
 

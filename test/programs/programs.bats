@@ -527,7 +527,7 @@ keeping_server() {
 	program java java -XX:-UsePerfData -XX:+UseG1GC -Xmx128m Load
 	wait_until 60 holds "any(.accounts[]; .kind == \"java-heap\" and .bytes > 40 * $mib)"
 	wait_until 20 adds_up 5
-	doctor_names "the heap of JVM" 0
+	doctor_names "the heap of the JVM" 0
 	# Of code that it generates, stacks may be cut short.
-	worked '.unfollowed.names == "the heap of JVM"' 'belong to no allocator that limpet follows.*(the heap of JVM)'
+	worked '.unfollowed.names == "the heap of the JVM"' 'belong to no allocator that limpet follows.*(the heap of the JVM)'
 }

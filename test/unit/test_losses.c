@@ -607,6 +607,62 @@ static void test_losses_of_no_known_kind(void **state)
 	}
 }
 
+/* Of touched pages whose faults were lost, the last look knows all but their stacks: unless the
+ * program ended before it, or a part of the stacks is asked for. */
+static void test_pages_of_lost_faults(void **state)
+{
+	static const struct {
+		enum limpet_end end;
+		uint64_t more;
+		const char *line;
+		bool known;
+	} list[] = {
+		{LIMPET_END_STOP, 0, "resident  4.0 KiB in 1 page\n", true},
+		{LIMPET_END_DURATION, 0, "resident  4.0 KiB in 1 page\n", true},
+		{LIMPET_END_STOP, LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID),
+		 "resident  recorded 4.0 KiB in 1 page; the true figure is not known\n", false},
+		{LIMPET_END_TARGET_EXIT, 0,
+		 "resident  recorded 4.0 KiB in 1 page; the true figure is not known\n", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		struct limpet_recorder_options options = trace_options("faults");
+		const struct limpet_recorder_tick tick = {.time_ns = SECOND};
+		const struct limpet_recorder_end end = {
+			.end = list[i].end,
+			.time_ns = SECOND,
+			.losses = LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS) | list[i].more,
+			.because = "3 faults came faster"};
+		struct limpet_trace_reader *reader;
+		struct limpet_recorder *recorder;
+		struct limpet_model *model;
+		char *text;
+
+		unlink("faults");
+		options.pages = true;
+		recorder = trace_record(&options);
+		allocate(recorder, 4096, 4096);
+		assert_int_equal(limpet_recorder_finish(recorder, &tick, &end), 0);
+		limpet_recorder_free(recorder);
+		text = print_report("faults", false);
+		if (!strstr(text, list[i].line))
+			fail_msg("no '%s' in\n%s", list[i].line, text);
+		assert_non_null(strstr(text, "the trace is not complete: 3 faults came faster\n"));
+		free(text);
+		reader = trace_open(trace_path("faults"));
+		model = trace_model(reader, 0, 0);
+		assert_int_equal(model->bounds.live_bytes.has_min, list[i].known);
+		assert_int_equal(model->bounds.live_bytes.has_max, list[i].known);
+		assert_true(!list[i].known || model->bounds.live_bytes.max == 4096);
+		assert_false(model->bounds.peak_bytes.has_min);
+		limpet_model_bound_again(model);
+		assert_false(model->bounds.live_bytes.has_min);
+		limpet_model_free(model);
+		limpet_trace_reader_free(reader);
+	}
+}
+
 /* More addresses come again than frees are known to be lost: then others were, too. */
 static void test_more_was_missed_than_counted(void **state)
 {
@@ -729,6 +785,7 @@ int main(void)
 		cmocka_unit_test(test_the_truth_is_between),
 		cmocka_unit_test(test_dropped_frees_are_not_live_without_a_word),
 		cmocka_unit_test(test_losses_of_no_known_kind),
+		cmocka_unit_test(test_pages_of_lost_faults),
 		cmocka_unit_test(test_more_was_missed_than_counted),
 		cmocka_unit_test(test_the_sides_of_a_difference),
 	};

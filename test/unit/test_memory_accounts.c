@@ -96,6 +96,12 @@ static void test_words(void **state)
 	limpet_unfollowed_say(&it, words, sizeof(words));
 	assert_string_equal(words, "mimalloc in bun cannot be followed: what is allocated there is "
 				   "not in the trace");
+	limpet_unfollowed_sentence(&it, words, sizeof(words));
+	assert_true(words[0] == 'm');
+	it.names = "the heap of CPython";
+	limpet_unfollowed_sentence(&it, words, sizeof(words));
+	assert_string_equal(words, "The heap of CPython cannot be followed: what is allocated "
+				   "there is not in the trace");
 }
 
 /* Where the program maps much by itself, it may be an allocator inside of it. */

@@ -512,6 +512,23 @@ static void test_nothing_happened(void **state)
 	json_decref(root);
 }
 
+/* Where all is freed, the sort that has something is named. */
+static void test_nothing_is_live(void **state)
+{
+	struct limpet_recorder *recorder = sample_open(&sample, -1);
+	char *text;
+
+	(void)state;
+	sample_release(&sample, recorder, sample_allocate(&sample, recorder, SAMPLE_LEAK, 1000),
+		       1008);
+	sample.now_ns = 1000000000;
+	sample_finish(&sample, recorder, 0);
+	text = text_of(&people, 80, false);
+	assert_non_null(strstr(text, "No site has any live bytes; `--sort allocated` lists all "
+				     "that allocated."));
+	free(text);
+}
+
 /* Older blocks whose sizes nobody knows are not said to be of 0 bytes; what of the agent was
  * resident stands beside what was mapped. */
 static void test_what_is_not_known(void **state)
@@ -605,6 +622,7 @@ int main(void)
 		cmocka_unit_test(test_text_fits_the_terminal),
 		cmocka_unit_test(test_text_says_losses),
 		cmocka_unit_test(test_nothing_happened),
+		cmocka_unit_test(test_nothing_is_live),
 		cmocka_unit_test(test_what_is_not_known),
 		cmocka_unit_test(test_plain_text),
 	};
