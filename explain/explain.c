@@ -292,7 +292,7 @@ static void retain_in(const char *kind, uint64_t bytes, const char *remedy,
 
 /* ------------------------------------------------------------------ names */
 
-/* Appends "NAME in FILE" for libraries of allocators; jemalloc is recognized, or not. */
+/* Appends "NAME in FILE" for libraries of allocators. */
 static void name_libraries(const struct limpet_modules *modules, char *ret, size_t room)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -311,9 +311,10 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 	const uint64_t bytes = explanation->unknown_bytes;
 	char named[sizeof(explanation->others)];
 
-	/* The files of all modules are searched. */
+	/* A heap that is in the table is recognized. The files of all modules are searched. */
 	if (bytes < NAMED_LEAST_BYTES || bytes < explanation->rss_bytes / 20 ||
-	    inquiry->jemalloc.count || inquiry->tcmalloc.ranges.count)
+	    inquiry->jemalloc.count || inquiry->tcmalloc.ranges.count ||
+	    limpet_accounts_bytes(explanation, LIMPET_KIND_MIMALLOC))
 		return;
 	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
 	explanation->others_are_libraries = explanation->others[0] != '\0';
