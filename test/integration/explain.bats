@@ -303,6 +303,22 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "shared memory that is mapped privately" {
+	local shmem
+	start explained "$TARGETS/explained"
+	tell explained "private 12" taken
+	explain
+	adds_up
+	says "$(account memfd) == 12 * 1048576"
+	shmem=$(memory RssShmem)
+	says "$(account memfd) == \$kib * 1024" --argjson kib "$shmem"
+	says 'any(.accounts[]; .owner == "written pages of other files" and .bytes == 12 * 1048576)'
+	says "$(account file-pages) < 4000000"
+	says 'any(.verdicts[]; .id == "shared-memory" and (.text | startswith("12.0 MiB are shared")))'
+	says 'all(.verdicts[]; .id != "file-pages")'
+	finish explained
+}
+
 @test "memory that only looks like a file" {
 	start explained "$TARGETS/explained"
 	tell explained "devzero 6" taken

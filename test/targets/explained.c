@@ -11,17 +11,18 @@
  * N": the same, their mappings split by what the program does with a part; "closed N": the same,
  * without access to the first page, to the first and the last one, or to all; "memfd N", "shm N",
  * "sysv N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
- * written to privately; "anonymous N": MiB by mmap alone; "forged N":
- * the same, in what looks like blocks; "wall": from now on brk(2) fails;
- * "foreign N": N KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N":
- * MiB of /dev/zero, mapped privately, and of shared memory with a name of its own; "fork": a child
- * that shares everything; "heads": the first segments of libraries leave memory; "pin": a byte of
- * the heap is locked; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and
- * from what looks like heaps of V8, into N MiB of memory that was never touched, or of which a
- * userfaultfd that nobody serves is told; "circle N": N blocks in an arena of several heaps, the
- * last of which is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on;
- * "zeros N": blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads
- * that allocate and free all the time; "grow N": a thread that allocates blocks up to N MiB in all,
+ * written to privately; "private N": MiB of a memfd that is mapped privately and read, and of one
+ * that is written to; "anonymous N": MiB by mmap alone;
+ * "forged N": the same, in what looks like blocks; "wall": from now on brk(2) fails; "foreign N": N
+ * KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N": MiB of /dev/zero,
+ * mapped privately, and of shared memory with a name of its own; "fork": a child that shares
+ * everything; "heads": the first segments of libraries leave memory; "pin": a byte of the heap is
+ * locked; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and from what
+ * looks like heaps of V8, into N MiB of memory that was never touched, or of which a userfaultfd
+ * that nobody serves is told; "circle N": N blocks in an arena of several heaps, the last of which
+ * is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on; "zeros N":
+ * blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads that
+ * allocate and free all the time; "grow N": a thread that allocates blocks up to N MiB in all,
  * frees them, and so on all the time; "hide": the main heap's top is as malloc leaves it when it
  * has moved it, but its head is not written yet, until "show"; "info": mallinfo2(3) as JSON;
  * "quit". */
@@ -386,6 +387,12 @@ static int make_memfd(size_t bytes)
 	return fd;
 }
 
+static void map_privately(size_t bytes)
+{
+	map(make_memfd(bytes), bytes, PROT_READ, MAP_PRIVATE);
+	map(make_memfd(bytes), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+}
+
 static void take_sysv(size_t bytes)
 {
 	int id = shmget(IPC_PRIVATE, bytes, IPC_CREAT | 0600);
@@ -703,6 +710,8 @@ static bool take_memory(const char *line)
 		take_blocks(n, 2 * MIB);
 	else if (target_word(line, "memfd", &n))
 		map(make_memfd(n * MIB), n * MIB, both, MAP_SHARED);
+	else if (target_word(line, "private", &n))
+		map_privately(n * MIB);
 	else if (target_word(line, "shm", &n))
 		map(make_shm(n * MIB), n * MIB, both, MAP_SHARED);
 	else if (target_word(line, "sysv", &n))
