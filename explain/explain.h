@@ -50,6 +50,7 @@ struct limpet_explain_glibc {
 	bool caches_known; /* in whole: caches of threads were found, or there are none: */
 	uint64_t cache_bytes;
 	uint64_t resident_bytes, free_resident_bytes, returned_bytes;
+	uint64_t kept_by_lock_bytes; /* would be returned if they were not locked */
 	uint64_t main_top_resident_bytes, other_top_resident_bytes;
 	uint64_t other_free_resident_bytes; /* of arenas other than main ones */
 	uint64_t chunks, free_chunks;

@@ -49,9 +49,29 @@ static uint64_t align_up(uint64_t address, uint64_t to)
 
 void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps)
 {
+	for (size_t i = 0; i < heaps->count; i++)
+		limpet_glibc_returns_done(&heaps->list[i].returns);
 	free(heaps->list);
 	free(heaps->regions);
 	*heaps = (struct limpet_glibc_heaps){0};
+}
+
+void limpet_glibc_arena_lock(struct limpet_glibc_arena *arena, uint64_t start, uint64_t end)
+{
+	const struct limpet_glibc_returns *returns = &arena->returns;
+	/* cppcheck-suppress constStatement */
+	size_t i = LIMPET_PARTITION_POINT(k, returns->count, returns->list[k].end <= start);
+
+	for (; i < returns->count && returns->list[i].start < end; i++) {
+		struct limpet_glibc_return *it = &returns->list[i];
+		const uint64_t from = it->start > start ? it->start : start;
+		const uint64_t bytes =
+			it->end - from < it->resident_bytes ? it->end - from : it->resident_bytes;
+
+		arena->locked_returned_bytes += bytes;
+		it->resident_bytes -= bytes;
+		it->end = from;
+	}
 }
 
 const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
@@ -368,8 +388,10 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 		return error;
 	error = limpet_glibc_fast_read(reader, state, &fast);
 	limpet_glibc_reader_forget(reader);
-	for (size_t i = 0; i < pieces->count; i++)
+	for (size_t i = 0; i < pieces->count; i++) {
 		pieces->list[i].used = reading->used;
+		pieces->list[i].returns = reading->used ? NULL : &arena->returns;
+	}
 	for (size_t i = 0; i < pieces->count && !error; i++)
 		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
 	if (searched && !error && !is_whole(state, &regions))
@@ -476,7 +498,8 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 	if (error)
 		return error;
 	arena->state = state;
-	pieces->count = 0;
+	pieces->count = arena->returns.count = 0;
+	arena->returns.is_cut = false;
 	if (try && arena->is_main)
 		look_at_maps(reading);
 	/* Others may have called sbrk(3), too: that is tried last. */
@@ -540,12 +563,16 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	arena.unread = error == -ETIME     ? LIMPET_UNREAD_LATE
 		       : error == -ENODATA ? LIMPET_UNREAD_ABSENT
 					   : LIMPET_UNREAD_CHANGED;
-	if (error)
+	if (error) {
 		drop_guesses(&pieces);
+		limpet_glibc_returns_done(&arena.returns);
+	}
 	if (error != -ENOMEM && error != -ESRCH)
 		error = add_regions(reading, &pieces, &present, &arena);
 	if (!error)
 		error = add_arena(heaps, &arena);
+	if (error)
+		limpet_glibc_returns_done(&arena.returns);
 	limpet_present_done(&present);
 	free(pieces.list);
 	return error;

@@ -23,6 +23,21 @@ struct limpet_glibc_chunks {
 };
 void limpet_glibc_chunks_done(struct limpet_glibc_chunks *chunks);
 
+/* What malloc_trim(3) returns by madvise(2), one call for each: whole pages. In the order of the
+ * walk, like chunks. Begins as all zeros. */
+struct limpet_glibc_return {
+	uint64_t start, end;
+	uint64_t resident_bytes; /* of these */
+};
+/* 24 MiB. */
+#define LIMPET_GLIBC_RETURNS_LIMIT ((size_t)1 << 20)
+struct limpet_glibc_returns {
+	struct limpet_glibc_return *list;
+	size_t count, capacity;
+	bool is_cut; /* there were more: the rest is missing */
+};
+void limpet_glibc_returns_done(struct limpet_glibc_returns *returns);
+
 struct limpet_glibc_span {
 	uint64_t start, end; /* the first chunk; the end of the memory */
 	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
@@ -34,6 +49,7 @@ struct limpet_glibc_span {
 	bool shrinks;      /* the end is that of brk(2): malloc_trim gives the top back, too */
 	/* To which a successful walk adds the chunks in use; NULL: they are not listed. */
 	struct limpet_glibc_chunks *used;
+	struct limpet_glibc_returns *returns; /* the same for what is returned */
 };
 
 /* Bytes. "Free" are chunks in bins and fastbins and the top, as in mallinfo2(3), but not chunks in

@@ -275,8 +275,13 @@ static void account_regions(struct mapping *it)
 		    arena->is_main ? "glibc: main heap" : "glibc: arenas", bytes);
 		arena->counted_bytes += bytes;
 		sum += bytes;
-		if (it->locked)
+		if (it->locked) {
 			arena->locked_bytes += bytes;
+			limpet_glibc_arena_lock(
+				arena,
+				region->start > it->map->start ? region->start : it->map->start,
+				region->end < it->map->end ? region->end : it->map->end);
+		}
 	}
 	if (sum)
 		it->accounts->explanation->glibc.shared_bytes +=

@@ -715,6 +715,18 @@ heads_of() {
 	says '.glibc.locked == false and .glibc.returned_by_trim_bytes > 50000000'
 	trims pinned
 	finish pinned
+	# A part of it, with blocks in use as well.
+	start parted "$TARGETS/explained"
+	tell parted "fragment 300000" taken
+	tell parted "partly 40" locked
+	[[ $answer == "locked 1" ]] || skip "memory may not be locked here"
+	explain
+	agrees_with_malloc parted
+	says '.glibc.locked == false and .glibc.returned_by_trim_bytes > 50000000'
+	says '.verdicts[] | select(.id == "glibc-locked") | .bytes > 18000000 and .bytes < 25000000'
+	says '.verdicts[] | select(.id == "glibc-fragmented") | .bytes > 55000000 and .bytes < 65000000'
+	trims parted
+	finish parted
 	start locked "$TARGETS/explained"
 	tell locked "arenas 2" taken
 	tell locked "fragment 300000" taken

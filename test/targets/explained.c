@@ -17,15 +17,15 @@
  * KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N": MiB of /dev/zero,
  * mapped privately, and of shared memory with a name of its own; "fork": a child that shares
  * everything; "heads": the first segments of libraries leave memory; "pin": a byte of the heap is
- * locked; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and from what
- * looks like heaps of V8, into N MiB of memory that was never touched, or of which a userfaultfd
- * that nobody serves is told; "circle N": N blocks in an arena of several heaps, the last of which
- * is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on; "zeros N":
- * blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads that
- * allocate and free all the time; "grow N": a thread that allocates blocks up to N MiB in all,
- * frees them, and so on all the time; "hide": the main heap's top is as malloc leaves it when it
- * has moved it, but its head is not written yet, until "show"; "info": mallinfo2(3) as JSON;
- * "quit". */
+ * locked; "partly N": N MiB of it, as many before its end; "lock": mlockall(2); "untouched N" and
+ * "awaited N": pointers, from data and from what looks like heaps of V8, into N MiB of memory that
+ * was never touched, or of which a userfaultfd that nobody serves is told; "circle N": N blocks in
+ * an arena of several heaps, the last of which is then said to follow itself; "numbered N": threads
+ * named pool-1-thr-1 and so on; "zeros N": blocks of N MiB in the main heap, read but not written,
+ * and freed; "churn N": threads that allocate and free all the time; "grow N": a thread that
+ * allocates blocks up to N MiB in all, frees them, and so on all the time; "hide": the main heap's
+ * top is as malloc leaves it when it has moved it, but its head is not written yet, until "show";
+ * "info": mallinfo2(3) as JSON; "quit". */
 #include <fcntl.h>
 #include <link.h>
 #include <linux/prctl.h>
@@ -509,6 +509,14 @@ static void pin_byte(void)
 		target_broken("a byte cannot be locked");
 }
 
+/* Of the main heap, as many bytes before its end. */
+static bool pin_part(size_t bytes)
+{
+	const uintptr_t start = (uintptr_t)sbrk(0) - 2 * bytes;
+
+	return mlock((void *)(start & ~(uintptr_t)4095), bytes) == 0;
+}
+
 /* As if the kernel had reclaimed them. */
 static int drop_head(struct dl_phdr_info *info, size_t bytes, void *context)
 {
@@ -751,6 +759,8 @@ int main(void)
 			target_say("trimmed");
 		} else if (target_word(line, "lock", &n)) {
 			target_say("locked %d", mlockall(MCL_CURRENT) == 0);
+		} else if (target_word(line, "partly", &n)) {
+			target_say("locked %d", pin_part(n * MIB));
 #ifndef JEMALLOC
 		} else if (target_word(line, "zeros", &n)) {
 			take_zeros(n * MIB);
