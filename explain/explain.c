@@ -180,6 +180,9 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 		sum->unknown_arenas++;
 		/* Without any swapped page it was rather given back. */
 		sum->absent_arenas += arena->unread == LIMPET_UNREAD_ABSENT && has_swap;
+		sum->broken_arenas +=
+			arena->unread == LIMPET_UNREAD_BROKEN ||
+			(arena->unread == LIMPET_UNREAD_ABSENT && !has_swap && arena->is_steady);
 		sum->late_arenas += arena->unread == LIMPET_UNREAD_LATE;
 		sum->unread_bytes += figures->resident_bytes;
 		return;

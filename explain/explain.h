@@ -35,6 +35,7 @@ const char *limpet_explain_words(const char *kind);
 struct limpet_explain_glibc {
 	size_t arenas, unknown_arenas;     /* the latter could not be read */
 	size_t absent_arenas, late_arenas; /* of these: swapped out; not reached in time */
+	size_t broken_arenas;              /* and: their chunks make no sense, and do not change */
 	/* Whether the sums are those of all arenas; `fast_bytes`: and of all lists. Otherwise they
 	 * are the least. */
 	bool whole, fast_whole;

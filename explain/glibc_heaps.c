@@ -32,8 +32,9 @@ struct heaps_reading {
 	struct limpet_glibc_found found;
 	struct limpet_glibc_chunks *used; /* NULL: not wanted */
 	struct limpet_glibc_heaps *heaps;
-	struct limpet_maps newer; /* what `maps` points to after a first look */
-	uint64_t wait_ns;         /* that may be waited yet */
+	struct limpet_maps newer;      /* what `maps` points to after a first look */
+	uint64_t wait_ns;              /* that may be waited yet */
+	struct limpet_glibc_stop stop; /* of the last try, if a walk failed */
 };
 
 /* One arena's pieces, lowest address last for secondary arenas. */
@@ -374,7 +375,7 @@ static bool is_whole(const struct limpet_glibc_state *state,
 
 /* Walks over all pieces with one look at the lists. If regions had to be searched for, they replace
  * the pieces. */
-static int walk_pieces(const struct heaps_reading *reading, const struct limpet_present *present,
+static int walk_pieces(struct heaps_reading *reading, const struct limpet_present *present,
 		       struct pieces *pieces, const struct limpet_glibc_state *state,
 		       struct limpet_glibc_arena *arena)
 {
@@ -391,6 +392,7 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 	for (size_t i = 0; i < pieces->count; i++) {
 		pieces->list[i].used = reading->used;
 		pieces->list[i].returns = reading->used ? NULL : &arena->returns;
+		pieces->list[i].stop = searched ? NULL : &reading->stop;
 	}
 	for (size_t i = 0; i < pieces->count && !error; i++)
 		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
@@ -495,6 +497,7 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 	int error = limpet_glibc_state_read(reading->memory, arena->state.address,
 					    arena->state.layout, &state);
 
+	reading->stop = (struct limpet_glibc_stop){.error = 0};
 	if (error)
 		return error;
 	arena->state = state;
@@ -528,6 +531,30 @@ static bool is_worth_a_try(int error)
 	return error && error != -ENOMEM && error != -ESRCH && error != -ETIME;
 }
 
+/* Tries of a walk that fail at the same place with the same words. */
+struct steadiness {
+	struct limpet_glibc_stop first;
+	unsigned same;
+	bool differs;
+};
+
+/* Later tries search for regions, and walk over others' memory. */
+static void note_try(struct steadiness *steadiness, int try, int error,
+		     const struct limpet_glibc_stop *stop)
+{
+	const struct limpet_glibc_stop *first = &steadiness->first;
+
+	if (!try)
+		steadiness->first = *stop;
+	if (!error || try >= TRIES / 2)
+		return;
+	if (stop->error && stop->chunk == first->chunk && stop->head == first->head &&
+	    stop->error == first->error)
+		steadiness->same++;
+	else
+		steadiness->differs = true;
+}
+
 static int try_until_known(struct heaps_reading *reading, struct limpet_glibc_arena *arena,
 			   struct pieces *pieces, struct limpet_present *present)
 {
@@ -535,15 +562,21 @@ static int try_until_known(struct heaps_reading *reading, struct limpet_glibc_ar
 		reading->wait_ns < LIMPET_GLIBC_WAIT_NS ? reading->wait_ns : LIMPET_GLIBC_WAIT_NS;
 	const size_t listed = reading->used ? reading->used->count : 0;
 	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(most);
+	struct steadiness steadiness = {.same = 0};
+	bool waited = false;
 	int error = try_arena(reading, arena, 0, pieces, present);
 
+	note_try(&steadiness, 0, error, &reading->stop);
 	for (int i = 1; i < (error == -ENODATA ? ABSENT_TRIES : TRIES) && is_worth_a_try(error);
 	     i++) {
-		(void)limpet_glibc_wait(&wait, reading->memory);
+		waited |= limpet_glibc_wait(&wait, reading->memory);
 		if (reading->used)
 			reading->used->count = listed;
 		error = try_arena(reading, arena, i, pieces, present);
+		note_try(&steadiness, i, error, &reading->stop);
 	}
+	arena->is_steady = error && waited && steadiness.same > 1 && !steadiness.differs &&
+			   !limpet_memory_reader_is_spent(reading->memory);
 	if (error && reading->used)
 		reading->used->count = listed;
 	reading->wait_ns -= most - wait.left_ns;
@@ -560,9 +593,10 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	int error = try_until_known(reading, &arena, &pieces, &present);
 
 	arena.known = !error;
-	arena.unread = error == -ETIME     ? LIMPET_UNREAD_LATE
-		       : error == -ENODATA ? LIMPET_UNREAD_ABSENT
-					   : LIMPET_UNREAD_CHANGED;
+	arena.unread = error == -ENODATA ? LIMPET_UNREAD_ABSENT
+		       : arena.is_steady ? LIMPET_UNREAD_BROKEN
+		       : error == -ETIME ? LIMPET_UNREAD_LATE
+					 : LIMPET_UNREAD_CHANGED;
 	if (error) {
 		drop_guesses(&pieces);
 		limpet_glibc_returns_done(&arena.returns);

@@ -10,6 +10,7 @@
 
 enum limpet_unread {
 	LIMPET_UNREAD_CHANGED, /* too fast; or the chunks did not make sense */
+	LIMPET_UNREAD_BROKEN,  /* they did not, and did not change where they did not */
 	LIMPET_UNREAD_ABSENT,  /* pages are swapped out */
 	LIMPET_UNREAD_LATE     /* the budget of the reader was spent */
 };
@@ -26,7 +27,8 @@ struct limpet_glibc_arena {
 	uint64_t locked_returned_bytes;      /* of what malloc_trim(3) would return otherwise */
 	struct limpet_glibc_returns returns; /* what is neither is left */
 	enum limpet_unread unread;           /* why it is not known */
-	size_t pieces;                       /* of memory: heaps */
+	bool is_steady;         /* and nothing changed where the walk failed, again and again */
+	size_t pieces;          /* of memory: heaps */
 	uint64_t counted_bytes; /* of resident memory, as far as the kernel's figures of its
 				   mappings allow; set by limpet_mappings_account() */
 	struct limpet_glibc_figures figures;

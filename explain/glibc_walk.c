@@ -29,7 +29,8 @@ struct walk {
 	/* Where the free chunks begin that end here; malloc_consolidate() makes them one. 0: the
 	 * last chunk is in use. */
 	uint64_t run;
-	int error; /* -ENOMEM */
+	uint64_t head; /* that was read last */
+	int error;     /* -ENOMEM */
 };
 
 void limpet_glibc_chunks_done(struct limpet_glibc_chunks *chunks)
@@ -238,9 +239,10 @@ static int head_at(const struct walk *walk, uint64_t chunk, uint64_t *ret_head)
 
 static int step(struct walk *walk, uint64_t *chunk)
 {
-	uint64_t head, bytes;
+	uint64_t head = 0, bytes;
 	int error = head_at(walk, *chunk, &head);
 
+	walk->head = error ? 0 : head;
 	if (error)
 		return error;
 	bytes = head & ~CHUNK_BITS;
@@ -284,6 +286,9 @@ int limpet_glibc_walk(struct limpet_glibc_reader *reader, const struct limpet_pr
 			span->used->count = listed;
 		if (span->returns)
 			span->returns->count = returns;
+		if (span->stop)
+			*span->stop = (struct limpet_glibc_stop){
+				.chunk = chunk, .head = walk.head, .error = done};
 		return done;
 	}
 	walk.figures.span_bytes = walk.figures.end - span->start;

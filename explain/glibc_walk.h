@@ -38,6 +38,13 @@ struct limpet_glibc_returns {
 };
 void limpet_glibc_returns_done(struct limpet_glibc_returns *returns);
 
+/* Where a walk failed, and with what. */
+struct limpet_glibc_stop {
+	uint64_t chunk;
+	uint64_t head; /* its second word; 0 if it could not be read */
+	int error;
+};
+
 struct limpet_glibc_span {
 	uint64_t start, end; /* the first chunk; the end of the memory */
 	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
@@ -50,6 +57,7 @@ struct limpet_glibc_span {
 	/* To which a successful walk adds the chunks in use; NULL: they are not listed. */
 	struct limpet_glibc_chunks *used;
 	struct limpet_glibc_returns *returns; /* the same for what is returned */
+	struct limpet_glibc_stop *stop;       /* set by a walk that fails; NULL: not wanted */
 };
 
 /* Bytes. "Free" are chunks in bins and fastbins and the top, as in mallinfo2(3), but not chunks in

@@ -151,9 +151,12 @@ static void judge_unread(struct verdicts *verdicts)
 	else if (glibc->absent_arenas == glibc->unknown_arenas)
 		why = "that are partly swapped out, and were not swapped in to be read: in use "
 		      "or free is not known";
-	else if (glibc->late_arenas || glibc->absent_arenas)
-		why = "that changed too fast to be read, are partly swapped out, or were not "
-		      "read in time: in use or free is not known";
+	else if (glibc->broken_arenas == glibc->unknown_arenas)
+		why = "whose structure is not as glibc keeps it (damaged, or partly given back by "
+		      "madvise): in use or free is not known";
+	else if (glibc->late_arenas || glibc->absent_arenas || glibc->broken_arenas)
+		why = "that changed too fast to be read, are partly swapped out or damaged, or "
+		      "were not read in time: in use or free is not known";
 	if (glibc->unknown_arenas && is_share(verdicts->of, glibc->unread_bytes, NOTABLE_PERCENT))
 		say(verdicts, glibc->unread_bytes, "glibc-unread", NULL, NULL,
 		    "are in arenas of glibc %s", why);

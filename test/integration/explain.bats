@@ -764,6 +764,21 @@ heads_of() {
 	finish explained
 }
 
+@test "a heap that is damaged, or in part given back, is not said to change" {
+	local how
+	for how in damage discard; do
+		start "explained.$how" "$TARGETS/explained"
+		tell "explained.$how" "fragment 100000" taken
+		tell "explained.$how" "$how" taken
+		explain
+		adds_up
+		says '.glibc | .unread_arenas == 1 and .free_bytes == null'
+		says "$(account glibc-main-heap)"' > 40000000'
+		says '.verdicts[] | select(.id == "glibc-unread").text | contains("not as glibc keeps it (damaged, or")'
+		finish "explained.$how"
+	done
+}
+
 @test "files of data that nobody has read are not read" {
 	local resident
 	mkdir files

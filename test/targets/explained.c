@@ -25,7 +25,9 @@
  * and freed; "churn N": threads that allocate and free all the time; "grow N": a thread that
  * allocates blocks up to N MiB in all, frees them, and so on all the time; "hide": the main heap's
  * top is as malloc leaves it when it has moved it, but its head is not written yet, until "show";
- * "info": mallinfo2(3) as JSON; "quit". */
+ * "damage"
+ * and "discard": the head of a block is overwritten, or its page given back, so that malloc is not
+ * to be called any more; "info": mallinfo2(3) as JSON; "quit". */
 #include <fcntl.h>
 #include <link.h>
 #include <linux/prctl.h>
@@ -517,6 +519,19 @@ static bool pin_part(size_t bytes)
 	return mlock((void *)(start & ~(uintptr_t)4095), bytes) == 0;
 }
 
+/* Of a block at the end of the heap, for which there is no room elsewhere. */
+static void break_block(bool discard)
+{
+	size_t *volatile block = malloc(100 << 10);
+
+	if (!block)
+		target_broken("no memory");
+	if (!discard)
+		block[-1] = (size_t)0x4141414141414141;
+	else if (madvise((void *)((uintptr_t)block & ~(uintptr_t)4095), 4096, MADV_DONTNEED) < 0)
+		target_broken("a page stays");
+}
+
 /* As if the kernel had reclaimed them. */
 static int drop_head(struct dl_phdr_info *info, size_t bytes, void *context)
 {
@@ -700,6 +715,8 @@ static bool take_memory(const char *line)
 		start_threads(1, make_circle, &n);
 	else if (target_word(line, "fork", &n))
 		fork_child();
+	else if (target_word(line, "damage", &n) || target_word(line, "discard", &n))
+		break_block(line[1] == 'i');
 	else if (target_word(line, "pin", &n))
 		pin_byte();
 	else if (target_word(line, "heads", &n))

@@ -1036,6 +1036,20 @@ static void test_why_arenas_were_not_read(void **state)
 	assert_non_null(strstr(find(&of, "glibc-unread")->text, "not read in time"));
 	(void)find(&of, "late");
 	limpet_explanation_done(&of);
+	of = half_read();
+	of.glibc.broken_arenas = 1;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_non_null(strstr(find(&of, "glibc-unread")->text, "not as glibc keeps it (damaged"));
+	assert_null(strstr(find(&of, "glibc-unread")->text, "try again"));
+	limpet_explanation_done(&of);
+	/* One of two changed. */
+	of = half_read();
+	of.glibc.unknown_arenas = 2;
+	of.glibc.broken_arenas = 1;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_non_null(
+		strstr(find(&of, "glibc-unread")->text, "changed too fast to be read, are"));
+	limpet_explanation_done(&of);
 }
 
 /* What was only not read in time is not said to be another allocator's. */
