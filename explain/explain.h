@@ -40,7 +40,7 @@ struct limpet_explain_glibc {
 	 * are the least. */
 	bool whole, fast_whole;
 	bool listed;           /* all arenas are in the list: `system_bytes` is whole */
-	bool locked;           /* memory of arenas is locked, so it is returned by brk(2) alone */
+	bool locked;           /* more than half of the memory of an arena */
 	uint64_t shared_bytes; /* resident, and mapped by other processes, too, since a fork */
 	uint64_t unread_bytes; /* resident, of arenas that could not be read */
 	size_t empty_arenas;   /* with less than a tenth in use, and 1 MiB of memory */

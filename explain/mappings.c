@@ -330,7 +330,7 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 		add(it, LIMPET_KIND_DATA, "data of program and libraries", bytes);
 		break;
 	case LIMPET_MEMORY_CODE:
-		add(it, LIMPET_KIND_CODE, "code generated at run time", bytes);
+		add(it, LIMPET_KIND_CODE, "executable anonymous memory", bytes);
 		break;
 	case LIMPET_MEMORY_UNKNOWN:
 		if (piece->kind && it->locked && !strcmp(piece->kind, LIMPET_KIND_JEMALLOC_FREE))

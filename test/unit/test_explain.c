@@ -94,6 +94,9 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 	limpet_proc_smaps_done(&smaps);
 	assert_int_equal(limpet_accounts_bytes(&explanation, LIMPET_KIND_CODE),
 			 (2 * HALF - OTHER) * PAGE);
+	/* Not all such memory has code in it. */
+	assert_non_null(limpet_accounts_find(&explanation, LIMPET_KIND_CODE,
+					     "executable anonymous memory"));
 	limpet_explanation_done(&explanation);
 	munmap(memory, (size_t)2 * HALF * PAGE);
 }
