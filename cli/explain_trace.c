@@ -28,7 +28,7 @@ static const char *const owners[LIMPET_MEMORY_ACCOUNTS] = {
 	[LIMPET_MEMORY_STACKS] = "stacks",
 	[LIMPET_MEMORY_FILES] = "programs, libraries and files",
 	[LIMPET_MEMORY_SHARED] = "shared memory",
-	[LIMPET_MEMORY_CODE] = "code generated at run time",
+	[LIMPET_MEMORY_CODE] = "executable anonymous memory",
 	[LIMPET_MEMORY_NAMED] = "memory that the program has named",
 	[LIMPET_MEMORY_OWN] = "limpet, while it captured",
 };

@@ -128,16 +128,21 @@ static int inquire(struct inquiry *inquiry, uint64_t reads)
 
 /* ------------------------------------------------------------------ glibc's sums */
 
-/* madvise(2) refuses locked memory, brk(2) does not. Which chunks are locked is not known: at worst
- * all that is free. */
-static uint64_t returned_by_trim(const struct limpet_glibc_arena *arena)
+/* What malloc_trim(3) would return if it were not locked: madvise(2) refuses that, brk(2) does not.
+ * If not all such pages are known, at worst all that are locked are among them. */
+static uint64_t kept_by_lock(const struct limpet_glibc_arena *arena)
 {
 	const struct limpet_glibc_figures *figures = &arena->figures;
-	const uint64_t by_brk = figures->brk_returned_bytes;
+	const uint64_t most = figures->returned_bytes - figures->brk_returned_bytes;
+	const uint64_t kept =
+		arena->returns.is_cut ? arena->locked_bytes : arena->locked_returned_bytes;
 
-	if (figures->returned_bytes < by_brk + arena->locked_bytes)
-		return by_brk < figures->returned_bytes ? by_brk : figures->returned_bytes;
-	return figures->returned_bytes - arena->locked_bytes;
+	return kept < most ? kept : most;
+}
+
+static uint64_t returned_by_trim(const struct limpet_glibc_arena *arena)
+{
+	return arena->figures.returned_bytes - kept_by_lock(arena);
 }
 
 static bool is_locked(const struct limpet_glibc_arena *arena)
@@ -182,6 +187,9 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 		sum->unknown_arenas++;
 		/* Without any swapped page it was rather given back. */
 		sum->absent_arenas += arena->unread == LIMPET_UNREAD_ABSENT && has_swap;
+		sum->broken_arenas +=
+			arena->unread == LIMPET_UNREAD_BROKEN ||
+			(arena->unread == LIMPET_UNREAD_ABSENT && !has_swap && arena->is_steady);
 		sum->late_arenas += arena->unread == LIMPET_UNREAD_LATE;
 		sum->unread_bytes += figures->resident_bytes;
 		return;
@@ -193,6 +201,7 @@ static void sum_arena(struct limpet_explain_glibc *sum, const struct limpet_glib
 	sum->resident_bytes += figures->resident_bytes;
 	sum->free_resident_bytes += figures->free_resident_bytes;
 	sum->returned_bytes += returned_by_trim(arena);
+	sum->kept_by_lock_bytes += kept_by_lock(arena);
 	sum->chunks += figures->chunks;
 	sum->free_chunks += figures->free_chunks;
 	if (arena->is_main) {
@@ -311,7 +320,7 @@ static void retain_tcmalloc(const struct inquiry *inquiry, struct limpet_explana
 
 /* ------------------------------------------------------------------ names */
 
-/* Appends "NAME in FILE" for libraries of allocators; jemalloc is recognized, or not. */
+/* Appends "NAME in FILE" for libraries of allocators. */
 static void name_libraries(const struct limpet_modules *modules, char *ret, size_t room)
 {
 	for (size_t i = 0; i < modules->count; i++) {
@@ -330,9 +339,10 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 	const uint64_t bytes = explanation->unknown_bytes;
 	char named[sizeof(explanation->others)];
 
-	/* The files of all modules are searched. */
+	/* A heap that is in the table is recognized. The files of all modules are searched. */
 	if (bytes < NAMED_LEAST_BYTES || bytes < explanation->rss_bytes / 20 ||
-	    inquiry->jemalloc.count || inquiry->tcmalloc.ranges.count || inquiry->gperftools.count)
+	    inquiry->jemalloc.count || inquiry->tcmalloc.ranges.count ||
+	    inquiry->gperftools.count || limpet_accounts_bytes(explanation, LIMPET_KIND_MIMALLOC))
 		return;
 	name_libraries(&inquiry->modules, explanation->others, sizeof(explanation->others));
 	explanation->others_are_libraries = explanation->others[0] != '\0';

@@ -35,11 +35,12 @@ const char *limpet_explain_words(const char *kind);
 struct limpet_explain_glibc {
 	size_t arenas, unknown_arenas;     /* the latter could not be read */
 	size_t absent_arenas, late_arenas; /* of these: swapped out; not reached in time */
+	size_t broken_arenas;              /* and: their chunks make no sense, and do not change */
 	/* Whether the sums are those of all arenas; `fast_bytes`: and of all lists. Otherwise they
 	 * are the least. */
 	bool whole, fast_whole;
 	bool listed;           /* all arenas are in the list: `system_bytes` is whole */
-	bool locked;           /* memory of arenas is locked, so it is returned by brk(2) alone */
+	bool locked;           /* more than half of the memory of an arena */
 	uint64_t shared_bytes; /* resident, and mapped by other processes, too, since a fork */
 	uint64_t unread_bytes; /* resident, of arenas that could not be read */
 	size_t empty_arenas;   /* with less than a tenth in use, and 1 MiB of memory */
@@ -50,6 +51,7 @@ struct limpet_explain_glibc {
 	bool caches_known; /* in whole: caches of threads were found, or there are none: */
 	uint64_t cache_bytes;
 	uint64_t resident_bytes, free_resident_bytes, returned_bytes;
+	uint64_t kept_by_lock_bytes; /* would be returned if they were not locked */
 	uint64_t main_top_resident_bytes, other_top_resident_bytes;
 	uint64_t other_free_resident_bytes; /* of arenas other than main ones */
 	uint64_t chunks, free_chunks;

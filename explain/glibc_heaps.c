@@ -32,8 +32,9 @@ struct heaps_reading {
 	struct limpet_glibc_found found;
 	struct limpet_glibc_chunks *used; /* NULL: not wanted */
 	struct limpet_glibc_heaps *heaps;
-	struct limpet_maps newer; /* what `maps` points to after a first look */
-	uint64_t wait_ns;         /* that may be waited yet */
+	struct limpet_maps newer;      /* what `maps` points to after a first look */
+	uint64_t wait_ns;              /* that may be waited yet */
+	struct limpet_glibc_stop stop; /* of the last try, if a walk failed */
 };
 
 /* One arena's pieces, lowest address last for secondary arenas. */
@@ -49,9 +50,29 @@ static uint64_t align_up(uint64_t address, uint64_t to)
 
 void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps)
 {
+	for (size_t i = 0; i < heaps->count; i++)
+		limpet_glibc_returns_done(&heaps->list[i].returns);
 	free(heaps->list);
 	free(heaps->regions);
 	*heaps = (struct limpet_glibc_heaps){0};
+}
+
+void limpet_glibc_arena_lock(struct limpet_glibc_arena *arena, uint64_t start, uint64_t end)
+{
+	const struct limpet_glibc_returns *returns = &arena->returns;
+	/* cppcheck-suppress constStatement */
+	size_t i = LIMPET_PARTITION_POINT(k, returns->count, returns->list[k].end <= start);
+
+	for (; i < returns->count && returns->list[i].start < end; i++) {
+		struct limpet_glibc_return *it = &returns->list[i];
+		const uint64_t from = it->start > start ? it->start : start;
+		const uint64_t bytes =
+			it->end - from < it->resident_bytes ? it->end - from : it->resident_bytes;
+
+		arena->locked_returned_bytes += bytes;
+		it->resident_bytes -= bytes;
+		it->end = from;
+	}
 }
 
 const struct limpet_glibc_region *limpet_glibc_heaps_find(const struct limpet_glibc_heaps *heaps,
@@ -336,7 +357,7 @@ static bool is_whole(const struct limpet_glibc_state *state,
 
 /* Walks over all pieces with one look at the lists. If regions had to be searched for, they replace
  * the pieces. */
-static int walk_pieces(const struct heaps_reading *reading, const struct limpet_present *present,
+static int walk_pieces(struct heaps_reading *reading, const struct limpet_present *present,
 		       struct pieces *pieces, const struct limpet_glibc_state *state,
 		       struct limpet_glibc_arena *arena)
 {
@@ -350,8 +371,11 @@ static int walk_pieces(const struct heaps_reading *reading, const struct limpet_
 		return error;
 	error = limpet_glibc_fast_read(reader, state, &fast);
 	limpet_glibc_reader_forget(reader);
-	for (size_t i = 0; i < pieces->count; i++)
+	for (size_t i = 0; i < pieces->count; i++) {
 		pieces->list[i].used = reading->used;
+		pieces->list[i].returns = reading->used ? NULL : &arena->returns;
+		pieces->list[i].stop = searched ? NULL : &reading->stop;
+	}
 	for (size_t i = 0; i < pieces->count && !error; i++)
 		error = walk_piece(reader, present, &pieces->list[i], &fast, &regions);
 	if (searched && !error && !is_whole(state, &regions))
@@ -456,10 +480,12 @@ static int try_arena(struct heaps_reading *reading, struct limpet_glibc_arena *a
 	int error = limpet_glibc_state_read_top(reading->memory, arena->state.address,
 						arena->state.layout, &state, &head);
 
+	reading->stop = (struct limpet_glibc_stop){.error = 0};
 	if (error)
 		return error;
 	arena->state = state;
-	pieces->count = 0;
+	pieces->count = arena->returns.count = 0;
+	arena->returns.is_cut = false;
 	if (try && arena->is_main)
 		look_at_maps(reading);
 	/* Others may have called sbrk(3), too: that is tried last. */
@@ -490,6 +516,30 @@ static bool is_worth_a_try(int error)
 	return error && error != -ENOMEM && error != -ESRCH && error != -ETIME;
 }
 
+/* Tries of a walk that fail at the same place with the same words. */
+struct steadiness {
+	struct limpet_glibc_stop first;
+	unsigned same;
+	bool differs;
+};
+
+/* Later tries search for regions, and walk over others' memory. */
+static void note_try(struct steadiness *steadiness, int try, int error,
+		     const struct limpet_glibc_stop *stop)
+{
+	const struct limpet_glibc_stop *first = &steadiness->first;
+
+	if (!try)
+		steadiness->first = *stop;
+	if (!error || try >= TRIES / 2)
+		return;
+	if (stop->error && stop->chunk == first->chunk && stop->head == first->head &&
+	    stop->error == first->error)
+		steadiness->same++;
+	else
+		steadiness->differs = true;
+}
+
 static int try_until_known(struct heaps_reading *reading, struct limpet_glibc_arena *arena,
 			   struct pieces *pieces, struct limpet_present *present)
 {
@@ -497,15 +547,21 @@ static int try_until_known(struct heaps_reading *reading, struct limpet_glibc_ar
 		reading->wait_ns < LIMPET_GLIBC_WAIT_NS ? reading->wait_ns : LIMPET_GLIBC_WAIT_NS;
 	const size_t listed = reading->used ? reading->used->count : 0;
 	struct limpet_glibc_wait wait = LIMPET_GLIBC_WAIT(most);
+	struct steadiness steadiness = {.same = 0};
+	bool waited = false;
 	int error = try_arena(reading, arena, 0, pieces, present);
 
+	note_try(&steadiness, 0, error, &reading->stop);
 	for (int i = 1; i < (error == -ENODATA ? ABSENT_TRIES : TRIES) && is_worth_a_try(error);
 	     i++) {
-		(void)limpet_glibc_wait(&wait, reading->memory);
+		waited |= limpet_glibc_wait(&wait, reading->memory);
 		if (reading->used)
 			reading->used->count = listed;
 		error = try_arena(reading, arena, i, pieces, present);
+		note_try(&steadiness, i, error, &reading->stop);
 	}
+	arena->is_steady = error && waited && steadiness.same > 1 && !steadiness.differs &&
+			   !limpet_memory_reader_is_spent(reading->memory);
 	if (error && reading->used)
 		reading->used->count = listed;
 	reading->wait_ns -= most - wait.left_ns;
@@ -522,15 +578,20 @@ static int read_arena(struct heaps_reading *reading, const struct limpet_glibc_s
 	int error = try_until_known(reading, &arena, &pieces, &present);
 
 	arena.known = !error;
-	arena.unread = error == -ETIME     ? LIMPET_UNREAD_LATE
-		       : error == -ENODATA ? LIMPET_UNREAD_ABSENT
-					   : LIMPET_UNREAD_CHANGED;
-	if (error)
+	arena.unread = error == -ENODATA ? LIMPET_UNREAD_ABSENT
+		       : arena.is_steady ? LIMPET_UNREAD_BROKEN
+		       : error == -ETIME ? LIMPET_UNREAD_LATE
+					 : LIMPET_UNREAD_CHANGED;
+	if (error) {
 		drop_guesses(&pieces);
+		limpet_glibc_returns_done(&arena.returns);
+	}
 	if (error != -ENOMEM && error != -ESRCH)
 		error = add_regions(reading, &pieces, &present, &arena);
 	if (!error)
 		error = add_arena(heaps, &arena);
+	if (error)
+		limpet_glibc_returns_done(&arena.returns);
 	limpet_present_done(&present);
 	free(pieces.list);
 	return error;

@@ -10,6 +10,7 @@
 
 enum limpet_unread {
 	LIMPET_UNREAD_CHANGED, /* too fast; or the chunks did not make sense */
+	LIMPET_UNREAD_BROKEN,  /* they did not, and did not change where they did not */
 	LIMPET_UNREAD_ABSENT,  /* pages are swapped out */
 	LIMPET_UNREAD_LATE     /* the budget of the reader was spent */
 };
@@ -20,13 +21,16 @@ struct limpet_glibc_arena {
 	/* What is free was found: `figures` is complete. Otherwise only its bytes of pieces and of
 	 * resident memory are known. */
 	bool known;
-	bool fast_whole;       /* and every list of fastbins was followed to its end */
-	uint64_t locked_bytes; /* by mlock(2), of what is resident; set by limpet_mappings_account()
-				*/
-	enum limpet_unread unread; /* why it is not known */
-	size_t pieces;             /* of memory: heaps */
-	uint64_t counted_bytes;    /* of resident memory, as far as the kernel's figures of its
-				      mappings allow; set by limpet_mappings_account() */
+	bool fast_whole; /* and every list of fastbins was followed to its end */
+	/* By mlock(2), of what is resident; set by limpet_mappings_account(): */
+	uint64_t locked_bytes;
+	uint64_t locked_returned_bytes;      /* of what malloc_trim(3) would return otherwise */
+	struct limpet_glibc_returns returns; /* what is neither is left */
+	enum limpet_unread unread;           /* why it is not known */
+	bool is_steady;         /* and nothing changed where the walk failed, again and again */
+	size_t pieces;          /* of memory: heaps */
+	uint64_t counted_bytes; /* of resident memory, as far as the kernel's figures of its
+				   mappings allow; set by limpet_mappings_account() */
 	struct limpet_glibc_figures figures;
 };
 
@@ -52,6 +56,9 @@ struct limpet_glibc_heaps {
 	uint64_t mmapped_bytes; /* of blocks with a mapping of their own */
 };
 void limpet_glibc_heaps_done(struct limpet_glibc_heaps *heaps);
+/* [start, end) of the arena is locked: madvise(2) returns nothing of it, and nothing that follows
+ * in the same call. */
+void limpet_glibc_arena_lock(struct limpet_glibc_arena *arena, uint64_t start, uint64_t end);
 
 /* 0, also if the process does not use glibc's malloc (count 0); -errno of /proc, -ENOMEM. If
  * glibc's own data is swapped out, there is an arena for what brk(2) gave and one for each heap,

@@ -29,13 +29,20 @@ struct walk {
 	/* Where the free chunks begin that end here; malloc_consolidate() makes them one. 0: the
 	 * last chunk is in use. */
 	uint64_t run;
-	int error; /* -ENOMEM */
+	uint64_t head; /* that was read last */
+	int error;     /* -ENOMEM */
 };
 
 void limpet_glibc_chunks_done(struct limpet_glibc_chunks *chunks)
 {
 	free(chunks->list);
 	*chunks = (struct limpet_glibc_chunks){0};
+}
+
+void limpet_glibc_returns_done(struct limpet_glibc_returns *returns)
+{
+	free(returns->list);
+	*returns = (struct limpet_glibc_returns){0};
 }
 
 void limpet_glibc_figures_add(struct limpet_glibc_figures *sum,
@@ -61,16 +68,37 @@ static uint64_t resident(const struct walk *walk, uint64_t start, uint64_t end)
 	return limpet_present_bytes(walk->present, start, end);
 }
 
+static void list_return(struct walk *walk, const struct limpet_glibc_return *returned)
+{
+	struct limpet_glibc_returns *returns = walk->span->returns;
+
+	if (!returns || !returned->resident_bytes)
+		return;
+	if (returns->count == LIMPET_GLIBC_RETURNS_LIMIT) {
+		returns->is_cut = true;
+		return;
+	}
+	if (limpet_reserve(&returns->list, &returns->capacity, returns->count + 1,
+			   sizeof(*returns->list)) < 0 ||
+	    !returns->list) {
+		walk->error = -ENOMEM;
+		return;
+	}
+	returns->list[returns->count++] = *returned;
+}
+
 /* mtrim() in malloc/malloc.c: whole pages of a free chunk, but for its head. */
 static void close_run(struct walk *walk, uint64_t end)
 {
-	uint64_t start;
+	struct limpet_glibc_return returned = {.start = (walk->run + KEPT_HEAD_BYTES + PAGE - 1) &
+							~(PAGE - 1),
+					       .end = end & ~(PAGE - 1)};
 
-	if (!walk->run)
-		return;
-	start = (walk->run + KEPT_HEAD_BYTES + PAGE - 1) & ~(PAGE - 1);
-	if (end > start)
-		walk->figures.returned_bytes += resident(walk, start, end & ~(PAGE - 1));
+	if (walk->run && returned.end > returned.start) {
+		returned.resident_bytes = resident(walk, returned.start, returned.end);
+		walk->figures.returned_bytes += returned.resident_bytes;
+		list_return(walk, &returned);
+	}
 	walk->run = 0;
 }
 
@@ -211,9 +239,10 @@ static int head_at(const struct walk *walk, uint64_t chunk, uint64_t *ret_head)
 
 static int step(struct walk *walk, uint64_t *chunk)
 {
-	uint64_t head, bytes;
+	uint64_t head = 0, bytes;
 	int error = head_at(walk, *chunk, &head);
 
+	walk->head = error ? 0 : head;
 	if (error)
 		return error;
 	bytes = head & ~CHUNK_BITS;
@@ -242,6 +271,7 @@ int limpet_glibc_walk(struct limpet_glibc_reader *reader, const struct limpet_pr
 	struct walk walk = {.reader = reader, .present = present, .span = span, .fast = fast};
 	uint64_t chunk = span->start, last = span->top ? span->top : span->end - MARK_BYTES;
 	const size_t listed = span->used ? span->used->count : 0;
+	const size_t returns = span->returns ? span->returns->count : 0;
 	int done = 0;
 
 	if (span->start % ALIGNMENT || span->end <= span->start ||
@@ -254,6 +284,11 @@ int limpet_glibc_walk(struct limpet_glibc_reader *reader, const struct limpet_pr
 	if (done < 0) {
 		if (span->used)
 			span->used->count = listed;
+		if (span->returns)
+			span->returns->count = returns;
+		if (span->stop)
+			*span->stop = (struct limpet_glibc_stop){
+				.chunk = chunk, .head = walk.head, .error = done};
 		return done;
 	}
 	walk.figures.span_bytes = walk.figures.end - span->start;

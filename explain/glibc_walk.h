@@ -23,6 +23,28 @@ struct limpet_glibc_chunks {
 };
 void limpet_glibc_chunks_done(struct limpet_glibc_chunks *chunks);
 
+/* What malloc_trim(3) returns by madvise(2), one call for each: whole pages. In the order of the
+ * walk, like chunks. Begins as all zeros. */
+struct limpet_glibc_return {
+	uint64_t start, end;
+	uint64_t resident_bytes; /* of these */
+};
+/* 24 MiB. */
+#define LIMPET_GLIBC_RETURNS_LIMIT ((size_t)1 << 20)
+struct limpet_glibc_returns {
+	struct limpet_glibc_return *list;
+	size_t count, capacity;
+	bool is_cut; /* there were more: the rest is missing */
+};
+void limpet_glibc_returns_done(struct limpet_glibc_returns *returns);
+
+/* Where a walk failed, and with what. */
+struct limpet_glibc_stop {
+	uint64_t chunk;
+	uint64_t head; /* its second word; 0 if it could not be read */
+	int error;
+};
+
 struct limpet_glibc_span {
 	uint64_t start, end; /* the first chunk; the end of the memory */
 	uint64_t top;        /* the arena's top chunk, which ends this piece. 0: it lies in another
@@ -35,6 +57,8 @@ struct limpet_glibc_span {
 	bool shrinks;      /* the end is that of brk(2): malloc_trim gives the top back, too */
 	/* To which a successful walk adds the chunks in use; NULL: they are not listed. */
 	struct limpet_glibc_chunks *used;
+	struct limpet_glibc_returns *returns; /* the same for what is returned */
+	struct limpet_glibc_stop *stop;       /* set by a walk that fails; NULL: not wanted */
 };
 
 /* Bytes. "Free" are chunks in bins and fastbins and the top, as in mallinfo2(3), but not chunks in

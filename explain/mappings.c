@@ -49,34 +49,40 @@ static const char *short_name(const char *path, char ret[64])
 	return ret;
 }
 
-static void account_shared(struct mapping *it)
+/* Whether pages of the file are shared memory, by its name: a private mapping has them until it
+ * writes to them. */
+static bool is_shared_memory(const char *path)
+{
+	static const char *const names[] = {"/memfd:", "/SYSV", "/dev/shm/", "/dev/zero"};
+
+	return limpet_begins_any(path, names, LIMPET_COUNT_OF(names));
+}
+
+static void account_shared(struct mapping *it, uint64_t bytes)
 {
 	const char *path = it->map->path;
 	char owner[96], name[64];
 
 	if (limpet_begins(path, "/memfd:java_heap")) {
-		add(it, LIMPET_KIND_JAVA, "Java: heap of ZGC, each view of it counts",
-		    it->rss_bytes);
+		add(it, LIMPET_KIND_JAVA, "Java: heap of ZGC, each view of it counts", bytes);
 	} else if (limpet_begins(path, "/memfd:")) {
 		snprintf(owner, sizeof(owner), "shared memory: memfd %s",
 			 short_name(path + strlen("/memfd:"), name));
-		add_things(it, LIMPET_KIND_MEMFD, owner, it->rss_bytes, 1);
+		add_things(it, LIMPET_KIND_MEMFD, owner, bytes, 1);
 	} else if (limpet_begins(path, "/SYSV")) {
-		add(it, LIMPET_KIND_SYSV, "shared memory: System V", it->rss_bytes);
+		add(it, LIMPET_KIND_SYSV, "shared memory: System V", bytes);
 	} else if (limpet_begins(path, "/dev/zero") || limpet_begins(path, "[anon_shmem:")) {
-		add(it, LIMPET_KIND_SHARED_ANONYMOUS, "shared memory: anonymous", it->rss_bytes);
+		add(it, LIMPET_KIND_SHARED_ANONYMOUS, "shared memory: anonymous", bytes);
 	} else if (limpet_begins(path, "/dev/shm/")) {
-		add(it, LIMPET_KIND_SHM, "shared memory: POSIX, /dev/shm", it->rss_bytes);
+		add(it, LIMPET_KIND_SHM, "shared memory: POSIX, /dev/shm", bytes);
 	} else if (limpet_memory_reader_is_device(path)) {
-		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
-		    it->rss_bytes);
+		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped", bytes);
 	} else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor)) {
-		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs", it->rss_bytes);
+		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs", bytes);
 	} else if (path[0] == '/') {
-		add(it, LIMPET_KIND_SHARED_FILES, "files, mapped shared", it->rss_bytes);
+		add(it, LIMPET_KIND_SHARED_FILES, "files, mapped shared", bytes);
 	} else {
-		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped",
-		    it->rss_bytes);
+		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped", bytes);
 	}
 }
 
@@ -119,8 +125,9 @@ static void account_file(struct mapping *it)
 		    written);
 	if (it->rss_bytes <= written)
 		return;
-	if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor) ||
-	    limpet_begins(it->map->path, "/dev/shm/"))
+	if (is_shared_memory(it->map->path))
+		account_shared(it, it->rss_bytes - written);
+	else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor))
 		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs",
 		    it->rss_bytes - written);
 	else
@@ -268,8 +275,13 @@ static void account_regions(struct mapping *it)
 		    arena->is_main ? "glibc: main heap" : "glibc: arenas", bytes);
 		arena->counted_bytes += bytes;
 		sum += bytes;
-		if (it->locked)
+		if (it->locked) {
 			arena->locked_bytes += bytes;
+			limpet_glibc_arena_lock(
+				arena,
+				region->start > it->map->start ? region->start : it->map->start,
+				region->end < it->map->end ? region->end : it->map->end);
+		}
 	}
 	if (sum)
 		it->accounts->explanation->glibc.shared_bytes +=
@@ -318,7 +330,7 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 		add(it, LIMPET_KIND_DATA, "data of program and libraries", bytes);
 		break;
 	case LIMPET_MEMORY_CODE:
-		add(it, LIMPET_KIND_CODE, "code generated at run time", bytes);
+		add(it, LIMPET_KIND_CODE, "executable anonymous memory", bytes);
 		break;
 	case LIMPET_MEMORY_UNKNOWN:
 		if (piece->kind && it->locked && !strcmp(piece->kind, LIMPET_KIND_JEMALLOC_FREE))
@@ -408,8 +420,8 @@ static void account_mapping(struct mapping *it)
 	if (limpet_memfd_is_ours(path))
 		add(it, LIMPET_KIND_LIMPET, "limpet itself", it->rss_bytes);
 	else if (it->map->perms[3] == 's')
-		account_shared(it);
-	else if (limpet_begins(path, "/dev/zero"))
+		account_shared(it, it->rss_bytes);
+	else if (limpet_begins(path, "/dev/zero") && it->anonymous_bytes >= it->rss_bytes)
 		account_anonymous(it);
 	else if (it->map->inode)
 		account_file(it);

@@ -101,13 +101,27 @@ static void recognize_v8(struct marking *marking, uint64_t at)
 	marking->owner = owner;
 }
 
+/* The same for mimalloc, which lets a part of what it has mapped be accessed, and the rest later:
+ * so what begins in one mapping ends in one of those that follow, or with the last of them. */
+static bool recognize_run(struct marking *marking, uint64_t at, uint64_t bytes)
+{
+	const struct limpet_maps *maps = marking->maps;
+	const struct limpet_map *map = limpet_proc_maps_find(maps, at);
+	uint64_t end;
+
+	if (!bytes || !map || bytes > UINT64_MAX - at)
+		return false;
+	end = maps->list[limpet_proc_maps_run(maps, (size_t)(map - maps->list), at + bytes)].end;
+	marking->until = at + bytes < end ? at + bytes : end;
+	return true;
+}
+
 static void recognize_mimalloc(struct marking *marking, uint64_t at)
 {
-	if (recognize_extent(
-		    marking, at,
-		    limpet_mimalloc_segment(marking->memory, &marking->marked.mimalloc, at)))
+	if (recognize_run(marking, at,
+			  limpet_mimalloc_segment(marking->memory, &marking->marked.mimalloc, at)))
 		marking->owner = "mimalloc: segments";
-	else if (recognize_extent(marking, at, limpet_mimalloc_arena(marking->memory, at)))
+	else if (recognize_run(marking, at, limpet_mimalloc_arena(marking->memory, at)))
 		marking->owner = owner_arenas;
 	else
 		return;

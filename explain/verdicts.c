@@ -114,20 +114,20 @@ static void say_what_trim_returns(struct verdicts *verdicts)
 	    many ? "; fewer arenas (MALLOC_ARENA_MAX) may keep less" : "");
 }
 
-/* What malloc_trim leaves: free chunks on pages that hold blocks in use, too, and the tops of
- * arenas other than the main one. */
+/* What malloc_trim leaves: locked memory, free chunks on pages that hold blocks in use, too, and
+ * the tops of arenas other than the main one. */
 static void say_what_stays(struct verdicts *verdicts, uint64_t stays)
 {
 	const struct limpet_explain_glibc *glibc = &verdicts->of->glibc;
-	uint64_t tops = glibc->other_top_resident_bytes;
+	uint64_t tops = glibc->other_top_resident_bytes, locked = glibc->kept_by_lock_bytes;
 
-	if (glibc->locked) {
-		if (is_share(verdicts->of, stays, NOTABLE_PERCENT))
-			say(verdicts, stays, "glibc-locked", NULL, NULL,
-			    "are free inside glibc, but stay: the memory is locked (mlock), and "
-			    "malloc_trim returns only the end of the main heap");
-		return;
-	}
+	if (locked > stays)
+		locked = stays;
+	stays -= locked;
+	if (is_share(verdicts->of, locked, NOTABLE_PERCENT))
+		say(verdicts, locked, "glibc-locked", NULL, NULL,
+		    "are free inside glibc, but stay: they are locked (mlock), and malloc_trim "
+		    "returns of locked memory only the end of the main heap");
 	if (tops > stays)
 		tops = stays;
 	if (is_share(verdicts->of, stays - tops, NOTABLE_PERCENT))
@@ -151,9 +151,12 @@ static void judge_unread(struct verdicts *verdicts)
 	else if (glibc->absent_arenas == glibc->unknown_arenas)
 		why = "that are partly swapped out, and were not swapped in to be read: in use "
 		      "or free is not known";
-	else if (glibc->late_arenas || glibc->absent_arenas)
-		why = "that changed too fast to be read, are partly swapped out, or were not "
-		      "read in time: in use or free is not known";
+	else if (glibc->broken_arenas == glibc->unknown_arenas)
+		why = "whose structure is not as glibc keeps it (damaged, or partly given back by "
+		      "madvise): in use or free is not known";
+	else if (glibc->late_arenas || glibc->absent_arenas || glibc->broken_arenas)
+		why = "that changed too fast to be read, are partly swapped out or damaged, or "
+		      "were not read in time: in use or free is not known";
 	if (glibc->unknown_arenas && is_share(verdicts->of, glibc->unread_bytes, NOTABLE_PERCENT))
 		say(verdicts, glibc->unread_bytes, "glibc-unread", NULL, NULL,
 		    "are in arenas of glibc %s", why);

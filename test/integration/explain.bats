@@ -313,6 +313,22 @@ main_heap_as_walked() {
 	finish explained
 }
 
+@test "shared memory that is mapped privately" {
+	local shmem
+	start explained "$TARGETS/explained"
+	tell explained "private 12" taken
+	explain
+	adds_up
+	says "$(account memfd) == 12 * 1048576"
+	shmem=$(memory RssShmem)
+	says "$(account memfd) == \$kib * 1024" --argjson kib "$shmem"
+	says 'any(.accounts[]; .owner == "written pages of other files" and .bytes == 12 * 1048576)'
+	says "$(account file-pages) < 4000000"
+	says 'any(.verdicts[]; .id == "shared-memory" and (.text | startswith("12.0 MiB are shared")))'
+	says 'all(.verdicts[]; .id != "file-pages")'
+	finish explained
+}
+
 @test "memory that only looks like a file" {
 	start explained "$TARGETS/explained"
 	tell explained "devzero 6" taken
@@ -467,9 +483,15 @@ main_heap_as_walked() {
 	[[ $library ]] || skip "libmimalloc is not installed"
 	LD_PRELOAD=$library start explained "$TARGETS/explained"
 	tell explained "fragment 300000" taken
+	# Those of threads are accessible in part.
+	tell explained "arenas 6" taken
 	explain
 	adds_up 10
-	says "$(account mimalloc-heap)"' > 100000000'
+	says "$(account mimalloc-heap)"' > 150000000'
+	# What is of no known owner besides is not of a heap that is in the table.
+	tell explained "anonymous 64" taken
+	explain
+	says '.unknown_bytes >= 64000000 and (.verdicts[] | select(.id == "unknown").text | contains("mimalloc") | not)'
 	finish explained
 	# One segment proves nothing.
 	LD_PRELOAD=$library start small "$TARGETS/explained"
@@ -734,6 +756,18 @@ heads_of() {
 	says '.glibc.locked == false and .glibc.returned_by_trim_bytes > 50000000'
 	trims pinned
 	finish pinned
+	# A part of it, with blocks in use as well.
+	start parted "$TARGETS/explained"
+	tell parted "fragment 300000" taken
+	tell parted "partly 40" locked
+	[[ $answer == "locked 1" ]] || skip "memory may not be locked here"
+	explain
+	agrees_with_malloc parted
+	says '.glibc.locked == false and .glibc.returned_by_trim_bytes > 50000000'
+	says '.verdicts[] | select(.id == "glibc-locked") | .bytes > 18000000 and .bytes < 25000000'
+	says '.verdicts[] | select(.id == "glibc-fragmented") | .bytes > 55000000 and .bytes < 65000000'
+	trims parted
+	finish parted
 	start locked "$TARGETS/explained"
 	tell locked "arenas 2" taken
 	tell locked "fragment 300000" taken
@@ -769,6 +803,21 @@ heads_of() {
 	says '.glibc.list[0].returned_by_trim_bytes > 10000000 and .glibc.list[1].returned_by_trim_bytes == null'
 	says '.verdicts[] | select(.id == "glibc-free") | .returned_bytes == null and (.text | contains("at least"))'
 	finish explained
+}
+
+@test "a heap that is damaged, or in part given back, is not said to change" {
+	local how
+	for how in damage discard; do
+		start "explained.$how" "$TARGETS/explained"
+		tell "explained.$how" "fragment 100000" taken
+		tell "explained.$how" "$how" taken
+		explain
+		adds_up
+		says '.glibc | .unread_arenas == 1 and .free_bytes == null'
+		says "$(account glibc-main-heap)"' > 40000000'
+		says '.verdicts[] | select(.id == "glibc-unread").text | contains("not as glibc keeps it (damaged, or")'
+		finish "explained.$how"
+	done
 }
 
 @test "files of data that nobody has read are not read" {

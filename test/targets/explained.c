@@ -11,20 +11,23 @@
  * N": the same, their mappings split by what the program does with a part; "closed N": the same,
  * without access to the first page, to the first and the last one, or to all; "memfd N", "shm N",
  * "sysv N", "clean N", "dirty N": MiB of shared memory, of a file that was read, of a file that was
- * written to privately; "anonymous N": MiB by mmap alone; "forged N":
- * the same, in what looks like blocks; "wall": from now on brk(2) fails;
- * "foreign N": N KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N":
- * MiB of /dev/zero, mapped privately, and of shared memory with a name of its own; "fork": a child
- * that shares everything; "heads": the first segments of libraries leave memory; "pin": a byte of
- * the heap is locked; "lock": mlockall(2); "untouched N" and "awaited N": pointers, from data and
- * from what looks like heaps of V8, into N MiB of memory that was never touched, or of which a
- * userfaultfd that nobody serves is told; "circle N": N blocks in an arena of several heaps, the
- * last of which is then said to follow itself; "numbered N": threads named pool-1-thr-1 and so on;
- * "zeros N": blocks of N MiB in the main heap, read but not written, and freed; "churn N": threads
- * that allocate and free all the time; "grow N": a thread that allocates blocks up to N MiB in all,
- * frees them, and so on all the time; "hide": the main heap's top is as malloc leaves it when it
- * has moved it, but its head is not written yet, until "show"; "info": mallinfo2(3) as JSON;
- * "quit". */
+ * written to privately; "private N": MiB of a memfd that is mapped privately and read, and of one
+ * that is written to; "anonymous N": MiB by mmap alone;
+ * "forged N": the same, in what looks like blocks; "wall": from now on brk(2) fails; "foreign N": N
+ * KiB by sbrk(3), past malloc; "trim": malloc_trim(0); "devzero N" and "named N": MiB of /dev/zero,
+ * mapped privately, and of shared memory with a name of its own; "fork": a child that shares
+ * everything; "heads": the first segments of libraries leave memory; "pin": a byte of the heap is
+ * locked; "partly N": N MiB of it, as many before its end; "lock": mlockall(2); "untouched N" and
+ * "awaited N": pointers, from data and from what looks like heaps of V8, into N MiB of memory that
+ * was never touched, or of which a userfaultfd that nobody serves is told; "circle N": N blocks in
+ * an arena of several heaps, the last of which is then said to follow itself; "numbered N": threads
+ * named pool-1-thr-1 and so on; "zeros N": blocks of N MiB in the main heap, read but not written,
+ * and freed; "churn N": threads that allocate and free all the time; "grow N": a thread that
+ * allocates blocks up to N MiB in all, frees them, and so on all the time; "hide": the main heap's
+ * top is as malloc leaves it when it has moved it, but its head is not written yet, until "show";
+ * "damage"
+ * and "discard": the head of a block is overwritten, or its page given back, so that malloc is not
+ * to be called any more; "info": mallinfo2(3) as JSON; "quit". */
 #include <fcntl.h>
 #include <link.h>
 #include <linux/prctl.h>
@@ -386,6 +389,12 @@ static int make_memfd(size_t bytes)
 	return fd;
 }
 
+static void map_privately(size_t bytes)
+{
+	map(make_memfd(bytes), bytes, PROT_READ, MAP_PRIVATE);
+	map(make_memfd(bytes), bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+}
+
 static void take_sysv(size_t bytes)
 {
 	int id = shmget(IPC_PRIVATE, bytes, IPC_CREAT | 0600);
@@ -500,6 +509,27 @@ static void pin_byte(void)
 	byte = calloc(1, 1);
 	if (!byte || mlock(byte, 1) < 0)
 		target_broken("a byte cannot be locked");
+}
+
+/* Of the main heap, as many bytes before its end. */
+static bool pin_part(size_t bytes)
+{
+	const uintptr_t start = (uintptr_t)sbrk(0) - 2 * bytes;
+
+	return mlock((void *)(start & ~(uintptr_t)4095), bytes) == 0;
+}
+
+/* Of a block at the end of the heap, for which there is no room elsewhere. */
+static void break_block(bool discard)
+{
+	size_t *volatile block = malloc(100 << 10);
+
+	if (!block)
+		target_broken("no memory");
+	if (!discard)
+		block[-1] = (size_t)0x4141414141414141;
+	else if (madvise((void *)((uintptr_t)block & ~(uintptr_t)4095), 4096, MADV_DONTNEED) < 0)
+		target_broken("a page stays");
 }
 
 /* As if the kernel had reclaimed them. */
@@ -702,6 +732,8 @@ static bool take_memory(const char *line)
 		start_threads(1, make_circle, &n);
 	else if (target_word(line, "fork", &n))
 		fork_child();
+	else if (target_word(line, "damage", &n) || target_word(line, "discard", &n))
+		break_block(line[1] == 'i');
 	else if (target_word(line, "pin", &n))
 		pin_byte();
 	else if (target_word(line, "heads", &n))
@@ -722,6 +754,8 @@ static bool take_memory(const char *line)
 		take_blocks(n, 2 * MIB);
 	else if (target_word(line, "memfd", &n))
 		map(make_memfd(n * MIB), n * MIB, both, MAP_SHARED);
+	else if (target_word(line, "private", &n))
+		map_privately(n * MIB);
 	else if (target_word(line, "shm", &n))
 		map(make_shm(n * MIB), n * MIB, both, MAP_SHARED);
 	else if (target_word(line, "sysv", &n))
@@ -761,6 +795,8 @@ int main(void)
 			target_say("trimmed");
 		} else if (target_word(line, "lock", &n)) {
 			target_say("locked %d", mlockall(MCL_CURRENT) == 0);
+		} else if (target_word(line, "partly", &n)) {
+			target_say("locked %d", pin_part(n * MIB));
 #ifndef JEMALLOC
 		} else if (target_word(line, "zeros", &n)) {
 			take_zeros(n * MIB);

@@ -94,6 +94,9 @@ static void test_a_piece_in_two_mappings_counts_once(void **state)
 	limpet_proc_smaps_done(&smaps);
 	assert_int_equal(limpet_accounts_bytes(&explanation, LIMPET_KIND_CODE),
 			 (2 * HALF - OTHER) * PAGE);
+	/* Not all such memory has code in it. */
+	assert_non_null(limpet_accounts_find(&explanation, LIMPET_KIND_CODE,
+					     "executable anonymous memory"));
 	limpet_explanation_done(&explanation);
 	munmap(memory, (size_t)2 * HALF * PAGE);
 }
@@ -1057,6 +1060,20 @@ static void test_why_arenas_were_not_read(void **state)
 	assert_int_equal(limpet_verdicts_make(&of), 0);
 	assert_non_null(strstr(find(&of, "glibc-unread")->text, "not read in time"));
 	(void)find(&of, "late");
+	limpet_explanation_done(&of);
+	of = half_read();
+	of.glibc.broken_arenas = 1;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_non_null(strstr(find(&of, "glibc-unread")->text, "not as glibc keeps it (damaged"));
+	assert_null(strstr(find(&of, "glibc-unread")->text, "try again"));
+	limpet_explanation_done(&of);
+	/* One of two changed. */
+	of = half_read();
+	of.glibc.unknown_arenas = 2;
+	of.glibc.broken_arenas = 1;
+	assert_int_equal(limpet_verdicts_make(&of), 0);
+	assert_non_null(
+		strstr(find(&of, "glibc-unread")->text, "changed too fast to be read, are"));
 	limpet_explanation_done(&of);
 }
 

@@ -177,6 +177,52 @@ static uint64_t make_cache(struct heap *heap, uint64_t ret_chunks[2])
 	return cache;
 }
 
+/* Of each call of madvise(2) what comes before locked memory is returned. */
+static void test_what_is_locked_is_not_returned(void **state)
+{
+	struct heap *heap = *state;
+	struct limpet_glibc_arena arena = {.is_main = true};
+	struct limpet_glibc_returns *returns = &arena.returns;
+	struct limpet_glibc_span span = {
+		.start = BASE, .end = BASE + 64 * PAGE, .is_main = true, .returns = returns};
+
+	(void)chunk(heap, 0x30, USED);
+	for (unsigned i = 0; i < 3; i++) {
+		(void)chunk(heap, 8 * PAGE, USED); /* free */
+		(void)chunk(heap, 0x30, 0);
+	}
+	span.top = chunk(heap, BASE + 64 * PAGE - heap->at, USED);
+	for (unsigned i = 0; i < 2; i++) {
+		returns->count = 0;
+		limpet_glibc_reader_forget(heap->reader);
+		assert_int_equal(limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast,
+						   &heap->figures),
+				 0);
+	}
+	assert_int_equal(returns->count, 3);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(returns->list[i].start, BASE + (8 * i + 1) * PAGE);
+		assert_int_equal(returns->list[i].end, BASE + (8 * i + 8) * PAGE);
+		assert_int_equal(returns->list[i].resident_bytes, 7 * PAGE);
+	}
+	assert_int_equal(heap->figures.returned_bytes, 21 * PAGE);
+	/* The end of the first one, and the middle of the third one, which ends its call. */
+	limpet_glibc_arena_lock(&arena, BASE + 6 * PAGE, BASE + 9 * PAGE);
+	assert_int_equal(arena.locked_returned_bytes, 2 * PAGE);
+	limpet_glibc_arena_lock(&arena, BASE + 19 * PAGE, BASE + 20 * PAGE);
+	assert_int_equal(arena.locked_returned_bytes, 7 * PAGE);
+	limpet_glibc_arena_lock(&arena, BASE + 20 * PAGE, BASE + 64 * PAGE);
+	assert_int_equal(arena.locked_returned_bytes, 7 * PAGE);
+	/* A walk that fails adds nothing. */
+	put(span.top + 8, 0);
+	put(span.top - 0x30 + 8, 0x38 | USED);
+	limpet_glibc_reader_forget(heap->reader);
+	assert_true(limpet_glibc_walk(heap->reader, &heap->present, &span, &heap->fast,
+				      &heap->figures) < 0);
+	assert_int_equal(returns->count, 3);
+	limpet_glibc_returns_done(returns);
+}
+
 static void test_the_chunks_in_a_cache(void **state)
 {
 	struct heap *heap = *state;
@@ -857,6 +903,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_chunks_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(test_used_chunks_are_listed, begin, end),
+		cmocka_unit_test_setup_teardown(test_what_is_locked_is_not_returned, begin, end),
 		cmocka_unit_test_setup_teardown(test_the_chunks_in_a_cache, begin, end),
 		cmocka_unit_test_setup_teardown(test_fast_chunks_merge_with_free_ones, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_free_chunk_before_the_top_joins_it, begin,

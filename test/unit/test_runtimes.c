@@ -369,6 +369,68 @@ static void test_all_arenas_are_noted(void **state)
 	}
 }
 
+/* Heads of segments of 32 MiB, at multiples of that. */
+static int read_segment(void *context, uint64_t address, void *ret, size_t bytes)
+{
+	const uint64_t secret = UINT64_C(0xbc8bff903628550);
+	const uint64_t start =
+		address / LIMPET_MIMALLOC_SEGMENT_BYTES * LIMPET_MIMALLOC_SEGMENT_BYTES;
+	uint64_t words[LIMPET_MIMALLOC_HEAD_WORDS] = {[27] = start ^ secret, [28] = 512};
+
+	(void)context;
+	if (address - start + bytes > sizeof(words))
+		return -ENODATA;
+	memcpy(ret, (char *)words + (address - start), bytes);
+	return 0;
+}
+
+/* mimalloc makes the beginning of a segment accessible, and the rest when it needs it. */
+static void test_segments_that_are_accessible_in_part(void **state)
+{
+	enum { SEGMENTS = 3 };
+	const uint64_t start = UINT64_C(0x7f0000000000), open = 25 << 20;
+	struct limpet_go go = {.is_there = false};
+	struct limpet_jemalloc jemalloc = {.count = 0};
+	struct limpet_tcmalloc tcmalloc = {.is_cut = false};
+	const struct limpet_runtimes_heaps heaps = {
+		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .go = &go};
+	const struct limpet_memory_reader reader = {.read = read_segment};
+	struct limpet_map list[2 * SEGMENTS + 1];
+	struct limpet_modules modules = {.maps = {.list = list, .count = LIMPET_COUNT_OF(list)}};
+	struct limpet_pieces pieces = {.count = 0};
+	struct limpet_runtimes_marked unused;
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
+		const uint64_t segment = start + i / 2 * LIMPET_MIMALLOC_SEGMENT_BYTES;
+
+		list[i] = (struct limpet_map){.start = i % 2 ? segment + open : segment,
+					      .end = i % 2 ? segment + LIMPET_MIMALLOC_SEGMENT_BYTES
+							   : segment + open,
+					      .path = (char[]){""}};
+		memcpy(list[i].perms, i % 2 ? "---p" : "rw-p", 5);
+		if (i % 2 == 0 && i + 1 < LIMPET_COUNT_OF(list))
+			limpet_pieces_add(&pieces,
+					  &(struct limpet_piece){.start = list[i].start,
+								 .end = list[i].end,
+								 .account = LIMPET_MEMORY_UNKNOWN});
+	}
+	/* Nothing is mapped with the last one, and what follows it is somebody else's. */
+	list[2 * SEGMENTS].end = list[2 * SEGMENTS].start + 8192;
+	limpet_pieces_add(&pieces, &(struct limpet_piece){.start = list[2 * SEGMENTS].start,
+							  .end = list[2 * SEGMENTS].end + 4096,
+							  .account = LIMPET_MEMORY_UNKNOWN});
+	assert_int_equal(limpet_runtimes_mark(&reader, &modules, &heaps, &pieces, &unused), 0);
+	assert_int_equal(pieces.count, SEGMENTS + 2);
+	for (size_t i = 0; i <= SEGMENTS; i++) {
+		assert_string_equal(pieces.list[i].kind, LIMPET_KIND_MIMALLOC);
+		assert_int_equal(pieces.list[i].start, list[2 * i].start);
+		assert_int_equal(pieces.list[i].end, list[2 * i].end);
+	}
+	assert_null(pieces.list[SEGMENTS + 1].kind);
+	limpet_pieces_done(&pieces);
+}
+
 static void test_present_ranges(void **state)
 {
 	struct limpet_present present = {0};
@@ -404,6 +466,7 @@ int main(void)
 		cmocka_unit_test(test_arenas_of_mimalloc),
 		cmocka_unit_test(test_named_memory_in_a_heap),
 		cmocka_unit_test(test_all_arenas_are_noted),
+		cmocka_unit_test(test_segments_that_are_accessible_in_part),
 		cmocka_unit_test(test_present_ranges),
 	};
 
