@@ -191,7 +191,7 @@ static void test_what_is_locked_is_not_returned(void **state)
 		(void)chunk(heap, 8 * PAGE, USED); /* free */
 		(void)chunk(heap, 0x30, 0);
 	}
-	span.top = chunk(heap, BASE + 64 * PAGE - heap->at, USED);
+	set_top(&span, chunk(heap, BASE + 64 * PAGE - heap->at, USED));
 	for (unsigned i = 0; i < 2; i++) {
 		returns->count = 0;
 		limpet_glibc_reader_forget(heap->reader);

@@ -392,8 +392,9 @@ static void test_segments_that_are_accessible_in_part(void **state)
 	struct limpet_go go = {.is_there = false};
 	struct limpet_jemalloc jemalloc = {.count = 0};
 	struct limpet_tcmalloc tcmalloc = {.is_cut = false};
+	struct limpet_gperftools gperftools = {.count = 0};
 	const struct limpet_runtimes_heaps heaps = {
-		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .go = &go};
+		.jemalloc = &jemalloc, .tcmalloc = &tcmalloc, .gperftools = &gperftools, .go = &go};
 	const struct limpet_memory_reader reader = {.read = read_segment};
 	struct limpet_map list[2 * SEGMENTS + 1];
 	struct limpet_modules modules = {.maps = {.list = list, .count = LIMPET_COUNT_OF(list)}};
