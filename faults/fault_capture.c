@@ -51,6 +51,7 @@ struct limpet_fault_capture {
 	bool has_cgroup, executed, maps_are_old, begun;
 	bool holds_maps;     /* they are walked, and must stay as they are */
 	bool faults_on_hand; /* the kernel makes faults on pages that are there (NUMA balancing) */
+	bool may_have_lost;  /* faults, without their number */
 	uint64_t begin_ns, end_ns; /* end_ns: 0 while the capture runs */
 	uint64_t last_ns;          /* of an event, since the beginning */
 	uint64_t tick_ns, event_ns, look_ns, look_took_ns, maps_next_ns;
@@ -393,10 +394,10 @@ static void fill_tick(struct limpet_fault_capture *capture, struct limpet_record
 		(void)limpet_cgroup_usage(&capture->cgroup, &ret->cgroup_bytes);
 	/* The pages of faults that were lost are not: the next look finds them. */
 	ret->truncated_stacks = limpet_fault_stacks_truncated(capture->stacks);
-	ret->losses =
-		limpet_loss_if(capture->dropped || limpet_fault_stacks_lost(capture->stacks) ||
-				       limpet_fault_events_are_partial(capture->events),
-			       LIMPET_LOSS_STACKS);
+	ret->losses = limpet_loss_if(capture->dropped || capture->may_have_lost ||
+					     limpet_fault_stacks_lost(capture->stacks) ||
+					     limpet_fault_events_are_partial(capture->events),
+				     LIMPET_LOSS_STACKS);
 }
 
 static void tick(struct limpet_fault_capture *capture)
@@ -500,6 +501,7 @@ static int begin_pages(struct limpet_fault_capture *capture, struct limpet_err *
 					  err);
 		return error == -EACCES || error == -EPERM ? -ENOTSUP : error;
 	}
+	limpet_fault_events_forget_lost(capture->events);
 	capture->begin_ns = limpet_monotonic_ns();
 	capture->begun = true;
 	return 0;
@@ -542,6 +544,15 @@ static void capture_free(struct limpet_fault_capture *capture)
 	free(capture);
 }
 
+/* Faults that no record told of, since none came after them on their processor. */
+static void count_untold(struct limpet_fault_capture *capture)
+{
+	uint64_t lost;
+
+	capture->may_have_lost = limpet_fault_events_untold(capture->events, &lost) != 0;
+	capture->dropped += lost;
+}
+
 static void detach(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
 {
 	int status;
@@ -549,6 +560,7 @@ static void detach(struct limpet_fault_capture *capture, struct limpet_fault_cap
 	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_DETACHING);
 	limpet_fault_events_stop(capture->events);
 	(void)drain(capture);
+	count_untold(capture);
 	if (result->end == LIMPET_END_TARGET_EXIT) {
 		result->end = limpet_trace_session_exit(&capture->trace, &status);
 	} else if (result->end != LIMPET_END_TARGET_EXEC) {
@@ -574,6 +586,10 @@ static void say_losses(const struct limpet_fault_capture *capture, uint64_t loss
 			"%llu fault%s came faster than limpet reads: the stacks of their pages "
 			"are unknown",
 			(unsigned long long)capture->dropped, capture->dropped == 1 ? "" : "s");
+	else if (capture->may_have_lost)
+		limpet_loss_say(result->because, sizeof(result->because),
+				"faults may have come faster than limpet reads: the stacks of "
+				"their pages are unknown");
 	else
 		limpet_loss_say(result->because, sizeof(result->because),
 				"the stacks of %llu page%s are unknown: there was no room for more",

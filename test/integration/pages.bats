@@ -166,6 +166,28 @@ adds_up() {
 	finish toucher
 }
 
+is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]]; }
+
+# The kernel tells what it lost with the next record that fits, and after this burst there is none.
+@test "faults that the kernel had no room for at the end of a burst are told" {
+	local said
+	start toucher "$TARGETS/toucher"
+	record "$pid"
+	kill -STOP "$limpet_job"
+	wait_until 20 is_stopped "$limpet_job"
+	tell toucher "red 200" did
+	kill -CONT "$limpet_job"
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || true
+	exit_status_of "$limpet_job" 60
+	said=$(<"$work/pages.$captures.err")
+	[[ $status == 4 ]] || fail "limpet pages ended with $status: $said"
+	[[ $said == *"faster than limpet reads"* ]] || fail "$said"
+	report
+	expect '.capture.incomplete_reasons == ["lost-stacks"]'
+	expect '[.allocators[] | select(.name == "came without a fault that was seen")][0].live_bytes >= 104857600'
+	finish toucher
+}
+
 @test "a Go program without cgo, which attach refuses and sends here" {
 	start go "$TARGETS/plain-go"
 	run -3 --separate-stderr "$LIMPET" attach "$pid" -o never.limpet

@@ -11,6 +11,7 @@
 #include "faults/counted_maps.h"
 #include "faults/fault_events.h"
 #include "faults/fault_stacks.h"
+#include "faults/ring_room.h"
 #include "test/unit/proc_fixture.h"
 
 /* Three frames by frame pointer, in code without a description; the last one is the outermost. */
@@ -160,6 +161,24 @@ static void a_refusal_has_a_hint(void **state)
 	proc_fixture_end();
 }
 
+static void a_full_ring_may_have_lost_until_a_record_follows(void **state)
+{
+	struct limpet_ring_room room = {0};
+
+	(void)state;
+	assert_false(limpet_ring_room_is_unsure(&room, 0));
+	/* A record of 100 bytes finds room, as the kernel leaves one byte free. */
+	limpet_ring_room_check(&room, 1024, 100, 4096, 4096 + 923);
+	assert_false(limpet_ring_room_is_unsure(&room, 4096 + 923));
+	limpet_ring_room_check(&room, 1024, 100, 4096, 4096 + 924);
+	assert_true(limpet_ring_room_is_unsure(&room, 4096 + 924));
+	/* As it is read, there is room again. */
+	limpet_ring_room_check(&room, 1024, 100, 5000, 5020);
+	assert_true(limpet_ring_room_is_unsure(&room, 5020));
+	/* The record that followed is the one that tells, or nothing was lost. */
+	assert_false(limpet_ring_room_is_unsure(&room, 5120));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -168,6 +187,7 @@ int main(void)
 		cmocka_unit_test(hostile_stacks_end),
 		cmocka_unit_test(mappings_that_count),
 		cmocka_unit_test(a_refusal_has_a_hint),
+		cmocka_unit_test(a_full_ring_may_have_lost_until_a_record_follows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
