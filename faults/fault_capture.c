@@ -13,6 +13,7 @@
 #include "common/wire.h"
 #include "faults/counted_maps.h"
 #include "faults/fault_events.h"
+#include "faults/fault_losses.h"
 #include "faults/fault_stacks.h"
 #include "faults/page_set.h"
 #include "injector/proc/cgroup.h"
@@ -20,7 +21,8 @@
 
 #define PAGE LIMPET_PAGE_SET_PAGE
 #define STACK_MEMORY_SHARE 2u /* of the memory, in addition to it */
-#define MOST_BLOCKS (1u << 18)
+/* 2 TiB of addresses: limpet-pages(1) says so. */
+#define MOST_BLOCKS (1u << 20)
 #define TICK_NS 500000000u
 #define BUSY_WAIT_NS 25000000u
 #define IDLE_WAIT_NS 250000000u
@@ -52,10 +54,11 @@ struct limpet_fault_capture {
 	bool holds_maps;     /* they are walked, and must stay as they are */
 	bool faults_on_hand; /* the kernel makes faults on pages that are there (NUMA balancing) */
 	bool may_have_lost;  /* faults, without their number */
+	bool no_room;        /* for pages, which are not recorded */
 	uint64_t begin_ns, end_ns; /* end_ns: 0 while the capture runs */
 	uint64_t last_ns;          /* of an event, since the beginning */
 	uint64_t tick_ns, event_ns, look_ns, look_took_ns, maps_next_ns;
-	uint64_t faults_at_look, faults, dropped, rss_bytes;
+	uint64_t faults_at_look, faults, lost, broken, rss_bytes;
 	uint64_t other_bytes; /* of RSS at the last look, in pages that are not recorded */
 	/* The last fault of each thread. */
 	struct limpet_number_table threads;
@@ -80,14 +83,14 @@ static void add_status(void *context, struct limpet_control_status *ret)
 
 	if (capture->begin_ns)
 		ret->elapsed_ns = now_of(capture);
-	ret->dropped_events = capture->dropped;
+	ret->dropped_events = capture->lost;
 }
 
 static void show(struct limpet_fault_capture *capture)
 {
 	struct limpet_capture_progress progress = {.duration_ns = capture->setup->duration_ns,
 						   .elapsed_ns = now_of(capture),
-						   .dropped_events = capture->dropped};
+						   .dropped_events = capture->lost};
 	struct limpet_recorder_stats stats;
 
 	if (!capture->setup->progress)
@@ -182,8 +185,8 @@ static void take_fault(struct limpet_fault_capture *capture,
 		return;
 	/* It is there at the beginning. */
 	if (!capture->begun) {
-		if (limpet_page_set_touch(capture->set, page, 0, fault->time_ns) < 0)
-			capture->dropped++;
+		capture->no_room |=
+			limpet_page_set_touch(capture->set, page, 0, fault->time_ns) < 0;
 		return;
 	}
 	capture->faults++;
@@ -193,7 +196,7 @@ static void take_fault(struct limpet_fault_capture *capture,
 	note_last(capture, fault->tid, page, fault->time_ns);
 	was_there = limpet_page_set_touch(capture->set, page, node, fault->time_ns);
 	if (was_there < 0) {
-		capture->dropped++;
+		capture->no_room = true;
 		return;
 	}
 	/* Before the beginning: the page is among those that are there at the beginning. */
@@ -215,7 +218,7 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 	limpet_fault_events_look(capture->events);
 	while ((got = limpet_fault_events_next(capture->events, &fault)) != 0) {
 		if (got < 0) {
-			capture->dropped++;
+			capture->broken++;
 			continue;
 		}
 		switch (fault.kind) {
@@ -225,7 +228,7 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 			break;
 		case LIMPET_FAULT_LOST:
 			if (capture->begun)
-				capture->dropped += fault.lost;
+				capture->lost += fault.lost;
 			break;
 		case LIMPET_FAULT_CODE:
 		case LIMPET_FAULT_MAPPED:
@@ -275,9 +278,8 @@ static int scan_map(struct limpet_fault_capture *capture, struct limpet_pages *p
 		if (count < 0)
 			return count;
 		for (int i = 0; i < count; i++)
-			if (limpet_page_set_present(capture->set, ranges[i].start, ranges[i].end) <
-			    0)
-				return -ENOMEM;
+			capture->no_room |= limpet_page_set_present(capture->set, ranges[i].start,
+								    ranges[i].end) < 0;
 		(void)drain(capture);
 	}
 	return 0;
@@ -378,8 +380,21 @@ static bool look_is_due(struct limpet_fault_capture *capture, uint64_t now_ns)
 
 /* ---------------------------------------------------------------- the stream */
 
+static struct limpet_fault_losses losses_of(const struct limpet_fault_capture *capture)
+{
+	return (struct limpet_fault_losses){
+		.lost = capture->lost,
+		.may_have_lost = capture->may_have_lost,
+		.broken = capture->broken,
+		.partial = limpet_fault_events_are_partial(capture->events),
+		.stacks = limpet_fault_stacks_lost(capture->stacks),
+		.no_room = capture->no_room,
+	};
+}
+
 static void fill_tick(struct limpet_fault_capture *capture, struct limpet_recorder_tick *ret)
 {
+	struct limpet_fault_losses losses;
 	struct limpet_proc_status status;
 
 	memset(ret, 0, sizeof(*ret));
@@ -394,10 +409,8 @@ static void fill_tick(struct limpet_fault_capture *capture, struct limpet_record
 		(void)limpet_cgroup_usage(&capture->cgroup, &ret->cgroup_bytes);
 	/* The pages of faults that were lost are not: the next look finds them. */
 	ret->truncated_stacks = limpet_fault_stacks_truncated(capture->stacks);
-	ret->losses = limpet_loss_if(capture->dropped || capture->may_have_lost ||
-					     limpet_fault_stacks_lost(capture->stacks) ||
-					     limpet_fault_events_are_partial(capture->events),
-				     LIMPET_LOSS_STACKS);
+	losses = losses_of(capture);
+	ret->losses = limpet_loss_if(limpet_fault_losses_any(&losses), LIMPET_LOSS_STACKS);
 }
 
 static void tick(struct limpet_fault_capture *capture)
@@ -550,7 +563,7 @@ static void count_untold(struct limpet_fault_capture *capture)
 	uint64_t lost;
 
 	capture->may_have_lost = limpet_fault_events_untold(capture->events, &lost) != 0;
-	capture->dropped += lost;
+	capture->lost += lost;
 }
 
 static void detach(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
@@ -570,30 +583,15 @@ static void detach(struct limpet_fault_capture *capture, struct limpet_fault_cap
 	capture->end_ns = limpet_monotonic_ns();
 }
 
-static void say_losses(const struct limpet_fault_capture *capture, uint64_t losses,
+static void say_losses(const struct limpet_fault_capture *capture,
 		       struct limpet_fault_capture_result *result)
 {
-	const uint64_t lost = limpet_fault_stacks_lost(capture->stacks);
+	const struct limpet_fault_losses losses = losses_of(capture);
 
 	if (result->end == LIMPET_END_DISK_FULL)
 		limpet_loss_say(result->because, sizeof(result->because), "it ended early: %s",
 				limpet_trace_session_why_early(&capture->trace, result->end));
-	if (!(losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS)))
-		return;
-	if (capture->dropped)
-		limpet_loss_say(
-			result->because, sizeof(result->because),
-			"%llu fault%s came faster than limpet reads: the stacks of their pages "
-			"are unknown",
-			(unsigned long long)capture->dropped, capture->dropped == 1 ? "" : "s");
-	else if (capture->may_have_lost)
-		limpet_loss_say(result->because, sizeof(result->because),
-				"faults may have come faster than limpet reads: the stacks of "
-				"their pages are unknown");
-	else
-		limpet_loss_say(result->because, sizeof(result->because),
-				"the stacks of %llu page%s are unknown: there was no room for more",
-				(unsigned long long)lost, lost == 1 ? "" : "s");
+	limpet_fault_losses_say(&losses, result->because, sizeof(result->because));
 }
 
 static void close_trace(struct limpet_fault_capture *capture,
@@ -603,7 +601,7 @@ static void close_trace(struct limpet_fault_capture *capture,
 	struct limpet_recorder_end end;
 
 	fill_tick(capture, &last);
-	say_losses(capture, last.losses, result);
+	say_losses(capture, result);
 	end = (struct limpet_recorder_end){
 		.end = result->end,
 		.agent_unloaded = true,
@@ -614,9 +612,8 @@ static void close_trace(struct limpet_fault_capture *capture,
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	result->complete = limpet_losses_complete(result->losses);
 	result->saw_kernel = limpet_fault_events_see_kernel(capture->events);
-	result->partial = limpet_fault_events_are_partial(capture->events);
 	result->events = capture->trace.last.events;
-	result->dropped_events = capture->dropped;
+	result->dropped_events = capture->lost;
 	result->file_bytes = capture->trace.last.file_bytes;
 	result->duration_ns = last.time_ns;
 }

@@ -10,6 +10,7 @@
 
 #include "faults/counted_maps.h"
 #include "faults/fault_events.h"
+#include "faults/fault_losses.h"
 #include "faults/fault_stacks.h"
 #include "faults/ring_room.h"
 #include "test/unit/proc_fixture.h"
@@ -179,6 +180,35 @@ static void a_full_ring_may_have_lost_until_a_record_follows(void **state)
 	assert_false(limpet_ring_room_is_unsure(&room, 5120));
 }
 
+static void says(const struct limpet_fault_losses *losses, const char *words)
+{
+	char because[512] = "";
+
+	limpet_fault_losses_say(losses, because, sizeof(because));
+	assert_string_equal(because, words);
+	assert_int_equal(limpet_fault_losses_any(losses), *words != 0);
+}
+
+static void test_each_loss_has_its_reason(void **state)
+{
+	(void)state;
+	says(&(struct limpet_fault_losses){0}, "");
+	says(&(struct limpet_fault_losses){.partial = true},
+	     "pages without a stack: threads came too fast for all to be followed");
+	says(&(struct limpet_fault_losses){.lost = 1, .may_have_lost = true, .stacks = 2},
+	     "pages without a stack: 1 fault came faster than limpet reads, no room for the "
+	     "stacks of 2 pages");
+	says(&(struct limpet_fault_losses){.may_have_lost = true},
+	     "pages without a stack: faults may have come faster than limpet reads");
+	says(&(struct limpet_fault_losses){.broken = 3},
+	     "pages without a stack: records made no sense 3 times");
+	says(&(struct limpet_fault_losses){.stacks = 1, .no_room = true},
+	     "pages without a stack: no room for the stack of 1 page, others are left out for "
+	     "lack of room");
+	says(&(struct limpet_fault_losses){.no_room = true},
+	     "there was no room for some pages: left out");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -187,6 +217,7 @@ int main(void)
 		cmocka_unit_test(hostile_stacks_end),
 		cmocka_unit_test(mappings_that_count),
 		cmocka_unit_test(a_refusal_has_a_hint),
+		cmocka_unit_test(test_each_loss_has_its_reason),
 		cmocka_unit_test(a_full_ring_may_have_lost_until_a_record_follows),
 	};
 
