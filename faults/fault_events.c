@@ -81,6 +81,10 @@ int limpet_fault_events_explain(pid_t pid, int error, struct limpet_err *err)
 		limpet_err_set(err, error, "this kernel cannot record page faults");
 		limpet_err_hint(err, "it needs CONFIG_PERF_EVENTS");
 		return error;
+	case -ENODATA:
+		limpet_err_set(err, error, "cannot find out which processors there are");
+		limpet_err_hint(err, "mount /sys, or a whole /proc");
+		return error;
 	case -E2BIG:
 		return limpet_err_set(err, error,
 				      "process %d has too many threads: times processors, more "
@@ -200,30 +204,60 @@ static int probe(struct limpet_fault_events *events)
 	return 0;
 }
 
-/* "0-3,8": a ring for each. */
-static int list_processors(struct limpet_fault_events *events)
+static int add_processor(struct limpet_fault_events *events, size_t *capacity, long number)
 {
-	LIMPET_FCLOSE FILE *file = fopen("/sys/devices/system/cpu/online", "re");
+	if (number < 0 || number >= MOST_PROCESSORS)
+		return 0;
+	if (limpet_reserve_zeroed(&events->rings, capacity, events->ring_count + 1,
+				  sizeof(*events->rings)) < 0)
+		return -ENOMEM;
+	events->rings[events->ring_count++] = (struct ring){.processor = (int)number, .fd = -1};
+	return 0;
+}
+
+/* "0-3,8" */
+static int list_from_sys(struct limpet_fault_events *events, FILE *file)
+{
 	size_t capacity = 0;
 	char line[4096];
 
-	if (!file)
-		return -errno;
 	if (!fgets(line, sizeof(line), file))
 		return -EBADMSG;
 	for (char *at = line, *end; *at >= '0' && *at <= '9'; at = end + (*end == ',')) {
 		const long first = strtol(at, &end, 10);
 		const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
 
-		for (long i = first; i <= last && i < MOST_PROCESSORS; i++) {
-			if (limpet_reserve_zeroed(&events->rings, &capacity, events->ring_count + 1,
-						  sizeof(*events->rings)) < 0)
+		for (long i = first; i <= last && i < MOST_PROCESSORS; i++)
+			if (add_processor(events, &capacity, i) < 0)
 				return -ENOMEM;
-			events->rings[events->ring_count++] =
-				(struct ring){.processor = (int)i, .fd = -1};
-		}
 	}
-	return events->ring_count ? 0 : -EBADMSG;
+	return 0;
+}
+
+/* A line "cpu3 ..." for each. */
+static int list_from_stat(struct limpet_fault_events *events)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t capacity = 0, bytes;
+	int error = limpet_proc_file_read(0, "stat", &text, &bytes);
+
+	for (const char *at = error ? NULL : text; at && !error; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (!strncmp(at, "cpu", 3) && at[3] >= '0' && at[3] <= '9')
+			error = add_processor(events, &capacity, strtol(at + 3, NULL, 10));
+	}
+	return error;
+}
+
+/* A ring for each. Without /sys (a small container) by what /proc says. -ENODATA: unknown. */
+static int list_processors(struct limpet_fault_events *events)
+{
+	LIMPET_FCLOSE FILE *file = fopen("/sys/devices/system/cpu/online", "re");
+	const int error = file ? list_from_sys(events, file) : list_from_stat(events);
+
+	if (error == -ENOMEM)
+		return error;
+	return events->ring_count ? 0 : -ENODATA;
 }
 
 /* -ENOBUFS: without privileges there is a limit on locked memory (perf_event_mlock_kb). */

@@ -188,6 +188,14 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 	finish toucher
 }
 
+@test "without /sys" {
+	unshare --mount true 2>/dev/null || skip "making namespaces is not allowed here"
+	start toucher "$TARGETS/toucher"
+	within 60 unshare --mount bash -c 'mount -t tmpfs none /sys && exec "$@"' - \
+		"$LIMPET" pages "$pid" -d 1ms --no-seal -o plain.limpet
+	finish toucher
+}
+
 @test "a Go program without cgo, which attach refuses and sends here" {
 	start go "$TARGETS/plain-go"
 	run -3 --separate-stderr "$LIMPET" attach "$pid" -o never.limpet
