@@ -117,17 +117,24 @@ static int refuse(struct run *run, int error)
 		limpet_err_set(err, error, "this kernel cannot watch calls");
 		limpet_err_hint(err, "it needs CONFIG_UPROBE_EVENTS");
 		return error;
+	case -ENODATA:
+		limpet_err_set(err, error, "the kernel's uprobes are not found");
+		limpet_err_hint(err, "mount /sys");
+		return error;
 	default:
 		return limpet_err_set(err, error, "cannot watch calls in process %d: %s", pid,
 				      strerror(-error));
 	}
 }
 
+/* -ENODATA: there is no /sys that could tell. */
 static int read_type(struct run *run)
 {
 	LIMPET_FCLOSE FILE *file = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
 	char line[32];
 
+	if (!file && access("/sys/bus/event_source/devices", F_OK) < 0)
+		return -ENODATA;
 	if (!file || !fgets(line, sizeof(line), file))
 		return -ENOENT;
 	run->type = (uint32_t)strtoul(line, NULL, 10);

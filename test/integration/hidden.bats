@@ -60,6 +60,14 @@ mappings() {
 	tell nameless blocks "blocks 10"
 }
 
+@test "without /sys, which tells of uprobes: that is the reason given" {
+	unshare --mount true 2>/dev/null || skip "making namespaces is not allowed here"
+	start nameless "$TARGETS/nameless"
+	refused 3 "its functions were looked for: the kernel's uprobes are not found" \
+		unshare --mount bash -c 'mount -t tmpfs none /sys && exec "$@"' - "$LIMPET" attach -q -o never.limpet "$pid"
+	tell nameless "keep 1" "done"
+}
+
 @test "doctor says that attach looks for functions, changes nothing, and watches nothing" {
 	start nameless "$TARGETS/nameless"
 	run within 30 "$LIMPET" doctor "$pid"
