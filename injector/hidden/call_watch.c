@@ -27,7 +27,7 @@
 /* Each costs, when it is set, when the function is called, and when it is removed. */
 #define MOST_PROBES 200u
 #define SPARE_FILES 128u
-#define KINDS 2u /* of probes: calls, returns */
+#define KINDS 2u /* of probes: calls, and returns where they are wanted */
 #define LOOK_NS 1000000u
 /* A thread that uses no processor in this time is not watched: each probe costs, most of all when
  * it is removed (the kernel waits for all processors, for one after the other). */
@@ -236,13 +236,16 @@ static int add_thread(struct run *run, pid_t tid)
 	return 0;
 }
 
-/* Keeps those that run; returns how many. */
+/* Keeps those that run; returns how many, or -ENOMEM. */
 static int keep_active(const struct run *run, pid_t *tids, int count)
 {
 	const struct timespec pause = {0, ACTIVE_NS};
-	uint64_t before[MOST_THREADS], after;
+	LIMPET_FREE uint64_t *before = calloc((size_t)count, sizeof(*before));
+	uint64_t after;
 	int kept = 0;
 
+	if (!before)
+		return -ENOMEM;
 	for (int i = 0; i < count; i++)
 		if (limpet_proc_run_time(run->watch->pid, tids[i], &before[i]) < 0)
 			before[i] = UINT64_MAX;
@@ -252,6 +255,15 @@ static int keep_active(const struct run *run, pid_t *tids, int count)
 		    after != before[i])
 			tids[kept++] = tids[i];
 	return kept;
+}
+
+static unsigned probes_of_thread(const struct limpet_call_watch *watch)
+{
+	unsigned probes = watch->count;
+
+	for (unsigned i = 0; i < watch->count; i++)
+		probes += watch->gives[i];
+	return probes;
 }
 
 static int open_all(struct run *run)
@@ -264,11 +276,11 @@ static int open_all(struct run *run)
 		return error;
 	if (count <= 0)
 		return count ? count : -ESRCH;
-	if (count > (int)MOST_THREADS)
-		return -E2BIG;
 	count = keep_active(run, tids, count);
-	probes = (unsigned)count * run->watch->count * KINDS;
-	if (probes > MOST_PROBES)
+	if (count < 0)
+		return count;
+	probes = (unsigned)count * probes_of_thread(run->watch);
+	if (count > (int)MOST_THREADS || probes > MOST_PROBES)
 		return -E2BIG;
 	snprintf(run->path, sizeof(run->path), "/proc/self/fd/%d", run->watch->fd);
 	limpet_descriptor_raise_limit(probes + SPARE_FILES);

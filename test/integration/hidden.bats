@@ -50,6 +50,16 @@ mappings() {
 	[[ $status == 0 ]] || fail "it ended with $status"
 }
 
+@test "threads that do not run are not watched, however many there are" {
+	start nameless "$TARGETS/nameless"
+	tell nameless "idle 140" "done"
+	tell nameless work "done"
+	attach "$pid"
+	asked "$nameless: found 4 functions"
+	tell nameless rest "done"
+	stop "$pid"
+}
+
 @test "a program at rest shows nothing: refused, with the reason, and untouched" {
 	start nameless "$TARGETS/nameless"
 	mappings "$pid" >before
