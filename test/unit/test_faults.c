@@ -49,7 +49,7 @@ static void a_captured_stack_is_walked(void **state)
 	assert_false(cut);
 }
 
-static void a_stack_that_was_copied_in_part_is_cut(void **state)
+static void test_a_stack_that_was_copied_in_part_is_cut(void **state)
 {
 	const struct limpet_walk_map map = {.modules = NULL};
 	uint64_t words[8], pcs[16];
@@ -162,7 +162,7 @@ static void a_refusal_has_a_hint(void **state)
 	proc_fixture_end();
 }
 
-static void a_full_ring_may_have_lost_until_a_record_follows(void **state)
+static void test_a_full_ring_may_have_lost_until_a_record_follows(void **state)
 {
 	struct limpet_ring_room room = {0};
 
@@ -213,12 +213,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_captured_stack_is_walked),
-		cmocka_unit_test(a_stack_that_was_copied_in_part_is_cut),
+		cmocka_unit_test(test_a_stack_that_was_copied_in_part_is_cut),
 		cmocka_unit_test(hostile_stacks_end),
 		cmocka_unit_test(mappings_that_count),
 		cmocka_unit_test(a_refusal_has_a_hint),
 		cmocka_unit_test(test_each_loss_has_its_reason),
-		cmocka_unit_test(a_full_ring_may_have_lost_until_a_record_follows),
+		cmocka_unit_test(test_a_full_ring_may_have_lost_until_a_record_follows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,7 +141,7 @@ static void blocks_are_bounded(void **state)
 	limpet_page_set_free(set);
 }
 
-static void pages_without_room_hide_no_others(void **state)
+static void test_pages_without_room_hide_no_others(void **state)
 {
 	struct limpet_page_set *set = limpet_page_set_new(2);
 	static struct changes changes;
@@ -219,7 +219,7 @@ int main(void)
 		cmocka_unit_test(pages_that_are_expected_are_not_gone),
 		cmocka_unit_test(a_huge_page_belongs_to_its_fault),
 		cmocka_unit_test(blocks_are_bounded),
-		cmocka_unit_test(pages_without_room_hide_no_others),
+		cmocka_unit_test(test_pages_without_room_hide_no_others),
 		cmocka_unit_test(agrees_with_a_table),
 	};
 
