@@ -97,8 +97,6 @@ static void say_losses(const struct limpet_fault_capture_result *result)
 		limpet_ui_warn(
 			"the kernel lets only root see faults in system calls, such as read(2): "
 			"their pages have no stack");
-	if (result->partial)
-		limpet_ui_warn("threads came and went too fast: pages of some have no stack");
 	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
 		limpet_capture_warn_loss((enum limpet_loss)i, result->losses, result->because);
 }

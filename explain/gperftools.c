@@ -204,6 +204,12 @@ static unsigned count_explained(const struct search *search, uint64_t leaf)
 	return candidate.others <= candidate.spans / WRONG_SHARE ? candidate.spans : 0;
 }
 
+/* Neither leaf begins in the other one. A table of pointers to blocks fails here. */
+static bool are_apart(uint64_t leaf, uint64_t other)
+{
+	return (leaf > other ? leaf - other : other - leaf) >= 8 * LEAF_WORDS;
+}
+
 /* The words around it, as far as they are of this root, lead to leaves, too, or nowhere. */
 static bool may_be_of_root(const struct search *search, const uint64_t *data, size_t words,
 			   size_t at)
@@ -215,7 +221,7 @@ static bool may_be_of_root(const struct search *search, const uint64_t *data, si
 		return false;
 	for (size_t i = at > before ? at - before : 0; i < words && i <= at + NEIGHBOURS; i++)
 		if (i != at && data[i] &&
-		    (data[i] == data[at] || !may_be_leaf(search->maps, data[i])))
+		    (!are_apart(data[at], data[i]) || !may_be_leaf(search->maps, data[i])))
 			return false;
 	return true;
 }

@@ -1,7 +1,6 @@
 #include "faults/fault_capture.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +13,7 @@
 #include "common/wire.h"
 #include "faults/counted_maps.h"
 #include "faults/fault_events.h"
+#include "faults/fault_losses.h"
 #include "faults/fault_stacks.h"
 #include "faults/page_set.h"
 #include "injector/proc/cgroup.h"
@@ -21,7 +21,8 @@
 
 #define PAGE LIMPET_PAGE_SET_PAGE
 #define STACK_MEMORY_SHARE 2u /* of the memory, in addition to it */
-#define MOST_BLOCKS (1u << 18)
+/* 2 TiB of addresses: limpet-pages(1) says so. */
+#define MOST_BLOCKS (1u << 20)
 #define TICK_NS 500000000u
 #define BUSY_WAIT_NS 25000000u
 #define IDLE_WAIT_NS 250000000u
@@ -53,11 +54,12 @@ struct limpet_fault_capture {
 	bool holds_maps;     /* they are walked, and must stay as they are */
 	bool faults_on_hand; /* the kernel makes faults on pages that are there (NUMA balancing) */
 	bool unread;         /* the last look has failed: nothing has found pages of lost faults */
+	bool may_have_lost;  /* faults, without their number */
+	bool no_room;        /* for pages, which are not recorded */
 	uint64_t begin_ns, end_ns; /* end_ns: 0 while the capture runs */
 	uint64_t last_ns;          /* of an event, since the beginning */
 	uint64_t tick_ns, event_ns, look_ns, look_took_ns, maps_next_ns;
-	uint64_t faults_at_look, faults, dropped, rss_bytes;
-	uint64_t overrun;     /* of those dropped, faults for which the kernel had no room */
+	uint64_t faults_at_look, faults, lost, broken, rss_bytes;
 	uint64_t other_bytes; /* of RSS at the last look, in pages that are not recorded */
 	/* The last fault of each thread. */
 	struct limpet_number_table threads;
@@ -82,14 +84,14 @@ static void add_status(void *context, struct limpet_control_status *ret)
 
 	if (capture->begin_ns)
 		ret->elapsed_ns = now_of(capture);
-	ret->dropped_events = capture->dropped;
+	ret->dropped_events = capture->lost;
 }
 
 static void show(struct limpet_fault_capture *capture)
 {
 	struct limpet_capture_progress progress = {.duration_ns = capture->setup->duration_ns,
 						   .elapsed_ns = now_of(capture),
-						   .dropped_events = capture->dropped};
+						   .dropped_events = capture->lost};
 	struct limpet_recorder_stats stats;
 
 	if (!capture->setup->progress)
@@ -184,8 +186,8 @@ static void take_fault(struct limpet_fault_capture *capture,
 		return;
 	/* It is there at the beginning. */
 	if (!capture->begun) {
-		if (limpet_page_set_touch(capture->set, page, 0, fault->time_ns) < 0)
-			capture->dropped++;
+		capture->no_room |=
+			limpet_page_set_touch(capture->set, page, 0, fault->time_ns) < 0;
 		return;
 	}
 	capture->faults++;
@@ -195,7 +197,7 @@ static void take_fault(struct limpet_fault_capture *capture,
 	note_last(capture, fault->tid, page, fault->time_ns);
 	was_there = limpet_page_set_touch(capture->set, page, node, fault->time_ns);
 	if (was_there < 0) {
-		capture->dropped++;
+		capture->no_room = true;
 		return;
 	}
 	/* Before the beginning: the page is among those that are there at the beginning. */
@@ -217,7 +219,7 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 	limpet_fault_events_look(capture->events);
 	while ((got = limpet_fault_events_next(capture->events, &fault)) != 0) {
 		if (got < 0) {
-			capture->dropped++;
+			capture->broken++;
 			continue;
 		}
 		switch (fault.kind) {
@@ -226,10 +228,8 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 				take_fault(capture, &fault);
 			break;
 		case LIMPET_FAULT_LOST:
-			if (!capture->begun)
-				break;
-			capture->dropped += fault.lost;
-			capture->overrun += fault.lost;
+			if (capture->begun)
+				capture->lost += fault.lost;
 			break;
 		case LIMPET_FAULT_CODE:
 		case LIMPET_FAULT_MAPPED:
@@ -279,9 +279,8 @@ static int scan_map(struct limpet_fault_capture *capture, struct limpet_pages *p
 		if (count < 0)
 			return count;
 		for (int i = 0; i < count; i++)
-			if (limpet_page_set_present(capture->set, ranges[i].start, ranges[i].end) <
-			    0)
-				return -ENOMEM;
+			capture->no_room |= limpet_page_set_present(capture->set, ranges[i].start,
+								    ranges[i].end) < 0;
 		(void)drain(capture);
 	}
 	return 0;
@@ -382,8 +381,22 @@ static bool look_is_due(struct limpet_fault_capture *capture, uint64_t now_ns)
 
 /* ---------------------------------------------------------------- the stream */
 
+static struct limpet_fault_losses losses_of(const struct limpet_fault_capture *capture)
+{
+	return (struct limpet_fault_losses){
+		.lost = capture->lost,
+		.stack_kib = capture->setup->stack_bytes >> 10,
+		.may_have_lost = capture->may_have_lost,
+		.broken = capture->broken,
+		.partial = limpet_fault_events_are_partial(capture->events),
+		.stacks = limpet_fault_stacks_lost(capture->stacks),
+		.no_room = capture->no_room,
+	};
+}
+
 static void fill_tick(struct limpet_fault_capture *capture, struct limpet_recorder_tick *ret)
 {
+	struct limpet_fault_losses losses;
 	struct limpet_proc_status status;
 
 	memset(ret, 0, sizeof(*ret));
@@ -398,11 +411,9 @@ static void fill_tick(struct limpet_fault_capture *capture, struct limpet_record
 		(void)limpet_cgroup_usage(&capture->cgroup, &ret->cgroup_bytes);
 	/* The pages of faults that were lost are not: the next look finds them. */
 	ret->truncated_stacks = limpet_fault_stacks_truncated(capture->stacks);
-	ret->losses =
-		limpet_loss_if(capture->dropped || limpet_fault_stacks_lost(capture->stacks) ||
-				       limpet_fault_events_are_partial(capture->events),
-			       LIMPET_LOSS_STACKS);
-	if (ret->losses && capture->unread)
+	losses = losses_of(capture);
+	ret->losses = limpet_loss_if(limpet_fault_losses_any(&losses), LIMPET_LOSS_STACKS);
+	if (ret->losses && (capture->unread || capture->no_room))
 		ret->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID);
 }
 
@@ -507,6 +518,7 @@ static int begin_pages(struct limpet_fault_capture *capture, struct limpet_err *
 					  err);
 		return error == -EACCES || error == -EPERM ? -ENOTSUP : error;
 	}
+	limpet_fault_events_forget_lost(capture->events);
 	capture->begin_ns = limpet_monotonic_ns();
 	capture->begun = true;
 	return 0;
@@ -549,6 +561,15 @@ static void capture_free(struct limpet_fault_capture *capture)
 	free(capture);
 }
 
+/* Faults that no record told of, since none came after them on their processor. */
+static void count_untold(struct limpet_fault_capture *capture)
+{
+	uint64_t lost;
+
+	capture->may_have_lost = limpet_fault_events_untold(capture->events, &lost) != 0;
+	capture->lost += lost;
+}
+
 static void detach(struct limpet_fault_capture *capture, struct limpet_fault_capture_result *result)
 {
 	int status;
@@ -556,6 +577,7 @@ static void detach(struct limpet_fault_capture *capture, struct limpet_fault_cap
 	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_DETACHING);
 	limpet_fault_events_stop(capture->events);
 	(void)drain(capture);
+	count_untold(capture);
 	if (result->end == LIMPET_END_TARGET_EXIT) {
 		result->end = limpet_trace_session_exit(&capture->trace, &status);
 	} else if (result->end != LIMPET_END_TARGET_EXEC) {
@@ -565,33 +587,16 @@ static void detach(struct limpet_fault_capture *capture, struct limpet_fault_cap
 	capture->end_ns = limpet_monotonic_ns();
 }
 
-static void say_losses(const struct limpet_fault_capture *capture, uint64_t losses,
+static void say_losses(const struct limpet_fault_capture *capture,
 		       struct limpet_fault_capture_result *result)
 {
-	const uint64_t lost = limpet_fault_stacks_lost(capture->stacks);
-	const uint32_t stack_kib = capture->setup->stack_bytes >> 10;
-	char hint[64] = "";
+	const struct limpet_fault_losses losses = losses_of(capture);
 
-	if (capture->overrun && stack_kib > 1)
-		snprintf(hint, sizeof(hint), " (less than --stack %uKiB leaves room for more)",
-			 stack_kib);
 	if (result->end == LIMPET_END_DISK_FULL)
 		limpet_loss_say(result->because, sizeof(result->because), "it ended early: %s",
 				limpet_trace_session_why_early(&capture->trace, result->end));
-	if (!(losses & LIMPET_LOSS_BIT(LIMPET_LOSS_STACKS)))
-		return;
-	if (capture->dropped)
-		limpet_loss_say(
-			result->because, sizeof(result->because),
-			"%llu fault%s came faster than limpet reads: the stacks of their pages "
-			"are unknown%s",
-			(unsigned long long)capture->dropped, capture->dropped == 1 ? "" : "s",
-			hint);
-	else
-		limpet_loss_say(result->because, sizeof(result->because),
-				"the stacks of %llu page%s are unknown: there was no room for more",
-				(unsigned long long)lost, lost == 1 ? "" : "s");
-	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID))
+	limpet_fault_losses_say(&losses, result->because, sizeof(result->because));
+	if (limpet_fault_losses_any(&losses) && capture->unread)
 		limpet_loss_say(result->because, sizeof(result->because),
 				"the pages could not be read at the end, so what is resident is "
 				"not known");
@@ -604,7 +609,7 @@ static void close_trace(struct limpet_fault_capture *capture,
 	struct limpet_recorder_end end;
 
 	fill_tick(capture, &last);
-	say_losses(capture, last.losses, result);
+	say_losses(capture, result);
 	end = (struct limpet_recorder_end){
 		.end = result->end,
 		.agent_unloaded = true,
@@ -615,9 +620,8 @@ static void close_trace(struct limpet_fault_capture *capture,
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	result->complete = limpet_losses_complete(result->losses);
 	result->saw_kernel = limpet_fault_events_see_kernel(capture->events);
-	result->partial = limpet_fault_events_are_partial(capture->events);
 	result->events = capture->trace.last.events;
-	result->dropped_events = capture->dropped;
+	result->dropped_events = capture->lost;
 	result->file_bytes = capture->trace.last.file_bytes;
 	result->duration_ns = last.time_ns;
 }

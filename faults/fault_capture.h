@@ -38,15 +38,14 @@ struct limpet_fault_capture_result {
 	enum limpet_end end;
 	bool complete;
 	bool saw_kernel; /* faults in system calls were recorded, too */
-	bool partial;    /* some threads may not have been */
 	uint64_t events, dropped_events, duration_ns, file_bytes;
 	uint64_t losses; /* with the words for limpet_loss_words() */
 	char because[512];
 };
 
 /* Makes a capture. On success the trace is closed except for symbols. On failure no trace is left:
- * -EALREADY: already captured; -EACCES, -EPERM, -ENOSYS, -EMFILE...: refused by the kernel, with a
- * message. */
+ * -EALREADY: already captured; -ENOTSUP: refused by the kernel, whatever its error; with a message.
+ */
 int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 			     struct limpet_fault_capture **ret,
 			     struct limpet_fault_capture_result *ret_result,

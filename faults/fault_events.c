@@ -12,6 +12,7 @@
 
 #include "common/array.h"
 #include "faults/arch.h"
+#include "faults/ring_room.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/proc.h"
 
@@ -31,6 +32,10 @@
 #define MOST_RECORD_BYTES 65536u
 /* perf_event_attr.inherit_thread of Linux 5.13; older headers lack it. */
 #define INHERIT_THREAD_BIT 35
+/* PERF_FORMAT_LOST of Linux 6.0. */
+#define FORMAT_LOST (1u << 4)
+/* Of a fault, without its stack. */
+#define FAULT_BYTES (sizeof(struct perf_event_header) + (6 + LIMPET_SAMPLED_COUNT) * 8)
 
 struct ring {
 	int processor;
@@ -43,6 +48,7 @@ struct ring {
 	struct limpet_fault_record next;
 	uint64_t next_bytes;
 	uint8_t *whole; /* a copy of a record that crosses the end of the ring */
+	struct limpet_ring_room room;
 };
 
 struct limpet_fault_events {
@@ -56,6 +62,8 @@ struct limpet_fault_events {
 	struct ring *current; /* whose record the caller has */
 	struct pollfd *polls;
 	bool see_kernel, threads_only, partial;
+	bool count_lost;    /* the kernel counts them for each event */
+	uint64_t told_lost; /* by records */
 };
 
 /* ---------------------------------------------------------------- permission */
@@ -72,6 +80,10 @@ int limpet_fault_events_explain(pid_t pid, int error, struct limpet_err *err)
 	case -EOPNOTSUPP:
 		limpet_err_set(err, error, "this kernel cannot record page faults");
 		limpet_err_hint(err, "it needs CONFIG_PERF_EVENTS");
+		return error;
+	case -ENODATA:
+		limpet_err_set(err, error, "cannot find out which processors there are");
+		limpet_err_hint(err, "mount /sys, or a whole /proc");
 		return error;
 	case -E2BIG:
 		return limpet_err_set(err, error,
@@ -127,6 +139,7 @@ static struct perf_event_attr describe(const struct limpet_fault_events *events)
 		.config = PERF_COUNT_SW_PAGE_FAULTS,
 		.sample_period = 1,
 		.sample_type = limpet_fault_sample_type(),
+		.read_format = events->count_lost ? FORMAT_LOST : 0,
 		.disabled = 1,
 		.inherit = 1,
 		.exclude_kernel = !events->see_kernel,
@@ -173,6 +186,10 @@ static int probe(struct limpet_fault_events *events)
 {
 	int fd = open_event(events, events->pid, -1, PAGE);
 
+	if (fd == -EINVAL && events->count_lost) {
+		events->count_lost = false;
+		fd = open_event(events, events->pid, -1, PAGE);
+	}
 	if (fd == -EINVAL && events->threads_only) {
 		events->threads_only = false;
 		fd = open_event(events, events->pid, -1, PAGE);
@@ -187,30 +204,60 @@ static int probe(struct limpet_fault_events *events)
 	return 0;
 }
 
-/* "0-3,8": a ring for each. */
-static int list_processors(struct limpet_fault_events *events)
+static int add_processor(struct limpet_fault_events *events, size_t *capacity, long number)
 {
-	LIMPET_FCLOSE FILE *file = fopen("/sys/devices/system/cpu/online", "re");
+	if (number < 0 || number >= MOST_PROCESSORS)
+		return 0;
+	if (limpet_reserve_zeroed(&events->rings, capacity, events->ring_count + 1,
+				  sizeof(*events->rings)) < 0)
+		return -ENOMEM;
+	events->rings[events->ring_count++] = (struct ring){.processor = (int)number, .fd = -1};
+	return 0;
+}
+
+/* "0-3,8" */
+static int list_from_sys(struct limpet_fault_events *events, FILE *file)
+{
 	size_t capacity = 0;
 	char line[4096];
 
-	if (!file)
-		return -errno;
 	if (!fgets(line, sizeof(line), file))
 		return -EBADMSG;
 	for (char *at = line, *end; *at >= '0' && *at <= '9'; at = end + (*end == ',')) {
 		const long first = strtol(at, &end, 10);
 		const long last = *end == '-' ? strtol(end + 1, &end, 10) : first;
 
-		for (long i = first; i <= last && i < MOST_PROCESSORS; i++) {
-			if (limpet_reserve_zeroed(&events->rings, &capacity, events->ring_count + 1,
-						  sizeof(*events->rings)) < 0)
+		for (long i = first; i <= last && i < MOST_PROCESSORS; i++)
+			if (add_processor(events, &capacity, i) < 0)
 				return -ENOMEM;
-			events->rings[events->ring_count++] =
-				(struct ring){.processor = (int)i, .fd = -1};
-		}
 	}
-	return events->ring_count ? 0 : -EBADMSG;
+	return 0;
+}
+
+/* A line "cpu3 ..." for each. */
+static int list_from_stat(struct limpet_fault_events *events)
+{
+	LIMPET_FREE char *text = NULL;
+	size_t capacity = 0, bytes;
+	int error = limpet_proc_file_read(0, "stat", &text, &bytes);
+
+	for (const char *at = error ? NULL : text; at && !error; at = strchr(at, '\n')) {
+		at += *at == '\n';
+		if (!strncmp(at, "cpu", 3) && at[3] >= '0' && at[3] <= '9')
+			error = add_processor(events, &capacity, strtol(at + 3, NULL, 10));
+	}
+	return error;
+}
+
+/* A ring for each. Without /sys (a small container) by what /proc says. -ENODATA: unknown. */
+static int list_processors(struct limpet_fault_events *events)
+{
+	LIMPET_FCLOSE FILE *file = fopen("/sys/devices/system/cpu/online", "re");
+	const int error = file ? list_from_sys(events, file) : list_from_stat(events);
+
+	if (error == -ENOMEM)
+		return error;
+	return events->ring_count ? 0 : -ENODATA;
 }
 
 /* -ENOBUFS: without privileges there is a limit on locked memory (perf_event_mlock_kb). */
@@ -353,7 +400,7 @@ int limpet_fault_events_open(pid_t pid, uint32_t stack_bytes, struct limpet_faul
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	events->pid = pid;
 	events->stack_bytes = stack_bytes;
-	events->see_kernel = events->threads_only = true;
+	events->see_kernel = events->threads_only = events->count_lost = true;
 	limpet_descriptor_raise_limit(MOST_EVENTS + SPARE_FILES);
 	error = list_processors(events);
 	events->ring_pages = RING_PAGES;
@@ -424,6 +471,18 @@ void limpet_fault_events_look(struct limpet_fault_events *events)
 	}
 }
 
+/* The kernel may write there from now on: nothing of it is read any more. */
+static void release_to(const struct limpet_fault_events *events, struct ring *ring, uint64_t to)
+{
+	const uint64_t from = ring->at;
+
+	ring->at = to;
+	/* What is written later finds the room, what was lost for lack of it was lost before. */
+	__atomic_store_n(&ring->head->data_tail, to, __ATOMIC_SEQ_CST);
+	limpet_ring_room_check(&ring->room, ring->bytes, FAULT_BYTES + events->stack_bytes, from,
+			       __atomic_load_n(&ring->head->data_head, __ATOMIC_SEQ_CST));
+}
+
 /* `bytes` bytes of the ring, in one piece; NULL: no memory. */
 static const uint8_t *in_one_piece(struct ring *ring, uint64_t at, uint64_t bytes)
 {
@@ -441,7 +500,7 @@ static const uint8_t *in_one_piece(struct ring *ring, uint64_t at, uint64_t byte
 }
 
 /* Reads the record at `at`. -EBADMSG: the rest of the ring is skipped. */
-static int read_next(struct ring *ring)
+static int read_next(struct limpet_fault_events *events, struct ring *ring)
 {
 	struct perf_event_header header;
 	const uint64_t left = ring->end - ring->at;
@@ -455,11 +514,12 @@ static int read_next(struct ring *ring)
 		     ? NULL
 		     : in_one_piece(ring, ring->at, header.size);
 	if (!at || limpet_fault_record_read(at, header.size, &ring->next) < 0) {
-		ring->at = ring->end;
-		__atomic_store_n(&ring->head->data_tail, ring->at, __ATOMIC_RELEASE);
+		release_to(events, ring, ring->end);
 		return -EBADMSG;
 	}
 	ring->has_next = true;
+	if (ring->next.kind == LIMPET_FAULT_LOST)
+		events->told_lost += ring->next.lost;
 	ring->next_bytes = header.size;
 	return 0;
 }
@@ -471,15 +531,13 @@ int limpet_fault_events_next(struct limpet_fault_events *events, struct limpet_f
 	if (events->current) {
 		struct ring *ring = events->current;
 
-		ring->at += ring->next_bytes;
 		ring->has_next = false;
-		/* The kernel may write there from now on: nothing of it is read any more. */
-		__atomic_store_n(&ring->head->data_tail, ring->at, __ATOMIC_RELEASE);
+		release_to(events, ring, ring->at + ring->next_bytes);
 		events->current = NULL;
 	}
 	for (size_t i = 0; i < events->ring_count; i++) {
 		struct ring *ring = &events->rings[i];
-		int error = ring->head ? read_next(ring) : 0;
+		int error = ring->head ? read_next(events, ring) : 0;
 
 		if (error)
 			return error;
@@ -491,6 +549,49 @@ int limpet_fault_events_next(struct limpet_fault_events *events, struct limpet_f
 	events->current = first;
 	*ret = first->next;
 	return 1;
+}
+
+void limpet_fault_events_forget_lost(struct limpet_fault_events *events)
+{
+	for (size_t i = 0; i < events->ring_count; i++)
+		events->rings[i].room.was_full = false;
+}
+
+/* -errno: the kernel does not count them. */
+static int read_lost(const struct limpet_fault_events *events, uint64_t *ret)
+{
+	struct {
+		uint64_t faults, lost;
+	} value;
+	uint64_t lost = 0;
+
+	if (!events->count_lost)
+		return -EOPNOTSUPP;
+	for (size_t i = 0; i < events->fd_count; i++) {
+		if (read(events->fds[i], &value, sizeof(value)) != (ssize_t)sizeof(value))
+			return -EBADMSG;
+		lost += value.lost;
+	}
+	*ret = lost;
+	return 0;
+}
+
+int limpet_fault_events_untold(const struct limpet_fault_events *events, uint64_t *ret_lost)
+{
+	bool is_unsure = false;
+	uint64_t lost;
+
+	*ret_lost = 0;
+	for (size_t i = 0; i < events->ring_count; i++)
+		is_unsure |=
+			limpet_ring_room_is_unsure(&events->rings[i].room, events->rings[i].at);
+	if (!is_unsure)
+		return 0;
+	if (read_lost(events, &lost) < 0)
+		return 1;
+	if (lost > events->told_lost)
+		*ret_lost = lost - events->told_lost;
+	return 0;
 }
 
 int limpet_fault_events_wait(struct limpet_fault_events *events, struct pollfd *fds, nfds_t count,

@@ -39,6 +39,11 @@ bool limpet_fault_events_are_partial(const struct limpet_fault_events *events);
 int limpet_fault_events_next(struct limpet_fault_events *events, struct limpet_fault_record *ret);
 /* From here on _next() returns what was recorded up to now, and then 0. */
 void limpet_fault_events_look(struct limpet_fault_events *events);
+/* What was lost up to now and not told by a record is of no interest. */
+void limpet_fault_events_forget_lost(struct limpet_fault_events *events);
+/* Once they are stopped and all is read: how many were lost that no record told. 1: the kernel does
+ * not count them, and some may have been. */
+int limpet_fault_events_untold(const struct limpet_fault_events *events, uint64_t *ret_lost);
 /* Waits until a ring is filled to a good part, one of `fds` is ready, or the time is over. */
 int limpet_fault_events_wait(struct limpet_fault_events *events, struct pollfd *fds, nfds_t count,
 			     uint64_t wait_ns, const sigset_t *mask);

@@ -119,16 +119,21 @@ void limpet_page_set_expect(struct limpet_page_set *set, uint64_t address)
 
 int limpet_page_set_present(struct limpet_page_set *set, uint64_t start, uint64_t end)
 {
+	int error = 0;
+
 	for (uint64_t at = start; at < end;) {
 		struct block *block = block_of(set, at);
 		const uint64_t block_end = (at / BLOCK_BYTES + 1) * BLOCK_BYTES;
 
-		if (!block)
-			return -ENOMEM;
+		if (!block) {
+			error = -ENOMEM;
+			at = block_end;
+			continue;
+		}
 		for (; at < end && at < block_end; at += LIMPET_PAGE_SET_PAGE)
 			block->now[page_of(at) / 64] |= UINT64_C(1) << page_of(at) % 64;
 	}
-	return 0;
+	return error;
 }
 
 static bool is_whole(const struct block *block)

@@ -31,6 +31,7 @@ int limpet_page_set_touch(struct limpet_page_set *set, uint64_t address, uint32_
 /* A look: begin, report each range that is present, and end. Where there was a fault after
  * `young_ns`, nothing is taken as gone: pages may have come after the look at their place. */
 void limpet_page_set_look(struct limpet_page_set *set, uint64_t young_ns);
+/* -ENOMEM: there was no room for some of it; the rest is known. */
 int limpet_page_set_present(struct limpet_page_set *set, uint64_t start,
 			    uint64_t end) LIMPET_MUST_CHECK;
 /* Between begin and end: the kernel may have reported the fault on this page without having brought

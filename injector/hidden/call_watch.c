@@ -27,7 +27,7 @@
 /* Each costs, when it is set, when the function is called, and when it is removed. */
 #define MOST_PROBES 200u
 #define SPARE_FILES 128u
-#define KINDS 2u /* of probes: calls, returns */
+#define KINDS 2u /* of probes: calls, and returns where they are wanted */
 #define LOOK_NS 1000000u
 /* A thread that uses no processor in this time is not watched: each probe costs, most of all when
  * it is removed (the kernel waits for all processors, for one after the other). */
@@ -117,17 +117,24 @@ static int refuse(struct run *run, int error)
 		limpet_err_set(err, error, "this kernel cannot watch calls");
 		limpet_err_hint(err, "it needs CONFIG_UPROBE_EVENTS");
 		return error;
+	case -ENODATA:
+		limpet_err_set(err, error, "the kernel's uprobes are not found");
+		limpet_err_hint(err, "mount /sys");
+		return error;
 	default:
 		return limpet_err_set(err, error, "cannot watch calls in process %d: %s", pid,
 				      strerror(-error));
 	}
 }
 
+/* -ENODATA: there is no /sys that could tell. */
 static int read_type(struct run *run)
 {
 	LIMPET_FCLOSE FILE *file = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
 	char line[32];
 
+	if (!file && access("/sys/bus/event_source/devices", F_OK) < 0)
+		return -ENODATA;
 	if (!file || !fgets(line, sizeof(line), file))
 		return -ENOENT;
 	run->type = (uint32_t)strtoul(line, NULL, 10);
@@ -229,13 +236,16 @@ static int add_thread(struct run *run, pid_t tid)
 	return 0;
 }
 
-/* Keeps those that run; returns how many. */
+/* Keeps those that run; returns how many, or -ENOMEM. */
 static int keep_active(const struct run *run, pid_t *tids, int count)
 {
 	const struct timespec pause = {0, ACTIVE_NS};
-	uint64_t before[MOST_THREADS], after;
+	LIMPET_FREE uint64_t *before = calloc((size_t)count, sizeof(*before));
+	uint64_t after;
 	int kept = 0;
 
+	if (!before)
+		return -ENOMEM;
 	for (int i = 0; i < count; i++)
 		if (limpet_proc_run_time(run->watch->pid, tids[i], &before[i]) < 0)
 			before[i] = UINT64_MAX;
@@ -245,6 +255,15 @@ static int keep_active(const struct run *run, pid_t *tids, int count)
 		    after != before[i])
 			tids[kept++] = tids[i];
 	return kept;
+}
+
+static unsigned probes_of_thread(const struct limpet_call_watch *watch)
+{
+	unsigned probes = watch->count;
+
+	for (unsigned i = 0; i < watch->count; i++)
+		probes += watch->gives[i];
+	return probes;
 }
 
 static int open_all(struct run *run)
@@ -257,11 +276,11 @@ static int open_all(struct run *run)
 		return error;
 	if (count <= 0)
 		return count ? count : -ESRCH;
-	if (count > (int)MOST_THREADS)
-		return -E2BIG;
 	count = keep_active(run, tids, count);
-	probes = (unsigned)count * run->watch->count * KINDS;
-	if (probes > MOST_PROBES)
+	if (count < 0)
+		return count;
+	probes = (unsigned)count * probes_of_thread(run->watch);
+	if (count > (int)MOST_THREADS || probes > MOST_PROBES)
 		return -E2BIG;
 	snprintf(run->path, sizeof(run->path), "/proc/self/fd/%d", run->watch->fd);
 	limpet_descriptor_raise_limit(probes + SPARE_FILES);

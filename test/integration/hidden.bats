@@ -50,6 +50,16 @@ mappings() {
 	[[ $status == 0 ]] || fail "it ended with $status"
 }
 
+@test "threads that do not run are not watched, however many there are" {
+	start nameless "$TARGETS/nameless"
+	tell nameless "idle 140" "done"
+	tell nameless work "done"
+	attach "$pid"
+	asked "$nameless: found 4 functions"
+	tell nameless rest "done"
+	stop "$pid"
+}
+
 @test "a program at rest shows nothing: refused, with the reason, and untouched" {
 	start nameless "$TARGETS/nameless"
 	mappings "$pid" >before
@@ -58,6 +68,14 @@ mappings() {
 	diff before <(mappings "$pid")
 	tell nameless "keep 10" "done"
 	tell nameless blocks "blocks 10"
+}
+
+@test "without /sys, which tells of uprobes: that is the reason given" {
+	unshare --mount true 2>/dev/null || skip "making namespaces is not allowed here"
+	start nameless "$TARGETS/nameless"
+	refused 3 "its functions were looked for: the kernel's uprobes are not found" \
+		unshare --mount bash -c 'mount -t tmpfs none /sys && exec "$@"' - "$LIMPET" attach -q -o never.limpet "$pid"
+	tell nameless "keep 1" "done"
 }
 
 @test "doctor says that attach looks for functions, changes nothing, and watches nothing" {

@@ -6,6 +6,7 @@
  * Its worker allocates, moves and frees all the while, once "work" was said; "rest" ends that, and
  * frees what the worker has. "keep N" keeps N blocks of 5000 bytes, which were smaller before;
  * "zero N" N of 3000; "drop" frees all of these. "blocks" answers how many there are in all.
+ * "idle N" starts N threads that do nothing.
  * Started as `nameless still`, the worker does not move blocks. */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -125,6 +126,22 @@ static void keep(unsigned long count, bool zeroed)
 	}
 }
 
+static void *do_nothing(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void start_idle(unsigned long count)
+{
+	pthread_t thread;
+
+	for (unsigned long i = 0; i < count; i++)
+		if (pthread_create(&thread, NULL, do_nothing, NULL))
+			target_broken("no thread");
+}
+
 static void command(const char *line)
 {
 	unsigned long n;
@@ -139,6 +156,8 @@ static void command(const char *line)
 		keep(n, false);
 	} else if (target_word(line, "zero", &n)) {
 		keep(n, true);
+	} else if (target_word(line, "idle", &n)) {
+		start_idle(n);
 	} else if (target_word(line, "drop", &n)) {
 		while (kept_count)
 			slot_free(kept[--kept_count]);

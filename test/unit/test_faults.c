@@ -10,7 +10,9 @@
 
 #include "faults/counted_maps.h"
 #include "faults/fault_events.h"
+#include "faults/fault_losses.h"
 #include "faults/fault_stacks.h"
+#include "faults/ring_room.h"
 #include "test/unit/proc_fixture.h"
 
 /* Three frames by frame pointer, in code without a description; the last one is the outermost. */
@@ -47,7 +49,7 @@ static void a_captured_stack_is_walked(void **state)
 	assert_false(cut);
 }
 
-static void a_stack_that_was_copied_in_part_is_cut(void **state)
+static void test_a_stack_that_was_copied_in_part_is_cut(void **state)
 {
 	const struct limpet_walk_map map = {.modules = NULL};
 	uint64_t words[8], pcs[16];
@@ -160,14 +162,63 @@ static void a_refusal_has_a_hint(void **state)
 	proc_fixture_end();
 }
 
+static void test_a_full_ring_may_have_lost_until_a_record_follows(void **state)
+{
+	struct limpet_ring_room room = {0};
+
+	(void)state;
+	assert_false(limpet_ring_room_is_unsure(&room, 0));
+	/* A record of 100 bytes finds room, as the kernel leaves one byte free. */
+	limpet_ring_room_check(&room, 1024, 100, 4096, 4096 + 923);
+	assert_false(limpet_ring_room_is_unsure(&room, 4096 + 923));
+	limpet_ring_room_check(&room, 1024, 100, 4096, 4096 + 924);
+	assert_true(limpet_ring_room_is_unsure(&room, 4096 + 924));
+	/* As it is read, there is room again. */
+	limpet_ring_room_check(&room, 1024, 100, 5000, 5020);
+	assert_true(limpet_ring_room_is_unsure(&room, 5020));
+	/* The record that followed is the one that tells, or nothing was lost. */
+	assert_false(limpet_ring_room_is_unsure(&room, 5120));
+}
+
+static void says(const struct limpet_fault_losses *losses, const char *words)
+{
+	char because[512] = "";
+
+	limpet_fault_losses_say(losses, because, sizeof(because));
+	assert_string_equal(because, words);
+	assert_int_equal(limpet_fault_losses_any(losses), *words != 0);
+}
+
+static void test_each_loss_has_its_reason(void **state)
+{
+	(void)state;
+	says(&(struct limpet_fault_losses){0}, "");
+	says(&(struct limpet_fault_losses){.partial = true},
+	     "pages without a stack: threads came too fast for all to be followed");
+	says(&(struct limpet_fault_losses){.lost = 1, .may_have_lost = true, .stacks = 2},
+	     "pages without a stack: 1 fault came faster than limpet reads, no room for the "
+	     "stacks of 2 pages");
+	says(&(struct limpet_fault_losses){.may_have_lost = true},
+	     "pages without a stack: faults may have come faster than limpet reads");
+	says(&(struct limpet_fault_losses){.broken = 3},
+	     "pages without a stack: records made no sense 3 times");
+	says(&(struct limpet_fault_losses){.stacks = 1, .no_room = true},
+	     "pages without a stack: no room for the stack of 1 page, others are left out for "
+	     "lack of room");
+	says(&(struct limpet_fault_losses){.no_room = true},
+	     "there was no room for some pages: left out");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_captured_stack_is_walked),
-		cmocka_unit_test(a_stack_that_was_copied_in_part_is_cut),
+		cmocka_unit_test(test_a_stack_that_was_copied_in_part_is_cut),
 		cmocka_unit_test(hostile_stacks_end),
 		cmocka_unit_test(mappings_that_count),
 		cmocka_unit_test(a_refusal_has_a_hint),
+		cmocka_unit_test(test_each_loss_has_its_reason),
+		cmocka_unit_test(test_a_full_ring_may_have_lost_until_a_record_follows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,6 +141,27 @@ static void blocks_are_bounded(void **state)
 	limpet_page_set_free(set);
 }
 
+static void test_pages_without_room_hide_no_others(void **state)
+{
+	struct limpet_page_set *set = limpet_page_set_new(2);
+	static struct changes changes;
+
+	(void)state;
+	assert_int_equal(limpet_page_set_touch(set, 1 * HUGE, 1, 1), 0);
+	assert_int_equal(limpet_page_set_touch(set, UINT64_C(3) * HUGE, 1, 1), 0);
+	limpet_page_set_look(set, 10);
+	/* Of the three blocks there is no room for that in the middle. */
+	assert_int_equal(limpet_page_set_present(set, 2 * HUGE - PAGE, UINT64_C(3) * HUGE + PAGE),
+			 -ENOMEM);
+	look_ends(set, &changes);
+	assert_int_equal(changes.gone_count, 1);
+	assert_int_equal(changes.gone[0], 1 * HUGE);
+	assert_int_equal(changes.came_count, 1);
+	assert_int_equal(changes.came[0], 2 * HUGE - PAGE);
+	assert_int_equal(limpet_page_set_count(set), 2);
+	limpet_page_set_free(set);
+}
+
 /* Random faults and looks, beside a plain table. Empty blocks are forgotten meanwhile. */
 static void agrees_with_a_table(void **state)
 {
@@ -198,6 +219,7 @@ int main(void)
 		cmocka_unit_test(pages_that_are_expected_are_not_gone),
 		cmocka_unit_test(a_huge_page_belongs_to_its_fault),
 		cmocka_unit_test(blocks_are_bounded),
+		cmocka_unit_test(test_pages_without_room_hide_no_others),
 		cmocka_unit_test(agrees_with_a_table),
 	};
 
