@@ -10,6 +10,8 @@ ANALYZER_SRC += \
 	analyzer/symbols/debuginfod.c \
 	analyzer/symbols/demangle.c \
 	analyzer/symbols/dwarfindex.c \
+	analyzer/symbols/go_file.c \
+	analyzer/symbols/gopclntab.c \
 	analyzer/symbols/perfmap.c \
 	analyzer/symbols/symbol_channel.c \
 	analyzer/symbols/symbol_reader.c \

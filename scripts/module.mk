@@ -114,7 +114,7 @@ build/lint/%.tidy: %.c .clang-tidy $(LINT_H)
 LINT_B := $(if $(WERROR),$(B),build/werror)
 LINT_TARGET_DIR := $(if $(WERROR),$(TARGET_DIR),build/werror/targets)
 LINT_TARGETS = $(patsubst $(TARGET_DIR)/%,$(LINT_TARGET_DIR)/%,$(filter-out \
-	$(addprefix $(TARGET_DIR)/,nim-% churn% rjem rjem-stripped rmi plain-go Load.class),$(TARGET_PROGRAMS)))
+	$(addprefix $(TARGET_DIR)/,nim-% churn% rjem rjem-stripped rmi plain-go% Load.class),$(TARGET_PROGRAMS)))
 lint-build:
 	$(call say,LINT,warnings)
 	$(Q)$(MAKE) --no-print-directory -s B=$(LINT_B) TARGET_DIR=$(LINT_TARGET_DIR) WERROR=1 $(LINT_B)/limpet test-build \

@@ -11,6 +11,7 @@ test_trace_damage_SRC := test/unit/trace_capture.c
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
 test_tail_SRC := test/unit/trace_capture.c
 test_perfmap_SRC := test/unit/proc_fixture.c test/unit/served_fixture.c
+test_gopclntab_SRC := test/unit/go_fixture.c
 test_served_files_SRC := test/unit/served_fixture.c
 PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflight_programs test_preflight_limits \
 	test_preflight_seccomp
@@ -117,7 +118,7 @@ TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm m
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static plain-go Load.class)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static $(PLAIN_GO) Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
 $(addprefix $(TARGET_DIR)/,$(TARGET_C) storm): $(TARGET_DIR)/%: test/targets/%.c test/targets/target.h
@@ -310,10 +311,16 @@ $(TARGET_DIR)/churn-go $(TARGET_DIR)/churn-go-static: test/targets/churn.go
 	@mkdir -p $(@D)
 	$(Q)CGO_ENABLED=1 $(GO) build -ldflags '-linkmode external$(if $(filter %-static,$@), -extldflags -static)' \
 		-o $@ $<
-$(TARGET_DIR)/plain-go: test/targets/plain.go
+# Static or position-independent, linked by Go or by the C compiler; without DWARF, and without symbols as most are that
+# users get.
+PLAIN_GO := plain-go plain-go-symbols plain-go-stripped plain-go-pie plain-go-pie-stripped plain-go-pie-linked plain-go-pie-linked-stripped
+$(addprefix $(TARGET_DIR)/,$(PLAIN_GO)): test/targets/plain.go
 	$(call say,GO,$@)
 	@mkdir -p $(@D)
-	$(Q)CGO_ENABLED=0 $(GO) build -o $@ $<
+	$(Q)CGO_ENABLED=$(if $(findstring -linked,$@),1,0) $(GO) build $(if $(findstring -pie,$@),-buildmode=pie) \
+		-ldflags '$(if $(findstring -linked,$@),-linkmode external) $(if $(findstring -stripped,$@),-s -w) $(if $(findstring -symbols,$@),-w)' -o $@ $<
+
+$(B)/test/test_gopclntab: | $(addprefix $(TARGET_DIR)/,$(PLAIN_GO))
 
 $(TARGET_DIR)/Load.class: test/targets/Load.java
 	$(call say,JAVA,$@)
@@ -515,7 +522,7 @@ $(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace wai
 # Fuzz programs with a driver of their own, always with sanitizers. A fuzz finding joins
 # test/fuzz/corpus/<name>, which they replay; then they mutate it FUZZ_MUTATIONS times, the same each
 # time, or for FUZZ_MILLISECONDS.
-FUZZ_TESTS := collector modules elf proc control trace unwind_compile explain
+FUZZ_TESTS := collector modules elf proc control trace unwind_compile explain gopclntab
 FUZZ_B := build/address-undefined
 # What none of them calls, which is a third of what there is to compile; if one does, the linker says so.
 FUZZ_WITHOUT := analyzer/export/% analyzer/render/% analyzer/seal/% \

@@ -151,6 +151,21 @@ static const char *const libraries[] = {
 	"libc++",         "libc++abi",       "libgcc_s",        "libm",
 };
 
+/* Go's runtime, which is part of each of its programs. */
+static const char *const go_allocators[] = {
+	"runtime.mallocgc",  "runtime.newobject",     "runtime.newarray",
+	"runtime.makeslice", "runtime.makeslice64",   "runtime.growslice",
+	"runtime.makemap",   "runtime.makemap_small", "runtime.makechan",
+	"runtime.rawstring", "runtime.rawbyteslice",  "runtime.persistentalloc",
+};
+
+static const char *const go_starts[] = {
+	"runtime.main",    "runtime.goexit",  "runtime.mstart",
+	"runtime.mstart0", "runtime.mstart1", "runtime.rt0_go",
+};
+
+static const char *const go_scopes[] = {"runtime.", "runtime/internal/", "internal/runtime/"};
+
 static bool in_list(const char *word, size_t length, const char *const *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -163,6 +178,27 @@ static bool in_list(const char *word, size_t length, const char *const *list, si
 static bool has_prefix(const char *s, const char *prefix)
 {
 	return !strncmp(s, prefix, strlen(prefix));
+}
+
+/* Of a name as that of Go's `runtime.main.func1`, those in front of a dot, too: closures of the
+ * function, or a linker's mark (.abi0). */
+static bool is_of_go(const char *name, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		size_t length = strlen(list[i]);
+
+		if (has_prefix(name, list[i]) && (!name[length] || name[length] == '.'))
+			return true;
+	}
+	return false;
+}
+
+static bool is_go_runtime(const char *name)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(go_scopes); i++)
+		if (has_prefix(name, go_scopes[i]))
+			return true;
+	return false;
 }
 
 static bool in_library_scope(const char *name)
@@ -245,6 +281,24 @@ static bool is_library_module(const char *module)
 		has_prefix(base, "libpthread-2."));
 }
 
+static bool is_start(const char *function, size_t length)
+{
+	return in_list(function, length, starts, LIMPET_COUNT_OF(starts)) ||
+	       is_of_go(function, go_starts, LIMPET_COUNT_OF(go_starts)) ||
+	       has_prefix(function, "std::rt::lang_start") ||
+	       strstr(function, "__rust_begin_short_backtrace");
+}
+
+static bool is_allocator(const char *function, size_t length)
+{
+	return in_list(function, length, allocators, LIMPET_COUNT_OF(allocators)) ||
+	       is_of_go(function, go_allocators, LIMPET_COUNT_OF(go_allocators)) ||
+	       has_prefix(function, "operator new") || has_prefix(function, "operator delete") ||
+	       has_prefix(function, "alloc::alloc::") || has_prefix(function, "__libc_malloc") ||
+	       has_prefix(function, "__libc_calloc") || has_prefix(function, "__libc_realloc") ||
+	       has_prefix(function, "__rustc::__r");
+}
+
 enum limpet_frame_kind limpet_frame_filter_classify(const char *function, const char *module,
 						    bool allocator)
 {
@@ -252,23 +306,15 @@ enum limpet_frame_kind limpet_frame_filter_classify(const char *function, const 
 		/* The name before parameters. */
 		size_t length = strcspn(function, "(");
 
-		if (in_list(function, length, starts, LIMPET_COUNT_OF(starts)) ||
-		    has_prefix(function, "std::rt::lang_start") ||
-		    strstr(function, "__rust_begin_short_backtrace"))
+		if (is_start(function, length))
 			return LIMPET_FRAME_START;
-		if (in_list(function, length, allocators, LIMPET_COUNT_OF(allocators)) ||
-		    has_prefix(function, "operator new") ||
-		    has_prefix(function, "operator delete") ||
-		    has_prefix(function, "alloc::alloc::") ||
-		    has_prefix(function, "__libc_malloc") ||
-		    has_prefix(function, "__libc_calloc") ||
-		    has_prefix(function, "__libc_realloc") || has_prefix(function, "__rustc::__r"))
+		if (is_allocator(function, length))
 			return LIMPET_FRAME_ALLOCATOR;
 	}
 	if (allocator)
 		return LIMPET_FRAME_ALLOCATOR;
-	if (function &&
-	    (in_library_scope(function) || (function[0] == '<' && is_library_impl(function))))
+	if (function && (in_library_scope(function) || is_go_runtime(function) ||
+			 (function[0] == '<' && is_library_impl(function))))
 		return LIMPET_FRAME_LIBRARY;
 	if (module && is_library_module(module))
 		return LIMPET_FRAME_LIBRARY;

@@ -1,5 +1,5 @@
 /* Tells a program's own functions from the noise around them: allocators, the C++ and Rust standard
- * libraries, libc, and code that starts threads and programs. Pure functions. */
+ * libraries, Go's runtime, libc, and code that starts threads and programs. Pure functions. */
 #ifndef LIMPET_ANALYZER_MODEL_FRAME_FILTER_H
 #define LIMPET_ANALYZER_MODEL_FRAME_FILTER_H
 

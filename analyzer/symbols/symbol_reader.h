@@ -1,5 +1,6 @@
 /* Resolves an address in a module's file to functions, files and lines, by libdw, libelf and the
- * demanglers. Only for the confined process (symbol_worker.h), which symbolize.h asks.
+ * demanglers; what these do not know of Go's code, by its own table (gopclntab.h). Only for the
+ * confined process (symbol_worker.h), which symbolize.h asks.
  *
  * Symbols are sorted once, each unit of the DWARF is walked once when an address falls into it, and
  * every later look-up is a search. Files are hostile input. Not thread-safe. */

@@ -211,6 +211,26 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 	finish go
 }
 
+# As most are installed. In the second the table has no section of its own, and all addresses are relative.
+@test "Go programs without symbols and debug information: functions and lines from Go's own table" {
+	for kind in plain-go-stripped plain-go-pie-linked-stripped; do
+		run ! grep -qF ' .symtab' <(readelf -SW "$TARGETS/$kind")
+		start "$kind" "$TARGETS/$kind"
+		record "$pid"
+		tell "$kind" "keep 20" kept
+		stopped
+		json_says '.capture.complete | not' <"$work/report.json" ||
+			(($(site_sum main.keepBytes live_bytes) >= 18 * mib))
+		expect 'any(.sites[].stack[]; .function == "main.keepBytes" and (.file | endswith("/plain.go")) and .line == 16)'
+		expect 'any(.sites[].stack[]; .function == "main.main" and (.file | endswith("/plain.go")) and .line == 30)'
+		expect "[.sites[].stack[] | select(.module // \"\" | endswith(\"/$kind\")) | select(.function == null)] == []"
+		expect 'any(.findings[]; .kind == "keeper" and (.text | contains("pprof tells which keeps Go")))'
+		within 60 "$LIMPET" report "$trace" --no-pager >report.text
+		run ! grep -F "$kind+0x" report.text
+		finish "$kind"
+	done
+}
+
 @test "the trace of a program that ends, and of one that executes another" {
 	start toucher "$TARGETS/toucher"
 	record "$pid"
