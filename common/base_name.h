@@ -44,13 +44,13 @@ static inline const char *limpet_short_place(const char *path, char ret[LIMPET_S
 	if (brief == base)
 		return base;
 	if (!length || length >= sizeof(above)) {
-		snprintf(ret, LIMPET_SHORT_PLACE_BYTES, "%s", brief);
+		snprintf(ret, LIMPET_SHORT_PLACE_BYTES, "%.*s", LIMPET_SHORT_NAME_BYTES - 1, brief);
 		return ret;
 	}
 	memcpy(above, path, length);
 	above[length] = '\0';
-	snprintf(ret, LIMPET_SHORT_PLACE_BYTES, "%s/%s", limpet_short_base_name(above, directory),
-		 brief);
+	snprintf(ret, LIMPET_SHORT_PLACE_BYTES, "%.*s/%.*s", LIMPET_SHORT_NAME_BYTES - 1,
+		 limpet_short_base_name(above, directory), LIMPET_SHORT_NAME_BYTES - 1, brief);
 	return ret;
 }
 
