@@ -513,6 +513,16 @@ static void slot_keep(struct limpet_slot *slot, uint64_t thunk)
 		slot_add(slot);
 }
 
+/* The same as in the injector's plan: a variable that the module has set to another function. */
+static bool was_set(const struct limpet_slot_found *found, uint64_t value)
+{
+	struct limpet_image holder;
+
+	return LIMPET_ARCH_RELOCATION_IS_VARIABLE(found->type) &&
+	       (!limpet_loaded_find(value, &holder) ||
+		limpet_image_symbol(&holder, limpet_family[found->symbol].name) != value);
+}
+
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	struct late *late = context;
@@ -533,13 +543,13 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 		slot_keep(&slot, original);
 		return 0;
 	}
-	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_CXX)
+	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_CXX || was_set(found, original))
 		return 0;
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER && !config.from_outside)
 		return 0;
 	slot.old_value = original;
 	/* A value inside the calling module is its own PLT: not bound yet. */
-	if (is_in(image, original) &&
+	if (LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) && is_in(image, original) &&
 	    (!found->defined || original != image->bias + found->symbol_value)) {
 		original = limpet_original_of(unbound_original(image, found->symbol));
 		if (is_bound_by_symbol(limpet_family[found->symbol].op, original))

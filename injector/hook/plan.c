@@ -246,6 +246,20 @@ static void find_copied(struct planner *planner)
 	limpet_module_tables_done(&tables);
 }
 
+/* A variable that began as this function, and that the program has set to another one: that is not
+ * what the name stands for, and not what a slot of that name will be bound to. */
+static bool was_set(const struct planner *planner, const struct limpet_slot_found *found,
+		    uint64_t value)
+{
+	const struct limpet_module *module;
+
+	if (!LIMPET_ARCH_RELOCATION_IS_VARIABLE(found->type) ||
+	    value == planner->plan->start.default_original[found->symbol])
+		return false;
+	module = definer(planner, value);
+	return !module || symbol_in(planner, module, limpet_family[found->symbol].name) != value;
+}
+
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	struct planner *planner = context;
@@ -261,7 +275,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	    limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0 || !value)
 		return 0;
 	/* Calls through this word continue through the program's own slot, which is patched. */
-	if (value == planner->canonical[found->symbol])
+	if (value == planner->canonical[found->symbol] || was_set(planner, found, value))
 		return 0;
 	original = value;
 	if (is_unbound(planner, found, value)) {

@@ -321,3 +321,24 @@ by_hand() {
 	grep -q 'a dynamic linker, and has not loaded its program yet' run.err
 	[[ ! -e t.limpet ]]
 }
+
+# libmpdec's are set so by Python, expat's and zlib's are parameters. Where such a variable passed for free, so did its
+# function for all calls of free that were not bound yet.
+@test "variables that began as malloc and free, and that were set to other functions, are left alone" {
+	local mode
+	for mode in dlopen map; do
+		start "setter.$mode" "$TARGETS/setter" "$TARGETS/setter-plugin.so"
+		attach "$pid" --load "$mode"
+		tell "setter.$mode" "work 100" worked
+		tell "setter.$mode" load loaded
+		tell "setter.$mode" "plugin 50" worked
+		stop "$pid"
+		good_capture
+		same "calls" "$(site_sum setter_free allocations)" 150
+		same "of its own" "$(site_sum setter_take allocations)" 0
+		expect '.totals.foreign_frees == 0'
+		tell "setter.$mode" "work 10" worked
+		tell "setter.$mode" "plugin 10" worked
+		finish "setter.$mode"
+	done
+}
