@@ -58,8 +58,8 @@ struct limpet_capture_options {
  * message. */
 int limpet_capture_parse_duration(const char *option, const char *text, uint64_t *ret);
 int limpet_capture_parse_output(const char *text, const char **ret);
-/* Parse --load and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a message. There
- * is one list, which is never freed. */
+/* Parse --load, --agent-memory and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a
+ * message. There is one list, which is never freed. */
 int limpet_capture_parse_load(const char *text, enum limpet_load *ret);
 int limpet_capture_parse_agent_memory(const char *text, uint64_t *ret);
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);

@@ -19,7 +19,7 @@ static const char help_text[] =
 	"was used for at the end of the capture, and what grew.\n"
 	"\n"
 	"      --census    also count the blocks in use: in glibc's heap by size and\n"
-	"                  contents, in jemalloc's and mimalloc's by size\n"
+	"                  contents, in jemalloc's, mimalloc's and tcmalloc's by size\n"
 	"  -p, --pid PID   the process, instead of the operand\n"
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
