@@ -11,6 +11,7 @@ CLI_SRC := \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
 	cli/cmd_html.c \
+	cli/cmd_mark.c \
 	cli/cmd_pages.c \
 	cli/cmd_report.c \
 	cli/cmd_run.c \

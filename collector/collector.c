@@ -263,6 +263,17 @@ static void publish_range(struct limpet_collector *collector, const struct limpe
 
 /* ---------------------------------------------------------------- time */
 
+/* After the end, the agent stamps records with the unit after the last one. A hook reads it after
+ * it was called: so no record of a block is stamped with less than one that came before. */
+static void tell_time(struct limpet_collector *collector, uint64_t least)
+{
+	const uint64_t units = limpet_collector_time_ns(collector) / LIMPET_TIME_UNIT_NS +
+			       (collector->end_ns != 0);
+
+	collector->time_units = units > least ? units : least;
+	__atomic_store_n(&collector->shm->time, (uint32_t)collector->time_units, __ATOMIC_RELAXED);
+}
+
 void limpet_collector_begin(struct limpet_collector *collector)
 {
 	const struct limpet_maps *maps = &limpet_session_modules(collector->session)->maps;
@@ -290,17 +301,20 @@ void limpet_collector_end(struct limpet_collector *collector)
 	collector->at_end.slots_not_taken = limpet_collector_slots_not_taken(collector);
 	collector->at_end.lost_no_sample = collector->shm->lost_no_sample;
 	collector->end_ns = limpet_monotonic_ns();
-	limpet_collector_tell_time(collector);
+	tell_time(collector, collector->time_units + 1);
 	__atomic_store_n(&collector->shm->ended, 1, __ATOMIC_RELEASE);
 }
 
-/* After the end, the agent stamps records with the unit after the last one. A hook reads it after
- * it was called: so no record of a block is stamped with less than one that came before. */
 void limpet_collector_tell_time(struct limpet_collector *collector)
 {
-	collector->time_units = limpet_collector_time_ns(collector) / LIMPET_TIME_UNIT_NS +
-				(collector->end_ns != 0);
-	__atomic_store_n(&collector->shm->time, (uint32_t)collector->time_units, __ATOMIC_RELAXED);
+	tell_time(collector, collector->time_units);
+}
+
+uint64_t limpet_collector_begin_time(struct limpet_collector *collector)
+{
+	limpet_collector_tell_time(collector);
+	tell_time(collector, collector->time_units + 1);
+	return collector->time_units * LIMPET_TIME_UNIT_NS;
 }
 
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)

@@ -24,7 +24,7 @@ _limpet_traces()
 
 _limpet()
 {
-	local commands='attach run stop status doctor explain pages report top html diff export seal help'
+	local commands='attach run mark stop status doctor explain pages report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --no-seal --partial --with-command-line --alloc-functions
 		--assume-seccomp-ok --follow-fork --load --help'
@@ -108,6 +108,15 @@ _limpet()
 			values='--all --quiet --help'
 		else
 			values=$(_limpet_captures "${COMP_WORDS[0]}")
+		fi
+		;;
+	mark)
+		if [[ $word == -* ]]; then
+			values='--json --help'
+		elif ((COMP_CWORD == 2)) || [[ $before == --json ]]; then
+			values=$(_limpet_captures "${COMP_WORDS[0]}")
+		else
+			return
 		fi
 		;;
 	status)

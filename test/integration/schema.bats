@@ -58,6 +58,7 @@ fits() {
 	attach "$pid" -d 1h
 	json status status
 	json one status "$pid"
+	json mark mark "$pid" "nach dem Laden, ä"
 	# Refused: it is being captured.
 	run -3 --separate-stderr "$LIMPET" doctor "$pid" --json
 	printf '%s\n' "$output" >json/refused.json
