@@ -29,6 +29,7 @@ CLI_SRC := \
 	cli/json_output.c \
 	cli/live_target.c \
 	cli/main.c \
+	cli/mark_times.c \
 	cli/pager.c \
 	cli/pid_hint.c \
 	cli/progress.c \

@@ -83,7 +83,7 @@ _limpet()
 	--max-size) values='256MiB 2GiB' ;;
 	-p | --pid) values=$(_limpet_processes) ;;
 	--delay) values='200ms 1s 5s' ;;
-	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | \
+	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | --born-between | \
 		--include | --exclude | --function | --depth | --min) return ;;
 	esac
 	if [[ $values ]]; then
@@ -155,7 +155,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--view --function --json --format --sort --limit --from --to --include --exclude --suppressions
+		values='--view --function --json --format --sort --limit --from --to --born-between --include --exclude --suppressions
 			--depth --min --full --no-pager --help'
 		;;
 	top)
@@ -181,7 +181,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--format --output --table --sort --from --to --include --exclude --suppressions --full --help'
+		values='--format --output --table --sort --from --to --born-between --include --exclude --suppressions --full --help'
 		;;
 	html)
 		if [[ $word != -* ]]; then
@@ -189,7 +189,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--output --force --quick --from --to --include --exclude --suppressions --help'
+		values='--output --force --quick --from --to --born-between --include --exclude --suppressions --help'
 		;;
 	seal)
 		if [[ $word != -* ]]; then

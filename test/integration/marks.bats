@@ -60,3 +60,83 @@ in_the_trace() {
 	result second 0
 	in_the_trace one
 }
+
+# Of three generations of blocks, the first before a mark, the second between two, the third after both.
+generations() {
+	start generations "$TARGETS/generations"
+	attach "$pid" "$@" || return 1
+	tell generations "make 10" made || return 1
+	mark load || return 1
+	tell generations "make 500" made || return 1
+	tell generations map mapped || return 1
+	tell generations "drop 200" dropped || return 1
+	# With a comma, which separates two names.
+	mark "top-1, steady" || return 1
+	tell generations "make 70" made || return 1
+	tell generations "drop 30" dropped || return 1
+	stop "$pid" || return 1
+	finish generations
+}
+
+# born RANGE ALLOCATIONS FREES LIVE HIDDEN
+born() {
+	report --born-between "$1" || return 1
+	expect '[.totals | .allocations, .frees, .live_allocations, .live_bytes / 100] == [$made, $freed, $live, $live]
+		and .hidden.live_allocations == $hidden and .born.from_seconds >= 0' \
+		--argjson made "$2" --argjson freed "$3" --argjson live "$4" --argjson hidden "$5" || fail "between $1"
+}
+
+@test "what was allocated between two marks, exactly" {
+	generations
+	good_capture
+	expect '[.marks[].name] == ["load", "top-1, steady"] and .marks[0].time_s < .marks[1].time_s and .born == null'
+	born ",load" 10 0 10 340
+	born "load,top-1, steady" 500 200 300 50
+	expect '.totals.mmaps == 1 and .totals.mapped_bytes == 65536'
+	same "sites" "$(site_sum generations_make live_allocations)" 300
+	born "top-1, steady," 70 30 40 310
+	born "load," 570 230 340 10
+	expect '.born.to_seconds == null'
+	# Where the third generation began, all of the second was released that ever was.
+	report --born-between load, --to "top-1, steady"
+	expect '.totals.live_allocations == 300 and .window.to_seconds == .marks[1].time_s' --argjson x 1
+	report --from load --to "top-1, steady"
+	expect '.totals.allocations == 500 and .totals.frees == 200 and .totals.live_allocations == 310'
+
+	within 60 "$LIMPET" report "$trace" --born-between "load,top-1, steady" --no-pager >born.text
+	grep -qE '^marks     load [0-9.]+(s|ms), top-1, steady [0-9.]+(s|ms)$' born.text
+	tr -s '\n ' '  ' <born.text | grep -qE "born blocks allocated between load \([0-9.]+m?s\) and top-1, steady \([0-9.]+m?s\), 29.3 KiB in 300 blocks still live at the end"
+	within 60 "$LIMPET" report "$trace" --view lifetimes --born-between load, --no-pager >view.text
+	grep -q '^born      blocks allocated between load (' view.text
+	"$LIMPET" diff "$trace@-load" "$trace@load-top-1, steady" --json >diff.json
+	same "diff" "$(jq -c '[.old, .new | .totals | .allocations, .live_allocations]' diff.json)" "[10,10,500,310]"
+	within 60 "$LIMPET" html "$trace" --born-between load, -o born.html >html.say 2>html.err
+	within 60 "$LIMPET" export "$trace" --format folded --sort live --born-between "load,top-1, steady" -o born.folded
+	grep -qE '^main;generations_make 30000$|generations_make 30000$' born.folded
+}
+
+@test "what cannot be answered is said" {
+	generations
+	refused 2 "between 'never,' is not two times or marks of" "$LIMPET" report "$trace" --born-between never,
+	[[ ${stderr_lines[1]} == *"its marks: load, top-1, steady" ]]
+	refused 2 "invalid time 'never' for --from: .* has no mark of that name" "$LIMPET" report "$trace" --from never
+	refused 2 "needs two times or marks" "$LIMPET" report "$trace" --born-between load
+	refused 2 "ends before it begins" "$LIMPET" report "$trace" --born-between "top-1, steady,load"
+	refused 2 "must be later than --from" "$LIMPET" html "$trace" --from "top-1, steady" --to load
+	refused 2 "invalid window '@never-'" "$LIMPET" diff "$trace@never-" "$trace"
+	refused 2 "pages cannot be filtered by when" "$LIMPET" report "$trace" --view pages --born-between load,
+	refused 1 "heaptrack and csv always contain all blocks" "$LIMPET" export "$trace" --format csv --table events --born-between load,
+	refused 1 "cannot be filtered by when blocks were allocated" \
+		"$LIMPET" report "$root/test/traces/version-1/sampled.trace" --born-between 1s,
+	refused 2 "has no mark of that name" "$LIMPET" report "$root/test/traces/version-1/storm.trace" --to load
+	[[ ${stderr_lines[1]} == *"it has no marks"* ]]
+}
+
+@test "a compact trace keeps sums up to each mark, and no births" {
+	generations --compact
+	refused 1 "a compact trace does not say when blocks were allocated" "$LIMPET" report "$trace" --born-between load,
+	report --from load --to "top-1, steady"
+	expect '.totals.allocations == 500 and .totals.frees == 200'
+	report --from "top-1, steady"
+	expect '.totals.allocations == 70 and .totals.frees == 30 and .totals.live_allocations == 350'
+}

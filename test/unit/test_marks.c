@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/views/heap.h"
 #include "common/mark_name.h"
 #include "common/trace_block.h"
+#include "common/wire.h"
 #include "test/unit/trace_fixture.h"
 
 static void test_names(void **state)
@@ -167,6 +169,116 @@ static void test_windows_of_a_compact_trace(void **state)
 	limpet_trace_reader_free(reader);
 }
 
+/* Three generations, of which each site is one, as a heap of those between two marks has them. */
+static void test_generations(void **state)
+{
+	enum { OLD = 5, MIDDLE = 30, YOUNG = 7, DROPPED = 20, BYTES = 100, MILLI = 1000000 };
+	const struct limpet_recorder_options recorder_options = trace_options("generations");
+	struct limpet_recorder *recorder = trace_record(&recorder_options);
+	static const unsigned made[] = {OLD, MIDDLE, YOUNG};
+	struct limpet_recorder_tick tick = {0};
+	uint64_t address = 16, now_ns = MILLI;
+	static const struct {
+		uint64_t from_ms, to_ms, end_ms;
+		uint64_t allocations, frees, live, hidden;
+	} parts[] = {
+		{0, 2, 0, OLD, 1, OLD - 1, MIDDLE - DROPPED + YOUNG},
+		{2, 3, 0, MIDDLE, DROPPED, MIDDLE - DROPPED, OLD - 1 + YOUNG},
+		{3, UINT64_MAX, 0, YOUNG, 0, YOUNG, OLD - 1 + MIDDLE - DROPPED},
+		{2, UINT64_MAX, 0, MIDDLE + YOUNG, DROPPED, MIDDLE - DROPPED + YOUNG, OLD - 1},
+		/* as it was when the third began */
+		{2, UINT64_MAX, 3, MIDDLE, 0, MIDDLE, OLD},
+		{0, 2, 3, OLD, 0, OLD, MIDDLE},
+	};
+
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(made); i++, now_ns += MILLI)
+		for (unsigned k = 0; k < made[i]; k++, address += 16) {
+			const struct limpet_record record = {.time_ns = now_ns,
+							     .address = address,
+							     .size = BYTES,
+							     .thread = 1,
+							     .kind = LIMPET_EVENT_ALLOC};
+
+			assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+		}
+	for (unsigned k = 0; k <= DROPPED; k++) {
+		const struct limpet_record record = {.time_ns = now_ns,
+						     .address = 16 * (OLD + k),
+						     .thread = 1,
+						     .kind = LIMPET_EVENT_FREE};
+
+		assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+	}
+	tick.time_ns = now_ns;
+	trace_finish(recorder, &tick);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(parts); i++) {
+		struct limpet_filter *filter = limpet_filter_new();
+		const struct limpet_heap_options options = {.filter = filter,
+							    .to_ns = parts[i].end_ms * MILLI};
+		const struct limpet_model_totals *totals;
+		struct limpet_heap heap;
+		struct limpet_err err;
+
+		limpet_filter_set_births(filter, parts[i].from_ms * MILLI,
+					 parts[i].to_ms == UINT64_MAX ? UINT64_MAX
+								      : parts[i].to_ms * MILLI);
+		if (limpet_heap_open(trace_path("generations"), &options, &heap, &err) < 0)
+			fail_msg("%s", err.message);
+		totals = &heap.model->totals;
+		assert_int_equal(totals->allocations, parts[i].allocations);
+		assert_int_equal(totals->frees, parts[i].frees);
+		assert_int_equal(totals->live_allocations, parts[i].live);
+		assert_int_equal(totals->live_bytes, parts[i].live * BYTES);
+		assert_int_equal(heap.hidden.live_allocations, parts[i].hidden);
+		limpet_heap_close(&heap);
+		limpet_filter_free(filter);
+	}
+}
+
+/* Where only sums are kept, or samples, it is not known when a block was made: that is said, with
+ * what can be done. */
+static void test_generations_that_are_not_known(void **state)
+{
+	static struct capture capture;
+	struct limpet_filter *filter = limpet_filter_new();
+	const struct limpet_heap_options options = {.filter = filter};
+	struct limpet_model *model;
+	struct limpet_trace_reader *reader;
+	struct limpet_heap heap;
+	struct limpet_err err;
+
+	(void)state;
+	limpet_filter_set_births(filter, 1, UINT64_MAX);
+	capture_begin_kept(&capture, trace_path("sums"), 44, true, 0);
+	assert_int_equal(capture_run(&capture, 20000, 2000), 0);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	assert_int_equal(limpet_heap_open(trace_path("sums"), &options, &heap, &err), -ENODATA);
+	assert_non_null(strstr(err.message, "has only sums"));
+	assert_non_null(strstr(err.hint, "without --compact"));
+
+	capture_begin_kept(&capture, trace_path("ring"), 45, false, 400000);
+	assert_int_equal(capture_run(&capture, 400000, 2000), 0);
+	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
+	assert_int_equal(limpet_heap_open(trace_path("ring"), &options, &heap, &err), -ERANGE);
+	assert_non_null(strstr(err.message, "only sums are kept"));
+	assert_non_null(strstr(err.hint, "--born-between can begin later than"));
+	reader = trace_open(trace_path("ring"));
+	model = trace_model(reader, 0, 0);
+	assert_true(model->given_up_ns > 0);
+	/* Of what came later all is known. */
+	limpet_filter_set_births(
+		filter, model->duration_ns - (model->duration_ns - model->given_up_ns) / 100,
+		UINT64_MAX);
+	assert_int_equal(limpet_heap_open(trace_path("ring"), &options, &heap, &err), 0);
+	assert_true(heap.model->totals.live_allocations > 0);
+	assert_true(heap.model->totals.live_allocations < model->totals.live_allocations);
+	limpet_heap_close(&heap);
+	limpet_model_free(model);
+	limpet_trace_reader_free(reader);
+	limpet_filter_free(filter);
+}
+
 static void test_refusals(void **state)
 {
 	static struct capture capture;
@@ -268,6 +380,8 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_marks_stay),
 		cmocka_unit_test(test_windows_of_a_compact_trace),
+		cmocka_unit_test(test_generations),
+		cmocka_unit_test(test_generations_that_are_not_known),
 		cmocka_unit_test(test_refusals),
 		cmocka_unit_test(test_hostile_lists),
 	};
