@@ -111,6 +111,8 @@ born() {
 	"$LIMPET" diff "$trace@-load" "$trace@load-top-1, steady" --json >diff.json
 	same "diff" "$(jq -c '[.old, .new | .totals | .allocations, .live_allocations]' diff.json)" "[10,10,500,310]"
 	within 60 "$LIMPET" html "$trace" --born-between load, -o born.html >html.say 2>html.err
+	grep -q '^"marks":\[{"name":"load","time_s":' born.html
+	grep -q '^"born":{"from_seconds":' born.html
 	within 60 "$LIMPET" export "$trace" --format folded --sort live --born-between "load,top-1, steady" -o born.folded
 	grep -qE '^main;generations_make 30000$|generations_make 30000$' born.folded
 }

@@ -46,7 +46,7 @@ static struct {
 	uint32_t numbers[LIMPET_ORDER_COUNTERS];
 	uint64_t temporary;   /* records that said so */
 	uint32_t stacks[256]; /* nodes of the first records */
-	uint64_t events;
+	uint64_t events, last_ns;
 } it;
 
 static uint64_t random_state = 88172645463325252ull;
@@ -74,6 +74,7 @@ int __wrap_limpet_recorder_add_events(struct limpet_recorder *recorder,
 {
 	for (size_t i = 0; i < count; i++) {
 		it.temporary += records[i].temporary;
+		it.last_ns = records[i].time_ns;
 		it.stacks[it.events++ % LIMPET_COUNT_OF(it.stacks)] = records[i].node;
 	}
 	return __real_limpet_recorder_add_events(recorder, records, count);
@@ -739,6 +740,35 @@ static void test_times_that_wrap_around(void **state)
 	}
 }
 
+/* However little time goes by, what is published before has an earlier time, and what comes after
+ * has that time or a later one; so it is at the end. */
+static void test_times_that_begin(void **state)
+{
+	uint64_t began_ns = 0;
+
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	for (unsigned i = 0; i < 20; i++) {
+		put(1, LIMPET_EVENT_ALLOC, 0x1000 + 16 * i, 1, 0);
+		drain_to(i + 1);
+		assert_true(it.last_ns >= began_ns);
+		began_ns = limpet_collector_begin_time(it.collector);
+		assert_true(it.last_ns < began_ns);
+		assert_true(began_ns <=
+			    limpet_collector_time_ns(it.collector) + (i + 2) * LIMPET_TIME_UNIT_NS);
+		/* The last time told is not taken back. */
+		limpet_collector_tell_time(it.collector);
+		if (i % 4 == 3)
+			clock_fixture_move(3 * LIMPET_TIME_UNIT_NS / 2);
+	}
+	put(1, LIMPET_EVENT_ALLOC, 0x8000, 1, 0);
+	limpet_collector_end(it.collector);
+	put(1, LIMPET_EVENT_ALLOC, 0x9000, 1, 0);
+	drain_to(21);
+	assert_true(it.last_ns >= began_ns);
+}
+
 /* A number that nobody has described: the allocation is there, that its stack is unknown is told.
  */
 static void test_stacks_that_lead_nowhere(void **state)
@@ -1249,6 +1279,7 @@ int main(void)
 		TEST(test_kinds_that_do_not_exist),
 		TEST(test_times_from_the_future),
 		TEST(test_times_that_wrap_around),
+		TEST(test_times_that_begin),
 		TEST(test_stacks_that_lead_nowhere),
 		TEST(test_descriptions_that_lie),
 		TEST(test_described_again),
