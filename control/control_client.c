@@ -419,14 +419,12 @@ static int explain_mark(struct limpet_err *err, pid_t pid, const char *name, int
 			       pid);
 		limpet_err_hint(err, "limpet status %d", pid);
 		break;
-	case -EPROTO:
-		limpet_err_set(err, result,
-			       "the capture of process %d belongs to another version of limpet",
-			       pid);
-		limpet_err_hint(err, "mark it with that version, if that can");
-		break;
 	default:
-		return explain(err, pid, result, "mark");
+		explain(err, pid, result, "mark");
+		if (result == -EACCES)
+			limpet_err_hint(err, "sudo limpet mark %d NAME", pid);
+		else if (result == -EPROTO)
+			limpet_err_hint(err, "mark it with that version, if that can");
 	}
 	return result;
 }
