@@ -236,7 +236,10 @@ static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_optio
 	if (blocks && heap->model->sample_bytes) {
 		limpet_err_set(err, -ENOTSUP, "a sampled trace cannot be filtered by %s",
 			       heap->model->born ? "when blocks were allocated" : "threads");
-		limpet_err_hint(err, "filter by function:, file: or module: instead");
+		limpet_err_hint(err, "%s",
+				heap->model->born
+					? "--from and --to show what was allocated in that time"
+					: "filter by function:, file: or module: instead");
 		return -ENOTSUP;
 	}
 	heap->filtered = true;
