@@ -89,7 +89,7 @@ static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
 		if (limpet_event_columns_add(compressor->columns, job->rows.list, job->rows.count) <
 		    0)
 			compressor->rows_lost = true;
-		job->rows.count = 0;
+		limpet_accounting_rows_clear(&job->rows);
 		if (job->rows.capacity * sizeof(*job->rows.list) > KEEP_BYTES) {
 			free(job->rows.list);
 			job->rows = (struct limpet_accounting_rows){0};
@@ -199,7 +199,7 @@ void limpet_trace_compressor_put_rows(struct limpet_trace_compressor *compressor
 
 	if (!rows->count)
 		return;
-	compressor->rows += (uint32_t)rows->count;
+	compressor->rows += (uint32_t)rows->trace_rows;
 	if (compressor->rows >= LOAD_ROWS && !compressor->threaded && !compressor->alone)
 		start_thread(compressor);
 	job = next_job(compressor, ROWS);
