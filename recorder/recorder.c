@@ -372,7 +372,7 @@ void limpet_recorder_name_thread(struct limpet_recorder *recorder, uint32_t tid,
 
 static size_t count_rows(const struct limpet_recorder *recorder)
 {
-	return limpet_trace_compressor_rows(recorder->compressor) + recorder->rows.count;
+	return limpet_trace_compressor_rows(recorder->compressor) + recorder->rows.trace_rows;
 }
 
 /* Keeps one in `point_step` points; the step doubles whenever there is no more room. */
@@ -540,7 +540,7 @@ static int add_some(struct limpet_recorder *recorder, struct limpet_record *reco
 		recorder->last_ns = limpet_accounting_time_ns(recorder->accounting);
 	code = limpet_trace_writer_error(recorder->writer);
 	if (code < 0 || recorder->compact)
-		recorder->rows.count = 0;
+		limpet_accounting_rows_clear(&recorder->rows);
 	else if (recorder->rows.count >= ROWS_AT_ONCE)
 		limpet_trace_compressor_put_rows(recorder->compressor, &recorder->rows);
 	if (refused < 0)
