@@ -42,7 +42,7 @@ static void say_started(void *context, const char *trace)
 	limpet_ui_note("capturing %s (%d) to %s", command->name, command->pid, trace);
 	if (command->way)
 		limpet_ui_note("%s", command->way);
-	limpet_ui_hint("Ctrl-C here or `limpet stop %d` anywhere ends it", command->pid);
+	limpet_capture_say_end(command->pid, command->options->duration_ns);
 	if (command->followers && command->first)
 		limpet_followers_say_earlier(command->pid);
 	if (!limpet_ui_is_quiet())

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cli/ui.h"
+#include "common/units.h"
 
 const char *limpet_capture_end_words(enum limpet_end end)
 {
@@ -32,6 +33,19 @@ void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char
 	if (losses & LIMPET_LOSS_BIT(loss) && limpet_loss_kinds[loss].clears_complete)
 		limpet_ui_warn("the trace is not complete: %s",
 			       limpet_loss_words(words, loss, losses, because));
+}
+
+void limpet_capture_say_end(pid_t pid, uint64_t duration_ns)
+{
+	char duration[LIMPET_UNITS_TEXT];
+
+	if (!duration_ns) {
+		limpet_ui_hint("Ctrl-C here or `limpet stop %d` anywhere ends it", pid);
+		return;
+	}
+	limpet_units_format_duration(duration, duration_ns);
+	limpet_ui_hint("it ends after %s; Ctrl-C here or `limpet stop %d` anywhere ends it earlier",
+		       duration, pid);
 }
 
 struct limpet_progress_sample limpet_capture_sample(const struct limpet_capture_progress *progress)

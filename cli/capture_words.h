@@ -14,6 +14,8 @@
 const char *limpet_capture_end_words(enum limpet_end end);
 /* Warns of this loss, if it is among `losses` and makes a trace incomplete. */
 void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char *because);
+/* How a capture that has begun will end. */
+void limpet_capture_say_end(pid_t pid, uint64_t duration_ns);
 /* What the live line shows of it. */
 struct limpet_progress_sample limpet_capture_sample(const struct limpet_capture_progress *progress);
 /* The owner of a new trace: the user who called sudo, else the caller. */

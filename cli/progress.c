@@ -11,6 +11,7 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 #define REDRAW_NS (SECOND_NS / 5)
+/* The first plain line; each further one after twice the time. */
 #define PLAIN_NS (10 * SECOND_NS)
 #define LINE_MAX_COLUMNS 400
 /* Erases from the cursor to the end of the line (ECMA-48 EL). */
@@ -242,7 +243,9 @@ void limpet_progress_update(struct limpet_progress *progress,
 	if (!progress->live) {
 		if (sample->elapsed_ns < progress->next_ns)
 			return;
-		progress->next_ns = (sample->elapsed_ns / PLAIN_NS + 1) * PLAIN_NS;
+		while (progress->next_ns <= sample->elapsed_ns &&
+		       progress->next_ns < UINT64_MAX / 2)
+			progress->next_ns *= 2;
 		if (in_foreground(progress->fd))
 			print_plain(progress, sample);
 		return;

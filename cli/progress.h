@@ -1,7 +1,8 @@
 /* The live line that shows the progress of a capture.
  *
- * On a terminal it is redrawn in place; otherwise a plain line is written every ten seconds; with
- * -q nothing. It never blocks: a stopped terminal (Ctrl-S) or a full pipe costs a redraw, not
+ * On a terminal it is redrawn in place; otherwise a plain line is written after ten seconds, and
+ * each further one after twice the time of the one before, so that a log stays short; with -q
+ * nothing. It never blocks: a stopped terminal (Ctrl-S) or a full pipe costs a redraw, not
  * events. Nothing is drawn while limpet is a background job of the terminal. Main thread only. The
  * caller must ignore SIGPIPE. */
 #ifndef LIMPET_CLI_PROGRESS_H

@@ -193,26 +193,38 @@ static void test_held_terminal_does_not_hold_us(void **state)
 	close_screen(&screen);
 }
 
-static void test_plain_lines_every_ten_seconds(void **state)
+static void test_plain_lines_after_twice_the_time(void **state)
 {
 	struct limpet_progress_sample sample = {.live_bytes = 2048};
 	struct limpet_progress *progress;
 	char text[4096] = "";
+	size_t lines = 0;
 	int fds[2];
 
 	(void)state;
 	assert_int_equal(pipe2(fds, O_NONBLOCK | O_CLOEXEC), 0);
 	progress = limpet_progress_new(fds[1]);
-	for (int i = 0; i <= 350; i++) {
+	for (int i = 0; i <= 850; i++) {
 		sample.elapsed_ns = (uint64_t)i * S / 10;
 		sample.events = (uint64_t)i * 100;
 		limpet_progress_update(progress, &sample);
 	}
-	limpet_progress_free(progress);
 	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
 	assert_string_equal(text, "limpet: 10s, 2.0 KiB live, 1.0 k/s\n"
 				  "limpet: 20s, 2.0 KiB live, 1.0 k/s\n"
-				  "limpet: 30s, 2.0 KiB live, 1.0 k/s\n");
+				  "limpet: 40s, 2.0 KiB live, 1.0 k/s\n"
+				  "limpet: 1m20s, 2.0 KiB live, 1.0 k/s\n");
+	/* A capture of a week writes few more: after 160 seconds, 320, ... 327680. */
+	for (uint64_t i = 86; i <= 7 * 86400; i++) {
+		sample.elapsed_ns = i * S;
+		limpet_progress_update(progress, &sample);
+	}
+	limpet_progress_free(progress);
+	memset(text, 0, sizeof(text));
+	assert_true(read(fds[0], text, sizeof(text) - 1) > 0);
+	for (const char *at = text; (at = strchr(at, '\n')); at++)
+		lines++;
+	assert_int_equal(lines, 12);
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -284,7 +296,7 @@ int main(void)
 		cmocka_unit_test(test_line_never_wraps),
 		cmocka_unit_test(test_names_cannot_steer_the_terminal),
 		cmocka_unit_test(test_held_terminal_does_not_hold_us),
-		cmocka_unit_test(test_plain_lines_every_ten_seconds),
+		cmocka_unit_test(test_plain_lines_after_twice_the_time),
 		cmocka_unit_test(test_quiet_draws_nothing),
 		cmocka_unit_test(test_dumb_terminal_gets_plain_lines),
 		cmocka_unit_test(test_messages_take_the_line_away),
