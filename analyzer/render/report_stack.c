@@ -83,32 +83,68 @@ static bool is_unnamed(const struct limpet_frame *frame)
 	return !frame->module && !frame->function;
 }
 
-/* The shown frames; a run of unnamed ones is one line. */
-static void print_stack(struct limpet_printer *printer, const struct limpet_report_stack *stack,
-			const bool *keep, const char *indent, size_t limit)
+static bool is_same_text(const char *a, const char *b)
 {
-	size_t shown = 0, rest = 0;
+	return a == b || (a && b && !strcmp(a, b));
+}
 
-	for (size_t i = 0; i < stack->count; i++) {
-		char note[40] = "";
-		size_t run = 0, at = i;
+/* Recursion: the same call, as it is shown. */
+static bool is_repeated(const struct limpet_frame *a, const struct limpet_frame *b)
+{
+	return a->function && is_same_text(a->function, b->function) &&
+	       is_same_text(a->module, b->module) && is_same_text(a->file, b->file) &&
+	       a->line == b->line && a->inlined == b->inlined;
+}
+
+/* How many kept frames one line is about: those without a name, and those of recursion. */
+static size_t run_of(const struct limpet_report_stack *stack, const bool *keep, size_t from,
+		     size_t *ret_last)
+{
+	const struct limpet_frame *first = &stack->frames[from];
+	size_t run = 1, at = from;
+
+	for (size_t i = from + 1; i < stack->count; i++) {
+		const struct limpet_frame *frame = &stack->frames[i];
 
 		if (!keep[i])
 			continue;
-		while (!printer->options->full && is_unnamed(&stack->frames[i]) &&
-		       i + 1 < stack->count && keep[i + 1] && is_unnamed(&stack->frames[i + 1])) {
-			run++;
-			i++;
-		}
+		if (!(is_unnamed(first) && is_unnamed(frame)) && !is_repeated(first, frame))
+			break;
+		run++;
+		at = i;
+	}
+	*ret_last = at;
+	return run;
+}
+
+/* The shown frames. */
+static void print_stack(struct limpet_printer *printer, const struct limpet_report_stack *stack,
+			const bool *keep, const char *indent, size_t limit)
+{
+	size_t shown = 0, rest = 0, last;
+
+	for (size_t i = 0; i < stack->count; i = last + 1) {
+		const struct limpet_frame *frame = &stack->frames[i];
+		char note[40] = "";
+		size_t run = 1;
+
+		last = i;
+		if (!keep[i])
+			continue;
+		if (!printer->options->full)
+			run = run_of(stack, keep, i, &last);
 		if (!printer->options->full && shown >= limit) {
-			rest += 1 + run;
+			rest += run;
 			continue;
 		}
-		if (run)
-			snprintf(note, sizeof(note), " and %zu more", run);
-		else if (stack->frames[at].inlined)
+		if (run > 1 && is_unnamed(frame))
+			snprintf(note, sizeof(note), " and %zu more", run - 1);
+		else if (run > 1)
+			snprintf(note, sizeof(note), " x%zu%s", run,
+				 frame->inlined ? " (inlined)" : "");
+		else if (frame->inlined)
 			snprintf(note, sizeof(note), " (inlined)");
-		print_frame(printer, &stack->frames[at], indent, note);
+		print_frame(printer, frame, indent, note);
 		shown++;
 	}
 	if (rest)

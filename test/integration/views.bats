@@ -252,3 +252,22 @@ head_words() {
 		done
 	done
 }
+
+@test "a stack's calls of a function by itself are one line, unless all frames are asked for" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	# The list of sessions has room for eight then, and does not grow below.
+	tell leak 'leak 5' leaked
+	tell leak 'descend 38' descended
+	tell leak 'descend 1' descended
+	stop "$pid"
+	within 60 "$LIMPET" report "$trace" >text.say
+	# The innermost call is at another line, that of the call of what allocates.
+	same "folded calls" "$(grep -c 'Registry::descend x38  .*leak\.cc:[0-9]*$' text.say)" 1
+	# One alone, and one of each line for 38 and for 1.
+	same "lines" "$(grep -c 'Registry::descend' text.say)" 4
+	within 60 "$LIMPET" report "$trace" --full >text.say
+	same "all frames" "$(grep -c 'Registry::descend' text.say)" $((39 + 2))
+	run ! grep -q 'descend.* x38' text.say
+	finish leak
+}

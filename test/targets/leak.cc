@@ -1,7 +1,8 @@
 // leak: C++ churn of maps and strings, checked, beside a leak in a function with a known name.
 //
 // Commands: "go" and "hold" start and stop the churn thread; "leak N" makes Registry::remember keep
-// N sessions; "count" answers what was kept, as JSON; "quit" ends with 0 if every sum was right.
+// N sessions; "descend N" makes it keep one below N calls of a function by itself; "count" answers
+// what was kept, as JSON; "quit" ends with 0 if every sum was right.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -28,6 +29,7 @@ class Registry
 {
       public:
 	__attribute__((noinline)) void remember(unsigned number);
+	__attribute__((noinline)) unsigned descend(unsigned levels);
 	std::size_t kept() const
 	{
 		return sessions_.size();
@@ -47,6 +49,17 @@ void Registry::remember(unsigned number)
 	auto *session = new Session;
 	std::memset(session->payload, static_cast<int>(number), sizeof(session->payload));
 	sessions_.push_back(session);
+}
+
+// Each level does something after the call, so that none is left out of the stack.
+unsigned Registry::descend(unsigned levels)
+{
+	if (levels == 0) {
+		remember(0);
+		return 1;
+	}
+	volatile unsigned below = descend(levels - 1);
+	return below + 1;
 }
 
 std::atomic<bool> running{false}, over{false};
@@ -125,6 +138,10 @@ int main()
 			for (unsigned i = 0; i < number; i++)
 				registry.remember(i);
 			std::puts("leaked");
+		} else if (std::sscanf(line, "descend %u", &number) == 1) {
+			if (registry.descend(number) != number + 1)
+				broken("a call did not return");
+			std::puts("descended");
 		} else if (!std::strcmp(line, "count\n")) {
 			std::printf("{\"kept\":%zu,\"session_bytes\":%u,\"rounds\":%lu}\n",
 				    registry.kept(), kSessionBytes, rounds.load());
