@@ -7,9 +7,9 @@
 
 #include "analyzer/model/history.h"
 #include "analyzer/render/html.h"
-#include "analyzer/views/findings.h"
 #include "analyzer/views/heap.h"
 #include "cli/commands.h"
+#include "cli/heap_findings.h"
 #include "cli/html_file.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -95,22 +95,6 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 	return limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
 }
 
-/* Only for the whole heap: findings about a part of its stacks would mislead. */
-static int find(const struct limpet_heap *heap, const struct limpet_history *history,
-		struct limpet_findings **ret_findings, struct limpet_err *err)
-{
-	int code = 0;
-
-	if (!heap->filtered)
-		code = limpet_findings_new(&heap->view, history, ret_findings);
-	if (code == 0 && *ret_findings)
-		code = limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader);
-	if (code == 0 && *ret_findings)
-		code = limpet_findings_add_pages(*ret_findings, &heap->view, heap->reader);
-	return code < 0 ? limpet_err_set(err, code, "cannot look for findings: %s", strerror(-code))
-			: 0;
-}
-
 /* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
 static int follow(const struct limpet_heap *heap, const struct limpet_history *history,
 		  const struct limpet_replay_options *selection,
@@ -144,7 +128,7 @@ static int make_page(const struct html_options *o, struct limpet_heap *heap, str
 					  heap->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
-		result = find(heap, history, &findings, err);
+		result = limpet_cli_find(heap, history, &findings, err);
 	if (result >= 0 && !o->quick)
 		result = follow(heap, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();

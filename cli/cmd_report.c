@@ -16,6 +16,7 @@
 #include "analyzer/views/heap.h"
 #include "analyzer/views/report.h"
 #include "cli/commands.h"
+#include "cli/heap_findings.h"
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -273,7 +274,6 @@ static int build_history(struct limpet_heap *heap, struct limpet_history **ret_h
 	return result;
 }
 
-/* Only for all stacks: findings about some of them would mislead. */
 static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 		struct limpet_err *err)
 {
@@ -285,11 +285,7 @@ static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 	result = build_history(heap, &history, err);
 	if (result < 0)
 		return result;
-	result = limpet_findings_new(&heap->view, history, ret_findings);
-	if (result >= 0)
-		result = limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader);
-	if (result >= 0)
-		result = limpet_findings_add_pages(*ret_findings, &heap->view, heap->reader);
+	result = limpet_cli_find(heap, history, ret_findings, err);
 	limpet_history_free(history);
 	return result;
 }

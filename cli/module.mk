@@ -25,6 +25,7 @@ CLI_SRC := \
 	cli/find_hidden.c \
 	cli/follower.c \
 	cli/followers.c \
+	cli/heap_findings.c \
 	cli/html_file.c \
 	cli/json_output.c \
 	cli/live_target.c \

@@ -1,0 +1,15 @@
+/* The findings of a trace that is opened for views. */
+#ifndef LIMPET_CLI_HEAP_FINDINGS_H
+#define LIMPET_CLI_HEAP_FINDINGS_H
+
+#include "analyzer/model/history.h"
+#include "analyzer/views/findings.h"
+#include "analyzer/views/heap.h"
+#include "common/err.h"
+
+/* `history`: of the whole capture. *ret_findings stays as it is, NULL, for a filtered heap:
+ * findings about a part of its stacks would mislead. -ENOMEM, or the error of a read. */
+int limpet_cli_find(const struct limpet_heap *heap, const struct limpet_history *history,
+		    struct limpet_findings **ret_findings, struct limpet_err *err);
+
+#endif
