@@ -36,6 +36,7 @@ CLI_SRC := \
 	cli/progress.c \
 	cli/sealing.c \
 	cli/top_draw.c \
+	cli/top_finding.c \
 	cli/top_pace.c \
 	cli/top_rows.c \
 	cli/top_screen.c \

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "analyzer/render/report_printer.h"
 #include "cli/top_pace.h"
 #include "cli/top_screen.h"
 #include "common/clock.h"
@@ -14,9 +15,11 @@
 /* Pairs of colours. */
 enum { PLAIN = 0, GREEN, YELLOW, RED, CYAN };
 
-/* Minimum width of a name. */
+/* Minimum width of a name; and width at which there is room for its caller beside it. */
 #define NAME_COLUMNS 24
-#define COLUMN_COLUMNS 11
+#define NAMES_COLUMNS 50
+#define FIGURE_COLUMNS 11
+#define SHARE_COLUMNS 6
 
 /* ------------------------------------------------------------------ words */
 
@@ -92,12 +95,18 @@ static void say_change(char ret[LIMPET_UNITS_TEXT], double bytes)
 
 /* ------------------------------------------------------------------ columns */
 
-enum column { LIVE, BLOCKS, PEAK, GROWTH, ALLOCATIONS, BYTES, TEMPORARY, COLUMNS_ALL };
+enum column { LIVE, SHARE, BLOCKS, PEAK, GROWTH, ALLOCATIONS, BYTES, TEMPORARY, COLUMNS_ALL };
 
 struct columns {
 	enum column list[COLUMNS_ALL];
 	unsigned count;
+	int room; /* columns of the terminal that are left for more */
 };
+
+static int column_width(enum column column)
+{
+	return column == SHARE ? SHARE_COLUMNS : FIGURE_COLUMNS;
+}
 
 static bool is_of_pages(const struct limpet_top_screen *screen)
 {
@@ -111,6 +120,8 @@ static const char *column_title(const struct limpet_top_screen *screen, enum col
 	switch (column) {
 	case LIVE:
 		return pages ? "RESIDENT" : "LIVE";
+	case SHARE:
+		return "SHARE";
 	case BLOCKS:
 		return pages ? "PAGES" : "BLOCKS";
 	case PEAK:
@@ -142,42 +153,72 @@ static enum column column_of_sort(enum limpet_report_sort sort)
 	return columns[sort];
 }
 
-static void add_column(struct columns *columns, enum column column)
+/* Adds it if it fits and is not there yet; false: it does not fit. */
+static bool add_column(struct columns *columns, enum column column)
 {
 	for (unsigned i = 0; i < columns->count; i++)
 		if (columns->list[i] == column)
-			return;
+			return true;
+	if (columns->room < column_width(column))
+		return false;
+	columns->room -= column_width(column);
 	columns->list[columns->count++] = column;
+	return true;
+}
+
+/* How much of a row figures may use: names come first, until they have room for callers, then half
+ * of the row. */
+static int room_for_figures(void)
+{
+	const int least = COLS - NAME_COLUMNS < FIGURE_COLUMNS + SHARE_COLUMNS
+				  ? COLS - NAME_COLUMNS
+				  : FIGURE_COLUMNS + SHARE_COLUMNS;
+	const int most = COLS / 2 < COLS - NAMES_COLUMNS ? COLS / 2 : COLS - NAMES_COLUMNS;
+
+	if (COLS / 2 < FIGURE_COLUMNS)
+		return 0;
+	if (most > least)
+		return most;
+	return least > FIGURE_COLUMNS ? least : FIGURE_COLUMNS;
 }
 
 /* The column of the sort order is always shown; the width decides on the others. */
 static struct columns choose_columns(const struct limpet_top_screen *screen)
 {
-	static const enum column wanted[] = {LIVE, GROWTH, ALLOCATIONS, BYTES, BLOCKS, TEMPORARY};
-	const unsigned room = (unsigned)COLS > NAME_COLUMNS ? (unsigned)COLS - NAME_COLUMNS : 0;
-	/* Three beside a readable name; if there is more room, names get half of it. */
-	const unsigned few = room / COLUMN_COLUMNS < 3 ? room / COLUMN_COLUMNS : 3;
-	const unsigned half = (unsigned)COLS / 2 / COLUMN_COLUMNS;
-	const unsigned most = half > few ? half : few;
+	static const enum column wanted[] = {LIVE,        SHARE, PEAK,   GROWTH,
+					     ALLOCATIONS, BYTES, BLOCKS, TEMPORARY};
 	const bool live = limpet_top_source_is_live(screen->source);
-	struct columns columns = {0};
-
 	/* For a running capture it is unknown what a thread holds. */
-	if (screen->kind != LIMPET_TOP_THREADS || !live)
-		add_column(&columns, column_of_sort(screen->look.sort));
-	if (!live)
-		add_column(&columns, PEAK);
-	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++) {
-		const bool held = wanted[i] == LIVE || wanted[i] == GROWTH || wanted[i] == BLOCKS;
+	const bool held = screen->kind != LIMPET_TOP_THREADS || !live;
+	struct columns columns = {.room = room_for_figures()};
 
-		if (columns.count >= most)
+	if (held)
+		add_column(&columns, column_of_sort(screen->look.sort));
+	/* Shares are of the column before them. */
+	if (screen->look.sort == LIMPET_REPORT_PEAK)
+		add_column(&columns, SHARE);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(wanted); i++) {
+		const enum column column = wanted[i];
+		const bool of_calls =
+			column == ALLOCATIONS || column == BYTES || column == TEMPORARY;
+
+		if ((held || of_calls) && (column != PEAK || !live) &&
+		    !add_column(&columns, column))
 			break;
-		if (!held || screen->kind != LIMPET_TOP_THREADS || !live)
-			add_column(&columns, wanted[i]);
 	}
-	if (columns.count > most)
-		columns.count = most;
 	return columns;
+}
+
+static void say_share(const struct limpet_top_screen *screen,
+		      const struct limpet_model_site *figures, char ret[LIMPET_UNITS_TEXT])
+{
+	const struct limpet_model_site *all = &screen->view->totals;
+	const bool peak = screen->look.sort == LIMPET_REPORT_PEAK;
+	struct limpet_printer printer = {0};
+
+	snprintf(ret, LIMPET_UNITS_TEXT, "%s",
+		 limpet_printer_share(&printer, peak ? figures->peak_bytes : figures->live_bytes,
+				      peak ? all->peak_bytes : all->live_bytes));
 }
 
 static void say_figure(const struct limpet_top_screen *screen,
@@ -190,6 +231,9 @@ static void say_figure(const struct limpet_top_screen *screen,
 	switch (column) {
 	case LIVE:
 		limpet_units_format_bytes(ret, figures->live_bytes);
+		break;
+	case SHARE:
+		say_share(screen, figures, ret);
 		break;
 	case BLOCKS:
 		limpet_units_format_count(ret, figures->live_allocations);
@@ -362,19 +406,21 @@ static void draw_memory(const struct limpet_top_screen *screen)
 	}
 }
 
+static const char *const tabs[LIMPET_TOP_KINDS] = {"1 sites", "2 callers", "3 callees", "4 modules",
+						   "5 threads"};
+static const char tab_gap[] = "  ";
+
 static void draw_tabs(const struct limpet_top_screen *screen)
 {
-	static const char *const names[LIMPET_TOP_KINDS] = {"1 sites", "2 callers", "3 callees",
-							    "4 modules", "5 threads"};
 	char line[256], window[LIMPET_UNITS_TEXT];
 	const struct limpet_model *model = limpet_top_source_model(screen->source);
 	int column = 0;
 
 	for (int i = 0; i < LIMPET_TOP_KINDS; i++) {
 		style(screen, PLAIN, i == (int)screen->kind ? A_REVERSE | A_BOLD : A_NORMAL);
-		column += put(3, column, COLS - column, names[i], false);
+		column += put(3, column, COLS - column, tabs[i], false);
 		style(screen, PLAIN, A_NORMAL);
-		column += put(3, column, COLS - column, "  ", false);
+		column += put(3, column, COLS - column, tab_gap, false);
 	}
 	if (screen->kind == LIMPET_TOP_THREADS && limpet_top_rows_threads_ns(screen->rows))
 		limpet_units_format_duration(window, limpet_top_rows_threads_ns(screen->rows));
@@ -403,7 +449,8 @@ static void draw_column_titles(const struct limpet_top_screen *screen,
 	for (unsigned i = 0; i < columns->count; i++) {
 		char title[32];
 
-		snprintf(title, sizeof(title), "%10s ", column_title(screen, columns->list[i]));
+		snprintf(title, sizeof(title), "%*s ", column_width(columns->list[i]) - 1,
+			 column_title(screen, columns->list[i]));
 		style(screen, PLAIN,
 		      A_UNDERLINE |
 			      (columns->list[i] == column_of_sort(screen->look.sort) ? A_BOLD : 0));
@@ -432,13 +479,13 @@ static void draw_row(const struct limpet_top_screen *screen, const struct column
 	for (unsigned i = 0; i < columns->count; i++) {
 		int pair = PLAIN;
 
-		snprintf(cell, sizeof(cell), "%11s", "");
+		figure[0] = '\0';
 		if (!row->is_frame) {
 			say_figure(screen, &row->figures, columns->list[i], figure);
-			snprintf(cell, sizeof(cell), "%10s ", figure);
 			if (columns->list[i] == GROWTH && row->figures.growth_bytes > 0)
 				pair = YELLOW;
 		}
+		snprintf(cell, sizeof(cell), "%*s ", column_width(columns->list[i]) - 1, figure);
 		style(screen, pair, attributes);
 		column += put(at, column, COLS - column, cell, true);
 	}
@@ -500,6 +547,12 @@ static void draw_list(struct limpet_top_screen *screen)
 
 /* ------------------------------------------------------------------ the foot, help */
 
+/* A low terminal has no room for more than the keys. */
+static bool has_notes(void)
+{
+	return LINES >= 16;
+}
+
 /* As many keys as fit into the columns; each complete. */
 static void fitting_keys(char *ret, size_t room, int columns)
 {
@@ -520,10 +573,38 @@ static void fitting_keys(char *ret, size_t room, int columns)
 	}
 }
 
+static void draw_note(const struct limpet_top_screen *screen, int row, int pair, char *text)
+{
+	if (!text)
+		return;
+	if (!screen->look.full)
+		limpet_top_rows_drop_nameless(text);
+	limpet_printer_cut(text, (size_t)COLS, false);
+	to_ascii(screen, text);
+	style(screen, pair, A_NORMAL);
+	put(row, 0, COLS, text, false);
+	free(text);
+}
+
+/* What is known of the selected row, and of the capture, above the keys. */
+static void draw_notes(const struct limpet_top_screen *screen)
+{
+	const struct limpet_top_row *list;
+	const size_t count = limpet_top_rows_list(screen->rows, &list);
+
+	if (!has_notes())
+		return;
+	if (screen->at < count)
+		draw_note(screen, LINES - 3, CYAN,
+			  limpet_top_rows_detail(screen->rows, &list[screen->at], (size_t)COLS));
+	if (screen->finding)
+		draw_note(screen, LINES - 2, YELLOW, strdup(screen->finding));
+}
+
 static void draw_foot(const struct limpet_top_screen *screen)
 {
 	const struct limpet_top_row *list;
-	char line[512], place[64];
+	char line[sizeof(screen->message)], place[64];
 	size_t count = limpet_top_rows_list(screen->rows, &list);
 	int used;
 
@@ -542,9 +623,9 @@ static void draw_foot(const struct limpet_top_screen *screen)
 			 screen->filter);
 	else
 		fitting_keys(line, sizeof(line), COLS - (int)strlen(place) - 1);
+	used = (int)strlen(place);
 	to_ascii(screen, line);
 	style(screen, screen->message[0] ? YELLOW : PLAIN, screen->message[0] ? A_BOLD : A_DIM);
-	used = (int)strlen(place);
 	put(LINES - 1, 0, COLS - used - 1, line, true);
 	style(screen, PLAIN, A_NORMAL);
 	put(LINES - 1, COLS - used - 1, used, place, false);
@@ -585,8 +666,9 @@ static void keep_in_sight(struct limpet_top_screen *screen)
 {
 	const struct limpet_top_row *list;
 	size_t count = limpet_top_rows_list(screen->rows, &list);
+	const int foot = has_notes() ? 3 : 1;
 
-	screen->page_rows = LINES > HEAD_ROWS + 1 ? (unsigned)(LINES - HEAD_ROWS - 1) : 1;
+	screen->page_rows = LINES > HEAD_ROWS + foot ? (unsigned)(LINES - HEAD_ROWS - foot) : 1;
 	if (screen->at >= count)
 		screen->at = count ? count - 1 : 0;
 	if (screen->at < screen->first)
@@ -608,6 +690,7 @@ void limpet_top_draw(struct limpet_top_screen *screen)
 		draw_memory(screen);
 		draw_tabs(screen);
 		draw_list(screen);
+		draw_notes(screen);
 		draw_foot(screen);
 	}
 	curs_set(screen->prompt ? 1 : 0);

@@ -14,6 +14,8 @@
 
 /* How many callers are shown after a site's function. */
 #define CALLERS_SHOWN 8
+/* In fewer columns a function's name has no room for a caller beside it. */
+#define NAME_LEAST 20u
 /* How many rows one key opens at most. */
 #define OPEN_ALL_MAX 20000u
 
@@ -217,6 +219,44 @@ static bool is_found_above(const struct limpet_top_rows *rows, uint32_t node)
 
 /* ------------------------------------------------------------------ filling */
 
+/* Whether a node of the tree only repeats the call of its parent: the two are one row. */
+static bool is_repeated(const struct limpet_top_rows *rows, uint32_t node)
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+	const uint32_t parent = nodes[node].parent;
+
+	return !rows->view->full && parent && nodes[parent].first_child == node &&
+	       !nodes[node].next && nodes[parent].function == nodes[node].function;
+}
+
+/* Follows such calls down; *ret_times: how often the function is on the row. */
+static uint32_t last_repeated(const struct limpet_top_rows *rows, uint32_t node,
+			      unsigned *ret_times)
+{
+	uint32_t child;
+
+	*ret_times = 1;
+	while ((child = rows->tree->nodes[node].first_child) && is_repeated(rows, child)) {
+		node = child;
+		++*ret_times;
+	}
+	return node;
+}
+
+/* The same within one stack: follows the calls of a function by itself up to the outermost. */
+static uint32_t outermost_of(const struct limpet_top_rows *rows, uint32_t node, unsigned *ret_times)
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+
+	*ret_times = 1;
+	while (!rows->view->full && nodes[node].parent &&
+	       nodes[nodes[node].parent].function == nodes[node].function) {
+		node = nodes[node].parent;
+		++*ret_times;
+	}
+	return node;
+}
+
 static struct limpet_top_row *add_row(struct limpet_top_rows *rows)
 {
 	if (limpet_reserve(&rows->list, &rows->capacity, rows->count + 1, sizeof(*rows->list)) < 0)
@@ -245,19 +285,20 @@ static int add_tree(struct limpet_top_rows *rows)
 			return -ENOMEM;
 		row->key = rows->keys[node];
 		row->depth = depth;
+		row->node = node;
+		row->figures = nodes[node].figures;
+		node = last_repeated(rows, node, &row->times);
 		row->has_children = nodes[node].first_child != 0;
 		row->open = row->has_children && is_open(rows, row->key);
 		row->found = rows->found[nodes[node].function];
-		row->figures = nodes[node].figures;
-		row->node = node;
 		if (row->open) {
 			node = nodes[node].first_child;
 			depth++;
 			continue;
 		}
 		while (node && !nodes[node].next) {
+			depth -= nodes[node].parent && !is_repeated(rows, node);
 			node = nodes[node].parent;
-			depth -= node != 0;
 		}
 		node = node ? nodes[node].next : 0;
 	}
@@ -301,6 +342,26 @@ static int sort_leaves(struct limpet_top_rows *rows)
 	return 0;
 }
 
+/* The callers of an unfolded stack. */
+static int add_frames(struct limpet_top_rows *rows, uint32_t leaf, uint32_t node)
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+
+	while (node) {
+		struct limpet_top_row *row = add_row(rows);
+
+		if (!row)
+			return -ENOMEM;
+		row->key = as_key(rows->keys[leaf] ^ rows->keys[node]);
+		row->depth = 1;
+		row->is_frame = true;
+		row->found = rows->found[nodes[node].function];
+		row->node = node;
+		node = nodes[outermost_of(rows, node, &row->times)].parent;
+	}
+	return 0;
+}
+
 static int add_sites(struct limpet_top_rows *rows)
 {
 	int result = sort_leaves(rows);
@@ -308,27 +369,19 @@ static int add_sites(struct limpet_top_rows *rows)
 	for (size_t i = 0; i < rows->order_count && result == 0; i++) {
 		const uint32_t leaf = rows->order[i];
 		struct limpet_top_row *row = add_row(rows);
-		bool open;
+		uint32_t caller;
 
 		if (!row)
 			return -ENOMEM;
 		row->key = rows->keys[leaf];
-		row->has_children = rows->tree->nodes[leaf].parent != 0;
-		row->open = open = row->has_children && is_open(rows, row->key);
+		caller = rows->tree->nodes[outermost_of(rows, leaf, &row->times)].parent;
+		row->has_children = caller != 0;
+		row->open = row->has_children && is_open(rows, row->key);
 		row->found = is_found_above(rows, leaf);
 		row->figures = rows->leaves[leaf];
 		row->node = leaf;
-		for (uint32_t at = rows->tree->nodes[leaf].parent; open && at;
-		     at = rows->tree->nodes[at].parent) {
-			row = add_row(rows);
-			if (!row)
-				return -ENOMEM;
-			row->key = as_key(rows->keys[leaf] ^ rows->keys[at]);
-			row->depth = 1;
-			row->is_frame = true;
-			row->found = rows->found[rows->tree->nodes[at].function];
-			row->node = at;
-		}
+		if (row->open)
+			result = add_frames(rows, leaf, caller);
 	}
 	return result;
 }
@@ -517,7 +570,7 @@ static uint64_t find_in_tree(struct limpet_top_rows *rows, uint64_t key, bool ba
 			passed = true;
 			continue;
 		}
-		if (!rows->found[nodes[node].function])
+		if (!rows->found[nodes[node].function] || is_repeated(rows, node))
 			continue;
 		first = first ? first : node;
 		last = node;
@@ -557,8 +610,7 @@ uint64_t limpet_top_rows_find(struct limpet_top_rows *rows, uint64_t key, bool b
 
 /* ------------------------------------------------------------------ words */
 
-/* Nameless scopes are of little use in a narrow column. */
-static void drop_nameless(char *name)
+void limpet_top_rows_drop_nameless(char *name)
 {
 	static const char nameless[] = "(anonymous namespace)::";
 	char *at = name;
@@ -567,12 +619,30 @@ static void drop_nameless(char *name)
 		memmove(at, at + strlen(nameless), strlen(at + strlen(nameless)) + 1);
 }
 
-/* Cuts a name at its start, since its end says more. */
-static char *function_text(const struct limpet_top_rows *rows, uint32_t number, bool place,
+/* Cuts a name at its start, since its end says more; `times`: how often it follows itself. */
+static char *function_name(const struct limpet_top_rows *rows, uint32_t number, unsigned times,
 			   size_t columns)
 {
 	const struct limpet_function *function = &rows->view->locations->functions[number];
 	LIMPET_FREE char *name = limpet_function_name(function, rows->view->full);
+	char *text = NULL, note[16] = "";
+
+	if (times > 1)
+		snprintf(note, sizeof(note), " x%u", times);
+	if (name && !rows->view->full)
+		limpet_top_rows_drop_nameless(name);
+	if (name && limpet_plain_text_columns(name) + strlen(note) > columns)
+		limpet_printer_cut(name, columns > strlen(note) ? columns - strlen(note) : 0, true);
+	if (!name || asprintf(&text, "%s%s", name, note) < 0)
+		return NULL;
+	return limpet_plain_text_clean(text);
+}
+
+static char *function_text(const struct limpet_top_rows *rows, uint32_t number, unsigned times,
+			   size_t columns)
+{
+	const struct limpet_function *function = &rows->view->locations->functions[number];
+	LIMPET_FREE char *name = function_name(rows, number, times, columns);
 	const char *where = NULL;
 	char *text = NULL;
 
@@ -580,14 +650,41 @@ static char *function_text(const struct limpet_top_rows *rows, uint32_t number, 
 		where = limpet_base_name(function->file);
 	else if (function->named && function->module)
 		where = limpet_base_name(function->module);
-	if (name && !rows->view->full)
-		drop_nameless(name);
-	if (name && limpet_plain_text_columns(name) > columns)
-		limpet_printer_cut(name, columns, true);
-	if (!name || asprintf(&text, "%s%s%s", name, place && where ? "  " : "",
-			      place && where ? where : "") < 0)
+	if (!name || asprintf(&text, "%s%s%s", name, where ? "  " : "", where ? where : "") < 0)
 		return NULL;
 	return limpet_plain_text_clean(text);
+}
+
+/* The names of a function and its caller, in at most so many columns together, of which a long name
+ * of the function leaves some to the caller's. */
+static int name_pair(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
+		     uint32_t caller, size_t columns, char *ret[2])
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+	const size_t least = columns * 3 / 5;
+	unsigned times = 1;
+	size_t used;
+
+	if (!caller || columns < NAME_LEAST) {
+		ret[0] = function_name(rows, nodes[row->node].function, row->times, columns);
+		return ret[0] ? 0 : -ENOMEM;
+	}
+	/* In the tree of callers one repeats the other downwards. */
+	if (rows->kind == LIMPET_TOP_CALLERS)
+		last_repeated(rows, caller, &times);
+	else
+		outermost_of(rows, caller, &times);
+	ret[1] = function_name(rows, nodes[caller].function, times, SIZE_MAX);
+	if (!ret[1])
+		return -ENOMEM;
+	used = limpet_plain_text_columns(ret[1]);
+	ret[0] = function_name(rows, nodes[row->node].function, row->times,
+			       used + least < columns ? columns - used : least);
+	if (!ret[0])
+		return -ENOMEM;
+	used = limpet_plain_text_columns(ret[0]);
+	limpet_printer_cut(ret[1], columns > used ? columns - used : 0, true);
+	return 0;
 }
 
 /* The function that allocates, and its callers. */
@@ -595,19 +692,116 @@ static char *site_text(const struct limpet_top_rows *rows, const struct limpet_t
 		       size_t columns)
 {
 	const struct limpet_view_node *nodes = rows->tree->nodes;
-	char *text = function_text(rows, nodes[row->node].function, false, columns);
-	uint32_t node = nodes[row->node].parent;
+	const size_t arrow = strlen(" < ");
+	char *names[2] = {NULL, NULL}, *text;
+	unsigned times;
+	uint32_t node = row->open ? 0 : nodes[outermost_of(rows, row->node, &times)].parent;
+	const size_t room = node && columns > arrow ? columns - arrow : columns;
 
-	for (unsigned i = 0; text && node && i < CALLERS_SHOWN && !row->open; i++) {
+	if (name_pair(rows, row, node, room, names) < 0) {
+		free(names[1]);
+		return NULL;
+	}
+	text = names[0];
+	for (unsigned i = 0; text && node && i < CALLERS_SHOWN; i++) {
 		LIMPET_FREE char *before = text;
+		const uint32_t outermost = outermost_of(rows, node, &times);
 		LIMPET_FREE char *caller =
-			function_text(rows, nodes[node].function, false, columns);
+			!i && names[1] ? LIMPET_TAKE(names[1])
+				       : function_name(rows, nodes[node].function, times, columns);
 
 		if (!caller || asprintf(&text, "%s < %s", before, caller) < 0)
-			return NULL;
-		node = nodes[node].parent;
+			text = NULL;
+		node = nodes[outermost].parent;
 	}
+	free(names[1]);
 	return text;
+}
+
+/* A stack of the row, the one with most: a node of the trace; 0: unknown. */
+static uint32_t largest_stack(const struct limpet_top_rows *rows, const struct limpet_top_row *row)
+{
+	const struct limpet_view *view = rows->view;
+	int64_t most = INT64_MIN;
+	uint32_t node = 0;
+
+	if (rows->kind != LIMPET_TOP_SITES)
+		return row->figures.node;
+	for (size_t i = 0; i < view->site_count; i++) {
+		const int64_t figure = limpet_report_figure(&view->sites[i], view->sort);
+
+		if (rows->tree->leaf_of_site[i] == row->node && figure > most) {
+			most = figure;
+			node = view->sites[i].node;
+		}
+	}
+	return node;
+}
+
+/* ":42" of the innermost call of the row's largest stack, if that is its function. */
+static void say_line(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
+		     char ret[16])
+{
+	struct limpet_locations *locations = rows->view->locations;
+	const uint32_t node = row->is_frame ? 0 : largest_stack(rows, row);
+	struct limpet_location_stack stack;
+	const struct limpet_location *location;
+
+	ret[0] = '\0';
+	if (!node || limpet_locations_stack(locations, node, rows->view->full, &stack) < 0)
+		return;
+	location = &locations->locations[stack.list[0]];
+	if (location->function == rows->tree->nodes[row->node].function && location->line)
+		snprintf(ret, 16, ":%u", location->line);
+}
+
+/* The node of the caller that has most of the row; *ret_more: there are others. */
+static uint32_t caller_of(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
+			  bool *ret_more)
+{
+	const struct limpet_view_node *nodes = rows->tree->nodes;
+	unsigned times;
+	uint32_t caller;
+
+	*ret_more = false;
+	if (rows->kind != LIMPET_TOP_CALLERS)
+		return nodes[outermost_of(rows, row->node, &times)].parent;
+	caller = nodes[last_repeated(rows, row->node, &times)].first_child;
+	*ret_more = caller && nodes[caller].next;
+	return caller;
+}
+
+char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
+			     size_t columns)
+{
+	const struct limpet_function *function;
+	char *names[2] = {NULL, NULL}, *text = NULL, line[16];
+	const char *others = "";
+	bool more = false;
+	uint32_t caller;
+	size_t taken = 0;
+	int result;
+
+	if (!rows->tree || !row->node)
+		return strdup("");
+	caller = caller_of(rows, row, &more);
+	function = &rows->view->locations->functions[rows->tree->nodes[row->node].function];
+	if (more)
+		others = " and others";
+	if (caller)
+		taken = strlen(" (called by )") + strlen(others);
+	say_line(rows, row, line);
+	result = name_pair(rows, row, caller, columns > taken ? columns - taken : 1, names);
+	if (result == 0 &&
+	    asprintf(&text, "%s%s%s%s%s%s%s%s", names[0], names[1] ? " (called by " : "",
+		     names[1] ? names[1] : "", names[1] ? others : "", names[1] ? ")" : "",
+		     function->file ? "  " : "",
+		     function->file ? limpet_base_name(function->file) : "",
+		     function->file ? line : "") < 0)
+		text = NULL;
+	free(names[0]);
+	free(names[1]);
+	return text ? limpet_plain_text_clean(text) : NULL;
 }
 
 static char *thread_text(const struct limpet_top_rows *rows, const struct limpet_top_row *row)
@@ -632,5 +826,5 @@ char *limpet_top_rows_text(const struct limpet_top_rows *rows, const struct limp
 		return thread_text(rows, row);
 	if (rows->kind == LIMPET_TOP_SITES && !row->is_frame)
 		return site_text(rows, row, columns);
-	return function_text(rows, rows->tree->nodes[row->node].function, true, columns);
+	return function_text(rows, rows->tree->nodes[row->node].function, row->times, columns);
 }

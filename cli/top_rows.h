@@ -27,6 +27,7 @@ struct limpet_top_row {
 	bool found;    /* it contains the search text */
 	struct limpet_model_site figures;
 	uint32_t node;    /* of the tree; 0: none */
+	unsigned times;   /* how often its function follows itself there: recursion is one row */
 	const char *name; /* of a module, else NULL */
 	uint32_t tid;
 };
@@ -62,5 +63,12 @@ uint64_t limpet_top_rows_find(struct limpet_top_rows *rows, uint64_t key, bool b
  * of memory. */
 char *limpet_top_rows_text(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
 			   size_t columns);
+/* A line about a row, in about so many columns: its function, who calls it, and where it is; ""
+ * for a module or a thread. malloc'ed, safe to print; NULL: out of memory. */
+char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
+			     size_t columns);
+
+/* Removes "(anonymous namespace)::", which is of little use where there is little room. */
+void limpet_top_rows_drop_nameless(char *name);
 
 #endif

@@ -84,6 +84,8 @@ static int look(struct limpet_top_screen *screen)
 
 	screen->look.filter = screen->typed ? screen->typed : screen->options.filter;
 	result = limpet_top_source_view(screen->source, &screen->look, &screen->view);
+	if (result >= 0)
+		result = limpet_top_source_finding(screen->source, &screen->look, &screen->finding);
 	return result < 0 ? result : fill(screen);
 }
 

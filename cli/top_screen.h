@@ -36,7 +36,8 @@ struct limpet_top_screen {
 	struct limpet_filter *typed; /* filter that was typed here */
 	unsigned marks;              /* the last that was set, or found to be set, here */
 	char filter[128], search[128];
-	char message[256]; /* shown until the next key */
+	char message[1024];  /* shown until the next key */
+	const char *finding; /* of the capture; NULL: none */
 	/* A line that is being typed. */
 	const char *prompt; /* NULL: none */
 	char typed_text[128];

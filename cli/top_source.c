@@ -7,6 +7,7 @@
 #include "analyzer/model/tail.h"
 #include "analyzer/views/heap.h"
 #include "cli/live_target.h"
+#include "cli/top_finding.h"
 #include "cli/view_options.h"
 #include "common/open_file.h"
 #include "injector/proc/perf_map_file.h"
@@ -26,6 +27,7 @@ struct limpet_top_source {
 	struct limpet_view view;
 	struct limpet_replay *replay;
 	struct limpet_replay_thread *threads;
+	char *finding; /* of the heap, or of the last view */
 };
 
 /* Names are read from the files as the process sees them. Without them offsets are shown. */
@@ -58,9 +60,17 @@ static int open_finished(struct limpet_top_source *source, bool progress, struct
 
 	if (progress)
 		limpet_cli_clear_progress();
-	if (result >= 0)
-		source->model = source->heap.model;
-	return result;
+	if (result < 0)
+		return result;
+	source->model = source->heap.model;
+	free(source->finding);
+	source->finding = NULL;
+	result = limpet_top_finding_first(&source->heap, &source->finding, err);
+	if (result == -ENOMEM)
+		return result;
+	/* A trace whose events cannot be read has figures to show all the same. */
+	*err = (struct limpet_err){0};
+	return 0;
 }
 
 int limpet_top_source_open(const char *path, struct limpet_top_source **ret_source,
@@ -104,6 +114,7 @@ void limpet_top_source_free(struct limpet_top_source *source)
 	if (source->heap.reader)
 		limpet_heap_close(&source->heap);
 	free(source->threads);
+	free(source->finding);
 	free(source->kept);
 	free(source->path);
 	free(source);
@@ -212,6 +223,28 @@ int limpet_top_source_view(struct limpet_top_source *source, const struct limpet
 const struct limpet_model *limpet_top_source_model(const struct limpet_top_source *source)
 {
 	return source->model;
+}
+
+int limpet_top_source_finding(struct limpet_top_source *source, const struct limpet_top_look *look,
+			      const char **ret_text)
+{
+	const struct limpet_model *model = source->model;
+	char *text = NULL;
+	int result;
+
+	if (source->tail) {
+		const uint64_t window_ns = look->window_ns && model->to_ns > model->from_ns
+						   ? model->to_ns - model->from_ns
+						   : 0;
+
+		result = limpet_top_finding_growing(&source->view, window_ns, &text);
+		if (result < 0)
+			return result;
+		free(source->finding);
+		source->finding = text;
+	}
+	*ret_text = source->finding;
+	return 0;
 }
 
 /* ------------------------------------------------------------------ threads */

@@ -36,6 +36,11 @@ struct limpet_top_look {
 	bool full;                          /* with frames of allocators and other noise */
 	const struct limpet_filter *filter; /* NULL: none */
 };
+/* The line of top_finding.h for the last view; belongs to the source; NULL: there is none. -ENOMEM.
+ */
+int limpet_top_source_finding(struct limpet_top_source *source, const struct limpet_top_look *look,
+			      const char **ret_text) LIMPET_MUST_CHECK;
+
 /* Figures of the last update, valid until the next call for this source. -ENOMEM. */
 int limpet_top_source_view(struct limpet_top_source *source, const struct limpet_top_look *look,
 			   const struct limpet_view **ret_view) LIMPET_MUST_CHECK;

@@ -1,5 +1,5 @@
 /* Groups stacks by a finding's label: the allocating function and its caller. Stacks with the same
- * label are one group. Internal to the findings. */
+ * label are one group. For the findings, and for `limpet top`. */
 #ifndef LIMPET_ANALYZER_VIEWS_FINDINGS_GROUPS_H
 #define LIMPET_ANALYZER_VIEWS_FINDINGS_GROUPS_H
 

@@ -121,6 +121,8 @@ row_has() {
 	expect '[.marks[].name] == ["top-2", "top-1", "top-3"]'
 	screen 80 24 "$trace"
 	shows 'Registry::remember'
+	# As the report's first finding.
+	wait_until 20 row_has 23 'Registry::remember \(called by main\) holds 5\.7 MiB'
 	keys m
 	shows 'the capture has ended: marks are set while it runs'
 	keys q
@@ -135,9 +137,9 @@ row_has() {
 	shows 'Registry::remember'
 	[[ $(wc -l <shot.say) == 24 ]]
 	wait_until 20 row_has 24 '^\? help'
-	wait_until 20 row_has 5 '^ +LIVE +GROWTH/s +ALLOCS/s +FUNCTION'
+	wait_until 20 row_has 5 '^ +LIVE SHARE +GROWTH/s +FUNCTION'
 	resize 200 50
-	wait_until 20 row_has 5 'LIVE +GROWTH/s +ALLOCS/s +BYTES/s +BLOCKS +TEMPORARY +FUNCTION'
+	wait_until 20 row_has 5 'LIVE SHARE +GROWTH/s +ALLOCS/s +BYTES/s +BLOCKS +TEMPORARY +FUNCTION'
 	wait_until 20 row_has 50 '^\? help'
 	resize 40 10
 	wait_until 20 row_has 10 '^\? help'
@@ -146,7 +148,55 @@ row_has() {
 	resize 10 3
 	resize 80 24
 	wait_until 20 row_has 24 '^\? help'
-	wait_until 20 row_has 5 '^ +LIVE +GROWTH/s +ALLOCS/s +FUNCTION'
+	wait_until 20 row_has 5 '^ +LIVE SHARE +GROWTH/s +FUNCTION'
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+}
+
+@test "callers at 80 columns, shares, recursion as one row, what grows most" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 96' leaked
+	tell leak 'descend 38' descended
+	tell leak 'descend 2' descended
+	screen 80 24 "$pid"
+	# 96 of 98 sessions of 3000 bytes, beside some bytes of the list of them.
+	wait_until 20 row_has 6 '^ +28[0-9]\.[0-9] KiB +9[78] % .* \+ Registry::remember < main'
+	shows '<1 % .* Registry::remember < Registry::descend x39 < main|  1 % .* Registry::remember < Registry::descend x39 < main'
+	wait_until 20 row_has 22 '^Registry::remember \(called by main\)  leak\.cc:[0-9]+'
+	keys w w
+	shows 'by live, all'
+	wait_until 20 row_has 23 '^growing most: \+2[0-9.]+ KiB Registry::remember \(called by main\)$'
+	keys / descend Enter
+	wait_until 20 row_has 22 '^Registry::remember \(called by Registry::descend x(39|3)\)  leak\.cc:[0-9]+'
+	keys C-l Enter
+	shows '^ +Registry::descend x(39|3)  leak\.cc'
+	# The whole stack is there with all frames.
+	keys z
+	hides 'descend x'
+	keys z
+	shows 'descend x'
+	keys 3 '*'
+	shows '- Registry::descend x3 '
+	shows '- Registry::descend x36 '
+	keys n n n n n
+	wait_until 20 row_has 22 '^Registry::descend x(3|36) \(called by'
+	keys -
+	hides 'descend'
+	keys 2 '*'
+	shows 'Registry::descend x36 '
+	wait_until 20 row_has 22 '^Registry::remember \(called by main and others\)  leak\.cc:[0-9]+'
+	# Moving up from what is unfolded below a run of calls finds their row.
+	keys End Left
+	wait_until 20 row_has 22 '^Registry::descend x3 \(called by Registry::descend x36 and others\)'
+	keys 4
+	wait_until 20 row_has 22 '^$'
+	# A low terminal shows rows instead.
+	resize 80 15
+	wait_until 20 row_has 15 '^\? help'
+	hides 'growing most'
 	keys q
 	shows 'ended with 0'
 	stop "$pid"
@@ -176,9 +226,9 @@ row_has() {
 	shows 'known when the capture has ended'
 	stop "$pid"
 	shows 'ended by limpet stop'
-	shows 'LIVE +AT PEAK'
+	shows 'LIVE SHARE +AT PEAK'
 	keys P
-	wait_until 20 row_has 5 '^ +AT PEAK +LIVE'
+	wait_until 20 row_has 5 '^ +AT PEAK SHARE +LIVE'
 	wait_until 20 row_has 6 '5\.7 MiB .*Registry::remember'
 	keys 5
 	wait_until 20 row_has 6 "5\.7 MiB .* $pid"
