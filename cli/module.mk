@@ -38,6 +38,7 @@ CLI_SRC := \
 	cli/top_draw.c \
 	cli/top_finding.c \
 	cli/top_pace.c \
+	cli/top_page.c \
 	cli/top_rows.c \
 	cli/top_screen.c \
 	cli/top_source.c \

@@ -558,7 +558,7 @@ static void fitting_keys(char *ret, size_t room, int columns)
 {
 	static const char *const keys[] = {
 		"? help",     "  q quit",   "  Enter unfold", "  s sort", "  / find",
-		"  f filter", "  w window", "  p pause",      "  m mark",
+		"  f filter", "  w window", "  p pause",      "  m mark", "  h page",
 	};
 	size_t used = 0;
 
@@ -601,6 +601,20 @@ static void draw_notes(const struct limpet_top_screen *screen)
 		draw_note(screen, LINES - 2, YELLOW, strdup(screen->finding));
 }
 
+/* Cuts a message within its path, of which the end says most. */
+static void cut_message(char *line, int columns)
+{
+	char *path = strchr(line, '/');
+	const size_t have = limpet_plain_text_columns(line);
+	const size_t room = columns > 0 ? (size_t)columns : 0;
+	size_t of_path;
+
+	if (!path || have <= room)
+		return;
+	of_path = limpet_plain_text_columns(path);
+	limpet_printer_cut(path, of_path > have - room ? of_path - (have - room) : 0, true);
+}
+
 static void draw_foot(const struct limpet_top_screen *screen)
 {
 	const struct limpet_top_row *list;
@@ -624,6 +638,8 @@ static void draw_foot(const struct limpet_top_screen *screen)
 	else
 		fitting_keys(line, sizeof(line), COLS - (int)strlen(place) - 1);
 	used = (int)strlen(place);
+	if (screen->message[0])
+		cut_message(line, COLS - used - 1);
 	to_ascii(screen, line);
 	style(screen, screen->message[0] ? YELLOW : PLAIN, screen->message[0] ? A_BOLD : A_DIM);
 	put(LINES - 1, 0, COLS - used - 1, line, true);
@@ -645,6 +661,7 @@ static const char *const help[] = {
 	"w                window of rates: 10 s, 1 min, the whole capture",
 	"z                show the frames of libraries and allocators too",
 	"m                set a mark in the capture: top-1, top-2...",
+	"h                write a page (limpet html) of what was captured so far",
 	"p                stop and resume the display",
 	"q, Ctrl-C        quit; the capture goes on",
 	"",

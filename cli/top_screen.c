@@ -292,6 +292,16 @@ static void set_mark(struct limpet_top_screen *screen)
 			 limpet_units_format_duration(text, time_ns));
 }
 
+static void write_page(struct limpet_top_screen *screen)
+{
+	struct limpet_err err = {0};
+
+	if (limpet_top_page_start(&screen->page, limpet_top_source_path(screen->source), &err) < 0)
+		snprintf(screen->message, sizeof(screen->message), "%.200s", err.message);
+	else
+		say(screen, "writing the page...");
+}
+
 /* Moves the selection; false: the key has another use. */
 static bool move_key(struct limpet_top_screen *screen, int key)
 {
@@ -400,8 +410,10 @@ static int press(struct limpet_top_screen *screen, int key)
 		ending = 1;
 		return 0;
 	case '?':
-	case 'h':
 		screen->help = true;
+		return 0;
+	case 'h':
+		write_page(screen);
 		return 0;
 	case 'p':
 		screen->paused = !screen->paused;
@@ -473,13 +485,21 @@ static int wait_ms(const struct limpet_top_screen *screen)
 	return wait < LONGEST_WAIT_MS ? (int)wait : LONGEST_WAIT_MS;
 }
 
-static int wait_for_key(const struct limpet_top_screen *screen)
+/* Also waits for the page that is being written. */
+static int wait_for_key(struct limpet_top_screen *screen)
 {
-	struct pollfd poll_fd = {.fd = STDIN_FILENO, .events = POLLIN};
+	struct pollfd polls[] = {
+		{.fd = STDIN_FILENO, .events = POLLIN},
+		{.fd = screen->page.limpet ? screen->page.fd : -1, .events = POLLIN}};
 
 	/* A signal also ends the wait, for example SIGWINCH. */
-	if (poll(&poll_fd, 1, wait_ms(screen)) > 0 && poll_fd.revents & (POLLHUP | POLLERR))
-		ending = 1;
+	if (poll(polls, LIMPET_COUNT_OF(polls), wait_ms(screen)) > 0) {
+		if (polls[0].revents & (POLLHUP | POLLERR))
+			ending = 1;
+		if (polls[1].revents)
+			limpet_top_page_read(&screen->page, screen->message,
+					     sizeof(screen->message));
+	}
 	return getch();
 }
 
@@ -568,6 +588,7 @@ int limpet_top_screen_run(struct limpet_top_source *source,
 		endwin();
 		delscreen(terminal);
 	}
+	limpet_top_page_stop(&screen.page);
 	limpet_top_rows_free(screen.rows);
 	limpet_filter_free(screen.typed);
 	if (result < 0 && !err->message[0])

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cli/top_page.h"
 #include "cli/top_rows.h"
 #include "cli/top_source.h"
 #include "common/err.h"
@@ -38,6 +39,7 @@ struct limpet_top_screen {
 	char filter[128], search[128];
 	char message[1024];  /* shown until the next key */
 	const char *finding; /* of the capture; NULL: none */
+	struct limpet_top_page page;
 	/* A line that is being typed. */
 	const char *prompt; /* NULL: none */
 	char typed_text[128];

@@ -225,6 +225,11 @@ const struct limpet_model *limpet_top_source_model(const struct limpet_top_sourc
 	return source->model;
 }
 
+const char *limpet_top_source_path(const struct limpet_top_source *source)
+{
+	return source->path;
+}
+
 int limpet_top_source_finding(struct limpet_top_source *source, const struct limpet_top_look *look,
 			      const char **ret_text)
 {

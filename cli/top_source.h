@@ -36,6 +36,8 @@ struct limpet_top_look {
 	bool full;                          /* with frames of allocators and other noise */
 	const struct limpet_filter *filter; /* NULL: none */
 };
+const char *limpet_top_source_path(const struct limpet_top_source *source);
+
 /* The line of top_finding.h for the last view; belongs to the source; NULL: there is none. -ENOMEM.
  */
 int limpet_top_source_finding(struct limpet_top_source *source, const struct limpet_top_look *look,

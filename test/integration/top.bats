@@ -203,6 +203,36 @@ row_has() {
 	finish leak
 }
 
+@test "h writes the page beside the trace, and top goes on meanwhile" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 100' leaked
+	screen 120 24 "$pid"
+	shows 'Registry::remember'
+	keys h
+	shows "^wrote $work/.*\.html"
+	[[ -s ${trace%.limpet}.html ]]
+	# Its own page it writes again, another's it leaves alone.
+	: >"${trace%.limpet}.html"
+	keys x
+	hides '^wrote'
+	keys h
+	shows '^wrote'
+	[[ -s ${trace%.limpet}.html ]]
+	keys q
+	shows 'ended with 0'
+	: >"${trace%.limpet}.html"
+	screen_again "$pid"
+	shows 'Registry::remember'
+	keys h
+	shows "^cannot write '.*html': File exists"
+	[[ ! -s ${trace%.limpet}.html ]]
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+}
+
 @test "paused it stands still; at the end it shows the finished trace, and the peak" {
 	start leak "$TARGETS/leak"
 	attach "$pid"
