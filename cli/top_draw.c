@@ -410,6 +410,20 @@ static const char *const tabs[LIMPET_TOP_KINDS] = {"1 sites", "2 callers", "3 ca
 						   "5 threads"};
 static const char tab_gap[] = "  ";
 
+int limpet_top_draw_tab_at(int column)
+{
+	int from = 0;
+
+	for (int i = 0; i < LIMPET_TOP_KINDS; i++) {
+		const int to = from + (int)strlen(tabs[i]);
+
+		if (column >= from && column < to)
+			return i;
+		from = to + (int)strlen(tab_gap);
+	}
+	return -1;
+}
+
 static void draw_tabs(const struct limpet_top_screen *screen)
 {
 	char line[256], window[LIMPET_UNITS_TEXT];
@@ -439,7 +453,7 @@ static void draw_tabs(const struct limpet_top_screen *screen)
 
 /* ------------------------------------------------------------------ the list */
 
-#define HEAD_ROWS 5
+#define HEAD_ROWS LIMPET_TOP_HEAD_ROWS
 
 static void draw_column_titles(const struct limpet_top_screen *screen,
 			       const struct columns *columns)
@@ -651,7 +665,7 @@ static const char *const help[] = {
 	"limpet top                                                 any key: back",
 	"",
 	"1 2 3 4 5, Tab   sites, callers, callees, modules, threads",
-	"Up Down, j k     move; PgUp, PgDn, Home, End go further",
+	"Up Down, j k     move; PgUp, PgDn, Home, End go further; wheel and click too",
 	"Enter, Space     unfold or fold; Right unfolds, Left folds or goes up",
 	"* and -          unfold all below; fold everything",
 	"L G A B T P      sort by live, growth, allocations, bytes, temporary, peak",

@@ -19,6 +19,8 @@
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127
+/* What one step of the mouse's wheel moves by. */
+#define WHEEL_ROWS 3u
 /* Keeps the shown age of figures up to date. */
 #define LONGEST_WAIT_MS 1000
 
@@ -392,12 +394,41 @@ static int view_key(struct limpet_top_screen *screen, int key)
 	}
 }
 
+/* A click selects a row, or unfolds the selected one, or selects a list; the wheel moves. */
+static int click(struct limpet_top_screen *screen)
+{
+	const int rows_end = LIMPET_TOP_HEAD_ROWS + (int)screen->page_rows;
+	MEVENT event;
+	size_t at;
+	int tab;
+
+	if (getmouse(&event) == ERR)
+		return 0;
+	if (event.bstate & BUTTON4_PRESSED)
+		select_row(screen, screen->at > WHEEL_ROWS ? screen->at - WHEEL_ROWS : 0);
+	else if (event.bstate & BUTTON5_PRESSED)
+		select_row(screen, screen->at + WHEEL_ROWS);
+	else if (event.y == LIMPET_TOP_TABS_ROW) {
+		tab = limpet_top_draw_tab_at(event.x);
+		return tab < 0 ? 0 : show(screen, tab);
+	} else if (event.y >= LIMPET_TOP_HEAD_ROWS && event.y < rows_end) {
+		const struct limpet_top_row *list;
+
+		at = screen->first + (size_t)(event.y - LIMPET_TOP_HEAD_ROWS);
+		if (at == screen->at)
+			return view_key(screen, '\n');
+		if (at < limpet_top_rows_list(screen->rows, &list))
+			select_row(screen, at);
+	}
+	return 0;
+}
+
 static int press(struct limpet_top_screen *screen, int key)
 {
 	if (key == KEY_RESIZE)
 		return 0;
 	if (screen->prompt)
-		return typed_key(screen, key);
+		return key == KEY_MOUSE ? 0 : typed_key(screen, key);
 	screen->message[0] = '\0';
 	if (screen->help) {
 		screen->help = false;
@@ -406,6 +437,8 @@ static int press(struct limpet_top_screen *screen, int key)
 	if (move_key(screen, key))
 		return 0;
 	switch (key) {
+	case KEY_MOUSE:
+		return click(screen);
 	case 'q':
 		ending = 1;
 		return 0;
@@ -555,6 +588,8 @@ static int begin(struct limpet_top_screen *screen, SCREEN **ret_terminal, struct
 	keypad(stdscr, TRUE);
 	nodelay(stdscr, TRUE);
 	set_escdelay(25);
+	mousemask(BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED, NULL);
+	mouseinterval(0);
 	if (limpet_ui_has_colour(stdout) && has_colors() && start_color() == OK) {
 		use_default_colors();
 		init_pair(1, COLOR_GREEN, -1);

@@ -53,7 +53,13 @@ int limpet_top_screen_run(struct limpet_top_source *source,
 
 /* ------------------------------------------------------------------ for top_screen.c */
 
+/* Lines of the terminal above the rows; the line before the last of these has the lists' names. */
+#define LIMPET_TOP_HEAD_ROWS 5
+#define LIMPET_TOP_TABS_ROW 3
+
 /* Draws the whole screen. */
 void limpet_top_draw(struct limpet_top_screen *screen);
+/* The list whose name is shown at this column of that line; -1: none. */
+int limpet_top_draw_tab_at(int column);
 
 #endif

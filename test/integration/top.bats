@@ -233,6 +233,51 @@ row_has() {
 	finish leak
 }
 
+@test "the mouse selects, unfolds, and moves; a click on a list's name shows it" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 100' leaked
+	tell leak 'descend 3' descended
+	TMUX_TMPDIR=$work "${in_tmux[@]}" new-session -d -x 80 -y 24 \
+		"TERM=xterm $LIMPET top $pid 2>top.err; echo ended with \$?; exec cat" 3>&-
+	shows 'Registry::descend'
+	wait_until 20 row_has 24 '1/[2-9]'
+	mouse 0 40 7
+	wait_until 20 row_has 24 '2/[2-9]'
+	row_has 7 '\+ Registry::remember < Registry::descend'
+	mouse 0 40 7
+	shows '^ +Registry::descend x4  leak\.cc'
+	mouse 65 40 7
+	wait_until 20 row_has 24 '4/[2-9]'
+	mouse 64 40 7
+	wait_until 20 row_has 24 '1/[2-9]'
+	mouse 0 13 4
+	hides 'CALLERS'
+	wait_until 20 row_has 6 'Registry::remember  leak\.cc'
+	# Nothing is there.
+	mouse 0 40 20
+	mouse 0 40 2
+	mouse 0 79 4
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+}
+# mouse BUTTON COLUMN ROW: a press and its release, counted from 1, in the form that the terminal's description asks for. 64
+# and 65 are the wheel.
+mouse() {
+	local bytes
+	if infocmp -1 xterm | grep -q 'kmous=.E\[<'; then
+		keys -l $'\e'"[<$1;$2;$3M"
+		(($1 >= 64)) || keys -l $'\e'"[<$1;$2;$3m"
+		return
+	fi
+	printf -v bytes '\\x%x' $(($1 + 32)) $(($2 + 32)) $(($3 + 32))
+	printf -v bytes '%b' "$bytes"
+	keys -l $'\e[M'"$bytes"
+	(($1 >= 64)) || keys -l $'\e[M#'"${bytes:1}"
+}
+
 @test "paused it stands still; at the end it shows the finished trace, and the peak" {
 	start leak "$TARGETS/leak"
 	attach "$pid"
