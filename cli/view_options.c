@@ -139,7 +139,14 @@ int limpet_cli_check_window(const char *command, const struct limpet_cli_view *v
 {
 	const struct limpet_trace_end *end = limpet_trace_reader_end(reader);
 	char text[LIMPET_UNITS_TEXT];
+	uint64_t from_ns, to_ns;
 
+	/* A mark may be the last that was recorded. */
+	if (view->born && limpet_filter_births(view->filter, &from_ns, &to_ns) &&
+	    from_ns > end->time_ns)
+		return limpet_ui_usage(
+			command, "--born-between '%s' is beyond the end: the capture is %s long",
+			view->born, limpet_units_format_duration(text, end->time_ns));
 	if (!view->from_given || view->from_ns < end->time_ns || !view->from_ns)
 		return LIMPET_EXIT_OK;
 	return limpet_ui_usage(command, "--from is beyond the end: the capture is %s long",

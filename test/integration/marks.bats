@@ -87,6 +87,7 @@ born() {
 }
 
 @test "what was allocated between two marks, exactly" {
+	local rate
 	generations
 	good_capture
 	expect '[.marks[].name] == ["load", "top-1, steady"] and .marks[0].time_s < .marks[1].time_s and .born == null'
@@ -106,6 +107,11 @@ born() {
 	within 60 "$LIMPET" report "$trace" --born-between "load,top-1, steady" --no-pager >born.text
 	grep -qE '^marks     load [0-9.]+(s|ms), top-1, steady [0-9.]+(s|ms)$' born.text
 	tr -s '\n ' '  ' <born.text | grep -qE "born blocks allocated between load \([0-9.]+m?s\) and top-1, steady \([0-9.]+m?s\), 29.3 KiB in 300 blocks still live at the end"
+	grep -qE '^peak .* at [0-9.]+m?s, the peak of the whole heap$' born.text
+	# The rate is that of the time between the marks, not of the whole capture.
+	rate=$(sed -nE 's/^calls +500 allocations \(([0-9.]+) \/s, .*/\1/p; s/^calls +500 allocations \(([0-9.]+) k\/s, .*/\1e3/p' born.text)
+	expect '(500 / (.marks[1].time_s - .marks[0].time_s)) as $want | $rate > $want * 0.9 - 1 and $rate < $want * 1.1 + 1' \
+		--argjson rate "${rate:-0}"
 	within 60 "$LIMPET" report "$trace" --view lifetimes --born-between load, --no-pager >view.text
 	grep -q '^born      blocks allocated between load (' view.text
 	"$LIMPET" diff "$trace@-load" "$trace@load-top-1, steady" --json >diff.json
@@ -126,6 +132,7 @@ born() {
 	refused 2 "ends before it begins" "$LIMPET" report "$trace" --born-between "top-1, steady,load"
 	refused 2 "must be later than --from" "$LIMPET" html "$trace" --from "top-1, steady" --to load
 	refused 2 "invalid window '@never-'" "$LIMPET" diff "$trace@never-" "$trace"
+	refused 2 "'10h,' is beyond the end" "$LIMPET" report "$trace" --born-between 10h,
 	refused 2 "pages cannot be filtered by when" "$LIMPET" report "$trace" --view pages --born-between load,
 	refused 1 "heaptrack and csv always contain all blocks" "$LIMPET" export "$trace" --format csv --table events --born-between load,
 	refused 1 "cannot be filtered by when blocks were allocated" \
