@@ -46,9 +46,12 @@ in_the_trace() {
 		tell generations "make 10" made || return 1
 		mark one || return 1
 		tell generations "make 10" made || return 1
-		mark two || return 1
+		mark 2@once || return 1
 		stop "$pid" || return 1
-		in_the_trace one two || return 1
+		in_the_trace one 2@once || return 1
+		# An '@' in a name begins no window.
+		"$LIMPET" diff "$trace@one-2@once" "$trace" --json >diff.json || return 1
+		json_says '.old.to_seconds > .old.from_seconds and .old.from_seconds > 0' <diff.json || return 1
 		good_capture || return 1
 		expect '.totals.allocations == 20' || return 1
 	done
@@ -131,7 +134,10 @@ born() {
 	refused 2 "needs two times or marks" "$LIMPET" report "$trace" --born-between load
 	refused 2 "ends before it begins" "$LIMPET" report "$trace" --born-between "top-1, steady,load"
 	refused 2 "must be later than --from" "$LIMPET" html "$trace" --from "top-1, steady" --to load
-	refused 2 "invalid window '@never-'" "$LIMPET" diff "$trace@never-" "$trace"
+	refused 2 "invalid window '@never-': not FROM-TO of two times or marks of" "$LIMPET" diff "$trace@never-" "$trace"
+	[[ ${stderr_lines[1]} == *"its marks: load, top-1, steady" ]]
+	refused 2 "invalid window '@load': write FROM-TO" "$LIMPET" diff "$trace@load" "$trace"
+	refused 2 "invalid window '@top-1, steady-load': it ends before it begins" "$LIMPET" diff "$trace@top-1, steady-load" "$trace"
 	refused 2 "'10h,' is beyond the end" "$LIMPET" report "$trace" --born-between 10h,
 	refused 2 "pages cannot be filtered by when" "$LIMPET" report "$trace" --view pages --born-between load,
 	refused 1 "heaptrack and csv always contain all blocks" "$LIMPET" export "$trace" --format csv --table events --born-between load,
