@@ -563,7 +563,7 @@ static const char *const help[] = {
 	"f                show only stacks that match (a regular expression)",
 	"w                window of rates: 10 s, 1 min, the whole capture",
 	"z                show the frames of libraries and allocators too",
-	"m                set a mark in the capture: top-1, top-2...",
+	"m                set a mark: top-1, top-2... for report --born-between",
 	"p                stop and resume the display",
 	"q, Ctrl-C        quit; the capture goes on",
 	"",

@@ -280,6 +280,7 @@ weighed() {
 		[[ -s out.$format ]]
 	done
 	refused 2 "missing --format" "$LIMPET" export "$trace"
+	[[ ${stderr_lines[1]} == *folded* ]]
 	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
 	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
 	refused 2 "only with csv" "$LIMPET" export "$trace" --format folded --table events
