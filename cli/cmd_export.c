@@ -85,8 +85,7 @@ static int fail_formatless(void)
 	struct limpet_err err;
 
 	limpet_err_set(&err, -EINVAL, "missing --format");
-	limpet_err_hint(&err, "--format heaptrack, pprof, folded, massif, callgrind or csv; limpet "
-			      "export --help");
+	limpet_cli_hint_words("export", limpet_export_words, &err);
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 

@@ -117,6 +117,7 @@ born() {
 		--argjson rate "${rate:-0}"
 	within 60 "$LIMPET" report "$trace" --view lifetimes --born-between load, --no-pager >view.text
 	grep -q '^born      blocks allocated between load (' view.text
+	grep -qE '^filtered  hides [0-9.]+ B of 10 allocations$' view.text || fail "$(<view.text)"
 	"$LIMPET" diff "$trace@-load" "$trace@load-top-1, steady" --json >diff.json
 	same "diff" "$(jq -c '[.old, .new | .totals | .allocations, .live_allocations]' diff.json)" "[10,10,500,310]"
 	within 60 "$LIMPET" html "$trace" --born-between load, -o born.html >html.say 2>html.err
