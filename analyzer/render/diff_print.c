@@ -88,8 +88,8 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 
 	limpet_printer_row(printer, "", word, "%s: %s, %s to %s, %s %s, %s %s%s", name,
 			   model->target->known ? model->target->comm : "?",
-			   limpet_printer_duration(printer, model->from_ns),
-			   limpet_printer_duration(printer, model->to_ns),
+			   limpet_printer_time(printer, model->from_ns),
+			   limpet_printer_time(printer, model->to_ns),
 			   limpet_printer_bytes(printer, heap->view.totals.live_bytes),
 			   limpet_model_live_word(model),
 			   limpet_printer_count(printer, heap->view.totals.allocations),

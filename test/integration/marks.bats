@@ -10,7 +10,7 @@ teardown() { end; }
 mark() {
 	within 60 "$LIMPET" mark "$pid" "$1" >mark.say 2>mark.err || fail "limpet mark: $(<mark.err)" || return 1
 	read -r said <mark.say
-	[[ $said =~ ^"mark '$1' at "[0-9.]+(s|ms|us)$ ]] || fail "limpet mark said '$said'"
+	[[ $said =~ ^"mark '$1' at "[0-9.hm]+(s|ms|us)$ ]] || fail "limpet mark said '$said'"
 }
 
 # in_the_trace NAME...: in this order, by a reader that shares no code with limpet.
