@@ -123,6 +123,11 @@ born() {
 	within 60 "$LIMPET" html "$trace" --born-between load, -o born.html >html.say 2>html.err
 	grep -q '^"marks":\[{"name":"load","time_s":' born.html
 	grep -q '^"born":{"from_seconds":' born.html
+	"$LIMPET" html "$trace" --born-between "load,top-1, steady" -o marks.html >html.say
+	report --born-between "load,top-1, steady"
+	if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+		HOME=$work within 100 "$root/test/html/drive" marks.html report.json --tables >drive.say 2>drive.err || fail "$(<drive.err)"
+	fi
 	within 60 "$LIMPET" export "$trace" --format folded --sort live --born-between "load,top-1, steady" -o born.folded
 	grep -qE '^main;generations_make 30000$|generations_make 30000$' born.folded
 }
