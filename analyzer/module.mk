@@ -84,6 +84,7 @@ ANALYZER_SRC += \
 	analyzer/export/export_massif.c \
 	analyzer/export/export_pprof.c \
 	analyzer/export/export_sink.c \
+	analyzer/export/export_strings.c \
 	analyzer/export/unfinished.c
 
 ANALYZER_SRC += \

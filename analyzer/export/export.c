@@ -23,6 +23,14 @@ char *limpet_export_name(const char *name, const char *reserved, char instead)
 	return copy;
 }
 
+void limpet_export_build_id(const struct limpet_trace_module *module,
+			    char ret_text[LIMPET_EXPORT_BUILD_ID_TEXT])
+{
+	ret_text[0] = '\0';
+	for (uint32_t i = 0; i < module->build_id_bytes && i < LIMPET_EXPORT_BUILD_ID_BYTES; i++)
+		snprintf(ret_text + 2ul * i, 3, "%02x", module->build_id[i]);
+}
+
 static int refuse(struct limpet_err *err, int code, const char *why, const char *hint)
 {
 	limpet_err_set(err, code, "%s", why);

@@ -44,4 +44,10 @@ int limpet_export_csv(struct limpet_heap *heap, unsigned table, FILE *file);
  * malloc'ed. */
 char *limpet_export_name(const char *name, const char *reserved, char instead);
 
+/* The build-id in hexadecimal; "" without one. */
+#define LIMPET_EXPORT_BUILD_ID_BYTES 64u
+#define LIMPET_EXPORT_BUILD_ID_TEXT (2 * LIMPET_EXPORT_BUILD_ID_BYTES + 1)
+void limpet_export_build_id(const struct limpet_trace_module *module,
+			    char ret_text[LIMPET_EXPORT_BUILD_ID_TEXT]);
+
 #endif
