@@ -59,7 +59,8 @@ static inline bool limpet_protobuf_write(FILE *file, unsigned field, struct limp
 
 	count += limpet_varint_put(head + count, message->count);
 	fwrite(head, 1, count, file);
-	fwrite(message->data, 1, message->count, file);
+	if (message->count)
+		fwrite(message->data, 1, message->count, file);
 	limpet_bytes_clear(message);
 	return whole;
 }
