@@ -180,7 +180,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--output --force --quick --from --to --include --exclude --suppressions --help'
+		values='--output --force --open --quick --from --to --include --exclude --suppressions --help'
 		;;
 	seal)
 		if [[ $word != -* ]]; then
