@@ -295,6 +295,12 @@ perfetto_says() {
 	json_says '.live_of.kinds_small == 640000 and .live_of.main >= 640000 and .packets > 1' <sums.json || fail "$(<sums.json)"
 	perfetto_says --include '^kinds_small$'
 	json_says '.self_allocated - .self_freed == 640000 and .live_of.main == 640000' <sums.json || fail "$(<sums.json)"
+	# Only what was allocated in a part of the time, and all that became of it.
+	trace=$traces/cpp.trace
+	"$LIMPET" report "$trace" --json --born-between 20ms,50ms >report.json
+	perfetto_says --born-between 20ms,50ms
+	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .self_allocated == $t.allocated_bytes and
+		.self_freed == $t.freed_bytes and .self_freed < .self_allocated' <report.json || fail "$(<sums.json)"
 	# Names that are not UTF-8, and stacks that are lost; protoc says which text is none.
 	trace=$traces/lost.trace
 	perfetto_says
@@ -311,7 +317,8 @@ needs_firefox() {
 # all threads $sum.
 firefox_says() {
 	export_to firefox out.json "${@:2}" || return 1
-	mkdir -p session
+	rm -rf session
+	mkdir session
 	HOME=$work within 100 "$root/test/html/firefox" "$profiler" out.json session >found.json 2>found.err || fail "$(<found.err)" || return 1
 	json_says --slurpfile r report.json '$r[0].totals as $t | . as $all | ([.threads[]] | {
 			retained: (map(."native-retained-allocations") | add), allocated: (map(."native-allocations") | add),
@@ -329,6 +336,9 @@ firefox_says() {
 	done
 	firefox_says '.threads.kinds.retain["kinds!kinds_small"] == 640000' || return 1
 	firefox_says '$sum.retained == 640000' --include '^kinds_small$' || return 1
+	trace=$traces/cpp.trace
+	"$LIMPET" report "$trace" --json --born-between 20ms,50ms >report.json
+	firefox_says "$sums and \$sum.retained > 0" --born-between 20ms,50ms || return 1
 	# Each thread has its own.
 	trace=$traces/storm.trace
 	"$LIMPET" report "$trace" --json --view threads >threads.json
