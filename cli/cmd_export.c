@@ -27,8 +27,7 @@ static const char help[] =
 	"      --table TABLE     of csv, only events, stacks or frames\n"
 	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
 	"                        or growth; default: live for attach, peak for run\n"
-	"      --from, --to TIME only what happened between; of pprof, folded, massif\n"
-	"                        and callgrind\n"
+	"      --from, --to TIME only what happened between; not of every format\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"      --full            of folded, massif, callgrind: library frames, too;\n"
