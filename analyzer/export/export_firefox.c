@@ -344,6 +344,9 @@ static void print_shared(struct writer *writer)
 	      "\"functionSize\":[],\"length\":0},\n\"sourceLocationTable\":{\"source\":[],"
 	      "\"line\":[],\"column\":[],\"length\":0}",
 	      file);
+	/* All strings that follow must be in the list. */
+	for (size_t i = 0; i < writer->heap->model->mark_count; i++)
+		string_number(writer, writer->heap->model->marks[i].name);
 	limpet_json_begin_list(&writer->printer, "stringArray");
 	for (const struct limpet_export_string *at = writer->strings.first; at; at = at->hh.next)
 		limpet_json_item(&writer->printer, json_string(at->text));
@@ -419,6 +422,8 @@ static void print_allocations(struct writer *writer, uint32_t tid)
 	const size_t count = take_rows(writer, tid);
 	const uint64_t *rows = writer->rows;
 
+	if (!count)
+		return;
 	begin_table(writer, ",\n", "nativeAllocations", count);
 	fputs(",\"weightType\":\"bytes\"", writer->printer.file);
 	COLUMN(writer, "time", i, count, MILLISECONDS, MILLISECONDS_OF(row_time(writer, rows[i])));
@@ -426,6 +431,22 @@ static void print_allocations(struct writer *writer, uint32_t tid)
 	COLUMN(writer, "stack", i, count, "%u", row_stack(writer, rows[i]));
 	COLUMN(writer, "memoryAddress", i, count, "%zu", row_entry(rows[i]) + 1);
 	COLUMN(writer, "threadId", i, count, "%u", tid);
+	end_table(writer);
+}
+
+/* Marks are of the whole process: the main thread has them. */
+static void print_marks(struct writer *writer, bool any)
+{
+	const struct limpet_trace_user_mark *marks = writer->heap->model->marks;
+	const size_t count = any ? writer->heap->model->mark_count : 0;
+
+	begin_table(writer, ",\n", "markers", count);
+	COLUMN(writer, "name", i, count, "%zu", string_number(writer, marks[i].name));
+	COLUMN(writer, "startTime", i, count, MILLISECONDS, MILLISECONDS_OF(marks[i].time_ns));
+	COLUMN(writer, "endTime", i, count, "null");
+	COLUMN(writer, "phase", i, count, "0"); /* an instant */
+	COLUMN(writer, "category", i, count, "0");
+	COLUMN(writer, "data", i, count, "null");
 	end_table(writer);
 }
 
@@ -453,13 +474,13 @@ static void print_thread(struct writer *writer, uint32_t tid)
 		"\"processShutdownTime\":null,\"registerTime\":0,\"unregisterTime\":null,"
 		"\"pausedRanges\":[],\"isMainThread\":%s,\"pid\":\"%u\",\"tid\":%u,\n"
 		"\"samples\":{\"stack\":[],\"time\":[],\"weight\":null,\"weightType\":\"samples\","
-		"\"length\":0},\n\"markers\":{\"data\":[],\"name\":[],\"startTime\":[],"
-		"\"endTime\":[],\"phase\":[],\"category\":[],\"length\":0}",
+		"\"length\":0}",
 		tid == writer->heap->model->target->pid ? "true" : "false",
 		writer->heap->model->target->pid, tid);
 	limpet_json_member(&writer->printer, "name", thread_name(writer, tid));
 	limpet_json_member(&writer->printer, "processName",
 			   text_of(writer->heap->model->target->comm));
+	print_marks(writer, tid == writer->threads[0].tid);
 	print_allocations(writer, tid);
 	fputc('}', file);
 }

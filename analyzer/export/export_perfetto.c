@@ -38,6 +38,7 @@ enum {
 	COUNTER_UNIT = 3,
 	EVENT_TYPE = 9,
 	EVENT_TRACK = 11,
+	EVENT_NAME = 23,
 	EVENT_VALUE = 30,
 	INTERNED_FUNCTION = 5,
 	INTERNED_FRAME = 6,
@@ -80,6 +81,7 @@ enum {
 	MONOTONIC_COARSE = 4, /* of dumps */
 	BOOTTIME = 6,         /* of packets */
 	UNIT_BYTES = 3,
+	TYPE_INSTANT = 3,
 	TYPE_COUNTER = 4,
 	STATE_CLEARED = 1,
 	NEEDS_STATE = 2,
@@ -192,6 +194,25 @@ static void write_counters(struct writer *writer)
 			if (limpet_export_series_value(&model->timeline[i], k, &values[k]))
 				write_value(writer, PROCESS_UUID + 1 + k,
 					    model->timeline[i].time_ns, values[k]);
+}
+
+/* On the track of the process. */
+static void write_marks(struct writer *writer)
+{
+	const struct limpet_model *model = writer->heap->model;
+
+	for (size_t i = 0; i < model->mark_count; i++) {
+		LIMPET_FREE char *name = limpet_plain_text_repair(model->marks[i].name);
+
+		writer->failed |= !name;
+		limpet_protobuf_put_number(&writer->data, EVENT_TYPE, TYPE_INSTANT);
+		limpet_protobuf_put_number(&writer->data, EVENT_TRACK, PROCESS_UUID);
+		limpet_protobuf_put_text(&writer->data, EVENT_NAME, name ? name : "");
+		limpet_protobuf_put_value(&writer->packet, PACKET_TIME,
+					  trace_time(writer, model->marks[i].time_ns));
+		limpet_protobuf_put_message(&writer->packet, PACKET_TRACK_EVENT, &writer->data);
+		flush_packet(writer);
+	}
 }
 
 /* ------------------------------------------------------------------ stacks */
@@ -453,6 +474,7 @@ int limpet_export_perfetto(struct limpet_heap *heap, const struct limpet_history
 	write_clocks(&writer);
 	write_process(&writer);
 	write_counters(&writer);
+	write_marks(&writer);
 	code = write_heap(&writer);
 	limpet_export_stacks_done(&writer.stacks);
 	limpet_export_strings_done(&writer.sources);

@@ -344,7 +344,7 @@ firefox_says() {
 	"$LIMPET" report "$trace" --json --view threads >threads.json
 	"$LIMPET" report "$trace" --json >report.json
 	export_to firefox out.json
-	same "threads" "$(jq -c '[.threads[] | {tid, live: ([.nativeAllocations.weight[]] | add // 0)} | select(.live > 0)] | sort_by(.tid)' out.json)" \
+	same "threads" "$(jq -c '[.threads[] | {tid, live: ([.nativeAllocations.weight[]?] | add // 0)} | select(.live > 0)] | sort_by(.tid)' out.json)" \
 		"$(jq -c '[.threads[] | {tid: .thread, live: .live_bytes} | select(.live > 0)] | sort_by(.tid)' threads.json)"
 }
 
@@ -361,6 +361,22 @@ firefox_says() {
 		($firefox[0].threads | length == 1 and .[0].name == "all threads" and
 			([.[0].nativeAllocations.weight[] | select(. > 0)] | add) == $t.allocated_bytes and
 			([.[0].nativeAllocations.weight[]] | add) == $t.live_bytes)' <report.json || fail "$(cut -c -400 sums.json)"
+}
+
+@test "marks are events for Perfetto, and markers in the Firefox Profiler" {
+	needs protoc
+	needs_firefox
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid"
+	within 60 "$LIMPET" mark "$pid" "after load" >mark.say
+	tell storm "run 10000" ran
+	within 60 "$LIMPET" mark "$pid" "steady \"state\"" >mark.say
+	stop "$pid"
+	finish storm
+	"$LIMPET" report "$trace" --json >report.json
+	perfetto_says
+	same "marks" "$(jq -c .counters.marks sums.json)" '["after load","steady \\\"state\\\""]'
+	firefox_says '.marks == [$r[0].marks[].name] and (.marks | length == 2)'
 }
 
 @test "hostile names harm no format, and a file that cannot be written is said" {
