@@ -334,9 +334,11 @@ fake_opener() {
 		#!/bin/bash
 		# All but its own script are nothing.
 		find /proc/$$/fd -type l -printf '%l\n' >"$OPENED.all"
+		# Open before it is told: what is written while nobody has it open is lost.
+		exec 9<>"$GATE"
 		printf '%s\n' "$0" "$@" "others: $(grep -vxF -e "$0" -e /dev/null "$OPENED.all")" "leads: $(($(ps -o sid= -p $$) == $$))" >"$OPENED.part"
 		mv "$OPENED.part" "$OPENED"
-		read -t 120 -r <>"$GATE"
+		read -t 120 -r <&9
 		rm -f "$OPENED"
 	EOF
 	chmod +x "$1"
