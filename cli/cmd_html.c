@@ -9,6 +9,7 @@
 #include "analyzer/render/html.h"
 #include "analyzer/views/findings.h"
 #include "analyzer/views/heap.h"
+#include "analyzer/views/verdict.h"
 #include "cli/commands.h"
 #include "cli/html_file.h"
 #include "cli/ui.h"
@@ -96,7 +97,8 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 
 /* Only for the whole heap: findings about a part of its stacks would mislead. */
 static int find(const struct limpet_heap *heap, const struct limpet_history *history,
-		struct limpet_findings **ret_findings, struct limpet_err *err)
+		struct limpet_findings **ret_findings, struct limpet_verdict *ret_verdict,
+		struct limpet_err *err)
 {
 	int code = 0;
 
@@ -106,6 +108,8 @@ static int find(const struct limpet_heap *heap, const struct limpet_history *his
 		code = limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader);
 	if (code == 0 && *ret_findings)
 		code = limpet_findings_add_pages(*ret_findings, &heap->view, heap->reader);
+	if (code == 0 && *ret_findings)
+		code = limpet_verdict_new(*ret_findings, &heap->view, ret_verdict);
 	return code < 0 ? limpet_err_set(err, code, "cannot look for findings: %s", strerror(-code))
 			: 0;
 }
@@ -138,22 +142,25 @@ static int make_page(const struct html_options *o, struct limpet_heap *heap, str
 	};
 	struct limpet_history *history = NULL;
 	struct limpet_findings *findings = NULL;
+	struct limpet_verdict verdict = {0};
 	struct limpet_thread_timeline *thread_timeline = NULL;
 	int result = limpet_history_build(heap->reader, heap->model, MOST_STEPS,
 					  heap->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
-		result = find(heap, history, &findings, err);
+		result = find(heap, history, &findings, &verdict, err);
 	if (result >= 0 && !o->quick)
 		result = follow(heap, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
 	subject.reader = heap->reader;
 	subject.history = history;
 	subject.findings = findings;
+	subject.verdict = findings ? &verdict : NULL;
 	subject.thread_timeline = thread_timeline;
 	if (result >= 0)
 		result = write_page(o, &subject, err);
 	limpet_thread_timeline_free(thread_timeline);
+	limpet_verdict_done(&verdict);
 	limpet_findings_free(findings);
 	limpet_history_free(history);
 	return result;

@@ -1,7 +1,7 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
- * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have;
- * start.js sets up the page. */
+ * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
+ * what stands on top; start.js sets up the page. */
 /* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
 const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
   .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
@@ -622,8 +622,7 @@ function drawOverview() {
   const rows = mergeAlike(sites.map((_, i) => i));
   const known = figures.whole && data.findings ? data.findings : null;
   for (const finding of known || []) {
-    const site = finding.node ? sites.findIndex(one => one.node === finding.node) : -1;
-    const row = site < 0 ? null : rows.find(one => pathOf(one.site) === pathOf(site));
+    const row = rowOfFinding(finding, rows);
     findings.push(make('li', {}, finding.text, ...(row ? [' ', make('button', {type: 'button', class: 'link',
       textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
   }
@@ -1164,7 +1163,8 @@ function drawPlots() {
   labelPlots([ofPages ? 'New resident pages over time' : 'Live bytes over time', `${ofPages ? 'New pages' : 'Allocations'} a second over time`, ...(memory ? ['Resident memory over time, by owner'] : [])]);
 }
 /* What resident memory belonged to, from the top of the stack down; `top` includes all that is below. */
-const OWNERS = [['unknown', 'of no known owner', '#b23a48'], ['heap', 'heap of glibc', '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
+const HEAP_WORDS = 'heap of glibc';
+const OWNERS = [['unknown', 'of no known owner', '#b23a48'], ['heap', HEAP_WORDS, '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
   ['named', 'named', '#b9770e'], ['code', 'code made at run time', '#5d8a3a'], ['shared', 'shared', '#2a8f8f'], ['stacks', 'stacks', '#a05a8c'],
   ['limpet', 'limpet', '#7d7d7d'], ['files', 'programs and files', '#a8adb5']];
 /* Series and columns of that plot, or null. */

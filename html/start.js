@@ -82,24 +82,17 @@ function apply(address) {
   for (const direction of ['down', 'up']) flame.chains[direction] = asChains(state.get(direction));
   if (!noPart && !comparing) [view.from, view.to] = stepsOf(number('from', 0), number('to', edges[bucketCount]));
   compute();
+  drawVerdict();
   if (!comparing) showRange();
   choose(name in TABS ? name : 'overview');
 }
 /* Both for steps in the history and for an address that was typed. */
 addEventListener('popstate', () => apply(location.hash));
-$('copy-link').onclick = async () => {
-  const say = words => { $('copy-link').textContent = words; };
-  try {
-    await navigator.clipboard.writeText(location.href);
-    say('Copied');
-  } catch {
-    say('Not allowed: copy the address');
-  }
-  setTimeout(say, 2000, 'Copy link');
-};
+$('copy-link').onclick = () => copyBy($('copy-link'), location.href, 'Not allowed: copy the address');
 
 function refresh() {
   compute();
+  if (comparing) drawVerdict();
   if (!comparing) showRange();
   TABS[tab][1]();
 }

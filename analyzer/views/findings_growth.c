@@ -218,6 +218,13 @@ static struct limpet_findings_entry whole(const struct growth *growth,
 /* ------------------------------------------------------------------ sites that grow all the time
  */
 
+static uint64_t age_of(const struct growth *growth, const struct limpet_findings_group *group)
+{
+	const uint64_t to_ns = growth->work->model->to_ns;
+
+	return group->first_ns < to_ns ? to_ns - group->first_ns : 0;
+}
+
 static double late_growth(const struct limpet_findings_group *group)
 {
 	return limpet_findings_sum(group->growth, HALF, PARTS);
@@ -329,6 +336,10 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 		return code;
 	if (all > 0)
 		finding.share = bytes / all < 1 ? bytes / all : 1;
+	if (age_of(growth, group)) {
+		finding.from_ns = group->first_ns;
+		finding.to_ns = work->model->to_ns;
+	}
 	code = pages ? add_touches(growth, group, &finding, name)
 		     : add_grows(growth, group, &finding, name);
 	if (code < 0)
@@ -397,13 +408,6 @@ static int find_sites(struct growth *growth)
 
 /* ------------------------------------------------------------------ blocks that are not freed */
 
-static uint64_t age_of(const struct growth *growth, const struct limpet_findings_group *group)
-{
-	const uint64_t to_ns = growth->work->model->to_ns;
-
-	return group->first_ns < to_ns ? to_ns - group->first_ns : 0;
-}
-
 /* By number and age, whatever their size: blocks keep coming, and hardly any is freed. */
 static bool is_kept(const struct growth *growth, const struct limpet_findings_group *group)
 {
@@ -438,7 +442,9 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 						.bytes = figures->live_bytes,
 						.share = -1,
 						.per_second =
-							2 * late_growth(group) / work->seconds};
+							2 * late_growth(group) / work->seconds,
+						.from_ns = group->first_ns,
+						.to_ns = work->model->to_ns};
 	char live[LIMPET_UNITS_TEXT], all[LIMPET_UNITS_TEXT], age[LIMPET_UNITS_TEXT];
 	char bytes[LIMPET_UNITS_TEXT];
 	LIMPET_FREE char *name = NULL;
