@@ -21,8 +21,9 @@
 /* clang-format off */
 static const char help[] =
 	"Usage: limpet html [OPTIONS] FILE\n"
-	"Writes the report as one page that opens in any browser, offline: plots, flame\n"
-	"graph, stacks, callers and sizes, for any part of the time. Prints its path.\n"
+	"Writes the report as one page that opens in any browser, offline: what grows, a\n"
+	"timeline, flame graph, stacks, callers and sizes, for any part of the time.\n"
+	"Prints its path.\n"
 	"\n"
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
 	"      --quick           without threads and lifetimes, for which every event has\n"

@@ -1,7 +1,7 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
  * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
- * what stands on top; start.js sets up the page. */
+ * what stands on top, strip.js the timeline below; start.js sets up the page. */
 /* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
 const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
   .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
@@ -623,7 +623,7 @@ function drawOverview() {
   const known = figures.whole && data.findings ? data.findings : null;
   for (const finding of known || []) {
     const row = rowOfFinding(finding, rows);
-    findings.push(make('li', {}, finding.text, ...(row ? [' ', make('button', {type: 'button', class: 'link',
+    findings.push(make('li', {}, ...breakable(finding.text), ...(row ? [' ', make('button', {type: 'button', class: 'link',
       textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
   }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
@@ -1003,12 +1003,10 @@ function refreshFlame() {
     const rect = rectAt(event);
     tip.hidden = !rect;
     if (!rect) return;
-    const {node} = rect, group = groups[node.group];
-    tip.replaceChildren(make('p', {textContent: describe(node)}));
-    if (node.group === NO_STACK) tip.append(make('p', {class: 'where', textContent: UNKNOWN_STACKS}));
-    if (group) tip.append(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
-    tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
-    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+    const {node} = rect, group = groups[node.group], lines = [make('p', {textContent: describe(node)})];
+    if (node.group === NO_STACK) lines.push(make('p', {class: 'where', textContent: UNKNOWN_STACKS}));
+    if (group) lines.push(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
+    showTip(event, ...lines);
   });
   canvas.addEventListener('mouseleave', () => { tip.hidden = true; });
   canvas.addEventListener('click', event => { const rect = rectAt(event); if (rect) zoomTo(rect.node); });
@@ -1119,9 +1117,8 @@ function drawPlots() {
   const box = $('plots');
   plots.forEach(plot => plot.destroy());
   plots = [];
-  describePlots();
   if (typeof uPlot === 'undefined') {
-    box.replaceChildren(make('p', {class: 'note', textContent: 'limpet was built without npm: no plots. The fields above select a window.'}));
+    box.replaceChildren(make('p', {class: 'note', textContent: 'limpet was built without npm: no plots but the timeline.'}));
     return;
   }
   box.replaceChildren();

@@ -2,7 +2,7 @@
 
 const TABS = {overview: ['Overview', drawOverview], flame: ['Flame graph', refreshFlame], sites: ['Stacks', drawSites],
   functions: ['Functions', drawFunctions], modules: ['Modules', drawModules], threads: ['Threads', drawThreads],
-  sizes: ['Sizes', drawSizes], lifetimes: ['Lifetimes', drawLifetimes]};
+  sizes: ['Sizes', drawSizes], lifetimes: ['Lifetimes', drawLifetimes], plots: ['Plots', drawPlots]};
 if (comparing) for (const key of ['threads', 'lifetimes']) { delete TABS[key]; $(key).remove(); }
 if (comparing) Object.assign(TABS, {overview: ['Overview', drawComparison], sizes: ['Sizes', drawComparedSizes]});
 /* Pages have one size. */
@@ -100,8 +100,10 @@ function showRange() {
   $('from').value = +edges[view.from].toFixed(3);
   $('to').value = +edges[view.to].toFixed(3);
   $('all-time').disabled = figures.whole;
+  showWindow();
+  $('verdict-note').textContent = verdictNote();
   for (const id of ['from', 'to']) $(id).disabled = noPart !== '';
-  $('range-words').textContent = noPart ? noPart : figures.whole ? 'Drag over a plot to select a window.' :
+  $('range-words').textContent = noPart ? noPart : figures.whole ? 'Drag over the timeline to select a window.' :
     `${seconds(edges[view.to] - edges[view.from])} of ${seconds(edges[bucketCount])}; all figures are of this window`;
   for (const option of $('metric').options)
     option.disabled = option.value === 'temporary' ? NO_TEMPORARY !== '' : option.value === 'peak' && figures.noPeak;
@@ -123,12 +125,13 @@ for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').va
 $('all-time').onclick = () => { view.from = 0; view.to = bucketCount; refresh(); remember(); };
 function setDark(dark) {
   document.documentElement.classList.toggle('dark', dark);
-  drawPlots();
+  drawStrip();
+  if (tab === 'plots') drawPlots();
   if (tab === 'flame') drawFlame();
 }
 $('theme').onclick = () => setDark(!isDark());
 const KEYS = [['/', 'find'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
-  ['arrows', 'move in the flame graph, or along the views'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame']];
+  ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
 $('editor').value = editor;
@@ -152,7 +155,11 @@ document.addEventListener('keydown', event => {
 let resizing = 0;
 addEventListener('resize', () => {
   clearTimeout(resizing);
-  resizing = setTimeout(() => { drawPlots(); if (tab === 'flame') drawFlame(); }, 100);
+  resizing = setTimeout(() => {
+    drawStrip();
+    if (tab === 'plots') drawPlots();
+    if (tab === 'flame') drawFlame();
+  }, 100);
 });
 /* In print: every view, one after the other, dark on white. */
 let wasDark = false;
@@ -183,6 +190,7 @@ if (comparing) {
   $('subtitle').textContent = `${{run: 'from its start', pages: 'touched pages, by page faults'}[data.capture.mode] || 'attached'}, ${seconds(data.capture.duration_seconds)}, ${plural(data.capture.events, 'event')}`;
   drawAbout();
 }
+describePlots();
 /* A page that begins with a part of the time says so in its address, as if that had been chosen. */
 apply(location.hash || (data.shown ? `#/overview&from=${data.shown.from}&to=${data.shown.to}` : ''));
 remember(true);

@@ -62,16 +62,19 @@ async function copyBy(button, text, refused = 'Not allowed') {
   setTimeout(() => { button.textContent = words; }, 2000);
 }
 
+const verdictNote = () => [verdictFindings().some(finding => finding.qualified) ? 'Uncertain: Overview says why.' : '',
+  figures.whole || !data.verdict ? '' : 'This is of the whole capture.'].filter(Boolean).join(' ');
 function drawVerdict() {
   if (comparing) {
-    $('verdict-text').textContent = `${capital(changeInWords(figures.total))}: ${METRICS[view.metric].words}.`;
+    $('verdict-text').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
     return;
   }
-  $('verdict-text').textContent = data.verdict ? data.verdict.text.replace(/(\d) (?=%|[KMGT]?i?B\b)/g, '$1\u00a0') :
-    data.hidden ? 'What is left out by a filter is not judged.' : 'Nothing was judged.';
-  $('verdict-note').textContent = verdictFindings().some(finding => finding.qualified) ? 'Uncertain: Overview says why.' : '';
+  $('verdict-text').replaceChildren(...breakable(data.verdict ? data.verdict.text :
+    data.hidden ? 'What is left out by a filter is not judged.' : 'Nothing was judged.'));
   drawMemoryParts();
 }
+/* Lines end after a scope's name rather than within one, and not between a figure and its unit. */
+const breakable = text => text.replace(/(\d) (?=%|[KMGT]?i?B\b)/g, '$1\u00a0').split(/(?<=::)/).flatMap((part, i) => i ? [make('wbr'), part] : [part]);
 const capital = text => text[0].toUpperCase() + text.slice(1);
 {
   const finding = verdictFindings().find(one => one.node), timed = verdictFindings().find(one => one.to_seconds !== null);

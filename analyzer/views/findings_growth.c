@@ -207,12 +207,18 @@ static void tell(const struct growth *growth, enum measure measure, char ret[PHR
 static struct limpet_findings_entry whole(const struct growth *growth,
 					  enum limpet_findings_kind kind, enum measure measure)
 {
-	const double grew = growth->trends[measure].grew;
+	const struct limpet_trend *trend = &growth->trends[measure];
+	struct limpet_findings_entry finding = {
+		.kind = kind,
+		.bytes = trend->grew > 0 ? (uint64_t)trend->grew : 0,
+		.share = -1,
+		.per_second = 2 * trend->grew / growth->work->seconds};
 
-	return (struct limpet_findings_entry){.kind = kind,
-					      .bytes = grew > 0 ? (uint64_t)grew : 0,
-					      .share = -1,
-					      .per_second = 2 * grew / growth->work->seconds};
+	if (trend->shape == LIMPET_TREND_LATE || trend->shape == LIMPET_TREND_ONCE) {
+		finding.from_ns = trend->at_ns;
+		finding.to_ns = growth->work->model->to_ns;
+	}
+	return finding;
 }
 
 /* ------------------------------------------------------------------ sites that grow all the time
