@@ -1,7 +1,8 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
  * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
- * what stands on top, strip.js the timeline below; start.js sets up the page. */
+ * what stands on top, strip.js the timeline below, flame.js colours and
+ * details of the flame graph; start.js sets up the page. */
 /* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
 const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
   .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
@@ -186,6 +187,7 @@ const rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array
     foldedPath[n] = program || raw;
   }
 }
+for (const key in paths) paths[key] = Int32Array.from(paths[key]);
 const pathOf = site => (view.noise ? rawPath : foldedPath)[sites[site].node];
 /* Innermost first. */
 function framesOf(path) {
@@ -230,7 +232,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   data.capture.compact ? 'sums are kept per minute, and there is only one minute.' :
   'the capture is shorter than one step of the trace.');
 
-const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: ''};
+const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name'};
 let figures = null;
 
 /* Figures of a site, or of a thread. */
@@ -703,102 +705,110 @@ function drawAbout() {
 
 /* chains: for each direction the places that were zoomed in on, one after the other, each as the groups from the
  * root down; they stay when figures change. zoom: those of them that the present tree has. */
-const flame = {rects: [], root: null, zoom: [], chains: {down: [], up: []}, focus: null, above: 0, rows: 0, width: 0};
+const flame = {rects: [], root: null, zoom: [], chains: {down: [], up: []}, focus: null, above: 0, rows: 0, width: 0, scale: 1, pan: 0};
 const ROW = 19;
 
-/* The weight of stacks that end in each path; for two heaps also the figure of each. Shrinking sites have
+/* Paths below each path: the first, and the next beside it. */
+const pathBelow = new Int32Array(paths.parent.length), pathBeside = new Int32Array(paths.parent.length);
+for (let path = paths.parent.length - 1; path > 0; path--) {
+  pathBeside[path] = pathBelow[paths.parent[path]];
+  pathBelow[paths.parent[path]] = path;
+}
+/* The weight of stacks that end in each path, and what colours are made of; for two heaps the figure of each. Shrinking sites have
  * no weight; for two heaps the larger figure counts, whatever its sign. */
 function pathShares() {
-  const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()};
-  if (!comparing) {
-    sites.forEach((_, site) => { shares.weight[pathOf(site)] += Math.max(0, weight(site)); });
-    return shares;
-  }
-  for (const side of SIDES) shares[side] = zeros();
-  sites.forEach((_, site) => { for (const side of SIDES) shares[side][pathOf(site)] += figures.bySite[site][side]; });
-  shares.weight.forEach((_, path) => { shares.weight[path] = Math.max(Math.abs(shares.old[path]), Math.abs(shares.new[path])); });
+  const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()}, keys = comparing ? SIDES : TINT[view.colour] ? TINT[view.colour].keys : [];
+  for (const key of keys) shares[key] = zeros();
+  sites.forEach((_, site) => {
+    const path = pathOf(site), one = figures.bySite[site];
+    for (const key of keys) shares[key][path] += one[key];
+    if (!comparing) shares.weight[path] += Math.max(0, weight(site));
+  });
+  if (comparing) shares.weight.forEach((_, path) => { shares.weight[path] = Math.max(Math.abs(shares.old[path]), Math.abs(shares.new[path])); });
   return shares;
 }
-/* A call tree of groups: {group, weight, children, parent}, with the figures of both heaps if there are
- * two. */
-function buildTree() {
-  return view.direction === 'down' ? treeDown() : treeUp();
+/* A node of a call tree of groups, with its shares. Its children are made when they are asked for, since few of many are
+ * drawn: the widest first. */
+class TreeNode {
+  constructor(group, parent, grow) {
+    Object.assign(this, {group, parent, grow, made: null, weight: 0});
+  }
+  take(shares, path) {
+    for (const key in shares) this[key] = (this[key] || 0) + shares[key][path];
+    return this;
+  }
+  get children() {
+    if (!this.made) this.made = this.grow(this).sort((a, b) => b.weight - a.weight);
+    return this.made;
+  }
 }
-const treeNode = (group, parent) => ({group, weight: 0, old: 0, new: 0, children: [], parent});
 /* The group of what was allocated by unknown stacks, which have no frame. */
 const NO_STACK = -2;
 const UNKNOWN_STACKS = 'No frame of these stacks is in the trace: they could not be walked, or what describes them was lost.';
-function addUnknown(root, unknown) {
-  if (!unknown.weight) return;
-  unknown.parent = root;
-  root.children.push(unknown);
+const unknownBelow = (root, shares) => shares.weight[0] ? [new TreeNode(NO_STACK, root, () => []).take(shares, 0)] : [];
+function buildTree() {
+  return view.direction === 'down' ? treeDown() : treeUp();
 }
-function sortTree(root) {
-  const todo = [root];
-  while (todo.length) {
-    const node = todo.pop();
-    node.children.sort((a, b) => b.weight - a.weight);
-    for (const child of node.children) todo.push(child);
-  }
-  return root;
+function addToParents(list) {
+  const {parent} = paths;
+  for (let path = list.length - 1; path > 0; path--) list[parent[path]] += list[path];
 }
 function treeDown() {
-  const shares = pathShares(), made = new Array(paths.parent.length), unknown = treeNode(NO_STACK, null);
-  const take = (path, node) => { for (const key in shares) node[key] = shares[key][path]; };
-  take(0, unknown);
-  for (let path = made.length - 1; path > 0; path--)
-    for (const key in shares) shares[key][paths.parent[path]] += shares[key][path];
-  made[0] = treeNode(-1, null);
-  take(0, made[0]);
-  addUnknown(made[0], unknown);
-  for (let path = 1; path < made.length; path++) {
-    if (!shares.weight[path]) continue;
-    const parent = made[paths.parent[path]];
-    made[path] = treeNode(paths.group[path], parent);
-    take(path, made[path]);
-    parent.children.push(made[path]);
+  const own = pathShares(), shares = {};
+  for (const key in own) {
+    shares[key] = own[key].slice();
+    addToParents(shares[key]);
   }
-  return sortTree(made[0]);
+  const grow = node => {
+    const list = node.path ? [] : unknownBelow(node, own);
+    for (let path = pathBelow[node.path]; path; path = pathBeside[path])
+      if (shares.weight[path]) list.push(Object.assign(new TreeNode(paths.group[path], node, grow).take(shares, path), {path}));
+    return list;
+  };
+  return Object.assign(new TreeNode(-1, null, grow).take(shares, 0), {path: 0});
 }
+/* ends: the innermost paths of what a node is part of; at: how far up each has come. */
 function treeUp() {
-  const root = treeNode(-1, null), shares = pathShares(), unknown = treeNode(NO_STACK, null);
-  const add = (innermost, node) => { for (const key in shares) node[key] += shares[key][innermost]; };
-  const childrenOf = new Map([[root, new Map()]]);
-  shares.weight.forEach((w, innermost) => {
-    if (!w) return;
-    let node = root;
-    add(innermost, node);
-    if (!innermost) add(innermost, unknown);
-    for (let path = innermost; path; path = paths.parent[path]) {
-      const below = childrenOf.get(node), g = paths.group[path];
-      let next = below.get(g);
-      if (!next) {
-        next = treeNode(g, node);
-        below.set(g, next);
-        childrenOf.set(next, new Map());
-        node.children.push(next);
-      }
-      add(innermost, next);
-      node = next;
-    }
-  });
-  addUnknown(root, unknown);
-  return sortTree(root);
+  const shares = pathShares(), ends = [];
+  const grow = node => {
+    const below = new Map();
+    node.ends.forEach((end, i) => {
+      const at = node.at[i];
+      if (!at) return;
+      const group = paths.group[at];
+      let next = below.get(group);
+      if (!next) below.set(group, next = Object.assign(new TreeNode(group, node, grow), {ends: [], at: []}));
+      next.take(shares, end);
+      next.ends.push(end);
+      next.at.push(paths.parent[at]);
+    });
+    return [...below.values(), ...(node.parent ? [] : unknownBelow(node, shares))];
+  };
+  shares.weight.forEach((w, path) => { if (w) ends.push(path); });
+  const root = Object.assign(new TreeNode(-1, null, grow), {ends, at: ends});
+  for (const end of ends) root.take(shares, end);
+  return root;
 }
 
-const noGroup = node => node.group === NO_STACK ? nameOf(-1) : 'all';
+/* Stands for the children of a node that are too small to be drawn. */
+const SMALLER = -3;
+const noGroup = node => node.group === SMALLER ? `+${plural(node.many, 'smaller frame')}` : node.group === NO_STACK ? nameOf(-1) : 'all';
 const labelOf = node => node.group < 0 ? noGroup(node) : brief(groups[node.group].name, 2 * LONGEST);
 const shortOf = node => node.group < 0 ? noGroup(node) : groups[node.group].short;
 /* A name always has the same colour: warm for the program, grey for noise. */
 const colours = [new Map(), new Map()];
 function colourOf(node, dark) {
+  if (node.group === SMALLER) return hatching(dark);
   if (comparing) return changeColour(node, dark);
+  if (node.group >= 0 && TINT[view.colour]) return TINT[view.colour].of(node, dark);
   let colour = colours[+dark].get(node.group);
   if (!colour) colours[+dark].set(node.group, colour = makeColour(node, dark));
   return colour;
 }
 /* Stripes: what is not known is no code of its own. */
-function hatching(dark) {
+const hatchings = [];
+const hatching = dark => hatchings[+dark] ||= makeHatching(dark);
+function makeHatching(dark) {
   const tile = make('canvas', {width: 8, height: 8}), context = tile.getContext('2d');
   context.fillStyle = dark ? '#3a4149' : '#e3e7ec';
   context.fillRect(0, 0, 8, 8);
@@ -831,20 +841,30 @@ function layFlame() {
   let deepest = 0;
   for (let node = top.parent; node; node = node.parent) path.unshift(node);
   path.forEach((node, row) => rects.push({node, x: 0, w: width, row}));
-  const todo = top.weight > 0 ? [{node: top, x: 0, w: width, row: path.length}] : [];
+  /* The wheel makes it wider than the canvas. */
+  const todo = top.weight > 0 ? [{node: top, x: -flame.pan, w: width * flame.scale, row: path.length}] : [];
   while (todo.length) {
-    const rect = todo.pop();
+    const rect = todo.pop(), {children} = rect.node;
     rects.push(rect);
     if (rect.row > deepest) deepest = rect.row;
-    let x = rect.x;
-    for (const child of rect.node.children) {
-      const w = rect.w * child.weight / rect.node.weight;
+    let x = rect.x, i = 0;
+    for (; i < children.length && x < width; i++) {
+      const child = children[i], w = rect.w * child.weight / rect.node.weight;
       if (w < 0.75) break; /* sorted: the rest is smaller still */
-      todo.push({node: child, x, w, row: rect.row + 1});
+      if (x + w > 0) todo.push({node: child, x, w, row: rect.row + 1});
       x += w;
     }
+    if (i < children.length && x < width) smallerThan(rect, x, children, i);
   }
   Object.assign(flame, {rects, width, above: path.length, rows: Math.max(deepest + 1, path.length), top});
+  function smallerThan(rect, x, children, first) {
+    let weight = 0;
+    for (let i = first; i < children.length; i++) weight += children[i].weight;
+    const w = rect.w * weight / rect.node.weight, node = Object.assign(new TreeNode(SMALLER, rect.node, () => []), {weight, many: children.length - first});
+    if (w < 3 || x + w < 0) return;
+    rects.push({node, x, w, row: rect.row + 1});
+    deepest = Math.max(deepest, rect.row + 1);
+  }
 }
 
 function drawFlame(lay = true) {
@@ -875,10 +895,11 @@ function drawFlame(lay = true) {
       context.lineWidth = 2;
       context.strokeRect(x + 1, y + 1, Math.max(1, w - 2.5), ROW - 3);
     }
-    if (w > 34) {
-      const room = Math.floor((w - 6) / 6.3), label = comparing ? changeLabel(node) : shortOf(node);
+    const begin = Math.max(0, x), wide = Math.min(flame.width, x + w) - begin;
+    if (wide > 34) {
+      const label = comparing && node.group !== SMALLER ? changeLabel(node) : shortOf(node);
       context.fillStyle = ink;
-      context.fillText(label.length > room ? label.slice(0, Math.max(1, room - 1)) + '…' : label, x + 3, y + ROW / 2, w - 4);
+      context.fillText(brief(label, Math.max(3, Math.floor((wide - 6) / 6.3))), begin + 3, y + ROW / 2, wide - 4);
     }
   }
   const {format, words: what} = METRICS[view.metric];
@@ -898,7 +919,7 @@ function rectAt(event) {
 }
 function describe(node) {
   const {format} = METRICS[view.metric];
-  if (comparing) return `${labelOf(node)}: ${changeInWords(node)}`;
+  if (comparing && node.group !== SMALLER) return `${labelOf(node)}: ${changeInWords(node)}`;
   return `${labelOf(node)}: ${format(node.weight)}, ${percent(node.weight, flame.root.weight)}`;
 }
 function chainOf(node) {
@@ -924,15 +945,17 @@ function nodeAt(chain) {
 }
 /* Zooms in on what the chains name, as far as the present tree has it. */
 function applyZoom() {
+  Object.assign(flame, {scale: 1, pan: 0});
   flame.zoom = flame.chains[view.direction].map(nodeAt).filter((node, i, all) => node && node !== all[i - 1]);
   flame.focus = flame.zoom[flame.zoom.length - 1] || null;
 }
 function zoomTo(node) {
+  if (node.group === SMALLER) { zoomTo(node.parent); return; }
   const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
   if (node === top) return;
   flame.chains[view.direction].push(chainOf(node));
   flame.zoom.push(node);
-  flame.focus = node;
+  Object.assign(flame, {focus: node, scale: 1, pan: 0});
   drawFlame();
   remember();
 }
@@ -979,7 +1002,8 @@ function showInFlame(group) {
   const todo = [flame.root];
   while (todo.length) {
     const node = todo.pop();
-    if (node.group === group) { if (!best || node.weight > best.weight) best = node; }
+    if (best && node.weight <= best.weight) continue;
+    if (node.group === group) best = node;
     else todo.push(...node.children);
   }
   if (best) zoomTo(best);
@@ -992,6 +1016,7 @@ function focusOn(node) {
 }
 
 function refreshFlame() {
+  drawFlameLegend();
   flame.root = buildTree();
   applyZoom();
   drawFlame();
@@ -1001,15 +1026,18 @@ function refreshFlame() {
   const canvas = $('canvas'), tip = $('tip');
   canvas.addEventListener('mousemove', event => {
     const rect = rectAt(event);
-    tip.hidden = !rect;
-    if (!rect) return;
+    tip.hidden = !rect || flame.panning;
+    if (tip.hidden) return;
     const {node} = rect, group = groups[node.group], lines = [make('p', {textContent: describe(node)})];
     if (node.group === NO_STACK) lines.push(make('p', {class: 'where', textContent: UNKNOWN_STACKS}));
     if (group) lines.push(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
     showTip(event, ...lines);
   });
   canvas.addEventListener('mouseleave', () => { tip.hidden = true; });
-  canvas.addEventListener('click', event => { const rect = rectAt(event); if (rect) zoomTo(rect.node); });
+  canvas.addEventListener('click', event => {
+    const rect = rectAt(event);
+    if (rect && !flame.panned) zoomTo(rect.node);
+  });
   canvas.addEventListener('dblclick', event => { const rect = rectAt(event); if (rect && rect.node.group >= 0) showFunction(rect.node.group); });
   canvas.addEventListener('keydown', event => {
     const node = flame.focus || flame.root;
@@ -1024,6 +1052,7 @@ function refreshFlame() {
     case 'Enter': zoomTo(node); break;
     case 'Backspace': case 'Escape': zoomBack(); break;
     case 'f': if (node.group >= 0) showFunction(node.group); break;
+    case 'p': pin(node); break;
     default: return;
     }
     event.preventDefault();

@@ -45,6 +45,7 @@ function currentState() {
   put('noise', +view.noise, +normal.noise);
   put('find', view.find, '');
   put('direction', view.direction, 'down');
+  put('colour', view.colour, 'name');
   put('function', chosen, -1);
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
@@ -76,6 +77,7 @@ function apply(address) {
   view.find = (state.get('find') || '').toLowerCase();
   if (comparing) $('state').value = view.state;
   if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
+  view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
   showDirection(state.get('direction') === 'up' ? 'up' : 'down');
   chosen = number('function', -1);
   if (!groups[chosen]) chosen = -1;
@@ -113,7 +115,13 @@ for (const key in METRICS) $('metric').append(make('option', {value: key, textCo
 view.metric = comparing ? data.sort : data.capture.mode === 'run' && data.kept.peak ? 'peak' : 'live';
 $('metric').value = view.metric;
 normal = {metric: view.metric, noise: comparing && data.full};
-$('metric').onchange = event => { view.metric = event.target.value; refresh(); remember(); };
+/* The figures of one capture are there for every metric. */
+$('metric').onchange = event => {
+  view.metric = event.target.value;
+  if (comparing) refresh();
+  else TABS[tab][1]();
+  remember();
+};
 $('noise').onchange = event => { view.noise = event.target.checked; refresh(); remember(); };
 let pending = 0;
 $('find').oninput = event => {
@@ -127,11 +135,12 @@ function setDark(dark) {
   document.documentElement.classList.toggle('dark', dark);
   drawStrip();
   if (tab === 'plots') drawPlots();
-  if (tab === 'flame') drawFlame();
+  if (tab === 'flame') refreshFlame();
 }
 $('theme').onclick = () => setDark(!isDark());
 const KEYS = [['/', 'find'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
-  ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame']];
+  ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'],
+  ['p, right click', 'details of the frame'], ['Ctrl and wheel', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
 $('editor').value = editor;
