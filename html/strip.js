@@ -173,7 +173,7 @@ function placeFlags() {
   const taken = [];
   const crosses = (left, wide) => taken.find(one => left < one.left + one.wide + 3 && one.left < left + wide + 3);
   const place = (left, wide, forward) => {
-    for (let other = crosses(left, wide); other; other = crosses(left, wide)) left = forward ? other.left + other.wide + 3 : other.left - wide - 3;
+    for (let other = crosses(left, wide); other && left >= 0; other = crosses(left, wide)) left = forward ? other.left + other.wide + 3 : other.left - wide - 3;
     return left >= 0 && left + wide <= strip.width ? left : -1;
   };
   for (const {button} of flags) button.hidden = false;
