@@ -290,7 +290,8 @@ const stackShown = site => framesOf(pathOf(site));
 const filters = new Map();
 
 /* columns: {title, value(row), format(value, row), number, cell(row), search(words): a function that says of a
- * row whether it matches}. No more than MOST rows are drawn at a time. */
+ * row whether it matches; text(row): instead of the value, for a copy; whole: what 100 % is, of which each figure has its
+ * share as a bar; bar: it is nothing but one}. No more than MOST rows are drawn at a time. */
 const STEP = 100, MOST = 1000, FEW = 5, FILTER_DELAY_MS = 150;
 /* On paper: as many rows as somebody reads. */
 const PRINTED = 40, PRINTED_WIDTH = 680;
@@ -325,6 +326,32 @@ function filterField(id, caption, renew) {
     }});
   return field;
 }
+/* At most so many rows are copied. */
+const COPIED = 10000;
+function inTabs(columns, list) {
+  const kept = columns.filter(c => !c.bar), clean = text => String(text ?? '').replace(/[\t\r\n]+/g, ' ');
+  return [kept.map(c => c.title), ...list.slice(0, COPIED).map(row => kept.map(c => c.text ? c.text(row) : c.value(row)))]
+    .map(cells => cells.map(clean).join('\t')).join('\n') + '\n';
+}
+/* A row below this one shows what `more` makes of it, and goes with the next click. */
+function toggleBelow(button, row, more) {
+  const line = button.closest('tr'), open = button.getAttribute('aria-expanded') === 'true';
+  button.setAttribute('aria-expanded', String(!open));
+  if (open) line.nextSibling.remove();
+  else line.after(make('tr', {class: 'below'}, make('td', {colSpan: line.cells.length}, ...more(row))));
+}
+const shareBehind = (cell, part, whole) => {
+  const share = whole > 0 ? Math.max(0, Math.min(100, 100 * part / whole)) : 0;
+  cell.classList.add('shared');
+  cell.style.backgroundSize = `${share.toFixed(1)}% 3px`;
+};
+const tableRow = (columns, classOf, row) => make('tr', {}, ...columns.map((c, i) => {
+  const cell = make('td', {class: classOf(c, i)});
+  if (c.whole !== undefined) shareBehind(cell, c.value(row), c.whole);
+  if (c.cell) cell.append(...c.cell(row));
+  else cell.textContent = c.format ? c.format(c.value(row), row) : c.value(row);
+  return cell;
+}));
 function table(into, caption, columns, rows, sorted = 0, descending = true) {
   let first = 0, shown = printing ? PRINTED : STEP, list = [];
   const head = make('tr'), body = make('tbody');
@@ -356,12 +383,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
     }));
   }
   function drawRows() {
-    body.replaceChildren(...list.slice(first, first + shown).map(row => make('tr', {}, ...columns.map((c, i) => {
-      const cell = make('td', {class: classOf(c, i)});
-      if (c.cell) cell.append(...c.cell(row));
-      else cell.textContent = c.format ? c.format(c.value(row), row) : c.value(row);
-      return cell;
-    }))));
+    body.replaceChildren(...list.slice(first, first + shown).map(row => tableRow(columns, classOf, row)));
     const rest = list.length - first - shown;
     more.hidden = rest <= 0;
     more.textContent = shown < MOST ? `Show more (${count(rest)} more)` : `Next ${count(Math.min(MOST, rest))} (${count(rest)} more)`;
@@ -380,9 +402,11 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
   const start = make('button', {type: 'button', textContent: 'First rows', onclick: () => { first = 0; drawRows(); }});
   const left = make('span', {class: 'note', role: 'status'}), cut = make('span', {class: 'note printed'});
   const filter = filterField(into.id, caption, renew);
+  const copy = make('button', {type: 'button', class: 'small', textContent: 'Copy as TSV', title: 'The rows that the filter keeps, for a spreadsheet',
+    onclick: () => copyBy(copy, inTabs(columns, list))});
   box.append(make('table', {}, make('thead', {}, head), body));
   into.replaceChildren(make('div', {class: 'caption'}, make('span', {class: 'note', textContent: caption}),
-    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), cut, start), box, more);
+    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), cut, start, copy), box, more);
   renew();
 }
 
@@ -432,16 +456,19 @@ function matchingPaths(words) {
 
 /* Recorded stacks that look alike are one row: the sum, and the one with the largest share. */
 function mergeAlike(sites) {
-  const rows = new Map();
+  const rows = [], known = new Int32Array(paths.parent.length);
   for (const site of sites) {
-    const path = pathOf(site);
-    const row = rows.get(path);
-    if (!row) { rows.set(path, {site, stacks: 1, sum: {...figures.bySite[site]}}); continue; }
-    row.stacks++;
-    for (const key in row.sum) row.sum[key] += figures.bySite[site][key];
+    const path = pathOf(site), row = rows[known[path] - 1], one = figures.bySite[site];
+    if (!row) {
+      known[path] = rows.push({site, stacks: 1, sum: one});
+      continue;
+    }
+    /* Most stacks look like no other, and need no sum of their own. */
+    if (row.stacks++ === 1) row.sum = {...row.sum};
+    for (const key in one) row.sum[key] += one[key];
     if (Math.abs(weight(site)) > Math.abs(weight(row.site))) row.site = site;
   }
-  return [...rows.values()];
+  return rows;
 }
 
 /* For columns of stacks and of functions: which rows match. */
@@ -451,19 +478,31 @@ const searchPaths = pathOfRow => words => {
 };
 const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].includes(words);
 
+/* The figure that is looked at has its share as a bar. */
+const shared = key => !comparing && key === view.metric ? {whole: figures.total[key]} : {};
+/* The frames of a path, each with its place. */
+const framesInList = list => make('ol', {class: 'frames'}, ...list.map(f => make('li', {},
+  make('button', {type: 'button', class: 'link', textContent: nameOf(f), onclick: () => showFunction(groupOf[f])}), ' ', sourceLink(f))));
+/* A stack in one line; a button shows its frames below. */
+function stackColumnOf(pathOfRow, show) {
+  const nameAt = row => framesOf(pathOfRow(row))[0];
+  return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? nameOf(paths.frame[pathOfRow(row)]) : '',
+    text: row => framesOf(pathOfRow(row)).map(nameOf).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
+      const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : nameOf(first);
+      const fold = make('button', {type: 'button', class: 'fold', textContent: '▾', 'aria-expanded': 'false', 'aria-label': `frames of ${brief(name)}`,
+        onclick: () => toggleBelow(fold, row, one => [framesInList(framesOf(pathOfRow(one)))])});
+      return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: short(name), title: brief(name, 1000)}),
+        first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')}), first === undefined ? '' : fold)];
+    }};
+}
+
 function drawSites() {
   const found = view.find ? matchingPaths(view.find) : null;
   const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   const columns = Object.entries(COLUMNS).map(([key, m]) => (
-    {title: m.short, number: true, value: row => row.sum[key], format: m.format}));
+    {title: m.short, number: true, value: row => row.sum[key], format: m.format, ...shared(key)}));
   if (comparing) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
-  columns.push({title: 'Stack', class: 'name', value: row => stackShown(row.site).length ? nameOf(stackShown(row.site)[0]) : '',
-    search: searchPaths(row => pathOf(row.site)), cell: row => {
-      const [first, ...rest] = stackShown(row.site).slice(0, 6);
-      return [make('button', {type: 'button', onclick: () => showStack(row), textContent: first === undefined ? NO_FRAMES : short(nameOf(first))}),
-        ' ', first === undefined ? '' : sourceLink(first),
-        make('div', {class: 'where line', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')})];
-    }});
+  columns.push(stackColumnOf(row => pathOf(row.site), showStack));
   table($('sites'), plural(rows.length, 'stack'), columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
 }
 
@@ -551,14 +590,14 @@ function drawFunctions() {
   const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && (!view.find || searchable[g].includes(view.find)));
   const {words} = METRICS[view.metric], total = figures.total[main], {format} = COLUMNS[main];
   const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], format: COLUMNS[key].format})) : [
-    {title: 'With callees', number: true, value: g => all[main][g], format},
+    {title: 'With callees', number: true, value: g => all[main][g], format, ...shared(main)},
     {title: 'Share', number: true, value: g => all[main][g], format: w => percent(w, total)}];
   drawCallers();
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
     {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
-    {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [
+    {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [make('div', {class: 'one-line'},
       make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
-      ' ', sourceLink(groups[g].frame)]},
+      sourceLink(groups[g].frame))]},
   ], rows);
 }
 
@@ -574,7 +613,7 @@ function drawModules() {
     by.set(module, one);
   });
   const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
-  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format}));
+  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
   columns.push({title: 'Module', class: 'name', value: r => r.module});
   table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :
     rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
@@ -593,9 +632,9 @@ function drawSizes() {
   table(all, `Allocations by requested size${data.hidden ? sinceKept() : ''}`, [
     {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
     {title: 'Allocations', number: true, value: r => r.allocations, format: count},
-    {title: 'of the most', value: r => r.allocations, cell: r => [shareBar(r.allocations, most)]},
+    {title: 'of the most', bar: true, value: r => r.allocations, cell: r => [shareBar(r.allocations, most)]},
     {title: 'Bytes', number: true, value: r => r.allocated, format: bytes},
-    {title: 'of the most', value: r => r.allocated, cell: r => [shareBar(r.allocated, mostBytes)]},
+    {title: 'of the most', bar: true, value: r => r.allocated, cell: r => [shareBar(r.allocated, mostBytes)]},
     {title: 'Average', number: true, value: r => r.allocated / r.allocations, format: bytes},
   ], rows, 0, false);
 }
