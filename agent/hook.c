@@ -140,8 +140,9 @@ int limpet_hook_enter(struct limpet_hook_frame *frame)
 	case LIMPET_OP_FREE:
 		if (!(frame->wanted & LIMPET_WANTED_OLD))
 			break;
-		frame->aux = usable_size_inside(thread, hook, args[0]);
-		limpet_record_append(thread, LIMPET_EVENT_FREE, args[0], frame->aux, 0);
+		if (!limpet_record_free_last(thread, args[0]))
+			limpet_record_append(thread, LIMPET_EVENT_FREE, args[0],
+					     usable_size_inside(thread, hook, args[0]), 0);
 		limpet_record_publish(thread);
 		break;
 	case LIMPET_OP_REALLOC:

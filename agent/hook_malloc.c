@@ -132,8 +132,9 @@ bool limpet_hook_free(uint64_t block, uint64_t hook, struct limpet_hook_frame *f
 	/* From here on, mark the thread as inside a hook before calling anything. */
 	thread->depth = (uint32_t)hook + 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	limpet_record_append(thread, LIMPET_EVENT_FREE, block,
-			     limpet_hook_usable_size(&limpet_hooks[hook], block), 0);
+	if (!limpet_record_free_last(thread, block))
+		limpet_record_append(thread, LIMPET_EVENT_FREE, block,
+				     limpet_hook_usable_size(&limpet_hooks[hook], block), 0);
 	limpet_record_publish(thread);
 	limpet_hook_done(thread);
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);

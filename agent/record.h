@@ -135,7 +135,35 @@ static inline void limpet_record_write(struct limpet_thread *thread, uint32_t ty
 	} else {
 		words[2] = (uint64_t)stack << 32 | size;
 	}
+	thread->last = type == LIMPET_EVENT_ALLOC && !wide ? thread->at : 0;
 	thread->at += wide ? 32 : 24;
+}
+
+/* For the free of a block. If the thread's last record is its allocation, and nothing has happened
+ * to the block's counter since, marks that record: half of the work for the collector, and no call
+ * of the allocator for a size that only frees of unknown blocks need. The collector may be reading
+ * the record, so one store decides. Returns whether the free is recorded; call
+ * limpet_record_publish(). */
+static inline bool limpet_record_free_last(struct limpet_thread *thread, uint64_t block)
+{
+	const uint64_t at = thread->at - 24;
+	uint64_t *words = (uint64_t *)(uintptr_t)at;
+	uint32_t number, time;
+
+	/* The number may turn out not to be the next one: there must be room for a record. */
+	if (thread->last != at || words[1] != block || !limpet_record_fits(thread, 24))
+		return false;
+	number = limpet_order_take(&thread->intent, limpet_order_of_block(block));
+	time = limpet_record_time();
+	if (number != LIMPET_EVENT_NUMBER(words[0]) + 1 || time != LIMPET_EVENT_TIME(words[0])) {
+		limpet_record_write(thread, LIMPET_EVENT_FREE, number, time, block,
+				    (uint32_t)words[2], 0);
+		return true;
+	}
+	thread->last = 0;
+	/* Pairs with the collector's look at the record, also after it has seen a later number. */
+	__atomic_store_n(&words[0], words[0] | LIMPET_EVENT_FREED, __ATOMIC_RELEASE);
+	return true;
 }
 
 /* Makes room first: the collector would wait for the record of a number that was taken. */

@@ -9,6 +9,7 @@
 #include "analyzer/views/diff.h"
 #include "cli/commands.h"
 #include "cli/html_file.h"
+#include "cli/mark_times.h"
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -78,8 +79,9 @@ static const struct option long_options[] = {
 static int parse_side(const char *argument, struct side *side)
 {
 	const char *at = strrchr(argument, '@');
-	LIMPET_FREE char *window = NULL;
-	char *dash;
+	struct limpet_mark_times times = {0};
+	struct limpet_err err = {0};
+	int code;
 
 	side->name = argument;
 	side->path = strdup(argument);
@@ -87,17 +89,25 @@ static int parse_side(const char *argument, struct side *side)
 		return limpet_ui_usage("diff", "out of memory");
 	if (!at || at == argument || access(argument, F_OK) == 0)
 		return LIMPET_EXIT_OK;
-	window = strdup(at + 1);
-	dash = window ? strchr(window, '-') : NULL;
-	if (!dash)
+	if (!strchr(at, '-'))
 		return LIMPET_EXIT_OK;
 	side->path[at - argument] = '\0';
-	*dash++ = '\0';
-	if ((window[0] && limpet_units_parse_duration(window, &side->from_ns) < 0) ||
-	    (dash[0] && limpet_units_parse_duration(dash, &side->to_ns) < 0) ||
-	    (dash[0] && side->to_ns <= side->from_ns))
-		return limpet_ui_usage("diff", "invalid window '%s': write FROM-TO, as in 10m-20m",
+	times.path = side->path;
+	code = limpet_mark_times_find_range(&times, at + 1, '-', &side->from_ns, &side->to_ns);
+	if (code == -ENOENT) {
+		if (limpet_mark_times_read(&times, &err) < 0)
+			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+		code = limpet_mark_times_find_range(&times, at + 1, '-', &side->from_ns,
+						    &side->to_ns);
+		limpet_mark_times_done(&times);
+	}
+	if (code < 0)
+		return limpet_ui_usage("diff",
+				       "invalid window '%s': write FROM-TO, as in 10m-20m, of "
+				       "times or marks",
 				       at);
+	if (side->to_ns == UINT64_MAX)
+		side->to_ns = 0;
 	return LIMPET_EXIT_OK;
 }
 

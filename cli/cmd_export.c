@@ -26,7 +26,8 @@ static const char help[] =
 	"      --table TABLE     of csv, only events, stacks or frames\n"
 	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
 	"                        or growth; default: live for attach, peak for run\n"
-	"      --from, --to DUR  only what happened between; not of heaptrack and csv\n"
+	"      --from, --to TIME only what happened between; not of heaptrack and csv\n"
+	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"      --full            of folded, massif, callgrind: library frames, too;\n"
 	"                        of folded, names are whole\n"
@@ -91,7 +92,7 @@ static int take_operands(int count, char **operands, void *context)
 		return limpet_ui_usage("export", "missing --format");
 	if (o->table >= 0 && o->format != LIMPET_EXPORT_CSV)
 		return limpet_ui_usage("export", "--table is accepted only with csv");
-	status = limpet_cli_check_order("export", &o->cut);
+	status = limpet_cli_view_times("export", &o->cut, o->file);
 	if (status != LIMPET_EXIT_OK)
 		return status;
 	if (o->format == LIMPET_EXPORT_CSV && to_stdout && o->table < 0)

@@ -28,8 +28,9 @@ static const char help[] =
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
 	"      --quick           without threads and lifetimes, for which every event has\n"
 	"                        to be read\n"
-	"      --from, --to DUR  begin with that part of the time: 90s, 10m after the\n"
-	"                        start; the page can show the others, too\n"
+	"      --from, --to TIME begin with that part of the time: 90s, 10m after the\n"
+	"                        start, or a mark; the page can show the others, too\n"
+	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"  -f, --force           overwrite OUT\n"
 	"  -h, --help            this text\n"
@@ -74,7 +75,7 @@ static int take_operands(int count, char **operands, void *context)
 	struct html_options *o = context;
 	int status = limpet_ui_take_trace("html", count, operands, &o->file);
 
-	return status == LIMPET_EXIT_OK ? limpet_cli_check_order("html", &o->cut) : status;
+	return status == LIMPET_EXIT_OK ? limpet_cli_view_times("html", &o->cut, o->file) : status;
 }
 
 static const struct limpet_ui_command command = {"html",       help,        ":o:fh",

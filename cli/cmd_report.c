@@ -38,11 +38,11 @@ static const char help[] =
 	"      --view WORD       bottom-up, top-down, functions, threads, modules, sizes,\n"
 	"                        lifetimes, timeline or pages; default: sites\n"
 	"      --function NAME   its callers, callees and lines\n"
-	"  -n, --limit N         rows to show, or branches of a tree node; default: 10,\n"
-	"                        with --json all\n"
+	"  -n, --limit N         rows or branches of a node; default: 10, with --json all\n"
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
 	"                        default: live for attach, peak for run\n"
-	"      --from, --to DUR  only what happened between: 90s, 10m after the start\n"
+	"      --from, --to TIME only what happened between: 90s, 10m, or a mark\n"
+	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"      --depth N         levels of a tree; default: all\n"
 	"      --min PERCENT     hide entries below this share; default: 1\n"
@@ -156,7 +156,7 @@ static int take_operands(int count, char **operands, void *context)
 	int status = limpet_ui_take_trace("report", count, operands, &o->file);
 
 	if (status == LIMPET_EXIT_OK)
-		status = limpet_cli_check_order("report", &o->cut);
+		status = limpet_cli_view_times("report", &o->cut, o->file);
 	if (status != LIMPET_EXIT_OK)
 		return status;
 	if (o->view.kind == LIMPET_VIEW_CALLERS && !o->view.function)
@@ -173,6 +173,9 @@ static int take_operands(int count, char **operands, void *context)
 	if (o->view.kind == LIMPET_VIEW_PAGES && o->cut.filter &&
 	    limpet_filter_has_threads(o->cut.filter))
 		return limpet_ui_usage("report", "pages cannot be filtered by threads");
+	if (o->view.kind == LIMPET_VIEW_PAGES && o->cut.born)
+		return limpet_ui_usage("report",
+				       "pages cannot be filtered by when blocks were allocated");
 	if (o->view.function)
 		o->view.kind = LIMPET_VIEW_CALLERS;
 	return LIMPET_EXIT_OK;

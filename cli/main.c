@@ -24,6 +24,7 @@ static const struct command commands[] = {
 	{"pages", limpet_cmd_pages, "pages PID",
 	 "which stacks touch new pages, in any 64-bit program"},
 	{"status", limpet_cmd_status, "status [PID]", "captures, and agents left in processes"},
+	{"mark", limpet_cmd_mark, "mark PID NAME", "name this moment of a capture"},
 	{"stop", limpet_cmd_stop, "stop PID|--all", "end a capture safely and wait for its trace"},
 	{"report", limpet_cmd_report, "report FILE", "who holds the memory"},
 	{"top", limpet_cmd_top, "top PID|FILE", "a capture on the terminal, live"},
@@ -36,7 +37,7 @@ static const struct command commands[] = {
 
 static int print_help(void)
 {
-	printf("limpet watches the heap of a running process: no restart, no GDB, no preload.\n\n"
+	printf("limpet watches the heap of a running process: no restart, no GDB, no preload.\n"
 	       "Usage: limpet COMMAND [OPTIONS]\n\n");
 	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++)
 		printf("  %-16s %s\n", commands[i].usage, commands[i].summary);

@@ -11,6 +11,7 @@ CLI_SRC := \
 	cli/cmd_explain.c \
 	cli/cmd_export.c \
 	cli/cmd_html.c \
+	cli/cmd_mark.c \
 	cli/cmd_pages.c \
 	cli/cmd_report.c \
 	cli/cmd_run.c \
@@ -28,6 +29,7 @@ CLI_SRC := \
 	cli/json_output.c \
 	cli/live_target.c \
 	cli/main.c \
+	cli/mark_times.c \
 	cli/pager.c \
 	cli/pid_hint.c \
 	cli/progress.c \

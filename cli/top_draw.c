@@ -504,8 +504,8 @@ static void draw_list(struct limpet_top_screen *screen)
 static void fitting_keys(char *ret, size_t room, int columns)
 {
 	static const char *const keys[] = {
-		"? help",   "  q quit",   "  Enter unfold", "  s sort",
-		"  / find", "  f filter", "  w window",     "  p pause",
+		"? help",     "  q quit",   "  Enter unfold", "  s sort", "  / find",
+		"  f filter", "  w window", "  p pause",      "  m mark",
 	};
 	size_t used = 0;
 
@@ -563,6 +563,7 @@ static const char *const help[] = {
 	"f                show only stacks that match (a regular expression)",
 	"w                window of rates: 10 s, 1 min, the whole capture",
 	"z                show the frames of libraries and allocators too",
+	"m                set a mark in the capture: top-1, top-2...",
 	"p                stop and resume the display",
 	"q, Ctrl-C        quit; the capture goes on",
 	"",

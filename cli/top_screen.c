@@ -13,6 +13,9 @@
 #include "cli/top_pace.h"
 #include "cli/ui.h"
 #include "common/clock.h"
+#include "common/mark_name.h"
+#include "common/units.h"
+#include "control/control_client.h"
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127
@@ -263,6 +266,30 @@ static int unfold_all(struct limpet_top_screen *screen, bool open)
 	return fill(screen);
 }
 
+/* Names that are taken, by another limpet top too, are passed over. */
+static void set_mark(struct limpet_top_screen *screen)
+{
+	const uint32_t pid = limpet_top_source_model(screen->source)->target->pid;
+	char name[LIMPET_MARK_NAME_ROOM], text[LIMPET_UNITS_TEXT];
+	struct limpet_err err = {0};
+	uint64_t time_ns = 0;
+	int result = -EEXIST;
+
+	if (!limpet_top_source_is_live(screen->source)) {
+		say(screen, "the capture has ended: marks are set while it runs");
+		return;
+	}
+	while (result == -EEXIST && screen->marks < LIMPET_MARKS_MAX) {
+		snprintf(name, sizeof(name), "top-%u", ++screen->marks);
+		result = limpet_control_mark((pid_t)pid, name, &time_ns, &err);
+	}
+	if (result < 0)
+		snprintf(screen->message, sizeof(screen->message), "%.200s", err.message);
+	else
+		snprintf(screen->message, sizeof(screen->message), "mark '%s' at %s", name,
+			 limpet_units_format_duration(text, time_ns));
+}
+
 /* Moves the selection; false: the key has another use. */
 static bool move_key(struct limpet_top_screen *screen, int key)
 {
@@ -382,6 +409,9 @@ static int press(struct limpet_top_screen *screen, int key)
 		return 0;
 	case 'f':
 		prompt(screen, filter_prompt, screen->filter);
+		return 0;
+	case 'm':
+		set_mark(screen);
 		return 0;
 	case 'L' - '@':
 		clearok(curscr, TRUE);

@@ -34,6 +34,7 @@ struct limpet_top_screen {
 	uint64_t figures_ns;         /* when the shown figures were up to date */
 	bool no_threads;             /* the trace has none */
 	struct limpet_filter *typed; /* filter that was typed here */
+	unsigned marks;              /* the last that was set, or found to be set, here */
 	char filter[128], search[128];
 	char message[256]; /* shown until the next key */
 	/* A line that is being typed. */

@@ -5,17 +5,17 @@
 #include <string.h>
 
 #include "analyzer/render/report_markdown.h"
+#include "cli/mark_times.h"
 #include "cli/ui.h"
 #include "common/clock.h"
 #include "common/units.h"
 
-static int parse_time(const char *command, const char *name, const char *argument, bool *ret_given,
-		      uint64_t *ret_ns)
+/* NULL: out of memory. */
+static struct limpet_filter *need_filter(struct limpet_cli_view *view)
 {
-	if (limpet_units_parse_duration(argument, ret_ns) < 0)
-		return limpet_ui_usage(command, "invalid time '%s' for --%s", argument, name);
-	*ret_given = true;
-	return LIMPET_EXIT_OK;
+	if (!view->filter)
+		view->filter = limpet_filter_new();
+	return view->filter;
 }
 
 static int add_filter(const char *command, struct limpet_cli_view *view, int option,
@@ -24,9 +24,7 @@ static int add_filter(const char *command, struct limpet_cli_view *view, int opt
 	struct limpet_err err = {0};
 	int code;
 
-	if (!view->filter)
-		view->filter = limpet_filter_new();
-	if (!view->filter)
+	if (!need_filter(view))
 		code = limpet_err_set(&err, -ENOMEM, "out of memory");
 	else if (option == LIMPET_OPT_SUPPRESSIONS)
 		code = limpet_filter_add_suppressions(view->filter, argument, &err);
@@ -44,10 +42,14 @@ int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, in
 			   const char *argument)
 {
 	if (option == LIMPET_OPT_FROM)
-		return parse_time(command, "from", argument, &view->from_given, &view->from_ns);
-	if (option == LIMPET_OPT_TO)
-		return parse_time(command, "to", argument, &view->to_given, &view->to_ns);
-	return add_filter(command, view, option, argument);
+		view->from = argument;
+	else if (option == LIMPET_OPT_TO)
+		view->to = argument;
+	else if (option == LIMPET_OPT_BORN)
+		view->born = argument;
+	else
+		return add_filter(command, view, option, argument);
+	return LIMPET_EXIT_OK;
 }
 
 void limpet_cli_view_done(struct limpet_cli_view *view)
@@ -56,11 +58,80 @@ void limpet_cli_view_done(struct limpet_cli_view *view)
 	view->filter = NULL;
 }
 
-int limpet_cli_check_order(const char *command, const struct limpet_cli_view *view)
+/* ------------------------------------------------------------------ times */
+
+static int fail_read(const struct limpet_err *err)
 {
-	if (!view->to_given || view->to_ns > view->from_ns)
+	return limpet_ui_fail(err, LIMPET_EXIT_FAILED);
+}
+
+static int take_time(const char *option, const char *text, struct limpet_mark_times *times,
+		     bool *ret_given, uint64_t *ret_ns)
+{
+	struct limpet_err err = {0};
+
+	if (!text)
 		return LIMPET_EXIT_OK;
-	return limpet_ui_usage(command, "--to must be later than --from");
+	*ret_given = true;
+	if (limpet_mark_times_find(times, text, ret_ns) == 0)
+		return LIMPET_EXIT_OK;
+	if (limpet_mark_times_read(times, &err) < 0)
+		return fail_read(&err);
+	if (limpet_mark_times_find(times, text, ret_ns) == 0)
+		return LIMPET_EXIT_OK;
+	limpet_err_set(&err, -EINVAL, "invalid time '%s' for --%s: '%s' has no mark of that name",
+		       text, option, times->path);
+	limpet_mark_times_hint(times, &err);
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
+static int take_births(const char *command, struct limpet_cli_view *view,
+		       struct limpet_mark_times *times)
+{
+	struct limpet_err err = {0};
+	uint64_t from_ns, to_ns;
+	int code;
+
+	if (!view->born)
+		return LIMPET_EXIT_OK;
+	code = limpet_mark_times_find_range(times, view->born, ',', &from_ns, &to_ns);
+	if (code == -ENOENT && limpet_mark_times_read(times, &err) < 0)
+		return fail_read(&err);
+	if (code == -ENOENT)
+		code = limpet_mark_times_find_range(times, view->born, ',', &from_ns, &to_ns);
+	if (code == -EINVAL)
+		return limpet_ui_usage(command,
+				       "--born-between needs two times or marks, as in load,10m");
+	if (code == -ERANGE)
+		return limpet_ui_usage(command, "--born-between '%s' ends before it begins",
+				       view->born);
+	if (code == -ENOENT) {
+		limpet_err_set(&err, code, "--born-between '%s' is not two times or marks of '%s'",
+			       view->born, times->path);
+		limpet_mark_times_hint(times, &err);
+		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+	}
+	if (code < 0 || !need_filter(view)) {
+		limpet_err_set(&err, -ENOMEM, "out of memory");
+		return fail_read(&err);
+	}
+	limpet_filter_set_births(view->filter, from_ns, to_ns);
+	return LIMPET_EXIT_OK;
+}
+
+int limpet_cli_view_times(const char *command, struct limpet_cli_view *view, const char *path)
+{
+	struct limpet_mark_times times = {.path = path};
+	int status = take_time("from", view->from, &times, &view->from_given, &view->from_ns);
+
+	if (status == LIMPET_EXIT_OK)
+		status = take_time("to", view->to, &times, &view->to_given, &view->to_ns);
+	if (status == LIMPET_EXIT_OK)
+		status = take_births(command, view, &times);
+	limpet_mark_times_done(&times);
+	if (status == LIMPET_EXIT_OK && view->to_given && view->to_ns <= view->from_ns)
+		return limpet_ui_usage(command, "--to must be later than --from");
+	return status;
 }
 
 int limpet_cli_check_window(const char *command, const struct limpet_cli_view *view,

@@ -17,6 +17,7 @@
 enum {
 	LIMPET_OPT_FROM = 256,
 	LIMPET_OPT_TO,
+	LIMPET_OPT_BORN,
 	LIMPET_OPT_INCLUDE,
 	LIMPET_OPT_EXCLUDE,
 	LIMPET_OPT_SUPPRESSIONS,
@@ -33,18 +34,22 @@ enum {
 #define LIMPET_HIDE_HELP                                                                     \
 	"      --exclude REGEX   hide stacks with a frame that matches\n"                     \
 	"      --suppressions F  hide stacks that match LeakSanitizer suppressions in F\n"
+#define LIMPET_BORN_HELP                                                                     \
+	"      --born-between A,B  only blocks allocated then: two times or marks\n"
 #define LIMPET_FILTER_HELP                                                                   \
 	"      --include REGEX   only stacks with a frame that matches, by function, file\n"  \
 	"                        or module; function:, file:, module:, thread: narrow it\n"   \
 	LIMPET_HIDE_HELP
 /* clang-format on */
+#define LIMPET_BORN_OPTION {"born-between", required_argument, NULL, LIMPET_OPT_BORN},
 #define LIMPET_WINDOW_OPTIONS                               \
 	{"from", required_argument, NULL, LIMPET_OPT_FROM}, \
-		{"to", required_argument, NULL, LIMPET_OPT_TO},
+		{"to", required_argument, NULL, LIMPET_OPT_TO}, LIMPET_BORN_OPTION
 
 struct limpet_cli_view {
 	bool from_given, to_given;
 	uint64_t from_ns, to_ns;
+	const char *from, *to, *born; /* as given; NULL: not */
 	struct limpet_filter *filter; /* NULL: none was given */
 };
 
@@ -53,8 +58,9 @@ int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, in
 			   const char *argument);
 void limpet_cli_view_done(struct limpet_cli_view *view);
 
-/* Rejects a window that ends before it begins: LIMPET_EXIT_USAGE, after a message. */
-int limpet_cli_check_order(const char *command, const struct limpet_cli_view *view);
+/* Finds the times of the window and of the births, which may be marks of the trace. Rejects what is
+ * neither, and ends that are not after their beginnings: LIMPET_EXIT_USAGE, after a message. */
+int limpet_cli_view_times(const char *command, struct limpet_cli_view *view, const char *path);
 /* Rejects a window outside the capture, which would only show zeros: LIMPET_EXIT_USAGE, after a
  * message. */
 int limpet_cli_check_window(const char *command, const struct limpet_cli_view *view,

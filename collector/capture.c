@@ -31,6 +31,7 @@
 #define STILL_SLOTS_NS 5000000000u
 #define FORKS_NS 10000000u
 #define LAST_FORKS 30u
+#define MARK_DRAINS 64u /* at most, before a mark: events may come faster than they are read */
 #define RESIDENT_PAGES_NS 5000000000u /* at most, at the end */
 #define CLEANUP_TIMEOUT_NS 10000000000u
 
@@ -151,18 +152,24 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	       limpet_loss_if(slots_not_taken(capture), LIMPET_LOSS_SLOTS);
 }
 
+static void fill_tick(struct limpet_capture *capture, struct limpet_recorder_tick *ret_now)
+{
+	char named[256];
+
+	limpet_collector_fill_tick(capture->collector, ret_now);
+	limpet_memory_watch_take(&capture->memory, &ret_now->memory);
+	ret_now->losses = known_losses(capture, ret_now, named, sizeof(named));
+	capture->dropped_events = ret_now->dropped_events;
+	capture->lost_stacks = lost_stacks(capture->collector);
+	note_agent(capture, ret_now);
+	capture->rss_bytes = ret_now->rss_bytes;
+}
+
 static void tick(struct limpet_capture *capture)
 {
 	struct limpet_recorder_tick now;
-	char named[256];
 
-	limpet_collector_fill_tick(capture->collector, &now);
-	limpet_memory_watch_take(&capture->memory, &now.memory);
-	now.losses = known_losses(capture, &now, named, sizeof(named));
-	capture->dropped_events = now.dropped_events;
-	capture->lost_stacks = lost_stacks(capture->collector);
-	note_agent(capture, &now);
-	capture->rss_bytes = now.rss_bytes;
+	fill_tick(capture, &now);
 	limpet_trace_session_tick(&capture->trace, &now);
 }
 
@@ -360,6 +367,21 @@ static int64_t drain(struct limpet_capture *capture)
 	limpet_recorder_keep_error(&capture->trace.file_error, recorded);
 	/* There were events, for which memory was lacking: the pace must not slow down. */
 	return recorded == -ENOMEM ? 1 : recorded;
+}
+
+/* All that was published before is read with times before the mark's. */
+static void begin_mark(void *context, struct limpet_recorder_tick *ret)
+{
+	struct limpet_capture *capture = context;
+	unsigned drains = 0;
+	uint64_t time_ns;
+
+	do
+		(void)drain(capture);
+	while (limpet_collector_has_more(capture->collector) && ++drains < MARK_DRAINS);
+	time_ns = limpet_collector_begin_time(capture->collector);
+	fill_tick(capture, ret);
+	ret->time_ns = time_ns;
 }
 
 static void note_drain(struct limpet_capture *capture, int64_t recorded)
@@ -733,7 +755,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	capture->setup = setup;
-	limpet_trace_session_init(&capture->trace, setup->duration_ns, add_status, capture);
+	limpet_trace_session_init(&capture->trace, setup->duration_ns, add_status, begin_mark,
+				  capture);
 	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	error = begin(capture, &attaching, err);
 	limpet_priority_restore(capture->priority);

@@ -31,6 +31,15 @@
 #define CHUNKS_AT_ONCE 32u
 #define MOVED_LIMIT 64u /* more are taken as released */
 
+/* The last event that was read in a chunk, if it is an allocation that the thread may still mark
+ * LIMPET_EVENT_FREED. */
+struct last_read {
+	bool may_be_freed;
+	uint32_t offset; /* of the record in the chunk */
+	uint32_t number, time;
+	uint64_t address, size;
+};
+
 /* State of reading a thread's entry. The positions in chunks are only in private memory. */
 struct cursor {
 	uint32_t chunk;  /* index, 0: none yet */
@@ -39,6 +48,7 @@ struct cursor {
 	uint64_t sequence;                        /* of that chunk */
 	uint64_t last_allocation;                 /* address; 0: freed, or unknown */
 	struct limpet_description_base described; /* last in that chunk */
+	struct last_read last;
 	bool broken; /* its chain led to a chunk that is not the next one */
 	uint32_t stack_generation, stack_looks;
 	uint32_t first_generation; /* of the claim before threads were listed; 0: none */
@@ -73,7 +83,7 @@ struct limpet_collector {
 	struct numbered {
 		struct limpet_record record;
 		uint32_t counter, number;
-	} decoded[RECORDS_PER_CHUNK];
+	} decoded[RECORDS_PER_CHUNK + 1];
 	struct limpet_record moved[MOVED_LIMIT]; /* see find_moved() */
 	size_t moved_count;
 	uint64_t turn_ns;      /* duration of LIMPET_TURN_PAUSES on this processor */
@@ -263,6 +273,17 @@ static void publish_range(struct limpet_collector *collector, const struct limpe
 
 /* ---------------------------------------------------------------- time */
 
+/* After the end, the agent stamps records with the unit after the last one. A hook reads it after
+ * it was called: so no record of a block is stamped with less than one that came before. */
+static void tell_time(struct limpet_collector *collector, uint64_t least)
+{
+	const uint64_t units = limpet_collector_time_ns(collector) / LIMPET_TIME_UNIT_NS +
+			       (collector->end_ns != 0);
+
+	collector->time_units = units > least ? units : least;
+	__atomic_store_n(&collector->shm->time, (uint32_t)collector->time_units, __ATOMIC_RELAXED);
+}
+
 void limpet_collector_begin(struct limpet_collector *collector)
 {
 	const struct limpet_maps *maps = &limpet_session_modules(collector->session)->maps;
@@ -290,17 +311,20 @@ void limpet_collector_end(struct limpet_collector *collector)
 	collector->at_end.slots_not_taken = limpet_collector_slots_not_taken(collector);
 	collector->at_end.lost_no_sample = collector->shm->lost_no_sample;
 	collector->end_ns = limpet_monotonic_ns();
-	limpet_collector_tell_time(collector);
+	tell_time(collector, collector->time_units + 1);
 	__atomic_store_n(&collector->shm->ended, 1, __ATOMIC_RELEASE);
 }
 
-/* After the end, the agent stamps records with the unit after the last one. A hook reads it after
- * it was called: so no record of a block is stamped with less than one that came before. */
 void limpet_collector_tell_time(struct limpet_collector *collector)
 {
-	collector->time_units = limpet_collector_time_ns(collector) / LIMPET_TIME_UNIT_NS +
-				(collector->end_ns != 0);
-	__atomic_store_n(&collector->shm->time, (uint32_t)collector->time_units, __ATOMIC_RELAXED);
+	tell_time(collector, collector->time_units);
+}
+
+uint64_t limpet_collector_begin_time(struct limpet_collector *collector)
+{
+	limpet_collector_tell_time(collector);
+	tell_time(collector, collector->time_units + 1);
+	return collector->time_units * LIMPET_TIME_UNIT_NS;
 }
 
 uint64_t limpet_collector_time_ns(const struct limpet_collector *collector)
@@ -340,6 +364,7 @@ static bool decode_record(const struct limpet_collector *collector, const uint64
 	bool wide = words[0] & LIMPET_EVENT_WIDE;
 	uint32_t kind = LIMPET_EVENT_KIND(words[0]);
 	bool flag = words[0] & LIMPET_EVENT_SAMPLED, sampled = flag && kind == LIMPET_EVENT_ALLOC;
+	bool freed = words[0] & LIMPET_EVENT_FREED;
 
 	*ret = (struct limpet_record){.time = LIMPET_EVENT_TIME(words[0]),
 				      .address = words[1],
@@ -348,8 +373,11 @@ static bool decode_record(const struct limpet_collector *collector, const uint64
 				      .thread = tid,
 				      .kind = kind,
 				      .sampled = sampled,
+				      .freed = freed,
 				      .if_reused = flag && kind == LIMPET_EVENT_FREE};
 	if (flag && !(sampled && collector->overloads) && !(ret->if_reused && collector->end_ns))
+		return false;
+	if (freed && (kind != LIMPET_EVENT_ALLOC || sampled || wide))
 		return false;
 	return (kind >= LIMPET_EVENT_ALLOC && kind <= last) || kind == LIMPET_EVENT_VOID;
 }
@@ -360,7 +388,7 @@ static void note_temporary(struct limpet_collector *collector, struct cursor *cu
 {
 	switch (record->kind) {
 	case LIMPET_EVENT_ALLOC:
-		cursor->last_allocation = record->address;
+		cursor->last_allocation = record->freed ? 0 : record->address;
 		break;
 	case LIMPET_EVENT_FREE:
 		record->temporary = cursor->last_allocation == record->address;
@@ -417,15 +445,60 @@ static uint32_t read_description(struct limpet_collector *collector, struct curs
 	return taken;
 }
 
-/* Returns the number of records that are whole, up to RECORDS_PER_CHUNK. */
+static void put_into_list(struct limpet_collector *collector, struct cursor *cursor,
+			  uint32_t number, struct numbered *it)
+{
+	it->number = number;
+	it->counter = limpet_order_counter(it->record.kind, it->record.address);
+	limpet_reorder_prefetch(collector->reorder, it->counter);
+	note_temporary(collector, cursor, &it->record);
+}
+
+/* The free of the block of the record that was read last, if the thread has marked that record
+ * since. Only the mark is read again. Returns the number of records: 1 or 0. */
+static size_t decode_mark(struct limpet_collector *collector, struct cursor *cursor,
+			  const uint8_t *data, struct numbered *ret)
+{
+	struct last_read *last = &cursor->last;
+	uint64_t word;
+
+	if (!last->may_be_freed)
+		return 0;
+	limpet_shared_copy(&word, data + last->offset, sizeof(word));
+	if (!(word & LIMPET_EVENT_FREED))
+		return 0;
+	last->may_be_freed = false;
+	ret->record = (struct limpet_record){.time = last->time,
+					     .address = last->address,
+					     .size = last->size,
+					     .thread = cursor->tid,
+					     .kind = LIMPET_EVENT_FREE};
+	put_into_list(collector, cursor, last->number + 1, ret);
+	return 1;
+}
+
+static struct last_read last_read_of(const struct numbered *it, uint32_t offset)
+{
+	return (struct last_read){.may_be_freed = it->record.kind == LIMPET_EVENT_ALLOC &&
+						  !it->record.freed && !it->record.sampled,
+				  .offset = offset,
+				  .number = it->number,
+				  .time = it->record.time,
+				  .address = it->record.address,
+				  .size = it->record.size};
+}
+
+/* Returns the number of records that are whole, up to RECORDS_PER_CHUNK + 1. */
 static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed,
 			   struct numbered *ret)
 {
 	struct cursor *cursor = &collector->cursors[thread];
 	const uint8_t *data =
 		(const uint8_t *)chunk_at(collector, cursor->chunk) + sizeof(struct limpet_chunk);
+	const size_t marks = decode_mark(collector, cursor, data, ret);
 	uint64_t words[4];
-	size_t count = 0;
+	size_t count = marks;
+	uint32_t offset = 0;
 
 	if (committed > LIMPET_CHUNK_DATA_BYTES)
 		committed = LIMPET_CHUNK_DATA_BYTES;
@@ -456,12 +529,12 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 			it->record.node = find_stack(collector, it->record.node);
 		else
 			it->record.node = 0;
-		it->number = LIMPET_EVENT_NUMBER(words[0]);
-		it->counter = limpet_order_counter(it->record.kind, it->record.address);
-		limpet_reorder_prefetch(collector->reorder, it->counter);
-		note_temporary(collector, cursor, &it->record);
+		put_into_list(collector, cursor, LIMPET_EVENT_NUMBER(words[0]), it);
+		offset = cursor->offset - bytes;
 		count++;
 	}
+	if (count > marks)
+		cursor->last = last_read_of(&ret[count - 1], offset);
 	return count;
 }
 
@@ -497,6 +570,7 @@ static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint
 	cursor->tid = chunk->tid;
 	cursor->sequence = sequence;
 	cursor->described = (struct limpet_description_base){0};
+	cursor->last = (struct last_read){0};
 	limpet_look_ahead_follow(collector->ahead, thread, index, sequence);
 	return true;
 }
@@ -740,6 +814,8 @@ static void look_whether_plausible(struct limpet_collector *collector,
 	if (node->flags & LIMPET_STACK_NODE_OWNER)
 		limpet_plausible_made(&collector->plausible, limpet_session_pid(collector->session),
 				      (uint32_t)node->address, record->address, record->size);
+	if (record->freed)
+		limpet_plausible_released(&collector->plausible, record->address);
 }
 
 static void pass_on(struct limpet_collector *collector, struct limpet_record *records, size_t count)

@@ -30,6 +30,10 @@ uint64_t limpet_collector_time_ns(const struct limpet_collector *collector);
 /* Sets the time with which the agent stamps records until the next call. A drain sets it, too. */
 void limpet_collector_tell_time(struct limpet_collector *collector);
 
+/* The same, with a time that no record has yet: a little ahead, by LIMPET_TIME_UNIT_NS. Returns it:
+ * calls that begin later have it or a later one. */
+uint64_t limpet_collector_begin_time(struct limpet_collector *collector);
+
 /* Reads everything that is published, and records what is in order. Returns the number of events
  * recorded, or the recorder's -errno (it reads on nevertheless). */
 int64_t limpet_collector_drain(struct limpet_collector *collector);

@@ -152,11 +152,19 @@ static void remove_gap(struct limpet_reorder *reorder, struct gap *gap)
 	reorder->counters[gap->counter].gap = (uint32_t)(gap - reorder->gaps) + 1;
 }
 
-static void pass_on_root(struct limpet_reorder *reorder, struct gap *gap, uint32_t next)
+/* How many numbers a record has; one without a record (NULL) is one. */
+static uint32_t numbers_of(const struct limpet_record *record)
+{
+	return record && record->freed ? 2 : 1;
+}
+
+static void pass_on_root(struct limpet_reorder *reorder, struct gap *gap, struct counter *counter)
 {
 	const uint32_t index = gap->root;
 	struct kept *kept = &reorder->kept[index - 1];
+	const uint32_t next = counter->next + (kept->is_void ? 1 : numbers_of(&kept->record));
 
+	counter->next = next;
 	gap->root = meld_all(reorder->kept, next, kept->child);
 	if (!kept->is_void)
 		pass_on(reorder, &kept->record);
@@ -171,7 +179,7 @@ static void pass_on_kept(struct limpet_reorder *reorder, struct counter *counter
 	struct gap *gap = &reorder->gaps[counter->gap - 1];
 
 	while (gap->root && reorder->kept[gap->root - 1].number == counter->next)
-		pass_on_root(reorder, gap, ++counter->next);
+		pass_on_root(reorder, gap, counter);
 	if (!gap->root)
 		remove_gap(reorder, gap);
 }
@@ -246,7 +254,7 @@ void limpet_reorder_put(struct limpet_reorder *reorder, uint32_t counter, uint32
 	struct counter *it = &reorder->counters[counter];
 
 	if (number == it->next) {
-		it->next++;
+		it->next += numbers_of(record);
 		if (record)
 			pass_on(reorder, record);
 		if (it->gap != NO_GAP)
@@ -260,7 +268,7 @@ void limpet_reorder_put(struct limpet_reorder *reorder, uint32_t counter, uint32
 	}
 	if (!record)
 		return;
-	reorder->late++;
+	reorder->late += numbers_of(record);
 	pass_on(reorder, record);
 }
 

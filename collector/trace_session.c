@@ -15,6 +15,7 @@
 
 void limpet_trace_session_init(struct limpet_trace_session *session, uint64_t duration_ns,
 			       void (*status)(void *context, struct limpet_control_status *ret),
+			       void (*mark)(void *context, struct limpet_recorder_tick *ret),
 			       void *context)
 {
 	*session = (struct limpet_trace_session){.target.pidfd = -1,
@@ -22,6 +23,7 @@ void limpet_trace_session_init(struct limpet_trace_session *session, uint64_t du
 						 .state = LIMPET_CONTROL_ATTACHING,
 						 .duration_ns = duration_ns,
 						 .status = status,
+						 .mark = mark,
 						 .context = context};
 }
 
@@ -48,6 +50,30 @@ static void note_stop(void *context)
 	((struct limpet_trace_session *)context)->stop_asked = true;
 }
 
+static void note_error(struct limpet_trace_session *session, int error)
+{
+	if (error < 0 && !session->file_error)
+		session->file_error = error;
+}
+
+static int set_mark(void *context, const char *name, uint64_t *ret_time_ns)
+{
+	struct limpet_trace_session *session = context;
+	struct limpet_recorder_tick now;
+	int error;
+
+	if (session->state != LIMPET_CONTROL_CAPTURING)
+		return -EBUSY;
+	session->mark(session->context, &now);
+	error = limpet_recorder_add_mark(session->recorder, name, &now);
+	if (error == -EINVAL || error == -EEXIST || error == -E2BIG)
+		return error;
+	note_error(session, error);
+	if (error == 0)
+		*ret_time_ns = now.time_ns;
+	return error;
+}
+
 void limpet_trace_session_set_state(struct limpet_trace_session *session,
 				    enum limpet_control_state state)
 {
@@ -60,8 +86,8 @@ void limpet_trace_session_set_state(struct limpet_trace_session *session,
 int limpet_trace_session_open(struct limpet_trace_session *session, pid_t pid,
 			      struct limpet_err *err)
 {
-	static const struct limpet_control_handlers handlers = {.status = answer_status,
-								.stop = note_stop};
+	static const struct limpet_control_handlers handlers = {
+		.status = answer_status, .stop = note_stop, .mark = set_mark};
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(pid, &status);
 
@@ -108,10 +134,7 @@ int limpet_trace_session_create(struct limpet_trace_session *session,
 void limpet_trace_session_tick(struct limpet_trace_session *session,
 			       const struct limpet_recorder_tick *tick)
 {
-	int error = limpet_recorder_tick(session->recorder, tick);
-
-	if (error < 0 && !session->file_error)
-		session->file_error = error;
+	note_error(session, limpet_recorder_tick(session->recorder, tick));
 	session->disk_is_low = limpet_recorder_disk_is_low(session->recorder);
 }
 

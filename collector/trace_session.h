@@ -29,13 +29,16 @@ struct limpet_trace_session {
 	enum limpet_control_state state;
 	uint64_t duration_ns;
 	void (*status)(void *context, struct limpet_control_status *ret);
+	void (*mark)(void *context, struct limpet_recorder_tick *ret);
 	void *context;
 };
 
 /* `duration_ns`: after which it ends; 0: never. `status` fills in what is known besides the state,
- * the trace and the recorder's figures. */
+ * the trace and the recorder's figures. `mark`, called only while it captures, records the events
+ * so far and fills in a tick whose time is after theirs and not after that of later ones. */
 void limpet_trace_session_init(struct limpet_trace_session *session, uint64_t duration_ns,
 			       void (*status)(void *context, struct limpet_control_status *ret),
+			       void (*mark)(void *context, struct limpet_recorder_tick *ret),
 			       void *context);
 /* Finds the process, and opens the socket. -EALREADY: it is captured already. */
 int limpet_trace_session_open(struct limpet_trace_session *session, pid_t pid,

@@ -8,6 +8,7 @@ COMMON_SRC := \
 	common/estimate.c \
 	common/family.c \
 	common/losses.c \
+	common/mark_name.c \
 	common/memory_accounts.c \
 	common/mounts.c \
 	common/number_table.c \

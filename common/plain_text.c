@@ -1,5 +1,6 @@
 #include "common/plain_text.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -84,6 +85,23 @@ char *limpet_plain_text_clean(char *text)
 	}
 	*out = '\0';
 	return text;
+}
+
+int limpet_plain_text_check(const char *text)
+{
+	int result = 0;
+
+	while (*text) {
+		uint32_t code;
+		const size_t length = sequence((const unsigned char *)text, &code);
+
+		if (!length)
+			return -EILSEQ;
+		if (steers(code))
+			result = -EINVAL;
+		text += length;
+	}
+	return result;
 }
 
 size_t limpet_plain_text_columns(const char *text)

@@ -12,6 +12,10 @@ char *limpet_plain_text_repair(const char *text);
  * terminal. Returns `text`. */
 char *limpet_plain_text_clean(char *text);
 
+/* 0: limpet_plain_text_clean() would change nothing; -EILSEQ: there are invalid bytes; -EINVAL:
+ * there are control characters. */
+int limpet_plain_text_check(const char *text);
+
 /* Columns of `text`, valid UTF-8: one for each character, including combining and wide ones. */
 size_t limpet_plain_text_columns(const char *text);
 

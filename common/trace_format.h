@@ -52,7 +52,9 @@ enum limpet_trace_block_type {
 	LIMPET_TRACE_GAP =
 		10, /* blocks were given up here, or replaced; its frame is not checked */
 	LIMPET_TRACE_THREADS = 11, /* names of threads */
-	LIMPET_TRACE_RESIDENT = 12 /* the pages of live heap blocks that were resident at the end */
+	LIMPET_TRACE_RESIDENT =
+		12,             /* the pages of live heap blocks that were resident at the end */
+	LIMPET_TRACE_MARKS = 13 /* times that the user named; not the marks of blocks */
 };
 /* A GAP's frame is a zstd skippable frame: this header, and the old contents or nothing. */
 #define LIMPET_TRACE_GAP_MAGIC 0x184D2A50u
@@ -113,6 +115,10 @@ enum limpet_trace_threads_section {
 	LIMPET_THREADS_LIST = 1 /* count, then thread id, length and bytes of each name */
 };
 #define LIMPET_TRACE_THREADS_MAX (1u << 20)
+
+enum limpet_trace_marks_section {
+	LIMPET_MARKS_LIST = 1 /* count, then time in ns, length and bytes of the name of each */
+};
 
 enum limpet_trace_nodes_section {
 	LIMPET_NODES_LIST = 1,

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `detach` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 13u
+#define LIMPET_AGENT_ABI 14u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -102,8 +102,8 @@ static inline uint32_t limpet_stack_bytes(uint32_t words)
 /* The numbers order the events of one address: a counter, selected by the address
  * (limpet_order_counter), that the thread increments before a block is freed and after it was
  * allocated. Whatever passes a block or its address from thread to thread orders the increments,
- * too. Numbers start at 0 and wrap around; each record takes one, and nothing else does. The time
- * is that of `limpet_shm.time`, and orders nothing.
+ * too. Numbers start at 0 and wrap around; each record takes one (two with LIMPET_EVENT_FREED),
+ * and nothing else does. The time is that of `limpet_shm.time`, and orders nothing.
  *
  * FREE and MUNMAP have no stack (0). A realloc that returns a block is FREE then ALLOC.
  *
@@ -119,6 +119,10 @@ enum limpet_event_type {
 	LIMPET_EVENT_VOID = 7,  /* nothing: the number was taken for a call that failed; the address
 				   is the index of the counter */
 	LIMPET_EVENT_STACK = 8, /* describes a stack, see above */
+	/* flag of a narrow ALLOC: the thread's next event was the free of this block, with the next
+	   number and the same time; it has no record of its own. Set until the thread writes its
+	   next record, perhaps after the collector has read this one. */
+	LIMPET_EVENT_FREED = 0x20,
 	LIMPET_EVENT_SAMPLED = 0x40, /* flag of ALLOC: a sample, taken in an overload */
 	/* flag of FREE: by a realloc that was under way at the end of the capture, and so did not
 	   happen, unless another thread has got the block before the end */
@@ -127,7 +131,7 @@ enum limpet_event_type {
 };
 
 #define LIMPET_EVENT_TYPE(word0) ((uint32_t)((word0)&0xff))
-#define LIMPET_EVENT_KIND(word0) ((uint32_t)((word0)&0x3f))
+#define LIMPET_EVENT_KIND(word0) ((uint32_t)((word0)&0x1f))
 #define LIMPET_EVENT_NUMBER(word0) ((uint32_t)((word0) >> 32))
 #define LIMPET_EVENT_TIME(word0) ((uint32_t)((word0) >> 8) & LIMPET_TIME_MASK)
 #define LIMPET_TIME_MASK 0xffffffu
@@ -199,7 +203,8 @@ struct limpet_thread {
 	/* Order counters + 1 (intents), stored before a number is taken and cleared after its
 	 * record was published; 0: none. `held`: during the call of an original. */
 	uint32_t intent, held_intent;
-	uint64_t pad;
+	uint64_t last;     /* in the target: the thread's last record, if it may be marked
+			      LIMPET_EVENT_FREED; only for the owner */
 	uint64_t entry_sp; /* stack pointer of the outermost unfinished hook */
 	uint32_t depth; /* number of the unfinished hook + 1, 0: none; stale if the hook was left by
 			   longjmp or an exception (limpet_entry_witness) */

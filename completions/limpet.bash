@@ -24,7 +24,7 @@ _limpet_traces()
 
 _limpet()
 {
-	local commands='attach run stop status doctor explain pages report top html diff export seal help'
+	local commands='attach run mark stop status doctor explain pages report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --no-seal --partial --with-command-line --alloc-functions
 		--assume-seccomp-ok --follow-fork --load --help'
@@ -83,7 +83,7 @@ _limpet()
 	--max-size) values='256MiB 2GiB' ;;
 	-p | --pid) values=$(_limpet_processes) ;;
 	--delay) values='200ms 1s 5s' ;;
-	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | \
+	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | --born-between | \
 		--include | --exclude | --function | --depth | --min) return ;;
 	esac
 	if [[ $values ]]; then
@@ -108,6 +108,15 @@ _limpet()
 			values='--all --quiet --help'
 		else
 			values=$(_limpet_captures "${COMP_WORDS[0]}")
+		fi
+		;;
+	mark)
+		if [[ $word == -* ]]; then
+			values='--json --help'
+		elif ((COMP_CWORD == 2)) || [[ $before == --json ]]; then
+			values=$(_limpet_captures "${COMP_WORDS[0]}")
+		else
+			return
 		fi
 		;;
 	status)
@@ -146,7 +155,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--view --function --json --format --sort --limit --from --to --include --exclude --suppressions
+		values='--view --function --json --format --sort --limit --from --to --born-between --include --exclude --suppressions
 			--depth --min --full --no-pager --help'
 		;;
 	top)
@@ -172,7 +181,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--format --output --table --sort --from --to --include --exclude --suppressions --full --help'
+		values='--format --output --table --sort --from --to --born-between --include --exclude --suppressions --full --help'
 		;;
 	html)
 		if [[ $word != -* ]]; then
@@ -180,7 +189,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--output --force --quick --from --to --include --exclude --suppressions --help'
+		values='--output --force --quick --from --to --born-between --include --exclude --suppressions --help'
 		;;
 	seal)
 		if [[ $word != -* ]]; then

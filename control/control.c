@@ -219,28 +219,59 @@ static void answer(struct limpet_control *control, struct client *client, unsign
 	send_reply(control, client, &reply, sizeof(reply));
 }
 
+static void answer_mark(struct limpet_control *control, struct client *client, const char *name)
+{
+	struct limpet_control_mark_reply reply = {.magic = LIMPET_CONTROL_MAGIC,
+						  .version = LIMPET_CONTROL_VERSION,
+						  .type = LIMPET_CONTROL_MARK,
+						  .result = -EINVAL,
+						  .target_pid = control->pid};
+
+	if (!limpet_mark_name_refuse(name))
+		reply.result = control->handlers->mark(control->context, name, &reply.time_ns);
+	send_reply(control, client, &reply, sizeof(reply));
+}
+
+/* What was received is a whole request: false: it is none, and nobody answers. */
+static bool take_request(struct limpet_control *control, struct client *client,
+			 struct limpet_control_mark_request *request, size_t bytes)
+{
+	struct limpet_control_request *head = &request->head;
+	const bool whole = bytes == sizeof(*head) || bytes == sizeof(*request);
+
+	if (!whole || head->magic != LIMPET_CONTROL_MAGIC)
+		return false;
+	if (head->version != LIMPET_CONTROL_VERSION) {
+		head->version = LIMPET_CONTROL_VERSION;
+		head->type = LIMPET_CONTROL_VERSION_IS;
+		send_reply(control, client, head, sizeof(*head));
+		return true;
+	}
+	if (bytes == sizeof(*head) &&
+	    (head->type == LIMPET_CONTROL_STATUS || head->type == LIMPET_CONTROL_STOP)) {
+		answer(control, client, head->type);
+		return true;
+	}
+	if (bytes != sizeof(*request) || head->type != LIMPET_CONTROL_MARK ||
+	    !memchr(request->name, '\0', sizeof(request->name)))
+		return false;
+	answer_mark(control, client, request->name);
+	return true;
+}
+
 static void read_requests(struct limpet_control *control, struct client *client)
 {
 	for (int i = 0; i < REQUESTS && client->fd >= 0; i++) {
-		struct limpet_control_request request;
+		struct limpet_control_mark_request request;
 		ssize_t bytes =
 			recv(client->fd, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
 
 		if (bytes < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (bytes != sizeof(request) || request.magic != LIMPET_CONTROL_MAGIC) {
-			drop(control, client);
+		if (bytes < 0 || !take_request(control, client, &request, (size_t)bytes)) {
+			if (client->fd >= 0)
+				drop(control, client);
 			return;
-		}
-		if (request.version != LIMPET_CONTROL_VERSION) {
-			request.version = LIMPET_CONTROL_VERSION;
-			request.type = LIMPET_CONTROL_VERSION_IS;
-			send_reply(control, client, &request, sizeof(request));
-		} else if (request.type == LIMPET_CONTROL_STATUS ||
-			   request.type == LIMPET_CONTROL_STOP) {
-			answer(control, client, request.type);
-		} else {
-			drop(control, client);
 		}
 	}
 }

@@ -1,5 +1,5 @@
-/* The control socket of a running capture: through it any terminal can ask for the status or stop
- * the capture.
+/* The control socket of a running capture: through it any terminal can ask for the status, set a
+ * mark, or stop the capture.
  *
  * Made for the collector's own loop: one descriptor to poll, no blocking calls, one thread. A
  * client that does not read its replies is dropped. Only root and the same user get replies. The
@@ -40,6 +40,9 @@ struct limpet_control_handlers {
 	/* A client asked for the end of the capture; called once. Must not block: note it, and
 	 * detach in the main loop. */
 	void (*stop)(void *context);
+	/* A client sets a mark here and now; `name` is a valid name. 0, or -errno as of
+	 * limpet_control_mark(). */
+	int (*mark)(void *context, const char *name, uint64_t *ret_time_ns);
 };
 
 struct limpet_control;

@@ -87,23 +87,18 @@ static int check_peer(int fd, const struct limpet_runtime_dir *dir)
 	return 0;
 }
 
-static int send_request(int fd, enum limpet_control_message_type type)
+static struct limpet_control_request head_of(enum limpet_control_message_type type)
 {
-	const struct limpet_control_request request = {
+	return (struct limpet_control_request){
 		.magic = LIMPET_CONTROL_MAGIC,
 		.version = LIMPET_CONTROL_VERSION,
 		.type = (uint16_t)type,
 	};
-
-	if (send(fd, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		return -errno;
-	return 0;
 }
 
 /* Connects and sends a request. -ENOENT: no such capture (the socket of one that died is
  * removed). */
-static int ask(const struct limpet_runtime_dir *dir, pid_t pid,
-	       enum limpet_control_message_type type)
+static int ask(const struct limpet_runtime_dir *dir, pid_t pid, const void *request, size_t bytes)
 {
 	LIMPET_CLOSE int fd = limpet_control_connect(dir->fd, pid);
 	char name[LIMPET_CONTROL_NAME_BYTES];
@@ -120,9 +115,16 @@ static int ask(const struct limpet_runtime_dir *dir, pid_t pid,
 	if (fd < 0)
 		return fd == -ECONNREFUSED ? -ENOENT : fd;
 	result = check_peer(fd, dir);
-	if (result == 0)
-		result = send_request(fd, type);
+	if (result == 0 && send(fd, request, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		result = -errno;
 	return result < 0 ? result : limpet_take_fd(&fd);
+}
+
+static int ask_status(const struct limpet_runtime_dir *dir, pid_t pid)
+{
+	const struct limpet_control_request request = head_of(LIMPET_CONTROL_STATUS);
+
+	return ask(dir, pid, &request, sizeof(request));
 }
 
 static bool is_terminated(const char *text, size_t bytes)
@@ -130,22 +132,30 @@ static bool is_terminated(const char *text, size_t bytes)
 	return memchr(text, '\0', bytes) != NULL;
 }
 
-/* One checked reply; -ECONNRESET: the other end is gone. */
-static int receive(int fd, pid_t pid, struct limpet_control_reply *ret)
+/* One message: its bytes; -ECONNRESET: the other end is gone. */
+static ssize_t receive_bytes(int fd, void *ret, size_t room)
 {
-	struct limpet_control_reply reply;
 	ssize_t bytes;
 	int resets = 0;
 
 	/* If a peer closes without reading the request, recv() returns ECONNRESET before what the
 	 * peer had sent. */
 	do
-		bytes = recv(fd, &reply, sizeof(reply), MSG_DONTWAIT | MSG_TRUNC);
+		bytes = recv(fd, ret, room, MSG_DONTWAIT | MSG_TRUNC);
 	while (bytes < 0 && (errno == EINTR || (errno == ECONNRESET && resets++ == 0)));
 	if (bytes < 0)
 		return errno == EAGAIN ? -EAGAIN : -ECONNRESET;
-	if (bytes == 0)
-		return -ECONNRESET;
+	return bytes ? bytes : -ECONNRESET;
+}
+
+/* One checked reply. */
+static int receive(int fd, pid_t pid, struct limpet_control_reply *ret)
+{
+	struct limpet_control_reply reply;
+	ssize_t bytes = receive_bytes(fd, &reply, sizeof(reply));
+
+	if (bytes < 0)
+		return (int)bytes;
 	if ((size_t)bytes != sizeof(reply) || reply.magic != LIMPET_CONTROL_MAGIC ||
 	    reply.version != LIMPET_CONTROL_VERSION)
 		return -EPROTO;
@@ -212,7 +222,7 @@ static int ask_one(struct asking *asking, const struct limpet_runtime_dir *dir, 
 
 	if (limpet_reserve(&asking->list, &asking->capacity, asking->count + 1, sizeof(*asked)) < 0)
 		return -ENOMEM;
-	fd = ask(dir, pid, LIMPET_CONTROL_STATUS);
+	fd = ask_status(dir, pid);
 	if (fd == -ENOENT)
 		return 0;
 	asked = &asking->list[asking->count++];
@@ -323,7 +333,7 @@ int limpet_control_find(pid_t pid, struct limpet_control_capture *ret_capture)
 			result = is_root_captured(&dirs[i], pid) ? 0 : -ENOENT;
 			continue;
 		}
-		fd = ask(&dirs[i], pid, LIMPET_CONTROL_STATUS);
+		fd = ask_status(&dirs[i], pid);
 		if (fd == -ENOENT)
 			continue;
 		result = fd < 0 ? 0 : read_status(fd, now_ms() + ANSWER_MS, &capture);
@@ -334,13 +344,8 @@ int limpet_control_find(pid_t pid, struct limpet_control_capture *ret_capture)
 	return result;
 }
 
-struct limpet_control_stop {
-	pid_t pid;
-	pid_t collector_pid;
-	int fd;
-};
-
-static int explain_stop(struct limpet_err *err, pid_t pid, int result)
+/* `verb`: what could not be done, and the command that does it. */
+static int explain(struct limpet_err *err, pid_t pid, int result, const char *verb)
 {
 	switch (result) {
 	case -ENOENT:
@@ -349,7 +354,7 @@ static int explain_stop(struct limpet_err *err, pid_t pid, int result)
 		break;
 	case -EACCES:
 		limpet_err_set(err, result, "process %d is captured by another user", pid);
-		limpet_err_hint(err, "sudo limpet stop %d", pid);
+		limpet_err_hint(err, "sudo limpet %s %d", verb, pid);
 		break;
 	case -EAGAIN:
 		limpet_err_set(err, result, "the capture of process %d does not answer", pid);
@@ -360,37 +365,137 @@ static int explain_stop(struct limpet_err *err, pid_t pid, int result)
 			       "the capture of process %d belongs to another version "
 			       "of limpet",
 			       pid);
-		limpet_err_hint(err, "stop it with that version, or Ctrl-C in its terminal");
+		limpet_err_hint(err, "%s it with that version, or Ctrl-C in its terminal", verb);
 		break;
 	default:
-		limpet_err_set(err, result, "cannot stop the capture of process %d: %s", pid,
+		limpet_err_set(err, result, "cannot %s the capture of process %d: %s", verb, pid,
 			       strerror(-result));
 	}
 	return result;
 }
 
-int limpet_control_stop_begin(pid_t pid, struct limpet_control_stop **ret_stop,
-			      struct limpet_err *err)
+/* Asks the capture of `pid`, whoever captures it. Returns a descriptor, from which the answer
+ * comes. */
+static int ask_any(pid_t pid, const void *request, size_t bytes)
 {
 	struct limpet_runtime_dir dirs[LIMPET_RUNTIME_DIRS_MAX];
 	int dir_count = limpet_runtime_dir_find_all(dirs), result = -ENOENT;
-	struct limpet_control_stop *stop;
-	struct ucred peer;
-	socklen_t bytes = sizeof(peer);
 
 	for (int i = 0; i < dir_count && result == -ENOENT; i++) {
 		if (dirs[i].readable)
-			result = ask(&dirs[i], pid, LIMPET_CONTROL_STOP);
+			result = ask(&dirs[i], pid, request, bytes);
 		else if (is_root_captured(&dirs[i], pid))
 			result = -EACCES;
 	}
 	limpet_runtime_dir_done(dirs, dir_count);
+	return result;
+}
+
+/* ------------------------------------------------------------------ marks */
+
+static int explain_mark(struct limpet_err *err, pid_t pid, const char *name, int result)
+{
+	switch (result) {
+	case -EINVAL:
+		limpet_err_set(err, result, "cannot set a mark: the name %s",
+			       limpet_mark_name_refuse(name) ?: "is not valid");
+		limpet_err_hint(err, "a name has 1 to %u bytes, as in: limpet mark %d after-load",
+				LIMPET_MARK_NAME_MAX_BYTES, pid);
+		break;
+	case -EEXIST:
+		limpet_err_set(err, result, "the capture of process %d has a mark '%s' already",
+			       pid, name);
+		limpet_err_hint(err, "a name is set once in a capture: choose another");
+		break;
+	case -E2BIG:
+		limpet_err_set(err, result,
+			       "the capture of process %d has %u marks already: no more fit", pid,
+			       LIMPET_MARKS_MAX);
+		break;
+	case -EBUSY:
+		limpet_err_set(err, result,
+			       "the capture of process %d cannot be marked: it has not begun, or "
+			       "is ending",
+			       pid);
+		limpet_err_hint(err, "limpet status %d", pid);
+		break;
+	default:
+		explain(err, pid, result, "mark");
+		if (result == -EACCES)
+			limpet_err_hint(err, "sudo limpet mark %d NAME", pid);
+		else if (result == -EPROTO)
+			limpet_err_hint(err, "mark it with that version, if that can");
+	}
+	return result;
+}
+
+/* -EPROTO: it closed the connection, but lives, so that it knows no marks. */
+static int read_mark(int fd, pid_t pid, uint64_t *ret_time_ns)
+{
+	struct limpet_control_mark_reply reply = {0};
+	struct limpet_control_capture capture;
+	ssize_t bytes = wait_readable(fd, now_ms() + SILENT_MS);
+
+	if (bytes == 0)
+		bytes = receive_bytes(fd, &reply, sizeof(reply));
+	if (bytes == -ETIMEDOUT)
+		return -EAGAIN;
+	if (bytes == -ECONNRESET)
+		return limpet_control_find(pid, &capture) == 0 ? -EPROTO : -ENOENT;
+	if (bytes < 0)
+		return (int)bytes;
+	/* The capture ended meanwhile. */
+	if ((size_t)bytes == sizeof(struct limpet_control_reply) &&
+	    reply.magic == LIMPET_CONTROL_MAGIC && reply.type == LIMPET_CONTROL_RESULT)
+		return -ENOENT;
+	if ((size_t)bytes != sizeof(reply) || reply.magic != LIMPET_CONTROL_MAGIC ||
+	    reply.version != LIMPET_CONTROL_VERSION || reply.type != LIMPET_CONTROL_MARK ||
+	    reply.target_pid != pid || reply.result > 0 || reply.result < -4095)
+		return -EPROTO;
+	if (reply.result == 0)
+		*ret_time_ns = reply.time_ns;
+	return reply.result;
+}
+
+int limpet_control_mark(pid_t pid, const char *name, uint64_t *ret_time_ns, struct limpet_err *err)
+{
+	struct limpet_control_mark_request request;
+	LIMPET_CLOSE int fd = -1;
+	int result;
+
+	if (limpet_mark_name_refuse(name))
+		return explain_mark(err, pid, name, -EINVAL);
+	memset(&request, 0, sizeof(request));
+	request.head = head_of(LIMPET_CONTROL_MARK);
+	strcpy(request.name, name);
+	fd = ask_any(pid, &request, sizeof(request));
+	result = fd < 0 ? fd : read_mark(fd, pid, ret_time_ns);
+	return result < 0 ? explain_mark(err, pid, name, result) : 0;
+}
+
+/* ------------------------------------------------------------------ stopping */
+
+struct limpet_control_stop {
+	pid_t pid;
+	pid_t collector_pid;
+	int fd;
+};
+
+int limpet_control_stop_begin(pid_t pid, struct limpet_control_stop **ret_stop,
+			      struct limpet_err *err)
+{
+	const struct limpet_control_request request = head_of(LIMPET_CONTROL_STOP);
+	int result = ask_any(pid, &request, sizeof(request));
+	struct limpet_control_stop *stop;
+	struct ucred peer;
+	socklen_t bytes = sizeof(peer);
+
 	if (result < 0)
-		return explain_stop(err, pid, result);
+		return explain(err, pid, result, "stop");
 	stop = calloc(1, sizeof(*stop));
 	if (!stop) {
 		close(result);
-		return explain_stop(err, pid, -ENOMEM);
+		return explain(err, pid, -ENOMEM, "stop");
 	}
 	stop->pid = pid;
 	stop->fd = result;
@@ -436,7 +541,7 @@ int limpet_control_stop_wait(struct limpet_control_stop *stop,
 			return result;
 		}
 		if (result != 0)
-			return explain_stop(err, stop->pid, result);
+			return explain(err, stop->pid, result, "stop");
 		/* Sealing a large trace may take minutes: from here on there is no time limit. */
 		deadline_ms = -1;
 		stop->collector_pid = reply.collector_pid;

@@ -1,4 +1,4 @@
-/* Finds running captures, reads their status, stops them.
+/* Finds running captures, reads their status, sets marks in them, stops them.
  *
  * A peer is hostile until its credentials show that it is root, this user or the owner of the
  * directory; its replies are checked in any case. Every function except limpet_control_stop_wait()
@@ -29,6 +29,14 @@ int limpet_control_list(struct limpet_control_capture **ret_list) LIMPET_MUST_CH
 
 /* Finds the capture of `pid`; -ENOENT: none is visible. */
 int limpet_control_find(pid_t pid, struct limpet_control_capture *ret_capture) LIMPET_MUST_CHECK;
+
+/* Sets a mark in the trace of the capture of `pid`, at its time now: events before this call are
+ * before the mark, and those after its return after it. The mark is in the file then. Errors, with
+ * a message: those of limpet_control_stop_begin(), -EINVAL (not a name of a mark), -EEXIST (there
+ * is such a mark), -E2BIG (too many), -EBUSY (it does not capture yet, or no longer), or that of
+ * the trace. */
+int limpet_control_mark(pid_t pid, const char *name, uint64_t *ret_time_ns,
+			struct limpet_err *err) LIMPET_MUST_CHECK;
 
 struct limpet_control_stop;
 

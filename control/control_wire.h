@@ -1,4 +1,4 @@
-/* The protocol between `limpet stop` or `limpet status` and a running capture.
+/* The protocol between `limpet stop`, `status` or `mark` and a running capture.
  *
  * SOCK_SEQPACKET: a message arrives whole or not at all. Both ends run on the same machine, perhaps
  * from different builds: integers are in native byte order, and a request of another version is
@@ -14,6 +14,8 @@
 #include <sys/types.h>
 #include <sys/un.h>
 
+#include "common/mark_name.h"
+
 #define LIMPET_CONTROL_MAGIC 0x4c54434cu /* "LCTL" */
 #define LIMPET_CONTROL_VERSION 1u
 
@@ -22,13 +24,29 @@ enum limpet_control_message_type {
 	LIMPET_CONTROL_STOP,   /* request: answered by STATUS at once and at each change of state,
 				  then RESULT */
 	LIMPET_CONTROL_RESULT, /* the capture is over: exit status, trace as it was left */
-	LIMPET_CONTROL_VERSION_IS /* answer to another version: only the head is valid */
+	LIMPET_CONTROL_VERSION_IS, /* answer to another version: only the head is valid */
+	LIMPET_CONTROL_MARK /* a request and an answer of its own: sets a mark. A capture that does
+			       not know it closes the connection */
 };
 
 struct limpet_control_request {
 	uint32_t magic;
 	uint16_t version;
 	uint16_t type;
+};
+
+struct limpet_control_mark_request {
+	struct limpet_control_request head;
+	char name[LIMPET_MARK_NAME_ROOM]; /* terminated */
+};
+
+struct limpet_control_mark_reply {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type;
+	int32_t result; /* 0 or -errno, see limpet_control_mark() */
+	int32_t target_pid;
+	uint64_t time_ns; /* of the mark, since the capture's start */
 };
 
 struct limpet_control_reply {

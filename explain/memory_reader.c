@@ -314,7 +314,7 @@ bool limpet_process_reader_was_cut(const struct limpet_process_reader *process)
 void limpet_process_reader_allow(struct limpet_process_reader *process, uint64_t ns)
 {
 	process->budget_ns = ns;
-	process->wall_ns = ns / LIMPET_MEMORY_READER_NS * LIMPET_MEMORY_READER_WALL_NS;
+	process->wall_ns = ns * (LIMPET_MEMORY_READER_WALL_NS / LIMPET_MEMORY_READER_NS);
 	process->begin_ns = limpet_monotonic_ns();
 	process->processor_ns = limpet_thread_time_ns();
 }

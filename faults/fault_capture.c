@@ -426,6 +426,14 @@ static void tick(struct limpet_fault_capture *capture)
 	capture->tick_ns = limpet_monotonic_ns();
 }
 
+static void begin_mark(void *context, struct limpet_recorder_tick *ret)
+{
+	(void)drain(context);
+	fill_tick(context, ret);
+	/* Times in the trace are in ticks: it is after all that were recorded. */
+	ret->time_ns = (ret->time_ns / LIMPET_TRACE_TICK_NS + 1) * LIMPET_TRACE_TICK_NS;
+}
+
 /* LIMPET_END_RUNNING: continue. */
 static enum limpet_end look_around(struct limpet_fault_capture *capture)
 {
@@ -637,7 +645,8 @@ int limpet_fault_capture_run(const struct limpet_fault_capture_setup *setup,
 	if (!capture)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	capture->setup = setup;
-	limpet_trace_session_init(&capture->trace, setup->duration_ns, add_status, capture);
+	limpet_trace_session_init(&capture->trace, setup->duration_ns, add_status, begin_mark,
+				  capture);
 	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	error = begin(capture, err);
 	limpet_priority_restore(capture->priority);

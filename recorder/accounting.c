@@ -116,6 +116,8 @@ static inline struct limpet_accounting_row *add_row(struct limpet_accounting *ac
 	row->owner = row->thread = accounting->thread;
 	row->owner_tid = row->tid = accounting->tid;
 	row->op = op;
+	row->freed = false;
+	rows->trace_rows++;
 	accounting->period_rows++;
 	return row;
 }
@@ -477,36 +479,33 @@ static int add_event(struct limpet_accounting *accounting, const struct limpet_r
 	return code;
 }
 
-/* A block that the next event, of the same thread, frees need not go through the live table, except
- * where sampling, figures at the peak or lack of room make a difference. */
+/* A block that is freed at once need not go through the live table, except where sampling, figures
+ * at the peak or lack of room make a difference. */
 static inline bool is_short(const struct limpet_accounting *accounting,
 			    const struct limpet_record *event)
 {
-	return event[0].kind == LIMPET_EVENT_ALLOC && event[1].kind == LIMPET_EVENT_FREE &&
-	       event[0].address == event[1].address && event[0].thread == event[1].thread &&
-	       event[1].temporary && !event[0].sampled && !accounting->was_overloaded &&
-	       !accounting->sampling.bytes && !accounting->keeps_held && is_sane(&event[0]) &&
-	       is_sane(&event[1]) &&
-	       limpet_live_table_would_take(accounting->live, event[0].address);
+	return event->freed && !accounting->was_overloaded && !accounting->sampling.bytes &&
+	       !accounting->keeps_held && event->kind == LIMPET_EVENT_ALLOC && !event->sampled &&
+	       is_sane(event) && limpet_live_table_would_take(accounting->live, event->address);
 }
 
 /* Equivalent to book_alloc() followed by book_call_free(). */
 static int book_short(struct limpet_accounting *accounting, const struct limpet_record *event)
 {
-	unsigned bucket = limpet_trace_size_bucket(event[0].size);
-	uint64_t size = event[0].size, tick;
-	int thread = limpet_thread_numbers_find(accounting->threads, event[0].thread);
+	unsigned bucket = limpet_trace_size_bucket(event->size);
+	uint64_t size = event->size;
+	int thread = limpet_thread_numbers_find(accounting->threads, event->thread);
+	struct limpet_accounting_row *row;
 	struct limpet_site *site;
 
 	if (thread < 0)
 		return thread;
-	site = find_site(accounting, event[0].node);
+	site = find_site(accounting, event->node);
 	if (!site)
 		return -ENOMEM;
 	accounting->thread = (uint32_t)thread;
-	accounting->tid = event[0].thread;
-	set_time(accounting, event[0].time_ns);
-	tick = accounting->tick;
+	accounting->tid = event->thread;
+	set_time(accounting, event->time_ns);
 	accounting->totals[LIMPET_TOTAL_EVENTS] += 2;
 	accounting->totals[LIMPET_TOTAL_ALLOCATIONS]++;
 	accounting->totals[LIMPET_TOTAL_ALLOCATED_BYTES] += size;
@@ -521,13 +520,28 @@ static int book_short(struct limpet_accounting *accounting, const struct limpet_
 	site->freed_bytes += size;
 	site->temporary++;
 	accounting->live_bytes += size;
-	add_row(accounting, LIMPET_ROW_ALLOC, event[0].address, event[0].node, size);
+	row = add_row(accounting, LIMPET_ROW_ALLOC, event->address, event->node, size);
 	update_peak(accounting);
 	accounting->live_bytes -= size;
-	set_time(accounting, event[1].time_ns);
-	add_aged_row(accounting, LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY, event[0].address,
-		     event[0].node, size, tick, accounting->thread);
+	if (!row)
+		return 0;
+	row->freed = true;
+	accounting->rows->trace_rows++;
+	accounting->period_rows++;
 	return 0;
+}
+
+/* An allocation whose block is freed at once, as two events. */
+static int add_both(struct limpet_accounting *accounting, const struct limpet_record *event)
+{
+	struct limpet_record made = *event, released = *event;
+	int code;
+
+	made.freed = released.freed = false;
+	released.kind = LIMPET_EVENT_FREE;
+	released.temporary = true;
+	code = add_event(accounting, &made);
+	return code < 0 ? code : add_event(accounting, &released);
 }
 
 /* First the cache lines of all blocks, then those of their sites, whose numbers are in the blocks'
@@ -558,12 +572,10 @@ int64_t limpet_accounting_add(struct limpet_accounting *accounting,
 	if (count > 1)
 		prefetch(accounting, events, count);
 	for (size_t i = 0; i < count; i++) {
-		int code;
+		int code = is_short(accounting, &events[i]) ? book_short(accounting, &events[i])
+			   : events[i].freed                ? add_both(accounting, &events[i])
+							    : add_event(accounting, &events[i]);
 
-		if (i + 1 < count && is_short(accounting, &events[i]))
-			code = book_short(accounting, &events[i++]);
-		else
-			code = add_event(accounting, &events[i]);
 		refused += code == -EINVAL;
 		accounting->no_memory |= code == -ENOMEM;
 	}

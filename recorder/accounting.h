@@ -42,12 +42,19 @@ struct limpet_accounting_row {
 	uint32_t owner;  /* of rows with an age: the thread that made the block, and its tid */
 	uint32_t owner_tid;
 	uint8_t op; /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY, LIMPET_ROW_SAMPLED */
+	bool freed; /* two rows of the trace: an allocation, and its temporary free at once */
 };
 /* A growing list. Zero-initialised is empty and valid; the owner free()s `list`. */
 struct limpet_accounting_rows {
 	struct limpet_accounting_row *list;
 	size_t count, capacity;
+	size_t trace_rows; /* rows of the trace */
 };
+
+static inline void limpet_accounting_rows_clear(struct limpet_accounting_rows *rows)
+{
+	rows->count = rows->trace_rows = 0;
+}
 
 /* Counts events, in order of time, and appends their rows to the list. Events that no program can
  * cause (an unknown kind, address 0, a range that wraps) are not counted. Returns the number of

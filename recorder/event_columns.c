@@ -10,8 +10,8 @@
 #include "recorder/event_planes.h"
 
 #define FIRST_SLOTS 4096u
-/* Rows for which room is reserved in all columns at once. */
-#define ROWS_AT_ONCE 1024u
+/* Rows for which room is reserved in all columns at once; each may be two of the trace. */
+#define ROWS_AT_ONCE 512u
 /* The dictionary's slots are prefetched this many rows ahead. */
 #define AHEAD 12u
 
@@ -192,15 +192,17 @@ static void add_addresses(struct limpet_event_columns *columns,
 
 		limpet_bytes_put_varint(&columns->addresses,
 					(uint64_t)step << 1 ^ (uint64_t)(step >> 63));
+		if (rows[i].freed)
+			limpet_bytes_put_varint(&columns->addresses, 0);
 		columns->last_address = rows[i].address;
 	}
 }
 
 static bool want_columns(struct limpet_event_columns *columns)
 {
-	const size_t bytes = ROWS_AT_ONCE * LIMPET_VARINT_MAX_BYTES;
+	const size_t bytes = 2 * ROWS_AT_ONCE * LIMPET_VARINT_MAX_BYTES;
 
-	return limpet_bytes_want(&columns->ops, ROWS_AT_ONCE) &&
+	return limpet_bytes_want(&columns->ops, 2 * ROWS_AT_ONCE) &&
 	       limpet_bytes_want(&columns->times, bytes) &&
 	       limpet_bytes_want(&columns->pair_numbers, bytes) &&
 	       limpet_bytes_want(&columns->ages, bytes) &&
@@ -279,13 +281,30 @@ static inline int put_owner(struct limpet_event_columns *columns, struct cursors
 	return 0;
 }
 
+/* The free of a block that the row before has allocated; returns the number of rows. */
+static inline uint32_t put_free_at_once(struct cursors *cursors, const uint8_t *number,
+					unsigned number_bytes)
+{
+	uint8_t copy[LIMPET_VARINT_MAX_BYTES];
+
+	*cursors->op++ = LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY;
+	*cursors->time++ = 0;
+	/* Always all bytes, in two stores; there is room. */
+	memcpy(copy, number, sizeof(copy));
+	memcpy(cursors->number, copy, sizeof(copy));
+	cursors->number += number_bytes;
+	*cursors->age++ = 0;
+	*cursors->owner++ = 0;
+	return 1;
+}
+
 /* Adds 1 to ROWS_AT_ONCE rows; call want_columns() before. */
 static int add_rows(struct limpet_event_columns *columns, const struct limpet_accounting_row *rows,
 		    size_t count)
 {
 	struct cursors cursors = take_cursors(columns);
 	uint64_t last_tick = columns->rows ? columns->last_tick : rows[0].tick;
-	uint32_t events = 0;
+	uint32_t events = 0, frees = 0;
 	size_t i;
 	int code = 0;
 
@@ -296,6 +315,7 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 	for (i = 0; i < count; i++) {
 		const struct limpet_accounting_row *row = &rows[i];
 		uint8_t op = row->op, trait = traits[LIMPET_ROW_KIND(op)];
+		const uint8_t *number = cursors.number;
 		unsigned bytes;
 
 		if (i + AHEAD < count)
@@ -323,11 +343,14 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 		cursors.time += limpet_varint_put(cursors.time, row->tick - last_tick);
 		last_tick = row->tick;
 		events += trait & IS_EVENT;
+		if (row->freed)
+			frees += put_free_at_once(&cursors, number,
+						  (unsigned)(cursors.number - number));
 	}
 	put_cursors_back(columns, &cursors);
 	columns->last_tick = last_tick;
-	columns->rows += (uint32_t)i;
-	columns->events += events;
+	columns->rows += (uint32_t)i + frees;
+	columns->events += events + frees;
 	return code;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/mark_name.h"
 #include "common/trace_block.h"
 #include "recorder/accounting.h"
 #include "recorder/recorder_blocks.h"
@@ -67,6 +68,8 @@ struct limpet_recorder {
 	struct limpet_bytes node_list;
 	struct limpet_bytes thread_list; /* names of threads */
 	uint32_t threads_listed;
+	char (*marks)[LIMPET_MARK_NAME_ROOM]; /* all so far */
+	size_t mark_count, mark_capacity;
 	struct limpet_bytes owner_list; /* names of allocators, for the next nodes */
 	uint32_t *node_of_agent;        /* dense number in the trace; 0: unknown */
 	size_t agent_capacity;
@@ -196,6 +199,7 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 	limpet_bytes_done(&recorder->node_list);
 	limpet_bytes_done(&recorder->owner_list);
 	limpet_bytes_done(&recorder->thread_list);
+	free(recorder->marks);
 	free(recorder->node_of_agent);
 	free(recorder->agent_of_node);
 	free(recorder);
@@ -368,7 +372,7 @@ void limpet_recorder_name_thread(struct limpet_recorder *recorder, uint32_t tid,
 
 static size_t count_rows(const struct limpet_recorder *recorder)
 {
-	return limpet_trace_compressor_rows(recorder->compressor) + recorder->rows.count;
+	return limpet_trace_compressor_rows(recorder->compressor) + recorder->rows.trace_rows;
 }
 
 /* Keeps one in `point_step` points; the step doubles whenever there is no more room. */
@@ -536,7 +540,7 @@ static int add_some(struct limpet_recorder *recorder, struct limpet_record *reco
 		recorder->last_ns = limpet_accounting_time_ns(recorder->accounting);
 	code = limpet_trace_writer_error(recorder->writer);
 	if (code < 0 || recorder->compact)
-		recorder->rows.count = 0;
+		limpet_accounting_rows_clear(&recorder->rows);
 	else if (recorder->rows.count >= ROWS_AT_ONCE)
 		limpet_trace_compressor_put_rows(recorder->compressor, &recorder->rows);
 	if (refused < 0)
@@ -616,6 +620,43 @@ int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_r
 	if (!has_news(recorder) && tick->time_ns < recorder->written_gauges.time_ns + QUIET_NS)
 		return limpet_trace_writer_error(recorder->writer);
 	close_period(recorder, tick->time_ns);
+	return limpet_trace_compressor_wait(recorder->compressor);
+}
+
+static void put_mark(struct limpet_recorder *recorder, const char *name, uint64_t time_ns)
+{
+	struct limpet_bytes head = {0}, list = {0};
+
+	limpet_bytes_put_varint(&head, 1);
+	limpet_bytes_put_varint(&list, time_ns);
+	limpet_bytes_put_varint(&list, strlen(name));
+	limpet_bytes_put(&list, name, strlen(name));
+	put_list(recorder, LIMPET_TRACE_MARKS, LIMPET_MARKS_LIST,
+		 limpet_trace_compressor_content(recorder->compressor), &head, &list);
+	limpet_bytes_done(&list);
+}
+
+int limpet_recorder_add_mark(struct limpet_recorder *recorder, const char *name,
+			     const struct limpet_recorder_tick *tick)
+{
+	if (limpet_mark_name_refuse(name))
+		return -EINVAL;
+	for (size_t i = 0; i < recorder->mark_count; i++)
+		if (!strcmp(recorder->marks[i], name))
+			return -EEXIST;
+	if (recorder->mark_count == LIMPET_MARKS_MAX)
+		return -E2BIG;
+	if (limpet_reserve(&recorder->marks, &recorder->mark_capacity, recorder->mark_count + 1,
+			   sizeof(*recorder->marks)) < 0)
+		return -ENOMEM;
+	strcpy(recorder->marks[recorder->mark_count++], name);
+	take_figures(recorder, tick);
+	close_period(recorder, tick->time_ns);
+	put_mark(recorder, name, tick->time_ns);
+	limpet_trace_compressor_flush(recorder->compressor);
+	/* A window may begin or end here. */
+	if (recorder->compact)
+		end_span(recorder);
 	return limpet_trace_compressor_wait(recorder->compressor);
 }
 

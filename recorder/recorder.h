@@ -120,6 +120,12 @@ struct limpet_recorder_tick {
 };
 int limpet_recorder_tick(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick);
 
+/* A tick whose time the user has named: all events before it are added. The mark is in the file
+ * when this returns. -EINVAL: not a name of a mark; -EEXIST: there is such a mark; -E2BIG: there
+ * are LIMPET_MARKS_MAX. */
+int limpet_recorder_add_mark(struct limpet_recorder *recorder, const char *name,
+			     const struct limpet_recorder_tick *tick);
+
 /* Whether to end the capture, since the disk is nearly full: all that is known still fits. Call
  * once per tick. */
 bool limpet_recorder_disk_is_low(struct limpet_recorder *recorder);

@@ -13,6 +13,9 @@
 #define JOBS 8u
 /* How much of its memory a job keeps for the next one in its place. */
 #define KEEP_BYTES (1u << 20)
+/* Jobs with rows that wait before the thread is woken for them: waking it for each would cost more
+ * than a tenth of its time. */
+#define JOBS_AT_ONCE 4u
 /* A period with this many rows shows that there is load. */
 #define LOAD_ROWS 16384u
 
@@ -86,7 +89,7 @@ static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
 		if (limpet_event_columns_add(compressor->columns, job->rows.list, job->rows.count) <
 		    0)
 			compressor->rows_lost = true;
-		job->rows.count = 0;
+		limpet_accounting_rows_clear(&job->rows);
 		if (job->rows.capacity * sizeof(*job->rows.list) > KEEP_BYTES) {
 			free(job->rows.list);
 			job->rows = (struct limpet_accounting_rows){0};
@@ -111,11 +114,22 @@ static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
 	}
 }
 
+/* The thread begins under load, in which the collector waits for it: it must not inherit the policy
+ * of a collector that had little to do, with which it would run only when a tick comes. */
+static void schedule(void)
+{
+	static const struct sched_param none;
+
+	if ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_BATCH)
+		sched_setscheduler(0, SCHED_OTHER, &none);
+}
+
 static void *work(void *data)
 {
 	struct limpet_trace_compressor *compressor = data;
 
 	prctl(PR_SET_NAME, "limpet-compress");
+	schedule();
 	pthread_mutex_lock(&compressor->lock);
 	for (;;) {
 		while (compressor->done == compressor->put && !compressor->ending)
@@ -167,7 +181,8 @@ static void give(struct limpet_trace_compressor *compressor, struct job *job)
 	if (compressor->threaded) {
 		pthread_mutex_lock(&compressor->lock);
 		compressor->put++;
-		pthread_cond_broadcast(&compressor->wake);
+		if (job->kind != ROWS || compressor->put - compressor->done >= JOBS_AT_ONCE)
+			pthread_cond_broadcast(&compressor->wake);
 		pthread_mutex_unlock(&compressor->lock);
 	} else {
 		compressor->put++;
@@ -184,7 +199,7 @@ void limpet_trace_compressor_put_rows(struct limpet_trace_compressor *compressor
 
 	if (!rows->count)
 		return;
-	compressor->rows += (uint32_t)rows->count;
+	compressor->rows += (uint32_t)rows->trace_rows;
 	if (compressor->rows >= LOAD_ROWS && !compressor->threaded && !compressor->alone)
 		start_thread(compressor);
 	job = next_job(compressor, ROWS);
@@ -274,6 +289,7 @@ int limpet_trace_compressor_wait(struct limpet_trace_compressor *compressor)
 {
 	if (compressor->threaded) {
 		pthread_mutex_lock(&compressor->lock);
+		pthread_cond_broadcast(&compressor->wake);
 		while (compressor->done != compressor->put)
 			pthread_cond_wait(&compressor->wake, &compressor->lock);
 		pthread_mutex_unlock(&compressor->lock);

@@ -3,7 +3,7 @@ TARGET_DIR := build/targets
 # All that are there: what is not built is not run.
 UNIT_TESTS := $(patsubst test/unit/%.c,%,$(sort $(wildcard test/unit/test_*.c)))
 TRACE_TESTS := test_trace_round test_trace_windows test_trace_bytes test_trace_file test_trace_kept test_trace_append \
-	test_trace_overloads test_recorder test_losses test_same_figures test_page_shares test_resident_pages
+	test_trace_overloads test_recorder test_marks test_losses test_same_figures test_page_shares test_resident_pages
 $(foreach test,$(TRACE_TESTS),$(eval $(test)_SRC := test/unit/trace_fixture.c test/unit/trace_capture.c))
 test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
 $(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
@@ -112,7 +112,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 # Built as users build: optimised, with debug information and without frame pointers.
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes
+TARGET_C := hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))

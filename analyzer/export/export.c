@@ -39,6 +39,10 @@ static int check(const struct limpet_heap *heap, enum limpet_export_format forma
 	if (events && model->windowed)
 		return refuse(err, -ENOTSUP, "heaptrack and csv always contain the whole capture",
 			      "pprof, folded, massif and callgrind can be limited to a window");
+	if (events && model->born)
+		return refuse(err, -ENOTSUP, "heaptrack and csv always contain all blocks",
+			      "pprof, folded, massif and callgrind can be limited to blocks that "
+			      "were allocated in a part of the time");
 	if (events && heap->replay)
 		return refuse(err, -ENOTSUP, "heaptrack and csv always contain every thread",
 			      "pprof, folded, massif and callgrind can be limited to threads");

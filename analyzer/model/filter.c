@@ -26,6 +26,8 @@ struct limpet_filter {
 	size_t suppression_count, suppression_capacity;
 	bool ignores_case;
 	unsigned wanted; /* bit n: there is an include of scope n */
+	bool has_births;
+	uint64_t births_from_ns, births_to_ns;
 };
 
 #define BIT_HIDDEN (1u << SCOPE_COUNT)
@@ -50,7 +52,7 @@ void limpet_filter_free(struct limpet_filter *filter)
 
 bool limpet_filter_is_empty(const struct limpet_filter *filter)
 {
-	return !filter->pattern_count && !filter->suppression_count;
+	return !filter->pattern_count && !filter->suppression_count && !filter->has_births;
 }
 
 void limpet_filter_ignore_case(struct limpet_filter *filter)
@@ -323,4 +325,26 @@ bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid
 		included = true;
 	}
 	return included;
+}
+
+/* ------------------------------------------------------------------ births */
+
+void limpet_filter_set_births(struct limpet_filter *filter, uint64_t from_ns, uint64_t to_ns)
+{
+	filter->has_births = true;
+	filter->births_from_ns = from_ns;
+	filter->births_to_ns = to_ns;
+}
+
+bool limpet_filter_births(const struct limpet_filter *filter, uint64_t *ret_from_ns,
+			  uint64_t *ret_to_ns)
+{
+	*ret_from_ns = filter->has_births ? filter->births_from_ns : 0;
+	*ret_to_ns = filter->has_births ? filter->births_to_ns : UINT64_MAX;
+	return filter->has_births;
+}
+
+bool limpet_filter_needs_events(const struct limpet_filter *filter)
+{
+	return filter->has_births || limpet_filter_has_threads(filter);
 }

@@ -1,10 +1,11 @@
-/* Which stacks a view includes: --include and --exclude, and suppression files.
+/* Which stacks and blocks a view includes: --include and --exclude, suppression files, and
+ * --born-between.
  *
  * A pattern is an extended regular expression (POSIX), searched for in the function, file and
  * module of every frame; a prefix `function:`, `file:`, `module:` or `thread:` restricts it. For
  * each of these kinds with includes, one include must match; no exclude and no suppression may. A
- * pattern for threads must match the whole thread id; a filter of threads needs the events
- * (replay.h), all others work on sums. */
+ * pattern for threads must match the whole thread id; a filter of threads, or of
+ * births, needs the events (replay.h), all others work on sums. */
 #ifndef LIMPET_ANALYZER_MODEL_FILTER_H
 #define LIMPET_ANALYZER_MODEL_FILTER_H
 
@@ -34,6 +35,13 @@ int limpet_filter_add_suppressions(struct limpet_filter *filter, const char *pat
 
 bool limpet_filter_is_empty(const struct limpet_filter *filter);
 bool limpet_filter_has_threads(const struct limpet_filter *filter);
+/* Keeps only blocks and mappings that were made in [from_ns, to_ns), in the trace's ticks. to_ns
+ * UINT64_MAX: no end. */
+void limpet_filter_set_births(struct limpet_filter *filter, uint64_t from_ns, uint64_t to_ns);
+/* Whether it has such limits; if not, the range contains all. */
+bool limpet_filter_births(const struct limpet_filter *filter, uint64_t *ret_from_ns,
+			  uint64_t *ret_to_ns);
+bool limpet_filter_needs_events(const struct limpet_filter *filter);
 bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid);
 
 /* For each node of the locations' model, whether its stack is kept. *ret_kept is malloc'ed.

@@ -109,6 +109,113 @@ static const char *const allocators[] = {
 	"new_arena",
 	"pymalloc_alloc",
 	"allocate_from_new_pool",
+	/* GLib */
+	"g_strndup",
+	"g_try_malloc_n",
+	"g_try_realloc_n",
+	/* SQLite's, per connection */
+	"sqlite3DbMallocRaw",
+	"sqlite3DbMallocRawNN",
+	"dbMallocRawFinish",
+	"sqlite3DbMallocZero",
+	"sqlite3DbRealloc",
+	"sqlite3DbStrDup",
+	"sqlite3DbStrNDup",
+	"pcache1Alloc",
+	/* Python's, of objects */
+	"gc_alloc",
+	"_PyObject_New",
+	"_PyObject_GC_Alloc",
+	"_PyObject_GC_Malloc",
+	"_PyObject_GC_New",
+	"_PyObject_GC_NewVar",
+	"_PyType_AllocNoTrack",
+	"PyType_GenericAlloc",
+	/* Redis and Valkey: strings */
+	"_sdsnewlen",
+	"sdsnewlen",
+	"sdstrynewlen",
+	/* PostgreSQL */
+	"palloc",
+	"palloc0",
+	"palloc_extended",
+	"repalloc",
+	"pstrdup",
+	"pnstrdup",
+	"pg_malloc",
+	"pg_malloc0",
+	"pg_realloc",
+	"pg_strdup",
+	"MemoryContextAlloc",
+	"MemoryContextAllocZero",
+	"MemoryContextAllocZeroAligned",
+	"MemoryContextAllocExtended",
+	"MemoryContextAllocationFailure",
+	"MemoryContextStrdup",
+	"AllocSetAlloc",
+	"AllocSetAllocLarge",
+	"AllocSetAllocFromNewBlock",
+	"AllocSetRealloc",
+	"GenerationAlloc",
+	"SlabAlloc",
+	/* MySQL and MariaDB */
+	"my_malloc",
+	"my_realloc",
+	"my_raw_malloc",
+	"my_multi_malloc",
+	"my_strdup",
+	"my_strndup",
+	"my_memdup",
+	"alloc_root",
+	"multi_alloc_root",
+	"strdup_root",
+	"memdup_root",
+	/* nginx and Apache */
+	"ngx_alloc",
+	"ngx_calloc",
+	"ngx_memalign",
+	"ngx_palloc",
+	"ngx_pnalloc",
+	"ngx_pcalloc",
+	"ngx_palloc_block",
+	"ngx_palloc_large",
+	"ngx_palloc_small",
+	"apr_palloc",
+	"apr_pcalloc",
+	"apr_pstrdup",
+	"apr_pstrndup",
+	"apr_pmemdup",
+	/* PHP, Perl, Ruby, Lua */
+	"_emalloc",
+	"_ecalloc",
+	"_erealloc",
+	"_safe_emalloc",
+	"_estrdup",
+	"_estrndup",
+	"__zend_malloc",
+	"__zend_calloc",
+	"__zend_realloc",
+	"Perl_safesysmalloc",
+	"Perl_safesyscalloc",
+	"Perl_safesysrealloc",
+	"ruby_xmalloc",
+	"ruby_xmalloc2",
+	"ruby_xcalloc",
+	"ruby_xrealloc",
+	"ruby_xrealloc2",
+	"objspace_xmalloc0",
+	"objspace_xcalloc",
+	"objspace_xrealloc",
+	"l_alloc",
+	"luaM_malloc_",
+	"luaM_realloc_",
+	"luaM_saferealloc_",
+	"luaM_growaux_",
+	/* HotSpot */
+	"os::malloc",
+	"os::realloc",
+	"AllocateHeap",
+	"ReallocateHeap",
 	/* Nim's runtime */
 	"newObj",
 	"newObjRC1",
@@ -299,12 +406,27 @@ static bool is_allocator(const char *function, size_t length)
 	       has_prefix(function, "__rustc::__r");
 }
 
+/* Of the name before parameters, and before what compilers add to a copy of a function. */
+static size_t base_length(const char *function)
+{
+	static const char *const copies[] = {".part.", ".constprop.", ".isra.",
+					     ".cold",  ".lto_priv.",  ".llvm."};
+	size_t length = strcspn(function, "(");
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(copies); i++) {
+		const char *copy = strstr(function, copies[i]);
+
+		if (copy && (size_t)(copy - function) < length)
+			length = (size_t)(copy - function);
+	}
+	return length;
+}
+
 enum limpet_frame_kind limpet_frame_filter_classify(const char *function, const char *module,
 						    bool allocator)
 {
 	if (function) {
-		/* The name before parameters. */
-		size_t length = strcspn(function, "(");
+		size_t length = base_length(function);
 
 		if (is_start(function, length))
 			return LIMPET_FRAME_START;

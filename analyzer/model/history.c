@@ -23,7 +23,7 @@ struct work {
 	size_t sums;           /* the SUMS block of what was discarded; NO_BLOCK: none */
 	uint64_t live_bytes;   /* after the last period or row that was added */
 	uint64_t *live_at_end; /* of each step; UINT64_MAX: nothing happened in it */
-	bool of_threads;       /* a filter selects threads, but aggregates are of all together */
+	bool of_blocks;        /* a filter selects blocks, but aggregates are of whole stacks */
 	bool failed;           /* out of memory */
 };
 
@@ -162,7 +162,7 @@ static void add_size(struct work *work, unsigned bucket, size_t step, uint64_t a
 
 static void add_figures(struct work *work, const struct limpet_trace_period *period, size_t step)
 {
-	for (uint32_t i = 0; i < period->site_count && !work->of_threads; i++) {
+	for (uint32_t i = 0; i < period->site_count && !work->of_blocks; i++) {
 		const struct limpet_trace_site *from = &period->sites[i];
 		struct limpet_history_step *to = place(work, from->node, step);
 
@@ -221,7 +221,7 @@ static void add_row(struct work *work, const struct limpet_trace_event *row)
 		note_live(work, step,
 			  work->live_bytes > row->size ? work->live_bytes - row->size : 0);
 	note_high(work, step, work->live_bytes, row->time_ns);
-	if (work->of_threads)
+	if (work->of_blocks)
 		return;
 	to = place(work, row->node, step);
 	if (!to)
@@ -305,8 +305,8 @@ static int add_blocks(struct work *work)
 
 /* ------------------------------------------------------------------ what a filter keeps */
 
-/* What aggregates do not separate: sizes by stack, everything by thread. Each block counts as one,
- * since a sampled trace is one step. */
+/* What aggregates do not separate: sizes by stack, everything by thread and birth. Each block
+ * counts as one, since a sampled trace is one step. */
 static int add_kept_blocks(void *context, size_t step, const struct limpet_replay_blocks *blocks)
 {
 	const uint64_t allocations = (uint64_t)blocks->allocations;
@@ -321,7 +321,7 @@ static int add_kept_blocks(void *context, size_t step, const struct limpet_repla
 
 	add_size(work, limpet_trace_size_bucket(blocks->size), step, allocations,
 		 counts.allocated_bytes);
-	to = work->of_threads ? place(work, blocks->node, step) : NULL;
+	to = work->of_blocks ? place(work, blocks->node, step) : NULL;
 	if (to)
 		limpet_counts_add(&to->counts, &counts);
 	return work->failed ? -ENOMEM : 0;
@@ -536,8 +536,8 @@ int limpet_history_build(struct limpet_trace_reader *reader, const struct limpet
 			    .model = model,
 			    .history = history,
 			    .selection = selection,
-			    .of_threads = selection && selection->filter &&
-					  limpet_filter_has_threads(selection->filter)};
+			    .of_blocks = selection && selection->filter &&
+					 limpet_filter_needs_events(selection->filter)};
 	int code = history ? build(&work, most_steps) : -ENOMEM;
 
 	free(work.site_of);

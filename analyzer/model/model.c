@@ -382,6 +382,7 @@ void limpet_model_live_refresh(struct limpet_model *model, const struct limpet_t
 	model->end = limpet_trace_reader_end(reader);
 	model->damage = limpet_trace_reader_damage(reader);
 	model->duration_ns = model->end->time_ns;
+	model->mark_count = limpet_trace_reader_marks(reader, &model->marks);
 	model->node_count = limpet_trace_reader_nodes(reader, &model->nodes);
 	model->module_count = limpet_trace_reader_modules(reader, &model->modules);
 }

@@ -145,6 +145,10 @@ struct limpet_model {
 	uint64_t duration_ns;    /* of the capture */
 	uint64_t from_ns, to_ns; /* the window; to_ns is never 0 unless the capture is empty */
 	bool windowed;
+	/* Only blocks that were made in [born_from_ns, born_to_ns) are in the figures, if `born`.
+	 */
+	bool born;
+	uint64_t born_from_ns, born_to_ns; /* UINT64_MAX: to the end */
 	bool widened; /* the window, to whole time spans of which sums are kept */
 	/* 0: every event was recorded. If only overloads were sampled, their sampling period; the
 	 * interval of a figure without a sample then has no width. */
@@ -170,6 +174,8 @@ struct limpet_model {
 	struct limpet_model_size *sizes; /* non-empty buckets, ascending */
 	size_t size_count;
 
+	const struct limpet_trace_user_mark *marks; /* by time, whatever the window */
+	size_t mark_count;
 	const struct limpet_trace_node *nodes; /* the tree; index 0 is the root */
 	uint32_t node_count;
 	const struct limpet_trace_module *modules; /* by number, from 1 */

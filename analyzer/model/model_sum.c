@@ -254,8 +254,10 @@ static int add_sampled(struct work *work, const struct limpet_trace_period *peri
  * in. */
 static int add_whole(struct work *work, const struct limpet_trace_period *period, size_t segment)
 {
+	const bool compact = limpet_trace_reader_target(work->reader)->compact;
 	uint64_t first = first_tick(work, segment, period->first_ns);
-	uint64_t last = period->last_ns / LIMPET_TRACE_TICK_NS;
+	/* Of sums, the next period has what happens in the last tick: it may begin at a mark. */
+	uint64_t last = (period->last_ns - (compact && period->last_ns)) / LIMPET_TRACE_TICK_NS;
 	bool cut;
 
 	if (first >= work->to_tick) {
@@ -266,7 +268,7 @@ static int add_whole(struct work *work, const struct limpet_trace_period *period
 		start_window(work);
 	cut = (!work->sum->accounting.counting && last >= work->from_tick) || last >= work->to_tick;
 	/* Without single events it cannot be cut: all of it is in the window. */
-	if (cut && limpet_trace_reader_target(work->reader)->compact) {
+	if (cut && compact) {
 		if (!work->sum->accounting.counting) {
 			work->from_tick = first;
 			work->sum->from_ns = period->first_ns;

@@ -69,7 +69,7 @@ struct work {
 	size_t age_count, age_capacity;
 	struct thread *by_tid, **threads, **threads_met, **threads_of_block;
 	size_t thread_count, thread_capacity, met_capacity, thread_met_count, of_block_capacity;
-	struct limpet_open_maps maps; /* only with a filter of threads */
+	struct limpet_open_maps maps; /* only with a filter that needs events */
 	struct kind *kinds;           /* of the block: one per pair, two if samples differ */
 	uint32_t *kinds_met;
 	size_t kind_capacity, kind_met_capacity, kind_met_count;
@@ -80,6 +80,8 @@ struct work {
 	double live_bytes, high_bytes; /* of kept blocks: now, and maximum since the last fold */
 	double all_live_bytes;         /* of all blocks, to find the peak */
 	double older_bytes; /* part of live_bytes, from sums: allocated before the first events */
+	uint64_t born_from,
+		born_ticks; /* ticks in which blocks are kept, if they are made in them */
 	uint64_t part_until_ns;
 	uint64_t next_tick; /* the first at which more than counting is to be done */
 	uint64_t peak_tick; /* in which to look for the peak; UINT64_MAX: not now */
@@ -321,16 +323,17 @@ static int fold(struct work *work)
 
 /* ------------------------------------------------------------------ the window and the peak */
 
-static bool filters_threads(const struct work *work)
+/* By more than stacks. */
+static bool filters_blocks(const struct work *work)
 {
 	const struct limpet_filter *filter = work->options->filter;
 
-	return filter && limpet_filter_has_threads(filter);
+	return filter && limpet_filter_needs_events(filter);
 }
 
 static bool is_filtered(const struct work *work)
 {
-	return work->options->kept || filters_threads(work);
+	return work->options->kept || filters_blocks(work);
 }
 
 /* Blocks whose allocations were discarded: only their bytes in all are known. */
@@ -463,11 +466,16 @@ static inline void meet_thread(struct work *work, struct thread *thread)
 	work->threads_met[work->thread_met_count++] = thread;
 }
 
+static inline bool is_birth_kept(const struct work *work, uint64_t tick)
+{
+	return tick - work->born_from < work->born_ticks;
+}
+
 static inline int add_allocation(struct work *work, struct kind *kind, struct thread *thread,
 				 uint64_t tick, uint32_t hash)
 {
 	work->all_live_bytes += kind->bytes;
-	if (!kind->kept || !thread->kept)
+	if (!kind->kept || !thread->kept || !is_birth_kept(work, tick))
 		return 0;
 	meet_kind(work, kind);
 	meet_thread(work, thread);
@@ -486,9 +494,10 @@ static inline int add_allocation(struct work *work, struct kind *kind, struct th
 				      hash);
 }
 
-static inline void add_untracked(struct work *work, struct kind *kind, struct thread *thread)
+static inline void add_untracked(struct work *work, struct kind *kind, struct thread *thread,
+				 uint64_t tick)
 {
-	if (!kind->kept || !thread->kept)
+	if (!kind->kept || !thread->kept || !is_birth_kept(work, tick))
 		return;
 	meet_kind(work, kind);
 	meet_thread(work, thread);
@@ -517,7 +526,7 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 	uint32_t number;
 
 	work->all_live_bytes -= kind->bytes;
-	if (!kind->kept)
+	if (!kind->kept || !is_birth_kept(work, like.tick))
 		return;
 	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_FREE) {
 		meet_thread(work, caller);
@@ -546,11 +555,13 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 static int add_map_row(struct work *work, const struct kind *kind, const struct thread *thread,
 		       const struct limpet_trace_rows *rows, uint32_t at)
 {
-	const uint64_t tick = rows->ticks[at], age = rows->ages[at];
+	const bool is_made = LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_MMAP;
+	const uint64_t tick = rows->ticks[at], age = is_made ? 0 : rows->ages[at];
+	const uint64_t birth = tick > age ? tick - age : 0;
 
-	if (!kind->kept)
+	if (!kind->kept || !is_birth_kept(work, birth))
 		return 0;
-	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_MMAP)
+	if (is_made)
 		return limpet_open_maps_add(&work->maps,
 					    &(struct limpet_open_map){.bytes = kind->size,
 								      .tick = tick,
@@ -560,7 +571,7 @@ static int add_map_row(struct work *work, const struct kind *kind, const struct 
 					    work->counting);
 	limpet_open_maps_take(&work->maps,
 			      &(struct limpet_open_map){.bytes = kind->size,
-							.tick = tick > age ? tick - age : 0,
+							.tick = birth,
 							.node = kind->node,
 							.thread = owner_of(work, rows, at)->number},
 			      work->counting);
@@ -615,7 +626,7 @@ static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
 					      hashes[i]);
 			break;
 		case LIMPET_ROW_UNTRACKED:
-			add_untracked(work, kind_of(work, rows, i), thread);
+			add_untracked(work, kind_of(work, rows, i), thread, tick);
 			break;
 		case LIMPET_ROW_FREE:
 		case LIMPET_ROW_INFERRED_FREE:
@@ -623,7 +634,7 @@ static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
 			break;
 		case LIMPET_ROW_MMAP:
 		case LIMPET_ROW_UNMAPPED:
-			if (filters_threads(work))
+			if (filters_blocks(work))
 				code = add_map_row(work, kind_of(work, rows, i), thread, rows, i);
 			break;
 		default:
@@ -908,6 +919,18 @@ static int take_sizes(const struct work *work, struct limpet_replay *replay)
 	return 0;
 }
 
+static void take_births(struct work *work)
+{
+	uint64_t from_ns = 0, to_ns = UINT64_MAX, to;
+
+	if (work->options->filter)
+		limpet_filter_births(work->options->filter, &from_ns, &to_ns);
+	/* Cut as windows are. */
+	work->born_from = tick_of(from_ns);
+	to = to_ns == UINT64_MAX ? UINT64_MAX : tick_of(to_ns);
+	work->born_ticks = to > work->born_from ? to - work->born_from : 0;
+}
+
 /* Frees what is only needed while counting rows. */
 static void free_counting(struct work *work)
 {
@@ -945,6 +968,7 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 					 LIMPET_LOSS_GIVEN_UP)};
 	int code = -ENOMEM;
 
+	take_births(&work);
 	work.site_of_node = calloc(model->node_count + 1ul, sizeof(*work.site_of_node));
 	if (options->end_count)
 		work.moments = calloc(options->end_count + 1, sizeof(*work.moments));

@@ -84,7 +84,7 @@ struct limpet_replay_parts {
 
 struct limpet_replay_options {
 	const bool *kept;                   /* by node; NULL: all */
-	const struct limpet_filter *filter; /* for its threads; NULL: all */
+	const struct limpet_filter *filter; /* for its threads and births; NULL: all */
 	const uint64_t *ends; /* of moments, ascending: each begins where the previous one ends */
 	size_t end_count;
 	const struct limpet_replay_parts *parts; /* NULL: none */
@@ -102,7 +102,8 @@ struct limpet_replay {
 	size_t moment_count;
 	struct limpet_model_size *sizes; /* as in the model */
 	size_t size_count;
-	/* With a filter of threads: what the kept threads mapped, by node, as in the model. */
+	/* With a filter of threads or births: what is kept of mappings, by node, as in the model.
+	 */
 	struct limpet_model_map_site *maps;
 	size_t map_count;
 	uint64_t losses; /* LIMPET_LOSS_BIT: BRIDGED, a block of events could not be read; GIVEN_UP

@@ -107,6 +107,22 @@ void limpet_json_member(struct limpet_json_printer *printer, const char *key, js
 	json_decref(value);
 }
 
+void limpet_json_members_of_time(struct limpet_json_printer *printer,
+				 const struct limpet_model *model)
+{
+	limpet_json_member(printer, "window",
+			   json_pack("{s:o,s:o}", "from_seconds",
+				     limpet_json_seconds(model->from_ns), "to_seconds",
+				     limpet_json_seconds(model->to_ns)));
+	if (model->born)
+		limpet_json_member(printer, "born",
+				   json_pack("{s:o,s:o}", "from_seconds",
+					     limpet_json_seconds(model->born_from_ns), "to_seconds",
+					     model->born_to_ns == UINT64_MAX
+						     ? json_null()
+						     : limpet_json_seconds(model->born_to_ns)));
+}
+
 void limpet_json_item(struct limpet_json_printer *printer, json_t *value)
 {
 	if (limpet_json_check(printer, value ? 0 : -ENOMEM)) {

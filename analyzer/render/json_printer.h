@@ -49,6 +49,10 @@ static inline bool limpet_json_check(struct limpet_json_printer *printer, int co
  * -ENOMEM. */
 void limpet_json_member(struct limpet_json_printer *printer, const char *key, json_t *value);
 void limpet_json_item(struct limpet_json_printer *printer, json_t *value);
+/* Members of the time that figures are of: the window, and, if that is limited, when the blocks
+ * were made. */
+void limpet_json_members_of_time(struct limpet_json_printer *printer,
+				 const struct limpet_model *model);
 /* The list is such a member, too. */
 void limpet_json_begin_list(struct limpet_json_printer *printer, const char *key);
 void limpet_json_end_list(struct limpet_json_printer *printer);

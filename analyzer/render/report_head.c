@@ -1,5 +1,6 @@
 /* The head of the text report: target and window; the rest is in report_losses.c and
  * report_totals.c. */
+#include <errno.h>
 #include <string.h>
 
 #include "analyzer/render/report_printer.h"
@@ -69,6 +70,7 @@ static void print_window(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_trace_end *end = model->end;
+	char from[LIMPET_PRINTER_MOMENT], to[LIMPET_PRINTER_MOMENT];
 
 	limpet_printer_row(
 		printer, "", "capture", "%s by %s%s%s%s, %s",
@@ -83,8 +85,8 @@ static void print_window(struct limpet_printer *printer)
 	if (model->windowed || model->widened)
 		limpet_printer_row(printer, "", "window",
 				   "%s to %s: all figures below are of this time%s",
-				   limpet_printer_duration(printer, model->from_ns),
-				   limpet_printer_duration(printer, model->to_ns),
+				   limpet_printer_moment(printer, model, model->from_ns, from),
+				   limpet_printer_moment(printer, model, model->to_ns, to),
 				   model->widened ? ", since sums are kept by the minute" : "");
 	if (end->attach_stop_us >= 0 || end->detach_stop_us >= 0)
 		limpet_printer_row(
@@ -106,6 +108,30 @@ static void print_window(struct limpet_printer *printer)
 				   limpet_printer_bytes(printer, end->agent_memory_bytes));
 }
 
+/* Marks that the row shows. */
+#define MARKS_SHOWN 20u
+
+static void print_marks(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	LIMPET_FREE char *list = NULL;
+	size_t bytes = 0;
+	FILE *text;
+
+	if (!model->mark_count)
+		return;
+	text = open_memstream(&list, &bytes);
+	if (!limpet_printer_check(printer, text ? 0 : -ENOMEM))
+		return;
+	for (size_t i = 0; i < model->mark_count && i < MARKS_SHOWN; i++)
+		fprintf(text, "%s%s %s", i ? ", " : "", model->marks[i].name,
+			limpet_printer_duration(printer, model->marks[i].time_ns));
+	if (model->mark_count > MARKS_SHOWN)
+		fprintf(text, " and %zu more", model->mark_count - MARKS_SHOWN);
+	if (limpet_printer_check(printer, fclose(text) ? -ENOMEM : 0))
+		limpet_printer_row(printer, "", "marks", "%s", list);
+}
+
 static void print_hidden(struct limpet_printer *printer)
 {
 	const struct limpet_model_site *hidden = printer->report->options.hidden;
@@ -125,6 +151,8 @@ void limpet_report_head_print(struct limpet_printer *printer)
 {
 	print_target(printer);
 	print_window(printer);
+	print_marks(printer);
+	limpet_printer_births(printer, printer->report->model);
 	print_hidden(printer);
 	limpet_report_losses_print(printer);
 	limpet_report_totals_print(printer);

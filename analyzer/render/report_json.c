@@ -452,6 +452,18 @@ static json_t *unfollowed_object(const struct limpet_model *model)
 		memory_object(model->memory.known ? &model->memory : &model->target->memory));
 }
 
+static json_t *marks_array(const struct limpet_model *model)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < model->mark_count; i++)
+		array = limpet_json_append(
+			array,
+			json_pack("{s:o,s:o}", "name", limpet_json_text(model->marks[i].name),
+				  "time_s", limpet_json_seconds(model->marks[i].time_ns)));
+	return array;
+}
+
 void limpet_report_json_print_head(struct limpet_report *report,
 				   struct limpet_json_printer *printer)
 {
@@ -459,10 +471,8 @@ void limpet_report_json_print_head(struct limpet_report *report,
 
 	limpet_json_member(printer, "target", target_object(model->target));
 	limpet_json_member(printer, "capture", capture_object(report));
-	limpet_json_member(printer, "window",
-			   json_pack("{s:o,s:o}", "from_seconds",
-				     limpet_json_seconds(model->from_ns), "to_seconds",
-				     limpet_json_seconds(model->to_ns)));
+	limpet_json_members_of_time(printer, model);
+	limpet_json_member(printer, "marks", marks_array(model));
 	limpet_json_member(printer, "totals", totals_object(model));
 	limpet_json_member(printer, "allocators", owners_array(model));
 	limpet_json_member(printer, "unfollowed", unfollowed_object(model));

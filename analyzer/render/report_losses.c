@@ -1,6 +1,11 @@
 /* The losses in the head of the text report, or that there are none. */
 #include "analyzer/render/report_printer.h"
 
+#include <stdlib.h>
+
+#include "common/base_name.h"
+#include "common/err.h"
+
 /* Five figures and their words. */
 #define KINDS_TEXT (9 * LIMPET_UNITS_TEXT)
 
@@ -25,6 +30,29 @@ static const char *say_kinds(char ret[KINDS_TEXT], struct limpet_printer *printe
 	if (maps)
 		snprintf(ret + used, room - used, "%s %s of mmap and its like", used ? "," : ":",
 			 limpet_printer_count(printer, maps));
+	return ret;
+}
+
+/* Where more than half of the stacks end whose walk did not reach the thread's root, as words that
+ * follow their count; "": in no one module. */
+static const char *say_where_cut(char ret[KINDS_TEXT], const struct limpet_model *model)
+{
+	LIMPET_FREE uint32_t *stacks = calloc(model->module_count + 1, sizeof(*stacks));
+	uint32_t most = 0, all = 0;
+
+	ret[0] = '\0';
+	for (uint32_t i = 1; stacks && i < model->node_count; i++) {
+		const struct limpet_trace_node *node = &model->nodes[i];
+
+		if (!node->truncated)
+			continue;
+		all++;
+		if (++stacks[node->module] > stacks[most])
+			most = node->module;
+	}
+	if (most && stacks[most] > all / 2)
+		snprintf(ret, KINDS_TEXT, ", most of them in %s",
+			 limpet_base_name(model->modules[most].path));
 	return ret;
 }
 
@@ -78,7 +106,7 @@ static void print_counts(struct limpet_printer *printer, uint64_t *said)
 		{damage->blocks_damaged + damage->blocks_lost, LIMPET_LOSS_DAMAGED,
 		 "block of the trace damaged", "blocks of the trace damaged"},
 	};
-	char kinds[KINDS_TEXT];
+	char words[KINDS_TEXT];
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++) {
 		if (!list[i].value)
@@ -86,7 +114,10 @@ static void print_counts(struct limpet_printer *printer, uint64_t *said)
 		limpet_printer_row(printer, printer->options->warn, *said ? "" : "losses",
 				   "%s %s%s", limpet_printer_count(printer, list[i].value),
 				   list[i].value == 1 ? list[i].one : list[i].many,
-				   i ? "" : say_kinds(kinds, printer));
+				   list[i].loss == LIMPET_LOSS_DROPPED ? say_kinds(words, printer)
+				   : list[i].loss == LIMPET_LOSS_TRUNCATED
+					   ? say_where_cut(words, model)
+					   : "");
 		*said |= LIMPET_LOSS_BIT(list[i].loss);
 	}
 	if (damage->truncated) {

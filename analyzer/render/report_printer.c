@@ -266,3 +266,42 @@ void limpet_printer_blank(struct limpet_printer *printer)
 	if (!printer->error)
 		fputc('\n', printer->file);
 }
+
+const char *limpet_printer_moment(struct limpet_printer *printer, const struct limpet_model *model,
+				  uint64_t time_ns, char ret[LIMPET_PRINTER_MOMENT])
+{
+	const char *text = limpet_printer_duration(printer, time_ns);
+
+	for (size_t i = 0; i < model->mark_count; i++)
+		if (model->marks[i].time_ns == time_ns) {
+			snprintf(ret, LIMPET_PRINTER_MOMENT, "%s (%s)", model->marks[i].name, text);
+			return ret;
+		}
+	snprintf(ret, LIMPET_PRINTER_MOMENT, "%s", text);
+	return ret;
+}
+
+void limpet_printer_births(struct limpet_printer *printer, const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+	const bool whole = model->to_ns >= model->duration_ns;
+	const char *block = limpet_model_block_word(model);
+	char from[LIMPET_PRINTER_MOMENT] = "the start", to[LIMPET_PRINTER_MOMENT] = "the end";
+	char end[LIMPET_PRINTER_MOMENT] = "the end";
+
+	if (!model->born)
+		return;
+	if (model->born_from_ns)
+		limpet_printer_moment(printer, model, model->born_from_ns, from);
+	if (model->born_to_ns != UINT64_MAX)
+		limpet_printer_moment(printer, model, model->born_to_ns, to);
+	if (!whole)
+		limpet_printer_moment(printer, model, model->to_ns, end);
+	limpet_printer_row(printer, "", "born",
+			   "%ss %s between %s and %s, %s in %s %s%s still %s at %s", block,
+			   model->target->pages ? "first touched" : "allocated", from, to,
+			   limpet_printer_bytes(printer, totals->live_bytes),
+			   limpet_printer_count(printer, totals->live_allocations), block,
+			   limpet_printer_plural(totals->live_allocations),
+			   limpet_model_live_word(model), end);
+}

@@ -10,6 +10,7 @@
 #include "analyzer/model/model_losses.h"
 #include "analyzer/render/report_text.h"
 #include "analyzer/views/report.h"
+#include "common/mark_name.h"
 #include "common/units.h"
 
 /* The figure to sort by, for headings. */
@@ -71,6 +72,15 @@ void limpet_printer_say_empty(struct limpet_printer *printer, const struct limpe
 /* limpet_model_losses() without those that the text has elsewhere: sampled, still running. */
 size_t limpet_printer_losses(const struct limpet_model *model,
 			     struct limpet_model_loss ret[LIMPET_LOSS_COUNT]);
+
+/* The mark that is set at that time, if there is one, and the time. Its name may become three times
+ * as long when it is made harmless. */
+#define LIMPET_PRINTER_MOMENT (3 * LIMPET_MARK_NAME_ROOM + LIMPET_UNITS_TEXT + 8)
+const char *limpet_printer_moment(struct limpet_printer *printer, const struct limpet_model *model,
+				  uint64_t time_ns, char ret[LIMPET_PRINTER_MOMENT]);
+/* A row: the blocks that all figures are of, if they are those that were made in a part of the
+ * time. */
+void limpet_printer_births(struct limpet_printer *printer, const struct limpet_model *model);
 
 /* Cuts `text` in place to `columns`, with "..." for what is gone: at the end, or at the start where
  * the end says more (paths, qualified names). */

@@ -378,10 +378,7 @@ static void print_head(struct context *context)
 				     limpet_losses_exact(model->losses |
 							 (heap->replay ? heap->replay->losses : 0)),
 				     "estimated", model->sample_bytes != 0));
-	limpet_json_member(&context->printer, "window",
-			   json_pack("{s:o,s:o}", "from_seconds",
-				     limpet_json_seconds(model->from_ns), "to_seconds",
-				     limpet_json_seconds(model->to_ns)));
+	limpet_json_members_of_time(&context->printer, model);
 	limpet_json_member(&context->printer, "sort",
 			   json_string(limpet_report_sort_words[heap->view.sort]));
 	limpet_json_member(&context->printer, "totals",

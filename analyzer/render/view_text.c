@@ -148,15 +148,17 @@ static void print_limits(struct context *context)
 {
 	const struct limpet_model *model = context->heap->model;
 	struct limpet_printer *printer = &context->printer;
+	char from[LIMPET_PRINTER_MOMENT], to[LIMPET_PRINTER_MOMENT];
 
 	if (model->windowed || model->widened)
 		limpet_printer_line(printer, "", "window    %s to %s%s",
-				    limpet_printer_duration(printer, model->from_ns),
-				    limpet_printer_duration(printer, model->to_ns),
+				    limpet_printer_moment(printer, model, model->from_ns, from),
+				    limpet_printer_moment(printer, model, model->to_ns, to),
 				    context->heap->narrowed ? ": only sums are kept from before"
 							    : "");
 	if (!context->heap->filtered && limpet_printer_is_empty(model))
 		limpet_printer_say_empty(printer, model);
+	limpet_printer_births(printer, model);
 	if (context->heap->filtered)
 		limpet_printer_line(
 			printer, "", "filtered  %s hidden in %s %s%s",

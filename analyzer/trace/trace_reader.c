@@ -362,7 +362,7 @@ static int read_tables(struct limpet_trace_reader *reader, size_t first)
 			reader->last_ns = block->last_ns;
 		if (block->type != LIMPET_TRACE_HEADER && block->type != LIMPET_TRACE_MODULES &&
 		    block->type != LIMPET_TRACE_NODES && block->type != LIMPET_TRACE_END &&
-		    block->type != LIMPET_TRACE_THREADS)
+		    block->type != LIMPET_TRACE_THREADS && block->type != LIMPET_TRACE_MARKS)
 			continue;
 		code = limpet_trace_reader_load(reader, i, &buffer, &sections);
 		if (code == 0)
@@ -610,6 +610,13 @@ uint32_t limpet_trace_reader_owners(const struct limpet_trace_reader *reader,
 const char *limpet_trace_reader_thread_name(const struct limpet_trace_reader *reader, uint32_t tid)
 {
 	return limpet_trace_tables_thread(&reader->tables, tid);
+}
+
+size_t limpet_trace_reader_marks(const struct limpet_trace_reader *reader,
+				 const struct limpet_trace_user_mark **ret_marks)
+{
+	*ret_marks = reader->tables.marks;
+	return reader->tables.mark_count;
 }
 
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader)

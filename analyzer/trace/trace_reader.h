@@ -97,6 +97,15 @@ uint32_t limpet_trace_reader_owners(const struct limpet_trace_reader *reader,
 /* The last name that the trace has of a thread; "": none, as in a trace of an older limpet. */
 const char *limpet_trace_reader_thread_name(const struct limpet_trace_reader *reader, uint32_t tid);
 
+/* A time that the user named: `limpet mark`. */
+struct limpet_trace_user_mark {
+	char *name; /* not empty; limpet_mark_name_refuse() need not accept it */
+	uint64_t time_ns;
+};
+/* By time. Returns their number. */
+size_t limpet_trace_reader_marks(const struct limpet_trace_reader *reader,
+				 const struct limpet_trace_user_mark **ret_marks);
+
 struct limpet_trace_end {
 	bool known;          /* there is an END record */
 	enum limpet_end end; /* !known: RUNNING if a writer holds the lock, else COLLECTOR_LOST */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "common/mark_name.h"
 #include "common/trace_block.h"
 
 int limpet_trace_tables_init(struct limpet_trace_tables *tables)
@@ -52,6 +53,9 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 		free(tables->owners[i]);
 	for (uint32_t i = 0; i < tables->thread_count; i++)
 		free(tables->threads[i].name);
+	for (size_t i = 0; i < tables->mark_count; i++)
+		free(tables->marks[i].name);
+	free(tables->marks);
 	free(tables->threads);
 	free(tables->owners);
 	free(tables->modules);
@@ -529,6 +533,62 @@ const char *limpet_trace_tables_thread(const struct limpet_trace_tables *tables,
 		       : "";
 }
 
+/* ------------------------------------------------------------------ MARKS */
+
+static int read_mark(struct limpet_trace_tables *tables, struct limpet_cursor *list)
+{
+	const uint64_t time_ns = limpet_cursor_varint(list);
+	const uint64_t bytes = limpet_cursor_limited(list, LIMPET_MARK_NAME_MAX_BYTES);
+	const uint8_t *name = limpet_cursor_take(list, bytes);
+	char *own;
+
+	if (list->failed || !bytes || !name[0] || tables->mark_count == LIMPET_MARKS_MAX)
+		return -EBADMSG;
+	if (limpet_reserve(&tables->marks, &tables->mark_capacity, tables->mark_count + 1,
+			   sizeof(*tables->marks)) < 0)
+		return -ENOMEM;
+	own = strndup((const char *)name, bytes);
+	if (!own)
+		return -ENOMEM;
+	tables->marks[tables->mark_count++] =
+		(struct limpet_trace_user_mark){.name = own, .time_ns = time_ns};
+	return 0;
+}
+
+static int read_marks(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
+{
+	struct limpet_cursor list;
+	unsigned tag;
+	int code = 0;
+
+	while (code == 0 && (tag = limpet_trace_next_section(sections, &list))) {
+		uint64_t count;
+
+		if (tag != LIMPET_MARKS_LIST)
+			continue;
+		count = limpet_cursor_limited(&list, LIMPET_MARKS_MAX);
+		for (uint64_t i = 0; i < count && code == 0; i++)
+			code = read_mark(tables, &list);
+		if (code == 0 && list.failed)
+			code = -EBADMSG;
+	}
+	return code;
+}
+
+/* Few, and most often in order already. */
+static void settle_marks(struct limpet_trace_tables *tables)
+{
+	struct limpet_trace_user_mark *list = tables->marks;
+
+	for (size_t i = 1; i < tables->mark_count; i++)
+		for (size_t at = i; at && list[at].time_ns < list[at - 1].time_ns; at--) {
+			const struct limpet_trace_user_mark earlier = list[at];
+
+			list[at] = list[at - 1];
+			list[at - 1] = earlier;
+		}
+}
+
 int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 			     struct limpet_cursor sections)
 {
@@ -547,6 +607,9 @@ int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 	case LIMPET_TRACE_THREADS:
 		code = read_threads(tables, &sections);
 		break;
+	case LIMPET_TRACE_MARKS:
+		code = read_marks(tables, &sections);
+		break;
 	case LIMPET_TRACE_END:
 		code = read_end(tables, &sections);
 		break;
@@ -562,4 +625,5 @@ void limpet_trace_tables_settle(struct limpet_trace_tables *tables)
 		if (tables->nodes[i].module >= tables->module_count)
 			tables->nodes[i].module = 0;
 	settle_threads(tables);
+	settle_marks(tables);
 }

@@ -24,13 +24,15 @@ struct limpet_trace_tables {
 	} * threads; /* after limpet_trace_tables_settle() by tid, each once */
 	uint32_t thread_count;
 	size_t thread_capacity;
+	struct limpet_trace_user_mark *marks; /* after limpet_trace_tables_settle() by time */
+	size_t mark_count, mark_capacity;
 	struct limpet_trace_end end;
 };
 
 /* 0 or -ENOMEM. */
 int limpet_trace_tables_init(struct limpet_trace_tables *tables);
 void limpet_trace_tables_done(struct limpet_trace_tables *tables);
-/* Reads a HEADER, MODULES, NODES, THREADS or END block; ignores other types. -EBADMSG: it is
+/* Reads a HEADER, MODULES, NODES, THREADS, MARKS or END block; ignores other types. -EBADMSG: it is
  * damaged; what was read before the damage stays. */
 int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 			     struct limpet_cursor sections);

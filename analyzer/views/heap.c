@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/units.h"
+
 /* ------------------------------------------------------------------ filtering */
 
 /* Removes the sites that the filter does not keep; `from_replay`: with the replay's figures. */
@@ -172,7 +174,36 @@ static bool is_partly_summed(const struct limpet_model *model)
 
 static bool needs_replay(const struct limpet_heap_options *options)
 {
-	return options->replay || (options->filter && limpet_filter_has_threads(options->filter));
+	return options->replay || (options->filter && limpet_filter_needs_events(options->filter));
+}
+
+/* Of blocks that were made where only sums are kept, it is not known which are live. */
+static int check_births(const struct limpet_heap *heap, const struct limpet_heap_options *options,
+			struct limpet_err *err)
+{
+	const uint64_t kept_ns = heap->model->given_up_ns;
+	char text[LIMPET_UNITS_TEXT];
+	uint64_t from_ns, to_ns;
+
+	if (!options->filter || !limpet_filter_births(options->filter, &from_ns, &to_ns))
+		return 0;
+	if (heap->model->compact) {
+		limpet_err_set(err, -ENODATA,
+			       "a compact trace does not say when blocks were allocated: it has "
+			       "only sums");
+		limpet_err_hint(err,
+				"capture without --compact to keep events; sums can be limited "
+				"by --from and --to");
+		return -ENODATA;
+	}
+	if (!kept_ns || from_ns > kept_ns)
+		return 0;
+	limpet_units_format_duration(text, kept_ns);
+	limpet_err_set(err, -ERANGE,
+		       "of blocks that were allocated before %s only sums are kept (--max-size)",
+		       text);
+	limpet_err_hint(err, "--born-between can begin later than %s", text);
+	return -ERANGE;
 }
 
 static int build_model(struct limpet_heap *heap, const struct limpet_heap_options *options,
@@ -181,6 +212,8 @@ static int build_model(struct limpet_heap *heap, const struct limpet_heap_option
 	struct limpet_model_options window = {.from_ns = options->from_ns, .to_ns = options->to_ns};
 	int code = limpet_model_build(heap->reader, &window, &heap->model, err);
 
+	if (code == 0)
+		code = check_births(heap, options, err);
 	if (code < 0 || !needs_replay(options) || !is_partly_summed(heap->model))
 		return code;
 	window.from_ns = heap->model->given_up_ns + LIMPET_TRACE_TICK_NS;
@@ -192,15 +225,21 @@ static int build_model(struct limpet_heap *heap, const struct limpet_heap_option
 static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_options *options,
 			struct limpet_err *err)
 {
-	const bool threads = limpet_filter_has_threads(options->filter);
+	const bool blocks = limpet_filter_needs_events(options->filter);
 	const bool series =
 		options->series && !heap->model->compact && !is_partly_summed(heap->model);
 	const struct limpet_model_site before = heap->view.totals;
 	int code;
 
-	if (threads && heap->model->sample_bytes) {
-		limpet_err_set(err, -ENOTSUP, "a sampled trace cannot be filtered by threads");
-		limpet_err_hint(err, "filter by function:, file: or module: instead");
+	heap->model->born = limpet_filter_births(options->filter, &heap->model->born_from_ns,
+						 &heap->model->born_to_ns);
+	if (blocks && heap->model->sample_bytes) {
+		limpet_err_set(err, -ENOTSUP, "a sampled trace cannot be filtered by %s",
+			       heap->model->born ? "when blocks were allocated" : "threads");
+		limpet_err_hint(err, "%s",
+				heap->model->born
+					? "--from and --to show what was allocated in that time"
+					: "filter by function:, file: or module: instead");
 		return -ENOTSUP;
 	}
 	heap->filtered = true;
@@ -208,12 +247,12 @@ static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_optio
 	/* Sizes and timeline of sums cannot be filtered: leave them out. */
 	if (options->series && !series)
 		heap->model->size_count = heap->model->timeline_count = 0;
-	if (code == 0 && (threads || options->replay || series))
+	if (code == 0 && (blocks || options->replay || series))
 		code = replay(heap, options, series, &heap->replay);
 	if (code < 0)
 		return code;
-	keep_maps(heap, threads);
-	keep_sites(heap, threads);
+	keep_maps(heap, blocks);
+	keep_sites(heap, blocks);
 	heap->view.site_count = heap->model->site_count;
 	limpet_view_add_up(&heap->view);
 	heap->hidden = difference(&before, &heap->view.totals);

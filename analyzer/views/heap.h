@@ -43,8 +43,8 @@ struct limpet_heap {
 };
 
 /* The errors of reading the trace; -EINVAL: bad window; -ERANGE: the window begins or ends where
- * only sums are kept; -ENOTSUP: a filter by threads, with a sampled trace; -ENODATA: a replay of a
- * trace of sums. */
+ * only sums are kept; -ENOTSUP: a filter by threads or births, with a sampled trace; -ENODATA: a
+ * replay of a trace of sums. */
 int limpet_heap_open(const char *path, const struct limpet_heap_options *options,
 		     struct limpet_heap *ret_heap, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_heap_close(struct limpet_heap *heap);

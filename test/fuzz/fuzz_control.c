@@ -92,10 +92,19 @@ static void note_stop(void *context)
 	++*(unsigned *)context;
 }
 
+static int set_mark(void *context, const char *name, uint64_t *ret_time_ns)
+{
+	(void)context;
+	if (limpet_mark_name_refuse(name))
+		abort();
+	*ret_time_ns = strlen(name);
+	return 0;
+}
+
 static void serve(struct messages *messages)
 {
-	static const struct limpet_control_handlers handlers = {.status = answer_status,
-								.stop = note_stop};
+	static const struct limpet_control_handlers handlers = {
+		.status = answer_status, .stop = note_stop, .mark = set_mark};
 	struct limpet_control_reply reply;
 	struct limpet_control *control;
 	struct limpet_err err;
@@ -169,6 +178,7 @@ static void ask(struct messages *messages)
 	char path[96];
 	pthread_t thread;
 	size_t sum = 0;
+	uint64_t time_ns;
 	bool made;
 	int dir = limpet_runtime_dir_open(&made, &err);
 
@@ -187,6 +197,8 @@ static void ask(struct messages *messages)
 			sum += strlen(result.trace);
 		limpet_control_stop_free(stop);
 	}
+	if (limpet_control_mark(PID, "fuzz", &time_ns, &err) == 0)
+		sum += time_ns;
 	shutdown(server.listener, SHUT_RDWR);
 	pthread_join(thread, NULL);
 	close(server.listener);

@@ -72,7 +72,7 @@ fits() {
 }
 
 @test "every command is listed, described and completed" {
-	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html pages report run seal status stop top " ]]
+	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html mark pages report run seal status stop top " ]]
 	# shellcheck source=completions/limpet.bash
 	source "$root/completions/limpet.bash"
 	for command in $(commands); do
@@ -129,6 +129,14 @@ fits() {
 	[[ ${stderr_lines[1]} == "hint: process ids are from 1 to $(($(</proc/sys/kernel/pid_max) - 1))" ]]
 	usage "unexpected argument '2'" attach 1 2
 	usage "only one PID is accepted" status 1 2
+	usage "missing PID" mark
+	usage "missing NAME" mark 1
+	usage "only one name is accepted; unexpected argument 'c'" mark 1 b c
+	usage "the name '' is empty" mark 1 ""
+	usage "the name '1m30s' is a time" mark 1 1m30s
+	usage "the name 'a?b' contains control characters" mark 1 $'a\nb'
+	usage "the name '?' is not UTF-8" mark 1 $'\xff'
+	usage "is longer than 64 bytes" mark 1 "$(printf '%065d' 1)x"
 	usage "--all and '1' cannot be used together" stop --all 1
 	usage "not a duration: '10x'" attach 1 -d 10x
 	usage "not a duration: '-5'" attach 1 -d -5
@@ -153,7 +161,7 @@ fits() {
 	both=$pid
 	start second bin/named-for-this-test
 	both="$both $pid"
-	for command in attach doctor stop status explain pages top; do
+	for command in attach doctor stop status mark explain pages top; do
 		usage "not a process id: 'named-for-this-test'" "$command" named-for-this-test
 		[[ ${stderr_lines[1]} == "hint: processes of that name: "* ]] || fail "$stderr" || return 1
 		same "$command" "$(grep -oE '[0-9]+ \(' <<<"${stderr_lines[1]}" | tr -d ' (' | sort -n | xargs)" "$both" || return 1

@@ -70,6 +70,7 @@ adds_up() {
 	before=$(anonymous_of "$pid")
 	record "$pid"
 	tell toucher "red 24" did
+	within 60 "$LIMPET" mark "$pid" red
 	tell toucher "blue 16" did
 	tell toucher "grow 8" did
 	tell toucher "thread 12" did
@@ -78,6 +79,8 @@ adds_up() {
 	holds touch_red 24
 	holds touch_blue 16
 	holds touch_heap 8
+	within 60 "$LIMPET" report "$trace" --born-between ,red --json >born.json
+	json_says '[.sites[].stack[].function] | any(. == "touch_red") and all(. != "touch_blue")' <born.json
 	holds touch_in_thread 12
 	adds_up "$before"
 	within 60 "$LIMPET" report "$trace" --no-pager >report.text

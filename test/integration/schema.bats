@@ -33,6 +33,8 @@ fits() {
 	done
 	half=$("$LIMPET" report kinds.trace --json | jq '.capture.duration_seconds * 5e5 | floor')us
 	json kinds.window report kinds.trace --to "$half"
+	json kinds.born report kinds.trace --born-between ",$half"
+	json kinds.lifetimes.born report kinds.trace --view lifetimes --born-between "$half,"
 	json kinds.callers report kinds.trace --function main
 	json sampled.functions report "$root/test/traces/version-1/sampled.trace" --view functions
 	json diff diff "$root/test/traces/version-1/killed.trace" "$root/test/traces/version-1/storm.trace"
@@ -58,6 +60,7 @@ fits() {
 	attach "$pid" -d 1h
 	json status status
 	json one status "$pid"
+	json mark mark "$pid" "nach dem Laden, ä"
 	# Refused: it is being captured.
 	run -3 --separate-stderr "$LIMPET" doctor "$pid" --json
 	printf '%s\n' "$output" >json/refused.json

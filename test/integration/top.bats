@@ -102,7 +102,13 @@ row_has() {
 	shows 'by live, all'
 	keys z
 	shows 'by live, all .*, full'
+	"$LIMPET" mark "$pid" top-2 >mark.say
+	keys m
+	shows "^mark 'top-1' at [0-9.]+m?s"
+	keys m
+	shows "^mark 'top-3' at [0-9.]+m?s"
 	keys '?'
+	shows '^m +set a mark'
 	shows '^q, Ctrl-C +quit; the capture goes on'
 	keys x
 	hides 'the capture goes on'
@@ -111,6 +117,13 @@ row_has() {
 	[[ ! -s top.err ]]
 	capturing "$pid"
 	stop "$pid"
+	report
+	expect '[.marks[].name] == ["top-2", "top-1", "top-3"]'
+	screen 80 24 "$trace"
+	shows 'Registry::remember'
+	keys m
+	shows 'the capture has ended: marks are set while it runs'
+	keys q
 	finish leak
 }
 

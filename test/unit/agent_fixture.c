@@ -360,6 +360,28 @@ uint32_t fixture_thread_of(const struct agent_fixture *fixture, uint32_t tid)
 
 uint32_t fixture_voids;
 
+/* At each power of 2: a sanitizer copies at every call. */
+static struct fixture_record *add_record(struct fixture_record **records, size_t count)
+{
+	if (!(count & (count - 1)))
+		*records = realloc(*records, (2 * count + 1) * sizeof(**records));
+	assert_non_null(*records);
+	return &(*records)[count];
+}
+
+/* The free by which an allocation was marked. */
+static struct fixture_record free_of(const struct fixture_record *allocation)
+{
+	struct fixture_record record = *allocation;
+
+	record.type = LIMPET_EVENT_FREE;
+	record.marked = true;
+	record.number++;
+	record.node = 0;
+	record.size = 0;
+	return record;
+}
+
 static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 			 struct fixture_record **records, size_t count)
 {
@@ -378,14 +400,11 @@ static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 			assert_true(at <= committed);
 			continue;
 		}
-		/* At each power of 2: a sanitizer copies at every call. */
-		if (!(count & (count - 1)))
-			*records = realloc(*records, (2 * count + 1) * sizeof(**records));
-		assert_non_null(*records);
-		record = &(*records)[count++];
+		record = add_record(records, count++);
 		memcpy(words, data + at, 24);
 		*record = (struct fixture_record){
-			.type = LIMPET_EVENT_TYPE(words[0]) & ~LIMPET_EVENT_WIDE,
+			.type = LIMPET_EVENT_TYPE(words[0]) &
+				~(LIMPET_EVENT_WIDE | LIMPET_EVENT_FREED),
 			.wide = words[0] & LIMPET_EVENT_WIDE,
 			.number = LIMPET_EVENT_NUMBER(words[0]),
 			.time = LIMPET_EVENT_TIME(words[0]),
@@ -407,6 +426,12 @@ static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 		if (record->type == LIMPET_EVENT_VOID) {
 			fixture_voids++;
 			count--;
+		}
+		if (words[0] & LIMPET_EVENT_FREED) {
+			struct fixture_record *added = add_record(records, count);
+
+			*added = free_of(&(*records)[count - 1]);
+			count++;
 		}
 	}
 	return count;

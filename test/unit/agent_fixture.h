@@ -70,8 +70,9 @@ void fixture_exit(struct fixture_stack *stack, uint64_t result);
 
 /* A record as it lies in the shared memory. */
 struct fixture_record {
-	uint32_t type; /* without LIMPET_EVENT_WIDE */
+	uint32_t type; /* without LIMPET_EVENT_WIDE and LIMPET_EVENT_FREED */
 	bool wide;
+	bool marked; /* a free without a record of its own; its size is not known */
 	uint64_t address, size;
 	uint32_t number, time, node, tid;
 	uint64_t sequence; /* of its chunk */

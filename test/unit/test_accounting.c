@@ -591,12 +591,15 @@ static void make_events(struct limpet_record *events)
 
 	for (int i = 0; i < MANY; i++) {
 		bool again = last && random_below(2), nonsense = !random_below(50);
+		bool at_once = again && random_below(2);
 
-		time_ns += random_below(2 * LIMPET_TRACE_TICK_NS);
+		time_ns += at_once ? 0 : random_below(2 * LIMPET_TRACE_TICK_NS);
 		events[i] = (struct limpet_record){
 			.time_ns = time_ns,
 			.address = again ? last : 16 * (1 + random_below(BLOCKS)),
-			.size = nonsense ? UINT64_MAX : random_below(5000),
+			.size = at_once    ? events[i - 1].size
+				: nonsense ? UINT64_MAX
+					   : random_below(5000),
 			.node = (uint32_t)random_below(20),
 			.thread = again && random_below(20) ? events[i - 1].thread
 							    : 1 + (uint32_t)random_below(3),
@@ -604,6 +607,48 @@ static void make_events(struct limpet_record *events)
 		events[i].temporary = again && random_below(10);
 		last = events[i].kind == LIMPET_EVENT_ALLOC ? events[i].address : 0;
 	}
+}
+
+/* As the agent does it: an allocation and the free that follows it at once are one record. */
+static size_t fold(const struct limpet_record *events, size_t count, struct limpet_record *ret)
+{
+	size_t folded = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct limpet_record *made = &events[i], *gone = &events[i + 1];
+
+		ret[folded] = *made;
+		if (i + 1 < count && made->kind == LIMPET_EVENT_ALLOC && made->address &&
+		    made->size <= INT64_MAX && !made->sampled && gone->kind == LIMPET_EVENT_FREE &&
+		    gone->address == made->address && gone->thread == made->thread &&
+		    gone->temporary && gone->size == made->size && gone->time_ns == made->time_ns) {
+			ret[folded].freed = true;
+			i++;
+		}
+		folded++;
+	}
+	return folded;
+}
+
+/* Writes rows as they stand in the trace. */
+static void unfold(struct limpet_accounting_rows *rows)
+{
+	struct limpet_accounting_row *list = calloc(rows->trace_rows + 1, sizeof(*list));
+	size_t count = 0;
+
+	assert_non_null(list);
+	for (size_t i = 0; i < rows->count; i++) {
+		list[count++] = rows->list[i];
+		if (!rows->list[i].freed)
+			continue;
+		assert_int_equal(rows->list[i].op, LIMPET_ROW_ALLOC);
+		list[count] = rows->list[i];
+		list[count++].op = LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY;
+	}
+	assert_int_equal(count, rows->trace_rows);
+	free(rows->list);
+	rows->list = list;
+	rows->count = count;
 }
 
 static void assert_same_row(const struct limpet_accounting_row *a,
@@ -649,7 +694,8 @@ static void compare_at_once(bool held, struct limpet_sampling sampling, uint64_t
 {
 	struct limpet_accounting *one = limpet_accounting_new(memory_bytes);
 	struct limpet_accounting *many = limpet_accounting_new(memory_bytes);
-	struct limpet_record *events = calloc(MANY, sizeof(*events));
+	struct limpet_record *events = calloc(MANY, sizeof(*events)), folded[AT_ONCE];
+	size_t together = 0;
 	struct limpet_accounting_rows rows_of_one = {0}, rows_of_many = {0};
 	int64_t refused = 0;
 
@@ -663,13 +709,15 @@ static void compare_at_once(bool held, struct limpet_sampling sampling, uint64_t
 	}
 	for (size_t i = 0, some; i < MANY; i += some) {
 		int64_t code = 0;
+		size_t count;
 
 		some = MANY - i < AT_ONCE ? MANY - i : 1 + random_below(AT_ONCE);
 		for (size_t k = 0; k < some; k++)
 			code += limpet_accounting_add(one, &events[i + k], 1, &rows_of_one);
 		refused += code;
-		assert_int_equal(limpet_accounting_add(many, &events[i], some, &rows_of_many),
-				 code);
+		count = fold(&events[i], some, folded);
+		together += some - count;
+		assert_int_equal(limpet_accounting_add(many, folded, count, &rows_of_many), code);
 		assert_int_equal(limpet_accounting_time_ns(one), limpet_accounting_time_ns(many));
 		if (!random_below(30)) {
 			assert_same_books(one, many);
@@ -679,6 +727,8 @@ static void compare_at_once(bool held, struct limpet_sampling sampling, uint64_t
 	}
 	assert_true(refused > MANY / 200);
 	assert_same_books(one, many);
+	assert_true(together > MANY / 20);
+	unfold(&rows_of_many);
 	assert_int_equal(rows_of_one.count, rows_of_many.count);
 	for (size_t i = 0; i < rows_of_one.count; i++)
 		assert_same_row(&rows_of_one.list[i], &rows_of_many.list[i]);

@@ -46,7 +46,7 @@ static struct {
 	uint32_t numbers[LIMPET_ORDER_COUNTERS];
 	uint64_t temporary;   /* records that said so */
 	uint32_t stacks[256]; /* nodes of the first records */
-	uint64_t events;
+	uint64_t events, last_ns;
 } it;
 
 static uint64_t random_state = 88172645463325252ull;
@@ -74,6 +74,7 @@ int __wrap_limpet_recorder_add_events(struct limpet_recorder *recorder,
 {
 	for (size_t i = 0; i < count; i++) {
 		it.temporary += records[i].temporary;
+		it.last_ns = records[i].time_ns;
 		it.stacks[it.events++ % LIMPET_COUNT_OF(it.stacks)] = records[i].node;
 	}
 	return __real_limpet_recorder_add_events(recorder, records, count);
@@ -329,6 +330,93 @@ static void test_streams_are_ordered_by_number(void **state)
 	}
 	assert_int_equal(figures().foreign_frees, 0);
 	assert_int_equal(figures().frees, 100);
+}
+
+/* ------------------------------------------------------------------ blocks freed at once */
+
+/* As the agent marks the last record. */
+static void mark_last(uint32_t chunk)
+{
+	uint8_t *data = (uint8_t *)(fixture_chunk(&it.memory, chunk) + 1);
+	uint64_t *word = (uint64_t *)(void *)(data + it.offsets[chunk] - 24);
+
+	*word |= LIMPET_EVENT_FREED;
+	take_number(LIMPET_EVENT_FREE, word[1]);
+}
+
+static void assert_all_freed_at_once(uint64_t count)
+{
+	assert_int_equal(figures().allocations, count);
+	assert_int_equal(figures().frees, count);
+	assert_int_equal(figures().live_allocations, 0);
+	assert_int_equal(figures().foreign_frees, 0);
+	assert_int_equal(losses().dropped_events, 0);
+}
+
+/* Before the record is read; after; and twice in turn, with nothing between. */
+static void test_marked_records(void **state)
+{
+	(void)state;
+	claim_two();
+	put(1, LIMPET_EVENT_ALLOC, 0x5000, 7, 0);
+	mark_last(1);
+	drain_to(2);
+	put(1, LIMPET_EVENT_ALLOC, 0x5000, 7, 0);
+	drain_to(3);
+	assert_int_equal(figures().live_allocations, 1);
+	mark_last(1);
+	drain_to(4);
+	drain_to(4);
+	assert_all_freed_at_once(2);
+	put(1, LIMPET_EVENT_ALLOC, 0x5000, 7, 0);
+	drain_to(5);
+	mark_last(1);
+	put(1, LIMPET_EVENT_ALLOC, 0x6000, 7, 0);
+	mark_last(1);
+	drain_to(8);
+	assert_all_freed_at_once(4);
+}
+
+/* The mark comes after the record was read, and the chunk is full: it is read once more. */
+static void test_marked_at_the_end_of_a_chunk(void **state)
+{
+	(void)state;
+	claim_two();
+	put(1, LIMPET_EVENT_ALLOC, 0x5000, 7, 0);
+	drain_to(1);
+	mark_last(1);
+	open_chunk(3, 0, (uint32_t)it.child, 1);
+	put(3, LIMPET_EVENT_ALLOC, 0x5000, 7, 0);
+	link_chunks(1, 3);
+	drain_to(3);
+	mark_last(3);
+	drain_to(4);
+	assert_all_freed_at_once(2);
+	assert_true(is_free(1));
+}
+
+/* Another thread has got the block since, and is read first. */
+static void test_marked_after_a_later_number_was_read(void **state)
+{
+	struct limpet_thread *first;
+
+	(void)state;
+	claim_two();
+	first = fixture_thread(&it.memory, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x5000, 7, 0);
+	drain_to(1);
+	first->intent = limpet_order_of_block(0x5000) + 1;
+	take_number(LIMPET_EVENT_FREE, 0x5000);
+	put(2, LIMPET_EVENT_ALLOC, 0x5000, 9, 0);
+	drain_to(1);
+	it.numbers[limpet_order_of_block(0x5000)]--;
+	mark_last(1);
+	first->intent = 0;
+	drain_to(3);
+	assert_int_equal(figures().live_bytes, 9);
+	mark_last(2);
+	drain_to(4);
+	assert_all_freed_at_once(2);
 }
 
 /* More of one thread than is read at a time: what others did to its blocks after the part that is
@@ -687,7 +775,8 @@ static void test_absurd_lengths(void **state)
 
 static void test_kinds_that_do_not_exist(void **state)
 {
-	const unsigned known = 5; /* with that of a number taken in vain */
+	/* With that of a number taken in vain, and an allocation with its free. */
+	const unsigned known = 6;
 
 	(void)state;
 	claim(0, (uint32_t)it.child, 1);
@@ -696,7 +785,7 @@ static void test_kinds_that_do_not_exist(void **state)
 		put_numbered(1, type, 0, 0x100000 + type * 16, 4096, 0);
 	put_numbered(1, LIMPET_EVENT_MUNMAP, 1, 0x100000, 4096, 0);
 	assert_true(limpet_collector_drain_all(it.collector) >= 0);
-	assert_int_equal(figures().events, 5);
+	assert_int_equal(figures().events, 7);
 	assert_int_equal(losses().dropped_events, 0x80 - known);
 }
 
@@ -737,6 +826,35 @@ static void test_times_that_wrap_around(void **state)
 		last_ns = tick.time_ns;
 		assert_int_equal(limpet_recorder_tick(it.recorder, &tick), 0);
 	}
+}
+
+/* However little time goes by, what is published before has an earlier time, and what comes after
+ * has that time or a later one; so it is at the end. */
+static void test_times_that_begin(void **state)
+{
+	uint64_t began_ns = 0;
+
+	(void)state;
+	claim(0, (uint32_t)it.child, 1);
+	open_chunk(1, 0, (uint32_t)it.child, 0);
+	for (unsigned i = 0; i < 20; i++) {
+		put(1, LIMPET_EVENT_ALLOC, 0x1000 + 16 * i, 1, 0);
+		drain_to(i + 1);
+		assert_true(it.last_ns >= began_ns);
+		began_ns = limpet_collector_begin_time(it.collector);
+		assert_true(it.last_ns < began_ns);
+		assert_true(began_ns <=
+			    limpet_collector_time_ns(it.collector) + (i + 2) * LIMPET_TIME_UNIT_NS);
+		/* The last time told is not taken back. */
+		limpet_collector_tell_time(it.collector);
+		if (i % 4 == 3)
+			clock_fixture_move(3 * LIMPET_TIME_UNIT_NS / 2);
+	}
+	put(1, LIMPET_EVENT_ALLOC, 0x8000, 1, 0);
+	limpet_collector_end(it.collector);
+	put(1, LIMPET_EVENT_ALLOC, 0x9000, 1, 0);
+	drain_to(21);
+	assert_true(it.last_ns >= began_ns);
 }
 
 /* A number that nobody has described: the allocation is there, that its stack is unknown is told.
@@ -1230,6 +1348,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_chains_of_two_threads),
+		TEST(test_marked_records),
+		TEST(test_marked_at_the_end_of_a_chunk),
+		TEST(test_marked_after_a_later_number_was_read),
 		TEST(test_streams_are_ordered_by_number),
 		TEST(test_a_thread_that_is_far_ahead),
 		TEST(test_a_number_that_is_taken_is_waited_for),
@@ -1249,6 +1370,7 @@ int main(void)
 		TEST(test_kinds_that_do_not_exist),
 		TEST(test_times_from_the_future),
 		TEST(test_times_that_wrap_around),
+		TEST(test_times_that_begin),
 		TEST(test_stacks_that_lead_nowhere),
 		TEST(test_descriptions_that_lie),
 		TEST(test_described_again),

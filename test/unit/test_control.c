@@ -89,7 +89,9 @@ struct collector {
 	pthread_t thread;
 	struct limpet_control *control;
 	int quit;
-	atomic_int stops;
+	atomic_int stops, marks;
+	char mark[LIMPET_MARK_NAME_ROOM];
+	atomic_int mark_result;
 	enum limpet_control_state state;
 	enum limpet_exit exit_status;
 };
@@ -115,7 +117,18 @@ static void take_stop(void *context)
 	atomic_fetch_add(&collector->stops, 1);
 }
 
-static const struct limpet_control_handlers handlers = {.status = give_status, .stop = take_stop};
+static int take_mark(void *context, const char *name, uint64_t *ret_time_ns)
+{
+	struct collector *collector = context;
+
+	atomic_fetch_add(&collector->marks, 1);
+	strcpy(collector->mark, name);
+	*ret_time_ns = 77;
+	return collector->mark_result;
+}
+
+static const struct limpet_control_handlers handlers = {
+	.status = give_status, .stop = take_stop, .mark = take_mark};
 
 /* Goes through the states once it is asked to stop, as a real one does. */
 static void *collect(void *context)
@@ -572,6 +585,116 @@ static void test_garbage_is_dropped(void **state)
 	end_collector(&collector);
 }
 
+static const char longest[] = "0123456789012345678901234567890123456789012345678901234567890abc";
+
+static void test_a_mark_is_set(void **state)
+{
+	static const struct {
+		int result;
+		const char *words;
+	} refusals[] = {
+		{-EEXIST, "has a mark 'load' already"},
+		{-E2BIG, "has 1000 marks already"},
+		{-EBUSY, "has not begun, or is ending"},
+		{-EIO, "cannot mark the capture of process 4711: Input/output error"},
+	};
+	struct collector collector;
+	struct limpet_err err = {0};
+	uint64_t time_ns = 0;
+
+	(void)state;
+	assert_int_equal(limpet_control_mark(TARGET, "load", &time_ns, &err), -ENOENT);
+	assert_string_equal(err.message, "process 4711 is not being captured");
+	start_collector(&collector, LIMPET_EXIT_OK);
+	assert_int_equal(limpet_control_mark(TARGET, "nach dem Laden, \xc3\xa4", &time_ns, &err),
+			 0);
+	assert_string_equal(collector.mark, "nach dem Laden, \xc3\xa4");
+	assert_int_equal(time_ns, 77);
+	assert_int_equal(limpet_control_mark(TARGET, longest, &time_ns, &err), 0);
+	assert_string_equal(collector.mark, longest);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(refusals); i++) {
+		time_ns = 1;
+		collector.mark_result = refusals[i].result;
+		assert_int_equal(limpet_control_mark(TARGET, "load", &time_ns, &err),
+				 refusals[i].result);
+		if (!strstr(err.message, refusals[i].words))
+			fail_msg("'%s'", err.message);
+		assert_int_equal(time_ns, 1);
+	}
+	/* What is no name is not even sent. */
+	atomic_store(&collector.marks, 0);
+	assert_int_equal(limpet_control_mark(TARGET, "", &time_ns, &err), -EINVAL);
+	assert_non_null(strstr(err.message, "the name is empty"));
+	assert_int_equal(atomic_load(&collector.marks), 0);
+	end_collector(&collector);
+}
+
+/* The name of a client is hostile, too: whole messages with a wrong one are told so, others end the
+ * connection. */
+static void test_hostile_marks_are_not_set(void **state)
+{
+	static const char *const names[] = {
+		"", "two\nlines", "\x1b[2J", "\xff\xfe", "\xe2\x80\xae", "10s", "1h30m"};
+	const struct limpet_control_request head = {.magic = LIMPET_CONTROL_MAGIC,
+						    .version = LIMPET_CONTROL_VERSION,
+						    .type = LIMPET_CONTROL_MARK};
+	struct limpet_control_mark_request request, big[2];
+	struct limpet_control_mark_reply reply;
+	struct collector collector;
+
+	(void)state;
+	start_collector(&collector, LIMPET_EXIT_OK);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++) {
+		int fd = connect_surely();
+
+		memset(&request, 0, sizeof(request));
+		request.head = head;
+		strcpy(request.name, names[i]);
+		assert_int_equal(send(fd, &request, sizeof(request), MSG_NOSIGNAL),
+				 sizeof(request));
+		assert_int_equal(recv_surely(fd, &reply, sizeof(reply)), sizeof(reply));
+		assert_int_equal(reply.result, -EINVAL);
+		assert_int_equal(reply.time_ns, 0);
+		close(fd);
+	}
+	memset(&request, 0, sizeof(request));
+	request.head = head;
+	strcpy(request.name, "good");
+	for (int i = 0; i < 6; i++) {
+		int fd = connect_surely();
+		const void *bytes = &request;
+		size_t count = sizeof(request);
+		struct limpet_control_mark_request wrong = request;
+
+		if (i == 0) { /* no terminator: longer than any name */
+			memset(wrong.name, 'x', sizeof(wrong.name));
+			bytes = &wrong;
+		} else if (i == 1) {
+			count = sizeof(head);
+		} else if (i == 2) {
+			count--;
+		} else if (i == 3) {
+			memset(big, 0, sizeof(big));
+			big[0] = request;
+			bytes = big;
+			count++;
+		} else if (i == 4) { /* a request without a name does not have one */
+			wrong.head.type = LIMPET_CONTROL_STOP;
+			bytes = &wrong;
+		} else {
+			wrong.head.magic++;
+			bytes = &wrong;
+		}
+		assert_int_equal(send(fd, bytes, count, MSG_NOSIGNAL), count);
+		assert_true(is_dropped(fd));
+		close(fd);
+		check_alive();
+	}
+	assert_int_equal(atomic_load(&collector.marks), 0);
+	assert_int_equal(atomic_load(&collector.stops), 0);
+	end_collector(&collector);
+}
+
 static void test_other_version_is_told_ours(void **state)
 {
 	struct limpet_control_request request = {
@@ -808,6 +931,47 @@ static void test_impostors_are_not_believed(void **state)
 		check_impostor(&reply, count, 0, -EPROTO);
 	}
 	check_impostor(big, sizeof(big), 0, -EPROTO);
+}
+
+static void test_impostors_set_no_mark(void **state)
+{
+	static const struct limpet_control_mark_reply good = {.magic = LIMPET_CONTROL_MAGIC,
+							      .version = LIMPET_CONTROL_VERSION,
+							      .type = LIMPET_CONTROL_MARK,
+							      .target_pid = TARGET,
+							      .time_ns = 5};
+	char path[128];
+
+	(void)state;
+	for (int i = 0; i < 7; i++) {
+		struct limpet_control_mark_reply reply = good;
+		size_t count = sizeof(reply);
+		struct limpet_err err = {0};
+		uint64_t time_ns = 0;
+		pid_t child;
+
+		if (i == 0)
+			reply.magic = 0;
+		else if (i == 1)
+			reply.version++;
+		else if (i == 2)
+			reply.type = LIMPET_CONTROL_STATUS;
+		else if (i == 3)
+			reply.target_pid++;
+		else if (i == 4)
+			reply.result = 1;
+		else if (i == 5)
+			reply.result = INT32_MIN;
+		else
+			count = 8;
+		child = fork_impostor(&reply, count, 0);
+		assert_int_equal(limpet_control_mark(TARGET, "load", &time_ns, &err), -EPROTO);
+		assert_non_null(strstr(err.message, "another version of limpet"));
+		assert_int_equal(time_ns, 0);
+		kill_collector(child);
+		snprintf(path, sizeof(path), "%s/%d.sock", dir_path, TARGET);
+		assert_int_equal(unlink(path), 0);
+	}
 }
 
 static void test_strange_exit_status_is_no_result(void **state)
@@ -1070,11 +1234,14 @@ int main(void)
 		TEST(test_stuck_collectors_cost_their_time_limit_once),
 		TEST(test_stop_says_that_the_collector_is_silent),
 		TEST(test_garbage_is_dropped),
+		TEST(test_a_mark_is_set),
+		TEST(test_hostile_marks_are_not_set),
 		TEST(test_other_version_is_told_ours),
 		TEST(test_idle_clients_keep_nobody_out),
 		TEST(test_client_that_never_reads_is_dropped),
 		TEST(test_other_users_are_not_answered),
 		TEST(test_impostors_are_not_believed),
+		TEST(test_impostors_set_no_mark),
 		TEST(test_strange_exit_status_is_no_result),
 		TEST(test_other_users_servers_are_refused),
 		TEST(test_unsafe_directories_are_refused),

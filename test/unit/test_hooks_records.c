@@ -292,6 +292,97 @@ static void test_times(void **state)
 	assert_int_equal(records[1].time, 18);
 }
 
+static struct limpet_chunk *own_chunk(void)
+{
+	return fixture_chunk(&fixture, own_thread()->chunk);
+}
+
+/* The free of the block that the thread allocated last marks the allocation's record. */
+static void test_freed_at_once(void **state)
+{
+	static const enum fixture_hook ways[] = {FIXTURE_FREE, FIXTURE_FREE_UNSIZED};
+	LIMPET_FREE struct fixture_record *records = NULL;
+
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(ways); i++) {
+		uint32_t bytes;
+
+		FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 100);
+		bytes = own_chunk()->committed;
+		FIXTURE_CALL(&stack, ways[i], 0, BLOCK_A);
+		assert_int_equal(own_chunk()->committed, bytes);
+		assert_int_equal(next_number(BLOCK_A), 2 * (i + 1));
+		RECORDED(ALLOC(BLOCK_A, 100), FREE(BLOCK_A, 0));
+		assert_outside(own_thread());
+	}
+	assert_int_equal(own_records(&records), 4);
+	for (unsigned i = 0; i < 4; i++) {
+		assert_int_equal(records[i].number, i);
+		assert_int_equal(records[i].marked, i % 2);
+	}
+}
+
+static void assert_not_marked(void)
+{
+	LIMPET_FREE struct fixture_record *records = NULL;
+	size_t count = own_records(&records);
+
+	assert_int_equal(records[count - 1].type, LIMPET_EVENT_FREE);
+	assert_false(records[count - 1].marked);
+	assert_outside(own_thread());
+}
+
+/* Where another record, another time or another thread's number lies between, or no record would
+ * fit, the free has a record of its own. */
+static void test_not_freed_at_once(void **state)
+{
+	const uint64_t huge = 1ull << 33;
+
+	(void)state;
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 100);
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_B, 100);
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	assert_not_marked();
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_B);
+	assert_not_marked();
+	RECORDED(ALLOC(BLOCK_A, 100), ALLOC(BLOCK_B, 100), FREE_A, FREE(BLOCK_B, BLOCK_B & 0xfff));
+
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 100);
+	fixture.shm->time++;
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	assert_not_marked();
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 100);
+	limpet_hot.order[limpet_order_of_block(BLOCK_A)]++;
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	assert_not_marked();
+	RECORDED(ALLOC(BLOCK_A, 100), FREE(BLOCK_A, 100), ALLOC(BLOCK_A, 100), FREE(BLOCK_A, 100));
+
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, huge);
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	assert_not_marked();
+	/* Twice: only the first one is a free of that record. */
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 100);
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	assert_not_marked();
+	RECORDED(ALLOC(BLOCK_A, huge), FREE_A, ALLOC(BLOCK_A, 100), FREE(BLOCK_A, 0), FREE_A);
+}
+
+static void test_freed_at_once_at_the_end_of_a_chunk(void **state)
+{
+	uint32_t chunk;
+
+	(void)state;
+	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_B, 100);
+	chunk = own_thread()->chunk;
+	while (limpet_record_fits(own_thread(), 24))
+		FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 100);
+	assert_int_equal(own_thread()->chunk, chunk);
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	assert_not_marked();
+	assert_int_not_equal(own_thread()->chunk, chunk);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -305,6 +396,9 @@ int main(void)
 		WITH_AGENT(test_numbers),
 		WITH_AGENT(test_numbers_of_calls_that_fail),
 		WITH_AGENT(test_times),
+		WITH_AGENT(test_freed_at_once),
+		WITH_AGENT(test_not_freed_at_once),
+		WITH_AGENT(test_freed_at_once_at_the_end_of_a_chunk),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -132,6 +132,47 @@ static void test_each_reason(void **state)
 	}
 }
 
+/* The stacks that were cut short, with the module in which most of them end: three in the first of
+ * two, of `others` that end in the second. */
+static void assert_words_of_cut(unsigned others, const char *words)
+{
+	const struct limpet_recorder_options options = trace_options("cut");
+	const struct limpet_recorder_tick tick = {.time_ns = SECOND, .truncated_stacks = 7};
+	struct limpet_recorder *recorder;
+	char *text;
+
+	unlink("cut");
+	recorder = trace_record(&options);
+	for (uint32_t module = 1; module <= 2; module++) {
+		const struct limpet_recorder_module it = {
+			.start = module << 20,
+			.end = (module << 20) + 4096,
+			.path = module == 1 ? "/usr/lib/libfirst.so.1" : "/usr/lib/libother.so"};
+
+		assert_int_equal(limpet_recorder_add_module(recorder, &it), module);
+	}
+	for (uint32_t node = 1; node <= 3 + others; node++) {
+		const uint32_t module = node <= 3 ? 1 : 2;
+
+		assert_int_equal(limpet_recorder_add_node(recorder, node, 0, (module << 20) + node,
+							  module, LIMPET_TRACE_NODE_TRUNCATED),
+				 0);
+	}
+	allocate(recorder, 4096, 100);
+	end_it(recorder, &tick, 0);
+	text = print_report("cut", false);
+	assert_non_null(strstr(text, words));
+	free(text);
+}
+
+static void test_where_stacks_are_cut(void **state)
+{
+	(void)state;
+	assert_words_of_cut(0, "7 stacks cut short, most of them in libfirst.so.1\n");
+	assert_words_of_cut(2, "7 stacks cut short, most of them in libfirst.so.1\n");
+	assert_words_of_cut(3, "7 stacks cut short\n");
+}
+
 /* Of many at once, each has its line in the text and its entry in the JSON: with a sentence of its
  * own where the trace has one. An older trace has the first sentence alone, or words of no loss. */
 static void test_many_reasons(void **state)
@@ -775,6 +816,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_each_reason),
+		cmocka_unit_test(test_where_stacks_are_cut),
 		cmocka_unit_test(test_many_reasons),
 		cmocka_unit_test(test_words_of_each),
 		cmocka_unit_test(test_what_is_counted),

@@ -165,6 +165,62 @@ static void test_scattered_pairs(void **state)
 	second_reader_check(trace_path("scattered"));
 }
 
+/* A block that was freed at once is one record here, and two rows in the file; with addresses, too.
+ */
+static void test_blocks_freed_at_once(void **state)
+{
+	struct limpet_recorder_options options = trace_options("at-once");
+	struct limpet_recorder *recorder;
+	const uint64_t count = 5000;
+	struct limpet_recorder_tick tick = {.time_ns = count * 1000};
+	struct limpet_trace_reader *reader;
+	const struct limpet_trace_block *blocks;
+	struct limpet_trace_events *events = NULL;
+	struct limpet_trace_event row;
+	struct limpet_recorder_stats stats;
+	size_t block = 0;
+	uint64_t i = 0;
+
+	(void)state;
+	options.addresses = true;
+	recorder = trace_record(&options);
+	for (; i < count; i++) {
+		struct limpet_record record = {.time_ns = i * 1000,
+					       .thread = 1 + (uint32_t)(i % 3 == 0),
+					       .kind = LIMPET_EVENT_ALLOC,
+					       .address = 16 + i * 16,
+					       .size = i * (i % 10 ? 1 : 100000),
+					       .freed = i % 4 != 0};
+
+		assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
+	}
+	limpet_recorder_stats_read(recorder, &stats);
+	assert_int_equal(stats.events, count + count / 4 * 3);
+	assert_int_equal(stats.live_allocations, count / 4);
+	trace_finish(recorder, &tick);
+	reader = trace_open(trace_path("at-once"));
+	limpet_trace_reader_blocks(reader, &blocks);
+	while (blocks[block].type != LIMPET_TRACE_EVENTS)
+		block++;
+	assert_int_equal(limpet_trace_events_open(reader, block, &events), 0);
+	for (i = 0; i < count; i++) {
+		for (unsigned free = 0; free <= (i % 4 != 0); free++) {
+			assert_int_equal(limpet_trace_events_next(events, &row), 1);
+			assert_int_equal(row.kind, free ? LIMPET_ROW_FREE : LIMPET_ROW_ALLOC);
+			assert_int_equal(row.temporary, free);
+			assert_int_equal(row.address, 16 + i * 16);
+			assert_int_equal(row.size, i * (i % 10 ? 1 : 100000));
+			assert_int_equal(row.time_ns,
+					 i * 1000 / LIMPET_TRACE_TICK_NS * LIMPET_TRACE_TICK_NS);
+			assert_int_equal(row.tid, 1 + (i % 3 == 0));
+		}
+	}
+	assert_int_equal(limpet_trace_events_next(events, &row), 0);
+	limpet_trace_events_free(events);
+	limpet_trace_reader_free(reader);
+	second_reader_check(trace_path("at-once"));
+}
+
 static void test_batches_are_events(void **state)
 {
 	const struct limpet_recorder_options options = trace_options("batch");
@@ -212,16 +268,21 @@ static void test_bounded_memory(void **state)
 
 /* ------------------------------------------------------------------ the compressor */
 
-/* Threads of ours that compress blocks; what signals such a one keeps out is in `ret_blocked`. One
- * that has not begun yet has no name, and one that was joined stays listed until it is gone. */
-static unsigned count_compressors(uint64_t *ret_blocked)
+struct compressor {
+	uint64_t blocked; /* signals */
+	int policy;
+};
+
+/* Threads of ours that compress blocks; the last one's properties are in `ret`. One that has not
+ * begun yet has no name, and one that was joined stays listed until it is gone. */
+static unsigned count_compressors(struct compressor *ret)
 {
 	DIR *tasks = opendir("/proc/self/task");
 	struct dirent *entry;
 	unsigned count = 0;
 
 	assert_non_null(tasks);
-	*ret_blocked = 0;
+	*ret = (struct compressor){0};
 	while ((entry = readdir(tasks))) {
 		char path[300], line[256];
 		bool ours = false;
@@ -234,8 +295,10 @@ static unsigned count_compressors(uint64_t *ret_blocked)
 		while (file && fgets(line, sizeof(line), file)) {
 			ours |= !strcmp(line, "Name:\tlimpet-compress\n");
 			if (ours && !strncmp(line, "SigBlk:\t", 8))
-				*ret_blocked = strtoull(line + 8, NULL, 16);
+				ret->blocked = strtoull(line + 8, NULL, 16);
 		}
+		if (ours)
+			ret->policy = sched_getscheduler((pid_t)strtoul(entry->d_name, NULL, 10));
 		if (file)
 			fclose(file);
 		count += ours;
@@ -257,15 +320,15 @@ static int count_threads(void)
 	return count;
 }
 
-/* Answers the signals that it keeps out, if there is to be one. */
-static uint64_t await_compressors(unsigned wanted)
+/* Returns its properties, if there is to be one. */
+static struct compressor await_compressors(unsigned wanted)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
-	uint64_t blocked;
+	struct compressor compressor;
 
-	while (count_compressors(&blocked) != wanted)
+	while (count_compressors(&compressor) != wanted)
 		nanosleep(&moment, NULL);
-	return blocked;
+	return compressor;
 }
 
 struct limpet_trace_sync *__real_limpet_trace_sync_new(int fd, uint64_t interval_ns);
@@ -279,8 +342,9 @@ struct limpet_trace_sync *__wrap_limpet_trace_sync_new(int fd, uint64_t interval
 
 static void make_two_threads(const char *path, bool expect_thread)
 {
+	static const struct sched_param none;
 	static struct capture capture;
-	uint64_t blocked;
+	struct compressor compressor;
 	int before;
 
 	await_compressors(0);
@@ -290,12 +354,18 @@ static void make_two_threads(const char *path, bool expect_thread)
 	assert_int_equal(capture_tick(&capture), 0);
 	/* Nothing to do that would want one. */
 	assert_int_equal(count_threads(), before);
+	/* As the collector has it until the load shows. */
+	assert_int_equal(sched_setscheduler(0, SCHED_BATCH, &none), 0);
 	assert_int_equal(capture_run(&capture, 300000, 40000), 0);
+	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &none), 0);
 	assert_int_equal(count_threads(), before + expect_thread);
-	blocked = await_compressors(expect_thread);
+	compressor = await_compressors(expect_thread);
 	if (expect_thread)
-		assert_true(blocked >> (SIGINT - 1) & 1 && blocked >> (SIGTERM - 1) & 1 &&
-			    blocked >> (SIGCHLD - 1) & 1);
+		assert_true(compressor.blocked >> (SIGINT - 1) & 1 &&
+			    compressor.blocked >> (SIGTERM - 1) & 1 &&
+			    compressor.blocked >> (SIGCHLD - 1) & 1);
+	if (expect_thread)
+		assert_int_equal(compressor.policy, SCHED_OTHER);
 	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
 	await_compressors(0);
 	assert_int_equal(count_threads(), before);
@@ -336,6 +406,7 @@ int main(void)
 		cmocka_unit_test(test_what_no_program_can_do_is_dropped),
 		cmocka_unit_test(test_one_munmap_takes_very_many),
 		cmocka_unit_test(test_scattered_pairs),
+		cmocka_unit_test(test_blocks_freed_at_once),
 		cmocka_unit_test(test_batches_are_events),
 		cmocka_unit_test(test_bounded_memory),
 		cmocka_unit_test(test_a_thread_changes_nothing),

@@ -132,7 +132,8 @@ static uint64_t random_word(void)
 	return random;
 }
 
-/* `spread`: how far records are moved from their places. Each seventh number was taken in vain. */
+/* `spread`: how far records are moved from their places. Of seven numbers the first was taken in
+ * vain, and the fourth and fifth are those of one record. */
 static void put_shuffled(uint64_t spread)
 {
 	struct item *items = calloc(COUNTERS * PER_COUNTER, sizeof(*items));
@@ -145,9 +146,12 @@ static void put_shuffled(uint64_t spread)
 					 .key = i + random_word() % spread};
 	qsort(items, COUNTERS * PER_COUNTER, sizeof(*items), by_key);
 	for (uint32_t i = 0; i < COUNTERS * PER_COUNTER; i++) {
-		const struct limpet_record record = record_of(items[i].counter, items[i].place);
+		struct limpet_record record = record_of(items[i].counter, items[i].place);
 		const bool is_void = items[i].place % 7 == 0;
 
+		record.freed = items[i].place % 7 == 3 && items[i].place + 1 < PER_COUNTER;
+		if (items[i].place % 7 == 4)
+			continue;
 		limpet_reorder_put(it.reorder, items[i].counter, items[i].place,
 				   is_void ? NULL : &record);
 		records += !is_void;

@@ -700,6 +700,64 @@ static void check_windows(const char *path, const struct shown *shown)
 	limpet_trace_reader_free(reader);
 }
 
+/* ------------------------------------------------------------------ births */
+
+/* Of the blocks that were made in a part of the time. */
+static void show_births(const char *path, uint64_t from_ns, uint64_t to_ns, struct limpet_heap *ret)
+{
+	struct limpet_filter *filter = limpet_filter_new();
+	const struct limpet_replay_options selection = {.filter = filter};
+	struct limpet_heap_options options = {
+		.filter = filter, .series = true, .sorted = true, .sort = LIMPET_REPORT_LIVE};
+	struct limpet_history *history;
+	struct limpet_err err;
+
+	assert_non_null(filter);
+	limpet_filter_set_births(filter, from_ns, to_ns);
+	if (limpet_heap_open(path, &options, ret, &err) < 0)
+		fail_msg("seed %lu: %s", (unsigned long)seed, err.message);
+	assert_true(ret->filtered && ret->model->born);
+	/* The page has the same, by steps. */
+	assert_int_equal(
+		limpet_history_build(ret->reader, ret->model, PARTS, &selection, &history, &err),
+		0);
+	assert_false(history->in_one);
+	limpet_history_free(history);
+	limpet_filter_free(filter);
+}
+
+static void check_births(const char *path, const struct shown *shown)
+{
+	const struct limpet_model *whole = shown->heap.model;
+	const struct limpet_model_site *all = &shown->heap.view.totals;
+	struct drawn drawn = {.random = seed};
+	const uint64_t at_ns = LIMPET_TRACE_TICK_NS *
+			       (1 + below(&drawn, whole->duration_ns / LIMPET_TRACE_TICK_NS - 2));
+	struct limpet_heap older, younger, none;
+	const struct limpet_model_site *first, *second;
+
+	if (whole->compact || whole->sample_bytes)
+		return;
+	show_births(path, 0, at_ns, &older);
+	show_births(path, at_ns, UINT64_MAX, &younger);
+	first = &older.view.totals;
+	second = &younger.view.totals;
+	same("blocks made", first->allocations + second->allocations, all->allocations, 0);
+	same("bytes", first->allocated_bytes + second->allocated_bytes, all->allocated_bytes, 0);
+	same("released", first->frees + second->frees, all->frees, 0);
+	same("live", first->live_allocations + second->live_allocations, all->live_allocations, 0);
+	same("live bytes", first->live_bytes + second->live_bytes, all->live_bytes, 0);
+	same("at the peak", first->peak_bytes + second->peak_bytes, all->peak_bytes, 0);
+	same("hidden", older.hidden.live_bytes, second->live_bytes, 0);
+	same("mapped", older.model->totals.mapped_bytes + younger.model->totals.mapped_bytes,
+	     whole->totals.mapped_bytes, 0);
+	limpet_heap_close(&older);
+	limpet_heap_close(&younger);
+	show_births(path, whole->duration_ns + SECOND, UINT64_MAX, &none);
+	same("never", none.view.totals.allocations + none.view.totals.live_bytes, 0, 0);
+	limpet_heap_close(&none);
+}
+
 static uint64_t from_environment(const char *name, uint64_t otherwise)
 {
 	const char *value = getenv(name);
@@ -727,6 +785,7 @@ static void test_all_say_the_same(void **state)
 		check_findings(&shown);
 		check_site_lines(&shown);
 		check_windows("drawn", &shown);
+		check_births("drawn", &shown);
 		sampled += shown.heap.model->sample_bytes != 0;
 		compact += shown.heap.model->compact;
 		dropped += shown.heap.model->totals.dropped_events != 0;
