@@ -161,8 +161,8 @@ function flagsOfTime() {
       if (row) showStackInFlame(pathOf(row.site));
     }});
   }
-  marks.forEach(({name, t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), mark: true, title: `mark: ${brief(name)}, at ${seconds(t)}`,
-    act: () => select(t, i + 1 < marks.length ? marks[i + 1].t : stripEnd)}));
+  marks.forEach(({name, time_s: t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), mark: true, title: `mark: ${brief(name)}, at ${seconds(t)}`,
+    act: () => select(t, i + 1 < marks.length ? marks[i + 1].time_s : stripEnd)}));
   return list.filter(({at}) => at >= 0 && at <= stripEnd).sort((a, b) => a.at - b.at);
 }
 const flags = flagsOfTime().map(flag => ({...flag, button: make('button', {type: 'button', class: flag.mark ? 'flag mark' : 'flag', textContent: flag.words,

@@ -64,13 +64,17 @@ async function copyBy(button, text, refused = 'Not allowed') {
 
 const verdictNote = () => [verdictFindings().some(finding => finding.qualified) ? 'Uncertain: Overview says why.' : '',
   figures.whole || !data.verdict ? '' : 'This is of the whole capture.'].filter(Boolean).join(' ');
+/* Of a part of the stacks there are no findings. */
+function partInWords() {
+  const of = data.born ? `was allocated from ${seconds(data.born.from_seconds)} to ${seconds(data.born.to_seconds)}` : 'a filter keeps';
+  return `${bytes(data.totals.live_bytes)} ${LIVE} at the end${data.hidden ? `, of what ${of}` : ''}.`;
+}
 function drawVerdict() {
   if (comparing) {
     $('verdict-text').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
     return;
   }
-  $('verdict-text').replaceChildren(...breakable(data.verdict ? data.verdict.text :
-    data.hidden ? 'What is left out by a filter is not judged.' : 'Nothing was judged.'));
+  $('verdict-text').replaceChildren(...breakable(data.verdict ? data.verdict.text : partInWords()));
   drawMemoryParts();
 }
 /* Lines end after a scope's name rather than within one, and not between a figure and its unit. */
