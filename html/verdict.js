@@ -64,6 +64,8 @@ async function copyBy(button, text, refused = 'Not allowed') {
 
 const verdictNote = () => [verdictFindings().some(finding => finding.qualified) ? 'Uncertain: Overview says why.' : '',
   figures.whole || !data.verdict ? '' : 'This is of the whole capture.'].filter(Boolean).join(' ');
+/* More characters would leave no room for anything else: names may be of any length. */
+const LONGEST_VERDICT = 600;
 /* Of a part of the stacks there are no findings. */
 function partInWords() {
   const of = data.born ? `was allocated from ${seconds(data.born.from_seconds)} to ${seconds(data.born.to_seconds)}` : 'a filter keeps';
@@ -74,11 +76,11 @@ function drawVerdict() {
     $('verdict-text').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
     return;
   }
-  $('verdict-text').replaceChildren(...breakable(data.verdict ? data.verdict.text : partInWords()));
+  $('verdict-text').replaceChildren(...breakable(brief(data.verdict ? data.verdict.text : partInWords(), LONGEST_VERDICT)));
   drawMemoryParts();
 }
 /* Lines end after a scope's name rather than within one, and not between a figure and its unit. */
-const breakable = text => text.replace(/(\d) (?=%|[KMGT]?i?B\b)/g, '$1\u00a0').split(/(?<=::)/).flatMap((part, i) => i ? [make('wbr'), part] : [part]);
+const breakable = text => text.replace(/(\d) (?=%|[KMGT]?i?B\b)/g, '$1\u00a0').split('::').flatMap((part, i) => i ? ['::', make('wbr'), part] : [part]);
 const capital = text => text[0].toUpperCase() + text.slice(1);
 {
   const finding = verdictFindings().find(one => one.node), timed = verdictFindings().find(one => one.to_seconds !== null);
