@@ -80,6 +80,15 @@ static int take_option(int option, void *context)
 	}
 }
 
+static int fail_formatless(void)
+{
+	struct limpet_err err;
+
+	limpet_err_set(&err, -EINVAL, "missing --format");
+	limpet_cli_hint_words("export", limpet_export_words, &err);
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
 static int take_operands(int count, char **operands, void *context)
 {
 	struct export_options *o = context;
@@ -89,7 +98,7 @@ static int take_operands(int count, char **operands, void *context)
 	if (status != LIMPET_EXIT_OK)
 		return status;
 	if (o->format < 0)
-		return limpet_ui_usage("export", "missing --format");
+		return fail_formatless();
 	if (o->table >= 0 && o->format != LIMPET_EXPORT_CSV)
 		return limpet_ui_usage("export", "--table is accepted only with csv");
 	status = limpet_cli_view_times("export", &o->cut, o->file);

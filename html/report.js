@@ -643,6 +643,24 @@ function drawSizes() {
 
 const topRow = (rows, key) => rows.reduce((best, row) => row.sum[key] > (best ? best.sum[key] : 0) ? row : best, null);
 
+/* As the report. */
+const MARKS_SHOWN = 20;
+/* The user's marks; of blocks that were made in a part of the time, that part: a page is read without its
+ * command line. */
+function addMoments(findings) {
+  const marks = data.marks || [], born = data.born;
+  const moment = at => {
+    const mark = marks.find(one => one.time_s === at);
+    return mark ? `${mark.name} (${seconds(at)})` : seconds(at);
+  };
+  if (born) findings.push(make('li', {textContent:
+    `Only what was ${ofPages ? 'first touched' : 'allocated'} between ${born.from_seconds ? moment(born.from_seconds) : 'the start'}` +
+    ` and ${born.to_seconds === null ? 'the end' : moment(born.to_seconds)}.`}));
+  if (marks.length) findings.push(make('li', {textContent:
+    `Marks: ${marks.slice(0, MARKS_SHOWN).map(one => moment(one.time_s)).join(', ')}` +
+    `${marks.length > MARKS_SHOWN ? ` and ${marks.length - MARKS_SHOWN} more` : ''}.`}));
+}
+
 function drawOverview() {
   const {total} = figures, span = edges[view.to] - edges[view.from];
   const findings = [];
@@ -656,6 +674,7 @@ function drawOverview() {
     textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${lossCount(loss.reason)}.`}));
   if (typeof capture.unseen_rss_share === 'number') findings.push(make('li', {class: 'warn',
     textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
+  addMoments(findings);
   if (data.hidden) findings.push(make('li', {textContent: `Filtered: hides ${bytes(data.hidden.live_bytes)} ${LIVE} of ${plural(data.hidden.allocations, ofPages ? 'new page' : 'allocation')}, ${bytes(data.hidden.allocated_bytes)} in all.`}));
   if (capture.sample_bytes) findings.push(make('li', {textContent: `Sampled, one in ${bytes(capture.sample_bytes)}: all figures are estimated.`}));
   const growthWords = growthOfPages();
@@ -669,7 +688,8 @@ function drawOverview() {
   }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
   if (live && !known) addFinding(`Most of what is ${LIVE}, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was ${ofPages ? 'first touched' : 'allocated'} by `, live, '.');
-  if (growth && span > 0 && !known) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth ${ofPages ? 'is of pages first touched by ' : 'comes from '}`, growth, '.');
+  /* Blocks of one part of the time only become less after it. */
+  if (growth && span > 0 && !known && !data.born) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth ${ofPages ? 'is of pages first touched by ' : 'comes from '}`, growth, '.');
   if (temporary && total.allocations && !known && !ofPages) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
   if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: `Nothing was ${ofPages ? 'touched' : 'allocated'} in this time.`}));
   if (ofPages && !known) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));

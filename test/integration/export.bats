@@ -280,7 +280,9 @@ weighed() {
 		[[ -s out.$format ]]
 	done
 	refused 2 "missing --format" "$LIMPET" export "$trace"
+	[[ ${stderr_lines[1]} == *" folded, "*" or csv; limpet export --help" ]]
 	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
+	[[ ${stderr_lines[1]} == *" folded, "*" or csv; limpet export --help" ]]
 	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
 	refused 2 "only with csv" "$LIMPET" export "$trace" --format folded --table events
 	failed_bare "cannot write" "$LIMPET" export "$traces/cpp.trace" --format folded -o /nowhere/out
