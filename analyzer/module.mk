@@ -80,11 +80,16 @@ ANALYZER_SRC += \
 	analyzer/export/export.c \
 	analyzer/export/export_callgrind.c \
 	analyzer/export/export_csv.c \
+	analyzer/export/export_firefox.c \
 	analyzer/export/export_folded.c \
 	analyzer/export/export_heaptrack.c \
 	analyzer/export/export_massif.c \
+	analyzer/export/export_perfetto.c \
 	analyzer/export/export_pprof.c \
 	analyzer/export/export_sink.c \
+	analyzer/export/export_stacks.c \
+	analyzer/export/export_strings.c \
+	analyzer/export/firefox_blocks.c \
 	analyzer/export/unfinished.c
 
 ANALYZER_SRC += \

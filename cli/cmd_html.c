@@ -12,6 +12,7 @@
 #include "analyzer/views/verdict.h"
 #include "cli/commands.h"
 #include "cli/html_file.h"
+#include "cli/page_opener.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
 
@@ -33,6 +34,7 @@ static const char help[] =
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"  -f, --force           overwrite OUT\n"
+	"      --open            open the page in a browser ($BROWSER, xdg-open), too\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-html\n";
@@ -41,7 +43,7 @@ static const char help[] =
 struct html_options {
 	const char *file;
 	const char *output; /* as given; NULL: derived from the trace's name */
-	bool force, quick;
+	bool force, quick, open;
 	struct limpet_cli_view cut;
 };
 
@@ -49,6 +51,7 @@ static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"force", no_argument, NULL, 'f'},
 	LIMPET_UI_FLAG("quick", struct html_options, quick),
+	LIMPET_UI_FLAG("open", struct html_options, open),
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -75,6 +78,8 @@ static int take_operands(int count, char **operands, void *context)
 	struct html_options *o = context;
 	int status = limpet_ui_take_trace("html", count, operands, &o->file);
 
+	if (status == LIMPET_EXIT_OK && o->open && o->output && !strcmp(o->output, "-"))
+		return limpet_ui_usage("html", "--open needs a file: not with -o -");
 	return status == LIMPET_EXIT_OK ? limpet_cli_view_times("html", &o->cut, o->file) : status;
 }
 
@@ -94,7 +99,10 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 	result = limpet_html_file_open("html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
-	return limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
+	result = limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
+	if (result == 0 && o->open)
+		limpet_page_open(output);
+	return result;
 }
 
 /* Only for the whole heap: findings about a part of its stacks would mislead. */
