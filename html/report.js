@@ -645,19 +645,19 @@ const topRow = (rows, key) => rows.reduce((best, row) => row.sum[key] > (best ? 
 
 /* As the report. */
 const MARKS_SHOWN = 20;
+const momentInWords = at => {
+  const mark = (data.marks || []).find(one => one.time_s === at);
+  return mark ? `${mark.name} (${seconds(at)})` : seconds(at);
+};
+const bornInWords = ({from_seconds: from, to_seconds: to}) => `what was ${ofPages ? 'first touched' : 'allocated'} between ` +
+  `${from ? momentInWords(from) : 'the start'} and ${to === null ? 'the end' : momentInWords(to)}`;
 /* The user's marks; of blocks that were made in a part of the time, that part: a page is read without its
  * command line. */
 function addMoments(findings) {
-  const marks = data.marks || [], born = data.born;
-  const moment = at => {
-    const mark = marks.find(one => one.time_s === at);
-    return mark ? `${mark.name} (${seconds(at)})` : seconds(at);
-  };
-  if (born) findings.push(make('li', {textContent:
-    `Only what was ${ofPages ? 'first touched' : 'allocated'} between ${born.from_seconds ? moment(born.from_seconds) : 'the start'}` +
-    ` and ${born.to_seconds === null ? 'the end' : moment(born.to_seconds)}.`}));
+  const marks = data.marks || [];
+  if (data.born) findings.push(make('li', {textContent: `Only ${bornInWords(data.born)}.`}));
   if (marks.length) findings.push(make('li', {textContent:
-    `Marks: ${marks.slice(0, MARKS_SHOWN).map(one => moment(one.time_s)).join(', ')}` +
+    `Marks: ${marks.slice(0, MARKS_SHOWN).map(one => momentInWords(one.time_s)).join(', ')}` +
     `${marks.length > MARKS_SHOWN ? ` and ${marks.length - MARKS_SHOWN} more` : ''}.`}));
 }
 

@@ -68,8 +68,7 @@ const verdictNote = () => [verdictFindings().some(finding => finding.qualified) 
 const LONGEST_VERDICT = 600;
 /* Of a part of the stacks there are no findings. */
 function partInWords() {
-  const of = data.born ? `was allocated from ${seconds(data.born.from_seconds)} to ${seconds(data.born.to_seconds)}` : 'a filter keeps';
-  return `${bytes(data.totals.live_bytes)} ${LIVE} at the end${data.hidden ? `, of what ${of}` : ''}.`;
+  return `${bytes(data.totals.live_bytes)} ${LIVE} at the end${data.hidden ? `, of ${data.born ? bornInWords(data.born) : 'what a filter keeps'}` : ''}.`;
 }
 function drawVerdict() {
   if (comparing) {
