@@ -55,6 +55,7 @@ ANALYZER_SRC += \
 	analyzer/views/looks.c \
 	analyzer/views/report.c \
 	analyzer/views/trend.c \
+	analyzer/views/verdict.c \
 	analyzer/views/view.c
 
 ANALYZER_SRC += \
@@ -98,7 +99,7 @@ ANALYZER_SRC += \
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
 HTML_PAGE := $(B)/html/page.html
-HTML_SOURCES := html/report.html html/report.css html/report.js html/lifetimes.js html/diff.js html/start.js
+HTML_SOURCES := html/report.html html/report.css $(patsubst %,html/%.js,report lifetimes diff verdict strip flame start)
 $(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)
 	$(Q)scripts/fetch-npm html $(@D) 'the page of `limpet html` will have no plots'

@@ -9,6 +9,7 @@
 #include "analyzer/render/html.h"
 #include "analyzer/views/findings.h"
 #include "analyzer/views/heap.h"
+#include "analyzer/views/verdict.h"
 #include "cli/commands.h"
 #include "cli/html_file.h"
 #include "cli/page_opener.h"
@@ -21,8 +22,9 @@
 /* clang-format off */
 static const char help[] =
 	"Usage: limpet html [OPTIONS] FILE\n"
-	"Writes the report as one page that opens in any browser, offline: plots, flame\n"
-	"graph, stacks, callers and sizes, for any part of the time. Prints its path.\n"
+	"Writes the report as one page that opens in any browser, offline: what grows, a\n"
+	"timeline, flame graph, stacks, callers and sizes, for any part of the time.\n"
+	"Prints its path.\n"
 	"\n"
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
 	"      --quick           without threads and lifetimes, for which every event has\n"
@@ -105,7 +107,8 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 
 /* Only for the whole heap: findings about a part of its stacks would mislead. */
 static int find(const struct limpet_heap *heap, const struct limpet_history *history,
-		struct limpet_findings **ret_findings, struct limpet_err *err)
+		struct limpet_findings **ret_findings, struct limpet_verdict *ret_verdict,
+		struct limpet_err *err)
 {
 	int code = 0;
 
@@ -115,6 +118,8 @@ static int find(const struct limpet_heap *heap, const struct limpet_history *his
 		code = limpet_findings_add_pools(*ret_findings, &heap->view, heap->reader);
 	if (code == 0 && *ret_findings)
 		code = limpet_findings_add_pages(*ret_findings, &heap->view, heap->reader);
+	if (code == 0 && *ret_findings)
+		code = limpet_verdict_new(*ret_findings, &heap->view, ret_verdict);
 	return code < 0 ? limpet_err_set(err, code, "cannot look for findings: %s", strerror(-code))
 			: 0;
 }
@@ -147,22 +152,25 @@ static int make_page(const struct html_options *o, struct limpet_heap *heap, str
 	};
 	struct limpet_history *history = NULL;
 	struct limpet_findings *findings = NULL;
+	struct limpet_verdict verdict = {0};
 	struct limpet_thread_timeline *thread_timeline = NULL;
 	int result = limpet_history_build(heap->reader, heap->model, MOST_STEPS,
 					  heap->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
-		result = find(heap, history, &findings, err);
+		result = find(heap, history, &findings, &verdict, err);
 	if (result >= 0 && !o->quick)
 		result = follow(heap, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
 	subject.reader = heap->reader;
 	subject.history = history;
 	subject.findings = findings;
+	subject.verdict = findings ? &verdict : NULL;
 	subject.thread_timeline = thread_timeline;
 	if (result >= 0)
 		result = write_page(o, &subject, err);
 	limpet_thread_timeline_free(thread_timeline);
+	limpet_verdict_done(&verdict);
 	limpet_findings_free(findings);
 	limpet_history_free(history);
 	return result;

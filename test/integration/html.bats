@@ -75,8 +75,9 @@ edges_of() {
 	local edges from to
 	mapfile -t edges < <(edges_of page.html)
 	((${#edges[@]} > 3)) || fail "too few steps: ${edges[*]}"
-	# Near an edge, not on it.
-	from=$(jq -n "${edges[1]} * 0.8 + ${edges[2]} * 0.2") to=$(jq -n "${edges[2]} * 0.2 + ${edges[3]} * 0.8")
+	# Near an edge, not on it; without an exponent, which jq writes of less than a ten-thousandth.
+	printf -v from %.9f "$(jq -n "${edges[1]} * 0.8 + ${edges[2]} * 0.2")"
+	printf -v to %.9f "$(jq -n "${edges[2]} * 0.2 + ${edges[3]} * 0.8")"
 	"$LIMPET" html "$trace" --from "${from}s" --to "${to}s" -o part.html
 	refused 2 "beyond the end" "$LIMPET" html "$trace" --from 1h -o none.html
 	refused 2 "later than" "$LIMPET" html "$trace" --from 2ms --to 1ms -o none.html

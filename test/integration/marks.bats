@@ -124,9 +124,10 @@ born() {
 	grep -q '^"marks":\[{"name":"load","time_s":' born.html
 	grep -q '^"born":{"from_seconds":' born.html
 	"$LIMPET" html "$trace" --born-between "load,top-1, steady" -o marks.html >html.say
+	"$LIMPET" report "$trace" --json --born-between load, >until-the-end.json
 	report --born-between "load,top-1, steady"
 	if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
-		HOME=$work within 100 "$root/test/html/drive" marks.html report.json --tables >drive.say 2>drive.err || fail "$(<drive.err)"
+		HOME=$work within 100 "$root/test/html/drive" marks.html report.json --tables -- born.html until-the-end.json --tables >drive.say 2>drive.err || fail "$(<drive.err)"
 	fi
 	within 60 "$LIMPET" export "$trace" --format folded --sort live --born-between "load,top-1, steady" -o born.folded
 	grep -qE '^main;generations_make 30000$|generations_make 30000$' born.folded
