@@ -55,6 +55,7 @@ ANALYZER_SRC += \
 	analyzer/views/looks.c \
 	analyzer/views/report.c \
 	analyzer/views/trend.c \
+	analyzer/views/verdict.c \
 	analyzer/views/view.c
 
 ANALYZER_SRC += \
@@ -79,11 +80,16 @@ ANALYZER_SRC += \
 	analyzer/export/export.c \
 	analyzer/export/export_callgrind.c \
 	analyzer/export/export_csv.c \
+	analyzer/export/export_firefox.c \
 	analyzer/export/export_folded.c \
 	analyzer/export/export_heaptrack.c \
 	analyzer/export/export_massif.c \
+	analyzer/export/export_perfetto.c \
 	analyzer/export/export_pprof.c \
 	analyzer/export/export_sink.c \
+	analyzer/export/export_stacks.c \
+	analyzer/export/export_strings.c \
+	analyzer/export/firefox_blocks.c \
 	analyzer/export/unfinished.c
 
 ANALYZER_SRC += \
@@ -93,7 +99,7 @@ ANALYZER_SRC += \
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
 HTML_PAGE := $(B)/html/page.html
-HTML_SOURCES := html/report.html html/report.css html/report.js html/lifetimes.js html/diff.js html/start.js
+HTML_SOURCES := html/report.html html/report.css $(patsubst %,html/%.js,report lifetimes diff verdict strip flame start)
 $(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)
 	$(Q)scripts/fetch-npm html $(@D) 'the page of `limpet html` will have no plots'

@@ -75,21 +75,60 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* FILE@FROM-TO, either of which may be omitted. A file with exactly this name takes precedence. */
+/* The '@' before the window. A file with exactly this name takes precedence, and the name of a mark
+ * may have an '@', too. */
+static const char *find_window(const char *argument)
+{
+	LIMPET_FREE char *path = strdup(argument);
+	const char *last = strrchr(argument, '@');
+	char *at;
+
+	if (!path || !last || access(argument, F_OK) == 0)
+		return NULL;
+	while ((at = strrchr(path, '@')) && at != path) {
+		*at = '\0';
+		if (access(path, F_OK) == 0)
+			return argument + (at - path);
+	}
+	return last != argument && strchr(last, '-') ? last : NULL;
+}
+
+static int fail_window(const char *window, int code, const struct limpet_mark_times *times)
+{
+	struct limpet_err err = {0};
+
+	if (code == -ERANGE)
+		return limpet_ui_usage("diff", "invalid window '%s': it ends before it begins",
+				       window);
+	if (code == -EINVAL)
+		return limpet_ui_usage("diff",
+				       "invalid window '%s': write FROM-TO, as in 10m-20m, of "
+				       "times or marks",
+				       window);
+	if (code == -ENOENT) {
+		limpet_err_set(&err, code,
+			       "invalid window '%s': not FROM-TO of two times or marks of '%s'",
+			       window, times->path);
+		limpet_mark_times_hint(times, &err);
+		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+	}
+	limpet_err_set(&err, code, "%s", strerror(-code));
+	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+}
+
+/* FILE@FROM-TO, either of which may be omitted. */
 static int parse_side(const char *argument, struct side *side)
 {
-	const char *at = strrchr(argument, '@');
+	const char *at = find_window(argument);
 	struct limpet_mark_times times = {0};
 	struct limpet_err err = {0};
-	int code;
+	int code, status = LIMPET_EXIT_OK;
 
 	side->name = argument;
 	side->path = strdup(argument);
 	if (!side->path)
 		return limpet_ui_usage("diff", "out of memory");
-	if (!at || at == argument || access(argument, F_OK) == 0)
-		return LIMPET_EXIT_OK;
-	if (!strchr(at, '-'))
+	if (!at)
 		return LIMPET_EXIT_OK;
 	side->path[at - argument] = '\0';
 	times.path = side->path;
@@ -99,16 +138,13 @@ static int parse_side(const char *argument, struct side *side)
 			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 		code = limpet_mark_times_find_range(&times, at + 1, '-', &side->from_ns,
 						    &side->to_ns);
-		limpet_mark_times_done(&times);
 	}
 	if (code < 0)
-		return limpet_ui_usage("diff",
-				       "invalid window '%s': write FROM-TO, as in 10m-20m, of "
-				       "times or marks",
-				       at);
+		status = fail_window(at, code, &times);
+	limpet_mark_times_done(&times);
 	if (side->to_ns == UINT64_MAX)
 		side->to_ns = 0;
-	return LIMPET_EXIT_OK;
+	return status;
 }
 
 static int take_option(int option, void *context)

@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <string.h>
 
+#include "cli/census_print.h"
 #include "cli/commands.h"
 #include "cli/explain_print.h"
 #include "cli/explain_trace.h"
@@ -47,6 +48,38 @@ static int count_blocks(const struct limpet_explanation *explanation, struct lim
 	return error;
 }
 
+/* The account first, which is there at once. */
+static int show_text(const struct explain_options *options, const struct limpet_explained *what,
+		     struct limpet_census *census, struct limpet_class_censuses *classes)
+{
+	struct limpet_err err = {0};
+	int error, status = limpet_explain_print_text(what);
+
+	if (!options->census || status != LIMPET_EXIT_OK)
+		return status;
+	limpet_ui_busy("counting the blocks in use...");
+	error = count_blocks(what->explanation, census, classes, &err);
+	limpet_ui_busy(NULL);
+	if (error < 0)
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	limpet_census_print_text(census, classes);
+	return limpet_ui_finish(LIMPET_EXIT_OK);
+}
+
+static int show_json(const struct explain_options *options, struct limpet_explained *what,
+		     struct limpet_census *census, struct limpet_class_censuses *classes)
+{
+	struct limpet_err err = {0};
+
+	if (options->census) {
+		if (count_blocks(what->explanation, census, classes, &err) < 0)
+			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+		what->census = census;
+		what->classes = classes;
+	}
+	return limpet_explain_print_json(what);
+}
+
 static int show(const struct explain_options *options)
 {
 	struct limpet_explanation explanation;
@@ -60,14 +93,8 @@ static int show(const struct explain_options *options)
 		return limpet_explain_trace(options->file, options->json);
 	if (limpet_explain(options->pid, &explanation, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	if (options->census && count_blocks(&explanation, &census, &classes, &err) < 0) {
-		status = limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	} else {
-		what.census = options->census ? &census : NULL;
-		what.classes = options->census ? &classes : NULL;
-		status = options->json ? limpet_explain_print_json(&what)
-				       : limpet_explain_print_text(&what);
-	}
+	status = options->json ? show_json(options, &what, &census, &classes)
+			       : show_text(options, &what, &census, &classes);
 	limpet_census_done(&census);
 	limpet_class_censuses_done(&classes);
 	limpet_explanation_done(&explanation);

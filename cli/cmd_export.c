@@ -20,13 +20,14 @@ static const char help[] =
 	"  -f, --format FORMAT   heaptrack (heaptrack_print, heaptrack_gui), pprof\n"
 	"                        (go tool pprof), folded (speedscope, flamegraph.pl),\n"
 	"                        massif (ms_print), callgrind (callgrind_annotate,\n"
-	"                        KCachegrind) or csv (DuckDB)\n"
+	"                        KCachegrind), csv (DuckDB), perfetto (ui.perfetto.dev)\n"
+	"                        or firefox (profiler.firefox.com)\n"
 	"  -o, --output OUT      -: standard output; OUT.gz and OUT.zst are compressed;\n"
 	"                        csv: OUT.csv becomes OUT.events.csv, .stacks, .frames\n"
 	"      --table TABLE     of csv, only events, stacks or frames\n"
 	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
 	"                        or growth; default: live for attach, peak for run\n"
-	"      --from, --to TIME only what happened between; not of heaptrack and csv\n"
+	"      --from, --to TIME only what happened between; not of every format\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"      --full            of folded, massif, callgrind: library frames, too;\n"
@@ -80,6 +81,15 @@ static int take_option(int option, void *context)
 	}
 }
 
+static int fail_formatless(void)
+{
+	struct limpet_err err;
+
+	limpet_err_set(&err, -EINVAL, "missing --format");
+	limpet_cli_hint_words("export", limpet_export_words, &err);
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
 static int take_operands(int count, char **operands, void *context)
 {
 	struct export_options *o = context;
@@ -89,7 +99,7 @@ static int take_operands(int count, char **operands, void *context)
 	if (status != LIMPET_EXIT_OK)
 		return status;
 	if (o->format < 0)
-		return limpet_ui_usage("export", "missing --format");
+		return fail_formatless();
 	if (o->table >= 0 && o->format != LIMPET_EXPORT_CSV)
 		return limpet_ui_usage("export", "--table is accepted only with csv");
 	status = limpet_cli_view_times("export", &o->cut, o->file);
@@ -98,10 +108,13 @@ static int take_operands(int count, char **operands, void *context)
 	if (o->format == LIMPET_EXPORT_CSV && to_stdout && o->table < 0)
 		return limpet_ui_usage("export",
 				       "csv consists of three tables: -o OUT.csv, or --table");
-	if (o->format == LIMPET_EXPORT_PPROF && to_stdout && isatty(STDOUT_FILENO))
+	if (to_stdout && isatty(STDOUT_FILENO) && o->format == LIMPET_EXPORT_PPROF)
 		return limpet_ui_usage(
 			"export",
 			"pprof's format is binary and not written to a terminal: -o OUT.pb.gz");
+	if (to_stdout && isatty(STDOUT_FILENO) && o->format == LIMPET_EXPORT_PERFETTO)
+		return limpet_ui_usage("export", "Perfetto's format is binary and not written to a "
+						 "terminal: -o OUT.pftrace");
 	return LIMPET_EXIT_OK;
 }
 
@@ -170,6 +183,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 		.sort = o->sort,
 		.full = o->full,
 		.replay = o->format == LIMPET_EXPORT_MASSIF,
+		.series = o->format == LIMPET_EXPORT_PERFETTO || o->format == LIMPET_EXPORT_FIREFOX,
 		.moments = o->format == LIMPET_EXPORT_MASSIF ? LIMPET_EXPORT_MOMENTS : 0,
 		.progress = limpet_cli_show_progress,
 	};

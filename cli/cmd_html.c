@@ -8,9 +8,11 @@
 #include "analyzer/model/history.h"
 #include "analyzer/render/html.h"
 #include "analyzer/views/heap.h"
+#include "analyzer/views/verdict.h"
 #include "cli/commands.h"
 #include "cli/heap_findings.h"
 #include "cli/html_file.h"
+#include "cli/page_opener.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
 
@@ -20,8 +22,9 @@
 /* clang-format off */
 static const char help[] =
 	"Usage: limpet html [OPTIONS] FILE\n"
-	"Writes the report as one page that opens in any browser, offline: plots, flame\n"
-	"graph, stacks, callers and sizes, for any part of the time. Prints its path.\n"
+	"Writes the report as one page that opens in any browser, offline: what grows, a\n"
+	"timeline, flame graph, stacks, callers and sizes, for any part of the time.\n"
+	"Prints its path.\n"
 	"\n"
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
 	"      --quick           without threads and lifetimes, for which every event has\n"
@@ -31,6 +34,7 @@ static const char help[] =
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"  -f, --force           overwrite OUT\n"
+	"      --open            open the page in a browser ($BROWSER, xdg-open), too\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-html\n";
@@ -39,7 +43,7 @@ static const char help[] =
 struct html_options {
 	const char *file;
 	const char *output; /* as given; NULL: derived from the trace's name */
-	bool force, quick;
+	bool force, quick, open;
 	struct limpet_cli_view cut;
 };
 
@@ -47,6 +51,7 @@ static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"force", no_argument, NULL, 'f'},
 	LIMPET_UI_FLAG("quick", struct html_options, quick),
+	LIMPET_UI_FLAG("open", struct html_options, open),
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -73,6 +78,8 @@ static int take_operands(int count, char **operands, void *context)
 	struct html_options *o = context;
 	int status = limpet_ui_take_trace("html", count, operands, &o->file);
 
+	if (status == LIMPET_EXIT_OK && o->open && o->output && !strcmp(o->output, "-"))
+		return limpet_ui_usage("html", "--open needs a file: not with -o -");
 	return status == LIMPET_EXIT_OK ? limpet_cli_view_times("html", &o->cut, o->file) : status;
 }
 
@@ -92,7 +99,24 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 	result = limpet_html_file_open("html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
-	return limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
+	result = limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
+	if (result == 0 && o->open)
+		limpet_page_open(output);
+	return result;
+}
+
+/* `verdict`: none, if there are no findings. */
+static int find(const struct limpet_heap *heap, const struct limpet_history *history,
+		struct limpet_findings **ret_findings, struct limpet_verdict *ret_verdict,
+		struct limpet_err *err)
+{
+	int code = limpet_cli_find(heap, history, ret_findings, err);
+
+	if (code < 0 || !*ret_findings)
+		return code;
+	code = limpet_verdict_new(*ret_findings, &heap->view, ret_verdict);
+	return code < 0 ? limpet_err_set(err, code, "cannot look for findings: %s", strerror(-code))
+			: 0;
 }
 
 /* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
@@ -123,22 +147,25 @@ static int make_page(const struct html_options *o, struct limpet_heap *heap, str
 	};
 	struct limpet_history *history = NULL;
 	struct limpet_findings *findings = NULL;
+	struct limpet_verdict verdict = {0};
 	struct limpet_thread_timeline *thread_timeline = NULL;
 	int result = limpet_history_build(heap->reader, heap->model, MOST_STEPS,
 					  heap->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
-		result = limpet_cli_find(heap, history, &findings, err);
+		result = find(heap, history, &findings, &verdict, err);
 	if (result >= 0 && !o->quick)
 		result = follow(heap, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
 	subject.reader = heap->reader;
 	subject.history = history;
 	subject.findings = findings;
+	subject.verdict = findings ? &verdict : NULL;
 	subject.thread_timeline = thread_timeline;
 	if (result >= 0)
 		result = write_page(o, &subject, err);
 	limpet_thread_timeline_free(thread_timeline);
+	limpet_verdict_done(&verdict);
 	limpet_findings_free(findings);
 	limpet_history_free(history);
 	return result;

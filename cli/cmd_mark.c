@@ -75,7 +75,7 @@ static int mark(const struct mark_options *o)
 						    o->name, "time_s", (double)time_ns / 1e9),
 					  LIMPET_EXIT_OK);
 	if (result == 0)
-		printf("mark '%s' at %s\n", o->name, limpet_units_format_duration(text, time_ns));
+		printf("mark '%s' at %s\n", o->name, limpet_units_format_time(text, time_ns));
 	return limpet_ui_end(result, &err, LIMPET_EXIT_OK);
 }
 

@@ -219,9 +219,12 @@ static void print_hints(const struct limpet_model *model, const struct report_op
 {
 	if (o->format == LIMPET_CLI_JSON || !isatty(STDERR_FILENO) || fflush(stdout))
 		return;
-	if (!model->sealed && model->end->end != LIMPET_END_RUNNING)
+	if (!model->sealed && model->end->end == LIMPET_END_RUNNING)
+		limpet_ui_hint("names come when the capture ends; `limpet top %u` shows them now",
+			       model->target->pid);
+	else if (!model->sealed)
 		limpet_ui_hint("limpet seal %s adds functions and lines", o->file);
-	else if (!model->symbols_complete && model->end->end != LIMPET_END_RUNNING)
+	else if (!model->symbols_complete)
 		limpet_ui_hint("limpet seal %s looks up the symbols that were skipped", o->file);
 	if (model->sealed)
 		hint_at_names(model);

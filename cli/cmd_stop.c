@@ -109,8 +109,10 @@ static int begin(struct stop *stop)
 	/* It was removed together with a relative. */
 	if (result == -ENOENT && stop->dormant)
 		return LIMPET_EXIT_OK;
-	if (result == -ENOENT && kill(stop->pid, 0) < 0 && errno == ESRCH)
+	if (result == -ENOENT && kill(stop->pid, 0) < 0 && errno == ESRCH) {
 		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->pid);
+		limpet_err_hint(&err, "`limpet status` lists the captures");
+	}
 	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
 

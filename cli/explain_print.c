@@ -165,8 +165,6 @@ int limpet_explain_print_text(const struct limpet_explained *what)
 	print_verdicts(what->explanation, width);
 	print_table(what->explanation, what->trace, width);
 	print_unknown_mappings(what->explanation);
-	if (what->census)
-		limpet_census_print_text(what->census, what->classes);
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
 

@@ -24,12 +24,13 @@ struct limpet_explained_trace {
 
 struct limpet_explained {
 	const struct limpet_explanation *explanation;
-	const struct limpet_explained_trace *trace;  /* NULL: of a process */
-	const struct limpet_census *census;          /* NULL: none was asked for */
-	const struct limpet_class_censuses *classes; /* the same */
+	const struct limpet_explained_trace *trace; /* NULL: of a process */
+	/* For JSON. NULL: none was asked for. */
+	const struct limpet_census *census;
+	const struct limpet_class_censuses *classes;
 };
 
-/* These print to stdout and return an exit status. */
+/* These print to stdout, all of it, and return an exit status. */
 int limpet_explain_print_text(const struct limpet_explained *what);
 int limpet_explain_print_json(const struct limpet_explained *what);
 

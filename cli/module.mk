@@ -23,6 +23,7 @@ CLI_SRC := \
 	cli/explain_print.c \
 	cli/explain_trace.c \
 	cli/find_hidden.c \
+	cli/find_program.c \
 	cli/follower.c \
 	cli/followers.c \
 	cli/heap_findings.c \
@@ -31,6 +32,7 @@ CLI_SRC := \
 	cli/live_target.c \
 	cli/main.c \
 	cli/mark_times.c \
+	cli/page_opener.c \
 	cli/pager.c \
 	cli/pid_hint.c \
 	cli/progress.c \

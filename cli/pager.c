@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/find_program.h"
 #include "common/err.h"
 
 static const char *choose(void)
@@ -25,24 +26,9 @@ static const char *choose(void)
 /* If the command is a single word it must be a program: otherwise nothing would be shown at all. */
 static bool is_there(const char *command)
 {
-	const char *path = getenv("PATH");
-
 	if (strpbrk(command, " \t|&;<>()$`\\\"'*?[#~=%"))
 		return true;
-	if (strchr(command, '/'))
-		return access(command, X_OK) == 0;
-	while (path && *path) {
-		size_t length = strcspn(path, ":");
-		char *name = NULL;
-		bool found = asprintf(&name, "%.*s/%s", (int)length, path, command) >= 0 &&
-			     access(name, X_OK) == 0;
-
-		free(name);
-		if (found)
-			return true;
-		path += length + (path[length] == ':');
-	}
-	return false;
+	return limpet_find_program(command);
 }
 
 static void run(const char *command, int input)

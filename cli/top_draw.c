@@ -282,7 +282,7 @@ static void draw_sparkline(const struct limpet_top_screen *screen, int row, int 
 
 	for (size_t i = 0; columns > 0 && i < model->timeline_count; i++) {
 		const struct limpet_model_point *point = &model->timeline[i];
-		uint64_t value = rss ? point->rss_bytes : point->live_bytes;
+		uint64_t value = rss ? limpet_model_point_rss(point) : point->live_bytes;
 		int at = (int)((double)point->time_ns / (double)end * (columns - 1));
 
 		if (at < 0 || at >= columns)
@@ -387,7 +387,7 @@ static void draw_memory(const struct limpet_top_screen *screen)
 	for (size_t i = model->timeline_count; i-- > 0;) {
 		if (!model->timeline[i].rss_bytes)
 			continue;
-		limpet_units_format_bytes(rss, model->timeline[i].rss_bytes);
+		limpet_units_format_bytes(rss, limpet_model_point_rss(&model->timeline[i]));
 		break;
 	}
 	limpet_units_format_bytes(mapped, model->totals.mapped_bytes);
@@ -674,7 +674,7 @@ static const char *const help[] = {
 	"f                show only stacks that match (a regular expression)",
 	"w                window of rates: 10 s, 1 min, the whole capture",
 	"z                show the frames of libraries and allocators too",
-	"m                set a mark in the capture: top-1, top-2...",
+	"m                set a mark: top-1, top-2... for report --born-between",
 	"h                write a page (limpet html) of what was captured so far",
 	"p                stop and resume the display",
 	"q, Ctrl-C        quit; the capture goes on",

@@ -291,7 +291,7 @@ static void set_mark(struct limpet_top_screen *screen)
 		snprintf(screen->message, sizeof(screen->message), "%.200s", err.message);
 	else
 		snprintf(screen->message, sizeof(screen->message), "mark '%s' at %s", name,
-			 limpet_units_format_duration(text, time_ns));
+			 limpet_units_format_time(text, time_ns));
 }
 
 static void write_page(struct limpet_top_screen *screen)

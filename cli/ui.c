@@ -33,6 +33,17 @@ bool limpet_ui_is_quiet(void)
 	return ui.quiet;
 }
 
+void limpet_ui_busy(const char *text)
+{
+	const int error = errno;
+
+	if (!ui.quiet && isatty(STDERR_FILENO)) {
+		fprintf(stderr, "\r%s\x1b[K", text ? text : "");
+		fflush(stderr);
+	}
+	errno = error;
+}
+
 void limpet_ui_set_before_message(void (*call)(void *context), void *context)
 {
 	ui.before_message = call;

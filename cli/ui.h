@@ -81,6 +81,10 @@ void limpet_ui_hint(const char *format, ...) __attribute__((format(printf, 1, 2)
 void limpet_ui_set_quiet(bool quiet);
 bool limpet_ui_is_quiet(void);
 
+/* A line that says what limpet is busy with, on a terminal; not with -q. NULL erases it, which must
+ * come before anything else is printed. */
+void limpet_ui_busy(const char *text);
+
 /* Called before each message, so that a live line can erase itself. NULL: none. */
 void limpet_ui_set_before_message(void (*call)(void *context), void *context);
 

@@ -139,7 +139,14 @@ int limpet_cli_check_window(const char *command, const struct limpet_cli_view *v
 {
 	const struct limpet_trace_end *end = limpet_trace_reader_end(reader);
 	char text[LIMPET_UNITS_TEXT];
+	uint64_t from_ns, to_ns;
 
+	/* A mark may be the last that was recorded. */
+	if (view->born && limpet_filter_births(view->filter, &from_ns, &to_ns) &&
+	    from_ns > end->time_ns)
+		return limpet_ui_usage(
+			command, "--born-between '%s' is beyond the end: the capture is %s long",
+			view->born, limpet_units_format_duration(text, end->time_ns));
 	if (!view->from_given || view->from_ns < end->time_ns || !view->from_ns)
 		return LIMPET_EXIT_OK;
 	return limpet_ui_usage(command, "--from is beyond the end: the capture is %s long",
@@ -160,18 +167,36 @@ int limpet_cli_parse_number(const char *command, const char *option, const char 
 	return LIMPET_EXIT_OK;
 }
 
+void limpet_cli_hint_words(const char *command, const char *const *words, struct limpet_err *err)
+{
+	char list[200] = "";
+	size_t used = 0;
+
+	for (int i = 0; words[i] && used < sizeof(list); i++)
+		used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+					 !i             ? ""
+					 : words[i + 1] ? ", "
+							: " or ",
+					 words[i]);
+	limpet_err_hint(err, "%s; limpet %s --help", list, command);
+}
+
 int limpet_cli_parse_word(const char *command, const char *what, const char *argument,
 			  const char *const *words)
 {
 	const char *nearest = limpet_ui_nearest(argument, words);
+	struct limpet_err err = {0};
 
 	for (int i = 0; words[i]; i++)
 		if (!strcmp(argument, words[i]))
 			return i;
 	if (nearest)
-		limpet_ui_usage(command, "%s '%s'; did you mean '%s'?", what, argument, nearest);
+		limpet_err_set(&err, -EINVAL, "%s '%s'; did you mean '%s'?", what, argument,
+			       nearest);
 	else
-		limpet_ui_usage(command, "%s '%s'", what, argument);
+		limpet_err_set(&err, -EINVAL, "%s '%s'", what, argument);
+	limpet_cli_hint_words(command, words, &err);
+	limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 	return -1;
 }
 

@@ -68,6 +68,8 @@ int limpet_cli_check_window(const char *command, const struct limpet_cli_view *v
 
 int limpet_cli_parse_number(const char *command, const char *option, const char *argument,
 			    size_t *ret_number);
+/* A hint at the words of a NULL-terminated list, and at the help. */
+void limpet_cli_hint_words(const char *command, const char *const *words, struct limpet_err *err);
 /* The index of `argument` in a NULL-terminated list, or -1 after a message: `what` and the word. */
 int limpet_cli_parse_word(const char *command, const char *what, const char *argument,
 			  const char *const *words);

@@ -806,7 +806,7 @@ static void look_whether_plausible(struct limpet_collector *collector,
 {
 	const struct limpet_stack_node *node;
 
-	if (record->kind == LIMPET_EVENT_FREE)
+	if (record->kind == LIMPET_EVENT_FREE || record->freed)
 		limpet_plausible_released(&collector->plausible, record->address);
 	if (record->kind != LIMPET_EVENT_ALLOC || !record->node)
 		return;
@@ -814,8 +814,6 @@ static void look_whether_plausible(struct limpet_collector *collector,
 	if (node->flags & LIMPET_STACK_NODE_OWNER)
 		limpet_plausible_made(&collector->plausible, limpet_session_pid(collector->session),
 				      (uint32_t)node->address, record->address, record->size);
-	if (record->freed)
-		limpet_plausible_released(&collector->plausible, record->address);
 }
 
 static void pass_on(struct limpet_collector *collector, struct limpet_record *records, size_t count)

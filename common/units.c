@@ -245,3 +245,20 @@ char *limpet_units_format_duration(char ret[LIMPET_UNITS_TEXT], uint64_t ns)
 		snprintf(ret, LIMPET_UNITS_TEXT, "%llud%02lluh", h / 24, h % 24);
 	return ret;
 }
+
+char *limpet_units_format_time(char ret[LIMPET_UNITS_TEXT], uint64_t ns)
+{
+	const unsigned long long tenths = nearest(ns, 100000000), m = tenths / 600;
+	const unsigned long long s = tenths / 10 % 60, tenth = tenths % 10;
+
+	if (tenths < 100)
+		return limpet_units_format_duration(ret, ns);
+	if (m >= 60)
+		snprintf(ret, LIMPET_UNITS_TEXT, "%lluh%02llum%02llu.%llus", m / 60, m % 60, s,
+			 tenth);
+	else if (m)
+		snprintf(ret, LIMPET_UNITS_TEXT, "%llum%02llu.%llus", m, s, tenth);
+	else
+		snprintf(ret, LIMPET_UNITS_TEXT, "%llu.%llus", s, tenth);
+	return ret;
+}

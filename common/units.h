@@ -35,5 +35,8 @@ char *limpet_units_format_count(char ret[LIMPET_UNITS_TEXT], uint64_t count);
 char *limpet_units_format_rate(char ret[LIMPET_UNITS_TEXT], uint64_t per_second);
 /* `0s`, `417us`, `450ms`, `2.5s`, `12s`, `1m02s`, `1h02m`, `3d04h`; rounded to the nearest. */
 char *limpet_units_format_duration(char ret[LIMPET_UNITS_TEXT], uint64_t ns);
+/* A time since the start of the capture, however long it is: as durations below 10 seconds, then to
+ * the nearest tenth of a second: `12.3s`, `1m02.0s`, `26h01m02.5s`. */
+char *limpet_units_format_time(char ret[LIMPET_UNITS_TEXT], uint64_t ns);
 
 #endif

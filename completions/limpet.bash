@@ -69,11 +69,11 @@ _limpet()
 	--on-overload) values='drop sample wait' ;;
 	--load) values='dlopen map' ;;
 	-f)
-		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv'; fi
+		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
 		;;
 	--format)
 		values='text json markdown'
-		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv'; fi
+		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
 		;;
 	--table) values='events stacks frames' ;;
 	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline pages' ;;
@@ -189,7 +189,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--output --force --quick --from --to --born-between --include --exclude --suppressions --help'
+		values='--output --force --open --quick --from --to --born-between --include --exclude --suppressions --help'
 		;;
 	seal)
 		if [[ $word != -* ]]; then

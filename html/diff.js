@@ -152,5 +152,5 @@ function beginComparison() {
   $('state').onchange = event => { view.state = event.target.value; refresh(); remember(); };
   $('noise').checked = view.noise = data.full;
   document.querySelector('.range').hidden = true;
-  for (const element of document.querySelectorAll('.of-two')) element.hidden = false;
+  for (const element of document.querySelectorAll('.of-two, .of-one')) element.hidden = element.classList.contains('of-one');
 }

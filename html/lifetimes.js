@@ -14,7 +14,7 @@ function drawThreads() {
   const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.peakEdge, figures.whole),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
     (row.allocations || row.own || row.live || row.growth) && (!view.find || `${row.tid} ${row.name}`.toLowerCase().includes(view.find)));
-  const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: row => row[key], format: m.format}));
+  const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: row => row[key], format: m.format, ...shared(key)}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} ${ofPages ? 'touched first' : 'allocated'}${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
     {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
     {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
@@ -64,13 +64,7 @@ function livesByPath() {
   }
   return [...rows.values()];
 }
-const stackColumn = {title: 'Stack', class: 'name', value: row => row.path ? nameOf(paths.frame[row.path]) : '',
-  search: searchPaths(row => row.path), cell: row => {
-  const [first, ...rest] = framesOf(row.path).slice(0, 6);
-  return [make('button', {type: 'button', textContent: first === undefined ? NO_FRAMES : short(nameOf(first)),
-    onclick: () => showStack(mergeAlike(row.sites)[0])}), ' ', first === undefined ? '' : sourceLink(first),
-    make('div', {class: 'where line', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')})];
-}};
+const stackColumn = stackColumnOf(row => row.path, row => showStack(mergeAlike(row.sites)[0]));
 
 function drawLifetimes() {
   if (!data.lives.length) { note($('lifetimes'), NO_EVENTS); return; }

@@ -1,7 +1,8 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
- * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have;
- * start.js sets up the page. */
+ * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
+ * what stands on top, strip.js the timeline below, flame.js colours and
+ * details of the flame graph; start.js sets up the page. */
 /* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
 const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
   .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
@@ -186,6 +187,7 @@ const rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array
     foldedPath[n] = program || raw;
   }
 }
+for (const key in paths) paths[key] = Int32Array.from(paths[key]);
 const pathOf = site => (view.noise ? rawPath : foldedPath)[sites[site].node];
 /* Innermost first. */
 function framesOf(path) {
@@ -230,7 +232,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   data.capture.compact ? 'sums are kept per minute, and there is only one minute.' :
   'the capture is shorter than one step of the trace.');
 
-const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: ''};
+const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name'};
 let figures = null;
 
 /* Figures of a site, or of a thread. */
@@ -288,7 +290,8 @@ const stackShown = site => framesOf(pathOf(site));
 const filters = new Map();
 
 /* columns: {title, value(row), format(value, row), number, cell(row), search(words): a function that says of a
- * row whether it matches}. No more than MOST rows are drawn at a time. */
+ * row whether it matches; text(row): instead of the value, for a copy; whole: what 100 % is, of which each figure has its
+ * share as a bar; bar: it is nothing but one}. No more than MOST rows are drawn at a time. */
 const STEP = 100, MOST = 1000, FEW = 5, FILTER_DELAY_MS = 150;
 /* On paper: as many rows as somebody reads. */
 const PRINTED = 40, PRINTED_WIDTH = 680;
@@ -323,6 +326,32 @@ function filterField(id, caption, renew) {
     }});
   return field;
 }
+/* At most so many rows are copied. */
+const COPIED = 10000;
+function inTabs(columns, list) {
+  const kept = columns.filter(c => !c.bar), clean = text => String(text ?? '').replace(/[\t\r\n]+/g, ' ');
+  return [kept.map(c => c.title), ...list.slice(0, COPIED).map(row => kept.map(c => c.text ? c.text(row) : c.value(row)))]
+    .map(cells => cells.map(clean).join('\t')).join('\n') + '\n';
+}
+/* A row below this one shows what `more` makes of it, and goes with the next click. */
+function toggleBelow(button, row, more) {
+  const line = button.closest('tr'), open = button.getAttribute('aria-expanded') === 'true';
+  button.setAttribute('aria-expanded', String(!open));
+  if (open) line.nextSibling.remove();
+  else line.after(make('tr', {class: 'below'}, make('td', {colSpan: line.cells.length}, ...more(row))));
+}
+const shareBehind = (cell, part, whole) => {
+  const share = whole > 0 ? Math.max(0, Math.min(100, 100 * part / whole)) : 0;
+  cell.classList.add('shared');
+  cell.style.backgroundSize = `${share.toFixed(1)}% 3px`;
+};
+const tableRow = (columns, classOf, row) => make('tr', {}, ...columns.map((c, i) => {
+  const cell = make('td', {class: classOf(c, i)});
+  if (c.whole !== undefined) shareBehind(cell, c.value(row), c.whole);
+  if (c.cell) cell.append(...c.cell(row));
+  else cell.textContent = c.format ? c.format(c.value(row), row) : c.value(row);
+  return cell;
+}));
 function table(into, caption, columns, rows, sorted = 0, descending = true) {
   let first = 0, shown = printing ? PRINTED : STEP, list = [];
   const head = make('tr'), body = make('tbody');
@@ -354,12 +383,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
     }));
   }
   function drawRows() {
-    body.replaceChildren(...list.slice(first, first + shown).map(row => make('tr', {}, ...columns.map((c, i) => {
-      const cell = make('td', {class: classOf(c, i)});
-      if (c.cell) cell.append(...c.cell(row));
-      else cell.textContent = c.format ? c.format(c.value(row), row) : c.value(row);
-      return cell;
-    }))));
+    body.replaceChildren(...list.slice(first, first + shown).map(row => tableRow(columns, classOf, row)));
     const rest = list.length - first - shown;
     more.hidden = rest <= 0;
     more.textContent = shown < MOST ? `Show more (${count(rest)} more)` : `Next ${count(Math.min(MOST, rest))} (${count(rest)} more)`;
@@ -378,9 +402,11 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
   const start = make('button', {type: 'button', textContent: 'First rows', onclick: () => { first = 0; drawRows(); }});
   const left = make('span', {class: 'note', role: 'status'}), cut = make('span', {class: 'note printed'});
   const filter = filterField(into.id, caption, renew);
+  const copy = make('button', {type: 'button', class: 'small', textContent: 'Copy as TSV', title: 'The rows that the filter keeps, for a spreadsheet',
+    onclick: () => copyBy(copy, inTabs(columns, list))});
   box.append(make('table', {}, make('thead', {}, head), body));
   into.replaceChildren(make('div', {class: 'caption'}, make('span', {class: 'note', textContent: caption}),
-    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), cut, start), box, more);
+    ...(rows.length > FEW || filters.get(into.id) ? [filter, left] : []), cut, start, copy), box, more);
   renew();
 }
 
@@ -430,16 +456,19 @@ function matchingPaths(words) {
 
 /* Recorded stacks that look alike are one row: the sum, and the one with the largest share. */
 function mergeAlike(sites) {
-  const rows = new Map();
+  const rows = [], known = new Int32Array(paths.parent.length);
   for (const site of sites) {
-    const path = pathOf(site);
-    const row = rows.get(path);
-    if (!row) { rows.set(path, {site, stacks: 1, sum: {...figures.bySite[site]}}); continue; }
-    row.stacks++;
-    for (const key in row.sum) row.sum[key] += figures.bySite[site][key];
+    const path = pathOf(site), row = rows[known[path] - 1], one = figures.bySite[site];
+    if (!row) {
+      known[path] = rows.push({site, stacks: 1, sum: one});
+      continue;
+    }
+    /* Most stacks look like no other, and need no sum of their own. */
+    if (row.stacks++ === 1) row.sum = {...row.sum};
+    for (const key in one) row.sum[key] += one[key];
     if (Math.abs(weight(site)) > Math.abs(weight(row.site))) row.site = site;
   }
-  return [...rows.values()];
+  return rows;
 }
 
 /* For columns of stacks and of functions: which rows match. */
@@ -449,19 +478,31 @@ const searchPaths = pathOfRow => words => {
 };
 const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].includes(words);
 
+/* The figure that is looked at has its share as a bar. */
+const shared = key => !comparing && key === view.metric ? {whole: figures.total[key]} : {};
+/* The frames of a path, each with its place. */
+const framesInList = list => make('ol', {class: 'frames'}, ...list.map(f => make('li', {},
+  make('button', {type: 'button', class: 'link', textContent: nameOf(f), onclick: () => showFunction(groupOf[f])}), ' ', sourceLink(f))));
+/* A stack in one line; a button shows its frames below. */
+function stackColumnOf(pathOfRow, show) {
+  const nameAt = row => framesOf(pathOfRow(row))[0];
+  return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? nameOf(paths.frame[pathOfRow(row)]) : '',
+    text: row => framesOf(pathOfRow(row)).map(nameOf).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
+      const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : nameOf(first);
+      const fold = make('button', {type: 'button', class: 'fold', textContent: '▾', 'aria-expanded': 'false', 'aria-label': `frames of ${brief(name)}`,
+        onclick: () => toggleBelow(fold, row, one => [framesInList(framesOf(pathOfRow(one)))])});
+      return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: short(name), title: brief(name, 1000)}),
+        first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')}), first === undefined ? '' : fold)];
+    }};
+}
+
 function drawSites() {
   const found = view.find ? matchingPaths(view.find) : null;
   const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   const columns = Object.entries(COLUMNS).map(([key, m]) => (
-    {title: m.short, number: true, value: row => row.sum[key], format: m.format}));
+    {title: m.short, number: true, value: row => row.sum[key], format: m.format, ...shared(key)}));
   if (comparing) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
-  columns.push({title: 'Stack', class: 'name', value: row => stackShown(row.site).length ? nameOf(stackShown(row.site)[0]) : '',
-    search: searchPaths(row => pathOf(row.site)), cell: row => {
-      const [first, ...rest] = stackShown(row.site).slice(0, 6);
-      return [make('button', {type: 'button', onclick: () => showStack(row), textContent: first === undefined ? NO_FRAMES : short(nameOf(first))}),
-        ' ', first === undefined ? '' : sourceLink(first),
-        make('div', {class: 'where line', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')})];
-    }});
+  columns.push(stackColumnOf(row => pathOf(row.site), showStack));
   table($('sites'), plural(rows.length, 'stack'), columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
 }
 
@@ -549,14 +590,14 @@ function drawFunctions() {
   const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && (!view.find || searchable[g].includes(view.find)));
   const {words} = METRICS[view.metric], total = figures.total[main], {format} = COLUMNS[main];
   const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], format: COLUMNS[key].format})) : [
-    {title: 'With callees', number: true, value: g => all[main][g], format},
+    {title: 'With callees', number: true, value: g => all[main][g], format, ...shared(main)},
     {title: 'Share', number: true, value: g => all[main][g], format: w => percent(w, total)}];
   drawCallers();
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
     {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
-    {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [
+    {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [make('div', {class: 'one-line'},
       make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
-      ' ', sourceLink(groups[g].frame)]},
+      sourceLink(groups[g].frame))]},
   ], rows);
 }
 
@@ -572,7 +613,7 @@ function drawModules() {
     by.set(module, one);
   });
   const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
-  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format}));
+  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
   columns.push({title: 'Module', class: 'name', value: r => r.module});
   table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :
     rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
@@ -591,9 +632,9 @@ function drawSizes() {
   table(all, `Allocations by requested size${data.hidden ? sinceKept() : ''}`, [
     {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
     {title: 'Allocations', number: true, value: r => r.allocations, format: count},
-    {title: 'of the most', value: r => r.allocations, cell: r => [shareBar(r.allocations, most)]},
+    {title: 'of the most', bar: true, value: r => r.allocations, cell: r => [shareBar(r.allocations, most)]},
     {title: 'Bytes', number: true, value: r => r.allocated, format: bytes},
-    {title: 'of the most', value: r => r.allocated, cell: r => [shareBar(r.allocated, mostBytes)]},
+    {title: 'of the most', bar: true, value: r => r.allocated, cell: r => [shareBar(r.allocated, mostBytes)]},
     {title: 'Average', number: true, value: r => r.allocated / r.allocations, format: bytes},
   ], rows, 0, false);
 }
@@ -601,6 +642,24 @@ function drawSizes() {
 /* ---------------------------------------------------------------- overview */
 
 const topRow = (rows, key) => rows.reduce((best, row) => row.sum[key] > (best ? best.sum[key] : 0) ? row : best, null);
+
+/* As the report. */
+const MARKS_SHOWN = 20;
+const momentInWords = at => {
+  const mark = (data.marks || []).find(one => one.time_s === at);
+  return mark ? `${mark.name} (${seconds(at)})` : seconds(at);
+};
+const bornInWords = ({from_seconds: from, to_seconds: to}) => `what was ${ofPages ? 'first touched' : 'allocated'} between ` +
+  `${from ? momentInWords(from) : 'the start'} and ${to === null ? 'the end' : momentInWords(to)}`;
+/* The user's marks; of blocks that were made in a part of the time, that part: a page is read without its
+ * command line. */
+function addMoments(findings) {
+  const marks = data.marks || [];
+  if (data.born) findings.push(make('li', {textContent: `Only ${bornInWords(data.born)}.`}));
+  if (marks.length) findings.push(make('li', {textContent:
+    `Marks: ${marks.slice(0, MARKS_SHOWN).map(one => momentInWords(one.time_s)).join(', ')}` +
+    `${marks.length > MARKS_SHOWN ? ` and ${marks.length - MARKS_SHOWN} more` : ''}.`}));
+}
 
 function drawOverview() {
   const {total} = figures, span = edges[view.to] - edges[view.from];
@@ -615,6 +674,7 @@ function drawOverview() {
     textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${lossCount(loss.reason)}.`}));
   if (typeof capture.unseen_rss_share === 'number') findings.push(make('li', {class: 'warn',
     textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
+  addMoments(findings);
   if (data.hidden) findings.push(make('li', {textContent: `Filtered: hides ${bytes(data.hidden.live_bytes)} ${LIVE} of ${plural(data.hidden.allocations, ofPages ? 'new page' : 'allocation')}, ${bytes(data.hidden.allocated_bytes)} in all.`}));
   if (capture.sample_bytes) findings.push(make('li', {textContent: `Sampled, one in ${bytes(capture.sample_bytes)}: all figures are estimated.`}));
   const growthWords = growthOfPages();
@@ -622,14 +682,14 @@ function drawOverview() {
   const rows = mergeAlike(sites.map((_, i) => i));
   const known = figures.whole && data.findings ? data.findings : null;
   for (const finding of known || []) {
-    const site = finding.node ? sites.findIndex(one => one.node === finding.node) : -1;
-    const row = site < 0 ? null : rows.find(one => pathOf(one.site) === pathOf(site));
-    findings.push(make('li', {}, finding.text, ...(row ? [' ', make('button', {type: 'button', class: 'link',
+    const row = rowOfFinding(finding, rows);
+    findings.push(make('li', {}, ...breakable(finding.text), ...(row ? [' ', make('button', {type: 'button', class: 'link',
       textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
   }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
   if (live && !known) addFinding(`Most of what is ${LIVE}, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was ${ofPages ? 'first touched' : 'allocated'} by `, live, '.');
-  if (growth && span > 0 && !known) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth ${ofPages ? 'is of pages first touched by ' : 'comes from '}`, growth, '.');
+  /* Blocks of one part of the time only become less after it. */
+  if (growth && span > 0 && !known && !data.born) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth ${ofPages ? 'is of pages first touched by ' : 'comes from '}`, growth, '.');
   if (temporary && total.allocations && !known && !ofPages) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
   if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: `Nothing was ${ofPages ? 'touched' : 'allocated'} in this time.`}));
   if (ofPages && !known) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));
@@ -704,102 +764,110 @@ function drawAbout() {
 
 /* chains: for each direction the places that were zoomed in on, one after the other, each as the groups from the
  * root down; they stay when figures change. zoom: those of them that the present tree has. */
-const flame = {rects: [], root: null, zoom: [], chains: {down: [], up: []}, focus: null, above: 0, rows: 0, width: 0};
+const flame = {rects: [], root: null, zoom: [], chains: {down: [], up: []}, focus: null, above: 0, rows: 0, width: 0, scale: 1, pan: 0};
 const ROW = 19;
 
-/* The weight of stacks that end in each path; for two heaps also the figure of each. Shrinking sites have
+/* Paths below each path: the first, and the next beside it. */
+const pathBelow = new Int32Array(paths.parent.length), pathBeside = new Int32Array(paths.parent.length);
+for (let path = paths.parent.length - 1; path > 0; path--) {
+  pathBeside[path] = pathBelow[paths.parent[path]];
+  pathBelow[paths.parent[path]] = path;
+}
+/* The weight of stacks that end in each path, and what colours are made of; for two heaps the figure of each. Shrinking sites have
  * no weight; for two heaps the larger figure counts, whatever its sign. */
 function pathShares() {
-  const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()};
-  if (!comparing) {
-    sites.forEach((_, site) => { shares.weight[pathOf(site)] += Math.max(0, weight(site)); });
-    return shares;
-  }
-  for (const side of SIDES) shares[side] = zeros();
-  sites.forEach((_, site) => { for (const side of SIDES) shares[side][pathOf(site)] += figures.bySite[site][side]; });
-  shares.weight.forEach((_, path) => { shares.weight[path] = Math.max(Math.abs(shares.old[path]), Math.abs(shares.new[path])); });
+  const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()}, keys = comparing ? SIDES : TINT[view.colour] ? TINT[view.colour].keys : [];
+  for (const key of keys) shares[key] = zeros();
+  sites.forEach((_, site) => {
+    const path = pathOf(site), one = figures.bySite[site];
+    for (const key of keys) shares[key][path] += one[key];
+    if (!comparing) shares.weight[path] += Math.max(0, weight(site));
+  });
+  if (comparing) shares.weight.forEach((_, path) => { shares.weight[path] = Math.max(Math.abs(shares.old[path]), Math.abs(shares.new[path])); });
   return shares;
 }
-/* A call tree of groups: {group, weight, children, parent}, with the figures of both heaps if there are
- * two. */
-function buildTree() {
-  return view.direction === 'down' ? treeDown() : treeUp();
+/* A node of a call tree of groups, with its shares. Its children are made when they are asked for, since few of many are
+ * drawn: the widest first. */
+class TreeNode {
+  constructor(group, parent, grow) {
+    Object.assign(this, {group, parent, grow, made: null, weight: 0});
+  }
+  take(shares, path) {
+    for (const key in shares) this[key] = (this[key] || 0) + shares[key][path];
+    return this;
+  }
+  get children() {
+    if (!this.made) this.made = this.grow(this).sort((a, b) => b.weight - a.weight);
+    return this.made;
+  }
 }
-const treeNode = (group, parent) => ({group, weight: 0, old: 0, new: 0, children: [], parent});
 /* The group of what was allocated by unknown stacks, which have no frame. */
 const NO_STACK = -2;
 const UNKNOWN_STACKS = 'No frame of these stacks is in the trace: they could not be walked, or what describes them was lost.';
-function addUnknown(root, unknown) {
-  if (!unknown.weight) return;
-  unknown.parent = root;
-  root.children.push(unknown);
+const unknownBelow = (root, shares) => shares.weight[0] ? [new TreeNode(NO_STACK, root, () => []).take(shares, 0)] : [];
+function buildTree() {
+  return view.direction === 'down' ? treeDown() : treeUp();
 }
-function sortTree(root) {
-  const todo = [root];
-  while (todo.length) {
-    const node = todo.pop();
-    node.children.sort((a, b) => b.weight - a.weight);
-    for (const child of node.children) todo.push(child);
-  }
-  return root;
+function addToParents(list) {
+  const {parent} = paths;
+  for (let path = list.length - 1; path > 0; path--) list[parent[path]] += list[path];
 }
 function treeDown() {
-  const shares = pathShares(), made = new Array(paths.parent.length), unknown = treeNode(NO_STACK, null);
-  const take = (path, node) => { for (const key in shares) node[key] = shares[key][path]; };
-  take(0, unknown);
-  for (let path = made.length - 1; path > 0; path--)
-    for (const key in shares) shares[key][paths.parent[path]] += shares[key][path];
-  made[0] = treeNode(-1, null);
-  take(0, made[0]);
-  addUnknown(made[0], unknown);
-  for (let path = 1; path < made.length; path++) {
-    if (!shares.weight[path]) continue;
-    const parent = made[paths.parent[path]];
-    made[path] = treeNode(paths.group[path], parent);
-    take(path, made[path]);
-    parent.children.push(made[path]);
+  const own = pathShares(), shares = {};
+  for (const key in own) {
+    shares[key] = own[key].slice();
+    addToParents(shares[key]);
   }
-  return sortTree(made[0]);
+  const grow = node => {
+    const list = node.path ? [] : unknownBelow(node, own);
+    for (let path = pathBelow[node.path]; path; path = pathBeside[path])
+      if (shares.weight[path]) list.push(Object.assign(new TreeNode(paths.group[path], node, grow).take(shares, path), {path}));
+    return list;
+  };
+  return Object.assign(new TreeNode(-1, null, grow).take(shares, 0), {path: 0});
 }
+/* ends: the innermost paths of what a node is part of; at: how far up each has come. */
 function treeUp() {
-  const root = treeNode(-1, null), shares = pathShares(), unknown = treeNode(NO_STACK, null);
-  const add = (innermost, node) => { for (const key in shares) node[key] += shares[key][innermost]; };
-  const childrenOf = new Map([[root, new Map()]]);
-  shares.weight.forEach((w, innermost) => {
-    if (!w) return;
-    let node = root;
-    add(innermost, node);
-    if (!innermost) add(innermost, unknown);
-    for (let path = innermost; path; path = paths.parent[path]) {
-      const below = childrenOf.get(node), g = paths.group[path];
-      let next = below.get(g);
-      if (!next) {
-        next = treeNode(g, node);
-        below.set(g, next);
-        childrenOf.set(next, new Map());
-        node.children.push(next);
-      }
-      add(innermost, next);
-      node = next;
-    }
-  });
-  addUnknown(root, unknown);
-  return sortTree(root);
+  const shares = pathShares(), ends = [];
+  const grow = node => {
+    const below = new Map();
+    node.ends.forEach((end, i) => {
+      const at = node.at[i];
+      if (!at) return;
+      const group = paths.group[at];
+      let next = below.get(group);
+      if (!next) below.set(group, next = Object.assign(new TreeNode(group, node, grow), {ends: [], at: []}));
+      next.take(shares, end);
+      next.ends.push(end);
+      next.at.push(paths.parent[at]);
+    });
+    return [...below.values(), ...(node.parent ? [] : unknownBelow(node, shares))];
+  };
+  shares.weight.forEach((w, path) => { if (w) ends.push(path); });
+  const root = Object.assign(new TreeNode(-1, null, grow), {ends, at: ends});
+  for (const end of ends) root.take(shares, end);
+  return root;
 }
 
-const noGroup = node => node.group === NO_STACK ? nameOf(-1) : 'all';
+/* Stands for the children of a node that are too small to be drawn. */
+const SMALLER = -3;
+const noGroup = node => node.group === SMALLER ? `+${plural(node.many, 'smaller frame')}` : node.group === NO_STACK ? nameOf(-1) : 'all';
 const labelOf = node => node.group < 0 ? noGroup(node) : brief(groups[node.group].name, 2 * LONGEST);
 const shortOf = node => node.group < 0 ? noGroup(node) : groups[node.group].short;
 /* A name always has the same colour: warm for the program, grey for noise. */
 const colours = [new Map(), new Map()];
 function colourOf(node, dark) {
+  if (node.group === SMALLER) return hatching(dark);
   if (comparing) return changeColour(node, dark);
+  if (node.group >= 0 && TINT[view.colour]) return TINT[view.colour].of(node, dark);
   let colour = colours[+dark].get(node.group);
   if (!colour) colours[+dark].set(node.group, colour = makeColour(node, dark));
   return colour;
 }
 /* Stripes: what is not known is no code of its own. */
-function hatching(dark) {
+const hatchings = [];
+const hatching = dark => hatchings[+dark] ||= makeHatching(dark);
+function makeHatching(dark) {
   const tile = make('canvas', {width: 8, height: 8}), context = tile.getContext('2d');
   context.fillStyle = dark ? '#3a4149' : '#e3e7ec';
   context.fillRect(0, 0, 8, 8);
@@ -832,20 +900,30 @@ function layFlame() {
   let deepest = 0;
   for (let node = top.parent; node; node = node.parent) path.unshift(node);
   path.forEach((node, row) => rects.push({node, x: 0, w: width, row}));
-  const todo = top.weight > 0 ? [{node: top, x: 0, w: width, row: path.length}] : [];
+  /* The wheel makes it wider than the canvas. */
+  const todo = top.weight > 0 ? [{node: top, x: -flame.pan, w: width * flame.scale, row: path.length}] : [];
   while (todo.length) {
-    const rect = todo.pop();
+    const rect = todo.pop(), {children} = rect.node;
     rects.push(rect);
     if (rect.row > deepest) deepest = rect.row;
-    let x = rect.x;
-    for (const child of rect.node.children) {
-      const w = rect.w * child.weight / rect.node.weight;
+    let x = rect.x, i = 0;
+    for (; i < children.length && x < width; i++) {
+      const child = children[i], w = rect.w * child.weight / rect.node.weight;
       if (w < 0.75) break; /* sorted: the rest is smaller still */
-      todo.push({node: child, x, w, row: rect.row + 1});
+      if (x + w > 0) todo.push({node: child, x, w, row: rect.row + 1});
       x += w;
     }
+    if (i < children.length && x < width) smallerThan(rect, x, children, i);
   }
   Object.assign(flame, {rects, width, above: path.length, rows: Math.max(deepest + 1, path.length), top});
+  function smallerThan(rect, x, children, first) {
+    let weight = 0;
+    for (let i = first; i < children.length; i++) weight += children[i].weight;
+    const w = rect.w * weight / rect.node.weight, node = Object.assign(new TreeNode(SMALLER, rect.node, () => []), {weight, many: children.length - first});
+    if (w < 3 || x + w < 0) return;
+    rects.push({node, x, w, row: rect.row + 1});
+    deepest = Math.max(deepest, rect.row + 1);
+  }
 }
 
 function drawFlame(lay = true) {
@@ -876,10 +954,11 @@ function drawFlame(lay = true) {
       context.lineWidth = 2;
       context.strokeRect(x + 1, y + 1, Math.max(1, w - 2.5), ROW - 3);
     }
-    if (w > 34) {
-      const room = Math.floor((w - 6) / 6.3), label = comparing ? changeLabel(node) : shortOf(node);
+    const begin = Math.max(0, x), wide = Math.min(flame.width, x + w) - begin;
+    if (wide > 34) {
+      const label = comparing && node.group !== SMALLER ? changeLabel(node) : shortOf(node);
       context.fillStyle = ink;
-      context.fillText(label.length > room ? label.slice(0, Math.max(1, room - 1)) + '…' : label, x + 3, y + ROW / 2, w - 4);
+      context.fillText(brief(label, Math.max(3, Math.floor((wide - 6) / 6.3))), begin + 3, y + ROW / 2, wide - 4);
     }
   }
   const {format, words: what} = METRICS[view.metric];
@@ -899,7 +978,7 @@ function rectAt(event) {
 }
 function describe(node) {
   const {format} = METRICS[view.metric];
-  if (comparing) return `${labelOf(node)}: ${changeInWords(node)}`;
+  if (comparing && node.group !== SMALLER) return `${labelOf(node)}: ${changeInWords(node)}`;
   return `${labelOf(node)}: ${format(node.weight)}, ${percent(node.weight, flame.root.weight)}`;
 }
 function chainOf(node) {
@@ -925,15 +1004,17 @@ function nodeAt(chain) {
 }
 /* Zooms in on what the chains name, as far as the present tree has it. */
 function applyZoom() {
+  Object.assign(flame, {scale: 1, pan: 0});
   flame.zoom = flame.chains[view.direction].map(nodeAt).filter((node, i, all) => node && node !== all[i - 1]);
   flame.focus = flame.zoom[flame.zoom.length - 1] || null;
 }
 function zoomTo(node) {
+  if (node.group === SMALLER) { zoomTo(node.parent); return; }
   const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
   if (node === top) return;
   flame.chains[view.direction].push(chainOf(node));
   flame.zoom.push(node);
-  flame.focus = node;
+  Object.assign(flame, {focus: node, scale: 1, pan: 0});
   drawFlame();
   remember();
 }
@@ -980,7 +1061,8 @@ function showInFlame(group) {
   const todo = [flame.root];
   while (todo.length) {
     const node = todo.pop();
-    if (node.group === group) { if (!best || node.weight > best.weight) best = node; }
+    if (best && node.weight <= best.weight) continue;
+    if (node.group === group) best = node;
     else todo.push(...node.children);
   }
   if (best) zoomTo(best);
@@ -993,6 +1075,7 @@ function focusOn(node) {
 }
 
 function refreshFlame() {
+  drawFlameLegend();
   flame.root = buildTree();
   applyZoom();
   drawFlame();
@@ -1002,17 +1085,18 @@ function refreshFlame() {
   const canvas = $('canvas'), tip = $('tip');
   canvas.addEventListener('mousemove', event => {
     const rect = rectAt(event);
-    tip.hidden = !rect;
-    if (!rect) return;
-    const {node} = rect, group = groups[node.group];
-    tip.replaceChildren(make('p', {textContent: describe(node)}));
-    if (node.group === NO_STACK) tip.append(make('p', {class: 'where', textContent: UNKNOWN_STACKS}));
-    if (group) tip.append(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
-    tip.style.left = `${Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8)}px`;
-    tip.style.top = `${Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8)}px`;
+    tip.hidden = !rect || flame.panning;
+    if (tip.hidden) return;
+    const {node} = rect, group = groups[node.group], lines = [make('p', {textContent: describe(node)})];
+    if (node.group === NO_STACK) lines.push(make('p', {class: 'where', textContent: UNKNOWN_STACKS}));
+    if (group) lines.push(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
+    showTip(event, ...lines);
   });
   canvas.addEventListener('mouseleave', () => { tip.hidden = true; });
-  canvas.addEventListener('click', event => { const rect = rectAt(event); if (rect) zoomTo(rect.node); });
+  canvas.addEventListener('click', event => {
+    const rect = rectAt(event);
+    if (rect && !flame.panned) zoomTo(rect.node);
+  });
   canvas.addEventListener('dblclick', event => { const rect = rectAt(event); if (rect && rect.node.group >= 0) showFunction(rect.node.group); });
   canvas.addEventListener('keydown', event => {
     const node = flame.focus || flame.root;
@@ -1027,6 +1111,7 @@ function refreshFlame() {
     case 'Enter': zoomTo(node); break;
     case 'Backspace': case 'Escape': zoomBack(); break;
     case 'f': if (node.group >= 0) showFunction(node.group); break;
+    case 'p': pin(node); break;
     default: return;
     }
     event.preventDefault();
@@ -1120,9 +1205,8 @@ function drawPlots() {
   const box = $('plots');
   plots.forEach(plot => plot.destroy());
   plots = [];
-  describePlots();
   if (typeof uPlot === 'undefined') {
-    box.replaceChildren(make('p', {class: 'note', textContent: 'limpet was built without npm: no plots. The fields above select a window.'}));
+    box.replaceChildren(make('p', {class: 'note', textContent: 'limpet was built without npm: no plots but the timeline.'}));
     return;
   }
   box.replaceChildren();
@@ -1164,7 +1248,8 @@ function drawPlots() {
   labelPlots([ofPages ? 'New resident pages over time' : 'Live bytes over time', `${ofPages ? 'New pages' : 'Allocations'} a second over time`, ...(memory ? ['Resident memory over time, by owner'] : [])]);
 }
 /* What resident memory belonged to, from the top of the stack down; `top` includes all that is below. */
-const OWNERS = [['unknown', 'of no known owner', '#b23a48'], ['heap', 'heap of glibc', '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
+const HEAP_WORDS = 'heap of glibc';
+const OWNERS = [['unknown', 'of no known owner', '#b23a48'], ['heap', HEAP_WORDS, '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
   ['named', 'named', '#b9770e'], ['code', 'code made at run time', '#5d8a3a'], ['shared', 'shared', '#2a8f8f'], ['stacks', 'stacks', '#a05a8c'],
   ['limpet', 'limpet', '#7d7d7d'], ['files', 'programs and files', '#a8adb5']];
 /* Series and columns of that plot, or null. */

@@ -2,7 +2,7 @@
 
 const TABS = {overview: ['Overview', drawOverview], flame: ['Flame graph', refreshFlame], sites: ['Stacks', drawSites],
   functions: ['Functions', drawFunctions], modules: ['Modules', drawModules], threads: ['Threads', drawThreads],
-  sizes: ['Sizes', drawSizes], lifetimes: ['Lifetimes', drawLifetimes]};
+  sizes: ['Sizes', drawSizes], lifetimes: ['Lifetimes', drawLifetimes], plots: ['Plots', drawPlots]};
 if (comparing) for (const key of ['threads', 'lifetimes']) { delete TABS[key]; $(key).remove(); }
 if (comparing) Object.assign(TABS, {overview: ['Overview', drawComparison], sizes: ['Sizes', drawComparedSizes]});
 /* Pages have one size. */
@@ -45,6 +45,7 @@ function currentState() {
   put('noise', +view.noise, +normal.noise);
   put('find', view.find, '');
   put('direction', view.direction, 'down');
+  put('colour', view.colour, 'name');
   put('function', chosen, -1);
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
@@ -76,30 +77,24 @@ function apply(address) {
   view.find = (state.get('find') || '').toLowerCase();
   if (comparing) $('state').value = view.state;
   if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
+  view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
   showDirection(state.get('direction') === 'up' ? 'up' : 'down');
   chosen = number('function', -1);
   if (!groups[chosen]) chosen = -1;
   for (const direction of ['down', 'up']) flame.chains[direction] = asChains(state.get(direction));
   if (!noPart && !comparing) [view.from, view.to] = stepsOf(number('from', 0), number('to', edges[bucketCount]));
   compute();
+  drawVerdict();
   if (!comparing) showRange();
   choose(name in TABS ? name : 'overview');
 }
 /* Both for steps in the history and for an address that was typed. */
 addEventListener('popstate', () => apply(location.hash));
-$('copy-link').onclick = async () => {
-  const say = words => { $('copy-link').textContent = words; };
-  try {
-    await navigator.clipboard.writeText(location.href);
-    say('Copied');
-  } catch {
-    say('Not allowed: copy the address');
-  }
-  setTimeout(say, 2000, 'Copy link');
-};
+$('copy-link').onclick = () => copyBy($('copy-link'), location.href, 'Not allowed: copy the address');
 
 function refresh() {
   compute();
+  if (comparing) drawVerdict();
   if (!comparing) showRange();
   TABS[tab][1]();
 }
@@ -107,8 +102,10 @@ function showRange() {
   $('from').value = +edges[view.from].toFixed(3);
   $('to').value = +edges[view.to].toFixed(3);
   $('all-time').disabled = figures.whole;
+  showWindow();
+  $('verdict-note').textContent = verdictNote();
   for (const id of ['from', 'to']) $(id).disabled = noPart !== '';
-  $('range-words').textContent = noPart ? noPart : figures.whole ? 'Drag over a plot to select a window.' :
+  $('range-words').textContent = noPart ? noPart : figures.whole ? 'Drag over the timeline to select a window.' :
     `${seconds(edges[view.to] - edges[view.from])} of ${seconds(edges[bucketCount])}; all figures are of this window`;
   for (const option of $('metric').options)
     option.disabled = option.value === 'temporary' ? NO_TEMPORARY !== '' : option.value === 'peak' && figures.noPeak;
@@ -118,7 +115,13 @@ for (const key in METRICS) $('metric').append(make('option', {value: key, textCo
 view.metric = comparing ? data.sort : data.capture.mode === 'run' && data.kept.peak ? 'peak' : 'live';
 $('metric').value = view.metric;
 normal = {metric: view.metric, noise: comparing && data.full};
-$('metric').onchange = event => { view.metric = event.target.value; refresh(); remember(); };
+/* The figures of one capture are there for every metric. */
+$('metric').onchange = event => {
+  view.metric = event.target.value;
+  if (comparing) refresh();
+  else TABS[tab][1]();
+  remember();
+};
 $('noise').onchange = event => { view.noise = event.target.checked; refresh(); remember(); };
 let pending = 0;
 $('find').oninput = event => {
@@ -130,12 +133,14 @@ for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').va
 $('all-time').onclick = () => { view.from = 0; view.to = bucketCount; refresh(); remember(); };
 function setDark(dark) {
   document.documentElement.classList.toggle('dark', dark);
-  drawPlots();
-  if (tab === 'flame') drawFlame();
+  drawStrip();
+  if (tab === 'plots') drawPlots();
+  if (tab === 'flame') refreshFlame();
 }
 $('theme').onclick = () => setDark(!isDark());
 const KEYS = [['/', 'find'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
-  ['arrows', 'move in the flame graph, or along the views'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame']];
+  ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'],
+  ['p, right click', 'details of the frame'], ['Ctrl and wheel', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
 $('editor').value = editor;
@@ -159,7 +164,11 @@ document.addEventListener('keydown', event => {
 let resizing = 0;
 addEventListener('resize', () => {
   clearTimeout(resizing);
-  resizing = setTimeout(() => { drawPlots(); if (tab === 'flame') drawFlame(); }, 100);
+  resizing = setTimeout(() => {
+    drawStrip();
+    if (tab === 'plots') drawPlots();
+    if (tab === 'flame') drawFlame();
+  }, 100);
 });
 /* In print: every view, one after the other, dark on white. */
 let wasDark = false;
@@ -190,6 +199,7 @@ if (comparing) {
   $('subtitle').textContent = `${{run: 'from its start', pages: 'touched pages, by page faults'}[data.capture.mode] || 'attached'}, ${seconds(data.capture.duration_seconds)}, ${plural(data.capture.events, 'event')}`;
   drawAbout();
 }
+describePlots();
 /* A page that begins with a part of the time says so in its address, as if that had been chosen. */
 apply(location.hash || (data.shown ? `#/overview&from=${data.shown.from}&to=${data.shown.to}` : ''));
 remember(true);

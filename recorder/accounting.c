@@ -576,7 +576,9 @@ int64_t limpet_accounting_add(struct limpet_accounting *accounting,
 			   : events[i].freed                ? add_both(accounting, &events[i])
 							    : add_event(accounting, &events[i]);
 
-		refused += code == -EINVAL;
+		/* If one of two is refused, both are. */
+		if (code == -EINVAL)
+			refused += events[i].freed ? 2 : 1;
 		accounting->no_memory |= code == -ENOMEM;
 	}
 	return accounting->no_memory ? -ENOMEM : refused;

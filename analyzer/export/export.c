@@ -7,7 +7,7 @@
 #include "common/plain_text.h"
 
 const char *const limpet_export_words[LIMPET_EXPORT_COUNT + 1] = {
-	"heaptrack", "pprof", "folded", "massif", "callgrind", "csv", NULL};
+	"heaptrack", "pprof", "folded", "massif", "callgrind", "csv", "perfetto", "firefox", NULL};
 const char *const limpet_export_tables[] = {"events", "stacks", "frames", NULL};
 
 char *limpet_export_name(const char *name, const char *reserved, char instead)
@@ -23,6 +23,14 @@ char *limpet_export_name(const char *name, const char *reserved, char instead)
 	return copy;
 }
 
+void limpet_export_build_id(const struct limpet_trace_module *module,
+			    char ret_text[LIMPET_EXPORT_BUILD_ID_TEXT])
+{
+	ret_text[0] = '\0';
+	for (uint32_t i = 0; i < module->build_id_bytes && i < LIMPET_EXPORT_BUILD_ID_BYTES; i++)
+		snprintf(ret_text + 2ul * i, 3, "%02x", module->build_id[i]);
+}
+
 static int refuse(struct limpet_err *err, int code, const char *why, const char *hint)
 {
 	limpet_err_set(err, code, "%s", why);
@@ -34,10 +42,17 @@ static int check(const struct limpet_heap *heap, enum limpet_export_format forma
 		 struct limpet_err *err)
 {
 	const bool events = format == LIMPET_EXPORT_HEAPTRACK || format == LIMPET_EXPORT_CSV;
+	const bool whole =
+		events || format == LIMPET_EXPORT_PERFETTO || format == LIMPET_EXPORT_FIREFOX;
 	const struct limpet_model *model = heap->model;
 
-	if (events && model->windowed)
-		return refuse(err, -ENOTSUP, "heaptrack and csv always contain the whole capture",
+	if (whole && heap->narrowed)
+		return refuse(err, -ENOTSUP, "what was discarded cannot be filtered by thread",
+			      "filter by function:, file: or module: instead");
+	if (whole && model->windowed)
+		return refuse(err, -ENOTSUP,
+			      "heaptrack, csv, perfetto and firefox always contain the whole "
+			      "capture",
 			      "pprof, folded, massif and callgrind can be limited to a window");
 	if (events && model->born)
 		return refuse(err, -ENOTSUP, "heaptrack and csv always contain all blocks",
@@ -60,6 +75,23 @@ static int check(const struct limpet_heap *heap, enum limpet_export_format forma
 		return refuse(err, -ENOTSUP, "samples do not say which allocations are temporary",
 			      "--sort allocations, or another figure");
 	return 0;
+}
+
+/* Those that show figures over time. */
+static int export_history(struct limpet_heap *heap, enum limpet_export_format format, FILE *file,
+			  struct limpet_err *err)
+{
+	const struct limpet_replay_options selection = {.kept = heap->kept, .filter = heap->filter};
+	struct limpet_history *history;
+	int code = limpet_history_build(heap->reader, heap->model, LIMPET_EXPORT_MOMENTS,
+					heap->filtered ? &selection : NULL, &history, err);
+
+	if (code < 0)
+		return code;
+	code = format == LIMPET_EXPORT_PERFETTO ? limpet_export_perfetto(heap, history, file)
+						: limpet_export_firefox(heap, history, file);
+	limpet_history_free(history);
+	return code;
 }
 
 int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
@@ -89,10 +121,14 @@ int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, un
 	case LIMPET_EXPORT_CSV:
 		code = limpet_export_csv(heap, table, file);
 		break;
+	case LIMPET_EXPORT_PERFETTO:
+	case LIMPET_EXPORT_FIREFOX:
+		code = export_history(heap, format, file, err);
+		break;
 	case LIMPET_EXPORT_COUNT:
 		break;
 	}
-	if (code < 0)
+	if (code < 0 && !err->message[0])
 		limpet_err_set(err, code, "cannot export: %s", strerror(-code));
 	return code;
 }

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 
+#include "analyzer/model/history.h"
 #include "analyzer/views/heap.h"
 #include "common/err.h"
 
@@ -15,6 +16,8 @@ enum limpet_export_format {
 	LIMPET_EXPORT_MASSIF,
 	LIMPET_EXPORT_CALLGRIND,
 	LIMPET_EXPORT_CSV,
+	LIMPET_EXPORT_PERFETTO,
+	LIMPET_EXPORT_FIREFOX,
 	LIMPET_EXPORT_COUNT
 };
 /* The words of --format, in the order of the enum; ends with NULL. */
@@ -22,13 +25,13 @@ extern const char *const limpet_export_words[LIMPET_EXPORT_COUNT + 1];
 /* The three tables of CSV; ends with NULL. */
 extern const char *const limpet_export_tables[];
 
-/* Number of moments in a massif file. */
+/* Number of moments in a massif file, and of dumps of Perfetto. */
 #define LIMPET_EXPORT_MOMENTS 80
 
-/* heaptrack and CSV hold the events of a whole capture: a window or a filter by threads is
- * -ENOTSUP, with a message. So is a sampled capture for heaptrack, and for stacks by temporary
- * allocations. -ENODATA: the trace has no single events, or not all. -ENOMEM; errors of `file` are
- * found by ferror(). `table`: the table of CSV to write. */
+/* heaptrack, CSV, Perfetto and Firefox get a whole capture: a window is -ENOTSUP, with a message.
+ * So is a filter by threads for the first two, a sampled capture for heaptrack, and one for stacks
+ * by temporary allocations. -ENODATA: the trace has no single events, or not all. -ENOMEM; errors
+ * of `file` are found by ferror(). `table`: the table of CSV to write. */
 int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
 		  FILE *file, struct limpet_err *err) LIMPET_MUST_CHECK;
 
@@ -39,9 +42,19 @@ int limpet_export_folded(struct limpet_heap *heap, FILE *file);
 int limpet_export_massif(struct limpet_heap *heap, FILE *file);
 int limpet_export_callgrind(struct limpet_heap *heap, FILE *file);
 int limpet_export_csv(struct limpet_heap *heap, unsigned table, FILE *file);
+int limpet_export_perfetto(struct limpet_heap *heap, const struct limpet_history *history,
+			   FILE *file);
+int limpet_export_firefox(struct limpet_heap *heap, const struct limpet_history *history,
+			  FILE *file);
 
 /* A name for one line of a text format: harmless, and with `instead` for each byte of `reserved`.
  * malloc'ed. */
 char *limpet_export_name(const char *name, const char *reserved, char instead);
+
+/* The build-id in hexadecimal; "" without one. */
+#define LIMPET_EXPORT_BUILD_ID_BYTES 64u
+#define LIMPET_EXPORT_BUILD_ID_TEXT (2 * LIMPET_EXPORT_BUILD_ID_BYTES + 1)
+void limpet_export_build_id(const struct limpet_trace_module *module,
+			    char ret_text[LIMPET_EXPORT_BUILD_ID_TEXT]);
 
 #endif

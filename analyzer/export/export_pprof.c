@@ -1,13 +1,11 @@
-/* profile.proto of pprof (github.com/google/pprof), encoded by hand: for five message types with a
- * dozen fields, a library would add a code generator and a dependency. */
+/* profile.proto of pprof (github.com/google/pprof). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "analyzer/export/export.h"
-#include "common/bytes.h"
-#include "common/plain_text.h"
+#include "analyzer/export/export_strings.h"
+#include "analyzer/export/protobuf.h"
 
 /* Fields of Profile, and of the messages in it. */
 enum {
@@ -54,18 +52,11 @@ static const char *const types[][2] = {
 	{"temporary_objects", "count"}, /* the last: unknown for samples */
 };
 
-struct string {
-	uint64_t number;
-	UT_hash_handle hh;
-	char text[];
-};
-
 struct writer {
 	const struct limpet_heap *heap;
 	FILE *file;
-	struct string *strings;
-	uint64_t string_count;
-	struct limpet_bytes head, message, inner;
+	struct limpet_export_strings strings;
+	struct limpet_bytes text, message, inner;
 	bool *written; /* by location */
 	bool failed;
 };
@@ -77,69 +68,28 @@ static size_t type_count(const struct writer *writer)
 
 /* ------------------------------------------------------------------ encoding */
 
-/* 0 is the default of every field and is left out. */
-static void put_number(struct limpet_bytes *message, unsigned field, uint64_t value)
-{
-	if (!value)
-		return;
-	limpet_bytes_put_varint(message, (uint64_t)field << 3);
-	limpet_bytes_put_varint(message, value);
-}
-
-static void put_bytes(struct limpet_bytes *message, unsigned field, const void *bytes, size_t count)
-{
-	limpet_bytes_put_varint(message, (uint64_t)field << 3 | 2);
-	limpet_bytes_put_varint(message, count);
-	limpet_bytes_put(message, bytes, count);
-}
-
-static void put_message(struct limpet_bytes *message, unsigned field, struct limpet_bytes *inner)
-{
-	put_bytes(message, field, inner->data, inner->count);
-	message->failed |= inner->failed;
-	limpet_bytes_clear(inner);
-}
-
-/* Writes the gathered bytes, and clears them. */
-static void write_bytes(struct writer *writer, struct limpet_bytes *bytes)
-{
-	fwrite(bytes->data, 1, bytes->count, writer->file);
-	writer->failed |= bytes->failed;
-	limpet_bytes_clear(bytes);
-}
-
-/* Writes the current message as a field: a profile is its fields in any order. */
+/* Writes the current message as a field of the profile. */
 static void flush_message(struct writer *writer, unsigned field)
 {
-	limpet_bytes_put_varint(&writer->head, (uint64_t)field << 3 | 2);
-	limpet_bytes_put_varint(&writer->head, writer->message.count);
-	write_bytes(writer, &writer->head);
-	write_bytes(writer, &writer->message);
+	writer->failed |= !limpet_protobuf_write(writer->file, field, &writer->message);
 }
 
 /* Number in the string table, which is written as it grows. */
 static uint64_t string_number(struct writer *writer, const char *text)
 {
-	LIMPET_FREE char *repaired = limpet_plain_text_repair(text ? text : "");
-	struct string *string;
+	const uint32_t before = writer->strings.count;
+	const struct limpet_export_string *string =
+		limpet_export_strings_add(&writer->strings, text);
 
-	if (!repaired) {
-		writer->failed = true;
-		return 0;
-	}
-	HASH_FIND_STR(writer->strings, repaired, string);
-	if (string)
-		return string->number;
-	string = malloc(sizeof(*string) + strlen(repaired) + 1);
 	if (!string) {
 		writer->failed = true;
 		return 0;
 	}
-	strcpy(string->text, repaired);
-	string->number = writer->string_count++;
-	HASH_ADD_STR(writer->strings, text, string);
-	put_bytes(&writer->head, PROFILE_STRING, repaired, strlen(repaired));
-	write_bytes(writer, &writer->head);
+	if (writer->strings.count > before) {
+		limpet_bytes_put(&writer->text, string->text, strlen(string->text));
+		writer->failed |=
+			!limpet_protobuf_write(writer->file, PROFILE_STRING, &writer->text);
+	}
 	return string->number;
 }
 
@@ -151,22 +101,30 @@ static void write_types(struct writer *writer)
 		uint64_t type = string_number(writer, types[i][0]);
 		uint64_t unit = string_number(writer, types[i][1]);
 
-		put_number(&writer->message, TYPE_TYPE, type);
-		put_number(&writer->message, TYPE_UNIT, unit);
+		limpet_protobuf_put_number(&writer->message, TYPE_TYPE, type);
+		limpet_protobuf_put_number(&writer->message, TYPE_UNIT, unit);
 		flush_message(writer, PROFILE_SAMPLE_TYPE);
 	}
-	put_number(&writer->message, PROFILE_DEFAULT_TYPE, string_number(writer, "inuse_space"));
-	put_number(&writer->message, PROFILE_TIME_NS,
-		   writer->heap->model->target->wall_ns + writer->heap->model->from_ns);
-	put_number(&writer->message, PROFILE_DURATION_NS,
-		   writer->heap->model->to_ns - writer->heap->model->from_ns);
+	limpet_protobuf_put_number(&writer->message, PROFILE_DEFAULT_TYPE,
+				   string_number(writer, "inuse_space"));
+	limpet_protobuf_put_number(&writer->message, PROFILE_TIME_NS,
+				   writer->heap->model->target->wall_ns +
+					   writer->heap->model->from_ns);
+	limpet_protobuf_put_number(&writer->message, PROFILE_DURATION_NS,
+				   writer->heap->model->to_ns - writer->heap->model->from_ns);
 	if (writer->heap->model->sample_bytes) {
-		put_number(&writer->inner, TYPE_TYPE, string_number(writer, "space"));
-		put_number(&writer->inner, TYPE_UNIT, string_number(writer, "bytes"));
-		put_message(&writer->message, PROFILE_PERIOD_TYPE, &writer->inner);
-		put_number(&writer->message, PROFILE_PERIOD, writer->heap->model->sample_bytes);
+		limpet_protobuf_put_number(&writer->inner, TYPE_TYPE,
+					   string_number(writer, "space"));
+		limpet_protobuf_put_number(&writer->inner, TYPE_UNIT,
+					   string_number(writer, "bytes"));
+		limpet_protobuf_put_message(&writer->message, PROFILE_PERIOD_TYPE, &writer->inner);
+		limpet_protobuf_put_number(&writer->message, PROFILE_PERIOD,
+					   writer->heap->model->sample_bytes);
 	}
-	write_bytes(writer, &writer->message);
+	/* The profile's own fields: no message around them. */
+	fwrite(writer->message.data, 1, writer->message.count, writer->file);
+	writer->failed |= writer->message.failed;
+	limpet_bytes_clear(&writer->message);
 }
 
 static void write_mappings(struct writer *writer)
@@ -175,24 +133,24 @@ static void write_mappings(struct writer *writer)
 
 	for (uint32_t i = 1; i < model->module_count; i++) {
 		const struct limpet_trace_module *module = &model->modules[i];
-		char build_id[2 * 64 + 1] = "";
+		char build_id[LIMPET_EXPORT_BUILD_ID_TEXT];
 		uint64_t file, id;
 
-		for (uint32_t k = 0; k < module->build_id_bytes && k < 64; k++)
-			snprintf(build_id + 2ul * k, 3, "%02x", module->build_id[k]);
+		limpet_export_build_id(module, build_id);
 		file = string_number(writer, module->path ? module->path : "");
 		id = string_number(writer, build_id);
-		put_number(&writer->message, MAPPING_ID, i);
-		put_number(&writer->message, MAPPING_START, module->start);
-		put_number(&writer->message, MAPPING_LIMIT, module->end);
-		put_number(&writer->message, MAPPING_OFFSET, module->start - module->bias);
-		put_number(&writer->message, MAPPING_FILE, file);
-		put_number(&writer->message, MAPPING_BUILD_ID, id);
+		limpet_protobuf_put_number(&writer->message, MAPPING_ID, i);
+		limpet_protobuf_put_number(&writer->message, MAPPING_START, module->start);
+		limpet_protobuf_put_number(&writer->message, MAPPING_LIMIT, module->end);
+		limpet_protobuf_put_number(&writer->message, MAPPING_OFFSET,
+					   module->start - module->bias);
+		limpet_protobuf_put_number(&writer->message, MAPPING_FILE, file);
+		limpet_protobuf_put_number(&writer->message, MAPPING_BUILD_ID, id);
 		/* A sealed trace leaves nothing to look up: a frame without a name has none. */
-		put_number(&writer->message, MAPPING_HAS_FUNCTIONS, model->sealed);
-		put_number(&writer->message, MAPPING_HAS_FILES, model->sealed);
-		put_number(&writer->message, MAPPING_HAS_LINES, model->sealed);
-		put_number(&writer->message, MAPPING_HAS_INLINED, model->sealed);
+		limpet_protobuf_put_number(&writer->message, MAPPING_HAS_FUNCTIONS, model->sealed);
+		limpet_protobuf_put_number(&writer->message, MAPPING_HAS_FILES, model->sealed);
+		limpet_protobuf_put_number(&writer->message, MAPPING_HAS_LINES, model->sealed);
+		limpet_protobuf_put_number(&writer->message, MAPPING_HAS_INLINED, model->sealed);
 		flush_message(writer, PROFILE_MAPPING);
 	}
 }
@@ -206,10 +164,10 @@ static void write_functions(struct writer *writer)
 		uint64_t name = string_number(writer, function->name);
 		uint64_t file = string_number(writer, function->file);
 
-		put_number(&writer->message, FUNCTION_ID, i + 1ull);
-		put_number(&writer->message, FUNCTION_NAME, name);
-		put_number(&writer->message, FUNCTION_SYSTEM_NAME, name);
-		put_number(&writer->message, FUNCTION_FILE, file);
+		limpet_protobuf_put_number(&writer->message, FUNCTION_ID, i + 1ull);
+		limpet_protobuf_put_number(&writer->message, FUNCTION_NAME, name);
+		limpet_protobuf_put_number(&writer->message, FUNCTION_SYSTEM_NAME, name);
+		limpet_protobuf_put_number(&writer->message, FUNCTION_FILE, file);
 		flush_message(writer, PROFILE_FUNCTION);
 	}
 }
@@ -225,15 +183,15 @@ static void write_location(struct writer *writer, uint32_t node)
 	if (writer->written[location])
 		return;
 	writer->written[location] = true;
-	put_number(&writer->message, LOCATION_ID, location);
-	put_number(&writer->message, LOCATION_MAPPING, at->module);
-	put_number(&writer->message, LOCATION_ADDRESS, at->address - 1);
+	limpet_protobuf_put_number(&writer->message, LOCATION_ID, location);
+	limpet_protobuf_put_number(&writer->message, LOCATION_MAPPING, at->module);
+	limpet_protobuf_put_number(&writer->message, LOCATION_ADDRESS, at->address - 1);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct limpet_location *place = &locations->locations[list[i]];
 
-		put_number(&writer->inner, LINE_FUNCTION, place->function + 1ull);
-		put_number(&writer->inner, LINE_LINE, place->line);
-		put_message(&writer->message, LOCATION_LINE, &writer->inner);
+		limpet_protobuf_put_number(&writer->inner, LINE_FUNCTION, place->function + 1ull);
+		limpet_protobuf_put_number(&writer->inner, LINE_LINE, place->line);
+		limpet_protobuf_put_message(&writer->message, LOCATION_LINE, &writer->inner);
 	}
 	flush_message(writer, PROFILE_LOCATION);
 }
@@ -241,9 +199,10 @@ static void write_location(struct writer *writer, uint32_t node)
 /* A location without a mapping or an address, for an unknown stack. */
 static void write_unknown(struct writer *writer)
 {
-	put_number(&writer->message, LOCATION_ID, writer->heap->locations->address_count + 1ull);
-	put_number(&writer->inner, LINE_FUNCTION, LIMPET_LOCATION_UNKNOWN + 1ull);
-	put_message(&writer->message, LOCATION_LINE, &writer->inner);
+	limpet_protobuf_put_number(&writer->message, LOCATION_ID,
+				   writer->heap->locations->address_count + 1ull);
+	limpet_protobuf_put_number(&writer->inner, LINE_FUNCTION, LIMPET_LOCATION_UNKNOWN + 1ull);
+	limpet_protobuf_put_message(&writer->message, LOCATION_LINE, &writer->inner);
 	flush_message(writer, PROFILE_LOCATION);
 }
 
@@ -268,17 +227,16 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 	if (!any)
 		limpet_bytes_put_varint(&writer->inner,
 					writer->heap->locations->address_count + 1ull);
-	put_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
+	limpet_protobuf_put_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
 	for (size_t i = 0; i < type_count(writer); i++)
 		limpet_bytes_put_varint(&writer->inner, values[i]);
-	put_message(&writer->message, SAMPLE_VALUES, &writer->inner);
+	limpet_protobuf_put_message(&writer->message, SAMPLE_VALUES, &writer->inner);
 	flush_message(writer, PROFILE_SAMPLE);
 }
 
 int limpet_export_pprof(struct limpet_heap *heap, FILE *file)
 {
 	struct writer writer = {.heap = heap, .file = file};
-	struct string *string;
 
 	writer.written = calloc(heap->locations->address_count + 2ul, sizeof(*writer.written));
 	if (!writer.written)
@@ -290,15 +248,8 @@ int limpet_export_pprof(struct limpet_heap *heap, FILE *file)
 	write_unknown(&writer);
 	for (size_t i = 0; i < heap->view.site_count && !writer.failed && !ferror(file); i++)
 		write_sample(&writer, &heap->view.sites[i]);
-	string = writer.strings;
-	HASH_CLEAR(hh, writer.strings);
-	while (string) {
-		struct string *next = string->hh.next;
-
-		free(string);
-		string = next;
-	}
-	limpet_bytes_done(&writer.head);
+	limpet_export_strings_done(&writer.strings);
+	limpet_bytes_done(&writer.text);
 	limpet_bytes_done(&writer.message);
 	limpet_bytes_done(&writer.inner);
 	free(writer.written);

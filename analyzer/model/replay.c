@@ -155,6 +155,12 @@ static double weight_of(const struct work *work, uint64_t size, bool sampled)
 	return certain ? 1 : limpet_weight_of(size, model->sample_bytes).weight;
 }
 
+/* UINT64_MAX: past the end, or never. */
+static uint64_t time_of(uint64_t tick)
+{
+	return tick > UINT64_MAX / LIMPET_TRACE_TICK_NS ? UINT64_MAX : tick * LIMPET_TRACE_TICK_NS;
+}
+
 static uint64_t tick_of(uint64_t time_ns)
 {
 	return time_ns / LIMPET_TRACE_TICK_NS;
@@ -425,8 +431,7 @@ static void set_next(struct work *work)
 static int pass_time(struct work *work, uint64_t tick)
 {
 	const struct limpet_model *model = work->model;
-	const uint64_t time_ns =
-		tick > UINT64_MAX / LIMPET_TRACE_TICK_NS ? UINT64_MAX : tick * LIMPET_TRACE_TICK_NS;
+	const uint64_t time_ns = time_of(tick);
 	int code = fold(work);
 
 	if (!work->counting && tick >= tick_of(model->from_ns)) {
@@ -494,16 +499,33 @@ static inline int add_allocation(struct work *work, struct kind *kind, struct th
 				      hash);
 }
 
-static inline void add_untracked(struct work *work, struct kind *kind, struct thread *thread,
-				 uint64_t tick)
+static inline int tell_block(const struct work *work, const struct thread *thread,
+			     const struct kind *kind, uint64_t made_tick, uint64_t freed_tick)
+{
+	const struct limpet_replay_options *options = work->options;
+
+	if (!options->tell_block)
+		return 0;
+	return options->tell_block(options->block_context,
+				   &(struct limpet_replay_block){.tid = thread->tid,
+								 .node = kind->node,
+								 .bytes = kind->bytes,
+								 .made_ns = time_of(made_tick),
+								 .freed_ns = time_of(freed_tick)});
+}
+
+/* It was never live: allocated and freed at once. */
+static inline int add_untracked(struct work *work, struct kind *kind, struct thread *thread,
+				uint64_t tick)
 {
 	if (!kind->kept || !thread->kept || !is_birth_kept(work, tick))
-		return;
+		return 0;
 	meet_kind(work, kind);
 	meet_thread(work, thread);
 	kind->untracked++;
 	thread->untracked += kind->weight;
 	thread->untracked_bytes += kind->bytes;
+	return tell_block(work, thread, kind, tick, tick);
 }
 
 static inline struct thread *owner_of(const struct work *work, const struct limpet_trace_rows *rows,
@@ -512,8 +534,8 @@ static inline struct thread *owner_of(const struct work *work, const struct limp
 	return work->threads_of_block[rows->owners[at]];
 }
 
-static inline void add_release(struct work *work, struct kind *kind, struct thread *caller,
-			       const struct limpet_trace_rows *rows, uint32_t at, uint32_t hash)
+static inline int add_release(struct work *work, struct kind *kind, struct thread *caller,
+			      const struct limpet_trace_rows *rows, uint32_t at, uint32_t hash)
 {
 	const uint64_t tick = rows->ticks[at], age = rows->ages[at];
 	const struct limpet_open_block like = {.size = kind->size,
@@ -527,7 +549,7 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 
 	work->all_live_bytes -= kind->bytes;
 	if (!kind->kept || !is_birth_kept(work, like.tick))
-		return;
+		return 0;
 	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_FREE) {
 		meet_thread(work, caller);
 		caller->own_frees += kind->weight;
@@ -539,7 +561,7 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 			work->older_bytes -= kind->bytes;
 			work->live_bytes -= kind->bytes;
 		}
-		return;
+		return 0;
 	}
 	thread = work->threads[number];
 	meet_kind(work, kind);
@@ -550,6 +572,7 @@ static inline void add_release(struct work *work, struct kind *kind, struct thre
 	thread->counts.freed_bytes += kind->bytes;
 	thread->counts.temporary += temporary ? kind->weight : 0;
 	work->live_bytes -= kind->bytes;
+	return tell_block(work, thread, kind, like.tick, tick);
 }
 
 static int add_map_row(struct work *work, const struct kind *kind, const struct thread *thread,
@@ -626,11 +649,12 @@ static int add_rows(struct work *work, const struct limpet_trace_rows *rows)
 					      hashes[i]);
 			break;
 		case LIMPET_ROW_UNTRACKED:
-			add_untracked(work, kind_of(work, rows, i), thread, tick);
+			code = add_untracked(work, kind_of(work, rows, i), thread, tick);
 			break;
 		case LIMPET_ROW_FREE:
 		case LIMPET_ROW_INFERRED_FREE:
-			add_release(work, kind_of(work, rows, i), thread, rows, i, hashes[i]);
+			code = add_release(work, kind_of(work, rows, i), thread, rows, i,
+					   hashes[i]);
 			break;
 		case LIMPET_ROW_MMAP:
 		case LIMPET_ROW_UNMAPPED:
@@ -760,9 +784,7 @@ static int add_alive(struct work *work)
 	int code = 0;
 
 	while (code == 0 && (count = limpet_open_blocks_next(&work->open, &at, &block))) {
-		const uint64_t time_ns = block.tick > UINT64_MAX / LIMPET_TRACE_TICK_NS
-						 ? UINT64_MAX
-						 : block.tick * LIMPET_TRACE_TICK_NS;
+		const uint64_t time_ns = time_of(block.tick);
 		uint64_t age_ns = end_ns > time_ns ? end_ns - time_ns : 0;
 		unsigned bucket = age_bucket(age_ns);
 		double weight = (double)count * weight_of(work, block.size, block.sampled);
@@ -771,6 +793,15 @@ static int add_alive(struct work *work)
 		code = add_age(work, site, true, bucket, weight, weight * (double)block.size);
 		if (age_ns > site->oldest_ns)
 			site->oldest_ns = age_ns;
+		if (code == 0 && work->options->tell_block)
+			code = work->options->tell_block(
+				work->options->block_context,
+				&(struct limpet_replay_block){
+					.tid = work->threads[block.thread]->tid,
+					.node = block.node,
+					.bytes = weight * (double)block.size,
+					.made_ns = time_ns,
+					.freed_ns = UINT64_MAX});
 	}
 	return code;
 }

@@ -82,12 +82,23 @@ struct limpet_replay_parts {
 	void *context;
 };
 
+/* A kept block, or several alike. */
+struct limpet_replay_block {
+	uint32_t tid, node;
+	double bytes;
+	uint64_t made_ns, freed_ns; /* freed_ns UINT64_MAX: not freed */
+};
+
 struct limpet_replay_options {
 	const bool *kept;                   /* by node; NULL: all */
 	const struct limpet_filter *filter; /* for its threads and births; NULL: all */
 	const uint64_t *ends; /* of moments, ascending: each begins where the previous one ends */
 	size_t end_count;
 	const struct limpet_replay_parts *parts; /* NULL: none */
+	/* Called for each block when it is freed, and at the end for the others; for a model of the
+	 * whole capture. Returns 0, or < 0 to end the replay. NULL: none. */
+	int (*tell_block)(void *block_context, const struct limpet_replay_block *block);
+	void *block_context;
 	/* Called now and then, with `done` of `all` blocks read; NULL: none. */
 	void (*progress)(void *context, size_t done, size_t all);
 	void *context;

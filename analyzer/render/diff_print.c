@@ -86,15 +86,15 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 {
 	const struct limpet_model *model = heap->model;
 
-	limpet_printer_line(printer, "", "%-9s %s: %s, %s to %s, %s %s, %s %s%s", word, name,
-			    model->target->known ? model->target->comm : "?",
-			    limpet_printer_duration(printer, model->from_ns),
-			    limpet_printer_duration(printer, model->to_ns),
-			    limpet_printer_bytes(printer, heap->view.totals.live_bytes),
-			    limpet_model_live_word(model),
-			    limpet_printer_count(printer, heap->view.totals.allocations),
-			    model->target->pages ? "new page" : "allocation",
-			    limpet_printer_plural(heap->view.totals.allocations));
+	limpet_printer_row(printer, "", word, "%s: %s, %s to %s, %s %s, %s %s%s", name,
+			   model->target->known ? model->target->comm : "?",
+			   limpet_printer_time(printer, model->from_ns),
+			   limpet_printer_time(printer, model->to_ns),
+			   limpet_printer_bytes(printer, heap->view.totals.live_bytes),
+			   limpet_model_live_word(model),
+			   limpet_printer_count(printer, heap->view.totals.allocations),
+			   model->target->pages ? "new page" : "allocation",
+			   limpet_printer_plural(heap->view.totals.allocations));
 	/* The difference does not cover mappings. */
 	if (model->totals.mapped_bytes || limpet_printer_is_empty(model))
 		limpet_printer_line(printer, "", "%-9s %s mapped by mmap beside these%s%s", "",
@@ -171,10 +171,14 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 	print_heap(&printer, "old", old_name, diff->old_heap);
 	print_heap(&printer, "new", new_name, diff->new_heap);
 	if (diff->scale > 1.001 || diff->scale < 0.999)
-		limpet_printer_line(
-			&printer, "", "scaled    the old one's figures as if it had lasted %s",
+		limpet_printer_row(
+			&printer, "", "scaled",
+			"the old one's figures by %.3g, as if it had lasted %s and not %s",
+			diff->scale,
 			limpet_printer_duration(&printer, diff->new_heap->model->to_ns -
-								  diff->new_heap->model->from_ns));
+								  diff->new_heap->model->from_ns),
+			limpet_printer_duration(&printer, diff->old_heap->model->to_ns -
+								  diff->old_heap->model->from_ns));
 	if (diff->new_heap->filtered)
 		limpet_printer_line(&printer, "", "filtered");
 	if (diff->new_heap->model->target->pages)

@@ -125,7 +125,7 @@ static void print_marks(struct limpet_printer *printer)
 		return;
 	for (size_t i = 0; i < model->mark_count && i < MARKS_SHOWN; i++)
 		fprintf(text, "%s%s %s", i ? ", " : "", model->marks[i].name,
-			limpet_printer_duration(printer, model->marks[i].time_ns));
+			limpet_printer_time(printer, model->marks[i].time_ns));
 	if (model->mark_count > MARKS_SHOWN)
 		fprintf(text, " and %zu more", model->mark_count - MARKS_SHOWN);
 	if (limpet_printer_check(printer, fclose(text) ? -ENOMEM : 0))

@@ -386,6 +386,11 @@ static json_t *modules_array(const struct limpet_model *model)
 	return array;
 }
 
+static json_t *seconds_if(bool known, uint64_t ns)
+{
+	return known ? limpet_json_seconds(ns) : json_null();
+}
+
 /* null: not looked for, as in a part of a capture. */
 static json_t *findings_array(const struct limpet_findings *findings)
 {
@@ -396,7 +401,7 @@ static json_t *findings_array(const struct limpet_findings *findings)
 
 		array = limpet_json_append(
 			array,
-			json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b}", "kind",
+			json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:o,s:o}", "kind",
 				  limpet_findings_words[finding->kind], "text",
 				  limpet_json_text(finding->text), "function",
 				  limpet_json_text(finding->function), "caller",
@@ -409,7 +414,9 @@ static json_t *findings_array(const struct limpet_findings *findings)
 					  ? json_null()
 					  : json_real(finding->per_second),
 				  "freed_blocks_max", limpet_json_known(finding->freed_blocks_max),
-				  "qualified", finding->qualified));
+				  "qualified", finding->qualified, "from_seconds",
+				  seconds_if(finding->to_ns != 0, finding->from_ns), "to_seconds",
+				  seconds_if(finding->to_ns != 0, finding->to_ns)));
 	}
 	return array;
 }

@@ -63,6 +63,11 @@ const char *limpet_printer_duration(struct limpet_printer *printer, uint64_t ns)
 	return limpet_units_format_duration(slot(printer), ns);
 }
 
+const char *limpet_printer_time(struct limpet_printer *printer, uint64_t ns)
+{
+	return limpet_units_format_time(slot(printer), ns);
+}
+
 const char *limpet_printer_stop(struct limpet_printer *printer, uint64_t us)
 {
 	char *out = slot(printer);
@@ -270,7 +275,7 @@ void limpet_printer_blank(struct limpet_printer *printer)
 const char *limpet_printer_moment(struct limpet_printer *printer, const struct limpet_model *model,
 				  uint64_t time_ns, char ret[LIMPET_PRINTER_MOMENT])
 {
-	const char *text = limpet_printer_duration(printer, time_ns);
+	const char *text = limpet_printer_time(printer, time_ns);
 
 	for (size_t i = 0; i < model->mark_count; i++)
 		if (model->marks[i].time_ns == time_ns) {

@@ -54,6 +54,7 @@ const char *limpet_printer_bytes(struct limpet_printer *printer, uint64_t value)
 const char *limpet_printer_bytes_change(struct limpet_printer *printer, int64_t value);
 const char *limpet_printer_count(struct limpet_printer *printer, uint64_t value);
 const char *limpet_printer_duration(struct limpet_printer *printer, uint64_t ns);
+const char *limpet_printer_time(struct limpet_printer *printer, uint64_t ns);
 const char *limpet_printer_stop(struct limpet_printer *printer,
 				uint64_t us); /* as limpet attach says it */
 const char *limpet_printer_rate(struct limpet_printer *printer, uint64_t value, uint64_t ns);

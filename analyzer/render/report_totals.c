@@ -250,12 +250,24 @@ static void print_pages(struct limpet_printer *printer, uint64_t window_ns)
 		limpet_printer_bytes_change(printer, change - pages));
 }
 
+/* The part of the window in which the blocks that are counted can have been allocated. */
+static uint64_t allocating_ns(const struct limpet_model *model)
+{
+	const uint64_t from_ns = model->born && model->born_from_ns > model->from_ns
+					 ? model->born_from_ns
+					 : model->from_ns;
+	const uint64_t to_ns =
+		model->born && model->born_to_ns < model->to_ns ? model->born_to_ns : model->to_ns;
+
+	return to_ns > from_ns ? to_ns - from_ns : 0;
+}
+
 /* The heap: live blocks, peak and calls. */
 static void print_heap(struct limpet_printer *printer)
 {
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
-	uint64_t window_ns = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
+	const uint64_t window_ns = allocating_ns(model);
 	char text[BETWEEN];
 
 	/* Not "0 B": nothing is known of blocks from before the capture. */
@@ -267,10 +279,12 @@ static void print_heap(struct limpet_printer *printer)
 	if (model->windowed)
 		limpet_printer_row(printer, "", "growth", "%s in the window",
 				   limpet_printer_bytes_change(printer, totals->growth_bytes));
-	limpet_printer_row(printer, "", "peak", "%s at %s",
+	/* It may be less than what is live: the other blocks decide when it was. */
+	limpet_printer_row(printer, "", "peak", "%s at %s%s",
 			   between(text, printer, totals->peak_bytes, &model->bounds.peak_bytes,
 				   limpet_printer_bytes),
-			   limpet_printer_duration(printer, totals->peak_ns));
+			   limpet_printer_duration(printer, totals->peak_ns),
+			   printer->report->options.hidden ? ", the peak of the whole heap" : "");
 	if (model->target->pages) {
 		print_pages(printer, window_ns);
 		return;

@@ -161,7 +161,7 @@ static void print_limits(struct context *context)
 	limpet_printer_births(printer, model);
 	if (context->heap->filtered)
 		limpet_printer_line(
-			printer, "", "filtered  %s hidden in %s %s%s",
+			printer, "", "filtered  hides %s of %s %s%s",
 			amount(context, &context->heap->hidden),
 			limpet_printer_count(printer, context->heap->hidden.allocations),
 			is_of_pages(context) ? "new page" : "allocation",

@@ -210,7 +210,9 @@ static int find_holder(struct limpet_findings_work *work)
 						.bytes = bytes,
 						.share =
 							(double)bytes / (double)(whole ? whole : 1),
-						.per_second = -1};
+						.per_second = -1,
+						.from_ns = work->model->from_ns,
+						.to_ns = peak ? totals->peak_ns : 0};
 	LIMPET_FREE char *name = NULL;
 	char text[LIMPET_UNITS_TEXT], count[LIMPET_UNITS_TEXT], stacks[48] = "";
 	int code;
@@ -325,6 +327,8 @@ static int find_retained(struct limpet_findings_work *work, const struct limpet_
 		return 0;
 	finding.bytes = (uint64_t)kept;
 	finding.share = kept / rest;
+	finding.from_ns = peak->time_ns;
+	finding.to_ns = end->time_ns;
 	*ret_said = true;
 	return limpet_findings_add(
 		work, &finding,

@@ -43,13 +43,14 @@ extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];
 
 struct limpet_findings_entry {
 	enum limpet_findings_kind kind;
-	char *text;        /* a sentence, safe to show */
-	char *function;    /* the function it is about, as recorded; NULL: the whole */
-	char *caller;      /* of the function; NULL: unknown */
-	uint32_t node;     /* a stack of the function; 0: the whole */
-	uint64_t bytes;    /* held, grown by, retained... */
-	double share;      /* of the total of that; < 0: there is none */
-	double per_second; /* bytes grown, or allocations; < 0: no rate */
+	char *text;              /* a sentence, safe to show */
+	char *function;          /* the function it is about, as recorded; NULL: the whole */
+	char *caller;            /* of the function; NULL: unknown */
+	uint32_t node;           /* a stack of the function; 0: the whole */
+	uint64_t bytes;          /* held, grown by, retained... */
+	double share;            /* of the total of that; < 0: there is none */
+	double per_second;       /* bytes grown, or allocations; < 0: no rate */
+	uint64_t from_ns, to_ns; /* the time that it is about; to_ns 0: all of it */
 	/* Losses make it uncertain: the text ends with the reason. */
 	bool qualified;
 	uint64_t freed_blocks_max; /* so many of those it counts as live may have been freed */

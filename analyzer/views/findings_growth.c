@@ -207,16 +207,29 @@ static void tell(const struct growth *growth, enum measure measure, char ret[PHR
 static struct limpet_findings_entry whole(const struct growth *growth,
 					  enum limpet_findings_kind kind, enum measure measure)
 {
-	const double grew = growth->trends[measure].grew;
+	const struct limpet_trend *trend = &growth->trends[measure];
+	struct limpet_findings_entry finding = {
+		.kind = kind,
+		.bytes = trend->grew > 0 ? (uint64_t)trend->grew : 0,
+		.share = -1,
+		.per_second = 2 * trend->grew / growth->work->seconds};
 
-	return (struct limpet_findings_entry){.kind = kind,
-					      .bytes = grew > 0 ? (uint64_t)grew : 0,
-					      .share = -1,
-					      .per_second = 2 * grew / growth->work->seconds};
+	if (trend->shape == LIMPET_TREND_LATE || trend->shape == LIMPET_TREND_ONCE) {
+		finding.from_ns = trend->at_ns;
+		finding.to_ns = growth->work->model->to_ns;
+	}
+	return finding;
 }
 
 /* ------------------------------------------------------------------ sites that grow all the time
  */
+
+static uint64_t age_of(const struct growth *growth, const struct limpet_findings_group *group)
+{
+	const uint64_t to_ns = growth->work->model->to_ns;
+
+	return group->first_ns < to_ns ? to_ns - group->first_ns : 0;
+}
 
 static double late_growth(const struct limpet_findings_group *group)
 {
@@ -329,6 +342,10 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 		return code;
 	if (all > 0)
 		finding.share = bytes / all < 1 ? bytes / all : 1;
+	if (age_of(growth, group)) {
+		finding.from_ns = group->first_ns;
+		finding.to_ns = work->model->to_ns;
+	}
 	code = pages ? add_touches(growth, group, &finding, name)
 		     : add_grows(growth, group, &finding, name);
 	if (code < 0)
@@ -397,13 +414,6 @@ static int find_sites(struct growth *growth)
 
 /* ------------------------------------------------------------------ blocks that are not freed */
 
-static uint64_t age_of(const struct growth *growth, const struct limpet_findings_group *group)
-{
-	const uint64_t to_ns = growth->work->model->to_ns;
-
-	return group->first_ns < to_ns ? to_ns - group->first_ns : 0;
-}
-
 /* By number and age, whatever their size: blocks keep coming, and hardly any is freed. */
 static bool is_kept(const struct growth *growth, const struct limpet_findings_group *group)
 {
@@ -438,7 +448,9 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 						.bytes = figures->live_bytes,
 						.share = -1,
 						.per_second =
-							2 * late_growth(group) / work->seconds};
+							2 * late_growth(group) / work->seconds,
+						.from_ns = group->first_ns,
+						.to_ns = work->model->to_ns};
 	char live[LIMPET_UNITS_TEXT], all[LIMPET_UNITS_TEXT], age[LIMPET_UNITS_TEXT];
 	char bytes[LIMPET_UNITS_TEXT];
 	LIMPET_FREE char *name = NULL;

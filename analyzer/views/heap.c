@@ -243,6 +243,7 @@ static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_optio
 		return -ENOTSUP;
 	}
 	heap->filtered = true;
+	heap->filter = options->filter;
 	code = limpet_filter_nodes(options->filter, heap->locations, &heap->kept);
 	/* Sizes and timeline of sums cannot be filtered: leave them out. */
 	if (options->series && !series)

@@ -38,8 +38,9 @@ struct limpet_heap {
 	uint64_t events; /* of the window, whatever the filter */
 	bool narrowed;   /* the window was cut to where there are single events, for the replay */
 	bool filtered;
-	struct limpet_model_site hidden; /* by the filter */
-	bool *kept;                      /* by node; NULL: all */
+	struct limpet_model_site hidden;    /* by the filter */
+	bool *kept;                         /* by node; NULL: all */
+	const struct limpet_filter *filter; /* borrowed from the options; NULL: none */
 };
 
 /* The errors of reading the trace; -EINVAL: bad window; -ERANGE: the window begins or ends where

@@ -191,7 +191,7 @@ static void judge_swings(const struct parts *parts, double least, struct limpet_
 	if (rise > least && lows_rise(parts)) {
 		trend->shape = LIMPET_TREND_SWINGS;
 		trend->grew = rise;
-	} else if (trend->last - highest > least) {
+	} else if (trend->last - highest > least && parts->high[PARTS - 1] - trend->last <= least) {
 		trend->shape = LIMPET_TREND_HIGHER;
 		trend->grew = trend->last - highest;
 	} else if (change > least && (trend->falls < ENOUGH_FALLS || higher > trend->swing / 10)) {

@@ -69,6 +69,11 @@ accounts_for() {
 	TERM=xterm within 60 script -qec "stty cols 80; '$LIMPET' explain $pid --census" /dev/null </dev/null | tr -d '\r' >terminal.say
 	grep -q 'census::Beta<census::Number.*\.\.\.$' terminal.say || fail "$(<terminal.say)"
 	[[ ! $(<terminal.say) =~ [^$'\n']{81} ]] || fail "$(<terminal.say)"
+	# First the account, then what limpet is busy with, which it erases, then the census. Others get no such line.
+	[[ $(<terminal.say) =~ resident.*sum.*counting' the blocks in use...'[^$'\n']*$'\e[K'.*'In use in the heap of glibc' ]] ||
+		fail "$(<terminal.say)"
+	within 60 "$LIMPET" explain "$pid" --census >piped.say 2>&1
+	[[ $(<piped.say) =~ resident.*sum.*'In use in the heap of glibc' && $(<piped.say) != *counting* ]] || fail "$(<piped.say)"
 	# Without the option there is none.
 	within 60 "$LIMPET" explain "$pid" --json >plain.json
 	says plain.json '.census == null'

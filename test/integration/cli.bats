@@ -193,6 +193,9 @@ fits() {
 	[[ $status == 1 && $(jq -c . <<<"$output") == '{"captures":[]}' ]]
 	run --separate-stderr "$LIMPET" stop $$
 	[[ $status == 1 && -z $output && ${stderr_lines[0]} == "limpet: process $$ is not being captured" ]]
+	refused 1 "there is no process 2147483647" "$LIMPET" stop 2147483647
+	refused 2 "no view 'cache'" "$LIMPET" report --view cache x.limpet
+	[[ ${stderr_lines[1]} == "hint: sites, bottom-up, "*" or pages; limpet report --help" ]]
 	run --separate-stderr "$LIMPET" status 2147483647
 	[[ $status == 1 && ${stderr_lines[0]} == "limpet: there is no process 2147483647" ]]
 }

@@ -71,9 +71,20 @@ says() {
 	compare --sort allocations "$trace@-${half}ms" "$trace"
 	says '.new.to_seconds as $length | (.scale - $length / ($half / 1000) | fabs) < 0.01' --argjson half "$half"
 	says '[.sites[] | select(.stack[0] == "storm_leak")][0] | .old_scaled > .old.allocations or .old.allocations == 0'
+	within 60 "$LIMPET" diff --sort allocations "$trace@-${half}ms" "$trace" >diff.text
+	grep -qE "^scaled    the old one's figures by 2(\.0[0-9])?, as if it had lasted [0-9a-z.]+ and not [0-9a-z.]+$" diff.text || fail "$(grep ^scaled diff.text)"
 }
 beyond() {
 	"$LIMPET" status "$pid" --json | json_says --argjson s "$1" '.captures[0].elapsed_seconds >= $s'
+}
+
+@test "the heads of long names are wrapped, not cut" {
+	command -v script >/dev/null || skip "script(1) is not installed"
+	local name=a-service-with-a-rather-long-name.4711.limpet
+	cp "$root/test/traces/version-1/storm.trace" $name
+	TERM=dumb script -qec "stty cols 80; '$LIMPET' diff --no-pager $name@-1ms $name@1ms-" /dev/null </dev/null | tr -d '\r' >said
+	(($(sed '/^$/q' said | tr -s '\n ' '  ' | grep -oE ' live, [0-9.]+( [kM])? allocations?\b' | wc -l) == 2)) || fail "$(<said)"
+	(($(awk 'length > 80' said | wc -l) == 0)) || fail "$(<said)"
 }
 
 @test "what cannot be compared is said" {

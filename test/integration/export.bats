@@ -272,19 +272,131 @@ weighed() {
 		(del(.churn) | length == 5 and all(to_entries[]; (.value | tonumber) == $t[.key]))' <report.json || fail "$(cat sums.json)"
 }
 
+# Perfetto's own reader is in no package: its fields are checked as published, and its rules as test/schema/perfetto has
+# them.
+perfetto_says() {
+	export_to perfetto out.pftrace "$@" || return 1
+	protoc -I"$root/test/schema" --decode=Trace perfetto.proto <out.pftrace >out.txt 2>protoc.err ||
+		fail "protoc: $(<protoc.err)" || return 1
+	"$root/test/schema/perfetto" out.txt >sums.json 2>perfetto.err || fail "$(<perfetto.err)"
+}
+
+@test "Perfetto: dumps of the heap and counters, as published, with the sums of the report" {
+	needs protoc
+	for trace in "$traces"/{cpp,rust,node,storm}.trace kinds; do
+		[[ $trace != kinds ]] || use_kinds || return 1
+		"$LIMPET" report "$trace" --json >report.json
+		perfetto_says || return 1
+		json_says --slurpfile sums sums.json '. as $r | .totals as $t | $sums[0] |
+			.self_allocated == $t.allocated_bytes and .self_freed == $t.freed_bytes and
+			.alloc_count == $t.allocations and .free_count == $t.frees and .packets >= 1 and
+			.counters["live bytes"] == [$r.timeline[].live_bytes]' <report.json || fail "$trace: $(cut -c -400 sums.json)" || return 1
+	done
+	json_says '.live_of.kinds_small == 640000 and .live_of.main >= 640000 and .packets > 1' <sums.json || fail "$(<sums.json)"
+	perfetto_says --include '^kinds_small$'
+	json_says '.self_allocated - .self_freed == 640000 and .live_of.main == 640000' <sums.json || fail "$(<sums.json)"
+	# Only what was allocated in a part of the time, and all that became of it.
+	trace=$traces/cpp.trace
+	"$LIMPET" report "$trace" --json --born-between 20ms,50ms >report.json
+	perfetto_says --born-between 20ms,50ms
+	json_says --slurpfile sums sums.json '.totals as $t | $sums[0] | .self_allocated == $t.allocated_bytes and
+		.self_freed == $t.freed_bytes and .self_freed < .self_allocated' <report.json || fail "$(<sums.json)"
+	# Names that are not UTF-8, and stacks that are lost; protoc says which text is none.
+	trace=$traces/lost.trace
+	perfetto_says
+	same "protoc" "$(<protoc.err)" ""
+}
+
+needs_firefox() {
+	profiler=$TARGETS/npm/node_modules/@firefox-devtools/profiler-cli
+	needs node
+	(($(node -p 'process.versions.node.split(".")[0]') >= 20)) || skip "the Firefox Profiler's command needs a newer node"
+	[[ -d $profiler ]] || skip "npm did not bring the Firefox Profiler ($TARGETS/npm)"
+}
+# firefox_says JQ OPTIONS...: opened in the Firefox Profiler's own command; the report is $r, its totals $t, sums over
+# all threads $sum.
+firefox_says() {
+	export_to firefox out.json "${@:2}" || return 1
+	rm -rf session
+	mkdir session
+	HOME=$work within 100 "$root/test/html/firefox" "$profiler" out.json session >found.json 2>found.err || fail "$(<found.err)" || return 1
+	json_says --slurpfile r report.json '$r[0].totals as $t | . as $all | ([.threads[]] | {
+			retained: (map(."native-retained-allocations") | add), allocated: (map(."native-allocations") | add),
+			freed: (map(."native-deallocations-memory") | add)}) as $sum | $all | '"$1" <found.json ||
+		fail "$trace: $(cut -c -400 found.json)"
+}
+
+@test "the Firefox Profiler finds allocations, frees and what is retained, by thread" {
+	needs_firefox
+	local sums='$sum == {retained: $t.live_bytes, allocated: $t.allocated_bytes, freed: $t.freed_bytes}'
+	for trace in "$traces"/{cpp,rust,node,storm}.trace kinds; do
+		[[ $trace != kinds ]] || use_kinds || return 1
+		"$LIMPET" report "$trace" --json >report.json
+		firefox_says "$sums and ([.counters[].name] | sort) == [\"RSS\", \"live bytes\", \"mapped bytes\"]" || return 1
+	done
+	firefox_says '.threads.kinds.retain["kinds!kinds_small"] == 640000' || return 1
+	firefox_says '$sum.retained == 640000' --include '^kinds_small$' || return 1
+	trace=$traces/cpp.trace
+	"$LIMPET" report "$trace" --json --born-between 20ms,50ms >report.json
+	firefox_says "$sums and \$sum.retained > 0" --born-between 20ms,50ms || return 1
+	# Each thread has its own.
+	trace=$traces/storm.trace
+	"$LIMPET" report "$trace" --json --view threads >threads.json
+	"$LIMPET" report "$trace" --json >report.json
+	export_to firefox out.json
+	same "threads" "$(jq -c '[.threads[] | {tid, live: ([.nativeAllocations.weight[]?] | add // 0)} | select(.live > 0)] | sort_by(.tid)' out.json)" \
+		"$(jq -c '[.threads[] | {tid: .thread, live: .live_bytes} | select(.live > 0)] | sort_by(.tid)' threads.json)"
+}
+
+@test "a compact capture: Perfetto and the Firefox Profiler get its sums, without threads" {
+	needs protoc
+	within 120 "$LIMPET" run -q "${patiently[@]}" --compact -o compact.limpet -- "$TARGETS/kinds" >run.say 2>run.err ||
+		fail "limpet run: $(<run.err)" || return 1
+	trace=compact.limpet
+	"$LIMPET" report "$trace" --json >report.json
+	perfetto_says
+	export_to firefox out.json
+	json_says --slurpfile sums sums.json --slurpfile firefox out.json '.totals as $t | $sums[0] |
+		.self_allocated == $t.allocated_bytes and .self_freed == $t.freed_bytes and .live_of.kinds_small == 640000 and
+		($firefox[0].threads | length == 1 and .[0].name == "all threads" and
+			([.[0].nativeAllocations.weight[] | select(. > 0)] | add) == $t.allocated_bytes and
+			([.[0].nativeAllocations.weight[]] | add) == $t.live_bytes)' <report.json || fail "$(cut -c -400 sums.json)"
+}
+
+@test "marks are events for Perfetto, and markers in the Firefox Profiler" {
+	needs protoc
+	needs_firefox
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid"
+	within 60 "$LIMPET" mark "$pid" "after load" >mark.say
+	tell storm "run 10000" ran
+	within 60 "$LIMPET" mark "$pid" "steady \"state\"" >mark.say
+	stop "$pid"
+	finish storm
+	"$LIMPET" report "$trace" --json >report.json
+	perfetto_says
+	same "marks" "$(jq -c .counters.marks sums.json)" '["after load","steady \\\"state\\\""]'
+	firefox_says '.marks == [$r[0].marks[].name] and (.marks | length == 2)'
+}
+
 @test "hostile names harm no format, and a file that cannot be written is said" {
 	trace=$traces/lost.trace
 	local format
-	for format in heaptrack folded massif callgrind; do
+	for format in heaptrack folded massif callgrind perfetto firefox; do
 		export_to $format out.$format || return 1
 		[[ -s out.$format ]]
 	done
+	json_says '.shared.stringArray | length > 1' <out.firefox
 	refused 2 "missing --format" "$LIMPET" export "$trace"
+	[[ ${stderr_lines[1]} == *" folded, "*" or firefox; limpet export --help" ]]
 	refused 2 "did you mean 'pprof'" "$LIMPET" export "$trace" --format pproof
+	[[ ${stderr_lines[1]} == *" folded, "*" or firefox; limpet export --help" ]]
 	refused 2 "three tables" "$LIMPET" export "$trace" --format csv
 	refused 2 "only with csv" "$LIMPET" export "$trace" --format folded --table events
 	failed_bare "cannot write" "$LIMPET" export "$traces/cpp.trace" --format folded -o /nowhere/out
 	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format heaptrack --from 10ms
+	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format perfetto --from 10ms
+	refused 1 "the whole capture" "$LIMPET" export "$traces/cpp.trace" --format firefox --from 10ms
 	refused 1 "no samples" "$LIMPET" export "$traces/sampled.trace" --format heaptrack
 	# Nothing is left beside, and what was there stays.
 	echo old >out.folded

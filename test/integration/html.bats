@@ -75,8 +75,9 @@ edges_of() {
 	local edges from to
 	mapfile -t edges < <(edges_of page.html)
 	((${#edges[@]} > 3)) || fail "too few steps: ${edges[*]}"
-	# Near an edge, not on it.
-	from=$(jq -n "${edges[1]} * 0.8 + ${edges[2]} * 0.2") to=$(jq -n "${edges[2]} * 0.2 + ${edges[3]} * 0.8")
+	# Near an edge, not on it; without an exponent, which jq writes of less than a ten-thousandth.
+	printf -v from %.9f "$(jq -n "${edges[1]} * 0.8 + ${edges[2]} * 0.2")"
+	printf -v to %.9f "$(jq -n "${edges[2]} * 0.2 + ${edges[3]} * 0.8")"
 	"$LIMPET" html "$trace" --from "${from}s" --to "${to}s" -o part.html
 	refused 2 "beyond the end" "$LIMPET" html "$trace" --from 1h -o none.html
 	refused 2 "later than" "$LIMPET" html "$trace" --from 2ms --to 1ms -o none.html
@@ -325,6 +326,59 @@ kept_by() {
 	[[ $status == 1 && ! -e nothing.html ]]
 	run "$LIMPET" html
 	[[ $status == 2 ]]
+}
+
+# An opener that stays until it is told to go, and says what it got: a path, and neither our descriptors nor our session.
+fake_opener() {
+	mkdir -p "$(dirname "$1")"
+	cat >"$1" <<-'EOF'
+		#!/bin/bash
+		# All but its own script are nothing.
+		find /proc/$$/fd -type l -printf '%l\n' >"$OPENED.all"
+		# Open before it is told: what is written while nobody has it open is lost.
+		exec 9<>"$GATE"
+		printf '%s\n' "$0" "$@" "others: $(grep -vxF -e "$0" -e /dev/null "$OPENED.all")" "leads: $(($(ps -o sid= -p $$) == $$))" >"$OPENED.part"
+		mv "$OPENED.part" "$OPENED"
+		read -t 120 -r <&9
+		rm -f "$OPENED"
+	EOF
+	chmod +x "$1"
+}
+opened_by() {
+	local said
+	wait_until 30 test -e opened
+	said=$(<opened)
+	# It goes before anything can fail.
+	echo 1<>gate
+	wait_until 30 test ! -e opened
+	same "$1" "$said" "$(printf '%s\n' "$@" "others: " "leads: 1")"
+}
+
+@test "--open starts a browser without waiting for it, and says where the page is if there is none" {
+	export OPENED=$work/opened GATE=$work/gate
+	local page="$work/a page.html" opener=$work/bin/xdg-open
+	unset DISPLAY WAYLAND_DISPLAY BROWSER
+	mkfifo gate
+	fake_opener "$opener"
+	cp "$root/test/traces/version-1/cpp.trace" "a page.limpet"
+	# No display.
+	within 60 "$LIMPET" html --open "a page.limpet" >say 2>err
+	same "path" "$(<say)" "a page.html"
+	grep -q 'warning: the page is not opened: there is no display' err
+	grep -qF "scp $(hostname):$page ." err
+	[[ -s $page ]]
+	# A display, but nothing to open it with: no other xdg-open is to be found.
+	within 60 env PATH=/nowhere DISPLAY=:0 "$LIMPET" html -f --open "a page.limpet" >say 2>err
+	grep -q 'there is no xdg-open' err
+	# It gets the whole path, and keeps nobody waiting.
+	PATH=$work/bin:$PATH WAYLAND_DISPLAY=wayland-0 within 60 "$LIMPET" html -f --open "a page.limpet" >say 2>err
+	same "path" "$(<say)" "a page.html"
+	opened_by "$opener" "$page"
+	# BROWSER needs no display; the first that is there, with its options.
+	fake_opener "$work/other/mine"
+	BROWSER="nosuch:$work/other/mine --new:xdg-open" within 60 "$LIMPET" html -f --open "a page.limpet" >say 2>err
+	opened_by "$work/other/mine" --new "$page"
+	refused 2 "not with -o -" "$LIMPET" html --open -o - "a page.limpet"
 }
 
 @test "a page of every kind of trace, with what it has of threads and lifetimes" {

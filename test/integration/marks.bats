@@ -10,7 +10,7 @@ teardown() { end; }
 mark() {
 	within 60 "$LIMPET" mark "$pid" "$1" >mark.say 2>mark.err || fail "limpet mark: $(<mark.err)" || return 1
 	read -r said <mark.say
-	[[ $said =~ ^"mark '$1' at "[0-9.]+(s|ms|us)$ ]] || fail "limpet mark said '$said'"
+	[[ $said =~ ^"mark '$1' at "[0-9.hm]+(s|ms|us)$ ]] || fail "limpet mark said '$said'"
 }
 
 # in_the_trace NAME...: in this order, by a reader that shares no code with limpet.
@@ -46,9 +46,12 @@ in_the_trace() {
 		tell generations "make 10" made || return 1
 		mark one || return 1
 		tell generations "make 10" made || return 1
-		mark two || return 1
+		mark 2@once || return 1
 		stop "$pid" || return 1
-		in_the_trace one two || return 1
+		in_the_trace one 2@once || return 1
+		# An '@' in a name begins no window.
+		"$LIMPET" diff "$trace@one-2@once" "$trace" --json >diff.json || return 1
+		json_says '.old.to_seconds > .old.from_seconds and .old.from_seconds > 0' <diff.json || return 1
 		good_capture || return 1
 		expect '.totals.allocations == 20' || return 1
 	done
@@ -87,6 +90,7 @@ born() {
 }
 
 @test "what was allocated between two marks, exactly" {
+	local rate
 	generations
 	good_capture
 	expect '[.marks[].name] == ["load", "top-1, steady"] and .marks[0].time_s < .marks[1].time_s and .born == null'
@@ -106,13 +110,25 @@ born() {
 	within 60 "$LIMPET" report "$trace" --born-between "load,top-1, steady" --no-pager >born.text
 	grep -qE '^marks     load [0-9.]+(s|ms), top-1, steady [0-9.]+(s|ms)$' born.text
 	tr -s '\n ' '  ' <born.text | grep -qE "born blocks allocated between load \([0-9.]+m?s\) and top-1, steady \([0-9.]+m?s\), 29.3 KiB in 300 blocks still live at the end"
+	grep -qE '^peak .* at [0-9.]+m?s, the peak of the whole heap$' born.text
+	# The rate is that of the time between the marks, not of the whole capture.
+	rate=$(sed -nE 's/^calls +500 allocations \(([0-9.]+) \/s, .*/\1/p; s/^calls +500 allocations \(([0-9.]+) k\/s, .*/\1e3/p' born.text)
+	expect '(500 / (.marks[1].time_s - .marks[0].time_s)) as $want | $rate > $want * 0.9 - 1 and $rate < $want * 1.1 + 1' \
+		--argjson rate "${rate:-0}"
 	within 60 "$LIMPET" report "$trace" --view lifetimes --born-between load, --no-pager >view.text
 	grep -q '^born      blocks allocated between load (' view.text
+	grep -qE '^filtered  hides [0-9.]+ B of 10 allocations$' view.text || fail "$(<view.text)"
 	"$LIMPET" diff "$trace@-load" "$trace@load-top-1, steady" --json >diff.json
 	same "diff" "$(jq -c '[.old, .new | .totals | .allocations, .live_allocations]' diff.json)" "[10,10,500,310]"
 	within 60 "$LIMPET" html "$trace" --born-between load, -o born.html >html.say 2>html.err
 	grep -q '^"marks":\[{"name":"load","time_s":' born.html
 	grep -q '^"born":{"from_seconds":' born.html
+	"$LIMPET" html "$trace" --born-between "load,top-1, steady" -o marks.html >html.say
+	"$LIMPET" report "$trace" --json --born-between load, >until-the-end.json
+	report --born-between "load,top-1, steady"
+	if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
+		HOME=$work within 100 "$root/test/html/drive" marks.html report.json --tables -- born.html until-the-end.json --tables >drive.say 2>drive.err || fail "$(<drive.err)"
+	fi
 	within 60 "$LIMPET" export "$trace" --format folded --sort live --born-between "load,top-1, steady" -o born.folded
 	grep -qE '^main;generations_make 30000$|generations_make 30000$' born.folded
 }
@@ -125,7 +141,11 @@ born() {
 	refused 2 "needs two times or marks" "$LIMPET" report "$trace" --born-between load
 	refused 2 "ends before it begins" "$LIMPET" report "$trace" --born-between "top-1, steady,load"
 	refused 2 "must be later than --from" "$LIMPET" html "$trace" --from "top-1, steady" --to load
-	refused 2 "invalid window '@never-'" "$LIMPET" diff "$trace@never-" "$trace"
+	refused 2 "invalid window '@never-': not FROM-TO of two times or marks of" "$LIMPET" diff "$trace@never-" "$trace"
+	[[ ${stderr_lines[1]} == *"its marks: load, top-1, steady" ]]
+	refused 2 "invalid window '@load': write FROM-TO" "$LIMPET" diff "$trace@load" "$trace"
+	refused 2 "invalid window '@top-1, steady-load': it ends before it begins" "$LIMPET" diff "$trace@top-1, steady-load" "$trace"
+	refused 2 "'10h,' is beyond the end" "$LIMPET" report "$trace" --born-between 10h,
 	refused 2 "pages cannot be filtered by when" "$LIMPET" report "$trace" --view pages --born-between load,
 	refused 1 "heaptrack and csv always contain all blocks" "$LIMPET" export "$trace" --format csv --table events --born-between load,
 	refused 1 "cannot be filtered by when blocks were allocated" \

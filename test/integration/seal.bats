@@ -184,6 +184,8 @@ knows_leaky() {
 	start node node --interpreted-frames-native-stack -e "$made_code"
 	attach "$pid"
 	tell node 2000 kept
+	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
+	grep -q "^hint: names come when the capture ends; .limpet top $pid. shows them now" hints || fail "$(<hints)"
 	stop "$pid"
 	report
 	expect 'any(.sites[].stack[]; .jit == true and .function == null)'

@@ -129,6 +129,22 @@ row_has() {
 	finish leak
 }
 
+@test "resident memory is without limpet's own part, as in the report" {
+	local said
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 100' leaked
+	wait_until 20 so_far '[.timeline[] | select(.rss_bytes > 0)] | last | .agent_bytes > 100000'
+	# The last look is one with the agent.
+	kill -KILL "$limpet_job"
+	wait_until 20 ended "$limpet_job"
+	said=$("$LIMPET" report "$trace" --no-pager | sed -nE 's/^memory +RSS ([0-9.]+ [KM]iB), .*/\1/p')
+	screen 80 24 "$trace"
+	wait_until 20 row_has 3 "^RSS +$said  mmap" || fail "the report says $said"
+	keys q
+	finish leak
+}
+
 @test "small and large terminals, resized while it runs" {
 	start leak "$TARGETS/leak"
 	attach "$pid"

@@ -564,8 +564,13 @@ static void test_overloads(void **state)
 
 static void test_nonsense_is_refused(void **state)
 {
+	const struct limpet_record twice = {
+		.kind = LIMPET_EVENT_ALLOC, .freed = true, .size = 100, .node = 5, .thread = 1};
 	struct fixture *fixture = *state;
+	struct limpet_accounting_rows rows = {0};
 
+	assert_int_equal(limpet_accounting_add(fixture->accounting, &twice, 1, &rows), 2);
+	assert_int_equal(rows.count, 0);
 	assert_int_equal(add(fixture, 0, 1, 0x1000, 100, 5), -EINVAL);
 	assert_int_equal(add(fixture, 5, 1, 0x1000, 100, 5), -EINVAL);
 	assert_int_equal(add(fixture, LIMPET_EVENT_ALLOC, 1, 0, 100, 5), -EINVAL);

@@ -7,6 +7,7 @@
 #include "analyzer/seal/seal.h"
 #include "analyzer/views/findings.h"
 #include "analyzer/views/heap.h"
+#include "analyzer/views/verdict.h"
 
 enum {
 	LEAK = SAMPLE_LEAK,
@@ -174,6 +175,20 @@ static void assert_near(double is, double should, double by)
 		fail_msg("%f instead of %f", is, should);
 }
 
+/* The sentences of the verdict, and the kinds of findings that they are made of. */
+static void assert_verdict(const char *text, enum limpet_findings_kind first,
+			   enum limpet_findings_kind second)
+{
+	struct limpet_verdict verdict;
+
+	assert_int_equal(limpet_verdict_new(findings, &heap.view, &verdict), 0);
+	assert_string_equal(verdict.text, text);
+	assert_int_equal(verdict.count, 2);
+	assert_int_equal(findings->list[verdict.findings[0]].kind, first);
+	assert_int_equal(findings->list[verdict.findings[1]].kind, second);
+	limpet_verdict_done(&verdict);
+}
+
 /* A leak grows; a cache, what was loaded at the start and churn do not. */
 static void test_leak(void **state)
 {
@@ -202,6 +217,10 @@ static void test_leak(void **state)
 	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
 	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 0);
 	assert_null(find(LIMPET_FINDINGS_HOLDS, CHURN));
+	assert_true(find(LIMPET_FINDINGS_GROWS, LEAK)->to_ns > 0);
+	assert_verdict(
+		"Growing by 683.8 KiB/s: grow (called by leak), which holds 64 % of what is live.",
+		LIMPET_FINDINGS_GROWS, LIMPET_FINDINGS_HOLDS);
 	close_it();
 }
 
@@ -223,6 +242,9 @@ static void test_steady(void **state)
 	assert_non_null(find(LIMPET_FINDINGS_CHURNS, CHURN));
 	assert_non_null(find(LIMPET_FINDINGS_HOLDS, LOAD));
 	assert_int_equal(count_of(LIMPET_FINDINGS_HOLDS), 1);
+	assert_verdict("Nothing grows clearly. evil?[31m??.so+0x1234 holds 62 % of what "
+		       "is live.",
+		       LIMPET_FINDINGS_STEADY, LIMPET_FINDINGS_HOLDS);
 	close_it();
 }
 
@@ -252,6 +274,13 @@ static void test_short(void **state)
 		assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
 		assert_int_equal(count_of(LIMPET_FINDINGS_HOLDS), 1);
 		assert_non_null(find(LIMPET_FINDINGS_HOLDS, LEAK));
+		if (!enough)
+			assert_verdict(
+				i ? "grow (called by leak) holds 100 % of what is live. 4.0s is "
+				    "too short to tell what grows: that takes 4s at least."
+				  : "grow (called by leak) holds 100 % of what is live. 1.0s is "
+				    "too short to tell what grows: that takes 4s at least.",
+				LIMPET_FINDINGS_UNJUDGED, LIMPET_FINDINGS_HOLDS);
 		close_it();
 	}
 }
@@ -290,6 +319,9 @@ static void test_turnover(void **state)
 	found = find(LIMPET_FINDINGS_TURNOVER, 0);
 	assert_non_null(found);
 	assert_near(found->per_second, 3000000, 3000);
+	assert_verdict("Live bytes grow, but may only replace older blocks. [jit] (called by main) "
+		       "holds 100 % of what is live.",
+		       LIMPET_FINDINGS_TURNOVER, LIMPET_FINDINGS_HOLDS);
 	close_it();
 }
 

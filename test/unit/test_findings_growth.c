@@ -503,10 +503,15 @@ static void test_steps_of_sites(void **state)
 
 static void test_end_and_steps(void **state)
 {
+	const struct limpet_findings_entry *found;
+
 	(void)state;
 	capture(at_the_end);
-	assert_grows(LIMPET_FINDINGS_ROSE, "Live bytes grow since 1m10s, by 293.0 KiB, to 1.3 MiB: "
-					   "all under grow (called by leak).");
+	found = assert_grows(LIMPET_FINDINGS_ROSE,
+			     "Live bytes grow since 1m10s, by 293.0 KiB, to 1.3 MiB: "
+			     "all under grow (called by leak).");
+	assert_in_range(found->from_ns, 69500000000, 70500000000);
+	assert_true(found->to_ns > found->from_ns);
 	close_it();
 	capture(in_steps);
 	assert_grows(LIMPET_FINDINGS_ROSE, "Live bytes rose in steps, by 585.9 KiB in the second "

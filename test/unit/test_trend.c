@@ -81,6 +81,11 @@ static double ends_high(double seconds)
 {
 	return seconds < 79 ? saw(seconds, 9, 500) : 900;
 }
+/* Ends higher than it was before the last eighth, and lower than in it. */
+static double drops_again(double seconds)
+{
+	return seconds < 75 ? 0 : seconds < 77 ? 900 : 450;
+}
 /* Two humps, and the second half ends on its way up. */
 static double humps(double seconds)
 {
@@ -110,6 +115,7 @@ static void test_shapes(void **state)
 		{teeth, LIMPET_TREND_FLAT, 500, 500},
 		{rising_teeth, LIMPET_TREND_SWINGS, 80, 25},
 		{ends_high, LIMPET_TREND_HIGHER, 428, 5},
+		{drops_again, LIMPET_TREND_UNCLEAR, 450, 0},
 		{humps, LIMPET_TREND_UNCLEAR, -1, 200},
 		{falls, LIMPET_TREND_FLAT, -400, 1},
 	};

@@ -276,6 +276,27 @@ static void test_durations_are_rounded_like_sizes(void **state)
 	check_showings(limpet_units_format_duration, list, LIMPET_COUNT_OF(list));
 }
 
+/* Two moments that are a second apart differ in a capture of days, too. */
+static void test_times_are_shown_to_a_tenth(void **state)
+{
+	static const struct showing list[] = {
+		{0, "0s"},
+		{450 * S / 1000, "450ms"},
+		{2549999999, "2.5s"},
+		{9950000000, "10.0s"},
+		{12 * S + S / 4, "12.3s"},
+		{59 * S + 949999999, "59.9s"},
+		{59 * S + 950000000, "1m00.0s"},
+		{113 * S + 200000000, "1m53.2s"},
+		{3600 * S - 1, "1h00m00.0s"},
+		{(3 * 86400 + 4 * 3600 + 62) * S, "76h01m02.0s"},
+		{UINT64_MAX, "5124095h34m33.7s"},
+	};
+
+	(void)state;
+	check_showings(limpet_units_format_time, list, LIMPET_COUNT_OF(list));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -287,6 +308,7 @@ int main(void)
 		cmocka_unit_test(test_changes_carry_a_sign),
 		cmocka_unit_test(test_counts_and_rates),
 		cmocka_unit_test(test_durations_are_rounded_like_sizes),
+		cmocka_unit_test(test_times_are_shown_to_a_tenth),
 	};
 
 	return cmocka_run_group_tests_name("units", tests, NULL, NULL);

@@ -1,0 +1,285 @@
+/* ---------------------------------------------------------------- the timeline
+ *
+ * Live bytes over time, by the functions that allocated most of them, and RSS; the window that is shown, with a handle at
+ * either end; flags of findings and marks. */
+
+/* How high flags, picture and times are, and what is left free at either side, in pixels. */
+const STRIP = {flags: 20, high: 54, times: 16, side: 14};
+const LAYER_COLOURS = ['#2f6db3', '#59a14f', '#8e5bd0', '#d9a441', '#2a8f8f', '#c2557a', '#7fb3e6', '#9c755f'], REST_COLOUR = '#a8adb5';
+/* RSS has a scale of its own where live bytes would be less than this part of it. */
+const LEAST_PART = 0.2;
+const stripEnd = comparing ? Math.max(...SIDES.map(lengthOf)) : edges[bucketCount];
+
+/* The live bytes of each function at each edge, the largest first; at most eight, and the sum of the others. */
+function liveByFunction() {
+  const by = new Map();
+  for (const site of sites) {
+    const path = foldedPath[site.node], group = path ? paths.group[path] : -1;
+    let list = by.get(group);
+    if (!list) by.set(group, list = new Float64Array(bucketCount + 1));
+    site.b.forEach((b, i) => { list[b + 1] += site.ab[i] - site.fb[i]; });
+  }
+  const layers = [...by].map(([group, list]) => {
+    let most = 0;
+    for (let b = 1; b <= bucketCount; b++) most = Math.max(most, list[b] += list[b - 1]);
+    return {group, list, most, label: group < 0 ? NO_FRAMES : groups[group].short};
+  }).filter(({most}) => most > 0).sort((a, b) => b.most - a.most);
+  const many = layers.length > LAYER_COLOURS.length + 1, first = many ? layers.slice(0, LAYER_COLOURS.length) : layers;
+  first.forEach((layer, i) => { layer.colour = LAYER_COLOURS[i] || REST_COLOUR; });
+  if (!many) return first;
+  const rest = new Float64Array(bucketCount + 1);
+  for (const {list} of layers.slice(first.length)) list.forEach((value, b) => { rest[b] += value; });
+  return [...first, {group: -2, list: rest, label: plural(layers.length - first.length, 'other function'), colour: REST_COLOUR}];
+}
+/* times and layers of what is stacked; lines: {label, colour, times, list}, of which null is a gap. */
+function stripSeries() {
+  if (comparing) return {times: [], layers: [], lines: SIDES.map((side, i) => ({label: `${LIVE}, ${side}`, colour: ['--faint', '--accent'][i],
+    times: data[side].timeline.seconds.map(at => at - data[side].about.from_seconds), list: data[side].timeline.live}))};
+  const {timeline} = data, lines = [];
+  /* Where all is one step, functions are known at its end alone. */
+  const stacked = bucketCount > 1;
+  if (!stacked) lines.push({label: LIVE, colour: '--accent', times: moments ? moments.seconds : timeline.seconds, list: moments ? moments.live : timeline.live});
+  else if (highest.some(({bytes}) => bytes !== null))
+    lines.push({label: 'highest in each step', colour: '--faint', times: edges.slice(1), list: highest.map(({bytes}) => bytes), stepped: true});
+  if (timeline.rss.some(v => v !== null)) lines.push({label: 'RSS', colour: '--ink', times: timeline.seconds, list: timeline.rss, rss: true});
+  return {times: stacked ? edges : [], layers: stacked ? liveByFunction() : [], lines};
+}
+const strip = {...stripSeries(), drag: null, width: 0};
+{
+  const largest = rss => Math.max(1, ...strip.lines.filter(line => !!line.rss === rss).map(({list}) => list.reduce((most, v) => Math.max(most, v || 0), 0)));
+  const sums = strip.times.map((_, b) => strip.layers.reduce((sum, {list}) => sum + Math.max(0, list[b]), 0));
+  strip.most = sums.reduce((most, v) => Math.max(most, v), largest(false));
+  strip.mostRss = largest(true);
+  strip.ownScale = strip.most < LEAST_PART * strip.mostRss;
+  if (!strip.ownScale) strip.most = strip.mostRss = Math.max(strip.most, strip.mostRss);
+}
+
+const stripX = at => STRIP.side + (stripEnd > 0 ? at / stripEnd : 0) * (strip.width - 2 * STRIP.side);
+const stripTime = x => Math.max(0, Math.min(stripEnd, (x - STRIP.side) / Math.max(1, strip.width - 2 * STRIP.side) * stripEnd));
+const stripY = (value, most) => STRIP.flags + STRIP.high * (1 - Math.min(1, Math.max(0, value) / (most * 1.04)));
+
+function drawLayers(context) {
+  const {times, layers, most} = strip;
+  const below = new Float64Array(times.length);
+  for (const {list, colour} of layers) {
+    context.beginPath();
+    times.forEach((at, b) => context.lineTo(stripX(at), stripY(below[b] + Math.max(0, list[b]), most)));
+    for (let b = times.length - 1; b >= 0; b--) context.lineTo(stripX(times[b]), stripY(below[b], most));
+    context.fillStyle = colour;
+    context.fill();
+    list.forEach((value, b) => { below[b] += Math.max(0, value); });
+  }
+}
+function drawLine(context, line, colour) {
+  let pen = false, before = 0;
+  context.beginPath();
+  line.list.forEach((value, i) => {
+    if (value === null) { pen = false; return; }
+    const x = stripX(line.times[i]), y = stripY(value, line.rss ? strip.mostRss : strip.most);
+    if (line.stepped) context[pen ? 'lineTo' : 'moveTo'](i ? stripX(line.times[i - 1]) : STRIP.side, y);
+    context[pen || line.stepped ? 'lineTo' : 'moveTo'](x, y);
+    pen = true;
+    before = i;
+  });
+  context.strokeStyle = colour;
+  context.lineWidth = line.stepped ? 0.75 : 1.5;
+  context.stroke();
+}
+/* A step of time so that some eight fit. */
+function timeStep() {
+  const least = stripEnd / Math.max(2, Math.floor(strip.width / 130));
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400];
+  return steps.find(step => step >= least) && least > 1 ? steps.find(step => step >= least) :
+    least > 1 ? Math.ceil(least / 86400) * 86400 : [1, 2, 5, 10].map(n => n * 10 ** Math.floor(Math.log10(least))).find(step => step >= least);
+}
+function drawTimes(context, ink, line) {
+  const step = timeStep(), bottom = STRIP.flags + STRIP.high;
+  context.textBaseline = 'middle';
+  context.font = '11px system-ui, sans-serif';
+  for (let n = 0; stripEnd > 0 && n * step <= stripEnd * 1.0001; n++) {
+    const x = stripX(n * step), words = step < 0.01 ? `${+(n * step * 1e3).toPrecision(4)} ms` : seconds(n * step);
+    context.fillStyle = line;
+    context.fillRect(x, STRIP.flags, 1, STRIP.high + 3);
+    context.fillStyle = ink;
+    const wide = context.measureText(words).width;
+    context.fillText(words, Math.max(0, Math.min(strip.width - wide, x - wide / 2)), bottom + 10);
+  }
+  context.fillStyle = line;
+  context.fillRect(STRIP.side, bottom, strip.width - 2 * STRIP.side, 1);
+}
+function drawStrip() {
+  const canvas = $('strip-canvas'), context = canvas.getContext('2d'), scale = devicePixelRatio || 1, style = getComputedStyle(document.documentElement);
+  const high = STRIP.flags + STRIP.high + STRIP.times, colour = name => style.getPropertyValue(name);
+  strip.width = printing ? PRINTED_WIDTH : Math.max(240, $('strip').clientWidth);
+  canvas.width = Math.round(strip.width * scale);
+  canvas.height = Math.round(high * scale);
+  canvas.style.width = `${strip.width}px`;
+  canvas.style.height = `${high}px`;
+  context.setTransform(scale, 0, 0, scale, 0, 0);
+  context.clearRect(0, 0, strip.width, high);
+  drawTimes(context, colour('--faint'), colour('--line'));
+  drawLayers(context);
+  for (const line of strip.lines) drawLine(context, line, colour(line.colour));
+  context.fillStyle = colour('--ink');
+  const words = [bytes(strip.most), strip.ownScale ? `RSS ${bytes(strip.mostRss)}` : ''];
+  context.globalAlpha = 0.8;
+  context.fillText(words[0], STRIP.side + 3, STRIP.flags + 7);
+  if (words[1]) context.fillText(words[1], strip.width - STRIP.side - 3 - context.measureText(words[1]).width, STRIP.flags + 7);
+  context.globalAlpha = 1;
+  canvas.setAttribute('aria-label', `${ofPages ? 'New resident pages' : 'Live bytes'} over time${comparing ? ', of both' : strip.layers.length ? ', by function, and RSS' : ' and RSS'}`);
+  placeFlags();
+  showWindow();
+}
+function drawLegend() {
+  const item = (colour, ...words) => {
+    const swatch = make('span', {class: 'swatch', 'aria-hidden': 'true'});
+    swatch.style.background = colour.startsWith('--') ? `var(${colour})` : colour;
+    return make('li', {}, swatch, ' ', ...words);
+  };
+  $('strip-legend').replaceChildren(...strip.layers.map(({colour, label, group}) => item(colour, group < 0 ? label :
+    make('button', {type: 'button', class: 'link', textContent: brief(label, 36), title: brief(groups[group].name, 1000), onclick: () => showFunction(group)}))),
+  ...strip.lines.map(({colour, label, rss}) => item(colour, rss && strip.ownScale ? `${label}, on a scale of its own` : label)));
+}
+
+/* ---------------------------------------------------------------- flags */
+
+const FLAG_WORDS = {grows: 'grows', touches: 'grows', never_freed: 'never freed', retained: 'RSS stayed', rose: 'live bytes rose', maps: 'mapped bytes rose',
+  resident: 'RSS rose', threads: 'more threads'};
+/* {at, rank, words, title, act}: what became notable, and the marks of whoever captured. */
+function flagsOfTime() {
+  if (comparing || noPart) return [];
+  const list = [], {peak_seconds: peak, peak_bytes: most} = data.totals, marks = data.marks || [];
+  const select = (from, to) => { setRange(from, to); remember(); };
+  if (!data.hidden && most > 0 && peak > 0) list.push({at: peak, rank: 2, words: `peak ${seconds(peak)}`,
+    title: `${bytes(most)} ${LIVE} at the peak: what came until then`, act: () => select(0, peak)});
+  for (const finding of data.findings || []) {
+    const {kind, from_seconds: from, to_seconds: to, function: name} = finding;
+    if (!FLAG_WORDS[kind] || typeof from !== 'number') continue;
+    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? short(name).split('::').pop() : ''].filter(Boolean).join(': '), title: finding.text, act: () => {
+      select(from, to);
+      const row = rowOfFinding(finding);
+      if (row) showStackInFlame(pathOf(row.site));
+    }});
+  }
+  marks.forEach(({name, time_s: t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), mark: true, title: `mark: ${brief(name)}, at ${seconds(t)}`,
+    act: () => select(t, i + 1 < marks.length ? marks[i + 1].time_s : stripEnd)}));
+  return list.filter(({at}) => at >= 0 && at <= stripEnd).sort((a, b) => a.at - b.at);
+}
+const flags = flagsOfTime().map(flag => ({...flag, button: make('button', {type: 'button', class: flag.mark ? 'flag mark' : 'flag', textContent: flag.words,
+  title: flag.title, 'aria-label': `${flag.words}: select this time`, onclick: flag.act})}));
+/* The nearest place from there on, or else before, that is free; what has none is left out: findings before marks and the
+ * peak. */
+function placeFlags() {
+  const taken = [];
+  const crosses = (left, wide) => taken.find(one => left < one.left + one.wide + 3 && one.left < left + wide + 3);
+  const place = (left, wide, forward) => {
+    for (let other = crosses(left, wide); other && left >= 0; other = crosses(left, wide)) left = forward ? other.left + other.wide + 3 : other.left - wide - 3;
+    return left >= 0 && left + wide <= strip.width ? left : -1;
+  };
+  for (const {button} of flags) button.hidden = false;
+  for (const {at, button} of [...flags].sort((a, b) => b.rank - a.rank || a.at - b.at)) {
+    const wide = button.offsetWidth, wanted = Math.max(0, Math.min(stripX(at), strip.width - wide));
+    const left = [place(wanted, wide, true), place(wanted, wide, false)].find(found => found >= 0 && Math.abs(found - wanted) < 200);
+    button.hidden = left === undefined;
+    if (button.hidden) continue;
+    button.style.left = `${left}px`;
+    taken.push({left, wide});
+  }
+}
+
+/* ---------------------------------------------------------------- the window */
+
+const shownWindow = () => strip.drag && strip.drag.now || [edges[view.from], edges[view.to]];
+function showWindow() {
+  const shade = $('strip-window');
+  shade.hidden = comparing || noPart !== '' || printing && figures.whole;
+  if (shade.hidden) return;
+  const [from, to] = shownWindow();
+  shade.style.left = `${stripX(from)}px`;
+  shade.style.width = `${Math.max(1, stripX(to) - stripX(from))}px`;
+  shade.classList.toggle('whole', from <= 0 && to >= stripEnd);
+  for (const [id, at] of [['strip-from', from], ['strip-to', to]]) {
+    const handle = $(id);
+    handle.setAttribute('aria-valuemin', 0);
+    handle.setAttribute('aria-valuemax', +stripEnd.toFixed(3));
+    handle.setAttribute('aria-valuenow', +at.toFixed(3));
+    handle.setAttribute('aria-valuetext', seconds(at));
+  }
+}
+/* Steps, of which the first is before the last. */
+function showSteps(from, to, instead) {
+  const a = Math.max(0, Math.min(from, bucketCount - 1)), b = Math.max(a + 1, Math.min(to, bucketCount));
+  setRange(edges[a], edges[b]);
+  remember(instead);
+}
+function moveByKey(event, isFrom) {
+  const by = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageUp: 10, PageDown: -10, Home: -bucketCount, End: bucketCount}[event.key];
+  if (!by) return;
+  event.preventDefault();
+  const {from, to} = view, whole = Math.max(-from, Math.min(bucketCount - to, by));
+  if (event.shiftKey) showSteps(from + whole, to + whole, event.repeat);
+  else if (isFrom) showSteps(Math.min(from + by, to - 1), to, event.repeat);
+  else showSteps(from, Math.max(to + by, from + 1), event.repeat);
+}
+/* What a pointer does that comes down there: moves a handle, pans, or begins another window. */
+function beginDrag(event) {
+  if (noPart || comparing || event.button > 0 || !event.isPrimary || event.target.closest('.flag')) return;
+  const at = stripTime(event.clientX - $('strip').getBoundingClientRect().left), [from, to] = shownWindow();
+  const id = event.target.id, kind = id === 'strip-from' || id === 'strip-to' ? id : id === 'strip-window' && !figures.whole ? 'pan' : 'new';
+  strip.drag = {kind, x: event.clientX, at, from, to, now: null};
+  $('strip').setPointerCapture(event.pointerId);
+  if (event.pointerType === 'mouse' && kind !== 'strip-from' && kind !== 'strip-to') event.preventDefault();
+}
+function continueDrag(event) {
+  const {drag} = strip, at = stripTime(event.clientX - $('strip').getBoundingClientRect().left);
+  if (!drag) { showMoment(event, at); return; }
+  if (!event.isPrimary || !drag.now && Math.abs(event.clientX - drag.x) < 3) return;
+  const by = Math.max(-drag.from, Math.min(stripEnd - drag.to, at - drag.at));
+  drag.now = {'strip-from': [Math.min(at, drag.to), drag.to], 'strip-to': [drag.from, Math.max(at, drag.from)],
+    pan: [drag.from + by, drag.to + by], new: [Math.min(at, drag.at), Math.max(at, drag.at)]}[drag.kind];
+  showWindow();
+  showTip(event, make('p', {textContent: `${seconds(drag.now[0])} to ${seconds(drag.now[1])}`}));
+}
+function endDrag(chosen) {
+  const {drag} = strip;
+  strip.drag = null;
+  $('tip').hidden = true;
+  if (!drag) return;
+  if (chosen && drag.now) {
+    const steps = drag.kind === 'pan' ? view.to - view.from : 0, first = Math.min(nearestEdge(drag.now[0]), bucketCount - steps);
+    if (steps) setRange(edges[first], edges[first + steps]);
+    else setRange(...drag.now);
+    remember();
+  }
+  showWindow();
+}
+/* What there was at that time. */
+function showMoment(event, at) {
+  if (event.pointerType === 'touch' || event.target.closest('.flag')) { $('tip').hidden = true; return; }
+  const nearest = times => times.reduce((best, time, i) => Math.abs(time - at) < Math.abs(times[best] - at) ? i : best, 0);
+  const b = nearest(strip.times);
+  const lines = strip.lines.map(({label, times, list}) => [label, list[nearest(times)]]).filter(([, value]) => value !== null && value !== undefined);
+  const layers = strip.layers.map(({label, list}) => [label, list[b]]).filter(([, value]) => value > 0).sort((x, y) => y[1] - x[1]);
+  const all = layers.length ? [[LIVE, layers.reduce((sum, [, value]) => sum + value, 0)]] : [];
+  showTip(event, make('p', {textContent: seconds(at)}), ...[...lines, ...all, ...layers.slice(0, 5)].map(([label, value]) =>
+    make('p', {class: 'where', textContent: `${bytes(value)}  ${brief(label, 60)}`})));
+}
+function showTip(event, ...content) {
+  const tip = $('tip');
+  tip.replaceChildren(...content);
+  tip.hidden = false;
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8))}px`;
+}
+{
+  const box = $('strip');
+  $('strip-flags').append(...flags.map(({button}) => button));
+  box.addEventListener('pointerdown', beginDrag);
+  box.addEventListener('pointermove', continueDrag);
+  box.addEventListener('pointerup', () => endDrag(true));
+  box.addEventListener('pointercancel', () => endDrag(false));
+  box.addEventListener('pointerleave', () => { if (!strip.drag) $('tip').hidden = true; });
+  $('strip-from').addEventListener('keydown', event => moveByKey(event, true));
+  $('strip-to').addEventListener('keydown', event => moveByKey(event, false));
+  drawLegend();
+}

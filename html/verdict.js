@@ -1,0 +1,94 @@
+/* ---------------------------------------------------------------- the verdict
+ *
+ * Its words and what they rest on are the analyzer's, of the whole capture; a part of the time changes nothing here. */
+
+const verdictFindings = () => comparing || !data.verdict ? [] : data.verdict.findings.map(at => data.findings[at]);
+/* The row of the Stacks table that a finding is about; null: it is about the whole. */
+function rowOfFinding(finding, rows = mergeAlike(sites.map((_, i) => i))) {
+  const site = finding.node ? sites.findIndex(one => one.node === finding.node) : -1;
+  return site < 0 ? null : rows.find(one => pathOf(one.site) === pathOf(site)) || null;
+}
+
+/* Parts of resident memory: [words, bytes, colour]; [] if these are not known. Live blocks lie in the heap of glibc, if that is
+ * what was followed, and may not be resident. */
+function partsOfMemory() {
+  const memory = data.unfollowed && data.unfollowed.memory, live = data.totals.live_bytes;
+  if (!memory) return [];
+  const parts = OWNERS.map(([kind, words, colour]) => [words, memory[kind], colour]), heap = parts.find(([words]) => words === HEAP_WORDS);
+  const inHeap = !ofPages && !data.hidden && live > 0 && live <= heap[1];
+  if (inHeap) parts.splice(parts.indexOf(heap), 1, ['live blocks', live, '#1f77d0'], ['the rest of the heap of glibc', heap[1] - live, '#8fbbe8']);
+  return parts.filter(([, bytes]) => bytes > 0).sort((a, b) => b[1] - a[1]);
+}
+function memoryInWords() {
+  const rss = data.timeline.rss.filter(v => v !== null), {live_bytes: live} = data.totals;
+  if (data.unfollowed && data.unfollowed.memory) return `Resident at the end: ${bytes(data.unfollowed.memory.rss)}`;
+  return rss.length ? `Resident at the end: ${bytes(rss[rss.length - 1])}; ${bytes(live)} ${LIVE}. To what the rest belongs was not recorded.` : `${bytes(live)} ${LIVE}; how much was resident was not recorded.`;
+}
+function drawMemoryParts() {
+  const parts = partsOfMemory(), all = parts.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const bar = make('div', {class: 'parts', 'aria-hidden': 'true'}, ...parts.map(([, bytes, colour]) => {
+    const part = make('span');
+    part.style.width = `${100 * bytes / all}%`;
+    part.style.background = colour;
+    return part;
+  }));
+  const list = make('ul', {class: 'parts-words'}, ...parts.map(([words, value, colour]) => {
+    const swatch = make('span', {class: 'swatch', 'aria-hidden': 'true'});
+    swatch.style.background = colour;
+    return make('li', {}, swatch, ` ${words} ${bytes(value)}`);
+  }));
+  $('verdict-memory').replaceChildren(make('p', {textContent: memoryInWords()}), ...(parts.length ? [bar, list] : []));
+}
+
+/* Nothing in it acts as Markdown. */
+const inMarkdown = text => text.replace(/[\\`*_{}[\]<>#|~]/g, '\\$&');
+function verdictInMarkdown() {
+  const lines = [`## ${inMarkdown(document.title)}`, '', `**${inMarkdown($('verdict-text').textContent.replaceAll('\u00a0', ' '))}**`, ''];
+  if (!comparing) lines.push(...(data.findings || []).map(finding => `- ${inMarkdown(finding.text)}`),
+    `- ${inMarkdown([memoryInWords(), ...partsOfMemory().map(([words, value]) => `${words} ${bytes(value)}`)].join('; '))}`);
+  const finding = verdictFindings().find(one => one.node);
+  if (finding) lines.push('', '```', ...stackOf(finding.node).map(f => `${nameOf(f)}${frameFile(f) ? `  ${frameFile(f)}:${frames.line[f]}` : ''}`.replaceAll('```', "'''")), '```');
+  return lines.join('\n') + '\n';
+}
+/* Says on the button what became of it. */
+async function copyBy(button, text, refused = 'Not allowed') {
+  const words = button.dataset.words ||= button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = 'Copied';
+  } catch {
+    button.textContent = refused;
+  }
+  setTimeout(() => { button.textContent = words; }, 2000);
+}
+
+const verdictNote = () => [verdictFindings().some(finding => finding.qualified) ? 'Uncertain: Overview says why.' : '',
+  figures.whole || !data.verdict ? '' : 'This is of the whole capture.'].filter(Boolean).join(' ');
+/* More characters would leave no room for anything else: names may be of any length. */
+const LONGEST_VERDICT = 600;
+/* Of a part of the stacks there are no findings. */
+function partInWords() {
+  return `${bytes(data.totals.live_bytes)} ${LIVE} at the end${data.hidden ? `, of ${data.born ? bornInWords(data.born) : 'what a filter keeps'}` : ''}.`;
+}
+function drawVerdict() {
+  if (comparing) {
+    $('verdict-text').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
+    return;
+  }
+  $('verdict-text').replaceChildren(...breakable(brief(data.verdict ? data.verdict.text : partInWords(), LONGEST_VERDICT)));
+  drawMemoryParts();
+}
+/* Lines end after a scope's name rather than within one, and not between a figure and its unit. */
+const breakable = text => text.replace(/(\d) (?=%|[KMGT]?i?B\b)/g, '$1\u00a0').split('::').flatMap((part, i) => i ? ['::', make('wbr'), part] : [part]);
+const capital = text => text[0].toUpperCase() + text.slice(1);
+{
+  const finding = verdictFindings().find(one => one.node), timed = verdictFindings().find(one => one.to_seconds !== null);
+  const only = (id, shown, act) => {
+    $(id).hidden = !shown;
+    $(id).onclick = act;
+  };
+  only('verdict-flame', finding, () => showStackInFlame(pathOf(rowOfFinding(finding).site)));
+  only('verdict-stack', finding, () => showStack(rowOfFinding(finding)));
+  only('verdict-when', timed && !noPart, () => { setRange(timed.from_seconds, timed.to_seconds); remember(); });
+  $('verdict-copy').onclick = () => copyBy($('verdict-copy'), verdictInMarkdown());
+}
