@@ -638,18 +638,22 @@ static char *function_name(const struct limpet_top_rows *rows, uint32_t number, 
 	return limpet_plain_text_clean(text);
 }
 
+/* The file of a function, else its module; NULL: unknown, or in the name already. */
+static const char *place_of(const struct limpet_function *function)
+{
+	if (function->file)
+		return limpet_base_name(function->file);
+	return function->named && function->module ? limpet_base_name(function->module) : NULL;
+}
+
 static char *function_text(const struct limpet_top_rows *rows, uint32_t number, unsigned times,
 			   size_t columns)
 {
 	const struct limpet_function *function = &rows->view->locations->functions[number];
 	LIMPET_FREE char *name = function_name(rows, number, times, columns);
-	const char *where = NULL;
+	const char *where = place_of(function);
 	char *text = NULL;
 
-	if (function->file)
-		where = limpet_base_name(function->file);
-	else if (function->named && function->module)
-		where = limpet_base_name(function->module);
 	if (!name || asprintf(&text, "%s%s%s", name, where ? "  " : "", where ? where : "") < 0)
 		return NULL;
 	return limpet_plain_text_clean(text);
@@ -776,7 +780,7 @@ char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct li
 {
 	const struct limpet_function *function;
 	char *names[2] = {NULL, NULL}, *text = NULL, line[16];
-	const char *others = "";
+	const char *others = "", *where;
 	bool more = false;
 	uint32_t caller;
 	size_t taken = 0;
@@ -786,6 +790,7 @@ char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct li
 		return strdup("");
 	caller = caller_of(rows, row, &more);
 	function = &rows->view->locations->functions[rows->tree->nodes[row->node].function];
+	where = place_of(function);
 	if (more)
 		others = " and others";
 	if (caller)
@@ -795,9 +800,7 @@ char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct li
 	if (result == 0 &&
 	    asprintf(&text, "%s%s%s%s%s%s%s%s", names[0], names[1] ? " (called by " : "",
 		     names[1] ? names[1] : "", names[1] ? others : "", names[1] ? ")" : "",
-		     function->file ? "  " : "",
-		     function->file ? limpet_base_name(function->file) : "",
-		     function->file ? line : "") < 0)
+		     where ? "  " : "", where ? where : "", function->file ? line : "") < 0)
 		text = NULL;
 	free(names[0]);
 	free(names[1]);
