@@ -44,7 +44,7 @@ void limpet_capture_say_end(pid_t pid, uint64_t duration_ns)
 		return;
 	}
 	limpet_units_format_duration(duration, duration_ns);
-	limpet_ui_hint("it ends after %s; Ctrl-C here or `limpet stop %d` anywhere ends it earlier",
+	limpet_ui_hint("ends after %s; earlier by Ctrl-C here or `limpet stop %d` anywhere",
 		       duration, pid);
 }
 

@@ -64,7 +64,7 @@ ended_as() {
 @test "the words at the start say how it will end" {
 	start storm "$TARGETS/storm" --threads 1
 	attach "$pid" --duration 90m
-	grep -qxF "hint: it ends after 1h30m; Ctrl-C here or \`limpet stop $pid\` anywhere ends it earlier" "attach.$captures.err"
+	grep -qxF "hint: ends after 1h30m; earlier by Ctrl-C here or \`limpet stop $pid\` anywhere" "attach.$captures.err"
 	stop "$pid"
 	attach "$pid"
 	grep -qxF "hint: Ctrl-C here or \`limpet stop $pid\` anywhere ends it" "attach.$captures.err"
