@@ -45,6 +45,8 @@ function stripSeries() {
   return {times: stacked ? edges : [], layers: stacked ? liveByFunction() : [], lines};
 }
 const strip = {...stripSeries(), drag: null, width: 0};
+/* The layers by what they are divided by, as they are looked at. */
+strip.byLayers = {function: strip.layers};
 {
   const largest = rss => Math.max(1, ...strip.lines.filter(line => !!line.rss === rss).map(({list}) => list.reduce((most, v) => Math.max(most, v || 0), 0)));
   const sums = strip.times.map((_, b) => strip.layers.reduce((sum, {list}) => sum + Math.max(0, list[b]), 0));

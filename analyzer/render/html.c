@@ -38,9 +38,32 @@ static bool has_peak(const struct limpet_html_subject *subject)
 	return !model->given_up_ns || model->totals.peak_ns > model->given_up_ns;
 }
 
+/* What is live at the end, by the step in which it was allocated. */
+static void put_survivors(struct limpet_html_page *page, const struct limpet_survivors *survivors,
+			  uint32_t node)
+{
+	const struct limpet_survivor *list;
+	const size_t count = limpet_survivors_of_site(survivors, node, &list);
+
+	ROW_COLUMN(page, "s", list, count, step);
+	ROW_COLUMN(page, "sn", list, count, blocks);
+	ROW_COLUMN(page, "sb", list, count, bytes);
+}
+
+/* NULL: not known. */
+static const struct limpet_survivors *known_survivors(const struct limpet_html_subject *subject)
+{
+	const struct limpet_thread_timeline *timeline = subject->thread_timeline;
+
+	return timeline && !(timeline->replay->losses & LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED))
+		       ? &timeline->survivors
+		       : NULL;
+}
+
 static void print_sites(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_history *history = subject->history;
+	const struct limpet_survivors *survivors = known_survivors(subject);
 	const bool peak = has_peak(subject);
 	LIMPET_FREE struct limpet_history_step *steps = NULL;
 	size_t capacity = 0;
@@ -67,6 +90,8 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 		ROW_COLUMN(page, "f", steps, count, counts.frees);
 		ROW_COLUMN(page, "fb", steps, count, counts.freed_bytes);
 		ROW_COLUMN(page, "t", steps, count, counts.temporary);
+		if (survivors)
+			put_survivors(page, survivors, site->node);
 		limpet_html_row_item(page);
 	}
 	limpet_json_end_list(&page->printer);
@@ -277,8 +302,9 @@ static void print_data(struct limpet_html_page *page, void *context)
 	limpet_json_member(&page->printer, "buckets", edges(page, subject));
 	limpet_json_member(&page->printer, "highest", highs(page, subject->history));
 	limpet_json_member(&page->printer, "kept",
-			   json_pack("{s:b,s:b,s:b}", "ofSums", subject->history->of_sums, "inOne",
-				     subject->history->in_one, "peak", has_peak(subject)));
+			   json_pack("{s:b,s:b,s:b,s:b}", "ofSums", subject->history->of_sums,
+				     "inOne", subject->history->in_one, "peak", has_peak(subject),
+				     "survivors", known_survivors(subject) != NULL));
 	limpet_json_member(&page->printer, "moments", moments(page, subject));
 	limpet_json_member(&page->printer, "timeline", limpet_html_timeline(page, subject->model));
 	limpet_json_member(&page->printer, "sizes", sizes(page, subject));

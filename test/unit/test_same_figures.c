@@ -377,6 +377,44 @@ static void check_page_sites(const struct shown *shown)
 			same("a site of the page", yours[i][k], mine[i][k], 0);
 }
 
+/* What survived, by the step of its allocation, is what is live; and no more of it was allocated
+ * until any edge than was live there. */
+static void check_survivors(const struct shown *shown)
+{
+	const json_t *sites = json_object_get(shown->page, "sites"), *site;
+	const bool sampled = shown->heap.model->sample_bytes;
+	int64_t live[PARTS + 2] = {0}, left[PARTS + 2] = {0};
+	size_t index;
+
+	if (!json_is_true(json_object_get(json_object_get(shown->page, "kept"), "survivors")))
+		return;
+	json_array_foreach(sites, index, site)
+	{
+		const json_t *steps = json_object_get(site, "b"), *step;
+		size_t i;
+
+		same("survivors", sum(json_object_get(site, "sb")),
+		     sum(json_object_get(site, "ab")) - sum(json_object_get(site, "fb")),
+		     sampled ? 1 : 0);
+		same("number of survivors", sum(json_object_get(site, "sn")),
+		     sum(json_object_get(site, "a")) - sum(json_object_get(site, "f")),
+		     sampled ? 1 : 0);
+		json_array_foreach(steps, i, step) live[json_integer_value(step)] +=
+			json_integer_value(json_array_get(json_object_get(site, "ab"), i)) -
+			json_integer_value(json_array_get(json_object_get(site, "fb"), i));
+		steps = json_object_get(site, "s");
+		json_array_foreach(steps, i, step) left[json_integer_value(step)] +=
+			json_integer_value(json_array_get(json_object_get(site, "sb"), i));
+	}
+	for (size_t i = 1; i < LIMPET_COUNT_OF(live) && !sampled; i++) {
+		live[i] += live[i - 1];
+		left[i] += left[i - 1];
+		if (left[i - 1] > live[i - 1])
+			fail_msg("seed %lu: %ld left of %ld after step %zu", (unsigned long)seed,
+				 (long)left[i - 1], (long)live[i - 1], i - 1);
+	}
+}
+
 static void check_page(const struct shown *shown)
 {
 	static const char *const keys[] = {"target", "capture",    "window",
@@ -402,6 +440,7 @@ static void check_page(const struct shown *shown)
 	json_array_foreach(points, index, point)
 		same("a point", (uint64_t)json_integer_value(json_array_get(live, index)),
 		     number(point, "live_bytes"), 0);
+	check_survivors(shown);
 	if (!json_is_array(threads))
 		return;
 	same("threads", sum_of(threads, "a"), number(totals, "allocations"),
