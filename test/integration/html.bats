@@ -248,6 +248,9 @@ highest_of() {
 	"$LIMPET" html --quick "$trace" -o quick.html
 	(($(edges_of spike.html | wc -l) > 3)) || fail "too few steps: $(edges_of spike.html)"
 	highest_of spike.html quick.html
+	# What rose to it has a name, in the flag.
+	echo '{}' >none.json
+	driven spike.html none.json --flag 'peak .*: main \+1\.0 GiB$'
 	report
 	expect '.totals.peak_bytes > 1073741824 and .totals.peak_bytes > 100 * ([.timeline[].live_bytes] | max)'
 }
