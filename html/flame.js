@@ -51,6 +51,7 @@ function drawFlameLegend() {
 /* ---------------------------------------------------------------- the graph of all stacks */
 
 const flame = new Graph($('canvas'), {key: () => view.direction, drawn: sayFlame});
+const minimap = new Minimap(flame, $('minimap'));
 const around = () => view.direction === 'around';
 /* Those that are shown. */
 const graphs = () => around() ? sandwich.graphs : [flame];
@@ -62,6 +63,7 @@ function sayFlame(found) {
   if (unknown && !comparing && !flame.zoom.length) words.push(`${percent(unknown.weight, flame.root.weight)} by unknown stacks`);
   if (view.find) words.push(`${plural(found, 'frame')} found`);
   $('flame-words').textContent = words.join('; ');
+  minimap.draw();
   offerBack();
 }
 function offerBack() { $('flame-back').disabled = $('flame-root').disabled = !graphs().some(graph => graph.changed); }
@@ -70,7 +72,7 @@ function drawFlame() {
 }
 function refreshFlame() {
   drawFlameLegend();
-  $('canvas').hidden = around();
+  $('canvas').hidden = $('minimap').hidden = around();
   $('sandwich').hidden = !around();
   if (around()) refreshSandwich();
   else flame.show(buildTree());
