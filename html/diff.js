@@ -94,7 +94,7 @@ function drawComparison() {
     if (!first.length) continue;
     const list = make('ul', {}, ...first.map(row => {
       const path = pathOf(row.site);
-      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? short(nameOf(paths.frame[path])) : NO_FRAMES,
+      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? shortFrame(paths.frame[path]) : NO_FRAMES, title: path ? brief(wholeName(paths.frame[path]), 1000) : '',
         onclick: () => showStack(row)}), ` ${changeInWords(row.sum)}`);
     }));
     findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${stateWord(state)}, ${change(sum(by[state]))}:`, list));

@@ -70,6 +70,10 @@ function offerBack() { $('flame-back').disabled = $('flame-root').disabled = !gr
 function drawFlame() {
   for (const graph of graphs()) if (graph.root) graph.draw();
 }
+/* With the same frames. */
+function relabelFlame() {
+  for (const graph of graphs()) if (graph.root) graph.draw(false);
+}
 function refreshFlame() {
   drawFlameLegend();
   $('canvas').hidden = $('minimap').hidden = around();

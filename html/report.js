@@ -1,6 +1,6 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
- * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
+ * inserted as text. names.js shortens names and instances.js merges those that differ in template arguments; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
  * what stands on top, strip.js the timeline below; tree.js makes the trees of the flame graph, graph.js draws one,
  * minimap.js the whole above it, sandwich.js two of them around one function, flame.js colours and details of frames; start.js sets up the page. */
 /* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
@@ -96,31 +96,24 @@ for (const name of ['[jit]', '(unknown code)'])
   for (const [column, value] of Object.entries({function: strings.push(name) - 1, file: -1, line: 0, module: -1, offset: '0', inlined: 0, made: 0, kind: FOLD.program}))
     frames[column].push(value);
 const codeOf = f => frames.made[f] ? JIT : UNKNOWN;
-/* A name of megabytes would bury what stands beside it. */
-const LONGEST = 160;
-function brief(name, most = LONGEST) {
-  const half = Math.floor((most - 1) / 2);
-  return name.length <= most ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
+/* As the step of "Names" has it; a label has no parameters. */
+const partsOfNames = Object.fromEntries(Object.keys(NAME_STEPS).map(step => [step, new Map()]));
+function shownName(name) {
+  const {of} = NAME_STEPS[view.names], known = partsOfNames[view.names];
+  if (!of) return name;
+  let words = known.get(name);
+  if (words === undefined) known.set(name, words = of(name));
+  return words;
 }
-/* What may follow a parameter list. */
-const QUALIFIERS = /^( const| volatile| noexcept| &&?| \[[^\]]*\]|\.[\w.]+)*$/;
-/* Without parameters: in C++ they are long, and seldom distinguish functions. Those within a name, as in
- * f(int)::<lambda(char)>, belong to it. */
-function withoutParameters(name) {
-  const end = name.lastIndexOf(')');
-  if (end < 0 || !QUALIFIERS.test(name.slice(end + 1))) return name;
-  let depth = 0, at = end;
-  for (; at > 0; at--) {
-    if (name[at] === ')') depth++;
-    else if (name[at] === '(' && --depth === 0) break;
-  }
-  const cut = name.slice(0, at);
-  return /[\w\])>}]$/.test(cut) && !cut.endsWith('operator') ? cut : name;
+const short = name => brief(view.names === 'full' ? withoutParameters(name) : shownName(name));
+/* Frames of one function. `base`: the name of what several functions have in common. */
+class FunctionGroup {
+  constructor(what) { Object.assign(this, what, {labels: {}}); }
+  get short() { return this.labels[view.names] ||= short(this.base || this.name); }
 }
-const short = name => brief(withoutParameters(name));
 
 /* Frames of the same function form one group, whatever the line. */
-const groupOf = new Int32Array(frames.function.length), groups = [];
+let groupOf = new Int32Array(frames.function.length), groups = [];
 {
   const known = new Map();
   for (let f = 0; f < groupOf.length; f++) {
@@ -129,7 +122,7 @@ const groupOf = new Int32Array(frames.function.length), groups = [];
     let group = known.get(key);
     if (group === undefined) {
       group = groups.length;
-      groups.push({frame: f, name: nameOf(f), short: short(nameOf(f)), module: frameModule(f), kind: frames.kind[f]});
+      groups.push(new FunctionGroup({frame: f, name: nameOf(f), module: frameModule(f), kind: frames.kind[f]}));
       known.set(key, group);
     }
     groupOf[f] = group;
@@ -154,7 +147,7 @@ function folded(stack) {
 /* Call paths: a tree of groups, outermost first. Every recorded node maps to a path, raw and folded. A
  * path's number is higher than its parent's. */
 const paths = {parent: [0], group: [-1], frame: [-1]};
-const rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array(nodes.parent.length);
+let rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array(nodes.parent.length);
 {
   const known = new Map();
   const internPath = (parent, f) => {
@@ -189,13 +182,17 @@ const rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array
 }
 for (const key in paths) paths[key] = Int32Array.from(paths[key]);
 const pathOf = site => (view.noise ? rawPath : foldedPath)[sites[site].node];
+/* The whole name of a frame of a path, which may stand for several functions. */
+const wholeName = f => f >= 0 && groups[groupOf[f]].base ? groups[groupOf[f]].name : nameOf(f);
+const shownFrame = f => f >= 0 && groups[groupOf[f]].base ? groups[groupOf[f]].short : shownName(nameOf(f));
+const shortFrame = f => f >= 0 ? groups[groupOf[f]].short : NO_FRAMES;
 /* Innermost first. */
 function framesOf(path) {
   const list = [];
   for (; path; path = paths.parent[path]) list.push(paths.frame[path]);
   return list;
 }
-const searchable = groups.map(g => `${g.name} ${frameFile(g.frame) || ''} ${g.module || ''}`.toLowerCase());
+let searchable = groups.map(g => `${g.name} ${frameFile(g.frame) || ''} ${g.module || ''}`.toLowerCase());
 
 /* ---------------------------------------------------------------- the window that is shown */
 
@@ -232,7 +229,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   data.capture.compact ? 'sums are kept per minute, and there is only one minute.' :
   'the capture is shorter than one step of the trace.');
 
-const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name'};
+const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name', names: 'full', merged: false};
 let figures = null;
 
 /* Figures of a site, or of a thread. */
@@ -433,7 +430,7 @@ function showStack({site, stacks: many, sum}) {
   const stack = stackOf(sites[site].node), kept = new Set(folded(stack));
   const list = make('ol', {class: 'frames'}, ...stack.map(f => {
     const item = make('li', {class: kept.has(f) ? '' : 'noise'});
-    item.append(make('button', {type: 'button', class: 'link', textContent: nameOf(f), onclick: () => {
+    item.append(make('button', {type: 'button', class: 'link', textContent: shownName(nameOf(f)), title: brief(nameOf(f), 1000), onclick: () => {
       $('stack').close();
       showFunction(groupOf[f]);
     }}), ' ', sourceLink(f), frames.inlined[f] ? make('span', {class: 'note', textContent: ' (inlined)'}) : '');
@@ -482,17 +479,17 @@ const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searc
 const shared = key => !comparing && key === view.metric ? {whole: figures.total[key]} : {};
 /* The frames of a path, each with its place. */
 const framesInList = list => make('ol', {class: 'frames'}, ...list.map(f => make('li', {},
-  make('button', {type: 'button', class: 'link', textContent: nameOf(f), onclick: () => showFunction(groupOf[f])}), ' ', sourceLink(f))));
+  make('button', {type: 'button', class: 'link', textContent: shownFrame(f), title: brief(wholeName(f), 1000), onclick: () => showFunction(groupOf[f])}), ' ', sourceLink(f))));
 /* A stack in one line; a button shows its frames below. */
 function stackColumnOf(pathOfRow, show) {
   const nameAt = row => framesOf(pathOfRow(row))[0];
-  return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? nameOf(paths.frame[pathOfRow(row)]) : '',
-    text: row => framesOf(pathOfRow(row)).map(nameOf).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
-      const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : nameOf(first);
+  return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? wholeName(paths.frame[pathOfRow(row)]) : '',
+    text: row => framesOf(pathOfRow(row)).map(wholeName).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
+      const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : wholeName(first);
       const fold = make('button', {type: 'button', class: 'fold', textContent: '▾', 'aria-expanded': 'false', 'aria-label': `frames of ${brief(name)}`,
         onclick: () => toggleBelow(fold, row, one => [framesInList(framesOf(pathOfRow(one)))])});
-      return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: short(name), title: brief(name, 1000)}),
-        first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')}), first === undefined ? '' : fold)];
+      return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: shortFrame(first), title: brief(name, 1000)}),
+        first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + shortFrame(f)).join(' ')}), first === undefined ? '' : fold)];
     }};
 }
 
@@ -598,7 +595,7 @@ function drawFunctions() {
     {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
     {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [make('div', {class: 'one-line'},
       make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
-      sourceLink(groups[g].frame), make('button', {type: 'button', class: 'fold', textContent: '⇕', title: 'Callers above, callees below',
+      sourceLink(groups[g].frame), make('button', {type: 'button', class: 'fold around', textContent: '⇕', title: 'Callers above, callees below',
         'aria-label': `callers and callees of ${groups[g].short}`, onclick: () => showSandwich(g)}))]},
   ], rows);
 }
@@ -669,7 +666,7 @@ function drawOverview() {
   const addFinding = (before, row, after) => {
     const stack = framesOf(foldedPath[sites[row.site].node]);
     findings.push(make('li', {}, before, make('button', {type: 'button', class: 'link',
-      textContent: stack.length ? short(nameOf(stack[0])) : NO_FRAMES, onclick: () => showStack(row)}), after));
+      textContent: stack.length ? shortFrame(stack[0]) : NO_FRAMES, title: stack.length ? brief(wholeName(stack[0]), 1000) : '', onclick: () => showStack(row)}), after));
   };
   const capture = data.capture;
   for (const loss of capture.losses.filter(({reason}) => reason !== 'sampled')) findings.push(make('li', {class: 'warn',

@@ -64,7 +64,8 @@ function saySandwich() {
   offerBack();
 }
 /* What was zoomed in on around another function is of no use. */
-function chooseFunction(group) {
+function chooseFunction(one) {
+  const group = shownGroup(one);
   if (group !== chosen) for (const key of ['callers', 'callees']) {
     chains[key] = [];
     parts[key] = [0, 1];

@@ -52,6 +52,8 @@ function currentState() {
   put('find', view.find, '');
   put('direction', view.direction, 'down');
   put('colour', view.colour, 'name');
+  put('names', view.names, 'full');
+  put('merge', +view.merged, 0);
   put('function', chosen, -1);
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
@@ -87,10 +89,13 @@ function apply(address) {
   if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
   view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
   showDirection(['up', 'around'].includes(state.get('direction')) ? state.get('direction') : 'down');
+  $('names').value = NAME_STEPS[state.get('names')] ? state.get('names') : 'full';
+  $('merge').checked = number('merge', 0) === 1;
+  setNames($('names').value, $('merge').checked);
   chosen = number('function', -1);
-  if (!groups[chosen]) chosen = -1;
+  chosen = groups[chosen] ? shownGroup(chosen) : -1;
   for (const key in chains) {
-    chains[key] = asChains(state.get(key));
+    chains[key] = asChains(state.get(key)).map(chain => chain.map(shownGroup));
     parts[key] = asPart(state.get(`${key}-part`));
   }
   if (!noPart && !comparing) [view.from, view.to] = stepsOf(number('from', 0), number('to', edges[bucketCount]));

@@ -155,7 +155,7 @@ function flagsOfTime() {
   for (const finding of data.findings || []) {
     const {kind, from_seconds: from, to_seconds: to, function: name} = finding;
     if (!FLAG_WORDS[kind] || typeof from !== 'number') continue;
-    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? short(name).split('::').pop() : ''].filter(Boolean).join(': '), title: finding.text, act: () => {
+    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? lastParts(name, 1) : ''].filter(Boolean).join(': '), title: finding.text, act: () => {
       select(from, to);
       const row = rowOfFinding(finding);
       if (row) showStackInFlame(pathOf(row.site));

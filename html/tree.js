@@ -1,11 +1,16 @@
 /* ---------------------------------------------------------------- the trees that flame graphs show */
 
-/* Paths below each path: the first, and the next beside it. */
-const pathBelow = new Int32Array(paths.parent.length), pathBeside = new Int32Array(paths.parent.length);
-for (let path = paths.parent.length - 1; path > 0; path--) {
-  pathBeside[path] = pathBelow[paths.parent[path]];
-  pathBelow[paths.parent[path]] = path;
+/* Paths below each path that is kept: the first, and the next beside it. */
+function linkPaths(parent, kept = () => true) {
+  const pathBelow = new Int32Array(parent.length), pathBeside = new Int32Array(parent.length);
+  for (let path = parent.length - 1; path > 0; path--) {
+    if (!kept(path)) continue;
+    pathBeside[path] = pathBelow[parent[path]];
+    pathBelow[parent[path]] = path;
+  }
+  return {pathBelow, pathBeside};
 }
+let {pathBelow, pathBeside} = linkPaths(paths.parent);
 /* The weight of stacks that end in each path, and what colours are made of; for two heaps the figure of each. Shrinking sites have
  * no weight; for two heaps the larger figure counts, whatever its sign. */
 function pathShares() {
@@ -99,8 +104,8 @@ const flagged = list => {
 };
 /* Paths that have weight, and of which `keep` says so. */
 function weighted(shares, keep = () => true) {
-  const list = [];
-  shares.weight.forEach((w, path) => { if (w && keep(path)) list.push(path); });
+  const list = [], {weight: weights} = shares;
+  for (let path = 0; path < weights.length; path++) if (weights[path] && keep(path)) list.push(path);
   return list;
 }
 function treeUp() {
@@ -119,11 +124,10 @@ function treesAround(group) {
     innermost[path] = is ? path : innermost[parent[path]];
   }
   for (const key in own) {
-    above[key] = new Float64Array(size);
-    below[key] = own[key].slice();
+    const list = own[key], up = above[key] = new Float64Array(size), down = below[key] = list.slice();
     for (let path = size - 1; path > 0; path--) {
-      if (outermost[path]) above[key][outermost[path]] += own[key][path];
-      if (groupAt[path] !== group) below[key][parent[path]] += below[key][path];
+      if (outermost[path]) up[outermost[path]] += list[path];
+      if (groupAt[path] !== group) down[parent[path]] += down[path];
     }
   }
   const outer = weighted(above), callers = rootAbove(group, above, growUp(above), outer, outer.map(path => parent[path]));
