@@ -46,7 +46,7 @@ function changeInWords(sum) {
 }
 const changeLabel = node => {
   const change = changeOf(node);
-  return `${change ? METRICS[view.metric].change(change) : '='} ${shortOf(node)}`;
+  return change ? METRICS[view.metric].change(change) : '=';
 };
 /* Orange and blue are distinct with any kind of colour vision; the label also has the sign. */
 function changeColour(node, dark) {

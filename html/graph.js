@@ -48,6 +48,23 @@ function makeColour(node, dark) {
   if (kind !== FOLD.program) return dark ? `hsl(210 8% ${28 + hash % 8}%)` : `hsl(210 12% ${80 + hash % 8}%)`;
   return dark ? `hsl(${18 + hash % 36} 48% ${30 + hash % 10}%)` : `hsl(${18 + hash % 36} 80% ${68 + hash % 12}%)`;
 }
+/* How wide a text is, as the sum of its characters: labels are many, and kerning is little. */
+const widths = new Map();
+function widthOf(context, text) {
+  let sum = 0;
+  for (let i = 0; i < text.length; i++) {
+    let width = widths.get(text[i]);
+    if (width === undefined) widths.set(text[i], width = context.measureText(text[i]).width);
+    sum += width;
+  }
+  return sum;
+}
+/* The label of a frame, of which the change comes first, if there is one. */
+function fitLabel(context, node, room) {
+  const measure = text => widthOf(context, text), name = shortOf(node);
+  const change = comparing && node.group !== SMALLER ? `${changeLabel(node)} ` : '';
+  return change + fitName(name, room - measure(change), measure);
+}
 const isDark = () => document.documentElement.classList.contains('dark');
 
 /* The frames of a tree that are to be drawn: `top` and what is below it, and those above it over the whole width. */
@@ -144,9 +161,8 @@ class Graph {
     }
     const begin = Math.max(0, x), wide = Math.min(this.width, x + w) - begin;
     if (wide > 34) {
-      const label = comparing && node.group !== SMALLER ? changeLabel(node) : shortOf(node);
       context.fillStyle = ink;
-      context.fillText(brief(label, Math.max(3, Math.floor((wide - 6) / 6.3))), begin + 3, y + ROW / 2, wide - 4);
+      context.fillText(fitLabel(context, node, wide - 6), begin + 3, y + ROW / 2, wide - 4);
     }
     return hit;
   }

@@ -2,7 +2,7 @@
  *
  * It repeats what the graph shows and what its keys do: a pointer alone needs it. It keeps its place where all can be seen,
  * as what is below would jump under the pointer that widens it. */
-const minimapHeight = rows => Math.min(4 * rows, 40);
+const minimapHeight = rows => Math.min(3 * rows, 32);
 
 class Minimap {
   constructor(graph, canvas) {

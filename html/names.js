@@ -95,16 +95,51 @@ const NAMELESS = /^(operator\(\)|_FUN|\{.*\}|<lambda>|\.?func\d+|\d+|\(anonymous
 /* The last `many` parts of a name, and those that are nothing without the ones before them. C++ and Rust have :: between
  * parts; Go, Nim, D and JavaScript a dot, after the path of a package. */
 function lastParts(name, many) {
-  const words = withoutArguments(name);
-  let separator = '::', parts = splitName(words, separator);
-  if (parts.length === 1 && !UNDIVIDED.test(words)) {
-    separator = '.';
-    parts = splitName(splitName(words, '/').pop(), separator);
-  }
-  if (parts.length === 1) return parts[0] === words.split('/').pop() ? parts[0] : words;
+  const words = withoutArguments(name), [parts, separator] = partsOf(words);
+  if (parts.length === 1) return words;
+  if (separator === '.') parts[0] = parts[0].slice(parts[0].lastIndexOf('/') + 1);
   let from = parts.length, named = 0;
   while (from > 0 && named < many) if (!NAMELESS.test(parts[--from])) named++;
   return parts.slice(from).join(separator);
+}
+
+/* The parts of a name, and what is between them. */
+function partsOf(words) {
+  const scopes = splitName(words, '::');
+  if (scopes.length > 1 || UNDIVIDED.test(words)) return [scopes, '::'];
+  const path = splitName(words, '/'), parts = splitName(path.pop(), '.');
+  if (path.length) parts[0] = `${path.join('/')}/${parts[0]}`;
+  return [parts, '.'];
+}
+/* Both ends of a text, as much as there is room for; measure(text): how much that takes. */
+function cutMiddle(text, room, measure) {
+  let low = 0, high = text.length - 1;
+  const cut = kept => kept ? `${text.slice(0, kept >> 1)}…${text.slice(text.length - (kept + 1 >> 1))}` : '…';
+  while (low < high) {
+    const kept = low + high + 1 >> 1;
+    if (measure(cut(kept)) <= room) low = kept;
+    else high = kept - 1;
+  }
+  return cut(low);
+}
+/* What there is room for of a name: its last part says most, so that scopes between the first and the last go before it. */
+function fitName(name, room, measure) {
+  if (measure(name) <= room) return name;
+  const words = withoutArguments(name);
+  if (measure(words) <= room) return words;
+  const [all, separator] = partsOf(words), parts = [], gap = separator === '.' ? '…' : '…::';
+  for (const part of all) {
+    if (parts.length && NAMELESS.test(part)) parts[parts.length - 1] += separator + part;
+    else parts.push(part);
+  }
+  const last = parts.length - 1, from = at => parts.slice(at).join(separator);
+  /* The first part of a path of packages says little. */
+  for (let at = separator === '.' ? last + 1 : 2; at <= last; at++) {
+    const fit = `${parts[0]}${separator}${gap}${from(at)}`;
+    if (measure(fit) <= room) return fit;
+  }
+  for (let at = 1; at <= last; at++) if (measure(gap + from(at)) <= room) return gap + from(at);
+  return measure(parts[last]) <= room ? parts[last] : cutMiddle(parts[last], room, measure);
 }
 
 /* The steps of "Names"; a step in which all is whole has no `of`. */

@@ -419,12 +419,15 @@ let editor = '';
 try { editor = localStorage.getItem('limpet-editor') || ''; } catch { /* file: without storage */ }
 function sourceLink(f) {
   const file = frameFile(f), line = frames.line[f];
-  if (!file) return make('span', {class: 'where', textContent: brief(frameModule(f) || '')});
+  if (!file) return placeIn('span', brief(frameModule(f) || ''));
   const words = brief(line ? `${file}:${line}` : file);
-  if (!SCHEMES.test(editor)) return make('span', {class: 'where', textContent: words});
+  if (!SCHEMES.test(editor)) return placeIn('span', words);
   const target = editor.replaceAll('{file}', encodeURI(file)).replaceAll('{line}', String(line || 1));
-  return make('a', {class: 'where', href: target, textContent: words});
+  return Object.assign(placeIn('a', words), {href: target});
 }
+/* Of a path that has too little room the file's name stays. */
+const placeIn = (tag, path) => make(tag, {class: 'where place', title: path}, make('span', {textContent: path.slice(0, path.length - base(path).length)}),
+  make('span', {textContent: base(path)}));
 
 function showStack({site, stacks: many, sum}) {
   const stack = stackOf(sites[site].node), kept = new Set(folded(stack));
