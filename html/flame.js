@@ -147,7 +147,7 @@ function pin(graph, node, x, y) {
   });
   box.replaceChildren(make('p', {class: 'whole-name', textContent: group.name}), make('p', {}, sourceLink(group.frame)),
     comparing ? make('p', {textContent: changeInWords(node)}) : make('table', {}, make('tbody', {}, ...rows)),
-    make('div', {class: 'bar'}, act('Zoom in', () => graph.zoomTo(node)), act('Callers', () => showFunction(node.group)),
+    ...sparkline(own), make('div', {class: 'bar'}, act('Zoom in', () => graph.zoomTo(node)), act('Callers', () => showFunction(node.group)),
       act('Sandwich', () => showSandwich(node.group)),
       ...(largest ? [act('Largest stack', () => showStack(largest))] : []), make('button', {type: 'button', textContent: 'Close', onclick: () => unpin(true)})));
   $('tip').hidden = true;
@@ -155,7 +155,7 @@ function pin(graph, node, x, y) {
   pinned = graph;
   const place = graph.canvas.getBoundingClientRect(), rect = graph.rects.find(one => one.node === node);
   const left = x === undefined ? place.left + (rect ? Math.max(0, rect.x) : 0) : x, top = y === undefined ? place.top + (rect ? graph.heightOf(rect) + ROW : 0) : y;
-  box.style.left = `${Math.max(4, Math.min(left, innerWidth - box.offsetWidth - 8))}px`;
+  box.style.left = `${Math.max(4, Math.min(left, document.documentElement.clientWidth - box.offsetWidth - 8))}px`;
   box.style.top = `${Math.max(4, Math.min(top, innerHeight - box.offsetHeight - 8))}px`;
   box.querySelector('button').focus();
 }

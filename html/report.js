@@ -1,8 +1,10 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
- * inserted as text. names.js shortens names and instances.js merges those that differ in template arguments; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
- * what stands on top, strip.js the timeline below; tree.js makes the trees of the flame graph, graph.js draws one,
- * minimap.js the whole above it, sandwich.js two of them around one function, flame.js colours and details of frames; start.js sets up the page. */
+ * inserted as text. names.js shortens names, and instances.js merges those that differ in template arguments;
+ * lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what stands on top, strip.js
+ * the timeline below; tree.js makes the trees of the flame graph, graph.js draws one, minimap.js the whole above it,
+ * sandwich.js two of them around one function, flame.js colours and details of frames, spark.js a line in those;
+ * start.js sets up the page. */
 /* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
 const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
   .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));

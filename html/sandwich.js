@@ -53,6 +53,7 @@ function drawMiddle(none) {
   $('sandwich-middle').replaceChildren(
     ...(seen ? [make('p', {class: 'end', textContent: callersGraph.root.children.length ? '↑ callers' : '↑ no callers'})] : []),
     make('p', {class: 'whole-name', textContent: group.name}), make('p', {}, sourceLink(group.frame)),
+    ...(seen ? sparkline(sites.map((_, site) => site).filter(site => sandwich.innermost[pathOf(site)])) : []),
     make('p', {textContent: (seen ? sandwichInWords(figuresAround()) : 'No stack that is shown passes through it.') + why}),
     make('div', {class: 'bar'}, make('button', {type: 'button', textContent: 'As tables', onclick: () => showFunction(chosen)}),
       make('button', {type: 'button', textContent: 'Show in the flame graph', onclick: () => showInFlame(chosen)})),

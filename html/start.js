@@ -78,6 +78,7 @@ function visit(name) {
 }
 /* Shows what an address names; words that it should not have are as if they were missing. */
 function apply(address) {
+  unpin(false);
   const [name, ...rest] = address.replace(/^#\/?/, '').split('&'), state = new URLSearchParams(rest.join('&'));
   const number = (key, missing) => Number.isFinite(parseFloat(state.get(key))) ? parseFloat(state.get(key)) : missing;
   const metric = state.get('metric'), option = [...$('metric').options].find(one => one.value === metric);
