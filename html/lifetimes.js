@@ -5,6 +5,18 @@
 
 const inPart = b => b >= view.from && b < view.to;
 const NO_EVENTS = 'This page has no single events: it was written by limpet html --quick, or the capture kept only sums.';
+/* The lifetimes of blocks; null: not read yet. Then `into` says so, and the view is drawn once more. */
+let lives = null;
+function wantLives(into) {
+  if (!data.kept.lives) { note(into, NO_EVENTS); return null; }
+  if (lives) return lives;
+  note(into, 'Reading the events…');
+  readPart('lives').then(read => {
+    lives = read;
+    TABS[tab][1]();
+  }, error => note(into, `They cannot be read: ${error.message}.`));
+  return null;
+}
 /* The thread of a block that was allocated earlier is unknown. */
 const sinceKept = () => data.kept.ofSums ? ` from ${seconds(edges[1])} on, as single events are not kept before` : '';
 const note = (into, words) => into.replaceChildren(make('p', {class: 'note', textContent: words}));
@@ -36,7 +48,7 @@ const formatAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? s
 function livesByPath() {
   const found = view.find ? matchingPaths(view.find) : null, rows = new Map(), atEnd = view.to === bucketCount;
   const bySite = new Map(sites.map((site, i) => [site.node, i]));
-  for (const life of data.lives) {
+  for (const life of lives) {
     const site = bySite.get(life.node);
     if (site === undefined || found && !found[rawPath[life.node]]) continue;
     const path = pathOf(site), figure = figures.bySite[site];
@@ -68,7 +80,7 @@ function livesByPath() {
 const stackColumn = stackColumnOf(row => row.path, row => showStack(mergeAlike(row.sites)[0]));
 
 function drawLifetimes() {
-  if (!data.lives.length) { note($('lifetimes'), NO_EVENTS); return; }
+  if (!wantLives($('lifetimes'))) return;
   const rows = livesByPath().filter(row => row.freed || row.alive), atEnd = view.to === bucketCount;
   const sum = (key, age) => rows.reduce((all, row) => all + row[key][age], 0);
   const ages = [...data.ages, Infinity].map((limit, age) => ({limit, freed: sum('ages', age), freedBytes: sum('agesBytes', age),
@@ -92,7 +104,7 @@ function drawLifetimes() {
 }
 
 function drawSiteSizes(into) {
-  if (!data.lives.length) { note(into, NO_EVENTS); return; }
+  if (!wantLives(into)) return;
   const rows = livesByPath().filter(row => row.allocations);
   table(into, `${rows.length === 1 ? '1 stack by requested sizes' : `${count(rows.length)} stacks by requested sizes`}; smallest and largest are of ${data.kept.ofSums ? `what came${sinceKept()}` : 'the whole capture'}`, [
     {title: 'Allocations', number: true, value: row => row.allocations, format: count}, {title: 'Bytes', number: true, value: row => row.allocated, format: bytes},

@@ -1,11 +1,9 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
- * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
+ * inserted as text. read.js reads the figures, lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
  * what stands on top, strip.js the timeline below, flame.js colours and
  * details of the flame graph; start.js sets up the page. */
-/* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
-const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
-  .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
+const data = await readFigures();
 const $ = id => document.getElementById(id);
 
 function make(tag, properties = {}, ...children) {

@@ -41,9 +41,14 @@ driven() {
 	HOME=$work within 200 "$root/test/html/drive" "$@" >drive.say 2>drive.err || fail "$(<drive.err)"
 }
 
+# figures PAGE [PART]: as JSON.
+figures() {
+	"$root/test/html/figures" "$@"
+}
+
 # The edges of a page's steps.
 edges_of() {
-	sed -n 's/^"buckets":\(.*\),$/\1/p' "$1" | jq -r '.[]'
+	figures "$1" | jq -r '.buckets[]'
 }
 
 @test "a page says what the report says, whole and in part; mouse, keys, search, drag" {
@@ -63,7 +68,7 @@ edges_of() {
 	"$LIMPET" report "$trace" --view threads >threads.text
 	[[ $(grep -c ' storm-worker$' threads.text) == 2 ]]
 	"$LIMPET" html "$trace" -o page.html
-	sed -n 's/^"threads":\(.*\),$/\1/p' page.html | json_says '[.[] | select(.name == "storm-worker")] | length == 2'
+	figures page.html | json_says '[.threads[] | select(.name == "storm-worker")] | length == 2'
 	# A trace of an older limpet has none.
 	"$LIMPET" report "$root/test/traces/version-1/storm.trace" --view threads --json >older.json
 	json_says '(.threads | length > 0) and all(.threads[]; .name == null)' <older.json
@@ -142,7 +147,7 @@ edges_of() {
 	done
 	driven part.html report.json --part "$from" "$to" -- cut.1.html cut.1.json --figures -- cut.2.html cut.2.json --figures
 	# Of what is left out nothing is in the page but its sum.
-	[[ $(grep -c storm_realloc cut.1.html) == 0 ]] || fail "names that were cut"
+	[[ $(figures cut.1.html | grep -c storm_realloc) == 0 ]] || fail "names that were cut"
 }
 
 @test "a page says what was out of reach, and why a capture is not complete" {
@@ -177,7 +182,7 @@ edges_of() {
 @test "what a page says of lifetimes and sizes of blocks is what the reports say" {
 	trace=$root/test/traces/version-1/rust.trace
 	within 60 "$LIMPET" html "$trace" -o page.html
-	sed -nE 's/^(\{"node":[0-9]+,"smallest":[^}]*\}).*/\1/p' page.html | jq -s . >lives.json
+	figures page.html lives >lives.json
 	within 60 "$LIMPET" report "$trace" --view lifetimes --json >lifetimes.json
 	within 60 "$LIMPET" report "$trace" --view sizes --json >sizes.json
 	jq -e --slurpfile ages lifetimes.json --slurpfile sizes sizes.json '. as $lives | $ages[0].ages | to_entries |
@@ -214,9 +219,9 @@ edges_of() {
 
 # highest_of PAGE QUICK-PAGE: has the gibibyte. A page of sums knows the steps alone.
 highest_of() {
-	sed -n 's/^"moments":\(.*\),$/\1/p' "$2" | grep -qx null
-	jq -se '.[0].bytes == .[1].bytes and (.[0].bytes | max) > 1073741824' \
-		<(sed -n 's/^"highest":\(.*\),$/\1/p' "$1") <(sed -n 's/^"highest":\(.*\),$/\1/p' "$2")
+	figures "$2" | json_says '.moments == null'
+	jq -se '.[0].highest.bytes == .[1].highest.bytes and (.[0].highest.bytes | max) > 1073741824' \
+		<(figures "$1") <(figures "$2") >/dev/null
 }
 
 @test "a peak that comes and goes within a step is recorded" {
@@ -275,10 +280,10 @@ highest_of() {
 	echo '{}' >none.json
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o blocks.html
 	# A page like that of `limpet pages`, which not every machine lets record.
-	sed 's/"mode":"[a-z]*"/"mode":"pages"/' blocks.html >pages.html
-	grep -q '"mode":"pages"' pages.html
+	figures blocks.html | jq -c '.capture.mode = "pages"' | figures blocks.html --put pages.html
 	# Its first interval is of a microsecond.
-	sed -E '/^"moments":/{s/"seconds":\[[^,]*/"seconds":[0.000001/;s/"allocations":\[[^,]*/"allocations":[1000/}' blocks.html >short.html
+	figures blocks.html | jq -c '.moments.seconds[0] = 0.000001 | .moments.allocations[0] = 1000' |
+		figures blocks.html --put short.html
 	driven pages.html none.json --kept pages -- short.html none.json --kept rates
 }
 
@@ -317,6 +322,20 @@ highest_of() {
 	grep -q '^The new one grew, too: by 157.9 KiB less than the old one' text || fail "$(<text)" || return 1
 	[[ $("$LIMPET" diff --sort live "${both[@]}") != *"grew, too"* ]]
 	driven both.html diff.json
+}
+
+@test "a page that was not copied whole says so" {
+	of_storm
+	"$LIMPET" html "$trace" -o page.html
+	echo '{}' >none.json
+	local at
+	at=$(grep -abo 'id="data">' page.html | cut -d: -f1)
+	head -c $((at + 4000)) page.html >cut.html
+	# Others in the middle, and some that are missing.
+	{ head -c $((at + 2000)) page.html && printf AAAAAAAA && tail -c +$((at + 2009)) page.html; } >broken.html
+	{ head -c $((at + 2000)) page.html && tail -c +$((at + 2401)) page.html; } >short.html
+	driven cut.html none.json --unread 'if none appear.*not copied whole' -- broken.html none.json --unread 'cannot be read: .*copied whole' -- \
+		short.html none.json --unread 'cannot be read: .*copied whole'
 }
 
 @test "hostile names do nothing" {
@@ -437,13 +456,16 @@ opened_by() {
 		name=$(basename "$trace" .trace)
 		within 60 "$LIMPET" html "$trace" -o "$name.html" >/dev/null 2>html.err || fail "$name: $(<html.err)" || return 1
 		within 60 "$LIMPET" html --quick "$trace" -o "$name.quick.html" >/dev/null || return 1
-		sed -n 's/^"threads":\(null\).*/\1/p' "$name.quick.html" >quick
-		[[ $(<quick) == null ]] || fail "$name: --quick has threads" || return 1
+		figures "$name.quick.html" | json_says '.threads == null and (.kept.lives | not)' ||
+			fail "$name: --quick has threads" || return 1
+		same "lives of $name" "$(figures "$name.quick.html" lives)" null || return 1
 	done
 	# Sums alone have no events; samples are read.
-	grep -q '^"threads":null' compact.html
-	grep -q '^"threads":\[{' sampled.html
-	grep -q '^"threads":\[{' storm.html
+	figures compact.html | json_says '.threads == null and (.kept.lives | not)'
+	for name in sampled storm; do
+		figures "$name.html" | json_says '(.threads | length > 0) and .kept.lives' || fail "$name" || return 1
+		figures "$name.html" lives | json_says 'length > 0' || fail "$name" || return 1
+	done
 }
 
 # How long it takes: test/torture/html_limits.bats.
