@@ -4,7 +4,7 @@
  * std::vector<char>::push_back, become one group, the first of them; paths that then look alike become one path. What is
  * counted by path or group follows. */
 
-const alone = {groups, groupOf, searchable, rawPath, foldedPath, parent: paths.parent, group: paths.group, pathBelow, pathBeside, layers: strip.layers};
+const alone = {groups, groupOf, searchable, rawPath, foldedPath, parent: paths.parent, group: paths.group, pathBelow, pathBeside, layers: strip.byLayers.function};
 let merged = null;
 /* For each group the one that it becomes part of. */
 function groupsOfInstances() {
@@ -70,7 +70,8 @@ function setMerged(on) {
   const sets = on ? merged : alone;
   ({groups, groupOf, searchable, rawPath, foldedPath, pathBelow, pathBeside} = sets);
   Object.assign(paths, {parent: sets.parent, group: sets.group});
-  strip.layers = sets.layers ||= stripSeries().layers;
+  strip.byLayers.function = sets.layers ||= stripSeries().layers;
+  strip.layers = strip.byLayers[view.layers];
   for (const map of colours) map.clear();
   chosen = shownGroup(chosen);
   for (const key in chains) chains[key] = chains[key].map(chain => chain.map(shownGroup));
@@ -84,7 +85,7 @@ function setNames(step, together) {
   if (step === view.names && together === view.merged) return;
   view.names = step;
   if (together !== view.merged) setMerged(together);
-  for (const layer of strip.layers) if (layer.group >= 0) layer.label = groups[layer.group].short;
+  for (const layer of strip.byLayers.function) if (layer.group >= 0) layer.label = groups[layer.group].short;
   drawStrip();
   drawLegend();
 }

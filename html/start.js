@@ -54,6 +54,7 @@ function currentState() {
   put('colour', view.colour, 'name');
   put('names', view.names, 'full');
   put('merge', +view.merged, 0);
+  put('layers', view.layers, 'function');
   put('function', chosen, -1);
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
@@ -95,6 +96,7 @@ function apply(address) {
   setNames($('names').value, $('merge').checked);
   chosen = number('function', -1);
   chosen = groups[chosen] ? shownGroup(chosen) : -1;
+  if (view.layers !== (state.get('layers') || 'function')) showLayers(state.get('layers'));
   for (const key in chains) {
     chains[key] = asChains(state.get(key)).map(chain => chain.map(shownGroup));
     parts[key] = asPart(state.get(`${key}-part`));
