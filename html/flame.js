@@ -1,53 +1,3 @@
-/* ---------------------------------------------------------------- the flame graph: colours, the whole, details */
-
-/* Other colours than those of names: {words, keys: figures of the nodes, of(node, dark), legend(dark): [colour, words] of each}. */
-const TINT = {
-  module: {words: 'module', keys: [], of: (node, dark) => moduleColour(groups[node.group].module, dark), legend: modulesInColour},
-  growth: {words: 'growth', keys: ['live', 'growth'], of: (node, dark) => changeColour({old: node.live - node.growth, new: node.live}, dark),
-    legend: dark => [[1, 2, `more ${LIVE} at the end of the window than at its begin`], [2, 2, 'the same'], [2, 1, 'less']].map(([before, after, words]) =>
-      [changeColour({old: before - (before !== after && before < after), new: after - (after < before)}, dark), words])},
-  kept: {words: ofPages ? 'what was never returned' : 'what was never freed', keys: ['liveCount', 'allocations'],
-    of: (node, dark) => keptColour(node.allocations ? node.liveCount / node.allocations : node.liveCount ? 1 : 0, dark),
-    legend: dark => [0, 0.5, 1].map(part => [keptColour(part, dark), `${100 * part} % of its ${ofPages ? 'pages are resident' : 'blocks are live'} at the end`])},
-};
-const keptColour = (part, dark) => {
-  const strength = Math.max(0, Math.min(1, part));
-  return dark ? `hsl(350 ${8 + 42 * strength}% ${24 + 13 * strength}%)` : `hsl(350 ${8 + 77 * strength}% ${88 - 15 * strength}%)`;
-};
-/* Modules have colours in the order of their weight, so that those of the largest differ. */
-const MODULE_HUES = [30, 212, 130, 275, 55, 180, 340, 95];
-let moduleRanks = null;
-function rankModules() {
-  const by = new Map();
-  sites.forEach((_, site) => {
-    const path = foldedPath[sites[site].node];
-    if (path) by.set(groups[paths.group[path]].module, 0);
-  });
-  for (const group of groups) by.set(group.module, (by.get(group.module) || 0) + 1);
-  moduleRanks = new Map([...by].sort((a, b) => b[1] - a[1]).map(([module], i) => [module, i]));
-}
-function moduleColour(module, dark) {
-  if (!moduleRanks) rankModules();
-  const hue = MODULE_HUES[moduleRanks.get(module)];
-  if (hue === undefined || module === null) return dark ? '#3a4149' : '#d9dee4';
-  return dark ? `hsl(${hue} 40% 32%)` : `hsl(${hue} 70% 76%)`;
-}
-function modulesInColour(dark) {
-  if (!moduleRanks) rankModules();
-  const first = [...moduleRanks.keys()].slice(0, MODULE_HUES.length).filter(module => module !== null);
-  return [...first.map(module => [moduleColour(module, dark), brief(base(module), 40)]), [moduleColour(null, dark), 'others']];
-}
-function drawFlameLegend() {
-  if (comparing) return;
-  const dark = isDark(), list = TINT[view.colour] ? TINT[view.colour].legend(dark) :
-    [[dark ? 'hsl(36 48% 35%)' : 'hsl(36 80% 74%)', 'the program'], [dark ? 'hsl(210 8% 32%)' : 'hsl(210 12% 84%)', 'library noise']];
-  $('flame-legend').replaceChildren(...list.map(([colour, words]) => {
-    const swatch = make('span', {class: 'swatch', 'aria-hidden': 'true'});
-    swatch.style.background = colour;
-    return make('li', {}, swatch, ` ${words}`);
-  }));
-}
-
 /* ---------------------------------------------------------------- the graph of all stacks */
 
 const flame = new Graph($('canvas'), {key: () => view.direction, drawn: sayFlame});
@@ -167,7 +117,6 @@ function unpin(back) {
 {
   $('pin').addEventListener('keydown', event => { if (event.key === 'Escape') unpin(true); });
   document.addEventListener('pointerdown', event => { if (!event.target.closest('#pin')) unpin(false); });
-  for (const [key, {words}] of [['name', {words: 'name'}], ...Object.entries(TINT)]) $('colour').append(make('option', {value: key, textContent: words}));
   $('colour').onchange = event => {
     view.colour = event.target.value;
     refreshFlame();

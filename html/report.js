@@ -3,8 +3,9 @@
  * inserted as text. read.js reads the figures; names.js shortens names, and instances.js merges those that differ in
  * template arguments; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
  * stands on top, strip.js the timeline below, generations.js what of it is still live; tree.js makes the trees of the flame
- * graph, graph.js draws one, minimap.js the whole above it, sandwich.js two of them around one function, flame.js colours
- * and details of frames, spark.js a line in those; start.js sets up the page. */
+ * graph, graph.js draws one, minimap.js the whole above it, sandwich.js two of them around one function, colours.js
+ * says what colours mean, flame.js has the graph of all stacks and details of frames, spark.js a line in those; start.js
+ * sets up the page. */
 const data = await readFigures();
 const $ = id => document.getElementById(id);
 

@@ -288,7 +288,7 @@ function showTip(event, ...content) {
   const tip = $('tip');
   tip.replaceChildren(...content);
   tip.hidden = false;
-  tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, document.documentElement.clientWidth - tip.offsetWidth - 8))}px`;
   tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8))}px`;
 }
 {

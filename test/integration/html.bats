@@ -484,7 +484,10 @@ opened_by() {
 @test "a page of names and stacks that are out of the ordinary" {
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
 	"$root/test/html/made" page.html 300 made.html made.json
-	driven made.html made.json --made
+	"$root/test/html/figures" made.html |
+		jq -c '.kept.survivors = true | .sites |= map(.s = .b | .sb = ([.ab, .fb] | transpose | map(.[0] - .[1])))' |
+		"$root/test/html/figures" made.html --put aged.html
+	driven made.html made.json --made -- aged.html made.json --aged
 }
 
 @test "axe-core finds nothing to improve in any view, light or dark" {
