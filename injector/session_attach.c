@@ -226,6 +226,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->start.shm_bytes = session->segment.shm_bytes;
 	boot->start.unwind_bytes = session->segment.tables.arena_bytes;
 	boot->start.unlock = locks_memory(session);
+	boot->start.windows = limpet_growing_reaches(session->target->pid, LIMPET_WINDOW_BYTES);
 	error = limpet_hijack_map(hijack, err);
 	/* Also if no other place was found for the code itself. */
 	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
