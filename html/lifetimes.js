@@ -5,6 +5,18 @@
 
 const inPart = b => b >= view.from && b < view.to;
 const NO_EVENTS = 'This page has no single events: it was written by limpet html --quick, or the capture kept only sums.';
+/* The lifetimes of blocks; null: not read yet. Then `into` says so, and the view is drawn once more. */
+let lives = null;
+function wantLives(into) {
+  if (!data.kept.lives) { note(into, NO_EVENTS); return null; }
+  if (lives) return lives;
+  note(into, 'Reading the events…');
+  readPart('lives').then(read => {
+    lives = read;
+    TABS[tab][1]();
+  }, error => note(into, `They cannot be read: ${error.message}.`));
+  return null;
+}
 /* The thread of a block that was allocated earlier is unknown. */
 const sinceKept = () => data.kept.ofSums ? ` from ${seconds(edges[1])} on, as single events are not kept before` : '';
 const note = (into, words) => into.replaceChildren(make('p', {class: 'note', textContent: words}));
@@ -14,10 +26,11 @@ function drawThreads() {
   const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.peakEdge, figures.whole),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
     (row.allocations || row.own || row.live || row.growth) && (!view.find || `${row.tid} ${row.name}`.toLowerCase().includes(view.find)));
-  const columns = Object.entries(METRICS).map(([key, m]) => ({title: m.short, number: true, value: row => row[key], format: m.format, ...shared(key)}));
+  const keys = Object.keys(METRICS).filter(key => key !== 'survived');
+  const columns = keys.map(key => ({title: METRICS[key].short, number: true, value: row => row[key], format: METRICS[key].format, ...shared(key)}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} ${ofPages ? 'touched first' : 'allocated'}${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
     {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
-    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Object.keys(METRICS).indexOf(view.metric));
+    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Math.max(0, keys.indexOf(view.metric)));
 }
 
 /* The age limit below which this share of all blocks lies. */
@@ -35,7 +48,7 @@ const formatAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? s
 function livesByPath() {
   const found = view.find ? matchingPaths(view.find) : null, rows = new Map(), atEnd = view.to === bucketCount;
   const bySite = new Map(sites.map((site, i) => [site.node, i]));
-  for (const life of data.lives) {
+  for (const life of lives) {
     const site = bySite.get(life.node);
     if (site === undefined || found && !found[rawPath[life.node]]) continue;
     const path = pathOf(site), figure = figures.bySite[site];
@@ -67,7 +80,7 @@ function livesByPath() {
 const stackColumn = stackColumnOf(row => row.path, row => showStack(mergeAlike(row.sites)[0]));
 
 function drawLifetimes() {
-  if (!data.lives.length) { note($('lifetimes'), NO_EVENTS); return; }
+  if (!wantLives($('lifetimes'))) return;
   const rows = livesByPath().filter(row => row.freed || row.alive), atEnd = view.to === bucketCount;
   const sum = (key, age) => rows.reduce((all, row) => all + row[key][age], 0);
   const ages = [...data.ages, Infinity].map((limit, age) => ({limit, freed: sum('ages', age), freedBytes: sum('agesBytes', age),
@@ -91,7 +104,7 @@ function drawLifetimes() {
 }
 
 function drawSiteSizes(into) {
-  if (!data.lives.length) { note(into, NO_EVENTS); return; }
+  if (!wantLives(into)) return;
   const rows = livesByPath().filter(row => row.allocations);
   table(into, `${rows.length === 1 ? '1 stack by requested sizes' : `${count(rows.length)} stacks by requested sizes`}; smallest and largest are of ${data.kept.ofSums ? `what came${sinceKept()}` : 'the whole capture'}`, [
     {title: 'Allocations', number: true, value: row => row.allocations, format: count}, {title: 'Bytes', number: true, value: row => row.allocated, format: bytes},

@@ -1,11 +1,9 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
- * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
+ * inserted as text. read.js reads the figures, lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
  * what stands on top, strip.js the timeline below, flame.js colours and
  * details of the flame graph; start.js sets up the page. */
-/* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
-const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
-  .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
+const data = await readFigures();
 const $ = id => document.getElementById(id);
 
 function make(tag, properties = {}, ...children) {
@@ -61,6 +59,8 @@ const METRICS = {
   allocations: {words: ofPages ? 'new pages' : 'allocations', short: ofPages ? 'Pages touched' : 'Allocations', format: count, change: signedCount, flow: true},
   temporary: {words: ofPages ? 'temporary pages' : 'temporary allocations', short: 'Temporary', format: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
 };
+/* Of a window: what was allocated in it and is left when the capture ends. */
+if (!comparing && data.kept.survivors) METRICS.survived = {words: ofPages ? 'pages first touched, resident at the end of the capture' : 'bytes allocated, live at the end of the capture', short: 'Survived', format: bytes};
 /* Each page that is returned is free before the next one comes, or not: that says nothing of the program. */
 const hasTemporary = !ofPages && !NO_TEMPORARY;
 if (ofPages && data.sort !== 'temporary') delete METRICS.temporary;
@@ -232,12 +232,12 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   data.capture.compact ? 'sums are kept per minute, and there is only one minute.' :
   'the capture is shorter than one step of the trace.');
 
-const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name'};
+const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name', layers: 'function'};
 let figures = null;
 
 /* Figures of a site, or of a thread. */
 function seriesFigures(series, peakEdge, whole) {
-  let start = 0, end = 0, peak = 0, liveCount = 0, allocated = 0, allocations = 0, temporary = 0;
+  let start = 0, end = 0, peak = 0, liveCount = 0, allocated = 0, allocations = 0, temporary = 0, survived = 0;
   for (let i = 0; i < series.b.length; i++) {
     const b = series.b[i], delta = series.ab[i] - series.fb[i];
     if (b >= view.to) break;
@@ -247,9 +247,10 @@ function seriesFigures(series, peakEdge, whole) {
     end += delta;
     liveCount += series.a[i] - series.f[i];
   }
+  if (series.s) series.s.forEach((step, i) => { if (inPart(step)) survived += series.sb[i]; });
   /* Bytes at the exact moment of the peak are known for the whole capture only. */
   if (whole) peak = series.peak;
-  return {live: end, liveCount, peak, growth: end - start, allocated, allocations, temporary};
+  return {live: end, liveCount, peak, growth: end - start, allocated, allocations, temporary, survived};
 }
 
 function compute() {
@@ -258,7 +259,7 @@ function compute() {
   const whole = view.from === 0 && view.to === bucketCount;
   let peakEdge = view.from;
   for (let b = view.from; b <= view.to; b++) if (liveAt[b] > liveAt[peakEdge]) peakEdge = b;
-  const total = {live: 0, liveCount: 0, peak: 0, growth: 0, allocated: 0, allocations: 0, temporary: 0};
+  const total = {live: 0, liveCount: 0, peak: 0, growth: 0, allocated: 0, allocations: 0, temporary: 0, survived: 0};
   const bySite = sites.map(site => {
     const one = seriesFigures(site, peakEdge, whole);
     for (const key in total) total[key] += one[key];
@@ -499,11 +500,12 @@ function stackColumnOf(pathOfRow, show) {
 function drawSites() {
   const found = view.find ? matchingPaths(view.find) : null;
   const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
-  const columns = Object.entries(COLUMNS).map(([key, m]) => (
-    {title: m.short, number: true, value: row => row.sum[key], format: m.format, ...shared(key)}));
+  /* Of the whole capture all that survived is what is live. */
+  const keys = Object.keys(COLUMNS).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
+  const columns = keys.map(key => ({title: COLUMNS[key].short, number: true, value: row => row.sum[key], format: COLUMNS[key].format, ...shared(key)}));
   if (comparing) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
   columns.push(stackColumnOf(row => pathOf(row.site), showStack));
-  table($('sites'), plural(rows.length, 'stack'), columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
+  table($('sites'), plural(rows.length, 'stack'), columns, rows, keys.indexOf(mainKey()));
 }
 
 /* ---------------------------------------------------------------- functions: self, all, callers */

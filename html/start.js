@@ -46,6 +46,7 @@ function currentState() {
   put('find', view.find, '');
   put('direction', view.direction, 'down');
   put('colour', view.colour, 'name');
+  put('layers', view.layers, 'function');
   put('function', chosen, -1);
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
@@ -81,6 +82,7 @@ function apply(address) {
   showDirection(state.get('direction') === 'up' ? 'up' : 'down');
   chosen = number('function', -1);
   if (!groups[chosen]) chosen = -1;
+  if (view.layers !== (state.get('layers') || 'function')) showLayers(state.get('layers'));
   for (const direction of ['down', 'up']) flame.chains[direction] = asChains(state.get(direction));
   if (!noPart && !comparing) [view.from, view.to] = stepsOf(number('from', 0), number('to', edges[bucketCount]));
   compute();

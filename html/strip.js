@@ -45,6 +45,8 @@ function stripSeries() {
   return {times: stacked ? edges : [], layers: stacked ? liveByFunction() : [], lines};
 }
 const strip = {...stripSeries(), drag: null, width: 0};
+/* The layers by what they are divided by, as they are looked at. */
+strip.byLayers = {function: strip.layers};
 {
   const largest = rss => Math.max(1, ...strip.lines.filter(line => !!line.rss === rss).map(({list}) => list.reduce((most, v) => Math.max(most, v || 0), 0)));
   const sums = strip.times.map((_, b) => strip.layers.reduce((sum, {list}) => sum + Math.max(0, list[b]), 0));
@@ -145,12 +147,30 @@ function drawLegend() {
 
 const FLAG_WORDS = {grows: 'grows', touches: 'grows', never_freed: 'never freed', retained: 'RSS stayed', rose: 'live bytes rose', maps: 'mapped bytes rose',
   resident: 'RSS rose', threads: 'more threads'};
-/* {at, rank, words, title, act}: what became notable, and the marks of whoever captured. */
+/* What rose most until the peak, from the least live bytes shortly before: {name, bytes}, or null if nothing did. */
+const SHORTLY = 0.1, NOTABLE_RISE = 0.1;
+function riseToPeak(peak, most) {
+  let end = 0, from = 0;
+  while (end < bucketCount && edges[end + 1] < peak) end++;
+  from = Math.max(0, end - Math.ceil(bucketCount * SHORTLY));
+  for (let b = from; b <= end; b++) if (liveAt[b] < liveAt[from]) from = b;
+  const by = new Map();
+  for (const site of sites) {
+    const path = foldedPath[site.node], group = path ? paths.group[path] : -1;
+    let before = 0;
+    for (let i = 0; i < site.b.length && site.b[i] < from; i++) before += site.ab[i] - site.fb[i];
+    by.set(group, (by.get(group) || 0) + site.peak - before);
+  }
+  const [group, rise] = [...by].reduce((best, one) => one[1] > best[1] ? one : best, [-1, 0]);
+  return group >= 0 && rise >= NOTABLE_RISE * most ? {name: groups[group].short.split('::').pop(), bytes: rise} : null;
+}
+/* {at, rank, kind, words, title, act}: what became notable, and the marks of whoever captured. */
 function flagsOfTime() {
   if (comparing || noPart) return [];
   const list = [], {peak_seconds: peak, peak_bytes: most} = data.totals, marks = data.marks || [];
   const select = (from, to) => { setRange(from, to); remember(); };
-  if (!data.hidden && most > 0 && peak > 0) list.push({at: peak, rank: 2, words: `peak ${seconds(peak)}`,
+  const rise = data.kept.peak && most > 0 && peak > 0 ? riseToPeak(peak, most) : null;
+  if (!data.hidden && most > 0 && peak > 0) list.push({at: peak, rank: 2, kind: 'peak', words: `peak ${seconds(peak)}${rise ? `: ${brief(rise.name, 30)} ${signed(rise.bytes)}` : ''}`,
     title: `${bytes(most)} ${LIVE} at the peak: what came until then`, act: () => select(0, peak)});
   for (const finding of data.findings || []) {
     const {kind, from_seconds: from, to_seconds: to, function: name} = finding;
@@ -161,11 +181,11 @@ function flagsOfTime() {
       if (row) showStackInFlame(pathOf(row.site));
     }});
   }
-  marks.forEach(({name, time_s: t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), mark: true, title: `mark: ${brief(name)}, at ${seconds(t)}`,
+  marks.forEach(({name, time_s: t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), kind: 'mark', title: `mark: ${brief(name)}, at ${seconds(t)}`,
     act: () => select(t, i + 1 < marks.length ? marks[i + 1].time_s : stripEnd)}));
   return list.filter(({at}) => at >= 0 && at <= stripEnd).sort((a, b) => a.at - b.at);
 }
-const flags = flagsOfTime().map(flag => ({...flag, button: make('button', {type: 'button', class: flag.mark ? 'flag mark' : 'flag', textContent: flag.words,
+const flags = flagsOfTime().map(flag => ({...flag, button: make('button', {type: 'button', class: `flag ${flag.kind || ''}`, textContent: flag.words,
   title: flag.title, 'aria-label': `${flag.words}: select this time`, onclick: flag.act})}));
 /* The nearest place from there on, or else before, that is free; what has none is left out: findings before marks and the
  * peak. */

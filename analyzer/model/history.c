@@ -120,7 +120,7 @@ static int set_edges(struct work *work, size_t most_steps)
 	return 0;
 }
 
-static size_t step_of(const struct limpet_history *history, uint64_t time_ns)
+size_t limpet_history_step_of(const struct limpet_history *history, uint64_t time_ns)
 {
 	return LIMPET_PARTITION_POINT(step, history->step_count - 1,
 				      history->edges_ns[step + 1] < time_ns);
@@ -135,7 +135,7 @@ size_t limpet_history_find_step(const void *find_context, size_t block, uint64_t
 
 	*ret_until_ns = UINT64_MAX;
 	if (step == NONE) {
-		step = step_of(history, time_ns);
+		step = limpet_history_step_of(history, time_ns);
 		if (step < last)
 			*ret_until_ns = history->edges_ns[step + 1] + 1;
 	}
@@ -209,7 +209,7 @@ static void carry_over(struct work *work)
 
 static void add_row(struct work *work, const struct limpet_trace_event *row)
 {
-	size_t step = step_of(work->history, row->time_ns);
+	size_t step = limpet_history_step_of(work->history, row->time_ns);
 	bool is_free = row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE;
 	struct limpet_history_step *to;
 
@@ -258,7 +258,7 @@ static int add_events(struct work *work, size_t block)
 static int add_period(struct work *work, const struct limpet_trace_block *blocks, size_t period,
 		      size_t events)
 {
-	const size_t step = step_of(work->history, blocks[period].last_ns);
+	const size_t step = limpet_history_step_of(work->history, blocks[period].last_ns);
 	struct limpet_trace_period *figures;
 	int code = limpet_trace_period_load(work->reader, period, &figures);
 	const bool loaded = !code;

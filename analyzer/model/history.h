@@ -51,6 +51,8 @@ int limpet_history_build(struct limpet_trace_reader *reader, const struct limpet
 			 size_t most_steps, const struct limpet_replay_options *selection,
 			 struct limpet_history **ret_history,
 			 struct limpet_err *err) LIMPET_MUST_CHECK;
+/* The step that contains that time; the last one: later times, too. */
+size_t limpet_history_step_of(const struct limpet_history *history, uint64_t time_ns);
 /* The step that contains a row of that block, and the time until which it contains later rows too:
  * `find` of struct limpet_replay_parts. */
 size_t limpet_history_find_step(const void *history, size_t block, uint64_t time_ns,

@@ -509,6 +509,7 @@ static inline int tell_block(const struct work *work, const struct thread *threa
 	return options->tell_block(options->block_context,
 				   &(struct limpet_replay_block){.tid = thread->tid,
 								 .node = kind->node,
+								 .blocks = kind->weight,
 								 .bytes = kind->bytes,
 								 .made_ns = time_of(made_tick),
 								 .freed_ns = time_of(freed_tick)});
@@ -775,6 +776,18 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 	return pass_time(work, UINT64_MAX);
 }
 
+static int tell_alive(const struct work *work, const struct limpet_replay_block *block)
+{
+	const struct limpet_replay_options *options = work->options;
+	int code = 0;
+
+	if (options->tell_block)
+		code = options->tell_block(options->block_context, block);
+	if (code == 0 && options->tell_alive)
+		code = options->tell_alive(options->block_context, block);
+	return code;
+}
+
 static int add_alive(struct work *work)
 {
 	const uint64_t end_ns = work->model->to_ns;
@@ -793,15 +806,14 @@ static int add_alive(struct work *work)
 		code = add_age(work, site, true, bucket, weight, weight * (double)block.size);
 		if (age_ns > site->oldest_ns)
 			site->oldest_ns = age_ns;
-		if (code == 0 && work->options->tell_block)
-			code = work->options->tell_block(
-				work->options->block_context,
-				&(struct limpet_replay_block){
-					.tid = work->threads[block.thread]->tid,
-					.node = block.node,
-					.bytes = weight * (double)block.size,
-					.made_ns = time_ns,
-					.freed_ns = UINT64_MAX});
+		if (code == 0)
+			code = tell_alive(work, &(struct limpet_replay_block){
+							.tid = work->threads[block.thread]->tid,
+							.node = block.node,
+							.blocks = weight,
+							.bytes = weight * (double)block.size,
+							.made_ns = time_ns,
+							.freed_ns = UINT64_MAX});
 	}
 	return code;
 }

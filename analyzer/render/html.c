@@ -38,9 +38,32 @@ static bool has_peak(const struct limpet_html_subject *subject)
 	return !model->given_up_ns || model->totals.peak_ns > model->given_up_ns;
 }
 
+/* What is live at the end, by the step in which it was allocated. */
+static void put_survivors(struct limpet_html_page *page, const struct limpet_survivors *survivors,
+			  uint32_t node)
+{
+	const struct limpet_survivor *list;
+	const size_t count = limpet_survivors_of_site(survivors, node, &list);
+
+	ROW_COLUMN(page, "s", list, count, step);
+	ROW_COLUMN(page, "sn", list, count, blocks);
+	ROW_COLUMN(page, "sb", list, count, bytes);
+}
+
+/* NULL: not known. */
+static const struct limpet_survivors *known_survivors(const struct limpet_html_subject *subject)
+{
+	const struct limpet_thread_timeline *timeline = subject->thread_timeline;
+
+	return timeline && !(timeline->replay->losses & LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED))
+		       ? &timeline->survivors
+		       : NULL;
+}
+
 static void print_sites(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_history *history = subject->history;
+	const struct limpet_survivors *survivors = known_survivors(subject);
 	const bool peak = has_peak(subject);
 	LIMPET_FREE struct limpet_history_step *steps = NULL;
 	size_t capacity = 0;
@@ -67,6 +90,8 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 		ROW_COLUMN(page, "f", steps, count, counts.frees);
 		ROW_COLUMN(page, "fb", steps, count, counts.freed_bytes);
 		ROW_COLUMN(page, "t", steps, count, counts.temporary);
+		if (survivors)
+			put_survivors(page, survivors, site->node);
 		limpet_html_row_item(page);
 	}
 	limpet_json_end_list(&page->printer);
@@ -159,22 +184,27 @@ static void put_life(struct limpet_html_page *page,
 	limpet_html_row_item(page);
 }
 
-/* How long blocks lived: for each site the freed blocks by step and age, and those that are live at
- * the end. */
-static void print_lives(struct limpet_html_page *page,
-			const struct limpet_thread_timeline *thread_timeline)
+static json_t *ages(struct limpet_html_page *page)
 {
 	json_t *limits = json_array();
 
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES - 1; i++)
 		limpet_html_add(page, limits, limpet_json_seconds(limpet_replay_age_limits_ns[i]));
-	limpet_json_member(&page->printer, "ages", limits);
-	limpet_json_begin_list(&page->printer, "lives");
-	for (size_t i = 0;
-	     !page->printer.error && thread_timeline && i < thread_timeline->replay->site_count;
-	     i++)
+	return limits;
+}
+
+/* How long blocks lived: for each site the freed blocks by step and age, and those that are live at
+ * the end. */
+static void print_lives(struct limpet_html_page *page, void *context)
+{
+	const struct limpet_html_subject *subject = context;
+	const struct limpet_thread_timeline *thread_timeline = subject->thread_timeline;
+
+	page->printer.items = 0;
+	fputs("[", page->printer.file);
+	for (size_t i = 0; !page->printer.error && i < thread_timeline->replay->site_count; i++)
 		put_life(page, thread_timeline, &thread_timeline->replay->sites[i]);
-	limpet_json_end_list(&page->printer);
+	fputs("]", page->printer.file);
 }
 
 static json_t *edges(struct limpet_html_page *page, const struct limpet_html_subject *subject)
@@ -277,21 +307,27 @@ static void print_data(struct limpet_html_page *page, void *context)
 	limpet_json_member(&page->printer, "buckets", edges(page, subject));
 	limpet_json_member(&page->printer, "highest", highs(page, subject->history));
 	limpet_json_member(&page->printer, "kept",
-			   json_pack("{s:b,s:b,s:b}", "ofSums", subject->history->of_sums, "inOne",
-				     subject->history->in_one, "peak", has_peak(subject)));
+			   json_pack("{s:b,s:b,s:b,s:b,s:b}", "ofSums", subject->history->of_sums,
+				     "inOne", subject->history->in_one, "peak", has_peak(subject),
+				     "survivors", known_survivors(subject) != NULL, "lives",
+				     subject->thread_timeline != NULL));
 	limpet_json_member(&page->printer, "moments", moments(page, subject));
 	limpet_json_member(&page->printer, "timeline", limpet_html_timeline(page, subject->model));
 	limpet_json_member(&page->printer, "sizes", sizes(page, subject));
 	print_sites(page, subject);
 	limpet_json_member(&page->printer, "threads", threads(page, subject));
-	print_lives(page, subject->thread_timeline);
+	limpet_json_member(&page->printer, "ages", ages(page));
 	limpet_html_print_stacks(page);
 	fputs("}", page->printer.file);
 }
 
 int limpet_html_print(const struct limpet_html_subject *subject, FILE *file)
 {
+	limpet_html_print_fn *const print[LIMPET_HTML_PARTS] = {
+		[LIMPET_HTML_DATA] = print_data,
+		[LIMPET_HTML_LIVES] = subject->thread_timeline ? print_lives : NULL,
+	};
 	struct limpet_html_subject copy = *subject;
 
-	return limpet_html_page_print(print_data, &copy, file);
+	return limpet_html_page_print(print, &copy, file);
 }

@@ -256,14 +256,20 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 	int code = -ENOMEM;
 
 	options.parts = &parts;
-	if (thread_timeline && work.lives_of_node)
+	options.tell_alive = limpet_survivors_add;
+	if (thread_timeline && work.lives_of_node) {
+		thread_timeline->survivors.history = history;
+		options.block_context = &thread_timeline->survivors;
 		code = choose_ends(model, history, &ends, &options.end_count);
+	}
 	options.ends = ends;
 	if (code == 0)
 		code = limpet_replay_new(reader, model, &options, &thread_timeline->replay);
 	if (code == 0)
 		code = close_all(&work);
 	free_work(&work);
+	if (code == 0)
+		code = limpet_survivors_finish(&thread_timeline->survivors, model);
 	if (code < 0) {
 		limpet_thread_timeline_free(thread_timeline);
 		return code;
@@ -307,5 +313,6 @@ void limpet_thread_timeline_free(struct limpet_thread_timeline *thread_timeline)
 	limpet_replay_free(thread_timeline->replay);
 	free(thread_timeline->steps);
 	free(thread_timeline->lives);
+	limpet_survivors_done(&thread_timeline->survivors);
 	free(thread_timeline);
 }

@@ -1,5 +1,5 @@
-/* What threads did over time, and how long the blocks of each site lived: a replay in the steps of
- * a history, so that a page can show any part of the time.
+/* What threads did over time, how long the blocks of each site lived, and which of them are left: a
+ * replay in the steps of a history, so that a page can show any part of the time.
  *
  * Plain structs; everything belongs to the timeline. */
 #ifndef LIMPET_ANALYZER_VIEWS_THREAD_TIMELINE_H
@@ -10,6 +10,7 @@
 
 #include "analyzer/model/history.h"
 #include "analyzer/model/replay.h"
+#include "analyzer/views/survivors.h"
 
 /* One thread in one step. The counts are of blocks that it allocated, whichever thread freed them;
  * own_frees are the calls that it made itself. */
@@ -31,6 +32,7 @@ struct limpet_thread_timeline {
 	size_t step_count;
 	struct limpet_thread_timeline_life *lives; /* by node, step and age */
 	size_t life_count;
+	struct limpet_survivors survivors;
 	/* Of the whole capture. Its moments are parts of steps; none if the oldest events were
 	 * given up, since it is unknown what was live then. */
 	struct limpet_replay *replay;

@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "analyzer/render/html.h"
 #include "analyzer/render/report_json.h"
@@ -205,6 +206,35 @@ static json_t *parse(const char *text, size_t flags)
 	return root;
 }
 
+/* What a browser reads of an element of the page: base64, in which zlib's bytes are. */
+static json_t *page_part(const char *page, const char *id)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char begin[64], *text = calloc(1, 1 << 24);
+	uint8_t *packed = calloc(1, 1 << 24);
+	const char *from, *digit;
+	uLongf bytes = (1 << 24) - 1;
+	uint32_t word = 0;
+	size_t count = 0;
+	json_t *root;
+
+	snprintf(begin, sizeof(begin), "id=\"%s\">", id);
+	from = strstr(page, begin);
+	assert_true(from && text && packed);
+	from += strlen(begin);
+	for (unsigned i = 1; (digit = *from ? strchr(digits, *from) : NULL); i++, from++) {
+		word = word << 6 | (uint32_t)(digit - digits);
+		if (i % 4 != 1)
+			packed[count++] = (uint8_t)(word >> (8 - i % 4 * 2) % 8);
+	}
+	assert_int_equal(uncompress((Bytef *)text, &bytes, packed, count), Z_OK);
+	root = parse(text, 0);
+	free(text);
+	free(packed);
+	return root;
+}
+
 static json_t *print_page(const struct limpet_heap *heap, const struct limpet_history *history,
 			  const struct limpet_findings *findings)
 {
@@ -215,20 +245,20 @@ static json_t *print_page(const struct limpet_heap *heap, const struct limpet_hi
 					      .findings = findings,
 					      .events = heap->events};
 	struct limpet_thread_timeline *thread_timeline = NULL;
-	char *out = NULL, *data;
+	char *out = NULL;
 	size_t bytes;
 	FILE *file = open_memstream(&out, &bytes);
 	int code = limpet_thread_timeline_build(heap->reader, heap->model, history, &selection,
 						&thread_timeline);
-	json_t *root;
+	json_t *root, *lives;
 
 	assert_true(code == 0 || code == -ENODATA);
 	subject.thread_timeline = thread_timeline;
 	assert_int_equal(limpet_html_print(&subject, file), 0);
 	assert_int_equal(fclose(file), 0);
-	data = strstr(out, "{\"format\":\"limpet-html\"");
-	assert_non_null(data);
-	root = parse(data, JSON_DISABLE_EOF_CHECK);
+	root = page_part(out, "data");
+	lives = thread_timeline ? page_part(out, "lives") : json_array();
+	assert_int_equal(json_object_set_new(root, "lives", lives), 0);
 	limpet_thread_timeline_free(thread_timeline);
 	free(out);
 	return root;
@@ -377,6 +407,44 @@ static void check_page_sites(const struct shown *shown)
 			same("a site of the page", yours[i][k], mine[i][k], 0);
 }
 
+/* What survived, by the step of its allocation, is what is live; and no more of it was allocated
+ * until any edge than was live there. */
+static void check_survivors(const struct shown *shown)
+{
+	const json_t *sites = json_object_get(shown->page, "sites"), *site;
+	const bool sampled = shown->heap.model->sample_bytes;
+	int64_t live[PARTS + 2] = {0}, left[PARTS + 2] = {0};
+	size_t index;
+
+	if (!json_is_true(json_object_get(json_object_get(shown->page, "kept"), "survivors")))
+		return;
+	json_array_foreach(sites, index, site)
+	{
+		const json_t *steps = json_object_get(site, "b"), *step;
+		size_t i;
+
+		same("survivors", sum(json_object_get(site, "sb")),
+		     sum(json_object_get(site, "ab")) - sum(json_object_get(site, "fb")),
+		     sampled ? 1 : 0);
+		same("number of survivors", sum(json_object_get(site, "sn")),
+		     sum(json_object_get(site, "a")) - sum(json_object_get(site, "f")),
+		     sampled ? 1 : 0);
+		json_array_foreach(steps, i, step) live[json_integer_value(step)] +=
+			json_integer_value(json_array_get(json_object_get(site, "ab"), i)) -
+			json_integer_value(json_array_get(json_object_get(site, "fb"), i));
+		steps = json_object_get(site, "s");
+		json_array_foreach(steps, i, step) left[json_integer_value(step)] +=
+			json_integer_value(json_array_get(json_object_get(site, "sb"), i));
+	}
+	for (size_t i = 1; i < LIMPET_COUNT_OF(live) && !sampled; i++) {
+		live[i] += live[i - 1];
+		left[i] += left[i - 1];
+		if (left[i - 1] > live[i - 1])
+			fail_msg("seed %lu: %ld left of %ld after step %zu", (unsigned long)seed,
+				 (long)left[i - 1], (long)live[i - 1], i - 1);
+	}
+}
+
 static void check_page(const struct shown *shown)
 {
 	static const char *const keys[] = {"target", "capture",    "window",
@@ -402,6 +470,7 @@ static void check_page(const struct shown *shown)
 	json_array_foreach(points, index, point)
 		same("a point", (uint64_t)json_integer_value(json_array_get(live, index)),
 		     number(point, "live_bytes"), 0);
+	check_survivors(shown);
 	if (!json_is_array(threads))
 		return;
 	same("threads", sum_of(threads, "a"), number(totals, "allocations"),
