@@ -160,6 +160,27 @@ static void print_still_grows(struct limpet_printer *printer, const struct limpe
 				    limpet_printer_bytes(printer, (uint64_t)-totals->change));
 }
 
+/* What figures over time stand for, if the sides are of different lengths. */
+static void print_scale(struct limpet_printer *printer, const struct limpet_diff *diff)
+{
+	const struct limpet_model *old_model = diff->old_heap->model,
+				  *new_model = diff->new_heap->model;
+	const char *old_length =
+			   limpet_printer_duration(printer, old_model->to_ns - old_model->from_ns),
+		   *new_length =
+			   limpet_printer_duration(printer, new_model->to_ns - new_model->from_ns);
+
+	if (diff->unscaled && strcmp(old_length, new_length))
+		limpet_printer_row(printer, "", "unscaled",
+				   "figures as they are: the old one's of %s, the new one's of %s",
+				   old_length, new_length);
+	if (diff->scale > 1.001 || diff->scale < 0.999)
+		limpet_printer_row(
+			printer, "", "scaled",
+			"the old one's figures by %.3g, as if it had lasted %s and not %s",
+			diff->scale, new_length, old_length);
+}
+
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit,
 			   const struct limpet_report_text_options *text, FILE *file)
@@ -170,15 +191,7 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 
 	print_heap(&printer, "old", old_name, diff->old_heap);
 	print_heap(&printer, "new", new_name, diff->new_heap);
-	if (diff->scale > 1.001 || diff->scale < 0.999)
-		limpet_printer_row(
-			&printer, "", "scaled",
-			"the old one's figures by %.3g, as if it had lasted %s and not %s",
-			diff->scale,
-			limpet_printer_duration(&printer, diff->new_heap->model->to_ns -
-								  diff->new_heap->model->from_ns),
-			limpet_printer_duration(&printer, diff->old_heap->model->to_ns -
-								  diff->old_heap->model->from_ns));
+	print_scale(&printer, diff);
 	if (diff->new_heap->filtered)
 		limpet_printer_line(&printer, "", "filtered");
 	if (diff->new_heap->model->target->pages)
