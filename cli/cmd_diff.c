@@ -9,6 +9,7 @@
 #include "analyzer/views/diff.h"
 #include "cli/commands.h"
 #include "cli/html_file.h"
+#include "cli/live_names.h"
 #include "cli/mark_times.h"
 #include "cli/page_opener.h"
 #include "cli/pager.h"
@@ -214,7 +215,8 @@ static int open_side(const struct diff_options *o, const struct side *side,
 						    .sort = o->sort,
 						    .full = o->full,
 						    .series = o->html,
-						    .progress = limpet_cli_show_progress};
+						    .progress = limpet_cli_show_progress,
+						    .look_up = limpet_cli_look_up_names};
 	char text[LIMPET_UNITS_TEXT];
 	uint64_t end_ns;
 	int result = limpet_heap_open(side->path, &options, ret_heap, err);
@@ -312,6 +314,7 @@ static int print_page(const struct diff_options *o, const struct limpet_heap hea
 	result = limpet_html_file_open("diff --html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
+	limpet_cli_note_names(heaps[0].model->names_looked_up ? heaps[0].model : heaps[1].model);
 	result = limpet_diff_html_print(&heaps[0], &heaps[1], o->sides[0].name, o->sides[1].name,
 					o->no_scale, page.sink.file);
 	result = limpet_html_file_close(&page, result, err);

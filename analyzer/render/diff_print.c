@@ -85,6 +85,7 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 		       const struct limpet_heap *heap)
 {
 	const struct limpet_model *model = heap->model;
+	char names[LIMPET_PRINTER_NAMES];
 
 	limpet_printer_row(printer, "", word, "%s: %s, %s to %s, %s %s, %s %s%s", name,
 			   model->target->known ? model->target->comm : "?",
@@ -107,6 +108,8 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 				    "");
 	if (model->sample_bytes)
 		limpet_printer_line(printer, "", "%-9s is estimated", "");
+	if (limpet_printer_say_names(model, names))
+		limpet_printer_row(printer, "", "", "names are %s", names);
 	print_losses(printer, word, heap);
 }
 
@@ -228,7 +231,7 @@ json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
 	const bool has_min = live->has_min && !heap->filtered,
 		   has_max = live->has_max && !heap->filtered;
 
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o,s:o,s:o,s:o}", "file",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "file",
 			 limpet_json_text(name), "comm", limpet_json_text(model->target->comm),
 			 "pid", limpet_json_number(model->target->pid), "from_seconds",
 			 limpet_json_seconds(model->from_ns), "to_seconds",
@@ -238,7 +241,8 @@ json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
 			 limpet_losses_json(model), "live_bytes_min",
 			 has_min ? limpet_json_number(live->min) : json_null(), "live_bytes_max",
 			 has_max ? limpet_json_number(live->max) : json_null(), "totals",
-			 limpet_json_figures(&heap->view.totals, model->sample_bytes));
+			 limpet_json_figures(&heap->view.totals, model->sample_bytes), "names",
+			 limpet_json_names(model));
 }
 
 static json_t *row_object(const struct limpet_diff *diff, const struct limpet_diff_row *row)
