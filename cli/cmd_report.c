@@ -304,12 +304,14 @@ static int print_report(struct limpet_heap *heap, const struct report_options *o
 	};
 	struct limpet_findings *findings = NULL;
 	struct limpet_report *report = NULL;
+	char filters[LIMPET_CLI_FILTERS];
 	struct limpet_pager pager;
 	int result = count_events(heap, &options.capture_events, err);
 
 	if (result >= 0)
 		result = find(heap, &findings, err);
 	options.findings = findings;
+	options.filters = heap->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)
 		result = limpet_report_new(heap->model, &options, &report);
 	limpet_pager_begin(&pager, result >= 0 && o->format != LIMPET_CLI_JSON && !o->no_pager);

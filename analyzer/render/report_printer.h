@@ -79,6 +79,9 @@ size_t limpet_printer_losses(const struct limpet_model *model,
 #define LIMPET_PRINTER_MOMENT (3 * LIMPET_MARK_NAME_ROOM + LIMPET_UNITS_TEXT + 8)
 const char *limpet_printer_moment(struct limpet_printer *printer, const struct limpet_model *model,
 				  uint64_t time_ns, char ret[LIMPET_PRINTER_MOMENT]);
+/* Instead of findings, if there is a filter: its options. */
+#define LIMPET_REPORT_NO_FINDINGS \
+	"Findings are made from all that was recorded: none are shown with %s."
 /* Where the names of functions are from, if they are not the trace's. False: they are. */
 #define LIMPET_PRINTER_NAMES 160
 bool limpet_printer_say_names(const struct limpet_model *model, char ret[LIMPET_PRINTER_NAMES]);
