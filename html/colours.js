@@ -94,7 +94,7 @@ function modulesInColour(dark) {
   return [...first.map(module => [moduleColour(module, dark), brief(base(module), 40)]), [moduleColour(null, dark), 'others']];
 }
 function drawFlameLegend() {
-  if (comparing) return;
+  if (inTwo()) return;
   const dark = isDark(), list = TINT[view.colour] ? TINT[view.colour].legend(dark) :
     [[dark ? 'hsl(36 48% 35%)' : 'hsl(36 80% 74%)', 'the program'], [dark ? 'hsl(210 8% 32%)' : 'hsl(210 12% 84%)', 'library noise']];
   $('flame-legend').replaceChildren(...list.map(([colour, words]) => {

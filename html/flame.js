@@ -7,10 +7,10 @@ const around = () => view.direction === 'around';
 const graphs = () => around() ? sandwich.graphs : [flame];
 function sayFlame(found) {
   const {format, words: what} = METRICS[view.metric];
-  const words = [comparing ? `${changeInWords(flame.top)} (${what})` : `${format(flame.top.weight)} (${what})`];
-  if (view.metric === 'growth' && !comparing) words.push('only what grows');
+  const words = [inTwo() ? `${changeInWords(flame.top)} (${what})` : `${format(flame.top.weight)} (${what})`];
+  if (view.metric === 'growth' && !inTwo()) words.push('only what grows');
   const unknown = flame.root.children.find(node => node.group === NO_STACK);
-  if (unknown && !comparing && !flame.zoom.length) words.push(`${percent(unknown.weight, flame.root.weight)} by unknown stacks`);
+  if (unknown && !inTwo() && !flame.zoom.length) words.push(`${percent(unknown.weight, flame.root.weight)} by unknown stacks`);
   if (view.find) words.push(`${plural(found, 'frame')} found`);
   $('flame-words').textContent = words.join('; ');
   minimap.draw();
@@ -90,13 +90,13 @@ function pin(graph, node, x, y) {
   if (node.group < 0) return;
   const group = groups[node.group], own = sitesOf(node), [largest] = mergeAlike(own).sort((a, b) => weight(b.site) - weight(a.site)), box = $('pin');
   const act = (words, what) => make('button', {type: 'button', textContent: words, onclick: () => { unpin(false); what(); }});
-  const rows = comparing ? [] : Object.entries(METRICS).map(([key, m]) => {
+  const rows = inTwo() ? [] : Object.entries(METRICS).map(([key, m]) => {
     const part = own.reduce((sum, site) => sum + figures.bySite[site][key], 0);
     return make('tr', {}, make('td', {textContent: m.words}), make('td', {class: 'number', textContent: m.format(part)}),
       make('td', {class: 'number', textContent: m.format(part) === '–' ? '' : percent(part, figures.total[key])}));
   });
   box.replaceChildren(make('p', {class: 'whole-name', textContent: group.name}), make('p', {}, sourceLink(group.frame)),
-    comparing ? make('p', {textContent: changeInWords(node)}) : make('table', {}, make('tbody', {}, ...rows)),
+    inTwo() ? make('p', {textContent: changeInWords(node)}) : make('table', {}, make('tbody', {}, ...rows)),
     ...sparkline(own), make('div', {class: 'bar'}, act('Zoom in', () => graph.zoomTo(node)), act('Callers', () => showFunction(node.group)),
       act('Sandwich', () => showSandwich(node.group)),
       ...(largest ? [act('Largest stack', () => showStack(largest))] : []), make('button', {type: 'button', textContent: 'Close', onclick: () => unpin(true)})));

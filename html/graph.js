@@ -15,7 +15,7 @@ const shortOf = node => node.group < 0 ? noGroup(node) : groups[node.group].shor
 const colours = [new Map(), new Map()];
 function colourOf(node, dark) {
   if (node.group === SMALLER) return hatching(dark);
-  if (comparing) return changeColour(node, dark);
+  if (inTwo()) return changeColour(node, dark);
   if (node.group >= 0 && TINT[view.colour]) return TINT[view.colour].of(node, dark);
   let colour = colours[+dark].get(node.group);
   if (!colour) colours[+dark].set(node.group, colour = makeColour(node, dark));
@@ -62,7 +62,7 @@ function widthOf(context, text) {
 /* The label of a frame, of which the change comes first, if there is one. */
 function fitLabel(context, node, room) {
   const measure = text => widthOf(context, text), name = shortOf(node);
-  const change = comparing && node.group !== SMALLER ? `${changeLabel(node)} ` : '';
+  const change = inTwo() && node.group !== SMALLER ? `${changeLabel(node)} ` : '';
   return change + fitName(name, room - measure(change), measure);
 }
 const isDark = () => document.documentElement.classList.contains('dark');
@@ -174,7 +174,7 @@ class Graph {
   }
   describe(node) {
     const {format} = METRICS[view.metric];
-    if (comparing && node.group !== SMALLER) return `${labelOf(node)}: ${changeInWords(node)}`;
+    if (inTwo() && node.group !== SMALLER) return `${labelOf(node)}: ${changeInWords(node)}`;
     return `${labelOf(node)}: ${format(node.weight)}, ${percent(node.weight, this.root.weight)}`;
   }
 

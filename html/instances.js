@@ -95,7 +95,7 @@ function setNames(step, together) {
     const {merged: before} = view;
     setNames($('names').value, $('merge').checked);
     /* Figures of stacks that look alike are of other stacks. */
-    if (comparing && before !== view.merged) refresh();
+    if (inTwo() && before !== view.merged) refresh();
     else if (tab === 'flame' && before === view.merged) relabelFlame();
     else TABS[tab][1]();
     remember();

@@ -23,7 +23,7 @@ const note = (into, words) => into.replaceChildren(make('p', {class: 'note', tex
 
 function drawThreads() {
   if (!data.threads) { note($('threads'), NO_EVENTS); return; }
-  const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.peakEdge, figures.whole),
+  const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.window),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
     (row.allocations || row.own || row.live || row.growth) && (!view.find || `${row.tid} ${row.name}`.toLowerCase().includes(view.find)));
   const keys = Object.keys(METRICS).filter(key => key !== 'survived');

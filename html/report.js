@@ -63,17 +63,21 @@ const METRICS = {
   temporary: {words: ofPages ? 'temporary pages' : 'temporary allocations', short: 'Temporary', format: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
 };
 /* Of a window: what was allocated in it and is left when the capture ends. */
-if (!comparing && data.kept.survivors) METRICS.survived = {words: ofPages ? 'pages first touched, resident at the end of the capture' : 'bytes allocated, live at the end of the capture', short: 'Survived', format: bytes};
+if (!comparing && data.kept.survivors) METRICS.survived = {words: ofPages ? 'pages first touched, resident at the end of the capture' : 'bytes allocated, live at the end of the capture', short: 'Survived', format: bytes, change: signed, flow: true};
 /* Each page that is returned is free before the next one comes, or not: that says nothing of the program. */
 const hasTemporary = !ofPages && !NO_TEMPORARY;
 if (ofPages && data.sort !== 'temporary') delete METRICS.temporary;
 const sites = !comparing ? data.sites :
   SIDES.flatMap(side => data[side].sites.node.map((node, at) => ({node, side, at})));
-const COLUMNS = !comparing ? METRICS : {
+/* Whether figures are of two sides: two captures, or two windows of one. */
+const inTwo = () => comparing || view.base !== null;
+const sideName = side => comparing ? side : {old: 'A', new: 'B'}[side];
+const COLUMNS_OF_TWO = {
   change: {short: 'Change', format: value => METRICS[view.metric].change(value)},
-  old: {short: 'Old', format: value => METRICS[view.metric].format(value)},
-  new: {short: 'New', format: value => METRICS[view.metric].format(value)},
+  old: {get short() { return capital(sideName('old')); }, format: value => METRICS[view.metric].format(value)},
+  new: {get short() { return capital(sideName('new')); }, format: value => METRICS[view.metric].format(value)},
 };
+const columnsShown = () => inTwo() ? COLUMNS_OF_TWO : METRICS;
 
 /* ---------------------------------------------------------------- frames, stacks, sites */
 
@@ -232,22 +236,29 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   data.capture.compact ? 'sums are kept per minute, and there is only one minute.' :
   'the capture is shorter than one step of the trace.');
 
-const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name', layers: 'function', names: 'full', merged: false};
+/* from, to: the window, in steps; base: the one that it is compared with, [from, to], or null. */
+const view = {from: 0, to: bucketCount, base: null, scaled: true, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name', layers: 'function', names: 'full', merged: false};
 let figures = null;
 
-/* Figures of a site, or of a thread. */
-function seriesFigures(series, peakEdge, whole) {
+/* The steps of a window, and the edge where most was live in it. */
+function windowOf(from, to) {
+  let peakEdge = from;
+  for (let b = from; b <= to; b++) if (liveAt[b] > liveAt[peakEdge]) peakEdge = b;
+  return {from, to, peakEdge, whole: from === 0 && to === bucketCount};
+}
+/* Figures of a site, or of a thread, in a window. */
+function seriesFigures(series, {from, to, peakEdge, whole}) {
   let start = 0, end = 0, peak = 0, liveCount = 0, allocated = 0, allocations = 0, temporary = 0, survived = 0;
   for (let i = 0; i < series.b.length; i++) {
     const b = series.b[i], delta = series.ab[i] - series.fb[i];
-    if (b >= view.to) break;
-    if (b < view.from) start += delta;
+    if (b >= to) break;
+    if (b < from) start += delta;
     else { allocated += series.ab[i]; allocations += series.a[i]; temporary += series.t[i]; }
     if (b < peakEdge) peak += delta;
     end += delta;
     liveCount += series.a[i] - series.f[i];
   }
-  if (series.s) series.s.forEach((step, i) => { if (inPart(step)) survived += series.sb[i]; });
+  if (series.s) series.s.forEach((step, i) => { if (step >= from && step < to) survived += series.sb[i]; });
   /* Bytes at the exact moment of the peak are known for the whole capture only. */
   if (whole) peak = series.peak;
   return {live: end, liveCount, peak, growth: end - start, allocated, allocations, temporary, survived};
@@ -256,16 +267,15 @@ function seriesFigures(series, peakEdge, whole) {
 function compute() {
   performance.mark('limpet-computed');
   if (comparing) { figures = compareFigures(); return; }
-  const whole = view.from === 0 && view.to === bucketCount;
-  let peakEdge = view.from;
-  for (let b = view.from; b <= view.to; b++) if (liveAt[b] > liveAt[peakEdge]) peakEdge = b;
+  const shown = windowOf(view.from, view.to), {whole, peakEdge} = shown;
+  if (view.base) { figures = {...compareFigures(), window: shown, whole: false, peakEdge, noPeak: false}; return; }
   const total = {live: 0, liveCount: 0, peak: 0, growth: 0, allocated: 0, allocations: 0, temporary: 0, survived: 0};
   const bySite = sites.map(site => {
-    const one = seriesFigures(site, peakEdge, whole);
+    const one = seriesFigures(site, shown);
     for (const key in total) total[key] += one[key];
     return one;
   });
-  figures = {bySite, total, whole, peakEdge, noPeak: whole && !data.kept.peak, high: whole ?
+  figures = {bySite, total, window: shown, whole, peakEdge, noPeak: whole && !data.kept.peak, high: whole ?
     {bytes: data.hidden && !data.kept.peak ? null : data.totals.peak_bytes, seconds: data.totals.peak_seconds, exact: true} : highestIn(view.from, view.to)};
   if (whole) figures.total.peak = data.totals.peak_bytes;
 }
@@ -279,9 +289,9 @@ function highestIn(from, to) {
   }
   return high;
 }
-const mainKey = () => comparing ? 'change' : view.metric;
+const mainKey = () => inTwo() ? 'change' : view.metric;
 /* The columns of function and caller tables. */
-const shownKeys = () => comparing ? Object.keys(COLUMNS) : [view.metric];
+const shownKeys = () => inTwo() ? Object.keys(COLUMNS_OF_TWO) : [view.metric];
 const weight = site => figures.bySite[site][mainKey()];
 const stackShown = site => framesOf(pathOf(site));
 
@@ -443,7 +453,7 @@ function showStack({site, stacks: many, sum}) {
     }}), ' ', sourceLink(f), frames.inlined[f] ? make('span', {class: 'note', textContent: ' (inlined)'}) : '');
     return item;
   }));
-  const rows = comparing ? compareMetrics(site) : Object.entries(METRICS).map(([key, m]) => make('tr', {},
+  const rows = inTwo() ? compareMetrics(site) : Object.entries(METRICS).map(([key, m]) => make('tr', {},
     make('td', {textContent: m.words}), make('td', {class: 'number', textContent: m.format(sum[key])})));
   $('stack-flame').onclick = () => { $('stack').close(); showStackInFlame(pathOf(site)); };
   $('stack-body').replaceChildren(make('table', {}, make('tbody', {}, ...rows)),
@@ -483,7 +493,7 @@ const searchPaths = pathOfRow => words => {
 const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].includes(words);
 
 /* The figure that is looked at has its share as a bar. */
-const shared = key => !comparing && key === view.metric ? {whole: figures.total[key]} : {};
+const shared = key => !inTwo() && key === view.metric ? {whole: figures.total[key]} : {};
 /* The frames of a path, each with its place. */
 const framesInList = list => make('ol', {class: 'frames'}, ...list.map(f => make('li', {},
   make('button', {type: 'button', class: 'link', textContent: shownFrame(f), title: brief(wholeName(f), 1000), onclick: () => showFunction(groupOf[f])}), ' ', sourceLink(f))));
@@ -504,9 +514,9 @@ function drawSites() {
   const found = view.find ? matchingPaths(view.find) : null;
   const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   /* Of the whole capture all that survived is what is live. */
-  const keys = Object.keys(COLUMNS).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
-  const columns = keys.map(key => ({title: COLUMNS[key].short, number: true, value: row => row.sum[key], format: COLUMNS[key].format, ...shared(key)}));
-  if (comparing) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
+  const known = columnsShown(), keys = Object.keys(known).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
+  const columns = keys.map(key => ({title: known[key].short, number: true, value: row => row.sum[key], format: known[key].format, ...shared(key)}));
+  if (inTwo()) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
   columns.push(stackColumnOf(row => pathOf(row.site), showStack));
   table($('sites'), plural(rows.length, 'stack'), columns, rows, keys.indexOf(mainKey()));
 }
@@ -566,11 +576,11 @@ function drawCallers() {
     /* Once for each line, however often recursion repeats it. */
     for (const f of new Set(stack.filter(f => groupOf[f] === chosen))) add(lines, f, one);
   });
-  const {words} = METRICS[view.metric], {format} = COLUMNS[main];
+  const {words} = METRICS[view.metric], known = columnsShown(), {format} = known[main];
   const list = (id, title, map, column) => {
     const into = make('div', {id}), rows = [...map.entries()].map(([key, figures]) => ({key, figures}));
-    const figure = key => ({title: COLUMNS[key].short, number: true, value: row => row.figures[key], format: COLUMNS[key].format});
-    const columns = comparing ? keys.map(figure) :
+    const figure = key => ({title: known[key].short, number: true, value: row => row.figures[key], format: known[key].format});
+    const columns = inTwo() ? keys.map(figure) :
       [figure(main), {title: 'Share', number: true, value: row => row.figures[main], format: value => percent(value, all[main])}];
     table(into, title, [...columns, {class: 'name', ...column}], rows);
     return into;
@@ -581,7 +591,7 @@ function drawCallers() {
   const g = groups[chosen];
   $('callers').replaceChildren(
     make('h2', {class: 'whole-name', textContent: g.name}), make('p', {}, sourceLink(g.frame)),
-    make('p', {textContent: comparing ? `${changeInWords(all)} (${words}); by itself: ${changeInWords(self)}.` :
+    make('p', {textContent: inTwo() ? `${changeInWords(all)} (${words}); by itself: ${changeInWords(self)}.` :
       `${format(all[main])} (${words}) passed through it, ${format(self[main])} by itself.`}),
     make('div', {class: 'bar'}, make('button', {type: 'button', textContent: 'Show in the flame graph', onclick: () => showInFlame(chosen)}),
       make('button', {type: 'button', textContent: 'Sandwich', title: 'Callers above, callees below', onclick: () => showSandwich(chosen)})),
@@ -594,13 +604,13 @@ function drawCallers() {
 function drawFunctions() {
   const {self, all} = functionFigures(), keys = shownKeys(), main = mainKey();
   const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && (!view.find || searchable[g].includes(view.find)));
-  const {words} = METRICS[view.metric], total = figures.total[main], {format} = COLUMNS[main];
-  const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], format: COLUMNS[key].format})) : [
+  const {words} = METRICS[view.metric], total = figures.total[main], known = columnsShown(), {format} = known[main];
+  const columns = inTwo() ? keys.map(key => ({title: known[key].short, number: true, value: g => all[key][g], format: known[key].format})) : [
     {title: 'With callees', number: true, value: g => all[main][g], format, ...shared(main)},
     {title: 'Share', number: true, value: g => all[main][g], format: w => percent(w, total)}];
   drawCallers();
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
-    {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
+    {title: inTwo() ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
     {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [make('div', {class: 'one-line'},
       make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
       sourceLink(groups[g].frame), make('button', {type: 'button', class: 'fold around', textContent: '⇕', title: 'Callers above, callees below',
@@ -611,19 +621,19 @@ function drawFunctions() {
 /* ---------------------------------------------------------------- modules and sizes */
 
 function drawModules() {
-  const by = new Map();
+  const by = new Map(), known = columnsShown();
   sites.forEach((_, site) => {
     const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
     const module = comparing ? base(file) : file, figure = figures.bySite[site];
     const one = by.get(module) || {module};
-    for (const key in COLUMNS) one[key] = (one[key] || 0) + figure[key];
+    for (const key in known) one[key] = (one[key] || 0) + figure[key];
     by.set(module, one);
   });
-  const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
-  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
+  const rows = [...by.values()].filter(r => Object.keys(known).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
+  const columns = Object.entries(known).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
   columns.push({title: 'Module', class: 'name', value: r => r.module});
   table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :
-    rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
+    rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(known).indexOf(mainKey()));
 }
 
 function drawSizes() {
@@ -677,8 +687,7 @@ function drawOverview() {
       textContent: stack.length ? shortFrame(stack[0]) : NO_FRAMES, title: stack.length ? brief(wholeName(stack[0]), 1000) : '', onclick: () => showStack(row)}), after));
   };
   const capture = data.capture;
-  for (const loss of capture.losses.filter(({reason}) => reason !== 'sampled')) findings.push(make('li', {class: 'warn',
-    textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${lossCount(loss.reason)}.`}));
+  findings.push(...lossesInWords());
   if (typeof capture.unseen_rss_share === 'number') findings.push(make('li', {class: 'warn',
     textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
   addMoments(findings);
@@ -733,6 +742,8 @@ function growthOfPages() {
   return `RSS ${signed(change)}: these pages ${signed(live)}, older ones that were returned ${signed(-returned)}, files and what is not known ${signed(change - live + returned)}.`;
 }
 
+const lossesInWords = () => data.capture.losses.filter(({reason}) => reason !== 'sampled').map(loss => make('li', {class: 'warn',
+  textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${lossCount(loss.reason)}.`}));
 /* The count of a loss, where there is one. */
 function lossCount(reason) {
   const {capture, totals} = data;

@@ -20,7 +20,7 @@ function figuresAround() {
 }
 function sandwichInWords({all, self}) {
   const {words, format} = METRICS[view.metric], total = figures.total[view.metric];
-  if (comparing) return `${capital(changeInWords(all))} (${words}) passed through it; by itself: ${changeInWords(self)}.`;
+  if (inTwo()) return `${capital(changeInWords(all))} (${words}) passed through it; by itself: ${changeInWords(self)}.`;
   const part = value => `${format(value)}${total > 0 && value >= 0 ? ` (${percent(value, total)})` : ''}`;
   return `${part(all[view.metric])} passed through it, ${part(self[view.metric])} by itself: ${words}.`;
 }
@@ -49,7 +49,7 @@ function drawMiddle(none) {
     return;
   }
   const group = groups[chosen], seen = callersGraph.root.weight > 0;
-  const why = !seen && !view.noise ? ' Library noise is not shown.' : view.metric === 'growth' && !comparing ? ' Only what grows is drawn.' : '';
+  const why = !seen && !view.noise ? ' Library noise is not shown.' : view.metric === 'growth' && !inTwo() ? ' Only what grows is drawn.' : '';
   $('sandwich-middle').replaceChildren(
     ...(seen ? [make('p', {class: 'end', textContent: callersGraph.root.children.length ? '↑ callers' : '↑ no callers'})] : []),
     make('p', {class: 'whole-name', textContent: group.name}), make('p', {}, sourceLink(group.frame)),

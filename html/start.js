@@ -1,10 +1,9 @@
 /* ---------------------------------------------------------------- tabs and set-up */
 
-const TABS = {overview: ['Overview', drawOverview], flame: ['Flame graph', refreshFlame], sites: ['Stacks', drawSites],
+const TABS = {overview: ['Overview', () => inTwo() ? drawComparison() : drawOverview()], flame: ['Flame graph', refreshFlame], sites: ['Stacks', drawSites],
   functions: ['Functions', drawFunctions], modules: ['Modules', drawModules], threads: ['Threads', drawThreads],
-  sizes: ['Sizes', drawSizes], lifetimes: ['Lifetimes', drawLifetimes], plots: ['Plots', drawPlots]};
+  sizes: ['Sizes', () => inTwo() ? drawComparedSizes() : drawSizes()], lifetimes: ['Lifetimes', drawLifetimes], plots: ['Plots', drawPlots]};
 if (comparing) for (const key of ['threads', 'lifetimes']) { delete TABS[key]; $(key).remove(); }
-if (comparing) Object.assign(TABS, {overview: ['Overview', drawComparison], sizes: ['Sizes', drawComparedSizes]});
 /* Pages have one size. */
 if (ofPages) { delete TABS.sizes; $('sizes').remove(); }
 if (ofPages) document.querySelector('input[name=direction][value=up]').nextSibling.textContent = ' from the fault up';
@@ -56,6 +55,8 @@ function currentState() {
   put('merge', +view.merged, 0);
   put('layers', view.layers, 'function');
   put('function', chosen, -1);
+  put('scaled', +view.scaled, +normal.scaled);
+  if (view.base) state.base = view.base.map(step => +edges[step].toFixed(6)).join('_');
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
   for (const key of graphKeys()) {
@@ -87,7 +88,7 @@ function apply(address) {
   view.state = STATES.includes(state.get('state')) ? state.get('state') : '';
   view.noise = $('noise').checked = !!number('noise', +normal.noise);
   view.find = (state.get('find') || '').toLowerCase();
-  if (comparing) $('state').value = view.state;
+  view.scaled = !!number('scaled', +normal.scaled);
   if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
   view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
   showDirection(['up', 'around'].includes(state.get('direction')) ? state.get('direction') : 'down');
@@ -102,6 +103,10 @@ function apply(address) {
     parts[key] = asPart(state.get(`${key}-part`));
   }
   if (!noPart && !comparing) [view.from, view.to] = stepsOf(number('from', 0), number('to', edges[bucketCount]));
+  const base = (state.get('base') || '').split('_').map(parseFloat);
+  view.base = !noPart && !comparing && base.length === 2 && base.every(Number.isFinite) ? stepsOf(...base) : null;
+  if (!inTwo()) view.state = '';
+  showSides();
   compute();
   drawVerdict();
   if (!comparing) showRange();
@@ -124,7 +129,12 @@ function showRange() {
   showWindow();
   $('verdict-note').textContent = verdictNote();
   for (const id of ['from', 'to']) $(id).disabled = noPart !== '';
-  $('range-words').textContent = noPart ? noPart : figures.whole ? 'Drag over the timeline to select a window.' :
+  for (const element of document.querySelectorAll('.of-base')) element.hidden = !view.base;
+  $('compare').hidden = noPart !== '' || bucketCount < 2;
+  $('compare').textContent = view.base ? 'Leave the comparison' : 'Compare two windows';
+  $('all-time').hidden = !!view.base;
+  if (view.base) view.base.forEach((step, i) => { $(['base-from-field', 'base-to-field'][i]).value = +edges[step].toFixed(3); });
+  $('range-words').textContent = noPart ? noPart : view.base ? sidesInWords() : figures.whole ? 'Drag over the timeline to select a window.' :
     `${seconds(edges[view.to] - edges[view.from])} of ${seconds(edges[bucketCount])}; all figures are of this window`;
   for (const option of $('metric').options)
     option.disabled = option.value === 'temporary' ? NO_TEMPORARY !== '' : option.value === 'peak' && figures.noPeak;
@@ -133,11 +143,12 @@ function showRange() {
 for (const key in METRICS) $('metric').append(make('option', {value: key, textContent: METRICS[key].words}));
 view.metric = comparing ? data.sort : data.capture.mode === 'run' && data.kept.peak ? 'peak' : 'live';
 $('metric').value = view.metric;
-normal = {metric: view.metric, noise: comparing && data.full};
+normal = {metric: view.metric, noise: comparing && data.full, scaled: comparing ? data.scale : true};
+view.scaled = normal.scaled;
 /* The figures of one capture are there for every metric. */
 $('metric').onchange = event => {
   view.metric = event.target.value;
-  if (comparing) refresh();
+  if (inTwo()) refresh();
   else TABS[tab][1]();
   remember();
 };
@@ -149,7 +160,7 @@ $('find').oninput = event => {
   pending = setTimeout(() => { if (tab === 'flame') drawFlame(); else TABS[tab][1](); remember(true); }, 120);
 };
 for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').value, +$('to').value); remember(); };
-$('all-time').onclick = () => { view.from = 0; view.to = bucketCount; refresh(); remember(); };
+$('all-time').onclick = () => { view.base = null; view.from = 0; view.to = bucketCount; showSides(); refresh(); remember(); };
 function setDark(dark) {
   document.documentElement.classList.toggle('dark', dark);
   drawStrip();

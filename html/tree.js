@@ -14,14 +14,14 @@ let {pathBelow, pathBeside} = linkPaths(paths.parent);
 /* The weight of stacks that end in each path, and what colours are made of; for two heaps the figure of each. Shrinking sites have
  * no weight; for two heaps the larger figure counts, whatever its sign. */
 function pathShares() {
-  const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()}, {keys, figure} = comparing || !TINT[view.colour] ? {keys: comparing ? SIDES : []} : TINT[view.colour];
+  const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()}, {keys, figure} = inTwo() || !TINT[view.colour] ? {keys: inTwo() ? SIDES : []} : TINT[view.colour];
   for (const key of keys) shares[key] = zeros();
   sites.forEach((_, site) => {
     const path = pathOf(site), one = figures.bySite[site];
     for (const key of keys) shares[key][path] += figure ? figure(site, key) : one[key];
-    if (!comparing) shares.weight[path] += Math.max(0, weight(site));
+    if (!inTwo()) shares.weight[path] += Math.max(0, weight(site));
   });
-  if (comparing) shares.weight.forEach((_, path) => { shares.weight[path] = Math.max(Math.abs(shares.old[path]), Math.abs(shares.new[path])); });
+  if (inTwo()) shares.weight.forEach((_, path) => { shares.weight[path] = Math.max(Math.abs(shares.old[path]), Math.abs(shares.new[path])); });
   return shares;
 }
 /* A node of a call tree of groups, with its shares. Its children are made when they are asked for, since few of many are
