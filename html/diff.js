@@ -1,10 +1,10 @@
 /* ---------------------------------------------------------------- two heaps, side by side
  *
- * Figures counted over time are scaled as if both captures had lasted as long as the new one; figures
- * held at one moment are compared as they are. */
+ * Figures counted over time are scaled as if both captures had lasted as long as the new one, unless
+ * data.scale is false; figures held at one moment are compared as they are. */
 
 const lengthOf = side => data[side].about.to_seconds - data[side].about.from_seconds;
-const scaleOf = metric => METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
+const scaleOf = metric => data.scale && METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
 const figureOf = ({side, at}, metric) => data[side].sites[metric][at] * (side === 'old' ? scaleOf(metric) : 1);
 const STATES = ['grew', 'shrank', 'appeared', 'vanished', 'same'];
 /* `olds` and `news`: recorded stacks on either side. */
