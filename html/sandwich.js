@@ -19,7 +19,7 @@ function figuresAround() {
 }
 function sandwichInWords({all, self}) {
   const {words, format} = METRICS[view.metric], total = figures.total[view.metric];
-  if (comparing) return `${capital(changeInWords(all))} (${words}) passed through it; by itself: ${changeInWords(self)}.`;
+  if (comparing) return `${capital(words)} of all stacks through it: ${changeInWords(all)}; by itself: ${changeInWords(self)}.`;
   const part = value => `${format(value)}${total > 0 && value >= 0 ? ` (${percent(value, total)})` : ''}`;
   return `${part(all[view.metric])} passed through it, ${part(self[view.metric])} by itself: ${words}.`;
 }
