@@ -8,6 +8,7 @@
 #include "analyzer/export/export.h"
 #include "analyzer/export/export_sink.h"
 #include "cli/commands.h"
+#include "cli/live_names.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
 #include "common/units.h"
@@ -186,6 +187,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 		.series = o->format == LIMPET_EXPORT_PERFETTO || o->format == LIMPET_EXPORT_FIREFOX,
 		.moments = o->format == LIMPET_EXPORT_MASSIF ? LIMPET_EXPORT_MOMENTS : 0,
 		.progress = limpet_cli_show_progress,
+		.look_up = limpet_cli_look_up_names,
 	};
 	char text[LIMPET_UNITS_TEXT];
 	struct limpet_heap heap;
@@ -207,6 +209,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 	/* Some formats produce an empty file then. */
 	if (!heap.model->totals.allocations && !heap.model->totals.live_allocations)
 		limpet_ui_note("no allocation was seen: there is little to write");
+	limpet_cli_note_names(heap.model);
 	result = write_tables(&heap, o, err);
 	limpet_heap_close(&heap);
 	return result;

@@ -1,10 +1,10 @@
 /* ---------------------------------------------------------------- two heaps, side by side
  *
- * Figures counted over time are scaled as if both captures had lasted as long as the new one; figures
- * held at one moment are compared as they are. */
+ * Figures counted over time are scaled as if both captures had lasted as long as the new one, unless
+ * data.scale is false; figures held at one moment are compared as they are. */
 
 const lengthOf = side => data[side].about.to_seconds - data[side].about.from_seconds;
-const scaleOf = metric => METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
+const scaleOf = metric => data.scale && METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
 const figureOf = ({side, at}, metric) => data[side].sites[metric][at] * (side === 'old' ? scaleOf(metric) : 1);
 const STATES = ['grew', 'shrank', 'appeared', 'vanished', 'same'];
 /* `olds` and `news`: recorded stacks on either side. */
@@ -46,7 +46,7 @@ function changeInWords(sum) {
 }
 const changeLabel = node => {
   const change = changeOf(node);
-  return `${change ? METRICS[view.metric].change(change) : '='} ${shortOf(node)}`;
+  return change ? METRICS[view.metric].change(change) : '=';
 };
 /* Orange and blue are distinct with any kind of colour vision; the label also has the sign. */
 function changeColour(node, dark) {
@@ -94,7 +94,7 @@ function drawComparison() {
     if (!first.length) continue;
     const list = make('ul', {}, ...first.map(row => {
       const path = pathOf(row.site);
-      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? short(nameOf(paths.frame[path])) : NO_FRAMES,
+      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? shortFrame(paths.frame[path]) : NO_FRAMES, title: path ? brief(wholeName(paths.frame[path]), 1000) : '',
         onclick: () => showStack(row)}), ` ${changeInWords(row.sum)}`);
     }));
     findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${stateWord(state)}, ${change(sum(by[state]))}:`, list));

@@ -37,6 +37,12 @@ $('tabs').addEventListener('keydown', event => {
 
 const asText = chains => chains.map(chain => chain.join('.')).join('_');
 const asChains = text => (text ? text.split('_') : []).map(chain => chain.split('.').map(Number));
+function asPart(text) {
+  const [from, to] = (text || '').split('_').map(Number);
+  return from >= 0 && from < to && to <= 1 ? [from, to] : [0, 1];
+}
+/* Those of one function are nothing without it. */
+const graphKeys = () => Object.keys(chains).filter(key => around() || key === 'down' || key === 'up');
 function currentState() {
   const state = {};
   const put = (key, value, normal) => { if (value !== normal) state[key] = String(value); };
@@ -46,12 +52,16 @@ function currentState() {
   put('find', view.find, '');
   put('direction', view.direction, 'down');
   put('colour', view.colour, 'name');
+  put('names', view.names, 'full');
+  put('merge', +view.merged, 0);
   put('layers', view.layers, 'function');
   put('function', chosen, -1);
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
-  put('down', asText(flame.chains.down), '');
-  put('up', asText(flame.chains.up), '');
+  for (const key of graphKeys()) {
+    put(key, asText(chains[key]), '');
+    put(`${key}-part`, parts[key].map(at => +at.toPrecision(7)).join('_'), '0_1');
+  }
   return state;
 }
 /* No element has such an id: the browser would scroll to it when the page is opened. */
@@ -69,6 +79,7 @@ function visit(name) {
 }
 /* Shows what an address names; words that it should not have are as if they were missing. */
 function apply(address) {
+  unpin(false);
   const [name, ...rest] = address.replace(/^#\/?/, '').split('&'), state = new URLSearchParams(rest.join('&'));
   const number = (key, missing) => Number.isFinite(parseFloat(state.get(key))) ? parseFloat(state.get(key)) : missing;
   const metric = state.get('metric'), option = [...$('metric').options].find(one => one.value === metric);
@@ -79,11 +90,17 @@ function apply(address) {
   if (comparing) $('state').value = view.state;
   if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
   view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
-  showDirection(state.get('direction') === 'up' ? 'up' : 'down');
+  showDirection(['up', 'around'].includes(state.get('direction')) ? state.get('direction') : 'down');
+  $('names').value = NAME_STEPS[state.get('names')] ? state.get('names') : 'full';
+  $('merge').checked = number('merge', 0) === 1;
+  setNames($('names').value, $('merge').checked);
   chosen = number('function', -1);
-  if (!groups[chosen]) chosen = -1;
+  chosen = groups[chosen] ? shownGroup(chosen) : -1;
   if (view.layers !== (state.get('layers') || 'function')) showLayers(state.get('layers'));
-  for (const direction of ['down', 'up']) flame.chains[direction] = asChains(state.get(direction));
+  for (const key in chains) {
+    chains[key] = asChains(state.get(key)).map(chain => chain.map(shownGroup));
+    parts[key] = asPart(state.get(`${key}-part`));
+  }
   if (!noPart && !comparing) [view.from, view.to] = stepsOf(number('from', 0), number('to', edges[bucketCount]));
   compute();
   drawVerdict();
@@ -141,8 +158,8 @@ function setDark(dark) {
 }
 $('theme').onclick = () => setDark(!isDark());
 const KEYS = [['/', 'find'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
-  ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'],
-  ['p, right click', 'details of the frame'], ['Ctrl and wheel', 'widen the flame graph; then drag it']];
+  ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'], ['s', 'callers above and callees below the frame\'s function'],
+  ['p, right click', 'details of the frame'], ['+ and −, Ctrl and wheel, two fingers', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
 $('editor').value = editor;
@@ -182,8 +199,7 @@ addEventListener('beforeprint', () => {
     $(key).dataset.title = TABS[key][0];
   }
   setDark(false);
-  for (const key in TABS) if (key !== 'flame' || !flame.root) TABS[key][1]();
-  if (tab !== 'flame') drawFlame();
+  for (const key in TABS) TABS[key][1]();
 });
 addEventListener('afterprint', () => {
   printing = false;

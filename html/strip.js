@@ -175,7 +175,7 @@ function flagsOfTime() {
   for (const finding of data.findings || []) {
     const {kind, from_seconds: from, to_seconds: to, function: name} = finding;
     if (!FLAG_WORDS[kind] || typeof from !== 'number') continue;
-    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? short(name).split('::').pop() : ''].filter(Boolean).join(': '), title: finding.text, act: () => {
+    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? lastParts(name, 1) : ''].filter(Boolean).join(': '), title: finding.text, act: () => {
       select(from, to);
       const row = rowOfFinding(finding);
       if (row) showStackInFlame(pathOf(row.site));
@@ -288,7 +288,7 @@ function showTip(event, ...content) {
   const tip = $('tip');
   tip.replaceChildren(...content);
   tip.hidden = false;
-  tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, document.documentElement.clientWidth - tip.offsetWidth - 8))}px`;
   tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8))}px`;
 }
 {

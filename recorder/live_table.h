@@ -44,11 +44,13 @@ bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
 bool limpet_live_table_would_take(const struct limpet_live_table *table, uint64_t address);
 
 /* Where the search for an address starts. Fibonacci hashing (Knuth 6.4): the low bits of an address
- * are always the same, and the top bits of the product depend on all others. */
+ * are always the same, and the top bits of the product depend on all others. Blocks of one size lie
+ * at equal distances, whose products may come in bunches: the shift breaks long rows of blocks into
+ * short ones. */
 static inline uint64_t limpet_live_table_home(const struct limpet_live_table *table,
 					      uint64_t address)
 {
-	return (address * 0x9E3779B97F4A7C15ull) >> (64 - table->bits);
+	return ((address ^ address >> 11) * 0x9E3779B97F4A7C15ull) >> (64 - table->bits);
 }
 
 /* Prefetches the entries for an address, some tens of events before they are used. */

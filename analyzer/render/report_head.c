@@ -151,6 +151,7 @@ void limpet_report_head_print(struct limpet_printer *printer)
 {
 	print_target(printer);
 	print_window(printer);
+	limpet_printer_names(printer, printer->report->model);
 	print_marks(printer);
 	limpet_printer_births(printer, printer->report->model);
 	print_hidden(printer);

@@ -310,6 +310,11 @@ highest_of() {
 	json_says '.scale as $scale | [.sites[] | select(.state == "vanished")] |
 		(map(.old.allocations) | add) * $scale + (map(.change) | add) | fabs > 0.5' <diff.json
 	driven both.html diff.json
+	# As they are.
+	"$LIMPET" diff --html -f --no-scale --sort allocations "${both[@]}" -o both.html
+	"$LIMPET" diff --json --no-scale --sort allocations "${both[@]}" >diff.json
+	json_says '.scale == 1' <diff.json
+	driven both.html diff.json
 }
 
 @test "a growth that became smaller is no decrease: page and text" {
@@ -448,6 +453,13 @@ opened_by() {
 	BROWSER="nosuch:$work/other/mine --new:xdg-open" within 60 "$LIMPET" html -f --open "a page.limpet" >say 2>err
 	opened_by "$work/other/mine" --new "$page"
 	refused 2 "not with -o -" "$LIMPET" html --open -o - "a page.limpet"
+	# A comparison, too.
+	local both=("a page.limpet" "a page.limpet")
+	BROWSER=$work/other/mine within 60 "$LIMPET" diff --html --open "${both[@]}" >say 2>err
+	same "path" "$(<say)" "a page.diff.html"
+	opened_by "$work/other/mine" "$work/a page.diff.html"
+	refused 2 "not with -o -" "$LIMPET" diff --html --open -o - "${both[@]}"
+	refused 2 "only with --html" "$LIMPET" diff --open "${both[@]}"
 }
 
 @test "a page of every kind of trace, with what it has of threads and lifetimes" {
@@ -484,7 +496,10 @@ opened_by() {
 @test "a page of names and stacks that are out of the ordinary" {
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
 	"$root/test/html/made" page.html 300 made.html made.json
-	driven made.html made.json --made
+	"$root/test/html/figures" made.html |
+		jq -c '.kept.survivors = true | .sites |= map(.s = .b | .sb = ([.ab, .fb] | transpose | map(.[0] - .[1])))' |
+		"$root/test/html/figures" made.html --put aged.html
+	driven made.html made.json --made -- aged.html made.json --aged
 }
 
 @test "axe-core finds nothing to improve in any view, light or dark" {

@@ -96,6 +96,42 @@ static void test_live_table_keeps_all_while_it_grows(void **state)
 	limpet_live_table_free(table);
 }
 
+/* Mean distance of an entry from where the search for it starts. */
+static double mean_distance(uint64_t count, uint64_t step_bytes)
+{
+	struct limpet_live_table *table = limpet_live_table_new(64u << 20);
+	const uint64_t base = 0x7f0000000010;
+	uint64_t distances = 0, capacity;
+
+	assert_non_null(table);
+	for (uint64_t i = 0; i < count; i++) {
+		const struct limpet_live_entry entry = {.address = base + i * step_bytes};
+		struct limpet_live_entry old;
+
+		assert_int_equal(limpet_live_table_insert(table, &entry, &old), 0);
+	}
+	capacity = 1ull << table->bits;
+	for (uint64_t i = 0; i < capacity; i++)
+		if (table->entries[i].address)
+			distances +=
+				(i - limpet_live_table_home(table, table->entries[i].address)) &
+				(capacity - 1);
+	limpet_live_table_free(table);
+	return (double)distances / (double)count;
+}
+
+/* Of random addresses it is at most a half. */
+static void test_live_table_scatters_rows_of_blocks(void **state)
+{
+	static const uint64_t steps[] = {16, 32, 48, 64, 80, 96, 112, 144, 1040, 4096, 65536};
+	static const uint64_t counts[] = {1000, 5000, 20000, 33000, 100000, 600000};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
+		for (size_t k = 0; k < sizeof(counts) / sizeof(*counts); k++)
+			assert_true(mean_distance(counts[k], steps[i]) < 2);
+}
+
 static void test_live_table_is_bounded(void **state)
 {
 	struct limpet_live_table *table = limpet_live_table_new(64 * 1024);
@@ -761,6 +797,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live_table_agrees_with_an_array),
 		cmocka_unit_test(test_live_table_keeps_all_while_it_grows),
+		cmocka_unit_test(test_live_table_scatters_rows_of_blocks),
 		cmocka_unit_test(test_live_table_is_bounded),
 		cmocka_unit_test(test_many_at_once_are_as_one_by_one),
 		cmocka_unit_test(test_mapping_table_agrees_with_pages),
