@@ -181,7 +181,7 @@ $('editor').onchange = event => {
 };
 $('help-button').onclick = () => $('help').showModal();
 document.addEventListener('keydown', event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || document.querySelector('dialog[open]')) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input:not([type=checkbox], [type=radio]), select, textarea') || document.querySelector('dialog[open]')) return;
   const names = Object.keys(TABS);
   if (event.key === '/') $('find').focus();
   else if (event.key === '?') $('help').showModal();
