@@ -96,7 +96,7 @@ function modulesInColour(dark) {
 function drawFlameLegend() {
   if (inTwo()) return;
   const dark = isDark(), list = TINT[view.colour] ? TINT[view.colour].legend(dark) :
-    [[dark ? 'hsl(36 48% 35%)' : 'hsl(36 80% 74%)', 'the program'], [dark ? 'hsl(210 8% 32%)' : 'hsl(210 12% 84%)', 'library noise']];
+    [[dark ? 'hsl(36 48% 35%)' : 'hsl(36 80% 74%)', 'the program'], [dark ? 'hsl(210 8% 32%)' : 'hsl(210 12% 84%)', 'library frames']];
   $('flame-legend').replaceChildren(...list.map(([colour, words]) => {
     const swatch = make('span', {class: 'swatch', 'aria-hidden': 'true'});
     if (colour) swatch.style.background = colour;

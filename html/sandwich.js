@@ -49,7 +49,7 @@ function drawMiddle(none) {
     return;
   }
   const group = groups[chosen], seen = callersGraph.root.weight > 0;
-  const why = !seen && !view.noise ? ' Library noise is not shown.' : view.metric === 'growth' && !inTwo() ? ' Only what grows is drawn.' : '';
+  const why = !seen && !view.noise ? ' Library frames are not shown.' : view.metric === 'growth' && !inTwo() ? ' Only what grows is drawn.' : '';
   $('sandwich-middle').replaceChildren(
     ...(seen ? [make('p', {class: 'end', textContent: callersGraph.root.children.length ? '↑ callers' : '↑ no callers'})] : []),
     make('p', {class: 'whole-name', textContent: group.name}), make('p', {}, sourceLink(group.frame)),

@@ -6,7 +6,6 @@ const TABS = {overview: ['Overview', () => inTwo() ? drawComparison() : drawOver
 if (comparing) for (const key of ['threads', 'lifetimes']) { delete TABS[key]; $(key).remove(); }
 /* Pages have one size. */
 if (ofPages) { delete TABS.sizes; $('sizes').remove(); }
-if (ofPages) document.querySelector('input[name=direction][value=up]').nextSibling.textContent = ' from the fault up';
 let tab = 'overview';
 function choose(name) {
   tab = name;
@@ -114,7 +113,9 @@ function apply(address) {
 }
 /* Both for steps in the history and for an address that was typed. */
 addEventListener('popstate', () => apply(location.hash));
-$('copy-link').onclick = () => copyBy($('copy-link'), location.href, 'Not allowed: copy the address');
+/* Of a file it is of use only where the file is. */
+const LINK_COPIED = location.protocol === 'file:' ? 'Copied: for whoever has the file here' : 'Copied';
+$('copy-link').onclick = () => copyBy($('copy-link'), location.href, 'Not allowed: copy the address', LINK_COPIED);
 
 function refresh() {
   compute();
@@ -168,7 +169,7 @@ function setDark(dark) {
   if (tab === 'flame') refreshFlame();
 }
 $('theme').onclick = () => setDark(!isDark());
-const KEYS = [['/', 'find'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
+const KEYS = [['/', 'find'], ['c', 'copy the verdict as Markdown'], ['l', 'copy the link'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
   ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'], ['s', 'callers above and callees below the frame\'s function'],
   ['p, right click', 'details of the frame'], ['+ and −, Ctrl and wheel, two fingers', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
@@ -187,6 +188,8 @@ document.addEventListener('keydown', event => {
   else if (event.key === '?') $('help').showModal();
   else if (event.key === 'r') $('all-time').click();
   else if (event.key === 'd') $('theme').click();
+  else if (event.key === 'c') $('verdict-copy').click();
+  else if (event.key === 'l') $('copy-link').click();
   else if (event.key >= '1' && event.key <= String(names.length)) { visit(names[event.key - 1]); $(`tab-${tab}`).focus(); }
   else return;
   event.preventDefault();

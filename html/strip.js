@@ -198,11 +198,14 @@ function placeFlags() {
     return left >= 0 && left + wide <= strip.width ? left : -1;
   };
   for (const {button} of flags) button.hidden = false;
-  for (const {at, button} of [...flags].sort((a, b) => b.rank - a.rank || a.at - b.at)) {
+  /* Flags of one kind stand in the order of their times. */
+  const least = {};
+  for (const {at, kind, button} of [...flags].sort((a, b) => b.rank - a.rank || a.at - b.at)) {
     const wide = button.offsetWidth, wanted = Math.max(0, Math.min(stripX(at), strip.width - wide));
-    const left = [place(wanted, wide, true), place(wanted, wide, false)].find(found => found >= 0 && Math.abs(found - wanted) < 200);
+    const left = [place(wanted, wide, true), place(wanted, wide, false)].find(found => found >= (least[kind] || 0) && Math.abs(found - wanted) < 200);
     button.hidden = left === undefined;
     if (button.hidden) continue;
+    least[kind] = left;
     button.style.left = `${left}px`;
     taken.push({left, wide});
   }
