@@ -458,7 +458,9 @@ static inline void put_into_list(struct limpet_collector *collector, struct curs
 				 uint32_t number, struct limpet_numbered *it)
 {
 	it->number = number;
-	it->counter = limpet_order_counter(it->record.kind, it->record.address);
+	it->counter = it->record.kind <= LIMPET_EVENT_FREE
+			      ? limpet_order_of_block(it->record.address)
+			      : limpet_order_counter(it->record.kind, it->record.address);
 	limpet_reorder_prefetch(collector->reorder, it->counter);
 	note_temporary(collector, cursor, &it->record);
 }
@@ -507,27 +509,26 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 	const size_t marks = decode_mark(collector, cursor, data, ret);
 	uint64_t words[4];
 	size_t count = marks;
-	uint32_t offset = 0;
+	uint32_t at = cursor->offset, last_at = 0;
 
 	if (committed > LIMPET_CHUNK_DATA_BYTES)
 		committed = LIMPET_CHUNK_DATA_BYTES;
-	while (cursor->offset + RECORD_WORDS * 8 <= committed) {
+	while (at + RECORD_WORDS * 8 <= committed) {
 		struct limpet_numbered *it = &ret[count];
 		uint32_t bytes = RECORD_WORDS * 8;
 
-		limpet_shared_copy(words, data + cursor->offset, bytes);
+		limpet_shared_copy(words, data + at, bytes);
 		if (LIMPET_EVENT_TYPE(words[0]) == LIMPET_EVENT_STACK) {
-			cursor->offset += read_description(collector, cursor, data + cursor->offset,
-							   committed - cursor->offset);
+			at += read_description(collector, cursor, data + at, committed - at);
 			continue;
 		}
 		if (words[0] & LIMPET_EVENT_WIDE) {
-			if (cursor->offset + bytes + 8 > committed)
+			if (at + bytes + 8 > committed)
 				break;
-			limpet_shared_copy(&words[3], data + cursor->offset + bytes, 8);
+			limpet_shared_copy(&words[3], data + at + bytes, 8);
 			bytes += 8;
 		}
-		cursor->offset += bytes;
+		at += bytes;
 		if (!decode_record(collector, words, cursor->tid, &it->record)) {
 			collector->bad_records++;
 			continue;
@@ -539,11 +540,12 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 		else
 			it->record.node = 0;
 		put_into_list(collector, cursor, LIMPET_EVENT_NUMBER(words[0]), it);
-		offset = cursor->offset - bytes;
+		last_at = at - bytes;
 		count++;
 	}
+	cursor->offset = at;
 	if (count > marks)
-		cursor->last = last_read_of(&ret[count - 1], offset);
+		cursor->last = last_read_of(&ret[count - 1], last_at);
 	return count;
 }
 
