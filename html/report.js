@@ -1,7 +1,7 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
  * inserted as text. read.js reads the figures; names.js shortens names, and instances.js merges those that differ in
- * template arguments; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
+ * template arguments; search.js finds; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
  * stands on top, strip.js the timeline below, generations.js what of it is still live; tree.js makes the trees of the flame
  * graph, graph.js draws one, minimap.js the whole above it, sandwich.js two of them around one function, colours.js
  * says what colours mean, flame.js has the graph of all stacks and details of frames, spark.js a line in those; start.js
@@ -195,7 +195,7 @@ function framesOf(path) {
   for (; path; path = paths.parent[path]) list.push(paths.frame[path]);
   return list;
 }
-let searchable = groups.map(g => `${g.name} ${frameFile(g.frame) || ''} ${g.module || ''}`.toLowerCase());
+let searchable = groups.map(g => searchText(g.name, frameFile(g.frame) || '', g.module || ''));
 
 /* ---------------------------------------------------------------- the window that is shown */
 
@@ -232,7 +232,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   data.capture.compact ? 'sums are kept per minute, and there is only one minute.' :
   'the capture is shorter than one step of the trace.');
 
-const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name', layers: 'function', names: 'full', merged: false};
+const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: 'full', merged: false};
 let figures = null;
 
 /* Figures of a site, or of a thread. */
@@ -451,13 +451,6 @@ function showStack({site, stacks: many, sum}) {
   $('stack').showModal();
 }
 
-/* The paths with a frame that matches the words. */
-function matchingPaths(words) {
-  const found = new Uint8Array(paths.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(words));
-  for (let path = 1; path < found.length; path++) found[path] = found[paths.parent[path]] || groupFound[paths.group[path]];
-  return found;
-}
-
 /* Recorded stacks that look alike are one row: the sum, and the one with the largest share. */
 function mergeAlike(sites) {
   const rows = [], known = new Int32Array(paths.parent.length);
@@ -477,10 +470,10 @@ function mergeAlike(sites) {
 
 /* For columns of stacks and of functions: which rows match. */
 const searchPaths = pathOfRow => words => {
-  const found = matchingPaths(words);
+  const found = pathsWith(g => searchable[g].all.includes(words));
   return row => found[pathOfRow(row)] === 1;
 };
-const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].includes(words);
+const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].all.includes(words);
 
 /* The figure that is looked at has its share as a bar. */
 const shared = key => !comparing && key === view.metric ? {whole: figures.total[key]} : {};
@@ -501,8 +494,8 @@ function stackColumnOf(pathOfRow, show) {
 }
 
 function drawSites() {
-  const found = view.find ? matchingPaths(view.find) : null;
-  const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
+  const found = foundSites(search.terms);
+  const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found(i))).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   /* Of the whole capture all that survived is what is live. */
   const keys = Object.keys(COLUMNS).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
   const columns = keys.map(key => ({title: COLUMNS[key].short, number: true, value: row => row.sum[key], format: COLUMNS[key].format, ...shared(key)}));
@@ -593,7 +586,7 @@ function drawCallers() {
 
 function drawFunctions() {
   const {self, all} = functionFigures(), keys = shownKeys(), main = mainKey();
-  const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && (!view.find || searchable[g].includes(view.find)));
+  const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && rowFound(searchable[g]));
   const {words} = METRICS[view.metric], total = figures.total[main], {format} = COLUMNS[main];
   const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], format: COLUMNS[key].format})) : [
     {title: 'With callees', number: true, value: g => all[main][g], format, ...shared(main)},
@@ -611,15 +604,16 @@ function drawFunctions() {
 /* ---------------------------------------------------------------- modules and sizes */
 
 function drawModules() {
-  const by = new Map();
+  const by = new Map(), found = foundSites(termsOfKinds('fn', 'file'));
   sites.forEach((_, site) => {
+    if (found && !found(site)) return;
     const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
     const module = comparing ? base(file) : file, figure = figures.bySite[site];
     const one = by.get(module) || {module};
     for (const key in COLUMNS) one[key] = (one[key] || 0) + figure[key];
     by.set(module, one);
   });
-  const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
+  const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && rowFound({all: r.module.toLowerCase(), module: r.module.toLowerCase()}));
   const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
   columns.push({title: 'Module', class: 'name', value: r => r.module});
   table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :

@@ -8,7 +8,9 @@ sandwich.graphs.push(callersGraph, calleesGraph);
 /* What passes through the function, and what is its own: sums of the sites' figures, as in the table of functions. */
 function figuresAround() {
   const keys = shownKeys(), all = Object.fromEntries(keys.map(key => [key, 0])), self = {...all};
+  const kept = graphSites();
   sites.forEach((_, site) => {
+    if (kept && !kept(site)) return;
     const path = pathOf(site), one = figures.bySite[site], innermost = sandwich.innermost[path];
     if (!innermost) return;
     for (const key of keys) {
@@ -60,8 +62,8 @@ function drawMiddle(none) {
     ...(seen ? [make('p', {class: 'end', textContent: calleesGraph.root.children.length ? '↓ callees' : '↓ no callees'})] : []));
 }
 function saySandwich() {
-  const found = view.find ? sandwich.graphs.reduce((sum, {rects}) => sum + rects.filter(({node}) => searchable[node.group]?.includes(view.find)).length, 0) : 0;
-  $('flame-words').textContent = view.find ? `${plural(found, 'frame')} found` : '';
+  const found = sandwich.graphs.reduce((sum, {rects}) => sum + rects.filter(({node}) => isLit(node.group)).length, 0);
+  $('flame-words').textContent = foundInWords(found).join('; ');
   offerBack();
 }
 /* What was zoomed in on around another function is of no use. */

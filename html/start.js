@@ -50,6 +50,7 @@ function currentState() {
   put('state', view.state, '');
   put('noise', +view.noise, +normal.noise);
   put('find', view.find, '');
+  put('only', +view.only, 0);
   put('direction', view.direction, 'down');
   put('colour', view.colour, 'name');
   put('names', view.names, 'full');
@@ -86,9 +87,9 @@ function apply(address) {
   view.metric = $('metric').value = option && !option.disabled ? metric : normal.metric;
   view.state = STATES.includes(state.get('state')) ? state.get('state') : '';
   view.noise = $('noise').checked = !!number('noise', +normal.noise);
-  view.find = (state.get('find') || '').toLowerCase();
+  setSearch(state.get('find') || '');
+  view.only = $('only').checked = number('only', 0) === 1;
   if (comparing) $('state').value = view.state;
-  if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
   view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
   showDirection(['up', 'around'].includes(state.get('direction')) ? state.get('direction') : 'down');
   $('names').value = NAME_STEPS[state.get('names')] ? state.get('names') : 'full';
@@ -142,12 +143,6 @@ $('metric').onchange = event => {
   remember();
 };
 $('noise').onchange = event => { view.noise = event.target.checked; refresh(); remember(); };
-let pending = 0;
-$('find').oninput = event => {
-  view.find = event.target.value.trim().toLowerCase();
-  clearTimeout(pending);
-  pending = setTimeout(() => { if (tab === 'flame') drawFlame(); else TABS[tab][1](); remember(true); }, 120);
-};
 for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').value, +$('to').value); remember(); };
 $('all-time').onclick = () => { view.from = 0; view.to = bucketCount; refresh(); remember(); };
 function setDark(dark) {
@@ -157,7 +152,7 @@ function setDark(dark) {
   if (tab === 'flame') refreshFlame();
 }
 $('theme').onclick = () => setDark(!isDark());
-const KEYS = [['/', 'find'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
+const KEYS = [['/', 'find: words, or fn: file: module: thread: and a word; - excludes; quotes keep spaces; Enter adds another term, Backspace removes the last'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
   ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'], ['s', 'callers above and callees below the frame\'s function'],
   ['p, right click', 'details of the frame'], ['+ and −, Ctrl and wheel, two fingers', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));

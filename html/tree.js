@@ -16,7 +16,9 @@ let {pathBelow, pathBeside} = linkPaths(paths.parent);
 function pathShares() {
   const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()}, {keys, figure} = comparing || !TINT[view.colour] ? {keys: comparing ? SIDES : []} : TINT[view.colour];
   for (const key of keys) shares[key] = zeros();
+  const kept = graphSites();
   sites.forEach((_, site) => {
+    if (kept && !kept(site)) return;
     const path = pathOf(site), one = figures.bySite[site];
     for (const key of keys) shares[key][path] += figure ? figure(site, key) : one[key];
     if (!comparing) shares.weight[path] += Math.max(0, weight(site));
