@@ -1,7 +1,7 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
  * inserted as text. read.js reads the figures; names.js shortens names, and instances.js merges those that differ in
- * template arguments; search.js finds; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
+ * template arguments; search.js finds, editor.js opens sources; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
  * stands on top, strip.js the timeline below, generations.js what of it is still live; tree.js makes the trees of the flame
  * graph, graph.js draws one, minimap.js the whole above it, sandwich.js two of them around one function, colours.js
  * says what colours mean, flame.js has the graph of all stacks and details of frames, spark.js a line in those; start.js
@@ -416,22 +416,6 @@ const shareBar = (part, whole) => {
   bar.style.width = `${whole ? Math.max(0, Math.min(100, 100 * part / whole)) : 0}px`;
   return bar;
 };
-
-/* Opens a source line in the user's editor. Only schemes that cannot run a script. */
-const SCHEMES = /^(https?|file|vscode|vscodium|vscode-insiders|cursor|zed|idea|clion|jetbrains|subl|txmt|emacs|mvim|gvim|x-mine|editor):/i;
-let editor = '';
-try { editor = localStorage.getItem('limpet-editor') || ''; } catch { /* file: without storage */ }
-function sourceLink(f) {
-  const file = frameFile(f), line = frames.line[f];
-  if (!file) return placeIn('span', brief(frameModule(f) || ''));
-  const words = brief(line ? `${file}:${line}` : file);
-  if (!SCHEMES.test(editor)) return placeIn('span', words);
-  const target = editor.replaceAll('{file}', encodeURI(file)).replaceAll('{line}', String(line || 1));
-  return Object.assign(placeIn('a', words), {href: target});
-}
-/* Of a path that has too little room the file's name stays. */
-const placeIn = (tag, path) => make(tag, {class: 'where place', title: path}, make('span', {textContent: path.slice(0, path.length - base(path).length)}),
-  make('span', {textContent: base(path)}));
 
 function showStack({site, stacks: many, sum}) {
   const stack = stackOf(sites[site].node), kept = new Set(folded(stack));

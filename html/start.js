@@ -157,18 +157,12 @@ const KEYS = [['/', 'find: words, or fn: file: module: thread: and a word; - exc
   ['p, right click', 'details of the frame'], ['+ and −, Ctrl and wheel, two fingers', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
-$('editor').value = editor;
-$('editor').onchange = event => {
-  editor = event.target.value.trim();
-  try { localStorage.setItem('limpet-editor', editor); } catch { /* kept for this page only */ }
-  TABS[tab][1]();
-};
-$('help-button').onclick = () => $('help').showModal();
+$('help-button').onclick = openHelp;
 document.addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || document.querySelector('dialog[open]')) return;
   const names = Object.keys(TABS);
   if (event.key === '/') $('find').focus();
-  else if (event.key === '?') $('help').showModal();
+  else if (event.key === '?') openHelp();
   else if (event.key === 'r') $('all-time').click();
   else if (event.key === 'd') $('theme').click();
   else if (event.key >= '1' && event.key <= String(names.length)) { visit(names[event.key - 1]); $(`tab-${tab}`).focus(); }
