@@ -41,6 +41,7 @@ ANALYZER_SRC += \
 	analyzer/model/tail.c
 
 ANALYZER_SRC += \
+	analyzer/views/site_threads.c \
 	analyzer/views/survivors.c \
 	analyzer/views/thread_timeline.c \
 	analyzer/views/diff.c \
@@ -101,7 +102,7 @@ ANALYZER_SRC += \
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
 HTML_PAGE := $(B)/html/page.html
-HTML_SOURCES := html/report.html html/report.css $(patsubst %,html/%.js,read names report search editor lifetimes diff verdict strip generations tree graph \
+HTML_SOURCES := html/report.html html/report.css $(patsubst %,html/%.js,read names report search editor rows lifetimes diff verdict strip generations tree graph \
 	minimap colours spark flame sandwich instances start)
 $(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)

@@ -34,7 +34,8 @@ function drawThreads() {
   const columns = keys.map(key => ({title: METRICS[key].short, number: true, value: row => row[key], format: METRICS[key].format, ...shared(key)}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} ${ofPages ? 'touched first' : 'allocated'}${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
     {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
-    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Math.max(0, keys.indexOf(view.metric)));
+    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name, cell: row => [make('div', {class: 'one-line'}, make('span', {textContent: row.name}),
+      foldButton(row, `stacks of ${threadInFull(row.tid)}`, belowThread))]}], rows, 1 + Math.max(0, keys.indexOf(view.metric)));
 }
 
 /* The age limit below which this share of all blocks lies. */

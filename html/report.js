@@ -1,7 +1,7 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
  * inserted as text. read.js reads the figures; names.js shortens names, and instances.js merges those that differ in
- * template arguments; search.js finds, editor.js opens sources; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
+ * template arguments; search.js finds, editor.js opens sources, rows.js has what is below a row; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
  * stands on top, strip.js the timeline below, generations.js what of it is still live; tree.js makes the trees of the flame
  * graph, graph.js draws one, minimap.js the whole above it, sandwich.js two of them around one function, colours.js
  * says what colours mean, flame.js has the graph of all stacks and details of frames, spark.js a line in those; start.js
@@ -374,7 +374,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
       const cell = make('th', {scope: 'col', class: classOf(c, i)});
       const mark = i === sorted ? (descending ? ' ▾' : ' ▴') : '';
       cell.setAttribute('aria-sort', i === sorted ? (descending ? 'descending' : 'ascending') : 'none');
-      cell.append(make('button', {type: 'button', textContent: c.title + mark, onclick: () => {
+      cell.append(make('button', {type: 'button', textContent: c.title + mark, title: c.hint || '', onclick: () => {
         descending = i === sorted ? !descending : !!c.number;
         sorted = i;
         renew();
@@ -435,7 +435,7 @@ function showStack({site, stacks: many, sum}) {
   $('stack').showModal();
 }
 
-/* Recorded stacks that look alike are one row: the sum, and the one with the largest share. */
+/* Recorded stacks that look alike are one row: the sum, the one with the largest share, and if there are several, all. */
 function mergeAlike(sites) {
   const rows = [], known = new Int32Array(paths.parent.length);
   for (const site of sites) {
@@ -445,7 +445,8 @@ function mergeAlike(sites) {
       continue;
     }
     /* Most stacks look like no other, and need no sum of their own. */
-    if (row.stacks++ === 1) row.sum = {...row.sum};
+    if (row.stacks++ === 1) Object.assign(row, {sum: {...row.sum}, sites: [row.site]});
+    row.sites.push(site);
     for (const key in one) row.sum[key] += one[key];
     if (Math.abs(weight(site)) > Math.abs(weight(row.site))) row.site = site;
   }
@@ -470,8 +471,7 @@ function stackColumnOf(pathOfRow, show) {
   return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? wholeName(paths.frame[pathOfRow(row)]) : '',
     text: row => framesOf(pathOfRow(row)).map(wholeName).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
       const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : wholeName(first);
-      const fold = make('button', {type: 'button', class: 'fold', textContent: '▾', 'aria-expanded': 'false', 'aria-label': `frames of ${brief(name)}`,
-        onclick: () => toggleBelow(fold, row, one => [framesInList(framesOf(pathOfRow(one)))])});
+      const fold = foldButton(row, `frames of ${brief(name)}`, one => belowStack(one, pathOfRow(one), show));
       return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: shortFrame(first), title: brief(name, 1000)}),
         first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + shortFrame(f)).join(' ')}), first === undefined ? '' : fold)];
     }};
@@ -484,19 +484,19 @@ function drawSites() {
   const keys = Object.keys(COLUMNS).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
   const columns = keys.map(key => ({title: COLUMNS[key].short, number: true, value: row => row.sum[key], format: COLUMNS[key].format, ...shared(key)}));
   if (comparing) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
-  columns.push(stackColumnOf(row => pathOf(row.site), showStack));
+  columns.push(...originColumns(), stackColumnOf(row => pathOf(row.site), showStack));
   table($('sites'), plural(rows.length, 'stack'), columns, rows, keys.indexOf(mainKey()));
 }
 
 /* ---------------------------------------------------------------- functions: self, all, callers */
 
 /* For each key and function: the figures where it is innermost, and where it is anywhere on the stack. */
-function functionFigures() {
+function functionFigures(found = null) {
   const keys = shownKeys(), zeros = () => Object.fromEntries(keys.map(key => [key, new Float64Array(groups.length)]));
   const self = zeros(), all = zeros(), seen = new Int32Array(groups.length).fill(-1);
   sites.forEach((_, site) => {
     const one = figures.bySite[site];
-    if (!keys.some(key => one[key])) return;
+    if (!keys.some(key => one[key]) || found && !found(site)) return;
     let path = pathOf(site);
     if (path) for (const key of keys) self[key][paths.group[path]] += one[key];
     for (; path; path = paths.parent[path]) {
@@ -569,7 +569,7 @@ function drawCallers() {
 }
 
 function drawFunctions() {
-  const {self, all} = functionFigures(), keys = shownKeys(), main = mainKey();
+  const {self, all} = functionFigures(foundSites(termsOfKinds('thread'))), keys = shownKeys(), main = mainKey();
   const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && rowFound(searchable[g]));
   const {words} = METRICS[view.metric], total = figures.total[main], {format} = COLUMNS[main];
   const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], format: COLUMNS[key].format})) : [
@@ -581,14 +581,15 @@ function drawFunctions() {
     {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [make('div', {class: 'one-line'},
       make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
       sourceLink(groups[g].frame), make('button', {type: 'button', class: 'fold around', textContent: '⇕', title: 'Callers above, callees below',
-        'aria-label': `callers and callees of ${groups[g].short}`, onclick: () => showSandwich(g)}))]},
+        'aria-label': `callers and callees of ${groups[g].short}`, onclick: () => showSandwich(g)}),
+      foldButton(g, `nearest callers and callees of ${groups[g].short}`, belowFunction))]},
   ], rows);
 }
 
 /* ---------------------------------------------------------------- modules and sizes */
 
 function drawModules() {
-  const by = new Map(), found = foundSites(termsOfKinds('fn', 'file'));
+  const by = new Map(), found = foundSites(termsOfKinds('fn', 'file', 'thread'));
   sites.forEach((_, site) => {
     if (found && !found(site)) return;
     const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;

@@ -65,7 +65,9 @@ function foundSites(terms) {
     const has = pathsWith(g => matchesGroup(term, g));
     for (let path = 0; path < found.length; path++) if (!has[path] !== term.not) found[path] = 0;
   }
-  return site => found[rawPath[sites[site].node]] === 1;
+  const ofThreads = KINDS.thread ? terms.filter(({kind}) => kind === 'thread').map(({not, text}) => ({not,
+    tids: new Set([...threadNames].filter(([tid, name]) => textOfThread({tid, name}).thread.includes(text)).map(([tid]) => tid))})) : [];
+  return site => found[rawPath[sites[site].node]] === 1 && ofThreads.every(({not, tids}) => sites[site].th.some(tid => tids.has(tid)) !== not);
 }
 const termsOfKinds = (...kinds) => search.terms.filter(({kind}) => kinds.includes(kind));
 /* The stacks that the flame graph shows: those that are not excluded, or on request only those that are found. */
