@@ -102,8 +102,8 @@ ANALYZER_SRC += \
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
 HTML_PAGE := $(B)/html/page.html
-HTML_SOURCES := html/report.html html/report.css $(patsubst %,html/%.js,read names report search editor rows lifetimes diff verdict strip generations tree graph \
-	minimap colours spark flame sandwich instances start)
+HTML_SOURCES := html/report.html html/report.css $(patsubst %,html/%.js,read names report search editor rows lifetimes diff verdict strip generations \
+	tree graph minimap colours spark flame sandwich instances start)
 $(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)
 	$(Q)scripts/fetch-npm html $(@D) 'the page of `limpet html` will have no plots'

@@ -62,8 +62,11 @@ function widthOf(context, text) {
 /* The label of a frame, of which the change comes first, if there is one. */
 function fitLabel(context, node, room) {
   const measure = text => widthOf(context, text), name = shortOf(node);
-  const change = comparing && node.group !== SMALLER ? `${changeLabel(node)} ` : '';
-  return change + fitName(name, room - measure(change), measure);
+  if (!comparing || node.group === SMALLER) return fitName(name, room, measure);
+  const change = changeLabel(node), left = room - measure(`${change} `);
+  /* A part of a figure would be another one. */
+  if (left < measure('…')) return measure(change) <= room ? change : '';
+  return `${change} ${fitName(name, left, measure)}`;
 }
 const isDark = () => document.documentElement.classList.contains('dark');
 
@@ -284,7 +287,7 @@ class Graph {
   scrollTo(node) {
     const rect = this.rects.find(one => one.node === node);
     if (!rect) return;
-    const pane = this.canvas.closest('.pane'), box = this.canvas.getBoundingClientRect(), y = box.top + this.heightOf(rect);
+    const pane = this.canvas.closest('.pane:not(.low)'), box = this.canvas.getBoundingClientRect(), y = box.top + this.heightOf(rect);
     const [low, high] = pane ? [pane.getBoundingClientRect().top, pane.getBoundingClientRect().bottom] : [$('strip').getBoundingClientRect().bottom, innerHeight];
     const by = y < low ? y - low - ROW : y + ROW > high ? y + 2 * ROW - high : 0;
     if (by) (pane || window).scrollBy(0, by);

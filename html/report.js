@@ -184,7 +184,8 @@ let rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array(n
   }
 }
 for (const key in paths) paths[key] = Int32Array.from(paths[key]);
-const pathOf = site => (view.noise ? rawPath : foldedPath)[sites[site].node];
+const nodeOf = Int32Array.from(sites, ({node}) => node);
+const pathOf = site => (view.noise ? rawPath : foldedPath)[nodeOf[site]];
 /* The whole name of a frame of a path, which may stand for several functions. */
 const wholeName = f => f >= 0 && groups[groupOf[f]].base ? groups[groupOf[f]].name : nameOf(f);
 const shownFrame = f => f >= 0 && groups[groupOf[f]].base ? groups[groupOf[f]].short : shownName(nameOf(f));

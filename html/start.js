@@ -159,7 +159,7 @@ $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, 
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
 $('help-button').onclick = openHelp;
 document.addEventListener('keydown', event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || document.querySelector('dialog[open]')) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input:not([type=checkbox], [type=radio]), select, textarea') || document.querySelector('dialog[open]')) return;
   const names = Object.keys(TABS);
   if (event.key === '/') $('find').focus();
   else if (event.key === '?') openHelp();

@@ -118,12 +118,8 @@ function treeUp() {
  * function calls itself: callers are those of its outermost frame, callees those of its innermost one. */
 function treesAround(group, kept = graphSites()) {
   const own = pathShares(kept), {parent, group: groupAt} = paths, size = parent.length, above = {}, below = {};
-  const outermost = new Int32Array(size), innermost = new Int32Array(size);
-  for (let path = 1; path < size; path++) {
-    const is = groupAt[path] === group;
-    outermost[path] = outermost[parent[path]] || (is ? path : 0);
-    innermost[path] = is ? path : innermost[parent[path]];
-  }
+  const outermost = new Int32Array(size);
+  for (let path = 1; path < size; path++) outermost[path] = outermost[parent[path]] || (groupAt[path] === group ? path : 0);
   for (const key in own) {
     const list = own[key], up = above[key] = new Float64Array(size), down = below[key] = list.slice();
     for (let path = size - 1; path > 0; path--) {
@@ -142,7 +138,7 @@ function treesAround(group, kept = graphSites()) {
     for (let path = 1; path < size; path++) if (groupAt[path] !== group && within[parent[path]]) within[path] = 1;
     return within;
   };
-  return {callers, callees, innermost};
+  return {callers, callees, passes: outermost};
 }
 /* Nodes have list: the paths that are merged in them. */
 function rootBelow(group, shares, list) {
@@ -166,6 +162,7 @@ function rootBelow(group, shares, list) {
 function sitesOf(node) {
   let root = node;
   while (root.parent) root = root.parent;
-  const within = root.reach(node);
-  return sites.map((_, site) => site).filter(site => within[pathOf(site)]);
+  const within = root.reach(node), own = [];
+  for (let site = 0; site < sites.length; site++) if (within[pathOf(site)]) own.push(site);
+  return own;
 }

@@ -502,6 +502,16 @@ opened_by() {
 	driven made.html made.json --made -- aged.html made.json --aged
 }
 
+# test/html/shop.trace: of the program in docs/tasks.md, with the marks that are named there. It is kept, as what grows is
+# said of more seconds than a test should take.
+@test "the tasks of docs/tasks.md, by keys alone, by mouse alone and by touch alone" {
+	trace=$root/test/html/shop.trace
+	"$LIMPET" html "$trace" -o shop.html
+	"$LIMPET" report "$trace" --born-between before,after --json >born.json
+	json_says '.totals.live_allocations > 1000 and all(.sites[] | select(.live_bytes > 0); .stack[0].function == "session_new")' <born.json
+	driven shop.html born.json --tasks
+}
+
 @test "axe-core finds nothing to improve in any view, light or dark" {
 	local axe=$TARGETS/npm/node_modules/axe-core/axe.min.js traces=$root/test/traces
 	[[ -f $axe ]] || skip "npm did not bring axe-core ($TARGETS/npm)"

@@ -39,9 +39,11 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define EDGE 256
 #define EDGE_ROWS 1
+#define FORK_STRIDES 20 /* a fork copies the sanitizer's memory, too */
 #else
 #define EDGE 52
 #define EDGE_ROWS 3
+#define FORK_STRIDES 1
 #endif
 
 /* All steps before the one in question are taken too, which adds up: so each test takes every
@@ -454,6 +456,23 @@ static void assert_nothing_lost(void)
 		assert_int_equal(shm->drops[i].count, 0);
 }
 
+/* What comes before a call. Returns the number of records. */
+static size_t precede(const struct call *call, bool known)
+{
+	clear_tables();
+	if (fixture.shm->sample_bytes) {
+		FIXTURE_CALL(&stacks.outer, FIXTURE_CALLOC, BLOCK_A, 1, 10);
+		publish_stack();
+		return 1;
+	}
+	if (!call->anew)
+		FIXTURE_CALL(&stacks.outer, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
+	publish_stack();
+	if (known)
+		FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1);
+	return !call->anew + known;
+}
+
 static void fork_at_each_step(const struct call *call, bool known)
 {
 	unsigned forks = 0;
@@ -467,28 +486,22 @@ static void fork_at_each_step(const struct call *call, bool known)
 	assert_non_null(before);
 	change = fork_here;
 	handler_recorded = false;
-	for (long step = call->first_step;; step += stride) {
-		bool done;
+	for (long step = call->first_step;; step += stride * FORK_STRIDES) {
+		const size_t first = precede(call, known);
+		const bool done = stepped_call(call, step);
 
-		clear_tables();
-		if (!call->anew)
-			FIXTURE_CALL(&stacks.outer, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
-		publish_stack();
-		if (known)
-			FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1);
-		done = stepped_call(call, step);
 		if (!child)
 			_exit(FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1));
 		assert_true(done);
 		assert_outside();
-		check_records(call, step, !call->anew + known);
+		check_records(call, step, first);
 		assert_nothing_lost();
 		if (!fired || (call->anew && fired_leaving))
 			break;
 		forks++;
 	}
 	free(before);
-	assert_true(forks > 5);
+	assert_true(forks > 5 / FORK_STRIDES);
 	print_message("# %u forks\n", forks);
 }
 
@@ -668,12 +681,12 @@ static void find_arguments_at_each_step(bool known)
 	assert_true(steps > 50);
 }
 
-static int begin_with(uint64_t memory_bytes)
+static int begin_with(uint64_t memory_bytes, struct limpet_segment *segment)
 {
 	const struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
 
 	change = NULL;
-	agent_fixture_begin(&fixture, memory_bytes, NULL);
+	agent_fixture_begin(&fixture, memory_bytes, segment);
 	/* Few entries, so that looking at all of them at each step takes no time. */
 	fixture.shm->layout.thread_count = 8;
 	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES; i++) {
@@ -691,13 +704,13 @@ static int begin_with(uint64_t memory_bytes)
 static int begin(void **state)
 {
 	(void)state;
-	return begin_with(MEMORY_BYTES);
+	return begin_with(MEMORY_BYTES, NULL);
 }
 
 static int begin_small(void **state)
 {
 	(void)state;
-	return begin_with(8u << 20);
+	return begin_with(8u << 20, NULL);
 }
 
 static int end(void **state)
@@ -835,6 +848,26 @@ static void test_a_fork_at_every_instruction_of_realloc(void **state)
 			  false);
 }
 
+static void test_a_fork_at_every_instruction_of_a_sample(void **state)
+{
+	(void)state;
+	fork_at_each_step(&(const struct call){.hook = FIXTURE_CALLOC,
+					       .first_step = 1,
+					       .args = {1, 10},
+					       .result = BLOCK_B,
+					       .records = 1,
+					       .types = {LIMPET_EVENT_ALLOC},
+					       .blocks = {BLOCK_B}},
+			  false);
+	fork_at_each_step(&(const struct call){.hook = FIXTURE_FREE_UNSIZED,
+					       .first_step = 2,
+					       .args = {BLOCK_A},
+					       .records = 1,
+					       .types = {LIMPET_EVENT_FREE},
+					       .blocks = {BLOCK_A}},
+			  false);
+}
+
 static void test_tables_that_change_at_every_instruction(void **state)
 {
 	(void)state;
@@ -852,6 +885,26 @@ static void test_arguments_while_tables_change_at_every_instruction(void **state
 	(void)state;
 	find_arguments_at_each_step(false);
 	find_arguments_at_each_step(true);
+}
+
+static struct limpet_segment sampled;
+
+/* Nearly each allocation is a sample. */
+static int begin_sampled(void **state)
+{
+	const struct limpet_sampling sampling = {.bytes = 1};
+
+	(void)state;
+	assert_int_equal(limpet_segment_create(8u << 20, &sampling, &sampled, NULL), 0);
+	return begin_with(0, &sampled);
+}
+
+static int end_sampled(void **state)
+{
+	const int answer = end(state);
+
+	limpet_segment_done(&sampled);
+	return answer;
 }
 
 int main(void)
@@ -874,6 +927,8 @@ int main(void)
 						begin_small, end),
 		cmocka_unit_test_setup_teardown(test_a_fork_at_every_instruction_of_realloc,
 						begin_small, end),
+		cmocka_unit_test_setup_teardown(test_a_fork_at_every_instruction_of_a_sample,
+						begin_sampled, end_sampled),
 		cmocka_unit_test_setup_teardown(test_a_malloc_left_at_every_instruction, begin,
 						end),
 		cmocka_unit_test_setup_teardown(test_a_free_left_at_every_instruction, begin, end),
