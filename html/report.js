@@ -589,19 +589,24 @@ function drawFunctions() {
 
 /* ---------------------------------------------------------------- modules and sizes */
 
+/* Builds of a program are in different directories. */
+function moduleOf(site) {
+  const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
+  return comparing ? base(file) : file;
+}
 function drawModules() {
   const by = new Map(), found = foundSites(termsOfKinds('fn', 'file', 'thread'));
   sites.forEach((_, site) => {
     if (found && !found(site)) return;
-    const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
-    const module = comparing ? base(file) : file, figure = figures.bySite[site];
+    const module = moduleOf(site), figure = figures.bySite[site];
     const one = by.get(module) || {module};
     for (const key in COLUMNS) one[key] = (one[key] || 0) + figure[key];
     by.set(module, one);
   });
   const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && rowFound({all: r.module.toLowerCase(), module: r.module.toLowerCase()}));
   const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
-  columns.push({title: 'Module', class: 'name', value: r => r.module});
+  columns.push({title: 'Module', class: 'name', value: r => r.module, cell: r => [make('div', {class: 'one-line'}, make('span', {textContent: r.module, title: r.module}),
+    foldButton(r, `stacks of ${base(r.module)}`, ({module}) => belowModule(module, found)))]});
   table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :
     rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
 }

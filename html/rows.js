@@ -70,7 +70,7 @@ function belowFunction(group) {
 }
 /* Stacks with a figure of each: the largest. */
 function largestStacks(list, format) {
-  const whole = list.length, first = list.sort((a, b) => b.size - a.size).slice(0, BELOW);
+  const whole = list.length, first = list.sort((a, b) => Math.abs(b.size) - Math.abs(a.size)).slice(0, BELOW);
   return [make('ul', {class: 'near'}, ...first.map(({row, size}) => {
     const [at, ...rest] = framesOf(pathOf(row.site));
     return make('li', {}, make('button', {type: 'button', class: 'link', textContent: shortFrame(at ?? -1), onclick: () => showStack(row)}),
@@ -85,4 +85,10 @@ function belowThread({tid}) {
     if (own) list.push({row, size: own[1]});
   }
   return [make('p', {class: 'note', textContent: `What it ${DID}, in the whole capture:`}), ...largestStacks(list, bytes)];
+}
+/* The stacks that end in a module, by the figure that is looked at. */
+function belowModule(module, found) {
+  const key = mainKey(), rows = mergeAlike(sites.map((_, site) => site).filter(site => moduleOf(site) === module && (!found || found(site))));
+  return [make('p', {class: 'note', textContent: `${capital(METRICS[view.metric].words)}:`}),
+    ...largestStacks(rows.filter(({sum}) => sum[key]).map(row => ({row, size: row.sum[key]})), COLUMNS[key].format)];
 }
