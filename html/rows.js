@@ -48,12 +48,12 @@ function originInWords(row) {
   if (allocatorOf(row)) words.push(`Allocator: ${allocatorOf(row)}.`);
   return words.join(' ');
 }
-/* The frames of a stack, who allocated by it, and where to go on. */
+/* Who allocated by a stack, where to go on, and its frames. */
 function belowStack(row, path, show) {
   const [first] = framesOf(path), origin = row.site === undefined ? '' : originInWords(row);
-  return [framesInList(framesOf(path)), ...(origin ? [make('p', {class: 'note', textContent: origin})] : []),
+  return [...(origin ? [make('p', {class: 'note', textContent: origin})] : []),
     make('div', {class: 'bar'}, action('Figures and whole stack', () => show(row)), action('Show in the flame graph', () => showStackInFlame(path)),
-      ...(first === undefined ? [] : [action('Callers of the function', () => showFunction(groupOf[first]))]))];
+      ...(first === undefined ? [] : [action('Callers of the function', () => showFunction(groupOf[first]))])), framesInList(framesOf(path))];
 }
 /* The nearest callers or callees, the heaviest first. */
 function neighbours(title, root) {
