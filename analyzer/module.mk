@@ -41,6 +41,7 @@ ANALYZER_SRC += \
 	analyzer/model/tail.c
 
 ANALYZER_SRC += \
+	analyzer/views/site_threads.c \
 	analyzer/views/survivors.c \
 	analyzer/views/thread_timeline.c \
 	analyzer/views/diff.c \

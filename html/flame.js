@@ -11,7 +11,7 @@ function sayFlame(found) {
   if (view.metric === 'growth' && !inTwo()) words.push('only what grows');
   const unknown = flame.root.children.find(node => node.group === NO_STACK);
   if (unknown && !inTwo() && !flame.zoom.length) words.push(`${percent(unknown.weight, flame.root.weight)} by unknown stacks`);
-  if (view.find) words.push(`${plural(found, 'frame')} found`);
+  words.push(...foundInWords(found));
   $('flame-words').textContent = words.join('; ');
   minimap.draw();
   offerBack();

@@ -145,16 +145,17 @@ class Graph {
     context.font = '12px system-ui, sans-serif';
     context.textBaseline = 'middle';
     const dark = isDark(), ink = dark ? '#eef1f4' : '#1a1d21';
+    const about = wantedTerms().length > 0;
     let found = 0;
-    for (const rect of this.rects) if (this.drawFrame(context, rect, dark, ink)) found++;
+    for (const rect of this.rects) if (this.drawFrame(context, rect, {dark, ink, about})) found++;
     this.drawn(found);
   }
   /* Whether the search has found it. */
-  drawFrame(context, rect, dark, ink) {
+  drawFrame(context, rect, {dark, ink, about}) {
     const {node, x, w} = rect, y = this.heightOf(rect);
-    const hit = view.find && node.group >= 0 && searchable[node.group].includes(view.find);
+    const hit = isLit(node.group);
     context.fillStyle = hit ? foundColour(dark) : colourOf(node, dark);
-    context.globalAlpha = rect.row < this.above || (view.find && !hit) ? 0.55 : 1;
+    context.globalAlpha = rect.row < this.above || (about && !hit) ? 0.55 : 1;
     context.fillRect(x, y, Math.max(0.5, w - 0.5), ROW - 1);
     context.globalAlpha = 1;
     if (node === this.focus) {

@@ -60,7 +60,7 @@ function mergeInstances() {
   for (const [g, list] of members) {
     const {frame, name, module, kind} = groups[g], words = withoutArguments(name);
     sets.groups[g] = new FunctionGroup({frame, name: `${words} (${list.length} template instances)`, module, kind, base: words});
-    sets.searchable[g] = [...new Set(list.map(one => searchable[one]))].join(' ');
+    sets.searchable[g] = joinedText(list.map(one => searchable[one]));
   }
   return Object.assign(sets, linkPaths(sets.parent, path => becomesPath[path] === path));
 }

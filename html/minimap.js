@@ -46,7 +46,7 @@ class Minimap {
     whole.height = Math.round(minimapHeight(rows) * scale);
     context.setTransform(scale, 0, 0, scale, 0, 0);
     for (const {node, x, w, row} of rects) {
-      const hit = view.find && node.group >= 0 && searchable[node.group].includes(view.find);
+      const hit = isLit(node.group);
       context.fillStyle = hit ? foundColour(dark) : colourOf(node, dark);
       context.fillRect(x, row * high, Math.max(0.5, w - 0.25), high);
     }

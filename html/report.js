@@ -1,7 +1,7 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
  * inserted as text. read.js reads the figures; names.js shortens names, and instances.js merges those that differ in
- * template arguments; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
+ * template arguments; search.js finds, editor.js opens sources, rows.js has what is below a row; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
  * stands on top, strip.js the timeline below, generations.js what of it is still live; tree.js makes the trees of the flame
  * graph, graph.js draws one, minimap.js the whole above it, sandwich.js two of them around one function, colours.js
  * says what colours mean, flame.js has the graph of all stacks and details of frames, spark.js a line in those; start.js
@@ -200,7 +200,7 @@ function framesOf(path) {
   for (; path; path = paths.parent[path]) list.push(paths.frame[path]);
   return list;
 }
-let searchable = groups.map(g => `${g.name} ${frameFile(g.frame) || ''} ${g.module || ''}`.toLowerCase());
+let searchable = groups.map(g => searchText(g.name, frameFile(g.frame) || '', g.module || ''));
 
 /* ---------------------------------------------------------------- the window that is shown */
 
@@ -238,7 +238,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   'the capture is shorter than one step of the trace.');
 
 /* from, to: the window, in steps; base: the one that it is compared with, [from, to], or null. */
-const view = {from: 0, to: bucketCount, base: null, scaled: true, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name', layers: 'function', names: 'full', merged: false};
+const view = {from: 0, to: bucketCount, base: null, scaled: true, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: 'full', merged: false};
 let figures = null;
 
 /* The steps of a window, and the edge where most was live in it. */
@@ -385,7 +385,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
       const cell = make('th', {scope: 'col', class: classOf(c, i)});
       const mark = i === sorted ? (descending ? ' ▾' : ' ▴') : '';
       cell.setAttribute('aria-sort', i === sorted ? (descending ? 'descending' : 'ascending') : 'none');
-      cell.append(make('button', {type: 'button', textContent: c.title + mark, onclick: () => {
+      cell.append(make('button', {type: 'button', textContent: c.title + mark, title: c.hint || '', onclick: () => {
         descending = i === sorted ? !descending : !!c.number;
         sorted = i;
         renew();
@@ -428,22 +428,6 @@ const shareBar = (part, whole) => {
   return bar;
 };
 
-/* Opens a source line in the user's editor. Only schemes that cannot run a script. */
-const SCHEMES = /^(https?|file|vscode|vscodium|vscode-insiders|cursor|zed|idea|clion|jetbrains|subl|txmt|emacs|mvim|gvim|x-mine|editor):/i;
-let editor = '';
-try { editor = localStorage.getItem('limpet-editor') || ''; } catch { /* file: without storage */ }
-function sourceLink(f) {
-  const file = frameFile(f), line = frames.line[f];
-  if (!file) return placeIn('span', brief(frameModule(f) || ''));
-  const words = brief(line ? `${file}:${line}` : file);
-  if (!SCHEMES.test(editor)) return placeIn('span', words);
-  const target = editor.replaceAll('{file}', encodeURI(file)).replaceAll('{line}', String(line || 1));
-  return Object.assign(placeIn('a', words), {href: target});
-}
-/* Of a path that has too little room the file's name stays. */
-const placeIn = (tag, path) => make(tag, {class: 'where place', title: path}, make('span', {textContent: path.slice(0, path.length - base(path).length)}),
-  make('span', {textContent: base(path)}));
-
 function showStack({site, stacks: many, sum}) {
   const stack = stackOf(sites[site].node), kept = new Set(folded(stack));
   const list = make('ol', {class: 'frames'}, ...stack.map(f => {
@@ -462,14 +446,7 @@ function showStack({site, stacks: many, sum}) {
   $('stack').showModal();
 }
 
-/* The paths with a frame that matches the words. */
-function matchingPaths(words) {
-  const found = new Uint8Array(paths.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(words));
-  for (let path = 1; path < found.length; path++) found[path] = found[paths.parent[path]] || groupFound[paths.group[path]];
-  return found;
-}
-
-/* Recorded stacks that look alike are one row: the sum, and the one with the largest share. */
+/* Recorded stacks that look alike are one row: the sum, the one with the largest share, and if there are several, all. */
 function mergeAlike(sites) {
   const rows = [], known = new Int32Array(paths.parent.length);
   for (const site of sites) {
@@ -479,7 +456,8 @@ function mergeAlike(sites) {
       continue;
     }
     /* Most stacks look like no other, and need no sum of their own. */
-    if (row.stacks++ === 1) row.sum = {...row.sum};
+    if (row.stacks++ === 1) Object.assign(row, {sum: {...row.sum}, sites: [row.site]});
+    row.sites.push(site);
     for (const key in one) row.sum[key] += one[key];
     if (Math.abs(weight(site)) > Math.abs(weight(row.site))) row.site = site;
   }
@@ -488,10 +466,10 @@ function mergeAlike(sites) {
 
 /* For columns of stacks and of functions: which rows match. */
 const searchPaths = pathOfRow => words => {
-  const found = matchingPaths(words);
+  const found = pathsWith(g => searchable[g].all.includes(words));
   return row => found[pathOfRow(row)] === 1;
 };
-const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].includes(words);
+const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].all.includes(words);
 
 /* The figure that is looked at has its share as a bar. */
 const shared = key => !inTwo() && key === view.metric ? {whole: figures.total[key]} : {};
@@ -504,33 +482,32 @@ function stackColumnOf(pathOfRow, show) {
   return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? wholeName(paths.frame[pathOfRow(row)]) : '',
     text: row => framesOf(pathOfRow(row)).map(wholeName).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
       const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : wholeName(first);
-      const fold = make('button', {type: 'button', class: 'fold', textContent: '▾', 'aria-expanded': 'false', 'aria-label': `frames of ${brief(name)}`,
-        onclick: () => toggleBelow(fold, row, one => [framesInList(framesOf(pathOfRow(one)))])});
+      const fold = foldButton(row, `frames of ${brief(name)}`, one => belowStack(one, pathOfRow(one), show));
       return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: shortFrame(first), title: brief(name, 1000)}),
         first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + shortFrame(f)).join(' ')}), first === undefined ? '' : fold)];
     }};
 }
 
 function drawSites() {
-  const found = view.find ? matchingPaths(view.find) : null;
-  const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
+  const found = foundSites(search.terms);
+  const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found(i))).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   /* Of the whole capture all that survived is what is live. */
   const known = columnsShown(), keys = Object.keys(known).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
   const columns = keys.map(key => ({title: known[key].short, number: true, value: row => row.sum[key], format: known[key].format, ...shared(key)}));
   if (inTwo()) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
-  columns.push(stackColumnOf(row => pathOf(row.site), showStack));
+  columns.push(...originColumns(), stackColumnOf(row => pathOf(row.site), showStack));
   table($('sites'), plural(rows.length, 'stack'), columns, rows, keys.indexOf(mainKey()));
 }
 
 /* ---------------------------------------------------------------- functions: self, all, callers */
 
 /* For each key and function: the figures where it is innermost, and where it is anywhere on the stack. */
-function functionFigures() {
+function functionFigures(found = null) {
   const keys = shownKeys(), zeros = () => Object.fromEntries(keys.map(key => [key, new Float64Array(groups.length)]));
   const self = zeros(), all = zeros(), seen = new Int32Array(groups.length).fill(-1);
   sites.forEach((_, site) => {
     const one = figures.bySite[site];
-    if (!keys.some(key => one[key])) return;
+    if (!keys.some(key => one[key]) || found && !found(site)) return;
     let path = pathOf(site);
     if (path) for (const key of keys) self[key][paths.group[path]] += one[key];
     for (; path; path = paths.parent[path]) {
@@ -603,8 +580,8 @@ function drawCallers() {
 }
 
 function drawFunctions() {
-  const {self, all} = functionFigures(), keys = shownKeys(), main = mainKey();
-  const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && (!view.find || searchable[g].includes(view.find)));
+  const {self, all} = functionFigures(foundSites(termsOfKinds('thread'))), keys = shownKeys(), main = mainKey();
+  const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && rowFound(searchable[g]));
   const {words} = METRICS[view.metric], total = figures.total[main], known = columnsShown(), {format} = known[main];
   const columns = inTwo() ? keys.map(key => ({title: known[key].short, number: true, value: g => all[key][g], format: known[key].format})) : [
     {title: 'With callees', number: true, value: g => all[main][g], format, ...shared(main)},
@@ -615,24 +592,31 @@ function drawFunctions() {
     {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [make('div', {class: 'one-line'},
       make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
       sourceLink(groups[g].frame), make('button', {type: 'button', class: 'fold around', textContent: '⇕', title: 'Callers above, callees below',
-        'aria-label': `callers and callees of ${groups[g].short}`, onclick: () => showSandwich(g)}))]},
+        'aria-label': `callers and callees of ${groups[g].short}`, onclick: () => showSandwich(g)}),
+      foldButton(g, `nearest callers and callees of ${groups[g].short}`, belowFunction))]},
   ], rows);
 }
 
 /* ---------------------------------------------------------------- modules and sizes */
 
+/* Builds of a program are in different directories. */
+function moduleOf(site) {
+  const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
+  return comparing ? base(file) : file;
+}
 function drawModules() {
-  const by = new Map(), known = columnsShown();
+  const by = new Map(), known = columnsShown(), found = foundSites(termsOfKinds('fn', 'file', 'thread'));
   sites.forEach((_, site) => {
-    const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
-    const module = comparing ? base(file) : file, figure = figures.bySite[site];
+    if (found && !found(site)) return;
+    const module = moduleOf(site), figure = figures.bySite[site];
     const one = by.get(module) || {module};
     for (const key in known) one[key] = (one[key] || 0) + figure[key];
     by.set(module, one);
   });
-  const rows = [...by.values()].filter(r => Object.keys(known).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
+  const rows = [...by.values()].filter(r => Object.keys(known).some(key => r[key]) && rowFound({all: r.module.toLowerCase(), module: r.module.toLowerCase()}));
   const columns = Object.entries(known).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
-  columns.push({title: 'Module', class: 'name', value: r => r.module});
+  columns.push({title: 'Module', class: 'name', value: r => r.module, cell: r => [make('div', {class: 'one-line'}, make('span', {textContent: r.module, title: r.module}),
+    foldButton(r, `stacks of ${base(r.module)}`, ({module}) => belowModule(module, found)))]});
   table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :
     rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(known).indexOf(mainKey()));
 }

@@ -25,16 +25,16 @@ function sandwichInWords({all, self}) {
 }
 /* The function that allocates most by itself. */
 function heaviestFunction() {
-  const {self} = functionFigures(), list = self[mainKey()];
+  const {self} = functionFigures(graphSites()), list = self[mainKey()];
   return list.reduce((best, value, group) => Math.abs(value) > Math.abs(list[best] || 0) ? group : best, -1);
 }
 function refreshSandwich() {
   if (chosen < 0) chosen = heaviestFunction();
   const none = chosen < 0 ? 'Nothing is shown that has a function.' : '';
   if (!none) {
-    const {callers, callees, passes} = treesAround(chosen);
+    const kept = graphSites(), {callers, callees, passes} = treesAround(chosen, kept);
     sandwich.sites = [];
-    for (let site = 0; site < sites.length; site++) if (passes[pathOf(site)]) sandwich.sites.push(site);
+    for (let site = 0; site < sites.length; site++) if (passes[pathOf(site)] && (!kept || kept(site))) sandwich.sites.push(site);
     callersGraph.show(callers);
     calleesGraph.show(callees);
   }
@@ -60,8 +60,8 @@ function drawMiddle(none) {
     ...(seen ? [make('p', {class: 'end', textContent: calleesGraph.root.children.length ? '↓ callees' : '↓ no callees'})] : []));
 }
 function saySandwich() {
-  const found = view.find ? sandwich.graphs.reduce((sum, {rects}) => sum + rects.filter(({node}) => searchable[node.group]?.includes(view.find)).length, 0) : 0;
-  $('flame-words').textContent = view.find ? `${plural(found, 'frame')} found` : '';
+  const found = sandwich.graphs.reduce((sum, {rects}) => sum + rects.filter(({node}) => isLit(node.group)).length, 0);
+  $('flame-words').textContent = foundInWords(found).join('; ');
   offerBack();
 }
 /* What was zoomed in on around another function is of no use. */

@@ -48,6 +48,7 @@ function currentState() {
   put('state', view.state, '');
   put('noise', +view.noise, +normal.noise);
   put('find', view.find, '');
+  put('only', +view.only, 0);
   put('direction', view.direction, 'down');
   put('colour', view.colour, 'name');
   put('names', view.names, 'full');
@@ -86,9 +87,9 @@ function apply(address) {
   view.metric = $('metric').value = option && !option.disabled ? metric : normal.metric;
   view.state = STATES.includes(state.get('state')) ? state.get('state') : '';
   view.noise = $('noise').checked = !!number('noise', +normal.noise);
-  view.find = (state.get('find') || '').toLowerCase();
   view.scaled = !!number('scaled', +normal.scaled);
-  if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
+  setSearch(state.get('find') || '');
+  view.only = $('only').checked = number('only', 0) === 1;
   view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
   showDirection(['up', 'around'].includes(state.get('direction')) ? state.get('direction') : 'down');
   $('names').value = NAME_STEPS[state.get('names')] ? state.get('names') : 'full';
@@ -154,12 +155,6 @@ $('metric').onchange = event => {
   remember();
 };
 $('noise').onchange = event => { view.noise = event.target.checked; refresh(); remember(); };
-let pending = 0;
-$('find').oninput = event => {
-  view.find = event.target.value.trim().toLowerCase();
-  clearTimeout(pending);
-  pending = setTimeout(() => { if (tab === 'flame') drawFlame(); else TABS[tab][1](); remember(true); }, 120);
-};
 for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').value, +$('to').value); remember(); };
 $('all-time').onclick = () => { view.base = null; view.from = 0; view.to = bucketCount; showSides(); refresh(); remember(); };
 function setDark(dark) {
@@ -169,23 +164,17 @@ function setDark(dark) {
   if (tab === 'flame') refreshFlame();
 }
 $('theme').onclick = () => setDark(!isDark());
-const KEYS = [['/', 'find'], ['c', 'copy the verdict as Markdown'], ['l', 'copy the link'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
+const KEYS = [['/', 'find: words, or fn: file: module: thread: and a word; - excludes; quotes keep spaces; Enter adds another term, Backspace removes the last'], ['c', 'copy the verdict as Markdown'], ['l', 'copy the link'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
   ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'], ['s', 'callers above and callees below the frame\'s function'],
   ['p, right click', 'details of the frame'], ['+ and −, Ctrl and wheel, two fingers', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
-$('editor').value = editor;
-$('editor').onchange = event => {
-  editor = event.target.value.trim();
-  try { localStorage.setItem('limpet-editor', editor); } catch { /* kept for this page only */ }
-  TABS[tab][1]();
-};
-$('help-button').onclick = () => $('help').showModal();
+$('help-button').onclick = openHelp;
 document.addEventListener('keydown', event => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input:not([type=checkbox], [type=radio]), select, textarea') || document.querySelector('dialog[open]')) return;
   const names = Object.keys(TABS);
   if (event.key === '/') $('find').focus();
-  else if (event.key === '?') $('help').showModal();
+  else if (event.key === '?') openHelp();
   else if (event.key === 'r') $('all-time').click();
   else if (event.key === 'd') $('theme').click();
   else if (event.key === 'c') $('verdict-copy').click();

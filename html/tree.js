@@ -13,10 +13,11 @@ function linkPaths(parent, kept = () => true) {
 let {pathBelow, pathBeside} = linkPaths(paths.parent);
 /* The weight of stacks that end in each path, and what colours are made of; for two heaps the figure of each. Shrinking sites have
  * no weight; for two heaps the larger figure counts, whatever its sign. */
-function pathShares() {
+function pathShares(kept = graphSites()) {
   const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()}, {keys, figure} = inTwo() || !TINT[view.colour] ? {keys: inTwo() ? SIDES : []} : TINT[view.colour];
   for (const key of keys) shares[key] = zeros();
   sites.forEach((_, site) => {
+    if (kept && !kept(site)) return;
     const path = pathOf(site), one = figures.bySite[site];
     for (const key of keys) shares[key][path] += figure ? figure(site, key) : one[key];
     if (!inTwo()) shares.weight[path] += Math.max(0, weight(site));
@@ -115,8 +116,8 @@ function treeUp() {
 }
 /* Callers and callees of a function, merged over all places where it occurs. A stack counts once, however often the
  * function calls itself: callers are those of its outermost frame, callees those of its innermost one. */
-function treesAround(group) {
-  const own = pathShares(), {parent, group: groupAt} = paths, size = parent.length, above = {}, below = {};
+function treesAround(group, kept = graphSites()) {
+  const own = pathShares(kept), {parent, group: groupAt} = paths, size = parent.length, above = {}, below = {};
   const outermost = new Int32Array(size);
   for (let path = 1; path < size; path++) outermost[path] = outermost[parent[path]] || (groupAt[path] === group ? path : 0);
   for (const key in own) {

@@ -50,6 +50,17 @@ static void put_survivors(struct limpet_html_page *page, const struct limpet_sur
 	ROW_COLUMN(page, "sb", list, count, bytes);
 }
 
+/* Who allocated by the stack, the most bytes first. */
+static void put_threads(struct limpet_html_page *page,
+			const struct limpet_thread_timeline *thread_timeline, uint32_t node)
+{
+	const struct limpet_site_thread *list;
+	const size_t count = limpet_site_threads_of(&thread_timeline->site_threads, node, &list);
+
+	ROW_COLUMN(page, "th", list, count, tid);
+	ROW_COLUMN(page, "thb", list, count, bytes);
+}
+
 /* NULL: not known. */
 static const struct limpet_survivors *known_survivors(const struct limpet_html_subject *subject)
 {
@@ -92,9 +103,24 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 		ROW_COLUMN(page, "t", steps, count, counts.temporary);
 		if (survivors)
 			put_survivors(page, survivors, site->node);
+		if (subject->thread_timeline)
+			put_threads(page, subject->thread_timeline, site->node);
+		if (subject->model->owners)
+			limpet_html_row_number(page, "owner",
+					       subject->model->nodes[site->node].owner);
 		limpet_html_row_item(page);
 	}
 	limpet_json_end_list(&page->printer);
+}
+
+/* Names of allocators, by the number that sites have; null: there are not several. */
+static json_t *owners(struct limpet_html_page *page, const struct limpet_model *model)
+{
+	json_t *array = model->owners ? json_array() : json_null();
+
+	for (uint32_t i = 0; model->owners && i < model->owner_count; i++)
+		limpet_html_add(page, array, limpet_json_text(model->owners[i].name));
+	return array;
 }
 
 static json_t *sizes(struct limpet_html_page *page, const struct limpet_html_subject *subject)
@@ -315,6 +341,7 @@ static void print_data(struct limpet_html_page *page, void *context)
 	limpet_json_member(&page->printer, "timeline", limpet_html_timeline(page, subject->model));
 	limpet_json_member(&page->printer, "sizes", sizes(page, subject));
 	print_sites(page, subject);
+	limpet_json_member(&page->printer, "owners", owners(page, subject->model));
 	limpet_json_member(&page->printer, "threads", threads(page, subject));
 	limpet_json_member(&page->printer, "ages", ages(page));
 	limpet_html_print_stacks(page);

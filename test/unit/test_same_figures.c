@@ -445,6 +445,38 @@ static void check_survivors(const struct shown *shown)
 	}
 }
 
+/* What threads allocated by a site is what was allocated by it, and by all sites what the threads
+ * did. */
+static void check_threads_of_sites(const struct shown *shown, const json_t *threads)
+{
+	const json_t *sites = json_object_get(shown->page, "sites"), *site, *thread, *tid;
+	const bool sampled = shown->heap.model->sample_bytes;
+	size_t index, i, k;
+
+	json_array_foreach(sites, index, site)
+	{
+		const json_t *bytes = json_object_get(site, "thb");
+
+		same("bytes of a site by thread", sum(bytes), sum(json_object_get(site, "ab")),
+		     slack(shown, bytes));
+		for (size_t at = 1; at < json_array_size(bytes); at++)
+			assert_true(json_integer_value(json_array_get(bytes, at - 1)) >=
+				    json_integer_value(json_array_get(bytes, at)));
+	}
+	json_array_foreach(threads, i, thread)
+	{
+		uint64_t bytes = 0;
+
+		json_array_foreach(sites, index, site)
+			json_array_foreach(json_object_get(site, "th"), k,
+					   tid) if (json_equal(tid, json_object_get(thread, "tid")))
+				bytes += (uint64_t)json_integer_value(
+					json_array_get(json_object_get(site, "thb"), k));
+		same("bytes of a thread by site", bytes, sum(json_object_get(thread, "ab")),
+		     sampled ? PARTS + SITES : 0);
+	}
+}
+
 static void check_page(const struct shown *shown)
 {
 	static const char *const keys[] = {"target", "capture",    "window",
@@ -473,6 +505,7 @@ static void check_page(const struct shown *shown)
 	check_survivors(shown);
 	if (!json_is_array(threads))
 		return;
+	check_threads_of_sites(shown, threads);
 	same("threads", sum_of(threads, "a"), number(totals, "allocations"),
 	     shown->heap.model->sample_bytes ? PARTS * THREADS : 0);
 	same("lives", sum_of(lives, "alive"), number(totals, "live_allocations"),
