@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@
 
 static struct {
 	bool quiet;
+	const char *command; /* whose options were parsed; NULL: none */
 	void (*before_message)(void *context);
 	void *before_message_context;
 } ui;
@@ -78,6 +80,17 @@ static size_t printable_bytes(const unsigned char *s)
 	    (code >= 0xd800 && code < 0xe000))
 		return 0;
 	return bytes;
+}
+
+const char *limpet_ui_user(uid_t uid, char *buffer, size_t room)
+{
+	const struct passwd *entry = getpwuid(uid);
+
+	if (entry)
+		snprintf(buffer, room, "%s", entry->pw_name);
+	else
+		snprintf(buffer, room, "%u", uid);
+	return buffer;
 }
 
 char *limpet_ui_clean(char *text)
@@ -245,17 +258,13 @@ int limpet_ui_usage(const char *command, const char *format, ...)
 
 int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
 {
-	struct limpet_err err;
 	char *end;
 	long value;
 
 	errno = 0;
 	value = strtol(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX) {
-		limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
-		limpet_hint_pid(text, &err);
-		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
-	}
+	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX)
+		return limpet_fail_pid(ui.command ? ui.command : "attach", text);
 	*ret_pid = (pid_t)value;
 	return LIMPET_EXIT_OK;
 }
@@ -317,6 +326,7 @@ bool limpet_ui_parse(const struct limpet_ui_command *command, int argc, char **a
 {
 	int option;
 
+	ui.command = command->name;
 	*ret_status = LIMPET_EXIT_OK;
 	optind = 0; /* GNU: forget any earlier scan */
 	while ((option = getopt_long(argc, argv, command->short_options, command->long_options,

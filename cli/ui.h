@@ -130,6 +130,9 @@ char *limpet_ui_clean(char *text);
  * it. Ends with "..." if it was cut. Returns `text`. */
 char *limpet_ui_cut(char *text, int columns);
 
+/* The name of a user, or else the number. Returns `buffer`. The database of users may be remote. */
+const char *limpet_ui_user(uid_t uid, char *buffer, size_t room);
+
 /* Prints `text` to stdout, broken at blanks so that it fits `width` columns, and a newline. The
  * first line starts at the cursor, which is at column `margin`; the others are indented by it.
  * Changes `text`. */

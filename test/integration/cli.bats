@@ -127,6 +127,9 @@ fits() {
 	[[ ${stderr_lines[1]} == "hint: find it with \`pidof NAME\` or \`limpet doctor\`" ]]
 	usage "not a process id: '99999999999'" attach 99999999999
 	[[ ${stderr_lines[1]} == "hint: process ids are from 1 to $(($(</proc/sys/kernel/pid_max) - 1))" ]]
+	refused 1 "no process has the pid 2147483647" "$LIMPET" attach 2147483647
+	run --separate-stderr "$LIMPET" attach 2147483647
+	[[ ${stderr_lines[1]} == "hint: process ids are from 1 to $(($(</proc/sys/kernel/pid_max) - 1))" ]]
 	usage "unexpected argument '2'" attach 1 2
 	usage "only one PID is accepted" status 1 2
 	usage "missing PID" mark
@@ -162,13 +165,16 @@ fits() {
 	start second bin/named-for-this-test
 	both="$both $pid"
 	for command in attach doctor stop status mark explain pages top; do
-		usage "not a process id: 'named-for-this-test'" "$command" named-for-this-test
-		[[ ${stderr_lines[1]} == "hint: processes of that name: "* ]] || fail "$stderr" || return 1
-		same "$command" "$(grep -oE '[0-9]+ \(' <<<"${stderr_lines[1]}" | tr -d ' (' | sort -n | xargs)" "$both" || return 1
+		run -2 --separate-stderr within 10 "$LIMPET" "$command" named-for-this-test
+		[[ $output == "" && ${stderr_lines[0]} == "limpet: not a process id: 'named-for-this-test'" ]] || fail "$stderr" || return 1
+		[[ ${stderr_lines[1]} =~ ^\ +PID\ +USER\ +STARTED\ +RSS\ +COMMAND$ ]] || fail "$stderr" || return 1
+		same "$command" "$(sed -n '3,4p' <<<"$stderr" | awk '{ print $1 }' | sort -n | xargs)" "$both" || return 1
+		[[ ${stderr_lines[4]} =~ ^hint:\ limpet\ $command\ (${both/ /|}) ]] || fail "$stderr" || return 1
 	done
 	finish second
-	usage "not a process id" attach named-for-this-test
-	[[ ${stderr_lines[1]} == "hint: process of that name: ${both% *} ("* ]] || fail "$stderr"
+	run -2 --separate-stderr within 10 "$LIMPET" attach named-for-this-test
+	[[ ${stderr_lines[2]} =~ ^\ *${both% *}\ +$(id -un)\ +[0-9]{2}:[0-9]{2}\ +[0-9.]+\ [KM]iB\ +bin/named-for-this-test$ ]] || fail "$stderr"
+	[[ ${stderr_lines[3]} == "hint: limpet attach ${both% *}" && ${#stderr_lines[@]} == 4 ]] || fail "$stderr"
 	finish first
 }
 
