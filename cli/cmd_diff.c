@@ -31,8 +31,8 @@ static const char help[] =
 	"      --by-function     functions that allocate, whoever calls them\n"
 	LIMPET_FILTER_HELP
 	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --format WORD     text; json, or --json: exact numbers for programs; or\n"
-	"                        markdown, for an issue tracker\n"
+	"      --format WORD     text, json or markdown, for an issue tracker\n"
+	"      --json            for programs: exact numbers; as --format json\n"
 	"      --html            a page with a differential flame graph; prints its path\n"
 	"  -o, --output OUT      of --html; default: NEW's name.diff.html; '-': stdout\n"
 	"  -f, --force           overwrite OUT\n"

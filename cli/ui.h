@@ -90,8 +90,8 @@ void limpet_ui_set_before_message(void (*call)(void *context), void *context);
 
 /* ------------------------------------------------------------------ help and data */
 
-/* Writes `text` to stdout and returns LIMPET_EXIT_OK, or LIMPET_EXIT_FAILED after a message if it
- * could not be written. For --help. */
+/* Writes `text` to stdout, through a pager if it is longer than the terminal, and returns
+ * LIMPET_EXIT_OK, or LIMPET_EXIT_FAILED after a message if it could not be written. For --help. */
 int limpet_ui_help(const char *text);
 
 /* Flushes stdout at the end of a command; returns `status`, or LIMPET_EXIT_FAILED after a message

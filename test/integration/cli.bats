@@ -23,10 +23,10 @@ usage() {
 	[[ ${stderr_lines[1]} == "hint: "?* ]] || fail "limpet $*: ${stderr_lines[1]}"
 }
 
-# fits TEXT: into 80 columns and 24 lines, the prompt's included.
+# fits TEXT: into 80 columns; each option begins a line of its own.
 fits() {
-	if (($(wc -l <<<"$1") > 23)); then
-		fail "$(wc -l <<<"$1") lines are too many"
+	if grep -nE '^ +(-., )?--[^ ]+( [A-Z][^ ]*)?,? (\||-)' <<<"$1" || grep -nE '^ .*; --' <<<"$1"; then
+		fail "two options in a line"
 		return 1
 	fi
 	if grep -nE '^.{81}' <<<"$1"; then
@@ -58,6 +58,8 @@ fits() {
 	run --separate-stderr "$LIMPET" --help
 	[[ $status == 0 && -z $stderr ]]
 	fits "$output"
+	# That of a command may be longer, and goes through a pager then.
+	(($(wc -l <<<"$output") <= 23)) || fail "$output"
 	help=$output
 	[[ $("$LIMPET" -h) == "$help" && $("$LIMPET" help) == "$help" ]]
 	for command in $(commands); do
@@ -69,6 +71,22 @@ fits() {
 			fits "$output" || fail "limpet $ask"
 		done
 	done
+}
+
+@test "on a terminal prose is broken into lines, and no command" {
+	command -v script >/dev/null || skip "script(1) is not installed"
+	TERM=dumb script -qec "stty cols 50; '$LIMPET' report nothing.limpet" /dev/null </dev/null | tr -d '\r' >said
+	same "prose" "$(sed -n '/^hint/,$p' said)" "$(printf '%s\n' "hint: \`limpet attach\` and \`limpet stop\` print the" "      path of their trace")"
+	TERM=dumb script -qec "stty cols 30; '$LIMPET' status 2147483647" /dev/null </dev/null | tr -d '\r' >said
+	grep -qxF 'hint: `limpet status` lists' said || fail "$(<said)"
+	TERM=dumb script -qec "stty cols 20; '$LIMPET' stop --nothing x" /dev/null </dev/null | tr -d '\r' >said
+	grep -qxF 'hint: limpet stop --help' said || fail "$(<said)"
+}
+
+@test "help longer than the terminal goes through a pager" {
+	command -v script >/dev/null || skip "script(1) is not installed"
+	TERM=dumb LIMPET_PAGER="sed s/^/paged:/" script -qec "'$LIMPET' attach --help" /dev/null </dev/null | tr -d '\r' >said
+	[[ $(head -1 said) == "paged:Usage: limpet attach"* ]] || fail "$(<said)"
 }
 
 @test "every command is listed, described and completed" {

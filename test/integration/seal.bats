@@ -232,7 +232,7 @@ leaks_by() {
 
 hints_at_names() {
 	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
-	(($(grep -c '^hint: .*node --perf-basic-prof' hints) == 1))
+	(($(sed -n '/^hint:/,$p' hints | tr -s '\n ' '  ' | grep -c '^hint: .*`node --perf-basic-prof`') == 1))
 }
 
 @test "code that node made, without a map of it: the report says how it gets names" {
