@@ -55,6 +55,7 @@ ANALYZER_SRC += \
 	analyzer/views/heap.c \
 	analyzer/views/kept_pages.c \
 	analyzer/views/looks.c \
+	analyzer/views/nameless_modules.c \
 	analyzer/views/report.c \
 	analyzer/views/trend.c \
 	analyzer/views/verdict.c \

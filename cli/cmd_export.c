@@ -28,12 +28,14 @@ static const char help[] =
 	"      --table TABLE     of csv, only events, stacks or frames\n"
 	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
 	"                        or growth; default: live for attach, peak for run\n"
-	"      --from, --to TIME only what happened between; not of every format\n"
+	"      --from TIME       only what happened from then on; not of every format\n"
+	"      --to TIME         only what happened until then\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"      --full            of folded, massif, callgrind: library frames, too;\n"
 	"                        of folded, names are whole\n"
 	"  -h, --help            this text\n"
+	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
 /* clang-format on */
 

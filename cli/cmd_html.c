@@ -30,8 +30,9 @@ static const char help[] =
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
 	"      --quick           without threads and lifetimes, for which every event has\n"
 	"                        to be read\n"
-	"      --from, --to TIME begin with that part of the time: 90s, 10m after the\n"
-	"                        start, or a mark; the page can show the others, too\n"
+	"      --from TIME       begin with the time from then on: 90s or 10m after the\n"
+	"                        start, or a mark; the page can show the rest, too\n"
+	"      --to TIME         begin with the time until then\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"  -f, --force           overwrite OUT\n"

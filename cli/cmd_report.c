@@ -43,14 +43,17 @@ static const char help[] =
 	"  -n, --limit N         rows or branches of a node; default: 10, with --json all\n"
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
 	"                        default: live for attach, peak for run\n"
-	"      --from, --to TIME only what happened between: 90s, 10m, or a mark\n"
+	"      --from TIME       only what happened from then on: 90s, 10m, or a mark\n"
+	"      --to TIME         only what happened until then\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"      --depth N         levels of a tree; default: all\n"
 	"      --min PERCENT     hide entries below this share; default: 1\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --format WORD     text, json (--json: exact, unfolded) or markdown\n"
-	"  -h, --help            this text; --no-pager: not through a pager\n"
+	"      --format WORD     text, json or markdown\n"
+	"      --json            for programs: exact, unfolded; as --format json\n"
+	"      --no-pager        not through a pager, though longer than the terminal\n"
+	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
 /* clang-format on */

@@ -382,12 +382,8 @@ static uint64_t room_pages(const struct limpet_segment *segment)
 	return taken < segment->layout.room_pages ? taken : segment->layout.room_pages;
 }
 
-uint64_t limpet_segment_private_bytes(const struct limpet_segment *segment, uint64_t states)
-{
-	return LIMPET_PRIVATE_TABLES_BYTES + (states + room_pages(segment)) * LIMPET_SCRATCH_BYTES;
-}
-
 uint64_t limpet_segment_beside_bytes(const struct limpet_segment *segment, uint64_t states)
 {
-	return AGENT_IMAGE_BYTES + limpet_segment_private_bytes(segment, states);
+	return AGENT_IMAGE_BYTES + LIMPET_PRIVATE_TABLES_BYTES +
+	       (states + room_pages(segment)) * LIMPET_SCRATCH_BYTES;
 }

@@ -37,6 +37,9 @@ named() {
 @test "a stripped program gets names from a debug file, by its build-id alone" {
 	capture_stripped
 	named false
+	"$LIMPET" report "$trace" >text
+	grep -qE '^no names  for stripped \(([0-9.]+ [KM]?i?B) of \1 live\): `limpet seal --debug-dir DIR` adds them from debug files$' text ||
+		fail "$(<text)"
 	# Its name, and another build.
 	mkdir wrong
 	objcopy --only-keep-debug "$TARGETS/loader" wrong/stripped.debug
@@ -47,6 +50,7 @@ named() {
 	run --separate-stderr within 60 "$LIMPET" seal "$trace" --debug-dir wrong --debug-dir debug
 	[[ $status == 0 && $stderr != *"another build"* ]]
 	named
+	(($("$LIMPET" report "$trace" | grep -c '^no names') == 0)) || fail "$("$LIMPET" report "$trace")"
 	# Once more: not a byte.
 	local bytes
 	bytes=$(stat -c %s "$trace")
@@ -228,7 +232,7 @@ leaks_by() {
 
 hints_at_names() {
 	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
-	(($(grep -c '^hint: .*node --perf-basic-prof' hints) == 1))
+	(($(sed -n '/^hint:/,$p' hints | tr -s '\n ' '  ' | grep -c '^hint: .*`node --perf-basic-prof`') == 1))
 }
 
 @test "code that node made, without a map of it: the report says how it gets names" {
