@@ -18,16 +18,21 @@
 #define COMMON_HELP                                                                          \
 	LIMPET_CAPTURE_HELP                                                                  \
 	"      --sample BYTES      record one allocation per BYTES, estimate the rest\n"     \
-	"      --follow-fork | --alloc-functions FILE   children too | its own allocators\n" \
 	"      --max-size SIZE     of the trace: the newest events stay, and sums of all\n"  \
-	"      --compact | --addresses   only sums per minute | also all addresses\n"        \
-	"      --no-seal | --with-command-line   append no symbols | store arguments too\n"  \
+	"      --compact           only sums per minute\n"                                   \
+	"      --addresses         also the addresses of all blocks\n"                       \
+	"      --follow-fork       children, too, each into its own trace\n"                 \
+	"      --alloc-functions FILE    the program's own allocators\n"                     \
+	"      --load WAY          how to load the agent: dlopen or map\n"                   \
+	"      --no-seal           append no symbols\n"                                      \
+	"      --with-command-line       store the program's arguments, too\n"               \
 	"      --attach-timeout DUR      give up after this long; default: 10s\n"            \
 	"      --agent-memory BYTES      limit inside the process; default: 64MiB\n"         \
 	"      --collector-memory BYTES  limit outside of it; default: 512MiB\n"             \
 	"      --on-overload WHAT        at overload: drop events (default), sample, or\n"   \
 	"                                wait (stalls the program; for tests, batch jobs)\n" \
-	"      --partial | --assume-seccomp-ok   accept an unseen allocator | filter\n"      \
+	"      --partial           accept an allocator that is out of reach\n"               \
+	"      --assume-seccomp-ok       accept a filter that cannot be read\n"              \
 	"  -h, --help              this text\n"                                              \
 	"\n"
 
@@ -35,8 +40,9 @@ static const char attach_help[] =
 	"Usage: limpet attach [OPTIONS] PID\n"
 	"Watches the heap of a running process until Ctrl-C, `limpet stop` or its end.\n"
 	"\n"
-	"  -p, --pid PID | --no-uprobes   instead of the operand | watch no calls first\n"
-	"      --background | --load WAY  go on in the background | by dlopen or map\n" COMMON_HELP
+	"  -p, --pid PID           the process, instead of the operand\n"
+	"      --background        go on in the background\n"
+	"      --no-uprobes        find no allocator by watching the program's calls\n" COMMON_HELP
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
 	"5 captured but the agent stays dormant. More: man limpet-attach\n";
 
@@ -44,8 +50,7 @@ static const char run_help[] =
 	"Usage: limpet run [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
 	"Runs a command and captures its heap from the entry point on. Input, output,\n"
 	"signals and exit status are the command's.\n"
-	"\n"
-	"      --load WAY          how to load the agent: dlopen or map\n" COMMON_HELP
+	"\n" COMMON_HELP
 	"Exit status: the command's, 128+N for signal N; 2 usage, 125 limpet failed,\n"
 	"126 not executable, 127 not found. More: man limpet-run\n";
 

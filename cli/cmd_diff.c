@@ -9,7 +9,9 @@
 #include "analyzer/views/diff.h"
 #include "cli/commands.h"
 #include "cli/html_file.h"
+#include "cli/live_names.h"
 #include "cli/mark_times.h"
+#include "cli/page_opener.h"
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -24,17 +26,17 @@ static const char help[] =
 	"traces, or two windows of one: limpet diff A.limpet@1m-2m A.limpet@10m-11m\n"
 	"\n"
 	"  -n, --limit N         rows to show; default: 20, with --json all\n"
-	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
-	"                        default: growth for attach, peak for run\n"
+	"      --sort WORD       peak, live, allocations, allocated, temporary or growth\n"
+	"      --no-scale        figures over time as they are, though one side is longer\n"
 	"      --by-function     functions that allocate, whoever calls them\n"
 	LIMPET_FILTER_HELP
 	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --format WORD     text; json, or --json: exact numbers for programs; or\n"
-	"                        markdown, for an issue tracker\n"
-	"      --html            one page for any browser, with a differential flame\n"
-	"                        graph; prints its path\n"
+	"      --format WORD     text, json or markdown, for an issue tracker\n"
+	"      --json            for programs: exact numbers; as --format json\n"
+	"      --html            a page with a differential flame graph; prints its path\n"
 	"  -o, --output OUT      of --html; default: NEW's name.diff.html; '-': stdout\n"
 	"  -f, --force           overwrite OUT\n"
+	"      --open            open the page in a browser ($BROWSER, xdg-open), too\n"
 	"      --no-pager        not through a pager, though longer than the terminal\n"
 	"  -h, --help            this text\n"
 	"\n"
@@ -49,7 +51,7 @@ struct side {
 
 struct diff_options {
 	struct side sides[2];
-	bool html, full, by_function, sorted, no_pager, force;
+	bool html, full, by_function, no_scale, sorted, no_pager, force, open;
 	enum limpet_cli_format format;
 	const char *output;
 	enum limpet_report_sort sort;
@@ -63,6 +65,7 @@ static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
 	{"sort", required_argument, NULL, OPT_SORT},
 	LIMPET_UI_FLAG("by-function", struct diff_options, by_function),
+	LIMPET_UI_FLAG("no-scale", struct diff_options, no_scale),
 	LIMPET_FILTER_OPTIONS,
 	LIMPET_UI_FLAG("full", struct diff_options, full),
 	{"format", required_argument, NULL, OPT_FORMAT},
@@ -70,6 +73,7 @@ static const struct option long_options[] = {
 	LIMPET_UI_FLAG("html", struct diff_options, html),
 	{"output", required_argument, NULL, 'o'},
 	{"force", no_argument, NULL, 'f'},
+	LIMPET_UI_FLAG("open", struct diff_options, open),
 	LIMPET_UI_FLAG("no-pager", struct diff_options, no_pager),
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -185,8 +189,10 @@ static int take_operands(int count, char **operands, void *context)
 		return limpet_ui_usage("diff", "--html and %s cannot be used together",
 				       o->format == LIMPET_CLI_JSON ? "--json"
 								    : "--format markdown");
-	if (!o->html && (o->output || o->force))
-		return limpet_ui_usage("diff", "-o and -f are accepted only with --html");
+	if (!o->html && (o->output || o->force || o->open))
+		return limpet_ui_usage("diff", "-o, -f and --open are accepted only with --html");
+	if (o->open && o->output && !strcmp(o->output, "-"))
+		return limpet_ui_usage("diff", "--open needs a file: not with -o -");
 	for (int i = 0; i < 2 && status == LIMPET_EXIT_OK; i++)
 		status = parse_side(operands[i], &o->sides[i]);
 	return status;
@@ -206,7 +212,8 @@ static int open_side(const struct diff_options *o, const struct side *side,
 						    .sort = o->sort,
 						    .full = o->full,
 						    .series = o->html,
-						    .progress = limpet_cli_show_progress};
+						    .progress = limpet_cli_show_progress,
+						    .look_up = limpet_cli_look_up_names};
 	char text[LIMPET_UNITS_TEXT];
 	uint64_t end_ns;
 	int result = limpet_heap_open(side->path, &options, ret_heap, err);
@@ -278,8 +285,10 @@ static int print(const struct limpet_diff *diff, const struct diff_options *o)
 static int print_rows(const struct diff_options *o, const struct limpet_heap heaps[2],
 		      struct limpet_err *err)
 {
+	const struct limpet_diff_options options = {.by_function = o->by_function,
+						    .no_scale = o->no_scale};
 	struct limpet_diff *diff = NULL;
-	int result = limpet_diff_new(&heaps[0], &heaps[1], o->by_function, &diff);
+	int result = limpet_diff_new(&heaps[0], &heaps[1], &options, &diff);
 
 	if (result >= 0)
 		result = print(diff, o);
@@ -302,9 +311,13 @@ static int print_page(const struct diff_options *o, const struct limpet_heap hea
 	result = limpet_html_file_open("diff --html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
+	limpet_cli_note_names(heaps[0].model->names_looked_up ? heaps[0].model : heaps[1].model);
 	result = limpet_diff_html_print(&heaps[0], &heaps[1], o->sides[0].name, o->sides[1].name,
-					page.sink.file);
-	return limpet_html_file_close(&page, result, err);
+					o->no_scale, page.sink.file);
+	result = limpet_html_file_close(&page, result, err);
+	if (result == 0 && o->open)
+		limpet_page_open(output);
+	return result;
 }
 
 static int diff_files(const struct diff_options *o, int *ret_status, struct limpet_err *err)

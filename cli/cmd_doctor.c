@@ -84,7 +84,7 @@ static void print_text(const struct limpet_preflight *preflight, bool tries)
 	       ok || tries ? "can" : "cannot", limpet_ui_clean(name), preflight->pid,
 	       tries ? " if it finds the functions of its allocator" : "",
 	       limpet_ui_style(stdout, LIMPET_UI_PLAIN));
-	limpet_doctor_user(preflight->uid, user, sizeof(user));
+	limpet_ui_user(preflight->uid, user, sizeof(user));
 	snprintf(unfollowed, sizeof(unfollowed), "%s", preflight->unfollowed);
 	printf("  user %s, %s resident%s%s\n", limpet_ui_clean(user),
 	       limpet_units_format_bytes(rss, preflight->rss_bytes),

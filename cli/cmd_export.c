@@ -8,6 +8,7 @@
 #include "analyzer/export/export.h"
 #include "analyzer/export/export_sink.h"
 #include "cli/commands.h"
+#include "cli/live_names.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
 #include "common/units.h"
@@ -27,12 +28,14 @@ static const char help[] =
 	"      --table TABLE     of csv, only events, stacks or frames\n"
 	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
 	"                        or growth; default: live for attach, peak for run\n"
-	"      --from, --to TIME only what happened between; not of every format\n"
+	"      --from TIME       only what happened from then on; not of every format\n"
+	"      --to TIME         only what happened until then\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"      --full            of folded, massif, callgrind: library frames, too;\n"
 	"                        of folded, names are whole\n"
 	"  -h, --help            this text\n"
+	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-export\n";
 /* clang-format on */
 
@@ -186,6 +189,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 		.series = o->format == LIMPET_EXPORT_PERFETTO || o->format == LIMPET_EXPORT_FIREFOX,
 		.moments = o->format == LIMPET_EXPORT_MASSIF ? LIMPET_EXPORT_MOMENTS : 0,
 		.progress = limpet_cli_show_progress,
+		.look_up = limpet_cli_look_up_names,
 	};
 	char text[LIMPET_UNITS_TEXT];
 	struct limpet_heap heap;
@@ -207,6 +211,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 	/* Some formats produce an empty file then. */
 	if (!heap.model->totals.allocations && !heap.model->totals.live_allocations)
 		limpet_ui_note("no allocation was seen: there is little to write");
+	limpet_cli_note_names(heap.model);
 	result = write_tables(&heap, o, err);
 	limpet_heap_close(&heap);
 	return result;

@@ -12,6 +12,7 @@
 #include "cli/commands.h"
 #include "cli/heap_findings.h"
 #include "cli/html_file.h"
+#include "cli/live_names.h"
 #include "cli/page_opener.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -29,8 +30,9 @@ static const char help[] =
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
 	"      --quick           without threads and lifetimes, for which every event has\n"
 	"                        to be read\n"
-	"      --from, --to TIME begin with that part of the time: 90s, 10m after the\n"
-	"                        start, or a mark; the page can show the others, too\n"
+	"      --from TIME       begin with the time from then on: 90s or 10m after the\n"
+	"                        start, or a mark; the page can show the rest, too\n"
+	"      --to TIME         begin with the time until then\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"  -f, --force           overwrite OUT\n"
@@ -99,6 +101,7 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 	result = limpet_html_file_open("html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
+	limpet_cli_note_names(subject->model);
 	result = limpet_html_file_close(&page, limpet_html_print(subject, page.sink.file), err);
 	if (result == 0 && o->open)
 		limpet_page_open(output);
@@ -177,7 +180,8 @@ static int page_of(const struct html_options *o, int *ret_status, struct limpet_
 						    .sorted = true,
 						    .sort = LIMPET_REPORT_LIVE,
 						    .series = true,
-						    .progress = limpet_cli_show_progress};
+						    .progress = limpet_cli_show_progress,
+						    .look_up = limpet_cli_look_up_names};
 	struct limpet_heap heap;
 	int result = limpet_heap_open(o->file, &options, &heap, err);
 

@@ -17,6 +17,7 @@
 #include "analyzer/views/report.h"
 #include "cli/commands.h"
 #include "cli/heap_findings.h"
+#include "cli/live_names.h"
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -42,14 +43,17 @@ static const char help[] =
 	"  -n, --limit N         rows or branches of a node; default: 10, with --json all\n"
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth;\n"
 	"                        default: live for attach, peak for run\n"
-	"      --from, --to TIME only what happened between: 90s, 10m, or a mark\n"
+	"      --from TIME       only what happened from then on: 90s, 10m, or a mark\n"
+	"      --to TIME         only what happened until then\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
 	"      --depth N         levels of a tree; default: all\n"
 	"      --min PERCENT     hide entries below this share; default: 1\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --format WORD     text, json (--json: exact, unfolded) or markdown\n"
-	"  -h, --help            this text; --no-pager: not through a pager\n"
+	"      --format WORD     text, json or markdown\n"
+	"      --json            for programs: exact, unfolded; as --format json\n"
+	"      --no-pager        not through a pager, though longer than the terminal\n"
+	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
 /* clang-format on */
@@ -219,14 +223,11 @@ static void print_hints(const struct limpet_model *model, const struct report_op
 {
 	if (o->format == LIMPET_CLI_JSON || !isatty(STDERR_FILENO) || fflush(stdout))
 		return;
-	if (!model->sealed && model->end->end == LIMPET_END_RUNNING)
-		limpet_ui_hint("names come when the capture ends; `limpet top %u` shows them now",
-			       model->target->pid);
-	else if (!model->sealed)
+	if (!model->sealed && model->end->end != LIMPET_END_RUNNING)
 		limpet_ui_hint("limpet seal %s adds functions and lines", o->file);
-	else if (!model->symbols_complete)
+	else if (model->sealed && !model->symbols_complete)
 		limpet_ui_hint("limpet seal %s looks up the symbols that were skipped", o->file);
-	if (model->sealed)
+	if (model->sealed || model->names_looked_up)
 		hint_at_names(model);
 }
 
@@ -306,12 +307,14 @@ static int print_report(struct limpet_heap *heap, const struct report_options *o
 	};
 	struct limpet_findings *findings = NULL;
 	struct limpet_report *report = NULL;
+	char filters[LIMPET_CLI_FILTERS];
 	struct limpet_pager pager;
 	int result = count_events(heap, &options.capture_events, err);
 
 	if (result >= 0)
 		result = find(heap, &findings, err);
 	options.findings = findings;
+	options.filters = heap->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)
 		result = limpet_report_new(heap->model, &options, &report);
 	limpet_pager_begin(&pager, result >= 0 && o->format != LIMPET_CLI_JSON && !o->no_pager);
@@ -360,6 +363,7 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 				   ? (o->limited && o->limit ? o->limit : LIMPET_VIEW_MOMENTS)
 				   : 0,
 		.progress = limpet_cli_show_progress,
+		.look_up = limpet_cli_look_up_names,
 	};
 	struct limpet_heap heap;
 	int result = limpet_heap_open(o->file, &options, &heap, err);

@@ -18,8 +18,8 @@
 
 static const char help_text[] =
 	"Usage: limpet status [PID] [--json]\n"
-	"Shows the captures that run on this machine and the agents that were left in\n"
-	"processes when a capture ended badly; with PID, only that one.\n"
+	"Shows the captures that run on this machine, with their marks, and the agents\n"
+	"that were left in processes when a capture ended badly; with PID, only that one.\n"
 	"\n"
 	"      --json   for programs; exact numbers, unknown is null\n"
 	"  -h, --help   this text\n"
@@ -91,6 +91,16 @@ static int find_one(pid_t pid, struct captures *ret)
 
 /* ------------------------------------------------------------------ JSON */
 
+/* -EPROTO...: not known. */
+static int find_marks(const struct limpet_control_capture *capture, struct limpet_mark **ret_list)
+{
+	const int count = limpet_control_marks(capture->pid, ret_list);
+
+	if (count < 0)
+		*ret_list = NULL;
+	return count;
+}
+
 static bool has_figures(const struct limpet_control_capture *capture)
 {
 	return capture->state != LIMPET_CONTROL_UNKNOWN && capture->state != LIMPET_CONTROL_DORMANT;
@@ -101,12 +111,25 @@ static json_t *seconds(uint64_t ns, bool known)
 	return known ? json_real((double)ns / 1e9) : json_null();
 }
 
+static json_t *marks_json(const struct limpet_control_capture *capture)
+{
+	LIMPET_FREE struct limpet_mark *marks = NULL;
+	const int count = has_figures(capture) ? find_marks(capture, &marks) : -ENODATA;
+	json_t *list = count < 0 ? json_null() : json_array();
+
+	for (int i = 0; i < count; i++)
+		list = limpet_json_append(
+			list, json_pack("{s:o, s:o}", "name", limpet_json_clean_text(marks[i].name),
+					"time_seconds", seconds(marks[i].time_ns, true)));
+	return list;
+}
+
 static json_t *capture_json(const struct limpet_control_capture *capture)
 {
 	const char *state = limpet_control_state_name(capture->state);
 	bool known = has_figures(capture);
 
-	return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
+	return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
 			 (int)capture->pid, "state", state ? json_string(state) : json_null(),
 			 "trace", limpet_json_clean_text(capture->trace), "elapsed_seconds",
 			 seconds(capture->elapsed_ns, known), "events",
@@ -116,7 +139,8 @@ static json_t *capture_json(const struct limpet_control_capture *capture)
 			 limpet_json_clean_text(capture->command), "collector_pid",
 			 limpet_json_number_if(known, (uint64_t)capture->collector_pid),
 			 "duration_seconds",
-			 seconds(capture->duration_ns, known && capture->duration_ns));
+			 seconds(capture->duration_ns, known && capture->duration_ns), "marks",
+			 marks_json(capture));
 }
 
 static int print_json(const struct captures *captures)
@@ -135,6 +159,35 @@ static int print_json(const struct captures *captures)
 }
 
 /* ------------------------------------------------------------------ text */
+
+/* Of a line below the row, and of the trace's. */
+#define INDENT 9
+/* Marks that are named: the last ones. */
+#define MARKS_SHOWN 20
+
+static void print_marks(const struct limpet_control_capture *capture)
+{
+	LIMPET_FREE struct limpet_mark *marks = NULL;
+	const int count = find_marks(capture, &marks);
+	const int first = count > MARKS_SHOWN ? count - MARKS_SHOWN : 0;
+	char time[LIMPET_UNITS_TEXT];
+	LIMPET_FREE char *line = NULL;
+	size_t bytes;
+	FILE *text = count > 0 ? open_memstream(&line, &bytes) : NULL;
+
+	if (!text)
+		return;
+	fprintf(text, "marks: ");
+	if (first)
+		fprintf(text, "%d earlier, ", first);
+	for (int i = first; i < count; i++)
+		fprintf(text, "%s%s %s", i > first ? ", " : "", marks[i].name,
+			limpet_units_format_time(time, marks[i].time_ns));
+	if (fclose(text))
+		return;
+	printf("%*s", INDENT, "");
+	limpet_ui_wrap(limpet_ui_clean(line), INDENT, limpet_ui_width(STDOUT_FILENO));
+}
 
 static void print_row(const struct limpet_control_capture *capture)
 {
@@ -161,8 +214,10 @@ static void print_row(const struct limpet_control_capture *capture)
 	puts(limpet_ui_clean(line));
 	if (capture->trace[0]) {
 		snprintf(line, sizeof(line), "%s", capture->trace);
-		printf("         %s\n", limpet_ui_clean(line));
+		printf("%*s%s\n", INDENT, "", limpet_ui_clean(line));
 	}
+	if (has_figures(capture))
+		print_marks(capture);
 }
 
 static void print_text(const struct captures *captures)

@@ -1,7 +1,6 @@
 #include "cli/doctor_list.h"
 
 #include <errno.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -81,17 +80,6 @@ static int collect(const struct limpet_preflight_options *options, struct rows *
 
 /* ------------------------------------------------------------------ text */
 
-const char *limpet_doctor_user(uid_t uid, char *buffer, size_t room)
-{
-	const struct passwd *entry = getpwuid(uid);
-
-	if (entry)
-		snprintf(buffer, room, "%s", entry->pw_name);
-	else
-		snprintf(buffer, room, "%u", uid);
-	return buffer;
-}
-
 /* "no: needs sudo", "ok", "ok (container)". */
 static void verdict_words(const struct limpet_preflight *preflight, char *ret, size_t room)
 {
@@ -129,7 +117,7 @@ static void print_rows(const struct rows *rows)
 		/* the user database may be remote: ask once for consecutive rows of the same user
 		 */
 		if (!user[0] || row->uid != user_uid)
-			limpet_doctor_user(row->uid, user, sizeof(user));
+			limpet_ui_user(row->uid, user, sizeof(user));
 		user_uid = row->uid;
 		limpet_units_format_bytes(rss, row->rss_bytes);
 		snprintf(name, sizeof(name), "%s", row->name);
@@ -179,8 +167,7 @@ json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 	return json_pack(
 		"{s:i, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "pid",
 		preflight->pid, "command", limpet_json_clean_text(preflight->name), "user",
-		known ? limpet_json_clean_text(
-				limpet_doctor_user(preflight->uid, user, sizeof(user)))
+		known ? limpet_json_clean_text(limpet_ui_user(preflight->uid, user, sizeof(user)))
 		      : json_null(),
 		"rss_bytes", known ? json_integer((json_int_t)preflight->rss_bytes) : json_null(),
 		"verdict", verdicts[preflight->verdict], "libc",

@@ -14,7 +14,4 @@ int limpet_doctor_list(const struct limpet_preflight_options *options, bool json
 /* What doctor knows about a process, as a JSON object; NULL: out of memory. */
 json_t *limpet_doctor_json(const struct limpet_preflight *preflight);
 
-/* The user's name, or the number if there is none. */
-const char *limpet_doctor_user(uid_t uid, char *buffer, size_t room);
-
 #endif

@@ -29,6 +29,7 @@ CLI_SRC := \
 	cli/heap_findings.c \
 	cli/html_file.c \
 	cli/json_output.c \
+	cli/live_names.c \
 	cli/live_target.c \
 	cli/main.c \
 	cli/mark_times.c \

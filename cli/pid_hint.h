@@ -4,8 +4,9 @@
 
 #include "common/err.h"
 
-/* Sets the hint of *err: the processes of that name, the largest first; the range of process ids;
- * or how to find one. */
-void limpet_hint_pid(const char *text, struct limpet_err *err);
+/* Says on stderr that `text` is none, and lists the processes of that name, the largest first, with
+ * the command line for that one; or else tells the range of process ids, or how to find one.
+ * `command`: what was called. Returns LIMPET_EXIT_USAGE. */
+int limpet_fail_pid(const char *command, const char *text);
 
 #endif

@@ -6,11 +6,9 @@
 
 #include "analyzer/model/tail.h"
 #include "analyzer/views/heap.h"
-#include "cli/live_target.h"
+#include "cli/live_names.h"
 #include "cli/top_finding.h"
 #include "cli/view_options.h"
-#include "common/open_file.h"
-#include "injector/proc/perf_map_file.h"
 
 /* Sums of sites, or rows of events, that are read at a time, in some hundredths of a second. */
 #define PIECE ((size_t)1 << 17)
@@ -30,24 +28,13 @@ struct limpet_top_source {
 	char *finding; /* of the heap, or of the last view */
 };
 
-/* Names are read from the files as the process sees them. Without them offsets are shown. */
+/* Without names offsets are shown. */
 static void look_up_names(struct limpet_top_source *source)
 {
-	const struct limpet_trace_target *target =
-		limpet_tail_model(source->tail) ? source->model->target : NULL;
-	struct limpet_namer_options options = {.perf_map_fd = -1};
 	struct limpet_namer *namer;
-	char root[64];
 
-	if (!target)
-		return;
-	if (limpet_cli_target_is_alive(target)) {
-		snprintf(root, sizeof(root), "/proc/%u/root", target->pid);
-		if (limpet_open_may_enter(root))
-			options.root = root;
-		options.perf_map_fd = limpet_perf_map_open((pid_t)target->pid);
-	}
-	if (limpet_namer_new(&options, &namer) == 0)
+	if (limpet_tail_model(source->tail) &&
+	    limpet_cli_namer_new(source->model->target, &namer) == 0)
 		limpet_tail_take_namer(source->tail, namer);
 }
 

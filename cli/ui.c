@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -10,6 +11,7 @@
 #include <sys/ioctl.h>
 
 #include "analyzer/render/report_printer.h"
+#include "cli/pager.h"
 #include "cli/pid_hint.h"
 #include "common/plain_text.h"
 
@@ -19,6 +21,7 @@
 
 static struct {
 	bool quiet;
+	const char *command; /* whose options were parsed; NULL: none */
 	void (*before_message)(void *context);
 	void *before_message_context;
 } ui;
@@ -80,6 +83,17 @@ static size_t printable_bytes(const unsigned char *s)
 	return bytes;
 }
 
+const char *limpet_ui_user(uid_t uid, char *buffer, size_t room)
+{
+	const struct passwd *entry = getpwuid(uid);
+
+	if (entry)
+		snprintf(buffer, room, "%s", entry->pw_name);
+	else
+		snprintf(buffer, room, "%u", uid);
+	return buffer;
+}
+
 char *limpet_ui_clean(char *text)
 {
 	unsigned char *s = (unsigned char *)text;
@@ -102,6 +116,15 @@ char *limpet_ui_cut(char *text, int columns)
 	return text;
 }
 
+/* The end of what is not broken: a word, or a command in backquotes. */
+static char *end_of_word(char *word)
+{
+	char *end = word + strcspn(word, " "), *quote = memchr(word, '`', (size_t)(end - word));
+	char *closing = quote ? strchr(quote + 1, '`') : NULL;
+
+	return closing ? end_of_word(closing + 1) : end;
+}
+
 /* Breaks `text` at blanks; keeps those inside a line, which may belong to a path. The cursor is at
  * column `at`; further lines are indented by `margin`. */
 static void wrap(FILE *file, char *text, int at, int margin, int width)
@@ -112,7 +135,7 @@ static void wrap(FILE *file, char *text, int at, int margin, int width)
 		width = margin + 20;
 	for (char *next = text; *next;) {
 		int blanks = (int)strspn(next, " "), columns;
-		char *word = next + blanks, *end = word + strcspn(word, " "), after = *end;
+		char *word = next + blanks, *end = end_of_word(word), after = *end;
 
 		if (word == end)
 			break;
@@ -173,12 +196,29 @@ int limpet_ui_width(int fd)
 	return size.ws_col < 20 ? 20 : size.ws_col;
 }
 
-/* Writes one message to stderr. A terminal gets it in lines that fit; a hint stays one line, since
- * it may be a command to be copied. In a background job of a terminal with `stty tostop` the write
- * would stop limpet, and a stopped collector would lose events: with SIGTTOU blocked the kernel
- * allows the write. */
+/* Whether all commands in a hint are in backquotes: one that may be a command itself is not broken,
+ * so that it can be copied. */
+static bool is_prose(const char *hint)
+{
+	static const char *const commands[] = {"limpet ", "sudo ", " -", "/", "=",
+					       "<",       ">",     "|",  "$"};
+	bool quoted = false;
+
+	for (const char *at = hint; *at; at++) {
+		quoted ^= *at == '`';
+		for (size_t i = 0; !quoted && i < LIMPET_COUNT_OF(commands); i++)
+			if (!strncmp(at, commands[i], strlen(commands[i])))
+				return false;
+	}
+	return true;
+}
+
+/* Writes one message to stderr. A terminal gets it in lines that fit. In a background job of a
+ * terminal with `stty tostop` the write would stop limpet, and a stopped collector would lose
+ * events: with SIGTTOU blocked the kernel allows the write. */
 static void emit(const char *label, enum limpet_ui_style style, char *text)
 {
+	const bool hint = !strcmp(label, HINT);
 	sigset_t block, before;
 
 	sigemptyset(&block);
@@ -189,8 +229,8 @@ static void emit(const char *label, enum limpet_ui_style style, char *text)
 	fprintf(stderr, "%s%s%s", limpet_ui_style(stderr, style), label,
 		limpet_ui_style(stderr, LIMPET_UI_PLAIN));
 	limpet_ui_clean(text);
-	if (isatty(STDERR_FILENO) && strcmp(label, HINT) != 0)
-		wrap(stderr, text, (int)strlen(label), MESSAGE_MARGIN,
+	if (isatty(STDERR_FILENO) && (!hint || is_prose(text)))
+		wrap(stderr, text, (int)strlen(label), hint ? (int)strlen(HINT) : MESSAGE_MARGIN,
 		     limpet_ui_width(STDERR_FILENO));
 	else
 		fprintf(stderr, "%s\n", text);
@@ -245,17 +285,13 @@ int limpet_ui_usage(const char *command, const char *format, ...)
 
 int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
 {
-	struct limpet_err err;
 	char *end;
 	long value;
 
 	errno = 0;
 	value = strtol(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX) {
-		limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
-		limpet_hint_pid(text, &err);
-		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
-	}
+	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX)
+		return limpet_fail_pid(ui.command ? ui.command : "attach", text);
 	*ret_pid = (pid_t)value;
 	return LIMPET_EXIT_OK;
 }
@@ -317,6 +353,7 @@ bool limpet_ui_parse(const struct limpet_ui_command *command, int argc, char **a
 {
 	int option;
 
+	ui.command = command->name;
 	*ret_status = LIMPET_EXIT_OK;
 	optind = 0; /* GNU: forget any earlier scan */
 	while ((option = getopt_long(argc, argv, command->short_options, command->long_options,
@@ -397,8 +434,14 @@ void limpet_ui_hint(const char *format, ...)
 
 int limpet_ui_help(const char *text)
 {
+	struct limpet_pager pager;
+	int status;
+
+	limpet_pager_begin(&pager, true);
 	fputs(text, stdout);
-	return limpet_ui_finish(LIMPET_EXIT_OK);
+	status = limpet_ui_finish(LIMPET_EXIT_OK);
+	limpet_pager_end(&pager);
+	return status;
 }
 
 int limpet_ui_finish(int status)

@@ -90,8 +90,8 @@ void limpet_ui_set_before_message(void (*call)(void *context), void *context);
 
 /* ------------------------------------------------------------------ help and data */
 
-/* Writes `text` to stdout and returns LIMPET_EXIT_OK, or LIMPET_EXIT_FAILED after a message if it
- * could not be written. For --help. */
+/* Writes `text` to stdout, through a pager if it is longer than the terminal, and returns
+ * LIMPET_EXIT_OK, or LIMPET_EXIT_FAILED after a message if it could not be written. For --help. */
 int limpet_ui_help(const char *text);
 
 /* Flushes stdout at the end of a command; returns `status`, or LIMPET_EXIT_FAILED after a message
@@ -129,6 +129,9 @@ char *limpet_ui_clean(char *text);
 /* The same, and cuts it in place to `columns` if stdout is a terminal: a pipe or a file gets all of
  * it. Ends with "..." if it was cut. Returns `text`. */
 char *limpet_ui_cut(char *text, int columns);
+
+/* The name of a user, or else the number. Returns `buffer`. The database of users may be remote. */
+const char *limpet_ui_user(uid_t uid, char *buffer, size_t room);
 
 /* Prints `text` to stdout, broken at blanks so that it fits `width` columns, and a newline. The
  * first line starts at the cursor, which is at column `margin`; the others are indented by it.

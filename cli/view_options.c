@@ -31,6 +31,9 @@ static int add_filter(const char *command, struct limpet_cli_view *view, int opt
 	else
 		code = limpet_filter_add(view->filter, argument, option == LIMPET_OPT_EXCLUDE,
 					 &err);
+	view->include |= option == LIMPET_OPT_INCLUDE;
+	view->exclude |= option == LIMPET_OPT_EXCLUDE;
+	view->suppressions |= option == LIMPET_OPT_SUPPRESSIONS;
 	if (code >= 0)
 		return LIMPET_EXIT_OK;
 	if (option != LIMPET_OPT_SUPPRESSIONS && code == -EINVAL)
@@ -56,6 +59,30 @@ void limpet_cli_view_done(struct limpet_cli_view *view)
 {
 	limpet_filter_free(view->filter);
 	view->filter = NULL;
+}
+
+const char *limpet_cli_view_filters(const struct limpet_cli_view *view,
+				    char ret[LIMPET_CLI_FILTERS])
+{
+	const struct {
+		bool given;
+		const char *name;
+	} options[] = {{view->include, "--include"},
+		       {view->exclude, "--exclude"},
+		       {view->suppressions, "--suppressions"},
+		       {view->born, "--born-between"}};
+	size_t left = 0, used = 0;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(options); i++)
+		left += options[i].given;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(options); i++)
+		if (options[i].given)
+			used += (size_t)snprintf(ret + used, LIMPET_CLI_FILTERS - used, "%s%s",
+						 options[i].name,
+						 --left > 1 ? ", "
+						 : left     ? " and "
+							    : "");
+	return used ? ret : NULL;
 }
 
 /* ------------------------------------------------------------------ times */

@@ -49,14 +49,20 @@ enum {
 struct limpet_cli_view {
 	bool from_given, to_given;
 	uint64_t from_ns, to_ns;
-	const char *from, *to, *born; /* as given; NULL: not */
-	struct limpet_filter *filter; /* NULL: none was given */
+	const char *from, *to, *born;        /* as given; NULL: not */
+	struct limpet_filter *filter;        /* NULL: none was given */
+	bool include, exclude, suppressions; /* it has these */
 };
 
 /* Handles one of the options above. Returns LIMPET_EXIT_OK, or another status after a message. */
 int limpet_cli_view_option(const char *command, struct limpet_cli_view *view, int option,
 			   const char *argument);
 void limpet_cli_view_done(struct limpet_cli_view *view);
+
+/* The options of the filter that were given, in words: "--include and --exclude". NULL: none. */
+#define LIMPET_CLI_FILTERS 80
+const char *limpet_cli_view_filters(const struct limpet_cli_view *view,
+				    char ret[LIMPET_CLI_FILTERS]);
 
 /* Finds the times of the window and of the births, which may be marks of the trace. Rejects what is
  * neither, and ends that are not after their beginnings: LIMPET_EXIT_USAGE, after a message. */

@@ -491,7 +491,6 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	capture->memory.recorder = capture->trace.recorder;
-	capture->memory.collector = capture->collector;
 	capture->pages.pid = setup->pid;
 	capture->pages.image = limpet_proc_image(setup->pid);
 	/* Threads record before this one returns, and may fill the chunks. */

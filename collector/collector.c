@@ -1152,7 +1152,6 @@ static void clear_entry(struct limpet_collector *collector, uint32_t index)
 	entry->held_intent = 0;
 	entry->depth = 0;
 	entry->first_chunk = LIMPET_CHUNK_NONE;
-	entry->chunk = LIMPET_CHUNK_NONE;
 	entry->stack_high = 0;
 	cursor->chunk = 0;
 	limpet_look_ahead_follow(collector->ahead, index, LIMPET_CHUNK_NONE, 0);

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/collector.h"
 #include "common/clock.h"
 #include "injector/image/memory_owners.h"
 #include "injector/image/preflight_allocators.h"
@@ -57,18 +56,21 @@ static void name_unfollowed(struct limpet_memory_watch *watch)
 		memcpy(watch->unfollowed, names, sizeof(names));
 }
 
-/* The agent's private memory is in no file of limpet's, and so counted as unknown. */
+/* The agent's private memory is in no file of limpet's, and so counted as unknown. All of it is as
+ * much as the ticks say: a report and `limpet explain` of a trace have one figure. */
 static void leave_out_agent(const struct limpet_memory_watch *watch, struct limpet_memory *memory)
 {
-	const struct limpet_segment *segment = limpet_session_segment(watch->session);
 	uint64_t *unknown = &memory->bytes[LIMPET_MEMORY_UNKNOWN];
-	uint64_t own = limpet_segment_private_bytes(
-		segment, limpet_collector_thread_states(watch->collector));
+	uint64_t *own = &memory->bytes[LIMPET_MEMORY_OWN];
+	uint64_t bytes, private;
 
-	if (own > *unknown)
-		own = *unknown;
-	*unknown -= own;
-	memory->bytes[LIMPET_MEMORY_OWN] += own;
+	if (limpet_session_resident_bytes(watch->session, &bytes) < 0 || bytes <= *own)
+		return;
+	private = bytes - *own;
+	if (private > *unknown)
+	private = *unknown;
+	*unknown -= private;
+	*own += private;
 }
 
 static int look(struct limpet_memory_watch *watch, bool agent_is_there)

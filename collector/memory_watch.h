@@ -12,7 +12,6 @@
 
 #include "common/memory_accounts.h"
 
-struct limpet_collector;
 struct limpet_recorder;
 struct limpet_session;
 
@@ -20,9 +19,7 @@ struct limpet_memory_watch {
 	pid_t pid;
 	const char *runtime; /* of a language with a heap of its own; "": none */
 	struct limpet_session *session;
-	/* Both are set for looks after the agent is loaded. */
-	struct limpet_recorder *recorder;
-	struct limpet_collector *collector;
+	struct limpet_recorder *recorder; /* set for looks after the agent is loaded */
 	struct limpet_memory before, last;
 	bool is_new;           /* not yet put into a tick */
 	bool other_allocators; /* others are followed, whose memory cannot be distinguished from the

@@ -2,12 +2,14 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "collector/identity.h"
+#include "common/array.h"
 #include "common/losses.h"
 #include "injector/proc/perf_map_file.h"
 #include "injector/proc/proc.h"
@@ -69,9 +71,26 @@ static int set_mark(void *context, const char *name, uint64_t *ret_time_ns)
 	if (error == -EINVAL || error == -EEXIST || error == -E2BIG)
 		return error;
 	note_error(session, error);
-	if (error == 0)
-		*ret_time_ns = now.time_ns;
-	return error;
+	if (error < 0)
+		return error;
+	*ret_time_ns = now.time_ns;
+	/* If out of memory, it is in the trace, but not in the list. */
+	if (limpet_reserve(&session->marks, &session->mark_capacity, session->mark_count + 1,
+			   sizeof(*session->marks)) == 0) {
+		struct limpet_mark *mark = &session->marks[session->mark_count++];
+
+		*mark = (struct limpet_mark){.time_ns = now.time_ns};
+		snprintf(mark->name, sizeof(mark->name), "%s", name);
+	}
+	return 0;
+}
+
+static size_t list_marks(void *context, const struct limpet_mark **ret_list)
+{
+	const struct limpet_trace_session *session = context;
+
+	*ret_list = session->marks;
+	return session->mark_count;
 }
 
 void limpet_trace_session_set_state(struct limpet_trace_session *session,
@@ -87,7 +106,7 @@ int limpet_trace_session_open(struct limpet_trace_session *session, pid_t pid,
 			      struct limpet_err *err)
 {
 	static const struct limpet_control_handlers handlers = {
-		.status = answer_status, .stop = note_stop, .mark = set_mark};
+		.status = answer_status, .stop = note_stop, .mark = set_mark, .marks = list_marks};
 	struct limpet_proc_status status;
 	int error = limpet_proc_status_read(pid, &status);
 
@@ -226,5 +245,6 @@ void limpet_trace_session_done(struct limpet_trace_session *session)
 	limpet_target_close(&session->target);
 	if (session->perf_map_fd >= 0)
 		close(session->perf_map_fd);
+	free(session->marks);
 	free(session->path);
 }

@@ -30,6 +30,8 @@ struct limpet_trace_session {
 	uint64_t duration_ns;
 	void (*status)(void *context, struct limpet_control_status *ret);
 	void (*mark)(void *context, struct limpet_recorder_tick *ret);
+	struct limpet_mark *marks; /* that were set, by time */
+	size_t mark_count, mark_capacity;
 	void *context;
 };
 

@@ -219,6 +219,12 @@ static void answer(struct limpet_control *control, struct client *client, unsign
 	send_reply(control, client, &reply, sizeof(reply));
 }
 
+union request {
+	struct limpet_control_request head;
+	struct limpet_control_mark_request mark;
+	struct limpet_control_marks_request marks;
+};
+
 static void answer_mark(struct limpet_control *control, struct client *client, const char *name)
 {
 	struct limpet_control_mark_reply reply = {.magic = LIMPET_CONTROL_MAGIC,
@@ -232,12 +238,28 @@ static void answer_mark(struct limpet_control *control, struct client *client, c
 	send_reply(control, client, &reply, sizeof(reply));
 }
 
+static void answer_marks(struct limpet_control *control, struct client *client, uint32_t first)
+{
+	struct limpet_control_marks_reply reply = {.magic = LIMPET_CONTROL_MAGIC,
+						   .version = LIMPET_CONTROL_VERSION,
+						   .type = LIMPET_CONTROL_MARKS,
+						   .target_pid = control->pid};
+	const struct limpet_mark *list;
+	const size_t total = control->handlers->marks(control->context, &list);
+
+	reply.total = (uint32_t)total;
+	for (size_t i = 0; i < LIMPET_CONTROL_MARKS_AT_ONCE && i + first < total; i++)
+		reply.marks[i] = list[i + first];
+	send_reply(control, client, &reply, sizeof(reply));
+}
+
 /* What was received is a whole request: false: it is none, and nobody answers. */
 static bool take_request(struct limpet_control *control, struct client *client,
-			 struct limpet_control_mark_request *request, size_t bytes)
+			 union request *request, size_t bytes)
 {
 	struct limpet_control_request *head = &request->head;
-	const bool whole = bytes == sizeof(*head) || bytes == sizeof(*request);
+	const bool whole = bytes == sizeof(*head) || bytes == sizeof(request->mark) ||
+			   bytes == sizeof(request->marks);
 
 	if (!whole || head->magic != LIMPET_CONTROL_MAGIC)
 		return false;
@@ -252,17 +274,21 @@ static bool take_request(struct limpet_control *control, struct client *client,
 		answer(control, client, head->type);
 		return true;
 	}
-	if (bytes != sizeof(*request) || head->type != LIMPET_CONTROL_MARK ||
-	    !memchr(request->name, '\0', sizeof(request->name)))
+	if (bytes == sizeof(request->marks) && head->type == LIMPET_CONTROL_MARKS) {
+		answer_marks(control, client, request->marks.first);
+		return true;
+	}
+	if (bytes != sizeof(request->mark) || head->type != LIMPET_CONTROL_MARK ||
+	    !memchr(request->mark.name, '\0', sizeof(request->mark.name)))
 		return false;
-	answer_mark(control, client, request->name);
+	answer_mark(control, client, request->mark.name);
 	return true;
 }
 
 static void read_requests(struct limpet_control *control, struct client *client)
 {
 	for (int i = 0; i < REQUESTS && client->fd >= 0; i++) {
-		struct limpet_control_mark_request request;
+		union request request;
 		ssize_t bytes =
 			recv(client->fd, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
 

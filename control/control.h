@@ -8,10 +8,12 @@
 #define LIMPET_CONTROL_CONTROL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "common/mark_name.h"
 
 enum limpet_control_state {
 	LIMPET_CONTROL_UNKNOWN = 0, /* the collector does not answer */
@@ -43,6 +45,8 @@ struct limpet_control_handlers {
 	/* A client sets a mark here and now; `name` is a valid name. 0, or -errno as of
 	 * limpet_control_mark(). */
 	int (*mark)(void *context, const char *name, uint64_t *ret_time_ns);
+	/* The marks that were set, by time. Borrowed until the next call. */
+	size_t (*marks)(void *context, const struct limpet_mark **ret_list);
 };
 
 struct limpet_control;

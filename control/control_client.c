@@ -473,6 +473,51 @@ int limpet_control_mark(pid_t pid, const char *name, uint64_t *ret_time_ns, stru
 	return result < 0 ? explain_mark(err, pid, name, result) : 0;
 }
 
+/* Some of them, from `first` on. */
+static int ask_marks(pid_t pid, uint32_t first, int64_t deadline_ms,
+		     struct limpet_control_marks_reply *ret)
+{
+	const struct limpet_control_marks_request request = {.head = head_of(LIMPET_CONTROL_MARKS),
+							     .first = first};
+	LIMPET_CLOSE int fd = ask_any(pid, &request, sizeof(request));
+	ssize_t bytes = fd < 0 ? fd : wait_readable(fd, deadline_ms);
+
+	if (bytes == 0)
+		bytes = receive_bytes(fd, ret, sizeof(*ret));
+	if (bytes < 0)
+		return (int)bytes;
+	if ((size_t)bytes != sizeof(*ret) || ret->magic != LIMPET_CONTROL_MAGIC ||
+	    ret->version != LIMPET_CONTROL_VERSION || ret->type != LIMPET_CONTROL_MARKS ||
+	    ret->target_pid != pid || ret->total > LIMPET_MARKS_MAX)
+		return -EPROTO;
+	for (size_t i = 0; i < LIMPET_CONTROL_MARKS_AT_ONCE && i + first < ret->total; i++)
+		if (!is_terminated(ret->marks[i].name, sizeof(ret->marks[i].name)) ||
+		    limpet_mark_name_refuse(ret->marks[i].name))
+			return -EPROTO;
+	return 0;
+}
+
+int limpet_control_marks(pid_t pid, struct limpet_mark **ret_list)
+{
+	LIMPET_FREE struct limpet_mark *list = calloc(LIMPET_MARKS_MAX, sizeof(*list));
+	const int64_t deadline_ms = now_ms() + ANSWER_MS;
+	struct limpet_control_marks_reply reply = {0};
+	uint32_t count = 0;
+
+	if (!list)
+		return -ENOMEM;
+	do {
+		const int result = ask_marks(pid, count, deadline_ms, &reply);
+
+		if (result < 0)
+			return result;
+		for (size_t i = 0; i < LIMPET_CONTROL_MARKS_AT_ONCE && count < reply.total; i++)
+			list[count++] = reply.marks[i];
+	} while (count < reply.total);
+	*ret_list = LIMPET_TAKE(list);
+	return (int)count;
+}
+
 /* ------------------------------------------------------------------ stopping */
 
 struct limpet_control_stop {

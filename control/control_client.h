@@ -38,6 +38,11 @@ int limpet_control_find(pid_t pid, struct limpet_control_capture *ret_capture) L
 int limpet_control_mark(pid_t pid, const char *name, uint64_t *ret_time_ns,
 			struct limpet_err *err) LIMPET_MUST_CHECK;
 
+/* Lists the marks of the capture of `pid`, by time. *ret_list is malloc'ed; returns their number.
+ * -ECONNRESET: it has ended, or is of a version that does not tell them; the errors of
+ * limpet_control_stop_begin(), without a message. */
+int limpet_control_marks(pid_t pid, struct limpet_mark **ret_list) LIMPET_MUST_CHECK;
+
 struct limpet_control_stop;
 
 /* Asks for the end of a capture. Errors, with a message: -ENOENT (not captured), -EACCES (another

@@ -25,8 +25,9 @@ enum limpet_control_message_type {
 				  then RESULT */
 	LIMPET_CONTROL_RESULT, /* the capture is over: exit status, trace as it was left */
 	LIMPET_CONTROL_VERSION_IS, /* answer to another version: only the head is valid */
-	LIMPET_CONTROL_MARK /* a request and an answer of its own: sets a mark. A capture that does
-			       not know it closes the connection */
+	LIMPET_CONTROL_MARK, /* a request and an answer of its own: sets a mark. A capture that does
+				not know it closes the connection */
+	LIMPET_CONTROL_MARKS /* the same: a part of the list of marks */
 };
 
 struct limpet_control_request {
@@ -47,6 +48,21 @@ struct limpet_control_mark_reply {
 	int32_t result; /* 0 or -errno, see limpet_control_mark() */
 	int32_t target_pid;
 	uint64_t time_ns; /* of the mark, since the capture's start */
+};
+
+struct limpet_control_marks_request {
+	struct limpet_control_request head;
+	uint32_t first; /* index of the first mark of the answer */
+};
+
+#define LIMPET_CONTROL_MARKS_AT_ONCE 50u
+struct limpet_control_marks_reply {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type;
+	int32_t target_pid;
+	uint32_t total; /* marks in all; the answer has as many of those from `first` on as fit */
+	struct limpet_mark marks[LIMPET_CONTROL_MARKS_AT_ONCE]; /* names are terminated */
 };
 
 struct limpet_control_reply {

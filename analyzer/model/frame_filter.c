@@ -38,8 +38,6 @@ static const char *const allocators[] = {
 	"xcalloc",
 	"xrealloc",
 	"xzalloc",
-	"xmemdup",
-	"xstrdup",
 	"xmalloc_flags",
 	"g_malloc",
 	"g_malloc0",
@@ -50,9 +48,6 @@ static const char *const allocators[] = {
 	"g_try_malloc",
 	"g_try_malloc0",
 	"g_try_realloc",
-	"g_memdup",
-	"g_memdup2",
-	"g_strdup",
 	"uv__malloc",
 	"uv__calloc",
 	"uv__realloc",
@@ -78,8 +73,6 @@ static const char *const allocators[] = {
 	"CRYPTO_zalloc",
 	"CRYPTO_realloc",
 	"CRYPTO_calloc",
-	"CRYPTO_strdup",
-	"CRYPTO_memdup",
 	"sqlite3Malloc",
 	"sqlite3_malloc",
 	"sqlite3_malloc64",
@@ -110,7 +103,6 @@ static const char *const allocators[] = {
 	"pymalloc_alloc",
 	"allocate_from_new_pool",
 	/* GLib */
-	"g_strndup",
 	"g_try_malloc_n",
 	"g_try_realloc_n",
 	/* SQLite's, per connection */
@@ -119,8 +111,6 @@ static const char *const allocators[] = {
 	"dbMallocRawFinish",
 	"sqlite3DbMallocZero",
 	"sqlite3DbRealloc",
-	"sqlite3DbStrDup",
-	"sqlite3DbStrNDup",
 	"pcache1Alloc",
 	/* Python's, of objects */
 	"gc_alloc",
@@ -140,18 +130,14 @@ static const char *const allocators[] = {
 	"palloc0",
 	"palloc_extended",
 	"repalloc",
-	"pstrdup",
-	"pnstrdup",
 	"pg_malloc",
 	"pg_malloc0",
 	"pg_realloc",
-	"pg_strdup",
 	"MemoryContextAlloc",
 	"MemoryContextAllocZero",
 	"MemoryContextAllocZeroAligned",
 	"MemoryContextAllocExtended",
 	"MemoryContextAllocationFailure",
-	"MemoryContextStrdup",
 	"AllocSetAlloc",
 	"AllocSetAllocLarge",
 	"AllocSetAllocFromNewBlock",
@@ -163,13 +149,8 @@ static const char *const allocators[] = {
 	"my_realloc",
 	"my_raw_malloc",
 	"my_multi_malloc",
-	"my_strdup",
-	"my_strndup",
-	"my_memdup",
 	"alloc_root",
 	"multi_alloc_root",
-	"strdup_root",
-	"memdup_root",
 	/* nginx and Apache */
 	"ngx_alloc",
 	"ngx_calloc",
@@ -182,16 +163,11 @@ static const char *const allocators[] = {
 	"ngx_palloc_small",
 	"apr_palloc",
 	"apr_pcalloc",
-	"apr_pstrdup",
-	"apr_pstrndup",
-	"apr_pmemdup",
 	/* PHP, Perl, Ruby, Lua */
 	"_emalloc",
 	"_ecalloc",
 	"_erealloc",
 	"_safe_emalloc",
-	"_estrdup",
-	"_estrndup",
 	"__zend_malloc",
 	"__zend_calloc",
 	"__zend_realloc",
@@ -231,6 +207,16 @@ static const char *const allocators[] = {
 	"nimRawAlloc",
 };
 
+/* What they do says more than that they allocate: labels name them, after the program's function.
+ */
+static const char *const copiers[] = {
+	"xmemdup",       "xstrdup",       "g_memdup",    "g_memdup2",           "g_strdup",
+	"CRYPTO_strdup", "CRYPTO_memdup", "g_strndup",   "sqlite3DbStrDup",     "sqlite3DbStrNDup",
+	"pstrdup",       "pnstrdup",      "pg_strdup",   "MemoryContextStrdup", "my_strdup",
+	"my_strndup",    "my_memdup",     "strdup_root", "memdup_root",         "apr_pstrdup",
+	"apr_pstrndup",  "apr_pmemdup",   "_estrdup",    "_estrndup",
+};
+
 static const char *const starts[] = {
 	"_start",
 	"__libc_start_main",
@@ -256,6 +242,7 @@ static const char *const libraries[] = {
 	"libc",           "ld-linux",        "ld-linux-x86-64", "ld-linux-aarch64",
 	"ld-musl-x86_64", "ld-musl-aarch64", "libpthread",      "libstdc++",
 	"libc++",         "libc++abi",       "libgcc_s",        "libm",
+	"libffi",
 };
 
 /* Go's runtime, which is part of each of its programs. */
@@ -422,6 +409,15 @@ static size_t base_length(const char *function)
 	return length;
 }
 
+static bool is_library(const char *function)
+{
+	return in_library_scope(function) || is_go_runtime(function) ||
+	       (function[0] == '<' && is_library_impl(function)) ||
+	       in_list(function, base_length(function), copiers, LIMPET_COUNT_OF(copiers)) ||
+	       /* libffi, which may be linked in */
+	       has_prefix(function, "ffi_call") || has_prefix(function, "ffi_closure_");
+}
+
 enum limpet_frame_kind limpet_frame_filter_classify(const char *function, const char *module,
 						    bool allocator)
 {
@@ -433,10 +429,10 @@ enum limpet_frame_kind limpet_frame_filter_classify(const char *function, const 
 		if (is_allocator(function, length))
 			return LIMPET_FRAME_ALLOCATOR;
 	}
-	if (allocator)
+	/* libc is marked, too, for its malloc: the rest of it is a library. */
+	if (allocator && !(function && module && is_library_module(module)))
 		return LIMPET_FRAME_ALLOCATOR;
-	if (function && (in_library_scope(function) || is_go_runtime(function) ||
-			 (function[0] == '<' && is_library_impl(function))))
+	if (function && is_library(function))
 		return LIMPET_FRAME_LIBRARY;
 	if (module && is_library_module(module))
 		return LIMPET_FRAME_LIBRARY;

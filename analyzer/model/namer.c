@@ -62,6 +62,8 @@ struct limpet_namer {
 	size_t file_capacity;
 	struct limpet_model_symbols *found;
 	bool found_any, ending;
+	size_t left; /* addresses that were requested, and not looked up yet */
+	pthread_cond_t served;
 };
 
 /* ------------------------------------------------------------------ the thread's side */
@@ -83,6 +85,15 @@ static void deliver(struct limpet_namer *namer, const struct wish *wish,
 	/* If out of memory, it stays without a name. */
 	if (limpet_model_symbols_add(namer->found, wish->module, wish->address, frames, count) == 0)
 		namer->found_any = true;
+	pthread_mutex_unlock(&namer->lock);
+}
+
+static void count_served(struct limpet_namer *namer, size_t count)
+{
+	pthread_mutex_lock(&namer->lock);
+	namer->left -= count;
+	if (!namer->left)
+		pthread_cond_signal(&namer->served);
 	pthread_mutex_unlock(&namer->lock);
 }
 
@@ -223,6 +234,7 @@ static void look_up_made(struct limpet_namer *namer)
 		deliver(namer, &namer->made[i], &frame, 1);
 	}
 	limpet_symbolizer_close(map);
+	count_served(namer, namer->made_count);
 	namer->made_count = 0;
 	clock_gettime(CLOCK_MONOTONIC, &namer->map_read);
 }
@@ -264,12 +276,16 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 	return list;
 }
 
-static void keep_made(struct limpet_namer *namer, const struct wish *wish)
+/* Returns how many of them need no look-up: there is no map, or no memory. */
+static size_t keep_made(struct limpet_namer *namer, const struct wish *list, size_t count)
 {
-	if (namer->perf_map_fd >= 0 &&
-	    limpet_reserve(&namer->made, &namer->made_capacity, namer->made_count + 1,
-			   sizeof(*namer->made)) == 0)
-		namer->made[namer->made_count++] = *wish;
+	if (namer->perf_map_fd < 0 ||
+	    limpet_reserve(&namer->made, &namer->made_capacity, namer->made_count + count,
+			   sizeof(*namer->made)) < 0)
+		return count;
+	memcpy(&namer->made[namer->made_count], list, count * sizeof(*list));
+	namer->made_count += count;
+	return 0;
 }
 
 static void serve(struct limpet_namer *namer, struct wish *list, size_t count)
@@ -282,11 +298,12 @@ static void serve(struct limpet_namer *namer, struct wish *list, size_t count)
 		for (some = 1; some < STEP && i + some < count; some++)
 			if (list[i + some].module != list[i].module)
 				break;
-		if (list[i].module)
-			look_up_some(namer, &list[i], some);
-		else
-			for (size_t j = i; j < i + some; j++)
-				keep_made(namer, &list[j]);
+		if (!list[i].module) {
+			count_served(namer, keep_made(namer, &list[i], some));
+			continue;
+		}
+		look_up_some(namer, &list[i], some);
+		count_served(namer, some);
 	}
 }
 
@@ -325,6 +342,7 @@ int limpet_namer_new(const struct limpet_namer_options *options, struct limpet_n
 	}
 	pthread_mutex_init(&namer->lock, NULL);
 	pthread_cond_init(&namer->wished, NULL);
+	pthread_cond_init(&namer->served, NULL);
 	namer->perf_map_fd = options->perf_map_fd;
 	namer->root = options->root ? strdup(options->root) : NULL;
 	namer->found = limpet_model_symbols_none();
@@ -366,6 +384,7 @@ void limpet_namer_free(struct limpet_namer *namer)
 		close(namer->perf_map_fd);
 	limpet_model_symbols_free(namer->found);
 	pthread_cond_destroy(&namer->wished);
+	pthread_cond_destroy(&namer->served);
 	pthread_mutex_destroy(&namer->lock);
 	free(namer->files);
 	free(namer->queue);
@@ -468,6 +487,7 @@ static int add_wishes(struct limpet_namer *namer, const struct limpet_model *mod
 		namer->known[at] = wish;
 		namer->known_count++;
 		namer->queue[namer->queue_count++] = wish;
+		namer->left++;
 	}
 	return code;
 }
@@ -481,6 +501,22 @@ int limpet_namer_ask(struct limpet_namer *namer, const struct limpet_model *mode
 	pthread_cond_signal(&namer->wished);
 	pthread_mutex_unlock(&namer->lock);
 	return code;
+}
+
+size_t limpet_namer_wait(struct limpet_namer *namer, unsigned seconds)
+{
+	struct timespec until;
+	size_t left;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += seconds;
+	pthread_mutex_lock(&namer->lock);
+	while (namer->left &&
+	       pthread_cond_timedwait(&namer->served, &namer->lock, &until) != ETIMEDOUT)
+		;
+	left = namer->left;
+	pthread_mutex_unlock(&namer->lock);
+	return left;
 }
 
 int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *symbols)

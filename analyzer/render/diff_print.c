@@ -85,6 +85,7 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 		       const struct limpet_heap *heap)
 {
 	const struct limpet_model *model = heap->model;
+	char names[LIMPET_PRINTER_NAMES];
 
 	limpet_printer_row(printer, "", word, "%s: %s, %s to %s, %s %s, %s %s%s", name,
 			   model->target->known ? model->target->comm : "?",
@@ -107,6 +108,8 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 				    "");
 	if (model->sample_bytes)
 		limpet_printer_line(printer, "", "%-9s is estimated", "");
+	if (limpet_printer_say_names(model, names))
+		limpet_printer_row(printer, "", "", "names are %s", names);
 	print_losses(printer, word, heap);
 }
 
@@ -160,6 +163,27 @@ static void print_still_grows(struct limpet_printer *printer, const struct limpe
 				    limpet_printer_bytes(printer, (uint64_t)-totals->change));
 }
 
+/* What figures over time stand for, if the sides are of different lengths. */
+static void print_scale(struct limpet_printer *printer, const struct limpet_diff *diff)
+{
+	const struct limpet_model *old_model = diff->old_heap->model,
+				  *new_model = diff->new_heap->model;
+	const char *old_length =
+			   limpet_printer_duration(printer, old_model->to_ns - old_model->from_ns),
+		   *new_length =
+			   limpet_printer_duration(printer, new_model->to_ns - new_model->from_ns);
+
+	if (diff->unscaled && strcmp(old_length, new_length))
+		limpet_printer_row(printer, "", "unscaled",
+				   "figures as they are: the old one's of %s, the new one's of %s",
+				   old_length, new_length);
+	if (diff->scale > 1.001 || diff->scale < 0.999)
+		limpet_printer_row(
+			printer, "", "scaled",
+			"the old one's figures by %.3g, as if it had lasted %s and not %s",
+			diff->scale, new_length, old_length);
+}
+
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit,
 			   const struct limpet_report_text_options *text, FILE *file)
@@ -170,15 +194,7 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 
 	print_heap(&printer, "old", old_name, diff->old_heap);
 	print_heap(&printer, "new", new_name, diff->new_heap);
-	if (diff->scale > 1.001 || diff->scale < 0.999)
-		limpet_printer_row(
-			&printer, "", "scaled",
-			"the old one's figures by %.3g, as if it had lasted %s and not %s",
-			diff->scale,
-			limpet_printer_duration(&printer, diff->new_heap->model->to_ns -
-								  diff->new_heap->model->from_ns),
-			limpet_printer_duration(&printer, diff->old_heap->model->to_ns -
-								  diff->old_heap->model->from_ns));
+	print_scale(&printer, diff);
 	if (diff->new_heap->filtered)
 		limpet_printer_line(&printer, "", "filtered");
 	if (diff->new_heap->model->target->pages)
@@ -215,7 +231,7 @@ json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
 	const bool has_min = live->has_min && !heap->filtered,
 		   has_max = live->has_max && !heap->filtered;
 
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o,s:o,s:o,s:o}", "file",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "file",
 			 limpet_json_text(name), "comm", limpet_json_text(model->target->comm),
 			 "pid", limpet_json_number(model->target->pid), "from_seconds",
 			 limpet_json_seconds(model->from_ns), "to_seconds",
@@ -225,7 +241,8 @@ json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
 			 limpet_losses_json(model), "live_bytes_min",
 			 has_min ? limpet_json_number(live->min) : json_null(), "live_bytes_max",
 			 has_max ? limpet_json_number(live->max) : json_null(), "totals",
-			 limpet_json_figures(&heap->view.totals, model->sample_bytes));
+			 limpet_json_figures(&heap->view.totals, model->sample_bytes), "names",
+			 limpet_json_names(model));
 }
 
 static json_t *row_object(const struct limpet_diff *diff, const struct limpet_diff_row *row)

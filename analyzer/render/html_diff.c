@@ -12,6 +12,7 @@ enum { OLD, NEW, SIDES };
 struct subject {
 	const struct limpet_heap *heaps[SIDES];
 	const char *names[SIDES];
+	bool no_scale;
 };
 
 static json_t *sizes(struct limpet_html_page *page, const struct limpet_model *model)
@@ -77,10 +78,11 @@ static void print_data(struct limpet_html_page *page, void *context)
 
 	fprintf(page->printer.file,
 		"{\"format\":\"limpet-diff-html\",\"version\":1,\"sort\":\"%s\",\"full\":%s,"
-		"\"of_pages\":%s",
+		"\"of_pages\":%s,\"scale\":%s",
 		limpet_report_sort_words[subject->heaps[NEW]->view.sort],
 		subject->heaps[NEW]->view.full ? "true" : "false",
-		subject->heaps[NEW]->model->target->pages ? "true" : "false");
+		subject->heaps[NEW]->model->target->pages ? "true" : "false",
+		subject->no_scale ? "false" : "true");
 	limpet_json_member(&page->printer, "old", side(page, subject, OLD));
 	limpet_json_member(&page->printer, "new", side(page, subject, NEW));
 	limpet_html_print_stacks(page);
@@ -88,9 +90,10 @@ static void print_data(struct limpet_html_page *page, void *context)
 }
 
 int limpet_diff_html_print(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
-			   const char *old_name, const char *new_name, FILE *file)
+			   const char *old_name, const char *new_name, bool no_scale, FILE *file)
 {
-	struct subject subject = {{old_heap, new_heap}, {old_name, new_name}};
+	limpet_html_print_fn *const print[LIMPET_HTML_PARTS] = {[LIMPET_HTML_DATA] = print_data};
+	struct subject subject = {{old_heap, new_heap}, {old_name, new_name}, no_scale};
 
-	return limpet_html_page_print(print_data, &subject, file);
+	return limpet_html_page_print(print, &subject, file);
 }

@@ -107,6 +107,13 @@ void limpet_json_member(struct limpet_json_printer *printer, const char *key, js
 	json_decref(value);
 }
 
+json_t *limpet_json_names(const struct limpet_model *model)
+{
+	return limpet_json_text(model->names_looked_up ? "present-files"
+				: model->sealed        ? "trace"
+						       : NULL);
+}
+
 void limpet_json_members_of_time(struct limpet_json_printer *printer,
 				 const struct limpet_model *model)
 {

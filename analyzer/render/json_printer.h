@@ -18,6 +18,8 @@ json_t *limpet_json_number_if(bool known, uint64_t value);
 json_t *limpet_json_seconds(uint64_t ns);
 /* NULL or empty: null. Broken bytes are repaired. */
 json_t *limpet_json_text(const char *string);
+/* Where the names of functions are from: "trace", "present-files", or null: there are none. */
+json_t *limpet_json_names(const struct limpet_model *model);
 /* The figures of a site, with the keys of reports. Samples do not say which allocations are
  * temporary. NULL: no memory. */
 json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sampled);

@@ -4,6 +4,9 @@
 #include <string.h>
 
 #include "analyzer/render/report_printer.h"
+#include "analyzer/views/nameless_modules.h"
+#include "common/base_name.h"
+#include "common/begins.h"
 
 static const char *const end_words[LIMPET_END_COUNT] = {
 	[LIMPET_END_RUNNING] = "still running",
@@ -108,6 +111,62 @@ static void print_window(struct limpet_printer *printer)
 				   limpet_printer_bytes(printer, end->agent_memory_bytes));
 }
 
+/* Files that come in packages, whose debug information does, too. */
+static bool is_packaged(const char *path)
+{
+	static const char *const directories[] = {"/usr/", "/lib", "/bin/", "/sbin/"};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(directories); i++)
+		if (limpet_begins(path, directories[i]))
+			return !limpet_begins(path, "/usr/local/");
+	return false;
+}
+
+/* Without a build-id no debug information is known to be the module's. */
+static const char *say_remedy(const struct limpet_model *model,
+			      const struct limpet_trace_module *module)
+{
+	static const char packages[] =
+		": install the debug symbols (packages -dbgsym or -debuginfo) or set "
+		"DEBUGINFOD_URLS, and run `limpet seal`";
+	static const char files[] = ": `limpet seal --debug-dir DIR` adds them from debug files";
+	static const char now[] = ": install the debug symbols (packages -dbgsym or -debuginfo)";
+
+	if (!module->build_id_bytes)
+		return "";
+	if (is_packaged(module->path))
+		return model->names_looked_up ? now : packages;
+	return model->names_looked_up ? "" : files;
+}
+
+static void print_nameless(struct limpet_printer *printer)
+{
+	const struct limpet_model *model = printer->report->model;
+	const enum limpet_report_sort sort = printer->report->options.sort;
+	const char *word = sort == LIMPET_REPORT_PEAK ? "at the peak"
+			   : sort == LIMPET_REPORT_LIVE || sort == LIMPET_REPORT_GROWTH
+				   ? limpet_model_live_word(model)
+				   : "allocated";
+	struct limpet_nameless found;
+
+	if (!limpet_printer_check(printer, limpet_nameless_find(model, sort, &found)))
+		return;
+	for (size_t i = 0; i < found.count; i++) {
+		const struct limpet_trace_module *module = &model->modules[found.list[i].module];
+		const char *remedy = say_remedy(model, module);
+
+		/* Several that have the same are told it once. */
+		if (i + 1 < found.count &&
+		    remedy == say_remedy(model, &model->modules[found.list[i + 1].module]))
+			remedy = "";
+
+		limpet_printer_row(printer, "", i ? "" : "no names", "for %s (%s of %s %s)%s",
+				   limpet_base_name(module->path),
+				   limpet_printer_bytes(printer, found.list[i].bytes),
+				   limpet_printer_bytes(printer, found.all_bytes), word, remedy);
+	}
+}
+
 /* Marks that the row shows. */
 #define MARKS_SHOWN 20u
 
@@ -151,9 +210,11 @@ void limpet_report_head_print(struct limpet_printer *printer)
 {
 	print_target(printer);
 	print_window(printer);
+	limpet_printer_names(printer, printer->report->model);
 	print_marks(printer);
 	limpet_printer_births(printer, printer->report->model);
 	print_hidden(printer);
 	limpet_report_losses_print(printer);
 	limpet_report_totals_print(printer);
+	print_nameless(printer);
 }

@@ -97,7 +97,7 @@ static json_t *capture_object(const struct limpet_report *report)
 
 	return json_pack(
 		"{s:o,s:s,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:b,s:o,s:o,"
-		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
+		"s:o,s:o,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}",
 		"mode", target->known ? json_string(mode) : json_null(), "end",
 		limpet_trace_end_word(end->end), "complete", model->complete, "duration_seconds",
 		limpet_json_seconds(model->duration_ns), "events",
@@ -124,7 +124,7 @@ static json_t *capture_object(const struct limpet_report *report)
 		"incomplete_reasons", limpet_losses_json_keys(model, true), "inexact_reasons",
 		limpet_losses_json_keys(model, false), "losses", limpet_losses_json(model),
 		"dropped", dropped_object(model), "agent_resident_bytes",
-		limpet_json_known(end->agent_resident_bytes));
+		limpet_json_known(end->agent_resident_bytes), "names", limpet_json_names(model));
 }
 
 /* The ranges of the four figures that have one. */

@@ -117,6 +117,9 @@ static void print_findings(struct limpet_printer *printer)
 {
 	const struct limpet_findings *findings = printer->report->options.findings;
 
+	if (printer->report->options.filters)
+		fprintf(printer->file, LIMPET_REPORT_NO_FINDINGS "\n\n",
+			printer->report->options.filters);
 	if (!findings || !findings->count)
 		return;
 	for (size_t i = 0; i < findings->count; i++) {

@@ -286,6 +286,28 @@ const char *limpet_printer_moment(struct limpet_printer *printer, const struct l
 	return ret;
 }
 
+bool limpet_printer_say_names(const struct limpet_model *model, char ret[LIMPET_PRINTER_NAMES])
+{
+	static const char words[] = "from the files as they are now: the capture still runs";
+
+	if (!model->names_looked_up)
+		return false;
+	if (model->names_left)
+		snprintf(ret, LIMPET_PRINTER_NAMES, "%s; no time for %zu address%s", words,
+			 model->names_left, model->names_left == 1 ? "" : "es");
+	else
+		snprintf(ret, LIMPET_PRINTER_NAMES, "%s", words);
+	return true;
+}
+
+void limpet_printer_names(struct limpet_printer *printer, const struct limpet_model *model)
+{
+	char words[LIMPET_PRINTER_NAMES];
+
+	if (limpet_printer_say_names(model, words))
+		limpet_printer_row(printer, "", "names", "%s", words);
+}
+
 void limpet_printer_births(struct limpet_printer *printer, const struct limpet_model *model)
 {
 	const struct limpet_model_totals *totals = &model->totals;

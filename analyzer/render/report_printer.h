@@ -79,6 +79,14 @@ size_t limpet_printer_losses(const struct limpet_model *model,
 #define LIMPET_PRINTER_MOMENT (3 * LIMPET_MARK_NAME_ROOM + LIMPET_UNITS_TEXT + 8)
 const char *limpet_printer_moment(struct limpet_printer *printer, const struct limpet_model *model,
 				  uint64_t time_ns, char ret[LIMPET_PRINTER_MOMENT]);
+/* Instead of findings, if there is a filter: its options. */
+#define LIMPET_REPORT_NO_FINDINGS \
+	"Findings are made from all that was recorded: none are shown with %s."
+/* Where the names of functions are from, if they are not the trace's. False: they are. */
+#define LIMPET_PRINTER_NAMES 160
+bool limpet_printer_say_names(const struct limpet_model *model, char ret[LIMPET_PRINTER_NAMES]);
+/* The same as a row, if there is something to say. */
+void limpet_printer_names(struct limpet_printer *printer, const struct limpet_model *model);
 /* A row: the blocks that all figures are of, if they are those that were made in a part of the
  * time. */
 void limpet_printer_births(struct limpet_printer *printer, const struct limpet_model *model);

@@ -53,7 +53,7 @@ static void print_frame(struct limpet_printer *printer, const struct limpet_fram
 	size_t room = printer->options->width ? printer->options->width - strlen(indent) : 0;
 	size_t note_columns = strlen(note);
 
-	if (!limpet_printer_check(printer, name && place ? 0 : -ENOMEM))
+	if (!limpet_printer_check(printer, name && place ? 0 : -ENOMEM) || !name || !place)
 		return;
 	if (room) {
 		size_t columns = limpet_plain_text_columns(place);
@@ -96,60 +96,108 @@ static bool is_repeated(const struct limpet_frame *a, const struct limpet_frame 
 	       a->line == b->line && a->inlined == b->inlined;
 }
 
-/* How many kept frames one line is about: those without a name, and those of recursion. */
-static size_t run_of(const struct limpet_report_stack *stack, const bool *keep, size_t from,
-		     size_t *ret_last)
+/* Frames of calls of several functions by each other, at most, and how often they must repeat. */
+#define CYCLE_MAX 8u
+#define CYCLE_LEAST 3u
+
+/* The shown frames, innermost first. */
+struct shown {
+	const struct limpet_frame **list;
+	size_t count;
+};
+
+/* How many frames from `at` on one line is about: those without a name, and those of recursion. */
+static size_t run_of(const struct shown *shown, size_t at)
 {
-	const struct limpet_frame *first = &stack->frames[from];
-	size_t run = 1, at = from;
+	const struct limpet_frame *first = shown->list[at];
+	size_t run = 1;
 
-	for (size_t i = from + 1; i < stack->count; i++) {
-		const struct limpet_frame *frame = &stack->frames[i];
+	while (at + run < shown->count) {
+		const struct limpet_frame *frame = shown->list[at + run];
 
-		if (!keep[i])
-			continue;
 		if (!(is_unnamed(first) && is_unnamed(frame)) && !is_repeated(first, frame))
 			break;
 		run++;
-		at = i;
 	}
-	*ret_last = at;
 	return run;
 }
 
-/* The shown frames. */
+/* How often the `length` frames from `at` on follow themselves. */
+static size_t repeats_of(const struct shown *shown, size_t at, size_t length)
+{
+	size_t same = 0;
+
+	while (at + length + same < shown->count &&
+	       is_repeated(shown->list[at + same], shown->list[at + length + same]))
+		same++;
+	return same / length + 1;
+}
+
+/* The shortest series of calls that begins at `at` and is repeated; 0: there is none. */
+static size_t cycle_of(const struct shown *shown, size_t at, size_t *ret_times)
+{
+	for (size_t length = 2; length <= CYCLE_MAX; length++) {
+		*ret_times = repeats_of(shown, at, length);
+		if (*ret_times >= CYCLE_LEAST)
+			return length;
+	}
+	return 0;
+}
+
+static void print_run(struct limpet_printer *printer, const struct limpet_frame *frame, size_t run,
+		      const char *indent)
+{
+	char note[40] = "";
+
+	if (run > 1 && is_unnamed(frame))
+		snprintf(note, sizeof(note), " and %zu more", run - 1);
+	else if (run > 1)
+		snprintf(note, sizeof(note), " x%zu%s", run, frame->inlined ? " (inlined)" : "");
+	else if (frame->inlined)
+		snprintf(note, sizeof(note), " (inlined)");
+	print_frame(printer, frame, indent, note);
+}
+
+/* Prints what begins at `at`, unless `full` as one line, or as the lines of a series that is
+ * repeated. Returns how many frames that was, and adds the lines. */
+static size_t print_part(struct limpet_printer *printer, const struct shown *shown, size_t at,
+			 const char *indent, size_t *lines)
+{
+	const bool full = printer->options->full;
+	const size_t run = full ? 1 : run_of(shown, at);
+	size_t times, length = full || run > 1 ? 0 : cycle_of(shown, at, &times);
+
+	if (!length) {
+		print_run(printer, shown->list[at], run, indent);
+		++*lines;
+		return run;
+	}
+	for (size_t i = 0; i < length; i++)
+		print_run(printer, shown->list[at + i], 1, indent);
+	limpet_printer_line(printer, printer->options->dim, "%s(these %zu frames x%zu)", indent,
+			    length, times);
+	*lines += length;
+	return length * times;
+}
+
 static void print_stack(struct limpet_printer *printer, const struct limpet_report_stack *stack,
 			const bool *keep, const char *indent, size_t limit)
 {
-	size_t shown = 0, rest = 0, last;
+	LIMPET_FREE const struct limpet_frame **list = calloc(stack->count + 1, sizeof(*list));
+	struct shown shown = {.list = list};
+	size_t at = 0, lines = 0;
 
-	for (size_t i = 0; i < stack->count; i = last + 1) {
-		const struct limpet_frame *frame = &stack->frames[i];
-		char note[40] = "";
-		size_t run = 1;
-
-		last = i;
-		if (!keep[i])
-			continue;
-		if (!printer->options->full)
-			run = run_of(stack, keep, i, &last);
-		if (!printer->options->full && shown >= limit) {
-			rest += run;
-			continue;
-		}
-		if (run > 1 && is_unnamed(frame))
-			snprintf(note, sizeof(note), " and %zu more", run - 1);
-		else if (run > 1)
-			snprintf(note, sizeof(note), " x%zu%s", run,
-				 frame->inlined ? " (inlined)" : "");
-		else if (frame->inlined)
-			snprintf(note, sizeof(note), " (inlined)");
-		print_frame(printer, frame, indent, note);
-		shown++;
-	}
-	if (rest)
+	if (!limpet_printer_check(printer, list ? 0 : -ENOMEM))
+		return;
+	for (size_t i = 0; i < stack->count; i++)
+		if (keep[i])
+			list[shown.count++] = &stack->frames[i];
+	while (at < shown.count && (printer->options->full || lines < limit))
+		at += print_part(printer, &shown, at, indent, &lines);
+	if (at < shown.count)
 		limpet_printer_line(printer, printer->options->dim, "%s... %zu more frame%s",
-				    indent, rest, limpet_printer_plural(rest));
+				    indent, shown.count - at,
+				    limpet_printer_plural(shown.count - at));
 	if (stack->truncated)
 		limpet_printer_line(printer, printer->options->dim,
 				    "%s(the stack was cut short here)", indent);

@@ -264,6 +264,11 @@ static void print_findings(struct limpet_printer *printer)
 {
 	const struct limpet_findings *findings = printer->report->options.findings;
 
+	if (printer->report->options.filters) {
+		limpet_printer_blank(printer);
+		limpet_printer_wrap(printer, printer->options->dim, 0, LIMPET_REPORT_NO_FINDINGS,
+				    printer->report->options.filters);
+	}
 	if (!findings || !findings->count)
 		return;
 	limpet_printer_blank(printer);

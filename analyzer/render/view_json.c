@@ -371,13 +371,14 @@ static void print_head(struct context *context)
 	fprintf(context->printer.file, "{\"format\":\"limpet-view\",\"version\":1,\"view\":\"%s\"",
 		limpet_view_words[context->options->kind]);
 	limpet_json_member(&context->printer, "capture",
-			   json_pack("{s:o,s:o,s:b,s:b,s:b}", "pid",
+			   json_pack("{s:o,s:o,s:b,s:b,s:b,s:o}", "pid",
 				     limpet_json_number(model->target->pid), "comm",
 				     limpet_json_text(model->target->comm), "complete",
 				     model->complete, "exact",
 				     limpet_losses_exact(model->losses |
 							 (heap->replay ? heap->replay->losses : 0)),
-				     "estimated", model->sample_bytes != 0));
+				     "estimated", model->sample_bytes != 0, "names",
+				     limpet_json_names(model)));
 	limpet_json_members_of_time(&context->printer, model);
 	limpet_json_member(&context->printer, "sort",
 			   json_string(limpet_report_sort_words[heap->view.sort]));

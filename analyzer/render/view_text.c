@@ -158,6 +158,7 @@ static void print_limits(struct context *context)
 							    : "");
 	if (!context->heap->filtered && limpet_printer_is_empty(model))
 		limpet_printer_say_empty(printer, model);
+	limpet_printer_names(printer, model);
 	limpet_printer_births(printer, model);
 	if (context->heap->filtered)
 		limpet_printer_line(

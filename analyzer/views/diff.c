@@ -168,8 +168,21 @@ static double length_of(const struct limpet_heap *heap)
 	return (double)(heap->model->to_ns - heap->model->from_ns);
 }
 
+static void set_scale(struct limpet_diff *diff, bool no_scale)
+{
+	const double old_length = length_of(diff->old_heap), new_length = length_of(diff->new_heap);
+
+	diff->scale = 1;
+	if (!is_flow(diff->sort) || old_length <= 0 || new_length <= 0)
+		return;
+	if (no_scale)
+		diff->unscaled = old_length != new_length;
+	else
+		diff->scale = new_length / old_length;
+}
+
 int limpet_diff_new(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
-		    bool by_function, struct limpet_diff **ret_diff)
+		    const struct limpet_diff_options *options, struct limpet_diff **ret_diff)
 {
 	struct limpet_diff *diff = calloc(1, sizeof(*diff));
 	uint32_t root;
@@ -180,18 +193,16 @@ int limpet_diff_new(const struct limpet_heap *old_heap, const struct limpet_heap
 	diff->old_heap = old_heap;
 	diff->new_heap = new_heap;
 	diff->sort = new_heap->view.sort;
-	diff->scale = 1;
-	if (is_flow(diff->sort) && length_of(old_heap) > 0 && length_of(new_heap) > 0)
-		diff->scale = length_of(new_heap) / length_of(old_heap);
+	set_scale(diff, options->no_scale);
 	diff->private = calloc(1, sizeof(*diff->private));
 	if (diff->private)
 		code = add_name(diff, "", &root);
 	if (code == 0)
 		code = add_node(diff, 0, root, &root);
 	if (code == 0)
-		code = add_heap(diff, old_heap, by_function, false);
+		code = add_heap(diff, old_heap, options->by_function, false);
 	if (code == 0)
-		code = add_heap(diff, new_heap, by_function, true);
+		code = add_heap(diff, new_heap, options->by_function, true);
 	if (code < 0) {
 		limpet_diff_free(diff);
 		return code;

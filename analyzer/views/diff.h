@@ -3,7 +3,7 @@
  * Stacks are matched by the names of their functions, from the outermost to the one that allocates,
  * never by address: two builds of a program, or two runs of one, line up. Figures counted over time
  * (allocations, bytes allocated, temporary ones, growth) are compared as if both had lasted as long
- * as the new one; those of one moment (live, peak) as they are. */
+ * as the new one, unless this is unwanted; those of one moment (live, peak) as they are. */
 #ifndef LIMPET_ANALYZER_VIEWS_DIFF_H
 #define LIMPET_ANALYZER_VIEWS_DIFF_H
 
@@ -41,7 +41,8 @@ struct limpet_diff_private;
 struct limpet_diff {
 	const struct limpet_heap *old_heap, *new_heap;
 	enum limpet_report_sort sort;
-	double scale; /* factor applied to old figures of this sort */
+	double scale;  /* factor applied to old figures of this sort */
+	bool unscaled; /* figures over time of different lengths are compared as they are */
 	struct limpet_diff_node *nodes;
 	uint32_t node_count;
 	const char **names;
@@ -52,10 +53,15 @@ struct limpet_diff {
 	struct limpet_diff_private *private;
 };
 
-/* by_function: a row for each allocating function, whatever its callers. The heaps are borrowed;
- * the sort is that of the new one's view. -ENOMEM. */
+struct limpet_diff_options {
+	bool by_function; /* a row for each allocating function, whatever its callers */
+	bool no_scale;    /* figures over time as they are */
+};
+
+/* The heaps are borrowed; the sort is that of the new one's view. -ENOMEM. */
 int limpet_diff_new(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
-		    bool by_function, struct limpet_diff **ret_diff) LIMPET_MUST_CHECK;
+		    const struct limpet_diff_options *options,
+		    struct limpet_diff **ret_diff) LIMPET_MUST_CHECK;
 void limpet_diff_free(struct limpet_diff *diff);
 
 /* False if all figures are 0. */

@@ -129,6 +129,36 @@ static void add_steps(struct limpet_findings_work *work, struct limpet_findings_
 	}
 }
 
+/* A function that puts what it never frees into a list may free that list itself, by another
+ * stack, each time it grows: stacks are judged one by one, too. */
+static void add_parts(struct limpet_findings_work *work, struct limpet_findings_group *group,
+		      const struct limpet_model_site *figures,
+		      const struct limpet_history_site *steps)
+{
+	struct limpet_findings_group one = {.figures = *figures, .first_ns = UINT64_MAX};
+	struct limpet_findings_kept *kept = &group->kept;
+	const uint32_t node = kept->figures.node;
+
+	add_steps(work, &one, steps);
+	for (unsigned i = 0; i < PARTS; i++) {
+		group->growth[i] += one.growth[i];
+		group->blocks[i] += one.blocks[i];
+	}
+	if (one.first_ns < group->first_ns)
+		group->first_ns = one.first_ns;
+	if (!limpet_findings_is_kept(work, &one))
+		return;
+	if (!kept->stacks || one.first_ns < kept->first_ns)
+		kept->first_ns = one.first_ns;
+	limpet_view_add_figures(&kept->figures, figures);
+	kept->figures.node = node;
+	if (!kept->stacks++ || figures->live_bytes > kept->largest) {
+		kept->largest = figures->live_bytes;
+		kept->figures.node = figures->node;
+	}
+	kept->late_bytes += limpet_findings_sum(one.growth, PARTS / 2, PARTS);
+}
+
 static void add_site(struct limpet_findings_work *work, struct limpet_findings_group *group,
 		     const struct limpet_model_site *figures)
 {
@@ -144,7 +174,7 @@ static void add_site(struct limpet_findings_work *work, struct limpet_findings_g
 		group->figures.node = figures->node;
 	}
 	if (work->in_parts && steps)
-		add_steps(work, group, steps);
+		add_parts(work, group, figures, steps);
 }
 
 static int add_up(struct limpet_findings_work *work)
@@ -453,8 +483,8 @@ int limpet_findings_new(const struct limpet_view *view, const struct limpet_hist
 		.in_parts = is_in_parts(model, history),
 	};
 	static int (*const of_blocks[])(struct limpet_findings_work *) = {
-		find_holder,     limpet_findings_find_growing, find_churn, find_beyond,
-		find_unfollowed, limpet_findings_qualify,      NULL};
+		limpet_findings_find_growing, find_holder, find_churn, find_beyond, find_unfollowed,
+		limpet_findings_qualify,      NULL};
 	static int (*const of_pages[])(struct limpet_findings_work *) = {
 		limpet_findings_find_touched,  limpet_findings_find_growing,
 		limpet_findings_find_returned, limpet_findings_qualify,

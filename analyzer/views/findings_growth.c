@@ -224,11 +224,9 @@ static struct limpet_findings_entry whole(const struct growth *growth,
 /* ------------------------------------------------------------------ sites that grow all the time
  */
 
-static uint64_t age_of(const struct growth *growth, const struct limpet_findings_group *group)
+static uint64_t age_of(const struct limpet_findings_work *work, uint64_t first_ns)
 {
-	const uint64_t to_ns = growth->work->model->to_ns;
-
-	return group->first_ns < to_ns ? to_ns - group->first_ns : 0;
+	return first_ns < work->model->to_ns ? work->model->to_ns - first_ns : 0;
 }
 
 static double late_growth(const struct limpet_findings_group *group)
@@ -342,7 +340,7 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 		return code;
 	if (all > 0)
 		finding.share = bytes / all < 1 ? bytes / all : 1;
-	if (age_of(growth, group)) {
+	if (age_of(work, group->first_ns)) {
 		finding.from_ns = group->first_ns;
 		finding.to_ns = work->model->to_ns;
 	}
@@ -414,16 +412,17 @@ static int find_sites(struct growth *growth)
 
 /* ------------------------------------------------------------------ blocks that are not freed */
 
-/* By number and age, whatever their size: blocks keep coming, and hardly any is freed. */
-static bool is_kept(const struct growth *growth, const struct limpet_findings_group *group)
+bool limpet_findings_is_kept(const struct limpet_findings_work *work,
+			     const struct limpet_findings_group *group)
 {
 	const struct limpet_model_site *figures = &group->figures;
 	unsigned parts = 0, late = 0;
 
 	if (figures->allocations < LEAST_KEPT_BLOCKS ||
-	    (growth->work->model->windowed ? figures->frees : gone_of(figures)) >
+	    (work->model->windowed ? figures->frees : gone_of(figures)) >
 		    figures->allocations / 10 ||
-	    figures->live_allocations < LEAST_KEPT_BLOCKS || age_of(growth, group) < LEAST_KEPT_NS)
+	    figures->live_allocations < LEAST_KEPT_BLOCKS ||
+	    age_of(work, group->first_ns) < LEAST_KEPT_NS)
 		return false;
 	for (unsigned i = 0; i < PARTS; i++) {
 		parts += group->blocks[i] > 0;
@@ -432,10 +431,21 @@ static bool is_kept(const struct growth *growth, const struct limpet_findings_gr
 	return parts >= KEPT_PARTS && late >= HALF - 1;
 }
 
+/* One stack of many that are freed is weak evidence: a collector of garbage may not have come to
+ * it yet. */
+static bool has_kept_stacks(const struct limpet_findings_work *work,
+			    const struct limpet_findings_group *group)
+{
+	const struct limpet_model_site *figures = &group->figures;
+
+	return group->kept.stacks && (work->model->windowed ? figures->frees : gone_of(figures)) <=
+					     figures->allocations / 2;
+}
+
 static int compare_live(const void *a, const void *b)
 {
 	const struct limpet_findings_group *const *x = a, *const *y = b;
-	const uint64_t p = (*x)->figures.live_bytes, q = (*y)->figures.live_bytes;
+	const uint64_t p = (*x)->kept.figures.live_bytes, q = (*y)->kept.figures.live_bytes;
 
 	return p > q ? -1 : p < q;
 }
@@ -443,14 +453,15 @@ static int compare_live(const void *a, const void *b)
 static int say_kept(struct growth *growth, const struct limpet_findings_group *group)
 {
 	struct limpet_findings_work *work = growth->work;
-	const struct limpet_model_site *figures = &group->figures;
+	const struct limpet_findings_kept *kept = &group->kept;
+	const struct limpet_model_site *figures = &kept->figures;
 	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_NEVER_FREED,
 						.bytes = figures->live_bytes,
 						.share = -1,
-						.per_second =
-							2 * late_growth(group) / work->seconds,
-						.from_ns = group->first_ns,
+						.per_second = 2 * kept->late_bytes / work->seconds,
+						.from_ns = kept->first_ns,
 						.to_ns = work->model->to_ns};
+	char who[64] = "it";
 	char live[LIMPET_UNITS_TEXT], all[LIMPET_UNITS_TEXT], age[LIMPET_UNITS_TEXT];
 	char bytes[LIMPET_UNITS_TEXT];
 	LIMPET_FREE char *name = NULL;
@@ -458,16 +469,20 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 
 	if (code < 0)
 		return code;
-	limpet_units_format_duration(age, age_of(growth, group));
+	if (kept->stacks == 1 && group->stacks > 1)
+		snprintf(who, sizeof(who), "one of its %zu stacks", group->stacks);
+	else if (kept->stacks < group->stacks)
+		snprintf(who, sizeof(who), "%zu of its %zu stacks", kept->stacks, group->stacks);
+	limpet_units_format_duration(age, age_of(work, kept->first_ns));
 	code = limpet_findings_add(
 		work, &finding,
-		"%s: %s of the %s blocks that it allocated%s are still live, %s. The first one "
+		"%s: %s of the %s blocks that %s allocated%s are still live, %s. The first one "
 		"came %s before the end, and more keep coming%s.",
 		name,
 		limpet_units_format_count(live, work->model->windowed
 							? figures->allocations - figures->frees
 							: figures->live_allocations),
-		limpet_units_format_count(all, figures->allocations),
+		limpet_units_format_count(all, figures->allocations), who,
 		work->model->windowed ? " in the window" : "",
 		limpet_findings_bytes(bytes, (double)finding.bytes), age,
 		growth->doubtful ? "; but older blocks were freed, which they may only replace"
@@ -475,7 +490,7 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	growth->any = true;
-	growth->named += late_growth(group);
+	growth->named += kept->late_bytes;
 	return code;
 }
 
@@ -488,9 +503,9 @@ static int say_others_kept(struct growth *growth, const struct limpet_findings_g
 	uint64_t alive = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		finding.bytes += list[i]->figures.live_bytes;
-		alive += list[i]->figures.live_allocations;
-		growth->named += late_growth(list[i]);
+		finding.bytes += list[i]->kept.figures.live_bytes;
+		alive += list[i]->kept.figures.live_allocations;
+		growth->named += list[i]->kept.late_bytes;
 	}
 	return limpet_findings_add(
 		growth->work, &finding,
@@ -509,10 +524,18 @@ static int find_kept(struct growth *growth)
 
 	if (!list)
 		return -ENOMEM;
-	for (size_t i = 0; i < work->count; i++)
-		if (is_kept(growth, &work->groups[i]) &&
-		    (growth->doubtful || !is_growing(&work->groups[i])))
-			list[count++] = &work->groups[i];
+	for (size_t i = 0; i < work->count; i++) {
+		struct limpet_findings_group *group = &work->groups[i];
+
+		if (limpet_findings_is_kept(work, group))
+			group->kept =
+				(struct limpet_findings_kept){.figures = group->figures,
+							      .stacks = group->stacks,
+							      .first_ns = group->first_ns,
+							      .late_bytes = late_growth(group)};
+		if (has_kept_stacks(work, group) && (growth->doubtful || !is_growing(group)))
+			list[count++] = group;
+	}
 	qsort(list, count, sizeof(*list), compare_live);
 	named = count <= KEPT_SHOWN ? count : KEPT_SHOWN - 1;
 	for (size_t i = 0; i < named && code == 0; i++)

@@ -14,6 +14,15 @@
 /* Of what is live, held by one function, at least. */
 #define LIMPET_FINDINGS_HOLDS_SHARE 0.2
 
+/* Stacks under one label whose blocks keep coming, and are hardly ever freed. */
+struct limpet_findings_kept {
+	struct limpet_model_site figures; /* sums; `node`: the stack with the most live bytes */
+	uint64_t largest;
+	size_t stacks;
+	uint64_t first_ns;
+	double late_bytes; /* grown in the second half */
+};
+
 /* All stacks under one label. */
 struct limpet_findings_group {
 	struct limpet_model_site figures; /* sums; `node`: the stack with the largest share */
@@ -22,6 +31,7 @@ struct limpet_findings_group {
 	double growth[LIMPET_FINDINGS_PARTS]; /* bytes, in each eighth of the time */
 	double blocks[LIMPET_FINDINGS_PARTS]; /* the same, in blocks */
 	uint64_t first_ns; /* its first block was allocated no later; UINT64_MAX: not known */
+	struct limpet_findings_kept kept; /* of its stacks, each by itself */
 };
 
 struct limpet_findings_work {
@@ -78,6 +88,10 @@ bool limpet_findings_is_file_of(const char *path, const char *file);
 int limpet_findings_find_touched(struct limpet_findings_work *work);
 int limpet_findings_find_returned(struct limpet_findings_work *work);
 int limpet_findings_find_keeper(struct limpet_findings_work *work);
+
+/* By number and age, whatever their size: blocks keep coming, and hardly any is freed. */
+bool limpet_findings_is_kept(const struct limpet_findings_work *work,
+			     const struct limpet_findings_group *group);
 
 /* Finds sites that grow, other growth, or that nothing grows: findings_growth.c. */
 int limpet_findings_find_growing(struct limpet_findings_work *work);

@@ -272,7 +272,10 @@ static int fill(struct limpet_heap *heap, const char *path,
 		code = build_model(heap, options, err);
 	if (code < 0)
 		return code;
-	code = limpet_locations_new(heap->model, &heap->locations);
+	if (options->look_up && !heap->model->sealed && heap->model->end->end == LIMPET_END_RUNNING)
+		code = options->look_up(heap->model);
+	if (code == 0)
+		code = limpet_locations_new(heap->model, &heap->locations);
 	if (code < 0)
 		return code;
 	heap->view = (struct limpet_view){

@@ -24,6 +24,9 @@ struct limpet_heap_options {
 	bool series;    /* with a filter: also filter sizes and timeline, if possible */
 	void (*progress)(void *context, size_t done, size_t all);
 	void *context;
+	/* Looks up names (limpet_model_look_up_names()) if the capture still runs, and its trace
+	 * has none yet. NULL: stays without them. */
+	int (*look_up)(struct limpet_model *model);
 };
 
 struct limpet_heap {

@@ -33,6 +33,7 @@ struct limpet_report_options {
 	bool full;                              /* noise is part of a stack's look */
 	uint64_t capture_events;                /* of the whole capture, whatever the window */
 	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
+	const char *filters; /* the options of the filter, in words; NULL: nothing was filtered */
 	const struct limpet_findings
 		*findings; /* of the whole capture; NULL: none were looked for */
 };

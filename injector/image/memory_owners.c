@@ -361,7 +361,7 @@ static enum limpet_memory_account named_account(const char *path)
 /* LIMPET_MEMORY_UNKNOWN: depends on its contents; FILES and SHARED are counted differently. */
 static enum limpet_memory_account account_of(const struct limpet_map *map)
 {
-	if (limpet_memfd_is_agent(map->path))
+	if (limpet_memfd_is_ours(map->path))
 		return LIMPET_MEMORY_OWN;
 	if (map->perms[3] == 's')
 		return LIMPET_MEMORY_SHARED;
@@ -378,6 +378,15 @@ static enum limpet_memory_account account_of(const struct limpet_map *map)
 	return map->perms[2] == 'x' ? LIMPET_MEMORY_CODE : LIMPET_MEMORY_UNKNOWN;
 }
 
+/* As limpet_session_resident_bytes() does: all that is present, also of the file alone. */
+static void count_own(struct reading *reading, const struct limpet_map *map)
+{
+	uint64_t bytes;
+
+	if (limpet_pages_count(reading->pid, map->start, map->end - map->start, &bytes) == 0)
+		reading->out->bytes[LIMPET_MEMORY_OWN] += bytes;
+}
+
 static void count_map(struct reading *reading, size_t i, struct part *part)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
@@ -387,6 +396,8 @@ static void count_map(struct reading *reading, size_t i, struct part *part)
 		return;
 	if (account == LIMPET_MEMORY_UNKNOWN)
 		count_private(reading, i, part);
+	else if (account == LIMPET_MEMORY_OWN)
+		count_own(reading, map);
 	else if (map->perms[0] == 'r')
 		count_pages(reading, map->start, map->end, account, part);
 }

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -162,6 +163,17 @@ void limpet_check_hint_pages(struct limpet_check *check, const char *before, con
 
 static const char find_hint[] = "find it with `pidof NAME` or `limpet doctor`";
 
+static void hint_at_pids(pid_t pid, struct limpet_err *err)
+{
+	uint64_t end;
+
+	if (limpet_proc_number_read("sys/kernel/pid_max", &end) == 0 &&
+	    (pid <= 0 || (uint64_t)pid >= end))
+		limpet_err_hint(err, "process ids are from 1 to %" PRIu64, end - 1);
+	else
+		limpet_err_hint(err, find_hint);
+}
+
 /* /proc does not show the pid: the process is gone, or hidden from us. */
 static int gone(struct limpet_check *check)
 {
@@ -170,13 +182,13 @@ static int gone(struct limpet_check *check)
 	if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH) {
 		check->out->verdict = LIMPET_PREFLIGHT_GONE;
 		limpet_err_set(check->err, -ESRCH, "no process has the pid %d", pid);
-		limpet_err_hint(check->err, find_hint);
+		hint_at_pids(pid, check->err);
 		return -ESRCH;
 	}
 	if (pid <= 0) {
 		check->out->verdict = LIMPET_PREFLIGHT_GONE;
 		limpet_err_set(check->err, -ESRCH, "%d is not a pid", pid);
-		limpet_err_hint(check->err, find_hint);
+		hint_at_pids(pid, check->err);
 		return -ESRCH;
 	}
 	snprintf(check->out->name, sizeof(check->out->name), "?");

@@ -111,6 +111,9 @@ static inline uint64_t *limpet_segment_free_chunks(const struct limpet_segment *
 	return (uint64_t *)limpet_segment_at(segment, segment->layout.free_chunks_offset);
 }
 
+/* Makes all chunks that are used free. */
+void limpet_segment_free_all(struct limpet_segment *segment);
+
 /* Copies out of the shared memory, once: otherwise a compiler could read a value again after it was
  * checked. */
 static inline void limpet_shared_copy(void *ret, const void *shared, size_t bytes)
@@ -135,9 +138,8 @@ bool limpet_segment_grow_fingerprints(struct limpet_segment *segment,
  * before `modules` were read. Returns the number of tables made, or -errno. */
 int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules,
 				 uint32_t gone);
-/* The most private memory that the agent uses, with this many thread states. */
-uint64_t limpet_segment_private_bytes(const struct limpet_segment *segment, uint64_t states);
-/* The most that it uses besides the shared memory and its tables: its image, too. */
+/* The most memory that the agent uses besides the shared memory and its tables, with this many
+ * thread states: its image, too. */
 uint64_t limpet_segment_beside_bytes(const struct limpet_segment *segment, uint64_t states);
 /* The tables, in the form that the walker needs. */
 void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret);

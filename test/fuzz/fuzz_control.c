@@ -101,10 +101,19 @@ static int set_mark(void *context, const char *name, uint64_t *ret_time_ns)
 	return 0;
 }
 
+static size_t list_marks(void *context, const struct limpet_mark **ret_list)
+{
+	static const struct limpet_mark marks[60];
+
+	(void)context;
+	*ret_list = marks;
+	return LIMPET_COUNT_OF(marks);
+}
+
 static void serve(struct messages *messages)
 {
 	static const struct limpet_control_handlers handlers = {
-		.status = answer_status, .stop = note_stop, .mark = set_mark};
+		.status = answer_status, .stop = note_stop, .mark = set_mark, .marks = list_marks};
 	struct limpet_control_reply reply;
 	struct limpet_control *control;
 	struct limpet_err err;
@@ -174,6 +183,7 @@ static void ask(struct messages *messages)
 	struct limpet_control_result result;
 	struct limpet_control_stop *stop;
 	struct sockaddr_un address;
+	struct limpet_mark *marks;
 	struct limpet_err err;
 	char path[96];
 	pthread_t thread;
@@ -199,6 +209,10 @@ static void ask(struct messages *messages)
 	}
 	if (limpet_control_mark(PID, "fuzz", &time_ns, &err) == 0)
 		sum += time_ns;
+	if (limpet_control_marks(PID, &marks) >= 0) {
+		sum += strlen(marks[0].name);
+		free(marks);
+	}
 	shutdown(server.listener, SHUT_RDWR);
 	pthread_join(thread, NULL);
 	close(server.listener);

@@ -23,10 +23,10 @@ usage() {
 	[[ ${stderr_lines[1]} == "hint: "?* ]] || fail "limpet $*: ${stderr_lines[1]}"
 }
 
-# fits TEXT: into 80 columns and 24 lines, the prompt's included.
+# fits TEXT: into 80 columns; each option begins a line of its own.
 fits() {
-	if (($(wc -l <<<"$1") > 23)); then
-		fail "$(wc -l <<<"$1") lines are too many"
+	if grep -nE '^ +(-., )?--[^ ]+( [A-Z][^ ]*)?,? (\||-)' <<<"$1" || grep -nE '^ .*; --' <<<"$1"; then
+		fail "two options in a line"
 		return 1
 	fi
 	if grep -nE '^.{81}' <<<"$1"; then
@@ -58,6 +58,8 @@ fits() {
 	run --separate-stderr "$LIMPET" --help
 	[[ $status == 0 && -z $stderr ]]
 	fits "$output"
+	# That of a command may be longer, and goes through a pager then.
+	(($(wc -l <<<"$output") <= 23)) || fail "$output"
 	help=$output
 	[[ $("$LIMPET" -h) == "$help" && $("$LIMPET" help) == "$help" ]]
 	for command in $(commands); do
@@ -69,6 +71,22 @@ fits() {
 			fits "$output" || fail "limpet $ask"
 		done
 	done
+}
+
+@test "on a terminal prose is broken into lines, and no command" {
+	command -v script >/dev/null || skip "script(1) is not installed"
+	TERM=dumb script -qec "stty cols 50; '$LIMPET' report nothing.limpet" /dev/null </dev/null | tr -d '\r' >said
+	same "prose" "$(sed -n '/^hint/,$p' said)" "$(printf '%s\n' "hint: \`limpet attach\` and \`limpet stop\` print the" "      path of their trace")"
+	TERM=dumb script -qec "stty cols 30; '$LIMPET' status 2147483647" /dev/null </dev/null | tr -d '\r' >said
+	grep -qxF 'hint: `limpet status` lists' said || fail "$(<said)"
+	TERM=dumb script -qec "stty cols 20; '$LIMPET' stop --nothing x" /dev/null </dev/null | tr -d '\r' >said
+	grep -qxF 'hint: limpet stop --help' said || fail "$(<said)"
+}
+
+@test "help longer than the terminal goes through a pager" {
+	command -v script >/dev/null || skip "script(1) is not installed"
+	TERM=dumb LIMPET_PAGER="sed s/^/paged:/" script -qec "'$LIMPET' attach --help" /dev/null </dev/null | tr -d '\r' >said
+	[[ $(head -1 said) == "paged:Usage: limpet attach"* ]] || fail "$(<said)"
 }
 
 @test "every command is listed, described and completed" {
@@ -127,6 +145,9 @@ fits() {
 	[[ ${stderr_lines[1]} == "hint: find it with \`pidof NAME\` or \`limpet doctor\`" ]]
 	usage "not a process id: '99999999999'" attach 99999999999
 	[[ ${stderr_lines[1]} == "hint: process ids are from 1 to $(($(</proc/sys/kernel/pid_max) - 1))" ]]
+	refused 1 "no process has the pid 2147483647" "$LIMPET" attach 2147483647
+	run --separate-stderr "$LIMPET" attach 2147483647
+	[[ ${stderr_lines[1]} == "hint: process ids are from 1 to $(($(</proc/sys/kernel/pid_max) - 1))" ]]
 	usage "unexpected argument '2'" attach 1 2
 	usage "only one PID is accepted" status 1 2
 	usage "missing PID" mark
@@ -162,13 +183,16 @@ fits() {
 	start second bin/named-for-this-test
 	both="$both $pid"
 	for command in attach doctor stop status mark explain pages top; do
-		usage "not a process id: 'named-for-this-test'" "$command" named-for-this-test
-		[[ ${stderr_lines[1]} == "hint: processes of that name: "* ]] || fail "$stderr" || return 1
-		same "$command" "$(grep -oE '[0-9]+ \(' <<<"${stderr_lines[1]}" | tr -d ' (' | sort -n | xargs)" "$both" || return 1
+		run -2 --separate-stderr within 10 "$LIMPET" "$command" named-for-this-test
+		[[ $output == "" && ${stderr_lines[0]} == "limpet: not a process id: 'named-for-this-test'" ]] || fail "$stderr" || return 1
+		[[ ${stderr_lines[1]} =~ ^\ +PID\ +USER\ +STARTED\ +RSS\ +COMMAND$ ]] || fail "$stderr" || return 1
+		same "$command" "$(sed -n '3,4p' <<<"$stderr" | awk '{ print $1 }' | sort -n | xargs)" "$both" || return 1
+		[[ ${stderr_lines[4]} =~ ^hint:\ limpet\ $command\ (${both/ /|}) ]] || fail "$stderr" || return 1
 	done
 	finish second
-	usage "not a process id" attach named-for-this-test
-	[[ ${stderr_lines[1]} == "hint: process of that name: ${both% *} ("* ]] || fail "$stderr"
+	run -2 --separate-stderr within 10 "$LIMPET" attach named-for-this-test
+	[[ ${stderr_lines[2]} =~ ^\ *${both% *}\ +$(id -un)\ +[0-9]{2}:[0-9]{2}\ +[0-9.]+\ [KM]iB\ +bin/named-for-this-test$ ]] || fail "$stderr"
+	[[ ${stderr_lines[3]} == "hint: limpet attach ${both% *}" && ${#stderr_lines[@]} == 4 ]] || fail "$stderr"
 	finish first
 }
 

@@ -74,6 +74,22 @@ says() {
 	within 60 "$LIMPET" diff --sort allocations "$trace@-${half}ms" "$trace" >diff.text
 	grep -qE "^scaled    the old one's figures by 2(\.0[0-9])?, as if it had lasted [0-9a-z.]+ and not [0-9a-z.]+$" diff.text || fail "$(grep ^scaled diff.text)"
 }
+
+@test "--no-scale compares figures over time as they are, and says how long each side is" {
+	local traces=$root/test/traces
+	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
+	compare --sort allocations "${both[@]}"
+	says '.scale < 0.99 or .scale > 1.01'
+	compare --sort allocations --no-scale "${both[@]}"
+	says '.scale == 1 and all(.sites[]; .old_scaled == .old.allocations and .change == .new.allocations - .old.allocations)'
+	"$LIMPET" diff --sort allocations --no-scale "${both[@]}" >diff.text
+	grep -qE "^unscaled  figures as they are: the old one's of [0-9a-z.]+, the new one's of [0-9a-z.]+$" diff.text || fail "$(<diff.text)"
+	(($(grep -c '^scaled' diff.text) == 0)) || fail "$(<diff.text)"
+	# Figures of one moment are never scaled.
+	"$LIMPET" diff --sort live --no-scale "${both[@]}" >diff.text
+	(($(grep -c 'scaled' diff.text) == 0)) || fail "$(<diff.text)"
+}
+
 beyond() {
 	"$LIMPET" status "$pid" --json | json_says --argjson s "$1" '.captures[0].elapsed_seconds >= $s'
 }

@@ -687,6 +687,29 @@ needs_swap() {
 	finish explained
 }
 
+# What limpet itself held when the memory was last looked at.
+own_part() {
+	within 60 "$LIMPET" explain "$trace" --json >trace.json 2>trace.err &&
+		own=$(jq '[.accounts[] | select(.kind == "limpet").bytes] | add' trace.json) && [[ $own != null ]]
+}
+
+@test "limpet's own part: one figure in explain of a trace and in its report" {
+	local own
+	start storm "$TARGETS/storm" --threads 4
+	attach "$pid" -d 1h
+	tell storm "leak 40" leaked
+	wait_until 60 own_part
+	# Its memory is not also shared memory of the program, which has none.
+	json_says 'all(.accounts[]; .kind != "shared") and ([.accounts[].bytes] | add) == .rss_bytes' <trace.json || fail "$(<trace.json)"
+	within 60 "$LIMPET" report "$trace" --json >report.json
+	json_says --argjson own "$own" 'any(.timeline[]; .agent_bytes == $own)' <report.json ||
+		fail "$own: $(jq -c '[.timeline[].agent_bytes]' report.json)"
+	stop "$pid"
+	finish storm
+	report
+	expect '.capture.agent_resident_bytes >= $own' --argjson own "$own"
+}
+
 @test "memory that is shared since a fork stays shared" {
 	local shared after
 	start explained "$TARGETS/explained"

@@ -71,6 +71,37 @@ tells_its_time() {
 	expect '.findings == null'
 }
 
+@test "what grows comes before what holds" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 100' leaked
+	for i in {1..9}; do
+		wait_until 60 older_than "$i"
+		tell leak 'leak 100' leaked
+	done
+	stop "$pid"
+	finish leak
+	report
+	expect '.findings | map(.kind) | index("grows") != null and index("holds") != null and index("grows") < index("holds")'
+}
+older_than() {
+	"$LIMPET" status "$pid" --json | json_says --argjson s "$1" '.captures[0].elapsed_seconds >= $s'
+}
+
+@test "a filter, which shows a part, has no findings, and the report says so" {
+	local kept=$root/test/traces/version-1/storm.trace format
+	printf 'leak:nothing\n' >none.supp
+	"$LIMPET" report "$kept" >text
+	grep -q '^Findings$' text && (($(grep -c 'none are shown' text) == 0)) || fail "$(<text)"
+	for format in text markdown; do
+		"$LIMPET" report --format $format "$kept" --include main >text
+		grep -q '^Findings are made from all that was recorded: none are shown with --include\.$' text || fail "$(<text)"
+		"$LIMPET" report --format $format "$kept" --exclude x --suppressions none.supp --born-between ,1ms >text
+		grep -q ' with --exclude, --suppressions and --born-between\.$' text || fail "$(<text)"
+	done
+	"$LIMPET" report --json "$kept" --include main | json_says '.findings == null'
+}
+
 @test "what the allocator keeps after a fall is said" {
 	start habits "$TARGETS/habits"
 	attach "$pid"

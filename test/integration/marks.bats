@@ -28,6 +28,12 @@ in_the_trace() {
 	in_the_trace "after load" "größe, 2"
 	same "JSON" "$("$LIMPET" mark --json "$pid" last | jq -c '[.pid, .name, (.time_s > 0)]')" "[$pid,\"last\",true]"
 	refused 1 "has a mark 'after load' already" "$LIMPET" mark "$pid" "after load"
+	# status names them.
+	within 60 "$LIMPET" status "$pid" --json >status.json
+	json_says '[.captures[0].marks[].name] == ["after load", "größe, 2", "last"] and
+		(.captures[0].marks | map(.time_seconds) | . == sort and .[0] > 0)' <status.json
+	within 60 "$LIMPET" status "$pid" >status.text
+	grep -qE '^         marks: after load [0-9.hm]+s, größe, 2 [0-9.hm]+s, last [0-9.hm]+s$' status.text || fail "$(<status.text)"
 	# As a collector that is killed leaves it.
 	kill -KILL "$limpet_job"
 	wait_until 20 ended "$limpet_job"

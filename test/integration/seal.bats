@@ -37,6 +37,9 @@ named() {
 @test "a stripped program gets names from a debug file, by its build-id alone" {
 	capture_stripped
 	named false
+	"$LIMPET" report "$trace" >text
+	grep -qE '^no names  for stripped \(([0-9.]+ [KM]?i?B) of \1 live\): `limpet seal --debug-dir DIR` adds them from debug files$' text ||
+		fail "$(<text)"
 	# Its name, and another build.
 	mkdir wrong
 	objcopy --only-keep-debug "$TARGETS/loader" wrong/stripped.debug
@@ -47,6 +50,7 @@ named() {
 	run --separate-stderr within 60 "$LIMPET" seal "$trace" --debug-dir wrong --debug-dir debug
 	[[ $status == 0 && $stderr != *"another build"* ]]
 	named
+	(($("$LIMPET" report "$trace" | grep -c '^no names') == 0)) || fail "$("$LIMPET" report "$trace")"
 	# Once more: not a byte.
 	local bytes
 	bytes=$(stat -c %s "$trace")
@@ -179,18 +183,68 @@ knows_leaky() {
 	knows_leaky
 }
 
+# leaks_by NAME: whether the trace holds the leak by then.
+leaks_by() {
+	within 60 "$LIMPET" report "$trace" --json | json_says --arg name "$1" 'any(.sites[]; .live_allocations == 40 and .stack[0].function == $name)'
+}
+
+@test "names of a capture that still runs, from the files as the process sees them" {
+	start storm "$TARGETS/storm" --threads 2
+	attach "$pid"
+	tell storm "leak 40" leaked
+	wait_until 60 leaks_by storm_leak
+	within 60 "$LIMPET" report "$trace" --json >running.json
+	json_says '.capture.end == "running" and .capture.names == "present-files" and .capture.sealed == false' <running.json
+	json_says 'any(.sites[].stack[]; .function == "storm_leak" and .line > 0)' <running.json
+	within 60 "$LIMPET" report "$trace" >text
+	grep -q '^names     from the files as they are now: the capture still runs$' text || fail "$(<text)"
+	grep -q '^ *storm_leak  .*storm.c:' text || fail "$(<text)"
+	within 60 "$LIMPET" report "$trace" --view functions >text
+	grep -q '^names     from the files as they are now' text && grep -q 'storm_leak' text || fail "$(<text)"
+	within 60 "$LIMPET" diff "$trace@-1ms" "$trace" >text
+	(($(grep -c '^          names are from the files as they are now' text) == 2)) && grep -q storm_leak text || fail "$(<text)"
+	within 60 "$LIMPET" diff --json "$trace@-1ms" "$trace" | json_says '.old.names == "present-files" and .new.names == "present-files"'
+	within 60 "$LIMPET" html "$trace" -o running.html 2>note
+	grep -q 'storm_leak' running.html && grep -q '^limpet: names are from the files as they are now' note || fail "$(<note)"
+	within 60 "$LIMPET" export "$trace" --format folded -o folded 2>note
+	grep -q 'storm_leak' folded && grep -q '^limpet: names are from the files as they are now' note || fail "$(<note)"
+	# The trace stays as it is, and gets its own names at the end.
+	stop "$pid"
+	finish storm
+	report
+	expect '.capture.names == "trace" and .capture.sealed'
+	(($("$LIMPET" report "$trace" | grep -c '^names') == 0))
+}
+
+@test "of a capture that still runs, a file that was replaced gives no names" {
+	cp "$TARGETS/storm" mine
+	start storm ./mine --threads 2
+	attach "$pid"
+	tell storm "leak 40" leaked
+	wait_until 60 leaks_by storm_leak
+	mv mine old
+	cp "$TARGETS/loader" mine
+	
+	within 60 "$LIMPET" report "$trace" --json | json_says 'all(.sites[].stack[]; .function != "storm_leak")'
+	stop "$pid"
+	finish storm
+}
+
+hints_at_names() {
+	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
+	(($(sed -n '/^hint:/,$p' hints | tr -s '\n ' '  ' | grep -c '^hint: .*`node --perf-basic-prof`') == 1))
+}
+
 @test "code that node made, without a map of it: the report says how it gets names" {
 	command -v script >/dev/null || skip "script(1) is not installed"
 	start node node --interpreted-frames-native-stack -e "$made_code"
 	attach "$pid"
 	tell node 2000 kept
-	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
-	grep -q "^hint: names come when the capture ends; .limpet top $pid. shows them now" hints || fail "$(<hints)"
+	wait_until 60 hints_at_names || fail "$(<hints)"
 	stop "$pid"
 	report
 	expect 'any(.sites[].stack[]; .jit == true and .function == null)'
-	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
-	(($(grep -c '^hint: .*node --perf-basic-prof' hints) == 1)) || fail "$(<hints)"
+	hints_at_names || fail "$(<hints)"
 	finish node
 }
 

@@ -271,3 +271,19 @@ head_words() {
 	run ! grep -q 'descend.* x38' text.say
 	finish leak
 }
+
+@test "calls of two functions by each other are shown once, with their number" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 5' leaked
+	tell leak 'parse 20' parsed
+	stop "$pid"
+	within 60 "$LIMPET" report "$trace" >text.say
+	# The innermost item is at the line of what it allocates.
+	same "frames" "$(sed -n '/^ .*parse_item/,/^ *main/p' text.say | sed 's/  [^ ]*leak.cc:.*//; s/^ *//; s/(anonymous namespace):://')" \
+		"$(printf '%s\n' parse_item parse_list parse_item "(these 2 frames x20)" parse_list main)"
+	within 60 "$LIMPET" report "$trace" --full >text.say
+	same "all frames" "$(grep -cE 'parse_(item|list)' text.say)" 42
+	run ! grep -q 'these 2 frames' text.say
+	finish leak
+}

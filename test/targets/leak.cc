@@ -1,8 +1,8 @@
 // leak: C++ churn of maps and strings, checked, beside a leak in a function with a known name.
 //
 // Commands: "go" and "hold" start and stop the churn thread; "leak N" makes Registry::remember keep
-// N sessions; "descend N" makes it keep one below N calls of a function by itself; "count" answers
-// what was kept, as JSON; "quit" ends with 0 if every sum was right.
+// N sessions; "descend N" makes it keep one below N calls of a function by itself, "parse N" of two
+// by each other; "count" says what was kept, as JSON; "quit" ends with 0 if every sum was right.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -60,6 +60,25 @@ unsigned Registry::descend(unsigned levels)
 	}
 	volatile unsigned below = descend(levels - 1);
 	return below + 1;
+}
+
+// The same of two functions that call each other.
+unsigned parse_item(Registry &registry, unsigned levels);
+
+__attribute__((noinline)) unsigned parse_list(Registry &registry, unsigned levels)
+{
+	volatile unsigned below = parse_item(registry, levels);
+	return below + 1;
+}
+
+__attribute__((noinline)) unsigned parse_item(Registry &registry, unsigned levels)
+{
+	if (levels == 0) {
+		registry.remember(0);
+		return 0;
+	}
+	volatile unsigned below = parse_list(registry, levels - 1);
+	return below;
 }
 
 std::atomic<bool> running{false}, over{false};
@@ -142,6 +161,10 @@ int main()
 			if (registry.descend(number) != number + 1)
 				broken("a call did not return");
 			std::puts("descended");
+		} else if (std::sscanf(line, "parse %u", &number) == 1) {
+			if (parse_list(registry, number) != number + 1)
+				broken("a call did not return");
+			std::puts("parsed");
 		} else if (!std::strcmp(line, "count\n")) {
 			std::printf("{\"kept\":%zu,\"session_bytes\":%u,\"rounds\":%lu}\n",
 				    registry.kept(), kSessionBytes, rounds.load());

@@ -92,6 +92,7 @@ struct collector {
 	atomic_int stops, marks;
 	char mark[LIMPET_MARK_NAME_ROOM];
 	atomic_int mark_result;
+	atomic_size_t mark_count;
 	enum limpet_control_state state;
 	enum limpet_exit exit_status;
 };
@@ -127,8 +128,23 @@ static int take_mark(void *context, const char *name, uint64_t *ret_time_ns)
 	return collector->mark_result;
 }
 
+#define MARKS (2 * LIMPET_CONTROL_MARKS_AT_ONCE + 1)
+
+static size_t give_marks(void *context, const struct limpet_mark **ret_list)
+{
+	static struct limpet_mark list[MARKS];
+	const struct collector *collector = context;
+
+	for (unsigned i = 0; i < MARKS; i++) {
+		list[i].time_ns = 1000 + i;
+		snprintf(list[i].name, sizeof(list[i].name), "mark %u", i);
+	}
+	*ret_list = list;
+	return collector->mark_count;
+}
+
 static const struct limpet_control_handlers handlers = {
-	.status = give_status, .stop = take_stop, .mark = take_mark};
+	.status = give_status, .stop = take_stop, .mark = take_mark, .marks = give_marks};
 
 /* Goes through the states once it is asked to stop, as a real one does. */
 static void *collect(void *context)
@@ -629,6 +645,30 @@ static void test_a_mark_is_set(void **state)
 	end_collector(&collector);
 }
 
+static void test_marks_are_listed(void **state)
+{
+	static const size_t counts[] = {0, 1, LIMPET_CONTROL_MARKS_AT_ONCE, MARKS};
+	struct limpet_mark *marks = NULL;
+	struct collector collector;
+	char name[32];
+
+	(void)state;
+	assert_int_equal(limpet_control_marks(TARGET, &marks), -ENOENT);
+	assert_null(marks);
+	start_collector(&collector, LIMPET_EXIT_OK);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(counts); i++) {
+		atomic_store(&collector.mark_count, counts[i]);
+		assert_int_equal(limpet_control_marks(TARGET, &marks), counts[i]);
+		for (size_t k = 0; k < counts[i]; k++) {
+			snprintf(name, sizeof(name), "mark %zu", k);
+			assert_string_equal(marks[k].name, name);
+			assert_int_equal(marks[k].time_ns, 1000 + k);
+		}
+		free(marks);
+	}
+	end_collector(&collector);
+}
+
 /* The name of a client is hostile, too: whole messages with a wrong one are told so, others end the
  * connection. */
 static void test_hostile_marks_are_not_set(void **state)
@@ -933,6 +973,49 @@ static void test_impostors_are_not_believed(void **state)
 	check_impostor(big, sizeof(big), 0, -EPROTO);
 }
 
+static void test_impostors_list_no_marks(void **state)
+{
+	static const char *const names[] = {"", "two\nlines", "\x1b[2J", "10s"};
+	struct limpet_control_marks_reply good = {.magic = LIMPET_CONTROL_MAGIC,
+						  .version = LIMPET_CONTROL_VERSION,
+						  .type = LIMPET_CONTROL_MARKS,
+						  .target_pid = TARGET,
+						  .total = 1,
+						  .marks[0].name = "load"};
+	struct limpet_mark *marks = NULL;
+	char path[128];
+
+	(void)state;
+	for (int i = 0; i < 11; i++) {
+		struct limpet_control_marks_reply reply = good;
+		size_t count = sizeof(reply);
+		pid_t child;
+
+		if (i == 0)
+			reply.magic = 0;
+		else if (i == 1)
+			reply.version++;
+		else if (i == 2)
+			reply.type = LIMPET_CONTROL_MARK;
+		else if (i == 3)
+			reply.target_pid++;
+		else if (i == 4)
+			reply.total = LIMPET_MARKS_MAX + 1;
+		else if (i == 5)
+			memset(reply.marks[0].name, 'x', sizeof(reply.marks[0].name));
+		else if (i == 6)
+			count = 8;
+		else
+			strcpy(reply.marks[0].name, names[i - 7]);
+		child = fork_impostor(&reply, count, 0);
+		assert_int_equal(limpet_control_marks(TARGET, &marks), -EPROTO);
+		assert_null(marks);
+		kill_collector(child);
+		snprintf(path, sizeof(path), "%s/%d.sock", dir_path, TARGET);
+		assert_int_equal(unlink(path), 0);
+	}
+}
+
 static void test_impostors_set_no_mark(void **state)
 {
 	static const struct limpet_control_mark_reply good = {.magic = LIMPET_CONTROL_MAGIC,
@@ -1235,6 +1318,8 @@ int main(void)
 		TEST(test_stop_says_that_the_collector_is_silent),
 		TEST(test_garbage_is_dropped),
 		TEST(test_a_mark_is_set),
+		TEST(test_marks_are_listed),
+		TEST(test_impostors_list_no_marks),
 		TEST(test_hostile_marks_are_not_set),
 		TEST(test_other_version_is_told_ours),
 		TEST(test_idle_clients_keep_nobody_out),

@@ -231,6 +231,25 @@ static void slow_leak(unsigned round)
 		sample_allocate(&sample, recorder, SAMPLE_LEAK, 100);
 }
 
+/* The same, with a list of them that is replaced each time it is full. */
+static void listed_leak(unsigned round)
+{
+	static uint64_t list;
+	static unsigned kept;
+
+	slow_leak(round);
+	if (!round)
+		list = kept = 0;
+	if (round % 50 != 20)
+		return;
+	kept++;
+	if (kept & (kept - 1))
+		return;
+	if (list)
+		sample_release(&sample, recorder, list, 16 * (kept / 2) + 8);
+	list = sample_allocate(&sample, recorder, LEAK_BELOW, 16 * kept);
+}
+
 /* Seven blocks, or none but in the beginning, are no leak. */
 static void few_blocks(unsigned round)
 {
@@ -447,6 +466,12 @@ static void test_slow_leak(void **state)
 		     "live, 1.6 KiB. The first one came 1m18s before the end, and more keep "
 		     "coming.");
 	assert_string_equal(only(LIMPET_FINDINGS_NEVER_FREED)->function, "grow");
+	close_it();
+	capture(listed_leak);
+	assert_grows(LIMPET_FINDINGS_NEVER_FREED,
+		     "grow (called by leak): 16 of the 16 blocks that one of its 2 stacks "
+		     "allocated are still live, 1.6 KiB. The first one came 1m18s before the end, "
+		     "and more keep coming.");
 	close_it();
 	capture(few_blocks);
 	assert_int_equal(count_of(LIMPET_FINDINGS_NEVER_FREED), 0);

@@ -40,6 +40,10 @@ static void test_kinds(void **state)
 		{"<&mut I as core::iter::Iterator>::next", program, LIMPET_FRAME_LIBRARY},
 		{"<str as alloc::string::ToString>::to_string", program, LIMPET_FRAME_LIBRARY},
 		{"strdup", libc, LIMPET_FRAME_LIBRARY},
+		{"g_strdup", "/lib/x86_64-linux-gnu/libglib-2.0.so.0", LIMPET_FRAME_LIBRARY},
+		{"pstrdup", program, LIMPET_FRAME_LIBRARY},
+		{"ffi_call_int", program, LIMPET_FRAME_LIBRARY},
+		{NULL, "/lib/x86_64-linux-gnu/libffi.so.8", LIMPET_FRAME_LIBRARY},
 		{NULL, libc, LIMPET_FRAME_LIBRARY},
 		{NULL, "/lib/x86_64-linux-gnu/libc-2.31.so", LIMPET_FRAME_LIBRARY},
 		{NULL, "/lib/ld-musl-x86_64.so.1", LIMPET_FRAME_LIBRARY},
@@ -88,6 +92,11 @@ static void test_kinds(void **state)
 	assert_int_equal(
 		limpet_frame_filter_classify("je_arena_malloc", "/usr/lib/libjemalloc.so.2", true),
 		LIMPET_FRAME_ALLOCATOR);
+	/* libc is such a module, too, but not all of it is an allocator. */
+	assert_int_equal(limpet_frame_filter_classify("strdup", libc, true), LIMPET_FRAME_LIBRARY);
+	assert_int_equal(limpet_frame_filter_classify("malloc", libc, true),
+			 LIMPET_FRAME_ALLOCATOR);
+	assert_int_equal(limpet_frame_filter_classify(NULL, libc, true), LIMPET_FRAME_ALLOCATOR);
 }
 
 /* A stack in letters: Allocator, Library, Program, Start; and what shall be kept. */
