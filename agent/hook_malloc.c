@@ -38,7 +38,8 @@ static __attribute__((noinline)) struct limpet_answer overloaded_malloc(
 	malloc_fn *original = (malloc_fn *)(uintptr_t)limpet_hooks[frame->hook].original;
 	bool room = __atomic_load_n(&limpet_shm->overload_room, __ATOMIC_RELAXED);
 
-	if (room || !limpet_sample_passes(&thread->sample, limpet_sample_charge(args[0]))) {
+	if (room ||
+	    !limpet_sample_passes(&limpet_own(thread)->sample, limpet_sample_charge(args[0]))) {
 		limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
 		if (!limpet_hook_enter(frame))
 			return (struct limpet_answer){0, 1};

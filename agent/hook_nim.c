@@ -34,13 +34,14 @@ uint64_t limpet_nim_bytes(uint64_t address)
 struct limpet_thread *limpet_nim_thread(const struct limpet_hook_frame *frame,
 					const struct limpet_hook *hook)
 {
+	const struct limpet_hook *outer;
 	struct limpet_thread *thread;
 
 	if (!(hook->flags & LIMPET_HOOK_NIM))
 		return NULL;
 	thread = limpet_thread_self(limpet_frame_caller_sp(frame));
-	if (!thread || !limpet_hook_outer(thread) ||
-	    !(limpet_hook_outer(thread)->flags & LIMPET_HOOK_NIM))
+	outer = thread ? limpet_hook_outer(thread) : NULL;
+	if (!outer || !(outer->flags & LIMPET_HOOK_NIM))
 		return NULL;
 	limpet_hook_set_phase(thread, LIMPET_PHASE_RECORDING);
 	return thread;

@@ -40,8 +40,11 @@ static bool was_left(const struct limpet_thread *thread, const struct limpet_hoo
 
 const struct limpet_hook *limpet_hook_outer(const struct limpet_thread *thread)
 {
-	return thread->phase == LIMPET_PHASE_OUTSIDE && thread->depth - 1 < LIMPET_MAX_HOOKS
-		       ? &limpet_hooks[thread->depth - 1]
+	/* Read once: it is 0 in a child that is forked meanwhile. */
+	const uint32_t hook = __atomic_load_n(&thread->depth, __ATOMIC_RELAXED) - 1;
+
+	return thread->phase == LIMPET_PHASE_OUTSIDE && hook < LIMPET_MAX_HOOKS
+		       ? &limpet_hooks[hook]
 		       : NULL;
 }
 

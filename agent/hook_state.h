@@ -60,10 +60,11 @@ static inline void limpet_hook_set_phase(struct limpet_thread *thread, uint32_t 
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-/* Rare. `time`: of the event; what comes after the end of the capture is missed by nobody. */
+/* Rare. `time`: of the event; what comes after the end of the capture is missed by nobody. Nor is
+ * what a forked child does. */
 static inline void limpet_hook_count_lost_at(uint64_t *count, uint32_t time)
 {
-	if (!limpet_record_has_ended() || limpet_record_is_late(time))
+	if (limpet_is_alive() && (!limpet_record_has_ended() || limpet_record_is_late(time)))
 		__atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
 }
 

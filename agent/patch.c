@@ -377,7 +377,7 @@ static void end_scan(void)
 
 static bool is_detaching(void)
 {
-	return __atomic_load_n(&detaching, __ATOMIC_RELAXED);
+	return __atomic_load_n(&detaching, __ATOMIC_RELAXED) || !limpet_is_alive();
 }
 
 int limpet_patch_restore(void)

@@ -130,8 +130,9 @@ static uint32_t chunk_wait(const struct limpet_thread *thread, uint32_t time)
 static bool chunk_next(struct limpet_thread *thread, uint32_t time)
 {
 	uint32_t index = chunk_wait(thread, time);
+	struct limpet_own *own = limpet_own(thread);
 	struct limpet_chunk *chunk;
-	uint32_t old = thread->chunk;
+	uint32_t old = own->chunk;
 
 	/* The first description in a chunk is whole: it does not depend on an earlier one. */
 	*(volatile uint32_t *)&limpet_path_of(thread)->count = 0;
@@ -144,15 +145,15 @@ static bool chunk_next(struct limpet_thread *thread, uint32_t time)
 	chunk = chunk_at(index);
 	chunk->thread = limpet_thread_index(thread);
 	chunk->generation = thread->generation;
-	chunk->sequence = thread->sequence++;
+	chunk->sequence = own->sequence++;
 	chunk->lost_before = thread->dropped;
 	chunk->tid = thread->tid;
 	chunk->describes = 0;
 	chunk->next = LIMPET_CHUNK_NONE;
 	__atomic_store_n(&chunk->committed, 0, __ATOMIC_RELAXED);
-	thread->chunk = index;
-	thread->at = (uint64_t)(uintptr_t)chunk + sizeof(*chunk);
-	thread->end = (uint64_t)(uintptr_t)chunk + LIMPET_CHUNK_BYTES;
+	own->chunk = index;
+	own->at = (uint64_t)(uintptr_t)chunk + sizeof(*chunk);
+	own->end = (uint64_t)(uintptr_t)chunk + LIMPET_CHUNK_BYTES;
 	if (old == LIMPET_CHUNK_NONE) {
 		__atomic_store_n(&thread->first_chunk, index, __ATOMIC_RELEASE);
 	} else {
@@ -187,7 +188,8 @@ static void watch_room(struct limpet_thread *thread)
 	uint32_t overload = __atomic_load_n(&limpet_hot.overload, __ATOMIC_ACQUIRE);
 
 	if (overload & 1 || overload >= LAST_OVERLOAD ||
-	    count_free_chunks() >= __atomic_load_n(&limpet_shm->overload_below, __ATOMIC_RELAXED))
+	    count_free_chunks() >= __atomic_load_n(&limpet_shm->overload_below, __ATOMIC_RELAXED) ||
+	    !limpet_is_alive())
 		return;
 	__atomic_store_n(&limpet_shm->overload_room, 0, __ATOMIC_RELAXED);
 	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,
@@ -203,7 +205,7 @@ static void count_drop(struct limpet_thread *thread, uint32_t type, uint64_t siz
 {
 	uint32_t kind = LIMPET_EVENT_KIND(type);
 
-	if (kind == LIMPET_EVENT_VOID)
+	if (kind == LIMPET_EVENT_VOID || !limpet_is_alive())
 		return;
 	if (kind < LIMPET_DROPS_KINDS) {
 		struct limpet_drops *drops = &limpet_shm->drops[kind];
@@ -247,7 +249,8 @@ void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload)
 	const uint64_t bytes = 24;
 
 	limpet_record_publish(thread);
-	if (thread->end - thread->at < bytes && !chunk_next(thread, LIMPET_RECORD_NOW))
+	if (limpet_own(thread)->end - limpet_own(thread)->at < bytes &&
+	    !chunk_next(thread, LIMPET_RECORD_NOW))
 		return;
 	/* The ROOM record takes its number afterwards: calls that are not recorded began before. */
 	if (__atomic_compare_exchange_n(&limpet_hot.overload, &overload, overload + 1, false,
@@ -274,9 +277,10 @@ static void commit(struct limpet_record_place place)
 bool limpet_record_find_place(const struct limpet_thread *thread, uint32_t bytes,
 			      struct limpet_record_place *ret_place)
 {
+	const struct limpet_own *own = limpet_own(thread);
 	const struct limpet_record_place place = {
-		.at = __atomic_load_n(&thread->at, __ATOMIC_RELAXED),
-		.end = __atomic_load_n(&thread->end, __ATOMIC_RELAXED)};
+		.at = __atomic_load_n(&own->at, __ATOMIC_RELAXED),
+		.end = __atomic_load_n(&own->end, __ATOMIC_RELAXED)};
 
 	*ret_place = place;
 	return place.end - place.at <= LIMPET_CHUNK_BYTES && place.end - place.at >= bytes &&
@@ -292,7 +296,7 @@ bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_pla
 	/* A thread that a signal handler throws out of here leaves a whole record, or none. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	place.at += bytes;
-	__atomic_store_n(&thread->at, place.at, __ATOMIC_RELAXED);
+	__atomic_store_n(&limpet_own(thread)->at, place.at, __ATOMIC_RELAXED);
 	commit(place);
 	return true;
 }
@@ -301,7 +305,7 @@ bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_pla
  */
 void limpet_record_publish(struct limpet_thread *thread)
 {
-	const struct limpet_record_place place = {thread->at, thread->end};
+	const struct limpet_record_place place = {limpet_own(thread)->at, limpet_own(thread)->end};
 
 	if (place.end)
 		commit(place);
@@ -344,18 +348,20 @@ static void find_stack(struct limpet_thread *thread, uint64_t pointer, uint64_t 
 static void thread_begin(struct limpet_thread *thread, uint32_t tid, uint64_t thread_pointer,
 			 uint64_t sp)
 {
+	struct limpet_own *own = limpet_own(thread);
+
 	thread->tid = tid;
 	/* Pairs with the collector's loads of it before and after it works on the entry. */
 	__atomic_store_n(&thread->generation, thread->generation + 1, __ATOMIC_RELEASE);
-	thread->at = thread->end = 0;
+	own->at = own->end = 0;
 	thread->depth = 0;
 	thread->phase = LIMPET_PHASE_OUTSIDE;
 	limpet_record_forget_intents(thread);
 	__atomic_store_n(&thread->entry_sp, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&thread->stack_high, 0, __ATOMIC_RELAXED);
 	thread->stack_low = 0;
-	if (!thread->stack_cache)
-		thread->stack_cache =
+	if (!own->stack_cache)
+		own->stack_cache =
 			limpet_thread_index(thread) << 8 | LIMPET_ROOM_SMALL.cache_entries;
 	find_stack(thread, thread_pointer, sp);
 	__atomic_store_n(&thread->thread_pointer, thread_pointer, __ATOMIC_RELEASE);
@@ -367,6 +373,8 @@ static bool is_within_limit(const struct limpet_thread *thread)
 {
 	if (thread->generation)
 		return true;
+	if (!limpet_is_alive())
+		return false;
 	if (__atomic_fetch_add(&limpet_shm->states_claimed, 1, __ATOMIC_RELAXED) <
 	    limpet_shm->layout.thread_limit)
 		return true;
@@ -404,8 +412,8 @@ static struct limpet_thread *thread_claim(uint64_t thread_pointer, uint32_t home
 				__atomic_store_n(&thread->thread_pointer, 0, __ATOMIC_RELEASE);
 				continue;
 			}
-			thread->chunk = LIMPET_CHUNK_NONE;
-			thread->sequence = 0;
+			limpet_own(thread)->chunk = LIMPET_CHUNK_NONE;
+			limpet_own(thread)->sequence = 0;
 			thread_begin(thread, tid, thread_pointer, sp);
 			return thread;
 		}
@@ -423,7 +431,9 @@ static struct limpet_thread *thread_take_over(struct limpet_thread *thread, uint
 {
 	uint64_t seen = thread_pointer;
 
-	if (!__atomic_compare_exchange_n(&thread->thread_pointer, &seen, POINTER_CHANGING, false,
+	/* Not alive: it is the same thread in a forked child. */
+	if (!limpet_is_alive() ||
+	    !__atomic_compare_exchange_n(&thread->thread_pointer, &seen, POINTER_CHANGING, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return NULL; /* the collector is clearing it: this one call is lost */
 	thread_begin(thread, tid, thread_pointer, sp);

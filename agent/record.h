@@ -59,6 +59,11 @@ void limpet_record_ring(void);
 /* The thread's tid, read from libc's thread block without a system call if its offset is known. */
 uint32_t limpet_record_tid(void);
 
+static inline struct limpet_own *limpet_own(const struct limpet_thread *thread)
+{
+	return (struct limpet_own *)((uintptr_t)thread - LIMPET_OWN_BYTES);
+}
+
 static inline uint32_t limpet_thread_index(const struct limpet_thread *thread)
 {
 	return (uint32_t)(thread - limpet_hot.threads);
@@ -99,7 +104,9 @@ static inline uint32_t limpet_order_take(uint32_t *intent, uint32_t counter)
 /* Signed: if the fields are corrupt, only the record is lost. */
 static inline bool limpet_record_fits(const struct limpet_thread *thread, uint32_t bytes)
 {
-	return (int64_t)(thread->end - thread->at) >= (int64_t)bytes;
+	const struct limpet_own *own = limpet_own(thread);
+
+	return (int64_t)(own->end - own->at) >= (int64_t)bytes;
 }
 
 static inline bool limpet_record_has_room(struct limpet_thread *thread, uint32_t type,
@@ -116,13 +123,14 @@ static inline void limpet_record_forget_intents(struct limpet_thread *thread)
 	__atomic_store_n(&thread->held_intent, 0, __ATOMIC_RELEASE);
 }
 
-/* The chunk must have room. */
-static inline void limpet_record_write(struct limpet_thread *thread, uint32_t type, uint32_t number,
-				       uint32_t time, uint64_t address, uint64_t size,
-				       uint32_t stack)
+/* The chunk must have room. Inlined like its callers, which saves a free 30 instructions. */
+static inline __attribute__((always_inline)) void limpet_record_write(
+	struct limpet_thread *thread, uint32_t type, uint32_t number, uint32_t time,
+	uint64_t address, uint64_t size, uint32_t stack)
 {
 	const bool wide = size > UINT32_MAX;
-	uint64_t *words = (uint64_t *)(uintptr_t)thread->at;
+	struct limpet_own *own = limpet_own(thread);
+	uint64_t *words = (uint64_t *)(uintptr_t)own->at;
 
 	/* The collector has read these cache lines since they were last written: fetching them back
 	 * takes longer than writing some records. */
@@ -135,8 +143,8 @@ static inline void limpet_record_write(struct limpet_thread *thread, uint32_t ty
 	} else {
 		words[2] = (uint64_t)stack << 32 | size;
 	}
-	thread->last = type == LIMPET_EVENT_ALLOC && !wide ? thread->at : 0;
-	thread->at += wide ? 32 : 24;
+	own->last = type == LIMPET_EVENT_ALLOC && !wide ? own->at : 0;
+	own->at += wide ? 32 : 24;
 }
 
 /* For the free of a block. If the thread's last record is its allocation, and nothing has happened
@@ -146,12 +154,13 @@ static inline void limpet_record_write(struct limpet_thread *thread, uint32_t ty
  * limpet_record_publish(). */
 static inline bool limpet_record_free_last(struct limpet_thread *thread, uint64_t block)
 {
-	const uint64_t at = thread->at - 24;
+	struct limpet_own *own = limpet_own(thread);
+	const uint64_t at = own->at - 24;
 	uint64_t *words = (uint64_t *)(uintptr_t)at;
 	uint32_t number, time;
 
 	/* The number may turn out not to be the next one: there must be room for a record. */
-	if (thread->last != at || words[1] != block || !limpet_record_fits(thread, 24))
+	if (own->last != at || words[1] != block || !limpet_record_fits(thread, 24))
 		return false;
 	number = limpet_order_take(&thread->intent, limpet_order_of_block(block));
 	time = limpet_record_time();
@@ -160,16 +169,16 @@ static inline bool limpet_record_free_last(struct limpet_thread *thread, uint64_
 				    (uint32_t)words[2], 0);
 		return true;
 	}
-	thread->last = 0;
+	own->last = 0;
 	/* Pairs with the collector's look at the record, also after it has seen a later number. */
 	__atomic_store_n(&words[0], words[0] | LIMPET_EVENT_FREED, __ATOMIC_RELEASE);
 	return true;
 }
 
 /* Makes room first: the collector would wait for the record of a number that was taken. */
-static inline void limpet_record_append_at(struct limpet_thread *thread, uint32_t type,
-					   uint32_t time, uint64_t address, uint64_t size,
-					   uint32_t stack)
+static inline __attribute__((always_inline)) void limpet_record_append_at(
+	struct limpet_thread *thread, uint32_t type, uint32_t time, uint64_t address, uint64_t size,
+	uint32_t stack)
 {
 	const uint32_t kind = LIMPET_EVENT_KIND(type);
 	uint32_t number;
@@ -182,8 +191,11 @@ static inline void limpet_record_append_at(struct limpet_thread *thread, uint32_
 	limpet_record_write(thread, type, number, time, address, size, stack);
 }
 
-static inline void limpet_record_append(struct limpet_thread *thread, uint32_t type,
-					uint64_t address, uint64_t size, uint32_t stack)
+static inline __attribute__((always_inline)) void limpet_record_append(struct limpet_thread *thread,
+								       uint32_t type,
+								       uint64_t address,
+								       uint64_t size,
+								       uint32_t stack)
 {
 	limpet_record_append_at(thread, type, LIMPET_RECORD_NOW, address, size, stack);
 }

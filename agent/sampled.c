@@ -68,7 +68,8 @@ bool limpet_sample_enter(uint64_t address)
 			return true;
 	}
 	count(address, -1);
-	__atomic_fetch_add(&limpet_shm->lost_no_sample, 1, __ATOMIC_RELAXED);
+	if (limpet_is_alive())
+		__atomic_fetch_add(&limpet_shm->lost_no_sample, 1, __ATOMIC_RELAXED);
 	return false;
 }
 

@@ -33,9 +33,9 @@ static inline bool limpet_sample_wants(struct limpet_thread *thread, uint64_t si
 {
 	uint64_t charge = limpet_sample_charge(size);
 
-	if (__builtin_expect(limpet_sample_passes(&thread->sample, charge), 1))
+	if (__builtin_expect(limpet_sample_passes(&limpet_own(thread)->sample, charge), 1))
 		return false;
-	return limpet_sample_take(&thread->sample, charge, period,
+	return limpet_sample_take(&limpet_own(thread)->sample, charge, period,
 				  limpet_shm->sample_seed ^ limpet_thread_index(thread) ^
 					  (uint64_t)thread->generation << 32);
 }

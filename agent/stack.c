@@ -105,8 +105,7 @@ static __attribute__((noinline)) uint32_t capture_elsewhere(
 		return limpet_stack_describe(thread, &hook_frame->caller_pc, 1, true);
 	}
 	limpet_stack_ranges_note_use();
-	stacks.own_high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
-	stacks.own_low = stacks.own_high ? thread->stack_low : 0;
+	limpet_stack_own(thread, &stacks.own_low, &stacks.own_high);
 	count = limpet_walk(&map, &cache, limpet_known_stacks_read, &stacks, frame, frames,
 			    max_depth(), &end);
 	if (!limpet_stack_is_in_force(current))

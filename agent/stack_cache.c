@@ -36,7 +36,8 @@ static void take_room(struct limpet_thread *thread)
 	} while (!__atomic_compare_exchange_n(&limpet_shm->room_pages_taken, &taken,
 					      taken + room.pages, false, __ATOMIC_RELAXED,
 					      __ATOMIC_RELAXED));
-	thread->stack_cache = (limpet_shm->layout.thread_count + taken) << 8 | room.cache_entries;
+	limpet_own(thread)->stack_cache =
+		(limpet_shm->layout.thread_count + taken) << 8 | room.cache_entries;
 }
 
 bool limpet_stack_cache_grow(struct limpet_thread *thread,

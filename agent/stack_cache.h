@@ -59,14 +59,14 @@ static inline struct limpet_scratch *limpet_scratch_of(const struct limpet_threa
 static inline struct limpet_stack_cache_entry *limpet_stack_cache_of(
 	const struct limpet_thread *thread)
 {
-	return (struct limpet_stack_cache_entry *)(void *)(limpet_hot.scratch +
-							   ((uint64_t)(thread->stack_cache >> 8)
-							    << 12));
+	return (struct limpet_stack_cache_entry
+			*)(void *)(limpet_hot.scratch +
+				   ((uint64_t)(limpet_own(thread)->stack_cache >> 8) << 12));
 }
 
 static inline uint32_t limpet_stack_cache_count(const struct limpet_thread *thread)
 {
-	return thread->stack_cache & 0xff;
+	return limpet_own(thread)->stack_cache & 0xff;
 }
 
 static inline struct limpet_stack_cache_entry *limpet_stack_cache_entry(

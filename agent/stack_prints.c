@@ -46,9 +46,13 @@ static struct limpet_fingerprint *entry_for(enum limpet_fingerprint_table table,
 void limpet_fingerprint_keep(enum limpet_fingerprint_table table, uint64_t fingerprint,
 			     uint32_t known)
 {
-	struct limpet_fingerprint *entry = entry_for(table, fingerprint);
+	struct limpet_fingerprint *entry;
 	uint64_t state, version;
 
+	/* Only the parent of a fork has published the description. */
+	if (!limpet_is_alive())
+		return;
+	entry = entry_for(table, fingerprint);
 	if (!entry)
 		return;
 	state = __atomic_load_n(&entry->state, __ATOMIC_RELAXED);

@@ -22,6 +22,16 @@ void limpet_stack_range_ask(uint64_t sp);
 /* A range was used: the collector keeps checking whether the ranges still exist. */
 void limpet_stack_ranges_note_use(void);
 
+/* The thread's own stack; high 0: unknown. The bounds are 0 in a child that is forked meanwhile. */
+static inline void limpet_stack_own(const struct limpet_thread *thread, uint64_t *ret_low,
+				    uint64_t *ret_high)
+{
+	const uint64_t high = __atomic_load_n(&thread->stack_high, __ATOMIC_ACQUIRE);
+
+	*ret_low = __atomic_load_n(&thread->stack_low, __ATOMIC_ACQUIRE);
+	*ret_high = __atomic_load_n(&thread->stack_high, __ATOMIC_RELAXED) ? high : 0;
+}
+
 /* A reader for the walk: `memory` is struct limpet_known_stacks. */
 static inline __attribute__((always_inline)) bool limpet_known_stacks_read(const void *memory,
 									   uint64_t address,

@@ -17,6 +17,8 @@
 #define ERROR_PROTOCOL 71 /* EPROTO */
 #define SCM_RIGHTS_TYPE 1 /* not in the kernel's headers */
 #define SOL_SOCKET_LEVEL 1
+/* A window takes two mappings; a process may have some 65,000. */
+#define WINDOWS_MAX_BYTES (1ull << 30)
 #define RECEIVE_CLOEXEC 0x40000000
 
 static struct limpet_control nothing;
@@ -45,11 +47,17 @@ __attribute__((visibility("default"))) struct limpet_agent_info limpet_agent_inf
 	.thunk_bytes = LIMPET_THUNK_BYTES,
 };
 
-static void *map(uint64_t bytes, int protection, int flags, int fd)
+static void *map_at(void *address, uint64_t bytes, int protection, int flags, int fd)
 {
-	long answer = limpet_syscall6(SYS_mmap, 0, (long)bytes, protection, flags, fd, 0);
+	long answer =
+		limpet_syscall6(SYS_mmap, (long)address, (long)bytes, protection, flags, fd, 0);
 
 	return answer < 0 && answer > -4096 ? NULL : (void *)answer;
+}
+
+static void *map(uint64_t bytes, int protection, int flags, int fd)
+{
+	return map_at(NULL, bytes, protection, flags, fd);
 }
 
 static void unmap(const void *address, uint64_t bytes)
@@ -60,9 +68,9 @@ static void unmap(const void *address, uint64_t bytes)
 
 /* Under mlockall(MCL_FUTURE) the kernel populates and locks new mappings, unless they are
  * inaccessible: this one is made accessible after it is unlocked. */
-static void *map_unlocked(uint64_t bytes, int protection, int flags, int fd)
+static void *map_unlocked(void *address, uint64_t bytes, int protection, int flags, int fd)
 {
-	void *memory = map(bytes, PROT_NONE, flags, fd);
+	void *memory = map_at(address, bytes, PROT_NONE, flags, fd);
 
 	if (!memory)
 		return NULL;
@@ -76,7 +84,7 @@ static void *map_unlocked(uint64_t bytes, int protection, int flags, int fd)
 static void *map_large(const struct limpet_start *start, uint64_t bytes, int protection, int flags,
 		       int fd)
 {
-	return start->unlock ? map_unlocked(bytes, protection, flags, fd)
+	return start->unlock ? map_unlocked(NULL, bytes, protection, flags, fd)
 			     : map(bytes, protection, flags, fd);
 }
 
@@ -144,6 +152,53 @@ static int map_memory(const struct limpet_start *start)
 	return 0;
 }
 
+/* Private memory in the place of shared memory. */
+static bool map_over(const struct limpet_start *start, uint64_t offset, uint64_t bytes, bool grows)
+{
+	const int protection = PROT_READ | PROT_WRITE;
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED |
+			  (grows ? MAP_GROWSDOWN : 0);
+	void *address = limpet_shm_at(offset);
+
+	return start->unlock ? map_unlocked(address, bytes, protection, flags, -1)
+			     : map_at(address, bytes, protection, flags, -1);
+}
+
+/* The page first: without it there would be a hole in the child. */
+static bool make_window(const struct limpet_start *start, uint64_t from, uint64_t end)
+{
+	return map_over(start, end - LIMPET_WINDOW_PAGE, LIMPET_WINDOW_PAGE, true) &&
+	       !limpet_syscall3(SYS_madvise, (long)limpet_shm_at(from),
+				(long)(end - LIMPET_WINDOW_PAGE - from), MADV_DONTFORK);
+}
+
+/* See LIMPET_WINDOW_BYTES. Where this fails a child writes to its parent's memory. */
+static void make_windows(const struct limpet_start *start)
+{
+	uint64_t at = limpet_shm->layout.threads_offset, next;
+
+	if (shm_bytes - at > WINDOWS_MAX_BYTES)
+		return;
+	for (; at < shm_bytes; at = next) {
+		next = shm_bytes - at < LIMPET_WINDOW_BYTES ? shm_bytes : at + LIMPET_WINDOW_BYTES;
+		if (!make_window(start, at, next))
+			return;
+	}
+}
+
+/* The kernel keeps a distance below memory that grows, unless what is below grows as well: so the
+ * states' own memory does, below the first window. */
+static int map_own(const struct limpet_start *start)
+{
+	const uint64_t at = limpet_shm->layout.threads_offset - LIMPET_OWN_BYTES;
+
+	if (start->windows && map_over(start, at, LIMPET_OWN_BYTES, true)) {
+		make_windows(start);
+		return 0;
+	}
+	return map_over(start, at, LIMPET_OWN_BYTES, false) ? 0 : -ERROR_MEMORY;
+}
+
 static int map_private(const struct limpet_start *start)
 {
 	struct limpet_control *control;
@@ -183,6 +238,8 @@ static int start_all(struct limpet_start *start)
 	page_bytes = start->page_bytes;
 	limpet_agent_info.nonce = start->nonce;
 	error = map_memory(start);
+	if (!error)
+		error = map_own(start);
 	if (!error)
 		error = map_private(start);
 	if (!error)

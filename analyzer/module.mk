@@ -41,6 +41,7 @@ ANALYZER_SRC += \
 	analyzer/model/tail.c
 
 ANALYZER_SRC += \
+	analyzer/views/site_threads.c \
 	analyzer/views/survivors.c \
 	analyzer/views/thread_timeline.c \
 	analyzer/views/diff.c \
@@ -64,6 +65,7 @@ ANALYZER_SRC += \
 	analyzer/render/diff_print.c \
 	analyzer/render/html.c \
 	analyzer/render/html_diff.c \
+	analyzer/render/html_packed.c \
 	analyzer/render/html_page.c \
 	analyzer/render/json_printer.c \
 	analyzer/render/losses_json.c \
@@ -101,7 +103,7 @@ ANALYZER_SRC += \
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
 HTML_PAGE := $(B)/html/page.html
-HTML_SOURCES := html/report.html html/report.css $(patsubst %,html/%.js,report lifetimes diff verdict strip generations flame start)
+HTML_SOURCES := html/report.html html/report.css $(wildcard html/*.js)
 $(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)
 	$(Q)scripts/fetch-npm html $(@D) 'the page of `limpet html` will have no plots'

@@ -78,13 +78,9 @@ struct limpet_collector {
 		uint32_t late_modules, slots_not_taken;
 		uint64_t lost_no_sample;
 	} at_end;
-	struct limpet_description description; /* the one that is being read */
-	/* Of the chunk that is being read. */
-	struct numbered {
-		struct limpet_record record;
-		uint32_t counter, number;
-	} decoded[RECORDS_PER_CHUNK + 1];
-	struct limpet_record moved[MOVED_LIMIT]; /* see find_moved() */
+	struct limpet_description description;                 /* the one that is being read */
+	struct limpet_numbered decoded[RECORDS_PER_CHUNK + 1]; /* of the chunk that is being read */
+	struct limpet_record moved[MOVED_LIMIT];               /* see find_moved() */
 	size_t moved_count;
 	uint64_t turn_ns;      /* duration of LIMPET_TURN_PAUSES on this processor */
 	uint32_t chunk_budget; /* chunks that one call may still open: twice the number of chunks */
@@ -356,35 +352,48 @@ static bool is_after_end(const struct limpet_collector *collector,
 	return collector->end_ns && record->time == (collector->time_units & LIMPET_TIME_MASK);
 }
 
-/* A record of 3 words, or 4 if it is wide. Returns whether there is such a record. */
-static bool decode_record(const struct limpet_collector *collector, const uint64_t *words,
-			  uint32_t tid, struct limpet_record *ret)
+/* The rest of decode_record(), for records with flags and for other events. */
+static bool decode_rare(const struct limpet_collector *collector, const uint64_t *words,
+			struct limpet_record *ret)
 {
 	const uint32_t last = collector->overloads ? LIMPET_EVENT_ROOM : LIMPET_EVENT_MUNMAP;
-	bool wide = words[0] & LIMPET_EVENT_WIDE;
-	uint32_t kind = LIMPET_EVENT_KIND(words[0]);
-	bool flag = words[0] & LIMPET_EVENT_SAMPLED, sampled = flag && kind == LIMPET_EVENT_ALLOC;
-	bool freed = words[0] & LIMPET_EVENT_FREED;
+	const bool wide = words[0] & LIMPET_EVENT_WIDE, flag = words[0] & LIMPET_EVENT_SAMPLED;
+
+	if (wide) {
+		ret->size = words[2];
+		ret->node = (uint32_t)words[3];
+	}
+	ret->sampled = flag && ret->kind == LIMPET_EVENT_ALLOC;
+	ret->if_reused = flag && ret->kind == LIMPET_EVENT_FREE;
+	if (flag && !(ret->sampled && collector->overloads) &&
+	    !(ret->if_reused && collector->end_ns))
+		return false;
+	if (ret->freed && (ret->kind != LIMPET_EVENT_ALLOC || ret->sampled || wide))
+		return false;
+	return (ret->kind >= LIMPET_EVENT_ALLOC && ret->kind <= last) ||
+	       ret->kind == LIMPET_EVENT_VOID;
+}
+
+/* A record of 3 words, or 4 if it is wide. Returns whether there is such a record. */
+static inline bool decode_record(const struct limpet_collector *collector, const uint64_t *words,
+				 uint32_t tid, struct limpet_record *ret)
+{
+	const uint32_t type = LIMPET_EVENT_TYPE(words[0]);
 
 	*ret = (struct limpet_record){.time = LIMPET_EVENT_TIME(words[0]),
 				      .address = words[1],
-				      .size = wide ? words[2] : (uint32_t)words[2],
-				      .node = (uint32_t)(wide ? words[3] : words[2] >> 32),
+				      .size = (uint32_t)words[2],
+				      .node = (uint32_t)(words[2] >> 32),
 				      .thread = tid,
-				      .kind = kind,
-				      .sampled = sampled,
-				      .freed = freed,
-				      .if_reused = flag && kind == LIMPET_EVENT_FREE};
-	if (flag && !(sampled && collector->overloads) && !(ret->if_reused && collector->end_ns))
-		return false;
-	if (freed && (kind != LIMPET_EVENT_ALLOC || sampled || wide))
-		return false;
-	return (kind >= LIMPET_EVENT_ALLOC && kind <= last) || kind == LIMPET_EVENT_VOID;
+				      .kind = (uint8_t)LIMPET_EVENT_KIND(words[0]),
+				      .freed = type & LIMPET_EVENT_FREED};
+	return (type & ~LIMPET_EVENT_FREED) == LIMPET_EVENT_ALLOC || type == LIMPET_EVENT_FREE ||
+	       decode_rare(collector, words, ret);
 }
 
 /* To be called in the order of the thread's calls, which the counters do not keep. */
-static void note_temporary(struct limpet_collector *collector, struct cursor *cursor,
-			   struct limpet_record *record)
+static inline void note_temporary(struct limpet_collector *collector, struct cursor *cursor,
+				  struct limpet_record *record)
 {
 	switch (record->kind) {
 	case LIMPET_EVENT_ALLOC:
@@ -445,11 +454,13 @@ static uint32_t read_description(struct limpet_collector *collector, struct curs
 	return taken;
 }
 
-static void put_into_list(struct limpet_collector *collector, struct cursor *cursor,
-			  uint32_t number, struct numbered *it)
+static inline void put_into_list(struct limpet_collector *collector, struct cursor *cursor,
+				 uint32_t number, struct limpet_numbered *it)
 {
 	it->number = number;
-	it->counter = limpet_order_counter(it->record.kind, it->record.address);
+	it->counter = it->record.kind <= LIMPET_EVENT_FREE
+			      ? limpet_order_of_block(it->record.address)
+			      : limpet_order_counter(it->record.kind, it->record.address);
 	limpet_reorder_prefetch(collector->reorder, it->counter);
 	note_temporary(collector, cursor, &it->record);
 }
@@ -457,7 +468,7 @@ static void put_into_list(struct limpet_collector *collector, struct cursor *cur
 /* The free of the block of the record that was read last, if the thread has marked that record
  * since. Only the mark is read again. Returns the number of records: 1 or 0. */
 static size_t decode_mark(struct limpet_collector *collector, struct cursor *cursor,
-			  const uint8_t *data, struct numbered *ret)
+			  const uint8_t *data, struct limpet_numbered *ret)
 {
 	struct last_read *last = &cursor->last;
 	uint64_t word;
@@ -477,7 +488,7 @@ static size_t decode_mark(struct limpet_collector *collector, struct cursor *cur
 	return 1;
 }
 
-static struct last_read last_read_of(const struct numbered *it, uint32_t offset)
+static struct last_read last_read_of(const struct limpet_numbered *it, uint32_t offset)
 {
 	return (struct last_read){.may_be_freed = it->record.kind == LIMPET_EVENT_ALLOC &&
 						  !it->record.freed && !it->record.sampled,
@@ -490,7 +501,7 @@ static struct last_read last_read_of(const struct numbered *it, uint32_t offset)
 
 /* Returns the number of records that are whole, up to RECORDS_PER_CHUNK + 1. */
 static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed,
-			   struct numbered *ret)
+			   struct limpet_numbered *ret)
 {
 	struct cursor *cursor = &collector->cursors[thread];
 	const uint8_t *data =
@@ -498,27 +509,26 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 	const size_t marks = decode_mark(collector, cursor, data, ret);
 	uint64_t words[4];
 	size_t count = marks;
-	uint32_t offset = 0;
+	uint32_t at = cursor->offset, last_at = 0;
 
 	if (committed > LIMPET_CHUNK_DATA_BYTES)
 		committed = LIMPET_CHUNK_DATA_BYTES;
-	while (cursor->offset + RECORD_WORDS * 8 <= committed) {
-		struct numbered *it = &ret[count];
+	while (at + RECORD_WORDS * 8 <= committed) {
+		struct limpet_numbered *it = &ret[count];
 		uint32_t bytes = RECORD_WORDS * 8;
 
-		limpet_shared_copy(words, data + cursor->offset, bytes);
+		limpet_shared_copy(words, data + at, bytes);
 		if (LIMPET_EVENT_TYPE(words[0]) == LIMPET_EVENT_STACK) {
-			cursor->offset += read_description(collector, cursor, data + cursor->offset,
-							   committed - cursor->offset);
+			at += read_description(collector, cursor, data + at, committed - at);
 			continue;
 		}
 		if (words[0] & LIMPET_EVENT_WIDE) {
-			if (cursor->offset + bytes + 8 > committed)
+			if (at + bytes + 8 > committed)
 				break;
-			limpet_shared_copy(&words[3], data + cursor->offset + bytes, 8);
+			limpet_shared_copy(&words[3], data + at + bytes, 8);
 			bytes += 8;
 		}
-		cursor->offset += bytes;
+		at += bytes;
 		if (!decode_record(collector, words, cursor->tid, &it->record)) {
 			collector->bad_records++;
 			continue;
@@ -530,23 +540,20 @@ static size_t decode_chunk(struct limpet_collector *collector, uint32_t thread, 
 		else
 			it->record.node = 0;
 		put_into_list(collector, cursor, LIMPET_EVENT_NUMBER(words[0]), it);
-		offset = cursor->offset - bytes;
+		last_at = at - bytes;
 		count++;
 	}
+	cursor->offset = at;
 	if (count > marks)
-		cursor->last = last_read_of(&ret[count - 1], offset);
+		cursor->last = last_read_of(&ret[count - 1], last_at);
 	return count;
 }
 
 static void read_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t committed)
 {
-	struct numbered *list = collector->decoded;
-	const size_t count = decode_chunk(collector, thread, committed, list);
+	const size_t count = decode_chunk(collector, thread, committed, collector->decoded);
 
-	for (size_t i = 0; i < count; i++)
-		limpet_reorder_put(collector->reorder, list[i].counter, list[i].number,
-				   list[i].record.kind == LIMPET_EVENT_VOID ? NULL
-									    : &list[i].record);
+	limpet_reorder_put(collector->reorder, collector->decoded, count);
 }
 
 static bool open_chunk(struct limpet_collector *collector, uint32_t thread, uint32_t index,
@@ -816,18 +823,28 @@ static void look_whether_plausible(struct limpet_collector *collector,
 				      (uint32_t)node->address, record->address, record->size);
 }
 
+static void set_times(struct limpet_collector *collector, struct limpet_record *records,
+		      size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		records[i].time_ns = i && records[i].time == records[i - 1].time
+					     ? records[i - 1].time_ns
+					     : time_of(collector, records[i].time);
+}
+
 static void pass_on(struct limpet_collector *collector, struct limpet_record *records, size_t count)
 {
+	size_t at = 0;
 	int error;
 
-	for (size_t i = 0; i < count; i++) {
-		struct limpet_record *it = &records[i];
-
-		it->time_ns = time_of(collector, it->time);
-		it->node = describe_node(collector, it->node);
-		if (collector->has_named)
-			look_whether_plausible(collector, it);
+	set_times(collector, records, count);
+	while ((at = limpet_recorder_find_unknown(collector->recorder, records, at, count)) <
+	       count) {
+		records[at].node = describe_node(collector, records[at].node);
+		at++;
 	}
+	for (size_t i = 0; i < count && collector->has_named; i++)
+		look_whether_plausible(collector, &records[i]);
 	error = limpet_recorder_add_events(collector->recorder, records, count);
 	if (error < 0 && !collector->record_error)
 		collector->record_error = error;
@@ -1135,7 +1152,6 @@ static void clear_entry(struct limpet_collector *collector, uint32_t index)
 	entry->held_intent = 0;
 	entry->depth = 0;
 	entry->first_chunk = LIMPET_CHUNK_NONE;
-	entry->chunk = LIMPET_CHUNK_NONE;
 	entry->stack_high = 0;
 	cursor->chunk = 0;
 	limpet_look_ahead_follow(collector->ahead, index, LIMPET_CHUNK_NONE, 0);

@@ -17,7 +17,6 @@ struct kept {
 	struct limpet_record record;
 	uint32_t number;
 	uint32_t child, sibling; /* indices + 1; 0: none */
-	bool is_void;
 };
 
 /* A counter whose next number has not come, with later records that have: a pairing heap (Fredman
@@ -152,21 +151,26 @@ static void remove_gap(struct limpet_reorder *reorder, struct gap *gap)
 	reorder->counters[gap->counter].gap = (uint32_t)(gap - reorder->gaps) + 1;
 }
 
-/* How many numbers a record has; one without a record (NULL) is one. */
+/* How many numbers a record has. */
 static uint32_t numbers_of(const struct limpet_record *record)
 {
-	return record && record->freed ? 2 : 1;
+	return 1u + record->freed;
+}
+
+static bool is_void(const struct limpet_record *record)
+{
+	return record->kind == LIMPET_EVENT_VOID;
 }
 
 static void pass_on_root(struct limpet_reorder *reorder, struct gap *gap, struct counter *counter)
 {
 	const uint32_t index = gap->root;
 	struct kept *kept = &reorder->kept[index - 1];
-	const uint32_t next = counter->next + (kept->is_void ? 1 : numbers_of(&kept->record));
+	const uint32_t next = counter->next + numbers_of(&kept->record);
 
 	counter->next = next;
 	gap->root = meld_all(reorder->kept, next, kept->child);
-	if (!kept->is_void)
+	if (!is_void(&kept->record))
 		pass_on(reorder, &kept->record);
 	kept->sibling = reorder->free;
 	reorder->free = index;
@@ -223,11 +227,10 @@ static uint32_t take_kept(struct limpet_reorder *reorder)
 }
 
 /* False: no memory. */
-static bool keep(struct limpet_reorder *reorder, uint32_t counter, uint32_t number,
-		 const struct limpet_record *record)
+static bool keep(struct limpet_reorder *reorder, const struct limpet_numbered *it)
 {
 	const uint32_t index = take_kept(reorder);
-	struct gap *gap = index ? find_gap(reorder, counter) : NULL;
+	struct gap *gap = index ? find_gap(reorder, it->counter) : NULL;
 	struct kept *kept;
 
 	if (!index)
@@ -238,38 +241,47 @@ static bool keep(struct limpet_reorder *reorder, uint32_t counter, uint32_t numb
 		reorder->free = index;
 		return false;
 	}
-	*kept = (struct kept){.number = number, .is_void = !record};
-	if (record)
-		kept->record = *record;
-	gap->root = meld(reorder->kept, reorder->counters[counter].next, gap->root, index);
+	*kept = (struct kept){.record = it->record, .number = it->number};
+	gap->root = meld(reorder->kept, reorder->counters[it->counter].next, gap->root, index);
 	reorder->count++;
 	return true;
 }
 
 /* ------------------------------------------------------------------ records */
 
-void limpet_reorder_put(struct limpet_reorder *reorder, uint32_t counter, uint32_t number,
-			const struct limpet_record *record)
+/* Its number is not the next one. */
+static void put_out_of_order(struct limpet_reorder *reorder, const struct limpet_numbered *it)
 {
-	struct counter *it = &reorder->counters[counter];
+	const struct counter *counter = &reorder->counters[it->counter];
 
-	if (number == it->next) {
-		it->next += numbers_of(record);
-		if (record)
-			pass_on(reorder, record);
-		if (it->gap != NO_GAP)
-			pass_on_kept(reorder, it);
-		return;
-	}
-	if ((int32_t)(number - it->next) > 0 && keep(reorder, counter, number, record)) {
+	if ((int32_t)(it->number - counter->next) > 0 && keep(reorder, it)) {
 		if (reorder->count > reorder->most)
 			limpet_reorder_close_all(reorder);
 		return;
 	}
-	if (!record)
+	if (is_void(&it->record))
 		return;
-	reorder->late += numbers_of(record);
-	pass_on(reorder, record);
+	reorder->late += numbers_of(&it->record);
+	pass_on(reorder, &it->record);
+}
+
+void limpet_reorder_put(struct limpet_reorder *reorder, const struct limpet_numbered *list,
+			size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct limpet_numbered *it = &list[i];
+		struct counter *counter = &reorder->counters[it->counter];
+
+		if (it->number != counter->next) {
+			put_out_of_order(reorder, it);
+			continue;
+		}
+		counter->next += numbers_of(&it->record);
+		if (!is_void(&it->record))
+			pass_on(reorder, &it->record);
+		if (counter->gap != NO_GAP)
+			pass_on_kept(reorder, counter);
+	}
 }
 
 void limpet_reorder_look(struct limpet_reorder *reorder, limpet_reorder_expected_fn *is_expected,

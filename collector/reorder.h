@@ -32,10 +32,14 @@ void limpet_reorder_set_most(struct limpet_reorder *reorder, size_t records);
 
 /* Prefetches what the next function reads. */
 void limpet_reorder_prefetch(const struct limpet_reorder *reorder, uint32_t counter);
-/* Adds a record, or without one (NULL) a number that was taken for nothing. `counter` is below
- * LIMPET_ORDER_COUNTERS. */
-void limpet_reorder_put(struct limpet_reorder *reorder, uint32_t counter, uint32_t number,
-			const struct limpet_record *record);
+/* Adds records. One of kind LIMPET_EVENT_VOID is only a number that was taken for nothing.
+ * `counter` is below LIMPET_ORDER_COUNTERS. */
+struct limpet_numbered {
+	struct limpet_record record;
+	uint32_t counter, number;
+};
+void limpet_reorder_put(struct limpet_reorder *reorder, const struct limpet_numbered *list,
+			size_t count);
 /* Passes on what is ready and was not passed on yet. */
 void limpet_reorder_flush(struct limpet_reorder *reorder);
 

@@ -9,29 +9,14 @@
 #include "common/array.h"
 #include "common/wire.h"
 
-#define LEAF 4096u /* numbers per leaf */
 /* Memory of a node: itself, its link to the next one of its chain, and a bucket. */
 #define NODE_BYTES (sizeof(struct limpet_stack_node) + 2 * sizeof(uint32_t))
-#define LEAF_BYTES (LEAF * sizeof(uint32_t))
+#define LEAF_BYTES (LIMPET_STACK_LEAF * sizeof(uint32_t))
 #define FIRST_BUCKETS 64u
 /* flags of a node */
 #define MARKED 0x80u
 #define REFUSED 0x40u
 #define OWN_FLAGS (MARKED | REFUSED)
-
-struct limpet_stack_tree {
-	struct limpet_stack_node *nodes;
-	uint32_t *next; /* of each node's chain; 0: none */
-	uint32_t *buckets;
-	size_t node_capacity, next_capacity, bucket_capacity;
-	uint32_t count;              /* nodes, including the root */
-	uint32_t bucket_count, half; /* half: the largest power of 2 up to bucket_count */
-	uint64_t most_bytes;
-	uint64_t keys[2]; /* random: the target chooses addresses, but not their chains */
-	uint32_t **leaves;
-	size_t leaf_capacity;
-	uint32_t leaf_count;
-};
 
 void limpet_stack_tree_set_most(struct limpet_stack_tree *tree, uint64_t bytes)
 {
@@ -214,7 +199,7 @@ void limpet_stack_tree_refuse(struct limpet_stack_tree *tree, uint32_t node)
 
 void limpet_stack_tree_enter(struct limpet_stack_tree *tree, uint32_t number, uint32_t node)
 {
-	const uint32_t leaf = number / LEAF;
+	const uint32_t leaf = number / LIMPET_STACK_LEAF;
 
 	if (!number || number > LIMPET_STACKS_MAX ||
 	    limpet_reserve_zeroed(&tree->leaves, &tree->leaf_capacity, (size_t)leaf + 1,
@@ -223,20 +208,16 @@ void limpet_stack_tree_enter(struct limpet_stack_tree *tree, uint32_t number, ui
 	if (!tree->leaves[leaf]) {
 		if (!has_room(tree, LEAF_BYTES))
 			return;
-		tree->leaves[leaf] = calloc(LEAF, sizeof(**tree->leaves));
+		tree->leaves[leaf] = calloc(LIMPET_STACK_LEAF, sizeof(**tree->leaves));
 		if (!tree->leaves[leaf])
 			return;
 		tree->leaf_count++;
 	}
-	if (tree->leaves[leaf][number % LEAF] == LIMPET_STACK_UNSEEN)
-		tree->leaves[leaf][number % LEAF] = node ? node : LIMPET_STACK_LOST;
+	if (tree->leaves[leaf][number % LIMPET_STACK_LEAF] == LIMPET_STACK_UNSEEN)
+		tree->leaves[leaf][number % LIMPET_STACK_LEAF] = node ? node : LIMPET_STACK_LOST;
 }
 
-uint32_t limpet_stack_tree_find(const struct limpet_stack_tree *tree, uint32_t number)
+uint32_t limpet_stack_tree_not_found(const struct limpet_stack_tree *tree)
 {
-	const uint32_t leaf = number / LEAF;
-
-	if (leaf < tree->leaf_capacity && tree->leaves[leaf])
-		return tree->leaves[leaf][number % LEAF];
 	return has_room(tree, LEAF_BYTES) ? LIMPET_STACK_UNSEEN : LIMPET_STACK_LOST;
 }

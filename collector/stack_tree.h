@@ -8,6 +8,7 @@
 #define LIMPET_COLLECTOR_STACK_TREE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -28,7 +29,21 @@ struct limpet_stack_node {
 #define LIMPET_STACK_NODES (1u << 24) /* as many as a trace can have, including the root */
 #define LIMPET_STACK_TREE_BYTES (UINT64_C(256) << 20)
 
-struct limpet_stack_tree;
+/* Public only for the inline function below, which is called for each event. */
+struct limpet_stack_tree {
+	struct limpet_stack_node *nodes;
+	uint32_t *next; /* of each node's chain; 0: none */
+	uint32_t *buckets;
+	size_t node_capacity, next_capacity, bucket_capacity;
+	uint32_t count;              /* nodes, including the root */
+	uint32_t bucket_count, half; /* half: the largest power of 2 up to bucket_count */
+	uint64_t most_bytes;
+	uint64_t keys[2];  /* random: the target chooses addresses, but not their chains */
+	uint32_t **leaves; /* the nodes of LIMPET_STACK_LEAF numbers each; NULL: of none of them */
+	size_t leaf_capacity;
+	uint32_t leaf_count;
+};
+#define LIMPET_STACK_LEAF 4096u
 
 /* NULL: no memory. Nodes and numbers take LIMPET_STACK_TREE_BYTES at most, unless _set_most says
  * otherwise. */
@@ -59,8 +74,17 @@ void limpet_stack_tree_refuse(struct limpet_stack_tree *tree, uint32_t node);
 
 /* Assigns a node to the agent's number; node 0: LIMPET_STACK_LOST. The first assignment stays. */
 void limpet_stack_tree_enter(struct limpet_stack_tree *tree, uint32_t number, uint32_t node);
+/* What the next function returns for a number that has no leaf. */
+uint32_t limpet_stack_tree_not_found(const struct limpet_stack_tree *tree);
 /* Returns a node, LIMPET_STACK_UNSEEN or LIMPET_STACK_LOST; LOST also if there is no room for more
  * numbers. */
-uint32_t limpet_stack_tree_find(const struct limpet_stack_tree *tree, uint32_t number);
+static inline uint32_t limpet_stack_tree_find(const struct limpet_stack_tree *tree, uint32_t number)
+{
+	const uint32_t leaf = number / LIMPET_STACK_LEAF;
+
+	if (leaf < tree->leaf_capacity && tree->leaves[leaf])
+		return tree->leaves[leaf][number % LIMPET_STACK_LEAF];
+	return limpet_stack_tree_not_found(tree);
+}
 
 #endif

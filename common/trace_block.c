@@ -200,7 +200,7 @@ int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 	if (!limpet_bytes_want(out, LIMPET_TRACE_MARK_BYTES + bound))
 		return -ENOMEM;
 	frame = out->data + out->count + LIMPET_TRACE_MARK_BYTES;
-	frame_bytes = mark->version == LIMPET_TRACE_SCATTERED_VERSION
+	frame_bytes = mark->type == LIMPET_TRACE_EVENTS
 			      ? compress_apart(zstd, frame, bound, content)
 			      : ZSTD_compress2(zstd, frame, bound, content->data, content->count);
 	if (ZSTD_isError(frame_bytes))

@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `detach` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 14u
+#define LIMPET_AGENT_ABI 15u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -203,26 +203,31 @@ struct limpet_thread {
 	/* Order counters + 1 (intents), stored before a number is taken and cleared after its
 	 * record was published; 0: none. `held`: during the call of an original. */
 	uint32_t intent, held_intent;
-	uint64_t last;     /* in the target: the thread's last record, if it may be marked
-			      LIMPET_EVENT_FREED; only for the owner */
+	uint64_t dropped;  /* events lost since the claim */
 	uint64_t entry_sp; /* stack pointer of the outermost unfinished hook */
 	uint32_t depth; /* number of the unfinished hook + 1, 0: none; stale if the hook was left by
 			   longjmp or an exception (limpet_entry_witness) */
 	uint32_t phase; /* enum limpet_phase */
 	uint32_t first_chunk; /* of this claim; store-release */
-	uint32_t chunk;       /* current chunk */
-	uint64_t at, end;    /* in the target: place of the next record in it, and its end; only for
-				the owner; equal: a new chunk is needed */
-	uint64_t dropped;    /* events lost since the claim */
+	uint32_t truncated;   /* stacks that were truncated */
 	uint64_t stack_low;  /* stored by the agent or the collector, low first; readable range that
 			      */
 	uint64_t stack_high; /* contains this thread's stack; 0: unknown */
-	uint64_t sequence;   /* of the next chunk */
-	uint32_t truncated;  /* stacks that were truncated */
-	uint32_t stack_cache; /* private to the agent: page << 8 | number of stacks in it */
-	struct limpet_sample_state sample;
 } __attribute__((aligned(128)));
 _Static_assert(sizeof(struct limpet_thread) == 128, "two threads would write to one cache line");
+
+/* What only the agent uses of a thread's state, in private memory at LIMPET_OWN_BYTES before it:
+ * where the target maps the shared memory, that range is private. A forked child has a copy. */
+struct limpet_own {
+	uint64_t at, end;  /* place of the next record in the current chunk, and its end; equal: a
+			      new chunk is needed */
+	uint64_t last;     /* the thread's last record, if it may be marked LIMPET_EVENT_FREED */
+	uint64_t sequence; /* of the next chunk */
+	uint32_t chunk;    /* current chunk */
+	uint32_t stack_cache; /* page << 8 | number of stacks in it */
+	struct limpet_sample_state sample;
+} __attribute__((aligned(128)));
+_Static_assert(sizeof(struct limpet_own) == sizeof(struct limpet_thread), "at a fixed distance");
 
 enum limpet_phase {
 	LIMPET_PHASE_OUTSIDE = 0, /* not in a hook, or in the original function */
@@ -422,11 +427,24 @@ struct limpet_stack_range {
 #define LIMPET_STACK_RANGES 64u
 #define LIMPET_UNKNOWN_STACKS 16u /* a power of 2 */
 
+#define LIMPET_OWN_BYTES (LIMPET_THREADS * 128u)
+
+/* What hooks write lies from the thread states on, up to the end of the segment: states, free map,
+ * tables of sampling, chunks. A child may be forked in the middle of a hook, by a signal handler
+ * that returns into it. The agent therefore excludes this part from forks (MADV_DONTFORK), and
+ * makes the last page of each window of it private memory that grows downwards, which a child
+ * inherits: what the child still touches of the window below becomes private memory of zeros. The
+ * kernel maps nothing else there: it keeps 1 MiB free below memory that may grow. */
+#define LIMPET_WINDOW_BYTES (1u << 20)
+#define LIMPET_WINDOW_PAGE 4096u
+
 /* The layout: offsets from the start of the header, and counts. It is made before the memory is
  * shared. The agent uses the layout in the shared memory; limpet uses only its own copy (struct
  * limpet_segment), since the target can write to this one. */
 struct limpet_shm_layout {
-	uint64_t threads_offset, chunks_offset, slots_offset;
+	uint64_t threads_offset; /* what hooks write, from here to the end: see LIMPET_WINDOW_BYTES
+				  */
+	uint64_t chunks_offset, slots_offset;
 	uint64_t unwind_modules_offset; /* two arrays of LIMPET_MAX_UNWIND_MODULES */
 	uint64_t free_chunks_offset;    /* bit map, 1: free; 64-bit words */
 	uint64_t modules_offset;        /* struct limpet_known_module[LIMPET_MAX_KNOWN_MODULES] */
@@ -442,6 +460,16 @@ struct limpet_shm_layout {
 	uint64_t sample_table_offset;  /* addresses of the sampled blocks that are live; 0: free */
 	uint64_t sample_filter_offset; /* one byte per counter */
 };
+
+/* Whether the chunk is used: not the one with the last page of a window, or of the segment. Its bit
+ * in the free map is never set. */
+static inline bool limpet_chunk_is_usable(const struct limpet_shm_layout *layout, uint32_t index)
+{
+	const uint64_t end = layout->chunks_offset - layout->threads_offset +
+			     (uint64_t)index * LIMPET_CHUNK_BYTES;
+
+	return end % LIMPET_WINDOW_BYTES && index != layout->chunk_count;
+}
 
 /* Events of one kind for which there was no room. */
 struct limpet_drops {
@@ -590,7 +618,10 @@ struct limpet_start {
 	uint32_t hook_count;
 	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
 	uint32_t from_outside; /* the injector writes the planned slots */
-	uint32_t unlock; /* the process may lock new mappings (mlockall): unlock the agent's */
+	uint32_t unlock;  /* the process may lock new mappings (mlockall): unlock the agent's */
+	uint32_t windows; /* memory may grow by a window: keep forked children out of what hooks
+			     write */
+	uint32_t pad;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that are loaded later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];

@@ -1,11 +1,15 @@
-/* ---------------------------------------------------------------- two heaps, side by side
+/* ---------------------------------------------------------------- two sides: heaps of two captures, or windows of one
  *
- * Figures counted over time are scaled as if both captures had lasted as long as the new one, unless
- * data.scale is false; figures held at one moment are compared as they are. */
+ * Figures counted over time are scaled as if the old side had lasted as long as the new one, unless view.scaled is false;
+ * figures held at one moment are compared as they are. */
 
-const lengthOf = side => data[side].about.to_seconds - data[side].about.from_seconds;
-const scaleOf = metric => data.scale && METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
-const figureOf = ({side, at}, metric) => data[side].sites[metric][at] * (side === 'old' ? scaleOf(metric) : 1);
+const stepsOfSide = side => side === 'old' ? view.base : [view.from, view.to];
+function lengthOf(side) {
+  if (comparing) return data[side].about.to_seconds - data[side].about.from_seconds;
+  const [from, to] = stepsOfSide(side);
+  return edges[to] - edges[from];
+}
+const scaleOf = metric => view.scaled && METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
 const STATES = ['grew', 'shrank', 'appeared', 'vanished', 'same'];
 /* `olds` and `news`: recorded stacks on either side. */
 function stateOf(sum) {
@@ -15,16 +19,31 @@ function stateOf(sum) {
   return change > 0 ? 'grew' : change < 0 ? 'shrank' : 'same';
 }
 
+/* Of two captures each site belongs to one. */
+const figureOf = ({side, at}, metric) => data[side].sites[metric][at] * (side === 'old' ? scaleOf(metric) : 1);
+function captureSides({side: of, ...site}) {
+  const figure = figureOf({side: of, ...site}, view.metric), is = side => +(of === side);
+  return {old: is('old') * figure, new: is('new') * figure, olds: is('old'), news: is('new')};
+}
+/* Of two windows each site has figures in both; those of the new one alone are there for other views. */
+const isIn = one => +(one.live !== 0 || one.liveCount !== 0 || one.allocations !== 0);
+function windowSides(site, before, after) {
+  const old = seriesFigures(site, before), one = seriesFigures(site, after), {metric} = view;
+  return {...one, old: old[metric] * scaleOf(metric), new: one[metric], olds: isIn(old), news: isIn(one)};
+}
 function compareFigures() {
-  const nothing = {change: 0, old: 0, new: 0, olds: 0, news: 0}, total = {...nothing}, byPath = new Map();
-  let bySite = sites.map((site, i) => {
-    const figure = figureOf(site, view.metric), is = side => +(site.side === side);
-    const one = {change: (is('new') - is('old')) * figure, old: is('old') * figure, new: is('new') * figure, olds: is('old'), news: is('new')};
-    const path = pathOf(i), sum = byPath.get(path) || {...nothing};
+  const windows = comparing ? [] : SIDES.map(side => windowOf(...stepsOfSide(side))), byPath = new Map();
+  let total = null, bySite = sites.map((site, i) => {
+    const one = comparing ? captureSides(site) : windowSides(site, ...windows), path = pathOf(i);
+    one.change = one.new - one.old;
+    total ||= Object.fromEntries(Object.keys(one).map(key => [key, 0]));
+    const sum = byPath.get(path) || {...total};
     for (const key in one) sum[key] += one[key];
     byPath.set(path, sum);
     return one;
   });
+  total ||= {change: 0, old: 0, new: 0, olds: 0, news: 0};
+  const nothing = {...total};
   if (view.state) bySite = bySite.map((one, i) => stateOf(byPath.get(pathOf(i))) === view.state ? one : nothing);
   for (const one of bySite) for (const key in total) total[key] += one[key];
   return {bySite, total};
@@ -36,7 +55,8 @@ const stateWord = state => view.metric !== 'growth' ? state : {grew: 'grew more'
 const growthWords = value => `${value < 0 ? 'shrank' : 'grew'} by ${bytes(Math.abs(value))}`;
 function growthInWords(sum, change) {
   if (!change) return `${growthWords(sum.new)} in both`;
-  return `${growthWords(sum.new)} in the new capture, ${bytes(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than in the old one (${signed(sum.old)})`;
+  const [before, after] = comparing ? ['the old one', 'the new capture'] : SIDES.map(side => `window ${sideName(side)}`);
+  return `${growthWords(sum.new)} in ${after}, ${bytes(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than in ${before} (${signed(sum.old)})`;
 }
 function changeInWords(sum) {
   const {format} = METRICS[view.metric], change = changeOf(sum);
@@ -46,7 +66,7 @@ function changeInWords(sum) {
 }
 const changeLabel = node => {
   const change = changeOf(node);
-  return `${change ? METRICS[view.metric].change(change) : '='} ${shortOf(node)}`;
+  return change ? METRICS[view.metric].change(change) : '=';
 };
 /* Orange and blue are distinct with any kind of colour vision; the label also has the sign. */
 function changeColour(node, dark) {
@@ -58,10 +78,13 @@ function changeColour(node, dark) {
 
 /* All figures of the stacks that look like this one. */
 function compareMetrics(site) {
-  const same = sites.filter((_, other) => pathOf(other) === pathOf(site));
+  const same = sites.filter((_, other) => pathOf(other) === pathOf(site)), windows = comparing ? [] : SIDES.map(side => windowOf(...stepsOfSide(side)));
+  const sumOf = (side, key) => same.reduce((sum, one) => sum + (one.side === side ? figureOf(one, key) : 0), 0);
+  const byWindow = windows.map(one => same.map(site => seriesFigures(site, one)));
+  const sumIn = (at, key) => byWindow[at].reduce((sum, one) => sum + one[key], 0) * (at ? 1 : scaleOf(key));
   const cells = (tag, ...texts) => texts.map((textContent, i) => make(tag, {textContent, class: i || tag === 'th' ? 'number' : ''}));
-  return [make('tr', {}, make('td'), ...cells('th', 'Old', 'New', 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
-    const [before, after] = SIDES.map(side => same.reduce((sum, one) => sum + (one.side === side ? figureOf(one, key) : 0), 0));
+  return [make('tr', {}, make('td'), ...cells('th', ...SIDES.map(side => capital(sideName(side))), 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
+    const [before, after] = SIDES.map((side, at) => comparing ? sumOf(side, key) : sumIn(at, key));
     return make('tr', {}, ...cells('td', m.words, m.format(before), m.format(after), m.change(Math.round(after) - Math.round(before))));
   })];
 }
@@ -81,9 +104,11 @@ function drawComparison() {
   const sum = list => list.reduce((all, row) => all + changeOf(row.sum), 0);
   const findings = [make('li', {textContent: `Total: ${changeInWords(total)} (${words}).`})];
   if (ofPages) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));
+  const side = comparing ? 'old' : sideName('old'), what = comparing ? 'the old capture' : `window ${side}`;
   if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
-    textContent: `The old figures are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if the old capture had lasted ${seconds(lengthOf('new'))}.`}));
-  for (const side of SIDES) {
+    textContent: `The figures of ${side} are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if ${what} had lasted ${seconds(lengthOf('new'))}.`}));
+  if (!comparing) findings.push(...lossesInWords());
+  for (const side of comparing ? SIDES : []) {
     const why = data[side].about.losses.filter(({reason}) => reason !== 'sampled'), of = key => why.some(loss => loss[key]);
     if (why.length) findings.push(make('li', {class: 'warn', textContent: `The ${side} capture is ` +
       `${of('incomplete') ? of('inexact') ? 'neither complete nor exact' : 'not complete' : 'not exact'}${liveBounds(data[side].about)} (${why.map(loss => loss.words).join('; ')}).`}));
@@ -94,7 +119,7 @@ function drawComparison() {
     if (!first.length) continue;
     const list = make('ul', {}, ...first.map(row => {
       const path = pathOf(row.site);
-      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? short(nameOf(paths.frame[path])) : NO_FRAMES,
+      return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? shortFrame(paths.frame[path]) : NO_FRAMES, title: path ? brief(wholeName(paths.frame[path]), 1000) : '',
         onclick: () => showStack(row)}), ` ${changeInWords(row.sum)}`);
     }));
     findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${stateWord(state)}, ${change(sum(by[state]))}:`, list));
@@ -102,8 +127,11 @@ function drawComparison() {
   if (by.same.length) findings.push(make('li', {textContent: `${count(by.same.length)} ${by.same.length === 1 ? 'stack has' : 'stacks have'} not changed.`}));
   $('findings').replaceChildren(...findings);
   const tile = (name, value) => make('div', {}, make('dt', {textContent: name}), make('dd', {textContent: value}));
-  $('tiles').replaceChildren(tile('Change', change(changeOf(total))), tile('Old', format(total.old)), tile('New', format(total.new)),
+  $('tiles').replaceChildren(tile('Change', change(changeOf(total))), ...SIDES.map(side => tile(capital(sideName(side)), format(total[side]))),
     ...STATES.slice(0, 4).map(state => tile(stateWord(state)[0].toUpperCase() + stateWord(state).slice(1), change(sum(by[state])))));
+  if (comparing) drawSidesInWords();
+}
+function drawSidesInWords() {
   const [before, after] = SIDES.map(side => data[side].about);
   const row = (name, value) => make('tr', {}, make('th', {scope: 'row', textContent: name}), ...[before, after].map(one => make('td', {textContent: value(one)})));
   $('about').replaceWith(make('div', {id: 'about'}, make('table', {}, make('thead', {}, make('tr', {}, make('td'), ...SIDES.map(side =>
@@ -116,21 +144,29 @@ function drawComparison() {
     ...(ofPages ? [] : [row('Temporary', one => SIDES.some(side => data[side].about === one && data[side].sampled) ? `– (${NO_TEMPORARY})` : percent(one.totals.temporary_allocations, one.totals.allocations) || '–')])))));
 }
 
+function sizesOfSide(side) {
+  if (comparing) return data[side].sizes;
+  const [from, to] = stepsOfSide(side);
+  return data.sizes.map(size => {
+    const sum = key => size.b.reduce((all, b, i) => all + (b >= from && b < to ? size[key][i] : 0), 0);
+    return {from: size.from, to: size.to, allocations: sum('a'), allocated: sum('ab')};
+  });
+}
 function drawComparedSizes() {
   const by = new Map();
   for (const side of SIDES)
-    for (const size of data[side].sizes) {
+    for (const size of sizesOfSide(side)) {
       const row = by.get(size.from) || {from: size.from, to: size.to, old: {allocations: 0, allocated: 0}, new: {allocations: 0, allocated: 0}};
       for (const key of ['allocations', 'allocated']) row[side][key] = size[key] * (side === 'old' ? scaleOf(key) : 1);
       by.set(size.from, row);
     }
   const columns = (key, title, {format, change}) => [
     {title, number: true, value: r => r.new[key] - r.old[key], format: change},
-    {title: 'Old', number: true, value: r => r.old[key], format}, {title: 'New', number: true, value: r => r.new[key], format}];
+    ...SIDES.map(side => ({title: capital(sideName(side)), number: true, value: r => r[side][key], format}))];
   table($('sizes'), 'Allocations by requested size', [
     {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
     ...columns('allocations', 'Allocations', METRICS.allocations), ...columns('allocated', 'Bytes', METRICS.allocated),
-  ], [...by.values()], 0, false);
+  ], [...by.values()].filter(r => r.old.allocations || r.new.allocations), 0, false);
 }
 
 /* Each side's time is from its own start. */
@@ -148,9 +184,19 @@ function beginComparison() {
   $('title').textContent = `${base(before.file)} → ${base(after.file)}`;
   $('subtitle').textContent = `what changed in ${after.comm || 'the program'}`;
   for (const option of $('metric').options) option.disabled = option.value === 'temporary' && NO_TEMPORARY !== '';
-  $('state').append(make('option', {value: '', textContent: 'all stacks'}), ...STATES.map(state => make('option', {value: state, textContent: `what ${state === 'same' ? 'is the same' : state}`})));
-  $('state').onchange = event => { view.state = event.target.value; refresh(); remember(); };
+  view.scaled = data.scale;
   $('noise').checked = view.noise = data.full;
   document.querySelector('.range').hidden = true;
-  for (const element of document.querySelectorAll('.of-two, .of-one')) element.hidden = element.classList.contains('of-one');
+  showSides();
+}
+/* What there is only for two sides, or only for one. */
+function showSides() {
+  for (const element of document.querySelectorAll('.of-two, .of-one')) element.hidden = element.classList.contains(inTwo() ? 'of-one' : 'of-two');
+  $('scaled').checked = view.scaled;
+  $('state').value = view.state;
+}
+{
+  $('state').append(make('option', {value: '', textContent: 'all stacks'}), ...STATES.map(state => make('option', {value: state, textContent: `what ${state === 'same' ? 'is the same' : state}`})));
+  $('state').onchange = event => { view.state = event.target.value; refresh(); remember(); };
+  $('scaled').onchange = event => { view.scaled = event.target.checked; refresh(); remember(); };
 }

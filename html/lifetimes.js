@@ -5,20 +5,37 @@
 
 const inPart = b => b >= view.from && b < view.to;
 const NO_EVENTS = 'This page has no single events: it was written by limpet html --quick, or the capture kept only sums.';
+/* The lifetimes of blocks; null: not read yet. Then `into` says so, and the view is drawn once more. */
+let lives = null;
+function wantLives(into) {
+  if (!data.kept.lives) { note(into, NO_EVENTS); return null; }
+  if (lives) return lives;
+  note(into, 'Reading the events…');
+  readPart('lives').then(read => {
+    lives = read;
+    TABS[tab][1]();
+  }, error => note(into, `They cannot be read: ${error.message}.`));
+  return null;
+}
 /* The thread of a block that was allocated earlier is unknown. */
 const sinceKept = () => data.kept.ofSums ? ` from ${seconds(edges[1])} on, as single events are not kept before` : '';
 const note = (into, words) => into.replaceChildren(make('p', {class: 'note', textContent: words}));
 
+function textOfThread({tid, name}) {
+  const text = `${tid} ${name}`.toLowerCase();
+  return {all: text, thread: text};
+}
 function drawThreads() {
   if (!data.threads) { note($('threads'), NO_EVENTS); return; }
-  const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.peakEdge, figures.whole),
+  const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.window),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
-    (row.allocations || row.own || row.live || row.growth) && (!view.find || `${row.tid} ${row.name}`.toLowerCase().includes(view.find)));
+    (row.allocations || row.own || row.live || row.growth) && rowFound(textOfThread(row)));
   const keys = Object.keys(METRICS).filter(key => key !== 'survived');
   const columns = keys.map(key => ({title: METRICS[key].short, number: true, value: row => row[key], format: METRICS[key].format, ...shared(key)}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} ${ofPages ? 'touched first' : 'allocated'}${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
     {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
-    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name}], rows, 1 + Math.max(0, keys.indexOf(view.metric)));
+    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name, cell: row => [make('div', {class: 'one-line'}, make('span', {textContent: row.name}),
+      foldButton(row, `stacks of ${threadInFull(row.tid)}`, belowThread))]}], rows, 1 + Math.max(0, keys.indexOf(view.metric)));
 }
 
 /* The age limit below which this share of all blocks lies. */
@@ -34,11 +51,11 @@ const formatAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? s
 
 /* Stacks that look alike are one row, as in the other tables. */
 function livesByPath() {
-  const found = view.find ? matchingPaths(view.find) : null, rows = new Map(), atEnd = view.to === bucketCount;
+  const found = foundSites(search.terms), rows = new Map(), atEnd = view.to === bucketCount;
   const bySite = new Map(sites.map((site, i) => [site.node, i]));
-  for (const life of data.lives) {
+  for (const life of lives) {
     const site = bySite.get(life.node);
-    if (site === undefined || found && !found[rawPath[life.node]]) continue;
+    if (site === undefined || found && !found(site)) continue;
     const path = pathOf(site), figure = figures.bySite[site];
     let row = rows.get(path);
     if (!row) rows.set(path, row = {path, sites: [], freed: 0, freedBytes: 0, alive: 0, aliveBytes: 0, oldest: -1, smallest: Infinity, largest: 0,
@@ -68,7 +85,7 @@ function livesByPath() {
 const stackColumn = stackColumnOf(row => row.path, row => showStack(mergeAlike(row.sites)[0]));
 
 function drawLifetimes() {
-  if (!data.lives.length) { note($('lifetimes'), NO_EVENTS); return; }
+  if (!wantLives($('lifetimes'))) return;
   const rows = livesByPath().filter(row => row.freed || row.alive), atEnd = view.to === bucketCount;
   const sum = (key, age) => rows.reduce((all, row) => all + row[key][age], 0);
   const ages = [...data.ages, Infinity].map((limit, age) => ({limit, freed: sum('ages', age), freedBytes: sum('agesBytes', age),
@@ -92,7 +109,7 @@ function drawLifetimes() {
 }
 
 function drawSiteSizes(into) {
-  if (!data.lives.length) { note(into, NO_EVENTS); return; }
+  if (!wantLives(into)) return;
   const rows = livesByPath().filter(row => row.allocations);
   table(into, `${rows.length === 1 ? '1 stack by requested sizes' : `${count(rows.length)} stacks by requested sizes`}; smallest and largest are of ${data.kept.ofSums ? `what came${sinceKept()}` : 'the whole capture'}`, [
     {title: 'Allocations', number: true, value: row => row.allocations, format: count}, {title: 'Bytes', number: true, value: row => row.allocated, format: bytes},

@@ -1,11 +1,12 @@
 /* Draws the figures of one capture, or of two. Everything shown is computed here from sites over time, so
  * that any window of the capture can be viewed. Names come from the captured program and are only ever
- * inserted as text. lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js
- * what stands on top, strip.js the timeline below, flame.js colours and
- * details of the flame graph; start.js sets up the page. */
-/* Characters that change the direction of text, as they are and as JSON writes them, are shown as unknown ones. */
-const data = JSON.parse(document.getElementById('data').textContent.replace(/[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd')
-  .replace(/\\u(?:061c|200[ef]|202[89a-e]|206[6-9])/gi, '\\ufffd'));
+ * inserted as text. read.js reads the figures; names.js shortens names, and instances.js merges those that differ in
+ * template arguments; search.js finds, editor.js opens sources, rows.js has what is below a row; lifetimes.js draws what needs single events, diff.js what only comparisons have, verdict.js what
+ * stands on top, strip.js the timeline below, generations.js what of it is still live; tree.js makes the trees of the flame
+ * graph, graph.js draws one, minimap.js the whole above it, sandwich.js two of them around one function, colours.js
+ * says what colours mean, flame.js has the graph of all stacks and details of frames, spark.js a line in those; start.js
+ * sets up the page. */
+const data = await readFigures();
 const $ = id => document.getElementById(id);
 
 function make(tag, properties = {}, ...children) {
@@ -62,17 +63,21 @@ const METRICS = {
   temporary: {words: ofPages ? 'temporary pages' : 'temporary allocations', short: 'Temporary', format: unless(noTemporary, count), change: unless(noTemporary, signedCount), flow: true},
 };
 /* Of a window: what was allocated in it and is left when the capture ends. */
-if (!comparing && data.kept.survivors) METRICS.survived = {words: ofPages ? 'pages first touched, resident at the end of the capture' : 'bytes allocated, live at the end of the capture', short: 'Survived', format: bytes};
+if (!comparing && data.kept.survivors) METRICS.survived = {words: ofPages ? 'pages first touched, resident at the end of the capture' : 'bytes allocated, live at the end of the capture', short: 'Survived', format: bytes, change: signed, flow: true};
 /* Each page that is returned is free before the next one comes, or not: that says nothing of the program. */
 const hasTemporary = !ofPages && !NO_TEMPORARY;
 if (ofPages && data.sort !== 'temporary') delete METRICS.temporary;
 const sites = !comparing ? data.sites :
   SIDES.flatMap(side => data[side].sites.node.map((node, at) => ({node, side, at})));
-const COLUMNS = !comparing ? METRICS : {
+/* Whether figures are of two sides: two captures, or two windows of one. */
+const inTwo = () => comparing || view.base !== null;
+const sideName = side => comparing ? side : {old: 'A', new: 'B'}[side];
+const COLUMNS_OF_TWO = {
   change: {short: 'Change', format: value => METRICS[view.metric].change(value)},
-  old: {short: 'Old', format: value => METRICS[view.metric].format(value)},
-  new: {short: 'New', format: value => METRICS[view.metric].format(value)},
+  old: {get short() { return capital(sideName('old')); }, format: value => METRICS[view.metric].format(value)},
+  new: {get short() { return capital(sideName('new')); }, format: value => METRICS[view.metric].format(value)},
 };
+const columnsShown = () => inTwo() ? COLUMNS_OF_TWO : METRICS;
 
 /* ---------------------------------------------------------------- frames, stacks, sites */
 
@@ -98,31 +103,24 @@ for (const name of ['[jit]', '(unknown code)'])
   for (const [column, value] of Object.entries({function: strings.push(name) - 1, file: -1, line: 0, module: -1, offset: '0', inlined: 0, made: 0, kind: FOLD.program}))
     frames[column].push(value);
 const codeOf = f => frames.made[f] ? JIT : UNKNOWN;
-/* A name of megabytes would bury what stands beside it. */
-const LONGEST = 160;
-function brief(name, most = LONGEST) {
-  const half = Math.floor((most - 1) / 2);
-  return name.length <= most ? name : `${name.slice(0, half)}…${name.slice(-half)}`;
+/* As the step of "Names" has it; a label has no parameters. */
+const partsOfNames = Object.fromEntries(Object.keys(NAME_STEPS).map(step => [step, new Map()]));
+function shownName(name) {
+  const {of} = NAME_STEPS[view.names], known = partsOfNames[view.names];
+  if (!of) return name;
+  let words = known.get(name);
+  if (words === undefined) known.set(name, words = of(name));
+  return words;
 }
-/* What may follow a parameter list. */
-const QUALIFIERS = /^( const| volatile| noexcept| &&?| \[[^\]]*\]|\.[\w.]+)*$/;
-/* Without parameters: in C++ they are long, and seldom distinguish functions. Those within a name, as in
- * f(int)::<lambda(char)>, belong to it. */
-function withoutParameters(name) {
-  const end = name.lastIndexOf(')');
-  if (end < 0 || !QUALIFIERS.test(name.slice(end + 1))) return name;
-  let depth = 0, at = end;
-  for (; at > 0; at--) {
-    if (name[at] === ')') depth++;
-    else if (name[at] === '(' && --depth === 0) break;
-  }
-  const cut = name.slice(0, at);
-  return /[\w\])>}]$/.test(cut) && !cut.endsWith('operator') ? cut : name;
+const short = name => brief(view.names === 'full' ? withoutParameters(name) : shownName(name));
+/* Frames of one function. `base`: the name of what several functions have in common. */
+class FunctionGroup {
+  constructor(what) { Object.assign(this, what, {labels: {}}); }
+  get short() { return this.labels[view.names] ||= short(this.base || this.name); }
 }
-const short = name => brief(withoutParameters(name));
 
 /* Frames of the same function form one group, whatever the line. */
-const groupOf = new Int32Array(frames.function.length), groups = [];
+let groupOf = new Int32Array(frames.function.length), groups = [];
 {
   const known = new Map();
   for (let f = 0; f < groupOf.length; f++) {
@@ -131,7 +129,7 @@ const groupOf = new Int32Array(frames.function.length), groups = [];
     let group = known.get(key);
     if (group === undefined) {
       group = groups.length;
-      groups.push({frame: f, name: nameOf(f), short: short(nameOf(f)), module: frameModule(f), kind: frames.kind[f]});
+      groups.push(new FunctionGroup({frame: f, name: nameOf(f), module: frameModule(f), kind: frames.kind[f]}));
       known.set(key, group);
     }
     groupOf[f] = group;
@@ -156,7 +154,7 @@ function folded(stack) {
 /* Call paths: a tree of groups, outermost first. Every recorded node maps to a path, raw and folded. A
  * path's number is higher than its parent's. */
 const paths = {parent: [0], group: [-1], frame: [-1]};
-const rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array(nodes.parent.length);
+let rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array(nodes.parent.length);
 {
   const known = new Map();
   const internPath = (parent, f) => {
@@ -190,14 +188,19 @@ const rawPath = new Int32Array(nodes.parent.length), foldedPath = new Int32Array
   }
 }
 for (const key in paths) paths[key] = Int32Array.from(paths[key]);
-const pathOf = site => (view.noise ? rawPath : foldedPath)[sites[site].node];
+const nodeOf = Int32Array.from(sites, ({node}) => node);
+const pathOf = site => (view.noise ? rawPath : foldedPath)[nodeOf[site]];
+/* The whole name of a frame of a path, which may stand for several functions. */
+const wholeName = f => f >= 0 && groups[groupOf[f]].base ? groups[groupOf[f]].name : nameOf(f);
+const shownFrame = f => f >= 0 && groups[groupOf[f]].base ? groups[groupOf[f]].short : shownName(nameOf(f));
+const shortFrame = f => f >= 0 ? groups[groupOf[f]].short : NO_FRAMES;
 /* Innermost first. */
 function framesOf(path) {
   const list = [];
   for (; path; path = paths.parent[path]) list.push(paths.frame[path]);
   return list;
 }
-const searchable = groups.map(g => `${g.name} ${frameFile(g.frame) || ''} ${g.module || ''}`.toLowerCase());
+let searchable = groups.map(g => searchText(g.name, frameFile(g.frame) || '', g.module || ''));
 
 /* ---------------------------------------------------------------- the window that is shown */
 
@@ -234,22 +237,29 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   data.capture.compact ? 'sums are kept per minute, and there is only one minute.' :
   'the capture is shorter than one step of the trace.');
 
-const view = {from: 0, to: bucketCount, metric: 'live', noise: false, direction: 'down', find: '', state: '', colour: 'name', layers: 'function'};
+/* from, to: the window, in steps; base: the one that it is compared with, [from, to], or null. */
+const view = {from: 0, to: bucketCount, base: null, scaled: true, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: 'full', merged: false};
 let figures = null;
 
-/* Figures of a site, or of a thread. */
-function seriesFigures(series, peakEdge, whole) {
+/* The steps of a window, and the edge where most was live in it. */
+function windowOf(from, to) {
+  let peakEdge = from;
+  for (let b = from; b <= to; b++) if (liveAt[b] > liveAt[peakEdge]) peakEdge = b;
+  return {from, to, peakEdge, whole: from === 0 && to === bucketCount};
+}
+/* Figures of a site, or of a thread, in a window. */
+function seriesFigures(series, {from, to, peakEdge, whole}) {
   let start = 0, end = 0, peak = 0, liveCount = 0, allocated = 0, allocations = 0, temporary = 0, survived = 0;
   for (let i = 0; i < series.b.length; i++) {
     const b = series.b[i], delta = series.ab[i] - series.fb[i];
-    if (b >= view.to) break;
-    if (b < view.from) start += delta;
+    if (b >= to) break;
+    if (b < from) start += delta;
     else { allocated += series.ab[i]; allocations += series.a[i]; temporary += series.t[i]; }
     if (b < peakEdge) peak += delta;
     end += delta;
     liveCount += series.a[i] - series.f[i];
   }
-  if (series.s) series.s.forEach((step, i) => { if (inPart(step)) survived += series.sb[i]; });
+  if (series.s) series.s.forEach((step, i) => { if (step >= from && step < to) survived += series.sb[i]; });
   /* Bytes at the exact moment of the peak are known for the whole capture only. */
   if (whole) peak = series.peak;
   return {live: end, liveCount, peak, growth: end - start, allocated, allocations, temporary, survived};
@@ -258,16 +268,15 @@ function seriesFigures(series, peakEdge, whole) {
 function compute() {
   performance.mark('limpet-computed');
   if (comparing) { figures = compareFigures(); return; }
-  const whole = view.from === 0 && view.to === bucketCount;
-  let peakEdge = view.from;
-  for (let b = view.from; b <= view.to; b++) if (liveAt[b] > liveAt[peakEdge]) peakEdge = b;
+  const shown = windowOf(view.from, view.to), {whole, peakEdge} = shown;
+  if (view.base) { figures = {...compareFigures(), window: shown, whole: false, peakEdge, noPeak: false}; return; }
   const total = {live: 0, liveCount: 0, peak: 0, growth: 0, allocated: 0, allocations: 0, temporary: 0, survived: 0};
   const bySite = sites.map(site => {
-    const one = seriesFigures(site, peakEdge, whole);
+    const one = seriesFigures(site, shown);
     for (const key in total) total[key] += one[key];
     return one;
   });
-  figures = {bySite, total, whole, peakEdge, noPeak: whole && !data.kept.peak, high: whole ?
+  figures = {bySite, total, window: shown, whole, peakEdge, noPeak: whole && !data.kept.peak, high: whole ?
     {bytes: data.hidden && !data.kept.peak ? null : data.totals.peak_bytes, seconds: data.totals.peak_seconds, exact: true} : highestIn(view.from, view.to)};
   if (whole) figures.total.peak = data.totals.peak_bytes;
 }
@@ -281,9 +290,9 @@ function highestIn(from, to) {
   }
   return high;
 }
-const mainKey = () => comparing ? 'change' : view.metric;
+const mainKey = () => inTwo() ? 'change' : view.metric;
 /* The columns of function and caller tables. */
-const shownKeys = () => comparing ? Object.keys(COLUMNS) : [view.metric];
+const shownKeys = () => inTwo() ? Object.keys(COLUMNS_OF_TWO) : [view.metric];
 const weight = site => figures.bySite[site][mainKey()];
 const stackShown = site => framesOf(pathOf(site));
 
@@ -376,7 +385,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
       const cell = make('th', {scope: 'col', class: classOf(c, i)});
       const mark = i === sorted ? (descending ? ' ▾' : ' ▴') : '';
       cell.setAttribute('aria-sort', i === sorted ? (descending ? 'descending' : 'ascending') : 'none');
-      cell.append(make('button', {type: 'button', textContent: c.title + mark, onclick: () => {
+      cell.append(make('button', {type: 'button', textContent: c.title + mark, title: c.hint || '', onclick: () => {
         descending = i === sorted ? !descending : !!c.number;
         sorted = i;
         renew();
@@ -419,30 +428,17 @@ const shareBar = (part, whole) => {
   return bar;
 };
 
-/* Opens a source line in the user's editor. Only schemes that cannot run a script. */
-const SCHEMES = /^(https?|file|vscode|vscodium|vscode-insiders|cursor|zed|idea|clion|jetbrains|subl|txmt|emacs|mvim|gvim|x-mine|editor):/i;
-let editor = '';
-try { editor = localStorage.getItem('limpet-editor') || ''; } catch { /* file: without storage */ }
-function sourceLink(f) {
-  const file = frameFile(f), line = frames.line[f];
-  if (!file) return make('span', {class: 'where', textContent: brief(frameModule(f) || '')});
-  const words = brief(line ? `${file}:${line}` : file);
-  if (!SCHEMES.test(editor)) return make('span', {class: 'where', textContent: words});
-  const target = editor.replaceAll('{file}', encodeURI(file)).replaceAll('{line}', String(line || 1));
-  return make('a', {class: 'where', href: target, textContent: words});
-}
-
 function showStack({site, stacks: many, sum}) {
   const stack = stackOf(sites[site].node), kept = new Set(folded(stack));
   const list = make('ol', {class: 'frames'}, ...stack.map(f => {
     const item = make('li', {class: kept.has(f) ? '' : 'noise'});
-    item.append(make('button', {type: 'button', class: 'link', textContent: nameOf(f), onclick: () => {
+    item.append(make('button', {type: 'button', class: 'link', textContent: shownName(nameOf(f)), title: brief(nameOf(f), 1000), onclick: () => {
       $('stack').close();
       showFunction(groupOf[f]);
     }}), ' ', sourceLink(f), frames.inlined[f] ? make('span', {class: 'note', textContent: ' (inlined)'}) : '');
     return item;
   }));
-  const rows = comparing ? compareMetrics(site) : Object.entries(METRICS).map(([key, m]) => make('tr', {},
+  const rows = inTwo() ? compareMetrics(site) : Object.entries(METRICS).map(([key, m]) => make('tr', {},
     make('td', {textContent: m.words}), make('td', {class: 'number', textContent: m.format(sum[key])})));
   $('stack-flame').onclick = () => { $('stack').close(); showStackInFlame(pathOf(site)); };
   $('stack-body').replaceChildren(make('table', {}, make('tbody', {}, ...rows)),
@@ -450,14 +446,7 @@ function showStack({site, stacks: many, sum}) {
   $('stack').showModal();
 }
 
-/* The paths with a frame that matches the words. */
-function matchingPaths(words) {
-  const found = new Uint8Array(paths.parent.length), groupFound = groups.map((_, g) => searchable[g].includes(words));
-  for (let path = 1; path < found.length; path++) found[path] = found[paths.parent[path]] || groupFound[paths.group[path]];
-  return found;
-}
-
-/* Recorded stacks that look alike are one row: the sum, and the one with the largest share. */
+/* Recorded stacks that look alike are one row: the sum, the one with the largest share, and if there are several, all. */
 function mergeAlike(sites) {
   const rows = [], known = new Int32Array(paths.parent.length);
   for (const site of sites) {
@@ -467,7 +456,8 @@ function mergeAlike(sites) {
       continue;
     }
     /* Most stacks look like no other, and need no sum of their own. */
-    if (row.stacks++ === 1) row.sum = {...row.sum};
+    if (row.stacks++ === 1) Object.assign(row, {sum: {...row.sum}, sites: [row.site]});
+    row.sites.push(site);
     for (const key in one) row.sum[key] += one[key];
     if (Math.abs(weight(site)) > Math.abs(weight(row.site))) row.site = site;
   }
@@ -476,49 +466,48 @@ function mergeAlike(sites) {
 
 /* For columns of stacks and of functions: which rows match. */
 const searchPaths = pathOfRow => words => {
-  const found = matchingPaths(words);
+  const found = pathsWith(g => searchable[g].all.includes(words));
   return row => found[pathOfRow(row)] === 1;
 };
-const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].includes(words);
+const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searchable[groupOfRow(row)].all.includes(words);
 
 /* The figure that is looked at has its share as a bar. */
-const shared = key => !comparing && key === view.metric ? {whole: figures.total[key]} : {};
+const shared = key => !inTwo() && key === view.metric ? {whole: figures.total[key]} : {};
 /* The frames of a path, each with its place. */
 const framesInList = list => make('ol', {class: 'frames'}, ...list.map(f => make('li', {},
-  make('button', {type: 'button', class: 'link', textContent: nameOf(f), onclick: () => showFunction(groupOf[f])}), ' ', sourceLink(f))));
+  make('button', {type: 'button', class: 'link', textContent: shownFrame(f), title: brief(wholeName(f), 1000), onclick: () => showFunction(groupOf[f])}), ' ', sourceLink(f))));
 /* A stack in one line; a button shows its frames below. */
 function stackColumnOf(pathOfRow, show) {
   const nameAt = row => framesOf(pathOfRow(row))[0];
-  return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? nameOf(paths.frame[pathOfRow(row)]) : '',
-    text: row => framesOf(pathOfRow(row)).map(nameOf).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
-      const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : nameOf(first);
-      const fold = make('button', {type: 'button', class: 'fold', textContent: '▾', 'aria-expanded': 'false', 'aria-label': `frames of ${brief(name)}`,
-        onclick: () => toggleBelow(fold, row, one => [framesInList(framesOf(pathOfRow(one)))])});
-      return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: short(name), title: brief(name, 1000)}),
-        first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + short(nameOf(f))).join(' ')}), first === undefined ? '' : fold)];
+  return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? wholeName(paths.frame[pathOfRow(row)]) : '',
+    text: row => framesOf(pathOfRow(row)).map(wholeName).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
+      const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : wholeName(first);
+      const fold = foldButton(row, `frames of ${brief(name)}`, one => belowStack(one, pathOfRow(one), show));
+      return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: shortFrame(first), title: brief(name, 1000)}),
+        first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + shortFrame(f)).join(' ')}), first === undefined ? '' : fold)];
     }};
 }
 
 function drawSites() {
-  const found = view.find ? matchingPaths(view.find) : null;
-  const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found[rawPath[sites[i].node]])).filter(row => shownKeys().some(key => row.sum[key] !== 0));
+  const found = foundSites(search.terms);
+  const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found(i))).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   /* Of the whole capture all that survived is what is live. */
-  const keys = Object.keys(COLUMNS).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
-  const columns = keys.map(key => ({title: COLUMNS[key].short, number: true, value: row => row.sum[key], format: COLUMNS[key].format, ...shared(key)}));
-  if (comparing) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
-  columns.push(stackColumnOf(row => pathOf(row.site), showStack));
+  const known = columnsShown(), keys = Object.keys(known).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
+  const columns = keys.map(key => ({title: known[key].short, number: true, value: row => row.sum[key], format: known[key].format, ...shared(key)}));
+  if (inTwo()) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
+  columns.push(...originColumns(), stackColumnOf(row => pathOf(row.site), showStack));
   table($('sites'), plural(rows.length, 'stack'), columns, rows, keys.indexOf(mainKey()));
 }
 
 /* ---------------------------------------------------------------- functions: self, all, callers */
 
 /* For each key and function: the figures where it is innermost, and where it is anywhere on the stack. */
-function functionFigures() {
+function functionFigures(found = null) {
   const keys = shownKeys(), zeros = () => Object.fromEntries(keys.map(key => [key, new Float64Array(groups.length)]));
   const self = zeros(), all = zeros(), seen = new Int32Array(groups.length).fill(-1);
   sites.forEach((_, site) => {
     const one = figures.bySite[site];
-    if (!keys.some(key => one[key])) return;
+    if (!keys.some(key => one[key]) || found && !found(site)) return;
     let path = pathOf(site);
     if (path) for (const key of keys) self[key][paths.group[path]] += one[key];
     for (; path; path = paths.parent[path]) {
@@ -533,7 +522,7 @@ function functionFigures() {
 
 let chosen = -1;
 function showFunction(group) {
-  chosen = group;
+  chooseFunction(group);
   visit('functions');
   $('callers').scrollIntoView({block: 'nearest'});
 }
@@ -565,11 +554,11 @@ function drawCallers() {
     /* Once for each line, however often recursion repeats it. */
     for (const f of new Set(stack.filter(f => groupOf[f] === chosen))) add(lines, f, one);
   });
-  const {words} = METRICS[view.metric], {format} = COLUMNS[main];
+  const {words} = METRICS[view.metric], known = columnsShown(), {format} = known[main];
   const list = (id, title, map, column) => {
     const into = make('div', {id}), rows = [...map.entries()].map(([key, figures]) => ({key, figures}));
-    const figure = key => ({title: COLUMNS[key].short, number: true, value: row => row.figures[key], format: COLUMNS[key].format});
-    const columns = comparing ? keys.map(figure) :
+    const figure = key => ({title: known[key].short, number: true, value: row => row.figures[key], format: known[key].format});
+    const columns = inTwo() ? keys.map(figure) :
       [figure(main), {title: 'Share', number: true, value: row => row.figures[main], format: value => percent(value, all[main])}];
     table(into, title, [...columns, {class: 'name', ...column}], rows);
     return into;
@@ -580,9 +569,10 @@ function drawCallers() {
   const g = groups[chosen];
   $('callers').replaceChildren(
     make('h2', {class: 'whole-name', textContent: g.name}), make('p', {}, sourceLink(g.frame)),
-    make('p', {textContent: comparing ? `${changeInWords(all)} (${words}); by itself: ${changeInWords(self)}.` :
+    make('p', {textContent: inTwo() ? `${changeInWords(all)} (${words}); by itself: ${changeInWords(self)}.` :
       `${format(all[main])} (${words}) passed through it, ${format(self[main])} by itself.`}),
-    make('div', {class: 'bar'}, make('button', {type: 'button', textContent: 'Show in the flame graph', onclick: () => showInFlame(chosen)})),
+    make('div', {class: 'bar'}, make('button', {type: 'button', textContent: 'Show in the flame graph', onclick: () => showInFlame(chosen)}),
+      make('button', {type: 'button', textContent: 'Sandwich', title: 'Callers above, callees below', onclick: () => showSandwich(chosen)})),
     make('div', {class: 'pair'}, list('called-by', 'Called by', callers, named('Caller')), list('calls', 'Calls', callees, named('Callee'))),
     [...lines.keys()].some(f => frames.line[f]) ? list('lines', 'Lines', lines, {title: 'Line',
       value: ({key}) => `${frameFile(key) || ''}:${String(frames.line[key]).padStart(8, '0')}`,
@@ -590,37 +580,45 @@ function drawCallers() {
 }
 
 function drawFunctions() {
-  const {self, all} = functionFigures(), keys = shownKeys(), main = mainKey();
-  const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && (!view.find || searchable[g].includes(view.find)));
-  const {words} = METRICS[view.metric], total = figures.total[main], {format} = COLUMNS[main];
-  const columns = comparing ? keys.map(key => ({title: COLUMNS[key].short, number: true, value: g => all[key][g], format: COLUMNS[key].format})) : [
+  const {self, all} = functionFigures(foundSites(termsOfKinds('thread'))), keys = shownKeys(), main = mainKey();
+  const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && rowFound(searchable[g]));
+  const {words} = METRICS[view.metric], total = figures.total[main], known = columnsShown(), {format} = known[main];
+  const columns = inTwo() ? keys.map(key => ({title: known[key].short, number: true, value: g => all[key][g], format: known[key].format})) : [
     {title: 'With callees', number: true, value: g => all[main][g], format, ...shared(main)},
     {title: 'Share', number: true, value: g => all[main][g], format: w => percent(w, total)}];
   drawCallers();
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
-    {title: comparing ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
+    {title: inTwo() ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
     {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [make('div', {class: 'one-line'},
       make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
-      sourceLink(groups[g].frame))]},
+      sourceLink(groups[g].frame), make('button', {type: 'button', class: 'fold around', textContent: '⇕', title: 'Callers above, callees below',
+        'aria-label': `callers and callees of ${groups[g].short}`, onclick: () => showSandwich(g)}),
+      foldButton(g, `nearest callers and callees of ${groups[g].short}`, belowFunction))]},
   ], rows);
 }
 
 /* ---------------------------------------------------------------- modules and sizes */
 
+/* Builds of a program are in different directories. */
+function moduleOf(site) {
+  const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
+  return comparing ? base(file) : file;
+}
 function drawModules() {
-  const by = new Map();
+  const by = new Map(), known = columnsShown(), found = foundSites(termsOfKinds('fn', 'file', 'thread'));
   sites.forEach((_, site) => {
-    const path = pathOf(site), file = path ? frameModule(paths.frame[path]) || '(no module)' : NO_FRAMES;
-    const module = comparing ? base(file) : file, figure = figures.bySite[site];
+    if (found && !found(site)) return;
+    const module = moduleOf(site), figure = figures.bySite[site];
     const one = by.get(module) || {module};
-    for (const key in COLUMNS) one[key] = (one[key] || 0) + figure[key];
+    for (const key in known) one[key] = (one[key] || 0) + figure[key];
     by.set(module, one);
   });
-  const rows = [...by.values()].filter(r => Object.keys(COLUMNS).some(key => r[key]) && (!view.find || r.module.toLowerCase().includes(view.find)));
-  const columns = Object.entries(COLUMNS).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
-  columns.push({title: 'Module', class: 'name', value: r => r.module});
+  const rows = [...by.values()].filter(r => Object.keys(known).some(key => r[key]) && rowFound({all: r.module.toLowerCase(), module: r.module.toLowerCase()}));
+  const columns = Object.entries(known).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
+  columns.push({title: 'Module', class: 'name', value: r => r.module, cell: r => [make('div', {class: 'one-line'}, make('span', {textContent: r.module, title: r.module}),
+    foldButton(r, `stacks of ${base(r.module)}`, ({module}) => belowModule(module, found)))]});
   table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :
-    rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(COLUMNS).indexOf(mainKey()));
+    rows.length === 1 ? '1 module that calls an allocator' : `${count(rows.length)} modules that call an allocator`, columns, rows, Object.keys(known).indexOf(mainKey()));
 }
 
 function drawSizes() {
@@ -671,11 +669,10 @@ function drawOverview() {
   const addFinding = (before, row, after) => {
     const stack = framesOf(foldedPath[sites[row.site].node]);
     findings.push(make('li', {}, before, make('button', {type: 'button', class: 'link',
-      textContent: stack.length ? short(nameOf(stack[0])) : NO_FRAMES, onclick: () => showStack(row)}), after));
+      textContent: stack.length ? shortFrame(stack[0]) : NO_FRAMES, title: stack.length ? brief(wholeName(stack[0]), 1000) : '', onclick: () => showStack(row)}), after));
   };
   const capture = data.capture;
-  for (const loss of capture.losses.filter(({reason}) => reason !== 'sampled')) findings.push(make('li', {class: 'warn',
-    textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${lossCount(loss.reason)}.`}));
+  findings.push(...lossesInWords());
   if (typeof capture.unseen_rss_share === 'number') findings.push(make('li', {class: 'warn',
     textContent: `Partial: ${percent(capture.unseen_rss_share, 1)} of the resident memory is out of reach; the figures are of the rest.`}));
   addMoments(findings);
@@ -730,6 +727,8 @@ function growthOfPages() {
   return `RSS ${signed(change)}: these pages ${signed(live)}, older ones that were returned ${signed(-returned)}, files and what is not known ${signed(change - live + returned)}.`;
 }
 
+const lossesInWords = () => data.capture.losses.filter(({reason}) => reason !== 'sampled').map(loss => make('li', {class: 'warn',
+  textContent: `${loss.incomplete ? 'The capture is not complete' : 'Figures are not exact'}: ${loss.words}${lossCount(loss.reason)}.`}));
 /* The count of a loss, where there is one. */
 function lossCount(reason) {
   const {capture, totals} = data;
@@ -762,369 +761,6 @@ function drawAbout() {
   row(ofPages ? 'Older pages returned' : 'Frees of blocks from before', data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
   row('Mapped by the program itself', data.totals.mapped_bytes ? bytes(data.totals.mapped_bytes) + (data.totals.mapped_bytes_min === data.totals.mapped_bytes_max ? '' : ', as recorded') : '');
   $('about').replaceChildren(...rows);
-}
-
-/* ---------------------------------------------------------------- flame graph */
-
-/* chains: for each direction the places that were zoomed in on, one after the other, each as the groups from the
- * root down; they stay when figures change. zoom: those of them that the present tree has. */
-const flame = {rects: [], root: null, zoom: [], chains: {down: [], up: []}, focus: null, above: 0, rows: 0, width: 0, scale: 1, pan: 0};
-const ROW = 19;
-
-/* Paths below each path: the first, and the next beside it. */
-const pathBelow = new Int32Array(paths.parent.length), pathBeside = new Int32Array(paths.parent.length);
-for (let path = paths.parent.length - 1; path > 0; path--) {
-  pathBeside[path] = pathBelow[paths.parent[path]];
-  pathBelow[paths.parent[path]] = path;
-}
-/* The weight of stacks that end in each path, and what colours are made of; for two heaps the figure of each. Shrinking sites have
- * no weight; for two heaps the larger figure counts, whatever its sign. */
-function pathShares() {
-  const zeros = () => new Float64Array(paths.parent.length), shares = {weight: zeros()}, keys = comparing ? SIDES : TINT[view.colour] ? TINT[view.colour].keys : [];
-  for (const key of keys) shares[key] = zeros();
-  sites.forEach((_, site) => {
-    const path = pathOf(site), one = figures.bySite[site];
-    for (const key of keys) shares[key][path] += one[key];
-    if (!comparing) shares.weight[path] += Math.max(0, weight(site));
-  });
-  if (comparing) shares.weight.forEach((_, path) => { shares.weight[path] = Math.max(Math.abs(shares.old[path]), Math.abs(shares.new[path])); });
-  return shares;
-}
-/* A node of a call tree of groups, with its shares. Its children are made when they are asked for, since few of many are
- * drawn: the widest first. */
-class TreeNode {
-  constructor(group, parent, grow) {
-    Object.assign(this, {group, parent, grow, made: null, weight: 0});
-  }
-  take(shares, path) {
-    for (const key in shares) this[key] = (this[key] || 0) + shares[key][path];
-    return this;
-  }
-  get children() {
-    if (!this.made) this.made = this.grow(this).sort((a, b) => b.weight - a.weight);
-    return this.made;
-  }
-}
-/* The group of what was allocated by unknown stacks, which have no frame. */
-const NO_STACK = -2;
-const UNKNOWN_STACKS = 'No frame of these stacks is in the trace: they could not be walked, or what describes them was lost.';
-const unknownBelow = (root, shares) => shares.weight[0] ? [new TreeNode(NO_STACK, root, () => []).take(shares, 0)] : [];
-function buildTree() {
-  return view.direction === 'down' ? treeDown() : treeUp();
-}
-function addToParents(list) {
-  const {parent} = paths;
-  for (let path = list.length - 1; path > 0; path--) list[parent[path]] += list[path];
-}
-function treeDown() {
-  const own = pathShares(), shares = {};
-  for (const key in own) {
-    shares[key] = own[key].slice();
-    addToParents(shares[key]);
-  }
-  const grow = node => {
-    const list = node.path ? [] : unknownBelow(node, own);
-    for (let path = pathBelow[node.path]; path; path = pathBeside[path])
-      if (shares.weight[path]) list.push(Object.assign(new TreeNode(paths.group[path], node, grow).take(shares, path), {path}));
-    return list;
-  };
-  return Object.assign(new TreeNode(-1, null, grow).take(shares, 0), {path: 0});
-}
-/* ends: the innermost paths of what a node is part of; at: how far up each has come. */
-function treeUp() {
-  const shares = pathShares(), ends = [];
-  const grow = node => {
-    const below = new Map();
-    node.ends.forEach((end, i) => {
-      const at = node.at[i];
-      if (!at) return;
-      const group = paths.group[at];
-      let next = below.get(group);
-      if (!next) below.set(group, next = Object.assign(new TreeNode(group, node, grow), {ends: [], at: []}));
-      next.take(shares, end);
-      next.ends.push(end);
-      next.at.push(paths.parent[at]);
-    });
-    return [...below.values(), ...(node.parent ? [] : unknownBelow(node, shares))];
-  };
-  shares.weight.forEach((w, path) => { if (w) ends.push(path); });
-  const root = Object.assign(new TreeNode(-1, null, grow), {ends, at: ends});
-  for (const end of ends) root.take(shares, end);
-  return root;
-}
-
-/* Stands for the children of a node that are too small to be drawn. */
-const SMALLER = -3;
-const noGroup = node => node.group === SMALLER ? `+${plural(node.many, 'smaller frame')}` : node.group === NO_STACK ? nameOf(-1) : 'all';
-const labelOf = node => node.group < 0 ? noGroup(node) : brief(groups[node.group].name, 2 * LONGEST);
-const shortOf = node => node.group < 0 ? noGroup(node) : groups[node.group].short;
-/* A name always has the same colour: warm for the program, grey for noise. */
-const colours = [new Map(), new Map()];
-function colourOf(node, dark) {
-  if (node.group === SMALLER) return hatching(dark);
-  if (comparing) return changeColour(node, dark);
-  if (node.group >= 0 && TINT[view.colour]) return TINT[view.colour].of(node, dark);
-  let colour = colours[+dark].get(node.group);
-  if (!colour) colours[+dark].set(node.group, colour = makeColour(node, dark));
-  return colour;
-}
-/* Stripes: what is not known is no code of its own. */
-const hatchings = [];
-const hatching = dark => hatchings[+dark] ||= makeHatching(dark);
-function makeHatching(dark) {
-  const tile = make('canvas', {width: 8, height: 8}), context = tile.getContext('2d');
-  context.fillStyle = dark ? '#3a4149' : '#e3e7ec';
-  context.fillRect(0, 0, 8, 8);
-  context.strokeStyle = dark ? '#4d5661' : '#c8cfd7';
-  context.lineWidth = 2;
-  for (const x of [-4, 0, 4, 8]) {
-    context.beginPath();
-    context.moveTo(x - 1, 9);
-    context.lineTo(x + 9, -1);
-    context.stroke();
-  }
-  return $('canvas').getContext('2d').createPattern(tile, 'repeat');
-}
-function makeColour(node, dark) {
-  if (node.group === NO_STACK) return hatching(dark);
-  if (node.group < 0) return dark ? '#3a4149' : '#d9dee4';
-  const {name, kind} = groups[node.group];
-  let hash = 0;
-  for (let i = 0; i < name.length; i++) hash = (hash * 31 + name.charCodeAt(i)) >>> 0;
-  if (kind !== FOLD.program) return dark ? `hsl(210 8% ${28 + hash % 8}%)` : `hsl(210 12% ${80 + hash % 8}%)`;
-  return dark ? `hsl(${18 + hash % 36} 48% ${30 + hash % 10}%)` : `hsl(${18 + hash % 36} 80% ${68 + hash % 12}%)`;
-}
-const isDark = () => document.documentElement.classList.contains('dark');
-
-/* Lays out the visible frames; the canvas is as high as they need. */
-function layFlame() {
-  const width = printing ? PRINTED_WIDTH : $('canvas').clientWidth || 800;
-  const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
-  const path = [], rects = [];
-  let deepest = 0;
-  for (let node = top.parent; node; node = node.parent) path.unshift(node);
-  path.forEach((node, row) => rects.push({node, x: 0, w: width, row}));
-  /* The wheel makes it wider than the canvas. */
-  const todo = top.weight > 0 ? [{node: top, x: -flame.pan, w: width * flame.scale, row: path.length}] : [];
-  while (todo.length) {
-    const rect = todo.pop(), {children} = rect.node;
-    rects.push(rect);
-    if (rect.row > deepest) deepest = rect.row;
-    let x = rect.x, i = 0;
-    for (; i < children.length && x < width; i++) {
-      const child = children[i], w = rect.w * child.weight / rect.node.weight;
-      if (w < 0.75) break; /* sorted: the rest is smaller still */
-      if (x + w > 0) todo.push({node: child, x, w, row: rect.row + 1});
-      x += w;
-    }
-    if (i < children.length && x < width) smallerThan(rect, x, children, i);
-  }
-  Object.assign(flame, {rects, width, above: path.length, rows: Math.max(deepest + 1, path.length), top});
-  function smallerThan(rect, x, children, first) {
-    let weight = 0;
-    for (let i = first; i < children.length; i++) weight += children[i].weight;
-    const w = rect.w * weight / rect.node.weight, node = Object.assign(new TreeNode(SMALLER, rect.node, () => []), {weight, many: children.length - first});
-    if (w < 3 || x + w < 0) return;
-    rects.push({node, x, w, row: rect.row + 1});
-    deepest = Math.max(deepest, rect.row + 1);
-  }
-}
-
-function drawFlame(lay = true) {
-  if (lay) layFlame();
-  const canvas = $('canvas'), context = canvas.getContext('2d'), scale = devicePixelRatio || 1, {top, rects} = flame;
-  const wide = Math.round(flame.width * scale), high = Math.round(flame.rows * ROW * scale);
-  if (canvas.width !== wide || canvas.height !== high) {
-    canvas.width = wide;
-    canvas.height = high;
-    canvas.style.height = `${flame.rows * ROW}px`;
-  }
-  context.setTransform(scale, 0, 0, scale, 0, 0);
-  context.clearRect(0, 0, flame.width, flame.rows * ROW);
-  context.font = '12px system-ui, sans-serif';
-  context.textBaseline = 'middle';
-  const dark = isDark(), ink = dark ? '#eef1f4' : '#1a1d21';
-  let found = 0;
-  for (const rect of rects) {
-    const {node, x, w, row} = rect, y = row * ROW;
-    const hit = view.find && node.group >= 0 && searchable[node.group].includes(view.find);
-    context.fillStyle = hit ? (dark ? '#7a3cc2' : '#d9a6ff') : colourOf(node, dark);
-    context.globalAlpha = row < flame.above || (view.find && !hit) ? 0.55 : 1;
-    context.fillRect(x, y, Math.max(0.5, w - 0.5), ROW - 1);
-    context.globalAlpha = 1;
-    if (hit) found++;
-    if (node === flame.focus) {
-      context.strokeStyle = ink;
-      context.lineWidth = 2;
-      context.strokeRect(x + 1, y + 1, Math.max(1, w - 2.5), ROW - 3);
-    }
-    const begin = Math.max(0, x), wide = Math.min(flame.width, x + w) - begin;
-    if (wide > 34) {
-      const label = comparing && node.group !== SMALLER ? changeLabel(node) : shortOf(node);
-      context.fillStyle = ink;
-      context.fillText(brief(label, Math.max(3, Math.floor((wide - 6) / 6.3))), begin + 3, y + ROW / 2, wide - 4);
-    }
-  }
-  const {format, words: what} = METRICS[view.metric];
-  const words = [comparing ? `${changeInWords(top)} (${what})` : `${format(top.weight)} (${what})`];
-  if (view.metric === 'growth' && !comparing) words.push('only what grows');
-  const unknown = flame.root.children.find(node => node.group === NO_STACK);
-  if (unknown && !comparing && !flame.zoom.length) words.push(`${percent(unknown.weight, flame.root.weight)} by unknown stacks`);
-  if (view.find) words.push(`${plural(found, 'frame')} found`);
-  $('flame-words').textContent = words.join('; ');
-  $('flame-back').disabled = $('flame-root').disabled = !flame.zoom.length;
-}
-
-function rectAt(event) {
-  const box = $('canvas').getBoundingClientRect();
-  const x = event.clientX - box.left, row = Math.floor((event.clientY - box.top) / ROW);
-  return flame.rects.find(r => r.row === row && x >= r.x && x < r.x + r.w);
-}
-function describe(node) {
-  const {format} = METRICS[view.metric];
-  if (comparing && node.group !== SMALLER) return `${labelOf(node)}: ${changeInWords(node)}`;
-  return `${labelOf(node)}: ${format(node.weight)}, ${percent(node.weight, flame.root.weight)}`;
-}
-function chainOf(node) {
-  const chain = [];
-  for (; node.parent; node = node.parent) chain.unshift(node.group);
-  return chain;
-}
-/* The nearest node below with that group: library frames may have come or gone between. */
-function nearestBelow(node, group) {
-  for (let level = node.children; level.length; level = level.flatMap(one => one.children)) {
-    const found = level.find(one => one.group === group);
-    if (found) return found;
-  }
-  return null;
-}
-function nodeAt(chain) {
-  let node = flame.root;
-  chain.forEach((group, i) => {
-    const next = node && (nearestBelow(node, group) || (i + 1 < chain.length ? node : null));
-    node = next;
-  });
-  return node === flame.root ? null : node;
-}
-/* Zooms in on what the chains name, as far as the present tree has it. */
-function applyZoom() {
-  Object.assign(flame, {scale: 1, pan: 0});
-  flame.zoom = flame.chains[view.direction].map(nodeAt).filter((node, i, all) => node && node !== all[i - 1]);
-  flame.focus = flame.zoom[flame.zoom.length - 1] || null;
-}
-function zoomTo(node) {
-  if (node.group === SMALLER) { zoomTo(node.parent); return; }
-  const top = flame.zoom.length ? flame.zoom[flame.zoom.length - 1] : flame.root;
-  if (node === top) return;
-  flame.chains[view.direction].push(chainOf(node));
-  flame.zoom.push(node);
-  Object.assign(flame, {focus: node, scale: 1, pan: 0});
-  drawFlame();
-  remember();
-}
-/* Chains of which the present tree has nothing go with the one before. */
-function zoomBack() {
-  const chains = flame.chains[view.direction], {length} = flame.zoom;
-  if (!length) return;
-  while (chains.length && flame.zoom.length >= length) {
-    chains.pop();
-    applyZoom();
-  }
-  flame.focus = flame.zoom[flame.zoom.length - 1] || flame.root;
-  drawFlame();
-  remember();
-}
-function zoomOut() {
-  flame.chains[view.direction] = [];
-  applyZoom();
-  drawFlame();
-  remember();
-}
-function showDirection(direction) {
-  view.direction = direction;
-  document.querySelector(`input[name=direction][value=${direction}]`).checked = true;
-}
-/* Zooms in on `path`, as far down as it has weight. */
-function showStackInFlame(path) {
-  const groupsDown = framesOf(path).map(f => groupOf[f]).reverse();
-  showDirection('down');
-  visit('flame');
-  let node = flame.root;
-  for (const group of groupsDown) {
-    const next = node.children.find(child => child.group === group);
-    if (!next) break;
-    node = next;
-  }
-  zoomTo(node);
-  $('canvas').focus();
-}
-/* Zooms in where a function weighs most. */
-function showInFlame(group) {
-  let best = null;
-  visit('flame');
-  const todo = [flame.root];
-  while (todo.length) {
-    const node = todo.pop();
-    if (best && node.weight <= best.weight) continue;
-    if (node.group === group) best = node;
-    else todo.push(...node.children);
-  }
-  if (best) zoomTo(best);
-  $('canvas').focus();
-}
-function focusOn(node) {
-  flame.focus = node;
-  drawFlame(false);
-  $('flame-words').textContent = describe(node);
-}
-
-function refreshFlame() {
-  drawFlameLegend();
-  flame.root = buildTree();
-  applyZoom();
-  drawFlame();
-}
-
-{
-  const canvas = $('canvas'), tip = $('tip');
-  canvas.addEventListener('mousemove', event => {
-    const rect = rectAt(event);
-    tip.hidden = !rect || flame.panning;
-    if (tip.hidden) return;
-    const {node} = rect, group = groups[node.group], lines = [make('p', {textContent: describe(node)})];
-    if (node.group === NO_STACK) lines.push(make('p', {class: 'where', textContent: UNKNOWN_STACKS}));
-    if (group) lines.push(make('p', {class: 'where', textContent: brief(frameFile(group.frame) ? `${frameFile(group.frame)}:${frames.line[group.frame]}` : group.module || '')}));
-    showTip(event, ...lines);
-  });
-  canvas.addEventListener('mouseleave', () => { tip.hidden = true; });
-  canvas.addEventListener('click', event => {
-    const rect = rectAt(event);
-    if (rect && !flame.panned) zoomTo(rect.node);
-  });
-  canvas.addEventListener('dblclick', event => { const rect = rectAt(event); if (rect && rect.node.group >= 0) showFunction(rect.node.group); });
-  canvas.addEventListener('keydown', event => {
-    const node = flame.focus || flame.root;
-    const siblings = node.parent ? node.parent.children : [node], at = siblings.indexOf(node);
-    let next = null;
-    switch (event.key) {
-    case 'ArrowDown': next = node.children[0]; break;
-    case 'ArrowUp': next = node.parent; break;
-    case 'ArrowLeft': next = siblings[at - 1]; break;
-    case 'ArrowRight': next = siblings[at + 1]; break;
-    case 'Home': next = flame.root; break;
-    case 'Enter': zoomTo(node); break;
-    case 'Backspace': case 'Escape': zoomBack(); break;
-    case 'f': if (node.group >= 0) showFunction(node.group); break;
-    case 'p': pin(node); break;
-    default: return;
-    }
-    event.preventDefault();
-    if (next) focusOn(next);
-  });
-  $('flame-back').onclick = zoomBack;
-  $('flame-root').onclick = zoomOut;
-  for (const input of document.querySelectorAll('input[name=direction]'))
-    input.onchange = () => { view.direction = input.value; refreshFlame(); remember(); };
 }
 
 /* ---------------------------------------------------------------- over time */

@@ -1,13 +1,11 @@
 /* ---------------------------------------------------------------- tabs and set-up */
 
-const TABS = {overview: ['Overview', drawOverview], flame: ['Flame graph', refreshFlame], sites: ['Stacks', drawSites],
+const TABS = {overview: ['Overview', () => inTwo() ? drawComparison() : drawOverview()], flame: ['Flame graph', refreshFlame], sites: ['Stacks', drawSites],
   functions: ['Functions', drawFunctions], modules: ['Modules', drawModules], threads: ['Threads', drawThreads],
-  sizes: ['Sizes', drawSizes], lifetimes: ['Lifetimes', drawLifetimes], plots: ['Plots', drawPlots]};
+  sizes: ['Sizes', () => inTwo() ? drawComparedSizes() : drawSizes()], lifetimes: ['Lifetimes', drawLifetimes], plots: ['Plots', drawPlots]};
 if (comparing) for (const key of ['threads', 'lifetimes']) { delete TABS[key]; $(key).remove(); }
-if (comparing) Object.assign(TABS, {overview: ['Overview', drawComparison], sizes: ['Sizes', drawComparedSizes]});
 /* Pages have one size. */
 if (ofPages) { delete TABS.sizes; $('sizes').remove(); }
-if (ofPages) document.querySelector('input[name=direction][value=up]').nextSibling.textContent = ' from the fault up';
 let tab = 'overview';
 function choose(name) {
   tab = name;
@@ -37,6 +35,12 @@ $('tabs').addEventListener('keydown', event => {
 
 const asText = chains => chains.map(chain => chain.join('.')).join('_');
 const asChains = text => (text ? text.split('_') : []).map(chain => chain.split('.').map(Number));
+function asPart(text) {
+  const [from, to] = (text || '').split('_').map(Number);
+  return from >= 0 && from < to && to <= 1 ? [from, to] : [0, 1];
+}
+/* Those of one function are nothing without it. */
+const graphKeys = () => Object.keys(chains).filter(key => around() || key === 'down' || key === 'up');
 function currentState() {
   const state = {};
   const put = (key, value, normal) => { if (value !== normal) state[key] = String(value); };
@@ -44,14 +48,21 @@ function currentState() {
   put('state', view.state, '');
   put('noise', +view.noise, +normal.noise);
   put('find', view.find, '');
+  put('only', +view.only, 0);
   put('direction', view.direction, 'down');
   put('colour', view.colour, 'name');
+  put('names', view.names, 'full');
+  put('merge', +view.merged, 0);
   put('layers', view.layers, 'function');
   put('function', chosen, -1);
+  put('scaled', +view.scaled, +normal.scaled);
+  if (view.base) state.base = view.base.map(step => +edges[step].toFixed(6)).join('_');
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
-  put('down', asText(flame.chains.down), '');
-  put('up', asText(flame.chains.up), '');
+  for (const key of graphKeys()) {
+    put(key, asText(chains[key]), '');
+    put(`${key}-part`, parts[key].map(at => +at.toPrecision(7)).join('_'), '0_1');
+  }
   return state;
 }
 /* No element has such an id: the browser would scroll to it when the page is opened. */
@@ -69,22 +80,33 @@ function visit(name) {
 }
 /* Shows what an address names; words that it should not have are as if they were missing. */
 function apply(address) {
+  unpin(false);
   const [name, ...rest] = address.replace(/^#\/?/, '').split('&'), state = new URLSearchParams(rest.join('&'));
   const number = (key, missing) => Number.isFinite(parseFloat(state.get(key))) ? parseFloat(state.get(key)) : missing;
   const metric = state.get('metric'), option = [...$('metric').options].find(one => one.value === metric);
   view.metric = $('metric').value = option && !option.disabled ? metric : normal.metric;
   view.state = STATES.includes(state.get('state')) ? state.get('state') : '';
   view.noise = $('noise').checked = !!number('noise', +normal.noise);
-  view.find = (state.get('find') || '').toLowerCase();
-  if (comparing) $('state').value = view.state;
-  if ($('find').value.trim().toLowerCase() !== view.find) $('find').value = view.find;
+  view.scaled = !!number('scaled', +normal.scaled);
+  setSearch(state.get('find') || '');
+  view.only = $('only').checked = number('only', 0) === 1;
   view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
-  showDirection(state.get('direction') === 'up' ? 'up' : 'down');
+  showDirection(['up', 'around'].includes(state.get('direction')) ? state.get('direction') : 'down');
+  $('names').value = NAME_STEPS[state.get('names')] ? state.get('names') : 'full';
+  $('merge').checked = number('merge', 0) === 1;
+  setNames($('names').value, $('merge').checked);
   chosen = number('function', -1);
-  if (!groups[chosen]) chosen = -1;
+  chosen = groups[chosen] ? shownGroup(chosen) : -1;
   if (view.layers !== (state.get('layers') || 'function')) showLayers(state.get('layers'));
-  for (const direction of ['down', 'up']) flame.chains[direction] = asChains(state.get(direction));
+  for (const key in chains) {
+    chains[key] = asChains(state.get(key)).map(chain => chain.map(shownGroup));
+    parts[key] = asPart(state.get(`${key}-part`));
+  }
   if (!noPart && !comparing) [view.from, view.to] = stepsOf(number('from', 0), number('to', edges[bucketCount]));
+  const base = (state.get('base') || '').split('_').map(parseFloat);
+  view.base = !noPart && !comparing && base.length === 2 && base.every(Number.isFinite) ? stepsOf(...base) : null;
+  if (!inTwo()) view.state = '';
+  showSides();
   compute();
   drawVerdict();
   if (!comparing) showRange();
@@ -92,7 +114,9 @@ function apply(address) {
 }
 /* Both for steps in the history and for an address that was typed. */
 addEventListener('popstate', () => apply(location.hash));
-$('copy-link').onclick = () => copyBy($('copy-link'), location.href, 'Not allowed: copy the address');
+/* Of a file it is of use only where the file is. */
+const LINK_COPIED = location.protocol === 'file:' ? 'Copied: for whoever has the file here' : 'Copied';
+$('copy-link').onclick = () => copyBy($('copy-link'), location.href, 'Not allowed: copy the address', LINK_COPIED);
 
 function refresh() {
   compute();
@@ -107,7 +131,12 @@ function showRange() {
   showWindow();
   $('verdict-note').textContent = verdictNote();
   for (const id of ['from', 'to']) $(id).disabled = noPart !== '';
-  $('range-words').textContent = noPart ? noPart : figures.whole ? 'Drag over the timeline to select a window.' :
+  for (const element of document.querySelectorAll('.of-base')) element.hidden = !view.base;
+  $('compare').hidden = noPart !== '' || bucketCount < 2;
+  $('compare').textContent = view.base ? 'Leave the comparison' : 'Compare two windows';
+  $('all-time').hidden = !!view.base;
+  if (view.base) view.base.forEach((step, i) => { $(['base-from-field', 'base-to-field'][i]).value = +edges[step].toFixed(3); });
+  $('range-words').textContent = noPart ? noPart : view.base ? sidesInWords() : figures.whole ? 'Drag over the timeline to select a window.' :
     `${seconds(edges[view.to] - edges[view.from])} of ${seconds(edges[bucketCount])}; all figures are of this window`;
   for (const option of $('metric').options)
     option.disabled = option.value === 'temporary' ? NO_TEMPORARY !== '' : option.value === 'peak' && figures.noPeak;
@@ -116,23 +145,18 @@ function showRange() {
 for (const key in METRICS) $('metric').append(make('option', {value: key, textContent: METRICS[key].words}));
 view.metric = comparing ? data.sort : data.capture.mode === 'run' && data.kept.peak ? 'peak' : 'live';
 $('metric').value = view.metric;
-normal = {metric: view.metric, noise: comparing && data.full};
+normal = {metric: view.metric, noise: comparing && data.full, scaled: comparing ? data.scale : true};
+view.scaled = normal.scaled;
 /* The figures of one capture are there for every metric. */
 $('metric').onchange = event => {
   view.metric = event.target.value;
-  if (comparing) refresh();
+  if (inTwo()) refresh();
   else TABS[tab][1]();
   remember();
 };
 $('noise').onchange = event => { view.noise = event.target.checked; refresh(); remember(); };
-let pending = 0;
-$('find').oninput = event => {
-  view.find = event.target.value.trim().toLowerCase();
-  clearTimeout(pending);
-  pending = setTimeout(() => { if (tab === 'flame') drawFlame(); else TABS[tab][1](); remember(true); }, 120);
-};
 for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').value, +$('to').value); remember(); };
-$('all-time').onclick = () => { view.from = 0; view.to = bucketCount; refresh(); remember(); };
+$('all-time').onclick = () => { view.base = null; view.from = 0; view.to = bucketCount; showSides(); refresh(); remember(); };
 function setDark(dark) {
   document.documentElement.classList.toggle('dark', dark);
   drawStrip();
@@ -140,25 +164,21 @@ function setDark(dark) {
   if (tab === 'flame') refreshFlame();
 }
 $('theme').onclick = () => setDark(!isDark());
-const KEYS = [['/', 'find'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
-  ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'],
-  ['p, right click', 'details of the frame'], ['Ctrl and wheel', 'widen the flame graph; then drag it']];
+const KEYS = [['/', 'find: words, or fn: file: module: thread: and a word; - excludes; quotes keep spaces; Enter adds another term, Backspace removes the last'], ['c', 'copy the verdict as Markdown'], ['l', 'copy the link'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
+  ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'], ['s', 'callers above and callees below the frame\'s function'],
+  ['p, right click', 'details of the frame'], ['+ and −, Ctrl and wheel, two fingers', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
-$('editor').value = editor;
-$('editor').onchange = event => {
-  editor = event.target.value.trim();
-  try { localStorage.setItem('limpet-editor', editor); } catch { /* kept for this page only */ }
-  TABS[tab][1]();
-};
-$('help-button').onclick = () => $('help').showModal();
+$('help-button').onclick = openHelp;
 document.addEventListener('keydown', event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName) || document.querySelector('dialog[open]')) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input:not([type=checkbox], [type=radio]), select, textarea') || document.querySelector('dialog[open]')) return;
   const names = Object.keys(TABS);
   if (event.key === '/') $('find').focus();
-  else if (event.key === '?') $('help').showModal();
+  else if (event.key === '?') openHelp();
   else if (event.key === 'r') $('all-time').click();
   else if (event.key === 'd') $('theme').click();
+  else if (event.key === 'c') $('verdict-copy').click();
+  else if (event.key === 'l') $('copy-link').click();
   else if (event.key >= '1' && event.key <= String(names.length)) { visit(names[event.key - 1]); $(`tab-${tab}`).focus(); }
   else return;
   event.preventDefault();
@@ -182,8 +202,7 @@ addEventListener('beforeprint', () => {
     $(key).dataset.title = TABS[key][0];
   }
   setDark(false);
-  for (const key in TABS) if (key !== 'flame' || !flame.root) TABS[key][1]();
-  if (tab !== 'flame') drawFlame();
+  for (const key in TABS) TABS[key][1]();
 });
 addEventListener('afterprint', () => {
   printing = false;

@@ -168,21 +168,22 @@ function riseToPeak(peak, most) {
 function flagsOfTime() {
   if (comparing || noPart) return [];
   const list = [], {peak_seconds: peak, peak_bytes: most} = data.totals, marks = data.marks || [];
-  const select = (from, to) => { setRange(from, to); remember(); };
+  /* With Shift that is the window with which another one is compared. */
+  const select = (from, to, event) => { (event.shiftKey && view.base ? setBase : setRange)(from, to); remember(); };
   const rise = data.kept.peak && most > 0 && peak > 0 ? riseToPeak(peak, most) : null;
   if (!data.hidden && most > 0 && peak > 0) list.push({at: peak, rank: 2, kind: 'peak', words: `peak ${seconds(peak)}${rise ? `: ${brief(rise.name, 30)} ${signed(rise.bytes)}` : ''}`,
-    title: `${bytes(most)} ${LIVE} at the peak: what came until then`, act: () => select(0, peak)});
+    title: `${bytes(most)} ${LIVE} at the peak: what came until then`, act: event => select(0, peak, event)});
   for (const finding of data.findings || []) {
     const {kind, from_seconds: from, to_seconds: to, function: name} = finding;
     if (!FLAG_WORDS[kind] || typeof from !== 'number') continue;
-    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? short(name).split('::').pop() : ''].filter(Boolean).join(': '), title: finding.text, act: () => {
-      select(from, to);
+    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? lastParts(name, 1) : ''].filter(Boolean).join(': '), title: finding.text, act: event => {
+      select(from, to, event);
       const row = rowOfFinding(finding);
-      if (row) showStackInFlame(pathOf(row.site));
+      if (row && !view.base) showStackInFlame(pathOf(row.site));
     }});
   }
   marks.forEach(({name, time_s: t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), kind: 'mark', title: `mark: ${brief(name)}, at ${seconds(t)}`,
-    act: () => select(t, i + 1 < marks.length ? marks[i + 1].time_s : stripEnd)}));
+    act: event => select(t, i + 1 < marks.length ? marks[i + 1].time_s : stripEnd, event)}));
   return list.filter(({at}) => at >= 0 && at <= stripEnd).sort((a, b) => a.at - b.at);
 }
 const flags = flagsOfTime().map(flag => ({...flag, button: make('button', {type: 'button', class: `flag ${flag.kind || ''}`, textContent: flag.words,
@@ -197,11 +198,14 @@ function placeFlags() {
     return left >= 0 && left + wide <= strip.width ? left : -1;
   };
   for (const {button} of flags) button.hidden = false;
-  for (const {at, button} of [...flags].sort((a, b) => b.rank - a.rank || a.at - b.at)) {
+  /* Flags of one kind stand in the order of their times. */
+  const least = {};
+  for (const {at, kind, button} of [...flags].sort((a, b) => b.rank - a.rank || a.at - b.at)) {
     const wide = button.offsetWidth, wanted = Math.max(0, Math.min(stripX(at), strip.width - wide));
-    const left = [place(wanted, wide, true), place(wanted, wide, false)].find(found => found >= 0 && Math.abs(found - wanted) < 200);
+    const left = [place(wanted, wide, true), place(wanted, wide, false)].find(found => found >= (least[kind] || 0) && Math.abs(found - wanted) < 200);
     button.hidden = left === undefined;
     if (button.hidden) continue;
+    least[kind] = left;
     button.style.left = `${left}px`;
     taken.push({left, wide});
   }
@@ -209,56 +213,63 @@ function placeFlags() {
 
 /* ---------------------------------------------------------------- the window */
 
-const shownWindow = () => strip.drag && strip.drag.now || [edges[view.from], edges[view.to]];
+/* That which all views show, and that with which it is compared (windows.js), in steps; in front of it where they overlap. */
+const windows = [{id: 'strip', steps: () => [view.from, view.to], set: setRange},
+  {id: 'base', steps: () => view.base, set: setBase}];
+for (const one of windows) Object.assign(one, {shade: $(`${one.id}-window`), handles: [$(`${one.id}-from`), $(`${one.id}-to`)]});
+const timesOf = one => strip.drag && strip.drag.window === one && strip.drag.now || one.steps().map(step => edges[step]);
 function showWindow() {
-  const shade = $('strip-window');
-  shade.hidden = comparing || noPart !== '' || printing && figures.whole;
-  if (shade.hidden) return;
-  const [from, to] = shownWindow();
-  shade.style.left = `${stripX(from)}px`;
-  shade.style.width = `${Math.max(1, stripX(to) - stripX(from))}px`;
-  shade.classList.toggle('whole', from <= 0 && to >= stripEnd);
-  for (const [id, at] of [['strip-from', from], ['strip-to', to]]) {
-    const handle = $(id);
-    handle.setAttribute('aria-valuemin', 0);
-    handle.setAttribute('aria-valuemax', +stripEnd.toFixed(3));
-    handle.setAttribute('aria-valuenow', +at.toFixed(3));
-    handle.setAttribute('aria-valuetext', seconds(at));
+  $('strip').classList.toggle('two', !!view.base);
+  for (const one of windows) {
+    const {shade, handles} = one;
+    shade.hidden = comparing || noPart !== '' || !one.steps() || printing && figures.whole;
+    if (shade.hidden) continue;
+    const times = timesOf(one), [from, to] = times;
+    shade.style.left = `${stripX(from)}px`;
+    shade.style.width = `${Math.max(1, stripX(to) - stripX(from))}px`;
+    shade.classList.toggle('whole', from <= 0 && to >= stripEnd);
+    handles.forEach((handle, i) => {
+      handle.setAttribute('aria-valuemin', 0);
+      handle.setAttribute('aria-valuemax', +stripEnd.toFixed(3));
+      handle.setAttribute('aria-valuenow', +times[i].toFixed(3));
+      handle.setAttribute('aria-valuetext', seconds(times[i]));
+    });
   }
 }
 /* Steps, of which the first is before the last. */
-function showSteps(from, to, instead) {
+function showSteps(one, from, to, instead) {
   const a = Math.max(0, Math.min(from, bucketCount - 1)), b = Math.max(a + 1, Math.min(to, bucketCount));
-  setRange(edges[a], edges[b]);
+  one.set(edges[a], edges[b]);
   remember(instead);
 }
-function moveByKey(event, isFrom) {
+function moveByKey(event, one, isFrom) {
   const by = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageUp: 10, PageDown: -10, Home: -bucketCount, End: bucketCount}[event.key];
   if (!by) return;
   event.preventDefault();
-  const {from, to} = view, whole = Math.max(-from, Math.min(bucketCount - to, by));
-  if (event.shiftKey) showSteps(from + whole, to + whole, event.repeat);
-  else if (isFrom) showSteps(Math.min(from + by, to - 1), to, event.repeat);
-  else showSteps(from, Math.max(to + by, from + 1), event.repeat);
+  const [from, to] = one.steps(), whole = Math.max(-from, Math.min(bucketCount - to, by));
+  if (event.shiftKey) showSteps(one, from + whole, to + whole, event.repeat);
+  else if (isFrom) showSteps(one, Math.min(from + by, to - 1), to, event.repeat);
+  else showSteps(one, from, Math.max(to + by, from + 1), event.repeat);
 }
 /* What a pointer does that comes down there: moves a handle, pans, or begins another window. */
 function beginDrag(event) {
   if (noPart || comparing || event.button > 0 || !event.isPrimary || event.target.closest('.flag')) return;
-  const at = stripTime(event.clientX - $('strip').getBoundingClientRect().left), [from, to] = shownWindow();
-  const id = event.target.id, kind = id === 'strip-from' || id === 'strip-to' ? id : id === 'strip-window' && !figures.whole ? 'pan' : 'new';
-  strip.drag = {kind, x: event.clientX, at, from, to, now: null};
+  const one = windows.find(({shade}) => shade.contains(event.target)) || windows[0], {shade, handles} = one;
+  const at = stripTime(event.clientX - $('strip').getBoundingClientRect().left), [from, to] = timesOf(one), handle = handles.indexOf(event.target);
+  const kind = handle >= 0 ? ['from', 'to'][handle] : event.target === shade && !shade.classList.contains('whole') ? 'pan' : 'new';
+  strip.drag = {window: one, kind, x: event.clientX, at, from, to, now: null};
   $('strip').setPointerCapture(event.pointerId);
-  if (event.pointerType === 'mouse' && kind !== 'strip-from' && kind !== 'strip-to') event.preventDefault();
+  if (event.pointerType === 'mouse' && handle < 0) event.preventDefault();
 }
 function continueDrag(event) {
   const {drag} = strip, at = stripTime(event.clientX - $('strip').getBoundingClientRect().left);
   if (!drag) { showMoment(event, at); return; }
   if (!event.isPrimary || !drag.now && Math.abs(event.clientX - drag.x) < 3) return;
   const by = Math.max(-drag.from, Math.min(stripEnd - drag.to, at - drag.at));
-  drag.now = {'strip-from': [Math.min(at, drag.to), drag.to], 'strip-to': [drag.from, Math.max(at, drag.from)],
+  drag.now = {from: [Math.min(at, drag.to), drag.to], to: [drag.from, Math.max(at, drag.from)],
     pan: [drag.from + by, drag.to + by], new: [Math.min(at, drag.at), Math.max(at, drag.at)]}[drag.kind];
   showWindow();
-  showTip(event, make('p', {textContent: `${seconds(drag.now[0])} to ${seconds(drag.now[1])}`}));
+  showTip(event, make('p', {textContent: `${view.base ? `${sideName(drag.window.id === 'base' ? 'old' : 'new')}: ` : ''}${seconds(drag.now[0])} to ${seconds(drag.now[1])}`}));
 }
 function endDrag(chosen) {
   const {drag} = strip;
@@ -266,9 +277,9 @@ function endDrag(chosen) {
   $('tip').hidden = true;
   if (!drag) return;
   if (chosen && drag.now) {
-    const steps = drag.kind === 'pan' ? view.to - view.from : 0, first = Math.min(nearestEdge(drag.now[0]), bucketCount - steps);
-    if (steps) setRange(edges[first], edges[first + steps]);
-    else setRange(...drag.now);
+    const one = drag.window, [from, to] = one.steps(), steps = drag.kind === 'pan' ? to - from : 0, first = Math.min(nearestEdge(drag.now[0]), bucketCount - steps);
+    if (steps) one.set(edges[first], edges[first + steps]);
+    else one.set(...drag.now);
     remember();
   }
   showWindow();
@@ -288,7 +299,7 @@ function showTip(event, ...content) {
   const tip = $('tip');
   tip.replaceChildren(...content);
   tip.hidden = false;
-  tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, innerWidth - tip.offsetWidth - 8))}px`;
+  tip.style.left = `${Math.max(4, Math.min(event.clientX + 12, document.documentElement.clientWidth - tip.offsetWidth - 8))}px`;
   tip.style.top = `${Math.max(4, Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8))}px`;
 }
 {
@@ -299,7 +310,6 @@ function showTip(event, ...content) {
   box.addEventListener('pointerup', () => endDrag(true));
   box.addEventListener('pointercancel', () => endDrag(false));
   box.addEventListener('pointerleave', () => { if (!strip.drag) $('tip').hidden = true; });
-  $('strip-from').addEventListener('keydown', event => moveByKey(event, true));
-  $('strip-to').addEventListener('keydown', event => moveByKey(event, false));
+  for (const one of windows) one.handles.forEach((handle, i) => handle.addEventListener('keydown', event => moveByKey(event, one, i === 0)));
   drawLegend();
 }

@@ -46,16 +46,26 @@ function verdictInMarkdown() {
   const lines = [`## ${inMarkdown(document.title)}`, '', `**${inMarkdown($('verdict-text').textContent.replaceAll('\u00a0', ' '))}**`, ''];
   if (!comparing) lines.push(...(data.findings || []).map(finding => `- ${inMarkdown(finding.text)}`),
     `- ${inMarkdown([memoryInWords(), ...partsOfMemory().map(([words, value]) => `${words} ${bytes(value)}`)].join('; '))}`);
+  if (!comparing && (view.base || !figures.whole)) lines.push(...shownInMarkdown());
   const finding = verdictFindings().find(one => one.node);
   if (finding) lines.push('', '```', ...stackOf(finding.node).map(f => `${nameOf(f)}${frameFile(f) ? `  ${frameFile(f)}:${frames.line[f]}` : ''}`.replaceAll('```', "'''")), '```');
   return lines.join('\n') + '\n';
 }
+/* What the views show, where that is not the whole capture: the largest stacks of the window. */
+const COPIED_STACKS = 5;
+function shownInMarkdown() {
+  const key = mainKey(), {words, format} = METRICS[view.metric], known = columnsShown()[key];
+  const rows = mergeAlike(sites.map((_, i) => i)).filter(row => row.sum[key]).sort((a, b) => Math.abs(b.sum[key]) - Math.abs(a.sum[key])).slice(0, COPIED_STACKS);
+  const span = ([from, to]) => `${seconds(edges[from])} to ${seconds(edges[to])}`, shown = span([view.from, view.to]);
+  const head = view.base ? `Change from A, ${span(view.base)}, to B, ${shown}: ${changeInWords(figures.total)} (${words})` : `From ${shown}: ${format(figures.total[key])} (${words})`;
+  return ['', inMarkdown(head), '', ...rows.map(row => `- ${known.format(row.sum[key])}: ${inMarkdown(framesOf(pathOf(row.site)).slice(0, 3).map(f => brief(wholeName(f))).join(' <- ') || NO_FRAMES)}`)];
+}
 /* Says on the button what became of it. */
-async function copyBy(button, text, refused = 'Not allowed') {
+async function copyBy(button, text, refused = 'Not allowed', copied = 'Copied') {
   const words = button.dataset.words ||= button.textContent;
   try {
     await navigator.clipboard.writeText(text);
-    button.textContent = 'Copied';
+    button.textContent = copied;
   } catch {
     button.textContent = refused;
   }

@@ -295,14 +295,18 @@ static void add_own(struct limpet_own_memory *own, uint64_t start, uint64_t byte
 static int find_own_memory(struct limpet_session *session)
 {
 	const struct limpet_shm_layout *layout = &session->segment.layout;
+	const uint64_t shm = session->info.shm, shm_bytes = session->segment.shm_bytes;
 	struct limpet_own_memory *own = &session->own;
 	struct limpet_maps maps;
 	int error = limpet_proc_maps_read(session->target->pid, &maps);
 
 	if (error)
 		return error;
+	/* Many mappings, some without a name. */
+	add_own(own, shm, shm_bytes);
 	for (size_t i = 0; i < maps.count; i++)
-		if (limpet_memfd_is_ours(maps.list[i].path))
+		if (limpet_memfd_is_ours(maps.list[i].path) &&
+		    maps.list[i].start - shm >= shm_bytes)
 			add_own(own, maps.list[i].start, maps.list[i].end - maps.list[i].start);
 	limpet_proc_maps_done(&maps);
 	add_own(own, session->info.scratch,

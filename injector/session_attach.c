@@ -47,14 +47,22 @@ static uint32_t find_tid_offset(const struct limpet_session *session,
 }
 
 /* For threads that enter a hook before the collector has looked for their stacks. */
-static void say_where_stacks_are(struct limpet_session *session, const struct limpet_tracee *tracee)
+static void say_where_threads_stacks_are(struct limpet_session *session,
+					 const struct limpet_tracee *tracee)
+{
+	struct limpet_shm *shm = session->segment.shm;
+
+	shm->tid_offset = find_tid_offset(session, tracee);
+	shm->stack_offset = limpet_stack_offset_of(shm->tid_offset);
+}
+
+/* Before any thread is stopped. */
+static void say_where_main_stack_is(struct limpet_session *session)
 {
 	struct limpet_shm *shm = session->segment.shm;
 	struct limpet_proc_status status;
 	const struct limpet_maps *maps = &session->modules.maps;
 
-	shm->tid_offset = find_tid_offset(session, tracee);
-	shm->stack_offset = limpet_stack_offset_of(shm->tid_offset);
 	shm->main_tid = 0;
 	if (limpet_proc_status_read(session->target->pid, &status) < 0)
 		return;
@@ -213,7 +221,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	if (!boot || error)
 		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
 	limpet_last_words_prepare(&session->segment.shm->collector);
-	say_where_stacks_are(session, limpet_hijack_tracee(hijack));
+	say_where_threads_stacks_are(session, limpet_hijack_tracee(hijack));
 	limpet_session_fill_boot(session, hijack, boot);
 	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->floor = floor;
@@ -226,6 +234,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->start.shm_bytes = session->segment.shm_bytes;
 	boot->start.unwind_bytes = session->segment.tables.arena_bytes;
 	boot->start.unlock = locks_memory(session);
+	boot->start.windows = session->windows;
 	error = limpet_hijack_map(hijack, err);
 	/* Also if no other place was found for the code itself. */
 	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
@@ -306,6 +315,9 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	uint64_t nonce = 0;
 	int floor = choose_floor(session), error, closing;
 
+	/* Nothing is read while a thread is stopped that can be read before. */
+	say_where_main_stack_is(session);
+	session->windows = limpet_growing_reaches(session->target->pid, LIMPET_WINDOW_BYTES);
 	error = begin(session, &nonce, err);
 	if (error) {
 		if (tracee)

@@ -39,6 +39,7 @@ struct limpet_accounting {
 	/* of the current event */
 	uint64_t time_ns, tick;
 	uint32_t thread, tid;
+	bool has_thread;
 	struct limpet_accounting_rows *rows;
 	bool no_memory;
 };
@@ -94,6 +95,16 @@ uint32_t limpet_accounting_tid(const struct limpet_accounting *accounting, uint3
 
 /* ------------------------------------------------------------------ rows */
 
+static __attribute__((noinline)) bool grow_rows(struct limpet_accounting *accounting)
+{
+	struct limpet_accounting_rows *rows = accounting->rows;
+
+	if (limpet_reserve(&rows->list, &rows->capacity, rows->count + 1, sizeof(*rows->list)) == 0)
+		return true;
+	accounting->no_memory = true;
+	return false;
+}
+
 /* NULL: no memory. */
 static inline struct limpet_accounting_row *add_row(struct limpet_accounting *accounting,
 						    uint8_t op, uint64_t address, uint32_t node,
@@ -102,11 +113,8 @@ static inline struct limpet_accounting_row *add_row(struct limpet_accounting *ac
 	struct limpet_accounting_rows *rows = accounting->rows;
 	struct limpet_accounting_row *row;
 
-	if (limpet_reserve(&rows->list, &rows->capacity, rows->count + 1, sizeof(*rows->list)) <
-	    0) {
-		accounting->no_memory = true;
+	if (rows->count == rows->capacity && !grow_rows(accounting))
 		return NULL;
-	}
 	row = &rows->list[rows->count++];
 	row->tick = accounting->tick;
 	row->address = address;
@@ -145,10 +153,11 @@ static inline void add_aged_row(struct limpet_accounting *accounting, uint8_t op
 /* How much a block adds to live figures: for a sample, more than its size. */
 static uint64_t stands_for(const struct limpet_accounting *accounting, uint64_t size, bool sampled)
 {
-	uint64_t period =
-		sampled ? accounting->sampling.overload_bytes : accounting->sampling.bytes;
+	uint64_t period = accounting->sampling.bytes;
 	double bytes;
 
+	if (sampled)
+		period = accounting->sampling.overload_bytes;
 	if (!period)
 		return size;
 	bytes = limpet_weight_of(size, period).weight * (double)size;
@@ -167,33 +176,34 @@ static inline void hold(const struct limpet_accounting *accounting, struct limpe
 }
 
 /* A block leaves the live table: it was freed, or its address was allocated again. */
-static void book_free(struct limpet_accounting *accounting, const struct limpet_live_entry *entry,
-		      uint8_t op, bool temporary)
+static inline void book_free(struct limpet_accounting *accounting,
+			     const struct limpet_live_entry *entry, uint8_t op, bool temporary)
 {
 	struct limpet_site *site = limpet_site_table_touch(accounting->sites, entry->site);
-	bool sampled = entry->thread & LIMPET_LIVE_ENTRY_SAMPLED;
+	const bool sampled = entry->thread & LIMPET_LIVE_ENTRY_SAMPLED;
+	const uint32_t owner = entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED;
+	const uint64_t size = entry->size, stood_for = stands_for(accounting, size, sampled);
 
 	accounting->totals[LIMPET_TOTAL_FREES]++;
-	accounting->totals[LIMPET_TOTAL_FREED_BYTES] += entry->size;
-	accounting->live_bytes -= entry->size;
+	accounting->totals[LIMPET_TOTAL_FREED_BYTES] += size;
+	accounting->live_bytes -= size;
 	accounting->live_allocations--;
 	if (accounting->keeps_held) {
 		hold(accounting, site);
 		site->live_blocks--;
 	}
 	site->frees++;
-	site->freed_bytes += entry->size;
-	site->live_bytes -= stands_for(accounting, entry->size, sampled);
-	accounting->estimated_bytes -= stands_for(accounting, entry->size, sampled);
+	site->freed_bytes += size;
+	site->live_bytes -= stood_for;
+	accounting->estimated_bytes -= stood_for;
 	/* In many programs half of the frees are temporary: a branch would be mispredicted.
 	 * Consecutive samples say nothing about the events between them. */
-	temporary &= (entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED) == accounting->thread;
+	temporary &= owner == accounting->thread;
 	temporary &= !accounting->sampling.bytes & !accounting->overloaded;
 	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY | sampled * LIMPET_ROW_SAMPLED);
 	accounting->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
 	site->temporary += temporary;
-	add_aged_row(accounting, op, entry->address, site->node, entry->size, entry->tick,
-		     entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED);
+	add_aged_row(accounting, op, entry->address, site->node, size, entry->tick, owner);
 }
 
 static void update_peak(struct limpet_accounting *accounting)
@@ -210,65 +220,83 @@ static void update_peak(struct limpet_accounting *accounting)
 	}
 }
 
-static int book_alloc(struct limpet_accounting *accounting, const struct limpet_record *event)
+/* The address of a live block is allocated again: its free was not seen. */
+static void book_inferred_free(struct limpet_accounting *accounting,
+			       const struct limpet_live_entry *entry)
 {
-	struct limpet_live_entry entry = {
+	accounting->totals[LIMPET_TOTAL_INFERRED_FREES]++;
+	accounting->inferred_bytes += entry->size;
+	book_free(accounting, entry, LIMPET_ROW_INFERRED_FREE, false);
+}
+
+/* A block that the live table has no room for. */
+static void book_untracked(struct limpet_accounting *accounting, const struct limpet_record *event,
+			   struct limpet_site *site)
+{
+	accounting->table_full++;
+	accounting->totals[LIMPET_TOTAL_UNTRACKED]++;
+	accounting->totals[LIMPET_TOTAL_UNTRACKED_BYTES] += event->size;
+	site->untracked++;
+	site->untracked_bytes += event->size;
+	add_row(accounting, LIMPET_ROW_UNTRACKED | (uint8_t)(event->sampled * LIMPET_ROW_SAMPLED),
+		event->address, event->node, event->size);
+}
+
+static inline int book_alloc(struct limpet_accounting *accounting,
+			     const struct limpet_record *event)
+{
+	const struct limpet_live_entry new = {
 		.address = event->address,
 		.size = event->size,
 		.tick = accounting->tick,
 		.site = limpet_site_table_number(accounting->sites, event->node),
 		.thread = accounting->thread | (event->sampled ? LIMPET_LIVE_ENTRY_SAMPLED : 0)};
-	uint8_t flags = event->sampled ? LIMPET_ROW_SAMPLED : 0;
+	const uint64_t size = event->size;
+	const unsigned bucket = limpet_trace_size_bucket(size);
+	struct limpet_live_entry *entry;
 	struct limpet_site *site;
-	unsigned bucket = limpet_trace_size_bucket(event->size);
-	struct limpet_live_entry old;
-	int code;
+	uint64_t stand_for;
 
 	accounting->was_overloaded |= event->sampled;
-	if (!entry.site)
+	if (!new.site)
 		return -ENOMEM;
-	site = limpet_site_table_touch(accounting->sites, entry.site);
-	code = limpet_live_table_insert(accounting->live, &entry, &old);
-	if (code == 1) {
-		accounting->totals[LIMPET_TOTAL_INFERRED_FREES]++;
-		accounting->inferred_bytes += old.size;
-		book_free(accounting, &old, LIMPET_ROW_INFERRED_FREE, false);
-	}
+	site = limpet_site_table_touch(accounting->sites, new.site);
 	accounting->totals[LIMPET_TOTAL_EVENTS]++;
 	accounting->totals[LIMPET_TOTAL_ALLOCATIONS]++;
-	accounting->totals[LIMPET_TOTAL_ALLOCATED_BYTES] += event->size;
+	accounting->totals[LIMPET_TOTAL_ALLOCATED_BYTES] += size;
 	accounting->sizes[bucket].allocations++;
-	accounting->sizes[bucket].bytes += event->size;
+	accounting->sizes[bucket].bytes += size;
 	site->allocations++;
-	site->allocated_bytes += event->size;
-	if (code < 0) {
-		accounting->table_full++;
-		accounting->totals[LIMPET_TOTAL_UNTRACKED]++;
-		accounting->totals[LIMPET_TOTAL_UNTRACKED_BYTES] += event->size;
-		site->untracked++;
-		site->untracked_bytes += event->size;
-		add_row(accounting, LIMPET_ROW_UNTRACKED | flags, event->address, event->node,
-			event->size);
+	site->allocated_bytes += size;
+	entry = limpet_live_table_find(accounting->live, event->address);
+	if (entry->address) {
+		book_inferred_free(accounting, entry);
+		*entry = new;
+	} else if (!limpet_live_table_add(accounting->live, entry, &new)) {
+		book_untracked(accounting, event, site);
 		return 0;
 	}
-	accounting->live_bytes += event->size;
+	accounting->live_bytes += size;
 	accounting->live_allocations++;
 	if (accounting->keeps_held) {
 		hold(accounting, site);
 		site->live_blocks++;
 	}
-	site->live_bytes += stands_for(accounting, event->size, event->sampled);
-	accounting->estimated_bytes += stands_for(accounting, event->size, event->sampled);
-	add_row(accounting, LIMPET_ROW_ALLOC | flags, event->address, event->node, event->size);
+	stand_for = stands_for(accounting, size, event->sampled);
+	site->live_bytes += stand_for;
+	accounting->estimated_bytes += stand_for;
+	add_row(accounting, LIMPET_ROW_ALLOC | (uint8_t)(event->sampled * LIMPET_ROW_SAMPLED),
+		event->address, event->node, size);
 	update_peak(accounting);
 	return 0;
 }
 
-static int book_call_free(struct limpet_accounting *accounting, const struct limpet_record *event)
+static inline int book_call_free(struct limpet_accounting *accounting,
+				 const struct limpet_record *event)
 {
-	struct limpet_live_entry entry;
+	struct limpet_live_entry *entry = limpet_live_table_find(accounting->live, event->address);
 
-	if (!limpet_live_table_remove(accounting->live, event->address, &entry)) {
+	if (!entry->address) {
 		/* From before the capture, or not sampled: it is unknown which. */
 		if (accounting->was_overloaded)
 			return 0;
@@ -279,7 +307,8 @@ static int book_call_free(struct limpet_accounting *accounting, const struct lim
 		return 0;
 	}
 	accounting->totals[LIMPET_TOTAL_EVENTS]++;
-	book_free(accounting, &entry, LIMPET_ROW_FREE, event->temporary);
+	book_free(accounting, entry, LIMPET_ROW_FREE, event->temporary);
+	limpet_live_table_remove(accounting->live, entry);
 	return 0;
 }
 
@@ -411,22 +440,48 @@ static void next_overloads(struct limpet_accounting *accounting)
 
 /* ------------------------------------------------------------------ events */
 
+/* Whether a program can cause the allocation or free of a block. */
+static inline bool is_sane_block(const struct limpet_accounting *accounting,
+				 const struct limpet_record *event)
+{
+	return event->address && event->node < LIMPET_TRACE_NODES_MAX && event->size <= INT64_MAX &&
+	       (!event->sampled || accounting->sampling.overload_bytes);
+}
+
 static bool is_mapping(const struct limpet_record *event)
 {
 	return event->kind == LIMPET_EVENT_MMAP || event->kind == LIMPET_EVENT_MUNMAP;
 }
 
-static bool is_sane(const struct limpet_record *event)
+static bool is_overload(const struct limpet_record *event)
 {
-	if (event->kind < LIMPET_EVENT_ALLOC || event->kind > LIMPET_EVENT_MUNMAP)
-		return false;
-	if (event->node >= LIMPET_TRACE_NODES_MAX || event->size > INT64_MAX)
-		return false;
-	return event->address && (!is_mapping(event) ||
-				  (event->size && event->address + event->size > event->address));
+	return event->kind == LIMPET_EVENT_OVERLOAD || event->kind == LIMPET_EVENT_ROOM;
 }
 
-static void set_time(struct limpet_accounting *accounting, uint64_t time_ns)
+static bool is_sane_mapping(const struct limpet_accounting *accounting,
+			    const struct limpet_record *event)
+{
+	return is_mapping(event) && is_sane_block(accounting, event) && event->size &&
+	       event->address + event->size > event->address;
+}
+
+/* Of the event that is counted next. Returns 0 or -ENOMEM. */
+static inline int set_thread(struct limpet_accounting *accounting, uint32_t tid)
+{
+	int thread;
+
+	if (accounting->has_thread && accounting->tid == tid)
+		return 0;
+	thread = limpet_thread_numbers_find(accounting->threads, tid);
+	if (thread < 0)
+		return thread;
+	accounting->has_thread = true;
+	accounting->thread = (uint32_t)thread;
+	accounting->tid = tid;
+	return 0;
+}
+
+static inline void set_time(struct limpet_accounting *accounting, uint64_t time_ns)
 {
 	/* Times in the file never decrease. */
 	if (time_ns <= accounting->time_ns)
@@ -435,48 +490,44 @@ static void set_time(struct limpet_accounting *accounting, uint64_t time_ns)
 	accounting->tick = time_ns / LIMPET_TRACE_TICK_NS;
 }
 
-/* Returns 0, -EINVAL (the event is not counted) or -ENOMEM. */
-static int add_event(struct limpet_accounting *accounting, const struct limpet_record *event)
+/* An event that is not about a block. Returns 0, -EINVAL (it is not counted) or -ENOMEM. */
+static int add_other(struct limpet_accounting *accounting, const struct limpet_record *event)
 {
-	struct limpet_record whole_pages;
-	bool overload = event->kind == LIMPET_EVENT_OVERLOAD || event->kind == LIMPET_EVENT_ROOM;
-	int thread, code;
+	struct limpet_record whole_pages = *event;
+	int code;
 
 	/* The kernel maps and unmaps whole pages, whatever the length of the call. */
-	if (is_mapping(event) && event->size <= INT64_MAX) {
-		whole_pages = *event;
+	if (event->size <= INT64_MAX)
 		whole_pages.size =
 			(event->size + accounting->page_bytes - 1) & ~(accounting->page_bytes - 1);
-		event = &whole_pages;
-	}
-	if ((!overload && !is_sane(event)) ||
+	if ((!is_overload(event) && !is_sane_mapping(accounting, &whole_pages)) ||
 	    (event->sampled && !accounting->sampling.overload_bytes))
 		return -EINVAL;
-	thread = limpet_thread_numbers_find(accounting->threads, event->thread);
-	if (thread < 0)
-		return thread;
-	accounting->thread = (uint32_t)thread;
-	accounting->tid = event->thread;
+	code = set_thread(accounting, event->thread);
+	if (code < 0)
+		return code;
 	set_time(accounting, event->time_ns);
-	switch (event->kind) {
-	case LIMPET_EVENT_ALLOC:
-		code = book_alloc(accounting, event);
-		break;
-	case LIMPET_EVENT_FREE:
-		code = book_call_free(accounting, event);
-		break;
-	case LIMPET_EVENT_MMAP:
-		code = book_mmap(accounting, event);
-		break;
-	case LIMPET_EVENT_OVERLOAD:
-	case LIMPET_EVENT_ROOM:
-		code = book_overload(accounting, event->kind == LIMPET_EVENT_OVERLOAD);
-		break;
-	default:
-		code = book_munmap(accounting, event);
-		break;
-	}
-	return code;
+	if (is_overload(event))
+		return book_overload(accounting, event->kind == LIMPET_EVENT_OVERLOAD);
+	return event->kind == LIMPET_EVENT_MMAP ? book_mmap(accounting, &whole_pages)
+						: book_munmap(accounting, &whole_pages);
+}
+
+/* Returns 0, -EINVAL (the event is not counted) or -ENOMEM. */
+static inline int add_event(struct limpet_accounting *accounting, const struct limpet_record *event)
+{
+	int code;
+
+	if (event->kind != LIMPET_EVENT_ALLOC && event->kind != LIMPET_EVENT_FREE)
+		return add_other(accounting, event);
+	if (!is_sane_block(accounting, event))
+		return -EINVAL;
+	code = set_thread(accounting, event->thread);
+	if (code < 0)
+		return code;
+	set_time(accounting, event->time_ns);
+	return event->kind == LIMPET_EVENT_ALLOC ? book_alloc(accounting, event)
+						 : book_call_free(accounting, event);
 }
 
 /* A block that is freed at once need not go through the live table, except where sampling, figures
@@ -486,7 +537,9 @@ static inline bool is_short(const struct limpet_accounting *accounting,
 {
 	return event->freed && !accounting->was_overloaded && !accounting->sampling.bytes &&
 	       !accounting->keeps_held && event->kind == LIMPET_EVENT_ALLOC && !event->sampled &&
-	       is_sane(event) && limpet_live_table_would_take(accounting->live, event->address);
+	       is_sane_block(accounting, event) &&
+	       !limpet_live_table_find(accounting->live, event->address)->address &&
+	       limpet_live_table_has_room(accounting->live);
 }
 
 /* Equivalent to book_alloc() followed by book_call_free(). */
@@ -494,17 +547,15 @@ static int book_short(struct limpet_accounting *accounting, const struct limpet_
 {
 	unsigned bucket = limpet_trace_size_bucket(event->size);
 	uint64_t size = event->size;
-	int thread = limpet_thread_numbers_find(accounting->threads, event->thread);
 	struct limpet_accounting_row *row;
 	struct limpet_site *site;
+	int code = set_thread(accounting, event->thread);
 
-	if (thread < 0)
-		return thread;
+	if (code < 0)
+		return code;
 	site = find_site(accounting, event->node);
 	if (!site)
 		return -ENOMEM;
-	accounting->thread = (uint32_t)thread;
-	accounting->tid = event->thread;
 	set_time(accounting, event->time_ns);
 	accounting->totals[LIMPET_TOTAL_EVENTS] += 2;
 	accounting->totals[LIMPET_TOTAL_ALLOCATIONS]++;

@@ -1,6 +1,5 @@
 #include "recorder/live_table.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -90,7 +89,7 @@ static void ask_for_huge_pages(struct limpet_live_table *table)
 		madvise(table->entries, bytes, MADV_HUGEPAGE);
 }
 
-static bool grow(struct limpet_live_table *table)
+bool limpet_live_table_grow(struct limpet_live_table *table)
 {
 	size_t bytes = sizeof(*table->entries) << table->bits;
 	uint64_t old_capacity = capacity(table);
@@ -122,66 +121,22 @@ static bool grow(struct limpet_live_table *table)
 	return true;
 }
 
-int limpet_live_table_insert(struct limpet_live_table *table, const struct limpet_live_entry *entry,
-			     struct limpet_live_entry *ret_old)
+/* Closes the gap instead of leaving a tombstone (Knuth 6.4, algorithm R): an entry moves into the
+ * hole unless its home lies cyclically behind the hole. */
+void limpet_live_table_close(struct limpet_live_table *table, struct limpet_live_entry *gap)
 {
-	uint64_t at = limpet_live_table_home(table, entry->address);
+	const uint64_t most = mask(table);
+	uint64_t at = (uint64_t)(gap - table->entries), next;
 
-	while (table->entries[at].address) {
-		if (table->entries[at].address == entry->address) {
-			*ret_old = table->entries[at];
-			table->entries[at] = *entry;
-			return 1;
-		}
-		at = (at + 1) & mask(table);
-	}
-	if (table->count >= table->limit) {
-		if (!grow(table))
-			return -ENOSPC;
-		at = limpet_live_table_home(table, entry->address);
-		while (table->entries[at].address)
-			at = (at + 1) & mask(table);
-	}
-	table->entries[at] = *entry;
-	table->count++;
-	return 0;
-}
-
-bool limpet_live_table_would_take(const struct limpet_live_table *table, uint64_t address)
-{
-	uint64_t at = limpet_live_table_home(table, address);
-
-	for (; table->entries[at].address; at = (at + 1) & mask(table))
-		if (table->entries[at].address == address)
-			return false;
-	return table->count < table->limit;
-}
-
-bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
-			      struct limpet_live_entry *ret_entry)
-{
-	uint64_t at = limpet_live_table_home(table, address), next;
-
-	while (table->entries[at].address != address) {
-		if (!table->entries[at].address)
-			return false;
-		at = (at + 1) & mask(table);
-	}
-	*ret_entry = table->entries[at];
-	table->count--;
-	/* Close the gap instead of leaving a tombstone (Knuth 6.4, algorithm R): an entry moves
-	 * into the hole unless its home lies cyclically behind the hole. */
-	for (next = (at + 1) & mask(table); table->entries[next].address;
-	     next = (next + 1) & mask(table)) {
+	for (next = (at + 1) & most; table->entries[next].address; next = (next + 1) & most) {
 		uint64_t wanted = limpet_live_table_home(table, table->entries[next].address);
 
-		if (((next - wanted) & mask(table)) < ((next - at) & mask(table)))
+		if (((next - wanted) & most) < ((next - at) & most))
 			continue;
 		table->entries[at] = table->entries[next];
 		at = next;
 	}
 	table->entries[at].address = 0;
-	return true;
 }
 
 uint64_t limpet_live_table_count(const struct limpet_live_table *table)

@@ -32,23 +32,62 @@ struct limpet_live_table {
 struct limpet_live_table *limpet_live_table_new(uint64_t memory_bytes);
 void limpet_live_table_free(struct limpet_live_table *table);
 
-/* 0: inserted; 1: replaced the entry of this address, which is in *ret_old; -ENOSPC: full. The
- * address must not be 0. */
-int limpet_live_table_insert(struct limpet_live_table *table, const struct limpet_live_entry *entry,
-			     struct limpet_live_entry *ret_old);
-/* Whether there was an entry; if so, it is in *ret_entry. */
-bool limpet_live_table_remove(struct limpet_live_table *table, uint64_t address,
-			      struct limpet_live_entry *ret_entry);
-
-/* Whether an address has no entry, and there is room for it without growing. */
-bool limpet_live_table_would_take(const struct limpet_live_table *table, uint64_t address);
-
 /* Where the search for an address starts. Fibonacci hashing (Knuth 6.4): the low bits of an address
- * are always the same, and the top bits of the product depend on all others. */
+ * are always the same, and the top bits of the product depend on all others. Blocks of one size lie
+ * at equal distances, whose products may come in bunches: the shift breaks long rows of blocks into
+ * short ones. */
 static inline uint64_t limpet_live_table_home(const struct limpet_live_table *table,
 					      uint64_t address)
 {
-	return (address * 0x9E3779B97F4A7C15ull) >> (64 - table->bits);
+	return ((address ^ address >> 11) * 0x9E3779B97F4A7C15ull) >> (64 - table->bits);
+}
+
+/* The entry of an address or, if its own `address` is 0, the free place where one would be. The
+ * address must not be 0. Valid until an entry is added or removed. */
+static inline struct limpet_live_entry *limpet_live_table_find(
+	const struct limpet_live_table *table, uint64_t address)
+{
+	const uint64_t mask = (1ull << table->bits) - 1;
+	uint64_t at = limpet_live_table_home(table, address);
+
+	while (table->entries[at].address && table->entries[at].address != address)
+		at = (at + 1) & mask;
+	return &table->entries[at];
+}
+
+/* Whether there is room for an entry without growing. */
+static inline bool limpet_live_table_has_room(const struct limpet_live_table *table)
+{
+	return table->count < table->limit;
+}
+
+/* Grows the table. False: it is full. */
+bool limpet_live_table_grow(struct limpet_live_table *table);
+
+/* Adds an entry at the free place that limpet_live_table_find() returned; or, since the table may
+ * have to grow, at another one. False: the table is full. */
+static inline bool limpet_live_table_add(struct limpet_live_table *table,
+					 struct limpet_live_entry *place,
+					 const struct limpet_live_entry *entry)
+{
+	if (!limpet_live_table_has_room(table)) {
+		if (!limpet_live_table_grow(table))
+			return false;
+		place = limpet_live_table_find(table, entry->address);
+	}
+	*place = *entry;
+	table->count++;
+	return true;
+}
+
+/* Closes the gap that a removed entry leaves. */
+void limpet_live_table_close(struct limpet_live_table *table, struct limpet_live_entry *gap);
+
+static inline void limpet_live_table_remove(struct limpet_live_table *table,
+					    struct limpet_live_entry *entry)
+{
+	table->count--;
+	limpet_live_table_close(table, entry);
 }
 
 /* Prefetches the entries for an address, some tens of events before they are used. */

@@ -552,6 +552,14 @@ static int add_some(struct limpet_recorder *recorder, struct limpet_record *reco
 	return code;
 }
 
+size_t limpet_recorder_find_unknown(const struct limpet_recorder *recorder,
+				    const struct limpet_record *records, size_t from, size_t count)
+{
+	while (from < count && (!records[from].node || find_node(recorder, records[from].node)))
+		from++;
+	return from;
+}
+
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record)
 {
 	struct limpet_record copy = *record;

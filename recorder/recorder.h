@@ -89,6 +89,10 @@ void limpet_recorder_name_thread(struct limpet_recorder *recorder, uint32_t tid,
  * unknown, and counts as truncated. -ENOMEM: the accounting is not exact from here on, and the END
  * block says so (LIMPET_LOSS_MEMORY). */
 int limpet_recorder_add_event(struct limpet_recorder *recorder, const struct limpet_record *record);
+/* The index of the first record from `from` on whose stack was not added; `count`: there is none.
+ * Unknown stacks (0) need not be. */
+size_t limpet_recorder_find_unknown(const struct limpet_recorder *recorder,
+				    const struct limpet_record *records, size_t from, size_t count);
 /* Adds many events, in order of time: cheaper, as the accounting prefetches what they touch.
  * Replaces their nodes by the trace's. */
 int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_record *records,

@@ -779,13 +779,8 @@ static int replay_all(struct work *work, struct limpet_trace_reader *reader)
 static int tell_alive(const struct work *work, const struct limpet_replay_block *block)
 {
 	const struct limpet_replay_options *options = work->options;
-	int code = 0;
 
-	if (options->tell_block)
-		code = options->tell_block(options->block_context, block);
-	if (code == 0 && options->tell_alive)
-		code = options->tell_alive(options->block_context, block);
-	return code;
+	return options->tell_block ? options->tell_block(options->block_context, block) : 0;
 }
 
 static int add_alive(struct work *work)

@@ -98,8 +98,6 @@ struct limpet_replay_options {
 	/* Called for each block when it is freed, and at the end for the others; for a model of the
 	 * whole capture. Returns 0, or < 0 to end the replay. NULL: none. */
 	int (*tell_block)(void *block_context, const struct limpet_replay_block *block);
-	/* The same, but only for blocks that are not freed. NULL: none. */
-	int (*tell_alive)(void *block_context, const struct limpet_replay_block *block);
 	void *block_context;
 	/* Called now and then, with `done` of `all` blocks read; NULL: none. */
 	void (*progress)(void *context, size_t done, size_t all);

@@ -50,6 +50,17 @@ static void put_survivors(struct limpet_html_page *page, const struct limpet_sur
 	ROW_COLUMN(page, "sb", list, count, bytes);
 }
 
+/* Who allocated by the stack, the most bytes first. */
+static void put_threads(struct limpet_html_page *page,
+			const struct limpet_thread_timeline *thread_timeline, uint32_t node)
+{
+	const struct limpet_site_thread *list;
+	const size_t count = limpet_site_threads_of(&thread_timeline->site_threads, node, &list);
+
+	ROW_COLUMN(page, "th", list, count, tid);
+	ROW_COLUMN(page, "thb", list, count, bytes);
+}
+
 /* NULL: not known. */
 static const struct limpet_survivors *known_survivors(const struct limpet_html_subject *subject)
 {
@@ -92,9 +103,24 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 		ROW_COLUMN(page, "t", steps, count, counts.temporary);
 		if (survivors)
 			put_survivors(page, survivors, site->node);
+		if (subject->thread_timeline)
+			put_threads(page, subject->thread_timeline, site->node);
+		if (subject->model->owners)
+			limpet_html_row_number(page, "owner",
+					       subject->model->nodes[site->node].owner);
 		limpet_html_row_item(page);
 	}
 	limpet_json_end_list(&page->printer);
+}
+
+/* Names of allocators, by the number that sites have; null: there are not several. */
+static json_t *owners(struct limpet_html_page *page, const struct limpet_model *model)
+{
+	json_t *array = model->owners ? json_array() : json_null();
+
+	for (uint32_t i = 0; model->owners && i < model->owner_count; i++)
+		limpet_html_add(page, array, limpet_json_text(model->owners[i].name));
+	return array;
 }
 
 static json_t *sizes(struct limpet_html_page *page, const struct limpet_html_subject *subject)
@@ -184,22 +210,27 @@ static void put_life(struct limpet_html_page *page,
 	limpet_html_row_item(page);
 }
 
-/* How long blocks lived: for each site the freed blocks by step and age, and those that are live at
- * the end. */
-static void print_lives(struct limpet_html_page *page,
-			const struct limpet_thread_timeline *thread_timeline)
+static json_t *ages(struct limpet_html_page *page)
 {
 	json_t *limits = json_array();
 
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES - 1; i++)
 		limpet_html_add(page, limits, limpet_json_seconds(limpet_replay_age_limits_ns[i]));
-	limpet_json_member(&page->printer, "ages", limits);
-	limpet_json_begin_list(&page->printer, "lives");
-	for (size_t i = 0;
-	     !page->printer.error && thread_timeline && i < thread_timeline->replay->site_count;
-	     i++)
+	return limits;
+}
+
+/* How long blocks lived: for each site the freed blocks by step and age, and those that are live at
+ * the end. */
+static void print_lives(struct limpet_html_page *page, void *context)
+{
+	const struct limpet_html_subject *subject = context;
+	const struct limpet_thread_timeline *thread_timeline = subject->thread_timeline;
+
+	page->printer.items = 0;
+	fputs("[", page->printer.file);
+	for (size_t i = 0; !page->printer.error && i < thread_timeline->replay->site_count; i++)
 		put_life(page, thread_timeline, &thread_timeline->replay->sites[i]);
-	limpet_json_end_list(&page->printer);
+	fputs("]", page->printer.file);
 }
 
 static json_t *edges(struct limpet_html_page *page, const struct limpet_html_subject *subject)
@@ -302,22 +333,28 @@ static void print_data(struct limpet_html_page *page, void *context)
 	limpet_json_member(&page->printer, "buckets", edges(page, subject));
 	limpet_json_member(&page->printer, "highest", highs(page, subject->history));
 	limpet_json_member(&page->printer, "kept",
-			   json_pack("{s:b,s:b,s:b,s:b}", "ofSums", subject->history->of_sums,
+			   json_pack("{s:b,s:b,s:b,s:b,s:b}", "ofSums", subject->history->of_sums,
 				     "inOne", subject->history->in_one, "peak", has_peak(subject),
-				     "survivors", known_survivors(subject) != NULL));
+				     "survivors", known_survivors(subject) != NULL, "lives",
+				     subject->thread_timeline != NULL));
 	limpet_json_member(&page->printer, "moments", moments(page, subject));
 	limpet_json_member(&page->printer, "timeline", limpet_html_timeline(page, subject->model));
 	limpet_json_member(&page->printer, "sizes", sizes(page, subject));
 	print_sites(page, subject);
+	limpet_json_member(&page->printer, "owners", owners(page, subject->model));
 	limpet_json_member(&page->printer, "threads", threads(page, subject));
-	print_lives(page, subject->thread_timeline);
+	limpet_json_member(&page->printer, "ages", ages(page));
 	limpet_html_print_stacks(page);
 	fputs("}", page->printer.file);
 }
 
 int limpet_html_print(const struct limpet_html_subject *subject, FILE *file)
 {
+	limpet_html_print_fn *const print[LIMPET_HTML_PARTS] = {
+		[LIMPET_HTML_DATA] = print_data,
+		[LIMPET_HTML_LIVES] = subject->thread_timeline ? print_lives : NULL,
+	};
 	struct limpet_html_subject copy = *subject;
 
-	return limpet_html_page_print(print_data, &copy, file);
+	return limpet_html_page_print(print, &copy, file);
 }

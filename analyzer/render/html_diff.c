@@ -92,7 +92,8 @@ static void print_data(struct limpet_html_page *page, void *context)
 int limpet_diff_html_print(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
 			   const char *old_name, const char *new_name, bool no_scale, FILE *file)
 {
+	limpet_html_print_fn *const print[LIMPET_HTML_PARTS] = {[LIMPET_HTML_DATA] = print_data};
 	struct subject subject = {{old_heap, new_heap}, {old_name, new_name}, no_scale};
 
-	return limpet_html_page_print(print_data, &subject, file);
+	return limpet_html_page_print(print, &subject, file);
 }

@@ -7,33 +7,14 @@
 #include <string.h>
 
 #include "analyzer/model/frame_filter.h"
+#include "analyzer/render/html_packed.h"
 #include "common/array.h"
 #include "common/plain_text.h"
 
-/* Marks the place of the figures in the template. */
-#define PLACE "@DATA@"
+/* Mark the places of the parts in the template, in this order. */
+static const char *const places[LIMPET_HTML_PARTS] = {"@DATA@", "@LIVES@"};
 
 extern const char limpet_html_template[], limpet_html_template_end[];
-
-/* ------------------------------------------------------------------ escaping
- *
- * Data in a script element could end it, or open a comment, only by '<'. */
-
-static ssize_t write_escaped(void *cookie, const char *bytes, size_t count)
-{
-	FILE *out = cookie;
-	size_t from = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		if (bytes[i] != '<')
-			continue;
-		fwrite(bytes + from, 1, i - from, out);
-		fputs("\\u003c", out);
-		from = i + 1;
-	}
-	fwrite(bytes + from, 1, count - from, out);
-	return ferror(out) ? -1 : (ssize_t)count;
-}
 
 /* ------------------------------------------------------------------ numbers for repeated values */
 
@@ -382,16 +363,43 @@ json_t *limpet_html_timeline(struct limpet_html_page *page, const struct limpet_
 			 limpet_model_has_own_part(model), "memory", memory_over_time(page, model));
 }
 
-int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, void *context),
-			   void *context, FILE *file)
+static void print_part(struct limpet_html_page *page, limpet_html_print_fn *print, void *context,
+		       FILE *file)
 {
-	const cookie_io_functions_t functions = {.write = write_escaped};
+	page->printer.file = limpet_html_packed_open(file);
+	check(page, page->printer.file);
+	if (!page->printer.error)
+		print(page, context);
+	if (page->printer.file && fclose(page->printer.file))
+		check(page, ferror(file));
+	page->printer.file = NULL;
+}
+
+static void print_template(struct limpet_html_page *page,
+			   limpet_html_print_fn *const print[LIMPET_HTML_PARTS], void *context,
+			   FILE *file)
+{
 	/* Assembler labels, not one object: pointers to them must not be subtracted. */
-	const size_t bytes = (uintptr_t)limpet_html_template_end - (uintptr_t)limpet_html_template;
-	const char *place = memmem(limpet_html_template, bytes, PLACE, strlen(PLACE));
-	const size_t before = (size_t)(place - limpet_html_template);
+	size_t left = (uintptr_t)limpet_html_template_end - (uintptr_t)limpet_html_template;
+	const char *from = limpet_html_template;
+
+	for (unsigned i = 0; i < LIMPET_HTML_PARTS; i++) {
+		const char *place = memmem(from, left, places[i], strlen(places[i]));
+		const size_t before = (size_t)(place - from);
+
+		fwrite(from, 1, before, file);
+		if (print[i] && !page->printer.error)
+			print_part(page, print[i], context, file);
+		from = place + strlen(places[i]);
+		left -= before + strlen(places[i]);
+	}
+	fwrite(from, 1, left, file);
+}
+
+int limpet_html_page_print(limpet_html_print_fn *const print[LIMPET_HTML_PARTS], void *context,
+			   FILE *file)
+{
 	struct limpet_html_page page = {
-		.printer.file = fopencookie(file, "w", functions),
 		.strings = json_object(),
 		.frames = json_object(),
 		.addresses = json_array(),
@@ -399,14 +407,8 @@ int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, voi
 				     "file", "line", "module", "offset", "inlined", "made", "kind"),
 	};
 
-	fwrite(limpet_html_template, 1, before, file);
-	check(&page,
-	      page.printer.file && page.strings && page.frames && page.addresses && page.columns);
-	if (!page.printer.error)
-		print_data(&page, context);
-	if (page.printer.file && fclose(page.printer.file))
-		check(&page, ferror(file));
-	fwrite(place + strlen(PLACE), 1, bytes - before - strlen(PLACE), file);
+	check(&page, page.strings && page.frames && page.addresses && page.columns);
+	print_template(&page, print, context, file);
 	json_decref(page.strings);
 	json_decref(page.frames);
 	json_decref(page.addresses);

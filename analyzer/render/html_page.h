@@ -26,11 +26,10 @@ struct limpet_html_address {
 };
 
 struct limpet_html_page {
-	struct limpet_json_printer
-		printer; /* to a stream that escapes the text for the page's element */
-	json_t *strings; /* text to number */
-	json_t *frames;  /* a frame's fields, to number */
-	json_t *columns; /* of the frames */
+	struct limpet_json_printer printer; /* to the part that is being printed */
+	json_t *strings;                    /* text to number */
+	json_t *frames;                     /* a frame's fields, to number */
+	json_t *columns;                    /* of the frames */
 	json_t *addresses;
 	struct limpet_html_address *known; /* open addressing */
 	size_t known_capacity;             /* a power of two, or 0 */
@@ -40,10 +39,14 @@ struct limpet_html_page {
 	bool row_began;          /* it has a member */
 };
 
-/* Writes the template, and in it the output of print_data() to page->printer. Returns the printer's
- * error, or -ENOMEM; errors of `file` are found by ferror(). */
-int limpet_html_page_print(void (*print_data)(struct limpet_html_page *page, void *context),
-			   void *context, FILE *file) LIMPET_MUST_CHECK;
+/* The parts of a page, each a JSON text: the second one is read only when it is looked at. */
+enum { LIMPET_HTML_DATA, LIMPET_HTML_LIVES, LIMPET_HTML_PARTS };
+typedef void limpet_html_print_fn(struct limpet_html_page *page, void *context);
+
+/* Writes the template, and in it what these functions write to page->printer; NULL: no such part.
+ * Returns the printer's error, or -ENOMEM; errors of `file` are found by ferror(). */
+int limpet_html_page_print(limpet_html_print_fn *const print[LIMPET_HTML_PARTS], void *context,
+			   FILE *file) LIMPET_MUST_CHECK;
 
 /* Takes ownership of `value`, also on failure; the printer has the error. */
 void limpet_html_add(struct limpet_html_page *page, json_t *array, json_t *value);

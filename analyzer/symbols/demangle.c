@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/err.h"
+
 static bool starts_with(const char *s, const char *prefix)
 {
 	return !strncmp(s, prefix, strlen(prefix));
@@ -243,18 +245,26 @@ char *limpet_demangle(const char *symbol)
 	return out;
 }
 
+/* A longer one before its beginning. */
+static const char *const OPERATORS[] = {
+	"()", "[]", "<=>", "->*", "<<=", ">>=", "->", "<<", ">>", "&&", "||", "++", "--",
+	"<=", ">=", "==",  "!=",  "+=",  "-=",  "*=", "/=", "%=", "^=", "&=", "|=", "<",
+	">",  "=",  "!",   "+",   "-",   "*",   "/",  "%",  "^",  "&",  "|",  "~",  ",",
+};
+
 /* The characters of an operator (`operator<`, `operator()`, `operator->`) are no brackets: returns
  * how many bytes to copy unchanged, 0 if `s` is no operator. */
 static size_t operator_name(const char *s, bool at_word)
 {
-	size_t n = 8;
+	size_t n = strlen("operator");
 
-	if (!at_word || strncmp(s, "operator", 8) || isalnum((unsigned char)s[8]) || s[8] == '_')
+	if (!at_word || strncmp(s, "operator", n) != 0 || isalnum((unsigned char)s[n]) ||
+	    s[n] == '_')
 		return 0;
-	if (!strncmp(s + n, "()", 2) || !strncmp(s + n, "[]", 2))
-		return n + 2;
-	while (s[n] && strchr("<>=-!+*/%^&|~", s[n]))
-		n++;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(OPERATORS); i++) {
+		if (starts_with(s + n, OPERATORS[i]))
+			return n + strlen(OPERATORS[i]);
+	}
 	return n;
 }
 
@@ -278,6 +288,12 @@ char *limpet_demangle_shorten(const char *name)
 			used += n;
 			i += n - 1;
 			depth = name[i + 1] == '('; /* its parameters */
+			if (starts_with(name + i + 1, " <")) {
+				memcpy(out + used, " <...>", 6);
+				used += 6;
+				depth = 1;
+				i++;
+			}
 			i += depth;
 		} else if (depth) {
 			/* "->" inside a type is the arrow of Rust's fn types, no bracket. */

@@ -59,10 +59,9 @@ static int add(struct limpet_survivors *survivors, const struct limpet_survivor 
 	return 0;
 }
 
-int limpet_survivors_add(void *context, const struct limpet_replay_block *block)
+int limpet_survivors_add(struct limpet_survivors *survivors,
+			 const struct limpet_replay_block *block)
 {
-	struct limpet_survivors *survivors = context;
-
 	return add(survivors, &(struct limpet_survivor){
 				      .node = block->node,
 				      .step = (uint32_t)limpet_history_step_of(survivors->history,

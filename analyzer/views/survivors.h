@@ -23,9 +23,9 @@ struct limpet_survivors {
 	size_t count, capacity;
 };
 
-/* tell_alive of a replay; `survivors` is a struct limpet_survivors, zeros but for `history`.
- * -ENOMEM. */
-int limpet_survivors_add(void *survivors, const struct limpet_replay_block *block);
+/* For each block of a replay that is not freed; `survivors` is zeros but for `history`. -ENOMEM. */
+int limpet_survivors_add(struct limpet_survivors *survivors,
+			 const struct limpet_replay_block *block) LIMPET_MUST_CHECK;
 /* After the last. What else is live of a site is older than the trace's events: it was allocated in
  * the history's first step, which is what was discarded. -ENOMEM. */
 int limpet_survivors_finish(struct limpet_survivors *survivors,

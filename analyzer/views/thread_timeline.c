@@ -123,6 +123,16 @@ static int add_blocks(void *context, size_t step, const struct limpet_replay_blo
 	return 0;
 }
 
+static int add_block(void *context, const struct limpet_replay_block *block)
+{
+	struct limpet_thread_timeline *timeline = context;
+	const int code = limpet_site_threads_add(&timeline->site_threads, block);
+
+	return code == 0 && block->freed_ns == UINT64_MAX
+		       ? limpet_survivors_add(&timeline->survivors, block)
+		       : code;
+}
+
 static int compare_steps(const void *a, const void *b)
 {
 	const struct limpet_thread_timeline_step *x = a, *y = b;
@@ -256,12 +266,14 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 	int code = -ENOMEM;
 
 	options.parts = &parts;
-	options.tell_alive = limpet_survivors_add;
+	options.tell_block = add_block;
 	if (thread_timeline && work.lives_of_node) {
 		thread_timeline->survivors.history = history;
-		options.block_context = &thread_timeline->survivors;
-		code = choose_ends(model, history, &ends, &options.end_count);
+		options.block_context = thread_timeline;
+		code = limpet_site_threads_init(&thread_timeline->site_threads, model->node_count);
 	}
+	if (code == 0)
+		code = choose_ends(model, history, &ends, &options.end_count);
 	options.ends = ends;
 	if (code == 0)
 		code = limpet_replay_new(reader, model, &options, &thread_timeline->replay);
@@ -270,6 +282,8 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 	free_work(&work);
 	if (code == 0)
 		code = limpet_survivors_finish(&thread_timeline->survivors, model);
+	if (code == 0)
+		code = limpet_site_threads_finish(&thread_timeline->site_threads);
 	if (code < 0) {
 		limpet_thread_timeline_free(thread_timeline);
 		return code;
@@ -314,5 +328,6 @@ void limpet_thread_timeline_free(struct limpet_thread_timeline *thread_timeline)
 	free(thread_timeline->steps);
 	free(thread_timeline->lives);
 	limpet_survivors_done(&thread_timeline->survivors);
+	limpet_site_threads_done(&thread_timeline->site_threads);
 	free(thread_timeline);
 }

@@ -1,5 +1,6 @@
-/* What threads did over time, how long the blocks of each site lived, and which of them are left: a
- * replay in the steps of a history, so that a page can show any part of the time.
+/* What threads did over time, how long the blocks of each site lived, which of them are left, and
+ * which threads allocated by it: a replay in the steps of a history, so that a page can show any
+ * part of the time.
  *
  * Plain structs; everything belongs to the timeline. */
 #ifndef LIMPET_ANALYZER_VIEWS_THREAD_TIMELINE_H
@@ -10,6 +11,7 @@
 
 #include "analyzer/model/history.h"
 #include "analyzer/model/replay.h"
+#include "analyzer/views/site_threads.h"
 #include "analyzer/views/survivors.h"
 
 /* One thread in one step. The counts are of blocks that it allocated, whichever thread freed them;
@@ -33,6 +35,7 @@ struct limpet_thread_timeline {
 	struct limpet_thread_timeline_life *lives; /* by node, step and age */
 	size_t life_count;
 	struct limpet_survivors survivors;
+	struct limpet_site_threads site_threads;
 	/* Of the whole capture. Its moments are parts of steps; none if the oldest events were
 	 * given up, since it is unknown what was live then. */
 	struct limpet_replay *replay;

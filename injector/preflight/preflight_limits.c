@@ -187,15 +187,18 @@ void limpet_check_files(struct limpet_check *check)
 /* At the limit even munmap fails if it would split another mapping. */
 void limpet_check_mappings(struct limpet_check *check)
 {
+	/* Two for each window of what hooks write, which is less than half of the memory. */
+	const uint64_t wanted =
+		MAPPINGS_WANTED + check->options.agent_memory_bytes / LIMPET_WINDOW_BYTES;
 	uint64_t limit, used = check->maps.count;
 
-	if (limpet_proc_number_read("sys/vm/max_map_count", &limit) < 0 ||
-	    used + MAPPINGS_WANTED <= limit)
+	if (limpet_proc_number_read("sys/vm/max_map_count", &limit) < 0 || used + wanted <= limit)
 		return;
 	limpet_check_refuse(check, -ENOMEM, "mappings", "no mappings left",
 			    "it has %llu of %llu mappings in use (vm.max_map_count), and limpet "
-			    "needs %d more",
-			    (unsigned long long)used, (unsigned long long)limit, MAPPINGS_WANTED);
+			    "needs %llu more",
+			    (unsigned long long)used, (unsigned long long)limit,
+			    (unsigned long long)wanted);
 	limpet_check_hint(check, "sudo sysctl vm.max_map_count=%llu",
 			  (unsigned long long)limit * 2);
 }

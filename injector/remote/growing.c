@@ -1,5 +1,7 @@
 #include "injector/remote/growing.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -9,6 +11,7 @@
 #define FARTHEST_BYTES (UINT64_C(1) << 30)
 /* Distance that the kernel keeps between a growing mapping and others (stack_guard_gap). */
 #define GAP_BYTES (UINT64_C(1) << 20)
+#define STRICT 2 /* vm.overcommit_memory */
 
 static const struct limpet_map *next_above(const struct limpet_maps *maps, uint64_t end)
 {
@@ -85,4 +88,32 @@ bool limpet_growing_above_new(pid_t pid, const struct limpet_maps *old, uint64_t
 	answer = above && above->start != end && limpet_growing_above(pid, &maps, end);
 	limpet_proc_maps_done(&maps);
 	return answer;
+}
+
+/* At boot; nothing else changes it. */
+static bool gap_was_set(void)
+{
+	char path[PATH_MAX], line[4096] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/cmdline", limpet_proc_root);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(line, sizeof(line), file))
+		*line = 0;
+	fclose(file);
+	return strstr(line, "stack_guard_gap=");
+}
+
+/* Under strict accounting the kernel may refuse memory at any time. */
+bool limpet_growing_reaches(pid_t pid, uint64_t bytes)
+{
+	struct rlimit limit;
+	uint64_t overcommit = 0;
+
+	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) < 0 || limit.rlim_cur < bytes)
+		return false;
+	(void)limpet_proc_number_read("sys/vm/overcommit_memory", &overcommit);
+	return bytes <= GAP_BYTES && overcommit != STRICT && !gap_was_set();
 }

@@ -23,5 +23,8 @@ bool limpet_growing_likely(const struct limpet_maps *maps, uint64_t bytes);
 /* The same as limpet_growing_above() for an address that the kernel has chosen. `old` may be out of
  * date, and is used only to find a neighbour directly above. */
 bool limpet_growing_above_new(pid_t pid, const struct limpet_maps *old, uint64_t end);
+/* Whether memory of the process that grows can grow to this size, at most LIMPET_WINDOW_BYTES, and
+ * the kernel keeps as much free below it. */
+bool limpet_growing_reaches(pid_t pid, uint64_t bytes);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "common/clock.h"
 #include "common/wire.h"
+#include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/priority.h"
@@ -29,7 +30,7 @@ struct look {
 	struct limpet_thread *states; /* NULL: not read yet */
 	uint32_t state_count;
 	uint64_t used[LIMPET_THREADS / 64]; /* one bit per state: it has been claimed */
-	uint64_t threads_offset;
+	uint64_t threads_offset, shm_bytes;
 	bool knows_used;
 	void *stack;
 	struct limpet_stack_maps maps; /* of this round */
@@ -63,10 +64,31 @@ static int begin_states(struct look *look)
 		return -ENOMEM;
 	look->state_count = shm.layout.thread_count;
 	look->threads_offset = shm.layout.threads_offset;
+	look->shm_bytes = shm.bytes;
 	/* An older agent stores this elsewhere, or not at all. */
 	look->knows_used = shm.abi == LIMPET_AGENT_ABI;
 	memset(look->used, 0xff, sizeof(look->used));
 	return 0;
+}
+
+/* The shared memory is not where the states were: a forked child has at most private memory there.
+ */
+static bool is_forked(const struct look *look)
+{
+	const uint64_t start = look->place->shm + look->threads_offset;
+	const uint64_t bytes = look->state_count * sizeof(*look->states), end = start + bytes;
+	struct limpet_maps maps;
+	bool forked = true;
+
+	if (look->threads_offset > look->shm_bytes ||
+	    bytes > look->shm_bytes - look->threads_offset ||
+	    limpet_proc_maps_read(look->pid, &maps) < 0)
+		return false;
+	for (size_t i = 0; i < maps.count; i++)
+		forked = forked && !(maps.list[i].start < end && maps.list[i].end > start &&
+				     limpet_memfd_is_ours(maps.list[i].path));
+	limpet_proc_maps_done(&maps);
+	return forked;
 }
 
 static bool is_used(const struct look *look, uint32_t index)
@@ -75,7 +97,8 @@ static bool is_used(const struct look *look, uint32_t index)
 }
 
 /* Takes fresh copies: depth and entry must be of the same moment as the stack. Only states that
- * were ever claimed: the bit is set before the claim. */
+ * were ever claimed: the bit is set before the claim. A forked child has none: the states were its
+ * parent's, and it does not even have the memory (LIMPET_WINDOW_BYTES). */
 static int read_states(struct look *look)
 {
 	int error = 0;
@@ -98,6 +121,8 @@ static int read_states(struct look *look)
 				look->place->shm + look->threads_offset + i * sizeof(*look->states),
 				&look->states[i], (end - i) * sizeof(*look->states));
 	}
+	if (error == -EFAULT && look->states && is_forked(look))
+		error = 0;
 	return error;
 }
 

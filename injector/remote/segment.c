@@ -84,6 +84,7 @@ static uint64_t sixteenth_of(uint64_t memory_bytes)
 	const uint64_t tables[] = {
 		sizeof(struct limpet_shm),
 		LIMPET_THREADS * sizeof(struct limpet_thread),
+		LIMPET_OWN_BYTES,
 		LIMPET_MAX_SLOTS * sizeof(struct limpet_slot),
 		LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module),
 		2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module),
@@ -140,21 +141,32 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 		layout->fingerprint_count[table] =
 			power_of_2_below(FINGERPRINT_SHARE_16THS * sixteenth * 9 / 8 /
 					 sizeof(struct limpet_fingerprint));
-	layout->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
-	layout->free_chunks_offset = take(&at, layout->chunk_count / 8);
 	layout->slots_offset = take(&at, LIMPET_MAX_SLOTS * sizeof(struct limpet_slot));
 	layout->modules_offset =
 		take(&at, LIMPET_MAX_KNOWN_MODULES * sizeof(struct limpet_known_module));
 	layout->unwind_modules_offset =
 		take(&at, 2ull * LIMPET_MAX_UNWIND_MODULES * sizeof(struct limpet_unwind_module));
-	if (samples)
-		lay_out_sampling(sixteenth, sampling, layout, &at);
 	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
 		layout->fingerprints_offset[table] = take(
 			&at, layout->fingerprint_count[table] * sizeof(struct limpet_fingerprint));
+	take(&at, LIMPET_OWN_BYTES);
+	layout->threads_offset = take(&at, LIMPET_THREADS * sizeof(struct limpet_thread));
+	layout->free_chunks_offset = take(&at, layout->chunk_count / 8);
+	if (samples)
+		lay_out_sampling(sixteenth, sampling, layout, &at);
+	at = layout->threads_offset + round_up(at - layout->threads_offset, LIMPET_CHUNK_BYTES);
 	layout->chunks_offset = take(&at, (uint64_t)layout->chunk_count * LIMPET_CHUNK_BYTES);
 	lay_out_private(memory_bytes - at - sixteenth * ARENA_SHARE_16THS, layout);
 	return at;
+}
+
+void limpet_segment_free_all(struct limpet_segment *segment)
+{
+	uint64_t *map = limpet_segment_free_chunks(segment);
+
+	for (uint32_t i = 0; i < segment->layout.chunk_count; i++)
+		if (limpet_chunk_is_usable(&segment->layout, i + 1))
+			map[i / 64] |= 1ull << i % 64;
 }
 
 /* On older kernels memory is not populated in advance: it is charged to the first who touches a
@@ -213,6 +225,7 @@ bool limpet_segment_grow_fingerprints(struct limpet_segment *segment,
 static void touch_first(struct limpet_segment *segment)
 {
 	touch(segment, 0, segment->layout.fingerprints_offset[0]);
+	touch(segment, segment->layout.threads_offset, segment->layout.chunks_offset);
 	limpet_segment_populate_chunks(segment);
 	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++) {
 		while (fingerprints_in_use(segment, table) > FIRST_FINGERPRINTS)
@@ -229,6 +242,7 @@ static bool needs_chunks(const struct limpet_segment *segment)
 	const uint64_t *free_chunks = limpet_segment_free_chunks(segment);
 
 	for (uint32_t group = 0; group < segment->layout.chunk_count / CHUNK_GROUP; group++) {
+		/* With the one that is never free. */
 		const uint64_t taken = ~__atomic_load_n(&free_chunks[group], __ATOMIC_RELAXED);
 
 		if ((unsigned)__builtin_popcountll(taken) > populated / 2)
@@ -312,7 +326,7 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 	if (sampling != &none && getrandom(&head.sample_seed, sizeof(head.sample_seed), 0) < 0)
 		head.sample_seed = (uint64_t)(uintptr_t)segment.shm; /* good enough for sums */
 	*segment.shm = head;
-	memset(limpet_segment_free_chunks(&segment), 0xff, segment.layout.chunk_count / 8);
+	limpet_segment_free_all(&segment);
 	*ret = segment;
 	return 0;
 }

@@ -111,6 +111,9 @@ static inline uint64_t *limpet_segment_free_chunks(const struct limpet_segment *
 	return (uint64_t *)limpet_segment_at(segment, segment->layout.free_chunks_offset);
 }
 
+/* Makes all chunks that are used free. */
+void limpet_segment_free_all(struct limpet_segment *segment);
+
 /* Copies out of the shared memory, once: otherwise a compiler could read a value again after it was
  * checked. */
 static inline void limpet_shared_copy(void *ret, const void *shared, size_t bytes)

@@ -541,6 +541,25 @@ static bool run_apart(const struct scene *scene, uint64_t events, struct result 
 
 /* ------------------------------------------------------------------ words */
 
+static void name_scene(const struct scene *scene, struct result *ret)
+{
+	snprintf(ret->scene, sizeof(ret->scene), "%s-%u-%u", scene->name, scene->threads,
+		 scene->live);
+}
+
+/* One scene by its name, or all whose names begin so. */
+static bool is_chosen(const char *name, const char *only)
+{
+	struct result result;
+
+	for (size_t i = 0; only && i < LIMPET_COUNT_OF(scenes); i++) {
+		name_scene(&scenes[i], &result);
+		if (!strcmp(result.scene, only))
+			return !strcmp(name, only);
+	}
+	return !only || !strncmp(name, only, strlen(only));
+}
+
 static void print(const struct result *result)
 {
 	printf("%-18s %8.2f %8.1f", result->scene, 1e3 / result->total_ns, result->total_ns);
@@ -609,9 +628,8 @@ int main(int count, char **arguments)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(scenes); i++) {
 		struct result *result = &results[done];
 
-		snprintf(result->scene, sizeof(result->scene), "%s-%u-%u", scenes[i].name,
-			 scenes[i].threads, scenes[i].live);
-		if (only && strncmp(only, result->scene, strlen(only)) != 0)
+		name_scene(&scenes[i], result);
+		if (!is_chosen(result->scene, only))
 			continue;
 		if (!run_apart(&scenes[i], events, result)) {
 			fprintf(stderr, "bench_collector: %s failed\n", result->scene);

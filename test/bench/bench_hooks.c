@@ -81,14 +81,15 @@ FRAME static void down_left(int level)
 /* Empties the chunk as if the collector had taken it. */
 static void empty(void)
 {
-	if (!thread->chunk)
+	struct limpet_own *own = limpet_own(thread);
+
+	if (!own->chunk)
 		return;
-	__atomic_store_n(&fixture_chunk(&fixture, thread->chunk)->committed, 0, __ATOMIC_RELEASE);
-	thread->at = thread->end - LIMPET_CHUNK_BYTES + sizeof(struct limpet_chunk);
+	__atomic_store_n(&fixture_chunk(&fixture, own->chunk)->committed, 0, __ATOMIC_RELEASE);
+	own->at = own->end - LIMPET_CHUNK_BYTES + sizeof(struct limpet_chunk);
 	/* Those before it are as good as read, too. */
-	memset(fixture_chunk_map(&fixture), 0xff, limpet_shm->layout.chunk_count / 8);
-	fixture_chunk_map(&fixture)[(thread->chunk - 1) / 64] &=
-		~(1ull << (thread->chunk - 1) % 64);
+	limpet_segment_free_all(fixture.segment);
+	fixture_chunk_map(&fixture)[(own->chunk - 1) / 64] &= ~(1ull << (own->chunk - 1) % 64);
 }
 
 struct bench_case {
@@ -186,7 +187,7 @@ static void begin(void)
 	       (uint32_t)getpid())
 		limpet_hot.tid_offset += 4;
 	fixture_stack(&low, &high);
-	thread = fixture_thread(&fixture, limpet_thread_index(limpet_thread_self(low)));
+	thread = limpet_thread_self(low);
 	thread->stack_low = low;
 	thread->stack_high = high;
 }

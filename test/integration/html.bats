@@ -41,9 +41,14 @@ driven() {
 	HOME=$work within 200 "$root/test/html/drive" "$@" >drive.say 2>drive.err || fail "$(<drive.err)"
 }
 
+# figures PAGE [PART]: as JSON.
+figures() {
+	"$root/test/html/figures" "$@"
+}
+
 # The edges of a page's steps.
 edges_of() {
-	sed -n 's/^"buckets":\(.*\),$/\1/p' "$1" | jq -r '.[]'
+	figures "$1" | jq -r '.buckets[]'
 }
 
 @test "a page says what the report says, whole and in part; mouse, keys, search, drag" {
@@ -63,57 +68,50 @@ edges_of() {
 	"$LIMPET" report "$trace" --view threads >threads.text
 	[[ $(grep -c ' storm-worker$' threads.text) == 2 ]]
 	"$LIMPET" html "$trace" -o page.html
-	sed -n 's/^"threads":\(.*\),$/\1/p' page.html | json_says '[.[] | select(.name == "storm-worker")] | length == 2'
+	figures page.html | json_says '[.threads[] | select(.name == "storm-worker")] | length == 2'
 	# A trace of an older limpet has none.
 	"$LIMPET" report "$root/test/traces/version-1/storm.trace" --view threads --json >older.json
 	json_says '(.threads | length > 0) and all(.threads[]; .name == null)' <older.json
 }
 
 @test "what survived of a window is what limpet report --born-between says; the timeline shows what is still live" {
-	cat >cache.c <<-'END'
-		#include <stdlib.h>
-		static void *cache[64], **leaked;
-		static void keep(int i)
-		{
-			free(cache[i % 64]);
-			cache[i % 64] = malloc(4096);
-		}
-		static void leak(void)
-		{
-			void **block = malloc(100);
-
-			*block = leaked;
-			leaked = block;
-		}
-		int main(void)
-		{
-			for (int i = 0; i < 200000; i++) {
-				keep(i);
-				if (i % 10 == 0)
-					leak();
-			}
-			return 0;
-		}
-	END
-	gcc -O0 -g -o cache cache.c
-	trace=$work/cache.limpet
-	within 60 "$LIMPET" run -q --on-overload wait -o "$trace" -- ./cache
-	report
+	trace=$root/test/html/shop.trace
 	"$LIMPET" html "$trace" -o page.html
 	local edges from to
 	mapfile -t edges < <(edges_of page.html)
-	((${#edges[@]} > 4)) || fail "too few steps: ${edges[*]}"
+	((${#edges[@]} == 32)) || fail "other steps: ${edges[*]}"
 	# A step ends with the tick of ten microseconds that its edge is in.
-	printf -v from %.9f "$(jq -n "${edges[1]} + 0.00001")"
-	printf -v to %.9f "$(jq -n "${edges[3]} + 0.00001")"
+	printf -v from %.9f "$(jq -n "${edges[10]} + 0.00001")"
+	printf -v to %.9f "$(jq -n "${edges[14]} + 0.00001")"
 	"$LIMPET" report "$trace" --born-between "${from}s,${to}s" --json >born.json
-	# The leak alone: of the cache no entry is as old.
-	json_says '.totals.live_bytes > 0 and (.totals.live_bytes % 100 == 0) and (.sites | map(select(.live_bytes > 0)) | length == 1)' <born.json
-	json_says ".totals.live_bytes > $(jq .totals.live_bytes born.json)" <report.json
-	driven page.html born.json --survived "${edges[1]}" "${edges[3]}"
+	"$LIMPET" report "$trace" --json >whole.json
+	# The leaks alone: of the cache no entry is as old.
+	json_says '.totals.live_bytes > 0 and (.sites | map(select(.live_bytes > 0)) | length == 3)' <born.json
+	json_says ".totals.live_bytes > $(jq .totals.live_bytes born.json)" <whole.json
+	driven page.html born.json --survived "${edges[10]}" "${edges[14]}"
 	# Without single events it is not known.
 	"$LIMPET" html "$trace" --quick -o quick.html
 	driven quick.html born.json --survived 0 0
+}
+
+# A step has the events that were written in it: between these ends, and only between them, they are those of the time.
+@test "two windows of a capture say what limpet diff says of them; what rose to the peak has a name" {
+	local edges middle to sort scale sides=()
+	trace=$root/test/html/spike.trace
+	"$LIMPET" html "$trace" -o page.html
+	mapfile -t edges < <(edges_of page.html)
+	((${#edges[@]} == 6)) || fail "other steps: ${edges[*]}"
+	printf -v middle %.9f "${edges[2]}"
+	printf -v to %.9f "${edges[4]}"
+	for sort in live allocated; do
+		for scale in "" --no-scale; do
+			"$LIMPET" diff --json $scale --sort "$sort" "$trace@0s-${middle}s" "$trace@${middle}s-${to}s" >"$sort$scale.json"
+			json_says '.change != 0' <"$sort$scale.json"
+			sides+=(page.html "$sort$scale.json" --windows 0 "${edges[2]}" "${edges[4]}" --)
+		done
+	done
+	json_says ".change > $(jq .change allocated.json)" <allocated--no-scale.json
+	driven "${sides[@]}" page.html live.json --flag 'peak 0.93 s: main \+1\.0 GiB$'
 }
 
 @test "a page of what filters keep, begun with a part of the time" {
@@ -142,7 +140,7 @@ edges_of() {
 	done
 	driven part.html report.json --part "$from" "$to" -- cut.1.html cut.1.json --figures -- cut.2.html cut.2.json --figures
 	# Of what is left out nothing is in the page but its sum.
-	[[ $(grep -c storm_realloc cut.1.html) == 0 ]] || fail "names that were cut"
+	[[ $(figures cut.1.html | grep -c storm_realloc) == 0 ]] || fail "names that were cut"
 }
 
 @test "a page says what was out of reach, and why a capture is not complete" {
@@ -177,7 +175,7 @@ edges_of() {
 @test "what a page says of lifetimes and sizes of blocks is what the reports say" {
 	trace=$root/test/traces/version-1/rust.trace
 	within 60 "$LIMPET" html "$trace" -o page.html
-	sed -nE 's/^(\{"node":[0-9]+,"smallest":[^}]*\}).*/\1/p' page.html | jq -s . >lives.json
+	figures page.html lives >lives.json
 	within 60 "$LIMPET" report "$trace" --view lifetimes --json >lifetimes.json
 	within 60 "$LIMPET" report "$trace" --view sizes --json >sizes.json
 	jq -e --slurpfile ages lifetimes.json --slurpfile sizes sizes.json '. as $lives | $ages[0].ages | to_entries |
@@ -214,9 +212,9 @@ edges_of() {
 
 # highest_of PAGE QUICK-PAGE: has the gibibyte. A page of sums knows the steps alone.
 highest_of() {
-	sed -n 's/^"moments":\(.*\),$/\1/p' "$2" | grep -qx null
-	jq -se '.[0].bytes == .[1].bytes and (.[0].bytes | max) > 1073741824' \
-		<(sed -n 's/^"highest":\(.*\),$/\1/p' "$1") <(sed -n 's/^"highest":\(.*\),$/\1/p' "$2")
+	figures "$2" | json_says '.moments == null'
+	jq -se '.[0].highest.bytes == .[1].highest.bytes and (.[0].highest.bytes | max) > 1073741824' \
+		<(figures "$1") <(figures "$2") >/dev/null
 }
 
 @test "a peak that comes and goes within a step is recorded" {
@@ -248,9 +246,6 @@ highest_of() {
 	"$LIMPET" html --quick "$trace" -o quick.html
 	(($(edges_of spike.html | wc -l) > 3)) || fail "too few steps: $(edges_of spike.html)"
 	highest_of spike.html quick.html
-	# What rose to it has a name, in the flag.
-	echo '{}' >none.json
-	driven spike.html none.json --flag 'peak .*: main \+1\.0 GiB$'
 	report
 	expect '.totals.peak_bytes > 1073741824 and .totals.peak_bytes > 100 * ([.timeline[].live_bytes] | max)'
 }
@@ -275,10 +270,10 @@ highest_of() {
 	echo '{}' >none.json
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o blocks.html
 	# A page like that of `limpet pages`, which not every machine lets record.
-	sed 's/"mode":"[a-z]*"/"mode":"pages"/' blocks.html >pages.html
-	grep -q '"mode":"pages"' pages.html
+	figures blocks.html | jq -c '.capture.mode = "pages"' | figures blocks.html --put pages.html
 	# Its first interval is of a microsecond.
-	sed -E '/^"moments":/{s/"seconds":\[[^,]*/"seconds":[0.000001/;s/"allocations":\[[^,]*/"allocations":[1000/}' blocks.html >short.html
+	figures blocks.html | jq -c '.moments.seconds[0] = 0.000001 | .moments.allocations[0] = 1000' |
+		figures blocks.html --put short.html
 	driven pages.html none.json --kept pages -- short.html none.json --kept rates
 }
 
@@ -322,6 +317,20 @@ highest_of() {
 	grep -q '^The new one grew, too: by 157.9 KiB less than the old one' text || fail "$(<text)" || return 1
 	[[ $("$LIMPET" diff --sort live "${both[@]}") != *"grew, too"* ]]
 	driven both.html diff.json
+}
+
+@test "a page that was not copied whole says so" {
+	of_storm
+	"$LIMPET" html "$trace" -o page.html
+	echo '{}' >none.json
+	local at
+	at=$(grep -abo 'id="data">' page.html | cut -d: -f1)
+	head -c $((at + 4000)) page.html >cut.html
+	# Others in the middle, and some that are missing.
+	{ head -c $((at + 2000)) page.html && printf AAAAAAAA && tail -c +$((at + 2009)) page.html; } >broken.html
+	{ head -c $((at + 2000)) page.html && tail -c +$((at + 2401)) page.html; } >short.html
+	driven cut.html none.json --unread 'if none appear.*not copied whole' -- broken.html none.json --unread 'cannot be read: .*copied whole' -- \
+		short.html none.json --unread 'cannot be read: .*copied whole'
 }
 
 @test "hostile names do nothing" {
@@ -449,13 +458,16 @@ opened_by() {
 		name=$(basename "$trace" .trace)
 		within 60 "$LIMPET" html "$trace" -o "$name.html" >/dev/null 2>html.err || fail "$name: $(<html.err)" || return 1
 		within 60 "$LIMPET" html --quick "$trace" -o "$name.quick.html" >/dev/null || return 1
-		sed -n 's/^"threads":\(null\).*/\1/p' "$name.quick.html" >quick
-		[[ $(<quick) == null ]] || fail "$name: --quick has threads" || return 1
+		figures "$name.quick.html" | json_says '.threads == null and (.kept.lives | not)' ||
+			fail "$name: --quick has threads" || return 1
+		same "lives of $name" "$(figures "$name.quick.html" lives)" null || return 1
 	done
 	# Sums alone have no events; samples are read.
-	grep -q '^"threads":null' compact.html
-	grep -q '^"threads":\[{' sampled.html
-	grep -q '^"threads":\[{' storm.html
+	figures compact.html | json_says '.threads == null and (.kept.lives | not)'
+	for name in sampled storm; do
+		figures "$name.html" | json_says '(.threads | length > 0) and .kept.lives' || fail "$name" || return 1
+		figures "$name.html" lives | json_says 'length > 0' || fail "$name" || return 1
+	done
 }
 
 # How long it takes: test/torture/html_limits.bats.
@@ -474,7 +486,20 @@ opened_by() {
 @test "a page of names and stacks that are out of the ordinary" {
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
 	"$root/test/html/made" page.html 300 made.html made.json
-	driven made.html made.json --made
+	"$root/test/html/figures" made.html |
+		jq -c '.kept.survivors = true | .sites |= map(.s = .b | .sb = ([.ab, .fb] | transpose | map(.[0] - .[1])))' |
+		"$root/test/html/figures" made.html --put aged.html
+	driven made.html made.json --made -- aged.html made.json --aged
+}
+
+# test/html/shop.trace: of the program in docs/tasks.md, with the marks that are named there. It is kept, as what grows is
+# said of more seconds than a test should take.
+@test "the tasks of docs/tasks.md, by keys alone, by mouse alone and by touch alone" {
+	trace=$root/test/html/shop.trace
+	"$LIMPET" html "$trace" -o shop.html
+	"$LIMPET" report "$trace" --born-between before,after --json >born.json
+	json_says '.totals.live_allocations > 1000 and all(.sites[] | select(.live_bytes > 0); .stack[0].function == "session_new")' <born.json
+	driven shop.html born.json --tasks
 }
 
 @test "axe-core finds nothing to improve in any view, light or dark" {

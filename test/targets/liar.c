@@ -59,12 +59,14 @@ struct region {
 	size_t count;
 };
 
-/* The largest mapping whose line holds `name` and `access`. */
+/* The largest run of mappings that begins with one whose line holds `name` and `access`: neighbours
+ * with the same rights belong to it, if they hold the name or have none (LIMPET_WINDOW_BYTES). */
 static struct region find_region(const char *name, const char *access)
 {
 	static char text[1 << 16];
 	struct region found = {NULL, 0};
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	unsigned long first = 0, last = 0;
 	size_t used = 0;
 	ssize_t got;
 
@@ -75,13 +77,20 @@ static struct region find_region(const char *name, const char *access)
 	for (char *line = text, *next; line && *line; line = next) {
 		unsigned long start, end;
 		char rights[5];
+		bool named;
 
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
-		if (strstr(line, name) && sscanf(line, "%lx-%lx %4s", &start, &end, rights) == 3 &&
-		    !strncmp(rights, access, strlen(access)) && end - start > found.count * 8)
-			found = (struct region){(uint64_t *)start, (end - start) / 8};
+		named = strstr(line, name);
+		if (sscanf(line, "%lx-%lx %4s", &start, &end, rights) != 3 ||
+		    strncmp(rights, access, strlen(access)) != 0 ||
+		    !(named || (start == last && !strchr(line, '/') && !strchr(line, '['))))
+			continue;
+		first = start == last ? first : start;
+		last = end;
+		if (named && last - first > found.count * 8)
+			found = (struct region){(uint64_t *)first, (last - first) / 8};
 	}
 	return found;
 }

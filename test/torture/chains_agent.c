@@ -149,10 +149,10 @@ uint64_t agent_place(struct agent *agent, int thread)
 {
 	uint64_t place;
 
-	if (thread < 0 ||
-	    limpet_memory_read(agent->pid,
-			       thread_at(agent, thread) + offsetof(struct limpet_thread, at),
-			       &place, sizeof(place)))
+	if (thread < 0 || limpet_memory_read(agent->pid,
+					     thread_at(agent, thread) - LIMPET_OWN_BYTES +
+						     offsetof(struct limpet_own, at),
+					     &place, sizeof(place)))
 		return 0;
 	return place;
 }
@@ -208,19 +208,20 @@ static void learn_from(struct agent *agent, const uint8_t *data, uint32_t bytes)
 int agent_learn(struct agent *agent, int thread)
 {
 	uint8_t chunk[LIMPET_CHUNK_BYTES];
-	struct limpet_thread state;
+	struct limpet_own own;
 	uint64_t start;
-	int error = limpet_memory_read(agent->pid, thread_at(agent, thread), &state, sizeof(state));
+	int error = limpet_memory_read(agent->pid, thread_at(agent, thread) - LIMPET_OWN_BYTES,
+				       &own, sizeof(own));
 
-	if (error || !state.end)
+	if (error || !own.end)
 		return error;
-	start = state.end - LIMPET_CHUNK_BYTES;
-	if (state.at < start + sizeof(struct limpet_chunk) || state.at > state.end)
+	start = own.end - LIMPET_CHUNK_BYTES;
+	if (own.at < start + sizeof(struct limpet_chunk) || own.at > own.end)
 		return -EBADMSG;
-	error = limpet_memory_read(agent->pid, start, chunk, state.at - start);
+	error = limpet_memory_read(agent->pid, start, chunk, own.at - start);
 	if (!error)
 		learn_from(agent, chunk + sizeof(struct limpet_chunk),
-			   (uint32_t)(state.at - start - sizeof(struct limpet_chunk)));
+			   (uint32_t)(own.at - start - sizeof(struct limpet_chunk)));
 	return error;
 }
 
@@ -250,18 +251,19 @@ static int forget_cache(struct agent *agent, uint32_t place)
 int agent_forget(struct agent *agent)
 {
 	const struct limpet_shm_layout *layout = &agent->shm.layout;
-	uint64_t bytes = layout->thread_count * sizeof(struct limpet_thread);
-	struct limpet_thread *threads = malloc(bytes);
-	int error = threads ? limpet_memory_read(agent->pid, thread_at(agent, 0), threads, bytes)
-			    : -ENOMEM;
+	uint64_t bytes = layout->thread_count * sizeof(struct limpet_own);
+	struct limpet_own *own = malloc(bytes);
+	int error = own ? limpet_memory_read(agent->pid, thread_at(agent, 0) - LIMPET_OWN_BYTES,
+					     own, bytes)
+			: -ENOMEM;
 
 	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES && !error; i++)
 		error = clear(agent, TARGET_AT(agent, layout.fingerprints_offset[i]),
 			      layout->fingerprint_count[i] * sizeof(struct limpet_fingerprint));
 	for (uint32_t i = 0; i < layout->thread_count && !error; i++)
-		if (threads[i].thread_pointer && threads[i].stack_cache)
-			error = forget_cache(agent, threads[i].stack_cache);
-	free(threads);
+		if (own[i].stack_cache)
+			error = forget_cache(agent, own[i].stack_cache);
+	free(own);
 	return error;
 }
 
@@ -299,9 +301,10 @@ int spoil_stack_caches(struct agent *agent, int thread)
 	uint32_t place;
 	int spoiled = 0, error;
 
-	error = limpet_memory_read(
-		agent->pid, thread_at(agent, thread) + offsetof(struct limpet_thread, stack_cache),
-		&place, sizeof(place));
+	error = limpet_memory_read(agent->pid,
+				   thread_at(agent, thread) - LIMPET_OWN_BYTES +
+					   offsetof(struct limpet_own, stack_cache),
+				   &place, sizeof(place));
 	if (error)
 		return error;
 	stack_cache = agent->scratch + (uint64_t)(place >> 8) * LIMPET_SCRATCH_BYTES;

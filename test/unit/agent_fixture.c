@@ -21,6 +21,7 @@
 #include "collector/look_ahead.h"
 #include "common/err.h"
 #include "injector/image/modules.h"
+#include "injector/remote/growing.h"
 #include "injector/remote/loader_lock.h"
 
 /* Reached through thunks only; calls made by fixture_call() never get here. */
@@ -183,6 +184,7 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	start->channel = ends[1];
 	start->shm_bytes = segment->shm_bytes;
 	start->unwind_bytes = segment->tables.arena_bytes;
+	start->windows = limpet_growing_reaches(getpid(), LIMPET_WINDOW_BYTES);
 	start->page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	start->dl_iterate_phdr = (uint64_t)(uintptr_t)dl_iterate_phdr;
 	describe_loader(start);

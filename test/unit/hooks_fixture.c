@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/record.h"
 #include "common/err.h"
 #include "test/unit/hooks_fixture.h"
 
@@ -26,6 +27,11 @@ uint32_t own_tid(void)
 struct limpet_thread *own_thread(void)
 {
 	return fixture_thread(&fixture, fixture_thread_of(&fixture, own_tid()));
+}
+
+struct limpet_own *own_private(void)
+{
+	return limpet_own(&limpet_hot.threads[fixture_thread_of(&fixture, own_tid())]);
 }
 
 /* Of the test, that were looked at. */

@@ -29,6 +29,8 @@ int hooks_end(void **state);
 
 uint32_t own_tid(void);
 struct limpet_thread *own_thread(void);
+/* What the agent keeps of it in private memory. */
+struct limpet_own *own_private(void);
 /* Of the calling thread, all so far; malloc'ed. */
 size_t own_records(struct fixture_record **ret_records);
 void assert_outside(const struct limpet_thread *thread);

@@ -31,6 +31,32 @@ static uint64_t random_below(uint64_t limit)
 
 #define ADDRESSES 4096u
 
+/* 0: inserted; 1: replaced the entry of this address, which is in *ret_old; -ENOSPC: full. */
+static int insert(struct limpet_live_table *table, const struct limpet_live_entry *entry,
+		  struct limpet_live_entry *ret_old)
+{
+	struct limpet_live_entry *place = limpet_live_table_find(table, entry->address);
+
+	if (!place->address)
+		return limpet_live_table_add(table, place, entry) ? 0 : -ENOSPC;
+	*ret_old = *place;
+	*place = *entry;
+	return 1;
+}
+
+/* Whether there was an entry; if so, it is in *ret_entry. */
+static bool remove_address(struct limpet_live_table *table, uint64_t address,
+			   struct limpet_live_entry *ret_entry)
+{
+	struct limpet_live_entry *entry = limpet_live_table_find(table, address);
+
+	if (!entry->address)
+		return false;
+	*ret_entry = *entry;
+	limpet_live_table_remove(table, entry);
+	return true;
+}
+
 static void test_live_table_agrees_with_an_array(void **state)
 {
 	struct limpet_live_table *table = limpet_live_table_new(MEMORY_BYTES);
@@ -49,7 +75,7 @@ static void test_live_table_agrees_with_an_array(void **state)
 					 old = {0};
 
 		if (random_below(2)) {
-			int code = limpet_live_table_insert(table, &entry, &old);
+			int code = insert(table, &entry, &old);
 
 			assert_int_equal(code, sizes[number] != 0);
 			if (code)
@@ -57,7 +83,7 @@ static void test_live_table_agrees_with_an_array(void **state)
 			count += !code;
 			sizes[number] = entry.size + 1;
 		} else {
-			bool found = limpet_live_table_remove(table, entry.address, &old);
+			bool found = remove_address(table, entry.address, &old);
 
 			assert_int_equal(found, sizes[number] != 0);
 			if (found) {
@@ -85,7 +111,7 @@ static void test_live_table_keeps_all_while_it_grows(void **state)
 		struct limpet_live_entry entry = {.address = 16 + i * 48, .size = i, .tick = i},
 					 old;
 
-		assert_int_equal(limpet_live_table_insert(table, &entry, &old), 0);
+		assert_int_equal(insert(table, &entry, &old), 0);
 	}
 	sorted = limpet_live_table_sort(table, &sorted_count);
 	assert_int_equal(sorted_count, count);
@@ -94,6 +120,42 @@ static void test_live_table_keeps_all_while_it_grows(void **state)
 		assert_int_equal(sorted[i].tick, i);
 	}
 	limpet_live_table_free(table);
+}
+
+/* Mean distance of an entry from where the search for it starts. */
+static double mean_distance(uint64_t count, uint64_t step_bytes)
+{
+	struct limpet_live_table *table = limpet_live_table_new(64u << 20);
+	const uint64_t base = 0x7f0000000010;
+	uint64_t distances = 0, capacity;
+
+	assert_non_null(table);
+	for (uint64_t i = 0; i < count; i++) {
+		const struct limpet_live_entry entry = {.address = base + i * step_bytes};
+		struct limpet_live_entry old;
+
+		assert_int_equal(insert(table, &entry, &old), 0);
+	}
+	capacity = 1ull << table->bits;
+	for (uint64_t i = 0; i < capacity; i++)
+		if (table->entries[i].address)
+			distances +=
+				(i - limpet_live_table_home(table, table->entries[i].address)) &
+				(capacity - 1);
+	limpet_live_table_free(table);
+	return (double)distances / (double)count;
+}
+
+/* Of random addresses it is at most a half. */
+static void test_live_table_scatters_rows_of_blocks(void **state)
+{
+	static const uint64_t steps[] = {16, 32, 48, 64, 80, 96, 112, 144, 1040, 4096, 65536};
+	static const uint64_t counts[] = {1000, 5000, 20000, 33000, 100000, 600000};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(steps) / sizeof(*steps); i++)
+		for (size_t k = 0; k < sizeof(counts) / sizeof(*counts); k++)
+			assert_true(mean_distance(counts[k], steps[i]) < 2);
 }
 
 static void test_live_table_is_bounded(void **state)
@@ -106,13 +168,13 @@ static void test_live_table_is_bounded(void **state)
 	(void)state;
 	for (i = 1; i < 4096 && code == 0; i++) {
 		entry.address = i * 16;
-		code = limpet_live_table_insert(table, &entry, &old);
+		code = insert(table, &entry, &old);
 	}
 	assert_int_equal(code, -ENOSPC);
 	/* 2048 entries of 32 bytes, seven eighths of them used */
 	assert_int_equal(limpet_live_table_count(table), 2048 / 8 * 7);
-	assert_true(limpet_live_table_remove(table, 16, &old));
-	assert_int_equal(limpet_live_table_insert(table, &entry, &old), 0);
+	assert_true(remove_address(table, 16, &old));
+	assert_int_equal(insert(table, &entry, &old), 0);
 	limpet_live_table_free(table);
 }
 
@@ -761,6 +823,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_live_table_agrees_with_an_array),
 		cmocka_unit_test(test_live_table_keeps_all_while_it_grows),
+		cmocka_unit_test(test_live_table_scatters_rows_of_blocks),
 		cmocka_unit_test(test_live_table_is_bounded),
 		cmocka_unit_test(test_many_at_once_are_as_one_by_one),
 		cmocka_unit_test(test_mapping_table_agrees_with_pages),

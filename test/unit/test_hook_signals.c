@@ -1,6 +1,6 @@
-/* A signal whose handler allocates, or does not return, at every instruction of a hook: the thread
- * is stepped through one call after the other, and each time some instructions later the handler
- * makes a call of its own, or leaves by longjmp.
+/* A signal whose handler allocates, forks, or does not return, at every instruction of a hook: the
+ * thread is stepped through one call after the other, and each time some instructions later the
+ * handler makes a call of its own, forks, or leaves by longjmp.
  *
  * SIGNAL_STRIDE says how many instructions lie between two tries (7; 1: none).
  *
@@ -15,7 +15,9 @@
 #include <cmocka.h>
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "agent/record.h"
 #include "agent/stack_arguments.h"
@@ -37,9 +39,11 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define EDGE 256
 #define EDGE_ROWS 1
+#define FORK_STRIDES 20 /* a fork copies the sanitizer's memory, too */
 #else
 #define EDGE 52
 #define EDGE_ROWS 3
+#define FORK_STRIDES 1
 #endif
 
 /* All steps before the one in question are taken too, which adds up: so each test takes every
@@ -221,9 +225,9 @@ static size_t all_records(struct fixture_record **ret)
 static void clear_tables(void)
 {
 	for (uint32_t i = 0; i < fixture.shm->layout.thread_count; i++) {
-		struct limpet_thread *thread = fixture_thread(&fixture, i);
+		struct limpet_thread *thread = &limpet_hot.threads[i];
 
-		thread->first_chunk = thread->chunk = LIMPET_CHUNK_NONE;
+		thread->first_chunk = limpet_own(thread)->chunk = LIMPET_CHUNK_NONE;
 		thread->thread_pointer = 0;
 		for (uint32_t k = 0; k < limpet_stack_cache_count(thread); k++)
 			limpet_stack_cache_of(thread)[k].pc = 0;
@@ -232,7 +236,7 @@ static void clear_tables(void)
 	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES; i++)
 		memset(limpet_hot.fingerprints[i], 0,
 		       STACK_ENTRIES * sizeof(struct limpet_fingerprint));
-	memset(fixture_chunk_map(&fixture), 0xff, fixture.shm->layout.chunk_count / 8);
+	limpet_segment_free_all(fixture.segment);
 	fixture.shm->lost_state_in_use = 0;
 }
 
@@ -419,6 +423,88 @@ static void leave_at_each_step(const struct call *call)
 	assert_true(step > 100 / stride);
 }
 
+/* ------------------------------------------------------------------ handlers that fork */
+
+static uint8_t *before; /* what hooks write, before the fork */
+static pid_t child = -1;
+
+/* The child returns into the hook, and ends before its parent goes on. */
+static void fork_here(void)
+{
+	const struct limpet_shm *shm = fixture.shm;
+	const uint8_t *written = (const uint8_t *)shm + shm->layout.threads_offset;
+	const size_t bytes = shm->bytes - shm->layout.threads_offset;
+	int status;
+
+	memcpy(before, written, bytes);
+	child = fork();
+	if (!child)
+		return;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_memory_equal(before, written, bytes);
+}
+
+static void assert_nothing_lost(void)
+{
+	const struct limpet_shm *shm = fixture.shm;
+
+	assert_int_equal(shm->lost_no_thread, 0);
+	assert_int_equal(shm->lost_state_in_use, 0);
+	assert_int_equal(shm->lost_no_sample, 0);
+	for (unsigned i = 0; i < LIMPET_DROPS_KINDS; i++)
+		assert_int_equal(shm->drops[i].count, 0);
+}
+
+/* What comes before a call. Returns the number of records. */
+static size_t precede(const struct call *call, bool known)
+{
+	clear_tables();
+	if (fixture.shm->sample_bytes) {
+		FIXTURE_CALL(&stacks.outer, FIXTURE_CALLOC, BLOCK_A, 1, 10);
+		publish_stack();
+		return 1;
+	}
+	if (!call->anew)
+		FIXTURE_CALL(&stacks.outer, FIXTURE_FREE_UNSIZED, 0, BLOCK_A);
+	publish_stack();
+	if (known)
+		FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1);
+	return !call->anew + known;
+}
+
+static void fork_at_each_step(const struct call *call, bool known)
+{
+	unsigned forks = 0;
+
+#if defined(__SANITIZE_THREAD__)
+	limpet_skip("the agent uses the test's own map of the shared memory");
+#endif
+	if (!fixture.start.windows)
+		limpet_skip("memory that grows may not grow enough here");
+	before = malloc(fixture.shm->bytes - fixture.shm->layout.threads_offset);
+	assert_non_null(before);
+	change = fork_here;
+	handler_recorded = false;
+	for (long step = call->first_step;; step += stride * FORK_STRIDES) {
+		const size_t first = precede(call, known);
+		const bool done = stepped_call(call, step);
+
+		if (!child)
+			_exit(FIXTURE_CALL(&stacks.outer, FIXTURE_MALLOC, BLOCK_A, 1));
+		assert_true(done);
+		assert_outside();
+		check_records(call, step, first);
+		assert_nothing_lost();
+		if (!fired || (call->anew && fired_leaving))
+			break;
+		forks++;
+	}
+	free(before);
+	assert_true(forks > 5 / FORK_STRIDES);
+	print_message("# %u forks\n", forks);
+}
+
 /* ------------------------------------------------------------------ tables that change */
 
 #define CODE 0x400000u
@@ -595,13 +681,12 @@ static void find_arguments_at_each_step(bool known)
 	assert_true(steps > 50);
 }
 
-static int begin(void **state)
+static int begin_with(uint64_t memory_bytes, struct limpet_segment *segment)
 {
 	const struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
 
-	(void)state;
 	change = NULL;
-	agent_fixture_begin(&fixture, MEMORY_BYTES, NULL);
+	agent_fixture_begin(&fixture, memory_bytes, segment);
 	/* Few entries, so that looking at all of them at each step takes no time. */
 	fixture.shm->layout.thread_count = 8;
 	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES; i++) {
@@ -614,6 +699,18 @@ static int begin(void **state)
 	fixture_stack_build(&stacks.outer, addresses, 2);
 	fixture_stack_build(&stacks.upper, addresses, 2);
 	return sigaction(SIGTRAP, &action, NULL);
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	return begin_with(MEMORY_BYTES, NULL);
+}
+
+static int begin_small(void **state)
+{
+	(void)state;
+	return begin_with(8u << 20, NULL);
 }
 
 static int end(void **state)
@@ -707,6 +804,70 @@ static void test_a_realloc_left_at_every_instruction(void **state)
 						.blocks = {BLOCK_A, BLOCK_B}});
 }
 
+static const struct call a_malloc = {.hook = FIXTURE_MALLOC,
+				     .first_step = 1,
+				     .args = {10},
+				     .result = BLOCK_A,
+				     .records = 1,
+				     .types = {LIMPET_EVENT_ALLOC},
+				     .blocks = {BLOCK_A}};
+
+static void test_a_fork_at_every_instruction_of_malloc(void **state)
+{
+	struct call claim = a_malloc;
+
+	(void)state;
+	fork_at_each_step(&a_malloc, false);
+	fork_at_each_step(&a_malloc, true);
+	claim.anew = true;
+	fork_at_each_step(&claim, false);
+}
+
+static void test_a_fork_at_every_instruction_of_free(void **state)
+{
+	(void)state;
+	fork_at_each_step(&(const struct call){.hook = FIXTURE_FREE,
+					       .first_step = 2,
+					       .args = {BLOCK_A},
+					       .records = 1,
+					       .types = {LIMPET_EVENT_FREE},
+					       .blocks = {BLOCK_A}},
+			  false);
+}
+
+static void test_a_fork_at_every_instruction_of_realloc(void **state)
+{
+	(void)state;
+	fork_at_each_step(&(const struct call){.hook = FIXTURE_REALLOC,
+					       .first_step = 3,
+					       .args = {BLOCK_A, 20},
+					       .result = BLOCK_B,
+					       .records = 2,
+					       .types = {LIMPET_EVENT_FREE, LIMPET_EVENT_ALLOC},
+					       .blocks = {BLOCK_A, BLOCK_B}},
+			  false);
+}
+
+static void test_a_fork_at_every_instruction_of_a_sample(void **state)
+{
+	(void)state;
+	fork_at_each_step(&(const struct call){.hook = FIXTURE_CALLOC,
+					       .first_step = 1,
+					       .args = {1, 10},
+					       .result = BLOCK_B,
+					       .records = 1,
+					       .types = {LIMPET_EVENT_ALLOC},
+					       .blocks = {BLOCK_B}},
+			  false);
+	fork_at_each_step(&(const struct call){.hook = FIXTURE_FREE_UNSIZED,
+					       .first_step = 2,
+					       .args = {BLOCK_A},
+					       .records = 1,
+					       .types = {LIMPET_EVENT_FREE},
+					       .blocks = {BLOCK_A}},
+			  false);
+}
+
 static void test_tables_that_change_at_every_instruction(void **state)
 {
 	(void)state;
@@ -726,6 +887,26 @@ static void test_arguments_while_tables_change_at_every_instruction(void **state
 	find_arguments_at_each_step(true);
 }
 
+static struct limpet_segment sampled;
+
+/* Nearly each allocation is a sample. */
+static int begin_sampled(void **state)
+{
+	const struct limpet_sampling sampling = {.bytes = 1};
+
+	(void)state;
+	assert_int_equal(limpet_segment_create(8u << 20, &sampling, &sampled, NULL), 0);
+	return begin_with(0, &sampled);
+}
+
+static int end_sampled(void **state)
+{
+	const int answer = end(state);
+
+	limpet_segment_done(&sampled);
+	return answer;
+}
+
 int main(void)
 {
 	const char *text = getenv("SIGNAL_STRIDE");
@@ -740,6 +921,14 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_free_at_every_instruction, begin, end),
 		cmocka_unit_test_setup_teardown(test_realloc_at_every_instruction, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_claim_at_every_instruction, begin, end),
+		cmocka_unit_test_setup_teardown(test_a_fork_at_every_instruction_of_malloc,
+						begin_small, end),
+		cmocka_unit_test_setup_teardown(test_a_fork_at_every_instruction_of_free,
+						begin_small, end),
+		cmocka_unit_test_setup_teardown(test_a_fork_at_every_instruction_of_realloc,
+						begin_small, end),
+		cmocka_unit_test_setup_teardown(test_a_fork_at_every_instruction_of_a_sample,
+						begin_sampled, end_sampled),
 		cmocka_unit_test_setup_teardown(test_a_malloc_left_at_every_instruction, begin,
 						end),
 		cmocka_unit_test_setup_teardown(test_a_free_left_at_every_instruction, begin, end),

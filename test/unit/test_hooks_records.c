@@ -294,7 +294,7 @@ static void test_times(void **state)
 
 static struct limpet_chunk *own_chunk(void)
 {
-	return fixture_chunk(&fixture, own_thread()->chunk);
+	return fixture_chunk(&fixture, own_private()->chunk);
 }
 
 /* The free of the block that the thread allocated last marks the allocation's record. */
@@ -374,13 +374,13 @@ static void test_freed_at_once_at_the_end_of_a_chunk(void **state)
 
 	(void)state;
 	FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_B, 100);
-	chunk = own_thread()->chunk;
-	while (limpet_record_fits(own_thread(), 24))
+	chunk = own_private()->chunk;
+	while (own_private()->end - own_private()->at >= 24)
 		FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 100);
-	assert_int_equal(own_thread()->chunk, chunk);
+	assert_int_equal(own_private()->chunk, chunk);
 	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
 	assert_not_marked();
-	assert_int_not_equal(own_thread()->chunk, chunk);
+	assert_int_not_equal(own_private()->chunk, chunk);
 }
 
 int main(void)

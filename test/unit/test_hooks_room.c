@@ -69,13 +69,14 @@ static uint32_t free_chunks(void)
 
 static void test_what_does_not_fit_is_counted(void **state)
 {
-	const uint32_t chunks = fixture.shm->layout.chunk_count;
+	const uint32_t chunks = free_chunks();
 	LIMPET_FREE struct fixture_record *records = NULL;
 	const size_t fits = chunks * RECORDS_PER_CHUNK;
 	size_t count;
 
 	(void)state;
-	assert_int_equal(free_chunks(), chunks);
+	/* Two windows of them, in which one is not used. */
+	assert_true(chunks < fixture.shm->layout.chunk_count);
 	for (size_t i = 0; i < fits + 700; i++)
 		assert_true(FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A + i));
 	assert_int_equal(free_chunks(), 0);
@@ -96,7 +97,7 @@ static void test_what_does_not_fit_is_counted(void **state)
 	assert_int_equal(count, fits - RECORDS_PER_CHUNK + 1);
 	assert_int_equal(records[count - 1].address, BLOCK_B);
 	assert_int_equal(records[count - 1].sequence, chunks);
-	assert_int_equal(fixture_chunk(&fixture, own_thread()->chunk)->lost_before, 700);
+	assert_int_equal(fixture_chunk(&fixture, own_private()->chunk)->lost_before, 700);
 	assert_int_equal(own_thread()->dropped, 700);
 }
 
@@ -267,7 +268,7 @@ static void test_a_realloc_across_the_end(void **state)
 	/* Only where there is no chunk at all it is lost; what began after the end never is. */
 	take_all_chunks();
 	limpet_control->on = 1;
-	own_thread()->at = own_thread()->end;
+	own_private()->at = own_private()->end;
 	fixture.shm->time = 8;
 	assert_true(fixture_enter(&stack, FIXTURE_REALLOC, args));
 	fixture.shm->time = 9;

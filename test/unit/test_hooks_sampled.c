@@ -141,10 +141,15 @@ static struct limpet_thread *own_thread(void)
 	return fixture_thread(&fixture, fixture_thread_of(&fixture, tid));
 }
 
+static struct limpet_own *own_private(void)
+{
+	return limpet_own(&limpet_hot.threads[own_thread() - fixture_thread(&fixture, 0)]);
+}
+
 /* The thread's next allocation is a sample, or far from one. */
 static void take_next(bool taken)
 {
-	own_thread()->sample.left = taken ? 1 : 1ull << 60;
+	own_private()->sample.left = taken ? 1 : 1ull << 60;
 }
 
 /* ------------------------------------------------------------------ what was recorded */
@@ -285,7 +290,7 @@ static void check_failures(void)
 			take_next(taken);
 			CALL(LIMPET_OP_CALLOC, way, 0, 1ull << 60, 1ull << 60);
 			/* A product that does not fit is no size, not even for the draw. */
-			assert_int_equal(own_thread()->sample.left, taken ? 1 : 1ull << 60);
+			assert_int_equal(own_private()->sample.left, taken ? 1 : 1ull << 60);
 			take_next(taken);
 			CALL(LIMPET_OP_MEMALIGN, way, 0, 3, 100);
 			take_next(taken);
@@ -377,7 +382,7 @@ static void check_churn(void)
 	size_t before = own_records(&records), count;
 	double mean = rounds * 4096.0 / PERIOD; /* 312 */
 
-	own_thread()->sample = (struct limpet_sample_state){0};
+	own_private()->sample = (struct limpet_sample_state){0};
 	for (unsigned i = 0; i < rounds; i++) {
 		CALL(LIMPET_OP_MALLOC, LEAF, BLOCK_C, size);
 		CALL(LIMPET_OP_FREE, LEAF, 0, BLOCK_C);
@@ -590,7 +595,7 @@ static void set_free_chunks(uint32_t count)
 
 	memset(map, 0, fixture.shm->layout.chunk_count / 8);
 	for (uint32_t i = fixture.shm->layout.chunk_count; i && count; i--) {
-		if (is_own_chunk(i))
+		if (is_own_chunk(i) || !limpet_chunk_is_usable(&fixture.shm->layout, i))
 			continue;
 		map[(i - 1) / 64] |= 1ull << (i - 1) % 64;
 		count--;
@@ -603,7 +608,7 @@ static void fill_chunk(void)
 {
 	LIMPET_FREE struct fixture_record *records = NULL;
 
-	while (own_thread()->end - own_thread()->at >= 24)
+	while (own_private()->end - own_private()->at >= 24)
 		CALL(LIMPET_OP_FREE, LEAF, 0, 0x50000000);
 	seen_before = own_records(&records);
 }
@@ -632,7 +637,7 @@ static void test_it_begins_and_ends(void **state)
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 100});
 	CALL(LIMPET_OP_MALLOC, LEAF, BLOCK_B, 10);
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_B, 10});
-	assert_int_equal(own_thread()->sample.left, 1);
+	assert_int_equal(own_private()->sample.left, 1);
 
 	/* A new chunk leaves as many as there have to be: nothing happens; one less, and it does.
 	 */

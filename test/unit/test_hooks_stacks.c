@@ -47,16 +47,16 @@ static void check_stacks(bool first_time)
 	static const uint64_t other_leaf[] = {0x500011, 0x500020, 0x500030, 0x500040};
 	static const uint64_t other_root[] = {0x500010, 0x500020, 0x500030, 0x500041};
 	uint32_t a = stack_of(main_stack, 4), next, truncated = own_thread()->truncated;
-	uint64_t at = own_thread()->at;
+	uint64_t at = own_private()->at;
 
 	assert_path(a, main_stack, 4);
 	next = fixture.shm->next_stack;
 	assert_int_equal(stack_of(main_stack, 4), a);
 	assert_int_equal(fixture.shm->next_stack, next);
-	assert_int_equal(own_thread()->at, at + RECORD_BYTES);
+	assert_int_equal(own_private()->at, at + RECORD_BYTES);
 	/* What they have in common is described once. */
 	assert_path(stack_of(other_leaf, 4), other_leaf, 4);
-	assert_int_equal(own_thread()->at,
+	assert_int_equal(own_private()->at,
 			 at + 2 * RECORD_BYTES + first_time * limpet_stack_bytes(1));
 	assert_path(stack_of(other_root, 4), other_root, 4);
 	assert_int_equal(fixture.shm->next_stack, next + 2 * first_time);
@@ -140,7 +140,7 @@ static void remember(void **state)
 		assert_int_equal(number, numbers[leaf]);
 		assert_path(number, addresses, count);
 	}
-	assert_int_equal(own_thread()->stack_cache & 0xff, expected.cache_entries);
+	assert_int_equal(own_private()->stack_cache & 0xff, expected.cache_entries);
 	assert_int_equal(fixture.shm->room_pages_taken, taken);
 	assert_int_equal(own_thread()->truncated, 0);
 }
@@ -257,7 +257,7 @@ static void test_no_chunk_for_a_description(void **state)
 	uint32_t number = stack_of(known_stack, 2);
 
 	(void)state;
-	while (own_thread()->end - own_thread()->at >= 4 * RECORD_BYTES)
+	while (own_private()->end - own_private()->at >= 4 * RECORD_BYTES)
 		stack_of(known_stack, 2);
 	take_all_chunks();
 	assert_int_equal(stack_of(deep, LIMPET_COUNT_OF(deep)), 0);
@@ -265,7 +265,7 @@ static void test_no_chunk_for_a_description(void **state)
 	assert_int_equal(fixture.shm->drops[LIMPET_EVENT_ALLOC].count, 0);
 	give_chunk(7);
 	assert_path(stack_of(deep, LIMPET_COUNT_OF(deep)), deep, LIMPET_COUNT_OF(deep));
-	assert_int_equal(own_thread()->chunk, 7);
+	assert_int_equal(own_private()->chunk, 7);
 }
 
 /* Of stacks that have all but the first frame in common: in each chunk the first description is
@@ -284,7 +284,7 @@ static void test_descriptions_in_many_chunks(void **state)
 		/* Long ones that do not fit the rest of a chunk, and some that are short. */
 		numbers[i] = stack_of(addresses, i % 3 ? LIMPET_STACK_FRAMES : 2 + i % 50);
 	}
-	sequence = own_thread()->sequence;
+	sequence = own_private()->sequence;
 	assert_in_range(sequence, 3, 100);
 	for (uint32_t i = 0; i < LIMPET_COUNT_OF(numbers); i++) {
 		addresses[0] = 0x500000 + i * 16;

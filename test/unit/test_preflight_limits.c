@@ -44,6 +44,15 @@ static void test_mappings(void **state)
 	proc_fixture_write("sys/vm/max_map_count", "%s", "65530\n");
 	preflight_look(preflight_pid, NULL);
 	assert_null(preflight_find("mappings"));
+	/* More memory takes more of them. */
+	proc_fixture_write("sys/vm/max_map_count", "%s", "420\n");
+	preflight_look(preflight_pid, NULL);
+	assert_null(preflight_find("mappings"));
+	assert_int_equal(preflight_look(preflight_pid,
+					&(const struct limpet_preflight_options){
+						.agent_memory_bytes = 256 * MIB}),
+			 -ENOMEM);
+	assert_refused("mappings", "needs 576 more", "vm.max_map_count=840");
 	proc_fixture_write("sys/vm/max_map_count", "%s", "300\n");
 	assert_int_equal(preflight_look(preflight_pid, NULL), -ENOMEM);
 	assert_refused("mappings", "of 300 mappings", "vm.max_map_count=600");

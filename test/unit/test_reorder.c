@@ -61,11 +61,16 @@ static int end(void **state)
 	return 0;
 }
 
+static void put_record(uint32_t counter, uint32_t number, struct limpet_record record)
+{
+	const struct limpet_numbered numbered = {record, counter, number};
+
+	limpet_reorder_put(it.reorder, &numbered, 1);
+}
+
 static void put(uint32_t counter, uint32_t number)
 {
-	const struct limpet_record record = record_of(counter, number);
-
-	limpet_reorder_put(it.reorder, counter, number, &record);
+	put_record(counter, number, record_of(counter, number));
 	limpet_reorder_flush(it.reorder);
 }
 
@@ -150,10 +155,11 @@ static void put_shuffled(uint64_t spread)
 		const bool is_void = items[i].place % 7 == 0;
 
 		record.freed = items[i].place % 7 == 3 && items[i].place + 1 < PER_COUNTER;
+		if (is_void)
+			record.kind = LIMPET_EVENT_VOID;
 		if (items[i].place % 7 == 4)
 			continue;
-		limpet_reorder_put(it.reorder, items[i].counter, items[i].place,
-				   is_void ? NULL : &record);
+		put_record(items[i].counter, items[i].place, record);
 		records += !is_void;
 	}
 	limpet_reorder_flush(it.reorder);
@@ -190,16 +196,13 @@ static void test_numbers_wrap_around(void **state)
 	uint64_t place = 1;
 
 	(void)state;
-	limpet_reorder_put(it.reorder, 0, UINT32_MAX / 2, &(struct limpet_record){.address = 0});
+	put_record(0, UINT32_MAX / 2, (struct limpet_record){.address = 0});
 	limpet_reorder_close_all(it.reorder);
-	limpet_reorder_put(it.reorder, 0, FIRST, &(struct limpet_record){.address = place++});
+	put_record(0, FIRST, (struct limpet_record){.address = place++});
 	limpet_reorder_close_all(it.reorder);
 	for (uint32_t i = 1; i <= 2000; i += 2, place += 2) {
-		const struct limpet_record second = {.address = place + 1};
-		const struct limpet_record first = {.address = place};
-
-		limpet_reorder_put(it.reorder, 0, FIRST + i + 1, &second);
-		limpet_reorder_put(it.reorder, 0, FIRST + i, &first);
+		put_record(0, FIRST + i + 1, (struct limpet_record){.address = place + 1});
+		put_record(0, FIRST + i, (struct limpet_record){.address = place});
 	}
 	limpet_reorder_flush(it.reorder);
 	assert_int_equal(it.count, 2002);
@@ -288,11 +291,8 @@ static void test_numbers_of_noise(void **state)
 	const uint32_t count = 200000;
 
 	(void)state;
-	for (uint32_t i = 0; i < count; i++) {
-		const struct limpet_record record = record_of(0, i);
-
-		limpet_reorder_put(it.reorder, 0, (uint32_t)random_word(), &record);
-	}
+	for (uint32_t i = 0; i < count; i++)
+		put_record(0, (uint32_t)random_word(), record_of(0, i));
 	limpet_reorder_close_all(it.reorder);
 	limpet_reorder_flush(it.reorder);
 	assert_int_equal(it.count, count);

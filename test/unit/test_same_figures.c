@@ -14,6 +14,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "analyzer/render/html.h"
 #include "analyzer/render/report_json.h"
@@ -205,6 +206,35 @@ static json_t *parse(const char *text, size_t flags)
 	return root;
 }
 
+/* What a browser reads of an element of the page: base64, in which zlib's bytes are. */
+static json_t *page_part(const char *page, const char *id)
+{
+	static const char digits[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	char begin[64], *text = calloc(1, 1 << 24);
+	uint8_t *packed = calloc(1, 1 << 24);
+	const char *from, *digit;
+	uLongf bytes = (1 << 24) - 1;
+	uint32_t word = 0;
+	size_t count = 0;
+	json_t *root;
+
+	snprintf(begin, sizeof(begin), "id=\"%s\">", id);
+	from = strstr(page, begin);
+	assert_true(from && text && packed);
+	from += strlen(begin);
+	for (unsigned i = 1; (digit = *from ? strchr(digits, *from) : NULL); i++, from++) {
+		word = word << 6 | (uint32_t)(digit - digits);
+		if (i % 4 != 1)
+			packed[count++] = (uint8_t)(word >> (8 - i % 4 * 2) % 8);
+	}
+	assert_int_equal(uncompress((Bytef *)text, &bytes, packed, count), Z_OK);
+	root = parse(text, 0);
+	free(text);
+	free(packed);
+	return root;
+}
+
 static json_t *print_page(const struct limpet_heap *heap, const struct limpet_history *history,
 			  const struct limpet_findings *findings)
 {
@@ -215,20 +245,20 @@ static json_t *print_page(const struct limpet_heap *heap, const struct limpet_hi
 					      .findings = findings,
 					      .events = heap->events};
 	struct limpet_thread_timeline *thread_timeline = NULL;
-	char *out = NULL, *data;
+	char *out = NULL;
 	size_t bytes;
 	FILE *file = open_memstream(&out, &bytes);
 	int code = limpet_thread_timeline_build(heap->reader, heap->model, history, &selection,
 						&thread_timeline);
-	json_t *root;
+	json_t *root, *lives;
 
 	assert_true(code == 0 || code == -ENODATA);
 	subject.thread_timeline = thread_timeline;
 	assert_int_equal(limpet_html_print(&subject, file), 0);
 	assert_int_equal(fclose(file), 0);
-	data = strstr(out, "{\"format\":\"limpet-html\"");
-	assert_non_null(data);
-	root = parse(data, JSON_DISABLE_EOF_CHECK);
+	root = page_part(out, "data");
+	lives = thread_timeline ? page_part(out, "lives") : json_array();
+	assert_int_equal(json_object_set_new(root, "lives", lives), 0);
 	limpet_thread_timeline_free(thread_timeline);
 	free(out);
 	return root;
@@ -415,6 +445,38 @@ static void check_survivors(const struct shown *shown)
 	}
 }
 
+/* What threads allocated by a site is what was allocated by it, and by all sites what the threads
+ * did. */
+static void check_threads_of_sites(const struct shown *shown, const json_t *threads)
+{
+	const json_t *sites = json_object_get(shown->page, "sites"), *site, *thread, *tid;
+	const bool sampled = shown->heap.model->sample_bytes;
+	size_t index, i, k;
+
+	json_array_foreach(sites, index, site)
+	{
+		const json_t *bytes = json_object_get(site, "thb");
+
+		same("bytes of a site by thread", sum(bytes), sum(json_object_get(site, "ab")),
+		     slack(shown, bytes));
+		for (size_t at = 1; at < json_array_size(bytes); at++)
+			assert_true(json_integer_value(json_array_get(bytes, at - 1)) >=
+				    json_integer_value(json_array_get(bytes, at)));
+	}
+	json_array_foreach(threads, i, thread)
+	{
+		uint64_t bytes = 0;
+
+		json_array_foreach(sites, index, site)
+			json_array_foreach(json_object_get(site, "th"), k,
+					   tid) if (json_equal(tid, json_object_get(thread, "tid")))
+				bytes += (uint64_t)json_integer_value(
+					json_array_get(json_object_get(site, "thb"), k));
+		same("bytes of a thread by site", bytes, sum(json_object_get(thread, "ab")),
+		     sampled ? PARTS + SITES : 0);
+	}
+}
+
 static void check_page(const struct shown *shown)
 {
 	static const char *const keys[] = {"target", "capture",    "window",
@@ -443,6 +505,7 @@ static void check_page(const struct shown *shown)
 	check_survivors(shown);
 	if (!json_is_array(threads))
 		return;
+	check_threads_of_sites(shown, threads);
 	same("threads", sum_of(threads, "a"), number(totals, "allocations"),
 	     shown->heap.model->sample_bytes ? PARTS * THREADS : 0);
 	same("lives", sum_of(lives, "alive"), number(totals, "live_allocations"),

@@ -85,7 +85,7 @@ static void test_layout(void **state)
 				    8ull * limpet_shm->layout.sample_table_count <=
 			    limpet_shm->layout.sample_filter_offset);
 		assert_true(limpet_shm->layout.sample_filter_offset + counters() <=
-			    limpet_shm->layout.fingerprints_offset[0]);
+			    limpet_shm->layout.chunks_offset);
 		/* The table takes the place of chunks; of small memory these are groups. */
 		assert_true(segment.shm_bytes <= without.shm_bytes + sizes[i] / 14);
 		assert_true(segment.shm_bytes <= without.shm_bytes + sizes[i] / 512 ||
@@ -292,7 +292,7 @@ static void test_wants(void **state)
 	for (unsigned k = 0; k < 2; k++)
 		assert_true(taken[k] > 1556 - 240 && taken[k] < 1556 + 240);
 	/* Threads draw sequences of their own. */
-	assert_true(threads[0].sample.left != threads[1].sample.left);
+	assert_true(limpet_own(&threads[0])->sample.left != limpet_own(&threads[1])->sample.left);
 	end();
 }
 

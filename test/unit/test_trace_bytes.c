@@ -29,6 +29,37 @@ static void test_crc32(void **state)
 	assert_int_equal(limpet_crc32(limpet_crc32(0, "1234", 4), "56789", 5), 0xCBF43926u);
 }
 
+/* Bytes of any value, and a section of four values, which needs two bits each if it is coded apart:
+ * together they would take six bits or more. */
+static void test_columns_are_coded_apart(void **state)
+{
+	ZSTD_CCtx *zstd = limpet_trace_zstd_new();
+	struct limpet_trace_mark mark = {.type = LIMPET_TRACE_EVENTS};
+	struct limpet_bytes content = {0}, file = {0};
+	static uint8_t any[32768], few[32768], back[sizeof(any) + sizeof(few) + 64];
+	uint64_t random = 1;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(any); i++) {
+		random = random * 6364136223846793005u + 1442695040888963407u;
+		any[i] = (uint8_t)(random >> 56);
+		few[i] = (uint8_t)(random >> 54 & 3);
+	}
+	limpet_trace_content_begin(&content);
+	limpet_trace_put_section(&content, LIMPET_EVENTS_PAIRS, any, sizeof(any));
+	limpet_trace_put_section(&content, LIMPET_EVENTS_OPS, few, sizeof(few));
+	assert_int_equal(limpet_trace_block_put(&file, zstd, &mark, &content), 0);
+	assert_int_equal(mark.version, LIMPET_TRACE_PLAIN_VERSION);
+	assert_in_range(mark.frame_bytes, 1, sizeof(any) + sizeof(few) * 3 / 8);
+	assert_int_equal(ZSTD_decompress(back, sizeof(back), file.data + LIMPET_TRACE_MARK_BYTES,
+					 mark.frame_bytes),
+			 content.count);
+	assert_memory_equal(back, content.data, content.count);
+	limpet_bytes_done(&content);
+	limpet_bytes_done(&file);
+	ZSTD_freeCCtx(zstd);
+}
+
 /* A damaged copy: in memory, for a disk would take its time with thousands of them. */
 static const char *copy_of(const uint8_t *bytes, size_t count)
 {
@@ -195,7 +226,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_crc32),        cmocka_unit_test(test_cut_at_every_byte),
 		cmocka_unit_test(test_flipped_bits), cmocka_unit_test(test_hostile_content),
-		cmocka_unit_test(test_fuzz_corpus),
+		cmocka_unit_test(test_fuzz_corpus),  cmocka_unit_test(test_columns_are_coded_apart),
 	};
 
 	return cmocka_run_group_tests(tests, trace_enter_directory, trace_leave_directory);

@@ -26,7 +26,7 @@
 /* struct limpet_thread, limpet_hot and limpet_control; hook_paths.c checks these */
 #define SHIFT_THREAD 7
 #define THREAD_DEPTH 40
-#define THREAD_LEFT 112
+#define THREAD_LEFT (40 - 128 * 4096) /* in its struct limpet_own */
 #define HOT_THREADS 0
 #define HOT_MASK 24
 #define HOT_COUNTERS 64

@@ -1,0 +1,94 @@
+/* ---------------------------------------------------------------- threads and allocators of stacks, and what is below a row */
+
+const threadNames = new Map((comparing ? [] : data.threads || []).map(({tid, name}) => [tid, name || '']));
+const threadLabel = tid => threadNames.get(tid) || String(tid);
+const threadInFull = tid => threadNames.get(tid) ? `${threadNames.get(tid)} (${tid})` : String(tid);
+const sitesOfRow = row => row.sites || [row.site];
+/* Of the whole capture: [thread, bytes that it allocated], the most first. */
+function threadsOf(row) {
+  const [first, ...rest] = sitesOfRow(row), {th, thb} = sites[first];
+  if (!rest.length) return th.map((tid, i) => [tid, thb[i]]);
+  const sums = new Map();
+  for (const site of [first, ...rest]) sites[site].th.forEach((tid, i) => sums.set(tid, (sums.get(tid) || 0) + sites[site].thb[i]));
+  return [...sums].sort((a, b) => b[1] - a[1]);
+}
+const sumOfThreads = list => list.reduce((sum, [, size]) => sum + size, 0);
+const DID = ofPages ? 'touched first' : 'allocated';
+function threadsInWords(list) {
+  const all = sumOfThreads(list), first = list.slice(0, BELOW).map(([tid, size]) => `${threadInFull(tid)} ${percent(size, all)}`.trim());
+  return `${first.join(', ')}${list.length > BELOW ? ` and ${plural(list.length - BELOW, 'more thread')}` : ''}`;
+}
+/* The share is left out where a thread did nearly all. */
+function mainThread(row) {
+  const [[tid, most] = [], ...rest] = threadsOf(row), share = Math.round(100 * most / (most + sumOfThreads(rest) || 1));
+  if (tid === undefined) return '';
+  return `${threadLabel(tid)}${share < 100 ? ` ${share} %` : ''}`;
+}
+/* '': the trace knows one allocator alone. */
+const allocatorOf = row => data.owners ? data.owners[sites[row.site].owner] || 'others' : '';
+/* The columns of stacks that not every capture has. */
+function originColumns() {
+  const columns = [];
+  if (!comparing && data.owners) columns.push({title: 'Allocator', class: 'origin', value: allocatorOf});
+  if (threadNames.size > 1) columns.push({title: 'Thread', class: 'origin', hint: `The thread that ${DID} most of it, in the whole capture`, value: mainThread,
+    cell: row => [make('span', {textContent: mainThread(row), title: threadsInWords(threadsOf(row))})]});
+  return columns;
+}
+
+/* ---- below a row */
+
+const BELOW = 10;
+function foldButton(row, words, more) {
+  const button = make('button', {type: 'button', class: 'fold', textContent: '▾', 'aria-expanded': 'false', 'aria-label': words, onclick: () => toggleBelow(button, row, more)});
+  return button;
+}
+const action = (words, what) => make('button', {type: 'button', class: 'small', textContent: words, onclick: what});
+function originInWords(row) {
+  const list = threadNames.size ? threadsOf(row) : [], words = list.length ? [`${capital(DID)} by ${threadsInWords(list)}.`] : [];
+  if (allocatorOf(row)) words.push(`Allocator: ${allocatorOf(row)}.`);
+  return words.join(' ');
+}
+/* Who allocated by a stack, where to go on, and its frames. */
+function belowStack(row, path, show) {
+  const [first] = framesOf(path), origin = row.site === undefined ? '' : originInWords(row);
+  return [...(origin ? [make('p', {class: 'note', textContent: origin})] : []),
+    make('div', {class: 'bar'}, action('Figures and whole stack', () => show(row)), action('Show in the flame graph', () => showStackInFlame(path)),
+      ...(first === undefined ? [] : [action('Callers of the function', () => showFunction(groupOf[first]))])), framesInList(framesOf(path))];
+}
+/* The nearest callers or callees, the heaviest first. */
+function neighbours(title, root) {
+  const {format} = METRICS[view.metric], list = root.children, words = node => inTwo() ? changeInWords(node) : `${format(node.weight)}, ${percent(node.weight, root.weight)}`;
+  return make('div', {}, make('p', {class: 'note', textContent: list.length ? `${title}:` : `${title}: none`}), make('ul', {class: 'near'}, ...list.slice(0, BELOW).map(node => make('li', {},
+    node.group < 0 ? labelOf(node) : make('button', {type: 'button', class: 'link', textContent: shortOf(node), title: brief(groups[node.group].name, 1000), onclick: () => showFunction(node.group)}),
+    ` ${words(node)}`))), ...(list.length > BELOW ? [make('p', {class: 'note', textContent: `and ${count(list.length - BELOW)} more`})] : []));
+}
+function belowFunction(group) {
+  const {callers, callees} = treesAround(group, foundSites(termsOfKinds('thread')));
+  return [...(view.metric === 'growth' && !inTwo() ? [make('p', {class: 'note', textContent: 'Only what grows is counted.'})] : []),
+    make('div', {class: 'pair'}, neighbours('Called by', callers), neighbours('Calls', callees)),
+    make('div', {class: 'bar'}, action('As tables', () => showFunction(group)), action('Sandwich', () => showSandwich(group)), action('Show in the flame graph', () => showInFlame(group)))];
+}
+/* Stacks with a figure of each: the largest. */
+function largestStacks(list, format) {
+  const whole = list.length, first = list.sort((a, b) => Math.abs(b.size) - Math.abs(a.size)).slice(0, BELOW);
+  return [make('ul', {class: 'near'}, ...first.map(({row, size}) => {
+    const [at, ...rest] = framesOf(pathOf(row.site));
+    return make('li', {}, make('button', {type: 'button', class: 'link', textContent: shortFrame(at ?? -1), onclick: () => showStack(row)}),
+      ` ${format(size)}`, make('span', {class: 'where', textContent: rest.slice(0, 3).map(f => ` ← ${shortFrame(f)}`).join('')}));
+  })), ...(whole > BELOW ? [make('p', {class: 'note', textContent: `and ${plural(whole - BELOW, 'smaller stack')}`})] : [])];
+}
+/* What a thread allocated by each stack, in the whole capture. */
+function belowThread({tid}) {
+  const list = [];
+  for (const row of mergeAlike(sites.map((_, site) => site))) {
+    const own = threadsOf(row).find(([one]) => one === tid);
+    if (own) list.push({row, size: own[1]});
+  }
+  return [make('p', {class: 'note', textContent: `What it ${DID}, in the whole capture:`}), ...largestStacks(list, bytes)];
+}
+/* The stacks that end in a module, by the figure that is looked at. */
+function belowModule(module, found) {
+  const key = mainKey(), rows = mergeAlike(sites.map((_, site) => site).filter(site => moduleOf(site) === module && (!found || found(site))));
+  return [make('p', {class: 'note', textContent: `${capital(METRICS[view.metric].words)}:`}),
+    ...largestStacks(rows.filter(({sum}) => sum[key]).map(row => ({row, size: row.sum[key]})), columnsShown()[key].format)];
+}

@@ -1,0 +1,45 @@
+/* ---------------------------------------------------------------- two windows of one capture
+ *
+ * The window that all views show is B; view.base is A, with which it is compared. */
+
+/* Half of what is shown with the other half; or what came before a window with it; or it with what came after it. */
+function usualWindows() {
+  const {from, to} = view, half = Math.max(1, Math.floor(bucketCount / 2));
+  if (figures.whole) return {base: [0, half], shown: [half, bucketCount]};
+  if (from > 0) return {base: [Math.max(0, from - (to - from)), from], shown: [from, to]};
+  return {base: [from, to], shown: [to, bucketCount]};
+}
+function compareWindows() {
+  const {base, shown} = usualWindows();
+  view.base = base;
+  [view.from, view.to] = shown;
+  showTwoWindows();
+}
+function leaveComparison() {
+  view.base = null;
+  view.state = '';
+  showTwoWindows();
+}
+function showTwoWindows() {
+  showSides();
+  refresh();
+  remember();
+}
+/* In seconds. */
+function setBase(from, to) {
+  const [a, b] = stepsOf(from, to);
+  if (a === view.base[0] && b === view.base[1]) { showRange(); return; }
+  view.base = [a, b];
+  refresh();
+}
+/* What is compared. */
+function sidesInWords() {
+  const {flow} = METRICS[view.metric], [a, b] = SIDES.map(side => seconds(lengthOf(side)));
+  const what = view.metric === 'peak' ? 'what was live at the highest point of each' : flow ? `what came in each${scaleOf(view.metric) === 1 ? '' : ', as if both had lasted as long as B'}` :
+    `what was ${LIVE} at the end of each`;
+  return `B (${b}) is compared with A (${a}): ${what}.`;
+}
+{
+  $('compare').onclick = () => view.base ? leaveComparison() : compareWindows();
+  for (const id of ['base-from-field', 'base-to-field']) $(id).onchange = () => { setBase(+$('base-from-field').value, +$('base-to-field').value); remember(); };
+}
