@@ -53,36 +53,6 @@ void limpet_ui_set_before_message(void (*call)(void *context), void *context)
 	ui.before_message_context = context;
 }
 
-/* Length of the valid UTF-8 sequence at `s` that is not a control character; 0 if there is none. C1
- * controls (U+0080..U+009F) control terminals just as escape does. RFC 3629. */
-static size_t printable_bytes(const unsigned char *s)
-{
-	static const uint32_t lowest[] = {0, 0, 0x80, 0x800, 0x10000};
-	uint32_t code;
-	size_t bytes;
-
-	if (s[0] < 0x80)
-		return s[0] >= 0x20 && s[0] != 0x7f;
-	if ((s[0] & 0xe0) == 0xc0)
-		bytes = 2;
-	else if ((s[0] & 0xf0) == 0xe0)
-		bytes = 3;
-	else if ((s[0] & 0xf8) == 0xf0)
-		bytes = 4;
-	else
-		return 0;
-	code = s[0] & (0xffu >> (bytes + 1));
-	for (size_t i = 1; i < bytes; i++) {
-		if ((s[i] & 0xc0) != 0x80)
-			return 0;
-		code = code << 6 | (s[i] & 0x3f);
-	}
-	if (code < lowest[bytes] || code < 0xa0 || code > 0x10ffff ||
-	    (code >= 0xd800 && code < 0xe000))
-		return 0;
-	return bytes;
-}
-
 const char *limpet_ui_user(uid_t uid, char *buffer, size_t room)
 {
 	const struct passwd *entry = getpwuid(uid);
@@ -96,16 +66,7 @@ const char *limpet_ui_user(uid_t uid, char *buffer, size_t room)
 
 char *limpet_ui_clean(char *text)
 {
-	unsigned char *s = (unsigned char *)text;
-
-	while (*s) {
-		size_t bytes = printable_bytes(s);
-
-		if (!bytes)
-			*s = '?';
-		s += bytes ? bytes : 1;
-	}
-	return text;
+	return limpet_plain_text_clean(text);
 }
 
 char *limpet_ui_cut(char *text, int columns)

@@ -123,7 +123,7 @@ int limpet_ui_width(int fd);
 /* ------------------------------------------------------------------ text */
 
 /* Makes `text` safe to print, in place: control characters (including newline and tab) and bytes
- * that are not UTF-8 become '?'. Returns `text`. */
+ * that are not UTF-8, and what turns the direction of text, become '?'. Returns `text`. */
 char *limpet_ui_clean(char *text);
 
 /* The same, and cuts it in place to `columns` if stdout is a terminal: a pipe or a file gets all of

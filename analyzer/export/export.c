@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/render/report_printer.h"
 #include "common/plain_text.h"
 
 const char *const limpet_export_words[LIMPET_EXPORT_COUNT + 1] = {
@@ -21,6 +22,23 @@ char *limpet_export_name(const char *name, const char *reserved, char instead)
 		if (strchr(reserved, *at))
 			*at = instead;
 	return copy;
+}
+
+char *limpet_export_title(const struct limpet_model *model, const char *subject)
+{
+	const struct limpet_report_text_options options = {.bold = ""};
+	struct limpet_printer printer = {.options = &options};
+	LIMPET_FREE char *text = NULL;
+	char born[LIMPET_PRINTER_BIRTHS];
+
+	if (!model->born)
+		return limpet_plain_text_repair(subject);
+	if (asprintf(&text, "%s, only %s", subject,
+		     limpet_printer_say_births(&printer, model, born)) < 0) {
+		text = NULL;
+		return NULL;
+	}
+	return limpet_plain_text_repair(text);
 }
 
 void limpet_export_build_id(const struct limpet_trace_module *module,

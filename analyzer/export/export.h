@@ -51,6 +51,10 @@ int limpet_export_firefox(struct limpet_heap *heap, const struct limpet_history 
  * malloc'ed. */
 char *limpet_export_name(const char *name, const char *reserved, char instead);
 
+/* The title of what is exported: `subject`, and which blocks, if only those of a part of the time
+ * are in the figures. Valid UTF-8; malloc'ed. */
+char *limpet_export_title(const struct limpet_model *model, const char *subject);
+
 /* The build-id in hexadecimal; "" without one. */
 #define LIMPET_EXPORT_BUILD_ID_BYTES 64u
 #define LIMPET_EXPORT_BUILD_ID_TEXT (2 * LIMPET_EXPORT_BUILD_ID_BYTES + 1)

@@ -138,19 +138,23 @@ int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
 {
 	struct writer writer = {.heap = heap, .file = file};
 	LIMPET_FREE char *command = limpet_export_name(heap->model->target->command, "", ' ');
+	LIMPET_FREE char *title = limpet_export_title(heap->model, "limpet");
 	LIMPET_FREE struct cost **list = NULL;
+	const bool born = heap->model->born;
 	struct cost *cost;
 	size_t count = 0;
 	int code = add_costs(&writer);
 
 	fprintf(file,
 		"# callgrind format\nversion: 1\ncreator: limpet\npid: %u\ncmd: %s\n"
-		"positions: line\nevents: Live LiveBlocks Peak Allocated Allocations%s\nsummary: ",
+		"%s%s%spositions: line\nevents: Live LiveBlocks Peak Allocated "
+		"Allocations%s\nsummary: ",
 		heap->model->target->pid, command && command[0] ? command : "?",
+		born ? "desc: Data: " : "", born && title ? title : "", born ? "\n" : "",
 		heap->model->sample_bytes ? "" : " Temporary");
 	print_figures(&writer, &heap->view.totals);
 	list = calloc(HASH_COUNT(writer.costs) + 1ul, sizeof(*list));
-	if (!list)
+	if (!list || !title)
 		code = -ENOMEM;
 	for (cost = writer.costs; list && cost; cost = cost->hh.next)
 		list[count++] = cost;

@@ -95,6 +95,7 @@ static json_t *meta(struct writer *writer)
 	const struct limpet_model *model = writer->heap->model;
 	const struct limpet_trace_target *target = model->target;
 	json_t *visible = json_array();
+	LIMPET_FREE char *title = limpet_export_title(model, target->comm);
 	uint32_t selected = 0;
 
 	for (uint32_t i = 0; i < writer->thread_count; i++) {
@@ -102,19 +103,19 @@ static json_t *meta(struct writer *writer)
 		if (writer->threads[i].bytes > writer->threads[selected].bytes)
 			selected = i;
 	}
-	return json_pack("{s:f,s:f,s:i,s:f,s:i,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:s,s:b,s:b,s:b,s:b,s:b,"
-			 "s:[],s:[{s:s,s:s,s:[s]}],s:o,s:[i]}",
-			 "interval", (double)writer->blocks.step_ns / 1e6, "startTime",
-			 (double)target->wall_ns / 1e6, "profilingStartTime", 0, "profilingEndTime",
-			 (double)model->duration_ns / 1e6, "processType", 0, "product",
-			 text_of(target->comm), "arguments", text_of(target->command), "oscpu",
-			 text_of(target->kernel), "abi", text_of(target->machine), "stackwalk", 1,
-			 "version", GECKO_VERSION, "preprocessedProfileVersion", PROCESSED_VERSION,
-			 "importedFrom", "limpet", "symbolicated", 1, "symbolicationNotSupported",
-			 1, "usesOnlyOneStackType", 1, "sourceCodeIsNotOnSearchfox", 1,
-			 "keepProfileThreadOrder", 1, "markerSchema", "categories", "name", "Other",
-			 "color", "grey", "subcategories", "Other", "initialVisibleThreads",
-			 visible, "initialSelectedThreads", (int)selected);
+	return json_pack(
+		"{s:f,s:f,s:i,s:f,s:i,s:o,s:o,s:o,s:o,s:i,s:i,s:i,s:s,s:b,s:b,s:b,s:b,s:b,"
+		"s:[],s:[{s:s,s:s,s:[s]}],s:o,s:[i]}",
+		"interval", (double)writer->blocks.step_ns / 1e6, "startTime",
+		(double)target->wall_ns / 1e6, "profilingStartTime", 0, "profilingEndTime",
+		(double)model->duration_ns / 1e6, "processType", 0, "product",
+		title ? text_of(title) : NULL, "arguments", text_of(target->command), "oscpu",
+		text_of(target->kernel), "abi", text_of(target->machine), "stackwalk", 1, "version",
+		GECKO_VERSION, "preprocessedProfileVersion", PROCESSED_VERSION, "importedFrom",
+		"limpet", "symbolicated", 1, "symbolicationNotSupported", 1, "usesOnlyOneStackType",
+		1, "sourceCodeIsNotOnSearchfox", 1, "keepProfileThreadOrder", 1, "markerSchema",
+		"categories", "name", "Other", "color", "grey", "subcategories", "Other",
+		"initialVisibleThreads", visible, "initialSelectedThreads", (int)selected);
 }
 
 /* Its build-id as Breakpad writes it: a GUID, whose first three fields are little-endian, and an

@@ -115,12 +115,18 @@ int limpet_export_massif(struct limpet_heap *heap, FILE *file)
 	const struct limpet_model *model = heap->model;
 	struct writer writer = {.heap = heap, .file = file};
 	LIMPET_FREE char *command = limpet_export_name(model->target->command, "", ' ');
+	LIMPET_FREE char *title = NULL;
+	char subject[40];
 	bool peak_done = false;
 	unsigned number = 0;
 
 	if (!replay)
 		return -EINVAL;
-	fprintf(file, "desc: limpet, process %u\ncmd: %s\ntime_unit: ms\n", model->target->pid,
+	snprintf(subject, sizeof(subject), "limpet, process %u", model->target->pid);
+	title = limpet_export_title(model, subject);
+	if (!title)
+		return -ENOMEM;
+	fprintf(file, "desc: %s\ncmd: %s\ntime_unit: ms\n", title,
 		command && command[0] ? command : "?");
 	for (size_t i = 0; i < replay->moment_count && !writer.code; i++) {
 		const struct limpet_replay_moment *moment = &replay->moments[i];

@@ -150,7 +150,7 @@ static void write_clocks(struct writer *writer)
 static void write_process(struct writer *writer)
 {
 	const struct limpet_trace_target *target = writer->heap->model->target;
-	LIMPET_FREE char *name = limpet_plain_text_repair(target->comm);
+	LIMPET_FREE char *name = limpet_export_title(writer->heap->model, target->comm);
 
 	writer->failed |= !name;
 	limpet_protobuf_put_number(&writer->entry, PROCESS_PID, target->pid);

@@ -19,6 +19,7 @@ enum {
 	PROFILE_DURATION_NS = 10,
 	PROFILE_PERIOD_TYPE = 11,
 	PROFILE_PERIOD = 12,
+	PROFILE_COMMENT = 13,
 	PROFILE_DEFAULT_TYPE = 14,
 	SAMPLE_LOCATIONS = 1,
 	SAMPLE_VALUES = 2,
@@ -97,6 +98,11 @@ static uint64_t string_number(struct writer *writer, const char *text)
 
 static void write_types(struct writer *writer)
 {
+	const struct limpet_model *model = writer->heap->model;
+	LIMPET_FREE char *title =
+		model->born ? limpet_export_title(model, model->target->comm) : NULL;
+
+	writer->failed |= model->born && !title;
 	for (size_t i = 0; i < type_count(writer); i++) {
 		uint64_t type = string_number(writer, types[i][0]);
 		uint64_t unit = string_number(writer, types[i][1]);
@@ -105,6 +111,9 @@ static void write_types(struct writer *writer)
 		limpet_protobuf_put_number(&writer->message, TYPE_UNIT, unit);
 		flush_message(writer, PROFILE_SAMPLE_TYPE);
 	}
+	if (title)
+		limpet_protobuf_put_number(&writer->message, PROFILE_COMMENT,
+					   string_number(writer, title));
 	limpet_protobuf_put_number(&writer->message, PROFILE_DEFAULT_TYPE,
 				   string_number(writer, "inuse_space"));
 	limpet_protobuf_put_number(&writer->message, PROFILE_TIME_NS,

@@ -308,25 +308,35 @@ void limpet_printer_names(struct limpet_printer *printer, const struct limpet_mo
 		limpet_printer_row(printer, "", "names", "%s", words);
 }
 
+const char *limpet_printer_say_births(struct limpet_printer *printer,
+				      const struct limpet_model *model,
+				      char ret[LIMPET_PRINTER_BIRTHS])
+{
+	char from[LIMPET_PRINTER_MOMENT] = "the start", to[LIMPET_PRINTER_MOMENT] = "the end";
+
+	if (model->born_from_ns)
+		limpet_printer_moment(printer, model, model->born_from_ns, from);
+	if (model->born_to_ns != UINT64_MAX)
+		limpet_printer_moment(printer, model, model->born_to_ns, to);
+	snprintf(ret, LIMPET_PRINTER_BIRTHS, "%ss %s between %s and %s",
+		 limpet_model_block_word(model),
+		 model->target->pages ? "first touched" : "allocated", from, to);
+	return ret;
+}
+
 void limpet_printer_births(struct limpet_printer *printer, const struct limpet_model *model)
 {
 	const struct limpet_model_totals *totals = &model->totals;
 	const bool whole = model->to_ns >= model->duration_ns;
 	const char *block = limpet_model_block_word(model);
-	char from[LIMPET_PRINTER_MOMENT] = "the start", to[LIMPET_PRINTER_MOMENT] = "the end";
-	char end[LIMPET_PRINTER_MOMENT] = "the end";
+	char born[LIMPET_PRINTER_BIRTHS], end[LIMPET_PRINTER_MOMENT] = "the end";
 
 	if (!model->born)
 		return;
-	if (model->born_from_ns)
-		limpet_printer_moment(printer, model, model->born_from_ns, from);
-	if (model->born_to_ns != UINT64_MAX)
-		limpet_printer_moment(printer, model, model->born_to_ns, to);
 	if (!whole)
 		limpet_printer_moment(printer, model, model->to_ns, end);
-	limpet_printer_row(printer, "", "born",
-			   "%ss %s between %s and %s, %s in %s %s%s still %s at %s", block,
-			   model->target->pages ? "first touched" : "allocated", from, to,
+	limpet_printer_row(printer, "", "born", "%s, %s in %s %s%s still %s at %s",
+			   limpet_printer_say_births(printer, model, born),
 			   limpet_printer_bytes(printer, totals->live_bytes),
 			   limpet_printer_count(printer, totals->live_allocations), block,
 			   limpet_printer_plural(totals->live_allocations),

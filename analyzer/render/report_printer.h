@@ -87,6 +87,11 @@ const char *limpet_printer_moment(struct limpet_printer *printer, const struct l
 bool limpet_printer_say_names(const struct limpet_model *model, char ret[LIMPET_PRINTER_NAMES]);
 /* The same as a row, if there is something to say. */
 void limpet_printer_names(struct limpet_printer *printer, const struct limpet_model *model);
+/* Those of limpet_printer_births() alone: "blocks allocated between load and 10m". */
+#define LIMPET_PRINTER_BIRTHS (2 * LIMPET_PRINTER_MOMENT + 40)
+const char *limpet_printer_say_births(struct limpet_printer *printer,
+				      const struct limpet_model *model,
+				      char ret[LIMPET_PRINTER_BIRTHS]);
 /* A row: the blocks that all figures are of, if they are those that were made in a part of the
  * time. */
 void limpet_printer_births(struct limpet_printer *printer, const struct limpet_model *model);

@@ -307,6 +307,27 @@ perfetto_says() {
 	same "protoc" "$(<protoc.err)" ""
 }
 
+@test "files of some blocks alone say which these are, where the format has a place for it" {
+	local words="only blocks allocated between the start and 50ms" format
+	trace=$traces/cpp.trace
+	for format in massif callgrind pprof firefox perfetto; do
+		export_to $format "out.$format" --born-between ,50ms || return 1
+		grep -qaF "$words" "out.$format" || fail "$format" || return 1
+		export_to $format "out.$format" || return 1
+		(($(grep -caF "blocks allocated between" "out.$format") == 0)) || fail "$format" || return 1
+	done
+	export_to massif out.massif --born-between ,50ms
+	[[ $(head -1 out.massif) =~ ^"desc: limpet, process "[0-9]+", $words"$ ]] || fail "$(head -1 out.massif)"
+	export_to callgrind out.callgrind --born-between ,50ms
+	grep -qxF "desc: Data: limpet, $words" out.callgrind
+	export_to firefox out.firefox --born-between ,50ms
+	json_says --arg words "$words" '.meta.product | endswith(", " + $words)' <out.firefox
+	export_to pprof out.pb --born-between ,50ms
+	if command -v go >/dev/null; then
+		within 60 go tool pprof -comments out.pb 2>/dev/null | grep -qF "$words"
+	fi
+}
+
 needs_firefox() {
 	profiler=$TARGETS/npm/node_modules/@firefox-devtools/profiler-cli
 	needs node

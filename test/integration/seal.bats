@@ -205,7 +205,7 @@ leaks_by() {
 	(($(grep -c '^          names are from the files as they are now' text) == 2)) && grep -q storm_leak text || fail "$(<text)"
 	within 60 "$LIMPET" diff --json "$trace@-1ms" "$trace" | json_says '.old.names == "present-files" and .new.names == "present-files"'
 	within 60 "$LIMPET" html "$trace" -o running.html 2>note
-	grep -q 'storm_leak' running.html && grep -q '^limpet: names are from the files as they are now' note || fail "$(<note)"
+	"$root/test/html/figures" running.html | grep -q storm_leak && grep -q '^limpet: names are from the files as they are now' note || fail "$(<note)"
 	within 60 "$LIMPET" export "$trace" --format folded -o folded 2>note
 	grep -q 'storm_leak' folded && grep -q '^limpet: names are from the files as they are now' note || fail "$(<note)"
 	# The trace stays as it is, and gets its own names at the end.

@@ -49,7 +49,7 @@ view() {
 		.[0].bytes > 16000000 and .[0].share > 0.1 and
 		(.[0].text | test("^Blocks of sparse_keep .*, 400.1 KiB in all, keep 15.7 MiB of pages, .* % of RSS: "))'
 	"$LIMPET" html "$trace" -o page.html
-	grep -q '"kind": *"sparse"' page.html
+	"$root/test/html/figures" page.html | json_says 'any(.findings[]; .kind == "sparse")'
 	finish sparse
 }
 

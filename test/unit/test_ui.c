@@ -147,12 +147,16 @@ static void test_clean_keeps_text_alone(void **state)
 		{"\x7f\x01\x1b", "???"},
 		{"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x9a",
 		 "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x90\x9a"},
-		{"\xc2\x9b", "??"},                /* a control character in two bytes */
+		{"\xc2\x9b", "?"},                 /* a control character in two bytes */
 		{"\xc0\xaf\xe0\x80\xaf", "?????"}, /* too long */
 		{"\xed\xa0\x80", "???"},           /* half of a pair */
 		{"\xf4\x90\x80\x80", "????"},      /* beyond the last */
 		{"\xe2\x82", "??"},                /* cut short */
 		{"\xff\xfe", "??"},
+		/* turns the direction of text */
+		{"a\xe2\x80\xae"
+		 "b\xe2\x81\xa6",
+		 "a?b?"},
 	};
 
 	(void)state;
