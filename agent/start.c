@@ -164,26 +164,24 @@ static bool map_over(const struct limpet_start *start, uint64_t offset, uint64_t
 			     : map_at(address, bytes, protection, flags, -1);
 }
 
-/* The page first: without it there would be a hole in the child. */
-static bool make_window(const struct limpet_start *start, uint64_t from, uint64_t end)
-{
-	return map_over(start, end - LIMPET_WINDOW_PAGE, LIMPET_WINDOW_PAGE, true) &&
-	       !limpet_syscall3(SYS_madvise, (long)limpet_shm_at(from),
-				(long)(end - LIMPET_WINDOW_PAGE - from), MADV_DONTFORK);
-}
-
-/* See LIMPET_WINDOW_BYTES. Where this fails a child writes to its parent's memory. */
-static void make_windows(const struct limpet_start *start)
+/* See LIMPET_WINDOW_BYTES. False: a page could not be replaced, and may be missing now. Where only
+ * the advice is refused, a child writes to its parent's memory. */
+static bool make_windows(const struct limpet_start *start)
 {
 	uint64_t at = limpet_shm->layout.threads_offset, next;
+	long refused = 0;
 
-	if (shm_bytes - at > WINDOWS_MAX_BYTES)
-		return;
-	for (; at < shm_bytes; at = next) {
+	if (shm_bytes - at > LIMPET_WINDOWS_MAX_BYTES)
+		return true;
+	for (; at < shm_bytes && !refused; at = next) {
 		next = shm_bytes - at < LIMPET_WINDOW_BYTES ? shm_bytes : at + LIMPET_WINDOW_BYTES;
-		if (!make_window(start, at, next))
-			return;
+		/* The page first: without it there would be a hole in the child. */
+		if (!map_over(start, next - LIMPET_WINDOW_PAGE, LIMPET_WINDOW_PAGE, true))
+			return false;
+		refused = limpet_syscall3(SYS_madvise, (long)limpet_shm_at(at),
+					  (long)(next - LIMPET_WINDOW_PAGE - at), MADV_DONTFORK);
 	}
+	return true;
 }
 
 /* The kernel keeps a distance below memory that grows, unless what is below grows as well: so the
@@ -192,10 +190,8 @@ static int map_own(const struct limpet_start *start)
 {
 	const uint64_t at = limpet_shm->layout.threads_offset - LIMPET_OWN_BYTES;
 
-	if (start->windows && map_over(start, at, LIMPET_OWN_BYTES, true)) {
-		make_windows(start);
-		return 0;
-	}
+	if (start->windows && map_over(start, at, LIMPET_OWN_BYTES, true))
+		return make_windows(start) ? 0 : -ERROR_MEMORY;
 	return map_over(start, at, LIMPET_OWN_BYTES, false) ? 0 : -ERROR_MEMORY;
 }
 

@@ -187,9 +187,12 @@ void limpet_check_files(struct limpet_check *check)
 /* At the limit even munmap fails if it would split another mapping. */
 void limpet_check_mappings(struct limpet_check *check)
 {
-	/* Two for each window of what hooks write, which is less than half of the memory. */
-	const uint64_t wanted =
-		MAPPINGS_WANTED + check->options.agent_memory_bytes / LIMPET_WINDOW_BYTES;
+	/* Two for each window of what hooks write, which is less than half of the memory; of more
+	 * than the maximum there are no windows. */
+	const uint64_t memory = check->options.agent_memory_bytes < 2 * LIMPET_WINDOWS_MAX_BYTES
+					? check->options.agent_memory_bytes
+					: 2 * LIMPET_WINDOWS_MAX_BYTES;
+	const uint64_t wanted = MAPPINGS_WANTED + memory / LIMPET_WINDOW_BYTES;
 	uint64_t limit, used = check->maps.count;
 
 	if (limpet_proc_number_read("sys/vm/max_map_count", &limit) < 0 || used + wanted <= limit)
@@ -200,7 +203,7 @@ void limpet_check_mappings(struct limpet_check *check)
 			    (unsigned long long)used, (unsigned long long)limit,
 			    (unsigned long long)wanted);
 	limpet_check_hint(check, "sudo sysctl vm.max_map_count=%llu",
-			  (unsigned long long)limit * 2);
+			  (unsigned long long)(used + wanted > 2 * limit ? used + wanted : 2 * limit));
 }
 
 /* ------------------------------------------------------------------ namespaces */

@@ -90,7 +90,7 @@ bool limpet_growing_above_new(pid_t pid, const struct limpet_maps *old, uint64_t
 	return answer;
 }
 
-/* At boot; nothing else changes it. */
+/* At boot; nothing else changes it. In doubt it was. */
 static bool gap_was_set(void)
 {
 	char path[PATH_MAX], line[4096] = "";
@@ -99,21 +99,22 @@ static bool gap_was_set(void)
 	snprintf(path, sizeof(path), "%s/cmdline", limpet_proc_root);
 	file = fopen(path, "re");
 	if (!file)
-		return false;
+		return true;
 	if (!fgets(line, sizeof(line), file))
 		*line = 0;
 	fclose(file);
-	return strstr(line, "stack_guard_gap=");
+	return !*line || strstr(line, "stack_guard_gap=");
 }
 
 /* Under strict accounting the kernel may refuse memory at any time. */
 bool limpet_growing_reaches(pid_t pid, uint64_t bytes)
 {
 	struct rlimit limit;
-	uint64_t overcommit = 0;
+	uint64_t overcommit;
 
 	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) < 0 || limit.rlim_cur < bytes)
 		return false;
-	(void)limpet_proc_number_read("sys/vm/overcommit_memory", &overcommit);
+	if (limpet_proc_number_read("sys/vm/overcommit_memory", &overcommit) < 0)
+		return false;
 	return bytes <= GAP_BYTES && overcommit != STRICT && !gap_was_set();
 }
