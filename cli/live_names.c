@@ -34,7 +34,7 @@ int limpet_cli_look_up_names(struct limpet_model *model)
 	if (code < 0)
 		return code == -ENOMEM ? code : 0;
 	limpet_ui_busy("looking up names: the capture still runs");
-	code = limpet_model_look_up_names(model, namer, WAIT_SECONDS);
+	code = limpet_namer_name_model(namer, model, WAIT_SECONDS);
 	limpet_ui_busy(NULL);
 	limpet_namer_free(namer);
 	return code;

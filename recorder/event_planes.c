@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "common/number_table.h"
 #include "common/trace_block.h"
 #include "common/trace_format.h"
 
@@ -24,7 +23,10 @@ struct wide {
 struct limpet_event_planes {
 	struct wide pair_nodes, pair_sizes, made, gone;
 	struct limpet_bytes nodes;
-	struct limpet_number_table node_numbers; /* in `nodes`, from 1 */
+	uint32_t *node_numbers; /* of each node in `nodes`, from 1; 0: not in it */
+	size_t node_capacity;
+	uint32_t *listed; /* the nodes in `nodes` */
+	size_t listed_count, listed_capacity;
 };
 
 struct limpet_event_planes *limpet_event_planes_new(void)
@@ -48,7 +50,8 @@ void limpet_event_planes_free(struct limpet_event_planes *planes)
 	wide_done(&planes->made);
 	wide_done(&planes->gone);
 	limpet_bytes_done(&planes->nodes);
-	limpet_number_table_done(&planes->node_numbers);
+	free(planes->node_numbers);
+	free(planes->listed);
 	free(planes);
 }
 
@@ -113,18 +116,40 @@ static inline uint64_t next_number(const uint8_t **at)
 	}
 }
 
-/* Returns the node's number in the block's list of nodes. Without memory, sets `nodes.failed`. */
-static uint32_t find_node(struct limpet_event_planes *planes, uint32_t node)
+static void clear_nodes(struct limpet_event_planes *planes)
 {
-	const uint32_t before = planes->node_numbers.count;
-	const uint32_t number = limpet_number_table_of(&planes->node_numbers, node);
+	for (size_t i = 0; i < planes->listed_count; i++)
+		planes->node_numbers[planes->listed[i]] = 0;
+	planes->listed_count = 0;
+	limpet_bytes_clear(&planes->nodes);
+}
 
+/* Returns the number, from 1, or 0 without memory. */
+static __attribute__((noinline)) uint32_t list_node(struct limpet_event_planes *planes,
+						    uint32_t node)
+{
+	if (limpet_reserve_zeroed(&planes->node_numbers, &planes->node_capacity, (size_t)node + 1,
+				  sizeof(*planes->node_numbers)) < 0 ||
+	    limpet_reserve(&planes->listed, &planes->listed_capacity, planes->listed_count + 1,
+			   sizeof(*planes->listed)) < 0)
+		return 0;
+	planes->listed[planes->listed_count++] = node;
+	limpet_bytes_put_varint(&planes->nodes, node);
+	return planes->node_numbers[node] = (uint32_t)planes->listed_count;
+}
+
+/* Returns the node's number, from 0, in the block's list of nodes. Without memory, sets
+ * `nodes.failed`. */
+static inline uint32_t find_node(struct limpet_event_planes *planes, uint32_t node)
+{
+	uint32_t number = node < planes->node_capacity ? planes->node_numbers[node] : 0;
+
+	if (!number)
+		number = list_node(planes, node);
 	if (!number) {
 		planes->nodes.failed = true;
 		return 0;
 	}
-	if (number > before)
-		limpet_bytes_put_varint(&planes->nodes, node);
 	return number - 1;
 }
 
@@ -132,8 +157,7 @@ static void add_pairs(struct limpet_event_planes *planes, const struct limpet_ev
 {
 	const uint8_t *nodes = pairs->nodes->data, *sizes = pairs->sizes->data;
 
-	limpet_number_table_clear(&planes->node_numbers);
-	limpet_bytes_clear(&planes->nodes);
+	clear_nodes(planes);
 	for (uint32_t i = 0; i < pairs->pairs; i++) {
 		planes->pair_nodes.values[i] = find_node(planes, (uint32_t)next_number(&nodes));
 		planes->pair_sizes.values[i] = next_number(&sizes);

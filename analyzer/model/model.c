@@ -6,7 +6,6 @@
 #include "analyzer/model/model_bounds.h"
 #include "analyzer/model/model_sum.h"
 #include "analyzer/model/model_symbols.h"
-#include "analyzer/model/namer.h"
 #include "common/units.h"
 
 struct limpet_model_private {
@@ -298,17 +297,9 @@ uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module,
 	return limpet_model_symbols_find(model->private->symbols, module, address, ret_frames);
 }
 
-int limpet_model_look_up_names(struct limpet_model *model, struct limpet_namer *namer,
-			       unsigned seconds)
+struct limpet_model_symbols *limpet_model_symbol_table(struct limpet_model *model)
 {
-	int code = limpet_namer_ask(namer, model);
-
-	if (code < 0)
-		return code;
-	model->names_looked_up = true;
-	model->names_left = limpet_namer_wait(namer, seconds);
-	code = limpet_namer_take(namer, model->private->symbols);
-	return code < 0 ? code : 0;
+	return model->private->symbols;
 }
 
 /* ------------------------------------------------------------------ building */

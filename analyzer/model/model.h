@@ -189,7 +189,7 @@ struct limpet_model {
 
 	bool sealed;           /* there are symbols */
 	bool symbols_complete; /* and every address was looked up */
-	/* Instead, names were looked up now: limpet_model_look_up_names(). */
+	/* Instead, names were looked up now: limpet_namer_name_model(). */
 	bool names_looked_up;
 	size_t names_left; /* addresses for which there was no time */
 	struct limpet_model_private *private;
@@ -222,11 +222,8 @@ bool limpet_model_lacks_events(const struct limpet_model *model);
 /* Finds `bounds` again after the totals were replaced by those of a part of the stacks. */
 void limpet_model_bound_again(struct limpet_model *model);
 
-struct limpet_namer;
-/* Looks up names in the files of this machine, for a model of a trace that is not sealed. Takes at
- * most so long, and the time of one look-up. -ENOMEM. */
-int limpet_model_look_up_names(struct limpet_model *model, struct limpet_namer *namer,
-			       unsigned seconds) LIMPET_MUST_CHECK;
+/* In which a namer puts what it has found. It belongs to the model. */
+struct limpet_model_symbols *limpet_model_symbol_table(struct limpet_model *model);
 
 /* Frames of one address, innermost first. Returns their number; 0: no symbols for it. */
 uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module, uint64_t address,

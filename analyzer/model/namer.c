@@ -535,3 +535,16 @@ int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *s
 		limpet_model_symbols_settle(symbols);
 	return code;
 }
+
+int limpet_namer_name_model(struct limpet_namer *namer, struct limpet_model *model,
+			    unsigned seconds)
+{
+	int code = limpet_namer_ask(namer, model);
+
+	if (code < 0)
+		return code;
+	model->names_looked_up = true;
+	model->names_left = limpet_namer_wait(namer, seconds);
+	code = limpet_namer_take(namer, limpet_model_symbol_table(model));
+	return code < 0 ? code : 0;
+}

@@ -32,5 +32,9 @@ size_t limpet_namer_wait(struct limpet_namer *namer, unsigned seconds);
 /* Moves what was found since the last call into `symbols`, and settles them. 1: something; 0:
  * nothing; -ENOMEM. */
 int limpet_namer_take(struct limpet_namer *namer, struct limpet_model_symbols *symbols);
+/* All of these for a model of a trace that is not sealed. Takes at most so long, and the time of
+ * one look-up. -ENOMEM. */
+int limpet_namer_name_model(struct limpet_namer *namer, struct limpet_model *model,
+			    unsigned seconds) LIMPET_MUST_CHECK;
 
 #endif

@@ -82,7 +82,7 @@ static void test_cut_at_every_byte(void **state)
 	size_t count;
 	uint8_t *bytes;
 	uint64_t events = 0;
-	struct trace_outcome last = {0};
+	struct trace_outcome last;
 
 	(void)state;
 	trace_make(&capture, trace_path("whole"), 300, 60, 5);
