@@ -17,8 +17,6 @@
 #define ERROR_PROTOCOL 71 /* EPROTO */
 #define SCM_RIGHTS_TYPE 1 /* not in the kernel's headers */
 #define SOL_SOCKET_LEVEL 1
-/* A window takes two mappings; a process may have some 65,000. */
-#define WINDOWS_MAX_BYTES (1ull << 30)
 #define RECEIVE_CLOEXEC 0x40000000
 
 static struct limpet_control nothing;

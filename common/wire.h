@@ -436,6 +436,8 @@ struct limpet_stack_range {
  * inherits: what the child still touches of the window below becomes private memory of zeros. The
  * kernel maps nothing else there: it keeps 1 MiB free below memory that may grow. */
 #define LIMPET_WINDOW_BYTES (1u << 20)
+/* Of more than this there are no windows: each takes two mappings. */
+#define LIMPET_WINDOWS_MAX_BYTES (UINT64_C(1) << 30)
 #define LIMPET_WINDOW_PAGE 4096u
 
 /* The layout: offsets from the start of the header, and counts. It is made before the memory is

@@ -21,14 +21,11 @@ struct limpet_site_threads {
 	/* Until then, of which a sample counts fractions: */
 	struct limpet_site_threads_sum *sums;
 	size_t sum_count, sum_capacity;
-	uint32_t *sum_of_node; /* index + 1 of the thread that was met last; 0: none */
-	uint32_t node_count;
+	uint32_t *places;   /* by hash of node and thread: index + 1 in sums; 0: free */
+	size_t place_count; /* a power of two, or 0 */
 };
 
-/* -ENOMEM. limpet_site_threads_done() follows in any case. */
-int limpet_site_threads_init(struct limpet_site_threads *threads,
-			     uint32_t node_count) LIMPET_MUST_CHECK;
-/* For each block of a replay. -ENOMEM. */
+/* For each block of a replay; `threads` begins as zeros. -ENOMEM. */
 int limpet_site_threads_add(struct limpet_site_threads *threads,
 			    const struct limpet_replay_block *block) LIMPET_MUST_CHECK;
 /* After the last. -ENOMEM. */

@@ -6,7 +6,7 @@
 
 #include "common/array.h"
 
-/* Entries before the first merge; of the list that a merge must have freed, or it grows. */
+/* The list doubles unless a merge frees half of it. */
 #define FIRST_CAPACITY 4096u
 #define FREED_SHARE 2u
 
@@ -53,7 +53,7 @@ static int want_place(struct limpet_survivors *survivors)
 
 static int add(struct limpet_survivors *survivors, const struct limpet_survivor *one)
 {
-	if (want_place(survivors) < 0 || !survivors->list)
+	if (want_place(survivors) < 0)
 		return -ENOMEM;
 	survivors->list[survivors->count++] = *one;
 	return 0;

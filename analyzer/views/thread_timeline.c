@@ -270,10 +270,8 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 	if (thread_timeline && work.lives_of_node) {
 		thread_timeline->survivors.history = history;
 		options.block_context = thread_timeline;
-		code = limpet_site_threads_init(&thread_timeline->site_threads, model->node_count);
-	}
-	if (code == 0)
 		code = choose_ends(model, history, &ends, &options.end_count);
+	}
 	options.ends = ends;
 	if (code == 0)
 		code = limpet_replay_new(reader, model, &options, &thread_timeline->replay);

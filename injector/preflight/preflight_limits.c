@@ -202,8 +202,9 @@ void limpet_check_mappings(struct limpet_check *check)
 			    "needs %llu more",
 			    (unsigned long long)used, (unsigned long long)limit,
 			    (unsigned long long)wanted);
-	limpet_check_hint(check, "sudo sysctl vm.max_map_count=%llu",
-			  (unsigned long long)(used + wanted > 2 * limit ? used + wanted : 2 * limit));
+	limpet_check_hint(
+		check, "sudo sysctl vm.max_map_count=%llu",
+		(unsigned long long)(used + wanted > 2 * limit ? used + wanted : 2 * limit));
 }
 
 /* ------------------------------------------------------------------ namespaces */

@@ -45,6 +45,13 @@ static void test_what_keeps_it_from_growing(void **state)
 	proc_fixture_write("sys/vm/overcommit_memory", "%s", "1\n");
 	proc_fixture_write("cmdline", "%s", "quiet stack_guard_gap=16\n");
 	assert_false(limpet_growing_reaches(getpid(), MIB));
+	/* What cannot be read may be anything. */
+	proc_fixture_write("cmdline", "%s", "");
+	assert_false(limpet_growing_reaches(getpid(), MIB));
+	proc_fixture_write("cmdline", "%s", "quiet\n");
+	assert_true(limpet_growing_reaches(getpid(), MIB));
+	proc_fixture_write("sys/vm/overcommit_memory", "%s", "");
+	assert_false(limpet_growing_reaches(getpid(), MIB));
 }
 
 static int begin(void **state)

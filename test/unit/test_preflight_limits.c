@@ -53,6 +53,12 @@ static void test_mappings(void **state)
 						.agent_memory_bytes = 256 * MIB}),
 			 -ENOMEM);
 	assert_refused("mappings", "needs 576 more", "vm.max_map_count=840");
+	/* But not more and more. */
+	assert_int_equal(preflight_look(preflight_pid,
+					&(const struct limpet_preflight_options){
+						.agent_memory_bytes = 65536 * MIB}),
+			 -ENOMEM);
+	assert_refused("mappings", "needs 2368 more", "vm.max_map_count=2");
 	proc_fixture_write("sys/vm/max_map_count", "%s", "300\n");
 	assert_int_equal(preflight_look(preflight_pid, NULL), -ENOMEM);
 	assert_refused("mappings", "of 300 mappings", "vm.max_map_count=600");
