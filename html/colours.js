@@ -74,12 +74,12 @@ const keptColour = (part, dark) => {
 const MODULE_HUES = [30, 212, 130, 275, 55, 180, 340, 95];
 let moduleRanks = null;
 function rankModules() {
-  const by = new Map();
+  const by = new Map(groups.map(({module}) => [module, 0]));
   sites.forEach((_, site) => {
-    const path = foldedPath[sites[site].node];
-    if (path) by.set(groups[paths.group[path]].module, 0);
+    const path = foldedPath[nodeOf[site]], module = path ? groups[paths.group[path]].module : null;
+    by.set(module, (by.get(module) || 0) + Math.abs(weight(site)));
   });
-  for (const group of groups) by.set(group.module, (by.get(group.module) || 0) + 1);
+  by.delete(null);
   moduleRanks = new Map([...by].sort((a, b) => b[1] - a[1]).map(([module], i) => [module, i]));
 }
 function moduleColour(module, dark) {

@@ -106,7 +106,7 @@ function drawComparison() {
   if (ofPages) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));
   const side = comparing ? 'old' : sideName('old'), what = comparing ? 'the old capture' : `window ${side}`;
   if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
-    textContent: `The figures of ${side} are multiplied by ${scaleOf(view.metric).toPrecision(3)}, as if ${what} had lasted ${seconds(lengthOf('new'))}.`}));
+    textContent: `The figures of ${side} are multiplied by ${(+scaleOf(view.metric).toPrecision(3)).toLocaleString('en')}, as if ${what} had lasted ${seconds(lengthOf('new'))}.`}));
   if (!comparing) findings.push(...lossesInWords());
   for (const side of comparing ? SIDES : []) {
     const why = data[side].about.losses.filter(({reason}) => reason !== 'sampled'), of = key => why.some(loss => loss[key]);

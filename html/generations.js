@@ -1,6 +1,6 @@
 /* ---------------------------------------------------------------- generations
  *
- * What was live at each time, divided into what is live at the end still, and what was freed since. */
+ * What was live at each time, divided into what is still live at the end, and what was freed since. */
 
 const hasGenerations = !comparing && !!data.kept.survivors && bucketCount > 1;
 const LAYERS = {function: 'function', generation: ofPages ? 'what is still resident' : 'what is still live'};

@@ -5,16 +5,16 @@
 
 const inPart = b => b >= view.from && b < view.to;
 const NO_EVENTS = 'This page has no single events: it was written by limpet html --quick, or the capture kept only sums.';
-/* The lifetimes of blocks; null: not read yet. Then `into` says so, and the view is drawn once more. */
-let lives = null;
+/* The lifetimes of blocks; null: not read yet. Then `into` says so, and is drawn once more if it still is what is looked at. */
+let lives = null, livesRead = null;
 function wantLives(into) {
   if (!data.kept.lives) { note(into, NO_EVENTS); return null; }
   if (lives) return lives;
+  const asked = tab;
   note(into, 'Reading the events…');
-  readPart('lives').then(read => {
-    lives = read;
-    TABS[tab][1]();
-  }, error => note(into, `They cannot be read: ${error.message}.`));
+  livesRead ||= readPart('lives').then(read => { lives = read; });
+  livesRead.then(() => { if (tab === asked && into.textContent === 'Reading the events…') TABS[tab][1](); },
+    error => note(into, `They cannot be read: ${error.message}.`));
   return null;
 }
 /* The thread of a block that was allocated earlier is unknown. */

@@ -23,13 +23,16 @@ function make(tag, properties = {}, ...children) {
 /* ---------------------------------------------------------------- formatting figures */
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
-function bytes(value) {
+/* Scaled figures are no whole numbers: what rounds to nothing has no sign. */
+const whole = value => Math.abs(value) < 0.5 ? 0 : value;
+function bytes(size) {
+  const value = whole(size);
   let amount = Math.abs(value), unit = 0;
   while (amount >= 1024 && unit < UNITS.length - 1) { amount /= 1024; unit++; }
   const digits = unit === 0 || amount >= 100 ? 0 : 1;
   return (value < 0 ? '−' : '') + amount.toFixed(digits) + ' ' + UNITS[unit];
 }
-const count = value => Math.round(value).toLocaleString('en');
+const count = value => Math.round(whole(value)).toLocaleString('en');
 function seconds(value) {
   if (value < 60) return value.toFixed(value < 10 ? 2 : 1) + ' s';
   const minutes = Math.floor(value / 60), hours = Math.floor(minutes / 60);
@@ -37,8 +40,8 @@ function seconds(value) {
   return hours ? `${hours}h${two(minutes % 60)}m${two(value % 60)}s` : `${minutes}m${two(value % 60)}s`;
 }
 const plural = (value, one, many = `${one}s`) => `${count(value)} ${Math.round(value) === 1 ? one : many}`;
-const signed = value => (value > 0 ? '+' : '') + bytes(value);
-const signedCount = value => (value > 0 ? '+' : value < 0 ? '−' : '') + count(Math.abs(value));
+const signed = value => (whole(value) > 0 ? '+' : '') + bytes(value);
+const signedCount = value => (whole(value) > 0 ? '+' : whole(value) < 0 ? '−' : '') + count(Math.abs(value));
 const percent = (part, whole) => whole ? (100 * part / whole).toFixed(1) + ' %' : '';
 
 /* In a comparison each site belongs to one of two heaps; the page shows one metric of both. */

@@ -102,7 +102,8 @@ function offers(kind, text) {
 }
 /* The list below the field: values replace what is typed, whose last term is completed. */
 function offerTerms() {
-  const typed = $('find').value, [last] = /\S*$/.exec(typed.toLowerCase()), {not, kind, text} = termOf(last), before = typed.slice(0, typed.length - last.length) + (not ? '-' : '');
+  const typed = $('find').value, open = typed.split('"').length % 2 === 0, [last] = (open ? /\S*"[^"]*$/ : /\S*$/).exec(typed.toLowerCase());
+  const {not, kind, text} = termOf(open ? `${last}"` : last), before = typed.slice(0, typed.length - last.length) + (not ? '-' : '');
   const option = (value, label) => make('option', {value: before + value, label});
   const ofKind = one => offers(one, text).map(name => option(textOfTerm({not: false, kind: one, text: name}), `${before}${one}:${name}`));
   const list = kind ? KINDS[kind] ? ofKind(kind) : [] : text.length > 1 ? Object.keys(KINDS).flatMap(ofKind) :

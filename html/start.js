@@ -90,9 +90,9 @@ function apply(address) {
   view.scaled = !!number('scaled', +normal.scaled);
   setSearch(state.get('find') || '');
   view.only = $('only').checked = number('only', 0) === 1;
-  view.colour = $('colour').value = !comparing && TINT[state.get('colour')] ? state.get('colour') : 'name';
+  view.colour = $('colour').value = !comparing && Object.hasOwn(TINT, state.get('colour')) ? state.get('colour') : 'name';
   showDirection(['up', 'around'].includes(state.get('direction')) ? state.get('direction') : 'down');
-  $('names').value = NAME_STEPS[state.get('names')] ? state.get('names') : 'full';
+  $('names').value = Object.hasOwn(NAME_STEPS, state.get('names')) ? state.get('names') : 'full';
   $('merge').checked = number('merge', 0) === 1;
   setNames($('names').value, $('merge').checked);
   chosen = number('function', -1);
@@ -110,7 +110,7 @@ function apply(address) {
   compute();
   drawVerdict();
   if (!comparing) showRange();
-  choose(name in TABS ? name : 'overview');
+  choose(Object.hasOwn(TABS, name) ? name : 'overview');
 }
 /* Both for steps in the history and for an address that was typed. */
 addEventListener('popstate', () => apply(location.hash));

@@ -4,7 +4,7 @@
 
 /* Half of what is shown with the other half; or what came before a window with it; or it with what came after it. */
 function usualWindows() {
-  const {from, to} = view, half = Math.max(1, Math.floor(bucketCount / 2));
+  const {from, to} = view, half = Math.max(1, Math.min(bucketCount - 1, nearestEdge(edges[bucketCount] / 2)));
   if (figures.whole) return {base: [0, half], shown: [half, bucketCount]};
   if (from > 0) return {base: [Math.max(0, from - (to - from)), from], shown: [from, to]};
   return {base: [from, to], shown: [to, bucketCount]};

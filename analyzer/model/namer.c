@@ -260,7 +260,7 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 			pthread_cond_wait(&namer->wished, &namer->lock);
 			continue;
 		}
-		clock_gettime(CLOCK_REALTIME, &until);
+		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_sec += MAP_PAUSE_S;
 		if (map_is_due(namer) ||
 		    pthread_cond_timedwait(&namer->wished, &namer->lock, &until) == ETIMEDOUT)
@@ -511,8 +511,8 @@ size_t limpet_namer_wait(struct limpet_namer *namer, unsigned seconds)
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_sec += seconds;
 	pthread_mutex_lock(&namer->lock);
-	while (namer->left &&
-	       pthread_cond_timedwait(&namer->served, &namer->lock, &until) != ETIMEDOUT)
+	while (namer->left && pthread_cond_clockwait(&namer->served, &namer->lock, CLOCK_MONOTONIC,
+						     &until) != ETIMEDOUT)
 		;
 	left = namer->left;
 	pthread_mutex_unlock(&namer->lock);

@@ -340,11 +340,11 @@ highest_of() {
 	trace=evil.limpet
 	report
 	"$LIMPET" html evil.limpet
-	[[ $(grep -c '<img' evil.html) == 0 ]]
+	# In the page they are letters of base64.
+	grep -qx '<script type="text/plain" id="data">[A-Za-z0-9+/=]*</script>' evil.html
 	within 60 "$LIMPET" run -q --on-overload wait -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
 	"$LIMPET" diff --html --sort allocated plain.limpet evil.limpet -o both.html
 	"$LIMPET" diff --json --sort allocated plain.limpet evil.limpet >diff.json
-	[[ $(grep -c '<img' both.html) == 0 ]]
 	driven evil.html report.json --hostile "$name" -- both.html diff.json --hostile "$name"
 }
 
