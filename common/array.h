@@ -64,4 +64,17 @@ static inline int limpet_reserve_zeroed(void *array, size_t *capacity, size_t wa
 		(size_t) low_##index;                                                        \
 	})
 
+/* Of a list that is sorted by `field`, the entries in which it has this value: their number;
+ * *ret_first is the first. The arguments are evaluated more than once. */
+#define LIMPET_EQUAL_RANGE(list, count, field, value, ret_first)                         \
+	__extension__({                                                                  \
+		const size_t from_ =                                                     \
+			LIMPET_PARTITION_POINT(i_, (count), (list)[i_].field < (value)); \
+		size_t end_ = from_;                                                     \
+		while (end_ < (count) && (list)[end_].field == (value))                  \
+			end_++;                                                          \
+		*(ret_first) = (list) ? &(list)[from_] : NULL;                           \
+		end_ - from_;                                                            \
+	})
+
 #endif

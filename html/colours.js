@@ -85,24 +85,19 @@ function rankModules() {
 function moduleColour(module, dark) {
   if (!moduleRanks) rankModules();
   const hue = MODULE_HUES[moduleRanks.get(module)];
-  if (hue === undefined || module === null) return dark ? '#3a4149' : '#d9dee4';
+  if (hue === undefined) return dark ? '#3a4149' : '#d9dee4';
   return dark ? `hsl(${hue} 40% 32%)` : `hsl(${hue} 70% 76%)`;
 }
 function modulesInColour(dark) {
   if (!moduleRanks) rankModules();
-  const first = [...moduleRanks.keys()].slice(0, MODULE_HUES.length).filter(module => module !== null);
+  const first = [...moduleRanks.keys()].slice(0, MODULE_HUES.length);
   return [...first.map(module => [moduleColour(module, dark), brief(base(module), 40)]), [moduleColour(null, dark), 'others']];
 }
 function drawFlameLegend() {
   if (inTwo()) return;
   const dark = isDark(), list = TINT[view.colour] ? TINT[view.colour].legend(dark) :
     [[dark ? 'hsl(36 48% 35%)' : 'hsl(36 80% 74%)', 'the program'], [dark ? 'hsl(210 8% 32%)' : 'hsl(210 12% 84%)', 'library frames']];
-  $('flame-legend').replaceChildren(...list.map(([colour, words]) => {
-    const swatch = make('span', {class: 'swatch', 'aria-hidden': 'true'});
-    if (colour) swatch.style.background = colour;
-    else swatch.classList.add('hatched');
-    return make('li', {}, swatch, ` ${words}`);
-  }));
+  $('flame-legend').replaceChildren(...list.map(([colour, words]) => legendItem(colour, words)));
 }
 for (const [key, {words}] of [['name', {words: 'name'}], ...Object.entries(TINT)]) $('colour').append(make('option', {value: key, textContent: words}));
 

@@ -20,6 +20,13 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
+/* An item of a legend. Without a colour it is hatched; a name of a property (--accent) stands for its value. */
+function legendItem(colour, ...words) {
+  const swatch = make('span', {class: colour ? 'swatch' : 'swatch hatched', 'aria-hidden': 'true'});
+  if (colour) swatch.style.background = colour.startsWith('--') ? `var(${colour})` : colour;
+  return make('li', {}, swatch, ' ', ...words);
+}
+
 /* ---------------------------------------------------------------- formatting figures */
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

@@ -133,14 +133,9 @@ function drawStrip() {
   showWindow();
 }
 function drawLegend() {
-  const item = (colour, ...words) => {
-    const swatch = make('span', {class: 'swatch', 'aria-hidden': 'true'});
-    swatch.style.background = colour.startsWith('--') ? `var(${colour})` : colour;
-    return make('li', {}, swatch, ' ', ...words);
-  };
-  $('strip-legend').replaceChildren(...strip.layers.map(({colour, label, group}) => item(colour, group < 0 ? label :
+  $('strip-legend').replaceChildren(...strip.layers.map(({colour, label, group}) => legendItem(colour, group < 0 ? label :
     make('button', {type: 'button', class: 'link', textContent: brief(label, 36), title: brief(groups[group].name, 1000), onclick: () => showFunction(group)}))),
-  ...strip.lines.map(({colour, label, rss}) => item(colour, rss && strip.ownScale ? `${label}, on a scale of its own` : label)));
+  ...strip.lines.map(({colour, label, rss}) => legendItem(colour, rss && strip.ownScale ? `${label}, on a scale of its own` : label)));
 }
 
 /* ---------------------------------------------------------------- flags */

@@ -32,11 +32,7 @@ function drawMemoryParts() {
     part.style.background = colour;
     return part;
   }));
-  const list = make('ul', {class: 'parts-words'}, ...parts.map(([words, value, colour]) => {
-    const swatch = make('span', {class: 'swatch', 'aria-hidden': 'true'});
-    swatch.style.background = colour;
-    return make('li', {}, swatch, ` ${words} ${bytes(value)}`);
-  }));
+  const list = make('ul', {class: 'parts-words'}, ...parts.map(([words, value, colour]) => legendItem(colour, `${words} ${bytes(value)}`)));
   $('verdict-memory').replaceChildren(make('p', {textContent: memoryInWords()}), ...(parts.length ? [bar, list] : []));
 }
 

@@ -97,14 +97,7 @@ int limpet_site_threads_finish(struct limpet_site_threads *threads)
 size_t limpet_site_threads_of(const struct limpet_site_threads *threads, uint32_t node,
 			      const struct limpet_site_thread **ret_list)
 {
-	const struct limpet_site_thread *list = threads->list;
-	size_t first = LIMPET_PARTITION_POINT(i, threads->count, list[i].node < node);
-	size_t end = first;
-
-	while (end < threads->count && list[end].node == node)
-		end++;
-	*ret_list = &list[first];
-	return end - first;
+	return LIMPET_EQUAL_RANGE(threads->list, threads->count, node, node, ret_list);
 }
 
 void limpet_site_threads_done(struct limpet_site_threads *threads)

@@ -114,14 +114,7 @@ int limpet_survivors_finish(struct limpet_survivors *survivors, const struct lim
 size_t limpet_survivors_of_site(const struct limpet_survivors *survivors, uint32_t node,
 				const struct limpet_survivor **ret_list)
 {
-	const struct limpet_survivor *list = survivors->list;
-	size_t first = LIMPET_PARTITION_POINT(i, survivors->count, list[i].node < node);
-	size_t end = first;
-
-	while (end < survivors->count && list[end].node == node)
-		end++;
-	*ret_list = list ? &list[first] : NULL;
-	return end - first;
+	return LIMPET_EQUAL_RANGE(survivors->list, survivors->count, node, node, ret_list);
 }
 
 void limpet_survivors_done(struct limpet_survivors *survivors)

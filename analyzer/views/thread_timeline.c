@@ -294,28 +294,16 @@ size_t limpet_thread_timeline_thread(const struct limpet_thread_timeline *thread
 				     uint32_t tid,
 				     const struct limpet_thread_timeline_step **ret_steps)
 {
-	const struct limpet_thread_timeline_step *steps = thread_timeline->steps;
-	size_t first = LIMPET_PARTITION_POINT(i, thread_timeline->step_count, steps[i].tid < tid);
-	size_t end = first;
-
-	while (end < thread_timeline->step_count && steps[end].tid == tid)
-		end++;
-	*ret_steps = &steps[first];
-	return end - first;
+	return LIMPET_EQUAL_RANGE(thread_timeline->steps, thread_timeline->step_count, tid, tid,
+				  ret_steps);
 }
 
 size_t limpet_thread_timeline_site(const struct limpet_thread_timeline *thread_timeline,
 				   uint32_t node,
 				   const struct limpet_thread_timeline_life **ret_lives)
 {
-	const struct limpet_thread_timeline_life *lives = thread_timeline->lives;
-	size_t first = LIMPET_PARTITION_POINT(i, thread_timeline->life_count, lives[i].node < node);
-	size_t end = first;
-
-	while (end < thread_timeline->life_count && lives[end].node == node)
-		end++;
-	*ret_lives = &lives[first];
-	return end - first;
+	return LIMPET_EQUAL_RANGE(thread_timeline->lives, thread_timeline->life_count, node, node,
+				  ret_lives);
 }
 
 void limpet_thread_timeline_free(struct limpet_thread_timeline *thread_timeline)
