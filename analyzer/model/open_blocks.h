@@ -14,8 +14,7 @@ struct limpet_open_block {
 	uint32_t node, thread;
 	bool sampled; /* represents more than itself */
 };
-/* Open addressing, linear probing. The hash does not include the thread, so that the blocks of all
- * threads are found next to each other. */
+/* Open addressing, linear probing. The hash is of all but the thread and `sampled`. */
 struct limpet_open_slot {
 	uint64_t size, tick;
 	uint32_t node, thread;
@@ -55,11 +54,9 @@ static inline void limpet_open_blocks_prefetch(const struct limpet_open_blocks *
 /* -ENOMEM. */
 int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpet_open_block *block,
 			   uint32_t hash) LIMPET_MUST_CHECK;
-/* Removes one that has the stack, size, time and `sampled` of `like`, and its thread if there is
- * such a block. False: there is none. */
+/* Removes one that is equal to `like`. False: there is none. */
 bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
-			     const struct limpet_open_block *like, uint32_t hash,
-			     uint32_t *ret_thread);
+			     const struct limpet_open_block *like, uint32_t hash);
 /* The next entry from slot `*at` on, which is set to the slot after it; returns the entry's number
  * of blocks, 0: no more. */
 uint64_t limpet_open_blocks_next(const struct limpet_open_blocks *blocks, size_t *at,

@@ -539,14 +539,13 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 			      const struct limpet_trace_rows *rows, uint32_t at, uint32_t hash)
 {
 	const uint64_t tick = rows->ticks[at], age = rows->ages[at];
+	struct thread *thread = owner_of(work, rows, at);
 	const struct limpet_open_block like = {.size = kind->size,
 					       .tick = tick > age ? tick - age : 0,
 					       .node = kind->node,
-					       .thread = owner_of(work, rows, at)->number,
+					       .thread = thread->number,
 					       .sampled = kind->sampled};
 	const bool temporary = rows->ops[at] & LIMPET_ROW_TEMPORARY;
-	struct thread *thread;
-	uint32_t number;
 
 	work->all_live_bytes -= kind->bytes;
 	if (!kind->kept || !is_birth_kept(work, like.tick))
@@ -557,14 +556,13 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 		caller->own_freed_bytes += kind->bytes;
 	}
 	/* Not found: its thread is not kept, or its allocation was lost or discarded. */
-	if (!limpet_open_blocks_take(&work->open, &like, hash, &number)) {
+	if (!limpet_open_blocks_take(&work->open, &like, hash)) {
 		if (work->older_bytes > 0 && !is_filtered(work)) {
 			work->older_bytes -= kind->bytes;
 			work->live_bytes -= kind->bytes;
 		}
 		return 0;
 	}
-	thread = work->threads[number];
 	meet_kind(work, kind);
 	meet_thread(work, thread);
 	kind->freed[age_bucket_of_ticks(work, age)]++;

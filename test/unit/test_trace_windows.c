@@ -7,8 +7,10 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "analyzer/model/filter.h"
 #include "analyzer/model/model.h"
 #include "analyzer/model/replay.h"
 #include "analyzer/trace/trace_reader.h"
@@ -80,6 +82,24 @@ static void sum_window(struct limpet_trace_reader *reader, uint64_t from_ns, uin
 		start_window(window, from_ns);
 }
 
+/* With the others left out, a thread has the same blocks, whoever frees them. */
+static void check_thread(struct limpet_trace_reader *reader, const struct limpet_model *model,
+			 const struct limpet_replay_thread *thread)
+{
+	struct limpet_filter *filter = limpet_filter_new();
+	const struct limpet_replay_options options = {.filter = filter};
+	struct limpet_replay *replay = NULL;
+	char pattern[32];
+
+	snprintf(pattern, sizeof(pattern), "thread:%u", thread->tid);
+	assert_int_equal(limpet_filter_add(filter, pattern, false, NULL), 0);
+	assert_int_equal(limpet_replay_new(reader, model, &options, &replay), 0);
+	assert_int_equal(replay->thread_count, 1);
+	assert_memory_equal(&replay->threads[0].figures, &thread->figures, sizeof(thread->figures));
+	limpet_replay_free(replay);
+	limpet_filter_free(filter);
+}
+
 /* Sums of periods and the events one by one are of the same time. */
 static void check_replay(struct limpet_trace_reader *reader, const struct limpet_model *model)
 {
@@ -97,6 +117,7 @@ static void check_replay(struct limpet_trace_reader *reader, const struct limpet
 		sums.live_bytes += figures->live_bytes;
 		sums.peak_bytes += figures->peak_bytes;
 		sums.growth_bytes += figures->growth_bytes;
+		check_thread(reader, model, &replay->threads[i]);
 	}
 	assert_int_equal(sums.allocations, model->totals.allocations);
 	assert_int_equal(sums.allocated_bytes, model->totals.allocated_bytes);

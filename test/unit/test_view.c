@@ -136,10 +136,9 @@ static uint32_t hash_of(const struct limpet_open_block *block)
 	return limpet_open_hash(limpet_open_seed(block->node, block->size), block->tick);
 }
 
-static bool take(struct limpet_open_blocks *blocks, const struct limpet_open_block *like,
-		 uint32_t *ret_thread)
+static bool take(struct limpet_open_blocks *blocks, const struct limpet_open_block *like)
 {
-	return limpet_open_blocks_take(blocks, like, hash_of(like), ret_thread);
+	return limpet_open_blocks_take(blocks, like, hash_of(like));
 }
 
 /* Held against a plain list; many are alike. */
@@ -149,12 +148,11 @@ static void test_open_blocks(void **state)
 	static struct limpet_open_block list[MOST];
 	struct limpet_open_blocks blocks = {0};
 	struct limpet_open_block none = {.size = 8};
-	uint32_t thread;
 	size_t count = 0;
 	uint64_t random = 7;
 
 	(void)state;
-	assert_false(take(&blocks, &list[0], &thread));
+	assert_false(take(&blocks, &list[0]));
 	for (unsigned step = 0; step < STEPS; step++) {
 		random = random * 6364136223846793005u + 1442695040888963407u;
 		if (count < MOST && (count == 0 || random >> 40 & 3)) {
@@ -170,21 +168,20 @@ static void test_open_blocks(void **state)
 		} else {
 			size_t at = (random >> 20) % count;
 
-			/* Its own thread's, since there is one. */
-			assert_true(take(&blocks, &list[at], &thread));
-			assert_int_equal(thread, list[at].thread);
+			assert_true(take(&blocks, &list[at]));
 			list[at] = list[--count];
 		}
 		if (step % LOOKS == 0)
 			assert_int_equal(count_open(&blocks), count);
 	}
-	assert_false(take(&blocks, &none, &thread));
+	assert_false(take(&blocks, &none));
 	assert_in_range(blocks.used, 1, 8 * 32 * 4 * 8 * 2); /* alike in all are one */
 	while (count) {
 		struct limpet_open_block other = list[--count];
 
 		other.thread = UINT32_MAX;
-		assert_true(take(&blocks, &other, &thread));
+		assert_false(take(&blocks, &other));
+		assert_true(take(&blocks, &list[count]));
 	}
 	assert_int_equal(count_open(&blocks), 0);
 	assert_int_equal(blocks.used, 0);
