@@ -119,10 +119,10 @@ static void add_steps(struct limpet_findings_work *work, struct limpet_findings_
 		const unsigned part = part_of_step(work, step.step);
 		const uint64_t end_ns = work->history->edges_ns[step.step + 1];
 
-		if (counts->allocations && end_ns < group->first_ns)
-			group->first_ns = end_ns;
 		if (part == PARTS)
 			continue;
+		if (counts->allocations && end_ns < group->first_ns)
+			group->first_ns = end_ns;
 		group->growth[part] +=
 			(double)counts->allocated_bytes - (double)counts->freed_bytes;
 		group->blocks[part] += (double)counts->allocations - (double)counts->frees;

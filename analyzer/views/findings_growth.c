@@ -17,6 +17,8 @@
 #define LEAST_BYTES LIMPET_FINDINGS_LEAST_BYTES
 #define LEAST_NS 4000000000ull
 #define GROWING_SHOWN 3u
+/* After a burst: the share of the second half's growth that comes in its second quarter. */
+#define STEADY 0.45
 /* For blocks that are hardly ever freed: fewer or younger ones are no evidence. */
 #define LEAST_KEPT_BLOCKS 8u
 #define LEAST_KEPT_NS 10000000000ull
@@ -234,12 +236,25 @@ static double late_growth(const struct limpet_findings_group *group)
 	return limpet_findings_sum(group->growth, HALF, PARTS);
 }
 
+/* What is left of the first half's growth if a burst is taken out of it: two parts, as one that is
+ * short may fall into both. */
+static double without_burst(const double *growth)
+{
+	double burst = 0;
+
+	for (unsigned i = 0; i + 1 < HALF; i++)
+		burst = fmax(burst, growth[i] + growth[i + 1]);
+	return limpet_findings_sum(growth, 0, HALF) - burst;
+}
+
 /* Keeps growing: not only while it filled up, nor once, nor until it is emptied again, as
- * before. */
+ * before. If it grew far more in the first half, that was a burst, and growth has not slowed down
+ * since: of what fills up, each quarter's growth is less than the one before. */
 static bool grows(const double *growth)
 {
 	const double first = limpet_findings_sum(growth, 0, HALF);
 	const double second = limpet_findings_sum(growth, HALF, PARTS);
+	const double last = limpet_findings_sum(growth, PARTS - PARTS / 4, PARTS);
 	unsigned up = 0;
 
 	for (unsigned i = 0; i < HALF; i++)
@@ -247,8 +262,10 @@ static bool grows(const double *growth)
 			return false;
 	for (unsigned i = HALF; i < PARTS; i++)
 		up += growth[i] > second / PARTS / 4;
-	return second >= LEAST_BYTES && second >= first / 2 && up >= HALF - 1 &&
-	       limpet_findings_sum(growth, PARTS - PARTS / 4, PARTS) >= second / 4;
+	if (second < first / 2 &&
+	    (second < without_burst(growth) / 2 || up < HALF || last < STEADY * second))
+		return false;
+	return second >= LEAST_BYTES && up >= HALF - 1 && last >= second / 4;
 }
 
 static int compare_growth(const void *a, const void *b)
@@ -261,11 +278,32 @@ static int compare_growth(const void *a, const void *b)
 
 /* Blocks that were freed, or lost from sight: one for which the collector had no room counts as
  * neither freed nor live. */
-static uint64_t gone_of(const struct limpet_model_site *figures)
+static uint64_t gone_of(const struct limpet_findings_work *work,
+			const struct limpet_model_site *figures)
 {
+	if (work->model->windowed)
+		return figures->frees;
 	return figures->allocations > figures->live_allocations
 		       ? figures->allocations - figures->live_allocations
 		       : 0;
+}
+
+/* What is left of the blocks that came in the window; at least, as some that were freed in it may
+ * have been older. */
+static uint64_t kept_blocks(const struct limpet_findings_work *work,
+			    const struct limpet_model_site *figures)
+{
+	if (!work->model->windowed)
+		return figures->live_allocations;
+	return figures->allocations > figures->frees ? figures->allocations - figures->frees : 0;
+}
+
+static uint64_t kept_bytes(const struct limpet_findings_work *work,
+			   const struct limpet_model_site *figures)
+{
+	if (!work->model->windowed)
+		return figures->live_bytes;
+	return figures->growth_bytes > 0 ? (uint64_t)figures->growth_bytes : 0;
 }
 
 /* How many of its blocks were freed, as part of a sentence. */
@@ -278,7 +316,7 @@ static void tell_freed(const struct growth *growth, const struct limpet_findings
 	if (growth->work->model->windowed)
 		snprintf(ret, room, "%s of its blocks are live",
 			 limpet_units_format_count(blocks, figures->live_allocations));
-	else if (figures->frees < gone_of(figures))
+	else if (figures->frees < gone_of(growth->work, figures))
 		snprintf(ret, room, "%s of its blocks are known to be live",
 			 limpet_units_format_count(blocks, figures->live_allocations));
 	else if (figures->frees)
@@ -419,9 +457,8 @@ bool limpet_findings_is_kept(const struct limpet_findings_work *work,
 	unsigned parts = 0, late = 0;
 
 	if (figures->allocations < LEAST_KEPT_BLOCKS ||
-	    (work->model->windowed ? figures->frees : gone_of(figures)) >
-		    figures->allocations / 10 ||
-	    figures->live_allocations < LEAST_KEPT_BLOCKS ||
+	    gone_of(work, figures) > figures->allocations / 10 ||
+	    kept_blocks(work, figures) < LEAST_KEPT_BLOCKS ||
 	    age_of(work, group->first_ns) < LEAST_KEPT_NS)
 		return false;
 	for (unsigned i = 0; i < PARTS; i++) {
@@ -438,14 +475,14 @@ static bool has_kept_stacks(const struct limpet_findings_work *work,
 {
 	const struct limpet_model_site *figures = &group->figures;
 
-	return group->kept.stacks && (work->model->windowed ? figures->frees : gone_of(figures)) <=
-					     figures->allocations / 2;
+	return group->kept.stacks && gone_of(work, figures) <= figures->allocations / 2;
 }
 
-static int compare_live(const void *a, const void *b)
+static int compare_kept(const void *a, const void *b, void *context)
 {
 	const struct limpet_findings_group *const *x = a, *const *y = b;
-	const uint64_t p = (*x)->kept.figures.live_bytes, q = (*y)->kept.figures.live_bytes;
+	const uint64_t p = kept_bytes(context, &(*x)->kept.figures);
+	const uint64_t q = kept_bytes(context, &(*y)->kept.figures);
 
 	return p > q ? -1 : p < q;
 }
@@ -456,7 +493,7 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 	const struct limpet_findings_kept *kept = &group->kept;
 	const struct limpet_model_site *figures = &kept->figures;
 	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_NEVER_FREED,
-						.bytes = figures->live_bytes,
+						.bytes = kept_bytes(work, figures),
 						.share = -1,
 						.per_second = 2 * kept->late_bytes / work->seconds,
 						.from_ns = kept->first_ns,
@@ -476,12 +513,10 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 	limpet_units_format_duration(age, age_of(work, kept->first_ns));
 	code = limpet_findings_add(
 		work, &finding,
-		"%s: %s of the %s blocks that %s allocated%s are still live, %s. The first one "
+		"%s: %s%s of the %s blocks that %s allocated%s are still live, %s. The first one "
 		"came %s before the end, and more keep coming%s.",
-		name,
-		limpet_units_format_count(live, work->model->windowed
-							? figures->allocations - figures->frees
-							: figures->live_allocations),
+		name, work->model->windowed && figures->frees ? "at least " : "",
+		limpet_units_format_count(live, kept_blocks(work, figures)),
 		limpet_units_format_count(all, figures->allocations), who,
 		work->model->windowed ? " in the window" : "",
 		limpet_findings_bytes(bytes, (double)finding.bytes), age,
@@ -503,14 +538,15 @@ static int say_others_kept(struct growth *growth, const struct limpet_findings_g
 	uint64_t alive = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		finding.bytes += list[i]->kept.figures.live_bytes;
-		alive += list[i]->kept.figures.live_allocations;
+		finding.bytes += kept_bytes(growth->work, &list[i]->kept.figures);
+		alive += kept_blocks(growth->work, &list[i]->kept.figures);
 		growth->named += list[i]->kept.late_bytes;
 	}
 	return limpet_findings_add(
 		growth->work, &finding,
-		"Of %zu more functions hardly any block is freed: %s are live, %s.", count,
+		"Of %zu more functions hardly any block is freed: %s%s are live, %s.", count,
 		limpet_units_format_count(blocks, alive),
+		growth->work->model->windowed ? " of the window" : "",
 		limpet_findings_bytes(bytes, (double)finding.bytes));
 }
 
@@ -536,7 +572,7 @@ static int find_kept(struct growth *growth)
 		if (has_kept_stacks(work, group) && (growth->doubtful || !is_growing(group)))
 			list[count++] = group;
 	}
-	qsort(list, count, sizeof(*list), compare_live);
+	qsort_r(list, count, sizeof(*list), compare_kept, work);
 	named = count <= KEPT_SHOWN ? count : KEPT_SHOWN - 1;
 	for (size_t i = 0; i < named && code == 0; i++)
 		code = say_kept(growth, list[i]);

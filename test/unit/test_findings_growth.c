@@ -2,6 +2,8 @@
  * second, looked at twice a second. Whatever grows is named, and nothing is where nothing does. */
 #include "test/unit/sample_trace.h"
 
+#include <math.h>
+
 #include "analyzer/model/history.h"
 #include "analyzer/seal/seal.h"
 #include "analyzer/views/findings.h"
@@ -295,6 +297,24 @@ static void late_half(unsigned round)
 		sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
 }
 
+/* Ten megabytes at once, and then a leak: less in the second half than in the first. */
+static void after_a_burst(unsigned round)
+{
+	cache(round);
+	if (round == 60)
+		for (unsigned i = 0; i < 1000; i++)
+			sample_allocate(&sample, recorder, SAMPLE_LEAK, 10000);
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+}
+
+/* Each tenth second a little less: a cache that comes to be full. */
+static void fills_up(unsigned round)
+{
+	cache(round);
+	sample_allocate(&sample, recorder, SAMPLE_LEAK,
+			(uint64_t)(60000 * exp(-(double)round / 400)));
+}
+
 /* A gigabyte of the first seconds; a thousandth of it more in the second half. */
 static void beside_a_large_heap(unsigned round)
 {
@@ -566,6 +586,37 @@ static void test_window(void **state)
 	close_it();
 }
 
+/* A window has figures of its own: of twice as many blocks, these came in it. */
+static void test_kept_in_window(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	draw(slow_leak, ROUNDS, LIMPET_END_STOP);
+	find_in(40000000000, 80000000000);
+	found = assert_grows(LIMPET_FINDINGS_NEVER_FREED,
+			     "grow (called by leak): 8 of the 8 blocks that it allocated in the "
+			     "window are still live, 800 B. The first one came 38s before the end");
+	assert_int_equal(found->bytes, 800);
+	assert_in_range(found->from_ns, 42000000000, 43000000000);
+	close_it();
+}
+
+static void test_after_a_burst(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(after_a_burst);
+	found = assert_grows(LIMPET_FINDINGS_GROWS, "grow (called by leak) grows all the time, by "
+						    "29.");
+	assert_in_range(found->bytes, 395 * 3000, 405 * 3000);
+	close_it();
+	capture(fills_up);
+	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
+	close_it();
+}
+
 static void test_beside_a_large_heap(void **state)
 {
 	(void)state;
@@ -713,6 +764,8 @@ int main(void)
 		cmocka_unit_test(test_many_sites),
 		cmocka_unit_test(test_end_and_steps),
 		cmocka_unit_test(test_window),
+		cmocka_unit_test(test_kept_in_window),
+		cmocka_unit_test(test_after_a_burst),
 		cmocka_unit_test(test_beside_a_large_heap),
 		cmocka_unit_test(test_teeth),
 		cmocka_unit_test(test_one_block),
