@@ -12,6 +12,7 @@
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/units.h"
+#include "control/control_client.h"
 #include "injector/proc/proc.h"
 
 #define ROWS_SHOWN 10u
@@ -19,7 +20,7 @@
 /* Of a row before the command line. */
 #define BEFORE_COMMAND 42
 
-struct named {
+struct like {
 	pid_t pid;
 	uid_t uid;
 	uint64_t rss_bytes;
@@ -27,7 +28,7 @@ struct named {
 
 static int by_rss(const void *a, const void *b)
 {
-	const struct named *x = a, *y = b;
+	const struct like *x = a, *y = b;
 
 	if (x->rss_bytes != y->rss_bytes)
 		return x->rss_bytes < y->rss_bytes ? 1 : -1;
@@ -45,8 +46,56 @@ static bool is_named(pid_t pid, const char *name, const struct limpet_proc_statu
 		!strcmp(limpet_base_name(path), name));
 }
 
-/* The processes of that name, the largest first; malloc'ed. */
-static size_t find_named(const char *name, struct named **ret_list)
+/* With blanks between the arguments; the name, if there are none. */
+static char *read_command(pid_t pid, const char *name)
+{
+	char *text;
+	size_t length;
+
+	if (limpet_proc_file_read(pid, "cmdline", &text, &length) < 0)
+		return strdup(name);
+	while (length && !text[length - 1])
+		length--;
+	if (!length) {
+		free(text);
+		return strdup(name);
+	}
+	for (size_t i = 0; i < length; i++)
+		if (!text[i])
+			text[i] = ' ';
+	return text;
+}
+
+/* What called limpet has the same words: a shell, sudo. */
+static bool is_above_us(pid_t pid)
+{
+	struct limpet_proc_status status;
+
+	for (pid_t above = getpid(); above > 1; above = status.ppid) {
+		if (above == pid)
+			return true;
+		if (limpet_proc_status_read(above, &status) < 0)
+			return false;
+	}
+	return false;
+}
+
+static bool has_words(pid_t pid, const char *words, const struct limpet_proc_status *status)
+{
+	LIMPET_FREE char *command = read_command(pid, status->name);
+
+	return command && strstr(command, words) && !is_above_us(pid);
+}
+
+static bool is_captured(pid_t pid)
+{
+	struct limpet_control_capture capture;
+
+	return limpet_control_find(pid, &capture) == 0;
+}
+
+/* The processes of that name, or with these words, the largest first; malloc'ed. */
+static size_t find_like(const char *text, bool by_words, bool captured, struct like **ret_list)
 {
 	LIMPET_FREE pid_t *pids = NULL;
 	const int all = limpet_proc_pids(&pids);
@@ -57,9 +106,12 @@ static size_t find_named(const char *name, struct named **ret_list)
 		struct limpet_proc_status status;
 
 		if (pids[i] == getpid() || limpet_proc_status_read(pids[i], &status) < 0 ||
-		    status.kernel_thread || !is_named(pids[i], name, &status))
+		    status.kernel_thread ||
+		    !(by_words ? has_words(pids[i], text, &status)
+			       : is_named(pids[i], text, &status)) ||
+		    (captured && !is_captured(pids[i])))
 			continue;
-		(*ret_list)[count++] = (struct named){pids[i], status.uid, status.rss_bytes};
+		(*ret_list)[count++] = (struct like){pids[i], status.uid, status.rss_bytes};
 	}
 	if (count)
 		qsort(*ret_list, count, sizeof(**ret_list), by_rss);
@@ -85,45 +137,25 @@ static void say_start(pid_t pid, char *ret, size_t room)
 		strftime(ret, room, time(NULL) - start < DAY_S ? "%H:%M" : "%Y-%m-%d", &tm);
 }
 
-/* With blanks between the arguments; the name, if there are none. */
-static char *read_command(pid_t pid, const char *name)
-{
-	char *text;
-	size_t length;
-
-	if (limpet_proc_file_read(pid, "cmdline", &text, &length) < 0)
-		return strdup(name);
-	while (length && !text[length - 1])
-		length--;
-	if (!length) {
-		free(text);
-		return strdup(name);
-	}
-	for (size_t i = 0; i < length; i++)
-		if (!text[i])
-			text[i] = ' ';
-	return text;
-}
-
-static void print_row(const struct named *named, const char *name)
+static void print_row(const struct like *like, const char *name)
 {
 	const int width = limpet_ui_width(STDERR_FILENO);
-	LIMPET_FREE char *command = read_command(named->pid, name);
+	LIMPET_FREE char *command = read_command(like->pid, name);
 	char user[64], start[32], rss[LIMPET_UNITS_TEXT];
 
 	if (!command)
 		return;
-	limpet_ui_user(named->uid, user, sizeof(user));
-	limpet_units_format_bytes(rss, named->rss_bytes);
-	say_start(named->pid, start, sizeof(start));
+	limpet_ui_user(like->uid, user, sizeof(user));
+	limpet_units_format_bytes(rss, like->rss_bytes);
+	say_start(like->pid, start, sizeof(start));
 	limpet_ui_clean(command);
 	if (isatty(STDERR_FILENO) && width > BEFORE_COMMAND)
 		limpet_printer_cut(command, (size_t)(width - BEFORE_COMMAND), false);
-	fprintf(stderr, "%7d  %-8.8s  %-10s  %10s  %s\n", named->pid, limpet_ui_clean(user), start,
+	fprintf(stderr, "%7d  %-8.8s  %-10s  %10s  %s\n", like->pid, limpet_ui_clean(user), start,
 		rss, command);
 }
 
-static void print_rows(const struct named *list, size_t count, const char *name)
+static void print_rows(const struct like *list, size_t count, const char *name)
 {
 	fprintf(stderr, "%7s  %-8s  %-10s  %10s  %s\n", "PID", "USER", "STARTED", "RSS", "COMMAND");
 	for (size_t i = 0; i < count && i < ROWS_SHOWN; i++)
@@ -132,24 +164,78 @@ static void print_rows(const struct named *list, size_t count, const char *name)
 		fprintf(stderr, "    ... %zu more\n", count - ROWS_SHOWN);
 }
 
-int limpet_fail_pid(const char *command, const char *text)
+/* ------------------------------------------------------------------ the command to type instead */
+
+/* As a shell reads it. */
+static void put_word(FILE *to, const char *word)
 {
-	LIMPET_FREE struct named *list = NULL;
-	const size_t count = text[0] ? find_named(text, &list) : 0;
+	if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+					"0123456789-_=+:,./@%")]) {
+		fputs(word, to);
+		return;
+	}
+	fputc('\'', to);
+	for (; *word; word++)
+		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, to);
+	fputc('\'', to);
+}
+
+/* The arguments with a process id in place of `text`. */
+static void hint_command(char *const *arguments, int count, const char *text, pid_t pid)
+{
+	const bool is_mark = !strcmp(arguments[0], "mark");
+	LIMPET_FREE char *line = NULL;
+	size_t length = 0;
+	FILE *to = open_memstream(&line, &length);
+
+	if (!to)
+		return;
+	for (int i = 0; i < count; i++) {
+		const char *word = arguments[i];
+
+		if (i)
+			fputc(' ', to);
+		if (i && text >= word && text <= word + strlen(word))
+			fprintf(to, "%.*s%d", (int)(text - word), word, pid);
+		else
+			put_word(to, word);
+	}
+	if (is_mark && count == 2)
+		fputs(" NAME", to);
+	if (fclose(to) == 0)
+		limpet_ui_hint("limpet %s", line);
+}
+
+int limpet_fail_pid(char *const *arguments, int count, const char *text)
+{
+	static const char *const of_captures[] = {"mark", "status", "stop", "top"};
+	LIMPET_FREE struct like *list = NULL;
+	const bool is_number = text[0] && !text[strspn(text, "0123456789")];
+	bool captured = false;
 	struct limpet_err err;
 	uint64_t highest;
+	size_t found = 0;
 
+	for (size_t i = 0; i < LIMPET_COUNT_OF(of_captures); i++)
+		captured |= !strcmp(arguments[0], of_captures[i]);
 	limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
-	if (count) {
+	if (text[0])
+		found = find_like(text, false, captured, &list);
+	if (!found && strchr(text, ' ')) {
+		free(list);
+		found = find_like(text, true, captured, &list);
+	}
+	if (found) {
 		limpet_ui_error(&err);
-		print_rows(list, count, text);
-		limpet_ui_hint("limpet %s %d%s", command, list[0].pid,
-			       strcmp(command, "mark") ? "" : " NAME");
+		print_rows(list, found, text);
+		if (found == 1)
+			hint_command(arguments, count, text, list[0].pid);
 		return LIMPET_EXIT_USAGE;
 	}
-	if (text[0] && !text[strspn(text, "0123456789")] &&
-	    limpet_proc_number_read("sys/kernel/pid_max", &highest) == 0)
+	if (is_number && limpet_proc_number_read("sys/kernel/pid_max", &highest) == 0)
 		limpet_err_hint(&err, "process ids are from 1 to %" PRIu64, highest - 1);
+	else if (captured && !is_number)
+		limpet_err_hint(&err, "`limpet status` lists the captures");
 	else
 		limpet_err_hint(&err, "find it with `pidof NAME` or `limpet doctor`");
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);

@@ -4,9 +4,11 @@
 
 #include "common/err.h"
 
-/* Says on stderr that `text` is none, and lists the processes of that name, the largest first, with
- * the command line for that one; or else tells the range of process ids, or how to find one.
- * `command`: what was called. Returns LIMPET_EXIT_USAGE. */
-int limpet_fail_pid(const char *command, const char *text);
+/* Says on stderr that `text`, one of `arguments` or its end, is none, and lists the processes of
+ * that name, or with these words in their command lines, the largest first, with the whole command
+ * if there is one alone; or else tells the range of process ids, or how to find one. Of a command
+ * for running captures only processes that are being captured are listed. arguments[0]: the
+ * command. Returns LIMPET_EXIT_USAGE. */
+int limpet_fail_pid(char *const *arguments, int count, const char *text);
 
 #endif

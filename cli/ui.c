@@ -21,7 +21,9 @@
 
 static struct {
 	bool quiet;
-	const char *command; /* whose options were parsed; NULL: none */
+	int argument_count;
+	char **arguments; /* the command whose options were parsed, and what follows it; NULL: none
+			   */
 	void (*before_message)(void *context);
 	void *before_message_context;
 } ui;
@@ -252,7 +254,7 @@ int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
 	errno = 0;
 	value = strtol(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX)
-		return limpet_fail_pid(ui.command ? ui.command : "attach", text);
+		return limpet_fail_pid(ui.arguments, ui.argument_count, text);
 	*ret_pid = (pid_t)value;
 	return LIMPET_EXIT_OK;
 }
@@ -314,7 +316,8 @@ bool limpet_ui_parse(const struct limpet_ui_command *command, int argc, char **a
 {
 	int option;
 
-	ui.command = command->name;
+	ui.argument_count = argc;
+	ui.arguments = argv;
 	*ret_status = LIMPET_EXIT_OK;
 	optind = 0; /* GNU: forget any earlier scan */
 	while ((option = getopt_long(argc, argv, command->short_options, command->long_options,
