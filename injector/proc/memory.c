@@ -11,21 +11,39 @@
 #define MAX_PIECES 512u
 #define MAX_PROBES 64u
 
+static _Thread_local struct limpet_memory_calls *counted;
+
+void limpet_memory_count_calls(struct limpet_memory_calls *calls)
+{
+	counted = calls;
+}
+
+static void count_call(pid_t pid)
+{
+	if (!counted)
+		return;
+	__atomic_store_n(&counted->pid, pid, __ATOMIC_RELAXED);
+	__atomic_store_n(&counted->number, counted->number + 1, __ATOMIC_RELEASE);
+}
+
 /* Makes either call; if the main thread has ended, and released its memory, through another thread.
  */
-static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *remote, size_t count)
+static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *remote, size_t pieces)
 {
 	ssize_t (*const call)(pid_t, const struct iovec *, unsigned long, const struct iovec *,
 			      unsigned long, unsigned long) =
 		write ? process_vm_writev : process_vm_readv;
-	ssize_t answer = call(pid, local, 1, remote, count, 0);
+	ssize_t answer;
 	pid_t resident;
 
+	count_call(pid);
+	answer = call(pid, local, 1, remote, pieces, 0);
+	count_call(pid);
 	if (answer >= 0 || errno != ESRCH)
 		return answer;
 	resident = limpet_proc_resident(pid);
 	errno = ESRCH;
-	return resident == pid ? answer : call(resident, local, 1, remote, count, 0);
+	return resident == pid ? answer : call(resident, local, 1, remote, pieces, 0);
 }
 
 /* Reads in one call: the kernel takes the lock of the target's memory once for it, or once per MiB,

@@ -8,6 +8,15 @@
 
 #include "common/err.h"
 
+/* Calls by which a thread of limpet accesses a target's memory: each takes the lock on the mappings
+ * there, for which it may have to wait. Read by other threads. */
+struct limpet_memory_calls {
+	uint64_t number; /* of begins and ends: odd within a call; atomic */
+	pid_t pid;       /* of the last call; atomic */
+};
+/* Those of the calling thread are counted there from now on; NULL: no longer. */
+void limpet_memory_count_calls(struct limpet_memory_calls *calls);
+
 /* All or nothing: 0, or -errno (-EFAULT: part of it is not mapped). */
 int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes) LIMPET_MUST_CHECK;
 /* Reads as much as is readable from `address` on without a gap; returns the number of bytes, or

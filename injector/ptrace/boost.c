@@ -17,6 +17,7 @@
 
 #include "common/clock.h"
 #include "common/err.h"
+#include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 
 #ifndef FUTEX_LOCK_PI2 /* Linux 5.14: with a time of CLOCK_MONOTONIC */
@@ -40,25 +41,40 @@
 #define LOOKS_IN_KERNEL 64
 #define LIST_NS 10000000u
 #define RETURN_MOST_NS 50000000u
+/* An idle machine needs less for any answer. One that was busy is taken to be so for that long. */
+#define UNLENT_NS 400000u
+#define BUSY_NS 1000000000u
+/* How often the watcher looks, and how often within a turn. */
+#define WATCH_NS 1000000u
+#define WATCH_TURN_NS 20000u
 /* Ends a sleep of the lender's; ignored by default, should it ever go astray. */
 #define RETURN_SIGNAL SIGURG
+
+enum thread { LENDER, GUARD, WATCHER, THREADS };
 
 /* Of one process: a forked child has no such threads. */
 static struct {
 	pid_t pid; /* 0: there are none yet */
 	bool failed, ready, lending;
-	pid_t lender, guard; /* threads */
-	sem_t lend, lent;    /* from and to the thread that waits */
-	sem_t watch, end, watched;
-	/* Set before `lend` and `watch`. Atomic, as ThreadSanitizer does not know sem_clockwait().
+	pid_t tids[THREADS];
+	sem_t lend, lent; /* from and to the thread that waits, or the watcher */
+	sem_t guard, end; /* to the guard */
+	sem_t look;       /* to the watcher: until `ready` is false again */
+	sem_t started;    /* from each */
+	/* Set before `lend` and `guard`. Atomic, as ThreadSanitizer does not know sem_clockwait().
 	 */
 	pid_t borrower;
 	uint64_t until_ns;
 	bool over;
-	uint64_t since_ns, spent_ns, spent_in_all_ns, refilled_ns;
+	uint64_t since_ns, spent_ns, spent_in_all_ns, refilled_ns, busy_until_ns;
 	pid_t allowed; /* the process whose limits were looked at last, and permit it */
+	cpu_set_t processors[THREADS]; /* the lender's are those of the others */
 } boost;
 static uint32_t word; /* as of a lock: who holds it */
+/* Of all that the thread that waits and the watcher both use. The watcher holds it for as long as
+ * it lends. */
+static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER;
+static struct limpet_memory_calls calls; /* of the thread that waits */
 
 /* Ending threads that have the priority themselves. */
 #define RAISED_LIMIT 16u
@@ -139,7 +155,7 @@ static void lower_raised(void)
 	}
 }
 
-/* ------------------------------------------------------------------ the two threads */
+/* ------------------------------------------------------------------ the threads */
 
 /* A signal does not end FUTEX_LOCK_PI: the kernel starts it again, and now the lock is free. */
 static void on_return(int number)
@@ -182,6 +198,13 @@ static void lend_until_over(void)
 		 !__atomic_load_n(&boost.over, __ATOMIC_SEQ_CST));
 }
 
+static void begin_thread(enum thread thread, const char *name)
+{
+	pthread_setname_np(pthread_self(), name);
+	__atomic_store_n(&boost.tids[thread], gettid(), __ATOMIC_RELAXED);
+	sem_post(&boost.started);
+}
+
 static void *lend(void *unused)
 {
 	sigset_t end;
@@ -189,33 +212,33 @@ static void *lend(void *unused)
 	sigemptyset(&end);
 	sigaddset(&end, RETURN_SIGNAL);
 	pthread_sigmask(SIG_UNBLOCK, &end, NULL);
-	pthread_setname_np(pthread_self(), "limpet-lender");
-	__atomic_store_n(&boost.lender, gettid(), __ATOMIC_RELAXED);
+	begin_thread(LENDER, "limpet-lender");
 	for (;;) {
-		sem_post(&boost.lent);
 		wait_for(&boost.lend);
 		lend_until_over();
+		sem_post(&boost.lent);
 	}
 	return unused;
 }
 
-/* It is enough that it runs. */
+/* It is enough that it runs, or has just done so: nobody waits for it. */
 static void *guard(void *unused)
 {
-	pthread_setname_np(pthread_self(), "limpet-guard");
-	__atomic_store_n(&boost.guard, gettid(), __ATOMIC_RELAXED);
+	begin_thread(GUARD, "limpet-guard");
 	for (;;) {
-		sem_post(&boost.watched);
-		wait_for(&boost.watch);
+		wait_for(&boost.guard);
 		if (!wait_until(&boost.end, __atomic_load_n(&boost.until_ns, __ATOMIC_RELAXED)))
 			wait_for(&boost.end);
 	}
 	return unused;
 }
 
-static int start_thread(void *(*function)(void *), int priority, const cpu_set_t *processor)
+static void *watch(void *unused);
+
+static int start_thread(enum thread which, void *(*function)(void *), int priority)
 {
 	const struct sched_param parameter = {.sched_priority = priority};
+	const cpu_set_t *processors = &boost.processors[which];
 	pthread_attr_t attributes;
 	pthread_t thread;
 	int error = pthread_attr_init(&attributes);
@@ -227,7 +250,7 @@ static int start_thread(void *(*function)(void *), int priority, const cpu_set_t
 	pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
 	pthread_attr_setschedpolicy(&attributes, SCHED_RR);
 	pthread_attr_setschedparam(&attributes, &parameter);
-	error = pthread_attr_setaffinity_np(&attributes, sizeof(*processor), processor);
+	error = pthread_attr_setaffinity_np(&attributes, sizeof(*processors), processors);
 	if (!error)
 		error = pthread_create(&thread, &attributes, function, NULL);
 	pthread_attr_destroy(&attributes);
@@ -244,8 +267,8 @@ static bool kernel_can_lend(void)
 
 static bool init_semaphores(void)
 {
-	sem_t *const semaphores[] = {&boost.lend, &boost.lent, &boost.watch, &boost.end,
-				     &boost.watched};
+	sem_t *const semaphores[] = {&boost.lend, &boost.lent, &boost.guard,
+				     &boost.end,  &boost.look, &boost.started};
 
 	for (size_t i = 0; i < sizeof(semaphores) / sizeof(semaphores[0]); i++)
 		if (sem_init(semaphores[i], 0, 0) < 0)
@@ -253,61 +276,104 @@ static bool init_semaphores(void)
 	return true;
 }
 
+/* The one that this thread is on for the guard, and the next one for the watcher. */
+static bool choose_processors(void)
+{
+	const int here = sched_getcpu();
+	enum thread next = GUARD;
+	cpu_set_t allowed;
+
+	if (here < 0 || sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
+		return false;
+	memset(boost.processors, 0, sizeof(boost.processors));
+	for (unsigned i = 0; i < CPU_SETSIZE && next < THREADS; i++) {
+		const unsigned at = ((unsigned)here + i) % CPU_SETSIZE;
+
+		if (!CPU_ISSET(at, &allowed))
+			continue;
+		CPU_SET(at, &boost.processors[LENDER]);
+		CPU_SET(at, &boost.processors[next++]);
+	}
+	return next == THREADS;
+}
+
 static bool start_threads(void)
 {
 	const struct sigaction action = {.sa_handler = on_return, .sa_flags = SA_RESTART};
-	const int here = sched_getcpu();
 	const uint64_t until_ns = limpet_monotonic_ns() + RETURN_MOST_NS;
 	sigset_t all, before;
-	cpu_set_t processor;
 	int error;
 
-	boost.lender = boost.guard = 0;
-	if (here < 0 || !kernel_can_lend() || !init_semaphores() ||
+	memset(boost.tids, 0, sizeof(boost.tids));
+	pthread_mutex_init(&in_use, NULL);
+	if (!choose_processors() || !kernel_can_lend() || !init_semaphores() ||
 	    sigaction(RETURN_SIGNAL, &action, NULL) < 0)
 		return false;
-	CPU_ZERO(&processor);
-	CPU_SET(here, &processor);
 	/* Signals are for the other threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = start_thread(guard, LIMPET_BOOST_ABOVE, &processor);
+	error = start_thread(LENDER, lend, LIMPET_BOOST_PRIORITY);
 	if (!error)
-		error = start_thread(lend, LIMPET_BOOST_PRIORITY, &processor);
+		error = start_thread(GUARD, guard, LIMPET_BOOST_ABOVE);
+	if (!error)
+		error = start_thread(WATCHER, watch, LIMPET_BOOST_ABOVE);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	boost.pid = getpid();
-	return !error && wait_until(&boost.watched, until_ns) && wait_until(&boost.lent, until_ns);
+	for (unsigned i = 0; i < THREADS && !error; i++)
+		error = !wait_until(&boost.started, until_ns);
+	return !error;
 }
 
-/* Whether both have it. */
-static bool set_policy(int policy, int lender, int guard_priority)
+static bool has_threads(void)
 {
-	const struct sched_param one = {.sched_priority = lender},
-				 other = {.sched_priority = guard_priority};
-
-	return boost.lender && boost.guard &&
-	       sched_setscheduler(boost.lender, policy | SCHED_RESET_ON_FORK, &one) == 0 &&
-	       sched_setscheduler(boost.guard, policy | SCHED_RESET_ON_FORK, &other) == 0;
+	for (unsigned i = 0; i < THREADS; i++)
+		if (!boost.tids[i])
+			return false;
+	return true;
 }
 
-/* On one processor: another cpuset, or a processor that has gone, may have parted them. */
+/* Whether all have it. */
+static bool set_policy(int policy, int lender, int above)
+{
+	for (unsigned i = 0; i < THREADS; i++) {
+		const struct sched_param parameter = {.sched_priority =
+							      i == LENDER ? lender : above};
+
+		if (!boost.tids[i] ||
+		    sched_setscheduler(boost.tids[i], policy | SCHED_RESET_ON_FORK, &parameter) < 0)
+			return false;
+	}
+	return true;
+}
+
+/* On the same processors: another cpuset, or a processor that has gone, may have parted them. */
 static bool bring_together(void)
 {
-	const int here = sched_getcpu();
-	cpu_set_t processor;
-
-	if (here < 0)
+	if (!choose_processors())
 		return false;
-	CPU_ZERO(&processor);
-	CPU_SET(here, &processor);
-	return sched_setaffinity(boost.lender, sizeof(processor), &processor) == 0 &&
-	       sched_setaffinity(boost.guard, sizeof(processor), &processor) == 0;
+	for (unsigned i = 0; i < THREADS; i++)
+		if (sched_setaffinity(boost.tids[i], sizeof(boost.processors[i]),
+				      &boost.processors[i]) < 0)
+			return false;
+	return true;
+}
+
+/* The lender's, to be those of that thread: what spins where the guard is can be interrupted at any
+ * time. */
+static void bind_lender(enum thread to)
+{
+	sched_setaffinity(boost.tids[LENDER], sizeof(boost.processors[to]), &boost.processors[to]);
 }
 
 /* The threads are not those of a forked child. */
 static bool is_ready(void)
 {
-	return boost.ready && boost.pid == getpid();
+	return __atomic_load_n(&boost.ready, __ATOMIC_ACQUIRE) && boost.pid == getpid();
+}
+
+static void set_ready(bool ready)
+{
+	__atomic_store_n(&boost.ready, ready, __ATOMIC_RELEASE);
 }
 
 static bool has_something_to_lend(uint64_t now_ns)
@@ -331,30 +397,38 @@ void limpet_boost_begin(void)
 {
 	if ((boost.failed && boost.pid == getpid()) || is_ready() || !is_real_time())
 		return;
-	boost.failed = boost.pid == getpid() ? !boost.lender || !boost.guard || !bring_together() ||
+	boost.failed = boost.pid == getpid() ? !has_threads() || !bring_together() ||
 						       !set_policy(SCHED_RR, LIMPET_BOOST_PRIORITY,
 								   LIMPET_BOOST_ABOVE)
 					     : !start_threads();
-	boost.ready = !boost.failed;
 	boost.lending = false;
 	boost.allowed = 0;
 	boost.spent_ns = 0;
+	set_ready(!boost.failed);
+	if (boost.failed)
+		return;
+	limpet_memory_count_calls(&calls);
+	sem_post(&boost.look);
 }
 
 void limpet_boost_end(int nice)
 {
-	if (boost.pid != getpid() || !boost.lender || !boost.guard)
+	if (boost.pid != getpid() || !has_threads())
 		return;
+	/* From here on the watcher does nothing, and has done all that it began. */
+	pthread_mutex_lock(&in_use);
 	if (boost.ready) {
-		boost.ready = false;
+		set_ready(false);
+		limpet_memory_count_calls(NULL);
 		set_policy(SCHED_OTHER, 0, 0);
 		free(turns.siblings);
 		memset(&turns, 0, sizeof(turns));
 	}
 	lower_raised();
 	/* Also where it was in a raise within another one. */
-	setpriority(PRIO_PROCESS, (id_t)boost.lender, nice);
-	setpriority(PRIO_PROCESS, (id_t)boost.guard, nice);
+	for (unsigned i = 0; i < THREADS; i++)
+		setpriority(PRIO_PROCESS, (id_t)boost.tids[i], nice);
+	pthread_mutex_unlock(&in_use);
 }
 
 /* ------------------------------------------------------------------ whose turn it is */
@@ -401,6 +475,18 @@ static pid_t next_sibling(void)
 	return 0;
 }
 
+/* tid: of the one whose siblings they are; 0: of limpet itself. */
+static pid_t siblings_turn(pid_t pid, pid_t tid, bool in_kernel, uint64_t now_ns)
+{
+	if (turns.pid != pid || now_ns - turns.listed_ns > LIST_NS)
+		list_siblings(pid, now_ns);
+	turns.tid = tid;
+	turns.in_kernel = in_kernel;
+	if (turns.next >= turns.count)
+		turns.next = 0;
+	return next_sibling();
+}
+
 /* 0: nobody's. In state D it waits for the kernel, and so for a sibling that is there. */
 static pid_t whose_turn(pid_t pid, pid_t tid, uint64_t now_ns)
 {
@@ -408,13 +494,7 @@ static pid_t whose_turn(pid_t pid, pid_t tid, uint64_t now_ns)
 
 	if (state != 'D' && state != 'S')
 		return state && state != STATE_ENDING ? tid : 0;
-	if (turns.pid != pid || now_ns - turns.listed_ns > LIST_NS)
-		list_siblings(pid, now_ns);
-	turns.tid = tid;
-	turns.in_kernel = state == 'D';
-	if (turns.next >= turns.count)
-		turns.next = 0;
-	return next_sibling() ?: tid;
+	return siblings_turn(pid, tid, state == 'D', now_ns) ?: tid;
 }
 
 /* ------------------------------------------------------------------ lending */
@@ -429,46 +509,122 @@ static bool is_allowed(pid_t pid)
 	return pid == boost.allowed;
 }
 
-uint64_t limpet_boost_lend(pid_t pid, pid_t tid)
+static void begin_lending(pid_t whose, uint64_t now_ns)
 {
-	const uint64_t now_ns = limpet_monotonic_ns();
-	pid_t whose;
-
-	if (!is_ready() || boost.lending || !is_allowed(pid) || !has_something_to_lend(now_ns))
-		return UINT64_MAX;
-	whose = whose_turn(pid, tid, now_ns);
-	if (!whose)
-		return UINT64_MAX;
 	boost.since_ns = now_ns;
 	boost.lending = true;
 	__atomic_store_n(&boost.borrower, whose, __ATOMIC_RELAXED);
 	__atomic_store_n(&boost.until_ns, now_ns + LEND_MOST_NS - boost.spent_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&boost.over, false, __ATOMIC_SEQ_CST);
-	sem_post(&boost.watch);
+	bind_lender(GUARD);
+	sem_post(&boost.guard);
 	sem_post(&boost.lend);
-	if (whose == tid)
-		return OWN_TURN_NS;
-	return turns.in_kernel ? KERNEL_TURN_NS : TURN_NS;
+	bind_lender(LENDER);
 }
 
-void limpet_boost_take_back(void)
+static void end_lending(void)
 {
 	const uint64_t now_ns = limpet_monotonic_ns();
 
-	if (!is_ready() || !boost.lending)
-		return;
 	__atomic_store_n(&boost.over, true, __ATOMIC_SEQ_CST);
-	tgkill(boost.pid, boost.lender, RETURN_SIGNAL);
+	tgkill(boost.pid, boost.tids[LENDER], RETURN_SIGNAL);
 	sem_post(&boost.end);
 	boost.lending = false;
 	boost.spent_ns += now_ns - boost.since_ns;
 	boost.spent_in_all_ns += now_ns - boost.since_ns;
 	boost.refilled_ns = now_ns;
-	if (wait_until(&boost.watched, now_ns + RETURN_MOST_NS) &&
-	    wait_until(&boost.lent, now_ns + RETURN_MOST_NS))
+	if (wait_until(&boost.lent, now_ns + RETURN_MOST_NS))
 		return;
-	/* Whatever holds them up: they get nothing to do again. */
+	/* Whatever holds it up: it gets nothing to do again. */
 	set_policy(SCHED_OTHER, 0, 0);
 	boost.failed = true;
-	boost.ready = false;
+	set_ready(false);
+}
+
+static bool may_lend(pid_t pid, uint64_t now_ns)
+{
+	return is_ready() && !boost.lending && is_allowed(pid) && has_something_to_lend(now_ns);
+}
+
+uint64_t limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns)
+{
+	uint64_t turn_ns = UINT64_MAX, now_ns;
+	pid_t whose = 0;
+
+	if (!is_ready())
+		return UINT64_MAX;
+	pthread_mutex_lock(&in_use);
+	now_ns = limpet_monotonic_ns();
+	if (waited_ns >= UNLENT_NS)
+		boost.busy_until_ns = now_ns + BUSY_NS;
+	if (now_ns >= boost.busy_until_ns)
+		turn_ns = UNLENT_NS - waited_ns;
+	else if (may_lend(pid, now_ns))
+		whose = whose_turn(pid, tid, now_ns);
+	if (whose) {
+		begin_lending(whose, now_ns);
+		turn_ns = whose == tid ? OWN_TURN_NS : turns.in_kernel ? KERNEL_TURN_NS : TURN_NS;
+	}
+	pthread_mutex_unlock(&in_use);
+	return turn_ns;
+}
+
+void limpet_boost_take_back(void)
+{
+	if (!is_ready())
+		return;
+	pthread_mutex_lock(&in_use);
+	if (boost.lending)
+		end_lending();
+	pthread_mutex_unlock(&in_use);
+}
+
+/* ------------------------------------------------------------------ while limpet waits in the
+ * kernel */
+
+static bool is_still_there(uint64_t number)
+{
+	return __atomic_load_n(&calls.number, __ATOMIC_ACQUIRE) == number;
+}
+
+/* Until the call with this number is over, or nothing is left to lend. */
+static void lend_for_call(uint64_t number)
+{
+	const pid_t pid = __atomic_load_n(&calls.pid, __ATOMIC_RELAXED);
+	const struct timespec look = to_timespec(WATCH_TURN_NS);
+
+	pthread_mutex_lock(&in_use);
+	while (is_still_there(number)) {
+		const uint64_t now_ns = limpet_monotonic_ns();
+		const pid_t whose = may_lend(pid, now_ns) ? siblings_turn(pid, 0, true, now_ns) : 0;
+
+		if (!whose)
+			break;
+		begin_lending(whose, now_ns);
+		while (is_still_there(number) && limpet_monotonic_ns() - now_ns < KERNEL_TURN_NS)
+			nanosleep(&look, NULL);
+		end_lending();
+	}
+	pthread_mutex_unlock(&in_use);
+}
+
+static void *watch(void *unused)
+{
+	const struct timespec pause = to_timespec(WATCH_NS);
+
+	begin_thread(WATCHER, "limpet-watcher");
+	for (;;) {
+		uint64_t before = 0;
+
+		wait_for(&boost.look);
+		while (is_ready()) {
+			const uint64_t number = __atomic_load_n(&calls.number, __ATOMIC_ACQUIRE);
+
+			if (number & 1 && number == before)
+				lend_for_call(number);
+			before = number;
+			nanosleep(&pause, NULL);
+		}
+	}
+	return unused;
 }

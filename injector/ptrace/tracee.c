@@ -86,6 +86,7 @@ int limpet_tracee_setup(void)
 	sigaddset(&set, SIGCHLD);
 	if (sigaction(SIGCHLD, &action, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return -errno;
+	limpet_sigreturn_frame_prepare();
 	return 0;
 }
 
@@ -172,7 +173,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			 * every 10 ms. */
 			if (left.tv_sec || left.tv_nsec > 10000000)
 				left = (struct timespec){0, 10000000};
-			turn_ns = limpet_boost_lend(tracee->pid, tracee->tid);
+			turn_ns = limpet_boost_lend(tracee->pid, tracee->tid, now - began_ns);
 			if (!left.tv_sec && (uint64_t)left.tv_nsec > turn_ns)
 				left.tv_nsec = (long)turn_ns;
 			sigtimedwait(&child, NULL, &left);

@@ -736,8 +736,8 @@ int limpet_hijack_take_channel(struct limpet_hijack *hijack)
 
 static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 {
-	const uint64_t look_every_ns = 20000000u,
-		       spin_until_ns = limpet_monotonic_ns() + STUB_SPIN_NS;
+	const uint64_t look_every_ns = 20000000u, began_ns = limpet_monotonic_ns(),
+		       spin_until_ns = began_ns + STUB_SPIN_NS;
 	uint64_t idle_ns = spin_until_ns + look_every_ns;
 	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
 				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
@@ -757,7 +757,8 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
 		if (now >= spin_until_ns)
 			turn_ns = limpet_boost_lend(hijack->setup.target->pid,
-						    limpet_tracee_tid(hijack->tracee));
+						    limpet_tracee_tid(hijack->tracee),
+						    now - began_ns);
 		if ((uint64_t)left.tv_nsec > turn_ns)
 			left.tv_nsec = (long)turn_ns;
 		error = ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR ? -errno : 0;

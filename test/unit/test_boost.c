@@ -7,22 +7,30 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/boost.h"
 #include "injector/ptrace/priority.h"
 #include "test/unit/skip_reason.h"
+
+#define LONG_NS 1000000000u /* nothing is lent to one that is waited for for a moment */
 
 /* As the kernel runs it: negative for real-time priorities; 99 if it cannot be read. */
 static long priority_of(pid_t pid)
@@ -85,7 +93,7 @@ static bool borrow(pid_t pid, pid_t seen, struct limpet_priority *ret_before)
 		do {
 			const uint64_t turn_ns = limpet_monotonic_ns();
 
-			limpet_boost_lend(pid, pid);
+			limpet_boost_lend(pid, pid, LONG_NS);
 			/* We may be on the lender's processor: it is to have it. */
 			do {
 				usleep(100);
@@ -118,7 +126,7 @@ static void assert_no_thread_is_real_time(void)
 	pid_t *tids = NULL;
 	const int count = limpet_proc_tasks(getpid(), &tids);
 
-	assert_true(count >= 3);
+	assert_true(count >= 4);
 	for (int i = 0; i < count; i++)
 		assert_true(priority_of(tids[i]) >= 0);
 	free(tids);
@@ -142,7 +150,7 @@ static void test_lends_and_takes_back(void **state)
 			limpet_priority_restore(before);
 			/* Who has no real-time priority lends none, nor does one of ours stay. */
 			assert_no_thread_is_real_time();
-			limpet_boost_lend(child, child);
+			limpet_boost_lend(child, child, LONG_NS);
 			assert_int_equal(priority_of(child), own);
 			limpet_boost_take_back();
 		}
@@ -197,6 +205,86 @@ static void test_siblings_have_turns(void **state)
 	end_child(child);
 }
 
+/* A page of a child's that nobody can read before a thread of the child permits it. */
+static struct {
+	int faults;
+	char *page;
+	bool *was_lent; /* in memory that both have */
+} held;
+
+static bool hold_page(void)
+{
+	struct uffdio_api api = {.api = UFFD_API};
+	struct uffdio_register range = {.range = {(uintptr_t)held.page, 4096},
+					.mode = UFFDIO_REGISTER_MODE_MISSING};
+
+	held.faults = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	return held.faults >= 0 && ioctl(held.faults, UFFDIO_API, &api) == 0 &&
+	       ioctl(held.faults, UFFDIO_REGISTER, &range) == 0;
+}
+
+/* Permits it once it has the priority that was lent, or half a minute later. It mostly waits for a
+ * processor in the kernel, as one would that has a lock there. */
+static void *hold_until_lent(void *unused)
+{
+	struct uffdio_zeropage zero = {.range = {(uintptr_t)held.page, 4096}};
+	const uint64_t began_ns = limpet_monotonic_ns();
+
+	do {
+		for (unsigned i = 0; i < 50; i++)
+			sched_yield();
+		*held.was_lent = priority_of(gettid()) == -1 - LIMPET_BOOST_PRIORITY;
+	} while (!*held.was_lent && limpet_monotonic_ns() - began_ns < 30000000000);
+	if (ioctl(held.faults, UFFDIO_ZEROPAGE, &zero) < 0)
+		abort();
+	return unused;
+}
+
+/* Limpet itself waits in the kernel, for memory that a thread of the program has to make
+ * accessible: that thread gets its turn. */
+static void test_while_limpet_waits_in_the_kernel(void **state)
+{
+	struct limpet_priority before;
+	pid_t child = start_child(true);
+	pthread_t thread;
+	uint64_t word;
+	bool is_held = false;
+	int ready[2];
+
+	(void)state;
+	borrow_or_skip(child, child, &before);
+	give_back(before);
+	end_child(child);
+	held.was_lent = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	held.page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(held.was_lent != MAP_FAILED && held.page != MAP_FAILED);
+	assert_int_equal(pipe(ready), 0);
+	child = fork_with_us();
+	if (child == 0) {
+		is_held = hold_page();
+		if (is_held && pthread_create(&thread, NULL, hold_until_lent, NULL))
+			abort();
+		if (write(ready[1], &is_held, sizeof(is_held)) != sizeof(is_held))
+			abort();
+		sleep_long(NULL);
+	}
+	assert_int_equal(read(ready[0], &is_held, sizeof(is_held)), sizeof(is_held));
+	if (!is_held) {
+		end_child(child);
+		limpet_skip("no userfaultfd is to be had");
+	}
+	before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	assert_int_equal(limpet_memory_read(child, (uintptr_t)held.page, &word, sizeof(word)), 0);
+	limpet_priority_restore(before);
+	assert_true(*held.was_lent);
+	assert_no_thread_is_real_time();
+	end_child(child);
+	close(ready[0]);
+	close(ready[1]);
+	munmap(held.was_lent, 4096);
+	munmap(held.page, 4096);
+}
+
 /* Of a process that has ended since, nobody has a turn; nor has one that ends meanwhile. */
 static void test_thread_that_is_gone(void **state)
 {
@@ -207,7 +295,7 @@ static void test_thread_that_is_gone(void **state)
 	borrow_or_skip(child, child, &before);
 	end_child(child);
 	limpet_boost_take_back();
-	limpet_boost_lend(child, child);
+	limpet_boost_lend(child, child, LONG_NS);
 	give_back(before);
 	child = start_child(false);
 	borrow_or_skip(child, child, &before);
@@ -232,7 +320,7 @@ static void test_not_for_long(void **state)
 		assert_int_equal(priority_of(child), own);
 		limpet_boost_take_back();
 		/* It has had its share. */
-		assert_true(limpet_boost_lend(child, child) == UINT64_MAX);
+		assert_true(limpet_boost_lend(child, child, LONG_NS) == UINT64_MAX);
 		limpet_priority_restore(before);
 		end_child(child);
 	}
@@ -257,7 +345,7 @@ static void test_a_program_that_may_not_be_real_time(void **state)
 	other = start_child(false);
 	borrow_or_skip(other, other, &before);
 	limpet_boost_take_back();
-	assert_true(limpet_boost_lend(child, child) == UINT64_MAX);
+	assert_true(limpet_boost_lend(child, child, LONG_NS) == UINT64_MAX);
 	give_back(before);
 	end_child(other);
 	end_child(child);
@@ -329,6 +417,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lends_and_takes_back),
 		cmocka_unit_test(test_siblings_have_turns),
+		cmocka_unit_test(test_while_limpet_waits_in_the_kernel),
 		cmocka_unit_test(test_thread_that_is_gone),
 		cmocka_unit_test(test_not_for_long),
 		cmocka_unit_test(test_a_program_that_may_not_be_real_time),

@@ -3,6 +3,7 @@
 #include <cpuid.h>
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
@@ -44,6 +45,32 @@ struct software_bytes {
 	uint32_t padding[7];
 };
 
+/* Where each feature's state ends; 0: it has none. On a virtual machine each question takes several
+ * microseconds, while a thread of the target stands. */
+#define XFEATURES 63u
+static uint32_t feature_ends[XFEATURES];
+static bool feature_ends_known;
+
+void limpet_sigreturn_frame_prepare(void)
+{
+	uint32_t low, high, b, c, d;
+	uint64_t features;
+
+	if (feature_ends_known)
+		return;
+	__cpuid_count(0xd, 0, low, b, c, high);
+	features = (uint64_t)high << 32 | low;
+	for (uint32_t i = 2; i < XFEATURES; i++) {
+		uint32_t bytes, offset;
+
+		if (!(features >> i & 1))
+			continue;
+		__cpuid_count(0xd, i, bytes, offset, c, d);
+		feature_ends[i] = bytes ? offset + bytes : 0;
+	}
+	feature_ends_known = true;
+}
+
 /* rt_sigreturn accepts a frame only up to the task's own size: with a larger one it silently resets
  * the upper halves of the vector registers. Tile data counts only if the task has requested
  * permission for it. */
@@ -51,15 +78,10 @@ static uint32_t xstate_size_of_task(uint64_t features)
 {
 	uint32_t size = FXSAVE_BYTES + 64;
 
-	for (uint32_t i = 2; i < 63; i++) {
-		uint32_t bytes, offset, c, d;
-
-		if (!(features >> i & 1))
-			continue;
-		__cpuid_count(0xd, i, bytes, offset, c, d);
-		if (bytes && offset + bytes > size)
-			size = offset + bytes;
-	}
+	limpet_sigreturn_frame_prepare();
+	for (uint32_t i = 2; i < XFEATURES; i++)
+		if (features >> i & 1 && feature_ends[i] > size)
+			size = feature_ends[i];
 	return size;
 }
 
