@@ -18,8 +18,10 @@ enum { PLAIN = 0, GREEN, YELLOW, RED, CYAN };
 /* Minimum width of a name; and width at which there is room for its caller beside it. */
 #define NAME_COLUMNS 24
 #define NAMES_COLUMNS 50
-#define FIGURE_COLUMNS 11
-#define SHARE_COLUMNS 6
+/* The longest text of a figure, and a blank. */
+#define FIGURE_COLUMNS (LIMPET_UNITS_BYTES_MAX + 1)
+#define CHANGE_COLUMNS (LIMPET_UNITS_CHANGE_MAX + 1)
+#define SHARE_COLUMNS ((int)sizeof("100 %"))
 
 /* ------------------------------------------------------------------ words */
 
@@ -105,7 +107,19 @@ struct columns {
 
 static int column_width(enum column column)
 {
-	return column == SHARE ? SHARE_COLUMNS : FIGURE_COLUMNS;
+	return column == SHARE ? SHARE_COLUMNS : column == GROWTH ? CHANGE_COLUMNS : FIGURE_COLUMNS;
+}
+
+/* Puts a text at the right of its column. Returns the columns used: those of `column`, if the
+ * terminal has them, whatever the text. */
+static int put_figure(int row, int at, enum column column, const char *text)
+{
+	const int width = column_width(column), room = COLS - at;
+	char cell[LIMPET_UNITS_TEXT + 2];
+
+	snprintf(cell, sizeof(cell), "%*s ", width - 1, text);
+	put(row, at, room < width ? room : width, cell, true);
+	return width;
 }
 
 static bool is_of_pages(const struct limpet_top_screen *screen)
@@ -175,11 +189,11 @@ static int room_for_figures(void)
 				  : FIGURE_COLUMNS + SHARE_COLUMNS;
 	const int most = COLS / 2 < COLS - NAMES_COLUMNS ? COLS / 2 : COLS - NAMES_COLUMNS;
 
-	if (COLS / 2 < FIGURE_COLUMNS)
+	if (COLS / 2 < CHANGE_COLUMNS)
 		return 0;
 	if (most > least)
 		return most;
-	return least > FIGURE_COLUMNS ? least : FIGURE_COLUMNS;
+	return least > CHANGE_COLUMNS ? least : CHANGE_COLUMNS;
 }
 
 /* The column of the sort order is always shown; the width decides on the others. */
@@ -461,14 +475,11 @@ static void draw_column_titles(const struct limpet_top_screen *screen,
 	int column = 0;
 
 	for (unsigned i = 0; i < columns->count; i++) {
-		char title[32];
-
-		snprintf(title, sizeof(title), "%*s ", column_width(columns->list[i]) - 1,
-			 column_title(screen, columns->list[i]));
 		style(screen, PLAIN,
 		      A_UNDERLINE |
 			      (columns->list[i] == column_of_sort(screen->look.sort) ? A_BOLD : 0));
-		column += put(4, column, COLS - column, title, true);
+		column += put_figure(4, column, columns->list[i],
+				     column_title(screen, columns->list[i]));
 	}
 	style(screen, PLAIN, A_UNDERLINE);
 	put(4, column, COLS - column,
@@ -486,7 +497,7 @@ static void draw_row(const struct limpet_top_screen *screen, const struct column
 {
 	attr_t attributes = selected ? A_REVERSE : A_NORMAL;
 	char *text;
-	char figure[LIMPET_UNITS_TEXT], cell[LIMPET_UNITS_TEXT + 2];
+	char figure[LIMPET_UNITS_TEXT];
 	int column = 0, indent;
 
 	style(screen, PLAIN, attributes);
@@ -499,9 +510,8 @@ static void draw_row(const struct limpet_top_screen *screen, const struct column
 			if (columns->list[i] == GROWTH && row->figures.growth_bytes > 0)
 				pair = YELLOW;
 		}
-		snprintf(cell, sizeof(cell), "%*s ", column_width(columns->list[i]) - 1, figure);
 		style(screen, pair, attributes);
-		column += put(at, column, COLS - column, cell, true);
+		column += put_figure(at, column, columns->list[i], figure);
 	}
 	style(screen, PLAIN, attributes);
 	indent = 2 * (int)(row->depth < 200 ? row->depth : 200);

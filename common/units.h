@@ -25,11 +25,15 @@ int limpet_units_parse_bytes(const char *text, uint64_t *ret_bytes) LIMPET_MUST_
 
 /* These write a terminated text into `ret`, and return it. */
 
+/* The most characters of a text of bytes (`1023.9 KiB`), and of a change of them. */
+#define LIMPET_UNITS_BYTES_MAX 10
+#define LIMPET_UNITS_CHANGE_MAX (LIMPET_UNITS_BYTES_MAX + 1)
+
 /* `0 B`, `1023 B`, `1.0 KiB`, `182.4 MiB`; rounded to the nearest tenth. */
 char *limpet_units_format_bytes(char ret[LIMPET_UNITS_TEXT], uint64_t bytes);
 /* With a sign: `+1.5 MiB`, `-20 B`, `0 B`. */
 char *limpet_units_format_bytes_change(char ret[LIMPET_UNITS_TEXT], int64_t bytes);
-/* `999`, `1.0 k`, `3.1 M`, `2.0 G`; rounded to the nearest tenth. */
+/* `999`, `1.0 k`, `3.1 M`, `2.0 G`; rounded to the nearest tenth. Shorter than a text of bytes. */
 char *limpet_units_format_count(char ret[LIMPET_UNITS_TEXT], uint64_t count);
 /* As counts: `950 /s`, `3.1 M/s`. */
 char *limpet_units_format_rate(char ret[LIMPET_UNITS_TEXT], uint64_t per_second);

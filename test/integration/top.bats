@@ -220,6 +220,26 @@ row_has() {
 	finish leak
 }
 
+@test "the longest figures leave each row in its columns" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	# 1001.9 KiB and more, of which the list of sessions has some: ten characters, and a sign.
+	tell leak 'leak 342' leaked
+	screen 80 24 "$pid" --sort growth
+	keys w w
+	shows 'by growth, all'
+	wait_until 20 row_has 6 '^\+10[01][0-9]\.[0-9] KiB 10[01][0-9]\.[0-9] KiB 100 % [+] Registry::remember'
+	row_has 5 '^ {5}GROWTH {7}LIVE SHARE   FUNCTION'
+	resize 60 20
+	wait_until 20 row_has 20 '^\? help'
+	wait_until 20 row_has 6 '^\+10[01][0-9]\.[0-9] KiB [+] Registry::remember'
+	row_has 5 '^ {5}GROWTH   FUNCTION'
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+}
+
 @test "h writes the page beside the trace, and top goes on meanwhile" {
 	start leak "$TARGETS/leak"
 	attach "$pid"

@@ -211,6 +211,36 @@ static void test_changes_carry_a_sign(void **state)
 	assert_string_equal(limpet_units_format_bytes_change(text, INT64_MIN), "-8.0 EiB");
 }
 
+static size_t longest(size_t most, const char *text)
+{
+	const size_t length = strlen(text);
+
+	return length > most ? length : most;
+}
+
+/* What is shown in columns is as wide as the headers say. */
+static void test_the_longest_texts(void **state)
+{
+	char text[LIMPET_UNITS_TEXT];
+	size_t bytes = 0, change = 0, count = 0;
+
+	(void)state;
+	/* Four digits before the point are the most: just below each power of two. */
+	for (unsigned shift = 0; shift < 64; shift++) {
+		for (uint64_t i = 0; i < 1000; i++) {
+			const uint64_t most = UINT64_MAX >> shift, size = most - most / 20000 * i;
+			const int64_t fall = -(int64_t)(size & INT64_MAX);
+
+			bytes = longest(bytes, limpet_units_format_bytes(text, size));
+			change = longest(change, limpet_units_format_bytes_change(text, fall));
+			count = longest(count, limpet_units_format_count(text, size));
+		}
+	}
+	assert_int_equal(bytes, LIMPET_UNITS_BYTES_MAX);
+	assert_int_equal(change, LIMPET_UNITS_CHANGE_MAX);
+	assert_in_range(count, 1, LIMPET_UNITS_BYTES_MAX);
+}
+
 static void test_counts_and_rates(void **state)
 {
 	static const struct showing counts[] = {
@@ -306,6 +336,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_refuse_the_rest),
 		cmocka_unit_test(test_bytes_are_shown_to_the_tenth),
 		cmocka_unit_test(test_changes_carry_a_sign),
+		cmocka_unit_test(test_the_longest_texts),
 		cmocka_unit_test(test_counts_and_rates),
 		cmocka_unit_test(test_durations_are_rounded_like_sizes),
 		cmocka_unit_test(test_times_are_shown_to_a_tenth),
