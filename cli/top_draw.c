@@ -206,8 +206,7 @@ static struct columns choose_columns(const struct limpet_top_screen *screen)
 	const bool held = screen->kind != LIMPET_TOP_THREADS || !live;
 	struct columns columns = {.room = room_for_figures()};
 
-	if (held)
-		add_column(&columns, column_of_sort(screen->look.sort));
+	add_column(&columns, column_of_sort(limpet_top_screen_sort(screen)));
 	/* Shares are of the column before them. */
 	if (screen->look.sort == LIMPET_REPORT_PEAK)
 		add_column(&columns, SHARE);
@@ -442,6 +441,7 @@ static void draw_tabs(const struct limpet_top_screen *screen)
 {
 	char line[256], window[LIMPET_UNITS_TEXT];
 	const struct limpet_model *model = limpet_top_source_model(screen->source);
+	const enum limpet_report_sort sort = limpet_top_screen_sort(screen);
 	int column = 0;
 
 	for (int i = 0; i < LIMPET_TOP_KINDS; i++) {
@@ -456,9 +456,8 @@ static void draw_tabs(const struct limpet_top_screen *screen)
 		limpet_units_format_duration(
 			window, model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0);
 	snprintf(line, sizeof(line), "by %s, %s %s%s",
-		 is_of_pages(screen) && screen->look.sort == LIMPET_REPORT_LIVE
-			 ? "resident"
-			 : limpet_report_sort_words[screen->look.sort],
+		 is_of_pages(screen) && sort == LIMPET_REPORT_LIVE ? "resident"
+								   : limpet_report_sort_words[sort],
 		 by_second(screen) ? "last" : "all", window, screen->look.full ? ", full" : "");
 	to_ascii(screen, line);
 	style(screen, YELLOW, A_NORMAL);
@@ -472,12 +471,11 @@ static void draw_tabs(const struct limpet_top_screen *screen)
 static void draw_column_titles(const struct limpet_top_screen *screen,
 			       const struct columns *columns)
 {
+	const enum column sorted = column_of_sort(limpet_top_screen_sort(screen));
 	int column = 0;
 
 	for (unsigned i = 0; i < columns->count; i++) {
-		style(screen, PLAIN,
-		      A_UNDERLINE |
-			      (columns->list[i] == column_of_sort(screen->look.sort) ? A_BOLD : 0));
+		style(screen, PLAIN, A_UNDERLINE | (columns->list[i] == sorted ? A_BOLD : 0));
 		column += put_figure(4, column, columns->list[i],
 				     column_title(screen, columns->list[i]));
 	}

@@ -187,10 +187,32 @@ static int typed_key(struct limpet_top_screen *screen, int key)
 
 /* ------------------------------------------------------------------ keys */
 
+bool limpet_top_screen_can_sort(const struct limpet_top_screen *screen,
+				enum limpet_report_sort sort)
+{
+	if (!limpet_top_source_is_live(screen->source))
+		return true;
+	if (screen->kind != LIMPET_TOP_THREADS)
+		return sort != LIMPET_REPORT_PEAK;
+	return sort == LIMPET_REPORT_ALLOCATIONS || sort == LIMPET_REPORT_ALLOCATED ||
+	       sort == LIMPET_REPORT_TEMPORARY;
+}
+
+/* Threads whose figures are equal are in order of what they allocated. */
+enum limpet_report_sort limpet_top_screen_sort(const struct limpet_top_screen *screen)
+{
+	const enum limpet_report_sort sort = screen->look.sort;
+
+	return limpet_top_screen_can_sort(screen, sort) ? sort : LIMPET_REPORT_ALLOCATED;
+}
+
 static int sort_by(struct limpet_top_screen *screen, enum limpet_report_sort sort)
 {
-	if (sort == LIMPET_REPORT_PEAK && limpet_top_source_is_live(screen->source)) {
-		say(screen, "what each site held at the peak is known when the capture has ended");
+	if (!limpet_top_screen_can_sort(screen, sort)) {
+		say(screen, screen->kind == LIMPET_TOP_THREADS
+				    ? "what a thread holds is known when the capture has ended"
+				    : "what each site held at the peak is known when the capture "
+				      "has ended");
 		return 0;
 	}
 	screen->look.sort = sort;
@@ -200,11 +222,11 @@ static int sort_by(struct limpet_top_screen *screen, enum limpet_report_sort sor
 
 static int sort_next(struct limpet_top_screen *screen, int step)
 {
-	int sort = (int)screen->look.sort;
+	int sort = (int)limpet_top_screen_sort(screen);
 
 	do
 		sort = (sort + step + LIMPET_REPORT_SORT_COUNT) % LIMPET_REPORT_SORT_COUNT;
-	while (sort == LIMPET_REPORT_PEAK && limpet_top_source_is_live(screen->source));
+	while (!limpet_top_screen_can_sort(screen, (enum limpet_report_sort)sort));
 	return sort_by(screen, (enum limpet_report_sort)sort);
 }
 

@@ -51,11 +51,19 @@ struct limpet_top_screen {
 int limpet_top_screen_run(struct limpet_top_source *source,
 			  const struct limpet_top_options *options, struct limpet_err *err);
 
-/* ------------------------------------------------------------------ for top_screen.c */
+/* ------------------------------------------------------------------ for top_screen.c, top_draw.c
+ */
 
 /* Lines of the terminal above the rows; the line before the last of these has the lists' names. */
 #define LIMPET_TOP_HEAD_ROWS 5
 #define LIMPET_TOP_TABS_ROW 3
+
+/* Whether the list that is shown can be sorted so: the peak of a running capture is unknown, and
+ * what its threads hold. */
+bool limpet_top_screen_can_sort(const struct limpet_top_screen *screen,
+				enum limpet_report_sort sort);
+/* By what it is sorted. */
+enum limpet_report_sort limpet_top_screen_sort(const struct limpet_top_screen *screen);
 
 /* Draws the whole screen. */
 void limpet_top_draw(struct limpet_top_screen *screen);

@@ -88,8 +88,29 @@ row_has() {
 	keys 4
 	shows '/leak$'
 	keys 5
-	wait_until 20 row_has 5 'ALLOCS/s +BYTES/s'
+	# What a thread holds is not known yet, and the list is not sorted by it.
+	wait_until 20 row_has 5 'BYTES/s +ALLOCS/s +THREAD'
+	row_has 4 '  by allocated, last '
 	shows " (${pid}|[0-9]+)  leak$"
+	for key in L G P; do
+		keys "$key"
+		shows '^what a thread holds is known when the capture has ended'
+		row_has 4 '  by allocated, last '
+		keys j
+		hides '^what a thread holds'
+	done
+	keys T
+	wait_until 20 row_has 5 'TEMPORARY +ALLOCS/s +THREAD'
+	row_has 4 '  by temporary, last '
+	# Only what there is, in turn.
+	keys s
+	shows '  by allocations, last '
+	keys S
+	shows '  by temporary, last '
+	keys 1
+	shows '  by temporary, last '
+	keys L
+	shows '  by live, last '
 	keys 1 f Thrown_ROUND Enter
 	shows "only stacks with 'Thrown_ROUND'"
 	shows 'thrown_round'
