@@ -40,6 +40,7 @@ CLI_SRC := \
 	cli/sealing.c \
 	cli/top_draw.c \
 	cli/top_finding.c \
+	cli/top_memory.c \
 	cli/top_pace.c \
 	cli/top_page.c \
 	cli/top_rows.c \

@@ -6,6 +6,7 @@
 #include <wchar.h>
 
 #include "analyzer/render/report_printer.h"
+#include "cli/top_memory.h"
 #include "cli/top_pace.h"
 #include "cli/top_screen.h"
 #include "common/clock.h"
@@ -383,34 +384,69 @@ static void draw_title(const struct limpet_top_screen *screen)
 	}
 }
 
-static void draw_memory(const struct limpet_top_screen *screen)
+/* Where graphs begin: the parts of RSS need room beside them. */
+static int graph_column(bool has_parts)
+{
+	const int wanted = COLS * 5 / 8;
+
+	if (COLS < 60)
+		return COLS;
+	if (!has_parts)
+		return 36;
+	return wanted < 48 ? 48 : wanted > 100 ? 100 : wanted;
+}
+
+/* "live    5.7 MiB  +1.2 MiB/s". */
+static void say_live(const struct limpet_top_screen *screen, char *ret, size_t room)
 {
 	const struct limpet_model *model = limpet_top_source_model(screen->source);
-	const int graph = COLS >= 60 ? 36 : COLS;
-	char live[LIMPET_UNITS_TEXT], growth[LIMPET_UNITS_TEXT], rss[LIMPET_UNITS_TEXT] = "-";
-	char mapped[LIMPET_UNITS_TEXT], most[LIMPET_UNITS_TEXT], line[128];
+	char live[LIMPET_UNITS_TEXT], growth[LIMPET_UNITS_TEXT], most[LIMPET_UNITS_TEXT];
 	const struct limpet_model_bound *bound = &model->bounds.live_bytes;
 	const bool between = bound->has_min && bound->has_max && bound->min != bound->max;
+	const double grew = (double)model->totals.growth_bytes;
 
 	limpet_units_format_bytes(live, between ? bound->min : model->totals.live_bytes);
 	limpet_units_format_bytes(most, bound->max);
-	say_change(growth, by_second(screen)
-				   ? per_second(screen, (double)model->totals.growth_bytes)
-				   : (double)model->totals.growth_bytes);
-	for (size_t i = model->timeline_count; i-- > 0;) {
-		if (!model->timeline[i].rss_bytes)
-			continue;
-		limpet_units_format_bytes(rss, limpet_model_point_rss(&model->timeline[i]));
-		break;
-	}
-	limpet_units_format_bytes(mapped, model->totals.mapped_bytes);
-	style(screen, PLAIN, A_BOLD);
-	snprintf(line, sizeof(line), "%s %s%10s%s%s  %s%s", is_of_pages(screen) ? "new " : "live",
+	say_change(growth, by_second(screen) ? per_second(screen, grew) : grew);
+	snprintf(ret, room, "%s %s%10s%s%s  %s%s", is_of_pages(screen) ? "new " : "live",
 		 model->sample_bytes ? "~" : " ", live, between ? " to " : "", between ? most : "",
 		 growth, by_second(screen) ? "/s" : "");
-	put(1, 0, graph - 1, line, false);
-	snprintf(line, sizeof(line), "RSS   %10s  mmap %s", rss, mapped);
-	put(2, 0, graph - 1, line, false);
+}
+
+/* As last measured; NULL: it was not. */
+static const struct limpet_memory *parts_of_rss(const struct limpet_model *model)
+{
+	if (model->memory.known)
+		return &model->memory;
+	return model->target->memory.known ? &model->target->memory : NULL;
+}
+
+/* What the capture saw in the first line, what the kernel says in the second; graphs of both beside
+ * them. */
+static void draw_memory(const struct limpet_top_screen *screen)
+{
+	static const struct limpet_memory unknown;
+	const struct limpet_model *model = limpet_top_source_model(screen->source);
+	const struct limpet_memory *parts = parts_of_rss(model);
+	const int graph = graph_column(parts != NULL);
+	char live[128], rss[LIMPET_TOP_MEMORY_TEXT], mapped[LIMPET_UNITS_TEXT + 8];
+	char text[LIMPET_UNITS_TEXT];
+	uint64_t rss_bytes = 0;
+
+	for (size_t i = model->timeline_count; i-- > 0 && !rss_bytes;)
+		if (model->timeline[i].rss_bytes)
+			rss_bytes = limpet_model_point_rss(&model->timeline[i]);
+	say_live(screen, live, sizeof(live));
+	limpet_top_memory_say(rss_bytes, parts ? parts : &unknown, graph - 1, rss);
+	snprintf(mapped, sizeof(mapped), "  mmap %s",
+		 limpet_units_format_bytes(text, model->totals.mapped_bytes));
+	if (!parts)
+		strcat(rss, mapped);
+	else if ((int)(strlen(live) + strlen(mapped)) < graph)
+		strcat(live, mapped);
+	style(screen, PLAIN, A_BOLD);
+	put(1, 0, graph - 1, live, false);
+	put(2, 0, graph - 1, rss, false);
 	if (graph < COLS) {
 		style(screen, GREEN, A_NORMAL);
 		draw_sparkline(screen, 1, graph, false);
