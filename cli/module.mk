@@ -39,6 +39,7 @@ CLI_SRC := \
 	cli/progress.c \
 	cli/sealing.c \
 	cli/top_draw.c \
+	cli/top_editor.c \
 	cli/top_finding.c \
 	cli/top_memory.c \
 	cli/top_pace.c \

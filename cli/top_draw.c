@@ -615,8 +615,8 @@ static bool has_notes(void)
 static void fitting_keys(char *ret, size_t room, int columns)
 {
 	static const char *const keys[] = {
-		"? help",     "  q quit",   "  Enter unfold", "  s sort", "  / find",
-		"  f filter", "  w window", "  p pause",      "  m mark", "  h page",
+		"? help",   "  q quit",   "  Enter unfold", "  s sort", "  / find", "  f filter",
+		"  e edit", "  w window", "  p pause",      "  m mark", "  h page",
 	};
 	size_t used = 0;
 
@@ -719,6 +719,7 @@ static const char *const help[] = {
 	"w                window of rates: 10 s, 1 min, the whole capture",
 	"z                show the frames of libraries and allocators too",
 	"m                set a mark: top-1, top-2... for report --born-between",
+	"e                open the source of the row's function ($VISUAL, else $EDITOR)",
 	"h                write a page (limpet html) of what was captured so far",
 	"p                stop and resume the display",
 	"q, Ctrl-C        quit; the capture goes on",

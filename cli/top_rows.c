@@ -742,21 +742,54 @@ static uint32_t largest_stack(const struct limpet_top_rows *rows, const struct l
 	return node;
 }
 
-/* ":42" of the innermost call of the row's largest stack, if that is its function. */
-static void say_line(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
-		     char ret[16])
+static unsigned depth_of(const struct limpet_top_rows *rows, uint32_t node)
+{
+	unsigned depth = 0;
+
+	for (; node; node = rows->tree->nodes[node].parent)
+		depth++;
+	return depth;
+}
+
+/* The location of a node's function on a stack that goes through it; NULL: it is not there. */
+static const struct limpet_location *location_on(const struct limpet_top_rows *rows, uint32_t node,
+						 uint32_t stack_node)
 {
 	struct limpet_locations *locations = rows->view->locations;
-	const uint32_t node = row->is_frame ? 0 : largest_stack(rows, row);
+	const unsigned depth = depth_of(rows, node);
+	const struct limpet_location *location;
 	struct limpet_location_stack stack;
+
+	if (!stack_node ||
+	    limpet_locations_stack(locations, stack_node, rows->view->full, &stack) < 0 || !depth ||
+	    depth > stack.count)
+		return NULL;
+	/* Only the tree of callers begins with the innermost function. */
+	location = &locations->locations[stack.list[rows->kind == LIMPET_TOP_CALLERS
+							    ? depth - 1
+							    : stack.count - depth]];
+	return location->function == rows->tree->nodes[node].function ? location : NULL;
+}
+
+struct limpet_top_place limpet_top_rows_place(const struct limpet_top_rows *rows,
+					      const struct limpet_top_row *row)
+{
+	struct limpet_top_place place = {.function = NULL};
+	const struct limpet_top_row *site = row;
 	const struct limpet_location *location;
 
-	ret[0] = '\0';
-	if (!node || limpet_locations_stack(locations, node, rows->view->full, &stack) < 0)
-		return;
-	location = &locations->locations[stack.list[0]];
-	if (location->function == rows->tree->nodes[row->node].function && location->line)
-		snprintf(ret, 16, ":%u", location->line);
+	if (!rows->tree || !row->node)
+		return place;
+	place.function = &rows->view->locations->functions[rows->tree->nodes[row->node].function];
+	place.file = place.function->file;
+	if (row->is_frame)
+		site = row_of(rows, limpet_top_rows_parent(rows, row->key));
+	location = site ? location_on(rows, row->node, largest_stack(rows, site)) : NULL;
+	if (location && location->file) {
+		place.file = location->file;
+		place.line = location->line;
+	}
+	return place;
 }
 
 /* The node of the caller that has most of the row; *ret_more: there are others. */
@@ -778,29 +811,29 @@ static uint32_t caller_of(const struct limpet_top_rows *rows, const struct limpe
 char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
 			     size_t columns)
 {
-	const struct limpet_function *function;
-	char *names[2] = {NULL, NULL}, *text = NULL, line[16];
+	const struct limpet_top_place place = limpet_top_rows_place(rows, row);
+	char *names[2] = {NULL, NULL}, *text = NULL, line[16] = "";
 	const char *others = "", *where;
 	bool more = false;
 	uint32_t caller;
 	size_t taken = 0;
 	int result;
 
-	if (!rows->tree || !row->node)
+	if (!place.function)
 		return strdup("");
 	caller = caller_of(rows, row, &more);
-	function = &rows->view->locations->functions[rows->tree->nodes[row->node].function];
-	where = place_of(function);
+	where = place.file ? limpet_base_name(place.file) : place_of(place.function);
 	if (more)
 		others = " and others";
 	if (caller)
 		taken = strlen(" (called by )") + strlen(others);
-	say_line(rows, row, line);
+	if (place.line)
+		snprintf(line, sizeof(line), ":%u", place.line);
 	result = name_pair(rows, row, caller, columns > taken ? columns - taken : 1, names);
 	if (result == 0 &&
 	    asprintf(&text, "%s%s%s%s%s%s%s%s", names[0], names[1] ? " (called by " : "",
 		     names[1] ? names[1] : "", names[1] ? others : "", names[1] ? ")" : "",
-		     where ? "  " : "", where ? where : "", function->file ? line : "") < 0)
+		     where ? "  " : "", where ? where : "", line) < 0)
 		text = NULL;
 	free(names[0]);
 	free(names[1]);

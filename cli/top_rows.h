@@ -68,6 +68,16 @@ char *limpet_top_rows_text(const struct limpet_top_rows *rows, const struct limp
 char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
 			     size_t columns);
 
+/* The source of a row's function. */
+struct limpet_top_place {
+	const struct limpet_function *function; /* NULL: the row is of none */
+	const char *file;                       /* path; NULL: unknown */
+	/* Of the function's call on the row's largest stack; 0: unknown. */
+	uint32_t line;
+};
+struct limpet_top_place limpet_top_rows_place(const struct limpet_top_rows *rows,
+					      const struct limpet_top_row *row);
+
 /* Removes "(anonymous namespace)::", which is of little use where there is little room. */
 void limpet_top_rows_drop_nameless(char *name);
 

@@ -9,11 +9,15 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
+#include "analyzer/render/report_printer.h"
+#include "cli/top_editor.h"
 #include "cli/top_pace.h"
 #include "cli/ui.h"
 #include "common/clock.h"
 #include "common/mark_name.h"
+#include "common/plain_text.h"
 #include "common/units.h"
 #include "control/control_client.h"
 
@@ -21,6 +25,9 @@
 #define KEY_DELETE 127
 /* What one step of the mouse's wheel moves by. */
 #define WHEEL_ROWS 3u
+/* Of a message about a function, beside its name; and of that at least. */
+#define MESSAGE_COLUMNS 56
+#define NAME_COLUMNS 12
 /* Keeps the shown age of figures up to date. */
 #define LONGEST_WAIT_MS 1000
 
@@ -326,6 +333,82 @@ static void write_page(struct limpet_top_screen *screen)
 		say(screen, "writing the page...");
 }
 
+/* Says why the place cannot be opened; false: it can. */
+static bool say_unknown(struct limpet_top_screen *screen, const struct limpet_top_place *place)
+{
+	const int room = COLS - MESSAGE_COLUMNS;
+	LIMPET_FREE char *name = NULL;
+
+	if (!place->function) {
+		say(screen, "only functions have a source: they are in lists 1, 2 and 3");
+		return true;
+	}
+	if (place->file)
+		return false;
+	name = limpet_function_name(place->function, false);
+	if (name)
+		limpet_printer_cut(name, room > NAME_COLUMNS ? (size_t)room : NAME_COLUMNS, true);
+	snprintf(screen->message, sizeof(screen->message), "no source is known of %s%s",
+		 name ? name : "?", place->function->named ? ": no debug information" : "");
+	limpet_plain_text_clean(screen->message);
+	return true;
+}
+
+static void say_file(struct limpet_top_screen *screen, const char *file, int code)
+{
+	snprintf(screen->message, sizeof(screen->message), "cannot open '%s': %s", file,
+		 code == -EILSEQ   ? "its name is no plain text"
+		 : code == -EINVAL ? "it is no regular file"
+				   : strerror(-code));
+	limpet_plain_text_clean(screen->message);
+}
+
+static void say_status(struct limpet_top_screen *screen, const char *command, int status)
+{
+	if (status < 0)
+		snprintf(screen->message, sizeof(screen->message), "cannot run '%.60s': %s",
+			 command, strerror(-status));
+	else if (WIFSIGNALED(status))
+		snprintf(screen->message, sizeof(screen->message),
+			 "'%.60s' was killed by signal %d", command, WTERMSIG(status));
+	else if (WEXITSTATUS(status))
+		snprintf(screen->message, sizeof(screen->message), "'%.60s' ended with status %d",
+			 command, WEXITSTATUS(status));
+	limpet_plain_text_clean(screen->message);
+}
+
+/* Opens the source of the selected row in the user's editor, which has the terminal meanwhile. */
+static void edit(struct limpet_top_screen *screen)
+{
+	const struct limpet_top_row *row = selected_row(screen);
+	const char *command = limpet_top_editor_command();
+	struct limpet_top_place place = {.function = NULL};
+	LIMPET_FREE char *path = NULL;
+	int result;
+
+	if (row)
+		place = limpet_top_rows_place(screen->rows, row);
+	if (say_unknown(screen, &place))
+		return;
+	result = limpet_top_editor_find(place.file, place.function->module, &path);
+	if (result < 0) {
+		say_file(screen, place.file, result);
+		return;
+	}
+	if (!command) {
+		say(screen, "neither VISUAL nor EDITOR is set: set EDITOR to open sources");
+		return;
+	}
+	endwin();
+	result = limpet_top_editor_run(command, path, place.line);
+	/* Enters curses' mode again, but for the keypad's, which is otherwise left to the next
+	 * getch(): it would come after the first key. */
+	clearok(curscr, TRUE);
+	refresh();
+	keypad(stdscr, TRUE);
+	say_status(screen, command, result);
+}
+
 /* Moves the selection; false: the key has another use. */
 static bool move_key(struct limpet_top_screen *screen, int key)
 {
@@ -466,6 +549,9 @@ static int press(struct limpet_top_screen *screen, int key)
 		return 0;
 	case '?':
 		screen->help = true;
+		return 0;
+	case 'e':
+		edit(screen);
 		return 0;
 	case 'h':
 		write_page(screen);

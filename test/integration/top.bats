@@ -130,6 +130,7 @@ row_has() {
 	shows "^mark 'top-3' at [0-9.]+m?s"
 	keys '?'
 	shows '^m +set a mark'
+	shows '^e +open the source'
 	shows '^q, Ctrl-C +quit; the capture goes on'
 	keys x
 	hides 'the capture goes on'
@@ -322,6 +323,80 @@ row_has() {
 	shows 'ended with 0'
 	stop "$pid"
 	finish leak
+}
+
+@test "e opens the source of the selected row in the user's editor, and the screen comes back" {
+	local line source
+	mkdir editors
+	# They say what they were given, and end, with the status that is typed, when they are told.
+	printf '%s\n' '#!/bin/sh' "printf '%s\\n' \"\$@\" >$work/arguments" 'stty -a >terminal.say' \
+		'echo the editor is here' 'read -r status' 'exit "$status"' >editors/vim
+	chmod +x editors/vim
+	cp editors/vim editors/any
+	export VISUAL="$work/editors/vim -n" EDITOR=false
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 100' leaked
+	screen 80 24 "$pid"
+	wait_until 20 row_has 22 '^Registry::remember .*leak\.cc:[0-9]+$'
+	line=$(row 22)
+	line=${line##*:}
+	keys e
+	shows '^the editor is here'
+	# The terminal is as for any program.
+	grep -q ' icanon' terminal.say && grep -q ' echo ' terminal.say
+	[[ $(sed -n 1p arguments) == -n && $(sed -n 2p arguments) == "+$line" ]]
+	source=$(sed -n '3,$p' arguments)
+	[[ $source == /*/test/targets/leak.cc && $(sed -n "${line}p" "$source") == *"new Session;"* ]]
+	keys 0 Enter
+	hides 'the editor is here'
+	wait_until 20 row_has 1 '^limpet top'
+	wait_until 20 row_has 24 '^\? help'
+	# A caller, at the line of its call.
+	keys Enter Down
+	wait_until 20 row_has 22 '^main .*leak\.cc:[0-9]+$'
+	line=$(row 22)
+	keys e
+	shows '^the editor is here'
+	[[ $(sed -n 2p arguments) == "+${line##*:}" && $(sed -n "${line##*:}p" "$source") == *remember* ]]
+	keys 3 Enter
+	shows "ended with status 3"
+	keys 4 e
+	shows '^only functions have a source'
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+	# Whose form is not known gets the file alone.
+	unset VISUAL
+	export EDITOR="$work/editors/any"
+	screen_again "$trace"
+	shows 'Registry::remember'
+	keys e
+	shows '^the editor is here'
+	same "arguments" "$(<arguments)" "$source"
+	keys 0 Enter
+	wait_until 20 row_has 24 '^\? help'
+	keys q
+	unset EDITOR
+	screen_again "$trace"
+	shows 'Registry::remember'
+	keys e
+	shows '^neither VISUAL nor EDITOR is set: set EDITOR to open sources'
+	keys q
+	# Traces of other machines.
+	export EDITOR=true
+	screen_again "$root/test/traces/version-1/rust.trace"
+	shows 'churn::keep_forever'
+	keys e
+	shows "^cannot open 'test/targets/churn\.rs': No such file or directory"
+	keys q
+	screen_again "$root/test/traces/version-1/node.trace"
+	shows 'BackingStore'
+	keys e
+	shows '^no source is known of .*Allocate: no debug information +1/'
+	keys q
+	shows 'ended with 0'
 }
 
 @test "the mouse selects, unfolds, and moves; a click on a list's name shows it" {
