@@ -56,12 +56,14 @@ ANALYZER_SRC += \
 	analyzer/views/kept_pages.c \
 	analyzer/views/looks.c \
 	analyzer/views/nameless_modules.c \
+	analyzer/views/recursion.c \
 	analyzer/views/report.c \
 	analyzer/views/trend.c \
 	analyzer/views/verdict.c \
 	analyzer/views/view.c
 
 ANALYZER_SRC += \
+	analyzer/render/chain_text.c \
 	analyzer/render/diff_print.c \
 	analyzer/render/html.c \
 	analyzer/render/html_diff.c \

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/render/chain_text.h"
 #include "analyzer/render/diff_print.h"
 #include "analyzer/render/json_printer.h"
 #include "analyzer/render/losses_json.h"
@@ -116,33 +117,54 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 /* Columns of a row before the site. */
 #define BEFORE_SITE 39u
 
-/* "innermost < caller < caller", as much as fits. The first is cut at its start, since its end says
- * more. */
+static char *whole_name(const void *context, uint32_t name)
+{
+	const struct limpet_diff *diff = context;
+
+	return strdup(diff->names[name]);
+}
+
+static char *short_name(const void *context, uint32_t name)
+{
+	const struct limpet_diff *diff = context;
+
+	return limpet_demangle_shorten(diff->names[name]);
+}
+
+/* malloc'ed; NULL: out of memory. */
+static char *chain_of(const struct limpet_printer *printer, const struct limpet_diff *diff,
+		      uint32_t node)
+{
+	struct limpet_chain chain = {
+		.name = printer->options->full ? whole_name : short_name,
+		.context = diff,
+		.full = printer->options->full,
+		.width = printer->options->width,
+		.used = BEFORE_SITE,
+	};
+	LIMPET_FREE uint32_t *names = NULL;
+	size_t depth = 0;
+
+	for (uint32_t at = node; at; at = diff->nodes[at].parent)
+		depth++;
+	names = calloc(depth + 1, sizeof(*names));
+	if (!names)
+		return NULL;
+	for (uint32_t at = node; at; at = diff->nodes[at].parent)
+		names[chain.count++] = diff->nodes[at].name;
+	chain.functions = names;
+	return limpet_chain_text(&chain);
+}
+
 static void print_row(struct limpet_printer *printer, const struct limpet_diff *diff,
 		      const struct limpet_diff_row *row)
 {
-	const size_t width = printer->options->width ? printer->options->width : 400;
 	const char *mark = row->state == LIMPET_DIFF_APPEARED   ? "new"
 			   : row->state == LIMPET_DIFF_VANISHED ? "gone"
 								: "";
-	LIMPET_FREE char *chain = strdup("");
+	LIMPET_FREE char *chain = chain_of(printer, diff, row->node);
 	char buffer[LIMPET_UNITS_TEXT + 1];
 
-	for (uint32_t at = row->node; chain && at; at = diff->nodes[at].parent) {
-		const char *whole = diff->names[diff->nodes[at].name];
-		LIMPET_FREE char *name =
-			printer->options->full ? strdup(whole) : limpet_demangle_shorten(whole);
-		LIMPET_FREE char *old = LIMPET_TAKE(chain);
-
-		if (name && at == row->node && printer->options->width > BEFORE_SITE)
-			limpet_printer_cut(name, width - BEFORE_SITE, true);
-		if (!name ||
-		    asprintf(&chain, "%s%s%s", old, at == row->node ? "" : " < ", name) < 0)
-			chain = NULL;
-		/* Does not begin a caller that would be cut off at once. */
-		if (chain && BEFORE_SITE + limpet_plain_text_columns(chain) + 8 > width)
-			break;
-	}
 	if (!limpet_printer_check(printer, chain ? 0 : -ENOMEM))
 		return;
 	limpet_printer_line(printer, "", "%11s %10s %10s %-4s %s",

@@ -6,6 +6,7 @@
 
 #include "analyzer/render/report_printer.h"
 #include "analyzer/symbols/demangle.h"
+#include "analyzer/views/recursion.h"
 #include "common/base_name.h"
 #include "common/plain_text.h"
 
@@ -96,52 +97,27 @@ static bool is_repeated(const struct limpet_frame *a, const struct limpet_frame 
 	       a->line == b->line && a->inlined == b->inlined;
 }
 
-/* Frames of calls of several functions by each other, at most, and how often they must repeat. */
-#define CYCLE_MAX 8u
-#define CYCLE_LEAST 3u
-
 /* The shown frames, innermost first. */
 struct shown {
 	const struct limpet_frame **list;
 	size_t count;
 };
 
-/* How many frames from `at` on one line is about: those without a name, and those of recursion. */
-static size_t run_of(const struct shown *shown, size_t at)
+static bool is_same(const void *context, size_t a, size_t b)
 {
-	const struct limpet_frame *first = shown->list[at];
-	size_t run = 1;
+	const struct shown *shown = context;
 
-	while (at + run < shown->count) {
-		const struct limpet_frame *frame = shown->list[at + run];
+	return is_repeated(shown->list[a], shown->list[b]);
+}
 
-		if (!(is_unnamed(first) && is_unnamed(frame)) && !is_repeated(first, frame))
-			break;
+/* How many frames from `at` on have no name: they are one line. */
+static size_t unnamed_at(const struct shown *shown, size_t at)
+{
+	size_t run = 0;
+
+	while (at + run < shown->count && is_unnamed(shown->list[at + run]))
 		run++;
-	}
 	return run;
-}
-
-/* How often the `length` frames from `at` on follow themselves. */
-static size_t repeats_of(const struct shown *shown, size_t at, size_t length)
-{
-	size_t same = 0;
-
-	while (at + length + same < shown->count &&
-	       is_repeated(shown->list[at + same], shown->list[at + length + same]))
-		same++;
-	return same / length + 1;
-}
-
-/* The shortest series of calls that begins at `at` and is repeated; 0: there is none. */
-static size_t cycle_of(const struct shown *shown, size_t at, size_t *ret_times)
-{
-	for (size_t length = 2; length <= CYCLE_MAX; length++) {
-		*ret_times = repeats_of(shown, at, length);
-		if (*ret_times >= CYCLE_LEAST)
-			return length;
-	}
-	return 0;
 }
 
 static void print_run(struct limpet_printer *printer, const struct limpet_frame *frame, size_t run,
@@ -163,21 +139,23 @@ static void print_run(struct limpet_printer *printer, const struct limpet_frame 
 static size_t print_part(struct limpet_printer *printer, const struct shown *shown, size_t at,
 			 const char *indent, size_t *lines)
 {
-	const bool full = printer->options->full;
-	const size_t run = full ? 1 : run_of(shown, at);
-	size_t times, length = full || run > 1 ? 0 : cycle_of(shown, at, &times);
+	struct limpet_recursion series = {1, 1};
+	const size_t unnamed = printer->options->full ? 0 : unnamed_at(shown, at);
 
-	if (!length) {
-		print_run(printer, shown->list[at], run, indent);
-		++*lines;
-		return run;
+	if (unnamed > 1)
+		series.times = unnamed;
+	else if (!printer->options->full)
+		series = limpet_recursion_at(at, shown->count, is_same, shown);
+	*lines += series.length;
+	if (series.length == 1) {
+		print_run(printer, shown->list[at], series.times, indent);
+		return series.times;
 	}
-	for (size_t i = 0; i < length; i++)
+	for (size_t i = 0; i < series.length; i++)
 		print_run(printer, shown->list[at + i], 1, indent);
 	limpet_printer_line(printer, printer->options->dim, "%s(these %zu frames x%zu)", indent,
-			    length, times);
-	*lines += length;
-	return length * times;
+			    series.length, series.times);
+	return series.length * series.times;
 }
 
 static void print_stack(struct limpet_printer *printer, const struct limpet_report_stack *stack,

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/render/chain_text.h"
 #include "analyzer/render/report_printer.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/views/kept_pages.h"
@@ -518,29 +519,35 @@ static void print_threads(struct context *context)
 
 /* ------------------------------------------------------------------ sizes and lifetimes */
 
-/* "innermost < caller < caller", as much as fits. */
+static char *short_name(const void *context, uint32_t function)
+{
+	const struct limpet_locations *locations = context;
+
+	return limpet_function_name(&locations->functions[function], false);
+}
+
 static void print_chain(struct context *context, const char *before,
 			const struct limpet_view_tree *tree, uint32_t leaf)
 {
-	const bool fits = !context->printer.options->width;
-	const size_t width = fits ? 400 : context->printer.options->width;
-	const size_t used = strlen(before);
-	LIMPET_FREE char *text = strdup("");
+	struct limpet_chain chain = {
+		.name = short_name,
+		.context = context->heap->locations,
+		.full = context->heap->view.full,
+		.width = context->printer.options->width,
+		.used = strlen(before),
+	};
+	LIMPET_FREE uint32_t *functions = NULL;
+	LIMPET_FREE char *text = NULL;
+	size_t depth = 0;
 
-	for (uint32_t at = leaf; text && at; at = tree->nodes[at].parent) {
-		LIMPET_FREE char *name = limpet_function_name(
-			&context->heap->locations->functions[tree->nodes[at].function], false);
-		LIMPET_FREE char *old = LIMPET_TAKE(text);
-
-		/* The function itself is cut at its start: its end says more than its scopes. */
-		if (name && at == leaf && !fits && width > used)
-			limpet_printer_cut(name, width - used, true);
-		if (!name || asprintf(&text, "%s%s%s", old, at == leaf ? "" : " < ", name) < 0)
-			text = NULL;
-		/* Does not begin a caller that would be cut off at once. */
-		if (text && used + limpet_plain_text_columns(text) + 8 > width)
-			break;
-	}
+	for (uint32_t at = leaf; at; at = tree->nodes[at].parent)
+		depth++;
+	functions = calloc(depth + 1, sizeof(*functions));
+	for (uint32_t at = leaf; functions && at; at = tree->nodes[at].parent)
+		functions[chain.count++] = tree->nodes[at].function;
+	chain.functions = functions;
+	if (functions)
+		text = limpet_chain_text(&chain);
 	if (limpet_printer_check(&context->printer, text ? 0 : -ENOMEM))
 		limpet_printer_line(&context->printer, "", "%s%s", before, text);
 }

@@ -285,5 +285,14 @@ head_words() {
 	within 60 "$LIMPET" report "$trace" --full >text.say
 	same "all frames" "$(grep -cE 'parse_(item|list)' text.say)" 42
 	run ! grep -q 'these 2 frames' text.say
+	# Stacks in one line, of a view and of a difference.
+	within 60 "$LIMPET" report "$trace" --view lifetimes >text.say
+	grep -q 'remember < (parse_item < parse_list) x21 < main' <(sed 's/(anonymous namespace):://g' text.say)
+	attach "$pid"
+	stop "$pid"
+	within 60 "$LIMPET" diff "$trace" trace.1.limpet >text.say
+	grep -q 'remember < (parse_item < parse_list) x21 < main' <(sed 's/(anonymous namespace):://g' text.say)
+	within 60 "$LIMPET" diff --full "$trace" trace.1.limpet >text.say
+	run ! grep -qE 'x2[01]' text.say
 	finish leak
 }
