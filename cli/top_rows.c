@@ -8,6 +8,7 @@
 
 #include "analyzer/render/report_printer.h"
 #include "analyzer/render/view_text.h"
+#include "cli/top_calls.h"
 #include "common/array.h"
 #include "common/base_name.h"
 #include "common/plain_text.h"
@@ -37,6 +38,7 @@ struct limpet_top_rows {
 	struct limpet_view_tree *tree;
 	uint64_t *keys;                   /* of the tree's nodes */
 	bool *found;                      /* by function */
+	struct limpet_recursion *series;  /* of the trees' lists: see limpet_top_calls_mark() */
 	struct limpet_model_site *leaves; /* of sites: by node of the tree */
 	uint32_t *order;                  /* nodes that are leaves, sorted */
 	size_t order_count;
@@ -52,11 +54,13 @@ static void clear(struct limpet_top_rows *rows)
 	limpet_view_tree_free(rows->tree);
 	free(rows->keys);
 	free(rows->found);
+	free(rows->series);
 	free(rows->leaves);
 	free(rows->order);
 	rows->tree = NULL;
 	rows->keys = NULL;
 	rows->found = NULL;
+	rows->series = NULL;
 	rows->leaves = NULL;
 	rows->order = NULL;
 	rows->order_count = rows->count = 0;
@@ -219,41 +223,19 @@ static bool is_found_above(const struct limpet_top_rows *rows, uint32_t node)
 
 /* ------------------------------------------------------------------ filling */
 
-/* Whether a node of the tree only repeats the call of its parent: the two are one row. */
+/* Whether a node of the tree only repeats calls above it, which are shown once. */
 static bool is_repeated(const struct limpet_top_rows *rows, uint32_t node)
 {
-	const struct limpet_view_node *nodes = rows->tree->nodes;
-	const uint32_t parent = nodes[node].parent;
-
-	return !rows->view->full && parent && nodes[parent].first_child == node &&
-	       !nodes[node].next && nodes[parent].function == nodes[node].function;
+	return rows->series[node].times == 0;
 }
 
-/* Follows such calls down; *ret_times: how often the function is on the row. */
-static uint32_t last_repeated(const struct limpet_top_rows *rows, uint32_t node,
-			      unsigned *ret_times)
+/* Follows such nodes down. */
+static uint32_t last_repeated(const struct limpet_top_rows *rows, uint32_t node)
 {
 	uint32_t child;
 
-	*ret_times = 1;
-	while ((child = rows->tree->nodes[node].first_child) && is_repeated(rows, child)) {
+	while ((child = rows->tree->nodes[node].first_child) && is_repeated(rows, child))
 		node = child;
-		++*ret_times;
-	}
-	return node;
-}
-
-/* The same within one stack: follows the calls of a function by itself up to the outermost. */
-static uint32_t outermost_of(const struct limpet_top_rows *rows, uint32_t node, unsigned *ret_times)
-{
-	const struct limpet_view_node *nodes = rows->tree->nodes;
-
-	*ret_times = 1;
-	while (!rows->view->full && nodes[node].parent &&
-	       nodes[nodes[node].parent].function == nodes[node].function) {
-		node = nodes[node].parent;
-		++*ret_times;
-	}
 	return node;
 }
 
@@ -261,7 +243,7 @@ static struct limpet_top_row *add_row(struct limpet_top_rows *rows)
 {
 	if (limpet_reserve(&rows->list, &rows->capacity, rows->count + 1, sizeof(*rows->list)) < 0)
 		return NULL;
-	rows->list[rows->count] = (struct limpet_top_row){0};
+	rows->list[rows->count] = (struct limpet_top_row){.series = {1, 1}};
 	return &rows->list[rows->count++];
 }
 
@@ -278,6 +260,9 @@ static int add_tree(struct limpet_top_rows *rows)
 	uint32_t node = nodes[0].first_child;
 	unsigned depth = 0;
 
+	rows->series = limpet_top_calls_mark(rows->tree, rows->view->full);
+	if (!rows->series)
+		return -ENOMEM;
 	while (node) {
 		struct limpet_top_row *row = add_row(rows);
 
@@ -287,7 +272,8 @@ static int add_tree(struct limpet_top_rows *rows)
 		row->depth = depth;
 		row->node = node;
 		row->figures = nodes[node].figures;
-		node = last_repeated(rows, node, &row->times);
+		row->series = rows->series[node];
+		node = last_repeated(rows, node);
 		row->has_children = nodes[node].first_child != 0;
 		row->open = row->has_children && is_open(rows, row->key);
 		row->found = rows->found[nodes[node].function];
@@ -342,47 +328,54 @@ static int sort_leaves(struct limpet_top_rows *rows)
 	return 0;
 }
 
-/* The callers of an unfolded stack. */
-static int add_frames(struct limpet_top_rows *rows, uint32_t leaf, uint32_t node)
+/* The callers of an unfolded stack, whose first call has a row. */
+static int add_frames(struct limpet_top_rows *rows, const struct limpet_top_path *path,
+		      struct limpet_top_call *call)
 {
-	const struct limpet_view_node *nodes = rows->tree->nodes;
+	const uint32_t leaf = path->nodes[0];
 
-	while (node) {
+	while (limpet_top_call_next(path, rows->view->full, call)) {
 		struct limpet_top_row *row = add_row(rows);
 
 		if (!row)
 			return -ENOMEM;
-		row->key = as_key(rows->keys[leaf] ^ rows->keys[node]);
+		row->node = path->nodes[call->at];
+		row->key = as_key(rows->keys[leaf] ^ rows->keys[row->node]);
 		row->depth = 1;
 		row->is_frame = true;
-		row->found = rows->found[nodes[node].function];
-		row->node = node;
-		node = nodes[outermost_of(rows, node, &row->times)].parent;
+		row->found = rows->found[rows->tree->nodes[row->node].function];
+		row->series = limpet_top_call_ends(call);
 	}
 	return 0;
 }
 
+static int add_site(struct limpet_top_rows *rows, uint32_t leaf, struct limpet_top_path *path)
+{
+	struct limpet_top_row *row = add_row(rows);
+	struct limpet_top_call call = {0}, next;
+
+	if (!row || limpet_top_path_read(path, rows->tree, leaf) < 0)
+		return -ENOMEM;
+	limpet_top_call_first(path, rows->view->full, &call);
+	next = call;
+	row->key = rows->keys[leaf];
+	row->series = limpet_top_call_ends(&call);
+	row->has_children = limpet_top_call_next(path, rows->view->full, &next);
+	row->open = row->has_children && is_open(rows, row->key);
+	row->found = is_found_above(rows, leaf);
+	row->figures = rows->leaves[leaf];
+	row->node = leaf;
+	return row->open ? add_frames(rows, path, &call) : 0;
+}
+
 static int add_sites(struct limpet_top_rows *rows)
 {
+	struct limpet_top_path path = {.tree = NULL};
 	int result = sort_leaves(rows);
 
-	for (size_t i = 0; i < rows->order_count && result == 0; i++) {
-		const uint32_t leaf = rows->order[i];
-		struct limpet_top_row *row = add_row(rows);
-		uint32_t caller;
-
-		if (!row)
-			return -ENOMEM;
-		row->key = rows->keys[leaf];
-		caller = rows->tree->nodes[outermost_of(rows, leaf, &row->times)].parent;
-		row->has_children = caller != 0;
-		row->open = row->has_children && is_open(rows, row->key);
-		row->found = is_found_above(rows, leaf);
-		row->figures = rows->leaves[leaf];
-		row->node = leaf;
-		if (row->open)
-			result = add_frames(rows, leaf, caller);
-	}
+	for (size_t i = 0; i < rows->order_count && result == 0; i++)
+		result = add_site(rows, rows->order[i], &path);
+	limpet_top_path_done(&path);
 	return result;
 }
 
@@ -619,23 +612,30 @@ void limpet_top_rows_drop_nameless(char *name)
 		memmove(at, at + strlen(nameless), strlen(at + strlen(nameless)) + 1);
 }
 
-/* Cuts a name at its start, since its end says more; `times`: how often it follows itself. */
-static char *function_name(const struct limpet_top_rows *rows, uint32_t number, unsigned times,
-			   size_t columns)
+/* A name between marks, cut at its start, since its end says more. */
+static char *function_name(const struct limpet_top_rows *rows, uint32_t number,
+			   const struct limpet_recursion_marks *marks, size_t columns)
 {
 	const struct limpet_function *function = &rows->view->locations->functions[number];
 	LIMPET_FREE char *name = limpet_function_name(function, rows->view->full);
-	char *text = NULL, note[16] = "";
+	const size_t taken = strlen(marks->before) + strlen(marks->after);
+	char *text = NULL;
 
-	if (times > 1)
-		snprintf(note, sizeof(note), " x%u", times);
 	if (name && !rows->view->full)
 		limpet_top_rows_drop_nameless(name);
-	if (name && limpet_plain_text_columns(name) + strlen(note) > columns)
-		limpet_printer_cut(name, columns > strlen(note) ? columns - strlen(note) : 0, true);
-	if (!name || asprintf(&text, "%s%s", name, note) < 0)
+	if (name && limpet_plain_text_columns(name) + taken > columns)
+		limpet_printer_cut(name, columns > taken ? columns - taken : 0, true);
+	if (!name || asprintf(&text, "%s%s%s", marks->before, name, marks->after) < 0)
 		return NULL;
 	return limpet_plain_text_clean(text);
+}
+
+static const struct limpet_recursion_marks no_marks = {.before = ""};
+
+/* A row or a caller that is named alone: a series of several is not. */
+static struct limpet_recursion_marks marks_alone(const struct limpet_recursion *series)
+{
+	return series->length == 1 ? limpet_recursion_marks(series, 0) : no_marks;
 }
 
 /* The file of a function, else its module; NULL: unknown, or in the name already. */
@@ -646,43 +646,48 @@ static const char *place_of(const struct limpet_function *function)
 	return function->named && function->module ? limpet_base_name(function->module) : NULL;
 }
 
-static char *function_text(const struct limpet_top_rows *rows, uint32_t number, unsigned times,
+static char *function_text(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
 			   size_t columns)
 {
+	const uint32_t number = rows->tree->nodes[row->node].function;
 	const struct limpet_function *function = &rows->view->locations->functions[number];
-	LIMPET_FREE char *name = function_name(rows, number, times, columns);
+	struct limpet_recursion_marks marks = marks_alone(&row->series);
+	LIMPET_FREE char *name = NULL;
 	const char *where = place_of(function);
 	char *text = NULL;
 
+	if (row->series.length > 1)
+		snprintf(marks.after, sizeof(marks.after), " (these %zu frames x%zu)",
+			 row->series.length, row->series.times);
+	name = function_name(rows, number, &marks, columns);
 	if (!name || asprintf(&text, "%s%s%s", name, where ? "  " : "", where ? where : "") < 0)
 		return NULL;
 	return limpet_plain_text_clean(text);
 }
 
+/* A call that is shown, and what its name is between. */
+struct shown {
+	uint32_t function;
+	struct limpet_recursion_marks marks;
+};
+
 /* The names of a function and its caller, in at most so many columns together, of which a long name
  * of the function leaves some to the caller's. */
-static int name_pair(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
-		     uint32_t caller, size_t columns, char *ret[2])
+static int name_pair(const struct limpet_top_rows *rows, const struct shown *calls, size_t count,
+		     size_t columns, char *ret[2])
 {
-	const struct limpet_view_node *nodes = rows->tree->nodes;
 	const size_t least = columns * 3 / 5;
-	unsigned times = 1;
 	size_t used;
 
-	if (!caller || columns < NAME_LEAST) {
-		ret[0] = function_name(rows, nodes[row->node].function, row->times, columns);
+	if (count < 2 || columns < NAME_LEAST) {
+		ret[0] = function_name(rows, calls[0].function, &calls[0].marks, columns);
 		return ret[0] ? 0 : -ENOMEM;
 	}
-	/* In the tree of callers one repeats the other downwards. */
-	if (rows->kind == LIMPET_TOP_CALLERS)
-		last_repeated(rows, caller, &times);
-	else
-		outermost_of(rows, caller, &times);
-	ret[1] = function_name(rows, nodes[caller].function, times, SIZE_MAX);
+	ret[1] = function_name(rows, calls[1].function, &calls[1].marks, SIZE_MAX);
 	if (!ret[1])
 		return -ENOMEM;
 	used = limpet_plain_text_columns(ret[1]);
-	ret[0] = function_name(rows, nodes[row->node].function, row->times,
+	ret[0] = function_name(rows, calls[0].function, &calls[0].marks,
 			       used + least < columns ? columns - used : least);
 	if (!ret[0])
 		return -ENOMEM;
@@ -691,32 +696,53 @@ static int name_pair(const struct limpet_top_rows *rows, const struct limpet_top
 	return 0;
 }
 
+/* The first calls from a node up. Returns their number, at least 1, or -ENOMEM. */
+static int first_calls(const struct limpet_top_rows *rows, uint32_t node, struct shown *ret,
+		       size_t most)
+{
+	struct limpet_top_path path = {.tree = NULL};
+	struct limpet_top_call call;
+	const bool full = rows->view->full;
+	int count = limpet_top_path_read(&path, rows->tree, node);
+
+	for (bool more = count == 0 && limpet_top_call_first(&path, full, &call);
+	     more && (size_t)count < most; more = limpet_top_call_next(&path, full, &call))
+		ret[count++] =
+			(struct shown){.function = rows->tree->nodes[path.nodes[call.at]].function,
+				       .marks = limpet_recursion_marks(&call.series, call.i)};
+	limpet_top_path_done(&path);
+	return count;
+}
+
 /* The function that allocates, and its callers. */
 static char *site_text(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
 		       size_t columns)
 {
-	const struct limpet_view_node *nodes = rows->tree->nodes;
 	const size_t arrow = strlen(" < ");
+	struct shown calls[CALLERS_SHOWN + 1] = {{.function = 0}};
 	char *names[2] = {NULL, NULL}, *text;
-	unsigned times;
-	uint32_t node = row->open ? 0 : nodes[outermost_of(rows, row->node, &times)].parent;
-	const size_t room = node && columns > arrow ? columns - arrow : columns;
+	const int count =
+		first_calls(rows, row->node, calls, row->open ? 1 : LIMPET_COUNT_OF(calls));
 
-	if (name_pair(rows, row, node, room, names) < 0) {
+	if (count < 1)
+		return NULL;
+	if (row->open)
+		calls[0].marks = marks_alone(&row->series);
+	if (name_pair(rows, calls, (size_t)count,
+		      count > 1 && columns > arrow ? columns - arrow : columns, names) < 0) {
 		free(names[1]);
 		return NULL;
 	}
 	text = names[0];
-	for (unsigned i = 0; text && node && i < CALLERS_SHOWN; i++) {
+	for (int i = 1; text && i < count; i++) {
 		LIMPET_FREE char *before = text;
-		const uint32_t outermost = outermost_of(rows, node, &times);
 		LIMPET_FREE char *caller =
-			!i && names[1] ? LIMPET_TAKE(names[1])
-				       : function_name(rows, nodes[node].function, times, columns);
+			i == 1 && names[1]
+				? LIMPET_TAKE(names[1])
+				: function_name(rows, calls[i].function, &calls[i].marks, columns);
 
 		if (!caller || asprintf(&text, "%s < %s", before, caller) < 0)
 			text = NULL;
-		node = nodes[outermost].parent;
 	}
 	free(names[1]);
 	return text;
@@ -792,20 +818,43 @@ struct limpet_top_place limpet_top_rows_place(const struct limpet_top_rows *rows
 	return place;
 }
 
-/* The node of the caller that has most of the row; *ret_more: there are others. */
+/* The node of the caller that has most of the row; 0: none. *ret_more: there are others. */
 static uint32_t caller_of(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
 			  bool *ret_more)
 {
 	const struct limpet_view_node *nodes = rows->tree->nodes;
-	unsigned times;
-	uint32_t caller;
+	uint32_t caller = row->node;
 
 	*ret_more = false;
-	if (rows->kind != LIMPET_TOP_CALLERS)
-		return nodes[outermost_of(rows, row->node, &times)].parent;
-	caller = nodes[last_repeated(rows, row->node, &times)].first_child;
-	*ret_more = caller && nodes[caller].next;
-	return caller;
+	if (rows->kind == LIMPET_TOP_CALLERS) {
+		caller = nodes[last_repeated(rows, row->node)].first_child;
+		*ret_more = caller && nodes[caller].next;
+		return caller;
+	}
+	/* In the list of sites the calls that are not shown are above the node. */
+	if (rows->kind == LIMPET_TOP_SITES)
+		for (size_t i = row->series.length * (row->series.times - 1); i; i--)
+			caller = nodes[caller].parent;
+	return nodes[caller].parent;
+}
+
+/* The calls that a row's line is about. Returns their number, or -ENOMEM. */
+static int calls_of_row(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
+			uint32_t caller, struct shown ret[2])
+{
+	ret[0] = (struct shown){.function = rows->tree->nodes[row->node].function,
+				.marks = marks_alone(&row->series)};
+	if (!caller)
+		return 1;
+	if (rows->kind == LIMPET_TOP_CALLERS)
+		ret[1] = (struct shown){.function = rows->tree->nodes[caller].function,
+					.marks = marks_alone(&rows->series[caller])};
+	else if (first_calls(rows, caller, &ret[1], 1) < 0)
+		return -ENOMEM;
+	/* Of a series of several, only the caller itself. */
+	if (ret[1].marks.before[0])
+		ret[1].marks = no_marks;
+	return 2;
 }
 
 char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct limpet_top_row *row,
@@ -817,7 +866,8 @@ char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct li
 	bool more = false;
 	uint32_t caller;
 	size_t taken = 0;
-	int result;
+	struct shown calls[2] = {{.function = 0}};
+	int count;
 
 	if (!place.function)
 		return strdup("");
@@ -829,8 +879,10 @@ char *limpet_top_rows_detail(const struct limpet_top_rows *rows, const struct li
 		taken = strlen(" (called by )") + strlen(others);
 	if (place.line)
 		snprintf(line, sizeof(line), ":%u", place.line);
-	result = name_pair(rows, row, caller, columns > taken ? columns - taken : 1, names);
-	if (result == 0 &&
+	count = calls_of_row(rows, row, caller, calls);
+	if (count > 0 &&
+	    name_pair(rows, calls, (size_t)count, columns > taken ? columns - taken : 1, names) ==
+		    0 &&
 	    asprintf(&text, "%s%s%s%s%s%s%s%s", names[0], names[1] ? " (called by " : "",
 		     names[1] ? names[1] : "", names[1] ? others : "", names[1] ? ")" : "",
 		     where ? "  " : "", where ? where : "", line) < 0)
@@ -862,5 +914,5 @@ char *limpet_top_rows_text(const struct limpet_top_rows *rows, const struct limp
 		return thread_text(rows, row);
 	if (rows->kind == LIMPET_TOP_SITES && !row->is_frame)
 		return site_text(rows, row, columns);
-	return function_text(rows, rows->tree->nodes[row->node].function, row->times, columns);
+	return function_text(rows, row, columns);
 }

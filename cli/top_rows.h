@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/views/recursion.h"
 #include "analyzer/views/view.h"
 #include "cli/top_source.h"
 
@@ -26,8 +27,9 @@ struct limpet_top_row {
 	bool is_frame; /* of an unfolded stack: no figures of its own */
 	bool found;    /* it contains the search text */
 	struct limpet_model_site figures;
-	uint32_t node;    /* of the tree; 0: none */
-	unsigned times;   /* how often its function follows itself there: recursion is one row */
+	uint32_t node; /* of the tree; 0: none */
+	struct limpet_recursion
+		series;   /* that ends with this row, and is shown once; times 1: none */
 	const char *name; /* of a module, else NULL */
 	uint32_t tid;
 };

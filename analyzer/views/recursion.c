@@ -37,7 +37,7 @@ struct limpet_recursion_marks limpet_recursion_marks(const struct limpet_recursi
 	if (series->times < 2)
 		return marks;
 	if (several && i == 0)
-		marks.before = "(";
+		marks.before[0] = '(';
 	if (i + 1 == series->length)
 		snprintf(marks.after, sizeof(marks.after), "%s x%zu", several ? ")" : "",
 			 series->times);

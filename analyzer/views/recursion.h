@@ -23,9 +23,9 @@ struct limpet_recursion limpet_recursion_at(size_t at, size_t count, limpet_recu
 
 /* For a stack in one line, around the name of call `i` of the series: "a x38",
  * "(a < b) x20". */
-#define LIMPET_RECURSION_MARK 32
+#define LIMPET_RECURSION_MARK 64
 struct limpet_recursion_marks {
-	const char *before;
+	char before[2];
 	char after[LIMPET_RECURSION_MARK];
 };
 struct limpet_recursion_marks limpet_recursion_marks(const struct limpet_recursion *series,

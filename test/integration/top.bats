@@ -58,7 +58,7 @@ row_has() {
 	shows '5\.7 MiB .*Registry::remember'
 	wait_until 20 row_has 1 "^limpet top +leak \($pid\) +capturing"
 	wait_until 20 row_has 2 '^live +5\.[78] MiB .*█'
-	wait_until 20 row_has 3 '^RSS +[0-9.]+ MiB .*█'
+	wait_until 20 row_has 3 '^RSS +[0-9.]+ MiB.*█'
 	wait_until 20 row_has 6 'Registry::remember < main'
 	keys 1 Enter
 	shows '^ *- .*Registry::remember|MiB .* - .*Registry::remember'
@@ -273,6 +273,56 @@ row_has() {
 	shows 'ended with 0'
 	stop "$pid"
 	finish leak
+}
+
+@test "calls of two functions by each other are shown once, in each list" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 5' leaked
+	tell leak 'parse 20' parsed
+	screen 120 24 "$pid"
+	wait_until 20 row_has 7 '\+ Registry::remember < \(parse_item < parse_list\) x21 < main'
+	keys Down Enter
+	shows '- Registry::remember$'
+	wait_until 20 row_has 8 '^ +parse_item  leak\.cc$'
+	row_has 9 '^ +parse_list \(these 2 frames x21\)  leak\.cc$'
+	row_has 10 '^ +main  leak\.cc$'
+	wait_until 20 row_has 22 '^Registry::remember \(called by parse_item\)  leak\.cc:[0-9]+'
+	keys Down
+	wait_until 20 row_has 22 '^parse_item \(called by parse_list\)  leak\.cc:[0-9]+'
+	keys Down
+	wait_until 20 row_has 22 '^parse_list \(called by main\)  leak\.cc:[0-9]+'
+	keys z
+	hides 'these 2 frames'
+	keys Home Down Enter
+	wait_until 20 has_rows 6 'parse_list'
+	run ! grep -q 'x21' shot.say
+	keys Enter z
+	shows 'x21'
+	# In the trees, what is below has a row of its own, from which Left leads back.
+	keys 3 '*'
+	shows ' - parse_list  leak\.cc$'
+	shows '   - parse_item \(these 2 frames x21\)  leak\.cc$'
+	same "rows" "$(grep -c 'parse_' shot.say)" 2
+	keys End
+	wait_until 20 row_has 22 '^Registry::remember \(called by parse_item\)'
+	keys Left
+	wait_until 20 row_has 22 '^parse_item \(called by parse_list\)'
+	keys 2 '*'
+	shows ' - parse_item  leak\.cc$'
+	shows '   - parse_list \(these 2 frames x21\)  leak\.cc$'
+	same "rows" "$(grep -c 'parse_' shot.say)" 2
+	keys End
+	wait_until 20 row_has 22 '^main  leak'
+	keys Left
+	wait_until 20 row_has 22 '^parse_list \(called by main\)'
+	keys q
+	shows 'ended with 0'
+	stop "$pid"
+	finish leak
+}
+has_rows() {
+	shot && (($(grep -c "$2" shot.say) >= $1))
 }
 
 @test "the longest figures leave each row in its columns" {
