@@ -440,12 +440,12 @@ const shareBar = (part, whole) => {
 
 function showStack({site, stacks: many, sum}) {
   const stack = stackOf(sites[site].node), kept = new Set(folded(stack));
-  const list = make('ol', {class: 'frames'}, ...stack.map(f => {
+  const list = make('ol', {class: 'frames'}, ...framesOnce(stack, (f, words) => {
     const item = make('li', {class: kept.has(f) ? '' : 'noise'});
     item.append(make('button', {type: 'button', class: 'link', textContent: shownName(nameOf(f)), title: brief(nameOf(f), 1000), onclick: () => {
       $('stack').close();
       showFunction(groupOf[f]);
-    }}), ' ', sourceLink(f), frames.inlined[f] ? make('span', {class: 'note', textContent: ' (inlined)'}) : '');
+    }}), words, ' ', sourceLink(f), frames.inlined[f] ? make('span', {class: 'note', textContent: ' (inlined)'}) : '');
     return item;
   }));
   const rows = inTwo() ? compareMetrics(site) : Object.entries(METRICS).map(([key, m]) => make('tr', {},
@@ -483,18 +483,24 @@ const searchGroups = groupOfRow => words => row => groupOfRow(row) >= 0 && searc
 
 /* The figure that is looked at has its share as a bar. */
 const shared = key => !inTwo() && key === view.metric ? {whole: figures.total[key]} : {};
+/* Where noise is shown, each call of a recursion is, too. A place counts where it is shown. */
+const sameFunction = (f, g) => !view.noise && groupOf[f] === groupOf[g];
+const samePlace = (f, g) => !view.noise && (f === g || frames.function[f] >= 0 && ['function', 'file', 'line', 'module', 'inlined'].every(key => frames[key][f] === frames[key][g]));
+const functionsInLine = list => callsInLine(list, sameFunction, shortFrame);
+const framesOnce = (list, item) => seriesOf(list, samePlace).flatMap(series => series.calls.map((f, i) =>
+  item(f, i === series.calls.length - 1 && series.times > 1 ? make('span', {class: 'note', textContent: seriesInWords(series)}) : '')));
 /* The frames of a path, each with its place. */
-const framesInList = list => make('ol', {class: 'frames'}, ...list.map(f => make('li', {},
-  make('button', {type: 'button', class: 'link', textContent: shownFrame(f), title: brief(wholeName(f), 1000), onclick: () => showFunction(groupOf[f])}), ' ', sourceLink(f))));
+const framesInList = list => make('ol', {class: 'frames'}, ...framesOnce(list, (f, words) => make('li', {},
+  make('button', {type: 'button', class: 'link', textContent: shownFrame(f), title: brief(wholeName(f), 1000), onclick: () => showFunction(groupOf[f])}), words, ' ', sourceLink(f))));
 /* A stack in one line; a button shows its frames below. */
 function stackColumnOf(pathOfRow, show) {
   const nameAt = row => framesOf(pathOfRow(row))[0];
   return {title: 'Stack', class: 'name', value: row => pathOfRow(row) ? wholeName(paths.frame[pathOfRow(row)]) : '',
     text: row => framesOf(pathOfRow(row)).map(wholeName).join(' <- ') || NO_FRAMES, search: searchPaths(pathOfRow), cell: row => {
-      const first = nameAt(row), [, ...rest] = framesOf(pathOfRow(row)).slice(0, 6), name = first === undefined ? NO_FRAMES : wholeName(first);
+      const first = nameAt(row), [words, ...rest] = functionsInLine(framesOf(pathOfRow(row))).slice(0, 6), name = first === undefined ? NO_FRAMES : wholeName(first);
       const fold = foldButton(row, `frames of ${brief(name)}`, one => belowStack(one, pathOfRow(one), show));
-      return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: shortFrame(first), title: brief(name, 1000)}),
-        first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + shortFrame(f)).join(' ')}), first === undefined ? '' : fold)];
+      return [make('div', {class: 'one-line'}, make('button', {type: 'button', onclick: () => show(row), textContent: words || NO_FRAMES, title: brief(name, 1000)}),
+        first === undefined ? '' : sourceLink(first), make('span', {class: 'where', textContent: rest.map(f => '← ' + f).join(' ')}), first === undefined ? '' : fold)];
     }};
 }
 

@@ -72,9 +72,9 @@ function belowFunction(group) {
 function largestStacks(list, format) {
   const whole = list.length, first = list.sort((a, b) => Math.abs(b.size) - Math.abs(a.size)).slice(0, BELOW);
   return [make('ul', {class: 'near'}, ...first.map(({row, size}) => {
-    const [at, ...rest] = framesOf(pathOf(row.site));
-    return make('li', {}, make('button', {type: 'button', class: 'link', textContent: shortFrame(at ?? -1), onclick: () => showStack(row)}),
-      ` ${format(size)}`, make('span', {class: 'where', textContent: rest.slice(0, 3).map(f => ` ← ${shortFrame(f)}`).join('')}));
+    const [at, ...rest] = functionsInLine(framesOf(pathOf(row.site)));
+    return make('li', {}, make('button', {type: 'button', class: 'link', textContent: at || NO_FRAMES, onclick: () => showStack(row)}),
+      ` ${format(size)}`, make('span', {class: 'where', textContent: rest.slice(0, 3).map(f => ` ← ${f}`).join('')}));
   })), ...(whole > BELOW ? [make('p', {class: 'note', textContent: `and ${plural(whole - BELOW, 'smaller stack')}`})] : [])];
 }
 /* What a thread allocated by each stack, in the whole capture. */

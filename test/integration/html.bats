@@ -60,6 +60,18 @@ edges_of() {
 	driven page.html report.json
 }
 
+@test "functions that call each other are shown once in the page's stacks" {
+	start leak "$TARGETS/leak"
+	attach "$pid"
+	tell leak 'leak 5' leaked
+	tell leak 'parse 20' parsed
+	stop "$pid"
+	finish leak
+	report
+	"$LIMPET" html "$trace" -o page.html
+	driven page.html report.json --recursion
+}
+
 @test "threads have the names that they gave themselves, in page and report" {
 	of_storm
 	"$LIMPET" report "$trace" --view threads --json >threads.json
