@@ -1,5 +1,6 @@
 #include "cli/pid_hint.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -180,8 +181,8 @@ static void put_word(FILE *to, const char *word)
 	fputc('\'', to);
 }
 
-/* The arguments with a process id in place of `text`. */
-static void hint_command(char *const *arguments, int count, const char *text, pid_t pid)
+/* The arguments with another word in place of `text`. */
+static void hint_command(char *const *arguments, int count, const char *text, const char *instead)
 {
 	const bool is_mark = !strcmp(arguments[0], "mark");
 	LIMPET_FREE char *line = NULL;
@@ -195,10 +196,11 @@ static void hint_command(char *const *arguments, int count, const char *text, pi
 
 		if (i)
 			fputc(' ', to);
-		if (i && text >= word && text <= word + strlen(word))
-			fprintf(to, "%.*s%d", (int)(text - word), word, pid);
-		else
-			put_word(to, word);
+		if (i && text >= word && text <= word + strlen(word)) {
+			fprintf(to, "%.*s", (int)(text - word), word);
+			word = instead;
+		}
+		put_word(to, word);
 	}
 	if (is_mark && count == 2)
 		fputs(" NAME", to);
@@ -215,6 +217,7 @@ int limpet_fail_pid(char *const *arguments, int count, const char *text)
 	struct limpet_err err;
 	uint64_t highest;
 	size_t found = 0;
+	char pid[16];
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(of_captures); i++)
 		captured |= !strcmp(arguments[0], of_captures[i]);
@@ -228,8 +231,9 @@ int limpet_fail_pid(char *const *arguments, int count, const char *text)
 	if (found) {
 		limpet_ui_error(&err);
 		print_rows(list, found, text);
+		snprintf(pid, sizeof(pid), "%d", list[0].pid);
 		if (found == 1)
-			hint_command(arguments, count, text, list[0].pid);
+			hint_command(arguments, count, text, pid);
 		return LIMPET_EXIT_USAGE;
 	}
 	if (is_number && limpet_proc_number_read("sys/kernel/pid_max", &highest) == 0)
@@ -239,4 +243,21 @@ int limpet_fail_pid(char *const *arguments, int count, const char *text)
 	else
 		limpet_err_hint(&err, "find it with `pidof NAME` or `limpet doctor`");
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
+int limpet_check_trace(char *const *arguments, int count, const char *text)
+{
+	struct limpet_control_capture capture;
+	struct limpet_err err;
+	char *end;
+	const long pid = strtol(text, &end, 10);
+
+	if (text[0] < '1' || text[0] > '9' || *end || pid > INT_MAX || access(text, F_OK) == 0 ||
+	    limpet_control_find((pid_t)pid, &capture) < 0 || !capture.trace[0])
+		return LIMPET_EXIT_OK;
+	limpet_err_set(&err, -ENOENT, "no such file: '%s', but process %s is being captured", text,
+		       text);
+	limpet_ui_error(&err);
+	hint_command(arguments, count, text, capture.trace);
+	return LIMPET_EXIT_USAGE;
 }

@@ -11,4 +11,9 @@
  * command. Returns LIMPET_EXIT_USAGE. */
 int limpet_fail_pid(char *const *arguments, int count, const char *text);
 
+/* For a trace on the command line, `text` as above: where that is no file but the number of a
+ * process that is being captured, says so on stderr, with the command for its trace, and returns
+ * LIMPET_EXIT_USAGE; otherwise LIMPET_EXIT_OK. */
+int limpet_check_trace(char *const *arguments, int count, const char *text);
+
 #endif

@@ -351,7 +351,7 @@ int limpet_ui_take_trace(const char *command, int count, char **operands, const 
 				       "only one trace is accepted: unexpected argument '%s'",
 				       operands[1]);
 	*ret_file = operands[0];
-	return LIMPET_EXIT_OK;
+	return limpet_check_trace(ui.arguments, ui.argument_count, operands[0]);
 }
 
 int limpet_ui_take_pid(const char *command, int count, char **operands, pid_t *pid)

@@ -729,8 +729,8 @@ static void print_timeline(struct context *context)
 			most = replay->moments[i].live_bytes;
 	limpet_printer_blank(printer);
 	limpet_printer_line(printer, printer->options->dim, "%7s %10s %-*s %10s %9s %10s %10s",
-			    "until", limpet_model_live_word(context->heap->model), (int)BAR_COLUMNS,
-			    "", is_of_pages(context) ? "pages" : "allocs", "temporary", "RSS",
+			    "until", "highest", (int)BAR_COLUMNS, "",
+			    is_of_pages(context) ? "pages" : "allocs", "temporary", "RSS",
 			    "mapped");
 	for (size_t i = 0; i < replay->moment_count; i++) {
 		const struct limpet_replay_moment *moment = &replay->moments[i];

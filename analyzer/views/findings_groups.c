@@ -66,9 +66,14 @@ static int functions_of(struct limpet_locations *locations, uint32_t node, uint3
 		return code;
 	assert(locations->functions && locations->locations);
 	*ret_function = locations->locations[stack.list[0]].function;
-	*ret_caller = stack.count > 1 && stack.list[1] != LIMPET_LOCATION_CUT
-			      ? locations->locations[stack.list[1]].function
-			      : NO_CALLER;
+	*ret_caller = NO_CALLER;
+	/* A function that calls itself is no caller of its own. */
+	for (size_t i = 1; i < stack.count && stack.list[i] != LIMPET_LOCATION_CUT; i++) {
+		*ret_caller = locations->locations[stack.list[i]].function;
+		if (*ret_caller != *ret_function)
+			return 0;
+	}
+	*ret_caller = NO_CALLER;
 	return 0;
 }
 

@@ -29,22 +29,27 @@ static uint8_t state_of(const struct limpet_model *model, const struct limpet_tr
 	return frames[0].function ? NAMED : NAMELESS;
 }
 
-/* Whether the module has nameless frames in the stack, and at least as many as others: the
- * functions that a stripped program exports have names. */
-static bool is_mostly_nameless(const struct search *search, uint32_t node, uint32_t module)
+/* Whether names are missed in the stack: the function that it is told by has none, or no more of
+ * the module's functions have one than have none. Those that a stripped program exports have. */
+static bool is_missed(const struct search *search, uint32_t node, uint32_t module)
 {
+	uint8_t first = UNKNOWN;
 	int balance = 0;
-	bool any = false;
 
 	for (; node; node = search->model->nodes[node].parent) {
-		if (search->model->nodes[node].module != module)
+		const uint8_t state = search->states[node];
+
+		if (state == HIDDEN)
 			continue;
-		any |= search->states[node] == NAMELESS;
-		balance += search->states[node] == NAMELESS ? 1
-			   : search->states[node] == NAMED  ? -1
-							    : 0;
+		if (first == UNKNOWN) {
+			first = state;
+			if (state == NAMELESS && search->model->nodes[node].module == module)
+				return true;
+		}
+		if (search->model->nodes[node].module == module)
+			balance += state == NAMELESS ? 1 : -1;
 	}
-	return any && balance >= 0;
+	return balance >= 0;
 }
 
 static void add_site(struct search *search, uint32_t number, uint32_t leaf, uint64_t bytes)
@@ -60,7 +65,7 @@ static void add_site(struct search *search, uint32_t number, uint32_t leaf, uint
 		if (search->states[node] != NAMELESS || search->counted[module] == number)
 			continue;
 		search->counted[module] = number;
-		if (is_mostly_nameless(search, leaf, module))
+		if (is_missed(search, leaf, module))
 			search->bytes[module] += bytes;
 	}
 }

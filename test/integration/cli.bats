@@ -201,6 +201,9 @@ fits() {
 		same "the captured one" "$(awk 'NR == 3 { print $1 }' <<<"$stderr")" "$pid" || return 1
 		[[ ${stderr_lines[3]} == "hint: limpet $command $pid"?(" NAME") && ${#stderr_lines[@]} == 4 ]] || fail "$stderr" || return 1
 	done
+	# A trace is a file.
+	run -2 --separate-stderr within 10 "$LIMPET" report --view sites "$pid"
+	[[ $stderr == "limpet: no such file: '$pid', but process $pid is being captured"$'\n'"hint: limpet report --view sites $trace" ]] || fail "$stderr"
 	stop "$pid"
 	finish second
 	run -2 --separate-stderr within 10 "$LIMPET" attach --duration 5s -o "it's here" named-for-this-test

@@ -34,6 +34,25 @@ named() {
 		(.file | endswith("/storm.c")))] | length > 0) == $want' --argjson want "${1:-true}"
 }
 
+@test "a function without a name, below those that a stripped program exports" {
+	cat >exports.c <<-'end'
+		#include <stdlib.h>
+		void *volatile kept[64];
+		static __attribute__((noinline)) void hidden(int i) { kept[i] = malloc(10000); }
+		#define CALLS(name, next) __attribute__((noinline)) void name(int i) { next(i); kept[i] = kept[i]; }
+		CALLS(first, hidden)
+		CALLS(second, first)
+		CALLS(third, second)
+		int main(void) { for (int i = 0; i < 64; i++) third(i); }
+	end
+	cc -O1 -rdynamic -o exports exports.c
+	strip exports
+	within 60 "$LIMPET" run -q -o exports.limpet -- ./exports
+	"$LIMPET" report exports.limpet >text
+	grep -q '^ *third' text || fail "no exported function: $(<text)"
+	grep -qE '^no names  for exports \(625\.0 KiB of ' text || fail "$(<text)"
+}
+
 @test "a stripped program gets names from a debug file, by its build-id alone" {
 	capture_stripped
 	named false

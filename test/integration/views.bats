@@ -132,6 +132,7 @@ says() {
 @test "timeline and modules add up" {
 	of_kinds
 	view timeline
+	"$LIMPET" report "$trace" --view timeline | grep -qE '^ *until +highest +allocs +temporary +RSS +mapped$' || fail "the columns"
 	says '(.timeline | length) == 16 and ([.timeline[].allocations] | add) == .totals.allocations and
 		([.timeline[].temporary_allocations] | add) == .totals.temporary_allocations and
 		([.timeline[].highest_live_bytes] | max) >= .totals.peak_bytes and

@@ -16,7 +16,8 @@ enum {
 	HISTORY_STEPS = 240,
 	LEAK_BELOW = 11, /* grow < leak < spin < main: another stack, the same label as LEAK */
 	MANY = 12,       /* the first of those that are functions of their own */
-	MANY_COUNT = 64
+	MANY_COUNT = 64,
+	SELF = MANY + MANY_COUNT /* spin < spin < main */
 };
 
 static struct sample sample;
@@ -46,6 +47,9 @@ static void add_nodes(void)
 {
 	assert_true(limpet_recorder_add_node(recorder, LEAK_BELOW, SAMPLE_SPIN,
 					     SAMPLE_BIAS + sample.leak_at + 1,
+					     sample.program_module, 0) >= 0);
+	assert_true(limpet_recorder_add_node(recorder, SELF, SAMPLE_SPIN,
+					     SAMPLE_BIAS + sample.spin_at + 1,
 					     sample.program_module, 0) >= 0);
 	/* The module that has no file is the last of three. */
 	for (uint32_t i = 0; i < MANY_COUNT; i++)
@@ -81,7 +85,7 @@ static void find_in(uint64_t from_ns, uint64_t to_ns)
 {
 	const struct limpet_heap_options options = {
 		.sorted = true, .sort = LIMPET_REPORT_LIVE, .from_ns = from_ns, .to_ns = to_ns};
-	struct limpet_model *whole;
+	struct limpet_model *whole = NULL;
 	struct limpet_err err = {0};
 
 	if (limpet_heap_open(sample.trace, &options, &heap, &err) < 0 ||
@@ -354,6 +358,12 @@ static void two_stacks(unsigned round)
 	cache(round);
 	sample_allocate(&sample, recorder, SAMPLE_LEAK, 2000);
 	sample_allocate(&sample, recorder, LEAK_BELOW, 1000);
+}
+
+static void calls_itself(unsigned round)
+{
+	cache(round);
+	sample_allocate(&sample, recorder, SELF, 3000);
 }
 
 static void tiny_blocks(unsigned round)
@@ -668,6 +678,15 @@ static void test_label(void **state)
 	close_it();
 }
 
+/* Who called it is somebody else. */
+static void test_label_of_recursion(void **state)
+{
+	(void)state;
+	capture(calls_itself);
+	assert_grows(LIMPET_FINDINGS_GROWS, "spin (called by main) grows all the time, by 29.");
+	close_it();
+}
+
 static void test_behind_another(void **state)
 {
 	(void)state;
@@ -771,6 +790,7 @@ int main(void)
 		cmocka_unit_test(test_one_block),
 		cmocka_unit_test(test_tiny_blocks),
 		cmocka_unit_test(test_label),
+		cmocka_unit_test(test_label_of_recursion),
 		cmocka_unit_test(test_behind_another),
 		cmocka_unit_test(test_pool),
 		cmocka_unit_test(test_nothing),
