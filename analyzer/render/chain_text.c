@@ -42,6 +42,18 @@ static bool is_over(const struct limpet_chain *chain, const char *text)
 	       (chain->width ? chain->width : WIDTH);
 }
 
+/* Says that there are more callers, if that fits; takes over the text. */
+static char *add_rest(const struct limpet_chain *chain, char *before)
+{
+	static const char rest[] = " < ...";
+	LIMPET_FREE char *old = before;
+	const bool fits = chain->used + limpet_plain_text_columns(old) + sizeof(rest) - 1 <=
+			  (chain->width ? chain->width : WIDTH);
+	char *text = NULL;
+
+	return asprintf(&text, "%s%s", old, fits ? rest : "") < 0 ? NULL : text;
+}
+
 char *limpet_chain_text(const struct limpet_chain *chain)
 {
 	struct limpet_recursion series = {1, 1};
@@ -56,7 +68,9 @@ char *limpet_chain_text(const struct limpet_chain *chain)
 
 			text = add_call(chain, at + i, &marks, text);
 			if (text && is_over(chain, text))
-				return text;
+				return at + series.length * series.times < chain->count
+					       ? add_rest(chain, text)
+					       : text;
 		}
 	}
 	return text;

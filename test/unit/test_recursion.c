@@ -10,43 +10,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/render/chain_text.h"
 #include "analyzer/views/recursion.h"
 #include "common/err.h"
 
-/* Every second character of a text is a call. */
-static bool is_same(const void *context, size_t a, size_t b)
+/* Named by one letter. */
+static char *letter(const void *context, uint32_t function)
 {
-	const char *calls = context;
+	const char name[] = {(char)function, '\0'};
 
-	return calls[2 * a] == calls[2 * b];
+	(void)context;
+	return strdup(name);
 }
 
-static void say(const char *calls, char *ret, size_t room)
+/* Every second character of `calls` is one. Malloc'ed. */
+static char *say(const char *calls, size_t width)
 {
-	const size_t count = (strlen(calls) + 1) / 2;
-	size_t used = 0;
+	uint32_t functions[256];
+	struct limpet_chain chain = {.functions = functions, .name = letter, .width = width};
 
-	for (size_t at = 0; at < count;) {
-		const struct limpet_recursion series =
-			limpet_recursion_at(at, count, is_same, calls);
-
-		for (size_t i = 0; i < series.length; i++) {
-			const struct limpet_recursion_marks marks =
-				limpet_recursion_marks(&series, i);
-
-			used += (size_t)snprintf(ret + used, room - used, "%s%s%c%s",
-						 used ? " < " : "", marks.before,
-						 calls[2 * (at + i)], marks.after);
+	for (; calls[2 * chain.count]; chain.count++) {
+		assert_in_range(chain.count, 0, LIMPET_COUNT_OF(functions) - 1);
+		functions[chain.count] = (uint32_t)calls[2 * chain.count];
+		if (!calls[2 * chain.count + 1]) {
+			chain.count++;
+			break;
 		}
-		at += series.length * series.times;
-		assert_true(at <= count);
 	}
+	return limpet_chain_text(&chain);
+}
+
+static void assert_said(const char *calls, size_t width, const char *wanted)
+{
+	LIMPET_FREE char *said = say(calls, width);
+
+	assert_non_null(said);
+	assert_string_equal(said, wanted);
 }
 
 static void test_the_list(void **state)
 {
 	LIMPET_FCLOSE FILE *list = fopen("test/html/recursion.tsv", "re");
-	char line[512], said[512];
+	char line[512];
 	size_t count = 0;
 
 	(void)state;
@@ -56,11 +61,22 @@ static void test_the_list(void **state)
 
 		assert_non_null(wanted);
 		wanted[strcspn(wanted, "\n")] = '\0';
-		say(calls, said, sizeof(said));
-		assert_string_equal(said, wanted);
+		assert_said(calls, 0, wanted);
 		count++;
 	}
 	assert_true(count > 15);
+}
+
+/* Callers that have no room are told, where at least that fits. */
+static void test_the_width(void **state)
+{
+	(void)state;
+	assert_said("a b c", 20, "a < b < c");
+	assert_said("a b c d", 15, "a < b < c < ...");
+	assert_said("a b c d", 14, "a < b < c");
+	assert_said("a b c d", 8, "a < ...");
+	assert_said("a b c d", 6, "a");
+	assert_said("a a a b", 11, "a x3 < ...");
 }
 
 static bool never(const void *context, size_t a, size_t b)
@@ -85,6 +101,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_list),
+		cmocka_unit_test(test_the_width),
 		cmocka_unit_test(test_the_ends),
 	};
 
