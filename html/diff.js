@@ -51,7 +51,8 @@ function compareFigures() {
 
 const changeOf = sum => Math.round(sum.new) - Math.round(sum.old);
 /* Of growth a change is no growth: what grew by less than before has not shrunk. */
-const stateWord = state => view.metric !== 'growth' ? state : {grew: 'grew more', shrank: 'grew less', same: 'grew the same'}[state] || state;
+const stateWord = state => view.metric !== 'growth' ? state : {grew: 'more growth', shrank: 'less growth', same: 'the same growth'}[state] || state;
+const stacksInState = (number, state) => `${plural(number, 'stack')} ${stateWord(state) === state ? state : `with ${stateWord(state)}`}`;
 const growthWords = value => `${value < 0 ? 'shrank' : 'grew'} by ${bytes(Math.abs(value))}`;
 function growthInWords(sum, change) {
   if (!change) return `${growthWords(sum.new)} in both`;
@@ -122,7 +123,7 @@ function drawComparison() {
       return make('li', {}, make('button', {type: 'button', class: 'link', textContent: path ? shortFrame(paths.frame[path]) : NO_FRAMES, title: path ? brief(wholeName(paths.frame[path]), 1000) : '',
         onclick: () => showStack(row)}), ` ${changeInWords(row.sum)}`);
     }));
-    findings.push(make('li', {}, `${count(by[state].length)} ${by[state].length === 1 ? 'stack' : 'stacks'} ${stateWord(state)}, ${change(sum(by[state]))}:`, list));
+    findings.push(make('li', {}, `${stacksInState(by[state].length, state)}, ${change(sum(by[state]))}:`, list));
   }
   if (by.same.length) findings.push(make('li', {textContent: `${count(by.same.length)} ${by.same.length === 1 ? 'stack has' : 'stacks have'} not changed.`}));
   $('findings').replaceChildren(...findings);
@@ -193,10 +194,17 @@ function beginComparison() {
 function showSides() {
   for (const element of document.querySelectorAll('.of-two, .of-one')) element.hidden = element.classList.contains(inTwo() ? 'of-one' : 'of-two');
   $('scaled').checked = view.scaled;
+  nameStates();
   $('state').value = view.state;
 }
+function nameStates() {
+  for (const option of $('state').options) {
+    const state = option.value, word = stateWord(state);
+    option.textContent = !state ? 'all stacks' : word !== state ? word : `what ${state === 'same' ? 'is the same' : state}`;
+  }
+}
 {
-  $('state').append(make('option', {value: '', textContent: 'all stacks'}), ...STATES.map(state => make('option', {value: state, textContent: `what ${state === 'same' ? 'is the same' : state}`})));
+  $('state').append(...['', ...STATES].map(value => make('option', {value})));
   $('state').onchange = event => { view.state = event.target.value; refresh(); remember(); };
   $('scaled').onchange = event => { view.scaled = event.target.checked; refresh(); remember(); };
 }

@@ -150,6 +150,7 @@ view.scaled = normal.scaled;
 /* The figures of one capture are there for every metric. */
 $('metric').onchange = event => {
   view.metric = event.target.value;
+  nameStates();
   if (inTwo()) refresh();
   else TABS[tab][1]();
   remember();
