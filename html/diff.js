@@ -162,7 +162,7 @@ function drawComparedSizes() {
       by.set(size.from, row);
     }
   const columns = (key, title, {format, change}) => [
-    {title, number: true, value: r => r.new[key] - r.old[key], format: change},
+    {title, number: true, value: r => r.new[key] - r.old[key], format: change, order: Math.abs},
     ...SIDES.map(side => ({title: capital(sideName(side)), number: true, value: r => r[side][key], format}))];
   table($('sizes'), 'Allocations by requested size', [
     {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},

@@ -83,7 +83,7 @@ const sites = !comparing ? data.sites :
 const inTwo = () => comparing || view.base !== null;
 const sideName = side => comparing ? side : {old: 'A', new: 'B'}[side];
 const COLUMNS_OF_TWO = {
-  change: {short: 'Change', format: value => METRICS[view.metric].change(value)},
+  change: {short: 'Change', format: value => METRICS[view.metric].change(value), order: Math.abs},
   old: {get short() { return capital(sideName('old')); }, format: value => METRICS[view.metric].format(value)},
   new: {get short() { return capital(sideName('new')); }, format: value => METRICS[view.metric].format(value)},
 };
@@ -311,7 +311,7 @@ const stackShown = site => framesOf(pathOf(site));
 /* The filter text of each table, by the id of its container; it survives a redraw. */
 const filters = new Map();
 
-/* columns: {title, value(row), format(value, row), number, cell(row), search(words): a function that says of a
+/* columns: {title, value(row), order(value): by which it sorts, if not by the value; format(value, row), number, cell(row), search(words): a function that says of a
  * row whether it matches; text(row): instead of the value, for a copy; whole: what 100 % is, of which each figure has its
  * share as a bar; bar: it is nothing but one}. No more than MOST rows are drawn at a time. */
 const STEP = 100, MOST = 1000, FEW = 5, FILTER_DELAY_MS = 150;
@@ -331,7 +331,7 @@ function rowFilter(columns, words) {
 }
 function sortRows(list, column, descending) {
   const sign = descending ? -1 : 1;
-  let keys = list.map(row => column.value(row));
+  let keys = list.map(column.order ? row => column.order(column.value(row)) : column.value);
   if (typeof keys[0] === 'string') {
     const rank = new Map([...new Set(keys)].sort(collator.compare).map((key, i) => [key, i]));
     keys = keys.map(key => rank.get(key));
@@ -509,7 +509,7 @@ function drawSites() {
   const rows = mergeAlike(sites.map((_, i) => i).filter(i => !found || found(i))).filter(row => shownKeys().some(key => row.sum[key] !== 0));
   /* Of the whole capture all that survived is what is live. */
   const known = columnsShown(), keys = Object.keys(known).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
-  const columns = keys.map(key => ({title: known[key].short, number: true, value: row => row.sum[key], format: known[key].format, ...shared(key)}));
+  const columns = keys.map(key => ({title: known[key].short, number: true, value: row => row.sum[key], format: known[key].format, order: known[key].order, ...shared(key)}));
   if (inTwo()) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
   columns.push(...originColumns(), stackColumnOf(row => pathOf(row.site), showStack));
   table($('sites'), plural(rows.length, 'stack'), columns, rows, keys.indexOf(mainKey()));
@@ -573,7 +573,7 @@ function drawCallers() {
   const {words} = METRICS[view.metric], known = columnsShown(), {format} = known[main];
   const list = (id, title, map, column) => {
     const into = make('div', {id}), rows = [...map.entries()].map(([key, figures]) => ({key, figures}));
-    const figure = key => ({title: known[key].short, number: true, value: row => row.figures[key], format: known[key].format});
+    const figure = key => ({title: known[key].short, number: true, value: row => row.figures[key], format: known[key].format, order: known[key].order});
     const columns = inTwo() ? keys.map(figure) :
       [figure(main), {title: 'Share', number: true, value: row => row.figures[main], format: value => percent(value, all[main])}];
     table(into, title, [...columns, {class: 'name', ...column}], rows);
@@ -599,12 +599,12 @@ function drawFunctions() {
   const {self, all} = functionFigures(foundSites(termsOfKinds('thread'))), keys = shownKeys(), main = mainKey();
   const rows = groups.map((_, g) => g).filter(g => keys.some(key => all[key][g]) && rowFound(searchable[g]));
   const {words} = METRICS[view.metric], total = figures.total[main], known = columnsShown(), {format} = known[main];
-  const columns = inTwo() ? keys.map(key => ({title: known[key].short, number: true, value: g => all[key][g], format: known[key].format})) : [
+  const columns = inTwo() ? keys.map(key => ({title: known[key].short, number: true, value: g => all[key][g], format: known[key].format, order: known[key].order})) : [
     {title: 'With callees', number: true, value: g => all[main][g], format, ...shared(main)},
     {title: 'Share', number: true, value: g => all[main][g], format: w => percent(w, total)}];
   drawCallers();
   table($('function-table'), `${plural(rows.length, 'function')} by ${words}`, [...columns,
-    {title: inTwo() ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format},
+    {title: inTwo() ? 'Change by itself' : 'Self', number: true, value: g => self[main][g], format, order: known[main].order},
     {title: 'Function', class: 'name', value: g => groups[g].name, search: searchGroups(g => g), cell: g => [make('div', {class: 'one-line'},
       make('button', {type: 'button', textContent: groups[g].short, title: brief(groups[g].name, 1000), onclick: () => showFunction(g)}),
       sourceLink(groups[g].frame), make('button', {type: 'button', class: 'fold around', textContent: '⇕', title: 'Callers above, callees below',
@@ -630,7 +630,7 @@ function drawModules() {
     by.set(module, one);
   });
   const rows = [...by.values()].filter(r => Object.keys(known).some(key => r[key]) && rowFound({all: r.module.toLowerCase(), module: r.module.toLowerCase()}));
-  const columns = Object.entries(known).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, ...shared(key)}));
+  const columns = Object.entries(known).map(([key, m]) => ({title: m.short, number: true, value: r => r[key], format: m.format, order: m.order, ...shared(key)}));
   columns.push({title: 'Module', class: 'name', value: r => r.module, cell: r => [make('div', {class: 'one-line'}, make('span', {textContent: r.module, title: r.module}),
     foldButton(r, `stacks of ${base(r.module)}`, ({module}) => belowModule(module, found)))]});
   table($('modules'), ofPages ? `${plural(rows.length, 'module')} that touched new pages first` :
