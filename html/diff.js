@@ -10,6 +10,8 @@ function lengthOf(side) {
   return edges[to] - edges[from];
 }
 const scaleOf = metric => view.scaled && METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
+/* Where one side is so many times as long as the other, scaled figures are a guess; as in diff_print.c. */
+const FAR = 10;
 const STATES = ['grew', 'shrank', 'appeared', 'vanished', 'same'];
 /* `olds` and `news`: recorded stacks on either side. */
 function stateOf(sum) {
@@ -106,8 +108,10 @@ function drawComparison() {
   const findings = [make('li', {textContent: `Total: ${changeInWords(total)} (${words}).`})];
   if (ofPages) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));
   const side = comparing ? 'old' : sideName('old'), what = comparing ? 'the old capture' : `window ${side}`;
-  if (scaleOf(view.metric) !== 1) findings.push(make('li', {class: 'note',
-    textContent: `The figures of ${side} are multiplied by ${(+scaleOf(view.metric).toPrecision(3)).toLocaleString('en')}, as if ${what} had lasted ${seconds(lengthOf('new'))}.`}));
+  const scale = scaleOf(view.metric), far = scale > FAR || scale < 1 / FAR;
+  if (scale !== 1) findings.push(make('li', {class: far ? 'warn' : 'note',
+    textContent: `The figures of ${side} are multiplied by ${(+scale.toPrecision(3)).toLocaleString('en')}, as if ${what} had lasted ${seconds(lengthOf('new'))}.` +
+      `${far ? ' So short a time says little of a longer one: take times of about one length, or do not scale.' : ''}`}));
   if (!comparing) findings.push(...lossesInWords());
   for (const side of comparing ? SIDES : []) {
     const why = data[side].about.losses.filter(({reason}) => reason !== 'sampled'), of = key => why.some(loss => loss[key]);

@@ -185,6 +185,9 @@ static void print_still_grows(struct limpet_printer *printer, const struct limpe
 				    limpet_printer_bytes(printer, (uint64_t)-totals->change));
 }
 
+/* Where one side is so many times as long as the other, scaled figures are a guess. */
+#define FAR 10
+
 /* What figures over time stand for, if the sides are of different lengths. */
 static void print_scale(struct limpet_printer *printer, const struct limpet_diff *diff)
 {
@@ -204,6 +207,11 @@ static void print_scale(struct limpet_printer *printer, const struct limpet_diff
 			printer, "", "scaled",
 			"the old one's figures by %.3g, as if it had lasted %s and not %s",
 			diff->scale, new_length, old_length);
+	if (diff->scale > FAR || diff->scale < 1.0 / FAR)
+		limpet_printer_row(
+			printer, printer->options->warn, "",
+			"So short a time says little of a longer one: take times of about one "
+			"length, or --no-scale.");
 }
 
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,

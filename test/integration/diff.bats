@@ -75,6 +75,19 @@ says() {
 	grep -qE "^scaled    the old one's figures by 2(\.0[0-9])?, as if it had lasted [0-9a-z.]+ and not [0-9a-z.]+$" diff.text || fail "$(grep ^scaled diff.text)"
 }
 
+@test "scaled figures of times that differ by more than ten times are a guess, and the text says what to do" {
+	local shop=$root/test/html/shop.trace words='short a time says little of a longer one: take times of about one length, or'
+	"$LIMPET" diff --sort allocations "$shop@0s-1s" "$shop" | tr -s '\n ' ' ' >diff.text
+	grep -qF "$words --no-scale." diff.text || fail "$(<diff.text)" || return 1
+	"$LIMPET" diff --sort allocations "$shop" "$shop@0s-1s" | tr -s '\n ' ' ' | grep -qF "$words"
+	local other
+	for other in "$shop@0s-6s" "--no-scale $shop@0s-1s" "--sort live $shop@0s-1s"; do
+		# shellcheck disable=SC2086 # an option and a name
+		"$LIMPET" diff --sort allocations $other "$shop" >diff.text
+		(($(grep -c 'So short' diff.text) == 0)) || fail "$(<diff.text)" || return 1
+	done
+}
+
 @test "--no-scale compares figures over time as they are, and says how long each side is" {
 	local traces=$root/test/traces
 	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
