@@ -21,15 +21,21 @@ function wantLives(into) {
 const sinceKept = () => data.kept.ofSums ? ` from ${seconds(edges[1])} on, as single events are not kept before` : '';
 const note = (into, words) => into.replaceChildren(make('p', {class: 'note', textContent: words}));
 
-function textOfThread({tid, name}) {
-  const text = `${tid} ${name}`.toLowerCase();
-  return {all: text, thread: text};
+/* Says of a thread whether it is looked for: by `thread:` itself, by other terms because it allocated by a stack that is
+ * found, by words also because of its name. */
+function threadsFound() {
+  const own = termsOfKinds('thread'), others = search.terms.filter(({kind}) => kind !== 'thread'), tids = new Set();
+  const matches = (thread, terms) => terms.every(({not, text}) => isThread(thread, text) !== not);
+  if (!others.length) return thread => matches(thread, own);
+  const found = foundSites(others), words = others.every(({kind}) => !kind);
+  sites.forEach(({th}, site) => { if (found(site)) th.forEach(tid => tids.add(tid)); });
+  return thread => matches(thread, own) && (tids.has(thread.tid) || words && matches(thread, others));
 }
 function drawThreads() {
   if (!data.threads) { note($('threads'), NO_EVENTS); return; }
   const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.window),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
-    (row.allocations || row.own || row.live || row.growth) && rowFound(textOfThread(row)));
+    (row.allocations || row.own || row.live || row.growth) && found(row));
   const keys = Object.keys(METRICS).filter(key => key !== 'survived');
   const columns = keys.map(key => ({title: METRICS[key].short, number: true, value: row => row[key], format: METRICS[key].format, ...shared(key)}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} ${ofPages ? 'touched first' : 'allocated'}${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [

@@ -38,6 +38,8 @@ function searchText(name, path, library) {
 /* Of several functions that are shown as one. */
 const joinedText = texts => Object.fromEntries(Object.keys(texts[0]).map(key => [key, [...new Set(texts.map(text => text[key]))].join(' ')]));
 const matchesGroup = ({kind, text}, g) => searchable[g][kind || 'all'].includes(text);
+/* A number is that of one thread, as in a filter of `limpet report`. */
+const isThread = ({tid, name}, text) => /^\d+$/.test(text) ? String(tid) === text : name.toLowerCase().includes(text);
 /* A row with texts of some kinds: terms of the others say nothing of it. */
 const rowFound = texts => search.terms.every(({not, kind, text}) => texts[kind || 'all'] === undefined || texts[kind || 'all'].includes(text) !== not);
 /* What a function can be looked for by. */
@@ -66,7 +68,7 @@ function foundSites(terms) {
     for (let path = 0; path < found.length; path++) if (!has[path] !== term.not) found[path] = 0;
   }
   const ofThreads = KINDS.thread ? terms.filter(({kind}) => kind === 'thread').map(({not, text}) => ({not,
-    tids: new Set([...threadNames].filter(([tid, name]) => textOfThread({tid, name}).thread.includes(text)).map(([tid]) => tid))})) : [];
+    tids: new Set([...threadNames].filter(([tid, name]) => isThread({tid, name}, text)).map(([tid]) => tid))})) : [];
   return site => found[rawPath[sites[site].node]] === 1 && ofThreads.every(({not, tids}) => sites[site].th.some(tid => tids.has(tid)) !== not);
 }
 const termsOfKinds = (...kinds) => search.terms.filter(({kind}) => kinds.includes(kind));
