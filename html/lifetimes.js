@@ -31,17 +31,34 @@ function threadsFound() {
   sites.forEach(({th}, site) => { if (found(site)) th.forEach(tid => tids.add(tid)); });
   return thread => matches(thread, own) && (tids.has(thread.tid) || words && matches(thread, others));
 }
+/* The measure that is looked at, of both windows. */
+function drawComparedThreads() {
+  const {metric} = view, {format, words} = METRICS[metric], found = threadsFound();
+  if (metric === 'survived') { note($('threads'), 'What survived is not known by thread.'); return; }
+  const [before, after] = SIDES.map(side => windowOf(...stepsOfSide(side)));
+  const rows = data.threads.map(thread => {
+    const old = seriesFigures(thread, before)[metric] * scaleOf(metric), one = seriesFigures(thread, after)[metric];
+    return {tid: thread.tid, name: thread.name || '', old, new: one, change: one - old};
+  }).filter(row => (row.old || row.new) && found(row));
+  table($('threads'), `${plural(rows.length, 'thread')} by ${words}${sinceKept()}`, [
+    {title: 'Thread', number: true, minor: false, value: row => row.tid, format: String},
+    ...Object.entries(COLUMNS_OF_TWO).map(([key, {short, order}]) => ({title: short, number: true, value: row => row[key], order, format: key === 'change' ? METRICS[metric].change : format})),
+    threadNameColumn()], rows, 1);
+}
+const threadNameColumn = () => ({title: 'Name', class: 'name', value: row => row.name, cell: row => [make('div', {class: 'one-line'}, make('span', {textContent: row.name}),
+  foldButton(row, `stacks of ${threadInFull(row.tid)}`, belowThread))]});
 function drawThreads() {
   if (!data.threads) { note($('threads'), NO_EVENTS); return; }
+  if (inTwo()) { drawComparedThreads(); return; }
+  const found = threadsFound();
   const rows = data.threads.map(thread => ({tid: thread.tid, name: thread.name || '', ...seriesFigures(thread, figures.window),
     own: thread.o.reduce((sum, n, i) => sum + (inPart(thread.b[i]) ? n : 0), 0)})).filter(row =>
     (row.allocations || row.own || row.live || row.growth) && found(row));
   const keys = Object.keys(METRICS).filter(key => key !== 'survived');
   const columns = keys.map(key => ({title: METRICS[key].short, number: true, value: row => row[key], format: METRICS[key].format, ...shared(key)}));
   table($('threads'), `${plural(rows.length, 'thread')} by what ${rows.length === 1 ? 'it' : 'they'} ${ofPages ? 'touched first' : 'allocated'}${sinceKept()}${NO_TEMPORARY ? `; temporary allocations are ${NO_TEMPORARY}` : ''}`, [
-    {title: 'Thread', number: true, value: row => row.tid, format: String}, ...columns,
-    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, {title: 'Name', class: 'name', value: row => row.name, cell: row => [make('div', {class: 'one-line'}, make('span', {textContent: row.name}),
-      foldButton(row, `stacks of ${threadInFull(row.tid)}`, belowThread))]}], rows, 1 + Math.max(0, keys.indexOf(view.metric)));
+    {title: 'Thread', number: true, minor: false, value: row => row.tid, format: String}, ...columns,
+    {title: ofPages ? 'Returned' : 'Frees it made', number: true, value: row => row.own, format: count}, threadNameColumn()], rows, 1 + Math.max(0, keys.indexOf(view.metric)));
 }
 
 /* The age limit below which this share of all blocks lies. */
@@ -97,7 +114,7 @@ function drawLifetimes() {
   const ages = [...data.ages, Infinity].map((limit, age) => ({limit, freed: sum('ages', age), freedBytes: sum('agesBytes', age),
     alive: sum('aliveAges', age), aliveBytes: sum('aliveAgesBytes', age)})).filter(row => row.freed || row.alive);
   const known = value => value === null ? '–' : count(value), both = make('div', {id: 'lifetimes-by-stack'}), top = make('div', {id: 'lifetimes-all'});
-  $('lifetimes').replaceChildren(top, make('h2', {textContent: 'By stack'}), both);
+  $('lifetimes').replaceChildren(...(inTwo() ? [make('p', {class: 'note', textContent: 'Of window B: lifetimes are not compared.'})] : []), top, make('h2', {textContent: 'By stack'}), both);
   table(top, ofPages ? `How long pages stayed resident${atEnd ? '; what is resident at the end, by its age' : ''}` :
     atEnd ? 'How long blocks lived; what is alive at the end, by its age' :
     'How long blocks lived; the age of live blocks is known only at the end of the capture', [

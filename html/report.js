@@ -313,7 +313,7 @@ const filters = new Map();
 
 /* columns: {title, value(row), order(value): by which it sorts, if not by the value; format(value, row), number, cell(row), search(words): a function that says of a
  * row whether it matches; text(row): instead of the value, for a copy; whole: what 100 % is, of which each figure has its
- * share as a bar; bar: it is nothing but one}. No more than MOST rows are drawn at a time. */
+ * share as a bar; bar: it is nothing but one; minor: a narrow screen has no room for it}. No more than MOST rows are drawn at a time. */
 const STEP = 100, MOST = 1000, FEW = 5, FILTER_DELAY_MS = 150;
 /* On paper: as many rows as somebody reads. */
 const PRINTED = 40, PRINTED_WIDTH = 680;
@@ -379,7 +379,7 @@ function table(into, caption, columns, rows, sorted = 0, descending = true) {
   const head = make('tr'), body = make('tbody');
   /* What a narrow screen has no room for: figures beside names, but the one that sorts. */
   const named = columns.some(c => c.class === 'name'), main = () => columns[sorted].number ? sorted : columns.findIndex(c => c.number);
-  const classOf = (c, i) => [c.number ? 'number' : c.class || '', named && c.class !== 'name' && i !== main() ? 'minor' : ''].filter(Boolean).join(' ');
+  const classOf = (c, i) => [c.number ? 'number' : c.class || '', c.minor ?? (named && c.class !== 'name' && i !== main()) ? 'minor' : ''].filter(Boolean).join(' ');
   const box = make('div', {class: 'wide', tabIndex: 0, role: 'region', 'aria-label': caption});
   /* Filters and sorts. */
   function renew() {
@@ -795,13 +795,26 @@ function pointAt(plot, number, nearest, at) {
   while (after < list.length - 1 && list[after] === undefined) after++;
   return list[after] === undefined || list[before] !== undefined && at - times[before] <= times[after] - at ? before : after;
 }
-const selectWindow = {setSelect: [plot => {
+function selectWindow(plot) {
   if (plot.select.width < 3) return;
   const from = plot.posToVal(plot.select.left, 'x'), to = plot.posToVal(plot.select.left + plot.select.width, 'x');
   plot.setSelect({left: 0, width: 0, top: 0, height: 0}, false);
   setRange(from, to);
   remember();
-}]};
+}
+/* The windows, in the colours that they have in the timeline. */
+function shadeWindows({ctx: context, bbox: box, valToPos}) {
+  const style = getComputedStyle(document.documentElement), at = step => valToPos(edges[step], 'x', true);
+  context.save();
+  context.globalAlpha = 0.16;
+  for (const [colour, steps] of [['--base', view.base], ['--accent', figures.whole ? null : [view.from, view.to]]]) {
+    if (!steps) continue;
+    context.fillStyle = style.getPropertyValue(colour);
+    context.fillRect(at(steps[0]), box.top, at(steps[1]) - at(steps[0]), box.height);
+  }
+  context.restore();
+}
+const ofWindows = () => comparing || noPart ? {} : {setSelect: [selectWindow], draw: [shadeWindows]};
 const plotValue = format => (_, v) => v === null || v === undefined ? '–' : format(v);
 const timeSeries = () => ({label: 'at', value: plotValue(v => v < 10 ? `${v.toFixed(3)} s` : seconds(v))});
 const plotSeries = (label, colour, format, extra = {}) => ({label, stroke: colour, width: 1.5, points: {show: !comparing && !!data.capture.compact, size: 5}, value: plotValue(format), ...extra});
@@ -873,7 +886,7 @@ function drawPlots() {
   const along = (_, ticks) => ticks.map(ticks.length > 1 && ticks[1] - ticks[0] < 0.01 ? v => `${+(v * 1e3).toPrecision(4)} ms` : seconds);
   const cursor = {drag: {x: !comparing && !noPart, y: false, setScale: false}, sync: {key: 'limpet', filters: {pub: type => !/^mouse(down|up)$/.test(type)}}, dataIdx: pointAt};
   const x = {time: false};
-  const overTime = list => ({width, height: 190, series: list, scales: {x}, cursor, hooks: comparing || noPart ? {} : selectWindow,
+  const overTime = list => ({width, height: 190, series: list, scales: {x}, cursor, hooks: ofWindows(),
     axes: [down(along), {...up((_, ticks) => ticks.map(bytes)), incrs: Array.from({length: 50}, (_, i) => 2 ** i)}]});
   if (comparing) {
     const {labels, lists} = sidesOverTime();
@@ -890,7 +903,7 @@ function drawPlots() {
     return [...rate, rate[rate.length - 1]];
   };
   const stepped = (label, colour) => plotSeries(label, colour, count, {paths: uPlot.paths.stepped({align: 1})});
-  plots.push(new uPlot({width, height: 130, scales: {x}, cursor, hooks: noPart ? {} : selectWindow,
+  plots.push(new uPlot({width, height: 130, scales: {x}, cursor, hooks: ofWindows(),
     series: [timeSeries(), stepped(ofPages ? 'pages a second' : 'allocations a second', '#2a8f5c'), ...(hasTemporary ? [stepped('temporary', '#c44')] : [])],
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
   [[0, ...cells.ends], perSecond(cells.allocations), ...(hasTemporary ? [perSecond(cells.temporary)] : [])], box));
