@@ -1,7 +1,10 @@
 /* ---------------------------------------------------------------- threads and allocators of stacks, and what is below a row */
 
 const threadNames = new Map((comparing ? [] : data.threads || []).map(({tid, name}) => [tid, name || '']));
-const threadLabel = tid => threadNames.get(tid) || String(tid);
+/* Threads of one name are told apart by their numbers. */
+const threadsNamed = new Map();
+for (const name of threadNames.values()) threadsNamed.set(name, (threadsNamed.get(name) || 0) + 1);
+const threadLabel = tid => threadNames.get(tid) ? `${threadNames.get(tid)}${threadsNamed.get(threadNames.get(tid)) > 1 ? ` ${tid}` : ''}` : String(tid);
 const threadInFull = tid => threadNames.get(tid) ? `${threadNames.get(tid)} (${tid})` : String(tid);
 const sitesOfRow = row => row.sites || [row.site];
 /* Of the whole capture: [thread, bytes that it allocated], the most first. */

@@ -133,8 +133,12 @@ function drawStrip() {
   showWindow();
 }
 function drawLegend() {
-  $('strip-legend').replaceChildren(...strip.layers.map(({colour, label, group}) => legendItem(colour, group < 0 ? label :
-    make('button', {type: 'button', class: 'link', textContent: brief(label, 36), title: brief(groups[group].name, 1000), onclick: () => showFunction(group)}))),
+  /* What two functions have in common is no label for either. */
+  const many = new Map();
+  for (const {label} of strip.layers) many.set(label, (many.get(label) || 0) + 1);
+  const wordsOf = ({label, group}) => many.get(label) > 1 ? groups[group].name : label;
+  $('strip-legend').replaceChildren(...strip.layers.map(layer => legendItem(layer.colour, layer.group < 0 ? layer.label :
+    make('button', {type: 'button', class: 'link', textContent: brief(wordsOf(layer), 36), title: brief(groups[layer.group].name, 1000), onclick: () => showFunction(layer.group)}))),
   ...strip.lines.map(({colour, label, rss}) => legendItem(colour, rss && strip.ownScale ? `${label}, on a scale of its own` : label)));
 }
 

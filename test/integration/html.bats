@@ -501,7 +501,10 @@ opened_by() {
 	"$root/test/html/figures" made.html |
 		jq -c '.kept.survivors = true | .sites |= map(.s = .b | .sb = ([.ab, .fb] | transpose | map(.[0] - .[1])))' |
 		"$root/test/html/figures" made.html --put aged.html
-	driven made.html made.json --made -- aged.html made.json --aged
+	# The largest of the known stacks are two instances of a template.
+	"$root/test/html/figures" made.html | jq -c '.strings[0] = "box::Box<int>::run(int)" | .strings[1] = "box::Box<char>::run(int)" |
+		.threads[].name = "worker" | .sites[2].th |= reverse' | "$root/test/html/figures" made.html --put alike.html
+	driven made.html made.json --made -- aged.html made.json --aged -- alike.html made.json --alike
 }
 
 # test/html/shop.trace: of the program in docs/tasks.md, with the marks that are named there. It is kept, as what grows is
