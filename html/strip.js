@@ -169,6 +169,11 @@ function flagsOfTime() {
   const list = [], {peak_seconds: peak, peak_bytes: most} = data.totals, marks = data.marks || [];
   /* With Shift that is the window with which another one is compared. */
   const select = (from, to, event) => { (event.shiftKey && view.base ? setBase : setRange)(from, to); remember(); };
+  /* What is from a mark to the next one, and once more: to the end. */
+  const selectFrom = (from, to, event) => {
+    const [a, b] = stepsOf(from, to), [shownFrom, shownTo] = event.shiftKey && view.base ? view.base : [view.from, view.to];
+    select(from, a === shownFrom && b === shownTo ? stripEnd : to, event);
+  };
   const rise = data.kept.peak && most > 0 && peak > 0 ? riseToPeak(peak, most) : null;
   if (!data.hidden && most > 0 && peak > 0) list.push({at: peak, rank: 2, kind: 'peak', words: `peak ${seconds(peak)}${rise ? `: ${brief(rise.name, 30)} ${signed(rise.bytes)}` : ''}`,
     title: `${bytes(most)} ${LIVE} at the peak: what came until then`, act: event => select(0, peak, event)});
@@ -181,8 +186,9 @@ function flagsOfTime() {
       if (row && !view.base) showStackInFlame(pathOf(row.site));
     }});
   }
-  marks.forEach(({name, time_s: t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), kind: 'mark', title: `mark: ${brief(name)}, at ${seconds(t)}`,
-    act: event => select(t, i + 1 < marks.length ? marks[i + 1].time_s : stripEnd, event)}));
+  marks.forEach(({name, time_s: t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), kind: 'mark',
+    title: `mark: ${brief(name)}, at ${seconds(t)}: what came from there to ${i + 1 < marks.length ? 'the next one, and with a second click to the end' : 'the end'}`,
+    act: event => selectFrom(t, i + 1 < marks.length ? marks[i + 1].time_s : stripEnd, event)}));
   return list.filter(({at}) => at >= 0 && at <= stripEnd).sort((a, b) => a.at - b.at);
 }
 const flags = flagsOfTime().map(flag => ({...flag, button: make('button', {type: 'button', class: `flag ${flag.kind || ''}`, textContent: flag.words,
