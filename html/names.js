@@ -142,6 +142,7 @@ function fitName(name, room, measure) {
   return measure(parts[last]) <= room ? parts[last] : cutMiddle(parts[last], room, measure);
 }
 
-/* The steps of "Names"; a step in which all is whole has no `of`. */
+/* The steps of "Names"; a step in which all is whole has no `of`. At first it is that of the report. */
+const USUAL_NAMES = 'templates';
 const NAME_STEPS = {full: {words: 'full'}, templates: {words: 'templates as <…>', of: withoutArguments},
   two: {words: 'last two parts', of: name => lastParts(name, 2)}, last: {words: 'last part', of: name => lastParts(name, 1)}};

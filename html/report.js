@@ -248,7 +248,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   'the capture is shorter than one step of the trace.');
 
 /* from, to: the window, in steps; base: the one that it is compared with, [from, to], or null. */
-const view = {from: 0, to: bucketCount, base: null, scaled: true, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: 'full', merged: false};
+const view = {from: 0, to: bucketCount, base: null, scaled: true, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: USUAL_NAMES, merged: false};
 let figures = null;
 
 /* The steps of a window, and the edge where most was live in it. */

@@ -51,7 +51,7 @@ function currentState() {
   put('only', +view.only, 0);
   put('direction', view.direction, 'down');
   put('colour', view.colour, 'name');
-  put('names', view.names, 'full');
+  put('names', view.names, USUAL_NAMES);
   put('merge', +view.merged, 0);
   put('layers', view.layers, 'function');
   put('function', chosen, -1);
@@ -92,7 +92,7 @@ function apply(address) {
   view.only = $('only').checked = number('only', 0) === 1;
   view.colour = $('colour').value = !comparing && Object.hasOwn(TINT, state.get('colour')) ? state.get('colour') : 'name';
   showDirection(['up', 'around'].includes(state.get('direction')) ? state.get('direction') : 'down');
-  $('names').value = Object.hasOwn(NAME_STEPS, state.get('names')) ? state.get('names') : 'full';
+  $('names').value = Object.hasOwn(NAME_STEPS, state.get('names')) ? state.get('names') : USUAL_NAMES;
   $('merge').checked = number('merge', 0) === 1;
   setNames($('names').value, $('merge').checked);
   chosen = number('function', -1);
