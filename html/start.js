@@ -84,7 +84,7 @@ function apply(address) {
   const [name, ...rest] = address.replace(/^#\/?/, '').split('&'), state = new URLSearchParams(rest.join('&'));
   const number = (key, missing) => Number.isFinite(parseFloat(state.get(key))) ? parseFloat(state.get(key)) : missing;
   const metric = state.get('metric'), option = [...$('metric').options].find(one => one.value === metric);
-  view.metric = $('metric').value = option && !option.disabled ? metric : normal.metric;
+  view.metric = option && !option.disabled ? metric : normal.metric;
   view.state = STATES.includes(state.get('state')) ? state.get('state') : '';
   view.noise = $('noise').checked = !!number('noise', +normal.noise);
   view.scaled = !!number('scaled', +normal.scaled);
@@ -107,6 +107,7 @@ function apply(address) {
   view.base = !noPart && !comparing && base.length === 2 && base.every(Number.isFinite) ? stepsOf(...base) : null;
   if (!inTwo()) view.state = '';
   showSides();
+  showMetric();
   compute();
   drawVerdict();
   if (!comparing) showRange();
@@ -144,17 +145,34 @@ function showRange() {
 
 for (const key in METRICS) $('metric').append(make('option', {value: key, textContent: METRICS[key].words}));
 view.metric = comparing ? data.sort : data.capture.mode === 'run' && data.kept.peak ? 'peak' : 'live';
-$('metric').value = view.metric;
 normal = {metric: view.metric, noise: comparing && data.full, scaled: comparing ? data.scale : true};
 view.scaled = normal.scaled;
-/* The figures of one capture are there for every metric. */
-$('metric').onchange = event => {
-  view.metric = event.target.value;
+function showMetric() {
+  $('metric').value = view.metric;
+  $('stayed').setAttribute('aria-pressed', String(view.metric === 'survived'));
   nameStates();
+}
+/* The figures of one capture are there for every metric. */
+function setMetric(metric, name = tab) {
+  view.metric = metric;
+  showMetric();
   if (inTwo()) refresh();
-  else TABS[tab][1]();
+  if (name !== tab) choose(name);
+  else if (!inTwo()) TABS[tab][1]();
   remember();
-};
+}
+$('metric').onchange = event => setMetric(event.target.value);
+/* What was allocated in the window and is live at the end, in a view that shows it; once more, what was shown before. */
+let metricBefore = '';
+function showStayed() {
+  if (!METRICS.survived) return;
+  const off = view.metric === 'survived';
+  if (!off) metricBefore = view.metric;
+  setMetric(off ? metricBefore || normal.metric : 'survived', off || ['flame', 'sites', 'functions', 'modules'].includes(tab) ? tab : 'sites');
+}
+$('stayed').hidden = !METRICS.survived || bucketCount < 2;
+$('stayed').title = `What was ${DID} in the window and is ${LIVE} at the end of the capture`;
+$('stayed').onclick = showStayed;
 $('noise').onchange = event => { view.noise = event.target.checked; refresh(); remember(); };
 for (const id of ['from', 'to']) $(id).onchange = () => { setRange(+$('from').value, +$('to').value); remember(); };
 $('all-time').onclick = () => { view.base = null; view.from = 0; view.to = bucketCount; showSides(); refresh(); remember(); };
@@ -165,18 +183,22 @@ function setDark(dark) {
   if (tab === 'flame') refreshFlame();
 }
 $('theme').onclick = () => setDark(!isDark());
-const KEYS = [['/', 'find: words, or fn: file: module: thread: and a word; - excludes; quotes keep spaces; Enter adds another term, Backspace removes the last'], ['c', 'copy the verdict as Markdown'], ['l', 'copy the link'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
+const KEYS = [['/', 'find: words, or fn: file: module: thread: and a word; - excludes; quotes keep spaces; Enter adds another term, Backspace removes the last'], ['g', 'what stayed: what was allocated in the window and is live at the end; again: the measure of before'],
+  ['[ and ]', 'the window between the marks before it or after it; where there are none, between the flags'], ['c', 'copy the verdict as Markdown'], ['l', 'copy the link'], [`1 … ${Object.keys(TABS).length}`, 'views'], ['r', 'whole capture'], ['d', 'light or dark'], ['?', 'this help'],
   ['arrows', 'move in the flame graph, along the views, or a handle of the timeline; with Shift the whole window'], ['Enter', 'zoom in'], ['Backspace', 'zoom back'], ['f', 'callers of the frame'], ['s', 'callers above and callees below the frame\'s function'],
   ['p, right click', 'details of the frame'], ['+ and −, Ctrl and wheel, two fingers', 'widen the flame graph; then drag it']];
 $('keys').append(make('tbody', {}, ...KEYS.map(([key, words]) => make('tr', {}, make('td', {}, make('kbd', {textContent: key})), make('td', {textContent: words})))));
 $('licences').textContent = typeof uPlot === 'undefined' ? '' : 'Plots: uPlot, MIT licence, © Leon Sorokin.';
 $('help-button').onclick = openHelp;
 document.addEventListener('keydown', event => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches('input:not([type=checkbox], [type=radio]), select, textarea') || document.querySelector('dialog[open]')) return;
+  /* On many keyboards brackets need AltGr, which some systems take for two others. */
+  if ((event.ctrlKey || event.metaKey || event.altKey) && !event.getModifierState('AltGraph') || event.target.matches('input:not([type=checkbox], [type=radio]), select, textarea') || document.querySelector('dialog[open]')) return;
   const names = Object.keys(TABS);
   if (event.key === '/') $('find').focus();
   else if (event.key === '?') openHelp();
   else if (event.key === 'r') $('all-time').click();
+  else if (event.key === 'g') showStayed();
+  else if (event.key === '[' || event.key === ']') moveToMoments(event.key === '[' ? -1 : 1);
   else if (event.key === 'd') $('theme').click();
   else if (event.key === 'c') $('verdict-copy').click();
   else if (event.key === 'l') $('copy-link').click();

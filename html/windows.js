@@ -25,6 +25,17 @@ function showTwoWindows() {
   refresh();
   remember();
 }
+/* The window between the neighbouring marks that is the next one in this direction; without marks, between flags. */
+function moveToMoments(by) {
+  if (comparing || noPart) return;
+  const marks = (data.marks || []).map(({time_s: at}) => at), moments = marks.length ? marks : flags.map(({at}) => at);
+  const steps = [...new Set([0, ...moments.map(nearestEdge), bucketCount])].sort((a, b) => a - b), last = steps.length - 2;
+  const before = steps.filter(step => step < view.from).length - 1, after = steps.findIndex(step => step > view.from);
+  const at = figures.whole && by < 0 ? last : by < 0 ? before : after;
+  if (at < 0 || at > last) return;
+  setRange(edges[steps[at]], edges[steps[at + 1]]);
+  remember();
+}
 /* In seconds. */
 function setBase(from, to) {
   const [a, b] = stepsOf(from, to);
