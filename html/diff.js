@@ -55,7 +55,7 @@ const changeOf = sum => Math.round(sum.new) - Math.round(sum.old);
 /* Of growth a change is no growth: what grew by less than before has not shrunk. */
 const stateWord = state => view.metric !== 'growth' ? state : {grew: 'more growth', shrank: 'less growth', same: 'the same growth'}[state] || state;
 const stacksInState = (number, state) => `${plural(number, 'stack')} ${stateWord(state) === state ? state : `with ${stateWord(state)}`}`;
-const growthWords = value => `${value < 0 ? 'shrank' : 'grew'} by ${bytes(Math.abs(value))}`;
+const growthWords = value => Math.round(value) ? `${value < 0 ? 'shrank' : 'grew'} by ${bytes(Math.abs(value))}` : 'did not grow';
 function growthInWords(sum, change) {
   if (!change) return `${growthWords(sum.new)} in both`;
   const [before, after] = comparing ? ['the old one', 'the new capture'] : SIDES.map(side => `window ${sideName(side)}`);
