@@ -111,7 +111,7 @@ function drawComparison() {
   const scale = scaleOf(view.metric), far = scale > FAR || scale < 1 / FAR;
   if (scale !== 1) findings.push(make('li', {class: far ? 'warn' : 'note',
     textContent: `The figures of ${side} are multiplied by ${(+scale.toPrecision(3)).toLocaleString('en')}, as if ${what} had lasted ${seconds(lengthOf('new'))}.` +
-      `${far ? ' So short a time says little of a longer one: take times of about one length, or do not scale.' : ''}`}));
+      `${far ? ' So short a time says little of a longer one: take times of about one length, or turn off Scale by time (View).' : ''}`}));
   if (!comparing) findings.push(...lossesInWords());
   for (const side of comparing ? SIDES : []) {
     const why = data[side].about.losses.filter(({reason}) => reason !== 'sampled'), of = key => why.some(loss => loss[key]);
@@ -167,7 +167,7 @@ function drawComparedSizes() {
     }
   const columns = (key, title, {format, change}) => [
     {title, number: true, value: r => r.new[key] - r.old[key], format: change, order: Math.abs},
-    ...SIDES.map(side => ({title: capital(sideName(side)), number: true, value: r => r[side][key], format}))];
+    ...SIDES.map(side => ({title: capital(sideName(side)), number: true, minor: true, value: r => r[side][key], format}))];
   table($('sizes'), 'Allocations by requested size', [
     {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
     ...columns('allocations', 'Allocations', METRICS.allocations), ...columns('allocated', 'Bytes', METRICS.allocated),

@@ -650,10 +650,10 @@ function drawSizes() {
   table(all, `Allocations by requested size${data.hidden ? sinceKept() : ''}`, [
     {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
     {title: 'Allocations', number: true, value: r => r.allocations, format: count},
-    {title: 'of the most', bar: true, value: r => r.allocations, cell: r => [shareBar(r.allocations, most)]},
+    {title: 'of the most', bar: true, minor: true, value: r => r.allocations, cell: r => [shareBar(r.allocations, most)]},
     {title: 'Bytes', number: true, value: r => r.allocated, format: bytes},
-    {title: 'of the most', bar: true, value: r => r.allocated, cell: r => [shareBar(r.allocated, mostBytes)]},
-    {title: 'Average', number: true, value: r => r.allocated / r.allocations, format: bytes},
+    {title: 'of the most', bar: true, minor: true, value: r => r.allocated, cell: r => [shareBar(r.allocated, mostBytes)]},
+    {title: 'Average', number: true, minor: true, value: r => r.allocated / r.allocations, format: bytes},
   ], rows, 0, false);
 }
 

@@ -68,8 +68,17 @@ function currentState() {
 /* No element has such an id: the browser would scroll to it when the page is opened. */
 const addressOf = state => `#/${[tab, new URLSearchParams(state).toString()].filter(Boolean).join('&')}`;
 let normal = {};
+/* What of the menu is not as it was at the start. */
+function showChanged() {
+  const changed = view.names !== USUAL_NAMES || view.merged || view.noise !== normal.noise || view.scaled !== normal.scaled;
+  const button = document.querySelector('#view > summary');
+  button.classList.toggle('changed', changed);
+  if (changed) button.setAttribute('aria-label', 'View, changed');
+  else button.removeAttribute('aria-label');
+}
 /* Makes the present state one of the browser's history; instead of the last one, where that was hardly looked at. */
 function remember(instead = false) {
+  showChanged();
   const address = addressOf(currentState());
   if (address === location.hash) return;
   try { history[instead ? 'replaceState' : 'pushState'](null, '', address); } catch { /* some browsers allow no history for file: */ }
@@ -112,6 +121,7 @@ function apply(address) {
   drawVerdict();
   if (!comparing) showRange();
   choose(Object.hasOwn(TABS, name) ? name : 'overview');
+  showChanged();
 }
 /* Both for steps in the history and for an address that was typed. */
 addEventListener('popstate', () => apply(location.hash));
@@ -206,6 +216,18 @@ document.addEventListener('keydown', event => {
   else return;
   event.preventDefault();
 });
+/* The menu goes with Escape, with a click elsewhere, and with the focus. */
+{
+  const menu = $('view');
+  const close = event => { if (menu.open && !menu.contains(event.target)) menu.open = false; };
+  document.addEventListener('pointerdown', close);
+  document.addEventListener('focusin', close);
+  menu.addEventListener('keydown', event => {
+    if (event.key !== 'Escape') return;
+    menu.open = false;
+    menu.firstElementChild.focus();
+  });
+}
 let resizing = 0;
 addEventListener('resize', () => {
   clearTimeout(resizing);
