@@ -12,7 +12,7 @@ function sayFlame(found) {
   const unknown = flame.root.children.find(node => node.group === NO_STACK);
   if (unknown && !inTwo() && !flame.zoom.length) words.push(`${percent(unknown.weight, flame.root.weight)} by unknown stacks`);
   words.push(...foundInWords(found));
-  $('flame-words').textContent = words.join('; ');
+  sayFrames(words.join('; '));
   minimap.draw();
   offerBack();
 }

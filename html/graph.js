@@ -68,6 +68,8 @@ function fitLabel(context, node, room) {
   if (left < measure('…')) return measure(change) <= room ? change : '';
   return `${change} ${fitName(name, left, measure)}`;
 }
+/* One line above the graphs has room for it, or not. */
+const sayFrames = words => Object.assign($('flame-words'), {textContent: words, title: words});
 const isDark = () => document.documentElement.classList.contains('dark');
 
 /* The frames of a tree that are to be drawn: `top` and what is below it, and those above it over the whole width. */
@@ -251,7 +253,7 @@ class Graph {
     if (begin >= to || end <= from || end - begin < to - from && (begin < from || end > to)) this.showPart(Math.max(0, (begin + end - (to - from)) / 2), to - from);
     else this.draw(false);
     this.scrollTo(node);
-    $('flame-words').textContent = this.describe(node);
+    sayFrames(this.describe(node));
   }
   /* Shows a part of the whole graph, and zooms out as far as it takes. */
   showRange(from, to) {

@@ -2,7 +2,7 @@
  *
  * It repeats what the graph shows and what its keys do: a pointer alone needs it. It keeps its place where all can be seen,
  * as what is below would jump under the pointer that widens it. */
-const minimapHeight = rows => Math.min(3 * rows, 32);
+const minimapHeight = rows => Math.min(3 * rows, innerWidth < 700 ? 16 : 32);
 
 class Minimap {
   constructor(graph, canvas) {
@@ -15,7 +15,7 @@ class Minimap {
     return [from + begin * (to - from), from + end * (to - from)];
   }
   draw() {
-    const {graph, canvas} = this, context = canvas.getContext('2d'), scale = devicePixelRatio || 1, width = graph.width;
+    const {graph, canvas} = this, context = canvas.getContext('2d'), scale = devicePixelRatio || 1, width = canvas.clientWidth;
     canvas.style.visibility = graph.changed ? '' : 'hidden';
     if (!graph.changed) {
       canvas.style.height = `${minimapHeight(graph.rows)}px`;
@@ -52,7 +52,7 @@ class Minimap {
     }
   }
   listen() {
-    const {canvas, graph} = this, at = event => (event.clientX - canvas.getBoundingClientRect().left) / graph.width;
+    const {canvas} = this, at = event => (event.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth;
     canvas.addEventListener('pointerdown', event => {
       if (event.button !== 0) return;
       const [from, to] = this.range(), x = at(event);

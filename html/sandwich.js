@@ -61,7 +61,7 @@ function drawMiddle(none) {
 }
 function saySandwich() {
   const found = sandwich.graphs.reduce((sum, {rects}) => sum + rects.filter(({node}) => isLit(node.group)).length, 0);
-  $('flame-words').textContent = foundInWords(found).join('; ');
+  sayFrames(foundInWords(found).join('; '));
   offerBack();
 }
 /* What was zoomed in on around another function is of no use. */
