@@ -105,7 +105,7 @@ function livesByPath() {
   }
   return [...rows.values()];
 }
-const stackColumn = stackColumnOf(row => row.path, row => showStack(mergeAlike(row.sites)[0]));
+const stackColumn = withVia(stackColumnOf(row => row.path, row => showStack(mergeAlike(row.sites)[0])));
 
 function drawLifetimes() {
   if (!wantLives($('lifetimes'))) return;

@@ -511,7 +511,7 @@ function drawSites() {
   const known = columnsShown(), keys = Object.keys(known).filter(key => key !== 'survived' || key === view.metric || !figures.whole);
   const columns = keys.map(key => ({title: known[key].short, number: true, value: row => row.sum[key], format: known[key].format, order: known[key].order, ...shared(key)}));
   if (inTwo()) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
-  columns.push(...originColumns(), stackColumnOf(row => pathOf(row.site), showStack));
+  columns.push(...originColumns(), withVia(stackColumnOf(row => pathOf(row.site), showStack)));
   table($('sites'), plural(rows.length, 'stack'), columns, rows, keys.indexOf(mainKey()));
 }
 

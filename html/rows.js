@@ -38,6 +38,19 @@ function originColumns() {
   return columns;
 }
 
+/* The function of a library that the program called, where the report has it: strdup says what the memory is for, malloc does
+ * not. -1: there is none, or it is shown among the frames. */
+function viaOf(site) {
+  if (view.noise) return -1;
+  const stack = stackOf(sites[site].node), first = stack.findIndex(f => frames.kind[f] === FOLD.program), via = first > 0 ? stack[first - 1] : -1;
+  return via >= 0 && frames.kind[via] === FOLD.library && frames.function[via] >= 0 ? via : -1;
+}
+const withVia = column => ({...column, cell: row => {
+  const [line, ...rest] = column.cell(row), via = viaOf(row.site ?? row.sites[0]);
+  if (via >= 0) line.firstChild.after(make('span', {class: 'via', textContent: `(via ${shortFrame(via)})`, title: brief(nameOf(via), 1000)}));
+  return [line, ...rest];
+}});
+
 /* ---- below a row */
 
 const BELOW = 10;

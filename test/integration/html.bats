@@ -464,6 +464,19 @@ opened_by() {
 	refused 2 "only with --html" "$LIMPET" diff --open "${both[@]}"
 }
 
+@test "a stack that allocated by a library's function names it, as the report does" {
+	local name pages=()
+	for name in version-1/rust version-3/addresses; do
+		trace=$root/test/traces/$name.trace name=${name#*/}
+		"$LIMPET" html "$trace" -o "$name.html"
+		# "1    14.6 KiB  100 %  NAME (via NAME)"
+		"$LIMPET" report "$trace" --sort live -n 1000 | sed -nE 's/^ +[0-9]+ +[0-9.]+ [KMG]?i?B +<?[0-9]+ %  (.*)$/\1/p' |
+			jq -Rn '[inputs]' >"$name.json"
+		pages+=(-- "$name.html" "$name.json" --headings)
+	done
+	driven "${pages[@]:1}"
+}
+
 @test "a page of every kind of trace, with what it has of threads and lifetimes" {
 	local trace name
 	for trace in "$root"/test/traces/version-*/*.trace; do
