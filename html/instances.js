@@ -21,42 +21,35 @@ function groupsOfInstances() {
   });
   return {becomes, members};
 }
-/* For each path the one that it becomes: the lowest of those that look alike, so that it is still higher than its parent's. */
-function pathsOfInstances(becomes) {
-  const {length} = paths.parent, becomesPath = new Int32Array(length), more = new Int32Array(length);
-  const seen = new Int32Array(groups.length).fill(-1), head = new Int32Array(groups.length), low = new Int32Array(groups.length), todo = [0];
-  while (todo.length) {
-    const node = todo.pop(), found = [];
-    /* `more` chains the paths of a node. */
-    for (let member = node; member >= 0; member = more[member] - 1)
-      for (let path = pathBelow[member]; path; path = pathBeside[path]) {
-        const g = becomes[paths.group[path]], again = seen[g] === node;
-        if (!again) { seen[g] = node; found.push(g); low[g] = path; }
-        low[g] = Math.min(low[g], path);
-        more[path] = again ? head[g] + 1 : 0;
-        head[g] = path;
-      }
-    for (const g of found) {
-      for (let path = head[g]; path >= 0; path = more[path] - 1) becomesPath[path] = low[g];
-      /* A node is named by its lowest path: the chain begins there. */
-      chainFrom(low[g], head[g], more);
-      todo.push(low[g]);
-    }
+/* For each path the one that it becomes: the lowest of those that look alike, so that it is still higher than its parent's.
+ * Only paths with an instance in them may; those are in a table of what they become part of. */
+function pathsOfInstances(becomes, members) {
+  const {parent, group} = alone, {length} = parent, becomesPath = new Int32Array(length), within = new Uint8Array(length), one = new Uint8Array(groups.length);
+  for (const list of members.values()) for (const g of list) one[g] = 1;
+  const table = new Int32Array(2 ** Math.ceil(Math.log2(2 * length + 2))), mask = table.length - 1;
+  for (let path = 1; path < length; path++) {
+    const above = becomesPath[parent[path]], g = becomes[group[path]];
+    becomesPath[path] = path;
+    within[path] = within[parent[path]] | one[group[path]];
+    if (!within[path]) continue;
+    let slot = (Math.imul(above, 0x9e3779b1) ^ Math.imul(g, 0x85ebca6b)) >>> 7 & mask;
+    for (let known; (known = table[slot]); slot = slot + 1 & mask)
+      if (becomesPath[parent[known]] === above && becomes[group[known]] === g) { becomesPath[path] = known; break; }
+    if (becomesPath[path] === path) table[slot] = path;
   }
   return becomesPath;
 }
-function chainFrom(first, head, more) {
-  if (first === head) return;
-  let before = head;
-  while (more[before] - 1 !== first) before = more[before] - 1;
-  more[before] = more[first];
-  more[first] = head + 1;
-}
+const through = (list, by) => {
+  const out = new Int32Array(list.length);
+  for (let i = 0; i < out.length; i++) out[i] = by[list[i]];
+  return out;
+};
 function mergeInstances() {
-  const {becomes, members} = groupsOfInstances(), becomesPath = pathsOfInstances(becomes), {parent, group} = alone;
-  const sets = {groups: groups.slice(), searchable: searchable.slice(), groupOf: groupOf.map(g => becomes[g]),
-    rawPath: rawPath.map(path => becomesPath[path]), foldedPath: foldedPath.map(path => becomesPath[path]),
-    parent: parent.map(path => becomesPath[path]), group: group.map(g => g < 0 ? g : becomes[g]), becomes};
+  const {becomes, members} = groupsOfInstances(), becomesPath = pathsOfInstances(becomes, members), {parent, group} = alone;
+  const sets = {groups: groups.slice(), searchable: searchable.slice(), groupOf: through(groupOf, becomes), rawPath: through(rawPath, becomesPath),
+    foldedPath: through(foldedPath, becomesPath), parent: through(parent, becomesPath), group: through(group, becomes), becomes};
+  /* The root is no function. */
+  sets.group[0] = -1;
   for (const [g, list] of members) {
     const {frame, name, module, kind} = groups[g], words = withoutArguments(name);
     sets.groups[g] = new FunctionGroup({frame, name: `${words} (${list.length} template instances)`, module, kind, base: words});

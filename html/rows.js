@@ -85,8 +85,9 @@ function belowFunction(group) {
     make('div', {class: 'bar'}, action('As tables', () => showFunction(group)), action('Sandwich', () => showSandwich(group)), action('Show in the flame graph', () => showInFlame(group)))];
 }
 /* Stacks with a figure of each: the largest. */
-function largestStacks(list, format) {
-  const whole = list.length, first = list.sort((a, b) => Math.abs(b.size) - Math.abs(a.size)).slice(0, BELOW);
+const largest = list => sortRows(list, {value: ({size}) => Math.abs(size)}, true).slice(0, BELOW);
+function largestStacks(list, format, whole = list.length) {
+  const first = largest(list);
   return [make('ul', {class: 'near'}, ...first.map(({row, size}) => {
     const [at, ...rest] = functionsInLine(framesOf(pathOf(row.site)));
     return make('li', {}, make('button', {type: 'button', class: 'link', textContent: at || NO_FRAMES, onclick: () => showStack(row)}),
@@ -95,12 +96,17 @@ function largestStacks(list, format) {
 }
 /* What a thread allocated by each stack, in the whole capture. */
 function belowThread({tid}) {
-  const list = [];
-  for (const row of mergeAlike(sites.map((_, site) => site))) {
-    const own = threadsOf(row).find(([one]) => one === tid);
-    if (own) list.push({row, size: own[1]});
-  }
-  return [make('p', {class: 'note', textContent: `What it ${DID}, in the whole capture:`}), ...largestStacks(list, bytes)];
+  const known = new Int32Array(paths.parent.length), list = [];
+  sites.forEach(({th, thb}, site) => {
+    const at = th.indexOf(tid), path = pathOf(site);
+    if (at < 0) return;
+    known[path] ||= list.push({path, size: 0});
+    list[known[path] - 1].size += thb[at];
+  });
+  /* Only those that are shown are made rows. */
+  const first = new Map(largest(list).map(({path, size}) => [path, size])), rows = mergeAlike(sites.map((_, site) => site).filter(site => first.has(pathOf(site))));
+  return [make('p', {class: 'note', textContent: `What it ${DID}, in the whole capture:`}),
+    ...largestStacks(rows.map(row => ({row, size: first.get(pathOf(row.site))})), bytes, list.length)];
 }
 /* The stacks that end in a module, by the figure that is looked at. */
 function belowModule(module, found) {

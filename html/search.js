@@ -69,7 +69,7 @@ function foundSites(terms) {
   }
   const ofThreads = KINDS.thread ? terms.filter(({kind}) => kind === 'thread').map(({not, text}) => ({not,
     tids: new Set([...threadNames].filter(([tid, name]) => isThread({tid, name}, text)).map(([tid]) => tid))})) : [];
-  return site => found[rawPath[sites[site].node]] === 1 && ofThreads.every(({not, tids}) => sites[site].th.some(tid => tids.has(tid)) !== not);
+  return site => found[rawPath[nodeOf[site]]] === 1 && ofThreads.every(({not, tids}) => sites[site].th.some(tid => tids.has(tid)) !== not);
 }
 const termsOfKinds = (...kinds) => search.terms.filter(({kind}) => kinds.includes(kind));
 /* The stacks that the flame graph shows: those that are not excluded, or on request only those that are found. */

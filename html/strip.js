@@ -10,22 +10,34 @@ const LAYER_COLOURS = ['#2f6db3', '#59a14f', '#8e5bd0', '#d9a441', '#2a8f8f', '#
 const LEAST_PART = 0.2;
 const stripEnd = comparing ? Math.max(...SIDES.map(lengthOf)) : edges[bucketCount];
 
-/* The live bytes of each function at each edge, the largest first; at most eight, and the sum of the others. */
-function liveByFunction() {
+/* By what groups the live bytes rose or fell in each step, before any are merged. */
+let changesByGroup = null;
+function changesOfGroups() {
   const by = new Map();
   for (const site of sites) {
     const path = foldedPath[site.node], group = path ? paths.group[path] : -1;
     let list = by.get(group);
     if (!list) by.set(group, list = new Float64Array(bucketCount + 1));
-    site.b.forEach((b, i) => { list[b + 1] += site.ab[i] - site.fb[i]; });
+    for (let i = 0; i < site.b.length; i++) list[site.b[i] + 1] += site.ab[i] - site.fb[i];
+  }
+  return by;
+}
+/* The live bytes of each function at each edge, the largest first; at most eight, and the sum of the others. */
+function liveByFunction() {
+  const by = new Map();
+  changesByGroup ||= changesOfGroups();
+  for (const [one, changes] of changesByGroup) {
+    const group = view.merged && one >= 0 ? merged.becomes[one] : one, list = by.get(group);
+    if (list) changes.forEach((value, b) => { list[b] += value; });
+    else by.set(group, changes.slice());
   }
   const layers = [...by].map(([group, list]) => {
     let most = 0;
     for (let b = 1; b <= bucketCount; b++) most = Math.max(most, list[b] += list[b - 1]);
-    return {group, list, most, label: group < 0 ? NO_FRAMES : groups[group].short};
+    return {group, list, most};
   }).filter(({most}) => most > 0).sort((a, b) => b.most - a.most);
   const many = layers.length > LAYER_COLOURS.length + 1, first = many ? layers.slice(0, LAYER_COLOURS.length) : layers;
-  first.forEach((layer, i) => { layer.colour = LAYER_COLOURS[i] || REST_COLOUR; });
+  first.forEach((layer, i) => Object.assign(layer, {colour: LAYER_COLOURS[i] || REST_COLOUR, label: layer.group < 0 ? NO_FRAMES : groups[layer.group].short}));
   if (!many) return first;
   const rest = new Float64Array(bucketCount + 1);
   for (const {list} of layers.slice(first.length)) list.forEach((value, b) => { rest[b] += value; });
