@@ -166,11 +166,11 @@ function drawComparedSizes() {
       by.set(size.from, row);
     }
   const columns = (key, title, {format, change}) => [
-    {title, number: true, value: r => r.new[key] - r.old[key], format: change, order: Math.abs},
-    ...SIDES.map(side => ({title: capital(sideName(side)), number: true, minor: true, value: r => r[side][key], format}))];
+    {title: `Change, ${title}`, number: true, value: r => r.new[key] - r.old[key], format: change, order: Math.abs},
+    ...SIDES.map(side => ({title: `${capital(sideName(side))}, ${title}`, number: true, minor: true, value: r => r[side][key], format}))];
   table($('sizes'), 'Allocations by requested size', [
     {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
-    ...columns('allocations', 'Allocations', METRICS.allocations), ...columns('allocated', 'Bytes', METRICS.allocated),
+    ...columns('allocations', 'allocations', METRICS.allocations), ...columns('allocated', 'bytes', METRICS.allocated),
   ], [...by.values()].filter(r => r.old.allocations || r.new.allocations), 0, false);
 }
 
