@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "injector/proc/proc.h"
 
@@ -16,9 +17,11 @@ static _Thread_local struct limpet_memory_calls *counted;
 void limpet_memory_count_calls(struct limpet_memory_calls *calls)
 {
 	counted = calls;
+	if (calls)
+		calls->tid = gettid();
 }
 
-static void count_call(pid_t pid)
+void limpet_memory_count_call(pid_t pid)
 {
 	if (!counted)
 		return;
@@ -36,14 +39,19 @@ static ssize_t move(bool write, pid_t pid, struct iovec *local, struct iovec *re
 	ssize_t answer;
 	pid_t resident;
 
-	count_call(pid);
+	limpet_memory_count_call(pid);
 	answer = call(pid, local, 1, remote, pieces, 0);
-	count_call(pid);
+	limpet_memory_count_call(pid);
 	if (answer >= 0 || errno != ESRCH)
 		return answer;
 	resident = limpet_proc_resident(pid);
 	errno = ESRCH;
-	return resident == pid ? answer : call(resident, local, 1, remote, pieces, 0);
+	if (resident == pid)
+		return answer;
+	limpet_memory_count_call(pid);
+	answer = call(resident, local, 1, remote, pieces, 0);
+	limpet_memory_count_call(pid);
+	return answer;
 }
 
 /* Reads in one call: the kernel takes the lock of the target's memory once for it, or once per MiB,

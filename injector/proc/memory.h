@@ -8,14 +8,17 @@
 
 #include "common/err.h"
 
-/* Calls by which a thread of limpet accesses a target's memory: each takes the lock on the mappings
- * there, for which it may have to wait. Read by other threads. */
+/* Calls by which a thread of limpet accesses a target's memory, or the list of its mappings: each
+ * takes the lock on the mappings there, for which it may have to wait. Read by other threads. */
 struct limpet_memory_calls {
 	uint64_t number; /* of begins and ends: odd within a call; atomic */
 	pid_t pid;       /* of the last call; atomic */
+	pid_t tid;       /* the thread that makes them */
 };
 /* Those of the calling thread are counted there from now on; NULL: no longer. */
 void limpet_memory_count_calls(struct limpet_memory_calls *calls);
+/* Before and after one that is made elsewhere. */
+void limpet_memory_count_call(pid_t pid);
 
 /* All or nothing: 0, or -errno (-EFAULT: part of it is not mapped). */
 int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes) LIMPET_MUST_CHECK;

@@ -1,5 +1,6 @@
 #include "common/array.h"
 #include "common/begins.h"
+#include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 
 #include <errno.h>
@@ -86,7 +87,9 @@ int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps)
 	char *copy, *next;
 	int r;
 
+	limpet_memory_count_call(pid);
 	r = limpet_proc_file_read(pid, "maps", &text, &bytes);
+	limpet_memory_count_call(pid);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < bytes; i++)

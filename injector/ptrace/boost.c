@@ -47,6 +47,8 @@
 /* How often the watcher looks, and how often within a turn. */
 #define WATCH_NS 1000000u
 #define WATCH_TURN_NS 20000u
+/* For how long the thread that waits may wait for the watcher: usually some ten microseconds. */
+#define USE_MOST_NS 5000000u
 /* Ends a sleep of the lender's; ignored by default, should it ever go astray. */
 #define RETURN_SIGNAL SIGURG
 
@@ -104,9 +106,9 @@ static struct timespec to_timespec(uint64_t ns)
  * end, for which a lock of the kernel's might hold the lender up: STATE_ENDING for R. 0 for the
  * others, and for one that is gone. */
 #define STATE_ENDING 'e'
+enum { FLAGS = 9 };
 static char state_of(pid_t pid, pid_t tid)
 {
-	enum { FLAGS = 9 };
 	uint64_t fields[LIMPET_STAT_FIELDS];
 
 	if (limpet_proc_stat_read(pid, tid, fields) < FLAGS)
@@ -118,7 +120,9 @@ static char state_of(pid_t pid, pid_t tid)
 
 static bool is_ending(pid_t pid, pid_t tid)
 {
-	return state_of(pid, tid) == STATE_ENDING;
+	uint64_t fields[LIMPET_STAT_FIELDS];
+
+	return limpet_proc_stat_read(pid, tid, fields) >= FLAGS && fields[FLAGS] & PF_EXITING;
 }
 
 /* Its end takes the lock on the program's mappings for a moment, and nothing can be lent to it by
@@ -335,15 +339,17 @@ static bool has_threads(void)
 /* Whether all have it. */
 static bool set_policy(int policy, int lender, int above)
 {
+	bool all = true;
+
 	for (unsigned i = 0; i < THREADS; i++) {
 		const struct sched_param parameter = {.sched_priority =
 							      i == LENDER ? lender : above};
+		const pid_t tid = __atomic_load_n(&boost.tids[i], __ATOMIC_RELAXED);
 
-		if (!boost.tids[i] ||
-		    sched_setscheduler(boost.tids[i], policy | SCHED_RESET_ON_FORK, &parameter) < 0)
-			return false;
+		all &= tid &&
+		       sched_setscheduler(tid, policy | SCHED_RESET_ON_FORK, &parameter) == 0;
 	}
-	return true;
+	return all;
 }
 
 /* On the same processors: another cpuset, or a processor that has gone, may have parted them. */
@@ -358,11 +364,9 @@ static bool bring_together(void)
 	return true;
 }
 
-/* The lender's, to be those of that thread: what spins where the guard is can be interrupted at any
- * time. */
-static void bind_lender(enum thread to)
+static bool bind_lender(const cpu_set_t *processors)
 {
-	sched_setaffinity(boost.tids[LENDER], sizeof(boost.processors[to]), &boost.processors[to]);
+	return sched_setaffinity(boost.tids[LENDER], sizeof(*processors), processors) == 0;
 }
 
 /* The threads are not those of a forked child. */
@@ -374,6 +378,25 @@ static bool is_ready(void)
 static void set_ready(bool ready)
 {
 	__atomic_store_n(&boost.ready, ready, __ATOMIC_RELEASE);
+}
+
+/* Nothing is lent any more, and nobody waits for the threads. */
+static void give_up(void)
+{
+	set_policy(SCHED_OTHER, 0, 0);
+	boost.failed = true;
+	set_ready(false);
+}
+
+/* False: the watcher has it, and has no processor. */
+static bool take_use(void)
+{
+	const struct timespec until = to_timespec(limpet_monotonic_ns() + USE_MOST_NS);
+
+	if (pthread_mutex_clocklock(&in_use, CLOCK_MONOTONIC, &until) == 0)
+		return true;
+	give_up();
+	return false;
 }
 
 static bool has_something_to_lend(uint64_t now_ns)
@@ -404,9 +427,11 @@ void limpet_boost_begin(void)
 	boost.lending = false;
 	boost.allowed = 0;
 	boost.spent_ns = 0;
-	set_ready(!boost.failed);
-	if (boost.failed)
+	if (boost.failed) {
+		give_up();
 		return;
+	}
+	set_ready(true);
 	limpet_memory_count_calls(&calls);
 	sem_post(&boost.look);
 }
@@ -415,20 +440,21 @@ void limpet_boost_end(int nice)
 {
 	if (boost.pid != getpid() || !has_threads())
 		return;
+	limpet_memory_count_calls(NULL);
 	/* From here on the watcher does nothing, and has done all that it began. */
-	pthread_mutex_lock(&in_use);
-	if (boost.ready) {
-		set_ready(false);
-		limpet_memory_count_calls(NULL);
-		set_policy(SCHED_OTHER, 0, 0);
-		free(turns.siblings);
-		memset(&turns, 0, sizeof(turns));
+	if (take_use()) {
+		if (boost.ready) {
+			set_ready(false);
+			set_policy(SCHED_OTHER, 0, 0);
+			free(turns.siblings);
+			memset(&turns, 0, sizeof(turns));
+		}
+		lower_raised();
+		pthread_mutex_unlock(&in_use);
 	}
-	lower_raised();
 	/* Also where it was in a raise within another one. */
 	for (unsigned i = 0; i < THREADS; i++)
 		setpriority(PRIO_PROCESS, (id_t)boost.tids[i], nice);
-	pthread_mutex_unlock(&in_use);
 }
 
 /* ------------------------------------------------------------------ whose turn it is */
@@ -458,12 +484,18 @@ static void list_siblings(pid_t pid, uint64_t now_ns)
 	turns.listed_ns = now_ns;
 }
 
+/* The call of limpet's own for which turns are taken may be over by now. */
+static bool is_wanted(void)
+{
+	return turns.tid || __atomic_load_n(&calls.number, __ATOMIC_ACQUIRE) & 1;
+}
+
 /* The next of its siblings that could run; 0: none of those that were looked at. */
 static pid_t next_sibling(void)
 {
 	const int looks = turns.in_kernel ? LOOKS_IN_KERNEL : LOOKS;
 
-	for (int i = 0; i < looks && turns.next < turns.count; i++) {
+	for (int i = 0; i < looks && turns.next < turns.count && is_wanted(); i++) {
 		const pid_t sibling = turns.siblings[turns.next++];
 		const char state = sibling == turns.tid ? 0 : state_of(turns.pid, sibling);
 
@@ -509,17 +541,21 @@ static bool is_allowed(pid_t pid)
 	return pid == boost.allowed;
 }
 
-static void begin_lending(pid_t whose, uint64_t now_ns)
+static bool begin_lending(pid_t whose, uint64_t now_ns)
 {
+	/* Where the guard is, which can interrupt its spinning at any time. */
+	if (!bind_lender(&boost.processors[GUARD]))
+		return false;
 	boost.since_ns = now_ns;
 	boost.lending = true;
 	__atomic_store_n(&boost.borrower, whose, __ATOMIC_RELAXED);
 	__atomic_store_n(&boost.until_ns, now_ns + LEND_MOST_NS - boost.spent_ns, __ATOMIC_RELAXED);
 	__atomic_store_n(&boost.over, false, __ATOMIC_SEQ_CST);
-	bind_lender(GUARD);
 	sem_post(&boost.guard);
 	sem_post(&boost.lend);
-	bind_lender(LENDER);
+	/* It has begun, or will once this thread sleeps. From now on also where the watcher is. */
+	bind_lender(&boost.processors[LENDER]);
+	return true;
 }
 
 static void end_lending(void)
@@ -536,9 +572,7 @@ static void end_lending(void)
 	if (wait_until(&boost.lent, now_ns + RETURN_MOST_NS))
 		return;
 	/* Whatever holds it up: it gets nothing to do again. */
-	set_policy(SCHED_OTHER, 0, 0);
-	boost.failed = true;
-	set_ready(false);
+	give_up();
 }
 
 static bool may_lend(pid_t pid, uint64_t now_ns)
@@ -551,9 +585,8 @@ uint64_t limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns)
 	uint64_t turn_ns = UINT64_MAX, now_ns;
 	pid_t whose = 0;
 
-	if (!is_ready())
+	if (!is_ready() || !take_use())
 		return UINT64_MAX;
-	pthread_mutex_lock(&in_use);
 	now_ns = limpet_monotonic_ns();
 	if (waited_ns >= UNLENT_NS)
 		boost.busy_until_ns = now_ns + BUSY_NS;
@@ -561,8 +594,7 @@ uint64_t limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns)
 		turn_ns = UNLENT_NS - waited_ns;
 	else if (may_lend(pid, now_ns))
 		whose = whose_turn(pid, tid, now_ns);
-	if (whose) {
-		begin_lending(whose, now_ns);
+	if (whose && begin_lending(whose, now_ns)) {
 		turn_ns = whose == tid ? OWN_TURN_NS : turns.in_kernel ? KERNEL_TURN_NS : TURN_NS;
 	}
 	pthread_mutex_unlock(&in_use);
@@ -571,9 +603,8 @@ uint64_t limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns)
 
 void limpet_boost_take_back(void)
 {
-	if (!is_ready())
+	if (!is_ready() || !take_use())
 		return;
-	pthread_mutex_lock(&in_use);
 	if (boost.lending)
 		end_lending();
 	pthread_mutex_unlock(&in_use);
@@ -598,14 +629,21 @@ static void lend_for_call(uint64_t number)
 		const uint64_t now_ns = limpet_monotonic_ns();
 		const pid_t whose = may_lend(pid, now_ns) ? siblings_turn(pid, 0, true, now_ns) : 0;
 
-		if (!whose)
+		if (!whose || !begin_lending(whose, now_ns))
 			break;
-		begin_lending(whose, now_ns);
 		while (is_still_there(number) && limpet_monotonic_ns() - now_ns < KERNEL_TURN_NS)
 			nanosleep(&look, NULL);
 		end_lending();
 	}
 	pthread_mutex_unlock(&in_use);
+}
+
+/* Not where it copies, for as long as that may take. */
+static bool waits_in_kernel(void)
+{
+	const char state = state_of(boost.pid, calls.tid);
+
+	return state == 'D' || state == 'S';
 }
 
 static void *watch(void *unused)
@@ -620,7 +658,7 @@ static void *watch(void *unused)
 		while (is_ready()) {
 			const uint64_t number = __atomic_load_n(&calls.number, __ATOMIC_ACQUIRE);
 
-			if (number & 1 && number == before)
+			if (number & 1 && number == before && waits_in_kernel())
 				lend_for_call(number);
 			before = number;
 			nanosleep(&pause, NULL);

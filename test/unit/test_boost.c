@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <sched.h>
@@ -30,6 +31,9 @@
 #include "injector/ptrace/priority.h"
 #include "test/unit/skip_reason.h"
 
+#ifndef FUTEX_LOCK_PI2
+#define FUTEX_LOCK_PI2 13
+#endif
 #define LONG_NS 1000000000u /* nothing is lent to one that is waited for for a moment */
 
 /* As the kernel runs it: negative for real-time priorities; 99 if it cannot be read. */
@@ -113,12 +117,122 @@ static void give_back(struct limpet_priority before)
 	limpet_priority_restore(before);
 }
 
+/* NULL: the kernel and this user's rights permit it. */
+static const char *why_not(void)
+{
+	const struct sched_param above = {.sched_priority = LIMPET_BOOST_ABOVE}, none = {0};
+	static uint32_t word;
+	cpu_set_t allowed;
+
+	if (sched_setscheduler(0, SCHED_RR, &above) < 0 ||
+	    sched_setscheduler(0, SCHED_OTHER, &none) < 0)
+		return "no real-time priority is to be had";
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || CPU_COUNT(&allowed) < 2)
+		return "there is one processor";
+	if (syscall(SYS_futex, &word, FUTEX_LOCK_PI2, 0, NULL, NULL, 0) < 0 ||
+	    syscall(SYS_futex, &word, FUTEX_UNLOCK_PI, 0, NULL, NULL, 0) < 0)
+		return "Linux is older than 5.14";
+	return NULL;
+}
+
+/* test_lends_at_all makes sure that it is not this in every process. */
 static void borrow_or_skip(pid_t pid, pid_t seen, struct limpet_priority *ret_before)
 {
 	if (borrow(pid, seen, ret_before))
 		return;
 	end_child(pid);
-	limpet_skip("no real-time priority is to be had, or one processor, or Linux before 5.14");
+	limpet_skip(why_not() ?: "the machine was too busy to lend anything in time");
+}
+
+/* Whether it is so in one of several processes: limpet gives up where the machine is too busy to
+ * answer in time, for as long as it runs. */
+static bool in_some_process(bool (*is_so)(pid_t child), bool busy)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < 50 && !found; i++) {
+		const pid_t child = start_child(busy), process = fork_with_us();
+		int status;
+
+		if (process == 0)
+			_exit(!is_so(child));
+		assert_int_equal(waitpid(process, &status, 0), process);
+		found = status == 0;
+		end_child(child);
+	}
+	return found;
+}
+
+static bool lends(pid_t child)
+{
+	struct limpet_priority before;
+
+	return borrow(child, child, &before);
+}
+
+static void test_lends_at_all(void **state)
+{
+	const char *reason = why_not();
+
+	(void)state;
+	if (reason)
+		limpet_skip(reason);
+	assert_true(in_some_process(lends, false));
+}
+
+/* An idle machine answers sooner than anything is lent; one that did not is lent something at
+ * once. */
+static bool lends_later(pid_t child)
+{
+	const long own = priority_of(child);
+	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	const uint64_t at_first_ns = limpet_boost_lend(child, child, 0);
+	const bool is_own = priority_of(child) == own;
+
+	limpet_boost_take_back();
+	limpet_priority_restore(before);
+	return at_first_ns > 100000 && at_first_ns <= 1000000 && is_own && lends(child);
+}
+
+static void test_lends_later(void **state)
+{
+	const char *reason = why_not();
+
+	(void)state;
+	if (reason)
+		limpet_skip(reason);
+	assert_true(in_some_process(lends_later, false));
+}
+
+/* Where the lender begins there is no other thread of limpet's, and one that it lends to that stays
+ * there, and never rests. It returns all the same, and lends again. */
+static bool returns_from_there(pid_t child)
+{
+	struct limpet_priority before;
+	cpu_set_t here, all;
+	bool returned;
+
+	CPU_ZERO(&here);
+	CPU_SET((unsigned)sched_getcpu(), &here);
+	if (sched_getaffinity(0, sizeof(all), &all) < 0 ||
+	    sched_setaffinity(0, sizeof(here), &here) < 0 ||
+	    sched_setaffinity(child, sizeof(here), &here) < 0 ||
+	    sched_setaffinity(0, sizeof(all), &all) < 0 || !borrow(child, child, &before))
+		return false;
+	limpet_boost_take_back();
+	returned = limpet_boost_lend(child, child, LONG_NS) != UINT64_MAX;
+	give_back(before);
+	return returned;
+}
+
+static void test_returns_from_there(void **state)
+{
+	const char *reason = why_not();
+
+	(void)state;
+	if (reason)
+		limpet_skip(reason);
+	assert_true(in_some_process(returns_from_there, true));
 }
 
 static void assert_no_thread_is_real_time(void)
@@ -415,6 +529,9 @@ static void test_forked_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lends_at_all),
+		cmocka_unit_test(test_lends_later),
+		cmocka_unit_test(test_returns_from_there),
 		cmocka_unit_test(test_lends_and_takes_back),
 		cmocka_unit_test(test_siblings_have_turns),
 		cmocka_unit_test(test_while_limpet_waits_in_the_kernel),
