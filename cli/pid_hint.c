@@ -12,6 +12,7 @@
 #include "analyzer/render/report_printer.h"
 #include "cli/ui.h"
 #include "common/base_name.h"
+#include "common/plain_text.h"
 #include "common/units.h"
 #include "control/control_client.h"
 #include "injector/proc/proc.h"
@@ -21,7 +22,7 @@
 /* Of a row before the command line. */
 #define BEFORE_COMMAND 42
 
-struct like {
+struct match {
 	pid_t pid;
 	uid_t uid;
 	uint64_t rss_bytes;
@@ -29,7 +30,7 @@ struct like {
 
 static int by_rss(const void *a, const void *b)
 {
-	const struct like *x = a, *y = b;
+	const struct match *x = a, *y = b;
 
 	if (x->rss_bytes != y->rss_bytes)
 		return x->rss_bytes < y->rss_bytes ? 1 : -1;
@@ -72,7 +73,7 @@ static bool is_above_us(pid_t pid)
 {
 	struct limpet_proc_status status;
 
-	for (pid_t above = getpid(); above > 1; above = status.ppid) {
+	for (pid_t above = getpid(); above > 0; above = status.ppid) {
 		if (above == pid)
 			return true;
 		if (limpet_proc_status_read(above, &status) < 0)
@@ -96,7 +97,7 @@ static bool is_captured(pid_t pid)
 }
 
 /* The processes of that name, or with these words, the largest first; malloc'ed. */
-static size_t find_like(const char *text, bool by_words, bool captured, struct like **ret_list)
+static size_t find_matches(const char *text, bool by_words, bool captured, struct match **ret_list)
 {
 	LIMPET_FREE pid_t *pids = NULL;
 	const int all = limpet_proc_pids(&pids);
@@ -112,7 +113,7 @@ static size_t find_like(const char *text, bool by_words, bool captured, struct l
 			       : is_named(pids[i], text, &status)) ||
 		    (captured && !is_captured(pids[i])))
 			continue;
-		(*ret_list)[count++] = (struct like){pids[i], status.uid, status.rss_bytes};
+		(*ret_list)[count++] = (struct match){pids[i], status.uid, status.rss_bytes};
 	}
 	if (count)
 		qsort(*ret_list, count, sizeof(**ret_list), by_rss);
@@ -138,25 +139,25 @@ static void say_start(pid_t pid, char *ret, size_t room)
 		strftime(ret, room, time(NULL) - start < DAY_S ? "%H:%M" : "%Y-%m-%d", &tm);
 }
 
-static void print_row(const struct like *like, const char *name)
+static void print_row(const struct match *match, const char *name)
 {
 	const int width = limpet_ui_width(STDERR_FILENO);
-	LIMPET_FREE char *command = read_command(like->pid, name);
+	LIMPET_FREE char *command = read_command(match->pid, name);
 	char user[64], start[32], rss[LIMPET_UNITS_TEXT];
 
 	if (!command)
 		return;
-	limpet_ui_user(like->uid, user, sizeof(user));
-	limpet_units_format_bytes(rss, like->rss_bytes);
-	say_start(like->pid, start, sizeof(start));
+	limpet_ui_user(match->uid, user, sizeof(user));
+	limpet_units_format_bytes(rss, match->rss_bytes);
+	say_start(match->pid, start, sizeof(start));
 	limpet_ui_clean(command);
 	if (isatty(STDERR_FILENO) && width > BEFORE_COMMAND)
 		limpet_printer_cut(command, (size_t)(width - BEFORE_COMMAND), false);
-	fprintf(stderr, "%7d  %-8.8s  %-10s  %10s  %s\n", like->pid, limpet_ui_clean(user), start,
+	fprintf(stderr, "%7d  %-8.8s  %-10s  %10s  %s\n", match->pid, limpet_ui_clean(user), start,
 		rss, command);
 }
 
-static void print_rows(const struct like *list, size_t count, const char *name)
+static void print_rows(const struct match *list, size_t count, const char *name)
 {
 	fprintf(stderr, "%7s  %-8s  %-10s  %10s  %s\n", "PID", "USER", "STARTED", "RSS", "COMMAND");
 	for (size_t i = 0; i < count && i < ROWS_SHOWN; i++)
@@ -202,16 +203,18 @@ static void hint_command(char *const *arguments, int count, const char *text, co
 		}
 		put_word(to, word);
 	}
-	if (is_mark && count == 2)
+	/* The last word: NAME is missing. */
+	if (is_mark && text == arguments[count - 1])
 		fputs(" NAME", to);
-	if (fclose(to) == 0)
+	/* One with other characters could not be copied. */
+	if (fclose(to) == 0 && limpet_plain_text_check(line) == 0)
 		limpet_ui_hint("limpet %s", line);
 }
 
 int limpet_fail_pid(char *const *arguments, int count, const char *text)
 {
 	static const char *const of_captures[] = {"mark", "status", "stop", "top"};
-	LIMPET_FREE struct like *list = NULL;
+	LIMPET_FREE struct match *list = NULL;
 	const bool is_number = text[0] && !text[strspn(text, "0123456789")];
 	bool captured = false;
 	struct limpet_err err;
@@ -223,10 +226,10 @@ int limpet_fail_pid(char *const *arguments, int count, const char *text)
 		captured |= !strcmp(arguments[0], of_captures[i]);
 	limpet_err_set(&err, -EINVAL, "not a process id: '%s'", text);
 	if (text[0])
-		found = find_like(text, false, captured, &list);
+		found = find_matches(text, false, captured, &list);
 	if (!found && strchr(text, ' ')) {
 		free(list);
-		found = find_like(text, true, captured, &list);
+		found = find_matches(text, true, captured, &list);
 	}
 	if (found) {
 		limpet_ui_error(&err);

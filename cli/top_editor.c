@@ -1,6 +1,7 @@
 #include "cli/top_editor.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,7 +45,21 @@ const char *limpet_top_editor_command(void)
 		if (command && command[0])
 			return command;
 	}
-	return NULL;
+	return "vi";
+}
+
+/* Whether it is of the kernel's making: some of these can be read once, or never end. */
+static bool is_kernels(const char *file)
+{
+	static const long kinds[] = {PROC_SUPER_MAGIC, SYSFS_MAGIC, TRACEFS_MAGIC, DEBUGFS_MAGIC};
+	struct statfs system;
+
+	if (statfs(file, &system) < 0)
+		return false;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(kinds); i++)
+		if (system.f_type == kinds[i])
+			return true;
+	return false;
 }
 
 static int check(const char *file)
@@ -56,7 +72,7 @@ static int check(const char *file)
 		return limpet_errno();
 	if (S_ISDIR(status.st_mode))
 		return -EISDIR;
-	return S_ISREG(status.st_mode) ? 0 : -EINVAL;
+	return S_ISREG(status.st_mode) && !is_kernels(file) ? 0 : -EINVAL;
 }
 
 static int find_below(const char *directory, const char *file, char **ret_path)

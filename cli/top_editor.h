@@ -10,13 +10,14 @@
 
 #include "common/err.h"
 
-/* $VISUAL, else $EDITOR; NULL: neither is set. */
+/* $VISUAL, else $EDITOR, else vi. */
 const char *limpet_top_editor_command(void);
 
 /* The path of a file that can be shown, malloc'ed. Debug information may have a relative one, of a
  * build in a directory that is not recorded: it is looked for above the module, which may be NULL,
  * then here. -EILSEQ: the name has bytes or characters that are no text, which an editor might send
- * to the terminal; -EISDIR, -EINVAL: it is no regular file; -ENOMEM; or the errors of access(2). */
+ * to the terminal; -EISDIR; -EINVAL: it is no regular file, or one of the kernel's; -ENOMEM; or the
+ * errors of access(2). */
 int limpet_top_editor_find(const char *file, const char *module, char **ret_path) LIMPET_MUST_CHECK;
 
 /* The arguments of sh for `command` to show a line of the file, in the form that the editor takes,

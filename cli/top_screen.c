@@ -348,7 +348,7 @@ static bool say_unknown(struct limpet_top_screen *screen, const struct limpet_to
 	name = limpet_function_name(place->function, false);
 	if (name)
 		limpet_printer_cut(name, room > NAME_COLUMNS ? (size_t)room : NAME_COLUMNS, true);
-	snprintf(screen->message, sizeof(screen->message), "no source is known of %s%s",
+	snprintf(screen->message, sizeof(screen->message), "no source known for %s%s",
 		 name ? name : "?", place->function->named ? ": no debug information" : "");
 	limpet_plain_text_clean(screen->message);
 	return true;
@@ -357,11 +357,14 @@ static bool say_unknown(struct limpet_top_screen *screen, const struct limpet_to
 static void say_file(struct limpet_top_screen *screen, const char *file, int code)
 {
 	snprintf(screen->message, sizeof(screen->message), "cannot open '%s': %s", file,
-		 code == -EILSEQ   ? "its name is no plain text"
-		 : code == -EINVAL ? "it is no regular file"
+		 code == -EILSEQ   ? "its name has control characters or invalid UTF-8"
+		 : code == -EINVAL ? "not a regular file"
 				   : strerror(-code));
 	limpet_plain_text_clean(screen->message);
 }
+
+/* Of sh(1). */
+#define SHELL_NOT_FOUND 127
 
 static void say_status(struct limpet_top_screen *screen, const char *command, int status)
 {
@@ -371,6 +374,9 @@ static void say_status(struct limpet_top_screen *screen, const char *command, in
 	else if (WIFSIGNALED(status))
 		snprintf(screen->message, sizeof(screen->message),
 			 "'%.60s' was killed by signal %d", command, WTERMSIG(status));
+	else if (WEXITSTATUS(status) == SHELL_NOT_FOUND)
+		snprintf(screen->message, sizeof(screen->message),
+			 "cannot run '%.60s': command not found (set EDITOR)", command);
 	else if (WEXITSTATUS(status))
 		snprintf(screen->message, sizeof(screen->message), "'%.60s' ended with status %d",
 			 command, WEXITSTATUS(status));
@@ -393,10 +399,6 @@ static void edit(struct limpet_top_screen *screen)
 	result = limpet_top_editor_find(place.file, place.function->module, &path);
 	if (result < 0) {
 		say_file(screen, place.file, result);
-		return;
-	}
-	if (!command) {
-		say(screen, "neither VISUAL nor EDITOR is set: set EDITOR to open sources");
 		return;
 	}
 	endwin();

@@ -14,7 +14,8 @@ struct limpet_open_block {
 	uint32_t node, thread;
 	bool sampled; /* represents more than itself */
 };
-/* Open addressing, linear probing. The hash is of all but the thread and `sampled`. */
+/* Open addressing, linear probing. The hash is of all but the thread and `sampled`: in these alone
+ * few blocks of one time differ. */
 struct limpet_open_slot {
 	uint64_t size, tick;
 	uint32_t node, thread;

@@ -24,11 +24,12 @@ static char *add_call(const struct limpet_chain *chain, size_t at,
 		      const struct limpet_recursion_marks *marks, char *before)
 {
 	LIMPET_FREE char *old = before;
+	const size_t used = chain->used + strlen(marks->before) + strlen(marks->after);
 	LIMPET_FREE char *name = chain->name(chain->context, chain->functions[at]);
 	char *text = NULL;
 
-	if (name && at == 0 && chain->width > chain->used)
-		limpet_printer_cut(name, chain->width - chain->used, true);
+	if (name && at == 0 && chain->width > used)
+		limpet_printer_cut(name, chain->width - used, true);
 	if (!name || asprintf(&text, "%s%s%s%s%s", old, at ? " < " : "", marks->before, name,
 			      marks->after) < 0)
 		return NULL;

@@ -288,7 +288,7 @@ static uint64_t gone_of(const struct limpet_findings_work *work,
 		       : 0;
 }
 
-/* What is left of the blocks that came in the window; at least, as some that were freed in it may
+/* What is left of the blocks that came in the window. At least, as some that were freed in it may
  * have been older. */
 static uint64_t kept_blocks(const struct limpet_findings_work *work,
 			    const struct limpet_model_site *figures)
@@ -296,6 +296,15 @@ static uint64_t kept_blocks(const struct limpet_findings_work *work,
 	if (!work->model->windowed)
 		return figures->live_allocations;
 	return figures->allocations > figures->frees ? figures->allocations - figures->frees : 0;
+}
+
+/* Where frees were lost it is no lower bound either. */
+static const char *roughly(const struct limpet_findings_work *work,
+			   const struct limpet_model_site *figures)
+{
+	if (!work->model->windowed || !figures->frees)
+		return "";
+	return work->model->exact ? "at least " : "about ";
 }
 
 static uint64_t kept_bytes(const struct limpet_findings_work *work,
@@ -515,7 +524,7 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 		work, &finding,
 		"%s: %s%s of the %s blocks that %s allocated%s are still live, %s. The first one "
 		"came %s before the end, and more keep coming%s.",
-		name, work->model->windowed && figures->frees ? "at least " : "",
+		name, roughly(work, figures),
 		limpet_units_format_count(live, kept_blocks(work, figures)),
 		limpet_units_format_count(all, figures->allocations), who,
 		work->model->windowed ? " in the window" : "",
@@ -535,17 +544,19 @@ static int say_others_kept(struct growth *growth, const struct limpet_findings_g
 	struct limpet_findings_entry finding = {
 		.kind = LIMPET_FINDINGS_NEVER_FREED, .share = -1, .per_second = -1};
 	char bytes[LIMPET_UNITS_TEXT], blocks[LIMPET_UNITS_TEXT];
+	struct limpet_model_site all = {.frees = 0};
 	uint64_t alive = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		finding.bytes += kept_bytes(growth->work, &list[i]->kept.figures);
 		alive += kept_blocks(growth->work, &list[i]->kept.figures);
+		all.frees += list[i]->kept.figures.frees;
 		growth->named += list[i]->kept.late_bytes;
 	}
 	return limpet_findings_add(
 		growth->work, &finding,
-		"Of %zu more functions hardly any block is freed: %s%s are live, %s.", count,
-		limpet_units_format_count(blocks, alive),
+		"Of %zu more functions hardly any block is freed: %s%s%s are live, %s.", count,
+		roughly(growth->work, &all), limpet_units_format_count(blocks, alive),
 		growth->work->model->windowed ? " of the window" : "",
 		limpet_findings_bytes(bytes, (double)finding.bytes));
 }

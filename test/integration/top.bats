@@ -428,11 +428,21 @@ has_rows() {
 	keys 0 Enter
 	wait_until 20 row_has 24 '^\? help'
 	keys q
+	cp editors/vim editors/vi
 	unset EDITOR
+	PATH=$work/editors:$PATH screen_again "$trace"
+	shows 'Registry::remember'
+	keys e
+	shows '^the editor is here'
+	same "arguments of vi" "$(tail -n 1 arguments)" "$source"
+	keys 0 Enter
+	wait_until 20 row_has 24 '^\? help'
+	keys q
+	export EDITOR=$work/editors/none
 	screen_again "$trace"
 	shows 'Registry::remember'
 	keys e
-	shows '^neither VISUAL nor EDITOR is set: set EDITOR to open sources'
+	shows "^cannot run '.*': command not found \(set EDITOR\)"
 	keys q
 	# Traces of other machines.
 	export EDITOR=true
@@ -444,7 +454,7 @@ has_rows() {
 	screen_again "$root/test/traces/version-1/node.trace"
 	shows 'BackingStore'
 	keys e
-	shows '^no source is known of .*Allocate: no debug information +1/'
+	shows '^no source known for .*Allocate: no debug information +1/'
 	keys q
 	shows 'ended with 0'
 }

@@ -71,7 +71,7 @@ static void test_variables(void **state)
 	(void)state;
 	unsetenv("VISUAL");
 	unsetenv("EDITOR");
-	assert_null(limpet_top_editor_command());
+	assert_string_equal(limpet_top_editor_command(), "vi");
 	setenv("EDITOR", "ed", 1);
 	assert_string_equal(limpet_top_editor_command(), "ed");
 	setenv("VISUAL", "", 1);
