@@ -26,7 +26,7 @@ static struct {
 			   */
 	void (*before_message)(void *context);
 	void *before_message_context;
-} ui;
+} ui = {.argument_count = 1, .arguments = (char *[]){(char[]){""}}};
 
 void limpet_ui_set_quiet(bool quiet)
 {

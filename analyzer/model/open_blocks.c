@@ -17,8 +17,7 @@ static bool is_alike(const struct limpet_open_slot *slot, const struct limpet_op
 		     uint32_t hash)
 {
 	return slot->hash == hash && slot->tick == block->tick && slot->size == block->size &&
-	       slot->node == block->node && slot->thread == block->thread &&
-	       (slot->count & SAMPLED) == block->sampled;
+	       slot->node == block->node && (slot->count & SAMPLED) == block->sampled;
 }
 
 static size_t next_of(const struct limpet_open_blocks *blocks, size_t at)
@@ -62,7 +61,8 @@ int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpe
 		return -ENOMEM;
 	at = hash & (blocks->capacity - 1);
 	for (slot = &blocks->slots[at]; slot->count; slot = &blocks->slots[at]) {
-		if (is_alike(slot, block, hash) && slot->count < UINT32_MAX - ONE) {
+		if (is_alike(slot, block, hash) && slot->thread == block->thread &&
+		    slot->count < UINT32_MAX - ONE) {
 			slot->count += ONE;
 			return 0;
 		}
@@ -106,20 +106,30 @@ static struct limpet_open_block block_of(const struct limpet_open_slot *slot)
 }
 
 bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
-			     const struct limpet_open_block *like, uint32_t hash)
+			     const struct limpet_open_block *like, bool any_thread, uint32_t hash,
+			     uint32_t *ret_thread)
 {
-	size_t at = hash & (blocks->capacity - 1);
+	size_t found = SIZE_MAX;
 
 	if (!blocks->capacity)
 		return false;
-	while (!is_alike(&blocks->slots[at], like, hash)) {
-		if (!blocks->slots[at].count)
-			return false;
-		at = next_of(blocks, at);
+	for (size_t at = hash & (blocks->capacity - 1); blocks->slots[at].count;
+	     at = next_of(blocks, at)) {
+		if (!is_alike(&blocks->slots[at], like, hash))
+			continue;
+		if (blocks->slots[at].thread == like->thread) {
+			found = at;
+			break;
+		}
+		if (any_thread && found == SIZE_MAX)
+			found = at;
 	}
-	blocks->slots[at].count -= ONE;
-	if (blocks->slots[at].count < ONE)
-		clear(blocks, at);
+	if (found == SIZE_MAX)
+		return false;
+	*ret_thread = blocks->slots[found].thread;
+	blocks->slots[found].count -= ONE;
+	if (blocks->slots[found].count < ONE)
+		clear(blocks, found);
 	return true;
 }
 

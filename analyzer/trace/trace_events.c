@@ -369,6 +369,11 @@ uint32_t limpet_trace_events_pairs(const struct limpet_trace_events *events,
 	return events->pair_count;
 }
 
+bool limpet_trace_events_knows_owners(const struct limpet_trace_events *events)
+{
+	return events->has_owners;
+}
+
 uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,
 				     const uint32_t **ret_tids)
 {

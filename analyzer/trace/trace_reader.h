@@ -199,6 +199,9 @@ int limpet_trace_events_rows(struct limpet_trace_events *events,
 /* Stack (always valid) and size of each pair. Returns their number. */
 uint32_t limpet_trace_events_pairs(const struct limpet_trace_events *events,
 				   const uint32_t **ret_nodes, const uint64_t **ret_sizes);
+/* False: of a trace of an early limpet, in which a block's owner is taken for the thread that freed
+ * it. */
+bool limpet_trace_events_knows_owners(const struct limpet_trace_events *events);
 /* The thread ids of the rows, followed by a 0 for an unknown thread. Returns their number,
  * including the 0. */
 uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,

@@ -142,6 +142,8 @@ fits() {
 	usage "not a process id: '0'" status 0
 	usage "not a process id: '99999999999'" stop 99999999999
 	usage "not a process id: ''" stop ""
+	[[ ${stderr_lines[1]} == "hint: \`limpet status\` lists the captures" ]]
+	usage "not a process id: ''" attach ""
 	[[ ${stderr_lines[1]} == "hint: find it with \`pidof NAME\` or \`limpet doctor\`" ]]
 	usage "not a process id: '99999999999'" attach 99999999999
 	[[ ${stderr_lines[1]} == "hint: process ids are from 1 to $(($(</proc/sys/kernel/pid_max) - 1))" ]]

@@ -1,9 +1,9 @@
 /* instead: what limpet asks of its libraries, answered and counted here (LD_PRELOAD). Each part is
  * on where its variable is set; what it counted goes to the file that this names, as limpet ends.
  *
- *	INSTEAD_CLOCK=FILE	a clock that only waiting moves: a pause of 20 ms is 20 ms, however
- *				long it took, and a look at the clock is a microsecond; pauses,
- *				and milliseconds of that clock
+ *	INSTEAD_CLOCK=FILE	a clock that only waiting moves, of the main thread: a pause of
+ *				20 ms is 20 ms, however long it took, and a look at the clock is
+ *				a microsecond; pauses, and milliseconds of that clock
  *	INSTEAD_RANDOM=SEED	the same random numbers in each run with this seed
  *
  * In other programs, which limpet is started by or starts, it does nothing. */
@@ -86,7 +86,8 @@ int nanosleep(const struct timespec *pause, struct timespec *left)
 {
 	struct timespec nap = *pause;
 
-	if (!clock_file)
+	/* Other threads pause meanwhile. */
+	if (!clock_file || getpid() != gettid())
 		return (int)syscall(SYS_nanosleep, pause, left);
 	pauses++;
 	ahead_ns += ns_of(pause);
