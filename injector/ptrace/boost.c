@@ -59,6 +59,8 @@ static struct {
 	pid_t pid; /* 0: there are none yet */
 	bool failed, ready, lending;
 	pid_t tids[THREADS];
+	pthread_t threads[THREADS]; /* those that are `made`, which may not have run yet */
+	bool made[THREADS];
 	sem_t lend, lent; /* from and to the thread that waits, or the watcher */
 	sem_t guard, end; /* to the guard */
 	sem_t look;       /* to the watcher: until `ready` is false again */
@@ -71,6 +73,7 @@ static struct {
 	uint64_t since_ns, spent_ns, spent_in_all_ns, refilled_ns, busy_until_ns;
 	pid_t allowed; /* the process whose limits were looked at last, and permit it */
 	cpu_set_t processors[THREADS]; /* the lender's are those of the others */
+	cpu_set_t everywhere;          /* where this process may be */
 } boost;
 static uint32_t word; /* as of a lock: who holds it */
 /* Of all that the thread that waits and the watcher both use. The watcher holds it for as long as
@@ -244,7 +247,6 @@ static int start_thread(enum thread which, void *(*function)(void *), int priori
 	const struct sched_param parameter = {.sched_priority = priority};
 	const cpu_set_t *processors = &boost.processors[which];
 	pthread_attr_t attributes;
-	pthread_t thread;
 	int error = pthread_attr_init(&attributes);
 
 	if (error)
@@ -256,7 +258,8 @@ static int start_thread(enum thread which, void *(*function)(void *), int priori
 	pthread_attr_setschedparam(&attributes, &parameter);
 	error = pthread_attr_setaffinity_np(&attributes, sizeof(*processors), processors);
 	if (!error)
-		error = pthread_create(&thread, &attributes, function, NULL);
+		error = pthread_create(&boost.threads[which], &attributes, function, NULL);
+	boost.made[which] = !error;
 	pthread_attr_destroy(&attributes);
 	return -error;
 }
@@ -285,15 +288,14 @@ static bool choose_processors(void)
 {
 	const int here = sched_getcpu();
 	enum thread next = GUARD;
-	cpu_set_t allowed;
 
-	if (here < 0 || sched_getaffinity(0, sizeof(allowed), &allowed) < 0)
+	if (here < 0 || sched_getaffinity(0, sizeof(boost.everywhere), &boost.everywhere) < 0)
 		return false;
 	memset(boost.processors, 0, sizeof(boost.processors));
 	for (unsigned i = 0; i < CPU_SETSIZE && next < THREADS; i++) {
 		const unsigned at = ((unsigned)here + i) % CPU_SETSIZE;
 
-		if (!CPU_ISSET(at, &allowed))
+		if (!CPU_ISSET(at, &boost.everywhere))
 			continue;
 		CPU_SET(at, &boost.processors[LENDER]);
 		CPU_SET(at, &boost.processors[next++]);
@@ -309,6 +311,7 @@ static bool start_threads(void)
 	int error;
 
 	memset(boost.tids, 0, sizeof(boost.tids));
+	memset(boost.made, 0, sizeof(boost.made));
 	pthread_mutex_init(&in_use, NULL);
 	if (!choose_processors() || !kernel_can_lend() || !init_semaphores() ||
 	    sigaction(RETURN_SIGNAL, &action, NULL) < 0)
@@ -380,10 +383,25 @@ static void set_ready(bool ready)
 	__atomic_store_n(&boost.ready, ready, __ATOMIC_RELEASE);
 }
 
+/* Their own priority, and any processor: what never rests on theirs, with a higher one, would keep
+ * them from ending, and limpet with them, even where it is killed. */
+static void release_threads(void)
+{
+	const struct sched_param none = {.sched_priority = 0};
+
+	for (unsigned i = 0; i < THREADS; i++) {
+		if (!boost.made[i])
+			continue;
+		pthread_setschedparam(boost.threads[i], SCHED_OTHER, &none);
+		pthread_setaffinity_np(boost.threads[i], sizeof(boost.everywhere),
+				       &boost.everywhere);
+	}
+}
+
 /* Nothing is lent any more, and nobody waits for the threads. */
 static void give_up(void)
 {
-	set_policy(SCHED_OTHER, 0, 0);
+	release_threads();
 	boost.failed = true;
 	set_ready(false);
 }
@@ -445,7 +463,7 @@ void limpet_boost_end(int nice)
 	if (take_use()) {
 		if (boost.ready) {
 			set_ready(false);
-			set_policy(SCHED_OTHER, 0, 0);
+			release_threads();
 			free(turns.siblings);
 			memset(&turns, 0, sizeof(turns));
 		}

@@ -503,6 +503,59 @@ static void test_killed_while_it_lends(void **state)
 	}
 }
 
+/* A program of a higher priority that never rests, on a processor of limpet's threads: limpet ends
+ * all the same, before that. */
+static void test_ends_beside_a_spinner(void **state)
+{
+	const struct sched_param highest = {.sched_priority = 50};
+	pid_t spinner, limpet;
+	cpu_set_t all;
+	int status;
+
+	(void)state;
+	if (why_not())
+		limpet_skip(why_not());
+	assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+	spinner = fork_with_us();
+	if (spinner == 0) {
+		const uint64_t until_ns = limpet_monotonic_ns() + 20000000000;
+
+		raise(SIGSTOP);
+		while (limpet_monotonic_ns() < until_ns)
+			;
+		_exit(0);
+	}
+	assert_int_equal(waitpid(spinner, &status, WUNTRACED), spinner);
+	limpet = fork_with_us();
+	if (limpet == 0) {
+		unsigned at = (unsigned)sched_getcpu();
+		struct limpet_priority before;
+		cpu_set_t one;
+
+		CPU_ZERO(&one);
+		CPU_SET(at, &one);
+		sched_setaffinity(0, sizeof(one), &one);
+		sched_setaffinity(0, sizeof(all), &all);
+		do
+			at = (at + 1) % CPU_SETSIZE;
+		while (!CPU_ISSET(at, &all));
+		CPU_ZERO(&one);
+		CPU_SET(at, &one);
+		if (sched_setaffinity(spinner, sizeof(one), &one) < 0 ||
+		    sched_setscheduler(spinner, SCHED_RR, &highest) < 0)
+			abort();
+		kill(spinner, SIGCONT);
+		before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+		limpet_priority_restore(before);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(limpet, &status, 0), limpet);
+	assert_int_equal(status, 0);
+	/* It spins yet. */
+	assert_int_equal(waitpid(spinner, &status, WNOHANG), 0);
+	end_child(spinner);
+}
+
 /* A forked child has no such threads, and makes its own. */
 static void test_forked_child(void **state)
 {
@@ -539,6 +592,7 @@ int main(void)
 		cmocka_unit_test(test_not_for_long),
 		cmocka_unit_test(test_a_program_that_may_not_be_real_time),
 		cmocka_unit_test(test_killed_while_it_lends),
+		cmocka_unit_test(test_ends_beside_a_spinner),
 		cmocka_unit_test(test_forked_child),
 	};
 
