@@ -619,8 +619,23 @@ static int say_turnover(struct growth *growth)
 		live, older);
 }
 
+/* Where a rise began: a little earlier than it was seen, if it has a moment, else the second half.
+ */
+static unsigned first_part(const struct growth *growth, const struct limpet_trend *trend)
+{
+	const struct limpet_model *model = growth->work->model;
+	const double part = ((double)trend->at_ns - (double)model->from_ns) /
+			    (double)(model->to_ns - model->from_ns) * PARTS;
+
+	if (trend->shape != LIMPET_TREND_LATE && trend->shape != LIMPET_TREND_ONCE)
+		return HALF;
+	return part < 1 ? 0 : part - 1 < HALF ? (unsigned)part - 1 : HALF;
+}
+
+/* Of the parts from `first` on. */
 static const struct limpet_findings_group *most_of(const struct growth *growth, bool blocks,
-						   double *ret_most, size_t *ret_count)
+						   unsigned first, double *ret_most,
+						   size_t *ret_count)
 {
 	const struct limpet_findings_work *work = growth->work;
 	const struct limpet_findings_group *most = NULL;
@@ -630,7 +645,7 @@ static const struct limpet_findings_group *most_of(const struct growth *growth, 
 	for (size_t i = 0; i < work->count; i++) {
 		const struct limpet_findings_group *group = &work->groups[i];
 		double grew =
-			limpet_findings_sum(blocks ? group->blocks : group->growth, HALF, PARTS);
+			limpet_findings_sum(blocks ? group->blocks : group->growth, first, PARTS);
 
 		*ret_count += grew > 0;
 		if (grew <= *ret_most)
@@ -654,7 +669,11 @@ static int say_rose(struct growth *growth, enum measure measure)
 	int code;
 
 	if (work->in_parts)
-		most = most_of(growth, measure == BLOCKS, &grew, &count);
+		most = most_of(growth, measure == BLOCKS,
+			       first_part(growth, &growth->trends[measure]), &grew, &count);
+	/* Little of the rise is by sites of these parts: whose it was is not known. */
+	if (count == 1 && grew < growth->trends[measure].grew / 2)
+		most = NULL;
 	if (measure == BLOCKS)
 		finding.bytes = 0;
 	growth->any = true;
@@ -849,7 +868,9 @@ static void say_change(FILE *file, const struct growth *growth, enum measure mea
 	const double change = trend->last - trend->middle;
 	char by[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
 
-	if (trend->swing > 2 * least_of(growth->work->model, measure) && trend->swing > change) {
+	/* What only falls does not go up and down. */
+	if (trend->swing > 2 * least_of(growth->work->model, measure) &&
+	    trend->swing > fabs(change)) {
 		fprintf(file, "%s go%s up and down by up to %s, to %s", before,
 			measure == RESIDENT ? "es" : "", amount(by, measure, trend->swing),
 			amount(to, measure, trend->last));

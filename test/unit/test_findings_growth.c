@@ -294,6 +294,27 @@ static void in_steps(unsigned round)
 			sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
 }
 
+/* A burst just before the middle, which is seen after it; a little of another one all the time. */
+static void burst_at_the_middle(unsigned round)
+{
+	cache(round);
+	if (round == 399)
+		for (unsigned i = 0; i < 1000; i++)
+			sample_allocate(&sample, recorder, SAMPLE_EVIL, 10000);
+	if (round % 10 == 0)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 300);
+}
+
+/* All at first, and then less and less. */
+static void falls(unsigned round)
+{
+	static uint64_t blocks[ROUNDS];
+
+	for (unsigned i = 0; !round && i < ROUNDS; i++)
+		blocks[i] = sample_allocate(&sample, recorder, SAMPLE_JIT, 10000);
+	sample_release(&sample, recorder, blocks[round], 10008);
+}
+
 static void late_half(unsigned round)
 {
 	cache(round);
@@ -635,6 +656,27 @@ static void test_beside_a_large_heap(void **state)
 	close_it();
 }
 
+static void test_burst_at_the_middle(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(burst_at_the_middle);
+	found = only(LIMPET_FINDINGS_ROSE);
+	if (strstr(found->text, "grow (called by leak)"))
+		fail_msg("'%s'", found->text);
+	close_it();
+}
+
+static void test_falls(void **state)
+{
+	(void)state;
+	capture(falls);
+	if (strstr(only(LIMPET_FINDINGS_STEADY)->text, "live bytes go up and down"))
+		fail_msg("'%s'", only(LIMPET_FINDINGS_STEADY)->text);
+	close_it();
+}
+
 static void test_teeth(void **state)
 {
 	(void)state;
@@ -786,6 +828,8 @@ int main(void)
 		cmocka_unit_test(test_kept_in_window),
 		cmocka_unit_test(test_after_a_burst),
 		cmocka_unit_test(test_beside_a_large_heap),
+		cmocka_unit_test(test_burst_at_the_middle),
+		cmocka_unit_test(test_falls),
 		cmocka_unit_test(test_teeth),
 		cmocka_unit_test(test_one_block),
 		cmocka_unit_test(test_tiny_blocks),
