@@ -724,6 +724,13 @@ static bool gadgets_are_there(pid_t pid, const struct limpet_tracee_gadgets *gad
 				  : found.pop_rax == gadgets->pop_rax);
 }
 
+int limpet_tracee_touch(const struct limpet_tracee *tracee, uint64_t address)
+{
+	errno = 0;
+	trace(PTRACE_PEEKDATA, tracee->tid, (void *)(uintptr_t)address, NULL);
+	return -errno;
+}
+
 int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
 			 uint64_t stack_low)
 {

@@ -91,6 +91,9 @@ struct limpet_tracee_gadgets {
 bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t address,
 				struct limpet_tracee_gadgets *gadgets);
 
+/* Reads a word of the stopped thread's memory. A stack that may grow to there does, as if the
+ * thread had touched it. -EIO, -EFAULT: there is no memory. */
+int limpet_tracee_touch(const struct limpet_tracee *tracee, uint64_t address) LIMPET_MUST_CHECK;
 /* Hijacks the stopped thread: saves its whole state, blocks its signals, writes the sigreturn
  * frame. `stack_low` is the lowest address that its stack may use. -ENOSPC: too little stack;
  * -ESTALE: the process executes another program by now. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "injector/proc/memfd.h"
@@ -19,6 +20,8 @@
 #define STACK_WANTED (24u << 10)
 #define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: secondary arenas start at multiples */
 #define TLS_BYTES 8192u
+/* Of a stack, read one by one beyond the copy: each is a system call while the threads stand. */
+#define FAR_PAGES 16u
 
 struct range {
 	uint64_t start, end;
@@ -339,6 +342,37 @@ static bool is_doubtful_root(const struct limpet_walk_map *map,
 	       !limpet_walk_is_root(map, NULL, frame);
 }
 
+/* A copied part of a stack, and the one page of the rest of it that was looked at last: frames that
+ * large arrays keep apart. */
+struct long_stack {
+	const struct limpet_walk_copy *copy;
+	uint64_t end;
+	pid_t pid;
+	unsigned pages; /* that were read */
+	struct limpet_walk_copy far;
+	uint8_t page[PAGE];
+};
+
+static bool read_long_stack(const void *memory, uint64_t address, uint64_t *ret_word)
+{
+	/* The walk's memory is constant to it; this is a cache of it. */
+	struct long_stack *stack = (struct long_stack *)(uintptr_t)memory;
+	const uint64_t first = address & ~(uint64_t)(PAGE - 1);
+	ssize_t got;
+
+	if (limpet_walk_read_copy(stack->copy, address, ret_word) ||
+	    limpet_walk_read_copy(&stack->far, address, ret_word))
+		return true;
+	if (address < stack->copy->base + stack->copy->bytes || address >= stack->end ||
+	    stack->pages == FAR_PAGES)
+		return false;
+	stack->pages++;
+	got = limpet_memory_read_some(stack->pid, first, stack->page, sizeof(stack->page));
+	stack->far = (struct limpet_walk_copy){
+		.base = first, .bytes = got > 0 ? (uint64_t)got : 0, .data = stack->page};
+	return limpet_walk_read_copy(&stack->far, address, ret_word);
+}
+
 /* Checks what is above the last frame that is certain. */
 static enum limpet_safepoint_verdict check_rest(const struct limpet_safepoint *safepoint,
 						const struct limpet_walk_copy *stack,
@@ -354,11 +388,34 @@ static enum limpet_safepoint_verdict check_rest(const struct limpet_safepoint *s
 			   UINT64_MAX);
 }
 
+/* Above a thread's stack are its TLS and whatever else was mapped there. 0: not known. */
+static uint64_t stack_end(const struct limpet_safepoint *safepoint,
+			  const struct user_regs_struct *regs)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&safepoint->modules->maps, regs->rsp);
+
+	if (map && regs->fs_base > regs->rsp && regs->fs_base < map->end)
+		return regs->fs_base;
+	return map ? map->end : 0;
+}
+
+/* How much of it to copy. */
+static size_t stack_bytes(const struct limpet_safepoint *safepoint,
+			  const struct user_regs_struct *regs)
+{
+	const uint64_t end = stack_end(safepoint, regs);
+
+	return end && end - regs->rsp < STACK_COPY_BYTES ? (size_t)(end - regs->rsp)
+							 : STACK_COPY_BYTES;
+}
+
 static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint *safepoint,
 						  const struct limpet_tracee *tracee,
 						  const struct limpet_walk_copy *stack)
 {
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	struct long_stack all = {
+		.copy = stack, .end = stack_end(safepoint, regs), .pid = safepoint->pid};
 	struct limpet_walk_frame frame = {
 		.pc = regs->rip, .sp = regs->rsp, .fp = regs->rbp, .flags = LIMPET_FRAME_EXACT};
 	enum limpet_walk_end end = LIMPET_WALK_MORE;
@@ -375,7 +432,7 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 			return verdict;
 		if (i == MAX_FRAMES)
 			return LIMPET_UNSAFE_UNKNOWN;
-		end = limpet_walk_step(&map, NULL, limpet_walk_read_copy, stack, &frame);
+		end = limpet_walk_step(&map, NULL, read_long_stack, &all, &frame);
 		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_SIGNAL &&
 		    !is_on_same_stack(sp, frame.sp))
 			return LIMPET_UNSAFE_SIGNAL;
@@ -456,6 +513,28 @@ static bool stands_on_own_stack(const struct limpet_safepoint *safepoint,
 	return answer;
 }
 
+/* Below a large array that nothing touched yet the kernel's initial stack is as long as the last
+ * call was deep, and grows with the next deeper one. */
+static bool grow_first_stack(const struct limpet_safepoint *safepoint,
+			     const struct limpet_tracee *tracee, uint64_t low)
+{
+	struct limpet_maps maps;
+	struct rlimit limit;
+	const struct limpet_map *map;
+	bool may_grow;
+
+	/* Of a touch by another process the kernel checks that one's limit. */
+	if (limpet_tracee_tid(tracee) != safepoint->pid ||
+	    prlimit(safepoint->pid, RLIMIT_STACK, NULL, &limit) < 0 ||
+	    limpet_proc_maps_read(safepoint->pid, &maps) < 0)
+		return false;
+	map = limpet_proc_maps_find(&maps, limpet_tracee_regs(tracee)->rsp);
+	may_grow = map && !strcmp(map->path, "[stack]") && low < map->start &&
+		   map->end - (low & ~(uint64_t)(PAGE - 1)) <= limit.rlim_cur;
+	limpet_proc_maps_done(&maps);
+	return may_grow && limpet_tracee_touch(tracee, low) == 0;
+}
+
 /* Finds how far the memory below the stack pointer may be used. No further than it is needed: some
  * kernels give a page that is only read its memory. */
 static bool find_stack_low(const struct limpet_safepoint *safepoint,
@@ -463,13 +542,18 @@ static bool find_stack_low(const struct limpet_safepoint *safepoint,
 {
 	const uint64_t sp = limpet_tracee_regs(tracee)->rsp;
 	uint64_t below[STACK_WANTED / PAGE];
+	size_t pages;
 
 	if (!stands_on_own_stack(safepoint, tracee))
 		return false;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(below); i++)
 		below[i] = sp - (i + 1) * PAGE;
-	*ret_low = sp - limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below)) * PAGE;
-	return sp - *ret_low >= STACK_WANTED;
+	pages = limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below));
+	if (pages < LIMPET_COUNT_OF(below) &&
+	    grow_first_stack(safepoint, tracee, sp - STACK_WANTED))
+		pages = limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below));
+	*ret_low = sp - pages * PAGE;
+	return pages == LIMPET_COUNT_OF(below);
 }
 
 static bool is_in_agent(const struct limpet_safepoint *safepoint, uint64_t pc)
@@ -536,20 +620,6 @@ static bool has_libcs_pointer(pid_t pid, const struct limpet_tracee *tracee)
 	uint64_t word;
 
 	return limpet_memory_read(pid, pointer, &word, sizeof(word)) == 0 && word == pointer;
-}
-
-/* How much of the stack to copy. Above a thread's stack are its TLS and whatever else was mapped
- * there. */
-static size_t stack_bytes(const struct limpet_safepoint *safepoint,
-			  const struct user_regs_struct *regs)
-{
-	const struct limpet_map *map = limpet_proc_maps_find(&safepoint->modules->maps, regs->rsp);
-	uint64_t end = map ? map->end : 0;
-
-	if (map && regs->fs_base > regs->rsp && regs->fs_base < end)
-		end = regs->fs_base;
-	return end && end - regs->rsp < STACK_COPY_BYTES ? (size_t)(end - regs->rsp)
-							 : STACK_COPY_BYTES;
 }
 
 enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,

@@ -186,6 +186,27 @@ comes_again() {
 	comes_again stack
 }
 
+# At its start the kernel gives the stack of the main thread 132 KiB.
+@test "the only thread stands below a large array of main(), on a stack that was touched no further: captured" {
+	start plain "$TARGETS/plain" 1000000
+	attach "$pid"
+	tell plain "run 1000" ran
+	stop "$pid"
+	good_capture
+	same "plain_resize" "$(site_sum plain_resize live_allocations)" 100
+	nothing_of_ours "$pid"
+	finish plain
+}
+
+@test "the same, and RLIMIT_STACK leaves no room: given up, nothing changed" {
+	start plain env -i bash -c 'ulimit -s 1000; exec "$@"' - "$TARGETS/plain" 1000000
+	look "$pid"
+	refused 1 "short of stack" "$LIMPET" attach --attach-timeout 700ms -o never.limpet "$pid"
+	unchanged "$pid"
+	tell plain "run 10" ran
+	finish plain
+}
+
 # blind_refuses WHERE POINTER WORDS: its only thread waits where nobody can follow its frames.
 blind_refuses() {
 	local tries

@@ -1,10 +1,14 @@
 /* plain: one thread that allocates, in a program that handles no signals: musl then links no code
  * that returns from a handler.
  *
- *	plain
+ *	plain [BYTES]
+ *
+ * BYTES: of an array in main() that nothing touches; all calls are made below it.
  *
  * Commands: "run N" allocates and frees N blocks of 100 bytes, resizes as many, and keeps one in
  * ten; "count" answers what was done as JSON; "quit". */
+#include <alloca.h>
+
 #include "test/targets/target.h"
 
 static struct {
@@ -39,10 +43,12 @@ TARGET_FRAME static void plain_run(unsigned long rounds)
 	}
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	char line[128];
+	char *const array = alloca(argc > 1 ? strtoul(argv[1], NULL, 10) : 1);
 
+	__asm__ volatile("" : : "r"(array)); /* or it would not be there */
 	target_say("ready %d", getpid());
 	while (target_listen(line, sizeof(line))) {
 		unsigned long number;
