@@ -70,7 +70,7 @@ function ageBelow(ages, all, share) {
   }
   return Infinity;
 }
-const formatAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? seconds(limit) : limit >= 1e-3 ? `${limit * 1e3} ms` : `${Math.round(limit * 1e6)} µs`;
+const formatAge = limit => limit === Infinity ? 'more than 1 h' : limit >= 1 ? seconds(limit) : `${limit * 1e3} ms`;
 
 /* Stacks that look alike are one row, as in the other tables. */
 function livesByPath() {

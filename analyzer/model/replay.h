@@ -19,8 +19,9 @@
 #include "common/counts.h"
 #include "common/err.h"
 
-/* Ages: below 10 us, 100 us, 1 ms, 10 ms, 100 ms, 1 s, 10 s, 1 min, 10 min, 1 h, and longer. */
-#define LIMPET_REPLAY_AGES 11u
+/* Ages: below 100 ms, 1 s, 10 s, 1 min, 10 min, 1 h, and longer. Events have the time at which the
+ * collector last looked, up to 25 ms before: less than 100 ms is not told apart. */
+#define LIMPET_REPLAY_AGES 7u
 extern const uint64_t limpet_replay_age_limits_ns[LIMPET_REPLAY_AGES - 1];
 
 struct limpet_replay_ages {

@@ -414,7 +414,7 @@ static void test_lifetimes(void **state)
 		assert_in_range(site->age_count, 0, site->figures.allocations);
 	}
 	/* Between 1.3 s and 1.45 s. */
-	assert_int_equal(lives.all.freed.blocks[6], 4);
+	assert_int_equal(lives.all.freed.blocks[2], 4);
 	/* The oldest that lives is LEAK's fifth: from 250 ms to 2 s. */
 	assert_int_equal(lives.all.oldest_ns, 1750000000);
 	/* Quarters of two seconds: live at their ends. */
