@@ -51,6 +51,7 @@ ANALYZER_SRC += \
 	analyzer/views/findings_losses.c \
 	analyzer/views/findings_pages.c \
 	analyzer/views/findings_pools.c \
+	analyzer/views/findings_steps.c \
 	analyzer/views/findings_touched.c \
 	analyzer/views/heap.c \
 	analyzer/views/kept_pages.c \

@@ -156,7 +156,7 @@ function drawLegend() {
 
 /* ---------------------------------------------------------------- flags */
 
-const FLAG_WORDS = {grows: 'grows', touches: 'grows', never_freed: 'never freed', retained: 'RSS stayed', rose: 'live bytes rose', maps: 'mapped bytes rose',
+const FLAG_WORDS = {grows: 'grows', touches: 'grows', never_freed: 'never freed', retained: 'RSS stayed', rose: 'live bytes rose', step: 'rose once', maps: 'mapped bytes rose',
   resident: 'RSS rose', threads: 'more threads'};
 /* What rose most until the peak, from the least live bytes shortly before: {name, bytes}, or null if nothing did. */
 const SHORTLY = 0.1, NOTABLE_RISE = 0.1;

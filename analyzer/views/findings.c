@@ -22,7 +22,7 @@
 const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS] = {
 	"holds",  "grows",       "turnover", "steady",  "churns",  "retained", "resident",
 	"mapped", "never_freed", "rose",     "maps",    "threads", "unjudged", "idle",
-	"pool",   "unfollowed",  "sparse",   "touched", "touches", "keeper"};
+	"pool",   "unfollowed",  "sparse",   "touched", "touches", "keeper",   "step"};
 
 /* ------------------------------------------------------------------ sentences */
 
@@ -97,8 +97,8 @@ static unsigned part_of_step(const struct limpet_findings_work *work, uint32_t s
 }
 
 /* The history covers the whole capture, the view only the window. */
-static const struct limpet_history_site *steps_of(const struct limpet_findings_work *work,
-						  uint32_t node)
+const struct limpet_history_site *limpet_findings_steps_of(const struct limpet_findings_work *work,
+							   uint32_t node)
 {
 	const struct limpet_history *history = work->history;
 	const size_t at =
@@ -162,7 +162,7 @@ static void add_parts(struct limpet_findings_work *work, struct limpet_findings_
 static void add_site(struct limpet_findings_work *work, struct limpet_findings_group *group,
 		     const struct limpet_model_site *figures)
 {
-	const struct limpet_history_site *steps = steps_of(work, figures->node);
+	const struct limpet_history_site *steps = limpet_findings_steps_of(work, figures->node);
 	const int64_t weight = (int64_t)(figures->live_bytes + figures->allocated_bytes / 1024);
 	const uint32_t node = group->figures.node;
 
@@ -186,7 +186,8 @@ static int add_up(struct limpet_findings_work *work)
 	if (code < 0)
 		return code;
 	work->groups = calloc(view->site_count + 1, sizeof(*work->groups));
-	if (!work->groups)
+	work->group_of = calloc(view->site_count + 1, sizeof(*work->group_of));
+	if (!work->groups || !work->group_of)
 		code = -ENOMEM;
 	for (size_t i = 0; i < view->site_count && code == 0; i++) {
 		uint32_t group;
@@ -199,6 +200,7 @@ static int add_up(struct limpet_findings_work *work)
 			work->groups[group].first_ns = UINT64_MAX;
 			work->count++;
 		}
+		work->group_of[i] = group;
 		add_site(work, &work->groups[group], &view->sites[i]);
 	}
 	limpet_findings_groups_free(groups);
@@ -494,6 +496,7 @@ int limpet_findings_new(const struct limpet_view *view, const struct limpet_hist
 	for (size_t i = 0; (model->target->pages ? of_pages : of_blocks)[i] && code == 0; i++)
 		code = (model->target->pages ? of_pages : of_blocks)[i](&work);
 	free(work.groups);
+	free(work.group_of);
 	if (code < 0) {
 		limpet_findings_free(work.findings);
 		return code;

@@ -37,6 +37,7 @@ enum limpet_findings_kind {
 	LIMPET_FINDINGS_TOUCHED, /* a large part of the new pages that are resident */
 	LIMPET_FINDINGS_TOUCHES, /* new pages, all the time */
 	LIMPET_FINDINGS_KEEPER,  /* another function may keep them, and what tells which */
+	LIMPET_FINDINGS_STEP,    /* a function grew at one moment, and stayed so */
 	LIMPET_FINDINGS_KINDS
 };
 extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];

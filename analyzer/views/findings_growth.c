@@ -83,11 +83,23 @@ static double least_of(const struct limpet_model *model, enum measure measure)
 	return least[measure];
 }
 
+/* What the model's sums say of the window's end. */
+static bool total_of(const struct limpet_model *model, enum measure measure, double *ret)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+
+	*ret = (double)(measure == LIVE     ? totals->live_bytes
+			: measure == BLOCKS ? totals->live_allocations
+					    : totals->mapped_bytes);
+	return measure <= MAPPED;
+}
+
 static int judge(struct growth *growth, enum measure measure)
 {
 	const struct limpet_model *model = growth->work->model;
 	LIMPET_FREE struct limpet_trend_point *points =
-		calloc(model->timeline_count + 1, sizeof(*points));
+		calloc(model->timeline_count + 2, sizeof(*points));
+	double at_end;
 	size_t count = 0;
 
 	if (!points)
@@ -96,9 +108,15 @@ static int judge(struct growth *growth, enum measure measure)
 	if (!model->from_ns && measure <= MAPPED)
 		points[count++] = (struct limpet_trend_point){0};
 	for (size_t i = 0; i < model->timeline_count; i++) {
+		if (model->windowed && model->timeline[i].time_ns > model->to_ns)
+			break;
 		points[count].time_ns = model->timeline[i].time_ns;
 		count += value_of(&model->timeline[i], measure, &points[count].value);
 	}
+	/* The timeline has a point each half second: the window may end in between. */
+	if (model->windowed && !model->sample_bytes && total_of(model, measure, &at_end))
+		points[count++] =
+			(struct limpet_trend_point){.time_ns = model->to_ns, .value = at_end};
 	if (model->to_ns - model->from_ns >= LEAST_NS)
 		limpet_trend_judge(points, count, model->from_ns, model->to_ns,
 				   least_of(model, measure), &growth->trends[measure]);
@@ -151,6 +169,25 @@ static void tell_steady(const struct growth *growth, enum measure measure, char 
 			 growth->half, to);
 }
 
+static void tell_once(const struct growth *growth, enum measure measure, char ret[PHRASE])
+{
+	const struct limpet_trend *trend = &growth->trends[measure];
+	const char *name = name_of(growth, measure);
+	char by[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT], swing[LIMPET_UNITS_TEXT];
+	char at[LIMPET_UNITS_TEXT];
+
+	amount(by, measure, trend->grew);
+	amount(to, measure, trend->last);
+	limpet_units_format_duration(at, trend->at_ns);
+	if (trend->swing > trend->grew / 2)
+		snprintf(ret, PHRASE,
+			 "%s swing%s by up to %s, and %s lowest points rose by %s at %s, to %s",
+			 name, measure == RESIDENT ? "s" : "", amount(swing, measure, trend->swing),
+			 measure == RESIDENT ? "its" : "their", by, at, to);
+	else
+		snprintf(ret, PHRASE, "%s rose by %s at %s, to %s", name, by, at, to);
+}
+
 /* Describes the trend, without a full stop. */
 static void tell(const struct growth *growth, enum measure measure, char ret[PHRASE])
 {
@@ -175,8 +212,12 @@ static void tell(const struct growth *growth, enum measure measure, char ret[PHR
 	case LIMPET_TREND_LATE:
 		snprintf(ret, PHRASE, "%s grow%s since %s, by %s, to %s", name, s, at, by, to);
 		break;
+	case LIMPET_TREND_ENDED:
+		snprintf(ret, PHRASE, "%s rose by %s %s, until %s, and stayed at %s", name, by,
+			 growth->half, at, to);
+		break;
 	case LIMPET_TREND_ONCE:
-		snprintf(ret, PHRASE, "%s rose by %s at %s, to %s", name, by, at, to);
+		tell_once(growth, measure, ret);
 		break;
 	case LIMPET_TREND_STEPS:
 		snprintf(ret, PHRASE, "%s rose in steps, by %s %s, to %s", name, by, growth->half,
@@ -247,12 +288,23 @@ static double without_burst(const double *growth)
 	return limpet_findings_sum(growth, 0, HALF) - burst;
 }
 
-/* Keeps growing: not only while it filled up, nor once, nor until it is emptied again, as
- * before. If it grew far more in the first half, that was a burst, and growth has not slowed down
- * since: of what fills up, each quarter's growth is less than the one before. */
-static bool grows(const double *growth)
+/* If it grew far more in the first half, that was a burst, and growth has not slowed down since: of
+ * what fills up, each quarter's growth is less than the one before. `up`: parts of the second half
+ * in which it grew. */
+static bool has_slowed_down(const double *growth, unsigned up)
 {
 	const double first = limpet_findings_sum(growth, 0, HALF);
+	const double second = limpet_findings_sum(growth, HALF, PARTS);
+	const double last = limpet_findings_sum(growth, PARTS - PARTS / 4, PARTS);
+
+	return second < first / 2 &&
+	       (second < without_burst(growth) / 2 || up < HALF || last < STEADY * second);
+}
+
+/* Keeps growing: not only while it filled up, nor once, nor until it is emptied again, as before.
+ */
+static bool grows(const double *growth)
+{
 	const double second = limpet_findings_sum(growth, HALF, PARTS);
 	const double last = limpet_findings_sum(growth, PARTS - PARTS / 4, PARTS);
 	unsigned up = 0;
@@ -262,10 +314,8 @@ static bool grows(const double *growth)
 			return false;
 	for (unsigned i = HALF; i < PARTS; i++)
 		up += growth[i] > second / PARTS / 4;
-	if (second < first / 2 &&
-	    (second < without_burst(growth) / 2 || up < HALF || last < STEADY * second))
-		return false;
-	return second >= LEAST_BYTES && up >= HALF - 1 && last >= second / 4;
+	return !has_slowed_down(growth, up) && second >= LEAST_BYTES && up >= HALF - 1 &&
+	       last >= second / 4;
 }
 
 static int compare_growth(const void *a, const void *b)
@@ -316,18 +366,21 @@ static uint64_t kept_bytes(const struct limpet_findings_work *work,
 }
 
 /* How many of its blocks were freed, as part of a sentence. */
-static void tell_freed(const struct growth *growth, const struct limpet_findings_group *group,
-		       char *ret, size_t room)
+void limpet_findings_tell_freed(const struct limpet_findings_work *work,
+				const struct limpet_findings_group *group, char *ret, size_t room)
 {
 	const struct limpet_model_site *figures = &group->figures;
 	char blocks[LIMPET_UNITS_TEXT];
 
-	if (growth->work->model->windowed)
+	if (work->model->windowed)
 		snprintf(ret, room, "%s of its blocks are live",
 			 limpet_units_format_count(blocks, figures->live_allocations));
-	else if (figures->frees < gone_of(growth->work, figures))
+	else if (figures->frees < gone_of(work, figures))
 		snprintf(ret, room, "%s of its blocks are known to be live",
 			 limpet_units_format_count(blocks, figures->live_allocations));
+	else if (figures->frees && figures->frees < figures->allocations / 1000)
+		snprintf(ret, room, "hardly any of its %s blocks was freed",
+			 limpet_units_format_count(blocks, figures->allocations));
 	else if (figures->frees)
 		snprintf(ret, room, "%.1f %% of its %s blocks were freed",
 			 100.0 * (double)figures->frees / (double)figures->allocations,
@@ -357,7 +410,7 @@ static int add_grows(const struct growth *growth, const struct limpet_findings_g
 {
 	char rate[LIMPET_UNITS_TEXT], hour[LIMPET_UNITS_TEXT], now[LIMPET_UNITS_TEXT], freed[128];
 
-	tell_freed(growth, group, freed, sizeof(freed));
+	limpet_findings_tell_freed(growth->work, group, freed, sizeof(freed));
 	return limpet_findings_add(
 		growth->work, finding,
 		"%s grows all the time, by %s/s (%s an hour) %s, to %s: %s%s.", name,
@@ -445,9 +498,12 @@ static int find_sites(struct growth *growth)
 	if (!list)
 		return -ENOMEM;
 	for (size_t i = 0; i < work->count; i++) {
-		growth->all += late_growth(&work->groups[i]);
-		if (is_growing(&work->groups[i]))
-			list[count++] = &work->groups[i];
+		struct limpet_findings_group *group = &work->groups[i];
+
+		growth->all += late_growth(group);
+		group->told = is_growing(group);
+		if (group->told)
+			list[count++] = group;
 	}
 	qsort(list, count, sizeof(*list), compare_growth);
 	for (size_t i = 0; i < count && i < GROWING_SHOWN && code == 0; i++)
@@ -474,7 +530,7 @@ bool limpet_findings_is_kept(const struct limpet_findings_work *work,
 		parts += group->blocks[i] > 0;
 		late += i >= HALF && group->blocks[i] > 0;
 	}
-	return parts >= KEPT_PARTS && late >= HALF - 1;
+	return parts >= KEPT_PARTS && late >= HALF - 1 && !has_slowed_down(group->blocks, late);
 }
 
 /* One stack of many that are freed is weak evidence: a collector of garbage may not have come to
@@ -633,17 +689,16 @@ static unsigned first_part(const struct growth *growth, const struct limpet_tren
 }
 
 /* Of the parts from `first` on. */
-static const struct limpet_findings_group *most_of(const struct growth *growth, bool blocks,
-						   unsigned first, double *ret_most,
-						   size_t *ret_count)
+static struct limpet_findings_group *most_of(const struct growth *growth, bool blocks,
+					     unsigned first, double *ret_most, size_t *ret_count)
 {
 	const struct limpet_findings_work *work = growth->work;
-	const struct limpet_findings_group *most = NULL;
+	struct limpet_findings_group *most = NULL;
 
 	*ret_most = 0;
 	*ret_count = 0;
 	for (size_t i = 0; i < work->count; i++) {
-		const struct limpet_findings_group *group = &work->groups[i];
+		struct limpet_findings_group *group = &work->groups[i];
 		double grew =
 			limpet_findings_sum(blocks ? group->blocks : group->growth, first, PARTS);
 
@@ -661,7 +716,7 @@ static int say_rose(struct growth *growth, enum measure measure)
 {
 	struct limpet_findings_work *work = growth->work;
 	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_ROSE, measure);
-	const struct limpet_findings_group *most = NULL;
+	struct limpet_findings_group *most = NULL;
 	char phrase[PHRASE], figure[LIMPET_UNITS_TEXT];
 	LIMPET_FREE char *name = NULL;
 	double grew = 0;
@@ -680,6 +735,7 @@ static int say_rose(struct growth *growth, enum measure measure)
 	tell(growth, measure, phrase);
 	if (!most)
 		return limpet_findings_add(work, &finding, "%s.", phrase);
+	most->told = true;
 	code = limpet_findings_name(work, most->figures.node, &finding, &name);
 	if (code < 0)
 		return code;
@@ -1070,6 +1126,8 @@ int limpet_findings_find_growing(struct limpet_findings_work *work)
 		code = find_resident_pages(&growth);
 	if (code == 0 && heap)
 		code = find_heap(&growth);
+	if (code == 0 && heap && work->in_parts && !growth.doubtful && !is_of_pages(&growth))
+		code = limpet_findings_find_steps(work);
 	if (code == 0)
 		code = find_mappings(&growth);
 	if (code == 0)

@@ -44,8 +44,8 @@ static bool rests_on_live(enum limpet_findings_kind kind)
 {
 	return kind <= LIMPET_FINDINGS_STEADY || kind == LIMPET_FINDINGS_RETAINED ||
 	       kind == LIMPET_FINDINGS_RESIDENT || kind == LIMPET_FINDINGS_NEVER_FREED ||
-	       kind == LIMPET_FINDINGS_ROSE || kind == LIMPET_FINDINGS_TOUCHED ||
-	       kind == LIMPET_FINDINGS_TOUCHES;
+	       kind == LIMPET_FINDINGS_ROSE || kind == LIMPET_FINDINGS_STEP ||
+	       kind == LIMPET_FINDINGS_TOUCHED || kind == LIMPET_FINDINGS_TOUCHES;
 }
 
 uint64_t limpet_findings_lost_calls(const struct limpet_model *model)

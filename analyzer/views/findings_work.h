@@ -32,6 +32,7 @@ struct limpet_findings_group {
 	double blocks[LIMPET_FINDINGS_PARTS]; /* the same, in blocks */
 	uint64_t first_ns; /* its first block was allocated no later; UINT64_MAX: not known */
 	struct limpet_findings_kept kept; /* of its stacks, each by itself */
+	bool told;                        /* a finding says how it grew */
 };
 
 struct limpet_findings_work {
@@ -41,6 +42,7 @@ struct limpet_findings_work {
 	struct limpet_findings *findings;
 	struct limpet_findings_group *groups;
 	size_t count;
+	uint32_t *group_of; /* by number of the view's site */
 	double seconds;     /* of the window */
 	bool in_parts;      /* it is long enough, and its history by site is known */
 	bool resident_said; /* a finding says that RSS grew */
@@ -92,6 +94,16 @@ int limpet_findings_find_keeper(struct limpet_findings_work *work);
 /* By number and age, whatever their size: blocks keep coming, and hardly any is freed. */
 bool limpet_findings_is_kept(const struct limpet_findings_work *work,
 			     const struct limpet_findings_group *group);
+
+/* How many of its blocks were freed, as part of a sentence. */
+void limpet_findings_tell_freed(const struct limpet_findings_work *work,
+				const struct limpet_findings_group *group, char *ret, size_t room);
+
+/* Finds functions that grew once and stayed so, of which nothing was told yet. */
+int limpet_findings_find_steps(struct limpet_findings_work *work);
+/* The site's steps, or NULL. */
+const struct limpet_history_site *limpet_findings_steps_of(const struct limpet_findings_work *work,
+							   uint32_t node);
 
 /* Finds sites that grow, other growth, or that nothing grows: findings_growth.c. */
 int limpet_findings_find_growing(struct limpet_findings_work *work);

@@ -106,6 +106,7 @@ struct close_look {
 	double jumps[JUMPS]; /* the largest rises from one point to the next, the largest first */
 	uint64_t jump_ns;    /* time of the first of them */
 	uint64_t begin_ns;   /* from here on it is above the middle by a part of the growth */
+	uint64_t end_ns;     /* from here on only that part is missing */
 	size_t points;
 };
 
@@ -127,7 +128,7 @@ static struct close_look look_closely(const struct limpet_trend_point *points, s
 				      uint64_t middle_ns, uint64_t to_ns,
 				      const struct limpet_trend *trend)
 {
-	struct close_look look = {.jump_ns = to_ns, .begin_ns = to_ns};
+	struct close_look look = {.jump_ns = to_ns, .begin_ns = to_ns, .end_ns = to_ns};
 	double before = trend->middle;
 	uint64_t before_ns = middle_ns;
 
@@ -139,6 +140,8 @@ static struct close_look look_closely(const struct limpet_trend_point *points, s
 		note_jump(&look, point->value - before, point->time_ns);
 		if (look.begin_ns == to_ns && point->value - trend->middle > trend->grew / 20)
 			look.begin_ns = before_ns;
+		if (look.end_ns == to_ns && trend->last - point->value <= trend->grew / 20)
+			look.end_ns = point->time_ns;
 		before = point->value;
 		before_ns = point->time_ns;
 		look.points++;
@@ -154,15 +157,17 @@ static void judge_rise(const struct limpet_trend_point *points, size_t count,
 	const uint64_t eighth_ns = (to_ns - from_ns) / PARTS;
 	const struct close_look look = look_closely(points, count, middle_ns, to_ns, trend);
 	const double jumps = look.jumps[0] + look.jumps[1] + look.jumps[2];
-	unsigned up = 0, idle = 0;
+	unsigned up = 0, idle = 0, idle_before = 0;
 
-	for (unsigned i = HALF; i < PARTS; i++)
-		up += parts->end[i + 1] - parts->end[i] > trend->grew / (4.0 * HALF);
 	for (unsigned i = HALF; i < PARTS; i++) {
-		const uint64_t end_ns = from_ns + (i + 1) * eighth_ns;
+		const uint64_t begin_ns = from_ns + i * eighth_ns, end_ns = begin_ns + eighth_ns;
+		const bool rises = parts->end[i + 1] - parts->end[i] > trend->grew / (4.0 * HALF);
 
-		idle += end_ns > look.begin_ns + eighth_ns &&
-			parts->end[i + 1] - parts->end[i] <= trend->grew / (4.0 * HALF);
+		up += rises;
+		if (end_ns <= look.begin_ns + eighth_ns)
+			continue;
+		idle += !rises;
+		idle_before += !rises && begin_ns < look.end_ns;
 	}
 	trend->at_ns = look.begin_ns;
 	if (look.jumps[0] >= 0.9 * trend->grew) {
@@ -176,22 +181,77 @@ static void judge_rise(const struct limpet_trend_point *points, size_t count,
 				       : LIMPET_TREND_STEADY;
 	} else if (!idle && look.begin_ns > middle_ns + eighth_ns / 2) {
 		trend->shape = LIMPET_TREND_LATE;
+	} else if (!idle_before && look.end_ns + eighth_ns / 2 < to_ns) {
+		trend->shape = LIMPET_TREND_ENDED;
+		trend->at_ns = look.end_ns;
 	} else {
 		trend->shape = LIMPET_TREND_STEPS;
 	}
 }
 
-static void judge_swings(const struct parts *parts, double least, struct limpet_trend *trend)
+/* The part before which the lowest points rose, at once, and since when they stayed up; 0: none. */
+static unsigned step_of_lows(const struct parts *parts, double rise)
+{
+	for (unsigned step = HALF; step < PARTS; step++) {
+		bool stays = parts->low[step] - parts->low[step - 1] >= 0.75 * rise;
+
+		for (unsigned i = step; i < PARTS; i++)
+			stays = stays && parts->low[i] - parts->low[step - 1] >= 0.75 * rise;
+		if (stays)
+			return step;
+	}
+	return 0;
+}
+
+/* When it was last below that. */
+static uint64_t last_below(const struct limpet_trend_point *points, size_t count, uint64_t from_ns,
+			   uint64_t to_ns, double value)
+{
+	uint64_t last_ns = from_ns;
+
+	for (size_t i = 0; i < count && points[i].time_ns <= to_ns; i++)
+		if (points[i].time_ns >= from_ns && points[i].value < value)
+			last_ns = points[i].time_ns;
+	return last_ns;
+}
+
+/* By its lowest points; answers whether these say that it rose. A step is no growth all the time,
+ * and one at the middle is not of the second half; of one just before the end it is not known
+ * whether it stays. */
+static bool judge_lows(const struct limpet_trend_point *points, size_t count,
+		       const struct parts *parts, uint64_t from_ns, uint64_t to_ns, double least,
+		       struct limpet_trend *trend)
 {
 	const double rise = parts->low[PARTS - 1] - parts->low[HALF - 1];
+	const double later = parts->low[PARTS - 1] - parts->low[HALF];
+	const unsigned step = rise > least ? step_of_lows(parts, rise) : 0;
+
+	if (step > HALF && step < PARTS - 1) {
+		trend->shape = LIMPET_TREND_ONCE;
+		trend->grew = parts->low[step] - parts->low[step - 1];
+		trend->at_ns = last_below(points, count, from_ns, to_ns,
+					  (parts->low[step] + parts->low[step - 1]) / 2);
+		return true;
+	}
+	if (rise <= least || !lows_rise(parts) ||
+	    (step && (later <= least || later <= trend->swing / 20)))
+		return false;
+	trend->shape = LIMPET_TREND_SWINGS;
+	trend->grew = step ? later : rise;
+	return true;
+}
+
+static void judge_swings(const struct limpet_trend_point *points, size_t count,
+			 const struct parts *parts, uint64_t from_ns, uint64_t to_ns, double least,
+			 struct limpet_trend *trend)
+{
 	const double highest = highest_of(parts, 0, PARTS - 1);
 	const double higher = highest_of(parts, HALF, PARTS) - highest_of(parts, 0, HALF);
 	const double change = trend->last - trend->middle;
 
-	if (rise > least && lows_rise(parts)) {
-		trend->shape = LIMPET_TREND_SWINGS;
-		trend->grew = rise;
-	} else if (trend->last - highest > least && parts->high[PARTS - 1] - trend->last <= least) {
+	if (judge_lows(points, count, parts, from_ns, to_ns, least, trend))
+		return;
+	if (trend->last - highest > least && parts->high[PARTS - 1] - trend->last <= least) {
 		trend->shape = LIMPET_TREND_HIGHER;
 		trend->grew = trend->last - highest;
 	} else if (change > least && (trend->falls < ENOUGH_FALLS || higher > trend->swing / 10)) {
@@ -224,7 +284,7 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 		trend.swing = before;
 	trend.falls = count_falls(points, count, from_ns, to_ns, trend.swing / 2);
 	if (trend.swing > least && trend.swing > trend.grew / 2)
-		judge_swings(&parts, least, &trend);
+		judge_swings(points, count, &parts, from_ns, to_ns, least, &trend);
 	else if (trend.grew > least)
 		judge_rise(points, count, &parts, from_ns, to_ns, &trend);
 	else

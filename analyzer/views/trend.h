@@ -15,7 +15,8 @@ enum limpet_trend_shape {
 	LIMPET_TREND_STEADY,      /* in nearly every eighth */
 	LIMPET_TREND_SLOWING,     /* the same, but by less than half of the first half's growth */
 	LIMPET_TREND_LATE,        /* from some moment on, up to the end */
-	LIMPET_TREND_ONCE,        /* nearly all at one moment */
+	LIMPET_TREND_ENDED,       /* without a pause up to some moment, and no more since */
+	LIMPET_TREND_ONCE,        /* nearly all at one moment; if it swings: of its lowest points */
 	LIMPET_TREND_STEPS,
 	LIMPET_TREND_SWINGS,  /* up and down, and its lowest points rise */
 	LIMPET_TREND_HIGHER,  /* up and down, and it ends higher than it ever was */
@@ -35,7 +36,7 @@ struct limpet_trend {
 	double swing;   /* the deepest fall of the second half; if it grew, that of the first if
 			   deeper */
 	unsigned falls; /* at least half as deep, in the whole time */
-	uint64_t at_ns; /* LATE: when it began; ONCE: when it happened */
+	uint64_t at_ns; /* LATE: when it began; ENDED: when it ended; ONCE: when it happened */
 };
 
 /* Points are in the order of their times; those outside of [from_ns, to_ns] are ignored, except for

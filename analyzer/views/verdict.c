@@ -42,8 +42,8 @@ static uint64_t grown_bytes(const struct limpet_findings_entry *finding)
 static size_t find_growth(const struct limpet_findings *findings, bool pages)
 {
 	static const enum limpet_findings_kind others[] = {
-		LIMPET_FINDINGS_NEVER_FREED, LIMPET_FINDINGS_ROSE, LIMPET_FINDINGS_RESIDENT,
-		LIMPET_FINDINGS_THREADS, LIMPET_FINDINGS_RETAINED};
+		LIMPET_FINDINGS_NEVER_FREED, LIMPET_FINDINGS_ROSE,     LIMPET_FINDINGS_RESIDENT,
+		LIMPET_FINDINGS_THREADS,     LIMPET_FINDINGS_RETAINED, LIMPET_FINDINGS_STEP};
 	const size_t unfollowed = first_of(findings, LIMPET_FINDINGS_UNFOLLOWED);
 	size_t most = NONE;
 
@@ -90,9 +90,29 @@ static size_t find_holder(const struct limpet_findings *findings)
 
 /* ------------------------------------------------------------------ sentences */
 
-static void say_growth(FILE *file, const struct limpet_findings_entry *finding, const char *name)
+/* `half`: as the findings call it. */
+static void say_rise(FILE *file, const struct limpet_findings_entry *finding, const char *name,
+		     const char *half)
 {
-	char bytes[LIMPET_UNITS_TEXT], rate[LIMPET_UNITS_TEXT];
+	char bytes[LIMPET_UNITS_TEXT], since[LIMPET_UNITS_TEXT];
+
+	if (finding->bytes)
+		fprintf(file, "Live bytes rose by %s",
+			limpet_units_format_bytes(bytes, finding->bytes));
+	else
+		fputs("The number of live blocks rose", file);
+	if (finding->to_ns)
+		fprintf(file, " since %s", limpet_units_format_duration(since, finding->from_ns));
+	else
+		fprintf(file, " %s", half);
+	if (name)
+		fprintf(file, ", %s most", name);
+}
+
+static void say_growth(FILE *file, const struct limpet_findings_entry *finding, const char *name,
+		       const char *half)
+{
+	char bytes[LIMPET_UNITS_TEXT], rate[LIMPET_UNITS_TEXT], when[LIMPET_UNITS_TEXT];
 
 	limpet_units_format_bytes(bytes, finding->bytes);
 	limpet_units_format_bytes(rate,
@@ -110,13 +130,14 @@ static void say_growth(FILE *file, const struct limpet_findings_entry *finding, 
 		fputs("Live bytes grow, but may only replace older blocks", file);
 		break;
 	case LIMPET_FINDINGS_ROSE:
-		if (finding->bytes)
-			fprintf(file, "Live bytes rose by %s", bytes);
-		else
-			fputs("The number of live blocks rose", file);
+		say_rise(file, finding, name, half);
+		break;
+	case LIMPET_FINDINGS_STEP:
+		fprintf(file, "%s rose by %s until %s, and stayed so", name ? name : "A function",
+			bytes, limpet_units_format_duration(when, finding->to_ns));
 		break;
 	case LIMPET_FINDINGS_MAPS:
-		fprintf(file, "Mapped bytes rose by %s", bytes);
+		fprintf(file, "Mapped bytes rose by %s %s", bytes, half);
 		break;
 	case LIMPET_FINDINGS_RESIDENT:
 		fprintf(file, "RSS grew by %s beyond live bytes and mappings", bytes);
@@ -191,7 +212,7 @@ static bool is_same(const struct limpet_findings_entry *growth, const char *grow
 static int tell(FILE *file, const struct limpet_view *view,
 		const struct limpet_findings_entry *growth,
 		const struct limpet_findings_entry *calm,
-		const struct limpet_findings_entry *holder)
+		const struct limpet_findings_entry *holder, bool is_steady)
 {
 	const bool run = view->locations->model->target->mode == LIMPET_MODE_RUN;
 	LIMPET_FREE char *grows = NULL, *holds = NULL;
@@ -203,13 +224,15 @@ static int tell(FILE *file, const struct limpet_view *view,
 	if (code < 0)
 		return code;
 	same = is_same(growth, grows, holder, holds);
-	if (growth) {
-		say_growth(file, growth, grows);
-		fputs(same ? ", " : holder ? ". " : ".", file);
-	}
-	if (calm && is_said_first(calm)) {
+	if ((calm && is_said_first(calm)) || is_steady) {
 		fputs("Nothing grows clearly.", file);
-		fputs(holder ? " " : "", file);
+		fputs(growth || holder ? " " : "", file);
+	}
+	if (growth) {
+		say_growth(file, growth, grows,
+			   view->locations->model->windowed ? "in the second half of the window"
+							    : "in the second half");
+		fputs(same ? ", " : holder ? ". " : ".", file);
 	}
 	if (holder)
 		say_holder(file, holder, same ? "which" : holds ? holds : "", run);
@@ -240,7 +263,9 @@ int limpet_verdict_new(const struct limpet_findings *findings, const struct limp
 		of[i] = &findings->list[named[i]];
 		verdict.findings[verdict.count++] = named[i];
 	}
-	code = tell(file, view, of[0], of[1], of[2]);
+	code = tell(file, view, of[0], of[1], of[2],
+		    growth != NONE && of[0]->kind == LIMPET_FINDINGS_STEP &&
+			    first_of(findings, LIMPET_FINDINGS_STEADY) != NONE);
 	if (fclose(file) && code == 0)
 		code = -ENOMEM;
 	if (code < 0) {

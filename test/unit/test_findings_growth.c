@@ -8,6 +8,7 @@
 #include "analyzer/seal/seal.h"
 #include "analyzer/views/findings.h"
 #include "analyzer/views/heap.h"
+#include "analyzer/views/verdict.h"
 
 enum {
 	ROUNDS = 800, /* eighty seconds */
@@ -303,6 +304,31 @@ static void burst_at_the_middle(unsigned round)
 			sample_allocate(&sample, recorder, SAMPLE_EVIL, 10000);
 	if (round % 10 == 0)
 		sample_allocate(&sample, recorder, SAMPLE_LEAK, 300);
+}
+
+/* A burst that stays, early on, and nothing that grows. */
+static void early_burst(unsigned round)
+{
+	cache(round);
+	if (round == 200)
+		for (unsigned i = 0; i < 1000; i++)
+			sample_allocate(&sample, recorder, SAMPLE_EVIL, 10000);
+}
+
+/* Places that are filled in no order: a block comes only where there is none yet. */
+static void random_cache(unsigned round)
+{
+	static bool full[ROUNDS / 4];
+	static unsigned seed;
+
+	cache(round);
+	for (unsigned i = 0; !round && i < ROUNDS / 4; i++)
+		full[i] = false;
+	seed = (round ? seed : 1) * 1103515245 + 12345;
+	if (full[seed / 65536 % (ROUNDS / 4)])
+		return;
+	full[seed / 65536 % (ROUNDS / 4)] = true;
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 300);
 }
 
 /* All at first, and then less and less. */
@@ -668,6 +694,39 @@ static void test_burst_at_the_middle(void **state)
 	close_it();
 }
 
+/* The text and, of a single finding, the time. */
+static void test_early_burst(void **state)
+{
+	const struct limpet_findings_entry *found;
+	struct limpet_verdict verdict;
+
+	(void)state;
+	capture(early_burst);
+	found = only(LIMPET_FINDINGS_STEP);
+	if (!strstr(found->text, " rose by 9.5 MiB at 20") ||
+	    !strstr(found->text,
+		    ", and stayed at 9.5 MiB: none of its 1.0 k blocks was ever freed"))
+		fail_msg("'%s'", found->text);
+	assert_in_range(found->from_ns, 19000000000, 20200000000);
+	assert_in_range(found->to_ns, 20000000000, 21000000000);
+	only(LIMPET_FINDINGS_STEADY);
+	assert_int_equal(limpet_verdict_new(findings, &heap.view, &verdict), 0);
+	if (strncmp(verdict.text, "Nothing grows clearly. ", 23) != 0 ||
+	    !strstr(verdict.text, " rose by 9.5 MiB until 20") ||
+	    !strstr(verdict.text, ", and stayed so"))
+		fail_msg("'%s'", verdict.text);
+	limpet_verdict_done(&verdict);
+	close_it();
+}
+
+static void test_random_cache(void **state)
+{
+	(void)state;
+	capture(random_cache);
+	assert_int_equal(count_of(LIMPET_FINDINGS_NEVER_FREED), 0);
+	close_it();
+}
+
 static void test_falls(void **state)
 {
 	(void)state;
@@ -829,6 +888,8 @@ int main(void)
 		cmocka_unit_test(test_after_a_burst),
 		cmocka_unit_test(test_beside_a_large_heap),
 		cmocka_unit_test(test_burst_at_the_middle),
+		cmocka_unit_test(test_early_burst),
+		cmocka_unit_test(test_random_cache),
 		cmocka_unit_test(test_falls),
 		cmocka_unit_test(test_teeth),
 		cmocka_unit_test(test_one_block),

@@ -91,6 +91,27 @@ static double humps(double seconds)
 {
 	return seconds < 38 ? 10 * seconds : seconds < 60 ? 100 : saw(seconds - 60, 15, 250) + 50;
 }
+/* A working set that comes and goes, and a burst that stays. */
+static double step_of_teeth(double seconds, double at)
+{
+	return saw(seconds, 2.9, 500) + (seconds < at ? 0 : 700);
+}
+static double teeth_that_step(double seconds)
+{
+	return step_of_teeth(seconds, 55);
+}
+static double teeth_that_step_early(double seconds)
+{
+	return step_of_teeth(seconds, 39);
+}
+static double rising_teeth_that_step_early(double seconds)
+{
+	return step_of_teeth(seconds, 39) + (seconds < 40 ? 0 : 2 * (seconds - 40));
+}
+static double fills_up_late(double seconds)
+{
+	return seconds < 65 ? 10 * seconds : 650;
+}
 static double falls(double seconds)
 {
 	return 1000 - 10 * seconds;
@@ -118,6 +139,10 @@ static void test_shapes(void **state)
 		{drops_again, LIMPET_TREND_UNCLEAR, 450, 0},
 		{humps, LIMPET_TREND_UNCLEAR, -1, 200},
 		{falls, LIMPET_TREND_FLAT, -400, 1},
+		{teeth_that_step, LIMPET_TREND_ONCE, 700, 100},
+		{teeth_that_step_early, LIMPET_TREND_FLAT, 0, 700},
+		{rising_teeth_that_step_early, LIMPET_TREND_SWINGS, 60, 25},
+		{fills_up_late, LIMPET_TREND_ENDED, 250, 1},
 	};
 
 	(void)state;
@@ -140,6 +165,10 @@ static void test_moments(void **state)
 	assert_int_equal(trend.at_ns, 50 * SECOND);
 	trend = judge(at_the_end, 10);
 	assert_in_range(trend.at_ns, 60 * SECOND, 62 * SECOND);
+	trend = judge(fills_up_late, 10);
+	assert_in_range(trend.at_ns, 62 * SECOND, 65 * SECOND);
+	trend = judge(teeth_that_step, 10);
+	assert_in_range(trend.at_ns, 52 * SECOND, 55 * SECOND);
 }
 
 /* A window looks at its own halves, and few points say nothing. */
