@@ -1,5 +1,6 @@
 #include "analyzer/model/filter.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <regex.h>
 #include <stdio.h>
@@ -15,6 +16,8 @@ static const char *const scope_words[SCOPE_COUNT] = {"",
 
 struct pattern {
 	regex_t regex;
+	regex_t name; /* of a thread, if has_name */
+	bool has_name;
 	enum scope scope;
 	bool exclude;
 };
@@ -41,8 +44,11 @@ void limpet_filter_free(struct limpet_filter *filter)
 {
 	if (!filter)
 		return;
-	for (size_t i = 0; i < filter->pattern_count; i++)
+	for (size_t i = 0; i < filter->pattern_count; i++) {
 		regfree(&filter->patterns[i].regex);
+		if (filter->patterns[i].has_name)
+			regfree(&filter->patterns[i].name);
+	}
 	for (size_t i = 0; i < filter->suppression_count; i++)
 		free(filter->suppressions[i]);
 	free(filter->patterns);
@@ -60,42 +66,62 @@ void limpet_filter_ignore_case(struct limpet_filter *filter)
 	filter->ignores_case = true;
 }
 
+static bool has_letter(const char *text)
+{
+	while (*text && !isalpha((unsigned char)*text))
+		text++;
+	return *text;
+}
+
+/* A thread id must match as a whole: 1 does not match 12. What has no letter is not meant for a
+ * name. */
+static int compile(struct pattern *added, const char *pattern, int flags)
+{
+	LIMPET_FREE char *whole = NULL;
+	int code;
+
+	if (!pattern[0])
+		return REG_BADPAT;
+	if (added->scope != SCOPE_THREAD)
+		return regcomp(&added->regex, pattern, flags);
+	if (asprintf(&whole, "^(%s)$", pattern) < 0) {
+		whole = NULL;
+		return REG_ESPACE;
+	}
+	code = regcomp(&added->regex, whole, flags);
+	if (code || !has_letter(pattern))
+		return code;
+	code = regcomp(&added->name, pattern, flags);
+	if (code)
+		regfree(&added->regex);
+	added->has_name = !code;
+	return code;
+}
+
 int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool exclude,
 		      struct limpet_err *err)
 {
-	struct pattern *added;
-	LIMPET_FREE char *whole = NULL;
-	enum scope scope = SCOPE_ANY;
+	const int flags = REG_EXTENDED | REG_NOSUB | (filter->ignores_case ? REG_ICASE : 0);
+	struct pattern added = {.scope = SCOPE_ANY, .exclude = exclude};
 	char text[200];
 	int code;
 
 	if (limpet_reserve(&filter->patterns, &filter->pattern_capacity, filter->pattern_count + 1,
 			   sizeof(*filter->patterns)) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	added = &filter->patterns[filter->pattern_count];
 	for (unsigned i = SCOPE_FUNCTION; i < SCOPE_COUNT; i++)
 		if (!strncmp(pattern, scope_words[i], strlen(scope_words[i])))
-			scope = (enum scope)i;
-	pattern += strlen(scope_words[scope]);
-	/* A thread id must match as a whole: 1 does not match 12. */
-	if (asprintf(&whole, scope == SCOPE_THREAD ? "^(%s)$" : "%s", pattern) < 0) {
-		whole = NULL;
-		return limpet_err_set(err, -ENOMEM, "out of memory");
-	}
-	code = pattern[0]
-		       ? regcomp(&added->regex, whole,
-				 REG_EXTENDED | REG_NOSUB | (filter->ignores_case ? REG_ICASE : 0))
-		       : REG_BADPAT;
+			added.scope = (enum scope)i;
+	pattern += strlen(scope_words[added.scope]);
+	code = compile(&added, pattern, flags);
 	if (code) {
-		regerror(code, &added->regex, text, sizeof(text));
+		regerror(code, &added.regex, text, sizeof(text));
 		return limpet_err_set(err, -EINVAL, "'%s' is not a regular expression: %s", pattern,
 				      text);
 	}
-	added->scope = scope;
-	added->exclude = exclude;
-	filter->pattern_count++;
+	filter->patterns[filter->pattern_count++] = added;
 	if (!exclude)
-		filter->wanted |= 1u << scope;
+		filter->wanted |= 1u << added.scope;
 	return 0;
 }
 
@@ -308,7 +334,14 @@ bool limpet_filter_has_threads(const struct limpet_filter *filter)
 	return false;
 }
 
-bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid)
+static bool is_of_thread(const struct pattern *pattern, const char *tid, const char *name)
+{
+	return pattern->scope == SCOPE_THREAD &&
+	       (regexec(&pattern->regex, tid, 0, NULL, 0) == 0 ||
+		(pattern->has_name && name[0] && regexec(&pattern->name, name, 0, NULL, 0) == 0));
+}
+
+bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid, const char *name)
 {
 	bool included = !(filter->wanted & 1u << SCOPE_THREAD);
 	char text[16];
@@ -317,8 +350,7 @@ bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid
 	for (size_t i = 0; i < filter->pattern_count; i++) {
 		const struct pattern *pattern = &filter->patterns[i];
 
-		if (pattern->scope != SCOPE_THREAD ||
-		    regexec(&pattern->regex, text, 0, NULL, 0) != 0)
+		if (!is_of_thread(pattern, text, name))
 			continue;
 		if (pattern->exclude)
 			return false;

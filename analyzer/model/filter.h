@@ -4,8 +4,9 @@
  * A pattern is an extended regular expression (POSIX), searched for in the function, file and
  * module of every frame; a prefix `function:`, `file:`, `module:` or `thread:` restricts it. For
  * each of these kinds with includes, one include must match; no exclude and no suppression may. A
- * pattern for threads must match the whole thread id; a filter of threads, or of
- * births, needs the events (replay.h), all others work on sums. */
+ * pattern for threads must match the whole thread id, or, if it has a letter, is searched for in
+ * the thread's last name; a filter of threads, or of births, needs the events (replay.h), all
+ * others work on sums. */
 #ifndef LIMPET_ANALYZER_MODEL_FILTER_H
 #define LIMPET_ANALYZER_MODEL_FILTER_H
 
@@ -42,7 +43,8 @@ void limpet_filter_set_births(struct limpet_filter *filter, uint64_t from_ns, ui
 bool limpet_filter_births(const struct limpet_filter *filter, uint64_t *ret_from_ns,
 			  uint64_t *ret_to_ns);
 bool limpet_filter_needs_events(const struct limpet_filter *filter);
-bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid);
+/* `name`: its last one; "": not known. */
+bool limpet_filter_keeps_thread(const struct limpet_filter *filter, uint32_t tid, const char *name);
 
 /* For each node of the locations' model, whether its stack is kept. *ret_kept is malloc'ed.
  * -ENOMEM. */

@@ -58,6 +58,7 @@ struct kind {
 };
 
 struct work {
+	const struct limpet_trace_reader *reader;
 	const struct limpet_model *model;
 	const struct limpet_replay_options *options;
 	struct limpet_open_blocks open;
@@ -120,7 +121,9 @@ static struct thread *find_thread(struct work *work, uint32_t tid)
 	thread->tid = tid;
 	thread->number = (uint32_t)work->thread_count;
 	thread->kept =
-		!work->options->filter || limpet_filter_keeps_thread(work->options->filter, tid);
+		!work->options->filter ||
+		limpet_filter_keeps_thread(work->options->filter, tid,
+					   limpet_trace_reader_thread_name(work->reader, tid));
 	work->threads[work->thread_count++] = thread;
 	HASH_ADD(hh, work->by_tid, tid, sizeof(thread->tid), thread);
 	return thread;
@@ -1001,6 +1004,7 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 	struct limpet_replay *replay = calloc(1, sizeof(*replay));
 	/* Of what was discarded there are only sums. */
 	struct work work = {
+		.reader = reader,
 		.model = model,
 		.options = options,
 		.losses = limpet_loss_if(model->given_up_ns && model->from_ns <= model->given_up_ns,

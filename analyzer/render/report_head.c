@@ -197,7 +197,8 @@ static void print_hidden(struct limpet_printer *printer)
 
 	if (!hidden)
 		return;
-	limpet_printer_row(printer, "", "filtered", "hides %s %s of %s %s%s, %s in all",
+	limpet_printer_row(printer, "", "filtered", "%shides %s %s of %s %s%s, %s in all",
+			   printer->report->model->totals.allocations ? "" : "nothing matches: ",
 			   limpet_printer_bytes(printer, hidden->live_bytes),
 			   limpet_model_live_word(printer->report->model),
 			   limpet_printer_count(printer, hidden->allocations),

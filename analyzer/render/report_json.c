@@ -177,7 +177,7 @@ static json_t *set_bounds(json_t *object, const struct limpet_model_bounds *boun
 	return object;
 }
 
-static json_t *totals_object(const struct limpet_model *model)
+static json_t *totals_object(const struct limpet_model *model, bool is_filtered)
 {
 	const struct limpet_model_totals *totals = &model->totals;
 	json_t *object = json_object();
@@ -206,16 +206,19 @@ static json_t *totals_object(const struct limpet_model *model)
 		{"foreign_unmapped_bytes", totals->foreign_unmapped_bytes},
 		{"mapped_bytes", totals->mapped_bytes},
 	};
-	/* What samples do not say. */
+	/* What samples do not say, and from here on filters: whose older blocks were is not known.
+	 */
 	static const char *const unsampled[] = {"temporary_allocations", "foreign_frees",
 						"foreign_freed_bytes"};
+	const size_t unfiltered = 1;
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
 		object = limpet_json_set(object, list[i].key, limpet_json_number(list[i].value));
 	object = set_bounds(object, &model->bounds);
 	object = limpet_json_set(object, "growth_bytes", json_integer(totals->growth_bytes));
 	object = limpet_json_set(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
-	for (size_t i = 0; i < LIMPET_COUNT_OF(unsampled) && model->sample_bytes; i++)
+	for (size_t i = model->sample_bytes ? 0 : unfiltered;
+	     i < LIMPET_COUNT_OF(unsampled) && (model->sample_bytes || is_filtered); i++)
 		object = limpet_json_set(object, unsampled[i], json_null());
 	/* A freed block has a size: 0 bytes mean that no size was known. */
 	if (totals->foreign_frees && !totals->foreign_freed_bytes)
@@ -473,7 +476,7 @@ void limpet_report_json_print_head(struct limpet_report *report,
 	limpet_json_member(printer, "capture", capture_object(report));
 	limpet_json_members_of_time(printer, model);
 	limpet_json_member(printer, "marks", marks_array(model));
-	limpet_json_member(printer, "totals", totals_object(model));
+	limpet_json_member(printer, "totals", totals_object(model, report->options.hidden != NULL));
 	limpet_json_member(printer, "allocators", owners_array(model));
 	limpet_json_member(printer, "unfollowed", unfollowed_object(model));
 	limpet_json_member(printer, "findings", findings_array(report->options.findings));

@@ -104,16 +104,21 @@ static void test_threads_of_a_filter(void **state)
 	struct limpet_err err = {0};
 
 	(void)state;
-	assert_true(limpet_filter_keeps_thread(filter, 12));
+	assert_true(limpet_filter_keeps_thread(filter, 12, ""));
 	assert_int_equal(limpet_filter_add(filter, "thread:1[0-9]", false, &err), 0);
 	assert_true(limpet_filter_has_threads(filter));
-	assert_true(limpet_filter_keeps_thread(filter, 12));
-	assert_false(limpet_filter_keeps_thread(filter, 1));
-	assert_false(limpet_filter_keeps_thread(filter, 123));
+	assert_true(limpet_filter_keeps_thread(filter, 12, ""));
+	assert_false(limpet_filter_keeps_thread(filter, 1, "worker-12"));
+	assert_false(limpet_filter_keeps_thread(filter, 123, ""));
 	assert_int_equal(limpet_filter_add(filter, "thread:12", true, &err), 0);
-	assert_false(limpet_filter_keeps_thread(filter, 12));
-	assert_true(limpet_filter_keeps_thread(filter, 13));
+	assert_false(limpet_filter_keeps_thread(filter, 12, ""));
+	assert_true(limpet_filter_keeps_thread(filter, 13, ""));
+	assert_int_equal(limpet_filter_add(filter, "thread:work", false, &err), 0);
+	assert_true(limpet_filter_keeps_thread(filter, 7, "worker-1"));
+	assert_false(limpet_filter_keeps_thread(filter, 7, "main"));
+	assert_false(limpet_filter_keeps_thread(filter, 12, "worker-1"));
 	assert_int_equal(limpet_filter_add(filter, "a[", true, &err), -EINVAL);
+	assert_int_equal(limpet_filter_add(filter, "thread:a[", true, &err), -EINVAL);
 	assert_int_equal(limpet_filter_add(filter, "", true, &err), -EINVAL);
 	limpet_filter_free(filter);
 }
