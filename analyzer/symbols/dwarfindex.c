@@ -1,10 +1,12 @@
 #include "analyzer/symbols/dwarfindex.h"
 
 #include <dwarf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
+#include "common/err.h"
 
 /* DWARF of real programs nests scopes some dozens deep; a crafted file must not exhaust the stack.
  */
@@ -38,8 +40,9 @@ struct inlined {
 /* A namespace or type, in the order of the file; its contents are in [start, end). */
 struct area {
 	Dwarf_Off start, end;
+	Dwarf_Off function; /* innermost around: DIE; 0: none */
 	uint32_t parent;
-	const char *name;
+	const char *name; /* NULL: it has none, as the type of a lambda */
 };
 
 struct unit {
@@ -204,6 +207,7 @@ struct place {
 	uint32_t function; /* innermost around, or NO_FUNCTION */
 	uint32_t depth;    /* of inlining in it */
 	uint32_t area;     /* innermost around, or NO_AREA */
+	Dwarf_Off in;      /* innermost function around, also if it has no code; 0: none */
 	unsigned level;
 };
 
@@ -243,7 +247,7 @@ static void add_inlined(struct unit *unit, Dwarf_Die *die, uint32_t function, ui
 	}
 }
 
-static uint32_t add_area(struct unit *unit, Dwarf_Die *die, uint32_t parent)
+static uint32_t add_area(struct unit *unit, Dwarf_Die *die, uint32_t parent, Dwarf_Off function)
 {
 	const char *name = dwarf_diename(die);
 
@@ -251,8 +255,10 @@ static uint32_t add_area(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 		return parent;
 	if (!name && dwarf_tag(die) == DW_TAG_namespace)
 		name = "(anonymous namespace)";
-	unit->areas[unit->area_count] =
-		(struct area){.start = dwarf_dieoffset(die), .parent = parent, .name = name};
+	unit->areas[unit->area_count] = (struct area){.start = dwarf_dieoffset(die),
+						      .function = function,
+						      .parent = parent,
+						      .name = name};
 	return (uint32_t)unit->area_count++;
 }
 
@@ -264,7 +270,7 @@ static void walk_area(struct unit *unit, Dwarf_Die *die, struct place place)
 
 	if (!dwarf_haschildren(die))
 		return;
-	place.area = add_area(unit, die, around);
+	place.area = add_area(unit, die, around, place.in);
 	walk(unit, die, place);
 	if (place.area != around)
 		unit->areas[place.area].end = unit->last + 1;
@@ -274,6 +280,7 @@ static void walk_function(struct unit *unit, Dwarf_Die *die, struct place place)
 {
 	place.function = add_function(unit, die);
 	place.depth = 0;
+	place.in = dwarf_dieoffset(die);
 	walk(unit, die, place);
 	if (place.function != NO_FUNCTION)
 		unit->functions[place.function].end = (uint32_t)unit->inlined_count;
@@ -414,22 +421,60 @@ static uint32_t find_area(const struct unit *unit, Dwarf_Off offset)
 	return area;
 }
 
-/* No real name has so many scopes. */
+/* No real name has so many scopes, or lambdas within each other. */
 #define MAX_AREAS 32
+#define MAX_LAMBDAS 8
 
-char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
-				const struct limpet_dwarfindex_scope *scope, const char *name)
+/* The type of a lambda has no name: it is called by the line where it is, within its function. */
+static bool is_lambda(const struct area *area, const char *function)
 {
-	const struct unit *unit = &index->units[scope->unit];
-	Dwarf_Die die = declaration(scope->die);
+	return !area->name && area->function && !strcmp(function, "operator()");
+}
+
+static char *qualify(const struct unit *unit, Dwarf_Die die, const char *name, unsigned level);
+
+/* "FUNCTION::{lambda:LINE}"; NULL: not known. */
+static char *name_lambda(const struct unit *unit, const struct area *area, unsigned level)
+{
+	Dwarf *dwarf = dwarf_cu_getdwarf(unit->content.cu);
+	LIMPET_FREE char *function = NULL;
+	Dwarf_Attribute attribute;
+	Dwarf_Die die, around;
+	const char *name;
+	char *out;
+	int line;
+
+	if (level == MAX_LAMBDAS || !dwarf_offdie(dwarf, area->start, &die) ||
+	    dwarf_decl_line(&die, &line) || !dwarf_offdie(dwarf, area->function, &around))
+		return NULL;
+	name = dwarf_formstring(dwarf_attr_integrate(&around, DW_AT_name, &attribute));
+	function = name ? qualify(unit, around, name, level + 1) : NULL;
+	return asprintf(&out, "%s%s{lambda:%d}", function ? function : "", function ? "::" : "",
+			line) < 0
+		       ? NULL
+		       : out;
+}
+
+static char *qualify(const struct unit *unit, Dwarf_Die die, const char *name, unsigned level)
+{
+	LIMPET_FREE char *lambda = NULL;
 	const char *names[MAX_AREAS];
 	size_t count = 0, bytes = strlen(name) + 1;
+	uint32_t area;
 	char *out, *end;
 
+	die = declaration(die);
 	/* A declaration in another unit was not walked with this one. */
-	for (uint32_t area = die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die))
-							: NO_AREA;
-	     area != NO_AREA && count < MAX_AREAS; area = unit->areas[area].parent) {
+	area = die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die)) : NO_AREA;
+	if (area != NO_AREA && is_lambda(&unit->areas[area], name)) {
+		lambda = name_lambda(unit, &unit->areas[area], level);
+		if (lambda) {
+			bytes += strlen(lambda) + 2;
+			names[count++] = lambda;
+			area = NO_AREA;
+		}
+	}
+	for (; area != NO_AREA && count < MAX_AREAS; area = unit->areas[area].parent) {
 		if (!unit->areas[area].name)
 			continue;
 		names[count++] = unit->areas[area].name;
@@ -445,4 +490,21 @@ char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
 	}
 	strcpy(end, name);
 	return out;
+}
+
+char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
+				const struct limpet_dwarfindex_scope *scope, const char *name)
+{
+	return qualify(&index->units[scope->unit], scope->die, name, 0);
+}
+
+bool limpet_dwarfindex_is_lambda(const struct limpet_dwarfindex *index,
+				 const struct limpet_dwarfindex_scope *scope, const char *name)
+{
+	const struct unit *unit = &index->units[scope->unit];
+	Dwarf_Die die = declaration(scope->die);
+	const uint32_t area =
+		die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die)) : NO_AREA;
+
+	return area != NO_AREA && is_lambda(&unit->areas[area], name);
 }

@@ -35,5 +35,9 @@ int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
  * template argument. malloc'ed; NULL: out of memory. */
 char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
 				const struct limpet_dwarfindex_scope *scope, const char *name);
+/* Whether it is the body of a lambda whose name would be "operator()" alone: qualified it is
+ * "main::{lambda:12}::operator()", by its line. */
+bool limpet_dwarfindex_is_lambda(const struct limpet_dwarfindex *index,
+				 const struct limpet_dwarfindex_scope *scope, const char *name);
 
 #endif

@@ -292,10 +292,13 @@ static const char *scope_function(struct limpet_symbol_reader *s,
 		name = die_string(&scope->die, DW_AT_MIPS_linkage_name);
 	if (name && is_mangled(name))
 		return demangled(s, name);
-	symbol = scope->inlined ? NULL : symbol_function(s, address);
+	name = die_string(&scope->die, DW_AT_name);
+	/* A lambda has the same name where it is inlined and where it is not. */
+	symbol = scope->inlined || (name && limpet_dwarfindex_is_lambda(s->index, scope, name))
+			 ? NULL
+			 : symbol_function(s, address);
 	if (symbol)
 		return symbol;
-	name = die_string(&scope->die, DW_AT_name);
 	qualified = name ? limpet_dwarfindex_qualify(s->index, scope, name) : NULL;
 	if (!qualified)
 		return NULL;

@@ -57,7 +57,18 @@ static const char cxx_source[] =
 	"__attribute__((noinline)) void *hide(int n) {\n"                            /* 18 */
 	"	return box::Box<Hidden>().make(n);\n"                                /* 19 */
 	"}\n"                                                                        /* 20 */
-	"int main(int argc, char **) { net::Server s; s.grow(argc); return !hide(argc); }\n";
+	"__attribute__((noinline)) void *lambdas(int n) {\n"                         /* 21 */
+	"	auto outer = [](int k) {\n"                                          /* 22 */
+	"		auto inner = [](int j) { return new int[j]; };\n"            /* 23 */
+	"		return inner(k);\n"                                          /* 24 */
+	"	};\n"                                                                /* 25 */
+	"	return outer(n);\n"                                                  /* 26 */
+	"}\n"                                                                        /* 27 */
+	"int main(int argc, char **) {\n"
+	"	net::Server s;\n"
+	"	s.grow(argc);\n"
+	"	return !hide(argc) || !lambdas(argc);\n"
+	"}\n";
 
 static const char rust_source[] = "#[inline(always)]\n"                               /* 1 */
 				  "fn grow(v: &mut Vec<u64>, n: u64) {\n"             /* 2 */
@@ -289,6 +300,12 @@ static void test_cxx_names(void **state)
 		{"box::Box<(anonymous namespace)::Hidden>::make", "/prog.cc", 15, true},
 		{"hide(int)", "/prog.cc", 19, false},
 	};
+	/* A lambda has none either, and its type has no name. */
+	static const struct frame lambdas[] = {
+		{"lambdas::{lambda:22}::operator()::{lambda:23}::operator()", "/prog.cc", 23, true},
+		{"lambdas::{lambda:22}::operator()", "/prog.cc", 24, true},
+		{"lambdas(int)", "/prog.cc", 26, false},
+	};
 	struct limpet_symbolizer *s;
 	uint64_t start, end;
 
@@ -301,6 +318,8 @@ static void test_cxx_names(void **state)
 	/* With a type of an anonymous namespace in it, a function has no linkage name. */
 	extent("cxx", "4hide", &start, &end);
 	assert_true(seen(s, start, end, hidden, 2));
+	extent("cxx", "7lambdas", &start, &end);
+	assert_true(seen(s, start, end, lambdas, 3));
 	limpet_symbolizer_close(s);
 }
 
