@@ -11,7 +11,7 @@ function lengthOf(side) {
 }
 const scaleOf = metric => view.scaled && METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
 /* Where one side is so many times as long as the other, scaled figures are a guess; as in diff_print.c. */
-const FAR = 10;
+const FAR = 3;
 const STATES = ['grew', 'shrank', 'appeared', 'vanished', 'same'];
 /* `olds` and `news`: recorded stacks on either side. */
 function stateOf(sum) {
@@ -111,7 +111,7 @@ function drawComparison() {
   const scale = scaleOf(view.metric), far = scale > FAR || scale < 1 / FAR;
   if (scale !== 1) findings.push(make('li', {class: far ? 'warn' : 'note',
     textContent: `The figures of ${side} are multiplied by ${(+scale.toPrecision(3)).toLocaleString('en')}, as if ${what} had lasted ${seconds(lengthOf('new'))}.` +
-      `${far ? ' So short a time says little of a longer one: take times of about one length, or turn off Scale by time (View).' : ''}`}));
+      `${far ? ' So short a time says little of a longer one, and a single burst in it counts several times: take times of about one length, or turn off Scale by time (View).' : ''}`}));
   if (!comparing) findings.push(...lossesInWords());
   for (const side of comparing ? SIDES : []) {
     const why = data[side].about.losses.filter(({reason}) => reason !== 'sampled'), of = key => why.some(loss => loss[key]);

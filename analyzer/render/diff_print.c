@@ -186,7 +186,7 @@ static void print_still_grows(struct limpet_printer *printer, const struct limpe
 }
 
 /* Where one side is so many times as long as the other, scaled figures are a guess. */
-#define FAR 10
+#define FAR 3
 
 /* What figures over time stand for, if the sides are of different lengths. */
 static void print_scale(struct limpet_printer *printer, const struct limpet_diff *diff)
@@ -210,8 +210,8 @@ static void print_scale(struct limpet_printer *printer, const struct limpet_diff
 	if (diff->scale > FAR || diff->scale < 1.0 / FAR)
 		limpet_printer_row(
 			printer, printer->options->warn, "",
-			"So short a time says little of a longer one: take times of about one "
-			"length, or --no-scale.");
+			"So short a time says little of a longer one, and a single burst in it "
+			"counts several times: take times of about one length, or --no-scale.");
 }
 
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,

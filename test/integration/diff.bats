@@ -75,8 +75,8 @@ says() {
 	grep -qE "^scaled    the old one's figures by 2(\.0[0-9])?, as if it had lasted [0-9a-z.]+ and not [0-9a-z.]+$" diff.text || fail "$(grep ^scaled diff.text)"
 }
 
-@test "scaled figures of times that differ by more than ten times are a guess, and the text says what to do" {
-	local shop=$root/test/html/shop.trace words='short a time says little of a longer one: take times of about one length, or'
+@test "scaled figures of times that differ by more than three times are a guess, and the text says what to do" {
+	local shop=$root/test/html/shop.trace words='short a time says little of a longer one, and a single burst in it counts several times: take times of about one length, or'
 	"$LIMPET" diff --sort allocations "$shop@0s-1s" "$shop" | tr -s '\n ' ' ' >diff.text
 	grep -qF "$words --no-scale." diff.text || fail "$(<diff.text)" || return 1
 	"$LIMPET" diff --sort allocations "$shop" "$shop@0s-1s" | tr -s '\n ' ' ' | grep -qF "$words"
