@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <string.h>
 
+#include "analyzer/trace/trace_reader.h"
 #include "cli/capture_command.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
@@ -139,6 +140,26 @@ static void say_what_stays(pid_t pid)
 	}
 }
 
+/* How long the process stood, which is of interest also if the capture ran in the background. */
+static void say_stops(const struct stop *stop, const char *path)
+{
+	struct limpet_trace_reader *reader;
+	const struct limpet_trace_end *end;
+	struct limpet_err err;
+	char detach[40] = "";
+
+	if (limpet_trace_reader_open(path, &reader, &err) < 0)
+		return;
+	end = limpet_trace_reader_end(reader);
+	if (end->detach_stop_us >= 0)
+		snprintf(detach, sizeof(detach), ", detach %.2f ms",
+			 (double)end->detach_stop_us / 1000);
+	if (end->attach_stop_us >= 0)
+		limpet_ui_note("stops of process %d: attach %.2f ms%s", stop->pid,
+			       (double)end->attach_stop_us / 1000, detach);
+	limpet_trace_reader_free(reader);
+}
+
 static int finish(struct stop *stop)
 {
 	struct limpet_control_result end;
@@ -152,6 +173,7 @@ static int finish(struct stop *stop)
 	if (result < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	if (end.trace[0]) {
+		say_stops(stop, end.trace);
 		/* A script wants the raw bytes; a terminal must not interpret them. */
 		puts(isatty(STDOUT_FILENO) ? limpet_ui_clean(end.trace) : end.trace);
 		fflush(stdout);

@@ -9,7 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/html_file.h"
 #include "common/plain_text.h"
+
+#define MOST_PAGES 99u
 
 /* `out` becomes its standard output and error. */
 static int spawn(char **argv, int out, pid_t *ret_pid)
@@ -29,21 +32,47 @@ static int spawn(char **argv, int out, pid_t *ret_pid)
 	return -error;
 }
 
+/* The first of "trace.html", "trace-2.html"... that does not exist: another's page is not
+ * overwritten. */
+static int choose_path(struct limpet_top_page *page, const char *trace)
+{
+	char suffix[24] = ".html";
+
+	for (unsigned i = 2; i <= MOST_PAGES; i++) {
+		LIMPET_FREE char *path = limpet_html_file_name(trace, suffix);
+
+		if (!path)
+			return -ENOMEM;
+		if (strlen(path) >= sizeof(page->path))
+			return -ENAMETOOLONG;
+		strcpy(page->path, path);
+		if (access(path, F_OK) < 0)
+			return 0;
+		snprintf(suffix, sizeof(suffix), "-%u.html", i);
+	}
+	return -EEXIST;
+}
+
 int limpet_top_page_start(struct limpet_top_page *page, const char *trace, struct limpet_err *err)
 {
-	char *argv[] = {
-		(char[]){"limpet"}, (char[]){"html"}, (char[]){"-f"}, (char[]){"--"}, NULL, NULL};
+	char limpet[] = "limpet", html[] = "html", output[] = "--output", force[] = "--force";
+	char end[] = "--";
+	char *argv[] = {limpet, html, output, page->path, force, end, NULL, NULL};
 	LIMPET_FREE char *copy = strdup(trace);
 	int fds[2], result;
 
 	if (page->limpet)
 		return limpet_err_set(err, -EALREADY, "the page is being written");
-	if (!copy)
-		return limpet_err_set(err, -ENOMEM, "out of memory");
-	/* Another's page is not overwritten. */
-	argv[2] = page->written ? argv[2] : argv[3];
-	argv[3] = page->written ? argv[3] : copy;
-	argv[4] = page->written ? copy : NULL;
+	result = page->written ? 0 : choose_path(page, trace);
+	if (!copy || result < 0)
+		return limpet_err_set(err, copy ? result : -ENOMEM, "cannot write a page: %s",
+				      strerror(copy ? -result : ENOMEM));
+	argv[6] = copy;
+	if (!page->written) {
+		argv[4] = end;
+		argv[5] = copy;
+		argv[6] = NULL;
+	}
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return limpet_err_set(err, -errno, "cannot write a page: %s", strerror(errno));
 	result = spawn(argv, fds[1], &page->limpet);

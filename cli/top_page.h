@@ -11,7 +11,8 @@
 struct limpet_top_page {
 	pid_t limpet;           /* 0: none is running */
 	int fd;                 /* what it prints, while it is running */
-	bool written;           /* it wrote the page before, and may do so again */
+	char path[4096];        /* of the page; "": none was begun yet */
+	bool written;           /* it wrote that page before, and may do so again */
 	char words[4096 + 256]; /* a path fits */
 	size_t length;
 };

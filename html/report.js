@@ -525,7 +525,7 @@ function drawSites() {
   const columns = keys.map(key => ({title: known[key].short, number: true, value: row => row.sum[key], format: known[key].format, order: known[key].order, ...shared(key)}));
   if (inTwo()) columns.push({title: 'State', value: row => stateWord(stateOf(row.sum))});
   columns.push(...originColumns(), withVia(stackColumnOf(row => pathOf(row.site), showStack)));
-  table($('sites'), plural(rows.length, 'stack'), columns, rows, keys.indexOf(mainKey()));
+  table($('sites'), plural(rows.length, 'stack') + (KINDS.thread && termsOfKinds('thread').length ? ', with what all threads allocated there; Threads has figures of each' : ''), columns, rows, keys.indexOf(mainKey()));
 }
 
 /* ---------------------------------------------------------------- functions: self, all, callers */
@@ -931,7 +931,8 @@ function drawPlots() {
 }
 /* What resident memory belonged to, from the top of the stack down; `top` includes all that is below. */
 const HEAP_WORDS = 'heap of glibc';
-const OWNERS = [['unknown', 'of no known owner', '#b23a48'], ['heap', HEAP_WORDS, '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
+const NOT_FOLLOWED = !comparing && data.unfollowed && data.unfollowed.names;
+const OWNERS = [['unknown', NOT_FOLLOWED ? `not followed (${brief(NOT_FOLLOWED, 40)})` : 'of no known owner', '#b23a48'], ['heap', HEAP_WORDS, '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
   ['named', 'named', '#b9770e'], ['code', 'code made at run time', '#5d8a3a'], ['shared', 'shared', '#2a8f8f'], ['stacks', 'stacks', '#a05a8c'],
   ['limpet', 'limpet', '#7d7d7d'], ['files', 'programs and files', '#a8adb5']];
 /* Series and columns of that plot, or null. */

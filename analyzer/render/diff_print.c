@@ -185,6 +185,17 @@ static void print_still_grows(struct limpet_printer *printer, const struct limpe
 				    limpet_printer_bytes(printer, (uint64_t)-totals->change));
 }
 
+static void print_programs(struct limpet_printer *printer, const struct limpet_diff *diff)
+{
+	const struct limpet_trace_target *old_target = diff->old_heap->model->target,
+					 *new_target = diff->new_heap->model->target;
+
+	if (old_target->known && new_target->known && strcmp(old_target->comm, new_target->comm))
+		limpet_printer_row(printer, printer->options->warn, "",
+				   "Two programs: only what both call by the same names is "
+				   "compared with itself.");
+}
+
 /* Where one side is so many times as long as the other, scaled figures are a guess. */
 #define FAR 3
 
@@ -224,6 +235,7 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 
 	print_heap(&printer, "old", old_name, diff->old_heap);
 	print_heap(&printer, "new", new_name, diff->new_heap);
+	print_programs(&printer, diff);
 	print_scale(&printer, diff);
 	if (diff->new_heap->filtered)
 		limpet_printer_line(&printer, "", "filtered");

@@ -96,6 +96,7 @@ ended_as() {
 @test "limpet stop" {
 	captured_storm
 	stop "$pid"
+	grep -qE "^limpet: stops of process $pid: attach [0-9.]+ ms, detach [0-9.]+ ms$" stop.err || fail "$(<stop.err)"
 	ended_as stop
 }
 

@@ -367,8 +367,8 @@ has_rows() {
 	screen_again "$pid"
 	shows 'Registry::remember'
 	keys h
-	shows "^cannot write '.*html': File exists"
-	[[ ! -s ${trace%.limpet}.html ]]
+	shows "^wrote $work/.*-2\.html"
+	[[ ! -s ${trace%.limpet}.html && -s ${trace%.limpet}-2.html ]]
 	keys q
 	shows 'ended with 0'
 	stop "$pid"
