@@ -786,7 +786,7 @@ function drawAbout() {
   row('Events', `${count(capture.events)}${capture.dropped_events ? `, ${count(capture.dropped_events)} dropped` : capture.complete ? ', none lost' : ''}`);
   row('Stacks cut short', capture.truncated_stacks ? count(capture.truncated_stacks) : '');
   row('Stops of the target', capture.attach_stop_microseconds === null ? '' :
-    `${(capture.attach_stop_microseconds / 1000).toFixed(2)} ms at attach, ${((capture.detach_stop_microseconds || 0) / 1000).toFixed(2)} ms at detach`);
+    `${(capture.attach_stop_microseconds / 1000).toFixed(2)} ms at attach, ${capture.detach_stop_microseconds === null ? 'none' : `${(capture.detach_stop_microseconds / 1000).toFixed(2)} ms`} at detach`);
   row(ofPages ? 'Older pages returned' : 'Frees of blocks from before', data.totals.foreign_frees ? `${count(data.totals.foreign_frees)} (${data.totals.foreign_freed_bytes === null ? 'of unknown size' : bytes(data.totals.foreign_freed_bytes)})` : '');
   row('Mapped by the program itself', data.totals.mapped_bytes ? bytes(data.totals.mapped_bytes) + (data.totals.mapped_bytes_min === data.totals.mapped_bytes_max ? '' : ', as recorded') : '');
   $('about').replaceChildren(...rows);

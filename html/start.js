@@ -15,6 +15,9 @@ function choose(name) {
     button.tabIndex = key === name ? 0 : -1;
     $(key).hidden = key !== name;
   }
+  /* On a phone they are one row that scrolls. */
+  const {left, right} = $('tabs').getBoundingClientRect(), chosen = $(`tab-${name}`).getBoundingClientRect();
+  if (chosen.left < left || chosen.right > right) $('tabs').scrollLeft += chosen.left - left - 30;
   TABS[name][1]();
 }
 for (const [key, [title]] of Object.entries(TABS))
@@ -147,6 +150,7 @@ function showRange() {
   $('compare').textContent = view.base ? 'Leave the comparison' : 'Compare two windows';
   $('all-time').hidden = !!view.base;
   if (view.base) view.base.forEach((step, i) => { $(['base-from-field', 'base-to-field'][i]).value = +edges[step].toFixed(3); });
+  $('range-words').classList.toggle('hint', !noPart && !view.base && figures.whole);
   $('range-words').textContent = noPart ? noPart : view.base ? sidesInWords() : figures.whole ? 'Drag over the timeline to select a window.' :
     `${seconds(edges[view.to] - edges[view.from])} of ${seconds(edges[bucketCount])}; all figures are of this window`;
   for (const option of $('metric').options)
