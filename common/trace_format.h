@@ -10,9 +10,9 @@
 
 /* Raised when an older reader would misread; new sections and block types do not raise it.
  * 2: rows may be samples. 3: there may be gaps; only the HEADER of such a trace has it. 4: an
- * EVENTS block with scattered pairs. */
-#define LIMPET_TRACE_VERSION 4u
-#define LIMPET_TRACE_SCATTERED_VERSION 4u
+ * EVENTS block with scattered pairs. 5: one whose ages are differences. */
+#define LIMPET_TRACE_VERSION 5u
+#define LIMPET_TRACE_SCATTERED_VERSION 5u
 #define LIMPET_TRACE_GAPS_VERSION 3u
 #define LIMPET_TRACE_PLAIN_VERSION 2u
 
@@ -27,7 +27,7 @@
 /* A reader refuses to decompress more than this per block; a writer stays far below it. */
 #define LIMPET_TRACE_CONTENT_MAX_BYTES (64u << 20)
 /* Rows of an EVENTS block after which the writer starts another. */
-#define LIMPET_TRACE_ROWS_PER_BLOCK 65536u
+#define LIMPET_TRACE_ROWS_PER_BLOCK 131072u
 /* The limit of a reader: one munmap may add a row for each mapping it covers. */
 #define LIMPET_TRACE_ROWS_MAX (1u << 21)
 #define LIMPET_TRACE_LIVE_MAX (1u << 20)
@@ -147,16 +147,29 @@ enum limpet_trace_events_section {
 	LIMPET_EVENTS_ADDRESSES, /* if they are kept: signed difference to the row before */
 	LIMPET_EVENTS_OWNERS, /* of rows with an age: 0: the row's thread allocated the block, else
 				 the allocating thread's index into the thread table + 1 */
-	/* If pairs are scattered, these replace PAIR_NODES, PAIR_SIZES and PAIRS. Each WIDE has
-	 * three sections: the lowest bytes, the second ones, and the rest. */
+	/* If pairs are scattered, these replace PAIR_NODES, PAIR_SIZES, PAIRS and AGES. Each WIDE
+	 * has three sections: the lowest bytes, the second ones, and the rest. */
 	LIMPET_EVENTS_NODES = 13,
 	LIMPET_EVENTS_WIDE_PAIR_NODES = 14, /* index into NODES */
 	LIMPET_EVENTS_WIDE_PAIR_SIZES = 17,
 	LIMPET_EVENTS_WIDE_MADE = 20, /* of rows without an age: number of pairs known so far minus
 					 the pair's index; 0: the next one */
 	LIMPET_EVENTS_WIDE_GONE = 23, /* the same, of rows with an age */
-	LIMPET_EVENTS_SECTIONS = 26
+	LIMPET_EVENTS_PAIR_NIBBLES = 26, /* the second bytes of both WIDE_PAIR columns, if all are
+					    below 16: low four bits the node's, high the size's */
+	LIMPET_EVENTS_AGE_STEPS = 27, /* signed difference to the time since the last row without an
+					 age that had this pair; if the block has none, the age */
+	LIMPET_EVENTS_SECTIONS = 28
 };
+/* Signed numbers as unsigned ones: the lowest bit is the sign. */
+static inline uint64_t limpet_trace_zigzag(uint64_t difference)
+{
+	return difference << 1 ^ (0 - (difference >> 63));
+}
+static inline uint64_t limpet_trace_unzigzag(uint64_t number)
+{
+	return number >> 1 ^ (0 - (number & 1));
+}
 /* The op byte: kind, and three flags. */
 enum limpet_trace_row {
 	LIMPET_ROW_ALLOC = 1,        /* pair */

@@ -381,6 +381,8 @@ static void put_column(struct limpet_bytes *content, unsigned tag,
 static bool put_pairs(const struct limpet_event_columns *columns, struct limpet_bytes *content)
 {
 	const struct limpet_event_pairs pairs = {.ops = &columns->ops,
+						 .times = &columns->times,
+						 .ages = &columns->ages,
 						 .nodes = &columns->pair_nodes,
 						 .sizes = &columns->pair_sizes,
 						 .numbers = &columns->pair_numbers,
@@ -388,7 +390,8 @@ static bool put_pairs(const struct limpet_event_columns *columns, struct limpet_
 						 .pairs = columns->pairs};
 
 	if (limpet_event_planes_pay(&pairs)) {
-		content->failed |= columns->ops.failed || columns->pair_nodes.failed ||
+		content->failed |= columns->ops.failed || columns->times.failed ||
+				   columns->ages.failed || columns->pair_nodes.failed ||
 				   columns->pair_sizes.failed || columns->pair_numbers.failed;
 		if (!content->failed)
 			limpet_event_planes_put(columns->planes, &pairs, content);
@@ -397,6 +400,7 @@ static bool put_pairs(const struct limpet_event_columns *columns, struct limpet_
 	put_column(content, LIMPET_EVENTS_PAIR_NODES, &columns->pair_nodes);
 	put_column(content, LIMPET_EVENTS_PAIR_SIZES, &columns->pair_sizes);
 	put_column(content, LIMPET_EVENTS_PAIRS, &columns->pair_numbers);
+	put_column(content, LIMPET_EVENTS_AGES, &columns->ages);
 	return false;
 }
 
@@ -413,7 +417,6 @@ uint16_t limpet_event_columns_put(const struct limpet_event_columns *columns,
 	put_column(content, LIMPET_EVENTS_OPS, &columns->ops);
 	put_column(content, LIMPET_EVENTS_TIMES, &columns->times);
 	scattered = put_pairs(columns, content);
-	put_column(content, LIMPET_EVENTS_AGES, &columns->ages);
 	put_column(content, LIMPET_EVENTS_TIDS, &columns->tids);
 	put_column(content, LIMPET_EVENTS_SWITCHES, &columns->switches);
 	put_column(content, LIMPET_EVENTS_SIZES, &columns->sizes);

@@ -1,6 +1,7 @@
 #include "recorder/event_planes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/array.h"
 #include "common/trace_block.h"
@@ -22,7 +23,9 @@ struct wide {
 
 struct limpet_event_planes {
 	struct wide pair_nodes, pair_sizes, made, gone;
-	struct limpet_bytes nodes;
+	struct limpet_bytes nodes, age_steps;
+	uint64_t *made_at; /* of each pair: tick of its last row without an age, plus 1; 0: none */
+	size_t made_at_capacity;
 	uint32_t *node_numbers; /* of each node in `nodes`, from 1; 0: not in it */
 	size_t node_capacity;
 	uint32_t *listed; /* the nodes in `nodes` */
@@ -50,6 +53,8 @@ void limpet_event_planes_free(struct limpet_event_planes *planes)
 	wide_done(&planes->made);
 	wide_done(&planes->gone);
 	limpet_bytes_done(&planes->nodes);
+	limpet_bytes_done(&planes->age_steps);
+	free(planes->made_at);
 	free(planes->node_numbers);
 	free(planes->listed);
 	free(planes);
@@ -80,14 +85,22 @@ static void put_bytes(struct wide *wide, struct limpet_bytes *content, unsigned 
 	limpet_trace_put_section(content, tag, bytes, wide->count);
 }
 
-/* Three sections, from `tag` on: the lowest bytes, the second bytes, the rest. The second and the
- * third are left out if no value reaches them. */
-static void wide_put(struct wide *wide, struct limpet_bytes *content, unsigned tag)
+/* All bits that any of its numbers has. */
+static uint64_t bits_of(const struct wide *wide)
 {
 	uint64_t all = 0;
 
 	for (size_t i = 0; i < wide->count; i++)
 		all |= wide->values[i];
+	return all;
+}
+
+/* Three sections, from `tag` on: the lowest bytes, the second bytes, the rest. The second and the
+ * third are left out if no value reaches them. */
+static void wide_put(struct wide *wide, struct limpet_bytes *content, unsigned tag)
+{
+	const uint64_t all = bits_of(wide);
+
 	put_bytes(wide, content, tag, 0);
 	if (all >> 8)
 		put_bytes(wide, content, tag + 1, 8);
@@ -165,17 +178,63 @@ static void add_pairs(struct limpet_event_planes *planes, const struct limpet_ev
 	planes->pair_nodes.count = planes->pair_sizes.count = pairs->pairs;
 }
 
-/* Whether a row has an age is practically random: a branch would be mispredicted. */
+/* A column of a few different bytes is full of sequences that occur twice by chance, which zstd
+ * writes as matches, longer than the bytes: the second bytes of nodes and sizes share one. */
+static void put_pair_columns(struct limpet_event_planes *planes, struct limpet_bytes *content)
+{
+	struct wide *nodes = &planes->pair_nodes, *sizes = &planes->pair_sizes;
+
+	if ((bits_of(nodes) | bits_of(sizes)) >> 12) {
+		wide_put(nodes, content, LIMPET_EVENTS_WIDE_PAIR_NODES);
+		wide_put(sizes, content, LIMPET_EVENTS_WIDE_PAIR_SIZES);
+		return;
+	}
+	put_bytes(nodes, content, LIMPET_EVENTS_WIDE_PAIR_NODES, 0);
+	put_bytes(sizes, content, LIMPET_EVENTS_WIDE_PAIR_SIZES, 0);
+	for (size_t i = 0; i < nodes->count; i++)
+		nodes->bytes[i] = (uint8_t)(nodes->values[i] >> 8 | (sizes->values[i] >> 8) << 4);
+	limpet_trace_put_section(content, LIMPET_EVENTS_PAIR_NIBBLES, nodes->bytes, nodes->count);
+}
+
+/* Columns of the ordinary block that are read from front to back. */
+struct columns {
+	const uint8_t *times, *ages;
+	uint64_t tick;
+};
+
+/* For a row with a pair. A block that was allocated in these rows has the age that its pair tells,
+ * unless that was allocated again since. */
+static inline uint8_t *add_age(uint64_t *made_at, bool aged, struct columns *columns, uint8_t *to)
+{
+	const uint64_t known = *made_at;
+	uint64_t age;
+
+	if (!aged) {
+		*made_at = columns->tick + 1;
+		return to;
+	}
+	age = next_number(&columns->ages);
+	if (known)
+		age = limpet_trace_zigzag(age - (columns->tick - (known - 1)));
+	return to + limpet_varint_put_any(to, age);
+}
+
+/* Whether a row has an age is practically random in some programs: no branch depends on it that can
+ * be avoided. */
 static void add_rows(struct limpet_event_planes *planes, const struct limpet_event_pairs *pairs)
 {
 	uint64_t *made = planes->made.values, *gone = planes->gone.values;
 	const uint8_t *numbers = pairs->numbers->data, *ops = pairs->ops->data;
+	struct columns columns = {.times = pairs->times->data, .ages = pairs->ages->data};
+	uint8_t *step = planes->age_steps.data;
 	uint32_t known = 0;
 
+	memset(planes->made_at, 0, pairs->pairs * sizeof(*planes->made_at));
 	for (uint32_t i = 0; i < pairs->rows; i++) {
 		unsigned kind = LIMPET_ROW_KIND(ops[i]), aged;
 		uint32_t number;
 
+		columns.tick += next_number(&columns.times);
 		if (!limpet_row_has_pair(kind))
 			continue;
 		aged = (unsigned)limpet_row_has_age(kind);
@@ -184,17 +243,29 @@ static void add_rows(struct limpet_event_planes *planes, const struct limpet_eve
 		made += !aged;
 		gone += aged;
 		known += number == known;
+		step = add_age(&planes->made_at[number], aged, &columns, step);
 	}
 	planes->made.count = (size_t)(made - planes->made.values);
 	planes->gone.count = (size_t)(gone - planes->gone.values);
+	planes->age_steps.count = (size_t)(step - planes->age_steps.data);
+}
+
+/* Empties all columns and reserves room for them. */
+static bool begin(struct limpet_event_planes *planes, const struct limpet_event_pairs *pairs)
+{
+	limpet_bytes_clear(&planes->age_steps);
+	return wide_begin(&planes->pair_nodes, pairs->pairs) &&
+	       wide_begin(&planes->pair_sizes, pairs->pairs) &&
+	       wide_begin(&planes->made, pairs->rows) && wide_begin(&planes->gone, pairs->rows) &&
+	       limpet_reserve(&planes->made_at, &planes->made_at_capacity, pairs->pairs + 1ul,
+			      sizeof(*planes->made_at)) == 0 &&
+	       limpet_bytes_want(&planes->age_steps, (pairs->rows + 1ul) * LIMPET_VARINT_MAX_BYTES);
 }
 
 void limpet_event_planes_put(struct limpet_event_planes *planes,
 			     const struct limpet_event_pairs *pairs, struct limpet_bytes *content)
 {
-	if (!wide_begin(&planes->pair_nodes, pairs->pairs) ||
-	    !wide_begin(&planes->pair_sizes, pairs->pairs) ||
-	    !wide_begin(&planes->made, pairs->rows) || !wide_begin(&planes->gone, pairs->rows)) {
+	if (!begin(planes, pairs)) {
 		content->failed = true;
 		return;
 	}
@@ -203,8 +274,9 @@ void limpet_event_planes_put(struct limpet_event_planes *planes,
 	limpet_trace_put_section(content, LIMPET_EVENTS_NODES, planes->nodes.data,
 				 planes->nodes.count);
 	content->failed |= planes->nodes.failed;
-	wide_put(&planes->pair_nodes, content, LIMPET_EVENTS_WIDE_PAIR_NODES);
-	wide_put(&planes->pair_sizes, content, LIMPET_EVENTS_WIDE_PAIR_SIZES);
+	put_pair_columns(planes, content);
 	wide_put(&planes->made, content, LIMPET_EVENTS_WIDE_MADE);
 	wide_put(&planes->gone, content, LIMPET_EVENTS_WIDE_GONE);
+	limpet_trace_put_section(content, LIMPET_EVENTS_AGE_STEPS, planes->age_steps.data,
+				 planes->age_steps.count);
 }

@@ -1,6 +1,7 @@
 /* "Scattered pairs" of limpet-trace(5): the encoding of the pairs of an EVENTS block in which few
  * of them recur. Numbers are split into columns of bytes of the same weight, each with its own
- * frequencies, and rows refer to pairs by their distance from the newest. One thread. */
+ * frequencies, rows refer to pairs by their distance from the newest, and ages are differences to
+ * what the rows before let expect. One thread. */
 #ifndef LIMPET_RECORDER_EVENT_PLANES_H
 #define LIMPET_RECORDER_EVENT_PLANES_H
 
@@ -13,7 +14,7 @@ struct limpet_event_planes;
 
 /* The same pairs in the columns of an ordinary block, see limpet-trace(5). */
 struct limpet_event_pairs {
-	const struct limpet_bytes *ops, *nodes, *sizes, *numbers;
+	const struct limpet_bytes *ops, *times, *nodes, *sizes, *numbers, *ages;
 	uint32_t rows, pairs;
 };
 

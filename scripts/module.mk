@@ -9,7 +9,7 @@ bootstrap-build:
 # five hundred. Ratios are held against test/bench/ratios.json: a fifth worse fails. heaptrack is measured beside it
 # where it is installed. On a machine that does nothing else.
 .PHONY: bench bench-store bench-stops
-bench bench-store: $(B)/limpet $(B)/bench/pairs $(B)/bench/bench_collector targets
+bench bench-store: $(B)/limpet $(B)/bench/pairs $(B)/bench/scattered $(B)/bench/bench_collector targets
 	$(Q)$(MAKE) --no-print-directory bench-stops
 	$(Q)scripts/bench --json $(B)/bench/bench.json --stops $(B)/bench/stops $(if $(filter %-store,$@),--store)
 STOP_ROUNDS ?= 100
@@ -21,7 +21,7 @@ bench-stops: $(B)/torture/stoptimes targets
 		echo "gaps $$threads"; $(STOPTIMES) $(TARGET_DIR)/gaps $$threads || exit; \
 		printf 'gaps %s\t' "$$threads" >>$(B)/bench/stops; \
 		$(STOPTIMES) -j $(TARGET_DIR)/gaps $$threads >>$(B)/bench/stops || exit; done
-$(B)/bench/pairs: test/bench/pairs.c
+$(B)/bench/pairs $(B)/bench/scattered: $(B)/bench/%: test/bench/%.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread -o $@ $<

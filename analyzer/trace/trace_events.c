@@ -18,6 +18,8 @@ struct limpet_trace_events {
 	bool has_addresses, has_owners;
 	bool scattered; /* rows refer to pairs by `made` and `gone`, not by pair_numbers */
 	struct wide made, gone;
+	uint64_t *made_at;    /* of each pair: tick of its last row without an age, plus 1; 0: none
+			       * yet; NULL: ages are as they are */
 	uint32_t pairs_known; /* different pairs in the rows so far */
 	uint64_t address;
 	uint32_t rows; /* not yet decoded */
@@ -129,6 +131,25 @@ static int read_pair_nodes(struct limpet_trace_events *events, struct limpet_cur
 	return list.failed || events->damaged ? -EBADMSG : 0;
 }
 
+/* The second bytes of nodes and sizes, four bits each, in columns of their own. */
+static int split_nibbles(struct limpet_cursor nibbles, struct wide *nodes, struct wide *sizes,
+			 uint8_t **ret_bytes)
+{
+	const size_t count = limpet_cursor_left(&nibbles);
+	uint8_t *bytes = malloc(2 * count + 1);
+
+	*ret_bytes = bytes;
+	if (!bytes)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		bytes[i] = nibbles.at[i] & 15;
+		bytes[count + i] = nibbles.at[i] >> 4;
+	}
+	nodes->middle = (struct limpet_cursor){.at = bytes, .end = bytes + count};
+	sizes->middle = (struct limpet_cursor){.at = bytes + count, .end = bytes + 2 * count};
+	return 0;
+}
+
 static int read_scattered_pairs(struct limpet_trace_events *events, struct limpet_cursor list,
 				struct wide *nodes, struct wide *sizes)
 {
@@ -172,8 +193,10 @@ static int read_tids(struct limpet_trace_events *events, struct limpet_cursor ti
 static int read_columns(struct limpet_trace_events *events, struct limpet_cursor sections)
 {
 	struct limpet_cursor section, counts = {0}, nodes = {0}, sizes = {0}, tids = {0};
-	struct limpet_cursor list = {0};
+	struct limpet_cursor list = {0}, nibbles = {0}, steps = {0};
 	struct wide wide_nodes = {0}, wide_sizes = {0};
+	LIMPET_FREE uint8_t *split = NULL;
+	bool has_nibbles = false, has_steps = false;
 	unsigned tag;
 	int code;
 
@@ -196,6 +219,8 @@ static int read_columns(struct limpet_trace_events *events, struct limpet_cursor
 			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_PAIR_SIZES, &wide_sizes),
 			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_MADE, &events->made),
 			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_GONE, &events->gone),
+			[LIMPET_EVENTS_PAIR_NIBBLES] = &nibbles,
+			[LIMPET_EVENTS_AGE_STEPS] = &steps,
 		};
 
 		if (tag < LIMPET_COUNT_OF(columns))
@@ -203,14 +228,24 @@ static int read_columns(struct limpet_trace_events *events, struct limpet_cursor
 		events->scattered |= tag == LIMPET_EVENTS_NODES;
 		events->has_addresses |= tag == LIMPET_EVENTS_ADDRESSES;
 		events->has_owners |= tag == LIMPET_EVENTS_OWNERS;
+		has_nibbles |= tag == LIMPET_EVENTS_PAIR_NIBBLES;
+		has_steps |= tag == LIMPET_EVENTS_AGE_STEPS;
 	}
 	events->rows = (uint32_t)limpet_cursor_limited(&counts, LIMPET_TRACE_ROWS_MAX);
 	limpet_cursor_varint(&counts); /* events among the rows: for readers that only count */
 	events->tick = limpet_cursor_varint(&counts);
 	if (sections.failed || counts.failed || limpet_cursor_left(&events->ops) != events->rows)
 		return -EBADMSG;
-	code = events->scattered ? read_scattered_pairs(events, list, &wide_nodes, &wide_sizes)
-				 : read_pairs(events, nodes, sizes);
+	code = has_nibbles ? split_nibbles(nibbles, &wide_nodes, &wide_sizes, &split) : 0;
+	if (code == 0)
+		code = events->scattered
+			       ? read_scattered_pairs(events, list, &wide_nodes, &wide_sizes)
+			       : read_pairs(events, nodes, sizes);
+	if (code == 0 && has_steps) {
+		events->ages = steps;
+		events->made_at = calloc(events->pair_count + 1ul, sizeof(*events->made_at));
+		code = events->made_at ? 0 : -ENOMEM;
+	}
 	return code < 0 ? code : read_tids(events, tids);
 }
 
@@ -248,6 +283,7 @@ void limpet_trace_events_free(struct limpet_trace_events *events)
 	free(events->buffer);
 	free(events->pair_nodes);
 	free(events->pair_sizes);
+	free(events->made_at);
 	free(events->tids);
 	free(events);
 }
@@ -302,6 +338,14 @@ static inline uint32_t next_pair(struct limpet_trace_events *events, unsigned ki
 	return (uint32_t)number;
 }
 
+/* Of a row with a pair; `pair` may be none of the block's, which is damaged then. */
+static inline uint64_t age_from(struct limpet_trace_events *events, uint64_t number, uint32_t pair)
+{
+	const uint64_t made_at = pair < events->pair_count ? events->made_at[pair] : 0;
+
+	return made_at ? events->tick - (made_at - 1) + limpet_trace_unzigzag(number) : number;
+}
+
 /* Decodes row `at` of `some`; its op is already there. */
 static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 {
@@ -320,12 +364,17 @@ static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 	rows->threads[at] = events->thread;
 	if (limpet_row_has_pair(kind)) {
 		rows->pairs[at] = next_pair(events, kind);
+		if (events->made_at && !limpet_row_has_age(kind) &&
+		    rows->pairs[at] < events->pair_count)
+			events->made_at[rows->pairs[at]] = events->tick + 1;
 	} else {
 		rows->sizes[at] = any_number(events, &events->sizes);
 		events->damaged |= rows->sizes[at] > INT64_MAX;
 	}
 	if (limpet_row_has_age(kind)) {
-		rows->ages[at] = next_number(events, &events->ages);
+		number = next_number(events, &events->ages);
+		rows->ages[at] =
+			events->made_at ? age_from(events, number, rows->pairs[at]) : number;
 		/* Without the column it is not known: assume the row's thread. */
 		number = events->has_owners ? next_number(events, &events->owners) : 0;
 		events->damaged |= number > events->tid_count;

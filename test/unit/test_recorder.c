@@ -118,11 +118,19 @@ static void test_one_munmap_takes_very_many(void **state)
 	second_reader_check(trace_path("many"));
 }
 
-/* So many different pairs that an EVENTS block names them from the newest back: every row comes
- * back as it was, sizes beyond 16 bits and frees of blocks of earlier rows included. */
-static void test_scattered_pairs(void **state)
+/* Sizes of more than 16 bits, and of at most 12. */
+static uint64_t wide_size(uint64_t i)
 {
-	const struct limpet_recorder_options options = trace_options("scattered");
+	return i * 7919 % 5000 * (i % 100 ? 1 : 1000000);
+}
+static uint64_t narrow_size(uint64_t i)
+{
+	return i % 3 ? i * 7919 % 4000 : 17; /* equal ones live at once */
+}
+
+static void check_scattered(const char *name, uint64_t (*size_of)(uint64_t))
+{
+	const struct limpet_recorder_options options = trace_options(name);
 	struct limpet_recorder *recorder = trace_record(&options);
 	const uint64_t count = 20000, held = 700;
 	struct limpet_recorder_tick tick = {0};
@@ -133,7 +141,6 @@ static void test_scattered_pairs(void **state)
 	uint64_t made = 0, gone = 0;
 	size_t block = 0;
 
-	(void)state;
 	for (uint64_t i = 0; i < count; i++) {
 		struct limpet_record record = {.time_ns = i * 1000, .thread = 1};
 
@@ -142,27 +149,43 @@ static void test_scattered_pairs(void **state)
 		if (i >= held)
 			assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
 		record.kind = LIMPET_EVENT_ALLOC;
-		record.size = i * 7919 % 5000 * (i % 100 ? 1 : 1000000);
+		record.size = size_of(i);
 		assert_int_equal(limpet_recorder_add_event(recorder, &record), 0);
 	}
 	tick.time_ns = count * 1000;
 	trace_finish(recorder, &tick);
-	reader = trace_open(trace_path("scattered"));
+	reader = trace_open(trace_path(name));
 	limpet_trace_reader_blocks(reader, &blocks);
 	while (blocks[block].type != LIMPET_TRACE_EVENTS)
 		block++;
 	assert_int_equal(blocks[block].version, LIMPET_TRACE_SCATTERED_VERSION);
 	assert_int_equal(limpet_trace_events_open(reader, block, &events), 0);
 	while (limpet_trace_events_next(events, &row) == 1) {
-		uint64_t i = row.kind == LIMPET_ROW_ALLOC ? made++ : gone++;
+		const bool is_made = row.kind == LIMPET_ROW_ALLOC;
+		uint64_t i = is_made ? made++ : gone++;
 
-		assert_int_equal(row.size, i * 7919 % 5000 * (i % 100 ? 1 : 1000000));
+		assert_int_equal(row.size, size_of(i));
+		/* Of blocks of this trace's block and of earlier ones, and of equal ones. */
+		if (!is_made)
+			assert_int_equal(
+				row.age_ns,
+				(i + held) * 1000 / LIMPET_TRACE_TICK_NS * LIMPET_TRACE_TICK_NS -
+					i * 1000 / LIMPET_TRACE_TICK_NS * LIMPET_TRACE_TICK_NS);
 	}
 	assert_int_equal(made, count);
 	assert_int_equal(gone, count - held);
 	limpet_trace_events_free(events);
 	limpet_trace_reader_free(reader);
-	second_reader_check(trace_path("scattered"));
+	second_reader_check(trace_path(name));
+}
+
+/* So many different pairs that an EVENTS block names them from the newest back: every row comes
+ * back as it was, frees of blocks of earlier rows included. */
+static void test_scattered_pairs(void **state)
+{
+	(void)state;
+	check_scattered("wide", wide_size);
+	check_scattered("narrow", narrow_size);
 }
 
 /* A block that was freed at once is one record here, and two rows in the file; with addresses, too.
