@@ -205,7 +205,7 @@ function flagsOfTime() {
 }
 const flags = flagsOfTime().map(flag => ({...flag, button: make('button', {type: 'button', class: `flag ${flag.kind || ''}`, textContent: flag.words,
   title: flag.title, 'aria-label': `${flag.words}: select this time`, onclick: flag.act})}));
-/* The nearest place from there on, or else before, that is free; what has none is left out: findings before marks and the
+/* The nearest place that is free; what has none is left out: findings before marks and the
  * peak. */
 function placeFlags() {
   const taken = [];
@@ -219,7 +219,9 @@ function placeFlags() {
   const least = {};
   for (const {at, kind, button} of [...flags].sort((a, b) => b.rank - a.rank || a.at - b.at)) {
     const wide = button.offsetWidth, wanted = Math.max(0, Math.min(stripX(at), strip.width - wide));
-    const left = [place(wanted, wide, true), place(wanted, wide, false)].find(found => found >= (least[kind] || 0) && Math.abs(found - wanted) < 200);
+    const away = found => Math.abs(found - wanted);
+    const [left] = [place(wanted, wide, true), place(wanted, wide, false)].filter(found => found >= (least[kind] || 0) && away(found) < 200)
+      .sort((a, b) => away(a) - away(b));
     button.hidden = left === undefined;
     if (button.hidden) continue;
     least[kind] = left;
