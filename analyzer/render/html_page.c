@@ -126,12 +126,11 @@ static json_t *frames_at(struct limpet_html_page *page, const struct limpet_mode
 	const struct limpet_model_frame nameless = {0}, *frames = &nameless;
 	uint64_t offset = node->address - 1;
 	json_t *list = json_array();
-	uint32_t count = 0;
+	/* JIT code is in no module, and may have names. */
+	const uint32_t count = limpet_model_symbols(model, node->module, node->address, &frames);
 
-	if (node->module) {
+	if (node->module)
 		offset -= module->bias;
-		count = limpet_model_symbols(model, node->module, node->address, &frames);
-	}
 	for (uint32_t i = 0; i < count || !i; i++)
 		limpet_html_add(page, list,
 				json_integer(frame_number(page, count ? &frames[i] : &nameless,

@@ -26,7 +26,7 @@ enum { ITEM_NONE = 0, ITEM_JIT = 1, ITEM_UNKNOWN = 2, ITEM_FIRST = 3 };
 struct step {
 	uint32_t item;
 	uint32_t name; /* item of a library's function by its name alone, or 0 */
-	uint8_t code;  /* in no module: ITEM_JIT, ITEM_UNKNOWN */
+	uint8_t code;  /* in no module, without a name: ITEM_JIT, ITEM_UNKNOWN */
 	bool program;
 };
 /* The frames of all nodes of one address. */
@@ -91,8 +91,8 @@ static bool fill_step(struct work *work, const struct limpet_frame *frame, struc
 
 	*step = (struct step){
 		.item = intern_item(work, frame),
-		.code = frame->module                    ? ITEM_NONE
-			: frame->made || frame->function ? ITEM_JIT
+		.code = frame->module || frame->function ? ITEM_NONE
+			: frame->made                    ? ITEM_JIT
 							 : ITEM_UNKNOWN,
 		.program = frame->kind == LIMPET_FRAME_PROGRAM,
 	};
@@ -162,7 +162,7 @@ static int add_place(struct work *work, const struct place *place, struct node_l
 		}
 		look->via = ITEM_NONE;
 		look->shown = true;
-		/* JIT code moves and multiplies: a run of it looks like one frame. */
+		/* JIT code without names moves and multiplies: a run of it looks like one frame. */
 		if (step->code && !look->whole && look->code == step->code)
 			continue;
 		look->number = intern_look(work, look->number,

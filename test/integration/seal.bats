@@ -159,17 +159,29 @@ function leaky(n) {
 	for (let i = 0; i < n; i++) kept.push(Buffer.allocUnsafeSlow(4096));
 	return kept;
 }
+function dropping(n) {
+	for (let i = 0; i < n; i++) Buffer.allocUnsafeSlow(4096);
+}
 const all = [];
 console.log(`ready ${process.pid}`);
 require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
 	if (line === "quit") process.exit(0);
 	all.push(leaky(Number(line)));
+	dropping(Number(line));
 	console.log("kept");
 });'
 
 knows_leaky() {
 	report || return 1
-	expect '[.sites[].stack[] | select(.module == null and .function == "leaky" and .line == 2)] | length > 0'
+	expect '[.sites[].stack[] | select(.module == null and .function == "leaky" and .line == 2)] | length > 0' || return 1
+	# The page has them, too; and of the report's entry of one function no other's stack is a part, for all that they have
+	# in common.
+	within 60 "$LIMPET" html -f -o page.html "$trace" >/dev/null || return 1
+	PYTHONPATH=$root/test/html python3 -c 'import page_figures, sys
+figures = page_figures.of_page(open("page.html", encoding="utf-8").read())
+sys.exit(not {"leaky", "dropping"} <= set(figures["strings"]))' || fail "the page has no name of them" || return 1
+	within 60 "$LIMPET" report "$trace" --sort allocations -n 30 >report.text || return 1
+	grep -q '^      leaky ' report.text && grep -q '^      dropping ' report.text || fail "$(<report.text)"
 }
 
 # track: runtime | node.js with `--perf-basic-prof` | attach | JavaScript functions have names, too
