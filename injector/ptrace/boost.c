@@ -384,7 +384,8 @@ static void set_ready(bool ready)
 }
 
 /* Their own priority, and any processor: what never rests on theirs, with a higher one, would keep
- * them from ending, and limpet with them, even where it is killed. */
+ * them from ending, and limpet with them, even where it is killed. SCHED_RESET_ON_FORK stays: it
+ * takes a right to clear it. */
 static void release_threads(void)
 {
 	const struct sched_param none = {.sched_priority = 0};
@@ -392,18 +393,19 @@ static void release_threads(void)
 	for (unsigned i = 0; i < THREADS; i++) {
 		if (!boost.made[i])
 			continue;
-		pthread_setschedparam(boost.threads[i], SCHED_OTHER, &none);
+		pthread_setschedparam(boost.threads[i], SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
 		pthread_setaffinity_np(boost.threads[i], sizeof(boost.everywhere),
 				       &boost.everywhere);
 	}
 }
 
-/* Nothing is lent any more, and nobody waits for the threads. */
+/* Nothing is lent any more, and nobody waits for the threads. The watcher may be about to bind the
+ * lender: it then releases the threads again. */
 static void give_up(void)
 {
-	release_threads();
 	boost.failed = true;
 	set_ready(false);
+	release_threads();
 }
 
 /* False: the watcher has it, and has no processor. */
@@ -652,6 +654,11 @@ static void lend_for_call(uint64_t number)
 		while (is_still_there(number) && limpet_monotonic_ns() - now_ns < KERNEL_TURN_NS)
 			nanosleep(&look, NULL);
 		end_lending();
+	}
+	/* Nobody waited for this. */
+	if (!is_ready()) {
+		release_threads();
+		lower_raised();
 	}
 	pthread_mutex_unlock(&in_use);
 }

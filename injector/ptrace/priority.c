@@ -50,7 +50,9 @@ void limpet_priority_restore(struct limpet_priority before)
 	if (policy == SCHED_RR || policy == SCHED_FIFO)
 		return;
 	limpet_boost_end(before.nice);
-	sched_setscheduler(0, before.policy, &none);
+	/* Without the right to it, who has set SCHED_RESET_ON_FORK may not take it away. */
+	if (sched_setscheduler(0, before.policy, &none) < 0)
+		sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &none);
 	setpriority(PRIO_PROCESS, 0, before.nice);
 }
 

@@ -505,6 +505,50 @@ static void test_killed_while_it_lends(void **state)
 
 /* A program of a higher priority that never rests, on a processor of limpet's threads: limpet ends
  * all the same, before that. */
+/* Whether no thread of this process has a real-time priority, and each may be on all of these. */
+static bool are_released(const cpu_set_t *processors)
+{
+	pid_t *tids = NULL;
+	const int count = limpet_proc_tasks(getpid(), &tids);
+	bool all = count > 1;
+
+	for (int i = 0; i < count; i++) {
+		cpu_set_t own;
+
+		all = all && (sched_getscheduler(tids[i]) & ~SCHED_RESET_ON_FORK) == SCHED_OTHER &&
+		      sched_getaffinity(tids[i], sizeof(own), &own) == 0 &&
+		      CPU_EQUAL(&own, processors);
+	}
+	free(tids);
+	return all;
+}
+
+/* The kernel lets nobody clear SCHED_RESET_ON_FORK who may not raise priorities: as one may who has
+ * a limit (RLIMIT_RTPRIO), and no capability. */
+static void test_without_the_right(void **state)
+{
+	pid_t limpet;
+	int status;
+
+	(void)state;
+	if (why_not())
+		limpet_skip(why_not());
+	limpet = fork_with_us();
+	if (limpet == 0) {
+		struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+		cpu_set_t all;
+
+		if (sched_getaffinity(0, sizeof(all), &all) < 0 || setuid(65534) < 0)
+			abort();
+		limpet_priority_restore(before);
+		if (!are_released(&all))
+			abort();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(limpet, &status, 0), limpet);
+	assert_int_equal(status, 0);
+}
+
 static void test_ends_beside_a_spinner(void **state)
 {
 	const struct sched_param highest = {.sched_priority = 50};
@@ -530,15 +574,17 @@ static void test_ends_beside_a_spinner(void **state)
 	if (limpet == 0) {
 		unsigned at = (unsigned)sched_getcpu();
 		struct limpet_priority before;
-		cpu_set_t one;
+		cpu_set_t one, two;
 
-		CPU_ZERO(&one);
-		CPU_SET(at, &one);
-		sched_setaffinity(0, sizeof(one), &one);
-		sched_setaffinity(0, sizeof(all), &all);
+		/* Here and on the next one, where it spins. */
+		CPU_ZERO(&two);
+		CPU_SET(at, &two);
+		sched_setaffinity(0, sizeof(two), &two);
 		do
 			at = (at + 1) % CPU_SETSIZE;
 		while (!CPU_ISSET(at, &all));
+		CPU_SET(at, &two);
+		sched_setaffinity(0, sizeof(two), &two);
 		CPU_ZERO(&one);
 		CPU_SET(at, &one);
 		if (sched_setaffinity(spinner, sizeof(one), &one) < 0 ||
@@ -547,6 +593,8 @@ static void test_ends_beside_a_spinner(void **state)
 		kill(spinner, SIGCONT);
 		before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
 		limpet_priority_restore(before);
+		if (!are_released(&two))
+			abort();
 		_exit(0);
 	}
 	assert_int_equal(waitpid(limpet, &status, 0), limpet);
@@ -592,6 +640,7 @@ int main(void)
 		cmocka_unit_test(test_not_for_long),
 		cmocka_unit_test(test_a_program_that_may_not_be_real_time),
 		cmocka_unit_test(test_killed_while_it_lends),
+		cmocka_unit_test(test_without_the_right),
 		cmocka_unit_test(test_ends_beside_a_spinner),
 		cmocka_unit_test(test_forked_child),
 	};
