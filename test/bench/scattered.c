@@ -1,5 +1,5 @@
-/* scattered: sizes, stacks and lifetimes at random, as fast as it goes, with 20,000 live blocks: the
- * events that a trace can compress least. Says "ready"; ends with its input. */
+/* scattered: sizes, stacks and lifetimes at random, as fast as it goes, with 20,000 live blocks:
+ * the events that a trace can compress least. Says "ready"; ends with its input. */
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
