@@ -717,10 +717,10 @@ function drawOverview() {
       textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
   }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
-  if (live && !known) addFinding(`Most of what is ${LIVE}, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}), was ${ofPages ? 'first touched' : 'allocated'} by `, live, '.');
+  if (live && !known) addFinding(`Of the ${bytes(total.live)} that are ${LIVE}, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}) ${ofPages ? 'were first touched' : 'were allocated'} by one stack of `, live, '.');
   /* Blocks of one part of the time only become less after it. */
-  if (growth && span > 0 && !known && !data.born) addFinding(`${signed(growth.sum.growth)} in ${seconds(span)} (${bytes(growth.sum.growth / span * 3600)} an hour): most of the growth ${ofPages ? 'is of pages first touched by ' : 'comes from '}`, growth, '.');
-  if (temporary && total.allocations && !known && !ofPages) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; most of these are made by `, temporary, '.');
+  if (growth && span > 0 && !known && !data.born) addFinding(`${signed(total.growth)} in ${seconds(span)}; ${bytes(growth.sum.growth)} of what grew ${ofPages ? 'was first touched by' : 'is of'} one stack of `, growth, '.');
+  if (temporary && total.allocations && !known && !ofPages) addFinding(`${percent(total.temporary, total.allocations)} of all allocations are freed at once; ${count(temporary.sum.temporary)} of these are made by one stack of `, temporary, '.');
   if (!figures.bySite.some(one => one.allocations)) findings.push(make('li', {textContent: `Nothing was ${ofPages ? 'touched' : 'allocated'} in this time.`}));
   if (ofPages && !known) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));
   const {high} = figures;

@@ -159,7 +159,7 @@ function drawLegend() {
 const FLAG_WORDS = {grows: 'grows', touches: 'grows', never_freed: 'never freed', retained: 'RSS stayed', rose: 'live bytes rose', step: 'rose once', maps: 'mapped bytes rose',
   resident: 'RSS rose', threads: 'more threads'};
 /* What rose most until the peak, from the least live bytes shortly before: {name, bytes}, or null if nothing did. */
-const SHORTLY = 0.1, NOTABLE_RISE = 0.1;
+const SHORTLY = 0.1, NOTABLE_RISE = 0.1, NOTABLE_FLAG = 0.01;
 function riseToPeak(peak, most) {
   let end = 0, from = 0;
   while (end < bucketCount && edges[end + 1] < peak) end++;
@@ -190,8 +190,8 @@ function flagsOfTime() {
   if (!data.hidden && most > 0 && peak > 0) list.push({at: peak, rank: 2, kind: 'peak', words: `peak ${seconds(peak)}${rise ? `: ${brief(rise.name, 30)} ${signed(rise.bytes)}` : ''}`,
     title: `${bytes(most)} ${LIVE} at the peak: what came until then`, act: event => select(0, peak, event)});
   for (const finding of data.findings || []) {
-    const {kind, from_seconds: from, to_seconds: to, function: name} = finding;
-    if (!FLAG_WORDS[kind] || typeof from !== 'number') continue;
+    const {kind, from_seconds: from, to_seconds: to, function: name, bytes: grew} = finding;
+    if (!FLAG_WORDS[kind] || typeof from !== 'number' || grew > 0 && grew < NOTABLE_FLAG * most) continue;
     list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? lastParts(name, 1) : ''].filter(Boolean).join(': '), title: finding.text, act: event => {
       select(from, to, event);
       const row = rowOfFinding(finding);

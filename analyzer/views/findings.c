@@ -129,6 +129,22 @@ static void add_steps(struct limpet_findings_work *work, struct limpet_findings_
 	}
 }
 
+static void add_kept(struct limpet_findings_kept *kept, const struct limpet_findings_group *one)
+{
+	const uint32_t node = kept->figures.node;
+
+	if (!kept->stacks || one->first_ns < kept->first_ns)
+		kept->first_ns = one->first_ns;
+	limpet_view_add_figures(&kept->figures, &one->figures);
+	kept->figures.node = node;
+	if (!kept->stacks++ || one->figures.live_bytes > kept->largest) {
+		kept->largest = one->figures.live_bytes;
+		kept->figures.node = one->figures.node;
+	}
+	for (unsigned i = 0; i < PARTS; i++)
+		kept->growth[i] += one->growth[i];
+}
+
 /* A function that puts what it never frees into a list may free that list itself, by another
  * stack, each time it grows: stacks are judged one by one, too. */
 static void add_parts(struct limpet_findings_work *work, struct limpet_findings_group *group,
@@ -136,27 +152,24 @@ static void add_parts(struct limpet_findings_work *work, struct limpet_findings_
 		      const struct limpet_history_site *steps)
 {
 	struct limpet_findings_group one = {.figures = *figures, .first_ns = UINT64_MAX};
-	struct limpet_findings_kept *kept = &group->kept;
-	const uint32_t node = kept->figures.node;
+	double late;
 
 	add_steps(work, &one, steps);
+	late = limpet_findings_late_growth(one.growth);
+	if (late > group->late_growth) {
+		group->late_growth = late;
+		group->late_node = figures->node;
+	}
 	for (unsigned i = 0; i < PARTS; i++) {
 		group->growth[i] += one.growth[i];
 		group->blocks[i] += one.blocks[i];
 	}
 	if (one.first_ns < group->first_ns)
 		group->first_ns = one.first_ns;
-	if (!limpet_findings_is_kept(work, &one))
-		return;
-	if (!kept->stacks || one.first_ns < kept->first_ns)
-		kept->first_ns = one.first_ns;
-	limpet_view_add_figures(&kept->figures, figures);
-	kept->figures.node = node;
-	if (!kept->stacks++ || figures->live_bytes > kept->largest) {
-		kept->largest = figures->live_bytes;
-		kept->figures.node = figures->node;
-	}
-	kept->late_bytes += limpet_findings_sum(one.growth, PARTS / 2, PARTS);
+	if (limpet_findings_is_kept(work, &one))
+		add_kept(&group->kept, &one);
+	if (limpet_findings_is_surely_kept(work, &one))
+		add_kept(&group->sure, &one);
 }
 
 static void add_site(struct limpet_findings_work *work, struct limpet_findings_group *group,

@@ -37,7 +37,7 @@ enum limpet_findings_kind {
 	LIMPET_FINDINGS_TOUCHED, /* a large part of the new pages that are resident */
 	LIMPET_FINDINGS_TOUCHES, /* new pages, all the time */
 	LIMPET_FINDINGS_KEEPER,  /* another function may keep them, and what tells which */
-	LIMPET_FINDINGS_STEP,    /* a function grew at one moment, and stayed so */
+	LIMPET_FINDINGS_STEP,    /* a function grew at one moment, and most of it stayed */
 	LIMPET_FINDINGS_KINDS
 };
 extern const char *const limpet_findings_words[LIMPET_FINDINGS_KINDS];
@@ -52,6 +52,8 @@ struct limpet_findings_entry {
 	double share;            /* of the total of that; < 0: there is none */
 	double per_second;       /* bytes grown, or allocations; < 0: no rate */
 	uint64_t from_ns, to_ns; /* the time that it is about; to_ns 0: all of it */
+	bool at_once;            /* of what rose: at from_ns, not from then on */
+	bool unclear;            /* of ROSE: up and down, and too little was seen of it to judge */
 	/* Losses make it uncertain: the text ends with the reason. */
 	bool qualified;
 	uint64_t freed_blocks_max; /* so many of those it counts as live may have been freed */

@@ -24,11 +24,15 @@
 #define LEAST_KEPT_NS 10000000000ull
 #define KEPT_PARTS 6u
 #define KEPT_SHOWN 3u
+#define MANY_BLOCKS 16.0
+#define SURE_BLOCKS 64u
 /* The kernel updates its count of resident memory in batches, per processor or thread. */
 #define LEAST_RESIDENT (1u << 20)
 #define LEAST_BLOCKS 64u
 #define LEAST_THREADS 0.5
 #define PHRASE 320
+/* A rise of less than this part of what counts as growth is none at all. */
+#define NOTABLE 8
 
 _Static_assert(2 * HALF == PARTS, "a half");
 
@@ -184,6 +188,10 @@ static void tell_once(const struct growth *growth, enum measure measure, char re
 			 "%s swing%s by up to %s, and %s lowest points rose by %s at %s, to %s",
 			 name, measure == RESIDENT ? "s" : "", amount(swing, measure, trend->swing),
 			 measure == RESIDENT ? "its" : "their", by, at, to);
+	else if (trend->jump > 1.1 * trend->grew)
+		snprintf(ret, PHRASE, "%s rose by %s at %s, and fell by %s since, to %s", name,
+			 amount(by, measure, trend->jump), at,
+			 amount(swing, measure, trend->jump - trend->grew), to);
 	else
 		snprintf(ret, PHRASE, "%s rose by %s at %s, to %s", name, by, at, to);
 }
@@ -257,6 +265,7 @@ static struct limpet_findings_entry whole(const struct growth *growth,
 		.share = -1,
 		.per_second = 2 * trend->grew / growth->work->seconds};
 
+	finding.at_once = trend->shape == LIMPET_TREND_ONCE;
 	if (trend->shape == LIMPET_TREND_LATE || trend->shape == LIMPET_TREND_ONCE) {
 		finding.from_ns = trend->at_ns;
 		finding.to_ns = growth->work->model->to_ns;
@@ -272,9 +281,26 @@ static uint64_t age_of(const struct limpet_findings_work *work, uint64_t first_n
 	return first_ns < work->model->to_ns ? work->model->to_ns - first_ns : 0;
 }
 
+double limpet_findings_late_growth(const double *growth)
+{
+	return limpet_findings_sum(growth, HALF, PARTS);
+}
+
 static double late_growth(const struct limpet_findings_group *group)
 {
-	return limpet_findings_sum(group->growth, HALF, PARTS);
+	return limpet_findings_late_growth(group->growth);
+}
+
+double limpet_findings_late_rate(const struct limpet_findings_work *work, const double *growth)
+{
+	const double late = limpet_findings_late_growth(growth);
+	double most = 0;
+
+	for (unsigned i = HALF; i < PARTS; i++)
+		most = fmax(most, growth[i]);
+	if (most > 0.6 * late)
+		return (late - most) * PARTS / (HALF - 1) / work->seconds;
+	return 2 * late / work->seconds;
 }
 
 /* What is left of the first half's growth if a burst is taken out of it: two parts, as one that is
@@ -315,7 +341,7 @@ static bool grows(const double *growth)
 	for (unsigned i = HALF; i < PARTS; i++)
 		up += growth[i] > second / PARTS / 4;
 	return !has_slowed_down(growth, up) && second >= LEAST_BYTES && up >= HALF - 1 &&
-	       last >= second / 4;
+	       last >= second / 4 && growth[PARTS - 1] > second / PARTS;
 }
 
 static int compare_growth(const void *a, const void *b)
@@ -366,8 +392,8 @@ static uint64_t kept_bytes(const struct limpet_findings_work *work,
 }
 
 /* How many of its blocks were freed, as part of a sentence. */
-void limpet_findings_tell_freed(const struct limpet_findings_work *work,
-				const struct limpet_findings_group *group, char *ret, size_t room)
+static void tell_freed(const struct limpet_findings_work *work,
+		       const struct limpet_findings_group *group, char *ret, size_t room)
 {
 	const struct limpet_model_site *figures = &group->figures;
 	char blocks[LIMPET_UNITS_TEXT];
@@ -379,7 +405,7 @@ void limpet_findings_tell_freed(const struct limpet_findings_work *work,
 		snprintf(ret, room, "%s of its blocks are known to be live",
 			 limpet_units_format_count(blocks, figures->live_allocations));
 	else if (figures->frees && figures->frees < figures->allocations / 1000)
-		snprintf(ret, room, "hardly any of its %s blocks was freed",
+		snprintf(ret, room, "hardly any of its %s blocks were freed",
 			 limpet_units_format_count(blocks, figures->allocations));
 	else if (figures->frees)
 		snprintf(ret, room, "%.1f %% of its %s blocks were freed",
@@ -410,7 +436,7 @@ static int add_grows(const struct growth *growth, const struct limpet_findings_g
 {
 	char rate[LIMPET_UNITS_TEXT], hour[LIMPET_UNITS_TEXT], now[LIMPET_UNITS_TEXT], freed[128];
 
-	limpet_findings_tell_freed(growth->work, group, freed, sizeof(freed));
+	tell_freed(growth->work, group, freed, sizeof(freed));
 	return limpet_findings_add(
 		growth->work, finding,
 		"%s grows all the time, by %s/s (%s an hour) %s, to %s: %s%s.", name,
@@ -421,6 +447,12 @@ static int add_grows(const struct growth *growth, const struct limpet_findings_g
 		: growth->trends[LIVE].shape == LIMPET_TREND_FLAT
 			? "; live bytes as a whole do not grow"
 			: "");
+}
+
+/* Of its stacks the one that grows. */
+static uint32_t late_node(const struct limpet_findings_group *group)
+{
+	return group->late_node ? group->late_node : group->figures.node;
 }
 
 static int say_growing(struct growth *growth, const struct limpet_findings_group *group)
@@ -434,7 +466,7 @@ static int say_growing(struct growth *growth, const struct limpet_findings_group
 						.share = -1,
 						.per_second = 2 * bytes / work->seconds};
 	LIMPET_FREE char *name = NULL;
-	int code = limpet_findings_name(work, group->figures.node, &finding, &name);
+	int code = limpet_findings_name(work, late_node(group), &finding, &name);
 
 	if (code < 0)
 		return code;
@@ -501,8 +533,7 @@ static int find_sites(struct growth *growth)
 		struct limpet_findings_group *group = &work->groups[i];
 
 		growth->all += late_growth(group);
-		group->told = is_growing(group);
-		if (group->told)
+		if (is_growing(group))
 			list[count++] = group;
 	}
 	qsort(list, count, sizeof(*list), compare_growth);
@@ -514,6 +545,15 @@ static int find_sites(struct growth *growth)
 }
 
 /* ------------------------------------------------------------------ blocks that are not freed */
+
+/* They came until the end, as far as so few of them tell. */
+static bool keep_coming(const double *blocks)
+{
+	const double second = limpet_findings_sum(blocks, HALF, PARTS);
+
+	return second >= MANY_BLOCKS ? blocks[PARTS - 1] > second / PARTS / 2
+				     : blocks[PARTS - 1] > 0 || blocks[PARTS - 2] > 0;
+}
 
 bool limpet_findings_is_kept(const struct limpet_findings_work *work,
 			     const struct limpet_findings_group *group)
@@ -530,24 +570,39 @@ bool limpet_findings_is_kept(const struct limpet_findings_work *work,
 		parts += group->blocks[i] > 0;
 		late += i >= HALF && group->blocks[i] > 0;
 	}
-	return parts >= KEPT_PARTS && late >= HALF - 1 && !has_slowed_down(group->blocks, late);
+	return parts >= KEPT_PARTS && late >= HALF - 1 && keep_coming(group->blocks) &&
+	       !has_slowed_down(group->blocks, late);
+}
+
+bool limpet_findings_is_surely_kept(const struct limpet_findings_work *work,
+				    const struct limpet_findings_group *group)
+{
+	if (!limpet_findings_is_kept(work, group) || gone_of(work, &group->figures) ||
+	    group->figures.allocations < SURE_BLOCKS)
+		return false;
+	for (unsigned i = 0; i < PARTS; i++)
+		if (group->blocks[i] <= 0)
+			return false;
+	return true;
 }
 
 /* One stack of many that are freed is weak evidence: a collector of garbage may not have come to
- * it yet. */
-static bool has_kept_stacks(const struct limpet_findings_work *work,
-			    const struct limpet_findings_group *group)
+ * it yet. Those alone count then of which no block of many was freed. */
+static const struct limpet_findings_kept *kept_stacks(const struct limpet_findings_work *work,
+						      const struct limpet_findings_group *group)
 {
 	const struct limpet_model_site *figures = &group->figures;
 
-	return group->kept.stacks && gone_of(work, figures) <= figures->allocations / 2;
+	if (gone_of(work, figures) > figures->allocations / 2)
+		return group->sure.stacks ? &group->sure : NULL;
+	return group->kept.stacks ? &group->kept : NULL;
 }
 
 static int compare_kept(const void *a, const void *b, void *context)
 {
 	const struct limpet_findings_group *const *x = a, *const *y = b;
-	const uint64_t p = kept_bytes(context, &(*x)->kept.figures);
-	const uint64_t q = kept_bytes(context, &(*y)->kept.figures);
+	const uint64_t p = kept_bytes(context, &kept_stacks(context, *x)->figures);
+	const uint64_t q = kept_bytes(context, &kept_stacks(context, *y)->figures);
 
 	return p > q ? -1 : p < q;
 }
@@ -555,14 +610,15 @@ static int compare_kept(const void *a, const void *b, void *context)
 static int say_kept(struct growth *growth, const struct limpet_findings_group *group)
 {
 	struct limpet_findings_work *work = growth->work;
-	const struct limpet_findings_kept *kept = &group->kept;
+	const struct limpet_findings_kept *kept = kept_stacks(work, group);
 	const struct limpet_model_site *figures = &kept->figures;
-	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_NEVER_FREED,
-						.bytes = kept_bytes(work, figures),
-						.share = -1,
-						.per_second = 2 * kept->late_bytes / work->seconds,
-						.from_ns = kept->first_ns,
-						.to_ns = work->model->to_ns};
+	struct limpet_findings_entry finding = {
+		.kind = LIMPET_FINDINGS_NEVER_FREED,
+		.bytes = kept_bytes(work, figures),
+		.share = -1,
+		.per_second = limpet_findings_late_rate(work, kept->growth),
+		.from_ns = kept->first_ns,
+		.to_ns = work->model->to_ns};
 	char who[64] = "it";
 	char live[LIMPET_UNITS_TEXT], all[LIMPET_UNITS_TEXT], age[LIMPET_UNITS_TEXT];
 	char bytes[LIMPET_UNITS_TEXT];
@@ -586,11 +642,14 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 		work->model->windowed ? " in the window" : "",
 		limpet_findings_bytes(bytes, (double)finding.bytes), age,
 		growth->doubtful ? "; but older blocks were freed, which they may only replace"
-				 : "");
+		: kept == &group->sure ? "; most blocks of its other stacks are freed, and a "
+					 "collector of garbage may "
+					 "come to these later"
+				       : "");
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	growth->any = true;
-	growth->named += kept->late_bytes;
+	growth->named += limpet_findings_late_growth(kept->growth);
 	return code;
 }
 
@@ -604,10 +663,12 @@ static int say_others_kept(struct growth *growth, const struct limpet_findings_g
 	uint64_t alive = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		finding.bytes += kept_bytes(growth->work, &list[i]->kept.figures);
-		alive += kept_blocks(growth->work, &list[i]->kept.figures);
-		all.frees += list[i]->kept.figures.frees;
-		growth->named += list[i]->kept.late_bytes;
+		const struct limpet_findings_kept *kept = kept_stacks(growth->work, list[i]);
+
+		finding.bytes += kept_bytes(growth->work, &kept->figures);
+		alive += kept_blocks(growth->work, &kept->figures);
+		all.frees += kept->figures.frees;
+		growth->named += limpet_findings_late_growth(kept->growth);
 	}
 	return limpet_findings_add(
 		growth->work, &finding,
@@ -615,6 +676,14 @@ static int say_others_kept(struct growth *growth, const struct limpet_findings_g
 		roughly(growth->work, &all), limpet_units_format_count(blocks, alive),
 		growth->work->model->windowed ? " of the window" : "",
 		limpet_findings_bytes(bytes, (double)finding.bytes));
+}
+
+/* The function as a whole is one. */
+static void keep_all(struct limpet_findings_group *group)
+{
+	group->kept = (struct limpet_findings_kept){
+		.figures = group->figures, .stacks = group->stacks, .first_ns = group->first_ns};
+	memcpy(group->kept.growth, group->growth, sizeof(group->growth));
 }
 
 static int find_kept(struct growth *growth)
@@ -631,12 +700,8 @@ static int find_kept(struct growth *growth)
 		struct limpet_findings_group *group = &work->groups[i];
 
 		if (limpet_findings_is_kept(work, group))
-			group->kept =
-				(struct limpet_findings_kept){.figures = group->figures,
-							      .stacks = group->stacks,
-							      .first_ns = group->first_ns,
-							      .late_bytes = late_growth(group)};
-		if (has_kept_stacks(work, group) && (growth->doubtful || !is_growing(group)))
+			keep_all(group);
+		if (kept_stacks(work, group) && (growth->doubtful || !is_growing(group)))
 			list[count++] = group;
 	}
 	qsort_r(list, count, sizeof(*list), compare_kept, work);
@@ -716,6 +781,7 @@ static int say_rose(struct growth *growth, enum measure measure)
 {
 	struct limpet_findings_work *work = growth->work;
 	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_ROSE, measure);
+	const struct limpet_trend *trend = &growth->trends[measure];
 	struct limpet_findings_group *most = NULL;
 	char phrase[PHRASE], figure[LIMPET_UNITS_TEXT];
 	LIMPET_FREE char *name = NULL;
@@ -724,19 +790,24 @@ static int say_rose(struct growth *growth, enum measure measure)
 	int code;
 
 	if (work->in_parts)
-		most = most_of(growth, measure == BLOCKS,
-			       first_part(growth, &growth->trends[measure]), &grew, &count);
+		most = most_of(growth, measure == BLOCKS, first_part(growth, trend), &grew, &count);
+	/* A rise at the middle may be of the part before. */
+	if (work->in_parts && first_part(growth, trend) == HALF && grew < trend->grew / 2)
+		most = most_of(growth, measure == BLOCKS, HALF - 1, &grew, &count);
 	/* Little of the rise is by sites of these parts: whose it was is not known. */
-	if (count == 1 && grew < growth->trends[measure].grew / 2)
+	if (count == 1 && grew < trend->grew / 2)
 		most = NULL;
 	if (measure == BLOCKS)
 		finding.bytes = 0;
+	finding.unclear = trend->shape == LIMPET_TREND_UNCLEAR;
+	if (most && trend->grew > 0)
+		finding.share = fmin(grew / trend->grew, 1);
 	growth->any = true;
 	tell(growth, measure, phrase);
 	if (!most)
 		return limpet_findings_add(work, &finding, "%s.", phrase);
-	most->told = true;
-	code = limpet_findings_name(work, most->figures.node, &finding, &name);
+	most->told_once = trend->shape == LIMPET_TREND_ONCE && grew >= trend->grew / 2;
+	code = limpet_findings_name(work, late_node(most), &finding, &name);
 	if (code < 0)
 		return code;
 	amount(figure, measure, grew);
@@ -747,7 +818,7 @@ static int say_rose(struct growth *growth, enum measure measure)
 		code = limpet_findings_add(work, &finding, "%s: all under %s.", phrase, name);
 	else
 		code = limpet_findings_add(work, &finding,
-					   "%s: of %zu functions that grew %s grew most, by %s.",
+					   "%s: of %zu functions that grew, %s grew most, by %s.",
 					   phrase, count, name, figure);
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
@@ -868,6 +939,22 @@ static int find_resident_pages(struct growth *growth)
 		phrase, limpet_findings_bytes(bytes, pages), limpet_findings_bytes(rest, beyond));
 }
 
+/* What it grew by at most until some moment of the second half, or by its lowest points. */
+static double most_gain(const struct growth *growth, enum measure measure)
+{
+	const struct limpet_trend *trend = &growth->trends[measure];
+	const double until_highest = trend->highest - trend->middle;
+
+	return fmax(fmax(gain(growth, measure), until_highest),
+		    rises(growth, measure) ? trend->grew : 0);
+}
+
+static bool is_little(const struct growth *growth, double beyond)
+{
+	return beyond <= least_of(growth->work->model, RESIDENT) ||
+	       beyond <= growth->trends[RESIDENT].grew / 10;
+}
+
 static int find_resident(struct growth *growth)
 {
 	struct limpet_findings_work *work = growth->work;
@@ -876,18 +963,28 @@ static int find_resident(struct growth *growth)
 	const double live = gain(growth, LIVE), mapped = gain(growth, MAPPED);
 	char phrase[PHRASE], heap[LIMPET_UNITS_TEXT], maps[LIMPET_UNITS_TEXT];
 	char rest[LIMPET_UNITS_TEXT];
-	double beyond;
+	double beyond, at_most;
 
 	if (!rises(growth, RESIDENT))
 		return 0;
 	beyond = growth->trends[RESIDENT].grew - live - mapped;
+	at_most = most_gain(growth, LIVE) + most_gain(growth, MAPPED);
 	/* Its causes have findings of their own. */
-	if (growth->any &&
-	    (beyond <= least_of(model, RESIDENT) || beyond <= growth->trends[RESIDENT].grew / 10))
+	if (growth->any && is_little(growth, growth->trends[RESIDENT].grew - at_most))
 		return 0;
+	tell(growth, RESIDENT, phrase);
+	if (!is_little(growth, beyond) &&
+	    is_little(growth, growth->trends[RESIDENT].grew - at_most)) {
+		finding.bytes = 0;
+		return limpet_findings_add(
+			work, &finding,
+			"%s%s, as live bytes and mappings did meanwhile, by up to %s: what they "
+			"left is kept by the allocator.",
+			phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
+			limpet_findings_bytes(heap, at_most));
+	}
 	growth->any = work->resident_said = true;
 	finding.bytes = beyond > 0 ? (uint64_t)beyond : 0;
-	tell(growth, RESIDENT, phrase);
 	return limpet_findings_add(
 		work, &finding,
 		"%s%s; live bytes grew by %s meanwhile and mappings by %s. That leaves %s: blocks "
@@ -944,10 +1041,14 @@ static void say_change(FILE *file, const struct growth *growth, enum measure mea
 static bool tidied_up(const struct limpet_model *model)
 {
 	const struct limpet_model_totals *totals = &model->totals;
+	const uint64_t before_ns = model->duration_ns / 20 * 19;
+	uint64_t before = 0;
 
-	return model->end->end == LIMPET_END_TARGET_EXIT &&
-	       totals->peak_ns > model->duration_ns / 2 &&
-	       totals->live_bytes < totals->peak_bytes / 2;
+	for (size_t i = 0; i < model->timeline_count && model->timeline[i].time_ns <= before_ns;
+	     i++)
+		before = model->timeline[i].live_bytes;
+	return model->end->end == LIMPET_END_TARGET_EXIT && model->to_ns >= model->duration_ns &&
+	       before > totals->peak_bytes / 2 && totals->live_bytes < totals->peak_bytes / 2;
 }
 
 /* Rises that are too small or too uneven to be called growth. */
@@ -958,7 +1059,8 @@ static bool any_rose(const struct growth *growth)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(said); i++) {
 		const struct limpet_trend *trend = &growth->trends[said[i]];
 
-		if (trend->shape && trend->last - trend->middle >= 1)
+		if (trend->shape &&
+		    trend->last - trend->middle >= least_of(growth->work->model, said[i]) / NOTABLE)
 			return true;
 	}
 	return false;
@@ -1107,9 +1209,34 @@ static bool is_doubtful(const struct limpet_model *model)
 	return (double)totals->foreign_freed_bytes > grew / 2;
 }
 
+/* Bytes by which it grew in the second half, or in a step; what has no such figure comes last. */
+static double weight(const struct limpet_findings_work *work,
+		     const struct limpet_findings_entry *finding)
+{
+	if (finding->kind != LIMPET_FINDINGS_NEVER_FREED)
+		return (double)finding->bytes;
+	return fmax(0, finding->per_second * work->seconds / 2);
+}
+
+/* The largest first; equal ones as they are. */
+static void sort_from(struct limpet_findings_work *work, size_t first)
+{
+	struct limpet_findings_entry *list = work->findings->list;
+
+	for (size_t i = first + 1; i < work->findings->count; i++) {
+		const struct limpet_findings_entry one = list[i];
+		size_t at = i;
+
+		for (; at > first && weight(work, &list[at - 1]) < weight(work, &one); at--)
+			list[at] = list[at - 1];
+		list[at] = one;
+	}
+}
+
 int limpet_findings_find_growing(struct limpet_findings_work *work)
 {
 	const struct limpet_model *model = work->model;
+	size_t first;
 	struct growth growth = {.work = work,
 				.half = model->windowed ? "in the second half of the window"
 							: "in the second half",
@@ -1124,10 +1251,12 @@ int limpet_findings_find_growing(struct limpet_findings_work *work)
 		code = say_idle(&growth);
 	if (code == 0 && model->target->pages)
 		code = find_resident_pages(&growth);
+	first = work->findings->count;
 	if (code == 0 && heap)
 		code = find_heap(&growth);
 	if (code == 0 && heap && work->in_parts && !growth.doubtful && !is_of_pages(&growth))
 		code = limpet_findings_find_steps(work);
+	sort_from(work, first);
 	if (code == 0)
 		code = find_mappings(&growth);
 	if (code == 0)

@@ -1,8 +1,10 @@
 /* Functions that grew at one moment and stayed so: an import, a burst of requests, a table that was
  * made anew. They do not grow, and yet they are what the memory of a program is used for. */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/views/findings_work.h"
 #include "common/units.h"
@@ -12,8 +14,12 @@
 #define SHOWN 3u
 /* Of all live bytes, at least. */
 #define NOTABLE_SHARE 0.1
-/* Of what the function grew in all, at least. */
-#define MOST 0.8
+/* So many times as much as the parts beside it: what fills up grows less and less, and what speeds
+ * up more and more. */
+#define SUDDEN 3
+/* Of the step: what it rises above all that was there before, and what is left of it at the end. */
+#define NEW 0.8
+#define LEFT 0.5
 /* A part of the step that may have come before it, or may be missing after it. */
 #define EDGE 0.1
 /* What is as short as that is a moment. */
@@ -22,36 +28,73 @@
 struct step {
 	uint32_t group;
 	unsigned from, to; /* parts */
-	double bytes;
+	double bytes;      /* without what the function grows all the time */
+	double left;       /* of these, at the end */
+	uint32_t node;     /* the stack that grew most */
 };
 
+static int compare_doubles(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+/* What it grows by in an ordinary part. */
+static double usual_growth(const double *growth)
+{
+	double sorted[PARTS];
+
+	memcpy(sorted, growth, sizeof(sorted));
+	qsort(sorted, PARTS, sizeof(sorted[0]), compare_doubles);
+	return fmax(0, (sorted[PARTS / 2 - 1] + sorted[PARTS / 2]) / 2);
+}
+
 /* The one or two parts in which it grew most. What was there in the first part of a capture may
- * have filled up only. */
+ * have filled up only; what came in the last may not stay. */
 static struct step largest_step(const struct limpet_findings_work *work, uint32_t group)
 {
-	const double *growth = work->groups[group].growth;
+	const double *growth = work->groups[group].growth, usual = usual_growth(growth);
 	struct step step = {.group = group};
 
-	for (unsigned i = work->model->windowed ? 0 : 1; i < PARTS; i++) {
-		const double next = i + 1 < PARTS && growth[i + 1] > 0 ? growth[i + 1] : 0;
+	for (unsigned i = work->model->windowed ? 0 : 1; i + 1 < PARTS; i++) {
+		const double next = i + 2 < PARTS && growth[i + 1] > usual ? growth[i + 1] : 0;
+		const unsigned to = i + 1 + (next > 0);
+		const double bytes = growth[i] + next - usual * (to - i);
 
-		if (growth[i] + next > step.bytes)
-			step = (struct step){group, i, i + 1 + (next > 0), growth[i] + next};
+		if (bytes > step.bytes)
+			step = (struct step){.group = group, .from = i, .to = to, .bytes = bytes};
 	}
 	return step;
 }
 
-static bool is_notable(const struct limpet_findings_work *work, const struct step *step)
+/* Whether it is above all that was there before, and what is left of it. */
+static bool is_new(const double *growth, struct step *step)
+{
+	double level = 0, highest = 0, after;
+
+	for (unsigned i = 0; i < step->from; i++) {
+		level += growth[i];
+		highest = fmax(highest, level);
+	}
+	after = level + limpet_findings_sum(growth, step->from, step->to);
+	step->left =
+		fmin(step->bytes, after - highest + limpet_findings_sum(growth, step->to, PARTS));
+	return after - highest >= NEW * step->bytes;
+}
+
+static bool is_notable(const struct limpet_findings_work *work, struct step *step)
 {
 	const struct limpet_findings_group *group = &work->groups[step->group];
-	double rises = 0;
+	const double *growth = group->growth;
+	const double most = fmax(growth[step->from], growth[step->to - 1]);
+	const double before = step->from ? growth[step->from - 1] : 0;
+	const double after = step->to < PARTS ? growth[step->to] : 0;
 
-	for (unsigned i = work->model->windowed ? 0 : 1; i < PARTS; i++)
-		rises += group->growth[i] > 0 ? group->growth[i] : 0;
-	return !group->told && step->bytes >= LEAST_BYTES &&
+	return !group->told_once && step->bytes >= LEAST_BYTES &&
 	       step->bytes >= NOTABLE_SHARE * (double)work->model->totals.live_bytes &&
-	       step->bytes >= MOST * rises &&
-	       limpet_findings_sum(group->growth, step->to, PARTS) >= -EDGE * step->bytes;
+	       most >= SUDDEN * before && most >= SUDDEN * after && is_new(growth, step) &&
+	       step->left >= LEFT * step->bytes;
 }
 
 static int compare_steps(const void *a, const void *b)
@@ -61,25 +104,46 @@ static int compare_steps(const void *a, const void *b)
 	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
 }
 
-/* Bytes by which the group's stacks grew in each step of the history. */
-static double *growth_of(const struct limpet_findings_work *work, uint32_t group)
+static bool is_within(const struct limpet_findings_work *work, const struct step *step, size_t at)
 {
-	double *growth = calloc(work->history->step_count + 1, sizeof(*growth));
+	const struct limpet_model *model = work->model;
+	const uint64_t *edges = work->history->edges_ns;
+	const double part_ns = (double)(model->to_ns - model->from_ns) / PARTS;
+	const double middle =
+		((double)edges[at] + (double)edges[at + 1]) / 2 - (double)model->from_ns;
+
+	return middle >= step->from * part_ns && middle <= step->to * part_ns;
+}
+
+/* Bytes by which the group's stacks grew in each step of the history; finds the stack that grew
+ * most within the step. NULL: no memory. */
+static double *growth_of(const struct limpet_findings_work *work, struct step *found)
+{
+	double *growth = calloc(work->history->step_count + 1, sizeof(*growth)), most = 0;
 
 	for (size_t i = 0; i < work->view->site_count && growth; i++) {
 		const struct limpet_history_site *site =
-			work->group_of[i] == group
+			work->group_of[i] == found->group
 				? limpet_findings_steps_of(work, work->view->sites[i].node)
 				: NULL;
 		struct limpet_cursor cursor;
 		struct limpet_history_step step;
+		double own = 0;
 
 		if (!site)
 			continue;
 		cursor = limpet_history_steps(work->history, site);
-		while (limpet_history_next(&cursor, &step))
-			growth[step.step] += (double)step.counts.allocated_bytes -
-					     (double)step.counts.freed_bytes;
+		while (limpet_history_next(&cursor, &step)) {
+			const double grew = (double)step.counts.allocated_bytes -
+					    (double)step.counts.freed_bytes;
+
+			growth[step.step] += grew;
+			own += is_within(work, found, step.step) ? grew : 0;
+		}
+		if (own > most) {
+			most = own;
+			found->node = work->view->sites[i].node;
+		}
 	}
 	return growth;
 }
@@ -98,9 +162,7 @@ static void find_moment(const struct limpet_findings_work *work, const struct st
 	*ret_from_ns = (uint64_t)from_ns;
 	*ret_to_ns = (uint64_t)to_ns;
 	for (size_t i = 0; i < work->history->step_count; i++) {
-		const double middle = ((double)edges[i] + (double)edges[i + 1]) / 2;
-
-		if (middle < from_ns || middle > to_ns)
+		if (!is_within(work, step, i))
 			continue;
 		if (grew <= EDGE * step->bytes)
 			*ret_from_ns = edges[i];
@@ -112,34 +174,43 @@ static void find_moment(const struct limpet_findings_work *work, const struct st
 	}
 }
 
-static int say_step(struct limpet_findings_work *work, const struct step *step)
+static void tell_time(const struct limpet_findings_work *work,
+		      const struct limpet_findings_entry *finding, char *ret, size_t room)
 {
-	const struct limpet_findings_group *group = &work->groups[step->group];
+	char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
+
+	limpet_units_format_duration(from, finding->from_ns);
+	limpet_units_format_duration(to, finding->to_ns);
+	if (!strcmp(from, to) ||
+	    (double)(finding->to_ns - finding->from_ns) <= MOMENT_SHARE * 1e9 * work->seconds)
+		snprintf(ret, room, "at %s", from);
+	else
+		snprintf(ret, room, "between %s and %s", from, to);
+}
+
+static int say_step(struct limpet_findings_work *work, struct step *step)
+{
 	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_STEP,
 						.bytes = (uint64_t)step->bytes,
 						.share = -1,
 						.per_second = -1};
-	char by[LIMPET_UNITS_TEXT], now[LIMPET_UNITS_TEXT], freed[128];
-	char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT], when[2 * LIMPET_UNITS_TEXT + 16];
+	char by[LIMPET_UNITS_TEXT], left[LIMPET_UNITS_TEXT], when[2 * LIMPET_UNITS_TEXT + 16];
 	LIMPET_FREE char *name = NULL;
-	LIMPET_FREE double *growth = growth_of(work, step->group);
-	int code =
-		growth ? limpet_findings_name(work, group->figures.node, &finding, &name) : -ENOMEM;
+	LIMPET_FREE double *growth = growth_of(work, step);
+	int code = growth ? limpet_findings_name(work, step->node, &finding, &name) : -ENOMEM;
 
 	if (code < 0)
 		return code;
 	find_moment(work, step, growth, &finding.from_ns, &finding.to_ns);
-	limpet_units_format_duration(from, finding.from_ns);
-	limpet_units_format_duration(to, finding.to_ns);
-	if ((double)(finding.to_ns - finding.from_ns) <= MOMENT_SHARE * 1e9 * work->seconds)
-		snprintf(when, sizeof(when), "at %s", from);
+	tell_time(work, &finding, when, sizeof(when));
+	limpet_findings_bytes(by, step->bytes);
+	if (step->left >= (1 - EDGE) * step->bytes)
+		code = limpet_findings_add(work, &finding, "%s rose by %s %s, and that stayed.",
+					   name, by, when);
 	else
-		snprintf(when, sizeof(when), "between %s and %s", from, to);
-	limpet_findings_tell_freed(work, group, freed, sizeof(freed));
-	code = limpet_findings_add(work, &finding, "%s rose by %s %s, and stayed at %s: %s.", name,
-				   limpet_findings_bytes(by, step->bytes), when,
-				   limpet_findings_bytes(now, (double)group->figures.live_bytes),
-				   freed);
+		code = limpet_findings_add(work, &finding,
+					   "%s rose by %s %s; %s of that is left at the end.", name,
+					   by, when, limpet_findings_bytes(left, step->left));
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
 	return code;

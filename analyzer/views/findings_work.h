@@ -20,7 +20,7 @@ struct limpet_findings_kept {
 	uint64_t largest;
 	size_t stacks;
 	uint64_t first_ns;
-	double late_bytes; /* grown in the second half */
+	double growth[LIMPET_FINDINGS_PARTS]; /* as below */
 };
 
 /* All stacks under one label. */
@@ -30,9 +30,13 @@ struct limpet_findings_group {
 	size_t stacks;
 	double growth[LIMPET_FINDINGS_PARTS]; /* bytes, in each eighth of the time */
 	double blocks[LIMPET_FINDINGS_PARTS]; /* the same, in blocks */
+	double late_growth;                   /* of `late_node`, in the second half */
+	uint32_t late_node;                   /* the stack that grew most then; 0: none did */
 	uint64_t first_ns; /* its first block was allocated no later; UINT64_MAX: not known */
 	struct limpet_findings_kept kept; /* of its stacks, each by itself */
-	bool told;                        /* a finding says how it grew */
+	struct limpet_findings_kept
+		sure;   /* the same, of those of which no block was freed at all */
+	bool told_once; /* a finding says that it grew at one moment */
 };
 
 struct limpet_findings_work {
@@ -94,11 +98,13 @@ int limpet_findings_find_keeper(struct limpet_findings_work *work);
 /* By number and age, whatever their size: blocks keep coming, and hardly any is freed. */
 bool limpet_findings_is_kept(const struct limpet_findings_work *work,
 			     const struct limpet_findings_group *group);
+/* Also where most blocks of its function are freed: many, all the time, and none of them freed. */
+bool limpet_findings_is_surely_kept(const struct limpet_findings_work *work,
+				    const struct limpet_findings_group *group);
 
-/* How many of its blocks were freed, as part of a sentence. */
-void limpet_findings_tell_freed(const struct limpet_findings_work *work,
-				const struct limpet_findings_group *group, char *ret, size_t room);
-
+/* Its growth in the second half; as a rate without what came in a single part, if that is most. */
+double limpet_findings_late_growth(const double *growth);
+double limpet_findings_late_rate(const struct limpet_findings_work *work, const double *growth);
 /* Finds functions that grew once and stayed so, of which nothing was told yet. */
 int limpet_findings_find_steps(struct limpet_findings_work *work);
 /* The site's steps, or NULL. */

@@ -82,11 +82,11 @@ static unsigned count_falls(const struct limpet_trend_point *points, size_t coun
 	return falls;
 }
 
-static double highest_of(const struct parts *parts, unsigned from, unsigned count)
+static double highest_of(const struct parts *parts, unsigned from, unsigned to)
 {
 	double highest = parts->high[from];
 
-	for (unsigned i = from + 1; i < count; i++)
+	for (unsigned i = from + 1; i < to; i++)
 		if (parts->high[i] > highest)
 			highest = parts->high[i];
 	return highest;
@@ -140,7 +140,7 @@ static struct close_look look_closely(const struct limpet_trend_point *points, s
 		note_jump(&look, point->value - before, point->time_ns);
 		if (look.begin_ns == to_ns && point->value - trend->middle > trend->grew / 20)
 			look.begin_ns = before_ns;
-		if (look.end_ns == to_ns && trend->last - point->value <= trend->grew / 20)
+		if (look.end_ns == to_ns && trend->last - point->value <= trend->grew / 50)
 			look.end_ns = point->time_ns;
 		before = point->value;
 		before_ns = point->time_ns;
@@ -160,47 +160,73 @@ static void judge_rise(const struct limpet_trend_point *points, size_t count,
 	unsigned up = 0, idle = 0, idle_before = 0;
 
 	for (unsigned i = HALF; i < PARTS; i++) {
-		const uint64_t begin_ns = from_ns + i * eighth_ns, end_ns = begin_ns + eighth_ns;
+		const uint64_t end_ns = from_ns + (i + 1) * eighth_ns;
 		const bool rises = parts->end[i + 1] - parts->end[i] > trend->grew / (4.0 * HALF);
 
 		up += rises;
 		if (end_ns <= look.begin_ns + eighth_ns)
 			continue;
 		idle += !rises;
-		idle_before += !rises && begin_ns < look.end_ns;
+		idle_before += !rises && end_ns <= look.end_ns;
 	}
 	trend->at_ns = look.begin_ns;
 	if (look.jumps[0] >= 0.9 * trend->grew) {
 		trend->shape = LIMPET_TREND_ONCE;
 		trend->at_ns = look.jump_ns;
+		trend->jump = look.jumps[0];
 	} else if (jumps >= 0.9 * trend->grew && look.points > 4 * JUMPS) {
 		trend->shape = LIMPET_TREND_STEPS;
+	} else if (!idle_before && look.end_ns + eighth_ns / 2 < to_ns) {
+		trend->shape = LIMPET_TREND_ENDED;
+		trend->at_ns = look.end_ns;
 	} else if (up >= HALF - 1 && parts->end[PARTS] - parts->end[PARTS - 2] >= trend->grew / 4) {
 		trend->shape = trend->grew < (trend->middle - trend->first) / 2
 				       ? LIMPET_TREND_SLOWING
 				       : LIMPET_TREND_STEADY;
 	} else if (!idle && look.begin_ns > middle_ns + eighth_ns / 2) {
 		trend->shape = LIMPET_TREND_LATE;
-	} else if (!idle_before && look.end_ns + eighth_ns / 2 < to_ns) {
-		trend->shape = LIMPET_TREND_ENDED;
-		trend->at_ns = look.end_ns;
 	} else {
 		trend->shape = LIMPET_TREND_STEPS;
 	}
 }
 
-/* The part before which the lowest points rose, at once, and since when they stayed up; 0: none. */
-static unsigned step_of_lows(const struct parts *parts, double rise)
+static double highest_low(const struct parts *parts, unsigned from, unsigned to)
 {
-	for (unsigned step = HALF; step < PARTS; step++) {
-		bool stays = parts->low[step] - parts->low[step - 1] >= 0.75 * rise;
+	double highest = parts->low[from];
 
-		for (unsigned i = step; i < PARTS; i++)
-			stays = stays && parts->low[i] - parts->low[step - 1] >= 0.75 * rise;
-		if (stays)
-			return step;
+	for (unsigned i = from + 1; i < to; i++)
+		if (parts->low[i] > highest)
+			highest = parts->low[i];
+	return highest;
+}
+
+static double lowest_low(const struct parts *parts, unsigned from)
+{
+	double lowest = parts->low[from];
+
+	for (unsigned i = from + 1; i < PARTS; i++)
+		if (parts->low[i] < lowest)
+			lowest = parts->low[i];
+	return lowest;
+}
+
+/* The part from which on all lowest points are above all earlier ones, by most of what they rose in
+ * the second half; 0: there is none. What only comes back to an earlier height is no rise. */
+static unsigned step_of_lows(const struct parts *parts, double least, double *ret_rise)
+{
+	const double all = highest_low(parts, HALF, PARTS) - parts->low[HALF - 1];
+	unsigned best = 0;
+
+	*ret_rise = 0;
+	for (unsigned step = HALF; step < PARTS; step++) {
+		const double rise = lowest_low(parts, step) - highest_low(parts, 0, step);
+
+		if (rise > least && rise >= 0.6 * all && rise > *ret_rise) {
+			*ret_rise = rise;
+			best = step;
+		}
 	}
-	return 0;
+	return best;
 }
 
 /* When it was last below that. */
@@ -224,16 +250,18 @@ static bool judge_lows(const struct limpet_trend_point *points, size_t count,
 {
 	const double rise = parts->low[PARTS - 1] - parts->low[HALF - 1];
 	const double later = parts->low[PARTS - 1] - parts->low[HALF];
-	const unsigned step = rise > least ? step_of_lows(parts, rise) : 0;
+	double at_once;
+	const unsigned step = step_of_lows(parts, least, &at_once);
 
 	if (step > HALF && step < PARTS - 1) {
 		trend->shape = LIMPET_TREND_ONCE;
-		trend->grew = parts->low[step] - parts->low[step - 1];
+		trend->grew = at_once;
 		trend->at_ns = last_below(points, count, from_ns, to_ns,
-					  (parts->low[step] + parts->low[step - 1]) / 2);
+					  lowest_low(parts, step) - at_once / 2);
 		return true;
 	}
-	if (rise <= least || !lows_rise(parts) ||
+	if (step == PARTS - 1 || rise <= least || !lows_rise(parts) ||
+	    parts->low[PARTS - 1] - highest_low(parts, 0, HALF) <= least ||
 	    (step && (later <= least || later <= trend->swing / 20)))
 		return false;
 	trend->shape = LIMPET_TREND_SWINGS;
@@ -277,6 +305,7 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 	trend.middle = parts.end[HALF];
 	trend.last = parts.end[PARTS];
 	trend.grew = trend.last - trend.middle;
+	trend.highest = highest_of(&parts, HALF, PARTS);
 	trend.swing = deepest_fall(points, count, middle_ns, to_ns, trend.middle);
 	before = deepest_fall(points, count, from_ns, middle_ns, trend.first);
 	/* A fall of the first half may happen again. */

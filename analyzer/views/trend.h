@@ -33,6 +33,9 @@ struct limpet_trend {
 	double first, middle, last; /* at the beginning, after half of the time, at the end */
 	double grew; /* in the second half; SWINGS: of the lowest points; HIGHER: beyond the highest
 			before */
+	double jump; /* ONCE, unless it swings: by how much at that moment; it may have fallen since
+		      */
+	double highest; /* in the second half */
 	double swing;   /* the deepest fall of the second half; if it grew, that of the first if
 			   deeper */
 	unsigned falls; /* at least half as deep, in the whole time */

@@ -30,9 +30,10 @@ static uint64_t grown_bytes(const struct limpet_findings_entry *finding)
 	case LIMPET_FINDINGS_TOUCHES:
 	case LIMPET_FINDINGS_TURNOVER:
 	case LIMPET_FINDINGS_RESIDENT:
-	case LIMPET_FINDINGS_ROSE:
 	case LIMPET_FINDINGS_MAPS:
 		return finding->bytes;
+	case LIMPET_FINDINGS_ROSE:
+		return finding->unclear ? 0 : finding->bytes;
 	default:
 		return 0;
 	}
@@ -96,17 +97,25 @@ static void say_rise(FILE *file, const struct limpet_findings_entry *finding, co
 {
 	char bytes[LIMPET_UNITS_TEXT], since[LIMPET_UNITS_TEXT];
 
+	if (finding->unclear) {
+		fputs("Live bytes go up and down: too little was seen to tell whether they grow",
+		      file);
+		return;
+	}
 	if (finding->bytes)
 		fprintf(file, "Live bytes rose by %s",
 			limpet_units_format_bytes(bytes, finding->bytes));
 	else
 		fputs("The number of live blocks rose", file);
-	if (finding->to_ns)
-		fprintf(file, " since %s", limpet_units_format_duration(since, finding->from_ns));
+	limpet_units_format_duration(since, finding->from_ns);
+	if (finding->at_once)
+		fprintf(file, " at %s", since);
+	else if (finding->to_ns)
+		fprintf(file, " since %s", since);
 	else
 		fprintf(file, " %s", half);
-	if (name)
-		fprintf(file, ", %s most", name);
+	if (name && finding->share >= 0.5)
+		fprintf(file, ", mostly by %s", name);
 }
 
 static void say_growth(FILE *file, const struct limpet_findings_entry *finding, const char *name,
@@ -133,14 +142,18 @@ static void say_growth(FILE *file, const struct limpet_findings_entry *finding, 
 		say_rise(file, finding, name, half);
 		break;
 	case LIMPET_FINDINGS_STEP:
-		fprintf(file, "%s rose by %s until %s, and stayed so", name ? name : "A function",
-			bytes, limpet_units_format_duration(when, finding->to_ns));
+		fprintf(file, "%s rose by %s at %s, and most of that stayed",
+			name ? name : "A function", bytes,
+			limpet_units_format_duration(when, finding->from_ns));
 		break;
 	case LIMPET_FINDINGS_MAPS:
 		fprintf(file, "Mapped bytes rose by %s %s", bytes, half);
 		break;
 	case LIMPET_FINDINGS_RESIDENT:
-		fprintf(file, "RSS grew by %s beyond live bytes and mappings", bytes);
+		if (finding->bytes)
+			fprintf(file, "RSS grew by %s beyond live bytes and mappings", bytes);
+		else
+			fputs("RSS rose with live bytes, and stayed", file);
 		break;
 	case LIMPET_FINDINGS_THREADS:
 		fputs("The number of threads rose", file);

@@ -181,7 +181,8 @@ knows_leaky() {
 figures = page_figures.of_page(open("page.html", encoding="utf-8").read())
 sys.exit(not {"leaky", "dropping"} <= set(figures["strings"]))' || fail "the page has no name of them" || return 1
 	within 60 "$LIMPET" report "$trace" --sort allocations -n 30 >report.text || return 1
-	grep -q '^      leaky ' report.text && grep -q '^      dropping ' report.text || fail "$(<report.text)"
+	grep -q '^      leaky ' report.text || fail "$(<report.text)" || return 1
+	grep -q '^      dropping ' report.text || fail "$(<report.text)"
 }
 
 # track: runtime | node.js with `--perf-basic-prof` | attach | JavaScript functions have names, too

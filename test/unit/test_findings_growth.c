@@ -315,6 +315,91 @@ static void early_burst(unsigned round)
 			sample_allocate(&sample, recorder, SAMPLE_EVIL, 10000);
 }
 
+static uint64_t heap_blocks[1000];
+static void fill_heap(bool full)
+{
+	for (unsigned i = 0; i < 1000; i++) {
+		if (full)
+			heap_blocks[i] = sample_allocate(&sample, recorder, SAMPLE_JIT, 10000);
+		else
+			sample_release(&sample, recorder, heap_blocks[i], 10008);
+	}
+}
+
+/* Emptied and filled again: as high as before. */
+static void refilled(unsigned round)
+{
+	cache(round);
+	if (round == 0 || round == 480)
+		fill_heap(true);
+	if (round == 350)
+		fill_heap(false);
+}
+
+/* In the last eighth: nobody knows whether it stays. */
+static void burst_at_the_end(unsigned round)
+{
+	cache(round);
+	if (round == 780)
+		fill_heap(true);
+}
+
+/* Most of a burst is freed later, a part stays. */
+static void burst_that_shrinks(unsigned round)
+{
+	cache(round);
+	if (round == 250)
+		fill_heap(true);
+	for (unsigned i = 0; round == 500 && i < 300; i++)
+		sample_release(&sample, recorder, heap_blocks[i], 10008);
+}
+
+/* A leak, and a burst of the same function. */
+static void burst_of_a_leak(unsigned round)
+{
+	cache(round);
+	sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+	for (unsigned i = 0; round == 550 && i < 1000; i++)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 10000);
+}
+
+/* Until an eighth before the end. */
+static void stops_early(unsigned round)
+{
+	cache(round);
+	if (round < 690)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 3000);
+}
+
+/* Most blocks of a function are freed; not one of those of one of its stacks is. */
+static void leak_of_a_stack(unsigned round)
+{
+	static uint64_t blocks[16];
+
+	cache(round);
+	for (unsigned i = 0; i < 4; i++) {
+		uint64_t *block = &blocks[(4 * round + i) % 16];
+
+		if (4 * round + i >= 16)
+			sample_release(&sample, recorder, *block, 3000);
+		*block = sample_allocate(&sample, recorder, LEAK_BELOW, 3000);
+	}
+	if (round % 4 == 0)
+		sample_allocate(&sample, recorder, SAMPLE_LEAK, 200);
+}
+
+/* What was live for a while stays resident. */
+static void high_water(unsigned round)
+{
+	cache(round);
+	if (round == 500) {
+		fill_heap(true);
+		gauges.rss_bytes += 10u << 20;
+	}
+	if (round == 600)
+		fill_heap(false);
+}
+
 /* Places that are filled in no order: a block comes only where there is none yet. */
 static void random_cache(unsigned round)
 {
@@ -570,7 +655,7 @@ static void test_many_sites(void **state)
 	found = assert_grows(LIMPET_FINDINGS_ROSE, "Live bytes rose by ");
 	/* Two blocks in four rounds. */
 	assert_in_range(found->bytes, 390000, 410000);
-	assert_non_null(strstr(found->text, ": of 32 functions that grew "));
+	assert_non_null(strstr(found->text, ": of 32 functions that grew, "));
 	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
 	close_it();
 }
@@ -703,19 +788,103 @@ static void test_early_burst(void **state)
 	(void)state;
 	capture(early_burst);
 	found = only(LIMPET_FINDINGS_STEP);
-	if (!strstr(found->text, " rose by 9.5 MiB at 20") ||
-	    !strstr(found->text,
-		    ", and stayed at 9.5 MiB: none of its 1.0 k blocks was ever freed"))
+	if (!strstr(found->text, " rose by 9.5 MiB at 20s, and that stayed."))
 		fail_msg("'%s'", found->text);
 	assert_in_range(found->from_ns, 19000000000, 20200000000);
 	assert_in_range(found->to_ns, 20000000000, 21000000000);
 	only(LIMPET_FINDINGS_STEADY);
 	assert_int_equal(limpet_verdict_new(findings, &heap.view, &verdict), 0);
 	if (strncmp(verdict.text, "Nothing grows clearly. ", 23) != 0 ||
-	    !strstr(verdict.text, " rose by 9.5 MiB until 20") ||
-	    !strstr(verdict.text, ", and stayed so"))
+	    !strstr(verdict.text, " rose by 9.5 MiB at 20") ||
+	    !strstr(verdict.text, ", and most of that stayed"))
 		fail_msg("'%s'", verdict.text);
 	limpet_verdict_done(&verdict);
+	close_it();
+}
+
+static void assert_verdict(const char *words, const char *no_words)
+{
+	struct limpet_verdict verdict;
+
+	assert_int_equal(limpet_verdict_new(findings, &heap.view, &verdict), 0);
+	if (!strstr(verdict.text, words) || (no_words && strstr(verdict.text, no_words)))
+		fail_msg("'%s'", verdict.text);
+	limpet_verdict_done(&verdict);
+}
+
+static void test_refilled(void **state)
+{
+	(void)state;
+	capture(refilled);
+	assert_int_equal(count_of(LIMPET_FINDINGS_STEP), 0);
+	/* It has gone up and down: what is said is no more than that. */
+	assert_true(only(LIMPET_FINDINGS_ROSE)->unclear);
+	assert_verdict("too little was seen to tell whether they grow", "rose by");
+	close_it();
+}
+
+static void test_burst_at_the_end(void **state)
+{
+	(void)state;
+	capture(burst_at_the_end);
+	assert_int_equal(count_of(LIMPET_FINDINGS_STEP), 0);
+	close_it();
+}
+
+static void test_burst_that_shrinks(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(burst_that_shrinks);
+	found = only(LIMPET_FINDINGS_STEP);
+	if (!strstr(found->text, " rose by 9.5 MiB at 25s; 6.7 MiB of that is left at the end."))
+		fail_msg("'%s'", found->text);
+	close_it();
+}
+
+/* The rate is that of the leak. */
+static void test_burst_of_a_leak(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(burst_of_a_leak);
+	found = only(LIMPET_FINDINGS_NEVER_FREED);
+	if (found->per_second < 29000 || found->per_second > 31000)
+		fail_msg("%f", found->per_second);
+	found = only(LIMPET_FINDINGS_STEP);
+	if (!strstr(found->text, " rose by 9.5 MiB at 55s, and that stayed."))
+		fail_msg("'%s'", found->text);
+	close_it();
+}
+
+static void test_stops_early(void **state)
+{
+	(void)state;
+	capture(stops_early);
+	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
+	assert_int_equal(count_of(LIMPET_FINDINGS_NEVER_FREED), 0);
+	assert_grows(LIMPET_FINDINGS_ROSE, " in the second half, until 1m09s, and stayed at ");
+	close_it();
+}
+
+static void test_leak_of_a_stack(void **state)
+{
+	(void)state;
+	capture(leak_of_a_stack);
+	assert_grows(LIMPET_FINDINGS_NEVER_FREED, "one of its 2 stacks allocated are still live");
+	if (!strstr(only(LIMPET_FINDINGS_NEVER_FREED)->text, "a collector of garbage may come"))
+		fail_msg("'%s'", only(LIMPET_FINDINGS_NEVER_FREED)->text);
+	close_it();
+}
+
+static void test_high_water(void **state)
+{
+	(void)state;
+	capture(high_water);
+	assert_int_equal(only(LIMPET_FINDINGS_RESIDENT)->bytes, 0);
+	assert_verdict("RSS rose with live bytes, and stayed", "beyond");
 	close_it();
 }
 
@@ -889,6 +1058,13 @@ int main(void)
 		cmocka_unit_test(test_beside_a_large_heap),
 		cmocka_unit_test(test_burst_at_the_middle),
 		cmocka_unit_test(test_early_burst),
+		cmocka_unit_test(test_refilled),
+		cmocka_unit_test(test_burst_at_the_end),
+		cmocka_unit_test(test_burst_that_shrinks),
+		cmocka_unit_test(test_burst_of_a_leak),
+		cmocka_unit_test(test_stops_early),
+		cmocka_unit_test(test_leak_of_a_stack),
+		cmocka_unit_test(test_high_water),
 		cmocka_unit_test(test_random_cache),
 		cmocka_unit_test(test_falls),
 		cmocka_unit_test(test_teeth),

@@ -108,6 +108,16 @@ static double rising_teeth_that_step_early(double seconds)
 {
 	return step_of_teeth(seconds, 39) + (seconds < 40 ? 0 : 2 * (seconds - 40));
 }
+/* Emptied around the middle, and filled again. */
+static double refilled(double seconds)
+{
+	return seconds > 35 && seconds < 48 ? 0 : 500 + saw(seconds, 2.9, 100);
+}
+/* A fifth of the rise is gone again at the end. */
+static double jumps_and_falls(double seconds)
+{
+	return seconds < 50 ? 0 : seconds < 70 ? 500 : 400;
+}
 static double fills_up_late(double seconds)
 {
 	return seconds < 65 ? 10 * seconds : 650;
@@ -143,6 +153,7 @@ static void test_shapes(void **state)
 		{teeth_that_step_early, LIMPET_TREND_FLAT, 0, 700},
 		{rising_teeth_that_step_early, LIMPET_TREND_SWINGS, 60, 25},
 		{fills_up_late, LIMPET_TREND_ENDED, 250, 1},
+		{jumps_and_falls, LIMPET_TREND_ONCE, 400, 1},
 	};
 
 	(void)state;
@@ -165,6 +176,10 @@ static void test_moments(void **state)
 	assert_int_equal(trend.at_ns, 50 * SECOND);
 	trend = judge(at_the_end, 10);
 	assert_in_range(trend.at_ns, 60 * SECOND, 62 * SECOND);
+	trend = judge(jumps_and_falls, 10);
+	assert_true(trend.jump == 500);
+	trend = judge(refilled, 10);
+	assert_true(trend.shape == LIMPET_TREND_FLAT || trend.shape == LIMPET_TREND_UNCLEAR);
 	trend = judge(fills_up_late, 10);
 	assert_in_range(trend.at_ns, 62 * SECOND, 65 * SECOND);
 	trend = judge(teeth_that_step, 10);
