@@ -1,12 +1,12 @@
 #include "analyzer/symbols/dwarfindex.h"
 
 #include <dwarf.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
-#include "common/err.h"
 
 /* DWARF of real programs nests scopes some dozens deep; a crafted file must not exhaust the stack.
  */
@@ -42,7 +42,8 @@ struct area {
 	Dwarf_Off start, end;
 	Dwarf_Off function; /* innermost around: DIE; 0: none */
 	uint32_t parent;
-	const char *name; /* NULL: it has none, as the type of a lambda */
+	uint32_t lambda;  /* the type of a lambda: its number in that function, from 1 */
+	const char *name; /* NULL: it has none */
 };
 
 struct unit {
@@ -56,7 +57,8 @@ struct unit {
 	size_t inlined_count, inlined_capacity;
 	struct area *areas;
 	size_t area_count, area_capacity;
-	Dwarf_Off last; /* DIE seen while walking */
+	Dwarf_Off last;   /* DIE seen while walking */
+	uint32_t lambdas; /* outside of any function */
 };
 
 struct limpet_dwarfindex {
@@ -208,6 +210,8 @@ struct place {
 	uint32_t depth;    /* of inlining in it */
 	uint32_t area;     /* innermost around, or NO_AREA */
 	Dwarf_Off in;      /* innermost function around, also if it has no code; 0: none */
+	uint32_t *lambdas; /* counted in it so far */
+	bool in_area;      /* the area is the parent itself */
 	unsigned level;
 };
 
@@ -270,14 +274,46 @@ static void walk_area(struct unit *unit, Dwarf_Die *die, struct place place)
 
 	if (!dwarf_haschildren(die))
 		return;
+	place.in_area = true;
 	place.area = add_area(unit, die, around, place.in);
 	walk(unit, die, place);
 	if (place.area != around)
 		unit->areas[place.area].end = unit->last + 1;
 }
 
+/* The body of a lambda has the type without a name that it is in as a parameter of this name. */
+static bool is_lambda_body(Dwarf_Die *die)
+{
+	const char *name = dwarf_diename(die);
+	Dwarf_Die child;
+
+	if (!name || strncmp(name, "operator()", 10) != 0 || dwarf_child(die, &child))
+		return false;
+	do {
+		name = dwarf_tag(&child) == DW_TAG_formal_parameter ? dwarf_diename(&child) : NULL;
+		if (name && !strcmp(name, "__closure"))
+			return true;
+	} while (!dwarf_siblingof(&child, &child));
+	return false;
+}
+
+/* A generic lambda has several bodies. */
+static void note_lambda(struct unit *unit, Dwarf_Die *body, const struct place *place)
+{
+	struct area *area = &unit->areas[place->area];
+
+	if (!area->name && !area->lambda && is_lambda_body(body))
+		area->lambda = ++*place->lambdas;
+}
+
 static void walk_function(struct unit *unit, Dwarf_Die *die, struct place place)
 {
+	uint32_t lambdas = 0;
+
+	if (place.in_area && place.area != NO_AREA)
+		note_lambda(unit, die, &place);
+	place.in_area = false;
+	place.lambdas = &lambdas;
 	place.function = add_function(unit, die);
 	place.depth = 0;
 	place.in = dwarf_dieoffset(die);
@@ -329,7 +365,8 @@ static void walk(struct unit *unit, Dwarf_Die *parent, struct place place)
 static void walk_unit(struct unit *unit)
 {
 	unit->walked = true;
-	walk(unit, &unit->content, (struct place){.function = NO_FUNCTION, .area = NO_AREA});
+	walk(unit, &unit->content,
+	     (struct place){.function = NO_FUNCTION, .area = NO_AREA, .lambdas = &unit->lambdas});
 	if (!sort_ranges(&unit->ranges))
 		unit->function_count = 0;
 }
@@ -421,90 +458,65 @@ static uint32_t find_area(const struct unit *unit, Dwarf_Off offset)
 	return area;
 }
 
-/* No real name has so many scopes, or lambdas within each other. */
+/* No real name has so many scopes. */
 #define MAX_AREAS 32
-#define MAX_LAMBDAS 8
 
-/* The type of a lambda has no name: it is called by the line where it is, within its function. */
-static bool is_lambda(const struct area *area, const char *function)
+/* The area of the function's declaration; NO_AREA: none. A declaration in another unit was not
+ * walked with this one. */
+static uint32_t area_of(const struct unit *unit, Dwarf_Die die)
 {
-	return !area->name && area->function && !strcmp(function, "operator()");
-}
-
-static char *qualify(const struct unit *unit, Dwarf_Die die, const char *name, unsigned level);
-
-/* "FUNCTION::{lambda:LINE}"; NULL: not known. */
-static char *name_lambda(const struct unit *unit, const struct area *area, unsigned level)
-{
-	Dwarf *dwarf = dwarf_cu_getdwarf(unit->content.cu);
-	LIMPET_FREE char *function = NULL;
-	Dwarf_Attribute attribute;
-	Dwarf_Die die, around;
-	const char *name;
-	char *out;
-	int line;
-
-	if (level == MAX_LAMBDAS || !dwarf_offdie(dwarf, area->start, &die) ||
-	    dwarf_decl_line(&die, &line) || !dwarf_offdie(dwarf, area->function, &around))
-		return NULL;
-	name = dwarf_formstring(dwarf_attr_integrate(&around, DW_AT_name, &attribute));
-	function = name ? qualify(unit, around, name, level + 1) : NULL;
-	return asprintf(&out, "%s%s{lambda:%d}", function ? function : "", function ? "::" : "",
-			line) < 0
-		       ? NULL
-		       : out;
-}
-
-static char *qualify(const struct unit *unit, Dwarf_Die die, const char *name, unsigned level)
-{
-	LIMPET_FREE char *lambda = NULL;
-	const char *names[MAX_AREAS];
-	size_t count = 0, bytes = strlen(name) + 1;
-	uint32_t area;
-	char *out, *end;
-
 	die = declaration(die);
-	/* A declaration in another unit was not walked with this one. */
-	area = die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die)) : NO_AREA;
-	if (area != NO_AREA && is_lambda(&unit->areas[area], name)) {
-		lambda = name_lambda(unit, &unit->areas[area], level);
-		if (lambda) {
-			bytes += strlen(lambda) + 2;
-			names[count++] = lambda;
-			area = NO_AREA;
-		}
-	}
-	for (; area != NO_AREA && count < MAX_AREAS; area = unit->areas[area].parent) {
-		if (!unit->areas[area].name)
-			continue;
-		names[count++] = unit->areas[area].name;
-		bytes += strlen(unit->areas[area].name) + 2;
-	}
-	out = malloc(bytes);
-	if (!out)
-		return NULL;
-	end = out;
-	while (count--) {
-		end = stpcpy(end, names[count]);
-		end = stpcpy(end, "::");
-	}
-	strcpy(end, name);
-	return out;
-}
-
-char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
-				const struct limpet_dwarfindex_scope *scope, const char *name)
-{
-	return qualify(&index->units[scope->unit], scope->die, name, 0);
+	return die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die)) : NO_AREA;
 }
 
 bool limpet_dwarfindex_is_lambda(const struct limpet_dwarfindex *index,
-				 const struct limpet_dwarfindex_scope *scope, const char *name)
+				 const struct limpet_dwarfindex_scope *scope)
 {
 	const struct unit *unit = &index->units[scope->unit];
-	Dwarf_Die die = declaration(scope->die);
-	const uint32_t area =
-		die.cu == unit->content.cu ? find_area(unit, dwarf_dieoffset(&die)) : NO_AREA;
+	const uint32_t area = area_of(unit, scope->die);
 
-	return area != NO_AREA && is_lambda(&unit->areas[area], name);
+	return area != NO_AREA && unit->areas[area].lambda;
+}
+
+/* A name that is put together from within outwards. */
+struct words {
+	char *text; /* NULL: no memory */
+};
+
+static void put_before(struct words *words, const char *scope)
+{
+	char *longer = NULL;
+
+	if (!words->text || asprintf(&longer, "%s::%s", scope, words->text) < 0)
+		longer = NULL;
+	free(words->text);
+	words->text = longer;
+}
+
+char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
+				const struct limpet_dwarfindex_scope *scope, const char *name,
+				struct limpet_dwarfindex_scope *ret_around)
+{
+	const struct unit *unit = &index->units[scope->unit];
+	struct words words = {strdup(name)};
+	uint32_t area = area_of(unit, scope->die);
+	Dwarf_Off function = area == NO_AREA ? 0 : unit->areas[area].function;
+
+	for (unsigned i = 0; area != NO_AREA && i < MAX_AREAS; i++) {
+		const struct area *at = &unit->areas[area];
+		char lambda[32];
+
+		/* From here on it is the function's own name that tells. */
+		if (at->function != function)
+			break;
+		snprintf(lambda, sizeof(lambda), "{lambda#%" PRIu32 "}", at->lambda);
+		if (at->name || at->lambda)
+			put_before(&words, at->name ? at->name : lambda);
+		area = at->parent;
+	}
+	*ret_around = (struct limpet_dwarfindex_scope){.inlined = true, .unit = scope->unit};
+	if (!function ||
+	    !dwarf_offdie(dwarf_cu_getdwarf(unit->content.cu), function, &ret_around->die))
+		memset(&ret_around->die, 0, sizeof(ret_around->die));
+	return words.text;
 }

@@ -32,12 +32,14 @@ int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 
 /* `name` after the namespaces and classes around the declaration of `scope`: "std::vector<x>::f".
  * For functions without a linkage name: compilers omit it if a type in an anonymous namespace is a
- * template argument. malloc'ed; NULL: out of memory. */
+ * template argument, and for lambdas, whose types are "{lambda#1}" and so on, in the order of their
+ * function. If all this is in a function, *ret_around is that one, and the name is to be put
+ * before; otherwise its `die.addr` is NULL. malloc'ed; NULL: out of memory. */
 char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
-				const struct limpet_dwarfindex_scope *scope, const char *name);
-/* Whether it is the body of a lambda whose name would be "operator()" alone: qualified it is
- * "main::{lambda:12}::operator()", by its line. */
+				const struct limpet_dwarfindex_scope *scope, const char *name,
+				struct limpet_dwarfindex_scope *ret_around);
+/* Whether it is a function of the type of a lambda. */
 bool limpet_dwarfindex_is_lambda(const struct limpet_dwarfindex *index,
-				 const struct limpet_dwarfindex_scope *scope, const char *name);
+				 const struct limpet_dwarfindex_scope *scope);
 
 #endif

@@ -278,33 +278,59 @@ static bool is_mangled(const char *name)
 	return !strncmp(name, "_Z", 2) || !strncmp(name, "_R", 2) || !strncmp(name, "_D", 2);
 }
 
+/* No real function is within so many others. */
+#define MAX_AROUND 8u
+
+static const char *scope_function(struct limpet_symbol_reader *s,
+				  struct limpet_dwarfindex_scope *scope, uint64_t address,
+				  unsigned level);
+
+/* `name` with what is around it, and the function around that. */
+static char *qualified(struct limpet_symbol_reader *s, const struct limpet_dwarfindex_scope *scope,
+		       const char *name, unsigned level)
+{
+	struct limpet_dwarfindex_scope around;
+	char *inner = limpet_dwarfindex_qualify(s->index, scope, name, &around), *whole;
+	const char *outer = inner && around.die.addr && level < MAX_AROUND
+				    ? scope_function(s, &around, 0, level + 1)
+				    : NULL;
+
+	if (!outer)
+		return inner;
+	if (asprintf(&whole, "%s::%s", outer, inner) < 0)
+		whole = NULL;
+	free(inner);
+	return whole;
+}
+
 /* A mangled linkage name includes scope and parameters. Others are for the assembler: that of
  * malloc is __GI___libc_malloc, while the symbol table has the well-known name, if the function
- * owns the code at `address` and is not inlined there. */
+ * owns the code at `address` and is not inlined there. A lambda has the same name where it is
+ * inlined, and has no symbol, and where it is not. */
 static const char *scope_function(struct limpet_symbol_reader *s,
-				  struct limpet_dwarfindex_scope *scope, uint64_t address)
+				  struct limpet_dwarfindex_scope *scope, uint64_t address,
+				  unsigned level)
 {
 	const char *name = die_string(&scope->die, DW_AT_linkage_name);
 	const char *symbol;
-	char *qualified;
+	char *whole;
 
 	if (!name)
 		name = die_string(&scope->die, DW_AT_MIPS_linkage_name);
 	if (name && is_mangled(name))
 		return demangled(s, name);
-	name = die_string(&scope->die, DW_AT_name);
-	/* A lambda has the same name where it is inlined and where it is not. */
-	symbol = scope->inlined || (name && limpet_dwarfindex_is_lambda(s->index, scope, name))
+	symbol = scope->inlined || limpet_dwarfindex_is_lambda(s->index, scope)
 			 ? NULL
 			 : symbol_function(s, address);
 	if (symbol)
 		return symbol;
-	qualified = name ? limpet_dwarfindex_qualify(s->index, scope, name) : NULL;
-	if (!qualified)
+	name = die_string(&scope->die, DW_AT_name);
+	whole = name ? qualified(s, scope, name, level) : NULL;
+	if (!whole)
 		return NULL;
 	/* A C name, and so perhaps one of Nim's, if there is no scope around it. */
-	name = demangled(s, qualified);
-	free(qualified);
+	name = demangled(s, whole);
+	free(whole);
 	return name;
 }
 
@@ -378,7 +404,7 @@ int limpet_symbol_reader_resolve(struct limpet_symbol_reader *s, uint64_t addres
 	if (count >= 0)
 		set_line(s, &unit, in_dwarf, &s->found[0]);
 	for (int i = 0; i < count; i++) {
-		s->found[i].function = scope_function(s, &scopes[i], address);
+		s->found[i].function = scope_function(s, &scopes[i], address, 0);
 		s->found[i].inlined = scopes[i].inlined;
 		if (scopes[i].inlined && i + 1 < count)
 			set_call_site(s, &unit, &scopes[i].die, &s->found[i + 1]);

@@ -64,10 +64,15 @@ static const char cxx_source[] =
 	"	};\n"                                                                /* 25 */
 	"	return outer(n);\n"                                                  /* 26 */
 	"}\n"                                                                        /* 27 */
+	"#define NEW(type) [](auto k) { return (void *)new type(k); }\n"             /* 28 */
+	"__attribute__((noinline)) void *both(int n) {\n"                            /* 29 */
+	"	auto one = NEW(int); auto two = NEW(long);\n"                        /* 30 */
+	"	void *volatile all[] = {one(n), two(n)}; return all[n > 5];\n"       /* 31 */
+	"}\n"                                                                        /* 32 */
 	"int main(int argc, char **) {\n"
 	"	net::Server s;\n"
 	"	s.grow(argc);\n"
-	"	return !hide(argc) || !lambdas(argc);\n"
+	"	return !hide(argc) || !lambdas(argc) || !both(argc);\n"
 	"}\n";
 
 static const char rust_source[] = "#[inline(always)]\n"                               /* 1 */
@@ -302,9 +307,19 @@ static void test_cxx_names(void **state)
 	};
 	/* A lambda has none either, and its type has no name. */
 	static const struct frame lambdas[] = {
-		{"lambdas::{lambda:22}::operator()::{lambda:23}::operator()", "/prog.cc", 23, true},
-		{"lambdas::{lambda:22}::operator()", "/prog.cc", 24, true},
+		{"lambdas(int)::{lambda#1}::operator()::{lambda#1}::operator()", "/prog.cc", 23,
+		 true},
+		{"lambdas(int)::{lambda#1}::operator()", "/prog.cc", 24, true},
 		{"lambdas(int)", "/prog.cc", 26, false},
+	};
+	/* Two of one line, as of a macro; generic ones. */
+	static const struct frame first[] = {
+		{"both(int)::{lambda#1}::operator()<int>", "/prog.cc", 30, true},
+		{"both(int)", "/prog.cc", 31, false},
+	};
+	static const struct frame second[] = {
+		{"both(int)::{lambda#2}::operator()<int>", "/prog.cc", 30, true},
+		{"both(int)", "/prog.cc", 31, false},
 	};
 	struct limpet_symbolizer *s;
 	uint64_t start, end;
@@ -320,6 +335,9 @@ static void test_cxx_names(void **state)
 	assert_true(seen(s, start, end, hidden, 2));
 	extent("cxx", "7lambdas", &start, &end);
 	assert_true(seen(s, start, end, lambdas, 3));
+	extent("cxx", "4both", &start, &end);
+	assert_true(seen(s, start, end, first, 2));
+	assert_true(seen(s, start, end, second, 2));
 	limpet_symbolizer_close(s);
 }
 
