@@ -148,7 +148,7 @@ static void say_stops(const struct stop *stop, const char *path)
 	struct limpet_err err;
 	char detach[40] = "";
 
-	if (limpet_trace_reader_open(path, &reader, &err) < 0)
+	if (limpet_ui_is_quiet() || limpet_trace_reader_open(path, &reader, &err) < 0)
 		return;
 	end = limpet_trace_reader_end(reader);
 	if (end->detach_stop_us >= 0)

@@ -38,7 +38,7 @@ static int choose_path(struct limpet_top_page *page, const char *trace)
 {
 	char suffix[24] = ".html";
 
-	for (unsigned i = 2; i <= MOST_PAGES; i++) {
+	for (unsigned i = 2; i <= MOST_PAGES + 1; i++) {
 		LIMPET_FREE char *path = limpet_html_file_name(trace, suffix);
 
 		if (!path)

@@ -932,7 +932,7 @@ function drawPlots() {
 /* What resident memory belonged to, from the top of the stack down; `top` includes all that is below. */
 const HEAP_WORDS = 'heap of glibc';
 const NOT_FOLLOWED = !comparing && data.unfollowed && data.unfollowed.names;
-const OWNERS = [['unknown', NOT_FOLLOWED ? `not followed (${brief(NOT_FOLLOWED, 40)})` : 'of no known owner', '#b23a48'], ['heap', HEAP_WORDS, '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
+const OWNERS = [['unknown', NOT_FOLLOWED ? `not followed or unknown (${brief(NOT_FOLLOWED, 40)})` : 'of no known owner', '#b23a48'], ['heap', HEAP_WORDS, '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
   ['named', 'named', '#b9770e'], ['code', 'code made at run time', '#5d8a3a'], ['shared', 'shared', '#2a8f8f'], ['stacks', 'stacks', '#a05a8c'],
   ['limpet', 'limpet', '#7d7d7d'], ['files', 'programs and files', '#a8adb5']];
 /* Series and columns of that plot, or null. */

@@ -1,6 +1,5 @@
 #include "analyzer/model/filter.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <regex.h>
 #include <stdio.h>
@@ -66,15 +65,23 @@ void limpet_filter_ignore_case(struct limpet_filter *filter)
 	filter->ignores_case = true;
 }
 
-static bool has_letter(const char *text)
+/* What could be meant for a number alone: digits, and the signs of expressions. */
+static bool is_for_ids(const char *text)
 {
-	while (*text && !isalpha((unsigned char)*text))
-		text++;
-	return *text;
+	static const char digits[] = "[:digit:]";
+
+	while (*text) {
+		if (!strncmp(text, digits, sizeof(digits) - 1))
+			text += sizeof(digits) - 1;
+		else if (strchr("0123456789[](){}.*+?|^$\\,-", *text))
+			text++;
+		else
+			return false;
+	}
+	return true;
 }
 
-/* A thread id must match as a whole: 1 does not match 12. What has no letter is not meant for a
- * name. */
+/* A thread id must match as a whole: 1 does not match 12. */
 static int compile(struct pattern *added, const char *pattern, int flags)
 {
 	LIMPET_FREE char *whole = NULL;
@@ -89,7 +96,7 @@ static int compile(struct pattern *added, const char *pattern, int flags)
 		return REG_ESPACE;
 	}
 	code = regcomp(&added->regex, whole, flags);
-	if (code || !has_letter(pattern))
+	if (code || is_for_ids(pattern))
 		return code;
 	code = regcomp(&added->name, pattern, flags);
 	if (code)
@@ -114,6 +121,8 @@ int limpet_filter_add(struct limpet_filter *filter, const char *pattern, bool ex
 			added.scope = (enum scope)i;
 	pattern += strlen(scope_words[added.scope]);
 	code = compile(&added, pattern, flags);
+	if (code == REG_ESPACE)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
 	if (code) {
 		regerror(code, &added.regex, text, sizeof(text));
 		return limpet_err_set(err, -EINVAL, "'%s' is not a regular expression: %s", pattern,

@@ -4,9 +4,9 @@
  * A pattern is an extended regular expression (POSIX), searched for in the function, file and
  * module of every frame; a prefix `function:`, `file:`, `module:` or `thread:` restricts it. For
  * each of these kinds with includes, one include must match; no exclude and no suppression may. A
- * pattern for threads must match the whole thread id, or, if it has a letter, is searched for in
- * the thread's last name; a filter of threads, or of births, needs the events (replay.h), all
- * others work on sums. */
+ * pattern for threads must match the whole thread id, or, unless it is made of digits and signs
+ * alone, is searched for in the thread's last name; a filter of threads, or of births, needs the
+ * events (replay.h), all others work on sums. */
 #ifndef LIMPET_ANALYZER_MODEL_FILTER_H
 #define LIMPET_ANALYZER_MODEL_FILTER_H
 

@@ -187,13 +187,20 @@ static void print_still_grows(struct limpet_printer *printer, const struct limpe
 
 static void print_programs(struct limpet_printer *printer, const struct limpet_diff *diff)
 {
-	const struct limpet_trace_target *old_target = diff->old_heap->model->target,
-					 *new_target = diff->new_heap->model->target;
+	bool old = false, new = false, both = false;
 
-	if (old_target->known && new_target->known && strcmp(old_target->comm, new_target->comm))
+	for (size_t i = 0; i < diff->row_count && !both; i++) {
+		const bool is_old = limpet_diff_has_figure(&diff->rows[i].old_figures);
+		const bool is_new = limpet_diff_has_figure(&diff->rows[i].new_figures);
+
+		old |= is_old;
+		new |= is_new;
+		both = is_old && is_new;
+	}
+	if (old && new && !both)
 		limpet_printer_row(printer, printer->options->warn, "",
-				   "Two programs: only what both call by the same names is "
-				   "compared with itself.");
+				   "No stack is in both: these may be different programs, or their "
+				   "functions have other names.");
 }
 
 /* Where one side is so many times as long as the other, scaled figures are a guess. */

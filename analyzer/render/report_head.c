@@ -191,6 +191,14 @@ static void print_marks(struct limpet_printer *printer)
 		limpet_printer_row(printer, "", "marks", "%s", list);
 }
 
+static bool is_blank(const struct limpet_model *model)
+{
+	const struct limpet_model_totals *totals = &model->totals;
+
+	return limpet_printer_is_empty(model) && !totals->frees && !totals->mmaps &&
+	       !totals->mapped_bytes;
+}
+
 static void print_hidden(struct limpet_printer *printer)
 {
 	const struct limpet_model_site *hidden = printer->report->options.hidden;
@@ -198,7 +206,7 @@ static void print_hidden(struct limpet_printer *printer)
 	if (!hidden)
 		return;
 	limpet_printer_row(printer, "", "filtered", "%shides %s %s of %s %s%s, %s in all",
-			   printer->report->model->totals.allocations ? "" : "nothing matches: ",
+			   is_blank(printer->report->model) ? "nothing matches: " : "",
 			   limpet_printer_bytes(printer, hidden->live_bytes),
 			   limpet_model_live_word(printer->report->model),
 			   limpet_printer_count(printer, hidden->allocations),

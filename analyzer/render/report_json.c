@@ -206,20 +206,20 @@ static json_t *totals_object(const struct limpet_model *model, bool is_filtered)
 		{"foreign_unmapped_bytes", totals->foreign_unmapped_bytes},
 		{"mapped_bytes", totals->mapped_bytes},
 	};
-	/* What samples do not say, and from here on filters: whose older blocks were is not known.
-	 */
-	static const char *const unsampled[] = {"temporary_allocations", "foreign_frees",
-						"foreign_freed_bytes"};
-	const size_t unfiltered = 1;
+	/* What samples do not say; nor do filters, as it is not known which threads and stacks
+	 * older blocks were of. */
+	static const char *const of_older[] = {"foreign_frees", "foreign_freed_bytes"};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
 		object = limpet_json_set(object, list[i].key, limpet_json_number(list[i].value));
 	object = set_bounds(object, &model->bounds);
 	object = limpet_json_set(object, "growth_bytes", json_integer(totals->growth_bytes));
 	object = limpet_json_set(object, "peak_seconds", limpet_json_seconds(totals->peak_ns));
-	for (size_t i = model->sample_bytes ? 0 : unfiltered;
-	     i < LIMPET_COUNT_OF(unsampled) && (model->sample_bytes || is_filtered); i++)
-		object = limpet_json_set(object, unsampled[i], json_null());
+	if (model->sample_bytes)
+		object = limpet_json_set(object, "temporary_allocations", json_null());
+	for (size_t i = 0; i < LIMPET_COUNT_OF(of_older) && (model->sample_bytes || is_filtered);
+	     i++)
+		object = limpet_json_set(object, of_older[i], json_null());
 	/* A freed block has a size: 0 bytes mean that no size was known. */
 	if (totals->foreign_frees && !totals->foreign_freed_bytes)
 		object = limpet_json_set(object, "foreign_freed_bytes", json_null());

@@ -88,6 +88,13 @@ says() {
 	done
 }
 
+@test "two programs that have no stack in common are said to be so" {
+	local html=$root/test/html words='No stack is in both: these may be different programs'
+	"$LIMPET" diff "$html/shop.trace" "$html/spike.trace" | tr -s '\n ' ' ' | grep -qF "$words"
+	"$LIMPET" diff "$html/shop.trace" "$html/shop.trace@0s-6s" >diff.text
+	(($(grep -c 'No stack is in both' diff.text) == 0)) || fail "$(<diff.text)"
+}
+
 @test "--no-scale compares figures over time as they are, and says how long each side is" {
 	local traces=$root/test/traces
 	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")

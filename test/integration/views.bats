@@ -297,3 +297,11 @@ head_words() {
 	run ! grep -qE 'x2[01]' text.say
 	finish leak
 }
+
+@test "a filter that keeps nothing says so; one that keeps what is older than the window does not" {
+	local spike=$root/test/html/spike.trace
+	"$LIMPET" report "$spike" --include function:nosuch | grep -qE '^filtered +nothing matches: hides 58\.6 KiB live'
+	"$LIMPET" report "$spike" --include thread:nosuch | grep -q '^filtered *nothing matches'
+	"$LIMPET" report "$root/test/html/shop.trace" --include thread:sho | grep -q '^filtered *hides 0 B'
+	"$LIMPET" report "$spike" --from 1.85s --include function:some | grep -q '^filtered *hides 0 B'
+}

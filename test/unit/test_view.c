@@ -117,6 +117,11 @@ static void test_threads_of_a_filter(void **state)
 	assert_true(limpet_filter_keeps_thread(filter, 7, "worker-1"));
 	assert_false(limpet_filter_keeps_thread(filter, 7, "main"));
 	assert_false(limpet_filter_keeps_thread(filter, 12, "worker-1"));
+	assert_int_equal(limpet_filter_add(filter, "thread:поток|#3", false, &err), 0);
+	assert_true(limpet_filter_keeps_thread(filter, 7, "поток 5"));
+	assert_true(limpet_filter_keeps_thread(filter, 7, "io#3"));
+	assert_int_equal(limpet_filter_add(filter, "thread:1[[:digit:]]+", false, &err), 0);
+	assert_false(limpet_filter_keeps_thread(filter, 7, "pool-12"));
 	assert_int_equal(limpet_filter_add(filter, "a[", true, &err), -EINVAL);
 	assert_int_equal(limpet_filter_add(filter, "thread:a[", true, &err), -EINVAL);
 	assert_int_equal(limpet_filter_add(filter, "", true, &err), -EINVAL);
