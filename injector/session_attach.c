@@ -88,7 +88,7 @@ static int choose_floor(const struct limpet_session *session)
 
 	if (count < 0 ||
 	    limpet_proc_status_read(limpet_proc_resident(session->target->pid), &status) < 0 ||
-	    limpet_proc_limit_files(session->target->pid, &limit) < 0)
+	    limpet_proc_limit(session->target->pid, "Max open files", &limit) < 0)
 		return 0;
 	floor = (int)(status.fd_size < limit ? status.fd_size : limit) - 1;
 	for (int i = count - 1, free_numbers = 0; floor > 0; floor--) {

@@ -158,7 +158,7 @@ void limpet_check_files(struct limpet_check *check)
 	uint64_t soft;
 	int used, below = 0;
 
-	if (limpet_proc_limit_files(check->pid, &soft) < 0)
+	if (limpet_proc_limit(check->pid, "Max open files", &soft) < 0)
 		return;
 	/* the size of the table is an upper bound of its use: for most processes this decides */
 	if (check->status.fd_size + DESCRIPTORS_WANTED <= soft)

@@ -194,6 +194,7 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 	status.fd_size = (unsigned)status_number(text, "FDSize", 10);
 	status.rss_bytes = status_number(text, "VmRSS", 10) * 1024;
 	status.vm_bytes = status_number(text, "VmSize", 10) * 1024;
+	status.locked_bytes = status_number(text, "VmLck", 10) * 1024;
 	status.vm_most_bytes = status_number(text, "VmPeak", 10) * 1024;
 	status.data_bytes = status_number(text, "VmData", 10) * 1024;
 	status.cap_permitted = status_number(text, "CapPrm", 16);
@@ -231,7 +232,7 @@ bool limpet_proc_is_exiting(pid_t tid)
 
 /* ------------------------------------------------------------------ identity and limits */
 
-int limpet_proc_limit_files(pid_t pid, uint64_t *ret_soft)
+int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft)
 {
 	LIMPET_FREE char *text = NULL;
 	const char *line;
@@ -242,10 +243,10 @@ int limpet_proc_limit_files(pid_t pid, uint64_t *ret_soft)
 
 	if (r < 0)
 		return r;
-	line = strstr(text, "Max open files");
+	line = strstr(text, name);
 	if (!line)
 		return -EBADMSG;
-	line += strlen("Max open files");
+	line += strlen(name);
 	line += strspn(line, " ");
 	if (!strncmp(line, "unlimited", 9)) {
 		*ret_soft = UINT64_MAX;

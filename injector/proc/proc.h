@@ -69,9 +69,10 @@ struct limpet_proc_status {
 	uid_t uid, euid, suid, fsuid;
 	gid_t gid, egid, sgid;
 	unsigned threads;
-	unsigned fd_size;                         /* slots in the descriptor table */
-	uint64_t rss_bytes, vm_bytes, data_bytes; /* data: private, writable, no stack */
-	uint64_t vm_most_bytes;                   /* peak of vm_bytes */
+	unsigned fd_size; /* slots in the descriptor table */
+	uint64_t rss_bytes, vm_bytes, locked_bytes,
+		data_bytes;     /* data: private, writable, no stack */
+	uint64_t vm_most_bytes; /* peak of vm_bytes */
 	uint64_t cap_effective, cap_permitted;
 	int seccomp; /* 0 none, 1 strict, 2 filter */
 	bool no_new_privs;
@@ -135,8 +136,8 @@ int limpet_proc_settle(pid_t pid, uint64_t deadline_ns);
 
 /* A number or string from /proc/PID/auxv: AT_ENTRY, AT_PHDR, AT_BASE, AT_SYSINFO_EHDR... */
 int limpet_proc_auxv(pid_t pid, uint64_t type, uint64_t *ret_value);
-/* RLIMIT_NOFILE soft limit. */
-int limpet_proc_limit_files(pid_t pid, uint64_t *ret_soft);
+/* A soft limit, by its name in /proc/PID/limits: "Max open files"; UINT64_MAX: none. */
+int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft);
 /* Open descriptors, ascending, malloc'ed; returns their number. */
 int limpet_proc_fds(pid_t pid, int **ret_fds);
 

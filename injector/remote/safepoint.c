@@ -21,7 +21,7 @@
 #define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: secondary arenas start at multiples */
 #define TLS_BYTES 8192u
 /* Of a stack, read one by one beyond the copy: each is a system call while the threads stand. */
-#define FAR_PAGES 16u
+#define FAR_PAGES 64u
 
 struct range {
 	uint64_t start, end;
@@ -513,26 +513,56 @@ static bool stands_on_own_stack(const struct limpet_safepoint *safepoint,
 	return answer;
 }
 
+/* Whether the process itself could grow its first stack so far: if another one touches it, the
+ * kernel checks the limits of that one. Preflight has seen that there is address space. */
+static bool may_grow_to(pid_t pid, const struct limpet_map *map, uint64_t low)
+{
+	struct limpet_proc_status status;
+	uint64_t stack, locked;
+
+	return limpet_proc_status_read(pid, &status) == 0 &&
+	       limpet_proc_limit(pid, "Max stack size", &stack) == 0 &&
+	       limpet_proc_limit(pid, "Max locked memory", &locked) == 0 &&
+	       map->end - low <= stack &&
+	       (!status.locked_bytes || (status.locked_bytes <= locked &&
+					 locked - status.locked_bytes >= map->start - low));
+}
+
+/* With a limit of our own that is as large as it takes. */
+static int touch_stack(const struct limpet_tracee *tracee, uint64_t low, uint64_t bytes)
+{
+	struct rlimit own = {.rlim_cur = RLIM_INFINITY}, larger;
+	int error;
+
+	getrlimit(RLIMIT_STACK, &own);
+	larger = own;
+	if (larger.rlim_cur < bytes)
+		larger.rlim_cur = bytes < own.rlim_max ? bytes : own.rlim_max;
+	setrlimit(RLIMIT_STACK, &larger);
+	error = limpet_tracee_touch(tracee, low);
+	setrlimit(RLIMIT_STACK, &own);
+	return error;
+}
+
 /* Below a large array that nothing touched yet the kernel's initial stack is as long as the last
  * call was deep, and grows with the next deeper one. */
 static bool grow_first_stack(const struct limpet_safepoint *safepoint,
 			     const struct limpet_tracee *tracee, uint64_t low)
 {
+	const uint64_t page = low & ~(uint64_t)(PAGE - 1);
 	struct limpet_maps maps;
-	struct rlimit limit;
 	const struct limpet_map *map;
-	bool may_grow;
+	bool grew = false;
 
-	/* Of a touch by another process the kernel checks that one's limit. */
 	if (limpet_tracee_tid(tracee) != safepoint->pid ||
-	    prlimit(safepoint->pid, RLIMIT_STACK, NULL, &limit) < 0 ||
 	    limpet_proc_maps_read(safepoint->pid, &maps) < 0)
 		return false;
 	map = limpet_proc_maps_find(&maps, limpet_tracee_regs(tracee)->rsp);
-	may_grow = map && !strcmp(map->path, "[stack]") && low < map->start &&
-		   map->end - (low & ~(uint64_t)(PAGE - 1)) <= limit.rlim_cur;
+	if (map && !strcmp(map->path, "[stack]") && page < map->start &&
+	    may_grow_to(safepoint->pid, map, page))
+		grew = touch_stack(tracee, low, map->end - page) == 0;
 	limpet_proc_maps_done(&maps);
-	return may_grow && limpet_tracee_touch(tracee, low) == 0;
+	return grew;
 }
 
 /* Finds how far the memory below the stack pointer may be used. No further than it is needed: some

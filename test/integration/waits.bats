@@ -198,6 +198,13 @@ comes_again() {
 	finish plain
 }
 
+@test "the same, and limpet's own RLIMIT_STACK is smaller than the stack: captured" {
+	start plain "$TARGETS/plain" 1000000
+	within 60 bash -c 'ulimit -S -s 512; exec "$@"' - "$LIMPET" attach -q -d 100ms -o short.limpet "$pid"
+	nothing_of_ours "$pid"
+	finish plain
+}
+
 @test "the same, and RLIMIT_STACK leaves no room: given up, nothing changed" {
 	start plain env -i bash -c 'ulimit -s 1000; exec "$@"' - "$TARGETS/plain" 1000000
 	look "$pid"

@@ -595,17 +595,17 @@ static void test_limits(void **state)
 	proc_fixture_write(
 		"4711/limits", "%s",
 		"Max open files            256                  4096                 files\n");
-	assert_int_equal(limpet_proc_limit_files(PID, &soft), 0);
+	assert_int_equal(limpet_proc_limit(PID, "Max open files", &soft), 0);
 	assert_int_equal(soft, 256);
 	proc_fixture_write(
 		"4711/limits", "%s",
 		"Max open files            unlimited            unlimited            files\n");
-	assert_int_equal(limpet_proc_limit_files(PID, &soft), 0);
+	assert_int_equal(limpet_proc_limit(PID, "Max open files", &soft), 0);
 	assert_true(soft == UINT64_MAX);
 	proc_fixture_write("4711/limits", "%s", "Max open files            \n");
-	assert_int_equal(limpet_proc_limit_files(PID, &soft), -EBADMSG);
+	assert_int_equal(limpet_proc_limit(PID, "Max open files", &soft), -EBADMSG);
 	proc_fixture_write("4711/limits", "%s", "Max cpu time 1 2 seconds\n");
-	assert_int_equal(limpet_proc_limit_files(PID, &soft), -EBADMSG);
+	assert_int_equal(limpet_proc_limit(PID, "Max open files", &soft), -EBADMSG);
 }
 
 static void test_auxv_ends_where_it_is_cut(void **state)
@@ -671,7 +671,7 @@ static void test_self_agrees_with_the_kernel(void **state)
 	assert_int_equal(limpet_proc_auxv(getpid(), AT_ENTRY, &value), 0);
 	assert_true(value == getauxval(AT_ENTRY));
 	getrlimit(RLIMIT_NOFILE, &limit);
-	assert_int_equal(limpet_proc_limit_files(getpid(), &value), 0);
+	assert_int_equal(limpet_proc_limit(getpid(), "Max open files", &value), 0);
 	assert_true(value == limit.rlim_cur);
 	count = limpet_proc_fds(getpid(), &fds);
 	assert_true(count >= 3);
