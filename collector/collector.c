@@ -1453,10 +1453,14 @@ bool limpet_collector_describe_site(const struct limpet_collector *collector, ui
 		module = limpet_modules_find(modules, it->address - 1);
 		name = module ? strrchr(module->path, '/') : NULL;
 		node = it->parent;
+		name = name ? name + 1 : module ? module->path : "";
+		/* Where operator new is. */
+		if (!strncmp(name, "libstdc++.so", 12) || !strncmp(name, "libc++.so", 9))
+			continue;
 		if (!module || limpet_module_has_malloc(modules->pid,
 							(struct limpet_module *)(uintptr_t)module))
 			continue;
-		snprintf(ret, bytes, "%s", name ? name + 1 : module->path);
+		snprintf(ret, bytes, "one stack of %s", name);
 		return true;
 	}
 	return false;

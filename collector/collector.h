@@ -96,7 +96,8 @@ void limpet_collector_judge_named(const struct limpet_collector *collector, char
 /* Some slot lost its hook, or the loader's list has a module that the agent has not seen. */
 bool limpet_collector_wants_rescan(struct limpet_collector *collector);
 
-/* "libz.so.1.2.13": the module of a node's innermost frame outside of libc; false: unknown. */
+/* "one stack of libz.so.1.2.13": the module of a node's innermost frame outside of allocators and
+ * of the library of operator new; false: unknown. */
 bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
 				    char *ret, size_t bytes);
 

@@ -617,6 +617,9 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 		.bytes = kept_bytes(work, figures),
 		.share = -1,
 		.per_second = limpet_findings_late_rate(work, kept->growth),
+		.grown_bytes = (uint64_t)fmax(0, limpet_findings_late_rate(work, kept->growth) *
+							 work->seconds / 2),
+		.of_stacks = kept == &group->sure,
 		.from_ns = kept->first_ns,
 		.to_ns = work->model->to_ns};
 	char who[64] = "it";
@@ -1209,13 +1212,10 @@ static bool is_doubtful(const struct limpet_model *model)
 	return (double)totals->foreign_freed_bytes > grew / 2;
 }
 
-/* Bytes by which it grew in the second half, or in a step; what has no such figure comes last. */
-static double weight(const struct limpet_findings_work *work,
-		     const struct limpet_findings_entry *finding)
+/* Bytes by which it grew in the second half, or in a step. */
+static uint64_t weight(const struct limpet_findings_entry *finding)
 {
-	if (finding->kind != LIMPET_FINDINGS_NEVER_FREED)
-		return (double)finding->bytes;
-	return fmax(0, finding->per_second * work->seconds / 2);
+	return finding->kind == LIMPET_FINDINGS_NEVER_FREED ? finding->grown_bytes : finding->bytes;
 }
 
 /* The largest first; equal ones as they are. */
@@ -1227,7 +1227,7 @@ static void sort_from(struct limpet_findings_work *work, size_t first)
 		const struct limpet_findings_entry one = list[i];
 		size_t at = i;
 
-		for (; at > first && weight(work, &list[at - 1]) < weight(work, &one); at--)
+		for (; at > first && weight(&list[at - 1]) < weight(&one); at--)
 			list[at] = list[at - 1];
 		list[at] = one;
 	}

@@ -34,6 +34,8 @@ static uint64_t grown_bytes(const struct limpet_findings_entry *finding)
 		return finding->bytes;
 	case LIMPET_FINDINGS_ROSE:
 		return finding->unclear ? 0 : finding->bytes;
+	case LIMPET_FINDINGS_NEVER_FREED:
+		return finding->grown_bytes;
 	default:
 		return 0;
 	}
@@ -91,6 +93,12 @@ static size_t find_holder(const struct limpet_findings *findings)
 
 /* ------------------------------------------------------------------ sentences */
 
+/* Of a rise: one function made most of it. */
+static bool is_mostly_of_one(const struct limpet_findings_entry *finding)
+{
+	return !finding->unclear && finding->share >= 0.5;
+}
+
 /* `half`: as the findings call it. */
 static void say_rise(FILE *file, const struct limpet_findings_entry *finding, const char *name,
 		     const char *half)
@@ -114,7 +122,7 @@ static void say_rise(FILE *file, const struct limpet_findings_entry *finding, co
 		fprintf(file, " since %s", since);
 	else
 		fprintf(file, " %s", half);
-	if (name && finding->share >= 0.5)
+	if (name && is_mostly_of_one(finding))
 		fprintf(file, ", mostly by %s", name);
 }
 
@@ -132,7 +140,8 @@ static void say_growth(FILE *file, const struct limpet_findings_entry *finding, 
 		fprintf(file, "Growing by %s/s: %s", rate, name ? name : "many functions");
 		break;
 	case LIMPET_FINDINGS_NEVER_FREED:
-		fprintf(file, "Blocks keep coming, and hardly any is freed: those of %s",
+		fprintf(file, "Blocks that are not freed keep coming, %s/s: those of %s%s", rate,
+			finding->of_stacks ? "some stacks of " : "",
 			name ? name : "many functions");
 		break;
 	case LIMPET_FINDINGS_TURNOVER:
@@ -219,25 +228,48 @@ static bool is_same(const struct limpet_findings_entry *growth, const char *grow
 {
 	return grows && holds && !strcmp(grows, holds) && holder->kind != LIMPET_FINDINGS_CHURNS &&
 	       (growth->kind == LIMPET_FINDINGS_GROWS || growth->kind == LIMPET_FINDINGS_TOUCHES ||
-		growth->kind == LIMPET_FINDINGS_NEVER_FREED);
+		growth->kind == LIMPET_FINDINGS_NEVER_FREED ||
+		growth->kind == LIMPET_FINDINGS_STEP ||
+		(growth->kind == LIMPET_FINDINGS_ROSE && is_mostly_of_one(growth)));
 }
 
-static int tell(FILE *file, const struct limpet_view *view,
-		const struct limpet_findings_entry *growth,
-		const struct limpet_findings_entry *calm,
-		const struct limpet_findings_entry *holder, bool is_steady)
+/* A step by more than what grew, which the growth does not tell. */
+static void say_step(FILE *file, const struct limpet_findings_entry *step, const char *name,
+		     bool is_named)
+{
+	char bytes[LIMPET_UNITS_TEXT], when[LIMPET_UNITS_TEXT];
+
+	limpet_units_format_bytes(bytes, step->bytes);
+	limpet_units_format_duration(when, step->from_ns);
+	if (is_named)
+		fprintf(file, " It rose by %s at %s.", bytes, when);
+	else
+		fprintf(file, " %s rose by %s at %s.", name ? name : "A function", bytes, when);
+}
+
+/* What a verdict is made of; each may be NULL. */
+struct parts {
+	const struct limpet_findings_entry *growth, *calm, *holder, *step;
+	bool is_steady; /* the growth was a step, and nothing grows */
+};
+
+static int tell(FILE *file, const struct limpet_view *view, const struct parts *parts)
 {
 	const bool run = view->locations->model->target->mode == LIMPET_MODE_RUN;
-	LIMPET_FREE char *grows = NULL, *holds = NULL;
+	const struct limpet_findings_entry *growth = parts->growth, *holder = parts->holder;
+	const struct limpet_findings_entry *calm = parts->calm;
+	LIMPET_FREE char *grows = NULL, *holds = NULL, *stepped = NULL;
 	bool same;
 	int code = name_of(view, growth, &grows);
 
 	if (code == 0)
 		code = name_of(view, holder, &holds);
+	if (code == 0)
+		code = name_of(view, parts->step, &stepped);
 	if (code < 0)
 		return code;
-	same = is_same(growth, grows, holder, holds);
-	if ((calm && is_said_first(calm)) || is_steady) {
+	same = holder && growth && is_same(growth, grows, holder, holds);
+	if ((calm && is_said_first(calm)) || parts->is_steady) {
 		fputs("Nothing grows clearly.", file);
 		fputs(growth || holder ? " " : "", file);
 	}
@@ -249,6 +281,9 @@ static int tell(FILE *file, const struct limpet_view *view,
 	}
 	if (holder)
 		say_holder(file, holder, same ? "which" : holds ? holds : "", run);
+	if (parts->step)
+		say_step(file, parts->step, stepped,
+			 stepped && (same || holds) && !strcmp(stepped, same ? grows : holds));
 	if (calm && !is_said_first(calm))
 		fprintf(file, "%s%s", holder ? " " : "", calm->text);
 	if (!growth && !calm && !holder)
@@ -256,12 +291,30 @@ static int tell(FILE *file, const struct limpet_view *view,
 	return 0;
 }
 
+/* The largest step, if that is more than what grew. */
+static size_t find_step(const struct limpet_findings *findings, size_t growth)
+{
+	const struct limpet_findings_entry *list = findings->list;
+	size_t most = NONE;
+
+	if (growth == NONE || list[growth].kind == LIMPET_FINDINGS_STEP ||
+	    (list[growth].kind == LIMPET_FINDINGS_ROSE && list[growth].at_once))
+		return NONE;
+	for (size_t i = 0; i < findings->count; i++)
+		if (list[i].kind == LIMPET_FINDINGS_STEP &&
+		    list[i].bytes >= grown_bytes(&list[growth]) &&
+		    (most == NONE || list[i].bytes > list[most].bytes))
+			most = i;
+	return most;
+}
+
 int limpet_verdict_new(const struct limpet_findings *findings, const struct limpet_view *view,
 		       struct limpet_verdict *ret_verdict)
 {
 	const size_t growth = find_growth(findings, view->locations->model->target->pages);
 	const size_t calm = growth == NONE ? find_calm(findings) : NONE;
-	const size_t holder = find_holder(findings), named[] = {growth, calm, holder};
+	const size_t holder = find_holder(findings);
+	const size_t named[] = {growth, calm, holder, find_step(findings, growth)};
 	const struct limpet_findings_entry *of[LIMPET_COUNT_OF(named)] = {NULL};
 	struct limpet_verdict verdict = {0};
 	size_t bytes;
@@ -276,9 +329,10 @@ int limpet_verdict_new(const struct limpet_findings *findings, const struct limp
 		of[i] = &findings->list[named[i]];
 		verdict.findings[verdict.count++] = named[i];
 	}
-	code = tell(file, view, of[0], of[1], of[2],
-		    growth != NONE && of[0]->kind == LIMPET_FINDINGS_STEP &&
-			    first_of(findings, LIMPET_FINDINGS_STEADY) != NONE);
+	code = tell(file, view,
+		    &(struct parts){of[0], of[1], of[2], of[3],
+				    of[0] && of[0]->kind == LIMPET_FINDINGS_STEP &&
+					    first_of(findings, LIMPET_FINDINGS_STEADY) != NONE});
 	if (fclose(file) && code == 0)
 		code = -ENOMEM;
 	if (code < 0) {

@@ -11,7 +11,7 @@
 
 struct limpet_verdict {
 	char *text;
-	size_t findings[2]; /* those it is made of, as numbers in their list */
+	size_t findings[3]; /* those it is made of, as numbers in their list */
 	size_t count;       /* of these: 0 if nothing stands out */
 };
 

@@ -856,6 +856,7 @@ static void test_burst_of_a_leak(void **state)
 	found = only(LIMPET_FINDINGS_STEP);
 	if (!strstr(found->text, " rose by 9.5 MiB at 55s, and that stayed."))
 		fail_msg("'%s'", found->text);
+	assert_verdict(" It rose by 9.5 MiB at 55s.", NULL);
 	close_it();
 }
 
@@ -876,6 +877,8 @@ static void test_leak_of_a_stack(void **state)
 	assert_grows(LIMPET_FINDINGS_NEVER_FREED, "one of its 2 stacks allocated are still live");
 	if (!strstr(only(LIMPET_FINDINGS_NEVER_FREED)->text, "a collector of garbage may come"))
 		fail_msg("'%s'", only(LIMPET_FINDINGS_NEVER_FREED)->text);
+	assert_verdict("Blocks that are not freed keep coming, ", NULL);
+	assert_verdict("those of some stacks of ", NULL);
 	close_it();
 }
 
