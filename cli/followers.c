@@ -185,6 +185,8 @@ void limpet_followers_start(struct limpet_followers *followers, const struct lim
 
 void limpet_followers_stop(struct limpet_followers *followers)
 {
+	/* Children that are found last had to wait for a permit. */
+	followers->was_full |= followers->running >= LIMPET_FOLLOWERS_MAX;
 	for (size_t i = 0; i < followers->running; i++)
 		limpet_follower_let_go(&followers->list[i]);
 }

@@ -573,6 +573,8 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 	if (capture->forks) {
 		if (keep)
 			follow_orphans(capture);
+		else
+			limpet_forks_look(capture->forks, limpet_monotonic_ns(), true);
 		limpet_forks_stats_read(capture->forks, &result->forks);
 		capture->setup->detaching(capture->setup->context, keep);
 	}
