@@ -201,7 +201,9 @@ function flagsOfTime() {
   marks.forEach(({name, time_s: t}, i) => list.push({at: t, rank: 1, words: brief(name, 40), kind: 'mark',
     title: `mark: ${brief(name)}, at ${seconds(t)}: what came from there to ${i + 1 < marks.length ? 'the next one, and with a second click to the end' : 'the end'}`,
     act: event => selectFrom(t, i + 1 < marks.length ? marks[i + 1].time_s : stripEnd, event)}));
-  return list.filter(({at}) => at >= 0 && at <= stripEnd).sort((a, b) => a.at - b.at);
+  /* Of functions of one name, with other callers, one is enough. */
+  const alike = new Set(), isFirst = ({at, words}) => alike.size < alike.add(`${at} ${words}`).size;
+  return list.filter(({at}) => at >= 0 && at <= stripEnd).filter(isFirst).sort((a, b) => a.at - b.at);
 }
 const flags = flagsOfTime().map(flag => ({...flag, button: make('button', {type: 'button', class: `flag ${flag.kind || ''}`, textContent: flag.words,
   title: flag.title, 'aria-label': `${flag.words}: select this time`, onclick: flag.act})}));
