@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::collections::HashMap;
 use std::io::{BufRead, Write};
 use std::os::raw::{c_int, c_void};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(not(mimalloc))]
 extern "C" {
@@ -121,6 +121,8 @@ static BOOKS: Books = Books;
 
 static RUNNING: AtomicBool = AtomicBool::new(false);
 static OVER: AtomicBool = AtomicBool::new(false);
+static RESTING: AtomicUsize = AtomicUsize::new(0);
+const THREADS: usize = 3;
 
 const BLOCK_BYTES: usize = 5000;
 
@@ -133,9 +135,28 @@ fn keep_forever(number: usize) -> &'static [u8] {
     Box::leak(vec![number as u8 | 1; BLOCK_BYTES].into_boxed_slice())
 }
 
+/// Until all threads have begun, and are done with what they did.
+fn wait_for_rest() {
+    while RESTING.load(Ordering::SeqCst) != THREADS {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 fn churn(mut seed: u64) {
+    let mut resting = false;
     while !OVER.load(Ordering::Relaxed) {
-        if !RUNNING.load(Ordering::Relaxed) {
+        // Whoever rests no more looks again: it may have been told to hold meanwhile.
+        let running = RUNNING.load(Ordering::SeqCst);
+        if running == resting {
+            resting = !running;
+            if resting {
+                RESTING.fetch_add(1, Ordering::SeqCst);
+            } else {
+                RESTING.fetch_sub(1, Ordering::SeqCst);
+            }
+            continue;
+        }
+        if !running {
             std::thread::sleep(std::time::Duration::from_millis(1));
             continue;
         }
@@ -180,19 +201,21 @@ fn end() -> ! {
 
 fn main() {
     let threads: Vec<_> =
-        (0..3).map(|i| std::thread::spawn(move || churn(i * 1_000_003))).collect();
+        (0..THREADS as u64).map(|i| std::thread::spawn(move || churn(i * 1_000_003))).collect();
     let mut kept: Vec<&'static [u8]> = Vec::new();
+    wait_for_rest();
     say(&format!("ready {}", std::process::id()));
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("stdin");
         let mut words = line.split(' ');
         match (words.next(), words.next().and_then(|n| n.parse::<usize>().ok())) {
             (Some("go"), _) => {
-                RUNNING.store(true, Ordering::Relaxed);
+                RUNNING.store(true, Ordering::SeqCst);
                 say("going");
             }
             (Some("hold"), _) => {
-                RUNNING.store(false, Ordering::Relaxed);
+                RUNNING.store(false, Ordering::SeqCst);
+                wait_for_rest();
                 say("held");
             }
             (Some("leak"), Some(n)) => {
