@@ -406,8 +406,10 @@ has_rows() {
 	keys Enter Down
 	wait_until 20 row_has 22 '^main .*leak\.cc:[0-9]+$'
 	line=$(row 22)
+	# What the first one said is on the screen that is shown for the second.
+	rm arguments
 	keys e
-	shows '^the editor is here'
+	wait_until 20 test -s arguments
 	[[ $(sed -n 2p arguments) == "+${line##*:}" && $(sed -n "${line##*:}p" "$source") == *remember* ]]
 	keys 3 Enter
 	shows "ended with status 3"
@@ -422,8 +424,9 @@ has_rows() {
 	export EDITOR="$work/editors/any"
 	screen_again "$trace"
 	shows 'Registry::remember'
+	rm arguments
 	keys e
-	shows '^the editor is here'
+	wait_until 20 test -s arguments
 	same "arguments" "$(<arguments)" "$source"
 	keys 0 Enter
 	wait_until 20 row_has 24 '^\? help'
@@ -432,8 +435,9 @@ has_rows() {
 	unset EDITOR
 	PATH=$work/editors:$PATH screen_again "$trace"
 	shows 'Registry::remember'
+	rm arguments
 	keys e
-	shows '^the editor is here'
+	wait_until 20 test -s arguments
 	same "arguments of vi" "$(tail -n 1 arguments)" "$source"
 	keys 0 Enter
 	wait_until 20 row_has 24 '^\? help'
