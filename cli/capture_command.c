@@ -141,7 +141,7 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 {
 	const char *words = limpet_capture_end_words(result->end);
 	char events[LIMPET_UNITS_TEXT], size[LIMPET_UNITS_TEXT], time[LIMPET_UNITS_TEXT];
-	char detach[40] = "";
+	char stops[LIMPET_CAPTURE_STOPS];
 
 	limpet_units_format_count(events, result->events);
 	limpet_units_format_bytes(size, result->file_bytes);
@@ -154,13 +154,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_ui_note("`limpet attach %d` captures that one", command->pid);
 	if (command->way && command->mode == LIMPET_MODE_RUN)
 		limpet_ui_note("%s", command->way);
-	/* A program that has ended was not detached from. */
-	if (result->detach_stop_us >= 0)
-		snprintf(detach, sizeof(detach), ", detach %.2f ms",
-			 (double)result->detach_stop_us / 1000);
-	limpet_ui_note("%s event%s in %s, %s; stops: attach %.2f ms%s", events,
-		       result->events == 1 ? "" : "s", time, size,
-		       (double)result->attach_stop_us / 1000, detach);
+	limpet_ui_note(
+		"%s event%s in %s, %s; stops: %s", events, result->events == 1 ? "" : "s", time,
+		size,
+		limpet_capture_stop_words(stops, result->attach_stop_us, result->detach_stop_us));
 	if (!result->events && !result->dropped_events && result->end != LIMPET_END_TARGET_EXIT)
 		limpet_ui_note("no call was seen: the program was idle, or has an allocator that "
 			       "limpet does not follow");

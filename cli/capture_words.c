@@ -1,5 +1,6 @@
 #include "cli/capture_words.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -24,6 +25,18 @@ const char *limpet_capture_end_words(enum limpet_end end)
 	default:
 		return NULL;
 	}
+}
+
+const char *limpet_capture_stop_words(char ret[LIMPET_CAPTURE_STOPS], int64_t attach_us,
+				      int64_t detach_us)
+{
+	const int used =
+		snprintf(ret, LIMPET_CAPTURE_STOPS, "attach %.2f ms", (double)attach_us / 1000);
+
+	if (detach_us >= 0)
+		snprintf(ret + used, LIMPET_CAPTURE_STOPS - (size_t)used, ", detach %.2f ms",
+			 (double)detach_us / 1000);
+	return ret;
 }
 
 void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char *because)

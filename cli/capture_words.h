@@ -12,6 +12,10 @@
 
 /* Why the capture ended, for a message; NULL: as it was told to. */
 const char *limpet_capture_end_words(enum limpet_end end);
+#define LIMPET_CAPTURE_STOPS 80
+/* How long the program stood; without the detach if there was none (< 0): it had ended. */
+const char *limpet_capture_stop_words(char ret[LIMPET_CAPTURE_STOPS], int64_t attach_us,
+				      int64_t detach_us);
 /* Warns of this loss, if it is among `losses` and makes a trace incomplete. */
 void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char *because);
 /* How a capture that has begun will end. */

@@ -6,6 +6,7 @@
 
 #include "analyzer/trace/trace_reader.h"
 #include "cli/capture_command.h"
+#include "cli/capture_words.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "collector/capture.h"
@@ -146,17 +147,15 @@ static void say_stops(const struct stop *stop, const char *path)
 	struct limpet_trace_reader *reader;
 	const struct limpet_trace_end *end;
 	struct limpet_err err;
-	char detach[40] = "";
+	char stops[LIMPET_CAPTURE_STOPS];
 
 	if (limpet_ui_is_quiet() || limpet_trace_reader_open(path, &reader, &err) < 0)
 		return;
 	end = limpet_trace_reader_end(reader);
-	if (end->detach_stop_us >= 0)
-		snprintf(detach, sizeof(detach), ", detach %.2f ms",
-			 (double)end->detach_stop_us / 1000);
 	if (end->attach_stop_us >= 0)
-		limpet_ui_note("stops of process %d: attach %.2f ms%s", stop->pid,
-			       (double)end->attach_stop_us / 1000, detach);
+		limpet_ui_note(
+			"stops of process %d: %s", stop->pid,
+			limpet_capture_stop_words(stops, end->attach_stop_us, end->detach_stop_us));
 	limpet_trace_reader_free(reader);
 }
 

@@ -188,10 +188,9 @@ static void add_addresses(struct limpet_event_columns *columns,
 			  const struct limpet_accounting_row *rows, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		int64_t step = (int64_t)(rows[i].address - columns->last_address);
-
-		limpet_bytes_put_varint(&columns->addresses,
-					(uint64_t)step << 1 ^ (uint64_t)(step >> 63));
+		limpet_bytes_put_varint(
+			&columns->addresses,
+			limpet_trace_zigzag(rows[i].address - columns->last_address));
 		if (rows[i].freed)
 			limpet_bytes_put_varint(&columns->addresses, 0);
 		columns->last_address = rows[i].address;

@@ -349,7 +349,7 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 	recorder->last_node_address = address;
 	limpet_bytes_put_varint(&recorder->node_list, own - own_parent);
 	limpet_bytes_put_varint(&recorder->node_list, module);
-	limpet_bytes_put_varint(&recorder->node_list, (uint64_t)step << 1 ^ (uint64_t)(step >> 63));
+	limpet_bytes_put_varint(&recorder->node_list, limpet_trace_zigzag((uint64_t)step));
 	limpet_bytes_put_varint(&recorder->node_list, flags);
 	if (recorder->node_list.failed)
 		return -ENOMEM;

@@ -478,19 +478,15 @@ bool limpet_dwarfindex_is_lambda(const struct limpet_dwarfindex *index,
 	return area != NO_AREA && unit->areas[area].lambda;
 }
 
-/* A name that is put together from within outwards. */
-struct words {
-	char *text; /* NULL: no memory */
-};
-
-static void put_before(struct words *words, const char *scope)
+/* *name is malloc'ed; NULL: no memory, before or after. */
+static void put_before(char **name, const char *scope)
 {
 	char *longer = NULL;
 
-	if (!words->text || asprintf(&longer, "%s::%s", scope, words->text) < 0)
+	if (!*name || asprintf(&longer, "%s::%s", scope, *name) < 0)
 		longer = NULL;
-	free(words->text);
-	words->text = longer;
+	free(*name);
+	*name = longer;
 }
 
 char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
@@ -498,7 +494,7 @@ char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
 				struct limpet_dwarfindex_scope *ret_around)
 {
 	const struct unit *unit = &index->units[scope->unit];
-	struct words words = {strdup(name)};
+	char *whole = strdup(name);
 	uint32_t area = area_of(unit, scope->die);
 	Dwarf_Off function = area == NO_AREA ? 0 : unit->areas[area].function;
 
@@ -511,12 +507,12 @@ char *limpet_dwarfindex_qualify(const struct limpet_dwarfindex *index,
 			break;
 		snprintf(lambda, sizeof(lambda), "{lambda#%" PRIu32 "}", at->lambda);
 		if (at->name || at->lambda)
-			put_before(&words, at->name ? at->name : lambda);
+			put_before(&whole, at->name ? at->name : lambda);
 		area = at->parent;
 	}
 	*ret_around = (struct limpet_dwarfindex_scope){.inlined = true, .unit = scope->unit};
 	if (!function ||
 	    !dwarf_offdie(dwarf_cu_getdwarf(unit->content.cu), function, &ret_around->die))
 		memset(&ret_around->die, 0, sizeof(ret_around->die));
-	return words.text;
+	return whole;
 }

@@ -382,7 +382,7 @@ static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 	}
 	if (events->has_addresses) {
 		number = any_number(events, &events->addresses);
-		events->address += number >> 1 ^ (0 - (number & 1));
+		events->address += limpet_trace_unzigzag(number);
 		rows->addresses[at] = events->address;
 	}
 }

@@ -288,7 +288,7 @@ static int read_node(struct limpet_trace_tables *tables, struct limpet_cursor *l
 				     sizeof(*tables->nodes));
 	if (code < 0)
 		return code;
-	*address += step >> 1 ^ (0 - (step & 1));
+	*address += limpet_trace_unzigzag(step);
 	node = &tables->nodes[number];
 	if (flags & LIMPET_TRACE_NODE_OWNER && *address && *address < LIMPET_TRACE_OWNERS_MAX) {
 		/* Its parent's stack; without a parent it is unknown. */

@@ -82,8 +82,7 @@ void limpet_findings_forget_names(struct limpet_findings_entry *finding)
 
 /* ------------------------------------------------------------------ adding up */
 
-/* Returns PARTS for a step outside of the window. */
-static unsigned part_of_step(const struct limpet_findings_work *work, uint32_t step)
+unsigned limpet_findings_part_of_step(const struct limpet_findings_work *work, uint32_t step)
 {
 	const struct limpet_model *model = work->model;
 	const uint64_t *edges = work->history->edges_ns;
@@ -116,7 +115,7 @@ static void add_steps(struct limpet_findings_work *work, struct limpet_findings_
 
 	while (limpet_history_next(&cursor, &step)) {
 		const struct limpet_counts *counts = &step.counts;
-		const unsigned part = part_of_step(work, step.step);
+		const unsigned part = limpet_findings_part_of_step(work, step.step);
 		const uint64_t end_ns = work->history->edges_ns[step.step + 1];
 
 		if (part == PARTS)

@@ -291,7 +291,8 @@ static double late_growth(const struct limpet_findings_group *group)
 	return limpet_findings_late_growth(group->growth);
 }
 
-double limpet_findings_late_rate(const struct limpet_findings_work *work, const double *growth)
+/* The same as a rate, without what came in a single part, if that is most. */
+static double late_rate(const struct limpet_findings_work *work, const double *growth)
 {
 	const double late = limpet_findings_late_growth(growth);
 	double most = 0;
@@ -612,16 +613,13 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 	struct limpet_findings_work *work = growth->work;
 	const struct limpet_findings_kept *kept = kept_stacks(work, group);
 	const struct limpet_model_site *figures = &kept->figures;
-	struct limpet_findings_entry finding = {
-		.kind = LIMPET_FINDINGS_NEVER_FREED,
-		.bytes = kept_bytes(work, figures),
-		.share = -1,
-		.per_second = limpet_findings_late_rate(work, kept->growth),
-		.grown_bytes = (uint64_t)fmax(0, limpet_findings_late_rate(work, kept->growth) *
-							 work->seconds / 2),
-		.of_stacks = kept == &group->sure,
-		.from_ns = kept->first_ns,
-		.to_ns = work->model->to_ns};
+	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_NEVER_FREED,
+						.bytes = kept_bytes(work, figures),
+						.share = -1,
+						.per_second = late_rate(work, kept->growth),
+						.of_stacks = kept == &group->sure,
+						.from_ns = kept->first_ns,
+						.to_ns = work->model->to_ns};
 	char who[64] = "it";
 	char live[LIMPET_UNITS_TEXT], all[LIMPET_UNITS_TEXT], age[LIMPET_UNITS_TEXT];
 	char bytes[LIMPET_UNITS_TEXT];
@@ -630,6 +628,7 @@ static int say_kept(struct growth *growth, const struct limpet_findings_group *g
 
 	if (code < 0)
 		return code;
+	finding.grown_bytes = (uint64_t)fmax(0, finding.per_second * work->seconds / 2);
 	if (kept->stacks == 1 && group->stacks > 1)
 		snprintf(who, sizeof(who), "one of its %zu stacks", group->stacks);
 	else if (kept->stacks < group->stacks)

@@ -106,13 +106,9 @@ static int compare_steps(const void *a, const void *b)
 
 static bool is_within(const struct limpet_findings_work *work, const struct step *step, size_t at)
 {
-	const struct limpet_model *model = work->model;
-	const uint64_t *edges = work->history->edges_ns;
-	const double part_ns = (double)(model->to_ns - model->from_ns) / PARTS;
-	const double middle =
-		((double)edges[at] + (double)edges[at + 1]) / 2 - (double)model->from_ns;
+	const unsigned part = limpet_findings_part_of_step(work, (uint32_t)at);
 
-	return middle >= step->from * part_ns && middle <= step->to * part_ns;
+	return part >= step->from && part < step->to;
 }
 
 /* Bytes by which the group's stacks grew in each step of the history; finds the stack that grew
@@ -155,12 +151,10 @@ static void find_moment(const struct limpet_findings_work *work, const struct st
 	const struct limpet_model *model = work->model;
 	const uint64_t *edges = work->history->edges_ns;
 	const double part_ns = (double)(model->to_ns - model->from_ns) / PARTS;
-	const double from_ns = (double)model->from_ns + step->from * part_ns;
-	const double to_ns = (double)model->from_ns + step->to * part_ns;
 	double grew = 0;
 
-	*ret_from_ns = (uint64_t)from_ns;
-	*ret_to_ns = (uint64_t)to_ns;
+	*ret_from_ns = model->from_ns + (uint64_t)(step->from * part_ns);
+	*ret_to_ns = model->from_ns + (uint64_t)(step->to * part_ns);
 	for (size_t i = 0; i < work->history->step_count; i++) {
 		if (!is_within(work, step, i))
 			continue;

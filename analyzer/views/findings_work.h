@@ -102,11 +102,13 @@ bool limpet_findings_is_kept(const struct limpet_findings_work *work,
 bool limpet_findings_is_surely_kept(const struct limpet_findings_work *work,
 				    const struct limpet_findings_group *group);
 
-/* Its growth in the second half; as a rate without what came in a single part, if that is most. */
+/* Its growth in the second half. */
 double limpet_findings_late_growth(const double *growth);
-double limpet_findings_late_rate(const struct limpet_findings_work *work, const double *growth);
+
 /* Finds functions that grew once and stayed so, of which nothing was told yet. */
 int limpet_findings_find_steps(struct limpet_findings_work *work);
+/* The part that a step of the history is of; LIMPET_FINDINGS_PARTS: it is outside of the window. */
+unsigned limpet_findings_part_of_step(const struct limpet_findings_work *work, uint32_t step);
 /* The site's steps, or NULL. */
 const struct limpet_history_site *limpet_findings_steps_of(const struct limpet_findings_work *work,
 							   uint32_t node);

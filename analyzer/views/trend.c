@@ -82,13 +82,14 @@ static unsigned count_falls(const struct limpet_trend_point *points, size_t coun
 	return falls;
 }
 
-static double highest_of(const struct parts *parts, unsigned from, unsigned to)
+/* Of parts `from` to `to` - 1. */
+static double highest_of(const double *list, unsigned from, unsigned to)
 {
-	double highest = parts->high[from];
+	double highest = list[from];
 
 	for (unsigned i = from + 1; i < to; i++)
-		if (parts->high[i] > highest)
-			highest = parts->high[i];
+		if (list[i] > highest)
+			highest = list[i];
 	return highest;
 }
 
@@ -190,16 +191,6 @@ static void judge_rise(const struct limpet_trend_point *points, size_t count,
 	}
 }
 
-static double highest_low(const struct parts *parts, unsigned from, unsigned to)
-{
-	double highest = parts->low[from];
-
-	for (unsigned i = from + 1; i < to; i++)
-		if (parts->low[i] > highest)
-			highest = parts->low[i];
-	return highest;
-}
-
 static double lowest_low(const struct parts *parts, unsigned from)
 {
 	double lowest = parts->low[from];
@@ -214,12 +205,12 @@ static double lowest_low(const struct parts *parts, unsigned from)
  * the second half; 0: there is none. What only comes back to an earlier height is no rise. */
 static unsigned step_of_lows(const struct parts *parts, double least, double *ret_rise)
 {
-	const double all = highest_low(parts, HALF, PARTS) - parts->low[HALF - 1];
+	const double all = highest_of(parts->low, HALF, PARTS) - parts->low[HALF - 1];
 	unsigned best = 0;
 
 	*ret_rise = 0;
 	for (unsigned step = HALF; step < PARTS; step++) {
-		const double rise = lowest_low(parts, step) - highest_low(parts, 0, step);
+		const double rise = lowest_low(parts, step) - highest_of(parts->low, 0, step);
 
 		if (rise > least && rise >= 0.6 * all && rise > *ret_rise) {
 			*ret_rise = rise;
@@ -261,7 +252,7 @@ static bool judge_lows(const struct limpet_trend_point *points, size_t count,
 		return true;
 	}
 	if (step == PARTS - 1 || rise <= least || !lows_rise(parts) ||
-	    parts->low[PARTS - 1] - highest_low(parts, 0, HALF) <= least ||
+	    parts->low[PARTS - 1] - highest_of(parts->low, 0, HALF) <= least ||
 	    (step && (later <= least || later <= trend->swing / 20)))
 		return false;
 	trend->shape = LIMPET_TREND_SWINGS;
@@ -273,8 +264,9 @@ static void judge_swings(const struct limpet_trend_point *points, size_t count,
 			 const struct parts *parts, uint64_t from_ns, uint64_t to_ns, double least,
 			 struct limpet_trend *trend)
 {
-	const double highest = highest_of(parts, 0, PARTS - 1);
-	const double higher = highest_of(parts, HALF, PARTS) - highest_of(parts, 0, HALF);
+	const double highest = highest_of(parts->high, 0, PARTS - 1);
+	const double higher =
+		highest_of(parts->high, HALF, PARTS) - highest_of(parts->high, 0, HALF);
 	const double change = trend->last - trend->middle;
 
 	if (judge_lows(points, count, parts, from_ns, to_ns, least, trend))
@@ -305,7 +297,7 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 	trend.middle = parts.end[HALF];
 	trend.last = parts.end[PARTS];
 	trend.grew = trend.last - trend.middle;
-	trend.highest = highest_of(&parts, HALF, PARTS);
+	trend.highest = highest_of(parts.high, HALF, PARTS);
 	trend.swing = deepest_fall(points, count, middle_ns, to_ns, trend.middle);
 	before = deepest_fall(points, count, from_ns, middle_ns, trend.first);
 	/* A fall of the first half may happen again. */
