@@ -61,7 +61,8 @@ void limpet_patch_configure(const struct limpet_start *start)
 
 /* Whether the page is writable now, by an atomic `or 0` on the word in a futex call. A page in the
  * middle of its own relocation is still writable and must stay so; one that the loader has
- * protected gives EFAULT. Its protection is then changed and restored. */
+ * protected gives EFAULT. Its protection is then changed, and restored before the visit of its
+ * module ends: often one page has all slots of a module. */
 static long ask_whether_writable(uint64_t address)
 {
 	static uint32_t nobody_waits;
@@ -71,30 +72,48 @@ static long ask_whether_writable(uint64_t address)
 			       0, 0, (long)address, or_zero);
 }
 
-/* Returns 0, 1 (holds another value), or -errno. */
+static uint64_t opened_page; /* 0: none */
+
+static void close_page(void)
+{
+	if (opened_page)
+		limpet_syscall3(SYS_mprotect, (long)opened_page, (long)config.page_bytes,
+				PROT_READ);
+	opened_page = 0;
+}
+
+static int open_page(uint64_t address)
+{
+	const uint64_t page = address & ~(config.page_bytes - 1);
+	long error;
+
+	if (page == opened_page)
+		return 0;
+	close_page();
+	error = ask_whether_writable(address);
+	if (error != -ERROR_FAULT)
+		return error < 0 ? (int)error : 0;
+	error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
+				PROT_READ | PROT_WRITE);
+	if (!error)
+		opened_page = page;
+	return (int)error;
+}
+
+/* Returns 0, 1 (holds another value), or -errno. The visit closes the page. */
 static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 {
 	uint64_t *word = (uint64_t *)(uintptr_t)address;
-	uint64_t page = address & ~(config.page_bytes - 1);
-	bool read_only;
-	long error;
-	int answer;
+	int error;
 
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expected)
 		return 1;
-	error = ask_whether_writable(address);
-	read_only = error == -ERROR_FAULT;
-	if (read_only)
-		error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
-					PROT_READ | PROT_WRITE);
+	error = open_page(address);
 	/* The program may have forbidden either call. */
-	if (error < 0)
-		return (int)error;
-	answer = !__atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
-					      __ATOMIC_ACQUIRE);
-	if (read_only)
-		limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes, PROT_READ);
-	return answer;
+	if (error)
+		return error;
+	return !__atomic_compare_exchange_n(word, &expected, value, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_ACQUIRE);
 }
 
 static struct limpet_slot *slot_table(void)
@@ -281,6 +300,7 @@ static int patch_module(const struct limpet_image *image, void *context)
 			walk->done += slot_restore(slot) < 0;
 		}
 	}
+	close_page();
 	return 0;
 }
 
@@ -317,7 +337,19 @@ static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *
 	return limpet_is_thunk(value) && exchange(address, value, limpet_original_of(value)) < 0;
 }
 
-/* Restores slots bound to thunks by symbols, in modules not examined since, or loaded later. */
+static bool is_late(const struct limpet_image *image)
+{
+	const struct limpet_known_module *modules = module_table();
+
+	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
+		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr)
+			return extents[i].late;
+	return true;
+}
+
+/* Restores slots bound to thunks by symbols, in modules not examined since, or loaded later. Of
+ * those that were loaded before, the linker had only calls left to bind: the other table can be a
+ * hundred times as long. */
 static int restore_bound(const struct limpet_image *image, void *context)
 {
 	struct patch_walk *walk = context;
@@ -325,9 +357,10 @@ static int restore_bound(const struct limpet_image *image, void *context)
 
 	if (!image->dynamic || !limpet_image_tables(image, &tables))
 		return 0;
-	for (int i = 0; i < 2; i++)
+	for (int i = is_late(image) ? 0 : 1; i < 2; i++)
 		for (uint64_t k = 0; tables.slots.rela[i] && k < tables.slots.rela_count[i]; k++)
 			walk->done += restore_if_bound(image, &tables.slots.rela[i][k]);
+	close_page();
 	return 0;
 }
 
@@ -683,6 +716,7 @@ static int new_module(const struct limpet_image *image, void *context)
 		return 0;
 	if (limpet_image_tables(image, &tables))
 		limpet_slots_scan(&tables.slots, slot_found, &late);
+	close_page();
 	limpet_shm->late_modules += late.called && begun;
 	return 0;
 }
@@ -731,6 +765,7 @@ static int patch_again(const struct limpet_image *image, void *context)
 			++*(int *)context;
 		}
 	}
+	close_page();
 	return 0;
 }
 

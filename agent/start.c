@@ -162,22 +162,23 @@ static bool map_over(const struct limpet_start *start, uint64_t offset, uint64_t
 			     : map_at(address, bytes, protection, flags, -1);
 }
 
-/* See LIMPET_WINDOW_BYTES. False: a page could not be replaced, and may be missing now. Where only
+/* See LIMPET_WINDOW_BYTES. No slot leads here yet: a child that is forked before the pages are
+ * there does not miss them. False: a page could not be replaced, and may be missing now. Where only
  * the advice is refused, a child writes to its parent's memory. */
 static bool make_windows(const struct limpet_start *start)
 {
 	uint64_t at = limpet_shm->layout.threads_offset, next;
-	long refused = 0;
 
 	if (shm_bytes - at > LIMPET_WINDOWS_MAX_BYTES)
 		return true;
-	for (; at < shm_bytes && !refused; at = next) {
+	/* All at once: each call waits for the lock on the program's mappings. */
+	if (limpet_syscall3(SYS_madvise, (long)limpet_shm_at(at), (long)(shm_bytes - at),
+			    MADV_DONTFORK) < 0)
+		return true;
+	for (; at < shm_bytes; at = next) {
 		next = shm_bytes - at < LIMPET_WINDOW_BYTES ? shm_bytes : at + LIMPET_WINDOW_BYTES;
-		/* The page first: without it there would be a hole in the child. */
 		if (!map_over(start, next - LIMPET_WINDOW_PAGE, LIMPET_WINDOW_PAGE, true))
 			return false;
-		refused = limpet_syscall3(SYS_madvise, (long)limpet_shm_at(at),
-					  (long)(next - LIMPET_WINDOW_PAGE - at), MADV_DONTFORK);
 	}
 	return true;
 }
