@@ -306,6 +306,17 @@ static int begin(struct limpet_session *session, uint64_t *ret_nonce, struct lim
 	return error ? limpet_proc_explain(session->target->pid, error, "look at", err) : 0;
 }
 
+/* Each try takes two calls of the hijacked thread. */
+static uint64_t room_to_try(const struct limpet_session *session)
+{
+	const uint64_t shm_bytes = session->segment.shm_bytes,
+		       arena_bytes = session->segment.tables.arena_bytes,
+		       bytes = shm_bytes > arena_bytes ? shm_bytes : arena_bytes;
+
+	return limpet_growing_likely(session->target->pid, &session->modules.maps, bytes) ? bytes
+											  : 0;
+}
+
 static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 		  struct limpet_err *err)
 {
@@ -326,9 +337,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 		return error;
 	}
 	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
-	setup.room_bytes = session->segment.shm_bytes > session->segment.tables.arena_bytes
-				   ? session->segment.shm_bytes
-				   : session->segment.tables.arena_bytes;
+	setup.room_bytes = room_to_try(session);
 	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);

@@ -28,9 +28,10 @@
 
 /* Most stops come sooner than the kernel would wake us for them; while we sleep, the target stands.
  * We yield: without a real-time priority, a thread that waits for our processor goes first. Where
- * threads wait for a processor, spinning is in vain, and takes one from them. */
-#define SPIN_MOST_NS 100000u
-#define SPIN_LEAST_NS 6250u
+ * threads wait for a processor, spinning is in vain, and takes one from them. The least is what
+ * half of all stops take on an idle machine, which is thus found to be one. */
+#define SPIN_MOST_NS 200000u
+#define SPIN_LEAST_NS 25000u
 
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
 
@@ -123,11 +124,17 @@ static void adapt_spin(bool in_vain)
 		spin_ns = spin_ns * 2 < SPIN_MOST_NS ? spin_ns * 2 : SPIN_MOST_NS;
 }
 
+uint64_t limpet_tracee_spin_ns(void)
+{
+	return spin_ns;
+}
+
 /* Waits for the next stop. Returns -ESRCH if the thread is gone. */
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
 {
 	const uint64_t began_ns = limpet_monotonic_ns(), spin_until_ns = began_ns + spin_ns;
+	bool slept = false;
 	sigset_t child;
 
 	sigemptyset(&child);
@@ -157,7 +164,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 				*ret_kind = STOP_SIGNAL;
 			}
 			tracee->running = false;
-			adapt_spin(limpet_monotonic_ns() - began_ns > SPIN_MOST_NS);
+			adapt_spin(slept);
 			return 0;
 		}
 		now = limpet_monotonic_ns();
@@ -176,6 +183,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			turn_ns = limpet_boost_lend(tracee->pid, tracee->tid, now - began_ns);
 			if (!left.tv_sec && (uint64_t)left.tv_nsec > turn_ns)
 				left.tv_nsec = (long)turn_ns;
+			slept = true;
 			sigtimedwait(&child, NULL, &left);
 			limpet_boost_take_back();
 			/* One that has stopped by now may hold what this one waits for. */
@@ -836,9 +844,29 @@ static int end_call(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	return error;
 }
 
-/* Resumes the thread with `regs`, and stops it after the next system call. */
+/* If the thread left a syscall-exit stop, an -ERESTART* in rax would reach the program. So continue
+ * to an event stop, where the kernel checks the registers once more before it returns to user mode.
+ */
+static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
+{
+	int error;
+
+	if (!tracee->at_syscall && !tracee->at_entry)
+		return 0;
+	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
+		return -errno;
+	error = resume(tracee, PTRACE_CONT, 0);
+	if (!error)
+		error = wait_event(tracee, deadline_ns);
+	if (!error)
+		tracee->at_syscall = tracee->at_entry = false;
+	return error;
+}
+
+/* Resumes the thread with `regs`, and stops it after the next system call: `leaving`, on the way
+ * out of the kernel, with a stop less. */
 static int through_syscall(struct limpet_tracee *tracee, struct user_regs_struct *regs,
-			   uint64_t deadline_ns, int64_t *ret_answer)
+			   bool leaving, uint64_t deadline_ns, int64_t *ret_answer)
 {
 	struct iovec vector = {regs, sizeof(*regs)};
 	/* An earlier call was not finished: registers written now would be taken for its arguments.
@@ -853,7 +881,8 @@ static int through_syscall(struct limpet_tracee *tracee, struct user_regs_struct
 	error = to_syscall_stop(tracee, deadline_ns);
 	tracee->at_entry = !error;
 	if (!error)
-		error = end_call(tracee, deadline_ns);
+		error = leaving ? leave_syscall_stop(tracee, deadline_ns)
+				: end_call(tracee, deadline_ns);
 	if (error)
 		return error;
 	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
@@ -862,23 +891,39 @@ static int through_syscall(struct limpet_tracee *tracee, struct user_regs_struct
 	return 0;
 }
 
+static void prepare_syscall(const struct limpet_tracee *tracee, long number, const uint64_t args[6],
+			    struct user_regs_struct *regs)
+{
+	*regs = tracee->regs;
+	regs->orig_rax = ~0ull; /* the kernel must not restart a system call on the way there */
+	regs->rip = tracee->gadgets.syscall;
+	regs->rsp = tracee->home;
+	regs->eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
+	regs->rax = (uint64_t)number;
+	regs->rdi = args[0];
+	regs->rsi = args[1];
+	regs->rdx = args[2];
+	regs->r10 = args[3];
+	regs->r8 = args[4];
+	regs->r9 = args[5];
+}
+
 int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			  uint64_t deadline_ns, int64_t *ret_answer)
 {
-	struct user_regs_struct regs = tracee->regs;
+	struct user_regs_struct regs;
 
-	regs.orig_rax = ~0ull; /* the kernel must not restart a system call on the way there */
-	regs.rip = tracee->gadgets.syscall;
-	regs.rsp = tracee->home;
-	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
-	regs.rax = (uint64_t)number;
-	regs.rdi = args[0];
-	regs.rsi = args[1];
-	regs.rdx = args[2];
-	regs.r10 = args[3];
-	regs.r8 = args[4];
-	regs.r9 = args[5];
-	return through_syscall(tracee, &regs, deadline_ns, ret_answer);
+	prepare_syscall(tracee, number, args, &regs);
+	return through_syscall(tracee, &regs, false, deadline_ns, ret_answer);
+}
+
+int limpet_tracee_last_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
+			       uint64_t deadline_ns, int64_t *ret_answer)
+{
+	struct user_regs_struct regs;
+
+	prepare_syscall(tracee, number, args, &regs);
+	return through_syscall(tracee, &regs, true, deadline_ns, ret_answer);
 }
 
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
@@ -892,7 +937,7 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 	regs.rbp = 0;
 	regs.rdi = argument;
 	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
-	return through_syscall(tracee, &regs, deadline_ns, ret_answer);
+	return through_syscall(tracee, &regs, false, deadline_ns, ret_answer);
 }
 
 int limpet_tracee_go_on(struct limpet_tracee *tracee)
@@ -927,25 +972,6 @@ int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
 		return -errno;
 	tracee->at_syscall = tracee->at_entry = false;
 	return wait_event(tracee, deadline_ns);
-}
-
-/* If the thread left a syscall-exit stop, an -ERESTART* in rax would reach the program. So continue
- * to an event stop, where the kernel checks the registers once more before it returns to user mode.
- */
-static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns)
-{
-	int error;
-
-	if (!tracee->at_syscall && !tracee->at_entry)
-		return 0;
-	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
-		return -errno;
-	error = resume(tracee, PTRACE_CONT, 0);
-	if (!error)
-		error = wait_event(tracee, deadline_ns);
-	if (!error)
-		tracee->at_syscall = tracee->at_entry = false;
-	return error;
 }
 
 /* The signal mask is restored first: until the registers follow, the thread is still on the way

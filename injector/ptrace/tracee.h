@@ -59,6 +59,8 @@ bool limpet_tracee_begin_long(void);
 void limpet_tracee_end_long(bool begun);
 /* How many are left. */
 size_t limpet_tracee_strays(void);
+/* For how long a wait for a thread is worth spinning: less where the last ones were in vain. */
+uint64_t limpet_tracee_spin_ns(void);
 /* How long to sleep at most before the next call, if for `wait_ns` at most. */
 uint64_t limpet_tracee_bound_sleep_ns(uint64_t wait_ns);
 /* No thread is to be stopped for a while: the watchdog, which was started for the first one, ends
@@ -108,6 +110,10 @@ uint64_t limpet_tracee_spare(const struct limpet_tracee *tracee);
  * result. So a local failure never looks like a remote one. */
 int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			  uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
+/* The same for the last one before the thread is released, which takes a stop less. Not for a call
+ * that a signal would interrupt. */
+int limpet_tracee_last_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
+			       uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
 /* Runs the hijacked thread at `pc` with the given stack and first argument, and stops it after the
  * first system call that it makes there; *ret_answer has the result of that call. */
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,

@@ -171,3 +171,13 @@ int limpet_agent_image_get(const struct limpet_agent_image **ret)
 	*ret = &image;
 	return 0;
 }
+
+void limpet_agent_image_prefault(void)
+{
+	const volatile uint8_t *bytes = limpet_agent_image;
+	const size_t size = (size_t)(limpet_agent_image_end - limpet_agent_image);
+
+	for (size_t at = 0; at < size; at += PAGE)
+		(void)bytes[at];
+	(void)bytes[size - 1];
+}

@@ -25,5 +25,7 @@ struct limpet_agent_image {
 
 /* Parsed once; -ENOEXEC only if the build is broken. */
 int limpet_agent_image_get(const struct limpet_agent_image **ret);
+/* Has it in memory, before a thread stands for it. */
+void limpet_agent_image_prefault(void);
 
 #endif

@@ -37,8 +37,9 @@
 #define ENOUGH_ASLEEP 256
 #define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
-/* On an idle machine the stub usually takes less than this: see wait_stop(). */
-#define STUB_SPIN_NS 200000u
+/* On an idle machine the stub usually takes less than this, and four times as long as a stop. */
+#define STUB_USUAL_NS 1000000u
+#define STUB_STOPS 4
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
@@ -176,6 +177,7 @@ static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 	hijack->setup = *setup;
 	hijack->image_there = hijack->channel_there = hijack->ours_there = -1;
 	hijack->channel = -1;
+	limpet_agent_image_prefault();
 	return hijack;
 }
 
@@ -503,6 +505,16 @@ static int64_t call_there(struct limpet_hijack *hijack, long number, uint64_t a,
 	return error ? error : answer;
 }
 
+static int64_t unmap_stub(struct limpet_hijack *hijack)
+{
+	const uint64_t args[6] = {hijack->map, hijack->map_bytes};
+	int64_t answer;
+	int error = limpet_tracee_last_syscall(hijack->tracee, SYS_munmap, args,
+					       limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+
+	return error ? error : answer;
+}
+
 int64_t limpet_hijack_syscall(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b)
 {
 	return call_there(hijack, number, a, b, 0, 0, 0, 0);
@@ -672,7 +684,7 @@ static void try_room(struct limpet_hijack *hijack)
 	const uint64_t bytes = hijack->setup.room_bytes;
 	int64_t answer;
 
-	if (!bytes || !limpet_growing_likely(hijack->setup.maps, bytes))
+	if (!bytes)
 		return;
 	answer = call_there(hijack, SYS_mmap, 0, bytes, PROT_NONE, MAP_PRIVATE,
 			    (uint64_t)hijack->image_there, 0);
@@ -737,7 +749,8 @@ int limpet_hijack_take_channel(struct limpet_hijack *hijack)
 static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 {
 	const uint64_t look_every_ns = 20000000u, began_ns = limpet_monotonic_ns(),
-		       spin_until_ns = began_ns + STUB_SPIN_NS;
+		       spin_until_ns = began_ns + STUB_STOPS * limpet_tracee_spin_ns(),
+		       unusual_ns = began_ns + STUB_USUAL_NS;
 	uint64_t idle_ns = spin_until_ns + look_every_ns;
 	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
 				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
@@ -758,7 +771,7 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		if (now >= spin_until_ns)
 			turn_ns = limpet_boost_lend(hijack->setup.target->pid,
 						    limpet_tracee_tid(hijack->tracee),
-						    now - began_ns);
+						    now > unusual_ns ? now - unusual_ns : 0);
 		if ((uint64_t)left.tv_nsec > turn_ns)
 			left.tv_nsec = (long)turn_ns;
 		error = ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR ? -errno : 0;
@@ -1028,7 +1041,7 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 			call_there(hijack, SYS_munmap, hijack->last[i].start, hijack->last[i].bytes,
 				   0, 0, 0, 0);
 		if (hijack->map)
-			call_there(hijack, SYS_munmap, hijack->map, hijack->map_bytes, 0, 0, 0, 0);
+			unmap_stub(hijack);
 		error = limpet_tracee_release(hijack->tracee);
 	}
 	if (hijack->channel >= 0)

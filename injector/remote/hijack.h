@@ -24,7 +24,7 @@ struct limpet_hijack_setup {
 	 * even inside its allocator or loader. */
 	bool anywhere;
 	const struct limpet_maps *maps; /* what was mapped before, maybe some time ago */
-	uint64_t room_bytes;  /* the largest mapping that will be made there; 0: nothing stays */
+	uint64_t room_bytes;  /* the largest mapping that will be made there; 0: do not try */
 	pid_t only;           /* hijack this thread; 0: the best one */
 	uint64_t loader_lock; /* limpet_loader_lock_find(): nobody is hijacked while it is held */
 	/* Whether a thread that is stopped and traced may be made to make system calls; NULL: any
