@@ -32,9 +32,13 @@
 /* With a lower limit the kernel would end the program for what was lent (RLIMIT_RTTIME). */
 #define RTTIME_LEAST_US 200000u
 /* After its turn a thread may sleep, or have given up the lock. */
-#define OWN_TURN_NS 250000u
+#define OWN_TURN_NS 100000u
 #define TURN_NS 50000u
 #define KERNEL_TURN_NS 100000u
+/* Until the lender looks again where it was nobody's turn, or nothing could be lent. */
+#define NOBODYS_NS 50000u
+/* How often the thread that waits looks for itself while the lender works. */
+#define AWAIT_NS 5000000u
 /* Siblings that are looked at for a turn: each look takes some 10 us. More where the kernel is
  * waited for: few are there, and each stands in the way of all others. */
 #define LOOKS 16
@@ -61,14 +65,13 @@ static struct {
 	pid_t tids[THREADS];
 	pthread_t threads[THREADS]; /* those that are `made`, which may not have run yet */
 	bool made[THREADS];
-	sem_t lend, lent; /* from and to the thread that waits, or the watcher */
-	sem_t guard, end; /* to the guard */
-	sem_t look;       /* to the watcher: until `ready` is false again */
-	sem_t started;    /* from each */
-	/* Set before `lend` and `guard`. Atomic, as ThreadSanitizer does not know sem_clockwait().
-	 */
-	pid_t borrower;
-	uint64_t until_ns;
+	sem_t lend, lent;  /* from and to the thread that waits, or the watcher */
+	sem_t guard;       /* to the guard: a turn begins, or all is over */
+	sem_t look;        /* to the watcher: until `ready` is false again */
+	sem_t started;     /* from each */
+	uint64_t until_ns; /* set before `lend` */
+	/* Atomic, as ThreadSanitizer does not know sem_clockwait(). */
+	uint64_t turn_until_ns; /* set before `guard` */
 	bool over;
 	uint64_t since_ns, spent_ns, spent_in_all_ns, refilled_ns, busy_until_ns;
 	pid_t allowed; /* the process whose limits were looked at last, and permit it */
@@ -89,9 +92,9 @@ static struct {
 } raised[RAISED_LIMIT];
 static unsigned raised_count;
 
-/* Whose turn it is. */
+/* Whose turn it is. The lender's while it lends. */
 static struct {
-	pid_t pid, tid; /* of the wait */
+	pid_t pid, tid; /* of the wait; tid 0: of limpet itself */
 	pid_t *siblings;
 	int count, next;
 	uint64_t listed_ns;
@@ -162,6 +165,80 @@ static void lower_raised(void)
 	}
 }
 
+/* ------------------------------------------------------------------ whose turn it is */
+
+/* Whether it may hold a lock, of the kernel's or of its program's: one that is about to start holds
+ * none, and one on its way back to its program hardly ever one of the kernel's. Where its stack may
+ * not be read it may hold any. */
+static bool may_hold(pid_t tid)
+{
+	LIMPET_FREE char *stack = NULL;
+	char name[32];
+	size_t bytes;
+
+	snprintf(name, sizeof(name), "task/%d/stack", tid);
+	return limpet_proc_file_read(turns.pid, name, &stack, &bytes) < 0 || !bytes ||
+	       (!strstr(stack, "__switch_to_asm") &&
+		!(turns.in_kernel && strstr(stack, "to_user_mode")));
+}
+
+/* The round goes on where it was, or nearly so. */
+static void list_siblings(uint64_t now_ns)
+{
+	free(turns.siblings);
+	turns.siblings = NULL;
+	turns.count = limpet_proc_tasks(turns.pid, &turns.siblings);
+	turns.listed_ns = now_ns;
+}
+
+static bool is_over(void)
+{
+	return __atomic_load_n(&boost.over, __ATOMIC_SEQ_CST);
+}
+
+/* The next of its siblings that could run; 0: none of those that were looked at. */
+static pid_t next_sibling(void)
+{
+	const int looks = turns.in_kernel ? LOOKS_IN_KERNEL : LOOKS;
+
+	for (int i = 0; i < looks && turns.next < turns.count && !is_over(); i++) {
+		const pid_t sibling = turns.siblings[turns.next++];
+		const char state = sibling == turns.tid ? 0 : state_of(turns.pid, sibling);
+
+		if (state == STATE_ENDING && turns.in_kernel)
+			raise_ending(turns.pid, sibling);
+		if (state == 'R' && may_hold(sibling))
+			return sibling;
+	}
+	return 0;
+}
+
+static pid_t siblings_turn(bool in_kernel, uint64_t now_ns)
+{
+	if (now_ns - turns.listed_ns > LIST_NS)
+		list_siblings(now_ns);
+	turns.in_kernel = in_kernel;
+	if (turns.next >= turns.count)
+		turns.next = 0;
+	return next_sibling();
+}
+
+/* 0: nobody's. In state D it waits for the kernel, and so for a sibling that is there. */
+static pid_t whose_turn(uint64_t now_ns, uint64_t *ret_turn_ns)
+{
+	const char state = turns.tid ? state_of(turns.pid, turns.tid) : 'D';
+	pid_t whose = 0;
+
+	if (state == 'D' || state == 'S') {
+		whose = siblings_turn(state == 'D', now_ns);
+		*ret_turn_ns = turns.in_kernel ? KERNEL_TURN_NS : TURN_NS;
+	}
+	if (whose || !state || state == STATE_ENDING)
+		return whose;
+	*ret_turn_ns = OWN_TURN_NS;
+	return turns.tid;
+}
+
 /* ------------------------------------------------------------------ the threads */
 
 /* A signal does not end FUTEX_LOCK_PI: the kernel starts it again, and now the lock is free. */
@@ -187,22 +264,35 @@ static bool wait_until(sem_t *semaphore, uint64_t until_ns)
 	return error == 0;
 }
 
-/* Not with FUTEX_PRIVATE_FLAG: the holder of such a lock would have to share our memory. */
-static void lend_until_over(void)
+/* Not with FUTEX_PRIVATE_FLAG: the holder of such a lock would have to share our memory. False: the
+ * kernel did not lend for so long, as to one that has ended, or is about to. */
+static bool lend_to(pid_t tid, uint64_t until_ns)
 {
-	const struct timespec until =
-		to_timespec(__atomic_load_n(&boost.until_ns, __ATOMIC_RELAXED));
-	const uint32_t tid = (uint32_t)__atomic_load_n(&boost.borrower, __ATOMIC_RELAXED);
-	long error;
+	const struct timespec until = to_timespec(until_ns);
 
-	do {
-		__atomic_store_n(&word, tid, __ATOMIC_SEQ_CST);
-		if (__atomic_load_n(&boost.over, __ATOMIC_SEQ_CST))
-			return;
-		error = syscall(SYS_futex, &word, FUTEX_LOCK_PI2, 0, &until, NULL, 0);
-		/* One that has ended, or is about to, would hold the lender up in the kernel. */
-	} while (!error && !(__atomic_load_n(&word, __ATOMIC_SEQ_CST) & FUTEX_OWNER_DIED) &&
-		 !__atomic_load_n(&boost.over, __ATOMIC_SEQ_CST));
+	__atomic_store_n(&boost.turn_until_ns, until_ns, __ATOMIC_SEQ_CST);
+	sem_post(&boost.guard);
+	__atomic_store_n(&word, (uint32_t)tid, __ATOMIC_SEQ_CST);
+	return is_over() || (syscall(SYS_futex, &word, FUTEX_LOCK_PI2, 0, &until, NULL, 0) < 0 &&
+			     errno == ETIMEDOUT);
+}
+
+static void lend_in_turns(void)
+{
+	const struct timespec nobodys = to_timespec(NOBODYS_NS);
+
+	while (!is_over()) {
+		uint64_t now_ns = limpet_monotonic_ns(), turn_ns = 0;
+		const pid_t whose = whose_turn(now_ns, &turn_ns);
+
+		now_ns = limpet_monotonic_ns();
+		if (now_ns >= boost.until_ns)
+			break;
+		if (turn_ns > boost.until_ns - now_ns)
+			turn_ns = boost.until_ns - now_ns;
+		if ((!whose || !lend_to(whose, now_ns + turn_ns)) && !is_over())
+			nanosleep(&nobodys, NULL);
+	}
 }
 
 static void begin_thread(enum thread thread, const char *name)
@@ -222,7 +312,7 @@ static void *lend(void *unused)
 	begin_thread(LENDER, "limpet-lender");
 	for (;;) {
 		wait_for(&boost.lend);
-		lend_until_over();
+		lend_in_turns();
 		sem_post(&boost.lent);
 	}
 	return unused;
@@ -234,8 +324,9 @@ static void *guard(void *unused)
 	begin_thread(GUARD, "limpet-guard");
 	for (;;) {
 		wait_for(&boost.guard);
-		if (!wait_until(&boost.end, __atomic_load_n(&boost.until_ns, __ATOMIC_RELAXED)))
-			wait_for(&boost.end);
+		while (wait_until(&boost.guard,
+				  __atomic_load_n(&boost.turn_until_ns, __ATOMIC_SEQ_CST)))
+			;
 	}
 	return unused;
 }
@@ -274,8 +365,8 @@ static bool kernel_can_lend(void)
 
 static bool init_semaphores(void)
 {
-	sem_t *const semaphores[] = {&boost.lend, &boost.lent, &boost.guard,
-				     &boost.end,  &boost.look, &boost.started};
+	sem_t *const semaphores[] = {&boost.lend, &boost.lent, &boost.guard, &boost.look,
+				     &boost.started};
 
 	for (size_t i = 0; i < sizeof(semaphores) / sizeof(semaphores[0]); i++)
 		if (sem_init(semaphores[i], 0, 0) < 0)
@@ -477,78 +568,6 @@ void limpet_boost_end(int nice)
 		setpriority(PRIO_PROCESS, (id_t)boost.tids[i], nice);
 }
 
-/* ------------------------------------------------------------------ whose turn it is */
-
-/* Whether it may hold a lock, of the kernel's or of its program's: one that is about to start holds
- * none, and one on its way back to its program hardly ever one of the kernel's. Where its stack may
- * not be read it may hold any. */
-static bool may_hold(pid_t tid)
-{
-	LIMPET_FREE char *stack = NULL;
-	char name[32];
-	size_t bytes;
-
-	snprintf(name, sizeof(name), "task/%d/stack", tid);
-	return limpet_proc_file_read(turns.pid, name, &stack, &bytes) < 0 || !bytes ||
-	       (!strstr(stack, "__switch_to_asm") &&
-		!(turns.in_kernel && strstr(stack, "to_user_mode")));
-}
-
-/* The round goes on where it was, or nearly so. */
-static void list_siblings(pid_t pid, uint64_t now_ns)
-{
-	free(turns.siblings);
-	turns.siblings = NULL;
-	turns.pid = pid;
-	turns.count = limpet_proc_tasks(pid, &turns.siblings);
-	turns.listed_ns = now_ns;
-}
-
-/* The call of limpet's own for which turns are taken may be over by now. */
-static bool is_wanted(void)
-{
-	return turns.tid || __atomic_load_n(&calls.number, __ATOMIC_ACQUIRE) & 1;
-}
-
-/* The next of its siblings that could run; 0: none of those that were looked at. */
-static pid_t next_sibling(void)
-{
-	const int looks = turns.in_kernel ? LOOKS_IN_KERNEL : LOOKS;
-
-	for (int i = 0; i < looks && turns.next < turns.count && is_wanted(); i++) {
-		const pid_t sibling = turns.siblings[turns.next++];
-		const char state = sibling == turns.tid ? 0 : state_of(turns.pid, sibling);
-
-		if (state == STATE_ENDING && turns.in_kernel)
-			raise_ending(turns.pid, sibling);
-		if (state == 'R' && may_hold(sibling))
-			return sibling;
-	}
-	return 0;
-}
-
-/* tid: of the one whose siblings they are; 0: of limpet itself. */
-static pid_t siblings_turn(pid_t pid, pid_t tid, bool in_kernel, uint64_t now_ns)
-{
-	if (turns.pid != pid || now_ns - turns.listed_ns > LIST_NS)
-		list_siblings(pid, now_ns);
-	turns.tid = tid;
-	turns.in_kernel = in_kernel;
-	if (turns.next >= turns.count)
-		turns.next = 0;
-	return next_sibling();
-}
-
-/* 0: nobody's. In state D it waits for the kernel, and so for a sibling that is there. */
-static pid_t whose_turn(pid_t pid, pid_t tid, uint64_t now_ns)
-{
-	const char state = state_of(pid, tid);
-
-	if (state != 'D' && state != 'S')
-		return state && state != STATE_ENDING ? tid : 0;
-	return siblings_turn(pid, tid, state == 'D', now_ns) ?: tid;
-}
-
 /* ------------------------------------------------------------------ lending */
 
 static bool is_allowed(pid_t pid)
@@ -561,30 +580,34 @@ static bool is_allowed(pid_t pid)
 	return pid == boost.allowed;
 }
 
-static bool begin_lending(pid_t whose, uint64_t now_ns)
+/* To `tid` and its siblings, or where that is 0 to all of `pid`. */
+static bool begin_lending(pid_t pid, pid_t tid, uint64_t now_ns)
 {
 	/* Where the guard is, which can interrupt its spinning at any time. */
 	if (!bind_lender(&boost.processors[GUARD]))
 		return false;
+	if (turns.pid != pid)
+		turns.listed_ns = 0;
+	turns.pid = pid;
+	turns.tid = tid;
 	boost.since_ns = now_ns;
 	boost.lending = true;
-	__atomic_store_n(&boost.borrower, whose, __ATOMIC_RELAXED);
-	__atomic_store_n(&boost.until_ns, now_ns + LEND_MOST_NS - boost.spent_ns, __ATOMIC_RELAXED);
+	boost.until_ns = now_ns + LEND_MOST_NS - boost.spent_ns;
 	__atomic_store_n(&boost.over, false, __ATOMIC_SEQ_CST);
-	sem_post(&boost.guard);
 	sem_post(&boost.lend);
 	/* It has begun, or will once this thread sleeps. From now on also where the watcher is. */
 	bind_lender(&boost.processors[LENDER]);
 	return true;
 }
 
+/* It may be in the middle of a look, or in the kernel, without regard to signals. */
 static void end_lending(void)
 {
 	const uint64_t now_ns = limpet_monotonic_ns();
 
 	__atomic_store_n(&boost.over, true, __ATOMIC_SEQ_CST);
 	tgkill(boost.pid, boost.tids[LENDER], RETURN_SIGNAL);
-	sem_post(&boost.end);
+	sem_post(&boost.guard);
 	boost.lending = false;
 	boost.spent_ns += now_ns - boost.since_ns;
 	boost.spent_in_all_ns += now_ns - boost.since_ns;
@@ -603,7 +626,6 @@ static bool may_lend(pid_t pid, uint64_t now_ns)
 uint64_t limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns)
 {
 	uint64_t turn_ns = UINT64_MAX, now_ns;
-	pid_t whose = 0;
 
 	if (!is_ready() || !take_use())
 		return UINT64_MAX;
@@ -612,11 +634,8 @@ uint64_t limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns)
 		boost.busy_until_ns = now_ns + BUSY_NS;
 	if (now_ns >= boost.busy_until_ns)
 		turn_ns = UNLENT_NS - waited_ns;
-	else if (may_lend(pid, now_ns))
-		whose = whose_turn(pid, tid, now_ns);
-	if (whose && begin_lending(whose, now_ns)) {
-		turn_ns = whose == tid ? OWN_TURN_NS : turns.in_kernel ? KERNEL_TURN_NS : TURN_NS;
-	}
+	else if (may_lend(pid, now_ns) && begin_lending(pid, tid, now_ns))
+		turn_ns = AWAIT_NS;
 	pthread_mutex_unlock(&in_use);
 	return turn_ns;
 }
@@ -643,15 +662,12 @@ static void lend_for_call(uint64_t number)
 {
 	const pid_t pid = __atomic_load_n(&calls.pid, __ATOMIC_RELAXED);
 	const struct timespec look = to_timespec(WATCH_TURN_NS);
+	uint64_t now_ns;
 
 	pthread_mutex_lock(&in_use);
-	while (is_still_there(number)) {
-		const uint64_t now_ns = limpet_monotonic_ns();
-		const pid_t whose = may_lend(pid, now_ns) ? siblings_turn(pid, 0, true, now_ns) : 0;
-
-		if (!whose || !begin_lending(whose, now_ns))
-			break;
-		while (is_still_there(number) && limpet_monotonic_ns() - now_ns < KERNEL_TURN_NS)
+	now_ns = limpet_monotonic_ns();
+	if (is_still_there(number) && may_lend(pid, now_ns) && begin_lending(pid, 0, now_ns)) {
+		while (is_still_there(number) && limpet_monotonic_ns() < boost.until_ns)
 			nanosleep(&look, NULL);
 		end_lending();
 	}

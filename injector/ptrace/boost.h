@@ -8,7 +8,7 @@
  *
  * While the thread that it lends to has a processor, the kernel makes the lender spin, without
  * regard to time-outs and signals, until it has to yield its own. So there is a second thread (the
- * guard), with a higher priority and on the same processor, which wakes when the time is over, when
+ * guard), with a higher priority and on the same processor, which wakes when a turn is over, when
  * the thread that waits says so, or when limpet is killed or stopped: then the lender has to yield,
  * and looks for signals. What it lends is no less than what it has itself: the thread that it lends
  * to, if it came to that processor, would not let it in. So it may go to another one as well, where
@@ -16,7 +16,8 @@
  *
  * What the thread waits for itself, a lock of its program's or the kernel's lock on its mappings,
  * may be held by a sibling that has no processor. While it sleeps, those of its siblings that could
- * run have turns: the priority is lent to one after the other, for a moment each. A sibling that is
+ * run have turns: the lender lends to one after the other, for a moment each, and looks in between
+ * whether the thread still sleeps. A sibling that is
  * ending takes that lock, too, and nothing can be lent to it: it gets the priority itself, for its
  * last moments or until limpet goes back to its own.
  *
@@ -42,11 +43,11 @@
 /* Starts the threads, before any thread of the target stands. */
 void limpet_boost_begin(void);
 /* Before a sleep until thread `tid` of process `pid` stops or answers, for which the caller has
- * waited for `waited_ns`. Returns for how long to sleep at most, in ns: then it may be another
- * thread's turn. At first nothing is lent, as on an idle machine an answer comes sooner than that
- * is done, unless no answer came so soon in the last second. Between _begin and _end it lends for a
- * tenth of a second, in all for half a second, and from then on for a tenth of the time; who takes
- * longer waits for something else. */
+ * waited for `waited_ns`. Returns for how long to sleep at most, in ns; UINT64_MAX: nothing is lent
+ * meanwhile, and any time will do. At first nothing is lent, as on an idle machine an answer comes
+ * sooner than that is done, unless no answer came so soon in the last second. Between _begin and
+ * _end it lends for a tenth of a second, in all for half a second, and from then on for a tenth of
+ * the time; who takes longer waits for something else. */
 uint64_t limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns);
 /* After the sleep. On return all threads have their own priorities again. */
 void limpet_boost_take_back(void);
