@@ -189,11 +189,13 @@ struct walk {
 	bool others_done;
 	bool settles;
 	bool shrunk;
+	uint64_t unloads;
 };
 
 static void note_change(struct walk *walk, uint64_t adds, uint64_t subs)
 {
 	walk->shrunk = subs != subs_seen;
+	walk->unloads = subs;
 	if (!walk->settles)
 		return;
 	adds_seen = adds;
@@ -271,7 +273,8 @@ static int visit_space(const struct link_map *first, uint64_t space, struct walk
 	int answer = 0;
 
 	for (uint32_t i = 0; map && !answer && i < MAX_LINK_MAPS; i++, map = map->l_next) {
-		struct limpet_image image = {.space = space, .shrunk = walk->shrunk};
+		struct limpet_image image = {
+			.space = space, .shrunk = walk->shrunk, .unloads = walk->unloads};
 
 		if (read_image(map, &image))
 			answer = walk->visit(&image, walk->context);
@@ -314,6 +317,7 @@ static int visit_listed(struct dl_phdr_info *info, size_t size, void *context)
 			return answer;
 	}
 	image.shrunk = walk->shrunk;
+	image.unloads = walk->unloads;
 	take_phdrs(&image, info->dlpi_phdr, info->dlpi_phnum);
 	return walk->visit(&image, walk->context);
 }

@@ -12,6 +12,7 @@ struct limpet_image {
 	uint64_t dynamic;   /* address of the dynamic section; 0: none */
 	uint64_t space;     /* first link_map of its namespace; 0: the program's own */
 	bool shrunk;        /* a module was unloaded since the last settled walk */
+	uint64_t unloads;   /* how many were unloaded until this walk */
 };
 struct limpet_image_tables {
 	struct limpet_slot_tables slots;

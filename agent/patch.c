@@ -33,6 +33,11 @@ static struct extent {
 	bool late;  /* loaded after the plan was made */
 } extents[LIMPET_MAX_KNOWN_MODULES];
 static bool present[LIMPET_MAX_KNOWN_MODULES];
+/* The modules that were loaded before any symbol was patched, and how many had been unloaded by
+ * then: if more have been since, another module may be in the place of one of these. */
+static struct limpet_known_module early[LIMPET_MAX_KNOWN_MODULES];
+static uint32_t early_count;
+static uint64_t early_unloads;
 static uint64_t hooks_left[LIMPET_MAX_HOOKS / 64]; /* created here, for an unloaded module */
 static uint32_t unread_seen;                       /* modules that cannot be examined */
 /* Hooks whose symbols are patched: the linker binds to them from now on. */
@@ -85,14 +90,12 @@ static void close_page(void)
 static int open_page(uint64_t address)
 {
 	const uint64_t page = address & ~(config.page_bytes - 1);
-	long error;
+	long error = ask_whether_writable(address);
 
-	if (page == opened_page)
-		return 0;
-	close_page();
-	error = ask_whether_writable(address);
 	if (error != -ERROR_FAULT)
 		return error < 0 ? (int)error : 0;
+	if (page != opened_page)
+		close_page();
 	error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
 				PROT_READ | PROT_WRITE);
 	if (!error)
@@ -288,6 +291,8 @@ static int patch_module(const struct limpet_image *image, void *context)
 	struct patch_walk *walk = context;
 	struct limpet_slot *slots = slot_table();
 
+	if (!walk->restore)
+		early_unloads = image->unloads;
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		struct limpet_slot *slot = &slots[i];
 
@@ -304,12 +309,40 @@ static int patch_module(const struct limpet_image *image, void *context)
 	return 0;
 }
 
+/* Copied, as a forked child shares the table with its parent. */
+static void note_early(void)
+{
+	const struct limpet_known_module *modules = module_table();
+
+	for (early_count = 0;
+	     early_count < limpet_shm->module_count && early_count < LIMPET_MAX_KNOWN_MODULES;
+	     early_count++)
+		early[early_count] = modules[early_count];
+}
+
+/* In doubt it was not. The modules are mostly visited in the order of the plan. */
+static bool is_early(const struct limpet_image *image)
+{
+	static uint32_t next;
+
+	if (image->unloads != early_unloads)
+		return false;
+	for (uint32_t i = 0; i < early_count; i++, next++) {
+		if (next >= early_count)
+			next = 0;
+		if (early[next].bias == image->bias && early[next].phdr == image->phdr)
+			return true;
+	}
+	return false;
+}
+
 int limpet_patch_planned(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = false};
 
 	if (config.from_outside)
 		return 0;
+	note_early();
 	limpet_loaded_walk(patch_module, &walk, NULL);
 	limpet_loaded_walk(patch_symbols, &walk, NULL);
 	return walk.done;
@@ -337,16 +370,6 @@ static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *
 	return limpet_is_thunk(value) && exchange(address, value, limpet_original_of(value)) < 0;
 }
 
-static bool is_late(const struct limpet_image *image)
-{
-	const struct limpet_known_module *modules = module_table();
-
-	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
-		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr)
-			return extents[i].late;
-	return true;
-}
-
 /* Restores slots bound to thunks by symbols, in modules not examined since, or loaded later. Of
  * those that were loaded before, the linker had only calls left to bind: the other table can be a
  * hundred times as long. */
@@ -357,7 +380,7 @@ static int restore_bound(const struct limpet_image *image, void *context)
 
 	if (!image->dynamic || !limpet_image_tables(image, &tables))
 		return 0;
-	for (int i = is_late(image) ? 0 : 1; i < 2; i++)
+	for (int i = is_early(image) ? 1 : 0; i < 2; i++)
 		for (uint64_t k = 0; tables.slots.rela[i] && k < tables.slots.rela_count[i]; k++)
 			walk->done += restore_if_bound(image, &tables.slots.rela[i][k]);
 	close_page();

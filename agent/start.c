@@ -162,9 +162,10 @@ static bool map_over(const struct limpet_start *start, uint64_t offset, uint64_t
 			     : map_at(address, bytes, protection, flags, -1);
 }
 
-/* See LIMPET_WINDOW_BYTES. No slot leads here yet: a child that is forked before the pages are
- * there does not miss them. False: a page could not be replaced, and may be missing now. Where only
- * the advice is refused, a child writes to its parent's memory. */
+/* See LIMPET_WINDOW_BYTES. No slot leads here yet, and the agent cannot be removed yet: a child
+ * that is forked before the pages are there does not miss them. False: a page could not be
+ * replaced, and may be missing now. Where only the advice is refused, a child writes to its
+ * parent's memory. */
 static bool make_windows(const struct limpet_start *start)
 {
 	uint64_t at = limpet_shm->layout.threads_offset, next;

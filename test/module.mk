@@ -41,7 +41,7 @@ test_collector_SRC := $(AGENT_FOR_TESTS)
 test_patch_SRC := $(AGENT_FOR_TESTS)
 test_sampled_SRC := $(AGENT_FOR_TESTS)
 test_hooks_sampled_SRC := $(AGENT_FOR_TESTS)
-$(B)/test/test_patch: | $(TARGET_DIR)/plugin.so
+$(B)/test/test_patch: | $(TARGET_DIR)/plugin.so $(TARGET_DIR)/plugin-noplt.so
 test_unwind_compile_SRC := test/unit/eh_frame_fixture.c
 test_unwind_rules_SRC := test/unit/eh_frame_fixture.c
 test_unwind_room_SRC := test/unit/eh_frame_fixture.c
@@ -116,7 +116,7 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := brancher hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain
-TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-rjem.so gaps-copies \
+TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-noplt.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
@@ -195,10 +195,11 @@ $(TARGET_DIR)/gaps-copies: test/targets/gaps.c test/targets/target.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DCOPIES -I. -o $@ $<
 
-$(TARGET_DIR)/plugin.so: test/targets/plugin.c
+# The second one has its slots among the other relocations.
+$(TARGET_DIR)/plugin.so $(TARGET_DIR)/plugin-noplt.so: $(TARGET_DIR)/%.so: test/targets/plugin.c
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared -o $@ $<
+	$(Q)$(CC) $(TARGET_CFLAGS) -fPIC -shared $(if $(filter %-noplt,$*),-fno-plt) -o $@ $<
 
 # Its modules look at it.
 $(TARGET_DIR)/comer: test/targets/comer.c test/targets/target.h

@@ -25,6 +25,7 @@
 
 #define MEMORY_BYTES (8u << 20)
 #define PLUGIN "build/targets/plugin.so"
+#define PLUGIN_NOPLT "build/targets/plugin-noplt.so"
 
 typedef int entry_fn(void);
 
@@ -413,9 +414,9 @@ struct plugin {
 	void (*release)(void **, unsigned);
 };
 
-static struct plugin open_plugin(int mode)
+static struct plugin open_plugin_of(const char *path, int mode)
 {
-	struct plugin plugin = {.handle = dlopen(PLUGIN, mode)};
+	struct plugin plugin = {.handle = dlopen(path, mode)};
 
 	if (!plugin.handle)
 		fail_msg("%s", dlerror());
@@ -424,6 +425,11 @@ static struct plugin open_plugin(int mode)
 	assert_non_null(plugin.allocate);
 	assert_non_null(plugin.release);
 	return plugin;
+}
+
+static struct plugin open_plugin(int mode)
+{
+	return open_plugin_of(PLUGIN, mode);
 }
 
 /* What the plugin does is recorded, or nothing is. Answers the number of its calls. */
@@ -601,6 +607,94 @@ static void test_a_symbol(void **state)
 	dlclose(plugin.handle);
 }
 
+static size_t count_thunks(const struct dl_phdr_info *info)
+{
+	size_t count = 0;
+
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const Elf64_Phdr *part = &info->dlpi_phdr[i];
+		const uint64_t *data = (const uint64_t *)(uintptr_t)(info->dlpi_addr +
+								     (part->p_vaddr + 7) / 8 * 8);
+
+		if (part->p_type != PT_LOAD || !(part->p_flags & PF_W))
+			continue;
+		for (uint64_t k = 0; k < part->p_memsz / sizeof(*data) - 1; k++)
+			count += is_thunk(data[k]);
+	}
+	return count;
+}
+
+static struct module {
+	uint64_t bias, phdr;
+	size_t thunks; /* in its data */
+} noplt;
+
+static int find_noplt(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)size;
+	(void)context;
+	if (!strstr(info->dlpi_name, PLUGIN_NOPLT))
+		return 0;
+	noplt = (struct module){info->dlpi_addr, (uint64_t)(uintptr_t)info->dlpi_phdr,
+				count_thunks(info)};
+	return 1;
+}
+
+static size_t thunks_of_noplt(void)
+{
+	assert_int_equal(dl_iterate_phdr(find_noplt, NULL), 1);
+	return noplt.thunks;
+}
+
+/* A module with slots among the relocations that are made when it is loaded: it comes while a
+ * symbol leads to a thunk; if `again`, to the place of itself, which was there before. Nobody
+ * looks. */
+static void comes_unseen(bool again)
+{
+	struct plugin plugin;
+	struct limpet_slot *slot;
+	struct module before = {0};
+
+	libc.value = NULL;
+	dl_iterate_phdr(find_libc, NULL);
+	assert_non_null(libc.value);
+	limpet_hooks[FIXTURE_MALLOC].original = libc.bias + *libc.value;
+	slot = plan(libc.value, *libc.value, FIXTURE_MALLOC);
+	slot->module = libc.bias;
+	slot->module_phdr = libc.phdr;
+	slot->kind = LIMPET_SLOT_OF_SYMBOL;
+	if (again) {
+		plugin = open_plugin_of(PLUGIN_NOPLT, RTLD_NOW | RTLD_LOCAL);
+		assert_int_equal(thunks_of_noplt(), 0);
+		before = noplt;
+		*known_at(fixture.shm->module_count++) =
+			(struct limpet_known_module){.bias = noplt.bias, .phdr = noplt.phdr};
+	}
+	assert_int_equal(limpet_patch_planned(), 1);
+	if (again)
+		dlclose(plugin.handle);
+	plugin = open_plugin_of(PLUGIN_NOPLT, RTLD_NOW | RTLD_LOCAL);
+	assert_int_equal(thunks_of_noplt(), 1);
+	if (again)
+		assert_int_equal(noplt.bias, before.bias);
+	assert_int_equal(detach(), 0);
+	assert_int_equal(thunks_of_noplt(), 0);
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
+static void test_a_module_that_nobody_looked_at(void **state)
+{
+	(void)state;
+	comes_unseen(false);
+}
+
+static void test_a_module_in_the_place_of_an_early_one(void **state)
+{
+	(void)state;
+	comes_unseen(true);
+}
+
 /* The tables are full: nothing is written beyond them, and what was left alone is counted. */
 static void test_no_room_for_slots(void **state)
 {
@@ -770,6 +864,8 @@ int main(void)
 		TEST(test_a_module_that_comes_bound),
 		TEST(test_a_module_that_comes_unbound),
 		TEST(test_a_symbol),
+		TEST(test_a_module_that_nobody_looked_at),
+		TEST(test_a_module_in_the_place_of_an_early_one),
 		TEST(test_no_room_for_slots),
 		TEST(test_no_room_for_hooks),
 		TEST(test_no_room_for_modules),
