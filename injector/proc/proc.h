@@ -100,6 +100,8 @@ bool limpet_proc_is_exiting(pid_t tid);
 /* Threads, ascending; *ret_tids is malloc'ed. Returns their number. Every thread that lived during
  * the whole call is included; some may be gone already. */
 int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);
+/* The same in one look, which may miss some while others end. */
+int limpet_proc_tasks_once(pid_t pid, pid_t **ret_tids);
 /* A thread's name, as prctl(PR_SET_NAME) has set it: any bytes but NUL. */
 #define LIMPET_PROC_NAME_BYTES 64u
 int limpet_proc_thread_name(pid_t pid, pid_t tid, char ret[LIMPET_PROC_NAME_BYTES]);

@@ -52,6 +52,11 @@ int limpet_proc_thread_name(pid_t pid, pid_t tid, char ret[LIMPET_PROC_NAME_BYTE
 	return 0;
 }
 
+int limpet_proc_tasks_once(pid_t pid, pid_t **ret_tids)
+{
+	return limpet_proc_list_numbers(pid, "task", ret_tids);
+}
+
 /* The kernel resumes in the list of threads by counting from the start: if a thread that it has
  * shown ends meanwhile, it skips one that lives. So the list is read until a read finds no thread
  * that earlier reads did not. Some may have ended by then. */
@@ -59,12 +64,12 @@ int limpet_proc_tasks(pid_t pid, pid_t **ret_tids)
 {
 	const unsigned enough = 8;
 	LIMPET_FREE int *list = NULL;
-	int count = limpet_proc_list_numbers(pid, "task", &list);
+	int count = limpet_proc_tasks_once(pid, &list);
 
 	for (unsigned looks = 1; count > 0 && looks < enough; looks++) {
 		LIMPET_FREE int *again = NULL;
 		int *merged;
-		int before = count, more = limpet_proc_list_numbers(pid, "task", &again);
+		int before = count, more = limpet_proc_tasks_once(pid, &again);
 
 		if (more < 0)
 			return more;

@@ -29,8 +29,6 @@
 #define LEND_MOST_NS 100000000u
 #define LEND_ALL_NS 500000000u
 #define LEND_SHARE 10u
-/* With a lower limit the kernel would end the program for what was lent (RLIMIT_RTTIME). */
-#define RTTIME_LEAST_US 200000u
 /* After its turn a thread may sleep, or have given up the lock. */
 #define OWN_TURN_NS 100000u
 #define TURN_NS 50000u
@@ -131,6 +129,12 @@ static bool is_ending(pid_t pid, pid_t tid)
 	return limpet_proc_stat_read(pid, tid, fields) >= FLAGS && fields[FLAGS] & PF_EXITING;
 }
 
+/* Of the lending: the thread that waits does not, or has given up the lender. */
+static bool is_over(void)
+{
+	return __atomic_load_n(&boost.over, __ATOMIC_SEQ_CST);
+}
+
 /* Its end takes the lock on the program's mappings for a moment, and nothing can be lent to it by
  * then. It gets the priority itself, which ends with it, or with limpet's own; no thread that has a
  * real-time priority already. */
@@ -143,8 +147,8 @@ static void raise_ending(pid_t pid, pid_t tid)
 	if (raised_count == RAISED_LIMIT || (policy != SCHED_OTHER && policy != SCHED_BATCH) ||
 	    sched_setscheduler(tid, SCHED_RR, &parameter) < 0)
 		return;
-	/* The number has another owner meanwhile. */
-	if (!state_of(pid, tid)) {
+	/* The number has another owner meanwhile, or nobody would lower it again. */
+	if (!state_of(pid, tid) || is_over()) {
 		sched_setscheduler(tid, policy, &none);
 		return;
 	}
@@ -183,17 +187,12 @@ static bool may_hold(pid_t tid)
 }
 
 /* The round goes on where it was, or nearly so. */
-static void list_siblings(uint64_t now_ns)
+static void list_siblings(void)
 {
 	free(turns.siblings);
 	turns.siblings = NULL;
-	turns.count = limpet_proc_tasks(turns.pid, &turns.siblings);
-	turns.listed_ns = now_ns;
-}
-
-static bool is_over(void)
-{
-	return __atomic_load_n(&boost.over, __ATOMIC_SEQ_CST);
+	turns.count = limpet_proc_tasks_once(turns.pid, &turns.siblings);
+	turns.listed_ns = limpet_monotonic_ns();
 }
 
 /* The next of its siblings that could run; 0: none of those that were looked at. */
@@ -216,7 +215,7 @@ static pid_t next_sibling(void)
 static pid_t siblings_turn(bool in_kernel, uint64_t now_ns)
 {
 	if (now_ns - turns.listed_ns > LIST_NS)
-		list_siblings(now_ns);
+		list_siblings();
 	turns.in_kernel = in_kernel;
 	if (turns.next >= turns.count)
 		turns.next = 0;
@@ -570,12 +569,14 @@ void limpet_boost_end(int nice)
 
 /* ------------------------------------------------------------------ lending */
 
+/* The kernel adds up what a thread does with what is lent, over all times, and would end a program
+ * with such a limit for it. */
 static bool is_allowed(pid_t pid)
 {
 	struct rlimit limit;
 
 	if (pid != boost.allowed && prlimit(pid, RLIMIT_RTTIME, NULL, &limit) == 0 &&
-	    limit.rlim_cur >= RTTIME_LEAST_US)
+	    limit.rlim_cur == RLIM_INFINITY)
 		boost.allowed = pid;
 	return pid == boost.allowed;
 }
@@ -600,7 +601,7 @@ static bool begin_lending(pid_t pid, pid_t tid, uint64_t now_ns)
 	return true;
 }
 
-/* It may be in the middle of a look, or in the kernel, without regard to signals. */
+/* The lender may be in the middle of a look, or in the kernel, without regard to signals. */
 static void end_lending(void)
 {
 	const uint64_t now_ns = limpet_monotonic_ns();

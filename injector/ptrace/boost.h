@@ -26,7 +26,7 @@
  * second, and where one such call takes that long the siblings have turns as well.
  *
  * What a thread does with what was lent counts for its limit on real-time (RLIMIT_RTTIME): a
- * program that has a low one is lent nothing.
+ * program that has one is lent nothing.
  *
  * Only one thread of limpet may call these, the one that waits. Where it has no real-time priority
  * itself, or the kernel has no FUTEX_LOCK_PI2 (Linux 5.14), they do nothing. */
