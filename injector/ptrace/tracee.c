@@ -28,8 +28,8 @@
 
 /* Most stops come sooner than the kernel would wake us for them; while we sleep, the target stands.
  * We yield: without a real-time priority, a thread that waits for our processor goes first. Where
- * threads wait for a processor, spinning is in vain, and takes one from them. The least is what
- * half of all stops take on an idle machine, which is thus found to be one. */
+ * threads wait for a processor, spinning is in vain, and takes one from them. The
+ * least is what half of all stops take on an idle machine, so that one is recognized again. */
 #define SPIN_MOST_NS 200000u
 #define SPIN_LEAST_NS 25000u
 

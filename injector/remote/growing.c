@@ -43,7 +43,7 @@ static bool grows(pid_t pid, const struct limpet_map *map)
 		return true;
 	if (limpet_proc_smaps_read(pid, &smaps) < 0)
 		return false;
-	while (!answer && limpet_proc_smaps_next(&smaps, &smap) > 0)
+	while (!answer && limpet_proc_smaps_next(&smaps, &smap) > 0 && smap.map.start <= map->start)
 		/* The mapping may have grown since. */
 		answer = smap.map.start <= map->start && smap.map.end > map->start &&
 			 limpet_smap_has_flag(&smap, "gd");

@@ -37,8 +37,9 @@
 #define ENOUGH_ASLEEP 256
 #define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
-/* On an idle machine the stub usually takes less than this, and four times as long as a stop. */
+/* On an idle machine the stub usually takes less than this. */
 #define STUB_USUAL_NS 1000000u
+/* How many times as long as for a stop it is worth spinning for it. */
 #define STUB_STOPS 4
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
@@ -750,7 +751,7 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 {
 	const uint64_t look_every_ns = 20000000u, began_ns = limpet_monotonic_ns(),
 		       spin_until_ns = began_ns + STUB_STOPS * limpet_tracee_spin_ns(),
-		       unusual_ns = began_ns + STUB_USUAL_NS;
+		       unusual_from_ns = began_ns + STUB_USUAL_NS;
 	uint64_t idle_ns = spin_until_ns + look_every_ns;
 	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
 				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
@@ -769,9 +770,9 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
 		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
 		if (now >= spin_until_ns)
-			turn_ns = limpet_boost_lend(hijack->setup.target->pid,
-						    limpet_tracee_tid(hijack->tracee),
-						    now > unusual_ns ? now - unusual_ns : 0);
+			turn_ns = limpet_boost_lend(
+				hijack->setup.target->pid, limpet_tracee_tid(hijack->tracee),
+				now > unusual_from_ns ? now - unusual_from_ns : 0);
 		if ((uint64_t)left.tv_nsec > turn_ns)
 			left.tv_nsec = (long)turn_ns;
 		error = ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR ? -errno : 0;
