@@ -212,9 +212,9 @@ static pid_t next_sibling(void)
 	return 0;
 }
 
-static pid_t siblings_turn(bool in_kernel, uint64_t now_ns)
+static pid_t siblings_turn(bool in_kernel)
 {
-	if (now_ns - turns.listed_ns > LIST_NS)
+	if (limpet_monotonic_ns() - turns.listed_ns > LIST_NS)
 		list_siblings();
 	turns.in_kernel = in_kernel;
 	if (turns.next >= turns.count)
@@ -223,13 +223,13 @@ static pid_t siblings_turn(bool in_kernel, uint64_t now_ns)
 }
 
 /* 0: nobody's. In state D it waits for the kernel, and so for a sibling that is there. */
-static pid_t whose_turn(uint64_t now_ns, uint64_t *ret_turn_ns)
+static pid_t whose_turn(uint64_t *ret_turn_ns)
 {
 	const char state = turns.tid ? state_of(turns.pid, turns.tid) : 'D';
 	pid_t whose = 0;
 
 	if (state == 'D' || state == 'S') {
-		whose = siblings_turn(state == 'D', now_ns);
+		whose = siblings_turn(state == 'D');
 		*ret_turn_ns = turns.in_kernel ? KERNEL_TURN_NS : TURN_NS;
 	}
 	if (whose || !state || state == STATE_ENDING)
@@ -281,10 +281,10 @@ static void lend_in_turns(void)
 	const struct timespec nobodys = to_timespec(NOBODYS_NS);
 
 	while (!is_over()) {
-		uint64_t now_ns = limpet_monotonic_ns(), turn_ns = 0;
-		const pid_t whose = whose_turn(now_ns, &turn_ns);
+		uint64_t turn_ns = 0;
+		const pid_t whose = whose_turn(&turn_ns);
+		const uint64_t now_ns = limpet_monotonic_ns();
 
-		now_ns = limpet_monotonic_ns();
 		if (now_ns >= boost.until_ns)
 			break;
 		if (turn_ns > boost.until_ns - now_ns)

@@ -45,8 +45,7 @@ static bool grows(pid_t pid, const struct limpet_map *map)
 		return false;
 	while (!answer && limpet_proc_smaps_next(&smaps, &smap) > 0 && smap.map.start <= map->start)
 		/* The mapping may have grown since. */
-		answer = smap.map.start <= map->start && smap.map.end > map->start &&
-			 limpet_smap_has_flag(&smap, "gd");
+		answer = smap.map.end > map->start && limpet_smap_has_flag(&smap, "gd");
 	limpet_proc_smaps_done(&smaps);
 	return answer;
 }

@@ -573,6 +573,21 @@ static size_t count_mappings(void)
 
 /* What is bound while a symbol leads to a thunk is bound to that, is kept account of, and put back,
  * also where nobody has looked at it. Its mapping is not divided. */
+static struct limpet_slot *plan_symbol_of_malloc(void)
+{
+	struct limpet_slot *slot;
+
+	libc.value = NULL;
+	dl_iterate_phdr(find_libc, NULL);
+	assert_non_null(libc.value);
+	limpet_hooks[FIXTURE_MALLOC].original = libc.bias + *libc.value;
+	slot = plan(libc.value, *libc.value, FIXTURE_MALLOC);
+	slot->module = libc.bias;
+	slot->module_phdr = libc.phdr;
+	slot->kind = LIMPET_SLOT_OF_SYMBOL;
+	return slot;
+}
+
 static void test_a_symbol(void **state)
 {
 	size_t mappings = count_mappings();
@@ -582,15 +597,8 @@ static void test_a_symbol(void **state)
 	char permissions[5];
 
 	(void)state;
-	libc.value = NULL;
-	dl_iterate_phdr(find_libc, NULL);
-	assert_non_null(libc.value);
+	slot = plan_symbol_of_malloc();
 	value = *libc.value;
-	limpet_hooks[FIXTURE_MALLOC].original = libc.bias + value;
-	slot = plan(libc.value, value, FIXTURE_MALLOC);
-	slot->module = libc.bias;
-	slot->module_phdr = libc.phdr;
-	slot->kind = LIMPET_SLOT_OF_SYMBOL;
 	assert_int_equal(limpet_patch_planned(), 1);
 	assert_int_equal(libc.bias + *libc.value, limpet_thunk(FIXTURE_MALLOC));
 	permissions_of(libc.value, permissions);
@@ -652,17 +660,9 @@ static size_t thunks_of_noplt(void)
 static void comes_unseen(bool again)
 {
 	struct plugin plugin;
-	struct limpet_slot *slot;
 	struct module before = {0};
 
-	libc.value = NULL;
-	dl_iterate_phdr(find_libc, NULL);
-	assert_non_null(libc.value);
-	limpet_hooks[FIXTURE_MALLOC].original = libc.bias + *libc.value;
-	slot = plan(libc.value, *libc.value, FIXTURE_MALLOC);
-	slot->module = libc.bias;
-	slot->module_phdr = libc.phdr;
-	slot->kind = LIMPET_SLOT_OF_SYMBOL;
+	plan_symbol_of_malloc();
 	if (again) {
 		plugin = open_plugin_of(PLUGIN_NOPLT, RTLD_NOW | RTLD_LOCAL);
 		assert_int_equal(thunks_of_noplt(), 0);
