@@ -34,6 +34,7 @@
 #define MARK_DRAINS 64u /* at most, before a mark: events may come faster than they are read */
 #define RESIDENT_PAGES_NS 5000000000u /* at most, at the end */
 #define CLEANUP_TIMEOUT_NS 10000000000u
+#define ENDS_SOON_NS 1000000000u
 
 struct limpet_capture {
 	const struct limpet_capture_setup *setup;
@@ -43,6 +44,7 @@ struct limpet_capture {
 	struct limpet_forks *forks;      /* NULL: children are not followed */
 	struct limpet_priority priority; /* with which limpet was started */
 	struct limpet_pace pace;
+	bool aside;
 	struct limpet_memory_watch memory;
 	struct limpet_resident_pages pages; /* at the end */
 	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
@@ -391,13 +393,27 @@ static void note_drain(struct limpet_capture *capture, int64_t recorded)
 		.has_more = limpet_collector_has_more(capture->collector),
 		.called = limpet_collector_was_called(capture->collector),
 	};
-	struct limpet_pace *pace = &capture->pace;
-	const bool was_under_load = pace->under_load;
 
-	limpet_pace_note(pace, &drain, limpet_monotonic_ns());
-	limpet_collector_set_patience(capture->collector, pace->patience_ns);
-	if (pace->under_load != was_under_load)
-		limpet_pace_schedule(pace);
+	limpet_pace_note(&capture->pace, &drain, limpet_monotonic_ns());
+	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
+}
+
+static void step_aside(struct limpet_capture *capture, bool aside)
+{
+	if (aside == capture->aside)
+		return;
+	limpet_step_aside(capture->priority, aside);
+	capture->aside = aside;
+}
+
+/* Before the end it is urgent that limpet runs in time. */
+static bool may_step_aside(const struct limpet_capture *capture)
+{
+	const uint64_t duration_ns = capture->setup->duration_ns;
+
+	return !capture->pace.under_load && !capture->pace.samples && !limpet_tracee_strays() &&
+	       (!duration_ns ||
+		limpet_collector_time_ns(capture->collector) + ENDS_SOON_NS < duration_ns);
 }
 
 static enum limpet_end stream(struct limpet_capture *capture)
@@ -410,6 +426,7 @@ static enum limpet_end stream(struct limpet_capture *capture)
 	for (;;) {
 		enum limpet_end end;
 
+		step_aside(capture, may_step_aside(capture));
 		note_drain(capture, drain(capture));
 		end = look_around(capture);
 		if (end != LIMPET_END_RUNNING)
@@ -786,6 +803,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	if (setup->started)
 		setup->started(setup->context, capture->trace.path);
 	result.end = stream(capture);
+	step_aside(capture, false);
 	detach(capture, &result);
 	limpet_priority_set_nice(capture->priority.nice);
 	close_trace(capture, &result);

@@ -1,7 +1,5 @@
 #include "collector/pace.h"
 
-#include <sched.h>
-
 /* By default the agent's room for events is one and a half times what the fastest program makes
  * between two looks. */
 #define LOOK_NS 25000000u
@@ -16,9 +14,10 @@
 #define NAP_PATIENCE_NS 250000000u
 /* Threads also wait while that burst is read, for at most this long. */
 #define WAKING_NS 250000000u
-/* At other times a thread waits this long, two looks, for a sign of life. The collector gives one
- * with each round of reading: while it runs, a program that is too fast for it is slowed down, and
- * nothing is lost. A dropped free would look like a leak. */
+/* A thread waits as long for a collector that has had little to read, and does not come before
+ * other programs; under load it waits this long, two looks, for a sign of life. The collector gives
+ * one with each round of reading: while it runs, a program that is too fast for it is slowed down,
+ * and nothing is lost. A dropped free would look like a leak. */
 #define BUSY_PATIENCE_NS 50000000u
 /* How long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
@@ -27,9 +26,9 @@
  * still in a cache. */
 #define BYTES_AT_ONCE (512u << 10)
 #define LEAST_WAIT_NS 500000u
-/* A drain shows load if its events take more than this share of the agent's memory, or if it leaves
- * some unread; the load lasts for this long after it. */
-#define LOAD_SHARE 16u
+/* There is load if the events that are read until nothing is left unread take more than this share
+ * of the agent's memory. It lasts for this long after that. */
+#define LOAD_SHARE 8u
 #define LOAD_NS 1000000000u
 #define EVENT_BYTES 24u
 
@@ -49,10 +48,15 @@ static void enter(struct limpet_pace *pace, enum limpet_pace_state state)
 
 	pace->state = state;
 	pace->look_ns = napping ? nap_ns(pace) : LOOK_NS;
-	pace->patience_ns = pace->wait_for_room          ? WAIT_FOR_ROOM_NS
-			    : state != LIMPET_PACE_AWAKE ? NAP_PATIENCE_NS
-			    : pace->samples              ? 0
-							 : BUSY_PATIENCE_NS;
+}
+
+static void set_patience(struct limpet_pace *pace, bool is_busy)
+{
+	pace->patience_ns = pace->wait_for_room                ? WAIT_FOR_ROOM_NS
+			    : pace->state != LIMPET_PACE_AWAKE ? NAP_PATIENCE_NS
+			    : pace->samples                    ? 0
+			    : is_busy                          ? BUSY_PATIENCE_NS
+							       : NAP_PATIENCE_NS;
 }
 
 void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns)
@@ -61,6 +65,7 @@ void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns)
 	pace->events_ns = now_ns;
 	pace->wait_ns = LOOK_NS;
 	enter(pace, LIMPET_PACE_AWAKE);
+	set_patience(pace, true);
 }
 
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns)
@@ -69,6 +74,7 @@ void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns)
 	if (pace->wait_ns > IDLE_WAIT_NS)
 		pace->wait_ns = IDLE_WAIT_NS;
 	enter(pace, LIMPET_PACE_AWAKE);
+	set_patience(pace, true);
 }
 
 static void note_state(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
@@ -96,10 +102,12 @@ static void note_state(struct limpet_pace *pace, const struct limpet_pace_drain 
 static void note_load(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
 		      uint64_t now_ns)
 {
-	if (drain->has_more ||
-	    (drain->recorded > 0 &&
-	     (uint64_t)drain->recorded * EVENT_BYTES > pace->agent_memory_bytes / LOAD_SHARE))
+	if (drain->recorded > 0)
+		pace->pass_events += (uint64_t)drain->recorded;
+	if (pace->pass_events * EVENT_BYTES > pace->agent_memory_bytes / LOAD_SHARE)
 		pace->load_ns = now_ns;
+	if (!drain->has_more)
+		pace->pass_events = 0;
 	pace->under_load = pace->load_ns && now_ns - pace->load_ns < LOAD_NS;
 }
 
@@ -119,19 +127,10 @@ void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *
 {
 	note_state(pace, drain, now_ns);
 	note_load(pace, drain, now_ns);
+	set_patience(pace, pace->under_load);
 	pace->wait_ns = pace->state == LIMPET_PACE_NAPPING ? NAP_WAIT_NS : IDLE_WAIT_NS;
 	if (drain->recorded > 0) {
 		pace->wait_ns = busy_wait_ns(pace, drain->recorded, now_ns);
 		pace->recorded_ns = now_ns;
 	}
-}
-
-void limpet_pace_schedule(const struct limpet_pace *pace)
-{
-	static const struct sched_param none;
-	const int wanted = pace->under_load ? SCHED_OTHER : SCHED_BATCH;
-	const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
-
-	if (policy != wanted && (policy == SCHED_OTHER || policy == SCHED_BATCH))
-		sched_setscheduler(0, wanted, &none);
 }

@@ -1,5 +1,5 @@
 /* The pace of a capture: when the collector looks again, how long a thread waits if there is no
- * room for its event, and how the collector is scheduled.
+ * room for its event, and whether it is urgent that events are read.
  *
  * Decides from the result of each drain; reads no clock. One thread. Times are monotonic. */
 #ifndef LIMPET_COLLECTOR_PACE_H
@@ -28,6 +28,7 @@ struct limpet_pace {
 	uint64_t events_ns;   /* when the last drain found any event */
 	/* private */
 	uint64_t waking_ns, recorded_ns, load_ns;
+	uint64_t pass_events; /* of the drains since nothing was left unread */
 };
 
 struct limpet_pace_drain {
@@ -44,10 +45,4 @@ void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *
 /* Something that takes long will be done: no thread shall wait for the collector for longer than
  * under load, and there is no nap for a while. */
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns);
-/* Sets the scheduling of the calling thread: under load SCHED_OTHER, otherwise SCHED_BATCH, which
- * gets its share of a processor but does not preempt a running thread when it wakes: the target was
- * interrupted a quarter as often, and was as fast. Leaves alone what the user chose; failures
- * change nothing. */
-void limpet_pace_schedule(const struct limpet_pace *pace);
-
 #endif

@@ -1,12 +1,18 @@
 #include "collector/step_back.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/err.h"
 
 #define CAPTURE_NICE (-20)
+
+static bool may_rise(struct limpet_priority before)
+{
+	return before.nice <= 0 && before.nice > CAPTURE_NICE;
+}
 
 void limpet_step_back(struct limpet_priority before)
 {
@@ -16,6 +22,17 @@ void limpet_step_back(struct limpet_priority before)
 	if (fd >= 0)
 		(void)!write(fd, "1000", 4);
 	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
-	if (before.nice <= 0 && before.nice > CAPTURE_NICE)
+	if (may_rise(before))
 		limpet_priority_set_nice(CAPTURE_NICE);
+}
+
+void limpet_step_aside(struct limpet_priority before, bool aside)
+{
+	static const struct sched_param none;
+	const int flag = sched_getscheduler(0) & SCHED_RESET_ON_FORK;
+
+	if (may_rise(before))
+		limpet_priority_set_nice(aside ? before.nice : CAPTURE_NICE);
+	if ((before.policy & ~SCHED_RESET_ON_FORK) == SCHED_OTHER)
+		sched_setscheduler(0, (aside ? SCHED_BATCH : SCHED_OTHER) | flag, &none);
 }

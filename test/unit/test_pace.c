@@ -11,6 +11,8 @@
 #define MS 1000000ull
 #define SECOND 1000000000ull
 #define DEFAULT_MEMORY (64u << 20)
+/* Just more events than may be read without load. */
+#define MANY (DEFAULT_MEMORY / 8 / 24 + 1)
 
 static const struct limpet_pace_drain nothing = {.recorded = 0};
 static const struct limpet_pace_drain some = {.recorded = 10};
@@ -47,10 +49,10 @@ static void test_nap(void **state)
 	assert_int_equal(pace.state, LIMPET_PACE_NAPPING);
 	assert_int_equal(pace.look_ns, 125 * MS);
 	assert_int_equal(pace.patience_ns, 250 * MS);
-	/* A few events end it, and nobody waits long any more. */
+	/* A few events end it. */
 	limpet_pace_note(&pace, &some, 4 * SECOND);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
-	assert_int_equal(pace.patience_ns, 50 * MS);
+	assert_int_equal(pace.look_ns, 25 * MS);
 	assert_int_equal(pace.events_ns, 4 * SECOND);
 }
 
@@ -93,21 +95,22 @@ static void test_burst_after_a_nap(void **state)
 	assert_int_equal(pace.patience_ns, 250 * MS);
 	limpet_pace_note(&pace, &some, 4 * SECOND + 10 * MS);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
-	assert_int_equal(pace.patience_ns, 50 * MS);
 }
 
 /* A program that never lets us catch up does not wait for ever. */
 static void test_burst_without_end(void **state)
 {
+	const struct limpet_pace_drain full = {.recorded = MANY / 20, .has_more = true};
 	struct limpet_pace pace = napping();
 	uint64_t now_ns = 4 * SECOND;
 
 	(void)state;
 	for (; now_ns < 4 * SECOND + 250 * MS; now_ns += 10 * MS) {
-		limpet_pace_note(&pace, &piled_up, now_ns);
+		limpet_pace_note(&pace, &full, now_ns);
 		assert_int_equal(pace.state, LIMPET_PACE_WAKING);
+		assert_int_equal(pace.patience_ns, 250 * MS);
 	}
-	limpet_pace_note(&pace, &piled_up, now_ns);
+	limpet_pace_note(&pace, &full, now_ns);
 	assert_int_equal(pace.state, LIMPET_PACE_AWAKE);
 	assert_int_equal(pace.patience_ns, 50 * MS);
 }
@@ -163,22 +166,42 @@ static void test_samples_are_not_waited_for(void **state)
 	assert_int_equal(pace.patience_ns, 0);
 }
 
+/* While there is none, limpet does not come before other programs, and is waited for longer. */
 static void test_load(void **state)
 {
+	const struct limpet_pace_drain many = {.recorded = MANY};
 	struct limpet_pace pace = begun();
-	struct limpet_pace_drain many = {.recorded = DEFAULT_MEMORY / 16 / 24 + 1};
 
 	(void)state;
 	assert_true(pace.under_load);
 	limpet_pace_note(&pace, &some, SECOND);
 	assert_false(pace.under_load);
+	assert_int_equal(pace.patience_ns, 250 * MS);
 	limpet_pace_note(&pace, &many, 2 * SECOND);
 	assert_true(pace.under_load);
+	assert_int_equal(pace.patience_ns, 50 * MS);
 	limpet_pace_note(&pace, &some, 3 * SECOND - 1);
 	assert_true(pace.under_load);
 	limpet_pace_note(&pace, &some, 3 * SECOND);
 	assert_false(pace.under_load);
-	limpet_pace_note(&pace, &piled_up, 4 * SECOND);
+}
+
+/* Some events too many for one drain are no load; it is one when they do not end. */
+static void test_load_of_several_drains(void **state)
+{
+	const struct limpet_pace_drain half = {.recorded = MANY / 2 + 1, .has_more = true};
+	const struct limpet_pace_drain last = {.recorded = MANY / 2 - 10};
+	struct limpet_pace pace = begun();
+
+	(void)state;
+	for (unsigned i = 0; i < 10; i++) {
+		limpet_pace_note(&pace, &half, SECOND + i * MS);
+		assert_false(pace.under_load);
+		limpet_pace_note(&pace, &last, SECOND + i * MS);
+		assert_false(pace.under_load);
+	}
+	limpet_pace_note(&pace, &half, 2 * SECOND);
+	limpet_pace_note(&pace, &half, 2 * SECOND);
 	assert_true(pace.under_load);
 }
 
@@ -215,6 +238,7 @@ int main(void)
 		cmocka_unit_test(test_wait_for_room),
 		cmocka_unit_test(test_samples_are_not_waited_for),
 		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_load_of_several_drains),
 		cmocka_unit_test(test_wait),
 	};
 

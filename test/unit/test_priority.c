@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "collector/step_back.h"
 #include "injector/ptrace/priority.h"
 #include "test/unit/skip_reason.h"
 
@@ -198,6 +199,48 @@ static void test_all_threads_have_the_same(void **state)
 	assert_int_equal(in_child(all_threads), 0);
 }
 
+static int stepping_aside(void)
+{
+	const struct limpet_priority before = {.policy = SCHED_OTHER, .nice = 0};
+
+	limpet_step_aside(before, true);
+	CHECK(policy() == SCHED_BATCH && nice_value() == 0);
+	limpet_step_aside(before, false);
+	CHECK(policy() == SCHED_OTHER && nice_value() == -20);
+	limpet_step_aside(before, true);
+	CHECK(policy() == SCHED_BATCH && nice_value() == 0);
+	return 0;
+}
+
+static void test_a_collector_with_little_to_read_steps_aside(void **state)
+{
+	(void)state;
+	if (!limpet_priority_is_allowed() || nice_value())
+		limpet_skip("this user may not raise a priority, or has another one");
+	assert_int_equal(in_child(stepping_aside), 0);
+}
+
+static int chosen_by_the_user(void)
+{
+	const struct sched_param none = {0};
+	struct limpet_priority before;
+
+	CHECK(setpriority(PRIO_PROCESS, 0, 7) == 0);
+	CHECK(sched_setscheduler(0, SCHED_BATCH, &none) == 0);
+	before = (struct limpet_priority){.policy = SCHED_BATCH, .nice = 7};
+	limpet_step_aside(before, false);
+	CHECK(policy() == SCHED_BATCH && nice_value() == 7);
+	limpet_step_aside(before, true);
+	CHECK(policy() == SCHED_BATCH && nice_value() == 7);
+	return 0;
+}
+
+static void test_what_the_user_chose_stays(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(chosen_by_the_user), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +249,8 @@ int main(void)
 		cmocka_unit_test(test_children_begin_with_the_default),
 		cmocka_unit_test(test_without_the_right_nothing_changes),
 		cmocka_unit_test(test_all_threads_have_the_same),
+		cmocka_unit_test(test_a_collector_with_little_to_read_steps_aside),
+		cmocka_unit_test(test_what_the_user_chose_stays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
