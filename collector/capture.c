@@ -44,7 +44,7 @@ struct limpet_capture {
 	struct limpet_forks *forks;      /* NULL: children are not followed */
 	struct limpet_priority priority; /* with which limpet was started */
 	struct limpet_pace pace;
-	bool aside;
+	enum limpet_urgency urgency;
 	struct limpet_memory_watch memory;
 	struct limpet_resident_pages pages; /* at the end */
 	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
@@ -199,15 +199,41 @@ static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 	return target.revents || !has_memory ? LIMPET_END_TARGET_EXIT : LIMPET_END_TARGET_EXEC;
 }
 
+static void set_urgency(struct limpet_capture *capture, enum limpet_urgency urgency)
+{
+	if (urgency != capture->urgency)
+		limpet_step_back_as(capture->priority, urgency);
+	capture->urgency = urgency;
+}
+
+/* Threads of an overload that is sampled do not wait for limpet, a stray must be released at once,
+ * and a duration must end in time. */
+static enum limpet_urgency urgency_now(const struct limpet_capture *capture)
+{
+	const uint64_t duration_ns = capture->setup->duration_ns;
+
+	if (capture->pace.under_load)
+		return LIMPET_URGENCY_LOAD;
+	if (capture->pace.samples || limpet_tracee_strays() ||
+	    (duration_ns &&
+	     limpet_collector_time_ns(capture->collector) + ENDS_SOON_NS >= duration_ns))
+		return LIMPET_URGENCY_TIME;
+	return LIMPET_URGENCY_NONE;
+}
+
 static void follow_children(struct limpet_capture *capture, uint64_t now_ns)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct limpet_fork fork;
 
 	limpet_forks_look(capture->forks, now_ns, false);
-	while (limpet_forks_is_due(capture->forks, now_ns) && setup->may_follow(setup->context))
+	while (limpet_forks_is_due(capture->forks, now_ns) && setup->may_follow(setup->context)) {
+		/* The child's limpet takes the priority that it begins with for the user's. */
+		limpet_priority_restore(capture->priority);
 		setup->follow(setup->context,
 			      limpet_forks_take(capture->forks, now_ns, &fork) ? &fork : NULL);
+		limpet_step_back_as(capture->priority, capture->urgency);
+	}
 }
 
 /* A daemon forks and exits: its child may not have been found yet. */
@@ -265,6 +291,7 @@ static void begin_pace(struct limpet_capture *capture)
 /* Call before work that takes long. */
 static void interrupt_pace(struct limpet_capture *capture)
 {
+	set_urgency(capture, LIMPET_URGENCY_LOAD);
 	limpet_pace_interrupt(&capture->pace, limpet_monotonic_ns());
 	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 }
@@ -398,24 +425,6 @@ static void note_drain(struct limpet_capture *capture, int64_t recorded)
 	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 }
 
-static void step_aside(struct limpet_capture *capture, bool aside)
-{
-	if (aside == capture->aside)
-		return;
-	limpet_step_aside(capture->priority, aside);
-	capture->aside = aside;
-}
-
-/* Before the end it is urgent that limpet runs in time. */
-static bool may_step_aside(const struct limpet_capture *capture)
-{
-	const uint64_t duration_ns = capture->setup->duration_ns;
-
-	return !capture->pace.under_load && !capture->pace.samples && !limpet_tracee_strays() &&
-	       (!duration_ns ||
-		limpet_collector_time_ns(capture->collector) + ENDS_SOON_NS < duration_ns);
-}
-
 static enum limpet_end stream(struct limpet_capture *capture)
 {
 	struct pollfd fds[4] = {{.fd = capture->trace.target.pidfd, .events = POLLIN},
@@ -426,7 +435,7 @@ static enum limpet_end stream(struct limpet_capture *capture)
 	for (;;) {
 		enum limpet_end end;
 
-		step_aside(capture, may_step_aside(capture));
+		set_urgency(capture, urgency_now(capture));
 		note_drain(capture, drain(capture));
 		end = look_around(capture);
 		if (end != LIMPET_END_RUNNING)
@@ -793,6 +802,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	begin_pace(capture);
 	limpet_session_set_idle(capture->session, idle, capture);
 	limpet_step_back(capture->priority);
+	capture->urgency = LIMPET_URGENCY_LOAD;
 	/* The losses known so far are in the trace even if limpet is killed. */
 	tick(capture);
 	capture->tick_ns = limpet_monotonic_ns();
@@ -803,7 +813,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	if (setup->started)
 		setup->started(setup->context, capture->trace.path);
 	result.end = stream(capture);
-	step_aside(capture, false);
+	set_urgency(capture, LIMPET_URGENCY_LOAD);
 	detach(capture, &result);
 	limpet_priority_set_nice(capture->priority.nice);
 	close_trace(capture, &result);

@@ -14,10 +14,10 @@
 #define NAP_PATIENCE_NS 250000000u
 /* Threads also wait while that burst is read, for at most this long. */
 #define WAKING_NS 250000000u
-/* A thread waits as long for a collector that has had little to read, and does not come before
- * other programs; under load it waits this long, two looks, for a sign of life. The collector gives
- * one with each round of reading: while it runs, a program that is too fast for it is slowed down,
- * and nothing is lost. A dropped free would look like a leak. */
+/* A thread waits NAP_PATIENCE_NS also without load, when the collector does not come before other
+ * programs; under load, this long, two looks, for a sign of life. The collector gives one with each
+ * round of reading: while it runs, a program that is too fast for it is slowed down, and nothing is
+ * lost. A dropped free would look like a leak. */
 #define BUSY_PATIENCE_NS 50000000u
 /* How long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
@@ -26,10 +26,12 @@
  * still in a cache. */
 #define BYTES_AT_ONCE (512u << 10)
 #define LEAST_WAIT_NS 500000u
-/* There is load if the events that are read until nothing is left unread take more than this share
- * of the agent's memory. It lasts for this long after that. */
+/* A pass: drains until nothing is left unread. There is load if the events of one take more than
+ * this share of the agent's memory, and for this long after it. */
 #define LOAD_SHARE 8u
 #define LOAD_NS 1000000000u
+/* If it is back within the time that it lasted, it lasts twice as long, up to this. */
+#define LOAD_MOST_NS 16000000000u
 #define EVENT_BYTES 24u
 
 /* Less room for events than by default fills up sooner. */
@@ -62,6 +64,7 @@ static void set_patience(struct limpet_pace *pace, bool is_busy)
 void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns)
 {
 	pace->under_load = true; /* until the first drain */
+	pace->load_lasts_ns = LOAD_NS;
 	pace->events_ns = now_ns;
 	pace->wait_ns = LOOK_NS;
 	enter(pace, LIMPET_PACE_AWAKE);
@@ -99,16 +102,31 @@ static void note_state(struct limpet_pace *pace, const struct limpet_pace_drain 
 		enter(pace, LIMPET_PACE_NAPPING);
 }
 
+/* A collector that comes before others keeps up, and sees no load for that reason. */
+static uint64_t lasts_ns(const struct limpet_pace *pace, uint64_t now_ns)
+{
+	if (!pace->load_ns || now_ns - pace->load_end_ns >= pace->load_lasts_ns)
+		return LOAD_NS;
+	return pace->load_lasts_ns < LOAD_MOST_NS / 2 ? 2 * pace->load_lasts_ns : LOAD_MOST_NS;
+}
+
 static void note_load(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
 		      uint64_t now_ns)
 {
+	const bool was_under_load = pace->under_load;
+
 	if (drain->recorded > 0)
 		pace->pass_events += (uint64_t)drain->recorded;
-	if (pace->pass_events * EVENT_BYTES > pace->agent_memory_bytes / LOAD_SHARE)
+	if (pace->pass_events * EVENT_BYTES > pace->agent_memory_bytes / LOAD_SHARE) {
+		if (!was_under_load)
+			pace->load_lasts_ns = lasts_ns(pace, now_ns);
 		pace->load_ns = now_ns;
+	}
 	if (!drain->has_more)
 		pace->pass_events = 0;
-	pace->under_load = pace->load_ns && now_ns - pace->load_ns < LOAD_NS;
+	pace->under_load = pace->load_ns && now_ns - pace->load_ns < pace->load_lasts_ns;
+	if (was_under_load && !pace->under_load)
+		pace->load_end_ns = now_ns;
 }
 
 /* The time until about BYTES_AT_ONCE of events have come, at the rate of the last ones. */

@@ -27,7 +27,8 @@ struct limpet_pace {
 	uint64_t patience_ns; /* how long a thread that finds no room waits */
 	uint64_t events_ns;   /* when the last drain found any event */
 	/* private */
-	uint64_t waking_ns, recorded_ns, load_ns;
+	uint64_t waking_ns, recorded_ns;
+	uint64_t load_ns, load_end_ns, load_lasts_ns; /* last seen, over, lasts after that */
 	uint64_t pass_events; /* of the drains since nothing was left unread */
 };
 
@@ -42,7 +43,7 @@ void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns);
 /* To be called after each drain. */
 void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
 		      uint64_t now_ns);
-/* Something that takes long will be done: no thread shall wait for the collector for longer than
- * under load, and there is no nap for a while. */
+/* Something that takes long will be done: threads wait no longer than under load, as the collector
+ * may be away for longer than that, and there is no nap for a while. */
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns);
 #endif

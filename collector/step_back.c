@@ -26,13 +26,16 @@ void limpet_step_back(struct limpet_priority before)
 		limpet_priority_set_nice(CAPTURE_NICE);
 }
 
-void limpet_step_aside(struct limpet_priority before, bool aside)
+void limpet_step_back_as(struct limpet_priority before, enum limpet_urgency urgency)
 {
 	static const struct sched_param none;
 	const int flag = sched_getscheduler(0) & SCHED_RESET_ON_FORK;
 
 	if (may_rise(before))
-		limpet_priority_set_nice(aside ? before.nice : CAPTURE_NICE);
+		limpet_priority_set_nice(urgency == LIMPET_URGENCY_NONE ? before.nice
+									: CAPTURE_NICE);
 	if ((before.policy & ~SCHED_RESET_ON_FORK) == SCHED_OTHER)
-		sched_setscheduler(0, (aside ? SCHED_BATCH : SCHED_OTHER) | flag, &none);
+		sched_setscheduler(
+			0, (urgency == LIMPET_URGENCY_LOAD ? SCHED_OTHER : SCHED_BATCH) | flag,
+			&none);
 }

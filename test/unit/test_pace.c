@@ -186,6 +186,31 @@ static void test_load(void **state)
 	assert_false(pace.under_load);
 }
 
+/* It lasts longer each time that it is back soon, up to sixteen seconds. */
+static void test_load_that_comes_back(void **state)
+{
+	const struct limpet_pace_drain many = {.recorded = MANY};
+	static const unsigned lasts[] = {1, 2, 4, 8, 16, 16};
+	struct limpet_pace pace = begun();
+	uint64_t now_ns = SECOND;
+
+	(void)state;
+	limpet_pace_note(&pace, &some, now_ns);
+	for (size_t i = 0; i < sizeof(lasts) / sizeof(*lasts); i++) {
+		limpet_pace_note(&pace, &many, now_ns);
+		limpet_pace_note(&pace, &some, now_ns + lasts[i] * SECOND - 1);
+		assert_true(pace.under_load);
+		now_ns += lasts[i] * SECOND;
+		limpet_pace_note(&pace, &some, now_ns);
+		assert_false(pace.under_load);
+		now_ns += MS;
+	}
+	now_ns += 16 * SECOND;
+	limpet_pace_note(&pace, &many, now_ns);
+	limpet_pace_note(&pace, &some, now_ns + SECOND);
+	assert_false(pace.under_load);
+}
+
 /* Some events too many for one drain are no load; it is one when they do not end. */
 static void test_load_of_several_drains(void **state)
 {
@@ -239,6 +264,7 @@ int main(void)
 		cmocka_unit_test(test_samples_are_not_waited_for),
 		cmocka_unit_test(test_load),
 		cmocka_unit_test(test_load_of_several_drains),
+		cmocka_unit_test(test_load_that_comes_back),
 		cmocka_unit_test(test_wait),
 	};
 

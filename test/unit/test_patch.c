@@ -571,8 +571,6 @@ static size_t count_mappings(void)
 	return count;
 }
 
-/* What is bound while a symbol leads to a thunk is bound to that, is kept account of, and put back,
- * also where nobody has looked at it. Its mapping is not divided. */
 static struct limpet_slot *plan_symbol_of_malloc(void)
 {
 	struct limpet_slot *slot;
@@ -588,6 +586,8 @@ static struct limpet_slot *plan_symbol_of_malloc(void)
 	return slot;
 }
 
+/* What is bound while a symbol leads to a thunk is bound to that, is kept account of, and put back,
+ * also where nobody has looked at it. Its mapping is not divided. */
 static void test_a_symbol(void **state)
 {
 	size_t mappings = count_mappings();

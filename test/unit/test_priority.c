@@ -199,25 +199,27 @@ static void test_all_threads_have_the_same(void **state)
 	assert_int_equal(in_child(all_threads), 0);
 }
 
-static int stepping_aside(void)
+static int as_urgent_as_it_is(void)
 {
 	const struct limpet_priority before = {.policy = SCHED_OTHER, .nice = 0};
 
-	limpet_step_aside(before, true);
+	limpet_step_back_as(before, LIMPET_URGENCY_NONE);
 	CHECK(policy() == SCHED_BATCH && nice_value() == 0);
-	limpet_step_aside(before, false);
+	limpet_step_back_as(before, LIMPET_URGENCY_LOAD);
 	CHECK(policy() == SCHED_OTHER && nice_value() == -20);
-	limpet_step_aside(before, true);
+	limpet_step_back_as(before, LIMPET_URGENCY_TIME);
+	CHECK(policy() == SCHED_BATCH && nice_value() == -20);
+	limpet_step_back_as(before, LIMPET_URGENCY_NONE);
 	CHECK(policy() == SCHED_BATCH && nice_value() == 0);
 	return 0;
 }
 
-static void test_a_collector_with_little_to_read_steps_aside(void **state)
+static void test_what_is_urgent_comes_before_others(void **state)
 {
 	(void)state;
 	if (!limpet_priority_is_allowed() || nice_value())
 		limpet_skip("this user may not raise a priority, or has another one");
-	assert_int_equal(in_child(stepping_aside), 0);
+	assert_int_equal(in_child(as_urgent_as_it_is), 0);
 }
 
 static int chosen_by_the_user(void)
@@ -228,9 +230,9 @@ static int chosen_by_the_user(void)
 	CHECK(setpriority(PRIO_PROCESS, 0, 7) == 0);
 	CHECK(sched_setscheduler(0, SCHED_BATCH, &none) == 0);
 	before = (struct limpet_priority){.policy = SCHED_BATCH, .nice = 7};
-	limpet_step_aside(before, false);
+	limpet_step_back_as(before, LIMPET_URGENCY_LOAD);
 	CHECK(policy() == SCHED_BATCH && nice_value() == 7);
-	limpet_step_aside(before, true);
+	limpet_step_back_as(before, LIMPET_URGENCY_NONE);
 	CHECK(policy() == SCHED_BATCH && nice_value() == 7);
 	return 0;
 }
@@ -249,7 +251,7 @@ int main(void)
 		cmocka_unit_test(test_children_begin_with_the_default),
 		cmocka_unit_test(test_without_the_right_nothing_changes),
 		cmocka_unit_test(test_all_threads_have_the_same),
-		cmocka_unit_test(test_a_collector_with_little_to_read_steps_aside),
+		cmocka_unit_test(test_what_is_urgent_comes_before_others),
 		cmocka_unit_test(test_what_the_user_chose_stays),
 	};
 
