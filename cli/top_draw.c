@@ -82,12 +82,16 @@ static bool by_second(const struct limpet_top_screen *screen)
 	return limpet_top_source_is_live(screen->source) && screen->look.window_ns;
 }
 
-static double per_second(const struct limpet_top_screen *screen, double value)
+/* The time that the rows' figures are of: for threads all events are read, little by little. */
+static double row_seconds(const struct limpet_top_screen *screen)
 {
-	double seconds = window_seconds(screen);
-
 	if (screen->kind == LIMPET_TOP_THREADS && limpet_top_rows_threads_ns(screen->rows))
-		seconds = (double)limpet_top_rows_threads_ns(screen->rows) / 1e9;
+		return (double)limpet_top_rows_threads_ns(screen->rows) / 1e9;
+	return window_seconds(screen);
+}
+
+static double per_second(double value, double seconds)
+{
 	return seconds > 0 ? value / seconds : 0;
 }
 
@@ -240,6 +244,7 @@ static void say_figure(const struct limpet_top_screen *screen,
 		       char ret[LIMPET_UNITS_TEXT])
 {
 	const bool rate = by_second(screen);
+	const double seconds = row_seconds(screen);
 	double value;
 
 	switch (column) {
@@ -257,17 +262,17 @@ static void say_figure(const struct limpet_top_screen *screen,
 		break;
 	case GROWTH:
 		value = (double)figures->growth_bytes;
-		say_change(ret, rate ? per_second(screen, value) : value);
+		say_change(ret, rate ? per_second(value, seconds) : value);
 		break;
 	case ALLOCATIONS:
 		value = (double)figures->allocations;
 		limpet_units_format_count(
-			ret, (uint64_t)(rate ? per_second(screen, value) + 0.5 : value));
+			ret, (uint64_t)(rate ? per_second(value, seconds) + 0.5 : value));
 		break;
 	case BYTES:
 		value = (double)figures->allocated_bytes;
 		limpet_units_format_bytes(ret,
-					  (uint64_t)(rate ? per_second(screen, value) : value));
+					  (uint64_t)(rate ? per_second(value, seconds) : value));
 		break;
 	default:
 		/* For samples it is unknown. */
@@ -407,7 +412,7 @@ static void say_live(const struct limpet_top_screen *screen, char *ret, size_t r
 
 	limpet_units_format_bytes(live, between ? bound->min : model->totals.live_bytes);
 	limpet_units_format_bytes(most, bound->max);
-	say_change(growth, by_second(screen) ? per_second(screen, grew) : grew);
+	say_change(growth, by_second(screen) ? per_second(grew, window_seconds(screen)) : grew);
 	snprintf(ret, room, "%s %s%10s%s%s  %s%s", is_of_pages(screen) ? "new " : "live",
 		 model->sample_bytes ? "~" : " ", live, between ? " to " : "", between ? most : "",
 		 growth, by_second(screen) ? "/s" : "");
