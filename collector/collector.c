@@ -98,7 +98,7 @@ struct limpet_collector {
 	bool more;             /* the last drain left something unread */
 	/* How much of the agent's memory the target has, and the bell and RSS when that was
 	 * measured. */
-	uint64_t agent_bytes, agent_rss_bytes;
+	uint64_t agent_bytes, agent_file_bytes, agent_rss_bytes;
 	uint32_t agent_bell;
 	uint32_t unknown_count;
 	/* The ranges by which the agent reads other stacks: a private copy, since the target can
@@ -1294,25 +1294,20 @@ static struct limpet_dropped dropped_by_kind(const struct limpet_collector *coll
 				       .munmap_bytes = munmaps.bytes};
 }
 
-static uint64_t agent_bytes(const struct limpet_collector *collector)
-{
-	uint64_t bytes;
-
-	return limpet_session_resident_bytes(collector->session, &bytes) < 0 ? 0 : bytes;
-}
-
 /* While bell and RSS are unchanged, so is this: without a call the agent touches nothing, and
  * memory that is reclaimed from it is missing in RSS. */
-static uint64_t agent_bytes_of(struct limpet_collector *collector, uint64_t rss_bytes)
+static void measure_agent(struct limpet_collector *collector, uint64_t rss_bytes)
 {
 	uint32_t bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
 
 	if (!collector->agent_bytes || collector->agent_bell != bell ||
-	    collector->agent_rss_bytes != rss_bytes)
-		collector->agent_bytes = agent_bytes(collector);
+	    collector->agent_rss_bytes != rss_bytes) {
+		collector->agent_bytes = collector->agent_file_bytes = 0;
+		(void)limpet_session_resident_bytes(collector->session, &collector->agent_bytes,
+						    &collector->agent_file_bytes);
+	}
 	collector->agent_bell = bell;
 	collector->agent_rss_bytes = rss_bytes;
-	return collector->agent_bytes;
 }
 
 static void take_status(struct limpet_collector *collector, const struct limpet_proc_status *status,
@@ -1320,8 +1315,12 @@ static void take_status(struct limpet_collector *collector, const struct limpet_
 {
 	tick->rss_bytes = status->rss_bytes;
 	tick->threads = status->threads;
-	if (status->rss_bytes)
-		tick->agent_bytes = agent_bytes_of(collector, status->rss_bytes);
+	if (!status->rss_bytes)
+		return;
+	measure_agent(collector, status->rss_bytes);
+	tick->agent_bytes = collector->agent_bytes;
+	if (collector->agent_bytes && status->file_rss_bytes > collector->agent_file_bytes)
+		tick->file_bytes = status->file_rss_bytes - collector->agent_file_bytes;
 }
 
 void limpet_collector_fill_tick(struct limpet_collector *collector,

@@ -62,9 +62,9 @@ static void leave_out_agent(const struct limpet_memory_watch *watch, struct limp
 {
 	uint64_t *unknown = &memory->bytes[LIMPET_MEMORY_UNKNOWN];
 	uint64_t *own = &memory->bytes[LIMPET_MEMORY_OWN];
-	uint64_t bytes, private;
+	uint64_t bytes, file_bytes, private;
 
-	if (limpet_session_resident_bytes(watch->session, &bytes) < 0 || bytes <= *own)
+	if (limpet_session_resident_bytes(watch->session, &bytes, &file_bytes) < 0 || bytes <= *own)
 		return;
 	private = bytes - *own;
 	if (private > *unknown)

@@ -201,7 +201,8 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_EVENTS = 1, /* sequence number of the EVENTS block (0: none), rows */
 	LIMPET_PERIOD_TOTALS, /* since the capture's start, in the order of limpet_trace_total */
 	LIMPET_PERIOD_GAUGES, /* time in ns, RSS, charged to the cgroup, threads, upper bound of
-				 limpet's own part of RSS (absent or 0: unknown) */
+				 limpet's own part of RSS, pages of files and shared ones in RSS
+				 without limpet's own (absent or 0: unknown) */
 	LIMPET_PERIOD_LOSSES, /* since the start: dropped events, truncated stacks, unseen calls;
 				 the dropped by kind, see limpet_dropped; inferred frees and their
 				 bytes since there were losses */

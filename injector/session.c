@@ -317,10 +317,11 @@ static int find_own_memory(struct limpet_session *session)
 	return 0;
 }
 
-int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_bytes)
+int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_bytes,
+				  uint64_t *ret_file_bytes)
 {
 	const struct limpet_own_memory *own = &session->own;
-	uint64_t sum = 0;
+	uint64_t sum = 0, file_sum = 0;
 	int error = 0;
 
 	if (!limpet_session_agent_present(session))
@@ -328,14 +329,19 @@ int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_
 	if (!own->count)
 		error = find_own_memory(session);
 	for (size_t i = 0; i < own->count && !error; i++) {
-		uint64_t bytes;
+		uint64_t bytes, file_bytes;
 
 		error = limpet_pages_count(session->target->pid, own->list[i].start,
-					   own->list[i].bytes, &bytes);
-		sum += error ? 0 : bytes;
+					   own->list[i].bytes, &bytes, &file_bytes);
+		if (error)
+			break;
+		sum += bytes;
+		file_sum += file_bytes;
 	}
-	if (!error)
+	if (!error) {
 		*ret_bytes = sum;
+		*ret_file_bytes = file_sum;
+	}
 	return error;
 }
 

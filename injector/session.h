@@ -108,9 +108,11 @@ const struct limpet_session_stats *limpet_session_stats(const struct limpet_sess
 uint64_t limpet_session_control_page(const struct limpet_session *session);
 /* The original function of a hook, 0 if there is none. */
 uint64_t limpet_session_original(const struct limpet_session *session, uint32_t hook);
-/* How many bytes of the agent's memory are in the target's page tables, and so count as its RSS.
- * -ESRCH: the agent is not there; -errno: this cannot be read. */
-int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_bytes);
+/* How many bytes of the agent's memory are in the target's page tables, and so count as its RSS;
+ * and how many of these as pages of files or as shared. -ESRCH: the agent is not there; -errno:
+ * this cannot be read. */
+int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_bytes,
+				  uint64_t *ret_file_bytes);
 /* Whether the agent's image is still mapped in the target (execve unmaps it). */
 bool limpet_session_agent_present(const struct limpet_session *session);
 

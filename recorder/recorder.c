@@ -594,6 +594,7 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 	recorder->gauges.cgroup_bytes = tick->cgroup_bytes;
 	recorder->gauges.threads = tick->threads;
 	recorder->gauges.agent_bytes = tick->agent_bytes;
+	recorder->gauges.file_bytes = tick->file_bytes;
 	if (tick->memory.known) {
 		recorder->gauges.memory = tick->memory;
 		recorder->gauges.memory_is_new = true;

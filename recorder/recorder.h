@@ -111,9 +111,10 @@ static inline void limpet_recorder_keep_error(int *first, int64_t result)
 struct limpet_recorder_tick {
 	uint64_t time_ns;
 	uint64_t rss_bytes;
-	uint64_t cgroup_bytes;   /* charged to the target's cgroup; 0: unknown */
-	uint32_t threads;        /* of the process; 0: unknown */
-	uint64_t agent_bytes;    /* limpet's own part of rss_bytes; 0: unknown */
+	uint64_t cgroup_bytes; /* charged to the target's cgroup; 0: unknown */
+	uint32_t threads;      /* of the process; 0: unknown */
+	uint64_t agent_bytes;  /* limpet's own part of rss_bytes; 0: unknown */
+	uint64_t file_bytes; /* its pages of files, and shared ones, without limpet's; 0: unknown */
 	uint64_t dropped_events; /* all of these since the start */
 	uint64_t truncated_stacks;
 	uint64_t unseen_calls; /* calls that could not be recorded for lack of thread state... */

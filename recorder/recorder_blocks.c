@@ -282,8 +282,8 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 				const struct limpet_recorder_period *period)
 {
 	const struct limpet_recorder_gauges *gauges = period->gauges;
-	const uint64_t numbers[] = {gauges->time_ns, gauges->rss_bytes, gauges->cgroup_bytes,
-				    gauges->threads, gauges->agent_bytes};
+	const uint64_t numbers[] = {gauges->time_ns, gauges->rss_bytes,   gauges->cgroup_bytes,
+				    gauges->threads, gauges->agent_bytes, gauges->file_bytes};
 	struct limpet_rollup *sums = period->sums;
 	struct limpet_accounting_peak peak =
 		sums ? limpet_rollup_peak(sums) : limpet_accounting_peak(accounting);
@@ -297,9 +297,10 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 	put_numbers(content, LIMPET_PERIOD_TOTALS, limpet_accounting_totals(accounting),
 		    LIMPET_TOTAL_COUNT);
 	put_numbers(content, LIMPET_PERIOD_GAUGES, numbers,
-		    gauges->threads || gauges->agent_bytes ? 5
-		    : gauges->cgroup_bytes                 ? 3
-							   : 2);
+		    gauges->file_bytes                       ? 6
+		    : gauges->threads || gauges->agent_bytes ? 5
+		    : gauges->cgroup_bytes                   ? 3
+							     : 2);
 	if (sums || gauges->memory_is_new)
 		put_memory(content, LIMPET_PERIOD_MEMORY, &gauges->memory);
 	put_losses(content, period->losses);

@@ -100,6 +100,7 @@ struct limpet_model_point {
 	uint64_t live_allocations;        /* UINT64_MAX: unknown */
 	uint64_t threads;                 /* 0: unknown */
 	uint64_t agent_bytes;             /* limpet's own part of RSS at most; 0: unknown */
+	uint64_t file_bytes; /* RSS of files and shared, without limpet's own; 0: unknown */
 };
 /* Resident memory without limpet's own part, if that is known. */
 static inline uint64_t limpet_model_point_rss(const struct limpet_model_point *point)

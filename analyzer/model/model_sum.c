@@ -173,6 +173,7 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 							       totals[LIMPET_TOTAL_UNTRACKED]),
 		.threads = period->threads,
 		.agent_bytes = period->agent_bytes,
+		.file_bytes = period->file_bytes,
 	};
 	return 0;
 }

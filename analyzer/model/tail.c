@@ -311,7 +311,8 @@ static int add_period(struct limpet_tail *tail, struct step *step,
 					   .cgroup_bytes = period->cgroup_bytes,
 					   .live_allocations = UINT64_MAX,
 					   .threads = period->threads,
-					   .agent_bytes = period->agent_bytes};
+					   .agent_bytes = period->agent_bytes,
+					   .file_bytes = period->file_bytes};
 	int code = 0;
 
 	tail->row_by_row |= period->overload_count > 0;

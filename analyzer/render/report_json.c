@@ -345,6 +345,7 @@ static json_t *point_object(const struct limpet_model_point *point)
 		{"mapped_bytes", limpet_json_number, point->mapped_bytes},
 		{"threads", limpet_json_known, point->threads},
 		{"agent_bytes", limpet_json_known, point->agent_bytes},
+		{"file_bytes", limpet_json_known, point->file_bytes},
 	};
 	json_t *object = json_object();
 

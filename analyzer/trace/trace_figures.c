@@ -216,6 +216,8 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 			period->threads = limpet_cursor_varint(section);
 		if (limpet_cursor_left(section))
 			period->agent_bytes = limpet_cursor_varint(section);
+		if (limpet_cursor_left(section))
+			period->file_bytes = limpet_cursor_varint(section);
 		break;
 	case LIMPET_PERIOD_MEMORY:
 		limpet_trace_read_memory(section, &period->memory);

@@ -241,6 +241,7 @@ struct limpet_trace_period {
 	uint64_t totals[LIMPET_TOTAL_COUNT]; /* since the capture's start */
 	uint64_t rss_bytes, cgroup_bytes;    /* at its end; 0: unknown */
 	uint64_t threads, agent_bytes;       /* the same */
+	uint64_t file_bytes;                 /* the same */
 	struct limpet_memory memory;         /* as last measured within the period */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */

@@ -400,27 +400,33 @@ static int find_resident(struct limpet_findings_work *work, const struct limpet_
 	const struct limpet_model *model = work->model;
 	const struct limpet_model_point *first = model->timeline;
 	char grew[LIMPET_UNITS_TEXT], live[LIMPET_UNITS_TEXT], mapped[LIMPET_UNITS_TEXT];
+	char shared[LIMPET_UNITS_TEXT];
 	struct limpet_findings_entry finding = {
 		.kind = LIMPET_FINDINGS_RESIDENT, .share = -1, .per_second = -1};
-	double all, beyond;
+	double all, mapped_more, files, beyond;
 
 	while (first < end && !first->rss_bytes)
 		first++;
 	all = rss_grew(model, first, end);
-	beyond = all - more(end->live_bytes, first->live_bytes) -
-		 more(end->mapped_bytes, first->mapped_bytes);
+	files = first->file_bytes ? more(end->file_bytes, first->file_bytes) : 0;
+	mapped_more = more(end->mapped_bytes, first->mapped_bytes);
+	/* Mappings may be of files, and count once then. */
+	beyond = all - more(end->live_bytes, first->live_bytes) - fmax(mapped_more, files);
 	if (beyond < 2.0 * LEAST_RESIDENT_BYTES ||
 	    beyond < 0.25 * (double)limpet_model_point_rss(end))
 		return 0;
 	finding.bytes = (uint64_t)beyond;
 	finding.share = beyond / (double)limpet_model_point_rss(end);
+	limpet_findings_bytes(shared, files);
 	return limpet_findings_add(
 		work, &finding,
-		"RSS grew by %s, live bytes by %s and mappings by %s: the rest is freed memory "
+		"RSS grew by %s, live bytes by %s%s mappings by %s%s%s: the rest is freed memory "
 		"that the allocator kept, thread stacks, or memory that limpet does not follow.",
 		limpet_findings_bytes(grew, all),
 		limpet_findings_bytes(live, more(end->live_bytes, first->live_bytes)),
-		limpet_findings_bytes(mapped, more(end->mapped_bytes, first->mapped_bytes)));
+		files > 0 ? "," : " and", limpet_findings_bytes(mapped, mapped_more),
+		files > 0 ? ", and pages of files and shared memory by " : "",
+		files > 0 ? shared : "");
 }
 
 static int find_mapped(struct limpet_findings_work *work)

@@ -51,6 +51,7 @@ struct limpet_findings_entry {
 	uint64_t bytes;          /* held, grown by, retained... */
 	uint64_t grown_bytes;    /* of NEVER_FREED: in the second half */
 	bool of_stacks;          /* of NEVER_FREED: of some stacks of the function alone */
+	bool of_files;           /* of RESIDENT: pages of files and shared memory */
 	double share;            /* of the total of that; < 0: there is none */
 	double per_second;       /* bytes grown, or allocations; < 0: no rate */
 	uint64_t from_ns, to_ns; /* the time that it is about; to_ns 0: all of it */

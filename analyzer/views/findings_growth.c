@@ -36,7 +36,7 @@
 
 _Static_assert(2 * HALF == PARTS, "a half");
 
-enum measure { LIVE, BLOCKS, MAPPED, RESIDENT, THREADS, MEASURES };
+enum measure { LIVE, BLOCKS, MAPPED, RESIDENT, FILES, THREADS, MEASURES };
 
 struct growth {
 	struct limpet_findings_work *work;
@@ -65,6 +65,9 @@ static bool value_of(const struct limpet_model_point *point, enum measure measur
 	case RESIDENT:
 		*ret = (double)limpet_model_point_rss(point);
 		return point->rss_bytes != 0;
+	case FILES:
+		*ret = (double)point->file_bytes;
+		return point->file_bytes != 0;
 	case THREADS:
 		*ret = (double)point->threads;
 		return point->threads != 0;
@@ -76,11 +79,9 @@ static bool value_of(const struct limpet_model_point *point, enum measure measur
 
 static double least_of(const struct limpet_model *model, enum measure measure)
 {
-	static const double least[MEASURES] = {[LIVE] = LEAST_BYTES,
-					       [BLOCKS] = LEAST_BLOCKS,
-					       [MAPPED] = LEAST_BYTES,
-					       [RESIDENT] = LEAST_RESIDENT,
-					       [THREADS] = LEAST_THREADS};
+	static const double least[MEASURES] = {
+		[LIVE] = LEAST_BYTES,        [BLOCKS] = LEAST_BLOCKS,  [MAPPED] = LEAST_BYTES,
+		[RESIDENT] = LEAST_RESIDENT, [FILES] = LEAST_RESIDENT, [THREADS] = LEAST_THREADS};
 
 	if (measure == RESIDENT && !limpet_model_has_own_part(model))
 		return least[measure] + (double)model->end->agent_memory_bytes;
@@ -148,8 +149,12 @@ static bool is_of_pages(const struct growth *growth)
 
 static const char *name_of(const struct growth *growth, enum measure measure)
 {
-	static const char *const names[MEASURES] = {"Live bytes", "Live blocks", "Mapped bytes",
-						    "RSS", "Threads"};
+	static const char *const names[MEASURES] = {[LIVE] = "Live bytes",
+						    [BLOCKS] = "Live blocks",
+						    [MAPPED] = "Mapped bytes",
+						    [RESIDENT] = "RSS",
+						    [FILES] = "Pages of files and shared memory",
+						    [THREADS] = "Threads"};
 
 	return measure == LIVE && is_of_pages(growth) ? "New pages that are resident"
 						      : names[measure];
@@ -963,13 +968,16 @@ static int find_resident(struct growth *growth)
 	const struct limpet_model *model = work->model;
 	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_RESIDENT, RESIDENT);
 	const double live = gain(growth, LIVE), mapped = gain(growth, MAPPED);
+	const double files = gain(growth, FILES);
 	char phrase[PHRASE], heap[LIMPET_UNITS_TEXT], maps[LIMPET_UNITS_TEXT];
-	char rest[LIMPET_UNITS_TEXT];
+	char shared[LIMPET_UNITS_TEXT], rest[LIMPET_UNITS_TEXT];
 	double beyond, at_most;
+	const bool both = mapped > 0 && files > 0;
 
 	if (!rises(growth, RESIDENT))
 		return 0;
-	beyond = growth->trends[RESIDENT].grew - live - mapped;
+	/* Mappings may be of files, and count once then. */
+	beyond = growth->trends[RESIDENT].grew - live - fmax(mapped, files);
 	at_most = most_gain(growth, LIVE) + most_gain(growth, MAPPED);
 	/* Its causes have findings of their own. */
 	if (growth->any && is_little(growth, growth->trends[RESIDENT].grew - at_most))
@@ -986,15 +994,30 @@ static int find_resident(struct growth *growth)
 			limpet_findings_bytes(heap, at_most));
 	}
 	growth->any = work->resident_said = true;
+	finding.of_files =
+		files >= mapped && !is_little(growth, files) && is_little(growth, beyond);
+	if (finding.of_files) {
+		finding.bytes = (uint64_t)files;
+		return limpet_findings_add(
+			work, &finding,
+			"%s%s: pages of files and shared memory grew by %s meanwhile, live bytes "
+			"by %s, and mappings by %s.",
+			phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
+			limpet_findings_bytes(shared, files), limpet_findings_bytes(heap, live),
+			limpet_findings_bytes(maps, mapped));
+	}
 	finding.bytes = beyond > 0 ? (uint64_t)beyond : 0;
+	limpet_findings_bytes(shared, files);
 	return limpet_findings_add(
 		work, &finding,
-		"%s%s; live bytes grew by %s meanwhile and mappings by %s. That leaves %s: blocks "
-		"first written to after they were allocated, free memory that the allocator "
-		"keeps, or an allocator that limpet does not follow.",
+		"%s%s; live bytes grew by %s meanwhile%s mappings by %s%s%s. That leaves %s%s: "
+		"blocks first written to after they were allocated, free memory that the "
+		"allocator keeps, or an allocator that limpet does not follow.",
 		phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
-		limpet_findings_bytes(heap, live), limpet_findings_bytes(maps, mapped),
-		limpet_findings_bytes(rest, beyond));
+		limpet_findings_bytes(heap, live), files > 0 ? "," : " and",
+		limpet_findings_bytes(maps, mapped),
+		files > 0 ? ", and pages of files and shared memory by " : "",
+		files > 0 ? shared : "", both ? "up to " : "", limpet_findings_bytes(rest, beyond));
 }
 
 static int find_threads(struct growth *growth)

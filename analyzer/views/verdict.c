@@ -29,9 +29,11 @@ static uint64_t grown_bytes(const struct limpet_findings_entry *finding)
 	case LIMPET_FINDINGS_GROWS:
 	case LIMPET_FINDINGS_TOUCHES:
 	case LIMPET_FINDINGS_TURNOVER:
-	case LIMPET_FINDINGS_RESIDENT:
 	case LIMPET_FINDINGS_MAPS:
 		return finding->bytes;
+	case LIMPET_FINDINGS_RESIDENT:
+		/* What an allocator holds comes before pages that others may share. */
+		return finding->of_files ? 0 : finding->bytes;
 	case LIMPET_FINDINGS_ROSE:
 		return finding->unclear ? 0 : finding->bytes;
 	case LIMPET_FINDINGS_NEVER_FREED:
@@ -159,7 +161,9 @@ static void say_growth(FILE *file, const struct limpet_findings_entry *finding, 
 		fprintf(file, "Mapped bytes rose by %s %s", bytes, half);
 		break;
 	case LIMPET_FINDINGS_RESIDENT:
-		if (finding->bytes)
+		if (finding->of_files)
+			fprintf(file, "RSS grew by %s, in pages of files and shared memory", bytes);
+		else if (finding->bytes)
 			fprintf(file, "RSS grew by %s beyond live bytes and mappings", bytes);
 		else
 			fputs("RSS rose with live bytes, and stayed", file);

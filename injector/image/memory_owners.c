@@ -383,7 +383,7 @@ static void count_own(struct reading *reading, const struct limpet_map *map)
 {
 	uint64_t bytes;
 
-	if (limpet_pages_count(reading->pid, map->start, map->end - map->start, &bytes) == 0)
+	if (limpet_pages_count(reading->pid, map->start, map->end - map->start, &bytes, NULL) == 0)
 		reading->out->bytes[LIMPET_MEMORY_OWN] += bytes;
 }
 

@@ -335,11 +335,12 @@ bool limpet_pages_are_shared(struct limpet_pages *pages, uint64_t start, uint64_
 	return false;
 }
 
-int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes)
+int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes,
+		       uint64_t *ret_file_bytes)
 {
-	const uint64_t present = 1ull << 63, first = start / PAGE, end = (start + bytes) / PAGE;
+	const uint64_t first = start / PAGE, end = (start + bytes) / PAGE;
 	LIMPET_CLOSE int pagemap = limpet_proc_open(pid, "pagemap", O_RDONLY);
-	uint64_t entries[512], pages = 0;
+	uint64_t entries[512], pages = 0, of_files = 0;
 
 	if (pagemap < 0)
 		return pagemap;
@@ -354,9 +355,14 @@ int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_
 			return got < 0 ? limpet_errno() : -ENODATA;
 		count = (size_t)got / sizeof(entries[0]);
 		for (size_t i = 0; i < count; i++)
-			pages += (entries[i] & present) != 0;
+			if (entries[i] & ENTRY_PRESENT) {
+				pages++;
+				of_files += (entries[i] & ENTRY_FILE) != 0;
+			}
 		at += count;
 	}
 	*ret_bytes = pages * PAGE;
+	if (ret_file_bytes)
+		*ret_file_bytes = of_files * PAGE;
 	return 0;
 }

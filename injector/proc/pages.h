@@ -59,8 +59,9 @@ int limpet_pages_next(struct limpet_pages *pages, uint64_t start, uint64_t end, 
 bool limpet_pages_are_shared(struct limpet_pages *pages, uint64_t start, uint64_t end);
 
 /* How many bytes of [start, start + bytes) are present in the process's page tables, and so count
- * for its RSS. -errno: this cannot be read. */
-int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes,
-		       uint64_t *ret_bytes) LIMPET_MUST_CHECK;
+ * for its RSS; and how many of these are pages of files, or shared (NULL: not wanted). -errno: this
+ * cannot be read. */
+int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes,
+		       uint64_t *ret_file_bytes) LIMPET_MUST_CHECK;
 
 #endif

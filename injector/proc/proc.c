@@ -193,6 +193,8 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 	status.threads = (unsigned)status_number(text, "Threads", 10);
 	status.fd_size = (unsigned)status_number(text, "FDSize", 10);
 	status.rss_bytes = status_number(text, "VmRSS", 10) * 1024;
+	status.file_rss_bytes =
+		(status_number(text, "RssFile", 10) + status_number(text, "RssShmem", 10)) * 1024;
 	status.vm_bytes = status_number(text, "VmSize", 10) * 1024;
 	status.locked_bytes = status_number(text, "VmLck", 10) * 1024;
 	status.vm_most_bytes = status_number(text, "VmPeak", 10) * 1024;

@@ -33,7 +33,7 @@ teardown() { end; }
 # read: limpet would make it resident, for good. The rest is the C library's: its code that loads a module, and its
 # pages that slots and symbols are written to.
 @test "doctor leaves the resident memory of a program as it is, and a capture almost" {
-	local before after
+	local before after shared
 	start newer "$TARGETS/newer"
 	before=$(rss_of "$pid")
 	"$LIMPET" doctor "$pid" >"$work/doctor" 2>&1
@@ -46,6 +46,9 @@ teardown() { end; }
 	report
 	expect '[.timeline[] | select(.agent_bytes)][-1] | .rss_bytes - .agent_bytes - $after | fabs < 128 * 1024' \
 		--argjson after "$after"
+	shared=$(awk '/^Rss(File|Shmem):/ { sum += $2 } END { print sum * 1024 }' "/proc/$pid/status")
+	expect '[.timeline[] | select(.agent_bytes)][-1] | .file_bytes - $shared | fabs < 128 * 1024' \
+		--argjson shared "$shared"
 	finish newer
 }
 

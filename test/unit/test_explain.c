@@ -52,7 +52,7 @@ static uint64_t present(const uint8_t *memory)
 	uint64_t bytes = 1;
 
 	assert_int_equal(limpet_pages_count(getpid(), (uint64_t)(uintptr_t)memory,
-					    (uint64_t)PAGES * PAGE, &bytes),
+					    (uint64_t)PAGES * PAGE, &bytes, NULL),
 			 0);
 	return bytes;
 }

@@ -67,8 +67,10 @@ static void draw(void (*round)(unsigned round), unsigned rounds, enum limpet_end
 
 	recorder = sample_open(&sample, -1);
 	add_nodes();
-	gauges = (struct limpet_recorder_tick){
-		.rss_bytes = 50u << 20, .threads = 4, .agent_bytes = 1 << 20};
+	gauges = (struct limpet_recorder_tick){.rss_bytes = 50u << 20,
+					       .threads = 4,
+					       .agent_bytes = 1 << 20,
+					       .file_bytes = 10u << 20};
 	for (unsigned i = 0; i < rounds; i++) {
 		sample.now_ns += ROUND_NS;
 		round(i);
@@ -194,6 +196,30 @@ static void agent_grows(unsigned round)
 	cache(round);
 	gauges.rss_bytes += 32 << 10;
 	gauges.agent_bytes += 32 << 10;
+}
+
+/* A backend comes to know the memory that it shares with others, and uses some of its own. */
+static void touch_shared(unsigned round)
+{
+	cache(round);
+	gauges.rss_bytes += 32 << 10;
+	gauges.file_bytes += 32 << 10;
+}
+
+static void touch_both(unsigned round)
+{
+	touch_shared(round);
+	gauges.rss_bytes += 64 << 10;
+}
+
+/* A file that is mapped and read counts once, and is told of as a mapping. */
+static void map_and_read(unsigned round)
+{
+	map_more(round);
+	if (round % 10 != 9)
+		return;
+	gauges.rss_bytes += 768 << 10;
+	gauges.file_bytes += 256 << 10;
 }
 
 static void more_threads(unsigned round)
@@ -591,11 +617,42 @@ static void test_resident(void **state)
 	close_it();
 }
 
+/* The heap has no part in it. */
+static void test_shared_memory(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	capture(touch_shared);
+	found = assert_grows(LIMPET_FINDINGS_RESIDENT,
+			     "without limpet's own: pages of files and shared memory grew by 12.6 "
+			     "MiB meanwhile, live bytes by 0 B, and mappings by 0 B.");
+	assert_true(found->of_files);
+	assert_in_range(found->bytes, 12u << 20, 13u << 20);
+	close_it();
+	capture(touch_both);
+	found = assert_grows(
+		LIMPET_FINDINGS_RESIDENT,
+		"live bytes grew by 0 B meanwhile, mappings by 0 B, and pages of files "
+		"and shared memory by 12.6 MiB. That leaves 25.3 MiB:");
+	assert_false(found->of_files);
+	assert_in_range(found->bytes, 25u << 20, 26u << 20);
+	close_it();
+	capture(map_and_read);
+	found = assert_grows(
+		LIMPET_FINDINGS_RESIDENT,
+		"mappings by 10.3 MiB, and pages of files and shared memory by 10.3 MiB. "
+		"That leaves up to 20.5 MiB:");
+	assert_false(found->of_files);
+	close_it();
+}
+
 static void test_threads(void **state)
 {
 	(void)state;
 	capture(more_threads);
-	assert_grows(LIMPET_FINDINGS_THREADS, "to 20: each has a stack");
+	assert_grows(LIMPET_FINDINGS_THREADS,
+		     "Threads grow all the time, by 9 in the second half, to 20: each has a stack");
 	close_it();
 }
 
@@ -1050,6 +1107,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_mappings),
 		cmocka_unit_test(test_resident),
+		cmocka_unit_test(test_shared_memory),
 		cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_slow_leak),
 		cmocka_unit_test(test_steps_of_sites),

@@ -128,8 +128,9 @@ static uint64_t present(const uint8_t *pages)
 {
 	uint64_t bytes = 1;
 
-	assert_int_equal(
-		limpet_pages_count(child.pid, (uint64_t)(uintptr_t)pages, PAGES * PAGE, &bytes), 0);
+	assert_int_equal(limpet_pages_count(child.pid, (uint64_t)(uintptr_t)pages, PAGES * PAGE,
+					    &bytes, NULL),
+			 0);
 	return bytes;
 }
 

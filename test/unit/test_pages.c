@@ -37,7 +37,7 @@ static uint64_t present(const uint8_t *pages)
 	uint64_t bytes = 1;
 
 	assert_int_equal(limpet_pages_count(getpid(), (uint64_t)(uintptr_t)pages,
-					    (uint64_t)PAGES * PAGE, &bytes),
+					    (uint64_t)PAGES * PAGE, &bytes, NULL),
 			 0);
 	return bytes;
 }
@@ -56,12 +56,35 @@ static void test_counts_what_was_touched(void **state)
 	assert_int_equal(present(pages), 0);
 }
 
+/* Of a private mapping those that were written to are the process's own. */
+static void test_tells_pages_of_files(void **state)
+{
+	LIMPET_CLOSE int file = memfd_create("test", MFD_CLOEXEC);
+	uint64_t bytes, file_bytes;
+	uint8_t *pages;
+
+	(void)state;
+	assert_true(file >= 0);
+	assert_int_equal(ftruncate(file, 4 * PAGE), 0);
+	pages = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+	assert_true(pages != MAP_FAILED);
+	for (size_t i = 0; i < 4; i++)
+		(void)*(volatile uint8_t *)(pages + i * PAGE);
+	pages[0] = pages[PAGE] = pages[2 * PAGE] = 1;
+	assert_int_equal(limpet_pages_count(getpid(), (uint64_t)(uintptr_t)pages, 4 * PAGE, &bytes,
+					    &file_bytes),
+			 0);
+	assert_int_equal(bytes, 4 * PAGE);
+	assert_int_equal(file_bytes, PAGE);
+	assert_int_equal(munmap(pages, 4 * PAGE), 0);
+}
+
 static void test_nobody(void **state)
 {
 	uint64_t bytes = 7;
 
 	(void)state;
-	assert_true(limpet_pages_count(0x7ffffff0, PAGE, PAGE, &bytes) < 0);
+	assert_true(limpet_pages_count(0x7ffffff0, PAGE, PAGE, &bytes, NULL) < 0);
 	assert_int_equal(bytes, 7);
 }
 
@@ -212,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_counts_what_was_touched),
+		cmocka_unit_test(test_tells_pages_of_files),
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_an_unreadable_pagemap_is_an_error),
 		cmocka_unit_test(test_a_part_of_a_page_is_looked_at_as_a_whole),

@@ -471,7 +471,7 @@ static void test_unseen_share_leaves_arenas_out(void **state)
 		fail_msg("%llu of %llu bytes", (unsigned long long)unseen_bytes,
 			 (unsigned long long)rss_bytes);
 	assert_int_equal(limpet_pages_count(child, (uint64_t)(uintptr_t)regions, 3 * ARENA_BYTES,
-					    &touched_bytes),
+					    &touched_bytes, NULL),
 			 0);
 	assert_int_equal(touched_bytes, 0);
 	reap(child);

@@ -360,7 +360,8 @@ static void test_status_reads_every_field(void **state)
 	(void)state;
 	proc_fixture_status(PID, "node", 'R', PID, 11,
 			    "NSpid:\t4711\t300\t7\nTracerPid:\t99\nCapPrm:\t000001ffffffffff\n"
-			    "CapEff:\t0000000000080000\nNoNewPrivs:\t1\nSeccomp:\t2\n");
+			    "CapEff:\t0000000000080000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
+			    "RssFile:\t    2000 kB\nRssShmem:\t      48 kB\n");
 	proc_fixture_stat(PID, "node", 0x400100, 123456789012ull);
 	assert_int_equal(limpet_proc_status_read(PID, &status), 0);
 	assert_string_equal(status.name, "node");
@@ -375,6 +376,7 @@ static void test_status_reads_every_field(void **state)
 	assert_int_equal(status.threads, 11);
 	assert_int_equal(status.fd_size, 64);
 	assert_true(status.rss_bytes == 10240 * 1024ull);
+	assert_true(status.file_rss_bytes == 2048 * 1024ull);
 	assert_true(status.vm_bytes == 20480 * 1024ull);
 	assert_true(status.cap_permitted == 0x1ffffffffffull);
 	assert_true(status.cap_effective == 0x80000);
