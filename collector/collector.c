@@ -99,6 +99,7 @@ struct limpet_collector {
 	/* How much of the agent's memory the target has, and the bell and RSS when that was
 	 * measured. */
 	uint64_t agent_bytes, agent_file_bytes, agent_rss_bytes;
+	bool agent_is_known;
 	uint32_t agent_bell;
 	uint32_t unknown_count;
 	/* The ranges by which the agent reads other stacks: a private copy, since the target can
@@ -1302,9 +1303,12 @@ static void measure_agent(struct limpet_collector *collector, uint64_t rss_bytes
 
 	if (!collector->agent_bytes || collector->agent_bell != bell ||
 	    collector->agent_rss_bytes != rss_bytes) {
+		int error;
+
 		collector->agent_bytes = collector->agent_file_bytes = 0;
-		(void)limpet_session_resident_bytes(collector->session, &collector->agent_bytes,
-						    &collector->agent_file_bytes);
+		error = limpet_session_resident_bytes(collector->session, &collector->agent_bytes,
+						      &collector->agent_file_bytes);
+		collector->agent_is_known = error == 0 || error == -ESRCH; /* it has left */
 	}
 	collector->agent_bell = bell;
 	collector->agent_rss_bytes = rss_bytes;
@@ -1319,7 +1323,7 @@ static void take_status(struct limpet_collector *collector, const struct limpet_
 		return;
 	measure_agent(collector, status->rss_bytes);
 	tick->agent_bytes = collector->agent_bytes;
-	if (collector->agent_bytes && status->file_rss_bytes > collector->agent_file_bytes)
+	if (collector->agent_is_known && status->file_rss_bytes > collector->agent_file_bytes)
 		tick->file_bytes = status->file_rss_bytes - collector->agent_file_bytes;
 }
 

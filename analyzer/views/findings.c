@@ -394,7 +394,13 @@ static double rss_grew(const struct limpet_model *model, const struct limpet_mod
 						: grew - (double)model->end->agent_memory_bytes;
 }
 
-/* RSS grew by more than live bytes and mappings. */
+static bool is_much(double bytes, const struct limpet_model_point *end)
+{
+	return bytes >= 2.0 * LEAST_RESIDENT_BYTES &&
+	       bytes >= 0.25 * (double)limpet_model_point_rss(end);
+}
+
+/* RSS grew by more than live bytes and mappings, or by pages of files and shared memory. */
 static int find_resident(struct limpet_findings_work *work, const struct limpet_model_point *end)
 {
 	const struct limpet_model *model = work->model;
@@ -412,19 +418,25 @@ static int find_resident(struct limpet_findings_work *work, const struct limpet_
 	mapped_more = more(end->mapped_bytes, first->mapped_bytes);
 	/* Mappings may be of files, and count once then. */
 	beyond = all - more(end->live_bytes, first->live_bytes) - fmax(mapped_more, files);
-	if (beyond < 2.0 * LEAST_RESIDENT_BYTES ||
-	    beyond < 0.25 * (double)limpet_model_point_rss(end))
+	finding.of_files = !is_much(beyond, end) && files > mapped_more;
+	finding.bytes = (uint64_t)fmax(0, finding.of_files ? files : beyond);
+	if (!is_much((double)finding.bytes, end))
 		return 0;
-	finding.bytes = (uint64_t)beyond;
-	finding.share = beyond / (double)limpet_model_point_rss(end);
+	finding.share = (double)finding.bytes / (double)limpet_model_point_rss(end);
+	limpet_findings_bytes(grew, all);
+	limpet_findings_bytes(live, more(end->live_bytes, first->live_bytes));
+	limpet_findings_bytes(mapped, mapped_more);
 	limpet_findings_bytes(shared, files);
+	if (finding.of_files)
+		return limpet_findings_add(work, &finding,
+					   "RSS grew by %s: pages of files and shared memory by "
+					   "%s, live bytes by %s, and mappings by %s.",
+					   grew, shared, live, mapped);
 	return limpet_findings_add(
 		work, &finding,
 		"RSS grew by %s, live bytes by %s%s mappings by %s%s%s: the rest is freed memory "
 		"that the allocator kept, thread stacks, or memory that limpet does not follow.",
-		limpet_findings_bytes(grew, all),
-		limpet_findings_bytes(live, more(end->live_bytes, first->live_bytes)),
-		files > 0 ? "," : " and", limpet_findings_bytes(mapped, mapped_more),
+		grew, live, files > 0 ? "," : " and", mapped,
 		files > 0 ? ", and pages of files and shared memory by " : "",
 		files > 0 ? shared : "");
 }

@@ -1211,10 +1211,11 @@ static int say_idle(struct growth *growth)
 		return limpet_findings_add(growth->work, &finding,
 					   "No call was seen in the %s until the program ended.",
 					   length);
-	return limpet_findings_add(growth->work, &finding,
-				   "No call was seen in %s: the program was idle, or has an "
-				   "allocator that limpet does not follow.",
-				   length);
+	return limpet_findings_add(
+		growth->work, &finding,
+		"No call was seen in %s: the program was idle, used memory that it had, or has an "
+		"allocator that limpet does not follow.",
+		length);
 }
 
 /* ------------------------------------------------------------------ all */

@@ -168,6 +168,27 @@ static void find_moment(const struct limpet_findings_work *work, const struct st
 	}
 }
 
+/* What falls back and comes again, as for each request of a kind, has not stayed, even if it is
+ * there at the end. */
+static bool has_stayed(const struct limpet_findings_work *work, const struct step *step,
+		       const double *growth)
+{
+	double level = 0, before = 0, lowest = INFINITY;
+
+	for (size_t i = 0; i < work->history->step_count; i++) {
+		const unsigned part = limpet_findings_part_of_step(work, (uint32_t)i);
+
+		if (part == PARTS)
+			continue;
+		level += growth[i];
+		if (part < step->from)
+			before = level;
+		else if (part >= step->to)
+			lowest = fmin(lowest, level);
+	}
+	return lowest - before >= LEFT * step->bytes;
+}
+
 static void tell_time(const struct limpet_findings_work *work,
 		      const struct limpet_findings_entry *finding, char *ret, size_t room)
 {
@@ -191,8 +212,11 @@ static int say_step(struct limpet_findings_work *work, struct step *step)
 	char by[LIMPET_UNITS_TEXT], left[LIMPET_UNITS_TEXT], when[2 * LIMPET_UNITS_TEXT + 16];
 	LIMPET_FREE char *name = NULL;
 	LIMPET_FREE double *growth = growth_of(work, step);
-	int code = growth ? limpet_findings_name(work, step->node, &finding, &name) : -ENOMEM;
+	int code;
 
+	if (growth && !has_stayed(work, step, growth))
+		return 0;
+	code = growth ? limpet_findings_name(work, step->node, &finding, &name) : -ENOMEM;
 	if (code < 0)
 		return code;
 	find_moment(work, step, growth, &finding.from_ns, &finding.to_ns);

@@ -39,7 +39,7 @@ struct habits {
 
 static struct sample sample;
 static struct limpet_recorder *recorder;
-static uint64_t rounds, rss_bytes, agent_bytes;
+static uint64_t rounds, rss_bytes, agent_bytes, file_bytes;
 static struct limpet_dropped dropped; /* told at the end */
 static uint64_t losses;               /* likewise */
 static struct limpet_heap heap;
@@ -73,7 +73,8 @@ static void pass_round(void)
 {
 	const struct limpet_recorder_tick tick = {.time_ns = sample.now_ns + 1000000,
 						  .rss_bytes = rss_bytes,
-						  .agent_bytes = agent_bytes};
+						  .agent_bytes = agent_bytes,
+						  .file_bytes = file_bytes};
 
 	sample.now_ns += 1000000;
 	if (++rounds % TICK_ROUNDS == 0)
@@ -114,6 +115,7 @@ static void finish(enum limpet_end why)
 	const struct limpet_recorder_tick tick = {.time_ns = sample.now_ns,
 						  .rss_bytes = rss_bytes,
 						  .agent_bytes = agent_bytes,
+						  .file_bytes = file_bytes,
 						  .dropped_events =
 							  dropped.allocations + dropped.frees,
 						  .dropped = dropped};
@@ -533,6 +535,44 @@ static const struct limpet_findings_entry *only(enum limpet_findings_kind kind)
 	return NULL;
 }
 
+/* Early, so that it is not growth of the second half; and beside it, what is not of files. */
+static void test_pages_of_files(void **state)
+{
+	const struct limpet_findings_entry *found;
+
+	(void)state;
+	begin();
+	file_bytes = 8u << 20;
+	agent_bytes = 4096;
+	pass(500);
+	rss_bytes += 64u << 20;
+	file_bytes += 64u << 20;
+	pass(4500);
+	finish(LIMPET_END_STOP);
+	found = only(LIMPET_FINDINGS_RESIDENT);
+	assert_string_equal(found->text,
+			    "RSS grew by 64.0 MiB: pages of files and shared memory by "
+			    "64.0 MiB, live bytes by 0 B, and mappings by 0 B.");
+	assert_true(found->of_files);
+	assert_int_equal(found->bytes, 64u << 20);
+	close_it();
+	begin();
+	pass(500);
+	rss_bytes += 128u << 20;
+	file_bytes += 64u << 20;
+	pass(4500);
+	finish(LIMPET_END_STOP);
+	found = only(LIMPET_FINDINGS_RESIDENT);
+	assert_non_null(strstr(found->text,
+			       "RSS grew by 128.0 MiB, live bytes by 0 B, mappings by "
+			       "0 B, and pages of files and shared memory by 64.0 MiB: "
+			       "the rest is freed memory"));
+	assert_false(found->of_files);
+	assert_int_equal(found->bytes, 64u << 20);
+	file_bytes = agent_bytes = 0;
+	close_it();
+}
+
 /* Of pages it is known who touched them first, not what uses them now: no function is said to hold
  * memory, or not to free it. That RSS grows is certain. */
 static void test_pages(void **state)
@@ -587,6 +627,7 @@ int main(void)
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_hidden),
+		cmocka_unit_test(test_pages_of_files),
 		cmocka_unit_test(test_pages),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -342,6 +342,18 @@ static void early_burst(unsigned round)
 }
 
 static uint64_t heap_blocks[1000];
+static void fill_heap(bool full);
+
+/* Each request fills it and empties it; where the parts of the time end, it happens to be full. */
+static void one_request_after_the_other(unsigned round)
+{
+	cache(round);
+	if (round >= 180 && round % 50 == 30)
+		fill_heap(true);
+	if (round >= 200 && round % 50 == 10)
+		fill_heap(false);
+}
+
 static void fill_heap(bool full)
 {
 	for (unsigned i = 0; i < 1000; i++) {
@@ -880,6 +892,14 @@ static void test_refilled(void **state)
 	close_it();
 }
 
+static void test_what_comes_again_has_not_stayed(void **state)
+{
+	(void)state;
+	capture(one_request_after_the_other);
+	assert_int_equal(count_of(LIMPET_FINDINGS_STEP), 0);
+	close_it();
+}
+
 static void test_burst_at_the_end(void **state)
 {
 	(void)state;
@@ -1084,7 +1104,8 @@ static void test_nothing(void **state)
 	close_it();
 	capture(rest);
 	assert_string_equal(only(LIMPET_FINDINGS_IDLE)->text,
-			    "No call was seen in 1m20s: the program was idle, or has an "
+			    "No call was seen in 1m20s: the program was idle, used memory that it "
+			    "had, or has an "
 			    "allocator that limpet does not follow.");
 	close_it();
 	draw(rest, 9, LIMPET_END_STOP);
@@ -1120,6 +1141,7 @@ int main(void)
 		cmocka_unit_test(test_burst_at_the_middle),
 		cmocka_unit_test(test_early_burst),
 		cmocka_unit_test(test_refilled),
+		cmocka_unit_test(test_what_comes_again_has_not_stayed),
 		cmocka_unit_test(test_burst_at_the_end),
 		cmocka_unit_test(test_burst_that_shrinks),
 		cmocka_unit_test(test_burst_of_a_leak),
