@@ -14,10 +14,10 @@
 #define NAP_PATIENCE_NS 250000000u
 /* Threads also wait while that burst is read, for at most this long. */
 #define WAKING_NS 250000000u
-/* A thread waits NAP_PATIENCE_NS also without load, when the collector does not come before other
- * programs; under load, this long, two looks, for a sign of life. The collector gives one with each
- * round of reading: while it runs, a program that is too fast for it is slowed down, and nothing is
- * lost. A dropped free would look like a leak. */
+/* At other times a thread waits this long, two looks, for a sign of life. The collector gives one
+ * with each round of reading: while it runs, a program that is too fast for it is slowed down, and
+ * nothing is lost. A dropped free would look like a leak. The thread counts its own time on a
+ * processor: on a busy machine it waits longer, as the collector does for a processor. */
 #define BUSY_PATIENCE_NS 50000000u
 /* How long a program waits for a limpet that was stopped or hangs: with margin for a busy machine
  * and a slow disk. */
@@ -50,15 +50,10 @@ static void enter(struct limpet_pace *pace, enum limpet_pace_state state)
 
 	pace->state = state;
 	pace->look_ns = napping ? nap_ns(pace) : LOOK_NS;
-}
-
-static void set_patience(struct limpet_pace *pace, bool is_busy)
-{
-	pace->patience_ns = pace->wait_for_room                ? WAIT_FOR_ROOM_NS
-			    : pace->state != LIMPET_PACE_AWAKE ? NAP_PATIENCE_NS
-			    : pace->samples                    ? 0
-			    : is_busy                          ? BUSY_PATIENCE_NS
-							       : NAP_PATIENCE_NS;
+	pace->patience_ns = pace->wait_for_room          ? WAIT_FOR_ROOM_NS
+			    : state != LIMPET_PACE_AWAKE ? NAP_PATIENCE_NS
+			    : pace->samples              ? 0
+							 : BUSY_PATIENCE_NS;
 }
 
 void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns)
@@ -68,7 +63,6 @@ void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns)
 	pace->events_ns = now_ns;
 	pace->wait_ns = LOOK_NS;
 	enter(pace, LIMPET_PACE_AWAKE);
-	set_patience(pace, true);
 }
 
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns)
@@ -77,7 +71,6 @@ void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns)
 	if (pace->wait_ns > IDLE_WAIT_NS)
 		pace->wait_ns = IDLE_WAIT_NS;
 	enter(pace, LIMPET_PACE_AWAKE);
-	set_patience(pace, true);
 }
 
 static void note_state(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
@@ -145,7 +138,6 @@ void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *
 {
 	note_state(pace, drain, now_ns);
 	note_load(pace, drain, now_ns);
-	set_patience(pace, pace->under_load);
 	pace->wait_ns = pace->state == LIMPET_PACE_NAPPING ? NAP_WAIT_NS : IDLE_WAIT_NS;
 	if (drain->recorded > 0) {
 		pace->wait_ns = busy_wait_ns(pace, drain->recorded, now_ns);

@@ -43,7 +43,7 @@ void limpet_pace_begin(struct limpet_pace *pace, uint64_t now_ns);
 /* To be called after each drain. */
 void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *drain,
 		      uint64_t now_ns);
-/* Something that takes long will be done: threads wait no longer than under load, as the collector
- * may be away for longer than that, and there is no nap for a while. */
+/* Something that takes long will be done: no thread shall wait for the collector for as long as in
+ * a nap, and there is none for a while. */
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns);
 #endif

@@ -970,13 +970,13 @@ static int find_resident(struct growth *growth)
 	const double live = gain(growth, LIVE), mapped = gain(growth, MAPPED);
 	const double files = gain(growth, FILES);
 	char phrase[PHRASE], heap[LIMPET_UNITS_TEXT], maps[LIMPET_UNITS_TEXT];
-	char shared[LIMPET_UNITS_TEXT], rest[LIMPET_UNITS_TEXT];
+	char shared[LIMPET_UNITS_TEXT], rest[LIMPET_UNITS_TEXT], least[LIMPET_UNITS_TEXT];
 	double beyond, at_most;
 	const bool both = mapped > 0 && files > 0;
 
 	if (!rises(growth, RESIDENT))
 		return 0;
-	/* Mappings may be of files, and count once then. */
+	/* Mappings may be of files, and count once then, or not. */
 	beyond = growth->trends[RESIDENT].grew - live - fmax(mapped, files);
 	at_most = most_gain(growth, LIVE) + most_gain(growth, MAPPED);
 	/* Its causes have findings of their own. */
@@ -1008,16 +1008,18 @@ static int find_resident(struct growth *growth)
 	}
 	finding.bytes = beyond > 0 ? (uint64_t)beyond : 0;
 	limpet_findings_bytes(shared, files);
+	limpet_findings_bytes(least, fmax(0, beyond - fmin(mapped, files)));
 	return limpet_findings_add(
 		work, &finding,
-		"%s%s; live bytes grew by %s meanwhile%s mappings by %s%s%s. That leaves %s%s: "
+		"%s%s; live bytes grew by %s meanwhile%s mappings by %s%s%s. That leaves %s%s%s: "
 		"blocks first written to after they were allocated, free memory that the "
 		"allocator keeps, or an allocator that limpet does not follow.",
 		phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
 		limpet_findings_bytes(heap, live), files > 0 ? "," : " and",
 		limpet_findings_bytes(maps, mapped),
 		files > 0 ? ", and pages of files and shared memory by " : "",
-		files > 0 ? shared : "", both ? "up to " : "", limpet_findings_bytes(rest, beyond));
+		files > 0 ? shared : "", both ? least : "", both ? " to " : "",
+		limpet_findings_bytes(rest, beyond));
 }
 
 static int find_threads(struct growth *growth)

@@ -155,40 +155,28 @@ turns() {
 	"$TARGETS/room" "$limpet_job"
 }
 waits_long() {
-	(($(turns) == longest))
+	((turns_at_first < $(turns)))
 }
-# Whether they wait for less long once much has piled up, which is so for a second at least. Where this shell gets no
-# processor for that long, it is tried again.
-pile_up_shortens() {
-	local now
-	now=$(turns)
-	((now <= longest)) || longest=$now
-	kill -STOP "$limpet_job"
-	tell storm "run 60000" ran
-	kill -CONT "$limpet_job"
-	for _ in {1..40}; do
-		now=$(turns)
-		((now <= longest)) || longest=$now
-		if ((0 < now && now < longest)); then
-			short=$now
-			return
-		fi
-		sleep 0.025
-	done
-	return 1
+waits_short() {
+	(($(turns) == turns_at_first))
 }
 
-# A collector that has little to read does not come before other programs, and naps when there is nothing: what a
-# program begins with is waited for, and five times as long.
-@test "who finds no room waits for a short time while the collector is behind, and longer otherwise" {
-	local longest=0 short=0
+# A program that was still is looked at less often: what it begins with is waited for, and five times as long.
+@test "who finds no room waits for a short time, and longer where the collector naps" {
+	local turns_at_first
 	start storm "$TARGETS/storm" --threads 1
-	overload=drop attach "$pid" --agent-memory 8MiB
-	for _ in 1 2; do
-		wait_until 60 pile_up_shortens
-		wait_until 60 waits_long
-	done
-	((longest / 5 == short)) || fail "$short turns, and $longest"
+	overload=drop attach "$pid"
+	# While it is busy, and so not napping.
+	tell storm go going
+	wait_until 60 recorded "$pid" 100000
+	turns_at_first=$(turns)
+	((turns_at_first > 0)) || fail "nobody waits while it works"
+	tell storm hold held
+	wait_until 60 waits_long
+	tell storm go going
+	wait_until 60 waits_short
+	tell storm hold held
+	wait_until 60 waits_long
 	# On a busy machine some may be dropped meanwhile.
 	"$LIMPET" stop "$pid" >stop.say 2>stop.err || [[ $? == 4 ]]
 	exit_status_of "$limpet_job" 60

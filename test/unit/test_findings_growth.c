@@ -654,7 +654,7 @@ static void test_shared_memory(void **state)
 	found = assert_grows(
 		LIMPET_FINDINGS_RESIDENT,
 		"mappings by 10.3 MiB, and pages of files and shared memory by 10.3 MiB. "
-		"That leaves up to 20.5 MiB:");
+		"That leaves 10.3 MiB to 20.5 MiB:");
 	assert_false(found->of_files);
 	close_it();
 }
