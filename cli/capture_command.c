@@ -160,8 +160,7 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_capture_stop_words(stops, result->attach_stop_us, result->detach_stop_us));
 	if (!result->events && !result->dropped_events && result->end != LIMPET_END_TARGET_EXIT)
 		limpet_ui_note("no call was seen: the program was idle, used memory that it had, "
-			       "or has an allocator that "
-			       "limpet does not follow");
+			       "or has an allocator that limpet does not follow");
 	if (result->dropped_events)
 		limpet_ui_warn("%lu event%s dropped: the collector could not keep up",
 			       (unsigned long)result->dropped_events,

@@ -46,4 +46,5 @@ void limpet_pace_note(struct limpet_pace *pace, const struct limpet_pace_drain *
 /* Something that takes long will be done: no thread shall wait for the collector for as long as in
  * a nap, and there is none for a while. */
 void limpet_pace_interrupt(struct limpet_pace *pace, uint64_t now_ns);
+
 #endif

@@ -9,11 +9,6 @@
 
 #define CAPTURE_NICE (-20)
 
-static bool may_rise(struct limpet_priority before)
-{
-	return before.nice <= 0 && before.nice > CAPTURE_NICE;
-}
-
 void limpet_step_back(struct limpet_priority before)
 {
 	const int who_process = 1, best_effort_lowest = 2 << 13 | 7;
@@ -22,8 +17,7 @@ void limpet_step_back(struct limpet_priority before)
 	if (fd >= 0)
 		(void)!write(fd, "1000", 4);
 	syscall(SYS_ioprio_set, who_process, 0, best_effort_lowest);
-	if (may_rise(before))
-		limpet_priority_set_nice(CAPTURE_NICE);
+	limpet_step_back_as(before, LIMPET_URGENCY_LOAD);
 }
 
 void limpet_step_back_as(struct limpet_priority before, enum limpet_urgency urgency)
@@ -31,7 +25,7 @@ void limpet_step_back_as(struct limpet_priority before, enum limpet_urgency urge
 	static const struct sched_param none;
 	const int flag = sched_getscheduler(0) & SCHED_RESET_ON_FORK;
 
-	if (may_rise(before))
+	if (before.nice <= 0 && before.nice > CAPTURE_NICE)
 		limpet_priority_set_nice(urgency == LIMPET_URGENCY_NONE ? before.nice
 									: CAPTURE_NICE);
 	if ((before.policy & ~SCHED_RESET_ON_FORK) == SCHED_OTHER)

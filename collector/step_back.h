@@ -8,7 +8,7 @@
 #include "injector/ptrace/priority.h"
 
 /* `before`: the priority with which limpet was started; a lower one that the user chose is kept.
- * Failures change nothing for the target. */
+ * Failures change nothing for the target. Begins with LIMPET_URGENCY_LOAD. */
 void limpet_step_back(struct limpet_priority before);
 /* How a capture is to get a processor. */
 enum limpet_urgency {

@@ -31,6 +31,20 @@ const char *limpet_findings_bytes(char *ret, double bytes)
 	return limpet_units_format_bytes(ret, bytes > 0 ? (uint64_t)bytes : 0);
 }
 
+const char *limpet_findings_others(char ret[LIMPET_FINDINGS_OTHERS], double mapped, double files)
+{
+	char maps[LIMPET_UNITS_TEXT], shared[LIMPET_UNITS_TEXT];
+
+	limpet_findings_bytes(maps, mapped);
+	if (files > 0)
+		snprintf(ret, LIMPET_FINDINGS_OTHERS,
+			 ", mappings by %s, and pages of files and shared memory by %s", maps,
+			 limpet_findings_bytes(shared, files));
+	else
+		snprintf(ret, LIMPET_FINDINGS_OTHERS, " and mappings by %s", maps);
+	return ret;
+}
+
 int limpet_findings_add(struct limpet_findings_work *work,
 			const struct limpet_findings_entry *finding, const char *format, ...)
 {
@@ -406,7 +420,7 @@ static int find_resident(struct limpet_findings_work *work, const struct limpet_
 	const struct limpet_model *model = work->model;
 	const struct limpet_model_point *first = model->timeline;
 	char grew[LIMPET_UNITS_TEXT], live[LIMPET_UNITS_TEXT], mapped[LIMPET_UNITS_TEXT];
-	char shared[LIMPET_UNITS_TEXT];
+	char shared[LIMPET_UNITS_TEXT], others[LIMPET_FINDINGS_OTHERS];
 	struct limpet_findings_entry finding = {
 		.kind = LIMPET_FINDINGS_RESIDENT, .share = -1, .per_second = -1};
 	double all, mapped_more, files, beyond;
@@ -425,20 +439,17 @@ static int find_resident(struct limpet_findings_work *work, const struct limpet_
 	finding.share = (double)finding.bytes / (double)limpet_model_point_rss(end);
 	limpet_findings_bytes(grew, all);
 	limpet_findings_bytes(live, more(end->live_bytes, first->live_bytes));
-	limpet_findings_bytes(mapped, mapped_more);
-	limpet_findings_bytes(shared, files);
 	if (finding.of_files)
 		return limpet_findings_add(work, &finding,
 					   "RSS grew by %s: pages of files and shared memory by "
 					   "%s, live bytes by %s, and mappings by %s.",
-					   grew, shared, live, mapped);
+					   grew, limpet_findings_bytes(shared, files), live,
+					   limpet_findings_bytes(mapped, mapped_more));
 	return limpet_findings_add(
 		work, &finding,
-		"RSS grew by %s, live bytes by %s%s mappings by %s%s%s: the rest is freed memory "
-		"that the allocator kept, thread stacks, or memory that limpet does not follow.",
-		grew, live, files > 0 ? "," : " and", mapped,
-		files > 0 ? ", and pages of files and shared memory by " : "",
-		files > 0 ? shared : "");
+		"RSS grew by %s, live bytes by %s%s: the rest is freed memory that the allocator "
+		"kept, thread stacks, or memory that limpet does not follow.",
+		grew, live, limpet_findings_others(others, mapped_more, files));
 }
 
 static int find_mapped(struct limpet_findings_work *work)

@@ -969,8 +969,10 @@ static int find_resident(struct growth *growth)
 	struct limpet_findings_entry finding = whole(growth, LIMPET_FINDINGS_RESIDENT, RESIDENT);
 	const double live = gain(growth, LIVE), mapped = gain(growth, MAPPED);
 	const double files = gain(growth, FILES);
+	const char *own = limpet_model_has_own_part(model) ? ", without limpet's own" : "";
 	char phrase[PHRASE], heap[LIMPET_UNITS_TEXT], maps[LIMPET_UNITS_TEXT];
-	char shared[LIMPET_UNITS_TEXT], rest[LIMPET_UNITS_TEXT], least[LIMPET_UNITS_TEXT];
+	char shared[LIMPET_UNITS_TEXT], others[LIMPET_FINDINGS_OTHERS];
+	char rest[LIMPET_UNITS_TEXT], least[LIMPET_UNITS_TEXT];
 	double beyond, at_most;
 	const bool both = mapped > 0 && files > 0;
 
@@ -990,8 +992,7 @@ static int find_resident(struct growth *growth)
 			work, &finding,
 			"%s%s, as live bytes and mappings did meanwhile, by up to %s: what they "
 			"left is kept by the allocator.",
-			phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
-			limpet_findings_bytes(heap, at_most));
+			phrase, own, limpet_findings_bytes(heap, at_most));
 	}
 	growth->any = work->resident_said = true;
 	finding.of_files =
@@ -1002,24 +1003,19 @@ static int find_resident(struct growth *growth)
 			work, &finding,
 			"%s%s: pages of files and shared memory grew by %s meanwhile, live bytes "
 			"by %s, and mappings by %s.",
-			phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
-			limpet_findings_bytes(shared, files), limpet_findings_bytes(heap, live),
-			limpet_findings_bytes(maps, mapped));
+			phrase, own, limpet_findings_bytes(shared, files),
+			limpet_findings_bytes(heap, live), limpet_findings_bytes(maps, mapped));
 	}
 	finding.bytes = beyond > 0 ? (uint64_t)beyond : 0;
-	limpet_findings_bytes(shared, files);
 	limpet_findings_bytes(least, fmax(0, beyond - fmin(mapped, files)));
 	return limpet_findings_add(
 		work, &finding,
-		"%s%s; live bytes grew by %s meanwhile%s mappings by %s%s%s. That leaves %s%s%s: "
-		"blocks first written to after they were allocated, free memory that the "
-		"allocator keeps, or an allocator that limpet does not follow.",
-		phrase, limpet_model_has_own_part(model) ? ", without limpet's own" : "",
-		limpet_findings_bytes(heap, live), files > 0 ? "," : " and",
-		limpet_findings_bytes(maps, mapped),
-		files > 0 ? ", and pages of files and shared memory by " : "",
-		files > 0 ? shared : "", both ? least : "", both ? " to " : "",
-		limpet_findings_bytes(rest, beyond));
+		"%s%s; live bytes grew by %s meanwhile%s. That leaves %s%s%s: blocks first "
+		"written to after they were allocated, free memory that the allocator keeps, or "
+		"an allocator that limpet does not follow.",
+		phrase, own, limpet_findings_bytes(heap, live),
+		limpet_findings_others(others, mapped, files), both ? least : "",
+		both ? " to " : "", limpet_findings_bytes(rest, beyond));
 }
 
 static int find_threads(struct growth *growth)

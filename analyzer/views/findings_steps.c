@@ -214,9 +214,11 @@ static int say_step(struct limpet_findings_work *work, struct step *step)
 	LIMPET_FREE double *growth = growth_of(work, step);
 	int code;
 
-	if (growth && !has_stayed(work, step, growth))
+	if (!growth)
+		return -ENOMEM;
+	if (!has_stayed(work, step, growth))
 		return 0;
-	code = growth ? limpet_findings_name(work, step->node, &finding, &name) : -ENOMEM;
+	code = limpet_findings_name(work, step->node, &finding, &name);
 	if (code < 0)
 		return code;
 	find_moment(work, step, growth, &finding.from_ns, &finding.to_ns);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "analyzer/views/findings.h"
+#include "common/units.h"
 
 #define LIMPET_FINDINGS_PARTS 8u
 /* Less is not reported. */
@@ -73,6 +74,10 @@ int limpet_findings_name(const struct limpet_findings_work *work, uint32_t node,
 void limpet_findings_forget_names(struct limpet_findings_entry *finding);
 /* Negative bytes count as 0. */
 const char *limpet_findings_bytes(char *ret, double bytes);
+/* What else grew beside live bytes: " and mappings by 1 MiB", or ", mappings by 1 MiB, and pages of
+ * files and shared memory by 2 MiB". Returns `ret`. */
+#define LIMPET_FINDINGS_OTHERS (2 * LIMPET_UNITS_TEXT + 64)
+const char *limpet_findings_others(char ret[LIMPET_FINDINGS_OTHERS], double mapped, double files);
 
 /* The group with the most; NULL: there is none. */
 const struct limpet_findings_group *limpet_findings_highest(const struct limpet_findings_work *work,

@@ -70,8 +70,8 @@ struct limpet_proc_status {
 	gid_t gid, egid, sgid;
 	unsigned threads;
 	unsigned fd_size; /* slots in the descriptor table */
-	uint64_t
-		file_rss_bytes; /* part of rss_bytes: pages of files, and shared ones; 0: unknown */
+	/* Of rss_bytes, pages of files and shared ones; 0: unknown. */
+	uint64_t file_rss_bytes;
 	uint64_t rss_bytes, vm_bytes, locked_bytes,
 		data_bytes;     /* data: private, writable, no stack */
 	uint64_t vm_most_bytes; /* peak of vm_bytes */

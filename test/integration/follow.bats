@@ -42,18 +42,7 @@ of() {
 
 # main_thread_has PID NICE POLICY
 main_thread_has() {
-	[[ $(sed 's/^.*) //' "/proc/$1/stat" | awk '{ print $17, $39 }') == "$2 $3" ]]
-}
-# See priority.bats.
-pile_up_raises_it() {
-	kill -STOP "$follower"
-	tell clan "$child work 400000" worked
-	kill -CONT "$follower"
-	for _ in {1..40}; do
-		main_thread_has "$follower" -20 0 && return
-		sleep 0.025
-	done
-	return 1
+	[[ $(priorities "/proc/$1/stat") == "$2 $3" ]]
 }
 
 has_its_own() {
@@ -539,14 +528,14 @@ another_worker() {
 # It is started by one that has stepped aside, with SCHED_BATCH.
 @test "the limpet of a child has the priority that the user chose" {
 	local follower
-	nice -n -1 true 2>nice.err && [[ ! -s nice.err ]] || skip "this user may not raise a priority"
+	may_raise_a_priority || skip "this user may not raise a priority"
 	clan
 	wait_until 60 main_thread_has "$limpet_job" 0 3
 	child fork
 	follower=$(ps -o pid= --ppid "$limpet_job" | tr -d ' ')
 	[[ $follower =~ ^[0-9]+$ ]] || fail "limpet's children: $follower"
 	wait_until 60 main_thread_has "$follower" 0 3
-	wait_until 60 pile_up_raises_it
+	wait_until 60 piled_up "$follower" "$child" clan "$child work 400000" worked main_thread_has "$follower" -20 0
 	wait_until 60 main_thread_has "$follower" 0 3
 	stop "$parent"
 	good_capture

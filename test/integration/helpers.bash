@@ -619,6 +619,32 @@ see_no_others() {
 	"${alone[@]}" true 2>/dev/null || alone=()
 }
 
+# ------------------------------------------------------------------ priorities
+
+may_raise_a_priority() {
+	nice -n -1 true 2>nice.err && [[ ! -s nice.err ]]
+}
+
+# priorities STAT...: "nice policy" of the threads of these files of /proc, each once
+priorities() {
+	# A name may hold spaces; the fields count from behind it.
+	sed 's/^.*) //' "$@" | awk '{ print $17, $39 }' | sort -u
+}
+
+# piled_up LIMPET PID TARGET COMMAND ANSWER CONDITION...: whether, after TARGET (PID) has done that while LIMPET stood
+# still, and so much is to be read, CONDITION holds. That it does may last for a second only: where this shell gets no
+# processor for that long, try again.
+piled_up() {
+	stand_still "$1" "$2" || return 1
+	tell "$3" "$4" "$5"
+	kill -CONT "$1"
+	for _ in {1..40}; do
+		"${@:6}" && return
+		sleep 0.025
+	done
+	return 1
+}
+
 # ------------------------------------------------------------------ memory cgroups
 
 groups=()

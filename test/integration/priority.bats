@@ -8,8 +8,7 @@ teardown() { end; }
 
 # scheduled PID: "nice policy" of each of its threads, each once
 scheduled() {
-	# A name may hold spaces; the fields count from behind it.
-	sed 's/^.*) //' /proc/"$1"/task/*/stat | awk '{ print $17, $39 }' | sort -u
+	priorities /proc/"$1"/task/*/stat
 }
 
 # By then it is not in the middle of entering any more.
@@ -17,27 +16,14 @@ captures_at() {
 	[[ $(scheduled "$limpet_job" | awk '{ print $1 }' | sort -u) == "$1" ]]
 }
 
-# So much is to be read that it comes before others, for a second at least. Where this shell gets no processor for
-# that long, it is tried again.
-pile_up_raises() {
-	kill -STOP "$limpet_job"
-	tell storm "run 300000" ran
-	kill -CONT "$limpet_job"
-	for _ in {1..40}; do
-		captures_at -20 && return
-		sleep 0.025
-	done
-	return 1
-}
-
 @test "it is above the target while much is to be read, and the target stays as it was" {
 	local before
-	nice -n -1 true 2>nice.err && [[ ! -s nice.err ]] || skip "this user may not raise a priority"
+	may_raise_a_priority || skip "this user may not raise a priority"
 	start storm nice -n 3 "$TARGETS/storm" --threads 2
 	before=$(scheduled "$pid")
 	same "the target" "$before" "3 0"
 	attach "$pid"
-	wait_until 60 pile_up_raises
+	wait_until 60 piled_up "$limpet_job" "$pid" storm "run 300000" ran captures_at -20
 	# 0: SCHED_OTHER, 3: SCHED_BATCH; never a real-time one.
 	[[ $(scheduled "$limpet_job") != *" "[12]* ]] || fail "limpet: $(scheduled "$limpet_job")"
 	same "the target" "$(scheduled "$pid")" "$before"

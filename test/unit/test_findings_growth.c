@@ -342,7 +342,15 @@ static void early_burst(unsigned round)
 }
 
 static uint64_t heap_blocks[1000];
-static void fill_heap(bool full);
+static void fill_heap(bool full)
+{
+	for (unsigned i = 0; i < 1000; i++) {
+		if (full)
+			heap_blocks[i] = sample_allocate(&sample, recorder, SAMPLE_JIT, 10000);
+		else
+			sample_release(&sample, recorder, heap_blocks[i], 10008);
+	}
+}
 
 /* Each request fills it and empties it; where the parts of the time end, it happens to be full. */
 static void one_request_after_the_other(unsigned round)
@@ -352,16 +360,6 @@ static void one_request_after_the_other(unsigned round)
 		fill_heap(true);
 	if (round >= 200 && round % 50 == 10)
 		fill_heap(false);
-}
-
-static void fill_heap(bool full)
-{
-	for (unsigned i = 0; i < 1000; i++) {
-		if (full)
-			heap_blocks[i] = sample_allocate(&sample, recorder, SAMPLE_JIT, 10000);
-		else
-			sample_release(&sample, recorder, heap_blocks[i], 10008);
-	}
 }
 
 /* Emptied and filled again: as high as before. */
@@ -1105,8 +1103,7 @@ static void test_nothing(void **state)
 	capture(rest);
 	assert_string_equal(only(LIMPET_FINDINGS_IDLE)->text,
 			    "No call was seen in 1m20s: the program was idle, used memory that it "
-			    "had, or has an "
-			    "allocator that limpet does not follow.");
+			    "had, or has an allocator that limpet does not follow.");
 	close_it();
 	draw(rest, 9, LIMPET_END_STOP);
 	find_in(0, 0);
