@@ -59,11 +59,13 @@ INJECTOR_SRC += \
 	injector/ptrace/arch/$(ARCH)/stop_calls.c \
 	injector/ptrace/last_words.c \
 	injector/ptrace/launch.c \
+	injector/ptrace/awake.c \
 	injector/ptrace/boost.c \
 	injector/ptrace/priority.c \
 	injector/ptrace/signal_frame.c \
 	injector/ptrace/stop_all.c \
 	injector/ptrace/stop_effect.c \
+	injector/ptrace/tick.c \
 	injector/ptrace/tracee.c \
 	injector/ptrace/target_lock.c \
 	injector/ptrace/wait.c \

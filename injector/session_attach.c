@@ -35,24 +35,16 @@ static void spell_path(uint64_t nonce, char *path)
 	strcpy(at, "/thread-self/fd/");
 }
 
-static uint32_t find_tid_offset(const struct limpet_session *session,
-				const struct limpet_tracee *tracee)
-{
-	struct limpet_proc_status status;
-
-	if (limpet_proc_status_read(limpet_tracee_tid(tracee), &status) < 0)
-		return 0;
-	return limpet_tid_offset_find(session->target->pid, status.ns_pid,
-				      limpet_tracee_regs(tracee)->fs_base);
-}
-
 /* For threads that enter a hook before the collector has looked for their stacks. */
 static void say_where_threads_stacks_are(struct limpet_session *session,
-					 const struct limpet_tracee *tracee)
+					 const struct limpet_hijack *hijack)
 {
+	const uint64_t pointer = limpet_tracee_regs(limpet_hijack_tracee(hijack))->fs_base;
+	const pid_t ns_tid = limpet_hijack_ns_tid(hijack);
 	struct limpet_shm *shm = session->segment.shm;
 
-	shm->tid_offset = find_tid_offset(session, tracee);
+	shm->tid_offset =
+		ns_tid ? limpet_tid_offset_find(session->target->pid, ns_tid, pointer) : 0;
 	shm->stack_offset = limpet_stack_offset_of(shm->tid_offset);
 }
 
@@ -221,7 +213,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	if (!boot || error)
 		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
 	limpet_last_words_prepare(&session->segment.shm->collector);
-	say_where_threads_stacks_are(session, limpet_hijack_tracee(hijack));
+	say_where_threads_stacks_are(session, hijack);
 	limpet_session_fill_boot(session, hijack, boot);
 	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->floor = floor;

@@ -91,6 +91,7 @@ bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *statu
  * 0 for pid and name, and for missing ones. Returns the last field number. */
 #define LIMPET_STAT_FIELDS 53u
 #define LIMPET_STAT_STATE 3u
+#define LIMPET_STAT_PROCESSOR 39u
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
 /* Start time in clock ticks since boot; together with the pid it identifies a process for good. */
 int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);

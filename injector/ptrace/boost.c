@@ -624,21 +624,25 @@ static bool may_lend(pid_t pid, uint64_t now_ns)
 	return is_ready() && !boost.lending && is_allowed(pid) && has_something_to_lend(now_ns);
 }
 
-uint64_t limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns)
+bool limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns, uint64_t *ret_sleep_ns)
 {
-	uint64_t turn_ns = UINT64_MAX, now_ns;
+	uint64_t now_ns;
+	bool lends = false;
 
+	*ret_sleep_ns = UINT64_MAX;
 	if (!is_ready() || !take_use())
-		return UINT64_MAX;
+		return false;
 	now_ns = limpet_monotonic_ns();
 	if (waited_ns >= UNLENT_NS)
 		boost.busy_until_ns = now_ns + BUSY_NS;
 	if (now_ns >= boost.busy_until_ns)
-		turn_ns = UNLENT_NS - waited_ns;
-	else if (may_lend(pid, now_ns) && begin_lending(pid, tid, now_ns))
-		turn_ns = AWAIT_NS;
+		*ret_sleep_ns = UNLENT_NS - waited_ns;
+	else
+		lends = may_lend(pid, now_ns) && begin_lending(pid, tid, now_ns);
+	if (lends)
+		*ret_sleep_ns = AWAIT_NS;
 	pthread_mutex_unlock(&in_use);
-	return turn_ns;
+	return lends;
 }
 
 void limpet_boost_take_back(void)

@@ -15,11 +15,12 @@ enum limpet_priority_level {
 	LIMPET_PRIORITY_STOP  /* SCHED_RR: a thread of the target is stopped or hijacked. A nice
 				 value has no effect beyond its own autogroup or cgroup. With a
 				 single processor this is nice -20: what limpet waits for has to run
-				 there. */
+				 there. Processors stay awake meanwhile (awake.h). */
 };
 
 struct limpet_priority {
 	int policy, nice;
+	bool awake; /* it keeps processors awake */
 };
 
 /* Returns the previous priority, for limpet_priority_restore(). Such pairs may be nested. */

@@ -17,7 +17,9 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
+#include "injector/ptrace/awake.h"
 #include "injector/ptrace/boost.h"
+#include "injector/ptrace/tick.h"
 #include "injector/ptrace/watchdog.h"
 
 #define XSTATE_MAX 65536u
@@ -26,12 +28,11 @@
 /* The first remote calls use only the thread's own stack. */
 #define STACK_NEEDED 16384u
 
-/* Most stops come sooner than the kernel would wake us for them; while we sleep, the target stands.
- * We yield: without a real-time priority, a thread that waits for our processor goes first. Where
- * threads wait for a processor, spinning is in vain, and takes one from them. The
- * least is what half of all stops take on an idle machine, so that one is recognized again. */
-#define SPIN_MOST_NS 200000u
-#define SPIN_LEAST_NS 25000u
+/* A thread that is on another processor usually stops within that time. While we sleep for it, the
+ * target stands. */
+#define SPIN_NS 30000u
+/* For how long a wait is likely to be over before the next tick. */
+#define TICKS_MOST_NS 1000000u
 
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
 
@@ -43,6 +44,7 @@ struct limpet_tracee {
 	bool at_entry;        /* in a syscall-entry stop: the call has not been made yet */
 	bool running;
 	bool group_stop;
+	bool is_here;                 /* on our own processor: it runs while we sleep */
 	struct user_regs_struct regs; /* the thread's own */
 	uint8_t *xstate;
 	size_t xstate_bytes;
@@ -56,7 +58,6 @@ struct limpet_tracee {
 void (*limpet_tracee_fault_point)(const char *step);
 
 static uint64_t longest_stop_ns;
-static uint64_t spin_ns = SPIN_MOST_NS;
 static struct limpet_tracee *tracees;
 static bool many; /* limpet_tracee_many */
 
@@ -116,33 +117,49 @@ static pid_t look(pid_t tid, int *ret_status)
 	return info.si_pid;
 }
 
-static void adapt_spin(bool in_vain)
+static bool is_here(const struct limpet_tracee *tracee)
 {
-	if (in_vain)
-		spin_ns = spin_ns / 4 > SPIN_LEAST_NS ? spin_ns / 4 : SPIN_LEAST_NS;
-	else
-		spin_ns = spin_ns * 2 < SPIN_MOST_NS ? spin_ns * 2 : SPIN_MOST_NS;
+	uint64_t fields[LIMPET_STAT_FIELDS];
+
+	return limpet_proc_stat_read(tracee->pid, tracee->tid, fields) >=
+		       (int)LIMPET_STAT_PROCESSOR &&
+	       fields[LIMPET_STAT_PROCESSOR] == (uint64_t)sched_getcpu();
 }
 
-uint64_t limpet_tracee_spin_ns(void)
+/* Sleeps until something has happened to a tracee, or it is time to look at it. */
+static void sleep_until_stop(const struct limpet_tracee *tracee, uint64_t waited_ns,
+			     uint64_t left_ns)
 {
-	return spin_ns;
+	/* One SIGCHLD may stand for stops of several threads: look again at least every 10 ms. */
+	struct timespec left = {0, 10000000};
+	uint64_t turn_ns;
+	sigset_t child;
+
+	if (!limpet_boost_lend(tracee->pid, tracee->tid, waited_ns, &turn_ns) &&
+	    waited_ns < TICKS_MOST_NS && left_ns >= LIMPET_TICK_NS && limpet_tick_sleep())
+		return;
+	if (turn_ns > left_ns)
+		turn_ns = left_ns;
+	if ((uint64_t)left.tv_nsec > turn_ns)
+		left.tv_nsec = (long)turn_ns;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigtimedwait(&child, NULL, &left);
+	limpet_boost_take_back();
 }
 
 /* Waits for the next stop. Returns -ESRCH if the thread is gone. */
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
 {
-	const uint64_t began_ns = limpet_monotonic_ns(), spin_until_ns = began_ns + spin_ns;
+	const uint64_t began_ns = limpet_monotonic_ns();
 	bool slept = false;
-	sigset_t child;
 
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
+	limpet_awake_look(began_ns);
 	for (;;) {
 		int status;
 		pid_t got = look(tracee->tid, &status);
-		uint64_t now, turn_ns;
+		uint64_t now;
 
 		if (got < 0 && errno != EINTR)
 			return errno == ECHILD ? -ESRCH : -errno;
@@ -164,31 +181,22 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 				*ret_kind = STOP_SIGNAL;
 			}
 			tracee->running = false;
-			adapt_spin(slept);
 			return 0;
 		}
 		now = limpet_monotonic_ns();
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		if (now < spin_until_ns) {
+		if (!tracee->is_here && now - began_ns < SPIN_NS) {
 			sched_yield();
-		} else {
-			struct timespec left = {(time_t)((deadline_ns - now) / 1000000000u),
-						(long)((deadline_ns - now) % 1000000000u)};
-
-			/* One SIGCHLD may stand for stops of several threads: look again at least
-			 * every 10 ms. */
-			if (left.tv_sec || left.tv_nsec > 10000000)
-				left = (struct timespec){0, 10000000};
-			turn_ns = limpet_boost_lend(tracee->pid, tracee->tid, now - began_ns);
-			if (!left.tv_sec && (uint64_t)left.tv_nsec > turn_ns)
-				left.tv_nsec = (long)turn_ns;
-			slept = true;
-			sigtimedwait(&child, NULL, &left);
-			limpet_boost_take_back();
-			/* One that has stopped by now may hold what this one waits for. */
-			limpet_tracee_release_strays();
+			continue;
 		}
+		if (!slept)
+			tracee->is_here = tracee->is_here || is_here(tracee);
+		slept = true;
+		limpet_awake_look(now);
+		sleep_until_stop(tracee, now - began_ns, deadline_ns - now);
+		/* One that has stopped by now may hold what this one waits for. */
+		limpet_tracee_release_strays();
 	}
 }
 
@@ -248,6 +256,8 @@ static void note_held(void)
 	bool held = tracees || stray_count;
 
 	limpet_watchdog_hold(held);
+	if (!held)
+		limpet_tick_end();
 	if (at_rest && !held) {
 		limpet_watchdog_end();
 		limpet_watchdog_bury(false);

@@ -59,8 +59,6 @@ bool limpet_tracee_begin_long(void);
 void limpet_tracee_end_long(bool begun);
 /* How many are left. */
 size_t limpet_tracee_strays(void);
-/* For how long a wait for a thread is worth spinning: less where the last ones were in vain. */
-uint64_t limpet_tracee_spin_ns(void);
 /* How long to sleep at most before the next call, if for `wait_ns` at most. */
 uint64_t limpet_tracee_bound_sleep_ns(uint64_t wait_ns);
 /* No thread is to be stopped for a while: the watchdog, which was started for the first one, ends

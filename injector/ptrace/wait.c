@@ -5,11 +5,13 @@
 #include <time.h>
 
 #include "common/clock.h"
+#include "injector/ptrace/awake.h"
 #include "injector/ptrace/tracee.h"
 
 void limpet_wait_idle(const struct limpet_wait *wait)
 {
 	limpet_tracee_release_strays();
+	limpet_awake_look(limpet_monotonic_ns());
 	if (wait->idle)
 		wait->idle(wait->idle_context);
 }

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -39,8 +38,6 @@
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
 /* On an idle machine the stub usually takes less than this. */
 #define STUB_USUAL_NS 1000000u
-/* How many times as long as for a stop it is worth spinning for it. */
-#define STUB_STOPS 4
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
@@ -53,6 +50,7 @@
 struct limpet_hijack {
 	struct limpet_hijack_setup setup;
 	struct limpet_tracee *tracee;
+	pid_t ns_tid; /* of the thread, in the target's pid namespace; 0: unknown */
 	unsigned attempts;
 	uint64_t map, map_bytes, code_bytes;
 	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
@@ -98,15 +96,18 @@ static enum rank rank_of_call(pid_t pid, const struct limpet_proc_syscall *call)
 	return ranks[limpet_stop_effect_of(pid, call)];
 }
 
-static enum rank rank_of_thread(pid_t pid, pid_t tid)
+/* *ret_ns_tid: in its pid namespace; 0: unknown. */
+static enum rank rank_of_thread(pid_t pid, pid_t tid, pid_t *ret_ns_tid)
 {
 	struct limpet_proc_syscall call;
 	struct limpet_proc_status status;
 
+	*ret_ns_tid = 0;
 	/* A thread in D state would not stop, and would stand still when it leaves the kernel. */
 	if (limpet_proc_status_read(tid, &status) < 0 || status.state == 'D' ||
 	    status.kernel_thread)
 		return RANK_CANNOT_STOP;
+	*ret_ns_tid = status.ns_pid;
 	/* Its call has already been interrupted by the stop. */
 	if (status.state == 'T')
 		return RANK_SLEEPS;
@@ -158,9 +159,11 @@ static int list_candidates(const struct limpet_hijack_setup *setup, int enough,
 	put_main_thread_first(pid, tids, count);
 	*ret_all = true;
 	for (int i = 0; i < count && *ret_all; i++) {
+		pid_t ns_tid;
+
 		if (setup->only && tids[i] != setup->only)
 			continue;
-		list[taken] = (struct candidate){tids[i], rank_of_thread(pid, tids[i]), i};
+		list[taken] = (struct candidate){tids[i], rank_of_thread(pid, tids[i], &ns_tid), i};
 		asleep += list[taken++].rank == RANK_SLEEPS;
 		*ret_all = asleep < enough || i + 1 == count;
 	}
@@ -221,7 +224,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	const pid_t tid = candidate->tid;
 	/* Ranked again: since it was listed it may have entered a call that is better left alone.
 	 * The next list considers it again. */
-	const enum rank rank = rank_of_thread(hijack->setup.target->pid, tid);
+	const enum rank rank = rank_of_thread(hijack->setup.target->pid, tid, &hijack->ns_tid);
 	struct limpet_tracee *tracee;
 	uint64_t stack_low = 0;
 	bool arena;
@@ -467,6 +470,7 @@ int limpet_hijack_given(const struct limpet_hijack_setup *setup, struct limpet_t
 {
 	struct limpet_hijack *hijack = hijack_new(setup);
 	uint64_t sp = limpet_tracee_regs(tracee)->rsp;
+	struct limpet_proc_status status;
 	int error =
 		hijack ? limpet_tracee_hijack(tracee, setup->gadgets, sp - (64u << 10)) : -ENOMEM;
 
@@ -477,8 +481,15 @@ int limpet_hijack_given(const struct limpet_hijack_setup *setup, struct limpet_t
 		return limpet_err_set(err, error, "cannot hijack the thread: %s", strerror(-error));
 	}
 	hijack->tracee = tracee;
+	if (limpet_proc_status_read(limpet_tracee_tid(tracee), &status) == 0)
+		hijack->ns_tid = status.ns_pid;
 	*ret = hijack;
 	return 0;
+}
+
+pid_t limpet_hijack_ns_tid(const struct limpet_hijack *hijack)
+{
+	return hijack->ns_tid;
 }
 
 const struct limpet_tracee *limpet_hijack_tracee(const struct limpet_hijack *hijack)
@@ -750,29 +761,24 @@ int limpet_hijack_take_channel(struct limpet_hijack *hijack)
 static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 {
 	const uint64_t look_every_ns = 20000000u, began_ns = limpet_monotonic_ns(),
-		       spin_until_ns = began_ns + STUB_STOPS * limpet_tracee_spin_ns(),
 		       unusual_from_ns = began_ns + STUB_USUAL_NS;
-	uint64_t idle_ns = spin_until_ns + look_every_ns;
+	uint64_t idle_ns = began_ns + look_every_ns;
 	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
 				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
 
 	for (;;) {
-		uint64_t now = limpet_monotonic_ns(), turn_ns = UINT64_MAX;
+		uint64_t now = limpet_monotonic_ns(), turn_ns;
 		struct limpet_msg message;
 		struct timespec left = {0, (long)look_every_ns};
 		int error;
 
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
-		if (now < spin_until_ns)
-			left.tv_nsec = 0;
-		else if (deadline_ns - now < look_every_ns)
+		if (deadline_ns - now < look_every_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
 		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
-		if (now >= spin_until_ns)
-			turn_ns = limpet_boost_lend(
-				hijack->setup.target->pid, limpet_tracee_tid(hijack->tracee),
-				now > unusual_from_ns ? now - unusual_from_ns : 0);
+		limpet_boost_lend(hijack->setup.target->pid, limpet_tracee_tid(hijack->tracee),
+				  now > unusual_from_ns ? now - unusual_from_ns : 0, &turn_ns);
 		if ((uint64_t)left.tv_nsec > turn_ns)
 			left.tv_nsec = (long)turn_ns;
 		error = ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR ? -errno : 0;
@@ -781,10 +787,6 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			return error;
 		if (fds[1].revents)
 			return -ESRCH;
-		if (!fds[0].revents && now < spin_until_ns) {
-			sched_yield();
-			continue;
-		}
 		if (!fds[0].revents) {
 			/* The thread that holds the lock for which the stub waits may itself wait
 			 * for us, or be a stray that has stopped by now. */

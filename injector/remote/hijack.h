@@ -44,6 +44,8 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 int limpet_hijack_given(const struct limpet_hijack_setup *setup, struct limpet_tracee *tracee,
 			struct limpet_hijack **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 const struct limpet_tracee *limpet_hijack_tracee(const struct limpet_hijack *hijack);
+/* Its tid in the target's pid namespace, as read shortly before it was stopped; 0: unknown. */
+pid_t limpet_hijack_ns_tid(const struct limpet_hijack *hijack);
 unsigned limpet_hijack_attempts(const struct limpet_hijack *hijack);
 
 /* Makes the image and the stub's mapping in the target. -EBADF or -ENODEV, from here and from

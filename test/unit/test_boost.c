@@ -85,6 +85,13 @@ static void end_child(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+static bool lend(pid_t pid)
+{
+	uint64_t sleep_ns;
+
+	return limpet_boost_lend(pid, pid, LONG_NS, &sleep_ns);
+}
+
 /* Raises the priority, and lends to `pid` until `seen` has it; false: that is not to be had here. A
  * busy machine may hold it up for longer than it lasts: then once more. */
 static bool borrow(pid_t pid, pid_t seen, struct limpet_priority *ret_before)
@@ -97,7 +104,7 @@ static bool borrow(pid_t pid, pid_t seen, struct limpet_priority *ret_before)
 		do {
 			const uint64_t turn_ns = limpet_monotonic_ns();
 
-			limpet_boost_lend(pid, pid, LONG_NS);
+			lend(pid);
 			/* We may be on the lender's processor: it is to have it. */
 			do {
 				usleep(100);
@@ -186,8 +193,9 @@ static bool lends_later(pid_t child)
 {
 	const long own = priority_of(child);
 	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
-	const uint64_t at_first_ns = limpet_boost_lend(child, child, 0);
-	const bool is_own = priority_of(child) == own;
+	uint64_t at_first_ns;
+	const bool is_own =
+		!limpet_boost_lend(child, child, 0, &at_first_ns) && priority_of(child) == own;
 
 	limpet_boost_take_back();
 	limpet_priority_restore(before);
@@ -220,7 +228,7 @@ static bool returns_from_there(pid_t child)
 	    sched_setaffinity(0, sizeof(all), &all) < 0 || !borrow(child, child, &before))
 		return false;
 	limpet_boost_take_back();
-	returned = limpet_boost_lend(child, child, LONG_NS) != UINT64_MAX;
+	returned = lend(child);
 	give_back(before);
 	return returned;
 }
@@ -264,7 +272,7 @@ static void test_lends_and_takes_back(void **state)
 			limpet_priority_restore(before);
 			/* Who has no real-time priority lends none, nor does one of ours stay. */
 			assert_no_thread_is_real_time();
-			limpet_boost_lend(child, child, LONG_NS);
+			lend(child);
 			assert_int_equal(priority_of(child), own);
 			limpet_boost_take_back();
 		}
@@ -293,7 +301,7 @@ static bool all_have_turns(pid_t pid, const pid_t *tids, int count)
 		const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
 		unsigned seen = 0;
 
-		limpet_boost_lend(pid, pid, LONG_NS);
+		lend(pid);
 		for (unsigned looks = 0; looks < 500 && seen != (1u << count) - 1; looks++) {
 			usleep(100);
 			for (int k = 0; k < count; k++)
@@ -431,7 +439,7 @@ static void test_thread_that_is_gone(void **state)
 	borrow_or_skip(child, child, &before);
 	end_child(child);
 	limpet_boost_take_back();
-	limpet_boost_lend(child, child, LONG_NS);
+	lend(child);
 	give_back(before);
 	child = start_child(false);
 	borrow_or_skip(child, child, &before);
@@ -459,7 +467,7 @@ static void test_not_for_long(void **state)
 		do {
 			usleep(100);
 			limpet_boost_take_back();
-		} while (limpet_boost_lend(child, child, LONG_NS) != UINT64_MAX);
+		} while (lend(child));
 		assert_int_equal(priority_of(child), own);
 		limpet_priority_restore(before);
 		end_child(child);
@@ -485,7 +493,7 @@ static void test_a_program_that_may_not_be_real_time(void **state)
 	other = start_child(false);
 	borrow_or_skip(other, other, &before);
 	limpet_boost_take_back();
-	assert_true(limpet_boost_lend(child, child, LONG_NS) == UINT64_MAX);
+	assert_true(!lend(child));
 	give_back(before);
 	end_child(other);
 	end_child(child);

@@ -1,0 +1,31 @@
+/* Keeps the machine's processors awake while a thread of the target stands.
+ *
+ * Limpet and the stopped thread wake each other some twenty times in an attach. A processor that
+ * has nothing else to do in between falls asleep each time, and takes 10 to 200 microseconds to
+ * wake up: on an idle machine that is a third of a stop. The kernel's interface for it is
+ * /dev/cpu_dma_latency: while the file is open, no processor enters a state from which it wakes up
+ * more slowly than asked for. It closes with limpet, however that ends.
+ *
+ * Who may not open it (root may), has no such device, or a kernel that sleeps without asking it,
+ * has slower stops and nothing else. One thread may call these, the one that stops others. */
+#ifndef LIMPET_INJECTOR_PTRACE_AWAKE_H
+#define LIMPET_INJECTOR_PTRACE_AWAKE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* It is for moments: a processor that does not sleep takes power, and a part of the speed of one
+ * that shares its core. */
+#define LIMPET_AWAKE_MOST_NS 100000000u
+
+/* Before a thread is stopped. Returns whether this call has begun it, and limpet_awake_end() is to
+ * be called: it may have begun already. */
+bool limpet_awake_begin(void);
+/* At each wait: ends it after LIMPET_AWAKE_MOST_NS. `now_ns`: monotonic. */
+void limpet_awake_look(uint64_t now_ns);
+void limpet_awake_end(void);
+
+/* Opened in place of the device by tests. */
+extern const char *limpet_awake_device;
+
+#endif

@@ -1,0 +1,53 @@
+#include "injector/ptrace/tick.h"
+
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+static struct {
+	pid_t tid; /* whose timer it is; 0: nobody's */
+	timer_t timer;
+	bool ticks, failed;
+} tick;
+
+static bool set(long period_ns)
+{
+	const struct itimerspec times = {{0, period_ns}, {0, period_ns}};
+
+	return timer_settime(tick.timer, 0, &times, NULL) == 0;
+}
+
+static bool begin(void)
+{
+	const pid_t tid = gettid();
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGCHLD};
+
+	if (tick.tid != tid) {
+		event._sigev_un._tid = tid;
+		tick.tid = tid;
+		tick.ticks = false;
+		tick.failed = timer_create(CLOCK_MONOTONIC, &event, &tick.timer) < 0;
+	}
+	if (!tick.ticks && !tick.failed)
+		tick.ticks = set(LIMPET_TICK_NS);
+	return tick.ticks;
+}
+
+bool limpet_tick_sleep(void)
+{
+	sigset_t child;
+
+	if (!begin())
+		return false;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigwaitinfo(&child, NULL);
+	return true;
+}
+
+void limpet_tick_end(void)
+{
+	if (tick.ticks && tick.tid == gettid())
+		set(0);
+	tick.ticks = false;
+}
