@@ -79,24 +79,6 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-/* The '@' before the window. A file with exactly this name takes precedence, and the name of a mark
- * may have an '@', too. */
-static const char *find_window(const char *argument)
-{
-	LIMPET_FREE char *path = strdup(argument);
-	const char *last = strrchr(argument, '@');
-	char *at;
-
-	if (!path || !last || access(argument, F_OK) == 0)
-		return NULL;
-	while ((at = strrchr(path, '@')) && at != path) {
-		*at = '\0';
-		if (access(path, F_OK) == 0)
-			return argument + (at - path);
-	}
-	return last != argument && strchr(last, '-') ? last : NULL;
-}
-
 static int fail_window(const char *window, int code, const struct limpet_mark_times *times)
 {
 	struct limpet_err err = {0};
@@ -123,7 +105,7 @@ static int fail_window(const char *window, int code, const struct limpet_mark_ti
 /* FILE@FROM-TO, either of which may be omitted. */
 static int parse_side(const char *argument, struct side *side)
 {
-	const char *at = find_window(argument);
+	const char *at = limpet_cli_find_window(argument);
 	struct limpet_mark_times times = {0};
 	struct limpet_err err = {0};
 	int code, status = LIMPET_EXIT_OK;

@@ -18,6 +18,7 @@
 #include "cli/commands.h"
 #include "cli/heap_findings.h"
 #include "cli/live_names.h"
+#include "cli/live_target.h"
 #include "cli/pager.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -63,6 +64,7 @@ struct report_options {
 	bool full, no_pager;
 	enum limpet_cli_format format;
 	bool sorted, limited, least_given;
+	bool unexplained; /* the findings leave a part of RSS unexplained */
 	enum limpet_report_sort sort;
 	size_t limit;
 	struct limpet_cli_view cut;
@@ -218,6 +220,20 @@ static void hint_at_names(const struct limpet_model *model)
 			       model->target->pid);
 }
 
+/* Whether RSS has a part that the trace cannot explain, but a look at the process may. */
+static bool is_unexplained(const struct limpet_findings *findings)
+{
+	for (size_t i = 0; findings && i < findings->count; i++) {
+		const struct limpet_findings_entry *finding = &findings->list[i];
+
+		if (finding->kind == LIMPET_FINDINGS_RETAINED ||
+		    finding->kind == LIMPET_FINDINGS_UNFOLLOWED ||
+		    (finding->kind == LIMPET_FINDINGS_RESIDENT && !finding->of_files))
+			return true;
+	}
+	return false;
+}
+
 /* Commands to try next, on stderr: the report itself is data. */
 static void print_hints(const struct limpet_model *model, const struct report_options *o)
 {
@@ -229,6 +245,10 @@ static void print_hints(const struct limpet_model *model, const struct report_op
 		limpet_ui_hint("limpet seal %s looks up the symbols that were skipped", o->file);
 	if (model->sealed || model->names_looked_up)
 		hint_at_names(model);
+	if (o->unexplained && limpet_cli_target_is_alive(model->target))
+		limpet_ui_hint("limpet explain %u says what its RSS is used for, and what of it is "
+			       "free",
+			       model->target->pid);
 }
 
 /* The events of the whole capture, which a model of a window does not have. */
@@ -294,8 +314,7 @@ static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 	return result;
 }
 
-static int print_report(struct limpet_heap *heap, const struct report_options *o,
-			struct limpet_err *err)
+static int print_report(struct limpet_heap *heap, struct report_options *o, struct limpet_err *err)
 {
 	const struct limpet_report_text_options text = limpet_cli_text_options(o->format, o->full);
 	struct limpet_report_options options = {
@@ -313,6 +332,7 @@ static int print_report(struct limpet_heap *heap, const struct report_options *o
 
 	if (result >= 0)
 		result = find(heap, &findings, err);
+	o->unexplained = is_unexplained(findings);
 	options.findings = findings;
 	options.filters = heap->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)

@@ -227,7 +227,7 @@ static const char *were(uint64_t count)
 void limpet_followers_say_earlier(pid_t pid)
 {
 	LIMPET_FREE pid_t *pids = NULL;
-	char list[EARLIER_NAMED * 12 + 32] = "";
+	char list[EARLIER_NAMED * 12 + 1] = "", more[32] = "";
 	size_t used = 0;
 	const int count = limpet_descendants(pid, &pids);
 
@@ -236,11 +236,15 @@ void limpet_followers_say_earlier(pid_t pid)
 	for (int i = 0; i < count && i < EARLIER_NAMED; i++)
 		used += (size_t)snprintf(list + used, sizeof(list) - used, " %d", pids[i]);
 	if (count > EARLIER_NAMED)
-		snprintf(list + used, sizeof(list) - used, " and %d more", count - EARLIER_NAMED);
-	limpet_ui_note("%d %s forked before the capture, and %s not followed:%s", count,
-		       were((uint64_t)count), count == 1 ? "is" : "are", list);
-	limpet_ui_hint("limpet attach %d captures %s", pids[0],
-		       count == 1 ? "it" : "one of them, into a trace of its own");
+		snprintf(more, sizeof(more), " and %d more", count - EARLIER_NAMED);
+	limpet_ui_note("%d %s forked before the capture, and %s not followed:%s%s", count,
+		       were((uint64_t)count), count == 1 ? "is" : "are", list, more);
+	if (count == 1)
+		limpet_ui_hint("limpet attach %d captures it", pids[0]);
+	else
+		limpet_ui_hint("`for i in%s; do limpet attach $i --background; done` captures %s, "
+			       "each into a trace of its own",
+			       list, more[0] ? "these" : "them");
 }
 
 static void say_each(const struct limpet_followers *followers)

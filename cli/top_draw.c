@@ -369,12 +369,12 @@ static void draw_title(const struct limpet_top_screen *screen)
 	limpet_units_format_duration(elapsed, model->to_ns);
 	if (screen->options.duration_ns && limpet_top_source_is_live(screen->source))
 		limpet_units_format_duration(whole, screen->options.duration_ns);
-	limpet_units_format_rate(
+	limpet_units_format_count(
 		events, seconds > 0 ? (uint64_t)((double)model->totals.events / seconds) : 0);
 	say_age(screen, age);
-	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s%s  %s", model->target->comm,
-		 model->target->pid, state_words(screen), elapsed, whole[0] ? "/" : "", whole, age,
-		 events);
+	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s%s  %s events/s",
+		 model->target->comm, model->target->pid, state_words(screen), elapsed,
+		 whole[0] ? "/" : "", whole, age, events);
 	limpet_plain_text_clean(line);
 	to_ascii(screen, line);
 	style(screen, PLAIN, A_BOLD);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyzer/render/report_markdown.h"
 #include "cli/mark_times.h"
@@ -146,11 +147,46 @@ static int take_births(const char *command, struct limpet_cli_view *view,
 	return LIMPET_EXIT_OK;
 }
 
+const char *limpet_cli_find_window(const char *argument)
+{
+	LIMPET_FREE char *path = strdup(argument);
+	const char *last = strrchr(argument, '@');
+	char *at;
+
+	if (!path || !last || access(argument, F_OK) == 0)
+		return NULL;
+	while ((at = strrchr(path, '@')) && at != path) {
+		*at = '\0';
+		if (access(path, F_OK) == 0)
+			return argument + (at - path);
+	}
+	return last != argument && strchr(last, '-') ? last : NULL;
+}
+
+/* Only `limpet diff` takes a window in its argument. */
+static int check_path(const char *command, const char *path)
+{
+	const char *window = limpet_cli_find_window(path);
+	LIMPET_FREE char *file = window ? strndup(path, (size_t)(window - path)) : NULL;
+	struct limpet_err err = {0};
+
+	if (!file || access(file, F_OK) < 0)
+		return LIMPET_EXIT_OK;
+	limpet_err_set(&err, -ENOENT, "'%s' is no file", path);
+	limpet_err_hint(&err,
+			"a window as in `limpet diff` is given by options here: limpet %s %s "
+			"--from FROM --to TO",
+			command, file);
+	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+}
+
 int limpet_cli_view_times(const char *command, struct limpet_cli_view *view, const char *path)
 {
 	struct limpet_mark_times times = {.path = path};
-	int status = take_time("from", view->from, &times, &view->from_given, &view->from_ns);
+	int status = check_path(command, path);
 
+	if (status == LIMPET_EXIT_OK)
+		status = take_time("from", view->from, &times, &view->from_given, &view->from_ns);
 	if (status == LIMPET_EXIT_OK)
 		status = take_time("to", view->to, &times, &view->to_given, &view->to_ns);
 	if (status == LIMPET_EXIT_OK)

@@ -64,8 +64,12 @@ void limpet_cli_view_done(struct limpet_cli_view *view);
 const char *limpet_cli_view_filters(const struct limpet_cli_view *view,
 				    char ret[LIMPET_CLI_FILTERS]);
 
+/* The '@' before the window in FILE@FROM-TO; NULL: there is none. A file with exactly this name
+ * takes precedence, and the name of a mark may have an '@', too. */
+const char *limpet_cli_find_window(const char *argument);
 /* Finds the times of the window and of the births, which may be marks of the trace. Rejects what is
- * neither, and ends that are not after their beginnings: LIMPET_EXIT_USAGE, after a message. */
+ * neither, ends that are not after their beginnings, and FILE@FROM-TO: LIMPET_EXIT_USAGE, after a
+ * message. */
 int limpet_cli_view_times(const char *command, struct limpet_cli_view *view, const char *path);
 /* Rejects a window outside the capture, which would only show zeros: LIMPET_EXIT_USAGE, after a
  * message. */

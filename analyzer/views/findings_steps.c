@@ -203,6 +203,7 @@ static void tell_time(const struct limpet_findings_work *work,
 		snprintf(ret, room, "between %s and %s", from, to);
 }
 
+/* 1: it is said; 0: it has not stayed. */
 static int say_step(struct limpet_findings_work *work, struct step *step)
 {
 	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_STEP,
@@ -233,13 +234,14 @@ static int say_step(struct limpet_findings_work *work, struct step *step)
 					   by, when, limpet_findings_bytes(left, step->left));
 	if (code < 0)
 		limpet_findings_forget_names(&finding);
-	return code;
+	return code < 0 ? code : 1;
 }
 
 int limpet_findings_find_steps(struct limpet_findings_work *work)
 {
 	LIMPET_FREE struct step *steps = calloc(work->count + 1, sizeof(*steps));
 	size_t count = 0;
+	unsigned said = 0;
 	int code = 0;
 
 	if (!steps)
@@ -249,7 +251,9 @@ int limpet_findings_find_steps(struct limpet_findings_work *work)
 		count += is_notable(work, &steps[count]);
 	}
 	qsort(steps, count, sizeof(*steps), compare_steps);
-	for (size_t i = 0; i < count && i < SHOWN && code == 0; i++)
+	for (size_t i = 0; i < count && said < SHOWN && code >= 0; i++) {
 		code = say_step(work, &steps[i]);
-	return code;
+		said += code > 0;
+	}
+	return code < 0 ? code : 0;
 }

@@ -90,9 +90,9 @@ has_its_own() {
 	youngest=${answer#forked }
 	children=("$elder" "$youngest")
 	attach "$parent" --follow-fork
-	wait_until 30 grep -q "^hint: limpet attach" attach.1.err
+	wait_until 30 grep -q "^hint: .for i in" attach.1.err
 	grep -qx "limpet: 2 children were forked before the capture, and are not followed: $elder $youngest" attach.1.err
-	grep -qx "hint: limpet attach $elder captures one of them, into a trace of its own" attach.1.err
+	grep -qFx "hint: \`for i in $elder $youngest; do limpet attach \$i --background; done\` captures them, each into a trace of its own" attach.1.err
 	# One that is followed is not named.
 	child fork
 	wait_until 60 has_its_own
@@ -100,7 +100,7 @@ has_its_own() {
 	tell clan "end $youngest" told
 	stop "$parent"
 	attach "$parent" --follow-fork --no-seal
-	wait_until 30 grep -q "^hint: limpet attach" attach.2.err
+	wait_until 30 grep -q "^hint: .for i in" attach.2.err
 	grep -q "^limpet: 2 children were forked before the capture" attach.2.err
 	stop "$parent"
 	attach "$elder"
