@@ -315,7 +315,7 @@ static inline int book_call_free(struct limpet_accounting *accounting,
 /* ------------------------------------------------------------------ mappings */
 
 /* NULL: no memory. */
-static struct limpet_site *find_site(struct limpet_accounting *accounting, uint32_t node)
+static inline struct limpet_site *find_site(struct limpet_accounting *accounting, uint32_t node)
 {
 	uint32_t number = limpet_site_table_number(accounting->sites, node);
 

@@ -14,6 +14,8 @@
 #define ROWS_AT_ONCE 512u
 /* The dictionary's slots are prefetched this many rows ahead. */
 #define AHEAD 12u
+/* The rows themselves, further. */
+#define ROWS_AHEAD 32u
 
 /* A slot is in use if it has the current block's tag: a new tag empties the dictionary. */
 #define NUMBER_BITS 22u
@@ -247,19 +249,18 @@ static int put_switch(struct limpet_event_columns *columns, const struct limpet_
 	return 0;
 }
 
-/* For a row with a pair. Returns 0 or -ENOMEM. */
-static inline int put_pair(struct limpet_event_columns *columns, struct cursors *cursors,
-			   const struct limpet_accounting_row *row)
+/* For a row with a pair. Returns the pair's number, or -ENOMEM. */
+static inline int64_t put_pair(struct limpet_event_columns *columns, struct cursors *cursors,
+			       const struct limpet_accounting_row *row)
 {
 	const struct pair *pair = &columns->slots[home(columns->slot_count, row->node, row->size)];
 	int64_t number = pair->number & NUMBER_MASK;
 
 	if (is_free(columns, pair) || pair->size != row->size || pair->node != row->node)
 		number = find_pair(columns, row->node, row->size);
-	if (number < 0)
-		return (int)number;
-	cursors->number += limpet_varint_put_any(cursors->number, (uint64_t)number);
-	return 0;
+	if (number >= 0)
+		cursors->number += limpet_varint_put_any(cursors->number, (uint64_t)number);
+	return number;
 }
 
 /* Returns 0 or -ENOMEM. */
@@ -280,21 +281,15 @@ static inline int put_owner(struct limpet_event_columns *columns, struct cursors
 	return 0;
 }
 
-/* The free of a block that the row before has allocated; returns the number of rows. */
-static inline uint32_t put_free_at_once(struct cursors *cursors, const uint8_t *number,
-					unsigned number_bytes)
+/* The free of a block that the row before has allocated. The number is written again, not copied: a
+ * load of several bytes would wait for the stores of each. */
+static inline void put_free_at_once(struct cursors *cursors, uint64_t number)
 {
-	uint8_t copy[LIMPET_VARINT_MAX_BYTES];
-
 	*cursors->op++ = LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY;
 	*cursors->time++ = 0;
-	/* Always all bytes, in two stores; there is room. */
-	memcpy(copy, number, sizeof(copy));
-	memcpy(cursors->number, copy, sizeof(copy));
-	cursors->number += number_bytes;
+	cursors->number += limpet_varint_put_any(cursors->number, number);
 	*cursors->age++ = 0;
 	*cursors->owner++ = 0;
-	return 1;
 }
 
 /* Adds 1 to ROWS_AT_ONCE rows; call want_columns() before. */
@@ -314,9 +309,11 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 	for (i = 0; i < count; i++) {
 		const struct limpet_accounting_row *row = &rows[i];
 		uint8_t op = row->op, trait = traits[LIMPET_ROW_KIND(op)];
-		const uint8_t *number = cursors.number;
+		int64_t number = 0;
 		unsigned bytes;
 
+		/* Another thread has written the rows, and another processor may have them. */
+		__builtin_prefetch(&rows[i + ROWS_AHEAD]);
 		if (i + AHEAD < count)
 			__builtin_prefetch(&columns->slots[home(
 				columns->slot_count, rows[i + AHEAD].node, rows[i + AHEAD].size)]);
@@ -327,9 +324,10 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 			op |= LIMPET_ROW_SWITCH;
 		}
 		if (trait & HAS_PAIR)
-			code = put_pair(columns, &cursors, row);
+			number = put_pair(columns, &cursors, row);
 		else
 			cursors.size += limpet_varint_put_any(cursors.size, row->size);
+		code = number < 0 ? (int)number : 0;
 		if (code < 0)
 			break;
 		/* Always written, but not always kept: a branch would be mispredicted. */
@@ -342,9 +340,10 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 		cursors.time += limpet_varint_put(cursors.time, row->tick - last_tick);
 		last_tick = row->tick;
 		events += trait & IS_EVENT;
-		if (row->freed)
-			frees += put_free_at_once(&cursors, number,
-						  (unsigned)(cursors.number - number));
+		if (row->freed) {
+			put_free_at_once(&cursors, (uint64_t)number);
+			frees++;
+		}
 	}
 	put_cursors_back(columns, &cursors);
 	columns->last_tick = last_tick;
