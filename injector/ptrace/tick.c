@@ -33,16 +33,17 @@ static bool begin(void)
 	return tick.ticks;
 }
 
-bool limpet_tick_sleep(void)
+enum limpet_tick limpet_tick_sleep(void)
 {
+	siginfo_t info = {.si_code = 0};
 	sigset_t child;
 
 	if (!begin())
-		return false;
+		return LIMPET_TICK_NONE;
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
-	sigwaitinfo(&child, NULL);
-	return true;
+	sigwaitinfo(&child, &info);
+	return info.si_code == SI_TIMER ? LIMPET_TICK_TICK : LIMPET_TICK_CHILD;
 }
 
 void limpet_tick_end(void)

@@ -12,11 +12,17 @@
 
 #include <stdbool.h>
 
-/* A sleep ends so much too late, at most. */
-#define LIMPET_TICK_NS 500000u
+/* A sleep that nothing else ends ends after that time, or sooner. */
+#define LIMPET_TICK_NS 200000u
 
-/* Sleeps until SIGCHLD, or the next tick. False: there is no timer, and it has not slept. */
-bool limpet_tick_sleep(void);
+enum limpet_tick {
+	LIMPET_TICK_NONE,  /* there is no timer, and nobody has slept */
+	LIMPET_TICK_CHILD, /* SIGCHLD; the stop that it reports may be known already */
+	LIMPET_TICK_TICK   /* also if a SIGCHLD has come since, of which one is pending at most */
+};
+
+/* Sleeps until SIGCHLD, or the next tick. */
+enum limpet_tick limpet_tick_sleep(void);
 /* No thread is stopped any more. */
 void limpet_tick_end(void);
 

@@ -45,6 +45,7 @@ struct limpet_tracee {
 	bool running;
 	bool group_stop;
 	bool is_here;                 /* on our own processor: it runs while we sleep */
+	bool crowded;                 /* and so do others */
 	struct user_regs_struct regs; /* the thread's own */
 	uint8_t *xstate;
 	size_t xstate_bytes;
@@ -126,15 +127,40 @@ static bool is_here(const struct limpet_tracee *tracee)
 	       fields[LIMPET_STAT_PROCESSOR] == (uint64_t)sched_getcpu();
 }
 
+/* A stop that was seen without sleeping leaves its SIGCHLD. */
+static bool is_signal_left(void)
+{
+	const struct timespec none = {0, 0};
+	sigset_t child;
+
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	return sigtimedwait(&child, NULL, &none) > 0;
+}
+
+/* Alone on our processor it runs as soon as we sleep. To lend would take twenty times as long.
+ * Returns whether this has slept. */
+static bool sleep_here(struct limpet_tracee *tracee)
+{
+	enum limpet_tick tick;
+
+	if (!tracee->is_here || tracee->crowded)
+		return false;
+	tick = limpet_tick_sleep();
+	tracee->crowded = tick == LIMPET_TICK_TICK;
+	return tick != LIMPET_TICK_NONE;
+}
+
 /* Sleeps until something has happened to a tracee, or it is time to look at it. */
-static void sleep_until_stop(const struct limpet_tracee *tracee, uint64_t waited_ns,
-			     uint64_t left_ns)
+static void sleep_until_stop(struct limpet_tracee *tracee, uint64_t waited_ns, uint64_t left_ns)
 {
 	/* One SIGCHLD may stand for stops of several threads: look again at least every 10 ms. */
 	struct timespec left = {0, 10000000};
 	uint64_t turn_ns;
 	sigset_t child;
 
+	if (is_signal_left() || (left_ns >= LIMPET_TICK_NS && sleep_here(tracee)))
+		return;
 	if (!limpet_boost_lend(tracee->pid, tracee->tid, waited_ns, &turn_ns) &&
 	    waited_ns < TICKS_MOST_NS && left_ns >= LIMPET_TICK_NS && limpet_tick_sleep())
 		return;
@@ -190,8 +216,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			sched_yield();
 			continue;
 		}
-		if (!slept)
-			tracee->is_here = tracee->is_here || is_here(tracee);
+		tracee->is_here = tracee->is_here || (!slept && is_here(tracee));
 		slept = true;
 		limpet_awake_look(now);
 		sleep_until_stop(tracee, now - began_ns, deadline_ns - now);

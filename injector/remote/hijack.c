@@ -38,6 +38,8 @@
 #define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
 /* On an idle machine the stub usually takes less than this. */
 #define STUB_USUAL_NS 1000000u
+/* Where it has a processor, it mostly takes less than this: nothing is lent before. */
+#define STUB_LEAST_NS 300000u
 #define STUB_PATIENCE_NS 1000000000u
 #define CALL_PATIENCE_NS 10000000000u /* the thread may wait long for a processor */
 #define STOP_PATIENCE_NS 100000000u
@@ -767,7 +769,7 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
 
 	for (;;) {
-		uint64_t now = limpet_monotonic_ns(), turn_ns;
+		uint64_t now = limpet_monotonic_ns(), turn_ns = STUB_LEAST_NS;
 		struct limpet_msg message;
 		struct timespec left = {0, (long)look_every_ns};
 		int error;
@@ -777,8 +779,10 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		if (deadline_ns - now < look_every_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
 		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
-		limpet_boost_lend(hijack->setup.target->pid, limpet_tracee_tid(hijack->tracee),
-				  now > unusual_from_ns ? now - unusual_from_ns : 0, &turn_ns);
+		if (now - began_ns >= STUB_LEAST_NS)
+			limpet_boost_lend(
+				hijack->setup.target->pid, limpet_tracee_tid(hijack->tracee),
+				now > unusual_from_ns ? now - unusual_from_ns : 0, &turn_ns);
 		if ((uint64_t)left.tv_nsec > turn_ns)
 			left.tv_nsec = (long)turn_ns;
 		error = ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR ? -errno : 0;

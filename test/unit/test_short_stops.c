@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -138,7 +139,7 @@ static void test_sleep_ends_by_itself(void **state)
 	block_child_signal();
 	for (unsigned i = 0; i < 3; i++) {
 		for (unsigned k = 0; k < 10; k++)
-			assert_true(limpet_tick_sleep());
+			assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_TICK);
 		limpet_tick_end();
 	}
 }
@@ -151,18 +152,36 @@ static void test_sleep_in_a_child(void **state)
 
 	(void)state;
 	block_child_signal();
-	assert_true(limpet_tick_sleep());
+	assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_TICK);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		const bool slept = limpet_tick_sleep() && limpet_tick_sleep();
+		const bool slept = limpet_tick_sleep() == LIMPET_TICK_TICK &&
+				   limpet_tick_sleep() == LIMPET_TICK_TICK;
 
 		limpet_tick_end();
 		_exit(!slept);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
-	assert_true(limpet_tick_sleep());
+	assert_int_not_equal(limpet_tick_sleep(), LIMPET_TICK_NONE);
+	limpet_tick_end();
+}
+
+static void test_a_signal_ends_a_sleep(void **state)
+{
+	const struct timespec none = {0, 0};
+	sigset_t child;
+
+	(void)state;
+	block_child_signal();
+	limpet_tick_end();
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	while (sigtimedwait(&child, NULL, &none) > 0)
+		;
+	assert_int_equal(pthread_kill(pthread_self(), SIGCHLD), 0);
+	assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_CHILD);
 	limpet_tick_end();
 }
 
@@ -179,7 +198,7 @@ static void test_without_a_timer(void **state)
 
 		if (setrlimit(RLIMIT_SIGPENDING, &none) < 0)
 			_exit(2);
-		_exit(limpet_tick_sleep());
+		_exit(limpet_tick_sleep() != LIMPET_TICK_NONE);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
@@ -194,6 +213,7 @@ int main(void)
 		cmocka_unit_test(test_awake_while_a_thread_stands),
 		cmocka_unit_test(test_sleep_ends_by_itself),
 		cmocka_unit_test(test_sleep_in_a_child),
+		cmocka_unit_test(test_a_signal_ends_a_sleep),
 		cmocka_unit_test(test_without_a_timer),
 	};
 
