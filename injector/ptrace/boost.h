@@ -45,11 +45,11 @@
 void limpet_boost_begin(void);
 /* Before a sleep until thread `tid` of process `pid` stops or answers, for which the caller has
  * waited for `waited_ns`, not counting the time that such an answer usually takes. Returns whether
- * it lends, and in *ret_sleep_ns for how long to sleep at most; UINT64_MAX: nothing will be lent,
- * and any time will do. At first nothing is lent, as on an idle machine an answer comes sooner than
- * that is done, unless no answer came so soon in the last second. Between _begin and _end it lends
- * for a tenth of a second, in all for half a second, and from then on for a tenth of the time; who
- * takes longer waits for something else. */
+ * it lends, and in *ret_sleep_ns for how long to sleep at most; UINT64_MAX: nothing is lent in
+ * this wait, and any time will do. At first nothing is lent, as on an idle machine an answer comes
+ * sooner than that is done, unless no answer came so soon in the last second. Between _begin and
+ * _end it lends for a tenth of a second, in all for half a second, and from then on for a tenth of
+ * the time; who takes longer waits for something else. */
 bool limpet_boost_lend(pid_t pid, pid_t tid, uint64_t waited_ns, uint64_t *ret_sleep_ns);
 /* After the sleep. On return all threads have their own priorities again. */
 void limpet_boost_take_back(void);

@@ -31,7 +31,7 @@
 /* A thread that is on another processor usually stops within that time. While we sleep for it, the
  * target stands. */
 #define SPIN_NS 30000u
-/* For how long a wait is likely to be over before the next tick. */
+/* Longer waits sleep by a time-out of their own: a tick would wake us in vain. */
 #define TICKS_MOST_NS 1000000u
 
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
@@ -45,7 +45,7 @@ struct limpet_tracee {
 	bool running;
 	bool group_stop;
 	bool is_here;                 /* on our own processor: it runs while we sleep */
-	bool crowded;                 /* and so do others */
+	bool crowded;                 /* others want that processor, too */
 	struct user_regs_struct regs; /* the thread's own */
 	uint8_t *xstate;
 	size_t xstate_bytes;
@@ -118,7 +118,7 @@ static pid_t look(pid_t tid, int *ret_status)
 	return info.si_pid;
 }
 
-static bool is_here(const struct limpet_tracee *tracee)
+static bool is_on_our_processor(const struct limpet_tracee *tracee)
 {
 	uint64_t fields[LIMPET_STAT_FIELDS];
 
@@ -127,7 +127,8 @@ static bool is_here(const struct limpet_tracee *tracee)
 	       fields[LIMPET_STAT_PROCESSOR] == (uint64_t)sched_getcpu();
 }
 
-/* A stop that was seen without sleeping leaves its SIGCHLD. */
+/* A stop that was seen without sleeping leaves its SIGCHLD pending. Taking it here saves a useless
+ * sleep, and lending for it. */
 static bool is_signal_left(void)
 {
 	const struct timespec none = {0, 0};
@@ -142,12 +143,17 @@ static bool is_signal_left(void)
  * Returns whether this has slept. */
 static bool sleep_here(struct limpet_tracee *tracee)
 {
+	const uint64_t began_ns = limpet_monotonic_ns();
 	enum limpet_tick tick;
 
 	if (!tracee->is_here || tracee->crowded)
 		return false;
 	tick = limpet_tick_sleep();
-	tracee->crowded = tick == LIMPET_TICK_TICK;
+	/* A tick may come soon after the sleep began. */
+	if (tick == LIMPET_TICK_TICK && limpet_monotonic_ns() - began_ns >= LIMPET_TICK_NS / 2) {
+		tracee->is_here = is_on_our_processor(tracee);
+		tracee->crowded = tracee->is_here;
+	}
 	return tick != LIMPET_TICK_NONE;
 }
 
@@ -162,7 +168,8 @@ static void sleep_until_stop(struct limpet_tracee *tracee, uint64_t waited_ns, u
 	if (is_signal_left() || (left_ns >= LIMPET_TICK_NS && sleep_here(tracee)))
 		return;
 	if (!limpet_boost_lend(tracee->pid, tracee->tid, waited_ns, &turn_ns) &&
-	    waited_ns < TICKS_MOST_NS && left_ns >= LIMPET_TICK_NS && limpet_tick_sleep())
+	    waited_ns < TICKS_MOST_NS && turn_ns >= LIMPET_TICK_NS && left_ns >= LIMPET_TICK_NS &&
+	    limpet_tick_sleep() != LIMPET_TICK_NONE)
 		return;
 	if (turn_ns > left_ns)
 		turn_ns = left_ns;
@@ -216,7 +223,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			sched_yield();
 			continue;
 		}
-		tracee->is_here = tracee->is_here || (!slept && is_here(tracee));
+		tracee->is_here = tracee->is_here || (!slept && is_on_our_processor(tracee));
 		slept = true;
 		limpet_awake_look(now);
 		sleep_until_stop(tracee, now - began_ns, deadline_ns - now);

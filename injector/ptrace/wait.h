@@ -16,7 +16,8 @@ struct limpet_wait {
 	const void *check_context;
 };
 
-/* Lets the collector work, and releases strays (tracee.h). */
+/* Lets the collector work, releases strays (tracee.h), and lets processors sleep that have been
+ * kept awake for long (awake.h). */
 void limpet_wait_idle(const struct limpet_wait *wait);
 int limpet_wait_check(const struct limpet_wait *wait) LIMPET_MUST_CHECK;
 /* Pauses between two tries, while no thread of the target is held. Each pause is twice as long as

@@ -98,18 +98,20 @@ static enum rank rank_of_call(pid_t pid, const struct limpet_proc_syscall *call)
 	return ranks[limpet_stop_effect_of(pid, call)];
 }
 
-/* *ret_ns_tid: in its pid namespace; 0: unknown. */
+/* *ret_ns_tid, if not NULL: in its pid namespace; 0: unknown. */
 static enum rank rank_of_thread(pid_t pid, pid_t tid, pid_t *ret_ns_tid)
 {
 	struct limpet_proc_syscall call;
 	struct limpet_proc_status status;
 
-	*ret_ns_tid = 0;
+	if (ret_ns_tid)
+		*ret_ns_tid = 0;
 	/* A thread in D state would not stop, and would stand still when it leaves the kernel. */
 	if (limpet_proc_status_read(tid, &status) < 0 || status.state == 'D' ||
 	    status.kernel_thread)
 		return RANK_CANNOT_STOP;
-	*ret_ns_tid = status.ns_pid;
+	if (ret_ns_tid)
+		*ret_ns_tid = status.ns_pid;
 	/* Its call has already been interrupted by the stop. */
 	if (status.state == 'T')
 		return RANK_SLEEPS;
@@ -161,11 +163,9 @@ static int list_candidates(const struct limpet_hijack_setup *setup, int enough,
 	put_main_thread_first(pid, tids, count);
 	*ret_all = true;
 	for (int i = 0; i < count && *ret_all; i++) {
-		pid_t ns_tid;
-
 		if (setup->only && tids[i] != setup->only)
 			continue;
-		list[taken] = (struct candidate){tids[i], rank_of_thread(pid, tids[i], &ns_tid), i};
+		list[taken] = (struct candidate){tids[i], rank_of_thread(pid, tids[i], NULL), i};
 		asleep += list[taken++].rank == RANK_SLEEPS;
 		*ret_all = asleep < enough || i + 1 == count;
 	}
@@ -769,7 +769,8 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
 
 	for (;;) {
-		uint64_t now = limpet_monotonic_ns(), turn_ns = STUB_LEAST_NS;
+		const uint64_t now = limpet_monotonic_ns(), waited_ns = now - began_ns;
+		uint64_t turn_ns;
 		struct limpet_msg message;
 		struct timespec left = {0, (long)look_every_ns};
 		int error;
@@ -779,8 +780,10 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		if (deadline_ns - now < look_every_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
 		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
-		if (now - began_ns >= STUB_LEAST_NS)
-			limpet_boost_lend(
+		if (waited_ns < STUB_LEAST_NS)
+			turn_ns = STUB_LEAST_NS - waited_ns;
+		else
+			(void)limpet_boost_lend(
 				hijack->setup.target->pid, limpet_tracee_tid(hijack->tracee),
 				now > unusual_from_ns ? now - unusual_from_ns : 0, &turn_ns);
 		if ((uint64_t)left.tv_nsec > turn_ns)
