@@ -281,8 +281,8 @@ static inline int put_owner(struct limpet_event_columns *columns, struct cursors
 	return 0;
 }
 
-/* The free of a block that the row before has allocated. The number is written again, not copied: a
- * load of several bytes would wait for the stores of each. */
+/* The free of a block that the row before has allocated, whose pair has that number. To copy its
+ * bytes from there would be slower: the load would wait for the store of each. */
 static inline void put_free_at_once(struct cursors *cursors, uint64_t number)
 {
 	*cursors->op++ = LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY;
@@ -313,7 +313,8 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 		unsigned bytes;
 
 		/* Another thread has written the rows, and another processor may have them. */
-		__builtin_prefetch(&rows[i + ROWS_AHEAD]);
+		if (i + ROWS_AHEAD < count)
+			__builtin_prefetch(&rows[i + ROWS_AHEAD]);
 		if (i + AHEAD < count)
 			__builtin_prefetch(&columns->slots[home(
 				columns->slot_count, rows[i + AHEAD].node, rows[i + AHEAD].size)]);
@@ -340,7 +341,7 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 		cursors.time += limpet_varint_put(cursors.time, row->tick - last_tick);
 		last_tick = row->tick;
 		events += trait & IS_EVENT;
-		if (row->freed) {
+		if (row->freed && trait & HAS_PAIR) {
 			put_free_at_once(&cursors, (uint64_t)number);
 			frees++;
 		}
