@@ -64,7 +64,6 @@ struct report_options {
 	bool full, no_pager;
 	enum limpet_cli_format format;
 	bool sorted, limited, least_given;
-	bool unexplained; /* the findings leave a part of RSS unexplained */
 	enum limpet_report_sort sort;
 	size_t limit;
 	struct limpet_cli_view cut;
@@ -235,7 +234,8 @@ static bool is_unexplained(const struct limpet_findings *findings)
 }
 
 /* Commands to try next, on stderr: the report itself is data. */
-static void print_hints(const struct limpet_model *model, const struct report_options *o)
+static void print_hints(const struct limpet_model *model, const struct report_options *o,
+			bool unexplained)
 {
 	if (o->format == LIMPET_CLI_JSON || !isatty(STDERR_FILENO) || fflush(stdout))
 		return;
@@ -245,9 +245,9 @@ static void print_hints(const struct limpet_model *model, const struct report_op
 		limpet_ui_hint("limpet seal %s looks up the symbols that were skipped", o->file);
 	if (model->sealed || model->names_looked_up)
 		hint_at_names(model);
-	if (o->unexplained && limpet_cli_target_is_alive(model->target))
-		limpet_ui_hint("limpet explain %u says what its RSS is used for, and what of it is "
-			       "free",
+	if (unexplained && limpet_cli_target_is_alive(model->target))
+		limpet_ui_hint("limpet explain %u says what its RSS is used for now, and how much "
+			       "of that is free memory",
 			       model->target->pid);
 }
 
@@ -314,7 +314,8 @@ static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
 	return result;
 }
 
-static int print_report(struct limpet_heap *heap, struct report_options *o, struct limpet_err *err)
+static int print_report(struct limpet_heap *heap, const struct report_options *o,
+			bool *ret_unexplained, struct limpet_err *err)
 {
 	const struct limpet_report_text_options text = limpet_cli_text_options(o->format, o->full);
 	struct limpet_report_options options = {
@@ -332,7 +333,7 @@ static int print_report(struct limpet_heap *heap, struct report_options *o, stru
 
 	if (result >= 0)
 		result = find(heap, &findings, err);
-	o->unexplained = is_unexplained(findings);
+	*ret_unexplained = is_unexplained(findings);
 	options.findings = findings;
 	options.filters = heap->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)
@@ -386,6 +387,7 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 		.look_up = limpet_cli_look_up_names,
 	};
 	struct limpet_heap heap;
+	bool unexplained = false;
 	int result = limpet_heap_open(o->file, &options, &heap, err);
 
 	limpet_cli_clear_progress();
@@ -398,12 +400,13 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 		o->view.least_share = LEAST_SHARE;
 	*ret_status = limpet_cli_check_window("report", &o->cut, heap.reader);
 	if (*ret_status == LIMPET_EXIT_OK)
-		result = o->view.kind == LIMPET_VIEW_SITES ? print_report(&heap, o, err)
-							   : print_view(&heap, o, err);
+		result = o->view.kind == LIMPET_VIEW_SITES
+				 ? print_report(&heap, o, &unexplained, err)
+				 : print_view(&heap, o, err);
 	if (result < 0 && !err->message[0])
 		limpet_err_set(err, result, "cannot show '%s': %s", o->file, strerror(-result));
 	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
-		print_hints(heap.model, o);
+		print_hints(heap.model, o, unexplained);
 	limpet_heap_close(&heap);
 	return result;
 }

@@ -242,8 +242,8 @@ void limpet_followers_say_earlier(pid_t pid)
 	if (count == 1)
 		limpet_ui_hint("limpet attach %d captures it", pids[0]);
 	else
-		limpet_ui_hint("`for i in%s; do limpet attach $i --background; done` captures %s, "
-			       "each into a trace of its own",
+		limpet_ui_hint("`for i in%s; do limpet attach $i --background; done`, with your "
+			       "options, captures %s, each into a trace of its own",
 			       list, more[0] ? "these" : "them");
 }
 

@@ -363,7 +363,7 @@ static void draw_title(const struct limpet_top_screen *screen)
 {
 	const struct limpet_model *model = limpet_top_source_model(screen->source);
 	char line[512], elapsed[LIMPET_UNITS_TEXT], whole[LIMPET_UNITS_TEXT] = "";
-	char events[LIMPET_UNITS_TEXT], age[LIMPET_UNITS_TEXT + 8];
+	char events[LIMPET_UNITS_TEXT + 16], age[LIMPET_UNITS_TEXT + 8];
 	const double seconds = window_seconds(screen);
 
 	limpet_units_format_duration(elapsed, model->to_ns);
@@ -372,9 +372,12 @@ static void draw_title(const struct limpet_top_screen *screen)
 	limpet_units_format_count(
 		events, seconds > 0 ? (uint64_t)((double)model->totals.events / seconds) : 0);
 	say_age(screen, age);
-	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s%s  %s events/s",
-		 model->target->comm, model->target->pid, state_words(screen), elapsed,
-		 whole[0] ? "/" : "", whole, age, events);
+	snprintf(line, sizeof(line), "limpet top  %s (%u)  %s  %s%s%s%s", model->target->comm,
+		 model->target->pid, state_words(screen), elapsed, whole[0] ? "/" : "", whole, age);
+	strcat(events, " events/s");
+	/* Whole, or not at all. */
+	if (strlen(line) + 2 + strlen(events) <= (size_t)COLS)
+		snprintf(line + strlen(line), sizeof(line) - strlen(line), "  %s", events);
 	limpet_plain_text_clean(line);
 	to_ascii(screen, line);
 	style(screen, PLAIN, A_BOLD);

@@ -172,10 +172,10 @@ static int check_path(const char *command, const char *path)
 
 	if (!file || access(file, F_OK) < 0)
 		return LIMPET_EXIT_OK;
-	limpet_err_set(&err, -ENOENT, "'%s' is no file", path);
+	limpet_err_set(&err, -ENOENT, "there is no file '%s'", path);
 	limpet_err_hint(&err,
-			"a window as in `limpet diff` is given by options here: limpet %s %s "
-			"--from FROM --to TO",
+			"only `limpet diff` takes a window there: limpet %s '%s' --from FROM --to "
+			"TO",
 			command, file);
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }

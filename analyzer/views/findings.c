@@ -465,8 +465,8 @@ static int find_mapped(struct limpet_findings_work *work)
 	finding.share = (double)totals->mapped_bytes / all;
 	return limpet_findings_add(
 		work, &finding,
-		"%s are mapped by mmap and not unmapped (%s call%s), beside the heap: files "
-		"count too, and pages that were never touched.",
+		"%s are mapped by mmap and not unmapped (%s call%s), beside the heap. This "
+		"includes mapped files, and pages that were never touched.",
 		limpet_findings_bytes(text, (double)totals->mapped_bytes),
 		limpet_units_format_count(calls, totals->mmaps), totals->mmaps == 1 ? "" : "s");
 }

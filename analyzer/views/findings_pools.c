@@ -73,9 +73,9 @@ static int say_runtime(struct limpet_findings_work *work, const char *words)
 			"made since the capture began, and what older ones hold is not seen.",
 			words);
 	return limpet_findings_add(work, &finding,
-				   "%s, which limpet sees as mappings only: mappings of %s, these "
-				   "and others, were made since the capture began and are left, "
-				   "and what they hold is not seen.",
+				   "%s, which limpet sees as mappings only: what they hold is not "
+				   "seen. Of all mappings that were made since the capture began, "
+				   "%s are still there.",
 				   words, limpet_findings_bytes(bytes, (double)mapped));
 }
 

@@ -92,7 +92,7 @@ has_its_own() {
 	attach "$parent" --follow-fork
 	wait_until 30 grep -q "^hint: .for i in" attach.1.err
 	grep -qx "limpet: 2 children were forked before the capture, and are not followed: $elder $youngest" attach.1.err
-	grep -qFx "hint: \`for i in $elder $youngest; do limpet attach \$i --background; done\` captures them, each into a trace of its own" attach.1.err
+	grep -qFx "hint: \`for i in $elder $youngest; do limpet attach \$i --background; done\`, with your options, captures them, each into a trace of its own" attach.1.err
 	# One that is followed is not named.
 	child fork
 	wait_until 60 has_its_own

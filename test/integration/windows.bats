@@ -136,13 +136,16 @@ duration() {
 	trace=$root/test/traces/version-1/storm.trace
 	for words in report html "export --format folded"; do
 		# shellcheck disable=SC2086 # several words
-		refused 2 "is no file" "$LIMPET" $words "$trace@1ms-2ms" || return 1
-		[[ ${stderr_lines[1]} == "hint: "*": limpet ${words%% *} $trace --from FROM --to TO" ]] || fail "$stderr"
+		refused 2 "there is no file" "$LIMPET" $words "$trace@1ms-2ms" || return 1
+		[[ ${stderr_lines[1]} == "hint: "*": limpet ${words%% *} '$trace' --from FROM --to TO" ]] || fail "$stderr"
 	done
 	# A file of that name is one, and one that is not there is just that.
 	cp "$trace" "twice@1ms-2ms"
+	"$LIMPET" report "$trace" >once.say
 	"$LIMPET" report "twice@1ms-2ms" >twice.say
-	run -1 "$LIMPET" report "nowhere@1ms-2ms"
+	diff once.say twice.say
+	refused 1 "nowhere" "$LIMPET" report "nowhere@1ms-2ms"
+	[[ $stderr != *--from* ]] || fail "$stderr"
 }
 
 @test "--compact: a window is as wide as the minutes that it touches" {
