@@ -44,7 +44,7 @@ struct limpet_tracee {
 	bool at_entry;        /* in a syscall-entry stop: the call has not been made yet */
 	bool running;
 	bool group_stop;
-	bool is_here;                 /* on our own processor: it runs while we sleep */
+	bool looked, is_here;         /* on our own processor: it runs while we sleep */
 	bool crowded;                 /* others want that processor, too */
 	struct user_regs_struct regs; /* the thread's own */
 	uint8_t *xstate;
@@ -186,7 +186,6 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 		     int *ret_signal)
 {
 	const uint64_t began_ns = limpet_monotonic_ns();
-	bool slept = false;
 
 	limpet_awake_look(began_ns);
 	for (;;) {
@@ -223,8 +222,10 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			sched_yield();
 			continue;
 		}
-		tracee->is_here = tracee->is_here || (!slept && is_on_our_processor(tracee));
-		slept = true;
+		/* Once in a stop: a look takes as long as an answer. */
+		if (!tracee->looked)
+			tracee->is_here = is_on_our_processor(tracee);
+		tracee->looked = true;
 		limpet_awake_look(now);
 		sleep_until_stop(tracee, now - began_ns, deadline_ns - now);
 		/* One that has stopped by now may hold what this one waits for. */
