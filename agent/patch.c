@@ -601,7 +601,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	}
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_CXX || was_set(found, original))
 		return 0;
-	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER && !config.from_outside)
+	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER && !config.map_bytes)
 		return 0;
 	slot.old_value = original;
 	/* A value inside the calling module is its own PLT: not bound yet. */

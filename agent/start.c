@@ -255,6 +255,7 @@ static int start_all(struct limpet_start *start)
 	 * child that is forked from here on. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	limpet_agent_info.handle = start->handle;
+	limpet_agent_info.restores = !start->from_outside;
 	limpet_agent_info.map_bytes = start->map_bytes;
 	limpet_agent_info.map = start->map;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
@@ -283,7 +284,7 @@ static int entry_detach(void)
 	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_SEQ_CST);
 	limpet_agent_info.state = LIMPET_AGENT_PASSING;
 	answer = limpet_shm ? limpet_patch_restore() : 0;
-	limpet_hook_pass_all(!answer && !limpet_agent_info.map);
+	limpet_hook_pass_all(!answer && limpet_agent_info.restores);
 	return answer;
 }
 

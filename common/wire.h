@@ -583,6 +583,9 @@ struct limpet_agent_info {
 	uint64_t hooks;          /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
 	uint64_t map, map_bytes; /* where the stub mapped it, for munmap; 0: by dlopen */
 	uint64_t scratch; /* address of its private memory; 0: none yet, or an older agent's */
+	/* 1: `detach` restores the slots, by a walk of the dynamic linker's; 0: the injector does.
+	 * An older agent, whose `bytes` end before this, does so unless it is mapped. */
+	uint64_t restores;
 };
 
 enum limpet_agent_state {

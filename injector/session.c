@@ -224,7 +224,7 @@ int limpet_session_arm(struct limpet_session *session, const struct limpet_sessi
 	 * up. */
 	if (error && error != -ENOENT)
 		return error;
-	session->anywhere = session->plan.mapped;
+	session->anywhere = session->plan.start.from_outside;
 	limpet_segment_update_tables(&session->segment, &session->modules, 0);
 	if (make_safepoint(session) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");

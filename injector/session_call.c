@@ -43,6 +43,13 @@
 /* How often a call is made again after the program closed a descriptor that it needs. */
 #define CALL_TRIES 4u
 
+bool limpet_session_is_outside(const struct limpet_session *session)
+{
+	const struct limpet_agent_info *info = &session->info;
+
+	return info->map && !(info->bytes >= sizeof(*info) && info->restores);
+}
+
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns)
 {
 	struct limpet_wait wait = session->wait;
@@ -68,6 +75,7 @@ void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadli
 		.safepoint = &session->safepoint,
 		.gadgets = &session->plan.gadgets,
 		.anywhere = session->anywhere,
+		.calls_malloc = session->handle || !session->plan.mapped,
 		.maps = &session->modules.maps,
 		.loader_lock = session->plan.loader_lock,
 		.may_call = may_call,

@@ -116,7 +116,7 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 			session->target->pid);
 	session->info_address = address;
 	session->handle = session->info.handle;
-	session->anywhere = session->info.map;
+	session->anywhere = limpet_session_is_outside(session);
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
 		return limpet_session_detach_locked(session, err);

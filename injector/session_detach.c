@@ -126,7 +126,8 @@ static int explain_elsewhere(const struct limpet_session *session, struct limpet
 		session->target->pid);
 }
 
-/* Such a garbage collector was loaded after the agent: otherwise the agent would have been mapped.
+/* Such a garbage collector was loaded after the agent: otherwise the agent would not be in its
+ * list.
  */
 static int explain_collector(const struct limpet_session *session, struct limpet_err *err)
 {
@@ -266,14 +267,14 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 	error = limpet_session_read_modules(session, err);
 	if (error)
 		return error;
-	session->outside = session->info.map;
+	session->outside = limpet_session_is_outside(session);
 	error = find_place(session, ret_place);
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
 				      session->target->pid);
 	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.detach, NULL,
 				    deadline_ns, ret_result, err);
-	if (!error && (ret_place->hook_area_count || session->info.map || *ret_result))
+	if (!error && (ret_place->hook_area_count || session->outside || *ret_result))
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	return error;
 }

@@ -75,6 +75,9 @@ void limpet_session_release_lock(struct limpet_session *session);
 
 /* ---------------------------------------------------------------- session_call.c */
 
+/* Whether the injector restores the slots of the agent that is in the target: then the agent calls
+ * nothing of the program. */
+bool limpet_session_is_outside(const struct limpet_session *session);
 /* For waits for the target until `deadline`: the collector works meanwhile. */
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns);
 void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadline_ns,

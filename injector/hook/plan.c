@@ -617,16 +617,29 @@ static int note_finder(const struct limpet_slot_found *found, void *context)
 	return 0;
 }
 
-bool limpet_plan_passes_exceptions(struct limpet_modules *modules,
-				   const struct limpet_entries *entries)
+/* Whether some hooked function may throw although the program has no unwinder that can be seen: one
+ * may be linked in. malloc and its kin do not throw. */
+static bool may_throw(struct limpet_modules *modules, const struct limpet_entries *entries)
+{
+	return entries->families[LIMPET_ENTRY_OPERATORS] ||
+	       entries->families[LIMPET_ENTRY_LISTED] || entries->families[LIMPET_ENTRY_FOUND] ||
+	       limpet_modules_symbol(modules, "_Znwm", NULL);
+}
+
+/* Whether exceptions can pass the hooks of a mapped agent: the program's unwinder must ask a
+ * function for the tables of an address, and that function must be hookable (agent/finder.c). A
+ * program without an unwinder may load one later. */
+static bool passes_exceptions(struct limpet_modules *modules, const struct limpet_entries *entries)
 {
 	struct limpet_module *unwinder = NULL;
 	struct limpet_slot_tables tables;
 	bool finds = entries->families[LIMPET_ENTRY_FINDER];
 
-	if (!limpet_modules_symbol(modules, "_Unwind_RaiseException", &unwinder) ||
-	    !limpet_modules_symbol(modules, "_dl_find_object", NULL) ||
-	    limpet_module_tables_read(modules->pid, unwinder, &tables) < 0)
+	if (!limpet_modules_symbol(modules, "_dl_find_object", NULL))
+		return finds;
+	if (!limpet_modules_symbol(modules, "_Unwind_RaiseException", &unwinder))
+		return finds || !may_throw(modules, entries);
+	if (limpet_module_tables_read(modules->pid, unwinder, &tables) < 0)
 		return finds;
 	limpet_slots_scan(&tables, note_finder, &finds);
 	limpet_module_tables_done(&tables);
@@ -682,8 +695,43 @@ static bool has_own_malloc(struct limpet_modules *modules)
 	return limpet_modules_symbol(modules, "malloc", &module) && module->executable;
 }
 
-int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
-			    struct limpet_plan *plan, struct limpet_err *err)
+/* Why no function of the dynamic linker may be called; NULL: they may. */
+static const char *why_not_called(struct limpet_modules *modules, const struct limpet_plan *plan)
+{
+	if (modules->fully_static)
+		return "the program has none";
+	if (!limpet_modules_symbol(modules, "gnu_get_libc_version", NULL))
+		return "musl's never unloads a library";
+	if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
+		return "the program has no dlopen";
+	if (!sees_proc(modules->pid))
+		return "there is no /proc in its root directory";
+	if (limpet_plan_has_collector(modules))
+		return "its garbage collector would read what is loaded";
+	if (has_own_malloc(modules))
+		return "it would call the program's own malloc";
+	return NULL;
+}
+
+static void choose_way(struct limpet_modules *modules, struct limpet_entries *entries,
+		       enum limpet_load load, struct limpet_plan *plan)
+{
+	const bool pass = passes_exceptions(modules, entries), called = !plan->reason;
+
+	if (called && load == LIMPET_LOAD_DLOPEN)
+		plan->reason = "--load dlopen says so";
+	else if (called && load == LIMPET_LOAD_MAP)
+		plan->reason = "--load map says so";
+	else if (called && !pass)
+		plan->reason = "exceptions could not pass it otherwise";
+	plan->mapped = !called || load == LIMPET_LOAD_MAP || !plan->reason;
+	plan->start.from_outside = plan->mapped && plan->reason;
+	if (plan->mapped && !pass)
+		limpet_entries_leave_operators(entries);
+}
+
+int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_entries *entries,
+			    enum limpet_load load, struct limpet_plan *plan, struct limpet_err *err)
 {
 	plan->dlopen_mode = RTLD_NOW_LOCAL;
 	plan->dlopen = libc_symbol(modules, "dlopen");
@@ -704,29 +752,14 @@ int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load loa
 		limpet_err_hint(err, "try again; `limpet run` captures from the entry point on");
 		return -ENOENT;
 	}
-	if (modules->fully_static)
-		plan->mapped = "the program has none";
-	else if (!limpet_modules_symbol(modules, "gnu_get_libc_version", NULL))
-		plan->mapped = "musl's never unloads a library";
-	else if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
-		plan->mapped = "the program has no dlopen";
-	else if (!sees_proc(modules->pid))
-		plan->mapped = "there is no /proc in its root directory";
-	else if (limpet_plan_has_collector(modules))
-		plan->mapped = "its garbage collector would read what is loaded";
-	else if (has_own_malloc(modules))
-		plan->mapped = "it would call the program's own malloc";
-	else
-		plan->mapped = NULL;
-	if (plan->mapped && load == LIMPET_LOAD_DLOPEN) {
+	plan->reason = why_not_called(modules, plan);
+	if (plan->reason && load == LIMPET_LOAD_DLOPEN) {
 		limpet_err_set(err, -ENOTSUP, "the agent cannot be loaded by a dynamic linker (%s)",
-			       plan->mapped);
+			       plan->reason);
 		limpet_err_hint(err, "leave out --load dlopen: the agent is mapped then");
 		return -ENOTSUP;
 	}
-	if (!plan->mapped && load == LIMPET_LOAD_MAP)
-		plan->mapped = "--load map says so";
-	plan->start.from_outside = plan->mapped != NULL;
+	choose_way(modules, entries, load, plan);
 	plan->start.r_debug = modules->r_debug;
 	return 0;
 }
@@ -788,16 +821,15 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.bytes = sizeof(ret->start);
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	shm->slot_count = shm->module_count = 0;
-	error = limpet_plan_find_loader(modules, load, ret, err);
-	if (!error && ret->mapped && !limpet_plan_passes_exceptions(modules, entries))
-		limpet_entries_leave_operators(entries);
+	error = limpet_plan_find_loader(modules, entries, load, ret, err);
 	if (!error)
 		error = find_gadgets(&planner, err);
 	if (error)
 		return error;
 	ret->loader_lock = limpet_loader_lock_find(modules);
 	limpet_loader_describe(modules, &ret->start.loader);
-	ret->loader_error = ret->mapped ? 0 : limpet_loader_error_find(modules);
+	/* Also where this capture does not call dlopen: an earlier one may have. */
+	ret->loader_error = ret->start.from_outside ? 0 : limpet_loader_error_find(modules);
 	plan_entries(&planner);
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);

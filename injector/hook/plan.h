@@ -14,7 +14,8 @@
 
 struct limpet_plan {
 	struct limpet_start start; /* hooks, defaults, addresses; not yet channel and nonce */
-	const char *mapped; /* why the agent is mapped by the stub, not by dlopen; else NULL */
+	bool mapped;               /* the agent is mapped by the stub, not by dlopen */
+	const char *reason; /* why it is not mapped and installs its hooks itself; NULL: it is so */
 	uint64_t dlopen, dlclose, dlerror;
 	uint64_t dlopen_mode;
 	struct limpet_tracee_gadgets gadgets;
@@ -39,25 +40,28 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 /* To be called even after a failure. */
 void limpet_plan_done(struct limpet_plan *plan);
 
-/* Chooses how the agent gets into the target: by its dlopen and related functions, or, in a glibc
- * before 2.34 whose program has no libdl, by the internal ones behind them. It is mapped instead if
- * there is no such loader (musl, a static program), if the loader could not reach the agent (no
- * /proc in its root directory), if the program has a garbage collector (see below) or a malloc of
- * its own, whose locks are unknown, or if `load` says so. Fills in mapped, dlopen, dlclose, dlerror
- * (may be 0), dlopen_mode, start.dl_iterate_phdr (may be 0) and start.from_outside only. With a
- * message: -ENOENT: the program is only starting; -ENOTSUP: `load` asks for dlopen, which is not
- * possible. */
-int limpet_plan_find_loader(struct limpet_modules *modules, enum limpet_load load,
-			    struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Chooses how the agent gets into the target, and who installs its hooks:
+ *
+ * - The stub maps it, and the agent writes the slots, under the dynamic linker's lock, which it
+ *   takes by calling dl_iterate_phdr. No thread has to wait for malloc, and none stops.
+ * - The target's dlopen loads it, or, in a glibc before 2.34 whose program has no libdl, the
+ *   function behind it: if `load` says so, and if exceptions could not pass a mapped agent.
+ * - The stub maps it, and the injector writes the slots while all threads are stopped: if there is
+ *   no such loader (musl, a static program), if it could not reach the agent (no /proc in its root
+ *   directory), if the program has a garbage collector (see below) or a malloc of its own, whose
+ *   locks are unknown, or if `load` says so. If exceptions cannot pass it, operators are left out
+ *   of `entries`.
+ *
+ * Fills in mapped, reason, dlopen, dlclose, dlerror (may be 0), dlopen_mode, start.dl_iterate_phdr
+ * (may be 0) and start.from_outside only. With a message: -ENOENT: the program is only starting;
+ * -ENOTSUP: `load` asks for dlopen, which is not possible. */
+int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_entries *entries,
+			    enum limpet_load load, struct limpet_plan *ret,
+			    struct limpet_err *err) LIMPET_MUST_CHECK;
 
 /* Whether the program has the Boehm collector, which asks dl_iterate_phdr(3) for the memory of all
  * modules when a collection begins, and reads it until the end: unloading a module meanwhile would
  * crash it. */
 bool limpet_plan_has_collector(struct limpet_modules *modules) LIMPET_MUST_CHECK;
-
-/* Whether exceptions can pass the hooks of a mapped agent: the program's unwinder must ask a
- * function for the tables of an address, and that function must be hookable (agent/finder.c). */
-bool limpet_plan_passes_exceptions(struct limpet_modules *modules,
-				   const struct limpet_entries *entries) LIMPET_MUST_CHECK;
 
 #endif

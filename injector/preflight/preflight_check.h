@@ -24,7 +24,8 @@ struct limpet_inside {
 	struct limpet_entries entries; /* without operators that exceptions could not pass */
 	int loader_error;              /* result of limpet_plan_find_loader(), with a message */
 	struct limpet_err loader_err;
-	const char *mapped; /* why the agent is mapped without a dynamic linker; NULL: it is not */
+	bool mapped; /* as in struct limpet_plan */
+	const char *reason;
 };
 
 struct limpet_check {

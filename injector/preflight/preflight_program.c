@@ -26,11 +26,11 @@ struct limpet_inside *limpet_check_inside(struct limpet_check *check)
 		limpet_modules_done(&inside->modules);
 		return NULL;
 	}
-	inside->loader_error = limpet_plan_find_loader(&inside->modules, check->options.load, &plan,
-						       &inside->loader_err);
-	inside->mapped = inside->loader_error ? NULL : plan.mapped;
-	if (inside->mapped && !limpet_plan_passes_exceptions(&inside->modules, &inside->entries))
-		limpet_entries_leave_operators(&inside->entries);
+	inside->loader_error =
+		limpet_plan_find_loader(&inside->modules, &inside->entries, check->options.load,
+					&plan, &inside->loader_err);
+	inside->mapped = plan.mapped;
+	inside->reason = plan.reason;
 	return inside;
 }
 
@@ -70,13 +70,19 @@ static int check_loader(struct limpet_check *check)
 	inside = limpet_check_inside(check);
 	if (!inside)
 		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
-	if (inside->mapped)
+	if (inside->loader_error)
+		;
+	else if (!inside->reason)
+		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
+				 "the agent is mapped; it sets its hooks while the program runs");
+	else if (inside->mapped)
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "agent", "",
 				 "the agent is mapped, without a dynamic linker (%s)",
-				 inside->mapped);
-	else if (!inside->loader_error)
+				 inside->reason);
+	else
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
-				 "the agent is loaded by the program's own dlopen");
+				 "the agent is loaded by the program's own dlopen (%s)",
+				 inside->reason);
 	if (inside->loader_error == -ENOTSUP) {
 		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s",
 				    inside->loader_err.message);

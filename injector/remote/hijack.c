@@ -194,21 +194,28 @@ static bool loader_is_locked(const struct limpet_hijack_setup *setup)
 }
 
 static enum limpet_safepoint_verdict check_thread(const struct limpet_hijack *hijack,
-						  const struct limpet_tracee *tracee,
-						  bool want_arena, uint64_t *ret_stack_low,
-						  bool *ret_arena)
+						  const struct limpet_tracee *tracee, bool choosy,
+						  uint64_t *ret_stack_low, bool *ret_second_best)
 {
-	if (!hijack->setup.anywhere)
-		return limpet_safepoint_check(*hijack->setup.safepoint, tracee, want_arena,
-					      ret_stack_low, ret_arena);
-	*ret_arena = true;
+	enum limpet_safepoint_verdict verdict;
+	bool arena = true;
+
+	*ret_second_best = false;
+	if (!hijack->setup.anywhere) {
+		verdict = limpet_safepoint_check(*hijack->setup.safepoint, tracee,
+						 hijack->setup.calls_malloc || choosy,
+						 ret_stack_low, &arena);
+		*ret_second_best = hijack->setup.calls_malloc ? verdict == LIMPET_SAFE && !arena
+							      : verdict == LIMPET_UNSAFE_ALLOCATOR;
+		return verdict;
+	}
 	return limpet_safepoint_check_place(*hijack->setup.safepoint, tracee,
 					    hijack->setup.gadgets->restorer, ret_stack_low);
 }
 
 /* Other results of try_thread(): the thread may be suitable a moment later, did not stop in time,
- * would map an arena for good, or may not make the system calls. */
-enum { NOT_NOW = 1, LATE, NO_ARENA, FORBIDDEN };
+ * will do if there is no better one, or may not make the system calls. */
+enum { NOT_NOW = 1, LATE, SECOND_BEST, FORBIDDEN };
 
 static bool would_cut(struct limpet_hijack *hijack, pid_t tid, enum rank rank)
 {
@@ -219,9 +226,9 @@ static bool would_cut(struct limpet_hijack *hijack, pid_t tid, enum rank rank)
 	return true;
 }
 
-/* 0: hijacked. NOT_NOW, LATE, NO_ARENA, FORBIDDEN: *ret_verdict says why. -errno: give up. */
-static int try_thread(struct limpet_hijack *hijack, const struct candidate *candidate,
-		      bool want_arena, enum limpet_safepoint_verdict *ret_verdict)
+/* 0: hijacked. NOT_NOW, LATE, SECOND_BEST, FORBIDDEN: *ret_verdict says why. -errno: give up. */
+static int try_thread(struct limpet_hijack *hijack, const struct candidate *candidate, bool choosy,
+		      enum limpet_safepoint_verdict *ret_verdict)
 {
 	const pid_t tid = candidate->tid;
 	/* Ranked again: since it was listed it may have entered a call that is better left alone.
@@ -229,7 +236,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	const enum rank rank = rank_of_thread(hijack->setup.target->pid, tid, &hijack->ns_tid);
 	struct limpet_tracee *tracee;
 	uint64_t stack_low = 0;
-	bool arena;
+	bool second_best;
 	int error;
 
 	if ((rank > candidate->rank && rank >= RANK_TIMED) || would_cut(hijack, tid, rank))
@@ -242,11 +249,11 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 		return error;
 	hijack->attempts++;
 	hijack->last_tid = tid;
-	*ret_verdict = check_thread(hijack, tracee, want_arena, &stack_low, &arena);
-	if (*ret_verdict != LIMPET_SAFE || (want_arena && !arena) ||
+	*ret_verdict = check_thread(hijack, tracee, choosy, &stack_low, &second_best);
+	if (*ret_verdict != LIMPET_SAFE || (choosy && second_best) ||
 	    loader_is_locked(&hijack->setup)) {
 		limpet_tracee_release(tracee);
-		return *ret_verdict == LIMPET_SAFE && want_arena && !arena ? NO_ARENA : NOT_NOW;
+		return choosy && second_best ? SECOND_BEST : NOT_NOW;
 	}
 	if (hijack->setup.may_call &&
 	    !hijack->setup.may_call(hijack->setup.may_call_context, tid)) {
@@ -267,17 +274,17 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
  * allocator, or a similar place, has soon left it or sleeps there; a thread that was asked to stop
  * does so when it gets a processor. */
 struct patience {
-	unsigned looks; /* remaining ones */
+	unsigned looks;  /* remaining ones */
+	unsigned choosy; /* so many more times that all threads are tried, for the best of them */
 	uint64_t late_until_ns;
 };
 
-/* Tries each candidate, the best first. Returns as try_thread(), NOT_NOW for none. *want_arena
- * becomes false when all existing threads have been tried. */
+/* Tries each candidate, the best first. Returns as try_thread(), NOT_NOW for none. */
 static int try_threads(struct limpet_hijack *hijack, const struct candidate *list, int count,
-		       bool are_all, struct patience *patience, bool *want_arena,
+		       bool are_all, struct patience *patience,
 		       enum limpet_safepoint_verdict *ret_verdict)
 {
-	bool not_now = false, late = false, forbidden = false, no_arena = false;
+	bool not_now = false, late = false, forbidden = false, second_best = false;
 
 	hijack->cut_tid = 0;
 	for (int i = 0; i < count && list[i].rank != RANK_CANNOT_STOP; i++) {
@@ -292,23 +299,23 @@ static int try_threads(struct limpet_hijack *hijack, const struct candidate *lis
 			patience->looks -= patience->looks > 0;
 			return NOT_NOW;
 		}
-		error = try_thread(hijack, &list[i], *want_arena, ret_verdict);
+		error = try_thread(hijack, &list[i], patience->choosy, ret_verdict);
 		if (error <= 0)
 			return error;
 		not_now |= error == NOT_NOW;
 		late |= error == LATE;
 		hijack->late |= late;
 		forbidden |= error == FORBIDDEN;
-		no_arena |= error == NO_ARENA;
+		second_best |= error == SECOND_BEST;
 	}
 	if (!are_all)
 		return NOT_NOW;
 	/* A seccomp filter is never removed. */
-	if (forbidden && !not_now && !late && !no_arena) {
+	if (forbidden && !not_now && !late && !second_best) {
 		*ret_verdict = LIMPET_UNSAFE_FILTER;
 		return -EPERM;
 	}
-	*want_arena = false;
+	patience->choosy -= patience->choosy > 0;
 	return NOT_NOW;
 }
 
@@ -334,7 +341,8 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 		    limpet_tracee_stop(setup->target->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;
-		verdict = limpet_safepoint_check(*setup->safepoint, tracee, false, &low, &arena);
+		verdict = limpet_safepoint_check(*setup->safepoint, tracee, setup->calls_malloc,
+						 &low, &arena);
 		limpet_tracee_release(tracee);
 		if (verdict == LIMPET_SAFE)
 			continue;
@@ -409,13 +417,14 @@ static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 }
 
 /* Never the whole remaining time: at the end every thread has been tried. */
-static struct patience begin_patience(uint64_t deadline_ns)
+static struct patience begin_patience(const struct limpet_hijack_setup *setup)
 {
 	const unsigned looks = 6;
-	uint64_t now_ns = limpet_monotonic_ns();
+	uint64_t now_ns = limpet_monotonic_ns(), deadline_ns = setup->wait.deadline_ns;
 	uint64_t half_ns = deadline_ns > now_ns ? (deadline_ns - now_ns) / 2 : 0;
 
 	return (struct patience){.looks = looks,
+				 .choosy = setup->calls_malloc ? 1 : looks,
 				 .late_until_ns =
 					 now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS)};
 }
@@ -424,11 +433,11 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 		       struct limpet_err *err)
 {
 	const uint64_t first_pause_ns = 800000, longest_pause_ns = 50000000;
-	struct patience patience = begin_patience(setup->wait.deadline_ns);
+	struct patience patience = begin_patience(setup);
 	enum limpet_safepoint_verdict verdict = LIMPET_UNSAFE_UNKNOWN;
 	struct limpet_hijack *hijack;
 	uint64_t pause_ns = 0;
-	bool locked = false, want_arena = true, are_all;
+	bool locked = false, are_all;
 	int error = check_stopped_target(setup, err);
 
 	if (error)
@@ -445,11 +454,10 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 			       : list_candidates(setup, pass ? INT_MAX : ENOUGH_ASLEEP, &list,
 						 &are_all);
 		error = count < 0 ? count : NOT_NOW;
-		/* A thread without an arena would map one for good: used only if no other is found.
-		 */
+		/* A thread without an arena would map one for good, and others may wait for one
+		 * that is in malloc: used only if no other is found. */
 		if (count > 0)
-			error = try_threads(hijack, list, count, are_all, &patience, &want_arena,
-					    &verdict);
+			error = try_threads(hijack, list, count, are_all, &patience, &verdict);
 		if (error <= 0)
 			break;
 		if (pass == 2)

@@ -23,6 +23,7 @@ struct limpet_hijack_setup {
 	/* The call takes no lock of the program and calls none of its functions: any place is safe,
 	 * even inside its allocator or loader. */
 	bool anywhere;
+	bool calls_malloc;              /* otherwise a thread will do that is in an allocator */
 	const struct limpet_maps *maps; /* what was mapped before, maybe some time ago */
 	uint64_t room_bytes;  /* the largest mapping that will be made there; 0: do not try */
 	pid_t only;           /* hijack this thread; 0: the best one */

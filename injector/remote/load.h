@@ -3,9 +3,9 @@
 #define LIMPET_INJECTOR_REMOTE_LOAD_H
 
 enum limpet_load {
-	LIMPET_LOAD_ANY = 0, /* by dlopen if possible, otherwise mapped */
-	LIMPET_LOAD_DLOPEN,
-	LIMPET_LOAD_MAP
+	LIMPET_LOAD_ANY = 0, /* what disturbs the process least */
+	LIMPET_LOAD_DLOPEN,  /* by its own dlopen */
+	LIMPET_LOAD_MAP /* without any function of the process, which is stopped for the hooks */
 };
 
 #endif

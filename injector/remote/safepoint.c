@@ -234,16 +234,30 @@ bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict)
 	       verdict == LIMPET_UNSAFE_POINTER || verdict == LIMPET_UNSAFE_DISPATCH;
 }
 
-static enum limpet_safepoint_verdict check_pc(const struct limpet_safepoint *safepoint, uint64_t pc,
+/* One thread that is looked at. */
+struct look {
+	const struct limpet_safepoint *safepoint;
+	const struct limpet_walk_copy *stack;
+	bool malloc_too;
+};
+
+static enum limpet_safepoint_verdict verdict_in(const struct look *look, const struct range *range)
+{
+	return range->verdict == LIMPET_UNSAFE_ALLOCATOR && !look->malloc_too ? LIMPET_SAFE
+									      : range->verdict;
+}
+
+static enum limpet_safepoint_verdict check_pc(const struct look *look, uint64_t pc,
 					      bool *is_program)
 {
+	const struct limpet_safepoint *safepoint = look->safepoint;
 	const struct limpet_module *module;
 
 	for (size_t i = 0; i < safepoint->range_count; i++) {
 		const struct range *range = &safepoint->ranges[i];
 
 		if (pc >= range->start && pc < range->end)
-			return range->verdict;
+			return verdict_in(look, range);
 	}
 	module = limpet_modules_find(safepoint->modules, pc);
 	if (!module ||
@@ -286,15 +300,17 @@ static bool is_told_otherwise(enum limpet_safepoint_verdict verdict)
 	return verdict == LIMPET_UNSAFE_LOADER || verdict == LIMPET_UNSAFE_AGENT;
 }
 
-static enum limpet_safepoint_verdict check_word(const struct limpet_safepoint *safepoint,
-						uint64_t word)
+static enum limpet_safepoint_verdict check_word(const struct look *look, uint64_t word)
 {
+	const struct limpet_safepoint *safepoint = look->safepoint;
+
 	for (size_t i = 0; i < safepoint->range_count; i++) {
 		const struct range *range = &safepoint->ranges[i];
 
 		if (word - 1 >= range->start && word - 1 < range->end &&
 		    !is_told_otherwise(range->verdict))
-			return follows_call(safepoint->pid, word) ? range->verdict : LIMPET_SAFE;
+			return follows_call(safepoint->pid, word) ? verdict_in(look, range)
+								  : LIMPET_SAFE;
 	}
 	return LIMPET_SAFE;
 }
@@ -303,10 +319,10 @@ static enum limpet_safepoint_verdict check_word(const struct limpet_safepoint *s
  * middle of a call has the call's return address there. A stale word from an earlier call looks the
  * same, and costs another try; in a long-lived frame that never overwrites it, it costs this
  * thread. */
-static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *safepoint,
-						 const struct limpet_walk_copy *stack,
-						 uint64_t from, uint64_t to)
+static enum limpet_safepoint_verdict check_words(const struct look *look, uint64_t from,
+						 uint64_t to)
 {
+	const struct limpet_walk_copy *stack = look->stack;
 	const uint64_t *words = (const uint64_t *)(const void *)stack->data;
 	const size_t count = stack->bytes / sizeof(*words);
 	size_t end = count;
@@ -320,12 +336,12 @@ static enum limpet_safepoint_verdict check_words(const struct limpet_safepoint *
 	if (to != UINT64_MAX)
 		end = (to - stack->base) / sizeof(*words);
 	for (size_t i = (from - stack->base) / sizeof(*words); i < end; i++) {
-		enum limpet_safepoint_verdict verdict = check_word(safepoint, words[i]);
+		enum limpet_safepoint_verdict verdict = check_word(look, words[i]);
 
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 		if (is_signal_frame(stack->base + i * sizeof(*words), &words[i], count - i) &&
-		    limpet_signal_is_restorer(safepoint->pid, words[i]))
+		    limpet_signal_is_restorer(look->safepoint->pid, words[i]))
 			return LIMPET_UNSAFE_SIGNAL;
 	}
 	return LIMPET_SAFE;
@@ -374,17 +390,17 @@ static bool read_long_stack(const void *memory, uint64_t address, uint64_t *ret_
 }
 
 /* Checks what is above the last frame that is certain. */
-static enum limpet_safepoint_verdict check_rest(const struct limpet_safepoint *safepoint,
-						const struct limpet_walk_copy *stack,
+static enum limpet_safepoint_verdict check_rest(const struct look *look,
 						const struct limpet_walk_map *map,
 						const struct limpet_walk_frame *frame,
 						enum limpet_walk_end end)
 {
 	if (end == LIMPET_WALK_COMPLETE && !is_doubtful_root(map, frame))
 		return LIMPET_SAFE;
-	return check_words(safepoint, stack,
-			   end == LIMPET_WALK_LOST || end == LIMPET_WALK_COMPLETE ? frame->sp
-										  : stack->base,
+	return check_words(look,
+			   end == LIMPET_WALK_LOST || end == LIMPET_WALK_COMPLETE
+				   ? frame->sp
+				   : look->stack->base,
 			   UINT64_MAX);
 }
 
@@ -409,13 +425,13 @@ static size_t stack_bytes(const struct limpet_safepoint *safepoint,
 							 : STACK_COPY_BYTES;
 }
 
-static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint *safepoint,
-						  const struct limpet_tracee *tracee,
-						  const struct limpet_walk_copy *stack)
+static enum limpet_safepoint_verdict check_frames(const struct look *look,
+						  const struct limpet_tracee *tracee)
 {
+	const struct limpet_safepoint *safepoint = look->safepoint;
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	struct long_stack all = {
-		.copy = stack, .end = stack_end(safepoint, regs), .pid = safepoint->pid};
+		.copy = look->stack, .end = stack_end(safepoint, regs), .pid = safepoint->pid};
 	struct limpet_walk_frame frame = {
 		.pc = regs->rip, .sp = regs->rsp, .fp = regs->rbp, .flags = LIMPET_FRAME_EXACT};
 	enum limpet_walk_end end = LIMPET_WALK_MORE;
@@ -427,7 +443,7 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 	for (unsigned i = 0; end == LIMPET_WALK_MORE; i++) {
 		uint64_t pc = frame.pc - !(frame.flags & LIMPET_FRAME_EXACT), sp = frame.sp;
 
-		verdict = check_pc(safepoint, pc, &is_program);
+		verdict = check_pc(look, pc, &is_program);
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 		if (i == MAX_FRAMES)
@@ -438,11 +454,11 @@ static enum limpet_safepoint_verdict check_frames(const struct limpet_safepoint 
 			return LIMPET_UNSAFE_SIGNAL;
 		/* A frame pointer may belong to an older frame. */
 		if (end == LIMPET_WALK_MORE && frame.flags & LIMPET_FRAME_BY_FP)
-			verdict = check_words(safepoint, stack, sp, frame.sp);
+			verdict = check_words(look, sp, frame.sp);
 		if (verdict != LIMPET_SAFE)
 			return verdict;
 	}
-	verdict = check_rest(safepoint, stack, &map, &frame, end);
+	verdict = check_rest(look, &map, &frame, end);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
 	/* No code of the program on the stack: a thread that is being created or is ending. */
@@ -654,12 +670,13 @@ static bool has_libcs_pointer(pid_t pid, const struct limpet_tracee *tracee)
 
 enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
 						     const struct limpet_tracee *tracee,
-						     bool want_arena, uint64_t *ret_stack_low,
+						     bool malloc_too, uint64_t *ret_stack_low,
 						     bool *ret_has_arena)
 {
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
 	struct limpet_walk_copy stack = {.base = regs->rsp, .data = memory};
+	const struct look look = {safepoint, &stack, malloc_too};
 	enum limpet_safepoint_verdict verdict;
 	uint64_t low;
 	ssize_t got;
@@ -677,12 +694,10 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	if (got <= 0)
 		return LIMPET_UNSAFE_UNKNOWN;
 	stack.bytes = (uint64_t)got;
-	verdict = check_frames(safepoint, tracee, &stack);
+	verdict = check_frames(&look, tracee);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
-	*ret_has_arena = has_arena(safepoint, tracee);
-	if (want_arena && !*ret_has_arena)
-		return LIMPET_SAFE;
+	*ret_has_arena = !malloc_too || has_arena(safepoint, tracee);
 	if (!find_stack_low(safepoint, tracee, &low))
 		return LIMPET_UNSAFE_STACK;
 	*ret_stack_low = low;

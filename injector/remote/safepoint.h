@@ -1,13 +1,14 @@
 /* Safe points: may this stopped thread be hijacked to call dlopen, dlclose or dl_iterate_phdr?
  *
  * It may if it is not in the middle of anything that could hold a lock which those calls need, or
- * that they could confuse: there is no frame in an allocator, in the dynamic linker, in the
- * creation, exit or cancellation of a thread, or in fork, nor in code that a signal handler has
- * interrupted; there is at least one frame of the program; and the whole chain is known down to its
- * root. A handler on an alternate stack has too little stack. A short chain proves nothing if it
- * passes code without a description, such as generated code, Go's, or an interpreter's. Then no
- * word above, or skipped by a frame pointer, may be the return address of a call in one of those
- * places, except the linker's, whose lock is checked. */
+ * that they could confuse: there is no frame in an allocator (unless only dl_iterate_phdr is
+ * called, which needs no memory), in the dynamic linker, in the creation, exit or cancellation of a
+ * thread, or in fork, nor in code that a signal handler has interrupted; there is at least one
+ * frame of the program; and the whole chain is known down to its root. A handler on an alternate
+ * stack has too little stack. A short chain proves nothing if it passes code without a description,
+ * such as generated code, Go's, or an interpreter's. Then no word above, or skipped by a frame
+ * pointer, may be the return address of a call in one of those places, except the linker's, whose
+ * lock is checked. */
 #ifndef LIMPET_INJECTOR_REMOTE_SAFEPOINT_H
 #define LIMPET_INJECTOR_REMOTE_SAFEPOINT_H
 
@@ -45,13 +46,12 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict);
  * through. */
 bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict);
 
-/* *ret_has_arena: the thread already has an arena, so that malloc does not map a new one. If it has
- * none, and `want_arena`, its stack is not looked at. *ret_stack_low: how far down that may be
- * used.
+/* `malloc_too`: it is to call functions that allocate. *ret_has_arena: the thread already has an
+ * arena, so that malloc does not map a new one. *ret_stack_low: how far down its stack may be used.
  */
 enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoint *safepoint,
 						     const struct limpet_tracee *tracee,
-						     bool want_arena, uint64_t *ret_stack_low,
+						     bool malloc_too, uint64_t *ret_stack_low,
 						     bool *ret_has_arena);
 
 /* For a call of the agent's own code, which takes no lock of the program. The thread must not be in

@@ -21,7 +21,7 @@ ended_well() {
 
 # first_calls WAY MODULE: what a constructor did is seen, also in a module that is still there when limpet leaves.
 first_calls() {
-	local name=$load-$1-${2%.so}
+	local name=by-$load-$1-${2%.so}
 	captured "$name" || return 1
 	tell "$name" "$1 $TARGETS/$2" opened
 	ended_well "$pid" || return 1
@@ -34,7 +34,7 @@ first_calls() {
 
 @test "a constructor: each of its calls, and the module is left as it is, bound at once or later" {
 	local load
-	for load in dlopen map; do
+	for load in "" dlopen map; do
 		first_calls open early-now.so || fail "$load: slots that are closed" || return 1
 		first_calls open early-lazy.so || fail "$load: slots that stay open" || return 1
 		first_calls lazy early-lazy.so || fail "$load: slots that are bound later" || return 1
@@ -43,15 +43,15 @@ first_calls() {
 
 @test "calls that are bound at the first one, during the capture: seen, and put back" {
 	local load
-	for load in dlopen map; do
-		captured "$load"
-		tell "$load" "lazy $TARGETS/early-lazy.so" opened
-		tell "$load" "more 300" more
+	for load in "" dlopen map; do
+		captured "by-$load"
+		tell "by-$load" "lazy $TARGETS/early-lazy.so" opened
+		tell "by-$load" "more 300" more
 		ended_well "$pid"
 		same "blocks" "$(site_sum early_more allocations)" 300
-		tell "$load" "more 10" more
-		tell "$load" close closed
-		finish "$load"
+		tell "by-$load" "more 10" more
+		tell "by-$load" close closed
+		finish "by-$load"
 	done
 }
 
@@ -107,30 +107,30 @@ first_calls() {
 
 @test "dlsym answers with the program's own functions, and what it is given is put back" {
 	local load
-	for load in dlopen map; do
-		captured "$load"
-		tell "$load" answers answered
+	for load in "" dlopen map; do
+		captured "by-$load"
+		tell "by-$load" answers answered
 		ended_well "$pid"
-		tell "$load" answers answered
-		finish "$load"
+		tell "by-$load" answers answered
+		finish "by-$load"
 	done
 }
 
 # The numbers are those that a preloaded allocator counts which looks at its callers.
 @test "what the dynamic linker allocates for threads, each block" {
 	local load
-	for load in dlopen map; do
-		captured "$load"
-		tell "$load" "open $TARGETS/early-now.so" opened
-		tell "$load" "threads 100" threads
+	for load in "" dlopen map; do
+		captured "by-$load"
+		tell "by-$load" "open $TARGETS/early-now.so" opened
+		tell "by-$load" "threads 100" threads
 		ended_well "$pid"
 		same "tables of threads" "$(site_sum pthread_create allocations)" 100
 		same "a module's data of threads" "$(site_sum early_touch allocations)" 100
 		(($(site_sum early_touch allocated_bytes) >= 100 * 5000)) || fail "they are too small"
-		tell "$load" "threads 100" threads
-		tell "$load" close closed
-		tell "$load" "threads 100" threads
-		finish "$load"
+		tell "by-$load" "threads 100" threads
+		tell "by-$load" close closed
+		tell "by-$load" "threads 100" threads
+		finish "by-$load"
 	done
 }
 
@@ -153,15 +153,15 @@ first_calls() {
 # As postgres has libxml2's xmlFree.
 @test "frees by an address in a library's variable, of which the program has a copy" {
 	local load
-	for load in dlopen map; do
-		start "$load" "$TARGETS/copied"
+	for load in "" dlopen map; do
+		start "by-$load" "$TARGETS/copied"
 		attach "$pid"
-		tell "$load" "free 100" freed
+		tell "by-$load" "free 100" freed
 		ended_well "$pid"
 		same "blocks" "$(site_sum copied_allocate allocations)" 100
 		same "what of them is live" "$(site_sum copied_allocate live_allocations)" 0
-		tell "$load" "free 10" freed
-		finish "$load"
+		tell "by-$load" "free 10" freed
+		finish "by-$load"
 	done
 }
 
@@ -176,31 +176,31 @@ table_of() {
 
 @test "limpet is killed, and modules come after it: the next one puts back what was bound to the agent" {
 	local load module
-	for load in dlopen map; do
+	for load in "" dlopen map; do
 		for module in now lazy; do
-			start "$load-$module" "$TARGETS/comer"
+			start "by-$load-$module" "$TARGETS/comer"
 			table_of "$pid" >before
 			attach "$pid"
 			kill -KILL "$limpet_job"
 			wait "$limpet_job" || true
 			limpet_jobs=()
-			tell "$load-$module" "lazy $TARGETS/early-$module.so" opened
-			tell "$load-$module" "more 10" more
+			tell "by-$load-$module" "lazy $TARGETS/early-$module.so" opened
+			tell "by-$load-$module" "more 10" more
 			! table_of "$pid" | cmp -s - before || fail "symbols do not lead to the agent" || return 1
 			cleaned_up "$pid" || fail "$load $module" || return 1
 			table_of "$pid" | cmp - before || fail "$load: symbols are not as they were" || return 1
-			tell "$load-$module" answers answered
-			tell "$load-$module" "more 10" more
-			tell "$load-$module" close closed
-			finish "$load-$module" || return 1
+			tell "by-$load-$module" answers answered
+			tell "by-$load-$module" "more 10" more
+			tell "by-$load-$module" close closed
+			finish "by-$load-$module" || return 1
 		done
 	done
 }
 
 @test "where libc says that its functions are is the same after a capture, and so are the mappings" {
 	local load
-	for load in dlopen map; do
-		start "$load" "$TARGETS/comer"
+	for load in "" dlopen map; do
+		start "by-$load" "$TARGETS/comer"
 		table_of "$pid" >before
 		look "$pid"
 		attach "$pid"
@@ -208,7 +208,7 @@ table_of() {
 		ended_well "$pid"
 		table_of "$pid" | cmp - before
 		unchanged "$pid"
-		finish "$load"
+		finish "by-$load"
 	done
 }
 

@@ -78,9 +78,17 @@ is_refused() {
 	finish lister
 }
 
-@test "a collector that is loaded during the capture: the agent stays, and can be read" {
-	start lister "$TARGETS/lister"
+@test "a collector that is loaded during the capture: an agent in its list stays, and can be read" {
+	start mapped "$TARGETS/lister"
 	attach "$pid"
+	tell mapped load loaded
+	tell mapped list listed
+	stop "$pid" 4 # the collector's own memory is not followed
+	nothing_of_ours "$pid"
+	tell mapped read read
+	finish mapped
+	start lister "$TARGETS/lister"
+	load=dlopen attach "$pid"
 	tell lister load loaded
 	tell lister list listed
 	stop "$pid" 5

@@ -123,7 +123,7 @@ agent_way() {
 	"$LIMPET" run --on-overload wait -o run.limpet -- "$TARGETS/static" </dev/null >/dev/null 2>run.err
 	grep -q 'agent is mapped' run.err
 	start storm "$TARGETS/storm"
-	agent_way "$pid" "dlopen"
+	agent_way "$pid" "mapped; .* while the program runs"
 	agent_way "$pid" "mapped.*--load map" --load map
 	finish storm
 }
@@ -210,10 +210,10 @@ left_every_way() {
 @test "exceptions, cancellation and unwinders pass the hooks" {
 	local jemalloc=/usr/lib/x86_64-linux-gnu/libjemalloc.so.2 load
 	printf '%s\n' "allocator leaver" "leaver_take malloc(size)" "leaver_give free(p)" >leaver.list
-	for load in dlopen map; do
-		left_every_way "$load" "$TARGETS/leaver" || return 1
+	for load in "" dlopen map; do
+		left_every_way "by-$load" "$TARGETS/leaver" || return 1
 		[[ ! -e $jemalloc ]] ||
-			left_every_way "$load-jemalloc" env LD_PRELOAD="$jemalloc" "$TARGETS/leaver" || return 1
+			left_every_way "by-$load-jemalloc" env LD_PRELOAD="$jemalloc" "$TARGETS/leaver" || return 1
 	done
 	load=map left_every_way static "$TARGETS/leaver-static"
 }

@@ -291,9 +291,9 @@ apart_from() {
 
 @test "a child that was forked in a signal handler, and lives there, is clean after the capture, and works" {
 	local load child
-	for load in dlopen map; do
+	for load in "" dlopen map; do
 		start "forker$load" "$TARGETS/forker"
-		attach "$pid" --load $load
+		attach "$pid"
 		tell "forker$load" "keep 1" kept
 		child=${answer#kept }
 		stop "$pid"

@@ -21,7 +21,7 @@ holding() {
 
 gives_up_once() {
 	INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so \
-		refused 1 "$2" "$LIMPET" attach --attach-timeout 700ms -o never.limpet "$pid" || return 1
+		refused 1 "$2" "$LIMPET" attach ${load:+--load "$load"} --attach-timeout 700ms -o never.limpet "$pid" || return 1
 	[[ ${stderr_lines[1]} == *--attach-timeout* && ! -e never.limpet ]] || fail "$stderr" || return 1
 	waited_as_told "$1"
 }
@@ -87,7 +87,7 @@ comes_again() {
 	local switches_then=0
 	holding "$1" || return 1
 	trace=$work/patient.limpet
-	"$LIMPET" attach "${patiently[@]}" -o "$trace" "$pid" >patient.say 2>patient.err \
+	"$LIMPET" attach ${load:+--load "$load"} "${patiently[@]}" -o "$trace" "$pid" >patient.say 2>patient.err \
 		</dev/null 3>&- &
 	limpet_job=$!
 	limpet_jobs+=("$limpet_job")
@@ -110,20 +110,46 @@ comes_again() {
 	comes_again loader
 }
 
-@test "every thread inside malloc or waiting for its lock: given up, nothing changed" {
-	gives_up malloc "safe point"
+# captured_meanwhile MODE: and let go, during another capture.
+captured_meanwhile() {
+	holding "$1" || return 1
+	attach "$pid" || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	nothing_of_ours "$pid" || return 1
+	attach "$pid" || return 1
+	tell holder release released || return 1
+	tell holder "work 500" worked || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	same "blocks" "$(($(site_sum holder_work allocations) >= 500))" 1 || return 1
+	nothing_of_ours "$pid" || return 1
+	finish holder
 }
 
-@test "every thread inside malloc or waiting for its lock, and let go in time" {
-	comes_again malloc
+# The agent, and what it calls, need no memory of the program's.
+@test "every thread inside malloc or waiting for its lock: captured meanwhile" {
+	captured_meanwhile malloc
 }
 
-@test "it is stopped, and its threads stand inside malloc: given up at once, with the way out" {
+@test "malloc's lock is held, and a thread is free: captured meanwhile" {
+	captured_meanwhile malloc-alone
+}
+
+@test "every thread inside malloc or waiting for its lock, by dlopen: given up, nothing changed" {
+	load=dlopen gives_up malloc "safe point"
+}
+
+@test "every thread inside malloc or waiting for its lock, by dlopen, and let go in time" {
+	load=dlopen comes_again malloc
+}
+
+@test "it is stopped, and its threads stand inside malloc, by dlopen: given up at once, with the way out" {
 	holding malloc
 	kill -STOP "$pid"
 	wait_until 10 grep -q '^State:[[:space:]]T' "/proc/$pid/status"
 	look "$pid"
-	refused 1 "is stopped, and its thread [0-9]+ stands" "$LIMPET" attach -o never.limpet "$pid"
+	refused 1 "is stopped, and its thread [0-9]+ stands" "$LIMPET" attach --load dlopen -o never.limpet "$pid"
 	[[ ${stderr_lines[1]} == *"kill -CONT $pid" ]]
 	unchanged "$pid"
 	kill -CONT "$pid"
@@ -132,12 +158,12 @@ comes_again() {
 	finish holder
 }
 
-@test "malloc's lock is held, and a thread that is free waits for it in our stead: given up, clean afterwards" {
-	gives_up malloc-alone "lock"
+@test "malloc's lock is held, and a thread that is free waits for it in our stead, by dlopen: given up, clean afterwards" {
+	load=dlopen gives_up malloc-alone "lock"
 }
 
-@test "malloc's lock is held, a thread that is free waits for it, and it is let go in time" {
-	comes_again malloc-alone
+@test "malloc's lock is held, a thread that is free waits for it, by dlopen, and it is let go in time" {
+	load=dlopen comes_again malloc-alone
 }
 
 @test "every thread in D state, waiting for a vfork child: given up, nothing changed" {
@@ -222,7 +248,7 @@ blind_refuses() {
 	# On a busy machine the thread may get no processor in that time.
 	for ((tries = 0; tries < 20; tries++)); do
 		INSTEAD_CLOCK=waited.json LD_PRELOAD=$TARGETS/instead.so run --separate-stderr within 60 \
-			"$LIMPET" attach --partial --attach-timeout 700ms -o never.limpet "$pid"
+			"$LIMPET" attach --partial ${load:+--load "$load"} --attach-timeout 700ms -o never.limpet "$pid"
 		[[ $stderr == *"could be stopped in time"* ]] || break
 	done
 	[[ $status == 1 && $stderr == *"came to a safe point in time"*"; the last one, thread $pid, stood $3)"* && ! -e never.limpet ]] ||
@@ -235,7 +261,7 @@ blind_refuses() {
 	local pointer
 	start blind env LD_PRELOAD="$TARGETS/blind-malloc.so" "$TARGETS/blind"
 	for pointer in one zero kept main; do
-		blind_refuses malloc $pointer "in the allocator" || return 1
+		load=dlopen blind_refuses malloc $pointer "in the allocator" || return 1
 		blind_refuses signal $pointer "in a signal handler" || return 1
 	done
 	finish blind
@@ -252,6 +278,15 @@ blind_refuses() {
 		good_capture
 	done
 	finish blind
+	start inside env LD_PRELOAD="$TARGETS/blind-malloc.so" "$TARGETS/blind"
+	for pointer in one zero kept main; do
+		tell inside "wait malloc $pointer" waiting
+		attach "$pid" --partial
+		tell inside "" "done"
+		stop "$pid"
+		nothing_of_ours "$pid"
+	done
+	finish inside
 }
 
 detaching() {

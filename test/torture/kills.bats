@@ -68,15 +68,14 @@ killed_at_steps() {
 # Where its functions are is what libc says: while limpet is there, at the agent's.
 @test "limpet is killed at every step: what the linker binds is the program's own again" {
 	local load
-	local -A how=([dlopen]="" [map]=--map)
-	for load in dlopen map; do
-		start "$load" "$TARGETS/comer"
-		killed_at_steps "symbols, by $load" "$pid" ${how[$load]:+"${how[$load]}"} || return 1
-		tell "$load" answers answered
-		tell "$load" "lazy $TARGETS/early-lazy.so" opened
-		tell "$load" "more 10" more
-		tell "$load" close closed
-		finish "$load" || return 1
+	for load in "" dlopen map; do
+		start "by-$load" "$TARGETS/comer"
+		killed_at_steps "symbols, by $load" "$pid" ${load:+--load "$load"} || return 1
+		tell "by-$load" answers answered
+		tell "by-$load" "lazy $TARGETS/early-lazy.so" opened
+		tell "by-$load" "more 10" more
+		tell "by-$load" close closed
+		finish "by-$load" || return 1
 	done
 }
 
@@ -92,10 +91,13 @@ killed_at_steps() {
 	finish nim
 }
 
-@test "limpet is killed at every step: mapped where it could be loaded" {
+@test "limpet is killed at every step: by dlopen, and where all threads stand" {
+	local load
 	start storm "$TARGETS/storm" --threads 4 --churn 5000 --cross --rate 100000
 	tell storm go going
-	killed_at_steps "mapped" "$pid" --map
+	for load in dlopen map; do
+		killed_at_steps "by $load" "$pid" --load "$load"
+	done
 	tell storm hold held
 	tell storm "run 2000" ran
 	finish storm

@@ -193,22 +193,23 @@ int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"repeat", required_argument, NULL, 'r'},
 						{"stride", required_argument, NULL, 's'},
-						{"map", no_argument, NULL, 'm'},
+						{"load", required_argument, NULL, 'l'},
 						{NULL, 0, NULL, 0}};
 	unsigned long repeat = 1, stride = 1, steps, kills = 0, bad = 0, repaired = 0;
 	int option, status, fd_count;
 	int *fds;
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
-		if (option == 'm')
-			load = LIMPET_LOAD_MAP;
+		if (option == 'l')
+			load = strcmp(optarg, "map") ? LIMPET_LOAD_DLOPEN : LIMPET_LOAD_MAP;
 		else
 			*(option == 'r' ? &repeat : &stride) = strtoul(optarg, NULL, 10);
 	target = optind + 1 == argc ? (pid_t)strtol(argv[optind], NULL, 10) : 0;
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	if (target <= 0 || !repeat || !stride || shared == MAP_FAILED) {
-		fprintf(stderr, "usage: killstep [--repeat N] [--stride N] [--map] PID\n");
+		fprintf(stderr,
+			"usage: killstep [--repeat N] [--stride N] [--load dlopen|map] PID\n");
 		return 2;
 	}
 	fd_count = stable_fds(&fds);

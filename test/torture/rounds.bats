@@ -97,7 +97,7 @@ nim_quiet() {
 	local part
 	start storm "$TARGETS/storm" --threads 4
 	"$root/test/torture/residue" "$pid" --live >residue.before
-	attach "$pid" --no-seal -q
+	load=dlopen attach "$pid" --no-seal -q
 	"$root/test/torture/residue" "$pid" --live >residue.during
 	stop "$pid"
 	for part in mappings descriptors modules slots; do

@@ -14,7 +14,7 @@
 
 /* Programs with C libraries of other versions: this process's memory holds a loader's list whose
  * modules have the symbols that are at issue and nothing else. */
-enum { MODULES = 3, SYMBOLS = 8, STRINGS = 256 };
+enum { MODULES = 3, SYMBOLS = 10, STRINGS = 256 };
 
 static struct image {
 	ElfW(Dyn) dynamic[2];
@@ -26,11 +26,13 @@ static struct image {
 static struct r_debug debug;
 static struct limpet_module list[MODULES];
 static struct limpet_modules modules;
+static struct limpet_entries entries;
 
 static void begin(void)
 {
 	memset(images, 0, sizeof(images));
 	memset(list, 0, sizeof(list));
+	memset(&entries, 0, sizeof(entries));
 	debug = (struct r_debug){.r_version = 1};
 	modules = (struct limpet_modules){
 		.pid = getpid(), .list = list, .r_debug = (uint64_t)(uintptr_t)&debug};
@@ -82,7 +84,8 @@ static void test_dlopen_in_libc(void **state)
 	begin();
 	add("main");
 	libc = add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL), 0);
+	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+			 0);
 	assert_int_equal(plan.dlopen, libc + 2);
 	assert_int_equal(plan.dlclose, libc + 3);
 	assert_int_equal(plan.dlerror, libc + 4);
@@ -101,7 +104,8 @@ static void test_dlopen_in_libdl(void **state)
 	add("main");
 	libdl = add("dlopen dlclose dlerror");
 	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL), 0);
+	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+			 0);
 	assert_int_equal(plan.dlopen, libdl + 1);
 	assert_int_equal(plan.dlclose, libdl + 2);
 	assert_int_equal(plan.dlerror, libdl + 3);
@@ -120,7 +124,8 @@ static void test_no_libdl(void **state)
 	begin();
 	add("main");
 	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL), 0);
+	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+			 0);
 	assert_int_equal(plan.dlopen, libc + 3);
 	assert_int_equal(plan.dlclose, libc + 4);
 	assert_int_equal(plan.dlerror, 0);
@@ -147,21 +152,64 @@ static void test_mapped(void **state)
 		begin();
 		add("main");
 		add(cases[i].symbols);
-		assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL),
-				 0);
-		assert_non_null(plan.mapped);
-		assert_non_null(strstr(plan.mapped, cases[i].why));
+		assert_int_equal(
+			limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+			0);
+		assert_true(plan.mapped);
+		assert_non_null(strstr(plan.reason, cases[i].why));
 		assert_int_equal(plan.start.from_outside, 1);
 	}
 	begin();
 	add("main");
 	modules.fully_static = true;
-	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, NULL), 0);
-	assert_non_null(strstr(plan.mapped, "none"));
+	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+			 0);
+	assert_non_null(strstr(plan.reason, "none"));
 	modules.fully_static = false;
 }
 
-/* Nothing of libc is there yet; an agent that an earlier limpet left does not count. */
+/* The usual way; but by dlopen where an exception could be in the way of a mapped agent. That an
+ * unwinder asks _dl_find_object is in its tables, which these modules do not have. */
+static void test_exceptions(void **state)
+{
+	static const struct {
+		const char *libc, *other;
+		enum limpet_entry_family family;
+		bool mapped;
+	} cases[] = {
+		{"", "malloc_usable_size", LIMPET_ENTRY_PLAIN, false}, /* glibc before 2.35 */
+		{"_dl_find_object", "malloc_usable_size", LIMPET_ENTRY_PLAIN, true},
+		{"_dl_find_object", "_Unwind_RaiseException", LIMPET_ENTRY_PLAIN, false},
+		{"_dl_find_object", "_Znwm", LIMPET_ENTRY_PLAIN, false},
+		{"_dl_find_object", "malloc_usable_size", LIMPET_ENTRY_OPERATORS, false},
+		{"_dl_find_object", "malloc_usable_size", LIMPET_ENTRY_LISTED, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
+		struct limpet_plan plan = {0};
+		char libc[STRINGS];
+
+		begin();
+		entries.families[cases[i].family] = 1;
+		add("main");
+		snprintf(libc, sizeof(libc),
+			 "malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version %s",
+			 cases[i].libc);
+		add(libc);
+		add(cases[i].other);
+		assert_int_equal(
+			limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+			0);
+		assert_int_equal(plan.mapped, cases[i].mapped);
+		assert_int_equal(plan.start.from_outside, 0);
+		if (plan.mapped)
+			assert_null(plan.reason);
+		else
+			assert_non_null(strstr(plan.reason, "exceptions"));
+	}
+}
+
 static void test_told(void **state)
 {
 	struct limpet_plan plan = {0};
@@ -171,21 +219,28 @@ static void test_told(void **state)
 	begin();
 	add("main");
 	add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_DLOPEN, &plan, &err), 0);
-	assert_null(plan.mapped);
-	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_MAP, &plan, &err), 0);
-	assert_non_null(strstr(plan.mapped, "--load map"));
+	assert_int_equal(
+		limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_DLOPEN, &plan, &err), 0);
+	assert_false(plan.mapped);
+	assert_non_null(strstr(plan.reason, "--load dlopen"));
+	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_MAP, &plan, &err),
+			 0);
+	assert_true(plan.mapped);
+	assert_non_null(strstr(plan.reason, "--load map"));
 	assert_int_equal(plan.start.from_outside, 1);
 	modules.fully_static = true;
-	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_MAP, &plan, &err), 0);
-	assert_non_null(strstr(plan.mapped, "none"));
-	assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_DLOPEN, &plan, &err),
-			 -ENOTSUP);
+	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_MAP, &plan, &err),
+			 0);
+	assert_non_null(strstr(plan.reason, "none"));
+	assert_int_equal(
+		limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_DLOPEN, &plan, &err),
+		-ENOTSUP);
 	assert_non_null(strstr(err.message, "the program has none"));
 	assert_non_null(strstr(err.hint, "--load"));
 	modules.fully_static = false;
 }
 
+/* Nothing of libc is there yet; an agent that an earlier limpet left does not count. */
 static void test_starting(void **state)
 {
 	(void)state;
@@ -197,10 +252,11 @@ static void test_starting(void **state)
 		add("main");
 		add("dl_iterate_phdr dlopen dlclose gnu_get_libc_version");
 		list[1].agent = agent;
-		assert_int_equal(limpet_plan_find_loader(&modules, LIMPET_LOAD_ANY, &plan, &err),
-				 agent ? -ENOENT : 0);
+		assert_int_equal(
+			limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, &err),
+			agent ? -ENOENT : 0);
 		assert_true(!agent || strstr(err.message, "starting"));
-		assert_null(plan.mapped);
+		assert_false(plan.mapped);
 	}
 }
 
@@ -209,7 +265,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_dlopen_in_libc), cmocka_unit_test(test_dlopen_in_libdl),
 		cmocka_unit_test(test_no_libdl),       cmocka_unit_test(test_mapped),
-		cmocka_unit_test(test_starting),       cmocka_unit_test(test_told),
+		cmocka_unit_test(test_exceptions),     cmocka_unit_test(test_starting),
+		cmocka_unit_test(test_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
