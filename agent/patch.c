@@ -77,30 +77,34 @@ static long ask_whether_writable(uint64_t address)
 			       0, 0, (long)address, or_zero);
 }
 
-static uint64_t opened_page; /* 0: none */
+static uint64_t writable_page, opened_page; /* of this visit; 0: none */
 
 static void close_page(void)
 {
 	if (opened_page)
 		limpet_syscall3(SYS_mprotect, (long)opened_page, (long)config.page_bytes,
 				PROT_READ);
-	opened_page = 0;
+	writable_page = opened_page = 0;
 }
 
 static int open_page(uint64_t address)
 {
 	const uint64_t page = address & ~(config.page_bytes - 1);
-	long error = ask_whether_writable(address);
+	long error;
 
-	if (error != -ERROR_FAULT)
-		return error < 0 ? (int)error : 0;
-	if (page != opened_page)
-		close_page();
-	error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
-				PROT_READ | PROT_WRITE);
-	if (!error)
-		opened_page = page;
-	return (int)error;
+	if (page == writable_page)
+		return 0;
+	close_page();
+	error = ask_whether_writable(address);
+	if (error == -ERROR_FAULT) {
+		error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
+					PROT_READ | PROT_WRITE);
+		if (!error)
+			opened_page = page;
+	}
+	if (error >= 0)
+		writable_page = page;
+	return error < 0 ? (int)error : 0;
 }
 
 /* Returns 0, 1 (holds another value), or -errno. The visit closes the page. */

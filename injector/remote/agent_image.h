@@ -25,7 +25,7 @@ struct limpet_agent_image {
 
 /* Parsed once; -ENOEXEC only if the build is broken. */
 int limpet_agent_image_get(const struct limpet_agent_image **ret);
-/* Has it in memory, before a thread stands for it. */
-void limpet_agent_image_prefault(void);
+/* Writes it to a file that it closes again, before a thread stands until it is written. */
+void limpet_agent_image_rehearse(void);
 
 #endif

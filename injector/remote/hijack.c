@@ -183,7 +183,7 @@ static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 	hijack->setup = *setup;
 	hijack->image_there = hijack->channel_there = hijack->ours_there = -1;
 	hijack->channel = -1;
-	limpet_agent_image_prefault();
+	limpet_agent_image_rehearse();
 	return hijack;
 }
 
