@@ -12,6 +12,18 @@
  * rows, one scene grew by an eighth; with one in four, scenes that could shrink did not. */
 #define ROWS_PER_PAIR 16u
 #define PAIRS_LEAST 1024u
+/* With fewer allocations of pairs that were there before, to list such a pair again is shorter than
+ * to refer to it, and leaves the column of references empty. In a trace of blocks of a thousand
+ * stacks and a thousand sizes one in 25 is such a one, and that column took a sixteenth of it. */
+#define ROWS_PER_REPEAT 16u
+
+/* What is known of a pair of the ordinary columns. */
+struct known {
+	uint64_t made_at; /* tick of its last row without an age, plus 1; 0: none */
+	uint32_t number;  /* where it was listed last */
+	uint32_t node;
+	uint64_t size;
+};
 
 /* Numbers, and room for one byte of each. */
 struct wide {
@@ -24,8 +36,9 @@ struct wide {
 struct limpet_event_planes {
 	struct wide pair_nodes, pair_sizes, made, gone;
 	struct limpet_bytes nodes, age_steps;
-	uint64_t *made_at; /* of each pair: tick of its last row without an age, plus 1; 0: none */
-	size_t made_at_capacity;
+	struct known *known;
+	size_t known_capacity;
+	bool recur;             /* too many pairs of the last block did, to list them again */
 	uint32_t *node_numbers; /* of each node in `nodes`, from 1; 0: not in it */
 	size_t node_capacity;
 	uint32_t *listed; /* the nodes in `nodes` */
@@ -54,7 +67,7 @@ void limpet_event_planes_free(struct limpet_event_planes *planes)
 	wide_done(&planes->gone);
 	limpet_bytes_done(&planes->nodes);
 	limpet_bytes_done(&planes->age_steps);
-	free(planes->made_at);
+	free(planes->known);
 	free(planes->node_numbers);
 	free(planes->listed);
 	free(planes);
@@ -166,16 +179,16 @@ static inline uint32_t find_node(struct limpet_event_planes *planes, uint32_t no
 	return number - 1;
 }
 
-static void add_pairs(struct limpet_event_planes *planes, const struct limpet_event_pairs *pairs)
+static void read_pairs(struct limpet_event_planes *planes, const struct limpet_event_pairs *pairs)
 {
 	const uint8_t *nodes = pairs->nodes->data, *sizes = pairs->sizes->data;
 
 	clear_nodes(planes);
-	for (uint32_t i = 0; i < pairs->pairs; i++) {
-		planes->pair_nodes.values[i] = find_node(planes, (uint32_t)next_number(&nodes));
-		planes->pair_sizes.values[i] = next_number(&sizes);
-	}
-	planes->pair_nodes.count = planes->pair_sizes.count = pairs->pairs;
+	for (uint32_t i = 0; i < pairs->pairs; i++)
+		planes->known[i] = (struct known){
+			.node = find_node(planes, (uint32_t)next_number(&nodes)),
+			.size = next_number(&sizes),
+		};
 }
 
 /* A column of a few different bytes is full of sequences that occur twice by chance, which zstd
@@ -204,18 +217,18 @@ struct columns {
 
 /* For a row with a pair. A block that was allocated in these rows has the age that its pair tells,
  * unless that was allocated again since. */
-static inline uint8_t *add_age(uint64_t *made_at, bool aged, struct columns *columns, uint8_t *to)
+static inline uint8_t *add_age(struct known *known, bool aged, struct columns *columns, uint8_t *to)
 {
-	const uint64_t known = *made_at;
+	const uint64_t made_at = known->made_at;
 	uint64_t age;
 
 	if (!aged) {
-		*made_at = columns->tick + 1;
+		known->made_at = columns->tick + 1;
 		return to;
 	}
 	age = next_number(&columns->ages);
-	if (known)
-		age = limpet_trace_zigzag(age - (columns->tick - (known - 1)));
+	if (made_at)
+		age = limpet_trace_zigzag(age - (columns->tick - (made_at - 1)));
 	return to + limpet_varint_put_any(to, age);
 }
 
@@ -224,41 +237,54 @@ static inline uint8_t *add_age(uint64_t *made_at, bool aged, struct columns *col
 static void add_rows(struct limpet_event_planes *planes, const struct limpet_event_pairs *pairs)
 {
 	uint64_t *made = planes->made.values, *gone = planes->gone.values;
+	uint64_t *nodes = planes->pair_nodes.values, *sizes = planes->pair_sizes.values;
 	const uint8_t *numbers = pairs->numbers->data, *ops = pairs->ops->data;
 	struct columns columns = {.times = pairs->times->data, .ages = pairs->ages->data};
 	uint8_t *step = planes->age_steps.data;
-	uint32_t known = 0;
+	uint32_t seen = 0, listed = 0, repeats = 0;
 
-	memset(planes->made_at, 0, pairs->pairs * sizeof(*planes->made_at));
 	for (uint32_t i = 0; i < pairs->rows; i++) {
 		unsigned kind = LIMPET_ROW_KIND(ops[i]), aged;
+		struct known *known;
 		uint32_t number;
+		bool is_new;
 
 		columns.tick += next_number(&columns.times);
 		if (!limpet_row_has_pair(kind))
 			continue;
 		aged = (unsigned)limpet_row_has_age(kind);
 		number = (uint32_t)next_number(&numbers);
-		*made = *gone = known - number;
+		known = &planes->known[number];
+		is_new = number == seen;
+		seen += is_new;
+		repeats += !is_new & !aged;
+		is_new |= !aged & !planes->recur;
+		/* Always written, but not always kept. */
+		nodes[listed] = known->node;
+		sizes[listed] = known->size;
+		known->number = is_new ? listed : known->number;
+		*made = *gone = listed - known->number;
+		listed += is_new;
 		made += !aged;
 		gone += aged;
-		known += number == known;
-		step = add_age(&planes->made_at[number], aged, &columns, step);
+		step = add_age(known, aged, &columns, step);
 	}
+	planes->pair_nodes.count = planes->pair_sizes.count = listed;
 	planes->made.count = (size_t)(made - planes->made.values);
 	planes->gone.count = (size_t)(gone - planes->gone.values);
 	planes->age_steps.count = (size_t)(step - planes->age_steps.data);
+	planes->recur = repeats > planes->made.count / ROWS_PER_REPEAT;
 }
 
 /* Empties all columns and reserves room for them. */
 static bool begin(struct limpet_event_planes *planes, const struct limpet_event_pairs *pairs)
 {
 	limpet_bytes_clear(&planes->age_steps);
-	return wide_begin(&planes->pair_nodes, pairs->pairs) &&
-	       wide_begin(&planes->pair_sizes, pairs->pairs) &&
+	return wide_begin(&planes->pair_nodes, pairs->rows) &&
+	       wide_begin(&planes->pair_sizes, pairs->rows) &&
 	       wide_begin(&planes->made, pairs->rows) && wide_begin(&planes->gone, pairs->rows) &&
-	       limpet_reserve(&planes->made_at, &planes->made_at_capacity, pairs->pairs + 1ul,
-			      sizeof(*planes->made_at)) == 0 &&
+	       limpet_reserve(&planes->known, &planes->known_capacity, pairs->pairs + 1ul,
+			      sizeof(*planes->known)) == 0 &&
 	       limpet_bytes_want(&planes->age_steps, (pairs->rows + 1ul) * LIMPET_VARINT_MAX_BYTES);
 }
 
@@ -269,7 +295,7 @@ void limpet_event_planes_put(struct limpet_event_planes *planes,
 		content->failed = true;
 		return;
 	}
-	add_pairs(planes, pairs);
+	read_pairs(planes, pairs);
 	add_rows(planes, pairs);
 	limpet_trace_put_section(content, LIMPET_EVENTS_NODES, planes->nodes.data,
 				 planes->nodes.count);

@@ -127,19 +127,32 @@ static uint64_t narrow_size(uint64_t i)
 {
 	return i % 3 ? i * 7919 % 4000 : 17; /* equal ones live at once */
 }
+static uint64_t recurring_size(uint64_t i)
+{
+	return i % 3 ? i * 7919 % 16001 : 17;
+}
+static uint64_t rare_size(uint64_t i)
+{
+	return i % 50 ? i : i % 7 + 1;
+}
 
-static void check_scattered(const char *name, uint64_t (*size_of)(uint64_t))
+static uint64_t ticks_ns(uint64_t i)
+{
+	return i * 1000 / LIMPET_TRACE_TICK_NS * LIMPET_TRACE_TICK_NS;
+}
+
+static void check_scattered(const char *name, uint64_t count, uint64_t (*size_of)(uint64_t))
 {
 	const struct limpet_recorder_options options = trace_options(name);
 	struct limpet_recorder *recorder = trace_record(&options);
-	const uint64_t count = 20000, held = 700;
+	const uint64_t held = 700;
 	struct limpet_recorder_tick tick = {0};
 	struct limpet_trace_reader *reader;
 	const struct limpet_trace_block *blocks;
 	struct limpet_trace_events *events = NULL;
 	struct limpet_trace_event row;
 	uint64_t made = 0, gone = 0;
-	size_t block = 0;
+	size_t block_count;
 
 	for (uint64_t i = 0; i < count; i++) {
 		struct limpet_record record = {.time_ns = i * 1000, .thread = 1};
@@ -155,26 +168,26 @@ static void check_scattered(const char *name, uint64_t (*size_of)(uint64_t))
 	tick.time_ns = count * 1000;
 	trace_finish(recorder, &tick);
 	reader = trace_open(trace_path(name));
-	limpet_trace_reader_blocks(reader, &blocks);
-	while (blocks[block].type != LIMPET_TRACE_EVENTS)
-		block++;
-	assert_int_equal(blocks[block].version, LIMPET_TRACE_SCATTERED_VERSION);
-	assert_int_equal(limpet_trace_events_open(reader, block, &events), 0);
-	while (limpet_trace_events_next(events, &row) == 1) {
-		const bool is_made = row.kind == LIMPET_ROW_ALLOC;
-		uint64_t i = is_made ? made++ : gone++;
+	block_count = limpet_trace_reader_blocks(reader, &blocks);
+	for (size_t block = 0; block < block_count; block++) {
+		if (blocks[block].type != LIMPET_TRACE_EVENTS)
+			continue;
+		assert_int_equal(blocks[block].version, LIMPET_TRACE_SCATTERED_VERSION);
+		assert_int_equal(limpet_trace_events_open(reader, block, &events), 0);
+		while (limpet_trace_events_next(events, &row) == 1) {
+			const bool is_made = row.kind == LIMPET_ROW_ALLOC;
+			uint64_t i = is_made ? made++ : gone++;
 
-		assert_int_equal(row.size, size_of(i));
-		/* Of blocks of this trace's block and of earlier ones, and of equal ones. */
-		if (!is_made)
-			assert_int_equal(
-				row.age_ns,
-				(i + held) * 1000 / LIMPET_TRACE_TICK_NS * LIMPET_TRACE_TICK_NS -
-					i * 1000 / LIMPET_TRACE_TICK_NS * LIMPET_TRACE_TICK_NS);
+			assert_int_equal(row.size, size_of(i));
+			/* Of blocks of this trace's block and of earlier ones, and of equal ones.
+			 */
+			if (!is_made)
+				assert_int_equal(row.age_ns, ticks_ns(i + held) - ticks_ns(i));
+		}
+		limpet_trace_events_free(events);
 	}
 	assert_int_equal(made, count);
 	assert_int_equal(gone, count - held);
-	limpet_trace_events_free(events);
 	limpet_trace_reader_free(reader);
 	second_reader_check(trace_path(name));
 }
@@ -184,8 +197,11 @@ static void check_scattered(const char *name, uint64_t (*size_of)(uint64_t))
 static void test_scattered_pairs(void **state)
 {
 	(void)state;
-	check_scattered("wide", wide_size);
-	check_scattered("narrow", narrow_size);
+	check_scattered("wide", 20000, wide_size);
+	check_scattered("narrow", 20000, narrow_size);
+	/* More than one block: the first one is not known to have equal pairs, the others are. */
+	check_scattered("recurring", 200000, recurring_size);
+	check_scattered("rare", 200000, rare_size);
 }
 
 /* A block that was freed at once is one record here, and two rows in the file; with addresses, too.
