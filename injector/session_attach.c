@@ -203,6 +203,32 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 	return grows ? explain_growing(session, -EADDRINUSE, err) : 0;
 }
 
+/* By that hook alone do exceptions pass a mapped agent (agent/finder.c). The page of its slot may
+ * be one that the program has sealed. */
+static int check_finder(const struct limpet_session *session, struct limpet_err *err)
+{
+	const struct limpet_slot *slots = limpet_segment_slots(&session->segment);
+
+	if (!session->plan.mapped || session->plan.start.from_outside)
+		return 0;
+	for (uint32_t i = 0; i < session->plan.slot_count; i++) {
+		const struct limpet_slot slot = slots[i];
+
+		if (slot.hook >= LIMPET_MAX_HOOKS ||
+		    session->hooks[slot.hook].op != LIMPET_OP_FINDER ||
+		    (slot.state != LIMPET_SLOT_FAILED && slot.state != LIMPET_SLOT_FOREIGN))
+			continue;
+		limpet_err_set(
+			err, -EPERM,
+			"exceptions of process %d could not pass the agent: the program keeps "
+			"_dl_find_object from being hooked",
+			session->target->pid);
+		limpet_err_hint(err, "limpet attach --load dlopen %d", session->target->pid);
+		return -EPERM;
+	}
+	return 0;
+}
+
 static int attach_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
 		       int floor, bool *ret_started, struct limpet_err *err)
 {
@@ -252,7 +278,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
 		return limpet_err_set(err, -EPROTO, "the agent that answered is not ours");
 	session->channel = limpet_hijack_take_channel(hijack);
-	return 0;
+	return check_finder(session, err);
 }
 
 /* Whatever program the process executes by now, it may have the agent. Returns whether the agent

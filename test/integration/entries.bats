@@ -244,6 +244,7 @@ newer_throws() {
 
 # track: language | C++ with operators new and delete of its own, static | attach run | entries
 @test "exceptions that leave a program's own operator new, by dlopen, mapped and static" {
+	load=dlopen newer_throws newer
 	newer_throws newer
 	load=map newer_throws newer
 	newer_throws newer-static
