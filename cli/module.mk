@@ -38,6 +38,7 @@ CLI_SRC := \
 	cli/pid_hint.c \
 	cli/progress.c \
 	cli/sealing.c \
+	cli/shell_word.c \
 	cli/top_calls.c \
 	cli/top_draw.c \
 	cli/top_editor.c \

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "analyzer/render/report_printer.h"
+#include "cli/shell_word.h"
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/plain_text.h"
@@ -168,20 +169,6 @@ static void print_rows(const struct match *list, size_t count, const char *name)
 
 /* ------------------------------------------------------------------ the command to type instead */
 
-/* As a shell reads it. */
-static void put_word(FILE *to, const char *word)
-{
-	if (*word && !word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-					"0123456789-_=+:,./@%")]) {
-		fputs(word, to);
-		return;
-	}
-	fputc('\'', to);
-	for (; *word; word++)
-		fputs(*word == '\'' ? "'\\''" : (char[]){*word, '\0'}, to);
-	fputc('\'', to);
-}
-
 /* The arguments with another word in place of `text`. */
 static void hint_command(char *const *arguments, int count, const char *text, const char *instead)
 {
@@ -201,7 +188,7 @@ static void hint_command(char *const *arguments, int count, const char *text, co
 			fprintf(to, "%.*s", (int)(text - word), word);
 			word = instead;
 		}
-		put_word(to, word);
+		limpet_cli_put_word(to, word);
 	}
 	/* The last word: NAME is missing. */
 	if (is_mark && text == arguments[count - 1])

@@ -1,14 +1,17 @@
 #include "cli/view_options.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "analyzer/render/report_markdown.h"
 #include "cli/mark_times.h"
+#include "cli/shell_word.h"
 #include "cli/ui.h"
 #include "common/clock.h"
+#include "common/plain_text.h"
 #include "common/units.h"
 
 /* NULL: out of memory. */
@@ -163,21 +166,43 @@ const char *limpet_cli_find_window(const char *argument)
 	return last != argument && strchr(last, '-') ? last : NULL;
 }
 
+/* The command with FROM-TO, after the '@', as options. A mark may have a '-' in its name, too. */
+static void hint_window(const char *command, const char *file, const char *window)
+{
+	const char *dash = strchr(window, '-');
+	LIMPET_FREE char *from = NULL, *line = NULL;
+	size_t length = 0;
+	FILE *to = open_memstream(&line, &length);
+
+	if (!to)
+		return;
+	if (dash && dash != window && dash[1] && !strchr(dash + 1, '-'))
+		from = strndup(window, (size_t)(dash - window));
+	fprintf(to, "limpet %s ", command);
+	limpet_cli_put_word(to, file);
+	fputs(" --from ", to);
+	limpet_cli_put_word(to, from ? from : "FROM");
+	fputs(" --to ", to);
+	limpet_cli_put_word(to, from ? dash + 1 : "TO");
+	/* Other characters could not be copied. */
+	if (fclose(to) == 0 && limpet_plain_text_check(line) == 0)
+		limpet_ui_hint("only `limpet diff` takes a window there: %s", line);
+}
+
 /* Only `limpet diff` takes a window in its argument. */
 static int check_path(const char *command, const char *path)
 {
 	const char *window = limpet_cli_find_window(path);
 	LIMPET_FREE char *file = window ? strndup(path, (size_t)(window - path)) : NULL;
 	struct limpet_err err = {0};
+	int status;
 
 	if (!file || access(file, F_OK) < 0)
 		return LIMPET_EXIT_OK;
 	limpet_err_set(&err, -ENOENT, "there is no file '%s'", path);
-	limpet_err_hint(&err,
-			"only `limpet diff` takes a window there: limpet %s '%s' --from FROM --to "
-			"TO",
-			command, file);
-	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+	status = limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
+	hint_window(command, file, window + 1);
+	return status;
 }
 
 int limpet_cli_view_times(const char *command, struct limpet_cli_view *view, const char *path)

@@ -9,6 +9,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "injector/ptrace/sigchld.h"
+
 static struct {
 	pid_t pid; /* whose they are; 0: nobody's */
 	int timer, children;
@@ -35,10 +37,8 @@ static void close_both(void)
 /* A forked child leaves those of its parent alone: their numbers may be of other files by now. */
 static bool open_both(void)
 {
-	sigset_t child;
+	const sigset_t child = limpet_sigchld_set();
 
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
 	tick.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	tick.children = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	tick.ticks = false;

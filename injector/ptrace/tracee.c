@@ -19,6 +19,7 @@
 #include "injector/ptrace/arch.h"
 #include "injector/ptrace/awake.h"
 #include "injector/ptrace/boost.h"
+#include "injector/ptrace/sigchld.h"
 #include "injector/ptrace/tick.h"
 #include "injector/ptrace/watchdog.h"
 
@@ -81,13 +82,11 @@ static pid_t own_child;
 int limpet_tracee_setup(void)
 {
 	struct sigaction action = {.sa_handler = SIG_DFL};
-	sigset_t set;
+	const sigset_t child = limpet_sigchld_set();
 
 	/* SIGCHLD must be blocked to stay pending: wait_stop() sleeps on it. An inherited SIG_IGN
 	 * would discard it, and so the news of stops. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGCHLD);
-	if (sigaction(SIGCHLD, &action, NULL) < 0 || sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+	if (sigaction(SIGCHLD, &action, NULL) < 0 || sigprocmask(SIG_BLOCK, &child, NULL) < 0)
 		return -errno;
 	limpet_sigreturn_frame_prepare();
 	return 0;
@@ -132,10 +131,8 @@ static bool is_on_our_processor(const struct limpet_tracee *tracee)
 static bool is_signal_left(void)
 {
 	const struct timespec none = {0, 0};
-	sigset_t child;
+	const sigset_t child = limpet_sigchld_set();
 
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
 	return sigtimedwait(&child, NULL, &none) > 0;
 }
 
@@ -162,8 +159,8 @@ static void sleep_until_stop(struct limpet_tracee *tracee, uint64_t waited_ns, u
 {
 	/* One SIGCHLD may stand for stops of several threads: look again at least every 10 ms. */
 	struct timespec left = {0, 10000000};
+	const sigset_t child = limpet_sigchld_set();
 	uint64_t turn_ns;
-	sigset_t child;
 
 	if (is_signal_left() || (left_ns >= LIMPET_TICK_NS && sleep_here(tracee)))
 		return;
@@ -175,8 +172,6 @@ static void sleep_until_stop(struct limpet_tracee *tracee, uint64_t waited_ns, u
 		turn_ns = left_ns;
 	if ((uint64_t)left.tv_nsec > turn_ns)
 		left.tv_nsec = (long)turn_ns;
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
 	sigtimedwait(&child, NULL, &left);
 	limpet_boost_take_back();
 }
@@ -446,26 +441,22 @@ static void watch_ends(bool begin)
 
 bool limpet_tracee_begin_long(void)
 {
-	sigset_t child;
+	const sigset_t child = limpet_sigchld_set();
 
 	limpet_tracee_release_strays();
 	if (!stray_count)
 		return false;
 	watch_children(true, SA_RESTART);
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_UNBLOCK, &child, NULL);
 	return true;
 }
 
 void limpet_tracee_end_long(bool begun)
 {
-	sigset_t child;
+	const sigset_t child = limpet_sigchld_set();
 
 	if (!begun)
 		return;
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &child, NULL);
 	watch_children(false, 0);
 	limpet_tracee_release_strays();
@@ -482,14 +473,13 @@ void limpet_tracee_many(bool begin)
  * reaps, and the call is restarted. No other code of ours runs meanwhile. */
 static long seize(pid_t tid)
 {
-	sigset_t child, kept_mask;
+	const sigset_t child = limpet_sigchld_set();
+	sigset_t kept_mask;
 	long answer;
 	int error;
 
 	if (!stray_count && !many)
 		return trace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD);
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
 	if (!many)
 		watch_ends(true);
 	/* The SIGCHLD of a thread that ended since the last look is pending, and is delivered now.
