@@ -9,7 +9,19 @@
 #include "cli/find_hidden.h"
 #include "cli/ui.h"
 #include "injector/preflight/preflight.h"
+#include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
+
+/* On a busy machine these tenths of a second of a processor took up to two seconds. */
+static int look_at(pid_t pid, const struct limpet_preflight_options *wanted,
+		   struct limpet_preflight *ret, struct limpet_err *err)
+{
+	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
+	int error = limpet_preflight_run(pid, wanted, ret, err);
+
+	limpet_priority_restore(before);
+	return error;
+}
 
 int limpet_cmd_attach(int argc, char **argv)
 {
@@ -29,10 +41,10 @@ int limpet_cmd_attach(int argc, char **argv)
 		.load = options.load,
 		.entry_list = options.entry_list,
 	};
-	error = limpet_preflight_run(options.pid, &wanted, &preflight, &err);
+	error = look_at(options.pid, &wanted, &preflight, &err);
 	if (limpet_find_hidden(&options, &preflight, &err)) {
 		wanted.entry_list = options.entry_list;
-		error = limpet_preflight_run(options.pid, &wanted, &preflight, &err);
+		error = look_at(options.pid, &wanted, &preflight, &err);
 	}
 	if (error < 0)
 		return limpet_ui_fail(&err, limpet_preflight_exit(&preflight));

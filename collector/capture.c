@@ -815,8 +815,9 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	result.end = stream(capture);
 	set_urgency(capture, LIMPET_URGENCY_LOAD);
 	detach(capture, &result);
-	limpet_priority_set_nice(capture->priority.nice);
+	/* What is read has to be written, too, soon; to seal the trace may take its time. */
 	close_trace(capture, &result);
+	limpet_priority_set_nice(capture->priority.nice);
 	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_SEALING);
 	*ret_capture = capture;
 	*ret_result = result;
