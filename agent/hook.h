@@ -49,9 +49,9 @@ uint64_t limpet_hook_probe(const uint64_t *registers, uint64_t hook);
 /* Fills in a hook and its thunk's path; `original` last. */
 void limpet_hook_set(uint32_t index, const struct limpet_hook *hook);
 /* Makes all thunks plain jumps to their originals, except those of inline hooks: these are reached
- * only through the hook areas. also_loader: those of the dynamic linker's
- * functions, too. */
-void limpet_hook_pass_all(bool also_loader);
+ * only through the hook areas. also_loader: those of the dynamic linker's functions, too.
+ * also_finder: that of _dl_find_object, which exceptions need as long as a thread is in a hook. */
+void limpet_hook_pass_all(bool also_loader, bool also_finder);
 
 static inline uint64_t limpet_frame_caller_sp(const struct limpet_hook_frame *frame)
 {

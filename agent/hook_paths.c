@@ -69,12 +69,13 @@ void limpet_hook_set(uint32_t index, const struct limpet_hook *hook)
 	__atomic_store_n(&place->original, hook->original, __ATOMIC_RELEASE);
 }
 
-void limpet_hook_pass_all(bool also_loader)
+void limpet_hook_pass_all(bool also_loader, bool also_finder)
 {
 	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++) {
 		const struct limpet_hook *hook = &limpet_hooks[i];
 
 		if (hook->original && (also_loader || hook->op != LIMPET_OP_LOADER) &&
+		    (also_finder || hook->op != LIMPET_OP_FINDER) &&
 		    !(hook->flags & (LIMPET_HOOK_PROBE | LIMPET_HOOK_ENTRY)))
 			__atomic_store_n(&limpet_thunk_paths()[i],
 					 (const void *)(uintptr_t)hook->original, __ATOMIC_RELEASE);

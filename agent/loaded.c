@@ -23,9 +23,10 @@
  * that glibc keeps for debuggers since 2.35: struct r_debug_extended of <link.h>. Each of them has
  * its own C library.
  *
- * Otherwise dl_iterate_phdr lists the modules; musl's takes no lock before the second one. The
- * injector's calls also use it, on a thread that was hijacked while nobody held a lock of the
- * loader. */
+ * Otherwise dl_iterate_phdr lists the modules; musl's takes no lock before the second one. In the
+ * injector's calls it also does where a module does not begin with its ELF header, under both of
+ * glibc's locks: it takes the second one again. Not otherwise: a child that is forked while the
+ * second lock is held cannot load any more, as fork resets only the first one. */
 #include "agent/loaded.h"
 #include "agent/agent.h"
 #include "agent/record.h"
@@ -162,9 +163,8 @@ bool limpet_loaded_hold(bool wait)
 	return !loader.lock;
 }
 
-void limpet_loaded_let_go(void)
+static void let_go(struct limpet_loader_mutex *mutex)
 {
-	struct limpet_loader_mutex *mutex = (struct limpet_loader_mutex *)(uintptr_t)loader.lock;
 	const int waited_for = 2;
 
 	if (!mutex || --mutex->count)
@@ -173,6 +173,11 @@ void limpet_loaded_let_go(void)
 	mutex->users--;
 	if (__atomic_exchange_n(&mutex->lock, 0, __ATOMIC_RELEASE) == waited_for)
 		limpet_syscall3(SYS_futex, (long)&mutex->lock, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 1);
+}
+
+void limpet_loaded_let_go(void)
+{
+	let_go((struct limpet_loader_mutex *)(uintptr_t)loader.lock);
 }
 
 bool limpet_loaded_closes_unlocked(void)
@@ -340,10 +345,48 @@ static int walk_held(struct walk *walk)
 	return answer ? answer : visit_space(debug_list->base.r_map, 0, walk);
 }
 
+static int visit_nothing(const struct limpet_image *image, void *context)
+{
+	(void)image;
+	(void)context;
+	return 0;
+}
+
+static bool both_held; /* and dl_iterate_phdr is to be used */
+
+/* In the order in which the loader takes them. */
+bool limpet_loaded_hold_all(void)
+{
+	struct limpet_loader_mutex *locks = (struct limpet_loader_mutex *)(uintptr_t)loader.lock;
+
+	for (unsigned i = 0; locks && i < LIMPET_CALL_PATIENCE; i++) {
+		if (i)
+			limpet_loaded_pause();
+		if (!take(&locks[0]))
+			continue;
+		both_held = limpet_loaded_walk_held(visit_nothing, NULL, false) > 0;
+		if (!both_held || take(&locks[1]))
+			return true;
+		let_go(&locks[0]);
+	}
+	return !locks;
+}
+
+void limpet_loaded_let_all_go(void)
+{
+	struct limpet_loader_mutex *locks = (struct limpet_loader_mutex *)(uintptr_t)loader.lock;
+
+	if (!locks)
+		return;
+	if (both_held)
+		let_go(&locks[1]);
+	let_go(&locks[0]);
+}
+
 int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread)
 {
 	struct walk walk = {.visit = visit, .context = context};
-	int answer = walk_listed(&walk);
+	int answer = loader.lock && !both_held ? walk_held(&walk) : walk_listed(&walk);
 
 	if (ret_unread)
 		*ret_unread = walk.unread;

@@ -22,17 +22,23 @@ struct limpet_image_tables {
 typedef int limpet_image_fn(const struct limpet_image *image, void *context);
 void limpet_loaded_configure(const struct limpet_start *start);
 /* Stops when `visit` returns nonzero, and returns that. ret_unread, which may be NULL, gets the
- * number of modules whose program headers were not found. Uses dl_iterate_phdr: for the injector's
- * calls only. */
+ * number of modules whose program headers were not found. For the injector's calls only, between
+ * hold_all and let_all_go; may use dl_iterate_phdr. */
 int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread);
 /* Takes the lock under which a hook may walk; recursive. false: it was not available at once or, if
  * `wait`, within a fraction of a second. */
 bool limpet_loaded_hold(bool wait);
 void limpet_loaded_let_go(void);
+/* For the injector's calls: takes what limpet_loaded_walk() needs, so that it waits for nobody. The
+ * hijacked thread may hold a lock of the program, malloc's for one, that a holder of the loader's
+ * wants: gives up after some milliseconds. Where the locks are not known: true. */
+bool limpet_loaded_hold_all(void);
+void limpet_loaded_let_all_go(void);
 /* The same walk, between hold and let_go; returns the number of unread modules. `settles`: from now
  * on limpet_loaded_has_changed() compares with this walk. */
 uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
 #define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
+#define LIMPET_CALL_PATIENCE 50u     /* the same, while the injector waits */
 void limpet_loaded_pause(void);
 /* Takes no lock. Returns false if unknown: the collector checks from outside. */
 bool limpet_loaded_has_changed(void);

@@ -77,34 +77,30 @@ static long ask_whether_writable(uint64_t address)
 			       0, 0, (long)address, or_zero);
 }
 
-static uint64_t writable_page, opened_page; /* of this visit; 0: none */
+static uint64_t opened_page; /* 0: none */
 
 static void close_page(void)
 {
 	if (opened_page)
 		limpet_syscall3(SYS_mprotect, (long)opened_page, (long)config.page_bytes,
 				PROT_READ);
-	writable_page = opened_page = 0;
+	opened_page = 0;
 }
 
 static int open_page(uint64_t address)
 {
 	const uint64_t page = address & ~(config.page_bytes - 1);
-	long error;
+	long error = ask_whether_writable(address);
 
-	if (page == writable_page)
-		return 0;
-	close_page();
-	error = ask_whether_writable(address);
-	if (error == -ERROR_FAULT) {
-		error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
-					PROT_READ | PROT_WRITE);
-		if (!error)
-			opened_page = page;
-	}
-	if (error >= 0)
-		writable_page = page;
-	return error < 0 ? (int)error : 0;
+	if (error != -ERROR_FAULT)
+		return error < 0 ? (int)error : 0;
+	if (page != opened_page)
+		close_page();
+	error = limpet_syscall3(SYS_mprotect, (long)page, (long)config.page_bytes,
+				PROT_READ | PROT_WRITE);
+	if (!error)
+		opened_page = page;
+	return (int)error;
 }
 
 /* Returns 0, 1 (holds another value), or -errno. The visit closes the page. */
@@ -340,6 +336,48 @@ static bool is_early(const struct limpet_image *image)
 	return false;
 }
 
+/* One thread at a time. A second thread, in a loader call of its own, waits: what it has loaded
+ * must not run unseen. */
+static bool begin_scan(unsigned patience)
+{
+	for (unsigned i = 0; i < patience; i++) {
+		uint32_t free_to_scan = 0;
+
+		if (i)
+			limpet_loaded_pause();
+		if (__atomic_compare_exchange_n(&scanning, &free_to_scan, 1, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	}
+	return false;
+}
+
+static void end_scan(void)
+{
+	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
+}
+
+bool limpet_patch_begin(void)
+{
+	if (config.from_outside)
+		return true;
+	/* In the order of limpet_patch_on_loader_call(). */
+	if (!limpet_loaded_hold_all())
+		return false;
+	if (begin_scan(LIMPET_CALL_PATIENCE))
+		return true;
+	limpet_loaded_let_all_go();
+	return false;
+}
+
+void limpet_patch_end(void)
+{
+	if (config.from_outside)
+		return;
+	end_scan();
+	limpet_loaded_let_all_go();
+}
+
 int limpet_patch_planned(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = false};
@@ -414,27 +452,6 @@ static int restore_all(void)
 	return walk.done;
 }
 
-/* One thread at a time. A second thread, in a loader call of its own, waits: what it has loaded
- * must not run unseen. */
-static bool begin_scan(bool may_wait)
-{
-	for (unsigned i = 0; i < (may_wait ? LIMPET_LOADER_PATIENCE : 1); i++) {
-		uint32_t free_to_scan = 0;
-
-		if (i)
-			limpet_loaded_pause();
-		if (__atomic_compare_exchange_n(&scanning, &free_to_scan, 1, false,
-						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			return true;
-	}
-	return false;
-}
-
-static void end_scan(void)
-{
-	__atomic_store_n(&scanning, 0, __ATOMIC_RELEASE);
-}
-
 static bool is_detaching(void)
 {
 	return __atomic_load_n(&detaching, __ATOMIC_RELAXED) || !limpet_is_alive();
@@ -450,10 +467,10 @@ int limpet_patch_restore(void)
 		return 0;
 	/* From then on, a hook that was scanning writes no more slots, and has finished those that
 	 * it had begun. */
-	if (!begin_scan(true))
+	if (!limpet_patch_begin())
 		return 1;
 	answer = restore_all();
-	end_scan();
+	limpet_patch_end();
 	return answer;
 }
 
@@ -817,7 +834,7 @@ int limpet_patch_new_modules(void)
 	int answer = 0;
 
 	if (limpet_loaded_hold(false)) {
-		if (begin_scan(false)) {
+		if (begin_scan(1)) {
 			answer = scan();
 			end_scan();
 		}
@@ -837,7 +854,7 @@ void limpet_patch_on_loader_call(bool closes)
 	    (closes && limpet_loaded_closes_unlocked()) || !limpet_loaded_has_changed() ||
 	    !limpet_loaded_hold(true))
 		return;
-	if (begin_scan(true)) {
+	if (begin_scan(LIMPET_LOADER_PATIENCE)) {
 		changed = limpet_loaded_has_changed();
 		if (changed)
 			scan();

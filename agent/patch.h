@@ -5,7 +5,12 @@
 #include "agent/agent.h"
 
 void limpet_patch_configure(const struct limpet_start *start);
+/* Takes what limpet_patch_planned() needs. false: somebody else has it; nothing is to be undone. */
+bool limpet_patch_begin(void);
+void limpet_patch_end(void);
+/* Between these; returns the number of patched slots. */
 int limpet_patch_planned(void);
+/* Returns how many slots it could not restore. */
 int limpet_patch_restore(void);
 int limpet_patch_new_modules(void);
 /* Called before a call into the loader. `closes`: the function closes a module. */

@@ -13,6 +13,7 @@
 #include <linux/socket.h>
 #include <stddef.h>
 
+#define ERROR_AGAIN 11    /* EAGAIN */
 #define ERROR_MEMORY 12   /* ENOMEM */
 #define ERROR_PROTOCOL 71 /* EPROTO */
 #define SCM_RIGHTS_TYPE 1 /* not in the kernel's headers */
@@ -250,6 +251,8 @@ static int start_all(struct limpet_start *start)
 	limpet_patch_configure(start);
 	limpet_finder_configure(start);
 	start->control_page = (uint64_t)(uintptr_t)limpet_control;
+	if (!limpet_patch_begin())
+		return -ERROR_AGAIN;
 	/* Originals are set before the first slot leads here, and hooks record only once all
 	 * planned slots are patched. With the handle set, the agent can be removed, also from a
 	 * child that is forked from here on. */
@@ -260,6 +263,7 @@ static int start_all(struct limpet_start *start)
 	limpet_agent_info.map = start->map;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	start->patched = (uint32_t)limpet_patch_planned();
+	limpet_patch_end();
 	limpet_agent_info.state = LIMPET_AGENT_ACTIVE;
 	__atomic_store_n(&limpet_control->on, 1, __ATOMIC_RELEASE);
 	if (!start->from_outside)
@@ -284,7 +288,7 @@ static int entry_detach(void)
 	__atomic_store_n(&limpet_control->on, 0, __ATOMIC_SEQ_CST);
 	limpet_agent_info.state = LIMPET_AGENT_PASSING;
 	answer = limpet_shm ? limpet_patch_restore() : 0;
-	limpet_hook_pass_all(!answer && limpet_agent_info.restores);
+	limpet_hook_pass_all(!answer && limpet_agent_info.restores, false);
 	return answer;
 }
 
@@ -293,7 +297,7 @@ static int entry_release(void)
 	struct limpet_control *control = limpet_control;
 
 	/* Also those that a thread in a loader hook has added meanwhile. */
-	limpet_hook_pass_all(true);
+	limpet_hook_pass_all(true, true);
 	/* First: the agent in a child that is forked meanwhile must not be used any more. */
 	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
 	limpet_agent_info.shm = 0;

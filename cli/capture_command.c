@@ -27,7 +27,7 @@ struct command {
 	bool first;                         /* started by the user, not by another limpet */
 	pid_t pid;
 	const char *name;
-	const char *way; /* how the agent is loaded, if not by dlopen; else NULL */
+	const char *way; /* that all threads are stopped for the hooks, and why; else NULL */
 };
 
 static void say_started(void *context, const char *trace)
@@ -203,7 +203,7 @@ void limpet_capture_warn(const struct limpet_preflight *preflight)
 			limpet_ui_warn("%s", preflight->list[i].text);
 }
 
-/* NULL for dlopen, the usual way. */
+/* NULL unless all threads are stopped for the hooks. */
 static const char *find_way(const struct limpet_preflight *preflight)
 {
 	for (size_t i = 0; i < preflight->count; i++)

@@ -12,13 +12,17 @@
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
 
-/* On a busy machine these tenths of a second of a processor took up to two seconds. */
+/* On a busy machine these hundredths of a second of a processor took up to two seconds. */
 static int look_at(pid_t pid, const struct limpet_preflight_options *wanted,
 		   struct limpet_preflight *ret, struct limpet_err *err)
 {
-	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
-	int error = limpet_preflight_run(pid, wanted, ret, err);
+	struct limpet_priority before;
+	int error;
 
+	if (limpet_priority_has_one_processor())
+		return limpet_preflight_run(pid, wanted, ret, err);
+	before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
+	error = limpet_preflight_run(pid, wanted, ret, err);
 	limpet_priority_restore(before);
 	return error;
 }

@@ -378,7 +378,7 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 	for (;;) {
 		wait.tv_nsec = (long)(wait_ns < look_ns ? wait_ns : look_ns);
 		ready = ppoll(fds, count, &wait, &mask);
-		if (ready || limpet_collector_is_called(capture->collector))
+		if (limpet_collector_look(capture->collector) || ready)
 			return;
 		wait_ns = limpet_monotonic_ns();
 		if (wait_ns >= end_ns)
@@ -734,9 +734,15 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	bool resident_known;
 	char named[256];
 	const bool begun = limpet_tracee_begin_long();
-	int64_t drained = limpet_collector_drain_all(capture->collector);
+	const enum limpet_urgency urgency =
+		limpet_priority_has_one_processor() ? LIMPET_URGENCY_NONE : LIMPET_URGENCY_LOAD;
+	int64_t drained;
 
+	set_urgency(capture, urgency);
+	drained = limpet_collector_drain_all(capture->collector);
+	set_urgency(capture, LIMPET_URGENCY_NONE);
 	resident_known = look_at_the_end(capture, result, &resident);
+	set_urgency(capture, urgency);
 	limpet_collector_fill_tick(capture->collector, &last);
 	limpet_memory_watch_take(&capture->memory, &last.memory);
 	limpet_recorder_keep_error(&capture->trace.file_error, drained);
@@ -815,7 +821,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	result.end = stream(capture);
 	set_urgency(capture, LIMPET_URGENCY_LOAD);
 	detach(capture, &result);
-	/* What is read has to be written, too, soon; to seal the trace may take its time. */
+	/* What was read has to be written, too, soon. To look at the program's pages may take its
+	 * time, and so may sealing the trace. */
 	close_trace(capture, &result);
 	limpet_priority_set_nice(capture->priority.nice);
 	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_SEALING);

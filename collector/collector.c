@@ -1428,8 +1428,9 @@ bool limpet_collector_was_called(const struct limpet_collector *collector)
 	return collector->called;
 }
 
-bool limpet_collector_is_called(const struct limpet_collector *collector)
+bool limpet_collector_look(struct limpet_collector *collector)
 {
+	limpet_collector_tell_time(collector);
 	return __atomic_load_n(&collector->shm->bell, __ATOMIC_RELAXED) != collector->bell;
 }
 

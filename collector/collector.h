@@ -82,8 +82,9 @@ bool limpet_collector_channel_ended(const struct limpet_collector *collector);
 bool limpet_collector_has_more(const struct limpet_collector *collector);
 /* Before the last drain the agent had rung the bell: there was something to do. */
 bool limpet_collector_was_called(const struct limpet_collector *collector);
-/* Since the last drain the agent has rung the bell: there is something to do. */
-bool limpet_collector_is_called(const struct limpet_collector *collector);
+/* A look between drains: tells the agent the time, by which it stamps its records. Whether it has
+ * rung the bell since the last drain: there is something to do. */
+bool limpet_collector_look(struct limpet_collector *collector);
 /* For --on-overload wait: how long a thread without room waits for a sign of life; 0: it does not
  * wait. */
 void limpet_collector_set_patience(struct limpet_collector *collector, uint64_t patience_ns);

@@ -203,32 +203,6 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 	return grows ? explain_growing(session, -EADDRINUSE, err) : 0;
 }
 
-/* By that hook alone do exceptions pass a mapped agent (agent/finder.c). The page of its slot may
- * be one that the program has sealed. */
-static int check_finder(const struct limpet_session *session, struct limpet_err *err)
-{
-	const struct limpet_slot *slots = limpet_segment_slots(&session->segment);
-
-	if (!session->plan.mapped || session->plan.start.from_outside)
-		return 0;
-	for (uint32_t i = 0; i < session->plan.slot_count; i++) {
-		const struct limpet_slot slot = slots[i];
-
-		if (slot.hook >= LIMPET_MAX_HOOKS ||
-		    session->hooks[slot.hook].op != LIMPET_OP_FINDER ||
-		    (slot.state != LIMPET_SLOT_FAILED && slot.state != LIMPET_SLOT_FOREIGN))
-			continue;
-		limpet_err_set(
-			err, -EPERM,
-			"exceptions of process %d could not pass the agent: the program keeps "
-			"_dl_find_object from being hooked",
-			session->target->pid);
-		limpet_err_hint(err, "limpet attach --load dlopen %d", session->target->pid);
-		return -EPERM;
-	}
-	return 0;
-}
-
 static int attach_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
 		       int floor, bool *ret_started, struct limpet_err *err)
 {
@@ -244,7 +218,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->floor = floor;
 	boot->info_offset = image->info_offset;
-	if (session->plan.mapped)
+	if (session->plan.way != LIMPET_WAY_DLOPEN)
 		boot->layout = image->layout;
 	spell_path(nonce, boot->path);
 	boot->start = session->plan.start;
@@ -278,7 +252,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
 		return limpet_err_set(err, -EPROTO, "the agent that answered is not ours");
 	session->channel = limpet_hijack_take_channel(hijack);
-	return check_finder(session, err);
+	return 0;
 }
 
 /* Whatever program the process executes by now, it may have the agent. Returns whether the agent
@@ -335,6 +309,43 @@ static uint64_t room_to_try(const struct limpet_session *session)
 											  : 0;
 }
 
+/* -EAGAIN: another thread has the dynamic linker's lock, and what it does under it may need a lock
+ * that the hijacked thread has: this one goes on, and is tried again. *ret: the thread that is
+ * still hijacked; NULL: none. */
+static int hijack_and_attach(struct limpet_session *session, struct limpet_tracee *tracee,
+			     const struct limpet_hijack_setup *setup, uint64_t nonce, int floor,
+			     struct limpet_hijack **ret, bool *ret_started, struct limpet_err *err)
+{
+	const uint64_t longest_pause_ns = 50000000;
+	uint64_t pause_ns = 1000000;
+
+	for (;;) {
+		int error = tracee ? limpet_hijack_given(setup, tracee, ret, err)
+				   : limpet_hijack_find(setup, ret, err);
+
+		if (error) {
+			*ret = NULL;
+			return error;
+		}
+		error = attach_once(session, *ret, nonce, floor, ret_started, err);
+		if (error != -EAGAIN || tracee)
+			return error;
+		error = limpet_hijack_finish(*ret);
+		*ret = NULL;
+		if (!error)
+			error = limpet_wait_pause(&setup->wait, &pause_ns, longest_pause_ns);
+		if (error == -EBUSY) {
+			limpet_err_set(err, error,
+				       "the dynamic linker's lock of process %d was held: nothing "
+				       "was changed",
+				       session->target->pid);
+			limpet_err_hint(err, "try again, or wait longer: --attach-timeout 60s");
+		}
+		if (error)
+			return error;
+	}
+}
+
 static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 		  struct limpet_err *err)
 {
@@ -359,11 +370,9 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);
-	error = tracee ? limpet_hijack_given(&setup, tracee, &hijack, err)
-		       : limpet_hijack_find(&setup, &hijack, err);
-	if (error)
+	error = hijack_and_attach(session, tracee, &setup, nonce, floor, &hijack, &started, err);
+	if (!hijack)
 		return limpet_target_explain(session->target, error, err);
-	error = attach_once(session, hijack, nonce, floor, &started, err);
 	/* Not one instruction of the program may run unrecorded. Other processes run meanwhile, so
 	 * this may take more than one try. */
 	if (!error && tracee)

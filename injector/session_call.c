@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -47,7 +48,10 @@ bool limpet_session_is_outside(const struct limpet_session *session)
 {
 	const struct limpet_agent_info *info = &session->info;
 
-	return info->map && !(info->bytes >= sizeof(*info) && info->restores);
+	const bool knows = info->bytes >=
+			   offsetof(struct limpet_agent_info, restores) + sizeof(info->restores);
+
+	return info->map && !(knows && info->restores);
 }
 
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns)
@@ -75,7 +79,9 @@ void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadli
 		.safepoint = &session->safepoint,
 		.gadgets = &session->plan.gadgets,
 		.anywhere = session->anywhere,
-		.calls_malloc = session->handle || !session->plan.mapped,
+		/* Where the linker's locks are not known, the agent may wait for one. */
+		.may_be_in_malloc = !session->handle && session->plan.way != LIMPET_WAY_DLOPEN &&
+				    session->plan.start.loader.lock,
 		.maps = &session->modules.maps,
 		.loader_lock = session->plan.loader_lock,
 		.may_call = may_call,

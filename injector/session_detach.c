@@ -11,6 +11,7 @@
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
 #include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/priority.h"
@@ -253,6 +254,33 @@ static int put_slots_back(void *context, int memory)
 	return answer < 0 ? answer : 0;
 }
 
+/* Whether exceptions pass the agent by a hook of its own (agent/finder.c). */
+static bool has_finder(const struct limpet_session *session)
+{
+	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
+
+	if (limpet_memory_read(session->target->pid, session->info.hooks, hooks, sizeof(hooks)) < 0)
+		return false;
+	for (unsigned i = 0; i < LIMPET_MAX_HOOKS; i++)
+		if (hooks[i].original && hooks[i].op == LIMPET_OP_FINDER)
+			return true;
+	return false;
+}
+
+struct finder_end {
+	pid_t pid;
+	const struct limpet_agent_place *place;
+};
+
+/* A hook that is left by an exception needs it. New calls enter none: the hooks are switched off.
+ */
+static bool may_end_finder(void *context)
+{
+	const struct finder_end *end = context;
+
+	return !limpet_quiesce_in_hook(end->pid, end->place);
+}
+
 /* Finds the agent, and calls its own part of detaching: it restores the slots. *ret_result: how
  * many it could not. */
 static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
@@ -301,6 +329,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
 	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
+	struct finder_end end = {session->target->pid, &place};
 	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
 	if (error)
@@ -314,6 +343,10 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	if (session->outside) {
 		inline_hooks.also = put_slots_back;
 		inline_hooks.also_context = session;
+		if (has_finder(session)) {
+			inline_hooks.may_switch_off = may_end_finder;
+			inline_hooks.may_context = &end;
+		}
 	}
 	/* A thread that was in a loader hook may have patched slots meanwhile, and a module that
 	 * was loaded before the symbols were restored is bound to the agent. */

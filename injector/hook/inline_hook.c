@@ -492,6 +492,9 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 			error = limpet_wait_check(&setup->wait);
 			if (!error && !stopped.count)
 				error = -ESRCH;
+			if (!error && setup->may_switch_off &&
+			    !setup->may_switch_off(setup->may_context))
+				error = -EAGAIN;
 			if (!error)
 				error = put_back(setup, limpet_tracee_tid(stopped.list[0]),
 						 changed);

@@ -35,6 +35,10 @@ struct limpet_inline_hook_setup {
 	 * try again, only for switch_off: when switching on, the jumps are in place by then. */
 	int (*also)(void *context, int memory);
 	void *also_context;
+	/* For switch_off: whether it may be done now, while all threads are stopped; NULL: it may.
+	 */
+	bool (*may_switch_off)(void *context);
+	void *may_context;
 };
 
 /* Makes the entries jump to the agent's thunks, the first of which is at `thunks`. `hijacked` is

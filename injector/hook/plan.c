@@ -139,7 +139,7 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 	if (limpet_entries_at(planner->entries, original))
 		return false;
 	if (limpet_family[symbol].flags & LIMPET_FAMILY_FINDER)
-		return planner->plan->mapped && module && !module->agent;
+		return planner->plan->way != LIMPET_WAY_DLOPEN && module && !module->agent;
 	if (!module || module->loader || module->agent)
 		return limpet_family[symbol].flags & LIMPET_FAMILY_LOADER && module &&
 		       !module->agent;
@@ -617,13 +617,18 @@ static int note_finder(const struct limpet_slot_found *found, void *context)
 	return 0;
 }
 
-/* Whether some hooked function may throw although the program has no unwinder that can be seen: one
- * may be linked in. malloc and its kin do not throw. */
+/* Whether some hooked function may throw, other than by a signal's handler: an operator new that is
+ * followed itself, since it is an allocator's or the program's own, or a function that the user has
+ * named. malloc and its kin do not, nor does the hook of the malloc that an operator new calls. */
 static bool may_throw(struct limpet_modules *modules, const struct limpet_entries *entries)
 {
-	return entries->families[LIMPET_ENTRY_OPERATORS] ||
-	       entries->families[LIMPET_ENTRY_LISTED] || entries->families[LIMPET_ENTRY_FOUND] ||
-	       limpet_modules_symbol(modules, "_Znwm", NULL);
+	struct limpet_module *definer = NULL;
+
+	if (entries->families[LIMPET_ENTRY_OPERATORS] || entries->families[LIMPET_ENTRY_LISTED] ||
+	    entries->families[LIMPET_ENTRY_FOUND])
+		return true;
+	return limpet_modules_symbol(modules, "_Znwm", &definer) &&
+	       limpet_module_has_malloc(modules->pid, definer);
 }
 
 /* Whether exceptions can pass the hooks of a mapped agent: the program's unwinder must ask a
@@ -713,25 +718,32 @@ static const char *why_not_called(struct limpet_modules *modules, const struct l
 	return NULL;
 }
 
-static void choose_way(struct limpet_modules *modules, struct limpet_entries *entries,
-		       enum limpet_load load, struct limpet_plan *plan)
+static void choose(struct limpet_modules *modules, struct limpet_entries *entries,
+		   enum limpet_load load, struct limpet_plan *plan)
 {
-	const bool pass = passes_exceptions(modules, entries), called = !plan->reason;
+	const bool pass = passes_exceptions(modules, entries);
 
-	if (called && load == LIMPET_LOAD_DLOPEN)
-		plan->reason = "--load dlopen says so";
-	else if (called && load == LIMPET_LOAD_MAP)
+	plan->way = LIMPET_WAY_MAP;
+	if (plan->reason) {
+		plan->way = LIMPET_WAY_OUTSIDE;
+	} else if (load == LIMPET_LOAD_MAP) {
+		plan->way = LIMPET_WAY_OUTSIDE;
 		plan->reason = "--load map says so";
-	else if (called && !pass)
-		plan->reason = "exceptions could not pass it otherwise";
-	plan->mapped = !called || load == LIMPET_LOAD_MAP || !plan->reason;
-	plan->start.from_outside = plan->mapped && plan->reason;
-	if (plan->mapped && !pass)
+	} else if (load == LIMPET_LOAD_DLOPEN) {
+		plan->way = LIMPET_WAY_DLOPEN;
+		plan->reason = "--load dlopen says so";
+	} else if (!pass || may_throw(modules, entries)) {
+		/* The linker shows it to every unwinder, from the first call to the last. */
+		plan->way = LIMPET_WAY_DLOPEN;
+		plan->reason = "exceptions are to pass its hooks";
+	}
+	plan->start.from_outside = plan->way == LIMPET_WAY_OUTSIDE;
+	if (plan->start.from_outside && !pass)
 		limpet_entries_leave_operators(entries);
 }
 
-int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_entries *entries,
-			    enum limpet_load load, struct limpet_plan *plan, struct limpet_err *err)
+int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries *entries,
+			   enum limpet_load load, struct limpet_plan *plan, struct limpet_err *err)
 {
 	plan->dlopen_mode = RTLD_NOW_LOCAL;
 	plan->dlopen = libc_symbol(modules, "dlopen");
@@ -759,7 +771,7 @@ int limpet_plan_find_loader(struct limpet_modules *modules, struct limpet_entrie
 		limpet_err_hint(err, "leave out --load dlopen: the agent is mapped then");
 		return -ENOTSUP;
 	}
-	choose_way(modules, entries, load, plan);
+	choose(modules, entries, load, plan);
 	plan->start.r_debug = modules->r_debug;
 	return 0;
 }
@@ -821,7 +833,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.bytes = sizeof(ret->start);
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	shm->slot_count = shm->module_count = 0;
-	error = limpet_plan_find_loader(modules, entries, load, ret, err);
+	error = limpet_plan_choose_way(modules, entries, load, ret, err);
 	if (!error)
 		error = find_gadgets(&planner, err);
 	if (error)

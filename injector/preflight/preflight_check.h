@@ -6,6 +6,7 @@
 #ifndef LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_CHECK_H
 #define LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_CHECK_H
 
+#include "injector/hook/plan.h"
 #include "injector/image/entry_find.h"
 #include "injector/image/modules.h"
 #include "injector/preflight/preflight.h"
@@ -22,9 +23,9 @@ struct limpet_inside {
 	int error; /* of reading: if set, nothing else is filled in */
 	struct limpet_modules modules;
 	struct limpet_entries entries; /* without operators that exceptions could not pass */
-	int loader_error;              /* result of limpet_plan_find_loader(), with a message */
+	int loader_error;              /* result of limpet_plan_choose_way(), with a message */
 	struct limpet_err loader_err;
-	bool mapped; /* as in struct limpet_plan */
+	enum limpet_way way; /* as in struct limpet_plan */
 	const char *reason;
 };
 

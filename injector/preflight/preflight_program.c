@@ -27,9 +27,9 @@ struct limpet_inside *limpet_check_inside(struct limpet_check *check)
 		return NULL;
 	}
 	inside->loader_error =
-		limpet_plan_find_loader(&inside->modules, &inside->entries, check->options.load,
-					&plan, &inside->loader_err);
-	inside->mapped = plan.mapped;
+		limpet_plan_choose_way(&inside->modules, &inside->entries, check->options.load,
+				       &plan, &inside->loader_err);
+	inside->way = plan.way;
 	inside->reason = plan.reason;
 	return inside;
 }
@@ -58,6 +58,26 @@ static void check_other_libcs(struct limpet_check *check, struct limpet_modules 
 	}
 }
 
+static void say_way(struct limpet_check *check, const struct limpet_inside *inside)
+{
+	switch (inside->way) {
+	case LIMPET_WAY_MAP:
+		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
+				 "the agent is mapped; it sets its hooks while the program runs");
+		break;
+	case LIMPET_WAY_DLOPEN:
+		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
+				 "the agent is loaded by the program's own dlopen (%s)",
+				 inside->reason);
+		break;
+	case LIMPET_WAY_OUTSIDE:
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "agent", "",
+				 "the agent is mapped, without a dynamic linker (%s)",
+				 inside->reason);
+		break;
+	}
+}
+
 /* Reads memory, so as to examine the library that runs, not one that was installed later. If a
  * program's list of modules cannot be read, or it is only starting, this check adds nothing: the
  * attach will report it. */
@@ -70,19 +90,8 @@ static int check_loader(struct limpet_check *check)
 	inside = limpet_check_inside(check);
 	if (!inside)
 		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
-	if (inside->loader_error)
-		;
-	else if (!inside->reason)
-		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
-				 "the agent is mapped; it sets its hooks while the program runs");
-	else if (inside->mapped)
-		limpet_check_add(check, LIMPET_FINDING_NOTE, "agent", "",
-				 "the agent is mapped, without a dynamic linker (%s)",
-				 inside->reason);
-	else
-		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
-				 "the agent is loaded by the program's own dlopen (%s)",
-				 inside->reason);
+	if (!inside->loader_error)
+		say_way(check, inside);
 	if (inside->loader_error == -ENOTSUP) {
 		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s",
 				    inside->loader_err.message);

@@ -10,7 +10,7 @@
 
 #define HIGHEST (-20)
 
-static bool has_one_processor(void)
+bool limpet_priority_has_one_processor(void)
 {
 	cpu_set_t allowed;
 
@@ -35,7 +35,7 @@ struct limpet_priority limpet_priority_raise(enum limpet_priority_level level)
 
 	if (policy == SCHED_RR || policy == SCHED_FIFO)
 		return before;
-	if (level == LIMPET_PRIORITY_STOP && !has_one_processor() &&
+	if (level == LIMPET_PRIORITY_STOP && !limpet_priority_has_one_processor() &&
 	    (set_real_time(LIMPET_BOOST_ABOVE) || set_real_time(1))) {
 		limpet_boost_begin();
 		return before;

@@ -28,6 +28,9 @@ struct limpet_priority limpet_priority_raise(enum limpet_priority_level level);
 void limpet_priority_restore(struct limpet_priority before);
 /* Sets the nice value of all threads of this process, with SCHED_OTHER or SCHED_BATCH. */
 void limpet_priority_set_nice(int nice);
+/* Whether this process may use one processor only: where only the user waits for limpet, the target
+ * is then not to wait, too. */
+bool limpet_priority_has_one_processor(void);
 /* Whether this thread may have a negative nice value. */
 bool limpet_priority_is_allowed(void);
 

@@ -181,9 +181,7 @@ void limpet_agent_image_rehearse(void)
 {
 	const size_t size = (size_t)(limpet_agent_image_end - limpet_agent_image);
 	LIMPET_CLOSE int file = memfd_create("rehearsal", MFD_CLOEXEC);
-	ssize_t done = 0;
 
 	for (off_t i = 0; i < 2 && file >= 0; i++)
-		done = pwrite(file, limpet_agent_image, size, i * (off_t)size);
-	(void)done; /* whatever it is */
+		(void)!pwrite(file, limpet_agent_image, size, i * (off_t)size);
 }

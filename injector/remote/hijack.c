@@ -187,10 +187,12 @@ static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 	return hijack;
 }
 
+/* dlopen takes both locks. The agent's own walk takes the first, and does not wait for it long. */
 static bool loader_is_locked(const struct limpet_hijack_setup *setup)
 {
 	return !setup->anywhere &&
-	       limpet_loader_lock_is_held(setup->target->pid, setup->loader_lock);
+	       limpet_loader_lock_is_held(setup->target->pid, setup->loader_lock,
+					  !setup->may_be_in_malloc);
 }
 
 static enum limpet_safepoint_verdict check_thread(const struct limpet_hijack *hijack,
@@ -203,10 +205,11 @@ static enum limpet_safepoint_verdict check_thread(const struct limpet_hijack *hi
 	*ret_second_best = false;
 	if (!hijack->setup.anywhere) {
 		verdict = limpet_safepoint_check(*hijack->setup.safepoint, tracee,
-						 hijack->setup.calls_malloc || choosy,
+						 !hijack->setup.may_be_in_malloc || choosy,
 						 ret_stack_low, &arena);
-		*ret_second_best = hijack->setup.calls_malloc ? verdict == LIMPET_SAFE && !arena
-							      : verdict == LIMPET_UNSAFE_ALLOCATOR;
+		*ret_second_best = hijack->setup.may_be_in_malloc
+					   ? verdict == LIMPET_UNSAFE_ALLOCATOR
+					   : verdict == LIMPET_SAFE && !arena;
 		return verdict;
 	}
 	return limpet_safepoint_check_place(*hijack->setup.safepoint, tracee,
@@ -341,8 +344,8 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 		    limpet_tracee_stop(setup->target->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;
-		verdict = limpet_safepoint_check(*setup->safepoint, tracee, setup->calls_malloc,
-						 &low, &arena);
+		verdict = limpet_safepoint_check(*setup->safepoint, tracee,
+						 !setup->may_be_in_malloc, &low, &arena);
 		limpet_tracee_release(tracee);
 		if (verdict == LIMPET_SAFE)
 			continue;
@@ -424,7 +427,7 @@ static struct patience begin_patience(const struct limpet_hijack_setup *setup)
 	uint64_t half_ns = deadline_ns > now_ns ? (deadline_ns - now_ns) / 2 : 0;
 
 	return (struct patience){.looks = looks,
-				 .choosy = setup->calls_malloc ? 1 : looks,
+				 .choosy = setup->may_be_in_malloc ? looks : 1,
 				 .late_until_ns =
 					 now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS)};
 }
@@ -953,8 +956,10 @@ static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct l
 	hijack->abandoned = error && limpet_tracee_is_running(hijack->tracee);
 	if (error == -ETIMEDOUT) {
 		limpet_err_set(err, error,
-			       "process %d held a lock that dlopen needs, the dynamic linker's or "
-			       "malloc's: nothing is loaded",
+			       hijack->setup.may_be_in_malloc
+				       ? "a thread of process %d did not come to its end in time"
+				       : "process %d held a lock that dlopen needs, the dynamic "
+					 "linker's or malloc's: nothing is loaded",
 			       hijack->setup.target->pid);
 		limpet_err_hint(err, "try again later, or wait longer: --attach-timeout 60s");
 		return error;

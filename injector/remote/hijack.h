@@ -23,7 +23,9 @@ struct limpet_hijack_setup {
 	/* The call takes no lock of the program and calls none of its functions: any place is safe,
 	 * even inside its allocator or loader. */
 	bool anywhere;
-	bool calls_malloc;              /* otherwise a thread will do that is in an allocator */
+	/* The call needs no memory, and waits for no lock without a limit: a thread inside an
+	 * allocator will do if there is no better one. */
+	bool may_be_in_malloc;
 	const struct limpet_maps *maps; /* what was mapped before, maybe some time ago */
 	uint64_t room_bytes;  /* the largest mapping that will be made there; 0: do not try */
 	pid_t only;           /* hijack this thread; 0: the best one */

@@ -134,12 +134,12 @@ void limpet_loader_describe(struct limpet_modules *modules, struct limpet_loader
 	*ret = found;
 }
 
-bool limpet_loader_lock_is_held(pid_t pid, uint64_t address)
+bool limpet_loader_lock_is_held(pid_t pid, uint64_t address, bool both)
 {
 	struct limpet_loader_mutex locks[LOCKS];
 
 	return address && limpet_memory_read(pid, address, locks, sizeof(locks)) == 0 &&
-	       (locks[0].owner || locks[1].owner);
+	       (locks[0].owner || (both && locks[1].owner));
 }
 
 /* Only in a process with one thread can this be told from a lock in use without more effort. */

@@ -19,8 +19,8 @@
 uint64_t limpet_loader_lock_find(struct limpet_modules *modules);
 /* Finds what the agent's loader hooks use; leaves out what does not look as expected. */
 void limpet_loader_describe(struct limpet_modules *modules, struct limpet_loader *ret);
-/* Whether a thread holds one of them now. False for address 0. */
-bool limpet_loader_lock_is_held(pid_t pid, uint64_t address);
+/* Whether a thread holds the first of them now, or `both`: one of them. False for address 0. */
+bool limpet_loader_lock_is_held(pid_t pid, uint64_t address, bool both);
 /* In a process that was forked while another thread of its parent was in dl_iterate_phdr, dlopen or
  * dlclose (called by us, that is), glibc leaves the second lock held by a thread that the process
  * does not have: the process would wait for it forever. Releases the lock in that case. 1: done, 0:

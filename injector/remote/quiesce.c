@@ -157,6 +157,34 @@ static bool in_hook(const struct look *look, pid_t ns_tid)
 	return false;
 }
 
+/* A thread that ended in a hook leaves its state as it was. */
+static bool exists(pid_t pid, uint32_t ns_tid)
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	int count = limpet_proc_tasks(pid, &tids);
+	bool found = count < 0;
+
+	for (int i = 0; i < count && !found; i++) {
+		struct limpet_proc_status status;
+
+		found = limpet_proc_status_read(tids[i], &status) == 0 &&
+			(uint32_t)status.ns_pid == ns_tid;
+	}
+	return found;
+}
+
+bool limpet_quiesce_in_hook(pid_t pid, const struct limpet_agent_place *place)
+{
+	struct look look = {.pid = pid, .place = place};
+	bool found = read_states(&look) < 0;
+
+	for (uint32_t i = 0; look.states && i < look.state_count && !found; i++)
+		found = look.states[i].thread_pointer > 1 &&
+			is_unfinished(&look, &look.states[i]) && exists(pid, look.states[i].tid);
+	free(look.states);
+	return found;
+}
+
 static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp)
 {
 	/* A kernel worker that looks like a thread of the program (vhost): it was never in the

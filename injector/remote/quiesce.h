@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/err.h"
 #include "injector/ptrace/wait.h"
 
 #define LIMPET_INLINE_HOOK_MAX 16u
@@ -43,5 +44,9 @@ struct limpet_quiesce_options {
 int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 const struct limpet_quiesce_options *options,
 			 struct limpet_quiesce_stats *ret_stats);
+
+/* While all threads are stopped: whether some thread is in a hook, as far as the states tell. True
+ * if they cannot be read. */
+bool limpet_quiesce_in_hook(pid_t pid, const struct limpet_agent_place *place) LIMPET_MUST_CHECK;
 
 #endif

@@ -218,6 +218,24 @@ left_every_way() {
 	load=map left_every_way static "$TARGETS/leaver-static"
 }
 
+# A thread that is in a hook when limpet goes needs what exceptions pass it by until it is out.
+@test "exceptions leave hooks while limpet comes and goes" {
+	local load round key
+	printf '%s\n' "allocator leaver" "leaver_take malloc(size)" "leaver_give free(p)" >leaver.list
+	for load in "" dlopen map static; do
+		key=leaver-$load
+		start "$key" "$TARGETS/leaver${load:+$([[ $load != static ]] || echo -static)}"
+		tell "$key" "storm 3" 'done'
+		for round in 1 2 3 4 5; do
+			load=${load#static} attach "$pid" --alloc-functions leaver.list -d 20ms --no-seal
+			attached 0
+		done
+		tell "$key" calm 'done'
+		nothing_of_ours "$pid"
+		finish "$key"
+	done
+}
+
 @test "children that are forked are clean after the capture" {
 	local kind way child
 	for kind in static musl; do

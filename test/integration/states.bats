@@ -227,25 +227,6 @@ stays_for_good() {
 	load=map stays_for_good
 }
 
-@test "a program has sealed the slot by which exceptions would pass a mapped agent (mseal): refused, and by dlopen captured" {
-	start sealer "$TARGETS/sealer"
-	tell sealer "open libgcc_s.so.1" opened
-	tell sealer "close libgcc_s" sealed
-	[[ $answer != "sealed 0" ]] || skip "no mseal(2) here"
-	look "$pid"
-	refused 1 "exceptions of process $pid could not pass the agent" "$LIMPET" attach -o never.limpet "$pid"
-	[[ ${stderr_lines[1]} == *"--load dlopen $pid" ]]
-	unchanged "$pid"
-	load=dlopen attach "$pid"
-	tell sealer "take 1000" taken
-	stop "$pid" 4
-	grep -q 'could not be hooked' attach.1.err
-	report
-	same "its calls" "$(site_sum take allocations)" 1000
-	nothing_of_ours "$pid"
-	finish sealer
-}
-
 @test "a program seals the pages of its slots (mseal): they are put back all the same" {
 	sealed_by /sealer
 	stop "$pid"

@@ -3,8 +3,8 @@
 // Commands: "throw N": an exception leaves them, N times; "new N": so it does operator new, for which
 // there is no memory and whose handler throws; "cancel N": N threads are cancelled there, and "exit N"
 // end there in a signal's handler; "jump N": a handler leaves them by siglongjmp; "trace N": a handler
-// unwinds the stack through them up to main; "run N": allocates and frees; "quit". Whatever unwinds has
-// to run the destructors on its way.
+// unwinds the stack through them up to main; "run N": allocates and frees; "storm N": N threads have
+// exceptions leave them until "calm"; "quit". Whatever unwinds has to run the destructors on its way.
 #include <new>
 #include <pthread.h>
 #include <setjmp.h>
@@ -22,7 +22,7 @@ static sigjmp_buf back;
 struct witness {
 	~witness()
 	{
-		destroyed++;
+		__atomic_add_fetch(&destroyed, 1, __ATOMIC_RELAXED);
 	}
 };
 
@@ -171,6 +171,48 @@ static void repeat(unsigned long rounds, int (*there)(size_t), void (*handler)(i
 		target_broken("%lu destructors of %lu ran", destroyed, rounds);
 }
 
+#define MAX_STORMERS 8u
+static pthread_t threads[MAX_STORMERS];
+static unsigned long stormers, thrown;
+static bool storms;
+
+/* Most of the time it is in the hook, and has not thrown yet. */
+static int throw_later(size_t bytes)
+{
+	for (volatile unsigned i = 0; i < 20000; i = i + 1)
+		;
+	throw bytes;
+}
+
+static void *throw_all_the_time(void *)
+{
+	while (__atomic_load_n(&storms, __ATOMIC_RELAXED)) {
+		expect_throw();
+		__atomic_add_fetch(&thrown, 1, __ATOMIC_RELAXED);
+	}
+	return nullptr;
+}
+
+static void storm(unsigned long count)
+{
+	inside = throw_later;
+	destroyed = thrown = 0;
+	storms = true;
+	for (stormers = 0; stormers < count && stormers < MAX_STORMERS; stormers++)
+		if (pthread_create(&threads[stormers], nullptr, throw_all_the_time, nullptr))
+			target_broken("no thread");
+}
+
+static void calm()
+{
+	__atomic_store_n(&storms, false, __ATOMIC_RELAXED);
+	for (unsigned long i = 0; i < stormers; i++)
+		pthread_join(threads[i], nullptr);
+	inside = nullptr;
+	if (destroyed != thrown)
+		target_broken("%lu destructors of %lu ran", destroyed, thrown);
+}
+
 int main()
 {
 	char line[64];
@@ -195,6 +237,10 @@ int main()
 				target_broken("%lu traces of %lu led to main", traced, n);
 		} else if (target_word(line, "run", &n)) {
 			repeat(n, nullptr, nullptr, take_one);
+		} else if (target_word(line, "storm", &n)) {
+			storm(n);
+		} else if (target_word(line, "calm", &n)) {
+			calm();
 		} else {
 			break;
 		}

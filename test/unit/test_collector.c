@@ -859,6 +859,22 @@ static void test_times_that_begin(void **state)
 
 /* A number that nobody has described: the allocation is there, that its stack is unknown is told.
  */
+/* A program whose events are few rings no bell, and is not read for half a second. */
+static void test_the_time_goes_on_between_drains(void **state)
+{
+	uint32_t before;
+
+	(void)state;
+	limpet_collector_tell_time(it.collector);
+	before = it.memory.shm->time;
+	while (limpet_collector_time_ns(it.collector) / LIMPET_TIME_UNIT_NS <= before)
+		;
+	assert_false(limpet_collector_look(it.collector));
+	assert_true(it.memory.shm->time > before);
+	it.memory.shm->bell++;
+	assert_true(limpet_collector_look(it.collector));
+}
+
 static void test_stacks_that_lead_nowhere(void **state)
 {
 	const uint32_t bad[] = {1, 2, LIMPET_STACKS_MAX, LIMPET_STACKS_MAX + 1, UINT32_MAX};
@@ -1087,7 +1103,7 @@ static void visit_everything(void)
 	limpet_collector_housekeep(it.collector);
 	limpet_collector_wants_rescan(it.collector);
 	limpet_collector_channel_ended(it.collector);
-	limpet_collector_is_called(it.collector);
+	limpet_collector_look(it.collector);
 	for (uint32_t i = 0; i < 100; i++)
 		limpet_collector_describe_site(it.collector, (uint32_t)random_word(), site,
 					       sizeof(site));
@@ -1371,6 +1387,7 @@ int main(void)
 		TEST(test_times_from_the_future),
 		TEST(test_times_that_wrap_around),
 		TEST(test_times_that_begin),
+		TEST(test_the_time_goes_on_between_drains),
 		TEST(test_stacks_that_lead_nowhere),
 		TEST(test_descriptions_that_lie),
 		TEST(test_described_again),

@@ -845,16 +845,17 @@ static void test_loader_lock(void **state)
 	assert_int_equal(limpet_modules_read(child.pid, &modules, NULL), 0);
 	held = limpet_loader_lock_find(&modules);
 	assert_true(held);
-	assert_true(limpet_loader_lock_is_held(child.pid, held));
+	assert_true(limpet_loader_lock_is_held(child.pid, held, true));
+	assert_false(limpet_loader_lock_is_held(child.pid, held, false)); /* it is the second */
 	say(child.to);
 	hear(child.from);
 	released = limpet_loader_lock_find(&modules);
 	assert_true(released == held);
-	assert_false(limpet_loader_lock_is_held(child.pid, released));
+	assert_false(limpet_loader_lock_is_held(child.pid, released, true));
 	say(child.to);
 	hear(child.from);
-	assert_true(limpet_loader_lock_is_held(child.pid, released));
-	assert_false(limpet_loader_lock_is_held(child.pid, 0));
+	assert_true(limpet_loader_lock_is_held(child.pid, released, true));
+	assert_false(limpet_loader_lock_is_held(child.pid, 0, true));
 	limpet_modules_done(&modules);
 	end_child(&child);
 }

@@ -14,10 +14,13 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <malloc.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "agent/loaded.h"
 #include "agent/patch.h"
 #include "common/err.h"
 #include "injector/proc/proc.h"
@@ -849,6 +852,80 @@ static void test_more_places_than_are_told_apart(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
+/* ---------------------------------------------------------------- the dynamic linker's locks */
+
+static sem_t has_lock, may_leave;
+
+static int stay_inside(struct dl_phdr_info *info, size_t size, void *context)
+{
+	(void)info;
+	(void)size;
+	(void)context;
+	sem_post(&has_lock);
+	sem_wait(&may_leave);
+	return 1;
+}
+
+static void *call_back(void *argument)
+{
+	dl_iterate_phdr(stay_inside, NULL);
+	return argument;
+}
+
+static void *hold(void *argument)
+{
+	assert_true(limpet_loaded_hold(true));
+	sem_post(&has_lock);
+	sem_wait(&may_leave);
+	limpet_loaded_let_go();
+	return argument;
+}
+
+static pthread_t start_holder(void *(*holder)(void *))
+{
+	pthread_t thread;
+
+	assert_int_equal(sem_init(&has_lock, 0, 0) | sem_init(&may_leave, 0, 0), 0);
+	assert_int_equal(pthread_create(&thread, NULL, holder, NULL), 0);
+	sem_wait(&has_lock);
+	return thread;
+}
+
+static void end_holder(pthread_t thread)
+{
+	sem_post(&may_leave);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* What it does there may need a lock that the hijacked thread has: nobody waits for it. */
+static void test_a_thread_that_has_a_lock_of_the_loader(void **state)
+{
+	const uint64_t original = (uint64_t)(uintptr_t)malloc;
+	struct limpet_slot *slot;
+	pthread_t thread;
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = original;
+	words[0] = original;
+	slot = plan(&words[0], original, FIXTURE_MALLOC);
+	thread = start_holder(call_back);
+	assert_true(limpet_patch_begin());
+	assert_int_equal(limpet_patch_planned(), 1);
+	limpet_patch_end();
+	end_holder(thread);
+	thread = start_holder(hold);
+	assert_false(limpet_patch_begin());
+	assert_int_equal(limpet_patch_restore(), 1);
+	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
+	end_holder(thread);
+	assert_int_equal(limpet_patch_restore(), 0);
+	assert_int_equal(words[0], original);
+	assert_int_equal(slot->state, LIMPET_SLOT_RESTORED);
+	/* Both are free again. */
+	end_holder(start_holder(call_back));
+	end_holder(start_holder(hold));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -858,6 +935,7 @@ int main(void)
 		TEST(test_calls_through_thunks_are_recorded),
 		TEST(test_planned_slots),
 		TEST(test_a_slot_in_the_place_of_a_lazy_one),
+		TEST(test_a_thread_that_has_a_lock_of_the_loader),
 		TEST(test_read_only_pages_stay_read_only),
 		TEST(test_a_slot_that_was_bound_over_us),
 		TEST(test_parent_and_child_restore_apart),

@@ -84,7 +84,7 @@ static void test_dlopen_in_libc(void **state)
 	begin();
 	add("main");
 	libc = add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
 			 0);
 	assert_int_equal(plan.dlopen, libc + 2);
 	assert_int_equal(plan.dlclose, libc + 3);
@@ -104,7 +104,7 @@ static void test_dlopen_in_libdl(void **state)
 	add("main");
 	libdl = add("dlopen dlclose dlerror");
 	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
 			 0);
 	assert_int_equal(plan.dlopen, libdl + 1);
 	assert_int_equal(plan.dlclose, libdl + 2);
@@ -124,7 +124,7 @@ static void test_no_libdl(void **state)
 	begin();
 	add("main");
 	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
-	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
 			 0);
 	assert_int_equal(plan.dlopen, libc + 3);
 	assert_int_equal(plan.dlclose, libc + 4);
@@ -153,16 +153,16 @@ static void test_mapped(void **state)
 		add("main");
 		add(cases[i].symbols);
 		assert_int_equal(
-			limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+			limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
 			0);
-		assert_true(plan.mapped);
+		assert_int_equal(plan.way, LIMPET_WAY_OUTSIDE);
 		assert_non_null(strstr(plan.reason, cases[i].why));
 		assert_int_equal(plan.start.from_outside, 1);
 	}
 	begin();
 	add("main");
 	modules.fully_static = true;
-	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
 			 0);
 	assert_non_null(strstr(plan.reason, "none"));
 	modules.fully_static = false;
@@ -180,7 +180,8 @@ static void test_exceptions(void **state)
 		{"", "malloc_usable_size", LIMPET_ENTRY_PLAIN, false}, /* glibc before 2.35 */
 		{"_dl_find_object", "malloc_usable_size", LIMPET_ENTRY_PLAIN, true},
 		{"_dl_find_object", "_Unwind_RaiseException", LIMPET_ENTRY_PLAIN, false},
-		{"_dl_find_object", "_Znwm", LIMPET_ENTRY_PLAIN, false},
+		{"_dl_find_object", "_Znwm", LIMPET_ENTRY_PLAIN, true}, /* it calls malloc */
+		{"_dl_find_object", "_Znwm malloc", LIMPET_ENTRY_PLAIN, false},
 		{"_dl_find_object", "malloc_usable_size", LIMPET_ENTRY_OPERATORS, false},
 		{"_dl_find_object", "malloc_usable_size", LIMPET_ENTRY_LISTED, false},
 	};
@@ -199,11 +200,11 @@ static void test_exceptions(void **state)
 		add(libc);
 		add(cases[i].other);
 		assert_int_equal(
-			limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
+			limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
 			0);
-		assert_int_equal(plan.mapped, cases[i].mapped);
+		assert_int_equal(plan.way, cases[i].mapped ? LIMPET_WAY_MAP : LIMPET_WAY_DLOPEN);
 		assert_int_equal(plan.start.from_outside, 0);
-		if (plan.mapped)
+		if (cases[i].mapped)
 			assert_null(plan.reason);
 		else
 			assert_non_null(strstr(plan.reason, "exceptions"));
@@ -220,20 +221,20 @@ static void test_told(void **state)
 	add("main");
 	add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
 	assert_int_equal(
-		limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_DLOPEN, &plan, &err), 0);
-	assert_false(plan.mapped);
+		limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_DLOPEN, &plan, &err), 0);
+	assert_int_equal(plan.way, LIMPET_WAY_DLOPEN);
 	assert_non_null(strstr(plan.reason, "--load dlopen"));
-	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_MAP, &plan, &err),
+	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_MAP, &plan, &err),
 			 0);
-	assert_true(plan.mapped);
+	assert_int_equal(plan.way, LIMPET_WAY_OUTSIDE);
 	assert_non_null(strstr(plan.reason, "--load map"));
 	assert_int_equal(plan.start.from_outside, 1);
 	modules.fully_static = true;
-	assert_int_equal(limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_MAP, &plan, &err),
+	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_MAP, &plan, &err),
 			 0);
 	assert_non_null(strstr(plan.reason, "none"));
 	assert_int_equal(
-		limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_DLOPEN, &plan, &err),
+		limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_DLOPEN, &plan, &err),
 		-ENOTSUP);
 	assert_non_null(strstr(err.message, "the program has none"));
 	assert_non_null(strstr(err.hint, "--load"));
@@ -253,10 +254,9 @@ static void test_starting(void **state)
 		add("dl_iterate_phdr dlopen dlclose gnu_get_libc_version");
 		list[1].agent = agent;
 		assert_int_equal(
-			limpet_plan_find_loader(&modules, &entries, LIMPET_LOAD_ANY, &plan, &err),
+			limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, &err),
 			agent ? -ENOENT : 0);
 		assert_true(!agent || strstr(err.message, "starting"));
-		assert_false(plan.mapped);
 	}
 }
 
