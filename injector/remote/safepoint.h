@@ -1,14 +1,14 @@
 /* Safe points: may this stopped thread be hijacked to call dlopen, dlclose or dl_iterate_phdr?
  *
  * It may if it is not in the middle of anything that could hold a lock which those calls need, or
- * that they could confuse: there is no frame in an allocator (unless only dl_iterate_phdr is
- * called, which needs no memory), in the dynamic linker, in the creation, exit or cancellation of a
- * thread, or in fork, nor in code that a signal handler has interrupted; there is at least one
- * frame of the program; and the whole chain is known down to its root. A handler on an alternate
- * stack has too little stack. A short chain proves nothing if it passes code without a description,
- * such as generated code, Go's, or an interpreter's. Then no word above, or skipped by a frame
- * pointer, may be the return address of a call in one of those places, except the linker's, whose
- * lock is checked. */
+ * that they could confuse: there is no frame in an allocator (unless only the agent's own walk of
+ * the modules is called, which needs no memory), in the dynamic linker, in the creation, exit or
+ * cancellation of a thread, or in fork, nor in code that a signal handler has interrupted; there is
+ * at least one frame of the program; and the whole chain is known down to its root. A handler on an
+ * alternate stack has too little stack. A short chain proves nothing if it passes code without a
+ * description, such as generated code, Go's, or an interpreter's. Then no word above, or skipped by
+ * a frame pointer, may be the return address of a call in one of those places, except the linker's,
+ * whose lock is checked. */
 #ifndef LIMPET_INJECTOR_REMOTE_SAFEPOINT_H
 #define LIMPET_INJECTOR_REMOTE_SAFEPOINT_H
 
