@@ -182,6 +182,6 @@ void limpet_agent_image_rehearse(void)
 	const size_t size = (size_t)(limpet_agent_image_end - limpet_agent_image);
 	LIMPET_CLOSE int file = memfd_create("rehearsal", MFD_CLOEXEC);
 
-	for (off_t i = 0; i < 2 && file >= 0; i++)
-		(void)!pwrite(file, limpet_agent_image, size, i * (off_t)size);
+	for (unsigned i = 0; i < 2 && file >= 0; i++)
+		(void)!write(file, limpet_agent_image, size);
 }

@@ -227,8 +227,8 @@ left_every_way() {
 		start "$key" "$TARGETS/leaver${load:+$([[ $load != static ]] || echo -static)}"
 		tell "$key" "storm 3" 'done'
 		for round in 1 2 3 4 5; do
-			load=${load#static} attach "$pid" --alloc-functions leaver.list -d 20ms --no-seal
-			attached 0
+			load=${load#static} attach "$pid" --alloc-functions leaver.list --no-seal
+			stop "$pid"
 		done
 		tell "$key" calm 'done'
 		nothing_of_ours "$pid"

@@ -137,7 +137,7 @@ duration() {
 	for words in report html "export --format folded"; do
 		# shellcheck disable=SC2086 # several words
 		refused 2 "there is no file" "$LIMPET" $words "$trace@1ms-2ms" || return 1
-		[[ ${stderr_lines[1]} == "hint: "*": limpet ${words%% *} '$trace' --from FROM --to TO" ]] || fail "$stderr"
+		[[ ${stderr_lines[1]} == "hint: "*": limpet ${words%% *} $trace --from 1ms --to 2ms" ]] || fail "$stderr"
 	done
 	# A file of that name is one, and one that is not there is just that.
 	cp "$trace" "twice@1ms-2ms"
