@@ -58,14 +58,19 @@ waited_as_told() {
 		.milliseconds >= 700 and .milliseconds <= $most' <waited.json || fail "it waited: $(<waited.json)"
 }
 
-# captured: from here on, all is well.
-captured() {
-	attach "$pid" || return 1
+# work_recorded: what it does now is in the capture, which ends well.
+work_recorded() {
 	tell holder "work 500" worked || return 1
 	stop "$pid" || return 1
 	good_capture || return 1
 	same "blocks" "$(($(site_sum holder_work allocations) >= 500))" 1 || return 1
 	nothing_of_ours "$pid"
+}
+
+# captured: from here on, all is well.
+captured() {
+	attach "$pid" || return 1
+	work_recorded
 }
 
 # It has tried, backed off and tried again: each pause is one voluntary switch.
@@ -94,11 +99,7 @@ comes_again() {
 	wait_until 30 waits || return 1
 	tell holder release released || return 1
 	wait_until 60 capturing "$pid" || return 1
-	tell holder "work 500" worked || return 1
-	stop "$pid" || return 1
-	good_capture || return 1
-	same "blocks" "$(($(site_sum holder_work allocations) >= 500))" 1 || return 1
-	nothing_of_ours "$pid" || return 1
+	work_recorded || return 1
 	finish holder
 }
 
@@ -119,11 +120,7 @@ captured_meanwhile() {
 	nothing_of_ours "$pid" || return 1
 	attach "$pid" || return 1
 	tell holder release released || return 1
-	tell holder "work 500" worked || return 1
-	stop "$pid" || return 1
-	good_capture || return 1
-	same "blocks" "$(($(site_sum holder_work allocations) >= 500))" 1 || return 1
-	nothing_of_ours "$pid" || return 1
+	work_recorded || return 1
 	finish holder
 }
 
