@@ -13,8 +13,8 @@
 #include <linux/socket.h>
 #include <stddef.h>
 
-#define ERROR_AGAIN 11    /* EAGAIN */
 #define ERROR_MEMORY 12   /* ENOMEM */
+#define ERROR_DEADLOCK 35 /* EDEADLK: to wait for the linker's lock could be one */
 #define ERROR_PROTOCOL 71 /* EPROTO */
 #define SCM_RIGHTS_TYPE 1 /* not in the kernel's headers */
 #define SOL_SOCKET_LEVEL 1
@@ -252,7 +252,7 @@ static int start_all(struct limpet_start *start)
 	limpet_finder_configure(start);
 	start->control_page = (uint64_t)(uintptr_t)limpet_control;
 	if (!limpet_patch_begin())
-		return -ERROR_AGAIN;
+		return -ERROR_DEADLOCK;
 	/* Originals are set before the first slot leads here, and hooks record only once all
 	 * planned slots are patched. With the handle set, the agent can be removed, also from a
 	 * child that is forked from here on. */

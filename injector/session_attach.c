@@ -309,7 +309,7 @@ static uint64_t room_to_try(const struct limpet_session *session)
 											  : 0;
 }
 
-/* -EAGAIN: another thread has the dynamic linker's lock, and what it does under it may need a lock
+/* -EDEADLK: another thread has the dynamic linker's lock, and what it does under it may need a lock
  * that the hijacked thread has: this one goes on, and is tried again. *ret: the thread that is
  * still hijacked; NULL: none. */
 static int hijack_and_attach(struct limpet_session *session, struct limpet_tracee *tracee,
@@ -328,7 +328,7 @@ static int hijack_and_attach(struct limpet_session *session, struct limpet_trace
 			return error;
 		}
 		error = attach_once(session, *ret, nonce, floor, ret_started, err);
-		if (error != -EAGAIN || tracee)
+		if (error != -EDEADLK || tracee)
 			return error;
 		error = limpet_hijack_finish(*ret);
 		*ret = NULL;

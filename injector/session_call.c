@@ -47,7 +47,6 @@
 bool limpet_session_is_outside(const struct limpet_session *session)
 {
 	const struct limpet_agent_info *info = &session->info;
-
 	const bool knows = info->bytes >=
 			   offsetof(struct limpet_agent_info, restores) + sizeof(info->restores);
 

@@ -127,9 +127,7 @@ static int explain_elsewhere(const struct limpet_session *session, struct limpet
 		session->target->pid);
 }
 
-/* Such a garbage collector was loaded after the agent: otherwise the agent would not be in its
- * list.
- */
+/* Such a garbage collector was loaded after the agent: otherwise that would not be in its list. */
 static int explain_collector(const struct limpet_session *session, struct limpet_err *err)
 {
 	limpet_err_set(err, -EBUSY,
@@ -272,8 +270,7 @@ struct finder_end {
 	const struct limpet_agent_place *place;
 };
 
-/* A hook that is left by an exception needs it. New calls enter none: the hooks are switched off.
- */
+/* A hook that an exception leaves needs it. New calls enter none: the hooks are switched off. */
 static bool may_end_finder(void *context)
 {
 	const struct finder_end *end = context;
