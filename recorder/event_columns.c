@@ -14,8 +14,6 @@
 #define ROWS_AT_ONCE 512u
 /* The dictionary's slots are prefetched this many rows ahead. */
 #define AHEAD 12u
-/* The rows themselves, further. */
-#define ROWS_AHEAD 32u
 
 /* A slot is in use if it has the current block's tag: a new tag empties the dictionary. */
 #define NUMBER_BITS 22u
@@ -35,12 +33,10 @@ struct local_thread {
 };
 
 struct limpet_event_columns {
-	uint32_t rows, events, pairs;
-	uint64_t first_tick, last_tick;
+	struct limpet_event_block to;
+	uint64_t last_tick;
 	uint32_t tid_count;
 	uint32_t last_thread;
-	struct limpet_bytes ops, times, pair_nodes, pair_sizes, pair_numbers, ages, tids, switches,
-		sizes, addresses, owners;
 	bool keep_addresses;
 	uint64_t last_address;
 	uint32_t block; /* from 1 */
@@ -49,7 +45,6 @@ struct limpet_event_columns {
 	size_t thread_capacity;
 	struct pair *slots; /* the dictionary: open addressing, a power of two */
 	uint32_t slot_count;
-	struct limpet_event_planes *planes;
 };
 
 struct limpet_event_columns *limpet_event_columns_new(void)
@@ -62,8 +57,7 @@ struct limpet_event_columns *limpet_event_columns_new(void)
 	columns->tag = 1u << NUMBER_BITS;
 	columns->slot_count = FIRST_SLOTS;
 	columns->slots = calloc(columns->slot_count, sizeof(*columns->slots));
-	columns->planes = limpet_event_planes_new();
-	if (!columns->slots || !columns->planes) {
+	if (!columns->slots) {
 		limpet_event_columns_free(columns);
 		return NULL;
 	}
@@ -75,22 +69,26 @@ void limpet_event_columns_keep_addresses(struct limpet_event_columns *columns)
 	columns->keep_addresses = true;
 }
 
+void limpet_event_block_done(struct limpet_event_block *block)
+{
+	limpet_bytes_done(&block->ops);
+	limpet_bytes_done(&block->times);
+	limpet_bytes_done(&block->pair_nodes);
+	limpet_bytes_done(&block->pair_sizes);
+	limpet_bytes_done(&block->pair_numbers);
+	limpet_bytes_done(&block->ages);
+	limpet_bytes_done(&block->tids);
+	limpet_bytes_done(&block->switches);
+	limpet_bytes_done(&block->sizes);
+	limpet_bytes_done(&block->addresses);
+	limpet_bytes_done(&block->owners);
+}
+
 void limpet_event_columns_free(struct limpet_event_columns *columns)
 {
 	if (!columns)
 		return;
-	limpet_bytes_done(&columns->ops);
-	limpet_bytes_done(&columns->times);
-	limpet_bytes_done(&columns->pair_nodes);
-	limpet_bytes_done(&columns->pair_sizes);
-	limpet_bytes_done(&columns->pair_numbers);
-	limpet_bytes_done(&columns->ages);
-	limpet_bytes_done(&columns->tids);
-	limpet_bytes_done(&columns->switches);
-	limpet_bytes_done(&columns->sizes);
-	limpet_bytes_done(&columns->addresses);
-	limpet_bytes_done(&columns->owners);
-	limpet_event_planes_free(columns->planes);
+	limpet_event_block_done(&columns->to);
 	free(columns->threads);
 	free(columns->slots);
 	free(columns);
@@ -144,15 +142,16 @@ static int64_t find_pair(struct limpet_event_columns *columns, uint32_t node, ui
 
 	if (!is_free(columns, pair))
 		return pair->number & NUMBER_MASK;
-	if (columns->pairs >= columns->slot_count / 4 * 3) {
-		if (columns->pairs > NUMBER_MASK / 2 || !grow_slots(columns))
+	if (columns->to.pairs >= columns->slot_count / 4 * 3) {
+		if (columns->to.pairs > NUMBER_MASK / 2 || !grow_slots(columns))
 			return -ENOMEM;
 		pair = find_slot(columns, columns->slots, columns->slot_count, node, size);
 	}
-	*pair = (struct pair){.size = size, .node = node, .number = columns->tag | columns->pairs};
-	limpet_bytes_put_varint(&columns->pair_nodes, node);
-	limpet_bytes_put_varint(&columns->pair_sizes, size);
-	return columns->pairs++;
+	*pair = (struct pair){
+		.size = size, .node = node, .number = columns->tag | columns->to.pairs};
+	limpet_bytes_put_varint(&columns->to.pair_nodes, node);
+	limpet_bytes_put_varint(&columns->to.pair_sizes, size);
+	return columns->to.pairs++;
 }
 
 /* Returns the thread's number in this block, or -ENOMEM. */
@@ -167,7 +166,7 @@ static int64_t find_thread(struct limpet_event_columns *columns, uint32_t thread
 	if (local->block != columns->block) {
 		*local = (struct local_thread){.block = columns->block,
 					       .number = columns->tid_count++};
-		limpet_bytes_put_varint(&columns->tids, tid);
+		limpet_bytes_put_varint(&columns->to.tids, tid);
 	}
 	return local->number;
 }
@@ -191,10 +190,10 @@ static void add_addresses(struct limpet_event_columns *columns,
 {
 	for (size_t i = 0; i < count; i++) {
 		limpet_bytes_put_varint(
-			&columns->addresses,
+			&columns->to.addresses,
 			limpet_trace_zigzag(rows[i].address - columns->last_address));
 		if (rows[i].freed)
-			limpet_bytes_put_varint(&columns->addresses, 0);
+			limpet_bytes_put_varint(&columns->to.addresses, 0);
 		columns->last_address = rows[i].address;
 	}
 }
@@ -203,12 +202,12 @@ static bool want_columns(struct limpet_event_columns *columns)
 {
 	const size_t bytes = 2 * ROWS_AT_ONCE * LIMPET_VARINT_MAX_BYTES;
 
-	return limpet_bytes_want(&columns->ops, 2 * ROWS_AT_ONCE) &&
-	       limpet_bytes_want(&columns->times, bytes) &&
-	       limpet_bytes_want(&columns->pair_numbers, bytes) &&
-	       limpet_bytes_want(&columns->ages, bytes) &&
-	       limpet_bytes_want(&columns->sizes, bytes) &&
-	       limpet_bytes_want(&columns->owners, bytes);
+	return limpet_bytes_want(&columns->to.ops, 2 * ROWS_AT_ONCE) &&
+	       limpet_bytes_want(&columns->to.times, bytes) &&
+	       limpet_bytes_want(&columns->to.pair_numbers, bytes) &&
+	       limpet_bytes_want(&columns->to.ages, bytes) &&
+	       limpet_bytes_want(&columns->to.sizes, bytes) &&
+	       limpet_bytes_want(&columns->to.owners, bytes);
 }
 
 /* Positions in the columns, copied so that they stay in registers: for all that the compiler knows,
@@ -219,22 +218,23 @@ struct cursors {
 
 static struct cursors take_cursors(const struct limpet_event_columns *columns)
 {
-	return (struct cursors){.op = columns->ops.data + columns->ops.count,
-				.time = columns->times.data + columns->times.count,
-				.number = columns->pair_numbers.data + columns->pair_numbers.count,
-				.age = columns->ages.data + columns->ages.count,
-				.size = columns->sizes.data + columns->sizes.count,
-				.owner = columns->owners.data + columns->owners.count};
+	return (struct cursors){.op = columns->to.ops.data + columns->to.ops.count,
+				.time = columns->to.times.data + columns->to.times.count,
+				.number = columns->to.pair_numbers.data +
+					  columns->to.pair_numbers.count,
+				.age = columns->to.ages.data + columns->to.ages.count,
+				.size = columns->to.sizes.data + columns->to.sizes.count,
+				.owner = columns->to.owners.data + columns->to.owners.count};
 }
 
 static void put_cursors_back(struct limpet_event_columns *columns, const struct cursors *cursors)
 {
-	columns->ops.count = (size_t)(cursors->op - columns->ops.data);
-	columns->times.count = (size_t)(cursors->time - columns->times.data);
-	columns->pair_numbers.count = (size_t)(cursors->number - columns->pair_numbers.data);
-	columns->ages.count = (size_t)(cursors->age - columns->ages.data);
-	columns->sizes.count = (size_t)(cursors->size - columns->sizes.data);
-	columns->owners.count = (size_t)(cursors->owner - columns->owners.data);
+	columns->to.ops.count = (size_t)(cursors->op - columns->to.ops.data);
+	columns->to.times.count = (size_t)(cursors->time - columns->to.times.data);
+	columns->to.pair_numbers.count = (size_t)(cursors->number - columns->to.pair_numbers.data);
+	columns->to.ages.count = (size_t)(cursors->age - columns->to.ages.data);
+	columns->to.sizes.count = (size_t)(cursors->size - columns->to.sizes.data);
+	columns->to.owners.count = (size_t)(cursors->owner - columns->to.owners.data);
 }
 
 /* Appends to columns without a cursor. Returns 0 or -ENOMEM. */
@@ -244,7 +244,7 @@ static int put_switch(struct limpet_event_columns *columns, const struct limpet_
 
 	if (number < 0)
 		return (int)number;
-	limpet_bytes_put_varint(&columns->switches, (uint64_t)number);
+	limpet_bytes_put_varint(&columns->to.switches, (uint64_t)number);
 	columns->last_thread = row->thread;
 	return 0;
 }
@@ -297,13 +297,13 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 		    size_t count)
 {
 	struct cursors cursors = take_cursors(columns);
-	uint64_t last_tick = columns->rows ? columns->last_tick : rows[0].tick;
+	uint64_t last_tick = columns->to.rows ? columns->last_tick : rows[0].tick;
 	uint32_t events = 0, frees = 0;
 	size_t i;
 	int code = 0;
 
-	if (!columns->rows) {
-		columns->first_tick = last_tick;
+	if (!columns->to.rows) {
+		columns->to.first_tick = last_tick;
 		columns->last_thread = ~rows[0].thread;
 	}
 	for (i = 0; i < count; i++) {
@@ -312,9 +312,6 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 		int64_t number = 0;
 		unsigned bytes;
 
-		/* Another thread has written the rows, and another processor may have them. */
-		if (i + ROWS_AHEAD < count)
-			__builtin_prefetch(&rows[i + ROWS_AHEAD]);
 		if (i + AHEAD < count)
 			__builtin_prefetch(&columns->slots[home(
 				columns->slot_count, rows[i + AHEAD].node, rows[i + AHEAD].size)]);
@@ -348,8 +345,8 @@ static int add_rows(struct limpet_event_columns *columns, const struct limpet_ac
 	}
 	put_cursors_back(columns, &cursors);
 	columns->last_tick = last_tick;
-	columns->rows += (uint32_t)i + frees;
-	columns->events += events + frees;
+	columns->to.rows += (uint32_t)i + frees;
+	columns->to.events += events + frees;
 	return code;
 }
 
@@ -377,56 +374,80 @@ static void put_column(struct limpet_bytes *content, unsigned tag,
 	content->failed |= column->failed;
 }
 
-static bool put_pairs(const struct limpet_event_columns *columns, struct limpet_bytes *content)
+static bool put_pairs(const struct limpet_event_block *block, struct limpet_event_planes *planes,
+		      struct limpet_bytes *content)
 {
-	const struct limpet_event_pairs pairs = {.ops = &columns->ops,
-						 .times = &columns->times,
-						 .ages = &columns->ages,
-						 .nodes = &columns->pair_nodes,
-						 .sizes = &columns->pair_sizes,
-						 .numbers = &columns->pair_numbers,
-						 .rows = columns->rows,
-						 .pairs = columns->pairs};
+	const struct limpet_event_pairs pairs = {.ops = &block->ops,
+						 .times = &block->times,
+						 .ages = &block->ages,
+						 .nodes = &block->pair_nodes,
+						 .sizes = &block->pair_sizes,
+						 .numbers = &block->pair_numbers,
+						 .rows = block->rows,
+						 .pairs = block->pairs};
 
 	if (limpet_event_planes_pay(&pairs)) {
-		content->failed |= columns->ops.failed || columns->times.failed ||
-				   columns->ages.failed || columns->pair_nodes.failed ||
-				   columns->pair_sizes.failed || columns->pair_numbers.failed;
+		content->failed |= block->ops.failed || block->times.failed || block->ages.failed ||
+				   block->pair_nodes.failed || block->pair_sizes.failed ||
+				   block->pair_numbers.failed;
 		if (!content->failed)
-			limpet_event_planes_put(columns->planes, &pairs, content);
+			limpet_event_planes_put(planes, &pairs, content);
 		return true;
 	}
-	put_column(content, LIMPET_EVENTS_PAIR_NODES, &columns->pair_nodes);
-	put_column(content, LIMPET_EVENTS_PAIR_SIZES, &columns->pair_sizes);
-	put_column(content, LIMPET_EVENTS_PAIRS, &columns->pair_numbers);
-	put_column(content, LIMPET_EVENTS_AGES, &columns->ages);
+	put_column(content, LIMPET_EVENTS_PAIR_NODES, &block->pair_nodes);
+	put_column(content, LIMPET_EVENTS_PAIR_SIZES, &block->pair_sizes);
+	put_column(content, LIMPET_EVENTS_PAIRS, &block->pair_numbers);
+	put_column(content, LIMPET_EVENTS_AGES, &block->ages);
 	return false;
 }
 
-uint16_t limpet_event_columns_put(const struct limpet_event_columns *columns,
-				  struct limpet_bytes *content)
+uint16_t limpet_event_block_put(const struct limpet_event_block *block,
+				struct limpet_event_planes *planes, struct limpet_bytes *content)
 {
 	bool scattered;
 	uint8_t counts[3 * LIMPET_VARINT_MAX_BYTES];
-	size_t count = limpet_varint_put(counts, columns->rows);
+	size_t count = limpet_varint_put(counts, block->rows);
 
-	count += limpet_varint_put(counts + count, columns->events);
-	count += limpet_varint_put(counts + count, columns->first_tick);
+	count += limpet_varint_put(counts + count, block->events);
+	count += limpet_varint_put(counts + count, block->first_tick);
 	limpet_trace_put_section(content, LIMPET_EVENTS_COUNTS, counts, count);
-	put_column(content, LIMPET_EVENTS_OPS, &columns->ops);
-	put_column(content, LIMPET_EVENTS_TIMES, &columns->times);
-	scattered = put_pairs(columns, content);
-	put_column(content, LIMPET_EVENTS_TIDS, &columns->tids);
-	put_column(content, LIMPET_EVENTS_SWITCHES, &columns->switches);
-	put_column(content, LIMPET_EVENTS_SIZES, &columns->sizes);
-	put_column(content, LIMPET_EVENTS_OWNERS, &columns->owners);
-	if (columns->keep_addresses)
-		put_column(content, LIMPET_EVENTS_ADDRESSES, &columns->addresses);
+	put_column(content, LIMPET_EVENTS_OPS, &block->ops);
+	put_column(content, LIMPET_EVENTS_TIMES, &block->times);
+	scattered = put_pairs(block, planes, content);
+	put_column(content, LIMPET_EVENTS_TIDS, &block->tids);
+	put_column(content, LIMPET_EVENTS_SWITCHES, &block->switches);
+	put_column(content, LIMPET_EVENTS_SIZES, &block->sizes);
+	put_column(content, LIMPET_EVENTS_OWNERS, &block->owners);
+	if (block->addresses.count)
+		put_column(content, LIMPET_EVENTS_ADDRESSES, &block->addresses);
 	return scattered ? LIMPET_TRACE_SCATTERED_VERSION : LIMPET_TRACE_PLAIN_VERSION;
 }
 
-void limpet_event_columns_clear(struct limpet_event_columns *columns)
+/* Keeps the memory. */
+static void clear_block(struct limpet_event_block *block)
 {
+	block->rows = block->events = block->pairs = 0;
+	limpet_bytes_clear(&block->ops);
+	limpet_bytes_clear(&block->times);
+	limpet_bytes_clear(&block->pair_nodes);
+	limpet_bytes_clear(&block->pair_sizes);
+	limpet_bytes_clear(&block->pair_numbers);
+	limpet_bytes_clear(&block->ages);
+	limpet_bytes_clear(&block->tids);
+	limpet_bytes_clear(&block->switches);
+	limpet_bytes_clear(&block->sizes);
+	limpet_bytes_clear(&block->addresses);
+	limpet_bytes_clear(&block->owners);
+}
+
+void limpet_event_columns_take(struct limpet_event_columns *columns,
+			       struct limpet_event_block *block)
+{
+	const struct limpet_event_block full = columns->to;
+
+	clear_block(block);
+	columns->to = *block;
+	*block = full;
 	columns->block++;
 	columns->tag = columns->block % BLOCK_TAGS << NUMBER_BITS;
 	if (!columns->tag) {
@@ -434,17 +455,6 @@ void limpet_event_columns_clear(struct limpet_event_columns *columns)
 		columns->block++;
 		columns->tag = 1u << NUMBER_BITS;
 	}
-	columns->rows = columns->events = columns->pairs = columns->tid_count = 0;
-	limpet_bytes_clear(&columns->ops);
-	limpet_bytes_clear(&columns->times);
-	limpet_bytes_clear(&columns->pair_nodes);
-	limpet_bytes_clear(&columns->pair_sizes);
-	limpet_bytes_clear(&columns->pair_numbers);
-	limpet_bytes_clear(&columns->ages);
-	limpet_bytes_clear(&columns->tids);
-	limpet_bytes_clear(&columns->switches);
-	limpet_bytes_clear(&columns->sizes);
-	limpet_bytes_clear(&columns->addresses);
-	limpet_bytes_clear(&columns->owners);
+	columns->tid_count = 0;
 	columns->last_address = 0;
 }

@@ -8,6 +8,7 @@
 
 #include "common/bytes.h"
 #include "recorder/accounting.h"
+#include "recorder/event_planes.h"
 
 struct limpet_event_columns;
 
@@ -20,11 +21,21 @@ void limpet_event_columns_free(struct limpet_event_columns *columns);
 /* 0, or -ENOMEM: some of the rows are missing. */
 int limpet_event_columns_add(struct limpet_event_columns *columns,
 			     const struct limpet_accounting_row *rows, size_t count);
+
+/* What was collected. Zero-initialised is empty and valid. */
+struct limpet_event_block {
+	uint32_t rows, events, pairs;
+	uint64_t first_tick;
+	struct limpet_bytes ops, times, pair_nodes, pair_sizes, pair_numbers, ages, tids, switches,
+		sizes, addresses, owners;
+};
+void limpet_event_block_done(struct limpet_event_block *block);
+/* Moves the columns into `block`. They go on, empty, with the memory that it had. */
+void limpet_event_columns_take(struct limpet_event_columns *columns,
+			       struct limpet_event_block *block);
 /* Appends the sections of the block to `content`, and returns the version of the format that they
- * need. An allocation failure sets `content->failed`. */
-uint16_t limpet_event_columns_put(const struct limpet_event_columns *columns,
-				  struct limpet_bytes *content);
-/* Empties the columns for the next block. */
-void limpet_event_columns_clear(struct limpet_event_columns *columns);
+ * need. An allocation failure sets `content->failed`. Any thread may call it. */
+uint16_t limpet_event_block_put(const struct limpet_event_block *block,
+				struct limpet_event_planes *planes, struct limpet_bytes *content);
 
 #endif

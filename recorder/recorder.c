@@ -33,8 +33,6 @@
 #define SPAN_NS 60000000000ull
 /* Points of the timeline that outlive their periods. */
 #define POINTS_MAX 1024u
-/* Rows are collected up to this number before they go to the compressor. */
-#define ROWS_AT_ONCE 4096u
 
 /* A block that stays when the periods around it become one. */
 struct kept_block {
@@ -45,7 +43,7 @@ struct kept_block {
 struct limpet_recorder {
 	struct limpet_trace_writer *writer;
 	struct limpet_accounting *accounting;
-	struct limpet_accounting_rows rows; /* on their way to the compressor */
+	struct limpet_accounting_rows rows; /* of the events that are being added */
 	struct limpet_trace_compressor *compressor;
 	bool inexact; /* memory ran out: an event is not in the accounting or not in the file */
 
@@ -370,11 +368,6 @@ void limpet_recorder_name_thread(struct limpet_recorder *recorder, uint32_t tid,
 
 /* ------------------------------------------------------------------ periods */
 
-static size_t count_rows(const struct limpet_recorder *recorder)
-{
-	return limpet_trace_compressor_rows(recorder->compressor) + recorder->rows.trace_rows;
-}
-
 /* Keeps one in `point_step` points; the step doubles whenever there is no more room. */
 static void add_point(struct limpet_recorder *recorder)
 {
@@ -479,7 +472,6 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	put_modules(recorder);
 	put_nodes(recorder);
 	put_threads(recorder);
-	limpet_trace_compressor_put_rows(compressor, &recorder->rows);
 	period.rows = limpet_trace_compressor_rows(compressor);
 	if (period.rows)
 		period.events_sequence = limpet_trace_compressor_put_events(
@@ -511,7 +503,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 
 static bool period_is_full(const struct limpet_recorder *recorder)
 {
-	size_t rows = count_rows(recorder);
+	size_t rows = limpet_trace_compressor_rows(recorder->compressor);
 
 	/* Each period lists its sites: there must be few of them, or many rows. */
 	return rows >= LIMPET_TRACE_ROWS_PER_BLOCK &&
@@ -539,10 +531,9 @@ static int add_some(struct limpet_recorder *recorder, struct limpet_record *reco
 	if (limpet_accounting_time_ns(recorder->accounting) > recorder->last_ns)
 		recorder->last_ns = limpet_accounting_time_ns(recorder->accounting);
 	code = limpet_trace_writer_error(recorder->writer);
-	if (code < 0 || recorder->compact)
-		limpet_accounting_rows_clear(&recorder->rows);
-	else if (recorder->rows.count >= ROWS_AT_ONCE)
+	if (code == 0 && !recorder->compact)
 		limpet_trace_compressor_put_rows(recorder->compressor, &recorder->rows);
+	limpet_accounting_rows_clear(&recorder->rows);
 	if (refused < 0)
 		return (int)refused;
 	if (code == 0 && period_is_full(recorder)) {

@@ -27,9 +27,9 @@ void limpet_trace_compressor_set_version(struct limpet_trace_compressor *compres
 /* Does the remaining jobs first. */
 void limpet_trace_compressor_free(struct limpet_trace_compressor *compressor);
 
-/* Takes rows for the next EVENTS block, and leaves an empty list in `rows`. */
+/* Adds rows to the next EVENTS block: at once, by the caller. */
 void limpet_trace_compressor_put_rows(struct limpet_trace_compressor *compressor,
-				      struct limpet_accounting_rows *rows);
+				      const struct limpet_accounting_rows *rows);
 /* Number of rows since the last EVENTS block. */
 uint32_t limpet_trace_compressor_rows(const struct limpet_trace_compressor *compressor);
 /* Makes an EVENTS block of these rows. Returns its sequence number. */

@@ -692,6 +692,6 @@ bench-unwind bench-hooks: bench-%: $(B)/bench/bench_%
 	$(Q)$<
 
 # Where its stages begin and end.
-$(B)/bench/bench_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_recorder_add_events limpet_event_columns_add limpet_trace_writer_put limpet_trace_writer_flush)
+$(B)/bench/bench_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_recorder_add_events limpet_event_block_put limpet_trace_writer_put limpet_trace_writer_flush)
 bench-collector: $(B)/bench/bench_collector
 	$(Q)$< -j $(B)/bench/collector.json

@@ -56,9 +56,9 @@ static const struct scene {
 
 /* ------------------------------------------------------------------ stages */
 
-enum stage { OTHER, READ, ACCOUNTING, COLUMNS, COMPRESS, WRITE, STAGES };
-static const char *const stage_names[STAGES] = {"other",   "read",     "accounting",
-						"columns", "compress", "write"};
+enum stage { OTHER, READ, ACCOUNTING, ENCODE, COMPRESS, WRITE, STAGES };
+static const char *const stage_names[STAGES] = {"other",  "read",     "accounting",
+						"encode", "compress", "write"};
 
 struct result {
 	char scene[64];
@@ -82,7 +82,7 @@ static uint64_t clock_ns(clockid_t clock)
 
 static enum stage enter(enum stage stage)
 {
-	uint64_t now = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
 	enum stage before = stage_now;
 
 	if (before != OTHER)
@@ -107,10 +107,10 @@ static enum stage enter(enum stage stage)
 WRAP(ACCOUNTING, int, limpet_recorder_add_events,
      (struct limpet_recorder * recorder, struct limpet_record *records, size_t count),
      (recorder, records, count))
-WRAP(COLUMNS, int, limpet_event_columns_add,
-     (struct limpet_event_columns * columns, const struct limpet_accounting_row *rows,
-      size_t count),
-     (columns, rows, count))
+WRAP(ENCODE, uint16_t, limpet_event_block_put,
+     (const struct limpet_event_block *block, struct limpet_event_planes *planes,
+      struct limpet_bytes *content),
+     (block, planes, content))
 WRAP(COMPRESS, int, limpet_trace_writer_put,
      (struct limpet_trace_writer * writer, struct limpet_trace_mark *mark,
       struct limpet_bytes *content),
