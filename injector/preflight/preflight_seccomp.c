@@ -138,12 +138,9 @@ static bool refuse(struct limpet_check *check, const struct limpet_seccomp_verdi
 static void judge(struct limpet_check *check, const struct limpet_seccomp_filters *filters)
 {
 	struct limpet_seccomp_verdict verdict;
-	uint64_t locked = 0;
 
-	/* If it cannot be read, the call may be made. */
-	if (limpet_proc_task_number(check->pid, check->resident, "VmLck", &locked) < 0)
-		locked = 1;
-	limpet_seccomp_judge(filters, locked != 0, &verdict);
+	limpet_seccomp_judge(filters, limpet_seccomp_has_locked(check->pid, check->resident),
+			     &verdict);
 	if (refuse(check, &verdict))
 		return;
 	if (verdict.denies_exec)

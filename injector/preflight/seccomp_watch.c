@@ -16,6 +16,13 @@ uint64_t limpet_seccomp_kind(pid_t pid, pid_t tid)
 	return filters + 1;
 }
 
+bool limpet_seccomp_has_locked(pid_t pid, pid_t tid)
+{
+	uint64_t kilobytes = 0;
+
+	return limpet_proc_task_number(pid, tid, "VmLck", &kilobytes) < 0 || kilobytes;
+}
+
 static bool is_good(const struct limpet_seccomp_watch *watch, uint64_t kind)
 {
 	for (unsigned i = 0; i < watch->count; i++)
@@ -53,7 +60,7 @@ bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, 
 		return kind != LIMPET_SECCOMP_STRICT;
 	if (limpet_seccomp_filters_read(tid, true, &filters) < 0)
 		return watch->assume_ok || is_good(watch, kind);
-	limpet_seccomp_judge(&filters, true, &verdict);
+	limpet_seccomp_judge(&filters, limpet_seccomp_has_locked(pid, tid), &verdict);
 	limpet_seccomp_filters_done(&filters);
 	return !verdict.call;
 }

@@ -17,6 +17,10 @@
 #define LIMPET_SECCOMP_STRICT UINT64_MAX
 uint64_t limpet_seccomp_kind(pid_t pid, pid_t tid);
 
+/* Whether the thread's process has locked memory, so that the agent unlocks what it maps; true also
+ * if that cannot be read. */
+bool limpet_seccomp_has_locked(pid_t pid, pid_t tid);
+
 struct limpet_seccomp_watch {
 	uint64_t good[LIMPET_SECCOMP_KINDS]; /* these were there when preflight tried the calls */
 	unsigned count;

@@ -44,6 +44,10 @@ kept() {
 	kept --docker
 }
 
+@test "a filter that kills for munlock, which is called only where memory is locked" {
+	kept --kill munlock
+}
+
 @test "ten descriptors are left" {
 	kept --few-files 10
 }

@@ -102,7 +102,8 @@ static void install_filter(const char *killed)
 	} known[] = {{"memfd_create", SYS_memfd_create},
 		     {"socketpair", SYS_socketpair},
 		     {"mmap", SYS_mmap},
-		     {"getrandom", SYS_getrandom}};
+		     {"getrandom", SYS_getrandom},
+		     {"munlock", SYS_munlock}};
 	static const unsigned denied[] = {
 		SYS_kexec_load,        SYS_swapon, SYS_reboot, SYS_init_module,
 		SYS_open_by_handle_at, SYS_add_key};

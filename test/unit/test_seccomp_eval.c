@@ -625,40 +625,43 @@ static void test_reading_loses_no_signal(void **state)
 	seccomp_release(context);
 }
 
-/* One filter each: how many there are does not say which. */
+/* One filter each: how many there are does not say which. The last one kills for a call that is
+ * made only where memory is locked. */
 static void test_as_many_filters_are_not_the_same(void **state)
 {
-	scmp_filter_ctx lax = one_rule(SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(reboot));
-	scmp_filter_ctx strict =
-		one_rule(SCMP_ACT_ALLOW, SCMP_ACT_KILL_PROCESS, SCMP_SYS(memfd_create));
+	enum { CHILDREN = 3 };
+	const scmp_filter_ctx contexts[CHILDREN] = {
+		one_rule(SCMP_ACT_ALLOW, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(reboot)),
+		one_rule(SCMP_ACT_ALLOW, SCMP_ACT_KILL_PROCESS, SCMP_SYS(memfd_create)),
+		one_rule(SCMP_ACT_ALLOW, SCMP_ACT_KILL_PROCESS, SCMP_SYS(munlock))};
 	struct limpet_seccomp_watch watch = {.count = 0};
-	pid_t children[2];
-	int wakes[2], status;
+	pid_t children[CHILDREN];
+	int wakes[CHILDREN], status;
 
 	(void)state;
 	if (!may_read_filters()) {
-		seccomp_release(lax);
-		seccomp_release(strict);
+		for (int i = 0; i < CHILDREN; i++)
+			seccomp_release(contexts[i]);
 		print_message("# needs CAP_SYS_ADMIN and no filter of our own\n");
 		skip();
 	}
-	children[0] = child_under(lax, &wakes[0]);
-	children[1] = child_under(strict, &wakes[1]);
+	for (int i = 0; i < CHILDREN; i++)
+		children[i] = child_under(contexts[i], &wakes[i]);
 	limpet_seccomp_watch_begin(children[0], &watch);
 	assert_int_equal(watch.count, 1);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < CHILDREN; i++) {
 		assert_int_equal(ptrace(PTRACE_SEIZE, children[i], NULL, NULL), 0);
 		assert_int_equal(ptrace(PTRACE_INTERRUPT, children[i], NULL, NULL), 0);
 		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
 		assert_int_equal(limpet_seccomp_watch_allows(&watch, children[i], children[i]),
-				 i == 0);
+				 i != 1);
 		assert_int_equal(ptrace(PTRACE_DETACH, children[i], NULL, NULL), 0);
 	}
-	/* The second has the first one's end, too. */
-	child_ends_well(children[1], wakes[1]);
-	child_ends_well(children[0], wakes[0]);
-	seccomp_release(lax);
-	seccomp_release(strict);
+	/* Each has the ends of those before it, too. */
+	for (int i = CHILDREN - 1; i >= 0; i--) {
+		child_ends_well(children[i], wakes[i]);
+		seccomp_release(contexts[i]);
+	}
 }
 
 static void test_reading_says_why_not(void **state)
