@@ -166,13 +166,12 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 }
 
 /* Whether the process has locked any memory: the memory that we map may then be locked, too. */
-static bool locks_memory(const struct limpet_session *session)
+static bool may_lock_ours(const struct limpet_session *session)
 {
-	uint64_t kilobytes = 0;
-	pid_t resident = limpet_proc_resident(session->target->pid);
+	const pid_t pid = session->target->pid;
 
-	return limpet_proc_task_number(session->target->pid, resident, "VmLck", &kilobytes) == 0 &&
-	       kilobytes;
+	return !session->filters.without_munlock &&
+	       limpet_seccomp_has_locked(pid, limpet_proc_resident(pid));
 }
 
 static int explain_growing(const struct limpet_session *session, int error, struct limpet_err *err)
@@ -225,7 +224,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->start.nonce = nonce;
 	boot->start.shm_bytes = session->segment.shm_bytes;
 	boot->start.unwind_bytes = session->segment.tables.arena_bytes;
-	boot->start.unlock = locks_memory(session);
+	boot->start.unlock = may_lock_ours(session);
 	boot->start.windows = session->windows;
 	error = limpet_hijack_map(hijack, err);
 	/* Also if no other place was found for the code itself. */

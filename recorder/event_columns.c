@@ -12,6 +12,8 @@
 #define FIRST_SLOTS 4096u
 /* Rows for which room is reserved in all columns at once; each may be two of the trace. */
 #define ROWS_AT_ONCE 512u
+/* How much memory a column keeps for the next block. */
+#define KEEP_BYTES (4u << 20)
 /* The dictionary's slots are prefetched this many rows ahead. */
 #define AHEAD 12u
 
@@ -418,26 +420,33 @@ uint16_t limpet_event_block_put(const struct limpet_event_block *block,
 	put_column(content, LIMPET_EVENTS_SWITCHES, &block->switches);
 	put_column(content, LIMPET_EVENTS_SIZES, &block->sizes);
 	put_column(content, LIMPET_EVENTS_OWNERS, &block->owners);
-	if (block->addresses.count)
+	/* None, unless they are kept; or there was no memory for the first one. */
+	if (block->addresses.count || block->addresses.failed)
 		put_column(content, LIMPET_EVENTS_ADDRESSES, &block->addresses);
 	return scattered ? LIMPET_TRACE_SCATTERED_VERSION : LIMPET_TRACE_PLAIN_VERSION;
 }
 
-/* Keeps the memory. */
+static void empty(struct limpet_bytes *column)
+{
+	if (column->room > KEEP_BYTES)
+		limpet_bytes_done(column);
+	limpet_bytes_clear(column);
+}
+
 static void clear_block(struct limpet_event_block *block)
 {
 	block->rows = block->events = block->pairs = 0;
-	limpet_bytes_clear(&block->ops);
-	limpet_bytes_clear(&block->times);
-	limpet_bytes_clear(&block->pair_nodes);
-	limpet_bytes_clear(&block->pair_sizes);
-	limpet_bytes_clear(&block->pair_numbers);
-	limpet_bytes_clear(&block->ages);
-	limpet_bytes_clear(&block->tids);
-	limpet_bytes_clear(&block->switches);
-	limpet_bytes_clear(&block->sizes);
-	limpet_bytes_clear(&block->addresses);
-	limpet_bytes_clear(&block->owners);
+	empty(&block->ops);
+	empty(&block->times);
+	empty(&block->pair_nodes);
+	empty(&block->pair_sizes);
+	empty(&block->pair_numbers);
+	empty(&block->ages);
+	empty(&block->tids);
+	empty(&block->switches);
+	empty(&block->sizes);
+	empty(&block->addresses);
+	empty(&block->owners);
 }
 
 void limpet_event_columns_take(struct limpet_event_columns *columns,

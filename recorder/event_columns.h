@@ -8,9 +8,9 @@
 
 #include "common/bytes.h"
 #include "recorder/accounting.h"
-#include "recorder/event_planes.h"
 
 struct limpet_event_columns;
+struct limpet_event_planes;
 
 /* NULL: no memory. */
 struct limpet_event_columns *limpet_event_columns_new(void);
@@ -30,7 +30,8 @@ struct limpet_event_block {
 		sizes, addresses, owners;
 };
 void limpet_event_block_done(struct limpet_event_block *block);
-/* Moves the columns into `block`. They go on, empty, with the memory that it had. */
+/* Moves what was collected into `block`. The columns are empty then, and use the memory that the
+ * block had before. */
 void limpet_event_columns_take(struct limpet_event_columns *columns,
 			       struct limpet_event_block *block);
 /* Appends the sections of the block to `content`, and returns the version of the format that they

@@ -1,6 +1,7 @@
 #include "recorder/recorder.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
@@ -27,6 +28,8 @@
  * ROWS_PER_SITE rows per site, but at MANY_ROWS at the latest. */
 #define ROWS_PER_SITE 8u
 #define MANY_ROWS (LIMPET_TRACE_ROWS_MAX / 4)
+/* How much memory is kept for the rows of the next events. */
+#define KEEP_ROWS_BYTES (1u << 20)
 /* The accounting gets this many events at a time: what they touch fits in the L1 cache. */
 #define EVENTS_AT_ONCE 64u
 /* With `compact`, the periods of this much time become one. */
@@ -45,7 +48,9 @@ struct limpet_recorder {
 	struct limpet_accounting *accounting;
 	struct limpet_accounting_rows rows; /* of the events that are being added */
 	struct limpet_trace_compressor *compressor;
-	bool inexact; /* memory ran out: an event is not in the accounting or not in the file */
+	/* Memory ran out: an event is not in the accounting, or blocks are not in the list of live
+	 * ones. Rows that are missing in a block are an error of the file. */
+	bool inexact;
 
 	/* With `compact`: of the periods that will become one. In a bounded file: of the whole
 	 * capture. */
@@ -511,6 +516,16 @@ static bool period_is_full(const struct limpet_recorder *recorder)
 		rows >= ROWS_PER_SITE * limpet_accounting_period_sites(recorder->accounting));
 }
 
+/* One munmap may have made very many. */
+static void clear_rows(struct limpet_accounting_rows *rows)
+{
+	limpet_accounting_rows_clear(rows);
+	if (rows->capacity * sizeof(*rows->list) <= KEEP_ROWS_BYTES)
+		return;
+	free(rows->list);
+	*rows = (struct limpet_accounting_rows){0};
+}
+
 static int add_some(struct limpet_recorder *recorder, struct limpet_record *records, size_t count)
 {
 	int64_t refused;
@@ -533,7 +548,7 @@ static int add_some(struct limpet_recorder *recorder, struct limpet_record *reco
 	code = limpet_trace_writer_error(recorder->writer);
 	if (code == 0 && !recorder->compact)
 		limpet_trace_compressor_put_rows(recorder->compressor, &recorder->rows);
-	limpet_accounting_rows_clear(&recorder->rows);
+	clear_rows(&recorder->rows);
 	if (refused < 0)
 		return (int)refused;
 	if (code == 0 && period_is_full(recorder)) {
@@ -805,6 +820,7 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 	code = limpet_trace_compressor_wait(recorder->compressor);
 	if (code == 0)
 		live_entries = write_live(recorder);
+	recorder->inexact |= live_entries == -ENOMEM;
 	if (live_entries >= 0 && end->resident)
 		write_resident(recorder, end->resident);
 	code = limpet_trace_compressor_wait(recorder->compressor);

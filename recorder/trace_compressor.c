@@ -9,6 +9,7 @@
 
 #include "common/trace_block.h"
 #include "recorder/event_columns.h"
+#include "recorder/event_planes.h"
 
 #define JOBS 8u
 /* How much of its memory a job keeps for the next one in its place. */
@@ -30,22 +31,20 @@ struct limpet_trace_compressor {
 	uint32_t rows;     /* of the next EVENTS block */
 	uint16_t version;  /* 0: the plain one */
 
-	/* To fill them here, while the rows are in this processor's cache, takes less than half of
-	 * what it costs to hand the rows over to another. */
+	/* Used by the caller, who fills them while the rows are in its processor's cache: that
+	 * takes less than half of what it costs to hand rows over to another processor. */
 	struct limpet_event_columns *columns;
 	bool rows_lost;
-
-	/* of the EVENTS job that is not done yet */
-	struct limpet_event_block block;
-	bool block_lost; /* it has missing rows, and is not written */
-	bool has_block;
 
 	/* used by the thread that does the jobs */
 	struct limpet_event_planes *planes;
 	struct limpet_bytes events;
 
 	/* The caller owns the job at `put` until it is counted; the thread that does the jobs owns
-	 * those from `done` on. */
+	 * those from `done` on. Of the jobs that are not done, one at most is of kind EVENTS: it
+	 * has the block, which is the caller's otherwise. */
+	struct limpet_event_block block;
+	bool block_lost; /* it has missing rows */
 	struct job jobs[JOBS];
 	uint64_t put, done;
 	pthread_mutex_t lock;
@@ -82,9 +81,11 @@ struct limpet_trace_compressor *limpet_trace_compressor_new(struct limpet_trace_
 static void put_events(struct limpet_trace_compressor *compressor, struct limpet_trace_mark *mark)
 {
 	limpet_trace_content_begin(&compressor->events);
-	mark->version =
-		limpet_event_block_put(&compressor->block, compressor->planes, &compressor->events);
+	/* A block with missing rows is not written. */
 	compressor->events.failed |= compressor->block_lost;
+	if (!compressor->block_lost)
+		mark->version = limpet_event_block_put(&compressor->block, compressor->planes,
+						       &compressor->events);
 	limpet_trace_writer_put(compressor->writer, mark, &compressor->events);
 }
 
@@ -108,13 +109,6 @@ static void do_job(struct limpet_trace_compressor *compressor, struct job *job)
 		limpet_trace_writer_flush(compressor->writer);
 		break;
 	}
-}
-
-/* With the lock, if there is a thread. */
-static void job_done(struct limpet_trace_compressor *compressor)
-{
-	if (compressor->jobs[compressor->done++ % JOBS].kind == EVENTS)
-		compressor->has_block = false;
 }
 
 /* The thread begins under load, in which the collector waits for it: it must not inherit the policy
@@ -142,7 +136,7 @@ static void *work(void *data)
 		pthread_mutex_unlock(&compressor->lock);
 		do_job(compressor, &compressor->jobs[compressor->done % JOBS]);
 		pthread_mutex_lock(&compressor->lock);
-		job_done(compressor);
+		compressor->done++;
 		pthread_cond_broadcast(&compressor->wake);
 	}
 	pthread_mutex_unlock(&compressor->lock);
@@ -164,30 +158,25 @@ static void start_thread(struct limpet_trace_compressor *compressor)
 
 /* ------------------------------------------------------------------ giving them */
 
+/* Waits until fewer jobs than that are left to do. */
+static void wait_until_fewer(struct limpet_trace_compressor *compressor, uint64_t jobs)
+{
+	if (!compressor->threaded)
+		return;
+	pthread_mutex_lock(&compressor->lock);
+	while (compressor->put - compressor->done >= jobs)
+		pthread_cond_wait(&compressor->wake, &compressor->lock);
+	pthread_mutex_unlock(&compressor->lock);
+}
+
 /* The job to fill in. */
 static struct job *next_job(struct limpet_trace_compressor *compressor, enum kind kind)
 {
 	struct job *job = &compressor->jobs[compressor->put % JOBS];
 
-	if (compressor->threaded) {
-		pthread_mutex_lock(&compressor->lock);
-		while (compressor->put - compressor->done == JOBS)
-			pthread_cond_wait(&compressor->wake, &compressor->lock);
-		pthread_mutex_unlock(&compressor->lock);
-	}
+	wait_until_fewer(compressor, JOBS);
 	job->kind = kind;
 	return job;
-}
-
-/* Until the EVENTS job before is done: there are two sets of columns, the other one is filled. */
-static void wait_for_block(struct limpet_trace_compressor *compressor)
-{
-	if (!compressor->threaded)
-		return;
-	pthread_mutex_lock(&compressor->lock);
-	while (compressor->has_block)
-		pthread_cond_wait(&compressor->wake, &compressor->lock);
-	pthread_mutex_unlock(&compressor->lock);
 }
 
 static void give(struct limpet_trace_compressor *compressor, struct job *job)
@@ -200,7 +189,7 @@ static void give(struct limpet_trace_compressor *compressor, struct job *job)
 	} else {
 		compressor->put++;
 		do_job(compressor, job);
-		job_done(compressor);
+		compressor->done++;
 	}
 }
 
@@ -236,11 +225,12 @@ uint32_t limpet_trace_compressor_put_events(struct limpet_trace_compressor *comp
 
 	if (compressor->rows >= LOAD_ROWS && !compressor->threaded && !compressor->alone)
 		start_thread(compressor);
+	/* The block before is done, and what followed it is in the file: the recorder decides by
+	 * the file's size. */
+	wait_until_fewer(compressor, 1);
 	job = next_job(compressor, EVENTS);
-	wait_for_block(compressor);
 	limpet_event_columns_take(compressor->columns, &compressor->block);
 	compressor->block_lost = compressor->rows_lost;
-	compressor->has_block = true;
 	compressor->rows_lost = false;
 	compressor->rows = 0;
 	job->mark = next_mark(compressor, LIMPET_TRACE_EVENTS, first_ns, last_ns);
@@ -298,13 +288,7 @@ void limpet_trace_compressor_flush(struct limpet_trace_compressor *compressor)
 
 int limpet_trace_compressor_wait(struct limpet_trace_compressor *compressor)
 {
-	if (compressor->threaded) {
-		pthread_mutex_lock(&compressor->lock);
-		pthread_cond_broadcast(&compressor->wake);
-		while (compressor->done != compressor->put)
-			pthread_cond_wait(&compressor->wake, &compressor->lock);
-		pthread_mutex_unlock(&compressor->lock);
-	}
+	wait_until_fewer(compressor, 1);
 	return limpet_trace_writer_error(compressor->writer);
 }
 

@@ -1,9 +1,10 @@
-/* The compressor: encodes and compresses the recorder's blocks and passes them to the writer.
+/* The compressor makes columns of rows, at once, and compresses the recorder's blocks and passes
+ * them to the writer: under load, if more than one processor is available, by a thread that does
+ * nothing else and blocks all signals; otherwise by the caller.
  *
- * Under load, if more than one processor is available, this is done by a thread that does nothing
- * else and blocks all signals; otherwise by the caller. Jobs are done in order. They are in a ring
- * of fixed length: a caller that finds it full waits, so that memory is bounded and a slow disk
- * slows the caller down. Call from one thread only. */
+ * Jobs are done in order. They are in a ring of fixed length, and there are two sets of columns: a
+ * caller that finds the ring full, or has filled one set while the other is not written yet, waits,
+ * so that memory is bounded and a slow disk slows the caller down. Call from one thread only. */
 #ifndef LIMPET_RECORDER_TRACE_COMPRESSOR_H
 #define LIMPET_RECORDER_TRACE_COMPRESSOR_H
 

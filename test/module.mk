@@ -6,7 +6,7 @@ TRACE_TESTS := test_trace_round test_trace_windows test_trace_bytes test_trace_f
 	test_trace_overloads test_recorder test_marks test_losses test_same_figures test_page_shares test_resident_pages
 $(foreach test,$(TRACE_TESTS),$(eval $(test)_SRC := test/unit/trace_fixture.c test/unit/trace_capture.c))
 test_trace_bytes_SRC += test/fuzz/fuzz_trace.c
-$(B)/test/test_recorder: LDFLAGS_ALL += -Wl,--wrap=limpet_trace_sync_new
+$(B)/test/test_recorder: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_trace_sync_new limpet_bytes_grow calloc realloc)
 test_trace_damage_SRC := test/unit/trace_capture.c
 $(B)/test/test_trace_sync: LDFLAGS_ALL += -Wl,--wrap=fdatasync
 test_tail_SRC := test/unit/trace_capture.c

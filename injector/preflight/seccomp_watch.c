@@ -58,9 +58,11 @@ bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, 
 
 	if (!kind || kind == LIMPET_SECCOMP_STRICT)
 		return kind != LIMPET_SECCOMP_STRICT;
+	/* Other threads may lock memory from now on. */
+	watch->without_munlock |= !limpet_seccomp_has_locked(pid, tid);
 	if (limpet_seccomp_filters_read(tid, true, &filters) < 0)
 		return watch->assume_ok || is_good(watch, kind);
-	limpet_seccomp_judge(&filters, limpet_seccomp_has_locked(pid, tid), &verdict);
+	limpet_seccomp_judge(&filters, !watch->without_munlock, &verdict);
 	limpet_seccomp_filters_done(&filters);
 	return !verdict.call;
 }

@@ -24,7 +24,8 @@ bool limpet_seccomp_has_locked(pid_t pid, pid_t tid);
 struct limpet_seccomp_watch {
 	uint64_t good[LIMPET_SECCOMP_KINDS]; /* these were there when preflight tried the calls */
 	unsigned count;
-	bool assume_ok; /* allow a filter that cannot be read */
+	bool assume_ok;       /* allow a filter that cannot be read */
+	bool without_munlock; /* a filter was allowed without it: it must not be called */
 };
 
 /* All filters that the process has now are good: preflight has read them. */

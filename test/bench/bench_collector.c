@@ -6,7 +6,8 @@
  *     bench_collector [-e EVENTS] [-c CASE] [-j JSON-FILE] [-o TRACE]
  *
  * The linker leads the calls between the stages through here (--wrap): the time between two of them
- * belongs to the innermost stage. */
+ * belongs to the innermost stage. It is wall time, since a clock of processor time needs a system
+ * call: stages in which a thread waits are too long, and `other`, the rest, is too short. */
 #include <errno.h>
 #include <getopt.h>
 #include <sched.h>

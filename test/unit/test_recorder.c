@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "common/bytes.h"
 #include "common/wire.h"
 #include "recorder/trace_sync.h"
 #include "test/unit/skip_reason.h"
@@ -305,6 +307,95 @@ static void test_bounded_memory(void **state)
 				 capture.totals[LIMPET_TOTAL_FOREIGN_FREES]);
 }
 
+/* ------------------------------------------------------------------ no memory */
+
+/* The request for memory that fails, counted from 1; 0: none. */
+static unsigned failing;
+
+static bool has_failed(void)
+{
+	return failing && --failing == 0;
+}
+
+bool __real_limpet_bytes_grow(struct limpet_bytes *bytes, size_t count);
+bool __wrap_limpet_bytes_grow(struct limpet_bytes *bytes, size_t count);
+bool __wrap_limpet_bytes_grow(struct limpet_bytes *bytes, size_t count)
+{
+	if (!has_failed())
+		return __real_limpet_bytes_grow(bytes, count);
+	bytes->failed = true;
+	return false;
+}
+
+void *__real_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes);
+void *__wrap_calloc(size_t count, size_t bytes)
+{
+	return has_failed() ? NULL : __real_calloc(count, bytes);
+}
+
+void *__real_realloc(void *block, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes);
+void *__wrap_realloc(void *block, size_t bytes)
+{
+	return has_failed() ? NULL : __real_realloc(block, bytes);
+}
+
+/* A capture in which one request for memory fails. Returns whether limpet says that something is
+ * missing; *ret_failed: whether there were so many requests. */
+static bool capture_short_of_memory(const struct limpet_recorder_options *options, unsigned which,
+				    bool *ret_failed)
+{
+	struct limpet_recorder *recorder = trace_record(options);
+	const struct limpet_recorder_tick tick = {.time_ns = 1000000};
+	const struct limpet_recorder_end end = {.end = LIMPET_END_STOP, .time_ns = 1000000};
+	bool told;
+
+	failing = which;
+	for (uint64_t i = 0; i < 60; i++)
+		(void)limpet_recorder_add_event(
+			recorder, &(struct limpet_record){.time_ns = i * 1000,
+							  .thread = 1 + (uint32_t)(i / 20),
+							  .kind = i % 3 == 2 ? LIMPET_EVENT_FREE
+									     : LIMPET_EVENT_ALLOC,
+							  .address = 16 + (i - i % 3 / 2) * 16,
+							  .size = i * 100});
+	told = limpet_recorder_finish(recorder, &tick, &end) < 0;
+	*ret_failed = which && !failing;
+	failing = 0;
+	told |= limpet_recorder_losses(recorder) != 0;
+	limpet_recorder_free(recorder);
+	return told;
+}
+
+/* Each request for memory fails once: the trace is the same to the byte, or limpet says so. */
+static void test_no_memory_is_told(void **state)
+{
+	struct limpet_recorder_options options = trace_options("short");
+	uint8_t *whole, *bytes;
+	size_t whole_count, count;
+	unsigned which = 0, told = 0;
+	bool failed;
+
+	(void)state;
+	options.addresses = true;
+	assert_false(capture_short_of_memory(&options, 0, &failed));
+	whole = trace_read_bytes(trace_path("short"), &whole_count);
+	do {
+		bool is_told;
+
+		assert_int_equal(unlink(trace_path("short")), 0);
+		is_told = capture_short_of_memory(&options, ++which, &failed);
+		told += is_told;
+		bytes = trace_read_bytes(trace_path("short"), &count);
+		if (!is_told && (count != whole_count || memcmp(bytes, whole, count)))
+			fail_msg("request %u failed, and nobody says so", which);
+		free(bytes);
+	} while (failed);
+	assert_true(which > 20 && told > which / 2);
+	free(whole);
+}
+
 /* ------------------------------------------------------------------ the compressor */
 
 struct compressor {
@@ -396,6 +487,8 @@ static void make_two_threads(const char *path, bool expect_thread)
 	/* As the collector has it until the load shows. */
 	assert_int_equal(sched_setscheduler(0, SCHED_BATCH, &none), 0);
 	assert_int_equal(capture_run(&capture, 300000, 40000), 0);
+	/* Without ticks, which wait: one block is filled while the other is compressed. */
+	assert_int_equal(capture_run(&capture, 300000, 0), 0);
 	assert_int_equal(sched_setscheduler(0, SCHED_OTHER, &none), 0);
 	assert_int_equal(count_threads(), before + expect_thread);
 	compressor = await_compressors(expect_thread);
@@ -448,6 +541,7 @@ int main(void)
 		cmocka_unit_test(test_blocks_freed_at_once),
 		cmocka_unit_test(test_batches_are_events),
 		cmocka_unit_test(test_bounded_memory),
+		cmocka_unit_test(test_no_memory_is_told),
 		cmocka_unit_test(test_a_thread_changes_nothing),
 	};
 
