@@ -47,6 +47,7 @@ uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
  * over all page tables, which takes long for a large process. */
 struct limpet_smaps {
 	char *text, *next;
+	uint64_t end; /* of the last mapping */
 };
 struct limpet_smap {
 	struct limpet_map map;
@@ -54,7 +55,9 @@ struct limpet_smap {
 };
 int limpet_proc_smaps_read(pid_t pid, struct limpet_smaps *ret_smaps);
 void limpet_proc_smaps_done(struct limpet_smaps *smaps);
-/* The next mapping, valid until the list is released: 1, 0 at the end, or -EBADMSG. */
+/* The next mapping, valid until the list is released: 1, 0 at the end, or -EBADMSG. One that grew
+ * while the file was read may be there twice: the second one is left out, and with it what came
+ * after the first look. */
 int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_smap);
 /* An amount, such as "Rss" or "Swap"; false if this kernel does not report it. */
 bool limpet_smap_bytes(const struct limpet_smap *smap, const char *key, uint64_t *ret_bytes);

@@ -186,7 +186,7 @@ int limpet_proc_smaps_read(pid_t pid, struct limpet_smaps *ret_smaps)
 
 	if (r < 0)
 		return r;
-	*ret_smaps = (struct limpet_smaps){text, text};
+	*ret_smaps = (struct limpet_smaps){.text = text, .next = text};
 	return 0;
 }
 
@@ -213,7 +213,8 @@ static char *end_line(char *line)
 	return end + 1;
 }
 
-int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_smap)
+/* Takes the next mapping as limpet_proc_smaps_next() does. */
+static int take_smap(struct limpet_smaps *smaps, struct limpet_smap *ret_smap)
 {
 	char *line = smaps->next, *keys, *end;
 
@@ -232,6 +233,21 @@ int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_s
 	if (*end)
 		end[-1] = '\0';
 	ret_smap->keys = end > keys ? keys : "";
+	return 1;
+}
+
+int limpet_proc_smaps_next(struct limpet_smaps *smaps, struct limpet_smap *ret_smap)
+{
+	struct limpet_smap smap;
+	int code;
+
+	do {
+		code = take_smap(smaps, &smap);
+		if (code <= 0)
+			return code;
+	} while (smap.map.start < smaps->end);
+	smaps->end = smap.map.end;
+	*ret_smap = smap;
 	return 1;
 }
 

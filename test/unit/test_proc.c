@@ -264,8 +264,10 @@ static void test_smaps_name_keys_of_each_mapping(void **state)
 			   "Rss:                   4 kB\n"
 			   "THPeligible:           0\n"
 			   "VmFlags: rd ex mr mw me gd sl \n"
-			   "2000-4000 rw-p 00000000 00:00 0 \n"
-			   "3000-4000 rw-s 00000000 00:05 5  /memfd:sl gd (deleted)\n"
+			   "2000-3000 rw-p 00000000 00:00 0 \n"
+			   "2000-4000 rw-p 00000000 00:00 0 \n" /* has grown meanwhile */
+			   "Rss:                   8 kB\n"
+			   "4000-5000 rw-s 00000000 00:05 5  /memfd:sl gd (deleted)\n"
 			   "Rss:              123456 kB\n"
 			   "VmFlags: rd wr sh\n");
 	assert_int_equal(limpet_proc_smaps_read(PID, &smaps), 0);
