@@ -243,11 +243,28 @@ static bool holds_a_table(const struct link_map *map, uint64_t page)
 	return false;
 }
 
+/* Usually in the same page as the header. BOLT puts them behind all else, where the offset in the
+ * file is the address. What is there is checked by the caller. */
+static const Elf64_Phdr *find_phdrs(const struct link_map *map, uint64_t at, const Elf64_Ehdr *head)
+{
+	const uint64_t bytes = head->e_phnum * sizeof(Elf64_Phdr);
+	uint64_t page;
+
+	if (head->e_phoff <= page_bytes && head->e_phoff + bytes <= page_bytes)
+		return (const Elf64_Phdr *)(uintptr_t)(at + head->e_phoff);
+	at = map->l_addr + head->e_phoff;
+	page = at & ~(page_bytes - 1);
+	if (at % 8 || bytes > page_bytes - (at - page) || !is_readable(page))
+		return NULL;
+	return (const Elf64_Phdr *)(uintptr_t)at;
+}
+
 /* Whether the ELF header, at the start of a page at `at`, leads to program headers of this module;
  * then fills in `image`. The kernel is asked only if the layout is unusual for linkers. */
 static bool read_head(const struct link_map *map, uint64_t at, struct limpet_image *image)
 {
 	bool program = at == loader.program_head;
+	const Elf64_Phdr *phdrs;
 	Elf64_Ehdr head;
 
 	if (at % page_bytes ||
@@ -256,12 +273,13 @@ static bool read_head(const struct link_map *map, uint64_t at, struct limpet_ima
 	head = *(const Elf64_Ehdr *)(uintptr_t)at;
 	if (head.e_ident[0] != ELFMAG0 || head.e_ident[1] != ELFMAG1 ||
 	    head.e_ident[2] != ELFMAG2 || head.e_ident[3] != ELFMAG3 ||
-	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_PHDRS ||
-	    head.e_phoff > page_bytes ||
-	    head.e_phoff + head.e_phnum * sizeof(Elf64_Phdr) > page_bytes)
+	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_PHDRS)
+		return false;
+	phdrs = find_phdrs(map, at, &head);
+	if (!phdrs)
 		return false;
 	image->bias = map->l_addr;
-	take_phdrs(image, (const Elf64_Phdr *)(uintptr_t)(at + head.e_phoff), head.e_phnum);
+	take_phdrs(image, phdrs, head.e_phnum);
 	return image->dynamic && image->dynamic == (uint64_t)(uintptr_t)map->l_ld;
 }
 
@@ -352,6 +370,11 @@ static int visit_nothing(const struct limpet_image *image, void *context)
 	return 0;
 }
 
+uint32_t limpet_loaded_unread(void)
+{
+	return limpet_loaded_walk_held(visit_nothing, NULL, false);
+}
+
 static bool both_held; /* and dl_iterate_phdr is to be used */
 
 /* In the order in which the loader takes them. */
@@ -364,7 +387,7 @@ bool limpet_loaded_hold_all(void)
 			limpet_loaded_pause();
 		if (!take(&locks[0]))
 			continue;
-		both_held = limpet_loaded_walk_held(visit_nothing, NULL, false) > 0;
+		both_held = limpet_loaded_unread() > 0;
 		if (!both_held || take(&locks[1]))
 			return true;
 		let_go(&locks[0]);

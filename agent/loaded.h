@@ -37,6 +37,8 @@ void limpet_loaded_let_all_go(void);
 /* The same walk, between hold and let_go; returns the number of unread modules. `settles`: from now
  * on limpet_loaded_has_changed() compares with this walk. */
 uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
+/* That number. */
+uint32_t limpet_loaded_unread(void);
 #define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
 #define LIMPET_CALL_PATIENCE 50u     /* the same, while the injector waits */
 void limpet_loaded_pause(void);

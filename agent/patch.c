@@ -387,6 +387,8 @@ int limpet_patch_planned(void)
 	note_early();
 	limpet_loaded_walk(patch_module, &walk, NULL);
 	limpet_loaded_walk(patch_symbols, &walk, NULL);
+	/* Those that only dl_iterate_phdr shows have just been visited. */
+	unread_seen = limpet_loaded_unread();
 	return walk.done;
 }
 

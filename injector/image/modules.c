@@ -46,14 +46,42 @@ bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes)
 struct head {
 	pid_t pid;
 	const struct limpet_module *module;
-	int file; /* -1: in memory */
+	const struct limpet_map *maps, *maps_end; /* from the module's first one on */
+	int file;                                 /* -1: in memory */
 };
 
-static int read_head(const struct head *head, uint64_t at, void *ret, size_t bytes)
+static bool is_same_file(const struct limpet_map *a, const struct limpet_map *b)
 {
+	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
+}
+
+/* Where these bytes of the file are mapped; 0: nowhere. Program headers are usually in the first
+ * mapping, but a tool that rewrites programs, such as BOLT, may put new ones behind all others. */
+static uint64_t find_mapped(const struct head *head, uint64_t at, uint64_t bytes)
+{
+	for (const struct limpet_map *map = head->maps; map < head->maps_end; map++) {
+		const uint64_t skipped = at - map->offset, mapped = map->end - map->start;
+
+		if (map != head->maps && (!map->inode || !is_same_file(map, head->maps)))
+			continue;
+		if (map != head->maps && !map->offset)
+			break; /* the file is mapped once more */
+		if (map->perms[0] == 'r' && at >= map->offset && skipped <= mapped &&
+		    bytes <= mapped - skipped)
+			return map->start + skipped;
+	}
+	return 0;
+}
+
+/* *ret_address: where they are mapped. */
+static int read_head(const struct head *head, uint64_t at, void *ret, size_t bytes,
+		     uint64_t *ret_address)
+{
+	*ret_address = find_mapped(head, at, bytes);
+	if (!*ret_address)
+		return -EFAULT;
 	if (head->file < 0)
-		return limpet_module_read(head->pid, head->module, head->module->start + at, ret,
-					  bytes);
+		return limpet_module_read(head->pid, head->module, *ret_address, ret, bytes);
 	return pread(head->file, ret, bytes, (off_t)at) == (ssize_t)bytes ? 0 : -EIO;
 }
 
@@ -148,40 +176,37 @@ static bool may_be_module(const struct limpet_maps *maps, const struct limpet_ma
 		return false;
 	if (!map->inode)
 		return !strcmp(map->path, "[vdso]");
-	for (size_t i = 0; i < count; i++) {
-		const struct limpet_map *other = &maps->list[code[i]];
-
-		if (other->inode == map->inode && other->dev_major == map->dev_major &&
-		    other->dev_minor == map->dev_minor)
+	for (size_t i = 0; i < count; i++)
+		if (is_same_file(&maps->list[code[i]], map))
 			return true;
-	}
 	return false;
 }
 
-static bool is_image(const Elf64_Ehdr *head, uint64_t bytes)
+static bool is_image(const Elf64_Ehdr *head)
 {
 	return !memcmp(head->e_ident, ELFMAG, SELFMAG) && head->e_ident[EI_CLASS] == ELFCLASS64 &&
 	       head->e_machine == LIMPET_ARCH_ELF_MACHINE &&
 	       (head->e_type == ET_EXEC || head->e_type == ET_DYN) &&
 	       head->e_phentsize == sizeof(Elf64_Phdr) && head->e_phnum &&
-	       head->e_phnum <= MAX_PHDRS && head->e_phoff <= bytes;
+	       head->e_phnum <= MAX_PHDRS;
 }
 
 /* 0, 1 (not a module), or -ENOMEM. */
-static int read_segments(const struct head *head, uint64_t bytes, struct limpet_module *module)
+static int read_segments(const struct head *head, struct limpet_module *module)
 {
 	LIMPET_FREE Elf64_Phdr *phdrs = NULL;
 	Elf64_Ehdr elf;
+	uint64_t address;
 	bool first_load = true;
 
-	if (read_head(head, 0, &elf, sizeof(elf)) < 0 || !is_image(&elf, bytes))
+	if (read_head(head, 0, &elf, sizeof(elf), &address) < 0 || !is_image(&elf))
 		return 1;
 	phdrs = calloc(elf.e_phnum, sizeof(*phdrs));
 	if (!phdrs)
 		return -ENOMEM;
-	module->phdr = module->start + elf.e_phoff;
-	if (read_head(head, elf.e_phoff, phdrs, elf.e_phnum * sizeof(*phdrs)) < 0)
+	if (read_head(head, elf.e_phoff, phdrs, elf.e_phnum * sizeof(*phdrs), &address) < 0)
 		return 1;
+	module->phdr = address;
 	for (unsigned i = 0; i < elf.e_phnum; i++) {
 		/* The first PT_LOAD maps the header, which is at the start of the file; the page
 		 * holds its p_vaddr. */
@@ -200,9 +225,10 @@ static int read_segments(const struct head *head, uint64_t bytes, struct limpet_
 
 /* Reads a mapping that begins with an ELF header, or its file. 0, 1 (not a module), or -errno. The
  * module's path is to be freed in any case. */
-static int read_module(pid_t pid, const struct limpet_map *map, bool by_file,
+static int read_module(const struct limpet_modules *modules, size_t i, bool by_file,
 		       struct limpet_module *module)
 {
+	const struct limpet_map *map = &modules->maps.list[i];
 	LIMPET_CLOSE int file = -1;
 	int code;
 
@@ -217,11 +243,16 @@ static int read_module(pid_t pid, const struct limpet_map *map, bool by_file,
 	module->vdso = !strcmp(map->path, "[vdso]");
 	module->agent = limpet_memfd_is_agent(map->path);
 	if (by_file) {
-		file = limpet_module_open(pid, module);
+		file = limpet_module_open(modules->pid, module);
 		if (file < 0)
 			return 1;
 	}
-	code = read_segments(&(struct head){pid, module, file}, map->end - map->start, module);
+	code = read_segments(&(struct head){.pid = modules->pid,
+					    .module = module,
+					    .maps = map,
+					    .maps_end = modules->maps.list + modules->maps.count,
+					    .file = file},
+			     module);
 	if (code)
 		return code;
 	/* No code, or a size that overflows. */
@@ -488,8 +519,7 @@ static int list_modules(struct limpet_modules *modules, bool by_file)
 		memset(module, 0, sizeof(*module));
 		module->budget = modules->budget;
 		module->memory = modules->memory;
-		if (read_module(modules->pid, map, by_file, module) == 0 &&
-		    has_code(modules, module))
+		if (read_module(modules, i, by_file, module) == 0 && has_code(modules, module))
 			modules->count++;
 		else
 			free(module->path);

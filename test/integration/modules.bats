@@ -33,6 +33,48 @@ turns() {
 	finish turns
 }
 
+# put_heads_behind FROM TO DISTANCE: a copy of a library with its program headers behind all that it had, where
+# BOLT puts them; and so far from their offset in the file to their address.
+put_heads_behind() {
+	python3 - "$@" <<-'END'
+		import struct, sys
+		image = bytearray(open(sys.argv[1], "rb").read())
+		begin, = struct.unpack_from("<Q", image, 32)
+		count, = struct.unpack_from("<H", image, 56)
+		heads = [list(struct.unpack_from("<IIQQQQQQ", image, begin + i * 56)) for i in range(count)]
+		loads = [i for i in range(count) if heads[i][0] == 1]
+		round_up = lambda number: (number + 4095) // 4096 * 4096
+		address = offset = round_up(max(len(image), max(heads[i][3] + heads[i][6] for i in loads)) + int(sys.argv[3]))
+		offset -= int(sys.argv[3])
+		size = (count + 1) * 56
+		heads.insert(loads[-1] + 1, [1, 4, offset, address, address, size, size, 4096])
+		struct.pack_into("<Q", image, 32, offset)
+		struct.pack_into("<H", image, 56, count + 1)
+		image += bytes(offset - len(image)) + b"".join(struct.pack("<IIQQQQQQ", *head) for head in heads)
+		open(sys.argv[2], "wb").write(image)
+	END
+}
+
+@test "a library whose program headers are behind everything else, as BOLT makes them" {
+	local distance library load name
+	# Another tool may have another distance between offset and address.
+	for distance in 0 8192; do
+		for library in alpha omega; do
+			put_heads_behind "$TARGETS/turn-$library.so" "$library.$distance.so" "$distance"
+		done
+		for load in "" map dlopen; do
+			name=turns.$distance.$load
+			start "$name" "$TARGETS/turns" "$work/alpha.$distance.so" "$work/omega.$distance.so"
+			attach "$pid"
+			tell "$name" "take 10" taken
+			stop "$pid"
+			good_capture
+			same "in it" "$(site_sum turn_alpha allocations)" 10
+			finish "$name"
+		done
+	done
+}
+
 # One that has gone before anybody could look has no name; it has not that of the other.
 @test "modules that take turns faster than they can be looked at: no name is another's" {
 	local alpha i
