@@ -1,5 +1,6 @@
 #include "cli/sealing.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -129,7 +130,11 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 	limpet_progress_free(*sealing->progress);
 	*sealing->progress = NULL;
 	if (error) {
-		limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s", trace);
+		if (fd == -ENOENT)
+			limpet_err_hint(&err, "it was removed or renamed during the capture");
+		else
+			limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s",
+					trace);
 		limpet_ui_error(&err);
 		return;
 	}

@@ -90,6 +90,18 @@ precious_is_kept() {
 	finish storm
 }
 
+@test "a trace that is moved away during the capture: limpet says so, and it is whole" {
+	start storm "$TARGETS/storm"
+	attach "$pid"
+	tell storm "run 1000" ran
+	mv "$trace" away.limpet
+	stop "$pid"
+	grep -q 'hint: it was removed or renamed during the capture' "$work/attach.$captures.err"
+	within 60 "$LIMPET" report away.limpet >away.text
+	! grep -q 'not complete' away.text || fail "$(<away.text)"
+	finish storm
+}
+
 # ------------------------------------------------------------------ control sockets
 
 # A world where /run and /tmp are this test's own, and captures are found as users find them. Sets
