@@ -136,6 +136,20 @@ static void warn_loss(const struct limpet_capture_result *result, enum limpet_lo
 	limpet_capture_warn_loss(loss, result->losses, result->because);
 }
 
+static void warn_about_stacks(const struct limpet_capture_result *result)
+{
+	const unsigned more = result->tables_without_room - 1;
+	char others[32] = "";
+
+	if (!result->tables_without_room)
+		return;
+	if (more)
+		snprintf(others, sizeof(others), " (and %u more)", more);
+	limpet_ui_warn("there was no room for the unwind table of %s%s: stacks are cut short there",
+		       result->table_without_room, others);
+	limpet_ui_hint("a larger --agent-memory makes room");
+}
+
 static void say_end(const struct command *command, const struct limpet_capture_result *result,
 		    const char *trace)
 {
@@ -167,6 +181,7 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 			       result->dropped_events == 1 ? " was" : "s were");
 	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
 		warn_loss(result, (enum limpet_loss)i);
+	warn_about_stacks(result);
 	if (result->slots_not_taken)
 		limpet_ui_warn(
 			"%lu place%s an allocator could not be hooked: calls there were not seen",

@@ -202,6 +202,16 @@ static int make_safepoint(struct limpet_session *session)
 	return 0;
 }
 
+static void update_tables(struct limpet_session *session, uint32_t gone)
+{
+	const struct limpet_unwind_set *tables = &session->segment.tables;
+
+	limpet_segment_update_tables(&session->segment, &session->modules, gone);
+	session->stats.tables_without_room = tables->without_room;
+	memcpy(session->stats.table_without_room, tables->without_room_name,
+	       sizeof(session->stats.table_without_room));
+}
+
 /* Prepares everything that a hijack needs, while the target runs. */
 int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err)
@@ -225,7 +235,7 @@ int limpet_session_arm(struct limpet_session *session, const struct limpet_sessi
 	if (error && error != -ENOENT)
 		return error;
 	session->anywhere = session->plan.start.from_outside;
-	limpet_segment_update_tables(&session->segment, &session->modules, 0);
+	update_tables(session, 0);
 	if (make_safepoint(session) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	return error;
@@ -369,7 +379,7 @@ int limpet_session_read_modules(struct limpet_session *session, struct limpet_er
 		return error;
 	limpet_modules_done(&session->modules);
 	session->modules = modules;
-	limpet_segment_update_tables(&session->segment, &session->modules, gone);
+	update_tables(session, gone);
 	error = make_safepoint(session);
 	return error ? limpet_err_set(err, error, "out of memory") : 0;
 }

@@ -1,10 +1,12 @@
 #include "injector/unwind/unwind_set.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
+#include "common/base_name.h"
 #include "injector/image/elf_file.h"
 #include "injector/image/module_memory.h"
 #include "injector/unwind/unwind_compile.h"
@@ -139,6 +141,7 @@ static uint64_t arena_add(struct limpet_unwind_set *set, const void *table, size
 struct limpet_unwind_set_table {
 	uint64_t table, table_bytes; /* 0: none could be made */
 	unsigned failures;           /* number of failed attempts */
+	bool without_room;
 	uint64_t span, inode;
 	uint64_t start; /* 0: at any address */
 	uint32_t dev_major, dev_minor;
@@ -183,7 +186,8 @@ static bool want_table(struct limpet_unwind_set *set)
 }
 
 /* Notes a failure: perhaps the module was not completely loaded. */
-static void note_failure(struct limpet_unwind_set *set, const struct limpet_unwind_set_table *of)
+static void note_failure(struct limpet_unwind_set *set, const struct limpet_module *module,
+			 const struct limpet_unwind_set_table *of, int error)
 {
 	struct limpet_unwind_set_table *known = find_table(set, of);
 
@@ -191,8 +195,15 @@ static void note_failure(struct limpet_unwind_set *set, const struct limpet_unwi
 		known = &set->list[set->list_count++];
 		*known = *of;
 	}
-	if (known)
-		known->failures++;
+	if (!known)
+		return;
+	known->failures++;
+	if (error != -EFBIG || known->without_room)
+		return;
+	known->without_room = true;
+	if (!set->without_room++)
+		snprintf(set->without_room_name, sizeof(set->without_room_name), "%s",
+			 limpet_base_name(module->path));
 }
 
 /* Tables that were just made, until it is known to which module they belong. Asking takes longer
@@ -212,12 +223,13 @@ static void make_table(struct limpet_unwind_set *set, pid_t pid, const struct li
 		       struct batch *batch)
 {
 	const size_t at = batch->count;
+	int error = -EFBIG;
 
-	if (set->arena_used == set->arena_bytes)
-		return;
-	if (compile_module(pid, module, set->arena_bytes - set->arena_used, &batch->tables[at],
-			   &batch->bytes[at]) != 0) {
-		note_failure(set, of);
+	if (set->arena_used < set->arena_bytes)
+		error = compile_module(pid, module, set->arena_bytes - set->arena_used,
+				       &batch->tables[at], &batch->bytes[at]);
+	if (error) {
+		note_failure(set, module, of, error);
 		return;
 	}
 	batch->modules[at] = module;
@@ -237,8 +249,8 @@ static bool is_still_there(const struct limpet_maps *maps, const struct limpet_m
 }
 
 /* Returns whether it is a new table, and not that of a module that was mapped twice. */
-static bool keep_table(struct limpet_unwind_set *set, struct limpet_unwind_set_table *of,
-		       const void *table, size_t bytes)
+static bool keep_table(struct limpet_unwind_set *set, const struct limpet_module *module,
+		       struct limpet_unwind_set_table *of, const void *table, size_t bytes)
 {
 	struct limpet_unwind_set_table *known = find_table(set, of);
 
@@ -249,8 +261,10 @@ static bool keep_table(struct limpet_unwind_set *set, struct limpet_unwind_set_t
 	if (!known && !want_table(set))
 		return false;
 	of->table = arena_add(set, table, bytes);
-	if (!of->table)
+	if (!of->table) {
+		note_failure(set, module, of, -EFBIG);
 		return false;
+	}
 	of->table_bytes = bytes;
 	*(known ? known : &set->list[set->list_count++]) = *of;
 	return true;
@@ -268,7 +282,8 @@ static int keep_tables(struct limpet_unwind_set *set, pid_t pid, struct batch *b
 		struct limpet_unwind_set_table *of = &batch->of[i];
 
 		if (is_still_there(&maps, batch->modules[i]))
-			made += keep_table(set, of, batch->tables[i], batch->bytes[i]);
+			made += keep_table(set, batch->modules[i], of, batch->tables[i],
+					   batch->bytes[i]);
 		batch->entries[i]->table = of->table;
 		batch->entries[i]->table_bytes = of->table_bytes;
 		free(batch->tables[i]);

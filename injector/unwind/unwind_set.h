@@ -22,6 +22,9 @@ struct limpet_unwind_set {
 	struct limpet_unwind_module *modules; /* sorted by address */
 	uint32_t module_count;
 	uint32_t generation; /* of that list */
+	/* Modules whose tables found no room in the arena, and the file of the first one. */
+	unsigned without_room;
+	char without_room_name[64];
 	/* private: each table that was made, also for modules that are gone */
 	struct limpet_unwind_set_table *list;
 	uint32_t list_count;

@@ -215,6 +215,19 @@ crowded() {
 	finish crowd
 }
 
+@test "no room for the unwind table of a large program: a warning names it, and the remedy" {
+	command -v node >/dev/null || skip "node is not installed"
+	start node node -e 'console.log("ready", process.pid); process.stdin.on("data", () => process.exit(0))'
+	attach "$pid" --agent-memory 8M
+	stop "$pid"
+	grep -q 'warning: there was no room for the unwind table of node.*cut short' attach.*.err || fail "$(cat attach.*.err)"
+	grep -q 'hint: .*--agent-memory' attach.*.err
+	attach "$pid"
+	stop "$pid"
+	! grep -q 'no room' attach.2.err || fail "with the default, too"
+	finish node
+}
+
 # track: container | a memory cgroup with a tight limit | attach | refused while the headroom is less than twice `--agent-memory`, which can be lowered
 @test "a memory cgroup with little headroom: refused; with less for the agent, captured and not missed" {
 	make_group 100
