@@ -16,8 +16,7 @@ static void print_overloads(struct limpet_printer *printer)
 	for (size_t i = 0; i < model->overload_count; i++)
 		all_ns += model->overloads[i].to_ns - model->overloads[i].from_ns;
 	limpet_printer_row(printer, printer->options->warn, "overload",
-			   "%s time%s, %s in all: allocations were sampled then, and "
-			   "all recorded otherwise",
+			   "%s time%s, at least %s in all: allocations were sampled then",
 			   limpet_printer_count(printer, model->overload_count),
 			   limpet_printer_plural(model->overload_count),
 			   limpet_printer_duration(printer, all_ns));
@@ -27,6 +26,25 @@ static void print_overloads(struct limpet_printer *printer)
 				   limpet_printer_duration(printer, model->overloads[i].to_ns),
 				   i + 1 == listed && i + 1 < model->overload_count ? ", and so on"
 										    : "");
+}
+
+/* Without a sample that is live, the interval has no width: nothing is known of what was not
+ * sampled. */
+static void print_live_range(struct limpet_printer *printer, const struct limpet_model_range *bytes,
+			     const struct limpet_model_range *blocks)
+{
+	if (bytes->low == bytes->high)
+		limpet_printer_row(printer, "", "estimated",
+				   "live at least %s in %s blocks: none of them is a sample",
+				   limpet_printer_bytes(printer, bytes->low),
+				   limpet_printer_count(printer, blocks->low));
+	else
+		limpet_printer_row(printer, "", "estimated",
+				   "live %s to %s in %s to %s blocks, with 95 %% confidence",
+				   limpet_printer_bytes(printer, bytes->low),
+				   limpet_printer_bytes(printer, bytes->high),
+				   limpet_printer_count(printer, blocks->low),
+				   limpet_printer_count(printer, blocks->high));
 }
 
 /* For a sampled trace: the ranges of the figures, and those that it lacks. */
@@ -41,12 +59,8 @@ static void print_ranges(struct limpet_printer *printer)
 	for (unsigned i = 0; i < LIMPET_FIGURE_COUNT; i++)
 		ranges[i] = limpet_model_estimates_range(
 			&model->estimates, (enum limpet_model_figure)i, model->sample_bytes);
-	limpet_printer_row(
-		printer, "", "estimated", "live %s to %s in %s to %s blocks, with 95 %% confidence",
-		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_LIVE_BYTES].low),
-		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_LIVE_BYTES].high),
-		limpet_printer_count(printer, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].low),
-		limpet_printer_count(printer, ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS].high));
+	print_live_range(printer, &ranges[LIMPET_FIGURE_LIVE_BYTES],
+			 &ranges[LIMPET_FIGURE_LIVE_ALLOCATIONS]);
 	limpet_printer_row(
 		printer, "", "", "allocated %s to %s by %s to %s calls, from %s recorded",
 		limpet_printer_bytes(printer, ranges[LIMPET_FIGURE_ALLOCATED_BYTES].low),

@@ -1011,8 +1011,8 @@ static int find_resident(struct growth *growth)
 	return limpet_findings_add(
 		work, &finding,
 		"%s%s; live bytes grew by %s meanwhile%s. That leaves %s%s%s: blocks first "
-		"written to after they were allocated, free memory that the allocator keeps, or "
-		"an allocator that limpet does not follow.",
+		"written to after they were allocated, what the allocator rounds sizes up by, "
+		"free memory that it keeps, or an allocator that limpet does not follow.",
 		phrase, own, limpet_findings_bytes(heap, live),
 		limpet_findings_others(others, mapped, files), both ? least : "",
 		both ? " to " : "", limpet_findings_bytes(rest, beyond));
