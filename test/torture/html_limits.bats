@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # How fast a page is: the largest graph that is asked for is drawn within 50 ms, a picture is there within a second, and
 # another picture of the most stacks within 100 ms.
-# What it draws is counted in test/integration/html.bats.
+# What it draws is counted in test/integration/html_sizes.bats.
 # needs-machine: how fast a page is
 
 load ../integration/helpers
