@@ -370,12 +370,8 @@ static int visit_nothing(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-uint32_t limpet_loaded_unread(void)
-{
-	return limpet_loaded_walk_held(visit_nothing, NULL, false);
-}
-
-static bool both_held; /* and dl_iterate_phdr is to be used */
+/* While all is held: with some unread, both locks are, and dl_iterate_phdr is to be used. */
+static uint32_t unread_held;
 
 /* In the order in which the loader takes them. */
 bool limpet_loaded_hold_all(void)
@@ -387,12 +383,17 @@ bool limpet_loaded_hold_all(void)
 			limpet_loaded_pause();
 		if (!take(&locks[0]))
 			continue;
-		both_held = limpet_loaded_unread() > 0;
-		if (!both_held || take(&locks[1]))
+		unread_held = limpet_loaded_walk_held(visit_nothing, NULL, false);
+		if (!unread_held || take(&locks[1]))
 			return true;
 		let_go(&locks[0]);
 	}
 	return !locks;
+}
+
+uint32_t limpet_loaded_unread(void)
+{
+	return unread_held;
 }
 
 void limpet_loaded_let_all_go(void)
@@ -401,7 +402,7 @@ void limpet_loaded_let_all_go(void)
 
 	if (!locks)
 		return;
-	if (both_held)
+	if (unread_held)
 		let_go(&locks[1]);
 	let_go(&locks[0]);
 }
@@ -409,7 +410,7 @@ void limpet_loaded_let_all_go(void)
 int limpet_loaded_walk(limpet_image_fn *visit, void *context, uint32_t *ret_unread)
 {
 	struct walk walk = {.visit = visit, .context = context};
-	int answer = loader.lock && !both_held ? walk_held(&walk) : walk_listed(&walk);
+	int answer = loader.lock && !unread_held ? walk_held(&walk) : walk_listed(&walk);
 
 	if (ret_unread)
 		*ret_unread = walk.unread;

@@ -33,12 +33,12 @@ void limpet_loaded_let_go(void);
  * hijacked thread may hold a lock of the program, malloc's for one, that a holder of the loader's
  * wants: gives up after some milliseconds. Where the locks are not known: true. */
 bool limpet_loaded_hold_all(void);
+/* What limpet_loaded_walk_held() would return, as hold_all found it. */
+uint32_t limpet_loaded_unread(void);
 void limpet_loaded_let_all_go(void);
 /* The same walk, between hold and let_go; returns the number of unread modules. `settles`: from now
  * on limpet_loaded_has_changed() compares with this walk. */
 uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
-/* That number. */
-uint32_t limpet_loaded_unread(void);
 #define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
 #define LIMPET_CALL_PATIENCE 50u     /* the same, while the injector waits */
 void limpet_loaded_pause(void);
