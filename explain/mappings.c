@@ -88,12 +88,6 @@ static void account_shared(struct mapping *it, uint64_t bytes)
 
 /* ------------------------------------------------------------------ files */
 
-static bool is_same_file(const struct limpet_map *one, const struct limpet_map *other)
-{
-	return one->inode == other->inode && one->dev_major == other->dev_major &&
-	       one->dev_minor == other->dev_minor;
-}
-
 /* Whether a part of it is mapped as code nearby: the segments of a program or library are
  * neighbours. */
 static bool is_of_code(const struct limpet_maps *maps, const struct limpet_map *file)
@@ -107,7 +101,7 @@ static bool is_of_code(const struct limpet_maps *maps, const struct limpet_map *
 	at = (size_t)(map - maps->list);
 	first = at > NEIGHBOURS ? at - NEIGHBOURS : 0;
 	for (size_t i = first; i < maps->count && i <= at + NEIGHBOURS; i++)
-		if (maps->list[i].perms[2] == 'x' && is_same_file(&maps->list[i], file))
+		if (maps->list[i].perms[2] == 'x' && limpet_map_is_same_file(&maps->list[i], file))
 			return true;
 	return false;
 }

@@ -64,7 +64,7 @@ static bool is_relro(const struct scan *scan, uint64_t at)
 	const struct limpet_module *module =
 		scan->options->modules ? limpet_modules_find(scan->options->modules, at) : NULL;
 
-	return module && module->inode == scan->map->inode && at >= module->relro_start &&
+	return module && limpet_module_is_of(module, scan->map) && at >= module->relro_start &&
 	       at + sizeof(at) <= module->relro_end && scan->map->perms[3] == 'p';
 }
 

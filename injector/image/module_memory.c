@@ -95,8 +95,7 @@ static int file_of(struct limpet_module_memory *memory, const struct limpet_modu
 /* Whether the mapping is of the module's file. Others lie between its parts at times. */
 static bool is_of_file(const struct limpet_map *map, const struct limpet_module *module)
 {
-	return map->inode && map->inode == module->inode && map->dev_major == module->dev_major &&
-	       map->dev_minor == module->dev_minor;
+	return map->inode && limpet_module_is_of(module, map);
 }
 
 /* The bytes of absent pages of one mapping; what the file lacks in its last page is zero. Returns

@@ -50,11 +50,6 @@ struct head {
 	int file;                                 /* -1: in memory */
 };
 
-static bool is_same_file(const struct limpet_map *a, const struct limpet_map *b)
-{
-	return a->inode == b->inode && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
-}
-
 /* Where these bytes of the file are mapped; 0: nowhere. Program headers are usually in the first
  * mapping, but a tool that rewrites programs, such as BOLT, may put new ones behind all others. */
 static uint64_t find_mapped(const struct head *head, uint64_t at, uint64_t bytes)
@@ -62,7 +57,7 @@ static uint64_t find_mapped(const struct head *head, uint64_t at, uint64_t bytes
 	for (const struct limpet_map *map = head->maps; map < head->maps_end; map++) {
 		const uint64_t skipped = at - map->offset, mapped = map->end - map->start;
 
-		if (map != head->maps && (!map->inode || !is_same_file(map, head->maps)))
+		if (map != head->maps && (!map->inode || !limpet_map_is_same_file(map, head->maps)))
 			continue;
 		if (map != head->maps && !map->offset)
 			break; /* the file is mapped once more */
@@ -177,7 +172,7 @@ static bool may_be_module(const struct limpet_maps *maps, const struct limpet_ma
 	if (!map->inode)
 		return !strcmp(map->path, "[vdso]");
 	for (size_t i = 0; i < count; i++)
-		if (is_same_file(&maps->list[code[i]], map))
+		if (limpet_map_is_same_file(&maps->list[code[i]], map))
 			return true;
 	return false;
 }
@@ -266,9 +261,13 @@ static bool has_code(const struct limpet_modules *modules, const struct limpet_m
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&modules->maps, module->text_start);
 
-	return map && map->perms[2] == 'x' &&
-	       (module->vdso ||
-		(map->inode == module->inode && map->dev_minor == module->dev_minor));
+	return map && map->perms[2] == 'x' && (module->vdso || limpet_module_is_of(module, map));
+}
+
+bool limpet_module_is_of(const struct limpet_module *module, const struct limpet_map *map)
+{
+	return module->inode == map->inode && module->dev_major == map->dev_major &&
+	       module->dev_minor == map->dev_minor;
 }
 
 static struct limpet_module *module_at(struct limpet_modules *modules, uint64_t address)

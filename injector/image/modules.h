@@ -77,6 +77,8 @@ int limpet_modules_of_files(pid_t pid, struct limpet_modules *ret_modules) LIMPE
 void limpet_modules_done(struct limpet_modules *modules);
 const struct limpet_module *limpet_modules_find(const struct limpet_modules *modules,
 						uint64_t address);
+/* Whether the mapping is of the module's file. */
+bool limpet_module_is_of(const struct limpet_module *module, const struct limpet_map *map);
 
 /* Accounts for `bytes` of the module that will be read. False: the budget is used up, since a
  * program of that size only serves to keep us busy; the rest of it must not be read. */

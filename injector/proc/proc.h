@@ -28,6 +28,7 @@ struct limpet_maps {
 };
 int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
 void limpet_proc_maps_done(struct limpet_maps *maps);
+bool limpet_map_is_same_file(const struct limpet_map *map, const struct limpet_map *other);
 /* Whether it is memory of no file and of no use of the kernel's; the program may have named it by
  * prctl(2), PR_SET_VMA_ANON_NAME. */
 bool limpet_map_is_anonymous(const struct limpet_map *map);

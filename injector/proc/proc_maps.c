@@ -154,6 +154,12 @@ size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i, uint64_t e
 	return i;
 }
 
+bool limpet_map_is_same_file(const struct limpet_map *map, const struct limpet_map *other)
+{
+	return map->inode == other->inode && map->dev_major == other->dev_major &&
+	       map->dev_minor == other->dev_minor;
+}
+
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address)
 {
 	/* cppcheck-suppress constStatement */
