@@ -138,15 +138,16 @@ static void warn_loss(const struct limpet_capture_result *result, enum limpet_lo
 
 static void warn_about_stacks(const struct limpet_capture_result *result)
 {
-	const unsigned more = result->tables_without_room - 1;
+	const struct limpet_tables_without_room *tables = &result->tables_without_room;
+	const unsigned more = tables->count - 1;
 	char others[32] = "";
 
-	if (!result->tables_without_room)
+	if (!tables->count)
 		return;
 	if (more)
 		snprintf(others, sizeof(others), " (and %u more)", more);
 	limpet_ui_warn("there was no room for the unwind table of %s%s: stacks are cut short there",
-		       result->table_without_room, others);
+		       tables->first, others);
 	limpet_ui_hint("a larger --agent-memory makes room");
 }
 

@@ -752,8 +752,6 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	result->slots_not_taken = slots_not_taken(capture);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->tables_without_room = stats->tables_without_room;
-	memcpy(result->table_without_room, stats->table_without_room,
-	       sizeof(result->table_without_room));
 	result->table_left = stats->table_left;
 	result->mseal = stats->mseal;
 	result->detach_stop_us =

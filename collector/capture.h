@@ -15,6 +15,7 @@
 #include "common/err.h"
 #include "injector/forks.h"
 #include "injector/remote/load.h"
+#include "injector/unwind/unwind_set.h"
 #include "recorder/recorder.h"
 
 struct limpet_entry_list;
@@ -88,9 +89,8 @@ struct limpet_capture_result {
 	uint64_t events, dropped_events, duration_ns, file_bytes;
 	uint64_t losses; /* all losses, with the words for limpet_loss_words() */
 	char because[1024];
-	uint64_t slots_not_taken;     /* pointers to an allocator that were left alone */
-	unsigned tables_without_room; /* see struct limpet_session_stats */
-	char table_without_room[64];
+	uint64_t slots_not_taken; /* pointers to an allocator that were left alone */
+	struct limpet_tables_without_room tables_without_room;
 	int64_t attach_stop_us, detach_stop_us;
 	unsigned children_cleaned; /* forked during the capture, from which the agent was removed */
 	size_t children_left;

@@ -204,12 +204,8 @@ static int make_safepoint(struct limpet_session *session)
 
 static void update_tables(struct limpet_session *session, uint32_t gone)
 {
-	const struct limpet_unwind_set *tables = &session->segment.tables;
-
 	limpet_segment_update_tables(&session->segment, &session->modules, gone);
-	session->stats.tables_without_room = tables->without_room;
-	memcpy(session->stats.table_without_room, tables->without_room_name,
-	       sizeof(session->stats.table_without_room));
+	session->stats.tables_without_room = session->segment.tables.without_room;
 }
 
 /* Prepares everything that a hijack needs, while the target runs. */

@@ -39,10 +39,7 @@ struct limpet_session_stats {
 	bool mseal;       /* mseal(2) keeps the agent's memory in the target */
 	pid_t table_left; /* a thread whose descriptor table still has our channel; 0: none */
 	uint32_t slots_patched, slots_not_taken;
-	/* Modules whose unwind tables found no room in the agent's memory: stacks end there. The
-	 * file of the first one. */
-	unsigned tables_without_room;
-	char table_without_room[64];
+	struct limpet_tables_without_room tables_without_room;
 	unsigned entries_refused; /* functions of allocators that are not followed */
 	bool thread_heaps; /* blocks released with their thread's heap are not seen to be released
 			    */

@@ -33,7 +33,7 @@ struct compiler {
 	size_t function_count, function_capacity;
 	struct limpet_unwind_builder *builder;
 	size_t max_rows;
-	int failed; /* -ENOMEM, -EFBIG or 0; sticky */
+	int failed; /* -ENOMEM, -ENOSPC, -EFBIG or 0; sticky */
 };
 
 static uint16_t intern(struct compiler *compiler, const struct limpet_unwind_rule *rule)
@@ -44,7 +44,7 @@ static uint16_t intern(struct compiler *compiler, const struct limpet_unwind_rul
 static void add_row(struct compiler *compiler, uint64_t pc, uint16_t rule)
 {
 	if (limpet_unwind_builder_rows(compiler->builder) > compiler->max_rows)
-		compiler->failed = -EFBIG;
+		compiler->failed = -ENOSPC;
 	else
 		limpet_unwind_builder_add_row(compiler->builder,
 					      (uint32_t)(pc - compiler->input->start), rule);
@@ -52,15 +52,16 @@ static void add_row(struct compiler *compiler, uint64_t pc, uint16_t rule)
 
 /* ------------------------------------------------------------------ the section */
 
-/* Makes room in `array` for one more element; false if it would have more than `most`. */
+/* Makes room in `array` for one more element; `too_many` is the error if it would have more than
+ * `most`. */
 static bool want_one(struct compiler *compiler, void *array, size_t *capacity, size_t count,
-		     size_t most, size_t item_bytes)
+		     size_t most, int too_many, size_t item_bytes)
 {
 	int error = 0;
 
 	if (count == *capacity)
 		error = count > most
-				? -EFBIG
+				? too_many
 				: limpet_reserve(array, capacity, count + FIRST_ITEMS, item_bytes);
 	if (error)
 		compiler->failed = error;
@@ -95,7 +96,8 @@ static void note_fde(struct compiler *compiler, const struct limpet_cfi_cie *cie
 	/* Each function has at least one row of its own, so there cannot be more functions than
 	 * rows. */
 	if (!want_one(compiler, &compiler->functions, &compiler->function_capacity,
-		      compiler->function_count, compiler->max_rows, sizeof(*compiler->functions)))
+		      compiler->function_count, compiler->max_rows, -ENOSPC,
+		      sizeof(*compiler->functions)))
 		return;
 	compiler->functions[compiler->function_count] = (struct function){
 		.start = fde.start,
@@ -142,7 +144,7 @@ static void read_section(struct compiler *compiler)
 			continue;
 		}
 		if (!want_one(compiler, &compiler->cies, &compiler->cie_capacity,
-			      compiler->cie_count, MAX_CIES - 1, sizeof(*compiler->cies)))
+			      compiler->cie_count, MAX_CIES - 1, -EFBIG, sizeof(*compiler->cies)))
 			break;
 		limpet_cfi_parse_cie(body, &compiler->bases, offset,
 				     &compiler->cies[compiler->cie_count++]);

@@ -57,9 +57,10 @@ struct limpet_unwind_stats {
 	uint64_t unknown_bytes;   /* of code with a description that no rule can express */
 };
 
-/* Returns 0, or -EFBIG (range or table too large), -EINVAL (start > end), -ENOMEM. An input without
- * a single usable function gives a valid table without rows. *ret_table is malloc'ed, *ret_bytes
- * its size: a multiple of LIMPET_UNWIND_ALIGN. `ret_stats` may be NULL. Any thread; no state. */
+/* Returns 0, or -ENOSPC (more than max_table_bytes), -EFBIG (range or table too large), -EINVAL
+ * (start > end), -ENOMEM. An input without a single usable function gives a valid table without
+ * rows. *ret_table is malloc'ed, *ret_bytes its size: a multiple of LIMPET_UNWIND_ALIGN.
+ * `ret_stats` may be NULL. Any thread; no state. */
 int limpet_unwind_compile(const struct limpet_unwind_input *input, void **ret_table,
 			  size_t *ret_bytes,
 			  struct limpet_unwind_stats *ret_stats) LIMPET_MUST_CHECK;

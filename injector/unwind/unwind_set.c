@@ -198,11 +198,11 @@ static void note_failure(struct limpet_unwind_set *set, const struct limpet_modu
 	if (!known)
 		return;
 	known->failures++;
-	if (error != -EFBIG || known->without_room)
+	if (error != -ENOSPC || known->without_room)
 		return;
 	known->without_room = true;
-	if (!set->without_room++)
-		snprintf(set->without_room_name, sizeof(set->without_room_name), "%s",
+	if (!set->without_room.count++)
+		snprintf(set->without_room.first, sizeof(set->without_room.first), "%s",
 			 limpet_base_name(module->path));
 }
 
@@ -223,7 +223,7 @@ static void make_table(struct limpet_unwind_set *set, pid_t pid, const struct li
 		       struct batch *batch)
 {
 	const size_t at = batch->count;
-	int error = -EFBIG;
+	int error = -ENOSPC;
 
 	if (set->arena_used < set->arena_bytes)
 		error = compile_module(pid, module, set->arena_bytes - set->arena_used,
@@ -244,8 +244,7 @@ static bool is_still_there(const struct limpet_maps *maps, const struct limpet_m
 {
 	const struct limpet_map *map = limpet_proc_maps_find(maps, module->start);
 
-	return map && map->inode == module->inode && map->dev_major == module->dev_major &&
-	       map->dev_minor == module->dev_minor;
+	return map && limpet_module_is_of(module, map);
 }
 
 /* Returns whether it is a new table, and not that of a module that was mapped twice. */
@@ -262,7 +261,7 @@ static bool keep_table(struct limpet_unwind_set *set, const struct limpet_module
 		return false;
 	of->table = arena_add(set, table, bytes);
 	if (!of->table) {
-		note_failure(set, module, of, -EFBIG);
+		note_failure(set, module, of, -ENOSPC);
 		return false;
 	}
 	of->table_bytes = bytes;

@@ -14,6 +14,12 @@
 #include "common/wire.h"
 #include "injector/image/modules.h"
 
+/* Modules whose tables found no room in the arena: stacks end there. */
+struct limpet_tables_without_room {
+	unsigned count;
+	char first[64]; /* its file, without directories */
+};
+
 /* Begins as all zeros, except for these three. */
 struct limpet_unwind_set {
 	uint8_t *arena; /* aligned to LIMPET_UNWIND_ALIGN */
@@ -22,9 +28,7 @@ struct limpet_unwind_set {
 	struct limpet_unwind_module *modules; /* sorted by address */
 	uint32_t module_count;
 	uint32_t generation; /* of that list */
-	/* Modules whose tables found no room in the arena, and the file of the first one. */
-	unsigned without_room;
-	char without_room_name[64];
+	struct limpet_tables_without_room without_room;
 	/* private: each table that was made, also for modules that are gone */
 	struct limpet_unwind_set_table *list;
 	uint32_t list_count;
