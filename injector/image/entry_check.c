@@ -15,7 +15,9 @@
 static int refuse(struct limpet_entry_finder *finder, const struct limpet_entry *entry,
 		  const char *why)
 {
-	finder->entries->refused++;
+	if (!finder->entries->refused++)
+		snprintf(finder->entries->first_refused, sizeof(finder->entries->first_refused),
+			 "%.60s: %.90s", entry->name, why);
 	if (limpet_op_frees(entry->what.op))
 		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s: %.100s",
 			 entry->name, why);
@@ -43,6 +45,17 @@ static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *e
 	if (from / PAGE != (from + LIMPET_ENTRY_JUMP_BYTES - 1) / PAGE)
 		return refuse(finder, entry, "its beginning crosses the end of a page");
 	return 0;
+}
+
+static bool is_short_jump(const struct limpet_entry_finder *finder,
+			  const struct limpet_entry *entry, uint64_t *ret_target)
+{
+	uint8_t code[LIMPET_SHORT_JUMP_MAX];
+
+	return entry->bytes <= sizeof(code) && limpet_module_spend(finder->module, entry->bytes) &&
+	       limpet_module_read(finder->modules->pid, finder->module, entry->address, code,
+				  entry->bytes) >= 0 &&
+	       limpet_entry_code_is_short_jump(code, entry->bytes, entry->address, ret_target);
 }
 
 static void drop(struct limpet_entry_finder *finder, size_t index)
@@ -186,19 +199,52 @@ static int add_tables_function(struct limpet_entry_finder *finder, uint64_t plac
 	return error == -ENOMEM ? error : 0;
 }
 
+/* Whether every call of the function is a call of another one. */
+static bool leads_to_another(const struct limpet_entry_finder *finder, size_t index)
+{
+	const struct limpet_entry *entry = &finder->found[index], *next = entry;
+	uint64_t target;
+
+	/* Each step is another function, unless they lead in a circle. */
+	for (size_t steps = 0; next && steps < finder->count; steps++) {
+		const struct limpet_entry *at = next;
+
+		if (!is_short_jump(finder, at, &target))
+			return at != entry && at->what.op == entry->what.op;
+		next = NULL;
+		for (size_t i = 0; i < finder->count && !next; i++)
+			if (finder->found[i].address == target)
+				next = &finder->found[i];
+	}
+	return false;
+}
+
+/* Functions that need no hook of their own. */
+static void drop_needless(struct limpet_entry_finder *finder)
+{
+	bool needless[LIMPET_MAX_ENTRIES] = {false};
+
+	/* A static function of the program that happens to have this name. But if libc is linked
+	 * in, some of its own functions are local, too. */
+	for (size_t i = finder->count; i-- > 0;)
+		if (finder->found[i].what.only_exported && !finder->inside &&
+		    !is_of_libc(finder, i))
+			drop(finder, i);
+	for (size_t i = 0; i < finder->count; i++)
+		needless[i] = finder->found[i].listed < 0 && leads_to_another(finder, i);
+	for (size_t i = finder->count; i-- > 0;)
+		if (needless[i])
+			drop(finder, i);
+}
+
 int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place)
 {
 	int error;
 
+	drop_needless(finder);
 	for (size_t i = 0; i < finder->count;) {
 		struct limpet_entry *entry = &finder->found[i];
 
-		/* A static function of the program that happens to have this name. But if libc is
-		 * linked in, some of its own functions are local, too. */
-		if (entry->what.only_exported && !finder->inside && !is_of_libc(finder, i)) {
-			drop(finder, i);
-			continue;
-		}
 		error = check_code(finder, entry, place);
 		/* A pool is hooked completely or not at all: what it gets from malloc would
 		 * otherwise count as well. */

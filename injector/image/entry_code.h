@@ -59,6 +59,12 @@ int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t add
 				 struct limpet_entry_code *ret,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
 
+#define LIMPET_SHORT_JUMP_MAX 6u /* with its endbr64 */
+/* Whether the function of `bytes` bytes at `address`, of which `code` is a copy, is a jump that is
+ * too short to be replaced, and nothing else. */
+bool limpet_entry_code_is_short_jump(const uint8_t *code, size_t bytes, uint64_t address,
+				     uint64_t *ret_target);
+
 /* Relocates the result to another address: 0, or -ERANGE and unchanged. Decodes nothing again. */
 int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to) LIMPET_MUST_CHECK;
 

@@ -55,11 +55,13 @@ struct limpet_entries {
 	unsigned families[LIMPET_ENTRY_FAMILIES]; /* how many functions of each */
 	/* For each function that the user named: it exists; and it is in `list`. */
 	bool is_there[LIMPET_ENTRY_LIST_MAX], is_taken[LIMPET_ENTRY_LIST_MAX];
-	/* Functions that cannot be hooked. If a module's allocator was left out for that, because
-	 * one of its releases would not be seen: the reason. */
+	/* Functions that cannot be hooked, and the first one with the reason. */
 	unsigned refused;
+	char first_refused[160];
 	/* Nim's: blocks in a thread's heap are not seen released when the thread ends. */
 	bool thread_heaps;
+	/* If a module's allocator was left out, because one of its releases would not be seen: the
+	 * reason. */
 	char why[192];
 };
 

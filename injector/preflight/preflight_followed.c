@@ -22,6 +22,7 @@ static void append(char *list, size_t room, const char *word)
 struct hooked {
 	size_t count;
 	unsigned refused;
+	const char *first_refused; /* of limpet_check_inside() */
 	bool thread_heaps;
 	char why_not[208]; /* if none: " (reason)", or "" */
 };
@@ -73,6 +74,7 @@ static struct hooked find_hooked(struct limpet_check *check, const struct limpet
 	if (inside->entries.program)
 		hooked.count = count_of_program(inside);
 	hooked.refused = inside->entries.refused;
+	hooked.first_refused = inside->entries.first_refused;
 	hooked.thread_heaps = inside->entries.thread_heaps;
 	if (!hooked.count && inside->entries.why[0])
 		snprintf(hooked.why_not, sizeof(hooked.why_not), " (%s)", inside->entries.why);
@@ -90,9 +92,10 @@ static void say_hooked(struct limpet_check *check, const char *name, const struc
 				 count == 1 ? "it begins" : "they begin");
 	if (hooked->refused)
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
-				 "%u of its functions cannot be hooked: blocks that they allocate "
-				 "stay unseen, and the trace will not be complete",
-				 hooked->refused);
+				 "%u of its functions cannot be hooked%s%s%s: blocks that they "
+				 "allocate stay unseen, and the trace will not be complete",
+				 hooked->refused, hooked->first_refused[0] ? " (" : "",
+				 hooked->first_refused, hooked->first_refused[0] ? ")" : "");
 }
 
 void limpet_check_note_unseen(struct limpet_check *check, const char *name, const char *file,

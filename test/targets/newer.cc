@@ -4,6 +4,8 @@
 // Commands: "run N": vectors, strings and maps, N times; "leak N" keeps N blocks; "throw N" asks for
 // more than there is, N times, and catches that; "count": what the operators did since the start, as
 // JSON; "quit".
+//
+// newer-short (SHORT_JUMPS): some of its operators are jumps to others, and too short for hooks.
 #include <map>
 #include <memory>
 #include <new>
@@ -40,7 +42,8 @@ TARGET_FRAME static void *take(size_t bytes, size_t alignment)
 	return block;
 }
 
-TARGET_FRAME static void give_back(void *block)
+extern "C" TARGET_FRAME void give_back(void *block);
+void give_back(void *block)
 {
 	if (!block)
 		return;
@@ -64,6 +67,14 @@ OWN_FILE void *operator new(size_t bytes, std::align_val_t alignment)
 {
 	return take(bytes, static_cast<size_t>(alignment));
 }
+#ifdef SHORT_JUMPS
+/* As an optimizer of whole programs leaves them: a jump each, of two bytes where that is enough. */
+#define OPERATOR(name, body)                                                                       \
+	".globl " name "\n.type " name ", @function\n" name ":\n" body "\n.size " name ", . - " name \
+	"\n"
+__asm__(".text\n" OPERATOR("_ZdlPv", "1: jmp give_back@plt") OPERATOR("_ZdlPvm", "2: jmp 1b")
+		OPERATOR("_ZdaPv", "3: jmp 2b") OPERATOR("_ZdaPvm", "endbr64\njmp 3b"));
+#else
 OWN_FILE void operator delete(void *block) noexcept
 {
 	give_back(block);
@@ -80,6 +91,7 @@ OWN_FILE void operator delete[](void *block, size_t) noexcept
 {
 	give_back(block);
 }
+#endif
 OWN_FILE void operator delete(void *block, std::align_val_t) noexcept
 {
 	give_back(block);

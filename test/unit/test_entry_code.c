@@ -269,6 +269,29 @@ static void test_calls_and_probes(void **state)
 }
 
 /* A copy of rawDealloc as Nim 1.6 and gcc make it, and beginnings of rawAlloc. */
+static void test_short_jumps(void **state)
+{
+	static const uint8_t back[] = {0xeb, 0xfc}, marked[] = {0xf3, 0x0f, 0x1e, 0xfa, 0xeb, 0x10},
+			     more[] = {0xeb, 0xfc, 0x90}, conditional[] = {0x74, 0xfc},
+			     longer[] = {0xe9, 0, 0, 0, 0},
+			     marked_longer[] = {0xf3, 0x0f, 0x1e, 0xfa, 0xe9, 0};
+	uint64_t target = 0;
+
+	(void)state;
+	assert_true(limpet_entry_code_is_short_jump(back, sizeof(back), 0x1000, &target));
+	assert_int_equal(target, 0xffe);
+	assert_true(limpet_entry_code_is_short_jump(marked, sizeof(marked), 0x1000, &target));
+	assert_int_equal(target, 0x1016);
+	assert_false(limpet_entry_code_is_short_jump(back, 1, 0x1000, &target));
+	assert_false(limpet_entry_code_is_short_jump(more, sizeof(more), 0x1000, &target));
+	assert_false(
+		limpet_entry_code_is_short_jump(conditional, sizeof(conditional), 0x1000, &target));
+	assert_false(limpet_entry_code_is_short_jump(longer, sizeof(longer), 0x1000, &target));
+	assert_false(limpet_entry_code_is_short_jump(marked_longer, sizeof(marked_longer), 0x1000,
+						     &target));
+	assert_int_equal(target, 0x1016);
+}
+
 static void test_hook_pointers_of_nims(void **state)
 {
 	static const uint8_t copy[] = {
@@ -330,6 +353,7 @@ int main(void)
 		cmocka_unit_test(test_what_cannot_be_moved_is_refused),
 		cmocka_unit_test(test_what_is_out_of_reach_is_refused),
 		cmocka_unit_test(test_threads_move_along),
+		cmocka_unit_test(test_short_jumps),
 		cmocka_unit_test(test_calls_and_probes),
 		cmocka_unit_test(test_hook_pointers_of_nims),
 	};

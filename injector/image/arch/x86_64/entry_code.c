@@ -5,7 +5,13 @@
 #include <errno.h>
 #include <string.h>
 
-static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+static size_t endbr64_bytes(const uint8_t *code, size_t bytes)
+{
+	static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+
+	return bytes >= sizeof(endbr64) && !memcmp(code, endbr64, sizeof(endbr64)) ? sizeof(endbr64)
+										   : 0;
+}
 
 struct mover {
 	csh handle;
@@ -243,16 +249,14 @@ static int make(struct mover *mover, cs_insn *insn, const uint8_t *code, size_t 
 int limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
 			   struct limpet_entry_code *ret, struct limpet_err *err)
 {
-	struct limpet_entry_code out = {.from = address, .to = to};
+	const size_t skipped = endbr64_bytes(code, bytes);
+	struct limpet_entry_code out = {.from = address + skipped, .to = to};
 	struct mover mover = {.out = &out};
 	cs_insn *insn;
 	int error;
 
-	if (bytes >= sizeof(endbr64) && !memcmp(code, endbr64, sizeof(endbr64))) {
-		out.from += sizeof(endbr64);
-		code += sizeof(endbr64);
-		bytes -= sizeof(endbr64);
-	}
+	code += skipped;
+	bytes -= skipped;
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &mover.handle) != CS_ERR_OK)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	cs_option(mover.handle, CS_OPT_DETAIL, CS_OPT_ON);
@@ -305,6 +309,17 @@ int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t add
 	out.kind = LIMPET_ENTRY_PROBE;
 	*ret = out;
 	return 0;
+}
+
+bool limpet_entry_code_is_short_jump(const uint8_t *code, size_t bytes, uint64_t address,
+				     uint64_t *ret_target)
+{
+	const size_t skipped = endbr64_bytes(code, bytes);
+
+	if (bytes != skipped + 2 || code[skipped] != 0xeb)
+		return false;
+	*ret_target = address + bytes + (uint64_t)(int64_t)(int8_t)code[skipped + 1];
+	return true;
 }
 
 int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to)
