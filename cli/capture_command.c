@@ -98,11 +98,12 @@ static void seal(struct command *command)
 	limpet_sealing_run(&sealing);
 }
 
-static int exit_status(const struct limpet_capture_result *result, bool stays_in_child)
+static int exit_status(const struct limpet_capture_result *result, bool stays_in_child,
+		       bool has_trace)
 {
 	if (!result->unloaded || result->jumps_stay || result->children_left || stays_in_child)
 		return LIMPET_EXIT_DORMANT;
-	return result->complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
+	return result->complete && has_trace ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
 }
 
 /* Of a capture that did not begin. */
@@ -151,6 +152,7 @@ static void warn_about_stacks(const struct limpet_capture_result *result)
 	limpet_ui_hint("a larger --agent-memory makes room");
 }
 
+/* `trace`: NULL if it is gone. */
 static void say_end(const struct command *command, const struct limpet_capture_result *result,
 		    const char *trace)
 {
@@ -203,6 +205,8 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
 			       "`limpet stop PID` removes it from one",
 			       command->pid, result->children);
+	if (!trace)
+		return;
 	if (command->mode == LIMPET_MODE_ATTACH) {
 		puts(trace);
 		fflush(stdout);
@@ -288,6 +292,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	struct limpet_capture_setup setup;
 	struct limpet_capture_result result;
 	struct limpet_err err = {0};
+	const char *trace;
 	bool stays = false;
 	int error, status;
 
@@ -319,9 +324,12 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 					      limpet_capture_impatient(), serve, &command);
 	if (command.keep)
 		limpet_capture_clean_children(command.capture, &result);
-	status = exit_status(&result, stays);
 	limpet_progress_free(command.progress);
-	say_end(&command, &result, limpet_capture_trace(command.capture));
+	trace = limpet_capture_trace(command.capture);
+	if (!limpet_sealing_find_trace(trace))
+		trace = NULL;
+	status = exit_status(&result, stays, trace);
+	say_end(&command, &result, trace);
 	if (command.followers)
 		limpet_followers_say(command.followers, &result.forks);
 	limpet_followers_free(command.followers);

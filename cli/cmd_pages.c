@@ -101,6 +101,7 @@ static void say_losses(const struct limpet_fault_capture_result *result)
 		limpet_capture_warn_loss((enum limpet_loss)i, result->losses, result->because);
 }
 
+/* `trace`: NULL if it is gone. */
 static void say_end(const struct limpet_fault_capture_result *result, const char *trace)
 {
 	const char *words = limpet_capture_end_words(result->end);
@@ -113,6 +114,8 @@ static void say_end(const struct limpet_fault_capture_result *result, const char
 		limpet_ui_note("%s", words);
 	limpet_ui_note("%s event%s in %s, %s", events, result->events == 1 ? "" : "s", time, size);
 	say_losses(result);
+	if (!trace)
+		return;
 	puts(trace);
 	fflush(stdout);
 	limpet_ui_hint("limpet report %s", trace);
@@ -141,6 +144,7 @@ static int run(const struct pages_options *options)
 	};
 	struct limpet_fault_capture_result result;
 	struct limpet_err err = {0};
+	const char *trace;
 	int error, status;
 
 	limpet_capture_find_owner(&setup.owner_uid, &setup.owner_gid);
@@ -156,8 +160,11 @@ static int run(const struct pages_options *options)
 		seal(&command);
 	limpet_capture_signals_open();
 	limpet_progress_free(command.progress);
-	status = result.complete ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
-	say_end(&result, limpet_fault_capture_trace(command.capture));
+	trace = limpet_fault_capture_trace(command.capture);
+	if (!limpet_sealing_find_trace(trace))
+		trace = NULL;
+	status = result.complete && trace ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
+	say_end(&result, trace);
 	limpet_fault_capture_finish(command.capture, (enum limpet_exit)status);
 	return status;
 }

@@ -102,6 +102,11 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 	LIMPET_CLOSE int fd = open_trace(trace, path, sizeof(path));
 	int error;
 
+	/* Said at the end, by limpet_sealing_find_trace(). */
+	if (fd == -ENOENT) {
+		free(sources);
+		return;
+	}
 	for (size_t i = 0; sources && i < sealing->count; i++)
 		if (files[i].fd >= 0)
 			sources[options.source_count++] =
@@ -130,15 +135,24 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 	limpet_progress_free(*sealing->progress);
 	*sealing->progress = NULL;
 	if (error) {
-		if (fd == -ENOENT)
-			limpet_err_hint(&err, "it was removed or renamed during the capture");
-		else
-			limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s",
-					trace);
+		limpet_err_hint(&err, "the trace is whole; add names later: limpet seal %s", trace);
 		limpet_ui_error(&err);
 		return;
 	}
 	limpet_ui_note("skipped %lu of %lu name%s", (unsigned long)result.skipped,
 		       (unsigned long)result.addresses, result.addresses == 1 ? "" : "s");
 	limpet_ui_hint("limpet seal %s", trace);
+}
+
+bool limpet_sealing_find_trace(const char *trace)
+{
+	struct limpet_err err = {0};
+	struct stat stat;
+
+	if (lstat(trace, &stat) == 0 || errno != ENOENT)
+		return true;
+	limpet_err_set(&err, -ENOENT, "there is no '%s' any more", trace);
+	limpet_err_hint(&err, "it was removed or renamed during the capture");
+	limpet_ui_error(&err);
+	return false;
 }

@@ -2,6 +2,7 @@
 #ifndef LIMPET_CLI_SEALING_H
 #define LIMPET_CLI_SEALING_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "cli/progress.h"
@@ -27,5 +28,7 @@ struct limpet_sealing {
 /* Prints what could not be read. Signals are unblocked: the target is released, and only names are
  * looked up. */
 void limpet_sealing_run(struct limpet_sealing *sealing);
+/* Whether the trace still has its name; prints an error if not. */
+bool limpet_sealing_find_trace(const char *trace);
 
 #endif

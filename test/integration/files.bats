@@ -95,11 +95,22 @@ precious_is_kept() {
 	attach "$pid"
 	tell storm "run 1000" ran
 	mv "$trace" away.limpet
-	stop "$pid"
+	stop "$pid" 4
+	grep -q "there is no '$trace' any more" "$work/attach.$captures.err" || fail "$(<"$work/attach.$captures.err")"
 	grep -q 'hint: it was removed or renamed during the capture' "$work/attach.$captures.err"
+	! grep -q 'limpet report' "$work/attach.$captures.err"
+	[[ ! -s $work/attach.$captures.say ]]
 	within 60 "$LIMPET" report away.limpet >away.text
 	! grep -q 'not complete' away.text || fail "$(<away.text)"
 	finish storm
+	# A command goes on, whatever happened to its trace.
+	start kept "$LIMPET" run -q -o "$work/gone.limpet" -- "$TARGETS/storm"
+	rm gone.limpet
+	status=0
+	within 60 "$LIMPET" stop "$pid" >stop.say || status=$?
+	same "status of limpet stop" "$status" 4
+	tell kept "run 10" ran
+	finish kept
 }
 
 # ------------------------------------------------------------------ control sockets
