@@ -13,9 +13,10 @@
 #define CODE_MAX (1u << 20)
 
 struct request {
-	bool is_nim;
+	enum { READ_ENTRY, READ_JUMPS, READ_NIM } what;
 	enum limpet_entry_kind kind;
 	uint64_t address, to, bytes; /* of the code, which follows */
+	struct limpet_entry_surroundings around;
 	struct limpet_nim_targets targets;
 };
 
@@ -42,7 +43,9 @@ static bool receive(int socket, void *to, size_t bytes)
 
 static int make(const struct request *request, const uint8_t *code, struct answer *ret)
 {
-	if (request->is_nim)
+	if (request->what == READ_JUMPS)
+		return limpet_entry_code_is_jumped_into(&request->around, code);
+	if (request->what == READ_NIM)
 		return limpet_nim_code_read(code, request->bytes, request->address,
 					    &request->targets, &ret->nim);
 	switch (request->kind) {
@@ -172,6 +175,18 @@ int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entr
 	return 0;
 }
 
+int limpet_code_reader_jumps(struct limpet_code_reader *reader,
+			     const struct limpet_entry_surroundings *around, const uint8_t *code)
+{
+	const struct request request = {
+		.what = READ_JUMPS, .bytes = around->bytes, .around = *around};
+	struct answer answer = {.code = -EIO};
+
+	if (ask(reader, &request, code, &answer) < 0)
+		return -ENOTSUP;
+	return answer.code == -ENOMEM || !answer.code ? answer.code : 1;
+}
+
 static bool is_within(uint64_t address, uint64_t bytes, const struct request *request)
 {
 	return bytes <= request->bytes && address - request->address <= request->bytes - bytes;
@@ -199,7 +214,7 @@ int limpet_code_reader_nim(struct limpet_code_reader *reader, const uint8_t *cod
 			   struct limpet_nim_code *ret)
 {
 	const struct request request = {
-		.is_nim = true, .address = address, .bytes = bytes, .targets = *targets};
+		.what = READ_NIM, .address = address, .bytes = bytes, .targets = *targets};
 	struct answer answer = {.code = -EIO};
 
 	if (ask(reader, &request, code, &answer) < 0)

@@ -27,6 +27,10 @@ int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entr
 			     const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
 			     struct limpet_entry_code *ret,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Like limpet_entry_code_is_jumped_into(); -ENOTSUP if the process does not answer. */
+int limpet_code_reader_jumps(struct limpet_code_reader *reader,
+			     const struct limpet_entry_surroundings *around,
+			     const uint8_t *code) LIMPET_MUST_CHECK;
 /* Like limpet_nim_code_read(). */
 int limpet_code_reader_nim(struct limpet_code_reader *reader, const uint8_t *code, size_t bytes,
 			   uint64_t address, const struct limpet_nim_targets *targets,

@@ -12,12 +12,20 @@
 #define PAGE 4096u
 #define PIECE (1u << 20)
 
+void limpet_entry_refuse(struct limpet_entries *entries, unsigned count, const char *why)
+{
+	entries->refused += count;
+	if (why && !entries->why_refused[0])
+		snprintf(entries->why_refused, sizeof(entries->why_refused), "%s", why);
+}
+
 static int refuse(struct limpet_entry_finder *finder, const struct limpet_entry *entry,
 		  const char *why)
 {
-	if (!finder->entries->refused++)
-		snprintf(finder->entries->first_refused, sizeof(finder->entries->first_refused),
-			 "%.60s: %.90s", entry->name, why);
+	char words[sizeof(finder->entries->why_refused)];
+
+	snprintf(words, sizeof(words), "%.60s: %.90s", entry->name, why);
+	limpet_entry_refuse(finder->entries, 1 + entry->jumps, words);
 	if (limpet_op_frees(entry->what.op))
 		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s: %.100s",
 			 entry->name, why);
@@ -103,6 +111,64 @@ static bool is_jumped_into(const struct limpet_entry_finder *finder, const uint8
 	return false;
 }
 
+/* 0; 1: such a jump; -errno. */
+static int find_short_jump(const struct limpet_entry_finder *finder,
+			   const struct limpet_entry *entry)
+{
+	const struct limpet_module *module = finder->module;
+	const struct limpet_entry_code *moved = &entry->code;
+	const uint64_t low = moved->from - module->text_start,
+		       high = module->text_end - moved->from;
+	struct limpet_entry_surroundings around = {
+		.address = moved->from -
+			   (low < LIMPET_SURROUNDINGS_REACH ? low : LIMPET_SURROUNDINGS_REACH),
+		.own = entry->address,
+		.own_bytes = entry->bytes,
+		.moved = moved->from,
+		.moved_bytes = moved->original_bytes,
+	};
+	uint8_t code[2 * LIMPET_SURROUNDINGS_REACH];
+	const uint64_t above = high < LIMPET_SURROUNDINGS_REACH ? high : LIMPET_SURROUNDINGS_REACH;
+	ssize_t got;
+
+	around.bytes = moved->from + above - around.address;
+	if (!limpet_module_spend(module, around.bytes))
+		return -ENOTSUP;
+	got = limpet_module_read_some(finder->modules->pid, module, around.address, code,
+				      around.bytes);
+	if (got < (ssize_t)around.bytes)
+		return -ENOTSUP;
+	return limpet_entry_code_may_be_jumped_into(&around, code)
+		       ? limpet_code_reader_jumps(finder->reader, &around, code)
+		       : 0;
+}
+
+/* The same for jumps with a displacement of a byte, which are too many to be taken for what they
+ * look like. */
+static int check_short_jumps(struct limpet_entry_finder *finder)
+{
+	for (size_t i = 0; i < finder->count;) {
+		struct limpet_entry *entry = &finder->found[i];
+		const int found = entry->code.kind == LIMPET_ENTRY_FUNCTION
+					  ? find_short_jump(finder, entry)
+					  : 0;
+
+		if (found == -ENOMEM)
+			return found;
+		if (!found) {
+			i++;
+			continue;
+		}
+		if (refuse(finder, entry,
+			   found > 0 ? "another function jumps into its beginning"
+				     : "the code around it cannot be read") &&
+		    (limpet_op_frees(entry->what.op) || entry->what.family == LIMPET_ENTRY_POOL))
+			return -ENOTSUP;
+		drop(finder, i);
+	}
+	return 0;
+}
+
 static int check_jumps(struct limpet_entry_finder *finder)
 {
 	const size_t longest = 6;
@@ -178,7 +244,8 @@ static void drop_halves(struct limpet_entry_finder *finder)
 static int add_tables_function(struct limpet_entry_finder *finder, uint64_t place)
 {
 	struct limpet_entry *entry = &finder->found[finder->count];
-	unsigned refused = finder->entries->refused;
+	const bool had_words = finder->entries->why_refused[0];
+	const unsigned refused = finder->entries->refused;
 	int error;
 
 	if (!finder->tables || finder->count == LIMPET_MAX_ENTRIES ||
@@ -195,53 +262,76 @@ static int add_tables_function(struct limpet_entry_finder *finder, uint64_t plac
 	};
 	error = check_code(finder, entry, place);
 	finder->entries->refused = refused;
+	if (!had_words)
+		finder->entries->why_refused[0] = '\0';
 	finder->count += !error;
 	return error == -ENOMEM ? error : 0;
 }
 
-/* Whether every call of the function is a call of another one. */
-static bool leads_to_another(const struct limpet_entry_finder *finder, size_t index)
+/* Whether calls of the function are calls of `other`, and may be taken for these alone. */
+static bool may_stand_for(const struct limpet_entry *other, const struct limpet_entry *entry)
 {
-	const struct limpet_entry *entry = &finder->found[index], *next = entry;
+	return other != entry && other->what.op == entry->what.op && entry->listed < 0 &&
+	       group_of(&other->what) == group_of(&entry->what) &&
+	       entry->what.family != LIMPET_ENTRY_POOL && other->what.family != LIMPET_ENTRY_POOL;
+}
+
+/* The function that one of them leads to, by short jumps alone; NULL: none, or in a circle. */
+static struct limpet_entry *find_destination(const struct limpet_entry_finder *finder,
+					     struct limpet_entry *entry)
+{
 	uint64_t target;
 
-	/* Each step is another function, unless they lead in a circle. */
-	for (size_t steps = 0; next && steps < finder->count; steps++) {
-		const struct limpet_entry *at = next;
+	for (size_t steps = 0; entry && steps < finder->count; steps++) {
+		struct limpet_entry *next = NULL;
 
-		if (!is_short_jump(finder, at, &target))
-			return at != entry && at->what.op == entry->what.op;
-		next = NULL;
+		if (!is_short_jump(finder, entry, &target))
+			return entry;
 		for (size_t i = 0; i < finder->count && !next; i++)
 			if (finder->found[i].address == target)
 				next = &finder->found[i];
+		entry = next;
 	}
-	return false;
+	return NULL;
 }
 
-/* Functions that need no hook of their own. */
-static void drop_needless(struct limpet_entry_finder *finder)
+/* Functions whose every call is a call of another one that is hooked. */
+static void drop_jumps(struct limpet_entry_finder *finder)
 {
 	bool needless[LIMPET_MAX_ENTRIES] = {false};
 
-	/* A static function of the program that happens to have this name. But if libc is linked
-	 * in, some of its own functions are local, too. */
-	for (size_t i = finder->count; i-- > 0;)
-		if (finder->found[i].what.only_exported && !finder->inside &&
-		    !is_of_libc(finder, i))
-			drop(finder, i);
-	for (size_t i = 0; i < finder->count; i++)
-		needless[i] = finder->found[i].listed < 0 && leads_to_another(finder, i);
+	for (size_t i = 0; i < finder->count; i++) {
+		struct limpet_entry *entry = &finder->found[i];
+		struct limpet_entry *destination = find_destination(finder, entry);
+
+		needless[i] = destination && may_stand_for(destination, entry);
+		if (needless[i])
+			destination->jumps++;
+	}
 	for (size_t i = finder->count; i-- > 0;)
 		if (needless[i])
 			drop(finder, i);
+}
+
+/* Static functions of the program that happen to have such a name. But if libc is linked in, some
+ * of its own functions are local, too; of two local ones libc's is the later one. */
+static void drop_others(struct limpet_entry_finder *finder)
+{
+	for (size_t i = 0; i < finder->count;) {
+		if (finder->found[i].what.only_exported && !finder->inside &&
+		    !is_of_libc(finder, i))
+			drop(finder, i);
+		else
+			i++;
+	}
 }
 
 int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place)
 {
 	int error;
 
-	drop_needless(finder);
+	drop_others(finder);
+	drop_jumps(finder);
 	for (size_t i = 0; i < finder->count;) {
 		struct limpet_entry *entry = &finder->found[i];
 
@@ -265,5 +355,6 @@ int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place)
 	if (error)
 		return error;
 	qsort(finder->found, finder->count, sizeof(finder->found[0]), compare_entries);
-	return check_jumps(finder);
+	error = check_short_jumps(finder);
+	return error ? error : check_jumps(finder);
 }

@@ -65,6 +65,23 @@ int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t add
 bool limpet_entry_code_is_short_jump(const uint8_t *code, size_t bytes, uint64_t address,
 				     uint64_t *ret_target);
 
+/* Code that other functions may jump out of by a byte's displacement, into what moves of one: a
+ * copy of what lies around that one. */
+struct limpet_entry_surroundings {
+	uint64_t address, bytes; /* of the copy */
+	uint64_t own,
+		own_bytes; /* the function itself, which is checked by limpet_entry_code_make() */
+	uint64_t moved, moved_bytes;
+};
+#define LIMPET_SURROUNDINGS_REACH 224u /* bytes on either side of what moves */
+/* Whether bytes there look like such a jump; then, whether they are one. Where functions begin
+ * around it is not known: an instruction is what most of the ways to decode the bytes before it
+ * lead to. The second returns 0, 1 or -ENOMEM. */
+bool limpet_entry_code_may_be_jumped_into(const struct limpet_entry_surroundings *around,
+					  const uint8_t *code);
+int limpet_entry_code_is_jumped_into(const struct limpet_entry_surroundings *around,
+				     const uint8_t *code);
+
 /* Relocates the result to another address: 0, or -ERANGE and unchanged. Decodes nothing again. */
 int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to) LIMPET_MUST_CHECK;
 

@@ -101,6 +101,7 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	const struct limpet_module *module = finder->module;
 	uint64_t address = module->bias + function->value;
 	struct limpet_entry_name name;
+	enum limpet_entry_family family;
 	int listed;
 
 	if (!strncmp(function->name, "__", 2) && strstr(function->name, "san_init"))
@@ -108,6 +109,8 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	if (address < module->text_start || address >= module->text_end || !function->bytes)
 		return true;
 	note_special(finder, address, function);
+	if (limpet_entry_name_proves(function->name, &family))
+		finder->is_proven[family] = true;
 	listed = limpet_entry_list_find(finder->list, function->name);
 	if (listed >= 0) {
 		name = finder->list->list[listed].what;
@@ -126,6 +129,25 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	if (!is_called_directly(finder, &name) || function->bytes > MAX_FUNCTION_BYTES)
 		return true;
 	return add_entry(finder, address, function, &name, listed) && !finder->failed;
+}
+
+/* Functions whose names alone are an allocator's are left out: nothing is known of their arguments.
+ */
+static void drop_unproven(struct limpet_entry_finder *finder)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < finder->count; i++) {
+		const struct limpet_entry *entry = &finder->found[i];
+		const enum limpet_entry_family family = entry->what.family;
+		const bool by_name = family != LIMPET_ENTRY_OPERATORS &&
+				     family < LIMPET_ENTRY_LISTED &&
+				     entry->what.op != LIMPET_OP_INSIDE;
+
+		if (!by_name || finder->is_allocator || finder->is_proven[family])
+			finder->found[kept++] = *entry;
+	}
+	finder->count = kept;
 }
 
 static bool is_here(const struct limpet_entry_place *place, const struct limpet_module *module)
@@ -170,7 +192,7 @@ static void add_found(struct limpet_entry_finder *finder)
 			continue;
 		finder->entries->is_there[i] = true;
 		if (listed->what.op == LIMPET_OP_NONE) {
-			finder->entries->refused++;
+			limpet_entry_refuse(finder->entries, 1, NULL);
 			finder->entries->is_taken[i] = true;
 		} else {
 			(void)add_entry(finder, finder->module->bias + function.value, &function,
@@ -212,12 +234,12 @@ static void read_nim(struct limpet_entry_finder *finder, struct limpet_elf_file 
 	}
 	finder->failed = finder->failed || error == -ENOMEM;
 	if (error == -ENOTSUP) {
-		finder->entries->refused++;
+		limpet_entry_refuse(finder->entries, 1, places->why);
 		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s", places->why);
 	}
 	if (error)
 		return;
-	finder->entries->refused += places->unseen;
+	limpet_entry_refuse(finder->entries, places->unseen, NULL);
 	finder->entries->thread_heaps |= places->thread_heaps;
 	for (size_t i = 0; i < places->count; i++) {
 		const struct limpet_nim_place *place = &places->list[i];
@@ -250,6 +272,7 @@ void limpet_entry_collect(struct limpet_entry_finder *finder)
 		limpet_module_tables_done(&tables);
 	}
 	limpet_elf_file_functions(file, visit, finder);
+	drop_unproven(finder);
 	add_found(finder);
 	read_nim(finder, file);
 	limpet_elf_file_free(file);

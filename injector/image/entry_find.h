@@ -29,6 +29,7 @@ struct limpet_entry {
 	bool is_common;                       /* the name is common: other things have it, too */
 	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
 	int listed;           /* index in the user's list; -1: a known name */
+	unsigned jumps;       /* functions that are jumps to it, and have no hook of their own */
 	uint32_t area;
 	uint32_t hook;     /* chosen by the plan */
 	uint64_t original; /* address of the relocated prologue, once the area is mapped */
@@ -55,9 +56,9 @@ struct limpet_entries {
 	unsigned families[LIMPET_ENTRY_FAMILIES]; /* how many functions of each */
 	/* For each function that the user named: it exists; and it is in `list`. */
 	bool is_there[LIMPET_ENTRY_LIST_MAX], is_taken[LIMPET_ENTRY_LIST_MAX];
-	/* Functions that cannot be hooked, and the first one with the reason. */
+	/* Functions that cannot be hooked, and one of them with the reason, if there is one. */
 	unsigned refused;
-	char first_refused[160];
+	char why_refused[160];
 	/* Nim's: blocks in a thread's heap are not seen released when the thread ends. */
 	bool thread_heaps;
 	/* If a module's allocator was left out, because one of its releases would not be seen: the

@@ -20,7 +20,8 @@ struct limpet_entry_finder {
 	size_t count;
 	uint64_t usable[LIMPET_ENTRY_FAMILIES];
 	bool has_slot[LIMPET_FAMILY_COUNT];
-	bool is_allocator;  /* a library that contains nothing else */
+	bool is_allocator;                     /* a library that contains nothing else */
+	bool is_proven[LIMPET_ENTRY_FAMILIES]; /* limpet_entry_name_proves() */
 	const char *inside; /* the allocator whose internal functions are there; NULL: none */
 	uint64_t tables, tables_bytes; /* _dl_find_object of a static program; 0: none */
 	bool is_instrumented;
@@ -32,6 +33,8 @@ static inline bool limpet_op_frees(uint32_t op)
 	return op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY;
 }
 
+/* Counts functions that cannot be hooked; `why`: NULL if there are no words for it. */
+void limpet_entry_refuse(struct limpet_entries *entries, unsigned count, const char *why);
 /* entry_collect.c: finds functions by their names. */
 void limpet_entry_collect(struct limpet_entry_finder *finder);
 /* Notes code of the allocator: a thread in it may hold its locks. */

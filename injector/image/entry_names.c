@@ -258,6 +258,39 @@ bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret)
 	return true;
 }
 
+/* How the names of an allocator's own functions begin, or its malloc's, whose arguments are known.
+ */
+bool limpet_entry_name_proves(const char *name, enum limpet_entry_family *ret)
+{
+	static const struct {
+		const char *prefix;
+		enum limpet_entry_family family;
+	} internals[] = {
+		{"je_arena_", LIMPET_ENTRY_JEMALLOC},    {"je_tcache_", LIMPET_ENTRY_JEMALLOC},
+		{"_rjem_", LIMPET_ENTRY_RUST_JE},        {"_mi_", LIMPET_ENTRY_MIMALLOC},
+		{"_ZN8tcmalloc", LIMPET_ENTRY_TCMALLOC},
+	};
+	static const char plain[] = "malloc";
+	const size_t length = strcspn(name, "."); /* LTO appends to it */
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(internals); i++)
+		if (!strncmp(name, internals[i].prefix, strlen(internals[i].prefix))) {
+			*ret = internals[i].family;
+			return true;
+		}
+	for (size_t i = 0; i < LIMPET_COUNT_OF(prefixes); i++) {
+		const size_t skip = strlen(prefixes[i].prefix);
+
+		if (length != skip + strlen(plain) ||
+		    strncmp(name, prefixes[i].prefix, skip) != 0 ||
+		    strncmp(name + skip, plain, strlen(plain)) != 0)
+			continue;
+		*ret = prefixes[i].family;
+		return true;
+	}
+	return false;
+}
+
 const char *limpet_entry_name_allocator(const char *name)
 {
 	static const struct {

@@ -22,7 +22,7 @@ static void append(char *list, size_t room, const char *word)
 struct hooked {
 	size_t count;
 	unsigned refused;
-	const char *first_refused; /* of limpet_check_inside() */
+	const char *why_refused; /* of limpet_check_inside() */
 	bool thread_heaps;
 	char why_not[208]; /* if none: " (reason)", or "" */
 };
@@ -74,7 +74,7 @@ static struct hooked find_hooked(struct limpet_check *check, const struct limpet
 	if (inside->entries.program)
 		hooked.count = count_of_program(inside);
 	hooked.refused = inside->entries.refused;
-	hooked.first_refused = inside->entries.first_refused;
+	hooked.why_refused = inside->entries.why_refused;
 	hooked.thread_heaps = inside->entries.thread_heaps;
 	if (!hooked.count && inside->entries.why[0])
 		snprintf(hooked.why_not, sizeof(hooked.why_not), " (%s)", inside->entries.why);
@@ -94,8 +94,8 @@ static void say_hooked(struct limpet_check *check, const char *name, const struc
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
 				 "%u of its functions cannot be hooked%s%s%s: blocks that they "
 				 "allocate stay unseen, and the trace will not be complete",
-				 hooked->refused, hooked->first_refused[0] ? " (" : "",
-				 hooked->first_refused, hooked->first_refused[0] ? ")" : "");
+				 hooked->refused, hooked->why_refused[0] ? " (" : "",
+				 hooked->why_refused, hooked->why_refused[0] ? ")" : "");
 }
 
 void limpet_check_note_unseen(struct limpet_check *check, const char *name, const char *file,

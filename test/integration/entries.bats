@@ -238,6 +238,35 @@ teardown() { end; }
 	finish newer
 }
 
+@test "an operator that jumps into the beginning of another: that one is not hooked, and the program goes on" {
+	start newer "$TARGETS/newer-middle"
+	text_of "$pid" newer-middle >text.before
+	"$LIMPET" doctor "$pid" --json >doctor.json
+	json_says 'any(.findings[]; .text | contains("_Znwm: another function jumps into its beginning"))' <doctor.json || fail "$(<doctor.json)"
+	attach "$pid"
+	tell newer "run 500" ran
+	tell newer "leak 70" leaked
+	stop "$pid" 4
+	unchanged_text "$pid" newer-middle
+	nothing_of_ours "$pid"
+	tell newer "run 500" ran
+	finish newer
+}
+
+@test "functions of a program that only have an allocator's names are left alone" {
+	start namesake "$TARGETS/namesake"
+	text_of "$pid" namesake >text.before
+	attach "$pid"
+	tell namesake "run 3000" ran
+	stop "$pid"
+	good_capture
+	expect '.totals.allocations == 6000 and .totals.frees == 6000 and (.target.allocators | startswith("glibc ") and (contains(",") | not))'
+	same "by the one" "$(site_sum mi_new allocated_bytes)" $((3000 * 88))
+	same "by the other" "$(site_sum tc_new allocated_bytes)" $((3000 * 40))
+	unchanged_text "$pid" namesake
+	finish namesake
+}
+
 # newer_throws TARGET: exceptions leave through its operators; blocks that are kept are where they were kept. An
 # exception is made within the operator, where calls of malloc are the operator's own affair, and freed outside.
 newer_throws() {

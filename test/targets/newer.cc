@@ -6,6 +6,7 @@
 // JSON; "quit".
 //
 // newer-short (SHORT_JUMPS): some of its operators are jumps to others, and too short for hooks.
+// newer-middle (MIDDLE): one of them jumps to the second instruction of another.
 #include <map>
 #include <memory>
 #include <new>
@@ -27,7 +28,8 @@ enum { MARK = 0x5a5a };
 /* As if they stood in a file of their own, as such operators mostly do: calls of them are calls. */
 #define OWN_FILE __attribute__((noinline))
 
-TARGET_FRAME static void *take(size_t bytes, size_t alignment)
+extern "C" TARGET_FRAME void *take(size_t bytes, size_t alignment);
+void *take(size_t bytes, size_t alignment)
 {
 	auto *raw = static_cast<char *>(malloc(bytes + alignment + sizeof(head)));
 
@@ -55,6 +57,17 @@ void give_back(void *block)
 	free(static_cast<char *>(block) - own->offset);
 }
 
+#if defined(SHORT_JUMPS) || defined(MIDDLE)
+#define OPERATOR(name, body)                                                                       \
+	".globl " name "\n.type " name ", @function\n" name ":\n" body "\n.size " name ", . - " name \
+	"\n"
+#endif
+
+#ifdef MIDDLE
+/* One of them goes on behind the other's first instruction. */
+__asm__(".text\n" OPERATOR("_Znam", "push %rbx\nmov %rdi, %rdi\njmp 1f")
+		OPERATOR("_Znwm", "push %rbx\n1: mov $16, %esi\ncall take@plt\npop %rbx\nret"));
+#else
 OWN_FILE void *operator new(size_t bytes)
 {
 	return take(bytes, 16);
@@ -63,15 +76,13 @@ OWN_FILE void *operator new[](size_t bytes)
 {
 	return take(bytes, 16);
 }
+#endif
 OWN_FILE void *operator new(size_t bytes, std::align_val_t alignment)
 {
 	return take(bytes, static_cast<size_t>(alignment));
 }
 #ifdef SHORT_JUMPS
 /* As an optimizer of whole programs leaves them: a jump each, of two bytes where that is enough. */
-#define OPERATOR(name, body)                                                                       \
-	".globl " name "\n.type " name ", @function\n" name ":\n" body "\n.size " name ", . - " name \
-	"\n"
 __asm__(".text\n" OPERATOR("_ZdlPv", "1: jmp give_back@plt") OPERATOR("_ZdlPvm", "2: jmp 1b")
 		OPERATOR("_ZdaPv", "3: jmp 2b") OPERATOR("_ZdaPvm", "endbr64\njmp 3b"));
 #else

@@ -268,7 +268,6 @@ static void test_calls_and_probes(void **state)
 		-ENOTSUP);
 }
 
-/* A copy of rawDealloc as Nim 1.6 and gcc make it, and beginnings of rawAlloc. */
 static void test_short_jumps(void **state)
 {
 	static const uint8_t back[] = {0xeb, 0xfc}, marked[] = {0xf3, 0x0f, 0x1e, 0xfa, 0xeb, 0x10},
@@ -292,6 +291,67 @@ static void test_short_jumps(void **state)
 	assert_int_equal(target, 0x1016);
 }
 
+/* A copy of code around a function of five bytes in its middle. */
+#define AROUND 0x1000u
+#define AROUND_BYTES 256u
+#define MIDDLE 128u
+
+static int jumped_into(const uint8_t *code)
+{
+	const struct limpet_entry_surroundings around = {.address = AROUND,
+							 .bytes = AROUND_BYTES,
+							 .own = AROUND + MIDDLE,
+							 .own_bytes = 16,
+							 .moved = AROUND + MIDDLE,
+							 .moved_bytes = 6};
+
+	return limpet_entry_code_may_be_jumped_into(&around, code)
+		       ? limpet_entry_code_is_jumped_into(&around, code)
+		       : 0;
+}
+
+static void test_jumps_from_around(void **state)
+{
+	static const uint8_t opcodes[] = {0xeb, 0x70, 0x7f, 0xe0, 0xe3};
+	uint8_t code[AROUND_BYTES];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(opcodes); i++) {
+		/* From below and from above; to its beginning, which is a call of it; and beyond.
+		 */
+		memset(code, 0x90, sizeof(code));
+		code[100] = opcodes[i];
+		code[101] = MIDDLE + 1 - 102;
+		assert_int_equal(jumped_into(code), 1);
+		code[101] = MIDDLE + 5 - 102;
+		assert_int_equal(jumped_into(code), 1);
+		code[101] = MIDDLE - 102;
+		assert_int_equal(jumped_into(code), 0);
+		code[101] = MIDDLE + 6 - 102;
+		assert_int_equal(jumped_into(code), 0);
+		code[101] = 0;
+		code[200] = opcodes[i];
+		code[201] = (uint8_t)(MIDDLE + 4 - 202);
+		assert_int_equal(jumped_into(code), 1);
+		/* In the middle of another instruction, mov $..., %eax. */
+		code[199] = 0xb8;
+		assert_int_equal(jumped_into(code), 0);
+		/* In the function itself: checked where it is moved. */
+		code[199] = code[200] = code[201] = 0x90;
+		code[MIDDLE + 10] = opcodes[i];
+		code[MIDDLE + 11] = (uint8_t)(4 - 12);
+		assert_int_equal(jumped_into(code), 0);
+	}
+	/* At either end of what can be read. */
+	memset(code, 0x90, sizeof(code));
+	code[AROUND_BYTES - 1] = 0xeb;
+	assert_int_equal(jumped_into(code), 0);
+	code[2] = 0xeb;
+	code[3] = MIDDLE + 1 - 4;
+	assert_int_equal(jumped_into(code), 1);
+}
+
+/* A copy of rawDealloc as Nim 1.6 and gcc make it, and beginnings of rawAlloc. */
 static void test_hook_pointers_of_nims(void **state)
 {
 	static const uint8_t copy[] = {
@@ -354,6 +414,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_out_of_reach_is_refused),
 		cmocka_unit_test(test_threads_move_along),
 		cmocka_unit_test(test_short_jumps),
+		cmocka_unit_test(test_jumps_from_around),
 		cmocka_unit_test(test_calls_and_probes),
 		cmocka_unit_test(test_hook_pointers_of_nims),
 	};

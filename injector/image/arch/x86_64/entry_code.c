@@ -322,6 +322,88 @@ bool limpet_entry_code_is_short_jump(const uint8_t *code, size_t bytes, uint64_t
 	return true;
 }
 
+/* ------------------------------------------------------------------ jumps from other functions */
+
+#define SHORT_JUMP_BYTES 2u
+#define WAYS 16u      /* in which the bytes before an instruction are decoded */
+#define WAY_BYTES 48u /* each begins at least so far before it: by then most have met */
+#define WAYS_THAT_MEET                                                            \
+	4u /* so that it is an instruction; otherwise it may be the middle of one \
+	    */
+
+/* The next offset from `at` of what may be such a jump; around->bytes: none. */
+static size_t next_jump(const struct limpet_entry_surroundings *around, const uint8_t *code,
+			size_t at)
+{
+	for (; at + SHORT_JUMP_BYTES <= around->bytes; at++) {
+		const uint8_t opcode = code[at];
+		const uint64_t from = around->address + at;
+		const uint64_t target =
+			from + SHORT_JUMP_BYTES + (uint64_t)(int64_t)(int8_t)code[at + 1];
+
+		/* jmp; jcc; loopne, loope, loop, jrcxz */
+		if (opcode != 0xeb && (opcode & 0xf0) != 0x70 && (opcode & 0xfc) != 0xe0)
+			continue;
+		if (from - around->own >= around->own_bytes && target > around->moved &&
+		    target < around->moved + around->moved_bytes)
+			return at;
+	}
+	return around->bytes;
+}
+
+bool limpet_entry_code_may_be_jumped_into(const struct limpet_entry_surroundings *around,
+					  const uint8_t *code)
+{
+	return next_jump(around, code, 0) < around->bytes;
+}
+
+/* Whether decoding from `begin` comes to the jump at `at`. */
+static bool leads_to(csh handle, cs_insn *insn, const uint8_t *code, size_t end, size_t begin,
+		     size_t at)
+{
+	while (begin < at) {
+		const uint8_t *next = code + begin;
+		size_t bytes = end - begin;
+		uint64_t address = 0;
+
+		begin += cs_disasm_iter(handle, &next, &bytes, &address, insn) ? insn->size : 1;
+	}
+	return begin == at;
+}
+
+static bool is_instruction(csh handle, cs_insn *insn, const uint8_t *code, size_t end, size_t at)
+{
+	const size_t last = at > WAY_BYTES ? at - WAY_BYTES : 0;
+	const size_t first = last > WAYS ? last - WAYS : 0;
+	unsigned ways = 0, meeting = 0;
+
+	for (size_t begin = first; begin <= last; begin++) {
+		ways++;
+		meeting += leads_to(handle, insn, code, end, begin, at);
+	}
+	return meeting * WAYS >= ways * WAYS_THAT_MEET;
+}
+
+int limpet_entry_code_is_jumped_into(const struct limpet_entry_surroundings *around,
+				     const uint8_t *code)
+{
+	const size_t end = around->bytes;
+	bool found = false;
+	cs_insn *insn;
+	csh handle;
+
+	if (cs_open(CS_ARCH_X86, CS_MODE_64, &handle) != CS_ERR_OK)
+		return -ENOMEM;
+	insn = cs_malloc(handle);
+	for (size_t at = next_jump(around, code, 0); insn && at < end && !found;
+	     at = next_jump(around, code, at + 1))
+		found = is_instruction(handle, insn, code, end, at);
+	if (insn)
+		cs_free(insn, 1);
+	cs_close(&handle);
+	return insn ? found : -ENOMEM;
+}
+
 int limpet_entry_code_move(struct limpet_entry_code *code, uint64_t to)
 {
 	struct limpet_entry_code moved = *code;
