@@ -243,16 +243,16 @@ static bool holds_a_table(const struct link_map *map, uint64_t page)
 	return false;
 }
 
-/* Usually in the same page as the header. BOLT puts them behind all else, where the offset in the
- * file is the address. What is there is checked by the caller. */
-static const Elf64_Phdr *find_phdrs(const struct link_map *map, uint64_t at, const Elf64_Ehdr *head)
+/* Usually in the same page as the header. BOLT puts them behind all else, as far from it in memory
+ * as in the file. What is there is checked by the caller. */
+static const Elf64_Phdr *find_phdrs(uint64_t at, const Elf64_Ehdr *head)
 {
 	const uint64_t bytes = head->e_phnum * sizeof(Elf64_Phdr);
 	uint64_t page;
 
 	if (head->e_phoff <= page_bytes && head->e_phoff + bytes <= page_bytes)
 		return (const Elf64_Phdr *)(uintptr_t)(at + head->e_phoff);
-	at = map->l_addr + head->e_phoff;
+	at += head->e_phoff;
 	page = at & ~(page_bytes - 1);
 	if (at % 8 || bytes > page_bytes - (at - page) || !is_readable(page))
 		return NULL;
@@ -275,7 +275,7 @@ static bool read_head(const struct link_map *map, uint64_t at, struct limpet_ima
 	    head.e_ident[2] != ELFMAG2 || head.e_ident[3] != ELFMAG3 ||
 	    head.e_phentsize != sizeof(Elf64_Phdr) || head.e_phnum > MAX_PHDRS)
 		return false;
-	phdrs = find_phdrs(map, at, &head);
+	phdrs = find_phdrs(at, &head);
 	if (!phdrs)
 		return false;
 	image->bias = map->l_addr;
@@ -386,6 +386,7 @@ bool limpet_loaded_hold_all(void)
 		unread_held = limpet_loaded_walk_held(visit_nothing, NULL, false);
 		if (!unread_held || take(&locks[1]))
 			return true;
+		unread_held = 0;
 		let_go(&locks[0]);
 	}
 	return !locks;
@@ -404,6 +405,7 @@ void limpet_loaded_let_all_go(void)
 		return;
 	if (unread_held)
 		let_go(&locks[1]);
+	unread_held = 0;
 	let_go(&locks[0]);
 }
 

@@ -381,13 +381,15 @@ void limpet_patch_end(void)
 int limpet_patch_planned(void)
 {
 	struct patch_walk walk = {.done = 0, .restore = false};
+	uint32_t unread;
 
 	if (config.from_outside)
 		return 0;
 	note_early();
-	limpet_loaded_walk(patch_module, &walk, NULL);
+	limpet_loaded_walk(patch_module, &walk, &unread);
 	limpet_loaded_walk(patch_symbols, &walk, NULL);
-	/* Those that only dl_iterate_phdr shows have just been visited. */
+	/* By dl_iterate_phdr more of them are found than by the list, which scan() reads. */
+	limpet_shm->slots_not_taken += unread;
 	unread_seen = limpet_loaded_unread();
 	return walk.done;
 }

@@ -51,7 +51,8 @@ struct head {
 };
 
 /* Where these bytes of the file are mapped; 0: nowhere. Program headers are usually in the first
- * mapping, but a tool that rewrites programs, such as BOLT, may put new ones behind all others. */
+ * mapping, but a tool that rewrites programs, such as BOLT, may put new ones behind all others.
+ * What is found there may be another copy's, if the file is mapped more than once. */
 static uint64_t find_mapped(const struct head *head, uint64_t at, uint64_t bytes)
 {
 	for (const struct limpet_map *map = head->maps; map < head->maps_end; map++) {
@@ -59,8 +60,6 @@ static uint64_t find_mapped(const struct head *head, uint64_t at, uint64_t bytes
 
 		if (map != head->maps && (!map->inode || !limpet_map_is_same_file(map, head->maps)))
 			continue;
-		if (map != head->maps && !map->offset)
-			break; /* the file is mapped once more */
 		if (map->perms[0] == 'r' && at >= map->offset && skipped <= mapped &&
 		    bytes <= mapped - skipped)
 			return map->start + skipped;
@@ -186,6 +185,21 @@ static bool is_image(const Elf64_Ehdr *head)
 	       head->e_phnum <= MAX_PHDRS;
 }
 
+/* Whether the segment that has the program headers would be mapped so that they are at `address`.
+ */
+static bool are_heads_at(const struct limpet_module *module, const Elf64_Phdr *phdrs,
+			 const Elf64_Ehdr *elf, uint64_t address)
+{
+	for (unsigned i = 0; i < elf->e_phnum; i++) {
+		const uint64_t skipped = elf->e_phoff - phdrs[i].p_offset;
+
+		if (phdrs[i].p_type == PT_LOAD && elf->e_phoff >= phdrs[i].p_offset &&
+		    skipped < phdrs[i].p_filesz)
+			return module->bias + phdrs[i].p_vaddr + skipped == address;
+	}
+	return false;
+}
+
 /* 0, 1 (not a module), or -ENOMEM. */
 static int read_segments(const struct head *head, struct limpet_module *module)
 {
@@ -211,7 +225,8 @@ static int read_segments(const struct head *head, struct limpet_module *module)
 			       (phdrs[i].p_offset & ~4095ull);
 		first_load = false;
 	}
-	if (first_load)
+	if (first_load ||
+	    (address >= head->maps->end && !are_heads_at(module, phdrs, &elf, address)))
 		return 1;
 	for (unsigned i = 0; i < elf.e_phnum; i++)
 		take_segment(head, &phdrs[i], module);

@@ -33,8 +33,8 @@ turns() {
 	finish turns
 }
 
-# put_heads_behind FROM TO DISTANCE: a copy of a library with its program headers behind all that it had, where
-# BOLT puts them; and so far from their offset in the file to their address.
+# put_heads_behind FROM TO DISTANCE: a copy of a library or program with its program headers behind all that it had,
+# where BOLT puts them; in memory so much farther from the ELF header than in the file.
 put_heads_behind() {
 	python3 - "$@" <<-'END'
 		import struct, sys
@@ -44,9 +44,13 @@ put_heads_behind() {
 		heads = [list(struct.unpack_from("<IIQQQQQQ", image, begin + i * 56)) for i in range(count)]
 		loads = [i for i in range(count) if heads[i][0] == 1]
 		round_up = lambda number: (number + 4095) // 4096 * 4096
-		address = offset = round_up(max(len(image), max(heads[i][3] + heads[i][6] for i in loads)) + int(sys.argv[3]))
-		offset -= int(sys.argv[3])
+		base = min(heads[i][3] - heads[i][2] for i in loads)
+		address = round_up(max(base + len(image), max(heads[i][3] + heads[i][6] for i in loads)) + int(sys.argv[3]))
+		offset = address - base - int(sys.argv[3])
 		size = (count + 1) * 56
+		for head in heads:
+		    if head[0] == 6:
+		        head[2:7] = [offset, address, address, size, size]
 		heads.insert(loads[-1] + 1, [1, 4, offset, address, address, size, size, 4096])
 		struct.pack_into("<Q", image, 32, offset)
 		struct.pack_into("<H", image, 56, count + 1)
@@ -73,6 +77,43 @@ put_heads_behind() {
 			finish "$name"
 		done
 	done
+}
+
+@test "a small library whose segments share pages, and a program at a fixed address, with such program headers" {
+	local name
+	for name in alpha omega; do
+		gcc -O2 -g -fPIC -shared -Wl,-z,noseparate-code -DNAME=turn_$name -o small.so "$root/test/targets/turn_plugin.c"
+		put_heads_behind small.so $name.so 0
+	done
+	gcc -O2 -g -D_GNU_SOURCE -no-pie -fno-pie -I"$root" -o fixed "$root/test/targets/turns.c"
+	put_heads_behind fixed turns 0
+	chmod +x turns
+	start turns "$work/turns" "$work/alpha.so" "$work/omega.so"
+	attach "$pid"
+	tell turns "take 10" taken
+	wait_until 20 recorded "$pid" 20
+	tell turns "put 1" there
+	tell turns "take 200" taken
+	stop "$pid"
+	good_capture
+	same "under the first" "$(site_sum turn_alpha allocations)" 10
+	same "under the second" "$(site_sum turn_omega allocations)" 200
+	same "in the program" "$(site_sum take allocations)" 210
+	finish turns
+}
+
+@test "a module in a namespace of its own whose program headers are not found: its calls are said to be missed" {
+	put_heads_behind "$TARGETS/plugin.so" plugin.so 8192
+	start spaces "$TARGETS/spaces" "$work/plugin.so" "$work/plugin.so"
+	tell spaces open opened
+	attach "$pid"
+	tell spaces "allocate 10" allocated
+	tell spaces "own 1000" owned
+	stop "$pid" 4
+	report
+	expect '(.capture.complete | not) and .capture.incomplete_reasons == ["slots"]'
+	same "by the program's libc" "$(site_sum spaces_own allocations)" 1000
+	finish spaces
 }
 
 # One that has gone before anybody could look has no name; it has not that of the other.
