@@ -58,11 +58,17 @@ bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, 
 
 	if (!kind || kind == LIMPET_SECCOMP_STRICT)
 		return kind != LIMPET_SECCOMP_STRICT;
-	/* Other threads may lock memory from now on. */
-	watch->without_munlock |= !limpet_seccomp_has_locked(pid, tid);
-	if (limpet_seccomp_filters_read(tid, true, &filters) < 0)
+	if (limpet_seccomp_filters_read(tid, true, &filters) < 0) {
+		/* It may have been good without munlock only. */
+		watch->without_munlock |= !limpet_seccomp_has_locked(pid, tid);
 		return watch->assume_ok || is_good(watch, kind);
+	}
 	limpet_seccomp_judge(&filters, !watch->without_munlock, &verdict);
+	/* From now on it must not be called, though other threads may lock memory. */
+	if (verdict.call && !watch->without_munlock && !limpet_seccomp_has_locked(pid, tid)) {
+		limpet_seccomp_judge(&filters, false, &verdict);
+		watch->without_munlock = !verdict.call;
+	}
 	limpet_seccomp_filters_done(&filters);
 	return !verdict.call;
 }

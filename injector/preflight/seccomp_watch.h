@@ -25,7 +25,7 @@ struct limpet_seccomp_watch {
 	uint64_t good[LIMPET_SECCOMP_KINDS]; /* these were there when preflight tried the calls */
 	unsigned count;
 	bool assume_ok;       /* allow a filter that cannot be read */
-	bool without_munlock; /* a filter was allowed without it: it must not be called */
+	bool without_munlock; /* a filter may be good only without it: it must not be called */
 };
 
 /* All filters that the process has now are good: preflight has read them. */
