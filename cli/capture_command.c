@@ -147,7 +147,8 @@ static void warn_about_stacks(const struct limpet_capture_result *result)
 		return;
 	if (more)
 		snprintf(others, sizeof(others), " (and %u more)", more);
-	limpet_ui_warn("there was no room for the unwind table of %s%s: stacks are cut short there",
+	limpet_ui_warn("there was no room for the unwind table of %s%s: stacks are cut short where "
+		       "they pass through it",
 		       tables->first, others);
 	limpet_ui_hint("a larger --agent-memory makes room");
 }

@@ -122,6 +122,8 @@ static int add_range(struct limpet_printer *printer, const struct limpet_report_
 	*detail = NULL;
 	if (sort == LIMPET_REPORT_PEAK || sort == LIMPET_REPORT_GROWTH)
 		return asprintf(detail, "estimated; %s", before);
+	if (range.low == range.high)
+		return asprintf(detail, "at least %s; %s", low, before);
 	return asprintf(detail, "estimated: %s to %s; %s", low, high, before);
 }
 

@@ -28,16 +28,18 @@ static void print_overloads(struct limpet_printer *printer)
 										    : "");
 }
 
-/* Without a sample that is live, the interval has no width: nothing is known of what was not
- * sampled. */
+/* If nothing that is live was sampled by chance, the interval has no width: nothing is known of
+ * what was not sampled. */
 static void print_live_range(struct limpet_printer *printer, const struct limpet_model_range *bytes,
 			     const struct limpet_model_range *blocks)
 {
 	if (bytes->low == bytes->high)
-		limpet_printer_row(printer, "", "estimated",
-				   "live at least %s in %s blocks: none of them is a sample",
-				   limpet_printer_bytes(printer, bytes->low),
-				   limpet_printer_count(printer, blocks->low));
+		limpet_printer_row(
+			printer, "", "estimated",
+			"live at least %s in %s block%s: what was not sampled is unknown",
+			limpet_printer_bytes(printer, bytes->low),
+			limpet_printer_count(printer, blocks->low),
+			limpet_printer_plural(blocks->low));
 	else
 		limpet_printer_row(printer, "", "estimated",
 				   "live %s to %s in %s to %s blocks, with 95 %% confidence",

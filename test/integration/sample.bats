@@ -106,10 +106,10 @@ of_samples='map_values({allocations, allocated_bytes, live_allocations, live_byt
 		jq -c '[.totals.live_bytes, .totals.peak_bytes, .totals.allocations]') == "$whole" ]]
 }
 
-@test "an interval without width is no certainty: of what is live, none may be a sample" {
+@test "an interval without width is no certainty: nothing that is live may have been sampled" {
 	trace=$root/test/traces/version-2/overload.trace
 	"$LIMPET" report "$trace" >text
-	grep -qx 'estimated live at least 152.1 KiB in 76 blocks: none of them is a sample' text || fail "$(<text)" || return 1
+	grep -qx 'estimated live at least 152.1 KiB in 76 blocks: what was not sampled is unknown' text || fail "$(<text)" || return 1
 	grep -q '^overload  1 time, at least ' text
 	"$LIMPET" report "$root/test/traces/version-1/sampled.trace" >text
 	grep -qE '^estimated live .* to .* in .* to .* blocks, with 95 % confidence$' text || fail "$(<text)"
