@@ -212,8 +212,9 @@ static void update_tables(struct limpet_session *session, uint32_t gone)
 int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err)
 {
-	int error = limpet_segment_create(options->agent_memory_bytes, &options->sampling,
-					  &session->segment, err);
+	int error = limpet_segment_create(options->agent_memory_bytes,
+					  limpet_unwind_set_estimate(&session->modules),
+					  &options->sampling, &session->segment, err);
 
 	if (error)
 		return error;

@@ -15,7 +15,11 @@
 #endif
 #define PAGE 4096u
 #define MINIMUM_BYTES (8u << 20)
+/* The arena gets more if the program's modules need it, from the chunks' share; where that is small,
+ * each thread's chunk matters more. */
 #define ARENA_SHARE_16THS 3u
+#define ARENA_MOST_16THS 5u
+#define ARENA_MORE_FROM_BYTES (32u << 20)
 #define CHUNK_SHARE_16THS 6u
 #define FINGERPRINT_SHARE_16THS 2u /* of each table */
 /* Taken from the chunks' share, which is less needed with sampling. */
@@ -125,17 +129,34 @@ static void lay_out_private(uint64_t bytes, struct limpet_shm_layout *layout)
 	layout->room_pages = (uint32_t)(pages < MAX_ROOM_PAGES ? pages : MAX_ROOM_PAGES);
 }
 
-static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sampling,
-			struct limpet_shm_layout *layout)
+static uint64_t arena_bytes_of(uint64_t memory_bytes, uint64_t tables_bytes)
+{
+	const uint64_t sixteenth = sixteenth_of(memory_bytes);
+	uint64_t bytes = tables_bytes;
+
+	if (bytes < sixteenth * ARENA_SHARE_16THS)
+		bytes = sixteenth * ARENA_SHARE_16THS;
+	if (memory_bytes < ARENA_MORE_FROM_BYTES)
+		bytes = sixteenth * ARENA_SHARE_16THS;
+	if (bytes > sixteenth * ARENA_MOST_16THS)
+		bytes = sixteenth * ARENA_MOST_16THS;
+	return round_up(bytes, PAGE);
+}
+
+static uint64_t lay_out(uint64_t memory_bytes, uint64_t arena_bytes,
+			const struct limpet_sampling *sampling, struct limpet_shm_layout *layout)
 {
 	uint64_t sixteenth = sixteenth_of(memory_bytes);
 	uint64_t at = round_up(sizeof(struct limpet_shm), PAGE);
 	bool samples = sampling->bytes || sampling->overload_bytes;
-	uint64_t chunk_shares = CHUNK_SHARE_16THS - (samples ? SAMPLE_SHARE_16THS : 0);
+	uint64_t chunk_bytes = (CHUNK_SHARE_16THS - (samples ? SAMPLE_SHARE_16THS : 0)) * sixteenth;
+
+	if (arena_bytes > ARENA_SHARE_16THS * sixteenth)
+		chunk_bytes -= arena_bytes - ARENA_SHARE_16THS * sixteenth;
 
 	layout->thread_count = LIMPET_THREADS;
-	layout->chunk_count = (uint32_t)(chunk_shares * sixteenth / LIMPET_CHUNK_BYTES /
-					 CHUNK_GROUP * CHUNK_GROUP);
+	layout->chunk_count =
+		(uint32_t)(chunk_bytes / LIMPET_CHUNK_BYTES / CHUNK_GROUP * CHUNK_GROUP);
 	/* Tables whose size is a power of two may exceed their share by an eighth. */
 	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
 		layout->fingerprint_count[table] =
@@ -156,7 +177,7 @@ static uint64_t lay_out(uint64_t memory_bytes, const struct limpet_sampling *sam
 		lay_out_sampling(sixteenth, sampling, layout, &at);
 	at = layout->threads_offset + round_up(at - layout->threads_offset, LIMPET_CHUNK_BYTES);
 	layout->chunks_offset = take(&at, (uint64_t)layout->chunk_count * LIMPET_CHUNK_BYTES);
-	lay_out_private(memory_bytes - at - sixteenth * ARENA_SHARE_16THS, layout);
+	lay_out_private(memory_bytes - at - arena_bytes, layout);
 	return at;
 }
 
@@ -272,8 +293,9 @@ void limpet_segment_populate_needed(struct limpet_segment *segment)
 			limpet_segment_grow_fingerprints(segment, table);
 }
 
-int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
-			  struct limpet_segment *ret, struct limpet_err *err)
+int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
+			  const struct limpet_sampling *sampling, struct limpet_segment *ret,
+			  struct limpet_err *err)
 {
 	static const struct limpet_sampling none;
 	struct limpet_segment segment = {.shm_fd = -1, .arena_fd = -1};
@@ -288,8 +310,9 @@ int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *s
 	}
 	if (!sampling)
 		sampling = &none;
-	segment.shm_bytes = lay_out(memory_bytes, sampling, &segment.layout);
-	segment.tables.arena_bytes = round_up(sixteenth_of(memory_bytes) * ARENA_SHARE_16THS, PAGE);
+	segment.tables.arena_bytes = arena_bytes_of(memory_bytes, tables_bytes);
+	segment.shm_bytes =
+		lay_out(memory_bytes, segment.tables.arena_bytes, sampling, &segment.layout);
 	error = memory_file(LIMPET_MEMFD_SHARED, segment.shm_bytes, 0, &segment.shm_fd, &map);
 	if (!error) {
 		segment.shm = map;

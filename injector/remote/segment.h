@@ -33,10 +33,12 @@ struct limpet_segment {
 	uint32_t evicted[LIMPET_FINGERPRINT_TABLES]; /* when the table grew last */
 };
 
-/* `memory_bytes` limits all shared memory and what the agent takes for itself. `sampling` NULL:
+/* `memory_bytes` limits all shared memory and what the agent takes for itself. `tables_bytes`: what
+ * unwind tables are expected to need; they get no less than their usual share. `sampling` NULL:
  * record everything. */
-int limpet_segment_create(uint64_t memory_bytes, const struct limpet_sampling *sampling,
-			  struct limpet_segment *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
+			  const struct limpet_sampling *sampling, struct limpet_segment *ret,
+			  struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_segment_done(struct limpet_segment *segment);
 
 /* A table of the shared memory, by limpet's own layout. The target may overwrite its contents at

@@ -34,6 +34,8 @@ struct limpet_unwind_set {
 	uint32_t list_count;
 	size_t list_capacity;
 };
+/* About what the tables of all modules need, and rather more. Reads nothing. */
+uint64_t limpet_unwind_set_estimate(const struct limpet_modules *modules);
 /* Releases all but the arena. */
 void limpet_unwind_set_done(struct limpet_unwind_set *set);
 

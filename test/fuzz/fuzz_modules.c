@@ -83,7 +83,7 @@ static void begin(void)
 	memory = mmap((void *)(uintptr_t)BASE, AREAS * AREA_BYTES, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	if (memory != (void *)(uintptr_t)BASE ||
-	    limpet_segment_create(MEMORY_BYTES, NULL, &segment, &err) < 0)
+	    limpet_segment_create(MEMORY_BYTES, 0, NULL, &segment, &err) < 0)
 		abort();
 }
 

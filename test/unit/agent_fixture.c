@@ -164,7 +164,8 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	fixture->usable_size = plain_usable_size;
 	fixture->own.shm_fd = fixture->own.arena_fd = -1;
 	if (!segment) {
-		assert_int_equal(limpet_segment_create(memory_bytes, NULL, &fixture->own, NULL), 0);
+		assert_int_equal(limpet_segment_create(memory_bytes, 0, NULL, &fixture->own, NULL),
+				 0);
 		segment = &fixture->own;
 	}
 	fixture->segment = segment;

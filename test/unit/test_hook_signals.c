@@ -895,7 +895,7 @@ static int begin_sampled(void **state)
 	const struct limpet_sampling sampling = {.bytes = 1};
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(8u << 20, &sampling, &sampled, NULL), 0);
+	assert_int_equal(limpet_segment_create(8u << 20, 0, &sampling, &sampled, NULL), 0);
 	return begin_with(0, &sampled);
 }
 

@@ -69,7 +69,7 @@ static unsigned hook_of(enum limpet_op op, unsigned way)
 
 static void begin(uint64_t memory_bytes, const struct limpet_sampling *sampling)
 {
-	assert_int_equal(limpet_segment_create(memory_bytes, sampling, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(memory_bytes, 0, sampling, &segment, NULL), 0);
 	segment.shm->sample_seed = 4711; /* the same draws each time */
 	agent_fixture_begin(&fixture, 0, &segment);
 	seen_before = 0;

@@ -44,7 +44,7 @@ static void test_own_list(void **state)
 
 	(void)state;
 	assert_true(memory >= 0);
-	assert_int_equal(limpet_segment_create(8u << 20, NULL, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(8u << 20, 0, NULL, &segment, NULL), 0);
 	for (uint64_t i = 0; i < segment.shm_bytes / 8; i++)
 		((uint64_t *)(void *)segment.shm)[i] =
 			i % 2 ? UINT64_MAX : (uint64_t)(uintptr_t)&words[1];
@@ -131,7 +131,7 @@ static void test_own_layout(void **state)
 	uint64_t *head;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(8u << 20, NULL, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(8u << 20, 0, NULL, &segment, NULL), 0);
 	head = (uint64_t *)(void *)&segment.shm->layout;
 	assert_memory_equal(head, &segment.layout, sizeof(segment.layout));
 	for (size_t i = 0; i < sizeof(segment.layout) / sizeof(*head); i++)

@@ -23,7 +23,7 @@ static struct agent_fixture fixture;
 
 static void begin(uint64_t memory_bytes)
 {
-	assert_int_equal(limpet_segment_create(memory_bytes, &sampling, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(memory_bytes, 0, &sampling, &segment, NULL), 0);
 	segment.shm->sample_seed = 4711; /* the same draws each time */
 	agent_fixture_begin(&fixture, 0, &segment);
 }
@@ -75,7 +75,7 @@ static void test_layout(void **state)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(sizes); i++) {
 		struct limpet_segment without;
 
-		assert_int_equal(limpet_segment_create(sizes[i], NULL, &without, NULL), 0);
+		assert_int_equal(limpet_segment_create(sizes[i], 0, NULL, &without, NULL), 0);
 		assert_int_equal(without.shm->sample_bytes, 0);
 		begin(sizes[i]);
 		assert_int_equal(limpet_shm->sample_bytes, PERIOD);

@@ -53,7 +53,7 @@ static void test_first_share(void **state)
 	uint64_t resident;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &segment, NULL), 0);
 	if (resident_bytes(&segment, 0, segment.layout.fingerprints_offset[0]) <
 	    segment.layout.fingerprints_offset[0])
 		limpet_skip(NO_TOUCH);
@@ -84,7 +84,7 @@ static void test_all_shares(void **state)
 		struct limpet_segment segment;
 		unsigned shares = 0;
 
-		assert_int_equal(limpet_segment_create(sizes[i], &sampling, &segment, NULL), 0);
+		assert_int_equal(limpet_segment_create(sizes[i], 0, &sampling, &segment, NULL), 0);
 		if (!resident_bytes(&segment, PAGE, PAGE))
 			limpet_skip(NO_TOUCH);
 		while (limpet_segment_populate_chunks(&segment))
@@ -109,7 +109,7 @@ static void test_chunks_that_are_needed(void **state)
 	uint64_t *map, resident;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &segment, NULL), 0);
 	if (!resident_bytes(&segment, PAGE, PAGE))
 		limpet_skip(NO_TOUCH);
 	map = limpet_segment_free_chunks(&segment);
@@ -133,7 +133,7 @@ static void test_fingerprints_that_are_needed(void **state)
 	struct limpet_fingerprint_use *use;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &segment, NULL), 0);
 	if (!resident_bytes(&segment, PAGE, PAGE))
 		limpet_skip(NO_TOUCH);
 	use = segment.shm->fingerprint_use;
@@ -163,12 +163,13 @@ static void test_the_bound_holds(void **state)
 
 	(void)state;
 	for (uint64_t bytes = 8u << 20; bytes <= 4ull << 30; bytes += bytes)
-		for (size_t i = 0; i < LIMPET_COUNT_OF(samplings); i++) {
+		for (size_t i = 0; i < 2 * LIMPET_COUNT_OF(samplings); i++) {
 			struct limpet_segment segment;
 			uint64_t pages, used;
 
-			assert_int_equal(
-				limpet_segment_create(bytes, &samplings[i], &segment, NULL), 0);
+			assert_int_equal(limpet_segment_create(bytes, i % 2 ? UINT64_MAX : 0,
+							       &samplings[i / 2], &segment, NULL),
+					 0);
 			pages = (uint64_t)segment.shm->layout.thread_limit +
 				segment.shm->layout.room_pages;
 			used = segment.shm_bytes + segment.tables.arena_bytes +
@@ -185,6 +186,29 @@ static void test_the_bound_holds(void **state)
 				    segment.shm->layout.chunk_count / 4 * 3);
 			limpet_segment_done(&segment);
 		}
+}
+
+static void test_tables_get_what_they_need(void **state)
+{
+	struct limpet_segment usual, some, most;
+
+	(void)state;
+	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &usual, NULL), 0);
+	assert_int_equal(limpet_segment_create(64u << 20, 15u << 20, NULL, &some, NULL), 0);
+	assert_int_equal(limpet_segment_create(64u << 20, UINT64_MAX, NULL, &most, NULL), 0);
+	assert_in_range(usual.tables.arena_bytes, 11u << 20, 12u << 20);
+	assert_int_equal(some.tables.arena_bytes, 15u << 20);
+	assert_in_range(most.tables.arena_bytes, 18u << 20, 20u << 20);
+	/* From the chunks alone. */
+	assert_in_range(usual.shm_bytes - most.shm_bytes, 7u << 20, 8u << 20);
+	assert_int_equal(usual.layout.fingerprint_count[0], most.layout.fingerprint_count[0]);
+	assert_true(most.layout.thread_limit + most.layout.room_pages >=
+		    usual.layout.thread_limit + usual.layout.room_pages);
+	assert_in_range(most.layout.chunk_count, usual.layout.chunk_count / 2,
+			usual.layout.chunk_count - 1);
+	limpet_segment_done(&usual);
+	limpet_segment_done(&some);
+	limpet_segment_done(&most);
 }
 
 static unsigned maps_reads;
@@ -204,7 +228,7 @@ static void test_mappings_are_not_read_for_each_module(void **state)
 	int made;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, NULL, &segment, NULL), 0);
+	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &segment, NULL), 0);
 	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
 	maps_reads = 0;
 	made = limpet_segment_update_tables(&segment, &modules, 0);
@@ -221,6 +245,7 @@ static void test_mappings_are_not_read_for_each_module(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_tables_get_what_they_need),
 		cmocka_unit_test(test_the_bound_holds),
 		cmocka_unit_test(test_mappings_are_not_read_for_each_module),
 		cmocka_unit_test(test_first_share),
