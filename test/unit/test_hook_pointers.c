@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -420,6 +421,8 @@ static void test_what_a_linker_has_closed(void **state)
 	module.end = module.start + 2 * PAGE;
 	module.relro_end = module.start + PAGE;
 	module.inode = status.st_ino;
+	module.dev_major = major(status.st_dev);
+	module.dev_minor = minor(status.st_dev);
 	options.files_only = true;
 	assert_int_equal(
 		limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
