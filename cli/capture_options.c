@@ -318,7 +318,8 @@ static int take_pid(int count, char **operands, void *context)
 		return LIMPET_EXIT_USAGE;
 	if (count > 1)
 		return limpet_ui_usage("attach",
-				       "only one PID is accepted: unexpected argument '%s'",
+				       "only one PID is accepted: unexpected argument '%s'; "
+				       "`limpet attach NAME` lists the processes of that name",
 				       operands[1]);
 	if (!o->pid) {
 		limpet_err_set(&err, -EINVAL, "attach: missing PID");

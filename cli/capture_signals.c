@@ -3,12 +3,16 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 
 static volatile sig_atomic_t interrupted; /* before the end: requests it */
 static volatile sig_atomic_t impatient;   /* after the end: skips the rest of sealing */
 static volatile sig_atomic_t ending;
 static volatile pid_t forward_to; /* run: the command */
+/* A wrapper, such as timeout --foreground, sends on what the terminal has sent, too. */
+#define ONE_PRESS_NS 500000000u
+static volatile uint64_t interrupted_ns; /* the first time */
 static sigset_t wait_mask;
 
 /* The terminal itself sends its signals to the command; a signal from another process is forwarded.
@@ -16,14 +20,17 @@ static sigset_t wait_mask;
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	const int saved = errno;
+	const uint64_t now_ns = limpet_monotonic_ns();
 
 	(void)context;
 	if (forward_to && info->si_code != SI_KERNEL)
 		kill(forward_to, number);
-	if (ending)
-		impatient = 1;
-	else if (!forward_to)
+	if (!ending && !forward_to && !interrupted) {
+		interrupted_ns = now_ns;
 		interrupted = 1;
+	} else if (ending && now_ns - interrupted_ns > ONE_PRESS_NS) {
+		impatient = 1;
+	}
 	errno = saved;
 }
 

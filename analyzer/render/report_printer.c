@@ -306,6 +306,10 @@ void limpet_printer_names(struct limpet_printer *printer, const struct limpet_mo
 
 	if (limpet_printer_say_names(model, words))
 		limpet_printer_row(printer, "", "names", "%s", words);
+	else if (model->end->end != LIMPET_END_RUNNING && !model->symbols_complete)
+		limpet_printer_row(printer, "", "names",
+				   model->sealed ? "some were not looked up: limpet seal adds them"
+						 : "not looked up: limpet seal adds them");
 }
 
 const char *limpet_printer_say_births(struct limpet_printer *printer,

@@ -439,7 +439,11 @@ looked_again() {
 	stop "$pid"
 	report
 	expect 'any(.sites[].stack[]; .line) | not'
+	"$LIMPET" report "$trace" >text
+	grep -qx 'names     not looked up: limpet seal adds them' text || fail "$(<text)" || return 1
 	within 60 "$LIMPET" seal "$trace"
+	"$LIMPET" report "$trace" >text
+	! grep -q '^names ' text || fail "$(<text)" || return 1
 	good_capture
 	expect '.sites[0].stack[0] | .function == "storm_leak" and .line > 0'
 	finish storm
