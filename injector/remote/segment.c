@@ -15,8 +15,8 @@
 #endif
 #define PAGE 4096u
 #define MINIMUM_BYTES (8u << 20)
-/* The arena gets more if the program's modules need it, from the chunks' share; where that is small,
- * each thread's chunk matters more. */
+/* The arena gets more if the program's modules need it, from the chunks' share; where that is
+ * small, each thread's chunk matters more. */
 #define ARENA_SHARE_16THS 3u
 #define ARENA_MOST_16THS 5u
 #define ARENA_MORE_FROM_BYTES (32u << 20)

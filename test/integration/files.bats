@@ -98,7 +98,7 @@ precious_is_kept() {
 	stop "$pid" 4
 	grep -q "there is no '$trace' any more" "$work/attach.$captures.err" || fail "$(<"$work/attach.$captures.err")"
 	grep -q 'hint: it was removed or renamed during the capture' "$work/attach.$captures.err"
-	! grep -q 'limpet report' "$work/attach.$captures.err"
+	run ! grep -q 'limpet report' "$work/attach.$captures.err"
 	[[ ! -s $work/attach.$captures.say ]]
 	within 60 "$LIMPET" report away.limpet >away.text
 	! grep -q 'not complete' away.text || fail "$(<away.text)"
