@@ -3,34 +3,32 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "common/clock.h"
 #include "common/err.h"
 
 static volatile sig_atomic_t interrupted; /* before the end: requests it */
 static volatile sig_atomic_t impatient;   /* after the end: skips the rest of sealing */
 static volatile sig_atomic_t ending;
 static volatile pid_t forward_to; /* run: the command */
-/* A wrapper, such as timeout --foreground, sends on what the terminal has sent, too. */
-#define ONE_PRESS_NS 500000000u
-static volatile uint64_t interrupted_ns; /* the first time */
-static sigset_t wait_mask;
+static sigset_t handled, wait_mask;
 
 /* The terminal itself sends its signals to the command; a signal from another process is forwarded.
  */
+static void pass_on(int number, const siginfo_t *info)
+{
+	if (forward_to && info->si_code != SI_KERNEL)
+		kill(forward_to, number);
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	const int saved = errno;
-	const uint64_t now_ns = limpet_monotonic_ns();
 
 	(void)context;
-	if (forward_to && info->si_code != SI_KERNEL)
-		kill(forward_to, number);
-	if (!ending && !forward_to && !interrupted) {
-		interrupted_ns = now_ns;
-		interrupted = 1;
-	} else if (ending && now_ns - interrupted_ns > ONE_PRESS_NS) {
+	pass_on(number, info);
+	if (ending)
 		impatient = 1;
-	}
+	else if (!forward_to)
+		interrupted = 1;
 	errno = saved;
 }
 
@@ -50,6 +48,7 @@ void limpet_capture_signals_setup(pid_t command)
 		sigaction(numbers[i], &action, NULL);
 		sigaddset(&block, numbers[i]);
 	}
+	handled = block;
 	/* Ctrl-Z and similar stops by the terminal: tracees would stay stopped as long as
 	 * limpet. */
 	for (size_t i = 0; i < LIMPET_COUNT_OF(stops); i++)
@@ -85,7 +84,14 @@ const volatile sig_atomic_t *limpet_capture_impatient(void)
 	return &impatient;
 }
 
+/* What came during the end, when it was blocked, is of the same key press as what began it: a
+ * wrapper, such as timeout --foreground, passes on what the terminal has sent to all. */
 void limpet_capture_signals_end(void)
 {
+	const struct timespec none = {0};
+	siginfo_t info;
+
+	while (sigtimedwait(&handled, &info, &none) > 0)
+		pass_on(info.si_signo, &info);
 	ending = 1;
 }
