@@ -208,13 +208,19 @@ static void update_tables(struct limpet_session *session, uint32_t gone)
 	session->stats.tables_without_room = session->segment.tables.without_room;
 }
 
+/* With so many threads, room for more of them matters more than whole stacks. */
+#define MANY_THREADS 256
+
 /* Prepares everything that a hijack needs, while the target runs. */
 int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err)
 {
-	int error = limpet_segment_create(options->agent_memory_bytes,
-					  limpet_unwind_set_estimate(&session->modules),
-					  &options->sampling, &session->segment, err);
+	LIMPET_FREE pid_t *tids = NULL;
+	const bool few_threads = limpet_proc_tasks(session->target->pid, &tids) < MANY_THREADS;
+	int error = limpet_segment_create(
+		options->agent_memory_bytes,
+		few_threads ? limpet_unwind_set_estimate(&session->modules) : 0, &options->sampling,
+		&session->segment, err);
 
 	if (error)
 		return error;

@@ -294,7 +294,7 @@ static int keep_tables(struct limpet_unwind_set *set, pid_t pid, struct batch *b
 
 /* Of node, glibc, LLVM and rustc tables take 3.6 to 7.8 bytes for one of .eh_frame_hdr, which has
  * an entry for each function. */
-#define TABLE_FOR_HEADER 9u
+#define TABLE_FOR_HEADER 8u
 
 uint64_t limpet_unwind_set_estimate(const struct limpet_modules *modules)
 {
