@@ -24,6 +24,9 @@ static int refuse(struct limpet_entry_finder *finder, const struct limpet_entry 
 {
 	char words[sizeof(finder->entries->why_refused)];
 
+	/* Without it exceptions cannot pass, and nothing is missed. */
+	if (entry->what.family == LIMPET_ENTRY_FINDER)
+		return -ENOTSUP;
 	snprintf(words, sizeof(words), "%.60s: %.90s", entry->name, why);
 	limpet_entry_refuse(finder->entries, 1 + entry->jumps, words);
 	if (limpet_op_frees(entry->what.op))
@@ -129,6 +132,7 @@ static int find_short_jump(const struct limpet_entry_finder *finder,
 	};
 	uint8_t code[2 * LIMPET_SURROUNDINGS_REACH];
 	const uint64_t above = high < LIMPET_SURROUNDINGS_REACH ? high : LIMPET_SURROUNDINGS_REACH;
+	const uint64_t end = moved->from + moved->original_bytes;
 	ssize_t got;
 
 	around.bytes = moved->from + above - around.address;
@@ -136,8 +140,15 @@ static int find_short_jump(const struct limpet_entry_finder *finder,
 		return -ENOTSUP;
 	got = limpet_module_read_some(finder->modules->pid, module, around.address, code,
 				      around.bytes);
-	if (got < (ssize_t)around.bytes)
+	/* Between the segments of the module there may be nothing. */
+	if (got < (ssize_t)(end - around.address) && around.address < moved->from / PAGE * PAGE) {
+		around.address = moved->from / PAGE * PAGE;
+		got = limpet_module_read_some(finder->modules->pid, module, around.address, code,
+					      moved->from + above - around.address);
+	}
+	if (got < (ssize_t)(end - around.address))
 		return -ENOTSUP;
+	around.bytes = (uint64_t)got;
 	return limpet_entry_code_may_be_jumped_into(&around, code)
 		       ? limpet_code_reader_jumps(finder->reader, &around, code)
 		       : 0;
@@ -244,8 +255,6 @@ static void drop_halves(struct limpet_entry_finder *finder)
 static int add_tables_function(struct limpet_entry_finder *finder, uint64_t place)
 {
 	struct limpet_entry *entry = &finder->found[finder->count];
-	const bool had_words = finder->entries->why_refused[0];
-	const unsigned refused = finder->entries->refused;
 	int error;
 
 	if (!finder->tables || finder->count == LIMPET_MAX_ENTRIES ||
@@ -261,9 +270,6 @@ static int add_tables_function(struct limpet_entry_finder *finder, uint64_t plac
 		.listed = -1,
 	};
 	error = check_code(finder, entry, place);
-	finder->entries->refused = refused;
-	if (!had_words)
-		finder->entries->why_refused[0] = '\0';
 	finder->count += !error;
 	return error == -ENOMEM ? error : 0;
 }

@@ -75,8 +75,8 @@ struct limpet_entry_surroundings {
 };
 #define LIMPET_SURROUNDINGS_REACH 224u /* bytes on either side of what moves */
 /* Whether bytes there look like such a jump; then, whether they are one. Where functions begin
- * around it is not known: an instruction is what most of the ways to decode the bytes before it
- * lead to. The second returns 0, 1 or -ENOMEM. */
+ * around it is not known: an instruction is what several ways to decode the bytes before it come
+ * to. The second returns 0, 1 or -ENOMEM. */
 bool limpet_entry_code_may_be_jumped_into(const struct limpet_entry_surroundings *around,
 					  const uint8_t *code);
 int limpet_entry_code_is_jumped_into(const struct limpet_entry_surroundings *around,

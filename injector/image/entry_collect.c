@@ -131,21 +131,24 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	return add_entry(finder, address, function, &name, listed) && !finder->failed;
 }
 
-/* Functions whose names alone are an allocator's are left out: nothing is known of their arguments.
- */
+/* Functions with an allocator's prefix that are not known to be that allocator's are left out:
+ * nothing is known of their arguments. */
 static void drop_unproven(struct limpet_entry_finder *finder)
 {
 	size_t kept = 0;
+	bool any = finder->is_allocator;
 
+	for (unsigned family = 0; family < LIMPET_ENTRY_FAMILIES; family++)
+		any = any || finder->is_proven[family];
+	if (!any)
+		finder->inside = NULL;
 	for (size_t i = 0; i < finder->count; i++) {
-		const struct limpet_entry *entry = &finder->found[i];
-		const enum limpet_entry_family family = entry->what.family;
-		const bool by_name = family != LIMPET_ENTRY_OPERATORS &&
-				     family < LIMPET_ENTRY_LISTED &&
-				     entry->what.op != LIMPET_OP_INSIDE;
+		const enum limpet_entry_family family = finder->found[i].what.family;
+		const bool has_prefix =
+			family >= LIMPET_ENTRY_RUST_JE && family <= LIMPET_ENTRY_TCMALLOC;
 
-		if (!by_name || finder->is_allocator || finder->is_proven[family])
-			finder->found[kept++] = *entry;
+		if (!has_prefix || finder->is_allocator || finder->is_proven[family])
+			finder->found[kept++] = finder->found[i];
 	}
 	finder->count = kept;
 }

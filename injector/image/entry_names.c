@@ -258,36 +258,30 @@ bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret)
 	return true;
 }
 
-/* How the names of an allocator's own functions begin, or its malloc's, whose arguments are known.
- */
+/* How the names of functions begin that only the allocator has. */
 bool limpet_entry_name_proves(const char *name, enum limpet_entry_family *ret)
 {
 	static const struct {
 		const char *prefix;
 		enum limpet_entry_family family;
-	} internals[] = {
-		{"je_arena_", LIMPET_ENTRY_JEMALLOC},    {"je_tcache_", LIMPET_ENTRY_JEMALLOC},
-		{"_rjem_", LIMPET_ENTRY_RUST_JE},        {"_mi_", LIMPET_ENTRY_MIMALLOC},
+	} proofs[] = {
+		{"je_arena_", LIMPET_ENTRY_JEMALLOC},
+		{"je_tcache_", LIMPET_ENTRY_JEMALLOC},
+		{"je_mallctl", LIMPET_ENTRY_JEMALLOC},
+		{"_rjem_", LIMPET_ENTRY_RUST_JE},
+		{"_mi_malloc_generic", LIMPET_ENTRY_MIMALLOC},
+		{"_mi_page_", LIMPET_ENTRY_MIMALLOC},
+		{"_mi_heap_", LIMPET_ENTRY_MIMALLOC},
+		{"mi_version", LIMPET_ENTRY_MIMALLOC},
 		{"_ZN8tcmalloc", LIMPET_ENTRY_TCMALLOC},
+		{"tc_version", LIMPET_ENTRY_TCMALLOC},
 	};
-	static const char plain[] = "malloc";
-	const size_t length = strcspn(name, "."); /* LTO appends to it */
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(internals); i++)
-		if (!strncmp(name, internals[i].prefix, strlen(internals[i].prefix))) {
-			*ret = internals[i].family;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(proofs); i++)
+		if (!strncmp(name, proofs[i].prefix, strlen(proofs[i].prefix))) {
+			*ret = proofs[i].family;
 			return true;
 		}
-	for (size_t i = 0; i < LIMPET_COUNT_OF(prefixes); i++) {
-		const size_t skip = strlen(prefixes[i].prefix);
-
-		if (length != skip + strlen(plain) ||
-		    strncmp(name, prefixes[i].prefix, skip) != 0 ||
-		    strncmp(name + skip, plain, strlen(plain)) != 0)
-			continue;
-		*ret = prefixes[i].family;
-		return true;
-	}
 	return false;
 }
 

@@ -34,8 +34,9 @@ struct limpet_entry_name {
 /* Describes a defined function by its name; false: it does not matter to limpet. */
 bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret);
 
-/* Whether a module with a function of this name has the allocator of that family. Others of its
- * functions' names may be any program's, for another purpose: mi_new, je_free. */
+/* Whether a module with a function of this name has the allocator of that family, which has a
+ * prefix. Others of its functions' names may be any program's, for another purpose: mi_new,
+ * je_free. */
 bool limpet_entry_name_proves(const char *name, enum limpet_entry_family *ret);
 
 /* Whether a function of this name is internal to a linked-in allocator: a thread inside it may hold

@@ -260,9 +260,10 @@ teardown() { end; }
 	tell namesake "run 3000" ran
 	stop "$pid"
 	good_capture
-	expect '.totals.allocations == 6000 and .totals.frees == 6000 and (.target.allocators | startswith("glibc ") and (contains(",") | not))'
+	expect '.totals.allocations == 9000 and .totals.frees == 9000 and (.target.allocators | startswith("glibc ") and (contains(",") | not))'
 	same "by the one" "$(site_sum mi_new allocated_bytes)" $((3000 * 88))
-	same "by the other" "$(site_sum tc_new allocated_bytes)" $((3000 * 40))
+	same "by another" "$(site_sum tc_new allocated_bytes)" $((3000 * 40))
+	same "by the third" "$(site_sum tc_memalign allocated_bytes)" $((3000 * 40))
 	unchanged_text "$pid" namesake
 	finish namesake
 }
@@ -729,7 +730,7 @@ unfollowed_so_far() {
 	local said
 	start lame "$TARGETS/lame"
 	# What is given to it is a size.
-	printf '%s\n' "allocator lame" "keep malloc(size)" "lame_take free(p)" >wrong.list
+	printf '%s\n' "allocator lame" "keep malloc(size)" "je_arena_take free(p)" >wrong.list
 	attach "$pid" --alloc-functions wrong.list
 	tell lame "run 2000" ran
 	stop "$pid" 4

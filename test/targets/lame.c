@@ -15,9 +15,9 @@ static unsigned long allocations, frees, allocated_bytes, kept;
 void *je_malloc(size_t bytes);
 void *je_valloc(size_t bytes);
 void je_free(void *block);
-void *lame_take(size_t bytes);
+void *je_arena_take(size_t bytes);
 
-TARGET_FRAME void *lame_take(size_t bytes)
+TARGET_FRAME void *je_arena_take(size_t bytes)
 {
 	if (bytes > BLOCK_BYTES || !free_count)
 		return NULL;
@@ -26,7 +26,7 @@ TARGET_FRAME void *lame_take(size_t bytes)
 
 TARGET_FRAME void *je_malloc(size_t bytes)
 {
-	void *block = lame_take(bytes);
+	void *block = je_arena_take(bytes);
 
 	TARGET_KEEP_FRAME();
 	return block;
@@ -47,7 +47,7 @@ __asm__(".text\n"
 	"1:	incl %eax\n"
 	"	cmpl $3, %eax\n"
 	"	jb 1b\n"
-	"	jmp lame_take\n"
+	"	jmp je_arena_take\n"
 	".size je_valloc, .-je_valloc\n");
 
 TARGET_FRAME static void *keep(size_t bytes)

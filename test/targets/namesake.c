@@ -30,6 +30,16 @@ void mi_free(struct item *item)
 	TARGET_KEEP_FRAME();
 }
 
+TARGET_FRAME static char *tc_memalign(const char *name, int priority, long deadline)
+{
+	char *text = malloc(40);
+
+	if (!text || snprintf(text, 40, "%s %d %ld", name, priority, deadline) < 0)
+		target_broken("no memory");
+	TARGET_KEEP_FRAME();
+	return text;
+}
+
 TARGET_FRAME static char *tc_new(const char *name, int priority)
 {
 	char *text = malloc(40);
@@ -49,12 +59,13 @@ TARGET_FRAME static void tc_delete(char *text)
 static void round_of(int i)
 {
 	struct item *item = mi_new(i, 2, 3, 4, 5, 6, "a label");
-	char *text = tc_new("a task", i);
+	char *text = tc_new("a task", i), *more = tc_memalign("a task", i, -1);
 
 	if (item->x != i || item->kind != 6 || strcmp(item->label, "a label") != 0 ||
 	    strncmp(text, "a task ", 7) != 0)
 		target_broken("an argument was lost");
 	tc_delete(text);
+	tc_delete(more);
 	mi_free(item);
 }
 

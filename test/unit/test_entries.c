@@ -202,9 +202,32 @@ static void test_places(void **state)
 	assert_int_equal(limpet_entries_choose_place(&maps, &area, &place), -ERANGE);
 }
 
+/* An allocator's own functions, and its version; not what any program may call so. */
+static void test_what_proves_an_allocator(void **state)
+{
+	static const char *const names[] = {"mi_new",        "mi_malloc", "mi_free",   "je_malloc",
+					    "je_free",       "tc_new",    "tc_malloc", "malloc",
+					    "_mi_keylength", "je_item"};
+	enum limpet_entry_family family = LIMPET_ENTRY_FAMILIES;
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
+		assert_false(limpet_entry_name_proves(names[i], &family));
+	assert_int_equal(family, LIMPET_ENTRY_FAMILIES);
+	assert_true(limpet_entry_name_proves("je_arena_malloc_hard", &family));
+	assert_int_equal(family, LIMPET_ENTRY_JEMALLOC);
+	assert_true(limpet_entry_name_proves("_rjem_malloc", &family));
+	assert_int_equal(family, LIMPET_ENTRY_RUST_JE);
+	assert_true(limpet_entry_name_proves("_mi_malloc_generic.lto_priv.0", &family));
+	assert_int_equal(family, LIMPET_ENTRY_MIMALLOC);
+	assert_true(limpet_entry_name_proves("_ZN8tcmalloc6Static4InitEv", &family));
+	assert_int_equal(family, LIMPET_ENTRY_TCMALLOC);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_proves_an_allocator),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_list),
 		cmocka_unit_test(test_bad_lists),

@@ -336,6 +336,9 @@ static void test_jumps_from_around(void **state)
 		/* In the middle of another instruction, mov $..., %eax. */
 		code[199] = 0xb8;
 		assert_int_equal(jumped_into(code), 0);
+		/* With a prefix, as a hint for branch prediction or of CET. */
+		code[199] = 0x3e;
+		assert_int_equal(jumped_into(code), 1);
 		/* In the function itself: checked where it is moved. */
 		code[199] = code[200] = code[201] = 0x90;
 		code[MIDDLE + 10] = opcodes[i];

@@ -325,11 +325,12 @@ bool limpet_entry_code_is_short_jump(const uint8_t *code, size_t bytes, uint64_t
 /* ------------------------------------------------------------------ jumps from other functions */
 
 #define SHORT_JUMP_BYTES 2u
-#define WAYS 16u      /* in which the bytes before an instruction are decoded */
-#define WAY_BYTES 48u /* each begins at least so far before it: by then most have met */
-#define WAYS_THAT_MEET                                                            \
-	4u /* so that it is an instruction; otherwise it may be the middle of one \
-	    */
+/* The bytes before it are decoded in so many ways, each of which begins at least so far before it:
+ * most have met by then. If that many come to it, it is an instruction; otherwise the middle of
+ * one. */
+#define WAYS 16u
+#define WAY_BYTES 48u
+#define WAYS_THAT_MEET 4u
 
 /* The next offset from `at` of what may be such a jump; around->bytes: none. */
 static size_t next_jump(const struct limpet_entry_surroundings *around, const uint8_t *code,
@@ -357,16 +358,29 @@ bool limpet_entry_code_may_be_jumped_into(const struct limpet_entry_surroundings
 	return next_jump(around, code, 0) < around->bytes;
 }
 
-/* Whether decoding from `begin` comes to the jump at `at`. */
+static bool is_prefix(uint8_t byte)
+{
+	return byte == 0x26 || byte == 0x2e || byte == 0x36 || byte == 0x3e ||
+	       (byte >= 0x64 && byte <= 0x67) || byte == 0xf2 || byte == 0xf3 ||
+	       (byte & 0xf0) == 0x40;
+}
+
+/* Whether decoding from `begin` comes to the jump at `at`, or to prefixes of it. */
 static bool leads_to(csh handle, cs_insn *insn, const uint8_t *code, size_t end, size_t begin,
 		     size_t at)
 {
 	while (begin < at) {
 		const uint8_t *next = code + begin;
-		size_t bytes = end - begin;
+		size_t bytes = end - begin, prefixes = begin;
 		uint64_t address = 0;
+		const size_t size =
+			cs_disasm_iter(handle, &next, &bytes, &address, insn) ? insn->size : 1;
 
-		begin += cs_disasm_iter(handle, &next, &bytes, &address, insn) ? insn->size : 1;
+		while (prefixes < at && is_prefix(code[prefixes]))
+			prefixes++;
+		if (prefixes == at && begin + size == at + SHORT_JUMP_BYTES)
+			return true;
+		begin += size;
 	}
 	return begin == at;
 }
@@ -374,7 +388,7 @@ static bool leads_to(csh handle, cs_insn *insn, const uint8_t *code, size_t end,
 static bool is_instruction(csh handle, cs_insn *insn, const uint8_t *code, size_t end, size_t at)
 {
 	const size_t last = at > WAY_BYTES ? at - WAY_BYTES : 0;
-	const size_t first = last > WAYS ? last - WAYS : 0;
+	const size_t first = last >= WAYS ? last - WAYS + 1 : 0;
 	unsigned ways = 0, meeting = 0;
 
 	for (size_t begin = first; begin <= last; begin++) {
