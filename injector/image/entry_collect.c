@@ -55,9 +55,14 @@ static bool is_cxx_runtime(const char *path)
 static void note_special(struct limpet_entry_finder *finder, uint64_t address,
 			 const struct limpet_elf_function *function)
 {
+	enum limpet_entry_family family;
+
 	if (limpet_entry_name_is_inside(function->name)) {
 		finder->inside = limpet_entry_name_allocator(function->name);
 		limpet_entry_note_inside(finder, address, function->bytes);
+		/* The names that prove it are among these. */
+		if (limpet_entry_name_proves(function->name, &family))
+			finder->is_proven[family] = true;
 	}
 	if (finder->modules->fully_static && !strcmp(function->name, TABLES_FUNCTION)) {
 		finder->tables = address;
@@ -101,7 +106,6 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	const struct limpet_module *module = finder->module;
 	uint64_t address = module->bias + function->value;
 	struct limpet_entry_name name;
-	enum limpet_entry_family family;
 	int listed;
 
 	if (!strncmp(function->name, "__", 2) && strstr(function->name, "san_init"))
@@ -109,8 +113,6 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	if (address < module->text_start || address >= module->text_end || !function->bytes)
 		return true;
 	note_special(finder, address, function);
-	if (limpet_entry_name_proves(function->name, &family))
-		finder->is_proven[family] = true;
 	listed = limpet_entry_list_find(finder->list, function->name);
 	if (listed >= 0) {
 		name = finder->list->list[listed].what;

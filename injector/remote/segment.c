@@ -132,15 +132,12 @@ static void lay_out_private(uint64_t bytes, struct limpet_shm_layout *layout)
 static uint64_t arena_bytes_of(uint64_t memory_bytes, uint64_t tables_bytes)
 {
 	const uint64_t sixteenth = sixteenth_of(memory_bytes);
-	uint64_t bytes = tables_bytes;
+	const uint64_t share = sixteenth * ARENA_SHARE_16THS;
+	const uint64_t most =
+		memory_bytes < ARENA_MORE_FROM_BYTES ? share : sixteenth * ARENA_MOST_16THS;
+	const uint64_t wanted = tables_bytes < most ? tables_bytes : most;
 
-	if (bytes < sixteenth * ARENA_SHARE_16THS)
-		bytes = sixteenth * ARENA_SHARE_16THS;
-	if (memory_bytes < ARENA_MORE_FROM_BYTES)
-		bytes = sixteenth * ARENA_SHARE_16THS;
-	if (bytes > sixteenth * ARENA_MOST_16THS)
-		bytes = sixteenth * ARENA_MOST_16THS;
-	return round_up(bytes, PAGE);
+	return round_up(wanted > share ? wanted : share, PAGE);
 }
 
 static uint64_t lay_out(uint64_t memory_bytes, uint64_t arena_bytes,

@@ -8,9 +8,16 @@ serve_browser() {
 	HOME=$work start browser "$root/test/html/drive" --serve
 	export LIMPET_TEST_BROWSER=$ready
 }
-end_browser() {
-	[[ ! ${job_of[browser]:-} ]] || finish browser
+setup_file() {
+	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR begin
+	serve_browser
 }
+teardown_file() {
+	[[ ! ${job_of[browser]:-} ]] || finish browser
+	end
+}
+setup() { begin; }
+teardown() { end; }
 
 # driven PAGE REPORT.json [OPTION]... [-- PAGE REPORT.json...]...: in one browser.
 driven() {

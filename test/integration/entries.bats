@@ -183,24 +183,30 @@ teardown() { end; }
 	finish lto
 }
 
+# newer_counts TARGET: what its operators did in a capture, as they have counted it.
+newer_counts() {
+	local key
+	attach "$pid" || return 1
+	tell newer "run 500" ran || return 1
+	tell newer "leak 70" leaked || return 1
+	tell newer count '{' || return 1
+	stop "$pid" || return 1
+	good_capture || return 1
+	for key in allocations frees allocated_bytes; do
+		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
+	done
+	same "kept bytes" "$(site_sum "keep_forever()" live_bytes)" $((70 * 5000)) || return 1
+	unchanged_text "$pid" "$1" || return 1
+	nothing_of_ours "$pid" || return 1
+	finish newer
+}
+
 # track: language | C++ with operators new and delete of its own | attach run | entries; each block once
 @test "operator new and delete that a C++ program replaces: each block once, attach and run" {
 	local key
 	start newer "$TARGETS/newer"
 	text_of "$pid" newer >text.before
-	attach "$pid"
-	tell newer "run 500" ran
-	tell newer "leak 70" leaked
-	tell newer count '{'
-	stop "$pid"
-	good_capture
-	for key in allocations frees allocated_bytes; do
-		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
-	done
-	same "kept bytes" "$(site_sum "keep_forever()" live_bytes)" $((70 * 5000))
-	unchanged_text "$pid" newer
-	nothing_of_ours "$pid"
-	finish newer
+	newer_counts newer
 	printf '%s\n' "run 500" "leak 30" count quit |
 		within 60 "$LIMPET" run -q "${patiently[@]}" -o newer.limpet -- "$TARGETS/newer" >newer.say 2>newer.err ||
 		fail "$(<newer.err)"
@@ -218,24 +224,11 @@ teardown() { end; }
 
 # track: language | C++ with operators that are short jumps to others | attach | entries; each block once
 @test "operators that are short jumps to another one need no hook: nothing is missed, and nothing said to be" {
-	local key
 	start newer "$TARGETS/newer-short"
 	text_of "$pid" newer-short >text.before
 	"$LIMPET" doctor "$pid" --json >doctor.json
 	json_says 'all(.findings[]; .text | contains("cannot be hooked") | not)' <doctor.json || fail "$(<doctor.json)"
-	attach "$pid"
-	tell newer "run 500" ran
-	tell newer "leak 70" leaked
-	tell newer count '{'
-	stop "$pid"
-	good_capture
-	for key in allocations frees allocated_bytes; do
-		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
-	done
-	same "kept bytes" "$(site_sum "keep_forever()" live_bytes)" $((70 * 5000))
-	unchanged_text "$pid" newer-short
-	nothing_of_ours "$pid"
-	finish newer
+	newer_counts newer-short
 }
 
 @test "an operator that jumps into the beginning of another: that one is not hooked, and the program goes on" {

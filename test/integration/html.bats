@@ -4,8 +4,6 @@
 
 load helpers
 load browser
-setup() { begin; }
-teardown() { end; }
 
 # One capture for those who look at it only: several periods, by the number of events.
 setup_file() {
@@ -17,10 +15,6 @@ setup_file() {
 	finish storm
 	cp "$trace" "$BATS_FILE_TMPDIR/storm.limpet"
 	serve_browser
-}
-teardown_file() {
-	end_browser
-	end
 }
 
 of_storm() {

@@ -4,17 +4,6 @@
 
 load helpers
 load browser
-setup() { begin; }
-teardown() { end; }
-
-setup_file() {
-	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR begin
-	serve_browser
-}
-teardown_file() {
-	end_browser
-	end
-}
 
 # How long it takes: test/torture/html_limits.bats.
 @test "a graph of 100,000 frames: what can be seen is drawn, once for each key" {

@@ -4,17 +4,6 @@
 
 load helpers
 load browser
-setup() { begin; }
-teardown() { end; }
-
-setup_file() {
-	BATS_TEST_TMPDIR=$BATS_FILE_TMPDIR begin
-	serve_browser
-}
-teardown_file() {
-	end_browser
-	end
-}
 
 @test "functions that call each other are shown once in the page's stacks" {
 	start leak "$TARGETS/leak"
