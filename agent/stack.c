@@ -46,11 +46,11 @@ static uint64_t generation_of(uint32_t current, uint32_t gone)
 
 static uint64_t seed_of(const struct limpet_stack_cache_entry *cached, uint64_t pc)
 {
-	uint64_t hash = limpet_fingerprint_mix(
-		limpet_fingerprint_mix(limpet_fingerprint_mix(pc, cached->base),
-				       cached->generation),
-		cached->words);
+	uint64_t hash = limpet_fingerprint_mix(0, pc);
 
+	hash = limpet_fingerprint_mix(hash, cached->base);
+	hash = limpet_fingerprint_mix(hash, cached->generation);
+	hash = limpet_fingerprint_mix(hash, cached->words);
 	for (uint32_t i = 0; i < cached->words; i++)
 		hash = limpet_fingerprint_mix(hash, cached->offsets[i]);
 	return hash;

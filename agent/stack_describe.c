@@ -32,7 +32,8 @@ static uint32_t gone_at(const struct stack *stack, uint64_t address)
 /* Of everything that the description contains. Tells whether it is of unloaded modules, too. */
 static uint64_t fingerprint_of(const struct stack *stack, bool *ret_gone)
 {
-	uint64_t lanes[4] = {stack->count, stack->truncated, 2, 3};
+	uint64_t lanes[4] = {
+		limpet_fingerprint_mix(0, (uint64_t)stack->count << 1 | stack->truncated), 1, 2, 3};
 
 	for (uint32_t i = 0; i < stack->count; i++)
 		lanes[i % 4] = limpet_fingerprint_mix(lanes[i % 4], stack->frames[i]);
@@ -188,7 +189,8 @@ static uint32_t write_mark(struct limpet_thread *thread, uint32_t stack, uint32_
 
 uint32_t limpet_stack_mark(struct limpet_thread *thread, uint32_t stack, uint32_t owner)
 {
-	const uint64_t lanes[4] = {stack, owner, ~0ull, ~1ull};
+	/* In one word: no two marks have the same fingerprint. */
+	const uint64_t lanes[4] = {(uint64_t)owner << 32 | stack, 1, 2, 3};
 	const uint64_t fingerprint = limpet_fingerprint_finish(lanes);
 	uint32_t marked;
 

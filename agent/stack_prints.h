@@ -15,6 +15,7 @@
 /* Uses as much of the tables as there is memory for now. Called before a description. */
 void limpet_fingerprints_adjust(void);
 
+/* `hash` is a constant or was mixed itself: of two plain words, only their `^` would count. */
 static inline uint64_t limpet_fingerprint_mix(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * LIMPET_GOLDEN;
@@ -24,9 +25,9 @@ static inline uint64_t limpet_fingerprint_mix(uint64_t hash, uint64_t word)
 /* Of four lanes; never 0. */
 static inline uint64_t limpet_fingerprint_finish(const uint64_t lanes[4])
 {
-	uint64_t hash = lanes[0];
+	uint64_t hash = 0;
 
-	for (unsigned i = 1; i < 4; i++)
+	for (unsigned i = 0; i < 4; i++)
 		hash = limpet_fingerprint_mix(hash, lanes[i]);
 	hash = limpet_fingerprint_mix(hash, 0xd6e8feb86659fd93ull);
 	hash ^= hash >> 32;

@@ -294,6 +294,31 @@ static void test_descriptions_in_many_chunks(void **state)
 	}
 }
 
+/* The same stacks, of each of as many allocators as there may be: small numbers, close together. */
+static void test_stacks_of_several_allocators(void **state)
+{
+	struct limpet_hook *hook = &limpet_hooks[FIXTURE_MALLOC];
+	const uint32_t stacks = 16;
+	uint64_t addresses[] = {0x500010, 0x500020};
+	struct fixture_frames frames;
+
+	(void)state;
+	for (uint32_t owner = 0; owner <= LIMPET_HOOK_OWNERS; owner++) {
+		hook->flags |= LIMPET_HOOK_OWNER_FLAG(owner);
+		for (uint32_t i = 0; i < stacks; i++) {
+			addresses[0] = 0x700010 + i * 16;
+			fixture_frames_of(&fixture, stack_of(addresses, 2), &frames);
+			assert_int_equal(frames.count, 2 + (owner != 0));
+			if (owner) {
+				assert_int_equal(frames.list[0].address, owner);
+				assert_int_equal(frames.list[0].flags, LIMPET_STACK_NODE_OWNER);
+			}
+			assert_int_equal(frames.list[owner != 0].address, addresses[0]);
+		}
+		hook->flags &= (uint16_t)~LIMPET_HOOK_OWNER_FLAG(LIMPET_HOOK_OWNERS);
+	}
+}
+
 /* What the tables have forgotten is described once more, under another number. */
 static void test_forgotten_stacks(void **state)
 {
@@ -412,6 +437,7 @@ int main(void)
 		WITH_AGENT(test_all_numbers_are_taken),
 		WITH_AGENT(test_no_chunk_for_a_description),
 		WITH_AGENT(test_descriptions_in_many_chunks),
+		WITH_AGENT(test_stacks_of_several_allocators),
 		WITH_AGENT(test_forgotten_stacks),
 		WITH_AGENT(test_an_abandoned_entry),
 		WITH_AGENT(test_modules_that_go_meanwhile),
