@@ -38,7 +38,9 @@ static uint64_t fingerprint_of(const struct limpet_maps *maps)
 		if (map->perms[2] != 'x' || !map->inode)
 			continue;
 		hash = (hash ^ map->start) * 0x9e3779b97f4a7c15ull;
-		hash = (hash ^ map->end ^ map->inode << 20) * 0xd6e8feb86659fd93ull;
+		hash = (hash ^ map->end) * 0xd6e8feb86659fd93ull;
+		hash ^= hash >> 29;
+		hash = (hash ^ map->inode) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;
 	}
 	return hash;
