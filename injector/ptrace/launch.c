@@ -175,7 +175,8 @@ static int set_by_processor(pid_t pid, uint64_t address)
 	return error ? error : poke_debug_register(pid, 7, LIMPET_ARCH_DEBUG_ENABLE_0);
 }
 
-bool limpet_launch_has_breakpoints(void)
+/* Tried in a child, some milliseconds. */
+static bool has_breakpoints(void)
 {
 	pid_t child = fork();
 	bool has;
@@ -198,8 +199,7 @@ static int set_breakpoint(pid_t pid, uint64_t address, struct breakpoint *ret)
 {
 	long word;
 
-	*ret = (struct breakpoint){.address = address,
-				   .by_processor = limpet_launch_has_breakpoints()};
+	*ret = (struct breakpoint){.address = address, .by_processor = has_breakpoints()};
 	if (ret->by_processor)
 		return set_by_processor(pid, address);
 	errno = 0;

@@ -3,7 +3,6 @@
 #ifndef LIMPET_INJECTOR_PTRACE_LAUNCH_H
 #define LIMPET_INJECTOR_PTRACE_LAUNCH_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
 #include "common/err.h"
@@ -16,10 +15,6 @@ struct limpet_tracee;
  * other -errno of exec: cannot be executed; with a message. */
 int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret_tracee,
 		  struct limpet_err *err) LIMPET_MUST_CHECK;
-
-/* Whether breakpoints of the processor are delivered: in some virtual machines they can be set, and
- * nothing happens. Tried in a child, some milliseconds. */
-bool limpet_launch_has_breakpoints(void);
 
 /* Ends a child that may still be traced, and waits for it. Leaves one alone that was already waited
  * for: its pid may be reused. */

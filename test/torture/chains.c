@@ -2,11 +2,16 @@
  *        [--verbose] PID COUNT
  * chains --trace TRACE --notes FILE
  *
- * Beside a running capture of PID: stops its threads at every call of an allocating hook (a
- * hardware breakpoint) and takes the stack there by an unwinder of its own; stops them again when
- * that call has returned, and holds the stack against the one that the hook has just recorded.
- * After COUNT recorded allocations it lets go. Says each stack that differs, and in the end the
- * figures, as JSON.
+ * Beside a running capture of PID: stops its threads at every call of an allocating hook and takes
+ * the stack there by an unwinder of its own; stops them again when that call returns, and holds the
+ * stack against the one that the hook has just recorded. After COUNT recorded allocations it lets
+ * go. Says each stack that differs, and in the end the figures, as JSON.
+ *
+ * They stop at an int3 in the agent's own code, where a hook begins and where it returns: on any
+ * machine, also where the processor's breakpoints are not delivered. The program must not fork
+ * meanwhile, since a child would have a copy of them; and if it blocks or ignores SIGTRAP, it no
+ * longer does afterwards.
+ *
  * --verbose: each that is not whole, too. Ends with 0, or 3 if any stack differed, or 1.
  *
  * A stack counts as
@@ -22,7 +27,6 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,12 +39,11 @@
 #include "analyzer/trace/trace_reader.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/launch.h"
 #include "test/torture/chains_agent.h"
 #include "test/torture/chains_unwind.h"
 
 #define THREADS 1024u
-#define NESTED 2u /* breakpoints that are left for the way back */
+#define NESTED 4u /* calls of one thread that are waited for */
 #define SHOWN 5u
 #define SPOIL_EVERY 16u
 
@@ -57,7 +60,7 @@ struct call {
 
 struct thread {
 	pid_t tid; /* 0: free */
-	bool armed;
+	bool seized;
 	int index; /* of its state in the agent; < 0: not known yet */
 	uint32_t depth;
 	struct call *calls; /* NESTED */
@@ -68,7 +71,7 @@ enum spoil { SPOIL_NOTHING, SPOIL_MEMOS, SPOIL_PRINTS, SPOIL_TABLES };
 static struct {
 	uint64_t compared, whole, cut, part, shorter, differs;
 	uint64_t frames, deepest, distinct;
-	uint64_t passed;   /* calls that the agent let pass: inner ones */
+	uint64_t passed;   /* calls that the agent let pass, inner ones, or that never returned */
 	uint64_t failed;   /* calls that got no block */
 	uint64_t nested;   /* calls under too many others to be waited for */
 	uint64_t no_stack; /* recorded without a stack, and counted as such by the agent */
@@ -208,40 +211,7 @@ static void hold_against(const struct thread *thread, const struct call *call,
 	spoil_more(thread, record);
 }
 
-/* ------------------------------------------------------------------ at the breakpoints */
-
-static int set_debug(pid_t tid, unsigned number, uint64_t value)
-{
-	return ptrace(PTRACE_POKEUSER, tid, offsetof(struct user, u_debugreg[number]), value) < 0
-		       ? -errno
-		       : 0;
-}
-
-static int arm(struct thread *thread)
-{
-	int error = set_debug(thread->tid, 0, agent.way_malloc);
-
-	if (!error)
-		error = set_debug(thread->tid, 1, agent.way_any);
-	/* Bits 0, 2, 4 and 6 switch them on; the rest 0: at the execution of a byte. */
-	if (!error)
-		error = set_debug(thread->tid, 7, 0x05);
-	thread->armed = !error;
-	return error;
-}
-
-/* The ways back of the calls that have not returned. */
-static int arm_returns(const struct thread *thread)
-{
-	uint64_t control = 0x05;
-	int error = 0;
-
-	for (uint32_t i = 0; i < thread->depth && !error; i++) {
-		error = set_debug(thread->tid, 2 + i, thread->calls[i].return_pc);
-		control |= 0x10ull << 2 * i;
-	}
-	return error ? error : set_debug(thread->tid, 7, control);
-}
+/* ------------------------------------------------------------------ at the traps */
 
 /* What a call asks for; false: the hook records no stack. */
 static bool read_request(const struct user_regs_struct *r, struct call *call)
@@ -276,12 +246,15 @@ static bool read_request(const struct user_regs_struct *r, struct call *call)
 
 static int on_call(struct thread *thread, const struct user_regs_struct *registers)
 {
+	const uint64_t return_sp = registers->rsp + sizeof(uint64_t);
 	struct call *call;
 
-	/* What an exception or longjmp has left does not come back. */
-	while (thread->depth && thread->calls[thread->depth - 1].return_sp <= registers->rsp &&
-	       registers->rsp - thread->calls[thread->depth - 1].return_sp < 1u << 20)
+	/* What an exception or longjmp has left does not come back, nor what the agent let pass. */
+	while (thread->depth && thread->calls[thread->depth - 1].return_sp <= return_sp &&
+	       return_sp - thread->calls[thread->depth - 1].return_sp < 1u << 20) {
 		thread->depth--;
+		figures.passed++;
+	}
 	if (thread->depth == NESTED) {
 		figures.nested++;
 		return 0;
@@ -292,16 +265,16 @@ static int on_call(struct thread *thread, const struct user_regs_struct *registe
 		return 0;
 	if (limpet_memory_read(target, registers->rsp, &call->return_pc, sizeof(call->return_pc)))
 		return -EFAULT;
-	call->return_sp = registers->rsp + sizeof(call->return_pc);
+	call->return_sp = return_sp;
 	if (thread->index < 0)
 		thread->index = agent_thread(&agent, thread->tid);
 	call->place = agent_place(&agent, thread->index);
 	other_unwinder_walk(other, registers, agent.shm.max_depth + 1, &call->chain);
 	thread->depth++;
-	return arm_returns(thread);
+	return 0;
 }
 
-static void on_return(struct thread *thread, const struct user_regs_struct *registers,
+static void on_result(struct thread *thread, const struct user_regs_struct *registers,
 		      const struct call *call)
 {
 	uint64_t address = registers->rax, place;
@@ -327,23 +300,39 @@ static void on_return(struct thread *thread, const struct user_regs_struct *regi
 	hold_against(thread, call, &record);
 }
 
-static int on_breakpoint(struct thread *thread)
+/* Back in the caller. */
+static void on_return(struct thread *thread, const struct user_regs_struct *registers)
+{
+	uint32_t i = thread->depth;
+
+	while (i && (thread->calls[i - 1].return_pc != registers->rip ||
+		     thread->calls[i - 1].return_sp != registers->rsp))
+		i--;
+	if (!i)
+		return; /* one that records no stack, or that is not waited for */
+	figures.passed += thread->depth - i;
+	on_result(thread, registers, &thread->calls[i - 1]);
+	thread->depth = i - 1;
+}
+
+static int on_trap(struct thread *thread, bool leaving)
 {
 	struct user_regs_struct registers;
-	uint32_t i = thread->depth;
+	enum trap trap;
+	int error = 0;
 
 	if (ptrace(PTRACE_GETREGS, thread->tid, NULL, &registers) < 0)
 		return -errno;
-	if (registers.rip == agent.way_malloc || registers.rip == agent.way_any)
-		return on_call(thread, &registers);
-	while (i && (thread->calls[i - 1].return_pc != registers.rip ||
-		     thread->calls[i - 1].return_sp != registers.rsp))
-		i--;
-	if (!i)
-		return 0; /* another call that returns to there */
-	on_return(thread, &registers, &thread->calls[i - 1]);
-	thread->depth = i - 1;
-	return arm_returns(thread);
+	trap = agent_pass_trap(&agent, &registers);
+	if (trap == TRAP_NONE)
+		return -EBADMSG;
+	if (!leaving && trap == TRAP_IN)
+		error = on_call(thread, &registers);
+	else if (!leaving)
+		on_return(thread, &registers);
+	if (ptrace(PTRACE_SETREGS, thread->tid, NULL, &registers) < 0)
+		return -errno;
+	return error;
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -372,7 +361,7 @@ static struct thread *adopt(pid_t tid)
 	if (!thread->calls)
 		return NULL;
 	thread->tid = tid;
-	thread->armed = false;
+	thread->seized = false;
 	thread->index = -1;
 	thread->depth = 0;
 	return thread;
@@ -401,7 +390,7 @@ static int seize_all(void)
 
 			if (!thread)
 				return -ENOSPC;
-			if (thread->armed)
+			if (thread->seized)
 				continue;
 			if (ptrace(PTRACE_SEIZE, tids[i], NULL, PTRACE_O_TRACECLONE) < 0) {
 				/* Gone, or a new one that its creator's seizure brought along. */
@@ -412,41 +401,41 @@ static int seize_all(void)
 			again = true;
 			if (ptrace(PTRACE_INTERRUPT, tids[i], NULL, NULL) < 0)
 				return -errno;
-			thread->armed = true; /* at its first stop */
+			thread->seized = true;
 		}
 	}
-	for (uint32_t i = 0; i < THREADS; i++)
-		threads[i].armed = false;
 	return 0;
 }
 
-static bool is_breakpoint(pid_t tid)
+static bool is_of_int3(const siginfo_t *info)
+{
+	return info->si_signo == SIGTRAP && info->si_code == SI_KERNEL;
+}
+
+static bool is_trap(pid_t tid)
 {
 	siginfo_t info;
 
-	return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && info.si_code == TRAP_HWBKPT;
+	return ptrace(PTRACE_GETSIGINFO, tid, NULL, &info) == 0 && is_of_int3(&info);
 }
 
 /* One that it has run into, while it was to stop for something else. */
-static bool is_breakpoint_pending(pid_t tid)
+static bool is_trap_pending(pid_t tid)
 {
 	siginfo_t list[32];
 	struct __ptrace_peeksiginfo_args which = {.nr = sizeof(list) / sizeof(list[0])};
 	long count = ptrace(PTRACE_PEEKSIGINFO, tid, &which, list);
 
 	for (long i = 0; i < count; i++)
-		if (list[i].si_signo == SIGTRAP && list[i].si_code == TRAP_HWBKPT)
+		if (is_of_int3(&list[i]))
 			return true;
 	return false;
 }
 
 static void let_go(struct thread *thread, int number)
 {
-	set_debug(thread->tid, 7, 0);
-	for (unsigned i = 0; i < 4; i++)
-		set_debug(thread->tid, i, 0);
 	/* It would be killed by what nobody takes from it any more. */
-	if (is_breakpoint_pending(thread->tid)) {
+	if (is_trap_pending(thread->tid)) {
 		ptrace(PTRACE_CONT, thread->tid, NULL, number);
 		return;
 	}
@@ -468,10 +457,9 @@ static int on_stop(pid_t tid, int status, bool leaving)
 		if (ptrace(PTRACE_GETEVENTMSG, tid, NULL, &child) == 0 && !adopt((pid_t)child))
 			return -ENOSPC;
 	}
-	if (!event && number == SIGTRAP && is_breakpoint(tid)) {
+	if (!event && number == SIGTRAP && is_trap(tid)) {
 		number = 0;
-		if (!leaving)
-			error = on_breakpoint(thread);
+		error = on_trap(thread, leaving);
 	} else if (event) {
 		number = 0;
 	}
@@ -479,8 +467,6 @@ static int on_stop(pid_t tid, int status, bool leaving)
 		let_go(thread, number);
 		return 0;
 	}
-	if (!error && !thread->armed)
-		error = arm(thread);
 	if (ptrace(group ? PTRACE_LISTEN : PTRACE_CONT, tid, NULL, number) < 0)
 		return errno == ESRCH ? 0 : -errno;
 	return error == -ESRCH ? 0 : error;
@@ -510,10 +496,13 @@ static int go_on(bool leaving)
 
 static int leave(void)
 {
+	int error = agent_set_traps(&agent, false), answer;
+
 	for (uint32_t i = 0; i < THREADS; i++)
 		if (threads[i].tid)
 			ptrace(PTRACE_INTERRUPT, threads[i].tid, NULL, NULL);
-	return go_on(true);
+	answer = go_on(true);
+	return error ? error : answer;
 }
 
 static void fingerprint_figures(const char *name)
@@ -552,6 +541,8 @@ static int run(const char *name, pid_t collector, unsigned seconds)
 	error = seize_all();
 	if (!error)
 		error = agent_forget(&agent);
+	if (!error)
+		error = agent_set_traps(&agent, true);
 	fprintf(stderr, "chains: ready\n");
 	if (!error)
 		error = go_on(false);
@@ -703,7 +694,6 @@ int main(int argc, char *argv[])
 		{"name", required_argument, NULL, 'm'},
 		{"collector", required_argument, NULL, 'c'},
 		{"verbose", no_argument, NULL, 'v'},
-		{"has-breakpoints", no_argument, NULL, 'b'},
 		{NULL, 0, NULL, 0},
 	};
 	static const char *const words[] = {"nothing", "memos", "prints", "tables"};
@@ -725,8 +715,6 @@ int main(int argc, char *argv[])
 			collector = atoi(optarg);
 		else if (option == 'v')
 			verbose = true;
-		else if (option == 'b')
-			return !limpet_launch_has_breakpoints();
 		else if (option == 'p')
 			while (spoil < 4 && strcmp(words[spoil], optarg) != 0)
 				spoil++;

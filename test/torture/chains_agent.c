@@ -1,9 +1,12 @@
 #include "test/torture/chains_agent.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gelf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "agent/agent.h"
 #include "agent/stack_cache.h"
@@ -15,11 +18,11 @@
 #define TARGET_AT(agent, offset_name) ((agent)->info.shm + (agent)->shm.offset_name)
 
 /* The image that a limpet of this build carries has its names still. */
-static uint64_t symbol(const struct limpet_agent_image *image, const char *name)
+static GElf_Sym symbol(const struct limpet_agent_image *image, const char *name)
 {
 	Elf *elf;
 	Elf_Scn *section = NULL;
-	uint64_t value = 0;
+	GElf_Sym symbol = {0};
 
 	elf_version(EV_CURRENT);
 	elf = elf_memory((char *)(uintptr_t)image->bytes, image->size);
@@ -34,11 +37,11 @@ static uint64_t symbol(const struct limpet_agent_image *image, const char *name)
 			const char *word = elf_strptr(elf, header.sh_link, found.st_name);
 
 			if (word && strcmp(word, name) == 0)
-				value = found.st_value;
+				symbol = found;
 		}
 	}
 	elf_end(elf);
-	return value;
+	return symbol;
 }
 
 /* Whether the code there is this image's. */
@@ -80,8 +83,33 @@ static int find_info(pid_t pid, const struct limpet_agent_image *image, uint64_t
 	return error;
 }
 
+static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa}, leave_ret[] = {0xc9, 0xc3};
+static const uint8_t int3 = 0xcc;
+
+static int find_way(pid_t pid, uint64_t base, const GElf_Sym *path, struct way *ret)
+{
+	uint8_t code[1024];
+	const uint8_t *out;
+
+	if (!path->st_size || path->st_size > sizeof(code))
+		return -ENOEXEC;
+	ret->in = base + path->st_value;
+	if (limpet_memory_read(pid, ret->in, code, path->st_size))
+		return -EFAULT;
+	out = memmem(code, path->st_size, leave_ret, sizeof(leave_ret));
+	if (!out || memcmp(code, endbr64, sizeof(endbr64)) != 0)
+		return -ENOEXEC;
+	out++;
+	ret->out = ret->in + (uint64_t)(out - code);
+	/* There is one. */
+	return memmem(out, path->st_size - (uint64_t)(out - code), leave_ret, sizeof(leave_ret))
+		       ? -ENOEXEC
+		       : 0;
+}
+
 int agent_find(pid_t pid, struct agent *ret)
 {
+	static const char *const paths[WAYS] = {"limpet_path_malloc", "limpet_path_any"};
 	const struct limpet_agent_image *image;
 	struct limpet_hot hot;
 	uint64_t base, hot_offset;
@@ -93,12 +121,16 @@ int agent_find(pid_t pid, struct agent *ret)
 		error = find_info(pid, image, &base, &ret->info);
 	if (error)
 		return error;
-	ret->way_malloc = base + symbol(image, "limpet_path_malloc");
-	ret->way_any = base + symbol(image, "limpet_path_any");
-	hot_offset = symbol(image, "limpet_hot");
-	if (ret->way_malloc == base || ret->way_any == base || !hot_offset)
-		return -ENOEXEC;
-	error = limpet_memory_read(pid, ret->info.shm, &ret->shm, sizeof(ret->shm));
+	for (unsigned i = 0; i < WAYS && !error; i++) {
+		const GElf_Sym path = symbol(image, paths[i]);
+
+		error = find_way(pid, base, &path, &ret->ways[i]);
+	}
+	hot_offset = symbol(image, "limpet_hot").st_value;
+	if (!error && !hot_offset)
+		error = -ENOEXEC;
+	if (!error)
+		error = limpet_memory_read(pid, ret->info.shm, &ret->shm, sizeof(ret->shm));
 	if (!error)
 		error = limpet_memory_read(pid, base + hot_offset, &hot, sizeof(hot));
 	if (error)
@@ -111,6 +143,45 @@ int agent_find(pid_t pid, struct agent *ret)
 void agent_done(struct agent *agent)
 {
 	limpet_stack_tree_free(agent->stacks);
+}
+
+int agent_set_traps(const struct agent *agent, bool on)
+{
+	char path[32];
+	int file, error = 0;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)agent->pid);
+	file = open(path, O_WRONLY | O_CLOEXEC);
+	if (file < 0)
+		return -errno;
+	/* A single byte is there or not. */
+	for (unsigned i = 0; i < WAYS && !error; i++)
+		if (pwrite(file, on ? &int3 : &endbr64[0], 1, (off_t)agent->ways[i].in) != 1 ||
+		    pwrite(file, on ? &int3 : &leave_ret[1], 1, (off_t)agent->ways[i].out) != 1)
+			error = -errno;
+	close(file);
+	return error;
+}
+
+enum trap agent_pass_trap(const struct agent *agent, struct user_regs_struct *registers)
+{
+	const uint64_t at = registers->rip - sizeof(int3);
+	uint64_t return_pc;
+
+	for (unsigned i = 0; i < WAYS; i++) {
+		if (at == agent->ways[i].in) {
+			registers->rip = at + sizeof(endbr64);
+			return TRAP_IN;
+		}
+		if (at == agent->ways[i].out &&
+		    limpet_memory_read(agent->pid, registers->rsp, &return_pc, sizeof(return_pc)) ==
+			    0) {
+			registers->rip = return_pc;
+			registers->rsp += sizeof(return_pc);
+			return TRAP_OUT;
+		}
+	}
+	return TRAP_NONE;
 }
 
 uint32_t agent_op(struct agent *agent, uint32_t hook)

@@ -6,14 +6,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <sys/user.h>
 
 #include "collector/stack_tree.h"
 #include "common/wire.h"
 #include "test/torture/chains_unwind.h"
 
+/* A path of thunks.S. */
+struct way {
+	uint64_t in;  /* its first instruction, an endbr64: the hook is in r11 */
+	uint64_t out; /* its ret, after a call that it made itself */
+};
+
+enum { WAYS = 2 };
+enum trap { TRAP_NONE, TRAP_IN, TRAP_OUT };
+
 struct agent {
 	pid_t pid;
-	uint64_t way_malloc, way_any; /* where every hook that records passes; the hook is in r11 */
+	struct way ways[WAYS]; /* every hook that records takes one of them */
 	struct limpet_agent_info info;
 	struct limpet_shm shm; /* of its layout; the rest as it was in the beginning */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
@@ -30,6 +40,13 @@ struct record {
 /* 0 or -errno: -ENOENT no agent, -ENOTUNIQ one of another build. */
 int agent_find(pid_t pid, struct agent *ret);
 void agent_done(struct agent *agent);
+
+/* Puts an int3 at both ends of each way, in the process's own copy of that page, or takes it from
+ * there. Its threads may be running. */
+int agent_set_traps(const struct agent *agent, bool on);
+/* Which kind a thread has run into that has these registers; they become those after the
+ * instruction that the int3 stands for. */
+enum trap agent_pass_trap(const struct agent *agent, struct user_regs_struct *registers);
 
 /* enum limpet_op of a hook. */
 uint32_t agent_op(struct agent *agent, uint32_t hook);
