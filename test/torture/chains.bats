@@ -48,21 +48,24 @@ summed() {
 	jq -c -s 'reduce .[1:][] as $b (.[0]; reduce ($b | to_entries[]) as {$key, $value} (.; .[$key] |=
 		if $key == "name" then . elif $key == "deepest" then [., $value] | max else . + $value end))' every.figures
 }
-# all_as_recorded NAME PID [OPTION...]: no stack differs, and each is in the trace. More bursts than `bursts` until the
-# figures are as `wanted` says: a stack that is seldom met has to be among them.
+# all_as_recorded NAME PID [OPTION...]: no stack differs. More bursts than `bursts` until the figures are as `wanted`
+# says: a stack that is seldom met has to be among them. Ends the capture.
 all_as_recorded() {
 	local name=$1 target=$2 i enough=0
 	shift 2
-	for ((i = 0; i < bursts || (i < 20 * bursts && !enough); i++)); do
+	for ((i = 1; i <= 20 * bursts && !enough; i++)); do
 		chains "$name" "$target" "$burst" "$@" || return 1
 		compared 0 || return 1
 		cat figures >>every.figures
 		cat notes >>every.notes
-		! summed | json_says "${wanted:-true}" || enough=1
+		((i < bursts)) || ! summed | json_says "${wanted:-true}" || enough=1
 	done
 	summed >figures || return 1
 	show_chains
-	stop "$target" || return 1
+	stop "$target"
+}
+# all_in_trace: each stack that was compared. The program is at rest, or has ended: it need not run beside that.
+all_in_trace() {
 	good_capture || return 1
 	"$TORTURE/chains" --trace "$trace" --notes every.notes >noted || fail "not in the trace: $(<noted)"
 }
@@ -72,11 +75,12 @@ all_as_recorded() {
 	tell shapes go going
 	attach "$pid"
 	wanted='.cut > 0 and .deepest == 256' all_as_recorded shapes "$pid"
+	tell shapes hold held
+	all_in_trace
 	# Deep stacks are cut; of code without a description the other one does not see the callers. A thread whose first
 	# call comes from a handler on another stack is cut where that ends, until the collector has found its own.
 	json_says '.cut > 0 and .short <= .stacks / 20 and .deepest == 256 and .whole > .stacks * 0.7' <figures
 	expect ".capture.truncated_stacks >= $(jq '.cut + .short' figures)"
-	tell shapes hold held
 	finish shapes
 }
 
@@ -87,8 +91,9 @@ churning() {
 	tell "$name" go going || return 1
 	attach "$pid" || return 1
 	all_as_recorded "$name" "$pid" || return 1
-	json_says '.whole == .stacks' <figures || return 1
 	tell "$name" hold held || return 1
+	all_in_trace || return 1
+	json_says '.whole == .stacks' <figures || return 1
 	finish "$name"
 }
 
@@ -120,10 +125,11 @@ churning() {
 	pid=${job_of[server]}
 	attach "$pid"
 	all_as_recorded node "$pid"
-	json_says '.short == 0' <figures
 	right_window load chains
 	eval "exec ${in_of[load]}>&-"
 	result load 0
+	all_in_trace
+	json_says '.short == 0' <figures
 	curl -sf "http://127.0.0.1:$port/quit" >/dev/null
 	result server 0
 }
@@ -142,8 +148,9 @@ right_answers() {
 	pid=${job_of[redis]}
 	attach "$pid"
 	all_as_recorded redis "$pid"
-	json_says '.whole == .stacks' <figures
 	tell client hold held
+	all_in_trace
+	json_says '.whole == .stacks' <figures
 	right_answers
 	redis_ends
 }
@@ -156,8 +163,9 @@ right_answers() {
 	pid=${answer#pid }
 	attach "$pid"
 	all_as_recorded postgres "$pid"
-	json_says '.whole == .stacks' <figures
 	tell client hold held
+	all_in_trace
+	json_says '.whole == .stacks' <figures
 	right_answers
 	postgres_ends
 }
