@@ -1118,6 +1118,7 @@ static void test_a_head_of_noise(void **state)
 	(void)state;
 	claim(0, (uint32_t)it.child, 1);
 	open_chunk(1, 0, (uint32_t)it.child, 0);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 0);
 	for (int round = 0; round < 20; round++) {
 		uint64_t *words = (uint64_t *)(void *)it.memory.shm;
 
@@ -1126,7 +1127,7 @@ static void test_a_head_of_noise(void **state)
 		visit_everything();
 	}
 	/* By offsets that a hostile head does not have. */
-	assert_int_equal(figures().events, 0);
+	assert_int_equal(figures().events, 1);
 }
 
 static void fill_with_noise(uint8_t *from, size_t bytes, unsigned kind)
@@ -1142,12 +1143,13 @@ static void fill_with_noise(uint8_t *from, size_t bytes, unsigned kind)
 	}
 }
 
+/* In each round one more thread is found whose records, or in the end whose chunk, are noise. */
 static void test_noise_everywhere(void **state)
 {
 	const struct limpet_shm head = *it.memory.shm;
 
 	(void)state;
-	for (unsigned round = 0; round < 9; round++) {
+	for (unsigned round = 0; round < 10; round++) {
 		uint8_t *base = (uint8_t *)it.memory.shm;
 
 		fill_with_noise(base + head.layout.threads_offset,
@@ -1158,8 +1160,16 @@ static void test_noise_everywhere(void **state)
 			fill_with_noise((uint8_t *)fixture_chunk(&it.memory, chunk), 4096,
 					round / 3);
 		it.memory.shm->slot_count = 64;
+		claim(round, (uint32_t)it.child, round + 1);
+		if (round < 9) {
+			open_chunk(round + 1, round, (uint32_t)it.child, 0);
+			fixture_chunk(&it.memory, round + 1)->committed = UINT32_MAX - round;
+		}
 		visit_everything();
 	}
+	assert_in_range(figures().events, 1, 9 * RECORDS_PER_CHUNK);
+	assert_true(figures().live_allocations <= figures().allocations);
+	assert_true(limpet_collector_is_broken(it.collector));
 }
 
 /* ------------------------------------------------------------------ slots and modules */
