@@ -566,6 +566,12 @@ gone_server() {
 	attach "$pid"
 	screen 80 24 "$pid"
 	shows "^limpet top +b\?a\?d \($pid\) +capturing .*/s"
+	tell leak 'leak 1000' leaked
+	keys 4
+	shows ' [0-9]+ %.* /[^ ]*/b\?a\?d$'
+	keys 5
+	shows " $pid  b\?a\?d\$"
+	wait_until 20 row_has 24 '^\? help .* 1/1$'
 	keys q
 	shows 'ended with 0'
 	stop "$pid"
