@@ -223,7 +223,10 @@ for line in sys.stdin:
 }
 
 @test "every kind that the sleeper knows is tested here" {
+	local kind kinds=0
 	for kind in $("$TARGETS/sleeper" --list); do
+		kinds=$((kinds + 1))
 		grep -qE "^	(blocked|whole) (.* )?$kind( |\$)" "$BATS_TEST_FILENAME" || fail "$kind is not tested"
 	done
+	((kinds)) || fail "the sleeper knows none"
 }

@@ -24,6 +24,7 @@ exactly() {
 # The totals are those that the program answered with.
 totals_equal() {
 	local key
+	json_says 'length > 0' <<<"$answer" || fail "no totals: $answer" || return 1
 	for key in $(jq -r 'keys[]' <<<"$answer"); do
 		same "$key" "$(jq ".totals.$key" report.json)" "$(jq ".$key" <<<"$answer")" || return 1
 	done

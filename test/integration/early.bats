@@ -27,8 +27,8 @@ first_calls() {
 	ended_well "$pid" || return 1
 	same "blocks of the constructor" "$(site_sum early_begin allocations)" 1000 || return 1
 	same "bytes of the constructor" "$(site_sum early_begin allocated_bytes)" 600000 || return 1
-	tell "$name" "more 10" more
-	tell "$name" close closed
+	tell "$name" "more 10" more || return 1
+	tell "$name" close closed || return 1
 	finish "$name"
 }
 

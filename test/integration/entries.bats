@@ -53,6 +53,7 @@ teardown() { end; }
 	stop "$pid"
 	good_capture
 	local function
+	json_says '.by_function | length > 0' <<<"$answer"
 	for function in $(jq -r '.by_function | keys[]' <<<"$answer"); do
 		same "allocations in $function" "$(site_sum "$function" allocations)" \
 			"$(jq ".by_function.$function" <<<"$answer")" || return 1

@@ -123,7 +123,7 @@ stopped_when() {
 	"$LIMPET" attach -d 100ms -o "killed.$1.$2.limpet" "$pid" >/dev/null 2>killed.err </dev/null 3>&- &
 	watcher=$!
 	limpet_jobs+=("$watcher")
-	wait_until 60 "$1"
+	wait_until 60 "$1" || return 1
 	kill -STOP "$watcher" 2>/dev/null || true
 	if ! ended "$watcher" && ! grep -q ': found' killed.err; then
 		return
