@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "injector/preflight/preflight_check.h"
+#include "injector/ptrace/priority.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 
@@ -221,12 +222,35 @@ static void test_kernel_settings(void **state)
 	assert_refused("shadow-stack", "shadow stack", "");
 }
 
+static void expect_priority(void)
+{
+	const struct limpet_finding *finding;
+
+	preflight_look(preflight_pid, NULL);
+	finding = preflight_find("priority");
+	CHILD_ASSERT(!finding == limpet_priority_is_allowed());
+	CHILD_ASSERT(!finding || strstr(finding->text, "CAP_SYS_NICE"));
+}
+
+/* Whoever may raise its priority is told nothing, and nobody may. */
+static void test_priority(void **state)
+{
+	(void)state;
+	preflight_look(preflight_pid, NULL);
+	assert_int_equal(!preflight_find("priority"), limpet_priority_is_allowed());
+	as_nobody("priority", expect_priority);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ROOT(test_descriptors),     WITH_ROOT(test_mappings),
-		WITH_ROOT(test_address_space),   WITH_ROOT(test_memory_headroom),
-		WITH_ROOT(test_kernel_settings), cmocka_unit_test(test_every_refusal_was_seen),
+		WITH_ROOT(test_descriptors),
+		WITH_ROOT(test_mappings),
+		WITH_ROOT(test_address_space),
+		WITH_ROOT(test_memory_headroom),
+		WITH_ROOT(test_kernel_settings),
+		WITH_ROOT(test_priority),
+		cmocka_unit_test(test_every_refusal_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, preflight_group_begin, NULL);
