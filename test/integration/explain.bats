@@ -900,6 +900,11 @@ grew() {
 	says '.trace.memory | length >= 2 and .[0].seconds == 0 and .[-1].heap - .[0].heap > 46000000'
 	run -0 "$LIMPET" explain "$trace"
 	[[ $output == *"'explained' ($pid): "*" resident at the end of "*"glibc's heap grew by"*"change   owner"* ]]
+	# In MiB with one decimal: the sum's change, and how much the heap grew.
+	says '.rss_bytes - ([.accounts[].before_bytes] | add) - $said * 1048576 | fabs < 60000' \
+		--argjson said "$(awk '$NF == "sum" { print $(NF - 2) + 0 }' <<<"$output")"
+	says '(.accounts[] | select(.kind == "heap") | .bytes - .before_bytes) - $said * 1048576 | fabs < 60000' \
+		--argjson said "$(sed -n "s/.*glibc's heap grew by \([0-9.]*\) MiB, .*/\1/p" <<<"$output")"
 	awk 'length > 80 { print; wide = 1 } END { exit wide }' <<<"$output"
 	finish explained
 }
