@@ -23,6 +23,7 @@ test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
 test_ui_SRC := cli/ui.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
 test_capture_options_SRC := cli/capture_options.c cli/ui.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
+test_census_print_SRC := cli/census_print.c cli/ui.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
 test_capture_signals_SRC := cli/capture_signals.c
 test_progress_SRC := cli/progress.c cli/ui.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
 test_top_editor_SRC := cli/top_editor.c
