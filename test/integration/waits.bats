@@ -124,6 +124,15 @@ captured_meanwhile() {
 	finish holder
 }
 
+# It holds the second of the linker's locks, which dlopen takes as well as the first.
+@test "a callback of dl_iterate_phdr that takes long, by dlopen: given up, nothing changed" {
+	load=dlopen gives_up loader-walk "dynamic linker"
+}
+
+@test "a callback of dl_iterate_phdr that takes long: captured meanwhile" {
+	captured_meanwhile loader-walk
+}
+
 # The agent, and what it calls, need no memory of the program's.
 @test "every thread inside malloc or waiting for its lock: captured meanwhile" {
 	captured_meanwhile malloc

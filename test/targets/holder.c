@@ -8,6 +8,7 @@
  *
  *	loader: one thread is inside dlopen, in the library's constructor; the main thread waits for
  *		the next command as always
+ *	loader-walk: the same, in a callback of dl_iterate_phdr, which has the second of its locks
  *	malloc: one thread stands at a page fault inside malloc and the others wait for malloc's
  *		lock; the main thread listens in a signal handler, on an alternate stack
  *	malloc-alone: the same, but one thread is outside and does not need malloc
@@ -23,6 +24,7 @@
 /* clang-format on */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/userfaultfd.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -199,12 +201,23 @@ static void stay_on_coroutine(void)
 	munmap(memory, bytes);
 }
 
+static int stay_at_module(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)info;
+	(void)bytes;
+	(void)context;
+	holder_stay();
+	return 1;
+}
+
 static void stay(void)
 {
 	if (!strcmp(mode, "loader")) {
 		handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
 		if (!handle)
 			target_broken("%s", dlerror());
+	} else if (!strcmp(mode, "loader-walk")) {
+		dl_iterate_phdr(stay_at_module, NULL);
 	} else if (!strncmp(mode, "malloc", 6)) {
 		void *block;
 
@@ -232,7 +245,7 @@ static void *worker_main(void *argument)
 	const bool first = argument == NULL;
 
 	while (!over) {
-		if (held && (first || strcmp(mode, "loader")) &&
+		if (held && (first || strncmp(mode, "loader", 6)) &&
 		    (!first || strcmp(mode, "malloc-alone"))) {
 			stay();
 			while (held)
@@ -278,7 +291,7 @@ static void hold(const pid_t *tids, unsigned count)
 	target_say("holding");
 	if (!strcmp(mode, "vfork"))
 		wait_for_child(listen_to_release);
-	else if (strcmp(mode, "loader"))
+	else if (strncmp(mode, "loader", 6))
 		raise(SIGUSR2);
 	else
 		listen_to_release();
@@ -341,7 +354,7 @@ int main(int argc, char **argv)
 				target_say("none %s", strerror(errno));
 				continue;
 			}
-			hold(tids, !strcmp(mode, "loader")         ? 1
+			hold(tids, !strncmp(mode, "loader", 6)     ? 1
 				   : !strcmp(mode, "malloc-alone") ? THREADS - 1
 								   : THREADS);
 		} else if (target_word(line, "work", &n)) {
