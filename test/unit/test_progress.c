@@ -130,6 +130,7 @@ static void test_line_never_wraps(void **state)
 	(void)state;
 	memset(name, 'n', sizeof(name) - 1);
 	name[sizeof(name) - 1] = '\0';
+	memcpy(name, "nameless-", strlen("nameless-"));
 	sample.growing = name;
 	for (unsigned short columns = 1; columns < 1000; columns++) {
 		struct screen screen;
@@ -147,9 +148,12 @@ static void test_line_never_wraps(void **state)
 		/* Narrower than 20 is treated as 20. */
 		if (visible >= (columns < 20 ? 20u : columns))
 			fail_msg("%u columns: %zu used: %s", columns, visible, text + 1);
-		/* Nor is room given away: the name fills what there is. */
-		if (columns >= 80 && columns < 300)
+		/* Nor is room given away: the name fills what there is, from its beginning. */
+		if (columns >= 80 && columns < 300) {
 			assert_int_equal(visible, columns - 1u);
+			assert_non_null(strstr(text, " in nameless-nn"));
+			assert_non_null(strstr(text, "nn..\033[K"));
+		}
 		limpet_progress_free(progress);
 		close_screen(&screen);
 	}

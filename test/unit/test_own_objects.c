@@ -1,0 +1,55 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "injector/remote/own_objects.h"
+
+enum { KEPT = 1024 };
+
+static uint64_t inodes[KEPT + 1];
+
+static void make(size_t i, bool noted)
+{
+	int fd = memfd_create("own", MFD_CLOEXEC);
+	struct stat status;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &status), 0);
+	inodes[i] = status.st_ino;
+	/* Once, however often it is noted. */
+	for (int times = 0; noted && times < 2; times++)
+		limpet_own_objects_note(fd);
+	close(fd);
+}
+
+static void test_the_last_thousand_are_kept(void **state)
+{
+	(void)state;
+	make(0, false);
+	assert_false(limpet_own_objects_has_inode(inodes[0]));
+	limpet_own_objects_note(-1);
+	for (size_t i = 0; i < KEPT; i++) {
+		make(i, true);
+		assert_true(limpet_own_objects_has_inode(inodes[i]));
+	}
+	for (size_t i = 0; i < KEPT; i++)
+		assert_true(limpet_own_objects_has_inode(inodes[i]));
+	make(KEPT, true);
+	assert_true(limpet_own_objects_has_inode(inodes[KEPT]));
+	assert_false(limpet_own_objects_has_inode(inodes[0]));
+	assert_true(limpet_own_objects_has_inode(inodes[1]));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_last_thousand_are_kept)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
