@@ -283,8 +283,10 @@ static void test_cut_files(void **state)
 			memcpy(copy, file, length);
 			if (limpet_gopclntab_new(copy, length, &table) == 0) {
 				for (uint64_t at = GO_FIXTURE_OUTER; at < GO_FIXTURE_END; at += 8)
-					(void)limpet_gopclntab_find(table, at, list,
-								    LIMPET_SYMBOL_MAX_INLINED);
+					assert_in_range(
+						limpet_gopclntab_find(table, at, list,
+								      LIMPET_SYMBOL_MAX_INLINED),
+						0, LIMPET_SYMBOL_MAX_INLINED);
 				limpet_gopclntab_free(table);
 			}
 			free(copy);
