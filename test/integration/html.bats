@@ -46,7 +46,8 @@ of_storm() {
 }
 
 # A step has the events that were written in it: between these ends, and only between them, they are those of the time.
-@test "two windows of a capture say what limpet diff says of them; what rose to the peak has a name" {
+# two_windows SORT[--no-scale]...
+two_windows() {
 	local edges middle to sort scale sides=()
 	trace=$root/test/html/spike.trace
 	"$LIMPET" html "$trace" -o page.html
@@ -58,11 +59,20 @@ of_storm() {
 		for scale in "" --no-scale; do
 			"$LIMPET" diff --json $scale --sort "$sort" "$trace@0s-${middle}s" "$trace@${middle}s-${to}s" >"$sort$scale.json"
 			json_says '.change != 0' <"$sort$scale.json"
-			sides+=(page.html "$sort$scale.json" --windows 0 "${edges[2]}" "${edges[4]}" --)
+			[[ " $* " != *" $sort$scale "* ]] || sides+=(-- page.html "$sort$scale.json" --windows 0 "${edges[2]}" "${edges[4]}")
 		done
 	done
 	json_says ".change > $(jq .change allocated.json)" <allocated--no-scale.json
-	driven "${sides[@]}" page.html live.json --flag 'peak 0.93 s: main \+1\.0 GiB$'
+	driven page.html live.json --flag 'peak 0.93 s: main \+1\.0 GiB$' "${sides[@]}"
+}
+
+@test "two windows of a capture say what limpet diff says of them; what rose to the peak has a name" {
+	two_windows live allocated--no-scale
+}
+
+# bats test_tags=release
+@test "two windows by other measures: scaled and not" {
+	two_windows live--no-scale allocated
 }
 
 @test "a page of what filters keep, begun with a part of the time" {
@@ -108,7 +118,8 @@ of_storm() {
 		short.html none.json --unread 'cannot be read: .*copied whole'
 }
 
-@test "hostile names do nothing" {
+# hostile [OPTION]: of pages with such names.
+hostile() {
 	local name='</script><img src=x onerror=window.owned=1>'
 	hostile_program "$name" '<script>window.owned=1'
 	"$LIMPET" run -q --on-overload wait -o evil.limpet -- './<script>window.owned=1'
@@ -120,7 +131,16 @@ of_storm() {
 	within 60 "$LIMPET" run -q --on-overload wait -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
 	"$LIMPET" diff --html --sort allocated plain.limpet evil.limpet -o both.html
 	"$LIMPET" diff --json --sort allocated plain.limpet evil.limpet >diff.json
-	driven evil.html report.json --hostile "$name" -- both.html diff.json --hostile "$name"
+	driven evil.html report.json --hostile "$name" "$@" -- both.html diff.json --hostile "$name" "$@"
+}
+
+@test "hostile names do nothing" {
+	hostile --figures
+}
+
+# bats test_tags=release
+@test "hostile names do nothing wherever a page is used" {
+	hostile
 }
 
 # A program that keeps `$1` blocks of storm_leak's, and whatever the other commands say.

@@ -6,21 +6,39 @@ load helpers
 load browser
 
 # How long it takes: test/torture/html_limits.bats.
-@test "a graph of 100,000 frames: what can be seen is drawn, once for each key" {
+graph_of() {
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
-	"$root/test/html/large" page.html 100000 large.html large.json
+	"$root/test/html/large" page.html "$1" large.html large.json
 	driven large.html large.json --large
 }
 
-@test "a page of 120,000 stacks can be filtered, and draws a bounded part of them" {
+@test "a graph of 20,000 frames: what can be seen is drawn, once for each key" {
+	graph_of 20000
+}
+
+# bats test_tags=release
+@test "a graph of 100,000 frames: what can be seen is drawn, once for each key" {
+	graph_of 100000
+}
+
+made_of() {
 	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
-	"$root/test/html/made" page.html 120000 many.html many.json
-	driven many.html many.json --many
+	"$root/test/html/made" page.html "$1" made.html made.json
+}
+
+@test "a page of 20,000 stacks can be filtered, and draws a bounded part of them" {
+	made_of 20000
+	driven made.html made.json --many
+}
+
+# bats test_tags=release
+@test "a page of 120,000 stacks can be filtered, and draws a bounded part of them" {
+	made_of 120000
+	driven made.html made.json --many
 }
 
 @test "a page of names and stacks that are out of the ordinary" {
-	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
-	"$root/test/html/made" page.html 300 made.html made.json
+	made_of 300
 	"$root/test/html/figures" made.html |
 		jq -c '.kept.survivors = true | .sites |= map(.s = .b | .sb = ([.ab, .fb] | transpose | map(.[0] - .[1])))' |
 		"$root/test/html/figures" made.html --put aged.html
@@ -40,11 +58,25 @@ load browser
 	driven shop.html born.json --tasks
 }
 
-@test "axe-core finds nothing to improve in any view, light or dark" {
-	local axe=$TARGETS/npm/node_modules/axe-core/axe.min.js traces=$root/test/traces
+# With axe-core, the checker of accessibility.
+accessible() {
+	local axe=$TARGETS/npm/node_modules/axe-core/axe.min.js
 	[[ -f $axe ]] || skip "npm did not bring axe-core ($TARGETS/npm)"
-	"$LIMPET" html "$traces/version-1/storm.trace" -o page.html
-	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/rust.trace" -o both.html
 	echo '{}' >none.json
 	driven page.html none.json --axe "$axe" -- both.html none.json --axe "$axe"
+}
+
+@test "axe-core finds nothing to improve in any view, light or dark" {
+	local trace=$root/test/html/shop.trace
+	"$LIMPET" html "$trace" -o page.html
+	"$LIMPET" diff --html "$trace@-before" "$trace@before-after" -o both.html
+	accessible
+}
+
+# bats test_tags=release
+@test "axe-core finds nothing to improve in long tables, light or dark" {
+	local traces=$root/test/traces
+	"$LIMPET" html "$traces/version-1/storm.trace" -o page.html
+	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/rust.trace" -o both.html
+	accessible
 }
