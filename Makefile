@@ -2,8 +2,10 @@
 #
 #   make            build/limpet
 #   make static     build/static/limpet: one file, for a system without its libraries
-#   make test       unit, integration and a short torture run; T=kept: one file, T=kept:max-size: the tests of it
-#                   whose title has that within; test-unit, test-integration, test-torture, test-fuzz: a part
+#   make check      for the edit loop: unit tests of what has changed, and one capture of each kind
+#   make test       for each change: the tests of every capability; T=kept: one file, T=kept:max-size: the tests of it
+#                   whose title has that within; test-unit: all unit tests, also with SAN=
+#   make test-release    all tests: sweeps, torture, real servers, browsers, fuzz corpora; before a release
 #   make test-programs   released programs from npm, some 600 MiB, and Debian
 #   make torture    more of it, and limits of time, for hours on an idle machine
 #   make bench      what a capture costs; fails where a ratio is a fifth worse than the stored one; bench-store

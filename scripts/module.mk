@@ -52,7 +52,7 @@ LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
 TIDY_C := $(filter-out test/%,$(LINT_C))
 
-LINT_PARTS := lint-tidy lint-build lint-cppcheck lint-shell lint-format lint-includes lint-functions lint-hazards lint-track lint-man lint-script
+LINT_PARTS := lint-tidy lint-build lint-cppcheck lint-shell lint-format lint-includes lint-functions lint-hazards lint-track lint-times lint-man lint-script
 
 .PHONY: lint $(LINT_PARTS) format
 lint: bootstrap
@@ -81,6 +81,10 @@ lint-hazards:
 lint-track:
 	$(call say,LINT,track-table)
 	$(Q)scripts/track-table --check
+
+lint-times:
+	$(call say,LINT,times)
+	$(Q)scripts/run-tests --check-times test/times $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
 
 lint-cppcheck:
 	$(call say,LINT,cppcheck)

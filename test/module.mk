@@ -577,7 +577,7 @@ endif
 test-fuzz: fuzz-build
 	$(Q)$(RUN_TESTS) --time-factor $$((1 + $${FUZZ_MILLISECONDS:-0} / 60000)) $(FUZZ_BINARIES)
 
-.PHONY: targets test test-unit test-integration test-torture test-build
+.PHONY: targets test test-unit test-build
 targets: $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done
 
 # Programs that read what `limpet export` writes.
@@ -586,9 +586,9 @@ $(TARGET_DIR)/npm/done: test/npm/package.json test/npm/package-lock.json scripts
 	$(Q)scripts/fetch-npm test/npm $(@D) 'what it reads is not tested'
 
 # By exec: a signal that ends make is to reach it.
-RUN_TESTS = exec env LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/static/limpet \
-	TARGETS=$(CURDIR)/$(TARGET_DIR) TORTURE=$(CURDIR)/$(B)/torture RUN_TESTS_AGAIN='make $(patsubst %-all,%,$@)$(if $(SAN), SAN=$(SAN))' \
-	scripts/run-tests
+TEST_SETTINGS = env LIMPET=$(CURDIR)/$(B)/limpet LIMPET_STATIC=$(CURDIR)/build/static/limpet \
+	TARGETS=$(CURDIR)/$(TARGET_DIR) TORTURE=$(CURDIR)/$(B)/torture
+RUN_TESTS = exec $(TEST_SETTINGS) RUN_TESTS_AGAIN='make $(patsubst test-tier,$(if $(filter release,$(TIER)),test-release,test),$@)$(if $(SAN), SAN=$(SAN))' scripts/run-tests
 # make test T=kept: one file; T=kept:max-size: of it, the tests whose title has that within. A name that files of two
 # directories have means both: T=test/unit/test_seal.
 T ?=
@@ -598,10 +598,6 @@ TEST_OPTIONS ?=
 test-build: $$(UNIT_BINARIES)
 test-unit: $$(UNIT_BINARIES)
 	$(Q)$(RUN_TESTS) --only "$$T" $(UNIT_BINARIES)
-test-integration: $(B)/limpet static targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --only "$$T" $(BATS_TESTS)
-test-torture: $(B)/limpet targets $(TORTURE_PROGRAMS)
-	$(Q)$(RUN_TESTS) --only "$$T" $(TORTURE_TESTS)
 
 # Released programs from npm, some 600 MiB, and from Debian (scripts/bootstrap --programs), which `make test` leaves out.
 .PHONY: test-programs
@@ -649,16 +645,34 @@ torture: $(B)/limpet targets $(TORTURE_PROGRAMS) $(TORTURE_UNIT_TESTS) fuzz-buil
 	$(Q)$(MAKE) -s --no-print-directory SAN=thread build/thread/limpet
 	$(Q)$(RUN_TESTS) --jobs 1 --time-factor 10 --only "$$T" $(LONG_TORTURE_TESTS)
 
-# The packages first: the compiler's message about a missing header names no package.
-test: bootstrap
-	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) test-all
-.PHONY: test-all
-test-all: $(B)/limpet static targets $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) fuzz-build
-	$(Q)$(RUN_TESTS) --only "$$T" $(TEST_OPTIONS) $(UNIT_BINARIES) $(FUZZ_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
-# How long each takes, by which the next run is ordered.
-.PHONY: test-times
+# By tier: `make check` for the edit loop, `make test` for each change, `make test-release` before a release. The
+# packages first: the compiler's message about a missing header names no package.
+test-release: export SIGNAL_STRIDE ?= 7
+test-release: export PROGRAM_CAPTURES ?= 5
+test-release: export BLOCKED_ROUNDS ?= 2
+test-release: export ATTACH_ROUNDS ?= 5
+test-release: export LIES ?= 2
+test-release: export ROUNDS ?= 12
+test-release: export LOSS_ROUNDS ?= 8
+test-release: export FAULTS ?= 12
+test-release: export CHAOS_PROGRAMS ?= 60
+test-release: export KILL_STRIDE ?= 13
+test-release: export MOMENTS ?= 6
+test-release: export LOOKS ?= 10
+test-release: export LINKS ?= $(STORM_LINKS)
+test check test-release: bootstrap
+	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) TIER=$(patsubst test-%,%,$@) test-tier
+# How much each takes, for the budget.
+.PHONY: check test-release tier-build test-tier test-times
 test-times:
 	$(Q)$(MAKE) --no-print-directory TEST_OPTIONS='--save-times test/times' test
+TIER ?= test
+TIER_TESTS = $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS) $(if $(filter release,$(TIER)),$(FUZZ_BINARIES))
+# What these tests need, and no more.
+tier-build: $$(filter $$(shell $$(TEST_SETTINGS) scripts/run-tests --goals --tier $$(TIER) --only "$$T" $$(TIER_TESTS)),$\
+		$(B)/limpet build/static/limpet $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) $(FUZZ_BINARIES))
+test-tier: tier-build
+	$(Q)$(RUN_TESTS) --tier $(TIER) --only "$$T" $(TEST_OPTIONS) $(TIER_TESTS)
 
 # ------------------------------------------------------------------ fuzzing and benchmarks
 #

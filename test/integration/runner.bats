@@ -160,3 +160,70 @@ says() {
 	ran 0 --jobs 2 test_alone test_first test_second
 	[[ $(tail -n 1 order) == alone && $(wc -l <order) == 3 ]] || fail "$(<order)"
 }
+
+@test "tiers: what bats' tags say; a test that is named runs in any" {
+	printf '%s\n' '# bats test_tags=release' '@test "sweep" { true; }' '# bats test_tags=check' '@test "quick" { true; }' \
+		'@test "plain" { true; }' >mixed.bats
+	printf '%s\n' '# bats file_tags=release' '@test "large" { true; }' >large.bats
+	ran 0 --tier test mixed.bats large.bats
+	same "last line" "${lines[-1]}" "2 passed, 0 failed, 0 skipped"
+	ran 0 --tier check mixed.bats large.bats
+	same "last line" "${lines[-1]}" "1 passed, 0 failed, 0 skipped"
+	ran 0 --tier release mixed.bats large.bats
+	same "last line" "${lines[-1]}" "4 passed, 0 failed, 0 skipped"
+	ran 0 --tier check --only mixed:sweep mixed.bats large.bats
+	same "last line" "${lines[-1]}" "1 passed, 0 failed, 0 skipped"
+}
+
+@test "the edit loop runs a program again when it has changed, or has not passed" {
+	program test_one 'echo 1..1; echo "ok 1 - a"; echo one >>order'
+	program test_two 'echo 1..1; echo "not ok 1 - b"; echo two >>order; exit 1'
+	ran 1 --tier check test_one test_two
+	# It has passed, the other one has not.
+	ran 1 --tier check test_one test_two
+	same "what ran" "$(sort order | tr '\n' ' ')" "one two two "
+	echo '# changed' >>test_one
+	ran 1 --tier check test_one test_two
+	same "what ran" "$(sort order | tr '\n' ' ')" "one one two two two "
+	rm test_two
+	ran 0 --tier check test_one
+	same "last line" "${lines[-1]}" "0 passed, 0 failed, 0 skipped"
+}
+
+# What is not asked for need not be built.
+@test "what a test needs is built: targets by their names, whole or in part" {
+	local needs="LIMPET=$PWD/b/limpet LIMPET_STATIC=$PWD/b/static/limpet TARGETS=$PWD/b/targets TORTURE=$PWD/b/torture"
+	mkdir -p lib
+	# The names are for the runner.
+	# shellcheck disable=SC2016
+	printf '%s\n' 'load lib/more' '@test "one" {' '	"$TARGETS/storm" "$TARGETS/leaver-$kind"' '}' '# bats test_tags=release' '@test "two" {' \
+		'	"$TARGETS/huge" "$LIMPET_STATIC"' '}' >some.bats
+	# shellcheck disable=SC2016
+	echo 'rounds() { "$TORTURE/rounds"; }' >lib/more.bash
+	program test_one 'true'
+	run env $needs scripts/run-tests --goals --tier test some.bats test_one
+	[[ " $output " == *" b/limpet "*" b/targets/leaver-% "*" b/targets/storm "*" b/torture/rounds "* ]] || fail "$output"
+	[[ " $output " == *" test_one "* && $output != *huge* && $output != *static* ]] || fail "$output"
+	run env $needs scripts/run-tests --goals --tier release some.bats test_one
+	same "of all" "$output" %
+	run env $needs scripts/run-tests --goals --only some:two some.bats test_one
+	[[ " $output " == *" b/static/limpet "*" b/targets/huge "* && $output != *leaver* ]] || fail "$output"
+}
+
+@test "the budget: the sum of all tests' times, of which none is missing" {
+	program test_one 'echo 1..1; echo "ok 1 - a"'
+	printf '%s\n' '@test "one" { true; }' >some.bats
+	printf '%s\n' '# bats file_tags=release' '@test "large" { true; }' >large.bats
+	mkdir -p test/unit
+	ran 0 --tier test --save-times times test_one some.bats
+	grep -q '^[0-9.]* some.bats$' times
+	grep -q '^[0-9.]* test/unit/test_one$' times
+	printf '%s\n' '# of an older run' '100 budget' '60 some.bats' '40 test/unit/test_one' >times
+	ran 0 --check-times times test_one some.bats large.bats
+	printf '%s\n' '100 budget' '60 some.bats' '41 test/unit/test_one' >times
+	ran 1 --check-times times test_one some.bats large.bats
+	says "all tests take 101 s, and the budget is 100 s"
+	sed -i /some.bats/d times
+	ran 1 --check-times times test_one some.bats large.bats
+	says "some.bats is not in times"
+}
