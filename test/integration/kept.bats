@@ -14,7 +14,7 @@ capture() {
 # figures: of the last report; what may differ from run to run left out: times, and with them the peak and
 # what was temporary.
 figures() {
-	jq -S '{totals: .totals | del(.peak_bytes, .peak_seconds, .temporary_allocations), sizes: .sizes,
+	jq '{totals: .totals | del(.peak_bytes, .peak_seconds, .temporary_allocations), sizes: .sizes,
 		complete: .capture.complete, exact: .capture.exact,
 		sites: [.sites[] | {allocations, allocated_bytes, live_allocations, live_bytes,
 			stack: [.stack[] | [.function, .module, .line]]}] | sort}' report.json
@@ -57,9 +57,17 @@ figures() {
 	same "leaks" "$(site_sum storm_leak live_allocations)" 100
 	expect '.totals == .totals + ($count | {allocations, frees, allocated_bytes, freed_bytes, live_allocations, live_bytes})' \
 		--argjson count "$answer"
+	finish storm
+}
+
+# bats test_tags=release
+@test "--max-size: a second reader finds the same live bytes" {
+	printf 'leak 40\nrun 2600000\nleak 60\nquit\n' >commands
+	trace=$work/bounded.limpet
+	within 120 "$LIMPET" run -q -o "$trace" --max-size 8MiB --on-overload wait -- "$TARGETS/storm" --threads 2 <commands >run.say 2>run.err
+	report
 	"$root/scripts/limpet-trace-read" "$trace" >second.json
 	json_says --slurpfile report report.json '.totals.live_bytes == $report[0].totals.live_bytes' <second.json
-	finish storm
 }
 
 @test "--max-size on a file system that takes nothing back: refused" {
