@@ -7,7 +7,7 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${ATTACH_ROUNDS:=5}"
+: "${ATTACH_ROUNDS:=2}"
 
 @test "a program at rest is the same after a capture, to the last mapping" {
 	start storm "$TARGETS/storm" --threads 3
@@ -83,6 +83,7 @@ teardown() { end; }
 	finish storm
 }
 
+# bats test_tags=release
 @test "rounds on sixty-four busy threads that come and go" {
 	# Nice to the test itself, which would wait long for a processor. To leave, limpet has to see each thread
 	# outside of the agent, which takes as long as they wait for theirs.

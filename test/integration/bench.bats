@@ -2,6 +2,7 @@
 # How `make bench` judges: given figures of a run and stored ratios, which exit status and which words. Nothing is
 # measured here.
 
+# bats file_tags=release
 load helpers
 setup() { begin; }
 teardown() { end; }

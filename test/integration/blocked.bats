@@ -18,7 +18,7 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${BLOCKED_ROUNDS:=2}"
+: "${BLOCKED_ROUNDS:=1}"
 : "${TORTURE:=$root/build/torture}"
 
 # disturbed KIND MS: 0: all is well; 2: time ended the call before we were done with it; 3: not here.
@@ -110,6 +110,7 @@ blocked() {
 	blocked recv recvfrom recvmsg recv-timeout send accept connect connect-tcp
 }
 
+# bats test_tags=release
 @test "descriptors of the kernel's" {
 	blocked eventfd signalfd timerfd inotify
 }
@@ -146,14 +147,17 @@ blocked() {
 	blocked futex_waitv
 }
 
+# bats test_tags=release
 @test "signals" {
 	blocked pause sigsuspend sigwaitinfo sigtimedwait
 }
 
+# bats test_tags=release
 @test "children and locks" {
 	blocked wait4 waitid flock record-lock posix-lock
 }
 
+# bats test_tags=release
 @test "queues and semaphores" {
 	blocked msgrcv msgsnd semop semtimedop mq_receive mq_timedreceive mq_send
 }

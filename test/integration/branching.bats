@@ -32,14 +32,17 @@ branched() {
 	overload="wait" branched 2 --agent-memory 8MiB
 }
 
+# bats test_tags=release
 @test "handlers that fork in a hook, where little room means samples: each call of the parent is there" {
 	overload=sample branched 2
 }
 
+# bats test_tags=release
 @test "handlers that fork in a hook, where the agent is mapped: each call of the parent is there" {
 	load=map branched 2
 }
 
+# bats test_tags=release
 @test "handlers that fork in a hook, under sampling: the trace is complete" {
 	start brancher "$TARGETS/brancher" 2
 	attach "$pid" --sample 1KiB
@@ -49,6 +52,7 @@ branched() {
 	finish brancher
 }
 
+# bats test_tags=release
 @test "handlers that fork in a hook, while limpet comes and goes" {
 	start brancher "$TARGETS/brancher" 2
 	tell brancher go going
@@ -62,6 +66,7 @@ branched() {
 	finish brancher
 }
 
+# bats test_tags=release
 @test "handlers that fork in a hook, and limpet is killed" {
 	start brancher "$TARGETS/brancher" 2
 	tell brancher go going

@@ -95,6 +95,7 @@ maps_of() {
 	finish calls
 }
 
+# bats test_tags=release
 @test "ten thousand short threads" {
 	start calls "$TARGETS/calls"
 	captured "threads 10000" called

@@ -158,6 +158,7 @@ holds() {
 		all($held | to_entries[]; $sizes[.key] == .value) and .blocks_low - ($held | add) < 20)' --argjson held "$held"
 }
 
+# bats test_tags=release
 @test "mimalloc: blocks by size class, as many as the program has, whoever frees them" {
 	local library command
 	library=$(PATH=$PATH:/sbin ldconfig -p | awk '/libmimalloc\.so/ { print $NF; exit }')
@@ -192,6 +193,7 @@ counts() {
 }
 
 # Preloaded, linked in, and linked in statically.
+# bats test_tags=release
 @test "gperftools' tcmalloc: blocks by size class, as many bytes as it says itself" {
 	local library libraries command name=classes
 	libraries=$(PATH=$PATH:/sbin ldconfig -p | awk '/libtcmalloc(_minimal)?\.so\.4/ { print $NF }')

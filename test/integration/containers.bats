@@ -184,6 +184,7 @@ kept_21() {
 }
 
 # Docker may lose sight of a command that ends with its container, as the guide says: its status is not looked at.
+# bats test_tags=release
 @test "docker: a sidecar that limpet stop ends leaves the program and a whole trace" {
 	app
 	do_guide image >image.say
@@ -200,6 +201,7 @@ kept_21() {
 }
 
 # track: container | Docker, in the container itself | attach | one static file, CAP_SYS_PTRACE
+# bats test_tags=release
 @test "docker: in the container itself, as the guide says" {
 	app --cap-add SYS_PTRACE
 	captured_by inside 1 docker exec app /tmp/limpet
@@ -210,6 +212,7 @@ kept_21() {
 
 # A limit that just holds limpet, and one of the program's own that leaves little room.
 # track: container | Docker, program and sidecar with a memory limit each | attach | the agent's memory counts for the program: `--agent-memory`
+# bats test_tags=release
 @test "docker: memory limits of the program and of the sidecar" {
 	app --memory 100m
 	do_guide image >image.say
@@ -244,6 +247,7 @@ no_limpet_runs() {
 }
 
 # track: container | Docker Compose, `pid: "service:app"` | attach | a service with a profile, one capability
+# bats test_tags=release
 @test "docker compose: as the guide says" {
 	do_guide image >image.say
 	guide_file compose.yaml
@@ -333,6 +337,7 @@ captured_in_pod() {
 }
 
 # track: container | Kubernetes, ephemeral container: its securityContext, by Docker | attach | no cluster was available; docs/containers.md says what was run instead
+# bats test_tags=release
 @test "kubernetes: the ephemeral container's security context, and a profile's" {
 	local flags
 	do_guide image >image.say
@@ -351,6 +356,7 @@ captured_in_pod() {
 }
 
 # track: container | Kubernetes, DaemonSet: its securityContext, by Docker | attach | the same
+# bats test_tags=release
 @test "kubernetes: the DaemonSet's security context, with the node's processes" {
 	local flags
 	do_guide image >image.say

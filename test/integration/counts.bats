@@ -15,6 +15,7 @@ of_storm() {
 	finish storm
 }
 
+# bats test_tags=check
 @test "one thread" {
 	of_storm 5000 --threads 1
 }
@@ -24,6 +25,7 @@ of_storm() {
 	of_storm 5000 --threads 4 --cross
 }
 
+# bats test_tags=release
 @test "sixteen threads and signal handlers that allocate" {
 	of_storm 2500 --threads 16 --cross --signals
 }
@@ -32,6 +34,7 @@ of_storm() {
 	of_storm 5000 --threads 8 --churn 700 --cross
 }
 
+# bats test_tags=release
 @test "two hundred threads" {
 	of_storm 125 --threads 200 --slots 64
 }
@@ -75,6 +78,7 @@ of_storm() {
 }
 
 # The collector stands still while the program works: what is lost is counted, to the last call, and nobody suffers.
+# bats test_tags=release
 @test "overload: losses are counted, and the target is right" {
 	local dropped
 	start storm "$TARGETS/storm" --threads 8 --cross

@@ -96,6 +96,7 @@ first_calls() {
 	finish comer
 }
 
+# bats test_tags=release
 @test "a constructor that forks: parent and child are clean" {
 	captured comer
 	tell comer forks forks
@@ -174,6 +175,7 @@ table_of() {
 		count=$((16#${range#*-} - 16#${range%-*})) bs=64K status=none | sha256sum
 }
 
+# bats test_tags=release
 @test "limpet is killed, and modules come after it: the next one puts back what was bound to the agent" {
 	local load module
 	for load in "" dlopen map; do

@@ -79,6 +79,7 @@ ended_as() {
 	ended_as interrupt
 }
 
+# bats test_tags=release
 @test "SIGTERM" {
 	captured_storm
 	kill -TERM "$limpet_job"
@@ -86,6 +87,7 @@ ended_as() {
 	ended_as interrupt
 }
 
+# bats test_tags=release
 @test "SIGHUP" {
 	captured_storm
 	kill -HUP "$limpet_job"
@@ -93,6 +95,7 @@ ended_as() {
 	ended_as interrupt
 }
 
+# bats test_tags=check
 @test "limpet stop" {
 	captured_storm
 	stop "$pid"
@@ -134,6 +137,7 @@ page_tables() {
 
 # What is there is asked for in steps of a GiB; to read about each page would take two hundred thousand calls, and to
 # look at each a page table.
+# bats test_tags=release
 @test "terabytes that were never touched: left in few steps, copies put back" {
 	local before counter
 	[[ $(printf '%s\n' 6.7 "$(uname -r)" | sort -V | head -n 1) == 6.7 ]] ||
@@ -197,6 +201,7 @@ exits() {
 	"$LIMPET" report "$trace" | grep -q "^stopped .* at attach, none at detach$"
 }
 
+# bats test_tags=release
 @test "the target calls exit in another thread" {
 	exits "exit-thread 4" 4
 	expect '.capture.end == "target-exit" and .capture.complete'
@@ -207,6 +212,7 @@ exits() {
 	expect '.capture.end == "target-exit" and .capture.complete'
 }
 
+# bats test_tags=release
 @test "the target aborts" {
 	exits abort 134
 	expect '.capture.end == "target-killed" and .capture.complete'
@@ -310,6 +316,7 @@ end_leaderless() {
 	done
 }
 
+# bats test_tags=check
 @test "the collector is killed: the target goes on, the trace is readable, the next attach cleans up" {
 	start storm "$TARGETS/storm" --threads 4 --cross
 	tell storm go going
@@ -334,6 +341,7 @@ end_leaderless() {
 	finish storm
 }
 
+# bats test_tags=release
 @test "the collector is killed: limpet stop cleans up too" {
 	start storm "$TARGETS/storm" --threads 2 --rate 50000
 	tell storm go going
@@ -345,6 +353,7 @@ end_leaderless() {
 	finish storm
 }
 
+# bats test_tags=release
 @test "the collector is killed: limpet stop cleans up what was forked, too, and doctor counts it" {
 	local child
 	start forker "$TARGETS/forker"
@@ -389,15 +398,8 @@ end_leaderless() {
 }
 
 # Points of the time line, in a file system that only limpet sees. The disk is looked at with each.
-points_so_far() {
-	within 60 "$LIMPET" report "/proc/$limpet_job/root$work/small/t.limpet" --json 2>/dev/null | jq '.timeline | length'
-}
-looked_again() {
-	ended "$limpet_job" || (($(points_so_far) > points))
-}
-
 @test "a disk that fills up: the capture ends before it is full, lacks nothing, and says that it ended early" {
-	local left points
+	local left events=0
 	if ! unshare --mount true 2>/dev/null; then
 		skip "mounting a small file system is not allowed here"
 	fi
@@ -416,8 +418,8 @@ looked_again() {
 	# The disk is looked at now and then: a program that is looked at as often as it allocates.
 	until ended "$limpet_job"; do
 		tell storm "run 15000" ran
-		points=$(points_so_far)
-		wait_until 60 looked_again
+		events=$((events + 30000))
+		wait_until 60 recorded "$pid" "$events"
 	done
 	attached 4
 	report

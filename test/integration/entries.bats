@@ -7,6 +7,7 @@ setup() { begin; }
 teardown() { end; }
 
 # track: allocator | jemalloc, linked in | attach | entries
+# bats test_tags=check
 @test "jemalloc in a C program: exact counts, and its code is as it was" {
 	start storm "$TARGETS/own-allocator" --threads 4 --cross
 	text_of "$pid" own-allocator >text.before
@@ -20,6 +21,7 @@ teardown() { end; }
 # track: allocator | tcmalloc, linked in | run
 # track: allocator | tcmalloc, linked in, with link-time optimization | run
 # track: allocator | jemalloc, linked in, with link-time optimization; stripped | run
+# bats test_tags=release
 @test "jemalloc and tcmalloc in a C program: run, every call from the entry point on" {
 	local name
 	for name in own-allocator own-lto own-tcmalloc own-tcmalloc-lto; do
@@ -29,6 +31,7 @@ teardown() { end; }
 	stripped=true counted_run stripped "$work/own-stripped" --threads 2 --cross
 }
 
+# bats test_tags=release
 @test "jemalloc in a C program: signal handlers; capture upon capture" {
 	# As fast as they can: test/torture/rounds.bats.
 	start storm "$TARGETS/own-allocator" --threads 8 --cross --signals --rate 60000
@@ -44,6 +47,7 @@ teardown() { end; }
 
 # The dynamic linker allocates for each thread that is made, by the same functions: seen here, and not by
 # the program.
+# bats test_tags=release
 @test "jemalloc in a C program: threads that come and go" {
 	start storm "$TARGETS/own-allocator" --threads 8 --cross --churn 700
 	attach "$pid"
@@ -104,6 +108,7 @@ teardown() { end; }
 	finish storm
 }
 
+# bats test_tags=release
 @test "jemalloc in a C program: sampled" {
 	start storm "$TARGETS/own-allocator" --threads 2
 	attach "$pid" --sample 16KiB
@@ -119,6 +124,7 @@ teardown() { end; }
 	finish storm
 }
 
+# bats test_tags=release
 @test "jemalloc in a C program: its children" {
 	local child
 	start forker "$TARGETS/own-forker"
@@ -158,6 +164,7 @@ teardown() { end; }
 }
 
 # track: allocator | tcmalloc, linked in | attach | entries
+# bats test_tags=release
 @test "tcmalloc in a C program: exact counts; signal handlers; capture upon capture" {
 	start storm "$TARGETS/own-tcmalloc" --threads 4 --cross --signals
 	text_of "$pid" own-tcmalloc >text.before
@@ -176,6 +183,7 @@ teardown() { end; }
 }
 
 # track: allocator | tcmalloc, linked in, with link-time optimization | attach | entries
+# bats test_tags=release
 @test "tcmalloc in a C program: link-time optimization" {
 	start lto "$TARGETS/own-tcmalloc-lto" --threads 4 --cross
 	text_of "$pid" own-tcmalloc-lto >text.before
@@ -289,6 +297,7 @@ newer_throws() {
 }
 
 # track: language | C++ with operators new and delete of its own, static | attach run | entries
+# bats test_tags=release
 @test "exceptions that leave a program's own operator new, by dlopen, mapped and static" {
 	load=dlopen newer_throws newer
 	newer_throws newer
@@ -369,6 +378,7 @@ listed() {
 	nothing_of_ours "$pid"
 }
 
+# bats test_tags=release
 @test "signatures that are wrong: figures that no process can have are told of, and the trace is not complete" {
 	start many "$TARGETS/manyargs"
 	# Something else for a size; a function that answers a number; something else for a block.
@@ -400,6 +410,7 @@ listed() {
 	finish many
 }
 
+# bats test_tags=release
 @test "reallocarray that an allocator leaves to the C library: attach and run" {
 	local library key
 	for library in libjemalloc.so.2 libtcmalloc_minimal.so.4 libmimalloc.so.2; do
@@ -480,11 +491,13 @@ rust_attach() {
 }
 
 # track: allocator | Rust with mimalloc (`mi_*`) | attach | entries, in Debian's shared library: Debian has no static one
+# bats test_tags=release
 @test "a Rust program with mimalloc under its crate's names: attach, while it works" {
 	rust_attach rmi libmimalloc.so.2.0
 }
 
 # track: allocator | a library with jemalloc inside, hidden or `-Bsymbolic` | attach | entries; several allocators are totalled apart
+# bats test_tags=release
 @test "a library with jemalloc inside: hidden beside libc's, or bound to itself" {
 	local kind key
 	for kind in hidden symbolic; do
@@ -506,6 +519,7 @@ rust_attach() {
 }
 
 # track: allocator | a library with jemalloc inside, hidden or `-Bsymbolic` | run
+# bats test_tags=release
 @test "a library with jemalloc inside: run, every call from the entry point on" {
 	local kind own theirs
 	for kind in hidden symbolic; do
@@ -595,6 +609,7 @@ owners_equal() {
 }
 
 # track: allocator | pools that report themselves (`limpet.h`) | attach run | entries
+# bats test_tags=release
 @test "a pool that reports itself: apart from malloc, and what it has from malloc is not counted" {
 	start pool "$TARGETS/pool"
 	text_of "$pid" pool >text.before
@@ -742,6 +757,7 @@ unfollowed_so_far() {
 }
 
 # What comes and is gone again before the collector's next look stays unseen without a word.
+# bats test_tags=release
 @test "a plugin with jemalloc inside that is loaded during the capture is told of; another capture follows it" {
 	# Debian's jemalloc has its thread-local state where little room is for those that come late.
 	start loader env GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 "$TARGETS/loader" "$TARGETS/plugin-rjem.so"

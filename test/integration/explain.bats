@@ -6,6 +6,9 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
+# At a heap that changes all the while.
+: "${LOOKS:=2}"
+
 # Of the target, into $work/explain.json.
 explain() {
 	within 60 "$LIMPET" explain "$pid" --json >"$work/explain.json" 2>"$work/explain.err" ||
@@ -101,6 +104,7 @@ account() {
 	finish explained
 }
 
+# bats test_tags=release
 @test "small blocks, which wait in fastbins" {
 	start explained "$TARGETS/explained"
 	tell explained "small 300000" taken
@@ -115,6 +119,7 @@ account() {
 	finish explained
 }
 
+# bats test_tags=release
 @test "a heap of huge pages, of which the top shrinks by whole ones" {
 	GLIBC_TUNABLES=glibc.malloc.hugetlb=1 start explained "$TARGETS/explained"
 	tell explained "fragment 300000" taken
@@ -150,6 +155,7 @@ main_heap_as_walked() {
 }
 
 # Between two regions, and behind the top.
+# bats test_tags=release
 @test "memory by sbrk that is not malloc's" {
 	start explained "$TARGETS/explained"
 	tell explained "fragment 20000" taken
@@ -170,6 +176,7 @@ main_heap_as_walked() {
 	finish explained
 }
 
+# bats test_tags=check
 @test "arenas of threads" {
 	MALLOC_ARENA_MAX=6 start explained "$TARGETS/explained"
 	tell explained "arenas 12" taken
@@ -431,6 +438,7 @@ main_heap_as_walked() {
 	finish classes
 }
 
+# bats test_tags=release
 @test "jemalloc: free pages that are locked stay" {
 	local before after
 	MALLOC_CONF=dirty_decay_ms:-1 start explained "$TARGETS/explained-jemalloc"
@@ -461,6 +469,7 @@ main_heap_as_walked() {
 }
 
 # The search for an allocator's structures must not take it for one of them, again and again.
+# bats test_tags=release
 @test "a static table of pointers to blocks, with jemalloc and mimalloc" {
 	local name library kind missing=
 	for name in jemalloc mimalloc; do
@@ -556,6 +565,7 @@ main_heap_as_walked() {
 	finish explained
 }
 
+# bats test_tags=release
 @test "the heaps of Java and Go" {
 	# The whole heap is touched at the start.
 	start explained java -XX:-UsePerfData -XX:+UseSerialGC -Xms64m -Xmx64m -XX:+AlwaysPreTouch -cp "$TARGETS" Load
@@ -583,7 +593,7 @@ finds_arenas() {
 		MALLOC_ARENA_MAX=$arenas start "explained.$arenas" "$TARGETS/explained"
 		tell "explained.$arenas" "fragment 100000" taken
 		tell "explained.$arenas" "churn 3" taken
-		for _ in 1 2 3 4 5; do
+		for ((look = 0; look < LOOKS; look++)); do
 			finds_arenas "$arenas"
 			says '.unknown_bytes < 1000000'
 		done
@@ -596,7 +606,7 @@ finds_arenas() {
 	for arenas in 1 2; do
 		MALLOC_ARENA_MAX=$arenas start "explained.$arenas" "$TARGETS/explained"
 		tell "explained.$arenas" "grow 300" taken
-		for _ in 1 2 3 4 5 6 7 8 9 10; do
+		for ((look = 0; look < LOOKS; look++)); do
 			finds_arenas "$arenas"
 		done
 		finish "explained.$arenas"
@@ -820,6 +830,7 @@ heads_of() {
 	finish explained
 }
 
+# bats test_tags=release
 @test "heaps that name each other in a circle" {
 	start explained "$TARGETS/explained"
 	tell explained "fragment 100000" taken
@@ -847,6 +858,7 @@ heads_of() {
 	done
 }
 
+# bats test_tags=release
 @test "files of data that nobody has read are not read" {
 	local resident
 	mkdir files

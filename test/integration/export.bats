@@ -113,6 +113,7 @@ heaptrack_says() {
 	((2 * $(wc -c <out.folded) <= $(wc -c <out--full.folded)))
 }
 
+# bats test_tags=release
 @test "speedscope reads the stacks that we wrote" {
 	local package=$TARGETS/npm/node_modules/speedscope
 	needs chromedriver
@@ -347,6 +348,7 @@ firefox_says() {
 		fail "$trace: $(cut -c -400 found.json)"
 }
 
+# bats test_tags=release
 @test "the Firefox Profiler finds allocations, frees and what is retained, by thread" {
 	needs_firefox
 	local sums='$sum == {retained: $t.live_bytes, allocated: $t.allocated_bytes, freed: $t.freed_bytes}'
@@ -384,6 +386,7 @@ firefox_says() {
 			([.[0].nativeAllocations.weight[]] | add) == $t.live_bytes)' <report.json || fail "$(cut -c -400 sums.json)"
 }
 
+# bats test_tags=release
 @test "marks are events for Perfetto, and markers in the Firefox Profiler" {
 	needs protoc
 	needs_firefox

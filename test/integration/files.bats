@@ -252,6 +252,7 @@ four_blind() {
 	done
 }
 
+# bats test_tags=release
 @test "four limpets that cannot see each other: one captures, the others say so" {
 	local round i job jobs
 	start storm "$TARGETS/storm" --threads 2
@@ -270,6 +271,7 @@ four_blind() {
 	finish storm
 }
 
+# bats test_tags=release
 @test "limpets that cannot see each other come and go: each captures or says why not" {
 	local round captured=0
 	start storm "$TARGETS/storm" --threads 2

@@ -71,6 +71,7 @@ tells_its_time() {
 	expect '.findings == null'
 }
 
+# bats test_tags=release
 @test "what grows comes before what holds" {
 	start leak "$TARGETS/leak"
 	attach "$pid"

@@ -50,6 +50,7 @@ has_its_own() {
 		'.captures[0].state == "capturing" and .captures[0].trace == $trace'
 }
 
+# bats test_tags=check
 @test "a child: its own trace, with its own counts" {
 	clan
 	child fork
@@ -79,6 +80,7 @@ has_its_own() {
 }
 
 # As the workers of nginx are.
+# bats test_tags=release
 @test "children from before the capture are named, and can be captured one by one" {
 	local elder youngest
 	children=()
@@ -306,6 +308,7 @@ captured_or_over() {
 	finish clan
 }
 
+# bats test_tags=release
 @test "a limpet of a child is killed: the others go on, and the next one repairs" {
 	clan
 	child fork
@@ -344,6 +347,7 @@ captured_or_over() {
 	finish clan
 }
 
+# bats test_tags=release
 @test "more children than can be captured at a time: the rest is told, and all are clean" {
 	local more=4 most
 	most=$(sed -n 's/^#define LIMPET_FOLLOWERS_MAX \([0-9]*\)u$/\1/p' "$root/cli/followers.h")
@@ -394,6 +398,7 @@ captured_or_over() {
 }
 
 # track: server | postgres | attach | `--follow-fork`: each backend has a trace of its own; palloc's contexts show as the malloc calls that they make
+# bats test_tags=release
 @test "postgres: sessions of the postmaster" {
 	local master backend
 	children=()
@@ -436,6 +441,7 @@ ten_texts_are_there() {
 }
 
 # track: server | postgres | run
+# bats test_tags=release
 @test "run: postgres and a session" {
 	local backend their_limpet
 	children=()
@@ -465,6 +471,7 @@ pools_of_requests() {
 }
 
 # track: server | nginx | run
+# bats test_tags=release
 @test "run: nginx and a worker" {
 	children=()
 	nginx_server "$LIMPET" run -q --follow-fork "${patiently[@]}" -o "$work/run.limpet" --
@@ -526,6 +533,7 @@ another_worker() {
 }
 
 # It is started by one that has stepped aside, with SCHED_BATCH.
+# bats test_tags=release
 @test "the limpet of a child has the priority that the user chose" {
 	local follower
 	may_raise_a_priority || skip "this user may not raise a priority"

@@ -21,6 +21,7 @@ mappings() {
 }
 
 # track: allocator | jemalloc, mimalloc or tcmalloc in a stripped program or library that calls it through slots of its own (most programs in Rust) | attach | found by its calls, which are watched for up to two seconds with uprobes
+# bats test_tags=check
 @test "four functions without a name are found, and every block is in the trace" {
 	start nameless "$TARGETS/nameless"
 	text_of "$pid" nameless >text.before
@@ -50,6 +51,7 @@ mappings() {
 	[[ $status == 0 ]] || fail "it ended with $status"
 }
 
+# bats test_tags=release
 @test "threads that do not run are not watched, however many there are" {
 	start nameless "$TARGETS/nameless"
 	tell nameless "idle 140" "done"
@@ -135,6 +137,7 @@ stopped_when() {
 }
 
 # Whoever is killed while the kernel takes a breakpoint back may leave it.
+# bats test_tags=release
 @test "limpet is killed while it watches, and while breakpoints are removed: they go, and the program works on" {
 	local round condition
 	is_as_before() { cmp -s text.before <(text_of "$pid" nameless); }

@@ -85,6 +85,7 @@ stays() {
 	finish hoard
 }
 
+# bats test_tags=release
 @test "an address of a hook that is kept, and the agent is mapped" {
 	load=map
 	stays packed

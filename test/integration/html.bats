@@ -75,6 +75,7 @@ two_windows() {
 	two_windows live--no-scale allocated
 }
 
+# bats test_tags=release
 @test "a page of what filters keep, begun with a part of the time" {
 	of_storm
 	"$LIMPET" html "$trace" -o page.html

@@ -26,6 +26,7 @@ made_of() {
 	"$root/test/html/made" page.html "$1" made.html made.json
 }
 
+# bats test_tags=release
 @test "a page of 20,000 stacks can be filtered, and draws a bounded part of them" {
 	made_of 20000
 	driven made.html made.json --many
@@ -37,7 +38,13 @@ made_of() {
 	driven made.html made.json --many
 }
 
+# bats test_tags=release
 @test "a page of names and stacks that are out of the ordinary" {
+	made_of 300
+	driven made.html made.json --made
+}
+
+@test "functions and threads of like names; how old what is live is" {
 	made_of 300
 	"$root/test/html/figures" made.html |
 		jq -c '.kept.survivors = true | .sites |= map(.s = .b | .sb = ([.ab, .fb] | transpose | map(.[0] - .[1])))' |
@@ -45,7 +52,7 @@ made_of() {
 	# The largest of the known stacks are two instances of a template.
 	"$root/test/html/figures" made.html | jq -c '.strings[0] = "box::Box<int>::run(int)" | .strings[1] = "box::Box<char>::run(int)" |
 		.threads[].name = "worker" | .sites[2].th |= reverse' | "$root/test/html/figures" made.html --put alike.html
-	driven made.html made.json --made -- aged.html made.json --aged -- alike.html made.json --alike
+	driven aged.html made.json --aged -- alike.html made.json --alike
 }
 
 # test/html/shop.trace: of the program in docs/tasks.md, with the marks that are named there. It is kept, as what grows is
@@ -66,6 +73,7 @@ accessible() {
 	driven page.html none.json --axe "$axe" -- both.html none.json --axe "$axe"
 }
 
+# bats test_tags=release
 @test "axe-core finds nothing to improve in any view, light or dark" {
 	local trace=$root/test/html/shop.trace
 	"$LIMPET" html "$trace" -o page.html

@@ -185,6 +185,7 @@ highest_of() {
 	[[ $(grep -c 'ends of minutes' text) == 0 ]]
 }
 
+# bats test_tags=release
 @test "sums of scaled figures: the page and limpet diff round alike" {
 	local traces=$root/test/traces
 	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
@@ -201,6 +202,7 @@ highest_of() {
 	driven both.html diff.json
 }
 
+# bats test_tags=release
 @test "a growth that became smaller is no decrease: page and text" {
 	local traces=$root/test/traces
 	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")

@@ -11,7 +11,7 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${LIES:=2}" "${LIES_FROM:=1}"
+: "${LIES:=1}" "${LIES_FROM:=1}"
 limpets=("$LIMPET")
 for variant in ${LIARS_MEET-address-undefined}; do
 	[[ ! -x $root/build/$variant/limpet ]] || limpets+=("$root/build/$variant/limpet")
@@ -108,6 +108,7 @@ during() {
 	before images
 }
 
+# bats test_tags=release
 @test "headers and unwind tables that are others each time they are looked at" {
 	before tables may-die
 	during tables may-die
@@ -117,6 +118,7 @@ during() {
 	during memory may-die
 }
 
+# bats test_tags=release
 @test "heads of chunks, threads and stacks that are plausible and wrong" {
 	during heads may-die
 }
@@ -126,6 +128,7 @@ during() {
 }
 
 # The agent itself goes by it: what was read of it in time works on. For limpet it is as if nobody had lied.
+# bats test_tags=release
 @test "the layout of the shared memory is written over, while limpet goes in, and out again" {
 	local LIES=$((3 * LIES)) load
 	for load in "" dlopen map; do
@@ -139,6 +142,7 @@ during() {
 	during info may-die
 }
 
+# bats test_tags=release
 @test "a file of its choice in place of the agent's, as soon as it is made: not one byte of it changes" {
 	local seed refused=0
 	echo mine >chosen
@@ -156,6 +160,7 @@ during() {
 }
 
 # Who waits for it waits for good: until SIGUSR1.
+# bats test_tags=release
 @test "a socket that takes nothing in place of the channel, as soon as it is made" {
 	local seed
 	for ((seed = LIES_FROM; seed < LIES_FROM + 5 * LIES; seed++)); do
@@ -227,6 +232,7 @@ fds_of() {
 	during unmap may-die
 }
 
+# bats test_tags=release
 @test "all of it at once" {
 	during all may-die
 }

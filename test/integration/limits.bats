@@ -42,6 +42,7 @@ given_up() {
 
 # ------------------------------------------------------------------ descriptors
 
+# bats test_tags=release
 @test "limpet itself short of descriptors, at every number of them" {
 	local n worked=0
 	start storm "$TARGETS/storm" --threads 2
@@ -56,6 +57,7 @@ given_up() {
 	finish storm
 }
 
+# bats test_tags=release
 @test "the program short of descriptors, at every number of them" {
 	local n worked=0 refused=0
 	for n in 0 1 2 3 4 5 6 7 8 9; do
@@ -192,10 +194,12 @@ crowded() {
 	finish "crowd$threads"
 }
 
+# bats test_tags=release
 @test "500 threads that allocate: at most 64 MiB, and no call is missed" {
 	crowded 500
 }
 
+# bats test_tags=release
 @test "2,000 threads that allocate: at most 64 MiB, and no call is missed" {
 	# One chunk each: nobody has to wait for a collector among two thousand.
 	crowded 2000 150
@@ -367,6 +371,7 @@ with() {
 }
 
 # Each stack is described once, whatever room there is: its frames are kept by limpet, not in the program.
+# bats test_tags=release
 @test "twenty thousand deep stacks that have nothing in common, with little memory: none is lost" {
 	start paths "$TARGETS/paths" 60
 	overload='wait' attach "$pid" --agent-memory 8MiB

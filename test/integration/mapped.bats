@@ -7,7 +7,7 @@
 
 load helpers
 # Captures upon a program under load; more of them: make torture.
-: "${PROGRAM_CAPTURES:=2}"
+: "${PROGRAM_CAPTURES:=1}"
 setup() { begin; }
 teardown() { end; }
 
@@ -39,6 +39,7 @@ agent_way() {
 	done
 }
 
+# bats test_tags=check
 @test "a program at rest is the same after a capture, to the last mapping" {
 	local kind
 	for kind in "${kinds[@]}"; do
@@ -63,6 +64,7 @@ agent_way() {
 	finish decoy
 }
 
+# bats test_tags=release
 @test "threads that come and go, and signal handlers that allocate" {
 	local kind
 	for kind in static storm-musl storm-musl-static; do
@@ -78,6 +80,7 @@ agent_way() {
 # track: libc | glibc, static; static-PIE | run
 # track: libc | musl, dynamic (Alpine) | run
 # track: libc | musl, static; static-PIE | run
+# bats test_tags=release
 @test "run: every call from the entry point on" {
 	local kind
 	for kind in "${kinds[@]}"; do
@@ -86,6 +89,7 @@ agent_way() {
 }
 
 # The way home of a hijacked thread is then made of other instructions.
+# bats test_tags=release
 @test "a static program of musl that has no code to return from signal handlers" {
 	local key
 	! grep -qaP '\x48\xc7\xc0\x0f\0\0\0\x0f\x05|\xb8\x0f\0\0\0\x0f\x05' "$TARGETS/plain-musl-static" ||
@@ -164,6 +168,7 @@ agent_way() {
 	finish storm
 }
 
+# bats test_tags=release
 @test "where there is a dynamic linker, too: a capture by mapping is the same" {
 	local load=map
 	start storm "$TARGETS/storm" --threads 4 --cross
@@ -226,7 +231,7 @@ left_every_way() {
 		key=leaver-$load
 		start "$key" "$TARGETS/leaver${load:+$([[ $load != static ]] || echo -static)}"
 		tell "$key" "storm 3" 'done'
-		for round in 1 2 3 4 5; do
+		for ((round = 0; round < PROGRAM_CAPTURES; round++)); do
 			load=${load#static} attach "$pid" --alloc-functions leaver.list --no-seal
 			stop "$pid"
 		done
@@ -236,6 +241,7 @@ left_every_way() {
 	done
 }
 
+# bats test_tags=release
 @test "children that are forked are clean after the capture" {
 	local kind way child
 	for kind in static musl; do
@@ -291,6 +297,7 @@ left_every_way() {
 	finish holder
 }
 
+# bats test_tags=release
 @test "the collector is killed; the next one repairs" {
 	local kind
 	for kind in static storm-musl; do

@@ -128,14 +128,19 @@ born() {
 	same "diff" "$(jq -c '[.old, .new | .totals | .allocations, .live_allocations]' diff.json)" "[10,10,500,310]"
 	within 60 "$LIMPET" html "$trace" --born-between load, -o born.html >html.say 2>html.err
 	"$root/test/html/figures" born.html | json_says '.marks[0].name == "load" and .marks[0].time_s > 0 and .born.from_seconds > 0'
+	within 60 "$LIMPET" export "$trace" --format folded --sort live --born-between "load,top-1, steady" -o born.folded
+	grep -qE '^main;generations_make 30000$|generations_make 30000$' born.folded
+}
+
+# bats test_tags=release
+@test "pages of what was allocated between two marks say what the report says" {
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || skip "no chromium"
+	generations
+	"$LIMPET" html "$trace" --born-between load, -o born.html >html.say
 	"$LIMPET" html "$trace" --born-between "load,top-1, steady" -o marks.html >html.say
 	"$LIMPET" report "$trace" --json --born-between load, >until-the-end.json
 	report --born-between "load,top-1, steady"
-	if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
-		HOME=$work within 100 "$root/test/html/drive" marks.html report.json --tables -- born.html until-the-end.json --tables >drive.say 2>drive.err || fail "$(<drive.err)"
-	fi
-	within 60 "$LIMPET" export "$trace" --format folded --sort live --born-between "load,top-1, steady" -o born.folded
-	grep -qE '^main;generations_make 30000$|generations_make 30000$' born.folded
+	HOME=$work within 100 "$root/test/html/drive" marks.html report.json --tables -- born.html until-the-end.json --tables >drive.say 2>drive.err || fail "$(<drive.err)"
 }
 
 @test "what cannot be answered is said" {

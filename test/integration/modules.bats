@@ -4,7 +4,7 @@
 
 load helpers
 # Captures of a program that changes all the while; more of them: make torture.
-: "${PROGRAM_CAPTURES:=4}"
+: "${PROGRAM_CAPTURES:=2}"
 setup() { begin; }
 teardown() { end; }
 
@@ -59,6 +59,7 @@ put_heads_behind() {
 	END
 }
 
+# bats test_tags=release
 @test "a library whose program headers are behind everything else, as BOLT makes them" {
 	local distance library load name
 	# Another tool may have another distance between offset and address.
@@ -79,6 +80,7 @@ put_heads_behind() {
 	done
 }
 
+# bats test_tags=release
 @test "a small library whose segments share pages, and a program at a fixed address, with such program headers" {
 	local name
 	for name in alpha omega; do
@@ -293,16 +295,19 @@ comes_and_stays() {
 	comes_and_stays open
 }
 
+# bats test_tags=release
 @test "a module in a namespace of its own, that comes and stays, whose calls are bound later" {
 	comes_and_stays lazy
 }
 
 # The agent is mapped, and puts in alone what comes later.
+# bats test_tags=release
 @test "a module in a namespace of its own, where the agent is mapped" {
 	local load=map
 	in_space open
 }
 
+# bats test_tags=release
 @test "a module in a namespace of its own, whose calls are bound later, where the agent is mapped" {
 	local load=map
 	comes_and_stays lazy
@@ -324,6 +329,7 @@ comes_and_stays() {
 	finish spaces
 }
 
+# bats test_tags=release
 @test "namespaces and modules that come and go all the while: captures begin and end" {
 	local round
 	spaces
@@ -367,10 +373,12 @@ crossed() {
 	crossed inverse plugin.so
 }
 
+# bats test_tags=release
 @test "a lock held around loader calls, and wanted in a callback: where the agent is mapped" {
 	load=map crossed inverse plugin.so
 }
 
+# bats test_tags=release
 @test "a lock held around loader calls, and wanted in a callback: musl" {
 	crossed inverse-musl plugin-musl.so
 }

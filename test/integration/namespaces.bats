@@ -3,7 +3,7 @@
 
 load helpers
 # More of them: make torture.
-: "${PROGRAM_CAPTURES:=3}"
+: "${PROGRAM_CAPTURES:=1}"
 setup() {
 	begin
 	unshare --mount --pid --net --fork true 2>/dev/null ||
@@ -35,6 +35,7 @@ make_root() {
 }
 
 # track: container | mount, pid and net namespaces of its own | attach | from the host, nothing installed inside
+# bats test_tags=check
 @test "from the host, by its pid outside" {
 	contained storm "$TARGETS/storm" --threads 2
 	look "$pid"

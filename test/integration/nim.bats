@@ -4,7 +4,7 @@
 
 load helpers
 # Captures upon a program under load; more of them: make torture.
-: "${PROGRAM_CAPTURES:=2}"
+: "${PROGRAM_CAPTURES:=1}"
 setup() { begin; }
 teardown() { end; }
 
@@ -57,6 +57,7 @@ each_round() {
 }
 
 # track: nim | Nim, `--mm:refc` | attach run | entries, and each copy of its release
+# bats test_tags=release
 @test "Nim: refc, release and danger, with threads and without" {
 	each_round nim-refc-release-on
 	each_round nim-refc-release-off
@@ -100,6 +101,7 @@ counted() {
 	finish "$build"
 }
 
+# bats test_tags=check
 @test "Nim: each call, by the allocator's own counters: attach" {
 	counted nim-refc-counted-off
 	counted nim-orc-counted-off
@@ -148,6 +150,7 @@ from_entry() {
 
 # track: nim | Nim, `-d:useMalloc` | run
 # track: nim | Nim with link-time optimization | run
+# bats test_tags=release
 @test "Nim: run, of every build" {
 	local mm kind threads
 	for mm in refc orc; do
@@ -162,6 +165,7 @@ from_entry() {
 
 # By itself, and with heaptrack beside limpet, which writes what it is told.
 # track: nim | Nim with heaptrack support (`-d:heaptracker`) | attach run | as without it, also while heaptrack records
+# bats test_tags=release
 @test "Nim: a build with heaptrack support: by itself, under heaptrack, run" {
 	local library=/usr/lib/heaptrack/libheaptrack_preload.so
 	[[ -e $library ]]
@@ -184,6 +188,7 @@ from_entry() {
 	(($(grep -c '^+' heaptrack.raw) >= 20 * 1000))
 }
 
+# bats test_tags=release
 @test "Nim: capture upon capture while a thread works; sampled" {
 	local build
 	for build in nim-refc-release-on nim-orc-danger-on; do
@@ -209,6 +214,7 @@ from_entry() {
 
 # Where link-time optimization leaves functions that make blocks in no way that is known, it is said.
 # track: nim | Nim with link-time optimization | attach | entries; where some allocations stay unseen, the trace says that it is not complete
+# bats test_tags=release
 @test "Nim: link-time optimization" {
 	local build
 	for build in nim-refc-lto-on nim-orc-lto-on; do
@@ -230,6 +236,7 @@ from_entry() {
 # Its blocks end without a call. By attach the collector is there, by run it comes later. (Its strings do not
 # last until the end of the program, with Nim 1.6, whether or not it is captured.)
 # track: nim | Nim, `--mm:boehm` | attach run | what goes through libc; the Boehm collector's heap is reported as unseen, with its share of RSS at attach
+# bats test_tags=release
 @test "Nim: the Boehm collector's heap is unseen, and that is said" {
 	local collector='the Boehm collector is loaded as a library: what it holds stays unseen'
 	start nim "$TARGETS/nim-boehm-release-off"

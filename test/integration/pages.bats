@@ -65,6 +65,7 @@ adds_up() {
 	((sum - change <= slack && change - sum <= slack)) || fail "RSS changed by $change, explained are $sum"
 }
 
+# bats test_tags=check
 @test "who touches pages has them" {
 	start toucher "$TARGETS/toucher"
 	before=$(anonymous_of "$pid")

@@ -6,7 +6,7 @@
 load helpers
 setup() { begin; }
 # Captures upon a program under load; more of them: make torture.
-: "${PROGRAM_CAPTURES:=3}"
+: "${PROGRAM_CAPTURES:=1}"
 teardown() {
 	end
 	rm -f "${perf_map:-}"
@@ -93,11 +93,13 @@ from_start() {
 }
 
 # track: runtime | python3 | run
+# bats test_tags=release
 @test "run: Debian's python3" {
 	from_start 'PyByteArray|bytearray' block_bytes /usr/bin/python3 "$root/test/targets/pyload.py"
 }
 
 # track: runtime | python3 with `PYTHONMALLOC=malloc` | run
+# bats test_tags=release
 @test "run: Debian's python3, every object by malloc" {
 	PYTHONMALLOC=malloc from_start 'PyByteArray|bytearray' block_bytes /usr/bin/python3 "$root/test/targets/pyload.py"
 }
@@ -132,6 +134,7 @@ go_with_c() {
 	from_start keep_in_c block_bytes "$TARGETS/churn-go"
 }
 
+# bats test_tags=release
 @test "Go with cgo, static: its C side is exact, its own heap is said to be unseen" {
 	go_with_c churn-go-static
 	from_start keep_in_c block_bytes "$TARGETS/churn-go-static"
@@ -168,6 +171,7 @@ java=(java -Xbatch -XX:+PreserveFramePointer -XX:-UsePerfData -XX:+UseSerialGC -
 }
 
 # track: runtime | a JVM | run
+# bats test_tags=release
 @test "run: Java" {
 	from_start Unsafe_AllocateMemory0 block_bytes "${java[@]}"
 }
@@ -202,6 +206,7 @@ leaky_python() {
 }
 
 # track: runtime | python3 with `PYTHONMALLOC=malloc` | attach | each object by itself
+# bats test_tags=release
 @test "Debian's python3, every object by malloc" {
 	leaky_python python env PYTHONMALLOC=malloc
 }
@@ -215,7 +220,7 @@ serving() {
 # node_server COMMAND... NODE: a server and its load. Sets `pid` and `port`.
 node_server() {
 	local server
-	LEAK_EVERY=25 "$@" "$root/test/targets/server.js" >server.say 2>server.err </dev/null 3>&- &
+	LEAK_EVERY=10 "$@" "$root/test/targets/server.js" >server.say 2>server.err </dev/null 3>&- &
 	job_of[server]=$!
 	wait_until 30 serving || return 1
 	read -r _ server port <server.say
@@ -275,6 +280,7 @@ look_at_server() {
 	node_under_load "$(command -v node)"
 }
 
+# bats test_tags=release
 @test "node: the official build, an HTTP server under load" {
 	(cd "$root" && scripts/fetch-node) 2>fetch.err || skip "the official build cannot be fetched"
 	node_under_load "$root/build/node20/bin/node"
@@ -283,6 +289,7 @@ look_at_server() {
 # Each stream is opened by one call of deflateInit2_, which makes four or five blocks: those that were kept and
 # one for each request.
 # track: runtime | node.js | run
+# bats test_tags=release
 @test "run: node, an HTTP server under load" {
 	local kept blocks streams
 	node_server "$LIMPET" run -q --on-overload wait -o run.limpet -- "$(command -v node)"
@@ -362,15 +369,16 @@ populated() {
 }
 
 # ------------------------------------------------------------------ every way a slot comes to be
+: "${LINKS:=storm-full-noplt-pie storm-norelro-plt-nopie}"
 
 @test "RELRO none, partial, full; PLT or not; PIE or not: exact counts each" {
 	local link count
-	for link in "$TARGETS"/storm-*; do
-		start "${link##*/}" "$link" --threads 2 || return 1
+	for link in $LINKS; do
+		start "$link" "$TARGETS/$link" --threads 2 || return 1
 		modules "$pid" >modules.before
 		attach "$pid" || fail "$link" || return 1
-		tell "${link##*/}" "run 2000" ran
-		tell "${link##*/}" count '{'
+		tell "$link" "run 2000" ran
+		tell "$link" count '{'
 		count=$answer
 		stop "$pid" || fail "$link" || return 1
 		good_capture || fail "$link" || return 1
@@ -379,6 +387,6 @@ populated() {
 		same "bytes of $link" "$(jq .totals.live_bytes report.json)" "$(jq .live_bytes <<<"$count")"
 		nothing_of_ours "$pid" || fail "$link" || return 1
 		modules "$pid" | diff -u modules.before - || fail "$link" || return 1
-		finish "${link##*/}"
+		finish "$link"
 	done
 }

@@ -35,6 +35,7 @@ teardown() { end; }
 }
 
 # track: language | C, glibc | run
+# bats test_tags=check
 @test "counts from the entry point on: nothing is foreign" {
 	counted_run storm "$TARGETS/storm" --threads 2 --cross
 	# The table that each thread has from the start was allocated by main, before any command.

@@ -19,15 +19,28 @@ fits() {
 	within 200 "$root/test/schema/validate" "$schema" "$@" 2>fits.err || fail "$(<fits.err)"
 }
 
-@test "reports, views and diffs of all kinds of traces" {
-	local trace name kind
-	mkdir json
-	within 120 "$LIMPET" run -q --on-overload wait -o kinds.trace -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
-	for trace in "$root"/test/traces/version-*/*.trace kinds.trace; do
+# reports TRACE...: whole and filtered.
+reports() {
+	local trace name
+	for trace; do
 		name=$(basename "$trace" .trace)
 		json "$name" report -n 20 "$trace" || return 1
 		json "$name.filtered" report -n 3 --include main "$trace" || return 1
 	done
+}
+
+# bats test_tags=release
+@test "reports of traces of every version" {
+	mkdir json
+	reports "$root"/test/traces/version-*/*.trace
+	fits json/*.json
+}
+
+@test "reports, views and diffs of all kinds of traces" {
+	local kind
+	mkdir json
+	within 120 "$LIMPET" run -q --on-overload wait -o kinds.trace -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
+	reports kinds.trace "$root"/test/traces/version-4/*.trace
 	for kind in bottom-up top-down functions threads modules sizes lifetimes timeline pages; do
 		json "kinds.$kind" report kinds.trace --view "$kind" || return 1
 	done

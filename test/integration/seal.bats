@@ -187,6 +187,7 @@ sys.exit(not {"leaky", "dropping"} <= set(figures["strings"]))' || fail "the pag
 }
 
 # track: runtime | node.js with `--perf-basic-prof` | attach | JavaScript functions have names, too
+# bats test_tags=release
 @test "code that node made has names, also when node is gone at the end" {
 	start node node --perf-basic-prof --interpreted-frames-native-stack -e "$made_code"
 	perf_map=/tmp/perf-$pid.map
@@ -286,6 +287,7 @@ holds_map() {
 }
 
 # track: runtime | node.js with `--perf-basic-prof` | run
+# bats test_tags=release
 @test "run: code that node made has names" {
 	start node "$LIMPET" run -q -o run.limpet -- node --perf-basic-prof --interpreted-frames-native-stack -e "$made_code"
 	perf_map=/tmp/perf-$pid.map

@@ -2,6 +2,7 @@
 # The arithmetic of scripts/soak-summary, on a soak made up so that the right answers are known.
 # time-limit: 120
 
+# bats file_tags=release
 load helpers
 setup() { begin; }
 teardown() { end; }

@@ -24,6 +24,7 @@ kept() {
 	kept --signals-blocked
 }
 
+# bats test_tags=release
 @test "SIGTRAP and SIGSEGV are ignored" {
 	kept --trap-ignored
 }
@@ -129,6 +130,7 @@ kept() {
 	finish odd
 }
 
+# bats test_tags=release
 @test "a program that closes our descriptor, and executes another: the trace says so" {
 	start execer "$TARGETS/execer"
 	attach "$pid"
@@ -196,10 +198,12 @@ vforked() {
 	vforked forker
 }
 
+# bats test_tags=release
 @test "children by vfork that allocate: each call counts as their parent's, where the agent is mapped" {
 	load=map vforked forker
 }
 
+# bats test_tags=release
 @test "children by vfork that allocate: each call counts as their parent's, in a static program" {
 	vforked forker-static
 }
@@ -334,6 +338,7 @@ apart_from() {
 # With a child every 300 microseconds some are forked while a thread is hijacked, and inherit the stub, its
 # descriptors, and a lock of the loader's that nobody will let go of. One that is forked in the very middle of
 # the loader's own work cannot be cleaned; it is named.
+# bats test_tags=release
 @test "children that are forked at every moment of attach and detach are clean or named, and work" {
 	local child left named try
 	# If limpet gets no processor while a thread is hijacked, all of them may be forked meanwhile.

@@ -14,6 +14,7 @@ in_root() {
 }
 
 # track: container | limpet in a root with nothing but /proc | attach | `make static`: one file
+# bats test_tags=check
 @test "in a root directory that holds it and /proc alone: attach, stop, report, doctor" {
 	((EUID == 0)) || skip "chroot takes root"
 	[[ $(readelf -dl "$LIMPET_STATIC") != *NEEDED* && $(readelf -l "$LIMPET_STATIC") != *INTERP* ]]

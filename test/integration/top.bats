@@ -52,7 +52,7 @@ row_has() {
 	start leak "$TARGETS/leak"
 	attach "$pid"
 	screen 80 24 "$pid"
-	tell leak go going
+	tell leak amble going
 	tell leak 'leak 2000' leaked
 	# 2000 sessions of 3000 bytes, and nothing else is kept.
 	shows '5\.7 MiB .*Registry::remember'
@@ -325,6 +325,7 @@ has_rows() {
 	shot && (($(grep -c "$2" shot.say) >= $1))
 }
 
+# bats test_tags=release
 @test "the longest figures leave each row in its columns" {
 	start leak "$TARGETS/leak"
 	attach "$pid"
@@ -593,6 +594,7 @@ gone_server() {
 	finish leak
 }
 
+# bats test_tags=check
 @test "it never attaches: what is not captured is refused, with the command that would" {
 	start leak "$TARGETS/leak"
 	refused 1 "process $pid is not being captured" "$LIMPET" top "$pid"
@@ -609,6 +611,7 @@ gone_server() {
 	refused 2 "did you mean 'growth'" "$LIMPET" top --sort growht 1
 }
 
+# bats test_tags=release
 @test "a terminal that is not known, and one without UTF-8" {
 	start leak "$TARGETS/leak"
 	attach "$pid"

@@ -56,6 +56,7 @@ reads_as_before() {
 	said_as_before now.json part.json
 }
 
+# bats test_tags=release
 @test "traces of earlier versions are read as they were then" {
 	local trace seen=0
 	for trace in "$traces"/*/*.trace; do
@@ -69,6 +70,7 @@ reads_as_before() {
 	[[ $status != 0 && $output == *.totals.frees:* ]] || fail "a difference was not seen: $output"
 }
 
+# bats test_tags=release
 @test "traces of earlier versions: a second reader replays every event and finds the sums" {
 	local trace
 	for trace in "$traces"/*/*.trace; do

@@ -162,6 +162,7 @@ finds() {
 }
 
 # What it holds is mapped during the capture, or was set aside before.
+# bats test_tags=release
 @test "jemalloc in a stripped library, which begins during the capture: named" {
 	local target=bundled answered=ran
 	start bundled "$TARGETS/bundled-stripped"
@@ -218,6 +219,7 @@ memory() {
 	sed -n "s/^$1:[[:space:]]*\([0-9]*\) kB/\1/p" "/proc/$pid/smaps_rollup"
 }
 
+# bats test_tags=release
 @test "memory that is shared since a fork stays shared, and files that nobody reads are not read" {
 	local shared resident
 	mkdir files

@@ -30,6 +30,7 @@ says() {
 	json_says "$@" <view.json || fail "the view does not say: $*"
 }
 
+# bats test_tags=check
 @test "functions: calls and bytes of each site are those that the program made" {
 	of_kinds
 	view functions

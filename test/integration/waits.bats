@@ -103,6 +103,7 @@ comes_again() {
 	finish holder
 }
 
+# bats test_tags=release
 @test "a slow constructor holds the dynamic linker's lock: given up, nothing changed" {
 	gives_up loader "dynamic linker"
 }
@@ -142,10 +143,12 @@ captured_meanwhile() {
 	captured_meanwhile malloc-alone
 }
 
+# bats test_tags=release
 @test "every thread inside malloc or waiting for its lock, by dlopen: given up, nothing changed" {
 	load=dlopen gives_up malloc "safe point"
 }
 
+# bats test_tags=check
 @test "every thread inside malloc or waiting for its lock, by dlopen, and let go in time" {
 	load=dlopen comes_again malloc
 }
@@ -164,6 +167,7 @@ captured_meanwhile() {
 	finish holder
 }
 
+# bats test_tags=release
 @test "malloc's lock is held, and a thread that is free waits for it in our stead, by dlopen: given up, clean afterwards" {
 	load=dlopen gives_up malloc-alone "lock"
 }
@@ -172,6 +176,7 @@ captured_meanwhile() {
 	load=dlopen comes_again malloc-alone
 }
 
+# bats test_tags=release
 @test "every thread in D state, waiting for a vfork child: given up, nothing changed" {
 	gives_up vfork "a vfork child"
 }
@@ -202,6 +207,7 @@ captured_meanwhile() {
 }
 
 # The last one that is tried may be the main thread, which listens in a handler.
+# bats test_tags=release
 @test "every thread on a coroutine's stack: given up, nothing changed" {
 	gives_up coroutine "on one that is not the thread's own|in a signal handler"
 }
@@ -210,6 +216,7 @@ captured_meanwhile() {
 	comes_again coroutine
 }
 
+# bats test_tags=release
 @test "every thread short of stack: given up, nothing changed" {
 	gives_up stack "short of stack|in a signal handler"
 }

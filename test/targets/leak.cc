@@ -1,6 +1,7 @@
 // leak: C++ churn of maps and strings, checked, beside a leak in a function with a known name.
 //
-// Commands: "go" and "hold" start and stop the churn thread; "leak N" makes Registry::remember keep
+// Commands: "go" and "hold" start and stop the churn thread, "amble" starts it with a rest of a
+// millisecond in each round; "leak N" makes Registry::remember keep
 // N sessions; "descend N" makes it keep one below N calls of a function by itself, "parse N" of two
 // by each other; "count" says what was kept, as JSON; "quit" ends with 0 if every sum was right.
 #include <atomic>
@@ -81,7 +82,7 @@ __attribute__((noinline)) unsigned parse_item(Registry &registry, unsigned level
 	return below;
 }
 
-std::atomic<bool> running{false}, over{false};
+std::atomic<bool> running{false}, over{false}, ambling{false};
 std::atomic<unsigned long> rounds{0};
 
 [[noreturn]] void broken(const char *what)
@@ -129,6 +130,8 @@ void churn()
 		if (thrown_round(seed) != 200)
 			broken("an exception lost its words");
 		rounds++;
+		if (ambling)
+			usleep(1000);
 	}
 }
 
@@ -147,7 +150,8 @@ int main()
 	std::printf("ready %d\n", getpid());
 	while (std::fgets(line, sizeof(line), stdin)) {
 		unsigned number;
-		if (!std::strcmp(line, "go\n")) {
+		if (!std::strcmp(line, "go\n") || !std::strcmp(line, "amble\n")) {
+			ambling = line[0] == 'a';
 			running = true;
 			std::puts("going");
 		} else if (!std::strcmp(line, "hold\n")) {

@@ -105,11 +105,13 @@ churning() {
 	churning churn "$TARGETS/churn"
 }
 
+# bats test_tags=release
 @test "Rust, linked by LLD" {
 	readelf -p .comment "$TARGETS/churn-lld" | grep -q LLD
 	churning churn-lld "$TARGETS/churn-lld"
 }
 
+# bats test_tags=release
 @test "Nim: tables and exceptions" {
 	churning churn-nim "$TARGETS/churn-nim"
 }
@@ -141,6 +143,7 @@ right_answers() {
 	finish client
 }
 
+# bats test_tags=release
 @test "redis-server" {
 	redis_server
 	start client python3 "$root/test/targets/client.py" redis "$work/redis.sock" 4
@@ -155,6 +158,7 @@ right_answers() {
 	redis_ends
 }
 
+# bats test_tags=release
 @test "postgres: a backend" {
 	postgres_server
 	start client python3 "$root/test/targets/client.py" postgres "$directory/.s.PGSQL.5432" 2

@@ -7,7 +7,7 @@ load ../integration/helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${CHAOS_PROGRAMS:=60}"
+: "${CHAOS_PROGRAMS:=12}"
 : "${CHAOS_FROM:=1}"
 : "${CHAOS_SECONDS:=0}"
 

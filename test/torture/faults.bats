@@ -8,7 +8,7 @@ load ../integration/helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${FAULTS:=12}"
+: "${FAULTS:=6}"
 : "${TORTURE:=$root/build/torture}"
 
 figures() {
@@ -70,10 +70,12 @@ fails_everywhere() {
 	finish "$name"
 }
 
+# bats test_tags=release
 @test "any system call of limpet's fails: it ends in time and says so, the program works, nothing is left" {
 	each=ptrace fails_everywhere "" "$TARGETS/storm" --threads 2 --cross
 }
 
+# bats test_tags=release
 @test "any system call of limpet's fails: it ends in time and says so, the program works, nothing is left: dlopen" {
 	fails_everywhere dlopen "$TARGETS/storm" --threads 2 --cross
 }
@@ -82,12 +84,14 @@ fails_everywhere() {
 	fails_everywhere map "$TARGETS/storm" --threads 2 --cross
 }
 
+# bats test_tags=release
 @test "any system call of limpet's fails: it ends in time and says so, the program works, nothing is left: entries" {
 	fails_everywhere map "$TARGETS/own-allocator" --threads 2 --cross
 }
 
 # A slot that cannot be written leaves calls unseen, or the agent where it is. All that limpet writes to /proc/PID/mem and
 # to files by their offset is tried: which of it are slots is not known here.
+# bats test_tags=release
 @test "a write fails while slots are put in from outside: a trace that says that it is complete is" {
 	local load=map real=$LIMPET place exit_status incomplete=0
 	start storm "$TARGETS/storm" --threads 2 --cross
@@ -124,6 +128,7 @@ there=("memfd_create 319 0 4154458112" "socketpair 53 3 4154458112" "mmap 9 1 65
 	"newfstatat 262 0 900" "recvmsg 47 0 900" "mprotect 10 0 4154458112" "fstat 5 0 900" "madvise 28 0 4154458112")
 
 # A filter is not taken off again: what the program does not let us take back stays, switched off.
+# bats test_tags=release
 @test "any system call that a thread of the program makes for limpet fails: it says so, the program works" {
 	local index errors=12 ways=("" dlopen map) way
 	[[ $FAULTS != all ]] || errors="12 1"

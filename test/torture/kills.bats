@@ -9,7 +9,7 @@ load moments
 setup() { begin; }
 teardown() { end; }
 
-: "${KILL_STRIDE:=13}"
+: "${KILL_STRIDE:=37}"
 : "${KILL_REPEAT:=1}"
 : "${KILL_ROUNDS:=12}"
 : "${TORTURE:=$root/build/torture}"
@@ -39,6 +39,7 @@ killed_at_steps() {
 }
 
 # Its code has to be as it was, too: the first functions of an allocator are hooked where they begin.
+# bats test_tags=release
 @test "limpet is killed at every step: an allocator inside the program" {
 	start storm "$TARGETS/own-allocator" --threads 4 --cross --rate 100000
 	text_of "$pid" own-allocator >text.before
@@ -51,6 +52,7 @@ killed_at_steps() {
 }
 
 # The agent is mapped, and unmapped, by the stub; slots and entries are written from outside.
+# bats test_tags=release
 @test "limpet is killed at every step: no dynamic linker, or one of another kind" {
 	local kind
 	for kind in static storm-musl storm-musl-static; do
@@ -66,6 +68,7 @@ killed_at_steps() {
 }
 
 # Where its functions are is what libc says: while limpet is there, at the agent's.
+# bats test_tags=release
 @test "limpet is killed at every step: what the linker binds is the program's own again" {
 	local load
 	for load in "" dlopen map; do
@@ -80,6 +83,7 @@ killed_at_steps() {
 }
 
 # With copies of its release in the midst of functions, and blocks that come by mmap.
+# bats test_tags=release
 @test "limpet is killed at every step: Nim's own allocator" {
 	start nim "$TARGETS/nim-orc-release-on"
 	text_of "$pid" nim-orc-release-on >text.before
@@ -91,6 +95,7 @@ killed_at_steps() {
 	finish nim
 }
 
+# bats test_tags=release
 @test "limpet is killed at every step: by dlopen, and where all threads stand" {
 	local load
 	start storm "$TARGETS/storm" --threads 4 --churn 5000 --cross --rate 100000
@@ -120,6 +125,7 @@ killed_registers() {
 	finish "$mode"
 }
 
+# bats test_tags=release
 @test "limpet is killed at every step: all registers of threads that never sleep" {
 	killed_registers spin
 }
@@ -128,12 +134,14 @@ killed_registers() {
 	killed_registers block
 }
 
+# bats test_tags=release
 @test "limpet is killed at every step: all registers of a single thread" {
 	killed_registers main
 }
 
 # SIGKILL at one of its calls, wherever that is: in preflight, in the remote calls, while slots are exchanged, while
 # it captures at full load, while it leaves.
+# bats test_tags=release
 @test "limpet is killed at any moment under full load; the next one repairs" {
 	local i ptraces calls at killed=0 dormant=0
 	start storm nice -n 10 "$TARGETS/storm" --threads 8 --churn 20000 --cross --signals
@@ -184,6 +192,7 @@ has_ended() {
 
 # SIGSTOP at one of its calls of ptrace, between most of which a thread is held: it is woken. Every second time it is
 # stopped again at each call from there on, and so has to be ended.
+# bats test_tags=release
 @test "limpet is stopped at any moment: no thread of the target stands for it" {
 	local i ptraces calls at way woken=0 killed=0
 	start storm nice -n 10 "$TARGETS/storm" --threads 4 --churn 5000 --cross
@@ -221,6 +230,7 @@ operations() {
 }
 
 # With the default nobody waits for a collector that stands still.
+# bats test_tags=release
 @test "the collector is stopped by SIGSTOP under full load, and goes on" {
 	local before after
 	start storm nice -n 10 "$TARGETS/storm" --threads 4 --cross
@@ -247,6 +257,7 @@ operations() {
 : "${LOADER_ROUNDS:=6}"
 
 # A program that does nothing but load and unload: a safe point is rare, and the agent may have to stay.
+# bats test_tags=release
 @test "modules come and go all the while: attached or given up, detached or dormant, never harmed" {
 	local i status gave_up=0 dormant=0 good=0
 	start loader "$TARGETS/loader" "$TARGETS/plugin.so"

@@ -11,7 +11,7 @@ teardown() {
 	remove_groups
 }
 
-: "${LOSS_ROUNDS:=8}"
+: "${LOSS_ROUNDS:=3}"
 
 figures() {
 	echo "# figures:   $*" >&3

@@ -9,7 +9,7 @@ load moments
 setup() { begin; }
 teardown() { end; }
 
-: "${MOMENTS:=6}" # for each act
+: "${MOMENTS:=3}" # for each act
 
 # nothing_left: of limpet itself, when it has ended.
 nothing_left() {
@@ -146,10 +146,12 @@ moments() {
 	echo "# figures: $act: $MOMENTS moments of $calls calls$words; at most $most calls" >&3
 }
 
+# bats test_tags=release
 @test "it executes another program" {
 	moments exec after_exec
 }
 
+# bats test_tags=release
 @test "another of its threads executes another program" {
 	moments exec-thread after_exec
 }
@@ -158,22 +160,27 @@ moments() {
 	moments exit after_exit
 }
 
+# bats test_tags=release
 @test "another of its threads ends it" {
 	moments exit-thread after_exit
 }
 
+# bats test_tags=release
 @test "it is killed" {
 	moments kill after_kill
 }
 
+# bats test_tags=release
 @test "it forks, and the child lives on" {
 	moments fork after_fork
 }
 
+# bats test_tags=release
 @test "it vforks" {
 	moments vfork after_vfork
 }
 
+# bats test_tags=release
 @test "it closes every descriptor" {
 	moments close after_close
 }
@@ -200,19 +207,23 @@ taken() {
 	done
 }
 
+# bats test_tags=release
 @test "it closes what limpet has just made" {
 	taken MEDDLE_WRITE 'Bad file descriptor'
 }
 
 # When the channel has been checked, and the stub is about to go on.
+# bats test_tags=release
 @test "it closes the channel of a stub that runs" {
 	taken MEDDLE_CHANNEL
 }
 
+# bats test_tags=release
 @test "its threads end, and others begin" {
 	moments threads after_threads
 }
 
+# bats test_tags=release
 @test "its main thread ends" {
 	moments leader after_leader
 }

@@ -31,6 +31,7 @@ handed_over() {
 	handed_over 1
 }
 
+# bats test_tags=release
 @test "four producers and four consumers" {
 	handed_over 4
 }

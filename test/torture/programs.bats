@@ -34,6 +34,7 @@ always_busy() {
 	:
 }
 
+# bats test_tags=release
 @test "node under HTTP load" {
 	node_server
 	start load node "$root/test/targets/load.js" "$port" 2
@@ -50,6 +51,7 @@ always_busy() {
 
 # ------------------------------------------------------------------ redis
 
+# bats test_tags=release
 @test "redis-server" {
 	redis_server
 	start client python3 "$root/test/targets/client.py" redis "$work/redis.sock" 4
@@ -68,6 +70,7 @@ python_quiet() {
 	tell python hold held
 }
 
+# bats test_tags=release
 @test "python3 with threads" {
 	start python env PYTHONMALLOC=malloc /usr/bin/python3 "$root/test/targets/pyload.py"
 	busy=python_busy quiet=python_quiet
@@ -90,6 +93,7 @@ go_quiet() {
 
 # Goroutines on stacks of their own, preempted by signals; threads that its runtime makes. Bound at once: its runtime
 # calls munmap for the first time when it likes.
+# bats test_tags=release
 @test "Go with cgo" {
 	start go env LD_BIND_NOW=1 "$TARGETS/churn-go"
 	busy=go_busy quiet=go_quiet own=(--threads)
@@ -102,6 +106,7 @@ go_quiet() {
 
 # ------------------------------------------------------------------ PostgreSQL
 
+# bats test_tags=release
 @test "postgres: a backend" {
 	local backend
 	postgres_server
@@ -118,6 +123,7 @@ go_quiet() {
 	quick_attach postgres
 }
 
+# bats test_tags=release
 @test "postgres: the postmaster, while sessions come and go" {
 	postgres_server
 	start client python3 "$root/test/targets/client.py" postgres "$directory/.s.PGSQL.5432" 2 reconnect
@@ -130,6 +136,7 @@ go_quiet() {
 
 # ------------------------------------------------------------------ nginx
 
+# bats test_tags=release
 @test "nginx: a worker" {
 	nginx_server
 	start client python3 "$root/test/targets/client.py" http "$directory/nginx.sock" "$directory/files" 4

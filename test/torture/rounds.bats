@@ -21,6 +21,7 @@ storm_quiet() {
 
 # At a rate that leaves the machine some room: what a thread waits for a processor is no figure of limpet's,
 # and a round takes the less time. Threads live for a third of a second.
+# bats test_tags=release
 @test "captures: sixty-four threads that allocate, come and go" {
 	start storm "$TARGETS/storm" --threads 64 --churn 300 --cross --signals --slots 32 --rate 60000
 	busy=storm_busy quiet=storm_quiet own=()
@@ -30,6 +31,7 @@ storm_quiet() {
 	quick_attach storm
 }
 
+# bats test_tags=release
 @test "captures: sixty-four threads that allocate as fast as they can" {
 	start storm nice -n 19 "$TARGETS/storm" --threads 64 --churn 3000 --cross --signals --slots 32
 	busy=storm_busy quiet=storm_quiet own=()
@@ -51,10 +53,12 @@ code_rounds() {
 	rm "$job.in" "$job.out"
 }
 
+# bats test_tags=release
 @test "captures: an allocator inside the program, sixteen threads as fast as they can" {
 	code_rounds storm own-allocator 2 --threads 16 --cross --signals --slots 32
 }
 
+# bats test_tags=release
 @test "captures: no dynamic linker, or one of another kind: sixteen threads that come and go" {
 	local kind
 	for kind in static storm-musl; do
@@ -69,6 +73,7 @@ nim_quiet() {
 	tell nim hold held
 }
 
+# bats test_tags=release
 @test "captures: Nim's own allocator" {
 	local build
 	for build in nim-orc-danger-on nim-refc-release-on; do
@@ -93,6 +98,7 @@ nim_quiet() {
 }
 
 # The look itself: an agent that is there shows in every part of it.
+# bats test_tags=release
 @test "captures: an agent that stays would be seen" {
 	local part
 	start storm "$TARGETS/storm" --threads 4
@@ -118,6 +124,7 @@ nim_quiet() {
 	finish storm
 }
 
+# bats test_tags=release
 @test "attach and detach without recording: eight threads, then one that never rests" {
 	local threads
 	for threads in 8 1; do

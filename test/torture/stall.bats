@@ -127,6 +127,7 @@ kept() {
 
 # One thread has filled fifty times as many chunks as are read at a time, and no more than there is room for: between
 # two such parts it does not sleep.
+# bats test_tags=release
 @test "what has piled up is read without a pause" {
 	local counter looks
 	command -v strace >/dev/null || skip "strace is not installed"
@@ -162,6 +163,7 @@ waits_short() {
 }
 
 # A program that was still is looked at less often: what it begins with is waited for, and five times as long.
+# bats test_tags=release
 @test "who finds no room waits for a short time, and longer where the collector naps" {
 	local turns_at_first
 	start storm "$TARGETS/storm" --threads 1
@@ -211,6 +213,7 @@ between() {
 }
 
 # The program has held blocks since the capture began, and frees them while nobody listens.
+# bats test_tags=release
 @test "drop: blocks whose frees were dropped are not called live without a word" {
 	start stall "$TARGETS/stall" --threads 2 --plain
 	tell stall count '{'
@@ -253,6 +256,7 @@ near_truth() {
 		--argjson is "$2"
 }
 
+# bats test_tags=release
 @test "sample: nobody waits, nothing is lost but to sampling, and recording recovers" {
 	# Room for what is recorded in an overload, however long it lasts until all is asked.
 	local figure MEMORY=32MiB

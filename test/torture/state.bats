@@ -7,7 +7,7 @@ load ../integration/helpers
 setup() { begin; }
 teardown() { end; }
 
-: "${ROUNDS:=8}"
+: "${ROUNDS:=4}"
 
 # looked MODE N: so often.
 looked() {
@@ -35,6 +35,7 @@ state_rounds() {
 	echo "# figures: registers $mode: $ROUNDS rounds, $looks looks" >&3
 }
 
+# bats test_tags=release
 @test "threads that never sleep" {
 	state_rounds spin 1000
 }

@@ -9,7 +9,7 @@ load stops
 setup() { begin; }
 teardown() { end; }
 
-: "${ROUNDS:=12}"
+: "${ROUNDS:=5}"
 stop_kinds='"attach", "detach"'
 stop_figures='"\(.trips) trips, \(.resumes) resumes, \(.stops) stops, \(.calls) calls"'
 
@@ -24,6 +24,7 @@ stated_truly() {
 	stated_truly
 }
 
+# bats test_tags=release
 @test "stop times: threads that are only looked at count, too" {
 	stop_times bystanders -c "$TARGETS/gaps-copies" --spin 1 --sleep 60
 	expect '.detach.stops >= 60'
