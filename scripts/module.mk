@@ -72,6 +72,7 @@ lint-includes:
 
 lint-functions:
 	$(call say,LINT,functions)
+	$(Q)! grep -nE 'static void [a-z_0-9]+\(void \*\*' test/unit/test_*.c | grep -v 'static void test_'
 	$(Q)scripts/check-functions $(TIDY_C) $(filter-out test/%,$(LINT_H)) html/*.js
 
 lint-hazards:

@@ -92,7 +92,7 @@ static void make_sample(struct builder *builder, uint64_t abi, uint64_t room, ui
 	finish(builder);
 }
 
-static void a_fault_has_registers_and_stack(void **state)
+static void test_a_fault_has_registers_and_stack(void **state)
 {
 	struct limpet_fault_record record;
 	struct builder builder;
@@ -113,7 +113,7 @@ static void a_fault_has_registers_and_stack(void **state)
 	assert_int_equal(record.stack[39], 0x5a);
 }
 
-static void other_abis_have_no_registers(void **state)
+static void test_other_abis_have_no_registers(void **state)
 {
 	struct limpet_fault_record record;
 	struct builder builder;
@@ -128,7 +128,7 @@ static void other_abis_have_no_registers(void **state)
 	assert_false(record.has_registers);
 }
 
-static void a_record_cut_short_is_refused(void **state)
+static void test_a_record_cut_short_is_refused(void **state)
 {
 	struct limpet_fault_record record = {.tid = 77};
 	struct builder builder;
@@ -149,7 +149,7 @@ static void a_record_cut_short_is_refused(void **state)
 	assert_int_equal(record.tid, 77);
 }
 
-static void lengths_that_are_not_true_are_refused(void **state)
+static void test_lengths_that_are_not_true_are_refused(void **state)
 {
 	static const uint64_t rooms[] = {STACK + 8, 1u << 20, UINT64_MAX, UINT64_MAX - 7};
 	struct limpet_fault_record record;
@@ -177,7 +177,7 @@ static void make_other(struct builder *builder, uint32_t type, uint16_t misc, ui
 	finish(builder);
 }
 
-static void other_records_have_a_time(void **state)
+static void test_other_records_have_a_time(void **state)
 {
 	static const struct {
 		uint32_t type;
@@ -214,11 +214,11 @@ static void other_records_have_a_time(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_fault_has_registers_and_stack),
-		cmocka_unit_test(other_abis_have_no_registers),
-		cmocka_unit_test(a_record_cut_short_is_refused),
-		cmocka_unit_test(lengths_that_are_not_true_are_refused),
-		cmocka_unit_test(other_records_have_a_time),
+		cmocka_unit_test(test_a_fault_has_registers_and_stack),
+		cmocka_unit_test(test_other_abis_have_no_registers),
+		cmocka_unit_test(test_a_record_cut_short_is_refused),
+		cmocka_unit_test(test_lengths_that_are_not_true_are_refused),
+		cmocka_unit_test(test_other_records_have_a_time),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,7 +34,7 @@ static struct limpet_fault_record make_stack(uint64_t words[8], uint64_t at)
 					    .stack_bytes = 64};
 }
 
-static void a_captured_stack_is_walked(void **state)
+static void test_a_captured_stack_is_walked(void **state)
 {
 	const struct limpet_walk_map map = {.modules = NULL};
 	uint64_t words[8], pcs[16];
@@ -73,7 +73,7 @@ static void test_a_stack_that_was_copied_in_part_is_cut(void **state)
 	}
 }
 
-static void hostile_stacks_end(void **state)
+static void test_hostile_stacks_end(void **state)
 {
 	const struct limpet_walk_map map = {.modules = NULL};
 	uint64_t words[8], pcs[16];
@@ -103,7 +103,7 @@ static struct limpet_map map_at(uint64_t start, const char *perms, uint64_t inod
 	return map;
 }
 
-static void mappings_that_count(void **state)
+static void test_mappings_that_count(void **state)
 {
 	struct limpet_map list[] = {
 		map_at(0x1000, "r--p", 5, "/bin/cat"),
@@ -137,7 +137,7 @@ static void mappings_that_count(void **state)
 	limpet_counted_maps_done(&maps);
 }
 
-static void a_refusal_has_a_hint(void **state)
+static void test_a_refusal_has_a_hint(void **state)
 {
 	struct limpet_err err = {0};
 
@@ -212,11 +212,11 @@ static void test_each_loss_has_its_reason(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_captured_stack_is_walked),
+		cmocka_unit_test(test_a_captured_stack_is_walked),
 		cmocka_unit_test(test_a_stack_that_was_copied_in_part_is_cut),
-		cmocka_unit_test(hostile_stacks_end),
-		cmocka_unit_test(mappings_that_count),
-		cmocka_unit_test(a_refusal_has_a_hint),
+		cmocka_unit_test(test_hostile_stacks_end),
+		cmocka_unit_test(test_mappings_that_count),
+		cmocka_unit_test(test_a_refusal_has_a_hint),
 		cmocka_unit_test(test_each_loss_has_its_reason),
 		cmocka_unit_test(test_a_full_ring_may_have_lost_until_a_record_follows),
 	};

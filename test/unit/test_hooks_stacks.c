@@ -112,7 +112,7 @@ struct memory {
 
 /* More callers, in turn, than there is room for at first; deeper stacks than a path has room for.
  */
-static void remember(void **state)
+static void test_memory(void **state)
 {
 	const struct memory *memory = *state;
 	const struct limpet_room expected = memory->expected;
@@ -406,9 +406,9 @@ static void test_more_stacks_than_entries(void **state)
 	assert_in_range(fixture.shm->next_stack, count + count / 2, 2 * count + 1);
 }
 
-#define REMEMBER(row)                                                                      \
-	{                                                                                  \
-		memories[row].test, remember, hooks_begin_large, hooks_end, &memories[row] \
+#define REMEMBER(row)                                                                         \
+	{                                                                                     \
+		memories[row].test, test_memory, hooks_begin_large, hooks_end, &memories[row] \
 	}
 
 int main(void)

@@ -13,7 +13,7 @@ static uint64_t key_of(uint64_t i)
 	return i * 0xd6e8feb86659fd93ull;
 }
 
-static void numbers_in_order_of_appearance(void **state)
+static void test_numbers_in_order_of_appearance(void **state)
 {
 	enum { KEYS = 100000 };
 	struct limpet_number_table table = {0};
@@ -27,7 +27,7 @@ static void numbers_in_order_of_appearance(void **state)
 	limpet_number_table_done(&table);
 }
 
-static void any_key_has_a_number(void **state)
+static void test_any_key_has_a_number(void **state)
 {
 	struct limpet_number_table table = {0};
 
@@ -39,7 +39,7 @@ static void any_key_has_a_number(void **state)
 	limpet_number_table_done(&table);
 }
 
-static void cleared_and_used_again(void **state)
+static void test_cleared_and_used_again(void **state)
 {
 	struct limpet_number_table table = {0};
 	uint32_t slots;
@@ -61,9 +61,9 @@ static void cleared_and_used_again(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(numbers_in_order_of_appearance),
-		cmocka_unit_test(any_key_has_a_number),
-		cmocka_unit_test(cleared_and_used_again),
+		cmocka_unit_test(test_numbers_in_order_of_appearance),
+		cmocka_unit_test(test_any_key_has_a_number),
+		cmocka_unit_test(test_cleared_and_used_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,7 @@ static void look_ends(struct limpet_page_set *set, struct changes *ret)
 	limpet_page_set_looked(set, &(struct limpet_page_set_changes){note_gone, note_came, ret});
 }
 
-static void faults_and_looks(void **state)
+static void test_faults_and_looks(void **state)
 {
 	struct limpet_page_set *set = limpet_page_set_new(16);
 	static struct changes changes;
@@ -62,7 +62,7 @@ static void faults_and_looks(void **state)
 	limpet_page_set_free(set);
 }
 
-static void young_pages_are_not_taken_as_gone(void **state)
+static void test_young_pages_are_not_taken_as_gone(void **state)
 {
 	struct limpet_page_set *set = limpet_page_set_new(16);
 	static struct changes changes;
@@ -79,7 +79,7 @@ static void young_pages_are_not_taken_as_gone(void **state)
 	limpet_page_set_free(set);
 }
 
-static void pages_that_are_expected_are_not_gone(void **state)
+static void test_pages_that_are_expected_are_not_gone(void **state)
 {
 	struct limpet_page_set *set = limpet_page_set_new(16);
 	static struct changes changes;
@@ -101,7 +101,7 @@ static void pages_that_are_expected_are_not_gone(void **state)
 	limpet_page_set_free(set);
 }
 
-static void a_huge_page_belongs_to_its_fault(void **state)
+static void test_a_huge_page_belongs_to_its_fault(void **state)
 {
 	struct limpet_page_set *set = limpet_page_set_new(16);
 	static struct changes changes;
@@ -129,7 +129,7 @@ static void a_huge_page_belongs_to_its_fault(void **state)
 	limpet_page_set_free(set);
 }
 
-static void blocks_are_bounded(void **state)
+static void test_blocks_are_bounded(void **state)
 {
 	struct limpet_page_set *set = limpet_page_set_new(4);
 
@@ -163,7 +163,7 @@ static void test_pages_without_room_hide_no_others(void **state)
 }
 
 /* Random faults and looks, beside a plain table. Empty blocks are forgotten meanwhile. */
-static void agrees_with_a_table(void **state)
+static void test_agrees_with_a_table(void **state)
 {
 	enum { BLOCKS = 40, PAGES = BLOCKS * (HUGE / PAGE), ROUNDS = 60 };
 	struct limpet_page_set *set = limpet_page_set_new(64);
@@ -214,13 +214,13 @@ static void agrees_with_a_table(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(faults_and_looks),
-		cmocka_unit_test(young_pages_are_not_taken_as_gone),
-		cmocka_unit_test(pages_that_are_expected_are_not_gone),
-		cmocka_unit_test(a_huge_page_belongs_to_its_fault),
-		cmocka_unit_test(blocks_are_bounded),
+		cmocka_unit_test(test_faults_and_looks),
+		cmocka_unit_test(test_young_pages_are_not_taken_as_gone),
+		cmocka_unit_test(test_pages_that_are_expected_are_not_gone),
+		cmocka_unit_test(test_a_huge_page_belongs_to_its_fault),
+		cmocka_unit_test(test_blocks_are_bounded),
 		cmocka_unit_test(test_pages_without_room_hide_no_others),
-		cmocka_unit_test(agrees_with_a_table),
+		cmocka_unit_test(test_agrees_with_a_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -277,7 +277,7 @@ struct oracle {
 	double most_unknown_percent;
 };
 
-static void compare(void **state)
+static void test_oracle(void **state)
 {
 	const struct oracle *oracle = *state;
 	char path[4096];
@@ -332,9 +332,9 @@ static void test_oracle_rust(void **state)
 	compare_file(path, 0.1);
 }
 
-#define ORACLE(row)                                                   \
-	{                                                             \
-		oracles[row].test, compare, NULL, NULL, &oracles[row] \
+#define ORACLE(row)                                                       \
+	{                                                                 \
+		oracles[row].test, test_oracle, NULL, NULL, &oracles[row] \
 	}
 
 int main(void)
