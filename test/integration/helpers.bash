@@ -99,18 +99,19 @@ read_uptime() {
 	now=${now%.*}
 }
 
-# pause: 20 ms, without a process of its own: nobody sends to this socket. bash has no sleep.
+# pause SECONDS: without a process of its own: nobody sends to this socket. bash has no sleep.
 pause() {
 	local idle nothing
 	# Where there is no network, not even this machine's own.
-	{ exec {idle}<>/dev/udp/127.0.0.1/9; } 2>/dev/null || { sleep 0.02 && return; }
-	read -r -t 0.02 -u "$idle" nothing || true
+	{ exec {idle}<>/dev/udp/127.0.0.1/9; } 2>/dev/null || { sleep "$1" && return; }
+	read -r -t "$1" -u "$idle" nothing || true
 	exec {idle}>&-
 }
 
-# wait_until SECONDS COMMAND...: until the command answers 0. The limit is one for an idle machine.
+# wait_until SECONDS COMMAND...: until the command answers 0. The limit is one for an idle machine. What takes longer is
+# asked less often: each question takes from what is waited for.
 wait_until() {
-	local now deadline
+	local now deadline asked=0
 	read_uptime
 	deadline=$((now + $1 * LIMPET_TEST_PATIENCE))
 	shift
@@ -122,7 +123,8 @@ wait_until() {
 			tail -n 2 "$aside/waited" >&2
 			return 1
 		fi
-		pause
+		asked=$((asked + 1))
+		pause "0.$((asked > 10 ? 1 : 0))2"
 	done
 }
 
