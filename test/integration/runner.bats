@@ -7,6 +7,7 @@ setup() {
 	# Its logs go to a build directory of their own.
 	mkdir -p scripts test/unit
 	cp "$root/scripts/run-tests" scripts/
+	unset RUN_TESTS_AGAIN
 }
 teardown() { end; }
 
