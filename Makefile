@@ -1,22 +1,23 @@
-# limpet: one non-recursive makefile. Each directory's module.mk names its sources.
+# limpet: one non-recursive makefile; each module.mk names its sources.
 #
 #   make            build/limpet
-#   make static     build/static/limpet: one file, for a system without its libraries
-#   make check      for the edit loop: unit tests of what has changed, and one capture of each kind
-#   make test       for each change: the tests of every capability; T=kept: one file, T=kept:max-size: the tests of it
-#                   whose title has that within; test-unit: all unit tests, also with SAN=
-#   make test-release    all tests: sweeps, torture, real servers, browsers, fuzz corpora; before a release
-#   make test-programs   released programs from npm, some 600 MiB, and Debian
-#   make torture    more of it, and limits of time, for hours on an idle machine
-#   make bench      what a capture costs; fails where a ratio is a fifth worse than the stored one; bench-store
-#                   stores those of this run
-#   make lint       format, static analysis, include rules, agent checks, manuals, scripts; make format mends the first
-#   make soak       two hours with a real beacon node, attached to every two minutes, beside its twin
+#   make static     build/static/limpet: one file that needs no library
+#   make check      the edit loop: unit tests of what has changed, one capture of
+#                   each kind
+#   make test       the tests of every capability; T=kept: one file,
+#                   T=kept:max-size: its tests whose title has that within
+#   make test-release    all tests, before a release; make test-programs:
+#                   released programs from npm (600 MiB) and Debian
+#   make test-unit SAN=address,undefined   unit tests with sanitizers
+#   make test-times T=kept    measures a file for test/times
+#   make torture    more rounds, and limits of time: hours on an idle machine
+#   make bench      what a capture costs; bench-store stores the ratios
+#   make soak       two hours with a beacon node, beside its twin
+#   make lint       format, analysis, rules; make format mends the first
 #   make demo       a leaking node.js server, captured and explained
-#   make pictures   those of README.md, of the demonstration
+#   make pictures   those of README.md, from the demonstration
 #   make install    PREFIX=/usr/local, DESTDIR; make clean: removes build/
-#   V=1 shows commands; WERROR=1 makes warnings errors, OPT='-O0 -g' compiles otherwise: after make clean.
-#   SAN=address,undefined or SAN=thread builds a variant beside.
+#   V=1 shows commands; WERROR=1, OPT='-O0 -g' after make clean
 
 MAKEFLAGS += --no-builtin-rules
 .SUFFIXES:

@@ -15,7 +15,7 @@
 /* Uses as much of the tables as there is memory for now. Called before a description. */
 void limpet_fingerprints_adjust(void);
 
-/* `hash` is a constant or was mixed itself: of two plain words, only their `^` would count. */
+/* `hash` must be a constant or itself a result: of two raw words only the xor would count. */
 static inline uint64_t limpet_fingerprint_mix(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * LIMPET_GOLDEN;

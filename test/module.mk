@@ -661,7 +661,7 @@ test-release: export MOMENTS ?= 6
 test-release: export LOOKS ?= 10
 test-release: export LINKS ?= $(STORM_LINKS)
 test check test-release: bootstrap
-	$(Q)$(MAKE) --no-print-directory -j$(shell nproc) TIER=$(patsubst test-%,%,$@) test-tier
+	$(Q)$(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(shell nproc)) TIER=$(patsubst test-%,%,$@) test-tier
 # How much each takes, for the budget.
 .PHONY: check test-release tier-build test-tier test-times
 test-times:
@@ -669,7 +669,7 @@ test-times:
 TIER ?= test
 TIER_TESTS = $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS) $(if $(filter release,$(TIER)),$(FUZZ_BINARIES))
 # What these tests need, and no more.
-tier-build: $$(filter $$(shell $$(TEST_SETTINGS) scripts/run-tests --goals --tier $$(TIER) --only "$$T" $$(TIER_TESTS)),$\
+tier-build: $$(filter $$(shell $$(TEST_SETTINGS) scripts/run-tests --goals --tier $$(TIER) --only "$$$$T" $$(TIER_TESTS)),$\
 		$(B)/limpet build/static/limpet $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) $(FUZZ_BINARIES))
 test-tier: tier-build
 	$(Q)$(RUN_TESTS) --tier $(TIER) --only "$$T" $(TEST_OPTIONS) $(TIER_TESTS)

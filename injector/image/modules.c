@@ -387,10 +387,13 @@ static void mark_listed(const struct link_map *entry, uint32_t space, void *cont
 
 static void add_to_fingerprint(const struct link_map *entry, uint32_t space, void *context)
 {
+	const uint64_t words[] = {entry->l_addr, (uint64_t)(uintptr_t)entry->l_ld, space};
 	uint64_t *hash = context;
 
-	*hash = (*hash ^ entry->l_addr ^ (uint64_t)(uintptr_t)entry->l_ld << 1 ^ space) *
-		0x100000001b3ull;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(words); i++) {
+		*hash = (*hash ^ words[i]) * 0x9e3779b97f4a7c15ull;
+		*hash ^= *hash >> 29;
+	}
 }
 
 int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint)

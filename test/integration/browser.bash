@@ -4,6 +4,7 @@
 
 # One browser for all: it takes longer to start than most pages to be looked at.
 serve_browser() {
+	grep -q uPlot "$root/build/html/page.html" || fail "the page was built without plots, as npm did not bring uPlot: make clean" || return 1
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || return 0
 	HOME=$work start browser "$root/test/html/drive" --serve
 	export LIMPET_TEST_BROWSER=$ready

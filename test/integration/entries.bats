@@ -124,7 +124,6 @@ teardown() { end; }
 	finish storm
 }
 
-# bats test_tags=release
 @test "jemalloc in a C program: its children" {
 	local child
 	start forker "$TARGETS/own-forker"
@@ -609,7 +608,6 @@ owners_equal() {
 }
 
 # track: allocator | pools that report themselves (`limpet.h`) | attach run | entries
-# bats test_tags=release
 @test "a pool that reports itself: apart from malloc, and what it has from malloc is not counted" {
 	start pool "$TARGETS/pool"
 	text_of "$pid" pool >text.before

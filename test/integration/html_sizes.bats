@@ -26,7 +26,6 @@ made_of() {
 	"$root/test/html/made" page.html "$1" made.html made.json
 }
 
-# bats test_tags=release
 @test "a page of 20,000 stacks can be filtered, and draws a bounded part of them" {
 	made_of 20000
 	driven made.html made.json --many

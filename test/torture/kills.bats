@@ -39,7 +39,6 @@ killed_at_steps() {
 }
 
 # Its code has to be as it was, too: the first functions of an allocator are hooked where they begin.
-# bats test_tags=release
 @test "limpet is killed at every step: an allocator inside the program" {
 	start storm "$TARGETS/own-allocator" --threads 4 --cross --rate 100000
 	text_of "$pid" own-allocator >text.before
@@ -257,7 +256,6 @@ operations() {
 : "${LOADER_ROUNDS:=6}"
 
 # A program that does nothing but load and unload: a safe point is rare, and the agent may have to stay.
-# bats test_tags=release
 @test "modules come and go all the while: attached or given up, detached or dormant, never harmed" {
 	local i status gave_up=0 dormant=0 good=0
 	start loader "$TARGETS/loader" "$TARGETS/plugin.so"

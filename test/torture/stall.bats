@@ -256,7 +256,6 @@ near_truth() {
 		--argjson is "$2"
 }
 
-# bats test_tags=release
 @test "sample: nobody waits, nothing is lost but to sampling, and recording recovers" {
 	# Room for what is recorded in an overload, however long it lasts until all is asked.
 	local figure MEMORY=32MiB

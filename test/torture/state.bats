@@ -35,7 +35,6 @@ state_rounds() {
 	echo "# figures: registers $mode: $ROUNDS rounds, $looks looks" >&3
 }
 
-# bats test_tags=release
 @test "threads that never sleep" {
 	state_rounds spin 1000
 }
