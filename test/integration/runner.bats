@@ -193,7 +193,7 @@ says() {
 
 # What is not asked for need not be built.
 @test "what a test needs is built: targets by their names, whole or in part" {
-	local needs="LIMPET=$PWD/b/limpet LIMPET_STATIC=$PWD/b/static/limpet TARGETS=$PWD/b/targets TORTURE=$PWD/b/torture"
+	local needs=(LIMPET="$PWD/b/limpet" LIMPET_STATIC="$PWD/b/static/limpet" TARGETS="$PWD/b/targets" TORTURE="$PWD/b/torture")
 	mkdir -p lib
 	# The names are for the runner.
 	# shellcheck disable=SC2016
@@ -202,12 +202,12 @@ says() {
 	# shellcheck disable=SC2016
 	echo 'rounds() { "$TORTURE/rounds"; }' >lib/more.bash
 	program test_one 'true'
-	run env $needs scripts/run-tests --goals --tier test some.bats test_one
+	run env "${needs[@]}" scripts/run-tests --goals --tier test some.bats test_one
 	[[ " $output " == *" b/limpet "*" b/targets/leaver-% "*" b/targets/storm "*" b/torture/rounds "* ]] || fail "$output"
 	[[ " $output " == *" test_one "* && $output != *huge* && $output != *static* ]] || fail "$output"
-	run env $needs scripts/run-tests --goals --tier release some.bats test_one
+	run env "${needs[@]}" scripts/run-tests --goals --tier release some.bats test_one
 	same "of all" "$output" %
-	run env $needs scripts/run-tests --goals --only some:two some.bats test_one
+	run env "${needs[@]}" scripts/run-tests --goals --only some:two some.bats test_one
 	[[ " $output " == *" b/static/limpet "*" b/targets/huge "* && $output != *leaver* ]] || fail "$output"
 }
 
@@ -216,15 +216,15 @@ says() {
 	printf '%s\n' '@test "one" { true; }' >some.bats
 	printf '%s\n' '# bats file_tags=release' '@test "large" { true; }' >large.bats
 	mkdir -p test/unit
-	ran 0 --tier test --save-times times test_one some.bats
-	grep -q '^[0-9.]* some.bats$' times
-	grep -q '^[0-9.]* test/unit/test_one$' times
-	printf '%s\n' '# of an older run' '100 budget' '60 some.bats' '40 test/unit/test_one' >times
-	ran 0 --check-times times test_one some.bats large.bats
-	printf '%s\n' '100 budget' '60 some.bats' '41 test/unit/test_one' >times
-	ran 1 --check-times times test_one some.bats large.bats
+	ran 0 --tier test --save-times cost test_one some.bats
+	grep -q '^[0-9.]* some.bats$' cost
+	grep -q '^[0-9.]* test/unit/test_one$' cost
+	printf '%s\n' '# of an older run' '100 budget' '60 some.bats' '40 test/unit/test_one' >cost
+	ran 0 --check-times cost test_one some.bats large.bats
+	printf '%s\n' '100 budget' '60 some.bats' '41 test/unit/test_one' >cost
+	ran 1 --check-times cost test_one some.bats large.bats
 	says "all tests take 101 s, and the budget is 100 s"
-	sed -i /some.bats/d times
-	ran 1 --check-times times test_one some.bats large.bats
-	says "some.bats is not in times"
+	sed -i /some.bats/d cost
+	ran 1 --check-times cost test_one some.bats large.bats
+	says "some.bats is not in cost"
 }
