@@ -670,7 +670,8 @@ TIER ?= test
 TIER_TESTS = $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS) $(if $(filter release,$(TIER)),$(FUZZ_BINARIES))
 # What these tests need, and no more.
 tier-build: $$(filter $$(shell $$(TEST_SETTINGS) scripts/run-tests --goals --tier $$(TIER) --only "$$$$T" $$(TIER_TESTS)),$\
-		$(B)/limpet build/static/limpet $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done $$(UNIT_BINARIES) $(TORTURE_PROGRAMS) $(FUZZ_BINARIES))
+		$(B)/limpet build/static/limpet $(TARGET_PROGRAMS) $(TARGET_DIR)/npm/done $$(UNIT_BINARIES) $(TORTURE_PROGRAMS)) \
+		$$(if $$(filter release,$$(TIER)),fuzz-build)
 test-tier: tier-build
 	$(Q)$(RUN_TESTS) --tier $(TIER) --only "$$T" $(TEST_OPTIONS) $(TIER_TESTS)
 

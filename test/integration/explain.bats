@@ -568,6 +568,7 @@ main_heap_as_walked() {
 # bats test_tags=release
 @test "the heaps of Java and Go" {
 	# The whole heap is touched at the start.
+	# $TARGETS/Load.class
 	start explained java -XX:-UsePerfData -XX:+UseSerialGC -Xms64m -Xmx64m -XX:+AlwaysPreTouch -cp "$TARGETS" Load
 	explain
 	adds_up 10

@@ -142,7 +142,7 @@ go_with_c() {
 
 # ------------------------------------------------------------------ Java
 
-# -Xbatch: what is called often enough is compiled then and there.
+# $TARGETS/Load.class. -Xbatch: what is called often enough is compiled then and there.
 java=(java -Xbatch -XX:+PreserveFramePointer -XX:-UsePerfData -XX:+UseSerialGC -Xmx64m -XX:MaxDirectMemorySize=256m -cp "$TARGETS" Load)
 
 # track: runtime | a JVM | attach | native memory: direct buffers, zlib, the JVM itself; Java functions have names after `jcmd PID Compiler.perfmap`, with -XX:+PreserveFramePointer whole stacks

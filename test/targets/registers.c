@@ -423,12 +423,16 @@ static void check_counts(void)
 /* A line, byte by byte, as the mode waits for it. */
 static bool listen_in_mode(struct worker *worker, const char *mode, char *line, size_t bytes)
 {
-	int poller = epoll_create1(EPOLL_CLOEXEC);
+	/* One for all lines: descriptors are compared while it listens. */
+	static int poller = -1;
 	struct epoll_event event = {.events = EPOLLIN};
 	size_t used = 0;
 
-	if (poller < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, STDIN_FILENO, &event))
-		target_broken("epoll: %s", strerror(errno));
+	if (poller < 0) {
+		poller = epoll_create1(EPOLL_CLOEXEC);
+		if (poller < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, STDIN_FILENO, &event))
+			target_broken("epoll: %s", strerror(errno));
+	}
 	while (used + 1 < bytes) {
 		int64_t got;
 
@@ -452,7 +456,6 @@ static bool listen_in_mode(struct worker *worker, const char *mode, char *line, 
 			target_broken("reading: %s", strerror((int)-got));
 		if (got == 0 || line[used] == '\n') {
 			line[used] = '\0';
-			close(poller);
 			return got > 0;
 		}
 		used++;

@@ -11,6 +11,7 @@ teardown() { end; }
 : "${CHAOS_FROM:=1}"
 : "${CHAOS_SECONDS:=0}"
 
+# Of $TARGETS/chaos, $TARGETS/plugin.so and $TARGETS/meddle.so.
 @test "programs that are drawn at random, and captured at any moment" {
 	"$root/test/torture/chaos" --programs "$CHAOS_PROGRAMS" --from "$CHAOS_FROM" --seconds "$CHAOS_SECONDS" \
 		>chaos.said 2>chaos.err || fail "$(<chaos.said)$(<chaos.err)"
