@@ -179,10 +179,9 @@ def check_axe(page, path):
                 for key in (Keys.HOME, Keys.ARROW_DOWN, "p"):
                     page.press(key, "#canvas")
                 expect("details are looked at", page.shown("#pin"), True)
-            # Of the other colours, only what is about colours.
             found += page.driver.execute_async_script("""
-                const done = arguments[arguments.length - 1], colours = ['color-contrast', 'link-in-text-block'];
-                axe.run(document, {resultTypes: ['violations'], ...arguments[1] === 'dark' && {runOnly: colours}}).then(result => done(result.violations.flatMap(one =>
+                const done = arguments[arguments.length - 1];
+                axe.run(document, {resultTypes: ['violations']}).then(result => done(result.violations.flatMap(one =>
                     one.nodes.map(node => `${arguments[0]}, ${arguments[1]}: ${one.id}: ${node.html.slice(0, 100)} ${node.failureSummary.slice(0, 200)}`))))""",
                 tab, scheme)
             page.run("const open = document.querySelector('dialog[open]'); if (open) open.close()")
