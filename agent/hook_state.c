@@ -19,7 +19,7 @@ static bool witness_is_gone(const struct limpet_thread *thread)
 		uint64_t word =
 			*(const uint64_t *)(uintptr_t)(entry + (uint64_t)limpet_entry_witness[i]);
 
-		if (word - low <= bytes)
+		if (word - low <= bytes || limpet_may_be_return_probe(word))
 			return false;
 	}
 	return true;

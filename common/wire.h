@@ -242,6 +242,14 @@ enum limpet_phase {
  * nothing: a signal handler, or a coroutine, may run on memory at higher addresses. */
 #define LIMPET_ENTRY_WITNESSES 3
 static const int32_t limpet_entry_witness[LIMPET_ENTRY_WITNESSES] = {-8, -88, 104};
+/* Another tool may ask the kernel for the return of the original (uretprobe): the kernel then
+ * replaces that address by the start of a page of its own. */
+static inline bool limpet_may_be_return_probe(uint64_t address)
+{
+	const uint64_t page = 4096;
+
+	return address && address % page == 0;
+}
 
 /* A stack that was described before, found by the fingerprint of the words that the walk read, or
  * by that of its frames: an entry of one of two tables. */

@@ -151,7 +151,7 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 			return limpet_err_set(err, error,
 					      "what an earlier limpet left in process %d is still "
 					      "in use: %s",
-					      setup->target->pid, strerror(-error));
+					      setup->target->pid, limpet_inline_hook_why(error));
 		if (same(&before, &after))
 			break;
 		if (limpet_monotonic_ns() >= setup->wait.deadline_ns)

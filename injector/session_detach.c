@@ -327,12 +327,14 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
 	struct finder_end end = {session->target->pid, &place};
+	unsigned hidden = 0;
 	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
 	if (error)
 		return error;
 	session->search_ns = search_ns(session);
 	limpet_session_inline_hook_setup(session, deadline_ns, &inline_hooks);
+	inline_hooks.ret_hidden = &hidden;
 	/* The agent cannot write to a page that the program has sealed; from outside it can be
 	 * written. */
 	if (result)
@@ -350,11 +352,12 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	do {
 		inline_hooks.wait.deadline_ns = deadline_ns;
 		error = limpet_inline_hook_switch_off(&inline_hooks);
+		session->stats.entries_refused += hidden;
 		if (error)
 			return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
 					      "cannot restore the code of process %d that jumps to "
 					      "the agent: %s",
-					      session->target->pid, strerror(-error));
+					      session->target->pid, limpet_inline_hook_why(error));
 		error = modules_if_changed(session, err);
 		if (!error)
 			error = prove_unused(session, &place, &deadline_ns, err);

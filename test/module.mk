@@ -122,7 +122,7 @@ TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm m
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static $(PLAIN_GO) Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -177,7 +177,12 @@ $(TARGET_DIR)/explained-static: test/targets/explained.c test/targets/target.h
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -static -I. -o $@ $<
 
-$(TARGET_DIR)/decoy: test/targets/decoy.c test/targets/target.h
+$(TARGET_DIR)/prober: test/targets/prober.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< -lelf
+
+$(TARGET_DIR)/decoy $(TARGET_DIR)/rewriter: $(TARGET_DIR)/%: test/targets/%.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -static -I. -o $@ $<

@@ -9,6 +9,10 @@ static bool is_allocator(const struct limpet_model *model, const struct limpet_t
 	return module->allocator && strcmp(module->path, model->target->executable) != 0;
 }
 
+/* Where the kernel on x86-64 maps the page to which functions return that another tool watches by a
+ * return probe, if nothing else is there. Their callers are not known. */
+#define RETURN_PROBES UINT64_C(0x7fffffffe000)
+
 const char *limpet_frame_nameless(bool made)
 {
 	return made ? "[jit]" : "(unknown code)";
@@ -26,6 +30,8 @@ size_t limpet_node_frames(const struct limpet_model *model, const struct limpet_
 	frames[0] = (struct limpet_frame){.offset = node->address - 1, .made = node->made};
 	allocator = node->module && is_allocator(model, module);
 	count = limpet_model_symbols(model, node->module, node->address, &symbols);
+	if (!count && !node->module && node->address == RETURN_PROBES)
+		frames[0].function = "[uprobes]";
 	if (!count && !node->module)
 		return 1;
 	for (uint32_t i = 0; i < count && i < room; i++)

@@ -17,6 +17,8 @@
 #include "injector/remote/growing.h"
 
 #define MAP_TRIES 8
+#define RED_ZONE_BYTES 128
+#define BREAKPOINT 0xcc /* int3 */
 /* How long threads may be stopped: longer at each try. */
 #define FIRST_PATIENCE_NS 10000000u
 #define PAUSE_NS 2000000u
@@ -59,17 +61,20 @@ static const uint8_t endbr64[4] = {0xf3, 0x0f, 0x1e, 0xfa};
 
 /* Saves what a thunk uses for itself; in the middle of a function, below the function's red zone.
  */
-static void make_keep(struct limpet_inline_hook_entry *ret, bool probe)
+static void make_keep(struct limpet_inline_hook_entry *ret, const struct limpet_entry_code *code)
 {
-	/* lea -128(%rsp), %rsp */
-	static const uint8_t make_room[] = {0x48, 0x8d, 0x64, 0x24, 0x80};
+	/* lea ...(%rsp), %rsp, which leaves the flags alone */
+	static const uint8_t move_stack[] = {0x48, 0x8d, 0xa4, 0x24};
 	/* push %r11; push %r10; jmp *...(%rip) */
 	static const uint8_t keep[] = {0x41, 0x53, 0x41, 0x52, 0xff, 0x25};
+	const int32_t by = code->kind == LIMPET_ENTRY_PROBE ? -RED_ZONE_BYTES : code->undo;
 	uint8_t *at = ret->keep;
 	int32_t to_thunk;
 
-	if (probe)
-		at = mempcpy(at, make_room, sizeof(make_room));
+	if (by) {
+		at = mempcpy(at, move_stack, sizeof(move_stack));
+		at = mempcpy(at, &by, sizeof(by));
+	}
 	at = mempcpy(at, keep, sizeof(keep));
 	to_thunk = (int32_t)((uint8_t *)&ret->thunk - (at + sizeof(to_thunk)));
 	memcpy(at, &to_thunk, sizeof(to_thunk));
@@ -90,7 +95,7 @@ static int make_entry(const struct limpet_hook_area *area, size_t index, struct 
 		return limpet_err_set(err, -ERANGE, "no memory within reach of %s", entry->name);
 	memset(ret, 0, sizeof(*ret));
 	memcpy(ret->stub, stub, sizeof(stub));
-	make_keep(ret, entry->code.kind == LIMPET_ENTRY_PROBE);
+	make_keep(ret, &entry->code);
 	memcpy(ret->prologue, endbr64, sizeof(endbr64));
 	memcpy(ret->prologue + sizeof(endbr64), entry->code.code, entry->code.code_bytes);
 	memcpy(ret->original, entry->code.original, sizeof(ret->original));
@@ -100,8 +105,15 @@ static int make_entry(const struct limpet_hook_area *area, size_t index, struct 
 	return 0;
 }
 
-static int fill_area(int memory, struct limpet_entries *entries, uint32_t number,
-		     struct limpet_err *err)
+static uint64_t inode_of(const struct limpet_modules *modules, uint64_t address)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&modules->maps, address);
+
+	return map ? map->inode : 0;
+}
+
+static int fill_area(int memory, const struct limpet_modules *modules,
+		     struct limpet_entries *entries, uint32_t number, struct limpet_err *err)
 {
 	const struct limpet_hook_area *area = &entries->areas[number];
 	LIMPET_FREE struct limpet_inline_hook_entry *made = calloc(entries->count, sizeof(*made));
@@ -113,6 +125,7 @@ static int fill_area(int memory, struct limpet_entries *entries, uint32_t number
 	for (size_t i = 0; i < entries->count && !error; i++) {
 		if (entries->list[i].area != number)
 			continue;
+		head.inode = inode_of(modules, entries->list[i].address);
 		error = make_entry(area, head.count, &entries->list[i], &made[head.count], err);
 		head.count++;
 	}
@@ -167,7 +180,7 @@ int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_mod
 	for (uint32_t i = 0; i < entries->area_count && !error; i++) {
 		error = map_area(hijack, modules->pid, &entries->areas[i], err);
 		if (!error)
-			error = fill_area(memory, entries, i, err);
+			error = fill_area(memory, modules, entries, i, err);
 	}
 	return error;
 }
@@ -409,19 +422,37 @@ unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,
 	return count;
 }
 
+enum code_state { CODE_RESTORED, CODE_JUMPS, CODE_GONE, CODE_OVERWRITTEN };
+
+/* A byte may be a breakpoint of another tool's, or what was there before the jump, if such a
+ * breakpoint was removed. If it is anything else the module may be gone, and another in its place;
+ * if not, another tool has changed it, and may have kept a copy of the jump. */
+static enum code_state state_of(pid_t pid, const struct limpet_maps *maps, uint64_t inode,
+				const struct limpet_inline_hook_entry *entry, bool *ret_hidden)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(maps, entry->from);
+	enum code_state state = CODE_RESTORED;
+	uint8_t now[LIMPET_ENTRY_JUMP_BYTES];
+
+	if (limpet_memory_read(pid, entry->from, now, sizeof(now)) < 0)
+		return CODE_GONE;
+	*ret_hidden = now[0] == BREAKPOINT;
+	for (size_t i = 0; i < sizeof(now); i++) {
+		if (now[i] == entry->original[i] || now[i] == BREAKPOINT)
+			continue;
+		if (now[i] != entry->jump[i])
+			return map && inode && map->inode == inode ? CODE_OVERWRITTEN : CODE_GONE;
+		state = CODE_JUMPS;
+	}
+	return state;
+}
+
 struct changed {
 	struct limpet_inline_hook_entry list[LIMPET_INLINE_HOOK_MAX * LIMPET_MAX_ENTRIES];
 	size_t count;
+	unsigned hidden;  /* of these, by a breakpoint */
+	bool overwritten; /* some are not in the list, since another tool has changed the code */
 };
-
-/* Only if the jump is still there: the module may be gone, and another in its place. */
-static bool is_changed(pid_t pid, const struct limpet_inline_hook_entry *entry)
-{
-	uint8_t now[LIMPET_ENTRY_JUMP_BYTES];
-
-	return limpet_memory_read(pid, entry->from, now, sizeof(now)) == 0 &&
-	       !memcmp(now, entry->jump, sizeof(now));
-}
 
 static int find_changed(pid_t pid, struct changed *changed)
 {
@@ -438,49 +469,63 @@ static int find_changed(pid_t pid, struct changed *changed)
 			continue;
 		for (uint32_t k = 0; k < head.count; k++) {
 			struct limpet_inline_hook_entry *entry = &changed->list[changed->count];
+			enum code_state state;
+			bool hidden = false;
 
-			if (changed->count < LIMPET_COUNT_OF(changed->list) &&
+			if (changed->count == LIMPET_COUNT_OF(changed->list) ||
 			    limpet_memory_read(
 				    pid, maps.list[i].start + sizeof(head) + k * sizeof(*entry),
-				    entry, sizeof(*entry)) == 0 &&
-			    is_changed(pid, entry))
-				changed->count++;
+				    entry, sizeof(*entry)) < 0)
+				continue;
+			state = state_of(pid, &maps, head.inode, entry, &hidden);
+			changed->count += state == CODE_JUMPS;
+			changed->hidden += state == CODE_JUMPS && hidden;
+			changed->overwritten |= state == CODE_OVERWRITTEN;
 		}
 	}
 	limpet_proc_maps_done(&maps);
 	return 0;
 }
 
+/* Leaves breakpoints where they are: whoever has set one writes the byte that he found in the
+ * file. */
+static int restore(pid_t pid, int memory, const struct limpet_inline_hook_entry *entry)
+{
+	uint8_t bytes[LIMPET_ENTRY_JUMP_BYTES];
+
+	limpet_fault_point("write original");
+	if (limpet_memory_read(pid, entry->from, bytes, sizeof(bytes)) < 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(bytes); i++) {
+		if (bytes[i] == entry->jump[i])
+			bytes[i] = entry->original[i];
+		else if (bytes[i] != entry->original[i] && bytes[i] != BREAKPOINT)
+			return 0;
+	}
+	return write_all(memory, entry->from, bytes, sizeof(bytes));
+}
+
 /* All threads are stopped. */
 static int put_back(const struct limpet_inline_hook_setup *setup, pid_t tid,
 		    const struct changed *changed)
 {
-	pid_t pid = setup->pid;
-	LIMPET_CLOSE int memory = open_memory(pid, tid);
+	LIMPET_CLOSE int memory = open_memory(setup->pid, tid);
+	int error = memory < 0 ? memory : 0;
 
-	if (memory < 0)
-		return memory;
-	for (size_t i = 0; i < changed->count; i++) {
-		const struct limpet_inline_hook_entry *entry = &changed->list[i];
-		int error = 0;
-
-		limpet_fault_point("write original");
-		if (is_changed(pid, entry))
-			error = write_all(memory, entry->from, entry->original,
-					  sizeof(entry->original));
-		if (error)
-			return error;
-	}
-	return setup->also ? setup->also(setup->also_context, memory) : 0;
+	for (size_t i = 0; i < changed->count && !error; i++)
+		error = restore(setup->pid, memory, &changed->list[i]);
+	return !error && setup->also ? setup->also(setup->also_context, memory) : error;
 }
 
 int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 {
-	LIMPET_FREE struct changed *changed = malloc(sizeof(*changed));
+	LIMPET_FREE struct changed *changed = calloc(1, sizeof(*changed));
 	uint64_t patience_ns = FIRST_PATIENCE_NS;
 	bool also = setup->also;
 	int error = changed ? find_changed(setup->pid, changed) : -ENOMEM;
 
+	if (!error && setup->ret_hidden)
+		*setup->ret_hidden = changed->hidden;
 	if (!error && (changed->count || also))
 		error = wait_for_calls(setup, 0);
 	while (!error && (changed->count || also)) {
@@ -508,5 +553,10 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 		if (error == -EAGAIN)
 			error = wait_for_another(setup, &patience_ns);
 	}
-	return error;
+	return !error && changed->overwritten ? -EADDRINUSE : error;
+}
+
+const char *limpet_inline_hook_why(int error)
+{
+	return error == -EADDRINUSE ? "another tool has changed it since" : strerror(-error);
 }

@@ -39,6 +39,9 @@ struct limpet_inline_hook_setup {
 	 */
 	bool (*may_switch_off)(void *context);
 	void *may_context;
+	/* Of switch_off: in how many functions another tool's breakpoint was in place of the jump,
+	 * whose calls were not seen; NULL: not wanted. */
+	unsigned *ret_hidden;
 };
 
 /* Makes the entries jump to the agent's thunks, the first of which is at `thunks`. `hijacked` is
@@ -49,9 +52,13 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 				 uint64_t thunk_bytes, const struct limpet_entries *entries,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* Restores what any limpet has changed in this process, if it is still as that limpet left it. 0,
- * or -errno: some changes may remain. */
+/* Restores what any limpet has changed in this process, if it is still as that limpet left it,
+ * around breakpoints of other tools. 0, or -errno: some changes may remain. -EADDRINUSE: another
+ * tool has changed the code where a jump was, and may keep a copy of the jump; the rest was
+ * restored. */
 int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup) LIMPET_MUST_CHECK;
+/* Words for its error. */
+const char *limpet_inline_hook_why(int error);
 
 /* Finds the hook areas in a process, by its maps; returns their number. */
 unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,

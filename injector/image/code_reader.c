@@ -126,13 +126,16 @@ static int ask(struct limpet_code_reader *reader, const struct request *request,
 static bool is_sound(const struct limpet_entry_code *entry, const struct request *request,
 		     const uint8_t *code)
 {
-	const uint64_t endbr = 4, skipped = entry->from - request->address;
+	const uint64_t endbr = 4, longest = 15, skipped = entry->from - request->address;
 
 	if (entry->kind != request->kind || entry->to != request->to ||
 	    entry->original_bytes < LIMPET_ENTRY_JUMP_BYTES ||
 	    entry->original_bytes > sizeof(entry->original) ||
-	    entry->original_bytes > request->bytes ||
-	    (skipped && (skipped != endbr || entry->kind != LIMPET_ENTRY_FUNCTION)) ||
+	    entry->original_bytes > request->bytes || entry->stays > longest ||
+	    (!entry->stays && entry->undo) || (skipped && entry->kind != LIMPET_ENTRY_FUNCTION) ||
+	    skipped != (entry->stays
+				?: skipped ? endbr
+					   : 0) ||
 	    skipped > request->bytes - entry->original_bytes || !entry->code_bytes ||
 	    !entry->place_count ||
 	    memcmp(entry->original, code + skipped, entry->original_bytes) != 0 ||

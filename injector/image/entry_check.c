@@ -35,25 +35,58 @@ static int refuse(struct limpet_entry_finder *finder, const struct limpet_entry 
 	return -ENOTSUP;
 }
 
+#define BREAKPOINT 0xcc /* int3 */
+
+/* Breakpoints of other tools hide what the kernel will execute in their place: the file's
+ * instructions. Writes these into `code`, if it is the file's but for breakpoints, and notes where
+ * these are. */
+static int see_through_breakpoints(const struct limpet_entry_finder *finder,
+				   const struct limpet_entry *entry, uint8_t *code,
+				   uint8_t *ret_breakpoints)
+{
+	LIMPET_FREE uint8_t *file = NULL;
+
+	if (!memchr(code, BREAKPOINT, entry->bytes))
+		return 0;
+	file = malloc(entry->bytes);
+	if (!file)
+		return -ENOMEM;
+	if (!limpet_module_spend(finder->module, entry->bytes) ||
+	    limpet_module_read_file(finder->modules->pid, finder->module, &finder->modules->maps,
+				    entry->address, file, entry->bytes) < 0)
+		return 0;
+	for (size_t i = 0; i < entry->bytes; i++)
+		if (code[i] != file[i] && code[i] != BREAKPOINT)
+			return 0;
+	for (size_t i = 0; i < entry->bytes; i++)
+		ret_breakpoints[i] = code[i] != file[i] ? BREAKPOINT : 0;
+	memcpy(code, file, entry->bytes);
+	return 0;
+}
+
 static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *entry,
 		      uint64_t place)
 {
 	LIMPET_FREE uint8_t *code = malloc(entry->bytes);
+	LIMPET_FREE uint8_t *breakpoints = calloc(1, entry->bytes);
 	struct limpet_err err = {0};
-	uint64_t from;
 
-	if (!code)
+	if (!code || !breakpoints)
 		return -ENOMEM;
 	if (!limpet_module_spend(finder->module, entry->bytes) ||
 	    limpet_module_read(finder->modules->pid, finder->module, entry->address, code,
 			       entry->bytes) < 0)
 		return refuse(finder, entry, "its code cannot be read");
+	if (see_through_breakpoints(finder, entry, code, breakpoints) < 0)
+		return -ENOMEM;
 	if (limpet_code_reader_entry(finder->reader, entry->code.kind, code, entry->bytes,
 				     entry->address, place, &entry->code, &err) < 0)
 		return err.code == -ENOMEM ? -ENOMEM : refuse(finder, entry, err.message);
-	/* A jump that crosses a page boundary could become visible half written. */
-	from = entry->code.from;
-	if (from / PAGE != (from + LIMPET_ENTRY_JUMP_BYTES - 1) / PAGE)
+	/* The jump would replace it, and it the jump. */
+	if (memchr(breakpoints + (entry->code.from - entry->address), BREAKPOINT,
+		   entry->code.original_bytes))
+		return refuse(finder, entry, "another tool has set a breakpoint there");
+	if (limpet_entry_code_crosses_page(&entry->code))
 		return refuse(finder, entry, "its beginning crosses the end of a page");
 	return 0;
 }
@@ -106,7 +139,8 @@ static bool is_jumped_into(const struct limpet_entry_finder *finder, const uint8
 	for (size_t i = 0; i < finder->count; i++) {
 		const struct limpet_entry_code *code = &finder->found[i].code;
 
-		if (target > code->from && target < code->from + code->original_bytes) {
+		if (target > code->from - code->stays &&
+		    target < code->from + code->original_bytes) {
 			*ret_index = i;
 			return true;
 		}
@@ -127,8 +161,8 @@ static int find_short_jump(const struct limpet_entry_finder *finder,
 			   (low < LIMPET_SURROUNDINGS_REACH ? low : LIMPET_SURROUNDINGS_REACH),
 		.own = entry->address,
 		.own_bytes = entry->bytes,
-		.moved = moved->from,
-		.moved_bytes = moved->original_bytes,
+		.moved = moved->from - moved->stays,
+		.moved_bytes = moved->stays + moved->original_bytes,
 	};
 	uint8_t code[2 * LIMPET_SURROUNDINGS_REACH];
 	const uint64_t above = high < LIMPET_SURROUNDINGS_REACH ? high : LIMPET_SURROUNDINGS_REACH;

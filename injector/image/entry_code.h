@@ -1,6 +1,12 @@
 /* Makes room for a jump at the entry of a function: the instructions that the jump overwrites are
  * relocated, and do the same at their new address (relocated prologue).
  *
+ * The jump replaces the second instruction where it can, since the first one is where others set
+ * breakpoints: the kernel executes what the file has there (uprobes), and continues behind it, and
+ * it writes that byte, and takes it away, at any moment. The first instruction must be one that can
+ * be executed twice, here and in the relocated prologue, and whose effect on the stack pointer can
+ * be undone, so that the hook finds the arguments as the caller has passed them.
+ *
  * Pure: works on copies of bytes. Refuses instructions that cannot be relocated with certainty, and
  * functions that jump back to the overwritten bytes. */
 #ifndef LIMPET_INJECTOR_IMAGE_ENTRY_CODE_H
@@ -26,8 +32,12 @@ enum limpet_entry_kind {
 
 struct limpet_entry_code {
 	enum limpet_entry_kind kind;
-	uint64_t from; /* where the jump is: the function's entry, or after its endbr64 */
-	uint64_t to;   /* address of the relocated instructions */
+	uint64_t from;  /* where the jump is: the function's entry, or after what stays there */
+	uint32_t stays; /* bytes of the instruction that stays in front of it; endbr64 is not
+			   counted */
+	int32_t undo;   /* what undoes that instruction, added to the stack pointer */
+	uint64_t to;    /* address of the relocated instructions, of which the first is the one that
+			   stays */
 	uint8_t original[LIMPET_ENTRY_MOVED_MAX];
 	size_t original_bytes; /* of whole instructions, at least LIMPET_ENTRY_JUMP_BYTES */
 	uint8_t code[LIMPET_ENTRY_CODE_MAX];
@@ -58,6 +68,12 @@ int limpet_entry_code_make_call(const uint8_t *code, uint64_t address, uint64_t 
 int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
 				 struct limpet_entry_code *ret,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
+
+/* Whether the jump lies on two pages: it could become visible half written. */
+bool limpet_entry_code_crosses_page(const struct limpet_entry_code *code);
+/* Whether a breakpoint of another tool on the first instruction of the function at `address`, set
+ * or removed while the jump is there, would break the jump. */
+bool limpet_entry_code_is_exposed(const struct limpet_entry_code *code, uint64_t address);
 
 #define LIMPET_SHORT_JUMP_MAX 6u /* with its endbr64 */
 /* Whether the function of `bytes` bytes at `address`, of which `code` is a copy, is a jump that is

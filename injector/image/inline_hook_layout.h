@@ -13,7 +13,8 @@ struct limpet_inline_hook_head {
 	uint64_t magic;
 	uint32_t count;
 	uint32_t pad;
-	uint64_t reserved[6];
+	uint64_t inode; /* of the module's file; 0: not known */
+	uint64_t reserved[5];
 };
 
 struct limpet_inline_hook_entry {

@@ -182,6 +182,22 @@ ssize_t limpet_module_memory_read_map(struct limpet_module_memory *memory,
 	return limpet_module_read_some(memory->pid, &alone, map->start, ret, bytes);
 }
 
+int limpet_module_read_file(pid_t pid, const struct limpet_module *module,
+			    const struct limpet_maps *maps, uint64_t address, void *ret,
+			    size_t bytes)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(maps, address);
+	LIMPET_CLOSE int file =
+		map && is_of_file(map, module) ? limpet_module_hold(pid, module) : -ENOENT;
+
+	if (file < 0)
+		return file;
+	return pread(file, ret, bytes, (off_t)(map->offset + (address - map->start))) ==
+			       (ssize_t)bytes
+		       ? 0
+		       : -EIO;
+}
+
 int limpet_module_read(pid_t pid, const struct limpet_module *module, uint64_t address, void *ret,
 		       size_t bytes)
 {

@@ -27,6 +27,10 @@ void limpet_module_memory_free(struct limpet_module_memory *memory);
 ssize_t limpet_module_memory_read_map(struct limpet_module_memory *memory,
 				      const struct limpet_map *map, void *ret, size_t bytes);
 
+/* What the module's file has there, in one mapping of it. */
+int limpet_module_read_file(pid_t pid, const struct limpet_module *module,
+			    const struct limpet_maps *maps, uint64_t address, void *ret,
+			    size_t bytes) LIMPET_MUST_CHECK;
 /* Like limpet_memory_read() and limpet_memory_read_some(), from an address of the module on. For
  * another address, and for a module without limpet_module.memory, they are the same. */
 int limpet_module_read(pid_t pid, const struct limpet_module *module, uint64_t address, void *ret,

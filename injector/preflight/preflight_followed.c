@@ -23,6 +23,7 @@ struct hooked {
 	size_t count;
 	unsigned refused;
 	const char *why_refused; /* of limpet_check_inside() */
+	const char *exposed;     /* a function that another tool's probe would break; NULL: none */
 	bool thread_heaps;
 	char why_not[208]; /* if none: " (reason)", or "" */
 };
@@ -56,6 +57,14 @@ static size_t count_of_program(const struct limpet_inside *inside)
 	return count;
 }
 
+static const char *find_exposed(const struct limpet_entries *entries)
+{
+	for (size_t i = 0; i < entries->count; i++)
+		if (limpet_entry_code_is_exposed(&entries->list[i].code, entries->list[i].address))
+			return entries->list[i].name;
+	return NULL;
+}
+
 static struct hooked find_hooked(struct limpet_check *check, const struct limpet_program *program)
 {
 	const struct limpet_inside *inside;
@@ -75,6 +84,7 @@ static struct hooked find_hooked(struct limpet_check *check, const struct limpet
 		hooked.count = count_of_program(inside);
 	hooked.refused = inside->entries.refused;
 	hooked.why_refused = inside->entries.why_refused;
+	hooked.exposed = find_exposed(&inside->entries);
 	hooked.thread_heaps = inside->entries.thread_heaps;
 	if (!hooked.count && inside->entries.why[0])
 		snprintf(hooked.why_not, sizeof(hooked.why_not), " (%s)", inside->entries.why);
@@ -90,6 +100,12 @@ static void say_hooked(struct limpet_check *check, const char *name, const struc
 				 "%s is linked into the executable: %zu function%s hooked where %s",
 				 name, count, count == 1 ? " is" : "s are",
 				 count == 1 ? "it begins" : "they begin");
+	if (!check->options.quick && hooked->exposed)
+		limpet_check_add(
+			check, LIMPET_FINDING_OK, "allocator", "",
+			"no other tool may set or remove a probe (uprobe) on its %s during "
+			"the capture: the program would crash",
+			hooked->exposed);
 	if (hooked->refused)
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
 				 "%u of its functions cannot be hooked%s%s%s: blocks that they "
@@ -112,8 +128,8 @@ void limpet_check_note_unseen(struct limpet_check *check, const char *name, cons
 	    !rss_bytes)
 		return;
 	check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
-	/* At its entry point it holds nothing yet. */
-	if (check->options.launched)
+	/* At its entry point it holds nothing yet; and a share of nothing tells nothing. */
+	if (check->options.launched || check->out->unseen_rss_share < 0.005)
 		return;
 	snprintf(ret_share, room, ": up to %.0f%% of its resident memory, %s",
 		 100.0 * check->out->unseen_rss_share,

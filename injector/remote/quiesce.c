@@ -126,12 +126,33 @@ static int read_states(struct look *look)
 	return error;
 }
 
-/* A hook that the state notes is unfinished unless its return address into the agent is gone.
- * Memory that cannot be read proves nothing, nor does the order of addresses: handlers may run on
- * stacks at higher addresses. */
+/* Whether it is in the page where the kernel returns to first if another tool asks for the return
+ * of a function (uretprobe). The page may be younger than the maps of this round. */
+static bool in_return_probe(const struct look *look, uint64_t address)
+{
+	const struct limpet_map *map;
+	struct limpet_maps maps;
+	bool inside;
+
+	if (limpet_proc_maps_read(look->pid, &maps) < 0)
+		return true;
+	map = limpet_proc_maps_find(&maps, address);
+	inside = map && !strcmp(map->path, "[uprobes]");
+	limpet_proc_maps_done(&maps);
+	return inside;
+}
+
+static bool is_in_use(const struct limpet_thread *state)
+{
+	return state->depth || state->phase != LIMPET_PHASE_OUTSIDE;
+}
+
+/* A hook that the state notes is unfinished unless its return address into the agent is gone; a
+ * return probe on the original takes its place. Memory that cannot be read proves nothing, nor does
+ * the order of addresses: handlers may run on stacks at higher addresses. */
 static bool is_unfinished(const struct look *look, const struct limpet_thread *state)
 {
-	if (!state->depth && state->phase == LIMPET_PHASE_OUTSIDE)
+	if (!is_in_use(state))
 		return false;
 	for (unsigned i = 0; i < LIMPET_ENTRY_WITNESSES; i++) {
 		uint64_t word;
@@ -139,19 +160,21 @@ static bool is_unfinished(const struct look *look, const struct limpet_thread *s
 		if (limpet_memory_read(look->pid,
 				       state->entry_sp + (uint64_t)limpet_entry_witness[i], &word,
 				       sizeof(word)) < 0 ||
-		    in_agent(look->place, word))
+		    in_agent(look->place, word) ||
+		    (limpet_may_be_return_probe(word) && in_return_probe(look, word)))
 			return true;
 	}
 	return false;
 }
 
-static bool in_hook(const struct look *look, pid_t ns_tid)
+/* On its way through the page of a return probe, a thread has taken the address off its stack. */
+static bool in_hook(const struct look *look, pid_t ns_tid, uint64_t pc)
 {
 	for (uint32_t i = 0; i < look->state_count; i++) {
 		const struct limpet_thread *state = &look->states[i];
 
 		if (state->tid == (uint32_t)ns_tid && state->thread_pointer > 1 &&
-		    is_unfinished(look, state))
+		    (is_unfinished(look, state) || (is_in_use(state) && in_return_probe(look, pc))))
 			return true;
 	}
 	return false;
@@ -195,7 +218,7 @@ static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp
 	 * stack means nothing, since stale words keep return addresses; in a signal frame it is
 	 * live. */
 	return !in_agent(look->place, pc) && !in_agent(look->place, sp) && read_states(look) == 0 &&
-	       !in_hook(look, ns_tid) &&
+	       !in_hook(look, ns_tid, pc) &&
 	       !limpet_signal_goes_back(look->pid, &look->maps, sp, look->stack, in_agent,
 					look->place);
 }

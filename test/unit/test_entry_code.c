@@ -36,6 +36,17 @@ FUNCTION(short_tail_jump, "jmp 1f\nnop\nnop\nnop\n1: lea 3(%rdi), %rax\nret");
 FUNCTION(tiny, "lea 9(%rdi), %eax\nret\nnop\nnop\nnop\nnop");
 FUNCTION(with_loop, "mov %rdi, %rax\nxor %ecx, %ecx\n1: inc %ecx\ncmp %ecx, %edi\njg 1b\nret");
 
+FUNCTION(pushes, "push %rbp\nmov %rsp, %rbp\nlea 2(%rdi), %rax\npop %rbp\nret");
+FUNCTION(makes_room, "sub $0x28, %rsp\nmov %rdi, 8(%rsp)\nmov 8(%rsp), %rax\nadd $0x28, %rsp\nret");
+FUNCTION(makes_much_room, "lea -0x1000(%rsp), %rsp\nlea 5(%rdi), %rax\nadd $0x1000, %rsp\nret");
+FUNCTION(loads, "mov entry_word(%rip), %rax\nadd %rdi, %rax\nadd %rdi, %rax\nret");
+FUNCTION(copies, "mov %rdi, %rsi\nlea 5(%rsi), %rax\nadd %rdi, %rax\nret");
+FUNCTION(zeroes, "xor %eax, %eax\nadd %rdi, %rax\nadd $4, %rax\nret");
+FUNCTION(changes_argument, "add $5, %rdi\nlea 5(%rdi), %rax\nret");
+FUNCTION(reads_what_it_writes, "lea 5(%rdi), %rdi\nlea 5(%rdi), %rax\nret");
+FUNCTION(writes_half, "mov $5, %dil\nlea 5(%rdi), %rax\nret");
+FUNCTION(writes_theirs, "mov %rsp, %rbx\nlea 5(%rdi), %rax\nret");
+FUNCTION(comes_to_second, "push %rbx\n1: nop\nnop\nnop\nnop\nnop\ndec %rdi\njg 1b\npop %rbx\nret");
 FUNCTION(calls, "push %rbx\ncall with_data\npop %rbx\nret");
 FUNCTION(calls_indirectly, "push %rbx\nmov %rdi, %rbx\ncall *%rdi\npop %rbx\nret");
 FUNCTION(comes_back, "dec %rdi\njg comes_back\nmov %rdi, %rax\nret\nnop");
@@ -95,6 +106,21 @@ static void write_code(uint64_t address, const uint8_t *bytes, size_t count)
 	assert_int_equal(mprotect((void *)(uintptr_t)page, 8192, PROT_READ | PROT_EXEC), 0);
 }
 
+/* Returns where the jump leads: to the relocated code, past what undoes the instruction that
+ * stays. */
+static uint64_t write_undo(const struct limpet_entry_code *code)
+{
+	uint8_t *at = near_page + 2048, *const start = at;
+	const int32_t away = (int32_t)(code->to - (uint64_t)(uintptr_t)(at + 13));
+
+	/* lea undo(%rsp), %rsp; jmp */
+	at = mempcpy(at, (const uint8_t[]){0x48, 0x8d, 0xa4, 0x24}, 4);
+	at = mempcpy(at, &code->undo, sizeof(code->undo));
+	*at++ = 0xe9;
+	memcpy(at, &away, sizeof(away));
+	return (uint64_t)(uintptr_t)start;
+}
+
 /* The same answers before, while its beginning is elsewhere, and after. */
 static void runs_elsewhere(int64_t (*function)(int64_t), const uint8_t *limit)
 {
@@ -125,7 +151,7 @@ static void runs_elsewhere(int64_t (*function)(int64_t), const uint8_t *limit)
 	assert_memory_equal(code.original, (const void *)(uintptr_t)code.from, code.original_bytes);
 	memset(near_page, 0xcc, 4096);
 	memcpy(near_page, code.code, code.code_bytes);
-	assert_int_equal(limpet_entry_code_jump(&code, code.to, jump), 0);
+	assert_int_equal(limpet_entry_code_jump(&code, write_undo(&code), jump), 0);
 	write_code(code.from, jump, code.original_bytes);
 	entry_word = 40;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(arguments); i++)
@@ -156,6 +182,15 @@ RUNS(tiny)
 RUNS(with_loop)
 RUNS(system_call)
 RUNS(calls)
+RUNS(pushes)
+RUNS(makes_room)
+RUNS(makes_much_room)
+RUNS(loads)
+RUNS(copies)
+RUNS(zeroes)
+RUNS(changes_argument)
+RUNS(reads_what_it_writes)
+RUNS(writes_half)
 
 static void is_refused(int64_t (*function)(int64_t), const uint8_t *limit, const char *why)
 {
@@ -228,6 +263,62 @@ static void test_threads_move_along(void **state)
 	assert_int_equal(limpet_entry_code_move_pc(&code, code.to + 8, false), code.from + 8);
 	assert_true(limpet_entry_code_move_pc(&code, code.to + 9, false) == UINT64_MAX);
 	assert_int_equal(limpet_entry_code_move_pc(&code, code.to + code.code_bytes, false), 0);
+}
+
+static void stays(int64_t (*function)(int64_t), const uint8_t *limit, unsigned bytes, int undo)
+{
+	struct limpet_entry_code code;
+
+	assert_int_equal(make(function, limit, (uint64_t)(uintptr_t)near_page, &code, NULL), 0);
+	assert_int_equal(code.stays, bytes);
+	assert_int_equal(code.undo, undo);
+	assert_int_equal(code.from, address_of(function) + bytes);
+	assert_int_equal(limpet_entry_code_is_exposed(&code, address_of(function)), !bytes);
+	/* A thread at the instruction that stays need not move. */
+	assert_int_equal(limpet_entry_code_move_pc(&code, address_of(function), true),
+			 bytes ? 0 : code.to);
+	assert_int_equal(limpet_entry_code_move_pc(&code, code.to, false), address_of(function));
+}
+
+static void test_first_instructions_stay(void **state)
+{
+	struct limpet_entry_code code;
+
+	(void)state;
+	stays(pushes, pushes_end, 1, 8);
+	stays(makes_room, makes_room_end, 4, 0x28);
+	stays(makes_much_room, makes_much_room_end, 8, 0x1000);
+	stays(copies, copies_end, 3, 0);
+	stays(zeroes, zeroes_end, 2, 0);
+	stays(loads, loads_end, 7, 0);
+	stays(with_short_branch, with_short_branch_end, 3, 0);
+	stays(calls, calls_end, 1, 8);
+	/* Done twice, or lost to the hook. */
+	stays(changes_argument, changes_argument_end, 0, 0);
+	stays(reads_what_it_writes, reads_what_it_writes_end, 0, 0);
+	stays(writes_half, writes_half_end, 0, 0);
+	stays(writes_theirs, writes_theirs_end, 0, 0);
+	stays(with_store, with_store_end, 0, 0);
+	/* There is no room for the jump after it. */
+	stays(with_data, with_data_end, 0, 0);
+	/* The function jumps to the second one. */
+	is_refused(comes_to_second, comes_to_second_end, "back to the function's beginning");
+	/* The jump would lie on two pages. */
+	assert_int_equal(
+		limpet_entry_code_make((const uint8_t *)(uintptr_t)address_of(makes_room),
+				       (size_t)(makes_room_end -
+						(const uint8_t *)(uintptr_t)address_of(makes_room)),
+				       0x10ff8, 0x20000, &code, NULL),
+		0);
+	assert_int_equal(code.stays, 0);
+	assert_false(limpet_entry_code_crosses_page(&code));
+	/* A breakpoint changes the opcode alone. */
+	assert_int_equal(
+		make(tail_jump, tail_jump_end, (uint64_t)(uintptr_t)near_page, &code, NULL), 0);
+	assert_false(limpet_entry_code_is_exposed(&code, address_of(tail_jump)));
+	assert_int_equal(
+		make(with_frame, with_frame_end, (uint64_t)(uintptr_t)near_page, &code, NULL), 0);
+	assert_false(limpet_entry_code_is_exposed(&code, address_of(with_frame)));
 }
 
 static void test_calls_and_probes(void **state)
@@ -412,10 +503,20 @@ int main(void)
 		cmocka_unit_test(test_tiny),
 		cmocka_unit_test(test_with_loop),
 		cmocka_unit_test(test_system_call),
+		cmocka_unit_test(test_pushes),
+		cmocka_unit_test(test_makes_room),
+		cmocka_unit_test(test_makes_much_room),
+		cmocka_unit_test(test_loads),
+		cmocka_unit_test(test_copies),
+		cmocka_unit_test(test_zeroes),
+		cmocka_unit_test(test_changes_argument),
+		cmocka_unit_test(test_reads_what_it_writes),
+		cmocka_unit_test(test_writes_half),
 		cmocka_unit_test(test_calls),
 		cmocka_unit_test(test_what_cannot_be_moved_is_refused),
 		cmocka_unit_test(test_what_is_out_of_reach_is_refused),
 		cmocka_unit_test(test_threads_move_along),
+		cmocka_unit_test(test_first_instructions_stay),
 		cmocka_unit_test(test_short_jumps),
 		cmocka_unit_test(test_jumps_from_around),
 		cmocka_unit_test(test_calls_and_probes),

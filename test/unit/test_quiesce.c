@@ -8,11 +8,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include <linux/perf_event.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -28,6 +30,7 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/remote/quiesce.h"
 #include "test/unit/clock_fixture.h"
+#include "test/unit/skip_reason.h"
 
 #define THREADS 4u
 #define PATIENCE_NS 150000000ull
@@ -49,6 +52,8 @@ enum role {
 	ROLE_IN_HOOK,         /* blocks outside, below an unfinished hook */
 	ROLE_HOOK_BELOW,      /* the same, of a handler whose stack lies above the hook */
 	ROLE_POPPED,          /* the hook was left by longjmp */
+	ROLE_RETURN_PROBE,    /* the kernel has replaced the hook's return address by its own */
+	ROLE_PAGE,            /* left, and there is the start of a page of another kind */
 	ROLE_HANDLER,         /* a handler blocks outside; it interrupted the agent */
 	ROLE_STALE,           /* dead words on the stack lead into the agent */
 	ROLE_HOLDS_THUNK      /* spins outside with a hook's address in a register */
@@ -57,6 +62,7 @@ enum role {
 /* Shared with the child. */
 struct stage {
 	int ready, go;
+	bool has_probes;
 	uint32_t tid;
 	enum role role;
 	struct limpet_shm shm; /* what the agent's would hold */
@@ -134,6 +140,47 @@ static void note_state(uint64_t entry_sp)
 	stage->shm.states_used[0] = 1u << 1;
 }
 
+static __attribute__((noinline, noclone, noipa)) void watched(void)
+{
+	__asm__ volatile("");
+}
+
+/* Where the kernel lets functions return that another tool watches; 0: it has no such probes, or
+ * not for us. */
+static uint64_t return_probe(void)
+{
+	uint64_t start, end, offset, page = 0;
+	const uint64_t function = (uint64_t)(uintptr_t)watched;
+	struct perf_event_attr attr = {.size = sizeof(attr), .config = 1};
+	FILE *file = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	char line[512], name[256];
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%u", &attr.type) != 1)
+		attr.type = 0;
+	fclose(file);
+	for (int round = 0; round < 2 && !page; round++) {
+		file = fopen("/proc/self/maps", "re");
+		while (file && fgets(line, sizeof(line), file)) {
+			name[0] = '\0';
+			if (sscanf(line, "%lx-%lx %*s %lx %*s %*s %255s", &start, &end, &offset,
+				   name) < 3)
+				continue;
+			if (!strcmp(name, "[uprobes]"))
+				page = start;
+			if (function >= start && function < end)
+				attr.config2 = function - start + offset;
+		}
+		if (file)
+			fclose(file);
+		attr.config1 = (uint64_t)(uintptr_t) "/proc/self/exe";
+		if (!page && syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0) >= 0)
+			watched();
+	}
+	return page;
+}
+
 static void *act(void *context)
 {
 	/* Of a way that called an original: its return address, then its frame. */
@@ -168,6 +215,17 @@ static void *act(void *context)
 		break;
 	case ROLE_POPPED:
 		hook[0] = 0;
+		note_state((uintptr_t)&hook[1]);
+		block_outside();
+		break;
+	case ROLE_RETURN_PROBE:
+		hook[0] = return_probe();
+		stage->has_probes = hook[0] != 0;
+		note_state((uintptr_t)&hook[1]);
+		block_outside();
+		break;
+	case ROLE_PAGE:
+		hook[0] = (uint64_t)(uintptr_t)stage;
 		note_state((uintptr_t)&hook[1]);
 		block_outside();
 		break;
@@ -277,6 +335,8 @@ static pid_t start_child(enum role role)
 	case ROLE_IN_HOOK:
 	case ROLE_HOOK_BELOW:
 	case ROLE_POPPED:
+	case ROLE_RETURN_PROBE:
+	case ROLE_PAGE:
 	case ROLE_STALE:
 		wait_until_blocked(pid, (pid_t)stage->tid);
 		break;
@@ -410,6 +470,17 @@ static void test_a_thread_in_a_hook(void **state)
 	expect_refusal(ROLE_HOOK_BELOW, true);
 	expect_proof(ROLE_POPPED, false, 0);
 	expect_proof(ROLE_POPPED, true, 0);
+}
+
+static void test_a_return_probe_hides_no_hook(void **state)
+{
+	(void)state;
+	expect_proof(ROLE_PAGE, false, 0);
+	end_child(start_child(ROLE_RETURN_PROBE));
+	if (!stage->has_probes)
+		limpet_skip("needs the kernel's uprobes, and root");
+	expect_refusal(ROLE_RETURN_PROBE, false);
+	expect_refusal(ROLE_RETURN_PROBE, true);
 }
 
 static void test_a_handler_above_the_agent(void **state)
@@ -706,6 +777,7 @@ int main(void)
 		cmocka_unit_test(test_a_thread_that_runs_is_stopped_once),
 		cmocka_unit_test(test_a_thread_in_the_agent),
 		cmocka_unit_test(test_a_thread_in_a_hook),
+		cmocka_unit_test(test_a_return_probe_hides_no_hook),
 		cmocka_unit_test(test_a_handler_above_the_agent),
 		cmocka_unit_test(test_dead_words_do_not_count),
 		cmocka_unit_test(test_a_hook_in_a_register),

@@ -184,6 +184,8 @@ static int move_one(struct mover *mover, const cs_insn *insn, struct limpet_err 
 					: refuse(err, "the function is too short", insn->address);
 	if (in_group(mover, insn, CS_GRP_CALL))
 		return move_call(mover, insn, err);
+	if (insn->id == X86_INS_INT3)
+		return refuse(err, "a breakpoint, perhaps of another tool,", insn->address);
 	if (in_group(mover, insn, CS_GRP_INT) || in_group(mover, insn, CS_GRP_IRET) ||
 	    in_group(mover, insn, CS_GRP_PRIVILEGE) || insn->id == X86_INS_SYSCALL ||
 	    insn->id == X86_INS_UD2)
@@ -196,7 +198,7 @@ static int move_one(struct mover *mover, const cs_insn *insn, struct limpet_err 
 
 static bool is_moved(const struct limpet_entry_code *out, uint64_t target)
 {
-	return target - out->from < out->original_bytes;
+	return target - (out->from - out->stays) < out->stays + out->original_bytes;
 }
 
 /* Checks the rest of the function. It must not jump into the middle of what moves, nor to its
@@ -218,6 +220,108 @@ static int check_rest(const struct mover *mover, cs_insn *insn, const uint8_t *c
 				      insn->address);
 	}
 	return 0;
+}
+
+/* What it adds to the stack pointer; 0: nothing, or that is not known. */
+static int64_t stack_change(const cs_insn *insn)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+	const cs_x86_op *to = &x86->operands[0], *by = &x86->operands[1];
+	const int64_t word = sizeof(uint64_t);
+
+	if (insn->id == X86_INS_PUSH)
+		return to->type != X86_OP_MEM && to->size == sizeof(uint64_t) ? -word : 0;
+	if (x86->op_count != 2 || to->type != X86_OP_REG || to->reg != X86_REG_RSP)
+		return 0;
+	if (insn->id == X86_INS_SUB && by->type == X86_OP_IMM)
+		return -by->imm;
+	if (insn->id == X86_INS_ADD && by->type == X86_OP_IMM)
+		return by->imm;
+	if (insn->id == X86_INS_LEA && by->mem.base == X86_REG_RSP &&
+	    by->mem.index == X86_REG_INVALID)
+		return by->mem.disp;
+	return 0;
+}
+
+/* The number of a register that belongs to the called function, 32 or 64 bits of it; -1: another.
+ */
+static int scratch_register(unsigned reg)
+{
+	static const uint16_t wide[] = {X86_REG_RAX, X86_REG_RCX, X86_REG_RDX,
+					X86_REG_RSI, X86_REG_RDI, X86_REG_R8,
+					X86_REG_R9,  X86_REG_R10, X86_REG_R11};
+	static const uint16_t half[] = {X86_REG_EAX, X86_REG_ECX,  X86_REG_EDX,
+					X86_REG_ESI, X86_REG_EDI,  X86_REG_R8D,
+					X86_REG_R9D, X86_REG_R10D, X86_REG_R11D};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(wide); i++)
+		if (reg == wide[i] || reg == half[i])
+			return (int)i;
+	return -1;
+}
+
+/* Whether it writes a register that it does not read: a function whose first instruction does so
+ * has no argument there. */
+static bool only_writes(const cs_insn *insn)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+	const cs_x86_op *to = &x86->operands[0], *from = &x86->operands[1];
+	int written;
+
+	if (x86->op_count != 2 || to->type != X86_OP_REG)
+		return false;
+	written = scratch_register(to->reg);
+	if (written < 0)
+		return false;
+	if (from->type == X86_OP_REG)
+		return scratch_register(from->reg) != written || insn->id == X86_INS_XOR;
+	if (from->type == X86_OP_MEM)
+		return scratch_register(from->mem.base) != written &&
+		       scratch_register(from->mem.index) != written;
+	return true;
+}
+
+/* Whether it may stay in front of the jump. */
+static bool may_stay(const cs_insn *insn, int64_t change)
+{
+	switch (insn->id) {
+	case X86_INS_NOP:
+	case X86_INS_TEST:
+	case X86_INS_CMP:
+		return true;
+	case X86_INS_PUSH:
+	case X86_INS_SUB:
+	case X86_INS_ADD:
+		return change < 0 && change > INT32_MIN;
+	case X86_INS_LEA:
+		return (change < 0 && change > INT32_MIN) || only_writes(insn);
+	case X86_INS_MOV:
+	case X86_INS_MOVABS:
+		return only_writes(insn);
+	case X86_INS_XOR:
+		return insn->detail->x86.operands[0].reg == insn->detail->x86.operands[1].reg &&
+		       only_writes(insn);
+	default:
+		return false;
+	}
+}
+
+/* Leaves the first instruction where it is. -ENOTSUP: it is none that may stay. */
+static int let_first_stay(struct mover *mover, cs_insn *insn, const uint8_t **code, size_t *bytes)
+{
+	struct limpet_entry_code *out = mover->out;
+	uint64_t address = out->from;
+	int64_t change;
+
+	if (!cs_disasm_iter(mover->handle, code, bytes, &address, insn))
+		return -ENOTSUP;
+	change = stack_change(insn);
+	if (!may_stay(insn, change))
+		return -ENOTSUP;
+	out->from += insn->size;
+	out->stays = insn->size;
+	out->undo = (int32_t)-change;
+	return move_plain(mover, insn, NULL);
 }
 
 static int make(struct mover *mover, cs_insn *insn, const uint8_t *code, size_t bytes,
@@ -246,29 +350,56 @@ static int make(struct mover *mover, cs_insn *insn, const uint8_t *code, size_t 
 	return error ? error : check_rest(mover, insn, code, bytes, address, err);
 }
 
-int limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
-			   struct limpet_entry_code *ret, struct limpet_err *err)
+/* `stays`: the first instruction is to stay; otherwise the jump takes its place. */
+static int make_at(const uint8_t *code, size_t bytes, uint64_t from, uint64_t to, bool stays,
+		   struct limpet_entry_code *ret, struct limpet_err *err)
 {
-	const size_t skipped = endbr64_bytes(code, bytes);
-	struct limpet_entry_code out = {.from = address + skipped, .to = to};
+	struct limpet_entry_code out = {.from = from, .to = to};
 	struct mover mover = {.out = &out};
 	cs_insn *insn;
 	int error;
 
-	code += skipped;
-	bytes -= skipped;
 	if (cs_open(CS_ARCH_X86, CS_MODE_64, &mover.handle) != CS_ERR_OK)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	cs_option(mover.handle, CS_OPT_DETAIL, CS_OPT_ON);
 	insn = cs_malloc(mover.handle);
-	error = insn ? make(&mover, insn, code, bytes, err)
-		     : limpet_err_set(err, -ENOMEM, "out of memory");
-	if (insn)
-		cs_free(insn, 1);
+	if (!insn) {
+		cs_close(&mover.handle);
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	error = stays ? let_first_stay(&mover, insn, &code, &bytes) : 0;
+	if (!error)
+		error = make(&mover, insn, code, bytes, err);
+	cs_free(insn, 1);
 	cs_close(&mover.handle);
 	if (!error)
 		*ret = out;
 	return error;
+}
+
+int limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
+			   struct limpet_entry_code *ret, struct limpet_err *err)
+{
+	const size_t skipped = endbr64_bytes(code, bytes);
+
+	if (!skipped && make_at(code, bytes, address, to, true, ret, NULL) == 0 &&
+	    !limpet_entry_code_crosses_page(ret))
+		return 0;
+	return make_at(code + skipped, bytes - skipped, address + skipped, to, false, ret, err);
+}
+
+bool limpet_entry_code_crosses_page(const struct limpet_entry_code *code)
+{
+	const uint64_t page = 4096, last = code->from + LIMPET_ENTRY_JUMP_BYTES - 1;
+
+	return code->from / page != last / page;
+}
+
+/* A jump in place of a jump: the opcode, which is all that a breakpoint touches, is the same. */
+bool limpet_entry_code_is_exposed(const struct limpet_entry_code *code, uint64_t address)
+{
+	return code->kind == LIMPET_ENTRY_FUNCTION && code->from == address &&
+	       code->original[0] != 0xe9;
 }
 
 int limpet_entry_code_make_call(const uint8_t *code, uint64_t address, uint64_t to,
@@ -300,9 +431,9 @@ int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t add
 				 struct limpet_entry_code *ret, struct limpet_err *err)
 {
 	struct limpet_entry_code out = {.from = 0};
-	int error = limpet_entry_code_make(code, bytes, address, to, &out, err);
+	int error = make_at(code, bytes, address, to, false, &out, err);
 
-	if (!error && (out.place_count != 1 || out.original_bytes != bytes || out.from != address))
+	if (!error && (out.place_count != 1 || out.original_bytes != bytes))
 		return refuse(err, "more than one instruction", address);
 	if (error)
 		return error;
@@ -456,6 +587,8 @@ uint64_t limpet_entry_code_move_pc(const struct limpet_entry_code *code, uint64_
 
 	if (pc - start >= bytes)
 		return 0;
+	if (!away && code->stays && pc == start)
+		return other - code->stays;
 	for (size_t i = 0; i < code->place_count; i++) {
 		uint8_t here = away ? code->places[i].from : code->places[i].to;
 		uint8_t there = away ? code->places[i].to : code->places[i].from;
