@@ -35,7 +35,8 @@ static uint64_t usable_size_inside(struct limpet_thread *thread, const struct li
  *
  * While symbols lead to thunks, dlsym returns thunks. Without a handle (RTLD_DEFAULT, RTLD_NEXT)
  * its result depends on its caller, so the hook jumps to it. With a handle the hook calls it, and
- * replaces a thunk in the result by the original. */
+ * replaces a thunk in the result by the original, unless the caller's own code loads the thunk as
+ * the function's address: a program may compare the two. */
 
 /* Whether dlsym looks up a function of the family; recorded for the end of the capture. */
 static bool asks_for_hooked(const struct limpet_hook_frame *frame, const struct limpet_hook *hook)
@@ -352,7 +353,8 @@ void limpet_hook_exit(struct limpet_hook_frame *frame)
 	struct limpet_thread *thread = frame->thread;
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
 
-	if (__builtin_expect(hook->op == LIMPET_OP_LOADER, 0))
+	if (__builtin_expect(hook->op == LIMPET_OP_LOADER, 0) && limpet_is_thunk(frame->result) &&
+	    !limpet_patch_loads_address(frame->caller_pc, frame->result))
 		frame->result = limpet_original_of(frame->result);
 	/* A signal handler may have forked during the original: the child must not write to memory
 	 * that the parent uses. */

@@ -282,7 +282,7 @@ static int slot_restore(struct limpet_slot *slot)
  * there since. */
 static bool is_of(const struct limpet_slot *slot, const struct limpet_image *image)
 {
-	return slot->kind == LIMPET_SLOT_OF_CALLS && slot->module == image->bias &&
+	return slot->kind != LIMPET_SLOT_OF_SYMBOL && slot->module == image->bias &&
 	       slot->module_phdr == image->phdr && limpet_image_has_word(image, slot->address);
 }
 
@@ -612,7 +612,10 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	struct limpet_slot slot = {.address = image->bias + found->offset,
 				   .module = image->bias,
 				   .module_phdr = image->phdr,
-				   .state = LIMPET_SLOT_PLANNED};
+				   .state = LIMPET_SLOT_PLANNED,
+				   .kind = LIMPET_ARCH_RELOCATION_IS_ADDRESS(found->type)
+						   ? LIMPET_SLOT_OF_ADDRESS
+						   : LIMPET_SLOT_OF_CALLS};
 	uint64_t address = slot.address, original;
 	bool bound = true;
 
@@ -647,6 +650,23 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	slot_add(&slot);
 	slot_patch(&slot_table()[count]);
 	return 0;
+}
+
+bool limpet_patch_loads_address(uint64_t pc, uint64_t thunk)
+{
+	const struct limpet_slot *slots = slot_table();
+	struct limpet_image caller;
+	bool known, loads = false;
+
+	if (!limpet_loaded_hold(false))
+		return false;
+	known = limpet_loaded_find(pc, &caller);
+	limpet_loaded_let_go();
+	for (uint32_t i = 0; known && i < limpet_shm->slot_count && !loads; i++)
+		loads = slots[i].kind == LIMPET_SLOT_OF_ADDRESS && slots[i].module == caller.bias &&
+			slots[i].state == LIMPET_SLOT_PATCHED &&
+			limpet_thunk(slots[i].hook) == thunk;
+	return loads;
 }
 
 /* Called before a recorded call can map something else there. */

@@ -15,5 +15,8 @@ int limpet_patch_restore(void);
 int limpet_patch_new_modules(void);
 /* Called before a call into the loader. `closes`: the function closes a module. */
 void limpet_patch_on_loader_call(bool closes);
+/* Whether the module whose code is at `pc` has a slot from which it loads this thunk as the
+ * function's address. Called after the loader has returned. */
+bool limpet_patch_loads_address(uint64_t pc, uint64_t thunk);
 
 #endif

@@ -318,6 +318,7 @@ enum limpet_slot_state {
 
 enum limpet_slot_kind {
 	LIMPET_SLOT_OF_CALLS = 0, /* holds an address: calls go through it */
+	LIMPET_SLOT_OF_ADDRESS,   /* the same, and code may load it as the function's address */
 	LIMPET_SLOT_OF_SYMBOL /* a symbol's value, relative to its module's bias: whatever is bound
 				 to the symbol from then on is bound to the thunk */
 };
@@ -340,7 +341,7 @@ struct limpet_slot {
 static inline bool limpet_slot_not_taken(const struct limpet_slot *slot)
 {
 	return slot->state == LIMPET_SLOT_FAILED ||
-	       (slot->state == LIMPET_SLOT_FOREIGN && slot->kind == LIMPET_SLOT_OF_CALLS);
+	       (slot->state == LIMPET_SLOT_FOREIGN && slot->kind != LIMPET_SLOT_OF_SYMBOL);
 }
 
 /* Its value while it leads to its hook's thunk. */

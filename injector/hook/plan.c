@@ -300,6 +300,8 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	slot->module = planner->module->bias;
 	slot->module_phdr = planner->module->phdr;
 	slot->state = LIMPET_SLOT_PLANNED;
+	slot->kind = LIMPET_ARCH_RELOCATION_IS_ADDRESS(found->type) ? LIMPET_SLOT_OF_ADDRESS
+								    : LIMPET_SLOT_OF_CALLS;
 	plan->slot_count++;
 	if (LIMPET_ARCH_RELOCATION_IS_LAZY(found->type))
 		return 0;

@@ -42,7 +42,7 @@ static uint32_t put_in(int memory, struct limpet_slot *slot, uint64_t original, 
 	int answer = limpet_memory_exchange_stopped(memory, slot->address, slot->old_value, ours);
 
 	/* A lazy slot that was bound after the plan was made. */
-	if (answer == 1 && slot->old_value != original && slot->kind == LIMPET_SLOT_OF_CALLS) {
+	if (answer == 1 && slot->old_value != original && slot->kind != LIMPET_SLOT_OF_SYMBOL) {
 		slot->old_value = original;
 		answer = limpet_memory_exchange_stopped(memory, slot->address, original, ours);
 	}

@@ -117,6 +117,19 @@ first_calls() {
 	done
 }
 
+@test "a program that compares the address of malloc with what dlsym answers finds them equal" {
+	local load
+	for load in "" dlopen map; do
+		start "by-$load" "$TARGETS/equal"
+		tell "by-$load" compare equal
+		attach "$pid"
+		tell "by-$load" compare equal
+		stop "$pid"
+		tell "by-$load" compare equal
+		finish "by-$load"
+	done
+}
+
 # The numbers are those that a preloaded allocator counts which looks at its callers.
 @test "what the dynamic linker allocates for threads, each block" {
 	local load

@@ -8,6 +8,8 @@
 	((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
 /* Of these, the ones of variables, which the program may set to something else. */
 #define LIMPET_ARCH_RELOCATION_IS_VARIABLE(type) ((type) == R_X86_64_64)
+/* And the ones from which code loads a function's address. */
+#define LIMPET_ARCH_RELOCATION_IS_ADDRESS(type) ((type) == R_X86_64_GLOB_DAT)
 /* The word is the distance of a variable of static thread-local storage from the thread pointer. */
 #define LIMPET_ARCH_RELOCATION_IS_TLS_OFFSET(type) ((type) == R_X86_64_TPOFF64)
 /* The program contains a library's variable, copied by the linker. */
