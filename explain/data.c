@@ -65,14 +65,11 @@ bool limpet_data_has(const struct limpet_maps *maps, uint64_t address, uint64_t 
  * neighbours. */
 static bool is_of_code(const struct limpet_maps *maps, size_t i)
 {
-	const struct limpet_map *map = &maps->list[i];
-	const uint64_t inode = map->inode ? map->inode : map[-1].inode;
+	const struct limpet_map *map = &maps->list[i], *file = map->inode ? map : &map[-1];
 
-	for (size_t k = i; k-- > 0 && i - k <= NEIGHBOURS && maps->list[k].inode == inode;)
-		if (maps->list[k].perms[2] == 'x')
-			return true;
-	for (size_t k = i + 1; k < maps->count && k - i <= NEIGHBOURS; k++)
-		if (maps->list[k].inode == inode && maps->list[k].perms[2] == 'x')
+	for (size_t k = i > NEIGHBOURS ? i - NEIGHBOURS : 0; k < maps->count && k <= i + NEIGHBOURS;
+	     k++)
+		if (limpet_map_is_code_of(maps, k, file))
 			return true;
 	return false;
 }

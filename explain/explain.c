@@ -375,6 +375,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 {
 	const struct limpet_mappings_facts facts = {.memory = inquiry->memory,
 						    .maps = &inquiry->maps,
+						    .modules = &inquiry->modules,
 						    .heaps = &inquiry->heaps,
 						    .pieces = &inquiry->pieces,
 						    .threads = &inquiry->threads,

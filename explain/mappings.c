@@ -101,7 +101,7 @@ static bool is_of_code(const struct limpet_maps *maps, const struct limpet_map *
 	at = (size_t)(map - maps->list);
 	first = at > NEIGHBOURS ? at - NEIGHBOURS : 0;
 	for (size_t i = first; i < maps->count && i <= at + NEIGHBOURS; i++)
-		if (maps->list[i].perms[2] == 'x' && limpet_map_is_same_file(&maps->list[i], file))
+		if (limpet_map_is_code_of(maps, i, file))
 			return true;
 	return false;
 }
@@ -324,7 +324,11 @@ static void account_piece(struct mapping *it, const struct limpet_piece *piece)
 		add(it, LIMPET_KIND_DATA, "data of program and libraries", bytes);
 		break;
 	case LIMPET_MEMORY_CODE:
-		add(it, LIMPET_KIND_CODE, "executable anonymous memory", bytes);
+		add(it, LIMPET_KIND_CODE,
+		    it->facts->modules && limpet_modules_find(it->facts->modules, it->map->start)
+			    ? "code of program and libraries, without a file"
+			    : "executable anonymous memory",
+		    bytes);
 		break;
 	case LIMPET_MEMORY_UNKNOWN:
 		if (piece->kind && it->locked && !strcmp(piece->kind, LIMPET_KIND_JEMALLOC_FREE))

@@ -7,14 +7,16 @@
 #include "explain/pieces.h"
 #include "explain/stack_owners.h"
 #include "explain/tmpfs.h"
+#include "injector/image/modules.h"
 #include "injector/proc/proc.h"
 
 /* What was found out about the process before. */
 struct limpet_mappings_facts {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
-	struct limpet_glibc_heaps *heaps;   /* learns which arenas are locked, and what counts */
-	const struct limpet_pieces *pieces; /* sorted */
+	const struct limpet_modules *modules; /* of files; NULL: not known */
+	struct limpet_glibc_heaps *heaps;     /* learns which arenas are locked, and what counts */
+	const struct limpet_pieces *pieces;   /* sorted */
 	const struct limpet_stack_owners *threads;
 	const struct limpet_tmpfs *mounts;
 };

@@ -28,6 +28,7 @@ struct search {
 	/* Only to show, and not to watch: no watcher, and no list. */
 	void (*shown)(void *context, const char *allocator);
 	void *context;
+	const struct limpet_modules *modules;
 	const struct limpet_module *module;
 	int fd;
 	char name[LIMPET_ENTRY_LIST_OWNER_BYTES]; /* "mimalloc in swc.node" */
@@ -125,6 +126,20 @@ static bool has_filter(pid_t pid)
 	return count <= 0;
 }
 
+/* Whether each function is mapped from the file. */
+static bool has_files_text(const struct search *search)
+{
+	for (size_t i = 0; i < search->count; i++) {
+		const struct limpet_map *map =
+			limpet_proc_maps_find(&search->modules->maps,
+					      search->module->bias + search->functions[i].function);
+
+		if (!map || !limpet_module_is_of(search->module, map))
+			return false;
+	}
+	return true;
+}
+
 static int watch(struct search *search)
 {
 	struct limpet_call_watch watch = {.pid = search->pid,
@@ -140,6 +155,13 @@ static int watch(struct search *search)
 
 	if (has_filter(search->pid)) {
 		say_not_found(search, "calls in a process with a seccomp filter are not watched",
+			      "");
+		return 0;
+	}
+	if (!has_files_text(search)) {
+		say_not_found(search,
+			      "its code was moved to memory without a file (huge pages), where the "
+			      "kernel's uprobes see no call",
 			      "");
 		return 0;
 	}
@@ -222,6 +244,7 @@ static int search_modules(const struct search *wanted)
 
 	if (error < 0)
 		return error;
+	search.modules = &modules;
 	for (size_t i = 0; i < modules.count && !error; i++) {
 		search.module = &modules.list[i];
 		error = search_module(&search);

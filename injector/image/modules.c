@@ -29,6 +29,7 @@
 #define MAX_SPACES 64u /* glibc has 16 */
 #define MAX_SYMBOLS (1u << 24)
 #define MAX_MODULES 4096u
+#define MAX_HEADERS 4u /* mappings of a file's first page: a small file's data are there, too */
 /* Limit of the tables of all modules together: a hundred times what a large program has. */
 #define BUDGET_BYTES (2ull << 30)
 
@@ -56,12 +57,13 @@ struct head {
 static uint64_t find_mapped(const struct head *head, uint64_t at, uint64_t bytes)
 {
 	for (const struct limpet_map *map = head->maps; map < head->maps_end; map++) {
-		const uint64_t skipped = at - map->offset, mapped = map->end - map->start;
+		const bool first = map == head->maps;
+		const uint64_t before = first ? head->module->start - map->start : 0;
+		const uint64_t skipped = at - map->offset + before, mapped = map->end - map->start;
 
-		if (map != head->maps && (!map->inode || !limpet_map_is_same_file(map, head->maps)))
+		if (!first && (!map->inode || !limpet_map_is_same_file(map, head->maps)))
 			continue;
-		if (map->perms[0] == 'r' && at >= map->offset && skipped <= mapped &&
-		    bytes <= mapped - skipped)
+		if (map->perms[0] == 'r' && skipped <= mapped && bytes <= mapped - skipped)
 			return map->start + skipped;
 	}
 	return 0;
@@ -164,12 +166,16 @@ static size_t *list_code(const struct limpet_maps *maps, size_t *ret_count)
 /* Whether the mapping may be a module's first one: only a file's first page has its header. To look
  * into a file of data may wait for a file system. */
 static bool may_be_module(const struct limpet_maps *maps, const struct limpet_map *map,
-			  const size_t *code, size_t count)
+			  const size_t *code, size_t count, bool moved)
 {
 	if (map->perms[0] != 'r' || map->offset)
 		return false;
 	if (!map->inode)
 		return !strcmp(map->path, "[vdso]");
+	/* The text that follows may have been moved to memory without a file. */
+	if (moved && map + 1 < maps->list + maps->count && map[1].start == map->end &&
+	    map[1].perms[2] == 'x')
+		return true;
 	for (size_t i = 0; i < count; i++)
 		if (limpet_map_is_same_file(&maps->list[code[i]], map))
 			return true;
@@ -233,25 +239,35 @@ static int read_segments(const struct head *head, struct limpet_module *module)
 	return 0;
 }
 
-/* Reads a mapping that begins with an ELF header, or its file. 0, 1 (not a module), or -errno. The
- * module's path is to be freed in any case. */
-static int read_module(const struct limpet_modules *modules, size_t i, bool by_file,
-		       struct limpet_module *module)
+static int set_file(const struct limpet_map *map, struct limpet_module *module)
 {
-	const struct limpet_map *map = &modules->maps.list[i];
-	LIMPET_CLOSE int file = -1;
-	int code;
-
 	module->path = strdup(map->path);
-	if (!module->path)
-		return -ENOMEM;
-	module->start = map->start;
-	module->end = module->map_end = map->end;
+	module->map_start = map->start;
+	module->map_end = map->end;
 	module->dev_major = map->dev_major;
 	module->dev_minor = map->dev_minor;
 	module->inode = map->inode;
 	module->vdso = !strcmp(map->path, "[vdso]");
 	module->agent = limpet_memfd_is_agent(map->path);
+	return module->path ? 0 : -ENOMEM;
+}
+
+/* Reads the image whose ELF header is at `start`, in this mapping, or its file. 0, 1 (not a
+ * module), or -errno. The module's path is to be freed in any case. */
+static int read_module(const struct limpet_modules *modules, size_t i, uint64_t start, bool by_file,
+		       struct limpet_module *module)
+{
+	const struct limpet_map *map = &modules->maps.list[i];
+	const struct limpet_map *maps_end = modules->maps.list + modules->maps.count;
+	LIMPET_CLOSE int file = -1;
+	int code;
+
+	module->budget = modules->budget;
+	module->memory = modules->memory;
+	module->start = start;
+	module->end = map->end;
+	if ((map->inode || !strcmp(map->path, "[vdso]")) && set_file(map, module) < 0)
+		return -ENOMEM;
 	if (by_file) {
 		file = limpet_module_open(modules->pid, module);
 		if (file < 0)
@@ -260,23 +276,32 @@ static int read_module(const struct limpet_modules *modules, size_t i, bool by_f
 	code = read_segments(&(struct head){.pid = modules->pid,
 					    .module = module,
 					    .maps = map,
-					    .maps_end = modules->maps.list + modules->maps.count,
+					    .maps_end = maps_end,
 					    .file = file},
 			     module);
 	if (code)
 		return code;
+	/* The header was moved, too: the data are still the file's. */
+	while (!module->path && ++map < maps_end && map->start < module->end)
+		if (map->inode && set_file(map, module) < 0)
+			return -ENOMEM;
+	if (!module->path)
+		return 1;
 	/* No code, or a size that overflows. */
 	return module->end < module->start || module->end - module->start > 1ull << 40 ||
 	       module->text_end <= module->text_start;
 }
 
 /* A data mapping of an ELF file (by a profiler or a package tool) is not a module: its code must be
- * mapped executable where its program headers say. */
-static bool has_code(const struct limpet_modules *modules, const struct limpet_module *module)
+ * mapped executable where its program headers say. Text that was moved to huge pages is not the
+ * file's any more (`moved`). */
+static bool has_code(const struct limpet_modules *modules, const struct limpet_module *module,
+		     bool moved)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&modules->maps, module->text_start);
 
-	return map && map->perms[2] == 'x' && (module->vdso || limpet_module_is_of(module, map));
+	return map && map->perms[2] == 'x' &&
+	       (moved || module->vdso || limpet_module_is_of(module, map));
 }
 
 bool limpet_module_is_of(const struct limpet_module *module, const struct limpet_map *map)
@@ -300,6 +325,70 @@ const struct limpet_module *limpet_modules_find(const struct limpet_modules *mod
 	size_t above = LIMPET_PARTITION_POINT(i, modules->count, modules->list[i].start <= address);
 
 	return above && address < modules->list[above - 1].end ? &modules->list[above - 1] : NULL;
+}
+
+static void insert(struct limpet_modules *modules, const struct limpet_module *module)
+{
+	size_t at = modules->count++;
+
+	for (; at && modules->list[at - 1].start > module->start; at--)
+		modules->list[at] = modules->list[at - 1];
+	modules->list[at] = *module;
+}
+
+/* If the image whose ELF header is at `header` has this address, and this dynamic section unless
+ * that is 0, it is a new module. */
+static bool add_image(struct limpet_modules *modules, uint64_t header, uint64_t address,
+		      uint64_t dynamic)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&modules->maps, header);
+	struct limpet_module module = {.path = NULL};
+
+	if (map && !module_at(modules, header) &&
+	    read_module(modules, (size_t)(map - modules->maps.list), header, false, &module) == 0 &&
+	    has_code(modules, &module, true) &&
+	    address - module.start < module.end - module.start &&
+	    (!dynamic || module.dynamic == dynamic)) {
+		insert(modules, &module);
+		return true;
+	}
+	free(module.path);
+	return false;
+}
+
+/* The module that has this address by the loader or the kernel. Usually it is in the list. If not,
+ * its text is not mapped from its file any more: programs move it to memory with huge pages (iodlr,
+ * BOLT's hugify, HHVM, node). Then it is added, which moves others in the list: its ELF header is
+ * at `header`, or where its file's first page is mapped. `dynamic` is where its dynamic section
+ * must be, 0 if unknown. NULL: there is none. */
+static struct limpet_module *module_that_has(struct limpet_modules *modules, uint64_t address,
+					     uint64_t header, uint64_t dynamic)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(&modules->maps, address);
+	struct limpet_module *known = module_at(modules, address);
+	unsigned tries = 0;
+	bool added;
+
+	if (known || !map || modules->count == modules->maps.count || modules->count == MAX_MODULES)
+		return known;
+	added = add_image(modules, header, address, dynamic);
+	for (const struct limpet_map *at = map; !added && map->inode && tries < MAX_HEADERS; at--) {
+		if (!at->offset && limpet_map_is_same_file(at, map)) {
+			added = add_image(modules, at->start, address, dynamic);
+			tries++;
+		}
+		if (at == modules->maps.list)
+			break;
+	}
+	return module_at(modules, address);
+}
+
+static struct limpet_module *module_of_entry(struct limpet_modules *modules,
+					     const struct link_map *entry)
+{
+	const uint64_t dynamic = (uint64_t)(uintptr_t)entry->l_ld;
+
+	return module_that_has(modules, dynamic, entry->l_addr, dynamic);
 }
 
 static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int64_t tag)
@@ -376,7 +465,7 @@ static int walk_link_maps(pid_t pid, uint64_t r_debug, bool others, link_map_fn 
  * now. */
 static void mark_listed(const struct link_map *entry, uint32_t space, void *context)
 {
-	struct limpet_module *module = module_at(context, (uint64_t)(uintptr_t)entry->l_ld);
+	struct limpet_module *module = module_of_entry(context, entry);
 
 	if (!module || (space && (module->in_list || module->bias != entry->l_addr)))
 		return;
@@ -426,7 +515,7 @@ static struct limpet_module *loaded_by_hand(struct limpet_modules *modules,
 	    limpet_memory_read(modules->pid, (uint64_t)(uintptr_t)debug.r_map, &first,
 			       sizeof(first)) < 0)
 		return NULL;
-	program = module_at(modules, (uint64_t)(uintptr_t)first.l_ld);
+	program = module_of_entry(modules, &first);
 	return program && program->has_interpreter ? program : NULL;
 }
 
@@ -437,13 +526,15 @@ static int find_special(struct limpet_modules *modules)
 
 	limpet_proc_auxv(modules->pid, AT_PHDR, &phdr);
 	limpet_proc_auxv(modules->pid, AT_BASE, &base);
+	if (phdr)
+		module_that_has(modules, phdr, phdr & ~4095ull, 0);
+	loader = base ? module_that_has(modules, base, base, 0) : NULL;
 	program = phdr ? module_at(modules, phdr) : NULL;
-	loader = base ? module_at(modules, base) : NULL;
 	if (program && !program->has_interpreter && !base) {
 		struct limpet_module *loaded = loaded_by_hand(modules, program);
 
-		loader = loaded ? program : NULL;
-		program = loaded ? loaded : program;
+		loader = loaded ? module_at(modules, phdr) : NULL;
+		program = loaded ? loaded : module_at(modules, phdr);
 	}
 	if (program)
 		program->executable = true;
@@ -531,12 +622,11 @@ static int list_modules(struct limpet_modules *modules, bool by_file)
 		const struct limpet_map *map = &modules->maps.list[i];
 		struct limpet_module *module = &modules->list[modules->count];
 
-		if (!may_be_module(&modules->maps, map, code, code_count))
+		if (!may_be_module(&modules->maps, map, code, code_count, by_file))
 			continue;
 		memset(module, 0, sizeof(*module));
-		module->budget = modules->budget;
-		module->memory = modules->memory;
-		if (read_module(modules, i, by_file, module) == 0 && has_code(modules, module))
+		if (read_module(modules, i, map->start, by_file, module) == 0 &&
+		    has_code(modules, module, by_file))
 			modules->count++;
 		else
 			free(module->path);
@@ -978,7 +1068,7 @@ static int name_file(const char *process, const struct limpet_module *module)
 
 	if (module->vdso || module->path[0] != '/')
 		return -ENOENT;
-	snprintf(path, sizeof(path), "map_files/%lx-%lx", (unsigned long)module->start,
+	snprintf(path, sizeof(path), "map_files/%lx-%lx", (unsigned long)module->map_start,
 		 (unsigned long)module->map_end);
 	named = limpet_open_link(process, path);
 	if (named >= 0 && is_of_module(named, process, module))

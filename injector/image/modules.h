@@ -17,7 +17,7 @@ struct limpet_module {
 	char *path;                    /* as /proc/PID/maps has it; "[vdso]" */
 	uint64_t bias;                 /* link_map.l_addr, dlpi_addr */
 	uint64_t start, end;           /* lowest and highest mapped address */
-	uint64_t map_end;              /* of the first mapping */
+	uint64_t map_start, map_end;   /* the first mapping of its file */
 	uint64_t text_start, text_end; /* of the executable segments */
 	uint64_t phdr;                 /* address of the program headers, dlpi_phdr */
 	uint64_t dynamic;              /* address; 0: none */
@@ -67,7 +67,8 @@ struct limpet_modules {
 	uint64_t searches;
 };
 
-/* Every ELF image that is mapped with code; those in the loader's list are marked. */
+/* Every ELF image that is mapped with code; those in the loader's list are marked. Of the program
+ * and of those in the list the code, and the header, may lie in other memory than their file's. */
 int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules,
 			struct limpet_err *err) LIMPET_MUST_CHECK;
 /* The same by the files alone: nothing is read of the process's memory. Without the vdso, files

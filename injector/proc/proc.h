@@ -29,6 +29,9 @@ struct limpet_maps {
 int limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret_maps);
 void limpet_proc_maps_done(struct limpet_maps *maps);
 bool limpet_map_is_same_file(const struct limpet_map *map, const struct limpet_map *other);
+/* Whether mapping `i` is code of that file: mapped from it, or moved to anonymous memory between or
+ * beside other parts of it, for huge pages. */
+bool limpet_map_is_code_of(const struct limpet_maps *maps, size_t i, const struct limpet_map *file);
 /* Whether it is memory of no file and of no use of the kernel's; the program may have named it by
  * prctl(2), PR_SET_VMA_ANON_NAME. */
 bool limpet_map_is_anonymous(const struct limpet_map *map);

@@ -160,6 +160,17 @@ bool limpet_map_is_same_file(const struct limpet_map *map, const struct limpet_m
 	       map->dev_minor == other->dev_minor;
 }
 
+bool limpet_map_is_code_of(const struct limpet_maps *maps, size_t i, const struct limpet_map *file)
+{
+	const struct limpet_map *map = &maps->list[i];
+
+	if (map->perms[2] != 'x' || !limpet_map_is_anonymous(map))
+		return map->perms[2] == 'x' && limpet_map_is_same_file(map, file);
+	return (i && map[-1].end == map->start && limpet_map_is_same_file(&map[-1], file)) ||
+	       (i + 1 < maps->count && map[1].start == map->end &&
+		limpet_map_is_same_file(&map[1], file));
+}
+
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address)
 {
 	/* cppcheck-suppress constStatement */

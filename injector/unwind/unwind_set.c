@@ -242,7 +242,7 @@ static void make_table(struct limpet_unwind_set *set, pid_t pid, const struct li
  * otherwise its successor may have been read instead. */
 static bool is_still_there(const struct limpet_maps *maps, const struct limpet_module *module)
 {
-	const struct limpet_map *map = limpet_proc_maps_find(maps, module->start);
+	const struct limpet_map *map = limpet_proc_maps_find(maps, module->map_start);
 
 	return map && limpet_module_is_of(module, map);
 }

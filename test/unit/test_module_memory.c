@@ -214,6 +214,7 @@ static void test_memory_of_a_module(void **state)
 	module = (struct limpet_module){.path = map->path,
 					.start = map->start,
 					.end = map->end,
+					.map_start = map->start,
 					.map_end = map->end,
 					.dev_major = map->dev_major,
 					.dev_minor = map->dev_minor,
@@ -258,6 +259,7 @@ static void test_without_the_file(void **state)
 	struct limpet_module module = {.path = (char *)"/no/such/file",
 				       .start = start,
 				       .end = start + PAGES * PAGE,
+				       .map_start = start,
 				       .map_end = start + PAGE};
 	uint8_t byte = 0, two[2 * PAGE];
 

@@ -1,0 +1,94 @@
+#!/usr/bin/env bats
+# Programs whose text was moved to memory without a file, for huge pages: iodlr, BOLT's hugify, HHVM, node.
+# time-limit: 120
+
+load helpers
+setup() { begin; }
+teardown() { end; }
+
+# has_no_file NAME REGEX: the code of what is called so is not mapped from its file.
+has_no_file() {
+	! grep -qE "^[0-9a-f-]+ ..x. .*/$2" "/proc/${pid_of[$1]}/maps"
+}
+
+# moved NAME WORDS COMMAND...: started with the text of these modules moved.
+moved() {
+	local name=$1 words=$2
+	shift 2
+	start "$name" env MOVED="$words" LD_PRELOAD="$TARGETS/moved.so" "$@"
+}
+
+# doctor_agrees NAME: it says that limpet can attach.
+doctor_agrees() {
+	within 30 "$LIMPET" doctor "${pid_of[$1]}" >doctor.text && [[ $(<doctor.text) == "limpet can attach to "* ]]
+}
+
+# track: other | text in memory without a file (huge pages: iodlr, hugify) | attach | slots and entries
+@test "the text of the program, of libc or of both in memory without a file: each call, under its name" {
+	local words
+	for words in exe libc.so exe,libc.so,ld-linux; do
+		moved "$words" "$words" "$TARGETS/storm" --threads 2
+		[[ $words != exe* ]] || has_no_file "$words" 'storm$'
+		[[ $words != *libc* ]] || has_no_file "$words" 'libc\.so'
+		doctor_agrees "$words"
+		counted_phase "$words" 2000
+		finish "$words"
+	done
+}
+
+@test "the text of a library in memory without a file, from before the capture and during it" {
+	local when
+	for when in before during; do
+		start "$when" env MOVED=turn-alpha MOVED_SIGNAL=1 LD_PRELOAD="$TARGETS/moved.so" "$TARGETS/turns" \
+			"$TARGETS/turn-alpha.so" "$TARGETS/turn-omega.so"
+		[[ $when == during ]] || kill -USR2 "$pid"
+		[[ $when == during ]] || wait_until 10 has_no_file "$when" turn-alpha
+		attach "$pid"
+		tell "$when" "take 10" taken
+		[[ $when == before ]] || kill -USR2 "$pid"
+		wait_until 10 has_no_file "$when" turn-alpha
+		tell "$when" "take 1000" taken
+		stop "$pid"
+		good_capture
+		same "$when: under the library" "$(site_sum turn_alpha allocations)" 1010
+		expect '.capture.truncated_stacks == 0 and all(.sites[]; all(.stack[]; .module != null))'
+		finish "$when"
+	done
+}
+
+# track: other | text in memory without a file (huge pages: iodlr, hugify) | run
+@test "run: the text of the program in memory without a file, with the ELF header or without" {
+	MOVED=exe counted_run with "$TARGETS/storm-moved" --threads 2
+	MOVED=exe LD_PRELOAD="$TARGETS/moved.so" counted_run without "$TARGETS/storm" --threads 2
+}
+
+# bytes_of PID: of the static program's text.
+bytes_of() {
+	dd if="/proc/$1/mem" iflag=skip_bytes,count_bytes bs=64K status=none skip=$((0x400000)) count=$((0xb0000))
+}
+
+@test "inline hooks in text in memory without a file: each call, and every byte is as it was" {
+	start storm env MOVED=exe "$TARGETS/storm-moved-static" --threads 2
+	has_no_file storm storm-moved-static
+	doctor_agrees storm
+	bytes_of "$pid" >text.before
+	counted_phase storm 2000
+	bytes_of "$pid" >text.after
+	cmp text.before text.after
+	finish storm
+}
+
+@test "functions without a name whose text is in memory without a file are not watched, and that is said" {
+	moved nameless exe "$TARGETS/nameless"
+	refused 3 "mimalloc.*; its functions were looked for: its code was moved to memory without a file" \
+		"$LIMPET" attach -q -o never.limpet "$pid"
+	tell nameless "keep 1" "done"
+}
+
+@test "explain tells text in memory without a file from code that the program makes" {
+	moved storm exe,libc.so "$TARGETS/storm" --threads 2
+	within 30 "$LIMPET" explain "$pid" >explain.text
+	[[ $(<explain.text) == *"code of program and libraries, without a file"* ]] || fail "$(<explain.text)"
+	[[ $(<explain.text) != *"executable anonymous"* && $(<explain.text) != *"pages of other files"* ]] || fail "$(<explain.text)"
+	finish storm
+}

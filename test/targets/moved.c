@@ -1,0 +1,89 @@
+/* moved: before main() the text of some modules is moved to memory without a file, as iodlr, BOLT's
+ * hugify, HHVM and node do for huge pages.
+ *
+ * A library to preload, or linked into a static program, whose own text it then moves. MOVED is a
+ * list of words that occur in the modules' file names, "exe" for the program; MOVED_SIGNAL: not now
+ * but when SIGUSR2 comes. */
+#include <link.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+enum { MAX_TEXTS = 64, PAGE = 4096 };
+
+static struct {
+	uintptr_t start, end;
+} texts[MAX_TEXTS];
+static unsigned text_count;
+
+/* Nothing of libc's is called while its text may be the one that moves. */
+static long call(long number, long a, long b, long c, long d, long e)
+{
+	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = 0;
+	long answer;
+
+	__asm__ volatile("syscall"
+			 : "=a"(answer)
+			 : "0"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return answer;
+}
+
+static int is_wanted(const char *name)
+{
+	char words[256], *rest = words;
+	const char *word;
+
+	strncpy(words, getenv("MOVED"), sizeof(words) - 1);
+	words[sizeof(words) - 1] = '\0';
+	while ((word = strsep(&rest, ",")))
+		if (*name ? !!strstr(name, word) : !strcmp(word, "exe"))
+			return 1;
+	return 0;
+}
+
+static int list(struct dl_phdr_info *info, size_t bytes, void *context)
+{
+	(void)bytes;
+	(void)context;
+	for (int i = 0; is_wanted(info->dlpi_name) && i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
+		const uintptr_t start = info->dlpi_addr + phdr->p_vaddr;
+
+		if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_X) || text_count == MAX_TEXTS)
+			continue;
+		texts[text_count].start = start & ~(uintptr_t)(PAGE - 1);
+		texts[text_count++].end =
+			(start + phdr->p_memsz + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+	}
+	return 0;
+}
+
+static void move(int number)
+{
+	(void)number;
+	text_count = 0;
+	dl_iterate_phdr(list, NULL);
+	for (unsigned i = 0; i < text_count; i++) {
+		const long bytes = (long)(texts[i].end - texts[i].start);
+		const volatile char *from = (const volatile char *)texts[i].start;
+		const long to = call(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS, -1);
+
+		for (long at = 0; at < bytes; at++)
+			((volatile char *)to)[at] = from[at];
+		call(SYS_mprotect, to, bytes, PROT_READ | PROT_EXEC, 0, 0);
+		call(SYS_mremap, to, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (long)from);
+	}
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	if (getenv("MOVED_SIGNAL"))
+		signal(SIGUSR2, move);
+	else if (getenv("MOVED"))
+		move(0);
+}
