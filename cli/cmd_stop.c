@@ -13,6 +13,7 @@
 #include "control/control_client.h"
 #include "injector/hook/mseal.h"
 #include "injector/preflight/dormant.h"
+#include "injector/proc/cgroup.h"
 
 static const char help_text[] =
 	"Usage: limpet stop [OPTIONS] PID...\n"
@@ -43,10 +44,14 @@ struct stops {
 static void show_state(void *context, const struct limpet_control_capture *capture)
 {
 	struct stop *stop = context;
+	struct limpet_err frozen;
 
 	if (capture->state == stop->shown)
 		return;
 	stop->shown = capture->state;
+	if (capture->state == LIMPET_CONTROL_DETACHING &&
+	    limpet_cgroup_explain_frozen(stop->pid, &frozen))
+		limpet_ui_note("%s: waiting until it is thawed", frozen.message);
 	if (capture->state == LIMPET_CONTROL_DETACHING || capture->state == LIMPET_CONTROL_SEALING)
 		limpet_ui_note("%s %s (%d)", limpet_control_state_name(capture->state),
 			       capture->command, stop->pid);
@@ -128,6 +133,8 @@ static void say_what_stays(pid_t pid)
 		limpet_ui_warn("%s", err.message);
 		break;
 	case LIMPET_LEFT_AGENT:
+		if (limpet_cgroup_explain_frozen(pid, &err))
+			limpet_ui_note("%s; %s", err.message, err.hint);
 		limpet_capture_warn_agent(pid);
 		break;
 	case LIMPET_LEFT_JUMPS:

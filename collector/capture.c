@@ -589,6 +589,7 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 {
 	bool gone = result->end == LIMPET_END_TARGET_EXIT || result->end == LIMPET_END_TARGET_EXEC;
 	bool keep = gone && capture->forks && capture->setup->lifeline >= 0;
+	struct limpet_cgroup group;
 	int error;
 
 	/* However long detaching takes. */
@@ -604,7 +605,10 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 		limpet_forks_stats_read(capture->forks, &result->forks);
 		capture->setup->detaching(capture->setup->context, keep);
 	}
-	show(capture, "detaching");
+	if (!gone && limpet_cgroup_frozen(capture->setup->pid, &group))
+		show(capture, "frozen: waiting to detach");
+	else
+		show(capture, "detaching");
 	/* Record what is in the chunks before a detach that may take long. */
 	(void)drain(capture);
 	result->unloaded = true;
@@ -866,8 +870,8 @@ int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err)
 
 	limpet_tracee_setup();
 	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, forked, err);
-	/* The hint that -EBUSY comes with is for an attach. */
-	if (error == -EBUSY)
+	/* The hint that -EBUSY comes with is for an attach, unless it tells how to thaw it. */
+	if (error == -EBUSY && !limpet_cgroup_explain_frozen(pid, err))
 		limpet_err_hint(err, "try again later: limpet stop %d", pid);
 	return error < 0 ? error : 0;
 }

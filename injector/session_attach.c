@@ -11,6 +11,7 @@
 
 #include "common/clock.h"
 #include "injector/hook/remote_patch.h"
+#include "injector/proc/cgroup.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -405,9 +406,13 @@ int limpet_session_attach(struct limpet_session *session, struct limpet_tracee *
 			  struct limpet_err *err)
 {
 	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
-	int error = attach(session, tracee, err);
+	int error;
 
+	limpet_tracee_bound_frozen(limpet_monotonic_ns() + session->timeout_ns);
+	error = attach(session, tracee, err);
 	limpet_priority_restore(before);
+	if (error && error != -EUCLEAN && error != -ESRCH)
+		limpet_cgroup_explain_frozen(session->target->pid, err);
 	limpet_session_release_lock(session);
 	return error;
 }

@@ -19,6 +19,7 @@
 #include "injector/hook/remote_patch.h"
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
+#include "injector/proc/cgroup.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
@@ -268,11 +269,14 @@ void limpet_session_note_detach_stop(struct limpet_session *session)
 
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err)
 {
+	struct limpet_cgroup group;
 	int result = 0, error;
 
-	/* A hijacked thread may hold the lock that the agent would take. */
-	if (session->plan.start.from_outside)
+	/* A hijacked thread may hold the lock that the agent would take. A frozen program loads
+	 * nothing. */
+	if (session->plan.start.from_outside || limpet_cgroup_frozen(session->target->pid, &group))
 		return 0;
+	limpet_tracee_bound_frozen(limpet_monotonic_ns());
 	limpet_tracee_take_longest_stop_ns();
 	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.rescan, NULL,
 				    limpet_monotonic_ns() + session->timeout_ns, &result, err);

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "injector/hook/mseal.h"
 #include "injector/leftovers.h"
+#include "injector/proc/cgroup.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -206,6 +207,9 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 
 	if (lock_fd < 0)
 		return lock_fd;
+	if (limpet_cgroup_explain_frozen(pid, err))
+		return -EBUSY;
+	limpet_tracee_bound_frozen(limpet_monotonic_ns() + timeout_ns);
 	/* A thread that was released because its limpet died may not have run since. Its next step
 	 * has to be seen, too. Unless all threads were seen there is still something to clean. */
 	if (!abandoned)

@@ -10,6 +10,7 @@
 #include "injector/hook/remote_patch.h"
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
+#include "injector/proc/cgroup.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -469,16 +470,40 @@ static int take_lock(const struct limpet_session *session)
 	return lock_fd;
 }
 
+/* As long as detaching may take: the agent stays, switched off, in a program that is frozen for
+ * longer. -EBUSY: it is. */
+static int wait_for_thaw(struct limpet_session *session, struct limpet_err *err)
+{
+	const struct limpet_wait wait =
+		limpet_session_wait(session, limpet_monotonic_ns() + session->timeout_ns);
+	const uint64_t longest_pause_ns = 50000000;
+	uint64_t pause_ns = 10000000;
+	int error = 0;
+
+	while (limpet_cgroup_explain_frozen(session->target->pid, err) && !error)
+		error = limpet_wait_pause(&wait, &pause_ns, longest_pause_ns);
+	return error == -EBUSY ? error : 0;
+}
+
 int limpet_session_detach(struct limpet_session *session, struct limpet_err *err)
 {
 	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	int lock_fd, error;
 
 	limpet_session_release_spares(session);
+	error = wait_for_thaw(session, err);
+	if (error) {
+		limpet_session_let_go(session);
+		limpet_priority_restore(before);
+		return error;
+	}
 	/* Continue without the lock: a holder that keeps it this long is stopped or is not a
 	 * limpet, and we have to detach. */
 	lock_fd = take_lock(session);
+	limpet_tracee_bound_frozen(limpet_monotonic_ns() + session->timeout_ns);
 	error = limpet_session_detach_locked(session, err);
+	if (error == -EBUSY)
+		limpet_cgroup_explain_frozen(session->target->pid, err);
 	limpet_tracee_rest();
 	if (lock_fd >= 0)
 		close(lock_fd);

@@ -12,6 +12,7 @@
 #include "injector/hook/thunks.h"
 #include "injector/preflight/dormant.h"
 #include "injector/preflight/preflight_check.h"
+#include "injector/proc/cgroup.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
@@ -32,6 +33,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"dormant", LIMPET_FINDING_NOTE},
 	{"elf-class", LIMPET_FINDING_REFUSE},
 	{"executable", LIMPET_FINDING_REFUSE},
+	{"frozen", LIMPET_FINDING_REFUSE},
 	{"hidden", LIMPET_FINDING_NOTE},
 	{"hidepid", LIMPET_FINDING_REFUSE},
 	{"kernel", LIMPET_FINDING_REFUSE},
@@ -231,6 +233,8 @@ static bool check_leader(struct limpet_check *check)
 static bool check_state(struct limpet_check *check)
 {
 	const struct limpet_proc_status *status = &check->status;
+	struct limpet_cgroup group;
+	char words[PATH_MAX + 64];
 
 	if (status->tgid != check->pid) {
 		limpet_check_refuse(check, -EINVAL, "thread", "a thread",
@@ -259,6 +263,13 @@ static bool check_state(struct limpet_check *check)
 				    status->ppid);
 		limpet_check_hint(check, "look at its parent instead: limpet doctor %d",
 				  status->ppid);
+		return false;
+	}
+	if (limpet_cgroup_frozen(check->resident, &group)) {
+		limpet_check_refuse(check, -EBUSY, "frozen", "frozen",
+				    "it is frozen, by its control group %s", group.directory);
+		limpet_cgroup_thaw_words(check->resident, &group, words, sizeof(words));
+		limpet_check_hint(check, "thaw it: %s", words);
 		return false;
 	}
 	if (status->state == 'T' && !check->options.launched) {

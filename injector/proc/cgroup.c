@@ -27,8 +27,8 @@ static void unescape_mount(char *text)
 }
 
 /* The target's group as a path below the mounted hierarchy, or NULL. `line` of /proc/PID/cgroup is
- * "0::/path" (v2) or "4:cpu,memory:/path" (v1). */
-static const char *group_path(char *line, bool unified)
+ * "0::/path" (v2, without a controller here) or "4:cpu,memory:/path" (v1). */
+static const char *group_path(char *line, const char *controller)
 {
 	char *controllers = strchr(line, ':'), *path;
 
@@ -39,11 +39,11 @@ static const char *group_path(char *line, bool unified)
 	if (!path)
 		return NULL;
 	*path++ = '\0';
-	if (unified)
+	if (!controller)
 		return !*controllers ? path : NULL;
 	for (char *save, *name = strtok_r(controllers, ",", &save); name;
 	     name = strtok_r(NULL, ",", &save))
-		if (!strcmp(name, "memory"))
+		if (!strcmp(name, controller))
 			return path;
 	return NULL;
 }
@@ -60,9 +60,9 @@ static bool has_option(const char *options, const char *wanted)
 	return false;
 }
 
-/* Finds where the memory controller is mounted: "... ROOT MOUNTPOINT OPTIONS ... - TYPE SOURCE
+/* Finds where the controller, or v2, is mounted: "... ROOT MOUNTPOINT OPTIONS ... - TYPE SOURCE
  * SUPER" (proc(5)). ROOT is "/" in the group namespace that made the mount. */
-static bool find_mount(bool unified, char *ret_root, char *ret_point)
+static bool find_mount(const char *controller, char *ret_root, char *ret_point)
 {
 	LIMPET_FREE char *text = NULL;
 	char *save, *line;
@@ -76,8 +76,8 @@ static bool find_mount(bool unified, char *ret_root, char *ret_point)
 
 		if (!tail || sscanf(tail, " - %15s %*s %511s", type, super) < 1)
 			continue;
-		if (unified ? strcmp(type, "cgroup2") != 0
-			    : strcmp(type, "cgroup") != 0 || !has_option(super, "memory"))
+		if (controller ? strcmp(type, "cgroup") != 0 || !has_option(super, controller)
+			       : strcmp(type, "cgroup2") != 0)
 			continue;
 		if (sscanf(line, "%*s %*s %*s %4095s %4095s", ret_root, ret_point) != 2)
 			continue;
@@ -88,18 +88,18 @@ static bool find_mount(bool unified, char *ret_root, char *ret_point)
 	return false;
 }
 
-static bool find_group(pid_t pid, bool unified, struct limpet_cgroup *ret_group)
+static bool find_group(pid_t pid, const char *controller, struct limpet_cgroup *ret_group)
 {
 	LIMPET_FREE char *text = NULL;
 	char root[4096], point[4096];
 	char *save, *line;
 	size_t bytes, root_length;
 
-	if (!find_mount(unified, root, point) ||
+	if (!find_mount(controller, root, point) ||
 	    limpet_proc_file_read(pid, "cgroup", &text, &bytes) < 0)
 		return false;
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
-		const char *path = group_path(line, unified);
+		const char *path = group_path(line, controller);
 
 		if (!path || strstr(path, "/..")) /* not visible from our namespace */
 			continue;
@@ -112,7 +112,7 @@ static bool find_group(pid_t pid, bool unified, struct limpet_cgroup *ret_group)
 			     path) >= (int)sizeof(ret_group->directory))
 			return false;
 		ret_group->mount_length = strlen(point);
-		ret_group->unified = unified;
+		ret_group->unified = !controller;
 		return true;
 	}
 	return false;
@@ -197,7 +197,7 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 int limpet_cgroup_find(pid_t pid, struct limpet_cgroup *ret)
 {
 	/* v1 first: where both are mounted (hybrid), v1 has the memory controller */
-	return find_group(pid, false, ret) || find_group(pid, true, ret) ? 0 : -ENOENT;
+	return find_group(pid, "memory", ret) || find_group(pid, NULL, ret) ? 0 : -ENOENT;
 }
 
 int limpet_cgroup_headroom(const struct limpet_cgroup *group, uint64_t *ret_bytes)
@@ -219,6 +219,69 @@ int limpet_cgroup_usage(const struct limpet_cgroup *group, uint64_t *ret_bytes)
 	const char *name = group->unified ? "memory.current" : "memory.usage_in_bytes";
 
 	return read_group(group->directory, name, NULL, ret_bytes) ? 0 : -ENODATA;
+}
+
+/* ------------------------------------------------------------------ frozen */
+
+/* The nearest group that was frozen itself: what is below stands, too. A group above those that are
+ * mounted here is not seen; then the process's own says that it is frozen. */
+static bool find_frozen(struct limpet_cgroup *group)
+{
+	const char *itself = group->unified ? "cgroup.freeze" : "freezer.self_freezing";
+	char directory[PATH_MAX];
+	uint64_t value;
+
+	snprintf(directory, sizeof(directory), "%s", group->directory);
+	for (;;) {
+		char *slash = strrchr(directory, '/');
+
+		if (read_group(directory, itself, NULL, &value) && value) {
+			snprintf(group->directory, sizeof(group->directory), "%s", directory);
+			return true;
+		}
+		if (!slash || (size_t)(slash - directory) < group->mount_length)
+			break;
+		*slash = '\0';
+	}
+	return group->unified
+		       ? read_group(group->directory, "cgroup.events", "frozen", &value) && value
+		       : read_group(group->directory, "freezer.parent_freezing", NULL, &value) &&
+				 value;
+}
+
+bool limpet_cgroup_frozen(pid_t pid, struct limpet_cgroup *ret)
+{
+	return (find_group(pid, "freezer", ret) && find_frozen(ret)) ||
+	       (find_group(pid, NULL, ret) && find_frozen(ret));
+}
+
+void limpet_cgroup_thaw_words(pid_t pid, const struct limpet_cgroup *group, char *ret, size_t room)
+{
+	const char *runtime = strstr(group->directory, "docker")   ? "docker"
+			      : strstr(group->directory, "libpod") ? "podman"
+								   : NULL;
+	char container[LIMPET_CONTAINER_ID_BYTES];
+
+	if (runtime && limpet_container_id(pid, container) == 0)
+		snprintf(ret, room, "%s unpause %.12s", runtime, container);
+	else if (group->unified)
+		snprintf(ret, room, "echo 0 > %s/cgroup.freeze", group->directory);
+	else
+		snprintf(ret, room, "echo THAWED > %s/freezer.state", group->directory);
+}
+
+bool limpet_cgroup_explain_frozen(pid_t pid, struct limpet_err *err)
+{
+	struct limpet_cgroup group;
+	char words[sizeof(err->hint)];
+
+	if (!limpet_cgroup_frozen(pid, &group))
+		return false;
+	limpet_err_set(err, -EBUSY, "process %d is frozen, by its control group %s", pid,
+		       group.directory);
+	limpet_cgroup_thaw_words(pid, &group, words, sizeof(words));
+	limpet_err_hint(err, "thaw it: %s", words);
+	return true;
 }
 
 /* ------------------------------------------------------------------ containers */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/proc/cgroup.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
@@ -34,6 +35,10 @@
 #define SPIN_NS 30000u
 /* Longer waits sleep by a time-out of their own: a tick would wake us in vain. */
 #define TICKS_MOST_NS 1000000u
+
+/* A thread that has not stopped for that long may be frozen; then it is looked at again. */
+#define FROZEN_AFTER_NS 50000000u
+#define FROZEN_LOOK_NS 100000000u
 
 enum stop_kind { STOP_EVENT, STOP_SYSCALL, STOP_SIGNAL, STOP_OTHER };
 
@@ -61,7 +66,9 @@ void (*limpet_tracee_fault_point)(const char *step);
 
 static uint64_t longest_stop_ns;
 static struct limpet_tracee *tracees;
-static bool many; /* limpet_tracee_many */
+static bool many;                                /* limpet_tracee_many */
+static uint64_t frozen_deadline_ns = UINT64_MAX; /* limpet_tracee_bound_frozen */
+static uint64_t frozen_seen_ns;                  /* when a target was last seen frozen */
 
 /* What a thread may spend on its way out of a stop and into the next one, in the kernel alone. */
 #define STOP_COST_NS 100000u
@@ -176,11 +183,27 @@ static void sleep_until_stop(struct limpet_tracee *tracee, uint64_t waited_ns, u
 	limpet_boost_take_back();
 }
 
+void limpet_tracee_bound_frozen(uint64_t deadline_ns)
+{
+	frozen_deadline_ns = deadline_ns;
+}
+
+bool limpet_tracee_look_frozen(const struct limpet_tracee *tracee)
+{
+	struct limpet_cgroup group;
+	const bool frozen = limpet_cgroup_frozen(tracee->pid, &group);
+
+	if (frozen)
+		frozen_seen_ns = limpet_monotonic_ns();
+	return frozen;
+}
+
 /* Waits for the next stop. Returns -ESRCH if the thread is gone. */
 static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
 		     int *ret_signal)
 {
 	const uint64_t began_ns = limpet_monotonic_ns();
+	uint64_t frozen_look_ns = began_ns + FROZEN_AFTER_NS;
 
 	limpet_awake_look(began_ns);
 	for (;;) {
@@ -211,6 +234,11 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 			return 0;
 		}
 		now = limpet_monotonic_ns();
+		if (now >= frozen_look_ns) {
+			if (limpet_tracee_look_frozen(tracee) && frozen_deadline_ns < deadline_ns)
+				deadline_ns = frozen_deadline_ns;
+			frozen_look_ns = now + FROZEN_LOOK_NS;
+		}
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
 		if (!tracee->is_here && now - began_ns < SPIN_NS) {
@@ -1032,7 +1060,9 @@ static void note_stop(const struct limpet_tracee *tracee)
 {
 	if (!tracee->stopped_since_ns)
 		return;
-	limpet_tracee_note_stop_ns(limpet_monotonic_ns() - tracee->stopped_since_ns);
+	/* Without limpet it would not have run either. */
+	if (tracee->stopped_since_ns > frozen_seen_ns)
+		limpet_tracee_note_stop_ns(limpet_monotonic_ns() - tracee->stopped_since_ns);
 	last_stop.tid = tracee->tid;
 	/* Not while others stand: with 10,000 of them that would take 40 ms. */
 	last_stop.run_ns = tracees == tracee && !tracee->next ? tracee->run_ns ?: run_time(tracee)

@@ -65,6 +65,12 @@ uint64_t limpet_tracee_bound_sleep_ns(uint64_t wait_ns);
  * as soon as none is held (injector/ptrace/watchdog.h). */
 void limpet_tracee_rest(void);
 
+/* No thread of a frozen target (injector/proc/cgroup.h) is waited for after this time, whatever the
+ * deadline of the call. The time in which it is seen frozen is no stop of limpet's. */
+void limpet_tracee_bound_frozen(uint64_t deadline_ns);
+/* To be called in other waits for the thread: looks whether it is frozen. */
+bool limpet_tracee_look_frozen(const struct limpet_tracee *tracee);
+
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);
 /* It is in the critical section of a restartable sequence, where it must not be hijacked. */

@@ -811,6 +811,7 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			limpet_tracee_release_strays();
 			if (now >= idle_ns) {
 				limpet_wait_idle(&hijack->setup.wait);
+				limpet_tracee_look_frozen(hijack->tracee);
 				idle_ns = limpet_monotonic_ns() + look_every_ns;
 			}
 			error = limpet_tracee_keep_going(hijack->tracee);
