@@ -26,6 +26,7 @@ INJECTOR_SRC += \
 	injector/preflight/preflight_program.c \
 	injector/preflight/preflight_seccomp.c \
 	injector/preflight/preflight_threads.c \
+	injector/preflight/preflight_translator.c \
 	injector/preflight/seccomp_calls.c \
 	injector/preflight/seccomp_eval.c \
 	injector/preflight/seccomp_probe.c \

@@ -34,7 +34,6 @@ enum { MAX_COPIED = 256 };
 
 struct planner {
 	struct limpet_modules *modules;
-	struct limpet_segment *segment;
 	struct limpet_entries *entries;
 	struct limpet_plan *plan;
 	struct limpet_module *module; /* the module being scanned */
@@ -693,6 +692,25 @@ bool limpet_plan_has_collector(struct limpet_modules *modules)
 	return limpet_modules_symbol(modules, "GC_gcollect", NULL);
 }
 
+/* Whether an auditor (LD_AUDIT) sees each call from its beginning to its end: the linker makes the
+ * call then, and stands below all that the program waits in. An auditor has a namespace of its own,
+ * which glibc lists since 2.35. */
+static bool has_auditor(struct limpet_modules *modules)
+{
+	static const char *const sees[] = {"la_x86_64_gnu_pltenter", "la_x86_64_gnu_pltexit"};
+
+	for (size_t i = 0; i < modules->count; i++) {
+		struct limpet_module *module = &modules->list[i];
+
+		if (module->agent || (module->in_list && !module->space))
+			continue;
+		for (size_t k = 0; k < LIMPET_COUNT_OF(sees); k++)
+			if (limpet_module_symbol(modules->pid, module, sees[k], NULL))
+				return true;
+	}
+	return false;
+}
+
 /* And the dynamic linker calls it, too. In a library that is an allocator, all code is the
  * allocator's; in a program, only functions with known names are. */
 static bool has_own_malloc(struct limpet_modules *modules)
@@ -717,6 +735,8 @@ static const char *why_not_called(struct limpet_modules *modules, const struct l
 		return "its garbage collector would read what is loaded";
 	if (has_own_malloc(modules))
 		return "it would call the program's own malloc";
+	if (has_auditor(modules))
+		return "an auditor (LD_AUDIT) has the linker make each call";
 	return NULL;
 }
 
@@ -762,7 +782,8 @@ int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries
 	if (!modules->fully_static && !plan->dlopen &&
 	    !limpet_modules_symbol(modules, "malloc", NULL)) {
 		limpet_err_set(err, -ENOENT,
-			       "the program is only starting: its libraries are not loaded yet");
+			       "no C library is loaded: the program has none, or it is only "
+			       "starting");
 		limpet_err_hint(err, "try again; `limpet run` captures from the entry point on");
 		return -ENOENT;
 	}
@@ -816,14 +837,29 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 			      "found no system call instruction in the program's libc");
 }
 
+static void fill_segment(const struct limpet_modules *modules, const struct limpet_plan *plan,
+			 struct limpet_segment *segment)
+{
+	struct limpet_known_module *known = limpet_segment_known_modules(segment);
+	struct limpet_shm *shm = segment->shm;
+
+	shm->module_count = 0;
+	for (size_t i = 0; i < modules->count && shm->module_count < LIMPET_MAX_KNOWN_MODULES;
+	     i++) {
+		if (!modules->list[i].in_list)
+			continue;
+		known[shm->module_count].bias = modules->list[i].bias;
+		known[shm->module_count++].phdr = modules->list[i].phdr;
+	}
+	memcpy(limpet_segment_slots(segment), plan->slots, plan->slot_count * sizeof(*plan->slots));
+	shm->slot_count = plan->slot_count;
+}
+
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
 		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
 		     struct limpet_err *err)
 {
-	struct planner planner = {
-		.modules = modules, .segment = segment, .entries = entries, .plan = ret};
-	struct limpet_shm *shm = segment->shm;
-	struct limpet_known_module *known = limpet_segment_known_modules(segment);
+	struct planner planner = {.modules = modules, .entries = entries, .plan = ret};
 	uint32_t called;
 	int error;
 
@@ -834,7 +870,6 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.abi = LIMPET_AGENT_ABI;
 	ret->start.bytes = sizeof(ret->start);
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	shm->slot_count = shm->module_count = 0;
 	error = limpet_plan_choose_way(modules, entries, load, ret, err);
 	if (!error)
 		error = find_gadgets(&planner, err);
@@ -853,15 +888,9 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	plan_linker(&planner);
 	plan_symbols(&planner);
 	tell_apart(&planner);
-	for (size_t i = 0; i < modules->count && shm->module_count < LIMPET_MAX_KNOWN_MODULES;
-	     i++) {
-		if (!modules->list[i].in_list)
-			continue;
-		known[shm->module_count].bias = modules->list[i].bias;
-		known[shm->module_count++].phdr = modules->list[i].phdr;
-	}
-	memcpy(limpet_segment_slots(segment), ret->slots, ret->slot_count * sizeof(*ret->slots));
-	ret->start.slot_count = shm->slot_count = ret->slot_count;
+	ret->start.slot_count = ret->slot_count;
+	if (segment)
+		fill_segment(modules, ret, segment);
 	if (!called && !entries->count)
 		return limpet_err_set(err, -ENOENT,
 				      "the program calls no allocator through its tables");

@@ -46,9 +46,9 @@ struct limpet_plan {
 	bool symbols;       /* some slots are values of symbols: the linker copies them */
 };
 
-/* Fills the plan, the slot and module tables of the segment, and the hooks of the entries; slots
- * that lead to an entry are left alone. -ENOENT with a message if the target has nothing to patch.
- */
+/* Fills the plan, the slot and module tables of the segment (NULL: only to see whether it can be
+ * made), and the hooks of the entries; slots that lead to an entry are left alone. -ENOENT with a
+ * message if the target has nothing to patch. */
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
 		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
 		     struct limpet_err *err) LIMPET_MUST_CHECK;

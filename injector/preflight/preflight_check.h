@@ -23,8 +23,8 @@ struct limpet_inside {
 	int error; /* of reading: if set, nothing else is filled in */
 	struct limpet_modules modules;
 	struct limpet_entries entries; /* without operators that exceptions could not pass */
-	int loader_error;              /* result of limpet_plan_choose_way(), with a message */
-	struct limpet_err loader_err;
+	int plan_error;                /* result of limpet_plan_make(), with a message */
+	struct limpet_err plan_err;
 	enum limpet_way way; /* as in struct limpet_plan */
 	const char *reason;
 };
@@ -65,6 +65,9 @@ bool limpet_check_permission(struct limpet_check *check);
 int limpet_check_program(struct limpet_check *check);
 /* Memory of the target for these checks; NULL: it was refused already, or cannot be read. */
 struct limpet_inside *limpet_check_inside(struct limpet_check *check);
+
+/* preflight_translator.c: valgrind, qemu-user and the like. True: refused. */
+bool limpet_check_translator(struct limpet_check *check);
 
 /* preflight_cache.c: reads what the executable contains; -errno */
 int limpet_check_read_program(struct limpet_check *check, struct limpet_program *ret_program);

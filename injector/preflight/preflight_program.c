@@ -10,7 +10,7 @@
 struct limpet_inside *limpet_check_inside(struct limpet_check *check)
 {
 	struct limpet_inside *inside = &check->inside;
-	struct limpet_plan plan = {0};
+	struct limpet_plan plan = {.slots = NULL};
 
 	if (check->options.quick || check->out->verdict != LIMPET_PREFLIGHT_OK)
 		return NULL;
@@ -26,11 +26,11 @@ struct limpet_inside *limpet_check_inside(struct limpet_check *check)
 		limpet_modules_done(&inside->modules);
 		return NULL;
 	}
-	inside->loader_error =
-		limpet_plan_choose_way(&inside->modules, &inside->entries, check->options.load,
-				       &plan, &inside->loader_err);
+	inside->plan_error = limpet_plan_make(&inside->modules, NULL, &inside->entries,
+					      check->options.load, &plan, &inside->plan_err);
 	inside->way = plan.way;
 	inside->reason = plan.reason;
+	limpet_plan_done(&plan);
 	return inside;
 }
 
@@ -79,8 +79,7 @@ static void say_way(struct limpet_check *check, const struct limpet_inside *insi
 }
 
 /* Reads memory, so as to examine the library that runs, not one that was installed later. If a
- * program's list of modules cannot be read, or it is only starting, this check adds nothing: the
- * attach will report it. */
+ * program's list of modules cannot be read, this check adds nothing: the attach will report it. */
 static int check_loader(struct limpet_check *check)
 {
 	struct limpet_inside *inside;
@@ -90,12 +89,19 @@ static int check_loader(struct limpet_check *check)
 	inside = limpet_check_inside(check);
 	if (!inside)
 		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
-	if (!inside->loader_error)
+	if (!inside->plan_error) {
 		say_way(check, inside);
-	if (inside->loader_error == -ENOTSUP) {
+	} else if (inside->plan_error == -ENOTSUP) {
 		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s",
-				    inside->loader_err.message);
-		limpet_check_hint(check, "%s", inside->loader_err.hint);
+				    inside->plan_err.message);
+		limpet_check_hint(check, "%s", inside->plan_err.hint);
+	} else if (inside->plan_error == -ENOENT) {
+		limpet_check_refuse(check, -ENOENT, "calls", "no calls to hook", "%s",
+				    inside->plan_err.message);
+		if (inside->plan_err.hint[0])
+			limpet_check_hint(check, "%s", inside->plan_err.hint);
+		else
+			limpet_check_hint_pages(check, "", "");
 	}
 	if (inside->modules.r_debug)
 		check_other_libcs(check, &inside->modules);
@@ -133,8 +139,11 @@ int limpet_check_program(struct limpet_check *check)
 {
 	struct limpet_program program = {0};
 	bool loaded;
-	int error = limpet_check_read_program(check, &program);
+	int error;
 
+	if (limpet_check_translator(check))
+		return 0;
+	error = limpet_check_read_program(check, &program);
 	if (error == -ENOMEM || error == -ESRCH)
 		return error;
 	if (error < 0) {

@@ -433,3 +433,15 @@ by_hand() {
 		finish "setter.$mode"
 	done
 }
+
+# track: other | under an auditor (LD_AUDIT) | attach | where it sees each call, with a mapped agent
+@test "an auditor that sees each call, and so keeps the linker on each stack: captured, each call" {
+	# Its calls are bound at the first one, or never, for the auditor.
+	start storm env LD_AUDIT="$TARGETS/auditor.so" "$TARGETS/storm" --threads 2
+	"$LIMPET" doctor "$pid" >doctor.text
+	[[ $(<doctor.text) == *"the agent is mapped, without a dynamic linker (an auditor (LD_AUDIT)"* ]] || fail "$(<doctor.text)"
+	counted_phase storm 2000
+	nothing_of_ours "$pid"
+	refused_by_both "$pid" agent "an auditor" --load dlopen
+	finish storm
+}

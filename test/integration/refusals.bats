@@ -51,6 +51,13 @@ nobody() {
 	refused_by_both 2 kernel-thread "kernel thread"
 }
 
+@test "a thread of a process" {
+	start storm "$TARGETS/storm" --threads 2
+	local threads=("/proc/$pid/task/"*)
+	refused_by_both "${threads[-1]##*/}" thread "the number of a thread of process $pid"
+	finish storm
+}
+
 @test "a zombie" {
 	# The child ends, and nobody waits for it as long as its parent sleeps.
 	python3 -c "
@@ -111,6 +118,55 @@ executes_or_ended() {
 	grep -qE "^ *$pid .* no: Go without C code$" list.say || fail "$(grep " $pid " list.say)"
 	finish go
 	refused 125 "Go program without C code" "$LIMPET" run -o never.limpet -- "$TARGETS/plain-go"
+}
+
+# by_name NAME COMMAND...: what runs under a file of that name.
+by_name() {
+	local name=$1
+	shift
+	start "$name" "$@"
+	refused_by_both "$pid" translator "it runs under $translator,"
+	tell "$name" "run 10" ran
+	finish "$name"
+}
+
+# track: other | under valgrind, qemu-user, DynamoRIO or Pin | refused | by that name: translated code is not the program's
+@test "what runs is a translator: it is named" {
+	local translator
+	cp "$TARGETS/storm" qemu-aarch64-static
+	translator=qemu-user by_name qemu "$work/qemu-aarch64-static"
+	cp "$TARGETS/storm" pinbin
+	translator=Pin by_name pin "$work/pinbin"
+	cp "$TARGETS/plugin.so" libdynamorio.so
+	translator=DynamoRIO by_name dynamorio env LD_PRELOAD="$work/libdynamorio.so" "$TARGETS/storm"
+	cp "$TARGETS/plugin.so" vgpreload_core-amd64-linux.so
+	translator=valgrind by_name preload env LD_PRELOAD="$work/vgpreload_core-amd64-linux.so" "$TARGETS/storm"
+	# The names of other programs are not.
+	cp "$TARGETS/storm" qemu-img
+	start other "$work/qemu-img"
+	"$LIMPET" doctor "$pid" >doctor.text
+	finish other
+}
+
+@test "valgrind itself is named" {
+	local tool
+	tool=$(command -v valgrind) || skip "no valgrind here"
+	# A static program, in which it loads nothing of its own.
+	for program in storm static; do
+		start "$program" "$tool" -q --tool=none "$TARGETS/$program" --threads 1
+		refused_by_both "$pid" translator "it runs under valgrind"
+		tell "$program" "run 10" ran
+		finish "$program"
+	done
+}
+
+@test "a program without a C library" {
+	echo 'void _start(void) { for (;;) __asm__ volatile("syscall" : : "a"(34) : "rcx", "r11", "memory"); }' >bare.c
+	gcc -nostdlib -o bare bare.c
+	./bare 3>&- &
+	job_of[bare]=$!
+	wait_until 60 executes_or_ended "${job_of[bare]}" bare
+	refused_by_both "${job_of[bare]}" calls "no C library is loaded"
 }
 
 # track: allocator | jemalloc, linked in, stripped, under names of its own | refused run-refused | `--partial` captures the rest and says what share of RSS is unseen
@@ -265,4 +321,22 @@ executes_or_ended() {
 	[[ $status == 0 ]]
 	json_says '.captures == []' <<<"$output"
 	finish storm
+}
+
+@test "functions that the user names, and that are not there" {
+	printf '%s\n' 'allocator none' 'none_take malloc(size)' 'none_give free(p)' >none.list
+	start storm "$TARGETS/storm"
+	refused_by_both "$pid" alloc-functions "none_take" --alloc-functions none.list
+	finish storm
+}
+
+# Where a refusal cannot be had here, or not of a process that another limpet can look at.
+elsewhere='executable hidepid kernel libc mappings own-process permission-lsm permission-yama shadow-stack zombie-leader'
+
+@test "every refusal is held against attach and doctor by a test" {
+	local id tests
+	tests=$(cat "$root"/test/integration/*.bats)
+	for id in $(sed -n 's/^\t{"\([a-z-]*\)", LIMPET_FINDING_REFUSE},$/\1/p' "$root/injector/preflight/preflight.c"); do
+		[[ " $elsewhere " == *" $id "* || $tests =~ (refused_by_both|is_refused)\ [^$'\n']*\ "$id"\  ]] || fail "$id"
+	done
 }

@@ -252,6 +252,10 @@ static const struct {
 	{"alloc-functions", PREFLIGHT_ELSEWHERE},
 	{"captured", PREFLIGHT_ELSEWHERE},
 	{"permission-namespace", PREFLIGHT_ELSEWHERE},
+	/* refusals.bats, frozen.bats */
+	{"calls", PREFLIGHT_ELSEWHERE},
+	{"frozen", PREFLIGHT_ELSEWHERE},
+	{"translator", PREFLIGHT_ELSEWHERE},
 	/* legal.bats */
 	{"raw-thread", PREFLIGHT_ELSEWHERE},
 	/* a note from Linux 6.9 on */
