@@ -64,6 +64,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"traced", LIMPET_FINDING_REFUSE},
 	{"translator", LIMPET_FINDING_REFUSE},
 	{"unfollowed", LIMPET_FINDING_WARNING},
+	{"visible", LIMPET_FINDING_OK},
 	{"write-execute", LIMPET_FINDING_NOTE},
 	{"zombie", LIMPET_FINDING_REFUSE},
 	{"zombie-leader", LIMPET_FINDING_REFUSE},

@@ -76,6 +76,9 @@ static void say_way(struct limpet_check *check, const struct limpet_inside *insi
 				 inside->reason);
 		break;
 	}
+	limpet_check_add(check, LIMPET_FINDING_OK, "visible", "",
+			 "self-checks see TracerPid at attach and detach%s",
+			 inside->entries.count ? ", and changed code" : "");
 }
 
 /* Reads memory, so as to examine the library that runs, not one that was installed later. If a

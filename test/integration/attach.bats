@@ -149,3 +149,24 @@ teardown() { end; }
 	nothing_of_ours "$pid"
 	finish storm
 }
+
+@test "a program that checks itself: what doctor says that it sees is what changes" {
+	local program
+	for program in storm static; do
+		start "$program" "$TARGETS/$program" --threads 1
+		text_of "$pid" "$program" >text.before
+		"$LIMPET" doctor "$pid" >doctor.text
+		attach "$pid"
+		text_of "$pid" "$program" >text.during
+		stop "$pid"
+		unchanged_text "$pid" "$program"
+		if [[ $program == storm ]]; then
+			grep -q 'self-checks see TracerPid at attach and detach$' doctor.text || fail "$(<doctor.text)"
+			cmp text.before text.during
+		else
+			grep -q 'self-checks see TracerPid at attach and detach, and changed code$' doctor.text || fail "$(<doctor.text)"
+			! cmp -s text.before text.during || fail "nothing has changed"
+		fi
+		finish "$program"
+	done
+}
