@@ -58,6 +58,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"seccomp", LIMPET_FINDING_REFUSE},
 	{"shadow-stack", LIMPET_FINDING_REFUSE},
 	{"static", LIMPET_FINDING_REFUSE},
+	{"sharer", LIMPET_FINDING_NOTE},
 	{"stopped", LIMPET_FINDING_NOTE},
 	{"symbols", LIMPET_FINDING_NOTE},
 	{"thread", LIMPET_FINDING_REFUSE},

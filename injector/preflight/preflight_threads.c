@@ -4,6 +4,7 @@
 #include "injector/image/modules.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/memory.h"
+#include "injector/remote/sharers.h"
 
 /* True: libc takes no locks, since it knows of only one thread. glibc has this variable since 2.32.
  */
@@ -56,6 +57,19 @@ static void check_raw_threads(struct limpet_check *check)
 	limpet_check_hint(check, "threads made by pthread_create are captured");
 }
 
+/* Most end soon: children of vfork that have not executed a program yet. */
+static void check_sharers(struct limpet_check *check)
+{
+	LIMPET_FREE struct limpet_sharer *list = NULL;
+
+	if (limpet_sharers_find(check->pid, &list) <= 0)
+		return;
+	limpet_check_add(check, LIMPET_FINDING_NOTE, "sharer", "memory shared",
+			 "process %d shares its memory and is none of its threads: attach waits "
+			 "until that has ended, --attach-timeout at most",
+			 list[0].pid);
+}
+
 void limpet_check_threads(struct limpet_check *check)
 {
 	/* A program that has not started has done none of this. */
@@ -63,4 +77,5 @@ void limpet_check_threads(struct limpet_check *check)
 	    check->out->verdict != LIMPET_PREFLIGHT_OK)
 		return;
 	check_raw_threads(check);
+	check_sharers(check);
 }

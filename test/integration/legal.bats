@@ -150,6 +150,8 @@ is_refused() {
 	legal sharer
 	tell legal share shared
 	look "$pid"
+	"$LIMPET" doctor "$pid" >doctor.text
+	[[ $(<doctor.text) == *"process ${answer#shared } shares its memory"* ]] || fail "$(<doctor.text)"
 	refused 1 "process ${answer#shared } shares the memory of process $pid" \
 		"$LIMPET" attach -o never.limpet --attach-timeout 1s "$pid"
 	[[ ! -e never.limpet ]]

@@ -336,7 +336,7 @@ elsewhere='executable hidepid kernel libc mappings own-process permission-lsm pe
 @test "every refusal is held against attach and doctor by a test" {
 	local id tests
 	tests=$(cat "$root"/test/integration/*.bats)
-	for id in $(sed -n 's/^\t{"\([a-z-]*\)", LIMPET_FINDING_REFUSE},$/\1/p' "$root/injector/preflight/preflight.c"); do
+	while read -r id; do
 		[[ " $elsewhere " == *" $id "* || $tests =~ (refused_by_both|is_refused)\ [^$'\n']*\ "$id"\  ]] || fail "$id"
-	done
+	done < <(sed -n 's/^\t{"\([a-z-]*\)", LIMPET_FINDING_REFUSE},$/\1/p' "$root/injector/preflight/preflight.c")
 }
