@@ -128,6 +128,16 @@ void limpet_capture_warn_jumps(pid_t pid)
 		       pid);
 }
 
+static void warn_dropped(const struct limpet_capture_result *result)
+{
+	const bool broken = result->losses & LIMPET_LOSS_BIT(LIMPET_LOSS_BROKEN);
+
+	if (result->dropped_events)
+		limpet_ui_warn("%lu event%s dropped%s", (unsigned long)result->dropped_events,
+			       result->dropped_events == 1 ? " was" : "s were",
+			       broken ? "" : ": the collector could not keep up");
+}
+
 /* Losses that have a separate warning with their count are not repeated. */
 static void warn_loss(const struct limpet_capture_result *result, enum limpet_loss loss)
 {
@@ -179,10 +189,7 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	if (!result->events && !result->dropped_events && result->end != LIMPET_END_TARGET_EXIT)
 		limpet_ui_note("no call was seen: the program was idle, used memory that it had, "
 			       "or has an allocator that limpet does not follow");
-	if (result->dropped_events)
-		limpet_ui_warn("%lu event%s dropped: the collector could not keep up",
-			       (unsigned long)result->dropped_events,
-			       result->dropped_events == 1 ? " was" : "s were");
+	warn_dropped(result);
 	for (unsigned i = 0; i < LIMPET_LOSS_COUNT; i++)
 		warn_loss(result, (enum limpet_loss)i);
 	warn_about_stacks(result);

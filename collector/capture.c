@@ -115,7 +115,7 @@ static uint64_t frees_past_us(const struct limpet_recorder_stats *totals,
 
 static uint64_t slots_not_taken(const struct limpet_capture *capture)
 {
-	return (uint64_t)limpet_session_stats(capture->session)->slots_not_taken +
+	return limpet_session_stats(capture->session)->slots_not_taken +
 	       limpet_collector_slots_not_taken(capture->collector);
 }
 
@@ -666,7 +666,7 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				   const char *named, struct limpet_capture_result *result)
 {
 	const unsigned refused = limpet_session_stats(capture->session)->entries_refused;
-	const uint32_t late_modules = limpet_collector_late_modules(capture->collector);
+	const uint64_t late_modules = limpet_collector_late_modules(capture->collector);
 	const uint64_t late_events = limpet_collector_late_events(capture->collector);
 	char *because = result->because;
 	const size_t room = sizeof(result->because);
@@ -686,10 +686,11 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 				"its own",
 				limpet_session_late(capture->session)->first);
 	if (late_modules)
-		limpet_loss_say(because, room,
-				"the first calls of %u module%s loaded during the capture may have "
-				"been missed (dlmopen, or an allocator of its own)",
-				late_modules, late_modules == 1 ? "" : "s");
+		limpet_loss_say(
+			because, room,
+			"the first calls of %llu module%s loaded during the capture may have "
+			"been missed (dlmopen, or an allocator of its own)",
+			(unsigned long long)late_modules, late_modules == 1 ? "" : "s");
 	if (late_events)
 		limpet_loss_say(because, room,
 				"%llu event%s arrived too late to be put in order: a thread was "

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "collector/agent_counts.h"
 #include "collector/description.h"
 #include "collector/look_ahead.h"
 #include "collector/module_table.h"
@@ -73,11 +74,7 @@ struct limpet_collector {
 	uint64_t begin_ns, end_ns;                /* end_ns: 0 while the capture runs */
 	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last written for the agent */
 	uint64_t last_time_ns; /* of a record */
-	/* What the agent had counted by the end. */
-	struct {
-		uint32_t late_modules, slots_not_taken;
-		uint64_t lost_no_sample;
-	} at_end;
+	struct limpet_agent_counts *counts;
 	struct limpet_description description;                 /* the one that is being read */
 	struct limpet_numbered decoded[RECORDS_PER_CHUNK + 1]; /* of the chunk that is being read */
 	struct limpet_record moved[MOVED_LIMIT];               /* see find_moved() */
@@ -88,7 +85,6 @@ struct limpet_collector {
 	uint64_t *intents;     /* bitmap of counters, while gaps are checked */
 	int64_t recorded;      /* in this drain */
 	int record_error;      /* the first error of this drain */
-	uint64_t dropped_gone, truncated_gone; /* of entries that were cleared */
 	uint64_t bad_records;
 	unsigned rescans;
 	bool channel_ended, broken;
@@ -196,8 +192,9 @@ int limpet_collector_new(struct limpet_session *session, struct limpet_recorder 
 	collector->intents = calloc(LIMPET_ORDER_COUNTERS / 64 + 1, sizeof(*collector->intents));
 	collector->reorder = limpet_reorder_new(record, collector);
 	collector->names = limpet_thread_names_new();
-	if (collector->cursors && collector->ahead && collector->unread && collector->intents &&
-	    collector->reorder && collector->names)
+	collector->counts = limpet_agent_counts_new(segment);
+	if (collector->counts && collector->cursors && collector->ahead && collector->unread &&
+	    collector->intents && collector->reorder && collector->names)
 		error = limpet_module_table_new(limpet_session_modules(session), collector->shm,
 						recorder, &collector->table);
 	if (error) {
@@ -215,6 +212,7 @@ void limpet_collector_free(struct limpet_collector *collector)
 		return;
 	limpet_module_table_free(collector->table);
 	limpet_thread_names_free(collector->names);
+	limpet_agent_counts_free(collector->counts);
 	free(collector->code);
 	limpet_reorder_free(collector->reorder);
 	free(collector->unread);
@@ -304,9 +302,7 @@ void limpet_collector_begin(struct limpet_collector *collector)
 
 void limpet_collector_end(struct limpet_collector *collector)
 {
-	collector->at_end.late_modules = limpet_collector_late_modules(collector);
-	collector->at_end.slots_not_taken = limpet_collector_slots_not_taken(collector);
-	collector->at_end.lost_no_sample = collector->shm->lost_no_sample;
+	limpet_agent_counts_end(collector->counts);
 	collector->end_ns = limpet_monotonic_ns();
 	tell_time(collector, collector->time_units + 1);
 	__atomic_store_n(&collector->shm->ended, 1, __ATOMIC_RELEASE);
@@ -1145,10 +1141,7 @@ static void clear_entry(struct limpet_collector *collector, uint32_t index)
 	limpet_reorder_flush(collector->reorder);
 	if (cursor->chunk)
 		chunk_release(collector, cursor->chunk);
-	collector->dropped_gone += entry->dropped;
-	collector->truncated_gone += entry->truncated;
-	entry->dropped = 0;
-	entry->truncated = 0;
+	limpet_agent_counts_clear(collector->counts, index);
 	entry->intent = 0;
 	entry->held_intent = 0;
 	entry->depth = 0;
@@ -1269,32 +1262,6 @@ uint32_t limpet_collector_thread_states(const struct limpet_collector *collector
 	return states;
 }
 
-static struct limpet_drops drops_of(const struct limpet_collector *collector, uint32_t kind)
-{
-	struct limpet_drops drops;
-
-	limpet_shared_copy(&drops, &collector->shm->drops[kind], sizeof(drops));
-	return drops;
-}
-
-static struct limpet_dropped dropped_by_kind(const struct limpet_collector *collector)
-{
-	const struct limpet_drops allocations = drops_of(collector, LIMPET_EVENT_ALLOC);
-	const struct limpet_drops frees = drops_of(collector, LIMPET_EVENT_FREE);
-	const struct limpet_drops mmaps = drops_of(collector, LIMPET_EVENT_MMAP);
-	const struct limpet_drops munmaps = drops_of(collector, LIMPET_EVENT_MUNMAP);
-
-	return (struct limpet_dropped){.allocations = allocations.count,
-				       .allocated_bytes = allocations.bytes,
-				       .frees = frees.count,
-				       .freed_bytes = frees.bytes,
-				       .unsized_frees = frees.unsized,
-				       .mmaps = mmaps.count,
-				       .mmap_bytes = mmaps.bytes,
-				       .munmaps = munmaps.count,
-				       .munmap_bytes = munmaps.bytes};
-}
-
 /* While bell and RSS are unchanged, so is this: without a call the agent touches nothing, and
  * memory that is reclaimed from it is missing in RSS. */
 static void measure_agent(struct limpet_collector *collector, uint64_t rss_bytes)
@@ -1330,6 +1297,7 @@ static void take_status(struct limpet_collector *collector, const struct limpet_
 void limpet_collector_fill_tick(struct limpet_collector *collector,
 				struct limpet_recorder_tick *ret_tick)
 {
+	const struct limpet_agent_figures *figures = limpet_agent_counts_look(collector->counts);
 	struct limpet_proc_status status;
 	pid_t pid = limpet_session_pid(collector->session);
 
@@ -1342,23 +1310,13 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
 		take_status(collector, &status, ret_tick);
 	if (collector->has_cgroup)
 		(void)limpet_cgroup_usage(&collector->cgroup, &ret_tick->cgroup_bytes);
-	ret_tick->dropped_events = collector->dropped_gone + collector->bad_records;
-	ret_tick->dropped_events += collector->end_ns ? collector->at_end.lost_no_sample
-						      : collector->shm->lost_no_sample;
+	ret_tick->dropped_events = figures->dropped_events + collector->bad_records;
 	/* A stack for which there was no room counts as truncated. */
-	ret_tick->truncated_stacks = collector->truncated_gone;
+	ret_tick->truncated_stacks = figures->truncated_stacks;
 	for (unsigned why = 0; why < LIMPET_LOST_STACKS; why++)
 		ret_tick->truncated_stacks += collector->lost_stacks[why];
-	for (uint32_t i = next_used(collector, 0); i < collector->thread_count;
-	     i = next_used(collector, i + 1)) {
-		const struct limpet_thread *entry = thread_at(collector, i);
-
-		ret_tick->dropped_events += __atomic_load_n(&entry->dropped, __ATOMIC_ACQUIRE);
-		ret_tick->truncated_stacks += __atomic_load_n(&entry->truncated, __ATOMIC_RELAXED);
-	}
-	ret_tick->dropped = dropped_by_kind(collector);
-	ret_tick->unseen_calls = collector->shm->lost_no_thread +
-				 collector->shm->lost_state_in_use + collector->shm->lost_arguments;
+	ret_tick->dropped = figures->dropped;
+	ret_tick->unseen_calls = figures->unseen_calls;
 }
 
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
@@ -1368,7 +1326,8 @@ uint64_t limpet_collector_late_events(const struct limpet_collector *collector)
 
 bool limpet_collector_is_broken(const struct limpet_collector *collector)
 {
-	return collector->broken;
+	return collector->broken || collector->bad_records ||
+	       limpet_agent_counts_are_overwritten(collector->counts);
 }
 
 uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
@@ -1387,17 +1346,14 @@ void limpet_collector_set_stack_memory(struct limpet_collector *collector, uint6
 	limpet_stack_tree_set_most(collector->stacks, bytes);
 }
 
-uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
+uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
 {
-	return collector->end_ns
-		       ? collector->at_end.slots_not_taken
-		       : __atomic_load_n(&collector->shm->slots_not_taken, __ATOMIC_RELAXED);
+	return limpet_agent_counts_last(collector->counts)->slots_not_taken;
 }
 
-uint32_t limpet_collector_late_modules(const struct limpet_collector *collector)
+uint64_t limpet_collector_late_modules(const struct limpet_collector *collector)
 {
-	return collector->end_ns ? collector->at_end.late_modules
-				 : __atomic_load_n(&collector->shm->late_modules, __ATOMIC_RELAXED);
+	return limpet_agent_counts_last(collector->counts)->late_modules;
 }
 
 bool limpet_collector_channel_ended(const struct limpet_collector *collector)

@@ -68,14 +68,14 @@ uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
 bool limpet_collector_forgets_stacks(const struct limpet_collector *collector);
 /* The memory that stacks may take; LIMPET_STACK_TREE_BYTES unless set. */
 void limpet_collector_set_stack_memory(struct limpet_collector *collector, uint64_t bytes);
-/* A thread's records made no sense: the program overwrote them, and it is unknown how many are
- * lost. */
+/* Records, or what the agent counts, made no sense: the program overwrote them, and it is unknown
+ * how many are lost. */
 bool limpet_collector_is_broken(const struct limpet_collector *collector);
-/* Pointers to an allocator that the agent left alone. */
-uint32_t limpet_collector_slots_not_taken(const struct limpet_collector *collector);
+/* Pointers to an allocator that the agent left alone, as of the last tick. */
+uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collector);
 /* Modules that were loaded meanwhile, and may have called allocators before these calls were
- * hooked. */
-uint32_t limpet_collector_late_modules(const struct limpet_collector *collector);
+ * hooked; as of the last tick. */
+uint64_t limpet_collector_late_modules(const struct limpet_collector *collector);
 /* The program closed its end of the socket, ended, or executed another program. */
 bool limpet_collector_channel_ended(const struct limpet_collector *collector);
 /* The last drain left some records unread: it takes a limited number of chunks of each thread. */

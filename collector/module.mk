@@ -1,4 +1,5 @@
 COLLECTOR_SRC := \
+	collector/agent_counts.c \
 	collector/capture.c \
 	collector/collector.c \
 	collector/description.c \

@@ -32,7 +32,7 @@ const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT] = {
 	KIND(FILE, "file", "the file could not be written", BOTH),
 	KIND(MEMORY, "memory", "the collector ran out of memory", BOTH),
 	KIND(UNSAID, "unsaid", "the reason is not recorded", BOTH),
-	KIND(BROKEN, "broken", "the program overwrote the agent's data", BOTH),
+	KIND(BROKEN, "broken", "the program overwrote limpet's shared memory", BOTH),
 	KIND(LATE_MODULES, "late-modules",
 	     "first calls of modules loaded during the capture may have been missed", BOTH),
 	KIND(STORED, "stored-frees",

@@ -33,7 +33,7 @@ enum limpet_loss {
 	LIMPET_LOSS_FILE = 14,           /* the file could not be written */
 	LIMPET_LOSS_MEMORY = 15,         /* the collector ran out of memory */
 	LIMPET_LOSS_UNSAID = 16,         /* a reason that only an older or newer limpet knows */
-	LIMPET_LOSS_BROKEN = 17,         /* the program overwrote the agent's records */
+	LIMPET_LOSS_BROKEN = 17,         /* the program overwrote the shared memory */
 	LIMPET_LOSS_LATE_MODULES = 18,   /* modules whose first calls may not have been seen */
 	LIMPET_LOSS_STORED = 19, /* frees through an address that was stored before the capture */
 	LIMPET_LOSS_STACKS = 20, /* events whose stack is unknown: there was no room for it */

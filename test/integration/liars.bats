@@ -127,6 +127,16 @@ during() {
 	during header lives
 }
 
+@test "counts that no process can have are called overwritten, and are not shown" {
+	during counts lives
+	same "how often it is said" "$(grep -c 'the program overwrote' liar.err)" 1
+	! grep -E '[0-9]{10}' liar.err || fail "figures that no process can have" || return 1
+	trace=$work/liar.limpet
+	report
+	expect '.capture.incomplete_reasons | any(. == "broken")'
+	expect '[.losses, .totals | .. | numbers] | max < 1e12'
+}
+
 # The agent itself goes by it: what was read of it in time works on. For limpet it is as if nobody had lied.
 # bats test_tags=release
 @test "the layout of the shared memory is written over, while limpet goes in, and out again" {

@@ -19,6 +19,7 @@
  *	memory		random words all over the shared memory
  *	heads		of chunks and threads, and stacks, plausible and wrong
  *	header		its first page
+ *	counts		what the agent has counted as lost
  *	info		what the agent tells of itself
  *	flood		garbage into the channel
  *	file		a file over the channel; "file" answers its size
@@ -212,6 +213,22 @@ static void lie_in_header(void)
 	shm->slot_count = shm->module_count = UINT32_MAX;
 	shm->lost_no_thread = UINT64_MAX;
 	shm->nonce = target_random(&seed);
+}
+
+/* Counts that no process can have. Those of kinds stay: the agent adds to them. */
+static void lie_about_counts(void)
+{
+	struct region shared = find_region("limpet-shared", "rw");
+	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
+	struct limpet_thread *threads;
+
+	if (!shm || shm->magic != LIMPET_SHM_MAGIC)
+		return;
+	threads = (struct limpet_thread *)(void *)((uint8_t *)shm + shm->layout.threads_offset);
+	shm->lost_no_thread = shm->lost_no_sample = UINT64_MAX / 3;
+	shm->slots_not_taken = shm->late_modules = UINT32_MAX / 3 * 2;
+	for (unsigned i = 0; i < 64; i++)
+		threads[i].dropped = 13947085620630083708ull;
 }
 
 /* As fast as it can: what is checked in one moment is another in the next. The agent goes by all of
@@ -497,6 +514,8 @@ static void *lie_on(void *nothing)
 			lie_in_memory();
 		if (lying && is("header"))
 			lie_in_header();
+		if (lying && !strcmp(mode, "counts"))
+			lie_about_counts();
 		if (lying && (all_layout || !strcmp(mode, "slots")))
 			lie_about_layout(all_layout);
 		if (lying && is("heads"))

@@ -662,6 +662,7 @@ static void test_dead_threads_are_cleared(void **state)
 	open_chunk(3, 4, (uint32_t)it.child, 0);
 	put(3, LIMPET_EVENT_ALLOC, 0x2000, 1, 0);
 	alive->dropped = 50;
+	clock_fixture_move(MS);
 	limpet_collector_housekeep(it.collector);
 	assert_int_equal(dead->thread_pointer, 0);
 	assert_int_equal(dead->intent, 0);
@@ -691,6 +692,7 @@ static void test_unseen_calls_are_told(void **state)
 	(void)state;
 	it.memory.shm->lost_no_thread = 3;
 	it.memory.shm->lost_state_in_use = 4;
+	clock_fixture_move(MS);
 	assert_int_equal(losses().unseen_calls, 7);
 	assert_int_equal(losses().truncated_stacks, 0);
 }
@@ -718,18 +720,119 @@ static void test_drops_are_told_by_kind(void **state)
 
 	(void)state;
 	drops[LIMPET_EVENT_ALLOC] = (struct limpet_drops){.count = 1, .bytes = 2};
-	drops[LIMPET_EVENT_FREE] = (struct limpet_drops){.count = 3, .bytes = 4, .unsized = 5};
+	drops[LIMPET_EVENT_FREE] = (struct limpet_drops){.count = 3, .bytes = 4, .unsized = 2};
 	drops[LIMPET_EVENT_MMAP] = (struct limpet_drops){.count = 6, .bytes = 7};
 	drops[LIMPET_EVENT_MUNMAP] = (struct limpet_drops){.count = 8, .bytes = 9};
+	clock_fixture_move(MS);
 	assert_int_equal(losses().dropped.allocations, 1);
 	assert_int_equal(losses().dropped.allocated_bytes, 2);
 	assert_int_equal(losses().dropped.frees, 3);
 	assert_int_equal(losses().dropped.freed_bytes, 4);
-	assert_int_equal(losses().dropped.unsized_frees, 5);
+	assert_int_equal(losses().dropped.unsized_frees, 2);
 	assert_int_equal(losses().dropped.mmaps, 6);
 	assert_int_equal(losses().dropped.mmap_bytes, 7);
 	assert_int_equal(losses().dropped.munmaps, 8);
 	assert_int_equal(losses().dropped.munmap_bytes, 9);
+	assert_false(limpet_collector_is_broken(it.collector));
+}
+
+/* ------------------------------------------------------------------ counts that are none */
+
+static bool says_broken(void)
+{
+	(void)losses();
+	return limpet_collector_is_broken(it.collector);
+}
+
+/* What a count may rise by in a millisecond, and one more. */
+static void test_a_count_rises_only_so_fast(void **state)
+{
+	struct limpet_thread *thread = fixture_thread(&it.memory, 1);
+
+	(void)state;
+	claim(1, (uint32_t)it.child, 1);
+	clock_fixture_move(MS);
+	it.memory.shm->lost_no_thread = MS;
+	thread->dropped = MS;
+	thread->truncated = MS;
+	assert_false(says_broken());
+	assert_int_equal(losses().unseen_calls, MS);
+	assert_int_equal(losses().dropped_events, MS);
+	clock_fixture_move(MS);
+	thread->dropped += MS + 1;
+	assert_true(says_broken());
+	/* It is not believed again, whatever it says; others are. */
+	clock_fixture_move(MS);
+	thread->dropped = MS + 1;
+	it.memory.shm->lost_no_thread += 7;
+	assert_int_equal(losses().dropped_events, MS);
+	assert_int_equal(losses().unseen_calls, MS + 7);
+	assert_true(says_broken());
+}
+
+/* Sets all counts to 5, and then the one of this number to what no process has counted. */
+static void overwrite_count(unsigned number, bool fell)
+{
+	struct limpet_shm *shm = it.memory.shm;
+	struct limpet_thread *thread = fixture_thread(&it.memory, 1);
+	struct limpet_drops *drops = &shm->drops[LIMPET_EVENT_FREE];
+	uint64_t *const counts[] = {&shm->lost_no_thread, &shm->lost_state_in_use,
+				    &shm->lost_arguments, &shm->lost_no_sample,
+				    &thread->dropped,     &drops->count,
+				    &drops->bytes,        &drops->unsized};
+	uint32_t *const short_counts[] = {&thread->truncated, &shm->late_modules,
+					  &shm->slots_not_taken};
+
+	for (unsigned i = 0; i < 8; i++)
+		*counts[i] = number == i ? fell ? 4 : UINT64_MAX - 4 : 5;
+	for (unsigned i = 0; i < 3; i++)
+		*short_counts[i] = number == 8 + i ? fell ? 4 : UINT32_MAX / 2 : 5;
+}
+
+/* Each of them, rising or falling: what was known before stays, and that it was overwritten is
+ * told.
+ */
+static void test_each_count_may_be_overwritten(void **state)
+{
+	for (unsigned number = 0; number < 11; number++) {
+		struct limpet_recorder_tick before, after;
+
+		claim(1, (uint32_t)it.child, 1);
+		overwrite_count(UINT32_MAX, false);
+		clock_fixture_move(MS);
+		before = losses();
+		assert_int_equal(before.dropped_events, 10);
+		assert_int_equal(before.unseen_calls, 15);
+		assert_false(limpet_collector_is_broken(it.collector));
+		overwrite_count(number, number % 2);
+		clock_fixture_move(MS);
+		after = losses();
+		assert_true(limpet_collector_is_broken(it.collector));
+		assert_int_equal(after.dropped_events, before.dropped_events);
+		assert_int_equal(after.unseen_calls, before.unseen_calls);
+		assert_int_equal(after.truncated_stacks, before.truncated_stacks);
+		assert_memory_equal(&after.dropped, &before.dropped, sizeof(after.dropped));
+		assert_int_equal(limpet_collector_late_modules(it.collector), 5);
+		assert_int_equal(limpet_collector_slots_not_taken(it.collector), 5);
+		end(state);
+		begin(state);
+	}
+}
+
+/* A short count wraps around, and counts on. */
+static void test_a_short_count_wraps_around(void **state)
+{
+	struct limpet_thread *thread = fixture_thread(&it.memory, 1);
+
+	(void)state;
+	claim(1, (uint32_t)it.child, 1);
+	clock_fixture_move(5000 * MS);
+	thread->truncated = UINT32_MAX;
+	assert_int_equal(losses().truncated_stacks, UINT32_MAX);
+	clock_fixture_move(MS);
+	thread->truncated += 3;
+	assert_int_equal(losses().truncated_stacks, UINT32_MAX + 3ull);
+	assert_false(limpet_collector_is_broken(it.collector));
 }
 
 /* ------------------------------------------------------------------ hostile contents */
@@ -1391,6 +1494,9 @@ int main(void)
 		TEST(test_unseen_calls_are_told),
 		TEST(test_events_without_a_stack_are_told),
 		TEST(test_drops_are_told_by_kind),
+		TEST(test_a_count_rises_only_so_fast),
+		TEST(test_each_count_may_be_overwritten),
+		TEST(test_a_short_count_wraps_around),
 		TEST(test_absurd_lengths),
 		TEST(test_kinds_that_do_not_exist),
 		TEST(test_times_from_the_future),
