@@ -140,7 +140,7 @@ static void note_missing(void *context, const char *path, uint64_t addresses,
 	const char *name = limpet_base_name(path);
 	size_t used = strlen(progress->names);
 
-	if (err->code == -EPROTO) {
+	if (err->code == -EPROTO || err->code == -ENODATA) {
 		if (!progress->unread++)
 			progress->unread_err = *err;
 		return;

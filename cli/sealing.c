@@ -55,15 +55,16 @@ static void say_debuginfod(const struct limpet_debuginfod *debuginfod, const cha
 	limpet_ui_hint("limpet seal %s asks again", trace);
 }
 
-/* A module without a file is not reported at the end of a capture; one that could not be read is.
- */
+/* A module without a file is not reported at the end of a capture; one that could not be read, or
+ * is no longer the same, is. */
 static void note_unread(void *context, const char *path, uint64_t addresses,
 			const struct limpet_err *err)
 {
 	struct limpet_sealing *sealing = context;
 
 	(void)path, (void)addresses;
-	if (err->code == -EPROTO && !sealing->unread++)
+	if ((err->code == -EPROTO || err->code == -ENODATA || err->code == -ESTALE) &&
+	    !sealing->unread++)
 		sealing->unread_err = *err;
 }
 

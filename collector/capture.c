@@ -748,6 +748,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	set_urgency(capture, LIMPET_URGENCY_NONE);
 	resident_known = look_at_the_end(capture, result, &resident);
 	set_urgency(capture, urgency);
+	limpet_collector_identify_modules(capture->collector);
 	limpet_collector_fill_tick(capture->collector, &last);
 	limpet_memory_watch_take(&capture->memory, &last.memory);
 	limpet_recorder_keep_error(&capture->trace.file_error, drained);

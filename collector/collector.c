@@ -1390,6 +1390,11 @@ bool limpet_collector_look(struct limpet_collector *collector)
 	return __atomic_load_n(&collector->shm->bell, __ATOMIC_RELAXED) != collector->bell;
 }
 
+void limpet_collector_identify_modules(struct limpet_collector *collector)
+{
+	limpet_module_table_identify(collector->table);
+}
+
 size_t limpet_collector_sources(const struct limpet_collector *collector,
 				const struct limpet_collector_source **ret)
 {

@@ -102,6 +102,9 @@ bool limpet_collector_wants_rescan(struct limpet_collector *collector);
 bool limpet_collector_describe_site(const struct limpet_collector *collector, uint32_t node,
 				    char *ret, size_t bytes);
 
+/* See limpet_module_table_identify(). */
+void limpet_collector_identify_modules(struct limpet_collector *collector);
+
 /* Owned by the collector. */
 size_t limpet_collector_sources(const struct limpet_collector *collector,
 				const struct limpet_collector_source **ret);

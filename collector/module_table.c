@@ -8,11 +8,14 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "common/open_file.h"
 #include "common/wire.h"
 #include "injector/remote/segment.h"
 
 /* Bound for a program that loads and unloads modules forever; later ones have no name. */
 #define MAX_ENTRIES 16384u
+/* Files without build-id that are read at the end, of LIMPET_FILE_IDENTITY_BYTES each. */
+#define CHECKSUMS_MAX 256u
 /* Share of the descriptors that limpet may have. */
 #define SHARE_OF_FILES 2
 
@@ -21,6 +24,8 @@ struct entry {
 	uint64_t inode;
 	uint32_t dev_major, dev_minor;
 	uint32_t number;
+	struct limpet_file_identity identity; /* if it has no build-id */
+	bool has_build_id;
 	struct limpet_gone *places; /* from which others had been unloaded when it was seen first */
 	uint32_t place_count;
 	bool live;
@@ -95,6 +100,74 @@ static int find_file(struct limpet_module_table *table, const struct limpet_modu
 	return fd;
 }
 
+/* Which build it is, if it has no build-id. Of a file that a program may serve nothing is asked
+ * before the end. */
+static void look_at_file(struct limpet_module_table *table, size_t index)
+{
+	struct entry *entry = &table->entries[index];
+	const int held = table->sources[index].fd;
+	LIMPET_CLOSE int fd = -1;
+	struct stat status;
+
+	if (entry->has_build_id || held < 0)
+		return;
+	fd = limpet_open_named(held, NULL, LIMPET_OPEN_IN_PLACE, &status);
+	if (fd < 0)
+		return;
+	limpet_file_identity_take_status(&entry->identity, &status);
+	limpet_recorder_identify_module(table->recorder, entry->number, &entry->identity);
+}
+
+/* The checksum of an earlier entry of the same file is its own. */
+static bool find_checksum(const struct limpet_module_table *table, size_t index,
+			  struct limpet_file_identity *identity)
+{
+	for (size_t i = 0; i < index; i++) {
+		const struct limpet_file_identity *other = &table->entries[i].identity;
+
+		if (table->sources[i].fd != table->sources[index].fd || !other->has_checksum)
+			continue;
+		identity->has_checksum = true;
+		identity->checksum = other->checksum;
+		return true;
+	}
+	return false;
+}
+
+static bool take_checksum(int held, struct limpet_file_identity *identity)
+{
+	struct limpet_file_identity now = {.has_status = false};
+	struct stat status;
+	LIMPET_CLOSE int fd = limpet_open_named(held, NULL, 0, &status);
+
+	if (fd < 0)
+		return false;
+	limpet_file_identity_take_status(&now, &status);
+	/* Written to since: what was mapped is no longer known. */
+	if (identity->has_status &&
+	    (now.bytes != identity->bytes || now.changed_ns != identity->changed_ns))
+		return false;
+	identity->has_checksum = limpet_file_identity_checksum(fd, &identity->checksum) == 0;
+	return identity->has_checksum;
+}
+
+void limpet_module_table_identify(struct limpet_module_table *table)
+{
+	unsigned left = CHECKSUMS_MAX;
+
+	for (size_t i = 0; i < table->count; i++) {
+		struct entry *entry = &table->entries[i];
+		const int held = table->sources[i].fd;
+
+		if (entry->has_build_id || held < 0)
+			continue;
+		if (find_checksum(table, i, &entry->identity) ||
+		    (left && left-- && take_checksum(held, &entry->identity)))
+			limpet_recorder_identify_module(table->recorder, entry->number,
+							&entry->identity);
+	}
+}
+
 static int make_room(struct limpet_module_table *table)
 {
 	size_t capacity = table->capacity ? table->capacity * 2 : 64;
@@ -151,6 +224,7 @@ static void enter(struct limpet_module_table *table, struct limpet_module *modul
 			      .inode = module->inode,
 			      .dev_major = module->dev_major,
 			      .dev_minor = module->dev_minor,
+			      .has_build_id = module->build_id_bytes != 0,
 			      .live = true};
 	int number, fd;
 
@@ -167,6 +241,7 @@ static void enter(struct limpet_module_table *table, struct limpet_module *modul
 	entry.number = (uint32_t)number;
 	table->entries[table->count] = entry;
 	table->sources[table->count] = (struct limpet_collector_source){(uint32_t)number, fd};
+	look_at_file(table, table->count);
 	table->count++;
 }
 

@@ -39,6 +39,8 @@ void limpet_module_table_add_again(struct limpet_module_table *table,
  * meant, nor an earlier one. */
 uint32_t limpet_module_table_find(const struct limpet_module_table *table, uint64_t address,
 				  uint32_t gone);
+/* At the end, when nobody waits for limpet: reads which builds the modules without build-id are. */
+void limpet_module_table_identify(struct limpet_module_table *table);
 size_t limpet_module_table_sources(const struct limpet_module_table *table,
 				   const struct limpet_collector_source **ret);
 

@@ -7,6 +7,7 @@ COMMON_SRC := \
 	common/err.c \
 	common/estimate.c \
 	common/family.c \
+	common/file_identity.c \
 	common/losses.c \
 	common/mark_name.c \
 	common/memory_accounts.c \

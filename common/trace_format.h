@@ -108,7 +108,12 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_PAGES           /* 1: blocks are pages of memory that were touched */
 };
 
-enum limpet_trace_modules_section { LIMPET_MODULES_LIST = 1 };
+enum limpet_trace_modules_section {
+	LIMPET_MODULES_LIST = 1,
+	/* count, then module, length of the rest, size, time of the last change, checksum; the last
+	   is absent if it is unknown */
+	LIMPET_MODULES_FILES
+};
 #define LIMPET_MODULE_ALLOCATOR 1u /* flag: frames in it are noise */
 
 enum limpet_trace_threads_section {

@@ -616,6 +616,7 @@ static void close_trace(struct limpet_fault_capture *capture,
 	struct limpet_recorder_tick last;
 	struct limpet_recorder_end end;
 
+	limpet_fault_stacks_identify_modules(capture->stacks);
 	fill_tick(capture, &last);
 	say_losses(capture, result);
 	end = (struct limpet_recorder_end){

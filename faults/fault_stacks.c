@@ -247,6 +247,11 @@ uint64_t limpet_fault_stacks_lost(const struct limpet_fault_stacks *stacks)
 	return stacks->lost;
 }
 
+void limpet_fault_stacks_identify_modules(struct limpet_fault_stacks *stacks)
+{
+	limpet_module_table_identify(stacks->table);
+}
+
 size_t limpet_fault_stacks_sources(const struct limpet_fault_stacks *stacks,
 				   const struct limpet_collector_source **ret)
 {

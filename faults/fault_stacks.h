@@ -38,6 +38,8 @@ uint32_t limpet_fault_stacks_unseen(struct limpet_fault_stacks *stacks);
 uint64_t limpet_fault_stacks_truncated(const struct limpet_fault_stacks *stacks);
 /* Of these, those for which there was no room. */
 uint64_t limpet_fault_stacks_lost(const struct limpet_fault_stacks *stacks);
+/* See limpet_module_table_identify(). */
+void limpet_fault_stacks_identify_modules(struct limpet_fault_stacks *stacks);
 size_t limpet_fault_stacks_sources(const struct limpet_fault_stacks *stacks,
 				   const struct limpet_collector_source **ret);
 

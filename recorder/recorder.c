@@ -66,8 +66,8 @@ struct limpet_recorder {
 	struct limpet_recorder_point *points;
 	size_t point_count, point_step, point_skip;
 
-	struct limpet_bytes module_list;
-	uint32_t module_count, modules_listed;
+	struct limpet_bytes module_list, identity_list;
+	uint32_t module_count, modules_listed, identities_listed;
 	struct limpet_bytes node_list;
 	struct limpet_bytes thread_list; /* names of threads */
 	uint32_t threads_listed;
@@ -199,6 +199,7 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 	forget_kept(recorder);
 	free(recorder->kept);
 	limpet_bytes_done(&recorder->module_list);
+	limpet_bytes_done(&recorder->identity_list);
 	limpet_bytes_done(&recorder->node_list);
 	limpet_bytes_done(&recorder->owner_list);
 	limpet_bytes_done(&recorder->thread_list);
@@ -229,6 +230,13 @@ int limpet_recorder_add_module(struct limpet_recorder *recorder,
 	if (recorder->module_list.failed)
 		return -ENOMEM;
 	return (int)recorder->module_count;
+}
+
+void limpet_recorder_identify_module(struct limpet_recorder *recorder, uint32_t module,
+				     const struct limpet_file_identity *identity)
+{
+	limpet_recorder_put_identity(&recorder->identity_list, module, identity);
+	recorder->identities_listed++;
 }
 
 /* Blocks between periods that will be replaced are written again then. */
@@ -268,15 +276,24 @@ static void put_list(struct limpet_recorder *recorder, enum limpet_trace_block_t
 
 static void put_modules(struct limpet_recorder *recorder)
 {
-	struct limpet_bytes head = {0};
+	struct limpet_bytes *content, head = {0};
 
-	if (!recorder->modules_listed)
+	if (!recorder->modules_listed && !recorder->identities_listed)
 		return;
+	content = limpet_trace_compressor_content(recorder->compressor);
+	if (recorder->identities_listed) {
+		limpet_bytes_put_varint(&head, recorder->identities_listed);
+		limpet_bytes_put(&head, recorder->identity_list.data,
+				 recorder->identity_list.count);
+		limpet_trace_put_section(content, LIMPET_MODULES_FILES, head.data, head.count);
+		content->failed |= head.failed || recorder->identity_list.failed;
+		limpet_bytes_clear(&recorder->identity_list);
+		limpet_bytes_clear(&head);
+	}
 	limpet_bytes_put_varint(&head, recorder->modules_listed);
-	put_list(recorder, LIMPET_TRACE_MODULES, LIMPET_MODULES_LIST,
-		 limpet_trace_compressor_content(recorder->compressor), &head,
+	put_list(recorder, LIMPET_TRACE_MODULES, LIMPET_MODULES_LIST, content, &head,
 		 &recorder->module_list);
-	recorder->modules_listed = 0;
+	recorder->modules_listed = recorder->identities_listed = 0;
 }
 
 static void put_nodes(struct limpet_recorder *recorder)

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "common/file_identity.h"
 #include "common/losses.h"
 #include "common/memory_accounts.h"
 #include "common/sample.h"
@@ -69,6 +70,12 @@ struct limpet_recorder_module {
  * number. */
 int limpet_recorder_add_module(struct limpet_recorder *recorder,
 			       const struct limpet_recorder_module *module);
+
+/* What tells the builds of a module apart that has no build-id. A later one replaces the one
+ * before.
+ */
+void limpet_recorder_identify_module(struct limpet_recorder *recorder, uint32_t module,
+				     const struct limpet_file_identity *identity);
 
 /* Adds a node of the tree of stacks. Numbers are the agent's, from 1, in any order, but the parent
  * (0: root) always before the child. `module` 0: none (JIT code); `flags`: LIMPET_TRACE_NODE_*.

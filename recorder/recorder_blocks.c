@@ -106,6 +106,22 @@ void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
 	limpet_bytes_put(list, module->build_id, module->build_id_bytes);
 }
 
+void limpet_recorder_put_identity(struct limpet_bytes *list, uint32_t module,
+				  const struct limpet_file_identity *identity)
+{
+	struct limpet_bytes rest = {0};
+
+	limpet_bytes_put_varint(&rest, identity->bytes);
+	limpet_bytes_put_varint(&rest, identity->changed_ns);
+	if (identity->has_checksum)
+		limpet_bytes_put_varint(&rest, identity->checksum);
+	limpet_bytes_put_varint(list, module);
+	limpet_bytes_put_varint(list, rest.count);
+	limpet_bytes_put(list, rest.data, rest.count);
+	list->failed |= rest.failed;
+	limpet_bytes_done(&rest);
+}
+
 /* ------------------------------------------------------------------ PERIOD */
 
 static void put_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)

@@ -16,9 +16,11 @@
 void limpet_recorder_put_header(struct limpet_bytes *content,
 				const struct limpet_recorder_options *options);
 
-/* An entry of a MODULES list; the list itself is its count and the entries. */
+/* An entry of a list in MODULES; the list itself is its count and the entries. */
 void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
 				const struct limpet_recorder_module *module);
+void limpet_recorder_put_identity(struct limpet_bytes *list, uint32_t module,
+				  const struct limpet_file_identity *identity);
 
 struct limpet_recorder_losses {
 	uint64_t dropped_events, truncated_stacks, unseen_calls;

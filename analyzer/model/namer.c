@@ -28,6 +28,7 @@ struct file {
 	char *path;
 	uint8_t *build_id;
 	size_t build_id_bytes;
+	struct limpet_file_identity identity;
 	uint64_t bias;
 	struct limpet_symbolizer *symbolizer;
 	uint64_t used; /* value of `uses` at its last use */
@@ -148,6 +149,7 @@ static struct file *open_file(struct limpet_namer *namer, uint32_t module)
 			.fd = -1,
 			.build_id = file->build_id_bytes ? file->build_id : NULL,
 			.build_id_bytes = file->build_id_bytes,
+			.identity = &file->identity,
 			.root = namer->root,
 			.cancel = &namer->cancel,
 		};
@@ -411,6 +413,7 @@ static struct file *new_file(const struct limpet_trace_module *module)
 	if (module->build_id_bytes)
 		memcpy(file->build_id, module->build_id, module->build_id_bytes);
 	file->build_id_bytes = module->build_id_bytes;
+	file->identity = module->identity;
 	file->bias = module->bias;
 	return file;
 }

@@ -38,16 +38,28 @@ static int check_build(int fd, const uint8_t *build_id, size_t build_id_bytes)
 											 : -ESTALE;
 }
 
+/* Whether it is the module's file, by the build-id if there is one. */
+static int check_module(const struct limpet_debugfile_query *query, int fd,
+			const struct stat *status)
+{
+	int result = check_build(fd, query->build_id, query->build_id_bytes);
+
+	if (result < 0 || query->build_id_bytes || !query->identity)
+		return result;
+	return limpet_file_identity_is_of(query->identity, fd, status) ? 0 : -ESTALE;
+}
+
 /* `root`: that of the query if `path` is the target's, NULL if it is limpet's own. */
 static int open_checked(const char *root, const char *path,
 			const struct limpet_debugfile_query *query)
 {
-	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0, NULL);
+	struct stat status;
+	LIMPET_CLOSE int fd = limpet_open_regular(root, path, 0, &status);
 	int result;
 
 	if (fd < 0)
 		return fd == -EINVAL ? -ENOEXEC : fd;
-	result = check_build(fd, query->build_id, query->build_id_bytes);
+	result = check_module(query, fd, &status);
 	return result < 0 ? result : limpet_take_fd(&fd);
 }
 
@@ -111,7 +123,7 @@ __attribute__((format(printf, 3, 4))) static int try_file(
 }
 
 /* The module itself in the user's directories: an unstripped copy is preferred to the installed
- * one. Its build-id must be known: a name alone proves nothing. */
+ * one. Its build-id or identity must be known: a name alone proves nothing. */
 static int find_user_module(const struct limpet_debugfile_query *query, const char *path)
 {
 	int so_far = -ENOENT;
@@ -170,11 +182,12 @@ static int fetch(const struct limpet_debugfile_query *query, char **ret_path)
 
 static int open_held(const struct limpet_debugfile_query *query)
 {
-	LIMPET_CLOSE int fd = limpet_open_named(query->fd, NULL, 0, NULL);
+	struct stat status;
+	LIMPET_CLOSE int fd = limpet_open_named(query->fd, NULL, 0, &status);
 	int result = fd;
 
 	if (fd >= 0)
-		result = check_build(fd, query->build_id, query->build_id_bytes);
+		result = check_module(query, fd, &status);
 	return result < 0 ? result : limpet_take_fd(&fd);
 }
 
@@ -197,8 +210,8 @@ static int find_own(const struct limpet_debugfile_query *query, const char *path
 			return fd;
 		so_far = worse(so_far, fd);
 	}
-	/* In another root the same path may be another file: only a build-id can tell. */
-	if (!query->root || query->build_id_bytes) {
+	/* In another root the same path may be another file. */
+	if (!query->root || query->build_id_bytes || query->identity) {
 		fd = open_checked(NULL, path, query);
 		if (fd >= 0)
 			return fd;
@@ -217,6 +230,7 @@ static int prefer_user_module(const struct limpet_debugfile_query *query, const 
 	int fd = -ENOENT;
 
 	known.build_id = id;
+	known.identity = NULL;
 	if (limpet_build_id_read(own_fd, id, &known.build_id_bytes) == 0 && known.build_id_bytes)
 		fd = find_user_module(&known, path);
 	if (fd < 0)
@@ -234,6 +248,12 @@ static int explain(int code, const struct limpet_debugfile_query *query, struct 
 			err, "--debug-dir DIR names a directory that holds it or its debug file");
 		break;
 	case -ESTALE:
+		if (!query->build_id_bytes && query->identity && !query->identity->has_status &&
+		    !query->identity->has_checksum)
+			return limpet_err_set(err, -ENODATA,
+					      "'%s' is not read: it had no build-id, and the trace "
+					      "does not say which build was captured",
+					      query->path);
 		limpet_err_set(err, code, "'%s' is of another build than the one captured",
 			       query->path);
 		limpet_err_hint(err,
@@ -265,7 +285,7 @@ int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, str
 	if (length > sizeof(deleted) - 1 && !strcmp(path + length - sizeof(deleted) + 1, deleted))
 		path[length - sizeof(deleted) + 1] = '\0';
 
-	if (query->build_id_bytes) {
+	if (query->build_id_bytes || query->identity) {
 		result = find_user_module(query, path);
 		if (result >= 0)
 			return result;

@@ -449,6 +449,7 @@ static int open_module(struct limpet_symbolizer *s, const struct limpet_symboliz
 		.root = s->root,
 		.debug_dirs = options->debug_dirs,
 		.debuginfod = options->debuginfod,
+		.identity = options->identity,
 	};
 	take_build_id(s, options);
 	fd = limpet_debugfile_open_module(&s->query, err);
@@ -457,6 +458,7 @@ static int open_module(struct limpet_symbolizer *s, const struct limpet_symboliz
 	if (!s->query.build_id_bytes &&
 	    limpet_build_id_read(fd, s->build_id, &s->query.build_id_bytes) < 0)
 		s->query.build_id_bytes = 0;
+	s->query.identity = NULL;
 	s->query.fd = fd; /* to recognize a debuglink to itself */
 	code = ask_for_module(s, err);
 	s->query.fd = -1;

@@ -3,7 +3,7 @@
  * One symbolizer is for one module. Debug information is searched for as GDB does: in the file,
  * beside it (.gnu_debuglink), by build-id and path under the debug directories, and in
  * .gnu_debugdata. Nothing is fetched from a network unless a debuginfod is given. A file is used
- * only if its build-id is the required one.
+ * only if its build-id is the required one, or, without one, if it is the captured file.
  *
  * Files are hostile input. They are found and opened here, and read by a process of the
  * symbolizer's own that may do nothing else (symbol_worker.h): if it ends, for whatever reason,
@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/file_identity.h"
 
 struct limpet_symbolizer;
 
@@ -25,8 +26,11 @@ struct limpet_debuginfod;
 struct limpet_symbolizer_options {
 	const char *path;        /* of the module as its process saw it */
 	int fd;                  /* the open file, borrowed, or -1: `root` + `path` is opened */
-	const uint8_t *build_id; /* NULL: unknown, any file is accepted */
+	const uint8_t *build_id; /* NULL: unknown */
 	size_t build_id_bytes;
+	/* Without a build-id: of the module's file, borrowed while opening only. NULL: any file is
+	 * accepted. */
+	const struct limpet_file_identity *identity;
 	const char *root; /* prefix of `path` and /usr/lib/debug: "/proc/4711/root", NULL */
 	const char *const *debug_dirs;        /* searched first; ends with NULL; may be NULL */
 	struct limpet_debuginfod *debuginfod; /* asked last; NULL: nothing is fetched */
@@ -35,9 +39,9 @@ struct limpet_symbolizer_options {
 };
 
 /* Path, root and build-id are copied; the rest of `options` is borrowed until the symbolizer is
- * closed. Returns 0, or: -ENOENT no file, -ESTALE only files of another build, -ENOEXEC not an ELF
- * file, -EPROTO it could not be read or there is no process to read it, -EINTR cancelled, other
- * -errno of opening it. */
+ * closed. Returns 0, or: -ENOENT no file, -ESTALE only files of another build, -ENODATA it is
+ * unknown which build is meant, -ENOEXEC not an ELF file, -EPROTO it could not be read or there is
+ * no process to read it, -EINTR cancelled, other -errno of opening it. */
 int limpet_symbolizer_open(const struct limpet_symbolizer_options *options,
 			   struct limpet_symbolizer **ret,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;

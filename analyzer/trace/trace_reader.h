@@ -14,6 +14,7 @@
 
 #include "common/counts.h"
 #include "common/err.h"
+#include "common/file_identity.h"
 #include "common/losses.h"
 #include "common/memory_accounts.h"
 #include "common/trace_format.h"
@@ -70,6 +71,7 @@ struct limpet_trace_module {
 	const char *path;
 	const uint8_t *build_id;
 	uint32_t build_id_bytes;
+	struct limpet_file_identity identity; /* of a module without build-id */
 	bool allocator;
 };
 /* Entry n is module number n; entry 0 is a dummy. Returns the number of entries. */

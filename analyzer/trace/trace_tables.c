@@ -246,25 +246,55 @@ static int read_module(struct limpet_trace_tables *tables, struct limpet_cursor 
 	return 0;
 }
 
+static int read_identity(struct limpet_trace_tables *tables, struct limpet_cursor *list)
+{
+	const uint32_t number = (uint32_t)limpet_cursor_limited(list, LIMPET_TRACE_MODULES_MAX - 1);
+	const uint64_t bytes = limpet_cursor_limited(list, limpet_cursor_left(list));
+	struct limpet_cursor rest = limpet_cursor_of(limpet_cursor_take(list, bytes), bytes);
+	struct limpet_file_identity identity = {.has_status = false};
+
+	identity.bytes = limpet_cursor_varint(&rest);
+	identity.changed_ns = limpet_cursor_varint(&rest);
+	identity.has_status = identity.bytes;
+	identity.has_checksum = limpet_cursor_left(&rest);
+	if (identity.has_checksum)
+		identity.checksum = (uint32_t)limpet_cursor_limited(&rest, UINT32_MAX);
+	if (list->failed || rest.failed)
+		return -EBADMSG;
+	/* Else the block with the module is lost. */
+	if (number < tables->module_count && tables->modules[number].number)
+		tables->modules[number].identity = identity;
+	return 0;
+}
+
+static int read_each(struct limpet_trace_tables *tables, struct limpet_cursor *list,
+		     int (*read)(struct limpet_trace_tables *tables, struct limpet_cursor *list))
+{
+	const uint64_t count = limpet_cursor_limited(list, LIMPET_TRACE_MODULES_MAX);
+	int code = 0;
+
+	for (uint64_t i = 0; i < count && code == 0; i++)
+		code = read(tables, list);
+	return code;
+}
+
 static int read_modules(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
 {
-	struct limpet_cursor list;
+	struct limpet_cursor list, files = limpet_cursor_of(NULL, 0);
+	bool has_files = false;
 	unsigned tag;
+	int code = 0;
 
-	while ((tag = limpet_trace_next_section(sections, &list))) {
-		uint64_t count;
-
-		if (tag != LIMPET_MODULES_LIST)
-			continue;
-		count = limpet_cursor_limited(&list, LIMPET_TRACE_MODULES_MAX);
-		for (uint64_t i = 0; i < count; i++) {
-			int code = read_module(tables, &list);
-
-			if (code < 0)
-				return code;
+	while ((tag = limpet_trace_next_section(sections, &list)) && code == 0) {
+		if (tag == LIMPET_MODULES_LIST)
+			code = read_each(tables, &list, read_module);
+		if (tag == LIMPET_MODULES_FILES) {
+			has_files = true;
+			files = list;
 		}
 	}
-	return 0;
+	/* The modules may be listed after it. */
+	return code == 0 && has_files ? read_each(tables, &files, read_identity) : code;
 }
 
 /* ------------------------------------------------------------------ NODES */

@@ -264,6 +264,101 @@ leaks_by() {
 	finish storm
 }
 
+# Two builds without build-id, of which the same address is in another function.
+build_twice() {
+	cat >build.c <<-'end'
+		#include "test/targets/target.h"
+		#include <unistd.h>
+		PAD
+		void *volatile kept[64];
+		TARGET_FRAME void NAME(int i) { kept[i] = malloc(1000); TARGET_KEEP_FRAME(); }
+		int main(void)
+		{
+			char line[64];
+			target_say("ready %d", (int)getpid());
+			while (target_listen(line, sizeof(line)) && line[0] != 'q') {
+				for (int i = 0; i < 40; i++)
+					NAME(i);
+				target_say("leaked");
+			}
+		}
+	end
+	cc -O1 -g -I"$root" -Wl,--build-id=none -DNAME=of_this -DPAD= -o prog build.c
+	cc -O1 -g -I"$root" -Wl,--build-id=none -DNAME=of_other -o other build.c \
+		-DPAD='__attribute__((noinline,noipa)) int of_none(int n) { __asm__ volatile(".skip 7"); return n; }'
+	cp prog kept
+}
+
+# called NAME: the forty blocks are those of this function; "": of one without a name.
+called() {
+	report
+	expect 'any(.sites[]; .live_allocations == 40 and (.stack[0].function // "") == $name)' --arg name "$1"
+}
+
+@test "without a build-id, only the file that was captured gives names" {
+	build_twice
+	start prog ./prog
+	attach "$pid" --no-seal
+	tell prog leak leaked
+	stop "$pid"
+	finish prog
+	mv other prog
+	run --separate-stderr within 60 "$LIMPET" seal "$trace"
+	[[ $stderr == *"prog (another build)"* ]] || fail "$stderr"
+	called ""
+	# A copy of it, stripped; its debug file is found by its checksum.
+	cp kept prog
+	objcopy --only-keep-debug prog prog.debug
+	objcopy --strip-all --add-gnu-debuglink=prog.debug prog
+	run --separate-stderr within 60 "$LIMPET" seal "$trace"
+	[[ $stderr != *another* ]] || fail "$stderr"
+	called of_this
+}
+
+@test "without a build-id, a file that was replaced while it ran: the capture has names of the one that runs" {
+	[[ -e /proc/self/map_files ]] || skip "no map_files"
+	build_twice
+	start prog ./prog
+	mv other prog
+	attach "$pid"
+	tell prog leak leaked
+	stop "$pid"
+	called of_this
+	finish prog
+}
+
+@test "without a build-id, a file that was written to during the capture gives no names, and that is said" {
+	build_twice
+	start prog ./prog
+	attach "$pid"
+	tell prog leak leaked
+	touch prog
+	stop "$pid"
+	called ""
+	grep -q "warning: '.*/prog' is of another build than the one captured" "$work/attach.$captures.err"
+	finish prog
+}
+
+@test "without a build-id, after limpet was killed: names only from a file of the same size and time" {
+	build_twice
+	start prog ./prog
+	attach "$pid" --no-seal
+	tell prog leak leaked
+	wait_until 60 leaks_by of_this
+	kill -KILL "$limpet_job"
+	exit_status_of "$limpet_job" 10
+	touch -r prog as_before
+	touch prog
+	run --separate-stderr within 60 "$LIMPET" seal "$trace"
+	[[ $stderr == *"prog (another build)"* ]] || fail "$stderr"
+	called ""
+	touch -r as_before prog
+	within 60 "$LIMPET" seal -q "$trace"
+	called of_this
+	within 60 "$LIMPET" stop -q "$pid"
+	finish prog
+}
+
 hints_at_names() {
 	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
 	(($(sed -n '/^hint:/,$p' hints | tr -s '\n ' '  ' | grep -c '^hint: .*`node --perf-basic-prof`') == 1))

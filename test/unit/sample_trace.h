@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,8 +200,14 @@ static uint32_t sample_add_module(struct limpet_recorder *recorder, uint64_t bia
 	const struct limpet_recorder_module module = {
 		.start = bias, .end = bias + 0x1000000, .bias = bias, .path = path};
 	int number = limpet_recorder_add_module(recorder, &module);
+	struct limpet_file_identity identity = {.has_checksum = true};
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	assert_true(number > 0);
+	if (fd >= 0 && limpet_file_identity_checksum(fd, &identity.checksum) == 0)
+		limpet_recorder_identify_module(recorder, (uint32_t)number, &identity);
+	if (fd >= 0)
+		close(fd);
 	return (uint32_t)number;
 }
 

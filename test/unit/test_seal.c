@@ -473,6 +473,106 @@ static void test_open_descriptors_outlive_names(void **state)
 	assert_int_equal(rename(kept, sample.program), 0);
 }
 
+static int seal_for(struct calls *calls, const char *const *dirs, char functions[256])
+{
+	const struct limpet_seal_options options = {
+		.missing = on_missing, .context = calls, .debug_dirs = dirs};
+	struct limpet_seal_result result;
+
+	*calls = (struct calls){.code = 0};
+	must_seal(&options, &result);
+	functions_of(SAMPLE_LEAK, functions, 256);
+	/* One of them is SAMPLE_EVIL_PATH, which comes last. */
+	return calls->missing > 1;
+}
+
+static void build(const char *options)
+{
+	char command[512];
+
+	snprintf(command, sizeof(command),
+		 "cc -g -O2 -Wl,--build-id=none %s -o %s.new %s.c && mv %s.new %s", options,
+		 sample.program, sample.program, sample.program, sample.program);
+	assert_int_equal(system(command), 0);
+}
+
+/* Another build in its place has no names for it, in a directory of the user neither; a stripped
+ * one leads to its debug file. */
+static void test_another_build_without_build_id(void **state)
+{
+	char functions[256], command[768], dir[128];
+	const char *const dirs[] = {dir, NULL};
+	struct calls calls;
+
+	(void)state;
+	build("");
+	sample_write(&sample);
+	snprintf(dir, sizeof(dir), "%s/other", sample.directory);
+	snprintf(command, sizeof(command), "mkdir -p %s && cp -p %s %s/kept", dir, sample.program,
+		 sample.directory);
+	assert_int_equal(system(command), 0);
+	/* As large, and of the same time. */
+	build("-O1 -fno-inline");
+	snprintf(command, sizeof(command), "cp -p %s %s/prog && touch -r %s/kept %s %s/prog",
+		 sample.program, dir, sample.directory, sample.program, dir);
+	assert_int_equal(system(command), 0);
+	assert_true(seal_for(&calls, dirs, functions));
+	assert_string_equal(functions, "");
+
+	snprintf(
+		command, sizeof(command),
+		"cd %s && rm -r other && cp kept prog && objcopy --only-keep-debug prog prog.dbg &&"
+		" objcopy --strip-all --add-gnu-debuglink=prog.dbg prog",
+		sample.directory);
+	assert_int_equal(system(command), 0);
+	assert_false(seal_for(&calls, NULL, functions));
+	assert_string_equal(functions, "grow:5<leak:8");
+	build("");
+}
+
+/* The file that was captured, in a directory of the user. */
+static void test_the_build_in_a_directory(void **state)
+{
+	char functions[256], command[512], dir[128];
+	const char *const dirs[] = {dir, NULL};
+	struct calls calls;
+
+	(void)state;
+	build("");
+	sample_write(&sample);
+	snprintf(dir, sizeof(dir), "%s/kept.d", sample.directory);
+	snprintf(command, sizeof(command), "mkdir -p %s && cp %s %s/prog", dir, sample.program,
+		 dir);
+	assert_int_equal(system(command), 0);
+	build("-O1 -fno-inline");
+	assert_false(seal_for(&calls, dirs, functions));
+	assert_string_equal(functions, "grow:5<leak:8");
+	build("");
+}
+
+/* As in an older trace: in doubt there are no names. */
+static void test_an_unknown_build(void **state)
+{
+	const struct limpet_trace_module *modules;
+	struct limpet_trace_reader *reader;
+	const struct limpet_symbolizer_options options = {
+		.path = sample.program,
+		.fd = -1,
+		.identity = &(struct limpet_file_identity){.has_status = false}};
+	struct limpet_symbolizer *symbolizer;
+	struct limpet_err err = {0};
+
+	(void)state;
+	sample_write(&sample);
+	assert_int_equal(limpet_trace_reader_open(sample.trace, &reader, NULL), 0);
+	assert_true(limpet_trace_reader_modules(reader, &modules) > sample.program_module);
+	assert_true(modules[sample.program_module].identity.has_checksum);
+	assert_false(modules[sample.program_module].identity.has_status);
+	limpet_trace_reader_free(reader);
+	assert_int_equal(limpet_symbolizer_open(&options, &symbolizer, &err), -ENODATA);
+	assert_non_null(strstr(err.message, "no build-id"));
+}
+
 static void test_not_while_it_is_captured(void **state)
 {
 	struct limpet_recorder *recorder = sample_open(&sample, -1);
@@ -515,6 +615,9 @@ int main(void)
 		cmocka_unit_test(test_more_at_hand_adds_lines),
 		cmocka_unit_test(test_cancel_keeps_what_was_found),
 		cmocka_unit_test(test_open_descriptors_outlive_names),
+		cmocka_unit_test(test_another_build_without_build_id),
+		cmocka_unit_test(test_the_build_in_a_directory),
+		cmocka_unit_test(test_an_unknown_build),
 		cmocka_unit_test(test_not_while_it_is_captured),
 		cmocka_unit_test(test_errors),
 	};
