@@ -85,12 +85,13 @@ $(B)/limpet: $(LIMPET_OBJ)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $(LIMPET_OBJ) $(LIBS) $(CLI_LIBS)
 
 # The same objects as one file that needs no other; archives need libraries in their turn.
-STATIC_OBJ := $(B)/obj/common/static_libc.o
+STATIC_OBJ := $(B)/obj/common/static_libc.o $(B)/obj/analyzer/symbols/static_libelf.o
+SHARED_OBJ := $(B)/obj/analyzer/symbols/shared_libelf.o
 static: $(B)/static/limpet
 $(B)/static/limpet: $(LIMPET_OBJ) $(STATIC_OBJ)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -static -Wl,--wrap=dlopen,--wrap=getpwuid -o $@ $^ $(LIBS) -llzma -lbz2 $(CLI_LIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) -static -Wl,--wrap=dlopen,--wrap=getpwuid,--wrap=elf_compress -o $@ $(filter-out $(SHARED_OBJ),$^) $(LIBS) -llzma -lbz2 $(CLI_LIBS)
 
 $(B)/obj/%.o: %.c
 	$(call say,CC,$<)

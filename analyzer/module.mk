@@ -12,7 +12,9 @@ ANALYZER_SRC += \
 	analyzer/symbols/dwarfindex.c \
 	analyzer/symbols/go_file.c \
 	analyzer/symbols/gopclntab.c \
+	analyzer/symbols/inflate.c \
 	analyzer/symbols/perfmap.c \
+	analyzer/symbols/shared_libelf.c \
 	analyzer/symbols/symbol_channel.c \
 	analyzer/symbols/symbol_reader.c \
 	analyzer/symbols/symbol_worker.c \

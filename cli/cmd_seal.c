@@ -10,6 +10,7 @@
 #include "analyzer/trace/trace_reader.h"
 #include "cli/commands.h"
 #include "cli/live_target.h"
+#include "cli/sealing.h"
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/open_file.h"
@@ -164,6 +165,12 @@ static void note_refused(void *context, const char *path, const char *file)
 		       name[0] ? name : "module");
 }
 
+static void note_debug_unread(void *context, const char *path, const char *why)
+{
+	(void)context;
+	limpet_sealing_warn_unread(path, why);
+}
+
 static void say_debuginfod(const struct limpet_debuginfod *debuginfod)
 {
 	int error = limpet_debuginfod_error(debuginfod);
@@ -235,6 +242,7 @@ int limpet_cmd_seal(int argc, char **argv)
 					   .progress = show_progress,
 					   .missing = note_missing,
 					   .refused = note_refused,
+					   .unread = note_debug_unread,
 					   .context = &progress};
 	struct limpet_seal_result result = {0};
 	struct limpet_trace_reader *reader = NULL;

@@ -68,6 +68,17 @@ static void note_unread(void *context, const char *path, uint64_t addresses,
 		sealing->unread_err = *err;
 }
 
+void limpet_sealing_warn_unread(const char *path, const char *why)
+{
+	limpet_ui_warn("not all debug information of '%s' could be read: %s", path, why);
+}
+
+static void note_debug_unread(void *context, const char *path, const char *why)
+{
+	(void)context;
+	limpet_sealing_warn_unread(path, why);
+}
+
 static void say_unread(const struct limpet_sealing *sealing, const char *trace)
 {
 	if (!sealing->unread)
@@ -95,6 +106,7 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 					      .cancel = limpet_capture_impatient(),
 					      .progress = show_sealing,
 					      .missing = note_unread,
+					      .unread = note_debug_unread,
 					      .context = sealing};
 	struct limpet_seal_result result = {0};
 	struct limpet_debuginfod *debuginfod;

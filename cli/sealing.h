@@ -28,6 +28,8 @@ struct limpet_sealing {
 /* Prints what could not be read. Signals are unblocked: the target is released, and only names are
  * looked up. */
 void limpet_sealing_run(struct limpet_sealing *sealing);
+/* Warns that debug information of a module could not be read, `why` in words. */
+void limpet_sealing_warn_unread(const char *path, const char *why);
 /* Whether the trace still has its name; prints an error if not. */
 bool limpet_sealing_find_trace(const char *trace);
 

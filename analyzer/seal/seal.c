@@ -208,6 +208,16 @@ static void report_failure(struct seal *seal, const struct limpet_symbolizer *sy
 		seal->options->missing(seal->options->context, path, addresses, &err);
 }
 
+static void close_module(struct seal *seal, struct limpet_symbolizer *symbolizer, uint32_t module)
+{
+	const char *unread = symbolizer ? limpet_symbolizer_unread(symbolizer) : NULL;
+
+	if (unread && seal->options->unread)
+		seal->options->unread(seal->options->context, seal->model->modules[module].path,
+				      unread);
+	limpet_symbolizer_close(symbolizer);
+}
+
 /* Prepares as many as are looked up at once, from `first` on. */
 static void prepare(const struct seal *seal, struct limpet_symbolizer *symbolizer,
 		    const struct limpet_model_address *list, size_t first, size_t count)
@@ -233,7 +243,7 @@ static int seal_module(struct seal *seal, const struct limpet_model_address *lis
 		/* The module's reader has ended, or takes too long: the rest stays as it is. */
 		if (symbolizer && (limpet_symbolizer_failure(symbolizer) || takes_too_long(seal))) {
 			report_failure(seal, symbolizer, list[0].module, count - i);
-			limpet_symbolizer_close(symbolizer);
+			close_module(seal, symbolizer, list[0].module);
 			symbolizer = NULL;
 		}
 		if (is_cancelled(seal))
@@ -243,7 +253,7 @@ static int seal_module(struct seal *seal, const struct limpet_model_address *lis
 		if (seal->done % PROGRESS_STEP == 0)
 			report_progress(seal);
 	}
-	limpet_symbolizer_close(symbolizer);
+	close_module(seal, symbolizer, list[0].module);
 	report_progress(seal);
 	return result < 0 ? result : 0;
 }

@@ -34,6 +34,8 @@ struct limpet_seal_options {
 			const struct limpet_err *err);
 	/* Called for a debug file that has a module's name but is of another build. NULL: none. */
 	void (*refused)(void *context, const char *path, const char *file);
+	/* Called for each module with debug information that could not be read. NULL: none. */
+	void (*unread)(void *context, const char *path, const char *why);
 	struct limpet_debuginfod *debuginfod; /* asked last; NULL: nothing is fetched */
 	/* The map of the target's JIT-compiled code, borrowed, if it has one: see perfmap.h. What a
 	 * former seal found is kept: it was closer to the capture. */

@@ -57,7 +57,8 @@ struct unit {
 	size_t inlined_count, inlined_capacity;
 	struct area *areas;
 	size_t area_count, area_capacity;
-	Dwarf_Off last;   /* DIE seen while walking */
+	Dwarf_Off last; /* DIE seen while walking */
+	bool damaged;
 	uint32_t lambdas; /* outside of any function */
 };
 
@@ -65,6 +66,7 @@ struct limpet_dwarfindex {
 	struct unit *units;
 	size_t unit_count, unit_capacity;
 	struct ranges ranges; /* of units */
+	unsigned unread;      /* enum limpet_dwarfindex_unread */
 };
 
 /* Makes room for one more; false if out of memory or at the limit. */
@@ -159,10 +161,11 @@ struct limpet_dwarfindex *limpet_dwarfindex_new(Dwarf *dwarf)
 	Dwarf_CU *cu = NULL;
 	Dwarf_Die die, content;
 	uint8_t type;
+	int result;
 
 	if (!index)
 		return NULL;
-	while (!dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, &content)) {
+	while (!(result = dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, &content))) {
 		struct unit *unit;
 
 		if (type == DW_UT_type || type == DW_UT_split_type || type == DW_UT_partial)
@@ -175,8 +178,12 @@ struct limpet_dwarfindex *limpet_dwarfindex_new(Dwarf *dwarf)
 		memset(unit, 0, sizeof(*unit));
 		unit->die = die;
 		unit->content = content.addr ? content : die;
+		if (type == DW_UT_skeleton && !content.addr)
+			index->unread |= LIMPET_DWARFINDEX_PARTS;
 		add_unit_ranges(index, (uint32_t)index->unit_count++);
 	}
+	if (result < 0)
+		index->unread |= LIMPET_DWARFINDEX_CONTENTS;
 	if (!sort_ranges(&index->ranges)) {
 		limpet_dwarfindex_free(index);
 		return NULL;
@@ -325,10 +332,12 @@ static void walk_function(struct unit *unit, Dwarf_Die *die, struct place place)
 static void walk(struct unit *unit, Dwarf_Die *parent, struct place place)
 {
 	Dwarf_Die die;
+	int result;
 
-	if (place.level++ > MAX_DEPTH || dwarf_child(parent, &die))
+	if (place.level++ > MAX_DEPTH)
 		return;
-	do {
+	result = dwarf_child(parent, &die);
+	while (!result) {
 		struct place inner = place;
 
 		unit->last = dwarf_dieoffset(&die);
@@ -359,16 +368,30 @@ static void walk(struct unit *unit, Dwarf_Die *parent, struct place place)
 		default:
 			break;
 		}
-	} while (!dwarf_siblingof(&die, &die));
+		result = dwarf_siblingof(&die, &die);
+	}
+	unit->damaged |= result < 0;
 }
 
-static void walk_unit(struct unit *unit)
+static void walk_unit(struct limpet_dwarfindex *index, struct unit *unit)
 {
+	Dwarf_Attribute attribute;
+	Dwarf_Lines *lines;
+	size_t count;
+
 	unit->walked = true;
 	walk(unit, &unit->content,
 	     (struct place){.function = NO_FUNCTION, .area = NO_AREA, .lambdas = &unit->lambdas});
 	if (!sort_ranges(&unit->ranges))
 		unit->function_count = 0;
+	if (unit->damaged || (dwarf_attr(&unit->die, DW_AT_stmt_list, &attribute) &&
+			      dwarf_getsrclines(&unit->die, &lines, &count)))
+		index->unread |= LIMPET_DWARFINDEX_CONTENTS;
+}
+
+unsigned limpet_dwarfindex_unread(const struct limpet_dwarfindex *index)
+{
+	return index->unread;
 }
 
 static bool scope_at(const struct unit *unit, Dwarf_Off offset, struct limpet_dwarfindex_scope *ret)
@@ -393,7 +416,7 @@ int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 	number = range->owner;
 	unit = &index->units[number];
 	if (!unit->walked)
-		walk_unit(unit);
+		walk_unit(index, unit);
 	*ret_unit = unit->die;
 	range = find_range(&unit->ranges, address);
 	if (!range)

@@ -12,6 +12,13 @@
 
 struct limpet_dwarfindex;
 
+/* What could not be read so far. */
+enum limpet_dwarfindex_unread {
+	LIMPET_DWARFINDEX_PARTS = 1,   /* files of split debug information that were not found */
+	LIMPET_DWARFINDEX_CONTENTS = 2 /* units, scopes or lines: damaged, or of a kind that libdw
+					  does not know */
+};
+
 /* `dwarf` is borrowed and must outlive the index. NULL: out of memory. */
 struct limpet_dwarfindex *limpet_dwarfindex_new(Dwarf *dwarf);
 void limpet_dwarfindex_free(struct limpet_dwarfindex *index);
@@ -29,6 +36,8 @@ struct limpet_dwarfindex_scope {
  * address. */
 int limpet_dwarfindex_find(struct limpet_dwarfindex *index, uint64_t address,
 			   struct limpet_dwarfindex_scope *list, int limit, Dwarf_Die *ret_unit);
+
+unsigned limpet_dwarfindex_unread(const struct limpet_dwarfindex *index);
 
 /* `name` after the namespaces and classes around the declaration of `scope`: "std::vector<x>::f".
  * For functions without a linkage name: compilers omit it if a type in an anonymous namespace is a

@@ -24,6 +24,9 @@ enum limpet_symbol_message_type {
 	LIMPET_SYMBOL_FRAMES,  /* of the next addresses: count, frames of each */
 	LIMPET_SYMBOL_DONE,    /* code: the map was read; FRAMES follow if it is 0 */
 	LIMPET_SYMBOL_REFUSED, /* code, words: it could not be confined; it reads nothing */
+	/* Words: why debug information that is there cannot be read. Once, before an OPENED or
+	   FRAMES. */
+	LIMPET_SYMBOL_UNREAD,
 	/* Requests of the confined process in between, answered by FILE. */
 	LIMPET_SYMBOL_WANT_DEBUG, /* checksum, name */
 	LIMPET_SYMBOL_WANT_ALT,   /* build-id, name */

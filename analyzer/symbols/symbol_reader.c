@@ -10,6 +10,7 @@
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/dwarfindex.h"
 #include "analyzer/symbols/gopclntab.h"
+#include "analyzer/symbols/inflate.h"
 #include "analyzer/symbols/symbolize.h"
 #include "analyzer/symbols/symtab.h"
 #include "analyzer/symbols/texts.h"
@@ -32,6 +33,8 @@ struct limpet_symbol_reader {
 	bool is_go;                  /* the code that is being resolved */
 	Dwarf *alt;                  /* what dwz(1) moved to another file */
 	int alt_fd;
+	bool has_debug_file; /* a separate one */
+	char unread[256];    /* why not all was read when it was opened; or "" */
 	struct limpet_texts texts;
 	struct name *names;
 	struct limpet_symbol found[LIMPET_SYMBOL_MAX_INLINED];
@@ -125,6 +128,7 @@ static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name
 		return -1;
 	/* libdwfl only stores the name. */
 	*debug_name = strdup("debug");
+	s->has_debug_file = true;
 	return fd;
 }
 
@@ -168,13 +172,59 @@ static void attach_alt(struct limpet_symbol_reader *s, Dwarf *dwarf)
 	if (!s->files || bytes <= 0 || dwarf_getalt(dwarf))
 		return;
 	fd = s->files->open_alt(s->files->context, build_id, (size_t)bytes, name);
-	if (fd < 0)
-		return;
-	s->alt = dwarf_begin(fd, DWARF_C_READ);
+	if (fd >= 0)
+		s->alt = dwarf_begin(fd, DWARF_C_READ);
+	if (!s->alt)
+		snprintf(s->unread, sizeof(s->unread),
+			 "the part of it that dwz moved to '%.200s' is not there", name);
 	if (s->alt) {
 		s->alt_fd = limpet_take_fd(&fd);
 		dwarf_setalt(dwarf, s->alt);
 	}
+}
+
+static bool has_section(Elf *elf, const char *name)
+{
+	Elf_Scn *section = NULL;
+	size_t names;
+	GElf_Shdr head;
+
+	if (elf_getshdrstrndx(elf, &names) < 0)
+		return false;
+	while ((section = elf_nextscn(elf, section))) {
+		const char *found =
+			gelf_getshdr(section, &head) ? elf_strptr(elf, names, head.sh_name) : NULL;
+
+		if (found && head.sh_type != SHT_NOBITS && !strcmp(found, name))
+			return true;
+	}
+	return false;
+}
+
+/* There is none, or libdw has taken none. `words`: what it said. */
+static void note_no_dwarf(struct limpet_symbol_reader *s, const char *words)
+{
+	GElf_Addr bias;
+	Elf *elf = dwfl_module_getelf(s->module, &bias);
+
+	/* A debug file may have symbols only. */
+	if (limpet_inflate_has_failed() || has_section(elf, ".debug_info") ||
+	    (s->has_debug_file && words && !strstr(words, "no DWARF")))
+		snprintf(s->unread, sizeof(s->unread), "%s", words ? words : "unknown error");
+}
+
+const char *limpet_symbol_reader_unread(const struct limpet_symbol_reader *s)
+{
+	const unsigned unread = s->index ? limpet_dwarfindex_unread(s->index) : 0;
+
+	/* What libdw says of a section that it left out is that there is none. */
+	if (limpet_inflate_has_failed())
+		return "a section of it cannot be decompressed";
+	if (s->unread[0])
+		return s->unread;
+	if (unread & LIMPET_DWARFINDEX_PARTS)
+		return "files of split debug information (.dwo or .dwp) are not there";
+	return unread ? "it is damaged, or of a kind that libdw does not know" : NULL;
 }
 
 /* The tables of a module: of its symbols, and of Go's. */
@@ -212,6 +262,8 @@ int limpet_symbol_reader_open(int fd, const struct limpet_symbol_files *files,
 		attach_alt(s, dwarf);
 		s->dwarf_bias = bias;
 		s->index = limpet_dwarfindex_new(dwarf);
+	} else {
+		note_no_dwarf(s, dwfl_errmsg(-1));
 	}
 	result = open_tables(s);
 	if (result < 0) {
@@ -249,6 +301,7 @@ void limpet_symbol_reader_close(struct limpet_symbol_reader *s)
 		dwarf_end(s->alt);
 		close(s->alt_fd);
 	}
+	limpet_inflate_done();
 	free(s);
 }
 

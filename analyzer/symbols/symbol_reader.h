@@ -36,6 +36,10 @@ void limpet_symbol_reader_close(struct limpet_symbol_reader *reader);
 
 bool limpet_symbol_reader_has_lines(const struct limpet_symbol_reader *reader);
 
+/* Why debug information that is there could not be read, as far as it is known by now; NULL: all
+ * was. */
+const char *limpet_symbol_reader_unread(const struct limpet_symbol_reader *reader);
+
 /* As limpet_symbolizer_resolve(). */
 int limpet_symbol_reader_resolve(struct limpet_symbol_reader *reader, uint64_t address,
 				 const struct limpet_symbol **ret_list);

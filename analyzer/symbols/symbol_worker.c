@@ -23,6 +23,7 @@
 struct worker {
 	struct limpet_symbol_channel channel;
 	struct limpet_symbol_reader *reader;
+	bool told_unread;
 	/* For the next MAP. */
 	uint64_t *addresses;
 	size_t address_count, address_capacity;
@@ -94,6 +95,25 @@ static int open_split(void *context, const char *path)
 
 /* ------------------------------------------------------------------ requests */
 
+/* An answer that is being written is set aside. */
+static int tell_unread(struct worker *worker)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	const char *unread = worker->reader ? limpet_symbol_reader_unread(worker->reader) : NULL;
+	struct limpet_bytes answer = channel->out;
+	int code;
+
+	if (!unread || worker->told_unread)
+		return 0;
+	worker->told_unread = true;
+	channel->out = (struct limpet_bytes){.data = NULL};
+	limpet_symbol_put_text(channel, unread);
+	code = limpet_symbol_send(channel, LIMPET_SYMBOL_UNREAD, -1);
+	limpet_bytes_done(&channel->out);
+	channel->out = answer;
+	return code;
+}
+
 static int open_module(struct worker *worker)
 {
 	struct limpet_symbol_channel *channel = &worker->channel;
@@ -105,6 +125,8 @@ static int open_module(struct worker *worker)
 	if (worker->reader || !limpet_symbol_is_whole(channel) || channel->fd < 0)
 		return -EBADMSG;
 	code = limpet_symbol_reader_open(take_fd(channel), &files, &worker->reader, &err);
+	if (tell_unread(worker) < 0)
+		return -EPIPE;
 	limpet_symbol_put(channel, code < 0 ? (uint64_t)-code : 0);
 	limpet_symbol_put(channel, code == 0 && limpet_symbol_reader_has_lines(worker->reader));
 	limpet_symbol_put_text(channel, err.message);
@@ -142,7 +164,9 @@ static int resolve(struct worker *worker)
 		limpet_symbol_put(channel, (uint64_t)frames);
 		for (int j = 0; j < frames; j++)
 			put_frame(channel, &list[j]);
-		code = flush_frames(channel, ENOUGH_BYTES);
+		code = tell_unread(worker);
+		if (code == 0)
+			code = flush_frames(channel, ENOUGH_BYTES);
 	}
 	return code == 0 ? flush_frames(channel, 1) : code;
 }

@@ -58,7 +58,7 @@ struct limpet_symbolizer {
 	uint8_t build_id[LIMPET_BUILD_ID_ROOM];
 	unsigned wholes, splits; /* that were requested */
 	char *debug_path;        /* of the separate debug file, if there is one */
-	char *refused;
+	char *refused, *unread;
 	/* The worker's answers. */
 	bool has_lines;
 	struct limpet_texts texts;
@@ -324,6 +324,16 @@ static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
 	return 0;
 }
 
+static int take_unread(struct limpet_symbolizer *s)
+{
+	const char *words = limpet_symbol_take_text(&s->channel);
+
+	if (s->unread || !words || !limpet_symbol_is_whole(&s->channel))
+		return -EBADMSG;
+	s->unread = strdup(words);
+	return s->unread ? 0 : -ENOMEM;
+}
+
 /* Receives the next answer; files that the worker requests before it are found and sent. */
 static int receive(struct limpet_symbolizer *s, uint32_t type)
 {
@@ -335,6 +345,12 @@ static int receive(struct limpet_symbolizer *s, uint32_t type)
 			return code;
 		if (s->channel.type == type)
 			return 0;
+		if (s->channel.type == LIMPET_SYMBOL_UNREAD) {
+			code = take_unread(s);
+			if (code < 0)
+				return code;
+			continue;
+		}
 		code = open_wanted(s, &fd);
 		if (code == 0)
 			code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_FILE, fd);
@@ -490,6 +506,7 @@ void limpet_symbolizer_close(struct limpet_symbolizer *s)
 	free(s->frames);
 	free(s->debug_path);
 	free(s->refused);
+	free(s->unread);
 	free(s->path);
 	free(s->root);
 	free(s);
@@ -503,6 +520,11 @@ bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *s)
 const char *limpet_symbolizer_refused(const struct limpet_symbolizer *s)
 {
 	return s->refused;
+}
+
+const char *limpet_symbolizer_unread(const struct limpet_symbolizer *s)
+{
+	return s->unread;
 }
 
 int limpet_symbolizer_failure(const struct limpet_symbolizer *s)

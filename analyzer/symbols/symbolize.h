@@ -58,6 +58,10 @@ bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *symbolizer);
 /* A debug file that has the right name but is of another build, or NULL. */
 const char *limpet_symbolizer_refused(const struct limpet_symbolizer *symbolizer);
 
+/* Why debug information that is there could not be read, in words, as far as it is known; NULL: all
+ * was. */
+const char *limpet_symbolizer_unread(const struct limpet_symbolizer *symbolizer);
+
 /* 0, or why there are no more names: -EPROTO its process ended or was ended, because its answer was
  * invalid, it computed for longer than LIMPET_SYMBOL_WORKER_CPU_S or took too long to answer;
  * -EINTR; -ENOMEM. */

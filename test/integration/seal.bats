@@ -264,6 +264,27 @@ leaks_by() {
 	finish storm
 }
 
+@test "debug information that zstd has compressed is read; what cannot be read is said, once a module" {
+	objcopy --compress-debug-sections=zstd "$TARGETS/storm" zstorm
+	readelf -tW zstorm | grep -q ZSTD
+	start storm ./zstorm --threads 2
+	attach "$pid" --no-seal
+	tell storm "leak 40" leaked
+	stop "$pid"
+	finish storm
+	cp "$trace" whole.limpet
+	run --separate-stderr within 60 "$LIMPET" seal whole.limpet
+	[[ $stderr != *"could be read"* ]] || fail "$stderr"
+	trace=$work/whole.limpet named
+	# Its first bytes after the header of the compression, of all sections.
+	while read -r offset; do
+		printf '????' | dd of=zstorm bs=1 seek=$((16#$offset + 24)) conv=notrunc status=none
+	done < <(readelf -SW zstorm | sed 's/\[ */[/' | awk '$2 ~ /^\.debug_/ && $8 ~ /C/ {print $5}')
+	run --separate-stderr within 60 "$LIMPET" seal "$trace"
+	(($(grep -c "not all debug information of '.*zstorm' could be read: a section of it cannot be decompressed" <<<"$stderr") == 1)) ||
+		fail "$stderr"
+}
+
 # Two builds without build-id, of which the same address is in another function.
 build_twice() {
 	cat >build.c <<-'end'

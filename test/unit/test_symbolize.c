@@ -75,6 +75,12 @@ static const char cxx_source[] =
 	"	return !hide(argc) || !lambdas(argc) || !both(argc);\n"
 	"}\n";
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define IS_SANITIZED 1
+#else
+#define IS_SANITIZED 0
+#endif
+
 static const char rust_source[] = "#[inline(always)]\n"                               /* 1 */
 				  "fn grow(v: &mut Vec<u64>, n: u64) {\n"             /* 2 */
 				  "    v.push(n);\n"                                  /* 3 */
@@ -584,6 +590,11 @@ static void test_dwz(void **state)
 		/* Gone, or another: then there are no wrong names. */
 		run("cp two.alt common.alt 2>/dev/null || cp two common.alt");
 		assert_int_equal(limpet_symbolizer_open(&options, &s, &err), 0);
+		/* Where nothing confines it (confine.h), libdw finds what it likes by itself. */
+		if (!IS_SANITIZED) {
+			assert_non_null(limpet_symbolizer_unread(s));
+			assert_non_null(strstr(limpet_symbolizer_unread(s), "dwz"));
+		}
 		{
 			const struct limpet_symbol *list;
 			uint64_t start, end;
@@ -629,6 +640,117 @@ static void test_split_debug_of_dwarf_5(void **state)
 		limpet_symbolizer_close(s);
 	}
 	run("rm -f prog.o; cc -g -O2 -Wl,--build-id -o prog prog.c");
+}
+
+/* Each with what libelf does not know itself, or libdw not find. */
+static void check_unread(const char *name, const char *words)
+{
+	struct limpet_symbolizer *s = must_open(name);
+	const struct limpet_symbol *list;
+
+	/* Not all is looked at before it is asked for. */
+	for (uint64_t at = 0x1000; at < 0x1400; at += 16)
+		(void)limpet_symbolizer_resolve(s, at, &list);
+	assert_int_equal(limpet_symbolizer_failure(s), 0);
+	if (!words)
+		assert_null(limpet_symbolizer_unread(s));
+	else if (!limpet_symbolizer_unread(s) || !strstr(limpet_symbolizer_unread(s), words))
+		fail_msg("%s", limpet_symbolizer_unread(s) ?: "not a word");
+	limpet_symbolizer_close(s);
+}
+
+/* In the file itself, in one of its own, and in parts of split debug information. */
+static void test_zstd(void **state)
+{
+	struct limpet_symbolizer *s;
+
+	(void)state;
+	run("cp prog zprog && objcopy --compress-debug-sections=zstd zprog && "
+	    "readelf -tW zprog | grep -q 'ZSTD'");
+	s = must_open("zprog");
+	check_c(s, true);
+	limpet_symbolizer_close(s);
+	check_unread("zprog", NULL);
+	run("objcopy --only-keep-debug zprog zprog.debug && strip zprog && objcopy "
+	    "--add-gnu-debuglink=zprog.debug zprog");
+	s = must_open("zprog");
+	check_c(s, true);
+	limpet_symbolizer_close(s);
+	check_unread("zprog", NULL);
+	run("rm -f *.dwo; cc -gdwarf-5 -gsplit-dwarf -O2 -Wl,--build-id -c prog.c && cc "
+	    "-Wl,--build-id -o zprog prog.o && objcopy --compress-debug-sections=zstd *.dwo && "
+	    "readelf -tW *.dwo | grep -q ZSTD");
+	s = must_open("zprog");
+	check_c(s, true);
+	limpet_symbolizer_close(s);
+	check_unread("zprog", NULL);
+	run("rm -f *.dwo");
+	check_unread("zprog", ".dwo");
+	run("rm -f prog.o zprog");
+}
+
+/* Of the first section that zstd has compressed: its header, and the bytes after it. */
+static void spoil(const char *name, uint32_t type, uint64_t bytes, bool contents)
+{
+	int fd = open(in_directory(name), O_RDWR | O_CLOEXEC);
+	Elf64_Ehdr file;
+	Elf64_Shdr head;
+	Elf64_Chdr compressed;
+	unsigned spoilt = 0;
+
+	assert_int_equal(pread(fd, &file, sizeof(file), 0), sizeof(file));
+	for (unsigned i = 0; i < file.e_shnum; i++) {
+		assert_int_equal(
+			pread(fd, &head, sizeof(head), (off_t)(file.e_shoff + i * sizeof(head))),
+			sizeof(head));
+		if (!(head.sh_flags & SHF_COMPRESSED))
+			continue;
+		assert_int_equal(pread(fd, &compressed, sizeof(compressed), (off_t)head.sh_offset),
+				 sizeof(compressed));
+		compressed.ch_type = type;
+		compressed.ch_size = bytes ? bytes : compressed.ch_size;
+		assert_int_equal(pwrite(fd, &compressed, sizeof(compressed), (off_t)head.sh_offset),
+				 sizeof(compressed));
+		if (contents)
+			assert_int_equal(
+				pwrite(fd, "????", 4, (off_t)(head.sh_offset + sizeof(compressed))),
+				4);
+		spoilt++;
+	}
+	assert_true(spoilt > 0);
+	close(fd);
+}
+
+static void test_what_cannot_be_read_is_said(void **state)
+{
+	static const char words[] = "cannot be decompressed";
+
+	(void)state;
+	run("cp prog zprog && objcopy --compress-debug-sections=zstd zprog && cp zprog kept");
+	spoil("zprog", 3, 0, false);
+	check_unread("zprog", words);
+	run("cp kept zprog");
+	spoil("zprog", 2, 0, true);
+	check_unread("zprog", words);
+	/* As large as they say, and far larger than any. */
+	run("cp kept zprog");
+	spoil("zprog", 2, 100000, false);
+	check_unread("zprog", words);
+	run("cp kept zprog");
+	spoil("zprog", 2, 1ull << 40, false);
+	check_unread("zprog", words);
+	run("cp kept zprog");
+	spoil("zprog", 2, UINT64_MAX, false);
+	check_unread("zprog", words);
+	run("cp prog zprog && objcopy --dump-section .debug_info=info zprog && printf '\\377\\377' "
+	    "|"
+	    " dd of=info bs=1 seek=4 conv=notrunc && objcopy --update-section .debug_info=info "
+	    "zprog");
+	check_unread("zprog", "libdw");
+	/* Nothing is wrong with one that has none. */
+	run("cp prog zprog && strip zprog");
+	check_unread("zprog", NULL);
+	run("rm -f zprog kept info");
 }
 
 static void test_other_build_is_refused(void **state)
@@ -808,6 +930,8 @@ int main(void)
 		cmocka_unit_test(test_any_name_in_a_debug_dir),
 		cmocka_unit_test(test_dwz),
 		cmocka_unit_test(test_split_debug_of_dwarf_5),
+		cmocka_unit_test(test_zstd),
+		cmocka_unit_test(test_what_cannot_be_read_is_said),
 		cmocka_unit_test(test_other_build_is_refused),
 		cmocka_unit_test(test_descriptor_of_a_deleted_file),
 		cmocka_unit_test(test_root_of_a_container),
