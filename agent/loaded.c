@@ -461,6 +461,12 @@ bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_t
 		case DT_PLTRELSZ:
 			jmprel_bytes = dynamic->d_un.d_val;
 			break;
+		case DT_RELSZ:
+			tables.is_rel |= dynamic->d_un.d_val > 0;
+			break;
+		case DT_PLTREL:
+			tables.is_rel |= dynamic->d_un.d_val == DT_REL;
+			break;
 		case DT_SYMTAB:
 			tables.slots.symbols = pointer;
 			break;
@@ -482,6 +488,8 @@ bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_t
 	}
 	if (!tables.slots.symbols || !tables.slots.strings)
 		return false;
+	if (tables.is_rel)
+		tables.slots.rela[0] = tables.slots.rela[1] = NULL;
 	/* The loader itself has just walked these tables by the same indices. */
 	tables.slots.symbol_count = UINT32_MAX;
 	tables.slots.rela_count[0] = rela_bytes / sizeof(Elf64_Rela);

@@ -18,6 +18,7 @@ struct limpet_image_tables {
 	struct limpet_slot_tables slots;
 	const uint32_t *hash;     /* DT_GNU_HASH; NULL: none */
 	const uint16_t *versions; /* DT_VERSYM; NULL: none */
+	bool is_rel;              /* its relocations have no addends: they are not in `slots` */
 };
 typedef int limpet_image_fn(const struct limpet_image *image, void *context);
 void limpet_loaded_configure(const struct limpet_start *start);

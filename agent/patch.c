@@ -278,12 +278,17 @@ static int slot_restore(struct limpet_slot *slot)
 	return answer < 0 ? answer : 0;
 }
 
-/* Whether the slot is in this module, and so its word readable: another module may have been mapped
- * there since. */
-static bool is_of(const struct limpet_slot *slot, const struct limpet_image *image)
+static bool is_from(const struct limpet_slot *slot, const struct limpet_image *image)
 {
 	return slot->kind != LIMPET_SLOT_OF_SYMBOL && slot->module == image->bias &&
-	       slot->module_phdr == image->phdr && limpet_image_has_word(image, slot->address);
+	       slot->module_phdr == image->phdr;
+}
+
+/* Whether the slot is in this module's data, and so its word readable: another module may have been
+ * mapped there since. */
+static bool is_of(const struct limpet_slot *slot, const struct limpet_image *image)
+{
+	return is_from(slot, image) && limpet_image_has_word(image, slot->address);
 }
 
 static int patch_module(const struct limpet_image *image, void *context)
@@ -296,8 +301,14 @@ static int patch_module(const struct limpet_image *image, void *context)
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		struct limpet_slot *slot = &slots[i];
 
-		if (!is_of(slot, image))
+		if (!is_of(slot, image)) {
+			/* Unaligned, or in code: threads that run on could see a part of a write.
+			 */
+			if (!walk->restore && is_from(slot, image) &&
+			    slot->state == LIMPET_SLOT_PLANNED)
+				slot_note(slot, -ERROR_FAULT, false);
 			continue;
+		}
 		if (!walk->restore && slot->state == LIMPET_SLOT_PLANNED) {
 			slot_patch(slot);
 			walk->done += slot->state == LIMPET_SLOT_PATCHED;
@@ -604,6 +615,23 @@ static bool was_set(const struct limpet_slot_found *found, uint64_t value)
 		limpet_image_symbol(&holder, limpet_family[found->symbol].name) != value);
 }
 
+/* A word that cannot be exchanged while threads run on: unaligned, or in code. If it leads to a
+ * thunk, by the symbol's value, its calls are seen; the injector finds it at the end. */
+static int leave_alone(const struct limpet_image *image, const struct limpet_slot_found *found)
+{
+	const uint32_t flags = limpet_family[found->symbol].flags;
+	struct limpet_image_part part;
+	uint64_t value = 0;
+
+	if (LIMPET_ARCH_RELOCATION_IS_SLOT(found->type) &&
+	    limpet_image_part_of(image, image->bias + found->offset, &part) && part.flags & PF_R)
+		__builtin_memcpy(&value, (const void *)(uintptr_t)(image->bias + found->offset),
+				 sizeof(value));
+	limpet_shm->slots_not_taken +=
+		is_call(found->symbol) && !(flags & LIMPET_FAMILY_CXX) && !limpet_is_thunk(value);
+	return 0;
+}
+
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	struct late *late = context;
@@ -619,8 +647,8 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	uint64_t address = slot.address, original;
 	bool bound = true;
 
-	if (!limpet_image_has_word(image, address))
-		return 0;
+	if (!LIMPET_ARCH_RELOCATION_IS_SLOT(found->type) || !limpet_image_has_word(image, address))
+		return leave_alone(image, found);
 	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
 	/* Already bound to a thunk, by a symbol or since an earlier scan of the module. */
 	if (limpet_is_thunk(original)) {
@@ -782,8 +810,10 @@ static int new_module(const struct limpet_image *image, void *context)
 	if (is_detaching() || !image->dynamic || is_known(image) ||
 	    is_in(image, (uint64_t)(uintptr_t)limpet_paths))
 		return 0;
-	if (limpet_image_tables(image, &tables))
+	if (limpet_image_tables(image, &tables)) {
 		limpet_slots_scan(&tables.slots, slot_found, &late);
+		limpet_shm->slots_not_taken += tables.is_rel;
+	}
 	close_page();
 	limpet_shm->late_modules += late.called && begun;
 	return 0;

@@ -3,6 +3,13 @@
 #include "common/arch.h"
 #include "common/family.h"
 
+/* A slot with an addend is the address of something else. */
+static bool may_call(const Elf64_Rela *rela, uint32_t type)
+{
+	return LIMPET_ARCH_RELOCATION_IS_SLOT(type) ? !rela->r_addend
+						    : LIMPET_ARCH_RELOCATION_IS_IN_CODE(type);
+}
+
 static int scan_table(const struct limpet_slot_tables *tables, const Elf64_Rela *rela,
 		      uint64_t count,
 		      int (*found)(const struct limpet_slot_found *slot, void *context),
@@ -15,9 +22,7 @@ static int scan_table(const struct limpet_slot_tables *tables, const Elf64_Rela 
 		const Elf64_Sym *symbol;
 		int family, answer;
 
-		/* With an addend it is the address of something else. */
-		if (!index || index >= tables->symbol_count || rela[i].r_addend ||
-		    !LIMPET_ARCH_RELOCATION_IS_SLOT(type))
+		if (!index || index >= tables->symbol_count || !may_call(&rela[i], type))
 			continue;
 		symbol = &tables->symbols[index];
 		if (symbol->st_name >= tables->string_bytes)

@@ -22,7 +22,8 @@ struct limpet_slot_tables {
 
 struct limpet_slot_found {
 	uint64_t offset; /* address minus load bias */
-	uint32_t type;   /* R_X86_64_JUMP_SLOT, _GLOB_DAT or _64 */
+	uint32_t type; /* R_X86_64_JUMP_SLOT, _GLOB_DAT or _64; or one that is not a slot, but calls
+			* the function all the same: LIMPET_ARCH_RELOCATION_IS_IN_CODE */
 	uint32_t symbol; /* index into limpet_family */
 	uint64_t symbol_value;
 	bool defined; /* by this module itself */

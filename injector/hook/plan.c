@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/arch.h"
+#include "common/array.h"
 #include "common/base_name.h"
 #include "common/family.h"
 #include "common/mounts.h"
@@ -30,7 +31,7 @@
 struct copied {
 	uint64_t from, to, bytes;
 };
-enum { MAX_COPIED = 256 };
+enum { MAX_COPIED = 4096 };
 
 struct planner {
 	struct limpet_modules *modules;
@@ -38,8 +39,8 @@ struct planner {
 	struct limpet_plan *plan;
 	struct limpet_module *module; /* the module being scanned */
 	const struct limpet_module *program;
-	struct copied copied[MAX_COPIED];
-	unsigned copied_count;
+	struct copied *copied;
+	size_t copied_count, copied_capacity;
 	/* The address in a symbol's slots if the program takes the function's address: the
 	 * program's own PLT entry, not the function. */
 	uint64_t canonical[LIMPET_FAMILY_COUNT];
@@ -130,6 +131,18 @@ static bool calls_another(const struct planner *planner, uint32_t symbol,
 	       !is_in(module, realloc);
 }
 
+static bool is_call(uint32_t symbol)
+{
+	return !(limpet_family[symbol].flags & (LIMPET_FAMILY_LOADER | LIMPET_FAMILY_FINDER));
+}
+
+/* Calls through the word would have to be seen, and will not be. */
+static int leave_alone(struct planner *planner, uint32_t symbol)
+{
+	planner->plan->slots_not_taken += !planner->learning && is_call(symbol);
+	return 0;
+}
+
 static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t original)
 {
 	const struct limpet_module *module = definer(planner, original);
@@ -174,14 +187,13 @@ static void plan_copy(struct planner *planner, const struct limpet_slot *slot)
 {
 	struct limpet_plan *plan = planner->plan;
 
-	for (unsigned i = 0; i < planner->copied_count; i++) {
+	for (size_t i = 0; i < planner->copied_count; i++) {
 		const struct copied *copied = &planner->copied[i];
 		uint64_t offset = slot->address - copied->from, value;
 		struct limpet_slot copy = *slot;
 
 		copy.address = copied->to + offset;
-		if (offset >= copied->bytes || copy.address % sizeof(value) ||
-		    !is_in(planner->program, copy.address) ||
+		if (offset >= copied->bytes || !is_in(planner->program, copy.address) ||
 		    limpet_memory_read(planner->modules->pid, copy.address, &value, sizeof(value)) <
 			    0 ||
 		    value != slot->old_value)
@@ -200,12 +212,16 @@ static void note_copied(struct planner *planner, const struct limpet_slot_tables
 {
 	struct limpet_modules *modules = planner->modules;
 	uint64_t index = ELF64_R_SYM(relocation->r_info);
-	struct copied *copied = &planner->copied[planner->copied_count];
 	const Elf64_Sym *symbol = &tables->symbols[index];
 
-	if (index >= tables->symbol_count || symbol->st_name >= tables->string_bytes ||
-	    planner->copied_count == MAX_COPIED)
+	if (index >= tables->symbol_count || symbol->st_name >= tables->string_bytes)
 		return;
+	if (planner->copied_count == MAX_COPIED ||
+	    limpet_reserve(&planner->copied, &planner->copied_capacity, planner->copied_count + 1,
+			   sizeof(*planner->copied)) < 0) {
+		planner->plan->slots_not_taken++;
+		return;
+	}
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
 		Elf64_Sym defined;
@@ -218,10 +234,10 @@ static void note_copied(struct planner *planner, const struct limpet_slot_tables
 					    &defined);
 		if (!from)
 			continue;
-		*copied = (struct copied){.from = from,
-					  .to = planner->program->bias + relocation->r_offset,
-					  .bytes = defined.st_size};
-		planner->copied_count++;
+		planner->copied[planner->copied_count++] =
+			(struct copied){.from = from,
+					.to = planner->program->bias + relocation->r_offset,
+					.bytes = defined.st_size};
 		return;
 	}
 }
@@ -266,12 +282,16 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	struct limpet_slot *slot;
 	uint64_t address = planner->module->bias + found->offset, value, original;
 
-	if (planner->visits++ >= MAX_VISITS) {
-		planner->plan->slots_not_taken += !planner->learning;
-		return 0;
-	}
-	if (address % sizeof(uint64_t) || !is_in(planner->module, address) ||
-	    limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0 || !value)
+	if (planner->visits++ >= MAX_VISITS)
+		return leave_alone(planner, found->symbol);
+	if (!LIMPET_ARCH_RELOCATION_IS_SLOT(found->type))
+		return wanted(planner, found->symbol, plan->start.default_original[found->symbol])
+			       ? leave_alone(planner, found->symbol)
+			       : 0;
+	if (!is_in(planner->module, address) ||
+	    limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0)
+		return leave_alone(planner, found->symbol);
+	if (!value)
 		return 0;
 	/* Calls through this word continue through the program's own slot, which is patched. */
 	if (value == planner->canonical[found->symbol] || was_set(planner, found, value))
@@ -286,6 +306,9 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 			planner->plan->start.default_original[found->symbol] = value;
 		return 0;
 	}
+	/* Another tool's code, which is in no module, stands before the function. */
+	if (original && !definer(planner, original))
+		return leave_alone(planner, found->symbol);
 	if (!original || !wanted(planner, found->symbol, original))
 		return 0;
 	slot = &plan->slots[plan->slot_count];
@@ -326,13 +349,17 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_slot_tables tables;
+		int error;
 
 		planner->module = &modules->list[i];
 		if (!planner->module->in_list || planner->module->loader || planner->module->vdso ||
 		    planner->module->agent || (program_only && !planner->module->executable) ||
 		    (planner->learning && planner->module->space))
 			continue;
-		if (limpet_module_tables_read(modules->pid, planner->module, &tables) < 0)
+		error = limpet_module_tables_read(modules->pid, planner->module, &tables);
+		if (error == -EFBIG || error == -EOPNOTSUPP || error == -ENOMEM)
+			planner->plan->slots_not_taken += !planner->learning && !program_only;
+		if (error)
 			continue;
 		limpet_slots_scan(&tables, visit, planner);
 		limpet_module_tables_done(&tables);
@@ -884,6 +911,10 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	find_defaults(&planner);
 	find_copied(&planner);
 	scan(&planner, slot_found, false);
+	free(planner.copied);
+	/* Otherwise the agent examines them, as if they were loaded later. */
+	if (ret->start.from_outside)
+		ret->slots_not_taken += modules->unlisted;
 	called = ret->slot_count;
 	plan_linker(&planner);
 	plan_symbols(&planner);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arch.h"
 #include "common/array.h"
 #include "common/open_file.h"
 #include "injector/image/elf_file.h"
@@ -210,7 +211,8 @@ static int note_slot(const struct limpet_slot_found *found, void *context)
 {
 	struct limpet_entry_finder *finder = context;
 
-	finder->has_slot[found->symbol] = true;
+	if (LIMPET_ARCH_RELOCATION_IS_SLOT(found->type))
+		finder->has_slot[found->symbol] = true;
 	return 0;
 }
 

@@ -467,6 +467,8 @@ static void mark_listed(const struct link_map *entry, uint32_t space, void *cont
 {
 	struct limpet_module *module = module_of_entry(context, entry);
 
+	if (!module && !space && entry->l_ld)
+		((struct limpet_modules *)context)->unlisted++;
 	if (!module || (space && (module->in_list || module->bias != entry->l_addr)))
 		return;
 	module->in_list = true;
@@ -697,6 +699,7 @@ void limpet_modules_done(struct limpet_modules *modules)
 struct dynamic_tables {
 	uint64_t rela, rela_bytes, jmprel, jmprel_bytes, symtab, strtab, string_bytes, gnu_hash,
 		hash;
+	bool is_rel; /* relocations without addends */
 };
 
 /* glibc relocates the pointers of a dynamic section in place; musl does not. */
@@ -717,8 +720,10 @@ static int read_dynamic(pid_t pid, const struct limpet_module *module,
 	int error;
 
 	memset(tables, 0, sizeof(*tables));
-	if (!module->dynamic || bytes > MAX_DYNAMIC_BYTES)
+	if (!module->dynamic)
 		return -ENOENT;
+	if (bytes > MAX_DYNAMIC_BYTES)
+		return -EFBIG;
 	dynamic = malloc(bytes + sizeof(*dynamic));
 	if (!dynamic)
 		return -ENOMEM;
@@ -740,6 +745,12 @@ static int read_dynamic(pid_t pid, const struct limpet_module *module,
 			break;
 		case DT_PLTRELSZ:
 			tables->jmprel_bytes = value;
+			break;
+		case DT_RELSZ:
+			tables->is_rel |= value > 0;
+			break;
+		case DT_PLTREL:
+			tables->is_rel |= value == DT_REL;
 			break;
 		case DT_SYMTAB:
 			tables->symtab = address;
@@ -862,6 +873,16 @@ static int load_symbols(pid_t pid, struct limpet_module *module,
 	return module->symbols && module->strings ? 0 : -ENOENT;
 }
 
+/* A module that was unloaded meanwhile has no tables; one that is still there has too large ones.
+ */
+static int why_not_copied(pid_t pid, const struct limpet_module *module)
+{
+	struct dynamic_tables tables;
+	int error = read_dynamic(pid, module, &tables);
+
+	return error ? error : -EFBIG;
+}
+
 int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
 			      struct limpet_slot_tables *ret_tables)
 {
@@ -872,8 +893,14 @@ int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
 
 	if (error)
 		return error;
+	if (tables.is_rel)
+		return -EOPNOTSUPP;
 	result.rela[0] = copy_table(pid, module, tables.rela, tables.rela_bytes);
 	result.rela[1] = copy_table(pid, module, tables.jmprel, tables.jmprel_bytes);
+	if ((tables.rela_bytes && !result.rela[0]) || (tables.jmprel_bytes && !result.rela[1])) {
+		limpet_module_tables_done(&result);
+		return why_not_copied(pid, module);
+	}
 	result.rela_count[0] = result.rela[0] ? tables.rela_bytes / sizeof(Elf64_Rela) : 0;
 	result.rela_count[1] = result.rela[1] ? tables.jmprel_bytes / sizeof(Elf64_Rela) : 0;
 	for (int i = 0; i < 2; i++)
@@ -881,7 +908,7 @@ int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
 	error = load_symbols(pid, module, &tables, highest);
 	if (error) {
 		limpet_module_tables_done(&result);
-		return error;
+		return highest ? why_not_copied(pid, module) : error;
 	}
 	result.symbols = module->symbols;
 	result.symbol_count = module->symbol_count;

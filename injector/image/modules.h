@@ -61,6 +61,7 @@ struct limpet_modules {
 	size_t count;
 	uint64_t r_debug;                    /* address of struct r_debug; 0: unknown */
 	bool fully_static;                   /* the program has no dynamic linker */
+	uint32_t unlisted;                   /* modules of the loader's list without an entry */
 	uint64_t *budget;                    /* of the modules */
 	struct limpet_module_memory *memory; /* the same */
 	struct limpet_originals *originals;  /* the same; NULL: no agent is present */
@@ -109,7 +110,10 @@ uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
 uint32_t limpet_modules_symbol_in_space(struct limpet_modules *modules, uint32_t space,
 					const char *name, uint64_t *ret_address);
 
-/* Copies of the relocation tables, for limpet_slots_scan(). Free with limpet_module_tables_done. */
+/* Copies of the relocation tables, for limpet_slots_scan(). Free with limpet_module_tables_done.
+ * -ENOENT: the module has none. Its slots are unknown: -EFBIG: larger than any module's;
+ * -EOPNOTSUPP: tables of another kind (DT_REL), which musl's loader reads; -ENOMEM. Others: it
+ * cannot be read. */
 int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
 			      struct limpet_slot_tables *ret_tables) LIMPET_MUST_CHECK;
 void limpet_module_tables_done(struct limpet_slot_tables *tables);

@@ -739,6 +739,40 @@ static void test_tables_that_lie(void **state)
 	make_image();
 }
 
+/* Whose slots are unknown: that is told from a module that has none. */
+static void test_relocations_that_are_not_read(void **state)
+{
+	static const struct {
+		Elf64_Dyn dynamic;
+		int error;
+	} lies[] = {
+		{{DT_RELASZ, {IMAGE_BYTES + sizeof(Elf64_Rela)}}, -EFBIG},
+		{{DT_RELSZ, {sizeof(Elf64_Rel)}}, -EOPNOTSUPP},
+		{{DT_PLTREL, {DT_REL}}, -EOPNOTSUPP},
+		{{DT_PLTREL, {DT_RELA}}, 0},
+		{{DT_PLTRELSZ, {sizeof(Elf64_Rela)}}, -EFBIG}, /* of no table */
+	};
+	const struct child *child = *state;
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(lies); i++) {
+		struct limpet_slot_tables tables;
+		struct limpet_modules modules;
+		struct limpet_module *module;
+
+		make_image();
+		lying.dynamic[lies[i].dynamic.d_tag == DT_RELASZ ? 5 : 3] = lies[i].dynamic;
+		assert_int_equal(limpet_modules_read(child->pid, &modules, NULL), 0);
+		module = find_lying(&modules);
+		assert_non_null(module);
+		assert_int_equal(limpet_module_tables_read(child->pid, module, &tables),
+				 lies[i].error);
+		if (!lies[i].error)
+			limpet_module_tables_done(&tables);
+		limpet_modules_done(&modules);
+	}
+	make_image();
+}
+
 static void test_images_of_noise(void **state)
 {
 	const struct child *child = *state;
@@ -1000,6 +1034,8 @@ int main(void)
 						end_lying),
 		cmocka_unit_test_setup_teardown(test_heads_that_lie, begin_lying, end_lying),
 		cmocka_unit_test_setup_teardown(test_tables_that_lie, begin_lying, end_lying),
+		cmocka_unit_test_setup_teardown(test_relocations_that_are_not_read, begin_lying,
+						end_lying),
 		cmocka_unit_test_setup_teardown(test_images_of_noise, begin_lying, end_lying),
 		cmocka_unit_test(test_a_hash_chain_without_end),
 		cmocka_unit_test(test_loader_lock),

@@ -315,6 +315,28 @@ static void test_planned_slots(void **state)
 	assert_int_equal(words[4], original);
 }
 
+/* A thread could read half of an exchange: neither is written, and both are counted. */
+static void test_planned_slots_that_cannot_be_exchanged(void **state)
+{
+	const uint64_t original = (uint64_t)(uintptr_t)malloc;
+	static uint8_t bytes[32] __attribute__((aligned(16)));
+	static const uint64_t constant = 4711;
+	struct limpet_slot *unaligned, *read_only;
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = original;
+	memcpy(bytes + 3, &original, sizeof(original));
+	unaligned = plan((uint64_t *)(void *)(bytes + 3), original, FIXTURE_MALLOC);
+	read_only = plan((uint64_t *)(uintptr_t)&constant, constant, FIXTURE_MALLOC);
+	assert_int_equal(limpet_patch_planned(), 0);
+	assert_int_equal(unaligned->state, LIMPET_SLOT_FAILED);
+	assert_int_equal(read_only->state, LIMPET_SLOT_FAILED);
+	assert_int_equal(fixture.shm->slots_not_taken, 2);
+	assert_memory_equal(bytes + 3, &original, sizeof(original));
+	assert_int_equal(detach(), 0);
+	assert_memory_equal(bytes + 3, &original, sizeof(original));
+}
+
 /* One that was bound lazily has gone; another of the same file, bound at once, has its place. The
  * stub of the first would lead nowhere: nobody has set up a resolver for the second. */
 static void test_a_slot_in_the_place_of_a_lazy_one(void **state)
@@ -934,6 +956,7 @@ int main(void)
 		TEST(test_a_thunk_that_outlives_the_agent),
 		TEST(test_calls_through_thunks_are_recorded),
 		TEST(test_planned_slots),
+		TEST(test_planned_slots_that_cannot_be_exchanged),
 		TEST(test_a_slot_in_the_place_of_a_lazy_one),
 		TEST(test_a_thread_that_has_a_lock_of_the_loader),
 		TEST(test_read_only_pages_stay_read_only),

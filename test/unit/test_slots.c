@@ -192,7 +192,7 @@ static void test_what_makes_a_slot(void **state)
 		{0x38, ELF64_R_INFO(1ull, R_X86_64_RELATIVE), 0},
 		{0x40, ELF64_R_INFO(1ull, R_X86_64_COPY), 0},
 		{0x48, ELF64_R_INFO(1ull, R_X86_64_DTPMOD64), 0},
-		{0x50, ELF64_R_INFO(1ull, R_X86_64_PC32), 0},
+		{0x50, ELF64_R_INFO(1ull, R_X86_64_PC32), -4},     /* an instruction's operand */
 		{0x58, ELF64_R_INFO(0ull, R_X86_64_JUMP_SLOT), 0}, /* no symbol */
 		{0x60, ELF64_R_INFO(3ull, R_X86_64_JUMP_SLOT), 0}, /* puts */
 		{0x68, ELF64_R_INFO(2ull, R_X86_64_GLOB_DAT), 0},
@@ -212,7 +212,7 @@ static void test_what_makes_a_slot(void **state)
 
 	(void)state;
 	assert_int_equal(limpet_slots_scan(&tables, note, &found), 0);
-	assert_int_equal(found.count, 5);
+	assert_int_equal(found.count, 6);
 	assert_int_equal(slots[0].offset, 0x10);
 	assert_int_equal(slots[0].type, R_X86_64_JUMP_SLOT);
 	assert_int_equal(slots[0].symbol, malloc_index);
@@ -221,13 +221,15 @@ static void test_what_makes_a_slot(void **state)
 	assert_int_equal(slots[1].type, R_X86_64_GLOB_DAT);
 	assert_int_equal(slots[2].offset, 0x20);
 	assert_int_equal(slots[2].type, R_X86_64_64);
-	assert_int_equal(slots[3].offset, 0x68);
-	assert_int_equal(slots[3].symbol, limpet_family_find("free", 5));
-	assert_int_equal(slots[3].symbol_value, 0x4711);
-	assert_true(slots[3].defined);
-	assert_int_equal(slots[4].offset, 0x70);
-	assert_int_equal(slots[4].symbol_value, 0x1030);
-	assert_false(slots[4].defined);
+	assert_int_equal(slots[3].offset, 0x50);
+	assert_int_equal(slots[3].type, R_X86_64_PC32);
+	assert_int_equal(slots[4].offset, 0x68);
+	assert_int_equal(slots[4].symbol, limpet_family_find("free", 5));
+	assert_int_equal(slots[4].symbol_value, 0x4711);
+	assert_true(slots[4].defined);
+	assert_int_equal(slots[5].offset, 0x70);
+	assert_int_equal(slots[5].symbol_value, 0x1030);
+	assert_false(slots[5].defined);
 }
 
 /* Both tables, in their order; the callback's answer ends the scan. */

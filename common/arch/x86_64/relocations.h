@@ -6,7 +6,12 @@
 
 #define LIMPET_ARCH_RELOCATION_IS_SLOT(type) \
 	((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
-/* Of these, the ones of variables, which the program may set to something else. */
+/* In code that its module did not compile for being shared (DT_TEXTREL): a distance, or a part of
+ * the address, which no address of a hook fits. */
+#define LIMPET_ARCH_RELOCATION_IS_IN_CODE(type)                                            \
+	((type) == R_X86_64_PC32 || (type) == R_X86_64_PLT32 || (type) == R_X86_64_PC64 || \
+	 (type) == R_X86_64_32 || (type) == R_X86_64_32S)
+/* Of the slots, the ones of variables, which the program may set to something else. */
 #define LIMPET_ARCH_RELOCATION_IS_VARIABLE(type) ((type) == R_X86_64_64)
 /* And the ones from which code loads a function's address. */
 #define LIMPET_ARCH_RELOCATION_IS_ADDRESS(type) ((type) == R_X86_64_GLOB_DAT)
