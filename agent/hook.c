@@ -13,11 +13,6 @@
 
 #define MAP_FAILED_VALUE ((uint64_t)-1)
 
-static bool gives_back(uint32_t op)
-{
-	return op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY;
-}
-
 /* For an allocator that may call hooks itself: a thread's first call allocates the allocator's
  * state for the thread. These are inner calls. */
 static uint64_t usable_size_inside(struct limpet_thread *thread, const struct limpet_hook *hook,
@@ -125,7 +120,11 @@ int limpet_hook_enter(struct limpet_hook_frame *frame)
 
 	if (hook->op == LIMPET_OP_FREE && !args[0])
 		return 0;
-	unrecorded = gives_back(hook->op) && limpet_hook_was_not_recorded(args[0]);
+	if (__builtin_expect(hook->op >= LIMPET_OP_NOTED, 0)) {
+		limpet_hook_note(hook, args);
+		return 0;
+	}
+	unrecorded = limpet_op_releases(hook->op) && limpet_hook_was_not_recorded(args[0]);
 	thread = limpet_hook_begin(frame);
 	if (!thread)
 		return enter_without_state(frame, hook, unrecorded);
@@ -148,6 +147,8 @@ int limpet_hook_enter(struct limpet_hook_frame *frame)
 		break;
 	case LIMPET_OP_REALLOC:
 	case LIMPET_OP_REALLOCARRAY:
+	case LIMPET_OP_REALLOCF:
+	case LIMPET_OP_RESIZE:
 		if (!args[0])
 			break;
 		frame->aux = usable_size_inside(thread, hook, args[0]);
@@ -278,14 +279,39 @@ static void record_mremap(struct limpet_hook_frame *frame)
 			    frame->args[2]);
 }
 
+/* The result is a size: at least the requested one, or that of before. */
+static void record_resize(struct limpet_hook_frame *frame, uint64_t block, uint64_t size)
+{
+	const uint64_t usable = frame->result;
+
+	frame->result = usable >= size ? block : 0;
+	record_realloc(frame, block, size);
+	frame->result = usable;
+}
+
+/* Of a size that is known only now. */
+static void record_block(struct limpet_hook_frame *frame, uint64_t block, uint64_t bytes)
+{
+	frame->wanted |= limpet_hook_choose(frame->thread, &bytes, LIMPET_OP_MALLOC);
+	record_allocation(frame, block, bytes, LIMPET_EVENT_ALLOC);
+}
+
+static void record_string(struct limpet_hook_frame *frame)
+{
+	const char *string = (const char *)(uintptr_t)frame->result;
+	uint64_t bytes = 1;
+
+	while (string[bytes - 1])
+		bytes++;
+	record_block(frame, frame->result, bytes);
+}
+
 static void record_nim(struct limpet_hook_frame *frame, const struct limpet_hook *hook)
 {
 	uint64_t bytes, block = limpet_nim_result(frame, hook, &bytes);
 
-	if (!block)
-		return;
-	frame->wanted |= limpet_hook_choose(frame->thread, &bytes, LIMPET_OP_MALLOC);
-	record_allocation(frame, block, bytes, LIMPET_EVENT_ALLOC);
+	if (block)
+		record_block(frame, block, bytes);
 }
 
 /* Whether the value can be the address of a word that was just written. */
@@ -317,6 +343,17 @@ static void record_result(struct limpet_hook_frame *frame, const struct limpet_h
 		/* An overflowing product is a failed call, even if it wraps to 0. */
 		if (!__builtin_mul_overflow(args[1], args[2], &size))
 			record_realloc(frame, args[0], size);
+		break;
+	case LIMPET_OP_REALLOCF:
+		record_realloc(frame, args[0], frame->result ? args[1] : 0);
+		break;
+	case LIMPET_OP_RESIZE:
+		record_resize(frame, args[0], args[1]);
+		break;
+	case LIMPET_OP_STRING:
+	case LIMPET_OP_REALPATH:
+		if (frame->result && (hook->op == LIMPET_OP_STRING || !args[1]))
+			record_string(frame);
 		break;
 	case LIMPET_OP_POSIX_MEMALIGN:
 		if ((uint32_t)frame->result)

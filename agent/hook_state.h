@@ -28,6 +28,9 @@ bool limpet_hook_calls_nothing(const struct limpet_hook *outer);
 struct limpet_thread *limpet_hook_beside(const struct limpet_hook_frame *frame,
 					 const struct limpet_hook *hook);
 
+/* A call of a function of which only that is recorded. In hook_noted.c. */
+void limpet_hook_note(const struct limpet_hook *hook, const uint64_t *args);
+
 /* Size of the block that contains the address. In hook_nim.c. */
 uint64_t limpet_nim_bytes(uint64_t address);
 
@@ -129,11 +132,12 @@ static inline uint64_t limpet_hook_choose(struct limpet_thread *thread, const ui
 	return limpet_sample_choose(thread, op, args);
 }
 
-/* The size of a Nim block is known only when it has been allocated. */
+/* The size of a Nim block or of a string is known only when it has been allocated. */
 static inline uint64_t limpet_hook_choose_first(struct limpet_thread *thread, const uint64_t *args,
 						const struct limpet_hook *hook)
 {
-	if (hook->flags & LIMPET_HOOK_NIM && hook->op != LIMPET_OP_FREE)
+	if ((hook->flags & LIMPET_HOOK_NIM && hook->op != LIMPET_OP_FREE) ||
+	    limpet_op_is_string(hook->op))
 		return 0;
 	return limpet_hook_choose(thread, args, hook->op);
 }

@@ -4,6 +4,7 @@ AGENT_SRC := \
 	agent/hook.c \
 	agent/hook_malloc.c \
 	agent/hook_nim.c \
+	agent/hook_noted.c \
 	agent/hook_paths.c \
 	agent/hook_state.c \
 	agent/record.c \

@@ -520,8 +520,10 @@ static int hook_for(uint32_t symbol, uint64_t original, uint32_t *ret_index)
 	if (index == LIMPET_MAX_HOOKS || !limpet_loaded_find(original, &holder))
 		return -1;
 	/* The same as in the injector's plan (plan.c). */
-	if (op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY)
+	if (limpet_op_releases(op))
 		made.usable_size = limpet_image_symbol(&holder, "malloc_usable_size");
+	if (limpet_family[symbol].flags & LIMPET_FAMILY_CONTROL)
+		made.usable_size = limpet_image_symbol(&holder, LIMPET_NAME_TO_MIB);
 	if ((op == LIMPET_OP_FREE || op == LIMPET_OP_MALLOC || op == LIMPET_OP_CALLOC) &&
 	    limpet_image_symbol(&holder, "gnu_get_libc_version"))
 		made.flags = LIMPET_HOOK_LEAF;
@@ -560,6 +562,16 @@ static bool calls_another(uint32_t symbol, uint64_t original)
 	if (limpet_family[symbol].op != LIMPET_OP_REALLOCARRAY)
 		return false;
 	return realloc && limpet_loaded_find(original, &holder) && !is_in(&holder, realloc);
+}
+
+/* The same as in the injector's plan: only jemalloc's. */
+static bool is_control(uint32_t symbol, uint64_t original)
+{
+	struct limpet_image holder;
+
+	return !(limpet_family[symbol].flags & LIMPET_FAMILY_CONTROL) ||
+	       (limpet_loaded_find(original, &holder) &&
+		limpet_image_symbol(&holder, LIMPET_NAME_TO_MIB));
 }
 
 struct late {
@@ -668,7 +680,8 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 			return 0;
 		bound = false;
 	}
-	if (!original || calls_another(found->symbol, original))
+	if (!original || calls_another(found->symbol, original) ||
+	    !is_control(found->symbol, original))
 		return 0;
 	late->called = late->called || (bound && is_call(found->symbol));
 	if (count >= LIMPET_MAX_SLOTS || hook_for(found->symbol, original, &slot.hook) < 0) {

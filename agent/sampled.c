@@ -171,6 +171,8 @@ static uint64_t choose(struct limpet_thread *thread, uint32_t op, const uint64_t
 	case LIMPET_OP_CALLOC:
 		return __builtin_mul_overflow(args[0], args[1], &size) ? 0 : new_of(thread, size);
 	case LIMPET_OP_REALLOC:
+	case LIMPET_OP_REALLOCF:
+	case LIMPET_OP_RESIZE:
 		return old_of(args[0], overload) | new_of(thread, args[1]);
 	case LIMPET_OP_REALLOCARRAY:
 		if (__builtin_mul_overflow(args[1], args[2], &size))

@@ -137,12 +137,16 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	const struct limpet_collector *collector = capture->collector;
 	/* With --partial, the user was told the unseen share. */
 	const bool in_part = capture->setup->unseen_rss_share >= 0;
+	const uint32_t noted = limpet_collector_noted(collector);
 	struct limpet_recorder_stats totals;
 
 	limpet_recorder_stats_read(capture->trace.recorder, &totals);
 	limpet_collector_judge_named(collector, ret_named, room);
 	return limpet_loss_if(ret_named[0], LIMPET_LOSS_NAMED) |
-	       limpet_loss_if(stats->entries_refused && !in_part, LIMPET_LOSS_FUNCTIONS) |
+	       limpet_loss_if((stats->entries_refused && !in_part) ||
+				      noted & LIMPET_NOTED_UNFOLLOWED,
+			      LIMPET_LOSS_FUNCTIONS) |
+	       limpet_loss_if(noted & LIMPET_NOTED_DESTROY, LIMPET_LOSS_HEAPS) |
 	       limpet_loss_if(stats->thread_heaps && !in_part, LIMPET_LOSS_THREAD_HEAPS) |
 	       limpet_loss_if(limpet_session_late(capture->session)->functions,
 			      LIMPET_LOSS_LATE_ALLOCATOR) |
@@ -673,9 +677,13 @@ static void say_what_stayed_unseen(const struct limpet_capture *capture,
 	struct limpet_recorder_stats totals;
 
 	limpet_recorder_stats_read(capture->trace.recorder, &totals);
-	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS))
+	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS) && refused)
 		limpet_loss_say(because, room, "%u function%s of its allocator cannot be followed",
 				refused, refused == 1 ? "" : "s");
+	else if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_FUNCTIONS))
+		limpet_loss_say(because, room,
+				"the program called a function of its allocator that limpet does "
+				"not follow");
 	if (losses & LIMPET_LOSS_BIT(LIMPET_LOSS_THREAD_HEAPS))
 		limpet_loss_say(because, room,
 				"blocks that a thread's heap holds when the thread ends are not "

@@ -75,6 +75,7 @@ struct limpet_collector {
 	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last written for the agent */
 	uint64_t last_time_ns; /* of a record */
 	struct limpet_agent_counts *counts;
+	uint32_t noted; /* LIMPET_NOTED_*, as of the end */
 	struct limpet_description description;                 /* the one that is being read */
 	struct limpet_numbered decoded[RECORDS_PER_CHUNK + 1]; /* of the chunk that is being read */
 	struct limpet_record moved[MOVED_LIMIT];               /* see find_moved() */
@@ -302,6 +303,7 @@ void limpet_collector_begin(struct limpet_collector *collector)
 
 void limpet_collector_end(struct limpet_collector *collector)
 {
+	collector->noted = limpet_collector_noted(collector);
 	limpet_agent_counts_end(collector->counts);
 	collector->end_ns = limpet_monotonic_ns();
 	tell_time(collector, collector->time_units + 1);
@@ -1354,6 +1356,12 @@ uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collect
 uint64_t limpet_collector_late_modules(const struct limpet_collector *collector)
 {
 	return limpet_agent_counts_last(collector->counts)->late_modules;
+}
+
+uint32_t limpet_collector_noted(const struct limpet_collector *collector)
+{
+	return collector->end_ns ? collector->noted
+				 : __atomic_load_n(&collector->shm->noted, __ATOMIC_RELAXED);
 }
 
 bool limpet_collector_channel_ended(const struct limpet_collector *collector)

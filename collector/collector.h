@@ -76,6 +76,8 @@ uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collect
 /* Modules that were loaded meanwhile, and may have called allocators before these calls were
  * hooked; as of the last tick. */
 uint64_t limpet_collector_late_modules(const struct limpet_collector *collector);
+/* LIMPET_NOTED_*: which of the functions were called that the agent only notes. */
+uint32_t limpet_collector_noted(const struct limpet_collector *collector);
 /* The program closed its end of the socket, ended, or executed another program. */
 bool limpet_collector_channel_ended(const struct limpet_collector *collector);
 /* The last drain left some records unread: it takes a limited number of chunks of each thread. */

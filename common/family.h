@@ -22,6 +22,9 @@
 #define LIMPET_FAMILY_FINDER 16u
 /* A loader function that returns an address: (handle, name, ...). */
 #define LIMPET_FAMILY_ANSWERS 32u
+/* jemalloc's mallctl: hooked only where the same module has the function of LIMPET_NAME_TO_MIB. */
+#define LIMPET_FAMILY_CONTROL 64u
+#define LIMPET_NAME_TO_MIB "mallctlnametomib"
 
 #define LIMPET_FAMILY(X)                                                   \
 	X("malloc", MALLOC, 0)                                             \
@@ -37,6 +40,18 @@
 	X("memalign", MEMALIGN, 0)                                         \
 	X("valloc", MALLOC, 0)                                             \
 	X("pvalloc", MALLOC, 0)                                            \
+	X("__libc_malloc", MALLOC, 0)                                      \
+	X("__libc_calloc", CALLOC, 0)                                      \
+	X("__libc_realloc", REALLOC, 0)                                    \
+	X("__libc_reallocarray", REALLOCARRAY, 0)                          \
+	X("__libc_free", FREE, 0)                                          \
+	X("__libc_cfree", FREE, 0)                                         \
+	X("__libc_memalign", MEMALIGN, 0)                                  \
+	X("__libc_valloc", MALLOC, 0)                                      \
+	X("__libc_pvalloc", MALLOC, 0)                                     \
+	X("__posix_memalign", POSIX_MEMALIGN, 0)                           \
+	X("mallctl", CONTROL, LIMPET_FAMILY_CONTROL)                       \
+	X("mallctlbymib", CONTROL_BY_MIB, LIMPET_FAMILY_CONTROL)           \
 	X("mmap", MMAP, LIMPET_FAMILY_MMAP)                                \
 	X("mmap64", MMAP, LIMPET_FAMILY_MMAP)                              \
 	X("munmap", MUNMAP, LIMPET_FAMILY_MMAP)                            \

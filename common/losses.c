@@ -38,6 +38,8 @@ const struct limpet_loss_kind limpet_loss_kinds[LIMPET_LOSS_COUNT] = {
 	KIND(STORED, "stored-frees",
 	     "the program freed blocks through an address that it had stored", BOTH),
 	KIND(STACKS, "lost-stacks", "stacks of some events are unknown", BOTH),
+	KIND(HEAPS, "freed-heaps",
+	     "the program freed whole heaps or arenas at once; their blocks count as live", BOTH),
 	KIND(UNFINISHED, "unfinished", "its end is missing", COMPLETE),
 	KIND(DAMAGED, "damaged", "a part of it is lost or damaged", COMPLETE),
 	KIND(BRIDGED, "bridged", "figures are interpolated across a damaged part", EXACT),

@@ -37,6 +37,7 @@ enum limpet_loss {
 	LIMPET_LOSS_LATE_MODULES = 18,   /* modules whose first calls may not have been seen */
 	LIMPET_LOSS_STORED = 19, /* frees through an address that was stored before the capture */
 	LIMPET_LOSS_STACKS = 20, /* events whose stack is unknown: there was no room for it */
+	LIMPET_LOSS_HEAPS = 21,  /* blocks that were freed at once, with their heap or arena */
 	/* found by a reader, never written */
 	LIMPET_LOSS_UNFINISHED, /* there is no end record */
 	LIMPET_LOSS_DAMAGED,    /* a block of the capture is lost or damaged */

@@ -10,6 +10,31 @@ static bool may_call(const Elf64_Rela *rela, uint32_t type)
 						    : LIMPET_ARCH_RELOCATION_IS_IN_CODE(type);
 }
 
+static bool is_named(const char *name, uint64_t limit, const char *wanted)
+{
+	uint64_t at = 0;
+
+	while (at < limit && wanted[at] && wanted[at] == name[at])
+		at++;
+	return at < limit && !wanted[at] && !name[at];
+}
+
+/* -1: it is no function of the family, under any name. */
+static int find(const struct limpet_slot_tables *tables, uint64_t at,
+		const struct limpet_slot_alias **ret_alias)
+{
+	const char *name = tables->strings + at;
+	const uint64_t limit = tables->string_bytes - at;
+
+	*ret_alias = NULL;
+	for (size_t i = 0; i < tables->alias_count; i++)
+		if (is_named(name, limit, tables->aliases[i].name)) {
+			*ret_alias = &tables->aliases[i];
+			return (int)tables->aliases[i].symbol;
+		}
+	return limpet_family_find(name, limit);
+}
+
 static int scan_table(const struct limpet_slot_tables *tables, const Elf64_Rela *rela,
 		      uint64_t count,
 		      int (*found)(const struct limpet_slot_found *slot, void *context),
@@ -27,8 +52,7 @@ static int scan_table(const struct limpet_slot_tables *tables, const Elf64_Rela 
 		symbol = &tables->symbols[index];
 		if (symbol->st_name >= tables->string_bytes)
 			continue;
-		family = limpet_family_find(tables->strings + symbol->st_name,
-					    tables->string_bytes - symbol->st_name);
+		family = find(tables, symbol->st_name, &slot.alias);
 		if (family < 0)
 			continue;
 		slot.offset = rela[i].r_offset;

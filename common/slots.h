@@ -11,6 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Another name under which a library has a function of the family: the same address. */
+struct limpet_slot_alias {
+	char *name;
+	uint64_t address;
+	uint32_t symbol; /* index into limpet_family */
+};
+
 struct limpet_slot_tables {
 	const Elf64_Rela *rela[2]; /* DT_RELA, DT_JMPREL; NULL: none */
 	uint64_t rela_count[2];
@@ -18,6 +25,8 @@ struct limpet_slot_tables {
 	uint64_t symbol_count;
 	const char *strings;
 	uint64_t string_bytes;
+	const struct limpet_slot_alias *aliases;
+	size_t alias_count;
 };
 
 struct limpet_slot_found {
@@ -26,7 +35,8 @@ struct limpet_slot_found {
 			* the function all the same: LIMPET_ARCH_RELOCATION_IS_IN_CODE */
 	uint32_t symbol; /* index into limpet_family */
 	uint64_t symbol_value;
-	bool defined; /* by this module itself */
+	bool defined;                          /* by this module itself */
+	const struct limpet_slot_alias *alias; /* by this name; NULL: by that of the family */
 };
 
 /* Calls `found` for each slot; a nonzero result ends the scan and is returned. */

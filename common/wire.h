@@ -16,7 +16,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `detach` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 15u
+#define LIMPET_AGENT_ABI 16u
 
 #define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
@@ -41,6 +41,16 @@ enum limpet_op {
 			     original */
 	LIMPET_OP_INSIDE, /* internal to the allocator: neither it nor the calls that it makes are
 			     events */
+	LIMPET_OP_STRING, /* (...) -> a block with a string, of which it has the size: strdup */
+	LIMPET_OP_REALPATH, /* (name, buffer): the same, if there is no buffer */
+	LIMPET_OP_REALLOCF, /* (block, size): as realloc, and releases the block if it fails */
+	LIMPET_OP_RESIZE,   /* (block, size, ...) -> usable size: in place or not at all: xallocx */
+	/* Not events: that they are called is noted, in limpet_shm.noted. */
+	LIMPET_OP_NOTED,
+	LIMPET_OP_DESTROY = LIMPET_OP_NOTED, /* releases many blocks at once */
+	LIMPET_OP_CONTROL,        /* mallctl: (name, ...); `usable_size`: mallctlnametomib */
+	LIMPET_OP_CONTROL_BY_MIB, /* mallctlbymib: (mib, length, ...); the same */
+	LIMPET_OP_UNFOLLOWED,     /* allocates or releases in a way of its own */
 	LIMPET_OP_COUNT
 };
 
@@ -270,13 +280,14 @@ struct limpet_fingerprint_use {
 
 /* ------------------------------------------------------------------ hooks and slots */
 
-#define LIMPET_MAX_HOOKS 128u
+#define LIMPET_MAX_HOOKS 256u /* a page of thunks */
 #define LIMPET_MAX_FAMILY 64u
 
 /* A function that is hooked. Thunk i of the agent is for hook i. */
 struct limpet_hook {
 	uint64_t original;    /* 0: free entry */
-	uint64_t usable_size; /* malloc_usable_size of the same allocator; 0: none */
+	uint64_t usable_size; /* malloc_usable_size of the same allocator, or what the op needs
+				 instead; 0: none */
 	uint16_t op;          /* enum limpet_op */
 	uint16_t flags;       /* LIMPET_HOOK_* */
 	uint32_t symbol;      /* index into the list of names in common/family.h */
@@ -489,6 +500,28 @@ struct limpet_drops {
 };
 #define LIMPET_DROPS_KINDS (LIMPET_EVENT_MUNMAP + 1u) /* by enum limpet_event_type */
 
+/* What was called of the functions that are only noted. */
+#define LIMPET_NOTED_DESTROY 1u    /* blocks were released at once */
+#define LIMPET_NOTED_UNFOLLOWED 2u /* blocks were allocated or released unseen */
+
+static inline bool limpet_op_reallocates(uint32_t op)
+{
+	return op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY ||
+	       op == LIMPET_OP_REALLOCF || op == LIMPET_OP_RESIZE;
+}
+
+/* Whether a block's usable size is needed: it may be released. */
+static inline bool limpet_op_releases(uint32_t op)
+{
+	return op == LIMPET_OP_FREE || limpet_op_reallocates(op);
+}
+
+/* Whether the size is known only from the block. */
+static inline bool limpet_op_is_string(uint32_t op)
+{
+	return op == LIMPET_OP_STRING || op == LIMPET_OP_REALPATH;
+}
+
 struct limpet_shm {
 	uint64_t magic;
 	uint32_t abi;
@@ -538,6 +571,7 @@ struct limpet_shm {
 	uint32_t slots_not_taken; /* slots that were not patched for lack of a hook or of room */
 	uint32_t late_modules;    /* modules loaded meanwhile that may have called allocators before
 				     their slots were hooked */
+	uint32_t noted;           /* LIMPET_NOTED_* */
 	uint32_t addresses_asked; /* 1: the program has asked dlsym for a hooked function */
 	uint32_t gone_count;      /* +1 for each module that is unloaded; store-release */
 	uint32_t gone_places;     /* entries of the table below; store-release */

@@ -33,7 +33,7 @@ test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c cli/u
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.
-AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/hook_malloc.c agent/hook_nim.c agent/hook_paths.c agent/hook_state.c agent/record.c agent/sampled.c agent/stack.c agent/stack_arguments.c agent/stack_cache.c agent/stack_describe.c agent/stack_left.c agent/stack_prints.c agent/stack_ranges.c agent/loaded.c agent/patch.c agent/finder.c agent/channel.c \
+AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/hook_malloc.c agent/hook_nim.c agent/hook_noted.c agent/hook_paths.c agent/hook_state.c agent/record.c agent/sampled.c agent/stack.c agent/stack_arguments.c agent/stack_cache.c agent/stack_describe.c agent/stack_left.c agent/stack_prints.c agent/stack_ranges.c agent/loaded.c agent/patch.c agent/finder.c agent/channel.c \
 	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
 HOOKS_TESTS := test_hooks_records test_hooks_room test_hooks_nested test_hooks_threads test_hooks_stacks \
 	test_hooks_channel
@@ -118,12 +118,13 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 TARGET_C := brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal
+NAMES := names names-jemalloc names-mimalloc names-tcmalloc names-alias
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-noplt.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,moved.so storm-moved storm-moved-static auditor.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static $(PLAIN_GO) Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -226,6 +227,22 @@ $(TARGET_DIR)/setter-plugin.so: $(SETTER_CALLS)
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -fPIC -shared -Wl,-z,lazy -o $@ $(filter %.c,$^)
+
+# Each calls one allocator by all of its names.
+$(TARGET_DIR)/names-jemalloc: NAMES_FLAGS = -DNAMES_JEMALLOC -ljemalloc
+$(TARGET_DIR)/names-mimalloc: NAMES_FLAGS = -DNAMES_MIMALLOC -lmimalloc
+$(TARGET_DIR)/names-tcmalloc: NAMES_FLAGS = -DNAMES_TCMALLOC -ltcmalloc_minimal
+$(TARGET_DIR)/names-alias: NAMES_FLAGS = -DNAMES_ALIAS $(TARGET_DIR)/names-alias.so -Wl,-rpath,'$$ORIGIN'
+$(TARGET_DIR)/names-alias: $(TARGET_DIR)/names-alias.so
+$(addprefix $(TARGET_DIR)/,$(NAMES)): test/targets/names.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fno-builtin -I. -o $@ $< -Wl,--no-as-needed $(NAMES_FLAGS)
+
+$(TARGET_DIR)/names-alias.so: test/targets/names_alias.c
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -fno-builtin -fPIC -shared -Wl,-soname,names-alias.so -o $@ $<
 
 # Addresses in instructions are for the dynamic linker to fill in.
 $(TARGET_DIR)/packed-plugin.so: test/targets/packed_plugin.c test/targets/packed.h test/targets/target.h

@@ -41,6 +41,8 @@ struct planner {
 	const struct limpet_module *program;
 	struct copied *copied;
 	size_t copied_count, copied_capacity;
+	struct limpet_slot_alias *aliases;
+	size_t alias_count, alias_capacity;
 	/* The address in a symbol's slots if the program takes the function's address: the
 	 * program's own PLT entry, not the function. */
 	uint64_t canonical[LIMPET_FAMILY_COUNT];
@@ -103,11 +105,13 @@ static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original,
 	hook->flags = 0;
 	hook->symbol = symbol;
 	hook->usable_size = 0;
-	if (op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY) {
+	if (limpet_op_releases(op) || limpet_family[symbol].flags & LIMPET_FAMILY_CONTROL) {
 		const struct limpet_module *module = definer(planner, original);
 
 		if (module)
-			hook->usable_size = symbol_in(planner, module, "malloc_usable_size");
+			hook->usable_size = symbol_in(planner, module,
+						      limpet_op_releases(op) ? "malloc_usable_size"
+									     : LIMPET_NAME_TO_MIB);
 	}
 	if (op == LIMPET_OP_FREE || op == LIMPET_OP_MALLOC || op == LIMPET_OP_CALLOC) {
 		const struct limpet_module *module = definer(planner, original);
@@ -161,6 +165,8 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 	 * not. */
 	if (limpet_family[symbol].flags & LIMPET_FAMILY_CXX)
 		return defines_malloc(planner, module);
+	if (limpet_family[symbol].flags & LIMPET_FAMILY_CONTROL)
+		return symbol_in(planner, module, LIMPET_NAME_TO_MIB);
 	return true;
 }
 
@@ -179,6 +185,20 @@ static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
 		return original;
 	planner->plan->slots_not_taken++;
 	return 0;
+}
+
+/* Several libraries may have a function of that name. */
+static uint64_t original_of_alias(const struct planner *planner,
+				  const struct limpet_slot_alias *alias, uint64_t value,
+				  bool unbound)
+{
+	if (unbound)
+		return !planner->module->space &&
+				       limpet_modules_symbol(planner->modules, alias->name, NULL) ==
+					       alias->address
+			       ? alias->address
+			       : 0;
+	return value == alias->address ? value : 0;
 }
 
 /* For a word of a library that contains the address: plans the program's copy of it, if there is
@@ -294,10 +314,15 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (!value)
 		return 0;
 	/* Calls through this word continue through the program's own slot, which is patched. */
-	if (value == planner->canonical[found->symbol] || was_set(planner, found, value))
+	if ((value == planner->canonical[found->symbol] && !found->alias) ||
+	    was_set(planner, found, value))
 		return 0;
 	original = value;
-	if (is_unbound(planner, found, value)) {
+	if (found->alias) {
+		original = planner->learning ? 0
+					     : original_of_alias(planner, found->alias, value,
+								 is_unbound(planner, found, value));
+	} else if (is_unbound(planner, found, value)) {
 		if (planner->learning)
 			return 0;
 		original = unbound_original(planner, found->symbol);
@@ -361,9 +386,95 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 			planner->plan->slots_not_taken += !planner->learning && !program_only;
 		if (error)
 			continue;
+		tables.aliases = planner->aliases;
+		tables.alias_count = planner->alias_count;
 		limpet_slots_scan(&tables, visit, planner);
 		limpet_module_tables_done(&tables);
 	}
+}
+
+/* ---------------------------------------------------------------- other names of a function */
+
+static bool is_function(const struct limpet_module *module, uint64_t index)
+{
+	const Elf64_Sym *symbol = &module->symbols[index];
+
+	return symbol->st_shndx != SHN_UNDEF && symbol->st_value &&
+	       symbol->st_name < module->string_bytes && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC;
+}
+
+static int family_of(const struct limpet_module *module, uint64_t index)
+{
+	const uint32_t others = LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER | LIMPET_FAMILY_FINDER;
+	const Elf64_Sym *symbol = &module->symbols[index];
+	int member = limpet_family_find(module->strings + symbol->st_name,
+					module->string_bytes - symbol->st_name);
+
+	return member >= 0 && limpet_family[member].flags & others ? -1 : member;
+}
+
+static int add_alias(struct planner *planner, const struct limpet_module *module, uint64_t index,
+		     uint32_t member)
+{
+	const Elf64_Sym *symbol = &module->symbols[index];
+	char *name = strdup(module->strings + symbol->st_name);
+
+	if (!name || limpet_reserve(&planner->aliases, &planner->alias_capacity,
+				    planner->alias_count + 1, sizeof(*planner->aliases)) < 0) {
+		free(name);
+		return -ENOMEM;
+	}
+	planner->aliases[planner->alias_count++] =
+		(struct limpet_slot_alias){name, module->bias + symbol->st_value, member};
+	return 0;
+}
+
+/* Functions that this library has under a name of the family and under others: one code. */
+static int find_aliases_in(struct planner *planner, const struct limpet_module *module)
+{
+	uint64_t values[LIMPET_FAMILY_COUNT] = {0};
+	int error = 0;
+
+	for (uint64_t i = 1; i < module->symbol_count; i++) {
+		int member = is_function(module, i) ? family_of(module, i) : -1;
+
+		if (member >= 0)
+			values[member] = module->symbols[i].st_value;
+	}
+	for (uint64_t i = 1; i < module->symbol_count && !error; i++) {
+		if (!is_function(module, i) ||
+		    limpet_family_find(module->strings + module->symbols[i].st_name,
+				       module->string_bytes - module->symbols[i].st_name) >= 0)
+			continue;
+		for (uint32_t k = 0; k < LIMPET_FAMILY_COUNT; k++)
+			if (values[k] == module->symbols[i].st_value) {
+				error = add_alias(planner, module, i, k);
+				break;
+			}
+	}
+	return error;
+}
+
+static int find_aliases(struct planner *planner)
+{
+	int error = 0;
+
+	for (size_t i = 0; i < planner->modules->count && !error; i++) {
+		const struct limpet_module *module = &planner->modules->list[i];
+
+		if (module->in_list && !module->loader && !module->agent &&
+		    defines_malloc(planner, module))
+			error = find_aliases_in(planner, module);
+	}
+	return error;
+}
+
+static void forget_aliases(struct planner *planner)
+{
+	for (size_t i = 0; i < planner->alias_count; i++)
+		free(planner->aliases[i].name);
+	free(planner->aliases);
+	free(planner->copied);
 }
 
 /* ---------------------------------------------------------------- the dynamic linker's own calls
@@ -910,8 +1021,11 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);
 	find_copied(&planner);
+	error = find_aliases(&planner);
 	scan(&planner, slot_found, false);
-	free(planner.copied);
+	forget_aliases(&planner);
+	if (error)
+		return limpet_err_set(err, error, "out of memory");
 	/* Otherwise the agent examines them, as if they were loaded later. */
 	if (ret->start.from_outside)
 		ret->slots_not_taken += modules->unlisted;

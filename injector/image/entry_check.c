@@ -29,7 +29,7 @@ static int refuse(struct limpet_entry_finder *finder, const struct limpet_entry 
 		return -ENOTSUP;
 	snprintf(words, sizeof(words), "%.60s: %.90s", entry->name, why);
 	limpet_entry_refuse(finder->entries, 1 + entry->jumps, words);
-	if (limpet_op_frees(entry->what.op))
+	if (limpet_op_releases(entry->what.op))
 		snprintf(finder->entries->why, sizeof(finder->entries->why), "%s: %.100s",
 			 entry->name, why);
 	return -ENOTSUP;
@@ -207,7 +207,7 @@ static int check_short_jumps(struct limpet_entry_finder *finder)
 		if (refuse(finder, entry,
 			   found > 0 ? "another function jumps into its beginning"
 				     : "the code around it cannot be read") &&
-		    (limpet_op_frees(entry->what.op) || entry->what.family == LIMPET_ENTRY_POOL))
+		    (limpet_op_releases(entry->what.op) || entry->what.family == LIMPET_ENTRY_POOL))
 			return -ENOTSUP;
 		drop(finder, i);
 	}
@@ -235,7 +235,7 @@ static int check_jumps(struct limpet_entry_finder *finder)
 				continue;
 			if (refuse(finder, &finder->found[index],
 				   "a jump leads into its beginning") &&
-			    limpet_op_frees(finder->found[index].what.op))
+			    limpet_op_releases(finder->found[index].what.op))
 				return -ENOTSUP;
 			drop(finder, index);
 		}
@@ -270,9 +270,10 @@ static void drop_halves(struct limpet_entry_finder *finder)
 	for (size_t i = 0; i < finder->count; i++) {
 		const struct limpet_entry_name *what = &finder->found[i].what;
 
-		releases[group_of(what)] += limpet_op_frees(what->op);
-		allocates[group_of(what)] +=
-			what->op != LIMPET_OP_FREE && what->op != LIMPET_OP_INSIDE;
+		releases[group_of(what)] += limpet_op_releases(what->op);
+		allocates[group_of(what)] += what->op != LIMPET_OP_FREE &&
+					     what->op < LIMPET_OP_NOTED &&
+					     what->op != LIMPET_OP_INSIDE;
 	}
 	for (size_t i = 0; i < finder->count;) {
 		unsigned group = group_of(&finder->found[i].what);
@@ -378,7 +379,7 @@ int limpet_entry_check(struct limpet_entry_finder *finder, uint64_t place)
 		error = check_code(finder, entry, place);
 		/* A pool is hooked completely or not at all: what it gets from malloc would
 		 * otherwise count as well. */
-		if (error == -ENOTSUP && !limpet_op_frees(entry->what.op) &&
+		if (error == -ENOTSUP && !limpet_op_releases(entry->what.op) &&
 		    entry->what.family != LIMPET_ENTRY_POOL) {
 			drop(finder, i);
 			continue;

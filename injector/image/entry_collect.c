@@ -53,6 +53,20 @@ static bool is_cxx_runtime(const char *path)
 	return false;
 }
 
+/* Of the family to which the mallctl with the same prefix belongs. */
+static void note_to_mib(struct limpet_entry_finder *finder, uint64_t address, const char *function)
+{
+	const char *at = strstr(function, LIMPET_NAME_TO_MIB);
+	struct limpet_entry_name what;
+	char control[32];
+
+	if (!at || (size_t)(at - function) >= sizeof(control) - strlen("mallctl"))
+		return;
+	snprintf(control, sizeof(control), "%.*smallctl", (int)(at - function), function);
+	if (limpet_entry_name_find(control, &what) && what.op == LIMPET_OP_CONTROL)
+		finder->to_mib[what.family] = address;
+}
+
 static void note_special(struct limpet_entry_finder *finder, uint64_t address,
 			 const struct limpet_elf_function *function)
 {
@@ -65,6 +79,7 @@ static void note_special(struct limpet_entry_finder *finder, uint64_t address,
 		if (limpet_entry_name_proves(function->name, &family))
 			finder->is_proven[family] = true;
 	}
+	note_to_mib(finder, address, function->name);
 	if (finder->modules->fully_static && !strcmp(function->name, TABLES_FUNCTION)) {
 		finder->tables = address;
 		finder->tables_bytes = function->bytes;
@@ -84,8 +99,10 @@ static bool add_entry(struct limpet_entry_finder *finder, uint64_t address,
 	/* Of several names of a function, the allocator's own name is the most specific. */
 	if (entry && listed < 0 && (name->only_exported || !entry->is_common))
 		return true;
-	if (!entry && finder->count == LIMPET_MAX_ENTRIES)
+	if (!entry && finder->count == LIMPET_MAX_ENTRIES) {
+		finder->is_cut = true;
 		return false;
+	}
 	if (!entry)
 		entry = &finder->found[finder->count++];
 	*entry = (struct limpet_entry){
@@ -134,6 +151,14 @@ static bool visit(void *context, const struct limpet_elf_function *function)
 	return add_entry(finder, address, function, &name, listed) && !finder->failed;
 }
 
+/* mallctl without a prefix has to be jemalloc's. */
+static bool is_stranger(const struct limpet_entry_finder *finder, const struct limpet_entry *entry)
+{
+	return (entry->what.op == LIMPET_OP_CONTROL ||
+		entry->what.op == LIMPET_OP_CONTROL_BY_MIB) &&
+	       entry->what.family == LIMPET_ENTRY_PLAIN && !finder->to_mib[LIMPET_ENTRY_PLAIN];
+}
+
 /* Functions with an allocator's prefix that are not known to be that allocator's are left out:
  * nothing is known of their arguments. */
 static void drop_unproven(struct limpet_entry_finder *finder)
@@ -150,6 +175,8 @@ static void drop_unproven(struct limpet_entry_finder *finder)
 		const bool has_prefix =
 			family >= LIMPET_ENTRY_RUST_JE && family <= LIMPET_ENTRY_TCMALLOC;
 
+		if (is_stranger(finder, &finder->found[i]))
+			continue;
 		if (!has_prefix || finder->is_allocator || finder->is_proven[family])
 			finder->found[kept++] = finder->found[i];
 	}

@@ -17,9 +17,17 @@
 /* A part of a jump's reach: operands refer to addresses some way into the module. */
 #define REACH ((uint64_t)LIMPET_ENTRY_REACH - (64u << 20))
 
-static uint64_t usable_size_of(const struct limpet_entry_finder *finder,
-			       enum limpet_entry_family family)
+/* What the hook of an entry calls besides the function itself; 0: nothing. */
+static uint64_t helper_of(const struct limpet_entry_finder *finder,
+			  const struct limpet_entry *entry)
 {
+	const enum limpet_entry_family family = entry->what.family;
+
+	if (entry->what.op >= LIMPET_OP_NOTED)
+		return finder->to_mib[family];
+	/* No allocator knows what the program puts in front of a block. */
+	if (entry->own_operator)
+		return 0;
 	if (finder->usable[family] || family > LIMPET_ENTRY_OPERATORS)
 		return finder->usable[family];
 	for (unsigned i = 0; i < LIMPET_ENTRY_FAMILIES; i++)
@@ -67,22 +75,27 @@ static void name_owner(const struct limpet_entry_finder *finder, struct limpet_e
 static int take_module(struct limpet_entry_finder *finder)
 {
 	struct limpet_entries *entries = finder->entries;
-	struct limpet_hook_area *area = &entries->areas[entries->area_count];
+	struct limpet_hook_area area = {.low = finder->module->start, .high = finder->module->end};
 	uint64_t place;
 	int error;
 
-	*area = (struct limpet_hook_area){.low = finder->module->start,
-					  .high = finder->module->end};
-	error = limpet_entries_choose_place(&finder->modules->maps, area, &place);
+	error = limpet_entries_choose_place(&finder->modules->maps, &area, &place);
 	if (!error)
 		error = limpet_entry_check(finder, place + LIMPET_INLINE_HOOK_CODE_OFFSET);
+	/* Not a part of an allocator: what is missing would be live, or foreign. */
+	if (!error && (finder->is_cut || finder->count > LIMPET_MAX_ENTRIES - entries->count ||
+		       entries->area_count == LIMPET_MAX_HOOK_AREAS)) {
+		limpet_entry_refuse(entries, (unsigned)finder->count,
+				    "there are too many allocators in one process");
+		return -ENOSPC;
+	}
 	if (error == -ERANGE)
 		snprintf(entries->why, sizeof(entries->why),
 			 "there is no room within reach of its code");
 	if (error)
 		return error;
-	area->bytes = (LIMPET_INLINE_HOOK_BYTES(finder->count) + PAGE - 1) / PAGE * PAGE;
-	for (size_t i = 0; i < finder->count && entries->count < LIMPET_MAX_ENTRIES; i++) {
+	area.bytes = (LIMPET_INLINE_HOOK_BYTES(finder->count) + PAGE - 1) / PAGE * PAGE;
+	for (size_t i = 0; i < finder->count; i++) {
 		struct limpet_entry *entry = &entries->list[entries->count++];
 
 		*entry = finder->found[i];
@@ -93,12 +106,10 @@ static int take_module(struct limpet_entry_finder *finder)
 			entries->is_taken[entry->listed] = true;
 		entry->own_operator =
 			entry->what.family == LIMPET_ENTRY_OPERATORS && !finder->inside;
-		/* No allocator knows what the program puts in front of a block. */
-		if (!entry->own_operator)
-			entry->usable_size = usable_size_of(finder, entry->what.family);
+		entry->usable_size = helper_of(finder, entry);
 		limpet_entry_note_inside(finder, entry->address, entry->bytes);
 	}
-	entries->area_count++;
+	entries->areas[entries->area_count++] = area;
 	entries->program = entries->program || finder->module->executable;
 	return finder->failed ? -ENOMEM : 0;
 }
@@ -123,10 +134,12 @@ static bool is_imported(struct limpet_modules *modules, const char *library)
 			const Elf64_Sym *symbol = &module->symbols[k];
 			const char *text = module->strings + symbol->st_name;
 
-			if (symbol->st_shndx == SHN_UNDEF &&
-			    symbol->st_name < module->string_bytes &&
-			    limpet_entry_name_find(text, &name) && name.op != LIMPET_OP_NONE &&
-			    limpet_family_find(text, module->string_bytes - symbol->st_name) < 0)
+			if (symbol->st_shndx != SHN_UNDEF ||
+			    symbol->st_name >= module->string_bytes)
+				continue;
+			if (limpet_entry_name_is_forwarded(text) ||
+			    (limpet_entry_name_find(text, &name) && name.op != LIMPET_OP_NONE &&
+			     limpet_family_find(text, module->string_bytes - symbol->st_name) < 0))
 				return true;
 		}
 	}
@@ -192,8 +205,7 @@ static int find_in(struct limpet_modules *modules, struct limpet_module *module,
 	/* Callers reach its malloc through slots. */
 	if (finder.is_allocator && !is_imported(modules, module->path))
 		return 0;
-	if (entries->count == LIMPET_MAX_ENTRIES || entries->area_count == LIMPET_MAX_HOOK_AREAS ||
-	    !is_wanted(modules, module))
+	if (!is_wanted(modules, module))
 		return 0;
 	limpet_entry_collect(&finder);
 	if (finder.failed)

@@ -16,7 +16,7 @@
 #include "injector/image/entry_names.h"
 #include "injector/image/modules.h"
 
-#define LIMPET_MAX_ENTRIES 96u   /* less than LIMPET_MAX_HOOKS, since slots need some */
+#define LIMPET_MAX_ENTRIES 192u  /* less than LIMPET_MAX_HOOKS, since slots need some */
 #define LIMPET_MAX_HOOK_AREAS 8u /* modules with entries */
 #define LIMPET_ENTRY_OWNER_BYTES 48u
 

@@ -18,7 +18,9 @@ struct limpet_entry_finder {
 	struct limpet_code_reader *reader;
 	struct limpet_entry *found; /* of this module, LIMPET_MAX_ENTRIES */
 	size_t count;
+	bool is_cut; /* it has more functions than `found` has room for */
 	uint64_t usable[LIMPET_ENTRY_FAMILIES];
+	uint64_t to_mib[LIMPET_ENTRY_FAMILIES]; /* jemalloc's mallctlnametomib; 0: none */
 	bool has_slot[LIMPET_FAMILY_COUNT];
 	bool is_allocator;                     /* a library that contains nothing else */
 	bool is_proven[LIMPET_ENTRY_FAMILIES]; /* limpet_entry_name_proves() */
@@ -27,11 +29,6 @@ struct limpet_entry_finder {
 	bool is_instrumented;
 	bool failed;
 };
-
-static inline bool limpet_op_frees(uint32_t op)
-{
-	return op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC || op == LIMPET_OP_REALLOCARRAY;
-}
 
 /* Counts functions that cannot be hooked; `why`: NULL if there are no words for it. */
 void limpet_entry_refuse(struct limpet_entries *entries, unsigned count, const char *why);

@@ -186,8 +186,7 @@ static int check_halves(struct parser *parser)
 			if (strcmp(list->list[k].owner, list->list[i].owner) != 0)
 				continue;
 			makes |= op != LIMPET_OP_FREE;
-			releases |= op == LIMPET_OP_FREE || op == LIMPET_OP_REALLOC ||
-				    op == LIMPET_OP_REALLOCARRAY;
+			releases |= limpet_op_releases(op);
 		}
 		if (!makes || !releases)
 			return wrong(parser, "no function of %s %s blocks", list->list[i].owner,

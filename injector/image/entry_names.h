@@ -39,6 +39,10 @@ bool limpet_entry_name_find(const char *name, struct limpet_entry_name *ret);
  * je_free. */
 bool limpet_entry_name_proves(const char *name, enum limpet_entry_family *ret);
 
+/* Whether an allocator's library has a function of this name that only jumps to one of its own. In
+ * a program it may be anything. */
+bool limpet_entry_name_is_forwarded(const char *name);
+
 /* Whether a function of this name is internal to a linked-in allocator: a thread inside it may hold
  * the allocator's locks. */
 bool limpet_entry_name_is_inside(const char *name);

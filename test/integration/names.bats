@@ -38,3 +38,67 @@ ended_well() {
 		finish "by-$load"
 	done
 }
+
+# as_counted NAME: the totals are what the program says of itself.
+as_counted() {
+	local allocations frees bytes
+	read -r _ allocations frees bytes <<<"$answer"
+	report || return 1
+	same "allocations, frees, bytes of $1" "$(jq -r '.totals | "\(.allocations) \(.frees) \(.allocated_bytes)"' report.json)" \
+		"$allocations $frees $bytes"
+}
+
+# track: allocator | glibc, by `__libc_malloc` and other names | attach | slots
+# track: allocator | a library whose malloc has several names | attach | slots
+@test "an allocator by each of its names: every call is there" {
+	local kind
+	for kind in names names-jemalloc names-mimalloc names-tcmalloc names-alias; do
+		start "$kind" "$TARGETS/$kind"
+		attach "$pid"
+		tell "$kind" run counted
+		ended_well "$pid" || fail "$kind" || return 1
+		as_counted "$kind"
+		tell "$kind" run counted
+		finish "$kind"
+	done
+}
+
+# said NAME LINE STATUS REASON: with this call in a capture it ends so; "" is no reason.
+said() {
+	local name="$1-${2// /-}"
+	start "$name" "$TARGETS/$1" || return 1
+	attach "$pid" || return 1
+	tell "$name" "$2" counted || return 1
+	[[ -z $4 ]] || wait_until 20 so_far '.capture.incomplete_reasons | index($reason) != null' --arg reason "$4" || return 1
+	stop "$pid" "$3" || return 1
+	# mimalloc's heaps are blocks of its own.
+	if [[ $1 == *mimalloc ]]; then report; else as_counted "$1, $2"; fi || return 1
+	expect '.capture | .incomplete_reasons == [$reason | select(. != "")] and .exact == ($reason == "")' --arg reason "$4" ||
+		return 1
+	nothing_of_ours "$pid" || return 1
+	finish "$name"
+}
+
+@test "blocks that are freed at once, with their heap or arena, are told of, and only then" {
+	said names-mimalloc purge 0 ""
+	said names-mimalloc destroy 4 freed-heaps
+	said names-jemalloc purge 0 ""
+	said names-jemalloc destroy 4 freed-heaps
+	said names-jemalloc "destroy by number" 4 freed-heaps
+	within 20 "$LIMPET" report "$trace" >report.txt
+	grep -q "freed whole heaps or arenas at once" report.txt
+}
+
+@test "functions of an allocator that limpet does not follow are told of if they are called" {
+	local name
+	for name in names-mimalloc names-jemalloc; do
+		start "$name" "$TARGETS/$name"
+		attach "$pid"
+		tell "$name" other counted
+		stop "$pid" 4
+		report
+		expect '.capture | .incomplete_reasons == ["functions"] and (.incomplete_because | test("does not follow"))'
+		nothing_of_ours "$pid"
+		finish "$name"
+	done
+}

@@ -996,10 +996,11 @@ static void test_values_that_lead_to_an_agent(void **state)
 
 	(void)state;
 	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
-	original = limpet_modules_symbol(&modules, "pvalloc", &libc);
+	original = limpet_modules_symbol(&modules, "posix_memalign", &libc);
 	assert_non_null(libc);
 	bias = libc->bias;
-	limpet_module_names_of(getpid(), libc, original, LIMPET_OP_MALLOC, note_place, &place);
+	limpet_module_names_of(getpid(), libc, original, LIMPET_OP_POSIX_MEMALIGN, note_place,
+			       &place);
 	assert_int_equal(*(uint64_t *)(uintptr_t)place, original - bias);
 	limpet_modules_done(&modules);
 	info = load_agent(&handle);
@@ -1008,12 +1009,12 @@ static void test_values_that_lead_to_an_agent(void **state)
 	((struct limpet_hook *)(uintptr_t)info->hooks)[5].original = original;
 	set_value(place, info->thunks + 5 * info->thunk_bytes - bias);
 	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
-	assert_int_equal(limpet_modules_symbol(&modules, "pvalloc", NULL), original);
+	assert_int_equal(limpet_modules_symbol(&modules, "posix_memalign", NULL), original);
 	limpet_modules_done(&modules);
 	/* Of a hook that is none nothing is known. */
 	set_value(place, info->thunks + 6 * info->thunk_bytes - bias);
 	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
-	assert_int_equal(limpet_modules_symbol(&modules, "pvalloc", NULL),
+	assert_int_equal(limpet_modules_symbol(&modules, "posix_memalign", NULL),
 			 info->thunks + 6 * info->thunk_bytes);
 	limpet_modules_done(&modules);
 	set_value(place, original - bias);

@@ -47,7 +47,7 @@
 limpet_thunk_code:
 .Lthunks:
 	.set	index, 0
-	.rept	128
+	.rept	256
 	.balign 16
 	.cfi_startproc
 	endbr64
