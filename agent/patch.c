@@ -576,7 +576,8 @@ static bool is_control(uint32_t symbol, uint64_t original)
 
 struct late {
 	const struct limpet_image *image;
-	bool called; /* it may have called an allocator unseen */
+	uint64_t low, high; /* of the functions that are hooked */
+	bool called;        /* it may have called an allocator unseen */
 };
 
 static bool is_call(uint32_t symbol)
@@ -625,6 +626,43 @@ static bool was_set(const struct limpet_slot_found *found, uint64_t value)
 	return LIMPET_ARCH_RELOCATION_IS_VARIABLE(found->type) &&
 	       (!limpet_loaded_find(value, &holder) ||
 		limpet_image_symbol(&holder, limpet_family[found->symbol].name) != value);
+}
+
+static bool is_allocators(const struct limpet_hook *hook)
+{
+	return hook->original && hook->op >= LIMPET_OP_MALLOC && hook->op <= LIMPET_OP_MEMALIGN &&
+	       !(hook->flags & (LIMPET_HOOK_ENTRY | LIMPET_HOOK_PROBE));
+}
+
+static void note_reach(struct late *late)
+{
+	late->low = UINT64_MAX;
+	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++) {
+		const uint64_t original = limpet_hooks[i].original;
+
+		if (!is_allocators(&limpet_hooks[i]))
+			continue;
+		late->low = original < late->low ? original : late->low;
+		late->high = original > late->high ? original : late->high;
+	}
+}
+
+/* A library may have an allocator's function under several names. */
+static int find_by_word(uint64_t offset, void *context)
+{
+	const struct late *late = context;
+	const uint64_t address = late->image->bias + offset;
+	uint64_t value;
+
+	if (!limpet_image_has_word(late->image, address))
+		return -1;
+	value = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
+	if (value < late->low || value > late->high)
+		return -1;
+	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++)
+		if (limpet_hooks[i].original == value && is_allocators(&limpet_hooks[i]))
+			return (int)limpet_hooks[i].symbol;
+	return -1;
 }
 
 /* A word that cannot be exchanged while threads run on: unaligned, or in code. If it leads to a
@@ -824,6 +862,8 @@ static int new_module(const struct limpet_image *image, void *context)
 	    is_in(image, (uint64_t)(uintptr_t)limpet_paths))
 		return 0;
 	if (limpet_image_tables(image, &tables)) {
+		note_reach(&late);
+		tables.slots.by_word = find_by_word;
 		limpet_slots_scan(&tables.slots, slot_found, &late);
 		limpet_shm->slots_not_taken += tables.is_rel;
 	}

@@ -53,6 +53,8 @@ static int scan_table(const struct limpet_slot_tables *tables, const Elf64_Rela 
 		if (symbol->st_name >= tables->string_bytes)
 			continue;
 		family = find(tables, symbol->st_name, &slot.alias);
+		if (family < 0 && tables->by_word && LIMPET_ARCH_RELOCATION_IS_SLOT(type))
+			family = tables->by_word(rela[i].r_offset, context);
 		if (family < 0)
 			continue;
 		slot.offset = rela[i].r_offset;

@@ -27,6 +27,9 @@ struct limpet_slot_tables {
 	uint64_t string_bytes;
 	const struct limpet_slot_alias *aliases;
 	size_t alias_count;
+	/* For a slot by another name: the member of limpet_family to which its word leads, or -1.
+	 * NULL: only names count. Gets the context of limpet_slots_scan(). */
+	int (*by_word)(uint64_t offset, void *context);
 };
 
 struct limpet_slot_found {

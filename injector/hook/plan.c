@@ -413,6 +413,14 @@ static int family_of(const struct limpet_module *module, uint64_t index)
 	return member >= 0 && limpet_family[member].flags & others ? -1 : member;
 }
 
+static bool has_name(const struct limpet_module *module, uint64_t index)
+{
+	const Elf64_Sym *symbol = &module->symbols[index];
+
+	return limpet_family_find(module->strings + symbol->st_name,
+				  module->string_bytes - symbol->st_name) >= 0;
+}
+
 static int add_alias(struct planner *planner, const struct limpet_module *module, uint64_t index,
 		     uint32_t member)
 {
@@ -442,15 +450,12 @@ static int find_aliases_in(struct planner *planner, const struct limpet_module *
 			values[member] = module->symbols[i].st_value;
 	}
 	for (uint64_t i = 1; i < module->symbol_count && !error; i++) {
-		if (!is_function(module, i) ||
-		    limpet_family_find(module->strings + module->symbols[i].st_name,
-				       module->string_bytes - module->symbols[i].st_name) >= 0)
-			continue;
-		for (uint32_t k = 0; k < LIMPET_FAMILY_COUNT; k++)
-			if (values[k] == module->symbols[i].st_value) {
-				error = add_alias(planner, module, i, k);
-				break;
-			}
+		uint32_t k = 0;
+
+		while (k < LIMPET_FAMILY_COUNT && values[k] != module->symbols[i].st_value)
+			k++;
+		if (k < LIMPET_FAMILY_COUNT && is_function(module, i) && !has_name(module, i))
+			error = add_alias(planner, module, i, k);
 	}
 	return error;
 }

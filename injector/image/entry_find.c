@@ -137,7 +137,8 @@ static bool is_imported(struct limpet_modules *modules, const char *library)
 			if (symbol->st_shndx != SHN_UNDEF ||
 			    symbol->st_name >= module->string_bytes)
 				continue;
-			if (limpet_entry_name_is_forwarded(text) ||
+			if ((!strcmp(allocator, "mimalloc") &&
+			     limpet_entry_name_is_forwarded(text)) ||
 			    (limpet_entry_name_find(text, &name) && name.op != LIMPET_OP_NONE &&
 			     limpet_family_find(text, module->string_bytes - symbol->st_name) < 0))
 				return true;

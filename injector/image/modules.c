@@ -958,9 +958,7 @@ static bool is_name_of(const struct limpet_module *module, const Elf64_Sym *symb
 						  module->string_bytes - symbol->st_name)
 			     : -1;
 
-	/* An allocator's function may have other names. */
-	return member >= 0 ? limpet_family[member].op == op
-			   : op >= LIMPET_OP_MALLOC && op <= LIMPET_OP_MEMALIGN;
+	return member >= 0 && limpet_family[member].op == op;
 }
 
 void limpet_module_names_of(pid_t pid, struct limpet_module *module, uint64_t function, uint16_t op,

@@ -99,8 +99,7 @@ bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module);
 uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const char *name,
 			      Elf64_Sym *ret_symbol);
 /* Calls `found` with the address of the value of each dynamic symbol under which the module defines
- * that function, in any version, as a member of the family that does `op`, or under a name that no
- * member has. */
+ * that function, in any version, as a member of the family that does `op`. */
 void limpet_module_names_of(pid_t pid, struct limpet_module *module, uint64_t function, uint16_t op,
 			    void (*found)(uint64_t address, void *context), void *context);
 /* The same, in the first module in the loader's order (program first) that defines it. */

@@ -48,8 +48,7 @@ as_counted() {
 		"$allocations $frees $bytes"
 }
 
-# track: allocator | glibc, by `__libc_malloc` and other names | attach | slots
-# track: allocator | a library whose malloc has several names | attach | slots
+# The last one has a function of its own that is called as one of jemalloc's.
 @test "an allocator by each of its names: every call is there" {
 	local kind
 	for kind in names names-jemalloc names-mimalloc names-tcmalloc names-alias; do
@@ -100,5 +99,23 @@ said() {
 		expect '.capture | .incomplete_reasons == ["functions"] and (.incomplete_because | test("does not follow"))'
 		nothing_of_ours "$pid"
 		finish "$name"
+	done
+}
+
+# What its constructors would have called is not seen: the linker binds such names to the function itself.
+@test "an allocator by other names, in a module that is loaded during the capture" {
+	local load
+	for load in "" dlopen map; do
+		start "by-$load" "$TARGETS/names-alias"
+		attach "$pid"
+		tell "by-$load" "open $TARGETS/names-late.so" counted
+		stop "$pid" 4
+		report
+		expect '.capture | .incomplete_reasons == ["late-modules"] and .agent_unloaded'
+		nothing_of_ours "$pid"
+		same "blocks" "$(site_sum names_late allocations)" 100
+		same "what of them is live" "$(site_sum names_late live_allocations)" 0
+		tell "by-$load" run counted
+		finish "by-$load"
 	done
 }

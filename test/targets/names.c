@@ -3,8 +3,9 @@
  *
  * "ready PID"; "run" calls each function: "counted ALLOCATIONS FREES BYTES". "destroy", "destroy by
  * number", "purge", "other": what frees blocks at once, what does not, and what is not followed, if
- * there is such a function. "quit".
+ * there is such a function. "open PATH": a module (names_late.c) makes 100 calls of each. "quit".
  */
+#include <dlfcn.h>
 #include <malloc.h>
 
 #include "test/targets/target.h"
@@ -254,13 +255,16 @@ void *alias_malloc(size_t bytes);
 void *alias_calloc(size_t count, size_t bytes);
 void *alias_realloc(void *block, size_t bytes);
 void alias_free(void *block);
+int mallctl(int number);
 
 #define ALLOCATE() alias_malloc(24)
 #define RELEASE(block) alias_free(block)
 #define EACH_MADE(X) X(24, alias_malloc(24)) X(24, alias_calloc(3, 8))
 #define EACH_MOVED(X) X(800, alias_realloc(block, 800))
 #define EACH_FREED(X) X(alias_free(block)) X(free(block))
-#define OWN_ONES()
+#define OWN_ONES()                                      \
+	if (mallctl(7) != 8)                            \
+		target_broken("an argument was lost");
 #define BEGIN() (void)0
 static bool destroy(void) { return false; }
 static bool destroy_by_number(void) { return false; }
@@ -315,9 +319,20 @@ TARGET_FRAME static void run(void)
 	OWN_ONES()
 }
 
+static bool open_module(const char *path)
+{
+	void *module = dlopen(path, RTLD_NOW);
+	void (*late)(unsigned long) =
+		module ? (void (*)(unsigned long))dlsym(module, "names_late") : NULL;
+
+	if (late)
+		late(100);
+	return late;
+}
+
 int main(void)
 {
-	char line[256];
+	char line[1024];
 
 	/* What is made at the first call, by functions that are hooked, too. */
 	run();
@@ -339,7 +354,7 @@ int main(void)
 		else if (!strcmp(line, "other"))
 			done = other();
 		else
-			done = false;
+			done = !strncmp(line, "open ", 5) && open_module(line + 5);
 		if (!done)
 			target_broken("'%s' cannot be done", line);
 		target_say("counted %lu %lu %lu", allocations, frees, bytes_asked);

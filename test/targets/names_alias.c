@@ -53,6 +53,13 @@ void free(void *block)
 	memset(block, 0xdd, bytes);
 }
 
+/* Not jemalloc's. */
+int mallctl(int number);
+int mallctl(int number)
+{
+	return number + 1;
+}
+
 /* clang-format off */
 #define ALIAS(name, of) extern __typeof__(of) name __attribute__((alias(#of), copy(of)))
 /* clang-format on */

@@ -56,9 +56,12 @@ static uint64_t usable(uint64_t block)
 
 enum { LEAF, NOT_LEAF, WAYS };
 static const enum limpet_op ops[] = {
-	LIMPET_OP_MALLOC, LIMPET_OP_CALLOC,         LIMPET_OP_REALLOC,  LIMPET_OP_REALLOCARRAY,
-	LIMPET_OP_FREE,   LIMPET_OP_POSIX_MEMALIGN, LIMPET_OP_MEMALIGN, LIMPET_OP_MMAP,
-	LIMPET_OP_MUNMAP, LIMPET_OP_MREMAP,
+	LIMPET_OP_MALLOC,       LIMPET_OP_CALLOC,         LIMPET_OP_REALLOC,
+	LIMPET_OP_REALLOCARRAY, LIMPET_OP_FREE,           LIMPET_OP_POSIX_MEMALIGN,
+	LIMPET_OP_MEMALIGN,     LIMPET_OP_MMAP,           LIMPET_OP_MUNMAP,
+	LIMPET_OP_MREMAP,       LIMPET_OP_STRING,         LIMPET_OP_REALPATH,
+	LIMPET_OP_REALLOCF,     LIMPET_OP_RESIZE,         LIMPET_OP_DESTROY,
+	LIMPET_OP_CONTROL,      LIMPET_OP_CONTROL_BY_MIB, LIMPET_OP_UNFOLLOWED,
 };
 
 /* Hooks of all ops by both ways, from number 16 on: in front lie the fixture's. */
@@ -357,6 +360,146 @@ static void check_reallocarray_overflow(bool old_taken)
 	release(BLOCK_A, old_taken);
 }
 
+/* The size of a string is known when it is there. */
+static void check_strings(void)
+{
+	static char text[] = "eleven byte", buffer[16];
+	const uint64_t block = (uint64_t)(uintptr_t)text;
+
+	for (unsigned way = 0; way < WAYS; way++)
+		for (int taken = 0; taken < 2; taken++)
+			for (int which = 0; which < 2; which++) {
+				take_next(taken);
+				CALL(which ? LIMPET_OP_STRING : LIMPET_OP_REALPATH, way, block, 1,
+				     which ? block : 0);
+				if (taken)
+					RECORDED({type_of_sample(), block, sizeof(text)});
+				release(block, taken);
+				take_next(taken);
+				CALL(which ? LIMPET_OP_STRING : LIMPET_OP_REALPATH, way, 0, 1, 0);
+				CALL(LIMPET_OP_REALPATH, way, (uint64_t)(uintptr_t)buffer, 1,
+				     (uint64_t)(uintptr_t)buffer);
+				NOTHING();
+			}
+}
+
+/* The block is gone if it could not be moved. */
+static void check_reallocf(bool old_taken)
+{
+	allocate(BLOCK_A, 10, old_taken);
+	take_next(true);
+	CALL(LIMPET_OP_REALLOCF, LEAF, BLOCK_B, BLOCK_A, 500);
+	if (old_taken)
+		RECORDED({LIMPET_EVENT_FREE, BLOCK_A, USABLE(BLOCK_A)},
+			 {type_of_sample(), BLOCK_B, 500});
+	else
+		RECORDED({type_of_sample(), BLOCK_B, 500});
+	release(BLOCK_B, true);
+	allocate(BLOCK_A, 10, old_taken);
+	take_next(true);
+	CALL(LIMPET_OP_REALLOCF, LEAF, 0, BLOCK_A, 500);
+	if (old_taken)
+		RECORDED({LIMPET_EVENT_FREE, BLOCK_A, USABLE(BLOCK_A)});
+	else
+		NOTHING();
+	assert_unknown(BLOCK_A);
+}
+
+/* In place or not at all: a result below the size is a block that is as it was. */
+static void check_resize(bool old_taken)
+{
+	allocate(BLOCK_A, 10, old_taken);
+	take_next(true);
+	CALL(LIMPET_OP_RESIZE, LEAF, 16, BLOCK_A, 17, 0, 0);
+	NOTHING();
+	release(BLOCK_A, old_taken);
+	allocate(BLOCK_A, 10, old_taken);
+	take_next(true);
+	CALL(LIMPET_OP_RESIZE, LEAF, 48, BLOCK_A, 40, 8, 0);
+	if (old_taken)
+		RECORDED({LIMPET_EVENT_FREE, BLOCK_A, USABLE(BLOCK_A)},
+			 {type_of_sample(), BLOCK_A, 40});
+	else
+		RECORDED({type_of_sample(), BLOCK_A, 40});
+	release(BLOCK_A, true);
+}
+
+static void check_others(void)
+{
+	check_strings();
+	for (int taken = 0; taken < 2; taken++) {
+		check_reallocf(taken);
+		check_resize(taken);
+	}
+}
+
+static int name_to_mib(const char *name, uint64_t *mib, uint64_t *length)
+{
+	static const struct {
+		const char *name;
+		uint64_t length, mib[3];
+	} list[] = {{"arena.0.reset", 3, {8, 0, 3}}, {"arena.0.destroy", 3, {8, 0, 4}}};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
+		if (!strcmp(name, list[i].name) && *length >= list[i].length) {
+			memcpy(mib, list[i].mib, sizeof(list[i].mib));
+			*length = list[i].length;
+			return 0;
+		}
+	return ENOENT;
+}
+
+static void assert_noted(enum limpet_op op, uint64_t first, uint64_t second, uint32_t noted)
+{
+	fixture.shm->noted = 0;
+	CALL(op, NOT_LEAF, 4711, first, second, 0, 0, 0, 0);
+	assert_int_equal(fixture.shm->noted, noted);
+	NOTHING();
+}
+
+/* Calls that are not events: what they may have done is noted, and no more. */
+static void test_noted(void **state)
+{
+	static const struct {
+		const char *name;
+		uint32_t noted;
+	} names[] = {
+		{"arena.0.reset", LIMPET_NOTED_DESTROY},
+		{"arena.4096.destroy", LIMPET_NOTED_DESTROY},
+		{"arena.12.purge", 0},
+		{"arena.12.resetting", 0},
+		{"arena.", 0},
+		{"arenas.create", 0},
+		{"thread.arena.reset", 0},
+		{"", 0},
+		{"experimental.batch_alloc", LIMPET_NOTED_UNFOLLOWED},
+	};
+	static const uint64_t reset[] = {8, 77, 3}, destroy[] = {8, 78, 4}, purge[] = {8, 77, 2},
+			      tcache[] = {5, 6, 3};
+	struct limpet_hook *by_number = &limpet_hooks[hook_of(LIMPET_OP_CONTROL_BY_MIB, NOT_LEAF)];
+
+	(void)state;
+	own_thread();
+	assert_noted(LIMPET_OP_DESTROY, BLOCK_A, 0, LIMPET_NOTED_DESTROY);
+	assert_noted(LIMPET_OP_UNFOLLOWED, BLOCK_A, 0, LIMPET_NOTED_UNFOLLOWED);
+	assert_noted(LIMPET_OP_CONTROL, 0, 0, 0);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
+		assert_noted(LIMPET_OP_CONTROL, (uint64_t)(uintptr_t)names[i].name, 0,
+			     names[i].noted);
+	by_number->usable_size = (uint64_t)(uintptr_t)name_to_mib;
+	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)reset, 3, LIMPET_NOTED_DESTROY);
+	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)destroy, 3,
+		     LIMPET_NOTED_DESTROY);
+	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)purge, 3, 0);
+	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)tcache, 3, 0);
+	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)reset, 2, 0);
+	assert_noted(LIMPET_OP_CONTROL_BY_MIB, 0, 3, 0);
+	/* Without the names of the numbers, in doubt. */
+	by_number->usable_size = 0;
+	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)purge, 3, LIMPET_NOTED_DESTROY);
+	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)purge, 2, 0);
+}
+
 static void check_mappings(void)
 {
 	for (unsigned way = 0; way < WAYS; way++) {
@@ -514,6 +657,7 @@ static void test_reallocs(void **state)
 {
 	(void)state;
 	check_reallocs();
+	check_others();
 	check_reallocarray_overflow(false);
 	check_reallocarray_overflow(true);
 }
@@ -721,6 +865,7 @@ static void test_overload_reallocs(void **state)
 	(void)state;
 	overload();
 	check_reallocs();
+	check_others();
 	check_reallocarray_overflow(true);
 }
 
@@ -1042,6 +1187,7 @@ int main(void)
 		SAMPLING(test_failures),
 		SAMPLING(test_reallocs),
 		SAMPLING(test_mappings),
+		SAMPLING(test_noted),
 		SAMPLING(test_churn),
 		SAMPLING(test_signal),
 		SAMPLING(test_fork),
