@@ -308,10 +308,10 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 		return wanted(planner, found->symbol, plan->start.default_original[found->symbol])
 			       ? leave_alone(planner, found->symbol)
 			       : 0;
-	if (!is_in(planner->module, address) ||
-	    limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0)
+	if (!is_in(planner->module, address))
 		return leave_alone(planner, found->symbol);
-	if (!value)
+	/* Nobody calls through a word that cannot be read: its module was unloaded meanwhile. */
+	if (limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0 || !value)
 		return 0;
 	/* Calls through this word continue through the program's own slot, which is patched. */
 	if ((value == planner->canonical[found->symbol] && !found->alias) ||

@@ -61,6 +61,8 @@ static void name_owner(const struct limpet_entry_finder *finder, struct limpet_e
 		name = "Nim";
 	else if (entry->what.family > LIMPET_ENTRY_OPERATORS)
 		name = limpet_entry_name_allocator(entry->name);
+	else if (finder->is_allocator)
+		name = limpet_allocator_of_library(finder->module->path);
 	else if (finder->inside)
 		name = finder->inside;
 	else if (entry->what.family == LIMPET_ENTRY_OPERATORS)

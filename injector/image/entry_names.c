@@ -202,9 +202,7 @@ static const struct word bare_words[] = {
 	{"dallocx", LIMPET_OP_FREE, 0, false},
 	{"sdallocx", LIMPET_OP_FREE, 0, false},
 	{"xallocx", LIMPET_OP_RESIZE, 0, false},
-	/* Google's tcmalloc: of these the second result is the usable size. */
-	{"alloc_at_least", LIMPET_OP_MALLOC, 0, false},
-	{"aligned_alloc_at_least", LIMPET_OP_MEMALIGN, 0, false},
+	/* Google's tcmalloc. The second result of these four is the usable size. */
 	{"__size_returning_new", LIMPET_OP_MALLOC, 0, false},
 	{"__size_returning_new_aligned", LIMPET_OP_MALLOC, 0, false},
 	{"__size_returning_new_hot_cold", LIMPET_OP_MALLOC, 0, false},

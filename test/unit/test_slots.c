@@ -240,6 +240,52 @@ static void test_what_makes_a_slot(void **state)
 	assert_false(slots[5].defined);
 }
 
+static int free_by_word(uint64_t offset, void *context)
+{
+	(void)context;
+	return offset == 0x68 ? limpet_family_find("free", 5) : -1;
+}
+
+/* By a name that is known to stand for a function, or by what the word holds; operands in code have
+ * no such word. */
+static void test_other_names(void **state)
+{
+	const Elf64_Rela relocations[] = {
+		{0x60, ELF64_R_INFO(3ull, R_X86_64_JUMP_SLOT), 0}, /* puts */
+		{0x68, ELF64_R_INFO(3ull, R_X86_64_GLOB_DAT), 0},
+		{0x68, ELF64_R_INFO(3ull, R_X86_64_PLT32), 0},
+		{0x70, ELF64_R_INFO(1ull, R_X86_64_GLOB_DAT), 0}, /* malloc */
+	};
+	const struct limpet_slot_alias alias = {(char *)(uintptr_t) "puts", 0x4711,
+						(uint32_t)limpet_family_find("calloc", 7)};
+	struct limpet_slot_tables tables = {
+		.rela = {relocations, NULL},
+		.rela_count = {LIMPET_COUNT_OF(relocations), 0},
+		.symbols = symbols,
+		.symbol_count = LIMPET_COUNT_OF(symbols),
+		.strings = strings,
+		.string_bytes = STRING_BYTES,
+		.by_word = free_by_word,
+	};
+	struct found found = {.count = 0};
+
+	(void)state;
+	assert_int_equal(limpet_slots_scan(&tables, note, &found), 0);
+	assert_int_equal(found.count, 2);
+	assert_int_equal(found.slots[0].offset, 0x68);
+	assert_int_equal(found.slots[0].symbol, limpet_family_find("free", 5));
+	assert_null(found.slots[0].alias);
+	assert_null(found.slots[1].alias);
+	tables.aliases = &alias;
+	tables.alias_count = 1;
+	found.count = 0;
+	assert_int_equal(limpet_slots_scan(&tables, note, &found), 0);
+	assert_int_equal(found.count, 4);
+	assert_ptr_equal(found.slots[0].alias, &alias);
+	assert_int_equal(found.slots[0].symbol, alias.symbol);
+	assert_null(found.slots[3].alias);
+}
+
 /* Both tables, in their order; the callback's answer ends the scan. */
 static void test_both_tables_and_the_end(void **state)
 {
@@ -555,6 +601,7 @@ int main(void)
 		cmocka_unit_test(test_names_that_are_not_ours),
 		cmocka_unit_test(test_names_at_the_end_of_memory),
 		cmocka_unit_test(test_what_makes_a_slot),
+		cmocka_unit_test(test_other_names),
 		cmocka_unit_test(test_both_tables_and_the_end),
 		cmocka_unit_test(test_hostile_indices),
 		cmocka_unit_test(test_noise),
