@@ -321,6 +321,17 @@ static bool is_pointer(uint64_t value)
 	       value % sizeof(void *) == 0;
 }
 
+/* Of functions that only some allocators have. */
+static void record_other(struct limpet_hook_frame *frame, uint32_t op, const uint64_t *args)
+{
+	if (op == LIMPET_OP_REALLOCF)
+		record_realloc(frame, args[0], frame->result ? args[1] : 0);
+	else if (op == LIMPET_OP_RESIZE)
+		record_resize(frame, args[0], args[1]);
+	else if (limpet_op_is_string(op) && frame->result && (op == LIMPET_OP_STRING || !args[1]))
+		record_string(frame);
+}
+
 static void record_result(struct limpet_hook_frame *frame, const struct limpet_hook *hook)
 {
 	const uint64_t *args = limpet_hook_args(frame, hook);
@@ -343,17 +354,6 @@ static void record_result(struct limpet_hook_frame *frame, const struct limpet_h
 		/* An overflowing product is a failed call, even if it wraps to 0. */
 		if (!__builtin_mul_overflow(args[1], args[2], &size))
 			record_realloc(frame, args[0], size);
-		break;
-	case LIMPET_OP_REALLOCF:
-		record_realloc(frame, args[0], frame->result ? args[1] : 0);
-		break;
-	case LIMPET_OP_RESIZE:
-		record_resize(frame, args[0], args[1]);
-		break;
-	case LIMPET_OP_STRING:
-	case LIMPET_OP_REALPATH:
-		if (frame->result && (hook->op == LIMPET_OP_STRING || !args[1]))
-			record_string(frame);
 		break;
 	case LIMPET_OP_POSIX_MEMALIGN:
 		if ((uint32_t)frame->result)
@@ -381,6 +381,7 @@ static void record_result(struct limpet_hook_frame *frame, const struct limpet_h
 		record_mremap(frame);
 		break;
 	default:
+		record_other(frame, hook->op, args);
 		break;
 	}
 }

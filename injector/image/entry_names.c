@@ -104,6 +104,7 @@ static const struct word mimalloc_words[] = {
 	{"heap_alloc_new", LIMPET_OP_MALLOC, 1, false},
 	{"heap_alloc_new_n", LIMPET_OP_CALLOC, 1, false},
 	{"heap_destroy", LIMPET_OP_DESTROY, 0, false},
+	{"subproc_destroy", LIMPET_OP_DESTROY, 0, false},
 	{"usable_size", LIMPET_OP_NONE, 0, false},
 };
 

@@ -19,10 +19,10 @@ ended_well() {
 	for load in "" dlopen map; do
 		start "by-$load" "$TARGETS/packed"
 		attach "$pid"
-		tell "by-$load" "packed 100" done
-		tell "by-$load" "page 10" done
-		tell "by-$load" "code 10" done
-		tell "by-$load" "kept 100" done
+		tell "by-$load" "packed 100" did
+		tell "by-$load" "page 10" did
+		tell "by-$load" "code 10" did
+		tell "by-$load" "kept 100" did
 		if [[ $load == map ]]; then
 			ended_well "$pid"
 			same "blocks" "$(jq -r '.totals | "\(.allocations) \(.live_allocations)"' report.json)" "220 0"
@@ -33,8 +33,8 @@ ended_well() {
 			[[ $(<"$work/attach.$captures.err") == *"6 places that call an allocator could not be hooked"* ]]
 		fi
 		nothing_of_ours "$pid"
-		tell "by-$load" same done
-		tell "by-$load" "code 10" done
+		tell "by-$load" same did
+		tell "by-$load" "code 10" did
 		finish "by-$load"
 	done
 }

@@ -301,6 +301,7 @@ static void test_names_of_others(void **state)
 		{"mi_uzalloc_aligned", LIMPET_OP_MALLOC, 0},
 		{"mi_free_small", LIMPET_OP_FREE, 0},
 		{"mi_heap_destroy", LIMPET_OP_DESTROY, 0},
+		{"mi_subproc_destroy", LIMPET_OP_DESTROY, 0},
 		{"TCMallocInternalMalloc", LIMPET_OP_MALLOC, 0},
 		{"TCMallocInternalPosixMemalign", LIMPET_OP_POSIX_MEMALIGN, 0},
 		{"TCMallocInternalDeleteArraySizedAligned", LIMPET_OP_FREE, 0},
