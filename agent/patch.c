@@ -625,7 +625,9 @@ static bool was_set(const struct limpet_slot_found *found, uint64_t value)
 
 	return LIMPET_ARCH_RELOCATION_IS_VARIABLE(found->type) &&
 	       (!limpet_loaded_find(value, &holder) ||
-		limpet_image_symbol(&holder, limpet_family[found->symbol].name) != value);
+		/* The symbol may lead to a thunk by now. */
+		limpet_original_of(
+			limpet_image_symbol(&holder, limpet_family[found->symbol].name)) != value);
 }
 
 static bool is_allocators(const struct limpet_hook *hook)

@@ -40,6 +40,7 @@ INJECTOR_SRC += \
 	injector/hook/mseal.c \
 	injector/hook/plan.c \
 	injector/hook/remote_patch.c \
+	injector/hook/slot_aliases.c \
 	injector/hook/thunks.c
 
 INJECTOR_SRC += \

@@ -124,7 +124,7 @@ TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm m
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,moved.so storm-moved storm-moved-static auditor.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static $(PLAIN_GO) Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -255,10 +255,15 @@ $(TARGET_DIR)/packed-plugin.so: test/targets/packed_plugin.c test/targets/packed
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -fPIC -fno-builtin -shared -Wl,-soname,packed-plugin.so -Wl,-z,notext -o $@ $<
 
-$(TARGET_DIR)/packed: test/targets/packed.c test/targets/packed.h test/targets/target.h $(TARGET_DIR)/packed-plugin.so
+$(TARGET_DIR)/packed-table.so: test/targets/packed_table.c test/targets/packed.h test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< $(TARGET_DIR)/packed-plugin.so -Wl,-rpath,'$$ORIGIN'
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -fPIC -fno-builtin -shared -nostdlib -Wl,-z,noseparate-code,--build-id=none -o $@ $<
+
+$(TARGET_DIR)/packed: test/targets/packed.c test/targets/packed.h test/targets/target.h $(TARGET_DIR)/packed-plugin.so $(TARGET_DIR)/packed-table.so
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -o $@ $< $(TARGET_DIR)/packed-plugin.so -Wl,-rpath,'$$ORIGIN' -ldl
 
 $(TARGET_DIR)/copied-plugin.so: test/targets/copied_plugin.c
 	$(call say,CC,$@)

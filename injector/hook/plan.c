@@ -12,6 +12,7 @@
 #include "common/base_name.h"
 #include "common/family.h"
 #include "common/mounts.h"
+#include "injector/hook/slot_aliases.h"
 #include "injector/image/module_memory.h"
 #include "injector/image/preflight_allocators.h"
 #include "injector/proc/memory.h"
@@ -41,8 +42,7 @@ struct planner {
 	const struct limpet_module *program;
 	struct copied *copied;
 	size_t copied_count, copied_capacity;
-	struct limpet_slot_alias *aliases;
-	size_t alias_count, alias_capacity;
+	struct limpet_slot_aliases aliases;
 	/* The address in a symbol's slots if the program takes the function's address: the
 	 * program's own PLT entry, not the function. */
 	uint64_t canonical[LIMPET_FAMILY_COUNT];
@@ -386,100 +386,11 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 			planner->plan->slots_not_taken += !planner->learning && !program_only;
 		if (error)
 			continue;
-		tables.aliases = planner->aliases;
-		tables.alias_count = planner->alias_count;
+		tables.aliases = planner->aliases.list;
+		tables.alias_count = planner->aliases.count;
 		limpet_slots_scan(&tables, visit, planner);
 		limpet_module_tables_done(&tables);
 	}
-}
-
-/* ---------------------------------------------------------------- other names of a function */
-
-static bool is_function(const struct limpet_module *module, uint64_t index)
-{
-	const Elf64_Sym *symbol = &module->symbols[index];
-
-	return symbol->st_shndx != SHN_UNDEF && symbol->st_value &&
-	       symbol->st_name < module->string_bytes && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC;
-}
-
-static int family_of(const struct limpet_module *module, uint64_t index)
-{
-	const uint32_t others = LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER | LIMPET_FAMILY_FINDER;
-	const Elf64_Sym *symbol = &module->symbols[index];
-	int member = limpet_family_find(module->strings + symbol->st_name,
-					module->string_bytes - symbol->st_name);
-
-	return member >= 0 && limpet_family[member].flags & others ? -1 : member;
-}
-
-static bool has_name(const struct limpet_module *module, uint64_t index)
-{
-	const Elf64_Sym *symbol = &module->symbols[index];
-
-	return limpet_family_find(module->strings + symbol->st_name,
-				  module->string_bytes - symbol->st_name) >= 0;
-}
-
-static int add_alias(struct planner *planner, const struct limpet_module *module, uint64_t index,
-		     uint32_t member)
-{
-	const Elf64_Sym *symbol = &module->symbols[index];
-	char *name = strdup(module->strings + symbol->st_name);
-
-	if (!name || limpet_reserve(&planner->aliases, &planner->alias_capacity,
-				    planner->alias_count + 1, sizeof(*planner->aliases)) < 0) {
-		free(name);
-		return -ENOMEM;
-	}
-	planner->aliases[planner->alias_count++] =
-		(struct limpet_slot_alias){name, module->bias + symbol->st_value, member};
-	return 0;
-}
-
-/* Functions that this library has under a name of the family and under others: one code. */
-static int find_aliases_in(struct planner *planner, const struct limpet_module *module)
-{
-	uint64_t values[LIMPET_FAMILY_COUNT] = {0};
-	int error = 0;
-
-	for (uint64_t i = 1; i < module->symbol_count; i++) {
-		int member = is_function(module, i) ? family_of(module, i) : -1;
-
-		if (member >= 0)
-			values[member] = module->symbols[i].st_value;
-	}
-	for (uint64_t i = 1; i < module->symbol_count && !error; i++) {
-		uint32_t k = 0;
-
-		while (k < LIMPET_FAMILY_COUNT && values[k] != module->symbols[i].st_value)
-			k++;
-		if (k < LIMPET_FAMILY_COUNT && is_function(module, i) && !has_name(module, i))
-			error = add_alias(planner, module, i, k);
-	}
-	return error;
-}
-
-static int find_aliases(struct planner *planner)
-{
-	int error = 0;
-
-	for (size_t i = 0; i < planner->modules->count && !error; i++) {
-		const struct limpet_module *module = &planner->modules->list[i];
-
-		if (module->in_list && !module->loader && !module->agent &&
-		    defines_malloc(planner, module))
-			error = find_aliases_in(planner, module);
-	}
-	return error;
-}
-
-static void forget_aliases(struct planner *planner)
-{
-	for (size_t i = 0; i < planner->alias_count; i++)
-		free(planner->aliases[i].name);
-	free(planner->aliases);
-	free(planner->copied);
 }
 
 /* ---------------------------------------------------------------- the dynamic linker's own calls
@@ -1026,9 +937,10 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	scan(&planner, note_canonical, true);
 	find_defaults(&planner);
 	find_copied(&planner);
-	error = find_aliases(&planner);
+	error = limpet_slot_aliases_find(modules, &planner.aliases);
 	scan(&planner, slot_found, false);
-	forget_aliases(&planner);
+	limpet_slot_aliases_done(&planner.aliases);
+	free(planner.copied);
 	if (error)
 		return limpet_err_set(err, error, "out of memory");
 	/* Otherwise the agent examines them, as if they were loaded later. */

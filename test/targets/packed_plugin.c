@@ -43,8 +43,8 @@ __asm__("	.text\n"
 	"	.set packed_operand_free, packed_free_in_code + 2\n");
 /* clang-format on */
 
-TARGET_FRAME static void run(unsigned long count, allocate_fn *volatile allocate,
-			     free_fn *volatile release)
+TARGET_FRAME void packed_calls(unsigned long count, allocate_fn *volatile allocate,
+			       free_fn *volatile release)
 {
 	while (count--) {
 		void *block = allocate(100);
@@ -71,13 +71,13 @@ bool packed_run(const char *line)
 	unsigned long n;
 
 	if (target_word(line, "packed", &n))
-		run(n, packed.allocate, packed.release);
+		packed_calls(n, packed.allocate, packed.release);
 	else if (target_word(line, "page", &n))
-		run(n, packed.at_end_of_page, packed.after_it);
+		packed_calls(n, packed.at_end_of_page, packed.after_it);
 	else if (target_word(line, "code", &n))
-		run(n, packed_in_code, packed_free_in_code);
+		packed_calls(n, packed_in_code, packed_free_in_code);
 	else if (target_word(line, "kept", &n))
-		run(n, malloc, packed.release);
+		packed_calls(n, malloc, packed.release);
 	else
 		return false;
 	return true;
