@@ -124,7 +124,7 @@ TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm m
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,moved.so storm-moved storm-moved-static auditor.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so deep deep-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static $(PLAIN_GO) Load.class)
 
 # Not files of ours to sanitise: a target is what it is in every variant.
@@ -254,6 +254,17 @@ $(TARGET_DIR)/packed-plugin.so: test/targets/packed_plugin.c test/targets/packed
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -I. -fPIC -fno-builtin -shared -Wl,-soname,packed-plugin.so -Wl,-z,notext -o $@ $<
+
+# It is in front of libc in the plugin's own list alone.
+$(TARGET_DIR)/deep-plugin.so: test/targets/deep_plugin.c test/targets/target.h $(TARGET_DIR)/names-alias.so
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -fPIC -fno-builtin -shared -Wl,-z,lazy -o $@ $< $(TARGET_DIR)/names-alias.so -Wl,-rpath,'$$ORIGIN'
+
+$(TARGET_DIR)/deep: test/targets/deep.c test/targets/target.h $(TARGET_DIR)/deep-plugin.so
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -I. -fno-builtin -Wl,-z,lazy -o $@ $< -Wl,-rpath,'$$ORIGIN' -ldl
 
 $(TARGET_DIR)/packed-table.so: test/targets/packed_table.c test/targets/packed.h test/targets/target.h
 	$(call say,CC,$@)

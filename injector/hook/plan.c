@@ -43,6 +43,10 @@ struct planner {
 	struct copied *copied;
 	size_t copied_count, copied_capacity;
 	struct limpet_slot_aliases aliases;
+	/* The module whose malloc the linker finds first, and for each module a function of another
+	 * allocator to which it is bound: it looks in its own libraries first (RTLD_DEEPBIND). */
+	const struct limpet_module *first;
+	uint64_t *deep;
 	/* The address in a symbol's slots if the program takes the function's address: the
 	 * program's own PLT entry, not the function. */
 	uint64_t canonical[LIMPET_FAMILY_COUNT];
@@ -170,6 +174,38 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 	return true;
 }
 
+static uint64_t *deep_of(const struct planner *planner)
+{
+	return &planner->deep[planner->module - planner->modules->list];
+}
+
+/* Notes it if the module is bound to another allocator than the linker finds first, for a function
+ * that both have. */
+static bool is_deep(struct planner *planner, uint32_t symbol, uint64_t value)
+{
+	const struct limpet_module *module = definer(planner, value);
+	const uint32_t others = LIMPET_FAMILY_MMAP | LIMPET_FAMILY_CXX | LIMPET_FAMILY_CONTROL;
+
+	if (!is_call(symbol) || limpet_family[symbol].flags & others || !planner->first ||
+	    module == planner->first || !defines_malloc(planner, module) ||
+	    !symbol_in(planner, planner->first, limpet_family[symbol].name))
+		return false;
+	*deep_of(planner) = value;
+	return true;
+}
+
+/* The allocator to which the module is bound before the others'; NULL: none. That is also bound to
+ * itself. */
+static const struct limpet_module *own_allocator(const struct planner *planner)
+{
+	if (*deep_of(planner))
+		return definer(planner, *deep_of(planner));
+	for (size_t i = 0; i < planner->modules->count; i++)
+		if (planner->deep[i] && is_in(planner->module, planner->deep[i]))
+			return planner->module;
+	return NULL;
+}
+
 /* What an unbound slot will be bound to; 0: nothing. In a namespace other than the program's this
  * is known only if there is a single definition. */
 static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
@@ -177,8 +213,13 @@ static uint64_t unbound_original(struct planner *planner, uint32_t symbol)
 	uint64_t original = 0;
 	uint32_t definitions;
 
-	if (!planner->module->space)
-		return planner->plan->start.default_original[symbol];
+	if (!planner->module->space) {
+		const struct limpet_module *own = own_allocator(planner);
+
+		if (own)
+			original = symbol_in(planner, own, limpet_family[symbol].name);
+		return original ? original : planner->plan->start.default_original[symbol];
+	}
 	definitions = limpet_modules_symbol_in_space(planner->modules, planner->module->space,
 						     limpet_family[symbol].name, &original);
 	if (definitions <= 1)
@@ -327,7 +368,8 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 			return 0;
 		original = unbound_original(planner, found->symbol);
 	} else if (planner->learning) {
-		if (!planner->plan->start.default_original[found->symbol])
+		if (!is_deep(planner, found->symbol, value) &&
+		    !planner->plan->start.default_original[found->symbol])
 			planner->plan->start.default_original[found->symbol] = value;
 		return 0;
 	}
@@ -654,7 +696,10 @@ static void tell_apart(struct planner *planner)
 static void find_defaults(struct planner *planner)
 {
 	struct limpet_start *start = &planner->plan->start;
+	struct limpet_module *first = NULL;
 
+	limpet_modules_symbol(planner->modules, "malloc", &first);
+	planner->first = first;
 	planner->learning = true;
 	scan(planner, slot_found, false);
 	planner->learning = false;
@@ -909,6 +954,24 @@ static void fill_segment(const struct limpet_modules *modules, const struct limp
 	shm->slot_count = plan->slot_count;
 }
 
+static int plan_slots(struct planner *planner)
+{
+	int error;
+
+	planner->deep = calloc(planner->modules->count + 1, sizeof(*planner->deep));
+	if (!planner->deep)
+		return -ENOMEM;
+	scan(planner, note_canonical, true);
+	find_defaults(planner);
+	find_copied(planner);
+	error = limpet_slot_aliases_find(planner->modules, &planner->aliases);
+	scan(planner, slot_found, false);
+	limpet_slot_aliases_done(&planner->aliases);
+	free(planner->copied);
+	free(planner->deep);
+	return error;
+}
+
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
 		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
 		     struct limpet_err *err)
@@ -934,13 +997,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	/* Also where this capture does not call dlopen: an earlier one may have. */
 	ret->loader_error = ret->start.from_outside ? 0 : limpet_loader_error_find(modules);
 	plan_entries(&planner);
-	scan(&planner, note_canonical, true);
-	find_defaults(&planner);
-	find_copied(&planner);
-	error = limpet_slot_aliases_find(modules, &planner.aliases);
-	scan(&planner, slot_found, false);
-	limpet_slot_aliases_done(&planner.aliases);
-	free(planner.copied);
+	error = plan_slots(&planner);
 	if (error)
 		return limpet_err_set(err, error, "out of memory");
 	/* Otherwise the agent examines them, as if they were loaded later. */

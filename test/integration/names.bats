@@ -143,3 +143,20 @@ said() {
 		finish "by-$load"
 	done
 }
+
+# Before, its realloc led to libc's, which does not know the block.
+@test "a plugin that is bound to an allocator of its own, each function at its first call: it stays with that" {
+	local load
+	for load in "" dlopen map; do
+		start "by-$load" "$TARGETS/deep"
+		attach "$pid"
+		tell "by-$load" grow did
+		tell "by-$load" drop did
+		ended_well "$pid"
+		same "of the plugin" "$(site_sum deep_grow allocations) $(site_sum deep_make allocations) $(site_sum deep_make live_allocations)" "1 1 0"
+		same "of the program" "$(site_sum own allocations) $(site_sum own live_allocations)" "4 0"
+		tell "by-$load" grow did
+		tell "by-$load" drop did
+		finish "by-$load"
+	done
+}
