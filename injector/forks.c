@@ -74,7 +74,7 @@ static uint64_t silent_copy(pid_t pid, uint64_t control_page)
 	uint64_t words, inode = 0;
 	struct limpet_maps maps;
 
-	if (limpet_memory_read(pid, control_page, &words, sizeof(words)) < 0 || words ||
+	if (limpet_memory_read_own(pid, control_page, &words, sizeof(words)) < 0 || words ||
 	    limpet_proc_maps_read(pid, &maps) < 0)
 		return 0;
 	for (size_t i = 0; i < maps.count && !inode; i++)

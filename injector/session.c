@@ -290,8 +290,8 @@ bool limpet_session_agent_present(const struct limpet_session *session)
 	struct limpet_agent_info info;
 
 	return session->info_address &&
-	       limpet_memory_read(session->target->pid, session->info_address, &info,
-				  sizeof(info)) == 0 &&
+	       limpet_memory_read_own(session->target->pid, session->info_address, &info,
+				      sizeof(info)) == 0 &&
 	       info.magic == LIMPET_INFO_MAGIC && info.nonce == session->info.nonce;
 }
 
@@ -366,8 +366,8 @@ uint64_t limpet_session_original(const struct limpet_session *session, uint32_t 
 		return session->plan.start.hooks[hook].original;
 	/* A hook that the agent added for a module that was loaded later. */
 	if (hook >= LIMPET_MAX_HOOKS ||
-	    limpet_memory_read(session->target->pid, session->info.hooks + hook * sizeof(copy),
-			       &copy, sizeof(copy)) < 0)
+	    limpet_memory_read_own(session->target->pid, session->info.hooks + hook * sizeof(copy),
+				   &copy, sizeof(copy)) < 0)
 		return 0;
 	return copy.original;
 }

@@ -37,12 +37,12 @@ static bool collector_beats(const struct limpet_session *session)
 
 	for (bool looked = false;; looked = true) {
 		if (!shm ||
-		    limpet_memory_read(session->target->pid,
-				       shm + offsetof(struct limpet_shm, collector), &collector,
-				       sizeof(collector)) < 0 ||
-		    limpet_memory_read(session->target->pid,
-				       shm + offsetof(struct limpet_shm, beats), &beats,
-				       sizeof(beats)) < 0 ||
+		    limpet_memory_read_own(session->target->pid,
+					   shm + offsetof(struct limpet_shm, collector), &collector,
+					   sizeof(collector)) < 0 ||
+		    limpet_memory_read_own(session->target->pid,
+					   shm + offsetof(struct limpet_shm, beats), &beats,
+					   sizeof(beats)) < 0 ||
 		    !collector || collector & LIMPET_COLLECTOR_DIED)
 			return false;
 		if (looked && beats != first)
@@ -94,8 +94,8 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	free(copy.symbols);
 	free(copy.strings);
 	if (!address ||
-	    limpet_memory_read(session->target->pid, address, &session->info,
-			       sizeof(session->info)) < 0 ||
+	    limpet_memory_read_own(session->target->pid, address, &session->info,
+				   sizeof(session->info)) < 0 ||
 	    session->info.magic != LIMPET_INFO_MAGIC)
 		return limpet_err_set(
 			err, -EPROTO,

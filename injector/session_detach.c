@@ -258,7 +258,8 @@ static bool has_finder(const struct limpet_session *session)
 {
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 
-	if (limpet_memory_read(session->target->pid, session->info.hooks, hooks, sizeof(hooks)) < 0)
+	if (limpet_memory_read_own(session->target->pid, session->info.hooks, hooks,
+				   sizeof(hooks)) < 0)
 		return false;
 	for (unsigned i = 0; i < LIMPET_MAX_HOOKS; i++)
 		if (hooks[i].original && hooks[i].op == LIMPET_OP_FINDER)

@@ -301,9 +301,9 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 	scan->options = options;
 	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
 	scan->buffer = aligned_alloc(LIMPET_ADDRESSES_BLOCK, PIECE + 2 * LIMPET_ADDRESSES_BLOCK);
-	error = scan->buffer
-			? limpet_memory_read(pid, hooks_address, scan->hooks, sizeof(scan->hooks))
-			: -ENOMEM;
+	error = scan->buffer ? limpet_memory_read_own(pid, hooks_address, scan->hooks,
+						      sizeof(scan->hooks))
+			     : -ENOMEM;
 	if (!error) {
 		scan->memory = limpet_proc_open(pid, "mem", O_RDWR);
 		error = scan->memory < 0 ? scan->memory : 0;

@@ -95,7 +95,7 @@ static int read_slots(pid_t pid, const struct limpet_agent_info *info, struct li
 	*ret = NULL;
 	if (!info->shm)
 		return 0;
-	error = limpet_memory_read(pid, info->shm, &shm, sizeof(shm));
+	error = limpet_memory_read_own(pid, info->shm, &shm, sizeof(shm));
 	if (error)
 		return error;
 	if (shm.magic != LIMPET_SHM_MAGIC || shm.slot_count > LIMPET_MAX_SLOTS)
@@ -103,8 +103,8 @@ static int read_slots(pid_t pid, const struct limpet_agent_info *info, struct li
 	slots = calloc(shm.slot_count + 1, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
-	error = limpet_memory_read(pid, info->shm + shm.layout.slots_offset, slots,
-				   shm.slot_count * sizeof(*slots));
+	error = limpet_memory_read_own(pid, info->shm + shm.layout.slots_offset, slots,
+				       shm.slot_count * sizeof(*slots));
 	if (error)
 		return error;
 	*ret = slots;
@@ -139,7 +139,7 @@ int limpet_remote_patch_put_back(pid_t pid, int memory, const struct limpet_agen
 	int count = read_slots(pid, info, &slots), error = 0, done = 0;
 
 	if (count >= 0 && info->shm)
-		error = limpet_memory_read(pid, info->hooks, hooks, sizeof(hooks));
+		error = limpet_memory_read_own(pid, info->hooks, hooks, sizeof(hooks));
 	if (error)
 		return error;
 	for (int i = 0; slots && i < count; i++) {

@@ -21,8 +21,9 @@ bool limpet_thunks_were_left(pid_t pid, const struct limpet_map *map)
 	uint64_t word;
 
 	return limpet_thunks_are(map) &&
-	       limpet_memory_read(pid, last_word(map->start - (map->offset - LIMPET_THUNKS_OFFSET)),
-				  &word, sizeof(word)) == 0 &&
+	       limpet_memory_read_own(pid,
+				      last_word(map->start - (map->offset - LIMPET_THUNKS_OFFSET)),
+				      &word, sizeof(word)) == 0 &&
 	       word == LEFT_MAGIC;
 }
 

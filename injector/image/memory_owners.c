@@ -334,7 +334,7 @@ static void count_private(struct reading *reading, size_t i, struct part *part)
 {
 	const struct limpet_map *map = &reading->maps.list[i];
 
-	if (map->perms[0] != 'r') {
+	if (limpet_begins(map->perms, "---")) {
 		count_closed(reading, map, part);
 		return;
 	}

@@ -152,6 +152,8 @@ ssize_t limpet_module_read_some(pid_t pid, const struct limpet_module *module, u
 {
 	size_t done = 0;
 
+	if (module->agent)
+		return limpet_memory_read_own_some(pid, address, ret, bytes);
 	if (!module->memory || address < module->start || address >= module->end)
 		return limpet_memory_read_some(pid, address, ret, bytes);
 	while (done < bytes) {

@@ -51,6 +51,12 @@ struct head {
 	int file;                                 /* -1: in memory */
 };
 
+/* What limpet maps of an agent is not mapped as readable. */
+static bool is_readable(const struct limpet_map *map)
+{
+	return map->perms[0] == 'r' || (map->perms[1] == 'w' && limpet_memfd_is_agent(map->path));
+}
+
 /* Where these bytes of the file are mapped; 0: nowhere. Program headers are usually in the first
  * mapping, but a tool that rewrites programs, such as BOLT, may put new ones behind all others.
  * What is found there may be another copy's, if the file is mapped more than once. */
@@ -63,7 +69,7 @@ static uint64_t find_mapped(const struct head *head, uint64_t at, uint64_t bytes
 
 		if (!first && (!map->inode || !limpet_map_is_same_file(map, head->maps)))
 			continue;
-		if (map->perms[0] == 'r' && skipped <= mapped && bytes <= mapped - skipped)
+		if (is_readable(map) && skipped <= mapped && bytes <= mapped - skipped)
 			return map->start + skipped;
 	}
 	return 0;
@@ -168,7 +174,7 @@ static size_t *list_code(const struct limpet_maps *maps, size_t *ret_count)
 static bool may_be_module(const struct limpet_maps *maps, const struct limpet_map *map,
 			  const size_t *code, size_t count, bool moved)
 {
-	if (map->perms[0] != 'r' || map->offset)
+	if (!is_readable(map) || map->offset)
 		return false;
 	if (!map->inode)
 		return !strcmp(map->path, "[vdso]");
@@ -576,9 +582,9 @@ static void read_originals(struct limpet_modules *modules)
 		if (modules->list[i].agent)
 			address = limpet_module_symbol(modules->pid, &modules->list[i],
 						       "limpet_agent_info", NULL);
-	if (!address || limpet_memory_read(modules->pid, address, &info, sizeof(info)) < 0 ||
+	if (!address || limpet_memory_read_own(modules->pid, address, &info, sizeof(info)) < 0 ||
 	    info.magic != LIMPET_INFO_MAGIC || !info.thunks || !info.thunk_bytes ||
-	    limpet_memory_read(modules->pid, info.hooks, hooks, sizeof(hooks)) < 0)
+	    limpet_memory_read_own(modules->pid, info.hooks, hooks, sizeof(hooks)) < 0)
 		return;
 	originals = calloc(1, sizeof(*originals));
 	if (!originals)

@@ -1,6 +1,7 @@
 #include "injector/proc/memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -118,6 +119,50 @@ int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)
 		done += (size_t)answer;
 	}
 	return 0;
+}
+
+/* -errno; 0: the process has no memory. */
+static ssize_t read_file(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	LIMPET_CLOSE int memory = limpet_proc_open(pid, "mem", O_RDONLY);
+	size_t done = 0;
+
+	while (memory >= 0 && done < bytes) {
+		ssize_t answer;
+
+		limpet_memory_count_call(pid);
+		answer =
+			pread(memory, (uint8_t *)ret + done, bytes - done, (off_t)(address + done));
+		limpet_memory_count_call(pid);
+		if (answer < 0 && !done)
+			return errno == EIO ? -EFAULT : -errno;
+		if (answer <= 0)
+			break;
+		done += (size_t)answer;
+	}
+	return memory < 0 ? memory : (ssize_t)done;
+}
+
+ssize_t limpet_memory_read_own_some(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	ssize_t answer = read_file(pid, address, ret, bytes);
+	pid_t resident;
+
+	if (answer || !bytes)
+		return answer;
+	resident = limpet_proc_resident(pid);
+	if (resident != pid)
+		answer = read_file(resident, address, ret, bytes);
+	return answer ?: -ESRCH;
+}
+
+int limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	ssize_t answer = limpet_memory_read_own_some(pid, address, ret, bytes);
+
+	if (answer < 0)
+		return (int)answer;
+	return (size_t)answer == bytes ? 0 : -EFAULT;
 }
 
 size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count)

@@ -25,6 +25,10 @@ int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes) LIM
 /* Reads as much as is readable from `address` on without a gap; returns the number of bytes, or
  * -errno. */
 ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes);
+/* The same of memory that limpet has mapped there, which is not mapped as readable. Through
+ * /proc/PID/mem: another mapping may lie there by now, and is read whatever its protection. */
+int limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes) LIMPET_MUST_CHECK;
+ssize_t limpet_memory_read_own_some(pid_t pid, uint64_t address, void *ret, size_t bytes);
 /* Returns how many of `count` addresses, counted from the first, can be read; looks at 64 at most.
  */
 size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count);

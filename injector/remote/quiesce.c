@@ -53,7 +53,7 @@ static bool in_agent(const void *context, uint64_t address)
 static int begin_states(struct look *look)
 {
 	struct limpet_shm shm;
-	int error = limpet_memory_read(look->pid, look->place->shm, &shm, sizeof(shm));
+	int error = limpet_memory_read_own(look->pid, look->place->shm, &shm, sizeof(shm));
 
 	if (error)
 		return error;
@@ -108,7 +108,7 @@ static int read_states(struct look *look)
 	if (!look->states)
 		error = begin_states(look);
 	if (!error && look->knows_used)
-		error = limpet_memory_read(
+		error = limpet_memory_read_own(
 			look->pid, look->place->shm + offsetof(struct limpet_shm, states_used),
 			look->used, sizeof(look->used));
 	for (uint32_t i = 0, end; i < look->state_count && !error; i = end) {
@@ -116,7 +116,7 @@ static int read_states(struct look *look)
 		     end++)
 			;
 		if (is_used(look, i))
-			error = limpet_memory_read(
+			error = limpet_memory_read_own(
 				look->pid,
 				look->place->shm + look->threads_offset + i * sizeof(*look->states),
 				&look->states[i], (end - i) * sizeof(*look->states));

@@ -34,7 +34,7 @@ uint64_t __wrap_limpet_monotonic_ns(void);
 int __wrap_limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
 int __wrap_limpet_proc_pids(pid_t **ret_pids);
 int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
-int __wrap_limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes);
+int __wrap_limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes);
 int __wrap_limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret);
 void __wrap_limpet_proc_maps_done(struct limpet_maps *maps);
 bool __wrap_limpet_own_objects_has_inode(uint64_t inode);
@@ -68,7 +68,7 @@ int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
 	return 0;
 }
 
-int __wrap_limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)
+int __wrap_limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes)
 {
 	(void)address;
 	memset(ret, pid == CHILD ? 0 : 1, bytes);

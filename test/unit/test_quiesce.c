@@ -548,6 +548,15 @@ int __wrap_limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t byt
 	return __real_limpet_memory_read(pid, address, ret, bytes);
 }
 
+int __real_limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes);
+int __wrap_limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes);
+int __wrap_limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes)
+{
+	if (before_read)
+		before_read();
+	return __real_limpet_memory_read_own(pid, address, ret, bytes);
+}
+
 /* Grows while it is looked at, as a lying target's would. */
 static unsigned flips;
 
