@@ -65,19 +65,20 @@ static void make_keep(struct limpet_inline_hook_entry *ret, const struct limpet_
 {
 	/* lea ...(%rsp), %rsp, which leaves the flags alone */
 	static const uint8_t move_stack[] = {0x48, 0x8d, 0xa4, 0x24};
-	/* push %r11; push %r10; jmp *...(%rip) */
-	static const uint8_t keep[] = {0x41, 0x53, 0x41, 0x52, 0xff, 0x25};
+	/* push %r11; push %r10; jmp ... */
+	static const uint8_t keep[] = {0x41, 0x53, 0x41, 0x52, 0xeb};
+	static const uint8_t go[] = {0x49, 0xbb}, go_thunk[] = {0x41, 0xff, 0xe3};
 	const int32_t by = code->kind == LIMPET_ENTRY_PROBE ? -RED_ZONE_BYTES : code->undo;
 	uint8_t *at = ret->keep;
-	int32_t to_thunk;
 
 	if (by) {
 		at = mempcpy(at, move_stack, sizeof(move_stack));
 		at = mempcpy(at, &by, sizeof(by));
 	}
 	at = mempcpy(at, keep, sizeof(keep));
-	to_thunk = (int32_t)((uint8_t *)&ret->thunk - (at + sizeof(to_thunk)));
-	memcpy(at, &to_thunk, sizeof(to_thunk));
+	*at = (uint8_t)(ret->go - (at + 1));
+	memcpy(ret->go, go, sizeof(go));
+	memcpy(ret->go_thunk, go_thunk, sizeof(go_thunk));
 }
 
 static int make_entry(const struct limpet_hook_area *area, size_t index, struct limpet_entry *entry,
@@ -399,7 +400,7 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 static int read_head(pid_t pid, const struct limpet_map *map, struct limpet_inline_hook_head *ret)
 {
 	if (!limpet_memfd_is_agent(map->path) ||
-	    limpet_memory_read(pid, map->start, ret, sizeof(*ret)) < 0 ||
+	    limpet_memory_read_own(pid, map->start, ret, sizeof(*ret)) < 0 ||
 	    ret->magic != LIMPET_INLINE_HOOK_MAGIC || ret->count > LIMPET_MAX_ENTRIES ||
 	    LIMPET_INLINE_HOOK_BYTES(ret->count) > map->end - map->start)
 		return -ENOENT;
@@ -473,7 +474,7 @@ static int find_changed(pid_t pid, struct changed *changed)
 			bool hidden = false;
 
 			if (changed->count == LIMPET_COUNT_OF(changed->list) ||
-			    limpet_memory_read(
+			    limpet_memory_read_own(
 				    pid, maps.list[i].start + sizeof(head) + k * sizeof(*entry),
 				    entry, sizeof(*entry)) < 0)
 				continue;

@@ -18,14 +18,16 @@ struct limpet_inline_hook_head {
 };
 
 struct limpet_inline_hook_entry {
-	uint8_t stub[8];                             /* jumps to `keep` */
-	uint64_t thunk;                              /* in the agent */
+	uint8_t stub[3];                             /* jumps to `keep` */
+	uint8_t go[2];                               /* movabs $thunk, %r11 */
+	uint8_t thunk[8];                            /* its address, in the agent */
+	uint8_t go_thunk[3];                         /* jmp *%r11 */
 	uint8_t prologue[4 + LIMPET_ENTRY_CODE_MAX]; /* endbr64, and the relocated instructions */
 	uint8_t original[LIMPET_ENTRY_JUMP_BYTES], jump[LIMPET_ENTRY_JUMP_BYTES];
 	uint8_t pad[2];
 	uint64_t from; /* where `jump` replaces `original` */
-	/* Saves what a thunk uses for itself, and jumps to the thunk; in the middle of a function
-	 * it first skips the red zone. */
+	/* Saves what a thunk uses for itself, and jumps to `go`; in the middle of a function it
+	 * first skips the red zone. */
 	uint8_t keep[24];
 };
 _Static_assert(sizeof(struct limpet_inline_hook_head) == 64, "entries are aligned");

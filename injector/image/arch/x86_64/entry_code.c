@@ -104,21 +104,25 @@ static int move_jump(struct mover *mover, const cs_insn *insn, struct limpet_err
  * them are refused.) */
 static int move_call(struct mover *mover, const cs_insn *insn, struct limpet_err *err)
 {
-	/* push 5(%rip), the word after the jump */
-	static const uint8_t push[6] = {0xff, 0x35, 0x05, 0x00, 0x00, 0x00};
+	/* push $..., whose upper half is the sign; movl $..., 4(%rsp) */
+	const uint8_t push = 0x68;
+	static const uint8_t store[4] = {0xc7, 0x44, 0x24, 0x04};
 	struct limpet_entry_code *out = mover->out;
 	const uint8_t jump = 0xe9;
-	uint64_t target, next = insn->address + insn->size;
+	const uint64_t next = insn->address + insn->size;
+	const uint32_t halves[2] = {(uint32_t)next, (uint32_t)(next >> 32)};
+	uint64_t target;
 	int error;
 
 	if (insn->size != 5 || insn->bytes[0] != 0xe8)
 		return refuse(err, "an indirect call", insn->address);
 	target = (uint64_t)insn->detail->x86.operands[0].imm;
 	mover->targets[mover->target_count++] = target;
-	append(out, push, sizeof(push));
+	append(out, &push, sizeof(push));
+	append(out, &halves[0], sizeof(halves[0]));
+	append(out, store, sizeof(store));
+	append(out, &halves[1], sizeof(halves[1]));
 	error = append_jump(out, &jump, 1, target);
-	if (!error)
-		append(out, &next, sizeof(next));
 	mover->ended = true;
 	return error;
 }
