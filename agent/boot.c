@@ -127,9 +127,22 @@ static inline __attribute__((always_inline)) bool is_awaited(const struct limpet
 			       MSG_NOSIGNAL_FLAG, 0, 0) >= 0;
 }
 
+/* What the dynamic linker has mapped is listed as readable until here. Where a filter forbids that,
+ * it stays so. */
+static inline __attribute__((always_inline)) void protect(const struct limpet_boot *boot,
+							  uint64_t bias)
+{
+	const struct limpet_boot_piece *piece = boot->layout.pieces;
+
+	for (uint32_t i = 0; i < boot->layout.piece_count; i++, piece++)
+		if (piece->protection != LIMPET_PROT_CODE || boot->may_protect_code)
+			limpet_syscall3(SYS_mprotect, (long)(bias + piece->offset),
+					(long)piece->bytes, (long)piece->protection);
+}
+
 static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
 {
-	uint64_t kept;
+	uint64_t kept, bias;
 
 	/* The injector wrote "/proc/thread-self/fd/" in its own spelling; the number is known only
 	 * now. */
@@ -157,7 +170,9 @@ static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
 	if (!boot->handle)
 		return -ELIBACC_VALUE;
 	/* A handle points to the public head of link_map: the load bias comes first. */
-	boot->info = *(const uint64_t *)(uintptr_t)boot->handle + boot->info_offset;
+	bias = *(const uint64_t *)(uintptr_t)boot->handle;
+	protect(boot, bias);
+	boot->info = bias + boot->info_offset;
 	return 0;
 }
 
@@ -201,28 +216,21 @@ static inline __attribute__((always_inline)) int map(struct limpet_boot *boot)
 	for (; relocation < end; relocation++)
 		*(volatile uint64_t *)(uintptr_t)(boot->agent + relocation->r_offset) =
 			boot->agent + (uint64_t)relocation->r_addend;
-	if (layout->relro_bytes) {
-		answer = limpet_syscall3(SYS_mprotect, (long)(boot->agent + layout->relro),
-					 (long)layout->relro_bytes, PROT_READ);
-		if (answer < 0)
-			return (int)answer;
-	}
 	boot->info = boot->agent + boot->info_offset;
 	return 0;
 }
 
 static inline __attribute__((always_inline)) int map_thunks(struct limpet_boot *boot)
 {
-	long answer = limpet_syscall6(SYS_mmap, 0, 2 * LIMPET_THUNKS_BYTES, PROT_READ | PROT_EXEC,
+	long answer = limpet_syscall6(SYS_mmap, 0, 2 * LIMPET_THUNKS_BYTES, LIMPET_PROT_CODE,
 				      MAP_PRIVATE, boot->image, LIMPET_THUNKS_OFFSET);
 
 	if (answer < 0 && answer > -4096)
 		return (int)answer;
 	boot->thunks = (uint64_t)answer;
 	answer = limpet_syscall6(SYS_mmap, (long)(boot->thunks + LIMPET_THUNKS_BYTES),
-				 LIMPET_THUNKS_BYTES, PROT_READ | PROT_WRITE,
-				 MAP_PRIVATE | MAP_FIXED, boot->image,
-				 LIMPET_THUNKS_OFFSET + LIMPET_THUNKS_BYTES);
+				 LIMPET_THUNKS_BYTES, LIMPET_PROT_DATA, MAP_PRIVATE | MAP_FIXED,
+				 boot->image, LIMPET_THUNKS_OFFSET + LIMPET_THUNKS_BYTES);
 	return answer < 0 && answer > -4096 ? (int)answer : 0;
 }
 

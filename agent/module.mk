@@ -30,7 +30,7 @@ AGENT_CFLAGS := -std=gnu11 -O2 -g $(WARN) -ffreestanding -fPIC -fvisibility=hidd
 	-fcf-protection=branch -fno-tree-loop-distribute-patterns -fno-jump-tables -D_GNU_SOURCE -I. -DLIMPET_ARCH=$(ARCH)
 # Some of these are GCC's own: a build of the rest by another compiler names the agent's.
 AGENT_CC ?= $(CC)
-AGENT_LDFLAGS := -shared -nostdlib -Wl,-z,defs,-z,now,-z,relro,-z,noexecstack \
+AGENT_LDFLAGS := -shared -nostdlib -Wl,-z,defs,-z,now,-z,norelro,-z,noexecstack \
 	-Wl,--version-script=agent/agent.map -Wl,-soname,limpet-agent -Wl,--build-id=sha1 \
 	-Wl,--hash-style=gnu -Wl,-Bsymbolic -Wl,-z,max-page-size=4096
 

@@ -604,6 +604,15 @@ struct limpet_shm {
 	uint32_t next_stack __attribute__((aligned(128))); /* the next number to be taken */
 };
 
+/* ------------------------------------------------------------------ protections
+ *
+ * A program may list its mappings, and later read what was listed as readable: by then limpet's may
+ * be gone. So none of them is. On x86-64 memory that can be written can be read as well, and so can
+ * code, except on a processor with protection keys, where the kernel gives code that is nothing
+ * else a key of its own: code reads no data from pages of code. */
+#define LIMPET_PROT_DATA 2u /* PROT_WRITE */
+#define LIMPET_PROT_CODE 4u /* PROT_EXEC */
+
 /* ------------------------------------------------------------------ start, detach, rescan */
 
 /* Never changes: exported as `limpet_agent_info` in the agent's dynamic symbol table. Function
@@ -695,7 +704,8 @@ enum limpet_boot_operation {
 	LIMPET_BOOT_UNLOAD = 3  /* release, dlclose or unmap */
 };
 /* Without a dynamic linker the stub maps the agent itself: pieces of the image's file, relative to
- * an address where the kernel finds room for all of them. */
+ * an address where the kernel finds room for all of them. Of an agent that the dynamic linker has
+ * mapped it changes the protections to these. */
 #define LIMPET_MAX_PIECES 8u
 struct limpet_boot_piece {
 	uint64_t offset, bytes; /* from the first one; whole pages */
@@ -706,7 +716,6 @@ struct limpet_boot_piece {
 struct limpet_boot_map {
 	uint64_t bytes;                         /* of all together; 0: by dlopen */
 	uint64_t relocations, relocation_bytes; /* Elf64_Rela, relative ones; offset */
-	uint64_t relro, relro_bytes;            /* made read-only after relocation */
 	uint32_t piece_count, pad;
 	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
 };
@@ -714,13 +723,13 @@ struct limpet_boot {
 	uint32_t operation;
 	/* The socketpair, created by the stub's first system call, after which the injector stops
 	 * the thread and duplicates its end. */
-	int32_t channel;      /* ATTACH returns the number to which it was moved */
-	int32_t injector_end; /* closed at once; -1 then */
-	int32_t image;        /* memfd with the agent; closed as soon as possible; -1 then */
-	int32_t floor;        /* lowest number to which the channel may be moved */
-	int32_t result;       /* 0, or -errno, or the result of CALL */
-	uint32_t stage;       /* how far it got: enum limpet_boot_stage */
-	uint32_t pad;
+	int32_t channel;           /* ATTACH returns the number to which it was moved */
+	int32_t injector_end;      /* closed at once; -1 then */
+	int32_t image;             /* memfd with the agent; closed as soon as possible; -1 then */
+	int32_t floor;             /* lowest number to which the channel may be moved */
+	int32_t result;            /* 0, or -errno, or the result of CALL */
+	uint32_t stage;            /* how far it got: enum limpet_boot_stage */
+	uint32_t may_protect_code; /* mprotect(2) may be called with LIMPET_PROT_CODE */
 	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */
 	uint64_t message; /* where the thread's message for dlerror() is; 0: unknown */
 	uint64_t dlopen_mode;

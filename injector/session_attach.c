@@ -218,8 +218,13 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->floor = floor;
 	boot->info_offset = image->info_offset;
-	if (session->plan.way != LIMPET_WAY_DLOPEN)
-		boot->layout = image->layout;
+	boot->layout = image->layout;
+	if (session->plan.way == LIMPET_WAY_DLOPEN)
+		boot->layout.bytes = 0;
+	boot->may_protect_code =
+		session->filters.allows_exec ||
+		!limpet_seccomp_kind(session->target->pid,
+				     limpet_tracee_tid(limpet_hijack_tracee(hijack)));
 	spell_path(nonce, boot->path);
 	boot->start = session->plan.start;
 	boot->start.nonce = nonce;
@@ -247,8 +252,8 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	session->control_page = boot->start.control_page;
 	session->stats.slots_patched = boot->start.patched;
 	session->info_address = boot->info;
-	error = limpet_memory_read(session->target->pid, session->info_address, &session->info,
-				   sizeof(session->info));
+	error = limpet_memory_read_own(session->target->pid, session->info_address, &session->info,
+				       sizeof(session->info));
 	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
 		return limpet_err_set(err, -EPROTO, "the agent that answered is not ours");
 	session->channel = limpet_hijack_take_channel(hijack);

@@ -141,9 +141,10 @@ void limpet_check_memory(struct limpet_check *check)
 	if (!check_limit(check, "Max address space", "address-space", "address space",
 			 check->status.vm_bytes, memory_bytes + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --as=unlimited", check->pid);
-	/* Less than a quarter is not shared with limpet. */
+	/* Less than a quarter is not shared with limpet; and what cannot be written counts as data,
+	 * too. */
 	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
-			 memory_bytes / 4 + LIMPET_AGENT_PRIVATE_BYTES))
+			 memory_bytes / 16 * 9 + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited", check->pid);
 }
 

@@ -42,17 +42,17 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	 SYS_socketpair,
 	 false,
 	 {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, POINTER}},
-	{"mmap", INJECTOR, SYS_mmap, false, {0, BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, FD}},
+	{"mmap", INJECTOR, SYS_mmap, false, {0, BYTES, PROT_EXEC, MAP_PRIVATE, FD}},
 	{"mmap",
 	 INJECTOR,
 	 SYS_mmap,
 	 false,
-	 {POINTER, BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, FD}},
+	 {POINTER, BYTES, PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, FD}},
 	{"mmap",
 	 INJECTOR,
 	 SYS_mmap,
 	 false,
-	 {POINTER, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, FD}},
+	 {POINTER, BYTES, PROT_WRITE, MAP_PRIVATE | MAP_FIXED, FD}},
 	{"munmap", INJECTOR, SYS_munmap, false, {POINTER, BYTES}},
 	{"close", INJECTOR, SYS_close, false, {FD}},
 	/* how a thread resumes if the injector dies */
@@ -63,12 +63,10 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	{"recvfrom", BOOT, SYS_recvfrom, false, {FD, POINTER, 1}},
 	/* the agent, if it is mapped without dlopen */
 	{"mmap", BOOT, SYS_mmap, false, {0, BYTES, PROT_NONE, MAP_PRIVATE, FD}},
-	{"mmap", BOOT, SYS_mmap, false, {POINTER, BYTES, PROT_READ, MAP_PRIVATE | MAP_FIXED, FD}},
-	{"mmap",
-	 BOOT,
-	 SYS_mmap,
-	 false,
-	 {POINTER, BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, FD}},
+	{"mmap", BOOT, SYS_mmap, false, {POINTER, BYTES, PROT_WRITE, MAP_PRIVATE | MAP_FIXED, FD}},
+	{"mmap", BOOT, SYS_mmap, false, {POINTER, BYTES, PROT_EXEC, MAP_PRIVATE | MAP_FIXED, FD}},
+	/* the thunks */
+	{"mmap", BOOT, SYS_mmap, false, {0, 8192, PROT_EXEC, MAP_PRIVATE, FD}},
 
 	/* dlopen of the agent, in the order of elf/dl-load.c; the agent needs no library */
 	{"openat", LOADER, SYS_openat, false, {CWD, POINTER, O_RDONLY | O_CLOEXEC}},
@@ -88,6 +86,9 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	 {POINTER, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE, FD}},
 	{"mprotect", LOADER, SYS_mprotect, false, {POINTER, 4096, PROT_NONE}},
 	{"mprotect", LOADER, SYS_mprotect, false, {POINTER, 4096, PROT_READ}},
+	/* so that the agent is not listed as readable any more */
+	{"mprotect", BOOT, SYS_mprotect, true, {POINTER, BYTES, PROT_WRITE}},
+	/* likewise its code, unless limpet_seccomp_verdict.denies_exec */
 	/* its locks and its small blocks */
 	{"futex", LOADER, SYS_futex, false, {POINTER, FUTEX_WAIT_PRIVATE, 2}},
 	{"futex", LOADER, SYS_futex, false, {POINTER, FUTEX_WAKE_PRIVATE, 1}},
@@ -96,27 +97,27 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 
 	/* start and end */
 	{"recvmsg", AGENT, SYS_recvmsg, false, {FD, POINTER, MSG_CMSG_CLOEXEC | MSG_DONTWAIT}},
-	{"mmap", AGENT, SYS_mmap, false, {0, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, FD}},
-	{"mmap", AGENT, SYS_mmap, false, {0, BYTES, PROT_READ, MAP_SHARED, FD}},
+	{"mmap", AGENT, SYS_mmap, false, {0, BYTES, PROT_WRITE, MAP_SHARED, FD}},
+	{"mmap", AGENT, SYS_mmap, false, {0, BYTES, PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, FD}},
 	{"mmap",
 	 AGENT,
 	 SYS_mmap,
 	 false,
-	 {0, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ANY_FD}},
+	 {0, BYTES, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ANY_FD}},
 	{"madvise", AGENT, SYS_madvise, false, {POINTER, 4096, MADV_WIPEONFORK}},
 	{"mmap",
 	 AGENT,
 	 SYS_mmap,
 	 false,
-	 {POINTER, BYTES, PROT_READ | PROT_WRITE,
-	  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, ANY_FD}},
+	 {POINTER, BYTES, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
+	  ANY_FD}},
 	/* without them, a child that is forked in a hook may disturb the capture */
 	{"madvise", AGENT, SYS_madvise, true, {POINTER, BYTES, MADV_DONTFORK}},
 	{"mmap",
 	 AGENT,
 	 SYS_mmap,
 	 true,
-	 {POINTER, 4096, PROT_READ | PROT_WRITE,
+	 {POINTER, 4096, PROT_WRITE,
 	  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED | MAP_GROWSDOWN, ANY_FD}},
 	{"munmap", AGENT, SYS_munmap, false, {POINTER, BYTES}},
 	/* if the program locks its memory */

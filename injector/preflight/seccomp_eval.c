@@ -217,8 +217,8 @@ void limpet_seccomp_judge(const struct limpet_seccomp_filters *filters, bool loc
 			  struct limpet_seccomp_verdict *ret_verdict)
 {
 	struct limpet_seccomp_verdict verdict = {.action = SECCOMP_RET_ALLOW};
-	/* not a call of limpet: mprotect(page, 4096, PROT_READ | PROT_EXEC) */
-	const uint64_t make_executable[6] = {0x7ffff7e00000ull, 4096, 1 | 4};
+	/* mprotect(page, 4096, PROT_EXEC) */
+	const uint64_t make_executable[6] = {0x7ffff7e00000ull, 4096, 4};
 	uint32_t action;
 
 	for (size_t i = 0; i < limpet_seccomp_call_count; i++) {

@@ -56,6 +56,7 @@ bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, 
 	struct limpet_seccomp_verdict verdict;
 	uint64_t kind = limpet_seccomp_kind(pid, tid);
 
+	watch->allows_exec = !kind;
 	if (!kind || kind == LIMPET_SECCOMP_STRICT)
 		return kind != LIMPET_SECCOMP_STRICT;
 	if (limpet_seccomp_filters_read(tid, true, &filters) < 0) {
@@ -69,6 +70,7 @@ bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, 
 		limpet_seccomp_judge(&filters, false, &verdict);
 		watch->without_munlock = !verdict.call;
 	}
+	watch->allows_exec = !verdict.denies_exec;
 	limpet_seccomp_filters_done(&filters);
 	return !verdict.call;
 }

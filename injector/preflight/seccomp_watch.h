@@ -26,6 +26,7 @@ struct limpet_seccomp_watch {
 	unsigned count;
 	bool assume_ok;       /* allow a filter that cannot be read */
 	bool without_munlock; /* a filter may be good only without it: it must not be called */
+	bool allows_exec;     /* the thread that was judged last may call mprotect(PROT_EXEC) */
 };
 
 /* All filters that the process has now are good: preflight has read them. */

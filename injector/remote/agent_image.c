@@ -59,9 +59,7 @@ static int add_segment(struct limpet_agent_image *image, const Elf64_Phdr *phdr)
 	struct limpet_boot_piece piece = {
 		.offset = page_down(phdr->p_vaddr),
 		.file_offset = page_down(phdr->p_offset),
-		.protection = (phdr->p_flags & PF_R ? PROT_READ : 0u) |
-			      (phdr->p_flags & PF_W ? PROT_WRITE : 0u) |
-			      (phdr->p_flags & PF_X ? PROT_EXEC : 0u),
+		.protection = phdr->p_flags & PF_X ? LIMPET_PROT_CODE : LIMPET_PROT_DATA,
 	};
 	int error;
 
@@ -118,10 +116,6 @@ static int lay_out(const uint8_t *bytes, const Elf64_Phdr *phdrs, unsigned count
 			error = add_segment(image, &phdrs[i]);
 		} else if (phdrs[i].p_type == PT_DYNAMIC) {
 			error = find_relocations(bytes, &phdrs[i], layout);
-		} else if (phdrs[i].p_type == PT_GNU_RELRO) {
-			layout->relro = page_down(phdrs[i].p_vaddr);
-			layout->relro_bytes =
-				page_down(phdrs[i].p_vaddr + phdrs[i].p_memsz) - layout->relro;
 		}
 	}
 	return error;

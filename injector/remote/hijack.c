@@ -649,7 +649,7 @@ static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_
 {
 	const uint64_t image_there = (uint64_t)hijack->image_there;
 	uint64_t address = 0;
-	int64_t answer = call_there(hijack, SYS_mmap, 0, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE,
+	int64_t answer = call_there(hijack, SYS_mmap, 0, bytes, LIMPET_PROT_CODE, MAP_PRIVATE,
 				    image_there, image->text_offset);
 	int error;
 
@@ -661,7 +661,7 @@ static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_
 	answer = call_there(hijack, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
 	error = answer < 0 ? (int)answer : choose_elsewhere(hijack, bytes, &address);
 	return error ? error
-		     : call_there(hijack, SYS_mmap, address, bytes, PROT_READ | PROT_EXEC,
+		     : call_there(hijack, SYS_mmap, address, bytes, LIMPET_PROT_CODE,
 				  MAP_PRIVATE | MAP_FIXED_NOREPLACE, image_there,
 				  image->text_offset);
 }
@@ -671,8 +671,8 @@ static bool is_code_ours(const struct limpet_hijack *hijack, const struct limpet
 {
 	unsigned char entry[64];
 
-	return limpet_memory_read(hijack->setup.target->pid, hijack->map + image->boot_entry, entry,
-				  sizeof(entry)) == 0 &&
+	return limpet_memory_read_own(hijack->setup.target->pid, hijack->map + image->boot_entry,
+				      entry, sizeof(entry)) == 0 &&
 	       !memcmp(entry, image->bytes + image->text_offset + image->boot_entry, sizeof(entry));
 }
 
@@ -695,7 +695,7 @@ static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_
 	hijack->map_bytes = bytes;
 	hijack->code_bytes = image->text_bytes;
 	answer = call_there(hijack, SYS_mmap, hijack->map + image->text_bytes, SCRATCH_BYTES,
-			    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED,
+			    LIMPET_PROT_DATA, MAP_PRIVATE | MAP_FIXED,
 			    (uint64_t)hijack->image_there, scratch_offset(image));
 	if (answer < 0 && answer > -4096)
 		return failed(err, hijack, "mmap", answer);
@@ -748,7 +748,7 @@ int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address, 
 
 	if (error)
 		return error;
-	answer = call_there(hijack, SYS_mmap, address, bytes, PROT_READ | PROT_EXEC,
+	answer = call_there(hijack, SYS_mmap, address, bytes, LIMPET_PROT_CODE,
 			    MAP_PRIVATE | MAP_FIXED_NOREPLACE, (uint64_t)hijack->image_there,
 			    scratch_offset(image));
 	return answer < 0 ? (int)answer : 0;
@@ -874,8 +874,8 @@ static bool is_channel(int fd)
 static int read_ends(struct limpet_hijack *hijack)
 {
 	int ends[2];
-	int error = limpet_memory_read(hijack->setup.target->pid, hijack->ends_there, ends,
-				       sizeof(ends));
+	int error = limpet_memory_read_own(hijack->setup.target->pid, hijack->ends_there, ends,
+					   sizeof(ends));
 
 	if (error)
 		return error;
@@ -987,7 +987,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 		error = finish_stub(hijack, least_ns, err);
 	if (error)
 		return error;
-	error = limpet_memory_read(hijack->setup.target->pid, boot_address, boot, sizeof(*boot));
+	error = limpet_memory_read_own(hijack->setup.target->pid, boot_address, boot,
+				       sizeof(*boot));
 	if (error) {
 		hijack->abandoned = true;
 		return failed(err, hijack, "reading its scratch memory", error);

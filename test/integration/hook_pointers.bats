@@ -18,7 +18,7 @@ kept_in() {
 only_jumps() {
 	local left
 	left=$(awk '/memfd:/ { print $2, $3, $6 }' "/proc/$1/maps")
-	[[ $left == $'r-xp 00100000 /memfd:limpet-agent\nrw-p 00101000 /memfd:limpet-agent' ]] ||
+	[[ $left == $'--xp 00100000 /memfd:limpet-agent\n-w-p 00101000 /memfd:limpet-agent' ]] ||
 		fail "it maps: $left" || return 1
 	left=$(find "/proc/$1/fd" -lname '*memfd:*' -printf '%f -> %l\n')
 	[[ -z $left ]] || fail "still open: $left" || return 1
