@@ -248,6 +248,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 		return error;
 	}
 	*ret_started = true;
+	session->segment.mapped_by = session->target->pid;
 	session->handle = boot->handle;
 	session->control_page = boot->start.control_page;
 	session->stats.slots_patched = boot->start.patched;

@@ -7,8 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include "injector/proc/memfd.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/pages.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -366,16 +369,60 @@ void limpet_segment_done(struct limpet_segment *segment)
 	segment->shm_fd = segment->arena_fd = -1;
 }
 
+/* Writes tables, from `from` on, to what the target has of them in pages of its own. It maps their
+ * file privately, and never writes to it; but when it locks its memory the kernel copies every page
+ * of such a mapping, and what is written to the file later is not in the copy. */
+static int write_copies(const struct limpet_segment *segment, uint64_t from)
+{
+	const struct limpet_unwind_set *tables = &segment->tables;
+	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
+	struct limpet_pages *pages = NULL;
+	struct limpet_maps maps;
+	struct stat file;
+	int error = limpet_proc_maps_read(segment->mapped_by, &maps);
+
+	if (error)
+		return error;
+	error = fstat(segment->arena_fd, &file) < 0
+			? limpet_errno()
+			: limpet_pages_new(segment->mapped_by, LIMPET_PAGES_ASK, &pages);
+	for (size_t i = 0; i < maps.count && !error; i++) {
+		const struct limpet_map *map = &maps.list[i];
+		const uint64_t base = map->start - map->offset, end = base + tables->arena_used;
+		const uint64_t last = map->end < end ? map->end : end;
+
+		if (map->inode != file.st_ino || !limpet_memfd_is_ours(map->path))
+			continue;
+		for (uint64_t at = map->start > base + from ? map->start : base + from;
+		     at < last && !error;) {
+			int count = limpet_pages_next(pages, at, last, true, ranges, &at);
+
+			error = count < 0 ? count : 0;
+			for (int k = 0; k < count && !error; k++)
+				error = limpet_memory_write(segment->mapped_by, ranges[k].start,
+							    tables->arena +
+								    (ranges[k].start - base),
+							    ranges[k].end - ranges[k].start);
+		}
+	}
+	limpet_pages_free(pages);
+	limpet_proc_maps_done(&maps);
+	return error;
+}
+
 int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules,
 				 uint32_t gone)
 {
 	struct limpet_shm *shm = segment->shm;
 	struct limpet_unwind_module *shared;
+	const uint64_t used = segment->tables.arena_used;
 	const int made = limpet_unwind_set_update(&segment->tables, modules);
 	const uint32_t which = segment->tables.generation & 1;
+	const int error = made > 0 && segment->mapped_by ? write_copies(segment, used) : 0;
 
-	if (made < 0)
-		return made;
+	/* Without the list that has them, nobody looks for the new tables. */
+	if (made < 0 || error)
+		return made < 0 ? made : error;
 	shared = (struct limpet_unwind_module *)limpet_segment_at(
 			 segment, segment->layout.unwind_modules_offset) +
 		 (uint64_t)which * LIMPET_MAX_UNWIND_MODULES;

@@ -27,6 +27,7 @@ struct limpet_segment {
 	 * target can overwrite it. Its tables are in the memory of arena_fd. */
 	struct limpet_unwind_set tables;
 	uint32_t gone; /* shm->gone_count, read before the modules */
+	pid_t mapped_by; /* the process whose agent maps all of it; 0: none yet */
 	/* What of the shared memory is populated: limpet_segment_populate_needed() */
 	unsigned chunk_shares;
 	uint32_t fingerprint_shift[LIMPET_FINGERPRINT_TABLES];

@@ -55,6 +55,27 @@ none_readable() {
 	done
 }
 
+# The module's table comes when limpet has looked.
+is_whole() {
+	tell loader "allocate 10" allocated && tell loader free freed || return 0
+	"$LIMPET" report "$trace" --json >report.json 2>report.err || return
+	json_says 'any(.sites[]; (.stack | map(.function)) as $names | any($names[]; . == "plugin_allocate") and
+		any($names[]; . == "main") and (.stack_truncated | not))' <report.json
+}
+
+# The kernel copies the pages of the unwind tables, which are mapped privately: what limpet writes later is not in
+# the copies.
+@test "a program locks all of its memory during a capture: stacks in modules that come later are whole" {
+	start loader "$TARGETS/loader" "$TARGETS/plugin.so"
+	attach "$pid"
+	tell loader lock locked
+	tell loader open opened
+	wait_until 60 is_whole || fail "$(jq -c '[.sites[] | select(any(.stack[]; .function == "plugin_allocate"))]' report.json)"
+	stop "$pid"
+	good_capture
+	finish loader
+}
+
 @test "nothing of limpet's is listed as readable: an allocator inside the program, static programs, musl" {
 	none_readable own-allocator "$TARGETS/own-allocator" --threads 1
 	none_readable static "$TARGETS/static" --threads 1

@@ -2,8 +2,10 @@
  *
  *	loader PATH_OF_PLUGIN
  *
- * Commands: "open", "allocate N", "free", "close"; "storm N" does all four N times; "quit". */
+ * Commands: "lock" locks all memory; "open", "allocate N", "free", "close"; "storm N" does all four
+ *N times; "quit". */
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 #include "test/targets/target.h"
 
@@ -52,6 +54,10 @@ int main(int argc, char **argv)
 		if (target_word(line, "open", &n)) {
 			open_module(argv[1]);
 			target_say("opened");
+		} else if (!strcmp(line, "lock")) {
+			if (mlockall(MCL_CURRENT))
+				target_broken("mlockall: %m");
+			target_say("locked");
 		} else if (target_word(line, "allocate", &n)) {
 			allocate((unsigned)n);
 			target_say("allocated");
