@@ -136,7 +136,7 @@ static inline __attribute__((always_inline)) void limpet_record_write(
 	 * takes longer than writing some records. */
 	limpet_prefetch_to_write(words + 48);
 	words[0] = (uint64_t)number << 32 | time << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
-	words[1] = address;
+	words[1] = LIMPET_HIDDEN(address);
 	if (wide) {
 		words[2] = size;
 		words[3] = stack;
@@ -160,7 +160,7 @@ static inline bool limpet_record_free_last(struct limpet_thread *thread, uint64_
 	uint32_t number, time;
 
 	/* The number may turn out not to be the next one: there must be room for a record. */
-	if (own->last != at || words[1] != block || !limpet_record_fits(thread, 24))
+	if (own->last != at || words[1] != LIMPET_HIDDEN(block) || !limpet_record_fits(thread, 24))
 		return false;
 	number = limpet_order_take(&thread->intent, limpet_order_of_block(block));
 	time = limpet_record_time();

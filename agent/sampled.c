@@ -43,7 +43,7 @@ static uint64_t *find(uint64_t address)
 	for (unsigned i = 0; i < 2 * BUCKET_SLOTS; i++) {
 		uint64_t *slot = &buckets[i / BUCKET_SLOTS][i % BUCKET_SLOTS];
 
-		if (__atomic_load_n(slot, __ATOMIC_RELAXED) == address)
+		if (__atomic_load_n(slot, __ATOMIC_RELAXED) == LIMPET_HIDDEN(address))
 			return slot;
 	}
 	return NULL;
@@ -63,7 +63,7 @@ bool limpet_sample_enter(uint64_t address)
 		uint64_t *slot = &buckets[i / BUCKET_SLOTS][i % BUCKET_SLOTS];
 		uint64_t seen = __atomic_load_n(slot, __ATOMIC_RELAXED);
 
-		if (!seen && __atomic_compare_exchange_n(slot, &seen, address, false,
+		if (!seen && __atomic_compare_exchange_n(slot, &seen, LIMPET_HIDDEN(address), false,
 							 __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 			return true;
 	}

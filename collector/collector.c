@@ -380,7 +380,7 @@ static inline bool decode_record(const struct limpet_collector *collector, const
 	const uint32_t type = LIMPET_EVENT_TYPE(words[0]);
 
 	*ret = (struct limpet_record){.time = LIMPET_EVENT_TIME(words[0]),
-				      .address = words[1],
+				      .address = LIMPET_HIDDEN(words[1]),
 				      .size = (uint32_t)words[2],
 				      .node = (uint32_t)(words[2] >> 32),
 				      .thread = tid,

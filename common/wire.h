@@ -63,7 +63,7 @@ enum limpet_op {
  *	0     0..7    enum limpet_event_type           the same
  *	      8..31   time                             the same
  *	      32..63  number                           the same
- *	1     0..63   address                          the same
+ *	1     0..63   LIMPET_HIDDEN(address)           the same
  *	2     0..31   size, or usable size             size, all 64 bits
  *	      32..63  stack: its number, or 0
  *	3     0..31   -                                stack
@@ -85,6 +85,10 @@ enum limpet_op {
  *	              followed by the module gone
  */
 /* clang-format on */
+/* No address of a block stands in the shared memory as it is: a conservative scan of the program's
+ * memory for such addresses, by a garbage collector or a heap checker, would take it for a
+ * reference to the block. Its own inverse. */
+#define LIMPET_HIDDEN(address) (~(uint64_t)(address))
 /* "Before": in the same chunk, of a stack without an owner; the first one of a chunk shares none. A
  * thread describes a stack before any other can learn its number: every event with the number is
  * recorded after the description was committed, though perhaps in another thread's chunks. A stack
@@ -479,7 +483,8 @@ struct limpet_shm_layout {
 	/* of sampling; see agent/sampled.h */
 	uint32_t sample_table_count;   /* a power of 2 */
 	uint32_t sample_filter_shift;  /* reduces a 64-bit hash to a counter's number */
-	uint64_t sample_table_offset;  /* addresses of the sampled blocks that are live; 0: free */
+	uint64_t sample_table_offset;  /* LIMPET_HIDDEN addresses of the sampled blocks that are
+					  live; 0: free */
 	uint64_t sample_filter_offset; /* one byte per counter */
 };
 

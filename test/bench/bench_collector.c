@@ -239,7 +239,7 @@ static void put(uint32_t thread, uint32_t kind, uint64_t address, uint32_t size,
 	words = (uint64_t *)(void *)((uint8_t *)(chunk + 1) + producer->offset);
 	words[0] = (uint64_t)it.numbers[limpet_order_counter(kind, address)]++ << 32 |
 		   (it.shm->time & LIMPET_TIME_MASK) << 8 | kind;
-	words[1] = address;
+	words[1] = LIMPET_HIDDEN(address);
 	words[2] = size | (uint64_t)node << 32;
 	producer->offset += 24;
 	chunk->committed = producer->offset;

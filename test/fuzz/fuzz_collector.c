@@ -313,15 +313,16 @@ static void put_chunk(struct steps *steps, uint8_t argument)
 	chunk->describes = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t type = (uint32_t)take(steps, 1), counter;
+		const uint64_t address = take(steps, 2) << 4 | take(steps, 1) << 56;
 
-		words[1] = take(steps, 2) << 4 | take(steps, 1) << 56;
+		words[1] = LIMPET_HIDDEN(address);
 		words[2] = take(steps, 2) | take(steps, 1) << 32;
 		if (type == LIMPET_EVENT_STACK) {
-			words += put_description(words, words[1] >> 4 ^ words[2]);
+			words += put_description(words, address >> 4 ^ words[2]);
 			chunk->describes = 1;
 			continue;
 		}
-		counter = limpet_order_counter(LIMPET_EVENT_KIND(type), words[1]);
+		counter = limpet_order_counter(LIMPET_EVENT_KIND(type), address);
 		/* Mostly the next one; some are taken in vain. */
 		words[0] = (uint64_t)it.numbers[counter]++ << 32 | type;
 		it.numbers[counter] += type >> 4 == 15;

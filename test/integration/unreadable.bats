@@ -55,6 +55,21 @@ none_readable() {
 	done
 }
 
+# Not even for who reads it all the same: addresses of blocks would be references to these.
+@test "no address of a live block stands in limpet's memory" {
+	local options
+	for options in "" "--sample 512"; do
+		start "reader$options" "$TARGETS/reader"
+		# shellcheck disable=SC2086 # several words
+		attach "$pid" $options
+		tell "reader$options" "keep 20000" kept
+		tell "reader$options" search found
+		[[ $answer =~ ^'found 0 in '[1-9][0-9]+' MiB'$ ]] || fail "${options:-all}: $answer"
+		stop "$pid"
+		finish "reader$options"
+	done
+}
+
 # The module's table comes when limpet has looked.
 is_whole() {
 	tell loader "allocate 10" allocated && tell loader free freed || return 0

@@ -227,7 +227,8 @@ static void put_numbered(uint32_t chunk, uint32_t type, uint32_t number, uint64_
 {
 	bool wide = size > UINT32_MAX;
 	const uint64_t words[] = {first_word(type | (wide ? LIMPET_EVENT_WIDE : 0), number),
-				  address, wide ? size : (uint64_t)node << 32 | size, node};
+				  LIMPET_HIDDEN(address), wide ? size : (uint64_t)node << 32 | size,
+				  node};
 
 	put_words(chunk, words, wide ? 4 : 3);
 }
