@@ -135,7 +135,7 @@ static inline __attribute__((always_inline)) void protect(const struct limpet_bo
 	const struct limpet_boot_piece *piece = boot->layout.pieces;
 
 	for (uint32_t i = 0; i < boot->layout.piece_count; i++, piece++)
-		if (piece->protection != LIMPET_PROT_CODE || boot->may_protect_code)
+		if (!(piece->protection & LIMPET_PROT_CODE) || boot->may_protect_code)
 			limpet_syscall3(SYS_mprotect, (long)(bias + piece->offset),
 					(long)piece->bytes, (long)piece->protection);
 }
@@ -222,15 +222,17 @@ static inline __attribute__((always_inline)) int map(struct limpet_boot *boot)
 
 static inline __attribute__((always_inline)) int map_thunks(struct limpet_boot *boot)
 {
-	long answer = limpet_syscall6(SYS_mmap, 0, 2 * LIMPET_THUNKS_BYTES, LIMPET_PROT_CODE,
-				      MAP_PRIVATE, boot->image, LIMPET_THUNKS_OFFSET);
+	long answer = limpet_syscall6(SYS_mmap, 0, 2 * LIMPET_THUNKS_BYTES,
+				      LIMPET_PROT_CODE | boot->start.readable, MAP_PRIVATE,
+				      boot->image, LIMPET_THUNKS_OFFSET);
 
 	if (answer < 0 && answer > -4096)
 		return (int)answer;
 	boot->thunks = (uint64_t)answer;
 	answer = limpet_syscall6(SYS_mmap, (long)(boot->thunks + LIMPET_THUNKS_BYTES),
-				 LIMPET_THUNKS_BYTES, LIMPET_PROT_DATA, MAP_PRIVATE | MAP_FIXED,
-				 boot->image, LIMPET_THUNKS_OFFSET + LIMPET_THUNKS_BYTES);
+				 LIMPET_THUNKS_BYTES, LIMPET_PROT_DATA | boot->start.readable,
+				 MAP_PRIVATE | MAP_FIXED, boot->image,
+				 LIMPET_THUNKS_OFFSET + LIMPET_THUNKS_BYTES);
 	return answer < 0 && answer > -4096 ? (int)answer : 0;
 }
 

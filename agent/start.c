@@ -141,11 +141,13 @@ static int map_memory(const struct limpet_start *start)
 		return error;
 	shm_bytes = start->shm_bytes;
 	limpet_unwind_arena_bytes = start->unwind_bytes;
-	limpet_shm = map_large(start, start->shm_bytes, LIMPET_PROT_DATA, MAP_SHARED, shm);
+	limpet_shm = map_large(start, start->shm_bytes, LIMPET_PROT_DATA | start->readable,
+			       MAP_SHARED, shm);
 	/* The file is sealed against writing: private pages would be copies, and none is written.
 	 */
-	limpet_unwind_arena = map_large(start, start->unwind_bytes, LIMPET_PROT_DATA,
-					MAP_PRIVATE | MAP_NORESERVE, arena);
+	limpet_unwind_arena =
+		map_large(start, start->unwind_bytes, LIMPET_PROT_DATA | start->readable,
+			  MAP_PRIVATE | MAP_NORESERVE, arena);
 	limpet_syscall1(SYS_close, shm);
 	limpet_syscall1(SYS_close, arena);
 	if (!limpet_shm || !limpet_unwind_arena)
@@ -159,7 +161,7 @@ static int map_memory(const struct limpet_start *start)
 /* Private memory in the place of shared memory. */
 static bool map_over(const struct limpet_start *start, uint64_t offset, uint64_t bytes, bool grows)
 {
-	const int protection = LIMPET_PROT_DATA;
+	const int protection = (int)(LIMPET_PROT_DATA | start->readable);
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED |
 			  (grows ? MAP_GROWSDOWN : 0);
 	void *address = limpet_shm_at(offset);
@@ -211,9 +213,9 @@ static int map_private(const struct limpet_start *start)
 	rooms_bytes = limpet_shm->layout.thread_count * sizeof(struct limpet_scratch) +
 		      (uint64_t)limpet_shm->layout.room_pages * LIMPET_SCRATCH_BYTES;
 	scratch_bytes = rooms_bytes + LIMPET_PRIVATE_TABLES_BYTES;
-	limpet_hot.scratch =
-		map_large(start, scratch_bytes, LIMPET_PROT_DATA, private | MAP_NORESERVE, -1);
-	control = map(page_bytes, LIMPET_PROT_DATA, private, -1);
+	limpet_hot.scratch = map_large(start, scratch_bytes, LIMPET_PROT_DATA | start->readable,
+				       private | MAP_NORESERVE, -1);
+	control = map(page_bytes, LIMPET_PROT_DATA | start->readable, private, -1);
 	if (limpet_hot.scratch && control)
 		error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes,
 					MADV_WIPEONFORK);

@@ -19,7 +19,8 @@
  * 16 (return address); call stacks need no others. Of all rows measured, 99.9 % are
  * CFA = rsp|rbp + constant with the return address at CFA - 8.
  *
- * Trust: the reader trusts the table. limpet makes it and maps it read-only. */
+ * Trust: the reader trusts the table. limpet makes it, and no other process can
+ * write to it: the target could to a copy of its own. */
 #ifndef LIMPET_COMMON_UNWIND_TABLE_H
 #define LIMPET_COMMON_UNWIND_TABLE_H
 

@@ -412,8 +412,8 @@ static inline uint32_t limpet_gone_find(const struct limpet_gone *gone, uint32_t
 
 /* ------------------------------------------------------------------ unwind tables
  *
- * One arena, a memfd of its own, mapped read-only into the target. Modules are appended by the
- * collector and published through limpet_shm.unwind_modules. See common/unwind_table.h. */
+ * One arena, a memfd of its own, sealed against writing and mapped privately. Modules are appended
+ * by the collector and published through limpet_shm.unwind_modules. See common/unwind_table.h. */
 struct limpet_unwind_module {
 	uint64_t start, end; /* covered pc range in the target */
 	uint64_t table;      /* offset in the arena; 0: no table, walk by frame pointer */
@@ -612,9 +612,10 @@ struct limpet_shm {
 /* ------------------------------------------------------------------ protections
  *
  * A program may list its mappings, and later read what was listed as readable: by then limpet's may
- * be gone. So none of them is. On x86-64 memory that can be written can be read as well, and so can
- * code, except on a processor with protection keys, where the kernel gives code that is nothing
- * else a key of its own: code reads no data from pages of code. */
+ * be gone. So none of them is, unless limpet itself could not read it then (limpet_start.readable).
+ * On x86-64 memory that can be written can be read as well, and so can code, except on a processor
+ * with protection keys, where the kernel gives code that is nothing else a key of its own: code
+ * reads no data from pages of code. */
 #define LIMPET_PROT_DATA 2u /* PROT_WRITE */
 #define LIMPET_PROT_CODE 4u /* PROT_EXEC */
 
@@ -680,10 +681,10 @@ struct limpet_start {
 	uint32_t hook_count;
 	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
 	uint32_t from_outside; /* the injector writes the planned slots */
-	uint32_t unlock;  /* the process may lock new mappings (mlockall): unlock the agent's */
-	uint32_t windows; /* memory may grow by a window: keep forked children out of what hooks
-			     write */
-	uint32_t pad;
+	uint32_t unlock;   /* the process may lock new mappings (mlockall): unlock the agent's */
+	uint32_t windows;  /* memory may grow by a window: keep forked children out of what hooks
+			      write */
+	uint32_t readable; /* PROT_READ: map everything as readable, too */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that are loaded later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];

@@ -230,6 +230,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->start.nonce = nonce;
 	boot->start.shm_bytes = session->segment.shm_bytes;
 	boot->start.unwind_bytes = session->segment.tables.arena_bytes;
+	boot->start.readable = image->readable;
 	boot->start.unlock = may_lock_ours(session);
 	boot->start.windows = session->windows;
 	error = limpet_hijack_map(hijack, err);

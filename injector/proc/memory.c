@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -154,6 +155,24 @@ ssize_t limpet_memory_read_own_some(pid_t pid, uint64_t address, void *ret, size
 	if (resident != pid)
 		answer = read_file(resident, address, ret, bytes);
 	return answer ?: -ESRCH;
+}
+
+bool limpet_memory_is_forced(void)
+{
+	static enum { UNKNOWN, NO, YES } forced;
+
+	if (!forced) {
+		void *page = mmap(NULL, PAGE, PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char byte;
+
+		forced = page != MAP_FAILED && limpet_memory_read_own(getpid(), (uintptr_t)page,
+								      &byte, sizeof(byte)) == 0
+				 ? YES
+				 : NO;
+		if (page != MAP_FAILED)
+			munmap(page, PAGE);
+	}
+	return forced == YES;
 }
 
 int limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes)

@@ -2,6 +2,7 @@
 #ifndef LIMPET_INJECTOR_PROC_MEMORY_H
 #define LIMPET_INJECTOR_PROC_MEMORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,10 +26,13 @@ int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes) LIM
 /* Reads as much as is readable from `address` on without a gap; returns the number of bytes, or
  * -errno. */
 ssize_t limpet_memory_read_some(pid_t pid, uint64_t address, void *ret, size_t bytes);
-/* The same of memory that limpet has mapped there, which is not mapped as readable. Through
+/* The same of memory that limpet has mapped there, which may not be mapped as readable. Through
  * /proc/PID/mem: another mapping may lie there by now, and is read whatever its protection. */
 int limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes) LIMPET_MUST_CHECK;
 ssize_t limpet_memory_read_own_some(pid_t pid, uint64_t address, void *ret, size_t bytes);
+/* Whether they read memory that is not mapped as readable. Since Linux 6.12 a kernel may forbid
+ * that (proc_mem.force_override). */
+bool limpet_memory_is_forced(void);
 /* Returns how many of `count` addresses, counted from the first, can be read; looks at 64 at most.
  */
 size_t limpet_memory_probe(pid_t pid, const uint64_t *addresses, size_t count);

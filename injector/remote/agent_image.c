@@ -8,6 +8,7 @@
 
 #include "common/arch.h"
 #include "common/err.h"
+#include "injector/proc/memory.h"
 
 #define PAGE 4096u
 
@@ -59,7 +60,8 @@ static int add_segment(struct limpet_agent_image *image, const Elf64_Phdr *phdr)
 	struct limpet_boot_piece piece = {
 		.offset = page_down(phdr->p_vaddr),
 		.file_offset = page_down(phdr->p_offset),
-		.protection = phdr->p_flags & PF_X ? LIMPET_PROT_CODE : LIMPET_PROT_DATA,
+		.protection = (phdr->p_flags & PF_X ? LIMPET_PROT_CODE : LIMPET_PROT_DATA) |
+			      image->readable,
 	};
 	int error;
 
@@ -129,6 +131,7 @@ static int parse(struct limpet_agent_image *image)
 	uint64_t text_address = 0, boot, thunks;
 
 	image->bytes = bytes;
+	image->readable = limpet_memory_is_forced() ? 0 : PROT_READ;
 	image->size = (size_t)(limpet_agent_image_end - bytes);
 	for (unsigned i = 0; i < head->e_phnum; i++) {
 		if (phdrs[i].p_type == PT_LOAD && phdrs[i].p_flags & PF_X) {

@@ -20,6 +20,7 @@ struct limpet_agent_image {
 	 * pages) counts them, `size` does not. */
 	struct limpet_boot_map layout;
 	uint64_t file_bytes;
+	uint32_t readable; /* PROT_READ, if all of it has to be mapped as readable, too; else 0 */
 	uint8_t build_id[LIMPET_AGENT_BUILD_ID_BYTES];
 };
 

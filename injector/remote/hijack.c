@@ -649,8 +649,8 @@ static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_
 {
 	const uint64_t image_there = (uint64_t)hijack->image_there;
 	uint64_t address = 0;
-	int64_t answer = call_there(hijack, SYS_mmap, 0, bytes, LIMPET_PROT_CODE, MAP_PRIVATE,
-				    image_there, image->text_offset);
+	int64_t answer = call_there(hijack, SYS_mmap, 0, bytes, LIMPET_PROT_CODE | image->readable,
+				    MAP_PRIVATE, image_there, image->text_offset);
 	int error;
 
 	if ((answer < 0 && answer > -4096) ||
@@ -661,9 +661,9 @@ static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_
 	answer = call_there(hijack, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
 	error = answer < 0 ? (int)answer : choose_elsewhere(hijack, bytes, &address);
 	return error ? error
-		     : call_there(hijack, SYS_mmap, address, bytes, LIMPET_PROT_CODE,
-				  MAP_PRIVATE | MAP_FIXED_NOREPLACE, image_there,
-				  image->text_offset);
+		     : call_there(
+			       hijack, SYS_mmap, address, bytes, LIMPET_PROT_CODE | image->readable,
+			       MAP_PRIVATE | MAP_FIXED_NOREPLACE, image_there, image->text_offset);
 }
 
 /* When the image is mapped, its number may already refer to another file. */
@@ -695,7 +695,7 @@ static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_
 	hijack->map_bytes = bytes;
 	hijack->code_bytes = image->text_bytes;
 	answer = call_there(hijack, SYS_mmap, hijack->map + image->text_bytes, SCRATCH_BYTES,
-			    LIMPET_PROT_DATA, MAP_PRIVATE | MAP_FIXED,
+			    LIMPET_PROT_DATA | image->readable, MAP_PRIVATE | MAP_FIXED,
 			    (uint64_t)hijack->image_there, scratch_offset(image));
 	if (answer < 0 && answer > -4096)
 		return failed(err, hijack, "mmap", answer);
@@ -748,7 +748,7 @@ int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address, 
 
 	if (error)
 		return error;
-	answer = call_there(hijack, SYS_mmap, address, bytes, LIMPET_PROT_CODE,
+	answer = call_there(hijack, SYS_mmap, address, bytes, LIMPET_PROT_CODE | image->readable,
 			    MAP_PRIVATE | MAP_FIXED_NOREPLACE, (uint64_t)hijack->image_there,
 			    scratch_offset(image));
 	return answer < 0 ? (int)answer : 0;

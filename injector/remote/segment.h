@@ -2,7 +2,7 @@
  * limpet, so that they are charged to limpet and not to the target's container.
  *
  * The shared memory contains thread states, chunks of records, fingerprints of stacks and the slot
- * table; the arena contains the unwind tables, which the target maps read-only. */
+ * table; the arena contains the unwind tables, which the target maps privately. */
 #ifndef LIMPET_INJECTOR_REMOTE_SEGMENT_H
 #define LIMPET_INJECTOR_REMOTE_SEGMENT_H
 
@@ -26,7 +26,7 @@ struct limpet_segment {
 	/* limpet's own list of modules: the one in the shared memory is for the agent, and the
 	 * target can overwrite it. Its tables are in the memory of arena_fd. */
 	struct limpet_unwind_set tables;
-	uint32_t gone; /* shm->gone_count, read before the modules */
+	uint32_t gone;   /* shm->gone_count, read before the modules */
 	pid_t mapped_by; /* the process whose agent maps all of it; 0: none yet */
 	/* What of the shared memory is populated: limpet_segment_populate_needed() */
 	unsigned chunk_shares;

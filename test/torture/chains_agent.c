@@ -48,7 +48,7 @@ static GElf_Sym symbol(const struct limpet_agent_image *image, const char *name)
 static bool is_image_at(pid_t pid, const struct limpet_agent_image *image, uint64_t text)
 {
 	uint8_t *copy = malloc(image->text_bytes);
-	bool same = copy && limpet_memory_read(pid, text, copy, image->text_bytes) == 0 &&
+	bool same = copy && limpet_memory_read_own(pid, text, copy, image->text_bytes) == 0 &&
 		    memcmp(copy, image->bytes + image->text_offset, image->text_bytes) == 0;
 
 	free(copy);
@@ -74,7 +74,8 @@ static int find_info(pid_t pid, const struct limpet_agent_image *image, uint64_t
 			base = map->start;
 		if (!base || map->perms[2] != 'x' || map->offset != image->text_offset)
 			continue;
-		if (limpet_memory_read(pid, base + image->info_offset, ret, sizeof(*ret)) == 0 &&
+		if (limpet_memory_read_own(pid, base + image->info_offset, ret, sizeof(*ret)) ==
+			    0 &&
 		    ret->magic == LIMPET_INFO_MAGIC && ret->state == LIMPET_AGENT_ACTIVE)
 			error = is_image_at(pid, image, map->start) ? 0 : -ENOTUNIQ;
 	}
@@ -94,7 +95,7 @@ static int find_way(pid_t pid, uint64_t base, const GElf_Sym *path, struct way *
 	if (!path->st_size || path->st_size > sizeof(code))
 		return -ENOEXEC;
 	ret->in = base + path->st_value;
-	if (limpet_memory_read(pid, ret->in, code, path->st_size))
+	if (limpet_memory_read_own(pid, ret->in, code, path->st_size))
 		return -EFAULT;
 	out = memmem(code, path->st_size, leave_ret, sizeof(leave_ret));
 	if (!out || memcmp(code, endbr64, sizeof(endbr64)) != 0)
@@ -130,9 +131,9 @@ int agent_find(pid_t pid, struct agent *ret)
 	if (!error && !hot_offset)
 		error = -ENOEXEC;
 	if (!error)
-		error = limpet_memory_read(pid, ret->info.shm, &ret->shm, sizeof(ret->shm));
+		error = limpet_memory_read_own(pid, ret->info.shm, &ret->shm, sizeof(ret->shm));
 	if (!error)
-		error = limpet_memory_read(pid, base + hot_offset, &hot, sizeof(hot));
+		error = limpet_memory_read_own(pid, base + hot_offset, &hot, sizeof(hot));
 	if (error)
 		return error;
 	ret->scratch = (uint64_t)(uintptr_t)hot.scratch;
@@ -174,8 +175,8 @@ enum trap agent_pass_trap(const struct agent *agent, struct user_regs_struct *re
 			return TRAP_IN;
 		}
 		if (at == agent->ways[i].out &&
-		    limpet_memory_read(agent->pid, registers->rsp, &return_pc, sizeof(return_pc)) ==
-			    0) {
+		    limpet_memory_read_own(agent->pid, registers->rsp, &return_pc,
+					   sizeof(return_pc)) == 0) {
 			registers->rip = return_pc;
 			registers->rsp += sizeof(return_pc);
 			return TRAP_OUT;
@@ -189,7 +190,8 @@ uint32_t agent_op(struct agent *agent, uint32_t hook)
 	if (hook >= LIMPET_MAX_HOOKS)
 		return 0;
 	if (!agent->hooks[hook].original &&
-	    limpet_memory_read(agent->pid, agent->info.hooks, agent->hooks, sizeof(agent->hooks)))
+	    limpet_memory_read_own(agent->pid, agent->info.hooks, agent->hooks,
+				   sizeof(agent->hooks)))
 		return 0;
 	return agent->hooks[hook].op;
 }
@@ -208,7 +210,7 @@ int agent_thread(struct agent *agent, pid_t tid)
 
 	if (!threads)
 		return -ENOMEM;
-	if (limpet_memory_read(agent->pid, thread_at(agent, 0), threads, bytes) == 0)
+	if (limpet_memory_read_own(agent->pid, thread_at(agent, 0), threads, bytes) == 0)
 		for (uint32_t i = 0; i < agent->shm.layout.thread_count; i++)
 			if (threads[i].thread_pointer && threads[i].tid == (uint32_t)tid)
 				found = (int)i;
@@ -220,10 +222,10 @@ uint64_t agent_place(struct agent *agent, int thread)
 {
 	uint64_t place;
 
-	if (thread < 0 || limpet_memory_read(agent->pid,
-					     thread_at(agent, thread) - LIMPET_OWN_BYTES +
-						     offsetof(struct limpet_own, at),
-					     &place, sizeof(place)))
+	if (thread < 0 || limpet_memory_read_own(agent->pid,
+						 thread_at(agent, thread) - LIMPET_OWN_BYTES +
+							 offsetof(struct limpet_own, at),
+						 &place, sizeof(place)))
 		return 0;
 	return place;
 }
@@ -232,7 +234,7 @@ bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct 
 {
 	uint64_t words[4];
 
-	if (limpet_memory_read(agent->pid, place - sizeof(words), words, sizeof(words)))
+	if (limpet_memory_read_own(agent->pid, place - sizeof(words), words, sizeof(words)))
 		return false;
 	for (int start = 1; start >= 0; start--) {
 		const uint64_t *word = words + start;
@@ -240,7 +242,7 @@ bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct 
 		bool wide = type & LIMPET_EVENT_WIDE;
 
 		ret->type = type & ~LIMPET_EVENT_WIDE;
-		if (wide == (start == 1) || word[1] != address ||
+		if (wide == (start == 1) || word[1] != LIMPET_HIDDEN(address) ||
 		    (ret->type != LIMPET_EVENT_ALLOC && ret->type != LIMPET_EVENT_MMAP))
 			continue;
 		ret->address = address;
@@ -281,15 +283,15 @@ int agent_learn(struct agent *agent, int thread)
 	uint8_t chunk[LIMPET_CHUNK_BYTES];
 	struct limpet_own own;
 	uint64_t start;
-	int error = limpet_memory_read(agent->pid, thread_at(agent, thread) - LIMPET_OWN_BYTES,
-				       &own, sizeof(own));
+	int error = limpet_memory_read_own(agent->pid, thread_at(agent, thread) - LIMPET_OWN_BYTES,
+					   &own, sizeof(own));
 
 	if (error || !own.end)
 		return error;
 	start = own.end - LIMPET_CHUNK_BYTES;
 	if (own.at < start + sizeof(struct limpet_chunk) || own.at > own.end)
 		return -EBADMSG;
-	error = limpet_memory_read(agent->pid, start, chunk, own.at - start);
+	error = limpet_memory_read_own(agent->pid, start, chunk, own.at - start);
 	if (!error)
 		learn_from(agent, chunk + sizeof(struct limpet_chunk),
 			   (uint32_t)(own.at - start - sizeof(struct limpet_chunk)));
@@ -324,8 +326,8 @@ int agent_forget(struct agent *agent)
 	const struct limpet_shm_layout *layout = &agent->shm.layout;
 	uint64_t bytes = layout->thread_count * sizeof(struct limpet_own);
 	struct limpet_own *own = malloc(bytes);
-	int error = own ? limpet_memory_read(agent->pid, thread_at(agent, 0) - LIMPET_OWN_BYTES,
-					     own, bytes)
+	int error = own ? limpet_memory_read_own(agent->pid, thread_at(agent, 0) - LIMPET_OWN_BYTES,
+						 own, bytes)
 			: -ENOMEM;
 
 	for (unsigned i = 0; i < LIMPET_FINGERPRINT_TABLES && !error; i++)
@@ -372,10 +374,10 @@ int spoil_stack_caches(struct agent *agent, int thread)
 	uint32_t place;
 	int spoiled = 0, error;
 
-	error = limpet_memory_read(agent->pid,
-				   thread_at(agent, thread) - LIMPET_OWN_BYTES +
-					   offsetof(struct limpet_own, stack_cache),
-				   &place, sizeof(place));
+	error = limpet_memory_read_own(agent->pid,
+				       thread_at(agent, thread) - LIMPET_OWN_BYTES +
+					       offsetof(struct limpet_own, stack_cache),
+				       &place, sizeof(place));
 	if (error)
 		return error;
 	stack_cache = agent->scratch + (uint64_t)(place >> 8) * LIMPET_SCRATCH_BYTES;
@@ -384,7 +386,7 @@ int spoil_stack_caches(struct agent *agent, int thread)
 			      offsetof(struct limpet_stack_cache_entry, words);
 		uint32_t words;
 
-		error = limpet_memory_read(agent->pid, at, &words, sizeof(words));
+		error = limpet_memory_read_own(agent->pid, at, &words, sizeof(words));
 		if (!error && words > few)
 			error = limpet_memory_write(agent->pid, at, &few, sizeof(few));
 		if (error)
@@ -398,8 +400,8 @@ static int spoil_some_fingerprints(struct agent *agent, uint64_t at,
 				   struct limpet_fingerprint *fingerprints, uint32_t count,
 				   uint32_t number)
 {
-	int spoiled = 0,
-	    error = limpet_memory_read(agent->pid, at, fingerprints, count * sizeof(*fingerprints));
+	int spoiled = 0, error = limpet_memory_read_own(agent->pid, at, fingerprints,
+							count * sizeof(*fingerprints));
 
 	for (uint32_t i = 0; i < count && !error; i++) {
 		if (!(uint32_t)fingerprints[i].state || fingerprints[i].state >> 32 & 1)
@@ -436,9 +438,9 @@ static uint32_t generation(const struct agent *agent)
 {
 	uint32_t current = 0;
 
-	if (limpet_memory_read(agent->pid,
-			       agent->info.shm + offsetof(struct limpet_shm, unwind_current),
-			       &current, sizeof(current)))
+	if (limpet_memory_read_own(agent->pid,
+				   agent->info.shm + offsetof(struct limpet_shm, unwind_current),
+				   &current, sizeof(current)))
 		return 0;
 	return current;
 }
@@ -462,15 +464,15 @@ static int spoil_table(pid_t collector, uint64_t table, int32_t bytes)
 	struct limpet_unwind_table head;
 	struct limpet_unwind_rule *rules = NULL;
 	size_t size = 0;
-	int spoiled = 0, error = limpet_memory_read(collector, table, &head, sizeof(head));
+	int spoiled = 0, error = limpet_memory_read_own(collector, table, &head, sizeof(head));
 
 	if (!error && head.magic != LIMPET_UNWIND_MAGIC)
 		error = -EBADMSG;
 	if (!error) {
 		size = head.rule_count * sizeof(*rules);
 		rules = malloc(size);
-		error = rules ? limpet_memory_read(collector, table + head.rules_offset, rules,
-						   size)
+		error = rules ? limpet_memory_read_own(collector, table + head.rules_offset, rules,
+						       size)
 			      : -ENOMEM;
 	}
 	for (uint32_t i = 0; !error && i < head.rule_count; i++)
@@ -492,16 +494,16 @@ int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes)
 	int answer = arena ? 0 : -ENOENT;
 
 	if (!answer)
-		answer = limpet_memory_read(agent->pid,
-					    agent->info.shm +
-						    offsetof(struct limpet_shm, unwind_count) +
-						    current * sizeof(count),
-					    &count, sizeof(count));
+		answer = limpet_memory_read_own(agent->pid,
+						agent->info.shm +
+							offsetof(struct limpet_shm, unwind_count) +
+							current * sizeof(count),
+						&count, sizeof(count));
 	list = TARGET_AT(agent, layout.unwind_modules_offset) +
 	       current * LIMPET_MAX_UNWIND_MODULES * sizeof(module);
 	for (uint32_t i = 0; answer >= 0 && i < count; i++) {
-		answer = limpet_memory_read(agent->pid, list + i * sizeof(module), &module,
-					    sizeof(module));
+		answer = limpet_memory_read_own(agent->pid, list + i * sizeof(module), &module,
+						sizeof(module));
 		if (answer < 0 || !module.table)
 			continue;
 		answer = spoil_table(collector, arena + module.table, bytes);
