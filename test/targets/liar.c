@@ -195,7 +195,7 @@ static void lie_about_images(void)
 
 static void lie_in_memory(void)
 {
-	struct region shared = find_region("limpet-shared", "rw");
+	struct region shared = find_region("limpet-shared", "-w");
 
 	for (unsigned i = 0; shared.words && i < 10000; i++)
 		shared.words[target_random(&seed) % shared.count] =
@@ -204,7 +204,7 @@ static void lie_in_memory(void)
 
 static void lie_in_header(void)
 {
-	struct region shared = find_region("limpet-shared", "rw");
+	struct region shared = find_region("limpet-shared", "-w");
 	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
 
 	if (!shm)
@@ -218,7 +218,7 @@ static void lie_in_header(void)
 /* Counts that no process can have. Those of kinds stay: the agent adds to them. */
 static void lie_about_counts(void)
 {
-	struct region shared = find_region("limpet-shared", "rw");
+	struct region shared = find_region("limpet-shared", "-w");
 	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
 	struct limpet_thread *threads;
 
@@ -236,7 +236,7 @@ static void lie_about_counts(void)
 static void lie_about_layout(bool all)
 {
 	const unsigned often = 20000;
-	struct region shared = find_region("limpet-shared", "rw");
+	struct region shared = find_region("limpet-shared", "-w");
 	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
 	uint64_t *words = shm ? (uint64_t *)(void *)&shm->layout : NULL;
 
@@ -268,7 +268,7 @@ static void lie_about_stack(uint64_t *words, uint64_t word)
 
 static void lie_in_heads(void)
 {
-	struct region shared = find_region("limpet-shared", "rw");
+	struct region shared = find_region("limpet-shared", "-w");
 	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
 	uint8_t *base = (uint8_t *)shm;
 
@@ -309,7 +309,7 @@ static int answer_five(void)
 
 static void lie_about_agent(void)
 {
-	struct region agent = find_region("memfd:limpet-agent", "rw");
+	struct region agent = find_region("memfd:limpet-agent", "-w");
 
 	for (size_t i = 0; i < agent.count; i++) {
 		struct limpet_agent_info *info =
@@ -537,7 +537,7 @@ static void *lie_on(void *nothing)
 		if (lying && !strcmp(mode, "give"))
 			give();
 		if (lying && !strcmp(mode, "unmap")) {
-			struct region shared = find_region("limpet-shared", "rw");
+			struct region shared = find_region("limpet-shared", "-w");
 
 			if (shared.words)
 				munmap(shared.words, shared.count * 8);
