@@ -81,6 +81,16 @@ static void say_way(struct limpet_check *check, const struct limpet_inside *insi
 			 inside->entries.count ? ", and changed code" : "");
 }
 
+/* What an earlier limpet left is removed first: until then slots lead there, and there is nothing
+ * that could be planned. */
+static bool has_agent(const struct limpet_inside *inside)
+{
+	for (size_t i = 0; i < inside->modules.count; i++)
+		if (inside->modules.list[i].agent)
+			return true;
+	return false;
+}
+
 /* Reads memory, so as to examine the library that runs, not one that was installed later. If a
  * program's list of modules cannot be read, this check adds nothing: the attach will report it. */
 static int check_loader(struct limpet_check *check)
@@ -92,7 +102,7 @@ static int check_loader(struct limpet_check *check)
 	inside = limpet_check_inside(check);
 	if (!inside)
 		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
-	if (!inside->plan_error) {
+	if (!inside->plan_error || (inside->plan_error == -ENOENT && has_agent(inside))) {
 		say_way(check, inside);
 	} else if (inside->plan_error == -ENOTSUP) {
 		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s",
