@@ -29,7 +29,9 @@
 #define MAX_SPACES 64u /* glibc has 16 */
 #define MAX_SYMBOLS (1u << 24)
 #define MAX_MODULES 4096u
-#define MAX_HEADERS 4u /* mappings of a file's first page: a small file's data are there, too */
+#define MAX_HEADERS 4u     /* mappings of a file's first page: a small file's data are there, too */
+#define MAX_NEIGHBOURS 64u /* mappings of one module */
+#define MAX_IN_VAIN 256u   /* modules that are in a list and nowhere else: it lies */
 /* Limit of the tables of all modules together: a hundred times what a large program has. */
 #define BUDGET_BYTES (2ull << 30)
 
@@ -372,10 +374,11 @@ static struct limpet_module *module_that_has(struct limpet_modules *modules, uin
 {
 	const struct limpet_map *map = limpet_proc_maps_find(&modules->maps, address);
 	struct limpet_module *known = module_at(modules, address);
-	unsigned tries = 0;
+	unsigned tries = 0, maps = 0;
 	bool added;
 
-	if (known || !map || modules->count == modules->maps.count || modules->count == MAX_MODULES)
+	if (known || !map || modules->count == modules->maps.count ||
+	    modules->count == MAX_MODULES || modules->in_vain == MAX_IN_VAIN)
 		return known;
 	added = add_image(modules, header, address, dynamic);
 	for (const struct limpet_map *at = map; !added && map->inode && tries < MAX_HEADERS; at--) {
@@ -383,9 +386,10 @@ static struct limpet_module *module_that_has(struct limpet_modules *modules, uin
 			added = add_image(modules, at->start, address, dynamic);
 			tries++;
 		}
-		if (at == modules->maps.list)
+		if (at == modules->maps.list || ++maps == MAX_NEIGHBOURS)
 			break;
 	}
+	modules->in_vain += !added;
 	return module_at(modules, address);
 }
 

@@ -66,6 +66,7 @@ struct limpet_modules {
 	struct limpet_module_memory *memory; /* the same */
 	struct limpet_originals *originals;  /* the same; NULL: no agent is present */
 	uint64_t searches;
+	uint32_t in_vain; /* how many modules of the loader's list were not found */
 };
 
 /* Every ELF image that is mapped with code; those in the loader's list are marked. Of the program
