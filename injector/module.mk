@@ -57,6 +57,7 @@ INJECTOR_SRC += \
 	injector/remote/tables.c
 
 INJECTOR_SRC += \
+	injector/ptrace/arch/$(ARCH)/interrupted.c \
 	injector/ptrace/arch/$(ARCH)/sigreturn_frame.c \
 	injector/ptrace/arch/$(ARCH)/stop_calls.c \
 	injector/ptrace/last_words.c \
@@ -68,6 +69,7 @@ INJECTOR_SRC += \
 	injector/ptrace/stop_all.c \
 	injector/ptrace/stop_effect.c \
 	injector/ptrace/tick.c \
+	injector/ptrace/timed_wait.c \
 	injector/ptrace/tracee.c \
 	injector/ptrace/target_lock.c \
 	injector/ptrace/wait.c \

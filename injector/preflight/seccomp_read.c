@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "injector/preflight/seccomp_eval.h"
+#include "injector/ptrace/arch.h"
 #include "injector/ptrace/tracee.h"
 
 /* MAX_INSNS_PER_PATH in kernel/seccomp.c; each filter counts for four more instructions. */
@@ -55,7 +56,8 @@ static int collect(pid_t tid, struct readout *readout)
 	}
 }
 
-static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct readout *readout)
+static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct readout *readout,
+					     struct limpet_timed_wait *wait)
 {
 	int status, signal_number;
 	uint64_t since_ns;
@@ -81,6 +83,8 @@ static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct rea
 	readout->result = collect(tid, readout);
 	/* a signal that came before our stop belongs to the program */
 	signal_number = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
+	if (!signal_number && WSTOPSIG(status) == SIGTRAP)
+		limpet_interrupted_mend(tid, wait);
 	ptrace(PTRACE_DETACH, tid, NULL, (void *)(uintptr_t)signal_number);
 	readout->stop_ns = limpet_monotonic_ns() - since_ns;
 	_exit(0);
@@ -91,14 +95,16 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 	struct pollfd ended = {.events = POLLIN};
 	pid_t child, parent = getpid();
 	LIMPET_CLOSE int fd = -1;
+	struct limpet_timed_wait wait;
 	int ready, r = 0;
 
+	limpet_timed_wait_look(tid, tid, &wait);
 	readout->result = -EINPROGRESS;
 	child = fork();
 	if (child < 0)
 		return -errno;
 	if (child == 0)
-		helper(tid, parent, readout);
+		helper(tid, parent, readout, &wait);
 	fd = (int)syscall(SYS_pidfd_open, child, 0);
 	ended.fd = fd;
 	if (fd < 0)

@@ -137,6 +137,15 @@ struct limpet_proc_syscall {
 int limpet_proc_syscall_read(pid_t pid, pid_t tid, struct limpet_proc_syscall *ret_syscall);
 /* Voluntary + involuntary context switches of a thread: if unchanged, it did not run. */
 int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches);
+/* What the scheduler tells of a thread, without stopping it (/proc/PID/task/TID/sched; -ENOENT: not
+ * in this kernel). Allocates nothing. */
+struct limpet_proc_sched {
+	/* When a thread that sleeps went to sleep, by the clock of the processor it was on: that
+	 * clock and CLOCK_MONOTONIC differ, and each processor's differs otherwise. 0: unknown. */
+	uint64_t ran_ns;
+	uint64_t sleeps; /* how often it went to sleep, or into a stop: voluntary switches */
+};
+int limpet_proc_sched_read(pid_t pid, pid_t tid, struct limpet_proc_sched *ret);
 /* A number in a thread's own status ("TracerPid", "Seccomp"...). -ENOENT: there is no such line. */
 int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value);
 /* Time in nanoseconds that a thread has spent on a processor, exact while it is off (schedstat). */

@@ -1,6 +1,7 @@
 #include "injector/proc/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,6 +223,56 @@ int limpet_proc_switches(pid_t pid, pid_t tid, uint64_t *ret_switches)
 	    !take_number(text, "nonvoluntary_ctxt_switches", &involuntary))
 		return -EBADMSG;
 	*ret_switches = voluntary + involuntary;
+	return 0;
+}
+
+/* "KEY   :   VALUE" in the lines of a sched file, of which fractions have six digits. */
+static bool take_sched(const char *text, const char *key, uint64_t *ret_value, uint64_t *ret_part)
+{
+	const size_t bytes = strlen(key);
+	const char *line = text;
+	char *rest;
+
+	while (line && strncmp(line + 1, key, bytes))
+		line = strchr(line + 1, '\n');
+	if (!line)
+		return false;
+	line += 1 + bytes;
+	line += strspn(line, " ");
+	if (*line != ':')
+		return false;
+	errno = 0;
+	*ret_value = strtoull(line + 1, &rest, 10);
+	*ret_part = *rest == '.' ? strtoull(rest + 1, NULL, 10) : 0;
+	return !errno && rest != line + 1;
+}
+
+int limpet_proc_sched_read(pid_t pid, pid_t tid, struct limpet_proc_sched *ret)
+{
+	char path[PATH_MAX], text[4096];
+	uint64_t ran_ms, ran_part, sleeps, none;
+	const char *lines;
+	ssize_t got;
+	int fd, error;
+
+	error = limpet_proc_path(path, 0, "%d/task/%d/sched", pid, tid);
+	if (error)
+		return error;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	got = read(fd, text, sizeof(text) - 1);
+	error = got < 0 ? -errno : 0;
+	close(fd);
+	if (error)
+		return error;
+	text[got] = 0;
+	/* The line above is the thread's name, which may be anything. */
+	lines = strstr(text, "\n--------------------");
+	if (!lines || !take_sched(lines, "se.exec_start", &ran_ms, &ran_part) ||
+	    !take_sched(lines, "nr_voluntary_switches", &sleeps, &none))
+		return -EBADMSG;
+	*ret = (struct limpet_proc_sched){ran_ms * 1000000u + ran_part, sleeps};
 	return 0;
 }
 

@@ -8,6 +8,7 @@
 /* The formatter would take the paths for expressions. */
 /* clang-format off */
 #include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/sigreturn_frame.h)
+#include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/interrupted.h)
 #include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/machine.h)
 #include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/raw_call.h)
 /* clang-format on */

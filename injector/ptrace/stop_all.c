@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -9,6 +10,7 @@
 #include "common/clock.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/stop_effect.h"
+#include "injector/ptrace/timed_wait.h"
 
 #define MAX_STOPPED 4096u /* the most strays that there can be */
 
@@ -32,14 +34,22 @@ static int make_room(struct limpet_stop_all *stopped, size_t more)
 static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	int tasks = limpet_proc_tasks(pid, &tids), asked = 0;
+	LIMPET_FREE struct limpet_timed_wait *waits = NULL;
+	int tasks = limpet_proc_tasks(pid, &tids), fresh = 0, asked = 0;
 	int error = tasks < 0 ? tasks : make_room(stopped, (size_t)tasks);
 
+	for (int i = 0; i < tasks; i++)
+		if (tids[i] != except && !has(stopped, tids[i]))
+			tids[fresh++] = tids[i];
+	if (!error)
+		waits = calloc((size_t)fresh + 1, sizeof(*waits));
+	/* Before the first one stands for it. */
+	for (int i = 0; waits && i < fresh; i++)
+		limpet_timed_wait_look(pid, tids[i], &waits[i]);
 	limpet_tracee_many(true);
-	for (int i = 0; i < tasks && !error; i++) {
-		if (tids[i] == except || has(stopped, tids[i]))
-			continue;
-		error = limpet_tracee_ask(pid, tids[i], &stopped->list[stopped->count]);
+	for (int i = 0; i < fresh && !error; i++) {
+		error = limpet_tracee_ask(pid, tids[i], waits ? &waits[i] : NULL,
+					  &stopped->list[stopped->count]);
 		if (!error) {
 			stopped->count++;
 			asked++;

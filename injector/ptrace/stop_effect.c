@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/falloc.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -236,6 +238,50 @@ bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number)
 	if (ret_number)
 		*ret_number = call.number;
 	return true;
+}
+
+/* io_uring_enter(2): what newer headers call IORING_ENTER_NO_IOWAIT is known, flags that bring a
+ * time limit (EXT_ARG, EXT_ARG_REG, ABS_TIMER) are not. */
+#define ENTER_NO_IOWAIT (1u << 7)
+#define ENTER_KNOWN                                                               \
+	(IORING_ENTER_GETEVENTS | IORING_ENTER_SQ_WAKEUP | IORING_ENTER_SQ_WAIT | \
+	 IORING_ENTER_REGISTERED_RING | ENTER_NO_IOWAIT)
+
+/* Sockets are not here: without a limit the kernel makes their calls again itself, and a limit is
+ * the socket's. Nor is what has its limit in the program's memory, which limpet does not write. */
+enum limpet_stop_limit limpet_stop_limit_of(long number, const uint64_t args[6])
+{
+	bool none;
+
+	switch (number) {
+#ifdef SYS_epoll_wait
+	case SYS_epoll_wait:
+#endif
+	case SYS_epoll_pwait:
+		return (int32_t)args[3] < 0 ? LIMPET_LIMIT_NONE : LIMPET_LIMIT_IN_REGISTER;
+	case SYS_epoll_pwait2:
+	case SYS_semtimedop:
+		none = !args[3];
+		break;
+	case SYS_semop:
+		none = true;
+		break;
+	case SYS_rt_sigtimedwait:
+		none = !args[2];
+		break;
+	case SYS_io_getevents:
+		none = !args[4];
+		break;
+	case SYS_io_uring_enter:
+		none = !(args[3] & ~(uint64_t)ENTER_KNOWN);
+		break;
+	case SYS_fallocate: /* of what it has done, nothing is done twice */
+		none = !(args[1] & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
+		break;
+	default:
+		none = false;
+	}
+	return none ? LIMPET_LIMIT_NONE : LIMPET_LIMIT_UNKNOWN;
 }
 
 const char *limpet_stop_call_name(long number)

@@ -4,13 +4,15 @@
  * The kernel wakes a thread to stop it. After most calls the kernel restarts or continues the call
  * when the thread is released, and the program notices nothing (ERESTARTSYS, ERESTARTNOINTR,
  * ERESTARTNOHAND, ERESTART_RESTARTBLOCK). Others return what they would return after SIGSTOP and
- * SIGCONT: EINTR, which no tracer can avoid (signal(7), "Interruption of system calls and library
- * functions by stop signals"), or fewer bytes than they would have moved. The latter do more harm:
+ * SIGCONT (signal(7), "Interruption of system calls and library functions by stop signals"): EINTR,
+ * after which limpet has the kernel make the call again where that is right
+ * (limpet_stop_limit_of()), or fewer bytes than they would have moved. The latter do more harm:
  * programs expect EINTR, but few expect a short write(2) on a pipe that blocks. */
 #ifndef LIMPET_INJECTOR_PTRACE_STOP_EFFECT_H
 #define LIMPET_INJECTOR_PTRACE_STOP_EFFECT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "injector/proc/proc.h"
@@ -30,6 +32,14 @@ enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_pro
 /* Whether the thread sleeps in a system call that a stop would cut short; *ret_number (may be
  * NULL): which one. */
 bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number);
+/* How long a call may last that returned EINTR because of a stop, if it can be made again without
+ * harm: a closed list. Never close(2) and its like, which have closed. */
+enum limpet_stop_limit {
+	LIMPET_LIMIT_UNKNOWN, /* or it must not be made again */
+	LIMPET_LIMIT_NONE,
+	LIMPET_LIMIT_IN_REGISTER /* in milliseconds, the fourth argument */
+};
+enum limpet_stop_limit limpet_stop_limit_of(long number, const uint64_t args[6]);
 /* The name of a system call for which limpet_stop_effect_of() may return LIMPET_STOP_CUTS. */
 const char *limpet_stop_call_name(long number);
 

@@ -22,6 +22,7 @@
 #include "injector/ptrace/boost.h"
 #include "injector/ptrace/sigchld.h"
 #include "injector/ptrace/tick.h"
+#include "injector/ptrace/timed_wait.h"
 #include "injector/ptrace/watchdog.h"
 
 #define XSTATE_MAX 65536u
@@ -60,6 +61,7 @@ struct limpet_tracee {
 	uint64_t run_ns;           /* run_time(), if this stop continues the last one; else 0 */
 	uint64_t home, spare;
 	struct limpet_tracee_gadgets gadgets;
+	struct limpet_timed_wait wait; /* from before the stop */
 };
 
 void (*limpet_tracee_fault_point)(const char *step);
@@ -294,6 +296,25 @@ static int write_registers(const struct limpet_tracee *tracee, struct user_regs_
 	return 0;
 }
 
+/* In an event stop, with the registers read: a call that has ended with EINTR for no other reason
+ * than our stop is made again. Written at once: if we die, the program does not see it either. In a
+ * group stop the program sees EINTR without us, too. */
+static int mend(struct limpet_tracee *tracee)
+{
+	if (tracee->group_stop ||
+	    !limpet_interrupted_again(tracee->pid, tracee->tid, &tracee->wait, &tracee->regs))
+		return 0;
+	return write_registers(tracee, &tracee->regs);
+}
+
+/* Time has gone by since. */
+static int mend_limit(struct limpet_tracee *tracee)
+{
+	if (!tracee->wait.shortened || !limpet_interrupted_shorten(&tracee->wait, &tracee->regs))
+		return 0;
+	return tracee->hijacked ? 0 : write_registers(tracee, &tracee->regs);
+}
+
 /* Strays: threads that were interrupted and did not stop in time (D state). Only a stopped thread
  * can be detached, so they stay traced until they leave their system call; the next look detaches
  * them. */
@@ -349,6 +370,9 @@ void limpet_tracee_release_strays(void)
 		if (got == tid && WIFSTOPPED(status) && !(status >> 16) &&
 		    WSTOPSIG(status) != (SIGTRAP | 0x80))
 			signal_number = WSTOPSIG(status);
+		if (got == tid && WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP &&
+		    WSTOPSIG(status) == SIGTRAP)
+			limpet_interrupted_mend(tid, NULL);
 		if (got == tid && WIFSTOPPED(status) &&
 		    ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal_number) == 0)
 			limpet_tracee_note_stop_ns(limpet_monotonic_ns() - strays[i].unstopped_ns);
@@ -522,7 +546,8 @@ static long seize(pid_t tid)
 	return answer;
 }
 
-int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret)
+int limpet_tracee_ask(pid_t pid, pid_t tid, const struct limpet_timed_wait *wait,
+		      struct limpet_tracee **ret)
 {
 	struct limpet_tracee *tracee;
 	int error;
@@ -534,6 +559,8 @@ int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret)
 	error = tracee_new(pid, tid, &tracee);
 	if (error)
 		return error;
+	if (wait)
+		tracee->wait = *wait;
 	if (seize(tid) < 0) {
 		error = -errno;
 		if (error == -EPERM && is_none(tid))
@@ -591,6 +618,8 @@ int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
 
 	if (!error)
 		error = read_registers(tracee);
+	if (!error)
+		error = mend(tracee);
 	if (error == -ESRCH)
 		follow_exec(tracee->pid, tracee->tid);
 	if (error) {
@@ -604,8 +633,12 @@ int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
 
 int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
 {
+	struct limpet_timed_wait wait;
 	struct limpet_tracee *tracee;
-	int error = limpet_tracee_ask(pid, tid, &tracee);
+	int error;
+
+	limpet_timed_wait_look(pid, tid, &wait);
+	error = limpet_tracee_ask(pid, tid, &wait, &tracee);
 
 	if (!error)
 		error = limpet_tracee_await(tracee, deadline_ns);
@@ -1049,6 +1082,7 @@ static int put_back(struct limpet_tracee *tracee, uint64_t deadline_ns)
 		first = -errno;
 	if (trace(PTRACE_SETREGSET, tracee->tid, (void *)NT_X86_XSTATE, &vector) < 0 && !first)
 		first = -errno;
+	(void)!mend_limit(tracee);
 	error = write_registers(tracee, &tracee->regs);
 	if (error)
 		return first ? first : error;
@@ -1077,6 +1111,8 @@ static int detach(struct limpet_tracee *tracee, int error)
 	if (error != -ESRCH && !tracee->running) {
 		if (trace(PTRACE_DETACH, tracee->tid, NULL, NULL) == 0) {
 			note_stop(tracee);
+			if (tracee->wait.shortened)
+				limpet_timed_wait_returns(tracee->tid);
 		} else {
 			tracee->running = true;
 			error = error ?: -errno;
@@ -1103,9 +1139,11 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 		 */
 		first = tracee->hijacked ? limpet_tracee_halt(tracee, deadline_ns)
 					 : wait_event(tracee, 0);
+		if (!first && !tracee->hijacked)
+			first = read_registers(tracee) ?: mend(tracee);
 	}
-	if (!first && tracee->hijacked)
-		first = put_back(tracee, deadline_ns);
+	if (!first)
+		first = tracee->hijacked ? put_back(tracee, deadline_ns) : mend_limit(tracee);
 	return detach(tracee, first);
 }
 

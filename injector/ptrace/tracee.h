@@ -30,7 +30,10 @@ int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns,
 		       struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* The same in two steps, to stop many threads at once. A thread that was asked will stop soon, and
  * must be awaited. */
-int limpet_tracee_ask(pid_t pid, pid_t tid, struct limpet_tracee **ret) LIMPET_MUST_CHECK;
+struct limpet_timed_wait;
+/* `wait`: what limpet_timed_wait_look() found before any thread was asked; NULL: nothing. */
+int limpet_tracee_ask(pid_t pid, pid_t tid, const struct limpet_timed_wait *wait,
+		      struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* On failure it is released or becomes a stray, and is freed. */
 int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
 /* To be called before and after several threads are asked while others are stopped: one that still

@@ -20,6 +20,9 @@ teardown() { end; }
 
 : "${BLOCKED_ROUNDS:=1}"
 : "${TORTURE:=$root/build/torture}"
+# Any stop ends these with EINTR; after ours they are made again, with what is left of their time.
+again=" epoll_pwait sigwaitinfo semop io_getevents io_uring_enter io_uring-worker "
+shortened=" epoll_wait epoll_wait-timeout "
 
 # disturbed KIND MS: 0: all is well; 2: time ended the call before we were done with it; 3: not here.
 disturbed() {
@@ -63,6 +66,14 @@ disturbed() {
 	fi
 	if [[ ${stops[idle]} != 0/* ]]; then
 		measured[$kind]=1
+	fi
+	if [[ $again == *" $kind "* ]]; then
+		[[ ${stops[idle]} != 0/* ]] || fail "$key: ended by no stop of others" || return 1
+		[[ ${stops[hijacked]} == 0/* && ${stops[beside]} == 0/* ]] ||
+			fail "$key: ended with EINTR by ours, ${stops[hijacked]} and ${stops[beside]}" || return 1
+	elif [[ $shortened == *" $kind "* ]]; then
+		: # below, with what time it took
+	elif [[ ${stops[idle]} != 0/* ]]; then
 		# Or somebody has made it again, with all of its time.
 		[[ $ready != timed ]] || ((ended)) || [[ ${stops[hijacked]} != 0/* ]] ||
 			fail "$key: ended with EINTR by others' stops, by none of ours" || return 1
@@ -123,6 +134,33 @@ blocked() {
 	blocked epoll_wait epoll_wait-timeout epoll_pwait epoll_pwait2
 }
 
+# waited S: the one that was begun at $since has waited for that long.
+waited() { ((${EPOCHREALTIME/[.,]/} - since >= $1 * 1000000)); }
+
+# Where the kernel does not tell when the thread fell asleep, or it has just been woken, EINTR it is: not always.
+@test "epoll, with a time limit: what is left of it after a stop, or EINTR" {
+	local ms=3000 since interruptions over try left=0 ended
+	[[ -r /proc/self/sched ]] || skip "no /proc/self/sched"
+	for ((try = 0; try < 10 && left < 2; try++)); do
+		start "w$try" "$TARGETS/sleeper" --ms "$ms" epoll_wait-timeout
+		since=${EPOCHREALTIME/[.,]/}
+		wait_until 60 waited $((ms * 2 / 3000))
+		within 60 "$TORTURE/stops" limpet "$pid" 1 3>&-
+		tell "w$try" state
+		ended=${answer% *}
+		tell "w$try" release good
+		read -r _ interruptions over <<<"$answer"
+		finish "w$try"
+		# On so busy a machine it needs more time.
+		[[ $ended == asleep ]] || { ms=$((ms * 2)) && continue; }
+		((interruptions == 0)) || continue
+		# Begun anew with all of its time, it would be two thirds too late.
+		((over < ms * 1000 / 2)) || fail "a wait of $ms ms took $over us longer"
+		left=$((left + 1))
+	done
+	((left == 2)) || fail "it always ended with EINTR"
+}
+
 @test "asynchronous input" {
 	blocked io_getevents
 }
@@ -164,7 +202,7 @@ blocked() {
 
 @test "a thread that would see a stop waits for its turn while another is late" {
 	local stopped
-	start both "$TARGETS/sleeper" --bystander epoll_wait
+	start both "$TARGETS/sleeper" --bystander epoll_pwait2
 	tell both call call
 	within 60 env MEDDLE_LATE=300000000 LD_PRELOAD="$TARGETS/meddle.so" "$TORTURE/stops" limpet "$pid" 1 3>&-
 	tell both release good
