@@ -58,6 +58,7 @@ INJECTOR_SRC += \
 
 INJECTOR_SRC += \
 	injector/ptrace/arch/$(ARCH)/interrupted.c \
+	injector/ptrace/arch/$(ARCH)/rest.c \
 	injector/ptrace/arch/$(ARCH)/sigreturn_frame.c \
 	injector/ptrace/arch/$(ARCH)/stop_calls.c \
 	injector/ptrace/last_words.c \

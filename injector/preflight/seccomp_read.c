@@ -13,6 +13,7 @@
 
 #include "common/clock.h"
 #include "injector/preflight/seccomp_eval.h"
+#include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
 #include "injector/ptrace/tracee.h"
 
@@ -21,6 +22,8 @@
 #define FILTERS_LIMIT (INSTRUCTIONS_LIMIT / 5)
 /* A thread that does not stop in this time is in an uninterruptible sleep. */
 #define STOP_TIMEOUT_MS 500
+/* For the rest of a call that the stop has cut short: less, as it is ended after that time. */
+#define REST_NS 300000000u
 
 struct readout {
 	int result; /* 0 or -errno; -EINPROGRESS until it is known */
@@ -56,7 +59,25 @@ static int collect(pid_t tid, struct readout *readout)
 	}
 }
 
-static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct readout *readout,
+/* In an event stop: what the stop did to the thread's call is undone. Returns whether it was
+ * detached for that. */
+static bool mend(pid_t pid, pid_t tid, struct limpet_timed_wait *wait)
+{
+	struct user_regs_struct regs;
+	struct limpet_rest *rest = NULL;
+
+	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) == 0)
+		rest = limpet_rest_new(pid, tid, &regs);
+	if (rest && limpet_rest_start(rest) == 0) {
+		limpet_rest_wait(rest, limpet_monotonic_ns() + REST_NS);
+		return true;
+	}
+	limpet_interrupted_mend(tid, wait);
+	return false;
+}
+
+static __attribute__((noreturn)) void helper(pid_t pid, pid_t tid, pid_t parent,
+					     struct readout *readout,
 					     struct limpet_timed_wait *wait)
 {
 	int status, signal_number;
@@ -68,7 +89,7 @@ static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct rea
 	if (getppid() != parent)
 		_exit(1);
 	since_ns = limpet_monotonic_ns();
-	if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) < 0 ||
+	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)PTRACE_O_TRACESYSGOOD) < 0 ||
 	    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
 		readout->result = -errno;
 		_exit(1);
@@ -83,10 +104,9 @@ static __attribute__((noreturn)) void helper(pid_t tid, pid_t parent, struct rea
 	readout->result = collect(tid, readout);
 	/* a signal that came before our stop belongs to the program */
 	signal_number = status >> 16 == PTRACE_EVENT_STOP ? 0 : WSTOPSIG(status);
-	if (!signal_number && WSTOPSIG(status) == SIGTRAP)
-		limpet_interrupted_mend(tid, wait);
-	ptrace(PTRACE_DETACH, tid, NULL, (void *)(uintptr_t)signal_number);
 	readout->stop_ns = limpet_monotonic_ns() - since_ns;
+	if (signal_number || WSTOPSIG(status) != SIGTRAP || !mend(pid, tid, wait))
+		ptrace(PTRACE_DETACH, tid, NULL, (void *)(uintptr_t)signal_number);
 	_exit(0);
 }
 
@@ -96,15 +116,17 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 	pid_t child, parent = getpid();
 	LIMPET_CLOSE int fd = -1;
 	struct limpet_timed_wait wait;
+	uint64_t group = (uint64_t)tid;
 	int ready, r = 0;
 
-	limpet_timed_wait_look(tid, tid, &wait);
+	(void)limpet_proc_task_number(tid, tid, "Tgid", &group);
+	limpet_timed_wait_look((pid_t)group, tid, &wait);
 	readout->result = -EINPROGRESS;
 	child = fork();
 	if (child < 0)
 		return -errno;
 	if (child == 0)
-		helper(tid, parent, readout, &wait);
+		helper((pid_t)group, tid, parent, readout, &wait);
 	fd = (int)syscall(SYS_pidfd_open, child, 0);
 	ended.fd = fd;
 	if (fd < 0)

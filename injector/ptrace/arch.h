@@ -11,6 +11,7 @@
 #include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/interrupted.h)
 #include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/machine.h)
 #include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/raw_call.h)
+#include LIMPET_ARCH_STRING(injector/ptrace/arch/LIMPET_ARCH/rest.h)
 /* clang-format on */
 
 #endif

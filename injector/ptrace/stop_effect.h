@@ -7,7 +7,8 @@
  * SIGCONT (signal(7), "Interruption of system calls and library functions by stop signals"): EINTR,
  * after which limpet has the kernel make the call again where that is right
  * (limpet_stop_limit_of()), or fewer bytes than they would have moved. The latter do more harm:
- * programs expect EINTR, but few expect a short write(2) on a pipe that blocks. */
+ * programs expect EINTR, but few expect a short write(2) on a pipe that blocks. They are avoided,
+ * and finished if that fails (limpet_rest_new()). */
 #ifndef LIMPET_INJECTOR_PTRACE_STOP_EFFECT_H
 #define LIMPET_INJECTOR_PTRACE_STOP_EFFECT_H
 

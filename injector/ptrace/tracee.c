@@ -59,7 +59,7 @@ struct limpet_tracee {
 	uint64_t signal_mask;
 	uint64_t stopped_since_ns; /* 0: adopted, and nobody waits for it yet */
 	uint64_t run_ns;           /* run_time(), if this stop continues the last one; else 0 */
-	uint64_t home, spare;
+	uint64_t home, frame, spare;
 	struct limpet_tracee_gadgets gadgets;
 	struct limpet_timed_wait wait; /* from before the stop */
 };
@@ -321,8 +321,9 @@ static int mend_limit(struct limpet_tracee *tracee)
 #define MAX_STRAYS 4096u
 #define STRAY_WAIT_NS 2000000u
 static struct {
-	pid_t tid;
-	uint64_t unstopped_ns; /* when it was last seen running */
+	pid_t pid, tid;
+	uint64_t unstopped_ns;    /* when it was last seen running */
+	struct limpet_rest *rest; /* it is not held, but makes the rest of its call */
 } strays[MAX_STRAYS];
 static size_t stray_count;
 static bool at_rest; /* limpet_tracee_rest */
@@ -347,36 +348,67 @@ void limpet_tracee_rest(void)
 	note_held();
 }
 
-static void stray_add(pid_t tid)
+static void stray_add(pid_t pid, pid_t tid, struct limpet_rest *rest)
 {
 	if (stray_count == MAX_STRAYS)
 		return;
+	strays[stray_count].pid = pid;
 	strays[stray_count].tid = tid;
+	strays[stray_count].rest = rest;
 	strays[stray_count++].unstopped_ns = limpet_monotonic_ns();
 	note_held();
+}
+
+/* It was asked to stop, and now has. What that did to its call is undone; true: it goes on as a
+ * stray, with the rest of the call. From a handler of signals, too. */
+static bool mend_stray(size_t i)
+{
+	struct user_regs_struct regs;
+
+	if (ptrace(PTRACE_GETREGS, strays[i].tid, NULL, &regs) < 0)
+		return false;
+	strays[i].rest = limpet_rest_new(strays[i].pid, strays[i].tid, &regs);
+	if (strays[i].rest && limpet_rest_start(strays[i].rest) == 0)
+		return true;
+	limpet_interrupted_mend(strays[i].tid, NULL);
+	return false;
+}
+
+/* Whether stray `i` stays one, after what waitpid(2) has said of it. */
+static bool stays_stray(size_t i, bool stopped, int status)
+{
+	const pid_t tid = strays[i].tid;
+	int signal_number = 0;
+
+	if (strays[i].rest) {
+		if (stopped)
+			return limpet_rest_stopped(strays[i].rest, status);
+		limpet_rest_free(strays[i].rest);
+	}
+	if (!stopped)
+		return false;
+	/* A signal that came first is delivered; the stop that we asked for is not. */
+	if (!(status >> 16) && WSTOPSIG(status) != (SIGTRAP | 0x80))
+		signal_number = WSTOPSIG(status);
+	if (status >> 16 == PTRACE_EVENT_STOP && WSTOPSIG(status) == SIGTRAP && mend_stray(i))
+		return true;
+	if (ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal_number) == 0)
+		limpet_tracee_note_stop_ns(limpet_monotonic_ns() - strays[i].unstopped_ns);
+	return false;
 }
 
 void limpet_tracee_release_strays(void)
 {
 	for (size_t i = 0; i < stray_count;) {
-		int status, signal_number = 0;
+		int status;
 		pid_t tid = strays[i].tid, got = look(tid, &status);
 
-		if (got == 0) {
+		if (got == 0)
 			strays[i++].unstopped_ns = limpet_monotonic_ns();
-			continue;
-		}
-		/* A signal that came first is delivered; the stop that we asked for is not. */
-		if (got == tid && WIFSTOPPED(status) && !(status >> 16) &&
-		    WSTOPSIG(status) != (SIGTRAP | 0x80))
-			signal_number = WSTOPSIG(status);
-		if (got == tid && WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP &&
-		    WSTOPSIG(status) == SIGTRAP)
-			limpet_interrupted_mend(tid, NULL);
-		if (got == tid && WIFSTOPPED(status) &&
-		    ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal_number) == 0)
-			limpet_tracee_note_stop_ns(limpet_monotonic_ns() - strays[i].unstopped_ns);
-		strays[i] = strays[--stray_count];
+		else if (stays_stray(i, got == tid && WIFSTOPPED(status), status))
+			i++;
+		else
+			strays[i] = strays[--stray_count];
 	}
 	note_held();
 }
@@ -447,7 +479,7 @@ static void follow_exec(pid_t pid, pid_t tid)
 
 	if (tid != pid && !is_stray(pid) && limpet_proc_status_read(pid, &status) == 0 &&
 	    status.tracer == getpid())
-		stray_add(pid);
+		stray_add(pid, pid, NULL);
 }
 
 /* Reaps tracees that have ended; keeps their stops to be seen. A wait for a tracee consumes its
@@ -633,11 +665,14 @@ int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
 
 int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns, struct limpet_tracee **ret)
 {
+	const uint64_t began_ns = limpet_monotonic_ns();
 	struct limpet_timed_wait wait;
 	struct limpet_tracee *tracee;
 	int error;
 
+	/* No part of the patience: a thread that sleeps and wakes all the time is hard to read. */
 	limpet_timed_wait_look(pid, tid, &wait);
+	deadline_ns += limpet_monotonic_ns() - began_ns;
 	error = limpet_tracee_ask(pid, tid, &wait, &tracee);
 
 	if (!error)
@@ -860,6 +895,7 @@ int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_trace
 		return error;
 	limpet_fault_point("write home frame");
 	error = limpet_memory_write(tracee->pid, tracee->home, image, bytes);
+	tracee->frame = tracee->home;
 	if (!error && !gadgets->restorer) {
 		const uint64_t words[] = {gadgets->pop_rax, SYS_rt_sigreturn};
 
@@ -1120,16 +1156,80 @@ static int detach(struct limpet_tracee *tracee, int error)
 	}
 	/* We must reap a thread that is ending before its parent can. */
 	if (error == -ESRCH || tracee->running)
-		stray_add(tracee->tid);
+		stray_add(tracee->pid, tracee->tid, NULL);
 	limpet_tracee_release_strays();
 	tracee_free(tracee);
 	return error;
+}
+
+/* How long limpet, when it ends, waits for the rest of calls; then they are cut short after all,
+ * but those that have a frame. */
+#define REST_PATIENCE_NS 1000000000u
+static pid_t rests_owner;
+
+static bool wait_for_rests(bool ask)
+{
+	const uint64_t until_ns = limpet_monotonic_ns() + REST_PATIENCE_NS;
+	const struct timespec nap = {0, 1000000};
+	bool found = true;
+
+	while (found && limpet_monotonic_ns() < until_ns) {
+		limpet_tracee_release_strays();
+		found = false;
+		for (size_t i = 0; i < stray_count; i++) {
+			if (!strays[i].rest || (ask && limpet_rest_has_frame(strays[i].rest)))
+				continue;
+			found = true;
+			if (ask)
+				(void)ptrace(PTRACE_INTERRUPT, strays[i].tid, NULL, NULL);
+		}
+		if (found)
+			nanosleep(&nap, NULL);
+	}
+	return !found;
+}
+
+static void end_rests(void)
+{
+	if (getpid() == rests_owner && !wait_for_rests(false))
+		wait_for_rests(true);
+}
+
+/* Instead of being detached, the thread makes the rest of its call, if a stop has cut it short. */
+static bool make_rest(struct limpet_tracee *tracee, bool was_hijacked)
+{
+	const uint64_t until_ns = limpet_monotonic_ns() + TICKS_MOST_NS;
+	struct limpet_rest *rest;
+
+	if (tracee->group_stop || stray_count == MAX_STRAYS)
+		return false;
+	rest = limpet_rest_new(tracee->pid, tracee->tid, &tracee->regs);
+	if (!rest)
+		return false;
+	if (was_hijacked)
+		limpet_rest_use_frame(rest, tracee->gadgets.syscall, tracee->home,
+				      limpet_sigreturn_frame_answer(tracee->frame));
+	if (!rests_owner)
+		atexit(end_rests);
+	rests_owner = getpid();
+	if (limpet_rest_start(rest) < 0)
+		return false;
+	note_stop(tracee);
+	stray_add(tracee->pid, tracee->tid, rest);
+	tracee_free(tracee);
+	/* It stands for us once more, when it enters the call. */
+	while (limpet_rest_is_starting(rest) && limpet_monotonic_ns() < until_ns) {
+		sched_yield();
+		limpet_tracee_release_strays();
+	}
+	return true;
 }
 
 int limpet_tracee_release(struct limpet_tracee *tracee)
 {
 	const uint64_t patience_ns = 10000000000u; /* it may wait long for a processor */
 	uint64_t deadline_ns = limpet_monotonic_ns() + patience_ns;
+	bool was_hijacked;
 	int first = 0;
 
 	if (!tracee)
@@ -1142,8 +1242,11 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 		if (!first && !tracee->hijacked)
 			first = read_registers(tracee) ?: mend(tracee);
 	}
+	was_hijacked = tracee->hijacked;
 	if (!first)
-		first = tracee->hijacked ? put_back(tracee, deadline_ns) : mend_limit(tracee);
+		first = was_hijacked ? put_back(tracee, deadline_ns) : mend_limit(tracee);
+	if (!first && make_rest(tracee, was_hijacked))
+		return 0;
 	return detach(tracee, first);
 }
 

@@ -44,7 +44,8 @@ void limpet_tracee_many(bool begin);
 int limpet_tracee_move(struct limpet_tracee *tracee, uint64_t pc) LIMPET_MUST_CHECK;
 /* Adopts a stopped thread that this process traces already (limpet run). */
 int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret) LIMPET_MUST_CHECK;
-/* Releases the thread; if it was hijacked, restores its state first. Frees. NULL is allowed.
+/* Releases the thread; if it was hijacked, restores its state first. A call that the stop has cut
+ * short is finished by the thread as a stray, which is not held. Frees. NULL is allowed.
  * Returns 0 or -errno (-ESRCH: it is gone). */
 int limpet_tracee_release(struct limpet_tracee *tracee);
 

@@ -232,6 +232,37 @@ whole() {
 	whole write-much writev-much send-much sendmsg-much sendmmsg-much sendfile-much recv-all recvmsg-all
 }
 
+# Nearly every stop finds this one within its call, awake or about to be.
+@test "a call that is in the middle of its bytes is finished: a single thread that writes to a pipe" {
+	local rounds=5
+	start writer /usr/bin/python3 -c "
+import os, select, sys
+slow, own = os.pipe()
+reader = os.fork()
+if not reader:
+	os.close(own)
+	got = 0
+	while data := os.read(slow, 16384):
+		got += len(data)
+	os._exit(0 if got % (1 << 22) == 0 else 1)
+os.close(slow)
+os.write(1, b'ready %d\n' % os.getpid())
+calls = short = 0
+while not select.select([0], [], [], 0)[0]:
+	short += os.write(own, b'x' * (1 << 22)) != 1 << 22
+	calls += 1
+sys.stdin.readline()
+os.close(own)
+os.write(1, b'wrote %d %d %d\n' % (short, os.waitpid(reader, 0)[1], calls))
+sys.stdin.readline()
+"
+	within 60 "$TORTURE/stops" limpet "$pid" $rounds >stops.say 3>&-
+	nothing_of_ours "$pid"
+	tell writer done "wrote 0 0"
+	echo "# figures: $(<stops.say) stops and microseconds, in ${answer##* } calls" >&3
+	finish writer
+}
+
 # is_writing BYTES: it waits in write(2) for room.
 is_writing() {
 	[[ $(</proc/"$pid"/syscall) =~ ^1\ 0x[0-9a-f]+\ 0x[0-9a-f]+\ $(printf '0x%x' "$1")\  ]]

@@ -105,8 +105,7 @@ bool limpet_interrupted_spares_limit(pid_t pid, uint64_t pc)
 	return spares;
 }
 
-/* Others have numbers of their own (int $0x80). */
-static bool came_by_syscall(pid_t tid, const struct user_regs_struct *regs)
+bool limpet_interrupted_came_by_syscall(pid_t tid, const struct user_regs_struct *regs)
 {
 	long word;
 
@@ -134,7 +133,7 @@ bool limpet_interrupted_again(pid_t pid, pid_t tid, struct limpet_timed_wait *wa
 	if (number < 0 || (int64_t)regs->rax != -EINTR)
 		return false;
 	limit = limpet_stop_limit_of(number, args);
-	if (limit == LIMPET_LIMIT_UNKNOWN || !came_by_syscall(tid, regs))
+	if (limit == LIMPET_LIMIT_UNKNOWN || !limpet_interrupted_came_by_syscall(tid, regs))
 		return false;
 	if (limit == LIMPET_LIMIT_IN_REGISTER) {
 		if (!is_that_wait(wait, regs) || !limpet_timed_wait_lasted(pid, tid, wait))

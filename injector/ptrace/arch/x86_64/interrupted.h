@@ -15,6 +15,9 @@
  * library's functions, and not in a loop with a system call of its own. */
 bool limpet_interrupted_spares_limit(pid_t pid, uint64_t pc);
 
+/* Whether the stopped thread has just made a call by the instruction `syscall`: others have numbers
+ * of their own (int $0x80). */
+bool limpet_interrupted_came_by_syscall(pid_t tid, const struct user_regs_struct *regs);
 /* For a thread that stands in an event stop (not a group stop), with its registers. Returns whether
  * these were changed, and are to be written: the kernel then makes the call again, or returns EINTR
  * if a handler runs (ERESTARTNOHAND). `wait`: NULL, or what was known before the stop; once a limit

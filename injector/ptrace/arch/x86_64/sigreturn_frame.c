@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
@@ -118,6 +119,11 @@ static void registers_to_greg(const struct user_regs_struct *regs, uint64_t *gre
 	} else if (answer == -ERESTART_RESTARTBLOCK) {
 		gregs[REG_RAX] = (uint64_t)(int64_t)-EINTR;
 	}
+}
+
+uint64_t limpet_sigreturn_frame_answer(uint64_t address)
+{
+	return address + offsetof(struct kernel_frame, uc.gregs) + REG_RAX * sizeof(uint64_t);
 }
 
 int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint8_t *xstate,

@@ -9,6 +9,9 @@
 /* Asks the processor what the next function needs to know: before a thread stands for it. */
 void limpet_sigreturn_frame_prepare(void);
 
+/* Where the frame at `address` keeps the result of a system call. */
+uint64_t limpet_sigreturn_frame_answer(uint64_t address);
+
 /* Builds the image of a frame that is to be written at *ret_address, so that `ret` with rsp there
  * jumps to `restorer`, and rt_sigreturn then restores `regs`, `signal_mask` and the extended state.
  * `top` is the highest address that may be used (below the red zone). The image is malloc'ed.

@@ -1,0 +1,384 @@
+#include "injector/ptrace/arch/x86_64/rest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/arch/x86_64/interrupted.h"
+
+#define RESTS_MOST 16u
+#define PARTS_MOST 64u
+#define MOVED_MOST 0x7ffff000u /* MAX_RW_COUNT: no call moves more */
+#define SYSCALL_BYTES 2u
+#define HARMLESS (MSG_NOSIGNAL | MSG_MORE | MSG_CMSG_CLOEXEC)
+
+struct limpet_rest {
+	bool used, entered;
+	pid_t pid, tid;
+	struct user_regs_struct regs; /* the thread's own; rax: moved so far */
+	uint64_t asked;
+	uint64_t part_bytes;   /* of what is being moved */
+	uint64_t parts, count; /* a vector of buffers; 0: the call has one */
+	uint64_t flags;        /* of a message */
+	uint64_t pc, sp;       /* where the call is made */
+	uint64_t frame_answer; /* 0: there is no frame */
+};
+/* Not from the heap: they are freed in handlers. */
+static struct limpet_rest rests[RESTS_MOST];
+
+/* ------------------------------------------------------------------ what is left */
+
+/* Nothing here allocates: handlers of signals call it. */
+static bool read_link(char *ret, size_t bytes, pid_t pid, pid_t tid, uint64_t fd)
+{
+	char path[128];
+	ssize_t got;
+
+	snprintf(path, sizeof(path), "%s/%d/task/%d/fd/%u", limpet_proc_root, pid, tid,
+		 (unsigned)fd);
+	got = readlink(path, ret, bytes - 1);
+	ret[got > 0 ? got : 0] = 0;
+	return got > 0;
+}
+
+/* In a table of its own, the number may be that of another file. */
+static bool shares_descriptor(pid_t pid, pid_t tid, uint64_t fd)
+{
+	char own[64], process[64];
+
+	return tid == pid ||
+	       (read_link(own, sizeof(own), pid, tid, fd) &&
+		read_link(process, sizeof(process), pid, pid, fd) && !strcmp(own, process));
+}
+
+static bool has_time_limit(int fd)
+{
+	struct timeval sending = {0, 0}, receiving = {0, 0};
+	socklen_t bytes = sizeof(sending);
+
+	return getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &sending, &bytes) < 0 ||
+	       getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &receiving, &bytes) < 0 || sending.tv_sec ||
+	       sending.tv_usec || receiving.tv_sec || receiving.tv_usec;
+}
+
+/* Whether a call waits there until all is moved: then only a signal makes it shorter, or the other
+ * end. Asks pipes and sockets alone: who serves a file might not answer. `local`: or a socket of
+ * this machine's. */
+static bool moves_all(pid_t pid, pid_t tid, uint64_t number, bool local)
+{
+	LIMPET_CLOSE int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	LIMPET_CLOSE int fd = -1;
+	int flags, type, domain;
+	socklen_t bytes = sizeof(type);
+
+	if (process < 0 || !shares_descriptor(pid, tid, number))
+		return false;
+	fd = (int)syscall(SYS_pidfd_getfd, process, (int)number, 0);
+	if (fd < 0)
+		return false;
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || flags & O_NONBLOCK)
+		return false;
+	if (fcntl(fd, F_GETPIPE_SZ) > 0)
+		return true;
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_STREAM &&
+	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 &&
+	       (local || domain != AF_UNIX) && !has_time_limit(fd);
+}
+
+static size_t read_parts(const struct limpet_rest *rest, struct iovec parts[PARTS_MOST])
+{
+	if (!rest->count || rest->count > PARTS_MOST ||
+	    limpet_memory_read(rest->pid, rest->parts, parts, rest->count * sizeof(parts[0])) < 0)
+		return 0;
+	return rest->count;
+}
+
+/* A filter may forbid the call that moves a part of a vector. */
+static bool is_filtered(const struct limpet_rest *rest)
+{
+	char text[4096];
+	ssize_t got;
+	int fd;
+
+	snprintf(text, sizeof(text), "%s/%d/task/%d/status", limpet_proc_root, rest->pid,
+		 rest->tid);
+	fd = open(text, O_RDONLY | O_CLOEXEC);
+	got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[got > 0 ? got : 0] = 0;
+	return !strstr(text, "\nSeccomp:\t0");
+}
+
+static bool take_vector(struct limpet_rest *rest, uint64_t parts, uint64_t count)
+{
+	struct iovec list[PARTS_MOST];
+	size_t got;
+
+	rest->parts = parts;
+	rest->count = count;
+	got = read_parts(rest, list);
+	for (size_t i = 0; i < got; i++)
+		if (__builtin_add_overflow(rest->asked, list[i].iov_len, &rest->asked))
+			return false;
+	return got && !is_filtered(rest);
+}
+
+static bool take_message(struct limpet_rest *rest)
+{
+	struct msghdr message;
+
+	rest->flags = rest->regs.rdx;
+	return limpet_memory_read(rest->pid, rest->regs.rsi, &message, sizeof(message)) == 0 &&
+	       take_vector(rest, (uintptr_t)message.msg_iov, message.msg_iovlen);
+}
+
+/* Sets what was asked for; false: not a call whose rest can be made. *ret_local: of sockets, also
+ * from one of this machine's. */
+static bool take_call(struct limpet_rest *rest, bool *ret_local)
+{
+	const struct user_regs_struct *regs = &rest->regs;
+	bool receives = false;
+
+	*ret_local = true;
+
+	switch ((long)regs->orig_rax) {
+	case SYS_getrandom:
+		rest->asked = regs->rsi;
+		return true;
+	case SYS_write:
+		rest->asked = regs->rdx;
+		break;
+	case SYS_sendfile:
+		rest->asked = regs->r10;
+		break;
+	case SYS_writev:
+		if (!take_vector(rest, regs->rsi, regs->rdx))
+			return false;
+		break;
+	case SYS_sendto:
+	case SYS_recvfrom:
+		receives = regs->orig_rax == SYS_recvfrom;
+		rest->asked = regs->rdx;
+		rest->flags = regs->r10;
+		if (regs->r8)
+			return false;
+		break;
+	case SYS_sendmsg:
+	case SYS_recvmsg:
+		/* Descriptors may come with the rest. */
+		receives = regs->orig_rax == SYS_recvmsg;
+		*ret_local = !receives;
+		if (!take_message(rest))
+			return false;
+		break;
+	default:
+		return false;
+	}
+	if (receives && !(rest->flags & MSG_WAITALL))
+		return false;
+	return !(rest->flags & ~(uint64_t)(HARMLESS | (receives ? MSG_WAITALL : 0)));
+}
+
+struct limpet_rest *limpet_rest_new(pid_t pid, pid_t tid, const struct user_regs_struct *regs)
+{
+	struct limpet_rest *rest = rests;
+	bool local;
+
+	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax <= 0 || regs->rax >= MOVED_MOST)
+		return NULL;
+	while (rest->used && ++rest < rests + RESTS_MOST)
+		;
+	if (rest == rests + RESTS_MOST)
+		return NULL;
+	*rest = (struct limpet_rest){.pid = pid,
+				     .tid = tid,
+				     .regs = *regs,
+				     .pc = regs->rip - SYSCALL_BYTES,
+				     .sp = regs->rsp};
+	if (!take_call(rest, &local))
+		return NULL;
+	if (rest->asked > MOVED_MOST)
+		rest->asked = MOVED_MOST;
+	if (regs->rax >= rest->asked || !limpet_interrupted_came_by_syscall(tid, regs) ||
+	    (regs->orig_rax != SYS_getrandom && !moves_all(pid, tid, regs->rdi, local)))
+		return NULL;
+	rest->used = true;
+	return rest;
+}
+
+void limpet_rest_use_frame(struct limpet_rest *rest, uint64_t syscall_there, uint64_t sp,
+			   uint64_t answer)
+{
+	rest->pc = syscall_there;
+	rest->sp = sp;
+	rest->frame_answer = answer;
+}
+
+bool limpet_rest_is_starting(const struct limpet_rest *rest)
+{
+	return rest->used && !rest->entered;
+}
+
+bool limpet_rest_has_frame(const struct limpet_rest *rest)
+{
+	return rest->frame_answer;
+}
+
+void limpet_rest_free(struct limpet_rest *rest)
+{
+	rest->used = false;
+}
+
+/* ------------------------------------------------------------------ making it */
+
+/* The arguments for what is left of a vector's buffer. */
+static bool set_part(struct limpet_rest *rest, struct user_regs_struct *regs)
+{
+	struct iovec parts[PARTS_MOST];
+	const size_t count = read_parts(rest, parts);
+	uint64_t before = rest->regs.rax;
+	size_t i = 0;
+
+	while (i < count && parts[i].iov_len <= before)
+		before -= parts[i++].iov_len;
+	if (i == count)
+		return false;
+	regs->rsi = (uintptr_t)parts[i].iov_base + before;
+	regs->rdx = parts[i].iov_len - before;
+	if (regs->rdx > rest->asked - rest->regs.rax)
+		regs->rdx = rest->asked - rest->regs.rax;
+	rest->part_bytes = regs->rdx;
+	if (regs->rax == SYS_writev) {
+		regs->rax = SYS_write;
+		return true;
+	}
+	regs->rax = regs->rax == SYS_sendmsg ? SYS_sendto : SYS_recvfrom;
+	regs->r10 = rest->flags;
+	regs->r8 = regs->r9 = 0;
+	return true;
+}
+
+/* For the call that moves what is left. */
+static bool set_call(struct limpet_rest *rest, struct user_regs_struct *regs)
+{
+	const uint64_t moved = rest->regs.rax;
+
+	*regs = rest->regs;
+	regs->rax = regs->orig_rax;
+	regs->orig_rax = ~0ull;
+	regs->rip = rest->pc;
+	regs->rsp = rest->sp;
+	rest->part_bytes = rest->asked - moved;
+	if (rest->count)
+		return set_part(rest, regs);
+	switch ((long)regs->rax) {
+	case SYS_getrandom:
+		regs->rdi += moved;
+		regs->rsi = rest->part_bytes;
+		break;
+	case SYS_sendfile: /* the kernel has moved the file's position, or the offset in memory */
+		regs->r10 = rest->part_bytes;
+		break;
+	default:
+		regs->rsi += moved;
+		regs->rdx = rest->part_bytes;
+	}
+	return true;
+}
+
+static bool go_on(struct limpet_rest *rest)
+{
+	struct user_regs_struct regs;
+
+	rest->entered = false;
+	return set_call(rest, &regs) && ptrace(PTRACE_SETREGS, rest->tid, NULL, &regs) == 0 &&
+	       ptrace(PTRACE_SYSCALL, rest->tid, NULL, NULL) == 0;
+}
+
+int limpet_rest_start(struct limpet_rest *rest)
+{
+	if (go_on(rest))
+		return 0;
+	/* As it was, unless it is gone. */
+	(void)ptrace(PTRACE_SETREGS, rest->tid, NULL, &rest->regs);
+	limpet_rest_free(rest);
+	return -ESRCH;
+}
+
+static bool enter(struct limpet_rest *rest)
+{
+	const uint64_t answer = rest->regs.rax + rest->part_bytes;
+
+	rest->entered = true;
+	/* From here on the kernel has the arguments: what the frame says now becomes true. */
+	if (rest->frame_answer)
+		(void)!limpet_memory_write(rest->pid, rest->frame_answer, &answer, sizeof(answer));
+	return ptrace(PTRACE_SYSCALL, rest->tid, NULL, NULL) == 0;
+}
+
+/* Adds the result; true: another part is being moved. */
+static bool leave(struct limpet_rest *rest)
+{
+	struct user_regs_struct regs;
+	uint64_t moved;
+
+	if (ptrace(PTRACE_GETREGS, rest->tid, NULL, &regs) < 0 || (int64_t)regs.rax <= 0)
+		return false;
+	moved = regs.rax;
+	rest->regs.rax += moved;
+	return rest->count && moved == rest->part_bytes && rest->regs.rax < rest->asked &&
+	       go_on(rest);
+}
+
+bool limpet_rest_stopped(struct limpet_rest *rest, int status)
+{
+	const bool in_call = !(status >> 16) && WSTOPSIG(status) == (SIGTRAP | 0x80);
+	const int signal_number = status >> 16 || in_call ? 0 : WSTOPSIG(status);
+
+	if (in_call && (rest->entered ? leave(rest) : enter(rest)))
+		return true;
+	(void)ptrace(PTRACE_SETREGS, rest->tid, NULL, &rest->regs);
+	(void)ptrace(PTRACE_DETACH, rest->tid, NULL, (void *)(intptr_t)signal_number);
+	limpet_rest_free(rest);
+	return false;
+}
+
+void limpet_rest_wait(struct limpet_rest *rest, uint64_t until_ns)
+{
+	const struct timespec nap = {0, 1000000};
+	const pid_t tid = rest->tid;
+	bool asked = false;
+
+	for (;;) {
+		int status;
+		const pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+
+		if (got == tid && WIFSTOPPED(status)) {
+			if (!limpet_rest_stopped(rest, status))
+				return;
+			continue;
+		}
+		if (got) {
+			limpet_rest_free(rest);
+			return;
+		}
+		if (!asked && limpet_monotonic_ns() >= until_ns)
+			asked = ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0;
+		nanosleep(&nap, NULL);
+	}
+}
