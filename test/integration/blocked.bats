@@ -258,7 +258,7 @@ sys.stdin.readline()
 "
 	within 60 "$TORTURE/stops" limpet "$pid" $rounds >stops.say 3>&-
 	nothing_of_ours "$pid"
-	tell writer done "wrote 0 0"
+	tell writer "done" "wrote 0 0"
 	echo "# figures: $(<stops.say) stops and microseconds, in ${answer##* } calls" >&3
 	finish writer
 }
