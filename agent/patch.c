@@ -693,9 +693,7 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 				   .module = image->bias,
 				   .module_phdr = image->phdr,
 				   .state = LIMPET_SLOT_PLANNED,
-				   .kind = LIMPET_ARCH_RELOCATION_IS_ADDRESS(found->type)
-						   ? LIMPET_SLOT_OF_ADDRESS
-						   : LIMPET_SLOT_OF_CALLS};
+				   .kind = limpet_slot_kind(found->type)};
 	uint64_t address = slot.address, original;
 	bool bound = true;
 

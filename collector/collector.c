@@ -75,7 +75,7 @@ struct limpet_collector {
 	uint64_t time_units;   /* of LIMPET_TIME_UNIT_NS, as last written for the agent */
 	uint64_t last_time_ns; /* of a record */
 	struct limpet_agent_counts *counts;
-	uint32_t noted; /* LIMPET_NOTED_*, as of the end */
+	uint32_t noted;                                        /* LIMPET_NOTED_*, as of the end */
 	struct limpet_description description;                 /* the one that is being read */
 	struct limpet_numbered decoded[RECORDS_PER_CHUNK + 1]; /* of the chunk that is being read */
 	struct limpet_record moved[MOVED_LIMIT];               /* see find_moved() */

@@ -11,6 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/arch.h"
+#include "common/wire.h"
+
 /* Another name under which a library has a function of the family: the same address. */
 struct limpet_slot_alias {
 	char *name;
@@ -41,6 +44,13 @@ struct limpet_slot_found {
 	bool defined;                          /* by this module itself */
 	const struct limpet_slot_alias *alias; /* by this name; NULL: by that of the family */
 };
+
+/* `type`: of a relocation that is a slot. */
+static inline enum limpet_slot_kind limpet_slot_kind(uint32_t type)
+{
+	return LIMPET_ARCH_RELOCATION_IS_ADDRESS(type) ? LIMPET_SLOT_OF_ADDRESS
+						       : LIMPET_SLOT_OF_CALLS;
+}
 
 /* Calls `found` for each slot; a nonzero result ends the scan and is returned. */
 int limpet_slots_scan(const struct limpet_slot_tables *tables,

@@ -336,12 +336,21 @@ static bool was_set(const struct planner *planner, const struct limpet_slot_foun
 	return !module || symbol_in(planner, module, limpet_family[found->symbol].name) != value;
 }
 
+/* The value may be read as data, and copied. */
+static void note_address(struct planner *planner, const struct limpet_slot *slot)
+{
+	if (!defines_malloc(planner, planner->module))
+		planner->plan->address_slots = true;
+	plan_copy(planner, slot);
+}
+
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	struct planner *planner = context;
 	struct limpet_plan *plan = planner->plan;
 	struct limpet_slot *slot;
 	uint64_t address = planner->module->bias + found->offset, value, original;
+	uint32_t hook;
 
 	if (planner->visits++ >= MAX_VISITS)
 		return leave_alone(planner, found->symbol);
@@ -378,25 +387,21 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 		return leave_alone(planner, found->symbol);
 	if (!original || !wanted(planner, found->symbol, original))
 		return 0;
-	slot = &plan->slots[plan->slot_count];
 	if (plan->slot_count == LIMPET_MAX_SLOTS ||
-	    hook_for(planner, found->symbol, original, &slot->hook) < 0) {
+	    hook_for(planner, found->symbol, original, &hook) < 0) {
 		plan->slots_not_taken++;
 		return 0;
 	}
-	slot->address = address;
-	slot->old_value = value;
-	slot->module = planner->module->bias;
-	slot->module_phdr = planner->module->phdr;
-	slot->state = LIMPET_SLOT_PLANNED;
-	slot->kind = LIMPET_ARCH_RELOCATION_IS_ADDRESS(found->type) ? LIMPET_SLOT_OF_ADDRESS
-								    : LIMPET_SLOT_OF_CALLS;
-	plan->slot_count++;
-	if (LIMPET_ARCH_RELOCATION_IS_LAZY(found->type))
-		return 0;
-	if (!defines_malloc(planner, planner->module))
-		planner->plan->address_slots = true;
-	plan_copy(planner, slot);
+	slot = &plan->slots[plan->slot_count++];
+	*slot = (struct limpet_slot){.address = address,
+				     .old_value = value,
+				     .module = planner->module->bias,
+				     .module_phdr = planner->module->phdr,
+				     .hook = hook,
+				     .state = LIMPET_SLOT_PLANNED,
+				     .kind = limpet_slot_kind(found->type)};
+	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type))
+		note_address(planner, slot);
 	return 0;
 }
 
