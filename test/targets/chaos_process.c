@@ -2,6 +2,8 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <linux/perf_event.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -13,7 +15,36 @@
 #include "test/targets/chaos.h"
 #include "test/targets/target.h"
 
+enum { PAGE = 4096 };
 extern char **environ;
+
+/* Functions of libc, and where they are in its file: asked before any capture. */
+static struct {
+	const char *file;
+	uint64_t offsets[2];
+	uint32_t type; /* of the kernel's events; 0: no probes here */
+} probes;
+
+static void find_probes(void)
+{
+	static const char *const names[] = {"malloc", "free"};
+	FILE *type = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
+	Dl_info info;
+
+	if (type && fscanf(type, "%u", &probes.type) != 1)
+		probes.type = 0;
+	if (type)
+		fclose(type);
+	for (unsigned i = 0; i < 2; i++) {
+		void *address = dlsym(RTLD_DEFAULT, names[i]);
+
+		if (!address || !dladdr(address, &info))
+			probes.type = 0;
+		else
+			probes.offsets[i] = (uintptr_t)address - (uintptr_t)info.dli_fbase;
+		probes.file = info.dli_fname;
+	}
+}
 
 /* pthread_cancel loads a library of its own the first time. */
 void chaos_process_begin(void)
@@ -21,6 +52,7 @@ void chaos_process_begin(void)
 	static const unsigned long none[CHAOS_NUMBERS];
 
 	chaos_op_cancel(&chaos_machines[0], none);
+	find_probes();
 }
 
 void chaos_process_check(void)
@@ -197,4 +229,76 @@ void chaos_op_lock_memory(struct chaos_machine *machine, const unsigned long *nu
 	(void)numbers;
 	if (mlockall(MCL_CURRENT | MCL_FUTURE))
 		chaos_broken("mlockall: %s", strerror(errno));
+}
+
+/* The lowest number that is free is the next one's: POSIX says so, and nobody else opens any. */
+void chaos_op_lowest(struct chaos_machine *machine, const unsigned long *numbers)
+{
+	(void)machine;
+	pthread_rwlock_wrlock(&chaos_descriptors);
+	for (unsigned long i = 0; i < numbers[0]; i++) {
+		const int first = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		int second;
+
+		if (first < 0)
+			break;
+		close(first);
+		second = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (second != first)
+			chaos_broken("descriptor %d instead of %d", second, first);
+		close(second);
+	}
+	pthread_rwlock_unlock(&chaos_descriptors);
+}
+
+/* ------------------------------------------------------------------ what others do to it */
+
+/* Reads what it did not make itself and is listed as readable, a while after it was listed. */
+void chaos_op_scan(struct chaos_machine *machine, const unsigned long *numbers)
+{
+	static const char name[] = "/memfd:";
+	char text[512];
+	FILE *maps;
+
+	(void)machine;
+	(void)numbers;
+	pthread_rwlock_rdlock(&chaos_descriptors);
+	maps = fopen("/proc/self/maps", "re");
+	while (maps && fgets(text, sizeof(text), maps)) {
+		uint64_t start, end;
+		char access;
+
+		if (!strstr(text, name) ||
+		    sscanf(text, "%" SCNx64 "-%" SCNx64 " %c", &start, &end, &access) != 3 ||
+		    access != 'r')
+			continue;
+		chaos_sleep_us(2000);
+		for (; start < end; start += PAGE)
+			*(const volatile unsigned char *)(uintptr_t)start;
+	}
+	if (maps)
+		fclose(maps);
+	pthread_rwlock_unlock(&chaos_descriptors);
+}
+
+/* Allocates while the kernel has a probe on one of libc's functions, where it begins or returns. */
+void chaos_op_probed(struct chaos_machine *machine, const unsigned long *numbers)
+{
+	struct perf_event_attr attr = {
+		.type = probes.type,
+		.size = sizeof(attr),
+		.config = numbers[1] & 1,
+		.config1 = (uint64_t)(uintptr_t)probes.file,
+		.config2 = probes.offsets[numbers[1] >> 1],
+	};
+	int probe = -1;
+
+	(void)machine;
+	pthread_rwlock_rdlock(&chaos_descriptors);
+	if (probes.type)
+		probe = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	chaos_churn((unsigned)numbers[0], 100);
+	if (probe >= 0)
+		close(probe);
+	pthread_rwlock_unlock(&chaos_descriptors);
 }
