@@ -185,7 +185,7 @@ static void say_debuginfod(const struct limpet_debuginfod *debuginfod)
 static void print_result(const struct seal_options *o, const struct progress *progress,
 			 const struct limpet_seal_result *result)
 {
-	if (progress->missing) {
+	if (progress->missing && result->resolved < result->addresses) {
 		limpet_ui_warn("no file for %u module%s with %llu address%s: %s%s",
 			       progress->missing, progress->missing == 1 ? "" : "s",
 			       (unsigned long long)progress->missing_addresses,

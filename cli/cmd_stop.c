@@ -51,7 +51,8 @@ static void show_state(void *context, const struct limpet_control_capture *captu
 	stop->shown = capture->state;
 	if (capture->state == LIMPET_CONTROL_DETACHING &&
 	    limpet_cgroup_explain_frozen(stop->pid, &frozen))
-		limpet_ui_note("%s: waiting until it is thawed", frozen.message);
+		limpet_ui_note("%s: waiting for the thaw, as long as its --attach-timeout",
+			       frozen.message);
 	if (capture->state == LIMPET_CONTROL_DETACHING || capture->state == LIMPET_CONTROL_SEALING)
 		limpet_ui_note("%s %s (%d)", limpet_control_state_name(capture->state),
 			       capture->command, stop->pid);

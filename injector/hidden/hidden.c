@@ -207,7 +207,7 @@ static int search_file(struct search *search, const struct limpet_elf_file *file
 	search->count = error ? 0
 			      : limpet_slot_calls_choose(calls, count, search->functions,
 							 LIMPET_WATCHED_MAX);
-	if (search->count && search->shown && !has_filter(search->pid))
+	if (search->count && search->shown && !has_filter(search->pid) && has_files_text(search))
 		search->shown(search->context, search->name);
 	return search->count && !search->shown ? watch(search) : 0;
 }

@@ -77,8 +77,9 @@ static void say_way(struct limpet_check *check, const struct limpet_inside *insi
 		break;
 	}
 	limpet_check_add(check, LIMPET_FINDING_OK, "visible", "",
-			 "self-checks see TracerPid at attach and detach%s",
-			 inside->entries.count ? ", and changed code" : "");
+			 "a program that checks itself would see a tracer for the moments of "
+			 "attach and detach%s",
+			 inside->entries.count ? ", and its code changed between them" : "");
 }
 
 /* What an earlier limpet left is removed first: until then slots lead there, and there is nothing

@@ -80,7 +80,7 @@ start_inside() {
 		freeze
 		"$LIMPET" stop "$pid" >stop.say 2>stop.err 3>&- &
 		job_of[stop]=$!
-		wait_until 20 grep -q "is frozen, by its control group $group: waiting until it is thawed" stop.err
+		wait_until 20 grep -q "is frozen, by its control group $group: waiting for the thaw, as long as its --attach-timeout" stop.err
 		thaw
 		result stop 0
 		attached 0
