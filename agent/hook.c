@@ -111,6 +111,23 @@ static int enter_without_state(struct limpet_hook_frame *frame, const struct lim
 	return 0;
 }
 
+/* To tell one number from another it asks the allocator: a call, for which a hook must be begun.
+ * Without a state it does not ask. */
+static void note_numbered(struct limpet_hook_frame *frame, const struct limpet_hook *hook,
+			  const uint64_t *args)
+{
+	struct limpet_thread *thread =
+		limpet_hook_is_numbered(hook, args) ? limpet_hook_begin(frame) : NULL;
+
+	if (thread) {
+		thread->depth = (uint32_t)frame->hook + 1;
+		limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
+	}
+	limpet_hook_note(hook, args, thread != NULL);
+	if (thread)
+		limpet_hook_done(thread);
+}
+
 int limpet_hook_enter(struct limpet_hook_frame *frame)
 {
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
@@ -121,7 +138,7 @@ int limpet_hook_enter(struct limpet_hook_frame *frame)
 	if (hook->op == LIMPET_OP_FREE && !args[0])
 		return 0;
 	if (__builtin_expect(hook->op >= LIMPET_OP_NOTED, 0)) {
-		limpet_hook_note(hook, args);
+		note_numbered(frame, hook, args);
 		return 0;
 	}
 	unrecorded = limpet_op_releases(hook->op) && limpet_hook_was_not_recorded(args[0]);

@@ -36,13 +36,14 @@ static uint32_t named(const char *name)
 }
 
 /* Whether the numbers are those of the name, but for that of the arena. */
-static bool is_mib_of(const struct limpet_hook *hook, const uint64_t *args, const char *name)
+static bool is_mib_of(const struct limpet_hook *hook, const uint64_t *args, const char *name,
+		      bool may_ask)
 {
 	const uint64_t *mib = (const uint64_t *)(uintptr_t)args[0];
 	uint64_t own[MIB_LENGTH], length = MIB_LENGTH;
 
 	/* In doubt a call that neither reads nor writes a value. */
-	if (!hook->usable_size)
+	if (!hook->usable_size || !may_ask)
 		return length == args[1] && !args[2] && !args[3] && !args[4];
 	if (!mib || ((name_to_mib_fn *)(uintptr_t)hook->usable_size)(name, own, &length) != 0 ||
 	    length != args[1])
@@ -50,17 +51,23 @@ static bool is_mib_of(const struct limpet_hook *hook, const uint64_t *args, cons
 	return mib[0] == own[0] && mib[length - 1] == own[length - 1];
 }
 
-static uint32_t numbered(const struct limpet_hook *hook, const uint64_t *args)
+bool limpet_hook_is_numbered(const struct limpet_hook *hook, const uint64_t *args)
 {
-	if (args[1] == MIB_LENGTH &&
-	    (is_mib_of(hook, args, "arena.0.reset") || is_mib_of(hook, args, "arena.0.destroy")))
+	return hook->op == LIMPET_OP_CONTROL_BY_MIB && hook->usable_size &&
+	       (args[1] == MIB_LENGTH || args[1] == 2);
+}
+
+static uint32_t numbered(const struct limpet_hook *hook, const uint64_t *args, bool may_ask)
+{
+	if (args[1] == MIB_LENGTH && (is_mib_of(hook, args, "arena.0.reset", may_ask) ||
+				      is_mib_of(hook, args, "arena.0.destroy", may_ask)))
 		return LIMPET_NOTED_DESTROY;
-	return args[1] == 2 && is_mib_of(hook, args, "experimental.batch_alloc")
+	return args[1] == 2 && is_mib_of(hook, args, "experimental.batch_alloc", may_ask)
 		       ? LIMPET_NOTED_UNFOLLOWED
 		       : 0;
 }
 
-void limpet_hook_note(const struct limpet_hook *hook, const uint64_t *args)
+void limpet_hook_note(const struct limpet_hook *hook, const uint64_t *args, bool may_ask)
 {
 	uint32_t noted = LIMPET_NOTED_UNFOLLOWED;
 
@@ -69,7 +76,7 @@ void limpet_hook_note(const struct limpet_hook *hook, const uint64_t *args)
 	else if (hook->op == LIMPET_OP_CONTROL)
 		noted = named((const char *)(uintptr_t)args[0]);
 	else if (hook->op == LIMPET_OP_CONTROL_BY_MIB)
-		noted = numbered(hook, args);
+		noted = numbered(hook, args, may_ask);
 	if (noted && limpet_is_alive() && !limpet_record_has_ended())
 		__atomic_fetch_or(&limpet_shm->noted, noted, __ATOMIC_RELAXED);
 }

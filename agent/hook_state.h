@@ -28,8 +28,11 @@ bool limpet_hook_calls_nothing(const struct limpet_hook *outer);
 struct limpet_thread *limpet_hook_beside(const struct limpet_hook_frame *frame,
 					 const struct limpet_hook *hook);
 
-/* A call of a function of which only that is recorded. In hook_noted.c. */
-void limpet_hook_note(const struct limpet_hook *hook, const uint64_t *args);
+/* A call of a function of which only that is recorded. `may_ask`: the allocator may be called,
+ * since the thread's state says that a hook was begun; it is worth it if limpet_hook_is_numbered().
+ * In hook_noted.c. */
+void limpet_hook_note(const struct limpet_hook *hook, const uint64_t *args, bool may_ask);
+bool limpet_hook_is_numbered(const struct limpet_hook *hook, const uint64_t *args);
 
 /* Size of the block that contains the address. In hook_nim.c. */
 uint64_t limpet_nim_bytes(uint64_t address);

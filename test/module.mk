@@ -69,7 +69,7 @@ $(B)/test/test_stop_effect: LDFLAGS_ALL += -Wl,--wrap=getxattr
 $(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)
 # Tests whose clock stands still until they move it.
 CLOCK_FIXTURE := $(addprefix -Wl$(comma)--wrap=,clock_gettime poll)
-CLOCK_TESTS := test_hook_pointers test_quiesce test_trace_sync test_debuginfod test_proc test_control test_dormant test_collector test_symbol_worker
+CLOCK_TESTS := test_hook_pointers test_quiesce test_rest test_trace_sync test_debuginfod test_proc test_control test_dormant test_collector test_symbol_worker
 $(addprefix $(B)/test/,$(CLOCK_TESTS)): LDFLAGS_ALL += $(CLOCK_FIXTURE)
 $(foreach test,$(CLOCK_TESTS),$(eval $(test)_SRC += test/unit/clock_fixture.c))
 

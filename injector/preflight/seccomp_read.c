@@ -22,8 +22,6 @@
 #define FILTERS_LIMIT (INSTRUCTIONS_LIMIT / 5)
 /* A thread that does not stop in this time is in an uninterruptible sleep. */
 #define STOP_TIMEOUT_MS 500
-/* For the rest of a call that the stop has cut short: less, as it is ended after that time. */
-#define REST_NS 300000000u
 
 struct readout {
 	int result; /* 0 or -errno; -EINPROGRESS until it is known */
@@ -69,7 +67,7 @@ static bool mend(pid_t pid, pid_t tid, struct limpet_timed_wait *wait)
 	if (ptrace(PTRACE_GETREGS, tid, NULL, &regs) == 0)
 		rest = limpet_rest_new(pid, tid, &regs);
 	if (rest && limpet_rest_start(rest) == 0) {
-		limpet_rest_wait(rest, limpet_monotonic_ns() + REST_NS);
+		limpet_rest_wait(rest);
 		return true;
 	}
 	limpet_interrupted_mend(tid, wait);

@@ -403,12 +403,15 @@ void limpet_tracee_release_strays(void)
 		int status;
 		pid_t tid = strays[i].tid, got = look(tid, &status);
 
-		if (got == 0)
+		if (got == 0) {
+			if (strays[i].rest)
+				limpet_rest_bound(strays[i].rest);
 			strays[i++].unstopped_ns = limpet_monotonic_ns();
-		else if (stays_stray(i, got == tid && WIFSTOPPED(status), status))
+		} else if (stays_stray(i, got == tid && WIFSTOPPED(status), status)) {
 			i++;
-		else
+		} else {
 			strays[i] = strays[--stray_count];
+		}
 	}
 	note_held();
 }

@@ -440,6 +440,9 @@ static int name_to_mib(const char *name, uint64_t *mib, uint64_t *length)
 		uint64_t length, mib[3];
 	} list[] = {{"arena.0.reset", 3, {8, 0, 3}}, {"arena.0.destroy", 3, {8, 0, 4}}};
 
+	/* The agent is not unmapped under this call. */
+	assert_true(own_thread()->depth);
+	assert_int_equal(own_thread()->phase, LIMPET_PHASE_OUTSIDE);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(list); i++)
 		if (!strcmp(name, list[i].name) && *length >= list[i].length) {
 			memcpy(mib, list[i].mib, sizeof(list[i].mib));
@@ -494,6 +497,7 @@ static void test_noted(void **state)
 	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)tcache, 3, 0);
 	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)reset, 2, 0);
 	assert_noted(LIMPET_OP_CONTROL_BY_MIB, 0, 3, 0);
+	assert_false(own_thread()->depth);
 	/* Without the names of the numbers, in doubt. */
 	by_number->usable_size = 0;
 	assert_noted(LIMPET_OP_CONTROL_BY_MIB, (uint64_t)(uintptr_t)purge, 3, LIMPET_NOTED_DESTROY);

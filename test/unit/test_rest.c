@@ -30,7 +30,9 @@
 
 #include "common/clock.h"
 #include "injector/proc/proc.h"
+#include "injector/ptrace/arch/x86_64/rest.h"
 #include "injector/ptrace/tracee.h"
+#include "test/unit/clock_fixture.h"
 
 #define SECOND_NS 1000000000u
 #define MUCH (4u << 20)
@@ -332,7 +334,6 @@ static void test_what_is_sent_is_sent_whole(void **state)
 static void test_what_is_received_is_received_whole(void **state)
 {
 	static const struct kind kinds[] = {
-		{make_pair, recv_all, SYS_recvfrom, SYS_recvfrom},
 		{make_connection, recv_all, SYS_recvfrom, SYS_recvfrom},
 		{make_connection, recvmsg_all, SYS_recvmsg, SYS_recvfrom},
 	};
@@ -395,6 +396,102 @@ static void test_random_bytes_are_all_there(void **state)
 		assert_int_equal(child->answer, MUCH);
 	}
 	assert_true(cut);
+}
+
+/* Whether the call would be finished if it were this one, and had moved a part. */
+static bool would_finish(struct limpet_tracee *tracee, long number)
+{
+	struct user_regs_struct regs = *limpet_tracee_regs(tracee);
+	struct limpet_rest *rest;
+
+	regs.orig_rax = (uint64_t)number;
+	regs.rax = 100;
+	regs.rdx = regs.r10 = number == SYS_sendfile ? MUCH : regs.rdx;
+	rest = limpet_rest_new(limpet_tracee_tid(tracee), limpet_tracee_tid(tracee), &regs);
+	if (rest)
+		limpet_rest_free(rest);
+	return rest;
+}
+
+static void make_packets(void)
+{
+	int both[2];
+
+	assert_int_equal(pipe2(both, O_CLOEXEC | O_DIRECT), 0);
+	ends[0] = both[1];
+	ends[1] = both[0];
+}
+
+/* sendfile(2) does not wait for a pipe, and writes to one of packets are packets: what is short
+ * there is so without us. */
+static void test_what_is_short_by_itself_is_left(void **state)
+{
+	static const struct {
+		void (*make)(void);
+		bool writes, sends_files;
+	} kinds[] = {
+		{make_pipe, true, false}, {make_packets, false, false}, {make_pair, true, true}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		pid_t pid = start(kinds[i].make, write_much, SYS_write);
+		struct limpet_tracee *tracee = stop(pid);
+
+		assert_int_equal(would_finish(tracee, SYS_write), kinds[i].writes);
+		assert_int_equal(would_finish(tracee, SYS_sendfile), kinds[i].sends_files);
+		kill(pid, SIGKILL);
+		(void)!limpet_tracee_release(tracee);
+		wait_for_end(pid);
+		close(ends[1]);
+	}
+}
+
+/* Data that was sent before a message with descriptors, or before urgent data, is received alone.
+ */
+static void test_what_is_received_in_parts_is_left(void **state)
+{
+	(void)state;
+	for (int urgent = 0; urgent < 2; urgent++) {
+		pid_t pid = start(urgent ? make_connection : make_pair, recv_all, SYS_recvfrom);
+		struct limpet_tracee *tracee;
+
+		assert_int_equal(write(ends[1], data, 3), 3);
+		do {
+			tracee = stop(pid);
+			if ((int64_t)limpet_tracee_regs(tracee)->rax > 0)
+				break;
+			assert_int_equal(limpet_tracee_release(tracee), 0);
+			pause_a_moment();
+		} while (true);
+		if (urgent)
+			assert_int_equal(send(ends[1], data + 3, 1, MSG_OOB), 1);
+		assert_int_equal(limpet_tracee_release(tracee), 0);
+		wait_for_end(pid);
+		assert_int_equal(child->answer, 3);
+		close(ends[1]);
+	}
+}
+
+/* The clock is the test's: the rest is never made for longer than it may be. */
+static void test_no_rest_lasts(void **state)
+{
+	(void)state;
+	for (int hijacked = 0; hijacked < 2; hijacked++) {
+		pid_t pid = start(make_pipe, write_much, SYS_write);
+		struct limpet_tracee *tracee = stop(pid);
+		const long moved = (long)limpet_tracee_regs(tracee)->rax;
+
+		if (hijacked)
+			hijack(tracee);
+		release_and_wait(pid, tracee, SYS_write);
+		limpet_tracee_release_strays();
+		assert_int_equal(limpet_tracee_strays(), 1);
+		clock_fixture_move((hijacked ? 10ull : 1ull) * SECOND_NS / 2);
+		wait_for_end(pid);
+		assert_int_equal(child->answer, moved);
+		assert_int_equal(limpet_tracee_strays(), 0);
+		close(ends[1]);
+	}
 }
 
 /* What a descriptor that does not block, or not for ever, returns is no fault of ours. */
@@ -518,6 +615,7 @@ static void test_a_limpet_that_ends_leaves_the_number(void **state)
 	if (!other) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		release_and_wait(pid, stop(pid), SYS_write);
+		clock_fixture_step(SECOND_NS / 10);
 		exit(7);
 	}
 	assert_int_equal(waitpid(other, &status, 0), other);
@@ -532,6 +630,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_sent_is_sent_whole),
 		cmocka_unit_test(test_what_is_received_is_received_whole),
+		cmocka_unit_test(test_what_is_short_by_itself_is_left),
+		cmocka_unit_test(test_what_is_received_in_parts_is_left),
+		cmocka_unit_test(test_no_rest_lasts),
 		cmocka_unit_test(test_random_bytes_are_all_there),
 		cmocka_unit_test(test_other_short_calls_are_left),
 		cmocka_unit_test(test_a_signal_ends_the_rest),

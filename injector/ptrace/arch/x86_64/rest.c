@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -23,12 +24,18 @@
 #define PARTS_MOST 64u
 #define MOVED_MOST 0x7ffff000u /* MAX_RW_COUNT: no call moves more */
 #define SYSCALL_BYTES 2u
+/* How long the rest may take: without a frame the thread would get a wrong number if limpet died,
+ * and what is received may end early by itself (urgent data), so that the rest would wait for bytes
+ * that do not come. Then the thread gets the short number, as after any signal. */
+#define FRAMED_NS UINT64_C(5000000000)
+#define OTHER_NS UINT64_C(300000000)
 #define HARMLESS (MSG_NOSIGNAL | MSG_MORE | MSG_CMSG_CLOEXEC)
 
 struct limpet_rest {
-	bool used, entered;
+	bool used, entered, receives, asked_to_stop;
 	pid_t pid, tid;
 	struct user_regs_struct regs; /* the thread's own; rax: moved so far */
+	uint64_t until_ns;            /* CLOCK_MONOTONIC */
 	uint64_t asked;
 	uint64_t part_bytes;   /* of what is being moved */
 	uint64_t parts, count; /* a vector of buffers; 0: the call has one */
@@ -74,11 +81,22 @@ static bool has_time_limit(int fd)
 	       sending.tv_usec || receiving.tv_sec || receiving.tv_usec;
 }
 
-/* Whether a call waits there until all is moved: then only a signal makes it shorter, or the other
- * end. Asks pipes and sockets alone: who serves a file might not answer. `local`: or a socket of
- * this machine's. */
-static bool moves_all(pid_t pid, pid_t tid, uint64_t number, bool local)
+/* What was received may end before urgent data. */
+static bool is_at_mark(int fd)
 {
+	int at_mark;
+
+	return ioctl(fd, SIOCATMARK, &at_mark) == 0 && at_mark;
+}
+
+/* Whether a call waits there until all is moved: then only a signal makes it shorter, or the other
+ * end. Asks pipes and sockets alone: who serves a file might not answer. sendfile(2) does not wait
+ * for a pipe, each write to a pipe with O_DIRECT is a packet, and what comes from a socket of this
+ * machine's ends behind a message with descriptors. */
+static bool moves_all(const struct limpet_rest *rest)
+{
+	const pid_t pid = rest->pid, tid = rest->tid;
+	const uint64_t number = rest->regs.rdi;
 	LIMPET_CLOSE int process = (int)syscall(SYS_pidfd_open, pid, 0);
 	LIMPET_CLOSE int fd = -1;
 	int flags, type, domain;
@@ -93,10 +111,10 @@ static bool moves_all(pid_t pid, pid_t tid, uint64_t number, bool local)
 	if (flags < 0 || flags & O_NONBLOCK)
 		return false;
 	if (fcntl(fd, F_GETPIPE_SZ) > 0)
-		return true;
+		return !(flags & O_DIRECT) && rest->regs.orig_rax != SYS_sendfile;
 	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_STREAM &&
 	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 &&
-	       (local || domain != AF_UNIX) && !has_time_limit(fd);
+	       (!rest->receives || (domain != AF_UNIX && !is_at_mark(fd))) && !has_time_limit(fd);
 }
 
 static size_t read_parts(const struct limpet_rest *rest, struct iovec parts[PARTS_MOST])
@@ -143,19 +161,19 @@ static bool take_message(struct limpet_rest *rest)
 	struct msghdr message;
 
 	rest->flags = rest->regs.rdx;
+	/* What is beside the bytes (descriptors, the kind of a TLS record) is for the first part.
+	 */
 	return limpet_memory_read(rest->pid, rest->regs.rsi, &message, sizeof(message)) == 0 &&
+	       (rest->receives || !message.msg_controllen) &&
 	       take_vector(rest, (uintptr_t)message.msg_iov, message.msg_iovlen);
 }
 
-/* Sets what was asked for; false: not a call whose rest can be made. *ret_local: of sockets, also
- * from one of this machine's. */
-static bool take_call(struct limpet_rest *rest, bool *ret_local)
+/* Sets what was asked for; false: not a call whose rest can be made. */
+static bool take_call(struct limpet_rest *rest)
 {
 	const struct user_regs_struct *regs = &rest->regs;
-	bool receives = false;
 
-	*ret_local = true;
-
+	rest->receives = regs->orig_rax == SYS_recvfrom || regs->orig_rax == SYS_recvmsg;
 	switch ((long)regs->orig_rax) {
 	case SYS_getrandom:
 		rest->asked = regs->rsi;
@@ -172,7 +190,6 @@ static bool take_call(struct limpet_rest *rest, bool *ret_local)
 		break;
 	case SYS_sendto:
 	case SYS_recvfrom:
-		receives = regs->orig_rax == SYS_recvfrom;
 		rest->asked = regs->rdx;
 		rest->flags = regs->r10;
 		if (regs->r8)
@@ -180,24 +197,20 @@ static bool take_call(struct limpet_rest *rest, bool *ret_local)
 		break;
 	case SYS_sendmsg:
 	case SYS_recvmsg:
-		/* Descriptors may come with the rest. */
-		receives = regs->orig_rax == SYS_recvmsg;
-		*ret_local = !receives;
 		if (!take_message(rest))
 			return false;
 		break;
 	default:
 		return false;
 	}
-	if (receives && !(rest->flags & MSG_WAITALL))
+	if (rest->receives && !(rest->flags & MSG_WAITALL))
 		return false;
-	return !(rest->flags & ~(uint64_t)(HARMLESS | (receives ? MSG_WAITALL : 0)));
+	return !(rest->flags & ~(uint64_t)(HARMLESS | (rest->receives ? MSG_WAITALL : 0)));
 }
 
 struct limpet_rest *limpet_rest_new(pid_t pid, pid_t tid, const struct user_regs_struct *regs)
 {
 	struct limpet_rest *rest = rests;
-	bool local;
 
 	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax <= 0 || regs->rax >= MOVED_MOST)
 		return NULL;
@@ -210,12 +223,12 @@ struct limpet_rest *limpet_rest_new(pid_t pid, pid_t tid, const struct user_regs
 				     .regs = *regs,
 				     .pc = regs->rip - SYSCALL_BYTES,
 				     .sp = regs->rsp};
-	if (!take_call(rest, &local))
+	if (!take_call(rest))
 		return NULL;
 	if (rest->asked > MOVED_MOST)
 		rest->asked = MOVED_MOST;
 	if (regs->rax >= rest->asked || !limpet_interrupted_came_by_syscall(tid, regs) ||
-	    (regs->orig_rax != SYS_getrandom && !moves_all(pid, tid, regs->rdi, local)))
+	    (regs->orig_rax != SYS_getrandom && !moves_all(rest)))
 		return NULL;
 	rest->used = true;
 	return rest;
@@ -312,6 +325,11 @@ static bool go_on(struct limpet_rest *rest)
 
 int limpet_rest_start(struct limpet_rest *rest)
 {
+	rest->until_ns =
+		limpet_monotonic_ns() +
+		(rest->frame_answer && !rest->receives && rest->regs.orig_rax != SYS_sendfile
+			 ? FRAMED_NS
+			 : OTHER_NS);
 	if (go_on(rest))
 		return 0;
 	/* As it was, unless it is gone. */
@@ -358,11 +376,16 @@ bool limpet_rest_stopped(struct limpet_rest *rest, int status)
 	return false;
 }
 
-void limpet_rest_wait(struct limpet_rest *rest, uint64_t until_ns)
+void limpet_rest_bound(struct limpet_rest *rest)
+{
+	if (!rest->asked_to_stop && limpet_monotonic_ns() >= rest->until_ns)
+		rest->asked_to_stop = ptrace(PTRACE_INTERRUPT, rest->tid, NULL, NULL) == 0;
+}
+
+void limpet_rest_wait(struct limpet_rest *rest)
 {
 	const struct timespec nap = {0, 1000000};
 	const pid_t tid = rest->tid;
-	bool asked = false;
 
 	for (;;) {
 		int status;
@@ -377,8 +400,7 @@ void limpet_rest_wait(struct limpet_rest *rest, uint64_t until_ns)
 			limpet_rest_free(rest);
 			return;
 		}
-		if (!asked && limpet_monotonic_ns() >= until_ns)
-			asked = ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0;
+		limpet_rest_bound(rest);
 		nanosleep(&nap, NULL);
 	}
 }
