@@ -9,6 +9,8 @@
 #define SEGMENTS_MAX 512u
 #define SAMPLE_BYTES (16u << 10)
 #define SAMPLES (LIMPET_FILE_IDENTITY_BYTES / SAMPLE_BYTES)
+/* Every segment may end with a part of one; a step is rounded down. */
+#define SAMPLES_MAX (SAMPLES + 1u + SEGMENTS_MAX)
 
 #if __BYTE_ORDER == __LITTLE_ENDIAN
 #define OUR_ORDER ELFDATA2LSB
@@ -21,6 +23,7 @@ struct reading {
 	uint64_t head_bytes; /* of the file: the ELF header says where sections are, strip changes
 				it */
 	uint64_t step;       /* from a sample to the next */
+	unsigned samples;    /* so far */
 	uint32_t checksum;
 	uint8_t *buffer; /* SAMPLE_BYTES */
 };
@@ -53,13 +56,17 @@ static int read_segments(int fd, const Elf64_Ehdr *file, Elf64_Phdr *ret_list, u
 		    ret_list[i].p_offset > (uint64_t)status.st_size - ret_list[i].p_filesz)
 			return -ENOEXEC;
 		has_code |= ret_list[i].p_flags & PF_X && ret_list[i].p_filesz;
-		*ret_bytes += ret_list[i].p_filesz;
+		/* Files with holes are as large as they like. */
+		if (__builtin_add_overflow(*ret_bytes, ret_list[i].p_filesz, ret_bytes))
+			return -ENOEXEC;
 	}
 	return has_code ? 0 : -ENOEXEC;
 }
 
 static int add_sample(struct reading *reading, uint64_t from, uint64_t to)
 {
+	if (reading->samples++ == SAMPLES_MAX)
+		return -ENOEXEC;
 	if (from < reading->head_bytes)
 		from = reading->head_bytes;
 	if (from >= to)

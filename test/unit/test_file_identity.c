@@ -12,6 +12,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/file_identity.h"
@@ -198,12 +199,45 @@ static void test_hostile_heads(void **state)
 	assert_int_equal(checksum_of("made", &checksum), -ENOEXEC);
 }
 
+/* Each segment is within its file, which is nothing but a hole; the sum of their lengths is 0. */
+static void test_lengths_that_wrap(void **state)
+{
+	const uint64_t bytes = 1ull << 62;
+	LIMPET_CLOSE int fd = memfd_create("made", MFD_CLOEXEC);
+	struct {
+		Elf64_Ehdr file;
+		Elf64_Phdr segments[4];
+	} it = {.file = {.e_phoff = sizeof(Elf64_Ehdr),
+			 .e_phnum = 1,
+			 .e_phentsize = sizeof(Elf64_Phdr)}};
+	uint32_t checksum = 0;
+
+	(void)state;
+	memcpy(it.file.e_ident, ELFMAG, SELFMAG);
+	it.file.e_ident[EI_CLASS] = ELFCLASS64;
+	it.file.e_ident[EI_DATA] = __BYTE_ORDER == __LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB;
+	for (unsigned i = 0; i < 4; i++)
+		it.segments[i] = (Elf64_Phdr){
+			.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = bytes};
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
+	assert_int_equal(pwrite(fd, &it, sizeof(it), 0), sizeof(it));
+	/* One alone is read in samples. */
+	assert_int_equal(limpet_file_identity_checksum(fd, &checksum), 0);
+	it.file.e_phnum = 3;
+	assert_int_equal(pwrite(fd, &it, sizeof(it), 0), sizeof(it));
+	assert_int_equal(limpet_file_identity_checksum(fd, &checksum), 0);
+	it.file.e_phnum = 4;
+	assert_int_equal(pwrite(fd, &it, sizeof(it), 0), sizeof(it));
+	assert_int_equal(limpet_file_identity_checksum(fd, &checksum), -ENOEXEC);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_the_same), cmocka_unit_test(test_what_is_another),
 		cmocka_unit_test(test_a_large_one),      cmocka_unit_test(test_size_and_time),
-		cmocka_unit_test(test_hostile_heads),
+		cmocka_unit_test(test_hostile_heads),    cmocka_unit_test(test_lengths_that_wrap),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
