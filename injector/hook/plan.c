@@ -970,6 +970,7 @@ static int plan_slots(struct planner *planner)
 	find_defaults(planner);
 	find_copied(planner);
 	error = limpet_slot_aliases_find(planner->modules, &planner->aliases);
+	planner->plan->slots_not_taken += planner->aliases.left_out;
 	scan(planner, slot_found, false);
 	limpet_slot_aliases_done(&planner->aliases);
 	free(planner->copied);

@@ -35,8 +35,15 @@ static int add(struct limpet_slot_aliases *aliases, const struct limpet_module *
 	       uint64_t index, uint32_t member)
 {
 	const Elf64_Sym *symbol = &module->symbols[index];
-	char *name = strdup(module->strings + symbol->st_name);
+	const char *text = module->strings + symbol->st_name;
+	char *name;
 
+	if (aliases->count == LIMPET_SLOT_ALIASES_MAX ||
+	    strnlen(text, LIMPET_SLOT_ALIAS_BYTES) == LIMPET_SLOT_ALIAS_BYTES) {
+		aliases->left_out = true;
+		return 0;
+	}
+	name = strdup(text);
 	if (!name || limpet_reserve(&aliases->list, &aliases->capacity, aliases->count + 1,
 				    sizeof(*aliases->list)) < 0) {
 		free(name);

@@ -8,9 +8,14 @@
 #include "common/slots.h"
 #include "injector/image/modules.h"
 
+/* Each name is compared with those of all relocations. Of known libraries tcmalloc has most, 31. */
+#define LIMPET_SLOT_ALIASES_MAX 256u
+#define LIMPET_SLOT_ALIAS_BYTES 1024u
+
 struct limpet_slot_aliases {
 	struct limpet_slot_alias *list;
 	size_t count, capacity;
+	bool left_out; /* there are more, or longer ones */
 };
 
 /* Of all libraries that define malloc. 0, -ENOMEM. Free with limpet_slot_aliases_done(), also after

@@ -86,6 +86,25 @@ as_counted() {
 	done
 }
 
+@test "an allocator with more other names than are followed: that some calls may be missing is told" {
+	{
+		echo "#include \"test/targets/names_alias.c\""
+		printf 'ALIAS(other_%d, malloc);\n' {1..300}
+	} >many.c
+	gcc -O1 -D_GNU_SOURCE -I"$root" -fno-builtin -fPIC -shared -Wl,-soname,names-alias.so -o names-alias.so many.c
+	cp "$TARGETS/names-alias" many
+	start many ./many
+	attach "$pid"
+	tell many run counted
+	stop "$pid" 4
+	report
+	expect '.capture.incomplete_reasons == ["slots"]'
+	[[ $(<"$work/attach.$captures.err") == *"1 place that calls an allocator could not be hooked"* ]]
+	nothing_of_ours "$pid"
+	tell many run counted
+	finish many
+}
+
 # said NAME LINE STATUS REASON: with this call in a capture it ends so; "" is no reason.
 said() {
 	local name="$1-${2// /-}"

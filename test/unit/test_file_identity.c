@@ -217,8 +217,8 @@ static void test_lengths_that_wrap(void **state)
 	it.file.e_ident[EI_CLASS] = ELFCLASS64;
 	it.file.e_ident[EI_DATA] = __BYTE_ORDER == __LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB;
 	for (unsigned i = 0; i < 4; i++)
-		it.segments[i] = (Elf64_Phdr){
-			.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = bytes};
+		it.segments[i] =
+			(Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_filesz = bytes};
 	assert_true(fd >= 0);
 	assert_int_equal(ftruncate(fd, (off_t)bytes), 0);
 	assert_int_equal(pwrite(fd, &it, sizeof(it), 0), sizeof(it));

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "injector/hook/plan.h"
+#include "injector/hook/slot_aliases.h"
 
 /* Programs with C libraries of other versions: this process's memory holds a loader's list whose
  * modules have the symbols that are at issue and nothing else. */
@@ -260,13 +261,60 @@ static void test_starting(void **state)
 	}
 }
 
+/* A library may have any number of symbols at malloc's address, of any length. */
+static void test_other_names_are_bounded(void **state)
+{
+	enum { NAMES = LIMPET_SLOT_ALIASES_MAX, LONG = LIMPET_SLOT_ALIAS_BYTES };
+	static const struct {
+		unsigned names, longest;
+		size_t taken;
+		bool left_out;
+	} cases[] = {
+		{NAMES, LONG - 1, NAMES, false},
+		{NAMES + 1, LONG - 1, NAMES, true},
+		{NAMES - 1, LONG, NAMES - 2, true},
+	};
+	static Elf64_Sym symbols[NAMES + 3];
+	static char strings[LONG + 1 + sizeof("malloc")];
+
+	(void)state;
+	memset(strings, 'x', LONG);
+	strings[LONG] = '\0';
+	strcpy(strings + LONG + 1, "malloc");
+	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
+		struct limpet_slot_aliases aliases = {0};
+
+		begin();
+		add("malloc");
+		list[0].in_list = true;
+		list[0].symbols = symbols;
+		list[0].symbol_count = cases[i].names + 2;
+		list[0].strings = strings;
+		list[0].string_bytes = sizeof(strings);
+		for (unsigned k = 0; k <= cases[i].names; k++)
+			symbols[k + 1] = (Elf64_Sym){.st_name = k ? LONG - cases[i].longest + k - 1
+								  : LONG + 1,
+						     .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC),
+						     .st_shndx = 1,
+						     .st_value = 1};
+		assert_int_equal(limpet_slot_aliases_find(&modules, &aliases), 0);
+		assert_int_equal(aliases.count, cases[i].taken);
+		assert_int_equal(aliases.left_out, cases[i].left_out);
+		limpet_slot_aliases_done(&aliases);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_dlopen_in_libc), cmocka_unit_test(test_dlopen_in_libdl),
-		cmocka_unit_test(test_no_libdl),       cmocka_unit_test(test_mapped),
-		cmocka_unit_test(test_exceptions),     cmocka_unit_test(test_starting),
+		cmocka_unit_test(test_dlopen_in_libc),
+		cmocka_unit_test(test_dlopen_in_libdl),
+		cmocka_unit_test(test_no_libdl),
+		cmocka_unit_test(test_mapped),
+		cmocka_unit_test(test_exceptions),
+		cmocka_unit_test(test_starting),
 		cmocka_unit_test(test_told),
+		cmocka_unit_test(test_other_names_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
