@@ -5,6 +5,8 @@
 #include "injector/hook/plan.h"
 #include "injector/image/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
+#include "injector/proc/memfd.h"
+#include "injector/proc/proc.h"
 
 /* A process whose memory may not be read, or that was refused, is not examined further. */
 struct limpet_inside *limpet_check_inside(struct limpet_check *check)
@@ -83,13 +85,19 @@ static void say_way(struct limpet_check *check, const struct limpet_inside *insi
 }
 
 /* What an earlier limpet left is removed first: until then slots lead there, and there is nothing
- * that could be planned. */
-static bool has_agent(const struct limpet_inside *inside)
+ * that could be planned. So it is if another limpet attaches at this moment, after the modules were
+ * read. */
+static bool has_agent(pid_t pid)
 {
-	for (size_t i = 0; i < inside->modules.count; i++)
-		if (inside->modules.list[i].agent)
-			return true;
-	return false;
+	struct limpet_maps maps;
+	bool found = false;
+
+	if (limpet_proc_maps_read(pid, &maps) < 0)
+		return false;
+	for (size_t i = 0; i < maps.count && !found; i++)
+		found = limpet_memfd_is_agent(maps.list[i].path);
+	limpet_proc_maps_done(&maps);
+	return found;
 }
 
 /* Reads memory, so as to examine the library that runs, not one that was installed later. If a
@@ -103,7 +111,7 @@ static int check_loader(struct limpet_check *check)
 	inside = limpet_check_inside(check);
 	if (!inside)
 		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
-	if (!inside->plan_error || (inside->plan_error == -ENOENT && has_agent(inside))) {
+	if (!inside->plan_error || (inside->plan_error == -ENOENT && has_agent(check->pid))) {
 		say_way(check, inside);
 	} else if (inside->plan_error == -ENOTSUP) {
 		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s",

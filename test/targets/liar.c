@@ -32,6 +32,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -215,20 +216,36 @@ static void lie_in_header(void)
 	shm->nonce = target_random(&seed);
 }
 
-/* Counts that no process can have. Those of kinds stay: the agent adds to them. */
+/* Counts that no process can have. Those of kinds stay: the agent adds to them. Written past the
+ * kernel's checks, since limpet may unmap the memory meanwhile. */
 static void lie_about_counts(void)
 {
-	struct region shared = find_region("limpet-shared", "-w");
-	struct limpet_shm *shm = (struct limpet_shm *)(void *)shared.words;
-	struct limpet_thread *threads;
+	static struct limpet_shm shm;
+	const struct region shared = find_region("limpet-shared", "-w");
+	const uint64_t many = 13947085620630083708ull;
+	const off_t at = (off_t)(uintptr_t)shared.words;
+	const int memory = shared.words ? open("/proc/self/mem", O_RDWR | O_CLOEXEC) : -1;
 
-	if (!shm || shm->magic != LIMPET_SHM_MAGIC)
+	if (memory < 0)
 		return;
-	threads = (struct limpet_thread *)(void *)((uint8_t *)shm + shm->layout.threads_offset);
-	shm->lost_no_thread = shm->lost_no_sample = UINT64_MAX / 3;
-	shm->slots_not_taken = shm->late_modules = UINT32_MAX / 3 * 2;
-	for (unsigned i = 0; i < 64; i++)
-		threads[i].dropped = 13947085620630083708ull;
+	if (pread(memory, &shm, sizeof(shm), at) == sizeof(shm) && shm.magic == LIMPET_SHM_MAGIC) {
+		shm.lost_no_thread = shm.lost_no_sample = UINT64_MAX / 3;
+		shm.slots_not_taken = shm.late_modules = UINT32_MAX / 3 * 2;
+		(void)!pwrite(memory, &shm.lost_no_thread, sizeof(shm.lost_no_thread),
+			      at + (off_t)offsetof(struct limpet_shm, lost_no_thread));
+		(void)!pwrite(memory, &shm.lost_no_sample, sizeof(shm.lost_no_sample),
+			      at + (off_t)offsetof(struct limpet_shm, lost_no_sample));
+		(void)!pwrite(memory, &shm.slots_not_taken, sizeof(shm.slots_not_taken),
+			      at + (off_t)offsetof(struct limpet_shm, slots_not_taken));
+		(void)!pwrite(memory, &shm.late_modules, sizeof(shm.late_modules),
+			      at + (off_t)offsetof(struct limpet_shm, late_modules));
+		for (unsigned i = 0; i < 64; i++)
+			(void)!pwrite(memory, &many, sizeof(many),
+				      at + (off_t)(shm.layout.threads_offset +
+						   i * sizeof(struct limpet_thread) +
+						   offsetof(struct limpet_thread, dropped)));
+	}
+	close(memory);
 }
 
 /* As fast as it can: what is checked in one moment is another in the next. The agent goes by all of
