@@ -57,6 +57,7 @@ doctor_agrees() {
 }
 
 # track: other | text in memory without a file (huge pages: iodlr, hugify) | run
+# bats test_tags=release
 @test "run: the text of the program in memory without a file, with the ELF header or without" {
 	MOVED=exe counted_run with "$TARGETS/storm-moved" --threads 2
 	MOVED=exe LD_PRELOAD="$TARGETS/moved.so" counted_run without "$TARGETS/storm" --threads 2

@@ -92,6 +92,7 @@ rounds_with() {
 }
 
 # Most of the time some thread is in a function whose return address is the kernel's.
+# bats test_tags=release
 @test "probes on all returns of the C library's functions stay, while captures come and go" {
 	start storm "$TARGETS/storm" --threads 8 --cross --signals
 	local target=$pid
@@ -106,6 +107,7 @@ rounds_with() {
 	finish prober
 }
 
+# bats test_tags=release
 @test "the same on an allocator inside the program" {
 	rounds_with storm "$TARGETS/own-allocator" "$TARGETS/own-allocator" --threads 8 --cross --signals --rate 60000
 }
