@@ -54,7 +54,7 @@ const struct chaos_kind chaos_kinds[] = {
 	KIND(probed, 2, 0, NULL, {1, 30}, {0, 3}),
 	KIND(lock_memory, 1, CHAOS_ONCE, "mlockall(MCL_FUTURE) makes what is mapped resident", {0, 0}),
 	KIND(read, 3, 0, NULL, {1, 60000}, {0, 800}),
-	KIND(write, 3, 0, NULL, {70000, 400000}, {0, 800}),
+	KIND(write, 3, 0, "a limpet that is killed in a write may leave a short number", {70000, 400000}, {0, 800}),
 	KIND(receive, 3, 0, "what a local socket receives is not finished after a stop", {1000, 60000}, {0, 800}),
 	KIND(accept, 2, 0, NULL, {0, 3000}),
 	KIND(nanosleep, 3, 0, NULL, {1, 5000}),
