@@ -18,7 +18,6 @@
 
 #define MAP_TRIES 8
 #define RED_ZONE_BYTES 128
-#define BREAKPOINT 0xcc /* int3 */
 /* How long threads may be stopped: longer at each try. */
 #define FIRST_PATIENCE_NS 10000000u
 #define PAUSE_NS 2000000u
@@ -437,9 +436,9 @@ static enum code_state state_of(pid_t pid, const struct limpet_maps *maps, uint6
 
 	if (limpet_memory_read(pid, entry->from, now, sizeof(now)) < 0)
 		return CODE_GONE;
-	*ret_hidden = now[0] == BREAKPOINT;
+	*ret_hidden = now[0] == LIMPET_ENTRY_BREAKPOINT;
 	for (size_t i = 0; i < sizeof(now); i++) {
-		if (now[i] == entry->original[i] || now[i] == BREAKPOINT)
+		if (now[i] == entry->original[i] || now[i] == LIMPET_ENTRY_BREAKPOINT)
 			continue;
 		if (now[i] != entry->jump[i])
 			return map && inode && map->inode == inode ? CODE_OVERWRITTEN : CODE_GONE;
@@ -500,7 +499,7 @@ static int restore(pid_t pid, int memory, const struct limpet_inline_hook_entry 
 	for (size_t i = 0; i < sizeof(bytes); i++) {
 		if (bytes[i] == entry->jump[i])
 			bytes[i] = entry->original[i];
-		else if (bytes[i] != entry->original[i] && bytes[i] != BREAKPOINT)
+		else if (bytes[i] != entry->original[i] && bytes[i] != LIMPET_ENTRY_BREAKPOINT)
 			return 0;
 	}
 	return write_all(memory, entry->from, bytes, sizeof(bytes));

@@ -35,8 +35,6 @@ static int refuse(struct limpet_entry_finder *finder, const struct limpet_entry 
 	return -ENOTSUP;
 }
 
-#define BREAKPOINT 0xcc /* int3 */
-
 /* Breakpoints of other tools hide what the kernel will execute in their place: the file's
  * instructions. Writes these into `code`, if it is the file's but for breakpoints, and notes where
  * these are. */
@@ -46,7 +44,7 @@ static int see_through_breakpoints(const struct limpet_entry_finder *finder,
 {
 	LIMPET_FREE uint8_t *file = NULL;
 
-	if (!memchr(code, BREAKPOINT, entry->bytes))
+	if (!memchr(code, LIMPET_ENTRY_BREAKPOINT, entry->bytes))
 		return 0;
 	file = malloc(entry->bytes);
 	if (!file)
@@ -56,10 +54,10 @@ static int see_through_breakpoints(const struct limpet_entry_finder *finder,
 				    entry->address, file, entry->bytes) < 0)
 		return 0;
 	for (size_t i = 0; i < entry->bytes; i++)
-		if (code[i] != file[i] && code[i] != BREAKPOINT)
+		if (code[i] != file[i] && code[i] != LIMPET_ENTRY_BREAKPOINT)
 			return 0;
 	for (size_t i = 0; i < entry->bytes; i++)
-		ret_breakpoints[i] = code[i] != file[i] ? BREAKPOINT : 0;
+		ret_breakpoints[i] = code[i] != file[i] ? LIMPET_ENTRY_BREAKPOINT : 0;
 	memcpy(code, file, entry->bytes);
 	return 0;
 }
@@ -83,7 +81,7 @@ static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *e
 				     entry->address, place, &entry->code, &err) < 0)
 		return err.code == -ENOMEM ? -ENOMEM : refuse(finder, entry, err.message);
 	/* The jump would replace it, and it the jump. */
-	if (memchr(breakpoints + (entry->code.from - entry->address), BREAKPOINT,
+	if (memchr(breakpoints + (entry->code.from - entry->address), LIMPET_ENTRY_BREAKPOINT,
 		   entry->code.original_bytes))
 		return refuse(finder, entry, "another tool has set a breakpoint there");
 	if (limpet_entry_code_crosses_page(&entry->code))

@@ -18,10 +18,11 @@
 
 #include "common/err.h"
 
-#define LIMPET_ENTRY_JUMP_BYTES 5u   /* jmp rel32 */
-#define LIMPET_ENTRY_MOVED_MAX 24u   /* bytes of the function that may have to move */
-#define LIMPET_ENTRY_CODE_MAX 64u    /* bytes of the relocated prologue, with the jump back */
-#define LIMPET_ENTRY_REACH INT32_MAX /* of all relative operands */
+#define LIMPET_ENTRY_JUMP_BYTES 5u    /* jmp rel32 */
+#define LIMPET_ENTRY_BREAKPOINT 0xccu /* int3, of another tool */
+#define LIMPET_ENTRY_MOVED_MAX 24u    /* bytes of the function that may have to move */
+#define LIMPET_ENTRY_CODE_MAX 64u     /* bytes of the relocated prologue, with the jump back */
+#define LIMPET_ENTRY_REACH INT32_MAX  /* of all relative operands */
 
 /* What the jump replaces. */
 enum limpet_entry_kind {

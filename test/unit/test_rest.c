@@ -331,6 +331,20 @@ static void test_what_is_sent_is_sent_whole(void **state)
 		}
 }
 
+/* It has received three bytes, and waits for more. */
+static struct limpet_tracee *stop_behind_three_bytes(pid_t pid)
+{
+	assert_int_equal(write(ends[1], data, 3), 3);
+	for (;;) {
+		struct limpet_tracee *tracee = stop(pid);
+
+		if ((int64_t)limpet_tracee_regs(tracee)->rax > 0)
+			return tracee;
+		assert_int_equal(limpet_tracee_release(tracee), 0);
+		pause_a_moment();
+	}
+}
+
 static void test_what_is_received_is_received_whole(void **state)
 {
 	static const struct kind kinds[] = {
@@ -341,17 +355,8 @@ static void test_what_is_received_is_received_whole(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		pid_t pid = start(kinds[i].make, kinds[i].call, kinds[i].number);
-		struct limpet_tracee *tracee;
+		struct limpet_tracee *tracee = stop_behind_three_bytes(pid);
 
-		/* It waits for more than these. */
-		assert_int_equal(write(ends[1], data, 3), 3);
-		do {
-			tracee = stop(pid);
-			if ((int64_t)limpet_tracee_regs(tracee)->rax > 0)
-				break;
-			assert_int_equal(limpet_tracee_release(tracee), 0);
-			pause_a_moment();
-		} while (true);
 		release_and_wait(pid, tracee, kinds[i].rest);
 		fill(pid, 3);
 		assert_int_equal(child->answer, MUCH);
@@ -453,16 +458,8 @@ static void test_what_is_received_in_parts_is_left(void **state)
 	(void)state;
 	for (int urgent = 0; urgent < 2; urgent++) {
 		pid_t pid = start(urgent ? make_connection : make_pair, recv_all, SYS_recvfrom);
-		struct limpet_tracee *tracee;
+		struct limpet_tracee *tracee = stop_behind_three_bytes(pid);
 
-		assert_int_equal(write(ends[1], data, 3), 3);
-		do {
-			tracee = stop(pid);
-			if ((int64_t)limpet_tracee_regs(tracee)->rax > 0)
-				break;
-			assert_int_equal(limpet_tracee_release(tracee), 0);
-			pause_a_moment();
-		} while (true);
 		if (urgent)
 			assert_int_equal(send(ends[1], data + 3, 1, MSG_OOB), 1);
 		assert_int_equal(limpet_tracee_release(tracee), 0);
