@@ -109,9 +109,16 @@ executes_or_ended() {
 	refused 125 "static" "$LIMPET" run -o never.limpet -- "$TARGETS/static-stripped"
 }
 
+# go_rests PID: each of its threads waits in futex() or read(). Go starts threads, with all signals blocked, as long
+# as one of them finds work.
+go_rests() {
+	! grep -hEv '^(0|202) ' "/proc/$1/task/"*/syscall
+}
+
 # track: go | Go without cgo | refused run-refused | Go's own profiler is named
 @test "a Go program without C code: Go's own profiler is named" {
 	start go "$TARGETS/plain-go"
+	wait_until 10 go_rests "$pid"
 	refused_by_both "$pid" static "Go program without C code"
 	[[ $("$LIMPET" doctor "$pid") == *"go tool pprof"* ]]
 	"$LIMPET" doctor >list.say
