@@ -21,7 +21,8 @@
 /* Private anonymous page with MADV_WIPEONFORK: in a forked child both words read 0, so that every
  * hook is a plain jump before it touches memory shared with the collector. */
 struct limpet_control {
-	uint32_t on;    /* hooks record; first word, read by the thunks' paths */
+	uint32_t on;    /* hooks record; first word, read by the thunks' paths, set by the injector
+			 */
 	uint32_t alive; /* not wiped: this is the process that was attached to */
 };
 extern struct limpet_control *limpet_control; /* never NULL: all zero before start */

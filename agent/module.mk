@@ -19,7 +19,6 @@ AGENT_SRC := \
 	agent/loaded.c \
 	agent/patch.c \
 	agent/finder.c \
-	agent/channel.c \
 	agent/boot.c \
 	common/family.c \
 	common/slots.c

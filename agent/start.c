@@ -1,7 +1,6 @@
 /* Start and end of the agent. The boot stub calls every entry here on a thread that the injector
  * holds at a safe point. */
 #include "agent/agent.h"
-#include "agent/channel.h"
 #include "agent/finder.h"
 #include "agent/hook.h"
 #include "agent/patch.h"
@@ -10,15 +9,11 @@
 
 #include <linux/fcntl.h>
 #include <linux/mman.h>
-#include <linux/socket.h>
 #include <stddef.h>
 
 #define ERROR_MEMORY 12   /* ENOMEM */
 #define ERROR_DEADLOCK 35 /* EDEADLK: to wait for the linker's lock could be one */
 #define ERROR_PROTOCOL 71 /* EPROTO */
-#define SCM_RIGHTS_TYPE 1 /* not in the kernel's headers */
-#define SOL_SOCKET_LEVEL 1
-#define RECEIVE_CLOEXEC 0x40000000
 
 static struct limpet_control nothing;
 struct limpet_control *limpet_control = &nothing;
@@ -89,68 +84,24 @@ static void *map_large(const struct limpet_start *start, uint64_t bytes, int pro
 			     : map(bytes, protection, flags, fd);
 }
 
-/* Both memfds arrive in one message. */
-static int receive_memory(int channel, int *ret_shm, int *ret_arena)
+/* Without access, memory is neither populated nor locked (see map_unlocked). */
+static bool open_memory(const struct limpet_start *start, const void *at, uint64_t bytes)
 {
-	struct {
-		uint64_t length;
-		int level, type;
-		int fds[2];
-	} control;
-	struct limpet_msg message;
-	struct {
-		void *base;
-		uint64_t length;
-	} vector = {&message, sizeof(message)};
-	struct {
-		void *name;
-		int name_length, pad;
-		void *vectors;
-		uint64_t vector_count;
-		void *control;
-		uint64_t control_length;
-		int flags, pad2;
-	} header = {NULL, 0, 0, &vector, 1, &control, sizeof(control), 0, 0};
-	long answer;
-
-	message.type = 0;
-	control.level = control.type = 0;
-	control.fds[0] = control.fds[1] = -1;
-	answer = limpet_syscall3(SYS_recvmsg, channel, (long)&header, RECEIVE_CLOEXEC | 0x40);
-
-	if (answer < 0)
-		return (int)answer;
-	if (answer != sizeof(message) || message.type != LIMPET_MSG_FDS ||
-	    header.control_length < sizeof(control) || control.level != SOL_SOCKET_LEVEL ||
-	    control.type != SCM_RIGHTS_TYPE) {
-		/* The limit on descriptors may have admitted only the first. */
-		limpet_syscall1(SYS_close, control.fds[0]);
-		return -ERROR_PROTOCOL;
-	}
-	*ret_shm = control.fds[0];
-	*ret_arena = control.fds[1];
-	return 0;
+	if (start->unlock)
+		limpet_syscall3(SYS_munlock, (long)at, (long)bytes, 0);
+	return limpet_syscall3(SYS_mprotect, (long)at, (long)bytes,
+			       LIMPET_PROT_DATA | start->readable) == 0;
 }
 
-static int map_memory(const struct limpet_start *start)
+/* What the injector had mapped, in a file that it shares. */
+static int take_memory(const struct limpet_start *start)
 {
-	int shm = -1, arena = -1;
-	int error = receive_memory(start->channel, &shm, &arena);
-
-	if (error)
-		return error;
 	shm_bytes = start->shm_bytes;
 	limpet_unwind_arena_bytes = start->unwind_bytes;
-	limpet_shm = map_large(start, start->shm_bytes, LIMPET_PROT_DATA | start->readable,
-			       MAP_SHARED, shm);
-	/* The file is sealed against writing: private pages would be copies, and none is written.
-	 */
-	limpet_unwind_arena =
-		map_large(start, start->unwind_bytes, LIMPET_PROT_DATA | start->readable,
-			  MAP_PRIVATE | MAP_NORESERVE, arena);
-	limpet_syscall1(SYS_close, shm);
-	limpet_syscall1(SYS_close, arena);
-	if (!limpet_shm || !limpet_unwind_arena)
+	limpet_shm = (struct limpet_shm *)(uintptr_t)start->shm;
+	limpet_unwind_arena = (const uint8_t *)limpet_shm + shm_bytes;
+	if (!open_memory(start, limpet_shm, shm_bytes) ||
+	    !open_memory(start, limpet_unwind_arena, limpet_unwind_arena_bytes))
 		return -ERROR_MEMORY;
 	if (limpet_shm->magic != LIMPET_SHM_MAGIC || limpet_shm->abi != LIMPET_AGENT_ABI ||
 	    limpet_shm->nonce != start->nonce)
@@ -241,13 +192,11 @@ static int start_all(struct limpet_start *start)
 		return -ERROR_PROTOCOL;
 	page_bytes = start->page_bytes;
 	limpet_agent_info.nonce = start->nonce;
-	error = map_memory(start);
+	error = take_memory(start);
 	if (!error)
 		error = map_own(start);
 	if (!error)
 		error = map_private(start);
-	if (!error)
-		error = limpet_channel_adopt(start->channel);
 	if (error)
 		return error;
 	limpet_agent_info.shm = (uint64_t)(uintptr_t)limpet_shm;
@@ -260,9 +209,9 @@ static int start_all(struct limpet_start *start)
 	start->control_page = (uint64_t)(uintptr_t)limpet_control;
 	if (!limpet_patch_begin())
 		return -ERROR_DEADLOCK;
-	/* Originals are set before the first slot leads here, and hooks record only once all
-	 * planned slots are patched. With the handle set, the agent can be removed, also from a
-	 * child that is forked from here on. */
+	/* Originals are set before the first slot leads here, and hooks record only once the
+	 * injector has written to the control page, when all planned slots are patched. With the
+	 * handle set, the agent can be removed, also from a child that is forked from here on. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	limpet_agent_info.handle = start->handle;
 	limpet_agent_info.restores = !start->from_outside;
@@ -272,17 +221,36 @@ static int start_all(struct limpet_start *start)
 	start->patched = (uint32_t)limpet_patch_planned();
 	limpet_patch_end();
 	limpet_agent_info.state = LIMPET_AGENT_ACTIVE;
-	__atomic_store_n(&limpet_control->on, 1, __ATOMIC_RELEASE);
 	if (!start->from_outside)
 		start->patched += (uint32_t)limpet_patch_new_modules();
 	return 0;
 }
 
+static void release_private(void)
+{
+	struct limpet_control *control = limpet_control;
+
+	/* Also those that a thread in a loader hook has added meanwhile. */
+	limpet_hook_pass_all(true, true);
+	/* First: the agent in a child that is forked meanwhile must not be used any more. */
+	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
+	limpet_agent_info.shm = 0;
+	limpet_agent_info.scratch = 0;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	limpet_control = &nothing;
+	if (control != &nothing)
+		unmap(control, page_bytes);
+	unmap(limpet_hot.scratch, scratch_bytes);
+	limpet_hot.scratch = NULL;
+	limpet_hot.order = NULL;
+}
+
 static int entry_start(struct limpet_start *start)
 {
 	start->result = start_all(start);
+	/* The shared memory is unmapped together with the stub. */
 	if (start->result)
-		entry_release();
+		release_private();
 	return start->result;
 }
 
@@ -301,25 +269,10 @@ static int entry_detach(void)
 
 static int entry_release(void)
 {
-	struct limpet_control *control = limpet_control;
-
-	/* Also those that a thread in a loader hook has added meanwhile. */
-	limpet_hook_pass_all(true, true);
-	/* First: the agent in a child that is forked meanwhile must not be used any more. */
-	limpet_agent_info.state = LIMPET_AGENT_RELEASED;
-	limpet_agent_info.shm = 0;
-	limpet_agent_info.scratch = 0;
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	limpet_control = &nothing;
-	limpet_channel_close();
-	if (control != &nothing)
-		unmap(control, page_bytes);
-	unmap(limpet_hot.scratch, scratch_bytes);
+	release_private();
 	unmap(limpet_unwind_arena, limpet_unwind_arena_bytes);
 	unmap(limpet_shm, shm_bytes);
 	limpet_shm = NULL;
-	limpet_hot.scratch = NULL;
-	limpet_hot.order = NULL;
 	limpet_unwind_arena = NULL;
 	return 0;
 }

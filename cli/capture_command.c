@@ -205,10 +205,6 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	}
 	if (result->jumps_stay)
 		limpet_capture_warn_jumps(command->pid);
-	if (result->table_left)
-		limpet_ui_warn("thread %d of process %d has descriptors of its own, and keeps one "
-			       "of limpet's that leads nowhere: it could not be stopped in time",
-			       result->table_left, command->pid);
 	if (result->children_left)
 		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
 			       "`limpet stop PID` removes it from one",

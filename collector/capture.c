@@ -26,8 +26,8 @@
 #define HOUSEKEEPING_NS 200000000u
 #define IDLE_HOUSEKEEPING_NS 1000000000u /* no event has come since the last time */
 #define STILL_HOUSEKEEPING_NS 5000000000u
-#define CHECK_NS 1000000000u
-#define CHECK_UNTOLD_NS 100000000u
+#define CHECK_NS 100000000u
+#define SLOTS_NS 1000000000u
 #define STILL_SLOTS_NS 5000000000u
 #define FORKS_NS 10000000u
 #define LAST_FORKS 30u
@@ -50,7 +50,6 @@ struct limpet_capture {
 	uint64_t tick_ns, housekeeping_ns, check_ns, slots_ns, populate_ns;
 	uint64_t rss_bytes;              /* at the last tick */
 	uint64_t housekeeping_rss_bytes; /* at the last tick before housekeeping */
-	bool channel_ended;              /* and the target is known to continue without it */
 	uint64_t dropped_events, lost_stacks, agent_most_bytes;
 	char growing[256];
 };
@@ -304,7 +303,6 @@ static void interrupt_pace(struct limpet_capture *capture)
 static enum limpet_end look_around(struct limpet_capture *capture)
 {
 	uint64_t now_ns = limpet_monotonic_ns();
-	bool channel_ended = limpet_collector_channel_ended(capture->collector);
 	enum limpet_end end;
 
 	limpet_tracee_release_strays();
@@ -328,14 +326,12 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 		if (capture->trace.perf_map_fd < 0)
 			limpet_trace_session_open_perf_map(&capture->trace);
 	}
-	/* The target may have closed the channel and is captured without it; then only this check
-	 * shows that it executed another program. */
-	if (is_due(&capture->check_ns, now_ns, channel_ended ? CHECK_UNTOLD_NS : CHECK_NS) ||
-	    (channel_ended && !capture->channel_ended)) {
-		capture->channel_ended = channel_ended;
+	/* Nothing else shows that it executed another program. */
+	if (is_due(&capture->check_ns, now_ns, CHECK_NS)) {
 		if (!limpet_session_agent_present(capture->session))
 			return exit_or_exec(capture);
-		if (is_due(&capture->slots_ns, now_ns, is_at_rest(capture) ? STILL_SLOTS_NS : 0) &&
+		if (is_due(&capture->slots_ns, now_ns,
+			   is_at_rest(capture) ? STILL_SLOTS_NS : SLOTS_NS) &&
 		    limpet_collector_wants_rescan(capture->collector)) {
 			interrupt_pace(capture);
 			limpet_session_rescan(capture->session, NULL);
@@ -431,8 +427,7 @@ static void note_drain(struct limpet_capture *capture, int64_t recorded)
 
 static enum limpet_end stream(struct limpet_capture *capture)
 {
-	struct pollfd fds[4] = {{.fd = capture->trace.target.pidfd, .events = POLLIN},
-				{.fd = limpet_session_channel(capture->session), .events = POLLIN},
+	struct pollfd fds[3] = {{.fd = capture->trace.target.pidfd, .events = POLLIN},
 				{.fd = limpet_control_fd(capture->trace.control), .events = POLLIN},
 				{.fd = capture->setup->lifeline}};
 
@@ -445,10 +440,8 @@ static enum limpet_end stream(struct limpet_capture *capture)
 		if (end != LIMPET_END_RUNNING)
 			return end;
 		show(capture, NULL);
-		if (capture->channel_ended)
-			fds[1].fd = -1;
 		wait_for_work(capture, fds, LIMPET_COUNT_OF(fds), wait_time(capture));
-		if (fds[2].revents)
+		if (fds[1].revents)
 			limpet_control_dispatch(capture->trace.control);
 	}
 }
@@ -766,7 +759,6 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	result->slots_not_taken = slots_not_taken(capture);
 	result->attach_stop_us = (int64_t)(stats->attach_stop_ns / 1000);
 	result->tables_without_room = stats->tables_without_room;
-	result->table_left = stats->table_left;
 	result->mseal = stats->mseal;
 	result->detach_stop_us =
 		stats->detach_stop_ns ? (int64_t)(stats->detach_stop_ns / 1000) : -1;

@@ -96,8 +96,6 @@ struct limpet_capture_result {
 	size_t children_left;
 	char children[1024]; /* pids of those that keep it, for messages */
 	bool mseal;          /* mseal(2) keeps what could not be unloaded, until the program ends */
-	pid_t table_left; /* a thread that still has the closed channel in its descriptor table; 0
-			   */
 	struct limpet_forks_stats forks;
 	int target_status; /* as of wait(2), for a target that ended; -1: unknown */
 };

@@ -88,7 +88,7 @@ struct limpet_collector {
 	int record_error;      /* the first error of this drain */
 	uint64_t bad_records;
 	unsigned rescans;
-	bool channel_ended, broken;
+	bool broken;
 	uint32_t modules_seen; /* shm->modules_seen when the modules were last read */
 	uint32_t bell;         /* shm->bell before the last drain */
 	bool called;           /* it had changed since the drain before */
@@ -671,22 +671,6 @@ static bool update_modules(struct limpet_collector *collector)
 	return changed;
 }
 
-/* The agent sends nothing on the channel: what arrives is from the program, and is discarded. */
-static void look_at_channel(struct limpet_collector *collector)
-{
-	int channel = limpet_session_channel(collector->session);
-
-	for (unsigned i = 0; channel >= 0 && !collector->channel_ended && i < 1024; i++) {
-		struct limpet_msg message;
-		ssize_t got = recv(channel, &message, sizeof(message), MSG_DONTWAIT);
-
-		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-			collector->channel_ended = true;
-		if (got <= 0)
-			return;
-	}
-}
-
 static bool loader_has_called(const struct limpet_collector *collector)
 {
 	return __atomic_load_n(&collector->shm->modules_seen, __ATOMIC_ACQUIRE) !=
@@ -1067,7 +1051,6 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
 	collector->called = bell != collector->bell;
 	collector->bell = bell;
-	look_at_channel(collector);
 	if (loader_has_called(collector))
 		(void)update_modules(collector);
 	look_at_gaps(collector, now_ns);
@@ -1362,11 +1345,6 @@ uint32_t limpet_collector_noted(const struct limpet_collector *collector)
 {
 	return collector->end_ns ? collector->noted
 				 : __atomic_load_n(&collector->shm->noted, __ATOMIC_RELAXED);
-}
-
-bool limpet_collector_channel_ended(const struct limpet_collector *collector)
-{
-	return collector->channel_ended;
 }
 
 void limpet_collector_set_most_kept(struct limpet_collector *collector, size_t records)

@@ -78,8 +78,6 @@ uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collect
 uint64_t limpet_collector_late_modules(const struct limpet_collector *collector);
 /* LIMPET_NOTED_*: which of the functions were called that the agent only notes. */
 uint32_t limpet_collector_noted(const struct limpet_collector *collector);
-/* The program closed its end of the socket, ended, or executed another program. */
-bool limpet_collector_channel_ended(const struct limpet_collector *collector);
 /* The last drain left some records unread: it takes a limited number of chunks of each thread. */
 bool limpet_collector_has_more(const struct limpet_collector *collector);
 /* Before the last drain the agent had rung the bell: there was something to do. */

@@ -4,7 +4,12 @@
  * width; addresses of the target are uint64_t, never pointers.
  *
  * Trust: the agent trusts what the injector writes before `start`. The collector trusts nothing in
- * the shared memory or on the socket: it copies a value once, checks it, and uses the copy. */
+ * the shared memory: it copies a value once, checks it, and uses the copy.
+ *
+ * There is no other channel, and no descriptor in the target. Hooks make no system calls, since a
+ * program may forbid them at any time: the collector looks whether they rang its bell, forty times
+ * a second or eight in an idle program, and reads what they wrote then, or after half a second, or
+ * one. */
 #ifndef LIMPET_COMMON_WIRE_H
 #define LIMPET_COMMON_WIRE_H
 
@@ -440,7 +445,10 @@ struct limpet_unwind_module {
 #define LIMPET_OVERLOAD_SHARE 4u
 #define LIMPET_TURN_PAUSES 256u
 
-#define LIMPET_COLLECTOR_DIED 0x40000000u /* FUTEX_OWNER_DIED */
+/* Bits of a word of life: the kernel sets the first when limpet has died, and wakes one who waits
+ * for that if the second is set. FUTEX_OWNER_DIED, FUTEX_WAITERS. */
+#define LIMPET_COLLECTOR_DIED 0x40000000u
+#define LIMPET_LIFE_WAITED_FOR 0x80000000u
 
 /* Readable memory for a walk that starts in it: a mapping, as the collector saw it last. */
 struct limpet_stack_range {
@@ -632,10 +640,10 @@ struct limpet_agent_info {
 	uint64_t handle;  /* of dlopen, for dlclose; 0: mapped without it */
 	uint64_t start;   /* int (struct limpet_start *) */
 	uint64_t detach;  /* int (void): pass through, restore slots; returns slots not restored */
-	uint64_t release; /* int (void): unmap what start mapped, close the channel; last call */
+	uint64_t release; /* int (void): unmap the agent's memory; last call */
 	uint64_t rescan;  /* int (void): patch slots of new modules; returns slots patched */
 	uint64_t shm;     /* address of struct limpet_shm in the target */
-	uint64_t channel; /* descriptor in the target, or -1 */
+	uint64_t channel; /* -1; of older agents a descriptor in the target */
 	uint64_t thunks,
 		thunk_bytes;     /* address of thunk 0 (limpet_boot.thunks), distance of the next */
 	uint64_t hooks;          /* address of struct limpet_hook[LIMPET_MAX_HOOKS] */
@@ -668,8 +676,7 @@ struct limpet_start {
 	uint32_t abi;
 	uint32_t bytes;
 	uint64_t nonce;
-	int32_t channel; /* descriptor in the target */
-	uint64_t shm_bytes;
+	uint64_t shm, shm_bytes; /* mapped by the injector, without access; the arena follows it */
 	uint64_t unwind_bytes;
 	uint64_t page_bytes;
 	uint64_t dl_iterate_phdr; /* in the target; 0: none */
@@ -677,7 +684,8 @@ struct limpet_start {
 	struct limpet_loader loader;
 	uint64_t handle;
 	uint64_t map, map_bytes;
-	uint64_t control_page; /* result: the private page that fork wipes */
+	uint64_t control_page; /* result: the private page that fork wipes; hooks record from when
+				  the injector sets its first word to 1 */
 	uint32_t hook_count;
 	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
 	uint32_t from_outside; /* the injector writes the planned slots */
@@ -699,43 +707,38 @@ struct limpet_start {
 #define LIMPET_THUNKS_OFFSET (1u << 20)
 #define LIMPET_THUNKS_BYTES 4096u
 
-/* Argument of the boot stub, in the remote call's scratch memory together with the stack. The stub
- * runs from a mapping of its own, so that it can load and unload the agent. When it has finished it
- * sends LIMPET_MSG_READY and waits on the channel for the injector, which stops the thread there
- * and restores its registers. If the channel is closed instead, the injector is gone: the stub
- * switches the agent off, unmaps itself and returns through the sigreturn frame. */
+/* Argument of the boot stub, in the remote call's scratch memory together with the stack: memory
+ * shared with the injector. The stub runs from a mapping of its own, so that it can unload the
+ * agent. When it has finished it sets `ready`, and waits for the injector, which stops the thread
+ * there and restores its registers. If the injector dies instead, or lets go, the stub switches the
+ * agent off, unmaps itself and returns through the sigreturn frame. */
 enum limpet_boot_operation {
-	LIMPET_BOOT_ATTACH = 1, /* move descriptors up, dlopen or map, start */
+	LIMPET_BOOT_ATTACH = 1, /* relocate or dlopen, start */
 	LIMPET_BOOT_CALL = 2,   /* result = call(argument) */
 	LIMPET_BOOT_UNLOAD = 3  /* release, dlclose or unmap */
 };
-/* Without a dynamic linker the stub maps the agent itself: pieces of the image's file, relative to
- * an address where the kernel finds room for all of them. Of an agent that the dynamic linker has
- * mapped it changes the protections to these. */
+/* Without a dynamic linker the injector has the agent mapped as a whole, all of it as code; the
+ * stub gives each piece its protection, also if the dynamic linker has mapped it. */
 #define LIMPET_MAX_PIECES 8u
 struct limpet_boot_piece {
-	uint64_t offset, bytes; /* from the first one; whole pages */
-	uint64_t file_offset;
-	uint64_t zero, zero_bytes; /* memory without contents in the file; offset as above */
+	uint64_t offset, bytes; /* whole pages */
 	uint32_t protection, pad;
 };
 struct limpet_boot_map {
-	uint64_t bytes;                         /* of all together; 0: by dlopen */
+	uint64_t bytes;                         /* of all together */
 	uint64_t relocations, relocation_bytes; /* Elf64_Rela, relative ones; offset */
 	uint32_t piece_count, pad;
 	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
 };
 struct limpet_boot {
 	uint32_t operation;
-	/* The socketpair, created by the stub's first system call, after which the injector stops
-	 * the thread and duplicates its end. */
-	int32_t channel;           /* ATTACH returns the number to which it was moved */
-	int32_t injector_end;      /* closed at once; -1 then */
-	int32_t image;             /* memfd with the agent; closed as soon as possible; -1 then */
-	int32_t floor;             /* lowest number to which the channel may be moved */
 	int32_t result;            /* 0, or -errno, or the result of CALL */
 	uint32_t stage;            /* how far it got: enum limpet_boot_stage */
 	uint32_t may_protect_code; /* mprotect(2) may be called with LIMPET_PROT_CODE */
+	uint32_t ready;            /* futex: 1 when the stub has finished */
+	uint32_t let_go;           /* 1: the injector does not wait any more */
+	uint32_t own_life;         /* a word of life, for calls that the agent may not survive */
+	uint64_t life;             /* address of the word that counts: like limpet_shm.collector */
 	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */
 	uint64_t message; /* where the thread's message for dlerror() is; 0: unknown */
 	uint64_t dlopen_mode;
@@ -744,45 +747,25 @@ struct limpet_boot {
 	uint64_t handle;             /* of dlopen, the same; 0: mapped */
 	uint64_t agent, agent_bytes; /* where it is mapped, the same */
 	uint64_t thunks;             /* the same; UNLOAD with 0 leaves them mapped */
+	uint64_t image, image_bytes; /* the agent's file, for dlopen */
+	char file_name[16];
 	struct limpet_boot_map layout;
 	uint64_t call;
 	uint64_t argument;
 	uint64_t exit_sp;      /* of the sigreturn frame on the thread's own stack */
 	uint64_t exit_syscall; /* a `syscall; ret` outside of limpet's code */
+	/* What is unmapped when the injector is gone: everything that was mapped for this call;
+	 * once the agent has started, the stub. */
 	uint64_t map, map_bytes;
+	uint64_t stub, stub_bytes;
 	char path[160]; /* /proc/thread-self/fd/N in a spelling unique to this attach */
 	char error[256];
 	struct limpet_start start;
 };
-enum limpet_boot_stage {
-	LIMPET_STAGE_BEGUN = 1,
-	LIMPET_STAGE_MOVED,
-	LIMPET_STAGE_LOADED,
-	LIMPET_STAGE_STARTED,
-	LIMPET_STAGE_DONE
-};
+enum limpet_boot_stage { LIMPET_STAGE_LOADED = 1, LIMPET_STAGE_STARTED, LIMPET_STAGE_DONE };
 
 /* No program has memory below (vm.mmap_min_addr) or above, even with five-level page tables. */
 #define LIMPET_LOWEST_ADDRESS 65536u
 #define LIMPET_HIGHEST_ADDRESS (1ull << 56)
-
-/* ------------------------------------------------------------------ the socket
- *
- * SOCK_SEQPACKET. From the injector: one LIMPET_MSG_FDS with the two memfds (shared memory, unwind
- * arena) by SCM_RIGHTS. From the boot stub: struct limpet_msg. Hooks make no system calls, since a
- * program may forbid them at any time. What hooks have to report is in the shared memory: the
- * collector looks whether they rang its bell, forty times a second or eight in an idle program, and
- * reads it then, or after half a second, or one. */
-enum limpet_msg_type {
-	LIMPET_MSG_FDS = 1,
-	LIMPET_MSG_READY, /* finished, value = result */
-	LIMPET_MSG_BEGUN  /* asks whether the injector is alive */
-};
-
-struct limpet_msg {
-	uint32_t type;
-	uint32_t pad;
-	uint64_t value;
-};
 
 #endif

@@ -32,39 +32,12 @@ static bool maps_ours(pid_t pid)
 	return holds;
 }
 
-/* True only while every process between them lives: an orphan is adopted by another parent. */
-static bool descends_from(pid_t pid, pid_t ancestor)
-{
-	const unsigned enough = 64;
-	struct limpet_proc_status status;
-
-	for (unsigned i = 0; i < enough && pid > 0; i++) {
-		if (pid == ancestor)
-			return true;
-		if (limpet_proc_status_read(pid, &status) < 0)
-			return false;
-		pid = status.ppid;
-	}
-	return false;
-}
-
-/* A process forked from the target maps what the target maps. A descriptor may have been passed to
- * any process, so only descendants are searched for one. A process that shares the target's memory
- * has no copy of its own to clean. */
+/* A process forked from the target maps what the target maps. A process that shares the target's
+ * memory has no copy of its own to clean. */
 static bool holds_ours(pid_t pid, pid_t parent)
 {
-	LIMPET_FREE int *fds = NULL;
-	int count;
-
-	if (!limpet_own_objects_has_execution(pid) || limpet_sharers_share(parent, pid))
-		return false;
-	if (maps_ours(pid))
-		return true;
-	count = descends_from(pid, parent) ? limpet_proc_fds(pid, &fds) : 0;
-	for (int i = 0; i < count; i++)
-		if (limpet_own_objects_has(pid, fds[i]))
-			return true;
-	return false;
+	return limpet_own_objects_has_execution(pid) && !limpet_sharers_share(parent, pid) &&
+	       maps_ours(pid);
 }
 
 /* A process older than limpet was started before the agent was loaded. This rules out most

@@ -1,6 +1,6 @@
 /* Children that the target forked during a capture. They hold a copy of the agent, which is
  * switched off from their first instruction on, and slots that lead into it. A child forked while a
- * thread was hijacked holds a copy of the boot stub and of our descriptors. */
+ * thread was hijacked holds a copy of the boot stub. */
 #ifndef LIMPET_INJECTOR_CHILDREN_H
 #define LIMPET_INJECTOR_CHILDREN_H
 

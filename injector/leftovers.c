@@ -12,7 +12,6 @@
 #include "injector/hook/thunks.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
-#include "injector/remote/own_objects.h"
 #include "injector/remote/quiesce.h"
 
 #define MAX_REMAINS 64u
@@ -28,8 +27,6 @@ static bool is_ours(pid_t pid, int fd)
 {
 	char name[32], link[64];
 
-	if (limpet_own_objects_has(pid, fd))
-		return true;
 	snprintf(name, sizeof(name), "fd/%d", fd);
 	return limpet_proc_link_read(pid, name, link, sizeof(link)) >= 0 &&
 	       limpet_memfd_is_agent(link);
@@ -46,9 +43,25 @@ static int find_fds(pid_t pid, struct leftovers *leftovers)
 	return count < 0 ? count : 0;
 }
 
-/* The code and the scratch memory of a stub are neighbours, and so one mapping. */
+/* What one limpet had mapped for a call is one range: the agent's or the stub's code, and shared
+ * memory right behind it; of a stub that ran in an agent, which has gone, the latter alone. */
+static bool goes_on(const struct limpet_map *map, const struct limpet_map *before)
+{
+	return limpet_memfd_is_shared(map->path) && map->perms[3] == 's' &&
+	       map->start == before->end &&
+	       (limpet_memfd_is_agent(before->path) || map->inode == before->inode);
+}
+
+static bool begins(pid_t pid, const struct limpet_modules *modules, const struct limpet_map *map)
+{
+	return limpet_hijack_is_stub(pid, map) ||
+	       (limpet_memfd_is_agent(map->path) && !limpet_thunks_were_left(pid, map) &&
+		!limpet_modules_find(modules, map->start));
+}
+
 static int find_maps(pid_t pid, const struct limpet_modules *modules, struct leftovers *leftovers)
 {
+	const struct limpet_map *last = NULL;
 	struct limpet_maps maps;
 	int error = limpet_proc_maps_read(pid, &maps);
 
@@ -58,14 +71,14 @@ static int find_maps(pid_t pid, const struct limpet_modules *modules, struct lef
 		const struct limpet_map *map = &maps.list[i];
 		size_t count = leftovers->map_count;
 
-		if (!limpet_memfd_is_agent(map->path) || limpet_thunks_were_left(pid, map) ||
-		    limpet_modules_find(modules, map->start))
+		if (!begins(pid, modules, map) && !(last && goes_on(map, last)))
 			continue;
-		if (count && leftovers->maps[count - 1].end == map->start)
+		if (last && last->end == map->start)
 			leftovers->maps[count - 1].end = map->end;
 		else
 			leftovers->maps[leftovers->map_count++] =
 				(struct limpet_agent_place){.start = map->start, .end = map->end};
+		last = map;
 	}
 	limpet_proc_maps_done(&maps);
 	return 0;
@@ -77,7 +90,7 @@ static int find(pid_t pid, const struct limpet_modules *modules, struct leftover
 
 	ret->fd_count = ret->map_count = 0;
 	error = find_fds(pid, ret);
-	return error || !modules ? error : find_maps(pid, modules, ret);
+	return error ? error : find_maps(pid, modules, ret);
 }
 
 int limpet_leftovers_find(pid_t pid, const struct limpet_modules *modules)

@@ -1,8 +1,7 @@
 /* What a limpet that was killed while attaching or detaching left in the target besides an agent:
- * the descriptor of the image, and the mapping in which the boot stub runs. Both are recognized by
- * the name of the image; the stub's channel closes by itself. A child that was forked while a
- * thread was hijacked has the same, but there nothing closes by itself; the ends of the channel are
- * recognized as ours. */
+ * the mappings in which the boot stub runs, and those of an agent that was not started. They are
+ * recognized by their names and places. A child that was forked while a thread was hijacked has the
+ * same, and if that thread was in dlopen, the descriptor by which the image was to be loaded. */
 #ifndef LIMPET_INJECTOR_LEFTOVERS_H
 #define LIMPET_INJECTOR_LEFTOVERS_H
 
@@ -13,7 +12,7 @@
 #include "injector/remote/hijack.h"
 
 /* Whether there are any: 1, 0 or -errno. Mappings inside the modules in `modules` belong to an
- * agent and do not count. NULL: look at descriptors only. */
+ * agent and do not count. */
 int limpet_leftovers_find(pid_t pid, const struct limpet_modules *modules) LIMPET_MUST_CHECK;
 
 /* Removes them once it is proved that no thread runs the stub. A thread may be waiting for a lock

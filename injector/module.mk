@@ -53,8 +53,7 @@ INJECTOR_SRC += \
 	injector/remote/quiesce.c \
 	injector/remote/safepoint.c \
 	injector/remote/segment.c \
-	injector/remote/sharers.c \
-	injector/remote/tables.c
+	injector/remote/sharers.c
 
 INJECTOR_SRC += \
 	injector/ptrace/arch/$(ARCH)/interrupted.c \

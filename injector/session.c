@@ -19,7 +19,6 @@
 #include "injector/hook/remote_patch.h"
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
-#include "injector/proc/descriptor.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/pages.h"
@@ -38,16 +37,10 @@
 #include "injector/remote/own_objects.h"
 #include "injector/remote/safepoint.h"
 #include "injector/remote/sharers.h"
-#include "injector/remote/tables.h"
 
 pid_t limpet_session_pid(const struct limpet_session *session)
 {
 	return session->target->pid;
-}
-
-int limpet_session_channel(const struct limpet_session *session)
-{
-	return session->channel;
 }
 
 struct limpet_segment *limpet_session_segment(struct limpet_session *session)
@@ -120,8 +113,7 @@ int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	session->target = target;
 	session->timeout_ns = timeout_ns;
-	session->channel = session->lock_fd = -1;
-	session->segment.shm_fd = session->segment.arena_fd = -1;
+	session->lock_fd = session->segment.file = -1;
 	error = limpet_modules_read(target->pid, &session->modules, err);
 	error = limpet_target_explain(target, error, err);
 	if (error) {
@@ -182,8 +174,6 @@ void limpet_session_free(struct limpet_session *session)
 	limpet_entries_done(&session->entries);
 	limpet_entry_late_done(&session->late);
 	limpet_modules_done(&session->modules);
-	if (session->channel >= 0)
-		close(session->channel);
 	free(session);
 }
 
@@ -421,7 +411,4 @@ void limpet_session_let_go(struct limpet_session *session)
 					   sizeof(off));
 	__atomic_fetch_or(&session->segment.shm->collector, LIMPET_COLLECTOR_DIED,
 			  __ATOMIC_RELAXED);
-	if (session->channel >= 0)
-		close(session->channel);
-	session->channel = -1;
 }

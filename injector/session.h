@@ -36,8 +36,7 @@ struct limpet_session_stats {
 	uint64_t attach_stop_ns, detach_stop_ns; /* longest time from leaving the program's code to
 						    being back in it */
 	unsigned attach_attempts;
-	bool mseal;       /* mseal(2) keeps the agent's memory in the target */
-	pid_t table_left; /* a thread whose descriptor table still has our channel; 0: none */
+	bool mseal; /* mseal(2) keeps the agent's memory in the target */
 	uint32_t slots_patched, slots_not_taken;
 	struct limpet_tables_without_room tables_without_room;
 	unsigned entries_refused; /* functions of allocators that are not followed */
@@ -87,11 +86,10 @@ void limpet_session_free(struct limpet_session *session);
 /* Under the target lock: switches off, proves unused and unloads the agents that an earlier limpet
  * left behind. Returns how many were removed, or -errno (-EBUSY: one could not be removed;
  * -EALREADY: its collector lives). `abandoned`: it is known that nobody collects from this process
- * although the channel is open (a forked child). */
+ * (a forked child). */
 int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
 
 pid_t limpet_session_pid(const struct limpet_session *session);
-int limpet_session_channel(const struct limpet_session *session); /* -1 before attach */
 struct limpet_segment *limpet_session_segment(struct limpet_session *session);
 /* The name of an allocator by its number (LIMPET_HOOK_OWNER), for messages; NULL: unknown number.
  */

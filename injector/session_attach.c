@@ -22,6 +22,7 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/growing.h"
+#include "injector/remote/own_objects.h"
 
 /* Spells /proc/thread-self/fd/ in one of 2^32 ways. glibc compares names before it looks at files:
  * for a name used before it would return the agent that was loaded then, whatever file the
@@ -68,31 +69,6 @@ static void say_where_main_stack_is(struct limpet_session *session)
 		shm->main_stack_low = limpet_proc_main_stack_low(session->target->pid, maps, map);
 		shm->main_stack_high = map->end;
 	}
-}
-
-/* A number for our descriptor that is above the program's own, but within its present table: a
- * larger number would make the kernel grow the table, and all threads wait for that. */
-static int choose_floor(const struct limpet_session *session)
-{
-	struct limpet_proc_status status;
-	LIMPET_FREE int *fds = NULL;
-	int count = limpet_proc_fds(session->target->pid, &fds), floor;
-	uint64_t limit;
-
-	if (count < 0 ||
-	    limpet_proc_status_read(limpet_proc_resident(session->target->pid), &status) < 0 ||
-	    limpet_proc_limit(session->target->pid, "Max open files", &limit) < 0)
-		return 0;
-	floor = (int)(status.fd_size < limit ? status.fd_size : limit) - 1;
-	for (int i = count - 1, free_numbers = 0; floor > 0; floor--) {
-		while (i >= 0 && fds[i] > floor)
-			i--;
-		if (i >= 0 && fds[i] == floor)
-			continue;
-		if (++free_numbers == 4)
-			return floor;
-	}
-	return 0;
 }
 
 /* The original of a hooked entry is its relocated prologue. */
@@ -185,6 +161,13 @@ static int explain_growing(const struct limpet_session *session, int error, stru
 	return error;
 }
 
+static uint64_t inode_at(const struct limpet_maps *maps, uint64_t address)
+{
+	const struct limpet_map *map = limpet_proc_maps_find(maps, address);
+
+	return map ? map->inode : 0;
+}
+
 /* Checks the addresses that the kernel or the dynamic linker has chosen. */
 static int check_places(const struct limpet_session *session, struct limpet_err *err)
 {
@@ -195,6 +178,8 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 	if (error)
 		return limpet_err_set(err, error, "cannot read the mappings of process %d: %s",
 				      session->target->pid, strerror(-error));
+	/* A file that the dynamic linker has opened by itself. */
+	limpet_own_objects_note(inode_at(&maps, session->info_address));
 	for (size_t i = 0; i + 1 < maps.count && !grows; i++)
 		grows = limpet_memfd_is_ours(maps.list[i].path) &&
 			maps.list[i].end != maps.list[i + 1].start &&
@@ -204,7 +189,7 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 }
 
 static int attach_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
-		       int floor, bool *ret_started, struct limpet_err *err)
+		       bool *ret_started, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
@@ -212,15 +197,10 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 
 	if (!boot || error)
 		return limpet_err_set(err, error ? error : -ENOMEM, "cannot prepare the agent");
-	limpet_last_words_prepare(&session->segment.shm->collector);
 	say_where_threads_stacks_are(session, hijack);
 	limpet_session_fill_boot(session, hijack, boot);
 	boot->operation = LIMPET_BOOT_ATTACH;
-	boot->floor = floor;
 	boot->info_offset = image->info_offset;
-	boot->layout = image->layout;
-	if (session->plan.way == LIMPET_WAY_DLOPEN)
-		boot->layout.bytes = 0;
 	boot->may_protect_code =
 		session->filters.allows_exec ||
 		!limpet_seccomp_kind(session->target->pid,
@@ -228,12 +208,12 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	spell_path(nonce, boot->path);
 	boot->start = session->plan.start;
 	boot->start.nonce = nonce;
-	boot->start.shm_bytes = session->segment.shm_bytes;
-	boot->start.unwind_bytes = session->segment.tables.arena_bytes;
-	boot->start.readable = image->readable;
 	boot->start.unlock = may_lock_ours(session);
 	boot->start.windows = session->windows;
-	error = limpet_hijack_map(hijack, err);
+	error = limpet_hijack_map(hijack,
+				  session->plan.way == LIMPET_WAY_DLOPEN ? LIMPET_HIJACK_DLOPEN
+									 : LIMPET_HIJACK_MAP,
+				  &session->segment, err);
 	/* Also if no other place was found for the code itself. */
 	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
 		error = explain_growing(session, -ECANCELED, err);
@@ -249,7 +229,6 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 		return error;
 	}
 	*ret_started = true;
-	session->segment.mapped_by = session->target->pid;
 	session->handle = boot->handle;
 	session->control_page = boot->start.control_page;
 	session->stats.slots_patched = boot->start.patched;
@@ -258,8 +237,22 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 				       sizeof(session->info));
 	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
 		return limpet_err_set(err, -EPROTO, "the agent that answered is not ours");
-	session->channel = limpet_hijack_take_channel(hijack);
 	return 0;
+}
+
+/* While threads run: what takes long, and then hooks record. */
+static int begin_to_record(struct limpet_session *session, struct limpet_err *err)
+{
+	const uint32_t on = 1; /* the first word of the agent's control page */
+	int error = limpet_segment_share_rest(&session->segment);
+
+	limpet_last_words_prepare(&session->segment.shm->collector);
+	if (!error)
+		error = limpet_memory_write(session->target->pid, session->control_page, &on,
+					    sizeof(on));
+	return error ? limpet_err_set(err, error, "cannot share memory with process %d: %s",
+				      session->target->pid, strerror(-error))
+		     : 0;
 }
 
 /* Whatever program the process executes by now, it may have the agent. Returns whether the agent
@@ -305,22 +298,11 @@ static int begin(struct limpet_session *session, uint64_t *ret_nonce, struct lim
 	return error ? limpet_proc_explain(session->target->pid, error, "look at", err) : 0;
 }
 
-/* Each try takes two calls of the hijacked thread. */
-static uint64_t room_to_try(const struct limpet_session *session)
-{
-	const uint64_t shm_bytes = session->segment.shm_bytes,
-		       arena_bytes = session->segment.tables.arena_bytes,
-		       bytes = shm_bytes > arena_bytes ? shm_bytes : arena_bytes;
-
-	return limpet_growing_likely(session->target->pid, &session->modules.maps, bytes) ? bytes
-											  : 0;
-}
-
 /* -EDEADLK: another thread has the dynamic linker's lock, and what it does under it may need a lock
  * that the hijacked thread has: this one goes on, and is tried again. *ret: the thread that is
  * still hijacked; NULL: none. */
 static int hijack_and_attach(struct limpet_session *session, struct limpet_tracee *tracee,
-			     const struct limpet_hijack_setup *setup, uint64_t nonce, int floor,
+			     const struct limpet_hijack_setup *setup, uint64_t nonce,
 			     struct limpet_hijack **ret, bool *ret_started, struct limpet_err *err)
 {
 	const uint64_t longest_pause_ns = 50000000;
@@ -334,7 +316,7 @@ static int hijack_and_attach(struct limpet_session *session, struct limpet_trace
 			*ret = NULL;
 			return error;
 		}
-		error = attach_once(session, *ret, nonce, floor, ret_started, err);
+		error = attach_once(session, *ret, nonce, ret_started, err);
 		if (error != -EDEADLK || tracee)
 			return error;
 		error = limpet_hijack_finish(*ret);
@@ -360,7 +342,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	struct limpet_hijack *hijack;
 	bool started = false, stays = false;
 	uint64_t nonce = 0;
-	int floor = choose_floor(session), error, closing;
+	int error, closing;
 
 	/* Nothing is read while a thread is stopped that can be read before. */
 	say_where_main_stack_is(session);
@@ -373,15 +355,16 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 		return error;
 	}
 	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
-	setup.room_bytes = room_to_try(session);
 	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);
-	error = hijack_and_attach(session, tracee, &setup, nonce, floor, &hijack, &started, err);
+	error = hijack_and_attach(session, tracee, &setup, nonce, &hijack, &started, err);
 	if (!hijack)
 		return limpet_target_explain(session->target, error, err);
 	/* Not one instruction of the program may run unrecorded. Other processes run meanwhile, so
 	 * this may take more than one try. */
+	if (!error && tracee)
+		error = begin_to_record(session, err);
 	if (!error && tracee)
 		error = switch_on(session, tracee, err);
 	/* A command that we started: not one instruction of it has run, nor will. */
@@ -392,6 +375,8 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (!error && !closing)
 		error = check_places(session, err);
 	if (!error && !closing && !tracee)
+		error = begin_to_record(session, err);
+	if (!error && !closing && !tracee)
 		error = switch_on(session, NULL, err);
 	/* Includes the stops of the preflight. */
 	session->stats.attach_stop_ns = limpet_tracee_take_longest_stop_ns();
@@ -401,9 +386,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 				       strerror(-closing));
 	if (error)
 		limpet_session_release_spares(session);
-	/* The program has closed the channel: the stub undid its step, but made no system call that
-	 * was to come after it. */
-	if (error && (started || (error == -EPIPE && !closing)))
+	if (error && started)
 		stays = clean_up(session) && !tracee;
 	error = limpet_target_explain(session->target, error, err);
 	return stays && error != -ESRCH ? explain_dormant(session, err) : error;

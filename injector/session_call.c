@@ -20,7 +20,6 @@
 #include "injector/hook/thunks.h"
 #include "injector/leftovers.h"
 #include "injector/proc/cgroup.h"
-#include "injector/proc/descriptor.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/pages.h"
@@ -40,10 +39,6 @@
 #include "injector/remote/own_objects.h"
 #include "injector/remote/safepoint.h"
 #include "injector/remote/sharers.h"
-#include "injector/remote/tables.h"
-
-/* How often a call is made again after the program closed a descriptor that it needs. */
-#define CALL_TRIES 4u
 
 bool limpet_session_is_outside(const struct limpet_session *session)
 {
@@ -105,7 +100,6 @@ void limpet_session_fill_boot(const struct limpet_session *session,
 	const struct limpet_plan *plan = &session->plan;
 
 	memset(boot, 0, sizeof(*boot));
-	boot->channel = boot->injector_end = boot->image = -1;
 	boot->dlopen = plan->dlopen;
 	boot->dlclose = plan->dlclose;
 	boot->dlerror = plan->dlerror;
@@ -133,10 +127,15 @@ static const char *without_path(const struct limpet_boot *boot)
 int limpet_session_explain_boot(const struct limpet_session *session,
 				const struct limpet_boot *boot, struct limpet_err *err)
 {
-	if (!boot->error[0])
-		return limpet_err_set(err, boot->result,
-				      "the agent could not start in process %d: %s",
-				      session->target->pid, strerror(-boot->result));
+	if (!boot->error[0]) {
+		limpet_err_set(err, boot->result, "the agent could not start in process %d: %s",
+			       session->target->pid, strerror(-boot->result));
+		/* Of its own table, in which the dynamic linker opens the agent's file. */
+		if (boot->result == -EMFILE)
+			limpet_err_hint(err, "sudo prlimit --pid %d --nofile=1024:, or --load map",
+					session->target->pid);
+		return boot->result;
+	}
 	limpet_err_set(err, boot->result, "process %d could not load the agent: %.255s",
 		       session->target->pid, without_path(boot));
 	if (strstr(boot->error, "cannot open"))
@@ -202,9 +201,11 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 	boot->call = function;
 	if (place && place->thunks_apart && !session->stats.hook_pointers.elsewhere)
 		boot->thunks = place->thunks;
-	error = limpet_hijack_map(hijack, err);
+	if (operation == LIMPET_BOOT_CALL && !session->left_behind && session->info.shm)
+		boot->life = session->info.shm + offsetof(struct limpet_shm, collector);
+	error = limpet_hijack_map(hijack, LIMPET_HIJACK_CALL, NULL, err);
 	if (!error)
-		error = limpet_hijack_call(hijack, boot, NULL, err);
+		error = limpet_hijack_call(hijack, boot, &session->segment, err);
 	/* What led to this memory is gone with the agent. */
 	for (unsigned i = 0; place && i < place->hook_area_count && !error && !boot->result; i++)
 		limpet_hijack_unmap_last(hijack, place->hook_areas[i].start,
@@ -215,26 +216,20 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 		error = limpet_err_set(err, closing,
 				       "lost the target while releasing its thread: %s",
 				       strerror(-closing));
-	return error == -EPIPE && closing ? closing : error;
-}
-
-/* A program that closes all its descriptors does so once, so another try can succeed. A function
- * that may have been called by then can be called again; an agent that may be gone cannot. */
-static bool may_try_again(int error, uint32_t operation)
-{
-	return error == -EBADF || error == -ENODEV ||
-	       (error == -EPIPE && operation == LIMPET_BOOT_CALL);
+	return error;
 }
 
 /* Calls one entry of the agent on a hijacked thread. `place`: its hook areas are unmapped
  * afterwards, together with the thunks if the program stores no address of them;
- * NULL: everything stays. -EPIPE: the agent may have been unloaded, or not. */
+ * NULL: everything stays. */
 int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
 			const struct limpet_agent_place *place, uint64_t deadline_ns,
 			int *ret_result, struct limpet_err *err)
 {
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
+	const uint64_t longest_pause_ns = 50000000;
 	struct limpet_hijack_setup setup;
+	uint64_t pause_ns = 1000000;
 	int error;
 
 	if (!boot)
@@ -242,14 +237,13 @@ int limpet_session_call(struct limpet_session *session, uint32_t operation, uint
 	boot->operation = operation;
 	boot->call = function;
 	limpet_session_hijack_setup(session, deadline_ns, &setup);
-	for (unsigned tries = CALL_TRIES; tries; tries--) {
+	do {
 		error = limpet_target_check(session->target);
 		if (error)
 			return limpet_proc_explain(session->target->pid, error, "look at", err);
 		error = call_once(session, boot, &setup, place, err);
-		if (!may_try_again(error, operation))
-			break;
-	}
+		/* There may be room for a thread again soon. */
+	} while (error == -EAGAIN && !limpet_wait_pause(&setup.wait, &pause_ns, longest_pause_ns));
 	if (error)
 		return error;
 	if (operation == LIMPET_BOOT_UNLOAD && boot->result)

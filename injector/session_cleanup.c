@@ -1,17 +1,14 @@
 #include "injector/session_private.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include "common/clock.h"
 #include "injector/hook/mseal.h"
 #include "injector/leftovers.h"
 #include "injector/proc/cgroup.h"
-#include "injector/proc/descriptor.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
@@ -27,8 +24,9 @@
 /* A collector that lives reads the events more often than this. */
 #define BEAT_NS UINT64_C(3000000000) /* several times the longest between two looks */
 
-/* Whether the collector is not known to be dead, and reads the events some times a second. */
-static bool collector_beats(const struct limpet_session *session)
+/* A limpet that we cannot see (in another container, or of another user) may be collecting from it:
+ * whether the collector is not known to be dead, and reads the events some times a second. */
+static bool collector_lives(const struct limpet_session *session)
 {
 	const struct timespec pause = {0, 10000000};
 	uint64_t deadline_ns = limpet_monotonic_ns() + BEAT_NS, first = 0, beats;
@@ -52,24 +50,6 @@ static bool collector_beats(const struct limpet_session *session)
 		first = beats;
 		nanosleep(&pause, NULL);
 	}
-}
-
-/* A limpet that we cannot see (in another container, or of another user) may be collecting from it.
- * Then its end of the agent's channel is open, unless the program has closed the other end. */
-static bool collector_lives(const struct limpet_session *session)
-{
-	LIMPET_CLOSE int fd = limpet_descriptor_get(session->target->pid, session->target->pidfd,
-						    (int)session->info.channel);
-	struct pollfd channel = {.fd = fd, .events = 0};
-	socklen_t bytes = sizeof(int);
-	int type;
-
-	if (fd < 0 && fd != -EBADF)
-		return true; /* in doubt leave it alone */
-	if (fd < 0 || getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) < 0 ||
-	    type != SOCK_SEQPACKET)
-		return collector_beats(session); /* closed by the program, or reused by it */
-	return poll(&channel, 1, 0) == 0;
 }
 
 /* Unmaps only what we mapped, whatever the agent's own record says. */

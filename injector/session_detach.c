@@ -20,7 +20,6 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/ptrace/wait.h"
 #include "injector/remote/own_objects.h"
-#include "injector/remote/tables.h"
 
 /* Of a process that lives, not counting tries that failed because a hijacked thread went away. */
 #define DETACH_TRIES 8u
@@ -196,11 +195,10 @@ static uint64_t search_ns(const struct limpet_session *session)
 static int check_gone(const struct limpet_session *session, const struct limpet_maps *maps,
 		      struct limpet_err *err)
 {
-	bool left;
+	bool left = false;
 
 	if (session->left_behind)
 		return 0;
-	left = limpet_leftovers_find(session->target->pid, NULL) > 0;
 	for (size_t i = 0; i < maps->count && !left; i++)
 		left = limpet_memfd_is_ours(maps->list[i].path) &&
 		       limpet_own_objects_has_inode(maps->list[i].inode) &&
@@ -382,17 +380,6 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 				   err);
 }
 
-/* The agent is gone, and nothing leads to what is left. */
-static void clean_tables(struct limpet_session *session)
-{
-	struct limpet_hijack_setup setup;
-
-	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
-	if (limpet_tables_clean(&setup, (int)session->info.channel, &session->stats.table_left) ==
-	    0)
-		session->stats.table_left = 0;
-}
-
 /* Of an unload whose end was not seen: hook areas, for one, which its thread was to unmap. */
 static int remove_leftovers(struct limpet_session *session, struct limpet_err *err)
 {
@@ -406,12 +393,12 @@ static int remove_leftovers(struct limpet_session *session, struct limpet_err *e
 }
 
 /* If the hijacked thread ends (the main thread, for one), the process may live on: another thread
- * is hijacked for what is still to be done. So it is if the program closes the channel. */
+ * is hijacked for what is still to be done. */
 static int detach_by_any(struct limpet_session *session, struct limpet_err *err)
 {
 	int error = detach(session, err);
 
-	for (unsigned i = 0; i < DETACH_TRIES && (error == -ESRCH || error == -EPIPE); i++) {
+	for (unsigned i = 0; i < DETACH_TRIES && error == -ESRCH; i++) {
 		if (limpet_target_check(session->target) ||
 		    !limpet_proc_has_memory(session->target->pid))
 			return error;
@@ -429,8 +416,6 @@ int limpet_session_detach_locked(struct limpet_session *session, struct limpet_e
 
 	limpet_tracee_take_longest_stop_ns();
 	error = detach_by_any(session, err);
-	if (!error)
-		clean_tables(session);
 	done = !error;
 	error = check_end(session, error, err);
 	limpet_session_note_detach_stop(session);

@@ -47,7 +47,6 @@ struct limpet_session {
 	bool anywhere; /* no function of the program is called, so any thread may be hijacked */
 	bool outside;  /* slots are restored from outside */
 	bool windows;  /* memory may grow there: limpet_start.windows */
-	int channel;
 	uint64_t info_address;        /* of limpet_agent_info in the target */
 	struct limpet_own_memory own; /* the agent's mappings, once they were looked for */
 	uint64_t handle;

@@ -18,6 +18,7 @@ PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflig
 test_proc_SRC := test/unit/proc_fixture.c
 test_faults_SRC := test/unit/proc_fixture.c
 test_growing_SRC := test/unit/proc_fixture.c
+test_leftovers_SRC := test/unit/proc_fixture.c
 $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixture.c test/unit/proc_fixture.c))
 test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
@@ -33,10 +34,10 @@ test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c cli/u
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.
-AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/hook_malloc.c agent/hook_nim.c agent/hook_noted.c agent/hook_paths.c agent/hook_state.c agent/record.c agent/sampled.c agent/stack.c agent/stack_arguments.c agent/stack_cache.c agent/stack_describe.c agent/stack_left.c agent/stack_prints.c agent/stack_ranges.c agent/loaded.c agent/patch.c agent/finder.c agent/channel.c \
+AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/hook_malloc.c agent/hook_nim.c agent/hook_noted.c agent/hook_paths.c agent/hook_state.c agent/record.c agent/sampled.c agent/stack.c agent/stack_arguments.c agent/stack_cache.c agent/stack_describe.c agent/stack_left.c agent/stack_prints.c agent/stack_ranges.c agent/loaded.c agent/patch.c agent/finder.c \
 	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
 HOOKS_TESTS := test_hooks_records test_hooks_room test_hooks_nested test_hooks_threads test_hooks_stacks \
-	test_hooks_channel
+	test_hooks_collector
 $(foreach test,$(HOOKS_TESTS),$(eval $(test)_SRC := $(AGENT_FOR_TESTS) test/unit/hooks_fixture.c))
 test_hook_signals_SRC := $(AGENT_FOR_TESTS)
 test_collector_SRC := $(AGENT_FOR_TESTS)
@@ -117,9 +118,8 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 # Built as users build: optimised, with debug information and without frame pointers.
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
-TARGET_C := brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal
 NAMES := names names-jemalloc names-mimalloc names-tcmalloc names-alias
-TARGET_C := brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal reader
+TARGET_C := lowest brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal reader
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-noplt.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))

@@ -16,11 +16,12 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/proc_files.h"
 #include "injector/ptrace/watchdog.h"
+#include "injector/remote/hijack.h"
 
 #define INODES 8
 #define SETTLE_NS 2000000000u
 
-/* A process that maps a file of ours, or holds the agent's file open. */
+/* A process that maps a file of ours. */
 struct holder {
 	pid_t pid;
 	bool agent, watched;
@@ -46,6 +47,8 @@ static void note_mapping(struct holder *holder, const char *line)
 		if (!field)
 			return;
 		field++;
+		if (i == 0)
+			snprintf(map.perms, sizeof(map.perms), "%.4s", field);
 		if (i == 1)
 			map.offset = strtoull(field, NULL, 16);
 	}
@@ -54,7 +57,7 @@ static void note_mapping(struct holder *holder, const char *line)
 	map.path = path;
 	if (!limpet_memfd_is_ours(path) || limpet_thunks_were_left(holder->pid, &map))
 		return;
-	if (limpet_memfd_is_agent(path))
+	if (limpet_memfd_is_agent(path) || limpet_hijack_is_stub(holder->pid, &map))
 		holder->agent = true;
 	for (size_t i = 0; i < holder->inode_count; i++) {
 		if (holder->inodes[i] == inode)
@@ -62,28 +65,6 @@ static void note_mapping(struct holder *holder, const char *line)
 	}
 	if (holder->inode_count < INODES)
 		holder->inodes[holder->inode_count++] = inode;
-}
-
-/* A limpet that was killed early may have left no more than a descriptor. */
-static void note_descriptors(struct holder *holder)
-{
-	LIMPET_FREE int *fds = NULL;
-	int count = limpet_proc_fds(holder->pid, &fds);
-
-	for (int i = 0; i < count && !holder->agent; i++) {
-		char name[32], link[64];
-		struct stat status;
-
-		snprintf(name, sizeof(name), "fd/%d", fds[i]);
-		if (limpet_proc_link_read(holder->pid, name, link, sizeof(link)) < 0 ||
-		    !limpet_memfd_is_agent(link))
-			continue;
-		if (limpet_proc_fd_identity(holder->pid, fds[i], &status) < 0 ||
-		    holder->inode_count == INODES)
-			continue;
-		holder->agent = true;
-		holder->inodes[holder->inode_count++] = status.st_ino;
-	}
 }
 
 static int read_holder(pid_t pid, struct holder *ret)
@@ -103,8 +84,6 @@ static int read_holder(pid_t pid, struct holder *ret)
 		note_mapping(&holder, line);
 	if (ferror(maps))
 		return errno ? -errno : -EIO;
-	if (!holder.inode_count)
-		note_descriptors(&holder);
 	*ret = holder;
 	return 0;
 }
@@ -266,7 +245,8 @@ enum limpet_left limpet_dormant_look(pid_t pid)
 	for (size_t i = 0; i < maps.count && left != LIMPET_LEFT_AGENT; i++) {
 		if (limpet_thunks_were_left(pid, &maps.list[i]))
 			left = LIMPET_LEFT_JUMPS;
-		else if (limpet_memfd_is_agent(maps.list[i].path))
+		else if (limpet_memfd_is_agent(maps.list[i].path) ||
+			 limpet_hijack_is_stub(pid, &maps.list[i]))
 			left = LIMPET_LEFT_AGENT;
 	}
 	if (limpet_mseal_check(pid, &maps))

@@ -13,7 +13,6 @@
 #include "injector/preflight/dormant.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/cgroup.h"
-#include "injector/proc/descriptor.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 
@@ -30,7 +29,6 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"calls", LIMPET_FINDING_REFUSE},
 	{"captured", LIMPET_FINDING_REFUSE},
 	{"data-size", LIMPET_FINDING_REFUSE},
-	{"descriptors", LIMPET_FINDING_REFUSE},
 	{"dormant", LIMPET_FINDING_NOTE},
 	{"elf-class", LIMPET_FINDING_REFUSE},
 	{"executable", LIMPET_FINDING_REFUSE},
@@ -68,7 +66,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"visible", LIMPET_FINDING_OK},
 	{"write-execute", LIMPET_FINDING_NOTE},
 	{"zombie", LIMPET_FINDING_REFUSE},
-	{"zombie-leader", LIMPET_FINDING_REFUSE},
+	{"zombie-leader", LIMPET_FINDING_NOTE},
 	{"", LIMPET_FINDING_OK},
 };
 
@@ -214,13 +212,6 @@ static bool check_leader(struct limpet_check *check)
 	check->resident = limpet_proc_resident(check->pid);
 	if (check->resident == check->pid)
 		return true;
-	if (!limpet_descriptor_reachable(check->pid)) {
-		limpet_check_refuse(check, -ENOTSUP, "zombie-leader", "main thread ended",
-				    "its main thread has ended while others go on, and this kernel "
-				    "(before 6.9) does not let limpet reach their descriptors");
-		limpet_check_hint(check, "capture it from its start: limpet run COMMAND");
-		return false;
-	}
 	if (limpet_proc_status_read(check->resident, &other) == 0) {
 		other.ppid = status->ppid;
 		other.ns_pid = status->ns_pid;
@@ -348,7 +339,6 @@ static int run_checks(struct limpet_check *check)
 	limpet_check_shadow_stack(check);
 	limpet_check_priority(check);
 	limpet_check_memory(check);
-	limpet_check_files(check);
 	limpet_check_mappings(check);
 	limpet_check_namespaces(check);
 	limpet_check_threads(check);

@@ -20,20 +20,14 @@ void limpet_check_kernel(struct limpet_check *check)
 {
 	struct utsname name;
 
-	/* ask instead of reading the version: distributions backport, containers forbid */
-	if (syscall(SYS_pidfd_getfd, -1, -1, 0) < 0 && errno == ENOSYS) {
+	/* ask instead of reading the version: distributions backport */
+	if (syscall(SYS_close_range, 1, 0, 0) < 0 && errno == ENOSYS) {
 		uname(&name);
 		limpet_check_refuse(check, -ENOSYS, "kernel", "kernel too old",
-				    "this kernel (%s) has no pidfd_getfd(2): limpet requires Linux "
-				    "5.6 or later",
+				    "this kernel (%s) has no close_range(2): limpet requires Linux "
+				    "5.9 or later",
 				    name.release);
 		limpet_check_hint(check, "update the kernel");
-	} else if (errno != EBADF) {
-		limpet_check_refuse(check, -errno, "kernel", "pidfd_getfd forbidden",
-				    "pidfd_getfd(2) is forbidden to limpet here: %s",
-				    strerror(errno));
-		limpet_check_hint(check, "start this container with --cap-add SYS_PTRACE, or run "
-					 "limpet on the host");
 	}
 }
 
@@ -146,37 +140,6 @@ void limpet_check_memory(struct limpet_check *check)
 	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
 			 memory_bytes / 16 * 9 + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited", check->pid);
-}
-
-/* ------------------------------------------------------------------ descriptors */
-
-/* The agent's file, a socketpair, the copies at high numbers, and the two memfds on arrival. */
-#define DESCRIPTORS_WANTED 8
-
-void limpet_check_files(struct limpet_check *check)
-{
-	LIMPET_FREE int *fds = NULL;
-	uint64_t soft;
-	int used, below = 0;
-
-	if (limpet_proc_limit(check->pid, "Max open files", &soft) < 0)
-		return;
-	/* the size of the table is an upper bound of its use: for most processes this decides */
-	if (check->status.fd_size + DESCRIPTORS_WANTED <= soft)
-		return;
-	used = limpet_proc_fds(check->pid, &fds);
-	if (used < 0)
-		return;
-	while (below < used && (uint64_t)fds[below] < soft)
-		below++;
-	if ((uint64_t)below + DESCRIPTORS_WANTED <= soft)
-		return;
-	limpet_check_refuse(
-		check, -EMFILE, "descriptors", "no descriptors left",
-		"it has %d of %llu descriptors in use, and limpet needs %d for a moment", below,
-		(unsigned long long)soft, DESCRIPTORS_WANTED);
-	limpet_check_hint(check, "sudo prlimit --pid %d --nofile=%llu:", check->pid,
-			  (unsigned long long)soft + 64);
 }
 
 /* ------------------------------------------------------------------ mappings */

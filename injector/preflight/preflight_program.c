@@ -69,7 +69,8 @@ static void say_way(struct limpet_check *check, const struct limpet_inside *insi
 		break;
 	case LIMPET_WAY_DLOPEN:
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
-				 "the agent is loaded by the program's own dlopen (%s)",
+				 "the agent is loaded by the program's own dlopen (%s), which for "
+				 "a moment has two descriptors with the lowest free numbers",
 				 inside->reason);
 		break;
 	case LIMPET_WAY_OUTSIDE:

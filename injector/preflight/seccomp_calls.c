@@ -3,10 +3,11 @@
  * remote step adds it here. Arguments have the values of the real calls, or a plausible one if any
  * would do. */
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <linux/futex.h>
 #include <linux/memfd.h>
+#include <sched.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #include "injector/preflight/seccomp_eval.h"
@@ -25,48 +26,54 @@
 #endif
 
 #define INJECTOR "the injector"
+#define MAKER "a thread of the injector's"
 #define BOOT "the boot stub"
 #define LOADER "the dynamic linker"
 #define AGENT "the agent"
 
 const struct limpet_seccomp_call limpet_seccomp_calls[] = {
-	/* remote calls, before the agent is loaded */
-	{"memfd_create",
+	/* a thread with a descriptor table of its own, which makes and maps what is shared */
+	{"clone",
 	 INJECTOR,
+	 SYS_clone,
+	 false,
+	 {CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_VFORK, POINTER}},
+	{"close_range", MAKER, SYS_close_range, false, {0, ~0u, CLOSE_RANGE_UNSHARE}},
+	{"memfd_create", MAKER, SYS_memfd_create, false, {POINTER, MFD_CLOEXEC | MFD_NOEXEC_SEAL}},
+	{"memfd_create",
+	 MAKER,
 	 SYS_memfd_create,
 	 false,
-	 {POINTER, MFD_CLOEXEC | MFD_NOEXEC_SEAL}},
-	{"memfd_create", INJECTOR, SYS_memfd_create, false, {POINTER, MFD_CLOEXEC}},
-	{"socketpair",
-	 BOOT,
-	 SYS_socketpair,
-	 false,
-	 {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, POINTER}},
-	{"mmap", INJECTOR, SYS_mmap, false, {0, BYTES, PROT_EXEC, MAP_PRIVATE, FD}},
+	 {POINTER, MFD_CLOEXEC | MFD_ALLOW_SEALING}},
+	{"mmap", MAKER, SYS_mmap, false, {0, BYTES, PROT_NONE, MAP_SHARED, FD}},
 	{"mmap",
-	 INJECTOR,
+	 MAKER,
+	 SYS_mmap,
+	 false,
+	 {POINTER, BYTES, PROT_NONE, MAP_SHARED | MAP_FIXED_NOREPLACE, FD}},
+	{"mmap", MAKER, SYS_mmap, false, {POINTER, BYTES, PROT_EXEC, MAP_PRIVATE | MAP_FIXED, FD}},
+	{"mmap",
+	 MAKER,
 	 SYS_mmap,
 	 false,
 	 {POINTER, BYTES, PROT_EXEC, MAP_PRIVATE | MAP_FIXED_NOREPLACE, FD}},
-	{"mmap",
-	 INJECTOR,
-	 SYS_mmap,
-	 false,
-	 {POINTER, BYTES, PROT_WRITE, MAP_PRIVATE | MAP_FIXED, FD}},
+	{"mmap", MAKER, SYS_mmap, false, {POINTER, BYTES, PROT_WRITE, MAP_SHARED | MAP_FIXED, FD}},
+	{"munmap", MAKER, SYS_munmap, false, {POINTER, BYTES}},
+	{"exit", MAKER, SYS_exit, false, {0}},
 	{"munmap", INJECTOR, SYS_munmap, false, {POINTER, BYTES}},
-	{"close", INJECTOR, SYS_close, false, {FD}},
 	/* how a thread resumes if the injector dies */
 	{"rt_sigreturn", BOOT, SYS_rt_sigreturn, false, {0}},
 
-	{"fcntl", BOOT, SYS_fcntl, true, {FD, F_DUPFD_CLOEXEC, 1000}},
-	{"sendto", BOOT, SYS_sendto, false, {FD, POINTER, 64, MSG_NOSIGNAL}},
-	{"recvfrom", BOOT, SYS_recvfrom, false, {FD, POINTER, 1}},
-	/* the agent, if it is mapped without dlopen */
-	{"mmap", BOOT, SYS_mmap, false, {0, BYTES, PROT_NONE, MAP_PRIVATE, FD}},
-	{"mmap", BOOT, SYS_mmap, false, {POINTER, BYTES, PROT_WRITE, MAP_PRIVATE | MAP_FIXED, FD}},
-	{"mmap", BOOT, SYS_mmap, false, {POINTER, BYTES, PROT_EXEC, MAP_PRIVATE | MAP_FIXED, FD}},
-	/* the thunks */
-	{"mmap", BOOT, SYS_mmap, false, {0, 8192, PROT_EXEC, MAP_PRIVATE, FD}},
+	/* to say that it has finished, and to learn that the injector has died */
+	{"futex", BOOT, SYS_futex, false, {POINTER, FUTEX_WAKE, 1}},
+	{"futex", BOOT, SYS_futex, false, {POINTER, FUTEX_WAIT, FUTEX_WAITERS, 0}},
+	/* what is mapped without access or as code, and is data */
+	{"mprotect", BOOT, SYS_mprotect, false, {POINTER, BYTES, PROT_WRITE}},
+	/* a file for the dynamic linker, if it is to load the agent */
+	{"memfd_create", BOOT, SYS_memfd_create, false, {POINTER, MFD_CLOEXEC | MFD_NOEXEC_SEAL}},
+	{"memfd_create", BOOT, SYS_memfd_create, false, {POINTER, MFD_CLOEXEC}},
+	{"write", BOOT, SYS_write, false, {FD, POINTER, BYTES}},
+	{"close", BOOT, SYS_close, false, {FD}},
 
 	/* dlopen of the agent, in the order of elf/dl-load.c; the agent needs no library */
 	{"openat", LOADER, SYS_openat, false, {CWD, POINTER, O_RDONLY | O_CLOEXEC}},
@@ -86,9 +93,8 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	 {POINTER, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_DENYWRITE, FD}},
 	{"mprotect", LOADER, SYS_mprotect, false, {POINTER, 4096, PROT_NONE}},
 	{"mprotect", LOADER, SYS_mprotect, false, {POINTER, 4096, PROT_READ}},
-	/* so that the agent is not listed as readable any more */
-	{"mprotect", BOOT, SYS_mprotect, true, {POINTER, BYTES, PROT_WRITE}},
-	/* likewise its code, unless limpet_seccomp_verdict.denies_exec */
+	/* The stub makes its pages of data unreadable as above, and those of code unless
+	 * limpet_seccomp_verdict.denies_exec. */
 	/* its locks and its small blocks */
 	{"futex", LOADER, SYS_futex, false, {POINTER, FUTEX_WAIT_PRIVATE, 2}},
 	{"futex", LOADER, SYS_futex, false, {POINTER, FUTEX_WAKE_PRIVATE, 1}},
@@ -96,9 +102,6 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	{"madvise", LOADER, SYS_madvise, true, {POINTER, BYTES, MADV_DONTNEED}},
 
 	/* start and end */
-	{"recvmsg", AGENT, SYS_recvmsg, false, {FD, POINTER, MSG_CMSG_CLOEXEC | MSG_DONTWAIT}},
-	{"mmap", AGENT, SYS_mmap, false, {0, BYTES, PROT_WRITE, MAP_SHARED, FD}},
-	{"mmap", AGENT, SYS_mmap, false, {0, BYTES, PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, FD}},
 	{"mmap",
 	 AGENT,
 	 SYS_mmap,
@@ -133,8 +136,6 @@ const struct limpet_seccomp_call limpet_seccomp_calls[] = {
 	{"mprotect", AGENT, SYS_mprotect, false, {POINTER, BYTES, PROT_READ | PROT_WRITE}},
 	{"mprotect", AGENT, SYS_mprotect, false, {POINTER, BYTES, PROT_READ}},
 
-	{"fstat", AGENT, SYS_fstat, false, {FD, POINTER}},
-	{"close", AGENT, SYS_close, false, {FD}},
 	/* Hooks make no system calls but one: if it is unknown where libc stores a thread's tid. */
 	{"gettid", AGENT, SYS_gettid, false, {0}},
 };

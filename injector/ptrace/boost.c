@@ -169,6 +169,14 @@ static void lower_raised(void)
 	}
 }
 
+void limpet_boost_raise_last(pid_t tid)
+{
+	const struct sched_param parameter = {.sched_priority = LIMPET_BOOST_PRIORITY};
+
+	if ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) != SCHED_OTHER)
+		sched_setscheduler(tid, SCHED_RR, &parameter);
+}
+
 /* ------------------------------------------------------------------ whose turn it is */
 
 /* Whether it may hold a lock, of the kernel's or of its program's: one that is about to start holds

@@ -30,6 +30,8 @@
 #define SPARE_BYTES 512u
 /* The first remote calls use only the thread's own stack. */
 #define STACK_NEEDED 16384u
+/* Of a maker: the frame by which it ends. */
+#define MAKER_BYTES 1024u
 
 /* A thread that is on another processor usually stops within that time. While we sleep for it, the
  * target stands. */
@@ -1060,9 +1062,11 @@ int limpet_tracee_last_syscall(struct limpet_tracee *tracee, long number, const 
 }
 
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
-		      uint64_t deadline_ns, int64_t *ret_answer)
+		      uint64_t deadline_ns)
 {
 	struct user_regs_struct regs = tracee->regs;
+	/* As in through_syscall(). */
+	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0;
 
 	regs.orig_rax = ~0ull;
 	regs.rip = pc;
@@ -1070,15 +1074,182 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 	regs.rbp = 0;
 	regs.rdi = argument;
 	regs.eflags &= ~(uint64_t)LIMPET_ARCH_FLAGS_CLEAR;
-	return through_syscall(tracee, &regs, false, deadline_ns, ret_answer);
-}
-
-int limpet_tracee_go_on(struct limpet_tracee *tracee)
-{
-	int error = resume(tracee, PTRACE_CONT, 0);
-
+	if (!error)
+		error = write_registers(tracee, &regs);
+	if (error)
+		return error;
+	tracee->moved = true;
+	error = resume(tracee, PTRACE_CONT, 0);
 	tracee->at_syscall = tracee->at_syscall && error;
 	return error;
+}
+
+/* ---------------------------------------------------------------- a maker */
+
+/* The way of a maker that nobody traces any more: from any system call to its end. */
+static int write_end(const struct limpet_tracee *tracee, uint64_t *ret_home)
+{
+	const struct limpet_tracee_gadgets *gadgets = &tracee->gadgets;
+	uint8_t image[2 * sizeof(uint64_t) + LIMPET_EXIT_FRAME_BYTES];
+	uint8_t *frame = image + 2 * sizeof(uint64_t);
+	const uint64_t words[] = {gadgets->pop_rax, SYS_rt_sigreturn};
+	const uint64_t home =
+		limpet_sigreturn_frame_exit(&tracee->regs, gadgets->restorer ?: gadgets->syscall,
+					    gadgets->syscall, tracee->spare, frame);
+	int error;
+
+	memcpy(image, words, sizeof(words));
+	limpet_fault_point("write end frame");
+	error = limpet_memory_write(tracee->pid, home - sizeof(words), image, sizeof(image));
+	if (!error)
+		*ret_home = gadgets->restorer ? home : home - sizeof(words);
+	return error;
+}
+
+static int set_options(const struct limpet_tracee *tracee, unsigned options)
+{
+	return trace(PTRACE_SETOPTIONS, tracee->tid, NULL,
+		     (void *)(uintptr_t)(PTRACE_O_TRACESYSGOOD | options)) < 0
+		       ? -errno
+		       : 0;
+}
+
+/* A lost answer would leave a thread that nobody knows of. */
+static int get_new_tid(const struct limpet_tracee *tracee, pid_t *ret)
+{
+	const unsigned tries = 2;
+	unsigned long tid = 0;
+	long answer = -1;
+
+	for (unsigned i = 0; i < tries && answer < 0; i++)
+		answer = trace(PTRACE_GETEVENTMSG, tracee->tid, NULL, &tid);
+	if (answer < 0)
+		return -errno;
+	*ret = (pid_t)tid;
+	return 0;
+}
+
+/* Continues from the entry stop of clone(2). *ret_tid: the new thread, and the call goes on; 0:
+ * there is none, and *ret_answer says why. */
+static int to_new_thread(struct limpet_tracee *tracee, uint64_t deadline_ns, pid_t *ret_tid,
+			 int64_t *ret_answer)
+{
+	enum stop_kind kind = STOP_OTHER;
+	struct user_regs_struct regs;
+	struct iovec vector = {&regs, sizeof(regs)};
+	int signal_number = 0, error;
+
+	do {
+		error = resume(tracee, PTRACE_SYSCALL, 0);
+		if (!error)
+			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
+		if (error)
+			return error;
+	} while (kind != STOP_OTHER && kind != STOP_SYSCALL);
+	if (kind == STOP_OTHER)
+		return get_new_tid(tracee, ret_tid);
+	tracee->at_entry = false;
+	tracee->at_syscall = true;
+	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		return -errno;
+	*ret_tid = 0;
+	*ret_answer = (int64_t)regs.rax;
+	return 0;
+}
+
+/* The new thread, which has not executed an instruction. */
+static int adopt_maker(const struct limpet_tracee *tracee, pid_t tid, uint64_t home,
+		       uint64_t deadline_ns, struct limpet_tracee **ret)
+{
+	struct limpet_tracee *maker;
+	int error = tracee_new(tracee->pid, tid, &maker);
+
+	if (error) {
+		stray_add(tracee->pid, tid, NULL);
+		return error;
+	}
+	maker->running = true;
+	maker->gadgets = tracee->gadgets;
+	maker->home = home;
+	maker->spare = home - MAKER_BYTES;
+	error = wait_event(maker, deadline_ns);
+	if (!error)
+		error = read_registers(maker);
+	if (error) {
+		limpet_tracee_release(maker);
+		return error;
+	}
+	*ret = maker;
+	return 0;
+}
+
+int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns,
+			      struct limpet_tracee **ret, int64_t *ret_answer)
+{
+	uint64_t args[6] = {CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+			    CLONE_VFORK};
+	struct user_regs_struct regs;
+	pid_t tid = 0;
+	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0, resumed;
+
+	if (!error)
+		error = write_end(tracee, &args[1]);
+	if (error)
+		return error;
+	prepare_syscall(tracee, SYS_clone, args, &regs);
+	error = write_registers(tracee, &regs);
+	if (error)
+		return error;
+	tracee->moved = true;
+	error = to_syscall_stop(tracee, deadline_ns);
+	tracee->at_entry = !error;
+	/* A thread that it makes is traced from its first instruction on. Left for longer, the
+	 * option would do nothing. */
+	if (!error)
+		error = set_options(tracee, PTRACE_O_TRACEVFORK);
+	if (!error)
+		error = to_new_thread(tracee, deadline_ns, &tid, ret_answer);
+	if (!tracee->running)
+		(void)set_options(tracee, 0);
+	/* From here to the end of the call it is as at its entry: registers that were written now
+	 * would be lost. */
+	if (error || !tid)
+		return error;
+	resumed = resume(tracee, PTRACE_SYSCALL, 0);
+	error = adopt_maker(tracee, tid, args[1], deadline_ns, ret);
+	return error ? error : resumed;
+}
+
+int limpet_tracee_end_maker(struct limpet_tracee *tracee, struct limpet_tracee *maker,
+			    uint64_t deadline_ns)
+{
+	static const uint64_t none[6];
+	struct user_regs_struct regs;
+	enum stop_kind kind = STOP_OTHER;
+	int signal_number = 0, error = maker->at_entry ? end_call(maker, deadline_ns) : 0;
+
+	prepare_syscall(maker, SYS_exit, none, &regs);
+	if (!error)
+		error = write_registers(maker, &regs);
+	limpet_boost_raise_last(maker->tid);
+	/* Until it is reaped, and so in no list of threads. */
+	while (!error) {
+		error = resume(maker, PTRACE_CONT, 0);
+		if (!error)
+			error = wait_stop(maker, deadline_ns, &kind, &signal_number);
+	}
+	limpet_tracee_release(maker);
+	/* The call that made it has an answer now. */
+	do {
+		error = tracee->running ? 0 : resume(tracee, PTRACE_SYSCALL, 0);
+		if (!error)
+			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
+		if (error)
+			return error;
+	} while (kind != STOP_SYSCALL);
+	tracee->at_entry = false;
+	tracee->at_syscall = true;
+	return 0;
 }
 
 bool limpet_tracee_is_running(const struct limpet_tracee *tracee)

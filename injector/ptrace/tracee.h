@@ -122,12 +122,20 @@ int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint6
  * that a signal would interrupt. */
 int limpet_tracee_last_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			       uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
-/* Runs the hijacked thread at `pc` with the given stack and first argument, and stops it after the
- * first system call that it makes there; *ret_answer has the result of that call. */
+/* A maker: a thread that exists while the hijacked one waits in clone(2), as in vfork(2), for its
+ * end. It shares everything with the process, and makes system calls for us, all signals blocked;
+ * it may then take a descriptor table of its own. It is traced, has executed nothing, and uses only
+ * stack memory below the hijacked thread's. If limpet dies, it ends by itself, and only then the
+ * hijacked thread goes on. *ret_answer: what the kernel answered if it made none (-EAGAIN: a limit
+ * on threads); *ret is not set then. */
+int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns,
+			      struct limpet_tracee **ret, int64_t *ret_answer) LIMPET_MUST_CHECK;
+/* Ends and frees it; the hijacked thread can be used again. */
+int limpet_tracee_end_maker(struct limpet_tracee *tracee, struct limpet_tracee *maker,
+			    uint64_t deadline_ns) LIMPET_MUST_CHECK;
+/* Lets the hijacked thread run at `pc` with the given stack and first argument. */
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
-		      uint64_t deadline_ns, int64_t *ret_answer) LIMPET_MUST_CHECK;
-/* Resumes it from there. */
-int limpet_tracee_go_on(struct limpet_tracee *tracee) LIMPET_MUST_CHECK;
+		      uint64_t deadline_ns) LIMPET_MUST_CHECK;
 /* To be called while it runs there: a stop of the whole target (SIGSTOP, Ctrl-Z) that reaches this
  * thread must not keep it from finishing. -EPROTO: it has faulted, and stands there. */
 int limpet_tracee_keep_going(struct limpet_tracee *tracee) LIMPET_MUST_CHECK;

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -44,41 +45,23 @@ static uint64_t page_up(uint64_t value)
 	return page_down(value + PAGE - 1);
 }
 
-static int add_piece(struct limpet_boot_map *layout, const struct limpet_boot_piece *piece)
-{
-	if (layout->piece_count == LIMPET_MAX_PIECES)
-		return -ENOEXEC;
-	layout->pieces[layout->piece_count++] = *piece;
-	if (piece->offset + piece->bytes > layout->bytes)
-		layout->bytes = piece->offset + piece->bytes;
-	return 0;
-}
-
 static int add_segment(struct limpet_agent_image *image, const Elf64_Phdr *phdr)
 {
-	uint64_t file_end = phdr->p_vaddr + phdr->p_filesz, end = phdr->p_vaddr + phdr->p_memsz;
+	struct limpet_boot_map *layout = &image->layout;
+	const uint64_t end = page_up(phdr->p_vaddr + phdr->p_memsz);
 	struct limpet_boot_piece piece = {
 		.offset = page_down(phdr->p_vaddr),
-		.file_offset = page_down(phdr->p_offset),
 		.protection = (phdr->p_flags & PF_X ? LIMPET_PROT_CODE : LIMPET_PROT_DATA) |
 			      image->readable,
 	};
-	int error;
 
-	piece.bytes = page_up(file_end) - piece.offset;
-	if (end > file_end) {
-		piece.zero = file_end;
-		piece.zero_bytes = page_up(file_end) - file_end;
-	}
-	error = add_piece(&image->layout, &piece);
-	if (error || page_up(end) == page_up(file_end))
-		return error;
-	piece.offset = page_up(file_end);
-	piece.bytes = page_up(end) - piece.offset;
-	piece.file_offset = image->file_bytes;
-	piece.zero_bytes = 0;
-	image->file_bytes += piece.bytes;
-	return add_piece(&image->layout, &piece);
+	if (layout->piece_count == LIMPET_MAX_PIECES)
+		return -ENOEXEC;
+	piece.bytes = end - piece.offset;
+	layout->pieces[layout->piece_count++] = piece;
+	if (end > layout->bytes)
+		layout->bytes = end;
+	return 0;
 }
 
 /* Before relocation, as in the file. */
@@ -112,7 +95,6 @@ static int lay_out(const uint8_t *bytes, const Elf64_Phdr *phdrs, unsigned count
 	int error = 0;
 
 	memset(layout, 0, sizeof(*layout));
-	image->file_bytes = page_up(image->size);
 	for (unsigned i = 0; i < count && !error; i++) {
 		if (phdrs[i].p_type == PT_LOAD) {
 			error = add_segment(image, &phdrs[i]);
@@ -123,12 +105,29 @@ static int lay_out(const uint8_t *bytes, const Elf64_Phdr *phdrs, unsigned count
 	return error;
 }
 
+static int compose(const Elf64_Phdr *phdrs, unsigned count, struct limpet_agent_image *image)
+{
+	image->memory = calloc(1, image->layout.bytes);
+	if (!image->memory)
+		return -ENOMEM;
+	for (unsigned i = 0; i < count; i++) {
+		if (phdrs[i].p_type != PT_LOAD)
+			continue;
+		memcpy(image->memory + phdrs[i].p_vaddr, image->bytes + phdrs[i].p_offset,
+		       phdrs[i].p_filesz);
+		image->memory_bytes = phdrs[i].p_vaddr + phdrs[i].p_filesz;
+	}
+	image->memory[0] = 0;
+	return 0;
+}
+
 static int parse(struct limpet_agent_image *image)
 {
 	const uint8_t *bytes = limpet_agent_image;
 	const Elf64_Ehdr *head = (const Elf64_Ehdr *)(const void *)bytes;
 	const Elf64_Phdr *phdrs = (const Elf64_Phdr *)(const void *)(bytes + head->e_phoff);
-	uint64_t text_address = 0, boot, thunks;
+	uint64_t boot, thunks;
+	int error;
 
 	image->bytes = bytes;
 	image->readable = limpet_memory_is_forced() ? 0 : PROT_READ;
@@ -136,7 +135,7 @@ static int parse(struct limpet_agent_image *image)
 	for (unsigned i = 0; i < head->e_phnum; i++) {
 		if (phdrs[i].p_type == PT_LOAD && phdrs[i].p_flags & PF_X) {
 			image->text_offset = phdrs[i].p_offset;
-			text_address = phdrs[i].p_vaddr;
+			image->text_address = phdrs[i].p_vaddr;
 			image->text_bytes = page_up(phdrs[i].p_filesz);
 		} else if (phdrs[i].p_type == PT_NOTE &&
 			   phdrs[i].p_filesz >= sizeof(Elf64_Nhdr) + 4 + sizeof(image->build_id)) {
@@ -147,12 +146,13 @@ static int parse(struct limpet_agent_image *image)
 	boot = symbol_value(bytes, head, SHT_SYMTAB, "limpet_boot_entry");
 	thunks = symbol_value(bytes, head, SHT_SYMTAB, "limpet_thunk_code");
 	image->info_offset = symbol_value(bytes, head, SHT_DYNSYM, "limpet_agent_info");
-	if (!image->text_bytes || image->text_offset % PAGE || boot < text_address ||
-	    thunks < text_address || thunks % PAGE || !image->info_offset)
+	if (!image->text_bytes || image->text_offset % PAGE || boot < image->text_address ||
+	    thunks < image->text_address || thunks % PAGE || !image->info_offset)
 		return -ENOEXEC;
-	image->boot_entry = boot - text_address;
-	image->thunks_offset = image->text_offset + thunks - text_address;
-	return lay_out(bytes, phdrs, head->e_phnum, image);
+	image->boot_entry = boot - image->text_address;
+	image->thunks_offset = image->text_offset + thunks - image->text_address;
+	error = lay_out(bytes, phdrs, head->e_phnum, image);
+	return error ? error : compose(phdrs, head->e_phnum, image);
 }
 
 int limpet_agent_image_get(const struct limpet_agent_image **ret)

@@ -13,13 +13,17 @@ struct limpet_agent_image {
 	const uint8_t *bytes;
 	size_t size;
 	uint64_t text_offset, text_bytes; /* of the executable segment in the file, whole pages */
+	uint64_t text_address;            /* from the load bias */
 	uint64_t boot_entry;    /* offset of the boot stub from the start of that segment */
 	uint64_t thunks_offset; /* offset in the file of the page with the code of the thunks */
 	uint64_t info_offset;   /* of limpet_agent_info, from the load bias */
-	/* How the stub maps it. Pages of zeros are at the end of its file; `file_bytes` (whole
-	 * pages) counts them, `size` does not. */
+	/* How it lies in memory, if it is mapped without a dynamic linker; `layout.bytes` are whole
+	 * pages, the rest of which are zeros. */
 	struct limpet_boot_map layout;
-	uint64_t file_bytes;
+	/* As it lies in memory, up to its zeros, but without the first byte of its head: until the
+	 * stub puts that there, it is no module, but a leftover if limpet dies. */
+	uint8_t *memory;
+	uint64_t memory_bytes;
 	uint32_t readable; /* PROT_READ, if all of it has to be mapped as readable, too; else 0 */
 	uint8_t build_id[LIMPET_AGENT_BUILD_ID_BYTES];
 };

@@ -12,7 +12,6 @@
 /* Distance that the kernel keeps between a growing mapping and others (stack_guard_gap). */
 #define GAP_BYTES (UINT64_C(1) << 20)
 #define STRICT 2 /* vm.overcommit_memory */
-#define SMALL_KILOBYTES (256u << 10)
 
 static const struct limpet_map *next_above(const struct limpet_maps *maps, uint64_t end)
 {
@@ -53,27 +52,6 @@ static bool grows(pid_t pid, const struct limpet_map *map)
 static bool may_grow(const struct limpet_map *map)
 {
 	return !map->inode && map->perms[1] == 'w' && map->perms[3] == 'p';
-}
-
-/* What smaps tells costs the kernel a look at every page, while nobody can map anything. */
-static bool is_small(pid_t pid)
-{
-	uint64_t kilobytes;
-
-	return limpet_proc_task_number(pid, limpet_proc_resident(pid), "VmRSS", &kilobytes) == 0 &&
-	       kilobytes <= SMALL_KILOBYTES;
-}
-
-bool limpet_growing_likely(pid_t pid, const struct limpet_maps *maps, uint64_t bytes)
-{
-	for (size_t i = maps->count; i-- > 1;) {
-		const struct limpet_map *map = &maps->list[i];
-
-		/* The stack, and what the kernel maps beside it, are above everything else. */
-		if (*map->path != '[' && map->start - maps->list[i - 1].end >= bytes)
-			return may_grow(map) && (!is_small(pid) || grows(pid, map));
-	}
-	return false;
 }
 
 bool limpet_growing_above(pid_t pid, const struct limpet_maps *maps, uint64_t end)

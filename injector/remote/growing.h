@@ -17,10 +17,6 @@
 /* Whether a mapping that ends at `end` is in the hole into which the next mapping of `maps` may
  * grow, as far as its limit (RLIMIT_STACK) allows, 1 GiB at most. False if this cannot be read. */
 bool limpet_growing_above(pid_t pid, const struct limpet_maps *maps, uint64_t end);
-/* Whether a mapping of this size, at an address that the kernel chooses, would be below one that
- * may grow, as far as `maps` shows; in a small process, of which smaps is soon read, below one that
- * grows. */
-bool limpet_growing_likely(pid_t pid, const struct limpet_maps *maps, uint64_t bytes);
 /* The same as limpet_growing_above() for an address that the kernel has chosen. `old` may be out of
  * date, and is used only to find a neighbour directly above. */
 bool limpet_growing_above_new(pid_t pid, const struct limpet_maps *old, uint64_t end);

@@ -3,25 +3,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/close_range.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "injector/proc/descriptor.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/boost.h"
+#include "injector/ptrace/last_words.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/growing.h"
@@ -35,7 +35,6 @@
  * attach. */
 #define ENOUGH_ASLEEP 256
 #define BOOT_BYTES ((sizeof(struct limpet_boot) + PAGE - 1) / PAGE * PAGE)
-#define SCRATCH_BYTES (STACK_BYTES + BOOT_BYTES)
 /* On an idle machine the stub usually takes less than this. */
 #define STUB_USUAL_NS 1000000u
 /* Where it has a processor, it mostly takes less than this: nothing is lent before. */
@@ -47,24 +46,39 @@
  */
 #define POLITE_NS 1000000000u
 #define MEMFD_CLOEXEC 1u
-#define MEMFD_NOEXEC_SEAL 8u
+#define MEMFD_ALLOW_SEALING 2u
+#define MEMFD_NOEXEC_SEAL 8u /* Linux 6.3; allows sealing */
+#define NAME_BYTES 16u
+#define HOOK_AREA_MOST (256u << 10)
+/* The lowest word of the stub's stack, which is never that deep. */
+static const uint64_t stub_magic = UINT64_C(0x5355425453504550); /* "PEPSTBUS" */
+
+/* What is mapped for a call, one part after the other, so that the kernel's list of mappings tells
+ * what belongs together, whenever limpet dies: the agent, if it is mapped; the stub, which is its
+ * code, if that is not the agent's, its stack, its argument and, for dlopen, the agent's file; the
+ * agent's thunks; what is shared with it. Stack, argument, file and what is shared are of the
+ * shared file, where they have the same offsets as here. What is not needed is empty. */
+struct region {
+	uint64_t start, bytes;                          /* start 0: nothing is mapped */
+	uint64_t code, stack, boot, image, thunks, shm; /* offsets; the agent is at 0 */
+};
 
 struct limpet_hijack {
 	struct limpet_hijack_setup setup;
 	struct limpet_tracee *tracee;
-	pid_t ns_tid; /* of the thread, in the target's pid namespace; 0: unknown */
+	struct limpet_tracee *maker; /* NULL: there is none */
+	pid_t ns_tid;                /* of the thread, in the target's pid namespace; 0: unknown */
 	unsigned attempts;
-	uint64_t map, map_bytes, code_bytes;
-	int image_there, channel_there, ours_there; /* descriptors in the target; -1: none */
-	int channel;
-	/* Where the stub has the numbers of the channel's two ends, while it is stopped after the
-	 * call that makes them; else 0. */
-	uint64_t ends_there;
+	struct region region;
+	int image_there;          /* the image's file, in the maker's table */
+	struct limpet_boot *boot; /* shared with the stub; NULL: not mapped */
+	uint32_t *life;           /* the word of life by which the stub knows of us */
 	struct {
 		uint64_t start, bytes;
 	} last[MAX_LAST];
 	unsigned last_count;
-	bool channel_stays, channel_closed, abandoned, below_growing;
+	bool started; /* the agent is in the region, and stays */
+	bool abandoned, below_growing;
 	/* From the last pass: a thread that was left alone, and its system call; 0: none. */
 	pid_t cut_tid;
 	long cut_call;
@@ -181,8 +195,7 @@ static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 	if (!hijack)
 		return NULL;
 	hijack->setup = *setup;
-	hijack->image_there = hijack->channel_there = hijack->ours_there = -1;
-	hijack->channel = -1;
+	hijack->image_there = -1;
 	limpet_agent_image_rehearse();
 	return hijack;
 }
@@ -517,32 +530,20 @@ unsigned limpet_hijack_attempts(const struct limpet_hijack *hijack)
 
 /* ---------------------------------------------------------------- what the stub needs */
 
-/* Makes a system call on the hijacked thread: returns its result, or a local failure as -errno.
- * Both end the attempt. */
-static int64_t call_there(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b,
-			  uint64_t c, uint64_t d, uint64_t e, uint64_t f)
+/* Makes a system call on a thread of ours: returns its result, or a local failure as -errno. Both
+ * end the attempt. */
+static int64_t call_on(struct limpet_tracee *tracee, long number, const uint64_t args[6])
 {
-	const uint64_t args[6] = {a, b, c, d, e, f};
 	int64_t answer;
-	int error = limpet_tracee_syscall(hijack->tracee, number, args,
+	int error = limpet_tracee_syscall(tracee, number, args,
 					  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
-
-	return error ? error : answer;
-}
-
-static int64_t unmap_stub(struct limpet_hijack *hijack)
-{
-	const uint64_t args[6] = {hijack->map, hijack->map_bytes};
-	int64_t answer;
-	int error = limpet_tracee_last_syscall(hijack->tracee, SYS_munmap, args,
-					       limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
 
 	return error ? error : answer;
 }
 
 int64_t limpet_hijack_syscall(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b)
 {
-	return call_there(hijack, number, a, b, 0, 0, 0, 0);
+	return call_on(hijack->tracee, number, (const uint64_t[6]){a, b});
 }
 
 static int failed(struct limpet_err *err, const struct limpet_hijack *hijack, const char *what,
@@ -552,71 +553,201 @@ static int failed(struct limpet_err *err, const struct limpet_hijack *hijack, co
 			      hijack->setup.target->pid, what, strerror((int)-answer));
 }
 
-/* Offset in the image's file: after the agent. */
-static uint64_t scratch_offset(const struct limpet_agent_image *image)
+static int explain_no_thread(const struct limpet_hijack *hijack, int64_t answer,
+			     struct limpet_err *err)
 {
-	return image->file_bytes;
+	failed(err, hijack, "making a thread, for a moment (clone),", answer);
+	if (answer == -EAGAIN)
+		limpet_err_hint(err, "its user or its cgroup has as many threads as it may have "
+				     "(RLIMIT_NPROC, pids.max)");
+	return (int)answer;
 }
 
-/* Checks a descriptor that was fetched by its number: any thread of the target may meanwhile have
- * put another file there, and we would overwrite that file with our privileges. */
-static bool is_new_image(int fd)
+/* Everything that needs a descriptor is done by a thread with a table of its own: in the program's
+ * a number of ours would be missing, or in the way. The new table is empty: the kernel copies none
+ * of what is to be closed, but for the first 64 descriptors, which it closes again in the same
+ * call. */
+static int begin_maker(struct limpet_hijack *hijack, struct limpet_err *err)
 {
-	static const char ours[] = "/memfd:" LIMPET_MEMFD_AGENT " (deleted)";
-	char path[32], name[sizeof(ours) + 1];
+	const uint64_t all[6] = {0, ~0u, CLOSE_RANGE_UNSHARE};
+	int64_t answer = 0;
+	int error = limpet_tracee_begin_maker(
+		hijack->tracee, limpet_monotonic_ns() + CALL_PATIENCE_NS, &hijack->maker, &answer);
+
+	if (error)
+		return failed(err, hijack, "making a thread, for a moment,", error);
+	if (answer < 0)
+		return explain_no_thread(hijack, answer, err);
+	limpet_fault_point("own table");
+	answer = call_on(hijack->maker, SYS_close_range, all);
+	return answer < 0 ? failed(err, hijack, "close_range", answer) : 0;
+}
+
+static int end_maker(struct limpet_hijack *hijack)
+{
+	struct limpet_tracee *maker = hijack->maker;
+
+	hijack->maker = NULL;
+	hijack->image_there = -1;
+	return maker ? limpet_tracee_end_maker(hijack->tracee, maker,
+					       limpet_monotonic_ns() + CALL_PATIENCE_NS)
+		     : 0;
+}
+
+/* Checks a file of the target's: any of its threads may have put another one there, and we would
+ * overwrite that with our privileges. */
+static bool is_new_file(int fd, const char *name, uint64_t *ret_inode)
+{
+	char path[64], found[64];
 	struct stat file;
 	ssize_t bytes;
 
 	if (fcntl(fd, F_GET_SEALS) < 0 || fstat(fd, &file) < 0 || !S_ISREG(file.st_mode) ||
 	    file.st_size || file.st_nlink)
 		return false;
+	*ret_inode = file.st_ino;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	bytes = readlink(path, name, sizeof(name));
-	return bytes == (ssize_t)sizeof(ours) - 1 && !memcmp(name, ours, sizeof(ours) - 1);
+	bytes = readlink(path, found, sizeof(found));
+	snprintf(path, sizeof(path), "/memfd:%s (deleted)", name);
+	return bytes == (ssize_t)strlen(path) && !memcmp(found, path, (size_t)bytes);
 }
 
-/* Fetches a descriptor that the hijacked thread has made. */
-static int get_descriptor(const struct limpet_hijack *hijack, int fd)
+/* Makes an empty file in the maker's table: *ret_there. Returns it opened here, or -errno. */
+static int make_file(struct limpet_hijack *hijack, const char *name, int *ret_there,
+		     struct limpet_err *err)
 {
-	return limpet_descriptor_get_of(hijack->setup.target->pid, hijack->setup.target->pidfd,
-					limpet_tracee_tid(hijack->tracee), fd);
-}
-
-static int make_image(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
-		      struct limpet_err *err)
-{
-	static const char name[] = LIMPET_MEMFD_AGENT;
-	uint64_t spare = limpet_tracee_spare(hijack->tracee);
+	const pid_t pid = hijack->setup.target->pid;
+	uint64_t args[6] = {limpet_tracee_spare(hijack->maker), MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL};
+	char path[PATH_MAX], text[NAME_BYTES] = "";
 	LIMPET_CLOSE int file = -1;
+	uint64_t inode;
 	int64_t answer;
-	int error = limpet_memory_write(hijack->setup.target->pid, spare, name, sizeof(name));
+	int error;
 
+	snprintf(text, sizeof(text), "%s", name);
+	error = limpet_memory_write(pid, args[0], text, sizeof(text));
 	if (error)
 		return failed(err, hijack, "writing to its stack", error);
-	/* The file is mapped, never executed: with this flag vm.memfd_noexec accepts it, whatever
-	 * its value. Before Linux 6.3 neither existed. */
-	answer = call_there(hijack, SYS_memfd_create, spare, MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL, 0,
-			    0, 0, 0);
+	/* The files are mapped, never executed: with this flag vm.memfd_noexec accepts them,
+	 * whatever its value. Before Linux 6.3 neither existed. */
+	answer = call_on(hijack->maker, SYS_memfd_create, args);
+	args[1] = MEMFD_CLOEXEC | MEMFD_ALLOW_SEALING;
 	if (answer == -EINVAL)
-		answer = call_there(hijack, SYS_memfd_create, spare, MEMFD_CLOEXEC, 0, 0, 0, 0);
+		answer = call_on(hijack->maker, SYS_memfd_create, args);
 	if (answer < 0)
 		return failed(err, hijack, "memfd_create", answer);
-	hijack->image_there = (int)answer;
-	limpet_fault_point("write image");
-	file = get_descriptor(hijack, hijack->image_there);
+	limpet_fault_point("open file");
+	snprintf(path, sizeof(path), "%s/%d/task/%d/fd/%d", limpet_proc_root, pid,
+		 limpet_tracee_tid(hijack->maker), (int)answer);
+	file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (file < 0)
-		return failed(err, hijack, "pidfd_getfd", file);
-	if (!is_new_image(file))
+		return failed(err, hijack, "opening what memfd_create made", -errno);
+	if (!is_new_file(file, name, &inode))
 		return failed(err, hijack, "memfd_create", -EBADF);
-	limpet_own_objects_note(file);
-	if (scratch_offset(image) + SCRATCH_BYTES > LIMPET_THUNKS_OFFSET)
+	limpet_own_objects_note(inode);
+	*ret_there = (int)answer;
+	return limpet_take_fd(&file);
+}
+
+static bool write_at(int file, const void *bytes, uint64_t count, uint64_t offset)
+{
+	return pwrite(file, bytes, count, (off_t)offset) == (ssize_t)count;
+}
+
+/* In the image's file, after the agent, or the stub's code. */
+static uint64_t empty_offset(const struct limpet_agent_image *image)
+{
+	return image->layout.bytes + image->text_bytes;
+}
+
+static int write_image(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+		       enum limpet_hijack_for purpose, struct limpet_err *err)
+{
+	LIMPET_CLOSE int file = make_file(hijack, LIMPET_MEMFD_AGENT, &hijack->image_there, err);
+
+	if (file < 0)
+		return file;
+	limpet_fault_point("write image");
+	errno = 0;
+	if (empty_offset(image) + HOOK_AREA_MOST > LIMPET_THUNKS_OFFSET)
 		return failed(err, hijack, "writing the agent", -EFBIG);
-	if (pwrite(file, image->bytes, image->size, 0) != (ssize_t)image->size ||
-	    pwrite(file, image->bytes + image->thunks_offset, LIMPET_THUNKS_BYTES,
-		   LIMPET_THUNKS_OFFSET) != (ssize_t)LIMPET_THUNKS_BYTES ||
+	if (!(purpose == LIMPET_HIJACK_MAP ? write_at(file, image->memory, image->memory_bytes, 0)
+					   : write_at(file, image->bytes + image->text_offset,
+						      image->text_bytes, image->layout.bytes)) ||
+	    !write_at(file, image->bytes + image->thunks_offset, LIMPET_THUNKS_BYTES,
+		      LIMPET_THUNKS_OFFSET) ||
 	    ftruncate(file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES) < 0)
 		return failed(err, hijack, "writing the agent", errno ? -errno : -ENOSPC);
 	return 0;
+}
+
+static uint64_t take(uint64_t *at, uint64_t bytes)
+{
+	const uint64_t offset = *at;
+
+	*at = (offset + bytes + PAGE - 1) / PAGE * PAGE;
+	return offset;
+}
+
+static void lay_out(const struct limpet_agent_image *image, enum limpet_hijack_for purpose,
+		    const struct limpet_segment *segment, struct region *ret)
+{
+	const bool attaches = purpose != LIMPET_HIJACK_CALL;
+	uint64_t at = 0;
+
+	take(&at, purpose == LIMPET_HIJACK_MAP ? image->layout.bytes : 0);
+	ret->code = take(&at, purpose == LIMPET_HIJACK_MAP ? 0 : image->text_bytes);
+	ret->stack = take(&at, STACK_BYTES);
+	ret->boot = take(&at, BOOT_BYTES);
+	ret->image = take(&at, purpose == LIMPET_HIJACK_DLOPEN ? image->size : 0);
+	ret->thunks = take(&at, attaches ? 2 * LIMPET_THUNKS_BYTES : 0);
+	ret->shm = take(&at, attaches ? segment->shm_bytes : 0);
+	take(&at, attaches ? segment->tables.arena_bytes : 0);
+	ret->bytes = at;
+}
+
+bool limpet_hijack_is_stub(pid_t pid, const struct limpet_map *map)
+{
+	uint64_t word;
+
+	return limpet_memfd_is_shared(map->path) && map->perms[3] == 's' &&
+	       (!map->offset ||
+		(limpet_memory_read_own(pid, map->start, &word, sizeof(word)) == 0 &&
+		 word == stub_magic));
+}
+
+static bool attaches(const struct region *region)
+{
+	return region->shm < region->bytes;
+}
+
+/* *ret_there: its number in the maker's table. Nobody can make the file smaller: else a look at it
+ * would end limpet. */
+static int make_shared(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+		       struct limpet_segment *segment, int *ret_there, struct limpet_err *err)
+{
+	const struct region *region = &hijack->region;
+	LIMPET_CLOSE int file = make_file(hijack, LIMPET_MEMFD_SHARED, ret_there, err);
+	void *boot;
+	int error;
+
+	if (file < 0)
+		return file;
+	if (ftruncate(file, (off_t)region->bytes) < 0 ||
+	    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return failed(err, hijack, "making shared memory", -errno);
+	boot = mmap(NULL, BOOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+		    (off_t)region->boot);
+	if (boot == MAP_FAILED)
+		return failed(err, hijack, "mapping shared memory", -errno);
+	hijack->boot = boot;
+	errno = 0;
+	if (!write_at(file, &stub_magic, sizeof(stub_magic), region->stack) ||
+	    (region->thunks > region->image &&
+	     !write_at(file, image->bytes, image->size, region->image)))
+		return failed(err, hijack, "writing the agent", errno ? -errno : -ENOSPC);
+	error = segment ? limpet_segment_share(segment, file, region->shm) : 0;
+	return error ? failed(err, hijack, "sharing memory", error) : 0;
 }
 
 /* Chooses an address below a mapping of a file, which does not grow. */
@@ -642,96 +773,97 @@ static int choose_elsewhere(const struct limpet_hijack *hijack, uint64_t bytes, 
 	return error;
 }
 
-/* Maps at an address of the kernel's choice, or at another one if memory of the program may grow
- * there. */
-static int64_t map_code(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
-			uint64_t bytes)
+static int64_t map_there(const struct limpet_hijack *hijack, uint64_t address, uint64_t bytes,
+			 uint32_t protection, int flags, int file, uint64_t offset)
 {
-	const uint64_t image_there = (uint64_t)hijack->image_there;
+	const uint64_t args[6] = {address,         bytes,          protection,
+				  (uint64_t)flags, (uint64_t)file, offset};
+
+	return call_on(hijack->maker, SYS_mmap, args);
+}
+
+static bool is_error(int64_t answer)
+{
+	return answer < 0 && answer > -4096;
+}
+
+/* Takes the addresses: at a place of the kernel's choice, or at another one if memory of the
+ * program may grow there. Without access, it can still grow up to its edge, which is the only harm,
+ * and lasts a moment. */
+static int64_t reserve(struct limpet_hijack *hijack, int shared_there)
+{
+	const uint64_t bytes = hijack->region.bytes;
 	uint64_t address = 0;
-	int64_t answer = call_there(hijack, SYS_mmap, 0, bytes, LIMPET_PROT_CODE | image->readable,
-				    MAP_PRIVATE, image_there, image->text_offset);
+	int64_t answer = map_there(hijack, 0, bytes, PROT_NONE, MAP_SHARED, shared_there, 0);
 	int error;
 
-	if ((answer < 0 && answer > -4096) ||
+	if (is_error(answer) ||
 	    !limpet_growing_above_new(hijack->setup.target->pid, hijack->setup.maps,
 				      (uint64_t)answer + bytes))
 		return answer;
 	hijack->below_growing = true;
-	answer = call_there(hijack, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
+	answer = call_on(hijack->maker, SYS_munmap, (const uint64_t[6]){(uint64_t)answer, bytes});
 	error = answer < 0 ? (int)answer : choose_elsewhere(hijack, bytes, &address);
 	return error ? error
-		     : call_there(
-			       hijack, SYS_mmap, address, bytes, LIMPET_PROT_CODE | image->readable,
-			       MAP_PRIVATE | MAP_FIXED_NOREPLACE, image_there, image->text_offset);
+		     : map_there(hijack, address, bytes, PROT_NONE,
+				 MAP_SHARED | MAP_FIXED_NOREPLACE, shared_there, 0);
 }
 
-/* When the image is mapped, its number may already refer to another file. */
-static bool is_code_ours(const struct limpet_hijack *hijack, const struct limpet_agent_image *image)
+/* Over the reserved addresses. */
+static int64_t map_parts(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+			 int shared_there)
 {
-	unsigned char entry[64];
+	const uint32_t code = LIMPET_PROT_CODE | image->readable;
+	const int fixed = MAP_PRIVATE | MAP_FIXED;
+	const struct region *region = &hijack->region;
+	const uint64_t start = region->start;
+	int64_t answer = map_there(hijack, start, region->stack, code, fixed, hijack->image_there,
+				   region->code ? 0 : image->layout.bytes);
 
-	return limpet_memory_read_own(hijack->setup.target->pid, hijack->map + image->boot_entry,
-				      entry, sizeof(entry)) == 0 &&
-	       !memcmp(entry, image->bytes + image->text_offset + image->boot_entry, sizeof(entry));
+	if (!is_error(answer))
+		answer = map_there(hijack, start + region->stack, region->thunks - region->stack,
+				   LIMPET_PROT_DATA | image->readable, MAP_SHARED | MAP_FIXED,
+				   shared_there, region->stack);
+	if (!is_error(answer) && attaches(region))
+		answer = map_there(hijack, start + region->thunks, 2 * LIMPET_THUNKS_BYTES, code,
+				   fixed, hijack->image_there, LIMPET_THUNKS_OFFSET);
+	return is_error(answer) ? answer : 0;
 }
 
-/* The code and the scratch memory are adjacent, so that one munmap removes both; both are of the
- * image, so that both can be recognized by their name if we die before. */
 static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
-			struct limpet_err *err)
+			int shared_there, struct limpet_err *err)
 {
-	uint64_t bytes = image->text_bytes + SCRATCH_BYTES;
-	int64_t answer = map_code(hijack, image, bytes);
+	int64_t answer = reserve(hijack, shared_there);
 
-	if (answer < 0 && answer > -4096) {
-		failed(err, hijack, "mapping code", answer);
-		if (answer == -EACCES || answer == -EPERM)
-			limpet_err_hint(err, "the program may not map new code "
-					     "(MemoryDenyWriteExecute, SELinux execmem)");
-		return (int)answer;
-	}
-	hijack->map = (uint64_t)answer;
-	hijack->map_bytes = bytes;
-	hijack->code_bytes = image->text_bytes;
-	answer = call_there(hijack, SYS_mmap, hijack->map + image->text_bytes, SCRATCH_BYTES,
-			    LIMPET_PROT_DATA | image->readable, MAP_PRIVATE | MAP_FIXED,
-			    (uint64_t)hijack->image_there, scratch_offset(image));
-	if (answer < 0 && answer > -4096)
+	if (is_error(answer))
 		return failed(err, hijack, "mmap", answer);
-	return is_code_ours(hijack, image) ? 0 : failed(err, hijack, "mapping code", -EBADF);
+	hijack->region.start = (uint64_t)answer;
+	answer = map_parts(hijack, image, shared_there);
+	if (!answer)
+		return 0;
+	failed(err, hijack, "mapping code", answer);
+	if (answer == -EACCES || answer == -EPERM)
+		limpet_err_hint(err, "the program may not map new code "
+				     "(MemoryDenyWriteExecute, SELinux execmem)");
+	return (int)answer;
 }
 
-/* Maps it without access: memory that grows can still grow up to its edge, which is the only harm,
- * and lasts a moment. */
-static void try_room(struct limpet_hijack *hijack)
-{
-	const uint64_t bytes = hijack->setup.room_bytes;
-	int64_t answer;
-
-	if (!bytes)
-		return;
-	answer = call_there(hijack, SYS_mmap, 0, bytes, PROT_NONE, MAP_PRIVATE,
-			    (uint64_t)hijack->image_there, 0);
-	if (answer < 0 && answer > -4096)
-		return;
-	call_there(hijack, SYS_munmap, (uint64_t)answer, bytes, 0, 0, 0, 0);
-	hijack->below_growing = limpet_growing_above_new(
-		hijack->setup.target->pid, hijack->setup.maps, (uint64_t)answer + bytes);
-}
-
-int limpet_hijack_map(struct limpet_hijack *hijack, struct limpet_err *err)
+int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpose,
+		      struct limpet_segment *segment, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
-	int error = limpet_agent_image_get(&image);
+	int shared_there = -1, error = limpet_agent_image_get(&image);
 
 	if (error)
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
-	error = make_image(hijack, image, err);
+	lay_out(image, purpose, segment, &hijack->region);
+	error = begin_maker(hijack, err);
 	if (!error)
-		try_room(hijack);
+		error = write_image(hijack, image, purpose, err);
 	if (!error)
-		error = make_mapping(hijack, image, err);
+		error = make_shared(hijack, image, segment, &shared_there, err);
+	if (!error)
+		error = make_mapping(hijack, image, shared_there, err);
 	return error;
 }
 
@@ -748,10 +880,11 @@ int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address, 
 
 	if (error)
 		return error;
-	answer = call_there(hijack, SYS_mmap, address, bytes, LIMPET_PROT_CODE | image->readable,
-			    MAP_PRIVATE | MAP_FIXED_NOREPLACE, (uint64_t)hijack->image_there,
-			    scratch_offset(image));
-	return answer < 0 ? (int)answer : 0;
+	/* Empty pages of the file. */
+	answer = map_there(hijack, address, bytes, LIMPET_PROT_CODE | image->readable,
+			   MAP_PRIVATE | MAP_FIXED_NOREPLACE, hijack->image_there,
+			   empty_offset(image));
+	return is_error(answer) ? (int)answer : 0;
 }
 
 void limpet_hijack_unmap_last(struct limpet_hijack *hijack, uint64_t address, uint64_t bytes)
@@ -762,13 +895,11 @@ void limpet_hijack_unmap_last(struct limpet_hijack *hijack, uint64_t address, ui
 	hijack->last[hijack->last_count++].bytes = bytes;
 }
 
-int limpet_hijack_take_channel(struct limpet_hijack *hijack)
+static bool is_ended(const struct limpet_hijack *hijack)
 {
-	int channel = hijack->channel;
+	struct pollfd target = {.fd = hijack->setup.target->pidfd, .events = POLLIN};
 
-	hijack->channel = -1;
-	hijack->channel_stays = true;
-	return channel;
+	return poll(&target, 1, 0) > 0;
 }
 
 static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
@@ -776,16 +907,15 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 	const uint64_t look_every_ns = 20000000u, began_ns = limpet_monotonic_ns(),
 		       unusual_from_ns = began_ns + STUB_USUAL_NS;
 	uint64_t idle_ns = began_ns + look_every_ns;
-	struct pollfd fds[2] = {{.fd = hijack->channel, .events = POLLIN},
-				{.fd = hijack->setup.target->pidfd, .events = POLLIN}};
 
 	for (;;) {
 		const uint64_t now = limpet_monotonic_ns(), waited_ns = now - began_ns;
-		uint64_t turn_ns;
-		struct limpet_msg message;
 		struct timespec left = {0, (long)look_every_ns};
+		uint64_t turn_ns;
 		int error;
 
+		if (__atomic_load_n(&hijack->boot->ready, __ATOMIC_ACQUIRE))
+			return 0;
 		if (now >= deadline_ns)
 			return -ETIMEDOUT;
 		if (deadline_ns - now < look_every_ns)
@@ -799,159 +929,105 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 				now > unusual_from_ns ? now - unusual_from_ns : 0, &turn_ns);
 		if ((uint64_t)left.tv_nsec > turn_ns)
 			left.tv_nsec = (long)turn_ns;
-		error = ppoll(fds, 2, &left, NULL) < 0 && errno != EINTR ? -errno : 0;
+		syscall(SYS_futex, &hijack->boot->ready, FUTEX_WAIT, 0, &left, NULL, 0);
 		limpet_boost_take_back();
+		if (__atomic_load_n(&hijack->boot->ready, __ATOMIC_ACQUIRE))
+			return 0;
+		if (is_ended(hijack))
+			return -ESRCH;
+		/* The thread that holds the lock for which the stub waits may itself wait for us,
+		 * or be a stray that has stopped by now. */
+		limpet_tracee_release_strays();
+		if (now >= idle_ns) {
+			limpet_wait_idle(&hijack->setup.wait);
+			limpet_tracee_look_frozen(hijack->tracee);
+			idle_ns = limpet_monotonic_ns() + look_every_ns;
+		}
+		error = limpet_tracee_keep_going(hijack->tracee);
 		if (error)
 			return error;
-		if (fds[1].revents)
-			return -ESRCH;
-		if (!fds[0].revents) {
-			/* The thread that holds the lock for which the stub waits may itself wait
-			 * for us, or be a stray that has stopped by now. */
-			limpet_tracee_release_strays();
-			if (now >= idle_ns) {
-				limpet_wait_idle(&hijack->setup.wait);
-				limpet_tracee_look_frozen(hijack->tracee);
-				idle_ns = limpet_monotonic_ns() + look_every_ns;
-			}
-			error = limpet_tracee_keep_going(hijack->tracee);
-			if (error)
-				return error;
-			continue;
-		}
-		/* Hooks of other threads may have sent something before. */
-		if (recv(hijack->channel, &message, sizeof(message), MSG_DONTWAIT) ==
-			    (ssize_t)sizeof(message) &&
-		    message.type == LIMPET_MSG_READY)
-			return 0;
-		if (fds[0].revents & (POLLHUP | POLLERR))
-			return -EPIPE;
 	}
 }
 
-static int send_memory(int channel, const struct limpet_segment *segment)
+/* The stub need not wait for us when it has finished. */
+static void let_go(const struct limpet_hijack *hijack)
 {
-	struct limpet_msg message = {.type = LIMPET_MSG_FDS};
-	struct iovec vector = {&message, sizeof(message)};
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(2 * sizeof(int))];
-	} control;
-	struct msghdr header = {.msg_iov = &vector,
-				.msg_iovlen = 1,
-				.msg_control = &control,
-				.msg_controllen = sizeof(control)};
-	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-	int fds[2] = {segment->shm_fd, segment->arena_fd};
-
-	limpet_own_objects_note(fds[0]);
-	limpet_own_objects_note(fds[1]);
-	memset(&control, 0, sizeof(control));
-	rights->cmsg_level = SOL_SOCKET;
-	rights->cmsg_type = SCM_RIGHTS;
-	rights->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(rights), fds, sizeof(fds));
-	if (sendmsg(channel, &header, MSG_NOSIGNAL | MSG_DONTWAIT) != (ssize_t)sizeof(message))
-		return errno ? -errno : -EIO;
-	return 0;
+	__atomic_store_n(&hijack->boot->let_go, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_and(hijack->life, ~LIMPET_LIFE_WAITED_FOR, __ATOMIC_ACQ_REL);
+	syscall(SYS_futex, hijack->life, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* Checks a descriptor that was fetched by its number: any thread of the target may meanwhile have
- * put something else there. It could never take what is sent to it, forward it to somebody, or be
- * shared with other processes, in which we would close it as ours. */
-static bool is_channel(int fd)
+static void fill_boot(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+		      const struct limpet_segment *segment, struct limpet_boot *boot)
 {
-	struct sockaddr_un name;
-	socklen_t bytes = sizeof(int), name_bytes = sizeof(name);
-	int domain = 0, type = 0;
+	const struct region *region = &hijack->region;
+	const uint64_t start = region->start;
 
-	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 && domain == AF_UNIX &&
-	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_SEQPACKET &&
-	       getsockname(fd, (struct sockaddr *)&name, &name_bytes) == 0 &&
-	       name_bytes == sizeof(sa_family_t);
+	boot->exit_sp = limpet_tracee_sigreturn_sp(hijack->tracee);
+	boot->exit_syscall = hijack->setup.gadgets->syscall;
+	boot->map = start;
+	boot->map_bytes = region->bytes;
+	boot->stub = start + region->code;
+	boot->stub_bytes = region->thunks - region->code;
+	if (!attaches(region))
+		return;
+	boot->thunks = start + region->thunks;
+	boot->layout = image->layout;
+	boot->start.readable = image->readable;
+	if (region->code) {
+		boot->agent = start;
+		boot->agent_bytes = region->code;
+	} else {
+		boot->image = start + region->image;
+		boot->image_bytes = image->size;
+		memcpy(boot->file_name, LIMPET_MEMFD_AGENT, sizeof(LIMPET_MEMFD_AGENT));
+	}
+	boot->start.shm = start + region->shm;
+	boot->start.shm_bytes = segment->shm_bytes;
+	boot->start.unwind_bytes = segment->tables.arena_bytes;
 }
 
-static int read_ends(struct limpet_hijack *hijack)
+/* By which word the stub learns that limpet has died: the collector's, if the agent is there to
+ * have it, and stays; else one of its own. */
+static void give_life(struct limpet_hijack *hijack, const struct limpet_segment *segment,
+		      struct limpet_boot *boot)
 {
-	int ends[2];
-	int error = limpet_memory_read_own(hijack->setup.target->pid, hijack->ends_there, ends,
-					   sizeof(ends));
+	const struct region *region = &hijack->region;
 
-	if (error)
-		return error;
-	hijack->channel_there = ends[0];
-	hijack->ours_there = ends[1];
-	return 0;
+	hijack->life = boot->life ? &segment->shm->collector : &hijack->boot->own_life;
+	if (!boot->life)
+		boot->life = region->start + region->boot + offsetof(struct limpet_boot, own_life);
 }
 
-/* The stub has made the channel, and is stopped. */
-static int take_end(struct limpet_hijack *hijack, const struct limpet_segment *segment,
-		    struct limpet_err *err)
+int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
+		       const struct limpet_segment *segment, struct limpet_err *err)
 {
-	LIMPET_CLOSE int theirs = -1;
-	int error = read_ends(hijack);
-
-	if (error)
-		return failed(err, hijack, "reading its scratch memory", error);
-	theirs = get_descriptor(hijack, hijack->channel_there);
-	hijack->channel = get_descriptor(hijack, hijack->ours_there);
-	if (hijack->channel < 0)
-		return failed(err, hijack, "pidfd_getfd", hijack->channel);
-	if (!is_channel(hijack->channel) || !is_channel(theirs))
-		return failed(err, hijack, "socketpair", -EBADF);
-	limpet_own_objects_note(theirs);
-	limpet_own_objects_note(hijack->channel);
-	limpet_fault_point("send memory");
-	error = segment ? send_memory(hijack->channel, segment) : 0;
-	return error ? failed(err, hijack, "sending the memory to share", error) : 0;
-}
-
-/* Runs the stub up to the call that makes the channel. */
-static int start_stub(struct limpet_hijack *hijack, struct limpet_boot *boot, uint64_t boot_address,
-		      struct limpet_err *err)
-{
+	const uint64_t least_ns = limpet_monotonic_ns() + STUB_PATIENCE_NS;
+	const uint64_t deadline_ns = hijack->setup.wait.deadline_ns;
+	const struct region *region = &hijack->region;
+	const uint64_t boot_there = region->start + region->boot;
 	const struct limpet_agent_image *image;
-	int64_t answer;
 	int error = limpet_agent_image_get(&image);
 
 	if (error)
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
-	boot->channel = boot->injector_end = -1;
-	boot->image = hijack->image_there;
-	boot->exit_sp = limpet_tracee_sigreturn_sp(hijack->tracee);
-	boot->exit_syscall = hijack->setup.gadgets->syscall;
-	boot->map = hijack->map;
-	boot->map_bytes = hijack->map_bytes;
+	error = end_maker(hijack);
+	if (error)
+		return failed(err, hijack, "ending a thread of ours", error);
+	fill_boot(hijack, image, segment, boot);
+	give_life(hijack, segment, boot);
 	limpet_fault_point("write boot");
-	error = limpet_memory_write(hijack->setup.target->pid, boot_address, boot, sizeof(*boot));
-	if (error)
-		return failed(err, hijack, "writing its scratch memory", error);
-	hijack->ends_there = boot_address + offsetof(struct limpet_boot, channel);
+	*hijack->boot = *boot;
+	if (hijack->life == &hijack->boot->own_life)
+		limpet_last_words_prepare(hijack->life);
 	/* As after a call instruction: rsp + 8 is a multiple of 16. */
-	error = limpet_tracee_run(hijack->tracee, hijack->map + image->boot_entry,
-				  boot_address - 72, boot_address,
-				  limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
-	if (error && limpet_tracee_is_running(hijack->tracee))
-		hijack->ends_there = 0;
+	error = limpet_tracee_run(
+		hijack->tracee,
+		region->start + (region->code ? image->text_address : 0) + image->boot_entry,
+		boot_there - 72, boot_there, limpet_monotonic_ns() + CALL_PATIENCE_NS);
 	if (error)
 		return failed(err, hijack, "running the stub", error);
-	return answer < 0 ? failed(err, hijack, "socketpair", answer) : 0;
-}
-
-/* Runs it from there to its end. */
-static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct limpet_err *err)
-{
-	const uint64_t deadline_ns = hijack->setup.wait.deadline_ns;
-	int error = limpet_tracee_go_on(hijack->tracee);
-
-	if (error)
-		return failed(err, hijack, "running the stub", error);
-	/* From here on the stub closes and moves descriptors: their numbers may be the program's
-	 * when we look. */
-	hijack->channel_there = hijack->ours_there = hijack->image_there = -1;
-	hijack->ends_there = 0;
 	error = wait_ready(hijack, deadline_ns > least_ns ? deadline_ns : least_ns);
-	hijack->channel_closed = error == -EPIPE;
 	/* It waits for a lock, and may hold others: whatever went wrong, it must resume by itself.
 	 * Only after a fault it cannot. */
 	hijack->abandoned = error && limpet_tracee_is_running(hijack->tracee);
@@ -968,109 +1044,62 @@ static int finish_stub(struct limpet_hijack *hijack, uint64_t least_ns, struct l
 	if (!error)
 		error = limpet_tracee_halt(hijack->tracee,
 					   limpet_monotonic_ns() + CALL_PATIENCE_NS);
-	if (!error)
-		return 0;
-	hijack->abandoned = hijack->abandoned || limpet_tracee_is_running(hijack->tracee);
-	return failed(err, hijack, "waiting for the stub", error);
-}
-
-int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
-		       const struct limpet_segment *segment, struct limpet_err *err)
-{
-	const uint64_t boot_address = hijack->map + hijack->code_bytes + STACK_BYTES;
-	const uint64_t least_ns = limpet_monotonic_ns() + STUB_PATIENCE_NS;
-	int error = start_stub(hijack, boot, boot_address, err);
-
-	if (!error)
-		error = take_end(hijack, segment, err);
-	if (!error)
-		error = finish_stub(hijack, least_ns, err);
-	if (error)
-		return error;
-	error = limpet_memory_read_own(hijack->setup.target->pid, boot_address, boot,
-				       sizeof(*boot));
 	if (error) {
-		hijack->abandoned = true;
-		return failed(err, hijack, "reading its scratch memory", error);
+		hijack->abandoned = hijack->abandoned || limpet_tracee_is_running(hijack->tracee);
+		return failed(err, hijack, "waiting for the stub", error);
 	}
-	hijack->channel_there = boot->channel;
+	limpet_shared_copy(boot, hijack->boot, sizeof(*boot));
+	boot->path[sizeof(boot->path) - 1] = boot->error[sizeof(boot->error) - 1] = 0;
+	hijack->started = attaches(region) && !boot->result;
 	return 0;
 }
 
-/* Tries again if the call could not be made; but not if it was made and only its result was lost:
- * the number may be the program's by then. */
-static void close_there(struct limpet_hijack *hijack, int fd)
+static int64_t unmap(struct limpet_hijack *hijack, uint64_t start, uint64_t bytes)
 {
-	if (fd >= 0 && call_there(hijack, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0) < 0 &&
-	    limpet_own_objects_has(hijack->setup.target->pid, fd))
-		call_there(hijack, SYS_close, (uint64_t)fd, 0, 0, 0, 0, 0);
+	const uint64_t args[6] = {start, bytes};
+	int64_t answer;
+	int error = limpet_tracee_last_syscall(hijack->tracee, SYS_munmap, args,
+					       limpet_monotonic_ns() + CALL_PATIENCE_NS, &answer);
+
+	return error ? error : answer;
 }
 
-/* Closes the ends of a stub that was stopped by a failure. Before it made the channel the numbers
- * are -1. */
-static void close_ends(struct limpet_hijack *hijack)
+static void unmap_region(struct limpet_hijack *hijack)
 {
-	if (hijack->ends_there && hijack->channel_there < 0)
-		(void)!read_ends(hijack);
-	close_there(hijack, hijack->ours_there);
-	if (!hijack->channel_stays)
-		close_there(hijack, hijack->channel_there);
-}
+	const struct region *region = &hijack->region;
 
-static int is_stub_mapped(const struct limpet_hijack *hijack)
-{
-	struct limpet_maps maps;
-	const struct limpet_map *map;
-	int answer = limpet_proc_maps_read(hijack->setup.target->pid, &maps);
-
-	if (answer)
-		return answer;
-	map = limpet_proc_maps_find(&maps, hijack->map);
-	answer = map && limpet_memfd_is_agent(map->path);
-	limpet_proc_maps_done(&maps);
-	return answer;
-}
-
-/* A stub whose channel is closed completes its step, or undoes it, and then unmaps itself. Until
- * then nobody can tell what is left of the agent. */
-static int wait_for_stub(const struct limpet_hijack *hijack)
-{
-	const uint64_t longest_pause_ns = 10000000;
-	uint64_t pause_ns = 100000;
-	int answer;
-
-	while ((answer = is_stub_mapped(hijack)) > 0) {
-		answer = limpet_wait_pause(&hijack->setup.wait, &pause_ns, longest_pause_ns);
-		if (answer)
-			break;
-	}
-	return answer;
+	if (!region->start)
+		return;
+	if (hijack->started)
+		unmap(hijack, region->start + region->code, region->thunks - region->code);
+	else
+		unmap(hijack, region->start, region->bytes);
 }
 
 int limpet_hijack_finish(struct limpet_hijack *hijack)
 {
-	int error;
+	/* An end that was not seen in time: the thread goes on by itself when it comes. */
+	int error = end_maker(hijack);
 
 	if (hijack->abandoned) {
+		let_go(hijack);
 		error = limpet_tracee_abandon(hijack->tracee);
-		if (!error && hijack->channel_closed)
-			error = wait_for_stub(hijack);
-	} else if (limpet_tracee_halt(hijack->tracee, limpet_monotonic_ns() + CALL_PATIENCE_NS) <
-		   0) {
+	} else if (error || limpet_tracee_halt(hijack->tracee,
+					       limpet_monotonic_ns() + CALL_PATIENCE_NS) < 0) {
 		/* A step did not finish in time, nor does it now. */
 		error = limpet_tracee_release(hijack->tracee);
 	} else {
-		close_there(hijack, hijack->image_there);
-		close_ends(hijack);
 		for (unsigned i = 0; i < hijack->last_count; i++)
-			call_there(hijack, SYS_munmap, hijack->last[i].start, hijack->last[i].bytes,
-				   0, 0, 0, 0);
-		if (hijack->map)
-			unmap_stub(hijack);
+			limpet_hijack_syscall(hijack, SYS_munmap, hijack->last[i].start,
+					      hijack->last[i].bytes);
+		unmap_region(hijack);
 		error = limpet_tracee_release(hijack->tracee);
 	}
-	if (hijack->channel >= 0)
-		close(hijack->channel);
+	if (hijack->boot) {
+		if (hijack->life == &hijack->boot->own_life)
+			limpet_last_words_forget();
+		munmap(hijack->boot, BOOT_BYTES);
+	}
 	free(hijack);
 	return error;
 }

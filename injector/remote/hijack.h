@@ -15,6 +15,10 @@
 
 struct limpet_hijack;
 
+/* Whether a mapping is, or begins with, shared memory of a stub, or of addresses that were reserved
+ * for one: only a target has that, also if it is a limpet itself. */
+bool limpet_hijack_is_stub(pid_t pid, const struct limpet_map *map);
+
 struct limpet_hijack_setup {
 	const struct limpet_target *target;
 	/* Points to the owner's pointer: `idle` may replace the object. */
@@ -27,8 +31,7 @@ struct limpet_hijack_setup {
 	 * allocator will do if there is no better one. */
 	bool may_be_in_malloc;
 	const struct limpet_maps *maps; /* what was mapped before, maybe some time ago */
-	uint64_t room_bytes;  /* the largest mapping that will be made there; 0: do not try */
-	pid_t only;           /* hijack this thread; 0: the best one */
+	pid_t only;                     /* hijack this thread; 0: the best one */
 	uint64_t loader_lock; /* limpet_loader_lock_find(): nobody is hijacked while it is held */
 	/* Whether a thread that is stopped and traced may be made to make system calls; NULL: any
 	 * may. */
@@ -51,10 +54,16 @@ const struct limpet_tracee *limpet_hijack_tracee(const struct limpet_hijack *hij
 pid_t limpet_hijack_ns_tid(const struct limpet_hijack *hijack);
 unsigned limpet_hijack_attempts(const struct limpet_hijack *hijack);
 
-/* Makes the image and the stub's mapping in the target. -EBADF or -ENODEV, from here and from
- * limpet_hijack_call(): the program closed a descriptor that was made here, or put another file in
- * its place; nothing has been called. */
-int limpet_hijack_map(struct limpet_hijack *hijack, struct limpet_err *err) LIMPET_MUST_CHECK;
+enum limpet_hijack_for {
+	LIMPET_HIJACK_CALL,  /* of an agent that is there */
+	LIMPET_HIJACK_MAP,   /* to attach: the agent, too */
+	LIMPET_HIJACK_DLOPEN /* the same, by the target's dlopen */
+};
+/* Makes in the target what a call needs, and nothing in the program's table of descriptors.
+ * `segment`: the memory to share with the agent, to attach; else NULL. -EAGAIN: the target may make
+ * no thread now. */
+int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpose,
+		      struct limpet_segment *segment, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* After limpet_hijack_map(): whether the kernel places mappings where a mapping of the program may
  * grow (growing.h). The mappings made here are elsewhere. */
 bool limpet_hijack_below_growing(const struct limpet_hijack *hijack);
@@ -62,23 +71,20 @@ bool limpet_hijack_below_growing(const struct limpet_hijack *hijack);
  * -EEXIST: something is mapped there. It stays until it is unmapped. */
 int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address,
 				uint64_t bytes) LIMPET_MUST_CHECK;
-/* Makes limpet_hijack_finish() unmap it after the channel is closed: if limpet dies in between, the
- * mapping can be recognized by its name. */
+/* Makes limpet_hijack_finish() unmap it at the end: if limpet dies in between, the mapping can be
+ * recognized by its name. */
 void limpet_hijack_unmap_last(struct limpet_hijack *hijack, uint64_t address, uint64_t bytes);
-/* After limpet_hijack_call(): returns our end of the channel, which then belongs to the caller; the
- * other end stays in the target. */
-int limpet_hijack_take_channel(struct limpet_hijack *hijack);
-/* Runs the stub; `boot` is copied to the target, and back with its results. `segment`: memory to
- * share with the agent, or NULL. -ETIMEDOUT: it did not finish in time, and was left to resume by
- * itself. -EPIPE: the program closed the channel, and the stub resumes by itself. */
+/* Runs the stub; `boot` is copied to the target, and back with its results. `segment`: as mapped;
+ * or that of the agent which is called, and which must outlive the call: `boot->life` is where the
+ * target has the collector's word. Else NULL, and `boot->life` 0. -ETIMEDOUT: it did not finish in
+ * time, and was left to resume by itself. */
 int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 		       const struct limpet_segment *segment,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Makes a system call on the hijacked thread: returns its result, or a local failure as -errno. */
 int64_t limpet_hijack_syscall(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b);
 /* Removes the mapping and everything else that was made, restores and releases the thread, and
- * frees. A stub whose channel the program closed is waited for: when it has ended, its step is
- * complete or undone; -EBUSY: not before the setup's deadline. */
+ * frees. */
 int limpet_hijack_finish(struct limpet_hijack *hijack);
 
 #endif

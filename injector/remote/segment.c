@@ -2,16 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/memfd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
-#include <sys/stat.h>
-
-#include "injector/proc/memfd.h"
-#include "injector/proc/memory.h"
-#include "injector/proc/pages.h"
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -43,28 +38,14 @@ static uint64_t round_up(uint64_t value, uint64_t unit)
 	return (value + unit - 1) / unit * unit;
 }
 
-static int memory_file(const char *name, uint64_t bytes, int more_seals, int *ret_fd,
-		       void **ret_map)
+static int memory(uint64_t bytes, void **ret)
 {
-	LIMPET_CLOSE int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	void *map;
+	void *map = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (fd < 0)
-		return limpet_errno();
-	if (ftruncate(fd, (off_t)bytes) < 0)
-		return limpet_errno();
-	map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return limpet_errno();
-	/* If the target could shrink it, SIGBUS would kill limpet. */
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | more_seals) < 0) {
-		int error = -errno;
-
-		munmap(map, bytes);
-		return error;
-	}
-	*ret_fd = limpet_take_fd(&fd);
-	*ret_map = map;
+	*ret = map;
 	return 0;
 }
 
@@ -247,12 +228,10 @@ static void touch_first(struct limpet_segment *segment)
 {
 	touch(segment, 0, segment->layout.fingerprints_offset[0]);
 	touch(segment, segment->layout.threads_offset, segment->layout.chunks_offset);
+	segment->chunk_shares = 0;
 	limpet_segment_populate_chunks(segment);
-	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++) {
-		while (fingerprints_in_use(segment, table) > FIRST_FINGERPRINTS)
-			segment->fingerprint_shift[table]++;
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
 		touch_fingerprints(segment, table);
-	}
 }
 
 /* Chunks are taken from the lower end of each group: whether half of what is populated of one is
@@ -298,7 +277,7 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 			  struct limpet_err *err)
 {
 	static const struct limpet_sampling none;
-	struct limpet_segment segment = {.shm_fd = -1, .arena_fd = -1};
+	struct limpet_segment segment = {.file = -1};
 	struct limpet_shm head;
 	void *map = NULL;
 	int error;
@@ -313,12 +292,10 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 	segment.tables.arena_bytes = arena_bytes_of(memory_bytes, tables_bytes);
 	segment.shm_bytes =
 		lay_out(memory_bytes, segment.tables.arena_bytes, sampling, &segment.layout);
-	error = memory_file(LIMPET_MEMFD_SHARED, segment.shm_bytes, 0, &segment.shm_fd, &map);
+	error = memory(segment.shm_bytes, &map);
 	if (!error) {
 		segment.shm = map;
-		/* limpet reads the tables, too, and trusts them: nobody else may write to them. */
-		error = memory_file(LIMPET_MEMFD_UNWIND, segment.tables.arena_bytes,
-				    F_SEAL_FUTURE_WRITE, &segment.arena_fd, &map);
+		error = memory(segment.tables.arena_bytes, &map);
 	}
 	if (!error) {
 		segment.tables.arena = map;
@@ -333,7 +310,9 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 				      strerror(-error));
 	}
 	segment.tables.arena_used = LIMPET_UNWIND_ALIGN; /* offset 0 means: no table */
-	touch_first(&segment);
+	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
+		while (fingerprints_in_use(&segment, table) > FIRST_FINGERPRINTS)
+			segment.fingerprint_shift[table]++;
 	memset(&head, 0, sizeof(head));
 	head.magic = LIMPET_SHM_MAGIC;
 	head.abi = LIMPET_AGENT_ABI;
@@ -354,6 +333,84 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 	return 0;
 }
 
+static void copy(void *to, const struct limpet_segment *from, uint64_t offset, uint64_t bytes)
+{
+	memcpy((uint8_t *)to + offset, limpet_segment_at(from, offset), bytes);
+}
+
+static uint32_t at_most(uint32_t count, uint32_t most)
+{
+	return count < most ? count : most;
+}
+
+/* Nothing has been recorded yet: all else are zeros. */
+static void copy_contents(void *to, const struct limpet_segment *segment)
+{
+	const struct limpet_shm_layout *layout = &segment->layout;
+	const struct limpet_shm *shm = segment->shm;
+
+	copy(to, segment, 0, sizeof(*shm));
+	copy(to, segment, layout->slots_offset,
+	     at_most(shm->slot_count, LIMPET_MAX_SLOTS) * sizeof(struct limpet_slot));
+	copy(to, segment, layout->modules_offset,
+	     at_most(shm->module_count, LIMPET_MAX_KNOWN_MODULES) *
+		     sizeof(struct limpet_known_module));
+	for (unsigned which = 0; which < 2; which++)
+		copy(to, segment,
+		     layout->unwind_modules_offset + (uint64_t)which * LIMPET_MAX_UNWIND_MODULES *
+							     sizeof(struct limpet_unwind_module),
+		     at_most(shm->unwind_count[which], LIMPET_MAX_UNWIND_MODULES) *
+			     sizeof(struct limpet_unwind_module));
+}
+
+/* The target's copy of the tables, where it may write as well: limpet does not read it. */
+static int share_tables(struct limpet_segment *segment)
+{
+	const uint64_t from = segment->arena_shared;
+	const uint64_t bytes = segment->tables.arena_used - from;
+
+	if (segment->file < 0 || !bytes)
+		return 0;
+	if (pwrite(segment->file, segment->tables.arena + from, bytes,
+		   (off_t)(segment->arena_offset + from)) != (ssize_t)bytes)
+		return errno ? -errno : -ENOSPC;
+	segment->arena_shared = segment->tables.arena_used;
+	return 0;
+}
+
+int limpet_segment_share(struct limpet_segment *segment, int file, uint64_t offset)
+{
+	LIMPET_CLOSE int kept = fcntl(file, F_DUPFD_CLOEXEC, 3);
+	void *map = kept < 0 ? MAP_FAILED
+			     : mmap(NULL, segment->shm_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+				    kept, (off_t)offset);
+
+	if (map == MAP_FAILED)
+		return limpet_errno();
+	copy_contents(map, segment);
+	if (mremap(map, segment->shm_bytes, segment->shm_bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+		   segment->shm) == MAP_FAILED) {
+		int error = -errno;
+
+		munmap(map, segment->shm_bytes);
+		return error;
+	}
+	if (segment->file >= 0)
+		close(segment->file);
+	segment->file = limpet_take_fd(&kept);
+	segment->arena_offset = offset + segment->shm_bytes;
+	segment->arena_shared = segment->tables.arena_used; /* not yet */
+	return 0;
+}
+
+int limpet_segment_share_rest(struct limpet_segment *segment)
+{
+	segment->arena_shared = 0;
+	touch_first(segment);
+	limpet_segment_free_all(segment);
+	return share_tables(segment);
+}
+
 void limpet_segment_done(struct limpet_segment *segment)
 {
 	if (segment->shm)
@@ -361,53 +418,10 @@ void limpet_segment_done(struct limpet_segment *segment)
 	if (segment->tables.arena)
 		munmap(segment->tables.arena, segment->tables.arena_bytes);
 	limpet_unwind_set_done(&segment->tables);
-	if (segment->shm_fd >= 0)
-		close(segment->shm_fd);
-	if (segment->arena_fd >= 0)
-		close(segment->arena_fd);
+	if (segment->file >= 0)
+		close(segment->file);
 	memset(segment, 0, sizeof(*segment));
-	segment->shm_fd = segment->arena_fd = -1;
-}
-
-/* Writes tables, from `from` on, to what the target has of them in pages of its own. It maps their
- * file privately, and never writes to it; but when it locks its memory the kernel copies every page
- * of such a mapping, and what is written to the file later is not in the copy. */
-static int write_copies(const struct limpet_segment *segment, uint64_t from)
-{
-	const struct limpet_unwind_set *tables = &segment->tables;
-	struct limpet_page_range ranges[LIMPET_PAGES_RANGES];
-	struct limpet_pages *pages = NULL;
-	struct limpet_maps maps;
-	struct stat file;
-	int error = limpet_proc_maps_read(segment->mapped_by, &maps);
-
-	if (error)
-		return error;
-	error = fstat(segment->arena_fd, &file) < 0
-			? limpet_errno()
-			: limpet_pages_new(segment->mapped_by, LIMPET_PAGES_ASK, &pages);
-	for (size_t i = 0; i < maps.count && !error; i++) {
-		const struct limpet_map *map = &maps.list[i];
-		const uint64_t base = map->start - map->offset, end = base + tables->arena_used;
-		const uint64_t last = map->end < end ? map->end : end;
-
-		if (map->inode != file.st_ino || !limpet_memfd_is_ours(map->path))
-			continue;
-		for (uint64_t at = map->start > base + from ? map->start : base + from;
-		     at < last && !error;) {
-			int count = limpet_pages_next(pages, at, last, true, ranges, &at);
-
-			error = count < 0 ? count : 0;
-			for (int k = 0; k < count && !error; k++)
-				error = limpet_memory_write(segment->mapped_by, ranges[k].start,
-							    tables->arena +
-								    (ranges[k].start - base),
-							    ranges[k].end - ranges[k].start);
-		}
-	}
-	limpet_pages_free(pages);
-	limpet_proc_maps_done(&maps);
-	return error;
+	segment->file = -1;
 }
 
 int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_modules *modules,
@@ -415,14 +429,15 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 {
 	struct limpet_shm *shm = segment->shm;
 	struct limpet_unwind_module *shared;
-	const uint64_t used = segment->tables.arena_used;
+	int error;
 	const int made = limpet_unwind_set_update(&segment->tables, modules);
 	const uint32_t which = segment->tables.generation & 1;
-	const int error = made > 0 && segment->mapped_by ? write_copies(segment, used) : 0;
 
-	/* Without the list that has them, nobody looks for the new tables. */
-	if (made < 0 || error)
-		return made < 0 ? made : error;
+	if (made < 0)
+		return made;
+	error = share_tables(segment);
+	if (error)
+		return error;
 	shared = (struct limpet_unwind_module *)limpet_segment_at(
 			 segment, segment->layout.unwind_modules_offset) +
 		 (uint64_t)which * LIMPET_MAX_UNWIND_MODULES;

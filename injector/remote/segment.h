@@ -1,8 +1,10 @@
-/* The memory that limpet shares with the agent: two sealed memfds, created and first touched by
- * limpet, so that they are charged to limpet and not to the target's container.
+/* The memory that limpet shares with the agent: a sealed memfd, first touched by limpet, so that it
+ * is charged to limpet and not to the target's container. The target has made it (hijack.h), so
+ * limpet prepares its contents in memory of its own.
  *
  * The shared memory contains thread states, chunks of records, fingerprints of stacks and the slot
- * table; the arena contains the unwind tables, which the target maps privately. */
+ * table; the arena contains the unwind tables, which the target maps read-only. limpet reads its
+ * own copy of the tables. */
 #ifndef LIMPET_INJECTOR_REMOTE_SEGMENT_H
 #define LIMPET_INJECTOR_REMOTE_SEGMENT_H
 
@@ -17,17 +19,17 @@
 #include "injector/unwind/unwind_set.h"
 
 struct limpet_segment {
-	int shm_fd, arena_fd;
+	int file; /* -1: not shared yet */
 	struct limpet_shm *shm;
 	uint64_t shm_bytes;
 	/* limpet's own copy: the one in the shared memory is for the agent, and the target can
 	 * overwrite it. */
 	struct limpet_shm_layout layout;
 	/* limpet's own list of modules: the one in the shared memory is for the agent, and the
-	 * target can overwrite it. Its tables are in the memory of arena_fd. */
+	 * target can overwrite it. */
 	struct limpet_unwind_set tables;
-	uint32_t gone;   /* shm->gone_count, read before the modules */
-	pid_t mapped_by; /* the process whose agent maps all of it; 0: none yet */
+	uint64_t arena_offset, arena_shared; /* of the tables in the file; what is there by now */
+	uint32_t gone;                       /* shm->gone_count, read before the modules */
 	/* What of the shared memory is populated: limpet_segment_populate_needed() */
 	unsigned chunk_shares;
 	uint32_t fingerprint_shift[LIMPET_FINGERPRINT_TABLES];
@@ -40,6 +42,14 @@ struct limpet_segment {
 int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 			  const struct limpet_sampling *sampling, struct limpet_segment *ret,
 			  struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Moves it into a file that the target maps, too, at this offset: the shared memory, which keeps
+ * its address here, and the arena behind it. The file is as large as both, and cannot be made
+ * smaller. A thread of the target stands meanwhile: so only what the agent needs to start. Can be
+ * called again, with another file. */
+int limpet_segment_share(struct limpet_segment *segment, int file,
+			 uint64_t offset) LIMPET_MUST_CHECK;
+/* The rest, before a hook records: tables, and populated memory. */
+int limpet_segment_share_rest(struct limpet_segment *segment) LIMPET_MUST_CHECK;
 void limpet_segment_done(struct limpet_segment *segment);
 
 /* A table of the shared memory, by limpet's own layout. The target may overwrite its contents at

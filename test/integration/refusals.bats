@@ -204,7 +204,7 @@ by_name() {
 
 # track: container | a seccomp filter that kills for one of limpet's calls | refused | the filter is evaluated first
 @test "a seccomp filter that would kill" {
-	for call in memfd_create socketpair mmap; do
+	for call in clone close_range memfd_create mmap; do
 		start "$call" "$TARGETS/odd" --kill "$call"
 		refused_by_both "$pid" seccomp "seccomp.*$call"
 		finish "$call"

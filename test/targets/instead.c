@@ -5,6 +5,8 @@
  *				20 ms is 20 ms, however long it took, and a look at the clock is
  *				a microsecond; pauses, and milliseconds of that clock
  *	INSTEAD_RANDOM=SEED	the same random numbers in each run with this seed
+ *	INSTEAD_FILE=FILE	a file that limpet has made in a thread of the target's and opens is
+ *				this one; `grown`: its own, to which a program has added a page
  *
  * In other programs, which limpet is started by or starts, it does nothing. */
 #include <dlfcn.h>
@@ -14,6 +16,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +32,7 @@
 /* What a pause really is, at the most. */
 #define NAP_NS 500000
 
-static const char *clock_file, *seed;
+static const char *clock_file, *seed, *file;
 static _Atomic int64_t first_ns, ahead_ns;
 static _Atomic uint64_t pauses;
 
@@ -39,6 +42,7 @@ __attribute__((constructor)) static void begin(void)
 		return;
 	clock_file = getenv("INSTEAD_CLOCK");
 	seed = getenv("INSTEAD_RANDOM");
+	file = getenv("INSTEAD_FILE");
 }
 
 __attribute__((format(printf, 2, 3))) static void tell(const char *path, const char *format, ...)
@@ -135,4 +139,22 @@ ssize_t getrandom(void *buffer, size_t bytes, unsigned flags)
 		       bytes - at < sizeof(word) ? bytes - at : sizeof(word));
 	}
 	return (ssize_t)bytes;
+}
+
+/* ------------------------------------------------------------------ files */
+
+int open(const char *path, int flags, ...)
+{
+	const bool is_made = file && strstr(path, "/task/") && strstr(path, "/fd/");
+	va_list args;
+	int fd, mode;
+
+	va_start(args, flags);
+	mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(args, int) : 0;
+	va_end(args);
+	fd = (int)syscall(SYS_openat, AT_FDCWD, is_made && strcmp(file, "grown") != 0 ? file : path,
+			  flags, mode);
+	if (is_made && fd >= 0 && !strcmp(file, "grown") && ftruncate(fd, 4096) < 0)
+		abort();
+	return fd;
 }

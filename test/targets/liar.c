@@ -8,9 +8,6 @@
  * Modes for before the attach:
  *	list		the loader's list goes round and leads nowhere
  *	images		files that look like modules with absurd heads
- *	image		in place of what limpet makes in us, as soon as it is there, a file of our
- *			choice; "file" answers its size
- *	jam		likewise a socket that takes nothing, until SIGUSR1
  *	remains		of another limpet, without end
  * For before or during it:
  *	tables		our own ELF headers and unwind tables, other ones all the time
@@ -21,11 +18,8 @@
  *	header		its first page
  *	counts		what the agent has counted as lost
  *	info		what the agent tells of itself
- *	flood		garbage into the channel
- *	file		a file over the channel; "file" answers its size
- *	give		the channel to another program, "liar keep"; "given" answers its process
  *	unmap		the shared memory goes, and we with it
- *	all		memory, heads, header, info and flood */
+ *	all		memory, heads, header and info */
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -35,21 +29,16 @@
 #include <stddef.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include "common/wire.h"
 #include "test/targets/target.h"
 
-enum { FDS = 1024, IMAGES = 64, CANARY_BYTES = 1 << 20, PAGE = 4096 };
+enum { IMAGES = 64, CANARY_BYTES = 1 << 20, PAGE = 4096 };
 
 static _Atomic bool lying, quitting;
 static const char *mode = "";
 static uint64_t seed = 1;
-static bool had_fd[FDS];
-static _Atomic int file = -1;
-static _Atomic pid_t given;
 static unsigned char *canary;
 static pthread_t liar;
 
@@ -95,19 +84,6 @@ static struct region find_region(const char *name, const char *access)
 			found = (struct region){(uint64_t *)first, (last - first) / 8};
 	}
 	return found;
-}
-
-/* Our end of limpet's channel: a socket that was not there at the start. */
-static int find_channel(void)
-{
-	for (int fd = FDS - 1; fd > 2; fd--) {
-		struct stat status;
-
-		if (!had_fd[fd] && fd != file && fstat(fd, &status) == 0 &&
-		    S_ISSOCK(status.st_mode))
-			return fd;
-	}
-	return -1;
 }
 
 /* ------------------------------------------------------------------ lies for before the attach */
@@ -356,20 +332,6 @@ static void lie_about_agent(void)
 	}
 }
 
-static void flood(void)
-{
-	uint64_t words[64];
-	int fd = find_channel();
-
-	for (unsigned i = 0; fd >= 0 && i < 200; i++) {
-		for (unsigned k = 0; k < 64; k++)
-			words[k] = target_random(&seed) % 8;
-		if (send(fd, words, target_random(&seed) % sizeof(words),
-			 MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-			break;
-	}
-}
-
 /* ------------------------------------------------------------------ our own headers and tables */
 
 static struct {
@@ -425,20 +387,6 @@ static void lie_in_tables(void)
 			(unsigned char)target_random(&seed);
 }
 
-/* In place of a file that limpet makes in us, as soon as it is there: the one that "file" tells the
- * size of. */
-static void exchange(void)
-{
-	enum { NEXT = 8, OFTEN = 20000 };
-	int first = dup(0);
-
-	close(first);
-	for (unsigned i = 0; i < OFTEN; i++)
-		for (int fd = first; fd < first + NEXT; fd++)
-			if (fd != file && fcntl(fd, F_GET_SEALS) >= 0)
-				dup2(file, fd);
-}
-
 /* What looks like remains of a limpet that has died: there again as soon as it was removed. */
 static void remain(void)
 {
@@ -450,71 +398,6 @@ static void remain(void)
 	fd = memfd_create("limpet-agent", MFD_CLOEXEC);
 	dup3(fd, KEPT, O_CLOEXEC);
 	close(fd);
-}
-
-/* Where new descriptors are about to appear: whoever sends to one waits until SIGUSR1, as does our
- * own thread that limpet has hijacked. */
-static void jam(void)
-{
-	enum { NEXT = 8, OFTEN = 20000 };
-	int full[2], first, number;
-	unsigned replaced = 0;
-	sigset_t until;
-
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, full))
-		target_broken("no sockets");
-	while (send(full[0], full, sizeof(full), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
-		;
-	first = dup(0);
-	close(first);
-	for (unsigned i = 0; i < OFTEN && !replaced; i++)
-		for (int fd = first; fd < first + NEXT; fd++) {
-			socklen_t bytes = sizeof(int);
-			int type;
-
-			if (fd != full[0] && fd != full[1] &&
-			    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0)
-				replaced += dup2(full[0], fd) == fd;
-		}
-	if (replaced) {
-		sigemptyset(&until);
-		sigaddset(&until, SIGUSR1);
-		sigwait(&until, &number);
-		lying = false;
-	}
-	close(full[0]);
-	close(full[1]);
-}
-
-static void put_file(void)
-{
-	int fd = find_channel();
-	int made;
-
-	if (fd < 0 || file >= 0)
-		return;
-	made = memfd_create("liar", 0);
-	if (made < 0 || dup2(made, fd) != fd)
-		target_broken("cannot put a file over the channel");
-	/* Now there is a size to answer. */
-	file = made;
-}
-
-/* Born of us, and of another execve(2) than ours: nothing of what limpet made in us is in its
- * memory. */
-static void give(void)
-{
-	int fd = find_channel();
-
-	if (fd < 0 || given)
-		return;
-	given = fork();
-	if (given == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		fcntl(fd, F_SETFD, 0);
-		execl("/proc/self/exe", "liar", "keep", (char *)NULL);
-		_exit(TARGET_EXIT_BROKEN);
-	}
 }
 
 static bool is(const char *name)
@@ -539,20 +422,10 @@ static void *lie_on(void *nothing)
 			lie_in_heads();
 		if (lying && is("info"))
 			lie_about_agent();
-		if (lying && is("flood"))
-			flood();
 		if (lying && !strcmp(mode, "tables"))
 			lie_in_tables();
-		if (lying && !strcmp(mode, "image"))
-			exchange();
-		if (lying && !strcmp(mode, "jam"))
-			jam();
 		if (lying && !strcmp(mode, "remains"))
 			remain();
-		if (lying && !strcmp(mode, "file"))
-			put_file();
-		if (lying && !strcmp(mode, "give"))
-			give();
 		if (lying && !strcmp(mode, "unmap")) {
 			struct region shared = find_region("limpet-shared", "-w");
 
@@ -598,10 +471,6 @@ static void command(char *line)
 	if (target_word(line, "truth", &n)) {
 		lying = false;
 		target_say("honest");
-	} else if (target_word(line, "file", &n)) {
-		target_say("bytes %ld", file < 0 ? -1L : (long)lseek(file, 0, SEEK_END));
-	} else if (target_word(line, "given", &n)) {
-		target_say("given %d", given);
 	} else if (target_word(line, "lie", &n)) {
 		char *space;
 
@@ -616,8 +485,6 @@ static void command(char *line)
 			lie_about_list();
 		if (!strcmp(mode, "images"))
 			lie_about_images();
-		if (!strcmp(mode, "image"))
-			file = open("chosen", O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 		lying = true;
 		target_say("lying");
 	} else {
@@ -625,20 +492,11 @@ static void command(char *line)
 	}
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
 	pthread_t worker;
 	char line[256];
 
-	sigset_t jammed;
-
-	while (argc == 2 && !strcmp(argv[1], "keep"))
-		pause();
-	sigemptyset(&jammed);
-	sigaddset(&jammed, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &jammed, NULL);
-	for (int fd = 0; fd < FDS; fd++)
-		had_fd[fd] = fcntl(fd, F_GETFD) >= 0;
 	canary = mmap(NULL, CANARY_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 		      0);
 	for (size_t i = 0; i < CANARY_BYTES; i++)

@@ -5,11 +5,6 @@
  *	                         there were, and how many of all that are watched
  *	MEDDLE_AT=N:WORDS:FILE   at the Nth call WORDS are written to FILE as a line, or at the end
  *	                         if there were fewer; "pN": at the Nth of ptrace
- *	MEDDLE_WRITE=N:PID       after the Nth pwrite, which copies the agent, PID is sent SIGUSR1,
- *	                         and limpet goes on when PID has no descriptor of the agent
- *	MEDDLE_CHANNEL=N:PID     after the Nth look at the name of a channel's end, of which each
- *	                         stub has two, PID is sent SIGUSR1, and limpet goes
- *	                         on when PID has no socket
  *	MEDDLE_KILL=N[:PID]      at the Nth call ("pN": of ptrace) limpet is killed, or PID, by
  *	                         SIGKILL; nobody is if there were fewer
  *	MEDDLE_STOP=N[:WAY]      at the Nth call ("pN": of ptrace) limpet is sent SIGTSTP; WAY
@@ -22,7 +17,6 @@
  *
  * What hears the words does what it does while limpet goes on; three times of four limpet lets it
  * have a part of a millisecond first. */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +30,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -48,8 +41,6 @@ static bool at_ptrace, is_killed, is_kept;
 static atomic_bool said = true;
 static char words[256], words_file[256];
 static const char *count_file;
-static unsigned long write_at, channel_at;
-static int written_pid, channel_pid;
 static uint64_t longer_ns;
 static _Atomic uint64_t ahead_ns;
 static uint64_t late_ns, due_ns; /* 0: none is late */
@@ -70,10 +61,8 @@ static ssize_t (*real_process_vm_writev)(pid_t pid, const struct iovec *local, u
 					 const struct iovec *remote, unsigned long remotes,
 					 unsigned long flags);
 static ssize_t (*real_pwrite)(int fd, const void *bytes, size_t count, off_t offset);
-static ssize_t (*real_recv)(int fd, void *buffer, size_t bytes, int flags);
 static int (*real_ppoll)(struct pollfd *fds, nfds_t count, const struct timespec *time,
 			 const sigset_t *mask);
-static int (*real_getsockname)(int fd, struct sockaddr *address, socklen_t *bytes);
 static int (*real_clock_gettime)(clockid_t clock, struct timespec *time);
 
 static void put(const char *path, int flags, const char *line)
@@ -115,17 +104,14 @@ __attribute__((constructor)) static void begin(void)
 {
 	const char *order = getenv("MEDDLE_AT"), *killed = getenv("MEDDLE_KILL");
 	const char *stopped = getenv("MEDDLE_STOP"), *longer = getenv("MEDDLE_LONGER"),
-		   *late = getenv("MEDDLE_LATE"), *writing = getenv("MEDDLE_WRITE"),
-		   *channel = getenv("MEDDLE_CHANNEL");
+		   *late = getenv("MEDDLE_LATE");
 
 	REAL(open);
 	REAL(ptrace);
 	REAL(process_vm_readv);
 	REAL(process_vm_writev);
 	REAL(pwrite);
-	REAL(recv);
 	REAL(ppoll);
-	REAL(getsockname);
 	REAL(clock_gettime);
 	self = getpid();
 	count_file = getenv("MEDDLE_COUNT");
@@ -139,10 +125,6 @@ __attribute__((constructor)) static void begin(void)
 		strcat(words, "\n");
 		said = false;
 	}
-	if (writing && sscanf(writing, "%lu:%d", &write_at, &written_pid) != 2)
-		_exit(99);
-	if (channel && sscanf(channel, "%lu:%d", &channel_at, &channel_pid) != 2)
-		_exit(99);
 	if (stopped) {
 		killed = stopped;
 		is_kept = strstr(stopped, ":hold");
@@ -238,60 +220,10 @@ int open(const char *path, int flags, ...)
 	return real_open(path, flags, mode);
 }
 
-static bool has_descriptor(int pid, const char *what)
-{
-	char path[64], name[64];
-	struct dirent *entry;
-	bool has = false;
-	DIR *directory;
-
-	snprintf(path, sizeof(path), "/proc/%d/fd", pid);
-	directory = opendir(path);
-	if (!directory)
-		_exit(99);
-	while (!has && (entry = readdir(directory))) {
-		ssize_t bytes = readlinkat(dirfd(directory), entry->d_name, name, sizeof(name) - 1);
-
-		name[bytes < 0 ? 0 : bytes] = 0;
-		has = strstr(name, what);
-	}
-	closedir(directory);
-	return has;
-}
-
-static void close_there(int pid, const char *what)
-{
-	const struct timespec nap = {0, 1000000};
-	int error = errno;
-
-	kill(pid, SIGUSR1);
-	while (has_descriptor(pid, what))
-		nanosleep(&nap, NULL);
-	errno = error;
-}
-
 ssize_t pwrite(int fd, const void *bytes, size_t count, off_t offset)
 {
-	ssize_t answer = real_pwrite(fd, bytes, count, offset);
-
-	if (write_at && --write_at == 0)
-		close_there(written_pid, "limpet-agent");
-	return answer;
-}
-
-int getsockname(int fd, __SOCKADDR_ARG address, socklen_t *bytes)
-{
-	int answer = real_getsockname(fd, *(struct sockaddr **)&address, bytes);
-
-	if (channel_at && --channel_at == 0)
-		close_there(channel_pid, "socket:");
-	return answer;
-}
-
-ssize_t recv(int fd, void *buffer, size_t bytes, int flags)
-{
 	one_call(false);
-	return real_recv(fd, buffer, bytes, flags);
+	return real_pwrite(fd, bytes, count, offset);
 }
 
 int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *time, const sigset_t *mask)

@@ -20,8 +20,8 @@
  *	--sparse GIB          so does this, with the copies in the midst of so much memory that was
  *			      never touched but for a few pages
  *
- * Also: "copy" takes those copies anew; "take" puts a socket over every descriptor that was not
- * there at the start, and "received" answers how many bytes came out of it; "close" closes them. */
+ * Also: "copy" takes those copies anew; "close" closes every descriptor that was not there at the
+ * start, and answers how many there were. */
 /* clang-format on */
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -43,7 +43,6 @@ enum { FDS = 1024, QUEUED = 5 };
 static bool signals_blocked, signals_pending, trap_ignored, trap_handled, callbacks;
 static volatile sig_atomic_t trapped;
 static bool had_fd[FDS];
-static int taken[2] = {-1, -1};
 
 /* As libcurl, libxml2 and glib keep them: in writable memory, taken at run time. */
 static struct table {
@@ -100,6 +99,8 @@ static void install_filter(const char *killed)
 		const char *name;
 		unsigned number;
 	} known[] = {{"memfd_create", SYS_memfd_create},
+		     {"clone", SYS_clone},
+		     {"close_range", SYS_close_range},
 		     {"socketpair", SYS_socketpair},
 		     {"mmap", SYS_mmap},
 		     {"getrandom", SYS_getrandom},
@@ -136,32 +137,20 @@ static void remember_descriptors(void)
 		had_fd[fd] = fcntl(fd, F_GETFD) >= 0;
 }
 
-static unsigned new_descriptors(void (*act)(int fd))
+static unsigned close_new(void)
 {
 	struct rlimit limit;
 	unsigned count = 0;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit))
 		target_broken("getrlimit: %s", strerror(errno));
-	/* Ours may be the highest numbers that the limit allows. */
 	for (rlim_t fd = 3; fd < limit.rlim_cur; fd++) {
-		if ((fd < FDS && had_fd[fd]) || (int)fd == taken[0] || (int)fd == taken[1] ||
-		    fcntl((int)fd, F_GETFD) < 0)
+		if ((fd < FDS && had_fd[fd]) || fcntl((int)fd, F_GETFD) < 0)
 			continue;
-		act((int)fd);
+		close((int)fd);
 		count++;
 	}
 	return count;
-}
-
-static void put_socket_over(int fd)
-{
-	if (dup2(taken[0], fd) != fd)
-		target_broken("dup2: %s", strerror(errno));
-}
-static void close_it(int fd)
-{
-	close(fd);
 }
 
 static void few_files(int left)
@@ -254,17 +243,8 @@ static void obey(void)
 		} else if (target_word(line, "copy", &n)) {
 			copy_callbacks();
 			target_say("copied");
-		} else if (target_word(line, "take", &n)) {
-			if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, taken))
-				target_broken("socketpair: %s", strerror(errno));
-			target_say("took %u", new_descriptors(put_socket_over));
 		} else if (target_word(line, "close", &n)) {
-			target_say("closed %u", new_descriptors(close_it));
-		} else if (target_word(line, "received", &n)) {
-			char data[4096];
-			ssize_t bytes = recv(taken[1], data, sizeof(data), MSG_DONTWAIT);
-
-			target_say("received %zd", bytes < 0 ? 0 : bytes);
+			target_say("closed %u", close_new());
 		} else if (target_word(line, "quit", &n)) {
 			return;
 		} else {

@@ -11,6 +11,7 @@
 #include "agent/agent.h"
 #include "agent/stack_cache.h"
 #include "collector/description.h"
+#include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/remote/agent_image.h"
@@ -445,43 +446,56 @@ static uint32_t generation(const struct agent *agent)
 	return current;
 }
 
-static uint64_t arena_of(pid_t collector)
+/* The file in which the target has its tables, and where they begin there: behind the memory that
+ * limpet maps, too. */
+static int open_arena(pid_t collector, uint64_t *ret_offset)
 {
 	struct limpet_maps maps;
-	uint64_t start = 0;
+	char path[128] = "";
+	uint64_t most = 0;
 
 	if (limpet_proc_maps_read(collector, &maps))
-		return 0;
-	for (size_t i = 0; i < maps.count && !start; i++)
-		if (strncmp(maps.list[i].path, "/memfd:limpet-unwind", 20) == 0)
-			start = maps.list[i].start;
+		return -1;
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct limpet_map *map = &maps.list[i];
+
+		if (!limpet_memfd_is_shared(map->path) || map->end - map->start <= most)
+			continue;
+		most = map->end - map->start;
+		*ret_offset = map->offset + most;
+		snprintf(path, sizeof(path), "/proc/%d/map_files/%llx-%llx", collector,
+			 (unsigned long long)map->start, (unsigned long long)map->end);
+	}
 	limpet_proc_maps_done(&maps);
-	return start;
+	return open(path, O_RDWR | O_CLOEXEC);
 }
 
-static int spoil_table(pid_t collector, uint64_t table, int32_t bytes)
+static int spoil_table(int arena, uint64_t table, int32_t bytes)
 {
 	struct limpet_unwind_table head;
 	struct limpet_unwind_rule *rules = NULL;
 	size_t size = 0;
-	int spoiled = 0, error = limpet_memory_read_own(collector, table, &head, sizeof(head));
+	int spoiled = 0,
+	    error = pread(arena, &head, sizeof(head), (off_t)table) == sizeof(head) ? 0 : -EIO;
 
 	if (!error && head.magic != LIMPET_UNWIND_MAGIC)
 		error = -EBADMSG;
 	if (!error) {
 		size = head.rule_count * sizeof(*rules);
 		rules = malloc(size);
-		error = rules ? limpet_memory_read_own(collector, table + head.rules_offset, rules,
-						       size)
-			      : -ENOMEM;
+		error = rules && pread(arena, rules, size, (off_t)(table + head.rules_offset)) ==
+						(ssize_t)size
+				? 0
+				: -EIO;
 	}
 	for (uint32_t i = 0; !error && i < head.rule_count; i++)
 		if (rules[i].cfa == LIMPET_CFA_SP) {
 			rules[i].cfa_offset += bytes;
 			spoiled++;
 		}
-	if (!error)
-		error = limpet_memory_write(collector, table + head.rules_offset, rules, size);
+	if (!error &&
+	    pwrite(arena, rules, size, (off_t)(table + head.rules_offset)) != (ssize_t)size)
+		error = -EIO;
 	free(rules);
 	return error ? error : spoiled;
 }
@@ -489,9 +503,10 @@ static int spoil_table(pid_t collector, uint64_t table, int32_t bytes)
 int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes)
 {
 	uint32_t current = generation(agent) & 1, count;
-	uint64_t arena = arena_of(collector), list, spoiled = 0;
+	uint64_t offset = 0, list, spoiled = 0;
+	LIMPET_CLOSE int arena = open_arena(collector, &offset);
 	struct limpet_unwind_module module;
-	int answer = arena ? 0 : -ENOENT;
+	int answer = arena < 0 ? -ENOENT : 0;
 
 	if (!answer)
 		answer = limpet_memory_read_own(agent->pid,
@@ -506,7 +521,7 @@ int spoil_tables(struct agent *agent, pid_t collector, int32_t bytes)
 						sizeof(module));
 		if (answer < 0 || !module.table)
 			continue;
-		answer = spoil_table(collector, arena + module.table, bytes);
+		answer = spoil_table(arena, offset + module.table, bytes);
 		spoiled += answer > 0 ? (uint64_t)answer : 0;
 	}
 	return answer < 0 ? answer : (int)spoiled;

@@ -74,7 +74,6 @@ static const struct watched {
 	{SYS_flock, "flock", {EWOULDBLOCK, EINTR, ENOLCK}},
 	{SYS_ioctl, "ioctl", {ENOTTY, EFAULT, ENOMEM}},
 	{SYS_pidfd_open, "pidfd_open", {EMFILE, ESRCH}},
-	{SYS_pidfd_getfd, "pidfd_getfd", {EMFILE, EPERM, ESRCH}},
 	{SYS_kcmp, "kcmp", {EPERM, ESRCH}},
 	{SYS_pipe2, "pipe2", {EMFILE}},
 	{SYS_eventfd2, "eventfd2", {EMFILE}},

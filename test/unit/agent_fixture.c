@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/record.h"
@@ -91,26 +90,20 @@ static void publish_ranges(struct limpet_shm *shm)
 	fclose(maps);
 }
 
-static void send_memory(int channel, const struct limpet_segment *segment)
+/* As the injector has it mapped in a target. */
+static uint64_t map_memory(struct limpet_segment *segment)
 {
-	struct limpet_msg message = {.type = LIMPET_MSG_FDS};
-	struct iovec vector = {&message, sizeof(message)};
-	int fds[2] = {segment->shm_fd, segment->arena_fd};
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(fds))];
-	} control = {.bytes = {0}};
-	struct msghdr header = {.msg_iov = &vector,
-				.msg_iovlen = 1,
-				.msg_control = &control,
-				.msg_controllen = sizeof(control)};
-	struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+	const uint64_t bytes = segment->shm_bytes + segment->tables.arena_bytes;
+	LIMPET_CLOSE int file = memfd_create("limpet-shared", MFD_CLOEXEC);
+	void *map;
 
-	rights->cmsg_level = SOL_SOCKET;
-	rights->cmsg_type = SCM_RIGHTS;
-	rights->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(rights), fds, sizeof(fds));
-	assert_int_equal(sendmsg(channel, &header, MSG_NOSIGNAL), sizeof(message));
+	assert_true(file >= 0);
+	assert_int_equal(ftruncate(file, (off_t)bytes), 0);
+	assert_int_equal(limpet_segment_share(segment, file, 0), 0);
+	assert_int_equal(limpet_segment_share_rest(segment), 0);
+	map = mmap(NULL, bytes, PROT_NONE, MAP_SHARED, file, 0);
+	assert_ptr_not_equal(map, MAP_FAILED);
+	return (uint64_t)(uintptr_t)map;
 }
 
 static void set_hook(struct limpet_start *start, enum fixture_hook hook, enum limpet_op op,
@@ -157,12 +150,11 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 {
 	struct limpet_start *start = &fixture->start;
 	struct limpet_shm *shm;
-	int ends[2];
 
 	memset(fixture, 0, sizeof(*fixture));
 	current = fixture;
 	fixture->usable_size = plain_usable_size;
-	fixture->own.shm_fd = fixture->own.arena_fd = -1;
+	fixture->own.file = -1;
 	if (!segment) {
 		assert_int_equal(limpet_segment_create(memory_bytes, 0, NULL, &fixture->own, NULL),
 				 0);
@@ -176,13 +168,10 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 	publish_ranges(shm);
 	dl_iterate_phdr(note_module, shm);
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	fixture->channel = ends[0];
-	send_memory(ends[0], segment);
+	start->shm = map_memory(segment);
 	start->abi = LIMPET_AGENT_ABI;
 	start->bytes = sizeof(*start);
 	start->nonce = shm->nonce;
-	start->channel = ends[1];
 	start->shm_bytes = segment->shm_bytes;
 	start->unwind_bytes = segment->tables.arena_bytes;
 	start->windows = limpet_growing_reaches(getpid(), LIMPET_WINDOW_BYTES);
@@ -213,7 +202,8 @@ void agent_fixture_begin(struct agent_fixture *fixture, uint64_t memory_bytes,
 		((int (*)(struct limpet_start *))(uintptr_t)limpet_agent_info.start)(start), 0);
 	assert_int_equal(start->result, 0);
 	assert_int_equal(limpet_agent_info.state, LIMPET_AGENT_ACTIVE);
-	assert_int_equal(limpet_control->on, 1);
+	assert_int_equal(limpet_control->on, 0);
+	limpet_control->on = 1;
 #if defined(__SANITIZE_THREAD__)
 	/* It tells races by addresses: let both sides use the same ones. */
 	agents_own_map = limpet_shm;
@@ -229,8 +219,6 @@ void agent_fixture_end(struct agent_fixture *fixture)
 		limpet_shm = agents_own_map;
 	((int (*)(void))(uintptr_t)limpet_agent_info.release)();
 	assert_int_equal(limpet_agent_info.state, LIMPET_AGENT_RELEASED);
-	if (fixture->channel >= 0)
-		close(fixture->channel);
 	limpet_segment_done(&fixture->own);
 	current = NULL;
 }

@@ -1,5 +1,5 @@
 /* The agent in our own process: its sources built for the host, started as the boot stub would
- * start it, over a real segment, with the collector's end of the channel in our hand. No slot of
+ * start it, over a real segment. No slot of
  * ours is patched. Any failure to make this fails the running test. */
 #ifndef LIMPET_TEST_AGENT_FIXTURE_H
 #define LIMPET_TEST_AGENT_FIXTURE_H
@@ -33,7 +33,6 @@ enum fixture_hook {
 struct agent_fixture {
 	struct limpet_segment own, *segment;
 	struct limpet_shm *shm; /* our mapping; the agent has one of its own */
-	int channel;            /* our end */
 	struct limpet_start start;
 	/* What malloc_usable_size() answers; may be set by a test. */
 	uint64_t (*usable_size)(uint64_t block);

@@ -224,7 +224,6 @@ static const struct {
 } refusals[] = {
 	{"address-space", PREFLIGHT_LIMITS},
 	{"data-size", PREFLIGHT_LIMITS},
-	{"descriptors", PREFLIGHT_LIMITS},
 	{"mappings", PREFLIGHT_LIMITS},
 	{"memory", PREFLIGHT_LIMITS},
 	{"shadow-stack", PREFLIGHT_LIMITS},

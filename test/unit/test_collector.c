@@ -1205,7 +1205,6 @@ static void visit_everything(void)
 	assert_true(limpet_collector_drain(it.collector) >= 0);
 	limpet_collector_housekeep(it.collector);
 	limpet_collector_wants_rescan(it.collector);
-	limpet_collector_channel_ended(it.collector);
 	limpet_collector_look(it.collector);
 	for (uint32_t i = 0; i < 100; i++)
 		limpet_collector_describe_site(it.collector, (uint32_t)random_word(), site,

@@ -21,7 +21,7 @@
 #define LIBC "7f00-7f10 r-xp 00000000 08:01 42 /usr/lib/libc.so.6\n"
 #define HEAP "5500-5600 rw-p 00000000 00:00 0 [heap]\n7000-7100 rw-p 00000000 00:00 0 \n"
 #define AGENT(inode) "7f20-7f30 r-xp 00001000 00:01 " inode " /memfd:limpet-agent-5f (deleted)\n"
-#define SHARED(inode) "7f40-7f50 rw-s 00000000 00:01 " inode " /memfd:limpet-shared (deleted)\n"
+#define SHARED(inode) "7f40-7f50 rw-s 00073000 00:01 " inode " /memfd:limpet-shared (deleted)\n"
 
 static char root[64], runtime[64];
 

@@ -546,7 +546,9 @@ static uint64_t put_table(struct one_rule *table, enum limpet_unwind_cfa cfa)
 	};
 	for (unsigned i = 1; i < LIMPET_COUNT_OF(table->index); i++)
 		table->index[i] = 1;
-	memcpy(segment->tables.arena + place, table, sizeof(*table));
+	assert_int_equal(pwrite(segment->file, table, sizeof(*table),
+				(off_t)(segment->arena_offset + place)),
+			 sizeof(*table));
 	segment->tables.arena_used += (sizeof(*table) + LIMPET_UNWIND_ALIGN - 1) /
 				      LIMPET_UNWIND_ALIGN * LIMPET_UNWIND_ALIGN;
 	return place;

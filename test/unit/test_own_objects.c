@@ -5,10 +5,6 @@
 
 #include <cmocka.h>
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "injector/remote/own_objects.h"
 
 enum { KEPT = 1024 };
@@ -17,16 +13,10 @@ static uint64_t inodes[KEPT + 1];
 
 static void make(size_t i, bool noted)
 {
-	int fd = memfd_create("own", MFD_CLOEXEC);
-	struct stat status;
-
-	assert_true(fd >= 0);
-	assert_int_equal(fstat(fd, &status), 0);
-	inodes[i] = status.st_ino;
+	inodes[i] = 1000 + 7 * i;
 	/* Once, however often it is noted. */
 	for (int times = 0; noted && times < 2; times++)
-		limpet_own_objects_note(fd);
-	close(fd);
+		limpet_own_objects_note(inodes[i]);
 }
 
 static void test_the_last_thousand_are_kept(void **state)
@@ -34,7 +24,6 @@ static void test_the_last_thousand_are_kept(void **state)
 	(void)state;
 	make(0, false);
 	assert_false(limpet_own_objects_has_inode(inodes[0]));
-	limpet_own_objects_note(-1);
 	for (size_t i = 0; i < KEPT; i++) {
 		make(i, true);
 		assert_true(limpet_own_objects_has_inode(inodes[i]));

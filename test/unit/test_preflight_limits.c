@@ -18,27 +18,6 @@
 
 const enum preflight_group preflight_group = PREFLIGHT_LIMITS;
 
-static void test_descriptors(void **state)
-{
-	char path[64];
-
-	(void)state;
-	proc_fixture_write(
-		in_proc("limits"), "%s",
-		"Max open files            64                   4096        files     \n");
-	for (int i = 0; i < 56; i++) {
-		snprintf(path, sizeof(path), "fd/%d", i);
-		proc_fixture_write(in_proc(path), "%s", "");
-	}
-	/* numbers beyond a limit that was lowered later do not count */
-	proc_fixture_write(in_proc("fd/100"), "%s", "");
-	assert_int_equal(preflight_look(preflight_pid, NULL), 0);
-	assert_fine();
-	proc_fixture_write(in_proc("fd/60"), "%s", "");
-	assert_int_equal(preflight_look(preflight_pid, NULL), -EMFILE);
-	assert_refused("descriptors", "57 of 64 descriptors", "prlimit --pid");
-}
-
 static void test_mappings(void **state)
 {
 	(void)state;
@@ -244,13 +223,9 @@ static void test_priority(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ROOT(test_descriptors),
-		WITH_ROOT(test_mappings),
-		WITH_ROOT(test_address_space),
-		WITH_ROOT(test_memory_headroom),
-		WITH_ROOT(test_kernel_settings),
-		WITH_ROOT(test_priority),
-		cmocka_unit_test(test_every_refusal_was_seen),
+		WITH_ROOT(test_mappings),        WITH_ROOT(test_address_space),
+		WITH_ROOT(test_memory_headroom), WITH_ROOT(test_kernel_settings),
+		WITH_ROOT(test_priority),        cmocka_unit_test(test_every_refusal_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, preflight_group_begin, NULL);

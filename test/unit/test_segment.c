@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "common/err.h"
 #include "injector/proc/proc.h"
 #include "injector/remote/segment.h"
 #include "test/unit/skip_reason.h"
@@ -46,6 +47,20 @@ static uint32_t used_fingerprints(const struct limpet_segment *segment,
 	return count;
 }
 
+/* As at an attach. */
+static void make_shared(uint64_t memory_bytes, const struct limpet_sampling *sampling,
+			struct limpet_segment *ret)
+{
+	LIMPET_CLOSE int file = memfd_create("limpet-shared", MFD_CLOEXEC);
+
+	assert_int_equal(limpet_segment_create(memory_bytes, 0, sampling, ret, NULL), 0);
+	assert_true(file >= 0);
+	assert_int_equal(ftruncate(file, (off_t)(PAGE + ret->shm_bytes + ret->tables.arena_bytes)),
+			 0);
+	assert_int_equal(limpet_segment_share(ret, file, PAGE), 0);
+	assert_int_equal(limpet_segment_share_rest(ret), 0);
+}
+
 /* The slots are read at once; of chunks and fingerprints the first serve for a while. */
 static void test_first_share(void **state)
 {
@@ -53,7 +68,7 @@ static void test_first_share(void **state)
 	uint64_t resident;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &segment, NULL), 0);
+	make_shared(64u << 20, NULL, &segment);
 	if (resident_bytes(&segment, 0, segment.layout.fingerprints_offset[0]) <
 	    segment.layout.fingerprints_offset[0])
 		limpet_skip(NO_TOUCH);
@@ -84,7 +99,7 @@ static void test_all_shares(void **state)
 		struct limpet_segment segment;
 		unsigned shares = 0;
 
-		assert_int_equal(limpet_segment_create(sizes[i], 0, &sampling, &segment, NULL), 0);
+		make_shared(sizes[i], &sampling, &segment);
 		if (!resident_bytes(&segment, PAGE, PAGE))
 			limpet_skip(NO_TOUCH);
 		while (limpet_segment_populate_chunks(&segment))
@@ -109,7 +124,7 @@ static void test_chunks_that_are_needed(void **state)
 	uint64_t *map, resident;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &segment, NULL), 0);
+	make_shared(64u << 20, NULL, &segment);
 	if (!resident_bytes(&segment, PAGE, PAGE))
 		limpet_skip(NO_TOUCH);
 	map = limpet_segment_free_chunks(&segment);
@@ -133,7 +148,7 @@ static void test_fingerprints_that_are_needed(void **state)
 	struct limpet_fingerprint_use *use;
 
 	(void)state;
-	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &segment, NULL), 0);
+	make_shared(64u << 20, NULL, &segment);
 	if (!resident_bytes(&segment, PAGE, PAGE))
 		limpet_skip(NO_TOUCH);
 	use = segment.shm->fingerprint_use;

@@ -22,4 +22,11 @@ int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint
 				 uint64_t top, uint8_t **ret_image, size_t *ret_bytes,
 				 uint64_t *ret_address);
 
+#define LIMPET_EXIT_FRAME_BYTES 512u
+/* A frame by which a thread ends itself, with all signals blocked: exit(2), by the `syscall` at
+ * `gadget`. No extended state. Returns its address, the rest is as above. */
+uint64_t limpet_sigreturn_frame_exit(const struct user_regs_struct *regs, uint64_t restorer,
+				     uint64_t gadget, uint64_t top,
+				     uint8_t ret_image[LIMPET_EXIT_FRAME_BYTES]);
+
 #endif

@@ -1,5 +1,4 @@
-/* The channel to the collector: closed, or taken for something else; its death; and hooks, which
- * make no system call at all. */
+/* The death of the collector; and hooks, which make no system call at all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +13,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,61 +22,6 @@
 #include "injector/ptrace/last_words.h"
 #include "test/call_filter.h"
 #include "test/unit/hooks_fixture.h"
-
-/* Hooks do without it. */
-static void assert_recording(void)
-{
-	LIMPET_FREE struct fixture_record *records = NULL;
-	const size_t total = 4 * RECORDS_PER_CHUNK;
-
-	for (size_t i = 0; i < total; i++)
-		assert_true(FIXTURE_CALL(&stack, FIXTURE_FREE_UNSIZED, 0, BLOCK_A));
-	assert_int_equal(own_records(&records), total);
-	assert_int_equal(limpet_control->on, 1);
-}
-
-static void test_the_program_closes_our_descriptor(void **state)
-{
-	(void)state;
-	assert_int_equal(close((int)limpet_agent_info.channel), 0);
-	assert_recording();
-}
-
-/* Not one byte goes into what the program put there. */
-static void test_the_program_reuses_our_descriptor(void **state)
-{
-	int number = (int)limpet_agent_info.channel, ends[2];
-	char byte;
-
-	(void)state;
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
-	assert_int_equal(dup2(ends[0], number), number);
-	assert_recording();
-	/* Nor is it closed by us when we detach. */
-	((int (*)(void))(uintptr_t)limpet_agent_info.release)();
-	assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), -1);
-	assert_int_equal(errno, EAGAIN);
-	assert_int_equal(fcntl(number, F_GETFD), 0);
-	close(number);
-	close(ends[0]);
-	close(ends[1]);
-}
-
-static void test_a_file_under_our_number(void **state)
-{
-	int number = (int)limpet_agent_info.channel;
-	int file = memfd_create("stranger", MFD_CLOEXEC);
-	struct stat status;
-
-	(void)state;
-	assert_true(file >= 0);
-	assert_int_equal(dup2(file, number), number);
-	assert_recording();
-	assert_int_equal(fstat(file, &status), 0);
-	assert_int_equal(status.st_size, 0);
-	close(file);
-	close(number);
-}
 
 /* Told by the kernel; noticed where the next chunk is opened. */
 static void test_the_collector_has_died(void **state)
@@ -181,9 +123,6 @@ static void test_hooks_make_no_system_call(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_AGENT(test_the_program_closes_our_descriptor),
-		WITH_AGENT(test_the_program_reuses_our_descriptor),
-		WITH_AGENT(test_a_file_under_our_number),
 		WITH_AGENT(test_the_collector_has_died),
 		WITH_AGENT(test_the_kernel_tells_of_a_death),
 		WITH_AGENT(test_hooks_make_no_system_call),
