@@ -559,7 +559,11 @@ static int explain_no_thread(const struct limpet_hijack *hijack, int64_t answer,
 	failed(err, hijack, "making a thread, for a moment (clone),", answer);
 	if (answer == -EAGAIN)
 		limpet_err_hint(err, "its user or its cgroup has as many threads as it may have "
-				     "(RLIMIT_NPROC, pids.max)");
+				     "(RLIMIT_NPROC, pids.max), or the thread is a SCHED_DEADLINE "
+				     "one");
+	else if (answer == -EINVAL)
+		limpet_err_hint(err, "a thread that has unshared its pid or time namespace can "
+				     "make processes, but no threads any more");
 	return (int)answer;
 }
 

@@ -88,6 +88,16 @@ given_up() {
 	unchanged "$pid"
 	tell odd "work 100" worked
 	finish odd
+	# It may make no thread in another pid namespace than its own.
+	start apart python3 -c '
+import ctypes, os, sys
+assert not ctypes.CDLL(None).unshare(0x20000000)
+print("ready", os.getpid(), flush=True)
+while sys.stdin.readline() != "quit\n": print("heard", flush=True)'
+	refused 1 "making a thread" "$LIMPET" attach "$pid"
+	tell apart hello heard
+	nothing_of_ours "$pid"
+	finish apart
 }
 
 
