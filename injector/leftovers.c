@@ -164,7 +164,9 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 			return limpet_err_set(err, error,
 					      "what an earlier limpet left in process %d is still "
 					      "in use: %s",
-					      setup->target->pid, limpet_inline_hook_why(error));
+					      setup->target->pid,
+					      error == -EBADMSG ? "its memory was written over"
+								: limpet_inline_hook_why(error));
 		if (same(&before, &after))
 			break;
 		if (limpet_monotonic_ns() >= setup->wait.deadline_ns)

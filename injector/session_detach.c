@@ -118,6 +118,18 @@ static int explain_hook_pointers(const struct limpet_session *session, int error
 	return -EBUSY;
 }
 
+static int explain_unproved(const struct limpet_session *session, int error, struct limpet_err *err)
+{
+	if (error != -EBADMSG)
+		return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
+				      session->target->pid);
+	return limpet_err_set(
+		err, -EBUSY,
+		"process %d has written over limpet's shared memory: whether a thread "
+		"is in a hook cannot be known",
+		session->target->pid);
+}
+
 static int explain_elsewhere(const struct limpet_session *session, struct limpet_err *err)
 {
 	return limpet_err_set(
@@ -164,8 +176,7 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		error = limpet_quiesce_prove(session->target->pid, place, &quiesce,
 					     &session->stats.quiesce);
 		if (error)
-			return limpet_err_set(err, error, "a thread of process %d stayed in a hook",
-					      session->target->pid);
+			return explain_unproved(session, error, err);
 		/* Code loads these addresses only to jump to them, and the linker only to bind
 		 * slots. */
 		if (!quiesce.stop_all && !session->plan.symbols)

@@ -36,6 +36,7 @@ struct look {
 	struct limpet_stack_maps maps; /* of this round */
 	uint64_t polite_until_ns;
 	bool thunks_stay;
+	bool broken; /* the states cannot be found: the program has written over their head */
 };
 
 static bool in_agent(const void *context, uint64_t address)
@@ -107,6 +108,7 @@ static int read_states(struct look *look)
 		return 0;
 	if (!look->states)
 		error = begin_states(look);
+	look->broken = error == -EBADMSG;
 	if (!error && look->knows_used)
 		error = limpet_memory_read_own(
 			look->pid, look->place->shm + offsetof(struct limpet_shm, states_used),
@@ -366,9 +368,10 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 		stats.rounds++;
 		limpet_stack_maps_done(&look.maps);
 		limpet_stack_maps_read(pid, &look.maps);
-		result = look_at_each(&look, &seen, &now, options->stop_all, &stats)
-				 ? 0
-				 : wait_a_moment(&options->wait, &pause_ns);
+		if (look_at_each(&look, &seen, &now, options->stop_all, &stats))
+			result = 0;
+		else
+			result = look.broken ? -EBADMSG : wait_a_moment(&options->wait, &pause_ns);
 		free(seen.list);
 		seen = now;
 	}

@@ -40,7 +40,8 @@ struct limpet_quiesce_options {
 	struct limpet_wait wait; /* a failure of its check is returned as -ESRCH */
 };
 
-/* 0: proved. -EBUSY: some thread was not seen outside before the deadline; else -errno. */
+/* 0: proved. -EBUSY: some thread was not seen outside before the deadline. -EBADMSG: the program
+ * has written over the shared memory by which that could be known. Else -errno. */
 int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 const struct limpet_quiesce_options *options,
 			 struct limpet_quiesce_stats *ret_stats);
