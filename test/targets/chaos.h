@@ -34,7 +34,7 @@ enum {
 };
 
 enum chaos_flag {
-	CHAOS_ONCE = 1,  /* drawn with a phase: it changes the process for good */
+	CHAOS_ONCE = 1,  /* drawn with a phase: it changes the process for good, or takes long */
 	CHAOS_EARLY = 2, /* and in the first phase only */
 	CHAOS_MORE = 4,  /* the C library may allocate for itself: what is recorded may be more */
 	CHAOS_LESS = 8   /* calls may go round what limpet hooks: it may be less */

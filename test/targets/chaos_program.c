@@ -51,7 +51,7 @@ const struct chaos_kind chaos_kinds[] = {
 	KIND(few_descriptors, 1, CHAOS_ONCE, NULL, {64, 200}),
 	KIND(lowest, 3, 0, NULL, {1, 20}),
 	KIND(scan, 1, CHAOS_MORE, NULL, {0, 1}),
-	KIND(probed, 2, 0, NULL, {1, 30}, {0, 3}),
+	KIND(probed, 1, CHAOS_ONCE, NULL, {1, 30}, {0, 3}),
 	KIND(lock_memory, 1, CHAOS_ONCE, "mlockall(MCL_FUTURE) makes what is mapped resident", {0, 0}),
 	KIND(read, 3, 0, NULL, {1, 60000}, {0, 800}),
 	KIND(write, 3, 0, "a limpet that is killed in a write may leave a short number", {70000, 400000}, {0, 800}),
