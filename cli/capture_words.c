@@ -1,5 +1,6 @@
 #include "cli/capture_words.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -51,14 +52,20 @@ void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char
 void limpet_capture_say_end(pid_t pid, uint64_t duration_ns)
 {
 	char duration[LIMPET_UNITS_TEXT];
+	struct sigaction now;
+	/* A shell without job control starts what runs in its background so that it ignores Ctrl-C.
+	 */
+	const char *here = sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_IGN
+				   ? ""
+				   : "Ctrl-C here or ";
 
 	if (!duration_ns) {
-		limpet_ui_hint("Ctrl-C here or `limpet stop %d` anywhere ends it", pid);
+		limpet_ui_hint("%s`limpet stop %d` anywhere ends it", here, pid);
 		return;
 	}
 	limpet_units_format_duration(duration, duration_ns);
-	limpet_ui_hint("ends after %s; earlier by Ctrl-C here or `limpet stop %d` anywhere",
-		       duration, pid);
+	limpet_ui_hint("ends after %s; earlier by %s`limpet stop %d` anywhere", duration, here,
+		       pid);
 }
 
 struct limpet_progress_sample limpet_capture_sample(const struct limpet_capture_progress *progress)

@@ -275,7 +275,8 @@ void limpet_followers_say(const struct limpet_followers *followers,
 	/* One that lives for less than a look takes is not seen. */
 	if (lost)
 		limpet_ui_note("at least %" PRIu64 " %s ended, or executed another program, before "
-			       "%s could be captured",
+			       "%s could be captured; children that live for milliseconds are not "
+			       "even seen",
 			       lost, children(lost), lost == 1 ? "it" : "they");
 	if (followers->failed)
 		limpet_ui_warn("no limpet could be started for %" PRIu64 " %s: %s",

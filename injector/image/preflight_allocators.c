@@ -48,8 +48,8 @@ static const struct {
 static const char note_v8[] =
 	"JavaScript objects live in V8's own heap: limpet sees that heap's maps, not the objects";
 static const char note_python[] =
-	"Python objects up to 512 bytes live in pymalloc's arenas, which limpet sees only as maps; "
-	"PYTHONMALLOC=malloc at start shows each of them";
+	"Python objects up to 512 bytes live in pymalloc's arenas, which limpet sees only as maps, "
+	"unless Python was started with PYTHONMALLOC=malloc";
 static const char note_jvm[] =
 	"Java objects live in the JVM's own heap: limpet sees the native memory around it; jcmd "
 	"PID "

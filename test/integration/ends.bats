@@ -69,6 +69,9 @@ ended_as() {
 	attach "$pid"
 	grep -qxF "hint: Ctrl-C here or \`limpet stop $pid\` anywhere ends it" "attach.$captures.err"
 	stop "$pid"
+	# As a script's shell starts what runs in its background.
+	env --ignore-signal=INT "$LIMPET" attach -d 50ms -o ignored.limpet "$pid" 2>ignored.err
+	grep -qxF "hint: ends after 50ms; earlier by \`limpet stop $pid\` anywhere" ignored.err
 	finish storm
 }
 
