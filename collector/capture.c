@@ -872,8 +872,9 @@ int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err)
 
 	limpet_tracee_setup();
 	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, forked, err);
-	/* The hint that -EBUSY comes with is for an attach, unless it tells how to thaw it. */
-	if (error == -EBUSY && !limpet_cgroup_explain_frozen(pid, err))
+	/* An attach has a time-out that can be chosen. */
+	if (error == -EBUSY && !limpet_cgroup_explain_frozen(pid, err) &&
+	    (!err->hint[0] || strstr(err->hint, "--attach-timeout")))
 		limpet_err_hint(err, "try again later: limpet stop %d", pid);
 	return error < 0 ? error : 0;
 }

@@ -17,6 +17,7 @@
 #include "injector/image/preflight_allocators.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/remote/agent_image.h"
 #include "injector/remote/loader_error.h"
 #include "injector/remote/loader_lock.h"
 
@@ -868,6 +869,23 @@ static void choose(struct limpet_modules *modules, struct limpet_entries *entrie
 		limpet_entries_leave_operators(entries);
 }
 
+/* The program itself writes the file that its dlopen opens: one that is larger than it may write
+ * ends it (SIGXFSZ). */
+static int check_file_size(pid_t pid, struct limpet_err *err)
+{
+	const struct limpet_agent_image *image;
+	uint64_t limit;
+
+	if (limpet_agent_image_get(&image) < 0 ||
+	    !limpet_proc_limit_read(pid, "Max file size", &limit) || limit >= image->size)
+		return 0;
+	limpet_err_set(err, -ENOTSUP,
+		       "the agent is to be loaded by the program's own dlopen, from a file that is "
+		       "larger than the program may write (RLIMIT_FSIZE)");
+	limpet_err_hint(err, "sudo prlimit --pid %d --fsize=unlimited", pid);
+	return -ENOTSUP;
+}
+
 int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries *entries,
 			   enum limpet_load load, struct limpet_plan *plan, struct limpet_err *err)
 {
@@ -900,7 +918,7 @@ int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries
 	}
 	choose(modules, entries, load, plan);
 	plan->start.r_debug = modules->r_debug;
-	return 0;
+	return plan->way == LIMPET_WAY_DLOPEN ? check_file_size(modules->pid, err) : 0;
 }
 
 static int find_gadgets(struct planner *planner, struct limpet_err *err)

@@ -29,6 +29,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"calls", LIMPET_FINDING_REFUSE},
 	{"captured", LIMPET_FINDING_REFUSE},
 	{"data-size", LIMPET_FINDING_REFUSE},
+	{"threads-left", LIMPET_FINDING_REFUSE},
 	{"dormant", LIMPET_FINDING_NOTE},
 	{"elf-class", LIMPET_FINDING_REFUSE},
 	{"executable", LIMPET_FINDING_REFUSE},
@@ -339,6 +340,7 @@ static int run_checks(struct limpet_check *check)
 	limpet_check_shadow_stack(check);
 	limpet_check_priority(check);
 	limpet_check_memory(check);
+	limpet_check_threads_left(check);
 	limpet_check_mappings(check);
 	limpet_check_namespaces(check);
 	limpet_check_threads(check);

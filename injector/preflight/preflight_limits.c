@@ -13,6 +13,7 @@
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/cgroup.h"
 #include "injector/ptrace/priority.h"
+#include "injector/remote/segment.h"
 
 /* ------------------------------------------------------------------ kernel */
 
@@ -84,29 +85,10 @@ static void check_cgroup(struct limpet_check *check, uint64_t want_bytes)
 			    "--agent-memory)",
 			    room_text, want_text);
 	fit = room_bytes / 2 >> 20;
-	if (fit >= 4)
+	if (fit >= LIMPET_AGENT_LEAST_BYTES >> 20)
 		limpet_check_hint(check, "--agent-memory %lluM", (unsigned long long)fit);
 	else
 		limpet_check_hint(check, "raise the container's memory limit");
-}
-
-/* A limit of /proc/PID/limits by its name; false: unlimited or unknown. */
-static bool read_limit(pid_t pid, const char *name, uint64_t *ret_soft)
-{
-	LIMPET_FREE char *text = NULL;
-	const char *line;
-	char *stop;
-	size_t bytes;
-
-	if (limpet_proc_file_read(pid, "limits", &text, &bytes) < 0)
-		return false;
-	line = strstr(text, name);
-	if (!line)
-		return false;
-	line += strlen(name);
-	errno = 0;
-	*ret_soft = strtoull(line, &stop, 10);
-	return stop != line && !errno;
 }
 
 /* False: refused. */
@@ -116,7 +98,7 @@ static bool check_limit(struct limpet_check *check, const char *limit, const cha
 	char limit_text[LIMPET_UNITS_TEXT], want_text[LIMPET_UNITS_TEXT];
 	uint64_t limit_bytes;
 
-	if (!read_limit(check->pid, limit, &limit_bytes) ||
+	if (!limpet_proc_limit_read(check->pid, limit, &limit_bytes) ||
 	    (used_bytes < limit_bytes && limit_bytes - used_bytes >= want_bytes))
 		return true;
 	limpet_check_refuse(check, -ENOMEM, id, "memory limit",
@@ -140,6 +122,21 @@ void limpet_check_memory(struct limpet_check *check)
 	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
 			 memory_bytes / 16 * 9 + LIMPET_AGENT_PRIVATE_BYTES))
 		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited", check->pid);
+}
+
+/* ------------------------------------------------------------------ threads */
+
+/* One more exists for a moment at the attach. */
+void limpet_check_threads_left(struct limpet_check *check)
+{
+	uint64_t left;
+
+	if (limpet_cgroup_tasks_left(check->pid, &left) < 0 || left)
+		return;
+	limpet_check_refuse(check, -EAGAIN, "threads-left", "no thread left",
+			    "its cgroup has as many threads as it may have (pids.max), and limpet "
+			    "needs one more for a moment");
+	limpet_check_hint(check, "raise that limit (docker update --pids-limit)");
 }
 
 /* ------------------------------------------------------------------ mappings */

@@ -238,28 +238,19 @@ bool limpet_check_permission(struct limpet_check *check)
 
 /* ------------------------------------------------------------------ other tracers */
 
-/* Each thread has its own tracer: strace -p TID traces only one of them. */
-#define THREADS_LOOKED_AT 256
-
 void limpet_check_tracer(struct limpet_check *check)
 {
-	LIMPET_FREE pid_t *tids = NULL;
-	struct limpet_proc_status tracer;
-	uint64_t by = (uint64_t)check->status.tracer;
-	int count = check->options.quick ? 0 : limpet_proc_tasks(check->pid, &tids);
+	char name[LIMPET_PROC_NAME_BYTES];
+	const pid_t by = limpet_proc_tracer(check->pid, check->options.quick ? 0 : 256, name);
 
-	for (int i = 0; by == 0 && i < count && i < THREADS_LOOKED_AT; i++)
-		(void)limpet_proc_task_number(check->pid, tids[i], "TracerPid", &by);
-	if (by == 0 || by == (uint64_t)getpid())
+	if (!by)
 		return;
-	if (limpet_proc_status_read((pid_t)by, &tracer) < 0)
-		snprintf(tracer.name, sizeof(tracer.name), "?");
 	limpet_check_refuse(check, -EBUSY, "traced", "traced by another",
-			    "it is traced by '%s' (%d) already", tracer.name, (int)by);
-	if (!strcmp(tracer.name, "limpet"))
+			    "it is traced by '%s' (%d) already", name, by);
+	if (!strcmp(name, "limpet"))
 		limpet_check_hint(check, "limpet status %d", check->pid);
 	else
 		limpet_check_hint(check,
 				  "detach it there first (gdb: detach, strace: Ctrl-C); see: ps %d",
-				  (int)by);
+				  by);
 }

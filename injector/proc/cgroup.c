@@ -221,6 +221,35 @@ int limpet_cgroup_usage(const struct limpet_cgroup *group, uint64_t *ret_bytes)
 	return read_group(group->directory, name, NULL, ret_bytes) ? 0 : -ENODATA;
 }
 
+/* ------------------------------------------------------------------ threads */
+
+int limpet_cgroup_tasks_left(pid_t pid, uint64_t *ret)
+{
+	struct limpet_cgroup group;
+	uint64_t left = UINT64_MAX;
+
+	if (!find_group(pid, "pids", &group) && !find_group(pid, NULL, &group))
+		return -ENODATA;
+	for (;;) {
+		char *slash = strrchr(group.directory, '/');
+		uint64_t limit, current;
+
+		if (read_group(group.directory, "pids.max", NULL, &limit) &&
+		    read_group(group.directory, "pids.current", NULL, &current)) {
+			const uint64_t here = current < limit ? limit - current : 0;
+
+			left = here < left ? here : left;
+		}
+		if (!slash || (size_t)(slash - group.directory) < group.mount_length)
+			break;
+		*slash = '\0';
+	}
+	if (left == UINT64_MAX)
+		return -ENODATA;
+	*ret = left;
+	return 0;
+}
+
 /* ------------------------------------------------------------------ frozen */
 
 /* The nearest group that was frozen itself: what is below stands, too. A group above those that are

@@ -28,6 +28,10 @@ int limpet_cgroup_limit(const struct limpet_cgroup *group, uint64_t *ret_bytes);
  * for the root group. */
 int limpet_cgroup_usage(const struct limpet_cgroup *group, uint64_t *ret_bytes);
 
+/* Threads that may still be made in the groups of the process and above; 0: none. -ENODATA: no
+ * limit, or unknown. */
+int limpet_cgroup_tasks_left(pid_t pid, uint64_t *ret);
+
 /* Whether the process is frozen, or about to be (docker pause, v1's freezer, v2's cgroup.freeze):
  * none of its threads runs or can be stopped until it is thawed. *ret: the group that was frozen.
  * Reads some small files. False also if its groups are not visible from here. */

@@ -148,6 +148,9 @@ struct limpet_proc_sched {
 int limpet_proc_sched_read(pid_t pid, pid_t tid, struct limpet_proc_sched *ret);
 /* A number in a thread's own status ("TracerPid", "Seccomp"...). -ENOENT: there is no such line. */
 int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value);
+/* Another process that traces the main thread, or one of the first `threads` (each has its own
+ * tracer: strace -p TID), and its name. 0: none. */
+pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_BYTES]);
 /* Time in nanoseconds that a thread has spent on a processor, exact while it is off (schedstat). */
 int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
 /* Waits until each thread has slept, or run for some microseconds, since the call: then it has done
@@ -169,6 +172,9 @@ int limpet_proc_pids(pid_t **ret_pids);
 int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
 /* The number at the start of /proc/NAME, a setting of the machine. */
 int limpet_proc_number_read(const char *name, uint64_t *ret_value);
+/* The soft limit of that name in /proc/PID/limits, in bytes or as a number. False: unlimited or
+ * unknown. */
+bool limpet_proc_limit_read(pid_t pid, const char *name, uint64_t *ret_soft);
 /* Opens /proc/PID/NAME with O_CLOEXEC and `flags`. Returns a descriptor that the caller closes. */
 int limpet_proc_open(pid_t pid, const char *name, int flags) LIMPET_MUST_CHECK;
 /* The target of a link (exe, root, ns/pid, fd/N); the buffer is always terminated. */

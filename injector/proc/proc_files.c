@@ -138,6 +138,24 @@ int limpet_proc_number_read(const char *name, uint64_t *ret_value)
 	return 0;
 }
 
+bool limpet_proc_limit_read(pid_t pid, const char *name, uint64_t *ret_soft)
+{
+	LIMPET_FREE char *text = NULL;
+	const char *line;
+	char *stop;
+	size_t bytes;
+
+	if (limpet_proc_file_read(pid, "limits", &text, &bytes) < 0)
+		return false;
+	line = strstr(text, name);
+	if (!line)
+		return false;
+	line += strlen(name);
+	errno = 0;
+	*ret_soft = strtoull(line, &stop, 10);
+	return stop != line && !errno;
+}
+
 int limpet_proc_link_read(pid_t pid, const char *name, char *ret, size_t bytes)
 {
 	char path[PATH_MAX];

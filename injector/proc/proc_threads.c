@@ -287,6 +287,22 @@ int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret
 	return take_number(text, key, ret_value) ? 0 : -ENOENT;
 }
 
+pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_BYTES])
+{
+	LIMPET_FREE pid_t *tids = NULL;
+	struct limpet_proc_status status;
+	const int count = threads ? limpet_proc_tasks(pid, &tids) : 0;
+	uint64_t by = limpet_proc_status_read(pid, &status) < 0 ? 0 : (uint64_t)status.tracer;
+
+	for (int i = 0; (by == 0 || by == (uint64_t)getpid()) && i < count && i < threads; i++)
+		(void)limpet_proc_task_number(pid, tids[i], "TracerPid", &by);
+	if (by == 0 || by == (uint64_t)getpid())
+		return 0;
+	snprintf(ret_name, LIMPET_PROC_NAME_BYTES, "%s",
+		 limpet_proc_status_read((pid_t)by, &status) < 0 ? "?" : status.name);
+	return (pid_t)by;
+}
+
 int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
 {
 	LIMPET_FREE char *text = NULL;

@@ -12,7 +12,6 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 #define PAGE 4096u
-#define MINIMUM_BYTES (8u << 20)
 /* The arena gets more if the program's modules need it, from the chunks' share; where that is
  * small, each thread's chunk matters more. */
 #define ARENA_SHARE_16THS 3u
@@ -282,7 +281,7 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 	void *map = NULL;
 	int error;
 
-	if (memory_bytes < MINIMUM_BYTES) {
+	if (memory_bytes < LIMPET_AGENT_LEAST_BYTES) {
 		limpet_err_set(err, -EINVAL, "the agent needs at least 8 MiB of memory");
 		limpet_err_hint(err, "--agent-memory 8MiB, or more for busy programs");
 		return -EINVAL;

@@ -18,6 +18,9 @@
 #include "injector/image/modules.h"
 #include "injector/unwind/unwind_set.h"
 
+/* The least memory of an agent. */
+#define LIMPET_AGENT_LEAST_BYTES (UINT64_C(8) << 20)
+
 struct limpet_segment {
 	int file; /* -1: not shared yet */
 	struct limpet_shm *shm;

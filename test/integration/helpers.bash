@@ -661,23 +661,25 @@ piled_up() {
 
 groups=()
 
-# make_group MIB: below the one that this test runs in, with so much; sets `group`. Version 1 and 2. Who
-# makes one removes it by `remove_groups`, behind `end`.
-make_group() {
-	local mib=$1 line path
-	line=$(grep -E '^[0-9]+:([a-z_,]+,)?memory(,[a-z_,]+)?:' /proc/self/cgroup) || line=$(grep '^0::' /proc/self/cgroup)
+# make_limited CONTROLLER LIMIT FILE [FILE1]: a cgroup below the one that this test runs in, with that limit in FILE
+# (version 1: FILE1); sets `group`. Who makes one removes it by `remove_groups`, behind `end`.
+make_limited() {
+	local controller=$1 limit=$2 limit_file=$3 line path
+	line=$(grep -E "^[0-9]+:([a-z_,]+,)?$controller(,[a-z_,]+)?:" /proc/self/cgroup) || line=$(grep '^0::' /proc/self/cgroup)
 	path=${line#*:*:}
 	if [[ $line == 0::* ]]; then
 		group=$(findmnt -n -o TARGET -t cgroup2 | head -n 1)${path%/}/limpet-test.$$
-		limit_file=memory.max
 	else
-		group=$(findmnt -n -o TARGET -t cgroup -O memory | head -n 1)${path%/}/limpet-test.$$
-		limit_file=memory.limit_in_bytes
+		group=$(findmnt -n -o TARGET -t cgroup -O "$controller" | head -n 1)${path%/}/limpet-test.$$
+		limit_file=${4:-$3}
 	fi
 	mkdir "$group" 2>/dev/null || skip "no cgroup can be made here"
 	groups+=("$group")
-	{ echo $((mib << 20)) >"$group/$limit_file"; } 2>/dev/null ||
-		skip "the memory of a cgroup cannot be limited here"
+	{ echo "$limit" >"$group/$limit_file"; } 2>/dev/null || skip "no cgroup can be limited by $controller here"
+}
+# make_group MIB: with so much memory.
+make_group() {
+	make_limited memory $(($1 << 20)) memory.max memory.limit_in_bytes
 }
 remove_groups() {
 	for group in "${groups[@]}"; do

@@ -253,6 +253,20 @@ crowded() {
 	finish node
 }
 
+# The stub that calls dlopen writes its file first, in the program and within its limits: SIGXFSZ would end it.
+@test "the program may not write files: its dlopen is not asked to load one" {
+	local limit
+	for limit in 0 4096; do
+		start "storm$limit" prlimit --fsize=$limit "$TARGETS/storm" --threads 2
+		refused_by_both "$pid" agent "RLIMIT_FSIZE" --load dlopen
+		attach "$pid"
+		tell "storm$limit" "run 100" ran
+		stop "$pid"
+		good_capture
+		finish "storm$limit"
+	done
+}
+
 # track: container | a memory cgroup with a tight limit | attach | refused while the headroom is less than twice `--agent-memory`, which can be lowered
 @test "a memory cgroup with little headroom: refused; with less for the agent, captured and not missed" {
 	make_group 100
@@ -267,6 +281,20 @@ crowded() {
 	# Nobody was killed for want of memory, nor came near it.
 	grep -qE '^oom_kill 0$' "$group"/memory.{oom_control,events} 2>/dev/null
 	[[ ! -e $group/memory.failcnt || $(<"$group/memory.failcnt") == 0 ]]
+	finish storm
+}
+
+# track: container | a pids cgroup that is full | attach | refused: a thread is needed for a moment
+@test "a pids cgroup that is full: refused" {
+	make_limited pids max pids.max
+	start storm bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$TARGETS/storm" --threads 2
+	cat "$group/pids.current" >"$group/pids.max"
+	refused_by_both "$pid" threads-left "pids.max"
+	echo $(($(<"$group/pids.current") + 1)) >"$group/pids.max"
+	attach "$pid"
+	tell storm "run 100" ran
+	stop "$pid"
+	good_capture
 	finish storm
 }
 

@@ -225,6 +225,7 @@ static const struct {
 	{"address-space", PREFLIGHT_LIMITS},
 	{"data-size", PREFLIGHT_LIMITS},
 	{"mappings", PREFLIGHT_LIMITS},
+	{"threads-left", PREFLIGHT_LIMITS},
 	{"memory", PREFLIGHT_LIMITS},
 	{"shadow-stack", PREFLIGHT_LIMITS},
 	{"allocator", PREFLIGHT_PROGRAMS},

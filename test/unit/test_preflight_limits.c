@@ -189,6 +189,44 @@ static void test_memory_headroom(void **state)
 	}
 }
 
+/* The target is in /pod/box one; either group may have a limit. */
+static void test_threads_left(void **state)
+{
+	static const struct {
+		const char *box_limit, *box_count, *limit, *count;
+		bool refused;
+	} rows[] = {
+		{"max", "7", "max", "9", false},
+		{"8", "7", "max", "9", false},
+		{"7", "7", "max", "9", true},
+		{"max", "7", "9", "9", true},
+		{"max", "7", "10", "9", false},
+		/* It was lowered below what is there. */
+		{"3", "7", "max", "9", true},
+	};
+
+	(void)state;
+	for (int unified = 0; unified < 2; unified++) {
+		proc_fixture_write("self/mountinfo",
+				   unified ? "30 23 0:26 / %s/cg rw shared:4 - cgroup2 cgroup2 rw\n"
+					   : "30 23 0:26 / %s/cg rw - cgroup cgroup rw,pids\n",
+				   proc_fixture_path(""));
+		proc_fixture_write(in_proc("cgroup"), "%s",
+				   unified ? "0::/pod/box one\n" : "4:pids:/pod/box one\n");
+		for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+			proc_fixture_write("cg/pod/box one/pids.max", "%s\n", rows[i].box_limit);
+			proc_fixture_write("cg/pod/box one/pids.current", "%s\n",
+					   rows[i].box_count);
+			proc_fixture_write("cg/pod/pids.max", "%s\n", rows[i].limit);
+			proc_fixture_write("cg/pod/pids.current", "%s\n", rows[i].count);
+			assert_int_equal(preflight_look(preflight_pid, NULL),
+					 rows[i].refused ? -EAGAIN : 0);
+			if (rows[i].refused)
+				assert_refused("threads-left", "pids.max", "--pids-limit");
+		}
+	}
+}
+
 static void test_kernel_settings(void **state)
 {
 	(void)state;
@@ -223,9 +261,13 @@ static void test_priority(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		WITH_ROOT(test_mappings),        WITH_ROOT(test_address_space),
-		WITH_ROOT(test_memory_headroom), WITH_ROOT(test_kernel_settings),
-		WITH_ROOT(test_priority),        cmocka_unit_test(test_every_refusal_was_seen),
+		WITH_ROOT(test_mappings),
+		WITH_ROOT(test_address_space),
+		WITH_ROOT(test_memory_headroom),
+		WITH_ROOT(test_threads_left),
+		WITH_ROOT(test_kernel_settings),
+		WITH_ROOT(test_priority),
+		cmocka_unit_test(test_every_refusal_was_seen),
 	};
 
 	return cmocka_run_group_tests(tests, preflight_group_begin, NULL);
