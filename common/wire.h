@@ -6,10 +6,10 @@
  * Trust: the agent trusts what the injector writes before `start`. The collector trusts nothing in
  * the shared memory: it copies a value once, checks it, and uses the copy.
  *
- * There is no other channel, and no descriptor in the target. Hooks make no system calls, since a
- * program may forbid them at any time: the collector looks whether they rang its bell, forty times
- * a second or eight in an idle program, and reads what they wrote then, or after half a second, or
- * one. */
+ * There is no other channel, and no descriptor in the target (but while its dlopen reads the
+ * agent's file). Hooks make no system calls, since a program may forbid them at any time: the
+ * collector looks whether they rang its bell, forty times a second or eight in an idle program, and
+ * reads what they wrote then, or after half a second, or one. */
 #ifndef LIMPET_COMMON_WIRE_H
 #define LIMPET_COMMON_WIRE_H
 
@@ -417,8 +417,9 @@ static inline uint32_t limpet_gone_find(const struct limpet_gone *gone, uint32_t
 
 /* ------------------------------------------------------------------ unwind tables
  *
- * One arena, a memfd of its own, sealed against writing and mapped privately. Modules are appended
- * by the collector and published through limpet_shm.unwind_modules. See common/unwind_table.h. */
+ * One arena, a part of the shared file, which the target maps shared: limpet keeps and reads a copy
+ * of its own. Modules are appended by the collector and published through
+ * limpet_shm.unwind_modules. See common/unwind_table.h. */
 struct limpet_unwind_module {
 	uint64_t start, end; /* covered pc range in the target */
 	uint64_t table;      /* offset in the arena; 0: no table, walk by frame pointer */
@@ -671,7 +672,7 @@ struct limpet_loader {
 	uint64_t is_musl;
 };
 
-/* Argument of `start`, in the scratch page of the remote call. */
+/* Argument of `start`, in the shared file. */
 struct limpet_start {
 	uint32_t abi;
 	uint32_t bytes;
@@ -708,10 +709,11 @@ struct limpet_start {
 #define LIMPET_THUNKS_BYTES 4096u
 
 /* Argument of the boot stub, in the remote call's scratch memory together with the stack: memory
- * shared with the injector. The stub runs from a mapping of its own, so that it can unload the
- * agent. When it has finished it sets `ready`, and waits for the injector, which stops the thread
- * there and restores its registers. If the injector dies instead, or lets go, the stub switches the
- * agent off, unmaps itself and returns through the sigreturn frame. */
+ * shared with the injector. The stub that attaches runs in the agent, if that is mapped; any other
+ * runs from a mapping of its own, so that it can unload the agent. When it has finished it sets
+ * `ready`, and waits for the injector, which stops the thread there and restores its registers. If
+ * the injector dies instead, or lets go, the stub switches the agent off, unmaps itself and returns
+ * through the sigreturn frame. */
 enum limpet_boot_operation {
 	LIMPET_BOOT_ATTACH = 1, /* relocate or dlopen, start */
 	LIMPET_BOOT_CALL = 2,   /* result = call(argument) */
@@ -735,10 +737,11 @@ struct limpet_boot {
 	int32_t result;            /* 0, or -errno, or the result of CALL */
 	uint32_t stage;            /* how far it got: enum limpet_boot_stage */
 	uint32_t may_protect_code; /* mprotect(2) may be called with LIMPET_PROT_CODE */
-	uint32_t ready;            /* futex: 1 when the stub has finished */
-	uint32_t let_go;           /* 1: the injector does not wait any more */
-	uint32_t own_life;         /* a word of life, for calls that the agent may not survive */
-	uint64_t life;             /* address of the word that counts: like limpet_shm.collector */
+	uint32_t ready; /* futex: 1 when the stub has finished; of another value it is a wake of the
+			  injector's own */
+	uint32_t let_go;   /* 1: the injector does not wait any more */
+	uint32_t own_life; /* a word of life, for calls that the agent may not survive */
+	uint64_t life;     /* address of the word that counts: like limpet_shm.collector */
 	uint64_t dlopen, dlclose, dlerror; /* dlerror 0: none */
 	uint64_t message; /* where the thread's message for dlerror() is; 0: unknown */
 	uint64_t dlopen_mode;

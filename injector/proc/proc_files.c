@@ -147,6 +147,7 @@ bool limpet_proc_limit_read(pid_t pid, const char *name, uint64_t *ret_soft)
 
 	if (limpet_proc_file_read(pid, "limits", &text, &bytes) < 0)
 		return false;
+	assert(text);
 	line = strstr(text, name);
 	if (!line)
 		return false;

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -25,10 +26,13 @@
 #include "injector/ptrace/timed_wait.h"
 #include "injector/ptrace/watchdog.h"
 
+#define ERESTARTNOINTR 513 /* include/linux/errno.h; no program sees it */
+
 #define XSTATE_MAX 65536u
 #define RED_ZONE 128u
 #define SPARE_BYTES 512u
-/* The first remote calls use only the thread's own stack. */
+/* The first remote calls use only the thread's own stack, below the frame by which it resumes: this
+ * is what is left of the room that safepoint.c asks for below its stack pointer. */
 #define STACK_NEEDED 16384u
 /* Of a maker: the frame by which it ends. */
 #define MAKER_BYTES 1024u
@@ -1137,14 +1141,17 @@ static int to_new_thread(struct limpet_tracee *tracee, uint64_t deadline_ns, pid
 	enum stop_kind kind = STOP_OTHER;
 	struct user_regs_struct regs;
 	struct iovec vector = {&regs, sizeof(regs)};
-	int signal_number = 0, error;
+	int signal_number = 0, pass = 0, error;
 
 	do {
-		error = resume(tracee, PTRACE_SYSCALL, 0);
+		error = resume(tracee, PTRACE_SYSCALL, pass);
 		if (!error)
 			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
 		if (error)
 			return error;
+		pass = signal_to_pass(kind, signal_number);
+		if (pass < 0)
+			return pass;
 	} while (kind != STOP_OTHER && kind != STOP_SYSCALL);
 	if (kind == STOP_OTHER)
 		return get_new_tid(tracee, ret_tid);
@@ -1183,19 +1190,13 @@ static int adopt_maker(const struct limpet_tracee *tracee, pid_t tid, uint64_t h
 	return 0;
 }
 
-int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns,
-			      struct limpet_tracee **ret, int64_t *ret_answer)
+/* One clone(2). *ret_tid: 0 if it has failed, with *ret_answer. */
+static int try_to_clone(struct limpet_tracee *tracee, const uint64_t args[6], uint64_t deadline_ns,
+			pid_t *ret_tid, int64_t *ret_answer)
 {
-	uint64_t args[6] = {CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
-			    CLONE_VFORK};
 	struct user_regs_struct regs;
-	pid_t tid = 0;
-	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0, resumed;
+	int error;
 
-	if (!error)
-		error = write_end(tracee, &args[1]);
-	if (error)
-		return error;
 	prepare_syscall(tracee, SYS_clone, args, &regs);
 	error = write_registers(tracee, &regs);
 	if (error)
@@ -1208,9 +1209,35 @@ int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns
 	if (!error)
 		error = set_options(tracee, PTRACE_O_TRACEVFORK);
 	if (!error)
-		error = to_new_thread(tracee, deadline_ns, &tid, ret_answer);
+		error = to_new_thread(tracee, deadline_ns, ret_tid, ret_answer);
 	if (!tracee->running)
 		(void)set_options(tracee, 0);
+	return error;
+}
+
+int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns,
+			      struct limpet_tracee **ret, int64_t *ret_answer)
+{
+	uint64_t args[6] = {CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD |
+			    CLONE_VFORK};
+	int64_t answer = 0;
+	pid_t tid = 0;
+	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0, resumed;
+
+	if (!error)
+		error = write_end(tracee, &args[1]);
+	if (!error)
+		error = try_to_clone(tracee, args, deadline_ns, &tid, &answer);
+	/* The kernel makes no thread while something is to be dealt with first: a SIGCONT's news, a
+	 * stop of the whole process, a freeze (copy_process() in kernel/fork.c). */
+	while (!error && answer == -ERESTARTNOINTR && limpet_monotonic_ns() < deadline_ns) {
+		answer = 0;
+		error = leave_syscall_stop(tracee, deadline_ns);
+		if (!error)
+			error = try_to_clone(tracee, args, deadline_ns, &tid, &answer);
+	}
+	if (!error && !tid)
+		*ret_answer = answer == -ERESTARTNOINTR ? -EAGAIN : answer;
 	/* From here to the end of the call it is as at its entry: registers that were written now
 	 * would be lost. */
 	if (error || !tid)
@@ -1226,7 +1253,7 @@ int limpet_tracee_end_maker(struct limpet_tracee *tracee, struct limpet_tracee *
 	static const uint64_t none[6];
 	struct user_regs_struct regs;
 	enum stop_kind kind = STOP_OTHER;
-	int signal_number = 0, error = maker->at_entry ? end_call(maker, deadline_ns) : 0;
+	int signal_number = 0, pass = 0, error = maker->at_entry ? end_call(maker, deadline_ns) : 0;
 
 	prepare_syscall(maker, SYS_exit, none, &regs);
 	if (!error)
@@ -1234,18 +1261,24 @@ int limpet_tracee_end_maker(struct limpet_tracee *tracee, struct limpet_tracee *
 	limpet_boost_raise_last(maker->tid);
 	/* Until it is reaped, and so in no list of threads. */
 	while (!error) {
-		error = resume(maker, PTRACE_CONT, 0);
+		error = resume(maker, PTRACE_CONT, pass);
 		if (!error)
 			error = wait_stop(maker, deadline_ns, &kind, &signal_number);
+		if (!error)
+			pass = signal_to_pass(kind, signal_number);
+		error = pass < 0 ? pass : error;
 	}
 	limpet_tracee_release(maker);
 	/* The call that made it has an answer now. */
+	pass = 0;
 	do {
-		error = tracee->running ? 0 : resume(tracee, PTRACE_SYSCALL, 0);
+		error = tracee->running ? 0 : resume(tracee, PTRACE_SYSCALL, pass);
 		if (!error)
 			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
-		if (error)
-			return error;
+		if (!error)
+			pass = signal_to_pass(kind, signal_number);
+		if (error || pass < 0)
+			return error ?: pass;
 	} while (kind != STOP_SYSCALL);
 	tracee->at_entry = false;
 	tracee->at_syscall = true;
@@ -1266,6 +1299,36 @@ int limpet_tracee_keep_going(struct limpet_tracee *tracee)
 		return error == -ETIMEDOUT ? 0 : error;
 	signal_number = signal_to_pass(kind, signal_number);
 	return signal_number < 0 ? signal_number : resume(tracee, PTRACE_CONT, signal_number);
+}
+
+/* The word that the handler below tells of a stop. */
+static uint32_t *woken;
+
+static void on_stop(int number)
+{
+	uint32_t none = 0;
+
+	(void)number;
+	__atomic_compare_exchange_n(woken, &none, LIMPET_TRACEE_STOPPED, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_RELAXED);
+}
+
+void limpet_tracee_sleep_on(uint32_t *word, uint64_t limit_ns)
+{
+	const struct timespec limit = {(time_t)(limit_ns / 1000000000),
+				       (long)(limit_ns % 1000000000)};
+	const struct sigaction action = {.sa_handler = on_stop};
+	const sigset_t child = limpet_sigchld_set();
+	uint32_t stopped = LIMPET_TRACEE_STOPPED;
+	struct sigaction kept;
+
+	woken = word;
+	sigaction(SIGCHLD, &action, &kept);
+	pthread_sigmask(SIG_UNBLOCK, &child, NULL);
+	syscall(SYS_futex, word, FUTEX_WAIT, 0, &limit, NULL, 0);
+	pthread_sigmask(SIG_BLOCK, &child, NULL);
+	sigaction(SIGCHLD, &kept, NULL);
+	__atomic_compare_exchange_n(word, &stopped, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)

@@ -139,6 +139,10 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 /* To be called while it runs there: a stop of the whole target (SIGSTOP, Ctrl-Z) that reaches this
  * thread must not keep it from finishing. -EPROTO: it has faulted, and stands there. */
 int limpet_tracee_keep_going(struct limpet_tracee *tracee) LIMPET_MUST_CHECK;
+/* Sleeps while *word, a futex, is 0 and no tracee has stopped, for `limit_ns` at most. It is
+ * LIMPET_TRACEE_STOPPED for a moment when one has. */
+#define LIMPET_TRACEE_STOPPED 2u
+void limpet_tracee_sleep_on(uint32_t *word, uint64_t limit_ns);
 bool limpet_tracee_is_running(const struct limpet_tracee *tracee);
 /* Stops it again. */
 int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;

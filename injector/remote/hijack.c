@@ -418,6 +418,8 @@ static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 		    enum limpet_safepoint_verdict verdict, struct limpet_err *err)
 {
 	const pid_t pid = hijack->setup.target->pid;
+	char name[LIMPET_PROC_NAME_BYTES];
+	pid_t tracer;
 
 	if (error == -EBUSY)
 		explain_none(hijack, locked, verdict, err);
@@ -427,7 +429,14 @@ static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 			"process %d has installed a seccomp filter that forbids limpet's system "
 			"calls: none was made",
 			pid);
-	else
+	else if (error == -EPERM && (tracer = limpet_proc_tracer(pid, INT_MAX, name))) {
+		limpet_err_set(err, error,
+			       "cannot stop a thread of process %d: it is traced by '%s' (%d)", pid,
+			       name, tracer);
+		limpet_err_hint(err,
+				"detach it there first (gdb: detach, strace: Ctrl-C); see: ps %d",
+				tracer);
+	} else
 		limpet_err_set(err, error, "cannot stop a thread of process %d: %s", pid,
 			       strerror(-error));
 }
@@ -933,7 +942,7 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 				now > unusual_from_ns ? now - unusual_from_ns : 0, &turn_ns);
 		if ((uint64_t)left.tv_nsec > turn_ns)
 			left.tv_nsec = (long)turn_ns;
-		syscall(SYS_futex, &hijack->boot->ready, FUTEX_WAIT, 0, &left, NULL, 0);
+		limpet_tracee_sleep_on(&hijack->boot->ready, (uint64_t)left.tv_nsec);
 		limpet_boost_take_back();
 		if (__atomic_load_n(&hijack->boot->ready, __ATOMIC_ACQUIRE))
 			return 0;

@@ -93,6 +93,24 @@ kept() {
 	finish storm
 }
 
+# continue_all_the_while PID: until it ends.
+continue_all_the_while() {
+	while kill -CONT "$1" 2>/dev/null; do :; done
+}
+
+# Each SIGCONT is news for a traced thread: it stops, and makes no thread itself.
+@test "a process that is continued all the while, and was never stopped" {
+	local i
+	start storm "$TARGETS/storm" --threads 2
+	continue_all_the_while "$pid" 3>&- &
+	for ((i = 0; i < 4; i++)); do
+		within 60 "$LIMPET" attach -q --no-seal -d 50ms -o "continued$i.limpet" "$pid"
+		nothing_of_ours "$pid"
+	done
+	tell storm "run 1000" ran
+	finish storm
+}
+
 @test "a thread opens files all the while: each gets the lowest number" {
 	local before i
 	start lowest "$TARGETS/lowest"
