@@ -60,21 +60,18 @@ COMMIT := $(shell git -C . rev-parse --short=12 HEAD 2>/dev/null || echo unknown
 
 include common/module.mk
 include agent/module.mk
-include recorder/module.mk
-include control/module.mk
 include injector/module.mk
 include collector/module.mk
 include explain/module.mk
-include faults/module.mk
 include analyzer/module.mk
 include cli/module.mk
 include test/module.mk
 include scripts/module.mk
 
 # All but the command line; the tests link against it.
-LIB_SRC := $(COMMON_SRC) $(RECORDER_SRC) $(CONTROL_SRC) $(INJECTOR_SRC) $(COLLECTOR_SRC) $(EXPLAIN_SRC) $(FAULTS_SRC) $(ANALYZER_SRC)
+LIB_SRC := $(COMMON_SRC) $(INJECTOR_SRC) $(COLLECTOR_SRC) $(EXPLAIN_SRC) $(ANALYZER_SRC)
 LIMPET_SRC := $(LIB_SRC) $(CLI_SRC)
-LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/remote/agent_bytes.o $(B)/obj/analyzer/render/html_template.o
+LIMPET_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(LIMPET_SRC)) $(B)/obj/injector/remote/agent_bytes.o $(B)/obj/analyzer/html/html_template.o
 
 .PHONY: all static clean help
 help:

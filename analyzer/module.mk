@@ -66,24 +66,26 @@ ANALYZER_SRC += \
 	analyzer/views/view.c
 
 ANALYZER_SRC += \
-	analyzer/render/chain_text.c \
-	analyzer/render/diff_print.c \
-	analyzer/render/html.c \
-	analyzer/render/html_diff.c \
-	analyzer/render/html_packed.c \
-	analyzer/render/html_page.c \
-	analyzer/render/json_printer.c \
-	analyzer/render/losses_json.c \
-	analyzer/render/report_head.c \
-	analyzer/render/report_json.c \
-	analyzer/render/report_losses.c \
-	analyzer/render/report_markdown.c \
-	analyzer/render/report_printer.c \
-	analyzer/render/report_stack.c \
-	analyzer/render/report_text.c \
-	analyzer/render/report_totals.c \
-	analyzer/render/view_json.c \
-	analyzer/render/view_text.c
+	analyzer/text/chain_text.c \
+	analyzer/text/diff_print.c \
+	analyzer/text/json_printer.c \
+	analyzer/text/losses_json.c \
+	analyzer/text/report_head.c \
+	analyzer/text/report_json.c \
+	analyzer/text/report_losses.c \
+	analyzer/text/report_markdown.c \
+	analyzer/text/report_printer.c \
+	analyzer/text/report_stack.c \
+	analyzer/text/report_text.c \
+	analyzer/text/report_totals.c \
+	analyzer/text/view_json.c \
+	analyzer/text/view_text.c
+
+ANALYZER_SRC += \
+	analyzer/html/html.c \
+	analyzer/html/html_diff.c \
+	analyzer/html/html_packed.c \
+	analyzer/html/html_page.c
 
 ANALYZER_SRC += \
 	analyzer/export/export.c \
@@ -108,14 +110,14 @@ ANALYZER_SRC += \
 # The page: a template, its style and script, and uPlot from npm, in one file. Without npm, or away from
 # its registry, it has no plots.
 HTML_PAGE := $(B)/html/page.html
-HTML_SOURCES := html/report.html html/report.css $(wildcard html/*.js)
-$(B)/html/uplot/done: html/package.json html/package-lock.json scripts/fetch-npm
+HTML_SOURCES := analyzer/html/report.html analyzer/html/report.css $(wildcard analyzer/html/*.js)
+$(B)/html/uplot/done: analyzer/html/package.json analyzer/html/package-lock.json scripts/fetch-npm
 	$(call say,NPM,$@)
-	$(Q)scripts/fetch-npm html $(@D) 'the page of `limpet html` will have no plots'
+	$(Q)scripts/fetch-npm analyzer/html $(@D) 'the page of `limpet html` will have no plots'
 $(HTML_PAGE): $(HTML_SOURCES) $(B)/html/uplot/done scripts/build-page
 	$(call say,PAGE,$@)
 	$(Q)scripts/build-page $(B)/html/uplot $@
-$(B)/obj/analyzer/render/html_template.o: analyzer/render/html_template.S $(HTML_PAGE)
+$(B)/obj/analyzer/html/html_template.o: analyzer/html/html_template.S $(HTML_PAGE)
 	$(call say,AS,$<)
 	@mkdir -p $(@D)
 	$(Q)$(CC) -I. -DPAGE_FILE='"$(HTML_PAGE)"' -c -o $@ $<

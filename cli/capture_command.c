@@ -13,7 +13,7 @@
 #include "cli/progress.h"
 #include "cli/sealing.h"
 #include "cli/ui.h"
-#include "collector/capture.h"
+#include "collector/capture/capture.h"
 #include "common/units.h"
 
 struct command {

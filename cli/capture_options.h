@@ -6,9 +6,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "injector/forks.h"
-#include "injector/image/entry_list.h"
+#include "injector/elf/entry_list.h"
 #include "injector/remote/load.h"
+#include "injector/session/forks.h"
 
 /* Defaults; the help texts and manuals name these. */
 #define LIMPET_CAPTURE_AGENT_MEMORY_BYTES (UINT64_C(64) << 20)

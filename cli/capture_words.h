@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "cli/progress.h"
-#include "collector/capture.h"
+#include "collector/capture/capture.h"
 #include "common/losses.h"
 #include "common/trace_format.h"
 

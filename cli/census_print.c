@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/render/json_printer.h"
 #include "analyzer/symbols/demangle.h"
+#include "analyzer/text/json_printer.h"
 #include "cli/ui.h"
 #include "common/array.h"
 #include "common/err.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/render/diff_print.h"
+#include "analyzer/text/diff_print.h"
 #include "analyzer/views/diff.h"
 #include "cli/commands.h"
 #include "cli/html_file.h"

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/html/html.h"
 #include "analyzer/model/history.h"
-#include "analyzer/render/html.h"
 #include "analyzer/views/heap.h"
 #include "analyzer/views/verdict.h"
 #include "cli/commands.h"

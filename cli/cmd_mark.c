@@ -6,9 +6,9 @@
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
+#include "collector/control/control_client.h"
 #include "common/mark_name.h"
 #include "common/units.h"
-#include "control/control_client.h"
 
 static const char help_text[] =
 	"Usage: limpet mark [OPTIONS] PID NAME\n"

@@ -10,8 +10,8 @@
 #include "cli/progress.h"
 #include "cli/sealing.h"
 #include "cli/ui.h"
+#include "collector/pages/fault_capture.h"
 #include "common/units.h"
-#include "faults/fault_capture.h"
 
 static const char help_text[] =
 	"Usage: limpet pages [OPTIONS] PID\n"

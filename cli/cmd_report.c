@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "analyzer/model/history.h"
-#include "analyzer/render/report_json.h"
-#include "analyzer/render/report_markdown.h"
-#include "analyzer/render/report_text.h"
-#include "analyzer/render/view_json.h"
-#include "analyzer/render/view_text.h"
+#include "analyzer/text/report_json.h"
+#include "analyzer/text/report_markdown.h"
+#include "analyzer/text/report_text.h"
+#include "analyzer/text/view_json.h"
+#include "analyzer/text/view_text.h"
 #include "analyzer/views/findings.h"
 #include "analyzer/views/heap.h"
 #include "analyzer/views/report.h"

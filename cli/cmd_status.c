@@ -6,13 +6,13 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "analyzer/render/json_printer.h"
+#include "analyzer/text/json_printer.h"
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
+#include "collector/control/control_client.h"
 #include "common/array.h"
 #include "common/units.h"
-#include "control/control_client.h"
 #include "injector/preflight/dormant.h"
 #include "injector/proc/proc.h"
 

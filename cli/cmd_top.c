@@ -11,8 +11,8 @@
 #include "cli/top_screen.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
+#include "collector/control/control_client.h"
 #include "common/units.h"
-#include "control/control_client.h"
 
 #define DELAY_NS 1000000000ull
 #define LEAST_DELAY_NS 100000000ull

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/render/json_printer.h"
+#include "analyzer/text/json_printer.h"
 #include "cli/census_print.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"

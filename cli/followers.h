@@ -10,7 +10,7 @@
 #include <signal.h>
 
 #include "cli/capture_options.h"
-#include "collector/capture.h"
+#include "collector/capture/capture.h"
 
 /* Simultaneous captures of children in a family. */
 #define LIMPET_FOLLOWERS_MAX 32u

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "analyzer/render/report_printer.h"
+#include "analyzer/text/report_printer.h"
 #include "cli/live_target.h"
 #include "cli/ui.h"
 #include "common/open_file.h"

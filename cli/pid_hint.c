@@ -9,13 +9,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "analyzer/render/report_printer.h"
+#include "analyzer/text/report_printer.h"
 #include "cli/shell_word.h"
 #include "cli/ui.h"
+#include "collector/control/control_client.h"
 #include "common/base_name.h"
 #include "common/plain_text.h"
 #include "common/units.h"
-#include "control/control_client.h"
 #include "injector/proc/proc.h"
 
 #define ROWS_SHOWN 10u

@@ -6,7 +6,7 @@
 #include <sys/types.h>
 
 #include "cli/progress.h"
-#include "collector/capture.h"
+#include "collector/capture/capture.h"
 
 struct limpet_sealing {
 	pid_t pid;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <wchar.h>
 
-#include "analyzer/render/report_printer.h"
+#include "analyzer/text/report_printer.h"
 #include "cli/top_memory.h"
 #include "cli/top_pace.h"
 #include "cli/top_screen.h"

@@ -6,8 +6,8 @@
 #include <strings.h>
 #include <uthash.h>
 
-#include "analyzer/render/report_printer.h"
-#include "analyzer/render/view_text.h"
+#include "analyzer/text/report_printer.h"
+#include "analyzer/text/view_text.h"
 #include "cli/top_calls.h"
 #include "common/array.h"
 #include "common/base_name.h"

@@ -11,15 +11,15 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "analyzer/render/report_printer.h"
+#include "analyzer/text/report_printer.h"
 #include "cli/top_editor.h"
 #include "cli/top_pace.h"
 #include "cli/ui.h"
+#include "collector/control/control_client.h"
 #include "common/clock.h"
 #include "common/mark_name.h"
 #include "common/plain_text.h"
 #include "common/units.h"
-#include "control/control_client.h"
 
 #define KEY_ESCAPE 27
 #define KEY_DELETE 127

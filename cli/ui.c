@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-#include "analyzer/render/report_printer.h"
+#include "analyzer/text/report_printer.h"
 #include "cli/pager.h"
 #include "cli/pid_hint.h"
 #include "common/plain_text.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/render/report_markdown.h"
+#include "analyzer/text/report_markdown.h"
 #include "cli/mark_times.h"
 #include "cli/shell_word.h"
 #include "cli/ui.h"

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "analyzer/model/filter.h"
-#include "analyzer/render/report_text.h"
+#include "analyzer/text/report_text.h"
 #include "analyzer/trace/trace_reader.h"
 #include "analyzer/views/report.h"
 

@@ -1,17 +1,50 @@
 COLLECTOR_SRC := \
-	collector/agent_counts.c \
-	collector/capture.c \
-	collector/collector.c \
-	collector/description.c \
-	collector/identity.c \
-	collector/look_ahead.c \
-	collector/memory_watch.c \
-	collector/module_table.c \
-	collector/pace.c \
-	collector/plausible.c \
-	collector/reorder.c \
-	collector/resident_pages.c \
-	collector/stack_tree.c \
-	collector/step_back.c \
-	collector/thread_names.c \
-	collector/trace_session.c
+	collector/stream/agent_counts.c \
+	collector/stream/collector.c \
+	collector/stream/description.c \
+	collector/stream/look_ahead.c \
+	collector/stream/module_table.c \
+	collector/stream/plausible.c \
+	collector/stream/reorder.c \
+	collector/stream/stack_tree.c \
+	collector/stream/thread_names.c
+
+COLLECTOR_SRC += \
+	collector/record/accounting.c \
+	collector/record/event_columns.c \
+	collector/record/event_planes.c \
+	collector/record/live_table.c \
+	collector/record/mapping_table.c \
+	collector/record/recorder.c \
+	collector/record/recorder_blocks.c \
+	collector/record/rollup.c \
+	collector/record/site_table.c \
+	collector/record/thread_numbers.c \
+	collector/record/trace_compressor.c \
+	collector/record/trace_ring.c \
+	collector/record/trace_sync.c \
+	collector/record/trace_writer.c
+
+COLLECTOR_SRC += \
+	collector/control/control.c \
+	collector/control/control_client.c \
+	collector/control/control_socket.c \
+	collector/control/runtime_dir.c
+
+COLLECTOR_SRC += \
+	collector/pages/counted_maps.c \
+	collector/pages/fault_capture.c \
+	collector/pages/fault_events.c \
+	collector/pages/fault_losses.c \
+	collector/pages/fault_record.c \
+	collector/pages/fault_stacks.c \
+	collector/pages/page_set.c
+
+COLLECTOR_SRC += \
+	collector/capture/capture.c \
+	collector/capture/identity.c \
+	collector/capture/memory_watch.c \
+	collector/capture/pace.c \
+	collector/capture/resident_pages.c \
+	collector/capture/step_back.c \
+	collector/capture/trace_session.c

@@ -1,5 +1,5 @@
 /* Every reason why a trace is not complete, or why a figure may not be exact. The recorder
- * determines which of them apply (recorder/recorder.h), a reader adds its own
+ * determines which of them apply (collector/record/recorder.h), a reader adds its own
  * (analyzer/model/model_losses.h); only this file defines what each means for the words `complete`
  * and `exact`. docs/losses.md lists the causes.
  *

@@ -1,5 +1,6 @@
-/* The trace file: the numbers that its writer (recorder/) and its readers (analyzer/) share.
- * limpet-trace(5) describes the format in full; this header names its constants. Freestanding.
+/* The trace file: the numbers that its writer (collector/record/) and its readers (analyzer/)
+ * share. limpet-trace(5) describes the format in full; this header names its constants.
+ * Freestanding.
  *
  * A trace is a sequence of blocks. A block is a zstd skippable frame, the mark, followed by one
  * zstd frame with a content checksum. `zstd -dc` therefore yields the concatenated contents. */

@@ -10,8 +10,8 @@
 #include "explain/mappings.h"
 #include "explain/runtimes.h"
 #include "explain/verdicts.h"
-#include "injector/image/memory_owners.h"
-#include "injector/image/preflight_allocators.h"
+#include "injector/elf/memory_owners.h"
+#include "injector/elf/preflight_allocators.h"
 #include "injector/proc/pages.h"
 
 /* An arena below a tenth of its resident memory in use counts as empty. */

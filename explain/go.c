@@ -7,7 +7,7 @@
 #include "common/array.h"
 #include "explain/data.h"
 #include "explain/present.h"
-#include "injector/image/elf_file.h"
+#include "injector/elf/elf_file.h"
 
 /* runtime/malloc.go: small structures of the runtime are in chunks that it never frees. The first
  * word of each is the address of the one before, the last one's is 0. */

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "injector/image/elf_file.h"
+#include "injector/elf/elf_file.h"
 
 /* src/hotspot/share/runtime/vmStructs.hpp: VMStructEntry. */
 struct entry {

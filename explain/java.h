@@ -3,7 +3,7 @@
 #define LIMPET_EXPLAIN_JAVA_H
 
 #include "explain/memory_reader.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 
 struct limpet_java_ranges {
 	uint64_t heap_start, heap_end; /* reserved for it; both 0: unknown */

@@ -7,7 +7,7 @@
 #include "explain/pieces.h"
 #include "explain/stack_owners.h"
 #include "explain/tmpfs.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 #include "injector/proc/proc.h"
 
 /* What was found out about the process before. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "common/array.h"
-#include "injector/image/memory_owners.h"
+#include "injector/elf/memory_owners.h"
 
 void limpet_pieces_done(struct limpet_pieces *pieces)
 {

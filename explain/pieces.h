@@ -4,8 +4,8 @@
 
 #include "common/memory_accounts.h"
 #include "explain/glibc_heaps.h"
-#include "injector/image/modules.h"
-#include "injector/image/thread_stacks.h"
+#include "injector/elf/modules.h"
+#include "injector/elf/thread_stacks.h"
 
 struct limpet_piece {
 	uint64_t start, end;

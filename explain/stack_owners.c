@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "injector/image/thread_stacks.h"
+#include "injector/elf/thread_stacks.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/tid_offset.h"
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "injector/image/elf_file.h"
+#include "injector/elf/elf_file.h"
 
 /* Itanium C++ ABI 2.5.2: two words come before the functions, unless there are virtual bases. */
 #define ADDRESS_POINT 16u

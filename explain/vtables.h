@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 
 /* Of all modules; and the bytes of their names. */
 #define LIMPET_VTABLES_LIMIT ((size_t)1 << 20)

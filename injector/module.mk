@@ -1,12 +1,12 @@
 INJECTOR_SRC := \
-	injector/children.c \
-	injector/forks.c \
-	injector/leftovers.c \
-	injector/session.c \
-	injector/session_attach.c \
-	injector/session_call.c \
-	injector/session_cleanup.c \
-	injector/session_detach.c
+	injector/session/children.c \
+	injector/session/forks.c \
+	injector/session/leftovers.c \
+	injector/session/session.c \
+	injector/session/session_attach.c \
+	injector/session/session_call.c \
+	injector/session/session_cleanup.c \
+	injector/session/session_detach.c
 
 INJECTOR_SRC += \
 	injector/hidden/arch/$(ARCH)/call_sites.c \
@@ -84,23 +84,23 @@ INJECTOR_SRC += \
 	injector/unwind/unwind_set.c
 
 INJECTOR_SRC += \
-	injector/image/allocator_texts.c \
-	injector/image/memory_owners.c \
-	injector/image/thread_stacks.c \
-	injector/image/arch/$(ARCH)/entry_code.c \
-	injector/image/arch/$(ARCH)/nim_code.c \
-	injector/image/code_reader.c \
-	injector/image/elf_file.c \
-	injector/image/entry_check.c \
-	injector/image/entry_collect.c \
-	injector/image/entry_find.c \
-	injector/image/entry_late.c \
-	injector/image/entry_list.c \
-	injector/image/entry_names.c \
-	injector/image/entry_nim.c \
-	injector/image/module_memory.c \
-	injector/image/modules.c \
-	injector/image/preflight_allocators.c
+	injector/elf/allocator_texts.c \
+	injector/elf/memory_owners.c \
+	injector/elf/thread_stacks.c \
+	injector/elf/arch/$(ARCH)/entry_code.c \
+	injector/elf/arch/$(ARCH)/nim_code.c \
+	injector/elf/code_reader.c \
+	injector/elf/elf_file.c \
+	injector/elf/entry_check.c \
+	injector/elf/entry_collect.c \
+	injector/elf/entry_find.c \
+	injector/elf/entry_late.c \
+	injector/elf/entry_list.c \
+	injector/elf/entry_names.c \
+	injector/elf/entry_nim.c \
+	injector/elf/module_memory.c \
+	injector/elf/modules.c \
+	injector/elf/preflight_allocators.c
 
 INJECTOR_SRC += \
 	injector/proc/cgroup.c \

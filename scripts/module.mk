@@ -41,12 +41,12 @@ soak: $(B)/limpet
 		--window $(SOAK_WINDOW) $(SOAK_OPTIONS) '$(SOAK_NODE)' '$(SOAK_OUTPUT)'
 
 # ------------------------------------------------------------------ lint
-LINT_DIRECTORIES := agent $(patsubst %/,%,$(wildcard analyzer/*/)) cli collector common control explain faults injector \
-	$(filter-out injector/arch,$(patsubst %/,%,$(wildcard injector/*/))) recorder test/unit test/targets test/fuzz test/bench test/torture
+LINT_DIRECTORIES := agent agent/include $(patsubst %/,%,$(wildcard analyzer/*/ collector/*/ injector/*/)) cli common explain \
+	test/unit test/targets test/fuzz test/bench test/torture
 LINT_C := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.c $d/arch/*/*.c)))
 LINT_H := $(sort $(foreach d,$(LINT_DIRECTORIES),$(wildcard $d/*.h $d/arch/*/*.h)))
 LINT_SHELL := $(sort $(wildcard scripts/*.bash test/integration/*.bash test/integration/*.bats \
-	test/torture/*.bats test/torture/*.bash test/programs/*.bats completions/*) .ci/run test/traces/keep \
+	test/torture/*.bats test/torture/*.bash test/programs/*.bats cli/completions/*) .ci/run test/traces/keep \
 	$(shell grep -lE '^\#!/bin/(ba)?sh' scripts/* 2>/dev/null))
 LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
@@ -73,7 +73,7 @@ lint-includes:
 lint-functions:
 	$(call say,LINT,functions)
 	$(Q)! grep -nE 'static void [a-z_0-9]+\(void \*\*' test/unit/test_*.c | grep -v 'static void test_'
-	$(Q)scripts/check-functions $(TIDY_C) $(filter-out test/%,$(LINT_H)) html/*.js
+	$(Q)scripts/check-functions $(TIDY_C) $(filter-out test/%,$(LINT_H)) analyzer/html/*.js
 
 lint-hazards:
 	$(call say,LINT,hazards)
@@ -99,7 +99,7 @@ lint-shell:
 
 lint-script:
 	$(call say,LINT,node)
-	$(Q)for script in html/*.js; do node --check "$$script" || exit 1; done
+	$(Q)for script in analyzer/html/*.js; do node --check "$$script" || exit 1; done
 
 lint-man:
 	$(call say,LINT,mandoc)
@@ -138,11 +138,11 @@ SHAREDIR := $(DESTDIR)$(PREFIX)/share/limpet
 install: all
 	install -d '$(BINDIR)' '$(MANDIR)/man1' '$(MANDIR)/man5' '$(COMPLETIONDIR)' '$(INCLUDEDIR)' '$(SHAREDIR)'
 	install -m 755 $(B)/limpet '$(BINDIR)/limpet'
-	install -m 644 include/limpet.h '$(INCLUDEDIR)/limpet.h'
-	install -m 644 share/limpet.schema.json '$(SHAREDIR)/limpet.schema.json'
+	install -m 644 agent/include/limpet.h '$(INCLUDEDIR)/limpet.h'
+	install -m 644 cli/limpet.schema.json '$(SHAREDIR)/limpet.schema.json'
 	$(if $(MAN1),install -m 644 $(MAN1) '$(MANDIR)/man1/')
 	$(if $(MAN5),install -m 644 $(MAN5) '$(MANDIR)/man5/')
-	$(if $(wildcard completions/limpet.bash),install -m 644 completions/limpet.bash '$(COMPLETIONDIR)/limpet')
+	$(if $(wildcard cli/completions/limpet.bash),install -m 644 cli/completions/limpet.bash '$(COMPLETIONDIR)/limpet')
 
 uninstall:
 	rm -f '$(BINDIR)/limpet' '$(COMPLETIONDIR)/limpet' '$(INCLUDEDIR)/limpet.h' '$(SHAREDIR)/limpet.schema.json' \

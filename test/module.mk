@@ -88,7 +88,7 @@ LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS) $(addprefix test/integration/,attach
 # Everything but the command layer, as an archive: a test pulls in what it calls.
 TEST_LIB_SRC = $(LIB_SRC)
 TEST_LIB_OBJ = $(patsubst %.c,$(B)/obj/%.o,$(TEST_LIB_SRC)) \
-	$(if $(AGENT_SRC),$(B)/obj/injector/remote/agent_bytes.o) $(B)/obj/analyzer/render/html_template.o
+	$(if $(AGENT_SRC),$(B)/obj/injector/remote/agent_bytes.o) $(B)/obj/analyzer/html/html_template.o
 
 .SECONDEXPANSION:
 
@@ -558,7 +558,7 @@ $(TARGET_DIR)/classes-tcmalloc $(TARGET_DIR)/classes-tcmalloc-static: test/targe
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) $(if $(filter %-static,$@),-static,-no-pie) -I. -o $@ $< $(TCMALLOC_WHOLE)
 
-$(TARGET_DIR)/pool: test/targets/arena.c test/targets/target.h include/limpet.h
+$(TARGET_DIR)/pool: test/targets/arena.c test/targets/target.h agent/include/limpet.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -DPOOL -I. -o $@ $<
@@ -624,10 +624,10 @@ $(B)/torture/stoptimes: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,ptrace wai
 FUZZ_TESTS := collector modules elf proc control trace unwind_compile explain gopclntab
 FUZZ_B := build/address-undefined
 # What none of them calls, which is a third of what there is to compile; if one does, the linker says so.
-FUZZ_WITHOUT := analyzer/export/% analyzer/render/% analyzer/seal/% \
+FUZZ_WITHOUT := analyzer/export/% analyzer/text/% analyzer/html/% analyzer/seal/% \
 	$(addprefix analyzer/model/,live% namer%) $(addprefix analyzer/symbols/,debug% dwarf% perfmap% sym%) \
 	$(addprefix analyzer/views/,diff% findings% heap% report% trend% view%) \
-	collector/capture% $(addprefix injector/,children% forks% ptrace/launch% proc/target_end%)
+	collector/capture/capture% $(addprefix injector/,session/children% session/forks% ptrace/launch% proc/target_end%)
 $(B)/fuzz/liblimpet.a: $$(filter-out $(FUZZ_WITHOUT:%=$(B)/obj/%),$$(TEST_LIB_OBJ))
 	$(call say,AR,$@)
 	@mkdir -p $(@D)

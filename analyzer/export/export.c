@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/render/report_printer.h"
+#include "analyzer/text/report_printer.h"
 #include "common/plain_text.h"
 
 const char *const limpet_export_words[LIMPET_EXPORT_COUNT + 1] = {

@@ -13,7 +13,7 @@
 #include "analyzer/export/export_stacks.h"
 #include "analyzer/export/export_strings.h"
 #include "analyzer/export/firefox_blocks.h"
-#include "analyzer/render/json_printer.h"
+#include "analyzer/text/json_printer.h"
 #include "common/array.h"
 #include "common/base_name.h"
 

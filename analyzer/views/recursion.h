@@ -1,6 +1,6 @@
 /* Recursion in a stack: a function that calls itself, or several that call each other, which are
- * shown once, with their number. Whatever shows stacks asks here; html/recursion.js is the page's,
- * with the same tests (test/html/recursion.tsv). Pure functions. */
+ * shown once, with their number. Whatever shows stacks asks here; analyzer/html/recursion.js is the
+ * page's, with the same tests (test/html/recursion.tsv). Pure functions. */
 #ifndef LIMPET_ANALYZER_VIEWS_RECURSION_H
 #define LIMPET_ANALYZER_VIEWS_RECURSION_H
 

@@ -8,12 +8,12 @@
 
 #include "common/base_name.h"
 #include "common/family.h"
+#include "injector/elf/allocator_texts.h"
+#include "injector/elf/elf_file.h"
+#include "injector/elf/modules.h"
 #include "injector/hidden/call_judge.h"
 #include "injector/hidden/call_watch.h"
 #include "injector/hidden/slot_calls.h"
-#include "injector/image/allocator_texts.h"
-#include "injector/image/elf_file.h"
-#include "injector/image/modules.h"
 #include "injector/proc/proc.h"
 
 #define WATCH_NS UINT64_C(2000000000)

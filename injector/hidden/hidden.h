@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "injector/image/entry_list.h"
+#include "injector/elf/entry_list.h"
 
 struct limpet_hidden_watcher {
 	/* Before the calls of an allocator are watched, for at most `most_ns`. */

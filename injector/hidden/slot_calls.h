@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "injector/image/elf_file.h"
+#include "injector/elf/elf_file.h"
 
 struct limpet_slot_call {
 	uint64_t function; /* in the file's own address space */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 #include "injector/proc/pages.h"
 #include "injector/ptrace/wait.h"
 #include "injector/remote/quiesce.h"

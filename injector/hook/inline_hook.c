@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "injector/image/inline_hook_layout.h"
+#include "injector/elf/inline_hook_layout.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "injector/image/entry_find.h"
+#include "injector/elf/entry_find.h"
 #include "injector/ptrace/wait.h"
 #include "injector/remote/hijack.h"
 #include "injector/remote/quiesce.h"

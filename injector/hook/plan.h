@@ -6,8 +6,8 @@
 
 #include "common/err.h"
 #include "common/wire.h"
-#include "injector/image/entry_find.h"
-#include "injector/image/modules.h"
+#include "injector/elf/entry_find.h"
+#include "injector/elf/modules.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/remote/load.h"
 #include "injector/remote/segment.h"

@@ -6,7 +6,7 @@
 
 #include "common/err.h"
 #include "common/slots.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 
 /* Each name is compared with those of all relocations. Of known libraries tcmalloc has most, 31. */
 #define LIMPET_SLOT_ALIASES_MAX 256u

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "collector/control/control_client.h"
 #include "common/array.h"
 #include "common/clock.h"
-#include "control/control_client.h"
 #include "injector/hook/mseal.h"
 #include "injector/hook/thunks.h"
 #include "injector/proc/memfd.h"

@@ -14,7 +14,7 @@
 
 #include "common/err.h"
 #include "common/memory_accounts.h"
-#include "injector/image/memory_owners.h"
+#include "injector/elf/memory_owners.h"
 #include "injector/remote/load.h"
 
 enum limpet_severity {

@@ -8,7 +8,7 @@
 
 #include "common/array.h"
 #include "common/open_file.h"
-#include "injector/image/preflight_allocators.h"
+#include "injector/elf/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
 
 struct cache_entry {

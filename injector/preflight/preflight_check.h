@@ -6,9 +6,9 @@
 #ifndef LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_CHECK_H
 #define LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_CHECK_H
 
+#include "injector/elf/entry_find.h"
+#include "injector/elf/modules.h"
 #include "injector/hook/plan.h"
-#include "injector/image/entry_find.h"
-#include "injector/image/modules.h"
 #include "injector/preflight/preflight.h"
 #include "injector/proc/proc.h"
 

@@ -5,9 +5,9 @@
 
 #include "common/base_name.h"
 #include "common/units.h"
-#include "injector/image/entry_find.h"
-#include "injector/image/memory_owners.h"
-#include "injector/image/preflight_allocators.h"
+#include "injector/elf/entry_find.h"
+#include "injector/elf/memory_owners.h"
+#include "injector/elf/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
 
 static void append(char *list, size_t room, const char *word)

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "injector/image/module_memory.h"
-#include "injector/image/preflight_allocators.h"
+#include "injector/elf/module_memory.h"
+#include "injector/elf/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
 
 static bool base_is(const char *path, const char *prefix)

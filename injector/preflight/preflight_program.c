@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "injector/elf/preflight_allocators.h"
 #include "injector/hook/plan.h"
-#include "injector/image/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"

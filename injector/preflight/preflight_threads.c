@@ -1,7 +1,7 @@
 /* Preflight: threads in which a call by limpet would do harm. */
 #include <errno.h>
 
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/memory.h"
 #include "injector/remote/sharers.h"

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 
 /* The offset of glibc's __libc_dlerror_result (2.34) from the thread pointer: a pointer that is 0
  * if there is no message. Read from libc's table, where the dynamic linker has written it. 0:

@@ -11,7 +11,7 @@
 #include <sys/types.h>
 
 #include "common/wire.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 
 /* Returns the address in the target of glibc's _dl_load_lock, which _dl_load_write_lock follows; 0:
  * not found (musl, an unknown glibc), and then nothing is known about it. They have no symbols:

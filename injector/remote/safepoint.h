@@ -13,7 +13,7 @@
 #define LIMPET_INJECTOR_REMOTE_SAFEPOINT_H
 
 #include "common/err.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/remote/segment.h"
 

@@ -15,7 +15,7 @@
 #include "common/err.h"
 #include "common/unwind_walk.h"
 #include "common/wire.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 #include "injector/unwind/unwind_set.h"
 
 /* The least memory of an agent. */

@@ -12,7 +12,7 @@
 #include "common/err.h"
 #include "common/unwind_walk.h"
 #include "common/wire.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 
 /* Modules whose tables found no room in the arena: stacks end there. */
 struct limpet_tables_without_room {

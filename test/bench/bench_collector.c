@@ -21,13 +21,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collector/collector.h"
+#include "collector/record/accounting.h"
+#include "collector/record/event_columns.h"
+#include "collector/record/recorder.h"
+#include "collector/record/trace_writer.h"
+#include "collector/stream/collector.h"
 #include "common/err.h"
-#include "injector/session.h"
-#include "recorder/accounting.h"
-#include "recorder/event_columns.h"
-#include "recorder/recorder.h"
-#include "recorder/trace_writer.h"
+#include "injector/session/session.h"
 
 enum {
 	MAX_THREADS = 64,

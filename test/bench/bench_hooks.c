@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "agent/record.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/unwind_fixture.h"
 

@@ -18,10 +18,10 @@
 
 #include "analyzer/model/model.h"
 #include "analyzer/trace/trace_reader.h"
-#include "collector/collector.h"
+#include "collector/record/recorder.h"
+#include "collector/stream/collector.h"
 #include "common/err.h"
-#include "injector/session.h"
-#include "recorder/recorder.h"
+#include "injector/session/session.h"
 
 #define MEMORY_BYTES (8u << 20)
 #define MAX_STEPS 64u

@@ -15,11 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "collector/control/control.h"
+#include "collector/control/control_client.h"
+#include "collector/control/control_wire.h"
+#include "collector/control/runtime_dir.h"
 #include "common/err.h"
-#include "control/control.h"
-#include "control/control_client.h"
-#include "control/control_wire.h"
-#include "control/runtime_dir.h"
 
 #define PID 99999999 /* beyond what the kernel gives */
 #define MAX_MESSAGES 16u

@@ -8,10 +8,10 @@
 
 #include "analyzer/symbols/demangle.h"
 #include "common/err.h"
+#include "injector/elf/allocator_texts.h"
+#include "injector/elf/elf_file.h"
+#include "injector/elf/preflight_allocators.h"
 #include "injector/hidden/slot_calls.h"
-#include "injector/image/allocator_texts.h"
-#include "injector/image/elf_file.h"
-#include "injector/image/preflight_allocators.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

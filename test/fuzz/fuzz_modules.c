@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "common/err.h"
+#include "injector/elf/modules.h"
 #include "injector/hook/plan.h"
-#include "injector/image/modules.h"
 #include "injector/proc/proc.h"
 #include "injector/remote/safepoint.h"
 #include "injector/remote/segment.h"

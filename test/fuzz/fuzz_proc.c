@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/image/preflight_allocators.h"
+#include "injector/elf/preflight_allocators.h"
 #include "injector/preflight/dormant.h"
 #include "injector/preflight/preflight.h"
 #include "injector/proc/proc.h"

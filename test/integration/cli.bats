@@ -91,8 +91,8 @@ fits() {
 
 @test "every command is listed, described and completed" {
 	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html mark pages report run seal status stop top " ]]
-	# shellcheck source=completions/limpet.bash
-	source "$root/completions/limpet.bash"
+	# shellcheck source=cli/completions/limpet.bash
+	source "$root/cli/completions/limpet.bash"
 	for command in $(commands); do
 		[[ -f $root/man/limpet-$command.1 ]] || fail "no manual for $command"
 		COMP_WORDS=(limpet "$command") COMP_CWORD=1

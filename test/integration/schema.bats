@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# What is written with --json, held against share/limpet.schema.json by a validator, key by key.
+# What is written with --json, held against cli/limpet.schema.json by a validator, key by key.
 # time-limit: 300
 
 load helpers
 setup() { begin; }
 teardown() { end; }
 
-schema=$root/share/limpet.schema.json
+schema=$root/cli/limpet.schema.json
 
 # Into a file of its own below json/.
 json() {

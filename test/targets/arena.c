@@ -6,7 +6,7 @@
 #include "test/targets/target.h"
 
 #ifdef POOL
-#include "include/limpet.h"
+#include "agent/include/limpet.h"
 
 LIMPET_POOL(arena)
 #define NEW_CHUNK(bytes) limpet_pool_arena_chunk(malloc, bytes)

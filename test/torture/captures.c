@@ -31,9 +31,9 @@
 #include <unistd.h>
 
 #include "analyzer/trace/trace_reader.h"
+#include "collector/control/control_client.h"
 #include "common/clock.h"
 #include "common/wire.h"
-#include "control/control_client.h"
 #include "injector/remote/agent_image.h"
 
 #define ROUND_LIMIT_NS 60000000000u /* times LIMPET_TEST_PATIENCE: it hangs */

@@ -10,7 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/stack_cache.h"
-#include "collector/description.h"
+#include "collector/stream/description.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"

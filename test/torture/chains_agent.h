@@ -8,7 +8,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#include "collector/stack_tree.h"
+#include "collector/stream/stack_tree.h"
 #include "common/wire.h"
 #include "test/torture/chains_unwind.h"
 

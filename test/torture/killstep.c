@@ -15,7 +15,7 @@
 
 #include "injector/proc/proc.h"
 #include "injector/ptrace/tracee.h"
-#include "injector/session.h"
+#include "injector/session/session.h"
 
 #define TIMEOUT_NS 600000000000u
 

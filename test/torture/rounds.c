@@ -8,7 +8,7 @@
 
 #include "common/clock.h"
 #include "injector/ptrace/tracee.h"
-#include "injector/session.h"
+#include "injector/session/session.h"
 
 static int compare(const void *a, const void *b)
 {

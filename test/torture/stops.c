@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/tracee.h"
-#include "injector/session.h"
+#include "injector/session/session.h"
 
 /* To enter, to put the slots back, to be seen outside, to unload. */
 #define STOPS_A_ROUND 4u

@@ -48,7 +48,7 @@
 #include <unistd.h>
 
 #include "injector/ptrace/tracee.h"
-#include "injector/session.h"
+#include "injector/session/session.h"
 
 #define MAX_TIDS 4096u
 #define MAX_STEPS 4096u

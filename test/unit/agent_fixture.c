@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "agent/record.h"
-#include "collector/description.h"
-#include "collector/look_ahead.h"
+#include "collector/stream/description.h"
+#include "collector/stream/look_ahead.h"
 #include "common/err.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 #include "injector/remote/growing.h"
 #include "injector/remote/loader_lock.h"
 

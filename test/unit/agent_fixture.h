@@ -10,7 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/hook.h"
-#include "collector/stack_tree.h"
+#include "collector/stream/stack_tree.h"
 #include "injector/remote/segment.h"
 
 /* Hooks that the fixture starts the agent with; their originals are fixture_original_*(). */

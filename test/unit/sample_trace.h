@@ -26,8 +26,8 @@
 #include <unistd.h>
 
 #include "analyzer/symbols/symbolize.h"
+#include "collector/record/recorder.h"
 #include "common/wire.h"
-#include "recorder/recorder.h"
 
 static const char sample_source[] =
 	"#include <stdlib.h>\n"                                                   /* 1 */

@@ -9,11 +9,11 @@
 
 #include <cmocka.h>
 
+#include "collector/record/accounting.h"
+#include "collector/record/live_table.h"
+#include "collector/record/mapping_table.h"
 #include "common/err.h"
 #include "common/wire.h"
-#include "recorder/accounting.h"
-#include "recorder/live_table.h"
-#include "recorder/mapping_table.h"
 
 #define MEMORY_BYTES (1u << 20)
 

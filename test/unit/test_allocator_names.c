@@ -14,8 +14,8 @@
 
 #include "common/err.h"
 #include "common/family.h"
-#include "injector/image/elf_file.h"
-#include "injector/image/entry_names.h"
+#include "injector/elf/elf_file.h"
+#include "injector/elf/entry_names.h"
 
 #define LIBRARIES "/usr/lib/x86_64-linux-gnu/"
 

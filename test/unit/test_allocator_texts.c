@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 #include "common/err.h"
-#include "injector/image/allocator_texts.h"
+#include "injector/elf/allocator_texts.h"
 
 /* With '#' for "malloc", so that this program does not contain them itself. */
 static const char mimalloc[] = "mi#: warning: \0environment option mi#_%s has an invalid value.\n";

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "injector/image/code_reader.h"
+#include "injector/elf/code_reader.h"
 #include "test/unit/skip_reason.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

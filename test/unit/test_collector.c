@@ -21,12 +21,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "collector/collector.h"
-#include "collector/reorder.h"
+#include "collector/record/recorder.h"
+#include "collector/stream/collector.h"
+#include "collector/stream/reorder.h"
 #include "common/clock.h"
 #include "common/err.h"
-#include "injector/session.h"
-#include "recorder/recorder.h"
+#include "injector/session/session.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/clock_fixture.h"
 

@@ -25,10 +25,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "control/control.h"
-#include "control/control_client.h"
-#include "control/control_wire.h"
-#include "control/runtime_dir.h"
+#include "collector/control/control.h"
+#include "collector/control/control_client.h"
+#include "collector/control/control_wire.h"
+#include "collector/control/runtime_dir.h"
 #include "test/unit/clock_fixture.h"
 
 #define TARGET 4711

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "control/control.h"
+#include "collector/control/control.h"
 #include "injector/preflight/dormant.h"
 #include "injector/proc/proc.h"
 #include "test/unit/clock_fixture.h"

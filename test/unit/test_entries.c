@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "common/family.h"
-#include "injector/image/entry_find.h"
-#include "injector/image/entry_list.h"
+#include "injector/elf/entry_find.h"
+#include "injector/elf/entry_list.h"
 
 static void assert_name(const char *name, enum limpet_entry_family family, enum limpet_op op)
 {

@@ -11,8 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "injector/image/entry_code.h"
-#include "injector/image/nim_code.h"
+#include "injector/elf/entry_code.h"
+#include "injector/elf/nim_code.h"
 
 /* Each: int64_t NAME(int64_t), from NAME to NAME_end. */
 #define FUNCTION(name, body)                                                                   \

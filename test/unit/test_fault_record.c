@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <linux/perf_event.h>
 
-#include "faults/fault_record.h"
+#include "collector/pages/fault_record.h"
 
 struct builder {
 	uint8_t bytes[4096];

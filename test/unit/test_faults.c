@@ -8,11 +8,11 @@
 
 #include <cmocka.h>
 
-#include "faults/counted_maps.h"
-#include "faults/fault_events.h"
-#include "faults/fault_losses.h"
-#include "faults/fault_stacks.h"
-#include "faults/ring_room.h"
+#include "collector/pages/counted_maps.h"
+#include "collector/pages/fault_events.h"
+#include "collector/pages/fault_losses.h"
+#include "collector/pages/fault_stacks.h"
+#include "collector/pages/ring_room.h"
 #include "test/unit/proc_fixture.h"
 
 /* Three frames by frame pointer, in code without a description; the last one is the outermost. */

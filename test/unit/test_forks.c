@@ -11,11 +11,11 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "injector/forks.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/remote/own_objects.h"
+#include "injector/session/forks.h"
 
 #define MS UINT64_C(1000000)
 

@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-#include "injector/leftovers.h"
+#include "injector/session/leftovers.h"
 #include "test/unit/proc_fixture.h"
 
 #define LIBRARY "7f0000000000-7f0001000000 r-xp 00000000 08:01 11 /lib/libc.so.6\n"

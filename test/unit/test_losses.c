@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "analyzer/model/tail.h"
-#include "analyzer/render/diff_print.h"
-#include "analyzer/render/report_json.h"
-#include "analyzer/render/report_text.h"
+#include "analyzer/text/diff_print.h"
+#include "analyzer/text/report_json.h"
+#include "analyzer/text/report_text.h"
 #include "analyzer/views/diff.h"
 #include "analyzer/views/heap.h"
 #include "analyzer/views/report.h"

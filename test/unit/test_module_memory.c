@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/image/module_memory.h"
+#include "injector/elf/module_memory.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
 #include "injector/proc/pages.h"

@@ -27,7 +27,7 @@
 
 #include "common/err.h"
 #include "common/family.h"
-#include "injector/image/modules.h"
+#include "injector/elf/modules.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/ptrace/tracee.h"

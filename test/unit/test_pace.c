@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "collector/pace.h"
+#include "collector/capture/pace.h"
 
 #define MS 1000000ull
 #define SECOND 1000000000ull

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "faults/page_set.h"
+#include "collector/pages/page_set.h"
 
 enum { PAGE = LIMPET_PAGE_SET_PAGE, HUGE = 2 << 20, MOST = 4096 };
 

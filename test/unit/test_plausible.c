@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "collector/plausible.h"
+#include "collector/stream/plausible.h"
 
 #define OWNER 3u
 

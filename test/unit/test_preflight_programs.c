@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "injector/image/preflight_allocators.h"
+#include "injector/elf/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/pages.h"
 #include "test/unit/preflight_fixture.h"

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "collector/step_back.h"
+#include "collector/capture/step_back.h"
 #include "injector/ptrace/priority.h"
 #include "test/unit/skip_reason.h"
 

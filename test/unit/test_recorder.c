@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collector/record/trace_sync.h"
 #include "common/bytes.h"
 #include "common/wire.h"
-#include "recorder/trace_sync.h"
 #include "test/unit/skip_reason.h"
 #include "test/unit/trace_fixture.h"
 

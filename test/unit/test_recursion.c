@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/render/chain_text.h"
+#include "analyzer/text/chain_text.h"
 #include "analyzer/views/recursion.h"
 #include "common/err.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "collector/reorder.h"
+#include "collector/stream/reorder.h"
 #include "common/wire.h"
 
 #define COUNTERS 5u

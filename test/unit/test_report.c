@@ -4,9 +4,9 @@
 #include <jansson.h>
 
 #include "analyzer/model/model.h"
-#include "analyzer/render/report_json.h"
-#include "analyzer/render/report_text.h"
 #include "analyzer/seal/seal.h"
+#include "analyzer/text/report_json.h"
+#include "analyzer/text/report_text.h"
 #include "analyzer/views/report.h"
 #include "common/plain_text.h"
 

@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "collector/resident_pages.h"
+#include "collector/capture/resident_pages.h"
 #include "common/clock.h"
 #include "common/wire.h"
 #include "injector/proc/proc.h"

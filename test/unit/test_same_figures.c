@@ -16,9 +16,9 @@
 #include <string.h>
 #include <zlib.h>
 
-#include "analyzer/render/html.h"
-#include "analyzer/render/report_json.h"
-#include "analyzer/render/report_text.h"
+#include "analyzer/html/html.h"
+#include "analyzer/text/report_json.h"
+#include "analyzer/text/report_text.h"
 #include "analyzer/views/heap.h"
 #include "common/units.h"
 #include "common/wire.h"

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "analyzer/trace/trace_reader.h"
+#include "collector/record/trace_ring.h"
 #include "common/trace_block.h"
-#include "recorder/trace_ring.h"
 
 #define MAX_BYTES 400000u
 

@@ -11,7 +11,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#include "recorder/trace_sync.h"
+#include "collector/record/trace_sync.h"
 #include "test/unit/clock_fixture.h"
 
 #define FD 4711

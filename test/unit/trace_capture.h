@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collector/record/recorder.h"
 #include "common/trace_format.h"
-#include "recorder/recorder.h"
 
 #define CAPTURE_CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define CAPTURE_SITES 40u

@@ -11,7 +11,7 @@
 
 #include "analyzer/model/model.h"
 #include "analyzer/trace/trace_reader.h"
-#include "recorder/recorder.h"
+#include "collector/record/recorder.h"
 #include "test/unit/trace_capture.h"
 
 #define TRACE_MEMORY_BYTES (8u << 20)

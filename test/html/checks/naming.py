@@ -24,7 +24,7 @@ def check_series(page):
     """Which calls of a stack are shown once, by a list of cases."""
     here = pathlib.Path(__file__).parent
     rows = [line.split("\t") for line in here.with_name("recursion.tsv").read_text(encoding="utf-8").splitlines()]
-    script = here.parents[2].joinpath("html", "recursion.js").read_text(encoding="utf-8")
+    script = here.parents[2].joinpath("analyzer", "html", "recursion.js").read_text(encoding="utf-8")
     got = page.run(script + "; return arguments[0].map(([calls]) => callsInLine(calls.split(' '), (a, b) => a === b, a => a).join(' < '))", rows)
     expect("series of calls", got, [wanted for _, wanted in rows])
 
@@ -59,7 +59,7 @@ def check_recursion(page):
 def check_name_steps(page):
     """Each step of a name, of a list of hard ones; tables, stacks and graph have it; instances of a template are one function."""
     rows = [line.split("\t") for line in pathlib.Path(__file__).parent.with_name("names.tsv").read_text(encoding="utf-8").splitlines()]
-    script = pathlib.Path(__file__).parents[3].joinpath("html", "names.js").read_text(encoding="utf-8")
+    script = pathlib.Path(__file__).parents[3].joinpath("analyzer", "html", "names.js").read_text(encoding="utf-8")
     got = page.run(script + "; return arguments[0].map(([name]) => [name, ...['templates', 'two', 'last'].map(step => NAME_STEPS[step].of(name))])", rows)
     for row, wanted in zip(got, rows):
         expect("steps of a name", row, wanted)

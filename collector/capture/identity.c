@@ -1,0 +1,27 @@
+#include "collector/capture/identity.h"
+
+#include <time.h>
+
+#include "injector/proc/proc.h"
+
+void limpet_identity_read(pid_t pid, bool with_command_line, struct limpet_identity *identity,
+			  struct limpet_recorder_options *options)
+{
+	struct limpet_cgroup cgroup;
+	struct timespec now;
+
+	identity->command[0] = identity->executable[0] = '\0';
+	if (with_command_line)
+		limpet_proc_command_line(pid, identity->command, sizeof(identity->command));
+	else
+		limpet_proc_argv0(pid, identity->command, sizeof(identity->command));
+	limpet_proc_executable(pid, identity->executable, sizeof(identity->executable));
+	if (limpet_container_id(pid, identity->container) == 0)
+		options->container = identity->container;
+	if (limpet_cgroup_find(pid, &cgroup) == 0)
+		(void)limpet_cgroup_limit(&cgroup, &options->cgroup_limit_bytes);
+	clock_gettime(CLOCK_REALTIME, &now);
+	options->wall_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	options->command = identity->command;
+	options->executable = identity->executable;
+}

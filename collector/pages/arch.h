@@ -1,0 +1,12 @@
+/* The only place that chooses the architecture's directory for code that reads sampled registers.
+ */
+#ifndef LIMPET_COLLECTOR_PAGES_ARCH_H
+#define LIMPET_COLLECTOR_PAGES_ARCH_H
+
+#define LIMPET_ARCH_STRING_(x) #x
+#define LIMPET_ARCH_STRING(x) LIMPET_ARCH_STRING_(x)
+/* clang-format off */
+#include LIMPET_ARCH_STRING(collector/pages/arch/LIMPET_ARCH/sampled_registers.h)
+/* clang-format on */
+
+#endif

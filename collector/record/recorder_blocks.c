@@ -1,0 +1,410 @@
+#include "collector/record/recorder_blocks.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "common/trace_block.h"
+
+static void put_boot_id(struct limpet_bytes *content)
+{
+	LIMPET_CLOSE int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	char id[64];
+	ssize_t count = fd < 0 ? -1 : read(fd, id, sizeof(id) - 1);
+
+	if (count <= 0)
+		return;
+	id[count] = '\0';
+	id[strcspn(id, "\n")] = '\0';
+	limpet_trace_put_string(content, LIMPET_HEADER_BOOT_ID, id);
+}
+
+#define NUMBERS_MAX 32u
+
+static void put_numbers(struct limpet_bytes *content, unsigned tag, const uint64_t *numbers,
+			size_t count)
+{
+	uint8_t bytes[NUMBERS_MAX * LIMPET_VARINT_MAX_BYTES];
+	size_t used = 0;
+
+	for (size_t i = 0; i < count; i++)
+		used += limpet_varint_put(bytes + used, numbers[i]);
+	limpet_trace_put_section(content, tag, bytes, used);
+}
+_Static_assert(LIMPET_TOTAL_COUNT <= NUMBERS_MAX, "the totals fit");
+
+static void put_memory(struct limpet_bytes *content, unsigned tag,
+		       const struct limpet_memory *memory)
+{
+	if (memory->known)
+		put_numbers(content, tag, memory->bytes, LIMPET_MEMORY_ACCOUNTS);
+}
+_Static_assert(LIMPET_MEMORY_ACCOUNTS <= NUMBERS_MAX, "the accounts fit");
+
+void limpet_recorder_put_header(struct limpet_bytes *content,
+				const struct limpet_recorder_options *options)
+{
+	struct utsname host;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), page_bytes = sysconf(_SC_PAGESIZE);
+
+	limpet_trace_put_number(content, LIMPET_HEADER_PID, (uint64_t)options->pid);
+	limpet_trace_put_string(content, LIMPET_HEADER_COMM, options->comm);
+	limpet_trace_put_string(content, LIMPET_HEADER_COMMAND, options->command);
+	limpet_trace_put_string(content, LIMPET_HEADER_EXECUTABLE, options->executable);
+	limpet_trace_put_number(content, LIMPET_HEADER_MODE, options->mode);
+	limpet_trace_put_number(content, LIMPET_HEADER_START_TICKS, options->start_ticks);
+	limpet_trace_put_number(content, LIMPET_HEADER_WALL_NS, options->wall_ns);
+	limpet_trace_put_number(content, LIMPET_HEADER_SAMPLE_BYTES, options->sampling.bytes);
+	limpet_trace_put_number(content, LIMPET_HEADER_OVERLOAD_BYTES,
+				options->sampling.overload_bytes);
+	limpet_trace_put_number(content, LIMPET_HEADER_MAX_DEPTH, options->max_depth);
+	if (options->unseen_rss_share >= 0) {
+		double share = options->unseen_rss_share > 1 ? 1 : options->unseen_rss_share;
+
+		limpet_trace_put_number(content, LIMPET_HEADER_UNSEEN_RSS_PPM,
+					(uint64_t)(share * 1e6 + 0.5));
+	}
+	limpet_trace_put_string(content, LIMPET_HEADER_ALLOCATORS, options->allocators);
+	if (uname(&host) == 0) {
+		limpet_trace_put_string(content, LIMPET_HEADER_HOST, host.nodename);
+		limpet_trace_put_string(content, LIMPET_HEADER_KERNEL, host.release);
+		limpet_trace_put_string(content, LIMPET_HEADER_MACHINE, host.machine);
+	}
+	put_boot_id(content);
+	put_memory(content, LIMPET_HEADER_MEMORY, &options->memory);
+	if (options->unfollowed && options->unfollowed[0])
+		limpet_trace_put_string(content, LIMPET_HEADER_UNFOLLOWED, options->unfollowed);
+	if (options->compact)
+		limpet_trace_put_number(content, LIMPET_HEADER_COMPACT, 1);
+	if (options->pages)
+		limpet_trace_put_number(content, LIMPET_HEADER_PAGES, 1);
+	if (options->max_bytes)
+		limpet_trace_put_number(content, LIMPET_HEADER_MAX_BYTES, options->max_bytes);
+	if (page_bytes > 0)
+		limpet_trace_put_number(content, LIMPET_HEADER_PAGE_BYTES, (uint64_t)page_bytes);
+	if (cpus > 0)
+		limpet_trace_put_number(content, LIMPET_HEADER_CPUS, (uint64_t)cpus);
+	limpet_trace_put_string(content, LIMPET_HEADER_CONTAINER, options->container);
+	if (options->cgroup_limit_bytes)
+		limpet_trace_put_number(content, LIMPET_HEADER_CGROUP_LIMIT_BYTES,
+					options->cgroup_limit_bytes);
+}
+
+void limpet_recorder_put_module(struct limpet_bytes *list, uint32_t number,
+				const struct limpet_recorder_module *module)
+{
+	size_t path_bytes = module->path ? strlen(module->path) : 0;
+
+	limpet_bytes_put_varint(list, number);
+	limpet_bytes_put_varint(list, module->allocator ? LIMPET_MODULE_ALLOCATOR : 0);
+	limpet_bytes_put_varint(list, module->start);
+	limpet_bytes_put_varint(list, module->end - module->start);
+	limpet_bytes_put_varint(list, module->bias);
+	limpet_bytes_put_varint(list, path_bytes);
+	limpet_bytes_put(list, module->path, path_bytes);
+	limpet_bytes_put_varint(list, module->build_id_bytes);
+	limpet_bytes_put(list, module->build_id, module->build_id_bytes);
+}
+
+void limpet_recorder_put_identity(struct limpet_bytes *list, uint32_t module,
+				  const struct limpet_file_identity *identity)
+{
+	struct limpet_bytes rest = {0};
+
+	limpet_bytes_put_varint(&rest, identity->bytes);
+	limpet_bytes_put_varint(&rest, identity->changed_ns);
+	if (identity->has_checksum)
+		limpet_bytes_put_varint(&rest, identity->checksum);
+	limpet_bytes_put_varint(list, module);
+	limpet_bytes_put_varint(list, rest.count);
+	limpet_bytes_put(list, rest.data, rest.count);
+	list->failed |= rest.failed;
+	limpet_bytes_done(&rest);
+}
+
+/* ------------------------------------------------------------------ PERIOD */
+
+static void put_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
+{
+	limpet_trace_put_section(content, tag, list->data, list->count);
+	content->failed |= list->failed;
+	limpet_bytes_done(list);
+}
+
+static void put_sizes(struct limpet_bytes *content, const struct limpet_accounting_size *sizes)
+{
+	struct limpet_bytes list = {0};
+
+	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
+		if (!sizes[i].allocations)
+			continue;
+		limpet_bytes_put_varint(&list, i);
+		limpet_bytes_put_varint(&list, sizes[i].allocations);
+		limpet_bytes_put_varint(&list, sizes[i].bytes);
+	}
+	put_list(content, LIMPET_PERIOD_SIZES, &list);
+}
+
+static bool is_heap_site(const struct limpet_site *site)
+{
+	return site->allocations || site->frees;
+}
+
+static bool is_map_site(const struct limpet_site *site)
+{
+	return site->mmaps || site->unmapped_parts;
+}
+
+#define HEAP_COLUMN(member) offsetof(struct limpet_site, member)
+static const size_t heap_columns[] = {
+	HEAP_COLUMN(allocations),     HEAP_COLUMN(allocated_bytes), HEAP_COLUMN(frees),
+	HEAP_COLUMN(freed_bytes),     HEAP_COLUMN(temporary),       HEAP_COLUMN(untracked),
+	HEAP_COLUMN(untracked_bytes),
+};
+static const size_t map_columns[] = {
+	HEAP_COLUMN(mmaps),
+	HEAP_COLUMN(mmap_bytes),
+	HEAP_COLUMN(unmapped_parts),
+	HEAP_COLUMN(unmapped_bytes),
+};
+
+static uint64_t member_at(const struct limpet_site *site, size_t offset)
+{
+	uint64_t value;
+
+	memcpy(&value, (const uint8_t *)site + offset, sizeof(value));
+	return value;
+}
+
+/* The sites that a period's block lists. */
+struct site_list {
+	const struct limpet_accounting *accounting;
+	const struct limpet_rollup *sums; /* NULL: those of the accounting's period */
+	size_t count;
+};
+
+static const struct limpet_site *site_at(const struct site_list *from, size_t index)
+{
+	return from->sums ? limpet_rollup_at(from->sums, index)
+			  : limpet_accounting_site_at(from->accounting, index);
+}
+
+/* Count, nodes, and one column per figure. */
+static void put_sites(struct limpet_bytes *content, unsigned tag, const struct site_list *from,
+		      bool (*is_listed)(const struct limpet_site *), const size_t *columns,
+		      size_t column_count)
+{
+	struct limpet_bytes list = {0};
+	size_t listed = 0;
+	uint32_t node = 0;
+
+	for (size_t i = 0; i < from->count; i++)
+		listed += is_listed(site_at(from, i));
+	if (!listed)
+		return;
+	limpet_bytes_put_varint(&list, listed);
+	for (size_t i = 0; i < from->count; i++) {
+		const struct limpet_site *site = site_at(from, i);
+
+		if (!is_listed(site))
+			continue;
+		limpet_bytes_put_varint(&list, site->node - node);
+		node = site->node;
+	}
+	for (size_t column = 0; column < column_count; column++)
+		for (size_t i = 0; i < from->count; i++) {
+			const struct limpet_site *site = site_at(from, i);
+
+			if (is_listed(site))
+				limpet_bytes_put_varint(&list, member_at(site, columns[column]));
+		}
+	put_list(content, tag, &list);
+}
+
+static void put_overloads(struct limpet_bytes *content, const struct limpet_accounting *accounting)
+{
+	const struct limpet_accounting_overload *overloads;
+	size_t count = limpet_accounting_period_overloads(accounting, &overloads);
+	struct limpet_bytes list = {0};
+
+	if (!count)
+		return;
+	for (size_t i = 0; i < count; i++) {
+		limpet_bytes_put_varint(&list, overloads[i].from_ns);
+		limpet_bytes_put_varint(&list, overloads[i].to_ns - overloads[i].from_ns);
+	}
+	put_list(content, LIMPET_PERIOD_OVERLOADS, &list);
+}
+
+static void put_held(struct limpet_bytes *content, const struct limpet_accounting *accounting)
+{
+	struct limpet_bytes nodes = {0}, blocks = {0}, bytes = {0}, list = {0};
+	struct limpet_accounting_held held;
+	uint32_t node = 0, last = 0;
+	size_t count = 0;
+
+	for (; limpet_accounting_next_held(accounting, &node, &held); count++) {
+		limpet_bytes_put_varint(&nodes, held.node - last);
+		last = held.node;
+		limpet_bytes_put_varint(&blocks, held.blocks);
+		limpet_bytes_put_varint(&bytes, held.bytes);
+	}
+	limpet_bytes_put_varint(&list, count);
+	limpet_bytes_put(&list, nodes.data, nodes.count);
+	limpet_bytes_put(&list, blocks.data, blocks.count);
+	limpet_bytes_put(&list, bytes.data, bytes.count);
+	list.failed |= nodes.failed || blocks.failed || bytes.failed;
+	limpet_bytes_done(&nodes);
+	limpet_bytes_done(&blocks);
+	limpet_bytes_done(&bytes);
+	put_list(content, LIMPET_PERIOD_HELD, &list);
+}
+
+void limpet_recorder_put_timeline(struct limpet_bytes *content,
+				  const struct limpet_recorder_point *points, size_t count)
+{
+	struct limpet_bytes list = {0};
+	uint64_t time_ns = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		limpet_bytes_put_varint(&list, points[i].time_ns - time_ns);
+		time_ns = points[i].time_ns;
+		limpet_bytes_put_varint(&list, points[i].live_bytes);
+		limpet_bytes_put_varint(&list, points[i].rss_bytes);
+		limpet_bytes_put_varint(&list, points[i].cgroup_bytes);
+		limpet_bytes_put_varint(&list, points[i].mapped_bytes);
+		limpet_bytes_put_varint(&list, points[i].allocations);
+	}
+	put_list(content, LIMPET_PERIOD_TIMELINE, &list);
+}
+
+static void put_losses(struct limpet_bytes *content, const struct limpet_recorder_losses *losses)
+{
+	const struct limpet_dropped *dropped = &losses->dropped;
+	const uint64_t numbers[] = {
+		losses->dropped_events, losses->truncated_stacks, losses->unseen_calls,
+		dropped->allocations,   dropped->allocated_bytes, dropped->frees,
+		dropped->freed_bytes,   dropped->unsized_frees,   dropped->mmaps,
+		dropped->mmap_bytes,    dropped->munmaps,         dropped->munmap_bytes,
+		losses->inferred_frees, losses->inferred_bytes,
+	};
+
+	put_numbers(content, LIMPET_PERIOD_LOSSES, numbers, LIMPET_COUNT_OF(numbers));
+	if (losses->reasons)
+		put_numbers(content, LIMPET_PERIOD_REASONS, &losses->reasons, 1);
+}
+
+void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_accounting *accounting,
+				const struct limpet_recorder_period *period)
+{
+	const struct limpet_recorder_gauges *gauges = period->gauges;
+	const uint64_t numbers[] = {gauges->time_ns, gauges->rss_bytes,   gauges->cgroup_bytes,
+				    gauges->threads, gauges->agent_bytes, gauges->file_bytes};
+	struct limpet_rollup *sums = period->sums;
+	struct limpet_accounting_peak peak =
+		sums ? limpet_rollup_peak(sums) : limpet_accounting_peak(accounting);
+	struct site_list sites = {.accounting = accounting,
+				  .sums = sums,
+				  .count = sums ? limpet_rollup_sort(sums)
+						: limpet_accounting_sort_sites(accounting)};
+
+	put_numbers(content, LIMPET_PERIOD_EVENTS,
+		    (uint64_t[]){period->events_sequence, period->rows}, 2);
+	put_numbers(content, LIMPET_PERIOD_TOTALS, limpet_accounting_totals(accounting),
+		    LIMPET_TOTAL_COUNT);
+	put_numbers(content, LIMPET_PERIOD_GAUGES, numbers,
+		    gauges->file_bytes                       ? 6
+		    : gauges->threads || gauges->agent_bytes ? 5
+		    : gauges->cgroup_bytes                   ? 3
+							     : 2);
+	if (sums || gauges->memory_is_new)
+		put_memory(content, LIMPET_PERIOD_MEMORY, &gauges->memory);
+	put_losses(content, period->losses);
+	put_numbers(content, LIMPET_PERIOD_PEAK,
+		    (uint64_t[]){peak.bytes, peak.rows, peak.time_ns, peak.capture_bytes,
+				 peak.capture_ns},
+		    5);
+	put_sizes(content,
+		  sums ? limpet_rollup_sizes(sums) : limpet_accounting_period_sizes(accounting));
+	put_sites(content, LIMPET_PERIOD_SITES, &sites, is_heap_site, heap_columns,
+		  LIMPET_COUNT_OF(heap_columns));
+	put_sites(content, LIMPET_PERIOD_MAPS, &sites, is_map_site, map_columns,
+		  LIMPET_COUNT_OF(map_columns));
+	put_overloads(content, accounting);
+	if (period->held)
+		put_held(content, accounting);
+}
+
+/* ------------------------------------------------------------------ LIVE, RESIDENT, END */
+
+void limpet_recorder_put_live(struct limpet_bytes *content, unsigned kind,
+			      const struct limpet_recorder_live *list, size_t count)
+{
+	struct limpet_bytes columns[6] = {0};
+	uint64_t address = 0;
+	bool any = false;
+
+	for (size_t i = 0; i < count; i++) {
+		limpet_bytes_put_varint(&columns[0], list[i].address - address);
+		address = list[i].address;
+		limpet_bytes_put_varint(&columns[1], list[i].size);
+		limpet_bytes_put_varint(&columns[2], list[i].node);
+		limpet_bytes_put_varint(&columns[3], list[i].tick);
+		limpet_bytes_put_varint(&columns[4], list[i].tid);
+		limpet_bytes_put_varint(&columns[5], list[i].sampled);
+		any |= list[i].sampled;
+	}
+	if (!any)
+		limpet_bytes_clear(&columns[5]);
+	put_numbers(content, LIMPET_LIVE_COUNTS, (uint64_t[]){count, kind}, 2);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(columns); i++)
+		put_list(content, LIMPET_LIVE_ADDRESSES + i, &columns[i]);
+}
+
+void limpet_recorder_put_resident(struct limpet_bytes *content,
+				  const struct limpet_recorder_resident *resident, size_t first,
+				  size_t count, uint64_t from, uint64_t to)
+{
+	const uint64_t page = resident->page_bytes;
+	struct limpet_bytes runs = {0};
+	uint64_t last = from;
+
+	for (size_t i = first; i < first + count; i++) {
+		const struct limpet_recorder_run *run = &resident->runs[i];
+
+		limpet_bytes_put_varint(&runs, (run->start - last) / page);
+		limpet_bytes_put_varint(&runs, (run->end - run->start) / page);
+		last = run->end;
+	}
+	put_numbers(content, LIMPET_RESIDENT_COUNTS,
+		    (uint64_t[]){count, page, from / page, to / page}, 4);
+	put_list(content, LIMPET_RESIDENT_RUNS, &runs);
+}
+
+void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_recorder_end *end,
+			     int64_t live_entries)
+{
+	limpet_trace_put_number(content, LIMPET_ENDING_REASON, end->end);
+	limpet_trace_put_number(content, LIMPET_ENDING_TIME_NS, end->time_ns);
+	limpet_trace_put_number(content, LIMPET_ENDING_COMPLETE,
+				limpet_losses_complete(end->losses));
+	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_UNLOADED, end->agent_unloaded);
+	if (end->attach_stop_us >= 0)
+		limpet_trace_put_number(content, LIMPET_ENDING_ATTACH_STOP_US,
+					(uint64_t)end->attach_stop_us);
+	if (end->detach_stop_us >= 0)
+		limpet_trace_put_number(content, LIMPET_ENDING_DETACH_STOP_US,
+					(uint64_t)end->detach_stop_us);
+	limpet_trace_put_number(content, LIMPET_ENDING_AGENT_MEMORY_BYTES, end->agent_memory_bytes);
+	if (end->agent_resident_bytes)
+		limpet_trace_put_number(content, LIMPET_ENDING_AGENT_RESIDENT_BYTES,
+					end->agent_resident_bytes);
+	if (end->because && end->because[0])
+		limpet_trace_put_string(content, LIMPET_ENDING_BECAUSE, end->because);
+	limpet_trace_put_number(content, LIMPET_ENDING_LOSSES, end->losses);
+	if (end->unfollowed && end->unfollowed[0])
+		limpet_trace_put_string(content, LIMPET_ENDING_UNFOLLOWED, end->unfollowed);
+	if (live_entries >= 0)
+		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
+					(uint64_t)live_entries);
+}

@@ -1,0 +1,67 @@
+/* Puts records into the order of their counters (common/wire.h).
+ *
+ * A record is passed on if its number is its counter's next one. One that comes too early is kept
+ * until those before it have come; records of other counters are not delayed. A number that never
+ * comes, since its thread was killed or left the hook by longjmp, leaves a gap, which is closed
+ * when the caller knows that no thread is about to fill it.
+ *
+ * Private memory of the collector; one thread. */
+#ifndef LIMPET_COLLECTOR_STREAM_REORDER_H
+#define LIMPET_COLLECTOR_STREAM_REORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collector/record/recorder.h"
+#include "common/err.h"
+
+struct limpet_reorder;
+
+/* Receives up to LIMPET_REORDER_BATCH records in order; it may change them until it returns. */
+typedef void limpet_reorder_fn(void *context, struct limpet_record *records, size_t count);
+#define LIMPET_REORDER_BATCH 512u /* these stay in the L1 cache */
+
+/* NULL: out of memory. */
+struct limpet_reorder *limpet_reorder_new(limpet_reorder_fn *pass_on,
+					  void *context) LIMPET_MUST_CHECK;
+void limpet_reorder_free(struct limpet_reorder *reorder);
+/* Sets how many records are kept at most; beyond that, all gaps are closed. A million unless set.
+ */
+void limpet_reorder_set_most(struct limpet_reorder *reorder, size_t records);
+
+/* Prefetches what the next function reads. */
+void limpet_reorder_prefetch(const struct limpet_reorder *reorder, uint32_t counter);
+/* Adds records. One of kind LIMPET_EVENT_VOID is only a number that was taken for nothing.
+ * `counter` is below LIMPET_ORDER_COUNTERS. */
+struct limpet_numbered {
+	struct limpet_record record;
+	uint32_t counter, number;
+};
+void limpet_reorder_put(struct limpet_reorder *reorder, const struct limpet_numbered *list,
+			size_t count);
+/* Passes on what is ready and was not passed on yet. */
+void limpet_reorder_flush(struct limpet_reorder *reorder);
+
+/* To be called before all streams are read: finds the gaps that no thread is about to fill.
+ * is_expected: whether some thread has taken a number of that counter, and has not yet published
+ * its record. */
+typedef bool limpet_reorder_expected_fn(const void *context, uint32_t counter);
+void limpet_reorder_look(struct limpet_reorder *reorder, limpet_reorder_expected_fn *is_expected,
+			 const void *context, uint64_t now_ns);
+/* To be called after the streams were read: closes those of the gaps that still exist, if all
+ * streams were read up to where they were at the call of limpet_reorder_look(); and those older
+ * than LIMPET_REORDER_PATIENCE_NS. */
+void limpet_reorder_close(struct limpet_reorder *reorder, bool all_read, uint64_t now_ns);
+/* A thread that stays in one call for this long no longer delays others: on an overloaded machine a
+ * thread may well wait for a processor for a second. */
+#define LIMPET_REORDER_PATIENCE_NS 5000000000u
+/* Call when no thread writes any more: closes all gaps. */
+void limpet_reorder_close_all(struct limpet_reorder *reorder);
+
+/* Number of records that are kept. */
+size_t limpet_reorder_kept(const struct limpet_reorder *reorder);
+/* Number of records that came after a later one of their counter had been passed on. */
+uint64_t limpet_reorder_late(const struct limpet_reorder *reorder);
+
+#endif

@@ -1,0 +1,24 @@
+/* Names of the target's threads, as it gave them, for the trace. One thread; never blocks. */
+#ifndef LIMPET_COLLECTOR_STREAM_THREAD_NAMES_H
+#define LIMPET_COLLECTOR_STREAM_THREAD_NAMES_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "collector/record/recorder.h"
+
+struct limpet_thread_names;
+
+/* NULL: no memory. */
+struct limpet_thread_names *limpet_thread_names_new(void);
+void limpet_thread_names_free(struct limpet_thread_names *names);
+
+/* Looks at the threads of `pid` and tells the recorder each name that is new, or has changed: of a
+ * thread that was not there before, and of another one after twice the looks since it was first
+ * there, since many name themselves a little after their start. A look reads a limited number of
+ * names, the next one the others; `all`: every name, as at the end. `tids` are those that limpet
+ * sees, `own` those that the target does. Threads that cannot be read have no name. */
+void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_recorder *recorder,
+			      pid_t pid, const pid_t *tids, const pid_t *own, int count, bool all);
+
+#endif
