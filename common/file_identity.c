@@ -3,8 +3,7 @@
 #include <elf.h>
 #include <endian.h>
 #include <string.h>
-
-#include "common/crc32.h"
+#include <zlib.h>
 
 #define SEGMENTS_MAX 512u
 #define SAMPLE_BYTES (16u << 10)
@@ -73,7 +72,7 @@ static int add_sample(struct reading *reading, uint64_t from, uint64_t to)
 		return 0;
 	if (!read_at(reading->fd, reading->buffer, to - from, from))
 		return -EIO;
-	reading->checksum = limpet_crc32(reading->checksum, reading->buffer, to - from);
+	reading->checksum = (uint32_t)crc32_z(reading->checksum, reading->buffer, to - from);
 	return 0;
 }
 
@@ -85,7 +84,8 @@ static int add_segment(struct reading *reading, const Elf64_Phdr *segment)
 	const uint64_t end = segment->p_offset + segment->p_filesz;
 	int code = 0;
 
-	reading->checksum = limpet_crc32(reading->checksum, place, sizeof(place));
+	reading->checksum =
+		(uint32_t)crc32_z(reading->checksum, (const uint8_t *)place, sizeof(place));
 	if (!is_fixed(segment))
 		return 0;
 	for (uint64_t at = segment->p_offset; at < end && code == 0; at += reading->step)

@@ -3,7 +3,6 @@ COMMON_SRC := \
 	common/bytes.c \
 	common/clock.c \
 	common/confine.c \
-	common/crc32.c \
 	common/err.c \
 	common/estimate.c \
 	common/family.c \

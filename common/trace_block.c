@@ -4,8 +4,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
-
-#include "common/crc32.h"
+#include <zlib.h>
 
 /* Offsets of the fields of a mark; limpet-trace(5) has the same table. */
 enum {
@@ -87,7 +86,7 @@ void limpet_trace_mark_encode(const struct limpet_trace_mark *mark,
 	put_64(ret_bytes + AT_FIRST_NS, mark->first_ns);
 	put_64(ret_bytes + AT_LAST_NS, mark->last_ns);
 	put_32(ret_bytes + AT_RESERVED, 0);
-	put_32(ret_bytes + AT_CRC32, limpet_crc32(0, ret_bytes, AT_CRC32));
+	put_32(ret_bytes + AT_CRC32, (uint32_t)crc32_z(0, ret_bytes, AT_CRC32));
 }
 
 bool limpet_trace_mark_decode(const uint8_t bytes[LIMPET_TRACE_MARK_BYTES],
@@ -96,7 +95,7 @@ bool limpet_trace_mark_decode(const uint8_t bytes[LIMPET_TRACE_MARK_BYTES],
 	if (get_32(bytes + AT_SKIPPABLE) != LIMPET_TRACE_SKIPPABLE_MAGIC ||
 	    get_32(bytes + AT_PAYLOAD_BYTES) != LIMPET_TRACE_MARK_PAYLOAD_BYTES ||
 	    get_32(bytes + AT_MAGIC) != LIMPET_TRACE_MARK_MAGIC ||
-	    get_32(bytes + AT_CRC32) != limpet_crc32(0, bytes, AT_CRC32))
+	    get_32(bytes + AT_CRC32) != crc32_z(0, bytes, AT_CRC32))
 		return false;
 	*ret_mark = (struct limpet_trace_mark){
 		.version = get_16(bytes + AT_VERSION),
@@ -206,7 +205,7 @@ int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 	if (ZSTD_isError(frame_bytes))
 		return -ENOMEM;
 	mark->frame_bytes = (uint32_t)frame_bytes;
-	mark->frame_crc32 = limpet_crc32(0, frame, frame_bytes);
+	mark->frame_crc32 = (uint32_t)crc32_z(0, frame, frame_bytes);
 	limpet_trace_mark_encode(mark, out->data + out->count);
 	out->count += LIMPET_TRACE_MARK_BYTES + frame_bytes;
 	return 0;

@@ -7,11 +7,11 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <zlib.h>
 
 #include "analyzer/symbols/build_id.h"
 #include "analyzer/symbols/debuginfod.h"
 #include "common/base_name.h"
-#include "common/crc32.h"
 #include "common/open_file.h"
 
 /* Where distributions put separate debug information. */
@@ -309,7 +309,7 @@ int limpet_debugfile_open_module(const struct limpet_debugfile_query *query, str
 static int file_checksum(int fd, uint32_t *ret_checksum)
 {
 	LIMPET_FREE uint8_t *buffer = malloc(CHECKSUM_STEP);
-	uint32_t crc = 0;
+	uLong crc = 0;
 	off_t offset = 0;
 	ssize_t n;
 
@@ -319,12 +319,12 @@ static int file_checksum(int fd, uint32_t *ret_checksum)
 		n = pread(fd, buffer, CHECKSUM_STEP, offset);
 		if (n < 0)
 			return -errno;
-		crc = limpet_crc32(crc, buffer, (size_t)n);
+		crc = crc32_z(crc, buffer, (size_t)n);
 		offset += n;
 		if (offset > CHECKSUM_MAX)
 			return -EFBIG;
 	} while (n);
-	*ret_checksum = crc;
+	*ret_checksum = (uint32_t)crc;
 	return 0;
 }
 

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <zlib.h>
 #include <zstd.h>
 
 #include "analyzer/trace/trace_tables.h"
 #include "common/array.h"
-#include "common/crc32.h"
 #include "common/trace_block.h"
 
 #define WINDOW_BYTES (1u << 20)
@@ -144,7 +144,7 @@ static bool frame_is_whole(struct limpet_trace_reader *reader, uint64_t offset,
 			   const struct limpet_trace_mark *mark)
 {
 	size_t left = mark->frame_bytes, count;
-	uint32_t crc = 0;
+	uLong crc = 0;
 
 	while (left) {
 		const uint8_t *bytes = view(reader, offset, 1, &count);
@@ -153,7 +153,7 @@ static bool frame_is_whole(struct limpet_trace_reader *reader, uint64_t offset,
 			return false;
 		if (count > left)
 			count = left;
-		crc = limpet_crc32(crc, bytes, count);
+		crc = crc32_z(crc, bytes, count);
 		left -= count;
 		offset += count;
 	}

@@ -16,18 +16,9 @@
 #include <unistd.h>
 
 #include "analyzer/trace/trace_reader.h"
-#include "common/crc32.h"
 #include "common/trace_block.h"
 #include "common/wire.h"
 #include "test/unit/trace_fixture.h"
-
-static void test_crc32(void **state)
-{
-	(void)state;
-	/* the check value that catalogues of CRCs give */
-	assert_int_equal(limpet_crc32(0, "123456789", 9), 0xCBF43926u);
-	assert_int_equal(limpet_crc32(limpet_crc32(0, "1234", 4), "56789", 5), 0xCBF43926u);
-}
 
 /* Bytes of any value, and a section of four values, which needs two bits each if it is coded apart:
  * together they would take six bits or more. */
@@ -224,9 +215,9 @@ static void test_fuzz_corpus(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_crc32),        cmocka_unit_test(test_cut_at_every_byte),
-		cmocka_unit_test(test_flipped_bits), cmocka_unit_test(test_hostile_content),
-		cmocka_unit_test(test_fuzz_corpus),  cmocka_unit_test(test_columns_are_coded_apart),
+		cmocka_unit_test(test_cut_at_every_byte),       cmocka_unit_test(test_flipped_bits),
+		cmocka_unit_test(test_hostile_content),         cmocka_unit_test(test_fuzz_corpus),
+		cmocka_unit_test(test_columns_are_coded_apart),
 	};
 
 	return cmocka_run_group_tests(tests, trace_enter_directory, trace_leave_directory);
