@@ -66,31 +66,32 @@ enum {
 	OPT_LIFELINE
 };
 
-/* At the end of the list. */
-#define ATTACH_ONLY 4u
+/* Of run and attach. */
+#define CAPTURE_OPTIONS                                                                       \
+	{"output", required_argument, NULL, 'o'}, {"duration", required_argument, NULL, 'd'}, \
+		{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},          \
+		{"sample", required_argument, NULL, OPT_SAMPLE},                              \
+		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},            \
+		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                          \
+		LIMPET_UI_FLAG("compact", struct limpet_capture_options, compact),            \
+		LIMPET_UI_FLAG("addresses", struct limpet_capture_options, addresses),        \
+		{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},                  \
+		{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},          \
+		{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},                    \
+		{"load", required_argument, NULL, OPT_LOAD},                                  \
+		{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},              \
+		LIMPET_UI_FLAG("no-seal", struct limpet_capture_options, no_seal),            \
+		LIMPET_UI_FLAG("partial", struct limpet_capture_options, partial),            \
+		LIMPET_UI_FLAG("with-command-line", struct limpet_capture_options,            \
+			       with_command_line),                                            \
+		LIMPET_UI_FLAG("assume-seccomp-ok", struct limpet_capture_options,            \
+			       assume_seccomp_ok),                                            \
+		LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork)
 
-static const struct option long_options[] = {
-	{"output", required_argument, NULL, 'o'},
-	{"duration", required_argument, NULL, 'd'},
-	{"quiet", no_argument, NULL, 'q'},
-	{"help", no_argument, NULL, 'h'},
-	{"sample", required_argument, NULL, OPT_SAMPLE},
-	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
-	{"max-size", required_argument, NULL, OPT_MAX_SIZE},
-	LIMPET_UI_FLAG("compact", struct limpet_capture_options, compact),
-	LIMPET_UI_FLAG("addresses", struct limpet_capture_options, addresses),
-	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
-	{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},
-	{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},
-	{"load", required_argument, NULL, OPT_LOAD},
-	{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},
-	LIMPET_UI_FLAG("no-seal", struct limpet_capture_options, no_seal),
-	LIMPET_UI_FLAG("partial", struct limpet_capture_options, partial),
-	LIMPET_UI_FLAG("with-command-line", struct limpet_capture_options, with_command_line),
-	LIMPET_UI_FLAG("assume-seccomp-ok", struct limpet_capture_options, assume_seccomp_ok),
-	LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork),
-	/* Only for attach: last, so that run can leave them out. --lifeline is for a limpet that is
-	 * started by another one, and not documented. */
+static const struct option run_options[] = {CAPTURE_OPTIONS, {0}};
+static const struct option attach_options[] = {
+	CAPTURE_OPTIONS,
+	/* --lifeline is for a limpet that is started by another one, and not documented. */
 	LIMPET_UI_FLAG("background", struct limpet_capture_options, background),
 	LIMPET_UI_FLAG("no-uprobes", struct limpet_capture_options, no_uprobes),
 	{"lifeline", required_argument, NULL, OPT_LIFELINE},
@@ -348,20 +349,16 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		.collector_memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
 		.attach_timeout_ns = LIMPET_CAPTURE_ATTACH_TIMEOUT_NS,
 	};
-	struct option options[LIMPET_COUNT_OF(long_options)];
 	const struct limpet_ui_command line = {
 		.name = attach ? "attach" : "run",
 		.help = attach ? attach_help : run_help,
 		/* The command's own options are not limpet's: run stops at the first operand. */
 		.short_options = attach ? ":p:o:d:qh" : "+:o:d:qh",
-		.long_options = options,
+		.long_options = attach ? attach_options : run_options,
 		.take_option = take_option,
 		.take_operands = attach ? take_pid : take_command,
 	};
 
-	memcpy(options, long_options, sizeof(options));
-	if (!attach)
-		options[LIMPET_COUNT_OF(options) - 1 - ATTACH_ONLY] = (struct option){0};
 	if (!limpet_ui_parse(&line, argc, argv, &o, ret_status))
 		return false;
 	o.forked.pid = o.pid;
@@ -405,7 +402,7 @@ static void add_flags(struct limpet_capture_words *words, const struct limpet_ca
 		LIMPET_UI_FIRST_FLAG + (int)offsetof(struct limpet_capture_options, background);
 	char text[32];
 
-	for (const struct option *option = long_options; option->name; option++) {
+	for (const struct option *option = attach_options; option->name; option++) {
 		snprintf(text, sizeof(text), "--%s", option->name);
 		if (option->val >= LIMPET_UI_FIRST_FLAG && option->val != background &&
 		    ((const bool *)o)[option->val - LIMPET_UI_FIRST_FLAG])
