@@ -23,8 +23,8 @@
  * place and meaning (struct limpet_agent_info) never change. */
 #define LIMPET_AGENT_ABI 16u
 
-#define LIMPET_SHM_MAGIC 0x314d48535450454cull  /* "LEPTSHM1" */
-#define LIMPET_INFO_MAGIC 0x4f464e495450454cull /* "LEPTINFO" */
+#define LIMPET_SHM_MAGIC 0x314d4853504d494cull  /* "LIMPSHM1" */
+#define LIMPET_INFO_MAGIC 0x4f464e49504d494cull /* "LIMPINFO" */
 
 /* What the agent does around a call of the original function; arguments are those of the C
  * prototype. */

@@ -7,7 +7,7 @@
 
 #include "injector/elf/entry_code.h"
 
-#define LIMPET_INLINE_HOOK_MAGIC 0x3152414e5450454cull /* "LEPTNAR1" */
+#define LIMPET_INLINE_HOOK_MAGIC 0x31504d4a504d494cull /* "LIMPJMP1" */
 
 struct limpet_inline_hook_head {
 	uint64_t magic;
