@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/export/export_formats.h"
 #include "analyzer/text/report_printer.h"
 #include "common/plain_text.h"
 

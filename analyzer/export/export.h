@@ -35,30 +35,4 @@ extern const char *const limpet_export_tables[];
 int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
 		  FILE *file, struct limpet_err *err) LIMPET_MUST_CHECK;
 
-/* The formats. Internal to export.c. */
-int limpet_export_heaptrack(struct limpet_heap *heap, FILE *file);
-int limpet_export_pprof(struct limpet_heap *heap, FILE *file);
-int limpet_export_folded(struct limpet_heap *heap, FILE *file);
-int limpet_export_massif(struct limpet_heap *heap, FILE *file);
-int limpet_export_callgrind(struct limpet_heap *heap, FILE *file);
-int limpet_export_csv(struct limpet_heap *heap, unsigned table, FILE *file);
-int limpet_export_perfetto(struct limpet_heap *heap, const struct limpet_history *history,
-			   FILE *file);
-int limpet_export_firefox(struct limpet_heap *heap, const struct limpet_history *history,
-			  FILE *file);
-
-/* A name for one line of a text format: harmless, and with `instead` for each byte of `reserved`.
- * malloc'ed. */
-char *limpet_export_name(const char *name, const char *reserved, char instead);
-
-/* The title of what is exported: `subject`, and which blocks, if only those of a part of the time
- * are in the figures. Valid UTF-8; malloc'ed. */
-char *limpet_export_title(const struct limpet_model *model, const char *subject);
-
-/* The build-id in hexadecimal; "" without one. */
-#define LIMPET_EXPORT_BUILD_ID_BYTES 64u
-#define LIMPET_EXPORT_BUILD_ID_TEXT (2 * LIMPET_EXPORT_BUILD_ID_BYTES + 1)
-void limpet_export_build_id(const struct limpet_trace_module *module,
-			    char ret_text[LIMPET_EXPORT_BUILD_ID_TEXT]);
-
 #endif

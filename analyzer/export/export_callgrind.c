@@ -6,7 +6,7 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "analyzer/export/export.h"
+#include "analyzer/export/export_formats.h"
 
 /* A line's own cost, or the cost of its calls of one function. */
 struct cost {

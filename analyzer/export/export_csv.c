@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/export/export.h"
+#include "analyzer/export/export_formats.h"
 #include "common/estimate.h"
 #include "common/plain_text.h"
 

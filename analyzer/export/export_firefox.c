@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/export/export.h"
+#include "analyzer/export/export_formats.h"
 #include "analyzer/export/export_series.h"
 #include "analyzer/export/export_stacks.h"
 #include "analyzer/export/export_strings.h"

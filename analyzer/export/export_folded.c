@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/export/export.h"
+#include "analyzer/export/export_formats.h"
 #include "common/bytes.h"
 
 /* The function's name, without this format's separator. */

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <uthash.h>
 
-#include "analyzer/export/export.h"
+#include "analyzer/export/export_formats.h"
 
 struct number {
 	uint32_t number;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/export/export.h"
+#include "analyzer/export/export_formats.h"
 
 /* Massif's own threshold: nodes below this share are combined in one line. */
 #define LEAST_SHARE 0.01

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/export/export.h"
+#include "analyzer/export/export_formats.h"
 #include "analyzer/export/export_strings.h"
 #include "analyzer/export/protobuf.h"
 
