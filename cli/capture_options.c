@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "cli/command_line.h"
 #include "cli/ui.h"
 #include "common/sample.h"
 #include "common/units.h"
@@ -73,27 +74,27 @@ enum {
 		{"sample", required_argument, NULL, OPT_SAMPLE},                              \
 		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},            \
 		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                          \
-		LIMPET_UI_FLAG("compact", struct limpet_capture_options, compact),            \
-		LIMPET_UI_FLAG("addresses", struct limpet_capture_options, addresses),        \
+		LIMPET_LINE_FLAG("compact", struct limpet_capture_options, compact),          \
+		LIMPET_LINE_FLAG("addresses", struct limpet_capture_options, addresses),      \
 		{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},                  \
 		{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},          \
 		{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},                    \
 		{"load", required_argument, NULL, OPT_LOAD},                                  \
 		{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},              \
-		LIMPET_UI_FLAG("no-seal", struct limpet_capture_options, no_seal),            \
-		LIMPET_UI_FLAG("partial", struct limpet_capture_options, partial),            \
-		LIMPET_UI_FLAG("with-command-line", struct limpet_capture_options,            \
-			       with_command_line),                                            \
-		LIMPET_UI_FLAG("assume-seccomp-ok", struct limpet_capture_options,            \
-			       assume_seccomp_ok),                                            \
-		LIMPET_UI_FLAG("follow-fork", struct limpet_capture_options, follow_fork)
+		LIMPET_LINE_FLAG("no-seal", struct limpet_capture_options, no_seal),          \
+		LIMPET_LINE_FLAG("partial", struct limpet_capture_options, partial),          \
+		LIMPET_LINE_FLAG("with-command-line", struct limpet_capture_options,          \
+				 with_command_line),                                          \
+		LIMPET_LINE_FLAG("assume-seccomp-ok", struct limpet_capture_options,          \
+				 assume_seccomp_ok),                                          \
+		LIMPET_LINE_FLAG("follow-fork", struct limpet_capture_options, follow_fork)
 
 static const struct option run_options[] = {CAPTURE_OPTIONS, {0}};
 static const struct option attach_options[] = {
 	CAPTURE_OPTIONS,
 	/* --lifeline is for a limpet that is started by another one, and not documented. */
-	LIMPET_UI_FLAG("background", struct limpet_capture_options, background),
-	LIMPET_UI_FLAG("no-uprobes", struct limpet_capture_options, no_uprobes),
+	LIMPET_LINE_FLAG("background", struct limpet_capture_options, background),
+	LIMPET_LINE_FLAG("no-uprobes", struct limpet_capture_options, no_uprobes),
 	{"lifeline", required_argument, NULL, OPT_LIFELINE},
 	{"pid", required_argument, NULL, 'p'},
 	{0},
@@ -249,7 +250,7 @@ static int take_option(int option, void *context)
 
 	switch (option) {
 	case 'p':
-		return limpet_ui_parse_pid(optarg, &o->pid);
+		return limpet_line_parse_pid(optarg, &o->pid);
 	case 'o':
 		return limpet_capture_parse_output(optarg, &o->output);
 	case 'd':
@@ -315,7 +316,7 @@ static int take_pid(int count, char **operands, void *context)
 		return limpet_ui_usage("attach",
 				       "only one PID is accepted: both --pid and '%s' given",
 				       operands[0]);
-	if (count && limpet_ui_parse_pid(operands[0], &o->pid) != LIMPET_EXIT_OK)
+	if (count && limpet_line_parse_pid(operands[0], &o->pid) != LIMPET_EXIT_OK)
 		return LIMPET_EXIT_USAGE;
 	if (count > 1)
 		return limpet_ui_usage("attach",
@@ -349,7 +350,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		.collector_memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
 		.attach_timeout_ns = LIMPET_CAPTURE_ATTACH_TIMEOUT_NS,
 	};
-	const struct limpet_ui_command line = {
+	const struct limpet_line line = {
 		.name = attach ? "attach" : "run",
 		.help = attach ? attach_help : run_help,
 		/* The command's own options are not limpet's: run stops at the first operand. */
@@ -359,7 +360,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 		.take_operands = attach ? take_pid : take_command,
 	};
 
-	if (!limpet_ui_parse(&line, argc, argv, &o, ret_status))
+	if (!limpet_line_parse(&line, argc, argv, &o, ret_status))
 		return false;
 	o.forked.pid = o.pid;
 	*ret_options = o;
@@ -399,13 +400,13 @@ static void add_number(struct limpet_capture_words *words, const char *option, u
 static void add_flags(struct limpet_capture_words *words, const struct limpet_capture_options *o)
 {
 	const int background =
-		LIMPET_UI_FIRST_FLAG + (int)offsetof(struct limpet_capture_options, background);
+		LIMPET_LINE_FIRST_FLAG + (int)offsetof(struct limpet_capture_options, background);
 	char text[32];
 
 	for (const struct option *option = attach_options; option->name; option++) {
 		snprintf(text, sizeof(text), "--%s", option->name);
-		if (option->val >= LIMPET_UI_FIRST_FLAG && option->val != background &&
-		    ((const bool *)o)[option->val - LIMPET_UI_FIRST_FLAG])
+		if (option->val >= LIMPET_LINE_FIRST_FLAG && option->val != background &&
+		    ((const bool *)o)[option->val - LIMPET_LINE_FIRST_FLAG])
 			add_word(words, text);
 	}
 }

@@ -7,6 +7,7 @@
 
 #include "analyzer/text/diff_print.h"
 #include "analyzer/views/diff.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/html_file.h"
 #include "cli/live_names.h"
@@ -64,17 +65,17 @@ enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FORMAT, OPT_JSON };
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
 	{"sort", required_argument, NULL, OPT_SORT},
-	LIMPET_UI_FLAG("by-function", struct diff_options, by_function),
-	LIMPET_UI_FLAG("no-scale", struct diff_options, no_scale),
+	LIMPET_LINE_FLAG("by-function", struct diff_options, by_function),
+	LIMPET_LINE_FLAG("no-scale", struct diff_options, no_scale),
 	LIMPET_FILTER_OPTIONS,
-	LIMPET_UI_FLAG("full", struct diff_options, full),
+	LIMPET_LINE_FLAG("full", struct diff_options, full),
 	{"format", required_argument, NULL, OPT_FORMAT},
 	{"json", no_argument, NULL, OPT_JSON},
-	LIMPET_UI_FLAG("html", struct diff_options, html),
+	LIMPET_LINE_FLAG("html", struct diff_options, html),
 	{"output", required_argument, NULL, 'o'},
 	{"force", no_argument, NULL, 'f'},
-	LIMPET_UI_FLAG("open", struct diff_options, open),
-	LIMPET_UI_FLAG("no-pager", struct diff_options, no_pager),
+	LIMPET_LINE_FLAG("open", struct diff_options, open),
+	LIMPET_LINE_FLAG("no-pager", struct diff_options, no_pager),
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -180,8 +181,8 @@ static int take_operands(int count, char **operands, void *context)
 	return status;
 }
 
-static const struct limpet_ui_command command = {"diff",       help,        ":n:o:fh",
-						 long_options, take_option, take_operands};
+static const struct limpet_line command = {"diff",       help,        ":n:o:fh",
+					   long_options, take_option, take_operands};
 
 /* If the window is beyond the end, *ret_status is LIMPET_EXIT_USAGE, and the heap is not open. */
 static int open_side(const struct diff_options *o, const struct side *side,
@@ -334,7 +335,7 @@ int limpet_cmd_diff(int argc, char **argv)
 	int result = 0, status;
 
 	signal(SIGPIPE, SIG_DFL);
-	if (limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (limpet_line_parse(&command, argc, argv, &options, &status))
 		result = diff_files(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	for (int i = 0; i < 2; i++)

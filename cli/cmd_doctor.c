@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/capture_options.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/doctor_list.h"
 #include "cli/find_hidden.h"
@@ -148,11 +149,11 @@ enum { OPT_AGENT_MEMORY = 256, OPT_ALLOC_FUNCTIONS, OPT_LOAD };
 
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
-	LIMPET_UI_FLAG("json", struct doctor_options, json),
-	LIMPET_UI_FLAG("partial", struct doctor_options, wanted.partial),
+	LIMPET_LINE_FLAG("json", struct doctor_options, json),
+	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.partial),
 	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
 	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
-	LIMPET_UI_FLAG("assume-seccomp-ok", struct doctor_options, wanted.assume_seccomp_ok),
+	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options, wanted.assume_seccomp_ok),
 	{"load", required_argument, NULL, OPT_LOAD},
 	{"help", no_argument, NULL, 'h'},
 	{0},
@@ -164,7 +165,7 @@ static int take_option(int option, void *context)
 
 	switch (option) {
 	case 'p':
-		return limpet_ui_parse_pid(optarg, &o->pid);
+		return limpet_line_parse_pid(optarg, &o->pid);
 	case OPT_ALLOC_FUNCTIONS:
 		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.entry_list);
 	case OPT_LOAD:
@@ -176,11 +177,11 @@ static int take_option(int option, void *context)
 
 static int take_operands(int count, char **operands, void *context)
 {
-	return limpet_ui_take_pid("doctor", count, operands,
-				  &((struct doctor_options *)context)->pid);
+	return limpet_line_take_pid("doctor", count, operands,
+				    &((struct doctor_options *)context)->pid);
 }
 
-static const struct limpet_ui_command command = {
+static const struct limpet_line command = {
 	"doctor", help_text, ":hp:", long_options, take_option, take_operands};
 
 int limpet_cmd_doctor(int argc, char **argv)
@@ -188,7 +189,7 @@ int limpet_cmd_doctor(int argc, char **argv)
 	struct doctor_options o = {0};
 	int status;
 
-	if (!limpet_ui_parse(&command, argc, argv, &o, &status))
+	if (!limpet_line_parse(&command, argc, argv, &o, &status))
 		return status;
 	return o.pid ? show(o.pid, &o.wanted, o.json) : limpet_doctor_list(&o.wanted, o.json);
 }

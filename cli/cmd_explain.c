@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/census_print.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/explain_print.h"
 #include "cli/explain_trace.h"
@@ -103,8 +104,8 @@ static int show(const struct explain_options *options)
 
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
-	LIMPET_UI_FLAG("census", struct explain_options, census),
-	LIMPET_UI_FLAG("json", struct explain_options, json),
+	LIMPET_LINE_FLAG("census", struct explain_options, census),
+	LIMPET_LINE_FLAG("json", struct explain_options, json),
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
@@ -112,7 +113,7 @@ static const struct option long_options[] = {
 static int take_option(int option, void *context)
 {
 	(void)option; /* the only one is -p */
-	return limpet_ui_parse_pid(optarg, &((struct explain_options *)context)->pid);
+	return limpet_line_parse_pid(optarg, &((struct explain_options *)context)->pid);
 }
 
 static int take_operands(int count, char **operands, void *context)
@@ -120,18 +121,18 @@ static int take_operands(int count, char **operands, void *context)
 	struct explain_options *options = context;
 	int status;
 
-	if (count && !options->pid && limpet_ui_is_trace(operands[0]))
+	if (count && !options->pid && limpet_line_is_trace(operands[0]))
 		return options->census
 			       ? limpet_ui_usage("explain",
 						 "a census is of a process, not of a trace")
-			       : limpet_ui_take_trace("explain", count, operands, &options->file);
-	status = limpet_ui_take_pid("explain", count, operands, &options->pid);
+			       : limpet_line_take_trace("explain", count, operands, &options->file);
+	status = limpet_line_take_pid("explain", count, operands, &options->pid);
 	if (status == LIMPET_EXIT_OK && !options->pid)
 		return limpet_ui_usage("explain", "missing PID or FILE");
 	return status;
 }
 
-static const struct limpet_ui_command command = {
+static const struct limpet_line command = {
 	"explain", help_text, ":hp:", long_options, take_option, take_operands};
 
 int limpet_cmd_explain(int argc, char **argv)
@@ -139,7 +140,7 @@ int limpet_cmd_explain(int argc, char **argv)
 	struct explain_options options = {0};
 	int status;
 
-	if (!limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (!limpet_line_parse(&command, argc, argv, &options, &status))
 		return status;
 	return show(&options);
 }

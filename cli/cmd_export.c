@@ -7,6 +7,7 @@
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/export_sink.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/live_names.h"
 #include "cli/ui.h"
@@ -55,7 +56,7 @@ static const struct option long_options[] = {
 	{"table", required_argument, NULL, OPT_TABLE},
 	{"sort", required_argument, NULL, OPT_SORT},
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	LIMPET_UI_FLAG("full", struct export_options, full),
+	LIMPET_LINE_FLAG("full", struct export_options, full),
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -97,7 +98,7 @@ static int take_operands(int count, char **operands, void *context)
 {
 	struct export_options *o = context;
 	const bool to_stdout = !strcmp(o->output, "-");
-	int status = limpet_ui_take_trace("export", count, operands, &o->file);
+	int status = limpet_line_take_trace("export", count, operands, &o->file);
 
 	if (status != LIMPET_EXIT_OK)
 		return status;
@@ -121,8 +122,8 @@ static int take_operands(int count, char **operands, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-static const struct limpet_ui_command command = {"export",     help,        ":f:o:h",
-						 long_options, take_option, take_operands};
+static const struct limpet_line command = {"export",     help,        ":f:o:h",
+					   long_options, take_option, take_operands};
 
 static int write_one(struct limpet_heap *heap, const struct export_options *o, const char *path,
 		     unsigned table, struct limpet_err *err)
@@ -224,7 +225,7 @@ int limpet_cmd_export(int argc, char **argv)
 	int result = 0, status;
 
 	signal(SIGPIPE, SIG_DFL);
-	if (limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (limpet_line_parse(&command, argc, argv, &options, &status))
 		result = export_file(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	return limpet_ui_end(result, &err, status);

@@ -9,6 +9,7 @@
 #include "analyzer/model/history.h"
 #include "analyzer/views/heap.h"
 #include "analyzer/views/verdict.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/heap_findings.h"
 #include "cli/html_file.h"
@@ -52,8 +53,8 @@ struct html_options {
 static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"force", no_argument, NULL, 'f'},
-	LIMPET_UI_FLAG("quick", struct html_options, quick),
-	LIMPET_UI_FLAG("open", struct html_options, open),
+	LIMPET_LINE_FLAG("quick", struct html_options, quick),
+	LIMPET_LINE_FLAG("open", struct html_options, open),
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -78,15 +79,15 @@ static int take_option(int option, void *context)
 static int take_operands(int count, char **operands, void *context)
 {
 	struct html_options *o = context;
-	int status = limpet_ui_take_trace("html", count, operands, &o->file);
+	int status = limpet_line_take_trace("html", count, operands, &o->file);
 
 	if (status == LIMPET_EXIT_OK && o->open && o->output && !strcmp(o->output, "-"))
 		return limpet_ui_usage("html", "--open needs a file: not with -o -");
 	return status == LIMPET_EXIT_OK ? limpet_cli_view_times("html", &o->cut, o->file) : status;
 }
 
-static const struct limpet_ui_command command = {"html",       help,        ":o:fh",
-						 long_options, take_option, take_operands};
+static const struct limpet_line command = {"html",       help,        ":o:fh",
+					   long_options, take_option, take_operands};
 
 static int write_page(const struct html_options *o, const struct limpet_html_subject *subject,
 		      struct limpet_err *err)
@@ -211,7 +212,7 @@ int limpet_cmd_html(int argc, char **argv)
 	int result = 0, status;
 
 	map_large_arrays();
-	if (limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (limpet_line_parse(&command, argc, argv, &options, &status))
 		result = page_of(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	return limpet_ui_end(result, &err, status);

@@ -3,6 +3,7 @@
 #include <getopt.h>
 #include <jansson.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
@@ -28,7 +29,7 @@ struct mark_options {
 };
 
 static const struct option long_options[] = {
-	LIMPET_UI_FLAG("json", struct mark_options, json),
+	LIMPET_LINE_FLAG("json", struct mark_options, json),
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
@@ -38,7 +39,7 @@ static int take_operands(int count, char **operands, void *context)
 	struct mark_options *o = context;
 	struct limpet_err err;
 	const char *why;
-	int status = count ? limpet_ui_parse_pid(operands[0], &o->pid) : LIMPET_EXIT_OK;
+	int status = count ? limpet_line_parse_pid(operands[0], &o->pid) : LIMPET_EXIT_OK;
 
 	if (status != LIMPET_EXIT_OK)
 		return status;
@@ -55,11 +56,11 @@ static int take_operands(int count, char **operands, void *context)
 	return why ? limpet_ui_usage("mark", "the name '%s' %s", o->name, why) : LIMPET_EXIT_OK;
 }
 
-static const struct limpet_ui_command command = {.name = "mark",
-						 .help = help_text,
-						 .short_options = ":h",
-						 .long_options = long_options,
-						 .take_operands = take_operands};
+static const struct limpet_line command = {.name = "mark",
+					   .help = help_text,
+					   .short_options = ":h",
+					   .long_options = long_options,
+					   .take_operands = take_operands};
 
 static int mark(const struct mark_options *o)
 {
@@ -84,7 +85,7 @@ int limpet_cmd_mark(int argc, char **argv)
 	struct mark_options options = {0};
 	int status;
 
-	if (!limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (!limpet_line_parse(&command, argc, argv, &options, &status))
 		return status;
 	return mark(&options);
 }

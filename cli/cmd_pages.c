@@ -6,6 +6,7 @@
 #include "cli/capture_options.h"
 #include "cli/capture_signals.h"
 #include "cli/capture_words.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/progress.h"
 #include "cli/sealing.h"
@@ -179,8 +180,8 @@ static const struct option long_options[] = {
 	{"duration", required_argument, NULL, 'd'},
 	{"quiet", no_argument, NULL, 'q'},
 	{"stack", required_argument, NULL, OPT_STACK},
-	LIMPET_UI_FLAG("no-seal", struct pages_options, no_seal),
-	LIMPET_UI_FLAG("with-command-line", struct pages_options, with_command_line),
+	LIMPET_LINE_FLAG("no-seal", struct pages_options, no_seal),
+	LIMPET_LINE_FLAG("with-command-line", struct pages_options, with_command_line),
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
@@ -206,7 +207,7 @@ static int take_option(int option, void *context)
 
 	switch (option) {
 	case 'p':
-		return limpet_ui_parse_pid(optarg, &options->pid);
+		return limpet_line_parse_pid(optarg, &options->pid);
 	case 'o':
 		return limpet_capture_parse_output(optarg, &options->output);
 	case 'd':
@@ -221,22 +222,22 @@ static int take_option(int option, void *context)
 static int take_operands(int count, char **operands, void *context)
 {
 	struct pages_options *options = context;
-	int status = limpet_ui_take_pid("pages", count, operands, &options->pid);
+	int status = limpet_line_take_pid("pages", count, operands, &options->pid);
 
 	if (status == LIMPET_EXIT_OK && !options->pid)
 		return limpet_ui_usage("pages", "missing PID");
 	return status;
 }
 
-static const struct limpet_ui_command command_line = {"pages",      help_text,   ":hp:o:d:q",
-						      long_options, take_option, take_operands};
+static const struct limpet_line command_line = {"pages",      help_text,   ":hp:o:d:q",
+						long_options, take_option, take_operands};
 
 int limpet_cmd_pages(int argc, char **argv)
 {
 	struct pages_options options = {.stack_bytes = STACK_BYTES};
 	int status;
 
-	if (!limpet_ui_parse(&command_line, argc, argv, &options, &status))
+	if (!limpet_line_parse(&command_line, argc, argv, &options, &status))
 		return status;
 	return run(&options);
 }

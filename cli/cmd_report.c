@@ -15,6 +15,7 @@
 #include "analyzer/views/findings.h"
 #include "analyzer/views/heap.h"
 #include "analyzer/views/report.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/heap_findings.h"
 #include "cli/live_names.h"
@@ -88,10 +89,10 @@ static const struct option long_options[] = {
 	{"depth", required_argument, NULL, OPT_DEPTH},
 	{"min", required_argument, NULL, OPT_MIN},
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
-	LIMPET_UI_FLAG("full", struct report_options, full),
+	LIMPET_LINE_FLAG("full", struct report_options, full),
 	{"format", required_argument, NULL, OPT_FORMAT},
 	{"json", no_argument, NULL, OPT_JSON},
-	LIMPET_UI_FLAG("no-pager", struct report_options, no_pager),
+	LIMPET_LINE_FLAG("no-pager", struct report_options, no_pager),
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -159,7 +160,7 @@ static int take_option(int option, void *context)
 static int take_operands(int count, char **operands, void *context)
 {
 	struct report_options *o = context;
-	int status = limpet_ui_take_trace("report", count, operands, &o->file);
+	int status = limpet_line_take_trace("report", count, operands, &o->file);
 
 	if (status == LIMPET_EXIT_OK)
 		status = limpet_cli_view_times("report", &o->cut, o->file);
@@ -187,8 +188,8 @@ static int take_operands(int count, char **operands, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-static const struct limpet_ui_command command = {"report",     help,        ":n:h",
-						 long_options, take_option, take_operands};
+static const struct limpet_line command = {"report",     help,        ":n:h",
+					   long_options, take_option, take_operands};
 
 /* Code that a JIT compiler made, and that has no name in the trace. */
 static bool has_nameless_code(const struct limpet_model *model)
@@ -419,7 +420,7 @@ int limpet_cmd_report(int argc, char **argv)
 
 	/* `limpet report | head` ends quietly, even under a parent that ignores SIGPIPE. */
 	signal(SIGPIPE, SIG_DFL);
-	if (limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (limpet_line_parse(&command, argc, argv, &options, &status))
 		result = report_file(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	return limpet_ui_end(result, &err, status);

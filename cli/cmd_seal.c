@@ -8,6 +8,7 @@
 #include "analyzer/seal/seal.h"
 #include "analyzer/symbols/debuginfod.h"
 #include "analyzer/trace/trace_reader.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/live_target.h"
 #include "cli/sealing.h"
@@ -72,12 +73,12 @@ static int take_option(int option, void *context)
 
 static int take_operands(int count, char **operands, void *context)
 {
-	return limpet_ui_take_trace("seal", count, operands,
-				    &((struct seal_options *)context)->file);
+	return limpet_line_take_trace("seal", count, operands,
+				      &((struct seal_options *)context)->file);
 }
 
-static const struct limpet_ui_command command = {"seal",       help,        ":qh",
-						 long_options, take_option, take_operands};
+static const struct limpet_line command = {"seal",       help,        ":qh",
+					   long_options, take_option, take_operands};
 
 /* ------------------------------------------------------------------ the target's file system */
 
@@ -252,7 +253,7 @@ int limpet_cmd_seal(int argc, char **argv)
 	pid_t target_pid;
 	int status;
 
-	if (!limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (!limpet_line_parse(&command, argc, argv, &options, &status))
 		return status;
 	if (limpet_trace_reader_open(options.file, &reader, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "analyzer/text/json_printer.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/json_output.h"
 #include "cli/ui.h"
@@ -275,29 +276,29 @@ struct status_options {
 };
 
 static const struct option long_options[] = {
-	LIMPET_UI_FLAG("json", struct status_options, json),
+	LIMPET_LINE_FLAG("json", struct status_options, json),
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };
 
 static int take_operands(int count, char **operands, void *context)
 {
-	return limpet_ui_take_pid("status", count, operands,
-				  &((struct status_options *)context)->pid);
+	return limpet_line_take_pid("status", count, operands,
+				    &((struct status_options *)context)->pid);
 }
 
-static const struct limpet_ui_command command = {.name = "status",
-						 .help = help_text,
-						 .short_options = ":h",
-						 .long_options = long_options,
-						 .take_operands = take_operands};
+static const struct limpet_line command = {.name = "status",
+					   .help = help_text,
+					   .short_options = ":h",
+					   .long_options = long_options,
+					   .take_operands = take_operands};
 
 int limpet_cmd_status(int argc, char **argv)
 {
 	struct status_options options = {0};
 	int status;
 
-	if (!limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (!limpet_line_parse(&command, argc, argv, &options, &status))
 		return status;
 	return show(options.pid, options.json);
 }

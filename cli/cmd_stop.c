@@ -7,6 +7,7 @@
 #include "analyzer/trace/trace_reader.h"
 #include "cli/capture_command.h"
 #include "cli/capture_words.h"
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "collector/capture/capture.h"
@@ -262,7 +263,7 @@ static int stop_some(char **pids, int count)
 
 	/* If a part of the command line is wrong, nothing is stopped. */
 	for (; status == LIMPET_EXIT_OK && stops.count < (size_t)count; stops.count++)
-		status = limpet_ui_parse_pid(pids[stops.count], &stops.list[stops.count].pid);
+		status = limpet_line_parse_pid(pids[stops.count], &stops.list[stops.count].pid);
 	if (status == LIMPET_EXIT_OK)
 		status = stop_each(&stops);
 	free(stops.list);
@@ -276,7 +277,7 @@ struct stop_options {
 };
 
 static const struct option long_options[] = {
-	LIMPET_UI_FLAG("all", struct stop_options, all),
+	LIMPET_LINE_FLAG("all", struct stop_options, all),
 	{"quiet", no_argument, NULL, 'q'},
 	{"help", no_argument, NULL, 'h'},
 	{0},
@@ -299,18 +300,18 @@ static int take_operands(int count, char **operands, void *context)
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-static const struct limpet_ui_command command = {.name = "stop",
-						 .help = help_text,
-						 .short_options = ":qh",
-						 .long_options = long_options,
-						 .take_operands = take_operands};
+static const struct limpet_line command = {.name = "stop",
+					   .help = help_text,
+					   .short_options = ":qh",
+					   .long_options = long_options,
+					   .take_operands = take_operands};
 
 int limpet_cmd_stop(int argc, char **argv)
 {
 	struct stop_options options = {0};
 	int status;
 
-	if (!limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (!limpet_line_parse(&command, argc, argv, &options, &status))
 		return status;
 	return options.all ? stop_all() : stop_some(options.pids, options.count);
 }

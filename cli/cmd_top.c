@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/top_screen.h"
 #include "cli/ui.h"
@@ -91,8 +92,8 @@ static int take_operands(int count, char **operands, void *context)
 	return LIMPET_EXIT_OK;
 }
 
-static const struct limpet_ui_command command = {"top",        help,        ":h",
-						 long_options, take_option, take_operands};
+static const struct limpet_line command = {"top",        help,        ":h",
+					   long_options, take_option, take_operands};
 
 /* ------------------------------------------------------------------ the capture of a process */
 
@@ -144,12 +145,12 @@ static int show(struct top_options *o, int *ret_status, struct limpet_err *err)
 	struct limpet_control_capture capture = {0};
 	struct limpet_top_source *source;
 	const struct limpet_model *model;
-	bool is_capture = !limpet_ui_is_trace(o->what);
+	bool is_capture = !limpet_line_is_trace(o->what);
 	pid_t pid;
 	int code;
 
 	if (is_capture) {
-		*ret_status = limpet_ui_parse_pid(o->what, &pid);
+		*ret_status = limpet_line_parse_pid(o->what, &pid);
 		if (*ret_status != LIMPET_EXIT_OK)
 			return 0;
 		code = find_capture(pid, &capture, err);
@@ -184,7 +185,7 @@ int limpet_cmd_top(int argc, char **argv)
 	struct limpet_err err = {0};
 	int status, code = 0;
 
-	if (limpet_ui_parse(&command, argc, argv, &options, &status))
+	if (limpet_line_parse(&command, argc, argv, &options, &status))
 		code = show(&options, &status, &err);
 	limpet_cli_view_done(&options.cut);
 	return code < 0 ? limpet_ui_fail(&err, LIMPET_EXIT_FAILED) : status;

@@ -19,6 +19,7 @@ CLI_SRC := \
 	cli/cmd_status.c \
 	cli/cmd_stop.c \
 	cli/cmd_top.c \
+	cli/command_line.c \
 	cli/doctor_list.c \
 	cli/explain_print.c \
 	cli/explain_trace.c \

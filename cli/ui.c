@@ -12,7 +12,6 @@
 
 #include "analyzer/text/report_printer.h"
 #include "cli/pager.h"
-#include "cli/pid_hint.h"
 #include "common/plain_text.h"
 
 #define HINT "hint: "
@@ -21,12 +20,9 @@
 
 static struct {
 	bool quiet;
-	int argument_count;
-	char **arguments; /* the command whose options were parsed, and what follows it; NULL: none
-			   */
 	void (*before_message)(void *context);
 	void *before_message_context;
-} ui = {.argument_count = 1, .arguments = (char *[]){(char[]){""}}};
+} ui;
 
 void limpet_ui_set_quiet(bool quiet)
 {
@@ -246,25 +242,6 @@ int limpet_ui_usage(const char *command, const char *format, ...)
 	return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 }
 
-int limpet_ui_parse_pid(const char *text, pid_t *ret_pid)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || value < 1 || value > INT_MAX)
-		return limpet_fail_pid(ui.arguments, ui.argument_count, text);
-	*ret_pid = (pid_t)value;
-	return LIMPET_EXIT_OK;
-}
-
-bool limpet_ui_is_trace(const char *operand)
-{
-	return operand[strspn(operand, "0123456789")] &&
-	       (strpbrk(operand, "./") || access(operand, F_OK) == 0);
-}
-
 int limpet_ui_not_captured(pid_t pid, struct limpet_err *err)
 {
 	if (kill(pid, 0) < 0 && errno == ESRCH) {
@@ -275,94 +252,6 @@ int limpet_ui_not_captured(pid_t pid, struct limpet_err *err)
 		limpet_err_hint(err, "limpet attach %d", pid);
 	}
 	return err->code;
-}
-
-/* Reports what is wrong after getopt_long() returned '?' or ':', with the most similar option as a
- * hint. */
-static int bad_option(const char *command, int answer, char *const *argv,
-		      const struct option *options)
-{
-	/* optind is past a wrong long option, but still at a cluster such as -qx. */
-	const char *word = optind > 0 ? argv[optind - 1] : "";
-	bool is_long = !strncmp(word, "--", 2);
-	int name_length = (int)strcspn(word, "=");
-	const char *names[64], *nearest;
-	char name[64];
-	size_t count = 0;
-
-	if (answer == ':') {
-		if (is_long)
-			return limpet_ui_usage(command, "option '%s' needs a value", word);
-		return limpet_ui_usage(command, "option '-%c' needs a value", optopt);
-	}
-	if (optopt && is_long)
-		return limpet_ui_usage(command, "option '%.*s' takes no value", name_length, word);
-	if (optopt)
-		return limpet_ui_usage(command, "unknown option '-%c'", optopt);
-
-	for (; options->name && count + 1 < LIMPET_COUNT_OF(names); options++)
-		names[count++] = options->name;
-	names[count] = NULL;
-	snprintf(name, sizeof(name), "%.*s", name_length - 2, word + 2);
-	nearest = limpet_ui_nearest(name, names);
-	if (!nearest)
-		return limpet_ui_usage(command, "unknown option '%.*s'", name_length, word);
-	return limpet_ui_usage(command, "unknown option '%.*s'; did you mean --%s?", name_length,
-			       word, nearest);
-}
-
-bool limpet_ui_parse(const struct limpet_ui_command *command, int argc, char **argv, void *context,
-		     int *ret_status)
-{
-	int option;
-
-	ui.argument_count = argc;
-	ui.arguments = argv;
-	*ret_status = LIMPET_EXIT_OK;
-	optind = 0; /* GNU: forget any earlier scan */
-	while ((option = getopt_long(argc, argv, command->short_options, command->long_options,
-				     NULL)) != -1) {
-		if (option == 'h') {
-			*ret_status = limpet_ui_help(command->help);
-			return false;
-		}
-		if (option == '?' || option == ':')
-			*ret_status =
-				bad_option(command->name, option, argv, command->long_options);
-		else if (option == 'q')
-			limpet_ui_set_quiet(true);
-		else if (option >= LIMPET_UI_FIRST_FLAG)
-			((bool *)context)[option - LIMPET_UI_FIRST_FLAG] = true;
-		else
-			*ret_status = command->take_option(option, context);
-		if (*ret_status != LIMPET_EXIT_OK)
-			return false;
-	}
-	*ret_status = command->take_operands(argc - optind, argv + optind, context);
-	return *ret_status == LIMPET_EXIT_OK;
-}
-
-int limpet_ui_take_trace(const char *command, int count, char **operands, const char **ret_file)
-{
-	if (!count)
-		return limpet_ui_usage(command, "which trace?");
-	if (count > 1)
-		return limpet_ui_usage(command,
-				       "only one trace is accepted: unexpected argument '%s'",
-				       operands[1]);
-	*ret_file = operands[0];
-	return limpet_check_trace(ui.arguments, ui.argument_count, operands[0]);
-}
-
-int limpet_ui_take_pid(const char *command, int count, char **operands, pid_t *pid)
-{
-	const int most = *pid ? 0 : 1;
-
-	if (count > most)
-		return limpet_ui_usage(command,
-				       "only one PID is accepted: unexpected argument '%s'",
-				       operands[most]);
-	return count ? limpet_ui_parse_pid(operands[0], pid) : LIMPET_EXIT_OK;
 }
 
 void limpet_ui_note(const char *format, ...)

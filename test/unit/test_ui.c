@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/command_line.h"
 #include "cli/ui.h"
 
 /* Both streams of the process under test, in one file each. */
@@ -213,10 +214,10 @@ static void test_pids_are_parsed_strictly(void **state)
 	(void)state;
 	catch_output(&caught);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(wrong); i++) {
-		assert_int_equal(limpet_ui_parse_pid(wrong[i], &pid), LIMPET_EXIT_USAGE);
+		assert_int_equal(limpet_line_parse_pid(wrong[i], &pid), LIMPET_EXIT_USAGE);
 		assert_int_equal(pid, 77);
 	}
-	assert_int_equal(limpet_ui_parse_pid("2147483647", &pid), LIMPET_EXIT_OK);
+	assert_int_equal(limpet_line_parse_pid("2147483647", &pid), LIMPET_EXIT_OK);
 	release_output(&caught);
 	assert_int_equal(pid, 2147483647);
 }
