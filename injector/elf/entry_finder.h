@@ -1,4 +1,4 @@
-/* The search for allocators in one module, step by step. Private to injector/image/entry_*.c. */
+/* The search for allocators in one module, step by step. Private to injector/elf/entry_*.c. */
 #ifndef LIMPET_INJECTOR_ELF_ENTRY_FINDER_H
 #define LIMPET_INJECTOR_ELF_ENTRY_FINDER_H
 
