@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -99,6 +102,21 @@ static bool is_secret(const struct limpet_map *map)
 	return begins(map, "/secretmem");
 }
 
+/* Files may be mounted there, too. Without the right to ask (CAP_SYS_ADMIN, CAP_CHECKPOINT_RESTORE)
+ * all of /dev are devices. */
+static bool is_device(const struct scan *scan, const struct limpet_map *map)
+{
+	struct statx status;
+	char path[PATH_MAX];
+
+	if (!begins(map, "/dev/") || begins(map, "/dev/zero") || begins(map, "/dev/shm/"))
+		return false;
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, scan->pid,
+		 map->start, map->end);
+	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0 ||
+	       !S_ISREG(status.stx_mode);
+}
+
 /* Device memory must not be read; our own memory contains no hook pointers. Nameless memory that is
  * shared with children is shown as /dev/zero. Memory that the program cannot read now may become
  * readable again. */
@@ -110,10 +128,8 @@ static bool is_wanted(const struct scan *scan, const struct limpet_map *map)
 		return false;
 	if (map->perms[0] != 'r' && (begins(map, "anon_inode:") || begins(map, "/dmabuf:")))
 		return false;
-	if (strncmp(map->path, "/dev/", 5) == 0)
-		return !strncmp(map->path, "/dev/zero", 9) || !strncmp(map->path, "/dev/shm/", 9);
-	return strncmp(map->path, "/sys/", 5) != 0 && !limpet_memfd_is_ours(map->path) &&
-	       strncmp(map->path, "[v", 2) != 0;
+	return !is_device(scan, map) && strncmp(map->path, "/sys/", 5) != 0 &&
+	       !limpet_memfd_is_ours(map->path) && strncmp(map->path, "[v", 2) != 0;
 }
 
 /* A file that is mapped privately: pages that are still the file's contain no hook pointers. Not so

@@ -102,6 +102,20 @@ stays() {
 	done
 }
 
+@test "an address of a hook in a file below /dev, where others are devices" {
+	((EUID == 0)) || skip "only root may ask what is mapped there"
+	start dev "$TARGETS/hoard"
+	attach "$pid"
+	if ! tell dev "keep dev" kept; then
+		skip "no file can be made in /dev"
+	fi
+	grep -q '/dev/#' "/proc/$pid/maps" || fail "$(<"/proc/$pid/maps")"
+	stop "$pid"
+	nothing_of_ours "$pid"
+	tell dev "use dev" used
+	finish dev
+}
+
 @test "addresses of hooks in 10,000 words: more than are put back in one stop" {
 	kept_in many 0
 	nothing_of_ours "$pid"

@@ -17,6 +17,7 @@
  *	exit		as a function to be called at the end: "use" does nothing, "quit" does
  * These are put back:
  *	word		in writable memory, paged out if it can be
+ *	dev		in a file below /dev, where others are devices
  *	tagged		in a word, with something else in its upper bits
  *	thread		in a thread's own variable
  *	stack		on the stack of a thread that sleeps
@@ -44,7 +45,7 @@ static struct {
 static struct page {
 	release_fn *release;
 	bool is_open;
-} * closed, *file, *shared, *none, *secret, *word;
+} * closed, *file, *shared, *none, *secret, *word, *dev;
 static uint8_t *code, *distance;
 static release_fn *many[MANY];
 static uint64_t tagged;
@@ -90,6 +91,18 @@ static struct page *keep_in_file(int protection)
 
 	close(fd);
 	return page;
+}
+
+static void keep_in_dev(void)
+{
+	int fd = open("/dev", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return;
+	if (ftruncate(fd, PAGE))
+		target_broken("ftruncate: %s", strerror(errno));
+	dev = keep_in(MAP_SHARED, fd, PROT_READ | PROT_WRITE);
+	close(fd);
 }
 
 static void keep_in_secret(void)
@@ -213,6 +226,8 @@ static void keep(const char *way)
 	} else if (!strcmp(way, "word")) {
 		word = keep_in(private, -1, PROT_READ | PROT_WRITE);
 		madvise(word, PAGE, MADV_PAGEOUT);
+	} else if (!strcmp(way, "dev")) {
+		keep_in_dev();
 	} else if (!strcmp(way, "many")) {
 		for (size_t i = 0; i < MANY; i++)
 			many[i] = take();
@@ -255,6 +270,8 @@ static release_fn *kept(const char *way)
 		return jump_register();
 	if (!strcmp(way, "word"))
 		return word->release;
+	if (!strcmp(way, "dev"))
+		return dev->release;
 	if (!strcmp(way, "thread"))
 		return of_thread;
 	return NULL;
