@@ -62,9 +62,9 @@ static void read_notes(struct search *search, uint64_t offset, uint64_t bytes, u
 	LIMPET_FREE uint8_t *notes = NULL;
 	uint64_t at = 0, step;
 
-	search->notes_bytes += bytes;
 	if (!bytes || bytes > NOTES_MAX || search->notes_bytes > ALL_NOTES_MAX)
 		return;
+	search->notes_bytes += bytes;
 	notes = malloc(bytes);
 	if (!notes || !read_at(search->fd, notes, bytes, offset))
 		return;
