@@ -877,7 +877,7 @@ static int check_file_size(pid_t pid, struct limpet_err *err)
 	uint64_t limit;
 
 	if (limpet_agent_image_get(&image) < 0 ||
-	    !limpet_proc_limit_read(pid, "Max file size", &limit) || limit >= image->size)
+	    limpet_proc_limit(pid, "Max file size", &limit) < 0 || limit >= image->size)
 		return 0;
 	limpet_err_set(err, -ENOTSUP,
 		       "the agent is to be loaded by the program's own dlopen, from a file that is "

@@ -98,7 +98,7 @@ static bool check_limit(struct limpet_check *check, const char *limit, const cha
 	char limit_text[LIMPET_UNITS_TEXT], want_text[LIMPET_UNITS_TEXT];
 	uint64_t limit_bytes;
 
-	if (!limpet_proc_limit_read(check->pid, limit, &limit_bytes) ||
+	if (limpet_proc_limit(check->pid, limit, &limit_bytes) < 0 ||
 	    (used_bytes < limit_bytes && limit_bytes - used_bytes >= want_bytes))
 		return true;
 	limpet_check_refuse(check, -ENOMEM, id, "memory limit",

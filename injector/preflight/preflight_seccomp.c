@@ -3,39 +3,37 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <time.h>
 
+#include "common/clock.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/preflight/seccomp_eval.h"
 #include "injector/preflight/seccomp_watch.h"
 #include "injector/proc/cgroup.h"
+#include "injector/ptrace/stop_effect.h"
 
 /* Filters belong to threads. Threads with the same number of filters nearly always have the same
  * filters (a filter cannot be removed); one thread of each kind is read. */
 #define THREADS_LOOKED_AT 1024
 #define KINDS_LIMIT 8
+/* How long to wait for a thread that would not notice a stop. */
+#define POLITE_NS UINT64_C(1000000000)
+#define PAUSE_NS 5000000
 
 struct kind {
 	uint64_t filters;
 	pid_t tid;
-	bool calm; /* the thread will not notice a stop */
+	enum limpet_stop_effect effect; /* of a stop, on the thread that notices least of it */
 };
 
-/* System calls that return EINTR after any stop, with a handler or without (signal(7)). */
-static bool is_restarted(long number)
+/* What a stop would do to the thread. A running one is on its way to some call. */
+static enum limpet_stop_effect effect_on(const struct limpet_check *check, pid_t tid)
 {
-	static const long touchy[] = {
-#ifdef SYS_epoll_wait
-		SYS_epoll_wait,
-#endif
-		SYS_epoll_pwait, SYS_semtimedop,      SYS_semop,        SYS_msgrcv,
-		SYS_msgsnd,      SYS_rt_sigtimedwait, SYS_io_getevents, SYS_io_uring_enter,
-	};
+	struct limpet_proc_syscall call;
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(touchy); i++)
-		if (number == touchy[i])
-			return false;
-	return true;
+	return limpet_proc_syscall_read(check->pid, tid, &call) < 0 || call.running
+		       ? LIMPET_STOP_TIMED
+		       : limpet_stop_effect_of(check->pid, &call);
 }
 
 /* Returns the number of kinds, or -1 if a thread is in strict mode. */
@@ -47,7 +45,6 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 	for (int i = 0; i < tid_count && i < THREADS_LOOKED_AT; i++) {
 		const uint64_t seen = limpet_seccomp_kind(check->pid, tids[i]);
 		struct kind kind = {.tid = tids[i], .filters = seen - 1};
-		struct limpet_proc_syscall call;
 		int k;
 
 		if (!seen)
@@ -56,16 +53,35 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 			return -1;
 		for (k = 0; k < count && kinds[k].filters != kind.filters; k++)
 			;
-		if (k == KINDS_LIMIT || (k < count && kinds[k].calm))
+		if (k == KINDS_LIMIT || (k < count && kinds[k].effect == LIMPET_STOP_UNSEEN))
 			continue;
-		kind.calm = limpet_proc_syscall_read(check->pid, tids[i], &call) == 0 &&
-			    is_restarted(call.number);
-		if (k == count || kind.calm)
+		kind.effect = effect_on(check, tids[i]);
+		if (k == count || kind.effect < kinds[k].effect)
 			kinds[k] = kind;
 		if (k == count)
 			count++;
 	}
 	return count;
+}
+
+/* The same, once no kind's thread is one that a stop would cut short. -EBUSY: none in time. */
+static int find_patiently(const struct limpet_check *check, struct kind kinds[KINDS_LIMIT])
+{
+	const struct timespec pause = {0, PAUSE_NS};
+	const uint64_t until_ns = limpet_monotonic_ns() + POLITE_NS;
+
+	for (;;) {
+		const int count = find_kinds(check, kinds);
+		bool cuts = false;
+
+		for (int i = 0; i < count; i++)
+			cuts = cuts || kinds[i].effect == LIMPET_STOP_CUTS;
+		if (!cuts)
+			return count;
+		if (limpet_monotonic_ns() >= until_ns)
+			return -EBUSY;
+		nanosleep(&pause, NULL);
+	}
 }
 
 /* The kernel does not show filters to a process that has one itself. */
@@ -80,7 +96,9 @@ static void unreadable(struct limpet_check *check, int error)
 	const char *why = ours ? "limpet has one itself, as programs in containers have"
 			  : error == -EACCES ? "this requires CAP_SYS_ADMIN"
 			  : error == -EINVAL ? "this kernel does not show it"
-					     : strerror(-error);
+			  : error == -EBUSY
+				  ? "each thread waits in a call that a stop would cut short"
+				  : strerror(-error);
 
 	if (check->options.assume_seccomp_ok) {
 		limpet_check_add(
@@ -94,7 +112,9 @@ static void unreadable(struct limpet_check *check, int error)
 			    "its seccomp filter cannot be read (%s), and it might kill the program "
 			    "for a call of limpet's",
 			    why);
-	if (ours)
+	if (error == -EBUSY)
+		limpet_check_hint(check, "try again when the other end of its transfer continues");
+	else if (ours)
 		limpet_check_hint(
 			check, "if it has Docker's default profile: --assume-seccomp-ok; else run "
 			       "limpet with CAP_SYS_ADMIN and without a filter (docker: --cap-add "
@@ -198,7 +218,11 @@ void limpet_check_seccomp(struct limpet_check *check)
 	if (check->options.quick)
 		count = check->status.seccomp == SECCOMP_MODE_STRICT ? -1 : check->status.seccomp;
 	else
-		count = find_kinds(check, kinds);
+		count = find_patiently(check, kinds);
+	if (count == -EBUSY) {
+		unreadable(check, count);
+		return;
+	}
 	if (count < 0) {
 		limpet_check_refuse(
 			check, -EPERM, "seccomp", "strict seccomp",

@@ -88,6 +88,14 @@ static bool find_mount(const char *controller, char *ret_root, char *ret_point)
 	return false;
 }
 
+static bool goes_up(const char *path)
+{
+	for (const char *at = path; (at = strstr(at, "/..")); at++)
+		if (!at[3] || at[3] == '/')
+			return true;
+	return false;
+}
+
 static bool find_group(pid_t pid, const char *controller, struct limpet_cgroup *ret_group)
 {
 	LIMPET_FREE char *text = NULL;
@@ -101,7 +109,7 @@ static bool find_group(pid_t pid, const char *controller, struct limpet_cgroup *
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		const char *path = group_path(line, controller);
 
-		if (!path || strstr(path, "/..")) /* not visible from our namespace */
+		if (!path || goes_up(path)) /* not visible from our namespace */
 			continue;
 		root_length = strcmp(root, "/") ? strlen(root) : 0;
 		if (root_length && !strncmp(path, root, root_length))
@@ -289,10 +297,16 @@ void limpet_cgroup_thaw_words(pid_t pid, const struct limpet_cgroup *group, char
 	const char *runtime = strstr(group->directory, "docker")   ? "docker"
 			      : strstr(group->directory, "libpod") ? "podman"
 								   : NULL;
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+				    "/._@:=+-";
 	char container[LIMPET_CONTAINER_ID_BYTES];
 
 	if (runtime && limpet_container_id(pid, container) == 0)
 		snprintf(ret, room, "%s unpause %.12s", runtime, container);
+	else if (group->directory[strspn(group->directory, plain)])
+		/* Another user may have named it, and this one may paste the command. */
+		snprintf(ret, room, "write %s of that group",
+			 group->unified ? "0 to cgroup.freeze" : "THAWED to freezer.state");
 	else if (group->unified)
 		snprintf(ret, room, "echo 0 > %s/cgroup.freeze", group->directory);
 	else

@@ -172,9 +172,10 @@ int limpet_proc_pids(pid_t **ret_pids);
 int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
 /* The number at the start of /proc/NAME, a setting of the machine. */
 int limpet_proc_number_read(const char *name, uint64_t *ret_value);
-/* The soft limit of that name in /proc/PID/limits, in bytes or as a number. False: unlimited or
- * unknown. */
-bool limpet_proc_limit_read(pid_t pid, const char *name, uint64_t *ret_soft);
+/* Holds what a descriptor of the process refers to (O_PATH), and its type (S_IFIFO...), without
+ * asking who serves a file: neither this nor close(2) of it waits. For handlers of signals, too.
+ * Returns a descriptor that the caller closes. */
+int limpet_proc_pin(pid_t pid, unsigned fd, unsigned *ret_type) LIMPET_MUST_CHECK;
 /* Opens /proc/PID/NAME with O_CLOEXEC and `flags`. Returns a descriptor that the caller closes. */
 int limpet_proc_open(pid_t pid, const char *name, int flags) LIMPET_MUST_CHECK;
 /* The target of a link (exe, root, ns/pid, fd/N); the buffer is always terminated. */

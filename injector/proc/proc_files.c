@@ -138,25 +138,6 @@ int limpet_proc_number_read(const char *name, uint64_t *ret_value)
 	return 0;
 }
 
-bool limpet_proc_limit_read(pid_t pid, const char *name, uint64_t *ret_soft)
-{
-	LIMPET_FREE char *text = NULL;
-	const char *line;
-	char *stop;
-	size_t bytes;
-
-	if (limpet_proc_file_read(pid, "limits", &text, &bytes) < 0)
-		return false;
-	assert(text);
-	line = strstr(text, name);
-	if (!line)
-		return false;
-	line += strlen(name);
-	errno = 0;
-	*ret_soft = strtoull(line, &stop, 10);
-	return stop != line && !errno;
-}
-
 int limpet_proc_link_read(pid_t pid, const char *name, char *ret, size_t bytes)
 {
 	char path[PATH_MAX];
@@ -253,4 +234,24 @@ int limpet_proc_fd_identity(pid_t pid, int fd, struct stat *ret)
 	*ret = (struct stat){.st_dev = makedev(status.stx_dev_major, status.stx_dev_minor),
 			     .st_ino = status.stx_ino};
 	return 0;
+}
+
+int limpet_proc_pin(pid_t pid, unsigned fd, unsigned *ret_type)
+{
+	char path[PATH_MAX];
+	struct statx status;
+	int pinned;
+
+	snprintf(path, sizeof(path), "%s/%d/fd/%u", limpet_proc_root, pid, fd);
+	pinned = open(path, O_PATH | O_CLOEXEC);
+	if (pinned < 0)
+		return -errno;
+	if (statx(pinned, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0) {
+		const int error = -errno;
+
+		close(pinned);
+		return error;
+	}
+	*ret_type = status.stx_mode & S_IFMT;
+	return pinned;
 }

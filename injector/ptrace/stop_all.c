@@ -41,9 +41,9 @@ static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
 	for (int i = 0; i < tasks; i++)
 		if (tids[i] != except && !has(stopped, tids[i]))
 			tids[fresh++] = tids[i];
-	if (!error)
+	/* Before the first one stands for it: not for threads that were made since. */
+	if (!error && !stopped->count)
 		waits = calloc((size_t)fresh + 1, sizeof(*waits));
-	/* Before the first one stands for it. */
 	for (int i = 0; waits && i < fresh; i++)
 		limpet_timed_wait_look(pid, tids[i], &waits[i]);
 	limpet_tracee_many(true);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
@@ -56,19 +57,21 @@ static bool local_streams_have_names(void)
 	return !strcmp(protocol, "UNIX-STREAM");
 }
 
-/* Judges by what the number refers to now. A file that has replaced the socket meanwhile must not
- * be asked anything. */
+/* Judges by what the number refers to now. A file that has replaced the socket meanwhile is not
+ * asked anything. */
 static enum limpet_stop_effect effect_on_send(pid_t pid, uint64_t fd, uint64_t bytes)
 {
 	static const char *const of_messages[] = {"UDP", "RAW", "PING", "NETLINK", "PACKET"};
 	char path[64], protocol[32];
+	LIMPET_CLOSE int pinned = -1;
+	unsigned type;
 
 	if (bytes <= 1)
 		return LIMPET_STOP_TIMED;
-	read_link(pid, fd, path, sizeof(path));
-	if (!limpet_begins(path, "socket:"))
+	pinned = limpet_proc_pin(pid, (unsigned)fd, &type);
+	if (pinned < 0 || type != S_IFSOCK)
 		return LIMPET_STOP_CUTS;
-	snprintf(path, sizeof(path), "%s/%d/fd/%u", limpet_proc_root, pid, (unsigned)fd);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", pinned);
 	read_protocol(path, protocol, sizeof(protocol));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(of_messages); i++)
 		if (limpet_begins(protocol, of_messages[i]))

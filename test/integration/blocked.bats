@@ -200,6 +200,25 @@ waited() { ((${EPOCHREALTIME/[.,]/} - since >= $1 * 1000000)); }
 	blocked msgrcv msgsnd semop semtimedop mq_receive mq_timedreceive mq_send
 }
 
+# Filters are read from a thread that stands: one that would not notice.
+@test "doctor reads a filter from no thread whose call that would cut short" {
+	local kind
+	for kind in write-much send-much recv-all; do
+		start "$kind" "$TARGETS/confined" --docker "$TARGETS/sleeper" --company "$kind" || return 1
+		tell "$kind" call call
+		within 30 "$LIMPET" doctor "$pid" >doctor.say
+		grep -q "seccomp: its filter lets every call" doctor.say || fail "$kind: $(<doctor.say)" || return 1
+		tell "$kind" release good || fail "$kind" || return 1
+		finish "$kind"
+		start "$kind.alone" "$TARGETS/confined" --docker "$TARGETS/sleeper" "$kind" || return 1
+		tell "$kind.alone" call call
+		run within 30 "$LIMPET" doctor "$pid"
+		[[ $status == 3 && $output == *"each thread waits in a call"*"try again when"* ]] || fail "$kind: $output" || return 1
+		tell "$kind.alone" release good || fail "$kind, alone" || return 1
+		finish "$kind.alone"
+	done
+}
+
 @test "a thread that would see a stop waits for its turn while another is late" {
 	local stopped
 	start both "$TARGETS/sleeper" --bystander epoll_pwait2

@@ -116,6 +116,61 @@ static void test_memory_of_a_group(void **state)
 	assert_int_equal(bytes, 88000000);
 }
 
+/* A name that another user has chosen is no part of a command, and no way up. */
+static void test_names_of_groups(void **state)
+{
+	static const struct {
+		const char *cgroup, *words;
+	} cases[] = {
+		{"0::/pod/box", "echo 0 > "},
+		{"0::/..pod/box", "echo 0 > "},
+		{"0::/x$(touch y);id", "write 0 to cgroup.freeze of that group"},
+		{"0::/a b", "write 0 to cgroup.freeze of that group"},
+		{"0::/../elsewhere", NULL},
+		{"0::/pod/..", NULL},
+	};
+	struct limpet_cgroup group;
+	char words[512];
+
+	(void)state;
+	proc_fixture_write("self/mountinfo", "%s",
+			   "30 23 0:26 / /cg rw shared:4 - cgroup2 cgroup2 rw\n");
+	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
+		proc_fixture_write("4711/cgroup", "%s\n", cases[i].cgroup);
+		assert_int_equal(limpet_cgroup_find(PID, &group), cases[i].words ? 0 : -ENOENT);
+		if (!cases[i].words)
+			continue;
+		limpet_cgroup_thaw_words(PID, &group, words, sizeof(words));
+		if (strncmp(words, cases[i].words, strlen(cases[i].words)) != 0)
+			fail_msg("%s: %s", cases[i].cgroup, words);
+	}
+}
+
+static void test_a_descriptor_is_held_and_nobody_asked(void **state)
+{
+	const char *kept = limpet_proc_root;
+	unsigned type = 0;
+	int ends[2], file, pinned;
+
+	(void)state;
+	limpet_proc_root = "/proc";
+	assert_int_equal(pipe(ends), 0);
+	file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	pinned = limpet_proc_pin(getpid(), (unsigned)ends[0], &type);
+	assert_true(pinned >= 0 && type == S_IFIFO);
+	/* It can be asked for nothing: close(2) is no flush. */
+	assert_true(fcntl(pinned, F_GETFL) & O_PATH);
+	close(pinned);
+	pinned = limpet_proc_pin(getpid(), (unsigned)file, &type);
+	assert_true(pinned >= 0 && type == S_IFREG);
+	close(pinned);
+	close(file);
+	close(ends[0]);
+	close(ends[1]);
+	assert_int_equal(limpet_proc_pin(getpid(), (unsigned)ends[0], &type), -ENOENT);
+	limpet_proc_root = kept;
+}
+
 /* ------------------------------------------------------------------ maps */
 
 static void test_maps_keep_odd_paths(void **state)
@@ -779,6 +834,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_ROOT(test_container_ids),
 		WITH_ROOT(test_memory_of_a_group),
+		WITH_ROOT(test_names_of_groups),
+		cmocka_unit_test(test_a_descriptor_is_held_and_nobody_asked),
 		WITH_ROOT(test_maps_keep_odd_paths),
 		WITH_ROOT(test_maps_refuse_what_the_kernel_never_writes),
 		WITH_ROOT(test_maps_clip_what_grew_while_being_read),
