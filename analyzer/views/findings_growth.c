@@ -1120,11 +1120,10 @@ static int say_steady(struct growth *growth)
 			limpet_units_format_count(count, (uint64_t)trends[THREADS].last),
 			trends[THREADS].last == 1 ? "" : "s");
 	if (!trends[RESIDENT].shape || !trends[THREADS].shape)
-		fprintf(file, "; %s%s%s not measured", trends[RESIDENT].shape ? "" : "RSS",
-			!trends[RESIDENT].shape && !trends[THREADS].shape ? " and threads were"
-			: trends[RESIDENT].shape                          ? "threads were"
-									  : " was",
-			"");
+		fprintf(file, "; how %s changed is not known",
+			trends[RESIDENT].shape  ? "the number of threads"
+			: trends[THREADS].shape ? "RSS"
+						: "RSS and the number of threads");
 	if (fclose(file))
 		return -ENOMEM;
 	return limpet_findings_add(growth->work, &finding, "%s.", text);
