@@ -8,6 +8,7 @@
 
 #include "common/array.h"
 #include "injector/elf/module_memory.h"
+#include "injector/proc/memfd.h"
 
 #define PAGE 4096u
 #define PIECE (1u << 20)
@@ -35,16 +36,37 @@ static int refuse(struct limpet_entry_finder *finder, const struct limpet_entry 
 	return -ENOTSUP;
 }
 
-/* Breakpoints of other tools hide what the kernel will execute in their place: the file's
- * instructions. Writes these into `code`, if it is the file's but for breakpoints, and notes where
- * these are. */
-static int see_through_breakpoints(const struct limpet_entry_finder *finder,
-				   const struct limpet_entry *entry, uint8_t *code,
-				   uint8_t *ret_breakpoints)
+/* Where a jump of an earlier limpet stands, which is removed before anything is hooked; `bytes`:
+ * nowhere. */
+static size_t find_own_jump(const struct limpet_entry_finder *finder,
+			    const struct limpet_entry *entry, const uint8_t *code)
 {
+	for (size_t i = 0; i < LIMPET_ENTRY_CODE_MAX && i + LIMPET_ENTRY_JUMP_BYTES <= entry->bytes;
+	     i++) {
+		const uint64_t next = entry->address + i + LIMPET_ENTRY_JUMP_BYTES;
+		const struct limpet_map *map;
+		int32_t away;
+
+		if (code[i] != 0xe9)
+			continue;
+		memcpy(&away, code + i + 1, sizeof(away));
+		map = limpet_proc_maps_find(&finder->modules->maps, next + (uint64_t)(int64_t)away);
+		if (map && limpet_memfd_is_agent(map->path))
+			return i;
+	}
+	return entry->bytes;
+}
+
+/* Breakpoints of other tools hide what the kernel will execute in their place, a jump of an earlier
+ * limpet what will be put back: the file's instructions. Writes these into `code`, if it is the
+ * file's but for that, and notes where breakpoints are. */
+static int see_through(const struct limpet_entry_finder *finder, const struct limpet_entry *entry,
+		       uint8_t *code, uint8_t *ret_breakpoints)
+{
+	const size_t jump = find_own_jump(finder, entry, code);
 	LIMPET_FREE uint8_t *file = NULL;
 
-	if (!memchr(code, LIMPET_ENTRY_BREAKPOINT, entry->bytes))
+	if (jump == entry->bytes && !memchr(code, LIMPET_ENTRY_BREAKPOINT, entry->bytes))
 		return 0;
 	file = malloc(entry->bytes);
 	if (!file)
@@ -53,6 +75,8 @@ static int see_through_breakpoints(const struct limpet_entry_finder *finder,
 	    limpet_module_read_file(finder->modules->pid, finder->module, &finder->modules->maps,
 				    entry->address, file, entry->bytes) < 0)
 		return 0;
+	if (jump < entry->bytes)
+		memcpy(code + jump, file + jump, LIMPET_ENTRY_JUMP_BYTES);
 	for (size_t i = 0; i < entry->bytes; i++)
 		if (code[i] != file[i] && code[i] != LIMPET_ENTRY_BREAKPOINT)
 			return 0;
@@ -75,7 +99,7 @@ static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *e
 	    limpet_module_read(finder->modules->pid, finder->module, entry->address, code,
 			       entry->bytes) < 0)
 		return refuse(finder, entry, "its code cannot be read");
-	if (see_through_breakpoints(finder, entry, code, breakpoints) < 0)
+	if (see_through(finder, entry, code, breakpoints) < 0)
 		return -ENOMEM;
 	if (limpet_code_reader_entry(finder->reader, entry->code.kind, code, entry->bytes,
 				     entry->address, place, &entry->code, &err) < 0)

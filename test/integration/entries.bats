@@ -162,6 +162,21 @@ teardown() { end; }
 	finish storm
 }
 
+# A jump that is left in `free` hides what its instructions are.
+@test "jemalloc in a C program: the collector is killed; the next one finds its functions, too" {
+	start storm "$TARGETS/own-allocator" --threads 2
+	text_of "$pid" own-allocator >text.before
+	attach "$pid"
+	kill -KILL "$limpet_job"
+	wait "$limpet_job" || true
+	limpet_jobs=()
+	! unchanged_text "$pid" own-allocator 2>/dev/null || fail "no jump is left"
+	within 30 "$LIMPET" doctor "$pid" >doctor.say || fail "$(<doctor.say)"
+	counted_phase storm 1000
+	unchanged_text "$pid" own-allocator
+	finish storm
+}
+
 # track: allocator | tcmalloc, linked in | attach | entries
 # bats test_tags=release
 @test "tcmalloc in a C program: exact counts; signal handlers; capture upon capture" {
