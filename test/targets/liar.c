@@ -37,6 +37,7 @@
 enum { IMAGES = 64, CANARY_BYTES = 1 << 20, PAGE = 4096 };
 
 static _Atomic bool lying, quitting;
+static atomic_uint rounds;
 static const char *mode = "";
 static uint64_t seed = 1;
 static unsigned char *canary;
@@ -432,6 +433,7 @@ static void *lie_on(void *nothing)
 			if (shared.words)
 				munmap(shared.words, shared.count * 8);
 		}
+		rounds++;
 		if (!all_layout && strcmp(mode, "slots") != 0 && strcmp(mode, "remains") != 0)
 			usleep(200);
 	}
@@ -486,6 +488,9 @@ static void command(char *line)
 		if (!strcmp(mode, "images"))
 			lie_about_images();
 		lying = true;
+		/* The one that begins with this lie may be the second from now. */
+		for (const unsigned before = rounds; rounds - before < 2;)
+			usleep(100);
 		target_say("lying");
 	} else {
 		target_broken("unknown command '%s'", line);
