@@ -73,7 +73,9 @@ static void *map_unlocked(void *address, uint64_t bytes, int protection, int fla
 	limpet_syscall3(SYS_munlock, (long)memory, (long)bytes, 0);
 	if (limpet_syscall3(SYS_mprotect, (long)memory, (long)bytes, protection) == 0)
 		return memory;
-	unmap(memory, bytes);
+	/* At a given address it is a part of what is unmapped as a whole. */
+	if (!address)
+		unmap(memory, bytes);
 	return NULL;
 }
 

@@ -2,9 +2,9 @@
  *
  * The kernel sets FUTEX_OWNER_DIED in it (get_robust_list(2),
  * Documentation/locking/robust-futex-ABI), also after SIGKILL. The word is an entry of the calling
- * thread's list of robust futexes. The list itself is in our own memory, so that nobody who can
- * write to the word controls where the kernel writes. One word per process; the calling thread must
- * live until the process ends. */
+ * thread's list of robust futexes. The list itself is in memory of ours alone, so that nobody who
+ * can write to the word controls where the kernel writes. One word per process; the calling thread
+ * must live until the process ends. */
 #ifndef LIMPET_INJECTOR_PTRACE_LAST_WORDS_H
 #define LIMPET_INJECTOR_PTRACE_LAST_WORDS_H
 
@@ -13,7 +13,7 @@
 /* Stores the thread's tid in the word. On failure the word is 0, and the death will not be
  * reported. */
 void limpet_last_words_prepare(uint32_t *word);
-/* To be called before the word's memory is unmapped. */
-void limpet_last_words_forget(void);
+/* To be called before the word's memory is unmapped. Nothing if another one was prepared since. */
+void limpet_last_words_forget(const uint32_t *word);
 
 #endif

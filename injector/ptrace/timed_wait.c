@@ -42,8 +42,9 @@ static bool read_lead(uint64_t processor, int64_t *ret_ns)
 	}
 	sched_setaffinity(0, sizeof(before), &before);
 out:
-	if (first >= 0)
-		(void)!sched_setscheduler(0, first, &param);
+	/* Without CAP_SYS_NICE the flag cannot be taken back, the priority can. */
+	if (first >= 0 && sched_setscheduler(0, first, &param) < 0)
+		(void)!sched_setscheduler(0, first | SCHED_RESET_ON_FORK, &param);
 	return good;
 }
 

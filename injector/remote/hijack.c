@@ -1031,8 +1031,7 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	give_life(hijack, segment, boot);
 	limpet_fault_point("write boot");
 	*hijack->boot = *boot;
-	if (hijack->life == &hijack->boot->own_life)
-		limpet_last_words_prepare(hijack->life);
+	limpet_last_words_prepare(hijack->life);
 	/* As after a call instruction: rsp + 8 is a multiple of 16. */
 	error = limpet_tracee_run(
 		hijack->tracee,
@@ -1110,7 +1109,7 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 	}
 	if (hijack->boot) {
 		if (hijack->life == &hijack->boot->own_life)
-			limpet_last_words_forget();
+			limpet_last_words_forget(hijack->life);
 		munmap(hijack->boot, BOOT_BYTES);
 	}
 	free(hijack);

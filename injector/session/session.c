@@ -168,7 +168,8 @@ void limpet_session_free(struct limpet_session *session)
 	limpet_session_release_lock(session);
 	limpet_watchdog_bury(true);
 	limpet_safepoint_free(session->safepoint);
-	limpet_last_words_forget();
+	if (session->segment.shm)
+		limpet_last_words_forget(&session->segment.shm->collector);
 	limpet_segment_done(&session->segment);
 	limpet_plan_done(&session->plan);
 	limpet_entries_done(&session->entries);

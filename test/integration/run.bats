@@ -71,6 +71,52 @@ teardown() { end; }
 	finish storm
 }
 
+# dies_aloud LIMPET: its list of robust futexes, by which the kernel tells of a death, has a word (get_robust_list).
+dies_aloud() {
+	/usr/bin/python3 - "$1" <<-'end'
+		import ctypes, os, struct, sys
+		head, size = ctypes.c_uint64(), ctypes.c_size_t()
+		libc, limpet = ctypes.CDLL(None, use_errno=True), int(sys.argv[1])
+		if libc.syscall(274, limpet, ctypes.byref(head), ctypes.byref(size)):
+		    sys.exit(f"get_robust_list: {os.strerror(ctypes.get_errno())}")
+		memory = os.open(f"/proc/{limpet}/mem", os.O_RDONLY)
+		following, offset, _ = struct.unpack("QqQ", os.pread(memory, 24, head.value))
+		if following == head.value:
+		    sys.exit("nobody would be told")
+		(word,) = struct.unpack("I", os.pread(memory, 4, following + offset))
+		if word & 0x3fffffff != limpet:
+		    sys.exit(f"the word is {word:#x}")
+	end
+}
+
+is_gone() {
+	! grep -q '^State:[[:space:]]*[^Z[:space:]]' "/proc/$1/status" 2>/dev/null
+}
+
+# limpet run notes the collector's word while it attaches, and again when its call of the stub has ended.
+@test "limpet is killed while a command runs: the kernel says so, and the next one repairs" {
+	local how
+	for how in run attach; do
+		if [[ $how == run ]]; then
+			start "$how" "$LIMPET" run -q --on-overload wait -o "$how.limpet" -- "$TARGETS/storm" --threads 2
+			limpet_job=${job_of[$how]}
+			tell "$how" "leak 10" leaked
+		else
+			start "$how" "$TARGETS/storm" --threads 2
+			attach "$pid" --on-overload wait
+		fi
+		dies_aloud "$limpet_job" || fail "$how" || return 1
+		kill -KILL "$limpet_job"
+		wait "$limpet_job" || true
+		# More than there is room for: a hook that waited for the dead would never return.
+		printf 'run 1000000\n' >&"${in_of[$how]}"
+		cleaned_up "$pid"
+		printf 'quit\n' >&"${in_of[$how]}"
+		wait_until 60 is_gone "$pid"
+	done
+	limpet_jobs=()
+}
+
 @test "a capture that does not come about: not one instruction of the command is done" {
 	local i
 	: >there.limpet
