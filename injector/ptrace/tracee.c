@@ -94,9 +94,23 @@ static struct {
  * exit status. */
 static pid_t own_child;
 
+/* The word that the handler of SIGCHLD tells of a stop; NULL: nobody sleeps on one. */
+static uint32_t *woken;
+
+static void on_stop(int number)
+{
+	uint32_t none = 0;
+
+	(void)number;
+	if (!woken)
+		return;
+	__atomic_compare_exchange_n(woken, &none, LIMPET_TRACEE_STOPPED, false, __ATOMIC_ACQ_REL,
+				    __ATOMIC_RELAXED);
+}
+
 int limpet_tracee_setup(void)
 {
-	struct sigaction action = {.sa_handler = SIG_DFL};
+	const struct sigaction action = {.sa_handler = on_stop};
 	const sigset_t child = limpet_sigchld_set();
 
 	/* SIGCHLD must be blocked to stay pending: wait_stop() sleeps on it. An inherited SIG_IGN
@@ -1083,6 +1097,9 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 	if (error)
 		return error;
 	tracee->moved = true;
+	/* What is pending tells of stops before this: limpet_tracee_sleep_on() would wake for it.
+	 */
+	(void)is_signal_left();
 	error = resume(tracee, PTRACE_CONT, 0);
 	tracee->at_syscall = tracee->at_syscall && error;
 	return error;
@@ -1301,33 +1318,18 @@ int limpet_tracee_keep_going(struct limpet_tracee *tracee)
 	return signal_number < 0 ? signal_number : resume(tracee, PTRACE_CONT, signal_number);
 }
 
-/* The word that the handler below tells of a stop. */
-static uint32_t *woken;
-
-static void on_stop(int number)
-{
-	uint32_t none = 0;
-
-	(void)number;
-	__atomic_compare_exchange_n(woken, &none, LIMPET_TRACEE_STOPPED, false, __ATOMIC_ACQ_REL,
-				    __ATOMIC_RELAXED);
-}
-
 void limpet_tracee_sleep_on(uint32_t *word, uint64_t limit_ns)
 {
 	const struct timespec limit = {(time_t)(limit_ns / 1000000000),
 				       (long)(limit_ns % 1000000000)};
-	const struct sigaction action = {.sa_handler = on_stop};
 	const sigset_t child = limpet_sigchld_set();
 	uint32_t stopped = LIMPET_TRACEE_STOPPED;
-	struct sigaction kept;
 
 	woken = word;
-	sigaction(SIGCHLD, &action, &kept);
 	pthread_sigmask(SIG_UNBLOCK, &child, NULL);
 	syscall(SYS_futex, word, FUTEX_WAIT, 0, &limit, NULL, 0);
 	pthread_sigmask(SIG_BLOCK, &child, NULL);
-	sigaction(SIGCHLD, &kept, NULL);
+	woken = NULL;
 	__atomic_compare_exchange_n(word, &stopped, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
