@@ -156,6 +156,17 @@ static bool read_group(const char *directory, const char *name, const char *key,
 	return false;
 }
 
+/* False: it is the highest that is mounted here. */
+static bool to_parent(char *directory, size_t mount_length)
+{
+	char *slash = strrchr(directory, '/');
+
+	if (!slash || (size_t)(slash - directory) < mount_length)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
 /* Memory that may still be charged to the group and its ancestors: the least limit - usage. File
  * pages that were not used lately do not count as used, since the kernel drops them first. */
 static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
@@ -165,9 +176,8 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 	char directory[PATH_MAX];
 
 	snprintf(directory, sizeof(directory), "%s", group->directory);
-	for (;;) {
+	do {
 		uint64_t limit = UINT64_MAX, value, usage, reclaimable = 0, room;
-		char *slash;
 
 		if (read_group(directory, group->unified ? "memory.max" : "memory.limit_in_bytes",
 			       NULL, &value))
@@ -190,11 +200,7 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 			if (limit < limit_bytes)
 				limit_bytes = limit;
 		}
-		slash = strrchr(directory, '/');
-		if (!slash || (size_t)(slash - directory) < group->mount_length)
-			break;
-		*slash = '\0';
-	}
+	} while (to_parent(directory, group->mount_length));
 	if (limit_bytes == UINT64_MAX)
 		return -ENODATA;
 	*ret_room_bytes = room_bytes;
@@ -238,8 +244,7 @@ int limpet_cgroup_tasks_left(pid_t pid, uint64_t *ret)
 
 	if (!find_group(pid, "pids", &group) && !find_group(pid, NULL, &group))
 		return -ENODATA;
-	for (;;) {
-		char *slash = strrchr(group.directory, '/');
+	do {
 		uint64_t limit, current;
 
 		if (read_group(group.directory, "pids.max", NULL, &limit) &&
@@ -248,10 +253,7 @@ int limpet_cgroup_tasks_left(pid_t pid, uint64_t *ret)
 
 			left = here < left ? here : left;
 		}
-		if (!slash || (size_t)(slash - group.directory) < group.mount_length)
-			break;
-		*slash = '\0';
-	}
+	} while (to_parent(group.directory, group.mount_length));
 	if (left == UINT64_MAX)
 		return -ENODATA;
 	*ret = left;
@@ -269,17 +271,12 @@ static bool find_frozen(struct limpet_cgroup *group)
 	uint64_t value;
 
 	snprintf(directory, sizeof(directory), "%s", group->directory);
-	for (;;) {
-		char *slash = strrchr(directory, '/');
-
+	do {
 		if (read_group(directory, itself, NULL, &value) && value) {
 			snprintf(group->directory, sizeof(group->directory), "%s", directory);
 			return true;
 		}
-		if (!slash || (size_t)(slash - directory) < group->mount_length)
-			break;
-		*slash = '\0';
-	}
+	} while (to_parent(directory, group->mount_length));
 	return group->unified
 		       ? read_group(group->directory, "cgroup.events", "frozen", &value) && value
 		       : read_group(group->directory, "freezer.parent_freezing", NULL, &value) &&
