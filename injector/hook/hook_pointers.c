@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/wire.h"
 #include "injector/hook/addresses.h"
+#include "injector/hook/inline_hook.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -36,13 +37,14 @@ struct scan {
 	uint64_t *places;
 	size_t count, capacity;
 	bool no_memory; /* a place could not be noted */
-	unsigned elsewhere;
+	unsigned elsewhere, copied_jumps;
 	int memory;                   /* /proc/PID/mem */
 	uint8_t *buffer;              /* one block, PIECE, one block */
 	uint64_t scanned_end;         /* the first block's last bytes are those before it */
 	const struct limpet_map *map; /* the mapping being searched */
 	struct limpet_pages *pages;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
+	struct limpet_inline_hook_jumps jumps;
 	struct limpet_hook_pointers_stats stats;
 };
 
@@ -181,6 +183,23 @@ static int look_around(struct scan *scan)
 	return error ? error : now_ns >= options->wait.deadline_ns ? -ETIMEDOUT : 0;
 }
 
+/* Jumps at the same place in a page, the one that begins before `piece` and ends in it included:
+ * the bytes before it are valid, or zeros. */
+static void find_jumps(struct scan *scan, const uint8_t *piece, size_t bytes)
+{
+	for (size_t i = 0; i < scan->jumps.count; i++) {
+		const struct limpet_inline_hook_jump *jump = &scan->jumps.list[i];
+		const ptrdiff_t end = (ptrdiff_t)bytes - (ptrdiff_t)sizeof(jump->bytes);
+		ptrdiff_t at = (ptrdiff_t)(jump->from % PAGE);
+
+		if (at > (ptrdiff_t)(PAGE - sizeof(jump->bytes)))
+			at -= PAGE;
+		for (; at <= end; at += PAGE)
+			scan->copied_jumps +=
+				memcmp(piece + at, jump->bytes, sizeof(jump->bytes)) == 0;
+	}
+}
+
 /* Skips pages that cannot be read: they are gone by now, or broken. */
 static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 {
@@ -209,6 +228,7 @@ static int scan_range(struct scan *scan, uint64_t start, uint64_t end)
 		if (got > 0) {
 			scan->stats.scanned_bytes += (uint64_t)got;
 			limpet_addresses_find(&addresses, start, piece, (size_t)got, code);
+			find_jumps(scan, piece, (size_t)got);
 		}
 		if (got == (ssize_t)bytes)
 			memcpy(piece - LIMPET_ADDRESSES_KEPT, piece + bytes - LIMPET_ADDRESSES_KEPT,
@@ -252,7 +272,7 @@ static int scan_all(struct scan *scan)
 	if (error)
 		return error;
 	error = limpet_pages_new(scan->pid, scan->options->way, &scan->pages);
-	scan->count = scan->elsewhere = 0;
+	scan->count = scan->elsewhere = scan->copied_jumps = 0;
 	scan->scanned_end = 0;
 	for (size_t i = 0; i < maps.count && !error; i++) {
 		scan->elsewhere += is_secret(&maps.list[i]);
@@ -325,6 +345,8 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 		error = scan->memory < 0 ? scan->memory : 0;
 	}
 	if (!error)
+		error = limpet_inline_hook_read_jumps(pid, &scan->jumps);
+	if (!error)
 		error = scan_all(scan);
 	scan->stats.found = (unsigned)scan->count;
 	if (!error && scan->count) {
@@ -336,6 +358,7 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 			error = -EAGAIN;
 	}
 	scan->stats.elsewhere = scan->elsewhere;
+	scan->stats.jumps = scan->copied_jumps;
 	*ret_stats = scan->stats;
 	if (scan->memory >= 0)
 		close(scan->memory);

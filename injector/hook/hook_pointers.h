@@ -16,6 +16,7 @@ struct limpet_hook_pointers_stats {
 	uint64_t scanned_bytes;
 	unsigned found, restored;
 	unsigned elsewhere; /* pointers that are not restored, as of the last search */
+	unsigned jumps;     /* copies of inline hooks' jumps, as of the last search */
 };
 
 struct limpet_hook_pointers_options {
@@ -34,9 +35,10 @@ struct limpet_hook_pointers_options {
  * dynamic linker has relocated and made read-only (RELRO). All others are left as they are, and
  * counted: words at unaligned addresses (packed structures, instructions), in memory that is no
  * longer writable or that contains code, with other values in their upper bits, mangled ones, and
- * displacements in code. 0, or -errno: some may remain besides those that are counted. -ETIMEDOUT:
- * the deadline passed before all memory was searched; the search gets some milliseconds in any
- * case. */
+ * displacements in code. Copies that the program made of its code while jumps of inline hooks were
+ * in it are counted where they are at the same place in a page: it may map them over its code. 0,
+ * or -errno: some may remain besides those that are counted. -ETIMEDOUT: the deadline passed before
+ * all memory was searched; the search gets some milliseconds in any case. */
 int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *place,
 				 uint64_t hooks_address,
 				 const struct limpet_hook_pointers_options *options,

@@ -422,6 +422,56 @@ unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,
 	return count;
 }
 
+/* Calls `use` with each entry of each area. */
+static int for_each_entry(pid_t pid,
+			  void (*use)(void *context, const struct limpet_maps *maps, uint64_t inode,
+				      const struct limpet_inline_hook_entry *entry),
+			  void *context)
+{
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(pid, &maps);
+
+	if (error)
+		return error;
+	for (size_t i = 0; i < maps.count; i++) {
+		struct limpet_inline_hook_head head;
+
+		if (read_head(pid, &maps.list[i], &head) < 0)
+			continue;
+		for (uint32_t k = 0; k < head.count; k++) {
+			struct limpet_inline_hook_entry entry;
+
+			if (limpet_memory_read_own(
+				    pid, maps.list[i].start + sizeof(head) + k * sizeof(entry),
+				    &entry, sizeof(entry)) == 0)
+				use(context, &maps, head.inode, &entry);
+		}
+	}
+	limpet_proc_maps_done(&maps);
+	return 0;
+}
+
+static void note_jump(void *context, const struct limpet_maps *maps, uint64_t inode,
+		      const struct limpet_inline_hook_entry *entry)
+{
+	struct limpet_inline_hook_jumps *jumps = context;
+	struct limpet_inline_hook_jump *jump = &jumps->list[jumps->count];
+
+	(void)maps;
+	(void)inode;
+	if (jumps->count == LIMPET_COUNT_OF(jumps->list))
+		return;
+	jump->from = entry->from;
+	memcpy(jump->bytes, entry->jump, sizeof(jump->bytes));
+	jumps->count++;
+}
+
+int limpet_inline_hook_read_jumps(pid_t pid, struct limpet_inline_hook_jumps *ret)
+{
+	ret->count = 0;
+	return for_each_entry(pid, note_jump, ret);
+}
+
 enum code_state { CODE_RESTORED, CODE_JUMPS, CODE_GONE, CODE_OVERWRITTEN };
 
 /* A byte may be a breakpoint of another tool's, or what was there before the jump, if such a
@@ -448,43 +498,33 @@ static enum code_state state_of(pid_t pid, const struct limpet_maps *maps, uint6
 }
 
 struct changed {
+	pid_t pid;
 	struct limpet_inline_hook_entry list[LIMPET_INLINE_HOOK_MAX * LIMPET_MAX_ENTRIES];
 	size_t count;
-	unsigned hidden;  /* of these, by a breakpoint */
+	unsigned hidden;  /* by a breakpoint, or by the program's own code again */
 	bool overwritten; /* some are not in the list, since another tool has changed the code */
 };
 
+static void note_changed(void *context, const struct limpet_maps *maps, uint64_t inode,
+			 const struct limpet_inline_hook_entry *entry)
+{
+	struct changed *changed = context;
+	bool hidden = false;
+	enum code_state state = state_of(changed->pid, maps, inode, entry, &hidden);
+
+	if (changed->count == LIMPET_COUNT_OF(changed->list))
+		return;
+	if (state == CODE_JUMPS)
+		changed->list[changed->count++] = *entry;
+	changed->hidden += (state == CODE_JUMPS && hidden) || state == CODE_RESTORED;
+	changed->overwritten |= state == CODE_OVERWRITTEN;
+}
+
 static int find_changed(pid_t pid, struct changed *changed)
 {
-	struct limpet_maps maps;
-	int error = limpet_proc_maps_read(pid, &maps);
-
-	if (error)
-		return error;
-	changed->count = 0;
-	for (size_t i = 0; i < maps.count; i++) {
-		struct limpet_inline_hook_head head;
-
-		if (read_head(pid, &maps.list[i], &head) < 0)
-			continue;
-		for (uint32_t k = 0; k < head.count; k++) {
-			struct limpet_inline_hook_entry *entry = &changed->list[changed->count];
-			enum code_state state;
-			bool hidden = false;
-
-			if (changed->count == LIMPET_COUNT_OF(changed->list) ||
-			    limpet_memory_read_own(
-				    pid, maps.list[i].start + sizeof(head) + k * sizeof(*entry),
-				    entry, sizeof(*entry)) < 0)
-				continue;
-			state = state_of(pid, &maps, head.inode, entry, &hidden);
-			changed->count += state == CODE_JUMPS;
-			changed->hidden += state == CODE_JUMPS && hidden;
-			changed->overwritten |= state == CODE_OVERWRITTEN;
-		}
-	}
-	limpet_proc_maps_done(&maps);
-	return 0;
+	changed->pid = pid;
+	changed->count = changed->hidden = 0;
+	return for_each_entry(pid, note_changed, changed);
 }
 
 /* Leaves breakpoints where they are: whoever has set one writes the byte that he found in the

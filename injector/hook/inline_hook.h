@@ -39,8 +39,9 @@ struct limpet_inline_hook_setup {
 	 */
 	bool (*may_switch_off)(void *context);
 	void *may_context;
-	/* Of switch_off: in how many functions another tool's breakpoint was in place of the jump,
-	 * whose calls were not seen; NULL: not wanted. */
+	/* Of switch_off: how many functions have no jump of ours any more, so that calls were not
+	 * seen: another tool's breakpoint is in its place, or the program has put back its code
+	 * from a copy; NULL: not wanted. */
 	unsigned *ret_hidden;
 };
 
@@ -59,6 +60,19 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup) LIMPET_MUST_CHECK;
 /* Words for its error. */
 const char *limpet_inline_hook_why(int error);
+
+/* Jumps that are in place, or were. */
+struct limpet_inline_hook_jump {
+	uint64_t from;
+	uint8_t bytes[LIMPET_ENTRY_JUMP_BYTES];
+};
+struct limpet_inline_hook_jumps {
+	struct limpet_inline_hook_jump list[LIMPET_INLINE_HOOK_MAX * LIMPET_MAX_ENTRIES];
+	size_t count;
+};
+/* Those of all hook areas in a process. -errno: its maps cannot be read. */
+int limpet_inline_hook_read_jumps(pid_t pid,
+				  struct limpet_inline_hook_jumps *ret) LIMPET_MUST_CHECK;
 
 /* Finds the hook areas in a process, by its maps; returns their number. */
 unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,

@@ -92,6 +92,7 @@ static int restore_hook_pointers(struct limpet_session *session,
 		session->stats.hook_pointers.found += pass.found;
 		session->stats.hook_pointers.restored += pass.restored;
 		session->stats.hook_pointers.scanned_bytes += pass.scanned_bytes;
+		session->stats.hook_pointers.jumps = pass.jumps;
 		if (!files_only || pass.elsewhere)
 			session->stats.hook_pointers.elsewhere = pass.elsewhere;
 		*ret_found = pass.found;
@@ -139,6 +140,19 @@ static int explain_elsewhere(const struct limpet_session *session, struct limpet
 		session->target->pid);
 }
 
+/* The copy may become the program's code again, and then jumps to what is to be unmapped. */
+static int explain_jumps(const struct limpet_session *session, struct limpet_err *err)
+{
+	limpet_err_set(err, -EBUSY,
+		       "process %d keeps a copy of its code in which limpet's jumps are",
+		       session->target->pid);
+	limpet_err_hint(err,
+			"the agent stays, switched off; limpet stop %d removes it once the "
+			"copy is gone",
+			session->target->pid);
+	return -EBUSY;
+}
+
 /* Such a garbage collector was loaded after the agent: otherwise that would not be in its list. */
 static int explain_collector(const struct limpet_session *session, struct limpet_err *err)
 {
@@ -169,6 +183,8 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		error = restore_hook_pointers(session, place, false, deadline_ns, &found);
 		if (error)
 			return explain_hook_pointers(session, error, err);
+		if (session->stats.hook_pointers.jumps)
+			return explain_jumps(session, err);
 		if (session->stats.hook_pointers.elsewhere && !place->thunks_apart)
 			return explain_elsewhere(session, err);
 		quiesce.thunks_stay = session->stats.hook_pointers.elsewhere;
@@ -328,6 +344,24 @@ static int check_slots(const struct limpet_session *session, struct limpet_err *
 		      : 0;
 }
 
+/* Of the first try: what a later one finds restored, limpet has restored itself. */
+static int switch_inline_hooks_off(struct limpet_session *session,
+				   struct limpet_inline_hook_setup *setup, struct limpet_err *err)
+{
+	unsigned hidden = 0;
+	int error;
+
+	setup->ret_hidden = session->hidden_counted ? NULL : &hidden;
+	error = limpet_inline_hook_switch_off(setup);
+	session->stats.entries_refused += hidden;
+	session->hidden_counted = true;
+	return error ? limpet_err_set(
+			       err, error == -ESRCH ? error : -EBUSY,
+			       "cannot restore the code of process %d that jumps to the agent: %s",
+			       session->target->pid, limpet_inline_hook_why(error))
+		     : 0;
+}
+
 /* Restores slots and hook pointers, then proves quiescence, then unloads. Code is not restored
  * while a process that shares the memory, and does not stop with the threads, may execute it. Nor
  * is the agent unmapped while such a process that may be in the agent lives. One that is created
@@ -338,14 +372,12 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
 	struct finder_end end = {session->target->pid, &place};
-	unsigned hidden = 0;
 	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
 	if (error)
 		return error;
 	session->search_ns = search_ns(session);
 	limpet_session_inline_hook_setup(session, deadline_ns, &inline_hooks);
-	inline_hooks.ret_hidden = &hidden;
 	/* The agent cannot write to a page that the program has sealed; from outside it can be
 	 * written. */
 	if (result)
@@ -362,13 +394,9 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	 * was loaded before the symbols were restored is bound to the agent. */
 	do {
 		inline_hooks.wait.deadline_ns = deadline_ns;
-		error = limpet_inline_hook_switch_off(&inline_hooks);
-		session->stats.entries_refused += hidden;
+		error = switch_inline_hooks_off(session, &inline_hooks, err);
 		if (error)
-			return limpet_err_set(err, error == -ESRCH ? error : -EBUSY,
-					      "cannot restore the code of process %d that jumps to "
-					      "the agent: %s",
-					      session->target->pid, limpet_inline_hook_why(error));
+			return error;
 		error = modules_if_changed(session, err);
 		if (!error)
 			error = prove_unused(session, &place, &deadline_ns, err);

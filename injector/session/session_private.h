@@ -46,8 +46,9 @@ struct limpet_session {
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
 	bool anywhere; /* no function of the program is called, so any thread may be hijacked */
 	bool outside;  /* slots are restored from outside */
-	bool windows;  /* memory may grow there: limpet_start.windows */
-	uint64_t info_address;        /* of limpet_agent_info in the target */
+	bool hidden_counted;   /* stats.entries_refused has what was not seen of the functions */
+	bool windows;          /* memory may grow there: limpet_start.windows */
+	uint64_t info_address; /* of limpet_agent_info in the target */
 	struct limpet_own_memory own; /* the agent's mappings, once they were looked for */
 	uint64_t handle;
 	uint64_t control_page;

@@ -79,6 +79,59 @@ bytes_of() {
 	finish storm
 }
 
+# has_copies PID N: so much private memory that can be executed and has no file.
+has_copies() {
+	(($(grep -cE ' r-xp 00000000 00:00 0 +$' "/proc/$1/maps") == $2))
+}
+
+# copied_storm: a static storm that copies and moves its text when told to by SIGHUP and SIGUSR2.
+copied_storm() {
+	start storm env MOVED=exe MOVED_SIGNAL=1 "$TARGETS/storm-moved-static" --threads 2
+	has_copies "$pid" 0
+	bytes_of "$pid" >text.before
+}
+
+# ends_as_before: it works, none of limpet is left, and its text is what it was.
+ends_as_before() {
+	tell storm "run 2000" ran
+	bytes_of "$pid" >text.after
+	cmp text.before text.after
+	! grep limpet "/proc/$pid/maps"
+	finish storm
+}
+
+@test "inline hooks: the program puts its text back, from a copy of before the capture: that is said" {
+	copied_storm
+	kill -HUP "$pid"
+	wait_until 10 has_copies "$pid" 1
+	attach "$pid"
+	tell storm "run 2000" ran
+	kill -USR2 "$pid"
+	wait_until 10 has_no_file storm storm-moved-static
+	tell storm "run 2000" ran
+	stop "$pid" 4
+	report
+	expect '.capture.complete == false and .capture.agent_unloaded and
+		(.capture.incomplete_because | test("^[0-9]+ functions of its allocator cannot be followed$"))'
+	ends_as_before
+}
+
+@test "inline hooks: the program copies its text during the capture, and moves the copy in afterwards: the agent stays until then" {
+	copied_storm
+	attach "$pid"
+	kill -HUP "$pid"
+	wait_until 10 has_copies "$pid" 1
+	stop "$pid" 5
+	grep -q "keeps a copy of its code in which limpet's jumps are" "$work/attach.$captures.err"
+	tell storm "run 2000" ran
+	within 60 "$LIMPET" stop "$pid" && fail "it stopped" || (($? == 5))
+	kill -USR2 "$pid"
+	wait_until 10 has_no_file storm storm-moved-static
+	tell storm "run 2000" ran
+	within 60 "$LIMPET" stop "$pid"
+	ends_as_before
+}
+
 @test "functions without a name whose text is in memory without a file are not watched, and that is said" {
 	moved nameless exe "$TARGETS/nameless"
 	refused 3 "mimalloc.*; its functions were looked for: its code was moved to memory without a file" \

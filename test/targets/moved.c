@@ -3,7 +3,7 @@
  *
  * A library to preload, or linked into a static program, whose own text it then moves. MOVED is a
  * list of words that occur in the modules' file names, "exe" for the program; MOVED_SIGNAL: not now
- * but when SIGUSR2 comes. */
+ * but when SIGUSR2 comes, from a copy that was made when SIGHUP came, if it did. */
 #include <link.h>
 #include <signal.h>
 #include <stdint.h>
@@ -16,6 +16,7 @@ enum { MAX_TEXTS = 64, PAGE = 4096 };
 
 static struct {
 	uintptr_t start, end;
+	long copy;
 } texts[MAX_TEXTS];
 static unsigned text_count;
 
@@ -62,7 +63,7 @@ static int list(struct dl_phdr_info *info, size_t bytes, void *context)
 	return 0;
 }
 
-static void move(int number)
+static void copy(int number)
 {
 	(void)number;
 	text_count = 0;
@@ -76,14 +77,29 @@ static void move(int number)
 		for (long at = 0; at < bytes; at++)
 			((volatile char *)to)[at] = from[at];
 		call(SYS_mprotect, to, bytes, PROT_READ | PROT_EXEC, 0, 0);
-		call(SYS_mremap, to, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, (long)from);
+		texts[i].copy = to;
 	}
+}
+
+static void move(int number)
+{
+	if (!text_count)
+		copy(number);
+	for (unsigned i = 0; i < text_count; i++) {
+		const long bytes = (long)(texts[i].end - texts[i].start);
+
+		call(SYS_mremap, texts[i].copy, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED,
+		     (long)texts[i].start);
+	}
+	text_count = 0;
 }
 
 __attribute__((constructor)) static void begin(void)
 {
-	if (getenv("MOVED_SIGNAL"))
+	if (getenv("MOVED_SIGNAL")) {
+		signal(SIGHUP, copy);
 		signal(SIGUSR2, move);
-	else if (getenv("MOVED"))
+	} else if (getenv("MOVED")) {
 		move(0);
+	}
 }

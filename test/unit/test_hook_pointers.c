@@ -24,7 +24,9 @@
 
 #include "common/err.h"
 #include "common/wire.h"
+#include "injector/elf/inline_hook_layout.h"
 #include "injector/hook/hook_pointers.h"
+#include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/tracee.h"
@@ -263,6 +265,46 @@ static void test_hook_pointers_at_any_byte(void **state)
 	unmap(closed, bytes);
 	unmap(none, bytes);
 	unmap(code, bytes);
+}
+
+/* Of code that was copied while these were in it: at the same place in a page, across pages and
+ * pieces of the search; and not anywhere else. */
+static void test_copies_of_jumps(void **state)
+{
+	const uint64_t bytes = 2 * MIB;
+	const uint64_t froms[] = {0x401100, 0x403ffd};
+	char *memory = map(bytes);
+	int file = memfd_create(LIMPET_MEMFD_AGENT, MFD_CLOEXEC);
+	struct limpet_inline_hook_head head = {.magic = LIMPET_INLINE_HOOK_MAGIC, .count = 2};
+	struct limpet_inline_hook_entry entries[2] = {0};
+	struct limpet_hook_pointers_stats stats;
+	pid_t pid;
+	char *area;
+
+	(void)state;
+	have_hooks(0);
+	assert_true(file >= 0 && ftruncate(file, PAGE) == 0);
+	area = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	assert_true(area != MAP_FAILED);
+	for (unsigned i = 0; i < LIMPET_COUNT_OF(froms); i++) {
+		memcpy(entries[i].jump, (uint8_t[]){0xe9, (uint8_t)(i + 1), 0x7e, 0x5a, 0x3c},
+		       sizeof(entries[i].jump));
+		entries[i].from = froms[i];
+	}
+	memcpy(area, &head, sizeof(head));
+	memcpy(area + sizeof(head), entries, sizeof(entries));
+	memcpy(memory + 0x100, entries[0].jump, sizeof(entries[0].jump));
+	memcpy(memory + 5 * PAGE - 3, entries[1].jump, sizeof(entries[1].jump));
+	memcpy(memory + MIB - 3, entries[1].jump, sizeof(entries[1].jump));
+	memcpy(memory + 9 * PAGE + 0x101, entries[0].jump, sizeof(entries[0].jump));
+	memcpy(memory + 9 * PAGE + 0x200, entries[1].jump, sizeof(entries[1].jump));
+	pid = start_child();
+	assert_int_equal(restore(pid, LIMPET_PAGES_ASK, CLOCK_FIXTURE_NEVER, &stats), 0);
+	assert_int_equal(stats.jumps, 3);
+	end_child(pid);
+	munmap(area, PAGE);
+	close(file);
+	unmap(memory, bytes);
 }
 
 /* Across the parts in which each way looks at a large mapping. The children are made before a
@@ -549,6 +591,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hook_pointers_in_sparse_memory),
 		cmocka_unit_test(test_hook_pointers_at_any_byte),
+		cmocka_unit_test(test_copies_of_jumps),
 		cmocka_unit_test(test_hook_pointers_across_parts),
 		cmocka_unit_test(test_many_hook_pointers),
 		cmocka_unit_test(test_distances_in_code),
