@@ -34,6 +34,7 @@
 	"                                wait (stalls the program; for tests, batch jobs)\n" \
 	"      --partial           accept an allocator that is out of reach\n"               \
 	"      --assume-seccomp-ok       accept a filter that cannot be read\n"              \
+	"      --debug             each step in the process, on standard error\n"            \
 	"  -h, --help              this text\n"                                              \
 	"\n"
 
@@ -71,6 +72,7 @@ enum {
 #define CAPTURE_OPTIONS                                                                       \
 	{"output", required_argument, NULL, 'o'}, {"duration", required_argument, NULL, 'd'}, \
 		{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},          \
+		{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},                              \
 		{"sample", required_argument, NULL, OPT_SAMPLE},                              \
 		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},            \
 		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                          \

@@ -26,6 +26,7 @@ static const char help_text[] =
 	"      --partial              as in attach: accept an allocator out of reach\n"
 	"      --agent-memory BYTES   as in attach: memory taken from the process's limit\n"
 	"      --assume-seccomp-ok    as in attach: accept a filter that cannot be read\n"
+	"      --debug                each step and finding, on standard error\n"
 	"  -h, --help                 this text\n"
 	"\n"
 	"Exit status: 0 it would work, or be tried; 3 refused, 1 no such process,\n"
@@ -156,6 +157,7 @@ static const struct option long_options[] = {
 	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options, wanted.assume_seccomp_ok),
 	{"load", required_argument, NULL, OPT_LOAD},
 	{"help", no_argument, NULL, 'h'},
+	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
 	{0},
 };
 

@@ -25,6 +25,7 @@ static const char help_text[] =
 	"\n"
 	"      --all     every capture and dormant agent that you can see\n"
 	"  -q, --quiet   print only the paths\n"
+	"      --debug   each step in a process, on standard error\n"
 	"  -h, --help    this text\n"
 	"\n"
 	"Exit status: that of the capture (0 done, 4 with losses, 5 agent stays dormant),\n"
@@ -279,6 +280,7 @@ struct stop_options {
 static const struct option long_options[] = {
 	LIMPET_LINE_FLAG("all", struct stop_options, all),
 	{"quiet", no_argument, NULL, 'q'},
+	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
 	{"help", no_argument, NULL, 'h'},
 	{0},
 };

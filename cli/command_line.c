@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/debug.h"
 #include "cli/pid_hint.h"
 #include "cli/ui.h"
 #include "common/err.h"
@@ -90,6 +91,8 @@ bool limpet_line_parse(const struct limpet_line *command, int argc, char **argv,
 				bad_option(command->name, option, argv, command->long_options);
 		else if (option == 'q')
 			limpet_ui_set_quiet(true);
+		else if (option == LIMPET_LINE_DEBUG)
+			limpet_debug_begin();
 		else if (option >= LIMPET_LINE_FIRST_FLAG)
 			((bool *)context)[option - LIMPET_LINE_FIRST_FLAG] = true;
 		else

@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* How to parse the command line of a command: limpet_line_parse() handles -h, -q and flags, the
- * command itself the rest, into a struct of its own (`context`). The functions return
+/* How to parse the command line of a command: limpet_line_parse() handles -h, -q, --debug and
+ * flags, the command itself the rest, into a struct of its own (`context`). The functions return
  * LIMPET_EXIT_OK, or an exit status after a message. */
 struct limpet_line {
 	const char *name, *help;
@@ -27,6 +27,8 @@ struct limpet_line {
 		name, no_argument, NULL, LIMPET_LINE_FIRST_FLAG + (int)offsetof(type, member) \
 	}
 #define LIMPET_LINE_FIRST_FLAG 0x1000
+/* --debug, of commands that touch a process (cli/debug.h). limpet_line_parse() handles it. */
+#define LIMPET_LINE_DEBUG 0xfff
 
 /* True: continue. False: exit with *ret_status, everything was printed. */
 bool limpet_line_parse(const struct limpet_line *command, int argc, char **argv, void *context,

@@ -4,6 +4,7 @@
 
 #include "analyzer/symbols/symbol_worker.h"
 #include "cli/commands.h"
+#include "cli/debug.h"
 #include "cli/ui.h"
 #include "common/wire.h"
 
@@ -127,6 +128,7 @@ int main(int argc, char **argv)
 
 		return status == LIMPET_EXIT_USAGE ? unknown(word) : status;
 	}
+	limpet_debug_begin_if_asked();
 	command = find(word);
 	return command ? command->call(argc - 1, argv + 1) : unknown(word);
 }

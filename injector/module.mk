@@ -66,6 +66,7 @@ INJECTOR_SRC += \
 	injector/ptrace/boost.c \
 	injector/ptrace/priority.c \
 	injector/ptrace/signal_frame.c \
+	injector/ptrace/step.c \
 	injector/ptrace/stop_all.c \
 	injector/ptrace/stop_effect.c \
 	injector/ptrace/tick.c \

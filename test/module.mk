@@ -22,15 +22,18 @@ test_leftovers_SRC := test/unit/proc_fixture.c
 $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixture.c test/unit/proc_fixture.c))
 test_preflight_seccomp_SRC += test/unit/docker_profile.c
 test_seccomp_eval_SRC := test/unit/docker_profile.c
-test_ui_SRC := cli/ui.c cli/command_line.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
-test_capture_options_SRC := cli/capture_options.c cli/ui.c cli/command_line.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
-test_census_print_SRC := cli/census_print.c cli/ui.c cli/command_line.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
+# A command line, and what it says.
+LINE_SRC := cli/ui.c cli/command_line.c cli/debug.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
+test_ui_SRC := $(LINE_SRC)
+test_capture_options_SRC := cli/capture_options.c $(LINE_SRC)
+test_census_print_SRC := cli/census_print.c $(LINE_SRC)
+test_debug_SRC := cli/debug.c
 test_capture_signals_SRC := cli/capture_signals.c
-test_progress_SRC := cli/progress.c cli/ui.c cli/command_line.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
+test_progress_SRC := cli/progress.c $(LINE_SRC)
 test_top_editor_SRC := cli/top_editor.c
 test_top_memory_SRC := cli/top_memory.c
 test_top_pace_SRC := cli/top_pace.c
-test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c cli/ui.c cli/command_line.c cli/pid_hint.c cli/shell_word.c cli/pager.c cli/find_program.c
+test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c $(LINE_SRC)
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.

@@ -27,7 +27,7 @@ _limpet()
 	local commands='attach run mark stop status doctor explain pages report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --no-seal --partial --with-command-line --alloc-functions
-		--assume-seccomp-ok --follow-fork --load --help'
+		--assume-seccomp-ok --follow-fork --load --debug --help'
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local command=${COMP_WORDS[1]} values='' i
 
@@ -105,7 +105,7 @@ _limpet()
 		;;
 	stop)
 		if [[ $word == -* ]]; then
-			values='--all --quiet --help'
+			values='--all --quiet --debug --help'
 		else
 			values=$(_limpet_captures "${COMP_WORDS[0]}")
 		fi
@@ -128,7 +128,7 @@ _limpet()
 		;;
 	doctor)
 		if [[ $word == -* ]]; then
-			values='--pid --json --partial --agent-memory --assume-seccomp-ok --alloc-functions --load --help'
+			values='--pid --json --partial --agent-memory --assume-seccomp-ok --alloc-functions --load --debug --help'
 		else
 			values=$(_limpet_processes)
 		fi

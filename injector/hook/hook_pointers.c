@@ -18,6 +18,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_all.h"
 
 #define PIECE (1u << 20)
@@ -327,10 +328,12 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 				 struct limpet_hook_pointers_stats *ret_stats)
 {
 	struct scan *scan = calloc(1, sizeof(*scan));
+	struct limpet_step step;
 	int error;
 
 	if (!scan)
 		return -ENOMEM;
+	step = limpet_step_begin(LIMPET_STEP_SEARCH, 0, 0);
 	scan->pid = pid;
 	scan->memory = -1;
 	scan->place = place;
@@ -365,5 +368,5 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 	free(scan->places);
 	free(scan->buffer);
 	free(scan);
-	return error;
+	return limpet_step_end(&step, error);
 }

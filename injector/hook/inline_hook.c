@@ -13,6 +13,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/signal_frame.h"
+#include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_all.h"
 #include "injector/remote/growing.h"
 
@@ -118,6 +119,7 @@ static int fill_area(int memory, const struct limpet_modules *modules,
 	const struct limpet_hook_area *area = &entries->areas[number];
 	LIMPET_FREE struct limpet_inline_hook_entry *made = calloc(entries->count, sizeof(*made));
 	struct limpet_inline_hook_head head = {.magic = LIMPET_INLINE_HOOK_MAGIC};
+	struct limpet_step step;
 	int error = 0;
 
 	if (!made)
@@ -131,10 +133,11 @@ static int fill_area(int memory, const struct limpet_modules *modules,
 	}
 	if (error)
 		return error;
-	limpet_fault_point("write near code");
+	step = limpet_step_begin(LIMPET_STEP_WRITE_AREA, 0, 0);
 	error = write_all(memory, address_of(area, 0), made, head.count * sizeof(*made));
 	if (!error)
 		error = write_all(memory, area->address, &head, sizeof(head));
+	limpet_step_end(&step, error);
 	return error ? limpet_err_set(err, error, "cannot write near the program's code: %s",
 				      strerror(-error))
 		     : 0;
@@ -283,10 +286,11 @@ static int write_jumps(int memory, const struct limpet_entries *entries)
 		const struct limpet_entry *entry = &entries->list[i];
 		uint8_t jump[LIMPET_ENTRY_MOVED_MAX];
 		int error = limpet_entry_code_jump(&entry->code, address_of_hook(entry), jump);
+		const struct limpet_step step = limpet_step_begin(LIMPET_STEP_WRITE_JUMP, 0, 0);
 
-		limpet_fault_point("write jump");
 		if (!error)
 			error = write_all(memory, entry->code.from, jump, LIMPET_ENTRY_JUMP_BYTES);
+		limpet_step_end(&step, error);
 		if (error)
 			return error;
 	}
@@ -532,8 +536,8 @@ static int find_changed(pid_t pid, struct changed *changed)
 static int restore(pid_t pid, int memory, const struct limpet_inline_hook_entry *entry)
 {
 	uint8_t bytes[LIMPET_ENTRY_JUMP_BYTES];
+	struct limpet_step step;
 
-	limpet_fault_point("write original");
 	if (limpet_memory_read(pid, entry->from, bytes, sizeof(bytes)) < 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(bytes); i++) {
@@ -542,7 +546,8 @@ static int restore(pid_t pid, int memory, const struct limpet_inline_hook_entry 
 		else if (bytes[i] != entry->original[i] && bytes[i] != LIMPET_ENTRY_BREAKPOINT)
 			return 0;
 	}
-	return write_all(memory, entry->from, bytes, sizeof(bytes));
+	step = limpet_step_begin(LIMPET_STEP_WRITE_CODE_BACK, 0, 0);
+	return limpet_step_end(&step, write_all(memory, entry->from, bytes, sizeof(bytes)));
 }
 
 /* All threads are stopped. */

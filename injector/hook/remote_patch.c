@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "injector/proc/memory.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/step.h"
 
 /* Anonymous memory has no offset that identifies its parts. */
 static bool is_same_memory(const struct limpet_map *before, const struct limpet_map *now)
@@ -59,12 +59,14 @@ unsigned limpet_remote_patch_put_in(int memory, struct limpet_slot *slots, uint3
 
 	for (uint32_t i = 0; i < count; i++) {
 		struct limpet_slot *slot = &slots[i];
+		struct limpet_step step;
 
 		if (slot->state != LIMPET_SLOT_PLANNED)
 			continue;
-		limpet_fault_point("write slot");
+		step = limpet_step_begin(LIMPET_STEP_WRITE_SLOT, 0, 0);
 		slot->state = put_in(memory, slot, hooks[slot->hook].original,
 				     thunks + slot->hook * thunk_bytes);
+		limpet_step_end(&step, 0);
 		done += slot->state == LIMPET_SLOT_PATCHED;
 	}
 	return done;
@@ -143,14 +145,15 @@ int limpet_remote_patch_put_back(pid_t pid, int memory, const struct limpet_agen
 	if (error)
 		return error;
 	for (int i = 0; slots && i < count; i++) {
+		struct limpet_step step;
 		int answer;
 
 		if (slots[i].hook >= LIMPET_MAX_HOOKS)
 			continue;
-		limpet_fault_point("write slot back");
+		step = limpet_step_begin(LIMPET_STEP_WRITE_SLOT_BACK, 0, 0);
 		answer = put_back(memory, &slots[i], thunk_of(info, &slots[i]),
 				  hooks[slots[i].hook].original);
-
+		limpet_step_end(&step, answer < 0 ? answer : 0);
 		if (answer < 0)
 			error = answer;
 		else

@@ -15,6 +15,7 @@
 #include "injector/proc/cgroup.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
+#include "injector/ptrace/step.h"
 
 const char *limpet_preflight_sys_root = "/sys";
 
@@ -104,6 +105,7 @@ __attribute__((format(printf, 5, 0))) static void add(struct limpet_check *check
 	snprintf(finding->id, sizeof(finding->id), "%s", id);
 	snprintf(finding->brief, sizeof(finding->brief), "%s", brief);
 	vsnprintf(finding->text, sizeof(finding->text), format, args);
+	limpet_step_note(0, "check %s: %s", id, finding->text);
 }
 
 void limpet_check_add(struct limpet_check *check, enum limpet_severity severity, const char *id,

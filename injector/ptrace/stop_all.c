@@ -9,6 +9,7 @@
 #include "common/array.h"
 #include "common/clock.h"
 #include "injector/proc/proc.h"
+#include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/ptrace/timed_wait.h"
 
@@ -110,6 +111,7 @@ int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
 {
 	const struct timespec pause = {0, 1000000};
 	struct limpet_stop_all stopped = {.list = NULL};
+	struct limpet_step step;
 	int asked, error = 0;
 
 	while (one_cannot_stop(pid)) {
@@ -119,6 +121,7 @@ int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
 		limpet_tracee_release_strays();
 	}
 	stopped.priority = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	step = limpet_step_begin(LIMPET_STEP_STOP_ALL, 0, 0);
 	do {
 		size_t first = stopped.count;
 		int awaited;
@@ -127,6 +130,7 @@ int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
 		awaited = await(&stopped, first, deadline_ns);
 		error = asked < 0 ? asked : awaited;
 	} while (!error && asked);
+	limpet_step_end(&step, error);
 	if (error) {
 		limpet_stop_all_end(&stopped);
 		return error == -ETIMEDOUT ? -EAGAIN : error;

@@ -22,6 +22,7 @@
 #include "injector/ptrace/awake.h"
 #include "injector/ptrace/boost.h"
 #include "injector/ptrace/sigchld.h"
+#include "injector/ptrace/step.h"
 #include "injector/ptrace/tick.h"
 #include "injector/ptrace/timed_wait.h"
 #include "injector/ptrace/watchdog.h"
@@ -69,8 +70,6 @@ struct limpet_tracee {
 	struct limpet_tracee_gadgets gadgets;
 	struct limpet_timed_wait wait; /* from before the stop */
 };
-
-void (*limpet_tracee_fault_point)(const char *step);
 
 static uint64_t longest_stop_ns;
 static struct limpet_tracee *tracees;
@@ -123,8 +122,11 @@ int limpet_tracee_setup(void)
 
 static long trace(int request, pid_t tid, void *address, void *data)
 {
-	limpet_fault_point("ptrace");
-	return ptrace((enum __ptrace_request)request, tid, address, data);
+	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_PTRACE, tid, request);
+	const long answer = ptrace((enum __ptrace_request)request, tid, address, data);
+
+	limpet_step_end(&step, answer < 0 ? -errno : 0);
+	return answer;
 }
 
 /* waitpid() without waiting. The end of our own child is not reaped. */
@@ -221,8 +223,8 @@ bool limpet_tracee_look_frozen(const struct limpet_tracee *tracee)
 }
 
 /* Waits for the next stop. Returns -ESRCH if the thread is gone. */
-static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
-		     int *ret_signal)
+static int await_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
+		      int *ret_signal)
 {
 	const uint64_t began_ns = limpet_monotonic_ns();
 	uint64_t frozen_look_ns = began_ns + FROZEN_AFTER_NS;
@@ -276,6 +278,14 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 		/* One that has stopped by now may hold what this one waits for. */
 		limpet_tracee_release_strays();
 	}
+}
+
+static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum stop_kind *ret_kind,
+		     int *ret_signal)
+{
+	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_WAIT, tracee->tid, 0);
+
+	return limpet_step_end(&step, await_stop(tracee, deadline_ns, ret_kind, ret_signal));
 }
 
 /* Continues to the event stop that PTRACE_INTERRUPT asked for. Signals that come first are
@@ -348,14 +358,21 @@ static struct {
 static size_t stray_count;
 static bool at_rest; /* limpet_tracee_rest */
 
+bool limpet_tracee_holds(void)
+{
+	return tracees || stray_count;
+}
+
 /* While limpet is stopped, traced threads stand: at once, or when they leave their system call. */
 static void note_held(void)
 {
-	bool held = tracees || stray_count;
+	bool held = limpet_tracee_holds();
 
 	limpet_watchdog_hold(held);
-	if (!held)
+	if (!held) {
 		limpet_tick_end();
+		limpet_step_released();
+	}
 	if (at_rest && !held) {
 		limpet_watchdog_end();
 		limpet_watchdog_bury(false);
@@ -896,6 +913,7 @@ int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_trace
 {
 	uint64_t all = ~0ull, top = tracee->regs.rsp - RED_ZONE;
 	LIMPET_FREE uint8_t *image = NULL;
+	struct limpet_step step;
 	size_t bytes;
 	int error;
 
@@ -916,8 +934,9 @@ int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_trace
 		gadgets->restorer ?: gadgets->syscall, top, &image, &bytes, &tracee->home);
 	if (error)
 		return error;
-	limpet_fault_point("write home frame");
+	step = limpet_step_begin(LIMPET_STEP_WRITE_WAY_HOME, tracee->tid, 0);
 	error = limpet_memory_write(tracee->pid, tracee->home, image, bytes);
+	limpet_step_end(&step, error);
 	tracee->frame = tracee->home;
 	if (!error && !gadgets->restorer) {
 		const uint64_t words[] = {gadgets->pop_rax, SYS_rt_sigreturn};
@@ -1064,19 +1083,23 @@ static void prepare_syscall(const struct limpet_tracee *tracee, long number, con
 int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			  uint64_t deadline_ns, int64_t *ret_answer)
 {
+	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_CALL, tracee->tid, number);
 	struct user_regs_struct regs;
 
 	prepare_syscall(tracee, number, args, &regs);
-	return through_syscall(tracee, &regs, false, deadline_ns, ret_answer);
+	return limpet_step_end(&step,
+			       through_syscall(tracee, &regs, false, deadline_ns, ret_answer));
 }
 
 int limpet_tracee_last_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			       uint64_t deadline_ns, int64_t *ret_answer)
 {
+	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_CALL, tracee->tid, number);
 	struct user_regs_struct regs;
 
 	prepare_syscall(tracee, number, args, &regs);
-	return through_syscall(tracee, &regs, true, deadline_ns, ret_answer);
+	return limpet_step_end(&step,
+			       through_syscall(tracee, &regs, true, deadline_ns, ret_answer));
 }
 
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
@@ -1117,11 +1140,13 @@ static int write_end(const struct limpet_tracee *tracee, uint64_t *ret_home)
 	const uint64_t home =
 		limpet_sigreturn_frame_exit(&tracee->regs, gadgets->restorer ?: gadgets->syscall,
 					    gadgets->syscall, tracee->spare, frame);
+	struct limpet_step step;
 	int error;
 
 	memcpy(image, words, sizeof(words));
-	limpet_fault_point("write end frame");
+	step = limpet_step_begin(LIMPET_STEP_WRITE_END, tracee->tid, 0);
 	error = limpet_memory_write(tracee->pid, home - sizeof(words), image, sizeof(image));
+	limpet_step_end(&step, error);
 	if (!error)
 		*ret_home = gadgets->restorer ? home : home - sizeof(words);
 	return error;
@@ -1310,7 +1335,7 @@ bool limpet_tracee_is_running(const struct limpet_tracee *tracee)
 int limpet_tracee_keep_going(struct limpet_tracee *tracee)
 {
 	enum stop_kind kind = STOP_OTHER;
-	int signal_number = 0, error = wait_stop(tracee, 0, &kind, &signal_number);
+	int signal_number = 0, error = await_stop(tracee, 0, &kind, &signal_number);
 
 	if (error)
 		return error == -ETIMEDOUT ? 0 : error;

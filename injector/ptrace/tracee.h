@@ -65,6 +65,8 @@ void limpet_tracee_end_long(bool begun);
 size_t limpet_tracee_strays(void);
 /* How long to sleep at most before the next call, if for `wait_ns` at most. */
 uint64_t limpet_tracee_bound_sleep_ns(uint64_t wait_ns);
+/* Whether a thread is held, or a stray may be. From a handler of signals, too. */
+bool limpet_tracee_holds(void);
 /* No thread is to be stopped for a while: the watchdog, which was started for the first one, ends
  * as soon as none is held (injector/ptrace/watchdog.h). */
 void limpet_tracee_rest(void);
@@ -146,14 +148,5 @@ void limpet_tracee_sleep_on(uint32_t *word, uint64_t limit_ns);
 bool limpet_tracee_is_running(const struct limpet_tracee *tracee);
 /* Stops it again. */
 int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
-
-/* For tests: called at every ptrace, remote-call and write step with the name of the step; NULL:
- * none. */
-extern void (*limpet_tracee_fault_point)(const char *step);
-static inline void limpet_fault_point(const char *step)
-{
-	if (limpet_tracee_fault_point)
-		limpet_tracee_fault_point(step);
-}
 
 #endif

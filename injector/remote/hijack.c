@@ -22,6 +22,7 @@
 #include "injector/proc/proc.h"
 #include "injector/ptrace/boost.h"
 #include "injector/ptrace/last_words.h"
+#include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/growing.h"
@@ -255,8 +256,10 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	bool second_best;
 	int error;
 
-	if ((rank > candidate->rank && rank >= RANK_TIMED) || would_cut(hijack, tid, rank))
+	if ((rank > candidate->rank && rank >= RANK_TIMED) || would_cut(hijack, tid, rank)) {
+		limpet_step_note(tid, "passed over: a stop would be noticed by its system call");
 		return NOT_NOW;
+	}
 	error = limpet_tracee_stop(hijack->setup.target->pid, tid,
 				   limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 	if (error == -ESRCH || error == -ETIMEDOUT)
@@ -269,6 +272,10 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	if (*ret_verdict != LIMPET_SAFE || (choosy && second_best) ||
 	    loader_is_locked(&hijack->setup)) {
 		limpet_tracee_release(tracee);
+		limpet_step_note(tid, "passed over: %s",
+				 *ret_verdict != LIMPET_SAFE ? limpet_safepoint_word(*ret_verdict)
+				 : choosy && second_best     ? "another may do better"
+							     : "the dynamic linker's lock is held");
 		return choosy && second_best ? SECOND_BEST : NOT_NOW;
 	}
 	if (hijack->setup.may_call &&
@@ -283,6 +290,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 		return error == -ESRCH || error == -ENOSPC || error == -EFAULT ? NOT_NOW : error;
 	}
 	hijack->tracee = tracee;
+	limpet_step_note(tid, "hijacked");
 	return 0;
 }
 
@@ -583,6 +591,7 @@ static int explain_no_thread(const struct limpet_hijack *hijack, int64_t answer,
 static int begin_maker(struct limpet_hijack *hijack, struct limpet_err *err)
 {
 	const uint64_t all[6] = {0, ~0u, CLOSE_RANGE_UNSHARE};
+	struct limpet_step step;
 	int64_t answer = 0;
 	int error = limpet_tracee_begin_maker(
 		hijack->tracee, limpet_monotonic_ns() + CALL_PATIENCE_NS, &hijack->maker, &answer);
@@ -591,8 +600,9 @@ static int begin_maker(struct limpet_hijack *hijack, struct limpet_err *err)
 		return failed(err, hijack, "making a thread, for a moment,", error);
 	if (answer < 0)
 		return explain_no_thread(hijack, answer, err);
-	limpet_fault_point("own table");
+	step = limpet_step_begin(LIMPET_STEP_OWN_TABLE, limpet_tracee_tid(hijack->maker), 0);
 	answer = call_on(hijack->maker, SYS_close_range, all);
+	limpet_step_end(&step, answer < 0 ? (int)answer : 0);
 	return answer < 0 ? failed(err, hijack, "close_range", answer) : 0;
 }
 
@@ -633,6 +643,7 @@ static int make_file(struct limpet_hijack *hijack, const char *name, int *ret_th
 	uint64_t args[6] = {limpet_tracee_spare(hijack->maker), MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL};
 	char path[PATH_MAX], text[NAME_BYTES] = "";
 	LIMPET_CLOSE int file = -1;
+	struct limpet_step step;
 	uint64_t inode;
 	int64_t answer;
 	int error;
@@ -649,10 +660,11 @@ static int make_file(struct limpet_hijack *hijack, const char *name, int *ret_th
 		answer = call_on(hijack->maker, SYS_memfd_create, args);
 	if (answer < 0)
 		return failed(err, hijack, "memfd_create", answer);
-	limpet_fault_point("open file");
+	step = limpet_step_begin(LIMPET_STEP_OPEN_FILE, limpet_tracee_tid(hijack->maker), 0);
 	snprintf(path, sizeof(path), "%s/%d/task/%d/fd/%d", limpet_proc_root, pid,
 		 limpet_tracee_tid(hijack->maker), (int)answer);
 	file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	limpet_step_end(&step, file < 0 ? -errno : 0);
 	if (file < 0)
 		return failed(err, hijack, "opening what memfd_create made", -errno);
 	if (!is_new_file(file, name, &inode))
@@ -677,21 +689,25 @@ static int write_image(struct limpet_hijack *hijack, const struct limpet_agent_i
 		       enum limpet_hijack_for purpose, struct limpet_err *err)
 {
 	LIMPET_CLOSE int file = make_file(hijack, LIMPET_MEMFD_AGENT, &hijack->image_there, err);
+	struct limpet_step step;
+	bool written;
+	int error;
 
 	if (file < 0)
 		return file;
-	limpet_fault_point("write image");
-	errno = 0;
 	if (empty_offset(image) + HOOK_AREA_MOST > LIMPET_THUNKS_OFFSET)
 		return failed(err, hijack, "writing the agent", -EFBIG);
-	if (!(purpose == LIMPET_HIJACK_MAP ? write_at(file, image->memory, image->memory_bytes, 0)
-					   : write_at(file, image->bytes + image->text_offset,
-						      image->text_bytes, image->layout.bytes)) ||
-	    !write_at(file, image->bytes + image->thunks_offset, LIMPET_THUNKS_BYTES,
-		      LIMPET_THUNKS_OFFSET) ||
-	    ftruncate(file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES) < 0)
-		return failed(err, hijack, "writing the agent", errno ? -errno : -ENOSPC);
-	return 0;
+	step = limpet_step_begin(LIMPET_STEP_WRITE_IMAGE, 0, 0);
+	errno = 0;
+	written = (purpose == LIMPET_HIJACK_MAP
+			   ? write_at(file, image->memory, image->memory_bytes, 0)
+			   : write_at(file, image->bytes + image->text_offset, image->text_bytes,
+				      image->layout.bytes)) &&
+		  write_at(file, image->bytes + image->thunks_offset, LIMPET_THUNKS_BYTES,
+			   LIMPET_THUNKS_OFFSET) &&
+		  ftruncate(file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES) == 0;
+	error = limpet_step_end(&step, written ? 0 : errno ? -errno : -ENOSPC);
+	return error ? failed(err, hijack, "writing the agent", error) : 0;
 }
 
 static uint64_t take(uint64_t *at, uint64_t bytes)
@@ -915,7 +931,7 @@ static bool is_ended(const struct limpet_hijack *hijack)
 	return poll(&target, 1, 0) > 0;
 }
 
-static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
+static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 {
 	const uint64_t look_every_ns = 20000000u, began_ns = limpet_monotonic_ns(),
 		       unusual_from_ns = began_ns + STUB_USUAL_NS;
@@ -960,6 +976,14 @@ static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 		if (error)
 			return error;
 	}
+}
+
+static int wait_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
+{
+	const struct limpet_step step =
+		limpet_step_begin(LIMPET_STEP_RUN, limpet_tracee_tid(hijack->tracee), 0);
+
+	return limpet_step_end(&step, await_ready(hijack, deadline_ns));
 }
 
 /* The stub need not wait for us when it has finished. */
@@ -1012,6 +1036,14 @@ static void give_life(struct limpet_hijack *hijack, const struct limpet_segment 
 		boot->life = region->start + region->boot + offsetof(struct limpet_boot, own_life);
 }
 
+static void write_boot(struct limpet_hijack *hijack, const struct limpet_boot *boot)
+{
+	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_WRITE_BOOT, 0, 0);
+
+	*hijack->boot = *boot;
+	limpet_step_end(&step, 0);
+}
+
 int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 		       const struct limpet_segment *segment, struct limpet_err *err)
 {
@@ -1029,8 +1061,7 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 		return failed(err, hijack, "ending a thread of ours", error);
 	fill_boot(hijack, image, segment, boot);
 	give_life(hijack, segment, boot);
-	limpet_fault_point("write boot");
-	*hijack->boot = *boot;
+	write_boot(hijack, boot);
 	limpet_last_words_prepare(hijack->life);
 	/* As after a call instruction: rsp + 8 is a multiple of 16. */
 	error = limpet_tracee_run(

@@ -13,6 +13,7 @@
 #include "injector/proc/proc.h"
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/signal_frame.h"
+#include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/ptrace/tracee.h"
 
@@ -354,6 +355,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			    .thunks_stay = options->thunks_stay};
 	uint64_t pause_ns = 500000;
 	struct threads seen = {NULL, 0};
+	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_PROVE, 0, 0);
 	int result = look.stack ? -EAGAIN : -ENOMEM;
 
 	while (result == -EAGAIN) {
@@ -382,5 +384,5 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 	limpet_stack_maps_done(&look.maps);
 	if (ret_stats)
 		*ret_stats = stats;
-	return result;
+	return limpet_step_end(&step, result);
 }

@@ -27,6 +27,7 @@
 #include "injector/ptrace/arch.h"
 #include "injector/ptrace/last_words.h"
 #include "injector/ptrace/priority.h"
+#include "injector/ptrace/step.h"
 #include "injector/ptrace/target_lock.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/ptrace/watchdog.h"
@@ -202,6 +203,22 @@ static void update_tables(struct limpet_session *session, uint32_t gone)
 /* With so many threads, room for more of them matters more than whole stacks. */
 #define MANY_THREADS 256
 
+static void note_plan(const struct limpet_session *session)
+{
+	const struct limpet_plan *plan = &session->plan;
+
+	limpet_step_note(0, "plan: %u slots of %zu modules%s, %zu functions by their entries",
+			 plan->slot_count, session->modules.count,
+			 plan->start.from_outside ? ", written from outside" : "",
+			 session->entries.count);
+	if (plan->slots_not_taken || session->entries.refused)
+		limpet_step_note(0, "plan: left alone: %u slots, %u functions",
+				 plan->slots_not_taken, session->entries.refused);
+	limpet_step_note(0, "plan: the agent is %s%s%s",
+			 plan->way == LIMPET_WAY_DLOPEN ? "loaded by dlopen" : "mapped",
+			 plan->reason ? ": " : "", plan->reason ? plan->reason : "");
+}
+
 /* Prepares everything that a hijack needs, while the target runs. */
 int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
 		       struct limpet_err *err)
@@ -229,6 +246,7 @@ int limpet_session_arm(struct limpet_session *session, const struct limpet_sessi
 	if (error && error != -ENOENT)
 		return error;
 	session->anywhere = session->plan.start.from_outside;
+	note_plan(session);
 	update_tables(session, 0);
 	if (make_safepoint(session) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");

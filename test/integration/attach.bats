@@ -74,6 +74,26 @@ teardown() { end; }
 	finish storm
 }
 
+# What a program is stopped for stands between its being seized and its being let go.
+@test "--debug and LIMPET_DEBUG print each step, and why there is none" {
+	local said
+	start odd "$TARGETS/odd"
+	attach "$pid" --debug
+	stop "$pid"
+	said=$work/attach.$captures.err
+	for word in "check libc: C library: " "plan: [0-9]+ slots of " "PTRACE_SEIZE: " "call mmap: " "run the agent: " \
+		" hijacked" "prove that no thread is in the agent: " "search for hook pointers: " "PTRACE_DETACH: "; do
+		grep -qE "^debug +[0-9]+\.[0-9]{3} .*$word" "$said" || fail "no '$word' in: $(<"$said")"
+	done
+	! grep -q '^debug' stop.err || fail "$(<stop.err)"
+	same "seized and let go" "$(grep -c 'PTRACE_SEIZE: ' "$said")" "$(grep -c 'PTRACE_DETACH: ' "$said")"
+	LIMPET_DEBUG=1 within 30 "$LIMPET" doctor $$ >doctor.text 2>doctor.err || (($? == 3))
+	grep -qE '^debug .* check permission: ' doctor.err
+	LIMPET_DEBUG=0 within 30 "$LIMPET" doctor "$pid" >doctor.text 2>doctor.err
+	! grep -q '^debug' doctor.err || fail "LIMPET_DEBUG=0: $(<doctor.err)"
+	finish odd
+}
+
 @test "without -o the trace is COMM.PID.limpet, and never overwrites one" {
 	start storm "$TARGETS/storm"
 	for expected in "storm.$pid.limpet" "storm.$pid.limpet.1" "storm.$pid.limpet.2"; do

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "injector/proc/proc.h"
+#include "injector/ptrace/step.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/session/session.h"
 
@@ -32,15 +33,18 @@ static struct {
 static pid_t target;
 static enum limpet_load load;
 
-static void count_step(const char *step)
+static void count_step(const struct limpet_step *step)
 {
-	snprintf(shared->name, sizeof(shared->name), "%s", step);
+	if (step->kind > LIMPET_STEP_LAST_CHANGE)
+		return;
+	snprintf(shared->name, sizeof(shared->name), "%s", limpet_step_name(step));
 	if (++shared->step == shared->last_step)
 		kill(getpid(), SIGKILL);
 }
 
 static int enter_and_leave(void)
 {
+	static const struct limpet_step_watcher watcher = {.begin = count_step};
 	const struct limpet_session_options options = {
 		.agent_memory_bytes = 64u << 20, .timeout_ns = TIMEOUT_NS, .load = load};
 	const struct timespec hold = {0, 1000000};
@@ -49,7 +53,7 @@ static int enter_and_leave(void)
 	struct limpet_err err = {0};
 	int error;
 
-	limpet_tracee_fault_point = count_step;
+	limpet_step_watch(&watcher);
 	limpet_tracee_setup();
 	error = limpet_target_open(target, &process, &err);
 	if (!error)

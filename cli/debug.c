@@ -1,0 +1,141 @@
+#include "cli/debug.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/array.h"
+#include "common/clock.h"
+#include "common/err.h"
+#include "injector/ptrace/step.h"
+#include "injector/ptrace/tracee.h"
+
+#define MOST_BYTES (16u << 20)
+
+static struct {
+	char *text;
+	size_t bytes, capacity;
+	uint64_t first_ns;
+	uint64_t began_ns[16]; /* of the steps that have not ended, the outermost first */
+	unsigned depth;
+	uint64_t lost; /* lines for which there was no room */
+	volatile sig_atomic_t busy;
+} debug;
+
+static void write_out(void)
+{
+	size_t at = 0;
+
+	while (at < debug.bytes) {
+		ssize_t done = write(STDERR_FILENO, debug.text + at, debug.bytes - at);
+
+		if (done < 0 && errno != EINTR)
+			break;
+		at += done > 0 ? (size_t)done : 0;
+	}
+	debug.bytes = 0;
+}
+
+/* Not where a handler has interrupted print(). */
+static void on_released(void)
+{
+	const int kept = errno;
+
+	if (!debug.busy)
+		write_out();
+	errno = kept;
+}
+
+static void print(pid_t tid, uint64_t at_ns, const char *what, const char *after)
+{
+	const uint64_t since_us = (at_ns - debug.first_ns) / 1000;
+	char thread[16] = "", line[512];
+	int length;
+
+	if (tid)
+		snprintf(thread, sizeof(thread), "%d", tid);
+	length = snprintf(line, sizeof(line), "debug %6" PRIu64 ".%03" PRIu64 " %8s  %*s%s%s\n",
+			  since_us / 1000, since_us % 1000, thread, (int)debug.depth * 2, "", what,
+			  after);
+	if (length >= (int)sizeof(line)) {
+		length = (int)sizeof(line) - 1;
+		line[length - 1] = '\n';
+	}
+	debug.busy = 1;
+	if (debug.bytes + (size_t)length > MOST_BYTES ||
+	    limpet_reserve(&debug.text, &debug.capacity, debug.bytes + (size_t)length, 1) < 0) {
+		debug.lost++;
+	} else {
+		memcpy(debug.text + debug.bytes, line, (size_t)length);
+		debug.bytes += (size_t)length;
+	}
+	debug.busy = 0;
+	if (!limpet_tracee_holds())
+		write_out();
+}
+
+static void on_begin(const struct limpet_step *step)
+{
+	(void)step;
+	if (debug.depth < LIMPET_COUNT_OF(debug.began_ns))
+		debug.began_ns[debug.depth] = limpet_monotonic_ns();
+	debug.depth++;
+}
+
+static void on_end(const struct limpet_step *step, int error)
+{
+	const uint64_t now_ns = limpet_monotonic_ns();
+	uint64_t began_ns = now_ns;
+	char what[96], after[128];
+	char *call = NULL;
+
+	debug.depth--;
+	if (debug.depth < LIMPET_COUNT_OF(debug.began_ns))
+		began_ns = debug.began_ns[debug.depth];
+	if (step->kind == LIMPET_STEP_CALL)
+		call = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, (int)step->detail);
+	snprintf(what, sizeof(what), "%s%s%s", limpet_step_name(step), call ? " " : "",
+		 call ? call : "");
+	free(call);
+	snprintf(after, sizeof(after), ": %" PRIu64 " us%s%s", (now_ns - began_ns) / 1000,
+		 error ? ", " : "", error ? strerror(-error) : "");
+	print(step->tid, began_ns, what, after);
+}
+
+static void on_note(pid_t tid, const char *words)
+{
+	print(tid, limpet_monotonic_ns(), words, "");
+}
+
+static void at_end(void)
+{
+	write_out();
+	if (debug.lost)
+		fprintf(stderr, "debug: %" PRIu64 " steps are not shown\n", debug.lost);
+}
+
+void limpet_debug_begin(void)
+{
+	static const struct limpet_step_watcher watcher = {
+		.begin = on_begin, .end = on_end, .note = on_note, .released = on_released};
+
+	if (debug.first_ns)
+		return;
+	debug.first_ns = limpet_monotonic_ns();
+	limpet_step_watch(&watcher);
+	atexit(at_end);
+}
+
+void limpet_debug_begin_if_asked(void)
+{
+	const char *asked = getenv("LIMPET_DEBUG");
+
+	if (asked && *asked && strcmp(asked, "0") != 0)
+		limpet_debug_begin();
+}
