@@ -41,16 +41,15 @@ static uint64_t distance_to_main(const struct limpet_glibc_found *found, uint64_
 	return least;
 }
 
-static void look_for_parameters(struct search *search, const uint64_t *data, size_t bytes,
-				uint64_t address)
+static void look_for_parameters(struct search *search, const struct limpet_glibc_data *data)
 {
 	struct limpet_glibc_found *found = search->found;
 	struct limpet_glibc_parameters parameters;
 	size_t end = 0;
 
-	while (limpet_glibc_parameters_find(data, bytes, end, found->brk_start, found->brk_end,
+	while (limpet_glibc_parameters_find(data, end, found->brk_start, found->brk_end,
 					    &parameters, &end)) {
-		const uint64_t distance = distance_to_main(found, address + end);
+		const uint64_t distance = distance_to_main(found, data->address + end);
 
 		if (found->has_parameters && distance >= search->distance)
 			continue;
@@ -60,8 +59,9 @@ static void look_for_parameters(struct search *search, const uint64_t *data, siz
 	}
 }
 
-static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+static void look(void *context, const uint64_t *words, size_t bytes, uint64_t address)
 {
+	const struct limpet_glibc_data data = {words, bytes, address};
 	struct search *search = context;
 	struct limpet_glibc_found *found = search->found;
 	struct limpet_glibc_state state;
@@ -69,15 +69,14 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 	size_t from = 0;
 
 	while (found->count < LIMPET_GLIBC_COPIES &&
-	       limpet_glibc_main_find(data, bytes, address, from, search->memory, &state,
-				      &refused)) {
+	       limpet_glibc_main_find(&data, from, search->memory, &state, &refused)) {
 		if (!is_known(found, &state))
 			found->mains[found->count++] = state;
 		from = state.end - address;
 	}
 	search->refused |= refused > 0;
 	if (found->brk_end)
-		look_for_parameters(search, data, bytes, address);
+		look_for_parameters(search, &data);
 }
 
 void limpet_glibc_find_brk(const struct limpet_maps *maps, struct limpet_glibc_found *found)

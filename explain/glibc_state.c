@@ -248,22 +248,24 @@ static bool is_main(const struct limpet_memory_reader *memory, uint64_t address,
 	return false;
 }
 
-int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
+int limpet_glibc_main_find(const struct limpet_glibc_data *data, size_t from,
 			   const struct limpet_memory_reader *memory,
 			   struct limpet_glibc_state *ret_state, unsigned *ret_refused)
 {
+	const uint64_t *words = data->words;
+	const size_t count = data->bytes / 8;
 	unsigned refused = 0;
 
 	*ret_refused = 0;
-	for (size_t at = from / 8; at < bytes / 8 && refused < REFUSED_LIMIT; at++)
+	for (size_t at = from / 8; at < count && refused < REFUSED_LIMIT; at++)
 		for (size_t i = 0; i < LIMPET_COUNT_OF(layouts); i++) {
-			const uint64_t start = address + 8 * at;
+			const uint64_t start = data->address + 8 * at;
 			const size_t first = at + layouts[i].bins / 8;
 
 			/* Nearly every position is refused by one word of its bins. */
-			if (bytes / 8 - at < layouts[i].bytes / 8 || !data[first] ||
-			    !data[first + 2 * (size_t)LIMPET_GLIBC_BINS - 1] ||
-			    !are_bins(data + first, start + layouts[i].bins))
+			if (count - at < layouts[i].bytes / 8 || !words[first] ||
+			    !words[first + 2 * (size_t)LIMPET_GLIBC_BINS - 1] ||
+			    !are_bins(words + first, start + layouts[i].bins))
 				continue;
 			if (is_main(memory, start, &layouts[i], ret_state))
 				return 1;
@@ -340,24 +342,26 @@ static bool are_amounts(uint64_t now, uint64_t most)
 	return now <= most && now % PAGE == 0 && most % PAGE == 0 && most < (uint64_t)1 << 47;
 }
 
-int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, size_t from, uint64_t low,
+int limpet_glibc_parameters_find(const struct limpet_glibc_data *data, size_t from, uint64_t low,
 				 uint64_t high, struct limpet_glibc_parameters *ret_parameters,
 				 size_t *ret_end)
 {
-	for (size_t i = from / 8 > 8 ? from / 8 : 8; i < bytes / 8; i++) {
-		if (data[i] < low || data[i] >= high)
+	const uint64_t *words = data->words;
+
+	for (size_t i = from / 8 > 8 ? from / 8 : 8; i < data->bytes / 8; i++) {
+		if (words[i] < low || words[i] >= high)
 			continue;
 		/* Up to 2.23 a total came between the highest amount and the address. */
 		for (size_t back = 2; back <= 3; back++) {
 			uint64_t step;
 
-			if (!are_amounts(data[i - back], data[i - back + 1]) ||
-			    !has_mmaps_limit(data + i - back, back == 3, &step))
+			if (!are_amounts(words[i - back], words[i - back + 1]) ||
+			    !has_mmaps_limit(words + i - back, back == 3, &step))
 				continue;
 			*ret_parameters =
-				(struct limpet_glibc_parameters){.mmapped_bytes = data[i - back],
+				(struct limpet_glibc_parameters){.mmapped_bytes = words[i - back],
 								 .top_step = step,
-								 .heap_start = data[i]};
+								 .heap_start = words[i]};
 			*ret_end = 8 * (i + 1);
 			return 1;
 		}

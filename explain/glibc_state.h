@@ -35,10 +35,16 @@ struct limpet_glibc_state {
 	uint64_t end;                             /* of the structure */
 };
 
-/* Finds a main arena in a copy of writable data, `bytes` from `address` on (both multiples of 8),
- * at `from` or after it. Returns 1, or 0 if there is none. *ret_refused: what looks like one was
- * passed over so many times; it may be one that was changing. */
-int limpet_glibc_main_find(const uint64_t *data, size_t bytes, uint64_t address, size_t from,
+/* A copy of writable data of the process; both are multiples of 8. */
+struct limpet_glibc_data {
+	const uint64_t *words;
+	size_t bytes;
+	uint64_t address;
+};
+/* Finds a main arena in it, at byte `from` or after it. Returns 1, or 0 if there is none.
+ * *ret_refused: what looks like one was passed over so many times; it may be one that was changing.
+ */
+int limpet_glibc_main_find(const struct limpet_glibc_data *data, size_t from,
 			   const struct limpet_memory_reader *memory,
 			   struct limpet_glibc_state *ret_state, unsigned *ret_refused);
 
@@ -71,7 +77,7 @@ struct limpet_glibc_parameters {
 /* Finds it in the same data, at `from` or after it, if there is a heap by brk(2) within [low,
  * high). Returns 1, with *ret_end where it ends in the data, or 0. A few words of another structure
  * may look the same: the right one is next to a main arena. */
-int limpet_glibc_parameters_find(const uint64_t *data, size_t bytes, size_t from, uint64_t low,
+int limpet_glibc_parameters_find(const struct limpet_glibc_data *data, size_t from, uint64_t low,
 				 uint64_t high, struct limpet_glibc_parameters *ret_parameters,
 				 size_t *ret_end);
 

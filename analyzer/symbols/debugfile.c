@@ -371,9 +371,16 @@ __attribute__((format(printf, 6, 7))) static int try_link(
 	return fd;
 }
 
+/* What .gnu_debuglink says. */
+struct debug_link {
+	const char *name;
+	uint32_t checksum;
+	int directory; /* so much of the module's path is its directory's */
+};
+
 /* Beside the module and in .debug beside it, under `root`. */
-static int find_beside(const struct limpet_debugfile_query *query, const char *root, int directory,
-		       const char *link, uint32_t checksum, char **ret_path, char **ret_refused)
+static int find_beside(const struct limpet_debugfile_query *query, const char *root,
+		       const struct debug_link *link, char **ret_path, char **ret_refused)
 {
 	static const char *const locations[] = {"/", "/.debug/"};
 	struct stat module, found;
@@ -382,10 +389,10 @@ static int find_beside(const struct limpet_debugfile_query *query, const char *r
 		int fd;
 
 		/* The link may name the module itself, or (below) lead to it. */
-		if (i == 0 && !strcmp(link, limpet_base_name(query->path)))
+		if (i == 0 && !strcmp(link->name, limpet_base_name(query->path)))
 			continue;
-		fd = try_link(query, checksum, ret_path, ret_refused, root, "%.*s%s%s", directory,
-			      query->path, locations[i], link);
+		fd = try_link(query, link->checksum, ret_path, ret_refused, root, "%.*s%s%s",
+			      link->directory, query->path, locations[i], link->name);
 		if (fd < 0)
 			continue;
 		if (query->fd >= 0 && !fstat(query->fd, &module) && !fstat(fd, &found) &&
@@ -445,6 +452,7 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 {
 	const char *slash = query->path ? strrchr(query->path, '/') : NULL;
 	int directory = slash ? (int)(slash - query->path) : 0;
+	const struct debug_link beside = {link, checksum, directory};
 	bool linked = link && link[0] && !strchr(link, '/');
 	LIMPET_FREE char *refused = NULL;
 	char id[160];
@@ -467,9 +475,9 @@ int limpet_debugfile_open_debug(const struct limpet_debugfile_query *query, cons
 			fd = find_in_user_dir(query, dir, has_id ? id : NULL, ret_path, &refused);
 	}
 	if (fd < 0 && linked && slash && query->root)
-		fd = find_beside(query, query->root, directory, link, checksum, ret_path, &refused);
+		fd = find_beside(query, query->root, &beside, ret_path, &refused);
 	if (fd < 0 && linked && slash && (!query->root || has_id))
-		fd = find_beside(query, NULL, directory, link, checksum, ret_path, &refused);
+		fd = find_beside(query, NULL, &beside, ret_path, &refused);
 	if (fd < 0)
 		fd = fetch(query, ret_path);
 	if (fd < 0 && ret_refused && !*ret_refused)

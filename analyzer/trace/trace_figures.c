@@ -16,18 +16,24 @@ static uint32_t known_node(const struct limpet_trace_reader *reader, uint64_t no
 
 /* ------------------------------------------------------------------ PERIOD */
 
+/* How a list of sites lies in memory: where in each item the node is, and what each column has. */
+struct site_layout {
+	size_t item_bytes, node_offset;
+	const size_t *offsets;
+	size_t column_count;
+};
+
 /* Reads a count, the nodes, and one column after the other into the members of an array of
  * structs. */
 static int read_sites(const struct limpet_trace_reader *reader, struct limpet_cursor *list,
-		      size_t item_bytes, size_t node_offset, const size_t *offsets,
-		      size_t column_count, void **ret_items, uint32_t *ret_count)
+		      const struct site_layout *layout, void **ret_items, uint32_t *ret_count)
 {
 	uint64_t count = limpet_cursor_limited(list, LIMPET_TRACE_ROWS_MAX), node = 0;
 	LIMPET_FREE uint8_t *items = NULL;
 
-	if (*ret_items || count > limpet_cursor_left(list) / (column_count + 1))
+	if (*ret_items || count > limpet_cursor_left(list) / (layout->column_count + 1))
 		return -EBADMSG;
-	items = calloc(count + 1, item_bytes);
+	items = calloc(count + 1, layout->item_bytes);
 	if (!items)
 		return -ENOMEM;
 	for (uint64_t i = 0; i < count; i++) {
@@ -35,13 +41,14 @@ static int read_sites(const struct limpet_trace_reader *reader, struct limpet_cu
 
 		node += limpet_cursor_limited(list, LIMPET_TRACE_NODES_MAX);
 		known = known_node(reader, node);
-		memcpy(items + i * item_bytes + node_offset, &known, sizeof(known));
+		memcpy(items + i * layout->item_bytes + layout->node_offset, &known, sizeof(known));
 	}
-	for (size_t column = 0; column < column_count; column++)
+	for (size_t column = 0; column < layout->column_count; column++)
 		for (uint64_t i = 0; i < count; i++) {
 			uint64_t value = limpet_cursor_varint(list);
 
-			memcpy(items + i * item_bytes + offsets[column], &value, sizeof(value));
+			memcpy(items + i * layout->item_bytes + layout->offsets[column], &value,
+			       sizeof(value));
 		}
 	if (list->failed)
 		return -EBADMSG;
@@ -164,8 +171,9 @@ static int read_site_list(const struct limpet_trace_reader *reader,
 			  struct limpet_trace_period *period, struct limpet_cursor *section)
 {
 	void *items = (void *)(uintptr_t)period->sites;
-	int code = read_sites(reader, section, sizeof(*period->sites), SITE(node), site_columns,
-			      LIMPET_COUNT_OF(site_columns), &items, &period->site_count);
+	const struct site_layout layout = {sizeof(*period->sites), SITE(node), site_columns,
+					   LIMPET_COUNT_OF(site_columns)};
+	int code = read_sites(reader, section, &layout, &items, &period->site_count);
 
 	period->sites = items;
 	return code;
@@ -175,8 +183,9 @@ static int read_map_list(const struct limpet_trace_reader *reader,
 			 struct limpet_trace_period *period, struct limpet_cursor *section)
 {
 	void *items = (void *)(uintptr_t)period->maps;
-	int code = read_sites(reader, section, sizeof(*period->maps), MAP(node), map_columns,
-			      LIMPET_COUNT_OF(map_columns), &items, &period->map_count);
+	const struct site_layout layout = {sizeof(*period->maps), MAP(node), map_columns,
+					   LIMPET_COUNT_OF(map_columns)};
+	int code = read_sites(reader, section, &layout, &items, &period->map_count);
 
 	period->maps = items;
 	return code;
@@ -186,8 +195,9 @@ static int read_held_list(const struct limpet_trace_reader *reader,
 			  struct limpet_trace_period *period, struct limpet_cursor *section)
 {
 	void *items = (void *)(uintptr_t)period->held;
-	int code = read_sites(reader, section, sizeof(*period->held), HELD(node), held_columns,
-			      LIMPET_COUNT_OF(held_columns), &items, &period->held_count);
+	const struct site_layout layout = {sizeof(*period->held), HELD(node), held_columns,
+					   LIMPET_COUNT_OF(held_columns)};
+	int code = read_sites(reader, section, &layout, &items, &period->held_count);
 
 	period->held = items;
 	return code;

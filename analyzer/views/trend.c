@@ -8,6 +8,13 @@
 
 _Static_assert(2 * HALF == PARTS, "a half");
 
+/* What is judged: the points of a time. */
+struct series {
+	const struct limpet_trend_point *points;
+	size_t count;
+	uint64_t from_ns, to_ns;
+};
+
 struct parts {
 	double low[PARTS], high[PARTS];
 	double end[PARTS + 1]; /* value at the beginning of part n, and at the end of all */
@@ -221,13 +228,13 @@ static unsigned step_of_lows(const struct parts *parts, double least, double *re
 }
 
 /* When it was last below that. */
-static uint64_t last_below(const struct limpet_trend_point *points, size_t count, uint64_t from_ns,
-			   uint64_t to_ns, double value)
+static uint64_t last_below(const struct series *series, double value)
 {
-	uint64_t last_ns = from_ns;
+	const struct limpet_trend_point *points = series->points;
+	uint64_t last_ns = series->from_ns;
 
-	for (size_t i = 0; i < count && points[i].time_ns <= to_ns; i++)
-		if (points[i].time_ns >= from_ns && points[i].value < value)
+	for (size_t i = 0; i < series->count && points[i].time_ns <= series->to_ns; i++)
+		if (points[i].time_ns >= series->from_ns && points[i].value < value)
 			last_ns = points[i].time_ns;
 	return last_ns;
 }
@@ -235,8 +242,7 @@ static uint64_t last_below(const struct limpet_trend_point *points, size_t count
 /* By its lowest points; answers whether these say that it rose. A step is no growth all the time,
  * and one at the middle is not of the second half; of one just before the end it is not known
  * whether it stays. */
-static bool judge_lows(const struct limpet_trend_point *points, size_t count,
-		       const struct parts *parts, uint64_t from_ns, uint64_t to_ns, double least,
+static bool judge_lows(const struct series *series, const struct parts *parts, double least,
 		       struct limpet_trend *trend)
 {
 	const double rise = parts->low[PARTS - 1] - parts->low[HALF - 1];
@@ -247,8 +253,7 @@ static bool judge_lows(const struct limpet_trend_point *points, size_t count,
 	if (step > HALF && step < PARTS - 1) {
 		trend->shape = LIMPET_TREND_ONCE;
 		trend->grew = at_once;
-		trend->at_ns = last_below(points, count, from_ns, to_ns,
-					  lowest_low(parts, step) - at_once / 2);
+		trend->at_ns = last_below(series, lowest_low(parts, step) - at_once / 2);
 		return true;
 	}
 	if (step == PARTS - 1 || rise <= least || !lows_rise(parts) ||
@@ -260,8 +265,7 @@ static bool judge_lows(const struct limpet_trend_point *points, size_t count,
 	return true;
 }
 
-static void judge_swings(const struct limpet_trend_point *points, size_t count,
-			 const struct parts *parts, uint64_t from_ns, uint64_t to_ns, double least,
+static void judge_swings(const struct series *series, const struct parts *parts, double least,
 			 struct limpet_trend *trend)
 {
 	const double highest = highest_of(parts->high, 0, PARTS - 1);
@@ -269,7 +273,7 @@ static void judge_swings(const struct limpet_trend_point *points, size_t count,
 		highest_of(parts->high, HALF, PARTS) - highest_of(parts->high, 0, HALF);
 	const double change = trend->last - trend->middle;
 
-	if (judge_lows(points, count, parts, from_ns, to_ns, least, trend))
+	if (judge_lows(series, parts, least, trend))
 		return;
 	if (trend->last - highest > least && parts->high[PARTS - 1] - trend->last <= least) {
 		trend->shape = LIMPET_TREND_HIGHER;
@@ -285,6 +289,7 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 			uint64_t to_ns, double least, struct limpet_trend *ret)
 {
 	const uint64_t middle_ns = from_ns + (to_ns - from_ns) / 2;
+	const struct series series = {points, count, from_ns, to_ns};
 	struct limpet_trend trend = {.shape = LIMPET_TREND_UNKNOWN};
 	struct parts parts;
 	double before;
@@ -305,7 +310,7 @@ void limpet_trend_judge(const struct limpet_trend_point *points, size_t count, u
 		trend.swing = before;
 	trend.falls = count_falls(points, count, from_ns, to_ns, trend.swing / 2);
 	if (trend.swing > least && trend.swing > trend.grew / 2)
-		judge_swings(points, count, &parts, from_ns, to_ns, least, &trend);
+		judge_swings(&series, &parts, least, &trend);
 	else if (trend.grew > least)
 		judge_rise(points, count, &parts, from_ns, to_ns, &trend);
 	else

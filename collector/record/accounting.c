@@ -135,12 +135,10 @@ static uint64_t age(const struct limpet_accounting *accounting, uint64_t tick)
 	return accounting->tick > tick ? accounting->tick - tick : 0;
 }
 
-/* For a block or mapping that `owner` made at `tick`. */
-static inline void add_aged_row(struct limpet_accounting *accounting, uint8_t op, uint64_t address,
-				uint32_t node, uint64_t size, uint64_t tick, uint32_t owner)
+/* The row is of a block or mapping that `owner` made at `tick`. NULL: there was no room for it. */
+static inline void set_origin(const struct limpet_accounting *accounting,
+			      struct limpet_accounting_row *row, uint64_t tick, uint32_t owner)
 {
-	struct limpet_accounting_row *row = add_row(accounting, op, address, node, size);
-
 	if (!row)
 		return;
 	row->age_ticks = age(accounting, tick);
@@ -203,7 +201,8 @@ static inline void book_free(struct limpet_accounting *accounting,
 	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY | sampled * LIMPET_ROW_SAMPLED);
 	accounting->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
 	site->temporary += temporary;
-	add_aged_row(accounting, op, entry->address, site->node, size, entry->tick, owner);
+	set_origin(accounting, add_row(accounting, op, entry->address, site->node, size),
+		   entry->tick, owner);
 }
 
 static void update_peak(struct limpet_accounting *accounting)
@@ -335,8 +334,9 @@ static void book_unmapped(const struct limpet_mapping *part, void *data)
 	accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES] += bytes;
 	site->unmapped_parts++;
 	site->unmapped_bytes += bytes;
-	add_aged_row(accounting, LIMPET_ROW_UNMAPPED, part->start, part->node, bytes, part->tick,
-		     part->thread);
+	set_origin(accounting,
+		   add_row(accounting, LIMPET_ROW_UNMAPPED, part->start, part->node, bytes),
+		   part->tick, part->thread);
 }
 
 static int book_mmap(struct limpet_accounting *accounting, const struct limpet_record *event)

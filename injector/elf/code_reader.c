@@ -154,13 +154,13 @@ static bool is_sound(const struct limpet_entry_code *entry, const struct request
 }
 
 int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entry_kind kind,
-			     const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
+			     const struct limpet_code *code, uint64_t to,
 			     struct limpet_entry_code *ret, struct limpet_err *err)
 {
-	const struct request request = {.kind = kind, .address = address, .to = to, .bytes = bytes};
+	const struct request request = {
+		.kind = kind, .address = code->address, .to = to, .bytes = code->count};
 	struct answer answer = {.code = -EIO};
-
-	int result = ask(reader, &request, code, &answer);
+	int result = ask(reader, &request, code->bytes, &answer);
 
 	if (result < 0)
 		return limpet_err_set(err, -ENOTSUP, "limpet's decoder does not answer: %s",
@@ -170,7 +170,7 @@ int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entr
 				      answer.code == -ENOMEM || answer.code == -ERANGE ? answer.code
 										       : -ENOTSUP,
 				      "%s", answer.err.message);
-	if (!is_sound(&answer.entry, &request, code)) {
+	if (!is_sound(&answer.entry, &request, code->bytes)) {
 		reader->failed = true;
 		return limpet_err_set(err, -ENOTSUP, "limpet's decoder gave an impossible answer");
 	}

@@ -20,11 +20,17 @@ struct limpet_code_reader {
 void limpet_code_reader_init(struct limpet_code_reader *reader);
 void limpet_code_reader_done(struct limpet_code_reader *reader);
 
+/* Code of the process, in memory of ours. */
+struct limpet_code {
+	const uint8_t *bytes;
+	size_t count;
+	uint64_t address;
+};
 /* Like limpet_entry_code_make() and the other two functions of entry_code.h, selected by `kind`; a
  * call has LIMPET_ENTRY_JUMP_BYTES. Also -ENOTSUP if the process does not answer, or could not be
  * confined. */
 int limpet_code_reader_entry(struct limpet_code_reader *reader, enum limpet_entry_kind kind,
-			     const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
+			     const struct limpet_code *code, uint64_t to,
 			     struct limpet_entry_code *ret,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Like limpet_entry_code_is_jumped_into(); -ENOTSUP if the process does not answer. */

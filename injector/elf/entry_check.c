@@ -101,8 +101,9 @@ static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *e
 		return refuse(finder, entry, "its code cannot be read");
 	if (see_through(finder, entry, code, breakpoints) < 0)
 		return -ENOMEM;
-	if (limpet_code_reader_entry(finder->reader, entry->code.kind, code, entry->bytes,
-				     entry->address, place, &entry->code, &err) < 0)
+	if (limpet_code_reader_entry(finder->reader, entry->code.kind,
+				     &(struct limpet_code){code, entry->bytes, entry->address},
+				     place, &entry->code, &err) < 0)
 		return err.code == -ENOMEM ? -ENOMEM : refuse(finder, entry, err.message);
 	/* The jump would replace it, and it the jump. */
 	if (memchr(breakpoints + (entry->code.from - entry->address), LIMPET_ENTRY_BREAKPOINT,

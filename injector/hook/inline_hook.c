@@ -297,13 +297,20 @@ static int write_jumps(int memory, const struct limpet_entries *entries)
 	return 0;
 }
 
+/* What is switched on: each entry leads to its hook's thunk. */
+struct on {
+	const struct limpet_entries *entries;
+	uint64_t thunks, thunk_bytes; /* the first thunk, and how long each is */
+};
+
 /* Writes the thunks to which the entries lead. */
-static int write_targets(int memory, uint64_t thunks, uint64_t thunk_bytes,
-			 const struct limpet_entries *entries)
+static int write_targets(int memory, const struct on *on)
 {
+	const struct limpet_entries *entries = on->entries;
+
 	for (size_t i = 0; i < entries->count; i++) {
 		const struct limpet_entry *entry = &entries->list[i];
-		uint64_t thunk = thunks + entry->hook * thunk_bytes;
+		uint64_t thunk = on->thunks + entry->hook * on->thunk_bytes;
 		int error = write_all(memory,
 				      address_of_hook(entry) +
 					      offsetof(struct limpet_inline_hook_entry, thunk),
@@ -343,8 +350,7 @@ static int wait_for_calls(const struct limpet_inline_hook_setup *setup, pid_t ex
 /* All threads are stopped. */
 static int change_code(const struct limpet_inline_hook_setup *setup,
 		       const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped,
-		       const struct limpet_stack_maps *maps, uint64_t thunks, uint64_t thunk_bytes,
-		       const struct limpet_entries *entries)
+		       const struct limpet_stack_maps *maps, const struct on *on)
 {
 	const struct limpet_tracee *any = hijacked ?: stopped->count ? stopped->list[0] : NULL;
 	LIMPET_CLOSE int memory = any ? open_memory(setup->pid, limpet_tracee_tid(any)) : -ESRCH;
@@ -353,13 +359,13 @@ static int change_code(const struct limpet_inline_hook_setup *setup,
 	if (!error)
 		error = limpet_wait_check(&setup->wait);
 	if (!error)
-		error = check_code(setup->pid, entries);
+		error = check_code(setup->pid, on->entries);
 	if (!error)
-		error = move_threads(setup->pid, entries, hijacked, stopped, maps);
+		error = move_threads(setup->pid, on->entries, hijacked, stopped, maps);
 	if (!error)
-		error = write_targets(memory, thunks, thunk_bytes, entries);
+		error = write_targets(memory, on);
 	if (!error)
-		error = write_jumps(memory, entries);
+		error = write_jumps(memory, on->entries);
 	return !error && setup->also ? setup->also(setup->also_context, memory) : error;
 }
 
@@ -368,6 +374,7 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 				 uint64_t thunk_bytes, const struct limpet_entries *entries,
 				 struct limpet_err *err)
 {
+	const struct on on = {entries, thunks, thunk_bytes};
 	pid_t tid = hijacked ? limpet_tracee_tid(hijacked) : 0;
 	uint64_t patience_ns = FIRST_PATIENCE_NS;
 	int error = wait_for_calls(setup, tid);
@@ -380,8 +387,7 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 		error = limpet_stop_all_begin(setup->pid, tid, limpet_monotonic_ns() + patience_ns,
 					      &stopped);
 		if (!error) {
-			error = change_code(setup, hijacked, &stopped, &maps, thunks, thunk_bytes,
-					    entries);
+			error = change_code(setup, hijacked, &stopped, &maps, &on);
 			limpet_stop_all_end(&stopped);
 		}
 		limpet_stack_maps_done(&maps);

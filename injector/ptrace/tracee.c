@@ -913,8 +913,9 @@ int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_trace
 {
 	uint64_t all = ~0ull, top = tracee->regs.rsp - RED_ZONE;
 	LIMPET_FREE uint8_t *image = NULL;
+	struct limpet_sigreturn_state state;
+	struct limpet_sigreturn_frame frame;
 	struct limpet_step step;
-	size_t bytes;
 	int error;
 
 	if (top < stack_low || top - stack_low < STACK_NEEDED)
@@ -929,13 +930,16 @@ int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_trace
 	error = read_extended_state(tracee);
 	if (error)
 		return error;
-	error = limpet_sigreturn_frame_build(
-		&tracee->regs, tracee->xstate, tracee->xstate_bytes, tracee->signal_mask,
-		gadgets->restorer ?: gadgets->syscall, top, &image, &bytes, &tracee->home);
+	state = (struct limpet_sigreturn_state){&tracee->regs, tracee->xstate, tracee->xstate_bytes,
+						tracee->signal_mask};
+	error = limpet_sigreturn_frame_build(&state, gadgets->restorer ?: gadgets->syscall, top,
+					     &frame);
 	if (error)
 		return error;
+	image = frame.image;
+	tracee->home = frame.address;
 	step = limpet_step_begin(LIMPET_STEP_WRITE_WAY_HOME, tracee->tid, 0);
-	error = limpet_memory_write(tracee->pid, tracee->home, image, bytes);
+	error = limpet_memory_write(tracee->pid, tracee->home, image, frame.bytes);
 	limpet_step_end(&step, error);
 	tracee->frame = tracee->home;
 	if (!error && !gadgets->restorer) {

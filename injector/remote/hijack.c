@@ -802,11 +802,18 @@ static int choose_elsewhere(const struct limpet_hijack *hijack, uint64_t bytes, 
 	return error;
 }
 
-static int64_t map_there(const struct limpet_hijack *hijack, uint64_t address, uint64_t bytes,
-			 uint32_t protection, int flags, int file, uint64_t offset)
+/* Arguments of mmap(2). */
+struct mmap_call {
+	uint64_t address, bytes;
+	uint32_t protection;
+	int flags, file;
+	uint64_t offset;
+};
+
+static int64_t map_there(const struct limpet_hijack *hijack, struct mmap_call call)
 {
-	const uint64_t args[6] = {address,         bytes,          protection,
-				  (uint64_t)flags, (uint64_t)file, offset};
+	const uint64_t args[6] = {call.address,         call.bytes,          call.protection,
+				  (uint64_t)call.flags, (uint64_t)call.file, call.offset};
 
 	return call_on(hijack->maker, SYS_mmap, args);
 }
@@ -823,7 +830,8 @@ static int64_t reserve(struct limpet_hijack *hijack, int shared_there)
 {
 	const uint64_t bytes = hijack->region.bytes;
 	uint64_t address = 0;
-	int64_t answer = map_there(hijack, 0, bytes, PROT_NONE, MAP_SHARED, shared_there, 0);
+	int64_t answer = map_there(
+		hijack, (struct mmap_call){0, bytes, PROT_NONE, MAP_SHARED, shared_there, 0});
 	int error;
 
 	if (is_error(answer) ||
@@ -834,8 +842,9 @@ static int64_t reserve(struct limpet_hijack *hijack, int shared_there)
 	answer = call_on(hijack->maker, SYS_munmap, (const uint64_t[6]){(uint64_t)answer, bytes});
 	error = answer < 0 ? (int)answer : choose_elsewhere(hijack, bytes, &address);
 	return error ? error
-		     : map_there(hijack, address, bytes, PROT_NONE,
-				 MAP_SHARED | MAP_FIXED_NOREPLACE, shared_there, 0);
+		     : map_there(hijack, (struct mmap_call){address, bytes, PROT_NONE,
+							    MAP_SHARED | MAP_FIXED_NOREPLACE,
+							    shared_there, 0});
 }
 
 /* Over the reserved addresses. */
@@ -846,16 +855,21 @@ static int64_t map_parts(struct limpet_hijack *hijack, const struct limpet_agent
 	const int fixed = MAP_PRIVATE | MAP_FIXED;
 	const struct region *region = &hijack->region;
 	const uint64_t start = region->start;
-	int64_t answer = map_there(hijack, start, region->stack, code, fixed, hijack->image_there,
-				   region->code ? 0 : image->layout.bytes);
+	int64_t answer = map_there(
+		hijack, (struct mmap_call){start, region->stack, code, fixed, hijack->image_there,
+					   region->code ? 0 : image->layout.bytes});
 
 	if (!is_error(answer))
-		answer = map_there(hijack, start + region->stack, region->thunks - region->stack,
-				   LIMPET_PROT_DATA | image->readable, MAP_SHARED | MAP_FIXED,
-				   shared_there, region->stack);
+		answer = map_there(hijack, (struct mmap_call){start + region->stack,
+							      region->thunks - region->stack,
+							      LIMPET_PROT_DATA | image->readable,
+							      MAP_SHARED | MAP_FIXED, shared_there,
+							      region->stack});
 	if (!is_error(answer) && attaches(region))
-		answer = map_there(hijack, start + region->thunks, 2 * LIMPET_THUNKS_BYTES, code,
-				   fixed, hijack->image_there, LIMPET_THUNKS_OFFSET);
+		answer = map_there(hijack,
+				   (struct mmap_call){start + region->thunks,
+						      2 * LIMPET_THUNKS_BYTES, code, fixed,
+						      hijack->image_there, LIMPET_THUNKS_OFFSET});
 	return is_error(answer) ? answer : 0;
 }
 
@@ -910,9 +924,10 @@ int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address, 
 	if (error)
 		return error;
 	/* Empty pages of the file. */
-	answer = map_there(hijack, address, bytes, LIMPET_PROT_CODE | image->readable,
-			   MAP_PRIVATE | MAP_FIXED_NOREPLACE, hijack->image_there,
-			   empty_offset(image));
+	answer = map_there(hijack,
+			   (struct mmap_call){address, bytes, LIMPET_PROT_CODE | image->readable,
+					      MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+					      hijack->image_there, empty_offset(image)});
 	return is_error(answer) ? (int)answer : 0;
 }
 

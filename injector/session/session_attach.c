@@ -188,7 +188,7 @@ static int check_places(const struct limpet_session *session, struct limpet_err 
 	return grows ? explain_growing(session, -EADDRINUSE, err) : 0;
 }
 
-static int attach_once(struct limpet_session *session, struct limpet_hijack *hijack, uint64_t nonce,
+static int attach_once(struct limpet_session *session, struct limpet_hijack *hijack,
 		       bool *ret_started, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
@@ -205,9 +205,9 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 		session->filters.allows_exec ||
 		!limpet_seccomp_kind(session->target->pid,
 				     limpet_tracee_tid(limpet_hijack_tracee(hijack)));
-	spell_path(nonce, boot->path);
+	spell_path(session->nonce, boot->path);
 	boot->start = session->plan.start;
-	boot->start.nonce = nonce;
+	boot->start.nonce = session->nonce;
 	boot->start.unlock = may_lock_ours(session);
 	boot->start.windows = session->windows;
 	error = limpet_hijack_map(hijack,
@@ -235,7 +235,8 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	session->info_address = boot->info;
 	error = limpet_memory_read_own(session->target->pid, session->info_address, &session->info,
 				       sizeof(session->info));
-	if (error || session->info.magic != LIMPET_INFO_MAGIC || session->info.nonce != nonce)
+	if (error || session->info.magic != LIMPET_INFO_MAGIC ||
+	    session->info.nonce != session->nonce)
 		return limpet_err_set(err, -EPROTO, "the agent that answered is not ours");
 	return 0;
 }
@@ -284,14 +285,15 @@ static int explain_dormant(const struct limpet_session *session, struct limpet_e
 	return -EUCLEAN;
 }
 
-static int begin(struct limpet_session *session, uint64_t *ret_nonce, struct limpet_err *err)
+static int begin(struct limpet_session *session, struct limpet_err *err)
 {
 	struct limpet_shm *shm = session->segment.shm;
 	int error;
 
-	if (getrandom(ret_nonce, sizeof(*ret_nonce), 0) != (ssize_t)sizeof(*ret_nonce))
+	if (getrandom(&session->nonce, sizeof(session->nonce), 0) !=
+	    (ssize_t)sizeof(session->nonce))
 		return limpet_err_set(err, -EIO, "cannot get random bytes");
-	shm->nonce = *ret_nonce;
+	shm->nonce = session->nonce;
 	if (!shm->max_depth)
 		shm->max_depth = 256;
 	error = limpet_target_check(session->target);
@@ -302,8 +304,8 @@ static int begin(struct limpet_session *session, uint64_t *ret_nonce, struct lim
  * that the hijacked thread has: this one goes on, and is tried again. *ret: the thread that is
  * still hijacked; NULL: none. */
 static int hijack_and_attach(struct limpet_session *session, struct limpet_tracee *tracee,
-			     const struct limpet_hijack_setup *setup, uint64_t nonce,
-			     struct limpet_hijack **ret, bool *ret_started, struct limpet_err *err)
+			     const struct limpet_hijack_setup *setup, struct limpet_hijack **ret,
+			     bool *ret_started, struct limpet_err *err)
 {
 	const uint64_t longest_pause_ns = 50000000;
 	uint64_t pause_ns = 1000000;
@@ -316,7 +318,7 @@ static int hijack_and_attach(struct limpet_session *session, struct limpet_trace
 			*ret = NULL;
 			return error;
 		}
-		error = attach_once(session, *ret, nonce, ret_started, err);
+		error = attach_once(session, *ret, ret_started, err);
 		if (error != -EDEADLK || tracee)
 			return error;
 		error = limpet_hijack_finish(*ret);
@@ -341,13 +343,12 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	struct limpet_hijack_setup setup;
 	struct limpet_hijack *hijack;
 	bool started = false, stays = false;
-	uint64_t nonce = 0;
 	int error, closing;
 
 	/* Nothing is read while a thread is stopped that can be read before. */
 	say_where_main_stack_is(session);
 	session->windows = limpet_growing_reaches(session->target->pid, LIMPET_WINDOW_BYTES);
-	error = begin(session, &nonce, err);
+	error = begin(session, err);
 	if (error) {
 		if (tracee)
 			syscall(SYS_pidfd_send_signal, session->target->pidfd, SIGKILL, NULL, 0);
@@ -358,7 +359,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);
-	error = hijack_and_attach(session, tracee, &setup, nonce, &hijack, &started, err);
+	error = hijack_and_attach(session, tracee, &setup, &hijack, &started, err);
 	if (!hijack)
 		return limpet_target_explain(session->target, error, err);
 	/* Not one instruction of the program may run unrecorded. Other processes run meanwhile, so

@@ -219,12 +219,8 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 	return error;
 }
 
-/* Calls one entry of the agent on a hijacked thread. `place`: its hook areas are unmapped
- * afterwards, together with the thunks if the program stores no address of them;
- * NULL: everything stays. */
-int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
-			const struct limpet_agent_place *place, uint64_t deadline_ns,
-			int *ret_result, struct limpet_err *err)
+int limpet_session_call(struct limpet_session *session, struct limpet_session_call *call,
+			uint64_t deadline_ns, struct limpet_err *err)
 {
 	LIMPET_FREE struct limpet_boot *boot = malloc(sizeof(*boot));
 	const uint64_t longest_pause_ns = 50000000;
@@ -234,21 +230,21 @@ int limpet_session_call(struct limpet_session *session, uint32_t operation, uint
 
 	if (!boot)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	boot->operation = operation;
-	boot->call = function;
+	boot->operation = call->operation;
+	boot->call = call->function;
 	limpet_session_hijack_setup(session, deadline_ns, &setup);
 	do {
 		error = limpet_target_check(session->target);
 		if (error)
 			return limpet_proc_explain(session->target->pid, error, "look at", err);
-		error = call_once(session, boot, &setup, place, err);
+		error = call_once(session, boot, &setup, call->place, err);
 		/* There may be room for a thread again soon. */
 	} while (error == -EAGAIN && !limpet_wait_pause(&setup.wait, &pause_ns, longest_pause_ns));
 	if (error)
 		return error;
-	if (operation == LIMPET_BOOT_UNLOAD && boot->result)
+	if (call->operation == LIMPET_BOOT_UNLOAD && boot->result)
 		return limpet_session_explain_boot(session, boot, err);
-	*ret_result = boot->result;
+	call->result = boot->result;
 	return 0;
 }
 
@@ -263,8 +259,10 @@ void limpet_session_note_detach_stop(struct limpet_session *session)
 
 int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err)
 {
+	struct limpet_session_call call = {.operation = LIMPET_BOOT_CALL,
+					   .function = session->info.rescan};
 	struct limpet_cgroup group;
-	int result = 0, error;
+	int error;
 
 	/* A hijacked thread may hold the lock that the agent would take. A frozen program loads
 	 * nothing. */
@@ -272,9 +270,9 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 		return 0;
 	limpet_tracee_bound_frozen(limpet_monotonic_ns());
 	limpet_tracee_take_longest_stop_ns();
-	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.rescan, NULL,
-				    limpet_monotonic_ns() + session->timeout_ns, &result, err);
+	error = limpet_session_call(session, &call, limpet_monotonic_ns() + session->timeout_ns,
+				    err);
 	limpet_tracee_rest();
 	limpet_session_note_detach_stop(session);
-	return error ? error : result;
+	return error ? error : call.result;
 }

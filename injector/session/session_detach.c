@@ -311,6 +311,7 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 			   struct limpet_agent_place *ret_place, int *ret_result,
 			   struct limpet_err *err)
 {
+	struct limpet_session_call call = {.operation = LIMPET_BOOT_CALL};
 	int error;
 
 	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
@@ -324,8 +325,9 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
 				      session->target->pid);
-	error = limpet_session_call(session, LIMPET_BOOT_CALL, session->info.detach, NULL,
-				    deadline_ns, ret_result, err);
+	call.function = session->info.detach;
+	error = limpet_session_call(session, &call, deadline_ns, err);
+	*ret_result = call.result;
 	if (!error && (ret_place->hook_area_count || session->outside || *ret_result))
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	return error;
@@ -371,6 +373,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	uint64_t deadline_ns = limpet_monotonic_ns() + session->timeout_ns;
 	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
+	struct limpet_session_call unload = {.operation = LIMPET_BOOT_UNLOAD, .place = &place};
 	struct finder_end end = {session->target->pid, &place};
 	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
@@ -415,8 +418,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	}
 	if (session->handle && limpet_plan_has_collector(&session->modules))
 		return explain_collector(session, err);
-	return limpet_session_call(session, LIMPET_BOOT_UNLOAD, 0, &place, deadline_ns, &result,
-				   err);
+	return limpet_session_call(session, &unload, deadline_ns, err);
 }
 
 /* Of an unload whose end was not seen: hook areas, for one, which its thread was to unmap. */

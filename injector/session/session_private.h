@@ -50,6 +50,7 @@ struct limpet_session {
 	bool windows;          /* memory may grow there: limpet_start.windows */
 	uint64_t info_address; /* of limpet_agent_info in the target */
 	struct limpet_own_memory own; /* the agent's mappings, once they were looked for */
+	uint64_t nonce;               /* of the agent that is being attached */
 	uint64_t handle;
 	uint64_t control_page;
 	struct limpet_agent_info info;
@@ -92,12 +93,18 @@ int limpet_session_explain_boot(const struct limpet_session *session,
  * They cannot be stopped, may execute code that we write or unmap, and usually end soon. */
 int limpet_session_wait_for_sharers(struct limpet_session *session, uint64_t deadline_ns,
 				    struct limpet_err *err) LIMPET_MUST_CHECK;
-/* Calls one entry of the agent on a hijacked thread. `place`: its hook areas are unmapped
- * afterwards, together with the thunks if the program stores no address of them;
- * NULL: everything stays. */
-int limpet_session_call(struct limpet_session *session, uint32_t operation, uint64_t function,
-			const struct limpet_agent_place *place, uint64_t deadline_ns,
-			int *ret_result, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* A call of one entry of the agent. */
+struct limpet_session_call {
+	uint32_t operation;
+	uint64_t function;
+	/* Its hook areas are unmapped afterwards, together with the thunks if the program stores no
+	 * address of them; NULL: everything stays. */
+	const struct limpet_agent_place *place;
+	int result; /* what it returned */
+};
+/* Makes it on a hijacked thread. */
+int limpet_session_call(struct limpet_session *session, struct limpet_session_call *call,
+			uint64_t deadline_ns, struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_session_note_detach_stop(struct limpet_session *session);
 
 /* ---------------------------------------------------------------- detach */

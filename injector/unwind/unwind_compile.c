@@ -55,17 +55,26 @@ static void add_row(struct compiler *compiler, uint64_t pc, uint16_t rule)
 /* Makes room in `array` for one more element; `too_many` is the error if it would have more than
  * `most`. */
 static bool want_one(struct compiler *compiler, void *array, size_t *capacity, size_t count,
-		     size_t most, int too_many, size_t item_bytes)
+		     size_t item_bytes)
 {
-	int error = 0;
+	int error = count == *capacity
+			    ? limpet_reserve(array, capacity, count + FIRST_ITEMS, item_bytes)
+			    : 0;
 
-	if (count == *capacity)
-		error = count > most
-				? too_many
-				: limpet_reserve(array, capacity, count + FIRST_ITEMS, item_bytes);
 	if (error)
 		compiler->failed = error;
 	return !error;
+}
+
+/* What has no room left is not to get more of it. */
+static bool is_full(struct compiler *compiler, size_t count, size_t capacity, size_t most,
+		    int error)
+{
+	const bool full = count == capacity && count > most;
+
+	if (full)
+		compiler->failed = error;
+	return full;
 }
 
 static struct limpet_cfi_cie *find_cie(struct compiler *compiler, size_t offset)
@@ -95,9 +104,10 @@ static void note_fde(struct compiler *compiler, const struct limpet_cfi_cie *cie
 		fde.end = input->end;
 	/* Each function has at least one row of its own, so there cannot be more functions than
 	 * rows. */
-	if (!want_one(compiler, &compiler->functions, &compiler->function_capacity,
-		      compiler->function_count, compiler->max_rows, -ENOSPC,
-		      sizeof(*compiler->functions)))
+	if (is_full(compiler, compiler->function_count, compiler->function_capacity,
+		    compiler->max_rows, -ENOSPC) ||
+	    !want_one(compiler, &compiler->functions, &compiler->function_capacity,
+		      compiler->function_count, sizeof(*compiler->functions)))
 		return;
 	compiler->functions[compiler->function_count] = (struct function){
 		.start = fde.start,
@@ -143,8 +153,10 @@ static void read_section(struct compiler *compiler)
 				 id <= id_offset ? find_cie(compiler, id_offset - id) : NULL, body);
 			continue;
 		}
-		if (!want_one(compiler, &compiler->cies, &compiler->cie_capacity,
-			      compiler->cie_count, MAX_CIES - 1, -EFBIG, sizeof(*compiler->cies)))
+		if (is_full(compiler, compiler->cie_count, compiler->cie_capacity, MAX_CIES - 1,
+			    -EFBIG) ||
+		    !want_one(compiler, &compiler->cies, &compiler->cie_capacity,
+			      compiler->cie_count, sizeof(*compiler->cies)))
 			break;
 		limpet_cfi_parse_cie(body, &compiler->bases, offset,
 				     &compiler->cies[compiler->cie_count++]);

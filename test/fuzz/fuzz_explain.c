@@ -108,6 +108,7 @@ static void find_orphans(void)
 static void read_glibc(size_t size)
 {
 	static uint64_t copy[DATA_BYTES / 8];
+	const struct limpet_glibc_data data = {copy, sizeof(copy), BASE};
 	struct limpet_glibc_parameters parameters;
 	struct limpet_present present = {0};
 	struct limpet_glibc_reader *reader;
@@ -116,8 +117,7 @@ static void read_glibc(size_t size)
 	size_t from = 0, end;
 
 	memcpy(copy, memory, sizeof(copy));
-	while (limpet_glibc_parameters_find(copy, sizeof(copy), from, BASE, BASE + BYTES,
-					    &parameters, &end)) {
+	while (limpet_glibc_parameters_find(&data, from, BASE, BASE + BYTES, &parameters, &end)) {
 		check(end > from && end <= sizeof(copy));
 		from = end;
 	}
@@ -126,8 +126,7 @@ static void read_glibc(size_t size)
 	if (limpet_present_add(&present, BASE, BASE + BYTES) < 0 ||
 	    limpet_glibc_reader_new(&memory_reader, &present, &reader) < 0)
 		abort();
-	while (limpet_glibc_main_find(copy, sizeof(copy), BASE, from, &memory_reader, &state,
-				      &refused)) {
+	while (limpet_glibc_main_find(&data, from, &memory_reader, &state, &refused)) {
 		check(state.end - BASE > from);
 		from = state.end - BASE;
 		read_arenas(&state);

@@ -66,8 +66,9 @@ int __wrap_limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t ad
 static int ask(struct limpet_code_reader *reader, struct limpet_entry_code *ret,
 	       struct limpet_err *err)
 {
-	return limpet_code_reader_entry(reader, LIMPET_ENTRY_FUNCTION, function, sizeof(function),
-					address, place, ret, err);
+	const struct limpet_code code = {function, sizeof(function), address};
+
+	return limpet_code_reader_entry(reader, LIMPET_ENTRY_FUNCTION, &code, place, ret, err);
 }
 
 static void test_same_answers(void **state)
@@ -90,12 +91,15 @@ static void test_same_answers(void **state)
 		limpet_entry_code_make(function, sizeof(function), address, place, &here, &err), 0);
 	assert_int_equal(ask(&reader, &there, &err), 0);
 	assert_memory_equal(&here, &there, sizeof(here));
-	assert_int_equal(limpet_code_reader_entry(&reader, LIMPET_ENTRY_FUNCTION, nothing,
-						  sizeof(nothing), address, place, &there, &err),
-			 -ENOTSUP);
+	assert_int_equal(
+		limpet_code_reader_entry(&reader, LIMPET_ENTRY_FUNCTION,
+					 &(struct limpet_code){nothing, sizeof(nothing), address},
+					 place, &there, &err),
+		-ENOTSUP);
 	assert_non_null(strstr(err.message, "not an instruction"));
-	assert_int_equal(limpet_code_reader_entry(&reader, LIMPET_ENTRY_CALL, call, 5, address,
-						  place, &there, &err),
+	assert_int_equal(limpet_code_reader_entry(&reader, LIMPET_ENTRY_CALL,
+						  &(struct limpet_code){call, 5, address}, place,
+						  &there, &err),
 			 0);
 	assert_int_equal(there.kind, LIMPET_ENTRY_CALL);
 	assert_int_equal(

@@ -575,11 +575,13 @@ static void put_state(uint64_t at, bool old, uint64_t top, uint64_t next)
 	put(bins + 2032 + 48, 0x21000);
 }
 
+static const struct limpet_glibc_data image_data = {image, 64 * PAGE, BASE};
+
 static int find(struct limpet_glibc_state *state)
 {
 	unsigned refused;
 
-	return limpet_glibc_main_find(image, 64 * PAGE, BASE, 0, &memory, state, &refused);
+	return limpet_glibc_main_find(&image_data, 0, &memory, state, &refused);
 }
 
 static void test_the_main_arena_is_found(void **state)
@@ -677,11 +679,11 @@ static void test_a_list_that_breaks_off(void **state)
 		assert_int_equal(absent, other);
 		free(list);
 		list = NULL;
-		assert_int_equal(limpet_glibc_main_find(image, 64 * PAGE, BASE, found.end - BASE,
-							&memory, &found, &refused),
+		assert_int_equal(limpet_glibc_main_find(&image_data, found.end - BASE, &memory,
+							&found, &refused),
 				 0);
-		assert_int_equal(limpet_glibc_main_find(image, 64 * PAGE, BASE, arena + 8 - BASE,
-							&memory, &found, &refused),
+		assert_int_equal(limpet_glibc_main_find(&image_data, arena + 8 - BASE, &memory,
+							&found, &refused),
 				 0);
 	}
 }
@@ -855,10 +857,11 @@ static void test_another_arena_is_no_main_arena(void **state)
 /* Returns where they end, or 0. */
 static size_t parameters_after(size_t from, uint64_t low, struct limpet_glibc_parameters *ret)
 {
+	const struct limpet_glibc_data page = {image, 4096, BASE};
 	size_t end = 0;
 
-	return limpet_glibc_parameters_find(image, 4096, from, low,
-					    UINT64_C(0x555555559000) + 0x21000, ret, &end)
+	return limpet_glibc_parameters_find(&page, from, low, UINT64_C(0x555555559000) + 0x21000,
+					    ret, &end)
 		       ? end
 		       : 0;
 }

@@ -229,20 +229,21 @@ static void ruin_state(pid_t pid, const struct state *state, uint64_t pc, uint64
 /* Prepares the frame, spoils the thread, and lets it find its way: `request` sets it going. */
 static void send_home(pid_t pid, const struct state *state, int request)
 {
-	uint64_t top = state->regs.rsp - RED_ZONE, address;
-	uint8_t *image;
-	size_t bytes;
+	const struct limpet_sigreturn_state wanted = {&state->regs, state->xstate,
+						      state->xstate_bytes, state->mask};
+	const uint64_t top = state->regs.rsp - RED_ZONE;
+	struct limpet_sigreturn_frame frame;
+	uint64_t address;
 
-	assert_int_equal(limpet_sigreturn_frame_build(&state->regs, state->xstate,
-						      state->xstate_bytes, state->mask,
-						      (uint64_t)(uintptr_t)home_test_restorer, top,
-						      &image, &bytes, &address),
+	assert_int_equal(limpet_sigreturn_frame_build(
+				 &wanted, (uint64_t)(uintptr_t)home_test_restorer, top, &frame),
 			 0);
+	address = frame.address;
 	/* Nothing above `top` belongs to us. */
-	assert_true(address + bytes <= top);
+	assert_true(address + frame.bytes <= top);
 	assert_int_equal(address % 16, 8);
-	assert_int_equal(limpet_memory_write(pid, address, image, bytes), 0);
-	free(image);
+	assert_int_equal(limpet_memory_write(pid, address, frame.image, frame.bytes), 0);
+	free(frame.image);
 	ruin_state(pid, state, (uint64_t)(uintptr_t)home_test_return, address);
 	assert_int_equal(ptrace(request, pid, NULL, NULL), 0);
 }
@@ -542,18 +543,15 @@ static void build(const struct user_regs_struct *regs, uint64_t *ret_rax, uint64
 {
 	static uint8_t xstate[4096];
 	const uint64_t top = 0x7ffff0000000, plain = 3; /* x87 and SSE */
-	uint64_t address;
-	uint8_t *image;
-	size_t bytes;
+	const struct limpet_sigreturn_state state = {regs, xstate, sizeof(xstate), 0};
+	struct limpet_sigreturn_frame frame;
 
 	memset(xstate, 0, sizeof(xstate));
 	memcpy(xstate + SW_RESERVED, &plain, 8);
-	assert_int_equal(limpet_sigreturn_frame_build(regs, xstate, sizeof(xstate), 0, 0x1000, top,
-						      &image, &bytes, &address),
-			 0);
-	memcpy(ret_rax, image + OFFSET_RAX, 8);
-	memcpy(ret_rip, image + OFFSET_RIP, 8);
-	free(image);
+	assert_int_equal(limpet_sigreturn_frame_build(&state, 0x1000, top, &frame), 0);
+	memcpy(ret_rax, frame.image + OFFSET_RAX, 8);
+	memcpy(ret_rip, frame.image + OFFSET_RIP, 8);
+	free(frame.image);
 }
 
 /* arch_do_signal_or_restart() of the kernel, for each way in which a call may have been left. */
@@ -591,23 +589,21 @@ static void test_too_little_state_is_refused(void **state)
 	static uint8_t xstate[1024];
 	const uint64_t features = ~0ull;
 	struct user_regs_struct regs = {.rip = 1};
-	uint8_t *image = (uint8_t *)1;
-	uint64_t address = 2;
-	size_t bytes = 3;
+	struct limpet_sigreturn_state wanted = {&regs, xstate, 0, 0};
+	struct limpet_sigreturn_frame frame = {2, (uint8_t *)1, 3};
 
 	(void)state;
 	memcpy(xstate + SW_RESERVED, &features, 8);
-	for (size_t size = 0; size < 576; size += 64)
-		assert_int_equal(limpet_sigreturn_frame_build(&regs, xstate, size, 0, 0, 1 << 20,
-							      &image, &bytes, &address),
+	for (; wanted.xstate_bytes < 576; wanted.xstate_bytes += 64)
+		assert_int_equal(limpet_sigreturn_frame_build(&wanted, 0, 1 << 20, &frame),
 				 -ENOTSUP);
+	wanted.xstate_bytes = 600;
 	if (widest() > WIDTH_SSE)
-		assert_int_equal(limpet_sigreturn_frame_build(&regs, xstate, 600, 0, 0, 1 << 20,
-							      &image, &bytes, &address),
+		assert_int_equal(limpet_sigreturn_frame_build(&wanted, 0, 1 << 20, &frame),
 				 -ENOTSUP);
-	assert_ptr_equal(image, (uint8_t *)1);
-	assert_int_equal(address, 2);
-	assert_int_equal(bytes, 3);
+	assert_ptr_equal(frame.image, (uint8_t *)1);
+	assert_int_equal(frame.address, 2);
+	assert_int_equal(frame.bytes, 3);
 }
 
 int main(void)

@@ -354,11 +354,12 @@ static int make(struct mover *mover, cs_insn *insn, const uint8_t *code, size_t 
 	return error ? error : check_rest(mover, insn, code, bytes, address, err);
 }
 
-/* `stays`: the first instruction is to stay; otherwise the jump takes its place. */
-static int make_at(const uint8_t *code, size_t bytes, uint64_t from, uint64_t to, bool stays,
-		   struct limpet_entry_code *ret, struct limpet_err *err)
+/* From ret->from to ret->to, which are set; on failure it is as it was. `stays`: the first
+ * instruction is to stay; otherwise the jump takes its place. */
+static int make_at(const uint8_t *code, size_t bytes, bool stays, struct limpet_entry_code *ret,
+		   struct limpet_err *err)
 {
-	struct limpet_entry_code out = {.from = from, .to = to};
+	struct limpet_entry_code out = {.from = ret->from, .to = ret->to};
 	struct mover mover = {.out = &out};
 	cs_insn *insn;
 	int error;
@@ -385,11 +386,16 @@ int limpet_entry_code_make(const uint8_t *code, size_t bytes, uint64_t address, 
 			   struct limpet_entry_code *ret, struct limpet_err *err)
 {
 	const size_t skipped = endbr64_bytes(code, bytes);
+	struct limpet_entry_code out = {.from = address + skipped, .to = to};
+	int error = skipped ? -ENOTSUP : make_at(code, bytes, true, &out, NULL);
 
-	if (!skipped && make_at(code, bytes, address, to, true, ret, NULL) == 0 &&
-	    !limpet_entry_code_crosses_page(ret))
-		return 0;
-	return make_at(code + skipped, bytes - skipped, address + skipped, to, false, ret, err);
+	if (error || limpet_entry_code_crosses_page(&out)) {
+		out = (struct limpet_entry_code){.from = address + skipped, .to = to};
+		error = make_at(code + skipped, bytes - skipped, false, &out, err);
+	}
+	if (!error)
+		*ret = out;
+	return error;
 }
 
 bool limpet_entry_code_crosses_page(const struct limpet_entry_code *code)
@@ -434,8 +440,8 @@ int limpet_entry_code_make_call(const uint8_t *code, uint64_t address, uint64_t 
 int limpet_entry_code_make_probe(const uint8_t *code, size_t bytes, uint64_t address, uint64_t to,
 				 struct limpet_entry_code *ret, struct limpet_err *err)
 {
-	struct limpet_entry_code out = {.from = 0};
-	int error = make_at(code, bytes, address, to, false, &out, err);
+	struct limpet_entry_code out = {.from = address, .to = to};
+	int error = make_at(code, bytes, false, &out, err);
 
 	if (!error && (out.place_count != 1 || out.original_bytes != bytes))
 		return refuse(err, "more than one instruction", address);

@@ -127,11 +127,10 @@ uint64_t limpet_sigreturn_frame_answer(uint64_t address)
 	return address + offsetof(struct kernel_frame, uc.gregs) + REG_RAX * sizeof(uint64_t);
 }
 
-int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint8_t *xstate,
-				 size_t xstate_bytes, uint64_t signal_mask, uint64_t restorer,
-				 uint64_t top, uint8_t **ret_image, size_t *ret_bytes,
-				 uint64_t *ret_address)
+int limpet_sigreturn_frame_build(const struct limpet_sigreturn_state *state, uint64_t restorer,
+				 uint64_t top, struct limpet_sigreturn_frame *ret)
 {
+	const uint8_t *xstate = state->xstate;
 	struct software_bytes software = {.magic1 = MAGIC1};
 	const uint32_t magic2 = MAGIC2;
 	uint64_t features, in_use, fp_address, frame_address;
@@ -140,14 +139,14 @@ int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint
 	uint8_t *image;
 	size_t bytes;
 
-	if (xstate_bytes < FXSAVE_BYTES + 64)
+	if (state->xstate_bytes < FXSAVE_BYTES + 64)
 		return -ENOTSUP;
 	memcpy(&features, xstate + SW_RESERVED, sizeof(features));
 	memcpy(&in_use, xstate + XSAVE_HEADER, sizeof(in_use));
 	if (!(in_use >> XFEATURE_TILEDATA & 1))
 		features &= ~(1ull << XFEATURE_TILEDATA);
 	size = xstate_size_of_task(features);
-	if (size > xstate_bytes)
+	if (size > state->xstate_bytes)
 		return -ENOTSUP;
 
 	fp_address = (top - size - sizeof(magic2)) & ~63ull;
@@ -164,8 +163,8 @@ int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint
 	 * outside. With an invalid mode it leaves the stack as it is, and ignores the error. */
 	frame.uc.stack.ss_flags = SS_ONSTACK | SS_DISABLE;
 	frame.uc.fpstate = fp_address;
-	frame.uc.signal_mask = signal_mask;
-	registers_to_greg(regs, frame.uc.gregs);
+	frame.uc.signal_mask = state->signal_mask;
+	registers_to_greg(state->regs, frame.uc.gregs);
 
 	software.extended_size = size + (uint32_t)sizeof(magic2);
 	software.features = features;
@@ -174,9 +173,7 @@ int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint
 	memcpy(image + (fp_address - frame_address), xstate, size);
 	memcpy(image + (fp_address - frame_address) + SW_RESERVED, &software, sizeof(software));
 	memcpy(image + (fp_address - frame_address) + size, &magic2, sizeof(magic2));
-	*ret_image = image;
-	*ret_bytes = bytes;
-	*ret_address = frame_address;
+	*ret = (struct limpet_sigreturn_frame){frame_address, image, bytes};
 	return 0;
 }
 

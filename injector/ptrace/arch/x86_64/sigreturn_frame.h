@@ -12,15 +12,24 @@ void limpet_sigreturn_frame_prepare(void);
 /* Where the frame at `address` keeps the result of a system call. */
 uint64_t limpet_sigreturn_frame_answer(uint64_t address);
 
-/* Builds the image of a frame that is to be written at *ret_address, so that `ret` with rsp there
- * jumps to `restorer`, and rt_sigreturn then restores `regs`, `signal_mask` and the extended state.
- * `top` is the highest address that may be used (below the red zone). The image is malloc'ed.
+/* What a frame restores. */
+struct limpet_sigreturn_state {
+	const struct user_regs_struct *regs;
+	const uint8_t *xstate;
+	size_t xstate_bytes;
+	uint64_t signal_mask;
+};
+struct limpet_sigreturn_frame {
+	uint64_t address; /* where the image is to be written */
+	uint8_t *image;   /* malloc'ed */
+	size_t bytes;
+};
+/* Builds a frame, so that `ret` with rsp at its address jumps to `restorer`, and rt_sigreturn then
+ * restores the state. `top` is the highest address that may be used (below the red zone).
  * Returns 0 or -errno. Source: struct rt_sigframe and fpu_sigframe in the kernel's x86 signal code.
  */
-int limpet_sigreturn_frame_build(const struct user_regs_struct *regs, const uint8_t *xstate,
-				 size_t xstate_bytes, uint64_t signal_mask, uint64_t restorer,
-				 uint64_t top, uint8_t **ret_image, size_t *ret_bytes,
-				 uint64_t *ret_address);
+int limpet_sigreturn_frame_build(const struct limpet_sigreturn_state *state, uint64_t restorer,
+				 uint64_t top, struct limpet_sigreturn_frame *ret);
 
 #define LIMPET_EXIT_FRAME_BYTES 512u
 /* A frame by which a thread ends itself, with all signals blocked: exit(2), by the `syscall` at
