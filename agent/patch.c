@@ -722,6 +722,10 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	    !is_control(found->symbol, original))
 		return 0;
 	late->called = late->called || (bound && is_call(found->symbol));
+	/* The module may have kept the value, to compare the two. The injector looks for that
+	 * (kept_values.c); from here, memory that the module has closed since could not be read. */
+	if (LIMPET_ARCH_RELOCATION_IS_VARIABLE(found->type))
+		return leave_alone(image, found);
 	if (count >= LIMPET_MAX_SLOTS || hook_for(found->symbol, original, &slot.hook) < 0) {
 		limpet_shm->slots_not_taken++;
 		return 0;

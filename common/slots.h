@@ -48,6 +48,8 @@ struct limpet_slot_found {
 /* `type`: of a relocation that is a slot. */
 static inline enum limpet_slot_kind limpet_slot_kind(uint32_t type)
 {
+	if (LIMPET_ARCH_RELOCATION_IS_VARIABLE(type))
+		return LIMPET_SLOT_OF_VARIABLE;
 	return LIMPET_ARCH_RELOCATION_IS_ADDRESS(type) ? LIMPET_SLOT_OF_ADDRESS
 						       : LIMPET_SLOT_OF_CALLS;
 }

@@ -339,8 +339,9 @@ enum limpet_slot_state {
 enum limpet_slot_kind {
 	LIMPET_SLOT_OF_CALLS = 0, /* holds an address: calls go through it */
 	LIMPET_SLOT_OF_ADDRESS,   /* the same, and code may load it as the function's address */
-	LIMPET_SLOT_OF_SYMBOL /* a symbol's value, relative to its module's bias: whatever is bound
-				 to the symbol from then on is bound to the thunk */
+	LIMPET_SLOT_OF_SYMBOL, /* a symbol's value, relative to its module's bias: whatever is bound
+				  to the symbol from then on is bound to the thunk */
+	LIMPET_SLOT_OF_VARIABLE /* holds an address that the program may call, compare and copy */
 };
 
 /* A word in the target's memory that contains (or will contain, when it is bound) an allocator

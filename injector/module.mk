@@ -37,6 +37,7 @@ INJECTOR_SRC += \
 	injector/hook/addresses.c \
 	injector/hook/hook_pointers.c \
 	injector/hook/inline_hook.c \
+	injector/hook/kept_values.c \
 	injector/hook/mseal.c \
 	injector/hook/plan.c \
 	injector/hook/remote_patch.c \

@@ -1198,7 +1198,8 @@ static bool slot_lost_its_hook(const struct limpet_collector *collector)
 		uint64_t value;
 
 		limpet_shared_copy(&slot, &slots[i], sizeof(slot));
-		if (slot.state != LIMPET_SLOT_PATCHED || slot.kind != LIMPET_SLOT_OF_CALLS ||
+		if (slot.state != LIMPET_SLOT_PATCHED ||
+		    (slot.kind != LIMPET_SLOT_OF_CALLS && slot.kind != LIMPET_SLOT_OF_VARIABLE) ||
 		    limpet_memory_read(limpet_session_pid(collector->session), slot.address, &value,
 				       sizeof(value)) < 0)
 			continue;

@@ -14,6 +14,7 @@
 #include "common/mounts.h"
 #include "injector/elf/module_memory.h"
 #include "injector/elf/preflight_allocators.h"
+#include "injector/hook/kept_values.h"
 #include "injector/hook/slot_aliases.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -28,11 +29,6 @@
 #define MAX_VISITS (4 * LIMPET_MAX_SLOTS)
 #define MAX_TEXT_BYTES (64u << 20) /* how much is searched for instructions */
 
-/* A variable of a library that the program has a copy of, which all modules use (copy relocation).
- */
-struct copied {
-	uint64_t from, to, bytes;
-};
 enum { MAX_COPIED = 4096 };
 
 struct planner {
@@ -41,7 +37,7 @@ struct planner {
 	struct limpet_plan *plan;
 	struct limpet_module *module; /* the module being scanned */
 	const struct limpet_module *program;
-	struct copied *copied;
+	struct limpet_copied *copied;
 	size_t copied_count, copied_capacity;
 	struct limpet_slot_aliases aliases;
 	/* The module whose malloc the linker finds first, and for each module a function of another
@@ -250,7 +246,7 @@ static void plan_copy(struct planner *planner, const struct limpet_slot *slot)
 	struct limpet_plan *plan = planner->plan;
 
 	for (size_t i = 0; i < planner->copied_count; i++) {
-		const struct copied *copied = &planner->copied[i];
+		const struct limpet_copied *copied = &planner->copied[i];
 		uint64_t offset = slot->address - copied->from, value;
 		struct limpet_slot copy = *slot;
 
@@ -297,9 +293,9 @@ static void note_copied(struct planner *planner, const struct limpet_slot_tables
 		if (!from)
 			continue;
 		planner->copied[planner->copied_count++] =
-			(struct copied){.from = from,
-					.to = planner->program->bias + relocation->r_offset,
-					.bytes = defined.st_size};
+			(struct limpet_copied){.from = from,
+					       .to = planner->program->bias + relocation->r_offset,
+					       .bytes = defined.st_size};
 		return;
 	}
 }
@@ -977,6 +973,20 @@ static void fill_segment(const struct limpet_modules *modules, const struct limp
 	shm->slot_count = plan->slot_count;
 }
 
+static int leave_kept(struct planner *planner)
+{
+	const struct limpet_kept_values kept = {.modules = planner->modules,
+						.copied = planner->copied,
+						.copied_count = planner->copied_count};
+	int left =
+		limpet_kept_values_leave(&kept, planner->plan->slots, &planner->plan->slot_count);
+
+	if (left < 0)
+		return left;
+	planner->plan->slots_not_taken += (uint32_t)left;
+	return 0;
+}
+
 static int plan_slots(struct planner *planner)
 {
 	int error;
@@ -990,6 +1000,8 @@ static int plan_slots(struct planner *planner)
 	error = limpet_slot_aliases_find(planner->modules, &planner->aliases);
 	planner->plan->slots_not_taken += planner->aliases.left_out;
 	scan(planner, slot_found, false);
+	if (!error)
+		error = leave_kept(planner);
 	limpet_slot_aliases_done(&planner->aliases);
 	free(planner->copied);
 	free(planner->deep);

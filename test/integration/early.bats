@@ -179,6 +179,23 @@ first_calls() {
 	done
 }
 
+# As babl does: to it, a change of the one that it has not noted would be one of malloc.
+@test "a variable that holds malloc's address, which the program has noted elsewhere: both stay, and it is said" {
+	local load
+	for load in "" dlopen map; do
+		start "by-$load" "$TARGETS/keeper"
+		attach "$pid"
+		tell "by-$load" "work 100" worked
+		stop "$pid" 4
+		report
+		expect '.capture.incomplete_reasons == ["slots"] and .totals.foreign_frees == 100'
+		[[ $(<"$work/attach.$captures.err") == *"1 place that calls an allocator could not be hooked"* ]]
+		nothing_of_ours "$pid"
+		tell "by-$load" "work 10" worked
+		finish "by-$load"
+	done
+}
+
 # table_of PID: what libc says where its functions are, as the program has it in memory.
 table_of() {
 	local range

@@ -39,25 +39,19 @@ ended_well() {
 	done
 }
 
-# limpet lists what has code; the agent finds the rest. It examines no modules where others write the slots.
-@test "pointers to malloc in a library of data alone: their calls are seen, or it is said that they are not" {
+# limpet lists what has code; the agent finds the rest, but does not search it for values that were kept.
+@test "pointers to malloc in a library of data alone: it is said that their calls are not seen" {
 	local load
 	for load in "" dlopen map; do
 		start "by-$load" "$TARGETS/packed"
 		tell "by-$load" "table 1" did
 		attach "$pid"
 		tell "by-$load" "table 100" did
-		# The others are those of the test above.
 		stop "$pid" 4
 		report
-		if [[ $load == map ]]; then
-			expect '.capture.incomplete_reasons | index("slots") != null'
-			[[ $(<"$work/attach.$captures.err") == *"1 place that calls an allocator could not be hooked"* ]]
-		else
-			[[ $(<"$work/attach.$captures.err") == *"6 places that call an allocator could not be hooked"* ]]
-			same "blocks" "$(site_sum packed_calls allocations)" 100
-			same "what of them is live" "$(site_sum packed_calls live_allocations)" 0
-		fi
+		expect '.capture.incomplete_reasons | index("slots") != null'
+		# Two are the table's; the others those of the test above, or the library itself.
+		[[ $(<"$work/attach.$captures.err") == *[38]" places that call an allocator could not be hooked"* ]]
 		tell "by-$load" "table 1" did
 		finish "by-$load"
 	done

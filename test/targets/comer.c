@@ -26,7 +26,8 @@ __attribute__((visibility("default"))) int comer_forks; /* read by the module's 
 static void *module, *libc;
 static const char *const asked[] = {"malloc", "calloc", "realloc", "free", "dlsym", "mmap"};
 enum { FREE = 3, ASKED = sizeof(asked) / sizeof(asked[0]) };
-static void *originals[ASKED];
+/* As limpet does not find them: a variable whose value is kept beside it is left alone. */
+static uintptr_t masked[ASKED];
 
 static void open_module(const char *path, int mode)
 {
@@ -116,7 +117,7 @@ static void note_originals(void)
 {
 	libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);
 	for (unsigned i = 0; libc && i < ASKED; i++)
-		originals[i] = dlsym(libc, asked[i]);
+		masked[i] = ~(uintptr_t)dlsym(libc, asked[i]);
 }
 
 TARGET_FRAME static void comer_default(void)
@@ -133,7 +134,7 @@ TARGET_FRAME static void comer_default(void)
 static void look_at_answers(void)
 {
 	for (unsigned i = 0; i < ASKED; i++)
-		if (!originals[i] || dlsym(libc, asked[i]) != originals[i])
+		if (!~masked[i] || (uintptr_t)dlsym(libc, asked[i]) != ~masked[i])
 			target_broken("dlsym answers another %s", asked[i]);
 	comer_default();
 }
@@ -156,7 +157,7 @@ int main(void)
 			run_threads(n);
 			target_say("threads");
 		} else if (target_word(line, "stored", &n)) {
-			comer_free_by((free_fn *)originals[FREE], n);
+			comer_free_by((free_fn *)~masked[FREE], n);
 			target_say("stored");
 		} else if (target_word(line, "table", &n)) {
 			comer_free_by(comer_table[0], n);

@@ -29,6 +29,7 @@
 #define MEMORY_BYTES (8u << 20)
 #define PLUGIN "build/targets/plugin.so"
 #define PLUGIN_NOPLT "build/targets/plugin-noplt.so"
+#define PLUGIN_VARIABLE "build/targets/copied-plugin.so"
 
 typedef int entry_fn(void);
 
@@ -546,6 +547,23 @@ static void test_a_module_that_comes_unbound(void **state)
 	come_and_go(RTLD_LAZY | RTLD_LOCAL);
 }
 
+/* It may have kept the address elsewhere, to compare the two later. */
+static void test_a_variable_of_a_module_that_comes(void **state)
+{
+	void *handle = dlopen(PLUGIN_VARIABLE, RTLD_NOW | RTLD_LOCAL);
+	void (**variable)(void *);
+
+	(void)state;
+	if (!handle)
+		fail_msg("%s", dlerror());
+	variable = (void (**)(void *))dlsym(handle, "copied_free");
+	assert_non_null(variable);
+	assert_int_equal(rescan(), 1); /* its calls of malloc */
+	assert_int_equal(fixture.shm->slots_not_taken, 1);
+	assert_ptr_equal(*variable, free);
+	dlclose(handle);
+}
+
 /* ------------------------------------------------------------------ symbols */
 
 static struct library {
@@ -964,6 +982,7 @@ int main(void)
 		TEST(test_parent_and_child_restore_apart),
 		TEST(test_a_module_that_comes_bound),
 		TEST(test_a_module_that_comes_unbound),
+		TEST(test_a_variable_of_a_module_that_comes),
 		TEST(test_a_symbol),
 		TEST(test_a_module_that_nobody_looked_at),
 		TEST(test_a_module_in_the_place_of_an_early_one),

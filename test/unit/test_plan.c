@@ -8,8 +8,10 @@
 #include <errno.h>
 #include <link.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "injector/hook/kept_values.h"
 #include "injector/hook/plan.h"
 #include "injector/hook/slot_aliases.h"
 
@@ -304,6 +306,94 @@ static void test_other_names_are_bounded(void **state)
 	}
 }
 
+enum { KEPT_PAGES = 3, KEPT_PAGE = 4096, KEPT_WORDS = KEPT_PAGE / 8 };
+
+static struct limpet_slot variable(const uint64_t *word, uint16_t kind)
+{
+	return (struct limpet_slot){.address = (uint64_t)(uintptr_t)word,
+				    .old_value = *word,
+				    .module = list[1].bias,
+				    .module_phdr = list[1].phdr,
+				    .kind = kind};
+}
+
+/* The second module's data is at `words`; the first is the program, with a word of its own. */
+static void begin_kept(uint64_t *words)
+{
+	begin();
+	modules.count = 2;
+	list[0].bias = 1000;
+	list[1].bias = 2000;
+	list[1].start = (uint64_t)(uintptr_t)words;
+	list[1].end = list[1].start + (KEPT_PAGES * KEPT_PAGE);
+	assert_int_equal(limpet_proc_maps_read(getpid(), &modules.maps), 0);
+}
+
+/* Of three variables one has a value that the module has kept; of that one the program has a copy.
+ * A second variable with the value of the third is none that was kept. */
+static void test_variables_whose_values_were_kept(void **state)
+{
+	uint64_t *words = mmap(NULL, KEPT_PAGES * KEPT_PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t copy = 0x4711, other = 0x4711;
+	const struct limpet_copied copied = {.from = (uint64_t)(uintptr_t)words,
+					     .to = (uint64_t)(uintptr_t)&copy,
+					     .bytes = sizeof(copy)};
+	const struct limpet_kept_values kept = {
+		.modules = &modules, .copied = &copied, .copied_count = 1};
+
+	(void)state;
+	assert_true(words != MAP_FAILED);
+	for (unsigned keeps = 0; keeps < 2; keeps++) {
+		struct limpet_slot slots[6];
+		uint32_t count = LIMPET_COUNT_OF(slots);
+		unsigned char present;
+
+		words[0] = 0x4711;
+		words[1] = words[KEPT_WORDS] = 0x4712;
+		words[2] = 0x4711;
+		words[KEPT_WORDS + 1] = keeps ? 0x4711 : 0;
+		begin_kept(words);
+		slots[0] = variable(&words[0], LIMPET_SLOT_OF_VARIABLE);
+		slots[1] = variable(&words[1], LIMPET_SLOT_OF_VARIABLE);
+		slots[2] = variable(&words[2], LIMPET_SLOT_OF_CALLS);
+		slots[3] = variable(&words[KEPT_WORDS], LIMPET_SLOT_OF_VARIABLE);
+		slots[4] = variable(&copy, LIMPET_SLOT_OF_VARIABLE);
+		slots[5] = variable(&other, LIMPET_SLOT_OF_VARIABLE);
+		slots[4].module = slots[5].module = list[0].bias;
+		assert_int_equal(limpet_kept_values_leave(&kept, slots, &count), keeps ? 2 : 0);
+		assert_int_equal(count, keeps ? 4 : 6);
+		assert_int_equal(slots[0].address, (uint64_t)(uintptr_t)&words[keeps ? 1 : 0]);
+		assert_int_equal(slots[count - 1].address, (uint64_t)(uintptr_t)&other);
+		/* What was never touched still is not. */
+		assert_int_equal(mincore(&words[2 * KEPT_WORDS], KEPT_PAGE, &present), 0);
+		assert_int_equal(present & 1, 0);
+		limpet_proc_maps_done(&modules.maps);
+	}
+	munmap(words, KEPT_PAGES * KEPT_PAGE);
+}
+
+/* What cannot be looked for may be there. */
+static void test_variables_of_a_module_that_cannot_be_read(void **state)
+{
+	uint64_t *words = mmap(NULL, KEPT_PAGES * KEPT_PAGE, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const struct limpet_kept_values kept = {.modules = &modules};
+	struct limpet_slot slot;
+	uint32_t count = 1;
+
+	(void)state;
+	assert_true(words != MAP_FAILED);
+	words[0] = 0x4711;
+	begin_kept(words);
+	slot = variable(&words[0], LIMPET_SLOT_OF_VARIABLE);
+	modules.pid = 0; /* nobody's */
+	assert_int_equal(limpet_kept_values_leave(&kept, &slot, &count), 1);
+	assert_int_equal(count, 0);
+	limpet_proc_maps_done(&modules.maps);
+	munmap(words, KEPT_PAGES * KEPT_PAGE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -315,6 +405,8 @@ int main(void)
 		cmocka_unit_test(test_starting),
 		cmocka_unit_test(test_told),
 		cmocka_unit_test(test_other_names_are_bounded),
+		cmocka_unit_test(test_variables_whose_values_were_kept),
+		cmocka_unit_test(test_variables_of_a_module_that_cannot_be_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
