@@ -39,6 +39,11 @@
 /* In larger mappings it takes too long to read which pages exist if PAGEMAP_SCAN is missing: they
  * are left out. */
 #define READ_LIMIT_BYTES ((uint64_t)16 << 30)
+/* What compilers map for their code: HotSpot 240 MiB at most, V8 128 MiB. JavaScriptCore maps 1 GiB
+ * at once, and uses little of it. A runtime that does not keep code and data apart, such as SBCL,
+ * maps its whole heap in the same way. */
+#define CODE_MAPPED_BYTES ((uint64_t)256 << 20)
+#define CODE_USED_BYTES ((uint64_t)64 << 20)
 
 struct reading {
 	pid_t pid;
@@ -49,7 +54,8 @@ struct reading {
 	struct limpet_memory *out;
 	uint64_t page_bytes;
 	uint64_t heads_left;
-	uint64_t run_end; /* of the run of maps that is counted, see limpet_proc_maps_run() */
+	uint64_t run_end;   /* of the run of maps that is counted, see limpet_proc_maps_run() */
+	uint64_t code_left; /* how much more of the run's executable memory is taken for code */
 	uint64_t *stack_pointers; /* of threads that sleep; unsorted */
 	size_t stack_pointer_count;
 	uint64_t stack_sizes[STACK_SIZES]; /* sizes of stacks that were seen */
@@ -277,6 +283,19 @@ static void count_range(struct reading *reading, uint64_t at, uint64_t end, stru
 	}
 }
 
+/* Of executable memory. */
+static void count_code(struct reading *reading, uint64_t start, uint64_t end)
+{
+	const uint64_t bytes = end - start,
+		       code = bytes < reading->code_left ? bytes : reading->code_left;
+
+	reading->code_left -= code;
+	if (code)
+		count(reading, LIMPET_MEMORY_CODE, start, start + code);
+	if (code < bytes)
+		count(reading, LIMPET_MEMORY_UNKNOWN, start + code, end);
+}
+
 /* Of [start, end) of a mapping. `account` is that of all of it. UNKNOWN: it begins with *part, the
  * rest is judged by its contents, and *part becomes the last part. */
 static void count_pages(struct reading *reading, uint64_t start, uint64_t end,
@@ -296,6 +315,8 @@ static void count_pages(struct reading *reading, uint64_t start, uint64_t end,
 		for (int i = 0; i < found; i++)
 			if (account == LIMPET_MEMORY_UNKNOWN)
 				count_range(reading, ranges[i].start, ranges[i].end, part);
+			else if (account == LIMPET_MEMORY_CODE)
+				count_code(reading, ranges[i].start, ranges[i].end);
 			else
 				count(reading, account, ranges[i].start, ranges[i].end);
 	}
@@ -454,6 +475,35 @@ static bool is_large(const struct limpet_map *first, const struct limpet_map *la
 	return first->end - first->start >= LARGE_BYTES;
 }
 
+/* Whether the run goes on where a file ends that is writable and executable, and no module: a heap
+ * that was saved, such as sbcl.core. */
+static bool follows_image(const struct reading *reading, const struct limpet_map *first)
+{
+	const struct limpet_map *before = first - 1;
+
+	return first > reading->maps.list && before->inode && before->end == first->start &&
+	       !strcmp(before->perms, "rwxp") &&
+	       !limpet_modules_find(reading->options->modules, first->start);
+}
+
+/* How much of a run of maps is code if it is executable. What is writable, too, may be a heap. A
+ * collector may have closed parts of that to writes, to see them. */
+static uint64_t code_in_run(const struct reading *reading, const struct limpet_map *first,
+			    const struct limpet_map *last)
+{
+	bool writable = false;
+	uint64_t bytes = 0;
+
+	for (const struct limpet_map *map = first; map <= last; map++)
+		if (map->perms[2] == 'x') {
+			bytes += map->end - map->start;
+			writable |= map->perms[1] == 'w';
+		}
+	if (writable && follows_image(reading, first))
+		return 0;
+	return writable && bytes > CODE_MAPPED_BYTES ? CODE_USED_BYTES : UINT64_MAX;
+}
+
 /* What one map ends with may go on in the next one of its run. */
 static void count_runs(struct reading *reading, bool large)
 {
@@ -467,6 +517,7 @@ static void count_runs(struct reading *reading, bool large)
 		if (is_large(&list[first], &list[last]) != large)
 			continue;
 		reading->run_end = list[last].end;
+		reading->code_left = code_in_run(reading, &list[first], &list[last]);
 		for (size_t i = first; i <= last; i++)
 			count_map(reading, i, &part);
 	}

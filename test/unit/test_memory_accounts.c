@@ -7,8 +7,11 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "common/memory_accounts.h"
+#include "injector/elf/memory_owners.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -120,6 +123,40 @@ static void test_when_names_are_wanted(void **state)
 	assert_true(limpet_unfollowed_is_to_be_named(&memory, &none));
 }
 
+/* Of this process, with `map_mib` of writable and executable memory of which the first `used_mib`
+ * were touched: what of it counts as code, and as of no known owner. */
+static void with_code(uint64_t map_mib, uint64_t used_mib, struct limpet_memory *ret)
+{
+	uint8_t *code = mmap(NULL, map_mib * MIB, PROT_READ | PROT_WRITE | PROT_EXEC,
+			     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	struct limpet_memory_owners_options options = {.judge_none = true};
+	struct limpet_modules modules;
+
+	assert_true(code != MAP_FAILED);
+	memset(code, 1, used_mib * MIB);
+	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	options.modules = &modules;
+	assert_int_equal(limpet_memory_owners_take(getpid(), &options, ret), 0);
+	limpet_modules_done(&modules);
+	munmap(code, map_mib * MIB);
+}
+
+/* SBCL's heap is mapped as compilers map their code; but no compiler maps and uses so much. */
+static void test_executable_memory(void **state)
+{
+	struct limpet_memory none, jit, heap;
+
+	(void)state;
+	with_code(2, 0, &none);
+	with_code(200, 80, &jit);
+	assert_true(jit.bytes[LIMPET_MEMORY_CODE] >= none.bytes[LIMPET_MEMORY_CODE] + 80 * MIB);
+	with_code(512, 80, &heap);
+	assert_in_range(heap.bytes[LIMPET_MEMORY_CODE], 64 * MIB,
+			none.bytes[LIMPET_MEMORY_CODE] + 64 * MIB);
+	assert_true(heap.bytes[LIMPET_MEMORY_UNKNOWN] >=
+		    none.bytes[LIMPET_MEMORY_UNKNOWN] + 15 * MIB);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -127,6 +164,7 @@ int main(void)
 		cmocka_unit_test(test_thresholds),
 		cmocka_unit_test(test_words),
 		cmocka_unit_test(test_when_names_are_wanted),
+		cmocka_unit_test(test_executable_memory),
 	};
 
 	return cmocka_run_group_tests_name("memory accounts", tests, NULL, NULL);
