@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -271,6 +272,20 @@ void limpet_segment_populate_needed(struct limpet_segment *segment)
 			limpet_segment_grow_fingerprints(segment, table);
 }
 
+/* limpet sets the size of the file that the program will map. */
+static int check_own_limit(uint64_t bytes, struct limpet_err *err)
+{
+	struct rlimit own;
+
+	if (getrlimit(RLIMIT_FSIZE, &own) < 0 || own.rlim_cur >= bytes)
+		return 0;
+	limpet_err_set(err, -EFBIG,
+		       "limpet itself may not make a file as large as the memory that it shares "
+		       "with the agent (RLIMIT_FSIZE)");
+	limpet_err_hint(err, "ulimit -f unlimited");
+	return -EFBIG;
+}
+
 int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 			  const struct limpet_sampling *sampling, struct limpet_segment *ret,
 			  struct limpet_err *err)
@@ -291,6 +306,9 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
 	segment.tables.arena_bytes = arena_bytes_of(memory_bytes, tables_bytes);
 	segment.shm_bytes =
 		lay_out(memory_bytes, segment.tables.arena_bytes, sampling, &segment.layout);
+	error = check_own_limit(segment.shm_bytes + segment.tables.arena_bytes, err);
+	if (error)
+		return error;
 	error = memory(segment.shm_bytes, &map);
 	if (!error) {
 		segment.shm = map;

@@ -267,6 +267,17 @@ crowded() {
 	done
 }
 
+@test "limpet itself may not write large files: that is said before the program is touched" {
+	start storm "$TARGETS/storm" --threads 2
+	look "$pid"
+	(
+		ulimit -f 64
+		refused 1 "limpet itself may not make a file as large" "$LIMPET" attach -q -o never.limpet -d 100ms "$pid"
+	)
+	unchanged "$pid"
+	finish storm
+}
+
 # track: container | a memory cgroup with a tight limit | attach | refused while the headroom is less than twice `--agent-memory`, which can be lowered
 @test "a memory cgroup with little headroom: refused; with less for the agent, captured and not missed" {
 	make_group 100
