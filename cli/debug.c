@@ -2,12 +2,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <seccomp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -17,6 +21,8 @@
 #include "injector/ptrace/tracee.h"
 
 #define MOST_BYTES (16u << 20)
+/* How long the last lines wait for their reader. */
+#define END_PATIENCE_MS 1000
 
 static struct {
 	char *text;
@@ -28,26 +34,47 @@ static struct {
 	volatile sig_atomic_t busy;
 } debug;
 
+/* As much as is taken at once: a reader that does not read must not keep limpet from its work, and
+ * from detaching. One that is gone raises no signal. */
 static void write_out(void)
 {
+	sigset_t pipe, kept;
 	size_t at = 0;
 
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigaddset(&pipe, SIGCHLD);
+	pthread_sigmask(SIG_BLOCK, &pipe, &kept);
+	sigdelset(&pipe, SIGCHLD);
 	while (at < debug.bytes) {
-		ssize_t done = write(STDERR_FILENO, debug.text + at, debug.bytes - at);
+		struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+		const size_t left = debug.bytes - at;
+		ssize_t done;
 
-		if (done < 0 && errno != EINTR)
+		if (poll(&ready, 1, 0) != 1)
 			break;
+		/* So much has room in a pipe that has any. */
+		done = write(STDERR_FILENO, debug.text + at, left < PIPE_BUF ? left : PIPE_BUF);
+		if (done < 0 && errno != EINTR) {
+			/* Nobody will read it. */
+			at = debug.bytes;
+			if (errno == EPIPE)
+				sigtimedwait(&pipe, NULL, &(struct timespec){0, 0});
+			break;
+		}
 		at += done > 0 ? (size_t)done : 0;
 	}
-	debug.bytes = 0;
+	memmove(debug.text, debug.text + at, debug.bytes - at);
+	debug.bytes -= at;
+	pthread_sigmask(SIG_SETMASK, &kept, NULL);
 }
 
-/* Not where a handler has interrupted print(). */
+/* Not where a handler has interrupted one of these. */
 static void on_released(void)
 {
 	const int kept = errno;
 
-	if (!debug.busy)
+	if (!debug.busy && debug.bytes)
 		write_out();
 	errno = kept;
 }
@@ -75,9 +102,9 @@ static void print(pid_t tid, uint64_t at_ns, const char *what, const char *after
 		memcpy(debug.text + debug.bytes, line, (size_t)length);
 		debug.bytes += (size_t)length;
 	}
-	debug.busy = 0;
 	if (!limpet_tracee_holds())
 		write_out();
+	debug.busy = 0;
 }
 
 static void on_begin(const struct limpet_step *step)
@@ -115,7 +142,11 @@ static void on_note(pid_t tid, const char *words)
 
 static void at_end(void)
 {
-	write_out();
+	struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	do
+		write_out();
+	while (debug.bytes && poll(&ready, 1, END_PATIENCE_MS) == 1);
 	if (debug.lost)
 		fprintf(stderr, "debug: %" PRIu64 " steps are not shown\n", debug.lost);
 }

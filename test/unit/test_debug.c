@@ -35,7 +35,8 @@ static int set_up(void **state)
 			pause();
 	}
 	kept_stderr = dup(STDERR_FILENO);
-	if (child < 0 || kept_stderr < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+	if (child < 0 || kept_stderr < 0 || pipe2(ends, O_CLOEXEC) < 0 ||
+	    fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
 		return -1;
 	said = ends[0];
 	return dup2(ends[1], STDERR_FILENO) < 0 || close(ends[1]) < 0 || limpet_tracee_setup() < 0;
@@ -94,11 +95,47 @@ static void test_what_fails_says_so(void **state)
 	assert_non_null(strstr(heard(), "PTRACE_SEIZE: "));
 }
 
+static void fill(void)
+{
+	assert_int_equal(fcntl(STDERR_FILENO, F_SETFL, O_NONBLOCK), 0);
+	while (write(STDERR_FILENO, "x", 1) == 1)
+		;
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(fcntl(STDERR_FILENO, F_SETFL, 0), 0);
+}
+
+/* It is waited for by nobody, and what it did not take comes with the next line. */
+static void test_a_reader_that_does_not_read(void **state)
+{
+	const char *text;
+
+	(void)state;
+	fill();
+	limpet_step_note(0, "first");
+	do
+		text = heard();
+	while (*text && text[strlen(text) - 1] == 'x');
+	limpet_step_note(0, "second");
+	text = heard();
+	assert_non_null(strstr(text, "first\n"));
+	assert_non_null(strstr(text, "second\n"));
+}
+
+static void test_a_reader_that_is_gone(void **state)
+{
+	(void)state;
+	close(said);
+	limpet_step_note(0, "nobody hears this");
+	limpet_step_note(0, "nor this");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_nothing_is_written_while_a_thread_is_held),
 		cmocka_unit_test(test_what_fails_says_so),
+		cmocka_unit_test(test_a_reader_that_does_not_read),
+		cmocka_unit_test(test_a_reader_that_is_gone),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);
