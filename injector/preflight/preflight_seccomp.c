@@ -90,9 +90,8 @@ static bool we_have_a_filter(void)
 	return limpet_seccomp_kind(getpid(), getpid()) != 0;
 }
 
-static void unreadable(struct limpet_check *check, int error)
+static void explain_unreadable(struct limpet_check *check, int error, bool ours)
 {
-	bool ours = error == -EACCES && we_have_a_filter();
 	const char *why = ours ? "limpet has one itself, as programs in containers have"
 			  : error == -EACCES ? "this requires CAP_SYS_ADMIN"
 			  : error == -EINVAL ? "this kernel does not show it"
@@ -128,6 +127,19 @@ static void unreadable(struct limpet_check *check, int error)
 	else
 		limpet_check_hint(check, "if you know its filter (Docker's default profile is "
 					 "fine): --assume-seccomp-ok");
+}
+
+static void unreadable(struct limpet_check *check, int error)
+{
+	bool ours = error == -EACCES && we_have_a_filter();
+
+	if (error == -ESRCH && !check->options.assume_seccomp_ok) {
+		limpet_check_refuse(check, -EAGAIN, "seccomp", "seccomp unread",
+				    "a thread that has a seccomp filter has just ended");
+		limpet_check_hint(check, "try again");
+		return;
+	}
+	explain_unreadable(check, error, ours);
 }
 
 /* True: refused. */

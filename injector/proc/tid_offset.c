@@ -7,14 +7,18 @@
  * be a stack, and that it contains the thread. */
 #define GLIBC_STACK_OFFSET 1680u
 
-uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer)
+uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer, uint64_t end)
 {
 	uint32_t words[1024] = {0}, found = 0, matches = 0;
+	uint64_t bytes = end > thread_pointer ? end - thread_pointer : 0;
 
 	/* After the thread structure of the first thread, or of musl's threads, little memory may
-	 * be mapped. */
-	if (!thread_pointer ||
-	    limpet_memory_read_some(pid, thread_pointer, words, sizeof(words)) <= 0)
+	 * be mapped, and what is next may be another's whose reads somebody serves (userfaultfd).
+	 */
+	if (bytes > sizeof(words))
+		bytes = sizeof(words);
+	if (!thread_pointer || !bytes ||
+	    limpet_memory_read_some(pid, thread_pointer, words, bytes) <= 0)
 		return 0;
 	if (words[LIMPET_TID_OFFSET_GLIBC / 4] == (uint32_t)ns_tid)
 		return LIMPET_TID_OFFSET_GLIBC;

@@ -399,7 +399,7 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 	if (locked)
 		limpet_err_set(err, -EBUSY,
 			       "the dynamic linker's lock of process %d was held (a dlopen or a "
-			       "constructor takes long): nothing was loaded",
+			       "constructor takes long): nothing was changed",
 			       pid);
 	else if (!hijack->attempts)
 		limpet_err_set(err, -EBUSY,

@@ -238,6 +238,7 @@ bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict)
 struct look {
 	const struct limpet_safepoint *safepoint;
 	const struct limpet_walk_copy *stack;
+	uint64_t stack_end;
 	bool malloc_too;
 };
 
@@ -404,25 +405,35 @@ static enum limpet_safepoint_verdict check_rest(const struct look *look,
 			   UINT64_MAX);
 }
 
-/* Above a thread's stack are its TLS and whatever else was mapped there. 0: not known. */
-static uint64_t stack_end(const struct limpet_safepoint *safepoint,
-			  const struct user_regs_struct *regs)
+static uint64_t stack_end_in(const struct limpet_maps *maps, const struct user_regs_struct *regs)
 {
-	const struct limpet_map *map = limpet_proc_maps_find(&safepoint->modules->maps, regs->rsp);
+	const struct limpet_map *map = limpet_proc_maps_find(maps, regs->rsp);
 
 	if (map && regs->fs_base > regs->rsp && regs->fs_base < map->end)
 		return regs->fs_base;
 	return map ? map->end : 0;
 }
 
-/* How much of it to copy. */
-static size_t stack_bytes(const struct limpet_safepoint *safepoint,
+/* Above a thread's stack are its TLS and whatever else was mapped there, which may be memory whose
+ * reads the program itself serves (userfaultfd). The thread may be younger than the maps at hand.
+ * 0: not known. */
+static uint64_t stack_end(const struct limpet_safepoint *safepoint,
 			  const struct user_regs_struct *regs)
 {
-	const uint64_t end = stack_end(safepoint, regs);
+	uint64_t end = stack_end_in(&safepoint->modules->maps, regs);
+	struct limpet_maps maps;
 
-	return end && end - regs->rsp < STACK_COPY_BYTES ? (size_t)(end - regs->rsp)
-							 : STACK_COPY_BYTES;
+	if (end || limpet_proc_maps_read(safepoint->pid, &maps) < 0)
+		return end;
+	end = stack_end_in(&maps, regs);
+	limpet_proc_maps_done(&maps);
+	return end;
+}
+
+/* How much of it to copy. */
+static size_t stack_bytes(uint64_t end, const struct user_regs_struct *regs)
+{
+	return end - regs->rsp < STACK_COPY_BYTES ? (size_t)(end - regs->rsp) : STACK_COPY_BYTES;
 }
 
 static enum limpet_safepoint_verdict check_frames(const struct look *look,
@@ -431,7 +442,7 @@ static enum limpet_safepoint_verdict check_frames(const struct look *look,
 	const struct limpet_safepoint *safepoint = look->safepoint;
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	struct long_stack all = {
-		.copy = look->stack, .end = stack_end(safepoint, regs), .pid = safepoint->pid};
+		.copy = look->stack, .end = look->stack_end, .pid = safepoint->pid};
 	struct limpet_walk_frame frame = {
 		.pc = regs->rip, .sp = regs->rsp, .fp = regs->rbp, .flags = LIMPET_FRAME_EXACT};
 	enum limpet_walk_end end = LIMPET_WALK_MORE;
@@ -676,7 +687,7 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
 	struct limpet_walk_copy stack = {.base = regs->rsp, .data = memory};
-	const struct look look = {safepoint, &stack, malloc_too};
+	struct look look = {safepoint, &stack, 0, malloc_too};
 	enum limpet_safepoint_verdict verdict;
 	uint64_t low;
 	ssize_t got;
@@ -689,8 +700,10 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 		return LIMPET_UNSAFE_RSEQ;
 	if (!has_libcs_pointer(safepoint->pid, tracee))
 		return LIMPET_UNSAFE_POINTER;
-	got = limpet_memory_read_some(safepoint->pid, regs->rsp, memory,
-				      stack_bytes(safepoint, regs));
+	look.stack_end = stack_end(safepoint, regs);
+	got = look.stack_end ? limpet_memory_read_some(safepoint->pid, regs->rsp, memory,
+						       stack_bytes(look.stack_end, regs))
+			     : 0;
 	if (got <= 0)
 		return LIMPET_UNSAFE_UNKNOWN;
 	stack.bytes = (uint64_t)got;

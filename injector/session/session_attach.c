@@ -43,10 +43,13 @@ static void say_where_threads_stacks_are(struct limpet_session *session,
 {
 	const uint64_t pointer = limpet_tracee_regs(limpet_hijack_tracee(hijack))->fs_base;
 	const pid_t ns_tid = limpet_hijack_ns_tid(hijack);
+	const struct limpet_map *map = limpet_proc_maps_find(&session->modules.maps, pointer);
 	struct limpet_shm *shm = session->segment.shm;
 
-	shm->tid_offset =
-		ns_tid ? limpet_tid_offset_find(session->target->pid, ns_tid, pointer) : 0;
+	/* Of a thread that is younger than the maps nothing is read. */
+	shm->tid_offset = ns_tid && map ? limpet_tid_offset_find(session->target->pid, ns_tid,
+								 pointer, map->end)
+					: 0;
 	shm->stack_offset = limpet_stack_offset_of(shm->tid_offset);
 }
 

@@ -812,20 +812,30 @@ static void test_the_tid_is_found_where_memory_ends(void **state)
 		uint64_t pointer = (uint64_t)(uintptr_t)block;
 
 		memset(pages, 0, 2 * page);
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer), 0);
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+							(uint64_t)(uintptr_t)(pages + 2 * page)),
+				 0);
 		memcpy(block + other_offset, &tid, sizeof(tid));
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer),
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+							(uint64_t)(uintptr_t)(pages + 2 * page)),
 				 other_offset);
 		memcpy(block + glibc_offset, &tid, sizeof(tid));
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer),
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+							(uint64_t)(uintptr_t)(pages + 2 * page)),
 				 glibc_offset);
+		/* What is beyond the end is another's. */
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+							pointer + other_offset),
+				 0);
 		/* Twice, and neither is glibc's: it may be any of them. */
 		memset(block + glibc_offset, 0, sizeof(tid));
 		memcpy(block + 2 * other_offset, &tid, sizeof(tid));
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer), 0);
+		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+							(uint64_t)(uintptr_t)(pages + 2 * page)),
+				 0);
 	}
 	assert_int_equal(munmap(pages, 2 * page), 0);
-	assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, 0), 0);
+	assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, 0, page), 0);
 }
 
 int main(void)
