@@ -684,6 +684,16 @@ static int leave_alone(const struct limpet_image *image, const struct limpet_slo
 	return 0;
 }
 
+/* As long as a slot is not bound. */
+static bool leads_to_plt(const struct limpet_image *image, uint64_t address)
+{
+	struct limpet_image_part part;
+
+	return limpet_image_part_of(image, address, &part) && part.flags & PF_R &&
+	       limpet_image_part_of(image, address + LIMPET_ARCH_PLT_BYTES - 1, &part) &&
+	       part.flags & PF_R && limpet_arch_is_plt((const uint8_t *)(uintptr_t)address);
+}
+
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	struct late *late = context;
@@ -710,9 +720,11 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (limpet_family[found->symbol].flags & LIMPET_FAMILY_FINDER && !config.map_bytes)
 		return 0;
 	slot.old_value = original;
-	/* A value inside the calling module is its own PLT: not bound yet. */
 	if (LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) && is_in(image, original) &&
 	    (!found->defined || original != image->bias + found->symbol_value)) {
+		/* Not the module's own PLT: its program has replaced the function. */
+		if (!leads_to_plt(image, original))
+			return leave_alone(image, found);
 		original = limpet_original_of(unbound_original(image, found->symbol));
 		if (is_bound_by_symbol(limpet_family[found->symbol].op, original))
 			return 0;

@@ -7,6 +7,7 @@
 /* The formatter would treat the paths as expressions. */
 /* clang-format off */
 #include LIMPET_ARCH_STRING(common/arch/LIMPET_ARCH/pause.h)
+#include LIMPET_ARCH_STRING(common/arch/LIMPET_ARCH/plt.h)
 #include LIMPET_ARCH_STRING(common/arch/LIMPET_ARCH/relocations.h)
 /* clang-format on */
 

@@ -75,15 +75,26 @@ static bool is_in(const struct limpet_module *module, uint64_t address)
 	return address >= module->start && address < module->end;
 }
 
-/* A lazy slot that was not called through yet contains an address in its own module's PLT. */
-static bool is_unbound(const struct planner *planner, const struct limpet_slot_found *found,
-		       uint64_t value)
+/* To what a lazy slot leads. */
+enum binding {
+	BOUND,
+	UNBOUND,  /* it was not called through yet: its own module's PLT */
+	REPLACED, /* another function of its module, with which the program has replaced it */
+};
+
+static enum binding binding_of(const struct planner *planner, const struct limpet_slot_found *found,
+			       uint64_t value)
 {
 	const struct limpet_module *module = planner->module;
+	uint8_t code[LIMPET_ARCH_PLT_BYTES];
 
-	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) || !is_in(module, value))
-		return false;
-	return !found->defined || value != module->bias + found->symbol_value;
+	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) || !is_in(module, value) ||
+	    (found->defined && value == module->bias + found->symbol_value))
+		return BOUND;
+	return limpet_memory_read(planner->modules->pid, value, code, sizeof(code)) == 0 &&
+			       limpet_arch_is_plt(code)
+		       ? UNBOUND
+		       : REPLACED;
 }
 
 static int hook_for(struct planner *planner, uint32_t symbol, uint64_t original, uint32_t *ret_hook)
@@ -341,12 +352,25 @@ static void note_address(struct planner *planner, const struct limpet_slot *slot
 	plan_copy(planner, slot);
 }
 
+/* Where slots that are not bound yet will lead. Not to what another tool has put in a slot: its
+ * definer has no such function by that name. */
+static void learn(struct planner *planner, uint32_t symbol, uint64_t value)
+{
+	uint64_t *known = &planner->plan->start.default_original[symbol];
+	const struct limpet_module *module = definer(planner, value);
+
+	if (!*known && !is_deep(planner, symbol, value) && module &&
+	    symbol_in(planner, module, limpet_family[symbol].name) == value)
+		*known = value;
+}
+
 static int slot_found(const struct limpet_slot_found *found, void *context)
 {
 	struct planner *planner = context;
 	struct limpet_plan *plan = planner->plan;
 	struct limpet_slot *slot;
 	uint64_t address = planner->module->bias + found->offset, value, original;
+	enum binding binding;
 	uint32_t hook;
 
 	if (planner->visits++ >= MAX_VISITS)
@@ -364,21 +388,19 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if ((value == planner->canonical[found->symbol] && !found->alias) ||
 	    was_set(planner, found, value))
 		return 0;
-	original = value;
-	if (found->alias) {
-		original = planner->learning ? 0
-					     : original_of_alias(planner, found->alias, value,
-								 is_unbound(planner, found, value));
-	} else if (is_unbound(planner, found, value)) {
-		if (planner->learning)
-			return 0;
-		original = unbound_original(planner, found->symbol);
-	} else if (planner->learning) {
-		if (!is_deep(planner, found->symbol, value) &&
-		    !planner->plan->start.default_original[found->symbol])
-			planner->plan->start.default_original[found->symbol] = value;
+	binding = binding_of(planner, found, value);
+	if (binding == REPLACED)
+		return leave_alone(planner, found->symbol);
+	if (planner->learning) {
+		if (!found->alias && binding == BOUND)
+			learn(planner, found->symbol, value);
 		return 0;
 	}
+	original = value;
+	if (found->alias)
+		original = original_of_alias(planner, found->alias, value, binding == UNBOUND);
+	else if (binding == UNBOUND)
+		original = unbound_original(planner, found->symbol);
 	/* Another tool's code, which is in no module, stands before the function. */
 	if (original && !definer(planner, original))
 		return leave_alone(planner, found->symbol);

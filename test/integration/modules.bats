@@ -415,6 +415,23 @@ by_hand() {
 
 # libmpdec's are set so by Python, expat's and zlib's are parameters. Where such a variable passed for free, so did its
 # function for all calls of free that were not bound yet.
+@test "slots in which the program has put functions of its own are left alone, and it is said" {
+	local load
+	for load in "" dlopen map; do
+		start "by-$load" "$TARGETS/wrapper"
+		tell "by-$load" "work 10" worked
+		attach "$pid"
+		tell "by-$load" "work 100" worked
+		stop "$pid" 4
+		report
+		expect '.capture.incomplete_reasons == ["slots"]'
+		[[ $(<"$work/attach.$captures.err") == *"2 places that call an allocator could not be hooked"* ]]
+		nothing_of_ours "$pid"
+		tell "by-$load" "work 10" worked
+		finish "by-$load"
+	done
+}
+
 @test "variables that began as malloc and free, and that were set to other functions, are left alone" {
 	local mode
 	for mode in dlopen map; do
