@@ -189,7 +189,7 @@ static uint64_t *deep_of(const struct planner *planner)
 
 /* Notes it if the module is bound to another allocator than the linker finds first, for a function
  * that both have. */
-static bool is_deep(struct planner *planner, uint32_t symbol, uint64_t value)
+static bool note_if_deep(struct planner *planner, uint32_t symbol, uint64_t value)
 {
 	const struct limpet_module *module = definer(planner, value);
 	const uint32_t others = LIMPET_FAMILY_MMAP | LIMPET_FAMILY_CXX | LIMPET_FAMILY_CONTROL;
@@ -359,8 +359,9 @@ static void learn(struct planner *planner, uint32_t symbol, uint64_t value)
 	uint64_t *known = &planner->plan->start.default_original[symbol];
 	const struct limpet_module *module = definer(planner, value);
 
-	if (!*known && !is_deep(planner, symbol, value) && module &&
-	    symbol_in(planner, module, limpet_family[symbol].name) == value)
+	if (note_if_deep(planner, symbol, value) || *known)
+		return;
+	if (module && symbol_in(planner, module, limpet_family[symbol].name) == value)
 		*known = value;
 }
 
