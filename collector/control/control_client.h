@@ -1,9 +1,8 @@
 /* Finds running captures, reads their status, sets marks in them, stops them.
  *
- * All of it is about captures by a limpet in the caller's pid namespace: a pid of another is
- * another process. A peer is hostile until its credentials show that it is root, this user or the
- * owner of the directory; its replies are checked in any case. Every function except
- * limpet_control_stop_wait() has a time limit. Any thread. */
+ * A peer is hostile until its credentials show that it is root, this user or the owner of the
+ * directory; its replies are checked in any case. Every function except limpet_control_stop_wait()
+ * has a time limit. Any thread. */
 #ifndef LIMPET_COLLECTOR_CONTROL_CONTROL_CLIENT_H
 #define LIMPET_COLLECTOR_CONTROL_CONTROL_CLIENT_H
 
@@ -24,8 +23,8 @@ struct limpet_control_capture {
 	char trace[PATH_MAX]; /* "": none yet */
 };
 
-/* Lists all visible captures of this pid namespace, by pid, and removes sockets of those that died.
- * *ret_list is malloc'ed; returns their number. */
+/* Lists all visible captures, by pid, and removes sockets of captures that died. *ret_list is
+ * malloc'ed; returns their number. */
 int limpet_control_list(struct limpet_control_capture **ret_list) LIMPET_MUST_CHECK;
 
 /* Finds the capture of `pid`; -ENOENT: none is visible. */
@@ -76,8 +75,7 @@ void limpet_control_stop_free(struct limpet_control_stop *stop);
  * listener, but its backlog is full. */
 int limpet_control_connect(int dir_fd, pid_t pid) LIMPET_MUST_CHECK;
 
-/* True if `name` is that of a control socket of this pid namespace; the target's pid then goes to
- * *ret_pid. */
+/* True if `name` is that of a control socket (PID.sock); the target's pid then goes to *ret_pid. */
 bool limpet_control_parse_name(const char *name, pid_t *ret_pid);
 
 #endif

@@ -1,9 +1,8 @@
 /* The listening socket of a capture, as a file in the runtime directory.
  *
- * One live socket per process and pid namespace: files that dead captures left are replaced under
- * the directory's lock, so that of two captures that start at once only one succeeds. The directory
- * is removed with its last socket; one that LIMPET_RUNTIME_DIR names only by the limpet that made
- * it. */
+ * One live socket per process: files that dead captures left are replaced under the directory's
+ * lock, so that of two captures that start at once only one succeeds. The directory is removed with
+ * its last socket; one that LIMPET_RUNTIME_DIR names only by the limpet that made it. */
 #ifndef LIMPET_COLLECTOR_CONTROL_CONTROL_SOCKET_H
 #define LIMPET_COLLECTOR_CONTROL_CONTROL_SOCKET_H
 

@@ -11,7 +11,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
@@ -79,18 +78,11 @@ struct limpet_control_reply {
 	char trace[PATH_MAX]; /* terminated, absolute; "" while there is none */
 };
 
-#define LIMPET_CONTROL_NAME_BYTES 48
+#define LIMPET_CONTROL_NAME_BYTES 24
 
-/* PID.NAMESPACE.sock: a pid means nothing without the namespace in which limpet was given it, and
- * containers may share the directory. The namespace is limpet's own, by its inode number, which no
- * other has while a process is in it; 0 if the kernel has no pid namespaces. */
 static inline void limpet_control_format_name(char ret[LIMPET_CONTROL_NAME_BYTES], pid_t pid)
 {
-	struct stat st;
-
-	if (stat("/proc/self/ns/pid", &st) < 0)
-		st.st_ino = 0;
-	snprintf(ret, LIMPET_CONTROL_NAME_BYTES, "%d.%ju.sock", pid, (uintmax_t)st.st_ino);
+	snprintf(ret, LIMPET_CONTROL_NAME_BYTES, "%d.sock", pid);
 }
 
 /* Through the directory's descriptor: the directory that was checked is the one that is used, and

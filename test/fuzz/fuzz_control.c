@@ -185,7 +185,7 @@ static void ask(struct messages *messages)
 	struct sockaddr_un address;
 	struct limpet_mark *marks;
 	struct limpet_err err;
-	char path[96], name[LIMPET_CONTROL_NAME_BYTES];
+	char path[96];
 	pthread_t thread;
 	size_t sum = 0;
 	uint64_t time_ns;
@@ -217,8 +217,7 @@ static void ask(struct messages *messages)
 	pthread_join(thread, NULL);
 	close(server.listener);
 	close(dir);
-	limpet_control_format_name(name, PID);
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	snprintf(path, sizeof(path), "%s/%d.sock", directory, PID);
 	unlink(path);
 }
 

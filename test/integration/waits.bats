@@ -80,7 +80,7 @@ waits() {
 		fail "limpet attach ended early"
 		return 0
 	fi
-	compgen -G "$LIMPET_RUNTIME_DIR/$pid.*.sock" >/dev/null || return 1
+	[[ -S $LIMPET_RUNTIME_DIR/$pid.sock ]] || return 1
 	switches=$(sed -n 's/^voluntary_ctxt_switches:[[:space:]]*//p' "/proc/$limpet_job/status")
 	((switches_then > 0 && switches >= switches_then + 8)) && return 0
 	((switches_then > 0)) || switches_then=$switches
