@@ -55,16 +55,18 @@ static void write_out(void)
 			break;
 		/* So much has room in a pipe that has any. */
 		done = write(STDERR_FILENO, debug.text + at, left < PIPE_BUF ? left : PIPE_BUF);
-		if (done < 0 && errno != EINTR) {
+		if (done >= 0) {
+			at += (size_t)done;
+		} else if (errno == EPIPE) {
 			/* Nobody will read it. */
 			at = debug.bytes;
-			if (errno == EPIPE)
-				sigtimedwait(&pipe, NULL, &(struct timespec){0, 0});
+			sigtimedwait(&pipe, NULL, &(struct timespec){0, 0});
+		} else if (errno != EINTR) {
 			break;
 		}
-		at += done > 0 ? (size_t)done : 0;
 	}
-	memmove(debug.text, debug.text + at, debug.bytes - at);
+	if (at)
+		memmove(debug.text, debug.text + at, debug.bytes - at);
 	debug.bytes -= at;
 	pthread_sigmask(SIG_SETMASK, &kept, NULL);
 }

@@ -522,9 +522,7 @@ static void note_changed(void *context, const struct limpet_maps *maps, uint64_t
 	bool hidden = false;
 	enum code_state state = state_of(changed->pid, maps, inode, entry, &hidden);
 
-	if (changed->count == LIMPET_COUNT_OF(changed->list))
-		return;
-	if (state == CODE_JUMPS)
+	if (state == CODE_JUMPS && changed->count < LIMPET_COUNT_OF(changed->list))
 		changed->list[changed->count++] = *entry;
 	changed->hidden += (state == CODE_JUMPS && hidden) || state == CODE_RESTORED;
 	changed->overwritten |= state == CODE_OVERWRITTEN;
@@ -605,6 +603,14 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 			error = wait_for_another(setup, &patience_ns);
 	}
 	return !error && changed->overwritten ? -EADDRINUSE : error;
+}
+
+int limpet_inline_hook_leads_there(pid_t pid)
+{
+	LIMPET_FREE struct changed *changed = calloc(1, sizeof(*changed));
+	int error = changed ? find_changed(pid, changed) : -ENOMEM;
+
+	return error ? error : changed->count > 0;
 }
 
 const char *limpet_inline_hook_why(int error)

@@ -60,6 +60,8 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup) LIMPET_MUST_CHECK;
 /* Words for its error. */
 const char *limpet_inline_hook_why(int error);
+/* Whether some function begins with a jump of ours, again or still: 1, 0 or -errno. */
+int limpet_inline_hook_leads_there(pid_t pid) LIMPET_MUST_CHECK;
 
 /* Jumps that are in place, or were. */
 struct limpet_inline_hook_jump {

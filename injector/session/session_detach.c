@@ -92,7 +92,8 @@ static int restore_hook_pointers(struct limpet_session *session,
 		session->stats.hook_pointers.found += pass.found;
 		session->stats.hook_pointers.restored += pass.restored;
 		session->stats.hook_pointers.scanned_bytes += pass.scanned_bytes;
-		session->stats.hook_pointers.jumps = pass.jumps;
+		if (!files_only || pass.jumps)
+			session->stats.hook_pointers.jumps = pass.jumps;
 		if (!files_only || pass.elsewhere)
 			session->stats.hook_pointers.elsewhere = pass.elsewhere;
 		*ret_found = pass.found;
@@ -153,6 +154,17 @@ static int explain_jumps(const struct limpet_session *session, struct limpet_err
 	return -EBUSY;
 }
 
+/* What the search has found and could not mend. */
+static int explain_left(const struct limpet_session *session,
+			const struct limpet_agent_place *place, struct limpet_err *err)
+{
+	if (session->stats.hook_pointers.jumps)
+		return explain_jumps(session, err);
+	return session->stats.hook_pointers.elsewhere && !place->thunks_apart
+		       ? explain_elsewhere(session, err)
+		       : 0;
+}
+
 /* Such a garbage collector was loaded after the agent: otherwise that would not be in its list. */
 static int explain_collector(const struct limpet_session *session, struct limpet_err *err)
 {
@@ -183,10 +195,9 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 		error = restore_hook_pointers(session, place, false, deadline_ns, &found);
 		if (error)
 			return explain_hook_pointers(session, error, err);
-		if (session->stats.hook_pointers.jumps)
-			return explain_jumps(session, err);
-		if (session->stats.hook_pointers.elsewhere && !place->thunks_apart)
-			return explain_elsewhere(session, err);
+		error = explain_left(session, place, err);
+		if (error)
+			return error;
 		quiesce.thunks_stay = session->stats.hook_pointers.elsewhere;
 		quiesce.wait = limpet_session_wait(session, *deadline_ns);
 		error = limpet_quiesce_prove(session->target->pid, place, &quiesce,
@@ -202,9 +213,7 @@ static int prove_unused(struct limpet_session *session, const struct limpet_agen
 	} while (!error && found && limpet_monotonic_ns() < *deadline_ns);
 	if (error || found)
 		return explain_hook_pointers(session, error, err);
-	return session->stats.hook_pointers.elsewhere && !place->thunks_apart
-		       ? explain_elsewhere(session, err)
-		       : 0;
+	return explain_left(session, place, err);
 }
 
 static uint64_t search_ns(const struct limpet_session *session)
@@ -333,13 +342,17 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 	return error;
 }
 
-/* Slots that cannot be told count as leading there. */
-static int check_slots(const struct limpet_session *session, struct limpet_err *err)
+/* Slots that cannot be told count as leading there, and code. */
+static int check_ways_in(const struct limpet_session *session, struct limpet_err *err)
 {
 	int answer = session->outside
 			     ? limpet_remote_patch_leads_there(session->target->pid, &session->info)
 			     : 0;
 
+	if (!answer && limpet_inline_hook_leads_there(session->target->pid))
+		return limpet_err_set(err, -EBUSY,
+				      "process %d puts code back in which limpet's jumps are",
+				      session->target->pid);
 	return answer ? limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
 				       "slots of process %d still lead to the agent",
 				       session->target->pid)
@@ -393,8 +406,9 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 			inline_hooks.may_context = &end;
 		}
 	}
-	/* A thread that was in a loader hook may have patched slots meanwhile, and a module that
-	 * was loaded before the symbols were restored is bound to the agent. */
+	/* A thread that was in a loader hook may have patched slots meanwhile, a module that was
+	 * loaded before the symbols were restored is bound to the agent, and a copy of code with
+	 * jumps in it may have been moved to where was searched already: over the code. */
 	do {
 		inline_hooks.wait.deadline_ns = deadline_ns;
 		error = switch_inline_hooks_off(session, &inline_hooks, err);
@@ -405,7 +419,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 			error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
-		error = check_slots(session, err);
+		error = check_ways_in(session, err);
 	} while (error && limpet_monotonic_ns() < deadline_ns);
 	if (!error)
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);

@@ -132,6 +132,21 @@ ends_as_before() {
 	ends_as_before
 }
 
+# While limpet searches, what it has searched may become what it has not: 200 MiB take it some time. Whichever comes
+# first, nobody jumps to what is gone.
+@test "inline hooks: the program moves a copy of its text in while limpet detaches" {
+	start storm env MOVED=exe MOVED_SIGNAL=1 MOVED_BACK=200 "$TARGETS/storm-moved-static" --threads 2
+	bytes_of "$pid" >text.before
+	attach "$pid"
+	kill -HUP "$pid"
+	wait_until 10 has_copies "$pid" 1
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || (($? == 5))
+	wait_until 10 has_no_file storm storm-moved-static
+	tell storm "run 2000" ran
+	within 60 "$LIMPET" stop "$pid" >stop.say 2>stop.err || (($? == 1))
+	ends_as_before
+}
+
 @test "functions without a name whose text is in memory without a file are not watched, and that is said" {
 	moved nameless exe "$TARGETS/nameless"
 	refused 3 "mimalloc.*; its functions were looked for: its code was moved to memory without a file" \

@@ -3,14 +3,18 @@
  *
  * A library to preload, or linked into a static program, whose own text it then moves. MOVED is a
  * list of words that occur in the modules' file names, "exe" for the program; MOVED_SIGNAL: not now
- * but when SIGUSR2 comes, from a copy that was made when SIGHUP came, if it did. */
+ * but when SIGUSR2 comes, from a copy that was made when SIGHUP came, if it did. MOVED_BACK:
+ * instead when the text is no longer that of the copy, and some ms later; so many MiB of memory are
+ * there. */
 #include <link.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 enum { MAX_TEXTS = 64, PAGE = 4096 };
 
@@ -94,8 +98,38 @@ static void move(int number)
 	text_count = 0;
 }
 
+/* limpet takes its jumps out, and then searches memory. */
+static void *move_back(void *context)
+{
+	const struct timespec look = {0, 100000}, later = {0, 8000000};
+
+	while (!text_count || !__atomic_load_n(&texts[text_count - 1].copy, __ATOMIC_ACQUIRE) ||
+	       !memcmp((const void *)texts[0].start, (const void *)texts[0].copy,
+		       texts[0].end - texts[0].start))
+		nanosleep(&look, NULL);
+	nanosleep(&later, NULL);
+	move(0);
+	return context;
+}
+
+static void wait_to_move_back(void)
+{
+	const size_t bytes = (size_t)atoi(getenv("MOVED_BACK")) << 20;
+	/* Above the text and below the copy: searched between the two. */
+	void *const place = (void *)(uintptr_t)(UINT64_C(1) << 40);
+	char *memory =
+		mmap(place, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pthread_t thread;
+
+	for (size_t at = 0; memory != MAP_FAILED && at < bytes; at += PAGE)
+		memory[at] = 1;
+	pthread_create(&thread, NULL, move_back, NULL);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
+	if (getenv("MOVED_BACK"))
+		wait_to_move_back();
 	if (getenv("MOVED_SIGNAL")) {
 		signal(SIGHUP, copy);
 		signal(SIGUSR2, move);
