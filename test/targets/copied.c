@@ -16,19 +16,6 @@ TARGET_FRAME static void copied_run(unsigned long count)
 
 int main(void)
 {
-	char line[256];
-	unsigned long n;
-
-	target_say("ready %d", getpid());
-	while (target_listen(line, sizeof(line))) {
-		if (target_word(line, "free", &n)) {
-			copied_run(n);
-			target_say("freed");
-		} else if (!strcmp(line, "quit")) {
-			return 0;
-		} else {
-			target_broken("unknown command '%s'", line);
-		}
-	}
+	target_serve("free", copied_run, "freed");
 	return 0;
 }

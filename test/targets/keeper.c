@@ -20,21 +20,8 @@ TARGET_FRAME static void keeper_work(unsigned long count)
 
 int main(void)
 {
-	unsigned long n;
-	char line[64];
-
 	noted = take;
 	keeper_work(1);
-	target_say("ready %d", getpid());
-	while (target_listen(line, sizeof(line))) {
-		if (target_word(line, "work", &n)) {
-			keeper_work(n);
-			target_say("worked");
-		} else if (!strcmp(line, "quit")) {
-			return 0;
-		} else {
-			target_broken("unknown command '%s'", line);
-		}
-	}
+	target_serve("work", keeper_work, "worked");
 	return 0;
 }

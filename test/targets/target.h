@@ -99,6 +99,21 @@ static inline bool target_word(const char *line, const char *word, unsigned long
 	return true;
 }
 
+/* For a program with one command: "WORD N" does that, and is answered; until "quit". */
+static inline void target_serve(const char *word, void (*work)(unsigned long), const char *answer)
+{
+	unsigned long n;
+	char line[256];
+
+	target_say("ready %d", getpid());
+	while (target_listen(line, sizeof(line)) && strcmp(line, "quit") != 0) {
+		if (!target_word(line, word, &n))
+			target_broken("unknown command '%s'", line);
+		work(n);
+		target_say("%s", answer);
+	}
+}
+
 static inline uint64_t target_now_ns(void)
 {
 	struct timespec t;

@@ -70,23 +70,10 @@ TARGET_FRAME static void wrapper_work(unsigned long count)
 
 int main(void)
 {
-	unsigned long n;
-	char line[64];
-
 	next_malloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
 	next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
 	replace("malloc", (void *)marked_malloc);
 	replace("free", (void *)marked_free);
-	target_say("ready %d", getpid());
-	while (target_listen(line, sizeof(line))) {
-		if (target_word(line, "work", &n)) {
-			wrapper_work(n);
-			target_say("worked");
-		} else if (!strcmp(line, "quit")) {
-			return 0;
-		} else {
-			target_broken("unknown command '%s'", line);
-		}
-	}
+	target_serve("work", wrapper_work, "worked");
 	return 0;
 }
