@@ -287,6 +287,9 @@ static bool has_old_table(void)
 	if (!pid) {
 		long answer;
 
+		/* cmocka's handler would go on with the tests in here. */
+		signal(SIGSEGV, SIG_DFL);
+		signal(SIGILL, SIG_DFL);
 		/* getpid */
 		__asm__ volatile("int $0x80" : "=a"(answer) : "a"(20L) : "memory");
 		_exit(answer != (long)getpid());
