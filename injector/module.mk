@@ -109,6 +109,7 @@ INJECTOR_SRC += \
 	injector/proc/descendants.c \
 	injector/proc/descriptor.c \
 	injector/proc/memory.c \
+	injector/proc/message_queue.c \
 	injector/proc/pagemap.c \
 	injector/proc/pages.c \
 	injector/proc/stack_memory.c \

@@ -42,6 +42,7 @@ const struct limpet_finding_word limpet_finding_words[] = {
 	{"libc", LIMPET_FINDING_REFUSE},
 	{"mappings", LIMPET_FINDING_REFUSE},
 	{"memory", LIMPET_FINDING_REFUSE},
+	{"message-queue", LIMPET_FINDING_REFUSE},
 	{"namespaces", LIMPET_FINDING_NOTE},
 	{"other-libc", LIMPET_FINDING_WARNING},
 	{"own-process", LIMPET_FINDING_REFUSE},
@@ -343,6 +344,7 @@ static int run_checks(struct limpet_check *check)
 	limpet_check_priority(check);
 	limpet_check_memory(check);
 	limpet_check_threads_left(check);
+	limpet_check_message_queues(check);
 	limpet_check_mappings(check);
 	limpet_check_namespaces(check);
 	limpet_check_threads(check);

@@ -101,6 +101,7 @@ void limpet_check_shadow_stack(struct limpet_check *check);
 void limpet_check_priority(struct limpet_check *check);
 void limpet_check_memory(struct limpet_check *check);
 void limpet_check_threads_left(struct limpet_check *check);
+void limpet_check_message_queues(struct limpet_check *check);
 void limpet_check_mappings(struct limpet_check *check);
 void limpet_check_namespaces(struct limpet_check *check);
 

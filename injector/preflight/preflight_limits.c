@@ -12,6 +12,7 @@
 #include "common/wire.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/cgroup.h"
+#include "injector/proc/message_queue.h"
 #include "injector/ptrace/priority.h"
 #include "injector/remote/segment.h"
 
@@ -137,6 +138,22 @@ void limpet_check_threads_left(struct limpet_check *check)
 			    "its cgroup has as many threads as it may have (pids.max), and limpet "
 			    "needs one more for a moment");
 	limpet_check_hint(check, "raise that limit (docker update --pids-limit)");
+}
+
+/* That thread's first call closes copies of descriptors. `limpet run` begins with a process that has
+ * asked for nothing yet. */
+void limpet_check_message_queues(struct limpet_check *check)
+{
+	const int queue = check->options.launched ? -1 : limpet_proc_notifying_queue(check->pid);
+
+	if (queue < 0)
+		return;
+	limpet_check_refuse(check, -EBUSY, "message-queue", "awaits a message",
+			    "it has asked to be told of the next message in a queue, its "
+			    "descriptor %d (mq_notify(3)): the kernel would take that back when "
+			    "limpet makes a thread, for a moment",
+			    queue);
+	limpet_check_hint(check, "look at it from outside: limpet explain %d", check->pid);
 }
 
 /* ------------------------------------------------------------------ mappings */

@@ -19,6 +19,7 @@
 #include "common/clock.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
+#include "injector/proc/message_queue.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/boost.h"
 #include "injector/ptrace/last_words.h"
@@ -422,6 +423,22 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 	return -EBUSY;
 }
 
+/* The maker would take its request back. */
+static int check_queues(pid_t pid, struct limpet_err *err)
+{
+	const int queue = limpet_proc_notifying_queue(pid);
+
+	if (queue < 0)
+		return 0;
+	limpet_err_set(err, -EBUSY,
+		       "process %d has asked to be told of the next message in a queue, its "
+		       "descriptor %d (mq_notify(3)): the kernel would take that back when limpet "
+		       "makes a thread, for a moment",
+		       pid, queue);
+	limpet_err_hint(err, "try again when it has had its message");
+	return -EBUSY;
+}
+
 static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 		    enum limpet_safepoint_verdict verdict, struct limpet_err *err)
 {
@@ -471,7 +488,7 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 	struct limpet_hijack *hijack;
 	uint64_t pause_ns = 0;
 	bool locked = false, are_all;
-	int error = check_stopped_target(setup, err);
+	int error = check_stopped_target(setup, err) ?: check_queues(setup->target->pid, err);
 
 	if (error)
 		return error;

@@ -42,8 +42,8 @@ struct limpet_hijack_setup {
 
 /* Finds a thread at a safe point and hijacks it. Tries sleeping threads first, those whose sleep
  * cannot be restarted last, and never one whose call would be cut short (stop_effect.h). If there
- * is none, releases the threads, pauses and tries again until the deadline (-EBUSY). -EPERM: none
- * of them may make system calls for us. */
+ * is none, releases the threads, pauses and tries again until the deadline (-EBUSY; at once if the
+ * process awaits a message by mq_notify(3)). -EPERM: none of them may make system calls for us. */
 int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hijack **ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Hijacks a thread that is stopped and known to be safe; on failure its process is killed. */

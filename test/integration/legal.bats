@@ -146,6 +146,35 @@ is_refused() {
 	is_refused raw raw-thread "thread.*C library"
 }
 
+@test "it awaits a message (mq_notify): not attached to, and told of it" {
+	legal message
+	tell legal await awaited
+	refused_by_both "$pid" message-queue 'descriptor [0-9]+ \(mq_notify\(3\)\)'
+	tell legal message told
+	attach "$pid"
+	tell legal "work 100" worked
+	stop "$pid"
+	good_capture
+	tell legal await awaited
+	tell legal message told
+	works_on
+}
+
+@test "it awaits a message when the capture ends: the agent stays until it has come" {
+	legal message
+	attach "$pid" --attach-timeout 1s
+	tell legal "work 100" worked
+	tell legal await awaited
+	stop "$pid" 5
+	grep -q "has asked to be told of the next message" "attach.$captures.err"
+	report
+	expect '.capture.complete and (.capture.agent_unloaded | not)'
+	tell legal message told
+	within 60 "$LIMPET" stop "$pid"
+	nothing_of_ours "$pid"
+	works_on
+}
+
 @test "a process that shares its memory and is no thread: not attached to, and captured once that has ended" {
 	legal sharer
 	tell legal share shared

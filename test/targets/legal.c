@@ -19,13 +19,17 @@
  *	dlerror: a dlopen has failed, and nobody has asked dlerror() yet
  *	locked: all memory is locked, also what is mapped later (mlockall)
  *	locked-least: the same, and nearly no more may be
+ *	message: "await" asks to be told of the next message in a queue, "awaited"; "message" sends
+ *		one, "told" when it was told
  *	pointer: while it waits for a line its thread pointer leads elsewhere (arch_prctl)
  *	alignment: while it waits for a line the processor checks alignment (the flag AC)
  *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
 /* clang-format on */
 #include <asm/prctl.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <linux/seccomp.h>
+#include <mqueue.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
@@ -239,6 +243,48 @@ static void unshare_again(void)
 		target_broken("the process in its memory did not end well");
 }
 
+/* ------------------------------------------------------------------ a message in a queue */
+
+static mqd_t queue;
+
+static void open_queue(void)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "/limpet-test-%d", getpid());
+	queue = mq_open(name, O_RDWR | O_CREAT | O_EXCL, 0600, NULL);
+	if (queue == (mqd_t)-1) {
+		target_say("ready none %s", strerror(errno));
+		exit(0);
+	}
+	mq_unlink(name);
+}
+
+static void await_message(void)
+{
+	const struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR2};
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR2);
+	pthread_sigmask(SIG_BLOCK, &signals, NULL);
+	if (mq_notify(queue, &event))
+		target_broken("mq_notify: %s", strerror(errno));
+}
+
+static void take_message(void)
+{
+	const struct timespec enough = {.tv_sec = 60};
+	char message[8192];
+	sigset_t signals;
+
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGUSR2);
+	if (mq_send(queue, "x", 1, 0) || sigtimedwait(&signals, NULL, &enough) != SIGUSR2 ||
+	    mq_receive(queue, message, sizeof(message), NULL) != 1)
+		target_broken("not told of a message");
+}
+
 /* ------------------------------------------------------------------ a message that waits */
 
 static void fail_dlopen(void)
@@ -440,6 +486,8 @@ static void begin(const char *mode)
 		begin_growing();
 	else if (is_mode(mode, "pointer") || is_mode(mode, "alignment"))
 		handle_faults();
+	else if (is_mode(mode, "message"))
+		open_queue();
 	else if (!is_mode(mode, "sharer"))
 		target_broken("no mode %s", mode);
 }
@@ -499,6 +547,12 @@ int main(int argc, char **argv)
 		} else if (!strcmp(line, "unshare")) {
 			unshare_again();
 			target_say("alone");
+		} else if (!strcmp(line, "await")) {
+			await_message();
+			target_say("awaited");
+		} else if (!strcmp(line, "message")) {
+			take_message();
+			target_say("told");
 		} else if (!strcmp(line, "grow")) {
 			grow();
 			target_say("grown");

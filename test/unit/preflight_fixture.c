@@ -257,6 +257,7 @@ static const struct {
 	{"frozen", PREFLIGHT_ELSEWHERE},
 	{"translator", PREFLIGHT_ELSEWHERE},
 	/* legal.bats */
+	{"message-queue", PREFLIGHT_ELSEWHERE},
 	{"raw-thread", PREFLIGHT_ELSEWHERE},
 	/* a note from Linux 6.9 on */
 	{"zombie-leader", PREFLIGHT_ELSEWHERE},
