@@ -914,6 +914,19 @@ static void forget_gone_modules(void)
 			forget(i);
 }
 
+/* Whether it is a variable. One that the program has set back to the function stays: it may have
+ * done so since it compares the two. */
+static bool leave_variable(struct limpet_slot *slot, uint64_t original)
+{
+	const uint64_t *word = (const uint64_t *)(uintptr_t)slot->address;
+
+	if (slot->kind != LIMPET_SLOT_OF_VARIABLE)
+		return false;
+	if (__atomic_load_n(word, __ATOMIC_RELAXED) == original)
+		slot_note(slot, 1, false);
+	return true;
+}
+
 /* A lazy binding that was in progress may have overwritten the thunk's address. */
 static int patch_again(const struct limpet_image *image, void *context)
 {
@@ -925,7 +938,8 @@ static int patch_again(const struct limpet_image *image, void *context)
 		struct limpet_slot *slot = &slots[i];
 		uint64_t original = limpet_hooks[slot->hook].original;
 
-		if (slot->state != LIMPET_SLOT_PATCHED || !is_of(slot, image))
+		if (slot->state != LIMPET_SLOT_PATCHED || !is_of(slot, image) ||
+		    leave_variable(slot, original))
 			continue;
 		if (exchange(slot->address, original, limpet_thunk(slot->hook)) == 0) {
 			slot->old_value = original;

@@ -820,7 +820,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	tick(capture);
 	capture->tick_ns = limpet_monotonic_ns();
 	if (capture->forks)
-		limpet_forks_begin(capture->forks, limpet_session_control_page(capture->session));
+		limpet_forks_begin(capture->forks, limpet_session_pid(capture->session),
+				   limpet_session_control_page(capture->session));
 	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_CAPTURING);
 	capture->populate_ns = limpet_monotonic_ns();
 	if (setup->started)

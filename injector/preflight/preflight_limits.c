@@ -140,8 +140,8 @@ void limpet_check_threads_left(struct limpet_check *check)
 	limpet_check_hint(check, "raise that limit (docker update --pids-limit)");
 }
 
-/* That thread's first call closes copies of descriptors. `limpet run` begins with a process that has
- * asked for nothing yet. */
+/* That thread's first call closes copies of descriptors. `limpet run` begins with a process that
+ * has asked for nothing yet. */
 void limpet_check_message_queues(struct limpet_check *check)
 {
 	const int queue = check->options.launched ? -1 : limpet_proc_notifying_queue(check->pid);

@@ -25,6 +25,7 @@ struct candidate {
 };
 
 struct limpet_forks {
+	pid_t pid;
 	uint64_t control_page;
 	uint64_t since_ticks; /* start of limpet: the agent is younger */
 	uint64_t next_ns;
@@ -52,8 +53,9 @@ int limpet_forks_new(struct limpet_forks **ret)
 	return 0;
 }
 
-void limpet_forks_begin(struct limpet_forks *forks, uint64_t control_page)
+void limpet_forks_begin(struct limpet_forks *forks, pid_t pid, uint64_t control_page)
 {
+	forks->pid = pid;
 	forks->control_page = control_page;
 }
 
@@ -92,6 +94,15 @@ bool limpet_fork_is_silent(const struct limpet_fork *fork)
 	       silent_copy(fork->pid, fork->control_page) == fork->image_inode;
 }
 
+/* A child that has executed another program by now, or is about to, in its parent's memory. */
+static bool has_executed(const struct limpet_forks *forks, pid_t pid)
+{
+	struct limpet_proc_status status;
+
+	return limpet_proc_status_read(pid, &status) == 0 &&
+	       (status.ppid == forks->pid || limpet_forks_was_taken(forks, status.ppid));
+}
+
 static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 {
 	struct limpet_fork fork = {.pid = pid, .control_page = forks->control_page};
@@ -101,8 +112,13 @@ static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 		return;
 	fork.image_inode = silent_copy(pid, forks->control_page);
 	/* The agent of another capture is the business of that capture's limpet. */
-	if (!limpet_own_objects_has_inode(fork.image_inode))
+	if (!limpet_own_objects_has_inode(fork.image_inode)) {
+		if (!fork.image_inode && has_executed(forks, pid)) {
+			forks->stats.found++;
+			forks->stats.lost++;
+		}
 		return;
+	}
 	forks->stats.found++;
 	if (limpet_reserve(&forks->list, &forks->capacity, forks->count + 1, sizeof(*forks->list)) <
 	    0) {

@@ -23,13 +23,13 @@ struct limpet_fork {
 };
 
 struct limpet_forks_stats {
-	uint64_t found; /* children with a copy of the agent */
+	uint64_t found; /* children that were seen */
 	uint64_t lost;  /* of these: ended, or executed another program, before they were taken */
 };
 
 int limpet_forks_new(struct limpet_forks **ret) LIMPET_MUST_CHECK;
-/* Starts to look for children of a process whose agent has its control page at `control_page`. */
-void limpet_forks_begin(struct limpet_forks *forks, uint64_t control_page);
+/* Starts to look for children of the process `pid`, whose agent has its control page there. */
+void limpet_forks_begin(struct limpet_forks *forks, pid_t pid, uint64_t control_page);
 void limpet_forks_free(struct limpet_forks *forks);
 
 /* Looks for new children if it is time to and any process was created, or `at_once`. */

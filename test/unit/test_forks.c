@@ -23,8 +23,10 @@ enum { PARENT = 100, CHILD = 101, AGENT_INODE = 4711 };
 
 static struct {
 	uint64_t now_ns;
-	int assigned; /* the number that was assigned last */
-	bool is_born; /* the child can be seen */
+	int assigned;  /* the number that was assigned last */
+	bool is_born;  /* the child can be seen */
+	bool executes; /* and has another program by then */
+	pid_t parent;  /* of the child */
 	unsigned lists;
 } machine;
 
@@ -34,6 +36,7 @@ uint64_t __wrap_limpet_monotonic_ns(void);
 int __wrap_limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
 int __wrap_limpet_proc_pids(pid_t **ret_pids);
 int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
+int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret);
 int __wrap_limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes);
 int __wrap_limpet_proc_maps_read(pid_t pid, struct limpet_maps *ret);
 void __wrap_limpet_proc_maps_done(struct limpet_maps *maps);
@@ -68,10 +71,17 @@ int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
 	return 0;
 }
 
+int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->ppid = pid == CHILD ? machine.parent : 1;
+	return 0;
+}
+
 int __wrap_limpet_memory_read_own(pid_t pid, uint64_t address, void *ret, size_t bytes)
 {
 	(void)address;
-	memset(ret, pid == CHILD ? 0 : 1, bytes);
+	memset(ret, pid == CHILD && !machine.executes ? 0 : 1, bytes);
 	return 0;
 }
 
@@ -104,7 +114,7 @@ static struct limpet_forks *begin(void)
 	machine.now_ns = 1000 * MS;
 	machine.assigned = PARENT;
 	assert_int_equal(limpet_forks_new(&forks), 0);
-	limpet_forks_begin(forks, 0x1000);
+	limpet_forks_begin(forks, PARENT, 0x1000);
 	limpet_forks_look(forks, machine.now_ns, false);
 	return forks;
 }
@@ -116,6 +126,14 @@ static void look_for(struct limpet_forks *forks, unsigned ms)
 		machine.now_ns += MS;
 		limpet_forks_look(forks, machine.now_ns, false);
 	}
+}
+
+static uint64_t lost(const struct limpet_forks *forks)
+{
+	struct limpet_forks_stats stats;
+
+	limpet_forks_stats_read(forks, &stats);
+	return stats.lost;
 }
 
 static uint64_t found(const struct limpet_forks *forks)
@@ -182,6 +200,24 @@ static void test_the_last_look_is_made_in_any_case(void **state)
 	limpet_forks_free(forks);
 }
 
+static void test_a_child_that_executes_at_once_is_counted(void **state)
+{
+	(void)state;
+	for (int ours = 0; ours < 2; ours++) {
+		struct limpet_forks *forks = begin();
+		struct limpet_fork fork;
+
+		machine.assigned = CHILD;
+		machine.is_born = machine.executes = true;
+		machine.parent = ours ? PARENT : 1;
+		look_for(forks, 100);
+		assert_int_equal(found(forks), ours);
+		assert_int_equal(lost(forks), ours);
+		assert_false(limpet_forks_take(forks, machine.now_ns, &fork));
+		limpet_forks_free(forks);
+	}
+}
+
 static void test_no_process_is_looked_at_while_none_is_created(void **state)
 {
 	struct limpet_forks *forks = begin();
@@ -202,6 +238,7 @@ int main(void)
 		cmocka_unit_test(test_a_child_is_found_and_taken_once),
 		cmocka_unit_test(test_a_number_is_assigned_before_its_process_is_seen),
 		cmocka_unit_test(test_the_last_look_is_made_in_any_case),
+		cmocka_unit_test(test_a_child_that_executes_at_once_is_counted),
 		cmocka_unit_test(test_no_process_is_looked_at_while_none_is_created),
 	};
 

@@ -405,6 +405,30 @@ static void test_a_slot_that_was_bound_over_us(void **state)
 	assert_int_equal(slot->state, LIMPET_SLOT_RESTORED);
 }
 
+/* Lazy binding never writes to a variable: the program did. */
+static void test_a_variable_that_was_set_back(void **state)
+{
+	const uint64_t original = (uint64_t)(uintptr_t)malloc;
+	struct limpet_slot *slot;
+
+	(void)state;
+	limpet_hooks[FIXTURE_MALLOC].original = original;
+	words[0] = original;
+	slot = plan(&words[0], original, FIXTURE_MALLOC);
+	slot->kind = LIMPET_SLOT_OF_VARIABLE;
+	limpet_patch_planned();
+	assert_int_equal(words[0], limpet_thunk(FIXTURE_MALLOC));
+	assert_int_equal(rescan(), 0);
+	assert_int_equal(fixture.shm->slots_not_taken, 0);
+	words[0] = original;
+	assert_int_equal(rescan(), 0);
+	assert_int_equal(rescan(), 0);
+	assert_int_equal(words[0], original);
+	assert_int_equal(fixture.shm->slots_not_taken, 1);
+	detach();
+	assert_int_equal(words[0], original);
+}
+
 /* The child has slots of its own, and a table that it shares with a parent who goes on. */
 static void test_parent_and_child_restore_apart(void **state)
 {
@@ -979,6 +1003,7 @@ int main(void)
 		TEST(test_a_thread_that_has_a_lock_of_the_loader),
 		TEST(test_read_only_pages_stay_read_only),
 		TEST(test_a_slot_that_was_bound_over_us),
+		TEST(test_a_variable_that_was_set_back),
 		TEST(test_parent_and_child_restore_apart),
 		TEST(test_a_module_that_comes_bound),
 		TEST(test_a_module_that_comes_unbound),
