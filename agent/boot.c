@@ -196,7 +196,8 @@ static inline __attribute__((always_inline)) long relocate(struct limpet_boot *b
 	return 0;
 }
 
-/* Returns dlclose's answer if the loader kept it, or -errno. */
+/* Returns dlclose's answer if the loader kept it, or -errno. An agent in which the stub itself is
+ * has no address here: it is unmapped with the stub. */
 static inline __attribute__((always_inline)) int take_away(struct limpet_boot *boot)
 {
 	int answer = 0;
@@ -261,11 +262,12 @@ static inline __attribute__((always_inline)) int attach(struct limpet_boot *boot
 
 static inline __attribute__((always_inline)) int unload(struct limpet_boot *boot)
 {
-	if (!boot->handle && !boot->agent)
-		return -ELIBACC_VALUE;
 	((entry_fn *)(uintptr_t)info_of(boot)->release)();
-	if (take_away(boot))
+	if (take_away(boot)) {
+		boot->map = boot->stub;
+		boot->map_bytes = boot->stub_bytes;
 		return -ELIBACC_VALUE;
+	}
 	boot->stage = LIMPET_STAGE_DONE;
 	return 0;
 }

@@ -55,23 +55,15 @@
 /* The lowest word of the stub's stack, which is never that deep. */
 static const uint64_t stub_magic = UINT64_C(0x5355425453504550); /* "PEPSTBUS" */
 
-/* What is mapped for a call, one part after the other, so that the kernel's list of mappings tells
- * what belongs together, whenever limpet dies: the agent, if it is mapped; the stub, which is its
- * code, if that is not the agent's, its stack, its argument and, for dlopen, the agent's file; the
- * agent's thunks; what is shared with it. Stack, argument, file and what is shared are of the
- * shared file, where they have the same offsets as here. What is not needed is empty. */
-struct region {
-	uint64_t start, bytes;                          /* start 0: nothing is mapped */
-	uint64_t code, stack, boot, image, thunks, shm; /* offsets; the agent is at 0 */
-};
-
 struct limpet_hijack {
 	struct limpet_hijack_setup setup;
 	struct limpet_tracee *tracee;
 	struct limpet_tracee *maker; /* NULL: there is none */
 	pid_t ns_tid;                /* of the thread, in the target's pid namespace; 0: unknown */
 	unsigned attempts;
-	struct region region;
+	struct limpet_hijack_region region;
+	bool in_room;             /* that of the room */
+	uint64_t unmap_bytes;     /* of the region, at the end */
 	int image_there;          /* the image's file, in the maker's table */
 	struct limpet_boot *boot; /* shared with the stub; NULL: not mapped */
 	uint32_t *life;           /* the word of life by which the stub knows of us */
@@ -79,7 +71,6 @@ struct limpet_hijack {
 		uint64_t start, bytes;
 	} last[MAX_LAST];
 	unsigned last_count;
-	bool started; /* the agent is in the region, and stays */
 	bool abandoned, below_growing;
 	/* From the last pass: a thread that was left alone, and its system call; 0: none. */
 	pid_t cut_tid;
@@ -488,8 +479,10 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 	struct limpet_hijack *hijack;
 	uint64_t pause_ns = 0;
 	bool locked = false, are_all;
-	int error = check_stopped_target(setup, err) ?: check_queues(setup->target->pid, err);
+	int error = check_stopped_target(setup, err);
 
+	if (!error && !setup->room->region.start)
+		error = check_queues(setup->target->pid, err);
 	if (error)
 		return error;
 	hijack = hijack_new(setup);
@@ -736,7 +729,7 @@ static uint64_t take(uint64_t *at, uint64_t bytes)
 }
 
 static void lay_out(const struct limpet_agent_image *image, enum limpet_hijack_for purpose,
-		    const struct limpet_segment *segment, struct region *ret)
+		    const struct limpet_segment *segment, struct limpet_hijack_region *ret)
 {
 	const bool attaches = purpose != LIMPET_HIJACK_CALL;
 	uint64_t at = 0;
@@ -762,7 +755,13 @@ bool limpet_hijack_is_stub(pid_t pid, const struct limpet_map *map)
 		 word == stub_magic));
 }
 
-static bool attaches(const struct region *region)
+/* With the agent's file. */
+static uint64_t boot_bytes(const struct limpet_hijack_region *region)
+{
+	return region->thunks - region->boot;
+}
+
+static bool attaches(const struct limpet_hijack_region *region)
 {
 	return region->shm < region->bytes;
 }
@@ -772,7 +771,7 @@ static bool attaches(const struct region *region)
 static int make_shared(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
 		       struct limpet_segment *segment, int *ret_there, struct limpet_err *err)
 {
-	const struct region *region = &hijack->region;
+	const struct limpet_hijack_region *region = &hijack->region;
 	LIMPET_CLOSE int file = make_file(hijack, LIMPET_MEMFD_SHARED, ret_there, err);
 	void *boot;
 	int error;
@@ -782,7 +781,7 @@ static int make_shared(struct limpet_hijack *hijack, const struct limpet_agent_i
 	if (ftruncate(file, (off_t)region->bytes) < 0 ||
 	    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return failed(err, hijack, "making shared memory", -errno);
-	boot = mmap(NULL, BOOT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file,
+	boot = mmap(NULL, boot_bytes(region), PROT_READ | PROT_WRITE, MAP_SHARED, file,
 		    (off_t)region->boot);
 	if (boot == MAP_FAILED)
 		return failed(err, hijack, "mapping shared memory", -errno);
@@ -870,7 +869,7 @@ static int64_t map_parts(struct limpet_hijack *hijack, const struct limpet_agent
 {
 	const uint32_t code = LIMPET_PROT_CODE | image->readable;
 	const int fixed = MAP_PRIVATE | MAP_FIXED;
-	const struct region *region = &hijack->region;
+	const struct limpet_hijack_region *region = &hijack->region;
 	const uint64_t start = region->start;
 	int64_t answer = map_there(
 		hijack, (struct mmap_call){start, region->stack, code, fixed, hijack->image_there,
@@ -898,6 +897,7 @@ static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_
 	if (is_error(answer))
 		return failed(err, hijack, "mmap", answer);
 	hijack->region.start = (uint64_t)answer;
+	hijack->unmap_bytes = hijack->region.bytes;
 	answer = map_parts(hijack, image, shared_there);
 	if (!answer)
 		return 0;
@@ -908,6 +908,36 @@ static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_
 	return (int)answer;
 }
 
+static uint64_t entry_of(const struct limpet_hijack_region *region,
+			 const struct limpet_agent_image *image)
+{
+	return region->start + (region->code ? image->text_address : 0) + image->boot_entry;
+}
+
+/* Whether the room is still what it was: the program may have mapped something else there. */
+static bool has_room(const struct limpet_hijack *hijack, const struct limpet_agent_image *image)
+{
+	const struct limpet_hijack_room *room = hijack->setup.room;
+	const struct limpet_hijack_region *region = &room->region;
+	const pid_t pid = hijack->setup.target->pid;
+	const uint64_t mark = limpet_monotonic_ns();
+	uint64_t there = 0, lowest = 0;
+	uint8_t code[16];
+
+	if (!region->start)
+		return false;
+	room->boot->exit_sp = mark;
+	return limpet_memory_read_own(
+		       pid, region->start + region->boot + offsetof(struct limpet_boot, exit_sp),
+		       &there, sizeof(there)) == 0 &&
+	       there == mark &&
+	       limpet_memory_read_own(pid, region->start + region->stack, &lowest,
+				      sizeof(lowest)) == 0 &&
+	       lowest == stub_magic &&
+	       limpet_memory_read_own(pid, entry_of(region, image), code, sizeof(code)) == 0 &&
+	       !memcmp(code, image->bytes + image->text_offset + image->boot_entry, sizeof(code));
+}
+
 int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpose,
 		      struct limpet_segment *segment, struct limpet_err *err)
 {
@@ -916,6 +946,12 @@ int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpo
 
 	if (error)
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
+	if (purpose == LIMPET_HIJACK_CALL && has_room(hijack, image)) {
+		hijack->in_room = true;
+		hijack->region = hijack->setup.room->region;
+		hijack->boot = hijack->setup.room->boot;
+		return 0;
+	}
 	lay_out(image, purpose, segment, &hijack->region);
 	error = begin_maker(hijack, err);
 	if (!error)
@@ -1026,10 +1062,23 @@ static void let_go(const struct limpet_hijack *hijack)
 	syscall(SYS_futex, hijack->life, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
+/* The stub may be in the agent: to unload it is to unmap both, at the end, and what lies between
+ * them. The thunks are behind that. */
+static void fill_room(const struct limpet_hijack_region *region, struct limpet_boot *boot)
+{
+	if (boot->operation != LIMPET_BOOT_UNLOAD) {
+		boot->map = boot->stub;
+		boot->map_bytes = boot->stub_bytes;
+	} else {
+		boot->map_bytes = region->thunks + (boot->thunks ? 2 * LIMPET_THUNKS_BYTES : 0);
+		boot->agent = boot->thunks = 0;
+	}
+}
+
 static void fill_boot(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
 		      const struct limpet_segment *segment, struct limpet_boot *boot)
 {
-	const struct region *region = &hijack->region;
+	const struct limpet_hijack_region *region = &hijack->region;
 	const uint64_t start = region->start;
 
 	boot->exit_sp = limpet_tracee_sigreturn_sp(hijack->tracee);
@@ -1038,7 +1087,9 @@ static void fill_boot(struct limpet_hijack *hijack, const struct limpet_agent_im
 	boot->map_bytes = region->bytes;
 	boot->stub = start + region->code;
 	boot->stub_bytes = region->thunks - region->code;
-	if (!attaches(region))
+	if (hijack->in_room)
+		fill_room(region, boot);
+	if (hijack->in_room || !attaches(region))
 		return;
 	boot->thunks = start + region->thunks;
 	boot->layout = image->layout;
@@ -1061,7 +1112,7 @@ static void fill_boot(struct limpet_hijack *hijack, const struct limpet_agent_im
 static void give_life(struct limpet_hijack *hijack, const struct limpet_segment *segment,
 		      struct limpet_boot *boot)
 {
-	const struct region *region = &hijack->region;
+	const struct limpet_hijack_region *region = &hijack->region;
 
 	hijack->life = boot->life ? &segment->shm->collector : &hijack->boot->own_life;
 	if (!boot->life)
@@ -1076,12 +1127,35 @@ static void write_boot(struct limpet_hijack *hijack, const struct limpet_boot *b
 	limpet_step_end(&step, 0);
 }
 
+/* The agent's file is not needed any more. */
+static void keep_room(struct limpet_hijack *hijack)
+{
+	const struct limpet_hijack_region *region = &hijack->region;
+	uint8_t *boot = (uint8_t *)hijack->boot;
+
+	if (region->thunks > region->image)
+		madvise(boot + (region->image - region->boot), region->thunks - region->image,
+			MADV_REMOVE);
+	*hijack->setup.room = (struct limpet_hijack_room){*region, hijack->boot};
+	hijack->in_room = true;
+	hijack->unmap_bytes = 0;
+}
+
+/* What the stub has done decides what of the region stays. */
+static void note_done(struct limpet_hijack *hijack, const struct limpet_boot *boot)
+{
+	if (boot->operation == LIMPET_BOOT_ATTACH)
+		keep_room(hijack);
+	else if (hijack->in_room && boot->operation == LIMPET_BOOT_UNLOAD)
+		hijack->unmap_bytes = boot->map_bytes;
+}
+
 int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 		       const struct limpet_segment *segment, struct limpet_err *err)
 {
 	const uint64_t least_ns = limpet_monotonic_ns() + STUB_PATIENCE_NS;
 	const uint64_t deadline_ns = hijack->setup.wait.deadline_ns;
-	const struct region *region = &hijack->region;
+	const struct limpet_hijack_region *region = &hijack->region;
 	const uint64_t boot_there = region->start + region->boot;
 	const struct limpet_agent_image *image;
 	int error = limpet_agent_image_get(&image);
@@ -1096,10 +1170,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	write_boot(hijack, boot);
 	limpet_last_words_prepare(hijack->life);
 	/* As after a call instruction: rsp + 8 is a multiple of 16. */
-	error = limpet_tracee_run(
-		hijack->tracee,
-		region->start + (region->code ? image->text_address : 0) + image->boot_entry,
-		boot_there - 72, boot_there, limpet_monotonic_ns() + CALL_PATIENCE_NS);
+	error = limpet_tracee_run(hijack->tracee, entry_of(region, image), boot_there - 72,
+				  boot_there, limpet_monotonic_ns() + CALL_PATIENCE_NS);
 	if (error)
 		return failed(err, hijack, "running the stub", error);
 	error = wait_ready(hijack, deadline_ns > least_ns ? deadline_ns : least_ns);
@@ -1125,7 +1197,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	}
 	limpet_shared_copy(boot, hijack->boot, sizeof(*boot));
 	boot->path[sizeof(boot->path) - 1] = boot->error[sizeof(boot->error) - 1] = 0;
-	hijack->started = attaches(region) && !boot->result;
+	if (!boot->result)
+		note_done(hijack, boot);
 	return 0;
 }
 
@@ -1141,14 +1214,15 @@ static int64_t unmap(struct limpet_hijack *hijack, uint64_t start, uint64_t byte
 
 static void unmap_region(struct limpet_hijack *hijack)
 {
-	const struct region *region = &hijack->region;
+	if (hijack->unmap_bytes)
+		unmap(hijack, hijack->region.start, hijack->unmap_bytes);
+}
 
-	if (!region->start)
-		return;
-	if (hijack->started)
-		unmap(hijack, region->start + region->code, region->thunks - region->code);
-	else
-		unmap(hijack, region->start, region->bytes);
+void limpet_hijack_room_done(struct limpet_hijack_room *room)
+{
+	if (room->boot)
+		munmap(room->boot, boot_bytes(&room->region));
+	memset(room, 0, sizeof(*room));
 }
 
 int limpet_hijack_finish(struct limpet_hijack *hijack)
@@ -1170,11 +1244,13 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 		unmap_region(hijack);
 		error = limpet_tracee_release(hijack->tracee);
 	}
-	if (hijack->boot) {
-		if (hijack->life == &hijack->boot->own_life)
-			limpet_last_words_forget(hijack->life);
-		munmap(hijack->boot, BOOT_BYTES);
-	}
+	if (hijack->boot && hijack->life == &hijack->boot->own_life)
+		limpet_last_words_forget(hijack->life);
+	/* The stub of a thread that was abandoned unmaps what it stands in. */
+	if (hijack->in_room && (hijack->abandoned || hijack->unmap_bytes))
+		limpet_hijack_room_done(hijack->setup.room);
+	else if (hijack->boot && !hijack->in_room)
+		munmap(hijack->boot, boot_bytes(&hijack->region));
 	free(hijack);
 	return error;
 }

@@ -19,8 +19,27 @@ struct limpet_hijack;
  * for one: only a target has that, also if it is a limpet itself. */
 bool limpet_hijack_is_stub(pid_t pid, const struct limpet_map *map);
 
+/* What is mapped for a call, one part after the other, so that the kernel's list of mappings tells
+ * what belongs together, whenever limpet dies: the agent, if it is mapped; the stub, which is its
+ * code, if that is not the agent's, its stack, its argument and, for dlopen, the agent's file; the
+ * agent's thunks; what is shared with it. Stack, argument, file and what is shared are of the
+ * shared file, where they have the same offsets as here. What is not needed is empty. */
+struct limpet_hijack_region {
+	uint64_t start, bytes;                          /* start 0: nothing is mapped */
+	uint64_t code, stack, boot, image, thunks, shm; /* offsets; the agent is at 0 */
+};
+
+/* What an attach leaves for later calls of its agent: its region, in which these need to map
+ * nothing. Zeros: none. */
+struct limpet_hijack_room {
+	struct limpet_hijack_region region;
+	struct limpet_boot *boot; /* as limpet has it mapped */
+};
+void limpet_hijack_room_done(struct limpet_hijack_room *room);
+
 struct limpet_hijack_setup {
 	const struct limpet_target *target;
+	struct limpet_hijack_room *room; /* of the agent; an attach fills it in */
 	/* Points to the owner's pointer: `idle` may replace the object. */
 	struct limpet_safepoint *const *safepoint;
 	const struct limpet_tracee_gadgets *gadgets;
@@ -42,8 +61,8 @@ struct limpet_hijack_setup {
 
 /* Finds a thread at a safe point and hijacks it. Tries sleeping threads first, those whose sleep
  * cannot be restarted last, and never one whose call would be cut short (stop_effect.h). If there
- * is none, releases the threads, pauses and tries again until the deadline (-EBUSY; at once if the
- * process awaits a message by mq_notify(3)). -EPERM: none of them may make system calls for us. */
+ * is none, releases the threads, pauses and tries again until the deadline (-EBUSY). -EPERM: none
+ * of them may make system calls for us. */
 int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hijack **ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Hijacks a thread that is stopped and known to be safe; on failure its process is killed. */
@@ -55,7 +74,7 @@ pid_t limpet_hijack_ns_tid(const struct limpet_hijack *hijack);
 unsigned limpet_hijack_attempts(const struct limpet_hijack *hijack);
 
 enum limpet_hijack_for {
-	LIMPET_HIJACK_CALL,  /* of an agent that is there */
+	LIMPET_HIJACK_CALL,  /* of an agent that is there: in its room, if there is one */
 	LIMPET_HIJACK_MAP,   /* to attach: the agent, too */
 	LIMPET_HIJACK_DLOPEN /* the same, by the target's dlopen */
 };
@@ -83,8 +102,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Makes a system call on the hijacked thread: returns its result, or a local failure as -errno. */
 int64_t limpet_hijack_syscall(struct limpet_hijack *hijack, long number, uint64_t a, uint64_t b);
-/* Removes the mapping and everything else that was made, restores and releases the thread, and
- * frees. */
+/* Removes what was made, but for what an attach leaves, which goes when the agent is unloaded;
+ * restores and releases the thread, and frees. */
 int limpet_hijack_finish(struct limpet_hijack *hijack);
 
 #endif

@@ -172,6 +172,7 @@ void limpet_session_free(struct limpet_session *session)
 	if (session->segment.shm)
 		limpet_last_words_forget(&session->segment.shm->collector);
 	limpet_segment_done(&session->segment);
+	limpet_hijack_room_done(&session->room);
 	limpet_plan_done(&session->plan);
 	limpet_entries_done(&session->entries);
 	limpet_entry_late_done(&session->late);

@@ -71,6 +71,7 @@ void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadli
 {
 	*ret = (struct limpet_hijack_setup){
 		.target = session->target,
+		.room = &session->room,
 		.safepoint = &session->safepoint,
 		.gadgets = &session->plan.gadgets,
 		.anywhere = session->anywhere,
@@ -233,6 +234,10 @@ int limpet_session_call(struct limpet_session *session, struct limpet_session_ca
 	boot->operation = call->operation;
 	boot->call = call->function;
 	limpet_session_hijack_setup(session, deadline_ns, &setup);
+	/* It never came to be, or is no agent. */
+	if (call->operation == LIMPET_BOOT_UNLOAD && !session->handle && !session->info.map)
+		return limpet_err_set(err, -ELIBACC, "the agent in process %d cannot be removed",
+				      session->target->pid);
 	do {
 		error = limpet_target_check(session->target);
 		if (error)

@@ -40,6 +40,7 @@ struct limpet_session {
 	struct limpet_entry_late late;
 	struct limpet_plan plan;
 	struct limpet_safepoint *safepoint;
+	struct limpet_hijack_room room;
 	struct limpet_seccomp_watch filters;
 	uint64_t fingerprint, detach_fingerprint;
 	uint32_t modules_seen; /* changes that the agent had noticed by then */

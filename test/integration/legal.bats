@@ -160,16 +160,29 @@ is_refused() {
 	works_on
 }
 
-@test "it awaits a message when the capture ends: the agent stays until it has come" {
+@test "it awaits a message when the capture ends: left, and told of it" {
 	legal message
-	attach "$pid" --attach-timeout 1s
+	attach "$pid"
 	tell legal "work 100" worked
 	tell legal await awaited
-	stop "$pid" 5
-	grep -q "has asked to be told of the next message" "attach.$captures.err"
-	report
-	expect '.capture.complete and (.capture.agent_unloaded | not)'
+	stop "$pid"
+	good_capture
 	tell legal message told
+	works_on
+}
+
+@test "it maps its own memory where the attach left some: left, and that memory stays" {
+	local range
+	legal overlay
+	attach "$pid"
+	tell legal "work 100" worked
+	# The stub's stack, and its argument at the end of that.
+	range=$(sed -nE 's/^([0-9a-f]+-[0-9a-f]+) .w-s .*\/memfd:limpet-shared.*/\1/p' "/proc/$pid/maps" | head -n 1)
+	[[ $range ]] || fail "$(<"/proc/$pid/maps")"
+	tell legal "overlay $((0x${range#*-} - 8192))" overlaid
+	# What is left of the stack is removed by the next one.
+	stop "$pid" 5
+	tell legal check fine
 	within 60 "$LIMPET" stop "$pid"
 	nothing_of_ours "$pid"
 	works_on

@@ -296,7 +296,7 @@ crowded() {
 }
 
 # track: container | a pids cgroup that is full | attach | refused: a thread is needed for a moment
-@test "a pids cgroup that is full: refused" {
+@test "a pids cgroup that is full: refused; and left when it has become full" {
 	make_limited pids max pids.max
 	start storm bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$TARGETS/storm" --threads 2
 	cat "$group/pids.current" >"$group/pids.max"
@@ -304,6 +304,8 @@ crowded() {
 	echo $(($(<"$group/pids.current") + 1)) >"$group/pids.max"
 	attach "$pid"
 	tell storm "run 100" ran
+	# To leave takes none.
+	cat "$group/pids.current" >"$group/pids.max"
 	stop "$pid"
 	good_capture
 	finish storm

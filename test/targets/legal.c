@@ -21,6 +21,8 @@
  *	locked-least: the same, and nearly no more may be
  *	message: "await" asks to be told of the next message in a queue, "awaited"; "message" sends
  *		one, "told" when it was told
+ *	overlay: "overlay ADDRESS" maps memory of its own at a place where others have some,
+ *		"overlaid"; "check" reads it
  *	pointer: while it waits for a line its thread pointer leads elsewhere (arch_prctl)
  *	alignment: while it waits for a line the processor checks alignment (the flag AC)
  *	preloaded: another thread holds the lock of dlopen, where that is held-dlopen.so's */
@@ -285,6 +287,28 @@ static void take_message(void)
 		target_broken("not told of a message");
 }
 
+/* ------------------------------------------------------------------ memory over another's */
+
+#define OVERLAY_BYTES 8192u
+
+static unsigned char *overlaid;
+
+static void overlay(unsigned long address)
+{
+	overlaid = mmap((void *)address, OVERLAY_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (overlaid == MAP_FAILED)
+		target_broken("mmap: %s", strerror(errno));
+	memset(overlaid, 'x', OVERLAY_BYTES);
+}
+
+static void check_overlay(void)
+{
+	for (size_t i = 0; overlaid && i < OVERLAY_BYTES; i++)
+		if (overlaid[i] != 'x')
+			target_broken("byte %zu of its memory is %d", i, overlaid[i]);
+}
+
 /* ------------------------------------------------------------------ a message that waits */
 
 static void fail_dlopen(void)
@@ -488,7 +512,7 @@ static void begin(const char *mode)
 		handle_faults();
 	else if (is_mode(mode, "message"))
 		open_queue();
-	else if (!is_mode(mode, "sharer"))
+	else if (!is_mode(mode, "sharer") && !is_mode(mode, "overlay"))
 		target_broken("no mode %s", mode);
 }
 
@@ -496,6 +520,7 @@ static void check(const char *mode)
 {
 	unsigned before = rounds;
 
+	check_overlay();
 	if (is_mode(mode, "dispatch"))
 		check_dispatch();
 	if (is_mode(mode, "dlerror"))
@@ -547,6 +572,9 @@ int main(int argc, char **argv)
 		} else if (!strcmp(line, "unshare")) {
 			unshare_again();
 			target_say("alone");
+		} else if (target_word(line, "overlay", &count)) {
+			overlay(count);
+			target_say("overlaid");
 		} else if (!strcmp(line, "await")) {
 			await_message();
 			target_say("awaited");
