@@ -55,7 +55,7 @@ ANALYZER_SRC += \
 	analyzer/views/findings_pools.c \
 	analyzer/views/findings_steps.c \
 	analyzer/views/findings_touched.c \
-	analyzer/views/heap.c \
+	analyzer/views/analysis.c \
 	analyzer/views/kept_pages.c \
 	analyzer/views/looks.c \
 	analyzer/views/nameless_modules.c \

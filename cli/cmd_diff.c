@@ -186,39 +186,39 @@ static const struct limpet_line command = {"diff",       help,        ":n:o:fh",
 
 /* If the window is beyond the end, *ret_status is LIMPET_EXIT_USAGE, and the heap is not open. */
 static int open_side(const struct diff_options *o, const struct side *side,
-		     struct limpet_heap *ret_heap, int *ret_status, struct limpet_err *err)
+		     struct limpet_analysis *ret_analysis, int *ret_status, struct limpet_err *err)
 {
-	const struct limpet_heap_options options = {.from_ns = side->from_ns,
-						    .to_ns = side->to_ns,
-						    .filter = o->cut.filter,
-						    .sorted = o->sorted,
-						    .sort = o->sort,
-						    .full = o->full,
-						    .series = o->html,
-						    .progress = limpet_cli_show_progress,
-						    .look_up = limpet_cli_look_up_names};
+	const struct limpet_analysis_options options = {.from_ns = side->from_ns,
+							.to_ns = side->to_ns,
+							.filter = o->cut.filter,
+							.sorted = o->sorted,
+							.sort = o->sort,
+							.full = o->full,
+							.series = o->html,
+							.progress = limpet_cli_show_progress,
+							.look_up = limpet_cli_look_up_names};
 	char text[LIMPET_UNITS_TEXT];
 	uint64_t end_ns;
-	int result = limpet_heap_open(side->path, &options, ret_heap, err);
+	int result = limpet_analysis_open(side->path, &options, ret_analysis, err);
 
 	limpet_cli_clear_progress();
 	if (result < 0)
 		return result;
-	end_ns = ret_heap->model->duration_ns;
+	end_ns = ret_analysis->model->duration_ns;
 	if (!side->from_ns || side->from_ns < end_ns)
 		return 0;
-	limpet_heap_close(ret_heap);
+	limpet_analysis_close(ret_analysis);
 	*ret_status = limpet_ui_usage("diff", "'%s' is beyond the end: the capture is %s long",
 				      side->name, limpet_units_format_duration(text, end_ns));
 	return 0;
 }
 
-static int check_kinds(const struct diff_options *o, const struct limpet_heap heaps[2],
+static int check_kinds(const struct diff_options *o, const struct limpet_analysis analyses[2],
 		       struct limpet_err *err)
 {
-	const bool pages = heaps[0].model->target->pages;
+	const bool pages = analyses[0].model->target->pages;
 
-	if (heaps[1].model->target->pages == pages)
+	if (analyses[1].model->target->pages == pages)
 		return 0;
 	limpet_err_set(err, -ENOTSUP, "'%s' is of blocks, and '%s' of touched pages",
 		       o->sides[pages].name, o->sides[!pages].name);
@@ -226,12 +226,12 @@ static int check_kinds(const struct diff_options *o, const struct limpet_heap he
 	return -ENOTSUP;
 }
 
-static int check_sort(const struct diff_options *o, const struct limpet_heap heaps[2],
+static int check_sort(const struct diff_options *o, const struct limpet_analysis analyses[2],
 		      struct limpet_err *err)
 {
 	for (int i = 0; i < 2; i++) {
 		if (!o->sorted || o->sort != LIMPET_REPORT_TEMPORARY ||
-		    !heaps[i].model->sample_bytes)
+		    !analyses[i].model->sample_bytes)
 			continue;
 		limpet_err_set(err, -ENOTSUP,
 			       "samples do not say which allocations are temporary: '%s'",
@@ -265,13 +265,13 @@ static int print(const struct limpet_diff *diff, const struct diff_options *o)
 	return result;
 }
 
-static int print_rows(const struct diff_options *o, const struct limpet_heap heaps[2],
+static int print_rows(const struct diff_options *o, const struct limpet_analysis analyses[2],
 		      struct limpet_err *err)
 {
 	const struct limpet_diff_options options = {.by_function = o->by_function,
 						    .no_scale = o->no_scale};
 	struct limpet_diff *diff = NULL;
-	int result = limpet_diff_new(&heaps[0], &heaps[1], &options, &diff);
+	int result = limpet_diff_new(&analyses[0], &analyses[1], &options, &diff);
 
 	if (result >= 0)
 		result = print(diff, o);
@@ -280,7 +280,7 @@ static int print_rows(const struct diff_options *o, const struct limpet_heap hea
 			  : 0;
 }
 
-static int print_page(const struct diff_options *o, const struct limpet_heap heaps[2],
+static int print_page(const struct diff_options *o, const struct limpet_analysis analyses[2],
 		      struct limpet_err *err)
 {
 	LIMPET_FREE char *output = o->output
@@ -294,9 +294,10 @@ static int print_page(const struct diff_options *o, const struct limpet_heap hea
 	result = limpet_html_file_open("diff --html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
-	limpet_cli_note_names(heaps[0].model->names_looked_up ? heaps[0].model : heaps[1].model);
-	result = limpet_diff_html_print(&heaps[0], &heaps[1], o->sides[0].name, o->sides[1].name,
-					o->no_scale, page.sink.file);
+	limpet_cli_note_names(analyses[0].model->names_looked_up ? analyses[0].model
+								 : analyses[1].model);
+	result = limpet_diff_html_print(&analyses[0], &analyses[1], o->sides[0].name,
+					o->sides[1].name, o->no_scale, page.sink.file);
 	result = limpet_html_file_close(&page, result, err);
 	if (result == 0 && o->open)
 		limpet_page_open(output);
@@ -305,26 +306,27 @@ static int print_page(const struct diff_options *o, const struct limpet_heap hea
 
 static int diff_files(const struct diff_options *o, int *ret_status, struct limpet_err *err)
 {
-	struct limpet_heap heaps[2] = {0};
+	struct limpet_analysis analyses[2] = {0};
 	int result = 0;
 
 	for (int i = 0; i < 2 && result >= 0 && *ret_status == LIMPET_EXIT_OK; i++)
-		result = open_side(o, &o->sides[i], &heaps[i], ret_status, err);
+		result = open_side(o, &o->sides[i], &analyses[i], ret_status, err);
 	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
-		result = check_kinds(o, heaps, err);
+		result = check_kinds(o, analyses, err);
 	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
-		result = check_sort(o, heaps, err);
+		result = check_sort(o, analyses, err);
 	if (result >= 0 && *ret_status == LIMPET_EXIT_OK) {
 		if (!o->sorted)
-			heaps[1].view.sort = heaps[1].model->target->mode == LIMPET_MODE_RUN &&
-							     !heaps[1].model->windowed
-						     ? LIMPET_REPORT_PEAK
-						     : LIMPET_REPORT_GROWTH;
-		result = o->html ? print_page(o, heaps, err) : print_rows(o, heaps, err);
+			analyses[1].view.sort =
+				analyses[1].model->target->mode == LIMPET_MODE_RUN &&
+						!analyses[1].model->windowed
+					? LIMPET_REPORT_PEAK
+					: LIMPET_REPORT_GROWTH;
+		result = o->html ? print_page(o, analyses, err) : print_rows(o, analyses, err);
 	}
 	for (int i = 0; i < 2; i++)
-		if (heaps[i].model)
-			limpet_heap_close(&heaps[i]);
+		if (analyses[i].model)
+			limpet_analysis_close(&analyses[i]);
 	return result;
 }
 

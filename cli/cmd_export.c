@@ -125,8 +125,8 @@ static int take_operands(int count, char **operands, void *context)
 static const struct limpet_line command = {"export",     help,        ":f:o:h",
 					   long_options, take_option, take_operands};
 
-static int write_one(struct limpet_heap *heap, const struct export_options *o, const char *path,
-		     unsigned table, struct limpet_err *err)
+static int write_one(struct limpet_analysis *analysis, const struct export_options *o,
+		     const char *path, unsigned table, struct limpet_err *err)
 {
 	struct limpet_export_sink sink;
 	struct limpet_err closing = {0};
@@ -135,7 +135,8 @@ static int write_one(struct limpet_heap *heap, const struct export_options *o, c
 
 	if (result < 0)
 		return result;
-	result = limpet_export(heap, (enum limpet_export_format)o->format, table, sink.file, err);
+	result = limpet_export(analysis, (enum limpet_export_format)o->format, table, sink.file,
+			       err);
 	closed = limpet_export_sink_close(&sink, result >= 0, &closing);
 	if (result >= 0 && closed < 0) {
 		*err = closing;
@@ -159,17 +160,18 @@ static char *table_path(const char *path, const char *table)
 	return out;
 }
 
-static int write_tables(struct limpet_heap *heap, const struct export_options *o,
+static int write_tables(struct limpet_analysis *analysis, const struct export_options *o,
 			struct limpet_err *err)
 {
 	int result = 0;
 
 	if (o->table >= 0 || o->format != LIMPET_EXPORT_CSV)
-		return write_one(heap, o, o->output, o->table > 0 ? (unsigned)o->table : 0, err);
+		return write_one(analysis, o, o->output, o->table > 0 ? (unsigned)o->table : 0,
+				 err);
 	for (unsigned i = 0; limpet_export_tables[i] && result >= 0; i++) {
 		LIMPET_FREE char *path = table_path(o->output, limpet_export_tables[i]);
 
-		result = path ? write_one(heap, o, path, i, err)
+		result = path ? write_one(analysis, o, path, i, err)
 			      : limpet_err_set(err, -ENOMEM, "out of memory");
 		if (result >= 0)
 			limpet_ui_note("wrote %s", path);
@@ -179,7 +181,7 @@ static int write_tables(struct limpet_heap *heap, const struct export_options *o
 
 static int export_file(const struct export_options *o, int *ret_status, struct limpet_err *err)
 {
-	const struct limpet_heap_options options = {
+	const struct limpet_analysis_options options = {
 		.from_ns = o->cut.from_ns,
 		.to_ns = o->cut.to_ns,
 		.filter = o->cut.filter,
@@ -193,28 +195,28 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 		.look_up = limpet_cli_look_up_names,
 	};
 	char text[LIMPET_UNITS_TEXT];
-	struct limpet_heap heap;
-	int result = limpet_heap_open(o->file, &options, &heap, err);
+	struct limpet_analysis analysis;
+	int result = limpet_analysis_open(o->file, &options, &analysis, err);
 
 	limpet_cli_clear_progress();
 	if (result < 0)
 		return result;
-	*ret_status = limpet_cli_check_window("export", &o->cut, heap.reader);
+	*ret_status = limpet_cli_check_window("export", &o->cut, analysis.reader);
 	if (*ret_status != LIMPET_EXIT_OK) {
-		limpet_heap_close(&heap);
+		limpet_analysis_close(&analysis);
 		return 0;
 	}
-	if (limpet_model_lacks_events(heap.model))
+	if (limpet_model_lacks_events(analysis.model))
 		limpet_ui_warn("the trace is not complete: limpet report says what is missing");
-	if (heap.narrowed || (o->format == LIMPET_EXPORT_CSV && heap.model->given_up_ns))
+	if (analysis.narrowed || (o->format == LIMPET_EXPORT_CSV && analysis.model->given_up_ns))
 		limpet_ui_warn("it begins %s after the capture did: only sums are kept from before",
-			       limpet_units_format_duration(text, heap.model->given_up_ns));
+			       limpet_units_format_duration(text, analysis.model->given_up_ns));
 	/* Some formats produce an empty file then. */
-	if (!heap.model->totals.allocations && !heap.model->totals.live_allocations)
+	if (!analysis.model->totals.allocations && !analysis.model->totals.live_allocations)
 		limpet_ui_note("no allocation was seen: there is little to write");
-	limpet_cli_note_names(heap.model);
-	result = write_tables(&heap, o, err);
-	limpet_heap_close(&heap);
+	limpet_cli_note_names(analysis.model);
+	result = write_tables(&analysis, o, err);
+	limpet_analysis_close(&analysis);
 	return result;
 }
 

@@ -7,7 +7,7 @@
 
 #include "analyzer/html/html.h"
 #include "analyzer/model/history.h"
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "analyzer/views/verdict.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -110,26 +110,26 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 }
 
 /* `verdict`: none, if there are no findings. */
-static int find(const struct limpet_heap *heap, const struct limpet_history *history,
+static int find(const struct limpet_analysis *analysis, const struct limpet_history *history,
 		struct limpet_findings **ret_findings, struct limpet_verdict *ret_verdict,
 		struct limpet_err *err)
 {
-	int code = limpet_cli_find(heap, history, ret_findings, err);
+	int code = limpet_cli_find(analysis, history, ret_findings, err);
 
 	if (code < 0 || !*ret_findings)
 		return code;
-	code = limpet_verdict_new(*ret_findings, &heap->view, ret_verdict);
+	code = limpet_verdict_new(*ret_findings, &analysis->view, ret_verdict);
 	return code < 0 ? limpet_err_set(err, code, "cannot look for findings: %s", strerror(-code))
 			: 0;
 }
 
 /* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
-static int follow(const struct limpet_heap *heap, const struct limpet_history *history,
+static int follow(const struct limpet_analysis *analysis, const struct limpet_history *history,
 		  const struct limpet_replay_options *selection,
 		  struct limpet_thread_timeline **ret_thread_timeline, struct limpet_err *err)
 {
-	int result = limpet_thread_timeline_build(heap->reader, heap->model, history, selection,
-						  ret_thread_timeline);
+	int result = limpet_thread_timeline_build(analysis->reader, analysis->model, history,
+						  selection, ret_thread_timeline);
 
 	if (result == -ENODATA)
 		return 0;
@@ -138,14 +138,16 @@ static int follow(const struct limpet_heap *heap, const struct limpet_history *h
 			  : 0;
 }
 
-static int make_page(const struct html_options *o, struct limpet_heap *heap, struct limpet_err *err)
+static int make_page(const struct html_options *o, struct limpet_analysis *analysis,
+		     struct limpet_err *err)
 {
-	const struct limpet_replay_options selection = {
-		.kept = heap->kept, .filter = o->cut.filter, .progress = limpet_cli_show_progress};
+	const struct limpet_replay_options selection = {.kept = analysis->kept,
+							.filter = o->cut.filter,
+							.progress = limpet_cli_show_progress};
 	struct limpet_html_subject subject = {
-		.model = heap->model,
-		.hidden = heap->filtered ? &heap->hidden : NULL,
-		.events = heap->events,
+		.model = analysis->model,
+		.hidden = analysis->filtered ? &analysis->hidden : NULL,
+		.events = analysis->events,
 		.from_ns = o->cut.from_ns,
 		.to_ns = o->cut.to_ns,
 	};
@@ -153,15 +155,15 @@ static int make_page(const struct html_options *o, struct limpet_heap *heap, str
 	struct limpet_findings *findings = NULL;
 	struct limpet_verdict verdict = {0};
 	struct limpet_thread_timeline *thread_timeline = NULL;
-	int result = limpet_history_build(heap->reader, heap->model, MOST_STEPS,
-					  heap->filtered ? &selection : NULL, &history, err);
+	int result = limpet_history_build(analysis->reader, analysis->model, MOST_STEPS,
+					  analysis->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
-		result = find(heap, history, &findings, &verdict, err);
+		result = find(analysis, history, &findings, &verdict, err);
 	if (result >= 0 && !o->quick)
-		result = follow(heap, history, &selection, &thread_timeline, err);
+		result = follow(analysis, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
-	subject.reader = heap->reader;
+	subject.reader = analysis->reader;
 	subject.history = history;
 	subject.findings = findings;
 	subject.verdict = findings ? &verdict : NULL;
@@ -177,22 +179,22 @@ static int make_page(const struct html_options *o, struct limpet_heap *heap, str
 
 static int page_of(const struct html_options *o, int *ret_status, struct limpet_err *err)
 {
-	const struct limpet_heap_options options = {.filter = o->cut.filter,
-						    .sorted = true,
-						    .sort = LIMPET_REPORT_LIVE,
-						    .series = true,
-						    .progress = limpet_cli_show_progress,
-						    .look_up = limpet_cli_look_up_names};
-	struct limpet_heap heap;
-	int result = limpet_heap_open(o->file, &options, &heap, err);
+	const struct limpet_analysis_options options = {.filter = o->cut.filter,
+							.sorted = true,
+							.sort = LIMPET_REPORT_LIVE,
+							.series = true,
+							.progress = limpet_cli_show_progress,
+							.look_up = limpet_cli_look_up_names};
+	struct limpet_analysis analysis;
+	int result = limpet_analysis_open(o->file, &options, &analysis, err);
 
 	limpet_cli_clear_progress();
 	if (result < 0)
 		return result;
-	*ret_status = limpet_cli_check_window("html", &o->cut, heap.reader);
+	*ret_status = limpet_cli_check_window("html", &o->cut, analysis.reader);
 	if (*ret_status == LIMPET_EXIT_OK)
-		result = make_page(o, &heap, err);
-	limpet_heap_close(&heap);
+		result = make_page(o, &analysis, err);
+	limpet_analysis_close(&analysis);
 	return result;
 }
 

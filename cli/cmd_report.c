@@ -12,8 +12,8 @@
 #include "analyzer/text/report_text.h"
 #include "analyzer/text/view_json.h"
 #include "analyzer/text/view_text.h"
+#include "analyzer/views/analysis.h"
 #include "analyzer/views/findings.h"
-#include "analyzer/views/heap.h"
 #include "analyzer/views/report.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -253,17 +253,17 @@ static void print_hints(const struct limpet_model *model, const struct report_op
 }
 
 /* The events of the whole capture, which a model of a window does not have. */
-static int count_events(const struct limpet_heap *heap, uint64_t *ret_events,
+static int count_events(const struct limpet_analysis *analysis, uint64_t *ret_events,
 			struct limpet_err *err)
 {
 	struct limpet_model *whole;
 	int result;
 
-	if (!heap->model->windowed) {
-		*ret_events = heap->events;
+	if (!analysis->model->windowed) {
+		*ret_events = analysis->events;
 		return 0;
 	}
-	result = limpet_model_build(heap->reader, NULL, &whole, err);
+	result = limpet_model_build(analysis->reader, NULL, &whole, err);
 	if (result < 0)
 		return result;
 	*ret_events = whole->totals.events;
@@ -283,62 +283,62 @@ static size_t steps_of(const struct limpet_model *model)
 }
 
 /* The history of the whole capture, even if the heap is of a part of it. */
-static int build_history(struct limpet_heap *heap, struct limpet_history **ret_history,
+static int build_history(struct limpet_analysis *analysis, struct limpet_history **ret_history,
 			 struct limpet_err *err)
 {
 	struct limpet_model *whole = NULL;
 	int result = 0;
 
-	if (heap->model->windowed)
-		result = limpet_model_build(heap->reader, NULL, &whole, err);
+	if (analysis->model->windowed)
+		result = limpet_model_build(analysis->reader, NULL, &whole, err);
 	if (result >= 0)
-		result = limpet_history_build(heap->reader, whole ? whole : heap->model,
-					      whole ? steps_of(heap->model) : HISTORY_STEPS, NULL,
-					      ret_history, err);
+		result = limpet_history_build(analysis->reader, whole ? whole : analysis->model,
+					      whole ? steps_of(analysis->model) : HISTORY_STEPS,
+					      NULL, ret_history, err);
 	limpet_model_free(whole);
 	return result;
 }
 
-static int find(struct limpet_heap *heap, struct limpet_findings **ret_findings,
+static int find(struct limpet_analysis *analysis, struct limpet_findings **ret_findings,
 		struct limpet_err *err)
 {
 	struct limpet_history *history;
 	int result;
 
-	if (heap->filtered || heap->model->to_ns <= heap->model->from_ns)
+	if (analysis->filtered || analysis->model->to_ns <= analysis->model->from_ns)
 		return 0;
-	result = build_history(heap, &history, err);
+	result = build_history(analysis, &history, err);
 	if (result < 0)
 		return result;
-	result = limpet_cli_find(heap, history, ret_findings, err);
+	result = limpet_cli_find(analysis, history, ret_findings, err);
 	limpet_history_free(history);
 	return result;
 }
 
-static int print_report(struct limpet_heap *heap, const struct report_options *o,
+static int print_report(struct limpet_analysis *analysis, const struct report_options *o,
 			bool *ret_unexplained, struct limpet_err *err)
 {
 	const struct limpet_report_text_options text = limpet_cli_text_options(o->format, o->full);
 	struct limpet_report_options options = {
-		.sort = heap->view.sort,
+		.sort = analysis->view.sort,
 		.limit = o->view.limit,
 		.merge = o->format != LIMPET_CLI_JSON,
 		.full = o->full,
-		.hidden = heap->filtered ? &heap->hidden : NULL,
+		.hidden = analysis->filtered ? &analysis->hidden : NULL,
 	};
 	struct limpet_findings *findings = NULL;
 	struct limpet_report *report = NULL;
 	char filters[LIMPET_CLI_FILTERS];
 	struct limpet_pager pager;
-	int result = count_events(heap, &options.capture_events, err);
+	int result = count_events(analysis, &options.capture_events, err);
 
 	if (result >= 0)
-		result = find(heap, &findings, err);
+		result = find(analysis, &findings, err);
 	*ret_unexplained = is_unexplained(findings);
 	options.findings = findings;
-	options.filters = heap->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
+	options.filters = analysis->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)
-		result = limpet_report_new(heap->model, &options, &report);
+		result = limpet_report_new(analysis->model, &options, &report);
 	limpet_pager_begin(&pager, result >= 0 && o->format != LIMPET_CLI_JSON && !o->no_pager);
 	if (result >= 0)
 		result = o->format == LIMPET_CLI_JSON ? limpet_report_json_print(report, stdout)
@@ -351,7 +351,7 @@ static int print_report(struct limpet_heap *heap, const struct report_options *o
 	return result;
 }
 
-static int print_view(struct limpet_heap *heap, const struct report_options *o,
+static int print_view(struct limpet_analysis *analysis, const struct report_options *o,
 		      struct limpet_err *err)
 {
 	const struct limpet_report_text_options text = limpet_cli_text_options(o->format, o->full);
@@ -363,8 +363,9 @@ static int print_view(struct limpet_heap *heap, const struct report_options *o,
 	limpet_cli_output_begin(&output, o->format);
 	if (output.file)
 		result = o->format == LIMPET_CLI_JSON
-				 ? limpet_view_json_print(heap, &o->view, output.file, err)
-				 : limpet_view_text_print(heap, &o->view, &text, output.file, err);
+				 ? limpet_view_json_print(analysis, &o->view, output.file, err)
+				 : limpet_view_text_print(analysis, &o->view, &text, output.file,
+							  err);
 	result = limpet_cli_output_end(&output, result);
 	limpet_pager_end(&pager);
 	return result;
@@ -372,7 +373,7 @@ static int print_view(struct limpet_heap *heap, const struct report_options *o,
 
 static int report_file(struct report_options *o, int *ret_status, struct limpet_err *err)
 {
-	const struct limpet_heap_options options = {
+	const struct limpet_analysis_options options = {
 		.from_ns = o->cut.from_ns,
 		.to_ns = o->cut.to_ns,
 		.filter = o->cut.filter,
@@ -387,9 +388,9 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 		.progress = limpet_cli_show_progress,
 		.look_up = limpet_cli_look_up_names,
 	};
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 	bool unexplained = false;
-	int result = limpet_heap_open(o->file, &options, &heap, err);
+	int result = limpet_analysis_open(o->file, &options, &analysis, err);
 
 	limpet_cli_clear_progress();
 	if (result < 0)
@@ -399,16 +400,16 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 						       : SITES_SHOWN;
 	if (!o->least_given && o->format != LIMPET_CLI_JSON)
 		o->view.least_share = LEAST_SHARE;
-	*ret_status = limpet_cli_check_window("report", &o->cut, heap.reader);
+	*ret_status = limpet_cli_check_window("report", &o->cut, analysis.reader);
 	if (*ret_status == LIMPET_EXIT_OK)
 		result = o->view.kind == LIMPET_VIEW_SITES
-				 ? print_report(&heap, o, &unexplained, err)
-				 : print_view(&heap, o, err);
+				 ? print_report(&analysis, o, &unexplained, err)
+				 : print_view(&analysis, o, err);
 	if (result < 0 && !err->message[0])
 		limpet_err_set(err, result, "cannot show '%s': %s", o->file, strerror(-result));
 	if (result >= 0 && *ret_status == LIMPET_EXIT_OK)
-		print_hints(heap.model, o, unexplained);
-	limpet_heap_close(&heap);
+		print_hints(analysis.model, o, unexplained);
+	limpet_analysis_close(&analysis);
 	return result;
 }
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyzer/model/model_losses.h"
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "cli/explain_print.h"
 #include "cli/ui.h"
 #include "cli/view_options.h"
@@ -249,15 +249,15 @@ static int explain_heap(const char *file, const struct limpet_model *model, bool
 
 int limpet_explain_trace(const char *file, bool json)
 {
-	const struct limpet_heap_options options = {.progress = limpet_cli_show_progress};
+	const struct limpet_analysis_options options = {.progress = limpet_cli_show_progress};
 	struct limpet_err err = {0};
-	struct limpet_heap heap;
-	int result = limpet_heap_open(file, &options, &heap, &err), status;
+	struct limpet_analysis analysis;
+	int result = limpet_analysis_open(file, &options, &analysis, &err), status;
 
 	limpet_cli_clear_progress();
 	if (result < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	status = explain_heap(file, heap.model, json);
-	limpet_heap_close(&heap);
+	status = explain_heap(file, analysis.model, json);
+	limpet_analysis_close(&analysis);
 	return status;
 }

@@ -3,13 +3,13 @@
 #define LIMPET_CLI_HEAP_FINDINGS_H
 
 #include "analyzer/model/history.h"
+#include "analyzer/views/analysis.h"
 #include "analyzer/views/findings.h"
-#include "analyzer/views/heap.h"
 #include "common/err.h"
 
 /* `history`: of the whole capture. *ret_findings stays as it is, NULL, for a filtered heap:
  * findings about a part of its stacks would mislead. -ENOMEM, or the error of a read. */
-int limpet_cli_find(const struct limpet_heap *heap, const struct limpet_history *history,
+int limpet_cli_find(const struct limpet_analysis *analysis, const struct limpet_history *history,
 		    struct limpet_findings **ret_findings, struct limpet_err *err);
 
 #endif

@@ -11,7 +11,7 @@
 int limpet_cli_namer_new(const struct limpet_trace_target *target,
 			 struct limpet_namer **ret_namer) LIMPET_MUST_CHECK;
 
-/* For limpet_heap_options. Says on a terminal what limpet is busy with. */
+/* For limpet_analysis_options. Says on a terminal what limpet is busy with. */
 int limpet_cli_look_up_names(struct limpet_model *model) LIMPET_MUST_CHECK;
 
 /* A note on stderr that names were looked up, for output that has no place for it. */

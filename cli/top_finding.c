@@ -13,7 +13,7 @@
 /* As limpet report has them, for the same words. */
 #define STEPS 240
 
-int limpet_top_finding_first(const struct limpet_heap *heap, char **ret_text,
+int limpet_top_finding_first(const struct limpet_analysis *analysis, char **ret_text,
 			     struct limpet_err *err)
 {
 	struct limpet_history *history = NULL;
@@ -22,11 +22,12 @@ int limpet_top_finding_first(const struct limpet_heap *heap, char **ret_text,
 	int result = 0;
 
 	*ret_text = NULL;
-	if (heap->model->to_ns <= heap->model->from_ns)
+	if (analysis->model->to_ns <= analysis->model->from_ns)
 		return 0;
-	result = limpet_history_build(heap->reader, heap->model, STEPS, NULL, &history, err);
+	result =
+		limpet_history_build(analysis->reader, analysis->model, STEPS, NULL, &history, err);
 	if (result >= 0)
-		result = limpet_cli_find(heap, history, &findings, err);
+		result = limpet_cli_find(analysis, history, &findings, err);
 	if (result >= 0 && findings && findings->count) {
 		text = strdup(findings->list[0].text);
 		if (!text)

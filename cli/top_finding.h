@@ -5,12 +5,12 @@
 
 #include <stdint.h>
 
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "analyzer/views/view.h"
 #include "common/err.h"
 
 /* *ret_text: a sentence, safe to show, malloc'ed; NULL: there is none. The errors of reading. */
-int limpet_top_finding_first(const struct limpet_heap *heap, char **ret_text,
+int limpet_top_finding_first(const struct limpet_analysis *analysis, char **ret_text,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 /* The function and its caller that grew most, with a rate, or with a sum if `window_ns` is 0; NULL:
  * nothing grew. -ENOMEM. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analyzer/model/tail.h"
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "cli/live_names.h"
 #include "cli/top_finding.h"
 #include "cli/view_options.h"
@@ -17,7 +17,7 @@ struct limpet_top_source {
 	char *path;
 	struct limpet_tail *tail; /* NULL: finished, and in `heap` */
 	bool unsealed; /* the capture has ended, and the file has no names: `tail` has them */
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 	const struct limpet_model *model;
 	struct limpet_locations *locations; /* of the live model */
 	uint64_t generation;                /* generation of the model that they are for */
@@ -41,18 +41,18 @@ static void look_up_names(struct limpet_top_source *source)
 /* `progress`: show it, on a terminal where nothing is drawn yet. */
 static int open_finished(struct limpet_top_source *source, bool progress, struct limpet_err *err)
 {
-	const struct limpet_heap_options options = {.progress = progress ? limpet_cli_show_progress
-									 : NULL};
-	int result = limpet_heap_open(source->path, &options, &source->heap, err);
+	const struct limpet_analysis_options options = {
+		.progress = progress ? limpet_cli_show_progress : NULL};
+	int result = limpet_analysis_open(source->path, &options, &source->analysis, err);
 
 	if (progress)
 		limpet_cli_clear_progress();
 	if (result < 0)
 		return result;
-	source->model = source->heap.model;
+	source->model = source->analysis.model;
 	free(source->finding);
 	source->finding = NULL;
-	result = limpet_top_finding_first(&source->heap, &source->finding, err);
+	result = limpet_top_finding_first(&source->analysis, &source->finding, err);
 	if (result == -ENOMEM)
 		return result;
 	/* A trace whose events cannot be read has figures to show all the same. */
@@ -98,8 +98,8 @@ void limpet_top_source_free(struct limpet_top_source *source)
 	limpet_locations_free(source->locations);
 	limpet_tail_free(source->tail);
 	limpet_replay_free(source->replay);
-	if (source->heap.reader)
-		limpet_heap_close(&source->heap);
+	if (source->analysis.reader)
+		limpet_analysis_close(&source->analysis);
 	free(source->threads);
 	free(source->finding);
 	free(source->kept);
@@ -130,7 +130,7 @@ int limpet_top_source_update(struct limpet_top_source *source, struct limpet_err
 	if (result < 0)
 		return result;
 	if (!source->model->sealed) {
-		limpet_heap_close(&source->heap);
+		limpet_analysis_close(&source->analysis);
 		source->unsealed = true;
 		source->model = limpet_tail_model(source->tail);
 		return source->model ? 1 : -ENOMEM;
@@ -190,7 +190,7 @@ int limpet_top_source_view(struct limpet_top_source *source, const struct limpet
 	if (result < 0)
 		return result;
 	source->view = (struct limpet_view){
-		.locations = source->tail ? source->locations : source->heap.locations,
+		.locations = source->tail ? source->locations : source->analysis.locations,
 		.sites = source->model->sites,
 		.site_count = source->model->site_count,
 		.sort = look->sort,
@@ -247,8 +247,8 @@ static int64_t finished_threads(struct limpet_top_source *source,
 	static const struct limpet_replay_options options;
 
 	if (!source->replay) {
-		int result = limpet_replay_new(source->heap.reader, source->heap.model, &options,
-					       &source->replay);
+		int result = limpet_replay_new(source->analysis.reader, source->analysis.model,
+					       &options, &source->replay);
 
 		if (result < 0)
 			return result;
@@ -280,7 +280,8 @@ const char *limpet_top_source_thread_name(struct limpet_top_source *source, uint
 
 	ret[0] = '\0';
 	if (!source->tail) {
-		snprintf(ret, 32, "%s", limpet_trace_reader_thread_name(source->heap.reader, tid));
+		snprintf(ret, 32, "%s",
+			 limpet_trace_reader_thread_name(source->analysis.reader, tid));
 		return ret;
 	}
 	snprintf(path, sizeof(path), "/proc/%u/task/%u/comm", source->model->target->pid, tid);

@@ -103,8 +103,8 @@ void limpet_cli_output_begin(struct limpet_cli_output *output, enum limpet_cli_f
 /* `result`, or -ENOMEM. Prints nothing of a text that failed. */
 int limpet_cli_output_end(struct limpet_cli_output *output, int result) LIMPET_MUST_CHECK;
 
-/* For limpet_heap_options: a progress line on stderr, if that is a terminal, once it has taken a
- * while. The context is NULL. */
+/* For limpet_analysis_options: a progress line on stderr, if that is a terminal, once it has taken
+ * a while. The context is NULL. */
 void limpet_cli_show_progress(void *context, size_t done, size_t all);
 /* Erases it. */
 void limpet_cli_clear_progress(void);

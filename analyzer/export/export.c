@@ -57,15 +57,15 @@ static int refuse(struct limpet_err *err, int code, const char *why, const char 
 	return code;
 }
 
-static int check(const struct limpet_heap *heap, enum limpet_export_format format,
+static int check(const struct limpet_analysis *analysis, enum limpet_export_format format,
 		 struct limpet_err *err)
 {
 	const bool events = format == LIMPET_EXPORT_HEAPTRACK || format == LIMPET_EXPORT_CSV;
 	const bool whole =
 		events || format == LIMPET_EXPORT_PERFETTO || format == LIMPET_EXPORT_FIREFOX;
-	const struct limpet_model *model = heap->model;
+	const struct limpet_model *model = analysis->model;
 
-	if (whole && heap->narrowed)
+	if (whole && analysis->narrowed)
 		return refuse(err, -ENOTSUP, "what was discarded cannot be filtered by thread",
 			      "filter by function:, file: or module: instead");
 	if (whole && model->windowed)
@@ -77,7 +77,7 @@ static int check(const struct limpet_heap *heap, enum limpet_export_format forma
 		return refuse(err, -ENOTSUP, "heaptrack and csv always contain all blocks",
 			      "pprof, folded, massif and callgrind can be limited to blocks that "
 			      "were allocated in a part of the time");
-	if (events && heap->replay)
+	if (events && analysis->replay)
 		return refuse(err, -ENOTSUP, "heaptrack and csv always contain every thread",
 			      "pprof, folded, massif and callgrind can be limited to threads");
 	if (events && model->compact)
@@ -89,7 +89,7 @@ static int check(const struct limpet_heap *heap, enum limpet_export_format forma
 	if (format == LIMPET_EXPORT_HEAPTRACK && model->sample_bytes)
 		return refuse(err, -ENOTSUP, "heaptrack's format has no samples",
 			      "pprof, folded, massif and callgrind contain the estimates");
-	if (format == LIMPET_EXPORT_FOLDED && heap->view.sort == LIMPET_REPORT_TEMPORARY &&
+	if (format == LIMPET_EXPORT_FOLDED && analysis->view.sort == LIMPET_REPORT_TEMPORARY &&
 	    model->sample_bytes)
 		return refuse(err, -ENOTSUP, "samples do not say which allocations are temporary",
 			      "--sort allocations, or another figure");
@@ -97,52 +97,53 @@ static int check(const struct limpet_heap *heap, enum limpet_export_format forma
 }
 
 /* Those that show figures over time. */
-static int export_history(struct limpet_heap *heap, enum limpet_export_format format, FILE *file,
-			  struct limpet_err *err)
+static int export_history(struct limpet_analysis *analysis, enum limpet_export_format format,
+			  FILE *file, struct limpet_err *err)
 {
-	const struct limpet_replay_options selection = {.kept = heap->kept, .filter = heap->filter};
+	const struct limpet_replay_options selection = {.kept = analysis->kept,
+							.filter = analysis->filter};
 	struct limpet_history *history;
-	int code = limpet_history_build(heap->reader, heap->model, LIMPET_EXPORT_MOMENTS,
-					heap->filtered ? &selection : NULL, &history, err);
+	int code = limpet_history_build(analysis->reader, analysis->model, LIMPET_EXPORT_MOMENTS,
+					analysis->filtered ? &selection : NULL, &history, err);
 
 	if (code < 0)
 		return code;
-	code = format == LIMPET_EXPORT_PERFETTO ? limpet_export_perfetto(heap, history, file)
-						: limpet_export_firefox(heap, history, file);
+	code = format == LIMPET_EXPORT_PERFETTO ? limpet_export_perfetto(analysis, history, file)
+						: limpet_export_firefox(analysis, history, file);
 	limpet_history_free(history);
 	return code;
 }
 
-int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
-		  FILE *file, struct limpet_err *err)
+int limpet_export(struct limpet_analysis *analysis, enum limpet_export_format format,
+		  unsigned table, FILE *file, struct limpet_err *err)
 {
-	int code = check(heap, format, err);
+	int code = check(analysis, format, err);
 
 	if (code < 0)
 		return code;
 	code = -EINVAL;
 	switch (format) {
 	case LIMPET_EXPORT_HEAPTRACK:
-		code = limpet_export_heaptrack(heap, file);
+		code = limpet_export_heaptrack(analysis, file);
 		break;
 	case LIMPET_EXPORT_PPROF:
-		code = limpet_export_pprof(heap, file);
+		code = limpet_export_pprof(analysis, file);
 		break;
 	case LIMPET_EXPORT_FOLDED:
-		code = limpet_export_folded(heap, file);
+		code = limpet_export_folded(analysis, file);
 		break;
 	case LIMPET_EXPORT_MASSIF:
-		code = limpet_export_massif(heap, file);
+		code = limpet_export_massif(analysis, file);
 		break;
 	case LIMPET_EXPORT_CALLGRIND:
-		code = limpet_export_callgrind(heap, file);
+		code = limpet_export_callgrind(analysis, file);
 		break;
 	case LIMPET_EXPORT_CSV:
-		code = limpet_export_csv(heap, table, file);
+		code = limpet_export_csv(analysis, table, file);
 		break;
 	case LIMPET_EXPORT_PERFETTO:
 	case LIMPET_EXPORT_FIREFOX:
-		code = export_history(heap, format, file, err);
+		code = export_history(analysis, format, file, err);
 		break;
 	case LIMPET_EXPORT_COUNT:
 		break;

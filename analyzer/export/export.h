@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "analyzer/model/history.h"
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "common/err.h"
 
 enum limpet_export_format {
@@ -32,7 +32,7 @@ extern const char *const limpet_export_tables[];
  * So is a filter by threads for the first two, a sampled capture for heaptrack, and one for stacks
  * by temporary allocations. -ENODATA: the trace has no single events, or not all. -ENOMEM; errors
  * of `file` are found by ferror(). `table`: the table of CSV to write. */
-int limpet_export(struct limpet_heap *heap, enum limpet_export_format format, unsigned table,
-		  FILE *file, struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_export(struct limpet_analysis *analysis, enum limpet_export_format format,
+		  unsigned table, FILE *file, struct limpet_err *err) LIMPET_MUST_CHECK;
 
 #endif

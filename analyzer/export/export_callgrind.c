@@ -17,7 +17,7 @@ struct cost {
 };
 
 struct writer {
-	const struct limpet_heap *heap;
+	const struct limpet_analysis *analysis;
 	FILE *file;
 	struct cost *costs;
 	bool failed; /* no memory */
@@ -38,14 +38,14 @@ static int add_cost(struct writer *writer, uint32_t place, uint64_t callee, size
 	}
 	/* A recursive stack contains a line more than once, but counts once. */
 	if (cost->seen != site + 1)
-		limpet_view_add_figures(&cost->figures, &writer->heap->view.sites[site]);
+		limpet_view_add_figures(&cost->figures, &writer->analysis->view.sites[site]);
 	cost->seen = site + 1;
 	return 0;
 }
 
 static int add_costs(struct writer *writer)
 {
-	const struct limpet_view *view = &writer->heap->view;
+	const struct limpet_view *view = &writer->analysis->view;
 	int code = 0;
 
 	for (size_t i = 0; i < view->site_count && code == 0; i++) {
@@ -80,7 +80,7 @@ static void print_figures(const struct writer *writer, const struct limpet_model
 	fprintf(writer->file, "%" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64,
 		figures->live_bytes, figures->live_allocations, figures->peak_bytes,
 		figures->allocated_bytes, figures->allocations);
-	if (!writer->heap->model->sample_bytes)
+	if (!writer->analysis->model->sample_bytes)
 		fprintf(writer->file, " %" PRIu64, figures->temporary_allocations);
 	fputc('\n', writer->file);
 }
@@ -98,7 +98,7 @@ static void print_position(struct writer *writer, const char *keyword, const cha
 /* The object distinguishes functions of the same name in several modules. */
 static void print_function(struct writer *writer, uint32_t number, bool called)
 {
-	const struct limpet_function *function = &writer->heap->locations->functions[number];
+	const struct limpet_function *function = &writer->analysis->locations->functions[number];
 
 	print_position(writer, called ? "cob" : "ob", function->module);
 	print_position(writer, called ? "cfi" : "fl", function->file);
@@ -107,7 +107,7 @@ static void print_function(struct writer *writer, uint32_t number, bool called)
 
 static void print_costs(struct writer *writer, struct cost *const *list, size_t count)
 {
-	const struct limpet_location *locations = writer->heap->locations->locations;
+	const struct limpet_location *locations = writer->analysis->locations->locations;
 	uint32_t before = UINT32_MAX;
 	const char *file = NULL;
 
@@ -118,7 +118,7 @@ static void print_costs(struct writer *writer, struct cost *const *list, size_t 
 		if (place->function != before) {
 			fputc('\n', writer->file);
 			print_function(writer, place->function, false);
-			file = writer->heap->locations->functions[place->function].file;
+			file = writer->analysis->locations->functions[place->function].file;
 		}
 		before = place->function;
 		if (place->file != file)
@@ -134,13 +134,13 @@ static void print_costs(struct writer *writer, struct cost *const *list, size_t 
 	}
 }
 
-int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
+int limpet_export_callgrind(struct limpet_analysis *analysis, FILE *file)
 {
-	struct writer writer = {.heap = heap, .file = file};
-	LIMPET_FREE char *command = limpet_export_name(heap->model->target->command, "", ' ');
-	LIMPET_FREE char *title = limpet_export_title(heap->model, "limpet");
+	struct writer writer = {.analysis = analysis, .file = file};
+	LIMPET_FREE char *command = limpet_export_name(analysis->model->target->command, "", ' ');
+	LIMPET_FREE char *title = limpet_export_title(analysis->model, "limpet");
 	LIMPET_FREE struct cost **list = NULL;
-	const bool born = heap->model->born;
+	const bool born = analysis->model->born;
 	struct cost *cost;
 	size_t count = 0;
 	int code = add_costs(&writer);
@@ -149,10 +149,10 @@ int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
 		"# callgrind format\nversion: 1\ncreator: limpet\npid: %u\ncmd: %s\n"
 		"%s%s%spositions: line\nevents: Live LiveBlocks Peak Allocated "
 		"Allocations%s\nsummary: ",
-		heap->model->target->pid, command && command[0] ? command : "?",
+		analysis->model->target->pid, command && command[0] ? command : "?",
 		born ? "desc: Data: " : "", born && title ? title : "", born ? "\n" : "",
-		heap->model->sample_bytes ? "" : " Temporary");
-	print_figures(&writer, &heap->view.totals);
+		analysis->model->sample_bytes ? "" : " Temporary");
+	print_figures(&writer, &analysis->view.totals);
 	list = calloc(HASH_COUNT(writer.costs) + 1ul, sizeof(*list));
 	if (!list || !title)
 		code = -ENOMEM;
@@ -160,7 +160,7 @@ int limpet_export_callgrind(struct limpet_heap *heap, FILE *file)
 		list[count++] = cost;
 	if (code == 0) {
 		qsort_r(list, count, sizeof(struct cost *), compare_costs,
-			heap->locations->locations);
+			analysis->locations->locations);
 		print_costs(&writer, list, count);
 	}
 	cost = writer.costs;

@@ -61,10 +61,10 @@ static double weight_of(const struct limpet_model *model, const struct limpet_tr
 					 : 1;
 }
 
-static void print_event(const struct limpet_heap *heap, const struct limpet_trace_event *row,
-			FILE *file)
+static void print_event(const struct limpet_analysis *analysis,
+			const struct limpet_trace_event *row, FILE *file)
 {
-	if (heap->kept && !heap->kept[row->node])
+	if (analysis->kept && !analysis->kept[row->node])
 		return;
 	fprintf(file, "%" PRIu64 ",%s,%u,%u,%" PRIu64 ",", row->time_ns,
 		row->kind < LIMPET_COUNT_OF(kind_words) && kind_words[row->kind]
@@ -75,16 +75,16 @@ static void print_event(const struct limpet_heap *heap, const struct limpet_trac
 		fprintf(file, "%" PRIu64, row->age_ns);
 	/* Unknown for samples. 17 digits, so that sums equal the report's. */
 	fprintf(file, ",%s,%.17g\n",
-		heap->model->sample_bytes ? ""
-		: row->temporary          ? "true"
-					  : "false",
-		weight_of(heap->model, row));
+		analysis->model->sample_bytes ? ""
+		: row->temporary              ? "true"
+					      : "false",
+		weight_of(analysis->model, row));
 }
 
-static int print_events(struct limpet_heap *heap, FILE *file)
+static int print_events(struct limpet_analysis *analysis, FILE *file)
 {
 	const struct limpet_trace_block *blocks;
-	size_t count = limpet_trace_reader_blocks(heap->reader, &blocks);
+	size_t count = limpet_trace_reader_blocks(analysis->reader, &blocks);
 	int code = 0;
 
 	fputs("time_ns,kind,thread,stack,bytes,age_ns,temporary,weight\n", file);
@@ -94,10 +94,10 @@ static int print_events(struct limpet_heap *heap, FILE *file)
 
 		if (blocks[i].type != LIMPET_TRACE_EVENTS || blocks[i].damaged)
 			continue;
-		code = limpet_trace_events_open(heap->reader, i, &events);
+		code = limpet_trace_events_open(analysis->reader, i, &events);
 		if (code == 0) {
 			while ((code = limpet_trace_events_next(events, &row)) == 1)
-				print_event(heap, &row, file);
+				print_event(analysis, &row, file);
 			limpet_trace_events_free(events);
 		}
 		/* A damaged block is lost: the report says so. */
@@ -119,23 +119,23 @@ static void print_frame_number(const struct limpet_locations *locations, uint32_
 			inlined);
 }
 
-static int print_stacks(struct limpet_heap *heap, FILE *file)
+static int print_stacks(struct limpet_analysis *analysis, FILE *file)
 {
-	const struct limpet_model *model = heap->model;
+	const struct limpet_model *model = analysis->model;
 
 	fputs("stack,depth,frame\n", file);
 	for (uint32_t i = 1; i < model->node_count && !ferror(file); i++) {
 		uint32_t depth = 0;
 
-		if (heap->kept && !heap->kept[i])
+		if (analysis->kept && !analysis->kept[i])
 			continue;
 		for (uint32_t at = i; at && !model->nodes[at].lost; at = model->nodes[at].parent) {
 			const uint32_t *list;
-			uint32_t count = limpet_locations_of_node(heap->locations, at, &list);
+			uint32_t count = limpet_locations_of_node(analysis->locations, at, &list);
 
 			for (uint32_t k = 0; k < count; k++) {
 				fprintf(file, "%u,%u,", i, depth++);
-				print_frame_number(heap->locations, at, k, file);
+				print_frame_number(analysis->locations, at, k, file);
 				fputc('\n', file);
 			}
 		}
@@ -143,13 +143,13 @@ static int print_stacks(struct limpet_heap *heap, FILE *file)
 	return 0;
 }
 
-static int print_frame(const struct limpet_heap *heap, uint32_t node, uint32_t number,
+static int print_frame(const struct limpet_analysis *analysis, uint32_t node, uint32_t number,
 		       const struct limpet_location *place, FILE *file)
 {
-	const struct limpet_function *function = &heap->locations->functions[place->function];
+	const struct limpet_function *function = &analysis->locations->functions[place->function];
 	int code;
 
-	print_frame_number(heap->locations, node, number, file);
+	print_frame_number(analysis->locations, node, number, file);
 	fputc(',', file);
 	code = print_text(file, function->named ? function->name : NULL);
 	fputc(',', file);
@@ -161,20 +161,20 @@ static int print_frame(const struct limpet_heap *heap, uint32_t node, uint32_t n
 	fputc(',', file);
 	if (code == 0)
 		code = print_text(file, function->module);
-	fprintf(file, ",%" PRIu64 ",%s,%s\n", heap->model->nodes[node].address - 1,
+	fprintf(file, ",%" PRIu64 ",%s,%s\n", analysis->model->nodes[node].address - 1,
 		place->inlined ? "true" : "false",
 		function->kind != LIMPET_FRAME_PROGRAM ? "true" : "false");
 	return code;
 }
 
-static int print_frames(struct limpet_heap *heap, FILE *file)
+static int print_frames(struct limpet_analysis *analysis, FILE *file)
 {
-	const struct limpet_locations *locations = heap->locations;
+	const struct limpet_locations *locations = analysis->locations;
 	LIMPET_FREE bool *written = calloc(locations->address_count + 2ul, sizeof(*written));
 	int code = written ? 0 : -ENOMEM;
 
 	fputs("frame,function,file,line,module,address,inlined,noise\n", file);
-	for (uint32_t i = 1; i < heap->model->node_count && code == 0 && !ferror(file); i++) {
+	for (uint32_t i = 1; i < analysis->model->node_count && code == 0 && !ferror(file); i++) {
 		uint32_t location = limpet_locations_address_number(locations, i);
 		const uint32_t *list;
 		uint32_t count = limpet_locations_of_node(locations, i, &list);
@@ -183,15 +183,15 @@ static int print_frames(struct limpet_heap *heap, FILE *file)
 			continue;
 		written[location] = true;
 		for (uint32_t k = 0; k < count && code == 0; k++)
-			code = print_frame(heap, i, k, &locations->locations[list[k]], file);
+			code = print_frame(analysis, i, k, &locations->locations[list[k]], file);
 	}
 	return code;
 }
 
-int limpet_export_csv(struct limpet_heap *heap, unsigned table, FILE *file)
+int limpet_export_csv(struct limpet_analysis *analysis, unsigned table, FILE *file)
 {
-	static int (*const tables[])(struct limpet_heap *, FILE *) = {print_events, print_stacks,
-								      print_frames};
+	static int (*const tables[])(struct limpet_analysis *,
+				     FILE *) = {print_events, print_stacks, print_frames};
 
-	return table < LIMPET_COUNT_OF(tables) ? tables[table](heap, file) : -EINVAL;
+	return table < LIMPET_COUNT_OF(tables) ? tables[table](analysis, file) : -EINVAL;
 }

@@ -25,7 +25,7 @@ struct thread {
 	double bytes; /* allocated */
 };
 struct writer {
-	const struct limpet_heap *heap;
+	const struct limpet_analysis *analysis;
 	const struct limpet_history *history;
 	struct limpet_json_printer printer;
 	struct limpet_export_stacks stacks;
@@ -92,7 +92,7 @@ static json_t *text_of(const char *string)
 
 static json_t *meta(struct writer *writer)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_trace_target *target = model->target;
 	json_t *visible = json_array();
 	LIMPET_FREE char *title = limpet_export_title(model, target->comm);
@@ -144,14 +144,14 @@ static json_t *library(struct writer *writer, const struct limpet_trace_module *
 	breakpad_id(module, debug_id);
 	limpet_export_build_id(module, code_id);
 	return json_pack("{s:o,s:s,s:s,s:s,s:s,s:s,s:s?}", "arch",
-			 text_of(writer->heap->model->target->machine), "name", name, "path", whole,
-			 "debugName", name, "debugPath", whole, "breakpadId", debug_id, "codeId",
-			 code_id[0] ? code_id : NULL);
+			 text_of(writer->analysis->model->target->machine), "name", name, "path",
+			 whole, "debugName", name, "debugPath", whole, "breakpadId", debug_id,
+			 "codeId", code_id[0] ? code_id : NULL);
 }
 
 static void print_head(struct writer *writer)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 
 	fputs("{\"pages\":[]", writer->printer.file);
 	limpet_json_member(&writer->printer, "meta", meta(writer));
@@ -166,7 +166,7 @@ static void print_head(struct writer *writer)
 /* A counter is shown as the sum of its values: each but the first is a difference. */
 static void print_values(struct writer *writer, enum limpet_export_series series)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	const char *comma = "";
 	uint64_t value, before = 0, count = 0;
 
@@ -194,7 +194,7 @@ static void print_values(struct writer *writer, enum limpet_export_series series
 static void print_counter(struct writer *writer, enum limpet_export_series series)
 {
 	static const char *const colours[LIMPET_EXPORT_SERIES_COUNT] = {"orange", "blue", "green"};
-	const char *name = limpet_export_series_name(writer->heap->model, series);
+	const char *name = limpet_export_series_name(writer->analysis->model, series);
 
 	fprintf(writer->printer.file,
 		"{\"name\":\"%s\",\"category\":\"Memory\",\"description\":\"%s\",\"pid\":\"%u\","
@@ -202,8 +202,8 @@ static void print_counter(struct writer *writer, enum limpet_export_series serie
 		"\"unit\":\"bytes\",\"color\":\"%s\",\"markerSchemaLocation\":null,"
 		"\"sortWeight\":%u,\"label\":\"%s\",\"tooltipRows\":[{\"type\":\"value\","
 		"\"source\":\"accumulated\",\"format\":{\"unit\":\"bytes\"},\"label\":\"%s\"}]},\n",
-		name, name, writer->heap->model->target->pid, colours[series], 10u + series, name,
-		name);
+		name, name, writer->analysis->model->target->pid, colours[series], 10u + series,
+		name, name);
 	print_values(writer, series);
 	fputc('}', writer->printer.file);
 }
@@ -245,7 +245,7 @@ static void print_stack_table(struct writer *writer)
 
 static int64_t frame_address(const struct writer *writer, const struct limpet_export_frame *frame)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_trace_node *node = &model->nodes[frame->node];
 
 	return frame->node && node->module
@@ -256,12 +256,12 @@ static int64_t frame_address(const struct writer *writer, const struct limpet_ex
 
 static long frame_library(const struct writer *writer, const struct limpet_export_frame *frame)
 {
-	return frame->node ? (long)writer->heap->model->nodes[frame->node].module - 1 : -1;
+	return frame->node ? (long)writer->analysis->model->nodes[frame->node].module - 1 : -1;
 }
 
 static void print_frame_table(struct writer *writer)
 {
-	const struct limpet_location *places = writer->heap->locations->locations;
+	const struct limpet_location *places = writer->analysis->locations->locations;
 	const struct limpet_export_frame *frames = writer->stacks.frames;
 	const size_t count = writer->stacks.frame_count;
 	char text[24];
@@ -290,8 +290,8 @@ static const char *source_of(struct writer *writer, const char *file, char text[
 
 static void print_func_table(struct writer *writer)
 {
-	const struct limpet_function *functions = writer->heap->locations->functions;
-	const size_t count = writer->heap->locations->function_count;
+	const struct limpet_function *functions = writer->analysis->locations->functions;
+	const size_t count = writer->analysis->locations->function_count;
 	char text[24];
 
 	begin_table(writer, ",\n", "funcTable", count);
@@ -346,8 +346,8 @@ static void print_shared(struct writer *writer)
 	      "\"line\":[],\"column\":[],\"length\":0}",
 	      file);
 	/* All strings that follow must be in the list. */
-	for (size_t i = 0; i < writer->heap->model->mark_count; i++)
-		string_number(writer, writer->heap->model->marks[i].name);
+	for (size_t i = 0; i < writer->analysis->model->mark_count; i++)
+		string_number(writer, writer->analysis->model->marks[i].name);
 	limpet_json_begin_list(&writer->printer, "stringArray");
 	for (const struct limpet_export_string *at = writer->strings.first; at; at = at->hh.next)
 		limpet_json_item(&writer->printer, json_string(at->text));
@@ -438,8 +438,8 @@ static void print_allocations(struct writer *writer, uint32_t tid)
 /* Marks are of the whole process: the main thread has them. */
 static void print_marks(struct writer *writer, bool any)
 {
-	const struct limpet_trace_user_mark *marks = writer->heap->model->marks;
-	const size_t count = any ? writer->heap->model->mark_count : 0;
+	const struct limpet_trace_user_mark *marks = writer->analysis->model->marks;
+	const size_t count = any ? writer->analysis->model->mark_count : 0;
 
 	begin_table(writer, ",\n", "markers", count);
 	COLUMN(writer, "name", i, count, "%zu", string_number(writer, marks[i].name));
@@ -453,15 +453,15 @@ static void print_marks(struct writer *writer, bool any)
 
 static json_t *thread_name(const struct writer *writer, uint32_t tid)
 {
-	const char *name = limpet_trace_reader_thread_name(writer->heap->reader, tid);
+	const char *name = limpet_trace_reader_thread_name(writer->analysis->reader, tid);
 	char number[32];
 
 	if (writer->of_sums)
 		return json_string("all threads");
 	if (name[0])
 		return limpet_json_text(name);
-	if (tid == writer->heap->model->target->pid && writer->heap->model->target->comm[0])
-		return text_of(writer->heap->model->target->comm);
+	if (tid == writer->analysis->model->target->pid && writer->analysis->model->target->comm[0])
+		return text_of(writer->analysis->model->target->comm);
 	snprintf(number, sizeof(number), "thread %u", tid);
 	return json_string(number);
 }
@@ -476,11 +476,11 @@ static void print_thread(struct writer *writer, uint32_t tid)
 		"\"pausedRanges\":[],\"isMainThread\":%s,\"pid\":\"%u\",\"tid\":%u,\n"
 		"\"samples\":{\"stack\":[],\"time\":[],\"weight\":null,\"weightType\":\"samples\","
 		"\"length\":0}",
-		tid == writer->heap->model->target->pid ? "true" : "false",
-		writer->heap->model->target->pid, tid);
+		tid == writer->analysis->model->target->pid ? "true" : "false",
+		writer->analysis->model->target->pid, tid);
 	limpet_json_member(&writer->printer, "name", thread_name(writer, tid));
 	limpet_json_member(&writer->printer, "processName",
-			   text_of(writer->heap->model->target->comm));
+			   text_of(writer->analysis->model->target->comm));
 	print_marks(writer, tid == writer->threads[0].tid);
 	print_allocations(writer, tid);
 	fputc('}', file);
@@ -506,7 +506,7 @@ static int take_threads(struct writer *writer)
 	for (size_t i = 0; i <= blocks->entry_count && code == 0; i++) {
 		const struct limpet_firefox_entry *entry = i ? &blocks->entries[i - 1] : NULL;
 		const uint32_t tid = entry ? blocks->origins[entry->origin].tid
-					   : writer->heap->model->target->pid;
+					   : writer->analysis->model->target->pid;
 		const uint32_t number = limpet_number_table_of(&numbers, tid);
 
 		code = !number ? -ENOMEM
@@ -529,9 +529,9 @@ static int take_threads(struct writer *writer)
 /* Every event, if there are all; else sums, which are of no thread. */
 static int take_blocks(struct writer *writer)
 {
-	const struct limpet_model *model = writer->heap->model;
-	const struct limpet_replay_options options = {.kept = writer->heap->kept,
-						      .filter = writer->heap->filter,
+	const struct limpet_model *model = writer->analysis->model;
+	const struct limpet_replay_options options = {.kept = writer->analysis->kept,
+						      .filter = writer->analysis->filter,
 						      .tell_block = limpet_firefox_blocks_add,
 						      .block_context = &writer->blocks};
 	struct limpet_replay *replay;
@@ -542,19 +542,19 @@ static int take_blocks(struct writer *writer)
 	if (writer->of_sums)
 		return limpet_firefox_blocks_add_sums(&writer->blocks, model->target->pid,
 						      writer->history);
-	code = limpet_replay_new(writer->heap->reader, model, &options, &replay);
+	code = limpet_replay_new(writer->analysis->reader, model, &options, &replay);
 	if (code == 0)
 		limpet_replay_free(replay);
 	return code;
 }
 
-int limpet_export_firefox(struct limpet_heap *heap, const struct limpet_history *history,
+int limpet_export_firefox(struct limpet_analysis *analysis, const struct limpet_history *history,
 			  FILE *file)
 {
-	struct writer writer = {.heap = heap,
+	struct writer writer = {.analysis = analysis,
 				.history = history,
 				.printer = {.file = file},
-				.stacks = {.locations = heap->locations}};
+				.stacks = {.locations = analysis->locations}};
 	int code = take_blocks(&writer);
 
 	if (code == 0)

@@ -77,7 +77,7 @@ static int64_t own_figure(const struct limpet_view_tree *tree, uint32_t number,
 	return figure;
 }
 
-static int print_tree(const struct limpet_heap *heap, const struct limpet_view_tree *tree,
+static int print_tree(const struct limpet_analysis *analysis, const struct limpet_view_tree *tree,
 		      char *const *names, FILE *file)
 {
 	LIMPET_FREE size_t *lengths = calloc(tree->count + 1ul, sizeof(*lengths));
@@ -89,7 +89,7 @@ static int print_tree(const struct limpet_heap *heap, const struct limpet_view_t
 		return -ENOMEM;
 	while (at && !ferror(file)) {
 		const char *name = names[tree->nodes[at].function];
-		int64_t own = own_figure(tree, at, heap->view.sort);
+		int64_t own = own_figure(tree, at, analysis->view.sort);
 
 		lengths[at] = path.count;
 		if (path.count)
@@ -118,21 +118,21 @@ static int print_tree(const struct limpet_heap *heap, const struct limpet_view_t
 	return code;
 }
 
-int limpet_export_folded(struct limpet_heap *heap, FILE *file)
+int limpet_export_folded(struct limpet_analysis *analysis, FILE *file)
 {
 	LIMPET_FREE uint32_t *alike = NULL;
-	struct limpet_view view = heap->view;
+	struct limpet_view view = analysis->view;
 	struct limpet_view_tree *tree = NULL;
 	char **names = NULL;
-	int code = clean_names(heap->locations, view.full, &names);
+	int code = clean_names(analysis->locations, view.full, &names);
 
 	if (code == 0)
-		code = find_alike(names, heap->locations->function_count, &alike);
+		code = find_alike(names, analysis->locations->function_count, &alike);
 	view.alike = alike;
 	if (code == 0)
 		code = limpet_view_tree_new(&view, false, &tree);
 	if (code == 0)
-		code = print_tree(heap, tree, names, file);
+		code = print_tree(analysis, tree, names, file);
 	limpet_view_tree_free(tree);
 	free_names(names);
 	return code;

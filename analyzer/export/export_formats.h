@@ -7,17 +7,17 @@
 #include <stdio.h>
 
 #include "analyzer/model/history.h"
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 
-int limpet_export_heaptrack(struct limpet_heap *heap, FILE *file);
-int limpet_export_pprof(struct limpet_heap *heap, FILE *file);
-int limpet_export_folded(struct limpet_heap *heap, FILE *file);
-int limpet_export_massif(struct limpet_heap *heap, FILE *file);
-int limpet_export_callgrind(struct limpet_heap *heap, FILE *file);
-int limpet_export_csv(struct limpet_heap *heap, unsigned table, FILE *file);
-int limpet_export_perfetto(struct limpet_heap *heap, const struct limpet_history *history,
+int limpet_export_heaptrack(struct limpet_analysis *analysis, FILE *file);
+int limpet_export_pprof(struct limpet_analysis *analysis, FILE *file);
+int limpet_export_folded(struct limpet_analysis *analysis, FILE *file);
+int limpet_export_massif(struct limpet_analysis *analysis, FILE *file);
+int limpet_export_callgrind(struct limpet_analysis *analysis, FILE *file);
+int limpet_export_csv(struct limpet_analysis *analysis, unsigned table, FILE *file);
+int limpet_export_perfetto(struct limpet_analysis *analysis, const struct limpet_history *history,
 			   FILE *file);
-int limpet_export_firefox(struct limpet_heap *heap, const struct limpet_history *history,
+int limpet_export_firefox(struct limpet_analysis *analysis, const struct limpet_history *history,
 			  FILE *file);
 
 /* A name for one line of a text format: harmless, and with `instead` for each byte of `reserved`.

@@ -28,7 +28,7 @@ struct number {
 #define CHAIN_MAX 4096u
 
 struct writer {
-	const struct limpet_heap *heap;
+	const struct limpet_analysis *analysis;
 	FILE *file;
 	struct number *strings, *allocations;
 	uint32_t string_count, ip_count, trace_count, allocation_count;
@@ -96,8 +96,8 @@ static uint32_t write_string(struct writer *writer, const char *string)
 
 static uint32_t write_ip(struct writer *writer, uint32_t node)
 {
-	const struct limpet_model *model = writer->heap->model;
-	const struct limpet_locations *locations = writer->heap->locations;
+	const struct limpet_model *model = writer->analysis->model;
+	const struct limpet_locations *locations = writer->analysis->locations;
 	const struct limpet_trace_node *at = &model->nodes[node];
 	uint32_t location = limpet_locations_address_number(locations, node);
 	uint32_t module, numbers[3 * LIMPET_NODE_FRAMES_MAX] = {0};
@@ -129,7 +129,7 @@ static uint32_t write_ip(struct writer *writer, uint32_t node)
 /* Parents come first: the nodes of a chain that are not written yet are written outermost first. */
 static void write_trace(struct writer *writer, uint32_t node)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	uint32_t *const chain = writer->chain, length = 0;
 
 	/* A chain deeper than any walk is cut at its outer end. */
@@ -163,7 +163,7 @@ static uint32_t write_allocation(struct writer *writer, const struct limpet_trac
 
 static void write_time(struct writer *writer, uint64_t time_ns)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	const uint64_t page_bytes = model->target->page_bytes ? model->target->page_bytes : 4096;
 
 	if (time_ns / 1000000 != writer->ms) {
@@ -184,7 +184,8 @@ static void write_row(struct writer *writer, const struct limpet_trace_event *ro
 	const bool allocates = row->kind == LIMPET_ROW_ALLOC || row->kind == LIMPET_ROW_UNTRACKED;
 	uint32_t number;
 
-	if ((!frees && !allocates) || (writer->heap->kept && !writer->heap->kept[row->node]))
+	if ((!frees && !allocates) ||
+	    (writer->analysis->kept && !writer->analysis->kept[row->node]))
 		return;
 	number = write_allocation(writer, row);
 	write_time(writer, row->time_ns);
@@ -197,7 +198,7 @@ static void write_row(struct writer *writer, const struct limpet_trace_event *ro
 
 static void write_head(const struct writer *writer)
 {
-	const struct limpet_trace_target *target = writer->heap->model->target;
+	const struct limpet_trace_target *target = writer->analysis->model->target;
 	LIMPET_FREE char *command = limpet_export_name(target->command, "", ' ');
 
 	fprintf(writer->file, "v 10400 3\nX %s\nI %" PRIx64 " 0\n",
@@ -209,8 +210,8 @@ static void write_head(const struct writer *writer)
 static int write_all(struct writer *writer)
 {
 	const struct limpet_trace_block *blocks;
-	size_t count = limpet_trace_reader_blocks(writer->heap->reader, &blocks);
-	const char *executable = writer->heap->model->target->executable;
+	size_t count = limpet_trace_reader_blocks(writer->analysis->reader, &blocks);
+	const char *executable = writer->analysis->model->target->executable;
 	int code = 0;
 
 	write_head(writer);
@@ -222,7 +223,7 @@ static int write_all(struct writer *writer)
 
 		if (blocks[i].type != LIMPET_TRACE_EVENTS || blocks[i].damaged)
 			continue;
-		code = limpet_trace_events_open(writer->heap->reader, i, &events);
+		code = limpet_trace_events_open(writer->analysis->reader, i, &events);
 		if (code == 0) {
 			while (!writer->failed &&
 			       (code = limpet_trace_events_next(events, &row)) == 1)
@@ -233,20 +234,21 @@ static int write_all(struct writer *writer)
 		if (code == -EBADMSG)
 			code = 0;
 	}
-	write_time(writer, writer->heap->model->duration_ns);
+	write_time(writer, writer->analysis->model->duration_ns);
 	if (writer->failed)
 		return -ENOMEM;
 	return code < 0 ? code : 0;
 }
 
-int limpet_export_heaptrack(struct limpet_heap *heap, FILE *file)
+int limpet_export_heaptrack(struct limpet_analysis *analysis, FILE *file)
 {
-	struct writer writer = {.heap = heap, .file = file};
+	struct writer writer = {.analysis = analysis, .file = file};
 	int code = -ENOMEM;
 
 	writer.ip_of_location =
-		calloc(heap->locations->address_count + 2ul, sizeof(*writer.ip_of_location));
-	writer.trace_of_node = calloc(heap->model->node_count + 1ul, sizeof(*writer.trace_of_node));
+		calloc(analysis->locations->address_count + 2ul, sizeof(*writer.ip_of_location));
+	writer.trace_of_node =
+		calloc(analysis->model->node_count + 1ul, sizeof(*writer.trace_of_node));
 	writer.chain = calloc(CHAIN_MAX, sizeof(*writer.chain));
 	if (writer.ip_of_location && writer.trace_of_node && writer.chain)
 		code = write_all(&writer);

@@ -13,7 +13,7 @@
 #define DEPTH_MAX 2000u
 
 struct writer {
-	const struct limpet_heap *heap;
+	const struct limpet_analysis *analysis;
 	FILE *file;
 	const struct limpet_view_tree *tree;
 	enum limpet_report_sort sort;
@@ -55,7 +55,7 @@ static void print_node(struct writer *writer, uint32_t node, unsigned depth)
 		      writer->file);
 	} else {
 		const struct limpet_function *function =
-			&writer->heap->locations->functions[tree->nodes[node].function];
+			&writer->analysis->locations->functions[tree->nodes[node].function];
 		LIMPET_FREE char *name = limpet_export_name(function->name, "", ' ');
 		LIMPET_FREE char *place = limpet_export_name(function->file     ? function->file
 							     : function->module ? function->module
@@ -95,7 +95,7 @@ static void print_snapshot(struct writer *writer, unsigned number, uint64_t time
 static void print_tree_snapshot(struct writer *writer, enum limpet_report_sort sort,
 				unsigned number, uint64_t time_ns, const char *kind)
 {
-	struct limpet_view view = writer->heap->view;
+	struct limpet_view view = writer->analysis->view;
 	struct limpet_view_tree *tree;
 
 	view.sort = sort;
@@ -109,11 +109,11 @@ static void print_tree_snapshot(struct writer *writer, enum limpet_report_sort s
 	limpet_view_tree_free(tree);
 }
 
-int limpet_export_massif(struct limpet_heap *heap, FILE *file)
+int limpet_export_massif(struct limpet_analysis *analysis, FILE *file)
 {
-	const struct limpet_replay *replay = heap->replay;
-	const struct limpet_model *model = heap->model;
-	struct writer writer = {.heap = heap, .file = file};
+	const struct limpet_replay *replay = analysis->replay;
+	const struct limpet_model *model = analysis->model;
+	struct writer writer = {.analysis = analysis, .file = file};
 	LIMPET_FREE char *command = limpet_export_name(model->target->command, "", ' ');
 	LIMPET_FREE char *title = NULL;
 	char subject[40];

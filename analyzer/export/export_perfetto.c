@@ -104,7 +104,7 @@ struct steps {
 	bool has_next;
 };
 struct writer {
-	const struct limpet_heap *heap;
+	const struct limpet_analysis *analysis;
 	FILE *file;
 	struct limpet_export_stacks stacks;
 	struct limpet_export_strings sources;
@@ -119,7 +119,7 @@ struct writer {
 
 static uint64_t trace_time(const struct writer *writer, uint64_t time_ns)
 {
-	return writer->heap->model->target->wall_ns + time_ns;
+	return writer->analysis->model->target->wall_ns + time_ns;
 }
 
 /* Writes `packet`, and begins the next. */
@@ -149,8 +149,8 @@ static void write_clocks(struct writer *writer)
 
 static void write_process(struct writer *writer)
 {
-	const struct limpet_trace_target *target = writer->heap->model->target;
-	LIMPET_FREE char *name = limpet_export_title(writer->heap->model, target->comm);
+	const struct limpet_trace_target *target = writer->analysis->model->target;
+	LIMPET_FREE char *name = limpet_export_title(writer->analysis->model, target->comm);
 
 	writer->failed |= !name;
 	limpet_protobuf_put_number(&writer->entry, PROCESS_PID, target->pid);
@@ -184,7 +184,7 @@ static void write_value(struct writer *writer, uint64_t uuid, uint64_t time_ns, 
 
 static void write_counters(struct writer *writer)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	uint64_t values[LIMPET_EXPORT_SERIES_COUNT];
 
 	for (unsigned k = 0; k < LIMPET_EXPORT_SERIES_COUNT; k++)
@@ -199,7 +199,7 @@ static void write_counters(struct writer *writer)
 /* On the track of the process. */
 static void write_marks(struct writer *writer)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 
 	for (size_t i = 0; i < model->mark_count; i++) {
 		LIMPET_FREE char *name = limpet_plain_text_repair(model->marks[i].name);
@@ -263,7 +263,7 @@ static uint64_t source_number(struct writer *writer, const char *file)
 /* Code in no module is in a mapping without a place: older readers want one for each frame. */
 static uint64_t mapping_number(const struct writer *writer, uint32_t module)
 {
-	return module ? module : writer->heap->model->module_count;
+	return module ? module : writer->analysis->model->module_count;
 }
 
 static void put_text(struct writer *writer, unsigned field, uint64_t id, const char *text)
@@ -277,7 +277,7 @@ static void put_text(struct writer *writer, unsigned field, uint64_t id, const c
 
 static void put_mappings(struct writer *writer)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_trace_module none = {.path = "[unknown]"};
 
 	for (uint32_t i = 1; i <= model->module_count; i++) {
@@ -297,7 +297,7 @@ static void put_mappings(struct writer *writer)
 
 static void put_functions(struct writer *writer)
 {
-	const struct limpet_locations *locations = writer->heap->locations;
+	const struct limpet_locations *locations = writer->analysis->locations;
 
 	for (uint32_t i = 0; i < locations->function_count; i++)
 		put_text(writer, INTERNED_FUNCTION, i + 1ull, locations->functions[i].name);
@@ -305,9 +305,10 @@ static void put_functions(struct writer *writer)
 
 static void put_frame(struct writer *writer, uint32_t number)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_export_frame *frame = &writer->stacks.frames[number];
-	const struct limpet_location *place = &writer->heap->locations->locations[frame->location];
+	const struct limpet_location *place =
+		&writer->analysis->locations->locations[frame->location];
 	const struct limpet_trace_node *node = &model->nodes[frame->node];
 	const uint64_t source = source_number(writer, place->file);
 	uint64_t address = number; /* without one: unlike that of any other such frame */
@@ -412,7 +413,7 @@ static void put_sample(struct writer *writer, uint32_t stack)
 
 static void put_dump_head(struct writer *writer, uint32_t step)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	const struct limpet_history *history = writer->history;
 
 	limpet_protobuf_put_number(&writer->entry, DUMP_PID, model->target->pid);
@@ -462,13 +463,13 @@ static int write_heap(struct writer *writer)
 	return code;
 }
 
-int limpet_export_perfetto(struct limpet_heap *heap, const struct limpet_history *history,
+int limpet_export_perfetto(struct limpet_analysis *analysis, const struct limpet_history *history,
 			   FILE *file)
 {
-	struct writer writer = {.heap = heap,
+	struct writer writer = {.analysis = analysis,
 				.file = file,
 				.history = history,
-				.stacks = {.locations = heap->locations}};
+				.stacks = {.locations = analysis->locations}};
 	int code;
 
 	write_clocks(&writer);

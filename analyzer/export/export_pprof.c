@@ -54,7 +54,7 @@ static const char *const types[][2] = {
 };
 
 struct writer {
-	const struct limpet_heap *heap;
+	const struct limpet_analysis *analysis;
 	FILE *file;
 	struct limpet_export_strings strings;
 	struct limpet_bytes text, message, inner;
@@ -64,7 +64,7 @@ struct writer {
 
 static size_t type_count(const struct writer *writer)
 {
-	return LIMPET_COUNT_OF(types) - (writer->heap->model->sample_bytes != 0);
+	return LIMPET_COUNT_OF(types) - (writer->analysis->model->sample_bytes != 0);
 }
 
 /* ------------------------------------------------------------------ encoding */
@@ -98,7 +98,7 @@ static uint64_t string_number(struct writer *writer, const char *text)
 
 static void write_types(struct writer *writer)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	LIMPET_FREE char *title =
 		model->born ? limpet_export_title(model, model->target->comm) : NULL;
 
@@ -117,18 +117,19 @@ static void write_types(struct writer *writer)
 	limpet_protobuf_put_number(&writer->message, PROFILE_DEFAULT_TYPE,
 				   string_number(writer, "inuse_space"));
 	limpet_protobuf_put_number(&writer->message, PROFILE_TIME_NS,
-				   writer->heap->model->target->wall_ns +
-					   writer->heap->model->from_ns);
+				   writer->analysis->model->target->wall_ns +
+					   writer->analysis->model->from_ns);
 	limpet_protobuf_put_number(&writer->message, PROFILE_DURATION_NS,
-				   writer->heap->model->to_ns - writer->heap->model->from_ns);
-	if (writer->heap->model->sample_bytes) {
+				   writer->analysis->model->to_ns -
+					   writer->analysis->model->from_ns);
+	if (writer->analysis->model->sample_bytes) {
 		limpet_protobuf_put_number(&writer->inner, TYPE_TYPE,
 					   string_number(writer, "space"));
 		limpet_protobuf_put_number(&writer->inner, TYPE_UNIT,
 					   string_number(writer, "bytes"));
 		limpet_protobuf_put_message(&writer->message, PROFILE_PERIOD_TYPE, &writer->inner);
 		limpet_protobuf_put_number(&writer->message, PROFILE_PERIOD,
-					   writer->heap->model->sample_bytes);
+					   writer->analysis->model->sample_bytes);
 	}
 	/* The profile's own fields: no message around them. */
 	fwrite(writer->message.data, 1, writer->message.count, writer->file);
@@ -138,7 +139,7 @@ static void write_types(struct writer *writer)
 
 static void write_mappings(struct writer *writer)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 
 	for (uint32_t i = 1; i < model->module_count; i++) {
 		const struct limpet_trace_module *module = &model->modules[i];
@@ -166,7 +167,7 @@ static void write_mappings(struct writer *writer)
 
 static void write_functions(struct writer *writer)
 {
-	const struct limpet_locations *locations = writer->heap->locations;
+	const struct limpet_locations *locations = writer->analysis->locations;
 
 	for (uint32_t i = 0; i < locations->function_count; i++) {
 		const struct limpet_function *function = &locations->functions[i];
@@ -183,8 +184,8 @@ static void write_functions(struct writer *writer)
 
 static void write_location(struct writer *writer, uint32_t node)
 {
-	const struct limpet_locations *locations = writer->heap->locations;
-	const struct limpet_trace_node *at = &writer->heap->model->nodes[node];
+	const struct limpet_locations *locations = writer->analysis->locations;
+	const struct limpet_trace_node *at = &writer->analysis->model->nodes[node];
 	uint32_t location = limpet_locations_address_number(locations, node);
 	const uint32_t *list = NULL;
 	uint32_t count = limpet_locations_of_node(locations, node, &list);
@@ -209,7 +210,7 @@ static void write_location(struct writer *writer, uint32_t node)
 static void write_unknown(struct writer *writer)
 {
 	limpet_protobuf_put_number(&writer->message, LOCATION_ID,
-				   writer->heap->locations->address_count + 1ull);
+				   writer->analysis->locations->address_count + 1ull);
 	limpet_protobuf_put_number(&writer->inner, LINE_FUNCTION, LIMPET_LOCATION_UNKNOWN + 1ull);
 	limpet_protobuf_put_message(&writer->message, LOCATION_LINE, &writer->inner);
 	flush_message(writer, PROFILE_LOCATION);
@@ -217,7 +218,7 @@ static void write_unknown(struct writer *writer)
 
 static void write_sample(struct writer *writer, const struct limpet_model_site *site)
 {
-	const struct limpet_model *model = writer->heap->model;
+	const struct limpet_model *model = writer->analysis->model;
 	const uint64_t values[LIMPET_COUNT_OF(types)] = {
 		site->allocations,           site->allocated_bytes,
 		site->live_allocations,      site->live_bytes,
@@ -230,12 +231,12 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 		write_location(writer, at);
 	for (uint32_t at = site->node; at && !model->nodes[at].lost; at = model->nodes[at].parent) {
 		limpet_bytes_put_varint(&writer->inner, limpet_locations_address_number(
-								writer->heap->locations, at));
+								writer->analysis->locations, at));
 		any = true;
 	}
 	if (!any)
 		limpet_bytes_put_varint(&writer->inner,
-					writer->heap->locations->address_count + 1ull);
+					writer->analysis->locations->address_count + 1ull);
 	limpet_protobuf_put_message(&writer->message, SAMPLE_LOCATIONS, &writer->inner);
 	for (size_t i = 0; i < type_count(writer); i++)
 		limpet_bytes_put_varint(&writer->inner, values[i]);
@@ -243,11 +244,11 @@ static void write_sample(struct writer *writer, const struct limpet_model_site *
 	flush_message(writer, PROFILE_SAMPLE);
 }
 
-int limpet_export_pprof(struct limpet_heap *heap, FILE *file)
+int limpet_export_pprof(struct limpet_analysis *analysis, FILE *file)
 {
-	struct writer writer = {.heap = heap, .file = file};
+	struct writer writer = {.analysis = analysis, .file = file};
 
-	writer.written = calloc(heap->locations->address_count + 2ul, sizeof(*writer.written));
+	writer.written = calloc(analysis->locations->address_count + 2ul, sizeof(*writer.written));
 	if (!writer.written)
 		return -ENOMEM;
 	string_number(&writer, ""); /* the first must be empty */
@@ -255,8 +256,8 @@ int limpet_export_pprof(struct limpet_heap *heap, FILE *file)
 	write_mappings(&writer);
 	write_functions(&writer);
 	write_unknown(&writer);
-	for (size_t i = 0; i < heap->view.site_count && !writer.failed && !ferror(file); i++)
-		write_sample(&writer, &heap->view.sites[i]);
+	for (size_t i = 0; i < analysis->view.site_count && !writer.failed && !ferror(file); i++)
+		write_sample(&writer, &analysis->view.sites[i]);
 	limpet_export_strings_done(&writer.strings);
 	limpet_bytes_done(&writer.text);
 	limpet_bytes_done(&writer.message);

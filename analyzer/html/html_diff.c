@@ -10,7 +10,7 @@
 enum { OLD, NEW, SIDES };
 
 struct subject {
-	const struct limpet_heap *heaps[SIDES];
+	const struct limpet_analysis *analyses[SIDES];
 	const char *names[SIDES];
 	bool no_scale;
 };
@@ -45,10 +45,10 @@ static json_t *sizes(struct limpet_html_page *page, const struct limpet_model *m
 		column_;                                                                          \
 	})
 
-static json_t *sites(struct limpet_html_page *page, const struct limpet_heap *heap)
+static json_t *sites(struct limpet_html_page *page, const struct limpet_analysis *analysis)
 {
-	const struct limpet_view *view = &heap->view;
-	const uint32_t first = limpet_html_add_nodes(page, heap->model);
+	const struct limpet_view *view = &analysis->view;
+	const uint32_t first = limpet_html_add_nodes(page, analysis->model);
 
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "node",
 			 COLUMN(page, view, first, node), "peak", COLUMN(page, view, 0, peak_bytes),
@@ -62,14 +62,14 @@ static json_t *sites(struct limpet_html_page *page, const struct limpet_heap *he
 
 static json_t *side(struct limpet_html_page *page, const struct subject *subject, int which)
 {
-	const struct limpet_heap *heap = subject->heaps[which];
+	const struct limpet_analysis *analysis = subject->analyses[which];
 
 	return json_pack("{s:o,s:b,s:b,s:b,s:o,s:o,s:o}", "about",
-			 limpet_diff_json_side(subject->names[which], heap), "run",
-			 heap->model->target->mode == LIMPET_MODE_RUN, "filtered", heap->filtered,
-			 "sampled", heap->model->sample_bytes != 0, "timeline",
-			 limpet_html_timeline(page, heap->model), "sizes", sizes(page, heap->model),
-			 "sites", sites(page, heap));
+			 limpet_diff_json_side(subject->names[which], analysis), "run",
+			 analysis->model->target->mode == LIMPET_MODE_RUN, "filtered",
+			 analysis->filtered, "sampled", analysis->model->sample_bytes != 0,
+			 "timeline", limpet_html_timeline(page, analysis->model), "sizes",
+			 sizes(page, analysis->model), "sites", sites(page, analysis));
 }
 
 static void print_data(struct limpet_html_page *page, void *context)
@@ -79,9 +79,9 @@ static void print_data(struct limpet_html_page *page, void *context)
 	fprintf(page->printer.file,
 		"{\"format\":\"limpet-diff-html\",\"version\":1,\"sort\":\"%s\",\"full\":%s,"
 		"\"of_pages\":%s,\"scale\":%s",
-		limpet_report_sort_words[subject->heaps[NEW]->view.sort],
-		subject->heaps[NEW]->view.full ? "true" : "false",
-		subject->heaps[NEW]->model->target->pages ? "true" : "false",
+		limpet_report_sort_words[subject->analyses[NEW]->view.sort],
+		subject->analyses[NEW]->view.full ? "true" : "false",
+		subject->analyses[NEW]->model->target->pages ? "true" : "false",
 		subject->no_scale ? "false" : "true");
 	limpet_json_member(&page->printer, "old", side(page, subject, OLD));
 	limpet_json_member(&page->printer, "new", side(page, subject, NEW));
@@ -89,8 +89,9 @@ static void print_data(struct limpet_html_page *page, void *context)
 	fputs("}", page->printer.file);
 }
 
-int limpet_diff_html_print(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
-			   const char *old_name, const char *new_name, bool no_scale, FILE *file)
+int limpet_diff_html_print(const struct limpet_analysis *old_heap,
+			   const struct limpet_analysis *new_heap, const char *old_name,
+			   const char *new_name, bool no_scale, FILE *file)
 {
 	limpet_html_print_fn *const print[LIMPET_HTML_PARTS] = {[LIMPET_HTML_DATA] = print_data};
 	struct subject subject = {{old_heap, new_heap}, {old_name, new_name}, no_scale};

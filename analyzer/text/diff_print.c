@@ -39,30 +39,30 @@ static uint64_t last_rss(const struct limpet_model *model)
 
 /* The bounds of a whole heap's live bytes; "": unknown, or exact. */
 static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer,
-			      const struct limpet_heap *heap)
+			      const struct limpet_analysis *analysis)
 {
-	const struct limpet_model_bound *live = &heap->model->bounds.live_bytes;
+	const struct limpet_model_bound *live = &analysis->model->bounds.live_bytes;
 
 	ret[0] = '\0';
-	if (heap->filtered || (live->has_min && live->has_max && live->min == live->max))
+	if (analysis->filtered || (live->has_min && live->has_max && live->min == live->max))
 		return ret;
 	if (live->has_min && live->has_max)
 		snprintf(ret, SENTENCE, ": %s to %s %s", limpet_printer_bytes(printer, live->min),
 			 limpet_printer_bytes(printer, live->max),
-			 limpet_model_live_word(heap->model));
+			 limpet_model_live_word(analysis->model));
 	else if (live->has_min || live->has_max)
 		snprintf(ret, SENTENCE, ": at %s %s %s", live->has_min ? "least" : "most",
 			 limpet_printer_bytes(printer, live->has_min ? live->min : live->max),
-			 limpet_model_live_word(heap->model));
+			 limpet_model_live_word(analysis->model));
 	return ret;
 }
 
 /* Why the side's figures are not complete or not exact. */
 static void print_losses(struct limpet_printer *printer, const char *word,
-			 const struct limpet_heap *heap)
+			 const struct limpet_analysis *analysis)
 {
 	struct limpet_model_loss losses[LIMPET_LOSS_COUNT];
-	const size_t count = limpet_printer_losses(heap->model, losses);
+	const size_t count = limpet_printer_losses(analysis->model, losses);
 	char why[LIMPET_LOSS_COUNT * SENTENCE] = "", bounds[SENTENCE];
 	bool incomplete = false, inexact = false;
 	size_t used = 0;
@@ -79,24 +79,24 @@ static void print_losses(struct limpet_printer *printer, const char *word,
 			   incomplete && inexact ? "neither complete nor exact"
 			   : incomplete          ? "not complete"
 						 : "not exact",
-			   say_bounds(bounds, printer, heap), why);
+			   say_bounds(bounds, printer, analysis), why);
 }
 
 static void print_heap(struct limpet_printer *printer, const char *word, const char *name,
-		       const struct limpet_heap *heap)
+		       const struct limpet_analysis *analysis)
 {
-	const struct limpet_model *model = heap->model;
+	const struct limpet_model *model = analysis->model;
 	char names[LIMPET_PRINTER_NAMES];
 
 	limpet_printer_row(printer, "", word, "%s: %s, %s to %s, %s %s, %s %s%s", name,
 			   model->target->known ? model->target->comm : "?",
 			   limpet_printer_time(printer, model->from_ns),
 			   limpet_printer_time(printer, model->to_ns),
-			   limpet_printer_bytes(printer, heap->view.totals.live_bytes),
+			   limpet_printer_bytes(printer, analysis->view.totals.live_bytes),
 			   limpet_model_live_word(model),
-			   limpet_printer_count(printer, heap->view.totals.allocations),
+			   limpet_printer_count(printer, analysis->view.totals.allocations),
 			   model->target->pages ? "new page" : "allocation",
-			   limpet_printer_plural(heap->view.totals.allocations));
+			   limpet_printer_plural(analysis->view.totals.allocations));
 	/* The difference does not cover mappings. */
 	if (model->totals.mapped_bytes || limpet_printer_is_empty(model))
 		limpet_printer_line(printer, "", "%-9s %s mapped by mmap beside these%s%s", "",
@@ -111,7 +111,7 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 		limpet_printer_line(printer, "", "%-9s is estimated", "");
 	if (limpet_printer_say_names(model, names))
 		limpet_printer_row(printer, "", "", "names are %s", names);
-	print_losses(printer, word, heap);
+	print_losses(printer, word, analysis);
 }
 
 /* Columns of a row before the site. */
@@ -273,12 +273,12 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 
 /* ------------------------------------------------------------------ JSON */
 
-json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
+json_t *limpet_diff_json_side(const char *name, const struct limpet_analysis *analysis)
 {
-	const struct limpet_model *model = heap->model;
+	const struct limpet_model *model = analysis->model;
 	const struct limpet_model_bound *live = &model->bounds.live_bytes;
-	const bool has_min = live->has_min && !heap->filtered,
-		   has_max = live->has_max && !heap->filtered;
+	const bool has_min = live->has_min && !analysis->filtered,
+		   has_max = live->has_max && !analysis->filtered;
 
 	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "file",
 			 limpet_json_text(name), "comm", limpet_json_text(model->target->comm),
@@ -290,7 +290,7 @@ json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap)
 			 limpet_losses_json(model), "live_bytes_min",
 			 has_min ? limpet_json_number(live->min) : json_null(), "live_bytes_max",
 			 has_max ? limpet_json_number(live->max) : json_null(), "totals",
-			 limpet_json_figures(&heap->view.totals, model->sample_bytes), "names",
+			 limpet_json_figures(&analysis->view.totals, model->sample_bytes), "names",
 			 limpet_json_names(model));
 }
 

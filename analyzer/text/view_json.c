@@ -8,7 +8,7 @@
 #include "analyzer/views/kept_pages.h"
 
 struct context {
-	struct limpet_heap *heap;
+	struct limpet_analysis *analysis;
 	const struct limpet_view_options *options;
 	struct limpet_json_printer printer;
 	const struct limpet_model_site *base; /* the total for --min */
@@ -17,7 +17,7 @@ struct context {
 static json_t *figures_object(const struct context *context,
 			      const struct limpet_model_site *figures)
 {
-	return limpet_json_figures(figures, context->heap->model->sample_bytes);
+	return limpet_json_figures(figures, context->analysis->model->sample_bytes);
 }
 
 /* Moves the members of `more` into `object`, behind its own. */
@@ -34,7 +34,7 @@ static json_t *join(json_t *object, json_t *more)
 
 static json_t *function_object(const struct context *context, uint32_t number)
 {
-	const struct limpet_function *function = &context->heap->locations->functions[number];
+	const struct limpet_function *function = &context->analysis->locations->functions[number];
 
 	return json_pack("{s:o,s:o,s:o,s:b}", "function", limpet_json_text(function->name),
 			 "module", limpet_json_text(function->module), "file",
@@ -44,7 +44,7 @@ static json_t *function_object(const struct context *context, uint32_t number)
 
 static bool is_shown(const struct context *context, const struct limpet_model_site *figures)
 {
-	const struct limpet_view *view = &context->heap->view;
+	const struct limpet_view *view = &context->analysis->view;
 	int64_t whole = limpet_report_figure(context->base, view->sort);
 
 	return context->options->least_share <= 0 ||
@@ -63,7 +63,7 @@ static void print_tree(struct context *context)
 	unsigned depth = 0;
 
 	if (!limpet_json_check(&context->printer,
-			       limpet_view_tree_new(&context->heap->view,
+			       limpet_view_tree_new(&context->analysis->view,
 						    context->options->kind == LIMPET_VIEW_BOTTOM_UP,
 						    &tree)))
 		return;
@@ -125,7 +125,7 @@ static void print_functions(struct context *context)
 	struct limpet_view_rows rows;
 
 	if (!limpet_json_check(&context->printer,
-			       limpet_view_functions(&context->heap->view, &rows)))
+			       limpet_view_functions(&context->analysis->view, &rows)))
 		return;
 	print_rows(context, "functions", &rows, true);
 	limpet_view_rows_done(&rows);
@@ -135,7 +135,8 @@ static void print_modules(struct context *context)
 {
 	struct limpet_view_rows rows;
 
-	if (!limpet_json_check(&context->printer, limpet_view_modules(&context->heap->view, &rows)))
+	if (!limpet_json_check(&context->printer,
+			       limpet_view_modules(&context->analysis->view, &rows)))
 		return;
 	limpet_json_begin_list(&context->printer, "modules");
 	for (size_t i = 0; i < rows.count && i < context->options->limit; i++) {
@@ -166,7 +167,7 @@ static void print_calls(struct context *context, struct limpet_view_calls *calls
 	for (size_t i = 0; i < calls->lines.count; i++) {
 		const struct limpet_view_row *row = &calls->lines.rows[i];
 		const struct limpet_location *place =
-			&context->heap->locations->locations[row->function];
+			&context->analysis->locations->locations[row->function];
 
 		limpet_json_item(
 			&context->printer,
@@ -181,7 +182,7 @@ static void print_calls(struct context *context, struct limpet_view_calls *calls
 
 static void print_threads(struct context *context)
 {
-	const struct limpet_replay *replay = context->heap->replay;
+	const struct limpet_replay *replay = context->analysis->replay;
 
 	limpet_json_begin_list(&context->printer, "threads");
 	for (size_t i = 0; i < replay->thread_count && i < context->options->limit; i++) {
@@ -191,7 +192,7 @@ static void print_threads(struct context *context)
 				 join(json_pack("{s:o,s:o,s:o,s:o}", "thread",
 						limpet_json_number(thread->tid), "name",
 						limpet_json_text(limpet_trace_reader_thread_name(
-							context->heap->reader, thread->tid)),
+							context->analysis->reader, thread->tid)),
 						"own_frees", limpet_json_number(thread->own_frees),
 						"own_freed_bytes",
 						limpet_json_number(thread->own_freed_bytes)),
@@ -227,9 +228,9 @@ static json_t *stack_array(const struct context *context, const struct limpet_vi
 
 	for (uint32_t at = leaf; stack && at; at = tree->nodes[at].parent)
 		stack = limpet_json_append(
-			stack, limpet_json_text(
-				       context->heap->locations->functions[tree->nodes[at].function]
-					       .name));
+			stack, limpet_json_text(context->analysis->locations
+							->functions[tree->nodes[at].function]
+							.name));
 	return stack;
 }
 
@@ -256,9 +257,9 @@ static json_t *life_object(struct context *context, const struct limpet_view_tre
 
 static void print_lives(struct context *context)
 {
-	const struct limpet_replay *replay = context->heap->replay;
+	const struct limpet_replay *replay = context->analysis->replay;
 	struct limpet_json_printer *printer = &context->printer;
-	struct limpet_view *view = &context->heap->view;
+	struct limpet_view *view = &context->analysis->view;
 	struct limpet_view_lives lives = {0};
 	struct limpet_view_tree *tree;
 
@@ -280,8 +281,8 @@ static void print_lives(struct context *context)
 
 static void print_timeline(struct context *context)
 {
-	const struct limpet_replay *replay = context->heap->replay;
-	const struct limpet_model *model = context->heap->model;
+	const struct limpet_replay *replay = context->analysis->replay;
+	const struct limpet_model *model = context->analysis->model;
 	size_t at = 0;
 
 	limpet_json_begin_list(&context->printer, "timeline");
@@ -327,14 +328,16 @@ static json_t *share_object(const struct limpet_page_share *share)
 static void print_pages(struct context *context)
 {
 	struct limpet_json_printer *printer = &context->printer;
-	const struct limpet_model *model = context->heap->model;
+	const struct limpet_model *model = context->analysis->model;
 	struct limpet_kept_pages *pages = NULL;
 	struct limpet_view_tree *tree;
 	int code;
 
-	if (!limpet_json_check(printer, limpet_view_tree_new(&context->heap->view, false, &tree)))
+	if (!limpet_json_check(printer,
+			       limpet_view_tree_new(&context->analysis->view, false, &tree)))
 		return;
-	code = limpet_kept_pages_new(&context->heap->view, tree, context->heap->reader, &pages);
+	code = limpet_kept_pages_new(&context->analysis->view, tree, context->analysis->reader,
+				     &pages);
 	if (code < 0 && code != -ENODATA)
 		limpet_json_check(printer, code);
 	limpet_json_member(printer, "unknown_because",
@@ -365,32 +368,33 @@ static void print_pages(struct context *context)
 
 static void print_head(struct context *context)
 {
-	const struct limpet_heap *heap = context->heap;
-	const struct limpet_model *model = heap->model;
+	const struct limpet_analysis *analysis = context->analysis;
+	const struct limpet_model *model = analysis->model;
 
 	fprintf(context->printer.file, "{\"format\":\"limpet-view\",\"version\":1,\"view\":\"%s\"",
 		limpet_view_words[context->options->kind]);
-	limpet_json_member(&context->printer, "capture",
-			   json_pack("{s:o,s:o,s:b,s:b,s:b,s:o}", "pid",
-				     limpet_json_number(model->target->pid), "comm",
-				     limpet_json_text(model->target->comm), "complete",
-				     model->complete, "exact",
-				     limpet_losses_exact(model->losses |
-							 (heap->replay ? heap->replay->losses : 0)),
-				     "estimated", model->sample_bytes != 0, "names",
-				     limpet_json_names(model)));
+	limpet_json_member(
+		&context->printer, "capture",
+		json_pack(
+			"{s:o,s:o,s:b,s:b,s:b,s:o}", "pid", limpet_json_number(model->target->pid),
+			"comm", limpet_json_text(model->target->comm), "complete", model->complete,
+			"exact",
+			limpet_losses_exact(model->losses |
+					    (analysis->replay ? analysis->replay->losses : 0)),
+			"estimated", model->sample_bytes != 0, "names", limpet_json_names(model)));
 	limpet_json_members_of_time(&context->printer, model);
 	limpet_json_member(&context->printer, "sort",
-			   json_string(limpet_report_sort_words[heap->view.sort]));
+			   json_string(limpet_report_sort_words[analysis->view.sort]));
 	limpet_json_member(&context->printer, "totals",
-			   figures_object(context, &heap->view.totals));
-	if (heap->filtered)
+			   figures_object(context, &analysis->view.totals));
+	if (analysis->filtered)
 		limpet_json_member(&context->printer, "hidden",
-				   figures_object(context, &heap->hidden));
+				   figures_object(context, &analysis->hidden));
 }
 
-int limpet_view_json_print(struct limpet_heap *heap, const struct limpet_view_options *options,
-			   FILE *file, struct limpet_err *err)
+int limpet_view_json_print(struct limpet_analysis *analysis,
+			   const struct limpet_view_options *options, FILE *file,
+			   struct limpet_err *err)
 {
 	static void (*const prints[LIMPET_VIEW_COUNT])(struct context *) = {
 		[LIMPET_VIEW_BOTTOM_UP] = print_tree,      [LIMPET_VIEW_TOP_DOWN] = print_tree,
@@ -399,18 +403,18 @@ int limpet_view_json_print(struct limpet_heap *heap, const struct limpet_view_op
 		[LIMPET_VIEW_LIFETIMES] = print_lives,     [LIMPET_VIEW_TIMELINE] = print_timeline,
 		[LIMPET_VIEW_PAGES] = print_pages,
 	};
-	struct context context = {.heap = heap,
+	struct context context = {.analysis = analysis,
 				  .options = options,
 				  .printer = {.file = file},
-				  .base = &heap->view.totals};
+				  .base = &analysis->view.totals};
 	struct limpet_view_calls *calls = NULL;
 	int result = 0;
 
 	/* Before the first byte: the function may not exist. */
 	if (options->kind == LIMPET_VIEW_CALLERS)
-		result = limpet_view_calls_new(&heap->view, options->function, &calls);
+		result = limpet_view_calls_new(&analysis->view, options->function, &calls);
 	if (result < 0 && calls)
-		limpet_view_explain(&heap->view, options->function, calls, result, err);
+		limpet_view_explain(&analysis->view, options->function, calls, result, err);
 	if (!result) {
 		print_head(&context);
 		if (calls)

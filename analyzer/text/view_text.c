@@ -22,7 +22,7 @@ static const char *const titles_of_pages[LIMPET_REPORT_SORT_COUNT] = {
 
 struct context {
 	struct limpet_printer printer;
-	struct limpet_heap *heap;
+	struct limpet_analysis *analysis;
 	const struct limpet_view_options *options;
 	struct limpet_err *err;
 	uint64_t whole; /* the total for shares; 0: there is none */
@@ -39,23 +39,23 @@ bool limpet_view_needs_replay(enum limpet_view_kind kind)
 
 static bool is_of_pages(const struct context *context)
 {
-	return context->heap->model->target->pages;
+	return context->analysis->model->target->pages;
 }
 
 /* Samples do not say which allocations are temporary. */
 static bool is_sampled(const struct context *context)
 {
-	return context->heap->model->sample_bytes != 0;
+	return context->analysis->model->sample_bytes != 0;
 }
 
 static bool is_unknown(const struct context *context)
 {
-	return is_sampled(context) && context->heap->view.sort == LIMPET_REPORT_TEMPORARY;
+	return is_sampled(context) && context->analysis->view.sort == LIMPET_REPORT_TEMPORARY;
 }
 
 static const char *amount(struct context *context, const struct limpet_model_site *figures)
 {
-	const enum limpet_report_sort sort = context->heap->view.sort;
+	const enum limpet_report_sort sort = context->analysis->view.sort;
 
 	return is_unknown(context) ? "-"
 				   : limpet_printer_figure(&context->printer, sort,
@@ -64,7 +64,7 @@ static const char *amount(struct context *context, const struct limpet_model_sit
 
 static const char *share(struct context *context, const struct limpet_model_site *figures)
 {
-	int64_t figure = limpet_report_figure(figures, context->heap->view.sort);
+	int64_t figure = limpet_report_figure(figures, context->analysis->view.sort);
 
 	return figure <= 0
 		       ? ""
@@ -73,9 +73,9 @@ static const char *share(struct context *context, const struct limpet_model_site
 
 static bool is_shown(const struct context *context, const struct limpet_model_site *figures)
 {
-	int64_t figure = limpet_report_figure(figures, context->heap->view.sort);
+	int64_t figure = limpet_report_figure(figures, context->analysis->view.sort);
 
-	if (context->heap->view.sort == LIMPET_REPORT_GROWTH)
+	if (context->analysis->view.sort == LIMPET_REPORT_GROWTH)
 		return figure != 0;
 	return figure > 0 &&
 	       (double)figure >= context->options->least_share * (double)context->base;
@@ -119,7 +119,7 @@ static const char *function_place(const struct context *context,
 	if (function->file)
 		return limpet_base_name(function->file);
 	if (function->named && function->module &&
-	    strcmp(function->module, context->heap->model->target->executable) != 0)
+	    strcmp(function->module, context->analysis->model->target->executable) != 0)
 		return limpet_base_name(function->module);
 	return "";
 }
@@ -127,7 +127,7 @@ static const char *function_place(const struct context *context,
 static void print_function(struct context *context, const char *style, const char *before,
 			   uint32_t number)
 {
-	const struct limpet_function *function = &context->heap->locations->functions[number];
+	const struct limpet_function *function = &context->analysis->locations->functions[number];
 	LIMPET_FREE char *name = limpet_function_name(function, context->printer.options->full);
 
 	if (limpet_printer_check(&context->printer, name ? 0 : -ENOMEM))
@@ -147,7 +147,7 @@ static void print_more(struct context *context, const char *before, size_t all)
 /* What the figures are of, and whether something is missing. */
 static void print_limits(struct context *context)
 {
-	const struct limpet_model *model = context->heap->model;
+	const struct limpet_model *model = context->analysis->model;
 	struct limpet_printer *printer = &context->printer;
 	char from[LIMPET_PRINTER_MOMENT], to[LIMPET_PRINTER_MOMENT];
 
@@ -155,25 +155,25 @@ static void print_limits(struct context *context)
 		limpet_printer_line(printer, "", "window    %s to %s%s",
 				    limpet_printer_moment(printer, model, model->from_ns, from),
 				    limpet_printer_moment(printer, model, model->to_ns, to),
-				    context->heap->narrowed ? ": only sums are kept from before"
-							    : "");
-	if (!context->heap->filtered && limpet_printer_is_empty(model))
+				    context->analysis->narrowed ? ": only sums are kept from before"
+								: "");
+	if (!context->analysis->filtered && limpet_printer_is_empty(model))
 		limpet_printer_say_empty(printer, model);
 	limpet_printer_names(printer, model);
 	limpet_printer_births(printer, model);
-	if (context->heap->filtered)
+	if (context->analysis->filtered)
 		limpet_printer_line(
 			printer, "", "filtered  hides %s of %s %s%s",
-			amount(context, &context->heap->hidden),
-			limpet_printer_count(printer, context->heap->hidden.allocations),
+			amount(context, &context->analysis->hidden),
+			limpet_printer_count(printer, context->analysis->hidden.allocations),
 			is_of_pages(context) ? "new page" : "allocation",
-			limpet_printer_plural(context->heap->hidden.allocations));
+			limpet_printer_plural(context->analysis->hidden.allocations));
 	if (is_of_pages(context) && context->options->kind != LIMPET_VIEW_PAGES)
 		limpet_printer_row(printer, "", "stacks", "%s", limpet_printer_first_touch);
 	if (limpet_model_lacks_events(model) ||
 	    (model->end->end != LIMPET_END_RUNNING &&
 	     (model->losses & LIMPET_LOSSES_OF_A_READER ||
-	      (context->heap->replay && context->heap->replay->losses))))
+	      (context->analysis->replay && context->analysis->replay->losses))))
 		limpet_printer_line(printer, printer->options->warn,
 				    "losses    the trace is not complete: limpet report says "
 				    "what is missing");
@@ -181,8 +181,8 @@ static void print_limits(struct context *context)
 
 static void print_title(struct context *context, const char *what)
 {
-	const struct limpet_model *model = context->heap->model;
-	const struct limpet_view *view = &context->heap->view;
+	const struct limpet_model *model = context->analysis->model;
+	const struct limpet_view *view = &context->analysis->view;
 	struct limpet_printer *printer = &context->printer;
 
 	limpet_printer_line(printer, printer->options->bold, "%s of %s (pid %u) by %s: %s%s", what,
@@ -212,7 +212,7 @@ static void print_children(struct context *context, const struct limpet_view_tre
 static bool is_alone(const struct context *context, const struct limpet_view_tree *tree,
 		     uint32_t number)
 {
-	enum limpet_report_sort sort = context->heap->view.sort;
+	enum limpet_report_sort sort = context->analysis->view.sort;
 	const struct limpet_view_node *node = &tree->nodes[number];
 
 	return limpet_report_figure(&node->figures, sort) ==
@@ -276,7 +276,7 @@ static void print_tree(struct context *context)
 	struct branch branch = {0};
 
 	if (!limpet_printer_check(&context->printer,
-				  limpet_view_tree_new(&context->heap->view, bottom_up, &tree)))
+				  limpet_view_tree_new(&context->analysis->view, bottom_up, &tree)))
 		return;
 	print_title(context, !bottom_up ? "Calls from the top down"
 			     : is_of_pages(context)
@@ -319,7 +319,7 @@ static void print_functions(struct context *context)
 	struct limpet_view_rows rows;
 
 	if (!limpet_printer_check(&context->printer,
-				  limpet_view_functions(&context->heap->view, &rows)))
+				  limpet_view_functions(&context->analysis->view, &rows)))
 		return;
 	print_title(context, "Functions");
 	limpet_printer_blank(&context->printer);
@@ -334,7 +334,7 @@ static void print_modules(struct context *context)
 	struct limpet_view_rows rows;
 
 	if (!limpet_printer_check(&context->printer,
-				  limpet_view_modules(&context->heap->view, &rows)))
+				  limpet_view_modules(&context->analysis->view, &rows)))
 		return;
 	print_title(context, "Modules");
 	limpet_printer_blank(&context->printer);
@@ -393,7 +393,7 @@ int limpet_view_explain(const struct limpet_view *view, const char *name,
 static bool has_lines(const struct context *context, const struct limpet_view_rows *rows)
 {
 	for (size_t i = 0; i < rows->count; i++)
-		if (context->heap->locations->locations[rows->rows[i].function].file)
+		if (context->analysis->locations->locations[rows->rows[i].function].file)
 			return true;
 	return false;
 }
@@ -404,7 +404,7 @@ static void print_lines(struct context *context, const struct limpet_view_rows *
 
 	for (size_t i = 0; i < rows->count; i++) {
 		const struct limpet_location *place =
-			&context->heap->locations->locations[rows->rows[i].function];
+			&context->analysis->locations->locations[rows->rows[i].function];
 		LIMPET_FREE char *text = NULL;
 		char before[120];
 
@@ -456,17 +456,17 @@ static void print_calls(struct context *context)
 	const char *name = context->options->function;
 	char all[80], self[80];
 	int64_t figure;
-	int result = limpet_view_calls_new(&context->heap->view, name, &calls);
+	int result = limpet_view_calls_new(&context->analysis->view, name, &calls);
 
 	if (result < 0) {
 		if (calls)
-			limpet_view_explain(&context->heap->view, name, calls, result,
+			limpet_view_explain(&context->analysis->view, name, calls, result,
 					    context->err);
 		limpet_view_calls_free(calls);
 		limpet_printer_check(&context->printer, result);
 		return;
 	}
-	figure = limpet_report_figure(&calls->total, context->heap->view.sort);
+	figure = limpet_report_figure(&calls->total, context->analysis->view.sort);
 	context->base = figure > 0 ? (uint64_t)figure : 0;
 	print_title(context, "Callers and callees");
 	limpet_printer_blank(&context->printer);
@@ -486,13 +486,13 @@ static void print_calls(struct context *context)
 
 static void print_threads(struct context *context)
 {
-	const struct limpet_replay *replay = context->heap->replay;
+	const struct limpet_replay *replay = context->analysis->replay;
 	struct limpet_printer *printer = &context->printer;
 
 	print_title(context, "Threads");
 	limpet_printer_blank(printer);
 	limpet_printer_line(printer, printer->options->dim, "%8s %10s %10s %8s %10s %8s %8s  %s",
-			    "thread", limpet_model_live_word(context->heap->model), "at peak",
+			    "thread", limpet_model_live_word(context->analysis->model), "at peak",
 			    is_of_pages(context) ? "pages" : "allocs",
 			    is_of_pages(context) ? "touched" : "allocated", "temp",
 			    is_of_pages(context) ? "returned" : "frees", "name");
@@ -500,7 +500,7 @@ static void print_threads(struct context *context)
 		const struct limpet_replay_thread *thread = &replay->threads[i];
 		const struct limpet_model_site *figures = &thread->figures;
 		const char *name =
-			limpet_trace_reader_thread_name(context->heap->reader, thread->tid);
+			limpet_trace_reader_thread_name(context->analysis->reader, thread->tid);
 
 		limpet_printer_line(
 			printer, "", "%8u %10s %10s %8s %10s %8s %8s%s%s", thread->tid,
@@ -531,8 +531,8 @@ static void print_chain(struct context *context, const char *before,
 {
 	struct limpet_chain chain = {
 		.name = short_name,
-		.context = context->heap->locations,
-		.full = context->heap->view.full,
+		.context = context->analysis->locations,
+		.full = context->analysis->view.full,
 		.width = context->printer.options->width,
 		.used = strlen(before),
 	};
@@ -554,9 +554,9 @@ static void print_chain(struct context *context, const char *before,
 
 static void print_size_buckets(struct context *context)
 {
-	const struct limpet_replay *replay = context->heap->replay;
+	const struct limpet_replay *replay = context->analysis->replay;
 	struct limpet_printer *printer = &context->printer;
-	uint64_t calls = context->heap->view.totals.allocations;
+	uint64_t calls = context->analysis->view.totals.allocations;
 
 	limpet_printer_line(printer, printer->options->dim, "%10s %10s %9s %5s %10s %10s", "from",
 			    "below", "allocs", "", "total", "average");
@@ -675,7 +675,7 @@ static void print_lives(struct context *context)
 {
 	const bool sizes = context->options->kind == LIMPET_VIEW_SIZES;
 	struct limpet_printer *printer = &context->printer;
-	struct limpet_view *view = &context->heap->view;
+	struct limpet_view *view = &context->analysis->view;
 	struct limpet_view_lives lives = {0};
 	struct limpet_view_tree *tree;
 
@@ -686,7 +686,8 @@ static void print_lives(struct context *context)
 	}
 	if (!limpet_printer_check(printer, limpet_view_tree_new(view, false, &tree)))
 		return;
-	limpet_printer_check(printer, limpet_view_lives(view, tree, context->heap->replay, &lives));
+	limpet_printer_check(printer,
+			     limpet_view_lives(view, tree, context->analysis->replay, &lives));
 	print_title(context, sizes ? "Sizes" : "Lifetimes");
 	limpet_printer_blank(printer);
 	if (sizes)
@@ -718,7 +719,7 @@ static const struct limpet_model_point *point_at(const struct limpet_model *mode
 
 static void print_timeline(struct context *context)
 {
-	const struct limpet_replay *replay = context->heap->replay;
+	const struct limpet_replay *replay = context->analysis->replay;
 	struct limpet_printer *printer = &context->printer;
 	uint64_t most = 1;
 	bool has_rss = false;
@@ -735,7 +736,7 @@ static void print_timeline(struct context *context)
 	for (size_t i = 0; i < replay->moment_count; i++) {
 		const struct limpet_replay_moment *moment = &replay->moments[i];
 		const struct limpet_model_point *point =
-			point_at(context->heap->model, moment->to_ns);
+			point_at(context->analysis->model, moment->to_ns);
 		uint64_t length = moment->to_ns - moment->from_ns;
 		unsigned columns =
 			(unsigned)((double)BAR_COLUMNS * (double)moment->live_bytes / (double)most +
@@ -760,7 +761,8 @@ static void print_timeline(struct context *context)
 				? limpet_printer_bytes(printer, point->mapped_bytes)
 				: "");
 	}
-	if (has_rss && !is_of_pages(context) && !limpet_model_has_own_part(context->heap->model))
+	if (has_rss && !is_of_pages(context) &&
+	    !limpet_model_has_own_part(context->analysis->model))
 		limpet_printer_wrap(
 			printer, "", 0,
 			"RSS includes limpet's own part, which is not known for each time.");
@@ -803,7 +805,7 @@ static void print_page_notes(struct context *context, const struct limpet_kept_p
 {
 	struct limpet_printer *printer = &context->printer;
 
-	if (context->heap->filtered)
+	if (context->analysis->filtered)
 		limpet_printer_row(printer, "", "hidden", "%s of pages, that other stacks keep",
 				   limpet_printer_bytes(printer, pages->hidden.held_bytes));
 	if (pages->unexamined_blocks)
@@ -813,7 +815,7 @@ static void print_page_notes(struct context *context, const struct limpet_kept_p
 				   limpet_printer_count(printer, pages->unexamined_blocks),
 				   limpet_printer_plural(pages->unexamined_blocks),
 				   limpet_printer_bytes(printer, pages->unexamined_bytes));
-	if (context->heap->model->target->mode == LIMPET_MODE_ATTACH)
+	if (context->analysis->model->target->mode == LIMPET_MODE_ATTACH)
 		limpet_printer_row(printer, "", "before",
 				   "blocks from before the capture are not known: they may keep "
 				   "these pages, too");
@@ -821,16 +823,17 @@ static void print_page_notes(struct context *context, const struct limpet_kept_p
 
 static void print_pages(struct context *context)
 {
-	const struct limpet_model *model = context->heap->model;
+	const struct limpet_model *model = context->analysis->model;
 	struct limpet_printer *printer = &context->printer;
 	struct limpet_kept_pages *pages = NULL;
 	struct limpet_view_tree *tree;
 	int code;
 
 	if (!limpet_printer_check(printer,
-				  limpet_view_tree_new(&context->heap->view, false, &tree)))
+				  limpet_view_tree_new(&context->analysis->view, false, &tree)))
 		return;
-	code = limpet_kept_pages_new(&context->heap->view, tree, context->heap->reader, &pages);
+	code = limpet_kept_pages_new(&context->analysis->view, tree, context->analysis->reader,
+				     &pages);
 	if (pages)
 		limpet_printer_line(
 			printer, printer->options->bold,
@@ -867,7 +870,8 @@ static void print_unknown(struct context *context)
 			    limpet_report_not_temporary);
 }
 
-int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_options *options,
+int limpet_view_text_print(struct limpet_analysis *analysis,
+			   const struct limpet_view_options *options,
 			   const struct limpet_report_text_options *text, FILE *file,
 			   struct limpet_err *err)
 {
@@ -879,12 +883,12 @@ int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_op
 		[LIMPET_VIEW_TIMELINE] = print_timeline,   [LIMPET_VIEW_PAGES] = print_pages,
 	};
 	struct context context = {.printer = {.file = file, .options = text},
-				  .heap = heap,
+				  .analysis = analysis,
 				  .options = options,
 				  .err = err};
-	int64_t whole = limpet_report_figure(&heap->view.totals, heap->view.sort);
+	int64_t whole = limpet_report_figure(&analysis->view.totals, analysis->view.sort);
 
-	if (heap->view.sort != LIMPET_REPORT_GROWTH && whole > 0)
+	if (analysis->view.sort != LIMPET_REPORT_GROWTH && whole > 0)
 		context.whole = (uint64_t)whole;
 	context.base = context.whole;
 	if (!prints[options->kind])

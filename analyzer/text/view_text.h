@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "analyzer/text/report_text.h"
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 
 enum limpet_view_kind {
 	LIMPET_VIEW_SITES = 0, /* the report itself: report_text.h, report_json.h */
@@ -37,7 +37,8 @@ struct limpet_view_options {
 
 /* -ENOMEM, and the errors of limpet_view_calls_new() with a message in `err`; errors of `file` are
  * found by ferror(). */
-int limpet_view_text_print(struct limpet_heap *heap, const struct limpet_view_options *options,
+int limpet_view_text_print(struct limpet_analysis *analysis,
+			   const struct limpet_view_options *options,
 			   const struct limpet_report_text_options *text, FILE *file,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
 

@@ -98,10 +98,10 @@ static int find_row(struct limpet_diff *diff, uint32_t node, struct limpet_diff_
 	return 0;
 }
 
-static int add_heap(struct limpet_diff *diff, const struct limpet_heap *heap, bool by_function,
-		    bool is_new)
+static int add_heap(struct limpet_diff *diff, const struct limpet_analysis *analysis,
+		    bool by_function, bool is_new)
 {
-	const struct limpet_view *view = &heap->view;
+	const struct limpet_view *view = &analysis->view;
 	int code = 0;
 
 	for (size_t i = 0; i < view->site_count && code == 0; i++) {
@@ -163,9 +163,9 @@ static int compare_rows(const void *a, const void *b)
 	return x->node < y->node ? -1 : x->node > y->node;
 }
 
-static double length_of(const struct limpet_heap *heap)
+static double length_of(const struct limpet_analysis *analysis)
 {
-	return (double)(heap->model->to_ns - heap->model->from_ns);
+	return (double)(analysis->model->to_ns - analysis->model->from_ns);
 }
 
 static void set_scale(struct limpet_diff *diff, bool no_scale)
@@ -181,7 +181,7 @@ static void set_scale(struct limpet_diff *diff, bool no_scale)
 		diff->scale = new_length / old_length;
 }
 
-int limpet_diff_new(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
+int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_analysis *new_heap,
 		    const struct limpet_diff_options *options, struct limpet_diff **ret_diff)
 {
 	struct limpet_diff *diff = calloc(1, sizeof(*diff));

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "analyzer/views/report.h"
 
 struct limpet_diff_node {
@@ -39,7 +39,7 @@ struct limpet_diff_row {
 
 struct limpet_diff_private;
 struct limpet_diff {
-	const struct limpet_heap *old_heap, *new_heap;
+	const struct limpet_analysis *old_heap, *new_heap;
 	enum limpet_report_sort sort;
 	double scale;  /* factor applied to old figures of this sort */
 	bool unscaled; /* figures over time of different lengths are compared as they are */
@@ -59,7 +59,7 @@ struct limpet_diff_options {
 };
 
 /* The heaps are borrowed; the sort is that of the new one's view. -ENOMEM. */
-int limpet_diff_new(const struct limpet_heap *old_heap, const struct limpet_heap *new_heap,
+int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_analysis *new_heap,
 		    const struct limpet_diff_options *options,
 		    struct limpet_diff **ret_diff) LIMPET_MUST_CHECK;
 void limpet_diff_free(struct limpet_diff *diff);
@@ -67,6 +67,6 @@ void limpet_diff_free(struct limpet_diff *diff);
 /* False if all figures are 0. */
 bool limpet_diff_has_figure(const struct limpet_model_site *figures);
 /* One side, for `old` or `new` in the JSON. NULL: no memory. */
-json_t *limpet_diff_json_side(const char *name, const struct limpet_heap *heap);
+json_t *limpet_diff_json_side(const char *name, const struct limpet_analysis *analysis);
 
 #endif

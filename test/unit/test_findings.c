@@ -5,8 +5,8 @@
 #include "analyzer/model/filter.h"
 #include "analyzer/model/history.h"
 #include "analyzer/seal/seal.h"
+#include "analyzer/views/analysis.h"
 #include "analyzer/views/findings.h"
-#include "analyzer/views/heap.h"
 #include "analyzer/views/verdict.h"
 
 enum {
@@ -42,7 +42,7 @@ static struct limpet_recorder *recorder;
 static uint64_t rounds, rss_bytes, agent_bytes, file_bytes;
 static struct limpet_dropped dropped; /* told at the end */
 static uint64_t losses;               /* likewise */
-static struct limpet_heap heap;
+static struct limpet_analysis analysis;
 static struct limpet_history *history;
 static struct limpet_findings *findings;
 
@@ -111,7 +111,7 @@ static void follow(const struct habits *habits, unsigned count)
 
 static void finish(enum limpet_end why)
 {
-	const struct limpet_heap_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
+	const struct limpet_analysis_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
 	const struct limpet_recorder_tick tick = {.time_ns = sample.now_ns,
 						  .rss_bytes = rss_bytes,
 						  .agent_bytes = agent_bytes,
@@ -130,17 +130,18 @@ static void finish(enum limpet_end why)
 	assert_true(limpet_recorder_finish(recorder, &tick, &end) >= 0);
 	limpet_recorder_free(recorder);
 	assert_int_equal(limpet_seal(sample.trace, NULL, &result, NULL), 0);
-	if (limpet_heap_open(sample.trace, &options, &heap, &err) < 0 ||
-	    limpet_history_build(heap.reader, heap.model, HISTORY_STEPS, NULL, &history, &err) < 0)
+	if (limpet_analysis_open(sample.trace, &options, &analysis, &err) < 0 ||
+	    limpet_history_build(analysis.reader, analysis.model, HISTORY_STEPS, NULL, &history,
+				 &err) < 0)
 		fail_msg("%s", err.message);
-	assert_int_equal(limpet_findings_new(&heap.view, history, &findings), 0);
+	assert_int_equal(limpet_findings_new(&analysis.view, history, &findings), 0);
 }
 
 static void close_it(void)
 {
 	limpet_findings_free(findings);
 	limpet_history_free(history);
-	limpet_heap_close(&heap);
+	limpet_analysis_close(&analysis);
 }
 
 static void capture(const struct habits *habits, unsigned count)
@@ -183,7 +184,7 @@ static void assert_verdict(const char *text, enum limpet_findings_kind first,
 {
 	struct limpet_verdict verdict;
 
-	assert_int_equal(limpet_verdict_new(findings, &heap.view, &verdict), 0);
+	assert_int_equal(limpet_verdict_new(findings, &analysis.view, &verdict), 0);
 	assert_string_equal(verdict.text, text);
 	assert_int_equal(verdict.count, 2);
 	assert_int_equal(findings->list[verdict.findings[0]].kind, first);
@@ -314,8 +315,8 @@ static void test_turnover(void **state)
 
 	(void)state;
 	capture(&slow, 5000);
-	assert_int_equal(heap.model->totals.foreign_frees, 5000);
-	assert_int_equal(heap.model->totals.live_bytes, 5000 * CACHE_BYTES);
+	assert_int_equal(analysis.model->totals.foreign_frees, 5000);
+	assert_int_equal(analysis.model->totals.live_bytes, 5000 * CACHE_BYTES);
 	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
 	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 1);
 	found = find(LIMPET_FINDINGS_TURNOVER, 0);
@@ -378,7 +379,8 @@ static void test_end_in_order(void **state)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(ends); i++) {
 		rise_and_fall(3000, 2000, 10, true, RISE_BLOCKS * 1024ull);
 		finish(ends[i]);
-		assert_true(heap.model->totals.live_bytes < heap.model->totals.peak_bytes / 2);
+		assert_true(analysis.model->totals.live_bytes <
+			    analysis.model->totals.peak_bytes / 2);
 		assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), ends[i] == LIMPET_END_STOP);
 		close_it();
 	}

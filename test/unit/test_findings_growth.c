@@ -6,8 +6,8 @@
 
 #include "analyzer/model/history.h"
 #include "analyzer/seal/seal.h"
+#include "analyzer/views/analysis.h"
 #include "analyzer/views/findings.h"
-#include "analyzer/views/heap.h"
 #include "analyzer/views/verdict.h"
 
 enum {
@@ -24,7 +24,7 @@ enum {
 static struct sample sample;
 static struct limpet_recorder *recorder;
 static struct limpet_recorder_tick gauges; /* as the next look finds them */
-static struct limpet_heap heap;
+static struct limpet_analysis analysis;
 static struct limpet_history *history;
 static struct limpet_findings *findings;
 
@@ -86,26 +86,26 @@ static void draw(void (*round)(unsigned round), unsigned rounds, enum limpet_end
 
 static void find_in(uint64_t from_ns, uint64_t to_ns)
 {
-	const struct limpet_heap_options options = {
+	const struct limpet_analysis_options options = {
 		.sorted = true, .sort = LIMPET_REPORT_LIVE, .from_ns = from_ns, .to_ns = to_ns};
 	struct limpet_model *whole = NULL;
 	struct limpet_err err = {0};
 
-	if (limpet_heap_open(sample.trace, &options, &heap, &err) < 0 ||
-	    limpet_model_build(heap.reader, NULL, &whole, &err) < 0)
+	if (limpet_analysis_open(sample.trace, &options, &analysis, &err) < 0 ||
+	    limpet_model_build(analysis.reader, NULL, &whole, &err) < 0)
 		fail_msg("%s", err.message);
-	if (limpet_history_build(heap.reader, whole, HISTORY_STEPS, NULL, &history, &err) < 0)
+	if (limpet_history_build(analysis.reader, whole, HISTORY_STEPS, NULL, &history, &err) < 0)
 		fail_msg("%s", err.message);
 	limpet_model_free(whole);
-	assert_int_equal(limpet_findings_new(&heap.view, history, &findings), 0);
-	assert_int_equal(limpet_findings_add_pools(findings, &heap.view, heap.reader), 0);
+	assert_int_equal(limpet_findings_new(&analysis.view, history, &findings), 0);
+	assert_int_equal(limpet_findings_add_pools(findings, &analysis.view, analysis.reader), 0);
 }
 
 static void close_it(void)
 {
 	limpet_findings_free(findings);
 	limpet_history_free(history);
-	limpet_heap_close(&heap);
+	limpet_analysis_close(&analysis);
 }
 
 static void capture(void (*round)(unsigned round))
@@ -733,7 +733,7 @@ static void test_steps_of_sites(void **state)
 	(void)state;
 	capture(cache);
 	assert_true(history->site_count > 0);
-	assert_int_equal(history->site_count, heap.model->site_count);
+	assert_int_equal(history->site_count, analysis.model->site_count);
 	for (size_t i = 0; i < history->site_count; i++) {
 		struct limpet_cursor steps = limpet_history_steps(history, &history->sites[i]);
 		struct limpet_history_step step;
@@ -749,8 +749,8 @@ static void test_steps_of_sites(void **state)
 		}
 		assert_false(steps.failed);
 		assert_int_equal(count, history->sites[i].count);
-		assert_int_equal(sum.allocations, heap.model->sites[i].allocations);
-		assert_int_equal(sum.freed_bytes, heap.model->sites[i].freed_bytes);
+		assert_int_equal(sum.allocations, analysis.model->sites[i].allocations);
+		assert_int_equal(sum.freed_bytes, analysis.model->sites[i].freed_bytes);
 	}
 	close_it();
 }
@@ -860,7 +860,7 @@ static void test_early_burst(void **state)
 	assert_in_range(found->from_ns, 19000000000, 20200000000);
 	assert_in_range(found->to_ns, 20000000000, 21000000000);
 	only(LIMPET_FINDINGS_STEADY);
-	assert_int_equal(limpet_verdict_new(findings, &heap.view, &verdict), 0);
+	assert_int_equal(limpet_verdict_new(findings, &analysis.view, &verdict), 0);
 	if (strncmp(verdict.text, "Nothing grows clearly. ", 23) != 0 ||
 	    !strstr(verdict.text, " rose by 9.5 MiB at 20") ||
 	    !strstr(verdict.text, ", and most of that stayed"))
@@ -873,7 +873,7 @@ static void assert_verdict(const char *words, const char *no_words)
 {
 	struct limpet_verdict verdict;
 
-	assert_int_equal(limpet_verdict_new(findings, &heap.view, &verdict), 0);
+	assert_int_equal(limpet_verdict_new(findings, &analysis.view, &verdict), 0);
 	if (!strstr(verdict.text, words) || (no_words && strstr(verdict.text, no_words)))
 		fail_msg("'%s'", verdict.text);
 	limpet_verdict_done(&verdict);

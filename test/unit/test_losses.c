@@ -13,8 +13,8 @@
 #include "analyzer/text/diff_print.h"
 #include "analyzer/text/report_json.h"
 #include "analyzer/text/report_text.h"
+#include "analyzer/views/analysis.h"
 #include "analyzer/views/diff.h"
-#include "analyzer/views/heap.h"
 #include "analyzer/views/report.h"
 #include "common/wire.h"
 #include "test/unit/trace_fixture.h"
@@ -730,9 +730,9 @@ static void test_more_was_missed_than_counted(void **state)
 
 /* Ten blocks; the frees of `dropped` of them are dropped. */
 static void open_one_with_drops(const char *path, unsigned dropped, bool again,
-				struct limpet_heap *ret)
+				struct limpet_analysis *ret)
 {
-	const struct limpet_heap_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
+	const struct limpet_analysis_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
 	struct limpet_err err = {0};
 	struct program program;
 
@@ -747,7 +747,7 @@ static void open_one_with_drops(const char *path, unsigned dropped, bool again,
 	if (again)
 		allocate(program.recorder, 0x10000 + 9 * 4096ull, 1000);
 	end_program(&program);
-	assert_int_equal(limpet_heap_open(trace_path(path), &options, ret, &err), 0);
+	assert_int_equal(limpet_analysis_open(trace_path(path), &options, ret, &err), 0);
 }
 
 /* A difference says of which side the figures are not the true ones, why, and how far off. */
@@ -756,7 +756,7 @@ static void test_the_sides_of_a_difference(void **state)
 	const struct limpet_report_text_options lines = {
 		.bold = "", .dim = "", .warn = "", .plain = ""};
 	const struct limpet_diff_options options = {0};
-	struct limpet_heap old_heap, new_heap;
+	struct limpet_analysis old_heap, new_heap;
 	struct limpet_diff *diff;
 	char *text = NULL, *json = NULL;
 	size_t bytes;
@@ -794,8 +794,8 @@ static void test_the_sides_of_a_difference(void **state)
 	free(json);
 	free(text);
 	limpet_diff_free(diff);
-	limpet_heap_close(&old_heap);
-	limpet_heap_close(&new_heap);
+	limpet_analysis_close(&old_heap);
+	limpet_analysis_close(&new_heap);
 }
 
 /* One that nobody knows yet says no to both, and each has a key of its own. */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "common/mark_name.h"
 #include "common/trace_block.h"
 #include "common/wire.h"
@@ -214,24 +214,24 @@ static void test_generations(void **state)
 	trace_finish(recorder, &tick);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(parts); i++) {
 		struct limpet_filter *filter = limpet_filter_new();
-		const struct limpet_heap_options options = {.filter = filter,
-							    .to_ns = parts[i].end_ms * MILLI};
+		const struct limpet_analysis_options options = {.filter = filter,
+								.to_ns = parts[i].end_ms * MILLI};
 		const struct limpet_model_totals *totals;
-		struct limpet_heap heap;
+		struct limpet_analysis analysis;
 		struct limpet_err err;
 
 		limpet_filter_set_births(filter, parts[i].from_ms * MILLI,
 					 parts[i].to_ms == UINT64_MAX ? UINT64_MAX
 								      : parts[i].to_ms * MILLI);
-		if (limpet_heap_open(trace_path("generations"), &options, &heap, &err) < 0)
+		if (limpet_analysis_open(trace_path("generations"), &options, &analysis, &err) < 0)
 			fail_msg("%s", err.message);
-		totals = &heap.model->totals;
+		totals = &analysis.model->totals;
 		assert_int_equal(totals->allocations, parts[i].allocations);
 		assert_int_equal(totals->frees, parts[i].frees);
 		assert_int_equal(totals->live_allocations, parts[i].live);
 		assert_int_equal(totals->live_bytes, parts[i].live * BYTES);
-		assert_int_equal(heap.hidden.live_allocations, parts[i].hidden);
-		limpet_heap_close(&heap);
+		assert_int_equal(analysis.hidden.live_allocations, parts[i].hidden);
+		limpet_analysis_close(&analysis);
 		limpet_filter_free(filter);
 	}
 }
@@ -242,10 +242,10 @@ static void test_generations_that_are_not_known(void **state)
 {
 	static struct capture capture;
 	struct limpet_filter *filter = limpet_filter_new();
-	const struct limpet_heap_options options = {.filter = filter};
+	const struct limpet_analysis_options options = {.filter = filter};
 	struct limpet_model *model;
 	struct limpet_trace_reader *reader;
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 	struct limpet_err err;
 
 	(void)state;
@@ -253,14 +253,16 @@ static void test_generations_that_are_not_known(void **state)
 	capture_begin_kept(&capture, trace_path("sums"), 44, true, 0);
 	assert_int_equal(capture_run(&capture, 20000, 2000), 0);
 	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
-	assert_int_equal(limpet_heap_open(trace_path("sums"), &options, &heap, &err), -ENODATA);
+	assert_int_equal(limpet_analysis_open(trace_path("sums"), &options, &analysis, &err),
+			 -ENODATA);
 	assert_non_null(strstr(err.message, "has only sums"));
 	assert_non_null(strstr(err.hint, "without --compact"));
 
 	capture_begin_kept(&capture, trace_path("ring"), 45, false, 400000);
 	assert_int_equal(capture_run(&capture, 400000, 2000), 0);
 	assert_int_equal(capture_finish(&capture, LIMPET_END_STOP, true), 0);
-	assert_int_equal(limpet_heap_open(trace_path("ring"), &options, &heap, &err), -ERANGE);
+	assert_int_equal(limpet_analysis_open(trace_path("ring"), &options, &analysis, &err),
+			 -ERANGE);
 	assert_non_null(strstr(err.message, "only sums are kept"));
 	assert_non_null(strstr(err.hint, "--born-between can begin later than"));
 	reader = trace_open(trace_path("ring"));
@@ -270,10 +272,10 @@ static void test_generations_that_are_not_known(void **state)
 	limpet_filter_set_births(
 		filter, model->duration_ns - (model->duration_ns - model->given_up_ns) / 100,
 		UINT64_MAX);
-	assert_int_equal(limpet_heap_open(trace_path("ring"), &options, &heap, &err), 0);
-	assert_true(heap.model->totals.live_allocations > 0);
-	assert_true(heap.model->totals.live_allocations < model->totals.live_allocations);
-	limpet_heap_close(&heap);
+	assert_int_equal(limpet_analysis_open(trace_path("ring"), &options, &analysis, &err), 0);
+	assert_true(analysis.model->totals.live_allocations > 0);
+	assert_true(analysis.model->totals.live_allocations < model->totals.live_allocations);
+	limpet_analysis_close(&analysis);
 	limpet_model_free(model);
 	limpet_trace_reader_free(reader);
 	limpet_filter_free(filter);

@@ -19,7 +19,7 @@
 #include "analyzer/html/html.h"
 #include "analyzer/text/report_json.h"
 #include "analyzer/text/report_text.h"
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "common/units.h"
 #include "common/wire.h"
 #include "test/unit/trace_fixture.h"
@@ -166,19 +166,19 @@ static void draw_trace(const char *path)
 /* ------------------------------------------------------------------ shown */
 
 struct shown {
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 	char *text;
 	json_t *json, *page;
 };
 
-static char *print_report(const struct limpet_heap *heap, const struct limpet_findings *findings,
-			  bool json)
+static char *print_report(const struct limpet_analysis *analysis,
+			  const struct limpet_findings *findings, bool json)
 {
 	const struct limpet_report_options options = {.sort = json ? LIMPET_REPORT_ALLOCATED
 								   : LIMPET_REPORT_LIVE,
 						      .limit = SIZE_MAX,
 						      .merge = !json,
-						      .capture_events = heap->events,
+						      .capture_events = analysis->events,
 						      .findings = findings};
 	const struct limpet_report_text_options text = {
 		.bold = "", .dim = "", .warn = "", .plain = ""};
@@ -187,7 +187,7 @@ static char *print_report(const struct limpet_heap *heap, const struct limpet_fi
 	size_t bytes;
 	FILE *file = open_memstream(&out, &bytes);
 
-	assert_int_equal(limpet_report_new(heap->model, &options, &report), 0);
+	assert_int_equal(limpet_report_new(analysis->model, &options, &report), 0);
 	assert_int_equal(json ? limpet_report_json_print(report, file)
 			      : limpet_report_text_print(report, &text, file),
 			 0);
@@ -235,21 +235,22 @@ static json_t *page_part(const char *page, const char *id)
 	return root;
 }
 
-static json_t *print_page(const struct limpet_heap *heap, const struct limpet_history *history,
+static json_t *print_page(const struct limpet_analysis *analysis,
+			  const struct limpet_history *history,
 			  const struct limpet_findings *findings)
 {
 	const struct limpet_replay_options selection = {0};
-	struct limpet_html_subject subject = {.reader = heap->reader,
-					      .model = heap->model,
+	struct limpet_html_subject subject = {.reader = analysis->reader,
+					      .model = analysis->model,
 					      .history = history,
 					      .findings = findings,
-					      .events = heap->events};
+					      .events = analysis->events};
 	struct limpet_thread_timeline *thread_timeline = NULL;
 	char *out = NULL;
 	size_t bytes;
 	FILE *file = open_memstream(&out, &bytes);
-	int code = limpet_thread_timeline_build(heap->reader, heap->model, history, &selection,
-						&thread_timeline);
+	int code = limpet_thread_timeline_build(analysis->reader, analysis->model, history,
+						&selection, &thread_timeline);
 	json_t *root, *lives;
 
 	assert_true(code == 0 || code == -ENODATA);
@@ -266,21 +267,21 @@ static json_t *print_page(const struct limpet_heap *heap, const struct limpet_hi
 
 static void show(const char *path, struct shown *shown)
 {
-	const struct limpet_heap_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
+	const struct limpet_analysis_options options = {.sorted = true, .sort = LIMPET_REPORT_LIVE};
 	struct limpet_findings *findings;
 	struct limpet_history *history;
 	struct limpet_err err = {0};
 	char *json;
 
-	if (limpet_heap_open(path, &options, &shown->heap, &err) < 0 ||
-	    limpet_history_build(shown->heap.reader, shown->heap.model, PARTS, NULL, &history,
-				 &err) < 0)
+	if (limpet_analysis_open(path, &options, &shown->analysis, &err) < 0 ||
+	    limpet_history_build(shown->analysis.reader, shown->analysis.model, PARTS, NULL,
+				 &history, &err) < 0)
 		fail_msg("seed %lu: %s", (unsigned long)seed, err.message);
-	assert_int_equal(limpet_findings_new(&shown->heap.view, history, &findings), 0);
-	shown->text = print_report(&shown->heap, findings, false);
-	json = print_report(&shown->heap, findings, true);
+	assert_int_equal(limpet_findings_new(&shown->analysis.view, history, &findings), 0);
+	shown->text = print_report(&shown->analysis, findings, false);
+	json = print_report(&shown->analysis, findings, true);
 	shown->json = parse(json, 0);
-	shown->page = print_page(&shown->heap, history, findings);
+	shown->page = print_page(&shown->analysis, history, findings);
 	free(json);
 	limpet_findings_free(findings);
 	limpet_history_free(history);
@@ -291,7 +292,7 @@ static void hide(struct shown *shown)
 	json_decref(shown->json);
 	json_decref(shown->page);
 	free(shown->text);
-	limpet_heap_close(&shown->heap);
+	limpet_analysis_close(&shown->analysis);
 }
 
 /* ------------------------------------------------------------------ compared */
@@ -340,7 +341,7 @@ static void same(const char *what, uint64_t is, uint64_t should, uint64_t by)
 /* Estimates are rounded one by one: sums of them by as many halves. */
 static uint64_t slack(const struct shown *shown, const json_t *list)
 {
-	return shown->heap.model->sample_bytes ? json_array_size(list) + 1 : 0;
+	return shown->analysis.model->sample_bytes ? json_array_size(list) + 1 : 0;
 }
 
 /* Sites, mappings, sizes and threads add up to the totals. */
@@ -354,7 +355,7 @@ static void check_sums(const struct shown *shown)
 					   "live_bytes",  "frees",           "peak_bytes"};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(keys); i++)
-		if (!shown->heap.model->sample_bytes || strcmp(keys[i], "peak_bytes") != 0)
+		if (!shown->analysis.model->sample_bytes || strcmp(keys[i], "peak_bytes") != 0)
 			same(keys[i], sum_of(sites, keys[i]), number(totals, keys[i]),
 			     slack(shown, sites));
 	same("sizes", sum_of(sizes, "allocations"), number(totals, "allocations"),
@@ -375,7 +376,7 @@ static void check_page_sites(const struct shown *shown)
 {
 	const json_t *ours = json_object_get(shown->json, "sites"), *site;
 	const json_t *theirs = json_object_get(shown->page, "sites");
-	const bool sampled = shown->heap.model->sample_bytes;
+	const bool sampled = shown->analysis.model->sample_bytes;
 	uint64_t mine[SITES + 1][4] = {0}, yours[SITES + 1][4] = {0};
 	size_t index, count = 0;
 
@@ -412,7 +413,7 @@ static void check_page_sites(const struct shown *shown)
 static void check_survivors(const struct shown *shown)
 {
 	const json_t *sites = json_object_get(shown->page, "sites"), *site;
-	const bool sampled = shown->heap.model->sample_bytes;
+	const bool sampled = shown->analysis.model->sample_bytes;
 	int64_t live[PARTS + 2] = {0}, left[PARTS + 2] = {0};
 	size_t index;
 
@@ -450,7 +451,7 @@ static void check_survivors(const struct shown *shown)
 static void check_threads_of_sites(const struct shown *shown, const json_t *threads)
 {
 	const json_t *sites = json_object_get(shown->page, "sites"), *site, *thread, *tid;
-	const bool sampled = shown->heap.model->sample_bytes;
+	const bool sampled = shown->analysis.model->sample_bytes;
 	size_t index, i, k;
 
 	json_array_foreach(sites, index, site)
@@ -497,7 +498,7 @@ static void check_page(const struct shown *shown)
 	/* What is whole is told step by step. */
 	assert_int_equal(
 		json_is_true(json_object_get(json_object_get(shown->page, "kept"), "inOne")),
-		shown->heap.model->sample_bytes != 0);
+		shown->analysis.model->sample_bytes != 0);
 	same("points", json_array_size(live), json_array_size(points), 0);
 	json_array_foreach(points, index, point)
 		same("a point", (uint64_t)json_integer_value(json_array_get(live, index)),
@@ -507,9 +508,9 @@ static void check_page(const struct shown *shown)
 		return;
 	check_threads_of_sites(shown, threads);
 	same("threads", sum_of(threads, "a"), number(totals, "allocations"),
-	     shown->heap.model->sample_bytes ? PARTS * THREADS : 0);
+	     shown->analysis.model->sample_bytes ? PARTS * THREADS : 0);
 	same("lives", sum_of(lives, "alive"), number(totals, "live_allocations"),
-	     shown->heap.model->sample_bytes ? LIMPET_REPLAY_AGES * SITES : 0);
+	     shown->analysis.model->sample_bytes ? LIMPET_REPLAY_AGES * SITES : 0);
 }
 
 /* ------------------------------------------------------------------ text */
@@ -597,7 +598,7 @@ static void check_rss(const struct shown *shown)
 		json_object_get(json_object_get(shown->page, "timeline"), "without_own_part")));
 	snprintf(line, sizeof(line), "memory    RSS %s, at most %s%s, without limpet's own part\n",
 		 limpet_units_format_bytes(bytes, last), limpet_units_format_bytes(most, highest),
-		 shown->heap.model->compact ? " at the ends of minutes" : "");
+		 shown->analysis.model->compact ? " at the ends of minutes" : "");
 	has(shown, line);
 }
 
@@ -664,7 +665,7 @@ static void check_reasons(const struct shown *shown, const json_t *capture)
 	     0);
 	same("reasons of figures", inexact,
 	     json_array_size(json_object_get(capture, "inexact_reasons")), 0);
-	if (!shown->heap.model->sample_bytes)
+	if (!shown->analysis.model->sample_bytes)
 		assert_int_equal(!json_is_true(json_object_get(capture, "exact")),
 				 strstr(shown->text, "the trace is not complete") ||
 					 strstr(shown->text, "the figures are not exact") ||
@@ -683,7 +684,7 @@ static void check_losses(const struct shown *shown)
 	if (dropped)
 		has(shown, line);
 	assert_int_equal(complete, !strstr(shown->text, "the trace is not complete"));
-	assert_int_equal(complete, shown->heap.model->complete);
+	assert_int_equal(complete, shown->analysis.model->complete);
 	assert_int_equal(json_array_size(json_object_get(capture, "incomplete_reasons")) == 0,
 			 complete);
 	assert_int_equal(json_array_size(json_object_get(capture, "inexact_reasons")) == 0,
@@ -697,7 +698,7 @@ static void check_findings(const struct shown *shown)
 {
 	const json_t *findings = json_object_get(shown->json, "findings"), *finding;
 	const json_t *totals = json_object_get(shown->json, "totals");
-	const bool run = shown->heap.model->target->mode == LIMPET_MODE_RUN;
+	const bool run = shown->analysis.model->target->mode == LIMPET_MODE_RUN;
 	size_t index, lines = 0;
 
 	for (const char *at = shown->text; (at = strstr(at, "\n- ")); at++)
@@ -756,7 +757,7 @@ static void check_site_lines(const struct shown *shown)
 		all += value * unit;
 		slack_bytes += 0.051 * unit;
 	}
-	if (shown->heap.model->sample_bytes)
+	if (shown->analysis.model->sample_bytes)
 		slack_bytes += SITES;
 	same("sites of the text", (uint64_t)llround(all), number(totals, "live_bytes"),
 	     (uint64_t)slack_bytes);
@@ -766,7 +767,7 @@ static void check_site_lines(const struct shown *shown)
 
 static void check_windows(const char *path, const struct shown *shown)
 {
-	const struct limpet_model *whole = shown->heap.model;
+	const struct limpet_model *whole = shown->analysis.model;
 	struct limpet_trace_reader *reader;
 	struct limpet_model *first, *second;
 	struct drawn drawn = {.random = seed};
@@ -805,18 +806,19 @@ static void check_windows(const char *path, const struct shown *shown)
 /* ------------------------------------------------------------------ births */
 
 /* Of the blocks that were made in a part of the time. */
-static void show_births(const char *path, uint64_t from_ns, uint64_t to_ns, struct limpet_heap *ret)
+static void show_births(const char *path, uint64_t from_ns, uint64_t to_ns,
+			struct limpet_analysis *ret)
 {
 	struct limpet_filter *filter = limpet_filter_new();
 	const struct limpet_replay_options selection = {.filter = filter};
-	struct limpet_heap_options options = {
+	struct limpet_analysis_options options = {
 		.filter = filter, .series = true, .sorted = true, .sort = LIMPET_REPORT_LIVE};
 	struct limpet_history *history;
 	struct limpet_err err;
 
 	assert_non_null(filter);
 	limpet_filter_set_births(filter, from_ns, to_ns);
-	if (limpet_heap_open(path, &options, ret, &err) < 0)
+	if (limpet_analysis_open(path, &options, ret, &err) < 0)
 		fail_msg("seed %lu: %s", (unsigned long)seed, err.message);
 	assert_true(ret->filtered && ret->model->born);
 	/* The page has the same, by steps. */
@@ -830,12 +832,12 @@ static void show_births(const char *path, uint64_t from_ns, uint64_t to_ns, stru
 
 static void check_births(const char *path, const struct shown *shown)
 {
-	const struct limpet_model *whole = shown->heap.model;
-	const struct limpet_model_site *all = &shown->heap.view.totals;
+	const struct limpet_model *whole = shown->analysis.model;
+	const struct limpet_model_site *all = &shown->analysis.view.totals;
 	struct drawn drawn = {.random = seed};
 	const uint64_t at_ns = LIMPET_TRACE_TICK_NS *
 			       (1 + below(&drawn, whole->duration_ns / LIMPET_TRACE_TICK_NS - 2));
-	struct limpet_heap older, younger, none;
+	struct limpet_analysis older, younger, none;
 	const struct limpet_model_site *first, *second;
 
 	if (whole->compact || whole->sample_bytes)
@@ -853,11 +855,11 @@ static void check_births(const char *path, const struct shown *shown)
 	same("hidden", older.hidden.live_bytes, second->live_bytes, 0);
 	same("mapped", older.model->totals.mapped_bytes + younger.model->totals.mapped_bytes,
 	     whole->totals.mapped_bytes, 0);
-	limpet_heap_close(&older);
-	limpet_heap_close(&younger);
+	limpet_analysis_close(&older);
+	limpet_analysis_close(&younger);
 	show_births(path, whole->duration_ns + SECOND, UINT64_MAX, &none);
 	same("never", none.view.totals.allocations + none.view.totals.live_bytes, 0, 0);
-	limpet_heap_close(&none);
+	limpet_analysis_close(&none);
 }
 
 static uint64_t from_environment(const char *name, uint64_t otherwise)
@@ -888,10 +890,10 @@ static void test_all_say_the_same(void **state)
 		check_site_lines(&shown);
 		check_windows("drawn", &shown);
 		check_births("drawn", &shown);
-		sampled += shown.heap.model->sample_bytes != 0;
-		compact += shown.heap.model->compact;
-		dropped += shown.heap.model->totals.dropped_events != 0;
-		untracked += shown.heap.model->totals.untracked_allocations != 0;
+		sampled += shown.analysis.model->sample_bytes != 0;
+		compact += shown.analysis.model->compact;
+		dropped += shown.analysis.model->totals.dropped_events != 0;
+		untracked += shown.analysis.model->totals.untracked_allocations != 0;
 		findings += json_array_size(json_object_get(shown.json, "findings")) > 0;
 		hide(&shown);
 	}

@@ -117,23 +117,23 @@ static unsigned count_live_samples(struct limpet_trace_reader *reader)
 /* The column `weight` of events of that kind, added up. */
 static double add_weights(const char *path, const char *kind)
 {
-	const struct limpet_heap_options options = {0};
+	const struct limpet_analysis_options options = {0};
 	char head[32], *text = NULL, *line, *rest;
 	struct limpet_err err = {0};
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 	double sum = 0;
 	size_t bytes;
 	FILE *file = open_memstream(&text, &bytes);
 
 	snprintf(head, sizeof(head), ",%s,", kind);
 	assert_non_null(file);
-	assert_int_equal(limpet_heap_open(path, &options, &heap, &err), 0);
-	assert_int_equal(limpet_export(&heap, LIMPET_EXPORT_CSV, 0, file, &err), 0);
+	assert_int_equal(limpet_analysis_open(path, &options, &analysis, &err), 0);
+	assert_int_equal(limpet_export(&analysis, LIMPET_EXPORT_CSV, 0, file, &err), 0);
 	assert_int_equal(fclose(file), 0);
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
 		if (strstr(line, head))
 			sum += strtod(strrchr(line, ',') + 1, NULL);
-	limpet_heap_close(&heap);
+	limpet_analysis_close(&analysis);
 	free(text);
 	return sum;
 }

@@ -12,7 +12,7 @@
 #include "analyzer/model/filter.h"
 #include "analyzer/model/open_blocks.h"
 #include "analyzer/seal/seal.h"
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 #include "test/unit/sample_trace.h"
 
 static struct sample sample;
@@ -205,13 +205,13 @@ static void test_open_blocks(void **state)
 
 /* ------------------------------------------------------------------ the views of the sample */
 
-static void open_heap(struct limpet_heap *heap, struct limpet_heap_options *options)
+static void open_heap(struct limpet_analysis *analysis, struct limpet_analysis_options *options)
 {
 	struct limpet_err err;
 
 	options->sorted = true;
 	options->sort = LIMPET_REPORT_LIVE;
-	if (limpet_heap_open(sample.trace, options, heap, &err) < 0)
+	if (limpet_analysis_open(sample.trace, options, analysis, &err) < 0)
 		fail_msg("%s", err.message);
 }
 
@@ -228,44 +228,44 @@ static uint64_t live_of(const struct limpet_view *view, const struct limpet_view
 /* leak() is inlined into nothing, grow() into leak(): LEAK, and COPY's strdup below it. */
 static void test_functions(void **state)
 {
-	struct limpet_heap_options options = {0};
+	struct limpet_analysis_options options = {0};
 	struct limpet_view_rows rows;
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 
 	(void)state;
-	open_heap(&heap, &options);
-	assert_int_equal(heap.view.totals.live_bytes, SAMPLE_LIVE_BYTES);
-	assert_int_equal(limpet_view_functions(&heap.view, &rows), 0);
-	assert_int_equal(live_of(&heap.view, &rows, "grow", true), 6300);
-	assert_int_equal(live_of(&heap.view, &rows, "leak", true), 0);
-	assert_int_equal(live_of(&heap.view, &rows, "leak", false), 6300);
-	assert_int_equal(live_of(&heap.view, &rows, "[jit]", true), 10000);
-	assert_int_equal(live_of(&heap.view, &rows, "spin", true), 640);
-	assert_int_equal(live_of(&heap.view, &rows, "main", false), 6300 + 10000 + 640);
-	assert_int_equal(live_of(&heap.view, &rows, "(stack unknown)", true), 7);
+	open_heap(&analysis, &options);
+	assert_int_equal(analysis.view.totals.live_bytes, SAMPLE_LIVE_BYTES);
+	assert_int_equal(limpet_view_functions(&analysis.view, &rows), 0);
+	assert_int_equal(live_of(&analysis.view, &rows, "grow", true), 6300);
+	assert_int_equal(live_of(&analysis.view, &rows, "leak", true), 0);
+	assert_int_equal(live_of(&analysis.view, &rows, "leak", false), 6300);
+	assert_int_equal(live_of(&analysis.view, &rows, "[jit]", true), 10000);
+	assert_int_equal(live_of(&analysis.view, &rows, "spin", true), 640);
+	assert_int_equal(live_of(&analysis.view, &rows, "main", false), 6300 + 10000 + 640);
+	assert_int_equal(live_of(&analysis.view, &rows, "(stack unknown)", true), 7);
 	/* Noise is folded. */
-	assert_int_equal(live_of(&heap.view, &rows, "strdup", true), UINT64_MAX);
+	assert_int_equal(live_of(&analysis.view, &rows, "strdup", true), UINT64_MAX);
 	limpet_view_rows_done(&rows);
-	heap.view.full = true;
-	assert_int_equal(limpet_view_functions(&heap.view, &rows), 0);
-	assert_int_equal(live_of(&heap.view, &rows, "strdup", true), 300);
+	analysis.view.full = true;
+	assert_int_equal(limpet_view_functions(&analysis.view, &rows), 0);
+	assert_int_equal(live_of(&analysis.view, &rows, "strdup", true), 300);
 	limpet_view_rows_done(&rows);
-	limpet_heap_close(&heap);
+	limpet_analysis_close(&analysis);
 }
 
 /* Both trees hold the totals at their root, and no node less than its children. */
 static void test_trees(void **state)
 {
-	struct limpet_heap_options options = {0};
-	struct limpet_heap heap;
+	struct limpet_analysis_options options = {0};
+	struct limpet_analysis analysis;
 
 	(void)state;
-	open_heap(&heap, &options);
+	open_heap(&analysis, &options);
 	for (int bottom_up = 0; bottom_up < 2; bottom_up++) {
 		struct limpet_view_tree *tree;
 		size_t seen = 0;
 
-		assert_int_equal(limpet_view_tree_new(&heap.view, bottom_up, &tree), 0);
+		assert_int_equal(limpet_view_tree_new(&analysis.view, bottom_up, &tree), 0);
 		assert_int_equal(tree->nodes[0].figures.live_bytes, SAMPLE_LIVE_BYTES);
 		assert_int_equal(tree->nodes[0].figures.allocations, SAMPLE_ALLOCATIONS);
 		for (uint32_t i = 0; i < tree->count; i++) {
@@ -286,7 +286,7 @@ static void test_trees(void **state)
 		assert_int_equal(seen, tree->count - 1);
 		limpet_view_tree_free(tree);
 	}
-	limpet_heap_close(&heap);
+	limpet_analysis_close(&analysis);
 }
 
 static uint32_t function_named(const struct limpet_locations *locations, const char *name)
@@ -301,23 +301,23 @@ static uint32_t function_named(const struct limpet_locations *locations, const c
 /* With [jit] as spin, what main called of both is one node; without, it is two. */
 static void test_alike(void **state)
 {
-	struct limpet_heap_options options = {0};
+	struct limpet_analysis_options options = {0};
 	struct limpet_view_tree *apart, *together;
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 	uint32_t *alike, spin;
 	uint64_t live_bytes = 0;
 
 	(void)state;
-	open_heap(&heap, &options);
-	assert_int_equal(limpet_view_tree_new(&heap.view, true, &apart), 0);
-	alike = calloc(heap.locations->function_count, sizeof(*alike));
+	open_heap(&analysis, &options);
+	assert_int_equal(limpet_view_tree_new(&analysis.view, true, &apart), 0);
+	alike = calloc(analysis.locations->function_count, sizeof(*alike));
 	assert_non_null(alike);
-	for (uint32_t i = 0; i < heap.locations->function_count; i++)
+	for (uint32_t i = 0; i < analysis.locations->function_count; i++)
 		alike[i] = i;
-	spin = function_named(heap.locations, "spin");
-	alike[function_named(heap.locations, "[jit]")] = spin;
-	heap.view.alike = alike;
-	assert_int_equal(limpet_view_tree_new(&heap.view, true, &together), 0);
+	spin = function_named(analysis.locations, "spin");
+	alike[function_named(analysis.locations, "[jit]")] = spin;
+	analysis.view.alike = alike;
+	assert_int_equal(limpet_view_tree_new(&analysis.view, true, &together), 0);
 	assert_true(together->count < apart->count);
 	assert_int_equal(together->nodes[0].figures.live_bytes, SAMPLE_LIVE_BYTES);
 	for (uint32_t at = together->nodes[0].first_child; at; at = together->nodes[at].next)
@@ -327,56 +327,56 @@ static void test_alike(void **state)
 	limpet_view_tree_free(apart);
 	limpet_view_tree_free(together);
 	free(alike);
-	limpet_heap_close(&heap);
+	limpet_analysis_close(&analysis);
 }
 
 static void test_callers(void **state)
 {
-	struct limpet_heap_options options = {0};
+	struct limpet_analysis_options options = {0};
 	struct limpet_view_calls *calls;
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 
 	(void)state;
-	open_heap(&heap, &options);
-	assert_int_equal(limpet_view_calls_new(&heap.view, "leak", &calls), 0);
+	open_heap(&analysis, &options);
+	assert_int_equal(limpet_view_calls_new(&analysis.view, "leak", &calls), 0);
 	assert_int_equal(calls->total.live_bytes, 6300);
 	assert_int_equal(calls->self.live_bytes, 0);
-	assert_int_equal(live_of(&heap.view, &calls->callers, "main", false), 6300);
-	assert_int_equal(live_of(&heap.view, &calls->callees, "grow", false), 6300);
+	assert_int_equal(live_of(&analysis.view, &calls->callers, "main", false), 6300);
+	assert_int_equal(live_of(&analysis.view, &calls->callees, "grow", false), 6300);
 	assert_int_equal(calls->lines.count, 1);
-	assert_int_equal(heap.locations->locations[calls->lines.rows[0].function].line, 8);
+	assert_int_equal(analysis.locations->locations[calls->lines.rows[0].function].line, 8);
 	limpet_view_calls_free(calls);
 	/* A part of one name; of none; of several. */
-	assert_int_equal(limpet_view_calls_new(&heap.view, "gro", &calls), 0);
+	assert_int_equal(limpet_view_calls_new(&analysis.view, "gro", &calls), 0);
 	assert_int_equal(calls->self.live_bytes, 6300);
 	limpet_view_calls_free(calls);
-	assert_int_equal(limpet_view_calls_new(&heap.view, "no such", &calls), -ENOENT);
+	assert_int_equal(limpet_view_calls_new(&analysis.view, "no such", &calls), -ENOENT);
 	limpet_view_calls_free(calls);
-	assert_int_equal(limpet_view_calls_new(&heap.view, "i", &calls), -ENOTUNIQ);
+	assert_int_equal(limpet_view_calls_new(&analysis.view, "i", &calls), -ENOTUNIQ);
 	assert_true(calls->chosen_count > 1);
 	limpet_view_calls_free(calls);
-	limpet_heap_close(&heap);
+	limpet_analysis_close(&analysis);
 }
 
 static void check_filter(const char *pattern, bool exclude, uint64_t live_bytes)
 {
-	struct limpet_heap_options options = {0};
+	struct limpet_analysis_options options = {0};
 	struct limpet_filter *filter = limpet_filter_new();
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 	struct limpet_err err;
 
 	assert_int_equal(limpet_filter_add(filter, pattern, exclude, &err), 0);
 	options.filter = filter;
 	for (int replay = 0; replay < 2; replay++) {
 		options.replay = options.series = replay;
-		open_heap(&heap, &options);
-		if (heap.view.totals.live_bytes != live_bytes)
+		open_heap(&analysis, &options);
+		if (analysis.view.totals.live_bytes != live_bytes)
 			fail_msg("%s '%s': %llu instead of %llu", exclude ? "exclude" : "include",
-				 pattern, (unsigned long long)heap.view.totals.live_bytes,
+				 pattern, (unsigned long long)analysis.view.totals.live_bytes,
 				 (unsigned long long)live_bytes);
-		assert_int_equal(heap.hidden.live_bytes, SAMPLE_LIVE_BYTES - live_bytes);
-		assert_int_equal(heap.model->totals.live_bytes, live_bytes);
-		limpet_heap_close(&heap);
+		assert_int_equal(analysis.hidden.live_bytes, SAMPLE_LIVE_BYTES - live_bytes);
+		assert_int_equal(analysis.model->totals.live_bytes, live_bytes);
+		limpet_analysis_close(&analysis);
 	}
 	limpet_filter_free(filter);
 }
@@ -399,16 +399,16 @@ static void test_filters(void **state)
 /* Ages: LEAK's blocks came 50 ms apart, four went at 1.5 s; all others live. */
 static void test_lifetimes(void **state)
 {
-	struct limpet_heap_options options = {.replay = true, .moments = 4};
+	struct limpet_analysis_options options = {.replay = true, .moments = 4};
 	struct limpet_view_lives lives;
 	struct limpet_view_tree *tree;
-	struct limpet_heap heap;
+	struct limpet_analysis analysis;
 	uint64_t freed = 0, alive = 0;
 
 	(void)state;
-	open_heap(&heap, &options);
-	assert_int_equal(limpet_view_tree_new(&heap.view, false, &tree), 0);
-	assert_int_equal(limpet_view_lives(&heap.view, tree, heap.replay, &lives), 0);
+	open_heap(&analysis, &options);
+	assert_int_equal(limpet_view_tree_new(&analysis.view, false, &tree), 0);
+	assert_int_equal(limpet_view_lives(&analysis.view, tree, analysis.replay, &lives), 0);
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++) {
 		freed += lives.all.freed.blocks[i];
 		alive += lives.all.alive.bytes[i];
@@ -416,8 +416,8 @@ static void test_lifetimes(void **state)
 	assert_int_equal(freed, 4);
 	assert_int_equal(alive, SAMPLE_LIVE_BYTES);
 	/* A site keeps those ages alone at which it has blocks. */
-	for (size_t i = 0; i < heap.replay->site_count; i++) {
-		const struct limpet_replay_site *site = &heap.replay->sites[i];
+	for (size_t i = 0; i < analysis.replay->site_count; i++) {
+		const struct limpet_replay_site *site = &analysis.replay->sites[i];
 
 		for (size_t k = 0; k < site->age_count; k++)
 			assert_true(site->ages[k].blocks);
@@ -428,16 +428,16 @@ static void test_lifetimes(void **state)
 	/* The oldest that lives is LEAK's fifth: from 250 ms to 2 s. */
 	assert_int_equal(lives.all.oldest_ns, 1750000000);
 	/* Quarters of two seconds: live at their ends. */
-	assert_int_equal(heap.replay->moment_count, 4);
-	assert_int_equal(heap.replay->moments[0].last_bytes, 9000);
-	assert_int_equal(heap.replay->moments[1].last_bytes, 10300);
-	assert_int_equal(heap.replay->moments[1].live_bytes, 10300);
-	assert_int_equal(heap.replay->moments[2].last_bytes, 10300);
-	assert_int_equal(heap.replay->moments[3].last_bytes, SAMPLE_LIVE_BYTES);
-	assert_true(heap.replay->moments[3].live_bytes > SAMPLE_LIVE_BYTES);
+	assert_int_equal(analysis.replay->moment_count, 4);
+	assert_int_equal(analysis.replay->moments[0].last_bytes, 9000);
+	assert_int_equal(analysis.replay->moments[1].last_bytes, 10300);
+	assert_int_equal(analysis.replay->moments[1].live_bytes, 10300);
+	assert_int_equal(analysis.replay->moments[2].last_bytes, 10300);
+	assert_int_equal(analysis.replay->moments[3].last_bytes, SAMPLE_LIVE_BYTES);
+	assert_true(analysis.replay->moments[3].live_bytes > SAMPLE_LIVE_BYTES);
 	limpet_view_lives_done(&lives);
 	limpet_view_tree_free(tree);
-	limpet_heap_close(&heap);
+	limpet_analysis_close(&analysis);
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /* A trace, opened for views: read, filtered, and replayed if needed. */
-#ifndef LIMPET_ANALYZER_VIEWS_HEAP_H
-#define LIMPET_ANALYZER_VIEWS_HEAP_H
+#ifndef LIMPET_ANALYZER_VIEWS_ANALYSIS_H
+#define LIMPET_ANALYZER_VIEWS_ANALYSIS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "analyzer/views/view.h"
 #include "common/err.h"
 
-struct limpet_heap_options {
+struct limpet_analysis_options {
 	uint64_t from_ns, to_ns;            /* as the model's */
 	const struct limpet_filter *filter; /* borrowed; NULL: none */
 	bool sorted;                        /* `sort` was given; else by the capture's mode */
@@ -29,7 +29,7 @@ struct limpet_heap_options {
 	int (*look_up)(struct limpet_model *model);
 };
 
-struct limpet_heap {
+struct limpet_analysis {
 	struct limpet_trace_reader *reader;
 	/* What the filter keeps: sites, maps, totals; with `series` also sizes and the heap's part
 	 * of the timeline. Frees of older blocks have no stack, so a filter keeps none. The peak is
@@ -49,8 +49,9 @@ struct limpet_heap {
 /* The errors of reading the trace; -EINVAL: bad window; -ERANGE: the window begins or ends where
  * only sums are kept; -ENOTSUP: a filter by threads or births, with a sampled trace; -ENODATA: a
  * replay of a trace of sums. */
-int limpet_heap_open(const char *path, const struct limpet_heap_options *options,
-		     struct limpet_heap *ret_heap, struct limpet_err *err) LIMPET_MUST_CHECK;
-void limpet_heap_close(struct limpet_heap *heap);
+int limpet_analysis_open(const char *path, const struct limpet_analysis_options *options,
+			 struct limpet_analysis *ret_analysis,
+			 struct limpet_err *err) LIMPET_MUST_CHECK;
+void limpet_analysis_close(struct limpet_analysis *analysis);
 
 #endif

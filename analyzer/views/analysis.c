@@ -1,4 +1,4 @@
-#include "analyzer/views/heap.h"
+#include "analyzer/views/analysis.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -9,16 +9,16 @@
 /* ------------------------------------------------------------------ filtering */
 
 /* Removes the sites that the filter does not keep; `from_replay`: with the replay's figures. */
-static void keep_sites(struct limpet_heap *heap, bool from_replay)
+static void keep_sites(struct limpet_analysis *analysis, bool from_replay)
 {
-	struct limpet_model *model = heap->model;
+	struct limpet_model *model = analysis->model;
 	struct limpet_model_estimates all = {0};
 	size_t kept = 0, at = 0;
 
 	for (size_t i = 0; i < model->site_count; i++) {
-		const struct limpet_replay *replay = heap->replay;
+		const struct limpet_replay *replay = analysis->replay;
 
-		if (!heap->kept[model->sites[i].node])
+		if (!analysis->kept[model->sites[i].node])
 			continue;
 		if (from_replay) {
 			while (at < replay->site_count &&
@@ -41,21 +41,21 @@ static void keep_sites(struct limpet_heap *heap, bool from_replay)
 }
 
 /* The same for mappings. */
-static void keep_maps(struct limpet_heap *heap, bool from_replay)
+static void keep_maps(struct limpet_analysis *analysis, bool from_replay)
 {
-	struct limpet_model *model = heap->model;
+	struct limpet_model *model = analysis->model;
 	struct limpet_model_totals *totals = &model->totals;
 	size_t kept = 0;
 
 	if (from_replay) {
 		free(model->maps);
-		model->map_count = heap->replay->map_count;
-		model->maps = LIMPET_TAKE(heap->replay->maps);
+		model->map_count = analysis->replay->map_count;
+		model->maps = LIMPET_TAKE(analysis->replay->maps);
 	}
 	totals->mmaps = totals->mmap_bytes = totals->unmapped_bytes = totals->mapped_bytes = 0;
 	totals->munmaps = totals->foreign_unmapped_bytes = 0;
 	for (size_t i = 0; i < model->map_count; i++) {
-		if (!heap->kept[model->maps[i].node])
+		if (!analysis->kept[model->maps[i].node])
 			continue;
 		totals->mmaps += model->maps[i].mmaps;
 		totals->mmap_bytes += model->maps[i].mmap_bytes;
@@ -66,10 +66,10 @@ static void keep_maps(struct limpet_heap *heap, bool from_replay)
 	model->map_count = kept;
 }
 
-static void keep_totals(struct limpet_heap *heap)
+static void keep_totals(struct limpet_analysis *analysis)
 {
-	const struct limpet_model_site *sums = &heap->view.totals;
-	struct limpet_model_totals *totals = &heap->model->totals;
+	const struct limpet_model_site *sums = &analysis->view.totals;
+	struct limpet_model_totals *totals = &analysis->model->totals;
 
 	totals->allocations = sums->allocations;
 	totals->allocated_bytes = sums->allocated_bytes;
@@ -83,14 +83,14 @@ static void keep_totals(struct limpet_heap *heap)
 	totals->foreign_frees = totals->foreign_freed_bytes = totals->inferred_frees = 0;
 	totals->untracked_allocations = totals->untracked_bytes = 0;
 	totals->events = totals->allocations + totals->frees + totals->mmaps;
-	limpet_model_bound_again(heap->model);
+	limpet_model_bound_again(analysis->model);
 }
 
 /* Sizes and live bytes over time; the kernel's memory figures stay. */
-static void keep_series(struct limpet_heap *heap)
+static void keep_series(struct limpet_analysis *analysis)
 {
-	struct limpet_model *model = heap->model;
-	const struct limpet_replay *replay = heap->replay;
+	struct limpet_model *model = analysis->model;
+	const struct limpet_replay *replay = analysis->replay;
 	uint64_t allocations = 0;
 
 	memcpy(model->sizes, replay->sizes, replay->size_count * sizeof(*model->sizes));
@@ -125,10 +125,10 @@ static struct limpet_model_site difference(const struct limpet_model_site *befor
 
 /* The ends of equal parts, or the points of the timeline, whose figures become those of the kept
  * blocks. */
-static int choose_ends(const struct limpet_heap *heap, size_t moments, uint64_t **ret_ends,
+static int choose_ends(const struct limpet_analysis *analysis, size_t moments, uint64_t **ret_ends,
 		       size_t *ret_count)
 {
-	const struct limpet_model *model = heap->model;
+	const struct limpet_model *model = analysis->model;
 	size_t count = moments ? moments : model->timeline_count;
 	uint64_t *ends = calloc(count + 1, sizeof(*ends));
 	uint64_t length = model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 0;
@@ -147,21 +147,21 @@ static int choose_ends(const struct limpet_heap *heap, size_t moments, uint64_t 
 	return 0;
 }
 
-static int replay(struct limpet_heap *heap, const struct limpet_heap_options *options, bool series,
-		  struct limpet_replay **ret_replay)
+static int replay(struct limpet_analysis *analysis, const struct limpet_analysis_options *options,
+		  bool series, struct limpet_replay **ret_replay)
 {
 	LIMPET_FREE uint64_t *ends = NULL;
-	struct limpet_replay_options replay_options = {.kept = heap->kept,
+	struct limpet_replay_options replay_options = {.kept = analysis->kept,
 						       .filter = options->filter,
 						       .progress = options->progress,
 						       .context = options->context};
-	int code =
-		choose_ends(heap, series ? 0 : options->moments, &ends, &replay_options.end_count);
+	int code = choose_ends(analysis, series ? 0 : options->moments, &ends,
+			       &replay_options.end_count);
 
 	if (code < 0)
 		return code;
 	replay_options.ends = ends;
-	return limpet_replay_new(heap->reader, heap->model, &replay_options, ret_replay);
+	return limpet_replay_new(analysis->reader, analysis->model, &replay_options, ret_replay);
 }
 
 /* ------------------------------------------------------------------ opening */
@@ -172,22 +172,22 @@ static bool is_partly_summed(const struct limpet_model *model)
 	return model->given_up_ns && model->from_ns <= model->given_up_ns;
 }
 
-static bool needs_replay(const struct limpet_heap_options *options)
+static bool needs_replay(const struct limpet_analysis_options *options)
 {
 	return options->replay || (options->filter && limpet_filter_needs_events(options->filter));
 }
 
 /* Of blocks that were made where only sums are kept, it is not known which are live. */
-static int check_births(const struct limpet_heap *heap, const struct limpet_heap_options *options,
-			struct limpet_err *err)
+static int check_births(const struct limpet_analysis *analysis,
+			const struct limpet_analysis_options *options, struct limpet_err *err)
 {
-	const uint64_t kept_ns = heap->model->given_up_ns;
+	const uint64_t kept_ns = analysis->model->given_up_ns;
 	char text[LIMPET_UNITS_TEXT];
 	uint64_t from_ns, to_ns;
 
 	if (!options->filter || !limpet_filter_births(options->filter, &from_ns, &to_ns))
 		return 0;
-	if (heap->model->compact) {
+	if (analysis->model->compact) {
 		limpet_err_set(err, -ENODATA,
 			       "a compact trace does not say when blocks were allocated: it has "
 			       "only sums");
@@ -206,106 +206,107 @@ static int check_births(const struct limpet_heap *heap, const struct limpet_heap
 	return -ERANGE;
 }
 
-static int build_model(struct limpet_heap *heap, const struct limpet_heap_options *options,
-		       struct limpet_err *err)
+static int build_model(struct limpet_analysis *analysis,
+		       const struct limpet_analysis_options *options, struct limpet_err *err)
 {
 	struct limpet_model_options window = {.from_ns = options->from_ns, .to_ns = options->to_ns};
-	int code = limpet_model_build(heap->reader, &window, &heap->model, err);
+	int code = limpet_model_build(analysis->reader, &window, &analysis->model, err);
 
 	if (code == 0)
-		code = check_births(heap, options, err);
-	if (code < 0 || !needs_replay(options) || !is_partly_summed(heap->model))
+		code = check_births(analysis, options, err);
+	if (code < 0 || !needs_replay(options) || !is_partly_summed(analysis->model))
 		return code;
-	window.from_ns = heap->model->given_up_ns + LIMPET_TRACE_TICK_NS;
-	limpet_model_free(LIMPET_TAKE(heap->model));
-	heap->narrowed = true;
-	return limpet_model_build(heap->reader, &window, &heap->model, err);
+	window.from_ns = analysis->model->given_up_ns + LIMPET_TRACE_TICK_NS;
+	limpet_model_free(LIMPET_TAKE(analysis->model));
+	analysis->narrowed = true;
+	return limpet_model_build(analysis->reader, &window, &analysis->model, err);
 }
 
-static int apply_filter(struct limpet_heap *heap, const struct limpet_heap_options *options,
-			struct limpet_err *err)
+static int apply_filter(struct limpet_analysis *analysis,
+			const struct limpet_analysis_options *options, struct limpet_err *err)
 {
 	const bool blocks = limpet_filter_needs_events(options->filter);
 	const bool series =
-		options->series && !heap->model->compact && !is_partly_summed(heap->model);
-	const struct limpet_model_site before = heap->view.totals;
+		options->series && !analysis->model->compact && !is_partly_summed(analysis->model);
+	const struct limpet_model_site before = analysis->view.totals;
 	int code;
 
-	heap->model->born = limpet_filter_births(options->filter, &heap->model->born_from_ns,
-						 &heap->model->born_to_ns);
-	if (blocks && heap->model->sample_bytes) {
+	analysis->model->born = limpet_filter_births(
+		options->filter, &analysis->model->born_from_ns, &analysis->model->born_to_ns);
+	if (blocks && analysis->model->sample_bytes) {
 		limpet_err_set(err, -ENOTSUP, "a sampled trace cannot be filtered by %s",
-			       heap->model->born ? "when blocks were allocated" : "threads");
+			       analysis->model->born ? "when blocks were allocated" : "threads");
 		limpet_err_hint(err, "%s",
-				heap->model->born
+				analysis->model->born
 					? "--from and --to show what was allocated in that time"
 					: "filter by function:, file: or module: instead");
 		return -ENOTSUP;
 	}
-	heap->filtered = true;
-	heap->filter = options->filter;
-	code = limpet_filter_nodes(options->filter, heap->locations, &heap->kept);
+	analysis->filtered = true;
+	analysis->filter = options->filter;
+	code = limpet_filter_nodes(options->filter, analysis->locations, &analysis->kept);
 	/* Sizes and timeline of sums cannot be filtered: leave them out. */
 	if (options->series && !series)
-		heap->model->size_count = heap->model->timeline_count = 0;
+		analysis->model->size_count = analysis->model->timeline_count = 0;
 	if (code == 0 && (blocks || options->replay || series))
-		code = replay(heap, options, series, &heap->replay);
+		code = replay(analysis, options, series, &analysis->replay);
 	if (code < 0)
 		return code;
-	keep_maps(heap, blocks);
-	keep_sites(heap, blocks);
-	heap->view.site_count = heap->model->site_count;
-	limpet_view_add_up(&heap->view);
-	heap->hidden = difference(&before, &heap->view.totals);
-	keep_totals(heap);
+	keep_maps(analysis, blocks);
+	keep_sites(analysis, blocks);
+	analysis->view.site_count = analysis->model->site_count;
+	limpet_view_add_up(&analysis->view);
+	analysis->hidden = difference(&before, &analysis->view.totals);
+	keep_totals(analysis);
 	if (series)
-		keep_series(heap);
+		keep_series(analysis);
 	return 0;
 }
 
-static int fill(struct limpet_heap *heap, const char *path,
-		const struct limpet_heap_options *options, struct limpet_err *err)
+static int fill(struct limpet_analysis *analysis, const char *path,
+		const struct limpet_analysis_options *options, struct limpet_err *err)
 {
-	int code = limpet_trace_reader_open(path, &heap->reader, err);
+	int code = limpet_trace_reader_open(path, &analysis->reader, err);
 
 	if (code == 0)
-		code = build_model(heap, options, err);
+		code = build_model(analysis, options, err);
 	if (code < 0)
 		return code;
-	if (options->look_up && !heap->model->sealed && heap->model->end->end == LIMPET_END_RUNNING)
-		code = options->look_up(heap->model);
+	if (options->look_up && !analysis->model->sealed &&
+	    analysis->model->end->end == LIMPET_END_RUNNING)
+		code = options->look_up(analysis->model);
 	if (code == 0)
-		code = limpet_locations_new(heap->model, &heap->locations);
+		code = limpet_locations_new(analysis->model, &analysis->locations);
 	if (code < 0)
 		return code;
-	heap->view = (struct limpet_view){
-		.locations = heap->locations,
-		.sites = heap->model->sites,
-		.site_count = heap->model->site_count,
+	analysis->view = (struct limpet_view){
+		.locations = analysis->locations,
+		.sites = analysis->model->sites,
+		.site_count = analysis->model->site_count,
 		.full = options->full,
-		.sort = options->sorted                                ? options->sort
-			: heap->model->target->mode == LIMPET_MODE_RUN ? LIMPET_REPORT_PEAK
-								       : LIMPET_REPORT_LIVE,
+		.sort = options->sorted                                    ? options->sort
+			: analysis->model->target->mode == LIMPET_MODE_RUN ? LIMPET_REPORT_PEAK
+									   : LIMPET_REPORT_LIVE,
 	};
-	limpet_view_add_up(&heap->view);
-	heap->events = heap->model->totals.events;
+	limpet_view_add_up(&analysis->view);
+	analysis->events = analysis->model->totals.events;
 	if (options->filter && !limpet_filter_is_empty(options->filter))
-		return apply_filter(heap, options, err);
+		return apply_filter(analysis, options, err);
 	if (options->replay)
-		return replay(heap, options, false, &heap->replay);
+		return replay(analysis, options, false, &analysis->replay);
 	return 0;
 }
 
-int limpet_heap_open(const char *path, const struct limpet_heap_options *options,
-		     struct limpet_heap *ret_heap, struct limpet_err *err)
+int limpet_analysis_open(const char *path, const struct limpet_analysis_options *options,
+			 struct limpet_analysis *ret_analysis, struct limpet_err *err)
 {
-	struct limpet_heap heap = {0};
+	struct limpet_analysis analysis = {0};
 	int code;
 
 	*err = (struct limpet_err){0};
-	code = fill(&heap, path, options, err);
+	code = fill(&analysis, path, options, err);
 	if (code < 0) {
-		limpet_heap_close(&heap);
+		limpet_analysis_close(&analysis);
 		if (code == -ENODATA && !err->message[0]) {
 			limpet_err_set(err, code, "'%s' contains only sums, no single events",
 				       path);
@@ -315,16 +316,16 @@ int limpet_heap_open(const char *path, const struct limpet_heap_options *options
 				       : limpet_err_set(err, code, "cannot read '%s': %s", path,
 							strerror(-code));
 	}
-	*ret_heap = heap;
+	*ret_analysis = analysis;
 	return 0;
 }
 
-void limpet_heap_close(struct limpet_heap *heap)
+void limpet_analysis_close(struct limpet_analysis *analysis)
 {
-	limpet_replay_free(heap->replay);
-	limpet_locations_free(heap->locations);
-	limpet_model_free(heap->model);
-	limpet_trace_reader_free(heap->reader);
-	free(heap->kept);
-	*heap = (struct limpet_heap){0};
+	limpet_replay_free(analysis->replay);
+	limpet_locations_free(analysis->locations);
+	limpet_model_free(analysis->model);
+	limpet_trace_reader_free(analysis->reader);
+	free(analysis->kept);
+	*analysis = (struct limpet_analysis){0};
 }
