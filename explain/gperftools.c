@@ -6,8 +6,8 @@
 
 #include "common/array.h"
 #include "explain/data.h"
+#include "explain/page_map.h"
 #include "explain/present.h"
-#include "explain/samples.h"
 
 /* src/pagemap.h, PageMap2 with addresses of 48 bits and pages of 8 KiB: a root of 2^17 pointers, in
  * the data of the program or library, to leaves of 2^18 pointers, one for each page: to the
@@ -103,14 +103,6 @@ static int read_span(const struct limpet_memory_reader *memory, uint64_t entry, 
 
 /* ------------------------------------------------------------------ the root */
 
-struct search {
-	const struct limpet_memory_reader *memory;
-	const struct limpet_maps *maps;
-	struct limpet_samples samples; /* all below one word of the root */
-	uint64_t root;                 /* the best so far; 0: none */
-	unsigned explained;
-};
-
 static bool may_be_leaf(const struct limpet_maps *maps, uint64_t leaf)
 {
 	const struct limpet_map *map;
@@ -186,19 +178,20 @@ static void judge_around(struct candidate *candidate, uint64_t address)
 }
 
 /* Of the mapping's first page on, where the first spans are, and of all samples. */
-static unsigned count_explained(const struct search *search, uint64_t leaf)
+static unsigned count_explained(const struct limpet_page_map_search *search, uint64_t leaf)
 {
 	struct candidate candidate = {.memory = search->memory, .leaf = leaf};
-	const struct limpet_map *map = limpet_proc_maps_find(search->maps, search->samples.list[0]);
+	const struct limpet_map *map =
+		limpet_proc_maps_find(search->maps, search->samples->list[0]);
 	uint64_t before = UINT64_MAX;
 
-	if (map && map->start >> LEAF_SHIFT == search->samples.list[0] >> LEAF_SHIFT)
+	if (map && map->start >> LEAF_SHIFT == search->samples->list[0] >> LEAF_SHIFT)
 		judge_around(&candidate, map->start);
-	for (size_t i = 0; i < search->samples.count; i++) {
-		const uint64_t window = search->samples.list[i] >> UNIT_SHIFT >> WINDOW_BITS;
+	for (size_t i = 0; i < search->samples->count; i++) {
+		const uint64_t window = search->samples->list[i] >> UNIT_SHIFT >> WINDOW_BITS;
 
 		if (window != before)
-			judge_around(&candidate, search->samples.list[i]);
+			judge_around(&candidate, search->samples->list[i]);
 		before = window;
 	}
 	return candidate.others <= candidate.spans / WRONG_SHARE ? candidate.spans : 0;
@@ -211,10 +204,10 @@ static bool are_apart(uint64_t leaf, uint64_t other)
 }
 
 /* The words around it, as far as they are of this root, lead to leaves, too, or nowhere. */
-static bool may_be_of_root(const struct search *search, const uint64_t *data, size_t words,
-			   size_t at)
+static bool may_be_of_root(const struct limpet_page_map_search *search, const uint64_t *data,
+			   size_t words, size_t at)
 {
-	const uint64_t index = search->samples.list[0] >> LEAF_SHIFT;
+	const uint64_t index = search->samples->list[0] >> LEAF_SHIFT;
 	const size_t before = index < NEIGHBOURS ? (size_t)index : NEIGHBOURS;
 
 	if (index >= ROOT_WORDS || !may_be_leaf(search->maps, data[at]))
@@ -226,25 +219,14 @@ static bool may_be_of_root(const struct search *search, const uint64_t *data, si
 	return true;
 }
 
-static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
-{
-	struct search *search = context;
-	const uint64_t index = search->samples.list[0] >> LEAF_SHIFT;
-
-	for (size_t i = 0; i < bytes / 8; i++) {
-		const uint64_t root = address + 8 * i - 8 * index;
-		unsigned explained;
-
-		if (!data[i] || !may_be_of_root(search, data, bytes / 8, i) ||
-		    !limpet_data_has(search->maps, root, 8 * ROOT_WORDS))
-			continue;
-		explained = count_explained(search, data[i]);
-		if (explained <= search->explained)
-			continue;
-		search->explained = explained;
-		search->root = root;
-	}
-}
+static const struct limpet_page_map_kind kind = {
+	.root_bytes = 8 * ROOT_WORDS,
+	.root_shift = LEAF_SHIFT,
+	.least = SPANS_NEEDED,
+	.reads = SEARCH_READS,
+	.may_be_of_root = may_be_of_root,
+	.explained = count_explained,
+};
 
 /* Of the program break, from which this tcmalloc takes memory first, or of no known owner. */
 static int take_samples(const struct limpet_maps *maps, const struct limpet_pieces *pieces,
@@ -622,20 +604,15 @@ static int find_root(const struct limpet_memory_reader *memory, const struct lim
 		     struct limpet_pages *pages, const struct limpet_pieces *pieces, bool of_break,
 		     struct limpet_gperftools *gperftools)
 {
-	struct limpet_memory_share share;
-	struct search search = {.memory = &share.reader, .maps = maps};
-	int error = take_samples(maps, pieces, of_break, &search.samples);
+	struct limpet_samples samples;
+	const struct limpet_page_map_search search = {&kind, memory, maps, &samples, NULL};
+	bool was_cut;
+	int error = take_samples(maps, pieces, of_break, &samples);
 
-	if (error || !search.samples.count)
-		return error;
-	limpet_memory_share_begin(&share, memory, SEARCH_READS);
-	error = limpet_data_read(&share.reader, maps, pages, look, &search);
-	if (error || search.explained < SPANS_NEEDED) {
-		gperftools->is_cut |= share.was_cut;
-		return error;
-	}
-	gperftools->root = search.root;
-	return 0;
+	if (!error)
+		error = limpet_page_map_find(&search, pages, &gperftools->root, &was_cut);
+	gperftools->is_cut |= !error && was_cut;
+	return error;
 }
 
 int limpet_gperftools_read(const struct limpet_memory_reader *memory,

@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "explain/data.h"
+#include "explain/page_map.h"
 #include "explain/present.h"
-#include "explain/samples.h"
 
 /* include/jemalloc/internal/rtree.h with addresses of 48 bits and pages of 4 KiB: a root of 2^18
  * pointers, one for each GiB, to leaves of 2^18 entries, one for each page. Entry: size class in
@@ -177,16 +176,6 @@ static int read_extent(const struct limpet_memory_reader *memory, const struct p
 
 /* ------------------------------------------------------------------ the root */
 
-struct search {
-	const struct limpet_memory_reader *memory;
-	const struct limpet_maps *maps;
-	struct limpet_samples samples; /* all in one GiB */
-	uint64_t first[LIMPET_SAMPLES];
-	size_t first_count;
-	uint64_t root; /* the best so far; 0: none */
-	unsigned explained;
-};
-
 static bool is_of(const struct limpet_memory_reader *memory, const struct place *place,
 		  uint64_t page)
 {
@@ -230,7 +219,7 @@ static bool explains_midst(const struct limpet_memory_reader *memory, uint64_t l
 	return false;
 }
 
-static bool may_be_leaf(const struct search *search, uint64_t leaf)
+static bool may_be_leaf(const struct limpet_page_map_search *search, uint64_t leaf)
 {
 	const struct limpet_map *map;
 
@@ -243,8 +232,8 @@ static bool may_be_leaf(const struct search *search, uint64_t leaf)
 
 /* The words around it lead to leaves, too, or nowhere. A table of pointers to blocks differs: they
  * are closer to each other than leaves are. */
-static bool may_be_of_root(const struct search *search, const uint64_t *data, size_t words,
-			   size_t at)
+static bool may_be_of_root(const struct limpet_page_map_search *search, const uint64_t *data,
+			   size_t words, size_t at)
 {
 	if (!may_be_leaf(search, data[at]))
 		return false;
@@ -258,49 +247,51 @@ static bool may_be_of_root(const struct search *search, const uint64_t *data, si
 	return true;
 }
 
-static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+/* The beginnings of mappings of the samples, and the first samples themselves. */
+struct firsts {
+	uint64_t list[LIMPET_SAMPLES];
+	size_t count;
+};
+
+static void take_firsts(const struct limpet_maps *maps, const struct limpet_samples *samples,
+			struct firsts *ret)
 {
-	struct search *search = context;
-	const uint64_t index = search->samples.list[0] >> LEAF_SHIFT;
+	const uint64_t *list = samples->list;
 
-	for (size_t i = 0; i < bytes / 8; i++) {
-		const uint64_t root = address + 8 * i - 8 * index;
-		unsigned explained = 0;
-
-		if (!data[i] || !may_be_of_root(search, data, bytes / 8, i) ||
-		    !limpet_data_has(search->maps, root, ROOT_BYTES))
-			continue;
-		for (size_t k = 0; k < search->first_count; k++)
-			explained += explains(search->memory, data[i], search->first[k]);
-		for (size_t k = 0; k < search->samples.count && explained; k++)
-			explained +=
-				explains_midst(search->memory, data[i], search->samples.list[k]);
-		if (explained <= search->explained)
-			continue;
-		search->explained = explained;
-		search->root = root;
-	}
-}
-
-/* The beginnings of mappings of these pages, and the first pages themselves. */
-static void take_first(struct search *search)
-{
-	const uint64_t *samples = search->samples.list;
-
-	for (size_t i = 0; i < search->samples.count && search->first_count + 1 < LIMPET_SAMPLES;
-	     i++) {
-		const struct limpet_map *map = limpet_proc_maps_find(search->maps, samples[i]);
+	ret->count = 0;
+	for (size_t i = 0; i < samples->count && ret->count + 1 < LIMPET_SAMPLES; i++) {
+		const struct limpet_map *map = limpet_proc_maps_find(maps, list[i]);
 		const bool is_new = map &&
-				    (!search->first_count ||
-				     search->first[search->first_count - 1] != map->start) &&
-				    map->start >> LEAF_SHIFT == samples[0] >> LEAF_SHIFT;
+				    (!ret->count || ret->list[ret->count - 1] != map->start) &&
+				    map->start >> LEAF_SHIFT == list[0] >> LEAF_SHIFT;
 
 		if (is_new)
-			search->first[search->first_count++] = map->start;
+			ret->list[ret->count++] = map->start;
 		else if (i < SAMPLES_FIRST)
-			search->first[search->first_count++] = samples[i];
+			ret->list[ret->count++] = list[i];
 	}
 }
+
+static unsigned count_explained(const struct limpet_page_map_search *search, uint64_t leaf)
+{
+	const struct firsts *firsts = search->context;
+	unsigned explained = 0;
+
+	for (size_t i = 0; i < firsts->count; i++)
+		explained += explains(search->memory, leaf, firsts->list[i]);
+	for (size_t i = 0; i < search->samples->count && explained; i++)
+		explained += explains_midst(search->memory, leaf, search->samples->list[i]);
+	return explained;
+}
+
+static const struct limpet_page_map_kind kind = {
+	.root_bytes = ROOT_BYTES,
+	.root_shift = LEAF_SHIFT,
+	.least = SAMPLES_NEEDED,
+	.reads = SEARCH_READS,
+	.may_be_of_root = may_be_of_root,
+	.explained = count_explained,
+};
 
 /* ------------------------------------------------------------------ all extents */
 
@@ -516,20 +507,15 @@ int limpet_jemalloc_read(const struct limpet_memory_reader *memory, const struct
 			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
 			 struct limpet_jemalloc *jemalloc)
 {
-	struct limpet_memory_share share;
-	struct search search = {.memory = &share.reader, .maps = maps};
+	struct firsts firsts;
+	struct limpet_samples samples;
+	const struct limpet_page_map_search search = {&kind, memory, maps, &samples, &firsts};
 	int error;
 
-	limpet_samples_take(pieces, &search.samples);
-	if (!search.samples.count)
-		return 0;
-	take_first(&search);
-	limpet_memory_share_begin(&share, memory, SEARCH_READS);
-	error = limpet_data_read(&share.reader, maps, pages, look, &search);
-	jemalloc->is_cut = share.was_cut;
-	if (error || search.explained < SAMPLES_NEEDED)
-		return error;
-	jemalloc->is_cut = false;
-	jemalloc->root = search.root;
-	return limpet_jemalloc_read_tree(memory, pages, search.root, jemalloc);
+	limpet_samples_take(pieces, &samples);
+	take_firsts(maps, &samples, &firsts);
+	error = limpet_page_map_find(&search, pages, &jemalloc->root, &jemalloc->is_cut);
+	return error || !jemalloc->root
+		       ? error
+		       : limpet_jemalloc_read_tree(memory, pages, jemalloc->root, jemalloc);
 }

@@ -24,6 +24,7 @@ EXPLAIN_SRC := \
 	explain/mimalloc_map.c \
 	explain/mimalloc_page.c \
 	explain/mimalloc_segments.c \
+	explain/page_map.c \
 	explain/pieces.c \
 	explain/present.c \
 	explain/program.c \

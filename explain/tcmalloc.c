@@ -2,8 +2,7 @@
 
 #include <errno.h>
 
-#include "explain/data.h"
-#include "explain/samples.h"
+#include "explain/page_map.h"
 
 /* tcmalloc/pagemap.h, PageMap3 with addresses of 48 bits and pages of 8 KiB: a root of 2^11
  * pointers, in the program's data, to nodes of 2^12 pointers to leaves. A leaf covers 32 MiB: it
@@ -88,14 +87,6 @@ bool limpet_tcmalloc_explains(const struct limpet_memory_reader *memory, uint64_
 
 /* ------------------------------------------------------------------ the root */
 
-struct search {
-	const struct limpet_memory_reader *memory;
-	const struct limpet_maps *maps;
-	struct limpet_samples samples; /* all below one word of the root */
-	uint64_t root;                 /* the best so far; 0: none */
-	unsigned explained;
-};
-
 static bool may_be_table(const struct limpet_maps *maps, uint64_t address)
 {
 	const struct limpet_map *map;
@@ -107,13 +98,13 @@ static bool may_be_table(const struct limpet_maps *maps, uint64_t address)
 }
 
 /* How many samples, of at least two spans. */
-static unsigned count_explained(const struct search *search, uint64_t node)
+static unsigned count_explained(const struct limpet_page_map_search *search, uint64_t node)
 {
 	uint64_t spans[LIMPET_SAMPLES];
 	unsigned explained = 0, different = 0;
 
-	for (size_t i = 0; i < search->samples.count; i++) {
-		if (!limpet_tcmalloc_explains(search->memory, node, search->samples.list[i],
+	for (size_t i = 0; i < search->samples->count; i++) {
+		if (!limpet_tcmalloc_explains(search->memory, node, search->samples->list[i],
 					      &spans[explained]))
 			continue;
 		different += !explained || spans[explained] != spans[explained - 1];
@@ -122,36 +113,27 @@ static unsigned count_explained(const struct search *search, uint64_t node)
 	return different >= SPANS_NEEDED ? explained : 0;
 }
 
-static bool may_be_of_root(const uint64_t *data, size_t words, size_t at)
+static bool may_be_of_root(const struct limpet_page_map_search *search, const uint64_t *data,
+			   size_t words, size_t at)
 {
 	const size_t from = at > NEIGHBOURS ? at - NEIGHBOURS : 0;
 	unsigned used = 0;
 
+	if (data[at] % 8)
+		return false;
 	for (size_t i = from; i < words && i <= at + NEIGHBOURS; i++)
 		used += data[i] != 0;
-	return used <= 1 + NEIGHBOURS_USED;
+	return used <= 1 + NEIGHBOURS_USED && may_be_table(search->maps, data[at]);
 }
 
-static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
-{
-	struct search *search = context;
-	const uint64_t index = search->samples.list[0] >> ROOT_SHIFT;
-
-	for (size_t i = 0; i < bytes / 8; i++) {
-		const uint64_t root = address + 8 * i - 8 * index;
-		unsigned explained;
-
-		if (!data[i] || data[i] % 8 || !may_be_of_root(data, bytes / 8, i) ||
-		    !may_be_table(search->maps, data[i]) ||
-		    !limpet_data_has(search->maps, root, 8 * ROOT_WORDS))
-			continue;
-		explained = count_explained(search, data[i]);
-		if (explained <= search->explained)
-			continue;
-		search->explained = explained;
-		search->root = root;
-	}
-}
+static const struct limpet_page_map_kind kind = {
+	.root_bytes = 8 * ROOT_WORDS,
+	.root_shift = ROOT_SHIFT,
+	.least = SAMPLES_NEEDED,
+	.reads = SEARCH_READS,
+	.may_be_of_root = may_be_of_root,
+	.explained = count_explained,
+};
 
 /* ------------------------------------------------------------------ all that it covers */
 
@@ -265,18 +247,12 @@ int limpet_tcmalloc_read(const struct limpet_memory_reader *memory, const struct
 			 struct limpet_pages *pages, const struct limpet_pieces *pieces,
 			 struct limpet_tcmalloc *tcmalloc)
 {
-	struct limpet_memory_share share;
-	struct search search = {.memory = &share.reader, .maps = maps};
+	struct limpet_samples samples;
+	const struct limpet_page_map_search search = {&kind, memory, maps, &samples, NULL};
+	uint64_t root;
 	int error;
 
-	limpet_samples_take(pieces, &search.samples);
-	if (!search.samples.count)
-		return 0;
-	limpet_memory_share_begin(&share, memory, SEARCH_READS);
-	error = limpet_data_read(&share.reader, maps, pages, look, &search);
-	tcmalloc->is_cut = share.was_cut;
-	if (error || search.explained < SAMPLES_NEEDED)
-		return error;
-	tcmalloc->is_cut = false;
-	return limpet_tcmalloc_read_tree(memory, maps, search.root, tcmalloc);
+	limpet_samples_take(pieces, &samples);
+	error = limpet_page_map_find(&search, pages, &root, &tcmalloc->is_cut);
+	return error || !root ? error : limpet_tcmalloc_read_tree(memory, maps, root, tcmalloc);
 }

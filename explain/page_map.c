@@ -1,0 +1,51 @@
+#include "explain/page_map.h"
+
+#include "explain/data.h"
+
+struct best {
+	struct limpet_page_map_search search;
+	uint64_t root;
+	unsigned explained;
+};
+
+static void look(void *context, const uint64_t *data, size_t bytes, uint64_t address)
+{
+	struct best *best = context;
+	const struct limpet_page_map_search *search = &best->search;
+	const uint64_t index = search->samples->list[0] >> search->kind->root_shift;
+
+	for (size_t i = 0; i < bytes / 8; i++) {
+		const uint64_t root = address + 8 * i - 8 * index;
+		unsigned explained;
+
+		if (!data[i] || !search->kind->may_be_of_root(search, data, bytes / 8, i) ||
+		    !limpet_data_has(search->maps, root, search->kind->root_bytes))
+			continue;
+		explained = search->kind->explained(search, data[i]);
+		if (explained <= best->explained)
+			continue;
+		best->explained = explained;
+		best->root = root;
+	}
+}
+
+int limpet_page_map_find(const struct limpet_page_map_search *search, struct limpet_pages *pages,
+			 uint64_t *ret_root, bool *ret_cut)
+{
+	struct best best = {.search = *search};
+	struct limpet_memory_share share;
+	int error;
+
+	*ret_root = 0;
+	*ret_cut = false;
+	if (!search->samples->count)
+		return 0;
+	limpet_memory_share_begin(&share, search->memory, search->kind->reads);
+	best.search.memory = &share.reader;
+	error = limpet_data_read(&share.reader, search->maps, pages, look, &best);
+	if (!error && best.explained >= search->kind->least)
+		*ret_root = best.root;
+	else
+		*ret_cut = share.was_cut;
+	return error;
+}
