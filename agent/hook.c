@@ -6,6 +6,7 @@
  * they know whether they released anything. */
 #include <sys/mman.h>
 
+#include "agent/hook.h"
 #include "agent/hook_nim.h"
 #include "agent/hook_state.h"
 #include "agent/patch.h"

@@ -1,4 +1,5 @@
 /* malloc and free, the two hooks that matter most: they call the original themselves. */
+#include "agent/hook.h"
 #include "agent/hook_state.h"
 
 /* Writes one record, and does not touch the marks of the outer hook, which is still unfinished. */

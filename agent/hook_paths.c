@@ -1,6 +1,4 @@
-/* Which path of thunks.S a hook takes. */
-#include "agent/hook.h"
-#include "agent/patch.h"
+#include "agent/hook_paths.h"
 
 /* The offsets that thunks.S uses. */
 _Static_assert(sizeof(struct limpet_thread) == 128, "SHIFT_THREAD");

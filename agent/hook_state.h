@@ -2,8 +2,7 @@
 #ifndef LIMPET_AGENT_HOOK_STATE_H
 #define LIMPET_AGENT_HOOK_STATE_H
 
-#include "agent/agent.h"
-#include "agent/hook.h"
+#include "agent/hook_frame.h"
 #include "agent/record.h"
 #include "agent/sampled.h"
 #include "agent/stack.h"

@@ -10,7 +10,7 @@
  * loaded later are patched here. */
 #include "agent/patch.h"
 #include "agent/agent.h"
-#include "agent/hook.h"
+#include "agent/hook_paths.h"
 #include "agent/loaded.h"
 #include "agent/record.h"
 

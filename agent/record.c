@@ -6,7 +6,6 @@
  * except chunk_wait: without a free chunk the event is counted as lost. */
 #include "agent/record.h"
 #include "agent/agent.h"
-#include "agent/sampled.h"
 #include "agent/stack_cache.h"
 #include "agent/stack_prints.h"
 

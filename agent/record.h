@@ -2,7 +2,7 @@
 #ifndef LIMPET_AGENT_RECORD_H
 #define LIMPET_AGENT_RECORD_H
 
-#include "agent/agent.h"
+#include "agent/thread.h"
 
 void limpet_record_configure(void);
 /* For a thread pointer whose state is not in the first entry probed, or now belongs to another
@@ -30,6 +30,9 @@ bool limpet_record_find_place(const struct limpet_thread *thread, uint32_t bytes
  * published. */
 bool limpet_record_commit(struct limpet_thread *thread, struct limpet_record_place place,
 			  uint32_t bytes);
+/* An overload's number, in an entry of the table of blocks that were not recorded (sampled.h). */
+#define LIMPET_OVERLOAD_TAG_BITS 20
+#define LIMPET_OVERLOAD_TAGS (1u << LIMPET_OVERLOAD_TAG_BITS)
 /* The collector has freed chunks: resume full recording. */
 void limpet_record_end_overload(struct limpet_thread *thread, uint32_t overload);
 /* Publishes the records so far, and clears the intent. */
@@ -58,16 +61,6 @@ static inline bool limpet_record_collector_has_died(void)
 void limpet_record_ring(void);
 /* The thread's tid, read from libc's thread block without a system call if its offset is known. */
 uint32_t limpet_record_tid(void);
-
-static inline struct limpet_own *limpet_own(const struct limpet_thread *thread)
-{
-	return (struct limpet_own *)((uintptr_t)thread - LIMPET_OWN_BYTES);
-}
-
-static inline uint32_t limpet_thread_index(const struct limpet_thread *thread)
-{
-	return (uint32_t)(thread - limpet_hot.threads);
-}
 
 static inline uint64_t limpet_thread_hash(uint64_t thread_pointer)
 {

@@ -1,6 +1,6 @@
 #include "agent/sampled.h"
 
-#include "agent/hook.h"
+#include "agent/hook_frame.h"
 
 #define BUCKET_SLOTS 8u /* a cache line */
 #define COUNTER_FULL UINT8_MAX

@@ -13,10 +13,8 @@
 #include "agent/record.h"
 
 /* Under --on-overload sample the table holds the blocks that were not recorded instead: SAMPLING.md
- * explains why that suffices. An entry is an address and the number of its overload, and expires
- * with the overload. */
-#define LIMPET_OVERLOAD_TAG_BITS 20
-#define LIMPET_OVERLOAD_TAGS (1u << LIMPET_OVERLOAD_TAG_BITS)
+ * explains why that suffices. An entry is an address and the number of its overload
+ * (LIMPET_OVERLOAD_TAG_BITS), and expires with the overload. */
 
 static inline uint64_t limpet_sample_hash(uint64_t address)
 {

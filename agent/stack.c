@@ -1,7 +1,7 @@
 /* Walks the caller's stack with the shared walker, unless the stack is already known. */
 #include "agent/stack.h"
 #include "agent/agent.h"
-#include "agent/hook.h"
+#include "agent/hook_frame.h"
 #include "agent/record.h"
 #include "agent/stack_cache.h"
 #include "agent/stack_describe.h"

@@ -4,6 +4,9 @@
 
 #include "agent/agent.h"
 
+/* The original is to be jumped to. */
+#define LIMPET_PASS (-1)
+
 struct limpet_hook_frame;
 
 /* How many bytes, from the caller's stack pointer on, hold all arguments that the call can have

@@ -3,8 +3,7 @@
 #ifndef LIMPET_AGENT_STACK_CACHE_H
 #define LIMPET_AGENT_STACK_CACHE_H
 
-#include "agent/agent.h"
-#include "agent/record.h"
+#include "agent/thread.h"
 
 /* The words that the walk of a stack read. The walk is a pure function of (pc, base), of the tables
  * in use and of these words: while they are unchanged, so is the stack. A check costs a load and a

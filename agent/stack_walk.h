@@ -2,8 +2,7 @@
 #ifndef LIMPET_AGENT_STACK_WALK_H
 #define LIMPET_AGENT_STACK_WALK_H
 
-#include "agent/agent.h"
-#include "agent/hook.h"
+#include "agent/hook_frame.h"
 
 /* `current` is limpet_shm.unwind_current, `gone` limpet_shm.gone_count, both loaded with acquire.
  */

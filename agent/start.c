@@ -2,7 +2,7 @@
  * holds at a safe point. */
 #include "agent/agent.h"
 #include "agent/finder.h"
-#include "agent/hook.h"
+#include "agent/hook_paths.h"
 #include "agent/patch.h"
 #include "agent/record.h"
 #include "agent/stack_cache.h"
