@@ -2,7 +2,7 @@ ANALYZER_SRC := \
 	analyzer/trace/trace_events.c \
 	analyzer/trace/trace_figures.c \
 	analyzer/trace/trace_reader.c \
-	analyzer/trace/trace_tables.c
+	analyzer/trace/trace_reader_tables.c
 
 ANALYZER_SRC += \
 	analyzer/symbols/build_id.c \

@@ -2,7 +2,7 @@
 #ifndef LIMPET_EXPLAIN_ACCOUNTS_H
 #define LIMPET_EXPLAIN_ACCOUNTS_H
 
-#include "explain/explain.h"
+#include "explain/explanation.h"
 
 /* Adds to the account of this kind and owner, which it makes if there is none, and counts one more
  * thing in it if `things` is 1. A failure is sticky: see limpet_accounts_sort(). */

@@ -100,7 +100,7 @@ INJECTOR_SRC += \
 	injector/elf/entry_list.c \
 	injector/elf/entry_names.c \
 	injector/elf/entry_nim.c \
-	injector/elf/module_memory.c \
+	injector/elf/modules_memory.c \
 	injector/elf/modules.c \
 	injector/elf/preflight_allocators.c
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/symbols/go_file.h"
-#include "analyzer/symbols/symbolize.h"
+#include "analyzer/symbols/symbol.h"
 
 /* Limit of what is read for one value: no real function has so many steps. */
 #define STEPS_MAX (1u << 18)

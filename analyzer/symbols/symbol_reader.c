@@ -11,7 +11,7 @@
 #include "analyzer/symbols/dwarfindex.h"
 #include "analyzer/symbols/gopclntab.h"
 #include "analyzer/symbols/inflate.h"
-#include "analyzer/symbols/symbolize.h"
+#include "analyzer/symbols/symbol.h"
 #include "analyzer/symbols/symtab.h"
 #include "analyzer/symbols/texts.h"
 

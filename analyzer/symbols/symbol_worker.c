@@ -7,9 +7,9 @@
 #include <sys/sysinfo.h>
 
 #include "analyzer/symbols/perfmap.h"
+#include "analyzer/symbols/symbol.h"
 #include "analyzer/symbols/symbol_channel.h"
 #include "analyzer/symbols/symbol_reader.h"
-#include "analyzer/symbols/symbolize.h"
 #include "common/array.h"
 #include "common/confine.h"
 

@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analyzer/symbols/symbol.h"
 #include "common/err.h"
 #include "common/file_identity.h"
 
@@ -67,19 +68,9 @@ const char *limpet_symbolizer_unread(const struct limpet_symbolizer *symbolizer)
  * -EINTR; -ENOMEM. */
 int limpet_symbolizer_failure(const struct limpet_symbolizer *symbolizer);
 
-/* One function at an address. Strings belong to the symbolizer and live as long as it does. */
-struct limpet_symbol {
-	const char *function; /* demangled; NULL unknown */
-	const char *file;     /* NULL unknown */
-	uint32_t line;        /* 0 unknown */
-	bool inlined;         /* into the next one */
-};
-#define LIMPET_SYMBOL_MAX_INLINED 32
-
 /* Looks up several at once, which is cheaper: limpet_symbolizer_resolve() then returns them without
  * waiting, fastest in this order, until this is called again or another address is resolved.
  * Addresses after the first LIMPET_SYMBOLIZER_BATCH are ignored. */
-#define LIMPET_SYMBOLIZER_BATCH 512u
 void limpet_symbolizer_prepare(struct limpet_symbolizer *symbolizer, const uint64_t *addresses,
 			       size_t count);
 

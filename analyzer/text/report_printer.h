@@ -8,7 +8,6 @@
 #include <stdio.h>
 
 #include "analyzer/model/model_losses.h"
-#include "analyzer/text/report_text.h"
 #include "analyzer/views/report.h"
 #include "common/mark_name.h"
 #include "common/units.h"
@@ -17,6 +16,13 @@
 const char *limpet_printer_title(const struct limpet_model *model, enum limpet_report_sort sort);
 /* What the figures of stacks mean in a trace of pages, where nothing else says it. */
 extern const char limpet_printer_first_touch[];
+
+struct limpet_report_text_options {
+	unsigned width; /* columns; 0: lines are not cut */
+	bool full;      /* every frame, names with parameters */
+	/* Escape sequences, "" without colours. */
+	const char *bold, *dim, *warn, *plain;
+};
 
 struct limpet_printer {
 	FILE *file;

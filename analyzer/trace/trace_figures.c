@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "analyzer/trace/trace_reader.h"
-#include "analyzer/trace/trace_tables.h"
+#include "analyzer/trace/trace_reader_tables.h"
 #include "common/trace_block.h"
 
 /* The index of a node in the reader's table, or 0 if it is not there. */

@@ -8,7 +8,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "analyzer/trace/trace_tables.h"
+#include "analyzer/trace/trace_reader_tables.h"
 #include "common/array.h"
 #include "common/trace_block.h"
 

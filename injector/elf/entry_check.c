@@ -1,5 +1,5 @@
 /* Decides which of the functions that were found can get an inline hook. */
-#include "injector/elf/entry_finder.h"
+#include "injector/elf/entry_find_private.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "injector/elf/module_memory.h"
+#include "injector/elf/modules_memory.h"
 #include "injector/proc/memfd.h"
 
 #define PAGE 4096u

@@ -1,6 +1,6 @@
 /* Collects the functions of a module that are an allocator's: by their names, or where they were
  * found without one. */
-#include "injector/elf/entry_finder.h"
+#include "injector/elf/entry_find_private.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "injector/elf/entry_finder.h"
+#include "injector/elf/entry_find_private.h"
 
 #include <errno.h>
 #include <stdio.h>

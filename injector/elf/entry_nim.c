@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/wire.h"
-#include "injector/elf/module_memory.h"
+#include "injector/elf/modules_memory.h"
 #include "injector/elf/nim_code.h"
 
 #define PIECE (1u << 20)

@@ -17,7 +17,7 @@
 #include "common/mounts.h"
 #include "common/open_file.h"
 #include "common/wire.h"
-#include "injector/elf/module_memory.h"
+#include "injector/elf/modules_memory.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 

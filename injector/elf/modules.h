@@ -39,7 +39,7 @@ struct limpet_module {
 	uint32_t space; /* number of its namespace (dlmopen); 0: the program's */
 
 	uint64_t *budget; /* bytes that may still be read of all modules; NULL: no bound */
-	/* For module_memory.h, which reads without mapping pages; NULL: they may be mapped. */
+	/* For modules_memory.h, which reads without mapping pages; NULL: they may be mapped. */
 	struct limpet_module_memory *memory;
 	/* If an agent is present: symbols whose values lead to it are read as they were before. */
 	const struct limpet_originals *originals;

@@ -12,7 +12,7 @@
 #include "common/base_name.h"
 #include "common/family.h"
 #include "common/mounts.h"
-#include "injector/elf/module_memory.h"
+#include "injector/elf/modules_memory.h"
 #include "injector/elf/preflight_allocators.h"
 #include "injector/hook/kept_values.h"
 #include "injector/hook/slot_aliases.h"

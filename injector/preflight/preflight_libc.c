@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "injector/elf/module_memory.h"
+#include "injector/elf/modules_memory.h"
 #include "injector/elf/preflight_allocators.h"
 #include "injector/preflight/preflight_check.h"
 

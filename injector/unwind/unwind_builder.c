@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/array.h"
-#include "injector/unwind/unwind_compile.h"
 
 enum { MIN_BUCKET_SHIFT = 8, MAX_BUCKET_SHIFT = 16, FIRST_HASH_SLOTS = 1024 };
 

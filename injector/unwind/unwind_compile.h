@@ -70,8 +70,4 @@ int limpet_unwind_compile(const struct limpet_unwind_input *input, void **ret_ta
 int limpet_unwind_find_eh_frame(const uint8_t *header, size_t header_bytes, uint64_t header_address,
 				uint64_t *ret_eh_frame_address) LIMPET_MUST_CHECK;
 
-/* Whether a block of bytes is a table that is safe for limpet_unwind_table_find(): for tables that
- * come back from a cache on disk, and for tests. 0 or -EBADMSG. */
-int limpet_unwind_table_check(const void *table, size_t bytes) LIMPET_MUST_CHECK;
-
 #endif

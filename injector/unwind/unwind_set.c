@@ -8,7 +8,7 @@
 #include "common/array.h"
 #include "common/base_name.h"
 #include "injector/elf/elf_file.h"
-#include "injector/elf/module_memory.h"
+#include "injector/elf/modules_memory.h"
 #include "injector/unwind/unwind_compile.h"
 
 #define MAX_EH_FRAME (256u << 20)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/unwind_walk.h"
+#include "injector/unwind/unwind_builder.h"
 #include "injector/unwind/unwind_compile.h"
 
 enum { TEXT = 0x10000, TEXT_BYTES = 0x8000, SECTION = 0x50000, DEPTH = 32 };

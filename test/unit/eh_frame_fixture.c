@@ -8,6 +8,7 @@
 #include <dwarf.h>
 #include <string.h>
 
+#include "injector/unwind/unwind_builder.h"
 #include "test/unit/eh_frame_fixture.h"
 
 void put(struct section *section, uint64_t value, unsigned bytes)

@@ -23,6 +23,7 @@
 #include "explain/census.h"
 #include "explain/class_census.h"
 #include "explain/data.h"
+#include "explain/explain.h"
 #include "explain/glibc_heaps.h"
 #include "explain/jemalloc.h"
 #include "explain/mappings.h"

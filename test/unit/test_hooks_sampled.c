@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "agent/hook_paths.h"
 #include "agent/sampled.h"
 #include "common/err.h"
 #include "test/unit/agent_fixture.h"

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "injector/unwind/unwind_builder.h"
 #include "test/unit/eh_frame_fixture.h"
 
 static void test_nothing_gives_an_empty_table(void **state)

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "injector/unwind/unwind_builder.h"
 #include "test/unit/unwind_fixture.h"
 
 static uint64_t next_random(uint64_t *seed)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "injector/unwind/unwind_builder.h"
 #include "test/unit/eh_frame_fixture.h"
 
 /* The rule at the start of a function with this program. */

@@ -1,4 +1,5 @@
 #include "test/unit/unwind_fixture.h"
+#include "injector/unwind/unwind_builder.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

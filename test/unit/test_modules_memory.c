@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
-#include "injector/elf/module_memory.h"
+#include "injector/elf/modules_memory.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
 #include "injector/proc/pages.h"
@@ -73,7 +73,7 @@ static uint8_t *in_a_gap(int flags)
 static int begin(void **state)
 {
 	uint8_t *bytes = malloc(FILE_BYTES);
-	char go = 0, name[] = "/tmp/test_module_memory.XXXXXX";
+	char go = 0, name[] = "/tmp/test_modules_memory.XXXXXX";
 	int ready[2];
 
 	(void)state;

@@ -1,4 +1,4 @@
-#include "injector/elf/module_memory.h"
+#include "injector/elf/modules_memory.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -7,8 +7,8 @@
  * zero. The process's page is read if the pagemap or the file cannot be, if the program may serve
  * the file itself, and if the file was changed since the process started: on overlayfs the mapped
  * one is then another. */
-#ifndef LIMPET_INJECTOR_ELF_MODULE_MEMORY_H
-#define LIMPET_INJECTOR_ELF_MODULE_MEMORY_H
+#ifndef LIMPET_INJECTOR_ELF_MODULES_MEMORY_H
+#define LIMPET_INJECTOR_ELF_MODULES_MEMORY_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,4 +1,4 @@
-#include "analyzer/trace/trace_tables.h"
+#include "analyzer/trace/trace_reader_tables.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The tables of a trace: target, modules, nodes, end. The reader fills them block by block. */
-#ifndef LIMPET_ANALYZER_TRACE_TRACE_TABLES_H
-#define LIMPET_ANALYZER_TRACE_TRACE_TABLES_H
+#ifndef LIMPET_ANALYZER_TRACE_TRACE_READER_TABLES_H
+#define LIMPET_ANALYZER_TRACE_TRACE_READER_TABLES_H
 
 #include "analyzer/trace/trace_reader.h"
 #include "common/varint.h"

@@ -1,6 +1,6 @@
 /* The search for allocators in one module, step by step. Private to injector/elf/entry_*.c. */
-#ifndef LIMPET_INJECTOR_ELF_ENTRY_FINDER_H
-#define LIMPET_INJECTOR_ELF_ENTRY_FINDER_H
+#ifndef LIMPET_INJECTOR_ELF_ENTRY_FIND_PRIVATE_H
+#define LIMPET_INJECTOR_ELF_ENTRY_FIND_PRIVATE_H
 
 #include "common/family.h"
 #include "injector/elf/code_reader.h"
