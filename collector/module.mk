@@ -1,13 +1,21 @@
 COLLECTOR_SRC := \
+	collector/stream/agent_clock.c \
 	collector/stream/agent_counts.c \
+	collector/stream/chunk_decoder.c \
+	collector/stream/chunk_reader.c \
 	collector/stream/collector.c \
 	collector/stream/description.c \
+	collector/stream/event_describer.c \
 	collector/stream/look_ahead.c \
 	collector/stream/module_table.c \
+	collector/stream/module_watch.c \
+	collector/stream/other_stacks.c \
 	collector/stream/plausible.c \
 	collector/stream/reorder.c \
 	collector/stream/stack_tree.c \
-	collector/stream/thread_names.c
+	collector/stream/target_memory.c \
+	collector/stream/thread_names.c \
+	collector/stream/thread_states.c
 
 COLLECTOR_SRC += \
 	collector/record/accounting.c \

@@ -64,6 +64,7 @@ $(B)/test/test_served_files: LDFLAGS_ALL += -Wl,--wrap=poll
 $(B)/test/test_code_reader: LDFLAGS_ALL += -Wl,--wrap=limpet_entry_code_make
 $(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read,--wrap=limpet_memory_read_own
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
+$(B)/test/test_reorder: LDFLAGS_ALL += -Wl,--wrap=limpet_event_describer_put
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_monotonic_ns limpet_recorder_add_events)
 $(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "collector/record/recorder.h"
+#include "collector/stream/lost_stacks.h"
 #include "collector/stream/module_table.h"
 #include "common/err.h"
 #include "injector/session/session.h"
@@ -55,12 +56,6 @@ void limpet_collector_fill_tick(struct limpet_collector *collector,
  * waited for them. They may be in the wrong order for their block. */
 uint64_t limpet_collector_late_events(const struct limpet_collector *collector);
 /* Events whose stack is unknown, by the reason. */
-enum limpet_lost_stacks {
-	LIMPET_LOST_BY_AGENT,      /* it had no room to describe it, or no number left */
-	LIMPET_LOST_NO_ROOM,       /* the collector, or the trace, had no room for it */
-	LIMPET_LOST_NOT_DESCRIBED, /* the program overwrote the description */
-	LIMPET_LOST_STACKS
-};
 uint64_t limpet_collector_lost_stacks(const struct limpet_collector *collector,
 				      enum limpet_lost_stacks why);
 /* The room for stacks is taken by numbers of stacks that the agent described again and again: its

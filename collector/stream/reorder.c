@@ -31,8 +31,7 @@ struct gap {
 
 struct limpet_reorder {
 	struct counter counters[LIMPET_ORDER_COUNTERS];
-	limpet_reorder_fn *pass_on;
-	void *context;
+	struct limpet_event_describer *describer;
 	struct kept *kept;
 	size_t kept_capacity, kept_used;
 	uint32_t free; /* free list, linked by `sibling`: index + 1 */
@@ -44,14 +43,13 @@ struct limpet_reorder {
 	size_t ready_count;
 };
 
-struct limpet_reorder *limpet_reorder_new(limpet_reorder_fn *pass_on, void *context)
+struct limpet_reorder *limpet_reorder_new(struct limpet_event_describer *describer)
 {
 	struct limpet_reorder *reorder = calloc(1, sizeof(*reorder));
 
 	if (!reorder)
 		return NULL;
-	reorder->pass_on = pass_on;
-	reorder->context = context;
+	reorder->describer = describer;
 	reorder->most = MOST_KEPT;
 	return reorder;
 }
@@ -81,7 +79,7 @@ void limpet_reorder_flush(struct limpet_reorder *reorder)
 
 	reorder->ready_count = 0;
 	if (count)
-		reorder->pass_on(reorder->context, reorder->ready, count);
+		limpet_event_describer_put(reorder->describer, reorder->ready, count);
 }
 
 static void pass_on(struct limpet_reorder *reorder, const struct limpet_record *record)
@@ -284,8 +282,12 @@ void limpet_reorder_put(struct limpet_reorder *reorder, const struct limpet_numb
 	}
 }
 
-void limpet_reorder_look(struct limpet_reorder *reorder, limpet_reorder_expected_fn *is_expected,
-			 const void *context, uint64_t now_ns)
+static bool is_set(const uint64_t *bitmap, uint32_t counter)
+{
+	return bitmap[counter / 64] >> counter % 64 & 1;
+}
+
+void limpet_reorder_look(struct limpet_reorder *reorder, const uint64_t *expected, uint64_t now_ns)
 {
 	for (size_t i = 0; i < reorder->gap_count; i++) {
 		struct gap *gap = &reorder->gaps[i];
@@ -294,7 +296,7 @@ void limpet_reorder_look(struct limpet_reorder *reorder, limpet_reorder_expected
 		if (!gap->since_ns || gap->next != next)
 			gap->since_ns = now_ns;
 		gap->next = next;
-		gap->unexpected = !is_expected(context, gap->counter);
+		gap->unexpected = !is_set(expected, gap->counter);
 	}
 }
 

@@ -14,17 +14,16 @@
 #include <stdint.h>
 
 #include "collector/record/recorder.h"
+#include "collector/stream/event_describer.h"
 #include "common/err.h"
 
 struct limpet_reorder;
 
-/* Receives up to LIMPET_REORDER_BATCH records in order; it may change them until it returns. */
-typedef void limpet_reorder_fn(void *context, struct limpet_record *records, size_t count);
+/* `describer` gets the records in order, up to LIMPET_REORDER_BATCH at a time, and must outlive the
+ * reorder. NULL: out of memory. */
+struct limpet_reorder *limpet_reorder_new(struct limpet_event_describer *describer)
+	LIMPET_MUST_CHECK;
 #define LIMPET_REORDER_BATCH 512u /* these stay in the L1 cache */
-
-/* NULL: out of memory. */
-struct limpet_reorder *limpet_reorder_new(limpet_reorder_fn *pass_on,
-					  void *context) LIMPET_MUST_CHECK;
 void limpet_reorder_free(struct limpet_reorder *reorder);
 /* Sets how many records are kept at most; beyond that, all gaps are closed. A million unless set.
  */
@@ -44,11 +43,9 @@ void limpet_reorder_put(struct limpet_reorder *reorder, const struct limpet_numb
 void limpet_reorder_flush(struct limpet_reorder *reorder);
 
 /* To be called before all streams are read: finds the gaps that no thread is about to fill.
- * is_expected: whether some thread has taken a number of that counter, and has not yet published
- * its record. */
-typedef bool limpet_reorder_expected_fn(const void *context, uint32_t counter);
-void limpet_reorder_look(struct limpet_reorder *reorder, limpet_reorder_expected_fn *is_expected,
-			 const void *context, uint64_t now_ns);
+ * `expected`: a bitmap of the counters of which some thread has taken a number, and may not yet
+ * have published its record. */
+void limpet_reorder_look(struct limpet_reorder *reorder, const uint64_t *expected, uint64_t now_ns);
 /* To be called after the streams were read: closes those of the gaps that still exist, if all
  * streams were read up to where they were at the call of limpet_reorder_look(); and those older
  * than LIMPET_REORDER_PATIENCE_NS. */
