@@ -196,8 +196,8 @@ static inline __attribute__((always_inline)) long relocate(struct limpet_boot *b
 	return 0;
 }
 
-/* Returns dlclose's answer if the loader kept it, or -errno. An agent in which the stub itself is
- * has no address here: it is unmapped with the stub. */
+/* Returns dlclose's answer if the loader kept it, or -errno. boot->agent is 0 if the stub
+ * runs in the agent: then both are unmapped by the injector, or by limpet_boot_exit. */
 static inline __attribute__((always_inline)) int take_away(struct limpet_boot *boot)
 {
 	int answer = 0;
@@ -253,6 +253,9 @@ static inline __attribute__((always_inline)) int attach(struct limpet_boot *boot
 	answer = ((start_fn *)(uintptr_t)info->start)(&boot->start);
 	if (answer)
 		return fail(boot, (int)answer);
+	/* Memory that the program locks is not ours. */
+	if (boot->start.unlock)
+		limpet_syscall3(SYS_munlock, (long)boot->stub, (long)boot->stub_bytes, 0);
 	/* What stays is not unmapped with the stub any more. */
 	boot->map = boot->stub;
 	boot->map_bytes = boot->stub_bytes;

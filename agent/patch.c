@@ -914,20 +914,8 @@ static void forget_gone_modules(void)
 			forget(i);
 }
 
-/* Whether it is a variable. One that the program has set back to the function stays: it may have
- * done so since it compares the two. */
-static bool leave_variable(struct limpet_slot *slot, uint64_t original)
-{
-	const uint64_t *word = (const uint64_t *)(uintptr_t)slot->address;
-
-	if (slot->kind != LIMPET_SLOT_OF_VARIABLE)
-		return false;
-	if (__atomic_load_n(word, __ATOMIC_RELAXED) == original)
-		slot_note(slot, 1, false);
-	return true;
-}
-
-/* A lazy binding that was in progress may have overwritten the thunk's address. */
+/* A lazy binding that was in progress may have overwritten the thunk's address. A variable was set
+ * back by the program, which may do so since it compares the two: it stays. */
 static int patch_again(const struct limpet_image *image, void *context)
 {
 	struct limpet_slot *slots = slot_table();
@@ -938,8 +926,8 @@ static int patch_again(const struct limpet_image *image, void *context)
 		struct limpet_slot *slot = &slots[i];
 		uint64_t original = limpet_hooks[slot->hook].original;
 
-		if (slot->state != LIMPET_SLOT_PATCHED || !is_of(slot, image) ||
-		    leave_variable(slot, original))
+		if (slot->state != LIMPET_SLOT_PATCHED || slot->kind == LIMPET_SLOT_OF_VARIABLE ||
+		    !is_of(slot, image))
 			continue;
 		if (exchange(slot->address, original, limpet_thunk(slot->hook)) == 0) {
 			slot->old_value = original;

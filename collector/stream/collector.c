@@ -37,11 +37,12 @@ struct limpet_collector {
 	struct limpet_other_stacks *other_stacks;
 	struct limpet_agent_counts *counts;
 	struct limpet_target_memory memory;
-	uint32_t noted;   /* LIMPET_NOTED_*, as of the end */
-	uint64_t turn_ns; /* duration of LIMPET_TURN_PAUSES on this processor */
-	uint32_t bell;    /* shm->bell before the last drain */
-	bool called;      /* it had changed since the drain before */
-	bool more;        /* the last drain left something unread */
+	uint32_t noted;    /* LIMPET_NOTED_*, as of the end */
+	uint32_t set_back; /* variables, as of the end */
+	uint64_t turn_ns;  /* duration of LIMPET_TURN_PAUSES on this processor */
+	uint32_t bell;     /* shm->bell before the last drain */
+	bool called;       /* it had changed since the drain before */
+	bool more;         /* the last drain left something unread */
 };
 
 /* ---------------------------------------------------------------- life */
@@ -149,6 +150,7 @@ void limpet_collector_begin(struct limpet_collector *collector)
 void limpet_collector_end(struct limpet_collector *collector)
 {
 	collector->noted = limpet_collector_noted(collector);
+	collector->set_back = limpet_module_watch_set_back(collector->modules);
 	limpet_agent_counts_end(collector->counts);
 	limpet_agent_clock_end(&collector->clock);
 	__atomic_store_n(&collector->shm->ended, 1, __ATOMIC_RELEASE);
@@ -327,7 +329,7 @@ bool limpet_collector_forgets_stacks(const struct limpet_collector *collector)
 
 uint64_t limpet_collector_slots_not_taken(const struct limpet_collector *collector)
 {
-	return limpet_agent_counts_last(collector->counts)->slots_not_taken;
+	return limpet_agent_counts_last(collector->counts)->slots_not_taken + collector->set_back;
 }
 
 uint64_t limpet_collector_late_modules(const struct limpet_collector *collector)

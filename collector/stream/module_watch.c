@@ -19,6 +19,7 @@ struct limpet_module_watch {
 	const struct limpet_shm *shm;
 	uint32_t modules_seen; /* shm->modules_seen when the modules were last read */
 	unsigned rescans;
+	uint32_t set_back;     /* the most variables that the program had set back at once */
 	uint64_t next_look_ns; /* for a module that the agent did not report */
 	/* Anonymous executable memory: JIT-compiled code, at the last look. */
 	struct range {
@@ -171,10 +172,13 @@ uint32_t limpet_module_watch_find(struct limpet_module_watch *watch,
 	return module;
 }
 
-static bool slot_lost_its_hook(const struct limpet_module_watch *watch)
+/* Whether a slot of calls holds the original again, as after a lazy binding. Notes how many
+ * variables do: these the program itself has set back. */
+static bool slot_lost_its_hook(struct limpet_module_watch *watch)
 {
 	const struct limpet_slot *slots = limpet_segment_slots(watch->segment);
-	uint32_t count = __atomic_load_n(&watch->shm->slot_count, __ATOMIC_ACQUIRE);
+	uint32_t count = __atomic_load_n(&watch->shm->slot_count, __ATOMIC_ACQUIRE), set_back = 0;
+	bool lost = false;
 
 	for (uint32_t i = 0; i < count && i < LIMPET_MAX_SLOTS; i++) {
 		struct limpet_slot slot;
@@ -184,12 +188,15 @@ static bool slot_lost_its_hook(const struct limpet_module_watch *watch)
 		if (slot.state != LIMPET_SLOT_PATCHED ||
 		    (slot.kind != LIMPET_SLOT_OF_CALLS && slot.kind != LIMPET_SLOT_OF_VARIABLE) ||
 		    limpet_memory_read(limpet_session_pid(watch->session), slot.address, &value,
-				       sizeof(value)) < 0)
+				       sizeof(value)) < 0 ||
+		    value != limpet_session_original(watch->session, slot.hook))
 			continue;
-		if (value == limpet_session_original(watch->session, slot.hook))
-			return true;
+		set_back += slot.kind == LIMPET_SLOT_OF_VARIABLE;
+		lost |= slot.kind == LIMPET_SLOT_OF_CALLS;
 	}
-	return false;
+	if (set_back > watch->set_back)
+		watch->set_back = set_back;
+	return lost;
 }
 
 static bool module_is_unseen(const struct limpet_module_watch *watch)
@@ -218,4 +225,10 @@ bool limpet_module_watch_wants_rescan(struct limpet_module_watch *watch)
 		return false;
 	watch->rescans++;
 	return true;
+}
+
+uint32_t limpet_module_watch_set_back(struct limpet_module_watch *watch)
+{
+	(void)slot_lost_its_hook(watch);
+	return watch->set_back;
 }

@@ -37,6 +37,10 @@ uint32_t limpet_module_watch_find(struct limpet_module_watch *watch,
 /* Some slot lost its hook, or the loader's list has a module that the agent has not seen. */
 bool limpet_module_watch_wants_rescan(struct limpet_module_watch *watch);
 
+/* Looks how many variables that held an allocator's function, and were exchanged, the program has
+ * set back to it: the most there were at any look. */
+uint32_t limpet_module_watch_set_back(struct limpet_module_watch *watch);
+
 /* The trace's modules; owned by the watch. */
 struct limpet_module_table *limpet_module_watch_table(const struct limpet_module_watch *watch);
 

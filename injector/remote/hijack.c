@@ -62,8 +62,11 @@ struct limpet_hijack {
 	pid_t ns_tid;                /* of the thread, in the target's pid namespace; 0: unknown */
 	unsigned attempts;
 	struct limpet_hijack_region region;
+	bool room_is_whole;
 	bool in_room;             /* that of the room */
 	uint64_t unmap_bytes;     /* of the region, at the end */
+	uint64_t unload_bytes;    /* of a room, what goes with the agent */
+	uint32_t operation;       /* LIMPET_BOOT_* */
 	int image_there;          /* the image's file, in the maker's table */
 	struct limpet_boot *boot; /* shared with the stub; NULL: not mapped */
 	uint32_t *life;           /* the word of life by which the stub knows of us */
@@ -470,6 +473,24 @@ static struct patience begin_patience(const struct limpet_hijack_setup *setup)
 					 now_ns + (half_ns < POLITE_NS ? half_ns : POLITE_NS)};
 }
 
+/* Whether the program has mapped nothing of its own in the room, and protected nothing. */
+static bool room_is_whole(const struct limpet_hijack_setup *setup)
+{
+	const struct limpet_hijack_region *region = &setup->room->region;
+	const struct limpet_map *map;
+	struct limpet_maps maps;
+	bool whole;
+
+	if (!region->start || limpet_proc_maps_read(setup->target->pid, &maps) < 0)
+		return false;
+	map = limpet_proc_maps_find(&maps, region->start + region->stack);
+	whole = map && map->start == region->start + region->stack &&
+		map->end == region->start + region->thunks && map->perms[1] == 'w' &&
+		map->perms[3] == 's' && limpet_own_objects_has_inode(map->inode);
+	limpet_proc_maps_done(&maps);
+	return whole;
+}
+
 int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hijack **ret,
 		       struct limpet_err *err)
 {
@@ -481,13 +502,14 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 	bool locked = false, are_all;
 	int error = check_stopped_target(setup, err);
 
-	if (!error && !setup->room->region.start)
+	if (!error && !setup->maps_nothing && !setup->room->region.start)
 		error = check_queues(setup->target->pid, err);
 	if (error)
 		return error;
 	hijack = hijack_new(setup);
 	if (!hijack)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
+	hijack->room_is_whole = room_is_whole(setup);
 	for (unsigned pass = 0;; pass++) {
 		LIMPET_FREE struct candidate *list = NULL;
 		int count;
@@ -914,26 +936,24 @@ static uint64_t entry_of(const struct limpet_hijack_region *region,
 	return region->start + (region->code ? image->text_address : 0) + image->boot_entry;
 }
 
-/* Whether the room is still what it was: the program may have mapped something else there. */
+/* Whether it is still there, now that the thread is stopped: the same memory as here, and the
+ * stub's code. */
 static bool has_room(const struct limpet_hijack *hijack, const struct limpet_agent_image *image)
 {
 	const struct limpet_hijack_room *room = hijack->setup.room;
 	const struct limpet_hijack_region *region = &room->region;
 	const pid_t pid = hijack->setup.target->pid;
 	const uint64_t mark = limpet_monotonic_ns();
-	uint64_t there = 0, lowest = 0;
+	uint64_t there = 0;
 	uint8_t code[16];
 
-	if (!region->start)
+	if (!hijack->room_is_whole)
 		return false;
 	room->boot->exit_sp = mark;
 	return limpet_memory_read_own(
 		       pid, region->start + region->boot + offsetof(struct limpet_boot, exit_sp),
 		       &there, sizeof(there)) == 0 &&
 	       there == mark &&
-	       limpet_memory_read_own(pid, region->start + region->stack, &lowest,
-				      sizeof(lowest)) == 0 &&
-	       lowest == stub_magic &&
 	       limpet_memory_read_own(pid, entry_of(region, image), code, sizeof(code)) == 0 &&
 	       !memcmp(code, image->bytes + image->text_offset + image->boot_entry, sizeof(code));
 }
@@ -952,6 +972,10 @@ int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpo
 		hijack->boot = hijack->setup.room->boot;
 		return 0;
 	}
+	/* Else it was looked at before the thread was stopped. */
+	error = hijack->setup.room->region.start ? check_queues(hijack->setup.target->pid, err) : 0;
+	if (error)
+		return error;
 	lay_out(image, purpose, segment, &hijack->region);
 	error = begin_maker(hijack, err);
 	if (!error)
@@ -1064,13 +1088,16 @@ static void let_go(const struct limpet_hijack *hijack)
 
 /* The stub may be in the agent: to unload it is to unmap both, at the end, and what lies between
  * them. The thunks are behind that. */
-static void fill_room(const struct limpet_hijack_region *region, struct limpet_boot *boot)
+static void fill_room(struct limpet_hijack *hijack, struct limpet_boot *boot)
 {
+	const struct limpet_hijack_region *region = &hijack->region;
+
 	if (boot->operation != LIMPET_BOOT_UNLOAD) {
 		boot->map = boot->stub;
 		boot->map_bytes = boot->stub_bytes;
 	} else {
 		boot->map_bytes = region->thunks + (boot->thunks ? 2 * LIMPET_THUNKS_BYTES : 0);
+		hijack->unload_bytes = boot->map_bytes;
 		boot->agent = boot->thunks = 0;
 	}
 }
@@ -1088,7 +1115,7 @@ static void fill_boot(struct limpet_hijack *hijack, const struct limpet_agent_im
 	boot->stub = start + region->code;
 	boot->stub_bytes = region->thunks - region->code;
 	if (hijack->in_room)
-		fill_room(region, boot);
+		fill_room(hijack, boot);
 	if (hijack->in_room || !attaches(region))
 		return;
 	boot->thunks = start + region->thunks;
@@ -1142,12 +1169,12 @@ static void keep_room(struct limpet_hijack *hijack)
 }
 
 /* What the stub has done decides what of the region stays. */
-static void note_done(struct limpet_hijack *hijack, const struct limpet_boot *boot)
+static void note_done(struct limpet_hijack *hijack)
 {
-	if (boot->operation == LIMPET_BOOT_ATTACH)
+	if (hijack->operation == LIMPET_BOOT_ATTACH)
 		keep_room(hijack);
-	else if (hijack->in_room && boot->operation == LIMPET_BOOT_UNLOAD)
-		hijack->unmap_bytes = boot->map_bytes;
+	else if (hijack->in_room && hijack->operation == LIMPET_BOOT_UNLOAD)
+		hijack->unmap_bytes = hijack->unload_bytes;
 }
 
 int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
@@ -1165,6 +1192,7 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	error = end_maker(hijack);
 	if (error)
 		return failed(err, hijack, "ending a thread of ours", error);
+	hijack->operation = boot->operation;
 	fill_boot(hijack, image, segment, boot);
 	give_life(hijack, segment, boot);
 	write_boot(hijack, boot);
@@ -1198,7 +1226,7 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	limpet_shared_copy(boot, hijack->boot, sizeof(*boot));
 	boot->path[sizeof(boot->path) - 1] = boot->error[sizeof(boot->error) - 1] = 0;
 	if (!boot->result)
-		note_done(hijack, boot);
+		note_done(hijack);
 	return 0;
 }
 
@@ -1238,10 +1266,11 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 		/* A step did not finish in time, nor does it now. */
 		error = limpet_tracee_release(hijack->tracee);
 	} else {
+		/* From here on it stands in no stub that would finish this. */
+		unmap_region(hijack);
 		for (unsigned i = 0; i < hijack->last_count; i++)
 			limpet_hijack_syscall(hijack, SYS_munmap, hijack->last[i].start,
 					      hijack->last[i].bytes);
-		unmap_region(hijack);
 		error = limpet_tracee_release(hijack->tracee);
 	}
 	if (hijack->boot && hijack->life == &hijack->boot->own_life)

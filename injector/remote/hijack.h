@@ -49,6 +49,7 @@ struct limpet_hijack_setup {
 	/* The call needs no memory, and waits for no lock without a limit: a thread inside an
 	 * allocator will do if there is no better one. */
 	bool may_be_in_malloc;
+	bool maps_nothing; /* only system calls are made on it: limpet_hijack_map() is not called */
 	const struct limpet_maps *maps; /* what was mapped before, maybe some time ago */
 	pid_t only;                     /* hijack this thread; 0: the best one */
 	uint64_t loader_lock; /* limpet_loader_lock_find(): nobody is hijacked while it is held */

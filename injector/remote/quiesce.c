@@ -217,9 +217,9 @@ static bool is_outside(struct look *look, pid_t ns_tid, uint64_t pc, uint64_t sp
 	 * agent. */
 	if (!pc && !sp)
 		return true;
-	/* A thread with its stack pointer in the agent runs the boot stub. An address of ours on a
-	 * stack means nothing, since stale words keep return addresses; in a signal frame it is
-	 * live. */
+	/* A thread with its stack pointer in the agent's memory runs the boot stub. An address of
+	 * ours on a stack means nothing, since stale words keep return addresses; in a signal frame
+	 * it is live. */
 	return !in_agent(look->place, pc) && !in_agent(look->place, sp) && read_states(look) == 0 &&
 	       !in_hook(look, ns_tid, pc) &&
 	       !limpet_signal_goes_back(look->pid, &look->maps, sp, look->stack, in_agent,

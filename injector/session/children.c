@@ -25,7 +25,7 @@ static bool maps_ours(pid_t pid)
 	if (limpet_proc_maps_read(pid, &maps) < 0)
 		return false;
 	for (size_t i = 0; i < maps.count && !holds; i++)
-		holds = limpet_memfd_is_agent(maps.list[i].path) &&
+		holds = limpet_memfd_is_ours(maps.list[i].path) &&
 			!limpet_thunks_were_left(pid, &maps.list[i]) &&
 			limpet_own_objects_has_inode(maps.list[i].inode);
 	limpet_proc_maps_done(&maps);

@@ -1,6 +1,8 @@
 #include "injector/session/forks.h"
 
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
@@ -28,6 +30,7 @@ struct limpet_forks {
 	pid_t pid;
 	uint64_t control_page;
 	uint64_t since_ticks; /* start of limpet: the agent is younger */
+	uint64_t begun_ticks; /* since then every child is to be seen */
 	uint64_t next_ns;
 	uint64_t last_pid;    /* the last one that the kernel had assigned by the last look */
 	uint64_t last_pid_ns; /* when it was first read */
@@ -53,8 +56,20 @@ int limpet_forks_new(struct limpet_forks **ret)
 	return 0;
 }
 
+/* As in /proc/PID/stat. */
+static uint64_t ticks_of(const struct timespec *time)
+{
+	const uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
+
+	return (uint64_t)time->tv_sec * ticks + (uint64_t)time->tv_nsec * ticks / 1000000000u;
+}
+
 void limpet_forks_begin(struct limpet_forks *forks, pid_t pid, uint64_t control_page)
 {
+	struct timespec now;
+
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	forks->begun_ticks = ticks_of(&now);
 	forks->pid = pid;
 	forks->control_page = control_page;
 }
@@ -79,7 +94,8 @@ static uint64_t silent_copy(pid_t pid, uint64_t control_page)
 	if (limpet_memory_read_own(pid, control_page, &words, sizeof(words)) < 0 || words ||
 	    limpet_proc_maps_read(pid, &maps) < 0)
 		return 0;
-	for (size_t i = 0; i < maps.count && !inode; i++)
+	/* One of ours, if there is one: an earlier capture's thunks may have been left, too. */
+	for (size_t i = 0; i < maps.count && !limpet_own_objects_has_inode(inode); i++)
 		if (limpet_memfd_is_agent(maps.list[i].path))
 			inode = maps.list[i].inode;
 	limpet_proc_maps_done(&maps);
@@ -113,7 +129,8 @@ static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 	fork.image_inode = silent_copy(pid, forks->control_page);
 	/* The agent of another capture is the business of that capture's limpet. */
 	if (!limpet_own_objects_has_inode(fork.image_inode)) {
-		if (!fork.image_inode && has_executed(forks, pid)) {
+		if (!fork.image_inode && fork.start_ticks > forks->begun_ticks &&
+		    has_executed(forks, pid)) {
 			forks->stats.found++;
 			forks->stats.lost++;
 		}

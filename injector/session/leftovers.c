@@ -20,6 +20,7 @@ struct leftovers {
 	int fds[MAX_REMAINS];
 	size_t fd_count;
 	struct limpet_agent_place maps[MAX_REMAINS];
+	uint64_t inodes[MAX_REMAINS]; /* of the shared file of each; 0: none was seen */
 	size_t map_count;
 };
 
@@ -59,6 +60,16 @@ static bool begins(pid_t pid, const struct limpet_modules *modules, const struct
 		!limpet_modules_find(modules, map->start));
 }
 
+/* What the program has cut off: another part of a file that was seen. */
+static bool is_part(const struct leftovers *leftovers, const struct limpet_map *map)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < leftovers->map_count && !found; i++)
+		found = leftovers->inodes[i] && leftovers->inodes[i] == map->inode;
+	return found && limpet_memfd_is_shared(map->path) && map->perms[3] == 's';
+}
+
 static int find_maps(pid_t pid, const struct limpet_modules *modules, struct leftovers *leftovers)
 {
 	const struct limpet_map *last = NULL;
@@ -69,15 +80,20 @@ static int find_maps(pid_t pid, const struct limpet_modules *modules, struct lef
 		return error;
 	for (size_t i = 0; i < maps.count && leftovers->map_count < MAX_REMAINS; i++) {
 		const struct limpet_map *map = &maps.list[i];
-		size_t count = leftovers->map_count;
+		size_t at = leftovers->map_count;
 
-		if (!begins(pid, modules, map) && !(last && goes_on(map, last)))
+		if (!begins(pid, modules, map) && !(last && goes_on(map, last)) &&
+		    !is_part(leftovers, map))
 			continue;
-		if (last && last->end == map->start)
-			leftovers->maps[count - 1].end = map->end;
-		else
-			leftovers->maps[leftovers->map_count++] =
+		if (last && last->end == map->start) {
+			leftovers->maps[--at].end = map->end;
+		} else {
+			leftovers->maps[at] =
 				(struct limpet_agent_place){.start = map->start, .end = map->end};
+			leftovers->inodes[leftovers->map_count++] = 0;
+		}
+		if (limpet_memfd_is_shared(map->path))
+			leftovers->inodes[at] = map->inode;
 		last = map;
 	}
 	limpet_proc_maps_done(&maps);
@@ -144,10 +160,12 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 {
 	const struct limpet_inline_hook_setup inline_hooks = {.pid = setup->target->pid,
 							      .wait = setup->wait};
+	struct limpet_hijack_setup calls = *setup;
 	struct leftovers before, after;
 	struct limpet_hijack *hijack;
 	int error, closing;
 
+	calls.maps_nothing = true;
 	/* An object that was proved unused and still exists is removed. A stub that ended by itself
 	 * has removed its own. */
 	for (;;) {
@@ -177,7 +195,7 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 	}
 	if (!after.fd_count && !after.map_count)
 		return 0;
-	error = limpet_hijack_find(setup, &hijack, err);
+	error = limpet_hijack_find(&calls, &hijack, err);
 	if (error)
 		return error;
 	error = remove_all(hijack, setup->target->pid, &after);

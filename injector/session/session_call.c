@@ -243,7 +243,8 @@ int limpet_session_call(struct limpet_session *session, struct limpet_session_ca
 		if (error)
 			return limpet_proc_explain(session->target->pid, error, "look at", err);
 		error = call_once(session, boot, &setup, call->place, err);
-		/* There may be room for a thread again soon, or its message has come. */
+		/* Without a room a thread is made: there may be one left again soon, or its message
+		 * has come. */
 	} while ((error == -EAGAIN || error == -EBUSY) &&
 		 !limpet_wait_pause(&setup.wait, &pause_ns, longest_pause_ns));
 	if (error)

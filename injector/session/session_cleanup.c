@@ -61,8 +61,20 @@ static bool is_mapped_there(const struct limpet_agent_info *info, const struct l
 	       info->map_bytes == (agent->end - agent->start + page - 1) / page * page;
 }
 
-static int leave_behind(struct limpet_session *session, const struct limpet_module *agent,
-			bool abandoned, struct limpet_err *err)
+/* The agent was released, and what was to unmap it did not come to that: limpet died, or the
+ * process was forked at that moment. Nothing leads there, and it is no agent any more. */
+static int remove_released(struct limpet_session *session, struct limpet_module *agent,
+			   struct limpet_err *err)
+{
+	struct limpet_hijack_setup setup;
+
+	agent->end = agent->start;
+	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	return limpet_leftovers_remove(&setup, &session->modules, err);
+}
+
+static int leave_behind(struct limpet_session *session, struct limpet_module *agent, bool abandoned,
+			struct limpet_err *err)
 {
 	struct limpet_module copy = *agent;
 	uint64_t address;
@@ -101,6 +113,8 @@ static int leave_behind(struct limpet_session *session, const struct limpet_modu
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
 		return limpet_session_detach_locked(session, err);
+	if (session->info.map && !session->handle)
+		return remove_released(session, agent, err);
 	/* The process was forked while the agent was being loaded or unloaded: the agent is not
 	 * whole in the loader's lists. No slot leads to it. */
 	if (abandoned)
@@ -123,7 +137,7 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 {
 	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
 						       .assume_seccomp_ok = true};
-	const struct limpet_module *agent = NULL;
+	struct limpet_module *agent = NULL;
 	struct limpet_hijack_setup setup;
 	int error;
 

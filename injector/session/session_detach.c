@@ -41,6 +41,17 @@ static bool are_apart(const struct limpet_session *session, uint64_t thunks)
 	return map && map->start == thunks && limpet_thunks_are(map);
 }
 
+/* The end of what was mapped with the agent: the stub's stack is behind it. */
+static uint64_t end_of_place(const struct limpet_maps *maps, uint64_t end, uint64_t thunks)
+{
+	const struct limpet_map *map;
+
+	while (end < thunks && (map = limpet_proc_maps_find(maps, end)) &&
+	       limpet_memfd_is_ours(map->path))
+		end = map->end;
+	return end;
+}
+
 static int find_place(const struct limpet_session *session, struct limpet_agent_place *ret)
 {
 	const struct limpet_agent_info *info = &session->info;
@@ -56,6 +67,8 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 		.thunks_end = info->thunks + info->thunk_bytes * LIMPET_MAX_HOOKS,
 		.shm = info->shm,
 	};
+	if (info->map)
+		ret->end = end_of_place(&session->modules.maps, ret->end, info->thunks);
 	ret->thunks_apart = are_apart(session, info->thunks);
 	ret->hook_area_count = limpet_inline_hook_find(session->target->pid, &session->modules.maps,
 						       ret->hook_areas);
@@ -345,17 +358,20 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 /* Slots that cannot be told count as leading there, and code. */
 static int check_ways_in(const struct limpet_session *session, struct limpet_err *err)
 {
-	int answer = session->outside
-			     ? limpet_remote_patch_leads_there(session->target->pid, &session->info)
-			     : 0;
+	const pid_t pid = session->target->pid;
+	int answer = session->outside ? limpet_remote_patch_leads_there(pid, &session->info) : 0;
 
-	if (!answer && limpet_inline_hook_leads_there(session->target->pid))
-		return limpet_err_set(err, -EBUSY,
-				      "process %d puts code back in which limpet's jumps are",
-				      session->target->pid);
-	return answer ? limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
-				       "slots of process %d still lead to the agent",
-				       session->target->pid)
+	if (answer)
+		return limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
+				      "slots of process %d still lead to the agent", pid);
+	answer = limpet_inline_hook_leads_there(pid);
+	if (answer < 0)
+		return limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
+				      "cannot see whether code of process %d still jumps to the "
+				      "agent: %s",
+				      pid, strerror(-answer));
+	return answer ? limpet_err_set(err, -EBUSY,
+				       "process %d puts code back in which limpet's jumps are", pid)
 		      : 0;
 }
 

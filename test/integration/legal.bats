@@ -172,20 +172,23 @@ is_refused() {
 }
 
 @test "it maps its own memory where the attach left some: left, and that memory stays" {
-	local range
-	legal overlay
-	attach "$pid"
-	tell legal "work 100" worked
-	# The stub's stack, and its argument at the end of that.
-	range=$(sed -nE 's/^([0-9a-f]+-[0-9a-f]+) .w-s .*\/memfd:limpet-shared.*/\1/p' "/proc/$pid/maps" | head -n 1)
-	[[ $range ]] || fail "$(<"/proc/$pid/maps")"
-	tell legal "overlay $((0x${range#*-} - 8192))" overlaid
-	# What is left of the stack is removed by the next one.
-	stop "$pid" 5
-	tell legal check fine
-	within 60 "$LIMPET" stop "$pid"
-	nothing_of_ours "$pid"
-	works_on
+	local range from_end
+	# The argument of the stub, at the end, and the middle of its stack.
+	for from_end in 8192 65536; do
+		legal overlay
+		attach "$pid"
+		tell legal "work 100" worked
+		range=$(sed -nE 's/^([0-9a-f]+-[0-9a-f]+) .w-s .*\/memfd:limpet-shared.*/\1/p' "/proc/$pid/maps" | head -n 1)
+		[[ $range ]] || fail "$(<"/proc/$pid/maps")"
+		tell legal "overlay $((0x${range#*-} - from_end))" overlaid
+		# What is left of the stack is removed by the next one.
+		stop "$pid" 5
+		tell legal check fine
+		within 60 "$LIMPET" stop "$pid"
+		nothing_of_ours "$pid"
+		works_on
+		rm -f legal.in legal.out
+	done
 }
 
 @test "a process that shares its memory and is no thread: not attached to, and captured once that has ended" {

@@ -295,7 +295,7 @@ crowded() {
 	finish storm
 }
 
-# track: container | a pids cgroup that is full | attach | refused: a thread is needed for a moment
+# track: container | a pids cgroup that is full | attach | refused: an attach needs a thread for a moment
 @test "a pids cgroup that is full: refused; and left when it has become full" {
 	make_limited pids max pids.max
 	start storm bash -c 'echo $$ >"$0/cgroup.procs" && exec "$@"' "$group" "$TARGETS/storm" --threads 2

@@ -451,6 +451,21 @@ by_hand() {
 	done
 }
 
+@test "a variable that the program sets back to malloc stays so, and its calls are missed, which is said" {
+	local mode
+	for mode in dlopen map; do
+		start "setter.$mode" "$TARGETS/setter" "$TARGETS/setter-plugin.so"
+		attach "$pid" --load "$mode"
+		tell "setter.$mode" "work 100" worked
+		tell "setter.$mode" "back 100" kept
+		stop "$pid" 4
+		report
+		expect '.capture.incomplete_reasons == ["slots"]'
+		same "calls" "$(site_sum setter_free allocations)" 100
+		finish "setter.$mode"
+	done
+}
+
 # track: other | under an auditor (LD_AUDIT) | attach | where it sees each call, with a mapped agent
 @test "an auditor that sees each call, and so keeps the linker on each stack: captured, each call" {
 	# Its calls are bound at the first one, or never, for the auditor.
