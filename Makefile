@@ -51,7 +51,8 @@ LDFLAGS_ALL := $(if $(SAN),-fsanitize=$(SAN)) -Wl,-z,relro,-z,now $(LDFLAGS)
 # addresses to relocate at each start of any command. A null pointer is what its own build has for a processor left out.
 DECODER_WITHOUT := AArch64 ARM BPF EVM M680X M68K MOS65XX Mips PPC RISCV SH Sparc SystemZ TMS320C64x TriCore WASM XCore
 DECODER_LIBS := $(foreach p,$(DECODER_WITHOUT),-Wl$(comma)--defsym=$(p)_global_init=0$(comma)--defsym=$(p)_option=0) -l:libcapstone.a
-LIBS := -ldw -lelf $(DECODER_LIBS) -lseccomp -lzstd -lz -l:libiberty.a -ljansson -lm
+# libunwind's part for the stacks of other processes is -lunwind-x86_64.
+LIBS := -ldw -lelf $(DECODER_LIBS) -lunwind-$(ARCH) -lseccomp -lzstd -lz -l:libiberty.a -ljansson -lm
 # Of the command alone, and within it: not every server has its library.
 CLI_LIBS := -l:libncursesw.a -l:libtinfo.a
 
@@ -88,7 +89,7 @@ static: $(B)/static/limpet
 $(B)/static/limpet: $(LIMPET_OBJ) $(STATIC_OBJ)
 	$(call say,LD,$@)
 	@mkdir -p $(@D)
-	$(Q)$(CC) $(LDFLAGS_ALL) -static -Wl,--wrap=dlopen,--wrap=getpwuid,--wrap=elf_compress -o $@ $(filter-out $(SHARED_OBJ),$^) $(LIBS) -llzma -lbz2 $(CLI_LIBS)
+	$(Q)$(CC) $(LDFLAGS_ALL) -static -Wl,--wrap=dlopen,--wrap=getpwuid,--wrap=elf_compress -o $@ $(filter-out $(SHARED_OBJ),$^) $(LIBS) -lunwind -llzma -lbz2 $(CLI_LIBS)
 
 $(B)/obj/%.o: %.c
 	$(call say,CC,$<)

@@ -20,6 +20,7 @@ static const struct command commands[] = {
 	 "whether it would work, and if not, why; or all processes"},
 	{"explain", limpet_cmd_explain, "explain PID",
 	 "what its resident memory is used for, and what is free"},
+	{"stacks", limpet_cmd_stacks, "stacks PID", "where each of its threads stands"},
 	{"attach", limpet_cmd_attach, "attach PID", "capture the heap of a running process"},
 	{"run", limpet_cmd_run, "run COMMAND...", "capture a command from its entry point on"},
 	{"pages", limpet_cmd_pages, "pages PID",
@@ -39,13 +40,12 @@ static const struct command commands[] = {
 static int print_help(void)
 {
 	printf("limpet watches the heap of a running process: no restart, no GDB, no preload.\n"
-	       "Usage: limpet COMMAND [OPTIONS]\n\n");
+	       "Usage: limpet COMMAND [OPTIONS]; more: limpet COMMAND --help, man limpet\n\n");
 	for (size_t i = 0; i < LIMPET_COUNT_OF(commands); i++)
 		printf("  %-16s %s\n", commands[i].usage, commands[i].summary);
 	printf("\nA first session:\n"
 	       "  limpet attach 4711 --duration 10m     # Ctrl-C ends it earlier\n"
 	       "  limpet report node.4711.limpet        # who holds the memory\n"
-	       "limpet COMMAND --help says more, and so does man limpet; limpet --version\n"
 	       "Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 losses, 5 dormant agent\n");
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }

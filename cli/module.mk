@@ -16,6 +16,7 @@ CLI_SRC := \
 	cli/cmd_report.c \
 	cli/cmd_run.c \
 	cli/cmd_seal.c \
+	cli/cmd_stacks.c \
 	cli/cmd_status.c \
 	cli/cmd_stop.c \
 	cli/cmd_top.c \
@@ -41,6 +42,7 @@ CLI_SRC := \
 	cli/progress.c \
 	cli/sealing.c \
 	cli/shell_word.c \
+	cli/stack_names.c \
 	cli/top_calls.c \
 	cli/top_draw.c \
 	cli/top_editor.c \

@@ -282,7 +282,8 @@ int limpet_apart(const struct limpet_apart *apart)
 
 /* ------------------------------------------------------------------ a lasting process */
 
-int limpet_apart_start(void (*serve)(int socket), struct limpet_apart_process *ret)
+int limpet_apart_start(void (*serve)(int socket, void *context), void *context,
+		       struct limpet_apart_process *ret)
 {
 	static const struct limpet_apart nothing = {.fds = {-1, -1}};
 	struct limpet_apart_process process;
@@ -295,7 +296,7 @@ int limpet_apart_start(void (*serve)(int socket), struct limpet_apart_process *r
 	code = fork_quietly(ends[0], ends[1], &process);
 	if (code == 0 && process.pid == 0) {
 		keep_only(&nothing, ends[1]);
-		serve(ends[1]);
+		serve(ends[1], context);
 		_exit(0);
 	}
 	if (code < 0) {

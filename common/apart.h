@@ -46,9 +46,9 @@ struct limpet_apart_process {
 };
 #define LIMPET_APART_NONE ((struct limpet_apart_process){.pidfd = -1, .socket = -1})
 
-/* `serve` must return when its socket ends; it has no other descriptor, and may use malloc(3). 0 or
- * -errno. */
-int limpet_apart_start(void (*serve)(int socket),
+/* `serve` must return when its socket ends; it has no other descriptor, and may use malloc(3) and
+ * its own copy of the context. 0 or -errno. */
+int limpet_apart_start(void (*serve)(int socket, void *context), void *context,
 		       struct limpet_apart_process *ret) LIMPET_MUST_CHECK;
 void limpet_apart_stop(struct limpet_apart_process *process);
 /* Transfer everything, or return -errno: -EPIPE if the process has ended, -ETIMEDOUT without

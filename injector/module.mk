@@ -78,6 +78,13 @@ INJECTOR_SRC += \
 	injector/ptrace/watchdog.c
 
 INJECTOR_SRC += \
+	injector/stacks/stack_reader.c \
+	injector/stacks/stack_scene.c \
+	injector/stacks/stack_take.c \
+	injector/stacks/stack_unwind.c \
+	injector/stacks/stacks.c
+
+INJECTOR_SRC += \
 	injector/unwind/cfi.c \
 	injector/unwind/cfi_reader.c \
 	injector/unwind/cfi_rule.c \

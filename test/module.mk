@@ -57,6 +57,8 @@ test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_here_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 test_unwind_walk_steps_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 
+$(B)/test/test_stacks_both: | $(addprefix $(TARGET_DIR)/,shapes churn churn-lld churn-go storm-musl-static)
+
 $(B)/test/test_unfinished: LDFLAGS_ALL += -Wl,--wrap=mkostemp
 $(B)/test/test_symbol_reader: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,dwfl_module_getsymtab dwfl_module_getsym_info)
 $(B)/test/test_symbol_worker: LDFLAGS_ALL += -Wl,--wrap=limpet_symbol_worker
@@ -85,7 +87,7 @@ TORTURE_TESTS += test/torture/state.bats test/torture/moments.bats test/torture/
 # What measures time, by medians of an idle machine: `make torture`.
 LONG_TORTURE_TESTS := $(TORTURE_TESTS) $(sort $(wildcard test/torture/*_limits.bats))
 # And what has more rounds than in `make test`.
-TORTURE_UNIT_TESTS := $(addprefix $(B)/test/test_,trace_damage estimate hook_signals seal)
+TORTURE_UNIT_TESTS := $(addprefix $(B)/test/test_,trace_damage estimate hook_signals seal stacks_both)
 LONG_TORTURE_TESTS += $(TORTURE_UNIT_TESTS) $(addprefix test/integration/,attach.bats blocked.bats programs.bats \
 	namespaces.bats mapped.bats modules.bats nim.bats sample.bats counts.bats liars.bats)
 
@@ -123,11 +125,11 @@ UNIT_BINARIES = $(addprefix $(B)/test/,$(UNIT_TESTS))
 TARGET_CFLAGS := -std=gnu11 -O2 -g $(WARN) -D_GNU_SOURCE -pthread
 TARGET_CXXFLAGS := -std=c++17 -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -pthread
 NAMES := names names-jemalloc names-mimalloc names-tcmalloc names-alias
-TARGET_C := keeper wrapper lowest brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal reader
+TARGET_C := keeper wrapper lowest brancher namesake hoard busy blind shut manyargs regrow habits clan crowd stall forker execer exiter loader odd liar moment gaps handoff kinds replacer spaces turns sealer inverse parted tally arena lame legal above lister ownheap paths regions explained sharing sparse toucher classes generations plain equal reader standing
 TARGET_PROGRAMS = $(addprefix $(TARGET_DIR)/,$(TARGET_C) confined served storm meddle.so leak calls churn churn-lld churn-nim $(NIM_HEAPS) nim-refc-heaptrack-on plugin.so plugin-noplt.so plugin-rjem.so gaps-copies \
 	static explained-static explained-jemalloc storm-static-pie storm-musl storm-musl-static storm-musl-static-pie plain-musl-static static-stripped \
 	tiny32 own-allocator own-lto own-forker rjem rjem-stripped rmi own-tcmalloc own-tcmalloc-lto classes-tcmalloc classes-tcmalloc-static newer newer-static newer-short newer-middle census leaver leaver-static nameless keeps decoy pool bundled-hidden bundled-symbolic bundled-stripped registers chaos sleeper holder slow-plugin.so shapes frame-40.so frame-360.so turn-alpha.so turn-omega.so $(STORM_LINKS))
-TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,moved.so storm-moved storm-moved-static auditor.so)
+TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,moved.so storm-moved storm-moved-static auditor.so standing-static)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,instead.so blind-malloc.so held-dlopen.so room)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,setter setter-plugin.so comer early-now.so early-lazy.so early-cxx.so copied copied-plugin.so prober rewriter packed packed-plugin.so $(NAMES) names-alias.so names-late.so packed-table.so deep deep-plugin.so)
 TARGET_PROGRAMS += $(addprefix $(TARGET_DIR)/,forker-static forker-musl inverse-musl loader-musl plugin-musl.so churn-go churn-go-static $(PLAIN_GO) Load.class)
@@ -180,6 +182,11 @@ $(TARGET_DIR)/explained-jemalloc: test/targets/explained.c test/targets/target.h
 	$(Q)$(CC) $(TARGET_CFLAGS) -DJEMALLOC -I. -o $@ $< -ljemalloc
 
 $(TARGET_DIR)/explained-static: test/targets/explained.c test/targets/target.h
+	$(call say,CC,$@)
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(TARGET_CFLAGS) -static -I. -o $@ $<
+
+$(TARGET_DIR)/standing-static: test/targets/standing.c test/targets/target.h
 	$(call say,CC,$@)
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(TARGET_CFLAGS) -static -I. -o $@ $<
@@ -715,6 +722,7 @@ torture: export DAMAGE_SEED ?= time
 torture: export ESTIMATES ?= 5000
 torture: export SIGNAL_STRIDE ?= 1
 torture: export SEAL_ROUNDS ?= 300
+torture: export STACK_ROUNDS ?= 2000
 torture: export COUNT_TIMES ?= 20
 torture: export LIES ?= 100
 torture: export LIARS_MEET ?= address-undefined thread
@@ -737,6 +745,7 @@ test-release: export CHAOS_PROGRAMS ?= 60
 test-release: export KILL_STRIDE ?= 13
 test-release: export MOMENTS ?= 6
 test-release: export LOOKS ?= 10
+test-release: export STACK_ROUNDS ?= 50
 test-release: export LINKS ?= $(STORM_LINKS)
 test check test-release: bootstrap
 	$(Q)$(MAKE) --no-print-directory $(if $(findstring --jobserver,$(MAKEFLAGS)),,-j$(shell nproc)) TIER=$(patsubst test-%,%,$@) test-tier

@@ -24,7 +24,7 @@ _limpet_traces()
 
 _limpet()
 {
-	local commands='attach run mark stop status doctor explain pages report top html diff export seal help'
+	local commands='attach run mark stop status doctor explain stacks pages report top html diff export seal help'
 	local capture='--output --duration --quiet --sample --max-size --compact --addresses --agent-memory --collector-memory --on-overload
 		--attach-timeout --no-seal --partial --with-command-line --alloc-functions
 		--assume-seccomp-ok --follow-fork --load --debug --help'
@@ -82,6 +82,9 @@ _limpet()
 	--sample) values='64KiB 512KiB 1MiB' ;;
 	--max-size) values='256MiB 2GiB' ;;
 	-p | --pid) values=$(_limpet_processes) ;;
+	--thread)
+		values=$(printf '%s\n' "${COMP_WORDS[@]}" | sed -n 's|^[1-9][0-9]*$|/proc/&/task|p' | xargs -r ls 2>/dev/null)
+		;;
 	--delay) values='200ms 1s 5s' ;;
 	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | --born-between | \
 		--include | --exclude | --function | --depth | --min) return ;;
@@ -141,6 +144,13 @@ _limpet()
 			return
 		fi
 		values='--census --pid --json --help'
+		;;
+	stacks)
+		if [[ $word == -* ]]; then
+			values='--pid --thread --json --debug --help'
+		else
+			values=$(_limpet_processes)
+		fi
 		;;
 	pages)
 		if [[ $word == -* ]]; then

@@ -61,7 +61,7 @@ static int make(const struct request *request, const uint8_t *code, struct answe
 	}
 }
 
-static void serve(int socket)
+static void serve(int socket, void *context)
 {
 	const struct limpet_confinement confinement = {.memory_bytes = MEMORY_BYTES,
 						       .cpu_seconds = CPU_SECONDS,
@@ -70,6 +70,7 @@ static void serve(int socket)
 	struct limpet_err why = {0}, confined = {0};
 	struct request request;
 
+	(void)context;
 	if (!code)
 		return;
 	if (limpet_confine(&confinement, &why) < 0)
@@ -111,7 +112,7 @@ static int ask(struct limpet_code_reader *reader, const struct request *request,
 	if (reader->failed || request->bytes > CODE_MAX)
 		return -EIO;
 	if (!reader->process.pid)
-		result = limpet_apart_start(serve, &reader->process);
+		result = limpet_apart_start(serve, NULL, &reader->process);
 	if (result == 0)
 		result = limpet_apart_send(&reader->process, parts, LIMPET_COUNT_OF(parts));
 	if (result == 0)

@@ -154,6 +154,11 @@ void limpet_check_hint(struct limpet_check *check, const char *format, ...)
 		limpet_err_hint(check->err, "%s", last->hint);
 }
 
+const char *limpet_check_command(const struct limpet_check *check)
+{
+	return check->options.stops_only ? "stacks" : "attach";
+}
+
 void limpet_check_hint_pages(struct limpet_check *check, const char *before, const char *after)
 {
 	/* A program that `limpet run` refuses is not started. */
@@ -203,7 +208,7 @@ static int gone(struct limpet_check *check)
 	limpet_check_refuse(
 		check, -EPERM, "hidepid", "hidden",
 		"/proc hides the processes of other users (it is mounted with hidepid)");
-	limpet_check_hint(check, "sudo limpet attach %d", pid);
+	limpet_check_hint(check, "sudo limpet %s %d", limpet_check_command(check), pid);
 	return -EPERM;
 }
 
@@ -238,7 +243,7 @@ static bool check_state(struct limpet_check *check)
 	if (status->tgid != check->pid) {
 		limpet_check_refuse(check, -EINVAL, "thread", "a thread",
 				    "this is the number of a thread of process %d", status->tgid);
-		limpet_check_hint(check, "limpet attach %d", status->tgid);
+		limpet_check_hint(check, "limpet %s %d", limpet_check_command(check), status->tgid);
 		return false;
 	}
 	if (check->pid == getpid()) {
@@ -332,6 +337,8 @@ static int run_checks(struct limpet_check *check)
 	limpet_check_tracer(check);
 	if (!limpet_check_permission(check))
 		return 0;
+	if (check->options.stops_only)
+		return limpet_check_processor(check);
 	r = limpet_proc_maps_read(check->pid, &check->maps);
 	if (r == -ESRCH || r == -ENOMEM)
 		return r;

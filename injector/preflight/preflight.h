@@ -47,6 +47,7 @@ struct limpet_preflight_options {
 	bool quick;             /* for lists: no thread is stopped, filters stay unread */
 	bool launched;          /* a child of ours that we trace, stopped at its entry point */
 	bool forked;            /* the agent in it is a copy of its parent's, and silent */
+	bool stops_only;        /* its threads are stopped and nothing else: `limpet stacks` */
 	enum limpet_load load;
 	uint64_t agent_memory_bytes;                /* 0: the default, 64 MiB */
 	struct limpet_preflight_cache *cache;       /* for lists; may be NULL */

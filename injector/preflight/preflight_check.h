@@ -51,6 +51,8 @@ void limpet_check_refuse(struct limpet_check *check, int code, const char *id, c
 /* Sets the hint of the last finding (and of the error, if that was the first refusal). */
 void limpet_check_hint(struct limpet_check *check, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
+/* The command that is checked for, for hints: "attach". */
+const char *limpet_check_command(const struct limpet_check *check);
 /* The same: a hint that names `limpet pages`, with these words before and after it. */
 void limpet_check_hint_pages(struct limpet_check *check, const char *before, const char *after);
 
@@ -63,6 +65,8 @@ bool limpet_check_permission(struct limpet_check *check);
 
 /* preflight_program.c: ELF class, static linking, C library, allocators */
 int limpet_check_program(struct limpet_check *check);
+/* Of these the class alone: another's registers are not understood. */
+int limpet_check_processor(struct limpet_check *check);
 /* Memory of the target for these checks; NULL: it was refused already, or cannot be read. */
 struct limpet_inside *limpet_check_inside(struct limpet_check *check);
 

@@ -152,7 +152,8 @@ static void hint_root(struct limpet_check *check)
 				  "this root has no CAP_SYS_PTRACE: use the machine's own root, or "
 				  "start this container with --cap-add SYS_PTRACE");
 	else
-		limpet_check_hint(check, "sudo limpet attach %d", check->pid);
+		limpet_check_hint(check, "sudo limpet %s %d", limpet_check_command(check),
+				  check->pid);
 }
 
 static void refuse(struct limpet_check *check, const struct limpet_permission_facts *facts)

@@ -1,7 +1,11 @@
 /* Preflight: what kind of program this is, and how the agent would be loaded. */
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "common/open_file.h"
+#include "injector/elf/elf_file.h"
 #include "injector/elf/preflight_allocators.h"
 #include "injector/hook/plan.h"
 #include "injector/preflight/preflight_check.h"
@@ -139,15 +143,37 @@ static void refuse_unreadable(struct limpet_check *check, int error)
 	limpet_check_hint(check, "see what it is: sudo file -L /proc/%d/exe", check->pid);
 }
 
-static void refuse_processor(struct limpet_check *check, const struct limpet_program *program)
+static void refuse_processor(struct limpet_check *check, unsigned bits)
 {
-	if (program->bits == 32 && sizeof(void *) == 8)
+	if (bits == 32 && sizeof(void *) == 8)
 		limpet_check_refuse(check, -ENOTSUP, "elf-class", "32-bit",
 				    "it is a 32-bit program");
 	else
 		limpet_check_refuse(check, -ENOTSUP, "elf-class", "other processor",
 				    "it is a program for another kind of processor");
 	limpet_check_hint(check, "a build of the program for this machine's processor works");
+}
+
+int limpet_check_processor(struct limpet_check *check)
+{
+	char process[PATH_MAX];
+	struct limpet_elf_file *file;
+	LIMPET_CLOSE int fd = -1;
+	int error;
+
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, check->resident);
+	fd = limpet_open_linked(process, "exe", NULL);
+	error = fd < 0 ? fd : limpet_elf_file_open(fd, &file);
+	if (error == -ENOMEM || error == -ESRCH)
+		return error;
+	if (error) {
+		refuse_unreadable(check, error);
+		return 0;
+	}
+	if (!limpet_elf_file_is_native(file))
+		refuse_processor(check, limpet_elf_file_bits(file));
+	limpet_elf_file_free(file);
+	return 0;
 }
 
 static void refuse_loader(struct limpet_check *check)
@@ -174,7 +200,7 @@ int limpet_check_program(struct limpet_check *check)
 		return 0;
 	}
 	if (!program.native) {
-		refuse_processor(check, &program);
+		refuse_processor(check, program.bits);
 		return 0;
 	}
 	if (!program.interpreter[0] && limpet_check_is_loader_by_hand(check, &loaded)) {

@@ -410,8 +410,8 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 	if (!locked && hijack->attempts && limpet_safepoint_is_lasting(verdict))
 		limpet_err_hint(err,
 				"waiting longer (--attach-timeout) helps only if thread %d leaves "
-				"this code",
-				hijack->last_tid);
+				"this code; it shows where that is: limpet stacks %d --thread %d",
+				hijack->last_tid, pid, hijack->last_tid);
 	else
 		limpet_err_hint(err, "try again, or wait longer: --attach-timeout 60s");
 	return -EBUSY;

@@ -90,7 +90,7 @@ fits() {
 }
 
 @test "every command is listed, described and completed" {
-	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html mark pages report run seal status stop top " ]]
+	[[ $(commands | sort | tr '\n' ' ') == "attach diff doctor explain export html mark pages report run seal stacks status stop top " ]]
 	# shellcheck source=cli/completions/limpet.bash
 	source "$root/cli/completions/limpet.bash"
 	for command in $(commands); do

@@ -56,13 +56,15 @@ reports() {
 	fits json/*.json
 }
 
-@test "the example of explain in its manual" {
+@test "the examples of explain and stacks in their manuals" {
 	sed -n '/^{"format": "limpet-explain"/,/^\.Ed/{/^\.Ed/d;p}' "$root/man/limpet-explain.1" >example.json
 	fits example.json
 	json_says '.census and .class_censuses' <example.json
+	sed -n '/^{"format": "limpet-stacks"/,/^\.Ed/{/^\.Ed/d;p}' "$root/man/limpet-stacks.1" >example.json
+	fits example.json
 }
 
-@test "status, doctor and explain" {
+@test "status, doctor, explain and stacks" {
 	mkdir json
 	start storm "$TARGETS/storm" --threads 1
 	json doctor doctor "$pid"
@@ -70,6 +72,7 @@ reports() {
 	json explain explain "$pid"
 	json other explain "$$"
 	json census explain "$pid" --census
+	json stacks stacks "$pid"
 	attach "$pid" -d 1h
 	json status status
 	json one status "$pid"

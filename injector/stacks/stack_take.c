@@ -1,0 +1,149 @@
+#include "injector/stacks/stack_take.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/priority.h"
+#include "injector/ptrace/step.h"
+#include "injector/ptrace/stop_effect.h"
+#include "injector/ptrace/tracee.h"
+
+#define STOP_PATIENCE_NS 100000000u
+
+/* EINTR is undone where the call can be made again (limpet_stop_limit_of()). */
+static bool disturbs(pid_t pid, const struct limpet_proc_syscall *call)
+{
+	const enum limpet_stop_effect effect = limpet_stop_effect_of(pid, call);
+
+	return effect == LIMPET_STOP_CUTS ||
+	       (effect == LIMPET_STOP_BREAKS &&
+		limpet_stop_limit_of(call->number, call->args) == LIMPET_LIMIT_UNKNOWN);
+}
+
+/* Before any stop. */
+static int look_at(const struct limpet_stack_taking *taking, pid_t tid,
+		   struct limpet_stack_thread *ret, struct limpet_proc_syscall *ret_call)
+{
+	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(tid, &status);
+
+	*ret_call = (struct limpet_proc_syscall){.running = true, .number = -1};
+	if (error)
+		return error;
+	*ret = (struct limpet_stack_thread){.tid = tid, .state = status.state, .system_call = -1};
+	if (limpet_proc_thread_name(taking->pid, tid, ret->name) < 0)
+		ret->name[0] = '\0';
+	if (status.kernel_thread)
+		ret->missing = LIMPET_STACK_OF_KERNEL;
+	else if (status.state == 'Z' || status.state == 'X')
+		ret->missing = LIMPET_STACK_ENDED;
+	if (ret->missing || limpet_proc_syscall_read(taking->pid, tid, ret_call) < 0)
+		return 0;
+	if (!ret_call->running)
+		ret->system_call = ret_call->number;
+	if (status.state == 'D')
+		ret->missing = LIMPET_STACK_UNINTERRUPTIBLE;
+	/* What a stopped thread was in has been interrupted already. */
+	else if (status.state != 'T' && !ret_call->running && disturbs(taking->pid, ret_call))
+		ret->missing = LIMPET_STACK_DISTURBED;
+	return 0;
+}
+
+/* It may have run between the look and the stop. */
+static void correct_state(const struct user_regs_struct *regs,
+			  const struct limpet_proc_syscall *call,
+			  struct limpet_stack_thread *thread)
+{
+	if (thread->state == 'T' || (!call->running && call->sp == regs->rsp))
+		return;
+	thread->state = 'R';
+	thread->system_call = (int64_t)regs->orig_rax >= 0 ? (long)regs->orig_rax : -1;
+}
+
+/* Signals that would end or stop limpet wait until the thread is released: what the stop did to its
+ * system call is then undone. After SIGSTOP the watchdog sees to it, after SIGKILL the kernel. */
+static void block_signals(sigset_t *ret_before)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU};
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(signals); i++)
+		sigaddset(&set, signals[i]);
+	pthread_sigmask(SIG_BLOCK, &set, ret_before);
+}
+
+static ssize_t stop_and_copy(const struct limpet_stack_taking *taking,
+			     const struct limpet_proc_syscall *call,
+			     struct limpet_stack_thread *thread, struct limpet_stack_copy *copy)
+{
+	struct limpet_tracee *tracee;
+	const struct user_regs_struct *regs;
+	ssize_t got = limpet_tracee_stop(taking->pid, thread->tid,
+					 limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
+
+	if (got < 0)
+		return got;
+	regs = limpet_tracee_regs(tracee);
+	got = limpet_stack_read(taking->pid, &taking->maps, regs->rsp, taking->room,
+				LIMPET_STACKS_BYTES);
+	limpet_arch_unwind_registers(regs, copy->registers);
+	correct_state(regs, call, thread);
+	limpet_tracee_release(tracee);
+	thread->stop_ns = limpet_tracee_take_longest_stop_ns();
+	return got < 0 ? 0 : got;
+}
+
+static int explain(ssize_t error, struct limpet_stack_thread *thread)
+{
+	if (error == -EPERM)
+		thread->missing = LIMPET_STACK_TRACED;
+	else if (error == -ETIMEDOUT)
+		thread->missing = LIMPET_STACK_LATE;
+	else
+		return (int)error;
+	return 0;
+}
+
+/* Of all threads as much as limpet copies. */
+static int keep(struct limpet_stack_taking *taking, size_t bytes,
+		struct limpet_stack_thread *thread, struct limpet_stack_copy *copy)
+{
+	if (!bytes || bytes > taking->bytes_left) {
+		thread->missing = bytes ? LIMPET_STACK_NO_ROOM : LIMPET_STACK_UNREADABLE;
+		return 0;
+	}
+	copy->stack = malloc(bytes);
+	if (!copy->stack)
+		return -ENOMEM;
+	memcpy(copy->stack, taking->room, bytes);
+	copy->bytes = bytes;
+	taking->bytes_left -= bytes;
+	return 0;
+}
+
+int limpet_stack_take(struct limpet_stack_taking *taking, pid_t tid,
+		      struct limpet_stack_thread *ret_thread, struct limpet_stack_copy *ret_copy)
+{
+	struct limpet_proc_syscall call;
+	struct limpet_priority priority;
+	sigset_t before;
+	ssize_t got;
+	int error;
+
+	*ret_copy = (struct limpet_stack_copy){.stack = NULL};
+	error = look_at(taking, tid, ret_thread, &call);
+	if (error || ret_thread->missing)
+		return error;
+	block_signals(&before);
+	priority = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	got = stop_and_copy(taking, &call, ret_thread, ret_copy);
+	limpet_priority_restore(priority);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	limpet_step_note(tid, "%zd bytes of its stack copied", got);
+	return got < 0 ? explain(got, ret_thread) : keep(taking, (size_t)got, ret_thread, ret_copy);
+}
