@@ -606,12 +606,12 @@ static int find_root(const struct limpet_memory_reader *memory, const struct lim
 {
 	struct limpet_samples samples;
 	const struct limpet_page_map_search search = {&kind, memory, maps, &samples, NULL};
-	bool was_cut;
+	bool was_cut = false;
 	int error = take_samples(maps, pieces, of_break, &samples);
 
 	if (!error)
 		error = limpet_page_map_find(&search, pages, &gperftools->root, &was_cut);
-	gperftools->is_cut |= !error && was_cut;
+	gperftools->is_cut |= was_cut;
 	return error;
 }
 
