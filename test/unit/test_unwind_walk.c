@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/unwind_walk.h"
+#include "injector/unwind/unwind_builder.h"
 #include "test/unit/unwind_fixture.h"
 
 enum { LOW = 0x7000, WORDS = 64, CODE = 0x400000, CODE_BYTES = 0x1000 };
