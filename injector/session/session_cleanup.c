@@ -113,6 +113,8 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
 		return limpet_session_detach_locked(session, err);
+	if (!abandoned && limpet_mseal_check(session->target->pid, &session->modules.maps))
+		return limpet_mseal_explain(session->target->pid, err);
 	if (session->info.map && !session->handle)
 		return remove_released(session, agent, err);
 	/* The process was forked while the agent was being loaded or unloaded: the agent is not
@@ -121,8 +123,6 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 		return limpet_err_set(err, -EBUSY,
 				      "the agent in process %d was not loaded completely",
 				      session->target->pid);
-	if (limpet_mseal_check(session->target->pid, &session->modules.maps))
-		return limpet_mseal_explain(session->target->pid, err);
 	/* Its boot stub is at work: it will start the agent, find that nobody answers and switch it
 	 * off; or end. */
 	return limpet_err_set(
