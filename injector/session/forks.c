@@ -1,8 +1,6 @@
 #include "injector/session/forks.h"
 
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "common/array.h"
 #include "common/clock.h"
@@ -30,7 +28,6 @@ struct limpet_forks {
 	pid_t pid;
 	uint64_t control_page;
 	uint64_t since_ticks; /* start of limpet: the agent is younger */
-	uint64_t begun_ticks; /* since then every child is to be seen */
 	uint64_t next_ns;
 	uint64_t last_pid;    /* the last one that the kernel had assigned by the last look */
 	uint64_t last_pid_ns; /* when it was first read */
@@ -56,20 +53,8 @@ int limpet_forks_new(struct limpet_forks **ret)
 	return 0;
 }
 
-/* As in /proc/PID/stat. */
-static uint64_t ticks_of(const struct timespec *time)
-{
-	const uint64_t ticks = (uint64_t)sysconf(_SC_CLK_TCK);
-
-	return (uint64_t)time->tv_sec * ticks + (uint64_t)time->tv_nsec * ticks / 1000000000u;
-}
-
 void limpet_forks_begin(struct limpet_forks *forks, pid_t pid, uint64_t control_page)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_BOOTTIME, &now);
-	forks->begun_ticks = ticks_of(&now);
 	forks->pid = pid;
 	forks->control_page = control_page;
 }
@@ -129,8 +114,8 @@ static void look_at(struct limpet_forks *forks, pid_t pid, uint64_t now_ns)
 	fork.image_inode = silent_copy(pid, forks->control_page);
 	/* The agent of another capture is the business of that capture's limpet. */
 	if (!limpet_own_objects_has_inode(fork.image_inode)) {
-		if (!fork.image_inode && fork.start_ticks > forks->begun_ticks &&
-		    has_executed(forks, pid)) {
+		/* Those of the first look may have executed it before the attach. */
+		if (!fork.image_inode && forks->seen && has_executed(forks, pid)) {
 			forks->stats.found++;
 			forks->stats.lost++;
 		}

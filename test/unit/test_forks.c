@@ -67,7 +67,7 @@ int __wrap_limpet_proc_pids(pid_t **ret_pids)
 
 int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
 {
-	*ret_ticks = pid == CHILD ? UINT64_MAX : 1;
+	*ret_ticks = pid == CHILD ? 2 : 1;
 	return 0;
 }
 
@@ -218,6 +218,23 @@ static void test_a_child_that_executes_at_once_is_counted(void **state)
 	}
 }
 
+/* It may have executed that program before the attach. */
+static void test_a_child_of_the_first_look_is_not_counted(void **state)
+{
+	struct limpet_forks *forks = begin();
+
+	(void)state;
+	limpet_forks_free(forks);
+	machine.assigned = CHILD;
+	machine.is_born = machine.executes = true;
+	machine.parent = PARENT;
+	assert_int_equal(limpet_forks_new(&forks), 0);
+	limpet_forks_begin(forks, PARENT, 0x1000);
+	look_for(forks, 100);
+	assert_int_equal(found(forks), 0);
+	limpet_forks_free(forks);
+}
+
 static void test_no_process_is_looked_at_while_none_is_created(void **state)
 {
 	struct limpet_forks *forks = begin();
@@ -239,6 +256,7 @@ int main(void)
 		cmocka_unit_test(test_a_number_is_assigned_before_its_process_is_seen),
 		cmocka_unit_test(test_the_last_look_is_made_in_any_case),
 		cmocka_unit_test(test_a_child_that_executes_at_once_is_counted),
+		cmocka_unit_test(test_a_child_of_the_first_look_is_not_counted),
 		cmocka_unit_test(test_no_process_is_looked_at_while_none_is_created),
 	};
 
