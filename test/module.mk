@@ -57,7 +57,7 @@ test_unwind_programs_SRC := test/unit/unwind_fixture.c
 test_unwind_walk_here_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 test_unwind_walk_steps_SRC := test/unit/walk_fixture.c test/unit/unwind_fixture.c
 
-$(B)/test/test_stacks_both: | $(addprefix $(TARGET_DIR)/,shapes churn churn-lld churn-go storm-musl-static)
+$(B)/test/test_stacks_both: | $(addprefix $(TARGET_DIR)/,shapes churn churn-lld churn-go static storm-musl-static)
 
 $(B)/test/test_unfinished: LDFLAGS_ALL += -Wl,--wrap=mkostemp
 $(B)/test/test_symbol_reader: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,dwfl_module_getsymtab dwfl_module_getsym_info)
