@@ -21,7 +21,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `detach` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 16u
+#define LIMPET_AGENT_ABI 17u
 
 #define LIMPET_SHM_MAGIC 0x314d4853504d494cull  /* "LIMPSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e49504d494cull /* "LIMPINFO" */
@@ -680,6 +680,7 @@ struct limpet_start {
 	uint64_t nonce;
 	uint64_t shm, shm_bytes; /* mapped by the injector, without access; the arena follows it */
 	uint64_t unwind_bytes;
+	uint64_t private_end; /* below it there is room for the agent's private memory */
 	uint64_t page_bytes;
 	uint64_t dl_iterate_phdr; /* in the target; 0: none */
 	uint64_t r_debug;         /* struct r_debug of the dynamic linker; 0: none */

@@ -42,6 +42,10 @@ bool limpet_map_is_anonymous(const struct limpet_map *map);
 size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i, uint64_t end);
 /* The map that holds `address`, or NULL. */
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
+/* The maps that hold `count` addresses, without their paths; zeros where there is none. Does not
+ * read the others, if the kernel can be asked (Linux 6.11). */
+int limpet_proc_maps_at(pid_t pid, const uint64_t *addresses, size_t count,
+			struct limpet_map *ret_maps);
 /* How far down the mapping "[stack]", one of `maps`, may grow into space where nothing else is
  * mapped: the limit may have been raised since the address space was laid out. */
 uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,

@@ -96,6 +96,7 @@ const char *limpet_step_name(const struct limpet_step *step)
 		[LIMPET_STEP_WRITE_WAY_HOME] = "write the frame by which it resumes",
 		[LIMPET_STEP_WRITE_END] = "write the frame by which it ends",
 		[LIMPET_STEP_OWN_TABLE] = "give it a descriptor table of its own",
+		[LIMPET_STEP_WRITE_CALLS] = "write the calls that it makes",
 		[LIMPET_STEP_OPEN_FILE] = "open the file that it made",
 		[LIMPET_STEP_WRITE_IMAGE] = "write the agent",
 		[LIMPET_STEP_WRITE_BOOT] = "write the agent's arguments",

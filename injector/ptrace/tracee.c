@@ -35,8 +35,7 @@
 /* The first remote calls use only the thread's own stack, below the frame by which it resumes: this
  * is what is left of the room that safepoint.c asks for below its stack pointer. */
 #define STACK_NEEDED 16384u
-/* Of a maker: the frame by which it ends. */
-#define MAKER_BYTES 1024u
+#define MAX_CALLS 6u /* of a maker, on its own */
 
 /* A thread that is on another processor usually stops within that time. While we sleep for it, the
  * target stands. */
@@ -56,6 +55,8 @@ struct limpet_tracee {
 	bool hijacked, moved; /* moved: the registers were changed */
 	bool at_syscall;      /* in a syscall-exit stop rather than an event stop */
 	bool at_entry;        /* in a syscall-entry stop: the call has not been made yet */
+	bool at_clone; /* at_entry, in the stop that told of a maker: see limpet_tracee_run() */
+	bool at_exit;  /* a maker, with all but its exit behind it */
 	bool running;
 	bool group_stop;
 	bool looked, is_here;         /* on our own processor: it runs while we sleep */
@@ -1015,9 +1016,11 @@ static int end_call(struct limpet_tracee *tracee, uint64_t deadline_ns)
 {
 	int error = to_syscall_stop(tracee, deadline_ns);
 
-	tracee->at_entry = tracee->at_entry && error;
-	tracee->at_syscall = tracee->at_syscall || !error;
-	return error;
+	if (error)
+		return error;
+	tracee->at_entry = tracee->at_clone = false;
+	tracee->at_syscall = true;
+	return 0;
 }
 
 /* If the thread left a syscall-exit stop, an -ERESTART* in rax would reach the program. So continue
@@ -1035,7 +1038,7 @@ static int leave_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns
 	if (!error)
 		error = wait_event(tracee, deadline_ns);
 	if (!error)
-		tracee->at_syscall = tracee->at_entry = false;
+		tracee->at_syscall = tracee->at_entry = tracee->at_clone = false;
 	return error;
 }
 
@@ -1110,8 +1113,8 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 		      uint64_t deadline_ns)
 {
 	struct user_regs_struct regs = tracee->regs;
-	/* As in through_syscall(). */
-	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0;
+	/* As in through_syscall(). In the midst of clone(2) they stay, but for rax. */
+	int error = tracee->at_entry && !tracee->at_clone ? end_call(tracee, deadline_ns) : 0;
 
 	regs.orig_rax = ~0ull;
 	regs.rip = pc;
@@ -1128,31 +1131,83 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 	 */
 	(void)is_signal_left();
 	error = resume(tracee, PTRACE_CONT, 0);
-	tracee->at_syscall = tracee->at_syscall && error;
+	if (!error)
+		tracee->at_syscall = tracee->at_entry = tracee->at_clone = false;
+	return error;
+}
+
+static void note_stop(const struct limpet_tracee *tracee)
+{
+	if (!tracee->stopped_since_ns)
+		return;
+	/* Without limpet it would not have run either. */
+	if (tracee->stopped_since_ns > frozen_seen_ns)
+		limpet_tracee_note_stop_ns(limpet_monotonic_ns() - tracee->stopped_since_ns);
+	last_stop.tid = tracee->tid;
+	/* Not while others stand: with 10,000 of them that would take 40 ms. */
+	last_stop.run_ns = tracees == tracee && !tracee->next ? tracee->run_ns ?: run_time(tracee)
+							      : UNKNOWN_NS;
+	last_stop.stopped_since_ns = tracee->stopped_since_ns;
+	last_stop.regs = tracee->regs;
+}
+
+/* Detaches and frees; `error` is an earlier failure, or 0. */
+static int detach(struct limpet_tracee *tracee, int error)
+{
+	if (error != -ESRCH && !tracee->running) {
+		if (trace(PTRACE_DETACH, tracee->tid, NULL, NULL) == 0) {
+			note_stop(tracee);
+			if (tracee->wait.shortened)
+				limpet_timed_wait_returns(tracee->tid);
+		} else {
+			tracee->running = true;
+			error = error ?: -errno;
+		}
+	}
+	/* We must reap a thread that is ending before its parent can. */
+	if (error == -ESRCH || tracee->running)
+		stray_add(tracee->pid, tracee->tid, NULL);
+	limpet_tracee_release_strays();
+	tracee_free(tracee);
 	return error;
 }
 
 /* ---------------------------------------------------------------- a maker */
 
+/* A frame at `home`, by which a thread goes on with `regs`, whichever code there is for it. Returns
+ * the address to which its stack pointer has to point. */
+static uint64_t frame_to(const struct limpet_tracee_gadgets *gadgets,
+			 const struct user_regs_struct *regs, uint64_t home,
+			 uint8_t ret_image[LIMPET_CALL_FRAME_BYTES])
+{
+	const uint64_t words[] = {gadgets->pop_rax, SYS_rt_sigreturn};
+
+	memcpy(ret_image, words, sizeof(words));
+	limpet_sigreturn_frame_bare(regs, gadgets->restorer ?: gadgets->syscall,
+				    ret_image + sizeof(words));
+	return gadgets->restorer ? home + sizeof(words) : home;
+}
+
+static const struct limpet_tracee_call to_exit = {SYS_exit, {0}};
+
 /* The way of a maker that nobody traces any more: from any system call to its end. */
 static int write_end(const struct limpet_tracee *tracee, uint64_t *ret_home)
 {
-	const struct limpet_tracee_gadgets *gadgets = &tracee->gadgets;
-	uint8_t image[2 * sizeof(uint64_t) + LIMPET_EXIT_FRAME_BYTES];
-	uint8_t *frame = image + 2 * sizeof(uint64_t);
-	const uint64_t words[] = {gadgets->pop_rax, SYS_rt_sigreturn};
-	const uint64_t home =
-		limpet_sigreturn_frame_exit(&tracee->regs, gadgets->restorer ?: gadgets->syscall,
-					    gadgets->syscall, tracee->spare, frame);
+	const uint64_t address = (tracee->spare - LIMPET_CALL_FRAME_BYTES) & ~15ull;
+	uint8_t image[LIMPET_CALL_FRAME_BYTES];
+	struct user_regs_struct regs;
 	struct limpet_step step;
+	uint64_t home;
 	int error;
 
-	memcpy(image, words, sizeof(words));
+	prepare_syscall(tracee, to_exit.number, to_exit.args, &regs);
+	regs.rsp = address;
+	home = frame_to(&tracee->gadgets, &regs, address, image);
 	step = limpet_step_begin(LIMPET_STEP_WRITE_END, tracee->tid, 0);
-	error = limpet_memory_write(tracee->pid, home - sizeof(words), image, sizeof(image));
+	error = limpet_memory_write(tracee->pid, address, image, sizeof(image));
 	limpet_step_end(&step, error);
 	if (!error)
-		*ret_home = gadgets->restorer ? home : home - sizeof(words);
+		*ret_home = home;
 	return error;
 }
 
@@ -1164,22 +1219,43 @@ static int set_options(const struct limpet_tracee *tracee, unsigned options)
 		       : 0;
 }
 
-/* A lost answer would leave a thread that nobody knows of. */
-static int get_new_tid(const struct limpet_tracee *tracee, pid_t *ret)
+/* What an event tells. A lost answer would leave a thread that nobody knows of. */
+static int get_message(const struct limpet_tracee *tracee, unsigned long *ret)
 {
 	const unsigned tries = 2;
-	unsigned long tid = 0;
+	unsigned long message = 0;
 	long answer = -1;
 
 	for (unsigned i = 0; i < tries && answer < 0; i++)
-		answer = trace(PTRACE_GETEVENTMSG, tracee->tid, NULL, &tid);
+		answer = trace(PTRACE_GETEVENTMSG, tracee->tid, NULL, &message);
 	if (answer < 0)
 		return -errno;
-	*ret = (pid_t)tid;
+	*ret = message;
 	return 0;
 }
 
-/* Continues from the entry stop of clone(2). *ret_tid: the new thread, and the call goes on; 0:
+/* Resumes the thread until an event that was asked for, or, by PTRACE_SYSCALL, a syscall stop. */
+static int to_stop(struct limpet_tracee *tracee, int request, uint64_t deadline_ns,
+		   enum stop_kind *ret_kind)
+{
+	int signal_number = 0, pass = 0;
+
+	for (;;) {
+		int error = resume(tracee, request, pass);
+
+		if (!error)
+			error = wait_stop(tracee, deadline_ns, ret_kind, &signal_number);
+		if (error)
+			return error;
+		if (*ret_kind == STOP_OTHER || *ret_kind == STOP_SYSCALL)
+			return 0;
+		pass = signal_to_pass(*ret_kind, signal_number);
+		if (pass < 0)
+			return pass;
+	}
+}
+
+/* Continues from the entry stop of clone(2). *ret_tid: the new thread, in the midst of the call; 0:
  * there is none, and *ret_answer says why. */
 static int to_new_thread(struct limpet_tracee *tracee, uint64_t deadline_ns, pid_t *ret_tid,
 			 int64_t *ret_answer)
@@ -1187,20 +1263,18 @@ static int to_new_thread(struct limpet_tracee *tracee, uint64_t deadline_ns, pid
 	enum stop_kind kind = STOP_OTHER;
 	struct user_regs_struct regs;
 	struct iovec vector = {&regs, sizeof(regs)};
-	int signal_number = 0, pass = 0, error;
+	unsigned long tid;
+	int error = to_stop(tracee, PTRACE_SYSCALL, deadline_ns, &kind);
 
-	do {
-		error = resume(tracee, PTRACE_SYSCALL, pass);
+	if (error)
+		return error;
+	if (kind == STOP_OTHER) {
+		tracee->at_clone = true;
+		error = get_message(tracee, &tid);
 		if (!error)
-			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
-		if (error)
-			return error;
-		pass = signal_to_pass(kind, signal_number);
-		if (pass < 0)
-			return pass;
-	} while (kind != STOP_OTHER && kind != STOP_SYSCALL);
-	if (kind == STOP_OTHER)
-		return get_new_tid(tracee, ret_tid);
+			*ret_tid = (pid_t)tid;
+		return error;
+	}
 	tracee->at_entry = false;
 	tracee->at_syscall = true;
 	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
@@ -1210,12 +1284,14 @@ static int to_new_thread(struct limpet_tracee *tracee, uint64_t deadline_ns, pid
 	return 0;
 }
 
-/* The new thread, which has not executed an instruction. */
+/* The new thread, which has not executed an instruction. It was woken before the stop of the thread
+ * that made it, and so waits for nobody. */
 static int adopt_maker(const struct limpet_tracee *tracee, pid_t tid, uint64_t home,
 		       uint64_t deadline_ns, struct limpet_tracee **ret)
 {
+	enum stop_kind kind = STOP_OTHER;
 	struct limpet_tracee *maker;
-	int error = tracee_new(tracee->pid, tid, &maker);
+	int error = tracee_new(tracee->pid, tid, &maker), signal_number;
 
 	if (error) {
 		stray_add(tracee->pid, tid, NULL);
@@ -1224,10 +1300,10 @@ static int adopt_maker(const struct limpet_tracee *tracee, pid_t tid, uint64_t h
 	maker->running = true;
 	maker->gadgets = tracee->gadgets;
 	maker->home = home;
-	maker->spare = home - MAKER_BYTES;
-	error = wait_event(maker, deadline_ns);
+	maker->spare = (home & ~15ull) - SPARE_BYTES;
+	error = await_stop(maker, deadline_ns, &kind, &signal_number);
 	if (!error)
-		error = read_registers(maker);
+		error = kind == STOP_EVENT ? read_registers(maker) : -EPROTO;
 	if (error) {
 		limpet_tracee_release(maker);
 		return error;
@@ -1268,7 +1344,7 @@ int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns
 			    CLONE_VFORK};
 	int64_t answer = 0;
 	pid_t tid = 0;
-	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0, resumed;
+	int error = tracee->at_entry ? end_call(tracee, deadline_ns) : 0;
 
 	if (!error)
 		error = write_end(tracee, &args[1]);
@@ -1284,50 +1360,84 @@ int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns
 	}
 	if (!error && !tid)
 		*ret_answer = answer == -ERESTARTNOINTR ? -EAGAIN : answer;
-	/* From here to the end of the call it is as at its entry: registers that were written now
-	 * would be lost. */
 	if (error || !tid)
 		return error;
-	resumed = resume(tracee, PTRACE_SYSCALL, 0);
-	error = adopt_maker(tracee, tid, args[1], deadline_ns, ret);
-	return error ? error : resumed;
+	return adopt_maker(tracee, tid, args[1], deadline_ns, ret);
 }
 
-int limpet_tracee_end_maker(struct limpet_tracee *tracee, struct limpet_tracee *maker,
-			    uint64_t deadline_ns)
+/* Each call but the first by a frame, to which the call before returns; after the last one the
+ * maker ends. *ret_regs: with which it begins. */
+static int write_calls(const struct limpet_tracee *maker, const struct limpet_tracee_call *calls,
+		       size_t count, struct user_regs_struct *ret_regs)
 {
-	static const uint64_t none[6];
-	struct user_regs_struct regs;
-	enum stop_kind kind = STOP_OTHER;
-	int signal_number = 0, pass = 0, error = maker->at_entry ? end_call(maker, deadline_ns) : 0;
+	uint8_t images[MAX_CALLS][LIMPET_CALL_FRAME_BYTES];
+	uint64_t at = maker->spare, next = maker->home;
+	struct limpet_step step;
+	int error;
 
-	prepare_syscall(maker, SYS_exit, none, &regs);
+	for (size_t i = count; i-- > 0;) {
+		prepare_syscall(maker, calls[i].number, calls[i].args, ret_regs);
+		ret_regs->rsp = next;
+		if (!i)
+			break;
+		at -= LIMPET_CALL_FRAME_BYTES;
+		next = frame_to(&maker->gadgets, ret_regs, at, images[i]);
+	}
+	step = limpet_step_begin(LIMPET_STEP_WRITE_CALLS, maker->tid, 0);
+	error = count < 2 ? 0
+			  : limpet_memory_write(maker->pid, at, images[1],
+						(count - 1) * LIMPET_CALL_FRAME_BYTES);
+	return limpet_step_end(&step, error);
+}
+
+int limpet_tracee_maker_calls(struct limpet_tracee *maker, const struct limpet_tracee_call *calls,
+			      size_t count, uint64_t deadline_ns)
+{
+	int error = maker->at_entry ? end_call(maker, deadline_ns) : 0;
+	enum stop_kind kind = STOP_OTHER;
+	struct user_regs_struct regs;
+	unsigned long status;
+
+	if (count > MAX_CALLS)
+		return -E2BIG;
+	if (!error)
+		error = count ? write_calls(maker, calls, count, &regs)
+			      : write_calls(maker, &to_exit, 1, &regs);
+	if (!error)
+		error = set_options(maker, PTRACE_O_TRACEEXIT);
 	if (!error)
 		error = write_registers(maker, &regs);
+	if (!error)
+		error = to_stop(maker, PTRACE_CONT, deadline_ns, &kind);
+	if (error)
+		return error;
+	maker->at_exit = true;
+	error = get_message(maker, &status);
+	/* Something else ends it, and the process with it. */
+	return error ?: status ? -ESRCH : 0;
+}
+
+int limpet_tracee_let_end(struct limpet_tracee *maker, uint64_t deadline_ns)
+{
+	int error = maker->at_exit ? 0 : limpet_tracee_maker_calls(maker, NULL, 0, deadline_ns);
+
+	if (!maker->at_exit)
+		return error;
 	limpet_boost_raise_last(maker->tid);
+	return maker->running ? 0 : resume(maker, PTRACE_CONT, 0);
+}
+
+int limpet_tracee_end_maker(struct limpet_tracee *maker, uint64_t deadline_ns)
+{
+	enum stop_kind kind;
+	int error = limpet_tracee_let_end(maker, deadline_ns), signal_number;
+
 	/* Until it is reaped, and so in no list of threads. */
-	while (!error) {
-		error = resume(maker, PTRACE_CONT, pass);
-		if (!error)
-			error = wait_stop(maker, deadline_ns, &kind, &signal_number);
-		if (!error)
-			pass = signal_to_pass(kind, signal_number);
-		error = pass < 0 ? pass : error;
-	}
-	limpet_tracee_release(maker);
-	/* The call that made it has an answer now. */
-	pass = 0;
-	do {
-		error = tracee->running ? 0 : resume(tracee, PTRACE_SYSCALL, pass);
-		if (!error)
-			error = wait_stop(tracee, deadline_ns, &kind, &signal_number);
-		if (!error)
-			pass = signal_to_pass(kind, signal_number);
-		if (error || pass < 0)
-			return error ?: pass;
-	} while (kind != STOP_SYSCALL);
-	tracee->at_entry = false;
-	tracee->at_syscall = true;
+	if (!error)
+		error = await_stop(maker, deadline_ns, &kind, &signal_number);
+	if (error != -ESRCH)
+		return limpet_tracee_release(maker) ?: error ?: -EPROTO;
+	detach(maker, error);
 	return 0;
 }
 
@@ -1368,7 +1478,7 @@ int limpet_tracee_halt(struct limpet_tracee *tracee, uint64_t deadline_ns)
 		return 0;
 	if (trace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
 		return -errno;
-	tracee->at_syscall = tracee->at_entry = false;
+	tracee->at_syscall = tracee->at_entry = tracee->at_clone = false;
 	return wait_event(tracee, deadline_ns);
 }
 
@@ -1392,42 +1502,6 @@ static int put_back(struct limpet_tracee *tracee, uint64_t deadline_ns)
 		return first ? first : error;
 	tracee->hijacked = tracee->moved = false;
 	return first;
-}
-
-static void note_stop(const struct limpet_tracee *tracee)
-{
-	if (!tracee->stopped_since_ns)
-		return;
-	/* Without limpet it would not have run either. */
-	if (tracee->stopped_since_ns > frozen_seen_ns)
-		limpet_tracee_note_stop_ns(limpet_monotonic_ns() - tracee->stopped_since_ns);
-	last_stop.tid = tracee->tid;
-	/* Not while others stand: with 10,000 of them that would take 40 ms. */
-	last_stop.run_ns = tracees == tracee && !tracee->next ? tracee->run_ns ?: run_time(tracee)
-							      : UNKNOWN_NS;
-	last_stop.stopped_since_ns = tracee->stopped_since_ns;
-	last_stop.regs = tracee->regs;
-}
-
-/* Detaches and frees; `error` is an earlier failure, or 0. */
-static int detach(struct limpet_tracee *tracee, int error)
-{
-	if (error != -ESRCH && !tracee->running) {
-		if (trace(PTRACE_DETACH, tracee->tid, NULL, NULL) == 0) {
-			note_stop(tracee);
-			if (tracee->wait.shortened)
-				limpet_timed_wait_returns(tracee->tid);
-		} else {
-			tracee->running = true;
-			error = error ?: -errno;
-		}
-	}
-	/* We must reap a thread that is ending before its parent can. */
-	if (error == -ESRCH || tracee->running)
-		stray_add(tracee->pid, tracee->tid, NULL);
-	limpet_tracee_release_strays();
-	tracee_free(tracee);
-	return error;
 }
 
 /* How long limpet, when it ends, waits for the rest of calls; then they are cut short after all,

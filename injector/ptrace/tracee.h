@@ -132,9 +132,19 @@ int limpet_tracee_last_syscall(struct limpet_tracee *tracee, long number, const 
  * on threads); *ret is not set then. */
 int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns,
 			      struct limpet_tracee **ret, int64_t *ret_answer) LIMPET_MUST_CHECK;
-/* Ends and frees it; the hijacked thread can be used again. */
-int limpet_tracee_end_maker(struct limpet_tracee *tracee, struct limpet_tracee *maker,
-			    uint64_t deadline_ns) LIMPET_MUST_CHECK;
+struct limpet_tracee_call {
+	long number;
+	uint64_t args[6];
+};
+/* Has the maker make these calls, at most six, without a stop between them, whatever their answers,
+ * also if limpet dies. Then it stands at its exit, where its descriptors and memory are still
+ * there, and can make no other. -ESRCH: the process is ending. */
+int limpet_tracee_maker_calls(struct limpet_tracee *maker, const struct limpet_tracee_call *calls,
+			      size_t count, uint64_t deadline_ns) LIMPET_MUST_CHECK;
+/* Lets it end, and the hijacked thread go on as soon as that runs (limpet_tracee_run). */
+int limpet_tracee_let_end(struct limpet_tracee *maker, uint64_t deadline_ns) LIMPET_MUST_CHECK;
+/* Ends it, if it is not ending yet, waits until it is gone, and frees it. */
+int limpet_tracee_end_maker(struct limpet_tracee *maker, uint64_t deadline_ns) LIMPET_MUST_CHECK;
 /* Lets the hijacked thread run at `pc` with the given stack and first argument. */
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
 		      uint64_t deadline_ns) LIMPET_MUST_CHECK;

@@ -63,20 +63,6 @@ bool limpet_growing_above(pid_t pid, const struct limpet_maps *maps, uint64_t en
 	return may_grow(above) && grows(pid, above);
 }
 
-bool limpet_growing_above_new(pid_t pid, const struct limpet_maps *old, uint64_t end)
-{
-	const struct limpet_map *above = next_above(old, end);
-	struct limpet_maps maps;
-	bool answer;
-
-	if ((above && above->start == end) || limpet_proc_maps_read(pid, &maps) < 0)
-		return false;
-	above = next_above(&maps, end);
-	answer = above && above->start != end && limpet_growing_above(pid, &maps, end);
-	limpet_proc_maps_done(&maps);
-	return answer;
-}
-
 /* At boot; nothing else changes it. In doubt it was. */
 static bool gap_was_set(void)
 {

@@ -217,9 +217,6 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 				  session->plan.way == LIMPET_WAY_DLOPEN ? LIMPET_HIJACK_DLOPEN
 									 : LIMPET_HIJACK_MAP,
 				  &session->segment, err);
-	/* Also if no other place was found for the code itself. */
-	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
-		error = explain_growing(session, -ECANCELED, err);
 	if (!error && session->entries.count)
 		error = map_hook_areas(session, hijack, &boot->start, err);
 	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
@@ -359,6 +356,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 		return error;
 	}
 	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	setup.maps_areas = session->entries.count;
 	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);

@@ -78,7 +78,6 @@ void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadli
 		/* Where the linker's locks are not known, the agent may wait for one. */
 		.may_be_in_malloc = !session->handle && session->plan.way != LIMPET_WAY_DLOPEN &&
 				    session->plan.start.loader.lock,
-		.maps = &session->modules.maps,
 		.loader_lock = session->plan.loader_lock,
 		.may_call = may_call,
 		.may_call_context = session,

@@ -208,6 +208,40 @@ static void test_maps_keep_odd_paths(void **state)
 	assert_null(maps.list);
 }
 
+static void test_maps_at_addresses(void **state)
+{
+	const uint64_t addresses[] = {(uintptr_t)&errno, 0x1000, (uintptr_t)test_maps_at_addresses};
+	struct limpet_map maps[3];
+	struct limpet_maps all;
+	const char *root = limpet_proc_root;
+
+	(void)state;
+	limpet_proc_root = "/proc";
+	assert_int_equal(limpet_proc_maps_at(getpid(), addresses, 3, maps), 0);
+	assert_int_equal(limpet_proc_maps_read(getpid(), &all), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct limpet_map *map = limpet_proc_maps_find(&all, addresses[i]);
+
+		assert_int_equal(maps[i].start, map ? map->start : 0);
+		assert_int_equal(maps[i].end, map ? map->end : 0);
+		assert_int_equal(maps[i].inode, map ? map->inode : 0);
+		assert_int_equal(maps[i].offset, map ? map->offset : 0);
+		assert_true(!map || !strcmp(maps[i].perms, map->perms));
+	}
+	limpet_proc_maps_done(&all);
+	limpet_proc_root = root;
+	/* A file that answers no questions. */
+	proc_fixture_write("4711/maps", "%s", "1000-2000 rw-s 00003000 fe:01 77 /a\n");
+	assert_int_equal(limpet_proc_maps_at(PID, (uint64_t[]){0x1800, 0x2000}, 2, maps), 0);
+	assert_int_equal(maps[0].start, 0x1000);
+	assert_int_equal(maps[0].inode, 77);
+	assert_int_equal(maps[0].offset, 0x3000);
+	assert_string_equal(maps[0].perms, "rw-s");
+	assert_int_equal(maps[1].end, 0);
+	proc_fixture_remove("4711/maps");
+	assert_true(limpet_proc_maps_at(PID, addresses, 1, maps) < 0);
+}
+
 static void test_maps_refuse_what_the_kernel_never_writes(void **state)
 {
 	static const char *const lines[] = {
@@ -847,6 +881,7 @@ int main(void)
 		WITH_ROOT(test_names_of_groups),
 		cmocka_unit_test(test_a_descriptor_is_held_and_nobody_asked),
 		WITH_ROOT(test_maps_keep_odd_paths),
+		WITH_ROOT(test_maps_at_addresses),
 		WITH_ROOT(test_maps_refuse_what_the_kernel_never_writes),
 		WITH_ROOT(test_maps_clip_what_grew_while_being_read),
 		WITH_ROOT(test_maps_may_be_many),

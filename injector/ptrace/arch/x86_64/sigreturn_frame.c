@@ -177,26 +177,21 @@ int limpet_sigreturn_frame_build(const struct limpet_sigreturn_state *state, uin
 	return 0;
 }
 
-uint64_t limpet_sigreturn_frame_exit(const struct user_regs_struct *regs, uint64_t restorer,
-				     uint64_t gadget, uint64_t top,
-				     uint8_t ret_image[LIMPET_EXIT_FRAME_BYTES])
+void limpet_sigreturn_frame_bare(const struct user_regs_struct *regs, uint64_t restorer,
+				 uint8_t ret_image[LIMPET_BARE_FRAME_BYTES])
 {
-	const uint64_t address = ((top - sizeof(struct kernel_frame)) & ~15ull) - 8;
-	struct user_regs_struct end = *regs;
+	/* The kernel reads no signal's information. */
+	const size_t bytes = offsetof(struct kernel_frame, info);
 	struct kernel_frame frame;
 
-	_Static_assert(sizeof(frame) <= LIMPET_EXIT_FRAME_BYTES, "room for a frame");
+	_Static_assert(offsetof(struct kernel_frame, info) <= LIMPET_BARE_FRAME_BYTES,
+		       "room for a frame");
 	memset(&frame, 0, sizeof(frame));
 	frame.restorer = restorer;
 	frame.uc.flags = UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
 	frame.uc.stack.ss_flags = SS_ONSTACK | SS_DISABLE;
 	frame.uc.signal_mask = ~0ull;
-	end.orig_rax = ~0ull;
-	end.rax = SYS_exit;
-	end.rdi = 0;
-	end.rip = gadget;
-	end.rsp = address;
-	registers_to_greg(&end, frame.uc.gregs);
-	memcpy(ret_image, &frame, sizeof(frame));
-	return address;
+	registers_to_greg(regs, frame.uc.gregs);
+	memset(ret_image, 0, LIMPET_BARE_FRAME_BYTES);
+	memcpy(ret_image, &frame, bytes);
 }

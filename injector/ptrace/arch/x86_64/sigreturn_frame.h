@@ -31,11 +31,11 @@ struct limpet_sigreturn_frame {
 int limpet_sigreturn_frame_build(const struct limpet_sigreturn_state *state, uint64_t restorer,
 				 uint64_t top, struct limpet_sigreturn_frame *ret);
 
-#define LIMPET_EXIT_FRAME_BYTES 512u
-/* A frame by which a thread ends itself, with all signals blocked: exit(2), by the `syscall` at
- * `gadget`. No extended state. Returns its address, the rest is as above. */
-uint64_t limpet_sigreturn_frame_exit(const struct user_regs_struct *regs, uint64_t restorer,
-				     uint64_t gadget, uint64_t top,
-				     uint8_t ret_image[LIMPET_EXIT_FRAME_BYTES]);
+/* A frame that restores registers alone, with all signals blocked: without extended state. The rest
+ * is as above. With two words before it, its size is LIMPET_CALL_FRAME_BYTES, a multiple of 16. */
+#define LIMPET_BARE_FRAME_BYTES 320u
+#define LIMPET_CALL_FRAME_BYTES (2 * sizeof(uint64_t) + LIMPET_BARE_FRAME_BYTES)
+void limpet_sigreturn_frame_bare(const struct user_regs_struct *regs, uint64_t restorer,
+				 uint8_t ret_image[LIMPET_BARE_FRAME_BYTES]);
 
 #endif
