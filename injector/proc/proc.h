@@ -102,6 +102,8 @@ bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *statu
  * 0 for pid and name, and for missing ones. Returns the last field number. */
 #define LIMPET_STAT_FIELDS 53u
 #define LIMPET_STAT_STATE 3u
+#define LIMPET_STAT_MINOR_FAULTS 10u
+#define LIMPET_STAT_MAJOR_FAULTS 12u
 #define LIMPET_STAT_PROCESSOR 39u
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
 /* Start time in clock ticks since boot; together with the pid it identifies a process for good. */

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
@@ -70,6 +71,11 @@ struct limpet_tracee {
 	uint64_t home, frame, spare;
 	struct limpet_tracee_gadgets gadgets;
 	struct limpet_timed_wait wait; /* from before the stop */
+	/* For who watches the steps: how often it and limpet have waited for each other, and its
+	 * page faults, before the stop and in it. */
+	struct limpet_tracee *made_by; /* of a maker, whose are counted there */
+	unsigned exchanges;
+	uint64_t faults_before, faults;
 };
 
 static uint64_t longest_stop_ns;
@@ -286,6 +292,7 @@ static int wait_stop(struct limpet_tracee *tracee, uint64_t deadline_ns, enum st
 {
 	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_WAIT, tracee->tid, 0);
 
+	(tracee->made_by ?: tracee)->exchanges++;
 	return limpet_step_end(&step, await_stop(tracee, deadline_ns, ret_kind, ret_signal));
 }
 
@@ -307,6 +314,23 @@ static int wait_event(struct limpet_tracee *tracee, uint64_t deadline_ns)
 			  (void *)(intptr_t)(kind == STOP_SIGNAL ? signal_number : 0)) < 0)
 			return -errno;
 	}
+}
+
+static uint64_t page_faults(const struct limpet_tracee *tracee)
+{
+	uint64_t fields[LIMPET_STAT_FIELDS];
+
+	return limpet_step_is_watched() &&
+			       limpet_proc_stat_read(tracee->pid, tracee->tid, fields) > 0
+		       ? fields[LIMPET_STAT_MINOR_FAULTS] + fields[LIMPET_STAT_MAJOR_FAULTS]
+		       : 0;
+}
+
+static void count_faults(struct limpet_tracee *tracee)
+{
+	struct limpet_tracee *counted = tracee->made_by ?: tracee;
+
+	counted->faults += page_faults(tracee) - tracee->faults_before;
 }
 
 static int read_registers(struct limpet_tracee *tracee)
@@ -701,6 +725,7 @@ int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	}
 	if (is_as_released(tracee, &tracee->run_ns))
 		tracee->stopped_since_ns = last_stop.stopped_since_ns;
+	tracee->faults_before = page_faults(tracee);
 	return 0;
 }
 
@@ -1131,9 +1156,11 @@ int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, ui
 	 */
 	(void)is_signal_left();
 	error = resume(tracee, PTRACE_CONT, 0);
-	if (!error)
-		tracee->at_syscall = tracee->at_entry = tracee->at_clone = false;
-	return error;
+	if (error)
+		return error;
+	tracee->at_syscall = tracee->at_entry = tracee->at_clone = false;
+	tracee->exchanges++;
+	return 0;
 }
 
 static void note_stop(const struct limpet_tracee *tracee)
@@ -1155,8 +1182,11 @@ static void note_stop(const struct limpet_tracee *tracee)
 static int detach(struct limpet_tracee *tracee, int error)
 {
 	if (error != -ESRCH && !tracee->running) {
+		count_faults(tracee);
 		if (trace(PTRACE_DETACH, tracee->tid, NULL, NULL) == 0) {
 			note_stop(tracee);
+			limpet_step_note(tracee->tid, "%u exchanges, %" PRIu64 " page faults",
+					 tracee->exchanges, tracee->faults);
 			if (tracee->wait.shortened)
 				limpet_timed_wait_returns(tracee->tid);
 		} else {
@@ -1286,8 +1316,8 @@ static int to_new_thread(struct limpet_tracee *tracee, uint64_t deadline_ns, pid
 
 /* The new thread, which has not executed an instruction. It was woken before the stop of the thread
  * that made it, and so waits for nobody. */
-static int adopt_maker(const struct limpet_tracee *tracee, pid_t tid, uint64_t home,
-		       uint64_t deadline_ns, struct limpet_tracee **ret)
+static int adopt_maker(struct limpet_tracee *tracee, pid_t tid, uint64_t home, uint64_t deadline_ns,
+		       struct limpet_tracee **ret)
 {
 	enum stop_kind kind = STOP_OTHER;
 	struct limpet_tracee *maker;
@@ -1298,6 +1328,7 @@ static int adopt_maker(const struct limpet_tracee *tracee, pid_t tid, uint64_t h
 		return error;
 	}
 	maker->running = true;
+	maker->made_by = tracee;
 	maker->gadgets = tracee->gadgets;
 	maker->home = home;
 	maker->spare = (home & ~15ull) - SPARE_BYTES;
@@ -1390,6 +1421,16 @@ static int write_calls(const struct limpet_tracee *maker, const struct limpet_tr
 	return limpet_step_end(&step, error);
 }
 
+/* Their arguments are addresses of memory of ours, for which the program is searched at the end. */
+static void wipe_calls(const struct limpet_tracee *maker, size_t count)
+{
+	static const uint8_t zeros[MAX_CALLS * LIMPET_CALL_FRAME_BYTES];
+	const uint64_t bytes = count < 2 ? 0 : (count - 1) * LIMPET_CALL_FRAME_BYTES;
+
+	if (bytes)
+		(void)!limpet_memory_write(maker->pid, maker->spare - bytes, zeros, bytes);
+}
+
 int limpet_tracee_maker_calls(struct limpet_tracee *maker, const struct limpet_tracee_call *calls,
 			      size_t count, uint64_t deadline_ns)
 {
@@ -1412,6 +1453,8 @@ int limpet_tracee_maker_calls(struct limpet_tracee *maker, const struct limpet_t
 	if (error)
 		return error;
 	maker->at_exit = true;
+	count_faults(maker);
+	wipe_calls(maker, count);
 	error = get_message(maker, &status);
 	/* Something else ends it, and the process with it. */
 	return error ?: status ? -ESRCH : 0;
