@@ -26,16 +26,20 @@
 static struct limpet_start config; /* a copy: the original is in scratch memory */
 static uint32_t scanning;          /* one thread at a time changes slots or their table */
 static bool detaching;             /* no more slots are written */
-/* The address range of each known module. */
+/* Of each known module. What is large lies behind all else, and is one array: most of it is never
+ * touched, and the rest of the agent's data shares few pages, each of which costs the thread that
+ * attaches a fault. */
 static struct extent {
-	uint64_t start, end;
-	bool other; /* in another namespace */
-	bool late;  /* loaded after the plan was made */
-} extents[LIMPET_MAX_KNOWN_MODULES];
-static bool present[LIMPET_MAX_KNOWN_MODULES];
-/* The modules that were loaded before any symbol was patched, and how many had been unloaded by
- * then: if more have been since, another module may be in the place of one of these. */
-static struct limpet_known_module early[LIMPET_MAX_KNOWN_MODULES];
+	uint64_t start, end; /* its addresses */
+	bool other;          /* in another namespace */
+	bool late;           /* loaded after the plan was made */
+	bool present;        /* seen by the scan that is under way */
+	/* Not of this module, but the next of those that were loaded before any symbol was patched.
+	 */
+	struct limpet_known_module early;
+} extents[LIMPET_MAX_KNOWN_MODULES] __attribute__((section(".bss.large")));
+/* How many of these there are, and how many modules had been unloaded by then: if more have been
+ * since, another module may be in the place of one of these. */
 static uint32_t early_count;
 static uint64_t early_unloads;
 static uint64_t hooks_left[LIMPET_MAX_HOOKS / 64]; /* created here, for an unloaded module */
@@ -328,7 +332,7 @@ static void note_early(void)
 	for (early_count = 0;
 	     early_count < limpet_shm->module_count && early_count < LIMPET_MAX_KNOWN_MODULES;
 	     early_count++)
-		early[early_count] = modules[early_count];
+		extents[early_count].early = modules[early_count];
 }
 
 /* In doubt it was not. The modules are mostly visited in the order of the plan. */
@@ -341,7 +345,8 @@ static bool is_early(const struct limpet_image *image)
 	for (uint32_t i = 0; i < early_count; i++, next++) {
 		if (next >= early_count)
 			next = 0;
-		if (early[next].bias == image->bias && early[next].phdr == image->phdr)
+		if (extents[next].early.bias == image->bias &&
+		    extents[next].early.phdr == image->phdr)
 			return true;
 	}
 	return false;
@@ -895,7 +900,7 @@ static int note_present(const struct limpet_image *image, void *context)
 	(void)context;
 	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
 		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr)
-			present[i] = true;
+			extents[i].present = true;
 	return 0;
 }
 
@@ -907,10 +912,10 @@ static void forget_gone_modules(void)
 	uint32_t unread;
 
 	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
-		present[i] = false;
+		extents[i].present = false;
 	unread = limpet_loaded_walk_held(note_present, NULL, false);
 	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
-		if (modules[i].phdr && !present[i] && !unread)
+		if (modules[i].phdr && !extents[i].present && !unread)
 			forget(i);
 }
 

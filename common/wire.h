@@ -729,8 +729,7 @@ struct limpet_boot_piece {
 	uint32_t protection, pad;
 };
 struct limpet_boot_map {
-	uint64_t bytes;                         /* of all together */
-	uint64_t relocations, relocation_bytes; /* Elf64_Rela, relative ones; offset */
+	uint64_t bytes; /* of all together */
 	uint32_t piece_count, pad;
 	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
 };

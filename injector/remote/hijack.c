@@ -712,6 +712,7 @@ static int write_image(const struct limpet_hijack *hijack, const struct limpet_a
 
 	if (empty_offset(image) + HOOK_AREA_MOST > LIMPET_THUNKS_OFFSET)
 		return failed(err, hijack, "writing the agent", -EFBIG);
+	limpet_agent_image_relocate(image, hijack->region.start);
 	step = limpet_step_begin(LIMPET_STEP_WRITE_IMAGE, 0, 0);
 	errno = 0;
 	written = (purpose == LIMPET_HIJACK_MAP
@@ -927,6 +928,10 @@ static unsigned keep_made(const struct limpet_hijack *hijack, struct piece *piec
  * (growing.h); as far above others. */
 #define DISTANCE ((UINT64_C(1) << 30) + (UINT64_C(2) << 20))
 
+/* Addresses begin at a multiple: in one such part the kernel maps all pages of the stub's code at
+ * its first fault (fault_around_bytes). */
+#define ALIGNMENT (UINT64_C(64) << 10)
+
 /* Chooses an address below the main stack, as high as it goes; else right below a mapping of a
  * file, which does not grow. */
 static int choose_place(const struct limpet_maps *maps, uint64_t bytes, uint64_t *ret)
@@ -939,11 +944,11 @@ static int choose_place(const struct limpet_maps *maps, uint64_t bytes, uint64_t
 		const uint64_t hole = map->start - maps->list[i - 1].end;
 
 		if (below_stack && hole >= bytes + 2 * DISTANCE) {
-			*ret = map->start - DISTANCE - bytes;
+			*ret = (map->start - DISTANCE - bytes) & ~(ALIGNMENT - 1);
 			return 0;
 		}
-		if (error && map->inode && hole >= bytes + PAGE) {
-			*ret = map->start - bytes;
+		if (error && map->inode && hole >= bytes + ALIGNMENT) {
+			*ret = (map->start - bytes) & ~(ALIGNMENT - 1);
 			error = 0;
 		}
 		below_stack = below_stack || !strcmp(map->path, "[stack]");
@@ -1249,8 +1254,17 @@ static void give_life(struct limpet_hijack *hijack, const struct limpet_segment 
 static void write_boot(struct limpet_hijack *hijack, const struct limpet_boot *boot)
 {
 	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_WRITE_BOOT, 0, 0);
+	const uint64_t there = hijack->region.start + hijack->region.boot;
+	struct {
+		uint64_t word; /* of the stack */
+		struct limpet_boot boot;
+	} all = {0, *boot};
 
 	*hijack->boot = *boot;
+	/* By its own mapping, too: then the pages are there, and do not fault. */
+	if (!hijack->in_room)
+		(void)!limpet_memory_write(hijack->setup.target->pid, there - sizeof(all.word),
+					   &all, sizeof(all));
 	limpet_step_end(&step, 0);
 }
 
