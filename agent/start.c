@@ -97,8 +97,7 @@ static int take_memory(const struct limpet_start *start)
 	limpet_unwind_arena_bytes = start->unwind_bytes;
 	limpet_shm = (struct limpet_shm *)(uintptr_t)start->shm;
 	limpet_unwind_arena = (const uint8_t *)limpet_shm + shm_bytes;
-	if (!open_memory(start, limpet_shm, shm_bytes) ||
-	    !open_memory(start, limpet_unwind_arena, limpet_unwind_arena_bytes))
+	if (!open_memory(start, limpet_shm, shm_bytes + limpet_unwind_arena_bytes))
 		return -ERROR_MEMORY;
 	if (limpet_shm->magic != LIMPET_SHM_MAGIC || limpet_shm->abi != LIMPET_AGENT_ABI ||
 	    limpet_shm->nonce != start->nonce)

@@ -1,6 +1,6 @@
 /* Keeps the machine's processors awake while limpet stops threads of the target.
  *
- * Limpet and the stopped thread wake each other some twenty times in an attach. A processor that
+ * Limpet and the stopped thread wake each other eight times in an attach. A processor that
  * has nothing else to do in between falls asleep each time, and takes 10 to 200 microseconds to
  * wake up: on an idle machine that is a third of a stop. The kernel's interface for it is
  * /dev/cpu_dma_latency: while the file is open, no processor enters a state from which it wakes up

@@ -1,6 +1,6 @@
 /* Sleeps until a stop, without a time-out for each.
  *
- * Limpet and the thread that it has stopped wake each other some twenty times in an attach. A sleep
+ * Limpet and the thread that it has stopped wake each other eight times in an attach. A sleep
  * with a time-out sets a timer and removes it again, which takes 17 microseconds on a virtual
  * machine, where the stop that is waited for takes 4. So one timer (timerfd_create(2)) goes on for
  * many sleeps, and ends one that nothing else ends.

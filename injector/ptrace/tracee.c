@@ -1293,7 +1293,7 @@ static int to_new_thread(struct limpet_tracee *tracee, uint64_t deadline_ns, pid
 	enum stop_kind kind = STOP_OTHER;
 	struct user_regs_struct regs;
 	struct iovec vector = {&regs, sizeof(regs)};
-	unsigned long tid;
+	unsigned long tid = 0;
 	int error = to_stop(tracee, PTRACE_SYSCALL, deadline_ns, &kind);
 
 	if (error)
@@ -1437,7 +1437,7 @@ int limpet_tracee_maker_calls(struct limpet_tracee *maker, const struct limpet_t
 	int error = maker->at_entry ? end_call(maker, deadline_ns) : 0;
 	enum stop_kind kind = STOP_OTHER;
 	struct user_regs_struct regs;
-	unsigned long status;
+	unsigned long status = 0;
 
 	if (count > MAX_CALLS)
 		return -E2BIG;

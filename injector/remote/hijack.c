@@ -189,6 +189,22 @@ static int list_candidates(const struct limpet_hijack_setup *setup, int enough,
 	return taken ? taken : -ESRCH;
 }
 
+/* The files are mapped, never executed: with MEMFD_NOEXEC_SEAL vm.memfd_noexec accepts them,
+ * whatever its value. Before Linux 6.3 neither existed. Asked before a thread stands. */
+static uint32_t memfd_flags(void)
+{
+	static uint32_t flags;
+
+	if (!flags) {
+		LIMPET_CLOSE int file =
+			(int)syscall(SYS_memfd_create, "", MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL);
+
+		flags = MEMFD_CLOEXEC |
+			(file < 0 && errno == EINVAL ? MEMFD_ALLOW_SEALING : MEMFD_NOEXEC_SEAL);
+	}
+	return flags;
+}
+
 static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 {
 	struct limpet_hijack *hijack = calloc(1, sizeof(*hijack));
@@ -197,6 +213,7 @@ static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 		return NULL;
 	hijack->setup = *setup;
 	limpet_agent_image_rehearse();
+	memfd_flags();
 	return hijack;
 }
 
@@ -850,22 +867,6 @@ static struct limpet_tracee_call call_of_piece(const struct piece *piece)
 					    piece->offset}};
 }
 
-/* The files are mapped, never executed: with MEMFD_NOEXEC_SEAL vm.memfd_noexec accepts them,
- * whatever its value. Before Linux 6.3 neither existed. */
-static uint32_t memfd_flags(void)
-{
-	static uint32_t flags;
-
-	if (!flags) {
-		LIMPET_CLOSE int file =
-			(int)syscall(SYS_memfd_create, "", MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL);
-
-		flags = MEMFD_CLOEXEC |
-			(file < 0 && errno == EINVAL ? MEMFD_ALLOW_SEALING : MEMFD_NOEXEC_SEAL);
-	}
-	return flags;
-}
-
 /* All that a maker does, in its order. */
 static unsigned list_calls(const struct limpet_hijack *hijack, const struct piece *pieces,
 			   unsigned count, struct limpet_tracee_call ret[MADE_FILES + MAX_PIECES])
@@ -939,9 +940,9 @@ static int choose_place(const struct limpet_maps *maps, uint64_t bytes, uint64_t
 	bool below_stack = false;
 	int error = -ENOMEM;
 
-	for (size_t i = maps->count; i-- > 1;) {
+	for (size_t i = maps->count; i-- > 0;) {
 		const struct limpet_map *map = &maps->list[i];
-		const uint64_t hole = map->start - maps->list[i - 1].end;
+		const uint64_t hole = map->start - (i ? maps->list[i - 1].end : 0);
 
 		if (below_stack && hole >= bytes + 2 * DISTANCE) {
 			*ret = (map->start - DISTANCE - bytes) & ~(ALIGNMENT - 1);

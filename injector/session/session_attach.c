@@ -205,13 +205,12 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->info_offset = image->info_offset;
 	boot->may_protect_code =
-		session->filters.allows_exec ||
+		session->plan.way != LIMPET_WAY_DLOPEN || session->filters.allows_exec ||
 		!limpet_seccomp_kind(session->target->pid,
 				     limpet_tracee_tid(limpet_hijack_tracee(hijack)));
 	spell_path(session->nonce, boot->path);
 	boot->start = session->plan.start;
 	boot->start.nonce = session->nonce;
-	boot->start.unlock = may_lock_ours(session);
 	boot->start.windows = session->windows;
 	error = limpet_hijack_map(hijack,
 				  session->plan.way == LIMPET_WAY_DLOPEN ? LIMPET_HIJACK_DLOPEN
@@ -348,6 +347,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	/* Nothing is read while a thread is stopped that can be read before. */
 	say_where_main_stack_is(session);
 	session->windows = limpet_growing_reaches(session->target->pid, LIMPET_WINDOW_BYTES);
+	session->plan.start.unlock = may_lock_ours(session);
 	error = begin(session, err);
 	if (error) {
 		if (tracee)
