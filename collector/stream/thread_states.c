@@ -162,23 +162,31 @@ static bool is_alive(const pid_t *tids, int count, uint32_t tid)
 	return false;
 }
 
-/* Threads, by the tids that limpet sees, and by those that the target does. */
+/* Threads, by the tids that limpet sees, and by those that the target does; 0: it has ended since.
+ * Fails if one of them cannot be read: it may live. */
 static int list_threads(pid_t pid, pid_t **ret_tids, pid_t **ret_own)
 {
 	struct limpet_proc_status status;
-	int count = limpet_proc_tasks(pid, ret_tids);
+	int count = limpet_proc_tasks(pid, ret_tids), error;
 
 	if (count <= 0)
 		return count;
 	*ret_own = calloc((size_t)count, sizeof(**ret_own));
 	if (!*ret_own)
 		return -ENOMEM;
-	memcpy(*ret_own, *ret_tids, (size_t)count * sizeof(**ret_own));
-	if (limpet_proc_status_read(pid, &status) < 0 || status.ns_pid == pid)
+	error = limpet_proc_status_read(pid, &status);
+	if (error)
+		return error;
+	if (status.ns_pid == pid) {
+		memcpy(*ret_own, *ret_tids, (size_t)count * sizeof(**ret_own));
 		return count;
-	for (int i = 0; i < count; i++)
-		if (limpet_proc_status_read((*ret_tids)[i], &status) == 0)
-			(*ret_own)[i] = status.ns_pid;
+	}
+	for (int i = 0; i < count; i++) {
+		error = limpet_proc_status_read((*ret_tids)[i], &status);
+		if (error && !limpet_proc_says_gone(error))
+			return error;
+		(*ret_own)[i] = error ? 0 : status.ns_pid;
+	}
 	return count;
 }
 

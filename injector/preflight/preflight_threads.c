@@ -20,8 +20,9 @@ static bool libc_sees_one(pid_t pid, uint64_t address)
 static bool is_alive(pid_t tid)
 {
 	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(tid, &status);
 
-	return limpet_proc_status_read(tid, &status) == 0 && !status.kernel_thread &&
+	return !limpet_proc_says_gone(error) && (error || !status.kernel_thread) &&
 	       !limpet_proc_is_exiting(tid);
 }
 

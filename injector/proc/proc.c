@@ -228,8 +228,9 @@ bool limpet_proc_is_exiting(pid_t tid)
 {
 	const uint64_t pf_exiting = 4; /* of include/linux/sched.h */
 	uint64_t flags;
+	int error = stat_field(tid, 9, &flags);
 
-	return stat_field(tid, 9, &flags) < 0 || flags & pf_exiting;
+	return error ? limpet_proc_says_gone(error) : (flags & pf_exiting) != 0;
 }
 
 /* ------------------------------------------------------------------ identity and limits */

@@ -3,6 +3,7 @@
 #ifndef LIMPET_INJECTOR_PROC_PROC_H
 #define LIMPET_INJECTOR_PROC_PROC_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -11,6 +12,13 @@
 
 /* Root of the proc file system; tests set it to a directory of substitute files. */
 extern const char *limpet_proc_root;
+
+/* Whether what a read of a process's or thread's file returned says that it has ended. Any other
+ * error says nothing of that. */
+static inline bool limpet_proc_says_gone(int error)
+{
+	return error == -ESRCH || error == -ENOENT;
+}
 
 /* Sets "process N is gone" for -ESRCH, that it is another program for -ESTALE, else "cannot WHAT
  * process N: ..."; returns `error`. */

@@ -498,9 +498,10 @@ static void tracee_free(struct limpet_tracee *tracee)
 static bool is_none(pid_t tid)
 {
 	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(tid, &status);
 
-	return limpet_proc_status_read(tid, &status) < 0 || status.state == 'Z' ||
-	       status.state == 'X' || status.kernel_thread;
+	return error ? limpet_proc_says_gone(error)
+		     : status.state == 'Z' || status.state == 'X' || status.kernel_thread;
 }
 
 static bool is_stray(pid_t tid)

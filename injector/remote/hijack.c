@@ -343,20 +343,26 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 {
 	struct limpet_proc_status status;
 	LIMPET_FREE pid_t *tids = NULL;
-	int count;
+	int count, error;
 
-	if (setup->anywhere ||
-	    limpet_proc_status_read(limpet_proc_resident(setup->target->pid), &status) < 0 ||
-	    status.state != 'T')
+	if (setup->anywhere)
 		return 0;
+	error = limpet_proc_status_read(limpet_proc_resident(setup->target->pid), &status);
+	if (error || status.state != 'T')
+		return error ? limpet_proc_explain(setup->target->pid, error, "look at", err) : 0;
 	count = limpet_proc_tasks(setup->target->pid, &tids);
+	if (count < 0)
+		return limpet_proc_explain(setup->target->pid, count, "look at", err);
 	for (int i = 0; i < count; i++) {
 		struct limpet_tracee *tracee;
 		enum limpet_safepoint_verdict verdict;
 		uint64_t low;
 		bool arena;
 
-		if (limpet_proc_status_read(tids[i], &status) < 0 || status.kernel_thread ||
+		error = limpet_proc_status_read(tids[i], &status);
+		if (error && !limpet_proc_says_gone(error))
+			return limpet_proc_explain(setup->target->pid, error, "look at", err);
+		if (error || status.kernel_thread ||
 		    limpet_tracee_stop(setup->target->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;

@@ -183,7 +183,7 @@ static bool in_hook(const struct look *look, pid_t ns_tid, uint64_t pc)
 	return false;
 }
 
-/* A thread that ended in a hook leaves its state as it was. */
+/* A thread that ended in a hook leaves its state as it was. One that cannot be read exists. */
 static bool exists(pid_t pid, uint32_t ns_tid)
 {
 	LIMPET_FREE pid_t *tids = NULL;
@@ -192,9 +192,9 @@ static bool exists(pid_t pid, uint32_t ns_tid)
 
 	for (int i = 0; i < count && !found; i++) {
 		struct limpet_proc_status status;
+		int error = limpet_proc_status_read(tids[i], &status);
 
-		found = limpet_proc_status_read(tids[i], &status) == 0 &&
-			(uint32_t)status.ns_pid == ns_tid;
+		found = error ? !limpet_proc_says_gone(error) : (uint32_t)status.ns_pid == ns_tid;
 	}
 	return found;
 }
@@ -286,7 +286,7 @@ static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_qu
 	int error = limpet_proc_status_read(tid, &status);
 
 	if (error)
-		return error == -ESRCH || error == -ENOENT ? 1 : error;
+		return limpet_proc_says_gone(error) ? 1 : error;
 	if (status.state == 'Z' || status.state == 'X' || status.kernel_thread)
 		return 1;
 	if (!stop_all && peek(look, tid, status.ns_pid)) {

@@ -362,6 +362,16 @@ static void count_round(void *context)
 		clock_fixture_move(PATIENCE_NS + 1);
 }
 
+/* What each read of a status answers; 0: what there is. */
+static int status_error;
+
+int __real_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret);
+int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret);
+int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret)
+{
+	return status_error ? status_error : __real_limpet_proc_status_read(pid, ret);
+}
+
 static int prove_in(unsigned rounds, pid_t pid, bool stop_all, struct limpet_quiesce_stats *stats)
 {
 	const struct limpet_quiesce_options options = {.stop_all = stop_all,
@@ -470,6 +480,26 @@ static void test_a_thread_in_a_hook(void **state)
 	expect_refusal(ROLE_HOOK_BELOW, true);
 	expect_proof(ROLE_POPPED, false, 0);
 	expect_proof(ROLE_POPPED, true, 0);
+}
+
+/* A hook is taken for one that a dead thread has left only if no thread can be its owner. */
+static void test_a_thread_that_cannot_be_read_is_in_its_hook(void **state)
+{
+	const int errors[] = {-EMFILE, -ENFILE, -ENOMEM};
+	pid_t pid = start_child(ROLE_IN_HOOK);
+
+	(void)state;
+	assert_true(limpet_quiesce_in_hook(pid, &place));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(errors); i++) {
+		status_error = errors[i];
+		assert_true(limpet_quiesce_in_hook(pid, &place));
+	}
+	status_error = -ESRCH;
+	assert_false(limpet_quiesce_in_hook(pid, &place));
+	status_error = 0;
+	stage->states[1].tid = 1; /* no thread of the child has that number */
+	assert_false(limpet_quiesce_in_hook(pid, &place));
+	end_child(pid);
 }
 
 static void test_a_return_probe_hides_no_hook(void **state)
@@ -787,6 +817,7 @@ int main(void)
 		cmocka_unit_test(test_a_thread_that_runs_is_stopped_once),
 		cmocka_unit_test(test_a_thread_in_the_agent),
 		cmocka_unit_test(test_a_thread_in_a_hook),
+		cmocka_unit_test(test_a_thread_that_cannot_be_read_is_in_its_hook),
 		cmocka_unit_test(test_a_return_probe_hides_no_hook),
 		cmocka_unit_test(test_a_handler_above_the_agent),
 		cmocka_unit_test(test_dead_words_do_not_count),
