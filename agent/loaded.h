@@ -41,8 +41,11 @@ void limpet_loaded_let_all_go(void);
  * on limpet_loaded_has_changed() compares with this walk. */
 uint32_t limpet_loaded_walk_held(limpet_image_fn *visit, void *context, bool settles);
 #define LIMPET_LOADER_PATIENCE 2000u /* pauses of 0.1 ms */
-#define LIMPET_CALL_PATIENCE 50u     /* the same, while the injector waits */
-void limpet_loaded_pause(void);
+#define LIMPET_CALL_PATIENCE 50u     /* the same at most, while the injector waits */
+/* Not `may_sleep` in the injector's calls: the hijacked thread may be in the middle of a call that
+ * waits for a time, of which the kernel notes what is left. It has one place for that, which a
+ * timed call of ours would take if a signal came (restart_syscall(2)). */
+void limpet_loaded_pause(bool may_sleep);
 /* Takes no lock. Returns false if unknown: the collector checks from outside. */
 bool limpet_loaded_has_changed(void);
 /* Whether dlclose takes no lock that dlopen takes. */

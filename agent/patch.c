@@ -349,13 +349,13 @@ static bool is_early(const struct limpet_image *image)
 
 /* One thread at a time. A second thread, in a loader call of its own, waits: what it has loaded
  * must not run unseen. */
-static bool begin_scan(unsigned patience)
+static bool begin_scan(unsigned patience, bool may_sleep)
 {
 	for (unsigned i = 0; i < patience; i++) {
 		uint32_t free_to_scan = 0;
 
 		if (i)
-			limpet_loaded_pause();
+			limpet_loaded_pause(may_sleep);
 		if (__atomic_compare_exchange_n(&scanning, &free_to_scan, 1, false,
 						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return true;
@@ -375,7 +375,7 @@ bool limpet_patch_begin(void)
 	/* In the order of limpet_patch_on_loader_call(). */
 	if (!limpet_loaded_hold_all())
 		return false;
-	if (begin_scan(LIMPET_CALL_PATIENCE))
+	if (begin_scan(LIMPET_CALL_PATIENCE, false))
 		return true;
 	limpet_loaded_let_all_go();
 	return false;
@@ -959,7 +959,7 @@ int limpet_patch_new_modules(void)
 	int answer = 0;
 
 	if (limpet_loaded_hold(false)) {
-		if (begin_scan(1)) {
+		if (begin_scan(1, false)) {
 			answer = scan();
 			end_scan();
 		}
@@ -979,7 +979,7 @@ void limpet_patch_on_loader_call(bool closes)
 	    (closes && limpet_loaded_closes_unlocked()) || !limpet_loaded_has_changed() ||
 	    !limpet_loaded_hold(true))
 		return;
-	if (begin_scan(LIMPET_LOADER_PATIENCE)) {
+	if (begin_scan(LIMPET_LOADER_PATIENCE, true)) {
 		changed = limpet_loaded_has_changed();
 		if (changed)
 			scan();

@@ -15,8 +15,10 @@
 #include <link.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <seccomp.h>
 #include <semaphore.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -986,6 +988,40 @@ static void test_a_thread_that_has_a_lock_of_the_loader(void **state)
 	end_holder(start_holder(hold));
 }
 
+/* Whether all calls of this thread have no time limit: as they are for the injector. The kernel
+ * ends us otherwise. */
+static bool allow_no_time_limit(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+
+	return filter &&
+	       !seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(futex), 1,
+				 SCMP_A3(SCMP_CMP_NE, 0)) &&
+	       !seccomp_load(filter);
+}
+
+/* The hijacked thread may be in the middle of a timed call: what is left of its time must stay. */
+static void test_the_injectors_calls_do_not_sleep(void **state)
+{
+	(void)state;
+	for (unsigned held = 0; held < 2; held++) {
+		pthread_t thread = held ? start_holder(hold) : 0;
+		/* By fork(3) the child would get free locks. */
+		pid_t child = (pid_t)syscall(SYS_fork);
+		int status;
+
+		assert_true(child >= 0);
+		/* The second call finds that the first one is not over. */
+		if (!child)
+			_exit(!allow_no_time_limit() || limpet_patch_begin() == held ||
+			      limpet_patch_begin());
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+		if (held)
+			end_holder(thread);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -997,6 +1033,7 @@ int main(void)
 		TEST(test_planned_slots_that_cannot_be_exchanged),
 		TEST(test_a_slot_in_the_place_of_a_lazy_one),
 		TEST(test_a_thread_that_has_a_lock_of_the_loader),
+		TEST(test_the_injectors_calls_do_not_sleep),
 		TEST(test_read_only_pages_stay_read_only),
 		TEST(test_a_slot_that_was_bound_over_us),
 		TEST(test_a_variable_that_was_set_back),
