@@ -72,6 +72,7 @@ $(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
 $(B)/test/test_modules_memory: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_start_time
 $(B)/test/test_forks: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns proc_file_read proc_pids proc_start_time proc_status_read memory_read_own proc_maps_read proc_maps_done own_objects_has_inode)
+$(B)/test/test_odd_threads: LDFLAGS_ALL += -Wl,--wrap=ptrace
 $(B)/test/test_stop_effect: LDFLAGS_ALL += -Wl,--wrap=getxattr
 $(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)
 # Tests whose clock stands still until they move it.

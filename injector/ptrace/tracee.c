@@ -785,29 +785,33 @@ struct critical_section {
 	uint64_t start, length, abort;
 };
 
+#define GET_RSEQ_CONFIGURATION 0x420f /* Linux 5.13 */
+
 bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee)
 {
-#ifdef PTRACE_GET_RSEQ_CONFIGURATION
-	struct __ptrace_rseq_configuration rseq;
+	/* struct ptrace_rseq_configuration */
+	struct {
+		uint64_t pointer;
+		uint32_t bytes, signature, flags, unused;
+	} rseq;
 	struct critical_section section;
 	const uint64_t section_offset = 8; /* of rseq_cs in struct rseq */
 	uint64_t pointer;
 
-	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tracee->tid, (void *)sizeof(rseq), &rseq) !=
-		    sizeof(rseq) ||
-	    !rseq.rseq_abi_pointer)
+	/* No section has a system call in it. Elsewhere, what cannot be read may be one. */
+	if (ptrace((enum __ptrace_request)GET_RSEQ_CONFIGURATION, tracee->tid, (void *)sizeof(rseq),
+		   &rseq) != sizeof(rseq))
+		return (int64_t)tracee->regs.orig_rax < 0;
+	if (!rseq.pointer)
 		return false;
-	if (limpet_memory_read(tracee->pid, rseq.rseq_abi_pointer + section_offset, &pointer,
-			       sizeof(pointer)) < 0 ||
-	    !pointer)
+	if (limpet_memory_read(tracee->pid, rseq.pointer + section_offset, &pointer,
+			       sizeof(pointer)) < 0)
+		return true;
+	if (!pointer)
 		return false;
 	if (limpet_memory_read(tracee->pid, pointer, &section, sizeof(section)) < 0)
 		return true;
 	return tracee->regs.rip - section.start < section.length;
-#else
-	(void)tracee;
-	return false;
-#endif
 }
 
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG /* Linux 6.4 */

@@ -79,7 +79,9 @@ bool limpet_tracee_look_frozen(const struct limpet_tracee *tracee);
 
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);
-/* It is in the critical section of a restartable sequence, where it must not be hijacked. */
+/* It is, or may be, in the critical section of a restartable sequence, where it must not be
+ * hijacked. Before Linux 5.13 the kernel does not tell: then any thread that is not in a system
+ * call. */
 bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee);
 /* The thread's system calls are dispatched to a handler of SIGSYS (syscall user dispatch): so would
  * be ours. False if the kernel cannot tell (before Linux 6.4). */

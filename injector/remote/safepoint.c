@@ -215,7 +215,7 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_LOADER] = "in the dynamic linker",
 		[LIMPET_UNSAFE_THREADS] = "creating or ending a thread or process",
 		[LIMPET_UNSAFE_SIGNAL] = "in a signal handler",
-		[LIMPET_UNSAFE_RSEQ] = "in a restartable sequence",
+		[LIMPET_UNSAFE_RSEQ] = "where it may be in a restartable sequence",
 		[LIMPET_UNSAFE_AGENT] = "in a hook",
 		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
 		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",

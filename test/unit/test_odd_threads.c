@@ -1,0 +1,154 @@
+/* Threads that stand where they must not be hijacked, tried on children that are stopped there. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <linux/rseq.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/rseq.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "injector/ptrace/tracee.h"
+#include "test/unit/skip_reason.h"
+
+#define SECOND_NS 1000000000ull
+#define GET_RSEQ_CONFIGURATION 0x420f
+
+/* As a kernel that does not know the request. */
+static bool kernel_is_old;
+
+long __real_ptrace(int request, ...);
+long __wrap_ptrace(int request, pid_t tid, void *address, void *data);
+long __wrap_ptrace(int request, pid_t tid, void *address, void *data)
+{
+	if (request != GET_RSEQ_CONFIGURATION || !kernel_is_old)
+		return __real_ptrace(request, tid, address, data);
+	errno = EIO;
+	return -1;
+}
+
+/* ------------------------------------------------------------------ where they stand */
+
+static int *is_there; /* shared with the child */
+
+static void stand_in_a_call(void)
+{
+	*is_there = 1;
+	for (;;)
+		pause();
+}
+
+static void stand_outside(void)
+{
+	*is_there = 1;
+	for (;;)
+		__asm__ volatile("");
+}
+
+/* Whatever comes between begins the section anew. */
+static void stand_in_a_section(void)
+{
+	struct rseq *rseq =
+		(struct rseq *)(void *)((char *)__builtin_thread_pointer() + __rseq_offset);
+
+	__asm__ volatile(".pushsection __rseq_cs, \"aw\"\n\t"
+			 ".balign 32\n\t"
+			 "3: .long 0, 0\n\t"
+			 ".quad 1f, 2f - 1f, 4f\n\t"
+			 ".popsection\n\t"
+			 "jmp 5f\n\t"
+			 ".byte 0x0f, 0xb9, 0x3d\n\t"
+			 ".long %c[signature]\n\t"
+			 "4:\n\t"
+			 "5: leaq 3b(%%rip), %%rax\n\t"
+			 "movq %%rax, %c[section](%[rseq])\n\t"
+			 "1: movl $1, (%[there])\n\t"
+			 "jmp 1b\n\t"
+			 "2:\n\t"
+			 :
+			 : [rseq] "r"(rseq), [there] "r"(is_there),
+			   [section] "i"(offsetof(struct rseq, rseq_cs)), [signature] "i"(RSEQ_SIG)
+			 : "rax", "cc", "memory");
+}
+
+static struct limpet_tracee *stop_child(void (*stand)(void))
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+	pid_t parent = getpid(), child;
+	struct limpet_tracee *tracee;
+
+	*is_there = 0;
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() == parent)
+			stand();
+		_exit(0);
+	}
+	while (!__atomic_load_n(is_there, __ATOMIC_ACQUIRE))
+		nanosleep(&moment, NULL);
+	assert_int_equal(
+		limpet_tracee_stop(child, child, limpet_monotonic_ns() + 60 * SECOND_NS, &tracee),
+		0);
+	return tracee;
+}
+
+static void end_child(struct limpet_tracee *tracee)
+{
+	pid_t child = limpet_tracee_tid(tracee);
+
+	assert_int_equal(limpet_tracee_release(tracee), 0);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* ------------------------------------------------------------------ tests */
+
+static bool is_in_rseq(void (*stand)(void), bool old)
+{
+	struct limpet_tracee *tracee = stop_child(stand);
+	bool answer;
+
+	kernel_is_old = old;
+	answer = limpet_tracee_in_rseq(tracee);
+	kernel_is_old = false;
+	end_child(tracee);
+	return answer;
+}
+
+static void test_a_restartable_sequence(void **state)
+{
+	(void)state;
+	assert_true(is_in_rseq(stand_outside, true));
+	assert_false(is_in_rseq(stand_in_a_call, true));
+	if (!__rseq_size)
+		limpet_skip("the C library registers no restartable sequences");
+	assert_true(is_in_rseq(stand_in_a_section, true));
+	assert_true(is_in_rseq(stand_in_a_section, false));
+	assert_false(is_in_rseq(stand_outside, false));
+	assert_false(is_in_rseq(stand_in_a_call, false));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_restartable_sequence),
+	};
+
+	is_there = mmap(NULL, sizeof(*is_there), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (is_there == MAP_FAILED || limpet_tracee_setup())
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
