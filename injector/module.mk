@@ -112,6 +112,7 @@ INJECTOR_SRC += \
 	injector/elf/preflight_allocators.c
 
 INJECTOR_SRC += \
+	injector/proc/commit.c \
 	injector/proc/cgroup.c \
 	injector/proc/descendants.c \
 	injector/proc/descriptor.c \

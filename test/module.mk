@@ -17,6 +17,7 @@ PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflig
 	test_preflight_seccomp
 test_proc_SRC := test/unit/proc_fixture.c
 test_faults_SRC := test/unit/proc_fixture.c
+test_commit_SRC := test/unit/proc_fixture.c
 test_growing_SRC := test/unit/proc_fixture.c
 test_leftovers_SRC := test/unit/proc_fixture.c
 $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixture.c test/unit/proc_fixture.c))
@@ -72,6 +73,7 @@ $(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
 $(B)/test/test_modules_memory: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_start_time
 $(B)/test/test_forks: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns proc_file_read proc_pids proc_start_time proc_status_read memory_read_own proc_maps_read proc_maps_done own_objects_has_inode)
+$(B)/test/test_commit: LDFLAGS_ALL += -Wl,--wrap=fallocate
 $(B)/test/test_odd_threads: LDFLAGS_ALL += -Wl,--wrap=ptrace
 $(B)/test/test_stop_effect: LDFLAGS_ALL += -Wl,--wrap=getxattr
 $(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/proc/commit.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/message_queue.h"
@@ -723,6 +724,17 @@ static uint64_t empty_offset(const struct limpet_agent_image *image)
 	return image->layout.bytes + image->text_bytes;
 }
 
+/* Where a page is touched before anybody could stop that, no touch may fail. */
+static int commit_file(const struct limpet_hijack *hijack, int file, uint64_t bytes,
+		       struct limpet_err *err)
+{
+	int error = limpet_commit_file(file, bytes);
+
+	if (error == -ENOSPC)
+		return limpet_commit_explain(hijack->setup.target->pid, err);
+	return error ? failed(err, hijack, "committing memory", error) : 0;
+}
+
 static int write_image(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
 		       enum limpet_hijack_for purpose, struct limpet_err *err)
 {
@@ -745,7 +757,9 @@ static int write_image(struct limpet_hijack *hijack, const struct limpet_agent_i
 			   LIMPET_THUNKS_OFFSET) &&
 		  ftruncate(file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES) == 0;
 	error = limpet_step_end(&step, written ? 0 : errno ? -errno : -ENOSPC);
-	return error ? failed(err, hijack, "writing the agent", error) : 0;
+	if (error)
+		return failed(err, hijack, "writing the agent", error);
+	return commit_file(hijack, file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES, err);
 }
 
 static uint64_t take(uint64_t *at, uint64_t bytes)
@@ -809,6 +823,11 @@ static int make_shared(struct limpet_hijack *hijack, const struct limpet_agent_i
 	if (ftruncate(file, (off_t)region->bytes) < 0 ||
 	    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return failed(err, hijack, "making shared memory", -errno);
+	error = commit_file(
+		hijack, file,
+		segment ? region->shm + limpet_segment_head_bytes(segment) : region->bytes, err);
+	if (error)
+		return error;
 	boot = mmap(NULL, boot_bytes(region), PROT_READ | PROT_WRITE, MAP_SHARED, file,
 		    (off_t)region->boot);
 	if (boot == MAP_FAILED)

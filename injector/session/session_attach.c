@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "injector/hook/remote_patch.h"
 #include "injector/proc/cgroup.h"
+#include "injector/proc/commit.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -251,6 +252,8 @@ static int begin_to_record(struct limpet_session *session, struct limpet_err *er
 	int error = limpet_segment_share_rest(&session->segment);
 
 	limpet_last_words_prepare(&session->segment.shm->collector);
+	if (error == -ENOSPC && limpet_commit_is_strict())
+		return limpet_commit_explain(session->target->pid, err);
 	if (!error)
 		error = limpet_memory_write(session->target->pid, session->control_page, &on,
 					    sizeof(on));
