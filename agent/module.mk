@@ -5,6 +5,7 @@ AGENT_SRC := \
 	agent/hook_malloc.c \
 	agent/hook_nim.c \
 	agent/hook_noted.c \
+	agent/hook_out.c \
 	agent/hook_paths.c \
 	agent/hook_state.c \
 	agent/record.c \

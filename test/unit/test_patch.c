@@ -197,6 +197,98 @@ static void test_a_thunk_that_outlives_the_agent(void **state)
 	assert_ptr_equal(limpet_thunk_paths()[FIXTURE_REALLOC], (const void *)note_arguments);
 }
 
+/* Words of ours that stand for slots of this program. */
+static uint64_t words[6];
+
+/* What posix_memalign is hooked in: an original that gives `given`, whatever it answers, and looks
+ * whether it was given the program's own word. */
+static void *out_word;
+static void *given;
+static int answer_of_give;
+static bool wrote_to_the_word;
+
+static int give(void **block, size_t alignment, size_t bytes)
+{
+	(void)alignment;
+	(void)bytes;
+	*block = given;
+	wrote_to_the_word = block == &out_word;
+	return answer_of_give;
+}
+
+/* From the moment in which the block is in the program's word another thread may use that word: the
+ * hook does not read it, and writes it once. */
+static void test_a_block_is_published_by_the_last_store(void **state)
+{
+	int (*hooked_align)(void **, size_t, size_t) =
+		(int (*)(void **, size_t, size_t))(uintptr_t)limpet_thunk(FIXTURE_POSIX_MEMALIGN);
+	LIMPET_FREE struct fixture_record *records = NULL;
+
+	(void)state;
+	limpet_hooks[FIXTURE_POSIX_MEMALIGN].original = (uint64_t)(uintptr_t)give;
+	given = words;
+	assert_int_equal(hooked_align(&out_word, 64, 999), 0);
+	assert_false(wrote_to_the_word);
+	assert_ptr_equal(out_word, words);
+	/* A call that fails leaves the word alone, unless the original itself does not. */
+	answer_of_give = ENOMEM;
+	given = NULL;
+	assert_int_equal(hooked_align(&out_word, 64, 999), ENOMEM);
+	assert_null(out_word);
+	limpet_hooks[FIXTURE_POSIX_MEMALIGN].original = (uint64_t)(uintptr_t)refuse;
+	out_word = words;
+	assert_int_equal(hooked_align(&out_word, 64, 999), ENOMEM);
+	assert_ptr_equal(out_word, words);
+	assert_int_equal(own_records(&records), 1);
+	assert_int_equal(records[0].address, (uintptr_t)words);
+	answer_of_give = 0;
+}
+
+/* A function of the program with an inline hook, and what that leads to: it gives `given` and
+ * leaves all registers but rax alone. */
+extern const char entered[], give_and_keep[];
+_Static_assert(FIXTURE_POSIX_MEMALIGN == 6, "entered");
+__asm__(".text\n"
+	"entered:\n\t"
+	"pushq %r11\n\t"
+	"pushq %r10\n\t"
+	"movl $6, %r11d\n\t"
+	"jmp limpet_path_kept\n"
+	"give_and_keep:\n\t"
+	"movq given(%rip), %rax\n\t"
+	"movq %rax, (%rdi)\n\t"
+	"xorl %eax, %eax\n\t"
+	"ret\n");
+
+/* Its caller may count on that: here on the one with the address of its word. */
+static void test_a_block_is_published_at_an_entry(void **state)
+{
+	struct limpet_hook *hook = &limpet_hooks[FIXTURE_POSIX_MEMALIGN];
+	LIMPET_FREE struct fixture_record *records = NULL;
+	void **word = &out_word;
+	long answer = 1;
+
+	(void)state;
+	given = words;
+	hook->original = (uint64_t)(uintptr_t)give_and_keep;
+	hook->flags |= LIMPET_HOOK_ENTRY;
+	__asm__ volatile("movq %%rsp, %%rbx\n\t"
+			 "subq $128, %%rsp\n\t"
+			 "andq $-16, %%rsp\n\t"
+			 "call entered\n\t"
+			 "movq %%rbx, %%rsp"
+			 : "+D"(word), "+a"(answer)
+			 : "S"(64l), "d"(999l)
+			 : "rbx", "cc", "memory");
+	hook->flags &= (uint16_t)~LIMPET_HOOK_ENTRY;
+	assert_int_equal(answer, 0);
+	assert_ptr_equal(word, &out_word);
+	assert_ptr_equal(out_word, words);
+	assert_int_equal(own_records(&records), 1);
+	assert_int_equal(records[0].address, (uintptr_t)words);
+	assert_int_equal(records[0].size, 999);
+}
+
 static void test_calls_through_thunks_are_recorded(void **state)
 {
 	void *(*hooked_malloc)(size_t) = (void *(*)(size_t))(uintptr_t)limpet_thunk(FIXTURE_MALLOC);
@@ -235,8 +327,6 @@ static void test_calls_through_thunks_are_recorded(void **state)
 
 /* ------------------------------------------------------------------ planned slots */
 
-/* Words of ours that stand for slots of this program. */
-static uint64_t words[6];
 static uint64_t own_bias, own_phdr;
 
 static int find_self(struct dl_phdr_info *info, size_t size, void *context)
@@ -1028,6 +1118,8 @@ int main(void)
 		TEST(test_a_thunk_is_a_call_like_any_other),
 		TEST(test_dlsym_is_seen_while_nothing_is_recorded),
 		TEST(test_a_thunk_that_outlives_the_agent),
+		TEST(test_a_block_is_published_by_the_last_store),
+		TEST(test_a_block_is_published_at_an_entry),
 		TEST(test_calls_through_thunks_are_recorded),
 		TEST(test_planned_slots),
 		TEST(test_planned_slots_that_cannot_be_exchanged),
