@@ -308,13 +308,10 @@ static int wait_event(struct limpet_tracee *tracee, uint64_t deadline_ns)
 	}
 }
 
+/* Not by PTRACE_GETREGSET: of a thread in 32-bit code that gives other registers. */
 static int read_registers(struct limpet_tracee *tracee)
 {
-	struct iovec vector = {&tracee->regs, sizeof(tracee->regs)};
-
-	if (trace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
-		return -errno;
-	return 0;
+	return trace(PTRACE_GETREGS, tracee->tid, NULL, &tracee->regs) < 0 ? -errno : 0;
 }
 
 static int write_registers(const struct limpet_tracee *tracee, struct user_regs_struct *regs)
@@ -817,6 +814,12 @@ bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee)
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG /* Linux 6.4 */
 #define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
 #endif
+
+bool limpet_tracee_runs_32_bit(const struct limpet_tracee *tracee)
+{
+	return tracee->regs.cs != LIMPET_ARCH_USER_CODE &&
+	       tracee->regs.cs != LIMPET_ARCH_USER_CODE_XEN;
+}
 
 bool limpet_tracee_dispatches(const struct limpet_tracee *tracee)
 {

@@ -83,6 +83,8 @@ const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tr
  * hijacked. Before Linux 5.13 the kernel does not tell: then any thread that is not in a system
  * call. */
 bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee);
+/* It runs 32-bit code, as a 64-bit program may for a while: it must not be hijacked. */
+bool limpet_tracee_runs_32_bit(const struct limpet_tracee *tracee);
 /* The thread's system calls are dispatched to a handler of SIGSYS (syscall user dispatch): so would
  * be ours. False if the kernel cannot tell (before Linux 6.4). */
 bool limpet_tracee_dispatches(const struct limpet_tracee *tracee);

@@ -220,6 +220,7 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
 		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",
 		[LIMPET_UNSAFE_POINTER] = "on thread-local storage that is not the C library's",
+		[LIMPET_UNSAFE_CODE] = "in 32-bit code",
 		[LIMPET_UNSAFE_DISPATCH] = "handing its system calls to a handler of its own",
 		[LIMPET_UNSAFE_FILTER] =
 			"under a seccomp filter that forbids limpet's system calls",
@@ -231,7 +232,8 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict)
 {
 	return verdict == LIMPET_UNSAFE_UNKNOWN || verdict == LIMPET_UNSAFE_STACK ||
-	       verdict == LIMPET_UNSAFE_POINTER || verdict == LIMPET_UNSAFE_DISPATCH;
+	       verdict == LIMPET_UNSAFE_POINTER || verdict == LIMPET_UNSAFE_CODE ||
+	       verdict == LIMPET_UNSAFE_DISPATCH;
 }
 
 /* One thread that is looked at. */
@@ -657,6 +659,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	uint64_t low;
 
+	if (limpet_tracee_runs_32_bit(tracee))
+		return LIMPET_UNSAFE_CODE;
 	if (limpet_tracee_dispatches(tracee))
 		return LIMPET_UNSAFE_DISPATCH;
 	if (limpet_tracee_in_rseq(tracee))
@@ -694,6 +698,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 
 	if (!memory)
 		return LIMPET_UNSAFE_UNKNOWN;
+	if (limpet_tracee_runs_32_bit(tracee))
+		return LIMPET_UNSAFE_CODE;
 	if (limpet_tracee_dispatches(tracee))
 		return LIMPET_UNSAFE_DISPATCH;
 	if (limpet_tracee_in_rseq(tracee))

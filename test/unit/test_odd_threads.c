@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -39,7 +40,9 @@ long __wrap_ptrace(int request, pid_t tid, void *address, void *data)
 
 /* ------------------------------------------------------------------ where they stand */
 
-static int *is_there; /* shared with the child */
+#define CODE_32 0x10000000u
+
+static int *is_there; /* shared with the child, below 4 GiB */
 
 static void stand_in_a_call(void)
 {
@@ -79,6 +82,28 @@ static void stand_in_a_section(void)
 			 : [rseq] "r"(rseq), [there] "r"(is_there),
 			   [section] "i"(offsetof(struct rseq, rseq_cs)), [signature] "i"(RSEQ_SIG)
 			 : "rax", "cc", "memory");
+}
+
+/* Of a far return: the code's address, and the selector of 32-bit code. */
+static const uint32_t code_32[2] = {CODE_32, 0x23};
+
+static void stand_in_32_bit_code(void)
+{
+	/* until it is killed: *is_there = 1 */
+	const uint8_t code[] = {0xc7, 0x05, 0, 0, 0, 0, 1, 0, 0, 0, 0xeb, 0xf4};
+	const uint32_t there = (uint32_t)(uintptr_t)is_there;
+	uint8_t *at = mmap((void *)(uintptr_t)CODE_32, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+
+	if (at == MAP_FAILED)
+		_exit(1);
+	memcpy(at, code, sizeof(code));
+	memcpy(at + 2, &there, sizeof(there));
+	__asm__ volatile("movl %0, %%ds\n\t"
+			 "ljmpl *%1"
+			 :
+			 : "r"(0x2b), "m"(code_32)
+			 : "memory");
 }
 
 static struct limpet_tracee *stop_child(void (*stand)(void))
@@ -140,14 +165,30 @@ static void test_a_restartable_sequence(void **state)
 	assert_false(is_in_rseq(stand_in_a_call, false));
 }
 
+static void test_32_bit_code(void **state)
+{
+	struct limpet_tracee *tracee = stop_child(stand_in_32_bit_code);
+
+	(void)state;
+	assert_true(limpet_tracee_runs_32_bit(tracee));
+	assert_in_range(limpet_tracee_regs(tracee)->rip, CODE_32, CODE_32 + 4095);
+	assert_int_equal(limpet_tracee_regs(tracee)->fs_base,
+			 (uintptr_t)__builtin_thread_pointer());
+	end_child(tracee);
+	tracee = stop_child(stand_outside);
+	assert_false(limpet_tracee_runs_32_bit(tracee));
+	end_child(tracee);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_restartable_sequence),
+		cmocka_unit_test(test_32_bit_code),
 	};
 
-	is_there = mmap(NULL, sizeof(*is_there), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			-1, 0);
+	is_there = mmap(NULL, sizeof(*is_there), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
 	if (is_there == MAP_FAILED || limpet_tracee_setup())
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
