@@ -938,6 +938,9 @@ int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_trace
 	error = read_extended_state(tracee);
 	if (error)
 		return error;
+	if (limpet_xstate_denies_key_0(tracee->xstate, tracee->xstate_bytes,
+				       limpet_xstate_pkru_offset()))
+		return -EACCES;
 	state = (struct limpet_sigreturn_state){&tracee->regs, tracee->xstate, tracee->xstate_bytes,
 						tracee->signal_mask};
 	error = limpet_sigreturn_frame_build(&state, gadgets->restorer ?: gadgets->syscall, top,

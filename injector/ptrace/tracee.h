@@ -112,7 +112,8 @@ bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t addr
 int limpet_tracee_touch(const struct limpet_tracee *tracee, uint64_t address) LIMPET_MUST_CHECK;
 /* Hijacks the stopped thread: saves its whole state, blocks its signals, writes the sigreturn
  * frame. `stack_low` is the lowest address that its stack may use. -ENOSPC: too little stack;
- * -ESTALE: the process executes another program by now. */
+ * -ESTALE: the process executes another program by now; -EACCES: the thread may not access most
+ * memory (pkeys(7)): neither it nor the kernel for it could use the frame. */
 int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
 			 uint64_t stack_low) LIMPET_MUST_CHECK;
 /* Stack pointer at which the sigreturn frame begins (for struct limpet_boot.exit_sp). */

@@ -283,7 +283,11 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	error = limpet_tracee_hijack(tracee, hijack->setup.gadgets, stack_low);
 	if (error) {
 		limpet_tracee_release(tracee);
-		return error == -ESRCH || error == -ENOSPC || error == -EFAULT ? NOT_NOW : error;
+		if (error == -EACCES)
+			*ret_verdict = LIMPET_UNSAFE_KEYS;
+		return error == -EACCES || error == -ESRCH || error == -ENOSPC || error == -EFAULT
+			       ? NOT_NOW
+			       : error;
 	}
 	hijack->tracee = tracee;
 	limpet_step_note(tid, "hijacked");

@@ -222,6 +222,7 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_POINTER] = "on thread-local storage that is not the C library's",
 		[LIMPET_UNSAFE_CODE] = "in 32-bit code",
 		[LIMPET_UNSAFE_DISPATCH] = "handing its system calls to a handler of its own",
+		[LIMPET_UNSAFE_KEYS] = "without access to most memory, by protection keys",
 		[LIMPET_UNSAFE_FILTER] =
 			"under a seccomp filter that forbids limpet's system calls",
 	};

@@ -23,6 +23,7 @@
 #include "test/unit/skip_reason.h"
 
 #define SECOND_NS 1000000000ull
+#define PAGE 4096u
 #define GET_RSEQ_CONFIGURATION 0x420f
 
 /* As a kernel that does not know the request. */
@@ -92,7 +93,7 @@ static void stand_in_32_bit_code(void)
 	/* until it is killed: *is_there = 1 */
 	const uint8_t code[] = {0xc7, 0x05, 0, 0, 0, 0, 1, 0, 0, 0, 0xeb, 0xf4};
 	const uint32_t there = (uint32_t)(uintptr_t)is_there;
-	uint8_t *at = mmap((void *)(uintptr_t)CODE_32, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+	uint8_t *at = mmap((void *)(uintptr_t)CODE_32, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
 			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 
 	if (at == MAP_FAILED)
@@ -103,6 +104,21 @@ static void stand_in_32_bit_code(void)
 			 "ljmpl *%1"
 			 :
 			 : "r"(0x2b), "m"(code_32)
+			 : "memory");
+}
+
+/* It may write where it says that it is there, and nowhere else. */
+static void stand_without_key_0(void)
+{
+	const int key = pkey_alloc(0, 0);
+
+	if (key < 0 || pkey_mprotect(is_there, PAGE, PROT_READ | PROT_WRITE, key))
+		_exit(1);
+	__asm__ volatile("wrpkru\n\t"
+			 "movl $1, (%[there])\n\t"
+			 "1: jmp 1b"
+			 :
+			 : "a"(3), "c"(0), "d"(0), [there] "r"(is_there)
 			 : "memory");
 }
 
@@ -171,7 +187,7 @@ static void test_32_bit_code(void **state)
 
 	(void)state;
 	assert_true(limpet_tracee_runs_32_bit(tracee));
-	assert_in_range(limpet_tracee_regs(tracee)->rip, CODE_32, CODE_32 + 4095);
+	assert_in_range(limpet_tracee_regs(tracee)->rip, CODE_32, CODE_32 + PAGE - 1);
 	assert_int_equal(limpet_tracee_regs(tracee)->fs_base,
 			 (uintptr_t)__builtin_thread_pointer());
 	end_child(tracee);
@@ -180,15 +196,42 @@ static void test_32_bit_code(void **state)
 	end_child(tracee);
 }
 
+static int hijack(void (*stand)(void))
+{
+	static const uint8_t code[] = {0x0f, 0x05, 0xc3, 0x48, 0xc7, 0xc0,
+				       0x0f, 0,    0,    0,    0x0f, 0x05};
+	struct limpet_tracee_gadgets gadgets = {.syscall = 0};
+	struct limpet_tracee *tracee = stop_child(stand);
+	int answer;
+
+	assert_true(limpet_tracee_find_gadgets(code, sizeof(code), (uintptr_t)code, &gadgets));
+	answer = limpet_tracee_hijack(tracee, &gadgets, limpet_tracee_regs(tracee)->rsp - 65536);
+	end_child(tracee);
+	return answer;
+}
+
+static void test_protection_keys(void **state)
+{
+	const int key = pkey_alloc(0, 0);
+
+	(void)state;
+	assert_int_equal(hijack(stand_outside), 0);
+	if (key < 0)
+		limpet_skip("the processor, or the kernel, has no protection keys");
+	pkey_free(key);
+	assert_int_equal(hijack(stand_without_key_0), -EACCES);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_restartable_sequence),
 		cmocka_unit_test(test_32_bit_code),
+		cmocka_unit_test(test_protection_keys),
 	};
 
-	is_there = mmap(NULL, sizeof(*is_there), PROT_READ | PROT_WRITE,
-			MAP_SHARED | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	is_there = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_32BIT,
+			-1, 0);
 	if (is_there == MAP_FAILED || limpet_tracee_setup())
 		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);

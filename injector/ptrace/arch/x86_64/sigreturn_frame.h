@@ -2,12 +2,19 @@
 #ifndef LIMPET_INJECTOR_PTRACE_ARCH_SIGRETURN_FRAME_H
 #define LIMPET_INJECTOR_PTRACE_ARCH_SIGRETURN_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/user.h>
 
 /* Asks the processor what the next function needs to know: before a thread stands for it. */
 void limpet_sigreturn_frame_prepare(void);
+
+/* Where a thread's extended state (NT_X86_XSTATE) has its rights by protection keys, pkeys(7); 0:
+ * the processor has none. */
+uint32_t limpet_xstate_pkru_offset(void);
+/* Whether the thread may not read or write memory of key 0: most of all memory, also its stack. */
+bool limpet_xstate_denies_key_0(const uint8_t *xstate, size_t bytes, uint32_t pkru_offset);
 
 /* Where the frame at `address` keeps the result of a system call. */
 uint64_t limpet_sigreturn_frame_answer(uint64_t address);
