@@ -1302,6 +1302,10 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 					      hijack->last[i].bytes);
 		error = limpet_tracee_release(hijack->tracee);
 	}
+	/* If its registers could not be restored it stands in the stub again, which ends by itself.
+	 */
+	if (error && hijack->boot && hijack->life)
+		let_go(hijack);
 	if (hijack->boot && hijack->life == &hijack->boot->own_life)
 		limpet_last_words_forget(hijack->life);
 	/* The stub of a thread that was abandoned unmaps what it stands in. */
