@@ -15,6 +15,7 @@
 #include "cli/ui.h"
 #include "collector/capture/capture.h"
 #include "common/units.h"
+#include "injector/proc/target_process.h"
 
 struct command {
 	const struct limpet_capture_options *options;
@@ -25,7 +26,7 @@ struct command {
 	struct limpet_followers *followers; /* NULL: children are not captured */
 	bool keep;                          /* captures of children outlive this one */
 	bool first;                         /* started by the user, not by another limpet */
-	pid_t pid;
+	const struct limpet_target *target;
 	const char *name;
 	const char *way; /* that all threads are stopped for the hooks, and why; else NULL */
 };
@@ -39,12 +40,12 @@ static void say_started(void *context, const char *trace)
 		limpet_followers_set_trace(command->followers, trace);
 	if (command->mode == LIMPET_MODE_RUN)
 		return; /* the terminal belongs to the command */
-	limpet_ui_note("capturing %s (%d) to %s", command->name, command->pid, trace);
+	limpet_ui_note("capturing %s (%d) to %s", command->name, command->target->pid, trace);
 	if (command->way)
 		limpet_ui_note("%s", command->way);
-	limpet_capture_say_end(command->pid, command->options->duration_ns);
+	limpet_capture_say_end(command->target->pid, command->options->duration_ns);
 	if (command->followers && command->first)
-		limpet_followers_say_earlier(command->pid);
+		limpet_followers_say_earlier(command->target->pid);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }
@@ -86,7 +87,7 @@ static void serve(void *context)
 
 static void seal(struct command *command)
 {
-	struct limpet_sealing sealing = {.pid = command->pid,
+	struct limpet_sealing sealing = {.pid = command->target->pid,
 					 .trace = limpet_capture_trace(command->capture),
 					 .perf_map_fd = limpet_capture_perf_map(command->capture),
 					 .progress = &command->progress,
@@ -179,7 +180,7 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	if (result->end == LIMPET_END_TARGET_EXEC && command->mode == LIMPET_MODE_RUN)
 		limpet_ui_note("start that one itself to capture it");
 	else if (result->end == LIMPET_END_TARGET_EXEC)
-		limpet_ui_note("`limpet attach %d` captures that one", command->pid);
+		limpet_ui_note("`limpet attach %d` captures that one", command->target->pid);
 	if (command->way && command->mode == LIMPET_MODE_RUN)
 		limpet_ui_note("%s", command->way);
 	limpet_ui_note(
@@ -201,14 +202,14 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	if (!result->unloaded) {
 		limpet_ui_error(&result->detach_err);
 		if (!result->mseal)
-			limpet_capture_warn_agent(command->pid);
+			limpet_capture_warn_agent(command->target->pid);
 	}
 	if (result->jumps_stay)
-		limpet_capture_warn_jumps(command->pid);
+		limpet_capture_warn_jumps(command->target->pid);
 	if (result->children_left)
 		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
 			       "`limpet stop PID` removes it from one",
-			       command->pid, result->children);
+			       command->target->pid, result->children);
 	if (!trace)
 		return;
 	if (command->mode == LIMPET_MODE_ATTACH) {
@@ -242,7 +243,7 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 {
 	const struct limpet_capture_options *options = command->options;
 	struct limpet_capture_setup setup = {
-		.pid = command->pid,
+		.target = command->target,
 		.mode = command->mode,
 		.tracee = tracee,
 		.output = options->output,
@@ -282,14 +283,14 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 	return setup;
 }
 
-int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
-			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
-			   const struct limpet_preflight *preflight)
+int limpet_capture_command(const struct limpet_capture_options *options,
+			   const struct limpet_target *target, enum limpet_capture_mode mode,
+			   struct limpet_tracee *tracee, const struct limpet_preflight *preflight)
 {
 	char name[sizeof(preflight->name)];
 	struct command command = {.options = options,
 				  .mode = mode,
-				  .pid = pid,
+				  .target = target,
 				  .name = name,
 				  .way = find_way(preflight),
 				  .first = !options->forked.start_ticks};
@@ -304,7 +305,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	limpet_ui_clean(name);
 	setup = setup_of(&command, tracee, preflight);
 	if (options->follow_fork) {
-		command.followers = limpet_followers_new(options, pid);
+		command.followers = limpet_followers_new(options, target->pid);
 		if (!command.followers)
 			limpet_ui_warn("children are not followed: %s", strerror(errno));
 	}

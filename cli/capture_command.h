@@ -7,6 +7,7 @@
 #include "common/trace_format.h"
 #include "injector/preflight/preflight.h"
 
+struct limpet_target;
 struct limpet_tracee;
 
 /* Prints preflight's warnings of what will not be seen. */
@@ -15,9 +16,9 @@ void limpet_capture_warn(const struct limpet_preflight *preflight);
 void limpet_capture_warn_agent(pid_t pid);
 void limpet_capture_warn_jumps(pid_t pid);
 
-/* Captures `pid` and seals the trace. Returns the exit status, after all messages. */
-int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
-			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
-			   const struct limpet_preflight *preflight);
+/* Captures the target and seals the trace. Returns the exit status, after all messages. */
+int limpet_capture_command(const struct limpet_capture_options *options,
+			   const struct limpet_target *target, enum limpet_capture_mode mode,
+			   struct limpet_tracee *tracee, const struct limpet_preflight *preflight);
 
 #endif

@@ -9,51 +9,48 @@
 #include "cli/find_hidden.h"
 #include "cli/ui.h"
 #include "injector/preflight/preflight.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
 
 /* On a busy machine these hundredths of a second of a processor took up to two seconds. */
-static int look_at(pid_t pid, const struct limpet_preflight_options *wanted,
-		   struct limpet_preflight *ret, struct limpet_err *err)
+static int look_at(const struct limpet_target *target,
+		   const struct limpet_preflight_options *wanted, struct limpet_preflight *ret,
+		   struct limpet_err *err)
 {
 	struct limpet_priority before;
 	int error;
 
 	if (limpet_priority_has_one_processor())
-		return limpet_preflight_run(pid, wanted, ret, err);
+		return limpet_preflight_run(target, wanted, ret, err);
 	before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
-	error = limpet_preflight_run(pid, wanted, ret, err);
+	error = limpet_preflight_run(target, wanted, ret, err);
 	limpet_priority_restore(before);
 	return error;
 }
 
-int limpet_cmd_attach(int argc, char **argv)
+static int attach(struct limpet_capture_options *options, const struct limpet_target *target)
 {
-	struct limpet_capture_options options;
-	struct limpet_preflight_options wanted;
+	struct limpet_preflight_options wanted = {
+		.partial = options->partial,
+		.assume_seccomp_ok = options->assume_seccomp_ok,
+		.forked = options->forked.start_ticks != 0,
+		.agent_memory_bytes = options->agent_memory_bytes,
+		.load = options->load,
+		.entry_list = options->entry_list,
+	};
 	struct limpet_preflight preflight;
 	struct limpet_err err = {0};
-	int status, error;
+	int status, error = look_at(target, &wanted, &preflight, &err);
 
-	if (!limpet_capture_options_parse(LIMPET_CAPTURE_ATTACH, argc, argv, &options, &status))
-		return status;
-	wanted = (struct limpet_preflight_options){
-		.partial = options.partial,
-		.assume_seccomp_ok = options.assume_seccomp_ok,
-		.forked = options.forked.start_ticks != 0,
-		.agent_memory_bytes = options.agent_memory_bytes,
-		.load = options.load,
-		.entry_list = options.entry_list,
-	};
-	error = look_at(options.pid, &wanted, &preflight, &err);
-	if (limpet_find_hidden(&options, &preflight, &err)) {
-		wanted.entry_list = options.entry_list;
-		error = look_at(options.pid, &wanted, &preflight, &err);
+	if (limpet_find_hidden(target, options, &preflight, &err)) {
+		wanted.entry_list = options->entry_list;
+		error = look_at(target, &wanted, &preflight, &err);
 	}
 	if (error < 0)
 		return limpet_ui_fail(&err, limpet_preflight_exit(&preflight));
 	limpet_capture_warn(&preflight);
-	if (options.background && !limpet_background_begin(options.pid, &status))
+	if (options->background && !limpet_background_begin(target->pid, &status))
 		return status;
 	error = limpet_tracee_setup();
 	if (error < 0) {
@@ -61,5 +58,19 @@ int limpet_cmd_attach(int argc, char **argv)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
 	limpet_capture_signals_setup(0);
-	return limpet_capture_command(&options, options.pid, LIMPET_MODE_ATTACH, NULL, &preflight);
+	return limpet_capture_command(options, target, LIMPET_MODE_ATTACH, NULL, &preflight);
+}
+
+int limpet_cmd_attach(int argc, char **argv)
+{
+	struct limpet_capture_options options;
+	struct limpet_target target;
+	int status;
+
+	if (!limpet_capture_options_parse(LIMPET_CAPTURE_ATTACH, argc, argv, &options, &status))
+		return status;
+	(void)!limpet_target_open(options.pid, &target, NULL); /* preflight says why not */
+	status = attach(&options, &target);
+	limpet_target_close(&target);
+	return status;
 }

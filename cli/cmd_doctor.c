@@ -13,6 +13,7 @@
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/units.h"
+#include "injector/proc/target_process.h"
 
 static const char help_text[] =
 	"Usage: limpet doctor [PID] [--json]\n"
@@ -104,6 +105,7 @@ static void print_text(const struct limpet_preflight *preflight, bool tries)
 static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool json)
 {
 	LIMPET_FREE struct limpet_preflight *preflight = malloc(sizeof(*preflight));
+	struct limpet_target target;
 	struct limpet_err err = {0};
 	json_t *object;
 	bool tries;
@@ -113,8 +115,10 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 		limpet_err_set(&err, -ENOMEM, "%s", strerror(ENOMEM));
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
-	(void)limpet_preflight_run(pid, wanted, preflight, &err);
-	tries = limpet_find_hidden_announce(preflight);
+	(void)!limpet_target_open(pid, &target, NULL); /* preflight says why not */
+	(void)limpet_preflight_run(&target, wanted, preflight, &err);
+	tries = limpet_find_hidden_announce(&target, preflight);
+	limpet_target_close(&target);
 	status = tries ? LIMPET_EXIT_OK : (int)limpet_preflight_exit(preflight);
 	if (json) {
 		object = limpet_doctor_json(preflight);

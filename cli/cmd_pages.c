@@ -13,6 +13,7 @@
 #include "cli/ui.h"
 #include "collector/pages/fault_capture.h"
 #include "common/units.h"
+#include "injector/proc/target_process.h"
 
 static const char help_text[] =
 	"Usage: limpet pages [OPTIONS] PID\n"
@@ -127,11 +128,11 @@ static bool is_refusal(int error)
 	return error == -EALREADY || error == -ENOTSUP;
 }
 
-static int run(const struct pages_options *options)
+static int capture(const struct pages_options *options, const struct limpet_target *target)
 {
 	struct pages_command command = {.options = options};
 	struct limpet_fault_capture_setup setup = {
-		.pid = options->pid,
+		.target = target,
 		.output = options->output,
 		.duration_ns = options->duration_ns,
 		.memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
@@ -167,6 +168,17 @@ static int run(const struct pages_options *options)
 	status = result.complete && trace ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
 	say_end(&result, trace);
 	limpet_fault_capture_finish(command.capture, (enum limpet_exit)status);
+	return status;
+}
+
+static int run(const struct pages_options *options)
+{
+	struct limpet_target target;
+	int status;
+
+	(void)!limpet_target_open(options->pid, &target, NULL); /* the capture says why not */
+	status = capture(options, &target);
+	limpet_target_close(&target);
 	return status;
 }
 

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/ui.h"
 #include "injector/preflight/preflight.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/launch.h"
 #include "injector/ptrace/tracee.h"
 
@@ -43,11 +44,42 @@ static int wait_for_command(pid_t pid)
 	return WIFSIGNALED(status) ? EXIT_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+static int capture(const struct limpet_capture_options *options, const struct limpet_target *target,
+		   struct limpet_tracee *tracee)
+{
+	const struct limpet_preflight_options wanted = {
+		.partial = options->partial,
+		.assume_seccomp_ok = options->assume_seccomp_ok,
+		.launched = true,
+		.agent_memory_bytes = options->agent_memory_bytes,
+		.load = options->load,
+		.entry_list = options->entry_list,
+	};
+	struct limpet_preflight preflight;
+	struct limpet_err err = {0};
+	int status, error;
+
+	if (limpet_preflight_run(target, &wanted, &preflight, &err) < 0)
+		return give_up(target->pid, tracee, &err);
+	limpet_capture_warn(&preflight);
+	error = limpet_tracee_setup();
+	if (error < 0) {
+		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
+		return give_up(target->pid, tracee, &err);
+	}
+	limpet_capture_signals_setup(target->pid);
+	status = limpet_capture_command(options, target, LIMPET_MODE_RUN, tracee, &preflight);
+	if (status == LIMPET_EXIT_FAILED || status == LIMPET_EXIT_REFUSED) {
+		limpet_launch_end(target->pid);
+		return EXIT_OWN_FAILURE;
+	}
+	return wait_for_command(target->pid);
+}
+
 int limpet_cmd_run(int argc, char **argv)
 {
 	struct limpet_capture_options options;
-	struct limpet_preflight_options wanted;
-	struct limpet_preflight preflight;
+	struct limpet_target target;
 	struct limpet_tracee *tracee;
 	struct limpet_err err = {0};
 	int status, error;
@@ -64,27 +96,8 @@ int limpet_cmd_run(int argc, char **argv)
 			       ? EXIT_NOT_EXECUTABLE
 			       : EXIT_OWN_FAILURE;
 	}
-	wanted = (struct limpet_preflight_options){
-		.partial = options.partial,
-		.assume_seccomp_ok = options.assume_seccomp_ok,
-		.launched = true,
-		.agent_memory_bytes = options.agent_memory_bytes,
-		.load = options.load,
-		.entry_list = options.entry_list,
-	};
-	if (limpet_preflight_run(pid, &wanted, &preflight, &err) < 0)
-		return give_up(pid, tracee, &err);
-	limpet_capture_warn(&preflight);
-	error = limpet_tracee_setup();
-	if (error < 0) {
-		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
-		return give_up(pid, tracee, &err);
-	}
-	limpet_capture_signals_setup(pid);
-	status = limpet_capture_command(&options, pid, LIMPET_MODE_RUN, tracee, &preflight);
-	if (status == LIMPET_EXIT_FAILED || status == LIMPET_EXIT_REFUSED) {
-		limpet_launch_end(pid);
-		return EXIT_OWN_FAILURE;
-	}
-	return wait_for_command(pid);
+	(void)!limpet_target_open(pid, &target, NULL); /* preflight says why not */
+	status = capture(&options, &target, tracee);
+	limpet_target_close(&target);
+	return status;
 }

@@ -306,21 +306,14 @@ struct stacks_options {
 	bool json;
 };
 
-static int take(const struct stacks_options *options, struct limpet_stacks *ret,
-		struct limpet_err *err)
+static int take(const struct stacks_options *options, const struct limpet_target *target,
+		struct limpet_stacks *ret, struct limpet_err *err)
 {
-	struct limpet_target target;
-	int error = limpet_target_open(options->pid, &target, err);
+	int error = limpet_tracee_setup();
 
 	if (error)
-		return error;
-	error = limpet_tracee_setup();
-	if (error)
-		limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
-	else
-		error = limpet_stacks_take(&target, options->thread, ret, err);
-	limpet_target_close(&target);
-	return error;
+		return limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
+	return limpet_stacks_take(target, options->thread, ret, err);
 }
 
 static int print(const struct stacks_options *options, const struct limpet_stacks *stacks,
@@ -347,7 +340,7 @@ static int print(const struct stacks_options *options, const struct limpet_stack
 	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
 
-static int show(const struct stacks_options *options)
+static int show_target(const struct stacks_options *options, const struct limpet_target *target)
 {
 	const struct limpet_preflight_options wanted = {.stops_only = true};
 	LIMPET_FREE struct limpet_preflight *preflight = malloc(sizeof(*preflight));
@@ -359,12 +352,23 @@ static int show(const struct stacks_options *options)
 		limpet_err_set(&err, -ENOMEM, "out of memory");
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
-	if (limpet_preflight_run(options->pid, &wanted, preflight, &err) < 0)
+	if (limpet_preflight_run(target, &wanted, preflight, &err) < 0)
 		return limpet_ui_fail(&err, (int)limpet_preflight_exit(preflight));
-	if (take(options, &stacks, &err) < 0)
+	if (take(options, target, &stacks, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	status = print(options, &stacks, preflight->name);
 	limpet_stacks_done(&stacks);
+	return status;
+}
+
+static int show(const struct stacks_options *options)
+{
+	struct limpet_target target;
+	int status;
+
+	(void)!limpet_target_open(options->pid, &target, NULL); /* preflight says why not */
+	status = show_target(options, &target);
+	limpet_target_close(&target);
 	return status;
 }
 

@@ -15,6 +15,7 @@
 #include "injector/hook/mseal.h"
 #include "injector/preflight/dormant.h"
 #include "injector/proc/cgroup.h"
+#include "injector/proc/target_process.h"
 
 static const char help_text[] =
 	"Usage: limpet stop [OPTIONS] PID...\n"
@@ -70,10 +71,21 @@ static void show_silence(void *context, pid_t collector_pid)
 
 static const struct limpet_control_watcher watcher = {.state = show_state, .silent = show_silence};
 
+static int clean(pid_t pid, bool forked, struct limpet_err *err)
+{
+	struct limpet_target target;
+	int error = limpet_target_open(pid, &target, err);
+
+	if (!error)
+		error = limpet_capture_cleanup(&target, forked, err);
+	limpet_target_close(&target);
+	return error;
+}
+
 static int clean_one(pid_t pid, bool forked)
 {
 	struct limpet_err err = {0};
-	int result = limpet_capture_cleanup(pid, forked, &err);
+	int result = clean(pid, forked, &err);
 
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);

@@ -8,6 +8,7 @@
 #include "common/trace_format.h"
 #include "explain/used_blocks.h"
 #include "explain/vtables.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE ((uint64_t)4096)
 #define HEAD_BYTES 16u
@@ -318,13 +319,13 @@ static int count(struct counting *counting)
 	return error;
 }
 
-int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
-		       struct limpet_census *ret_census, struct limpet_err *err)
+int limpet_census_take(const struct limpet_target *target, struct limpet_census *ret_census,
+		       struct limpet_err *err)
 {
-	struct counting counting = {.pid = limpet_proc_resident(pid)};
+	struct counting counting = {.pid = limpet_proc_resident(target->pid)};
 	struct limpet_census census = {0};
 	struct limpet_process_reader *process = NULL;
-	int identity_error, error = limpet_program_check(pid, program);
+	int identity_error, error = limpet_target_check(target);
 
 	if (!error)
 		error = limpet_process_reader_new(counting.pid, &process);
@@ -337,7 +338,7 @@ int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
 	if (!error)
 		error = judge(&counting, &census);
 	/* Whatever was found then, it is of neither program. */
-	identity_error = limpet_program_check(pid, program);
+	identity_error = limpet_target_check(target);
 	if (identity_error)
 		error = identity_error;
 	limpet_used_blocks_done(&counting.first);
@@ -348,7 +349,7 @@ int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
 	limpet_process_reader_free(process);
 	if (error) {
 		limpet_census_done(&census);
-		return limpet_proc_explain(pid, error, "read the memory of", err);
+		return limpet_proc_explain(target->pid, error, "read the memory of", err);
 	}
 	*ret_census = census;
 	return 0;

@@ -8,6 +8,7 @@
 #include "explain/jemalloc.h"
 #include "explain/mimalloc_census.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define GPERFTOOLS_TRIES 4u
 
@@ -247,25 +248,25 @@ static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct 
 	return error;
 }
 
-int limpet_class_censuses_take(pid_t pid, const struct limpet_program_identity *program,
+int limpet_class_censuses_take(const struct limpet_target *target,
 			       const struct limpet_class_heaps *heaps, bool is_swapped,
 			       struct limpet_class_censuses *ret_censuses, struct limpet_err *err)
 {
 	struct limpet_class_censuses censuses = {.count = 0};
-	int identity_error, error = limpet_program_check(pid, program);
+	int identity_error, error = limpet_target_check(target);
 
 	if (!error) {
 		for (size_t i = 0; i < LIMPET_COUNT_OF(kinds) && !error; i++)
 			if (kinds[i].is_there(heaps))
-				error = take(limpet_proc_resident(pid), heaps, &kinds[i],
+				error = take(limpet_proc_resident(target->pid), heaps, &kinds[i],
 					     is_swapped, &censuses.list[censuses.count++]);
 		/* Whatever was found then, it is of neither program. */
-		identity_error = limpet_program_check(pid, program);
+		identity_error = limpet_target_check(target);
 		error = identity_error ? identity_error : error;
 	}
 	if (error) {
 		limpet_class_censuses_done(&censuses);
-		return limpet_proc_explain(pid, error, "read the memory of", err);
+		return limpet_proc_explain(target->pid, error, "read the memory of", err);
 	}
 	*ret_censuses = censuses;
 	return 0;

@@ -13,6 +13,7 @@
 #include "injector/elf/memory_owners.h"
 #include "injector/elf/preflight_allocators.h"
 #include "injector/proc/pages.h"
+#include "injector/proc/target_process.h"
 
 /* An arena below a tenth of its resident memory in use counts as empty. */
 #define EMPTY_SHARE 10u
@@ -419,39 +420,41 @@ static int fail(pid_t pid, int error, struct limpet_err *err)
 	return error;
 }
 
-/* Whether it is a process with memory, and which program it runs. */
-static int begin(pid_t pid, struct limpet_proc_status *ret_status,
-		 struct limpet_program_identity *ret_identity, struct limpet_err *err)
+/* Whether it is a process with memory. */
+static int begin(const struct limpet_target *target, struct limpet_proc_status *ret_status,
+		 struct limpet_err *err)
 {
-	int error = limpet_proc_status_read(pid, ret_status);
+	int error = limpet_proc_status_read(target->pid, ret_status);
 
 	if (error == -ESRCH) {
-		limpet_err_set(err, error, "no process has the pid %d", pid);
+		limpet_err_set(err, error, "no process has the pid %d", target->pid);
 		limpet_err_hint(err, "find it with `pidof NAME` or `limpet doctor`");
 		return error;
 	}
 	if (error)
-		return fail(pid, error, err);
+		return fail(target->pid, error, err);
 	if (ret_status->kernel_thread)
-		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel", pid);
-	if (ret_status->tgid != pid) {
-		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid, ret_status->tgid);
+		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel",
+				      target->pid);
+	if (ret_status->tgid != target->pid) {
+		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", target->pid,
+			       ret_status->tgid);
 		limpet_err_hint(err, "limpet explain %d", ret_status->tgid);
 		return -EINVAL;
 	}
-	if (limpet_proc_refuse_zombie(pid, ret_status, err))
+	if (limpet_proc_refuse_zombie(target->pid, ret_status, err))
 		return -ESRCH;
-	error = limpet_program_identify(pid, ret_identity);
-	return error ? fail(pid, error, err) : 0;
+	error = limpet_target_check(target);
+	return error ? fail(target->pid, error, err) : 0;
 }
 
-int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *ret_explanation,
-			  struct limpet_err *err)
+int limpet_explain_within(const struct limpet_target *target, uint64_t reads,
+			  struct limpet_explanation *ret_explanation, struct limpet_err *err)
 {
-	struct limpet_explanation explanation = {.pid = pid};
-	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
+	struct limpet_explanation explanation = {.pid = target->pid};
+	struct inquiry inquiry = {.pid = limpet_proc_resident(target->pid)};
 	struct limpet_proc_status status;
-	int identity_error, error = begin(pid, &status, &explanation.program, err);
+	int identity_error, error = begin(target, &status, err);
 
 	if (error)
 		return error;
@@ -461,21 +464,22 @@ int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *
 	if (!error)
 		error = account_for(&inquiry, &explanation);
 	/* Whatever was found then, it is of neither program. */
-	identity_error = limpet_program_check(pid, &explanation.program);
+	identity_error = limpet_target_check(target);
 	if (identity_error)
 		error = identity_error;
 	inquiry_done(&inquiry);
 	if (error) {
 		limpet_explanation_done(&explanation);
-		return fail(pid, error, err);
+		return fail(target->pid, error, err);
 	}
 	*ret_explanation = explanation;
 	return 0;
 }
 
-int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct limpet_err *err)
+int limpet_explain(const struct limpet_target *target, struct limpet_explanation *ret_explanation,
+		   struct limpet_err *err)
 {
-	return limpet_explain_within(pid, LIMPET_MEMORY_READER_READS, ret_explanation, err);
+	return limpet_explain_within(target, LIMPET_MEMORY_READER_READS, ret_explanation, err);
 }
 
 void limpet_explanation_done(struct limpet_explanation *explanation)

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/session/children.h"
@@ -191,9 +192,9 @@ static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
 static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 {
 	const int patience_ms = 5000;
-	struct pollfd target = {.fd = capture->trace.target.pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->setup->target->pidfd, .events = POLLIN};
 	struct limpet_maps maps = {.count = 0};
-	int error = limpet_proc_maps_read(capture->setup->pid, &maps);
+	int error = limpet_proc_maps_read(capture->setup->target->pid, &maps);
 	/* A process that now has more privileges does not show its memory. */
 	bool has_memory = maps.count || error == -EACCES || error == -EPERM;
 
@@ -427,7 +428,7 @@ static void note_drain(struct limpet_capture *capture, int64_t recorded)
 
 static enum limpet_end stream(struct limpet_capture *capture)
 {
-	struct pollfd fds[3] = {{.fd = capture->trace.target.pidfd, .events = POLLIN},
+	struct pollfd fds[3] = {{.fd = capture->setup->target->pidfd, .events = POLLIN},
 				{.fd = limpet_control_fd(capture->trace.control), .events = POLLIN},
 				{.fd = capture->setup->lifeline}};
 
@@ -452,7 +453,7 @@ static void look_before(struct limpet_capture *capture)
 {
 	struct limpet_memory_watch *memory = &capture->memory;
 
-	memory->pid = capture->setup->pid;
+	memory->pid = capture->setup->target->pid;
 	memory->runtime = capture->setup->runtime;
 	memory->session = capture->session;
 	snprintf(memory->unfollowed, sizeof(memory->unfollowed), "%s",
@@ -495,14 +496,14 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 						 .assume_seccomp_ok = setup->assume_seccomp_ok,
 						 .load = setup->load,
 						 .entry_list = setup->entry_list};
-	int error = limpet_trace_session_open(&capture->trace, setup->pid, err);
+	int error = limpet_trace_session_open(&capture->trace, setup->target, err);
 
 	if (error)
 		return error;
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
-				      setup->pid);
-	error = limpet_session_prepare(&capture->trace.target, &options, &capture->session, err);
+				      setup->target->pid);
+	error = limpet_session_prepare(setup->target, &options, &capture->session, err);
 	if (!error) {
 		look_before(capture);
 		error = open_recorder(capture, err);
@@ -514,8 +515,7 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	capture->memory.recorder = capture->trace.recorder;
-	capture->pages.pid = setup->pid;
-	capture->pages.image = limpet_proc_image(setup->pid);
+	capture->pages.target = setup->target;
 	/* Threads record before this one returns, and may fill the chunks. */
 	begin_pace(capture);
 	*ret_attaching = true;
@@ -552,7 +552,7 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 	size_t used = 0;
 	int error;
 
-	error = limpet_children_clean(capture->setup->pid,
+	error = limpet_children_clean(capture->setup->target,
 				      limpet_monotonic_ns() + capture->setup->timeout_ns,
 				      keep ? was_taken : NULL, capture, &children);
 	result->children_cleaned += children.cleaned;
@@ -602,7 +602,7 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 		limpet_forks_stats_read(capture->forks, &result->forks);
 		capture->setup->detaching(capture->setup->context, keep);
 	}
-	if (!gone && limpet_cgroup_frozen(capture->setup->pid, &group))
+	if (!gone && limpet_cgroup_frozen(capture->setup->target->pid, &group))
 		show(capture, "frozen: waiting to detach");
 	else
 		show(capture, "detaching");
@@ -717,7 +717,7 @@ static bool look_at_the_end(struct limpet_capture *capture,
 			    struct limpet_recorder_resident *ret_resident)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
-	struct pollfd target = {.fd = capture->trace.target.pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->setup->target->pidfd, .events = POLLIN};
 
 	if (result->end == LIMPET_END_TARGET_EXEC || poll(&target, 1, 0) != 0)
 		return false;
@@ -803,7 +803,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	if (error) {
 		/* A command that limpet started is killed: it has not executed one instruction. */
 		if (setup->tracee && !attaching)
-			kill(setup->pid, SIGKILL);
+			kill(setup->target->pid, SIGKILL);
 		if (!attaching)
 			limpet_tracee_release(setup->tracee);
 		capture_free(capture);
@@ -867,15 +867,15 @@ void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit stat
 	capture_free(capture);
 }
 
-int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err)
+int limpet_capture_cleanup(const struct limpet_target *target, bool forked, struct limpet_err *err)
 {
 	int error;
 
 	limpet_tracee_setup();
-	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, forked, err);
+	error = limpet_session_cleanup(target, CLEANUP_TIMEOUT_NS, forked, err);
 	/* An attach has a time-out that can be chosen. */
-	if (error == -EBUSY && !limpet_cgroup_explain_frozen(pid, err) &&
+	if (error == -EBUSY && !limpet_cgroup_explain_frozen(target->pid, err) &&
 	    (!err->hint[0] || strstr(err->hint, "--attach-timeout")))
-		limpet_err_hint(err, "try again later: limpet stop %d", pid);
+		limpet_err_hint(err, "try again later: limpet stop %d", target->pid);
 	return error < 0 ? error : 0;
 }

@@ -18,6 +18,8 @@
 #include "injector/session/forks.h"
 #include "injector/unwind/unwind_set.h"
 
+struct limpet_target;
+
 struct limpet_entry_list;
 struct limpet_tracee;
 struct limpet_capture;
@@ -36,7 +38,8 @@ struct limpet_capture_progress {
 };
 
 struct limpet_capture_setup {
-	pid_t pid;
+	const struct limpet_target
+		*target; /* the caller closes it, after limpet_capture_finish() */
 	enum limpet_capture_mode mode;
 	struct limpet_tracee *tracee; /* run: the new program at its entry point; taken over, and
 					 ended if the capture does not start */
@@ -124,6 +127,6 @@ void limpet_capture_serve(struct limpet_capture *capture);
 
 /* Removes what an unclean end left in a process, or in a forked copy of one: 0, or -errno with a
  * message. */
-int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err);
+int limpet_capture_cleanup(const struct limpet_target *target, bool forked, struct limpet_err *err);
 
 #endif

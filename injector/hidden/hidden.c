@@ -15,6 +15,7 @@
 #include "injector/hidden/call_watch.h"
 #include "injector/hidden/slot_calls.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define WATCH_NS UINT64_C(2000000000)
 /* Calls and returns: some hundred milliseconds of a program that does little else. */
@@ -253,18 +254,20 @@ static int search_modules(const struct search *wanted)
 	return error;
 }
 
-int limpet_hidden_show(pid_t pid, void (*shown)(void *context, const char *allocator),
-		       void *context)
+int limpet_hidden_show(const struct limpet_target *target,
+		       void (*shown)(void *context, const char *allocator), void *context)
 {
-	const struct search search = {.pid = pid, .shown = shown, .context = context, .fd = -1};
+	const struct search search = {
+		.pid = target->pid, .shown = shown, .context = context, .fd = -1};
 
 	return search_modules(&search);
 }
 
-int limpet_hidden_find(pid_t pid, const struct limpet_hidden_watcher *watcher,
-		       struct limpet_entry_list *list)
+int limpet_hidden_find(const struct limpet_target *target,
+		       const struct limpet_hidden_watcher *watcher, struct limpet_entry_list *list)
 {
-	const struct search search = {.pid = pid, .watcher = watcher, .list = list, .fd = -1};
+	const struct search search = {
+		.pid = target->pid, .watcher = watcher, .list = list, .fd = -1};
 
 	return search_modules(&search);
 }

@@ -41,6 +41,7 @@ struct limpet_finding_word {
 extern const struct limpet_finding_word limpet_finding_words[];
 
 struct limpet_entry_list;
+struct limpet_target;
 struct limpet_preflight_options {
 	bool partial;           /* an allocator out of reach is a warning, not a refusal */
 	bool assume_seccomp_ok; /* an unreadable seccomp filter is a warning, not a refusal */
@@ -80,11 +81,13 @@ struct limpet_preflight {
 	struct limpet_finding list[LIMPET_PREFLIGHT_MAX_FINDINGS]; /* in the order of the checks */
 };
 
-/* Checks process `pid`. Returns 0 if an attach (or a run) may proceed; otherwise -errno, with the
- * first refusal's message and hint in `err` as a whole sentence ("cannot attach to 'node' (4711):
+/* Checks the process, also one that could not be opened. Returns 0 if an attach (or a run) may
+ * proceed; otherwise -errno, with the first refusal's message and hint in `err` as a whole sentence
+ * ("cannot attach to 'node' (4711):
  * ..."). Unlike elsewhere, *ret is always filled in: the other findings of a refusal are useful,
  * too. `options` and `err` may be NULL. */
-int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
+int limpet_preflight_run(const struct limpet_target *target,
+			 const struct limpet_preflight_options *options,
 			 struct limpet_preflight *ret, struct limpet_err *err);
 
 /* The exit status for a verdict. */

@@ -11,6 +11,7 @@
 #include "injector/hook/plan.h"
 #include "injector/preflight/preflight.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 /* Roots of the process's own view and of the machine's; tests set them to other directories. */
 extern const char *limpet_preflight_sys_root; /* "/sys" */
@@ -30,8 +31,9 @@ struct limpet_inside {
 };
 
 struct limpet_check {
-	pid_t pid;
-	pid_t resident; /* the thread that has its memory: `pid`, unless its main thread has ended
+	const struct limpet_target *target;
+	pid_t resident; /* the thread that has its memory: `target->pid`, unless its main thread has
+			 * ended
 			 */
 	struct limpet_preflight_options options;
 	struct limpet_proc_status status;

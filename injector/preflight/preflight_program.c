@@ -23,7 +23,7 @@ struct limpet_inside *limpet_check_inside(struct limpet_check *check)
 	if (inside->looked)
 		return inside->error ? NULL : inside;
 	inside->looked = true;
-	inside->error = limpet_modules_read(check->pid, &inside->modules, NULL);
+	inside->error = limpet_modules_read(check->target->pid, &inside->modules, NULL);
 	if (inside->error)
 		return NULL;
 	inside->error =
@@ -116,7 +116,8 @@ static int check_loader(struct limpet_check *check)
 	inside = limpet_check_inside(check);
 	if (!inside)
 		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
-	if (!inside->plan_error || (inside->plan_error == -ENOENT && has_agent(check->pid))) {
+	if (!inside->plan_error ||
+	    (inside->plan_error == -ENOENT && has_agent(check->target->pid))) {
 		say_way(check, inside);
 	} else if (inside->plan_error == -ENOTSUP) {
 		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s",
@@ -140,7 +141,7 @@ static void refuse_unreadable(struct limpet_check *check, int error)
 	limpet_check_refuse(
 		check, error, "executable", "unreadable", "its executable cannot be read: %s",
 		error == -ETIMEDOUT ? "its file system does not answer" : strerror(-error));
-	limpet_check_hint(check, "see what it is: sudo file -L /proc/%d/exe", check->pid);
+	limpet_check_hint(check, "see what it is: sudo file -L /proc/%d/exe", check->target->pid);
 }
 
 static void refuse_processor(struct limpet_check *check, unsigned bits)

@@ -31,19 +31,19 @@ static enum limpet_stop_effect effect_on(const struct limpet_check *check, pid_t
 {
 	struct limpet_proc_syscall call;
 
-	return limpet_proc_syscall_read(check->pid, tid, &call) < 0 || call.running
+	return limpet_proc_syscall_read(check->target->pid, tid, &call) < 0 || call.running
 		       ? LIMPET_STOP_TIMED
-		       : limpet_stop_effect_of(check->pid, &call);
+		       : limpet_stop_effect_of(check->target->pid, &call);
 }
 
 /* Returns the number of kinds, or -1 if a thread is in strict mode. */
 static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_LIMIT])
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	int tid_count = limpet_proc_tasks(check->pid, &tids), count = 0;
+	int tid_count = limpet_proc_tasks(check->target->pid, &tids), count = 0;
 
 	for (int i = 0; i < tid_count && i < THREADS_LOOKED_AT; i++) {
-		const uint64_t seen = limpet_seccomp_kind(check->pid, tids[i]);
+		const uint64_t seen = limpet_seccomp_kind(check->target->pid, tids[i]);
 		struct kind kind = {.tid = tids[i], .filters = seen - 1};
 		int k;
 
@@ -123,7 +123,7 @@ static void explain_unreadable(struct limpet_check *check, int error, bool ours)
 			check,
 			"sudo limpet attach %d; or, if you know its filter (Docker's default "
 			"profile is fine): --assume-seccomp-ok",
-			check->pid);
+			check->target->pid);
 	else
 		limpet_check_hint(check, "if you know its filter (Docker's default profile is "
 					 "fine): --assume-seccomp-ok");
@@ -153,7 +153,7 @@ static bool refuse(struct limpet_check *check, const struct limpet_seccomp_verdi
 			    "its seccomp filter %s %s(2), which %s calls",
 			    limpet_seccomp_action_words(verdict->action, words, sizeof(words)),
 			    verdict->call->name, verdict->call->who);
-	if (limpet_container_id(check->pid, container) == 0)
+	if (limpet_container_id(check->target->pid, container) == 0)
 		limpet_check_hint(check,
 				  "allow %s in its profile (docker: --security-opt seccomp=FILE; "
 				  "Docker's default profile works)",
@@ -171,8 +171,8 @@ static void judge(struct limpet_check *check, const struct limpet_seccomp_filter
 {
 	struct limpet_seccomp_verdict verdict;
 
-	limpet_seccomp_judge(filters, limpet_seccomp_has_locked(check->pid, check->resident),
-			     &verdict);
+	limpet_seccomp_judge(
+		filters, limpet_seccomp_has_locked(check->target->pid, check->resident), &verdict);
 	if (refuse(check, &verdict))
 		return;
 	if (verdict.denies_exec)
@@ -199,7 +199,8 @@ static bool is_under_our_filters(const struct limpet_check *check, const struct 
 		char mine[64], theirs[64];
 
 		if (limpet_proc_link_read(getpid(), spaces[i], mine, sizeof(mine)) < 0 ||
-		    limpet_proc_link_read(check->pid, spaces[i], theirs, sizeof(theirs)) < 0 ||
+		    limpet_proc_link_read(check->target->pid, spaces[i], theirs, sizeof(theirs)) <
+			    0 ||
 		    strcmp(mine, theirs) != 0)
 			return false;
 	}

@@ -28,7 +28,7 @@ static bool is_alive(pid_t tid)
 static int count_threads(const struct limpet_check *check)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	int count = limpet_proc_tasks(check->pid, &tids), alive = 0;
+	int count = limpet_proc_tasks(check->target->pid, &tids), alive = 0;
 
 	for (int i = 0; i < count; i++)
 		alive += is_alive(tids[i]);
@@ -43,12 +43,13 @@ static void check_raw_threads(struct limpet_check *check)
 	struct limpet_modules modules;
 	uint64_t address;
 
-	if (check->status.threads < 2 || limpet_modules_read(check->pid, &modules, NULL) < 0)
+	if (check->status.threads < 2 ||
+	    limpet_modules_read(check->target->pid, &modules, NULL) < 0)
 		return;
 	address = limpet_modules_symbol(&modules, "__libc_single_threaded", NULL);
 	limpet_modules_done(&modules);
-	if (!address || !libc_sees_one(check->pid, address) || count_threads(check) < 2 ||
-	    !libc_sees_one(check->pid, address))
+	if (!address || !libc_sees_one(check->target->pid, address) || count_threads(check) < 2 ||
+	    !libc_sees_one(check->target->pid, address))
 		return;
 	limpet_check_refuse(check, -ENOTSUP, "raw-thread", "raw threads",
 			    "it has a thread that its C library does not know (a bare "
@@ -62,7 +63,7 @@ static void check_sharers(struct limpet_check *check)
 {
 	LIMPET_FREE struct limpet_sharer *list = NULL;
 
-	if (limpet_sharers_find(check->pid, &list) <= 0)
+	if (limpet_sharers_find(check->target->pid, &list) <= 0)
 		return;
 	limpet_check_add(check, LIMPET_FINDING_NOTE, "sharer", "memory shared",
 			 "process %d shares its memory and is none of its threads: attach waits "

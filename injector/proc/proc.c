@@ -217,13 +217,6 @@ int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
 	return stat_field(pid, 22, ret_ticks);
 }
 
-uint64_t limpet_proc_image(pid_t pid)
-{
-	uint64_t start_stack;
-
-	return stat_field(limpet_proc_resident(pid), 28, &start_stack) < 0 ? 0 : start_stack;
-}
-
 bool limpet_proc_is_exiting(pid_t tid)
 {
 	const uint64_t pf_exiting = 4; /* of include/linux/sched.h */

@@ -102,9 +102,6 @@ bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *statu
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
 /* Start time in clock ticks since boot; together with the pid it identifies a process for good. */
 int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
-/* A number that changes when the process executes another program: where its stack begins. 0: it
- * has no memory, or this cannot be read. */
-uint64_t limpet_proc_image(pid_t pid);
 /* Whether it no longer runs code of its program, or is gone. */
 bool limpet_proc_is_exiting(pid_t tid);
 /* Threads, ascending; *ret_tids is malloc'ed. Returns their number. Every thread that lived during

@@ -17,9 +17,9 @@ int limpet_target_open(pid_t pid, struct limpet_target *ret, struct limpet_err *
 	int error = target.pidfd < 0 ? limpet_errno()
 				     : limpet_proc_start_time(pid, &target.start_ticks);
 
-	ret->pidfd = -1;
 	if (error) {
 		limpet_target_close(&target);
+		*ret = (struct limpet_target){.pid = pid, .pidfd = -1, .error = error};
 		return limpet_proc_explain(pid, error, "open", err);
 	}
 	if (limpet_proc_auxv(pid, AT_RANDOM, &target.mark_address) < 0 ||
@@ -43,6 +43,8 @@ int limpet_target_check(const void *context)
 	uint64_t ticks, mark[2];
 	int error;
 
+	if (target->pidfd < 0)
+		return target->error;
 	if (poll(&end, 1, 0) > 0)
 		return -ESRCH;
 	error = limpet_proc_start_time(target->pid, &ticks);

@@ -12,6 +12,7 @@
 struct limpet_target {
 	pid_t pid;
 	int pidfd; /* -1: not open */
+	int error; /* why it could not be opened; 0 without a pidfd: it is taken for granted */
 	uint64_t start_ticks;
 	/* private: address of AT_RANDOM, random bytes that the kernel chooses at each exec; 0:
 	 * unknown */
@@ -19,7 +20,9 @@ struct limpet_target {
 	uint64_t mark[2];
 };
 
-/* The process as it is now. On failure nothing is open, and `err` says why. */
+/* The process as it is now. On failure nothing is open, and `err` says why; limpet_target_check()
+ * of it fails with the same error. What explains a refusal in more words (preflight, explain, a
+ * capture) takes such a target, too. */
 int limpet_target_open(pid_t pid, struct limpet_target *ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_target_close(struct limpet_target *target);

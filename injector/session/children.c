@@ -65,6 +65,17 @@ struct search {
 	void *context;
 };
 
+static bool clean(pid_t pid)
+{
+	struct limpet_target child;
+	int error = limpet_target_open(pid, &child, NULL);
+
+	if (!error)
+		error = limpet_session_cleanup(&child, PATIENCE_NS, true, NULL);
+	limpet_target_close(&child);
+	return error >= 0;
+}
+
 /* Looks at every process once, and cleans or lists what it finds. */
 static int clean_once(const struct search *search, struct limpet_children *children)
 {
@@ -82,8 +93,7 @@ static int clean_once(const struct search *search, struct limpet_children *child
 		    (search->is_followed && search->is_followed(search->context, pid)) ||
 		    !holds_ours(pid, search->parent))
 			continue;
-		if (limpet_monotonic_ns() < search->deadline_ns &&
-		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
+		if (limpet_monotonic_ns() < search->deadline_ns && clean(pid))
 			children->cleaned++;
 		/* An exiting process releases its memory first, and its descriptors later. */
 		else if (limpet_proc_has_memory(pid) && holds_ours(pid, search->parent))
@@ -93,12 +103,12 @@ static int clean_once(const struct search *search, struct limpet_children *child
 	return error;
 }
 
-int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
+int limpet_children_clean(const struct limpet_target *parent, uint64_t deadline_ns,
 			  bool (*is_followed)(void *context, pid_t pid), void *context,
 			  struct limpet_children *ret)
 {
 	const unsigned enough = 8;
-	struct search search = {.parent = parent,
+	struct search search = {.parent = parent->pid,
 				.deadline_ns = deadline_ns,
 				.is_followed = is_followed,
 				.context = context};

@@ -87,7 +87,8 @@ void limpet_session_free(struct limpet_session *session);
  * left behind. Returns how many were removed, or -errno (-EBUSY: one could not be removed;
  * -EALREADY: its collector lives). `abandoned`: it is known that nobody collects from this process
  * (a forked child). */
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
+int limpet_session_cleanup(const struct limpet_target *target, uint64_t timeout_ns, bool abandoned,
+			   struct limpet_err *err);
 
 pid_t limpet_session_pid(const struct limpet_session *session);
 struct limpet_segment *limpet_session_segment(struct limpet_session *session);

@@ -192,27 +192,23 @@ int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t t
 	}
 }
 
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
+int limpet_session_cleanup(const struct limpet_target *target, uint64_t timeout_ns, bool abandoned,
+			   struct limpet_err *err)
 {
 	LIMPET_CLOSE int lock_fd =
-		limpet_target_lock_take(pid, limpet_monotonic_ns() + timeout_ns, err);
-	struct limpet_target target;
+		limpet_target_lock_take(target->pid, limpet_monotonic_ns() + timeout_ns, err);
 	int result;
 
 	if (lock_fd < 0)
 		return lock_fd;
-	if (limpet_cgroup_explain_frozen(pid, err))
+	if (limpet_cgroup_explain_frozen(target->pid, err))
 		return -EBUSY;
 	limpet_tracee_bound_frozen(limpet_monotonic_ns() + timeout_ns);
 	/* A thread that was released because its limpet died may not have run since. Its next step
 	 * has to be seen, too. Unless all threads were seen there is still something to clean. */
 	if (!abandoned)
-		limpet_proc_settle(pid, limpet_monotonic_ns() + SETTLE_NS);
-	result = limpet_target_open(pid, &target, err);
-	if (result)
-		return result;
-	result = limpet_session_cleanup_locked(&target, timeout_ns, abandoned, err);
+		limpet_proc_settle(target->pid, limpet_monotonic_ns() + SETTLE_NS);
+	result = limpet_session_cleanup_locked(target, timeout_ns, abandoned, err);
 	limpet_tracee_rest();
-	limpet_target_close(&target);
 	return result;
 }

@@ -16,6 +16,7 @@
 #include "injector/preflight/dormant.h"
 #include "injector/preflight/preflight.h"
 #include "injector/proc/proc.h"
+#include "test/unit/target_of.h"
 
 /* Beyond what the kernel gives: nobody is touched by a call that goes to the kernel itself. */
 #define PID 99999999
@@ -159,7 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)limpet_unseen_rss(PID, &value, &other);
 	if (limpet_dormant_check(PID) > 1)
 		abort();
-	(void)limpet_preflight_run(PID, NULL, &preflight, &err);
+	(void)limpet_preflight_run(target_of(PID), NULL, &preflight, &err);
 	put(files[which].name, files[which].content, strlen(files[which].content));
 	return 0;
 }

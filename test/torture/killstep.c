@@ -79,10 +79,14 @@ static int enter_and_leave(void)
 
 static int clean_up(void)
 {
+	struct limpet_target process;
 	struct limpet_err err = {0};
 
 	limpet_tracee_setup();
-	shared->removed = limpet_session_cleanup(target, TIMEOUT_NS, false, &err);
+	shared->removed = limpet_target_open(target, &process, &err);
+	if (!shared->removed)
+		shared->removed = limpet_session_cleanup(&process, TIMEOUT_NS, false, &err);
+	limpet_target_close(&process);
 	if (shared->removed < 0)
 		snprintf(shared->words, sizeof(shared->words), "clean-up: %.200s (%d)", err.message,
 			 shared->removed);

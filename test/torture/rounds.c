@@ -73,16 +73,16 @@ int main(int argc, char **argv)
 		stopped += stats->quiesce.stopped;
 		hook_pointers += stats->hook_pointers.found;
 		limpet_session_free(session);
-		limpet_target_close(&target);
 		if (error) {
 			dormant++;
 			printf("round %d: detach: %s (%d)\n", i, err.message, error);
-			error = limpet_session_cleanup(pid, options.timeout_ns, true, &err);
+			error = limpet_session_cleanup(&target, options.timeout_ns, true, &err);
 			if (error < 0) {
 				printf("round %d: cleanup: %s (%d)\n", i, err.message, error);
 				return 1;
 			}
 		}
+		limpet_target_close(&target);
 	}
 	printf("%d rounds, %d dormant and cleaned up, %u slots, %.2f stops to find a thread, "
 	       "threads seen: %u peeked, %u stopped, hook pointers %u\n",

@@ -34,6 +34,7 @@
 #include "explain/v8.h"
 #include "explain/verdicts.h"
 #include "injector/proc/pages.h"
+#include "test/unit/target_of.h"
 
 enum { PAGE = 4096, PAGES = 1024, V8_PAGES = 64 };
 #define NODE_BYTES ((size_t)8 << 18)
@@ -284,44 +285,21 @@ static void test_a_census_is_of_the_same_program(void **state)
 {
 	struct limpet_class_heaps heaps = {.jemalloc_root = 8 * PAGE};
 	struct limpet_class_censuses censuses;
-	struct limpet_program_identity program;
+	struct limpet_target target;
 	struct limpet_census census;
 	struct limpet_err err = {0};
 
 	(void)state;
-	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
-	program.image ^= 1;
-	assert_int_equal(limpet_census_take(getpid(), &program, &census, &err), -ESTALE);
-	assert_int_equal(
-		limpet_class_censuses_take(getpid(), &program, &heaps, false, &censuses, &err),
-		-ESTALE);
-	program.image ^= 1;
-	program.start_ticks++;
-	assert_int_equal(
-		limpet_class_censuses_take(getpid(), &program, &heaps, false, &censuses, &err),
-		-ESRCH);
-}
-
-/* Its number and its start are still known, its memory is gone. */
-static void test_a_process_that_ends_executes_no_other_program(void **state)
-{
-	const pid_t pid = fork();
-	struct limpet_program_identity program;
-	siginfo_t end;
-
-	(void)state;
-	assert_true(pid >= 0);
-	if (!pid) {
-		for (;;)
-			pause();
-	}
-	assert_int_equal(limpet_program_identify(pid, &program), 0);
-	assert_int_not_equal(program.image, 0);
-	assert_int_equal(limpet_program_check(pid, &program), 0);
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
-	assert_int_equal(limpet_program_check(pid, &program), -ESRCH);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(limpet_target_open(getpid(), &target, &err), 0);
+	target.mark[0] ^= 1;
+	assert_int_equal(limpet_census_take(&target, &census, &err), -ESTALE);
+	assert_int_equal(limpet_class_censuses_take(&target, &heaps, false, &censuses, &err),
+			 -ESTALE);
+	target.mark[0] ^= 1;
+	target.start_ticks++;
+	assert_int_equal(limpet_class_censuses_take(&target, &heaps, false, &censuses, &err),
+			 -ESRCH);
+	limpet_target_close(&target);
 }
 
 /* Nothing was counted, which is not the same as no blocks. */
@@ -330,16 +308,14 @@ static void test_a_root_that_is_none_has_no_census(void **state)
 	uint8_t *zeros = map_memory(NODE_BYTES);
 	const uint64_t roots[] = {8 * PAGE, (uint64_t)(uintptr_t)zeros};
 	struct limpet_class_censuses censuses;
-	struct limpet_program_identity program;
 	struct limpet_err err = {0};
 
 	(void)state;
 	memset(zeros, 0, NODE_BYTES);
-	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(roots); i++) {
 		struct limpet_class_heaps heaps = {.jemalloc_root = roots[i]};
 
-		assert_int_equal(limpet_class_censuses_take(getpid(), &program, &heaps, false,
+		assert_int_equal(limpet_class_censuses_take(target_of(getpid()), &heaps, false,
 							    &censuses, &err),
 				 0);
 		assert_int_equal(censuses.count, 1);
@@ -649,16 +625,14 @@ static void test_a_census_without_an_extent_is_not_whole(void **state)
 	static struct own_tree tree;
 	struct limpet_class_heaps heaps;
 	struct limpet_class_censuses censuses;
-	struct limpet_program_identity program;
 	struct limpet_err err = {0};
 
 	(void)state;
 	begin_tree(&tree);
 	heaps = (struct limpet_class_heaps){.jemalloc_root = (uint64_t)(uintptr_t)tree.root};
-	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
 	for (uint64_t missed = 0; missed < 2; missed++) {
 		set_state(&tree, 3, missed ? STATE_MERGING : 0);
-		assert_int_equal(limpet_class_censuses_take(getpid(), &program, &heaps, false,
+		assert_int_equal(limpet_class_censuses_take(target_of(getpid()), &heaps, false,
 							    &censuses, &err),
 				 0);
 		assert_int_equal(censuses.count, 1);
@@ -1145,7 +1119,7 @@ static void test_a_runtime_is_found_although_glibc_is_late(void **state)
 		_exit(1);
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	error = limpet_explain_within(child, reads, &of, &err);
+	error = limpet_explain_within(target_of(child), reads, &of, &err);
 	kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	assert_int_equal(error, 0);
@@ -1279,7 +1253,6 @@ int main(void)
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_census_is_of_the_same_program),
-		cmocka_unit_test(test_a_process_that_ends_executes_no_other_program),
 		cmocka_unit_test(test_a_root_that_is_none_has_no_census),
 		cmocka_unit_test(test_a_leaf_is_read_once),
 		cmocka_unit_test(test_a_small_tree_is_judged),

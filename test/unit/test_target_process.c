@@ -90,6 +90,17 @@ static void test_gone(void **state)
 	assert_non_null(strstr(err.message, "gone"));
 }
 
+/* Its number and its start are still known. */
+static void test_zombie(void **state)
+{
+	siginfo_t ended;
+
+	(void)state;
+	assert_int_equal(kill(it.child, SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)it.child, &ended, WEXITED | WNOWAIT), 0);
+	assert_int_equal(limpet_target_check(&it.target), -ESRCH);
+}
+
 static void test_other_program(void **state)
 {
 	struct limpet_err err = {.code = 0};
@@ -113,7 +124,9 @@ static void test_no_process(void **state)
 	(void)state;
 	end_child();
 	assert_int_equal(limpet_target_open(pid, &target, &err), -ESRCH);
+	assert_int_equal(target.pid, pid);
 	assert_int_equal(target.pidfd, -1);
+	assert_int_equal(limpet_target_check(&target), -ESRCH);
 	assert_non_null(strstr(err.message, "gone"));
 }
 
@@ -154,8 +167,8 @@ static void test_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_same),       CASE(test_gone), CASE(test_other_program),
-		CASE(test_no_process), CASE(test_wait),
+		CASE(test_same),          CASE(test_gone),       CASE(test_zombie),
+		CASE(test_other_program), CASE(test_no_process), CASE(test_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
