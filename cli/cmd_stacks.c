@@ -294,7 +294,7 @@ static int print_json(const struct limpet_stacks *stacks, const struct limpet_st
 		threads = limpet_json_append(threads, thread_json(stacks, names, &stacks->list[i]));
 	object = limpet_json_set(object, "format", json_string("limpet-stacks"));
 	object = limpet_json_set(object, "version", json_integer(1));
-	object = limpet_json_set(object, "pid", json_integer(stacks->modules.pid));
+	object = limpet_json_set(object, "pid", json_integer(stacks->modules.target->pid));
 	object = limpet_json_set(object, "command", limpet_json_text(command));
 	return limpet_json_output(limpet_json_set(object, "threads", threads), LIMPET_EXIT_OK);
 }

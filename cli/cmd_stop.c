@@ -71,25 +71,15 @@ static void show_silence(void *context, pid_t collector_pid)
 
 static const struct limpet_control_watcher watcher = {.state = show_state, .silent = show_silence};
 
-static int clean(pid_t pid, bool forked, struct limpet_err *err)
+static int clean(const struct limpet_target *target, bool forked)
 {
-	struct limpet_target target;
-	int error = limpet_target_open(pid, &target, err);
-
-	if (!error)
-		error = limpet_capture_cleanup(&target, forked, err);
-	limpet_target_close(&target);
-	return error;
-}
-
-static int clean_one(pid_t pid, bool forked)
-{
+	const pid_t pid = target->pid;
 	struct limpet_err err = {0};
-	int result = clean(pid, forked, &err);
+	int result = limpet_capture_cleanup(target, forked, &err);
 
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);
-		if (limpet_dormant_look(pid) != LIMPET_LEFT_JUMPS)
+		if (limpet_dormant_look(target) != LIMPET_LEFT_JUMPS)
 			return LIMPET_EXIT_OK;
 		limpet_capture_warn_jumps(pid);
 		return LIMPET_EXIT_DORMANT;
@@ -102,6 +92,19 @@ static int clean_one(pid_t pid, bool forked)
 			       "cannot remove the agent that was left in process %d: %s", pid,
 			       strerror(-result));
 	return limpet_ui_fail(&err, LIMPET_EXIT_DORMANT);
+}
+
+static int clean_one(pid_t pid, bool forked)
+{
+	struct limpet_target target;
+	struct limpet_err err = {0};
+	int status;
+
+	if (limpet_target_open(pid, &target, &err) < 0)
+		return forked ? LIMPET_EXIT_OK : limpet_ui_fail(&err, LIMPET_EXIT_DORMANT);
+	status = clean(&target, forked);
+	limpet_target_close(&target);
+	return status;
 }
 
 /* Includes processes forked from it, and the one from which it was forked. */
@@ -140,11 +143,13 @@ static int begin(struct stop *stop)
 
 static void say_what_stays(pid_t pid)
 {
+	struct limpet_target target;
 	struct limpet_err err;
 
-	switch (limpet_dormant_look(pid)) {
+	(void)!limpet_target_open(pid, &target, NULL); /* gone: nothing stays */
+	switch (limpet_dormant_look(&target)) {
 	case LIMPET_LEFT_MSEAL:
-		limpet_mseal_explain(pid, &err);
+		limpet_mseal_explain(&target, &err);
 		limpet_ui_warn("%s", err.message);
 		break;
 	case LIMPET_LEFT_AGENT:
@@ -161,6 +166,7 @@ static void say_what_stays(pid_t pid)
 			       pid);
 		break;
 	}
+	limpet_target_close(&target);
 }
 
 /* How long the process stood, which is of interest also if the capture ran in the background. */

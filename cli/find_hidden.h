@@ -8,6 +8,8 @@
 #include "cli/capture_options.h"
 #include "injector/preflight/preflight.h"
 
+struct limpet_target;
+
 /* Looks if the target has an allocator that is not followed, and nothing else stands against an
  * attach. Says what it does, and what comes of it: in `err`, if that is why preflight refuses.
  * True: functions were found, which are now in the options' list, and preflight has to be run again

@@ -212,16 +212,16 @@ static int judge(const struct limpet_class_tally *first, const struct limpet_cla
 }
 
 /* One reading, with a budget of its own. Mappings are asked for anew, since the heap grows. */
-static int count(pid_t pid, const struct limpet_class_heaps *heaps, const struct kind *kind,
-		 struct limpet_class_tally *tally)
+static int count(const struct limpet_target *target, const struct limpet_class_heaps *heaps,
+		 const struct kind *kind, struct limpet_class_tally *tally)
 {
 	struct limpet_process_reader *process = NULL;
 	struct limpet_maps maps = {0};
 	struct counting counting = {.maps = &maps, .heaps = heaps};
-	int error = limpet_process_reader_new(pid, &process);
+	int error = limpet_process_reader_new(target, &process);
 
 	if (!error)
-		error = limpet_proc_maps_read(pid, &maps);
+		error = limpet_proc_maps_read(target->pid, &maps);
 	if (!error) {
 		counting.memory = limpet_process_reader(process);
 		counting.pages = limpet_process_reader_pages(process);
@@ -232,8 +232,8 @@ static int count(pid_t pid, const struct limpet_class_heaps *heaps, const struct
 	return error;
 }
 
-static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct kind *kind,
-		bool is_swapped, struct limpet_class_census *ret_census)
+static int take(const struct limpet_target *target, const struct limpet_class_heaps *heaps,
+		const struct kind *kind, bool is_swapped, struct limpet_class_census *ret_census)
 {
 	LIMPET_FREE struct limpet_class_tally *tallies = calloc(2, sizeof(*tallies));
 	struct limpet_class_census census = {
@@ -241,7 +241,7 @@ static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct 
 	int error = tallies ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < 2 && !error; i++)
-		error = count(pid, heaps, kind, &tallies[i]);
+		error = count(target, heaps, kind, &tallies[i]);
 	if (!error)
 		error = judge(&tallies[0], &tallies[1], &census);
 	*ret_census = census;
@@ -258,8 +258,8 @@ int limpet_class_censuses_take(const struct limpet_target *target,
 	if (!error) {
 		for (size_t i = 0; i < LIMPET_COUNT_OF(kinds) && !error; i++)
 			if (kinds[i].is_there(heaps))
-				error = take(limpet_proc_resident(target->pid), heaps, &kinds[i],
-					     is_swapped, &censuses.list[censuses.count++]);
+				error = take(target, heaps, &kinds[i], is_swapped,
+					     &censuses.list[censuses.count++]);
 		/* Whatever was found then, it is of neither program. */
 		identity_error = limpet_target_check(target);
 		error = identity_error ? identity_error : error;

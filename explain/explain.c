@@ -30,7 +30,7 @@ enum { KEPT_FROM_GLIBC = 40, KEPT_FROM_TREES = 20, KEPT_FROM_RUNTIMES = 5 };
 
 /* Everything that is read from the process, for one account. */
 struct inquiry {
-	pid_t pid;
+	const struct limpet_target *target;
 	struct limpet_maps maps;
 	struct limpet_modules modules;
 	struct limpet_process_reader *process;
@@ -98,33 +98,33 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 static int inquire(struct inquiry *inquiry, uint64_t reads)
 {
 	struct limpet_pages *pages;
-	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
+	int error = limpet_proc_maps_read(inquiry->target->pid, &inquiry->maps);
 
 	if (!error)
-		error = limpet_process_reader_new(inquiry->pid, &inquiry->process);
+		error = limpet_process_reader_new(inquiry->target, &inquiry->process);
 	if (error)
 		return error;
 	inquiry->memory = limpet_process_reader(inquiry->process);
 	pages = limpet_process_reader_pages(inquiry->process);
 	limpet_process_reader_limit(inquiry->process, reads);
 	limpet_process_reader_keep(inquiry->process, KEPT_FROM_GLIBC);
-	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->memory, &inquiry->maps, pages, NULL,
-					&inquiry->heaps);
+	error = limpet_glibc_heaps_read(inquiry->target, inquiry->memory, &inquiry->maps, pages,
+					NULL, &inquiry->heaps);
 	if (!error)
-		error = limpet_modules_of_files(inquiry->pid, &inquiry->modules);
+		error = limpet_modules_of_files(inquiry->target, &inquiry->modules);
 	if (!error)
-		error = limpet_pieces_read(inquiry->pid, &inquiry->modules, &inquiry->heaps,
+		error = limpet_pieces_read(inquiry->target, &inquiry->modules, &inquiry->heaps,
 					   &inquiry->pieces);
 	if (!error)
 		error = inquire_heaps(inquiry, pages);
 	if (!error) {
 		limpet_glibc_heaps_look_again(inquiry->memory, &inquiry->heaps);
-		error = limpet_stack_owners_read(inquiry->pid, &inquiry->threads);
+		error = limpet_stack_owners_read(inquiry->target, &inquiry->threads);
 	}
 	if (!error)
-		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
+		error = limpet_proc_smaps_read(inquiry->target->pid, &inquiry->smaps);
 	/* Without it, files of a tmpfs count as files. */
-	return error ? error : limpet_tmpfs_read(inquiry->pid, &inquiry->mounts);
+	return error ? error : limpet_tmpfs_read(inquiry->target, &inquiry->mounts);
 }
 
 /* ------------------------------------------------------------------ glibc's sums */
@@ -410,13 +410,13 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	return error ? error : limpet_verdicts_make(explanation);
 }
 
-static int fail(pid_t pid, int error, struct limpet_err *err)
+static int fail(const struct limpet_target *target, int error, struct limpet_err *err)
 {
-	(void)limpet_proc_explain(pid, error, "read the memory of", err);
+	(void)limpet_proc_explain(target->pid, error, "read the memory of", err);
 	if (error == -EACCES || error == -EPERM)
 		limpet_err_hint(
 			err, geteuid() ? "sudo limpet explain %d" : "`limpet doctor %d` says why",
-			pid);
+			target->pid);
 	return error;
 }
 
@@ -432,7 +432,7 @@ static int begin(const struct limpet_target *target, struct limpet_proc_status *
 		return error;
 	}
 	if (error)
-		return fail(target->pid, error, err);
+		return fail(target, error, err);
 	if (ret_status->kernel_thread)
 		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel",
 				      target->pid);
@@ -445,14 +445,14 @@ static int begin(const struct limpet_target *target, struct limpet_proc_status *
 	if (limpet_proc_refuse_zombie(target->pid, ret_status, err))
 		return -ESRCH;
 	error = limpet_target_check(target);
-	return error ? fail(target->pid, error, err) : 0;
+	return error ? fail(target, error, err) : 0;
 }
 
 int limpet_explain_within(const struct limpet_target *target, uint64_t reads,
 			  struct limpet_explanation *ret_explanation, struct limpet_err *err)
 {
 	struct limpet_explanation explanation = {.pid = target->pid};
-	struct inquiry inquiry = {.pid = limpet_proc_resident(target->pid)};
+	struct inquiry inquiry = {.target = target};
 	struct limpet_proc_status status;
 	int identity_error, error = begin(target, &status, err);
 
@@ -470,7 +470,7 @@ int limpet_explain_within(const struct limpet_target *target, uint64_t reads,
 	inquiry_done(&inquiry);
 	if (error) {
 		limpet_explanation_done(&explanation);
-		return fail(target->pid, error, err);
+		return fail(target, error, err);
 	}
 	*ret_explanation = explanation;
 	return 0;

@@ -453,7 +453,7 @@ static void look_before(struct limpet_capture *capture)
 {
 	struct limpet_memory_watch *memory = &capture->memory;
 
-	memory->pid = capture->setup->target->pid;
+	memory->target = capture->setup->target;
 	memory->runtime = capture->setup->runtime;
 	memory->session = capture->session;
 	snprintf(memory->unfollowed, sizeof(memory->unfollowed), "%s",
@@ -820,7 +820,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	tick(capture);
 	capture->tick_ns = limpet_monotonic_ns();
 	if (capture->forks)
-		limpet_forks_begin(capture->forks, limpet_session_pid(capture->session),
+		limpet_forks_begin(capture->forks, capture->setup->target,
 				   limpet_session_control_page(capture->session));
 	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_CAPTURING);
 	capture->populate_ns = limpet_monotonic_ns();

@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 /* Pages between two blocks up to this distance are asked for, too: that costs less than another

@@ -141,7 +141,7 @@ int limpet_trace_session_create(struct limpet_trace_session *session,
 	options->pid = session->target->pid;
 	options->start_ticks = session->target->start_ticks;
 	options->comm = session->comm;
-	limpet_identity_read(session->target->pid, with_command_line, &identity, options);
+	limpet_identity_read(session->target, with_command_line, &identity, options);
 	error = limpet_recorder_open(options, &session->recorder, err);
 	if (error)
 		return error;

@@ -18,6 +18,7 @@
 #include "common/wire.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/pages.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE LIMPET_PAGE_SET_PAGE
 #define STACK_MEMORY_SHARE 2u /* of the memory, in addition to it */
@@ -543,8 +544,7 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 
 	if (error)
 		return error;
-	error = limpet_fault_events_open(setup->target->pid, setup->stack_bytes, &capture->events,
-					 err);
+	error = limpet_fault_events_open(setup->target, setup->stack_bytes, &capture->events, err);
 	if (error && error != -ENOMEM && error != -ESRCH)
 		return -ENOTSUP; /* with the message about what the kernel refuses */
 	if (limpet_proc_number_read("sys/kernel/numa_balancing", &numa_balancing) == 0)
@@ -552,7 +552,7 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 	if (!error)
 		error = open_recorder(capture, err);
 	if (!error)
-		error = limpet_fault_stacks_new(setup->target->pid, capture->trace.recorder,
+		error = limpet_fault_stacks_new(setup->target, capture->trace.recorder,
 						setup->memory_bytes / STACK_MEMORY_SHARE,
 						&capture->stacks, err);
 	if (error)

@@ -15,6 +15,8 @@
 #include "collector/capture/capture.h"
 #include "common/err.h"
 
+struct limpet_target;
+
 struct limpet_fault_capture;
 
 struct limpet_fault_capture_setup {

@@ -7,6 +7,7 @@
 #include "collector/stream/thread_names.h"
 #include "common/wire.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define MAX_STACK_LOOKS 3u
 
@@ -108,7 +109,7 @@ const uint64_t *limpet_thread_states_intents(struct limpet_thread_states *states
 
 void limpet_thread_states_publish_stacks(struct limpet_thread_states *states)
 {
-	pid_t pid = limpet_session_pid(states->session);
+	pid_t pid = limpet_session_target(states->session)->pid;
 	struct limpet_maps maps = {0};
 	bool have_maps = false;
 
@@ -163,10 +164,10 @@ static bool is_alive(const pid_t *tids, int count, uint32_t tid)
 }
 
 /* Threads, by the tids that limpet sees, and by those that the target does. */
-static int list_threads(pid_t pid, pid_t **ret_tids, pid_t **ret_own)
+static int list_threads(const struct limpet_target *target, pid_t **ret_tids, pid_t **ret_own)
 {
 	struct limpet_proc_status status;
-	int count = limpet_proc_tasks(pid, ret_tids);
+	int count = limpet_proc_tasks(target->pid, ret_tids);
 
 	if (count <= 0)
 		return count;
@@ -174,7 +175,7 @@ static int list_threads(pid_t pid, pid_t **ret_tids, pid_t **ret_own)
 	if (!*ret_own)
 		return -ENOMEM;
 	memcpy(*ret_own, *ret_tids, (size_t)count * sizeof(**ret_own));
-	if (limpet_proc_status_read(pid, &status) < 0 || status.ns_pid == pid)
+	if (limpet_proc_status_read(target->pid, &status) < 0 || status.ns_pid == target->pid)
 		return count;
 	for (int i = 0; i < count; i++)
 		if (limpet_proc_status_read((*ret_tids)[i], &status) == 0)
@@ -184,11 +185,11 @@ static int list_threads(pid_t pid, pid_t **ret_tids, pid_t **ret_own)
 
 void limpet_thread_states_name_all(struct limpet_thread_states *states)
 {
-	const pid_t pid = limpet_session_pid(states->session);
+	const struct limpet_target *target = limpet_session_target(states->session);
 	LIMPET_FREE pid_t *tids = NULL, *own = NULL;
-	int count = list_threads(pid, &tids, &own);
+	int count = list_threads(target, &tids, &own);
 
-	limpet_thread_names_look(states->names, states->recorder, pid, tids, own,
+	limpet_thread_names_look(states->names, states->recorder, target, tids, own,
 				 count > 0 ? count : 0, true);
 }
 
@@ -221,11 +222,11 @@ void limpet_thread_states_clear_dead(struct limpet_thread_states *states)
 
 		states->remembered[i].first_generation = owned ? generation_of(entry) : 0;
 	}
-	count = list_threads(limpet_session_pid(states->session), &tids, &own);
+	count = list_threads(limpet_session_target(states->session), &tids, &own);
 	if (count <= 0)
 		return;
 	limpet_thread_names_look(states->names, states->recorder,
-				 limpet_session_pid(states->session), tids, own, count, false);
+				 limpet_session_target(states->session), tids, own, count, false);
 	for (uint32_t i = next_used(states, 0); i < states->thread_count;
 	     i = next_used(states, i + 1)) {
 		struct limpet_thread *entry = thread_at(states, i);

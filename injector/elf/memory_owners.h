@@ -11,6 +11,8 @@
 #include "injector/elf/modules.h"
 #include "injector/elf/thread_stacks.h"
 
+struct limpet_target;
+
 struct limpet_account_range {
 	uint64_t start, end;
 };
@@ -38,7 +40,8 @@ struct limpet_memory_owners_options {
 };
 
 /* -ENOTSUP: its heap is not glibc's, so the rest means nothing; -errno of /proc. */
-int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_options *options,
+int limpet_memory_owners_take(const struct limpet_target *target,
+			      const struct limpet_memory_owners_options *options,
 			      struct limpet_memory *ret) LIMPET_MUST_CHECK;
 
 /* Files, by their paths as /proc/PID/maps has them; what is too long for one is left out. */

@@ -34,7 +34,7 @@ int limpet_hidden_show(const struct limpet_target *target,
 		       void (*shown)(void *context, const char *allocator),
 		       void *context) LIMPET_MUST_CHECK;
 
-/* Adds the functions that it finds in process `pid` to `list`. 0, also if there are none; -ENOMEM
+/* Adds the functions that it finds in the target to `list`. 0, also if there are none; -ENOMEM
  * or an error of reading /proc/PID. */
 int limpet_hidden_find(const struct limpet_target *target,
 		       const struct limpet_hidden_watcher *watcher,

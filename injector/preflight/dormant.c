@@ -15,6 +15,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/proc_files.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/watchdog.h"
 #include "injector/remote/hijack.h"
 
@@ -235,21 +236,21 @@ int limpet_dormant_check(pid_t pid)
 	}
 }
 
-enum limpet_left limpet_dormant_look(pid_t pid)
+enum limpet_left limpet_dormant_look(const struct limpet_target *target)
 {
 	struct limpet_maps maps;
 	enum limpet_left left = LIMPET_LEFT_NOTHING;
 
-	if (limpet_proc_maps_read(pid, &maps) < 0)
+	if (limpet_proc_maps_read(target->pid, &maps) < 0)
 		return left;
 	for (size_t i = 0; i < maps.count && left != LIMPET_LEFT_AGENT; i++) {
-		if (limpet_thunks_were_left(pid, &maps.list[i]))
+		if (limpet_thunks_were_left(target->pid, &maps.list[i]))
 			left = LIMPET_LEFT_JUMPS;
 		else if (limpet_memfd_is_agent(maps.list[i].path) ||
-			 limpet_hijack_is_stub(pid, &maps.list[i]))
+			 limpet_hijack_is_stub(target->pid, &maps.list[i]))
 			left = LIMPET_LEFT_AGENT;
 	}
-	if (limpet_mseal_check(pid, &maps))
+	if (limpet_mseal_check(target, &maps))
 		left = LIMPET_LEFT_MSEAL;
 	limpet_proc_maps_done(&maps);
 	return left;

@@ -11,6 +11,8 @@
 
 #include "common/err.h"
 
+struct limpet_target;
+
 /* Lists processes with an agent but without a living collector, ascending; only those whose maps we
  * may read. *ret_pids is malloc'ed; returns their number. An agent counts as watched, and is left
  * out, if some process without an agent (the collector) maps the same shared memory, in whatever
@@ -33,6 +35,6 @@ enum limpet_left {
 	LIMPET_LEFT_AGENT,
 	LIMPET_LEFT_MSEAL, /* mappings that cannot be removed (mseal.h) */
 };
-enum limpet_left limpet_dormant_look(pid_t pid);
+enum limpet_left limpet_dormant_look(const struct limpet_target *target);
 
 #endif

@@ -13,6 +13,7 @@
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/memfd.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/step.h"
 
 const char *limpet_preflight_sys_root = "/sys";

@@ -125,7 +125,7 @@ void limpet_check_note_unseen(struct limpet_check *check, const char *name, cons
 	check->out->unseen_rss_share = 1.0;
 	ret_share[0] = '\0';
 	if (check->options.quick ||
-	    limpet_unseen_rss(check->target->pid, &unseen_bytes, &rss_bytes) < 0 || !rss_bytes)
+	    limpet_unseen_rss(check->target, &unseen_bytes, &rss_bytes) < 0 || !rss_bytes)
 		return;
 	check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
 	/* At its entry point it holds nothing yet; and a share of nothing tells nothing. */
@@ -375,8 +375,8 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	if (!inside)
 		return;
 	options.modules = &inside->modules;
-	if (limpet_entries_have_others(&inside->entries, check->target->pid, &inside->modules) ||
-	    limpet_memory_owners_take(check->target->pid, &options, memory) != 0)
+	if (limpet_entries_have_others(&inside->entries, check->target, &inside->modules) ||
+	    limpet_memory_owners_take(check->target, &options, memory) != 0)
 		return;
 	/* Both figures are of the same moment. */
 	check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];

@@ -13,6 +13,7 @@
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/message_queue.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/priority.h"
 #include "injector/remote/segment.h"
 

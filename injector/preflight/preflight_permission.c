@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "injector/preflight/preflight_check.h"
+#include "injector/proc/target_process.h"
 
 #define BIT_SYS_PTRACE (1ull << CAP_SYS_PTRACE)
 

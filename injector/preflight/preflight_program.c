@@ -11,6 +11,7 @@
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 /* A process whose memory may not be read, or that was refused, is not examined further. */
 struct limpet_inside *limpet_check_inside(struct limpet_check *check)
@@ -23,7 +24,7 @@ struct limpet_inside *limpet_check_inside(struct limpet_check *check)
 	if (inside->looked)
 		return inside->error ? NULL : inside;
 	inside->looked = true;
-	inside->error = limpet_modules_read(check->target->pid, &inside->modules, NULL);
+	inside->error = limpet_modules_read(check->target, &inside->modules, NULL);
 	if (inside->error)
 		return NULL;
 	inside->error =

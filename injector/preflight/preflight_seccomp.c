@@ -10,6 +10,7 @@
 #include "injector/preflight/seccomp_eval.h"
 #include "injector/preflight/seccomp_watch.h"
 #include "injector/proc/cgroup.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/stop_effect.h"
 
 /* Filters belong to threads. Threads with the same number of filters nearly always have the same
@@ -43,7 +44,7 @@ static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_
 	int tid_count = limpet_proc_tasks(check->target->pid, &tids), count = 0;
 
 	for (int i = 0; i < tid_count && i < THREADS_LOOKED_AT; i++) {
-		const uint64_t seen = limpet_seccomp_kind(check->target->pid, tids[i]);
+		const uint64_t seen = limpet_seccomp_kind(check->target, tids[i]);
 		struct kind kind = {.tid = tids[i], .filters = seen - 1};
 		int k;
 
@@ -87,7 +88,7 @@ static int find_patiently(const struct limpet_check *check, struct kind kinds[KI
 /* The kernel does not show filters to a process that has one itself. */
 static bool we_have_a_filter(void)
 {
-	return limpet_seccomp_kind(getpid(), getpid()) != 0;
+	return limpet_seccomp_kind(limpet_target_self(), getpid()) != 0;
 }
 
 static void explain_unreadable(struct limpet_check *check, int error, bool ours)
@@ -171,8 +172,8 @@ static void judge(struct limpet_check *check, const struct limpet_seccomp_filter
 {
 	struct limpet_seccomp_verdict verdict;
 
-	limpet_seccomp_judge(
-		filters, limpet_seccomp_has_locked(check->target->pid, check->resident), &verdict);
+	limpet_seccomp_judge(filters, limpet_seccomp_has_locked(check->target, check->resident),
+			     &verdict);
 	if (refuse(check, &verdict))
 		return;
 	if (verdict.denies_exec)

@@ -4,6 +4,7 @@
 #include "injector/elf/modules.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/memory.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/sharers.h"
 
 /* True: libc takes no locks, since it knows of only one thread. glibc has this variable since 2.32.
@@ -43,8 +44,7 @@ static void check_raw_threads(struct limpet_check *check)
 	struct limpet_modules modules;
 	uint64_t address;
 
-	if (check->status.threads < 2 ||
-	    limpet_modules_read(check->target->pid, &modules, NULL) < 0)
+	if (check->status.threads < 2 || limpet_modules_read(check->target, &modules, NULL) < 0)
 		return;
 	address = limpet_modules_symbol(&modules, "__libc_single_threaded", NULL);
 	limpet_modules_done(&modules);

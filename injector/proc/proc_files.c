@@ -34,9 +34,9 @@ int limpet_proc_missing(pid_t pid)
 /* Whether a thread releases this when it ends, so that its /proc directory loses it. */
 static bool goes_with_thread(const char *name)
 {
-	static const char *const names[] = {"maps",    "smaps",   "mem",       "pagemap", "auxv",
-					    "cmdline", "environ", "exe",       "cwd",     "root",
-					    "fd",      "fdinfo",  "map_files", "ns"};
+	static const char *const names[] = {
+		"maps", "smaps", "mem", "pagemap", "auxv",      "cmdline", "environ",  "exe",
+		"cwd",  "root",  "fd",  "fdinfo",  "map_files", "ns",      "mountinfo"};
 	size_t length = strcspn(name, "/");
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)

@@ -29,6 +29,14 @@ int limpet_target_open(pid_t pid, struct limpet_target *ret, struct limpet_err *
 	return 0;
 }
 
+const struct limpet_target *limpet_target_self(void)
+{
+	static _Thread_local struct limpet_target self;
+
+	self = (struct limpet_target){.pid = getpid(), .pidfd = -1};
+	return &self;
+}
+
 void limpet_target_close(struct limpet_target *target)
 {
 	if (target->pidfd >= 0)

@@ -26,6 +26,8 @@ struct limpet_target {
 int limpet_target_open(pid_t pid, struct limpet_target *ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_target_close(struct limpet_target *target);
+/* This process itself; valid until this thread asks again. */
+const struct limpet_target *limpet_target_self(void);
 /* Returns 0 if it is still the same process with the same program. -ESRCH: it is gone; -ESTALE: it
  * has executed another program; -errno: unknown. To be called before each change. Takes a struct
  * limpet_target. */

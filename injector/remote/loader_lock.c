@@ -10,6 +10,7 @@
 #include "common/loader_mutex.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/tracee.h"
 
 #define MAX_GLOBAL_BYTES 65536u
@@ -50,11 +51,12 @@ static uint8_t *copy_global(struct limpet_modules *modules, uint64_t *ret_addres
 
 		if (!module->loader)
 			continue;
-		address = limpet_module_symbol(modules->pid, module, "_rtld_global", &symbol);
+		address = limpet_module_symbol(modules->target, module, "_rtld_global", &symbol);
 		if (!address || symbol.st_size > MAX_GLOBAL_BYTES)
 			continue;
 		bytes = malloc(symbol.st_size);
-		if (!bytes || limpet_memory_read(modules->pid, address, bytes, symbol.st_size) < 0)
+		if (!bytes ||
+		    limpet_memory_read(modules->target->pid, address, bytes, symbol.st_size) < 0)
 			continue;
 		*ret_address = address;
 		*ret_bytes = symbol.st_size;
@@ -124,7 +126,7 @@ void limpet_loader_describe(struct limpet_modules *modules, struct limpet_loader
 	}
 	lock = bytes ? find_pair(bytes, size) : 0;
 	if (ret->is_musl || !lock || !modules->r_debug || !found.program_head ||
-	    limpet_memory_read(modules->pid, modules->r_debug, &debug, sizeof(debug)) < 0 ||
+	    limpet_memory_read(modules->target->pid, modules->r_debug, &debug, sizeof(debug)) < 0 ||
 	    !find_counts(bytes, size, lock, (uint64_t)(uintptr_t)debug.r_map, &found))
 		return;
 	found.lock = address + lock;

@@ -9,6 +9,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/arch.h"
 #include "injector/ptrace/signal_frame.h"
 
@@ -103,7 +104,8 @@ static void add_functions(struct limpet_safepoint *safepoint, struct limpet_modu
 {
 	for (size_t i = 0; i < count; i++) {
 		Elf64_Sym symbol;
-		uint64_t address = limpet_module_symbol(safepoint->pid, module, names[i], &symbol);
+		uint64_t address =
+			limpet_module_symbol(safepoint->modules->target, module, names[i], &symbol);
 
 		if (address)
 			add_range(safepoint, address, address + (symbol.st_size ?: 1), verdict);
@@ -118,8 +120,8 @@ static void add_allocator_object(struct limpet_safepoint *safepoint, struct limp
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(allocator_functions); i++) {
 		Elf64_Sym symbol;
-		uint64_t address =
-			limpet_module_symbol(safepoint->pid, libc, allocator_functions[i], &symbol);
+		uint64_t address = limpet_module_symbol(safepoint->modules->target, libc,
+							allocator_functions[i], &symbol);
 
 		if (!address)
 			continue;
@@ -139,10 +141,10 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 
 	if (!safepoint)
 		return -ENOMEM;
-	safepoint->pid = modules->pid;
+	safepoint->pid = modules->target->pid;
 	safepoint->segment = segment;
 	safepoint->modules = modules;
-	safepoint->pagemap = limpet_pagemap_open(modules->pid);
+	safepoint->pagemap = limpet_pagemap_open(modules->target->pid);
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
 
@@ -156,13 +158,13 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 				  LIMPET_UNSAFE_AGENT);
 			continue;
 		}
-		if (module->vdso || !limpet_module_has_malloc(modules->pid, module)) {
+		if (module->vdso || !limpet_module_has_malloc(modules->target, module)) {
 			/* libpthread of older glibc contains some of these, too. */
 			if (strstr(module->path, "libpthread") || strstr(module->path, "libdl"))
 				goto functions;
 			continue;
 		}
-		if (!limpet_module_is_libc(modules->pid, module)) {
+		if (!limpet_module_is_libc(modules->target, module)) {
 			/* A library that is an allocator: all of it, unless it is the program
 			 * itself. */
 			if (!module->executable)

@@ -11,6 +11,7 @@
 #include "injector/hook/thunks.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/own_objects.h"
 #include "injector/remote/sharers.h"
 #include "injector/session/session.h"

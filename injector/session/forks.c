@@ -7,6 +7,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/own_objects.h"
 
 /* Shortest time between two looks for new processes; many times the duration of a look is added, so
@@ -53,9 +54,10 @@ int limpet_forks_new(struct limpet_forks **ret)
 	return 0;
 }
 
-void limpet_forks_begin(struct limpet_forks *forks, pid_t pid, uint64_t control_page)
+void limpet_forks_begin(struct limpet_forks *forks, const struct limpet_target *target,
+			uint64_t control_page)
 {
-	forks->pid = pid;
+	forks->pid = target->pid;
 	forks->control_page = control_page;
 }
 

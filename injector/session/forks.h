@@ -13,6 +13,8 @@
 
 #include "common/err.h"
 
+struct limpet_target;
+
 struct limpet_forks;
 
 struct limpet_fork {
@@ -28,8 +30,9 @@ struct limpet_forks_stats {
 };
 
 int limpet_forks_new(struct limpet_forks **ret) LIMPET_MUST_CHECK;
-/* Starts to look for children of the process `pid`, whose agent has its control page there. */
-void limpet_forks_begin(struct limpet_forks *forks, pid_t pid, uint64_t control_page);
+/* Starts to look for children of the target, whose agent has its control page there. */
+void limpet_forks_begin(struct limpet_forks *forks, const struct limpet_target *target,
+			uint64_t control_page);
 void limpet_forks_free(struct limpet_forks *forks);
 
 /* Looks for new children if it is time to and any process was created, or `at_once`. */

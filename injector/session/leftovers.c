@@ -12,6 +12,7 @@
 #include "injector/hook/thunks.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/quiesce.h"
 
 #define MAX_REMAINS 64u
@@ -109,10 +110,10 @@ static int find(pid_t pid, const struct limpet_modules *modules, struct leftover
 	return error ? error : find_maps(pid, modules, ret);
 }
 
-int limpet_leftovers_find(pid_t pid, const struct limpet_modules *modules)
+int limpet_leftovers_find(const struct limpet_target *target, const struct limpet_modules *modules)
 {
 	struct leftovers leftovers;
-	int error = find(pid, modules, &leftovers);
+	int error = find(target->pid, modules, &leftovers);
 
 	return error ? error : leftovers.fd_count || leftovers.map_count;
 }
@@ -158,7 +159,7 @@ static bool same(const struct leftovers *a, const struct leftovers *b)
 int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 			    const struct limpet_modules *modules, struct limpet_err *err)
 {
-	const struct limpet_inline_hook_setup inline_hooks = {.pid = setup->target->pid,
+	const struct limpet_inline_hook_setup inline_hooks = {.target = setup->target,
 							      .wait = setup->wait};
 	struct limpet_hijack_setup calls = *setup;
 	struct leftovers before, after;

@@ -39,9 +39,9 @@
 #include "injector/remote/sharers.h"
 #include "injector/session/leftovers.h"
 
-pid_t limpet_session_pid(const struct limpet_session *session)
+const struct limpet_target *limpet_session_target(const struct limpet_session *session)
 {
-	return session->target->pid;
+	return session->target;
 }
 
 struct limpet_segment *limpet_session_segment(struct limpet_session *session)
@@ -73,8 +73,7 @@ bool limpet_session_follows_glibc_alone(struct limpet_session *session)
 	const struct limpet_start *start = &session->plan.start;
 
 	if (session->late.functions ||
-	    limpet_entries_have_others(&session->entries, limpet_session_pid(session),
-				       &session->modules))
+	    limpet_entries_have_others(&session->entries, session->target, &session->modules))
 		return false;
 	for (uint32_t i = 0; i < start->hook_count; i++)
 		if (!(limpet_family[start->hooks[i].symbol].flags & others))
@@ -115,15 +114,14 @@ int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
 	session->target = target;
 	session->timeout_ns = timeout_ns;
 	session->lock_fd = session->segment.file = -1;
-	error = limpet_modules_read(target->pid, &session->modules, err);
+	error = limpet_modules_read(target, &session->modules, err);
 	error = limpet_target_explain(target, error, err);
 	if (error) {
 		limpet_session_free(session);
 		return error;
 	}
 	if (session->modules.r_debug)
-		limpet_modules_fingerprint(target->pid, session->modules.r_debug,
-					   &session->fingerprint);
+		limpet_modules_fingerprint(target, session->modules.r_debug, &session->fingerprint);
 	*ret = session;
 	return 0;
 }
@@ -273,7 +271,7 @@ int limpet_session_prepare(const struct limpet_target *target,
 		return error;
 	}
 	session->lock_fd = lock_fd;
-	limpet_seccomp_watch_begin(target->pid, &session->filters);
+	limpet_seccomp_watch_begin(target, &session->filters);
 	limpet_own_objects_note_execution(target->pid);
 	error = limpet_target_explain(session->target, limpet_session_arm(session, options, err),
 				      err);
@@ -386,7 +384,7 @@ int limpet_session_read_modules(struct limpet_session *session, struct limpet_er
 {
 	uint32_t gone = __atomic_load_n(&session->segment.shm->gone_count, __ATOMIC_ACQUIRE);
 	struct limpet_modules modules;
-	int error = limpet_modules_read(session->target->pid, &modules, err);
+	int error = limpet_modules_read(session->target, &modules, err);
 
 	if (error)
 		return error;
@@ -403,8 +401,8 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 	 * address. */
 	uint32_t seen = __atomic_load_n(&session->segment.shm->modules_seen, __ATOMIC_ACQUIRE);
 	uint64_t fingerprint;
-	int error = limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
-					       &fingerprint);
+	int error =
+		limpet_modules_fingerprint(session->target, session->modules.r_debug, &fingerprint);
 
 	if (error)
 		return error;

@@ -90,7 +90,7 @@ void limpet_session_free(struct limpet_session *session);
 int limpet_session_cleanup(const struct limpet_target *target, uint64_t timeout_ns, bool abandoned,
 			   struct limpet_err *err);
 
-pid_t limpet_session_pid(const struct limpet_session *session);
+const struct limpet_target *limpet_session_target(const struct limpet_session *session);
 struct limpet_segment *limpet_session_segment(struct limpet_session *session);
 /* The name of an allocator by its number (LIMPET_HOOK_OWNER), for messages; NULL: unknown number.
  */

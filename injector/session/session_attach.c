@@ -148,10 +148,10 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 /* Whether the process has locked any memory: the memory that we map may then be locked, too. */
 static bool may_lock_ours(const struct limpet_session *session)
 {
-	const pid_t pid = session->target->pid;
+	const struct limpet_target *target = session->target;
 
 	return !session->filters.without_munlock &&
-	       limpet_seccomp_has_locked(pid, limpet_proc_resident(pid));
+	       limpet_seccomp_has_locked(target, limpet_proc_resident(target->pid));
 }
 
 static int explain_growing(const struct limpet_session *session, int error, struct limpet_err *err)
@@ -206,7 +206,7 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->info_offset = image->info_offset;
 	boot->may_protect_code =
 		session->filters.allows_exec ||
-		!limpet_seccomp_kind(session->target->pid,
+		!limpet_seccomp_kind(session->target,
 				     limpet_tracee_tid(limpet_hijack_tracee(hijack)));
 	spell_path(session->nonce, boot->path);
 	boot->start = session->plan.start;

@@ -63,7 +63,7 @@ static bool may_call(void *context, pid_t tid)
 {
 	struct limpet_session *session = context;
 
-	return limpet_seccomp_watch_allows(&session->filters, session->target->pid, tid);
+	return limpet_seccomp_watch_allows(&session->filters, session->target, tid);
 }
 
 void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadline_ns,
@@ -90,7 +90,7 @@ void limpet_session_inline_hook_setup(struct limpet_session *session, uint64_t d
 				      struct limpet_inline_hook_setup *ret)
 {
 	*ret = (struct limpet_inline_hook_setup){
-		.pid = session->target->pid,
+		.target = session->target,
 		.wait = limpet_session_wait(session, deadline_ns),
 	};
 }

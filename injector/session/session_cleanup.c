@@ -82,7 +82,7 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 	copy.symbols = NULL;
 	copy.strings = NULL;
 	copy.symbol_count = copy.string_bytes = 0;
-	address = limpet_module_symbol(session->target->pid, &copy, "limpet_agent_info", NULL);
+	address = limpet_module_symbol(session->target, &copy, "limpet_agent_info", NULL);
 	free(copy.symbols);
 	free(copy.strings);
 	if (!address ||
@@ -113,8 +113,8 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
 		return limpet_session_detach_locked(session, err);
-	if (!abandoned && limpet_mseal_check(session->target->pid, &session->modules.maps))
-		return limpet_mseal_explain(session->target->pid, err);
+	if (!abandoned && limpet_mseal_check(session->target, &session->modules.maps))
+		return limpet_mseal_explain(session->target, err);
 	if (session->info.map && !session->handle)
 		return remove_released(session, agent, err);
 	/* The process was forked while the agent was being loaded or unloaded: the agent is not
@@ -145,7 +145,7 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 		if (session->modules.list[i].agent)
 			agent = &session->modules.list[i];
 	if (!agent) {
-		int found = limpet_leftovers_find(session->target->pid, &session->modules);
+		int found = limpet_leftovers_find(session->target, &session->modules);
 
 		/* A process that we may not look at is not ours. */
 		if (found <= 0)

@@ -70,8 +70,8 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 	if (info->map)
 		ret->end = end_of_place(&session->modules.maps, ret->end, info->thunks);
 	ret->thunks_apart = are_apart(session, info->thunks);
-	ret->hook_area_count = limpet_inline_hook_find(session->target->pid, &session->modules.maps,
-						       ret->hook_areas);
+	ret->hook_area_count =
+		limpet_inline_hook_find(session->target, &session->modules.maps, ret->hook_areas);
 	return 0;
 }
 
@@ -94,7 +94,7 @@ static int restore_hook_pointers(struct limpet_session *session,
 	for (;;) {
 		uint64_t began_ns = limpet_monotonic_ns(), took_ns;
 		struct limpet_hook_pointers_stats pass;
-		int error = limpet_hook_pointers_restore(session->target->pid, place,
+		int error = limpet_hook_pointers_restore(session->target, place,
 							 session->info.hooks, &options, &pass);
 
 		took_ns = limpet_monotonic_ns() - began_ns;
@@ -269,9 +269,9 @@ static int check_end(struct limpet_session *session, int error, struct limpet_er
 	/* If the mappings can no longer be read, nothing is reported. */
 	(void)limpet_proc_maps_read(session->target->pid, &maps);
 	/* Nothing leads there any more, and another try would fail, too. */
-	session->stats.mseal = limpet_mseal_check(session->target->pid, &maps);
+	session->stats.mseal = limpet_mseal_check(session->target, &maps);
 	if (session->stats.mseal)
-		error = limpet_mseal_explain(session->target->pid, err);
+		error = limpet_mseal_explain(session->target, err);
 	else if (!error)
 		error = check_gone(session, &maps, err);
 	limpet_proc_maps_done(&maps);
@@ -284,8 +284,8 @@ static int modules_if_changed(struct limpet_session *session, struct limpet_err 
 {
 	uint64_t fingerprint;
 
-	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
-				       &fingerprint) < 0 ||
+	if (limpet_modules_fingerprint(session->target, session->modules.r_debug, &fingerprint) <
+		    0 ||
 	    fingerprint == session->detach_fingerprint)
 		return 0;
 	session->detach_fingerprint = fingerprint;
@@ -295,7 +295,7 @@ static int modules_if_changed(struct limpet_session *session, struct limpet_err 
 static int put_slots_back(void *context, int memory)
 {
 	const struct limpet_session *session = context;
-	int answer = limpet_remote_patch_put_back(session->target->pid, memory, &session->info);
+	int answer = limpet_remote_patch_put_back(session->target, memory, &session->info);
 
 	return answer < 0 ? answer : 0;
 }
@@ -315,7 +315,7 @@ static bool has_finder(const struct limpet_session *session)
 }
 
 struct finder_end {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_agent_place *place;
 };
 
@@ -324,7 +324,7 @@ static bool may_end_finder(void *context)
 {
 	const struct finder_end *end = context;
 
-	return !limpet_quiesce_in_hook(end->pid, end->place);
+	return !limpet_quiesce_in_hook(end->target->pid, end->place);
 }
 
 /* Finds the agent, and calls its own part of detaching: it restores the slots. *ret_result: how
@@ -336,7 +336,7 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 	struct limpet_session_call call = {.operation = LIMPET_BOOT_CALL};
 	int error;
 
-	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
+	if (limpet_modules_fingerprint(session->target, session->modules.r_debug,
 				       &session->detach_fingerprint) < 0)
 		session->detach_fingerprint = 0;
 	error = limpet_session_read_modules(session, err);
@@ -358,20 +358,21 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 /* Slots that cannot be told count as leading there, and code. */
 static int check_ways_in(const struct limpet_session *session, struct limpet_err *err)
 {
-	const pid_t pid = session->target->pid;
-	int answer = session->outside ? limpet_remote_patch_leads_there(pid, &session->info) : 0;
+	const struct limpet_target *target = session->target;
+	int answer = session->outside ? limpet_remote_patch_leads_there(target, &session->info) : 0;
 
 	if (answer)
 		return limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
-				      "slots of process %d still lead to the agent", pid);
-	answer = limpet_inline_hook_leads_there(pid);
+				      "slots of process %d still lead to the agent", target->pid);
+	answer = limpet_inline_hook_leads_there(target);
 	if (answer < 0)
 		return limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
 				      "cannot see whether code of process %d still jumps to the "
 				      "agent: %s",
-				      pid, strerror(-answer));
+				      target->pid, strerror(-answer));
 	return answer ? limpet_err_set(err, -EBUSY,
-				       "process %d puts code back in which limpet's jumps are", pid)
+				       "process %d puts code back in which limpet's jumps are",
+				       target->pid)
 		      : 0;
 }
 
@@ -403,7 +404,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
 	struct limpet_session_call unload = {.operation = LIMPET_BOOT_UNLOAD, .place = &place};
-	struct finder_end end = {session->target->pid, &place};
+	struct finder_end end = {session->target, &place};
 	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
 	if (error)
@@ -442,7 +443,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	if (error)
 		return error;
 	if (session->stats.hook_pointers.elsewhere) {
-		error = limpet_thunks_leave(session->target->pid, place.thunks);
+		error = limpet_thunks_leave(session->target, place.thunks);
 		if (error)
 			return explain_elsewhere(session, err);
 	}

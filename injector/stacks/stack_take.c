@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_effect.h"
@@ -15,9 +16,9 @@
 #define STOP_PATIENCE_NS 100000000u
 
 /* EINTR is undone where the call can be made again (limpet_stop_limit_of()). */
-static bool disturbs(pid_t pid, const struct limpet_proc_syscall *call)
+static bool disturbs(const struct limpet_target *target, const struct limpet_proc_syscall *call)
 {
-	const enum limpet_stop_effect effect = limpet_stop_effect_of(pid, call);
+	const enum limpet_stop_effect effect = limpet_stop_effect_of(target->pid, call);
 
 	return effect == LIMPET_STOP_CUTS ||
 	       (effect == LIMPET_STOP_BREAKS &&
@@ -35,20 +36,20 @@ static int look_at(const struct limpet_stack_taking *taking, pid_t tid,
 	if (error)
 		return error;
 	*ret = (struct limpet_stack_thread){.tid = tid, .state = status.state, .system_call = -1};
-	if (limpet_proc_thread_name(taking->pid, tid, ret->name) < 0)
+	if (limpet_proc_thread_name(taking->target->pid, tid, ret->name) < 0)
 		ret->name[0] = '\0';
 	if (status.kernel_thread)
 		ret->missing = LIMPET_STACK_OF_KERNEL;
 	else if (status.state == 'Z' || status.state == 'X')
 		ret->missing = LIMPET_STACK_ENDED;
-	if (ret->missing || limpet_proc_syscall_read(taking->pid, tid, ret_call) < 0)
+	if (ret->missing || limpet_proc_syscall_read(taking->target->pid, tid, ret_call) < 0)
 		return 0;
 	if (!ret_call->running)
 		ret->system_call = ret_call->number;
 	if (status.state == 'D')
 		ret->missing = LIMPET_STACK_UNINTERRUPTIBLE;
 	/* What a stopped thread was in has been interrupted already. */
-	else if (status.state != 'T' && !ret_call->running && disturbs(taking->pid, ret_call))
+	else if (status.state != 'T' && !ret_call->running && disturbs(taking->target, ret_call))
 		ret->missing = LIMPET_STACK_DISTURBED;
 	return 0;
 }
@@ -83,13 +84,13 @@ static ssize_t stop_and_copy(const struct limpet_stack_taking *taking,
 {
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	ssize_t got = limpet_tracee_stop(taking->pid, thread->tid,
+	ssize_t got = limpet_tracee_stop(taking->target->pid, thread->tid,
 					 limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 
 	if (got < 0)
 		return got;
 	regs = limpet_tracee_regs(tracee);
-	got = limpet_stack_read(taking->pid, &taking->maps, regs->rsp, taking->room,
+	got = limpet_stack_read(taking->target->pid, &taking->maps, regs->rsp, taking->room,
 				LIMPET_STACKS_BYTES);
 	limpet_arch_unwind_registers(regs, copy->registers);
 	correct_state(regs, call, thread);

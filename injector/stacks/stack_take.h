@@ -15,11 +15,13 @@
 #include "injector/stacks/stack_thread.h"
 #include "injector/stacks/stack_unwind.h"
 
+struct limpet_target;
+
 /* Copied of each stack, from the stack pointer on. */
 #define LIMPET_STACKS_BYTES (256u << 10)
 
 struct limpet_stack_taking {
-	pid_t pid;
+	const struct limpet_target *target;
 	struct limpet_stack_maps maps;
 	uint8_t *room;     /* LIMPET_STACKS_BYTES */
 	size_t bytes_left; /* for the copies of all threads */

@@ -51,12 +51,13 @@ static int take_threads(struct limpet_stack_taking *taking, const pid_t *tids, s
 }
 
 /* No thread stands when this returns. */
-static int take_locked(pid_t pid, const pid_t *tids, size_t count, struct limpet_stacks *stacks,
-		       struct limpet_stack_copy *copies, struct limpet_err *err)
+static int take_locked(const struct limpet_target *target, const pid_t *tids, size_t count,
+		       struct limpet_stacks *stacks, struct limpet_stack_copy *copies,
+		       struct limpet_err *err)
 {
-	struct limpet_stack_taking taking = {.pid = pid, .bytes_left = COPIED_MOST};
+	struct limpet_stack_taking taking = {.target = target, .bytes_left = COPIED_MOST};
 	LIMPET_CLOSE int lock =
-		limpet_target_lock_take(pid, limpet_monotonic_ns() + LOCK_PATIENCE_NS, err);
+		limpet_target_lock_take(target->pid, limpet_monotonic_ns() + LOCK_PATIENCE_NS, err);
 	int error;
 
 	if (lock < 0)
@@ -66,13 +67,13 @@ static int take_locked(pid_t pid, const pid_t *tids, size_t count, struct limpet
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	/* Touched here, and not while a thread stands for it. */
 	memset(taking.room, 1, LIMPET_STACKS_BYTES);
-	limpet_stack_maps_read(pid, &taking.maps);
+	limpet_stack_maps_read(target->pid, &taking.maps);
 	error = take_threads(&taking, tids, count, stacks, copies);
 	limpet_tracee_rest();
 	limpet_watchdog_bury(true);
 	limpet_stack_maps_done(&taking.maps);
 	free(taking.room);
-	return error ? limpet_proc_explain(pid, error, "stop threads of", err) : 0;
+	return error ? limpet_proc_explain(target->pid, error, "stop threads of", err) : 0;
 }
 
 static int unwind(struct limpet_stacks *stacks, const struct limpet_stack_copy *copies)
@@ -88,28 +89,29 @@ static int unwind(struct limpet_stacks *stacks, const struct limpet_stack_copy *
 	return error;
 }
 
-static int explain_none(pid_t pid, pid_t only, struct limpet_err *err)
+static int explain_none(const struct limpet_target *target, pid_t only, struct limpet_err *err)
 {
 	if (!only)
-		return limpet_proc_explain(pid, -ESRCH, "look at", err);
-	limpet_err_set(err, -ESRCH, "process %d has no thread %d", pid, only);
-	limpet_err_hint(err, "its threads: ls /proc/%d/task", pid);
+		return limpet_proc_explain(target->pid, -ESRCH, "look at", err);
+	limpet_err_set(err, -ESRCH, "process %d has no thread %d", target->pid, only);
+	limpet_err_hint(err, "its threads: ls /proc/%d/task", target->pid);
 	return -ESRCH;
 }
 
 /* *ret_tids: malloc'ed. */
-static int list_threads(pid_t pid, pid_t only, pid_t **ret_tids, struct limpet_err *err)
+static int list_threads(const struct limpet_target *target, pid_t only, pid_t **ret_tids,
+			struct limpet_err *err)
 {
 	pid_t *tids = NULL;
-	int count = limpet_proc_tasks(pid, &tids), at = 0;
+	int count = limpet_proc_tasks(target->pid, &tids), at = 0;
 
 	if (count < 0)
-		return limpet_proc_explain(pid, count, "list the threads of", err);
+		return limpet_proc_explain(target->pid, count, "list the threads of", err);
 	while (only && at < count && tids[at] != only)
 		at++;
 	if (at == count) {
 		free(tids);
-		return explain_none(pid, only, err);
+		return explain_none(target, only, err);
 	}
 	if (only)
 		tids[0] = only;
@@ -122,7 +124,7 @@ static int take(const struct limpet_target *target, pid_t only, struct limpet_st
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	LIMPET_FREE struct limpet_stack_copy *copies = NULL;
-	int count = list_threads(target->pid, only, &tids, err), error;
+	int count = list_threads(target, only, &tids, err), error;
 
 	if (count < 0 || !tids)
 		return count;
@@ -130,11 +132,11 @@ static int take(const struct limpet_target *target, pid_t only, struct limpet_st
 	copies = calloc((size_t)count, sizeof(*copies));
 	if (!stacks->list || !copies)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	error = take_locked(target->pid, tids, (size_t)count, stacks, copies, err);
+	error = take_locked(target, tids, (size_t)count, stacks, copies, err);
 	if (!error && !stacks->count)
-		error = explain_none(target->pid, only, err);
+		error = explain_none(target, only, err);
 	if (!error)
-		error = limpet_modules_read(target->pid, &stacks->modules, err);
+		error = limpet_modules_read(target, &stacks->modules, err);
 	if (!error && unwind(stacks, copies) < 0)
 		error = limpet_err_set(err, -ENOMEM, "out of memory");
 	for (int i = 0; i < count; i++)

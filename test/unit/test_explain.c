@@ -156,7 +156,7 @@ static void test_only_present_pages_are_read(void **state)
 	(void)state;
 	for (size_t i = 0; i < PAGES; i += 2)
 		memset(memory + i * PAGE, (int)(i % 251), PAGE);
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	reader = limpet_process_reader(process);
 	for (size_t i = 0; i < PAGES; i++) {
 		int error = limpet_memory_reader_read(reader, at(memory, i) + 8, copy, PAGE - 8);
@@ -187,7 +187,7 @@ static void test_a_text_ends_with_what_is_present(void **state)
 	(void)state;
 	for (size_t i = 0; i < 5; i++)
 		memory[PAGE - 5 + i] = (uint8_t) "first"[i];
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	assert_int_equal(limpet_memory_reader_read_text(limpet_process_reader(process),
 							at(memory, 1) - 5, text, sizeof(text)),
 			 0);
@@ -210,7 +210,7 @@ static void test_the_budget_ends(void **state)
 	uint64_t word, from = 7;
 
 	(void)state;
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	reader = limpet_process_reader(process);
 	limpet_process_reader_limit(process, 2);
 	for (int i = 0; i < 2; i++)
@@ -232,7 +232,7 @@ static void test_the_budget_is_shared(void **state)
 	unsigned done[3] = {0};
 
 	(void)state;
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	reader = limpet_process_reader(process);
 	limpet_process_reader_limit(process, 100);
 	for (unsigned part = 0; part < 3; part++) {
@@ -257,7 +257,7 @@ static void test_nobody(void **state)
 	struct limpet_process_reader *process = NULL;
 
 	(void)state;
-	assert_true(limpet_process_reader_new(0x7ffffff0, &process) < 0);
+	assert_true(limpet_process_reader_new(target_of(0x7ffffff0), &process) < 0);
 	assert_null(process);
 }
 
@@ -376,7 +376,7 @@ static void begin_tree(struct own_tree *tree)
 		tree->leaf[i + 1] = (uint64_t)CLASS_OF_A_PAGE << 48 |
 				    (uint64_t)(uintptr_t)&tree->extents[i] | ENTRY_HEAD;
 	}
-	assert_int_equal(limpet_process_reader_new(getpid(), &tree->process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &tree->process), 0);
 	tree->counter = (struct counter){.reader = limpet_process_reader(tree->process),
 					 .node = tree->leaf};
 	tree->reader = (struct limpet_memory_reader){.read = count_read, .context = &tree->counter};
@@ -660,7 +660,7 @@ static void test_what_is_no_tree_is_given_up(void **state)
 	root[0] = (uint64_t)(uintptr_t)leaf;
 	for (size_t i = 0; i < NODE_BYTES / 8; i++)
 		leaf[i] = (uint64_t)(uintptr_t)leaf + 128 * (i % 1000);
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	counter.reader = limpet_process_reader(process);
 	assert_int_equal(limpet_jemalloc_read_tree(&reader, limpet_process_reader_pages(process),
 						   (uint64_t)(uintptr_t)root, &jemalloc),
@@ -700,7 +700,7 @@ static uint64_t search_reads(const uint8_t *memory, size_t bytes,
 	struct counter counter = {0};
 	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
 
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
 	for (size_t i = 0; memory_name && i < maps.count; i++)
 		if (at(memory, 0) >= maps.list[i].start && at(memory, 0) < maps.list[i].end)
@@ -842,8 +842,8 @@ static void read_heaps(struct own_heaps *own)
 	const struct limpet_memory_reader reader = {.read = read_shown, .context = &own->hidden};
 
 	limpet_glibc_heaps_done(&own->heaps);
-	assert_int_equal(limpet_glibc_heaps_read(getpid(), &reader, &own->maps, own->pages, NULL,
-						 &own->heaps),
+	assert_int_equal(limpet_glibc_heaps_read(target_of(getpid()), &reader, &own->maps,
+						 own->pages, NULL, &own->heaps),
 			 0);
 }
 
@@ -928,7 +928,7 @@ static void test_what_is_swapped_out_is_said(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, take_arena, steps), 0);
 	while (sem_wait(&taken) < 0)
 		;
-	assert_int_equal(limpet_process_reader_new(getpid(), &own.process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &own.process), 0);
 	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &own.pages), 0);
 	limpet_pages_be_exact(own.pages);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &own.maps), 0);

@@ -31,6 +31,7 @@
 #include "injector/proc/proc.h"
 #include "injector/ptrace/tracee.h"
 #include "test/unit/clock_fixture.h"
+#include "test/unit/target_of.h"
 
 #define PAGE 4096u
 /* Of words that are mangled. */
@@ -156,7 +157,8 @@ static int restore(pid_t pid, enum limpet_pages_way way, uint64_t deadline_ns,
 							     .wait.idle_context = &idle_calls,
 							     .wait.check = count_checks};
 
-	return limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, stats);
+	return limpet_hook_pointers_restore(target_of(pid), &place, (uintptr_t)hooks, &options,
+					    stats);
 }
 
 static void test_hook_pointers_in_sparse_memory(void **state)
@@ -466,20 +468,23 @@ static void test_what_a_linker_has_closed(void **state)
 	module.dev_major = major(status.st_dev);
 	module.dev_minor = minor(status.st_dev);
 	options.files_only = true;
-	assert_int_equal(
-		limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(limpet_hook_pointers_restore(target_of(pid), &place, (uintptr_t)hooks,
+						      &options, &stats),
+			 0);
 	assert_int_equal(stats.restored, 0);
 	assert_int_equal(stats.elsewhere, 2);
 	options.modules = &modules;
-	assert_int_equal(
-		limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(limpet_hook_pointers_restore(target_of(pid), &place, (uintptr_t)hooks,
+						      &options, &stats),
+			 0);
 	assert_int_equal(stats.restored, 1);
 	assert_int_equal(stats.elsewhere, 1);
 	assert_int_equal(word_of(pid, closed + 64), hooks[41].original);
 	assert_int_equal(word_of(pid, open + 64), thunk(43));
 	options.files_only = false;
-	assert_int_equal(
-		limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(limpet_hook_pointers_restore(target_of(pid), &place, (uintptr_t)hooks,
+						      &options, &stats),
+			 0);
 	assert_int_equal(word_of(pid, open + 64), hooks[43].original);
 	end_child(pid);
 	munmap(closed, 2 * PAGE);

@@ -10,6 +10,7 @@
 
 #include "injector/session/leftovers.h"
 #include "test/unit/proc_fixture.h"
+#include "test/unit/target_of.h"
 
 #define LIBRARY "7f0000000000-7f0001000000 r-xp 00000000 08:01 11 /lib/libc.so.6\n"
 #define AGENT(range, offset) range " r-xp " offset " 00:01 21 /memfd:limpet-agent (deleted)\n"
@@ -24,7 +25,7 @@ static int find(const char *maps)
 	proc_fixture_write("7/maps", LIBRARY "%s", maps);
 	/* A descriptor that is nobody's. */
 	proc_fixture_write("7/fd/0", "%s", "");
-	int answer = limpet_leftovers_find(7, &none);
+	int answer = limpet_leftovers_find(target_of(7), &none);
 
 	proc_fixture_end();
 	return answer;

@@ -14,6 +14,7 @@
 #include "injector/hook/kept_values.h"
 #include "injector/hook/plan.h"
 #include "injector/hook/slot_aliases.h"
+#include "test/unit/target_of.h"
 
 /* Programs with C libraries of other versions: this process's memory holds a loader's list whose
  * modules have the symbols that are at issue and nothing else. */
@@ -37,8 +38,9 @@ static void begin(void)
 	memset(list, 0, sizeof(list));
 	memset(&entries, 0, sizeof(entries));
 	debug = (struct r_debug){.r_version = 1};
-	modules = (struct limpet_modules){
-		.pid = getpid(), .list = list, .r_debug = (uint64_t)(uintptr_t)&debug};
+	modules = (struct limpet_modules){.target = target_of(getpid()),
+					  .list = list,
+					  .r_debug = (uint64_t)(uintptr_t)&debug};
 }
 
 /* A module that defines the functions of this list ("name name"), at the address 1000 * its number
@@ -387,7 +389,7 @@ static void test_variables_of_a_module_that_cannot_be_read(void **state)
 	words[0] = 0x4711;
 	begin_kept(words);
 	slot = variable(&words[0], LIMPET_SLOT_OF_VARIABLE);
-	modules.pid = 0; /* nobody's */
+	modules.target = target_of(0); /* nobody's */
 	assert_int_equal(limpet_kept_values_leave(&kept, &slot, &count), 1);
 	assert_int_equal(count, 0);
 	limpet_proc_maps_done(&modules.maps);

@@ -21,6 +21,7 @@
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 #include "test/unit/skip_reason.h"
+#include "test/unit/target_of.h"
 
 const enum preflight_group preflight_group = PREFLIGHT_PROGRAMS;
 
@@ -465,7 +466,7 @@ static void test_unseen_share_leaves_arenas_out(void **state)
 	assert_true(regions != MAP_FAILED);
 	regions += ARENA_BYTES - (uintptr_t)regions % ARENA_BYTES;
 	child = child_of(fill_memory);
-	assert_int_equal(limpet_unseen_rss(child, &unseen_bytes, &rss_bytes), 0);
+	assert_int_equal(limpet_unseen_rss(target_of(child), &unseen_bytes, &rss_bytes), 0);
 	assert_true(rss_bytes > 40 * MIB);
 	if (unseen_bytes < 24 * MIB || unseen_bytes > 28 * MIB)
 		fail_msg("%llu of %llu bytes", (unsigned long long)unseen_bytes,

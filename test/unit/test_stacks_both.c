@@ -20,6 +20,7 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/stacks/stack_scene.h"
 #include "injector/stacks/stack_take.h"
+#include "test/unit/target_of.h"
 
 #define ROUNDS 5u
 
@@ -109,7 +110,7 @@ static void look_once(struct limpet_stack_taking *taking, const pid_t *tids, siz
 	for (size_t i = 0; i < count; i++)
 		if (limpet_stack_take(taking, tids[i], &thread, &copies[i]) < 0)
 			copies[i].stack = NULL;
-	assert_int_equal(limpet_modules_read(taking->pid, &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(taking->target, &modules, NULL), 0);
 	assert_int_equal(limpet_stack_sources_read(&modules, copies, count, &sources), 0);
 	for (size_t i = 0; i < count; i++)
 		if (copies[i].stack)
@@ -130,7 +131,7 @@ static void look_at_any(const char *name)
 
 	assert_non_null(taking.room);
 	start(name, &program);
-	taking.pid = program.pid;
+	taking.target = target_of(program.pid);
 	compared = longer = 0;
 	for (unsigned i = 0; i < rounds; i++) {
 		pid_t *tids;
