@@ -45,7 +45,7 @@ static void say_started(void *context, const char *trace)
 		limpet_ui_note("%s", command->way);
 	limpet_capture_say_end(command->target->pid, command->options->duration_ns);
 	if (command->followers && command->first)
-		limpet_followers_say_earlier(command->target->pid);
+		limpet_followers_say_earlier(command->target);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }
@@ -87,7 +87,7 @@ static void serve(void *context)
 
 static void seal(struct command *command)
 {
-	struct limpet_sealing sealing = {.pid = command->target->pid,
+	struct limpet_sealing sealing = {.target = command->target,
 					 .trace = limpet_capture_trace(command->capture),
 					 .perf_map_fd = limpet_capture_perf_map(command->capture),
 					 .progress = &command->progress,

@@ -6,8 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "injector/elf/entry_list.h"
-#include "injector/remote/load.h"
+#include "injector/preflight/preflight.h"
 #include "injector/session/forks.h"
 
 /* Defaults; the help texts and manuals name these. */

@@ -10,28 +10,11 @@
 #include "cli/ui.h"
 #include "injector/preflight/preflight.h"
 #include "injector/proc/target_process.h"
-#include "injector/ptrace/priority.h"
-#include "injector/ptrace/tracee.h"
-
-/* On a busy machine these hundredths of a second of a processor took up to two seconds. */
-static int look_at(const struct limpet_target *target,
-		   const struct limpet_preflight_options *wanted, struct limpet_preflight *ret,
-		   struct limpet_err *err)
-{
-	struct limpet_priority before;
-	int error;
-
-	if (limpet_priority_has_one_processor())
-		return limpet_preflight_run(target, wanted, ret, err);
-	before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
-	error = limpet_preflight_run(target, wanted, ret, err);
-	limpet_priority_restore(before);
-	return error;
-}
 
 static int attach(struct limpet_capture_options *options, const struct limpet_target *target)
 {
 	struct limpet_preflight_options wanted = {
+		.hurried = true,
 		.partial = options->partial,
 		.assume_seccomp_ok = options->assume_seccomp_ok,
 		.forked = options->forked.start_ticks != 0,
@@ -41,22 +24,17 @@ static int attach(struct limpet_capture_options *options, const struct limpet_ta
 	};
 	struct limpet_preflight preflight;
 	struct limpet_err err = {0};
-	int status, error = look_at(target, &wanted, &preflight, &err);
+	int status, error = limpet_preflight_run(target, &wanted, &preflight, &err);
 
 	if (limpet_find_hidden(target, options, &preflight, &err)) {
 		wanted.entry_list = options->entry_list;
-		error = look_at(target, &wanted, &preflight, &err);
+		error = limpet_preflight_run(target, &wanted, &preflight, &err);
 	}
 	if (error < 0)
 		return limpet_ui_fail(&err, limpet_preflight_exit(&preflight));
 	limpet_capture_warn(&preflight);
 	if (options->background && !limpet_background_begin(target->pid, &status))
 		return status;
-	error = limpet_tracee_setup();
-	if (error < 0) {
-		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
-		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	}
 	limpet_capture_signals_setup(0);
 	return limpet_capture_command(options, target, LIMPET_MODE_ATTACH, NULL, &preflight);
 }

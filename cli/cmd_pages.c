@@ -45,6 +45,7 @@ struct pages_options {
 };
 
 struct pages_command {
+	const struct limpet_target *target;
 	const struct pages_options *options;
 	struct limpet_fault_capture *capture;
 	struct limpet_progress *progress;
@@ -80,7 +81,7 @@ static void serve(void *context)
 
 static void seal(struct pages_command *command)
 {
-	struct limpet_sealing sealing = {.pid = command->options->pid,
+	struct limpet_sealing sealing = {.target = command->target,
 					 .trace = limpet_fault_capture_trace(command->capture),
 					 .perf_map_fd =
 						 limpet_fault_capture_perf_map(command->capture),
@@ -130,7 +131,7 @@ static bool is_refusal(int error)
 
 static int capture(const struct pages_options *options, const struct limpet_target *target)
 {
-	struct pages_command command = {.options = options};
+	struct pages_command command = {.options = options, .target = target};
 	struct limpet_fault_capture_setup setup = {
 		.target = target,
 		.output = options->output,

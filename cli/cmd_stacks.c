@@ -21,7 +21,6 @@
 #include "injector/preflight/preflight.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/step.h"
-#include "injector/ptrace/tracee.h"
 #include "injector/stacks/stacks.h"
 
 static const char help_text[] =
@@ -306,16 +305,6 @@ struct stacks_options {
 	bool json;
 };
 
-static int take(const struct stacks_options *options, const struct limpet_target *target,
-		struct limpet_stacks *ret, struct limpet_err *err)
-{
-	int error = limpet_tracee_setup();
-
-	if (error)
-		return limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
-	return limpet_stacks_take(target, options->thread, ret, err);
-}
-
 static int print(const struct stacks_options *options, const struct limpet_stacks *stacks,
 		 const char *command)
 {
@@ -354,7 +343,7 @@ static int show_target(const struct stacks_options *options, const struct limpet
 	}
 	if (limpet_preflight_run(target, &wanted, preflight, &err) < 0)
 		return limpet_ui_fail(&err, (int)limpet_preflight_exit(preflight));
-	if (take(options, target, &stacks, &err) < 0)
+	if (limpet_stacks_take(target, options->thread, &stacks, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	status = print(options, &stacks, preflight->name);
 	limpet_stacks_done(&stacks);

@@ -12,9 +12,7 @@
 #include "cli/ui.h"
 #include "collector/capture/capture.h"
 #include "collector/control/control_client.h"
-#include "injector/hook/mseal.h"
 #include "injector/preflight/dormant.h"
-#include "injector/proc/cgroup.h"
 #include "injector/proc/target_process.h"
 
 static const char help_text[] =
@@ -33,7 +31,7 @@ static const char help_text[] =
 	"1 not captured or failed, 2 usage. More: man limpet-stop\n";
 
 struct stop {
-	pid_t pid;
+	struct limpet_target target;
 	struct limpet_control_stop *capture; /* NULL: nothing to wait for */
 	bool dormant;                        /* it was found by its dormant agent */
 	enum limpet_control_state shown;
@@ -53,12 +51,12 @@ static void show_state(void *context, const struct limpet_control_capture *captu
 		return;
 	stop->shown = capture->state;
 	if (capture->state == LIMPET_CONTROL_DETACHING &&
-	    limpet_cgroup_explain_frozen(stop->pid, &frozen))
+	    limpet_dormant_is_frozen(&stop->target, &frozen))
 		limpet_ui_note("%s: waiting for the thaw, as long as its --attach-timeout",
 			       frozen.message);
 	if (capture->state == LIMPET_CONTROL_DETACHING || capture->state == LIMPET_CONTROL_SEALING)
 		limpet_ui_note("%s %s (%d)", limpet_control_state_name(capture->state),
-			       capture->command, stop->pid);
+			       capture->command, stop->target.pid);
 }
 
 static void show_silence(void *context, pid_t collector_pid)
@@ -66,7 +64,7 @@ static void show_silence(void *context, pid_t collector_pid)
 	const struct stop *stop = context;
 
 	limpet_ui_warn("limpet (pid %d), which captures process %d, does not answer; still waiting",
-		       collector_pid, stop->pid);
+		       collector_pid, stop->target.pid);
 }
 
 static const struct limpet_control_watcher watcher = {.state = show_state, .silent = show_silence};
@@ -79,13 +77,13 @@ static int clean(const struct limpet_target *target, bool forked)
 
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);
-		if (limpet_dormant_look(target) != LIMPET_LEFT_JUMPS)
+		if (limpet_dormant_look(target, &err) != LIMPET_LEFT_JUMPS)
 			return LIMPET_EXIT_OK;
 		limpet_capture_warn_jumps(pid);
 		return LIMPET_EXIT_DORMANT;
 	}
 	/* It may have ended meanwhile. */
-	if (forked && limpet_dormant_check(pid) != 1)
+	if (forked && limpet_dormant_check(target) != 1)
 		return LIMPET_EXIT_OK;
 	if (!err.message[0])
 		limpet_err_set(&err, result,
@@ -94,27 +92,25 @@ static int clean(const struct limpet_target *target, bool forked)
 	return limpet_ui_fail(&err, LIMPET_EXIT_DORMANT);
 }
 
-static int clean_one(pid_t pid, bool forked)
+static int clean_relative(pid_t pid)
 {
 	struct limpet_target target;
-	struct limpet_err err = {0};
-	int status;
+	int status = LIMPET_EXIT_OK;
 
-	if (limpet_target_open(pid, &target, &err) < 0)
-		return forked ? LIMPET_EXIT_OK : limpet_ui_fail(&err, LIMPET_EXIT_DORMANT);
-	status = clean(&target, forked);
+	if (limpet_target_open(pid, &target, NULL) == 0)
+		status = clean(&target, true);
 	limpet_target_close(&target);
 	return status;
 }
 
 /* Includes processes forked from it, and the one from which it was forked. */
-static int clean_up(pid_t pid)
+static int clean_up(const struct limpet_target *target)
 {
 	LIMPET_FREE pid_t *relatives = NULL;
-	int count = limpet_dormant_relatives(pid, &relatives), worst = clean_one(pid, false);
+	int count = limpet_dormant_relatives(target, &relatives), worst = clean(target, false);
 
 	for (int i = 0; i < count; i++) {
-		int status = clean_one(relatives[i], true);
+		int status = clean_relative(relatives[i]);
 
 		worst = status > worst ? status : worst;
 	}
@@ -125,35 +121,35 @@ static int clean_up(pid_t pid)
 static int begin(struct stop *stop)
 {
 	struct limpet_err err;
-	int result = limpet_control_stop_begin(stop->pid, &stop->capture, &err);
+	int result;
 
+	(void)!limpet_target_open(stop->target.pid, &stop->target, NULL); /* it may have ended */
+	result = limpet_control_stop_begin(stop->target.pid, &stop->capture, &err);
 	if (result == 0)
 		return LIMPET_EXIT_OK;
-	if (result == -ENOENT && limpet_dormant_check(stop->pid) == 1)
-		return clean_up(stop->pid);
+	if (result == -ENOENT && limpet_dormant_check(&stop->target) == 1)
+		return clean_up(&stop->target);
 	/* It was removed together with a relative. */
 	if (result == -ENOENT && stop->dormant)
 		return LIMPET_EXIT_OK;
-	if (result == -ENOENT && kill(stop->pid, 0) < 0 && errno == ESRCH) {
-		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->pid);
+	if (result == -ENOENT && stop->target.error == -ESRCH) {
+		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->target.pid);
 		limpet_err_hint(&err, "`limpet status` lists the captures");
 	}
 	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
 
-static void say_what_stays(pid_t pid)
+static void say_what_stays(const struct limpet_target *target)
 {
-	struct limpet_target target;
+	const pid_t pid = target->pid;
 	struct limpet_err err;
 
-	(void)!limpet_target_open(pid, &target, NULL); /* gone: nothing stays */
-	switch (limpet_dormant_look(&target)) {
+	switch (limpet_dormant_look(target, &err)) {
 	case LIMPET_LEFT_MSEAL:
-		limpet_mseal_explain(&target, &err);
 		limpet_ui_warn("%s", err.message);
 		break;
 	case LIMPET_LEFT_AGENT:
-		if (limpet_cgroup_explain_frozen(pid, &err))
+		if (limpet_dormant_is_frozen(target, &err))
 			limpet_ui_note("%s; %s", err.message, err.hint);
 		limpet_capture_warn_agent(pid);
 		break;
@@ -166,7 +162,6 @@ static void say_what_stays(pid_t pid)
 			       pid);
 		break;
 	}
-	limpet_target_close(&target);
 }
 
 /* How long the process stood, which is of interest also if the capture ran in the background. */
@@ -182,7 +177,7 @@ static void say_stops(const struct stop *stop, const char *path)
 	end = limpet_trace_reader_end(reader);
 	if (end->attach_stop_us >= 0)
 		limpet_ui_note(
-			"stops of process %d: %s", stop->pid,
+			"stops of process %d: %s", stop->target.pid,
 			limpet_capture_stop_words(stops, end->attach_stop_us, end->detach_stop_us));
 	limpet_trace_reader_free(reader);
 }
@@ -208,12 +203,12 @@ static int finish(struct stop *stop)
 	if (end.exit_status == LIMPET_EXIT_INCOMPLETE)
 		limpet_ui_warn(
 			"the trace of process %d is not complete; its report says what is missing",
-			stop->pid);
+			stop->target.pid);
 	else if (end.exit_status == LIMPET_EXIT_DORMANT)
-		say_what_stays(stop->pid);
+		say_what_stays(&stop->target);
 	else if (end.exit_status != LIMPET_EXIT_OK)
 		limpet_ui_warn("the capture of process %d failed; its own terminal says why",
-			       stop->pid);
+			       stop->target.pid);
 	if (end.trace[0])
 		limpet_ui_hint("limpet report %s", end.trace);
 	return (int)end.exit_status;
@@ -232,6 +227,7 @@ static int stop_each(struct stops *stops)
 	for (size_t i = 0; i < stops->count; i++) {
 		int status = finish(&stops->list[i]);
 
+		limpet_target_close(&stops->list[i].target);
 		worst = status > worst ? status : worst;
 	}
 	return limpet_ui_finish(worst);
@@ -252,9 +248,9 @@ static int find_all(struct stops *ret)
 	if (!ret->list)
 		return -ENOMEM;
 	for (int i = 0; i < capture_count; i++)
-		ret->list[ret->count++].pid = captures[i].pid;
+		ret->list[ret->count++].target.pid = captures[i].pid;
 	for (int i = 0; i < dormant_count; i++)
-		ret->list[ret->count++] = (struct stop){.pid = dormant[i], .dormant = true};
+		ret->list[ret->count++] = (struct stop){.target.pid = dormant[i], .dormant = true};
 	return 0;
 }
 
@@ -282,7 +278,8 @@ static int stop_some(char **pids, int count)
 
 	/* If a part of the command line is wrong, nothing is stopped. */
 	for (; status == LIMPET_EXIT_OK && stops.count < (size_t)count; stops.count++)
-		status = limpet_line_parse_pid(pids[stops.count], &stops.list[stops.count].pid);
+		status = limpet_line_parse_pid(pids[stops.count],
+					       &stops.list[stops.count].target.pid);
 	if (status == LIMPET_EXIT_OK)
 		status = stop_each(&stops);
 	free(stops.list);

@@ -18,7 +18,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "injector/ptrace/step.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/session/session.h"
 
 #define MOST_BYTES (16u << 20)
 /* How long the last lines wait for their reader. */
@@ -104,7 +104,7 @@ static void print(pid_t tid, uint64_t at_ns, const char *what, const char *after
 		memcpy(debug.text + debug.bytes, line, (size_t)length);
 		debug.bytes += (size_t)length;
 	}
-	if (!limpet_tracee_holds())
+	if (!limpet_session_holds_threads())
 		write_out();
 	debug.busy = 0;
 }

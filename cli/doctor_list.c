@@ -8,7 +8,7 @@
 #include "cli/ui.h"
 #include "common/array.h"
 #include "common/units.h"
-#include "injector/proc/proc.h"
+#include "injector/proc/processes.h"
 #include "injector/proc/target_process.h"
 
 struct row {

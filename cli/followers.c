@@ -11,7 +11,7 @@
 #include "cli/follower.h"
 #include "cli/ui.h"
 #include "common/array.h"
-#include "injector/proc/descendants.h"
+#include "injector/session/descendants.h"
 
 #define NAMES_MAX 1000 /* how many names are tried for a trace */
 #define EARLIER_NAMED 8
@@ -224,12 +224,12 @@ static const char *were(uint64_t count)
 	return count == 1 ? "child was" : "children were";
 }
 
-void limpet_followers_say_earlier(pid_t pid)
+void limpet_followers_say_earlier(const struct limpet_target *target)
 {
 	LIMPET_FREE pid_t *pids = NULL;
 	char list[EARLIER_NAMED * 12 + 1] = "", more[32] = "";
 	size_t used = 0;
-	const int count = limpet_descendants(pid, &pids);
+	const int count = limpet_descendants(target, &pids);
 
 	if (count <= 0)
 		return;

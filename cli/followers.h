@@ -41,7 +41,7 @@ bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 			   const volatile sig_atomic_t *impatient, void (*serve)(void *context),
 			   void *context);
 /* Reports which children of the process existed before the capture, and are not captured. */
-void limpet_followers_say_earlier(pid_t pid);
+void limpet_followers_say_earlier(const struct limpet_target *target);
 /* Reports their results. */
 void limpet_followers_say(const struct limpet_followers *followers,
 			  const struct limpet_forks_stats *stats);

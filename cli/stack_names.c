@@ -8,7 +8,6 @@
 #include "analyzer/symbols/symbolize.h"
 #include "common/array.h"
 #include "common/open_file.h"
-#include "injector/proc/perf_map_file.h"
 #include "injector/proc/target_process.h"
 
 /* What is known at one address. */
@@ -124,13 +123,12 @@ static int name_module(struct limpet_stack_names *names, const struct limpet_tar
 		.build_id_bytes = module->build_id_bytes,
 	};
 	struct limpet_symbolizer *symbolizer;
-	char root[64];
+	char root[LIMPET_TARGET_ROOT_BYTES];
 	int error;
 
 	if (fd < 0)
 		return 0;
-	snprintf(root, sizeof(root), "/proc/%d/root", target->pid);
-	if (limpet_open_may_enter(root))
+	if (limpet_target_root(target, root))
 		options.root = root;
 	if (limpet_symbolizer_open(&options, &symbolizer, NULL) < 0)
 		return 0;
@@ -142,7 +140,7 @@ static int name_module(struct limpet_stack_names *names, const struct limpet_tar
 /* Code in no module. */
 static int name_made(struct limpet_stack_names *names, const struct limpet_stacks *stacks)
 {
-	LIMPET_CLOSE int fd = limpet_perf_map_open(stacks->modules.target->pid);
+	LIMPET_CLOSE int fd = limpet_target_open_perf_map(stacks->modules.target);
 	LIMPET_FREE uint64_t *addresses = calloc(names->place_count + 1, sizeof(*addresses));
 	struct limpet_symbolizer *map;
 	size_t count = 0;

@@ -1,5 +1,7 @@
 INJECTOR_SRC := \
 	injector/session/children.c \
+	injector/session/command.c \
+	injector/session/descendants.c \
 	injector/session/forks.c \
 	injector/session/leftovers.c \
 	injector/session/session.c \
@@ -113,14 +115,13 @@ INJECTOR_SRC += \
 
 INJECTOR_SRC += \
 	injector/proc/cgroup.c \
-	injector/proc/descendants.c \
 	injector/proc/descriptor.c \
 	injector/proc/memory.c \
 	injector/proc/message_queue.c \
 	injector/proc/pagemap.c \
 	injector/proc/pages.c \
 	injector/proc/stack_memory.c \
-	injector/proc/perf_map_file.c \
+	injector/proc/target_perf_map.c \
 	injector/proc/proc.c \
 	injector/proc/proc_files.c \
 	injector/proc/proc_maps.c \

@@ -496,8 +496,11 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 						 .assume_seccomp_ok = setup->assume_seccomp_ok,
 						 .load = setup->load,
 						 .entry_list = setup->entry_list};
-	int error = limpet_trace_session_open(&capture->trace, setup->target, err);
+	int error = limpet_tracee_setup();
 
+	if (error)
+		return limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
+	error = limpet_trace_session_open(&capture->trace, setup->target, err);
 	if (error)
 		return error;
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))

@@ -11,7 +11,6 @@
 #include "collector/capture/identity.h"
 #include "common/array.h"
 #include "common/losses.h"
-#include "injector/proc/perf_map_file.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_end.h"
 #include "injector/proc/target_process.h"
@@ -199,7 +198,7 @@ const char *limpet_trace_session_why_early(const struct limpet_trace_session *se
 
 void limpet_trace_session_open_perf_map(struct limpet_trace_session *session)
 {
-	int fd = limpet_perf_map_open(session->target->pid);
+	int fd = limpet_target_open_perf_map(session->target);
 
 	if (fd < 0)
 		return;

@@ -14,6 +14,7 @@
 #include "injector/proc/cgroup.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/target_process.h"
+#include "injector/ptrace/priority.h"
 #include "injector/ptrace/step.h"
 
 const char *limpet_preflight_sys_root = "/sys";
@@ -289,7 +290,7 @@ static bool check_state(struct limpet_check *check)
 static void add_dormant(struct limpet_check *check)
 {
 	LIMPET_FREE pid_t *relatives = NULL;
-	int count = limpet_dormant_relatives(check->target->pid, &relatives);
+	int count = limpet_dormant_relatives(check->target, &relatives);
 
 	if (count <= 0)
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",
@@ -318,7 +319,7 @@ static void check_agent(struct limpet_check *check)
 		i++;
 	if (i == check->maps.count || check->options.forked)
 		return;
-	if (limpet_dormant_check(check->target->pid) == 1) {
+	if (limpet_dormant_check(check->target) == 1) {
 		add_dormant(check);
 		return;
 	}
@@ -418,9 +419,8 @@ static int look_once(const struct limpet_target *target,
 }
 
 /* If the main thread has just ended, repeats the checks through another thread. */
-int limpet_preflight_run(const struct limpet_target *target,
-			 const struct limpet_preflight_options *options,
-			 struct limpet_preflight *ret, struct limpet_err *err)
+static int look(const struct limpet_target *target, const struct limpet_preflight_options *options,
+		struct limpet_preflight *ret, struct limpet_err *err)
 {
 	struct limpet_err looked;
 	pid_t resident = target->pid, before;
@@ -434,6 +434,22 @@ int limpet_preflight_run(const struct limpet_target *target,
 		 limpet_proc_resident(target->pid) != resident);
 	if (err)
 		*err = looked;
+	return result;
+}
+
+int limpet_preflight_run(const struct limpet_target *target,
+			 const struct limpet_preflight_options *options,
+			 struct limpet_preflight *ret, struct limpet_err *err)
+{
+	struct limpet_priority before;
+	int result;
+
+	/* On a busy machine these hundredths of a second of a processor took up to two seconds. */
+	if (!options || !options->hurried || limpet_priority_has_one_processor())
+		return look(target, options, ret, err);
+	before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
+	result = look(target, options, ret, err);
+	limpet_priority_restore(before);
 	return result;
 }
 

@@ -14,6 +14,7 @@
 
 #include "common/err.h"
 #include "common/memory_accounts.h"
+#include "injector/elf/entry_list.h"
 #include "injector/elf/memory_owners.h"
 #include "injector/remote/load.h"
 
@@ -40,11 +41,11 @@ struct limpet_finding_word {
 };
 extern const struct limpet_finding_word limpet_finding_words[];
 
-struct limpet_entry_list;
 struct limpet_target;
 struct limpet_preflight_options {
 	bool partial;           /* an allocator out of reach is a warning, not a refusal */
 	bool assume_seccomp_ok; /* an unreadable seccomp filter is a warning, not a refusal */
+	bool hurried;           /* at a raised priority, unless there is one processor alone */
 	bool quick;             /* for lists: no thread is stopped, filters stay unread */
 	bool launched;          /* a child of ours that we trace, stopped at its entry point */
 	bool forked;            /* the agent in it is a copy of its parent's, and silent */

@@ -8,13 +8,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-
-/* Root of the proc file system; tests set it to a directory of substitute files. */
-extern const char *limpet_proc_root;
-
-/* Sets "process N is gone" for -ESRCH, that it is another program for -ESTALE, else "cannot WHAT
- * process N: ..."; returns `error`. */
-int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_err *err);
+#include "injector/proc/processes.h"
 
 struct limpet_map {
 	uint64_t start, end, offset, inode;
@@ -68,40 +62,12 @@ bool limpet_smap_bytes(const struct limpet_smap *smap, const char *key, uint64_t
 /* Whether the mapping has a flag, by the two letters of proc(5). */
 bool limpet_smap_has_flag(const struct limpet_smap *smap, const char *flag);
 
-struct limpet_proc_status {
-	char name[64]; /* comm, unescaped */
-	char state;    /* R S D T t Z X I */
-	pid_t tgid, ppid, tracer;
-	pid_t ns_pid; /* in its own pid namespace */
-	uid_t uid, euid, suid, fsuid;
-	gid_t gid, egid, sgid;
-	unsigned threads;
-	unsigned fd_size; /* slots in the descriptor table */
-	/* Of rss_bytes, pages of files and shared ones; 0: unknown. */
-	uint64_t file_rss_bytes;
-	uint64_t rss_bytes, vm_bytes, locked_bytes,
-		data_bytes;     /* data: private, writable, no stack */
-	uint64_t vm_most_bytes; /* peak of vm_bytes */
-	uint64_t cap_effective, cap_permitted;
-	int seccomp; /* 0 none, 1 strict, 2 filter */
-	bool no_new_privs;
-	bool kernel_thread; /* runs no code of a program; includes io_uring's threads of a process
-			     */
-};
-int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
-/* Whether it has ended, and its parent has not collected it yet; then says so. Other calls fail as
- * if it were gone, or, for its own user, as if he were not allowed to. */
-bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *status,
-			       struct limpet_err *err);
-
 /* The numbers in a thread's stat file, by their field numbers in proc(5); the state as a character;
  * 0 for pid and name, and for missing ones. Returns the last field number. */
 #define LIMPET_STAT_FIELDS 53u
 #define LIMPET_STAT_STATE 3u
 #define LIMPET_STAT_PROCESSOR 39u
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
-/* Start time in clock ticks since boot; together with the pid it identifies a process for good. */
-int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
 /* Whether it no longer runs code of its program, or is gone. */
 bool limpet_proc_is_exiting(pid_t tid);
 /* Threads, ascending; *ret_tids is malloc'ed. Returns their number. Every thread that lived during
@@ -117,12 +83,11 @@ int limpet_proc_thread_name(pid_t pid, pid_t tid, char ret[LIMPET_PROC_NAME_BYTE
 pid_t limpet_proc_resident(pid_t pid);
 /* Whether any of its threads still has the process's memory: false once it is exiting. */
 bool limpet_proc_has_memory(pid_t pid);
-/* argv[0], without a title that the process has set in its place (setproctitle), and the
- * executable's path; buffers are always terminated. */
+/* argv[0], without a title that the process has set in its place (setproctitle); buffers are always
+ * terminated. */
 int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes);
 /* The whole command line, with arguments separated by one blank. It may contain secrets. */
 int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes);
-int limpet_proc_executable(pid_t pid, char *ret, size_t bytes);
 
 /* What a blocked thread is doing, read from /proc/PID/task/TID/syscall without stopping it. */
 struct limpet_proc_syscall {
@@ -162,13 +127,6 @@ int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft);
 /* Open descriptors, ascending, malloc'ed; returns their number. */
 int limpet_proc_fds(pid_t pid, int **ret_fds);
 
-/* Every process that the caller may see, ascending, malloc'ed; returns their number. */
-int limpet_proc_pids(pid_t **ret_pids);
-/* A whole file, malloc'ed, followed by a NUL that *ret_bytes does not count: /proc/PID/NAME, or
- * /proc/NAME if pid is 0. -ENOENT: the process exists, the file does not. */
-int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
-/* The number at the start of /proc/NAME, a setting of the machine. */
-int limpet_proc_number_read(const char *name, uint64_t *ret_value);
 /* Holds what a descriptor of the process refers to (O_PATH), and its type (S_IFIFO...), without
  * asking who serves a file: neither this nor close(2) of it waits. For handlers of signals, too.
  * Returns a descriptor that the caller closes. */

@@ -3,11 +3,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/open_file.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 
@@ -64,6 +66,12 @@ int limpet_target_check(const void *context)
 	if (error == -ESRCH)
 		return error;
 	return error || memcmp(mark, target->mark, sizeof(mark)) != 0 ? -ESTALE : 0;
+}
+
+bool limpet_target_root(const struct limpet_target *target, char ret[LIMPET_TARGET_ROOT_BYTES])
+{
+	snprintf(ret, LIMPET_TARGET_ROOT_BYTES, "/proc/%d/root", limpet_proc_resident(target->pid));
+	return limpet_target_check(target) != -ESRCH && limpet_open_may_enter(ret);
 }
 
 int limpet_target_explain(const struct limpet_target *target, int error, struct limpet_err *err)

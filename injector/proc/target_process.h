@@ -4,6 +4,7 @@
 #ifndef LIMPET_INJECTOR_TARGET_PROCESS_H
 #define LIMPET_INJECTOR_TARGET_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -28,6 +29,16 @@ int limpet_target_open(pid_t pid, struct limpet_target *ret,
 void limpet_target_close(struct limpet_target *target);
 /* This process itself; valid until this thread asks again. */
 const struct limpet_target *limpet_target_self(void);
+/* Its root directory, in the caller's file system. False: it is gone, or that may not be entered.
+ */
+#define LIMPET_TARGET_ROOT_BYTES 64u
+bool limpet_target_root(const struct limpet_target *target, char ret[LIMPET_TARGET_ROOT_BYTES]);
+/* /tmp/perf-PID.map, in which a program names the code that it generates (perf(1)'s convention). It
+ * is looked up in the program's own root, which is never left, by the program's pid in its own pid
+ * namespace. Returns a descriptor for reading, or -errno: -ENOENT none, -ESRCH no such process,
+ * -EACCES, -ELOOP (a link), -EINVAL (not a regular file), -EPERM (owned by neither the process's
+ * user nor root), -EOPNOTSUPP (a program may serve the file, and could make us wait). */
+int limpet_target_open_perf_map(const struct limpet_target *target);
 /* Returns 0 if it is still the same process with the same program. -ESRCH: it is gone; -ESTALE: it
  * has executed another program; -errno: unknown. To be called before each change. Takes a struct
  * limpet_target. */

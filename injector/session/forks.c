@@ -89,11 +89,21 @@ static uint64_t silent_copy(pid_t pid, uint64_t control_page)
 	return inode;
 }
 
-bool limpet_fork_is_silent(const struct limpet_fork *fork)
+static bool is_same_process(const struct limpet_fork *fork)
 {
 	uint64_t ticks;
 
-	return limpet_proc_start_time(fork->pid, &ticks) == 0 && ticks == fork->start_ticks &&
+	return limpet_proc_start_time(fork->pid, &ticks) == 0 && ticks == fork->start_ticks;
+}
+
+bool limpet_fork_runs_on(const struct limpet_fork *fork)
+{
+	return is_same_process(fork) && limpet_own_objects_has_execution(fork->pid);
+}
+
+bool limpet_fork_is_silent(const struct limpet_fork *fork)
+{
+	return is_same_process(fork) &&
 	       silent_copy(fork->pid, fork->control_page) == fork->image_inode;
 }
 

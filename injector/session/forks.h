@@ -48,6 +48,8 @@ bool limpet_forks_wait(const struct limpet_forks *forks);
 bool limpet_forks_was_taken(const struct limpet_forks *forks, pid_t pid);
 void limpet_forks_stats_read(const struct limpet_forks *forks, struct limpet_forks_stats *ret);
 
+/* Whether it is still the same process, and executes the program of the one it was forked from. */
+bool limpet_fork_runs_on(const struct limpet_fork *fork);
 /* Whether it is still the same process and still has its silent copy of the agent, from which
  * nobody collects. */
 bool limpet_fork_is_silent(const struct limpet_fork *fork);

@@ -39,6 +39,11 @@
 #include "injector/remote/sharers.h"
 #include "injector/session/leftovers.h"
 
+bool limpet_session_holds_threads(void)
+{
+	return limpet_tracee_holds();
+}
+
 const struct limpet_target *limpet_session_target(const struct limpet_session *session)
 {
 	return session->target;

@@ -83,6 +83,9 @@ int limpet_session_detach(struct limpet_session *session, struct limpet_err *err
 void limpet_session_let_go(struct limpet_session *session);
 void limpet_session_free(struct limpet_session *session);
 
+/* Whether a thread of a target is held at this moment. From a handler of signals, too. */
+bool limpet_session_holds_threads(void);
+
 /* Under the target lock: switches off, proves unused and unloads the agents that an earlier limpet
  * left behind. Returns how many were removed, or -errno (-EBUSY: one could not be removed;
  * -EALREADY: its collector lives). `abandoned`: it is known that nobody collects from this process

@@ -68,7 +68,9 @@ static int take_locked(const struct limpet_target *target, const pid_t *tids, si
 	/* Touched here, and not while a thread stands for it. */
 	memset(taking.room, 1, LIMPET_STACKS_BYTES);
 	limpet_stack_maps_read(target->pid, &taking.maps);
-	error = take_threads(&taking, tids, count, stacks, copies);
+	error = limpet_target_check(target);
+	if (!error)
+		error = take_threads(&taking, tids, count, stacks, copies);
 	limpet_tracee_rest();
 	limpet_watchdog_bury(true);
 	limpet_stack_maps_done(&taking.maps);
@@ -148,7 +150,11 @@ int limpet_stacks_take(const struct limpet_target *target, pid_t only, struct li
 		       struct limpet_err *err)
 {
 	struct limpet_stacks stacks = {.list = NULL};
-	int error = take(target, only, &stacks, err);
+	int error = limpet_tracee_setup();
+
+	if (error)
+		return limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
+	error = take(target, only, &stacks, err);
 
 	/* Modules and stacks are of one program only if it is the same still. */
 	if (!error)

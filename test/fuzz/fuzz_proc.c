@@ -158,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)limpet_proc_argv0(PID, text, sizeof(text));
 	(void)limpet_proc_command_line(PID, text, sizeof(text));
 	(void)limpet_unseen_rss(target_of(PID), &value, &other);
-	if (limpet_dormant_check(PID) > 1)
+	if (limpet_dormant_check(target_of(PID)) > 1)
 		abort();
 	(void)limpet_preflight_run(target_of(PID), NULL, &preflight, &err);
 	put(files[which].name, files[which].content, strlen(files[which].content));
