@@ -5,9 +5,9 @@
  * at a safe point (the injector's calls), or from the program's own call into the loader, which
  * takes the same lock itself; never from an allocation hook.
  *
- * If the injector's calls run on a thread that may hold that lock (struct limpet_start,
- * from_outside), the injector patches and restores slots itself; only slots of modules that are
- * loaded later are patched here. */
+ * If the injector's calls run on a thread that may hold that lock (LIMPET_METHOD_OUTSIDE), the
+ * injector patches and restores slots itself; only slots of modules that are loaded later are
+ * patched here. */
 #include "agent/patch.h"
 #include "agent/agent.h"
 #include "agent/hook_paths.h"
@@ -61,7 +61,7 @@ void limpet_patch_configure(const struct limpet_start *start)
 	limpet_loaded_configure(start);
 	unread_seen = 0;
 	detaching = false;
-	begun = start->from_outside; /* then nothing searches for these */
+	begun = start->method == LIMPET_METHOD_OUTSIDE; /* then nothing searches for these */
 }
 
 /* Whether the page is writable now, by an atomic `or 0` on the word in a futex call. A page in the
@@ -370,7 +370,7 @@ static void end_scan(void)
 
 bool limpet_patch_begin(void)
 {
-	if (config.from_outside)
+	if (config.method == LIMPET_METHOD_OUTSIDE)
 		return true;
 	/* In the order of limpet_patch_on_loader_call(). */
 	if (!limpet_loaded_hold_all())
@@ -383,7 +383,7 @@ bool limpet_patch_begin(void)
 
 void limpet_patch_end(void)
 {
-	if (config.from_outside)
+	if (config.method == LIMPET_METHOD_OUTSIDE)
 		return;
 	end_scan();
 	limpet_loaded_let_all_go();
@@ -394,7 +394,7 @@ int limpet_patch_planned(void)
 	struct patch_walk walk = {.done = 0, .restore = false};
 	uint32_t unread;
 
-	if (config.from_outside)
+	if (config.method == LIMPET_METHOD_OUTSIDE)
 		return 0;
 	note_early();
 	limpet_loaded_walk(patch_module, &walk, &unread);
@@ -478,7 +478,7 @@ int limpet_patch_restore(void)
 
 	__atomic_store_n(&detaching, true, __ATOMIC_RELAXED);
 	/* The injector checks again when no thread is in a loader hook. */
-	if (config.from_outside)
+	if (config.method == LIMPET_METHOD_OUTSIDE)
 		return 0;
 	/* From then on, a hook that was scanning writes no more slots, and has finished those that
 	 * it had begun. */

@@ -216,14 +216,14 @@ static int start_all(struct limpet_start *start)
 	 * handle set, the agent can be removed, also from a child that is forked from here on. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	limpet_agent_info.handle = start->handle;
-	limpet_agent_info.restores = !start->from_outside;
+	limpet_agent_info.restores = start->method != LIMPET_METHOD_OUTSIDE;
 	limpet_agent_info.map_bytes = start->map_bytes;
 	limpet_agent_info.map = start->map;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	start->patched = (uint32_t)limpet_patch_planned();
 	limpet_patch_end();
 	limpet_agent_info.state = LIMPET_AGENT_ACTIVE;
-	if (!start->from_outside)
+	if (start->method != LIMPET_METHOD_OUTSIDE)
 		start->patched += (uint32_t)limpet_patch_new_modules();
 	return 0;
 }

@@ -43,7 +43,7 @@ static void say_started(void *context, const char *trace)
 	limpet_ui_note("capturing %s (%d) to %s", command->name, command->target->pid, trace);
 	if (command->way)
 		limpet_ui_note("%s", command->way);
-	limpet_capture_say_end(command->target->pid, command->options->duration_ns);
+	limpet_capture_say_end(command->target->pid, command->options->config.duration_ns);
 	if (command->followers && command->first)
 		limpet_followers_say_earlier(command->target);
 	if (!limpet_ui_is_quiet())
@@ -246,27 +246,11 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 		.target = command->target,
 		.mode = command->mode,
 		.tracee = tracee,
-		.output = options->output,
-		.duration_ns = options->duration_ns,
-		.agent_memory_bytes = options->agent_memory_bytes,
-		.collector_memory_bytes = options->collector_memory_bytes,
-		.sampling = {.bytes = options->sample_bytes,
-			     .overload_bytes = options->on_overload == LIMPET_OVERLOAD_SAMPLE
-						       ? LIMPET_SAMPLE_OVERLOAD_BYTES
-						       : 0},
-		.max_bytes = options->max_bytes,
-		.compact = options->compact,
-		.assume_seccomp_ok = options->assume_seccomp_ok,
-		.addresses = options->addresses,
-		.timeout_ns = options->attach_timeout_ns,
-		.wait_for_room = options->on_overload == LIMPET_OVERLOAD_WAIT,
-		.with_command_line = options->with_command_line,
+		.config = &options->config,
 		.unseen_rss_share = preflight->unseen_rss_share,
 		.allocators = preflight->allocators,
 		.unfollowed = preflight->unfollowed,
 		.runtime = preflight->runtime,
-		.load = options->load,
-		.entry_list = options->entry_list,
 		.interrupted = limpet_capture_interrupted(),
 		.wait_mask = limpet_capture_wait_mask(),
 		.started = say_started,
@@ -276,7 +260,7 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 	};
 
 	limpet_capture_find_owner(&setup.owner_uid, &setup.owner_gid);
-	if (options->forked.start_ticks) {
+	if (options->config.forked) {
 		setup.forked = &options->forked;
 		setup.lifeline = limpet_follower_lifeline();
 	}
@@ -293,7 +277,7 @@ int limpet_capture_command(const struct limpet_capture_options *options,
 				  .target = target,
 				  .name = name,
 				  .way = find_way(preflight),
-				  .first = !options->forked.start_ticks};
+				  .first = !options->config.forked};
 	struct limpet_capture_setup setup;
 	struct limpet_capture_result result;
 	struct limpet_err err = {0};

@@ -13,21 +13,13 @@
 
 static int attach(struct limpet_capture_options *options, const struct limpet_target *target)
 {
-	struct limpet_preflight_options wanted = {
-		.hurried = true,
-		.partial = options->partial,
-		.assume_seccomp_ok = options->assume_seccomp_ok,
-		.forked = options->forked.start_ticks != 0,
-		.agent_memory_bytes = options->agent_memory_bytes,
-		.load = options->load,
-		.entry_list = options->entry_list,
-	};
+	struct limpet_preflight_options wanted = {.config = options->config, .hurried = true};
 	struct limpet_preflight preflight;
 	struct limpet_err err = {0};
 	int status, error = limpet_preflight_run(target, &wanted, &preflight, &err);
 
 	if (limpet_find_hidden(target, options, &preflight, &err)) {
-		wanted.entry_list = options->entry_list;
+		wanted.config = options->config;
 		error = limpet_preflight_run(target, &wanted, &preflight, &err);
 	}
 	if (error < 0)

@@ -155,10 +155,11 @@ enum { OPT_AGENT_MEMORY = 256, OPT_ALLOC_FUNCTIONS, OPT_LOAD };
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
 	LIMPET_LINE_FLAG("json", struct doctor_options, json),
-	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.partial),
+	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.config.partial),
 	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
 	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
-	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options, wanted.assume_seccomp_ok),
+	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options,
+			 wanted.config.assume_seccomp_ok),
 	{"load", required_argument, NULL, OPT_LOAD},
 	{"help", no_argument, NULL, 'h'},
 	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
@@ -173,11 +174,12 @@ static int take_option(int option, void *context)
 	case 'p':
 		return limpet_line_parse_pid(optarg, &o->pid);
 	case OPT_ALLOC_FUNCTIONS:
-		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.entry_list);
+		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
 	case OPT_LOAD:
-		return limpet_capture_parse_load(optarg, &o->wanted.load);
+		return limpet_capture_parse_load(optarg, &o->wanted.config.load);
 	default: /* OPT_AGENT_MEMORY */
-		return limpet_capture_parse_agent_memory(optarg, &o->wanted.agent_memory_bytes);
+		return limpet_capture_parse_agent_memory(optarg,
+							 &o->wanted.config.agent_memory_bytes);
 	}
 }
 

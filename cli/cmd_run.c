@@ -53,14 +53,7 @@ int limpet_cmd_run(int argc, char **argv)
 			       ? EXIT_NOT_EXECUTABLE
 			       : EXIT_OWN_FAILURE;
 	}
-	wanted = (struct limpet_preflight_options){
-		.partial = options.partial,
-		.assume_seccomp_ok = options.assume_seccomp_ok,
-		.launched = true,
-		.agent_memory_bytes = options.agent_memory_bytes,
-		.load = options.load,
-		.entry_list = options.entry_list,
-	};
+	wanted = (struct limpet_preflight_options){.config = options.config, .launched = true};
 	if (limpet_preflight_run(&command.target, &wanted, &preflight, &err) < 0)
 		return give_up(&command, &err);
 	limpet_capture_warn(&preflight);

@@ -75,12 +75,12 @@ bool limpet_find_hidden(const struct limpet_target *target, struct limpet_captur
 	if (options->no_uprobes || options->follow_fork || options->forked.start_ticks ||
 	    !is_only_hidden(preflight))
 		return false;
-	if (options->entry_list)
-		list = *options->entry_list;
+	if (options->config.entry_list)
+		list = *options->config.entry_list;
 	before = list.count;
 	if (limpet_hidden_find(target, &watcher, &list) < 0 || list.count == before)
 		return false;
-	options->entry_list = &list;
+	options->config.entry_list = &list;
 	return true;
 }
 

@@ -16,6 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/method.h"
 #include "common/sample.h"
 
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
@@ -689,12 +690,12 @@ struct limpet_start {
 	uint64_t control_page; /* result: the private page that fork wipes; hooks record from when
 				  the injector sets its first word to 1 */
 	uint32_t hook_count;
-	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
-	uint32_t from_outside; /* the injector writes the planned slots */
-	uint32_t unlock;   /* the process may lock new mappings (mlockall): unlock the agent's */
-	uint32_t windows;  /* memory may grow by a window: keep forked children out of what hooks
-			      write */
-	uint32_t readable; /* PROT_READ: map everything as readable, too */
+	uint32_t slot_count; /* in the shared memory's slot table, state PLANNED */
+	uint32_t method;     /* enum limpet_method */
+	uint32_t unlock;     /* the process may lock new mappings (mlockall): unlock the agent's */
+	uint32_t windows;    /* memory may grow by a window: keep forked children out of what hooks
+				write */
+	uint32_t readable;   /* PROT_READ: map everything as readable, too */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that are loaded later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];

@@ -76,7 +76,7 @@ static void show(struct limpet_capture *capture, const char *phase)
 		return;
 	limpet_recorder_stats_read(capture->trace.recorder, &stats);
 	progress.elapsed_ns = limpet_collector_time_ns(capture->collector);
-	progress.duration_ns = capture->setup->duration_ns;
+	progress.duration_ns = capture->setup->config->duration_ns;
 	progress.events = stats.events;
 	progress.dropped_events = capture->dropped_events;
 	progress.lost_stacks = capture->lost_stacks;
@@ -214,7 +214,7 @@ static void set_urgency(struct limpet_capture *capture, enum limpet_urgency urge
  * and a duration must end in time. */
 static enum limpet_urgency urgency_now(const struct limpet_capture *capture)
 {
-	const uint64_t duration_ns = capture->setup->duration_ns;
+	const uint64_t duration_ns = capture->setup->config->duration_ns;
 
 	if (capture->pace.under_load)
 		return LIMPET_URGENCY_LOAD;
@@ -284,10 +284,11 @@ static void begin_pace(struct limpet_capture *capture)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 
-	capture->pace = (struct limpet_pace){.agent_memory_bytes = setup->agent_memory_bytes,
-					     .wait_for_room = setup->wait_for_room,
-					     .may_nap = !setup->sampling.overload_bytes,
-					     .samples = setup->sampling.overload_bytes != 0};
+	capture->pace = (struct limpet_pace){
+		.agent_memory_bytes = setup->config->agent_memory_bytes,
+		.wait_for_room = setup->config->on_overload == LIMPET_OVERLOAD_WAIT,
+		.may_nap = !setup->config->sampling.overload_bytes,
+		.samples = setup->config->sampling.overload_bytes != 0};
 	limpet_pace_begin(&capture->pace, limpet_monotonic_ns());
 	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 }
@@ -349,9 +350,9 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 	/* The last drain may have been one during look_around(), while it waited. */
 	if (limpet_collector_has_more(capture->collector))
 		return 0;
-	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
-	    capture->setup->duration_ns - time_ns < wait_ns)
-		wait_ns = capture->setup->duration_ns - time_ns;
+	if (capture->setup->config->duration_ns && capture->setup->config->duration_ns > time_ns &&
+	    capture->setup->config->duration_ns - time_ns < wait_ns)
+		wait_ns = capture->setup->config->duration_ns - time_ns;
 	wait_ns = limpet_tracee_bound_sleep_ns(wait_ns);
 	if (capture->forks && wait_ns > FORKS_NS)
 		wait_ns = FORKS_NS;
@@ -466,15 +467,15 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct limpet_recorder_options options = {
-		.path = setup->output,
+		.path = setup->config->output,
 		.owner_uid = setup->owner_uid,
 		.owner_gid = setup->owner_gid,
-		.memory_bytes = setup->collector_memory_bytes,
+		.memory_bytes = setup->config->collector_memory_bytes,
 		.mode = setup->mode,
-		.sampling = setup->sampling,
-		.max_bytes = setup->max_bytes,
-		.compact = setup->compact,
-		.addresses = setup->addresses,
+		.sampling = setup->config->sampling,
+		.max_bytes = setup->config->max_bytes,
+		.compact = setup->config->compact,
+		.addresses = setup->config->addresses,
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
 		.unseen_rss_share = setup->unseen_rss_share,
 		.allocators = setup->allocators,
@@ -482,20 +483,13 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.unfollowed = capture->memory.unfollowed,
 	};
 
-	return limpet_trace_session_create(&capture->trace, &options, setup->with_command_line,
-					   err);
+	return limpet_trace_session_create(&capture->trace, &options,
+					   setup->config->with_command_line, err);
 }
 
 static int begin(struct limpet_capture *capture, bool *ret_attaching, struct limpet_err *err)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
-	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
-						 .sampling = setup->sampling,
-						 .timeout_ns = setup->timeout_ns,
-						 .forked = setup->forked != NULL,
-						 .assume_seccomp_ok = setup->assume_seccomp_ok,
-						 .load = setup->load,
-						 .entry_list = setup->entry_list};
 	int error = limpet_tracee_setup();
 
 	if (error)
@@ -506,7 +500,7 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
 				      setup->target->pid);
-	error = limpet_session_prepare(setup->target, &options, &capture->session, err);
+	error = limpet_session_prepare(setup->target, setup->config, &capture->session, err);
 	if (!error) {
 		look_before(capture);
 		error = open_recorder(capture, err);
@@ -556,7 +550,8 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 	int error;
 
 	error = limpet_children_clean(capture->setup->target,
-				      limpet_monotonic_ns() + capture->setup->timeout_ns,
+				      limpet_monotonic_ns() +
+					      capture->setup->config->attach_timeout_ns,
 				      keep ? was_taken : NULL, capture, &children);
 	result->children_cleaned += children.cleaned;
 	result->children_left = children.left_count + (error < 0);
@@ -727,7 +722,7 @@ static bool look_at_the_end(struct limpet_capture *capture,
 	/* Soon after the last event: the program runs on. Samples do not say which pages blocks
 	 * share. */
 	capture->pages.deadline_ns = limpet_monotonic_ns() + RESIDENT_PAGES_NS;
-	if (setup->sampling.bytes ||
+	if (setup->config->sampling.bytes ||
 	    limpet_resident_pages_take(&capture->pages, capture->trace.recorder, ret_resident) < 0)
 		ret_resident = NULL;
 	limpet_memory_watch_end(&capture->memory, !result->unloaded);
@@ -798,8 +793,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	capture->setup = setup;
-	limpet_trace_session_init(&capture->trace, setup->duration_ns, add_status, begin_mark,
-				  capture);
+	limpet_trace_session_init(&capture->trace, setup->config->duration_ns, add_status,
+				  begin_mark, capture);
 	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	error = begin(capture, &attaching, err);
 	limpet_priority_restore(capture->priority);
@@ -812,8 +807,8 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		capture_free(capture);
 		return error;
 	}
-	limpet_collector_set_stack_memory(capture->collector,
-					  setup->collector_memory_bytes / STACK_MEMORY_SHARE);
+	limpet_collector_set_stack_memory(
+		capture->collector, setup->config->collector_memory_bytes / STACK_MEMORY_SHARE);
 	limpet_collector_begin(capture->collector);
 	begin_pace(capture);
 	limpet_session_set_idle(capture->session, idle, capture);

@@ -168,7 +168,7 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 	if (limpet_entries_at(planner->entries, original))
 		return false;
 	if (limpet_family[symbol].flags & LIMPET_FAMILY_FINDER)
-		return planner->plan->way != LIMPET_WAY_DLOPEN && module && !module->agent;
+		return planner->plan->method != LIMPET_METHOD_DLOPEN && module && !module->agent;
 	if (!module || module->loader || module->agent)
 		return limpet_family[symbol].flags & LIMPET_FAMILY_LOADER && module &&
 		       !module->agent;
@@ -568,7 +568,7 @@ static bool may_be_written(const struct planner *planner, uint64_t address)
 	const struct limpet_map *map = limpet_proc_maps_find(&planner->modules->maps, address);
 
 	return map && map->inode && map->perms[0] == 'r' && map->perms[3] == 'p' &&
-	       (planner->plan->start.from_outside || map->perms[2] != 'x');
+	       (planner->plan->method == LIMPET_METHOD_OUTSIDE || map->perms[2] != 'x');
 }
 
 static void symbol_found(uint64_t address, void *context)
@@ -868,26 +868,26 @@ static const char *why_not_called(struct limpet_modules *modules, const struct l
 }
 
 static void choose(struct limpet_modules *modules, struct limpet_entries *entries,
-		   enum limpet_load load, struct limpet_plan *plan)
+		   enum limpet_method wish, struct limpet_plan *plan)
 {
 	const bool pass = passes_exceptions(modules, entries);
 
-	plan->way = LIMPET_WAY_MAP;
+	plan->method = LIMPET_METHOD_MAP;
 	if (plan->reason) {
-		plan->way = LIMPET_WAY_OUTSIDE;
-	} else if (load == LIMPET_LOAD_MAP) {
-		plan->way = LIMPET_WAY_OUTSIDE;
+		plan->method = LIMPET_METHOD_OUTSIDE;
+	} else if (wish == LIMPET_METHOD_OUTSIDE) {
+		plan->method = LIMPET_METHOD_OUTSIDE;
 		plan->reason = "--load map says so";
-	} else if (load == LIMPET_LOAD_DLOPEN) {
-		plan->way = LIMPET_WAY_DLOPEN;
+	} else if (wish == LIMPET_METHOD_DLOPEN) {
+		plan->method = LIMPET_METHOD_DLOPEN;
 		plan->reason = "--load dlopen says so";
 	} else if (!pass || may_throw(modules, entries)) {
 		/* The linker shows it to every unwinder, from the first call to the last. */
-		plan->way = LIMPET_WAY_DLOPEN;
+		plan->method = LIMPET_METHOD_DLOPEN;
 		plan->reason = "exceptions are to pass its hooks";
 	}
-	plan->start.from_outside = plan->way == LIMPET_WAY_OUTSIDE;
-	if (plan->start.from_outside && !pass)
+	plan->start.method = plan->method;
+	if (plan->method == LIMPET_METHOD_OUTSIDE && !pass)
 		limpet_entries_leave_operators(entries);
 }
 
@@ -908,8 +908,9 @@ static int check_file_size(const struct limpet_target *target, struct limpet_err
 	return -ENOTSUP;
 }
 
-int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries *entries,
-			   enum limpet_load load, struct limpet_plan *plan, struct limpet_err *err)
+int limpet_plan_choose_method(struct limpet_modules *modules, struct limpet_entries *entries,
+			      enum limpet_method wish, struct limpet_plan *plan,
+			      struct limpet_err *err)
 {
 	plan->dlopen_mode = RTLD_NOW_LOCAL;
 	plan->dlopen = libc_symbol(modules, "dlopen");
@@ -932,15 +933,15 @@ int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries
 		return -ENOENT;
 	}
 	plan->reason = why_not_called(modules, plan);
-	if (plan->reason && load == LIMPET_LOAD_DLOPEN) {
+	if (plan->reason && wish == LIMPET_METHOD_DLOPEN) {
 		limpet_err_set(err, -ENOTSUP, "the agent cannot be loaded by a dynamic linker (%s)",
 			       plan->reason);
 		limpet_err_hint(err, "leave out --load dlopen: the agent is mapped then");
 		return -ENOTSUP;
 	}
-	choose(modules, entries, load, plan);
+	choose(modules, entries, wish, plan);
 	plan->start.r_debug = modules->r_debug;
-	return plan->way == LIMPET_WAY_DLOPEN ? check_file_size(modules->target, err) : 0;
+	return plan->method == LIMPET_METHOD_DLOPEN ? check_file_size(modules->target, err) : 0;
 }
 
 static int find_gadgets(struct planner *planner, struct limpet_err *err)
@@ -1035,8 +1036,8 @@ static int plan_slots(struct planner *planner)
 }
 
 int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
-		     struct limpet_err *err)
+		     struct limpet_entries *entries, enum limpet_method wish,
+		     struct limpet_plan *ret, struct limpet_err *err)
 {
 	struct planner planner = {.modules = modules, .entries = entries, .plan = ret};
 	uint32_t called;
@@ -1049,7 +1050,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.abi = LIMPET_AGENT_ABI;
 	ret->start.bytes = sizeof(ret->start);
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	error = limpet_plan_choose_way(modules, entries, load, ret, err);
+	error = limpet_plan_choose_method(modules, entries, wish, ret, err);
 	if (!error)
 		error = find_gadgets(&planner, err);
 	if (error)
@@ -1057,13 +1058,14 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->loader_lock = limpet_loader_lock_find(modules);
 	limpet_loader_describe(modules, &ret->start.loader);
 	/* Also where this capture does not call dlopen: an earlier one may have. */
-	ret->loader_error = ret->start.from_outside ? 0 : limpet_loader_error_find(modules);
+	ret->loader_error =
+		ret->method == LIMPET_METHOD_OUTSIDE ? 0 : limpet_loader_error_find(modules);
 	plan_entries(&planner);
 	error = plan_slots(&planner);
 	if (error)
 		return limpet_err_set(err, error, "out of memory");
 	/* Otherwise the agent examines them, as if they were loaded later. */
-	if (ret->start.from_outside)
+	if (ret->method == LIMPET_METHOD_OUTSIDE)
 		ret->slots_not_taken += modules->unlisted;
 	called = ret->slot_count;
 	plan_linker(&planner);

@@ -317,7 +317,7 @@ static void check_agent(struct limpet_check *check)
 	       (!limpet_memfd_is_agent(check->maps.list[i].path) ||
 		limpet_thunks_were_left(check->target->pid, &check->maps.list[i])))
 		i++;
-	if (i == check->maps.count || check->options.forked)
+	if (i == check->maps.count || check->options.config.forked)
 		return;
 	if (limpet_dormant_check(check->target) == 1) {
 		add_dormant(check);
@@ -373,8 +373,8 @@ static int look_once(const struct limpet_target *target,
 	ret->unseen_rss_share = -1.0;
 	if (options)
 		check.options = *options;
-	if (!check.options.agent_memory_bytes)
-		check.options.agent_memory_bytes = (uint64_t)64 << 20;
+	if (!check.options.config.agent_memory_bytes)
+		check.options.config.agent_memory_bytes = (uint64_t)64 << 20;
 
 	r = pid > 0 ? limpet_proc_status_read(pid, &check.status) : -ESRCH;
 	/* hidepid=2 shows nothing of the process, hidepid=1 an empty directory */

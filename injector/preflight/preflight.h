@@ -14,9 +14,8 @@
 
 #include "common/err.h"
 #include "common/memory_accounts.h"
-#include "injector/elf/entry_list.h"
 #include "injector/elf/memory_owners.h"
-#include "injector/remote/load.h"
+#include "injector/preflight/capture_config.h"
 
 enum limpet_severity {
 	LIMPET_FINDING_OK = 0,
@@ -43,17 +42,12 @@ extern const struct limpet_finding_word limpet_finding_words[];
 
 struct limpet_target;
 struct limpet_preflight_options {
-	bool partial;           /* an allocator out of reach is a warning, not a refusal */
-	bool assume_seccomp_ok; /* an unreadable seccomp filter is a warning, not a refusal */
-	bool hurried;           /* at a raised priority, unless there is one processor alone */
-	bool quick;             /* for lists: no thread is stopped, filters stay unread */
-	bool launched;          /* a child of ours that we trace, stopped at its entry point */
-	bool forked;            /* the agent in it is a copy of its parent's, and silent */
-	bool stops_only;        /* its threads are stopped and nothing else: `limpet stacks` */
-	enum limpet_load load;
-	uint64_t agent_memory_bytes;                /* 0: the default, 64 MiB */
-	struct limpet_preflight_cache *cache;       /* for lists; may be NULL */
-	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
+	struct limpet_capture_config config; /* agent_memory_bytes 0: the default, 64 MiB */
+	bool hurried;    /* at a raised priority, unless there is one processor alone */
+	bool quick;      /* for lists: no thread is stopped, filters stay unread */
+	bool launched;   /* a child of ours that we trace, stopped at its entry point */
+	bool stops_only; /* its threads are stopped and nothing else: `limpet stacks` */
+	struct limpet_preflight_cache *cache; /* for lists; may be NULL */
 };
 
 enum limpet_preflight_verdict {

@@ -26,7 +26,7 @@ struct limpet_inside {
 	struct limpet_entries entries; /* without operators that exceptions could not pass */
 	int plan_error;                /* result of limpet_plan_make(), with a message */
 	struct limpet_err plan_err;
-	enum limpet_way way; /* as in struct limpet_plan */
+	enum limpet_method method; /* as in struct limpet_plan */
 	const char *reason;
 };
 

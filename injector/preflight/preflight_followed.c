@@ -70,7 +70,7 @@ static struct hooked find_hooked(struct limpet_check *check, const struct limpet
 	const struct limpet_inside *inside;
 	struct hooked hooked = {.count = 0};
 
-	if (!limpet_allocator_has_entries(program) && !has_found(check->options.entry_list))
+	if (!limpet_allocator_has_entries(program) && !has_found(check->options.config.entry_list))
 		return hooked;
 	/* For a list the names must suffice. */
 	if (check->options.quick) {
@@ -217,7 +217,7 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 		return;
 	}
 	limpet_check_note_unseen(check, name, NULL, share, sizeof(share));
-	if (check->options.partial) {
+	if (check->options.config.partial) {
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
 				 "%s is linked into the executable, and what it holds stays "
 				 "unseen%s%s",
@@ -251,7 +251,7 @@ static size_t list_missing(const struct limpet_entry_list *list, const bool *mar
  * unseen as it was. */
 static void check_found(struct limpet_check *check, const struct limpet_inside *inside)
 {
-	const struct limpet_entry_list *list = check->options.entry_list;
+	const struct limpet_entry_list *list = check->options.config.entry_list;
 	const struct limpet_entries *entries = &inside->entries;
 
 	for (size_t i = 0; i < list->count; i++) {
@@ -289,7 +289,7 @@ static void check_found(struct limpet_check *check, const struct limpet_inside *
 /* Functions that the user named must exist. */
 void limpet_check_listed(struct limpet_check *check)
 {
-	const struct limpet_entry_list *list = check->options.entry_list;
+	const struct limpet_entry_list *list = check->options.config.entry_list;
 	const struct limpet_inside *inside = list ? limpet_check_inside(check) : NULL;
 	const char *why;
 	char missing[160];

@@ -113,7 +113,7 @@ static bool check_limit(struct limpet_check *check, const char *limit, const cha
 
 void limpet_check_memory(struct limpet_check *check)
 {
-	uint64_t memory_bytes = check->options.agent_memory_bytes;
+	uint64_t memory_bytes = check->options.config.agent_memory_bytes;
 
 	check_cgroup(check, 2 * memory_bytes);
 	if (!check_limit(check, "Max address space", "address-space", "address space",
@@ -171,9 +171,10 @@ void limpet_check_mappings(struct limpet_check *check)
 {
 	/* Two for each window of what hooks write, which is less than half of the memory; of more
 	 * than the maximum there are no windows. */
-	const uint64_t memory = check->options.agent_memory_bytes < 2 * LIMPET_WINDOWS_MAX_BYTES
-					? check->options.agent_memory_bytes
-					: 2 * LIMPET_WINDOWS_MAX_BYTES;
+	const uint64_t memory =
+		check->options.config.agent_memory_bytes < 2 * LIMPET_WINDOWS_MAX_BYTES
+			? check->options.config.agent_memory_bytes
+			: 2 * LIMPET_WINDOWS_MAX_BYTES;
 	const uint64_t wanted = MAPPINGS_WANTED + memory / LIMPET_WINDOW_BYTES;
 	uint64_t limit, used = check->maps.count;
 

@@ -27,15 +27,15 @@ struct limpet_inside *limpet_check_inside(struct limpet_check *check)
 	inside->error = limpet_modules_read(check->target, &inside->modules, NULL);
 	if (inside->error)
 		return NULL;
-	inside->error =
-		limpet_entries_find(&inside->modules, check->options.entry_list, &inside->entries);
+	inside->error = limpet_entries_find(&inside->modules, check->options.config.entry_list,
+					    &inside->entries);
 	if (inside->error) {
 		limpet_modules_done(&inside->modules);
 		return NULL;
 	}
 	inside->plan_error = limpet_plan_make(&inside->modules, NULL, &inside->entries,
-					      check->options.load, &plan, &inside->plan_err);
-	inside->way = plan.way;
+					      check->options.config.load, &plan, &inside->plan_err);
+	inside->method = plan.method;
 	inside->reason = plan.reason;
 	limpet_plan_done(&plan);
 	return inside;
@@ -65,20 +65,21 @@ static void check_other_libcs(struct limpet_check *check, struct limpet_modules 
 	}
 }
 
-static void say_way(struct limpet_check *check, const struct limpet_inside *inside)
+static void say_method(struct limpet_check *check, const struct limpet_inside *inside)
 {
-	switch (inside->way) {
-	case LIMPET_WAY_MAP:
+	switch (inside->method) {
+	case LIMPET_METHOD_MAP:
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
 				 "the agent is mapped; it sets its hooks while the program runs");
 		break;
-	case LIMPET_WAY_DLOPEN:
+	case LIMPET_METHOD_DLOPEN:
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
 				 "the agent is loaded by the program's own dlopen (%s), which for "
 				 "a moment has two descriptors with the lowest free numbers",
 				 inside->reason);
 		break;
-	case LIMPET_WAY_OUTSIDE:
+	case LIMPET_METHOD_ANY:
+	case LIMPET_METHOD_OUTSIDE:
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "agent", "",
 				 "the agent is mapped, without a dynamic linker (%s)",
 				 inside->reason);
@@ -119,7 +120,7 @@ static int check_loader(struct limpet_check *check)
 		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
 	if (!inside->plan_error ||
 	    (inside->plan_error == -ENOENT && has_agent(check->target->pid))) {
-		say_way(check, inside);
+		say_method(check, inside);
 	} else if (inside->plan_error == -ENOTSUP) {
 		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s",
 				    inside->plan_err.message);

@@ -100,7 +100,7 @@ static void explain_unreadable(struct limpet_check *check, int error, bool ours)
 				  ? "each thread waits in a call that a stop would cut short"
 				  : strerror(-error);
 
-	if (check->options.assume_seccomp_ok) {
+	if (check->options.config.assume_seccomp_ok) {
 		limpet_check_add(
 			check, LIMPET_FINDING_WARNING, "seccomp", "seccomp unread",
 			"its seccomp filter cannot be read (%s): limpet assumes that it allows "
@@ -134,7 +134,7 @@ static void unreadable(struct limpet_check *check, int error)
 {
 	bool ours = error == -EACCES && we_have_a_filter();
 
-	if (error == -ESRCH && !check->options.assume_seccomp_ok) {
+	if (error == -ESRCH && !check->options.config.assume_seccomp_ok) {
 		limpet_check_refuse(check, -EAGAIN, "seccomp", "seccomp unread",
 				    "a thread that has a seccomp filter has just ended");
 		limpet_check_hint(check, "try again");

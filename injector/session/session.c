@@ -213,43 +213,43 @@ static void note_plan(const struct limpet_session *session)
 
 	limpet_step_note(0, "plan: %u slots of %zu modules%s, %zu functions by their entries",
 			 plan->slot_count, session->modules.count,
-			 plan->start.from_outside ? ", written from outside" : "",
+			 plan->method == LIMPET_METHOD_OUTSIDE ? ", written from outside" : "",
 			 session->entries.count);
 	if (plan->slots_not_taken || session->entries.refused)
 		limpet_step_note(0, "plan: left alone: %u slots, %u functions",
 				 plan->slots_not_taken, session->entries.refused);
 	limpet_step_note(0, "plan: the agent is %s%s%s",
-			 plan->way == LIMPET_WAY_DLOPEN ? "loaded by dlopen" : "mapped",
+			 plan->method == LIMPET_METHOD_DLOPEN ? "loaded by dlopen" : "mapped",
 			 plan->reason ? ": " : "", plan->reason ? plan->reason : "");
 }
 
 /* Prepares everything that a hijack needs, while the target runs. */
-int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
+int limpet_session_arm(struct limpet_session *session, const struct limpet_capture_config *config,
 		       struct limpet_err *err)
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	const bool few_threads = limpet_proc_tasks(session->target->pid, &tids) < MANY_THREADS;
 	int error = limpet_segment_create(
-		options->agent_memory_bytes,
-		few_threads ? limpet_unwind_set_estimate(&session->modules) : 0, &options->sampling,
+		config->agent_memory_bytes,
+		few_threads ? limpet_unwind_set_estimate(&session->modules) : 0, &config->sampling,
 		&session->segment, err);
 
 	if (error)
 		return error;
-	session->entry_list = options->entry_list;
-	session->filters.assume_ok = options->assume_seccomp_ok;
-	if (limpet_entries_find(&session->modules, options->entry_list, &session->entries) < 0 ||
+	session->entry_list = config->entry_list;
+	session->filters.assume_ok = config->assume_seccomp_ok;
+	if (limpet_entries_find(&session->modules, config->entry_list, &session->entries) < 0 ||
 	    limpet_entry_late_begin(&session->late, &session->modules) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	session->stats.entries_refused = session->entries.refused;
 	session->stats.thread_heaps = session->entries.thread_heaps;
 	error = limpet_plan_make(&session->modules, &session->segment, &session->entries,
-				 options->load, &session->plan, err);
+				 config->load, &session->plan, err);
 	/* Needed even if there is nothing to hook: what an earlier agent left can still be cleaned
 	 * up. */
 	if (error && error != -ENOENT)
 		return error;
-	session->anywhere = session->plan.start.from_outside;
+	session->method = session->plan.method;
 	note_plan(session);
 	update_tables(session, 0);
 	if (make_safepoint(session) < 0)
@@ -258,18 +258,19 @@ int limpet_session_arm(struct limpet_session *session, const struct limpet_sessi
 }
 
 int limpet_session_prepare(const struct limpet_target *target,
-			   const struct limpet_session_options *options,
-			   struct limpet_session **ret, struct limpet_err *err)
+			   const struct limpet_capture_config *config, struct limpet_session **ret,
+			   struct limpet_err *err)
 {
 	struct limpet_session *session = NULL;
 	int error, lock_fd = limpet_target_lock_take(
-			   target->pid, limpet_monotonic_ns() + options->timeout_ns, err);
+			   target->pid, limpet_monotonic_ns() + config->attach_timeout_ns, err);
 
 	if (lock_fd < 0)
 		return lock_fd;
-	error = limpet_session_cleanup_locked(target, options->timeout_ns, options->forked, err);
+	error = limpet_session_cleanup_locked(target, config->attach_timeout_ns, config->forked,
+					      err);
 	if (error >= 0)
-		error = limpet_session_open(target, options->timeout_ns, &session, err);
+		error = limpet_session_open(target, config->attach_timeout_ns, &session, err);
 	if (error || !session) {
 		limpet_tracee_rest();
 		close(lock_fd);
@@ -278,7 +279,7 @@ int limpet_session_prepare(const struct limpet_target *target,
 	session->lock_fd = lock_fd;
 	limpet_seccomp_watch_begin(target, &session->filters);
 	limpet_own_objects_note_execution(target->pid);
-	error = limpet_target_explain(session->target, limpet_session_arm(session, options, err),
+	error = limpet_target_explain(session->target, limpet_session_arm(session, config, err),
 				      err);
 	if (!error)
 		error = hold_spares(session, err);

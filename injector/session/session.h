@@ -13,24 +13,13 @@
 #include "injector/elf/entry_late.h"
 #include "injector/elf/modules.h"
 #include "injector/hook/hook_pointers.h"
+#include "injector/preflight/capture_config.h"
 #include "injector/proc/target_process.h"
-#include "injector/remote/load.h"
 #include "injector/remote/quiesce.h"
 #include "injector/remote/segment.h"
 
 struct limpet_session;
 struct limpet_tracee;
-
-struct limpet_entry_list;
-struct limpet_session_options {
-	uint64_t agent_memory_bytes;
-	struct limpet_sampling sampling;
-	uint64_t timeout_ns; /* for all attempts to attach together; the same to detach */
-	bool forked; /* the agent in it is a copy made by fork, from which nobody collects */
-	bool assume_seccomp_ok; /* a filter that cannot be read lets all calls pass */
-	enum limpet_load load;
-	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
-};
 
 struct limpet_session_stats {
 	uint64_t attach_stop_ns, detach_stop_ns; /* longest time from leaving the program's code to
@@ -51,8 +40,8 @@ struct limpet_session_stats {
  * target runs on, untouched. `target` belongs to the caller, and must outlive the session.
  * -EALREADY: another limpet captures the target, or is changing it. */
 int limpet_session_prepare(const struct limpet_target *target,
-			   const struct limpet_session_options *options,
-			   struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+			   const struct limpet_capture_config *config, struct limpet_session **ret,
+			   struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already,
  * or NULL to find one; it is taken over and released in any case. On failure the target is as
  * before; if a tracee was given, its process, a command that we started, is ended instead.

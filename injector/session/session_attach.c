@@ -133,11 +133,11 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 {
 	struct limpet_inline_hook_setup setup;
 
-	if (!session->entries.count && !session->plan.start.from_outside)
+	if (!session->entries.count && session->plan.method != LIMPET_METHOD_OUTSIDE)
 		return 0;
 	limpet_session_inline_hook_setup(session, limpet_monotonic_ns() + session->timeout_ns,
 					 &setup);
-	if (session->plan.start.from_outside) {
+	if (session->plan.method == LIMPET_METHOD_OUTSIDE) {
 		setup.also = put_slots_in;
 		setup.also_context = session;
 	}
@@ -214,8 +214,9 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->start.unlock = may_lock_ours(session);
 	boot->start.windows = session->windows;
 	error = limpet_hijack_map(hijack,
-				  session->plan.way == LIMPET_WAY_DLOPEN ? LIMPET_HIJACK_DLOPEN
-									 : LIMPET_HIJACK_MAP,
+				  session->plan.method == LIMPET_METHOD_DLOPEN
+					  ? LIMPET_HIJACK_DLOPEN
+					  : LIMPET_HIJACK_MAP,
 				  &session->segment, err);
 	/* Also if no other place was found for the code itself. */
 	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))

@@ -40,15 +40,6 @@
 #include "injector/remote/sharers.h"
 #include "injector/session/leftovers.h"
 
-bool limpet_session_is_outside(const struct limpet_session *session)
-{
-	const struct limpet_agent_info *info = &session->info;
-	const bool knows = info->bytes >=
-			   offsetof(struct limpet_agent_info, restores) + sizeof(info->restores);
-
-	return info->map && !(knows && info->restores);
-}
-
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns)
 {
 	struct limpet_wait wait = session->wait;
@@ -74,9 +65,10 @@ void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadli
 		.room = &session->room,
 		.safepoint = &session->safepoint,
 		.gadgets = &session->plan.gadgets,
-		.anywhere = session->anywhere,
+		.anywhere = session->method == LIMPET_METHOD_OUTSIDE,
 		/* Where the linker's locks are not known, the agent may wait for one. */
-		.may_be_in_malloc = !session->handle && session->plan.way != LIMPET_WAY_DLOPEN &&
+		.may_be_in_malloc = !session->handle &&
+				    session->plan.method != LIMPET_METHOD_DLOPEN &&
 				    session->plan.start.loader.lock,
 		.maps = &session->modules.maps,
 		.loader_lock = session->plan.loader_lock,
@@ -273,7 +265,8 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 
 	/* A hijacked thread may hold the lock that the agent would take. A frozen program loads
 	 * nothing. */
-	if (session->plan.start.from_outside || limpet_cgroup_frozen(session->target->pid, &group))
+	if (session->plan.method == LIMPET_METHOD_OUTSIDE ||
+	    limpet_cgroup_frozen(session->target->pid, &group))
 		return 0;
 	limpet_tracee_bound_frozen(limpet_monotonic_ns());
 	limpet_tracee_take_longest_stop_ns();

@@ -73,6 +73,17 @@ static int remove_released(struct limpet_session *session, struct limpet_module 
 	return limpet_leftovers_remove(&setup, &session->modules, err);
 }
 
+/* By which the agent in the target got there. */
+static enum limpet_method method_of(const struct limpet_agent_info *info)
+{
+	const bool knows = info->bytes >=
+			   offsetof(struct limpet_agent_info, restores) + sizeof(info->restores);
+
+	if (!info->map)
+		return LIMPET_METHOD_DLOPEN;
+	return knows && info->restores ? LIMPET_METHOD_MAP : LIMPET_METHOD_OUTSIDE;
+}
+
 static int leave_behind(struct limpet_session *session, struct limpet_module *agent, bool abandoned,
 			struct limpet_err *err)
 {
@@ -109,7 +120,7 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 			session->target->pid);
 	session->info_address = address;
 	session->handle = session->info.handle;
-	session->anywhere = limpet_session_is_outside(session);
+	session->method = method_of(&session->info);
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
 		return limpet_session_detach_locked(session, err);
@@ -135,8 +146,8 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t deadline_ns,
 		       struct limpet_err *err)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						       .assume_seccomp_ok = true};
+	const struct limpet_capture_config config = {.agent_memory_bytes = 64u << 20,
+						     .assume_seccomp_ok = true};
 	struct limpet_module *agent = NULL;
 	struct limpet_hijack_setup setup;
 	int error;
@@ -151,7 +162,7 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 		if (found <= 0)
 			return 0;
 	}
-	error = limpet_session_arm(session, &options, err);
+	error = limpet_session_arm(session, &config, err);
 	if (error && error != -ENOENT)
 		return error;
 	if (abandoned)

@@ -342,7 +342,6 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 	error = limpet_session_read_modules(session, err);
 	if (error)
 		return error;
-	session->outside = limpet_session_is_outside(session);
 	error = find_place(session, ret_place);
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
@@ -350,16 +349,17 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 	call.function = session->info.detach;
 	error = limpet_session_call(session, &call, deadline_ns, err);
 	*ret_result = call.result;
-	if (!error && (ret_place->hook_area_count || session->outside || *ret_result))
+	if (!error &&
+	    (ret_place->hook_area_count || session->method == LIMPET_METHOD_OUTSIDE || *ret_result))
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	return error;
 }
 
 /* Slots that cannot be told count as leading there, and code. */
-static int check_ways_in(const struct limpet_session *session, struct limpet_err *err)
+static int check_ways_in(const struct limpet_session *session, bool outside, struct limpet_err *err)
 {
 	const struct limpet_target *target = session->target;
-	int answer = session->outside ? limpet_remote_patch_leads_there(target, &session->info) : 0;
+	int answer = outside ? limpet_remote_patch_leads_there(target, &session->info) : 0;
 
 	if (answer)
 		return limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
@@ -405,6 +405,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	struct limpet_agent_place place;
 	struct limpet_session_call unload = {.operation = LIMPET_BOOT_UNLOAD, .place = &place};
 	struct finder_end end = {session->target, &place};
+	bool outside;
 	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
 	if (error)
@@ -413,9 +414,8 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	limpet_session_inline_hook_setup(session, deadline_ns, &inline_hooks);
 	/* The agent cannot write to a page that the program has sealed; from outside it can be
 	 * written. */
-	if (result)
-		session->outside = true;
-	if (session->outside) {
+	outside = session->method == LIMPET_METHOD_OUTSIDE || result;
+	if (outside) {
 		inline_hooks.also = put_slots_back;
 		inline_hooks.also_context = session;
 		if (has_finder(session)) {
@@ -436,7 +436,7 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 			error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
-		error = check_ways_in(session, err);
+		error = check_ways_in(session, outside, err);
 	} while (error && limpet_monotonic_ns() < deadline_ns);
 	if (!error)
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);

@@ -400,8 +400,8 @@ static pid_t start_sleeper(void)
 
 static void open_capture(void)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = AGENT_MEMORY_BYTES,
-						       .timeout_ns = 1000000000};
+	const struct limpet_capture_config options = {.agent_memory_bytes = AGENT_MEMORY_BYTES,
+						      .attach_timeout_ns = 1000000000};
 	struct limpet_recorder_options record = {.path = it.keep ? it.keep : it.path,
 						 .owner_uid = getuid(),
 						 .owner_gid = getgid(),

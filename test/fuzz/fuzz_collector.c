@@ -201,8 +201,8 @@ static void scribbler_wait(void)
 
 static void begin(void)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = MEMORY_BYTES,
-						       .timeout_ns = 1000000000};
+	const struct limpet_capture_config options = {.agent_memory_bytes = MEMORY_BYTES,
+						      .attach_timeout_ns = 1000000000};
 	struct limpet_err err;
 	pthread_t thread;
 

@@ -155,7 +155,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (limpet_entries_find(&modules, NULL, &entries) < 0)
 		abort();
-	if (limpet_plan_make(&modules, &segment, &entries, LIMPET_LOAD_ANY, &plan, &err) == 0 &&
+	if (limpet_plan_make(&modules, &segment, &entries, LIMPET_METHOD_ANY, &plan, &err) == 0 &&
 	    !plan.slot_count && !entries.count)
 		abort();
 	limpet_entries_done(&entries);

@@ -31,7 +31,7 @@ static struct {
 } * shared;
 
 static pid_t target;
-static enum limpet_load load;
+static enum limpet_method load;
 
 static void count_step(const struct limpet_step *step)
 {
@@ -45,8 +45,8 @@ static void count_step(const struct limpet_step *step)
 static int enter_and_leave(void)
 {
 	static const struct limpet_step_watcher watcher = {.begin = count_step};
-	const struct limpet_session_options options = {
-		.agent_memory_bytes = 64u << 20, .timeout_ns = TIMEOUT_NS, .load = load};
+	const struct limpet_capture_config options = {
+		.agent_memory_bytes = 64u << 20, .attach_timeout_ns = TIMEOUT_NS, .load = load};
 	const struct timespec hold = {0, 1000000};
 	struct limpet_target process;
 	struct limpet_session *session;
@@ -209,7 +209,7 @@ int main(int argc, char **argv)
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
 		if (option == 'l')
-			load = strcmp(optarg, "map") ? LIMPET_LOAD_DLOPEN : LIMPET_LOAD_MAP;
+			load = strcmp(optarg, "map") ? LIMPET_METHOD_DLOPEN : LIMPET_METHOD_OUTSIDE;
 		else
 			*(option == 'r' ? &repeat : &stride) = strtoul(optarg, NULL, 10);
 	target = optind + 1 == argc ? (pid_t)strtol(argv[optind], NULL, 10) : 0;

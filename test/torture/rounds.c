@@ -28,8 +28,8 @@ static void print_times(const char *what, uint64_t *times, int count)
 
 int main(int argc, char **argv)
 {
-	struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						 .timeout_ns = 600000000000u};
+	struct limpet_capture_config options = {.agent_memory_bytes = 64u << 20,
+						.attach_timeout_ns = 600000000000u};
 	pid_t pid = argc > 2 ? atoi(argv[1]) : 0;
 	int count = argc > 2 ? atoi(argv[2]) : 0, dormant = 0;
 	long hold_ms = argc > 3 ? atol(argv[3]) : 2;
@@ -76,7 +76,8 @@ int main(int argc, char **argv)
 		if (error) {
 			dormant++;
 			printf("round %d: detach: %s (%d)\n", i, err.message, error);
-			error = limpet_session_cleanup(&target, options.timeout_ns, true, &err);
+			error = limpet_session_cleanup(&target, options.attach_timeout_ns, true,
+						       &err);
 			if (error < 0) {
 				printf("round %d: cleanup: %s (%d)\n", i, err.message, error);
 				return 1;

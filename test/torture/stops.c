@@ -64,8 +64,8 @@ static int stop_all_idly(pid_t pid)
 
 static int enter_and_leave(pid_t pid, struct limpet_err *err)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						       .timeout_ns = 600000000000u};
+	const struct limpet_capture_config options = {.agent_memory_bytes = 64u << 20,
+						      .attach_timeout_ns = 600000000000u};
 	const struct limpet_session_stats *stats;
 	struct limpet_target target;
 	struct limpet_session *session;

@@ -603,8 +603,8 @@ static void print_steps(const char *what)
 
 /* ------------------------------------------------------------------ rounds */
 
-static const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						      .timeout_ns = 600000000000u};
+static const struct limpet_capture_config options = {.agent_memory_bytes = 64u << 20,
+						     .attach_timeout_ns = 600000000000u};
 
 static void check(int error, const char *what, const struct limpet_err *err)
 {

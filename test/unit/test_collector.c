@@ -97,8 +97,8 @@ static pid_t start_sleeper(void)
 
 static void open_capture(pid_t pid, uint64_t memory_bytes)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = memory_bytes,
-						       .timeout_ns = 1000000000};
+	const struct limpet_capture_config options = {.agent_memory_bytes = memory_bytes,
+						      .attach_timeout_ns = 1000000000};
 	struct limpet_recorder_options record = {.path = it.path,
 						 .owner_uid = getuid(),
 						 .owner_gid = getgid(),

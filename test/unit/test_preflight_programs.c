@@ -28,7 +28,7 @@ const enum preflight_group preflight_group = PREFLIGHT_PROGRAMS;
 static const char *const no_names[] = {"main", NULL};
 static const char *const go_names[] = {"main.main", "runtime.mallocgc", NULL};
 static const char *const glibc_names[] = {"main", "malloc", "free", "_IO_2_1_stdout_", NULL};
-static const struct limpet_preflight_options partial = {.partial = true};
+static const struct limpet_preflight_options partial = {.config.partial = true};
 static const struct limpet_preflight_options launched = {.launched = true};
 
 #define OTHER_MAP "400000-500000 r-xp 00000000 fe:00 11 /x\n"
