@@ -15,6 +15,7 @@
 #include "cli/ui.h"
 #include "collector/capture/capture.h"
 #include "common/units.h"
+#include "injector/preflight/attach_plan.h"
 #include "injector/proc/target_process.h"
 
 struct command {
@@ -28,7 +29,7 @@ struct command {
 	bool first;                         /* started by the user, not by another limpet */
 	const struct limpet_target *target;
 	const char *name;
-	const char *way; /* that all threads are stopped for the hooks, and why; else NULL */
+	const char *outside; /* why all threads are stopped for the hooks; NULL: they are not */
 };
 
 static void say_started(void *context, const char *trace)
@@ -41,8 +42,8 @@ static void say_started(void *context, const char *trace)
 	if (command->mode == LIMPET_MODE_RUN)
 		return; /* the terminal belongs to the command */
 	limpet_ui_note("capturing %s (%d) to %s", command->name, command->target->pid, trace);
-	if (command->way)
-		limpet_ui_note("%s", command->way);
+	if (command->outside)
+		limpet_ui_note(LIMPET_PLAN_OUTSIDE, command->outside);
 	limpet_capture_say_end(command->target->pid, command->options->config.duration_ns);
 	if (command->followers && command->first)
 		limpet_followers_say_earlier(command->target);
@@ -181,8 +182,8 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 		limpet_ui_note("start that one itself to capture it");
 	else if (result->end == LIMPET_END_TARGET_EXEC)
 		limpet_ui_note("`limpet attach %d` captures that one", command->target->pid);
-	if (command->way && command->mode == LIMPET_MODE_RUN)
-		limpet_ui_note("%s", command->way);
+	if (command->outside && command->mode == LIMPET_MODE_RUN)
+		limpet_ui_note(LIMPET_PLAN_OUTSIDE, command->outside);
 	limpet_ui_note(
 		"%s event%s in %s, %s; stops: %s", events, result->events == 1 ? "" : "s", time,
 		size,
@@ -228,18 +229,8 @@ void limpet_capture_warn(const struct limpet_preflight *preflight)
 			limpet_ui_warn("%s", preflight->list[i].text);
 }
 
-/* NULL unless all threads are stopped for the hooks. */
-static const char *find_way(const struct limpet_preflight *preflight)
-{
-	for (size_t i = 0; i < preflight->count; i++)
-		if (!strcmp(preflight->list[i].id, "agent") &&
-		    preflight->list[i].severity == LIMPET_FINDING_NOTE)
-			return preflight->list[i].text;
-	return NULL;
-}
-
 static struct limpet_capture_setup setup_of(struct command *command, struct limpet_tracee *tracee,
-					    const struct limpet_preflight *preflight)
+					    struct limpet_preflight *preflight)
 {
 	const struct limpet_capture_options *options = command->options;
 	struct limpet_capture_setup setup = {
@@ -247,10 +238,7 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 		.mode = command->mode,
 		.tracee = tracee,
 		.config = &options->config,
-		.unseen_rss_share = preflight->unseen_rss_share,
-		.allocators = preflight->allocators,
-		.unfollowed = preflight->unfollowed,
-		.runtime = preflight->runtime,
+		.preflight = preflight,
 		.interrupted = limpet_capture_interrupted(),
 		.wait_mask = limpet_capture_wait_mask(),
 		.started = say_started,
@@ -269,14 +257,13 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 
 int limpet_capture_command(const struct limpet_capture_options *options,
 			   const struct limpet_target *target, enum limpet_capture_mode mode,
-			   struct limpet_tracee *tracee, const struct limpet_preflight *preflight)
+			   struct limpet_tracee *tracee, struct limpet_preflight *preflight)
 {
 	char name[sizeof(preflight->name)];
 	struct command command = {.options = options,
 				  .mode = mode,
 				  .target = target,
 				  .name = name,
-				  .way = find_way(preflight),
 				  .first = !options->config.forked};
 	struct limpet_capture_setup setup;
 	struct limpet_capture_result result;
@@ -285,6 +272,8 @@ int limpet_capture_command(const struct limpet_capture_options *options,
 	bool stays = false;
 	int error, status;
 
+	if (preflight->plan && preflight->plan->hooks.method == LIMPET_METHOD_OUTSIDE)
+		command.outside = preflight->plan->hooks.reason;
 	memcpy(name, preflight->name, sizeof(name));
 	limpet_ui_clean(name);
 	setup = setup_of(&command, tracee, preflight);

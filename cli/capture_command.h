@@ -16,9 +16,10 @@ void limpet_capture_warn(const struct limpet_preflight *preflight);
 void limpet_capture_warn_agent(pid_t pid);
 void limpet_capture_warn_jumps(pid_t pid);
 
-/* Captures the target and seals the trace. Returns the exit status, after all messages. */
+/* Captures the target by preflight's plan and seals the trace. Returns the exit status, after all
+ * messages. */
 int limpet_capture_command(const struct limpet_capture_options *options,
 			   const struct limpet_target *target, enum limpet_capture_mode mode,
-			   struct limpet_tracee *tracee, const struct limpet_preflight *preflight);
+			   struct limpet_tracee *tracee, struct limpet_preflight *preflight);
 
 #endif

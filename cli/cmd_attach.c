@@ -20,15 +20,19 @@ static int attach(struct limpet_capture_options *options, const struct limpet_ta
 
 	if (limpet_find_hidden(target, options, &preflight, &err)) {
 		wanted.config = options->config;
+		limpet_preflight_done(&preflight);
 		error = limpet_preflight_run(target, &wanted, &preflight, &err);
 	}
 	if (error < 0)
 		return limpet_ui_fail(&err, limpet_preflight_exit(&preflight));
 	limpet_capture_warn(&preflight);
-	if (options->background && !limpet_background_begin(target->pid, &status))
-		return status;
-	limpet_capture_signals_setup(0);
-	return limpet_capture_command(options, target, LIMPET_MODE_ATTACH, NULL, &preflight);
+	if (!options->background || limpet_background_begin(target->pid, &status)) {
+		limpet_capture_signals_setup(0);
+		status = limpet_capture_command(options, target, LIMPET_MODE_ATTACH, NULL,
+						&preflight);
+	}
+	limpet_preflight_done(&preflight);
+	return status;
 }
 
 int limpet_cmd_attach(int argc, char **argv)

@@ -118,6 +118,7 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 	(void)!limpet_target_open(pid, &target, NULL); /* preflight says why not */
 	(void)limpet_preflight_run(&target, wanted, preflight, &err);
 	tries = limpet_find_hidden_announce(&target, preflight);
+	limpet_preflight_done(preflight);
 	limpet_target_close(&target);
 	status = tries ? LIMPET_EXIT_OK : (int)limpet_preflight_exit(preflight);
 	if (json) {

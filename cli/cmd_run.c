@@ -62,6 +62,7 @@ int limpet_cmd_run(int argc, char **argv)
 	command.tracee = NULL;
 	status = limpet_capture_command(&options, &command.target, LIMPET_MODE_RUN, tracee,
 					&preflight);
+	limpet_preflight_done(&preflight);
 	if (status != LIMPET_EXIT_FAILED && status != LIMPET_EXIT_REFUSED)
 		return wait_for(&command);
 	limpet_command_end(&command);

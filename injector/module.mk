@@ -18,6 +18,7 @@ INJECTOR_SRC += \
 	injector/hidden/slot_calls.c
 
 INJECTOR_SRC += \
+	injector/preflight/attach_plan.c \
 	injector/preflight/dormant.c \
 	injector/preflight/preflight.c \
 	injector/preflight/preflight_cache.c \

@@ -136,7 +136,7 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
 	const struct limpet_collector *collector = capture->collector;
 	/* With --partial, the user was told the unseen share. */
-	const bool in_part = capture->setup->unseen_rss_share >= 0;
+	const bool in_part = capture->setup->preflight->unseen_rss_share >= 0;
 	const uint32_t noted = limpet_collector_noted(collector);
 	struct limpet_recorder_stats totals;
 
@@ -455,12 +455,12 @@ static void look_before(struct limpet_capture *capture)
 	struct limpet_memory_watch *memory = &capture->memory;
 
 	memory->target = capture->setup->target;
-	memory->runtime = capture->setup->runtime;
+	memory->runtime = capture->setup->preflight->runtime;
 	memory->session = capture->session;
 	snprintf(memory->unfollowed, sizeof(memory->unfollowed), "%s",
-		 capture->setup->unfollowed ?: "");
+		 capture->setup->preflight->unfollowed);
 	limpet_memory_watch_begin(memory, !limpet_session_follows_glibc_alone(capture->session) ||
-						  capture->setup->unseen_rss_share >= 0);
+						  capture->setup->preflight->unseen_rss_share >= 0);
 }
 
 static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
@@ -477,8 +477,8 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.compact = setup->config->compact,
 		.addresses = setup->config->addresses,
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
-		.unseen_rss_share = setup->unseen_rss_share,
-		.allocators = setup->allocators,
+		.unseen_rss_share = setup->preflight->unseen_rss_share,
+		.allocators = setup->preflight->allocators,
 		.memory = capture->memory.before,
 		.unfollowed = capture->memory.unfollowed,
 	};
@@ -500,7 +500,8 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
 				      setup->target->pid);
-	error = limpet_session_prepare(setup->target, setup->config, &capture->session, err);
+	error = limpet_session_prepare(setup->target, setup->config,
+				       LIMPET_TAKE(setup->preflight->plan), &capture->session, err);
 	if (!error) {
 		look_before(capture);
 		error = open_recorder(capture, err);

@@ -14,7 +14,7 @@
 #include "collector/record/recorder.h"
 #include "collector/stream/collector.h"
 #include "common/err.h"
-#include "injector/preflight/capture_config.h"
+#include "injector/preflight/preflight.h"
 #include "injector/session/forks.h"
 #include "injector/unwind/unwind_set.h"
 
@@ -43,10 +43,7 @@ struct limpet_capture_setup {
 	enum limpet_capture_mode mode;
 	struct limpet_tracee *tracee; /* run: the new program at its entry point; taken over, and
 					 ended if the capture does not start */
-	double unseen_rss_share;
-	const char *allocators; /* that are followed */
-	const char *unfollowed; /* that are not, as far as is known; "" or NULL: none */
-	const char *runtime;    /* of a language with a heap of its own; "": none */
+	struct limpet_preflight *preflight; /* with that config; its plan is taken over */
 	uid_t owner_uid;
 	gid_t owner_gid;
 	const volatile sig_atomic_t *interrupted;

@@ -514,6 +514,47 @@ int limpet_modules_fingerprint(const struct limpet_target *target, uint64_t r_de
 	return error;
 }
 
+static size_t next_code(const struct limpet_maps *maps, size_t i)
+{
+	while (i < maps->count && (maps->list[i].perms[2] != 'x' || !maps->list[i].inode))
+		i++;
+	return i;
+}
+
+static bool have_same_code(const struct limpet_maps *maps, const struct limpet_maps *others)
+{
+	size_t i = next_code(maps, 0), k = next_code(others, 0);
+
+	while (i < maps->count && k < others->count) {
+		const struct limpet_map *map = &maps->list[i], *other = &others->list[k];
+
+		if (map->start != other->start || map->end != other->end ||
+		    map->offset != other->offset || !limpet_map_is_same_file(map, other))
+			return false;
+		i = next_code(maps, i + 1);
+		k = next_code(others, k + 1);
+	}
+	return i == maps->count && k == others->count;
+}
+
+bool limpet_modules_are_current(struct limpet_modules *modules, uint64_t fingerprint)
+{
+	struct limpet_maps maps;
+	uint64_t now = 0;
+
+	if (limpet_modules_fingerprint(modules->target, modules->r_debug, &now) < 0 ||
+	    now != fingerprint || limpet_proc_maps_read(modules->target->pid, &maps) < 0)
+		return false;
+	if (!have_same_code(&modules->maps, &maps)) {
+		limpet_proc_maps_done(&maps);
+		return false;
+	}
+	limpet_proc_maps_done(&modules->maps);
+	modules->maps = maps;
+	limpet_module_memory_set_maps(modules->memory, &maps);
+	return true;
+}
+
 /* The program of a loader that was started by hand (`ld.so PROGRAM`): the first module that it has
  * loaded. The kernel takes the loader for the program then. NULL: not such a program, or not loaded
  * yet. */

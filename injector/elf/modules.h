@@ -134,5 +134,8 @@ int limpet_module_hold(const struct limpet_target *target, const struct limpet_m
  * Without a list (r_debug 0) it never changes. */
 int limpet_modules_fingerprint(const struct limpet_target *target, uint64_t r_debug,
 			       uint64_t *ret_fingerprint);
+/* Whether the modules are those that were read: the loader's list still has that fingerprint, and
+ * the same code of files is mapped. Then the mappings are those of this moment afterwards. */
+bool limpet_modules_are_current(struct limpet_modules *modules, uint64_t fingerprint);
 
 #endif

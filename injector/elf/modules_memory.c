@@ -56,6 +56,13 @@ struct limpet_module_memory *limpet_module_memory_new(const struct limpet_target
 	return memory;
 }
 
+void limpet_module_memory_set_maps(struct limpet_module_memory *memory,
+				   const struct limpet_maps *maps)
+{
+	if (memory)
+		memory->maps = *maps;
+}
+
 void limpet_module_memory_free(struct limpet_module_memory *memory)
 {
 	if (!memory)

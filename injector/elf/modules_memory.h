@@ -24,6 +24,9 @@ struct limpet_target;
 struct limpet_module_memory;
 struct limpet_module_memory *limpet_module_memory_new(const struct limpet_target *target,
 						      const struct limpet_maps *maps);
+/* Mappings that were read later; NULL memory is allowed. */
+void limpet_module_memory_set_maps(struct limpet_module_memory *memory,
+				   const struct limpet_maps *maps);
 void limpet_module_memory_free(struct limpet_module_memory *memory);
 /* Reads what is readable from the beginning of one of these mappings on. Returns how many bytes, or
  * -errno. */

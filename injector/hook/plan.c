@@ -982,8 +982,8 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 			      "found no system call instruction in the program's libc");
 }
 
-static void fill_segment(const struct limpet_modules *modules, const struct limpet_plan *plan,
-			 struct limpet_segment *segment)
+void limpet_plan_fill_segment(const struct limpet_plan *plan, const struct limpet_modules *modules,
+			      struct limpet_segment *segment)
 {
 	struct limpet_known_module *known = limpet_segment_known_modules(segment);
 	struct limpet_shm *shm = segment->shm;
@@ -1035,9 +1035,8 @@ static int plan_slots(struct planner *planner)
 	return error;
 }
 
-int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_entries *entries, enum limpet_method wish,
-		     struct limpet_plan *ret, struct limpet_err *err)
+int limpet_plan_make(struct limpet_modules *modules, struct limpet_entries *entries,
+		     enum limpet_method wish, struct limpet_plan *ret, struct limpet_err *err)
 {
 	struct planner planner = {.modules = modules, .entries = entries, .plan = ret};
 	uint32_t called;
@@ -1072,8 +1071,6 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	plan_symbols(&planner);
 	tell_apart(&planner);
 	ret->start.slot_count = ret->slot_count;
-	if (segment)
-		fill_segment(modules, ret, segment);
 	if (!called && !entries->count)
 		return limpet_err_set(err, -ENOENT,
 				      "the program calls no allocator through its tables");

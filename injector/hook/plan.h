@@ -12,6 +12,9 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/remote/segment.h"
 
+/* What LIMPET_METHOD_OUTSIDE means for people; the reason is its argument. */
+#define LIMPET_PLAN_OUTSIDE "the agent is mapped, without a dynamic linker (%s)"
+
 struct limpet_plan {
 	struct limpet_start start; /* hooks, defaults, addresses; not yet channel and nonce */
 	enum limpet_method method;
@@ -31,12 +34,14 @@ struct limpet_plan {
 	bool symbols;       /* some slots are values of symbols: the linker copies them */
 };
 
-/* Fills the plan, the slot and module tables of the segment (NULL: only to see whether it can be
- * made), and the hooks of the entries; slots that lead to an entry are left alone. -ENOENT with a
- * message if the target has nothing to patch. */
-int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_entries *entries, enum limpet_method wish,
-		     struct limpet_plan *ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Fills the plan and the hooks of the entries; slots that lead to an entry are left alone. -ENOENT
+ * with a message if the target has nothing to patch. */
+int limpet_plan_make(struct limpet_modules *modules, struct limpet_entries *entries,
+		     enum limpet_method wish, struct limpet_plan *ret,
+		     struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Fills in the slot and module tables of the segment, also by a plan that could not be made. */
+void limpet_plan_fill_segment(const struct limpet_plan *plan, const struct limpet_modules *modules,
+			      struct limpet_segment *segment);
 /* To be called even after a failure. */
 void limpet_plan_done(struct limpet_plan *plan);
 

@@ -397,6 +397,9 @@ static int look_once(const struct limpet_target *target,
 		    check.status.state != 'X')
 			r = limpet_target_check(target);
 	}
+	if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_OK)
+		ret->plan = LIMPET_TAKE(check.plan);
+	limpet_attach_plan_free(check.plan);
 	limpet_proc_maps_done(&check.maps);
 	*ret_resident = check.resident;
 	if (r == -ESRCH) {
@@ -451,6 +454,12 @@ int limpet_preflight_run(const struct limpet_target *target,
 	result = look(target, options, ret, err);
 	limpet_priority_restore(before);
 	return result;
+}
+
+void limpet_preflight_done(struct limpet_preflight *preflight)
+{
+	limpet_attach_plan_free(preflight->plan);
+	preflight->plan = NULL;
 }
 
 enum limpet_exit limpet_preflight_exit(const struct limpet_preflight *preflight)

@@ -40,6 +40,7 @@ struct limpet_finding_word {
 };
 extern const struct limpet_finding_word limpet_finding_words[];
 
+struct limpet_attach_plan;
 struct limpet_target;
 struct limpet_preflight_options {
 	struct limpet_capture_config config; /* agent_memory_bytes 0: the default, 64 MiB */
@@ -72,6 +73,9 @@ struct limpet_preflight {
 	double unseen_rss_share; /* 0..1, if an allocator is out of reach; < 0: none is */
 	char runtime[16]; /* "V8": a language's runtime with a heap of its own; empty: none */
 	struct limpet_memory memory; /* to what it belongs; not known if it was not examined */
+	/* Unless it is refused, or was not examined; limpet_preflight_done() frees it. Who takes it
+	 * over sets NULL. */
+	struct limpet_attach_plan *plan;
 	size_t count;
 	struct limpet_finding list[LIMPET_PREFLIGHT_MAX_FINDINGS]; /* in the order of the checks */
 };
@@ -84,6 +88,8 @@ struct limpet_preflight {
 int limpet_preflight_run(const struct limpet_target *target,
 			 const struct limpet_preflight_options *options,
 			 struct limpet_preflight *ret, struct limpet_err *err);
+
+void limpet_preflight_done(struct limpet_preflight *preflight);
 
 /* The exit status for a verdict. */
 enum limpet_exit limpet_preflight_exit(const struct limpet_preflight *preflight);

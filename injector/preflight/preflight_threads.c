@@ -41,13 +41,13 @@ static int count_threads(const struct limpet_check *check)
  * threads are counted: libc may create a thread meanwhile. */
 static void check_raw_threads(struct limpet_check *check)
 {
-	struct limpet_modules modules;
+	struct limpet_attach_plan *plan =
+		check->status.threads < 2 ? NULL : limpet_check_plan(check);
 	uint64_t address;
 
-	if (check->status.threads < 2 || limpet_modules_read(check->target, &modules, NULL) < 0)
+	if (!plan)
 		return;
-	address = limpet_modules_symbol(&modules, "__libc_single_threaded", NULL);
-	limpet_modules_done(&modules);
+	address = limpet_modules_symbol(&plan->modules, "__libc_single_threaded", NULL);
 	if (!address || !libc_sees_one(check->target->pid, address) || count_threads(check) < 2 ||
 	    !libc_sees_one(check->target->pid, address))
 		return;

@@ -1,3 +1,4 @@
+#include "injector/preflight/attach_plan.h"
 #include "injector/session/session_private.h"
 
 #include <elf.h>
@@ -108,25 +109,32 @@ uint64_t limpet_session_control_page(const struct limpet_session *session)
 	return session->control_page;
 }
 
+static struct limpet_session *session_new(const struct limpet_target *target, uint64_t timeout_ns)
+{
+	struct limpet_session *session = calloc(1, sizeof(*session));
+
+	if (session) {
+		session->target = target;
+		session->timeout_ns = timeout_ns;
+		session->lock_fd = session->segment.file = -1;
+	}
+	return session;
+}
+
 int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
 			struct limpet_session **ret, struct limpet_err *err)
 {
-	struct limpet_session *session = calloc(1, sizeof(*session));
+	struct limpet_session *session = session_new(target, timeout_ns);
 	int error;
 
 	if (!session)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	session->target = target;
-	session->timeout_ns = timeout_ns;
-	session->lock_fd = session->segment.file = -1;
 	error = limpet_modules_read(target, &session->modules, err);
 	error = limpet_target_explain(target, error, err);
 	if (error) {
 		limpet_session_free(session);
 		return error;
 	}
-	if (session->modules.r_debug)
-		limpet_modules_fingerprint(target, session->modules.r_debug, &session->fingerprint);
 	*ret = session;
 	return 0;
 }
@@ -223,9 +231,9 @@ static void note_plan(const struct limpet_session *session)
 			 plan->reason ? ": " : "", plan->reason ? plan->reason : "");
 }
 
-/* Prepares everything that a hijack needs, while the target runs. */
-int limpet_session_arm(struct limpet_session *session, const struct limpet_capture_config *config,
-		       struct limpet_err *err)
+/* Prepares everything that a hijack needs, once the plan is there. */
+static int equip(struct limpet_session *session, const struct limpet_capture_config *config,
+		 struct limpet_err *err)
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	const bool few_threads = limpet_proc_tasks(session->target->pid, &tids) < MANY_THREADS;
@@ -238,49 +246,103 @@ int limpet_session_arm(struct limpet_session *session, const struct limpet_captu
 		return error;
 	session->entry_list = config->entry_list;
 	session->filters.assume_ok = config->assume_seccomp_ok;
-	if (limpet_entries_find(&session->modules, config->entry_list, &session->entries) < 0 ||
-	    limpet_entry_late_begin(&session->late, &session->modules) < 0)
-		return limpet_err_set(err, -ENOMEM, "out of memory");
 	session->stats.entries_refused = session->entries.refused;
 	session->stats.thread_heaps = session->entries.thread_heaps;
-	error = limpet_plan_make(&session->modules, &session->segment, &session->entries,
-				 config->load, &session->plan, err);
-	/* Needed even if there is nothing to hook: what an earlier agent left can still be cleaned
-	 * up. */
-	if (error && error != -ENOENT)
-		return error;
 	session->method = session->plan.method;
+	limpet_plan_fill_segment(&session->plan, &session->modules, &session->segment);
 	note_plan(session);
 	update_tables(session, 0);
-	if (make_safepoint(session) < 0)
+	if (limpet_entry_late_begin(&session->late, &session->modules) < 0 ||
+	    make_safepoint(session) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	return error;
+	return 0;
 }
 
-int limpet_session_prepare(const struct limpet_target *target,
-			   const struct limpet_capture_config *config, struct limpet_session **ret,
-			   struct limpet_err *err)
+int limpet_session_arm(struct limpet_session *session, const struct limpet_capture_config *config,
+		       struct limpet_err *err)
 {
-	struct limpet_session *session = NULL;
-	int error, lock_fd = limpet_target_lock_take(
-			   target->pid, limpet_monotonic_ns() + config->attach_timeout_ns, err);
+	int error, answer;
 
-	if (lock_fd < 0)
-		return lock_fd;
+	if (limpet_entries_find(&session->modules, config->entry_list, &session->entries) < 0)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	answer = limpet_plan_make(&session->modules, &session->entries, config->load,
+				  &session->plan, err);
+	/* Needed even if there is nothing to hook: what an earlier agent left can still be cleaned
+	 * up. */
+	if (answer && answer != -ENOENT)
+		return answer;
+	error = equip(session, config, err);
+	return error ? error : answer;
+}
+
+/* Nothing of an earlier limpet is in the target, and the plan is not out of date. */
+static bool may_carry_out(struct limpet_attach_plan *plan)
+{
+	if (plan->error || !limpet_attach_plan_is_current(plan))
+		return false;
+	for (size_t i = 0; i < plan->modules.count; i++)
+		if (plan->modules.list[i].agent)
+			return false;
+	return limpet_leftovers_find(plan->modules.target, &plan->modules) <= 0;
+}
+
+/* *plan: one that can be carried out. */
+static int renew_plan(const struct limpet_target *target,
+		      const struct limpet_capture_config *config, struct limpet_attach_plan **plan,
+		      struct limpet_err *err)
+{
+	int error;
+
+	if (*plan && may_carry_out(*plan))
+		return 0;
+	limpet_attach_plan_free(*plan);
+	*plan = NULL;
 	error = limpet_session_cleanup_locked(target, config->attach_timeout_ns, config->forked,
 					      err);
 	if (error >= 0)
-		error = limpet_session_open(target, config->attach_timeout_ns, &session, err);
-	if (error || !session) {
+		error = limpet_attach_plan_new(target, config, plan, err);
+	if (!error && (*plan)->error) {
+		*err = (*plan)->err;
+		error = (*plan)->error;
+	}
+	return limpet_target_explain(target, error, err);
+}
+
+static void take_plan(struct limpet_session *session, struct limpet_attach_plan *plan)
+{
+	session->modules = plan->modules;
+	session->fingerprint = plan->fingerprint;
+	session->entries = plan->entries;
+	session->plan = plan->hooks;
+	free(plan);
+}
+
+int limpet_session_prepare(const struct limpet_target *target,
+			   const struct limpet_capture_config *config,
+			   struct limpet_attach_plan *plan, struct limpet_session **ret,
+			   struct limpet_err *err)
+{
+	struct limpet_session *session = NULL;
+	int lock_fd = limpet_target_lock_take(
+		target->pid, limpet_monotonic_ns() + config->attach_timeout_ns, err);
+	int error = lock_fd < 0 ? lock_fd : renew_plan(target, config, &plan, err);
+
+	if (!error) {
+		session = session_new(target, config->attach_timeout_ns);
+		error = session ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	if (error) {
+		limpet_attach_plan_free(plan);
 		limpet_tracee_rest();
-		close(lock_fd);
+		if (lock_fd >= 0)
+			close(lock_fd);
 		return error;
 	}
 	session->lock_fd = lock_fd;
+	take_plan(session, plan);
 	limpet_seccomp_watch_begin(target, &session->filters);
 	limpet_own_objects_note_execution(target->pid);
-	error = limpet_target_explain(session->target, limpet_session_arm(session, config, err),
-				      err);
+	error = limpet_target_explain(target, equip(session, config, err), err);
 	if (!error)
 		error = hold_spares(session, err);
 	if (error) {

@@ -18,6 +18,7 @@
 #include "injector/remote/quiesce.h"
 #include "injector/remote/segment.h"
 
+struct limpet_attach_plan;
 struct limpet_session;
 struct limpet_tracee;
 
@@ -36,11 +37,13 @@ struct limpet_session_stats {
 };
 
 /* Takes the target lock (target_lock.h); attach or free releases it. Removes what an earlier limpet
- * left, as cleanup does. Then reads the target, plans the hooks and makes the shared memory. The
- * target runs on, untouched. `target` belongs to the caller, and must outlive the session.
- * -EALREADY: another limpet captures the target, or is changing it. */
+ * left, as cleanup does, and makes the shared memory. `plan` of preflight, made with the same
+ * config, is taken over in any case; a new one is made if it is NULL or out of date. The target
+ * runs on, untouched. `target` belongs to the caller, and must outlive the session. -EALREADY:
+ * another limpet captures the target, or is changing it. */
 int limpet_session_prepare(const struct limpet_target *target,
-			   const struct limpet_capture_config *config, struct limpet_session **ret,
+			   const struct limpet_capture_config *config,
+			   struct limpet_attach_plan *plan, struct limpet_session **ret,
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already,
  * or NULL to find one; it is taken over and released in any case. On failure the target is as

@@ -416,7 +416,7 @@ static void open_capture(void)
 	struct limpet_err err = {0};
 
 	if (limpet_target_open(it.child, &it.target, &err) < 0 ||
-	    limpet_session_prepare(&it.target, &options, &it.session, &err) < 0 ||
+	    limpet_session_prepare(&it.target, &options, NULL, &it.session, &err) < 0 ||
 	    limpet_recorder_open(&record, &it.recorder, &err) < 0) {
 		fprintf(stderr, "bench_collector: %s\n", err.message);
 		exit(1);

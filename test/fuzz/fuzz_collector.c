@@ -210,7 +210,7 @@ static void begin(void)
 	snprintf(it.path, sizeof(it.path), "/dev/shm/limpet-fuzz.%d", getpid());
 	atexit(end_child);
 	if (limpet_target_open(it.child, &it.target, &err) < 0 ||
-	    limpet_session_prepare(&it.target, &options, &it.session, &err) < 0) {
+	    limpet_session_prepare(&it.target, &options, NULL, &it.session, &err) < 0) {
 		fprintf(stderr, "%s\n", err.message);
 		abort();
 	}

@@ -155,9 +155,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (limpet_entries_find(&modules, NULL, &entries) < 0)
 		abort();
-	if (limpet_plan_make(&modules, &segment, &entries, LIMPET_METHOD_ANY, &plan, &err) == 0 &&
+	if (limpet_plan_make(&modules, &entries, LIMPET_METHOD_ANY, &plan, &err) == 0 &&
 	    !plan.slot_count && !entries.count)
 		abort();
+	if (plan.slots)
+		limpet_plan_fill_segment(&plan, &modules, &segment);
 	limpet_entries_done(&entries);
 	if (segment.shm->slot_count > LIMPET_MAX_SLOTS || plan.start.hook_count > LIMPET_MAX_HOOKS)
 		abort();

@@ -57,7 +57,7 @@ static int enter_and_leave(void)
 	limpet_tracee_setup();
 	error = limpet_target_open(target, &process, &err);
 	if (!error)
-		error = limpet_session_prepare(&process, &options, &session, &err);
+		error = limpet_session_prepare(&process, &options, NULL, &session, &err);
 	if (!error)
 		error = limpet_session_attach(session, NULL, &err);
 	if (error) {

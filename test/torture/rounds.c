@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 		int error = limpet_target_open(pid, &target, &err);
 
 		if (!error)
-			error = limpet_session_prepare(&target, &options, &session, &err);
+			error = limpet_session_prepare(&target, &options, NULL, &session, &err);
 		if (!error)
 			error = limpet_session_attach(session, NULL, &err);
 		if (error) {

@@ -72,7 +72,7 @@ static int enter_and_leave(pid_t pid, struct limpet_err *err)
 	int error = limpet_target_open(pid, &target, err);
 
 	if (!error)
-		error = limpet_session_prepare(&target, &options, &session, err);
+		error = limpet_session_prepare(&target, &options, NULL, &session, err);
 	if (error)
 		return error;
 	error = limpet_session_attach(session, NULL, err);

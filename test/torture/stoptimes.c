@@ -625,7 +625,7 @@ static void enter_and_leave(void)
 	struct gaps gaps;
 
 	check(limpet_target_open(target, &process, &err), "open", &err);
-	check(limpet_session_prepare(&process, &options, &session, &err), "prepare", &err);
+	check(limpet_session_prepare(&process, &options, NULL, &session, &err), "prepare", &err);
 	end_window();
 	phase_begin();
 	check(limpet_session_attach(session, NULL, &err), "attach", &err);

@@ -42,6 +42,7 @@ int preflight_look(pid_t pid, const struct limpet_preflight_options *options)
 	int r;
 
 	memset(&preflight_err, 0, sizeof(preflight_err));
+	limpet_preflight_done(&preflight);
 	r = limpet_preflight_run(target_of(pid), options, &preflight, &preflight_err);
 	for (size_t i = 0; i < preflight.count; i++)
 		if (preflight.list[i].severity == LIMPET_FINDING_REFUSE)

@@ -115,7 +115,7 @@ static void open_capture(pid_t pid, uint64_t memory_bytes)
 	int answer = limpet_target_open(pid, &it.target, &err);
 
 	if (!answer)
-		answer = limpet_session_prepare(&it.target, &options, &it.session, &err);
+		answer = limpet_session_prepare(&it.target, &options, NULL, &it.session, &err);
 	if (answer)
 		fail_msg("%s", err.message);
 	strcpy(it.directory, "/tmp/limpet-collector-XXXXXX");

@@ -182,6 +182,7 @@ static void test_another_process(void **state)
 	(void)state;
 	assert_int_equal(limpet_target_open(child, &target, NULL), 0);
 	target.start_ticks--;
+	limpet_preflight_done(&preflight);
 	error = limpet_preflight_run(&target, NULL, &preflight, &preflight_err);
 	limpet_target_close(&target);
 	reap(child);
