@@ -12,6 +12,8 @@
 #include "cli/capture_options.h"
 #include "collector/capture/capture.h"
 
+struct limpet_target;
+
 /* Simultaneous captures of children in a family. */
 #define LIMPET_FOLLOWERS_MAX 32u
 

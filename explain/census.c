@@ -300,7 +300,7 @@ static int judge(const struct counting *counting, struct limpet_census *census)
 
 static int count(struct counting *counting)
 {
-	int error = limpet_pages_new(counting->target->pid, LIMPET_PAGES_ASK, &counting->existing);
+	int error = limpet_pages_new(counting->target, LIMPET_PAGES_ASK, &counting->existing);
 
 	if (error)
 		return error;

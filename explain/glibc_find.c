@@ -120,7 +120,7 @@ enum limpet_glibc_library limpet_glibc_find_library(const struct limpet_target *
 	enum limpet_glibc_library library = LIMPET_GLIBC_NO_LIBRARY;
 	struct limpet_pages *pages;
 
-	if (limpet_pages_new(target->pid, LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target, LIMPET_PAGES_ASK, &pages) < 0)
 		return library;
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct limpet_map *map = &maps->list[i];

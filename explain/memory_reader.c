@@ -246,7 +246,7 @@ static int take_maps(struct limpet_process_reader *process, const struct limpet_
 /* Nothing is read if what is present cannot be known. */
 static int try_pagemap(const struct limpet_target *target)
 {
-	LIMPET_CLOSE int fd = limpet_proc_open(target->pid, "pagemap", O_RDONLY);
+	LIMPET_CLOSE int fd = limpet_proc_open(target, "pagemap", O_RDONLY);
 	uint64_t entry;
 	ssize_t got;
 
@@ -269,10 +269,10 @@ int limpet_process_reader_new(const struct limpet_target *target,
 	process->reader = (struct limpet_memory_reader){read_pages, is_spent, process};
 	limpet_process_reader_limit(process, LIMPET_MEMORY_READER_READS);
 	limpet_process_reader_allow(process, LIMPET_MEMORY_READER_NS);
-	process->memory = limpet_proc_open(target->pid, "mem", O_RDONLY);
+	process->memory = limpet_proc_open(target, "mem", O_RDONLY);
 	error = process->memory < 0 ? process->memory : try_pagemap(target);
 	if (!error)
-		error = limpet_pages_new(target->pid, LIMPET_PAGES_ASK, &process->pages);
+		error = limpet_pages_new(target, LIMPET_PAGES_ASK, &process->pages);
 	if (!error) {
 		limpet_pages_be_exact(process->pages);
 		error = take_maps(process, target);

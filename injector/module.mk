@@ -128,5 +128,5 @@ INJECTOR_SRC += \
 	injector/proc/proc_maps.c \
 	injector/proc/proc_threads.c \
 	injector/proc/target_end.c \
-	injector/proc/target_process.c \
+	injector/proc/target_identity.c \
 	injector/proc/tid_offset.c

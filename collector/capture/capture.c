@@ -873,7 +873,7 @@ int limpet_capture_cleanup(const struct limpet_target *target, bool forked, stru
 	limpet_tracee_setup();
 	error = limpet_session_cleanup(target, CLEANUP_TIMEOUT_NS, forked, err);
 	/* An attach has a time-out that can be chosen. */
-	if (error == -EBUSY && !limpet_cgroup_explain_frozen(target->pid, err) &&
+	if (error == -EBUSY && !limpet_cgroup_explain_frozen(target, err) &&
 	    (!err->hint[0] || strstr(err->hint, "--attach-timeout")))
 		limpet_err_hint(err, "try again later: limpet stop %d", target->pid);
 	return error < 0 ? error : 0;

@@ -101,7 +101,7 @@ int limpet_resident_pages_take(struct limpet_resident_pages *pages,
 			       struct limpet_recorder_resident *ret_resident)
 {
 	struct walk walk = {.pages = pages};
-	int error = limpet_pages_new(pages->target->pid, LIMPET_PAGES_ASK, &walk.source);
+	int error = limpet_pages_new(pages->target, LIMPET_PAGES_ASK, &walk.source);
 
 	if (error)
 		return error;

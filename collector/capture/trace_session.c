@@ -212,7 +212,7 @@ void limpet_trace_session_open_perf_map(struct limpet_trace_session *session)
 enum limpet_end limpet_trace_session_exit(const struct limpet_trace_session *session,
 					  int *ret_status)
 {
-	int status = limpet_target_end_status(session->target->pid, session->target->pidfd);
+	int status = limpet_target_end_status(session->target);
 
 	*ret_status = status;
 	return status >= 0 && WIFSIGNALED(status) ? LIMPET_END_TARGET_KILLED

@@ -291,7 +291,7 @@ static int scan_map(struct limpet_fault_capture *capture, struct limpet_pages *p
 static int scan(struct limpet_fault_capture *capture)
 {
 	struct limpet_pages *pages;
-	int error = limpet_pages_new(capture->setup->target->pid, LIMPET_PAGES_ASK, &pages);
+	int error = limpet_pages_new(capture->setup->target, LIMPET_PAGES_ASK, &pages);
 
 	if (error)
 		return error;
@@ -557,7 +557,7 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 						&capture->stacks, err);
 	if (error)
 		return error;
-	capture->has_cgroup = limpet_cgroup_find(setup->target->pid, &capture->cgroup) == 0;
+	capture->has_cgroup = limpet_cgroup_find(setup->target, &capture->cgroup) == 0;
 	return begin_pages(capture, err);
 }
 

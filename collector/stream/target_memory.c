@@ -9,7 +9,7 @@ void limpet_target_memory_init(struct limpet_target_memory *memory, struct limpe
 {
 	*memory = (struct limpet_target_memory){.session = session};
 	memory->has_cgroup =
-		limpet_cgroup_find(limpet_session_target(session)->pid, &memory->cgroup) == 0;
+		limpet_cgroup_find(limpet_session_target(session), &memory->cgroup) == 0;
 }
 
 /* While bell and RSS are unchanged, so is this: without a call the agent touches nothing, and

@@ -80,7 +80,7 @@ void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_r
 			continue;
 		read++;
 		entry->next = 2 * entry->looks;
-		if (limpet_proc_thread_name(target->pid, tids[i], name) < 0 ||
+		if (limpet_proc_thread_name(target, tids[i], name) < 0 ||
 		    !strcmp(name, entry->name))
 			continue;
 		memcpy(entry->name, name, sizeof(name));

@@ -109,7 +109,7 @@ const uint64_t *limpet_thread_states_intents(struct limpet_thread_states *states
 
 void limpet_thread_states_publish_stacks(struct limpet_thread_states *states)
 {
-	pid_t pid = limpet_session_target(states->session)->pid;
+	const struct limpet_target *target = limpet_session_target(states->session);
 	struct limpet_maps maps = {0};
 	bool have_maps = false;
 
@@ -130,7 +130,7 @@ void limpet_thread_states_publish_stacks(struct limpet_thread_states *states)
 		}
 		if (remembered->stack_looks++ >= MAX_STACK_LOOKS)
 			continue;
-		if (!have_maps && limpet_proc_maps_read(pid, &maps) < 0)
+		if (!have_maps && limpet_proc_maps_read(target->pid, &maps) < 0)
 			return;
 		have_maps = true;
 		map = limpet_proc_maps_find(&maps, sp);
@@ -139,7 +139,7 @@ void limpet_thread_states_publish_stacks(struct limpet_thread_states *states)
 		low = map->start;
 		high = map->end;
 		if (!strcmp(map->path, "[stack]")) {
-			low = limpet_proc_main_stack_low(pid, &maps, map);
+			low = limpet_proc_main_stack_low(target, &maps, map);
 		} else if (owner > sp && owner < high) {
 			high = owner;
 		} else {

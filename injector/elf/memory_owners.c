@@ -405,8 +405,8 @@ static void count_own(struct reading *reading, const struct limpet_map *map)
 {
 	uint64_t bytes;
 
-	if (limpet_pages_count(reading->target->pid, map->start, map->end - map->start, &bytes,
-			       NULL) == 0)
+	if (limpet_pages_count(reading->target, map->start, map->end - map->start, &bytes, NULL) ==
+	    0)
 		reading->out->bytes[LIMPET_MEMORY_OWN] += bytes;
 }
 
@@ -538,12 +538,12 @@ static int find_stacks(struct reading *reading)
 
 static int take(struct reading *reading)
 {
-	int error = limpet_pages_new(reading->target->pid, LIMPET_PAGES_ASK, &reading->pages);
+	int error = limpet_pages_new(reading->target, LIMPET_PAGES_ASK, &reading->pages);
 
 	if (error)
 		return error;
 	limpet_pages_leave_out_swapped(reading->pages);
-	reading->memory = limpet_proc_open(reading->target->pid, "mem", O_RDONLY);
+	reading->memory = limpet_proc_open(reading->target, "mem", O_RDONLY);
 	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
 	error = find_stacks(reading);
 	if (!error) {

@@ -122,7 +122,7 @@ static bool has_filter(const struct limpet_target *target)
 	uint64_t mode;
 
 	for (int i = 0; i < count; i++)
-		if (limpet_proc_task_number(target->pid, tids[i], "Seccomp", &mode) < 0 || mode)
+		if (limpet_proc_task_number(target, tids[i], "Seccomp", &mode) < 0 || mode)
 			return true;
 	return count <= 0;
 }

@@ -273,7 +273,7 @@ static int scan_all(struct scan *scan)
 
 	if (error)
 		return error;
-	error = limpet_pages_new(scan->target->pid, scan->options->way, &scan->pages);
+	error = limpet_pages_new(scan->target, scan->options->way, &scan->pages);
 	scan->count = scan->elsewhere = scan->copied_jumps = 0;
 	scan->scanned_end = 0;
 	for (size_t i = 0; i < maps.count && !error; i++) {
@@ -347,7 +347,7 @@ int limpet_hook_pointers_restore(const struct limpet_target *target,
 						      sizeof(scan->hooks))
 			     : -ENOMEM;
 	if (!error) {
-		scan->memory = limpet_proc_open(target->pid, "mem", O_RDWR);
+		scan->memory = limpet_proc_open(target, "mem", O_RDWR);
 		error = scan->memory < 0 ? scan->memory : 0;
 	}
 	if (!error)

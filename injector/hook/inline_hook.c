@@ -34,7 +34,7 @@ static int open_memory(const struct limpet_target *target, pid_t tid)
 	char name[32];
 
 	snprintf(name, sizeof(name), "task/%d/mem", tid);
-	return limpet_proc_open(target->pid, name, O_RDWR);
+	return limpet_proc_open(target, name, O_RDWR);
 }
 
 static int write_all(int memory, uint64_t address, const void *from, size_t bytes)

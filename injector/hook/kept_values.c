@@ -189,7 +189,7 @@ static int new_search(const struct limpet_kept_values *kept, const struct limpet
 	search->kept = kept;
 	search->places = calloc(count + 1, sizeof(*search->places));
 	if (!search->places ||
-	    limpet_pages_new(kept->modules->target->pid, LIMPET_PAGES_ASK, &search->pages) < 0) {
+	    limpet_pages_new(kept->modules->target, LIMPET_PAGES_ASK, &search->pages) < 0) {
 		free(search->places);
 		free(search);
 		return -ENOMEM;

@@ -12,6 +12,8 @@
 #include "injector/hook/plan.h"
 #include "injector/preflight/capture_config.h"
 
+struct limpet_target;
+
 struct limpet_attach_plan {
 	struct limpet_modules modules;
 	uint64_t fingerprint;          /* of the modules; 0: unknown */

@@ -262,5 +262,5 @@ enum limpet_left limpet_dormant_look(const struct limpet_target *target, struct 
 
 bool limpet_dormant_is_frozen(const struct limpet_target *target, struct limpet_err *err)
 {
-	return limpet_cgroup_explain_frozen(target->pid, err);
+	return limpet_cgroup_explain_frozen(target, err);
 }

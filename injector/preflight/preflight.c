@@ -272,7 +272,7 @@ static bool check_state(struct limpet_check *check)
 	if (limpet_cgroup_frozen(check->resident, &group)) {
 		limpet_check_refuse(check, -EBUSY, "frozen", "frozen",
 				    "it is frozen, by its control group %s", group.directory);
-		limpet_cgroup_thaw_words(check->resident, &group, words, sizeof(words));
+		limpet_cgroup_thaw_words(check->target, &group, words, sizeof(words));
 		limpet_check_hint(check, "thaw it: %s", words);
 		return false;
 	}

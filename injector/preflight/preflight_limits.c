@@ -72,7 +72,7 @@ static void check_cgroup(struct limpet_check *check, uint64_t want_bytes)
 	uint64_t room_bytes = 0, fit;
 	struct limpet_cgroup group;
 
-	if (limpet_cgroup_find(check->target->pid, &group) < 0 ||
+	if (limpet_cgroup_find(check->target, &group) < 0 ||
 	    limpet_cgroup_headroom(&group, &room_bytes) < 0)
 		return;
 	limpet_units_format_bytes(room_text, room_bytes);
@@ -135,7 +135,7 @@ void limpet_check_threads_left(struct limpet_check *check)
 {
 	uint64_t left;
 
-	if (limpet_cgroup_tasks_left(check->target->pid, &left) < 0 || left)
+	if (limpet_cgroup_tasks_left(check->target, &left) < 0 || left)
 		return;
 	limpet_check_refuse(check, -EAGAIN, "threads-left", "no thread left",
 			    "its cgroup has as many threads as it may have (pids.max), and limpet "

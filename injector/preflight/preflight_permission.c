@@ -227,7 +227,7 @@ bool limpet_check_permission(struct limpet_check *check)
 	if (check->options.launched)
 		return true; /* we trace it already */
 	/* Checks PTRACE_MODE_ATTACH_FSCREDS, including security modules, and changes nothing. */
-	LIMPET_CLOSE int fd = limpet_proc_open(check->target->pid, "mem", O_RDONLY);
+	LIMPET_CLOSE int fd = limpet_proc_open(check->target, "mem", O_RDONLY);
 	if (fd != -EACCES && fd != -EPERM) {
 		limpet_check_add(check, LIMPET_FINDING_OK, "permission", "",
 				 "permission: the kernel lets %s trace it",

@@ -154,7 +154,7 @@ static bool refuse(struct limpet_check *check, const struct limpet_seccomp_verdi
 			    "its seccomp filter %s %s(2), which %s calls",
 			    limpet_seccomp_action_words(verdict->action, words, sizeof(words)),
 			    verdict->call->name, verdict->call->who);
-	if (limpet_container_id(check->target->pid, container) == 0)
+	if (limpet_container_id(check->target, container) == 0)
 		limpet_check_hint(check,
 				  "allow %s in its profile (docker: --security-opt seccomp=FILE; "
 				  "Docker's default profile works)",
@@ -192,8 +192,9 @@ static bool is_under_our_filters(const struct limpet_check *check, const struct 
 	static const char *const spaces[] = {"ns/mnt", "ns/pid"};
 	uint64_t mode = 0, filters = 0;
 
-	if (limpet_proc_task_number(getpid(), getpid(), "Seccomp", &mode) < 0 ||
-	    limpet_proc_task_number(getpid(), getpid(), "Seccomp_filters", &filters) < 0 ||
+	if (limpet_proc_task_number(limpet_target_self(), getpid(), "Seccomp", &mode) < 0 ||
+	    limpet_proc_task_number(limpet_target_self(), getpid(), "Seccomp_filters", &filters) <
+		    0 ||
 	    mode != SECCOMP_MODE_FILTER || filters != kind->filters)
 		return false;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(spaces); i++) {

@@ -114,17 +114,17 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 	pid_t child, parent = getpid();
 	LIMPET_CLOSE int fd = -1;
 	struct limpet_timed_wait wait;
-	uint64_t group = (uint64_t)tid;
+	struct limpet_proc_status status = {.tgid = tid};
 	int ready, r = 0;
 
-	(void)limpet_proc_task_number(tid, tid, "Tgid", &group);
-	limpet_timed_wait_look((pid_t)group, tid, &wait);
+	(void)!limpet_proc_status_read(tid, &status);
+	limpet_timed_wait_look(status.tgid, tid, &wait);
 	readout->result = -EINPROGRESS;
 	child = fork();
 	if (child < 0)
 		return -errno;
 	if (child == 0)
-		helper((pid_t)group, tid, parent, readout, &wait);
+		helper(status.tgid, tid, parent, readout, &wait);
 	fd = (int)syscall(SYS_pidfd_open, child, 0);
 	ended.fd = fd;
 	if (fd < 0)

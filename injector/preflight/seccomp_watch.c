@@ -9,11 +9,11 @@ uint64_t limpet_seccomp_kind(const struct limpet_target *target, pid_t tid)
 {
 	uint64_t mode = 0, filters = 0;
 
-	if (limpet_proc_task_number(target->pid, tid, "Seccomp", &mode) < 0 || !mode)
+	if (limpet_proc_task_number(target, tid, "Seccomp", &mode) < 0 || !mode)
 		return 0;
 	if (mode == SECCOMP_MODE_STRICT)
 		return LIMPET_SECCOMP_STRICT;
-	(void)limpet_proc_task_number(target->pid, tid, "Seccomp_filters", &filters);
+	(void)limpet_proc_task_number(target, tid, "Seccomp_filters", &filters);
 	return filters + 1;
 }
 
@@ -21,7 +21,7 @@ bool limpet_seccomp_has_locked(const struct limpet_target *target, pid_t tid)
 {
 	uint64_t kilobytes = 0;
 
-	return limpet_proc_task_number(target->pid, tid, "VmLck", &kilobytes) < 0 || kilobytes;
+	return limpet_proc_task_number(target, tid, "VmLck", &kilobytes) < 0 || kilobytes;
 }
 
 static bool is_good(const struct limpet_seccomp_watch *watch, uint64_t kind)

@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "injector/proc/proc_files.h"
+#include "injector/proc/target_process.h"
 
 /* include/linux/sched.h; part of the ABI of /proc/PID/stat, field 9. */
 #define PF_IO_WORKER 0x00000010u
@@ -298,15 +299,15 @@ static const char *last_part(const char *path)
 }
 
 /* A program that sets its title writes it over its arguments: "name: what it does". */
-int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
+int limpet_proc_argv0(const struct limpet_target *target, char *ret, size_t bytes)
 {
-	ssize_t got = read_arguments(pid, ret, bytes);
+	ssize_t got = read_arguments(target->pid, ret, bytes);
 	char executable[4096] = "";
 	size_t name = got < 0 ? 0 : strcspn(ret, " ");
 
 	if (got < 0 || !ret[name])
 		return got < 0 ? (int)got : 0;
-	limpet_proc_executable(pid, executable, sizeof(executable));
+	limpet_proc_executable(target->pid, executable, sizeof(executable));
 	if (!strcmp(last_part(ret), last_part(executable)))
 		return 0;
 	while (name && ret[name - 1] == ':')
@@ -315,9 +316,9 @@ int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
 	return 0;
 }
 
-int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes)
+int limpet_proc_command_line(const struct limpet_target *target, char *ret, size_t bytes)
 {
-	ssize_t got = read_arguments(pid, ret, bytes);
+	ssize_t got = read_arguments(target->pid, ret, bytes);
 
 	if (got < 0)
 		return (int)got;

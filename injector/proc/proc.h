@@ -10,6 +10,8 @@
 #include "common/err.h"
 #include "injector/proc/processes.h"
 
+struct limpet_target;
+
 struct limpet_map {
 	uint64_t start, end, offset, inode;
 	uint32_t dev_major, dev_minor;
@@ -38,8 +40,8 @@ size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i, uint64_t e
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
 /* How far down the mapping "[stack]", one of `maps`, may grow into space where nothing else is
  * mapped: the limit may have been raised since the address space was laid out. */
-uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
-				    const struct limpet_map *map);
+uint64_t limpet_proc_main_stack_low(const struct limpet_target *target,
+				    const struct limpet_maps *maps, const struct limpet_map *map);
 
 /* The mappings again, each with the kernel's figures for it. To make this list the kernel walks
  * over all page tables, which takes long for a large process. */
@@ -77,7 +79,8 @@ int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);
 int limpet_proc_tasks_once(pid_t pid, pid_t **ret_tids);
 /* A thread's name, as prctl(PR_SET_NAME) has set it: any bytes but NUL. */
 #define LIMPET_PROC_NAME_BYTES 64u
-int limpet_proc_thread_name(pid_t pid, pid_t tid, char ret[LIMPET_PROC_NAME_BYTES]);
+int limpet_proc_thread_name(const struct limpet_target *target, pid_t tid,
+			    char ret[LIMPET_PROC_NAME_BYTES]);
 /* The thread through which a process's memory, descriptors and namespaces are reached: `pid`, or
  * another running thread if the main thread has ended. `pid` also if there is none. */
 pid_t limpet_proc_resident(pid_t pid);
@@ -85,9 +88,9 @@ pid_t limpet_proc_resident(pid_t pid);
 bool limpet_proc_has_memory(pid_t pid);
 /* argv[0], without a title that the process has set in its place (setproctitle); buffers are always
  * terminated. */
-int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes);
+int limpet_proc_argv0(const struct limpet_target *target, char *ret, size_t bytes);
 /* The whole command line, with arguments separated by one blank. It may contain secrets. */
-int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes);
+int limpet_proc_command_line(const struct limpet_target *target, char *ret, size_t bytes);
 
 /* What a blocked thread is doing, read from /proc/PID/task/TID/syscall without stopping it. */
 struct limpet_proc_syscall {
@@ -109,7 +112,8 @@ struct limpet_proc_sched {
 };
 int limpet_proc_sched_read(pid_t pid, pid_t tid, struct limpet_proc_sched *ret);
 /* A number in a thread's own status ("TracerPid", "Seccomp"...). -ENOENT: there is no such line. */
-int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value);
+int limpet_proc_task_number(const struct limpet_target *target, pid_t tid, const char *key,
+			    uint64_t *ret_value);
 /* Another process that traces the main thread, or one of the first `threads` (each has its own
  * tracer: strace -p TID), and its name. 0: none. */
 pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_BYTES]);
@@ -118,21 +122,23 @@ int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
 /* Waits until each thread has slept, or run for some microseconds, since the call: then it has done
  * whatever it was released with before. `deadline_ns` is monotonic; -ETIMEDOUT if threads still
  * wait for a processor, or are stopped by somebody. */
-int limpet_proc_settle(pid_t pid, uint64_t deadline_ns);
+int limpet_proc_settle(const struct limpet_target *target, uint64_t deadline_ns);
 
 /* A number or string from /proc/PID/auxv: AT_ENTRY, AT_PHDR, AT_BASE, AT_SYSINFO_EHDR... */
 int limpet_proc_auxv(pid_t pid, uint64_t type, uint64_t *ret_value);
 /* A soft limit, by its name in /proc/PID/limits: "Max open files"; UINT64_MAX: none. */
 int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft);
 /* Open descriptors, ascending, malloc'ed; returns their number. */
-int limpet_proc_fds(pid_t pid, int **ret_fds);
+int limpet_proc_fds(const struct limpet_target *target, int **ret_fds);
 
 /* Holds what a descriptor of the process refers to (O_PATH), and its type (S_IFIFO...), without
  * asking who serves a file: neither this nor close(2) of it waits. For handlers of signals, too.
  * Returns a descriptor that the caller closes. */
 int limpet_proc_pin(pid_t pid, unsigned fd, unsigned *ret_type) LIMPET_MUST_CHECK;
-/* Opens /proc/PID/NAME with O_CLOEXEC and `flags`. Returns a descriptor that the caller closes. */
-int limpet_proc_open(pid_t pid, const char *name, int flags) LIMPET_MUST_CHECK;
+/* Opens /proc/PID/NAME with O_CLOEXEC and `flags`: the target's, or fails with -ESRCH. Returns a
+ * descriptor that the caller closes. */
+int limpet_proc_open(const struct limpet_target *target, const char *name,
+		     int flags) LIMPET_MUST_CHECK;
 /* The target of a link (exe, root, ns/pid, fd/N); the buffer is always terminated. */
 int limpet_proc_link_read(pid_t pid, const char *name, char *ret, size_t bytes);
 

@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "common/err.h"
+
 /* What ENOENT below /proc/PID means: -ESRCH if the directory itself is gone, otherwise -ENOENT: a
  * kernel thread has no exe, an older kernel lacks a file. */
 int limpet_proc_missing(pid_t pid);
@@ -13,6 +15,8 @@ int limpet_proc_missing(pid_t pid);
  * has it. */
 int limpet_proc_path(char *ret_path, pid_t pid, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Opens a file below /proc/PID, of whatever process has that number, with O_CLOEXEC and `flags`. */
+int limpet_proc_open_of(pid_t pid, const char *name, int flags) LIMPET_MUST_CHECK;
 /* The numeric names in a directory, ascending, malloc'ed; returns their number. */
 int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list);
 

@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "injector/proc/proc_files.h"
+#include "injector/proc/target_process.h"
 
 /* Undoes the kernel's escape of a newline, in place. Anything else stays: maps do not escape a
  * backslash that is part of a file's name. */
@@ -179,15 +180,15 @@ const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, u
 	return above && address < maps->list[above - 1].end ? &maps->list[above - 1] : NULL;
 }
 
-uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
-				    const struct limpet_map *map)
+uint64_t limpet_proc_main_stack_low(const struct limpet_target *target,
+				    const struct limpet_maps *maps, const struct limpet_map *map)
 {
 	const uint64_t least_bytes = 8u << 20;
 	uint64_t bytes = least_bytes, low, below = map > maps->list ? map[-1].end : 0;
 	struct rlimit limit;
 
-	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-	    limit.rlim_cur > least_bytes)
+	if (prlimit(target->pid, RLIMIT_STACK, NULL, &limit) == 0 &&
+	    limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > least_bytes)
 		bytes = limit.rlim_cur;
 	low = bytes < map->end - map->start ? map->start : bytes < map->end ? map->end - bytes : 0;
 	return low < below ? below : low;

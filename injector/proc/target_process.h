@@ -43,6 +43,9 @@ int limpet_target_open_perf_map(const struct limpet_target *target);
  * has executed another program; -errno: unknown. To be called before each change. Takes a struct
  * limpet_target. */
 int limpet_target_check(const void *target) LIMPET_MUST_CHECK;
+/* 0, or -ESRCH: its pid may be another process's. To be called after something was reached by the
+ * pid: if it is still the target's, it was then. */
+int limpet_target_still_has_pid(const struct limpet_target *target) LIMPET_MUST_CHECK;
 /* If the process ended or executed another program meanwhile, this is why `error` occurred: returns
  * that reason, with a message in `err`; otherwise returns `error`. May take 0.2 s. */
 int limpet_target_explain(const struct limpet_target *target, int error, struct limpet_err *err);

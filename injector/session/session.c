@@ -420,8 +420,8 @@ int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_
 	for (size_t i = 0; i < own->count && !error; i++) {
 		uint64_t bytes, file_bytes;
 
-		error = limpet_pages_count(session->target->pid, own->list[i].start,
-					   own->list[i].bytes, &bytes, &file_bytes);
+		error = limpet_pages_count(session->target, own->list[i].start, own->list[i].bytes,
+					   &bytes, &file_bytes);
 		if (error)
 			break;
 		sum += bytes;

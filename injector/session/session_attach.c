@@ -47,9 +47,9 @@ static void say_where_threads_stacks_are(struct limpet_session *session,
 	struct limpet_shm *shm = session->segment.shm;
 
 	/* Of a thread that is younger than the maps nothing is read. */
-	shm->tid_offset = ns_tid && map ? limpet_tid_offset_find(session->target->pid, ns_tid,
-								 pointer, map->end)
-					: 0;
+	shm->tid_offset =
+		ns_tid && map ? limpet_tid_offset_find(session->target, ns_tid, pointer, map->end)
+			      : 0;
 	shm->stack_offset = limpet_stack_offset_of(shm->tid_offset);
 }
 
@@ -69,7 +69,7 @@ static void say_where_main_stack_is(struct limpet_session *session)
 		if (strcmp(map->path, "[stack]") != 0)
 			continue;
 		shm->main_tid = (uint32_t)status.ns_pid;
-		shm->main_stack_low = limpet_proc_main_stack_low(session->target->pid, maps, map);
+		shm->main_stack_low = limpet_proc_main_stack_low(session->target, maps, map);
 		shm->main_stack_high = map->end;
 	}
 }
@@ -407,7 +407,7 @@ int limpet_session_attach(struct limpet_session *session, struct limpet_tracee *
 	error = attach(session, tracee, err);
 	limpet_priority_restore(before);
 	if (error && error != -EUCLEAN && error != -ESRCH)
-		limpet_cgroup_explain_frozen(session->target->pid, err);
+		limpet_cgroup_explain_frozen(session->target, err);
 	limpet_session_release_lock(session);
 	return error;
 }

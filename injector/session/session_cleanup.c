@@ -212,13 +212,13 @@ int limpet_session_cleanup(const struct limpet_target *target, uint64_t timeout_
 
 	if (lock_fd < 0)
 		return lock_fd;
-	if (limpet_cgroup_explain_frozen(target->pid, err))
+	if (limpet_cgroup_explain_frozen(target, err))
 		return -EBUSY;
 	limpet_tracee_bound_frozen(limpet_monotonic_ns() + timeout_ns);
 	/* A thread that was released because its limpet died may not have run since. Its next step
 	 * has to be seen, too. Unless all threads were seen there is still something to clean. */
 	if (!abandoned)
-		limpet_proc_settle(target->pid, limpet_monotonic_ns() + SETTLE_NS);
+		limpet_proc_settle(target, limpet_monotonic_ns() + SETTLE_NS);
 	result = limpet_session_cleanup_locked(target, timeout_ns, abandoned, err);
 	limpet_tracee_rest();
 	return result;

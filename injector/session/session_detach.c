@@ -538,7 +538,7 @@ static int wait_for_thaw(struct limpet_session *session, struct limpet_err *err)
 	uint64_t pause_ns = 10000000;
 	int error = 0;
 
-	while (limpet_cgroup_explain_frozen(session->target->pid, err) && !error)
+	while (limpet_cgroup_explain_frozen(session->target, err) && !error)
 		error = limpet_wait_pause(&wait, &pause_ns, longest_pause_ns);
 	return error == -EBUSY ? error : 0;
 }
@@ -561,7 +561,7 @@ int limpet_session_detach(struct limpet_session *session, struct limpet_err *err
 	limpet_tracee_bound_frozen(limpet_monotonic_ns() + session->timeout_ns);
 	error = limpet_session_detach_locked(session, err);
 	if (error == -EBUSY)
-		limpet_cgroup_explain_frozen(session->target->pid, err);
+		limpet_cgroup_explain_frozen(session->target, err);
 	limpet_tracee_rest();
 	if (lock_fd >= 0)
 		close(lock_fd);

@@ -36,7 +36,7 @@ static int look_at(const struct limpet_stack_taking *taking, pid_t tid,
 	if (error)
 		return error;
 	*ret = (struct limpet_stack_thread){.tid = tid, .state = status.state, .system_call = -1};
-	if (limpet_proc_thread_name(taking->target->pid, tid, ret->name) < 0)
+	if (limpet_proc_thread_name(taking->target, tid, ret->name) < 0)
 		ret->name[0] = '\0';
 	if (status.kernel_thread)
 		ret->missing = LIMPET_STACK_OF_KERNEL;

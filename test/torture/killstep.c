@@ -17,6 +17,7 @@
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/session/session.h"
+#include "test/unit/target_of.h"
 
 #define TIMEOUT_NS 600000000000u
 
@@ -142,11 +143,11 @@ static int stable_fds(int **ret_fds)
 {
 	const struct timespec pause = {0, 20000000};
 	int *before = NULL, *now = NULL;
-	int before_count = limpet_proc_fds(target, &before), count = -1;
+	int before_count = limpet_proc_fds(target_of(target), &before), count = -1;
 
 	for (int i = 0; i < 50; i++) {
 		nanosleep(&pause, NULL);
-		count = limpet_proc_fds(target, &now);
+		count = limpet_proc_fds(target_of(target), &now);
 		if (count < 0 ||
 		    (count == before_count && !memcmp(now, before, (size_t)count * sizeof(*now))))
 			break;
@@ -187,7 +188,7 @@ static const char *what_is_wrong(const int *fds, int fd_count)
 		return "a thread is traced";
 	if (is_mapped())
 		return "something of ours is mapped";
-	count = limpet_proc_fds(target, &now);
+	count = limpet_proc_fds(target_of(target), &now);
 	if (count != fd_count || memcmp(now, fds, (size_t)count * sizeof(*now)) != 0) {
 		wrong = "its descriptors are not the same";
 		list_fds("before", fds, fd_count);

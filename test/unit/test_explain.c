@@ -53,7 +53,7 @@ static uint64_t present(const uint8_t *memory)
 {
 	uint64_t bytes = 1;
 
-	assert_int_equal(limpet_pages_count(getpid(), (uint64_t)(uintptr_t)memory,
+	assert_int_equal(limpet_pages_count(target_of(getpid()), (uint64_t)(uintptr_t)memory,
 					    (uint64_t)PAGES * PAGE, &bytes, NULL),
 			 0);
 	return bytes;
@@ -929,7 +929,7 @@ static void test_what_is_swapped_out_is_said(void **state)
 	while (sem_wait(&taken) < 0)
 		;
 	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &own.process), 0);
-	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &own.pages), 0);
+	assert_int_equal(limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &own.pages), 0);
 	limpet_pages_be_exact(own.pages);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &own.maps), 0);
 	own.hidden.reader = limpet_process_reader(own.process);

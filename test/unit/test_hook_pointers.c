@@ -420,7 +420,7 @@ static void test_pages_of_files(void **state)
 		uint64_t start = (uintptr_t)memory, at = start, named = 0;
 		struct limpet_pages *pages = NULL;
 
-		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
+		assert_int_equal(limpet_pages_new(target_of(getpid()), ways[i], &pages), 0);
 		while (at < start + bytes) {
 			int count = limpet_pages_next(pages, at, start + bytes, true, ranges, &at);
 
@@ -517,7 +517,7 @@ static void test_pages_are_named(void **state)
 		uint8_t *seen = calloc(bytes / PAGE, 1);
 
 		assert_non_null(seen);
-		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
+		assert_int_equal(limpet_pages_new(target_of(getpid()), ways[i], &pages), 0);
 		while (at < start + bytes) {
 			uint64_t from = at;
 			int count = limpet_pages_next(pages, at, start + bytes, false, ranges, &at);

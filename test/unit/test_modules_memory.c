@@ -129,8 +129,8 @@ static uint64_t present(const uint8_t *pages)
 {
 	uint64_t bytes = 1;
 
-	assert_int_equal(limpet_pages_count(child.pid, (uint64_t)(uintptr_t)pages, PAGES * PAGE,
-					    &bytes, NULL),
+	assert_int_equal(limpet_pages_count(target_of(child.pid), (uint64_t)(uintptr_t)pages,
+					    PAGES * PAGE, &bytes, NULL),
 			 0);
 	return bytes;
 }

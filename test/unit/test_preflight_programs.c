@@ -471,8 +471,8 @@ static void test_unseen_share_leaves_arenas_out(void **state)
 	if (unseen_bytes < 24 * MIB || unseen_bytes > 28 * MIB)
 		fail_msg("%llu of %llu bytes", (unsigned long long)unseen_bytes,
 			 (unsigned long long)rss_bytes);
-	assert_int_equal(limpet_pages_count(child, (uint64_t)(uintptr_t)regions, 3 * ARENA_BYTES,
-					    &touched_bytes, NULL),
+	assert_int_equal(limpet_pages_count(target_of(child), (uint64_t)(uintptr_t)regions,
+					    3 * ARENA_BYTES, &touched_bytes, NULL),
 			 0);
 	assert_int_equal(touched_bytes, 0);
 	reap(child);

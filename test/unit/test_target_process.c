@@ -7,12 +7,14 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/wait.h"
 
@@ -101,6 +103,21 @@ static void test_zombie(void **state)
 	assert_int_equal(limpet_target_check(&it.target), -ESRCH);
 }
 
+/* What another process has under that pid is not the target's. */
+static void test_reused_pid(void **state)
+{
+	char root[LIMPET_TARGET_ROOT_BYTES];
+
+	(void)state;
+	assert_int_equal(limpet_target_still_has_pid(&it.target), 0);
+	end_child();
+	it.target.pid = getpid();
+	assert_int_equal(limpet_target_still_has_pid(&it.target), -ESRCH);
+	assert_int_equal(limpet_target_check(&it.target), -ESRCH);
+	assert_int_equal(limpet_proc_open(&it.target, "maps", O_RDONLY), -ESRCH);
+	assert_false(limpet_target_root(&it.target, root));
+}
+
 static void test_other_program(void **state)
 {
 	struct limpet_err err = {.code = 0};
@@ -167,8 +184,9 @@ static void test_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_same),          CASE(test_gone),       CASE(test_zombie),
-		CASE(test_other_program), CASE(test_no_process), CASE(test_wait),
+		CASE(test_same),       CASE(test_gone),          CASE(test_zombie),
+		CASE(test_reused_pid), CASE(test_other_program), CASE(test_no_process),
+		CASE(test_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -46,6 +46,16 @@ void limpet_target_close(struct limpet_target *target)
 	target->pidfd = -1;
 }
 
+int limpet_target_still_has_pid(const struct limpet_target *target)
+{
+	/* A pid is free once its process has ended and was collected: a zombie has it. */
+	return target->pidfd >= 0 &&
+			       syscall(SYS_pidfd_send_signal, target->pidfd, 0, NULL, 0) < 0 &&
+			       errno == ESRCH
+		       ? -ESRCH
+		       : 0;
+}
+
 int limpet_target_check(const void *context)
 {
 	const struct limpet_target *target = context;
