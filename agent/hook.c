@@ -222,8 +222,9 @@ static void record_release(struct limpet_hook_frame *frame, uint32_t type, uint6
 	if (!frame->held)
 		return;
 	if (limpet_record_has_room(frame->thread, type, size, time))
-		limpet_record_write(frame->thread, type, (uint32_t)frame->held, time, address, size,
-				    0);
+		limpet_record_write(frame->thread,
+				    (struct limpet_record_head){type, (uint32_t)frame->held, time},
+				    address, size, 0);
 	frame->held = 0;
 }
 

@@ -349,7 +349,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 	explanation->others_are_libraries = explanation->others[0] != '\0';
 	if (explanation->others_are_libraries)
 		return;
-	limpet_memory_owners_name(&inquiry->modules, NULL, NULL, "", NULL, named, sizeof(named));
+	limpet_memory_owners_name(&inquiry->modules, NULL, "", NULL, named, sizeof(named));
 	snprintf(explanation->others, sizeof(explanation->others), "%s", named);
 	explanation->glibc_unrecognized =
 		!named[0] && inquiry->heaps.has_library && !inquiry->heaps.count;

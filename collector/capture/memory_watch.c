@@ -44,13 +44,13 @@ struct limpet_unfollowed limpet_memory_watch_judge(const struct limpet_memory_wa
  * are no others. */
 static void name_unfollowed(struct limpet_memory_watch *watch)
 {
+	const struct limpet_owners_followed followed = {limpet_session_has_entries, watch->session};
 	bool matters = limpet_unfollowed_judge(&watch->before, &watch->last, "").matters;
 	char names[sizeof(watch->unfollowed)];
 
 	if (!limpet_unfollowed_is_to_be_named(&watch->before, &watch->last))
 		return;
-	limpet_memory_owners_name(limpet_session_modules(watch->session),
-				  limpet_session_has_entries, watch->session,
+	limpet_memory_owners_name(limpet_session_modules(watch->session), &followed,
 				  matters ? watch->runtime : "", NULL, names, sizeof(names));
 	if (names[0])
 		memcpy(watch->unfollowed, names, sizeof(names));

@@ -163,34 +163,40 @@ static bool is_alive(const pid_t *tids, int count, uint32_t tid)
 	return false;
 }
 
-/* Threads, by the tids that limpet sees, and by those that the target does. */
-static int list_threads(const struct limpet_target *target, pid_t **ret_tids, pid_t **ret_own)
+/* Of none, if they cannot be listed. To be freed in any case. */
+static void list_threads(const struct limpet_target *target, struct limpet_thread_list *ret)
 {
 	struct limpet_proc_status status;
-	int count = limpet_proc_tasks(target->pid, ret_tids);
+	int count = limpet_proc_tasks(target->pid, &ret->tids);
 
 	if (count <= 0)
-		return count;
-	*ret_own = calloc((size_t)count, sizeof(**ret_own));
-	if (!*ret_own)
-		return -ENOMEM;
-	memcpy(*ret_own, *ret_tids, (size_t)count * sizeof(**ret_own));
+		return;
+	ret->own = calloc((size_t)count, sizeof(*ret->own));
+	if (!ret->own)
+		return;
+	memcpy(ret->own, ret->tids, (size_t)count * sizeof(*ret->own));
+	ret->count = count;
 	if (limpet_proc_status_read(target->pid, &status) < 0 || status.ns_pid == target->pid)
-		return count;
+		return;
 	for (int i = 0; i < count; i++)
-		if (limpet_proc_status_read((*ret_tids)[i], &status) == 0)
-			(*ret_own)[i] = status.ns_pid;
-	return count;
+		if (limpet_proc_status_read(ret->tids[i], &status) == 0)
+			ret->own[i] = status.ns_pid;
+}
+
+static void list_done(struct limpet_thread_list *list)
+{
+	free(list->tids);
+	free(list->own);
 }
 
 void limpet_thread_states_name_all(struct limpet_thread_states *states)
 {
 	const struct limpet_target *target = limpet_session_target(states->session);
-	LIMPET_FREE pid_t *tids = NULL, *own = NULL;
-	int count = list_threads(target, &tids, &own);
+	struct limpet_thread_list list = {.count = 0};
 
-	limpet_thread_names_look(states->names, states->recorder, target, tids, own,
-				 count > 0 ? count : 0, true);
+	list_threads(target, &list);
+	limpet_thread_names_look(states->names, states->recorder, target, &list, true);
+	list_done(&list);
 }
 
 static void clear_entry(struct limpet_thread_states *states, uint32_t index)
@@ -211,8 +217,7 @@ static void clear_entry(struct limpet_thread_states *states, uint32_t index)
 void limpet_thread_states_clear_dead(struct limpet_thread_states *states)
 {
 	const uint64_t changing = 1;
-	LIMPET_FREE pid_t *tids = NULL, *own = NULL;
-	int count;
+	struct limpet_thread_list list = {.count = 0};
 
 	/* Before the list is made: a thread that starts and claims an entry later is not in it. */
 	for (uint32_t i = next_used(states, 0); i < states->thread_count;
@@ -222,19 +227,17 @@ void limpet_thread_states_clear_dead(struct limpet_thread_states *states)
 
 		states->remembered[i].first_generation = owned ? generation_of(entry) : 0;
 	}
-	count = list_threads(limpet_session_target(states->session), &tids, &own);
-	if (count <= 0)
-		return;
+	list_threads(limpet_session_target(states->session), &list);
 	limpet_thread_names_look(states->names, states->recorder,
-				 limpet_session_target(states->session), tids, own, count, false);
-	for (uint32_t i = next_used(states, 0); i < states->thread_count;
+				 limpet_session_target(states->session), &list, false);
+	for (uint32_t i = next_used(states, 0); i < states->thread_count && list.count;
 	     i = next_used(states, i + 1)) {
 		struct limpet_thread *entry = thread_at(states, i);
 		uint32_t generation = states->remembered[i].first_generation;
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
 
 		if (!generation || owner <= changing || generation_of(entry) != generation ||
-		    is_alive(own, count, entry->tid))
+		    is_alive(list.own, list.count, entry->tid))
 			continue;
 		/* A new thread may be taking over the thread pointer at this moment: then the entry
 		 * is its own. */
@@ -246,4 +249,5 @@ void limpet_thread_states_clear_dead(struct limpet_thread_states *states)
 		else /* it was taken over since it was checked */
 			__atomic_store_n(&entry->thread_pointer, owner, __ATOMIC_RELEASE);
 	}
+	list_done(&list);
 }

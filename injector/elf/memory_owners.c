@@ -610,9 +610,8 @@ static void add_file(struct limpet_owner_files *files, const char *path)
 }
 
 void limpet_memory_owners_name(const struct limpet_modules *modules,
-			       bool (*follows)(void *context, const struct limpet_module *module),
-			       void *context, const char *runtime, struct limpet_owner_files *files,
-			       char *ret, size_t room)
+			       const struct limpet_owners_followed *followed, const char *runtime,
+			       struct limpet_owner_files *files, char *ret, size_t room)
 {
 	const char *the = limpet_runtime_article(runtime);
 	const size_t wanted =
@@ -629,7 +628,8 @@ void limpet_memory_owners_name(const struct limpet_modules *modules,
 
 		if (!slash || module->agent || module->loader || module->vdso ||
 		    limpet_allocator_of_library(module->path) ||
-		    limpet_begins(slash, "/libc.so.6") || (follows && follows(context, module)))
+		    limpet_begins(slash, "/libc.so.6") ||
+		    (followed && followed->is_in(followed->context, module)))
 			continue;
 		name = name_of(modules->target, module);
 		if (!name)

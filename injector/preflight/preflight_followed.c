@@ -381,9 +381,11 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	/* Both figures are of the same moment. */
 	check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
 	is_large = limpet_unfollowed_judge(memory, NULL, "").is_large;
-	limpet_memory_owners_name(&plan->modules, limpet_entries_are_in, &plan->entries,
-				  is_large ? check->out->runtime : "",
-				  &check->out->unfollowed_files, names, sizeof(names));
+	limpet_memory_owners_name(
+		&plan->modules,
+		&(struct limpet_owners_followed){limpet_entries_are_in, &plan->entries},
+		is_large ? check->out->runtime : "", &check->out->unfollowed_files, names,
+		sizeof(names));
 	if (!is_large && !names[0])
 		return;
 	append(check->out->unfollowed, sizeof(check->out->unfollowed), names);

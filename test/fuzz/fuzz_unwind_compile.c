@@ -47,8 +47,8 @@ static void walk(const void *table, size_t bytes, uint64_t seed)
 	for (uint64_t pc = TEXT; pc < TEXT + TEXT_BYTES; pc += 509) {
 		struct limpet_walk_frame frame = {pc, 0x7ffd0000, 0x7ffd0100, 0, 0};
 		enum limpet_walk_end end;
-		uint32_t count =
-			limpet_walk(&map, NULL, read_nothing_new, &seed, frame, pcs, DEPTH, &end);
+		uint32_t count = limpet_walk(&map, NULL, read_nothing_new, &seed, frame,
+					     &(struct limpet_walk_result){pcs, DEPTH, &end});
 
 		if (count == 0 || count > DEPTH || end == LIMPET_WALK_MORE)
 			abort();

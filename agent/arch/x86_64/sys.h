@@ -7,6 +7,7 @@
 
 #include "common/arch/x86_64/pause.h"
 
+/* NOLINTNEXTLINE(readability-function-size): as many as a system call has */
 static inline long limpet_syscall6(long number, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
