@@ -44,7 +44,7 @@ static void say_started(void *context, const char *trace)
 	limpet_ui_note("capturing %s (%d) to %s", command->name, command->target->pid, trace);
 	if (command->outside)
 		limpet_ui_note(LIMPET_PLAN_OUTSIDE, command->outside);
-	limpet_capture_say_end(command->target->pid, command->options->config.duration_ns);
+	limpet_capture_say_end(command->target, command->options->config.duration_ns);
 	if (command->followers && command->first)
 		limpet_followers_say_earlier(command->target);
 	if (!limpet_ui_is_quiet())
@@ -116,18 +116,18 @@ static int failed_status(int error)
 	return error == -EALREADY || error == -ECANCELED ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED;
 }
 
-void limpet_capture_warn_agent(pid_t pid)
+void limpet_capture_warn_agent(const struct limpet_target *target)
 {
 	limpet_ui_warn("the agent stays in process %d, switched off; `limpet stop %d` tries again",
-		       pid, pid);
+		       target->pid, target->pid);
 }
 
-void limpet_capture_warn_jumps(pid_t pid)
+void limpet_capture_warn_jumps(const struct limpet_target *target)
 {
 	limpet_ui_warn("process %d stores addresses of the agent where limpet cannot restore them, "
 		       "or has memory that only it may read: a page of plain jumps to its own "
 		       "functions stays there",
-		       pid);
+		       target->pid);
 }
 
 static void warn_dropped(const struct limpet_capture_result *result)
@@ -203,10 +203,10 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	if (!result->unloaded) {
 		limpet_ui_error(&result->detach_err);
 		if (!result->mseal)
-			limpet_capture_warn_agent(command->target->pid);
+			limpet_capture_warn_agent(command->target);
 	}
 	if (result->jumps_stay)
-		limpet_capture_warn_jumps(command->target->pid);
+		limpet_capture_warn_jumps(command->target);
 	if (result->children_left)
 		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
 			       "`limpet stop PID` removes it from one",
@@ -278,7 +278,7 @@ int limpet_capture_command(const struct limpet_capture_options *options,
 	limpet_ui_clean(name);
 	setup = setup_of(&command, tracee, preflight);
 	if (options->follow_fork) {
-		command.followers = limpet_followers_new(options, target->pid);
+		command.followers = limpet_followers_new(options, target);
 		if (!command.followers)
 			limpet_ui_warn("children are not followed: %s", strerror(errno));
 	}

@@ -13,8 +13,8 @@ struct limpet_tracee;
 /* Prints preflight's warnings of what will not be seen. */
 void limpet_capture_warn(const struct limpet_preflight *preflight);
 /* Warns of what stays in a process after its capture; for `limpet stop`, too. */
-void limpet_capture_warn_agent(pid_t pid);
-void limpet_capture_warn_jumps(pid_t pid);
+void limpet_capture_warn_agent(const struct limpet_target *target);
+void limpet_capture_warn_jumps(const struct limpet_target *target);
 
 /* Captures the target by preflight's plan and seals the trace. Returns the exit status, after all
  * messages. */

@@ -26,7 +26,7 @@ static int attach(struct limpet_capture_options *options, const struct limpet_ta
 	if (error < 0)
 		return limpet_ui_fail(&err, limpet_preflight_exit(&preflight));
 	limpet_capture_warn(&preflight);
-	if (!options->background || limpet_background_begin(target->pid, &status)) {
+	if (!options->background || limpet_background_begin(target, &status)) {
 		limpet_capture_signals_setup(0);
 		status = limpet_capture_command(options, target, LIMPET_MODE_ATTACH, NULL,
 						&preflight);

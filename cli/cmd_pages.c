@@ -59,7 +59,7 @@ static void say_started(void *context, const char *trace)
 	struct pages_command *command = context;
 
 	limpet_ui_note("recording the pages of %d to %s", command->options->pid, trace);
-	limpet_capture_say_end(command->options->pid, command->options->duration_ns);
+	limpet_capture_say_end(command->target, command->options->duration_ns);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }

@@ -79,7 +79,7 @@ static int clean(const struct limpet_target *target, bool forked)
 		limpet_ui_note("removed the agent that was left in process %d", pid);
 		if (limpet_dormant_look(target, &err) != LIMPET_LEFT_JUMPS)
 			return LIMPET_EXIT_OK;
-		limpet_capture_warn_jumps(pid);
+		limpet_capture_warn_jumps(target);
 		return LIMPET_EXIT_DORMANT;
 	}
 	/* It may have ended meanwhile. */
@@ -151,10 +151,10 @@ static void say_what_stays(const struct limpet_target *target)
 	case LIMPET_LEFT_AGENT:
 		if (limpet_dormant_is_frozen(target, &err))
 			limpet_ui_note("%s; %s", err.message, err.hint);
-		limpet_capture_warn_agent(pid);
+		limpet_capture_warn_agent(target);
 		break;
 	case LIMPET_LEFT_JUMPS:
-		limpet_capture_warn_jumps(pid);
+		limpet_capture_warn_jumps(target);
 		break;
 	case LIMPET_LEFT_NOTHING:
 		limpet_ui_warn("something of limpet's stays, switched off, in process %d or what "

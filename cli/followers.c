@@ -11,6 +11,7 @@
 #include "cli/follower.h"
 #include "cli/ui.h"
 #include "common/array.h"
+#include "injector/proc/target_process.h"
 #include "injector/session/descendants.h"
 
 #define NAMES_MAX 1000 /* how many names are tried for a trace */
@@ -32,14 +33,14 @@ struct limpet_followers {
 };
 
 struct limpet_followers *limpet_followers_new(const struct limpet_capture_options *options,
-					      pid_t pid)
+					      const struct limpet_target *target)
 {
 	struct limpet_followers *followers = calloc(1, sizeof(*followers));
 
 	if (!followers)
 		return NULL;
 	followers->options = options;
-	followers->pid = pid;
+	followers->pid = target->pid;
 	followers->reserved = -1;
 	followers->permits =
 		options->forked.start_ticks

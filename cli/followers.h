@@ -22,7 +22,7 @@ struct limpet_followers;
 /* `options` and `pid` of the captured process; keeps a reference to the options. NULL: out of
  * memory, or of descriptors. */
 struct limpet_followers *limpet_followers_new(const struct limpet_capture_options *options,
-					      pid_t pid);
+					      const struct limpet_target *target);
 /* Sets the trace from whose name those of children are derived. */
 void limpet_followers_set_trace(struct limpet_followers *followers, const char *trace);
 /* Notes captures that have ended. */

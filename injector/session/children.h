@@ -19,11 +19,11 @@ struct limpet_children {
 };
 
 /* Finds every process that was forked from a target of ours and holds one of our objects, and
- * removes the object as from the parent, until the deadline. Skips `parent`, and processes for
- * which `is_followed` returns true (NULL: none). Returns 0 or -errno, and lists the processes that
- * could not be cleaned. On an error the list may lack some: -ENOMEM: one that was found; -EAGAIN:
- * they forked for as long as it was looked for them; others: /proc could not be read. The list must
- * be released all the same. */
+ * removes the object as from the parent, until the deadline. Skips `parent`, and processes, each
+ * by its pid as it is found among all, for which `is_followed` returns true (NULL: none). Returns 0
+ * or -errno, and lists the processes that could not be cleaned. On an error the list may lack some:
+ * -ENOMEM: one that was found; -EAGAIN: they forked for as long as it was looked for them; others:
+ * /proc could not be read. The list must be released all the same. */
 int limpet_children_clean(const struct limpet_target *parent, uint64_t deadline_ns,
 			  bool (*is_followed)(void *context, pid_t pid), void *context,
 			  struct limpet_children *ret);

@@ -44,7 +44,7 @@ bool limpet_forks_is_due(const struct limpet_forks *forks, uint64_t now_ns);
 bool limpet_forks_take(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret);
 /* Whether some were found and not yet taken. */
 bool limpet_forks_wait(const struct limpet_forks *forks);
-/* Whether a process with this pid was taken. */
+/* Whether a process with this pid was taken: for a look at all of them. */
 bool limpet_forks_was_taken(const struct limpet_forks *forks, pid_t pid);
 void limpet_forks_stats_read(const struct limpet_forks *forks, struct limpet_forks_stats *ret);
 
