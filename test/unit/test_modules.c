@@ -330,6 +330,36 @@ static void test_tables_are_whole(void **state)
 	limpet_modules_done(&modules);
 }
 
+/* What is mapped by no loader is in no list. */
+static void test_modules_that_are_current(void **state)
+{
+	struct limpet_modules modules;
+	uint64_t fingerprint;
+	void *code, *data;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_fingerprint(modules.target, modules.r_debug, &fingerprint),
+			 0);
+	assert_true(limpet_modules_are_current(&modules, fingerprint));
+	assert_false(limpet_modules_are_current(&modules, fingerprint + 1));
+	data = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_true(data != MAP_FAILED);
+	assert_true(limpet_modules_are_current(&modules, fingerprint));
+	assert_non_null(limpet_proc_maps_find(&modules.maps, (uint64_t)(uintptr_t)data));
+	code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(code != MAP_FAILED);
+	assert_false(limpet_modules_are_current(&modules, fingerprint));
+	assert_null(limpet_proc_maps_find(&modules.maps, (uint64_t)(uintptr_t)code));
+	munmap(code, 4096);
+	assert_true(limpet_modules_are_current(&modules, fingerprint));
+	munmap(data, 4096);
+	close(fd);
+	limpet_modules_done(&modules);
+}
+
 static void test_fingerprint(void **state)
 {
 	static const char *const libraries[] = {"libresolv.so.2", "libutil.so.1", "libanl.so.1",
@@ -1061,6 +1091,7 @@ int main(void)
 		cmocka_unit_test(test_no_such_process),
 		cmocka_unit_test(test_symbols),
 		cmocka_unit_test(test_tables_are_whole),
+		cmocka_unit_test(test_modules_that_are_current),
 		cmocka_unit_test(test_fingerprint),
 		cmocka_unit_test(test_lists_that_lie),
 		cmocka_unit_test_setup_teardown(test_the_image_is_good_to_begin_with, begin_lying,
