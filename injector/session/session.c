@@ -1,6 +1,7 @@
 #include "injector/preflight/attach_plan.h"
 #include "injector/session/session_private.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -302,14 +303,16 @@ static int renew_plan(const struct limpet_target *target,
 	if (error >= 0)
 		error = limpet_attach_plan_new(target, config, plan, err);
 	if (!error && (*plan)->error) {
-		*err = (*plan)->err;
 		error = (*plan)->error;
+		if (err)
+			*err = (*plan)->err;
 	}
 	return limpet_target_explain(target, error, err);
 }
 
 static void take_plan(struct limpet_session *session, struct limpet_attach_plan *plan)
 {
+	assert(plan);
 	session->modules = plan->modules;
 	session->fingerprint = plan->fingerprint;
 	session->entries = plan->entries;
