@@ -212,9 +212,9 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 int limpet_cgroup_find(const struct limpet_target *target, struct limpet_cgroup *ret)
 {
 	/* v1 first: where both are mounted (hybrid), v1 has the memory controller */
-	return find_group(target->pid, "memory", ret) || find_group(target->pid, NULL, ret)
-		       ? 0
-		       : -ENOENT;
+	if (!find_group(target->pid, "memory", ret) && !find_group(target->pid, NULL, ret))
+		return -ENOENT;
+	return limpet_target_still_has_pid(target);
 }
 
 int limpet_cgroup_headroom(const struct limpet_cgroup *group, uint64_t *ret_bytes)
@@ -245,7 +245,8 @@ int limpet_cgroup_tasks_left(const struct limpet_target *target, uint64_t *ret)
 	struct limpet_cgroup group;
 	uint64_t left = UINT64_MAX;
 
-	if (!find_group(target->pid, "pids", &group) && !find_group(target->pid, NULL, &group))
+	if ((!find_group(target->pid, "pids", &group) && !find_group(target->pid, NULL, &group)) ||
+	    limpet_target_still_has_pid(target) < 0)
 		return -ENODATA;
 	do {
 		uint64_t limit, current;
@@ -367,7 +368,8 @@ int limpet_container_id(const struct limpet_target *target, char *ret)
 		LIMPET_FREE char *text = NULL;
 		size_t bytes;
 
-		if (limpet_proc_file_read(target->pid, places[i].file, &text, &bytes) < 0)
+		if (limpet_proc_file_read(target->pid, places[i].file, &text, &bytes) < 0 ||
+		    limpet_target_still_has_pid(target) < 0)
 			continue;
 		for (const char *line = text; line; line = strchr(line, '\n')) {
 			const char *found;

@@ -258,30 +258,24 @@ int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft)
 
 /* Reads up to `bytes` - 1 bytes of the arguments as the kernel keeps them, each with a NUL at its
  * end. */
-static ssize_t read_arguments(pid_t pid, char *ret, size_t bytes)
+static ssize_t read_arguments(const struct limpet_target *target, char *ret, size_t bytes)
 {
-	char path[PATH_MAX];
+	LIMPET_CLOSE int fd = limpet_proc_open(target, "cmdline", O_RDONLY);
 	size_t used = 0;
-	int r;
 
 	if (!bytes)
 		return -EINVAL;
 	ret[0] = '\0';
-	r = limpet_proc_path(path, pid, "cmdline");
-	if (r < 0)
-		return r;
-	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT ? limpet_proc_missing(pid) : -errno;
+		return fd;
 	while (used < bytes - 1) {
 		ssize_t got = read(fd, ret + used, bytes - 1 - used);
 
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0) {
-			r = -errno;
 			ret[0] = '\0';
-			return r;
+			return -errno;
 		}
 		if (got == 0)
 			break;
@@ -301,7 +295,7 @@ static const char *last_part(const char *path)
 /* A program that sets its title writes it over its arguments: "name: what it does". */
 int limpet_proc_argv0(const struct limpet_target *target, char *ret, size_t bytes)
 {
-	ssize_t got = read_arguments(target->pid, ret, bytes);
+	ssize_t got = read_arguments(target, ret, bytes);
 	char executable[4096] = "";
 	size_t name = got < 0 ? 0 : strcspn(ret, " ");
 
@@ -318,7 +312,7 @@ int limpet_proc_argv0(const struct limpet_target *target, char *ret, size_t byte
 
 int limpet_proc_command_line(const struct limpet_target *target, char *ret, size_t bytes)
 {
-	ssize_t got = read_arguments(target->pid, ret, bytes);
+	ssize_t got = read_arguments(target, ret, bytes);
 
 	if (got < 0)
 		return (int)got;

@@ -46,6 +46,8 @@ int limpet_proc_thread_name(const struct limpet_target *target, pid_t tid,
 	file = fopen(path, "re");
 	if (!file)
 		return -errno;
+	if (limpet_target_still_has_pid(target) < 0)
+		return -ESRCH;
 	/* A name may contain a line end itself; the kernel adds one. */
 	length = fread(text, 1, sizeof(text) - 1, file);
 	if (ferror(file) || !length)
@@ -91,7 +93,14 @@ int limpet_proc_tasks(pid_t pid, pid_t **ret_tids)
 
 int limpet_proc_fds(const struct limpet_target *target, int **ret_fds)
 {
-	return limpet_proc_list_numbers(target->pid, "fd", ret_fds);
+	LIMPET_FREE int *fds = NULL;
+	int count = limpet_proc_list_numbers(target->pid, "fd", &fds);
+	int error = count < 0 ? count : limpet_target_still_has_pid(target);
+
+	if (error)
+		return error;
+	*ret_fds = LIMPET_TAKE(fds);
+	return count;
 }
 
 int limpet_proc_pids(pid_t **ret_pids)
@@ -292,7 +301,14 @@ static int task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_valu
 int limpet_proc_task_number(const struct limpet_target *target, pid_t tid, const char *key,
 			    uint64_t *ret_value)
 {
-	return task_number(target->pid, tid, key, ret_value);
+	uint64_t value;
+	int error = task_number(target->pid, tid, key, &value);
+
+	if (!error)
+		error = limpet_target_still_has_pid(target);
+	if (!error)
+		*ret_value = value;
+	return error;
 }
 
 pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_BYTES])

@@ -107,6 +107,7 @@ static void test_zombie(void **state)
 static void test_reused_pid(void **state)
 {
 	char root[LIMPET_TARGET_ROOT_BYTES];
+	int *fds = NULL;
 
 	(void)state;
 	assert_int_equal(limpet_target_still_has_pid(&it.target), 0);
@@ -115,6 +116,9 @@ static void test_reused_pid(void **state)
 	assert_int_equal(limpet_target_still_has_pid(&it.target), -ESRCH);
 	assert_int_equal(limpet_target_check(&it.target), -ESRCH);
 	assert_int_equal(limpet_proc_open(&it.target, "maps", O_RDONLY), -ESRCH);
+	assert_int_equal(limpet_proc_argv0(&it.target, root, sizeof(root)), -ESRCH);
+	assert_int_equal(limpet_proc_fds(&it.target, &fds), -ESRCH);
+	assert_int_equal(limpet_proc_thread_name(&it.target, getpid(), root), -ESRCH);
 	assert_false(limpet_target_root(&it.target, root));
 }
 
