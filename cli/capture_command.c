@@ -237,13 +237,15 @@ static const char *find_way(const struct limpet_preflight *preflight)
 	return NULL;
 }
 
-static struct limpet_capture_setup setup_of(struct command *command, struct limpet_tracee *tracee,
+static struct limpet_capture_setup setup_of(struct command *command, struct limpet_tracer *tracer,
+					    struct limpet_tracee *tracee,
 					    const struct limpet_preflight *preflight)
 {
 	const struct limpet_capture_options *options = command->options;
 	struct limpet_capture_setup setup = {
 		.pid = command->pid,
 		.mode = command->mode,
+		.tracer = tracer,
 		.tracee = tracee,
 		.output = options->output,
 		.duration_ns = options->duration_ns,
@@ -283,8 +285,8 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 }
 
 int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
-			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
-			   const struct limpet_preflight *preflight)
+			   enum limpet_capture_mode mode, struct limpet_tracer *tracer,
+			   struct limpet_tracee *tracee, const struct limpet_preflight *preflight)
 {
 	char name[sizeof(preflight->name)];
 	struct command command = {.options = options,
@@ -302,7 +304,7 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 
 	memcpy(name, preflight->name, sizeof(name));
 	limpet_ui_clean(name);
-	setup = setup_of(&command, tracee, preflight);
+	setup = setup_of(&command, tracer, tracee, preflight);
 	if (options->follow_fork) {
 		command.followers = limpet_followers_new(options, pid);
 		if (!command.followers)

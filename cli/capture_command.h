@@ -8,6 +8,7 @@
 #include "injector/preflight/preflight.h"
 
 struct limpet_tracee;
+struct limpet_tracer;
 
 /* Prints preflight's warnings of what will not be seen. */
 void limpet_capture_warn(const struct limpet_preflight *preflight);
@@ -17,7 +18,7 @@ void limpet_capture_warn_jumps(pid_t pid);
 
 /* Captures `pid` and seals the trace. Returns the exit status, after all messages. */
 int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
-			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
-			   const struct limpet_preflight *preflight);
+			   enum limpet_capture_mode mode, struct limpet_tracer *tracer,
+			   struct limpet_tracee *tracee, const struct limpet_preflight *preflight);
 
 #endif

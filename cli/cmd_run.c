@@ -27,15 +27,29 @@ static int give_up(pid_t pid, struct limpet_tracee *tracee, const struct limpet_
 	return EXIT_OWN_FAILURE;
 }
 
-static int wait_for_command(pid_t pid)
+/* 0, or the exit status: then the program has been ended. */
+static int adopt(pid_t pid, struct limpet_tracer **ret_tracer, struct limpet_tracee **ret)
+{
+	struct limpet_err err = {0};
+	int error = limpet_tracer_new(ret_tracer);
+
+	if (!error)
+		error = limpet_tracee_adopt(*ret_tracer, pid, ret);
+	if (!error)
+		return 0;
+	limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
+	return give_up(pid, NULL, &err);
+}
+
+static int wait_for_command(struct limpet_tracer *tracer, pid_t pid)
 {
 	const struct timespec pause = {0, 2000000};
 	int status;
 
 	limpet_capture_signals_open();
-	while (limpet_tracee_strays()) {
+	while (limpet_tracer_strays(tracer)) {
 		nanosleep(&pause, NULL);
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(tracer);
 	}
 	while (waitpid(pid, &status, __WALL) < 0)
 		if (errno != EINTR)
@@ -48,6 +62,7 @@ int limpet_cmd_run(int argc, char **argv)
 	struct limpet_capture_options options;
 	struct limpet_preflight_options wanted;
 	struct limpet_preflight preflight;
+	struct limpet_tracer *tracer;
 	struct limpet_tracee *tracee;
 	struct limpet_err err = {0};
 	int status, error;
@@ -55,7 +70,7 @@ int limpet_cmd_run(int argc, char **argv)
 
 	if (!limpet_capture_options_parse(LIMPET_CAPTURE_RUN, argc, argv, &options, &status))
 		return status;
-	error = limpet_launch(options.command, &pid, &tracee, &err);
+	error = limpet_launch(options.command, &pid, &err);
 	if (error) {
 		limpet_ui_error(&err);
 		if (error == -ENOENT)
@@ -64,6 +79,9 @@ int limpet_cmd_run(int argc, char **argv)
 			       ? EXIT_NOT_EXECUTABLE
 			       : EXIT_OWN_FAILURE;
 	}
+	error = adopt(pid, &tracer, &tracee);
+	if (error)
+		return error;
 	wanted = (struct limpet_preflight_options){
 		.partial = options.partial,
 		.assume_seccomp_ok = options.assume_seccomp_ok,
@@ -75,16 +93,13 @@ int limpet_cmd_run(int argc, char **argv)
 	if (limpet_preflight_run(pid, &wanted, &preflight, &err) < 0)
 		return give_up(pid, tracee, &err);
 	limpet_capture_warn(&preflight);
-	error = limpet_tracee_setup();
-	if (error < 0) {
-		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
-		return give_up(pid, tracee, &err);
-	}
 	limpet_capture_signals_setup(pid);
-	status = limpet_capture_command(&options, pid, LIMPET_MODE_RUN, tracee, &preflight);
+	status = limpet_capture_command(&options, pid, LIMPET_MODE_RUN, tracer, tracee, &preflight);
 	if (status == LIMPET_EXIT_FAILED || status == LIMPET_EXIT_REFUSED) {
 		limpet_launch_end(pid);
 		return EXIT_OWN_FAILURE;
 	}
-	return wait_for_command(pid);
+	status = wait_for_command(tracer, pid);
+	limpet_tracer_free(tracer);
+	return status;
 }

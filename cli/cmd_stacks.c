@@ -314,11 +314,7 @@ static int take(const struct stacks_options *options, struct limpet_stacks *ret,
 
 	if (error)
 		return error;
-	error = limpet_tracee_setup();
-	if (error)
-		limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
-	else
-		error = limpet_stacks_take(&target, options->thread, ret, err);
+	error = limpet_stacks_take(&target, options->thread, ret, err);
 	limpet_target_close(&target);
 	return error;
 }

@@ -15,6 +15,7 @@
 #include "injector/hook/mseal.h"
 #include "injector/preflight/dormant.h"
 #include "injector/proc/cgroup.h"
+#include "injector/ptrace/tracer.h"
 
 static const char help_text[] =
 	"Usage: limpet stop [OPTIONS] PID...\n"
@@ -39,6 +40,7 @@ struct stop {
 };
 
 struct stops {
+	struct limpet_tracer *tracer;
 	struct stop *list;
 	size_t count;
 };
@@ -70,10 +72,10 @@ static void show_silence(void *context, pid_t collector_pid)
 
 static const struct limpet_control_watcher watcher = {.state = show_state, .silent = show_silence};
 
-static int clean_one(pid_t pid, bool forked)
+static int clean_one(struct limpet_tracer *tracer, pid_t pid, bool forked)
 {
 	struct limpet_err err = {0};
-	int result = limpet_capture_cleanup(pid, forked, &err);
+	int result = limpet_capture_cleanup(tracer, pid, forked, &err);
 
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);
@@ -93,13 +95,14 @@ static int clean_one(pid_t pid, bool forked)
 }
 
 /* Includes processes forked from it, and the one from which it was forked. */
-static int clean_up(pid_t pid)
+static int clean_up(struct limpet_tracer *tracer, pid_t pid)
 {
 	LIMPET_FREE pid_t *relatives = NULL;
-	int count = limpet_dormant_relatives(pid, &relatives), worst = clean_one(pid, false);
+	int count = limpet_dormant_relatives(pid, &relatives),
+	    worst = clean_one(tracer, pid, false);
 
 	for (int i = 0; i < count; i++) {
-		int status = clean_one(relatives[i], true);
+		int status = clean_one(tracer, relatives[i], true);
 
 		worst = status > worst ? status : worst;
 	}
@@ -107,7 +110,7 @@ static int clean_up(pid_t pid)
 }
 
 /* Requests the end of one capture, or cleans up what a dead one left. */
-static int begin(struct stop *stop)
+static int begin(struct limpet_tracer *tracer, struct stop *stop)
 {
 	struct limpet_err err;
 	int result = limpet_control_stop_begin(stop->pid, &stop->capture, &err);
@@ -115,7 +118,7 @@ static int begin(struct stop *stop)
 	if (result == 0)
 		return LIMPET_EXIT_OK;
 	if (result == -ENOENT && limpet_dormant_check(stop->pid) == 1)
-		return clean_up(stop->pid);
+		return clean_up(tracer, stop->pid);
 	/* It was removed together with a relative. */
 	if (result == -ENOENT && stop->dormant)
 		return LIMPET_EXIT_OK;
@@ -204,10 +207,15 @@ static int finish(struct stop *stop)
 /* All captures are asked to end before limpet waits for one: they detach and seal in parallel. */
 static int stop_each(struct stops *stops)
 {
-	int worst = LIMPET_EXIT_OK;
+	int worst = LIMPET_EXIT_OK, error = limpet_tracer_new(&stops->tracer);
+	struct limpet_err err;
 
+	if (error) {
+		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	}
 	for (size_t i = 0; i < stops->count; i++) {
-		int status = begin(&stops->list[i]);
+		int status = begin(stops->tracer, &stops->list[i]);
 
 		worst = status > worst ? status : worst;
 	}
@@ -216,6 +224,7 @@ static int stop_each(struct stops *stops)
 
 		worst = status > worst ? status : worst;
 	}
+	limpet_tracer_free(stops->tracer);
 	return limpet_ui_finish(worst);
 }
 

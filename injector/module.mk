@@ -73,6 +73,10 @@ INJECTOR_SRC += \
 	injector/ptrace/tick.c \
 	injector/ptrace/timed_wait.c \
 	injector/ptrace/tracee.c \
+	injector/ptrace/tracee_hijack.c \
+	injector/ptrace/tracee_maker.c \
+	injector/ptrace/tracee_wait.c \
+	injector/ptrace/tracer.c \
 	injector/ptrace/target_lock.c \
 	injector/ptrace/wait.c \
 	injector/ptrace/watchdog.c

@@ -217,7 +217,7 @@ static enum limpet_urgency urgency_now(const struct limpet_capture *capture)
 
 	if (capture->pace.under_load)
 		return LIMPET_URGENCY_LOAD;
-	if (capture->pace.samples || limpet_tracee_strays() ||
+	if (capture->pace.samples || limpet_tracer_strays(capture->setup->tracer) ||
 	    (duration_ns &&
 	     limpet_collector_time_ns(capture->collector) + ENDS_SOON_NS >= duration_ns))
 		return LIMPET_URGENCY_TIME;
@@ -305,7 +305,7 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	uint64_t now_ns = limpet_monotonic_ns();
 	enum limpet_end end;
 
-	limpet_tracee_release_strays();
+	limpet_tracer_release_strays(capture->setup->tracer);
 	capture->trace.stop_asked |= is_let_off(capture->setup);
 	end = limpet_trace_session_look(&capture->trace,
 					limpet_collector_time_ns(capture->collector), false,
@@ -351,7 +351,7 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
 	    capture->setup->duration_ns - time_ns < wait_ns)
 		wait_ns = capture->setup->duration_ns - time_ns;
-	wait_ns = limpet_tracee_bound_sleep_ns(wait_ns);
+	wait_ns = limpet_tracer_bound_sleep_ns(capture->setup->tracer, wait_ns);
 	if (capture->forks && wait_ns > FORKS_NS)
 		wait_ns = FORKS_NS;
 	return wait_ns;
@@ -369,7 +369,7 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 
 	/* Job control must not stop limpet while there are strays, which may stop at any moment and
 	 * must be released. */
-	if (limpet_tracee_strays()) {
+	if (limpet_tracer_strays(capture->setup->tracer)) {
 		sigaddset(&mask, SIGTSTP);
 		sigaddset(&mask, SIGTTIN);
 		sigaddset(&mask, SIGTTOU);
@@ -389,10 +389,10 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 
 static int64_t drain(struct limpet_capture *capture)
 {
-	const bool begun = limpet_tracee_begin_long();
+	const bool begun = limpet_tracer_begin_long(capture->setup->tracer);
 	int64_t recorded = limpet_collector_drain(capture->collector);
 
-	limpet_tracee_end_long(begun);
+	limpet_tracer_end_long(capture->setup->tracer, begun);
 	limpet_recorder_keep_error(&capture->trace.file_error, recorded);
 	/* There were events, for which memory was lacking: the pace must not slow down. */
 	return recorded == -ENOMEM ? 1 : recorded;
@@ -502,7 +502,8 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
 				      setup->pid);
-	error = limpet_session_prepare(&capture->trace.target, &options, &capture->session, err);
+	error = limpet_session_prepare(setup->tracer, &capture->trace.target, &options,
+				       &capture->session, err);
 	if (!error) {
 		look_before(capture);
 		error = open_recorder(capture, err);
@@ -552,7 +553,7 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 	size_t used = 0;
 	int error;
 
-	error = limpet_children_clean(capture->setup->pid,
+	error = limpet_children_clean(capture->setup->tracer, capture->setup->pid,
 				      limpet_monotonic_ns() + capture->setup->timeout_ns,
 				      keep ? was_taken : NULL, capture, &children);
 	result->children_cleaned += children.cleaned;
@@ -739,7 +740,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	struct limpet_recorder_end end;
 	bool resident_known;
 	char named[256];
-	const bool begun = limpet_tracee_begin_long();
+	const bool begun = limpet_tracer_begin_long(capture->setup->tracer);
 	const enum limpet_urgency urgency =
 		limpet_priority_has_one_processor() ? LIMPET_URGENCY_NONE : LIMPET_URGENCY_LOAD;
 	int64_t drained;
@@ -774,7 +775,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.resident = resident_known ? &resident : NULL,
 	};
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
-	limpet_tracee_end_long(begun);
+	limpet_tracer_end_long(capture->setup->tracer, begun);
 	result->complete = limpet_losses_complete(result->losses);
 	result->events = capture->trace.last.events;
 	result->file_bytes = capture->trace.last.file_bytes;
@@ -857,7 +858,7 @@ int limpet_capture_perf_map(const struct limpet_capture *capture)
 
 void limpet_capture_serve(struct limpet_capture *capture)
 {
-	limpet_tracee_release_strays();
+	limpet_tracer_release_strays(capture->setup->tracer);
 	limpet_control_dispatch(capture->trace.control);
 }
 
@@ -867,12 +868,11 @@ void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit stat
 	capture_free(capture);
 }
 
-int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err)
+int limpet_capture_cleanup(struct limpet_tracer *tracer, pid_t pid, bool forked,
+			   struct limpet_err *err)
 {
-	int error;
+	int error = limpet_session_cleanup(tracer, pid, CLEANUP_TIMEOUT_NS, forked, err);
 
-	limpet_tracee_setup();
-	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, forked, err);
 	/* An attach has a time-out that can be chosen. */
 	if (error == -EBUSY && !limpet_cgroup_explain_frozen(pid, err) &&
 	    (!err->hint[0] || strstr(err->hint, "--attach-timeout")))

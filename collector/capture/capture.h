@@ -20,6 +20,7 @@
 
 struct limpet_entry_list;
 struct limpet_tracee;
+struct limpet_tracer;
 struct limpet_capture;
 
 struct limpet_capture_progress {
@@ -38,6 +39,7 @@ struct limpet_capture_progress {
 struct limpet_capture_setup {
 	pid_t pid;
 	enum limpet_capture_mode mode;
+	struct limpet_tracer *tracer;
 	struct limpet_tracee *tracee; /* run: the new program at its entry point; taken over, and
 					 ended if the capture does not start */
 	const char *output;           /* NULL: the default name */
@@ -124,6 +126,7 @@ void limpet_capture_serve(struct limpet_capture *capture);
 
 /* Removes what an unclean end left in a process, or in a forked copy of one: 0, or -errno with a
  * message. */
-int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err);
+int limpet_capture_cleanup(struct limpet_tracer *tracer, pid_t pid, bool forked,
+			   struct limpet_err *err);
 
 #endif

@@ -312,8 +312,9 @@ static int put_all_back(struct scan *scan)
 
 		error = look_around(scan);
 		if (!error)
-			error = limpet_stop_all_begin(
-				scan->pid, 0, limpet_monotonic_ns() + PATIENCE_NS, &stopped);
+			error = limpet_stop_all_begin(scan->options->wait.tracer, scan->pid, 0,
+						      limpet_monotonic_ns() + PATIENCE_NS,
+						      &stopped);
 		if (error)
 			break;
 		put_back(scan, first, first + (left < STOP_RESTORES ? left : STOP_RESTORES));

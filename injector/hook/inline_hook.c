@@ -384,8 +384,8 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 		struct limpet_stack_maps maps;
 
 		limpet_stack_maps_read(setup->pid, &maps);
-		error = limpet_stop_all_begin(setup->pid, tid, limpet_monotonic_ns() + patience_ns,
-					      &stopped);
+		error = limpet_stop_all_begin(setup->wait.tracer, setup->pid, tid,
+					      limpet_monotonic_ns() + patience_ns, &stopped);
 		if (!error) {
 			error = change_code(setup, hijacked, &stopped, &maps, &on);
 			limpet_stop_all_end(&stopped);
@@ -580,8 +580,8 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 	while (!error && (changed->count || also)) {
 		struct limpet_stop_all stopped;
 
-		error = limpet_stop_all_begin(setup->pid, 0, limpet_monotonic_ns() + patience_ns,
-					      &stopped);
+		error = limpet_stop_all_begin(setup->wait.tracer, setup->pid, 0,
+					      limpet_monotonic_ns() + patience_ns, &stopped);
 		if (!error) {
 			error = limpet_wait_check(&setup->wait);
 			if (!error && !stopped.count)

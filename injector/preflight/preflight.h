@@ -67,6 +67,7 @@ struct limpet_preflight {
 	char name[64]; /* comm, as the process set it: sanitize it before display */
 	uid_t uid;     /* effective */
 	uint64_t rss_bytes;
+	uint64_t stop_ns; /* the longest of a thread, to read a filter */
 	bool kernel_thread;
 	char libc[32];        /* "glibc 2.36"; empty: unknown */
 	char allocators[128]; /* followed, for messages: "glibc 2.36, jemalloc" */

@@ -258,6 +258,8 @@ void limpet_check_seccomp(struct limpet_check *check)
 		bool traced = check->status.tracer == getpid();
 		int r = limpet_seccomp_filters_read(kinds[i].tid, traced, &filters);
 
+		if (filters.stop_ns > check->out->stop_ns)
+			check->out->stop_ns = filters.stop_ns;
 		if (r < 0) {
 			if (r != -EACCES || count > 1 || !probe(check, &kinds[i]))
 				unreadable(check, r);

@@ -52,10 +52,10 @@ void limpet_step_note(pid_t tid, const char *format, ...)
 	errno = kept;
 }
 
-void limpet_step_released(void)
+void limpet_step_held(bool held)
 {
-	if (watching && watching->released)
-		watching->released();
+	if (watching && watching->holds)
+		watching->holds(held);
 }
 
 static const char *name_of_request(long request)

@@ -255,7 +255,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 		limpet_step_note(tid, "passed over: a stop would be noticed by its system call");
 		return NOT_NOW;
 	}
-	error = limpet_tracee_stop(hijack->setup.target->pid, tid,
+	error = limpet_tracee_stop(hijack->setup.wait.tracer, hijack->setup.target->pid, tid,
 				   limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 	if (error == -ESRCH || error == -ETIMEDOUT)
 		return error == -ETIMEDOUT ? LATE : NOT_NOW;
@@ -357,7 +357,7 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 		bool arena;
 
 		if (limpet_proc_status_read(tids[i], &status) < 0 || status.kernel_thread ||
-		    limpet_tracee_stop(setup->target->pid, tids[i],
+		    limpet_tracee_stop(setup->wait.tracer, setup->target->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;
 		verdict = limpet_safepoint_check(*setup->safepoint, tracee,
@@ -1041,7 +1041,8 @@ static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			return -ETIMEDOUT;
 		if (deadline_ns - now < look_every_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
-		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
+		left.tv_nsec = (long)limpet_tracer_bound_sleep_ns(hijack->setup.wait.tracer,
+								  (uint64_t)left.tv_nsec);
 		if (waited_ns < STUB_LEAST_NS)
 			turn_ns = STUB_LEAST_NS - waited_ns;
 		else
@@ -1058,7 +1059,7 @@ static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			return -ESRCH;
 		/* The thread that holds the lock for which the stub waits may itself wait for us,
 		 * or be a stray that has stopped by now. */
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(hijack->setup.wait.tracer);
 		if (now >= idle_ns) {
 			limpet_wait_idle(&hijack->setup.wait);
 			limpet_tracee_look_frozen(hijack->tracee);

@@ -152,7 +152,7 @@ static bool is_orphaned(pid_t pid, const struct limpet_loader_mutex *mutex)
 	       limpet_proc_status_read(pid, &status) == 0 && mutex->owner != status.ns_pid;
 }
 
-int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address)
+int limpet_loader_lock_free_orphaned(struct limpet_tracer *tracer, pid_t pid, uint64_t address)
 {
 	const uint64_t patience_ns = 100000000u;
 	const uint64_t second = address + sizeof(struct limpet_loader_mutex);
@@ -164,7 +164,7 @@ int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address)
 	    !is_orphaned(pid, &mutex))
 		return 0;
 	/* A thread that waits for the lock checks it again when it resumes. */
-	error = limpet_tracee_stop(pid, pid, limpet_monotonic_ns() + patience_ns, &tracee);
+	error = limpet_tracee_stop(tracer, pid, pid, limpet_monotonic_ns() + patience_ns, &tracee);
 	if (error)
 		return error;
 	error = limpet_memory_read(pid, second, &mutex, sizeof(mutex));

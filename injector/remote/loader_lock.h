@@ -13,6 +13,8 @@
 #include "common/wire.h"
 #include "injector/elf/modules.h"
 
+struct limpet_tracer;
+
 /* Returns the address in the target of glibc's _dl_load_lock, which _dl_load_write_lock follows; 0:
  * not found (musl, an unknown glibc), and then nothing is known about it. They have no symbols:
  * they are recognized by their form in _rtld_global, which has one. */
@@ -25,6 +27,6 @@ bool limpet_loader_lock_is_held(pid_t pid, uint64_t address, bool both);
  * dlclose (called by us, that is), glibc leaves the second lock held by a thread that the process
  * does not have: the process would wait for it forever. Releases the lock in that case. 1: done, 0:
  * nothing to do, or -errno. */
-int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address);
+int limpet_loader_lock_free_orphaned(struct limpet_tracer *tracer, pid_t pid, uint64_t address);
 
 #endif

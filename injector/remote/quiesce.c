@@ -26,6 +26,7 @@
 #define POLITE_NS 1000000000u
 
 struct look {
+	struct limpet_tracer *tracer;
 	pid_t pid;
 	const struct limpet_agent_place *place;
 	struct limpet_thread *states; /* NULL: not read yet */
@@ -262,20 +263,20 @@ static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_
 	const uint64_t patience_ns = status->state == 'R' ? RUN_PATIENCE_NS : STOP_PATIENCE_NS;
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	const struct limpet_priority before = limpet_tracer_raise(look->tracer);
 	int outside;
-	int error =
-		limpet_tracee_stop(look->pid, tid, limpet_monotonic_ns() + patience_ns, &tracee);
+	int error = limpet_tracee_stop(look->tracer, look->pid, tid,
+				       limpet_monotonic_ns() + patience_ns, &tracee);
 
 	if (error) {
-		limpet_priority_restore(before);
+		limpet_tracer_lower(look->tracer, before);
 		return error;
 	}
 	regs = limpet_tracee_regs(tracee);
 	outside = (look->thunks_stay || !holds_hook_address(look, regs)) &&
 		  is_outside(look, status->ns_pid, regs->rip, regs->rsp);
 	limpet_tracee_release(tracee);
-	limpet_priority_restore(before);
+	limpet_tracer_lower(look->tracer, before);
 	stats->stopped++;
 	return outside;
 }
@@ -347,7 +348,8 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 struct limpet_quiesce_stats *ret_stats)
 {
 	struct limpet_quiesce_stats stats = {0};
-	struct look look = {.pid = pid,
+	struct look look = {.tracer = options->wait.tracer,
+			    .pid = pid,
 			    .place = place,
 			    .stack = malloc(LIMPET_SIGNAL_STACK_BYTES),
 			    .maps = {.pagemap = -1},
@@ -377,7 +379,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 		free(seen.list);
 		seen = now;
 	}
-	limpet_tracee_release_strays();
+	limpet_tracer_release_strays(look.tracer);
 	free(seen.list);
 	free(look.states);
 	free(look.stack);

@@ -59,6 +59,7 @@ static int add(struct limpet_children *children, pid_t pid)
 }
 
 struct search {
+	struct limpet_tracer *tracer;
 	pid_t parent;
 	uint64_t since_ticks, deadline_ns;
 	bool (*is_followed)(void *context, pid_t pid);
@@ -83,7 +84,7 @@ static int clean_once(const struct search *search, struct limpet_children *child
 		    !holds_ours(pid, search->parent))
 			continue;
 		if (limpet_monotonic_ns() < search->deadline_ns &&
-		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
+		    limpet_session_cleanup(search->tracer, pid, PATIENCE_NS, true, NULL) >= 0)
 			children->cleaned++;
 		/* An exiting process releases its memory first, and its descriptors later. */
 		else if (limpet_proc_has_memory(pid) && holds_ours(pid, search->parent))
@@ -93,12 +94,13 @@ static int clean_once(const struct search *search, struct limpet_children *child
 	return error;
 }
 
-int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
+int limpet_children_clean(struct limpet_tracer *tracer, pid_t parent, uint64_t deadline_ns,
 			  bool (*is_followed)(void *context, pid_t pid), void *context,
 			  struct limpet_children *ret)
 {
 	const unsigned enough = 8;
-	struct search search = {.parent = parent,
+	struct search search = {.tracer = tracer,
+				.parent = parent,
 				.deadline_ns = deadline_ns,
 				.is_followed = is_followed,
 				.context = context};

@@ -10,6 +10,8 @@
 
 #include "common/err.h"
 
+struct limpet_tracer;
+
 struct limpet_children {
 	unsigned cleaned;
 	pid_t *left; /* could not be cleaned; malloc'ed */
@@ -22,7 +24,7 @@ struct limpet_children {
  * could not be cleaned. On an error the list may lack some: -ENOMEM: one that was found; -EAGAIN:
  * they forked for as long as it was looked for them; others: /proc could not be read. The list must
  * be released all the same. */
-int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
+int limpet_children_clean(struct limpet_tracer *tracer, pid_t parent, uint64_t deadline_ns,
 			  bool (*is_followed)(void *context, pid_t pid), void *context,
 			  struct limpet_children *ret);
 void limpet_children_done(struct limpet_children *children);

@@ -29,7 +29,7 @@
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/target_lock.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/ptrace/watchdog.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/growing.h"
@@ -104,8 +104,8 @@ uint64_t limpet_session_control_page(const struct limpet_session *session)
 	return session->control_page;
 }
 
-int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
-			struct limpet_session **ret, struct limpet_err *err)
+int limpet_session_open(struct limpet_tracer *tracer, const struct limpet_target *target,
+			uint64_t timeout_ns, struct limpet_session **ret, struct limpet_err *err)
 {
 	struct limpet_session *session = calloc(1, sizeof(*session));
 	int error;
@@ -114,6 +114,7 @@ int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	session->target = target;
 	session->timeout_ns = timeout_ns;
+	session->wait.tracer = tracer;
 	session->lock_fd = session->segment.file = -1;
 	error = limpet_modules_read(target->pid, &session->modules, err);
 	error = limpet_target_explain(target, error, err);
@@ -155,7 +156,7 @@ void limpet_session_release_spares(struct limpet_session *session)
 /* No thread of the target is stopped after this. */
 void limpet_session_release_lock(struct limpet_session *session)
 {
-	limpet_tracee_rest();
+	limpet_tracer_rest(session->wait.tracer);
 	if (session->lock_fd >= 0)
 		close(session->lock_fd);
 	session->lock_fd = -1;
@@ -254,21 +255,22 @@ int limpet_session_arm(struct limpet_session *session, const struct limpet_sessi
 	return error;
 }
 
-int limpet_session_prepare(const struct limpet_target *target,
+int limpet_session_prepare(struct limpet_tracer *tracer, const struct limpet_target *target,
 			   const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err)
 {
 	struct limpet_session *session = NULL;
 	int error, lock_fd = limpet_target_lock_take(
-			   target->pid, limpet_monotonic_ns() + options->timeout_ns, err);
+			   tracer, target->pid, limpet_monotonic_ns() + options->timeout_ns, err);
 
 	if (lock_fd < 0)
 		return lock_fd;
-	error = limpet_session_cleanup_locked(target, options->timeout_ns, options->forked, err);
+	error = limpet_session_cleanup_locked(tracer, target, options->timeout_ns, options->forked,
+					      err);
 	if (error >= 0)
-		error = limpet_session_open(target, options->timeout_ns, &session, err);
+		error = limpet_session_open(tracer, target, options->timeout_ns, &session, err);
 	if (error || !session) {
-		limpet_tracee_rest();
+		limpet_tracer_rest(tracer);
 		close(lock_fd);
 		return error;
 	}

@@ -1,7 +1,7 @@
 /* One agent in one target: attach, rescan, detach.
  *
  * Every step is undone if a later one fails. Between the calls the target is not traced. All calls
- * come from one thread, the one that called limpet_tracee_setup. */
+ * come from the tracer's thread (tracer.h). */
 #ifndef LIMPET_INJECTOR_SESSION_SESSION_H
 #define LIMPET_INJECTOR_SESSION_SESSION_H
 
@@ -19,6 +19,7 @@
 #include "injector/remote/segment.h"
 
 struct limpet_session;
+struct limpet_tracer;
 struct limpet_tracee;
 
 struct limpet_entry_list;
@@ -48,9 +49,9 @@ struct limpet_session_stats {
 
 /* Takes the target lock (target_lock.h); attach or free releases it. Removes what an earlier limpet
  * left, as cleanup does. Then reads the target, plans the hooks and makes the shared memory. The
- * target runs on, untouched. `target` belongs to the caller, and must outlive the session.
- * -EALREADY: another limpet captures the target, or is changing it. */
-int limpet_session_prepare(const struct limpet_target *target,
+ * target runs on, untouched. `tracer` and `target` belong to the caller, and must outlive the
+ * session. -EALREADY: another limpet captures the target, or is changing it. */
+int limpet_session_prepare(struct limpet_tracer *tracer, const struct limpet_target *target,
 			   const struct limpet_session_options *options,
 			   struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already,
@@ -87,7 +88,8 @@ void limpet_session_free(struct limpet_session *session);
  * left behind. Returns how many were removed, or -errno (-EBUSY: one could not be removed;
  * -EALREADY: its collector lives). `abandoned`: it is known that nobody collects from this process
  * (a forked child). */
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
+int limpet_session_cleanup(struct limpet_tracer *tracer, pid_t pid, uint64_t timeout_ns,
+			   bool abandoned, struct limpet_err *err);
 
 pid_t limpet_session_pid(const struct limpet_session *session);
 struct limpet_segment *limpet_session_segment(struct limpet_session *session);

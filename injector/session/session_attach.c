@@ -267,7 +267,8 @@ static bool clean_up(struct limpet_session *session)
 	int result = limpet_target_open(session->target->pid, &target, NULL);
 
 	if (!result) {
-		result = limpet_session_cleanup_locked(&target, session->timeout_ns, true, NULL);
+		result = limpet_session_cleanup_locked(session->wait.tracer, &target,
+						       session->timeout_ns, true, NULL);
 		limpet_target_close(&target);
 		/* Where the agent stays, it is to know that nobody listens. */
 		if (limpet_session_agent_present(session))
@@ -383,7 +384,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (!error && !closing && !tracee)
 		error = switch_on(session, NULL, err);
 	/* Includes the stops of the preflight. */
-	session->stats.attach_stop_ns = limpet_tracee_take_longest_stop_ns();
+	session->stats.attach_stop_ns = limpet_tracer_take_longest_stop_ns(session->wait.tracer);
 	if (!error && closing)
 		error = limpet_err_set(err, closing,
 				       "lost the target while releasing its thread: %s",
@@ -399,12 +400,13 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 int limpet_session_attach(struct limpet_session *session, struct limpet_tracee *tracee,
 			  struct limpet_err *err)
 {
-	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	const struct limpet_priority before = limpet_tracer_raise(session->wait.tracer);
 	int error;
 
-	limpet_tracee_bound_frozen(limpet_monotonic_ns() + session->timeout_ns);
+	limpet_tracer_bound_frozen(session->wait.tracer,
+				   limpet_monotonic_ns() + session->timeout_ns);
 	error = attach(session, tracee, err);
-	limpet_priority_restore(before);
+	limpet_tracer_lower(session->wait.tracer, before);
 	if (error && error != -EUCLEAN && error != -ESRCH)
 		limpet_cgroup_explain_frozen(session->target->pid, err);
 	limpet_session_release_lock(session);

@@ -186,14 +186,14 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 		     const struct limpet_hijack_setup *setup,
 		     const struct limpet_agent_place *place, struct limpet_err *err)
 {
-	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	const struct limpet_priority before = limpet_tracer_raise(session->wait.tracer);
 	const uint32_t operation = boot->operation;
 	const uint64_t function = boot->call;
 	struct limpet_hijack *hijack;
 	int error = limpet_hijack_find(setup, &hijack, err), closing;
 
 	if (error) {
-		limpet_priority_restore(before);
+		limpet_tracer_lower(session->wait.tracer, before);
 		return error;
 	}
 	note_guard(session, limpet_hijack_tracee(hijack));
@@ -212,7 +212,7 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 		limpet_hijack_unmap_last(hijack, place->hook_areas[i].start,
 					 place->hook_areas[i].end - place->hook_areas[i].start);
 	closing = limpet_hijack_finish(hijack);
-	limpet_priority_restore(before);
+	limpet_tracer_lower(session->wait.tracer, before);
 	if (!error && closing)
 		error = limpet_err_set(err, closing,
 				       "lost the target while releasing its thread: %s",
@@ -258,7 +258,7 @@ int limpet_session_call(struct limpet_session *session, struct limpet_session_ca
 /* Notes every stop but those of the attach. */
 void limpet_session_note_detach_stop(struct limpet_session *session)
 {
-	uint64_t stop_ns = limpet_tracee_take_longest_stop_ns();
+	uint64_t stop_ns = limpet_tracer_take_longest_stop_ns(session->wait.tracer);
 
 	if (stop_ns > session->stats.detach_stop_ns)
 		session->stats.detach_stop_ns = stop_ns;
@@ -275,11 +275,11 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 	 * nothing. */
 	if (session->plan.start.from_outside || limpet_cgroup_frozen(session->target->pid, &group))
 		return 0;
-	limpet_tracee_bound_frozen(limpet_monotonic_ns());
-	limpet_tracee_take_longest_stop_ns();
+	limpet_tracer_bound_frozen(session->wait.tracer, limpet_monotonic_ns());
+	limpet_tracer_take_longest_stop_ns(session->wait.tracer);
 	error = limpet_session_call(session, &call, limpet_monotonic_ns() + session->timeout_ns,
 				    err);
-	limpet_tracee_rest();
+	limpet_tracer_rest(session->wait.tracer);
 	limpet_session_note_detach_stop(session);
 	return error ? error : call.result;
 }

@@ -12,7 +12,7 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/target_lock.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/remote/loader_lock.h"
 #include "injector/session/leftovers.h"
 
@@ -155,15 +155,16 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 	if (error && error != -ENOENT)
 		return error;
 	if (abandoned)
-		limpet_loader_lock_free_orphaned(session->target->pid, session->plan.loader_lock);
+		limpet_loader_lock_free_orphaned(session->wait.tracer, session->target->pid,
+						 session->plan.loader_lock);
 	limpet_session_hijack_setup(session, deadline_ns, &setup);
 	error = agent ? leave_behind(session, agent, abandoned, err)
 		      : limpet_leftovers_remove(&setup, &session->modules, err);
 	return error ? error : 1;
 }
 
-int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t timeout_ns,
-				  bool abandoned, struct limpet_err *err)
+int limpet_session_cleanup_locked(struct limpet_tracer *tracer, const struct limpet_target *target,
+				  uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
 	const struct timespec pause = {0, 10000000};
 	uint64_t deadline_ns = limpet_monotonic_ns() + timeout_ns;
@@ -171,7 +172,7 @@ int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t t
 
 	for (;;) {
 		struct limpet_session *session = NULL;
-		int answer = limpet_session_open(target, timeout_ns, &session, err);
+		int answer = limpet_session_open(tracer, target, timeout_ns, &session, err);
 
 		if (answer || !session)
 			return answer;
@@ -192,10 +193,11 @@ int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t t
 	}
 }
 
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
+int limpet_session_cleanup(struct limpet_tracer *tracer, pid_t pid, uint64_t timeout_ns,
+			   bool abandoned, struct limpet_err *err)
 {
 	LIMPET_CLOSE int lock_fd =
-		limpet_target_lock_take(pid, limpet_monotonic_ns() + timeout_ns, err);
+		limpet_target_lock_take(tracer, pid, limpet_monotonic_ns() + timeout_ns, err);
 	struct limpet_target target;
 	int result;
 
@@ -203,7 +205,7 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 		return lock_fd;
 	if (limpet_cgroup_explain_frozen(pid, err))
 		return -EBUSY;
-	limpet_tracee_bound_frozen(limpet_monotonic_ns() + timeout_ns);
+	limpet_tracer_bound_frozen(tracer, limpet_monotonic_ns() + timeout_ns);
 	/* A thread that was released because its limpet died may not have run since. Its next step
 	 * has to be seen, too. Unless all threads were seen there is still something to clean. */
 	if (!abandoned)
@@ -211,8 +213,8 @@ int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struc
 	result = limpet_target_open(pid, &target, err);
 	if (result)
 		return result;
-	result = limpet_session_cleanup_locked(&target, timeout_ns, abandoned, err);
-	limpet_tracee_rest();
+	result = limpet_session_cleanup_locked(tracer, &target, timeout_ns, abandoned, err);
+	limpet_tracer_rest(tracer);
 	limpet_target_close(&target);
 	return result;
 }

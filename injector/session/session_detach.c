@@ -112,7 +112,8 @@ static int restore_hook_pointers(struct limpet_session *session,
 		*ret_found = pass.found;
 		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
 			return error;
-		nanosleep(&(struct timespec){0, (long)limpet_tracee_bound_sleep_ns(pause_ns)},
+		nanosleep(&(struct timespec){0, (long)limpet_tracer_bound_sleep_ns(
+							session->wait.tracer, pause_ns)},
 			  NULL);
 		limpet_wait_idle(&options.wait);
 	}
@@ -485,7 +486,7 @@ int limpet_session_detach_locked(struct limpet_session *session, struct limpet_e
 	int error, identity;
 	bool done;
 
-	limpet_tracee_take_longest_stop_ns();
+	limpet_tracer_take_longest_stop_ns(session->wait.tracer);
 	error = detach_by_any(session, err);
 	done = !error;
 	error = check_end(session, error, err);
@@ -495,7 +496,7 @@ int limpet_session_detach_locked(struct limpet_session *session, struct limpet_e
 	for (unsigned i = 0; done && error && !session->stats.mseal && !identity && i < END_LOOKS;
 	     i++) {
 		nanosleep(&pause, NULL);
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(session->wait.tracer);
 		identity = limpet_target_check(session->target);
 	}
 	if (identity == -ESRCH || identity == -ESTALE) {
@@ -518,7 +519,7 @@ static int take_lock(const struct limpet_session *session)
 	int lock_fd;
 
 	do {
-		lock_fd = limpet_target_lock_take(session->target->pid,
+		lock_fd = limpet_target_lock_take(wait.tracer, session->target->pid,
 						  limpet_monotonic_ns() + LOCK_LOOK_NS, NULL);
 		if (lock_fd == -EALREADY)
 			limpet_wait_idle(&wait);
@@ -557,11 +558,12 @@ int limpet_session_detach(struct limpet_session *session, struct limpet_err *err
 	/* Continue without the lock: a holder that keeps it this long is stopped or is not a
 	 * limpet, and we have to detach. */
 	lock_fd = take_lock(session);
-	limpet_tracee_bound_frozen(limpet_monotonic_ns() + session->timeout_ns);
+	limpet_tracer_bound_frozen(session->wait.tracer,
+				   limpet_monotonic_ns() + session->timeout_ns);
 	error = limpet_session_detach_locked(session, err);
 	if (error == -EBUSY)
 		limpet_cgroup_explain_frozen(session->target->pid, err);
-	limpet_tracee_rest();
+	limpet_tracer_rest(session->wait.tracer);
 	if (lock_fd >= 0)
 		close(lock_fd);
 	limpet_priority_restore(before);

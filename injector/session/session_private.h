@@ -63,8 +63,9 @@ struct limpet_session {
 /* ---------------------------------------------------------------- session.c */
 
 /* Reads the target's modules; changes nothing. limpet_session_free() ends it. */
-int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
-			struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_session_open(struct limpet_tracer *tracer, const struct limpet_target *target,
+			uint64_t timeout_ns, struct limpet_session **ret,
+			struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Prepares everything that a hijack needs, while the target runs. -ENOENT: there is nothing to
  * hook, but what an earlier agent left can still be cleaned up. */
 int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
@@ -113,7 +114,7 @@ void limpet_session_note_detach_stop(struct limpet_session *session);
 /* Under the target lock. */
 int limpet_session_detach_locked(struct limpet_session *session,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
-int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t timeout_ns,
-				  bool abandoned, struct limpet_err *err);
+int limpet_session_cleanup_locked(struct limpet_tracer *tracer, const struct limpet_target *target,
+				  uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
 
 #endif

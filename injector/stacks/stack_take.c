@@ -7,7 +7,6 @@
 
 #include "common/clock.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/priority.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/ptrace/tracee.h"
@@ -83,7 +82,7 @@ static ssize_t stop_and_copy(const struct limpet_stack_taking *taking,
 {
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	ssize_t got = limpet_tracee_stop(taking->pid, thread->tid,
+	ssize_t got = limpet_tracee_stop(taking->tracer, taking->pid, thread->tid,
 					 limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 
 	if (got < 0)
@@ -94,7 +93,7 @@ static ssize_t stop_and_copy(const struct limpet_stack_taking *taking,
 	limpet_arch_unwind_registers(regs, copy->registers);
 	correct_state(regs, call, thread);
 	limpet_tracee_release(tracee);
-	thread->stop_ns = limpet_tracee_take_longest_stop_ns();
+	thread->stop_ns = limpet_tracer_take_longest_stop_ns(taking->tracer);
 	return got < 0 ? 0 : got;
 }
 
@@ -140,9 +139,9 @@ int limpet_stack_take(struct limpet_stack_taking *taking, pid_t tid,
 	if (error || ret_thread->missing)
 		return error;
 	block_signals(&before);
-	priority = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	priority = limpet_tracer_raise(taking->tracer);
 	got = stop_and_copy(taking, &call, ret_thread, ret_copy);
-	limpet_priority_restore(priority);
+	limpet_tracer_lower(taking->tracer, priority);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	limpet_step_note(tid, "%zd bytes of its stack copied", got);
 	return got < 0 ? explain(got, ret_thread) : keep(taking, (size_t)got, ret_thread, ret_copy);

@@ -2,8 +2,7 @@
  * once.
  *
  * A thread is not stopped whose system call a stop would cut short or end (stop_effect.h), or that
- * would stop only when it leaves an uninterruptible sleep: only its state is told. For the one
- * thread that stops others (limpet_tracee_setup()). */
+ * would stop only when it leaves an uninterruptible sleep: only its state is told. */
 #ifndef LIMPET_INJECTOR_STACKS_STACK_TAKE_H
 #define LIMPET_INJECTOR_STACKS_STACK_TAKE_H
 
@@ -18,7 +17,10 @@
 /* Copied of each stack, from the stack pointer on. */
 #define LIMPET_STACKS_BYTES (256u << 10)
 
+struct limpet_tracer;
+
 struct limpet_stack_taking {
+	struct limpet_tracer *tracer;
 	pid_t pid;
 	struct limpet_stack_maps maps;
 	uint8_t *room;     /* LIMPET_STACKS_BYTES */

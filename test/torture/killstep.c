@@ -15,7 +15,7 @@
 
 #include "injector/proc/proc.h"
 #include "injector/ptrace/step.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 
 #define TIMEOUT_NS 600000000000u
@@ -48,16 +48,18 @@ static int enter_and_leave(void)
 	const struct limpet_session_options options = {
 		.agent_memory_bytes = 64u << 20, .timeout_ns = TIMEOUT_NS, .load = load};
 	const struct timespec hold = {0, 1000000};
+	struct limpet_tracer *tracer;
 	struct limpet_target process;
 	struct limpet_session *session;
 	struct limpet_err err = {0};
 	int error;
 
 	limpet_step_watch(&watcher);
-	limpet_tracee_setup();
-	error = limpet_target_open(target, &process, &err);
+	error = limpet_tracer_new(&tracer);
 	if (!error)
-		error = limpet_session_prepare(&process, &options, &session, &err);
+		error = limpet_target_open(target, &process, &err);
+	if (!error)
+		error = limpet_session_prepare(tracer, &process, &options, &session, &err);
 	if (!error)
 		error = limpet_session_attach(session, NULL, &err);
 	if (error) {
@@ -80,9 +82,11 @@ static int enter_and_leave(void)
 static int clean_up(void)
 {
 	struct limpet_err err = {0};
+	struct limpet_tracer *tracer;
 
-	limpet_tracee_setup();
-	shared->removed = limpet_session_cleanup(target, TIMEOUT_NS, false, &err);
+	shared->removed = limpet_tracer_new(&tracer);
+	if (!shared->removed)
+		shared->removed = limpet_session_cleanup(tracer, target, TIMEOUT_NS, false, &err);
 	if (shared->removed < 0)
 		snprintf(shared->words, sizeof(shared->words), "clean-up: %.200s (%d)", err.message,
 			 shared->removed);

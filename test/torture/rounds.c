@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 
 static int compare(const void *a, const void *b)
@@ -33,6 +33,7 @@ int main(int argc, char **argv)
 	pid_t pid = argc > 2 ? atoi(argv[1]) : 0;
 	int count = argc > 2 ? atoi(argv[2]) : 0, dormant = 0;
 	long hold_ms = argc > 3 ? atol(argv[3]) : 2;
+	struct limpet_tracer *tracer;
 	uint64_t *attach, *detach, *took;
 	unsigned attempts = 0, slots = 0, peeked = 0, stopped = 0, hook_pointers = 0;
 
@@ -40,7 +41,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: rounds PID COUNT [HOLD_MS]\n");
 		return 2;
 	}
-	limpet_tracee_setup();
+	if (limpet_tracer_new(&tracer) < 0)
+		return 1;
 	attach = calloc((size_t)count, sizeof(*attach));
 	detach = calloc((size_t)count, sizeof(*detach));
 	took = calloc((size_t)count, sizeof(*took));
@@ -54,7 +56,7 @@ int main(int argc, char **argv)
 		int error = limpet_target_open(pid, &target, &err);
 
 		if (!error)
-			error = limpet_session_prepare(&target, &options, &session, &err);
+			error = limpet_session_prepare(tracer, &target, &options, &session, &err);
 		if (!error)
 			error = limpet_session_attach(session, NULL, &err);
 		if (error) {
@@ -77,7 +79,7 @@ int main(int argc, char **argv)
 		if (error) {
 			dormant++;
 			printf("round %d: detach: %s (%d)\n", i, err.message, error);
-			error = limpet_session_cleanup(pid, options.timeout_ns, true, &err);
+			error = limpet_session_cleanup(tracer, pid, options.timeout_ns, true, &err);
 			if (error < 0) {
 				printf("round %d: cleanup: %s (%d)\n", i, err.message, error);
 				return 1;

@@ -26,6 +26,7 @@
 #include "collector/stream/reorder.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/clock_fixture.h"
@@ -37,6 +38,7 @@
 static struct {
 	pid_t child;
 	char directory[64], path[96];
+	struct limpet_tracer *tracer;
 	struct limpet_target target;
 	struct limpet_session *session;
 	struct limpet_recorder *recorder;
@@ -115,7 +117,9 @@ static void open_capture(pid_t pid, uint64_t memory_bytes)
 	int answer = limpet_target_open(pid, &it.target, &err);
 
 	if (!answer)
-		answer = limpet_session_prepare(&it.target, &options, &it.session, &err);
+		answer = limpet_tracer_new(&it.tracer);
+	if (!answer)
+		answer = limpet_session_prepare(it.tracer, &it.target, &options, &it.session, &err);
 	if (answer)
 		fail_msg("%s", err.message);
 	strcpy(it.directory, "/tmp/limpet-collector-XXXXXX");
@@ -135,6 +139,7 @@ static void close_capture(void)
 	limpet_collector_free(it.collector);
 	limpet_recorder_free(it.recorder);
 	limpet_session_free(it.session);
+	limpet_tracer_free(it.tracer);
 	limpet_target_close(&it.target);
 	unlink(it.path);
 	rmdir(it.directory);

@@ -29,7 +29,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "test/unit/clock_fixture.h"
 
 #define PAGE 4096u
@@ -146,10 +146,13 @@ static int count_checks(const void *context)
 	return checks_left && !--checks_left ? -ESRCH : 0;
 }
 
+static struct limpet_tracer *tracer;
+
 static int restore(pid_t pid, enum limpet_pages_way way, uint64_t deadline_ns,
 		   struct limpet_hook_pointers_stats *stats)
 {
 	const struct limpet_hook_pointers_options options = {.way = way,
+							     .wait.tracer = tracer,
 							     .guard = GUARD,
 							     .wait.deadline_ns = deadline_ns,
 							     .wait.idle = count_idle,
@@ -442,8 +445,8 @@ static void test_what_a_linker_has_closed(void **state)
 	int file = memfd_create("test-copies", MFD_CLOEXEC);
 	struct limpet_module module = {.relro_end = 0};
 	const struct limpet_modules modules = {.list = &module, .count = 1};
-	struct limpet_hook_pointers_options options = {.guard = GUARD,
-						       .wait.deadline_ns = CLOCK_FIXTURE_NEVER};
+	struct limpet_hook_pointers_options options = {
+		.guard = GUARD, .wait.tracer = tracer, .wait.deadline_ns = CLOCK_FIXTURE_NEVER};
 	struct limpet_hook_pointers_stats stats;
 	char *closed, *open = map(PAGE);
 	struct stat status = {0};
@@ -602,6 +605,6 @@ int main(void)
 		cmocka_unit_test(test_a_search_of_what_is_gone),
 	};
 
-	limpet_tracee_setup();
+	assert_int_equal(limpet_tracer_new(&tracer), 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -352,6 +352,8 @@ static void end_child(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+static struct limpet_tracer *tracer;
+
 /* Rounds after which the deadline has come; 0: it never does. */
 static unsigned rounds_left;
 
@@ -365,6 +367,7 @@ static void count_round(void *context)
 static int prove_in(unsigned rounds, pid_t pid, bool stop_all, struct limpet_quiesce_stats *stats)
 {
 	const struct limpet_quiesce_options options = {.stop_all = stop_all,
+						       .wait.tracer = tracer,
 						       .wait.deadline_ns =
 							       clock_fixture_ns() + PATIENCE_NS,
 						       .wait.idle = count_round};
@@ -601,7 +604,7 @@ static void test_a_target_that_ends(void **state)
 static int make_stage(void **state)
 {
 	(void)state;
-	if (limpet_tracee_setup() < 0)
+	if (limpet_tracer_new(&tracer) < 0)
 		return -1;
 	stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
@@ -632,21 +635,20 @@ static void test_a_stop_outlives_the_end_of_others(void **state)
 	const uint64_t deadline_ns = CLOCK_FIXTURE_NEVER;
 
 	(void)state;
-	assert_int_equal(limpet_tracee_setup(), 0);
 	assert_int_equal(limpet_proc_tasks(pid, &tids), THREADS + 2);
-	limpet_tracee_many(true);
-	assert_int_equal(limpet_tracee_ask(pid, tids[1], NULL, &first), 0);
+	limpet_tracer_many(tracer, true);
+	assert_int_equal(limpet_tracee_ask(tracer, pid, tids[1], NULL, &first), 0);
 	for (; status.state != 't'; pause_a_moment())
 		assert_int_equal(limpet_proc_status_read(tids[1], &status), 0);
 	/* As of an end. Blocked until the next is seized. */
 	kill(getpid(), SIGCHLD);
-	assert_int_equal(limpet_tracee_ask(pid, tids[2], NULL, &second), 0);
-	limpet_tracee_many(false);
+	assert_int_equal(limpet_tracee_ask(tracer, pid, tids[2], NULL, &second), 0);
+	limpet_tracer_many(tracer, false);
 	assert_int_equal(limpet_tracee_await(first, deadline_ns), 0);
 	assert_int_equal(limpet_tracee_await(second, deadline_ns), 0);
 	assert_int_equal(limpet_tracee_release(second), 0);
 	assert_int_equal(limpet_tracee_release(first), 0);
-	assert_int_equal(limpet_tracee_strays(), 0);
+	assert_int_equal(limpet_tracer_strays(tracer), 0);
 	free(tids);
 	end_child(pid);
 }
@@ -737,15 +739,15 @@ static void test_a_late_stop_holds_up_no_other(void **state)
 
 	(void)state;
 	clock_fixture_step(1000000);
-	assert_int_equal(
-		limpet_tracee_stop(pid, chain.tids[0], clock_fixture_ns() + second_ns / 10, &first),
-		-ETIMEDOUT);
-	assert_int_equal(limpet_tracee_strays(), 1);
-	assert_int_equal(limpet_tracee_ask(pid, chain.tids[1], NULL, &second), 0);
+	assert_int_equal(limpet_tracee_stop(tracer, pid, chain.tids[0],
+					    clock_fixture_ns() + second_ns / 10, &first),
+			 -ETIMEDOUT);
+	assert_int_equal(limpet_tracer_strays(tracer), 1);
+	assert_int_equal(limpet_tracee_ask(tracer, pid, chain.tids[1], NULL, &second), 0);
 	assert_int_equal(write(chain.to_first[1], "", 1), 1);
 	wait_for_state(chain.tids[0], 't');
 	assert_int_equal(limpet_tracee_await(second, clock_fixture_ns() + second_ns), 0);
-	assert_int_equal(limpet_tracee_strays(), 0);
+	assert_int_equal(limpet_tracer_strays(tracer), 0);
 	assert_int_equal(limpet_tracee_release(second), 0);
 	clock_fixture_step(0);
 	end_child(pid);
@@ -761,17 +763,17 @@ static void test_a_late_stop_in_the_middle_of_what_takes_long(void **state)
 	bool begun;
 
 	(void)state;
-	assert_false(limpet_tracee_begin_long());
+	assert_false(limpet_tracer_begin_long(tracer));
 	clock_fixture_step(1000000);
-	assert_int_equal(
-		limpet_tracee_stop(pid, chain.tids[0], clock_fixture_ns() + tenth_ns, &first),
-		-ETIMEDOUT);
-	begun = limpet_tracee_begin_long();
+	assert_int_equal(limpet_tracee_stop(tracer, pid, chain.tids[0],
+					    clock_fixture_ns() + tenth_ns, &first),
+			 -ETIMEDOUT);
+	begun = limpet_tracer_begin_long(tracer);
 	assert_true(begun);
 	assert_int_equal(write(chain.to_first[1], "", 1), 1);
-	while (limpet_tracee_strays())
+	while (limpet_tracer_strays(tracer))
 		pause_a_moment();
-	limpet_tracee_end_long(begun);
+	limpet_tracer_end_long(tracer, begun);
 	/* It went on, and the other one after it. */
 	wait_for_state(chain.tids[1], 'S');
 	wait_for_state(chain.tids[0], 'S');

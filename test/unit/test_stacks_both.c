@@ -98,6 +98,8 @@ static void compare(struct limpet_stack_scene *scene, const struct limpet_stack_
 	compared++;
 }
 
+static struct limpet_tracer *tracer;
+
 static void look_once(struct limpet_stack_taking *taking, const pid_t *tids, size_t count)
 {
 	struct limpet_stack_copy *copies = calloc(count, sizeof(*copies));
@@ -125,7 +127,7 @@ static void look_at_any(const char *name)
 {
 	const char *text = getenv("STACK_ROUNDS");
 	const unsigned rounds = text ? (unsigned)atoi(text) : ROUNDS;
-	struct limpet_stack_taking taking = {.room = malloc(LIMPET_STACKS_BYTES)};
+	struct limpet_stack_taking taking = {.tracer = tracer, .room = malloc(LIMPET_STACKS_BYTES)};
 	struct program program;
 
 	assert_non_null(taking.room);
@@ -143,7 +145,7 @@ static void look_at_any(const char *name)
 		limpet_stack_maps_done(&taking.maps);
 		free(tids);
 	}
-	limpet_tracee_rest();
+	limpet_tracer_rest(tracer);
 	finish(&program);
 	free(taking.room);
 	print_message("%s: %u stacks are the same, %u need libunwind\n", name, compared, longer);
@@ -186,7 +188,7 @@ static void test_static_programs(void **state)
 static int group_begin(void **state)
 {
 	(void)state;
-	return limpet_tracee_setup();
+	return limpet_tracer_new(&tracer);
 }
 
 int main(void)
