@@ -64,7 +64,7 @@ $(B)/test/test_symbol_reader: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,dwfl
 $(B)/test/test_symbol_worker: LDFLAGS_ALL += -Wl,--wrap=limpet_symbol_worker
 $(B)/test/test_served_files: LDFLAGS_ALL += -Wl,--wrap=poll
 $(B)/test/test_code_reader: LDFLAGS_ALL += -Wl,--wrap=limpet_entry_code_make
-$(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read,--wrap=limpet_memory_read_own
+$(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read,--wrap=limpet_memory_read_own,--wrap=limpet_proc_run_time
 $(B)/test/test_short_stops: LDFLAGS_ALL += -Wl,--wrap=open
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 $(B)/test/test_reorder: LDFLAGS_ALL += -Wl,--wrap=limpet_event_describer_put

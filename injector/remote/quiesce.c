@@ -24,6 +24,10 @@
 /* How long limpet waits for the end of a call that a stop would cut short, if the thread has to be
  * stopped at all. */
 #define POLITE_NS 1000000000u
+/* Threads that were inside when they were stopped: by their number, and the last one of several. */
+#define INSIDE 256u
+/* What one of them may spend on its way out of a stop, in the kernel alone. */
+#define STOP_COST_NS 100000u
 
 struct look {
 	struct limpet_tracer *tracer;
@@ -37,6 +41,10 @@ struct look {
 	void *stack;
 	struct limpet_stack_maps maps; /* of this round */
 	uint64_t polite_until_ns;
+	struct {
+		pid_t tid;
+		uint64_t run_ns;
+	} inside[INSIDE];
 	bool thunks_stay;
 	bool broken; /* the states cannot be found: the program has written over their head */
 };
@@ -256,6 +264,27 @@ static bool holds_hook_address(const struct look *look, const struct user_regs_s
 	return false;
 }
 
+/* While it stands. */
+static void note_inside(struct look *look, pid_t tid)
+{
+	const unsigned i = (unsigned)tid % INSIDE;
+
+	look->inside[i].tid =
+		limpet_proc_run_time(look->pid, tid, &look->inside[i].run_ns) < 0 ? 0 : tid;
+}
+
+/* It was inside, and has not had a processor since, behind all others that want one: each stop
+ * would only take it longer to come out. */
+static bool is_still_inside(const struct look *look, pid_t tid, char state)
+{
+	const uint64_t cost_ns = state == 'R' ? STOP_COST_NS : 0;
+	const unsigned i = (unsigned)tid % INSIDE;
+	uint64_t run_ns;
+
+	return look->inside[i].tid == tid && limpet_proc_run_time(look->pid, tid, &run_ns) == 0 &&
+	       run_ns - look->inside[i].run_ns <= cost_ns;
+}
+
 /* 1: outside, 0: not outside, or -errno. */
 static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_status *status,
 			 struct limpet_quiesce_stats *stats)
@@ -275,6 +304,8 @@ static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_
 	regs = limpet_tracee_regs(tracee);
 	outside = (look->thunks_stay || !holds_hook_address(look, regs)) &&
 		  is_outside(look, status->ns_pid, regs->rip, regs->rsp);
+	if (!outside)
+		note_inside(look, tid);
 	limpet_tracee_release(tracee);
 	limpet_tracer_lower(look->tracer, before);
 	stats->stopped++;
@@ -294,6 +325,8 @@ static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_qu
 		stats->peeked++;
 		return 1;
 	}
+	if (is_still_inside(look, tid, status.state))
+		return 0;
 	if (limpet_monotonic_ns() < look->polite_until_ns && limpet_stop_cuts(look->pid, tid, NULL))
 		return 0;
 	error = stop_and_look(look, tid, &status, stats);

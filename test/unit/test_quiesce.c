@@ -456,6 +456,42 @@ static void test_a_thread_that_runs_is_stopped_once(void **state)
 	expect_proof(ROLE_SPINS, false, 1);
 }
 
+/* What the kernel says of the time that threads have had on a processor: that, and more each time.
+ */
+static bool own_run_time;
+static uint64_t run_ns, more_ns;
+
+int __real_limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
+int __wrap_limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
+int __wrap_limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
+{
+	if (!own_run_time)
+		return __real_limpet_proc_run_time(pid, tid, ret_ns);
+	*ret_ns = run_ns += more_ns;
+	return 0;
+}
+
+static unsigned stops_in_the_agent(uint64_t more_each_time_ns)
+{
+	pid_t pid = start_child(ROLE_SPINS_IN_AGENT);
+	struct limpet_quiesce_stats stats;
+
+	own_run_time = true;
+	more_ns = more_each_time_ns;
+	assert_int_equal(prove_in(ROUNDS, pid, false, &stats), -EBUSY);
+	own_run_time = false;
+	assert_untouched(pid);
+	end_child(pid);
+	return stats.stopped;
+}
+
+static void test_a_thread_that_gets_no_processor_is_stopped_once(void **state)
+{
+	(void)state;
+	assert_int_equal(stops_in_the_agent(0), 1);
+	assert_int_equal(stops_in_the_agent(1000000), ROUNDS + 1);
+}
+
 static void test_a_thread_in_the_agent(void **state)
 {
 	(void)state;
@@ -787,6 +823,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads_that_sleep_are_not_stopped),
 		cmocka_unit_test(test_a_thread_that_runs_is_stopped_once),
+		cmocka_unit_test(test_a_thread_that_gets_no_processor_is_stopped_once),
 		cmocka_unit_test(test_a_thread_in_the_agent),
 		cmocka_unit_test(test_a_thread_in_a_hook),
 		cmocka_unit_test(test_a_return_probe_hides_no_hook),
