@@ -17,8 +17,6 @@
 #include "injector/proc/memory.h"
 #include "injector/ptrace/step.h"
 
-const char *limpet_preflight_sys_root = "/sys";
-
 /* ------------------------------------------------------------------ findings */
 
 const struct limpet_finding_word limpet_finding_words[] = {

@@ -12,9 +12,6 @@
 #include "injector/preflight/preflight.h"
 #include "injector/proc/proc.h"
 
-/* Roots of the process's own view and of the machine's; tests set them to other directories. */
-extern const char *limpet_preflight_sys_root; /* "/sys" */
-
 struct limpet_program;
 
 /* What is read from the target's memory, once for all checks. */

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -219,21 +218,6 @@ const char *limpet_proc_status_value(const char *text, const char *key)
 			return line + length + 1 + strspn(line + length + 1, "\t ");
 	}
 	return NULL;
-}
-
-int limpet_proc_fd_identity(pid_t pid, int fd, struct stat *ret)
-{
-	char path[PATH_MAX];
-	struct statx status;
-	int code = limpet_proc_path(path, pid, "fd/%d", fd);
-
-	if (code < 0)
-		return code;
-	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &status) < 0)
-		return limpet_errno();
-	*ret = (struct stat){.st_dev = makedev(status.stx_dev_major, status.stx_dev_minor),
-			     .st_ino = status.stx_ino};
-	return 0;
 }
 
 int limpet_proc_pin(pid_t pid, unsigned fd, unsigned *ret_type)

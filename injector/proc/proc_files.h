@@ -20,9 +20,4 @@ int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list);
  * keys start a line, and the kernel escapes newlines in names. */
 const char *limpet_proc_status_value(const char *text, const char *key);
 
-/* Identifies the file of a descriptor without asking its file system, which the program may serve
- * itself: fills in only device and inode. */
-struct stat;
-int limpet_proc_fd_identity(pid_t pid, int fd, struct stat *ret);
-
 #endif

@@ -147,7 +147,6 @@ int preflight_begin(void **state)
 int preflight_end(void **state)
 {
 	(void)state;
-	limpet_preflight_sys_root = "/sys";
 	proc_fixture_end();
 	kill(preflight_pid, SIGKILL);
 	return waitpid(preflight_pid, NULL, 0) != preflight_pid;
