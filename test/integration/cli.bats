@@ -137,7 +137,7 @@ fits() {
 	usage "missing PID" attach
 	usage "missing PID" stop
 	usage "missing COMMAND" run
-	usage "not a process id: 'x'" attach x
+	usage "not a process id: 'no-such-program'" attach no-such-program
 	usage "not a process id: '-1'" attach -- -1
 	usage "not a process id: '0'" status 0
 	usage "not a process id: '99999999999'" stop 99999999999
