@@ -76,7 +76,8 @@ int limpet_hook_enter_loader(struct limpet_hook_frame *frame)
 	frame->wanted = 0;
 	thread->depth = (uint32_t)frame->hook + 1;
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
-	limpet_patch_on_loader_call(limpet_family[hook->symbol].flags & LIMPET_FAMILY_CLOSES);
+	limpet_patch_on_loader_call(limpet_family[hook->symbol].flags & LIMPET_FAMILY_CLOSES,
+				    limpet_family[hook->symbol].flags & LIMPET_FAMILY_ANSWERS);
 	if (asks_for_hooked(frame, hook) && has_handle(frame))
 		return 1;
 	limpet_hook_done(thread);

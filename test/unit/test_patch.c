@@ -536,10 +536,10 @@ static void come_and_go(int mode)
 	/* Through a call into the loader it is noticed by itself, and told. */
 	bell = fixture.shm->bell;
 	dlclose(plugin.handle);
-	limpet_patch_on_loader_call(false);
+	limpet_patch_on_loader_call(false, false);
 	plugin = open_plugin(mode);
-	limpet_patch_on_loader_call(false);
-	limpet_patch_on_loader_call(false);
+	limpet_patch_on_loader_call(false, false);
+	limpet_patch_on_loader_call(false, false);
 	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), slots);
 	assert_int_equal(fixture.shm->modules_seen, 2);
 	assert_int_equal(fixture.shm->bell - bell, 2);
@@ -910,6 +910,80 @@ static void test_more_places_than_are_told_apart(void **state)
 		munmap((void *)(uintptr_t)places[i], page);
 }
 
+static void *head_of(const struct plugin *plugin)
+{
+	struct link_map *map;
+
+	assert_int_equal(dlinfo(plugin->handle, RTLD_DI_LINKMAP, &map), 0);
+	return (void *)(uintptr_t)map->l_addr;
+}
+
+/* `page` of a module with two slots is closed, or as if its file were cut short, when another one
+ * comes and when the slots are to be put back. Nothing is lost but what is in the module itself. */
+static void use_closed(void *page, int open_again)
+{
+	const size_t bytes = 4096;
+	struct plugin other;
+	uint32_t gone;
+
+	assert_int_equal(mprotect(page, bytes, PROT_NONE), 0);
+	other = open_plugin_of(PLUGIN_NOPLT, RTLD_NOW | RTLD_LOCAL);
+	limpet_patch_on_loader_call(false, false);
+	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), 4);
+	use_plugin(&other, true);
+	dlclose(other.handle);
+	limpet_patch_on_loader_call(false, false);
+	gone = count_state(LIMPET_SLOT_GONE);
+	/* The injector, which reads otherwise, is told that some could not be put back. */
+	assert_true(detach() > 0);
+	assert_int_equal(count_state(LIMPET_SLOT_GONE), gone);
+	assert_int_equal(mprotect(page, bytes, open_again), 0);
+	assert_int_equal(detach(), 0);
+}
+
+static void test_a_module_whose_head_is_closed(void **state)
+{
+	struct plugin plugin = open_plugin(RTLD_NOW | RTLD_LOCAL);
+
+	(void)state;
+	assert_int_equal(rescan(), 2);
+	use_closed(head_of(&plugin), PROT_READ);
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
+static void test_a_module_whose_slots_are_closed(void **state)
+{
+	struct plugin plugin = open_plugin(RTLD_NOW | RTLD_LOCAL);
+	uint64_t slot;
+
+	(void)state;
+	assert_int_equal(rescan(), 2);
+	slot = slot_at(fixture.shm->slot_count - 1)->address;
+	use_closed((void *)(uintptr_t)(slot & ~UINT64_C(4095)), PROT_READ | PROT_WRITE);
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
+/* It is counted once, and those after it are seen. */
+static void test_a_module_that_comes_closed(void **state)
+{
+	struct plugin plugin = open_plugin(RTLD_NOW | RTLD_LOCAL), other;
+	void *head = head_of(&plugin);
+
+	(void)state;
+	assert_int_equal(mprotect(head, 4096, PROT_NONE), 0);
+	other = open_plugin_of(PLUGIN_NOPLT, RTLD_NOW | RTLD_LOCAL);
+	assert_int_equal(rescan(), 2);
+	assert_int_equal(rescan(), 0);
+	assert_int_equal(fixture.shm->slots_not_taken, 1);
+	use_plugin(&other, true);
+	assert_int_equal(mprotect(head, 4096, PROT_READ), 0);
+	assert_int_equal(detach(), 0);
+	dlclose(other.handle);
+	dlclose(plugin.handle);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 /* ---------------------------------------------------------------- the dynamic linker's locks */
@@ -934,7 +1008,7 @@ static void *call_back(void *argument)
 
 static void *hold(void *argument)
 {
-	assert_true(limpet_loaded_hold(true));
+	assert_true(limpet_loaded_hold(true, true));
 	sem_post(&has_lock);
 	sem_wait(&may_leave);
 	limpet_loaded_let_go();
@@ -1006,6 +1080,9 @@ int main(void)
 		TEST(test_a_variable_of_a_module_that_comes),
 		TEST(test_a_symbol),
 		TEST(test_a_module_that_nobody_looked_at),
+		TEST(test_a_module_whose_head_is_closed),
+		TEST(test_a_module_whose_slots_are_closed),
+		TEST(test_a_module_that_comes_closed),
 		TEST(test_a_module_in_the_place_of_an_early_one),
 		TEST(test_no_room_for_slots),
 		TEST(test_no_room_for_hooks),
