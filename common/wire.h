@@ -596,7 +596,8 @@ struct limpet_shm {
 	uint32_t bell;           /* changes when there is something for the collector to do */
 	uint32_t unknown_count;  /* stack pointers written to `unknown`, so far */
 	uint32_t ranges_used;    /* 1: an entry of `ranges` was used; the collector sets it to 0 */
-	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state */
+	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state, or not
+				   libc's thread */
 	/* Calls that could not be recorded: the thread's state belonged to an unfinished call,
 	 * which a signal handler had interrupted or which is on another stack; or a fibre ended a
 	 * call in another thread than the one in which it began. */

@@ -33,6 +33,17 @@ static inline uint64_t limpet_thread_pointer(void)
 	return tp;
 }
 
+/* A thread's block has as many bytes at least: compiled code reads a canary at 40. */
+#define LIMPET_BLOCK_BYTES 64u
+/* Of a block that has these: the same, and not 0, for all threads of glibc, which copies its stack
+ * guard and its pointer guard, both random, into each. */
+static inline uint64_t limpet_block_mark(uint64_t thread_pointer)
+{
+	const uint64_t *words = (const uint64_t *)(uintptr_t)thread_pointer;
+
+	return words[2] == thread_pointer ? words[5] ^ words[6] : 0;
+}
+
 /* `at` need not be mapped. A no-op on a processor without this instruction. */
 static inline void limpet_prefetch_to_write(const void *at)
 {
