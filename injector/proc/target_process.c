@@ -2,6 +2,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -11,29 +12,63 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 
+/* How often the bytes are compared, should the program be writing there. */
+#define LOOKS 8
+
 int limpet_target_open(pid_t pid, struct limpet_target *ret, struct limpet_err *err)
 {
-	struct limpet_target target = {.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0)};
+	struct limpet_target target = {
+		.pid = pid, .pidfd = (int)syscall(SYS_pidfd_open, pid, 0), .memory_fd = -1};
 	int error = target.pidfd < 0 ? limpet_errno()
 				     : limpet_proc_start_time(pid, &target.start_ticks);
 
-	ret->pidfd = -1;
+	ret->pidfd = ret->memory_fd = -1;
+	if (!error &&
+	    (limpet_proc_auxv(pid, AT_RANDOM, &target.mark_address) < 0 ||
+	     limpet_memory_read(pid, target.mark_address, target.mark, sizeof(target.mark)) < 0))
+		target.mark_address = 0;
+	/* It stays the file of this memory: after an exec it is empty, unless another process has
+	 * the memory, too. Who may not open it cannot attach, and is told why later. */
+	if (!error)
+		target.memory_fd = limpet_proc_open(limpet_proc_resident(pid), "mem", O_RDONLY);
+	if (target.memory_fd == -EMFILE || target.memory_fd == -ENFILE)
+		error = target.memory_fd;
 	if (error) {
 		limpet_target_close(&target);
 		return limpet_proc_explain(pid, error, "open", err);
 	}
-	if (limpet_proc_auxv(pid, AT_RANDOM, &target.mark_address) < 0 ||
-	    limpet_memory_read(pid, target.mark_address, target.mark, sizeof(target.mark)) < 0)
-		target.mark_address = 0;
 	*ret = target;
 	return 0;
 }
 
 void limpet_target_close(struct limpet_target *target)
 {
-	if (target->pidfd >= 0)
+	if (target->pidfd >= 0) {
 		close(target->pidfd);
-	target->pidfd = -1;
+		if (target->memory_fd >= 0)
+			close(target->memory_fd);
+	}
+	target->pidfd = target->memory_fd = -1;
+}
+
+/* If the mark is another: whether the program itself has written over it, or unmapped it. */
+static bool has_first_memory(const struct limpet_target *target)
+{
+	bool same = false;
+
+	for (int i = 0; i < LOOKS && !same; i++) {
+		uint64_t first[2] = {0}, now[2] = {0};
+		ssize_t bytes =
+			pread(target->memory_fd, first, sizeof(first), (off_t)target->mark_address);
+		int error =
+			limpet_memory_read_own(target->pid, target->mark_address, now, sizeof(now));
+
+		if (!bytes)
+			return false;
+		same = bytes < 0 ? errno == EIO && error == -EFAULT
+				 : !error && memcmp(first, now, sizeof(now)) == 0;
+	}
+	return same;
 }
 
 int limpet_target_check(const void *context)
@@ -53,7 +88,9 @@ int limpet_target_check(const void *context)
 	error = limpet_memory_read(target->pid, target->mark_address, mark, sizeof(mark));
 	if (error == -ESRCH)
 		return error;
-	return error || memcmp(mark, target->mark, sizeof(mark)) != 0 ? -ESTALE : 0;
+	if (!error && memcmp(mark, target->mark, sizeof(mark)) == 0)
+		return 0;
+	return has_first_memory(target) ? 0 : -ESTALE;
 }
 
 int limpet_target_explain(const struct limpet_target *target, int error, struct limpet_err *err)

@@ -17,6 +17,7 @@ struct limpet_target {
 	 * unknown */
 	uint64_t mark_address;
 	uint64_t mark[2];
+	int memory_fd; /* private: the memory that the program has had since; -1: not open */
 };
 
 /* The process as it is now. On failure nothing is open, and `err` says why. */

@@ -9,10 +9,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/proc/memory.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/wait.h"
 
@@ -103,6 +105,21 @@ static void test_other_program(void **state)
 	assert_non_null(strstr(err.message, "another program"));
 }
 
+/* A program may write over the bytes by which it is recognized: it is still the same. */
+static void test_mark_written_over(void **state)
+{
+	const uint64_t other[2] = {0};
+	char byte;
+
+	assert_int_equal(limpet_memory_write(it.child, getauxval(AT_RANDOM), other, sizeof(other)),
+			 0);
+	assert_int_equal(limpet_target_check(&it.target), 0);
+	close(it.go);
+	it.go = -1;
+	assert_int_equal(read((int)(intptr_t)*state, &byte, 1), 1);
+	assert_int_equal(limpet_target_check(&it.target), -ESTALE);
+}
+
 /* A pid that nobody has any more opens nothing. */
 static void test_no_process(void **state)
 {
@@ -154,8 +171,9 @@ static void test_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_same),       CASE(test_gone), CASE(test_other_program),
-		CASE(test_no_process), CASE(test_wait),
+		CASE(test_same),          CASE(test_gone),
+		CASE(test_other_program), CASE(test_mark_written_over),
+		CASE(test_no_process),    CASE(test_wait),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
