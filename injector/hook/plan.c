@@ -844,6 +844,19 @@ static bool has_own_malloc(struct limpet_modules *modules)
 	return limpet_modules_symbol(modules, "malloc", &module) && module->executable;
 }
 
+/* The linker calls its malloc, which needs a state of its own for each thread: threads of the
+ * runtime's own have none. */
+static bool has_sanitizer(struct limpet_modules *modules)
+{
+	static const char *const begins[] = {"__asan_init", "__tsan_init", "__msan_init",
+					     "__hwasan_init", "__lsan_init"};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(begins); i++)
+		if (limpet_modules_symbol(modules, begins[i], NULL))
+			return true;
+	return false;
+}
+
 /* Why no function of the dynamic linker may be called; NULL: they may. */
 static const char *why_not_called(struct limpet_modules *modules, const struct limpet_plan *plan)
 {
@@ -859,6 +872,9 @@ static const char *why_not_called(struct limpet_modules *modules, const struct l
 		return "its garbage collector would read what is loaded";
 	if (has_own_malloc(modules))
 		return "it would call the program's own malloc";
+	if (has_sanitizer(modules))
+		return "it would call a sanitizer's malloc, in a thread of which that may not "
+		       "know";
 	if (has_auditor(modules))
 		return "an auditor (LD_AUDIT) has the linker make each call";
 	return NULL;
