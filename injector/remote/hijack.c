@@ -374,13 +374,63 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 	return 0;
 }
 
+/* A function of the program's that the dynamic linker called, malloc for one, or the linker itself:
+ * the thread is where it was, but what they had begun is not undone. */
+static int explain_fault(const struct limpet_hijack *hijack, struct limpet_err *err)
+{
+	const pid_t pid = hijack->setup.target->pid;
+
+	if (limpet_loader_lock_owner(pid, hijack->setup.loader_lock) !=
+	    limpet_hijack_ns_tid(hijack)) {
+		limpet_err_set(err, -EPROTO,
+			       "what limpet called in process %d faulted: a lock that was taken "
+			       "there, malloc's for one, may never be released",
+			       pid);
+		limpet_err_hint(err,
+				"restart the program if it hangs; limpet attach --load map %d "
+				"calls none of its functions",
+				pid);
+		return -EPROTO;
+	}
+	limpet_err_set(err, -EPROTO,
+		       "the dynamic linker, which limpet called in process %d, faulted: its thread "
+		       "%d holds the dynamic linker's lock, and will never release it",
+		       pid, limpet_hijack_ns_tid(hijack));
+	limpet_err_hint(err,
+			"restart the program: it will wait for that lock in its next dlopen or "
+			"dlclose, and perhaps when it ends. Then limpet attach --load map, "
+			"which calls none of its functions");
+	return -EPROTO;
+}
+
+/* Whether the thread has it for long, or for ever since it faulted there, is for the user to see.
+ */
+static void explain_locked(const struct limpet_hijack *hijack, struct limpet_err *err)
+{
+	const pid_t pid = hijack->setup.target->pid;
+
+	limpet_err_set(
+		err, -EBUSY,
+		"the dynamic linker's lock of process %d was held by its thread %d (a dlopen "
+		"or a constructor takes long): nothing was changed",
+		pid, limpet_loader_lock_owner(pid, hijack->setup.loader_lock));
+	limpet_err_hint(err,
+			"try again, or wait longer: --attach-timeout 60s. If that thread is in no "
+			"such call (`limpet stacks %d`), only a restart releases the lock",
+			pid);
+}
+
 /* Reports the last obstacle. */
 static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			enum limpet_safepoint_verdict verdict, struct limpet_err *err)
 {
 	pid_t pid = hijack->setup.target->pid;
 
-	if (hijack->cut_tid && !locked) {
+	if (locked) {
+		explain_locked(hijack, err);
+		return -EBUSY;
+	}
+	if (hijack->cut_tid) {
 		limpet_err_set(
 			err, -EBUSY,
 			"no thread of process %d could be stopped without harm in time: its "
@@ -391,12 +441,7 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 				     "or wait longer: --attach-timeout 60s");
 		return -EBUSY;
 	}
-	if (locked)
-		limpet_err_set(err, -EBUSY,
-			       "the dynamic linker's lock of process %d was held (a dlopen or a "
-			       "constructor takes long): nothing was changed",
-			       pid);
-	else if (!hijack->attempts)
+	if (!hijack->attempts)
 		limpet_err_set(err, -EBUSY,
 			       "no thread of process %d could be stopped in time: each was in an "
 			       "uninterruptible sleep (state D)%s",
@@ -407,7 +452,7 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			"no thread of process %d came to a safe point in time (%u tries; the "
 			"last one, thread %d, stood %s)",
 			pid, hijack->attempts, hijack->last_tid, limpet_safepoint_word(verdict));
-	if (!locked && hijack->attempts && limpet_safepoint_is_lasting(verdict))
+	if (hijack->attempts && limpet_safepoint_is_lasting(verdict))
 		limpet_err_hint(err,
 				"waiting longer (--attach-timeout) helps only if thread %d leaves "
 				"this code; it shows where that is: limpet stacks %d --thread %d",
@@ -1219,6 +1264,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	if (!error)
 		error = limpet_tracee_halt(hijack->tracee,
 					   limpet_monotonic_ns() + CALL_PATIENCE_NS);
+	if (error == -EPROTO && !hijack->abandoned)
+		return explain_fault(hijack, err);
 	if (error) {
 		hijack->abandoned = hijack->abandoned || limpet_tracee_is_running(hijack->tracee);
 		return failed(err, hijack, "waiting for the stub", error);

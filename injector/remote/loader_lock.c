@@ -142,6 +142,15 @@ bool limpet_loader_lock_is_held(pid_t pid, uint64_t address, bool both)
 	       (locks[0].owner || (both && locks[1].owner));
 }
 
+pid_t limpet_loader_lock_owner(pid_t pid, uint64_t address)
+{
+	struct limpet_loader_mutex locks[LOCKS];
+
+	if (!address || limpet_memory_read(pid, address, locks, sizeof(locks)) < 0)
+		return 0;
+	return locks[0].owner ?: locks[1].owner;
+}
+
 /* Only in a process with one thread can this be told from a lock in use without more effort. */
 static bool is_orphaned(pid_t pid, const struct limpet_loader_mutex *mutex)
 {
