@@ -171,13 +171,12 @@ static inline __attribute__((always_inline)) int load(struct limpet_boot *boot)
 	return 0;
 }
 
-/* The image was mapped as a whole, all of it as code, without the first byte of its head: from now
- * on it is a module. */
-static inline __attribute__((always_inline)) long relocate(struct limpet_boot *boot)
+/* The image was mapped as a whole, all of it as code, relocated, but without the first byte of its
+ * head: from now on it is a module. */
+static inline __attribute__((always_inline)) long make_module(struct limpet_boot *boot)
 {
 	const struct limpet_boot_map *layout = &boot->layout;
 	const struct limpet_boot_piece *piece = layout->pieces;
-	const Elf64_Rela *relocation, *end;
 	long answer = 0;
 
 	for (uint32_t i = 0; i < layout->piece_count && answer >= 0; i++, piece++)
@@ -186,11 +185,6 @@ static inline __attribute__((always_inline)) long relocate(struct limpet_boot *b
 						 (long)piece->bytes, (long)piece->protection);
 	if (answer < 0)
 		return answer;
-	relocation = (const Elf64_Rela *)(uintptr_t)(boot->agent + layout->relocations);
-	end = relocation + layout->relocation_bytes / sizeof(*relocation);
-	for (; relocation < end; relocation++)
-		*(volatile uint64_t *)(uintptr_t)(boot->agent + relocation->r_offset) =
-			boot->agent + (uint64_t)relocation->r_addend;
 	*(volatile uint8_t *)(uintptr_t)boot->agent = ELFMAG0;
 	boot->info = boot->agent + boot->info_offset;
 	return 0;
@@ -235,12 +229,14 @@ static inline __attribute__((always_inline)) int attach(struct limpet_boot *boot
 				      LIMPET_THUNKS_BYTES, LIMPET_PROT_DATA | boot->start.readable);
 
 	if (answer >= 0)
-		answer = boot->agent ? relocate(boot) : load(boot);
+		answer = boot->agent ? make_module(boot) : load(boot);
 	if (answer < 0)
 		return fail(boot, (int)answer);
 	boot->stage = LIMPET_STAGE_LOADED;
 	info = info_of(boot);
-	if (info->magic != LIMPET_INFO_MAGIC)
+	/* Read before it is written, its page would fault twice; what the injector mapped is ours.
+	 */
+	if (!boot->agent && info->magic != LIMPET_INFO_MAGIC)
 		return fail(boot, -ELIBACC_VALUE);
 	/* Needed to remove the agent, from here on. */
 	info->thunks = boot->thunks;

@@ -8,6 +8,7 @@
 
 #include "agent/hook.h"
 #include "agent/hook_nim.h"
+#include "agent/hook_out.h"
 #include "agent/hook_state.h"
 #include "agent/patch.h"
 #include "agent/stack_arguments.h"
@@ -76,7 +77,8 @@ int limpet_hook_enter_loader(struct limpet_hook_frame *frame)
 	frame->wanted = 0;
 	thread->depth = (uint32_t)frame->hook + 1;
 	limpet_hook_set_phase(thread, LIMPET_PHASE_OUTSIDE);
-	limpet_patch_on_loader_call(limpet_family[hook->symbol].flags & LIMPET_FAMILY_CLOSES);
+	limpet_patch_on_loader_call(limpet_family[hook->symbol].flags & LIMPET_FAMILY_CLOSES,
+				    limpet_family[hook->symbol].flags & LIMPET_FAMILY_ANSWERS);
 	if (asks_for_hooked(frame, hook) && has_handle(frame))
 		return 1;
 	limpet_hook_done(thread);
@@ -180,6 +182,9 @@ int limpet_hook_enter(struct limpet_hook_frame *frame)
 		if (mremap_releases(args))
 			hold_number(frame, LIMPET_ORDER_MAPPINGS);
 		break;
+	case LIMPET_OP_POSIX_MEMALIGN:
+		limpet_out_begin(frame, hook);
+		break;
 	default:
 		break;
 	}
@@ -222,8 +227,9 @@ static void record_release(struct limpet_hook_frame *frame, uint32_t type, uint6
 	if (!frame->held)
 		return;
 	if (limpet_record_has_room(frame->thread, type, size, time))
-		limpet_record_write(frame->thread, type, (uint32_t)frame->held, time, address, size,
-				    0);
+		limpet_record_write(frame->thread,
+				    (struct limpet_record_head){type, (uint32_t)frame->held, time},
+				    address, size, 0);
 	frame->held = 0;
 }
 
@@ -332,13 +338,6 @@ static void record_nim(struct limpet_hook_frame *frame, const struct limpet_hook
 		record_block(frame, block, bytes);
 }
 
-/* Whether the value can be the address of a word that was just written. */
-static bool is_pointer(uint64_t value)
-{
-	return value >= LIMPET_LOWEST_ADDRESS && value < LIMPET_HIGHEST_ADDRESS &&
-	       value % sizeof(void *) == 0;
-}
-
 /* Of functions that only some allocators have. */
 static void record_other(struct limpet_hook_frame *frame, uint32_t op, const uint64_t *args)
 {
@@ -353,7 +352,7 @@ static void record_other(struct limpet_hook_frame *frame, uint32_t op, const uin
 static void record_result(struct limpet_hook_frame *frame, const struct limpet_hook *hook)
 {
 	const uint64_t *args = limpet_hook_args(frame, hook);
-	uint64_t size;
+	uint64_t size, block;
 
 	switch (hook->op) {
 	case LIMPET_OP_MALLOC:
@@ -377,11 +376,10 @@ static void record_result(struct limpet_hook_frame *frame, const struct limpet_h
 		if ((uint32_t)frame->result)
 			break;
 		/* The user may have named a function that returns 0 and has no such argument. */
-		if (is_pointer(args[0]))
-			record_allocation(frame, *(const uint64_t *)(uintptr_t)args[0], args[2],
-					  LIMPET_EVENT_ALLOC);
-		else
+		if (!limpet_out_block(frame, hook, &block))
 			limpet_hook_count_lost(&limpet_shm->lost_arguments);
+		else if (block)
+			record_allocation(frame, block, args[2], LIMPET_EVENT_ALLOC);
 		break;
 	case LIMPET_OP_MEMALIGN:
 		if (frame->result)
@@ -409,6 +407,8 @@ void limpet_hook_exit(struct limpet_hook_frame *frame)
 	struct limpet_thread *thread = frame->thread;
 	const struct limpet_hook *hook = &limpet_hooks[frame->hook];
 
+	if (__builtin_expect(hook->op == LIMPET_OP_POSIX_MEMALIGN, 0))
+		limpet_out_end(frame, hook);
 	if (__builtin_expect(hook->op == LIMPET_OP_LOADER, 0) && limpet_is_thunk(frame->result) &&
 	    !limpet_patch_loads_address(frame->caller_pc, frame->result))
 		frame->result = limpet_original_of(frame->result);

@@ -43,6 +43,7 @@
 #define MAX_LINK_MAPS 16384u
 #define MAX_PHDRS 64u
 #define ERROR_AGAIN 11 /* EAGAIN */
+#define ERROR_FAULT 14 /* EFAULT */
 #define ERROR_TIMEDOUT 110
 
 typedef int dl_iterate_phdr_fn(int (*callback)(struct dl_phdr_info *, size_t, void *), void *);
@@ -52,11 +53,19 @@ static const struct r_debug_extended *debug_list;
 static struct limpet_loader loader;
 static uint64_t page_bytes;
 static uint64_t adds_seen, subs_seen;
-static bool program_is_readable;
+static uint64_t asked_page; /* the last one that was readable in this visit; 0: none */
+/* Whether pages are asked for under this hold. */
+static bool asks = true;
+/* What was read of the program's own modules, in the order of their list: once under each hold that
+ * asks, right after the question. New modules are added at the list's end. */
+static struct head {
+	uint64_t phdr, phdr_count; /* phdr 0: unread */
+	uint64_t low, high;
+} heads[LIMPET_MAX_KNOWN_MODULES];
+static uint32_t heads_read;
 
 /* Loader hooks make only system calls that the loader makes too, which a program that still loads
- * modules must permit: mprotect, and futex for locks. If symbols bind everything new to the agent,
- * they make none, except for a lock that another thread holds. */
+ * modules must permit: mprotect, and futex for locks. */
 static long wait_for_word(const uint32_t *word, uint32_t value,
 			  const struct __kernel_timespec *how_long)
 {
@@ -64,13 +73,31 @@ static long wait_for_word(const uint32_t *word, uint32_t value,
 			       (long)how_long, 0, 0);
 }
 
-/* Whether the word is readable, found by a futex call that compares it. */
+/* Whether the word is readable, found by a futex call that compares it, with what no file has there
+ * but by chance: a call that begins to wait may take the place where the kernel keeps what is left
+ * of a timed call of the program's. */
 static bool is_readable(uint64_t address)
 {
 	static const struct __kernel_timespec not_at_all;
-	long answer = wait_for_word((const uint32_t *)(uintptr_t)address, 0, &not_at_all);
+	const uint32_t unlikely = 0xa7c2f15b;
+	long answer = wait_for_word((const uint32_t *)(uintptr_t)address, unlikely, &not_at_all);
 
 	return answer == -ERROR_AGAIN || answer == -ERROR_TIMEDOUT;
+}
+
+bool limpet_loaded_may_read(const void *start, uint64_t bytes)
+{
+	const uint64_t address = (uint64_t)(uintptr_t)start;
+	uint64_t page = address & ~(page_bytes - 1);
+
+	for (; asks && page < address + bytes; page += page_bytes) {
+		if (page == asked_page)
+			continue;
+		if (!is_readable(page))
+			return false;
+		asked_page = page;
+	}
+	return true;
 }
 
 void limpet_loaded_configure(const struct limpet_start *start)
@@ -80,7 +107,8 @@ void limpet_loaded_configure(const struct limpet_start *start)
 	loader = start->loader;
 	page_bytes = start->page_bytes;
 	adds_seen = subs_seen = 0;
-	program_is_readable = loader.program_head && is_readable(loader.program_head);
+	asked_page = heads_read = 0;
+	asks = true;
 }
 
 /* ------------------------------------------------------------------ whether they changed */
@@ -124,12 +152,16 @@ bool limpet_loaded_has_changed(void)
 
 /* ------------------------------------------------------------------ the lock */
 
-void limpet_loaded_pause(void)
+void limpet_loaded_pause(bool may_sleep)
 {
 	static const uint32_t nobody_wakes;
 	const struct __kernel_timespec pause = {0, 100000};
+	const unsigned spins = 2000; /* 140 cycles each on many processors, 10 on some */
 
-	wait_for_word(&nobody_wakes, 0, &pause);
+	if (may_sleep)
+		wait_for_word(&nobody_wakes, 0, &pause);
+	for (unsigned i = 0; !may_sleep && i < spins; i++)
+		limpet_pause();
 }
 
 /* As pthread_mutex_trylock, which the program may have replaced. */
@@ -150,15 +182,27 @@ static bool take(struct limpet_loader_mutex *mutex)
 	return true;
 }
 
-bool limpet_loaded_hold(bool wait)
+static void begin_hold(bool may_ask)
+{
+	uint64_t adds, subs;
+
+	read_counts(&adds, &subs);
+	asks = may_ask || subs != subs_seen;
+	if (asks)
+		heads_read = 0;
+}
+
+bool limpet_loaded_hold(bool wait, bool may_ask)
 {
 	const unsigned patience = wait ? LIMPET_LOADER_PATIENCE : 1;
 
 	for (unsigned i = 0; loader.lock && i < patience; i++) {
 		if (i)
-			limpet_loaded_pause();
-		if (take((struct limpet_loader_mutex *)(uintptr_t)loader.lock))
-			return true;
+			limpet_loaded_pause(true);
+		if (!take((struct limpet_loader_mutex *)(uintptr_t)loader.lock))
+			continue;
+		begin_hold(may_ask);
+		return true;
 	}
 	return !loader.lock;
 }
@@ -226,8 +270,8 @@ static void take_phdrs(struct limpet_image *image, const Elf64_Phdr *phdrs, uint
 	}
 }
 
-/* Whether a table that the loader also reads is in the page: then it is readable. glibc relocates
- * these pointers in place, except the vDSO's. */
+/* Whether a table that the loader also reads is in the page: then it was readable when the module
+ * was loaded. glibc relocates these pointers in place, except the vDSO's. */
 static bool holds_a_table(const struct link_map *map, uint64_t page)
 {
 	for (const Elf64_Dyn *dynamic = map->l_ld; dynamic && dynamic->d_tag != DT_NULL;
@@ -259,16 +303,17 @@ static const Elf64_Phdr *find_phdrs(uint64_t at, const Elf64_Ehdr *head)
 	return (const Elf64_Phdr *)(uintptr_t)at;
 }
 
-/* Whether the ELF header, at the start of a page at `at`, leads to program headers of this module;
- * then fills in `image`. The kernel is asked only if the layout is unusual for linkers. */
-static bool read_head(const struct link_map *map, uint64_t at, struct limpet_image *image)
+/* Whether the ELF header, at the start of a page, leads to program headers of this module; then
+ * fills in `image`. A page that the loader has read may have been closed since, or its file cut
+ * short: the kernel is asked, unless the module has just come. */
+static bool read_head(const struct link_map *map, struct limpet_image *image)
 {
-	bool program = at == loader.program_head;
+	bool program = !image->space && !map->l_prev;
+	uint64_t at = program ? loader.program_head : map->l_addr;
 	const Elf64_Phdr *phdrs;
 	Elf64_Ehdr head;
 
-	if (at % page_bytes ||
-	    !(program ? program_is_readable : holds_a_table(map, at) || is_readable(at)))
+	if (!at || at % page_bytes || !((!asks && holds_a_table(map, at)) || is_readable(at)))
 		return false;
 	head = *(const Elf64_Ehdr *)(uintptr_t)at;
 	if (head.e_ident[0] != ELFMAG0 || head.e_ident[1] != ELFMAG1 ||
@@ -278,16 +323,32 @@ static bool read_head(const struct link_map *map, uint64_t at, struct limpet_ima
 	phdrs = find_phdrs(at, &head);
 	if (!phdrs)
 		return false;
-	image->bias = map->l_addr;
 	take_phdrs(image, phdrs, head.e_phnum);
 	return image->dynamic && image->dynamic == (uint64_t)(uintptr_t)map->l_ld;
 }
 
-static bool read_image(const struct link_map *map, struct limpet_image *image)
+/* `index`: in its list. */
+static bool read_image(const struct link_map *map, uint32_t index, struct limpet_image *image)
 {
-	bool program = !image->space && !map->l_prev;
+	struct head *known;
 
-	return read_head(map, program ? loader.program_head : map->l_addr, image);
+	image->bias = map->l_addr;
+	if (image->space || index >= LIMPET_MAX_KNOWN_MODULES)
+		return read_head(map, image);
+	known = &heads[index];
+	if (index < heads_read) {
+		image->phdr = known->phdr;
+		image->phdr_count = known->phdr_count;
+		image->low = known->low;
+		image->high = known->high;
+		image->dynamic = (uint64_t)(uintptr_t)map->l_ld;
+		return image->phdr;
+	}
+	if (!read_head(map, image))
+		image->phdr = 0;
+	*known = (struct head){image->phdr, image->phdr_count, image->low, image->high};
+	heads_read = index + 1;
+	return image->phdr;
 }
 
 static int visit_space(const struct link_map *first, uint64_t space, struct walk *walk)
@@ -299,7 +360,8 @@ static int visit_space(const struct link_map *first, uint64_t space, struct walk
 		struct limpet_image image = {
 			.space = space, .shrunk = walk->shrunk, .unloads = walk->unloads};
 
-		if (read_image(map, &image))
+		asked_page = 0;
+		if (read_image(map, i, &image))
 			answer = walk->visit(&image, walk->context);
 		else
 			walk->unread++;
@@ -341,6 +403,11 @@ static int visit_listed(struct dl_phdr_info *info, size_t size, void *context)
 	}
 	image.shrunk = walk->shrunk;
 	image.unloads = walk->unloads;
+	asked_page = 0;
+	if (!limpet_loaded_may_read(info->dlpi_phdr, info->dlpi_phnum * sizeof(Elf64_Phdr))) {
+		walk->unread++;
+		return 0;
+	}
 	take_phdrs(&image, info->dlpi_phdr, info->dlpi_phnum);
 	return walk->visit(&image, walk->context);
 }
@@ -380,9 +447,10 @@ bool limpet_loaded_hold_all(void)
 
 	for (unsigned i = 0; locks && i < LIMPET_CALL_PATIENCE; i++) {
 		if (i)
-			limpet_loaded_pause();
+			limpet_loaded_pause(false);
 		if (!take(&locks[0]))
 			continue;
+		begin_hold(true);
 		unread_held = limpet_loaded_walk_held(visit_nothing, NULL, false);
 		if (!unread_held || take(&locks[1]))
 			return true;
@@ -439,13 +507,40 @@ static const void *dynamic_pointer(const struct limpet_image *image, uint64_t va
 	return (const void *)(uintptr_t)value;
 }
 
-bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret)
+/* Where they are not, but for their middle. The relocations are the caller's. */
+static bool are_readable(const struct limpet_image_tables *tables)
+{
+	const char *strings = tables->slots.strings;
+	const uint64_t bytes = tables->slots.string_bytes;
+
+	return limpet_loaded_may_read(tables->slots.symbols, sizeof(Elf64_Sym)) &&
+	       limpet_loaded_may_read(strings, 1) &&
+	       (!bytes || limpet_loaded_may_read(strings + bytes - 1, 1)) &&
+	       (!tables->hash || limpet_loaded_may_read(tables->hash, sizeof(*tables->hash))) &&
+	       (!tables->versions ||
+		limpet_loaded_may_read(tables->versions, sizeof(*tables->versions)));
+}
+
+static bool is_dynamic_readable(const struct limpet_image *image)
 {
 	const Elf64_Dyn *dynamic = (const Elf64_Dyn *)(uintptr_t)image->dynamic;
-	struct limpet_image_tables tables = {.slots = {.string_bytes = 0}};
+
+	while (dynamic && limpet_loaded_may_read(dynamic, sizeof(*dynamic)))
+		if (dynamic++->d_tag == DT_NULL)
+			return true;
+	return false;
+}
+
+int limpet_image_tables(const struct limpet_image *image, struct limpet_image_tables *ret)
+{
+	const Elf64_Dyn *dynamic = (const Elf64_Dyn *)(uintptr_t)image->dynamic;
+	/* The loader itself has walked these tables by the same indices. */
+	struct limpet_image_tables tables = {.slots = {.symbol_count = UINT32_MAX}};
 	uint64_t rela_bytes = 0, jmprel_bytes = 0;
 
-	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++) {
+	if (!is_dynamic_readable(image))
+		return image->dynamic ? -ERROR_FAULT : 0;
+	for (; dynamic->d_tag != DT_NULL; dynamic++) {
 		const void *pointer = dynamic_pointer(image, dynamic->d_un.d_ptr);
 
 		switch (dynamic->d_tag) {
@@ -487,15 +582,15 @@ bool limpet_image_tables(const struct limpet_image *image, struct limpet_image_t
 		}
 	}
 	if (!tables.slots.symbols || !tables.slots.strings)
-		return false;
+		return 0;
+	if (!are_readable(&tables))
+		return -ERROR_FAULT;
 	if (tables.is_rel)
 		tables.slots.rela[0] = tables.slots.rela[1] = NULL;
-	/* The loader itself has just walked these tables by the same indices. */
-	tables.slots.symbol_count = UINT32_MAX;
 	tables.slots.rela_count[0] = rela_bytes / sizeof(Elf64_Rela);
 	tables.slots.rela_count[1] = jmprel_bytes / sizeof(Elf64_Rela);
 	*ret = tables;
-	return true;
+	return 1;
 }
 
 /* Skips the older of two versions, which serves programs linked long ago. */
@@ -523,7 +618,7 @@ uint64_t limpet_image_symbol(const struct limpet_image *image, const char *name)
 	const uint32_t *buckets, *chain;
 	uint32_t hash = 5381, index, first;
 
-	if (!limpet_image_tables(image, &tables) || !tables.hash || !tables.hash[0])
+	if (limpet_image_tables(image, &tables) <= 0 || !tables.hash || !tables.hash[0])
 		return 0;
 	for (const char *at = name; *at; at++)
 		hash = hash * 33 + (uint8_t)*at;
@@ -551,7 +646,7 @@ uint32_t limpet_space_symbol(const struct limpet_image *image, const char *name,
 
 	for (uint32_t i = 0; map && i < MAX_LINK_MAPS; i++, map = map->l_next) {
 		struct limpet_image other = {.space = image->space};
-		uint64_t value = read_image(map, &other) ? limpet_image_symbol(&other, name) : 0;
+		uint64_t value = read_image(map, i, &other) ? limpet_image_symbol(&other, name) : 0;
 
 		if (!value)
 			continue;

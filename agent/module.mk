@@ -5,6 +5,7 @@ AGENT_SRC := \
 	agent/hook_malloc.c \
 	agent/hook_nim.c \
 	agent/hook_noted.c \
+	agent/hook_out.c \
 	agent/hook_paths.c \
 	agent/hook_state.c \
 	agent/record.c \
@@ -31,7 +32,7 @@ AGENT_CFLAGS := -std=gnu11 -O2 -g $(WARN) -ffreestanding -fPIC -fvisibility=hidd
 AGENT_CC ?= $(CC)
 AGENT_LDFLAGS := -shared -nostdlib -Wl,-z,defs,-z,now,-z,norelro,-z,noexecstack \
 	-Wl,--version-script=agent/agent.map -Wl,-soname,limpet-agent -Wl,--build-id=sha1 \
-	-Wl,-z,separate-code -Wl,--hash-style=gnu -Wl,-Bsymbolic -Wl,-z,max-page-size=4096
+	-Wl,-z,separate-code -Wl,--hash-style=gnu -Wl,-Bsymbolic -Wl,-z,max-page-size=4096 -Wl,--sort-section=name
 
 $(B)/agent/%.o: %.c
 	$(call say,CC,$< (agent))

@@ -5,9 +5,9 @@
  * at a safe point (the injector's calls), or from the program's own call into the loader, which
  * takes the same lock itself; never from an allocation hook.
  *
- * If the injector's calls run on a thread that may hold that lock (struct limpet_start,
- * from_outside), the injector patches and restores slots itself; only slots of modules that are
- * loaded later are patched here. */
+ * If the injector's calls run on a thread that may hold that lock (LIMPET_METHOD_OUTSIDE), the
+ * injector patches and restores slots itself; only slots of modules that are loaded later are
+ * patched here. */
 #include "agent/patch.h"
 #include "agent/agent.h"
 #include "agent/hook_paths.h"
@@ -26,16 +26,19 @@
 static struct limpet_start config; /* a copy: the original is in scratch memory */
 static uint32_t scanning;          /* one thread at a time changes slots or their table */
 static bool detaching;             /* no more slots are written */
-/* The address range of each known module. */
+/* Of each known module. What is large lies behind all else, and is one array: most of it is never
+ * touched, and the rest of the agent's data shares few pages, each of which costs the thread that
+ * attaches a fault. */
 static struct extent {
-	uint64_t start, end;
-	bool other; /* in another namespace */
-	bool late;  /* loaded after the plan was made */
-} extents[LIMPET_MAX_KNOWN_MODULES];
-static bool present[LIMPET_MAX_KNOWN_MODULES];
-/* The modules that were loaded before any symbol was patched, and how many had been unloaded by
- * then: if more have been since, another module may be in the place of one of these. */
-static struct limpet_known_module early[LIMPET_MAX_KNOWN_MODULES];
+	uint64_t start, end; /* its addresses */
+	bool late;           /* loaded after the plan was made */
+	bool present;        /* seen by the scan that is under way */
+	/* Not of this module, but the next of those that were loaded before any symbol was patched.
+	 */
+	struct limpet_known_module early;
+} extents[LIMPET_MAX_KNOWN_MODULES] __attribute__((section(".bss.large")));
+/* How many of these there are, and how many modules had been unloaded by then: if more have been
+ * since, another module may be in the place of one of these. */
 static uint32_t early_count;
 static uint64_t early_unloads;
 static uint64_t hooks_left[LIMPET_MAX_HOOKS / 64]; /* created here, for an unloaded module */
@@ -48,7 +51,6 @@ static void note_extent(uint32_t index, const struct limpet_image *image)
 {
 	extents[index].start = image->low;
 	extents[index].end = image->high;
-	extents[index].other = image->space != 0;
 }
 
 void limpet_patch_configure(const struct limpet_start *start)
@@ -61,7 +63,7 @@ void limpet_patch_configure(const struct limpet_start *start)
 	limpet_loaded_configure(start);
 	unread_seen = 0;
 	detaching = false;
-	begun = start->from_outside; /* then nothing searches for these */
+	begun = start->method == LIMPET_METHOD_OUTSIDE; /* then nothing searches for these */
 }
 
 /* Whether the page is writable now, by an atomic `or 0` on the word in a futex call. A page in the
@@ -103,12 +105,19 @@ static int open_page(uint64_t address)
 	return (int)error;
 }
 
+static bool may_read_word(uint64_t address)
+{
+	return limpet_loaded_may_read((const void *)(uintptr_t)address, sizeof(uint64_t));
+}
+
 /* Returns 0, 1 (holds another value), or -errno. The visit closes the page. */
 static int exchange(uint64_t address, uint64_t expected, uint64_t value)
 {
 	uint64_t *word = (uint64_t *)(uintptr_t)address;
 	int error;
 
+	if (!may_read_word(address))
+		return -ERROR_FAULT;
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expected)
 		return 1;
 	error = open_page(address);
@@ -184,6 +193,8 @@ static int exchange_symbol(const struct limpet_image *image, const struct limpet
 	uint64_t *word = (uint64_t *)(uintptr_t)slot->address;
 	int error;
 
+	if (!may_read_word(slot->address))
+		return -ERROR_FAULT;
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) != expected)
 		return 1;
 	error = open_symbols(image, slot->address);
@@ -284,8 +295,7 @@ static bool is_from(const struct limpet_slot *slot, const struct limpet_image *i
 	       slot->module_phdr == image->phdr;
 }
 
-/* Whether the slot is in this module's data, and so its word readable: another module may have been
- * mapped there since. */
+/* Whether the slot is in this module's data: another module may have been mapped there since. */
 static bool is_of(const struct limpet_slot *slot, const struct limpet_image *image)
 {
 	return is_from(slot, image) && limpet_image_has_word(image, slot->address);
@@ -328,7 +338,7 @@ static void note_early(void)
 	for (early_count = 0;
 	     early_count < limpet_shm->module_count && early_count < LIMPET_MAX_KNOWN_MODULES;
 	     early_count++)
-		early[early_count] = modules[early_count];
+		extents[early_count].early = modules[early_count];
 }
 
 /* In doubt it was not. The modules are mostly visited in the order of the plan. */
@@ -341,7 +351,8 @@ static bool is_early(const struct limpet_image *image)
 	for (uint32_t i = 0; i < early_count; i++, next++) {
 		if (next >= early_count)
 			next = 0;
-		if (early[next].bias == image->bias && early[next].phdr == image->phdr)
+		if (extents[next].early.bias == image->bias &&
+		    extents[next].early.phdr == image->phdr)
 			return true;
 	}
 	return false;
@@ -349,13 +360,13 @@ static bool is_early(const struct limpet_image *image)
 
 /* One thread at a time. A second thread, in a loader call of its own, waits: what it has loaded
  * must not run unseen. */
-static bool begin_scan(unsigned patience)
+static bool begin_scan(unsigned patience, bool may_sleep)
 {
 	for (unsigned i = 0; i < patience; i++) {
 		uint32_t free_to_scan = 0;
 
 		if (i)
-			limpet_loaded_pause();
+			limpet_loaded_pause(may_sleep);
 		if (__atomic_compare_exchange_n(&scanning, &free_to_scan, 1, false,
 						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			return true;
@@ -370,12 +381,12 @@ static void end_scan(void)
 
 bool limpet_patch_begin(void)
 {
-	if (config.from_outside)
+	if (config.method == LIMPET_METHOD_OUTSIDE)
 		return true;
 	/* In the order of limpet_patch_on_loader_call(). */
 	if (!limpet_loaded_hold_all())
 		return false;
-	if (begin_scan(LIMPET_CALL_PATIENCE))
+	if (begin_scan(LIMPET_CALL_PATIENCE, false))
 		return true;
 	limpet_loaded_let_all_go();
 	return false;
@@ -383,7 +394,7 @@ bool limpet_patch_begin(void)
 
 void limpet_patch_end(void)
 {
-	if (config.from_outside)
+	if (config.method == LIMPET_METHOD_OUTSIDE)
 		return;
 	end_scan();
 	limpet_loaded_let_all_go();
@@ -394,7 +405,7 @@ int limpet_patch_planned(void)
 	struct patch_walk walk = {.done = 0, .restore = false};
 	uint32_t unread;
 
-	if (config.from_outside)
+	if (config.method == LIMPET_METHOD_OUTSIDE)
 		return 0;
 	note_early();
 	limpet_loaded_walk(patch_module, &walk, &unread);
@@ -405,14 +416,11 @@ int limpet_patch_planned(void)
 	return walk.done;
 }
 
-static bool is_in_other_space(const struct limpet_slot *slot)
+static bool may_read_relocations(const struct limpet_slot_tables *tables, int index)
 {
-	const struct limpet_known_module *modules = module_table();
-
-	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
-		if (modules[i].bias == slot->module && modules[i].phdr == slot->module_phdr)
-			return extents[i].other;
-	return false;
+	return !tables->rela[index] ||
+	       limpet_loaded_may_read(tables->rela[index],
+				      tables->rela_count[index] * sizeof(Elf64_Rela));
 }
 
 static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *relocation)
@@ -423,6 +431,8 @@ static int restore_if_bound(const struct limpet_image *image, const Elf64_Rela *
 	    !LIMPET_ARCH_RELOCATION_IS_SLOT((uint32_t)ELF64_R_TYPE(relocation->r_info)) ||
 	    !limpet_image_has_word(image, address))
 		return 0;
+	if (!may_read_word(address))
+		return 1;
 	value = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
 	return limpet_is_thunk(value) && exchange(address, value, limpet_original_of(value)) < 0;
 }
@@ -434,12 +444,19 @@ static int restore_bound(const struct limpet_image *image, void *context)
 {
 	struct patch_walk *walk = context;
 	struct limpet_image_tables tables;
+	int answer = image->dynamic ? limpet_image_tables(image, &tables) : 0;
 
-	if (!image->dynamic || !limpet_image_tables(image, &tables))
+	walk->done += answer < 0;
+	if (answer <= 0)
 		return 0;
-	for (int i = is_early(image) ? 1 : 0; i < 2; i++)
+	for (int i = is_early(image) ? 1 : 0; i < 2; i++) {
+		if (!may_read_relocations(&tables.slots, i)) {
+			walk->done++;
+			continue;
+		}
 		for (uint64_t k = 0; tables.slots.rela[i] && k < tables.slots.rela_count[i]; k++)
 			walk->done += restore_if_bound(image, &tables.slots.rela[i][k]);
+	}
 	close_page();
 	return 0;
 }
@@ -457,9 +474,7 @@ static int restore_all(void)
 	for (uint32_t i = 0; i < limpet_shm->slot_count; i++) {
 		if (slots[i].state != LIMPET_SLOT_PATCHED)
 			continue;
-		if (slots[i].kind == LIMPET_SLOT_OF_SYMBOL)
-			slots[i].state = LIMPET_SLOT_GONE;
-		else if (unread && is_in_other_space(&slots[i]))
+		if (unread)
 			walk.done++; /* it may exist, and can no longer be examined */
 		else
 			slots[i].state = LIMPET_SLOT_GONE;
@@ -478,7 +493,7 @@ int limpet_patch_restore(void)
 
 	__atomic_store_n(&detaching, true, __ATOMIC_RELAXED);
 	/* The injector checks again when no thread is in a loader hook. */
-	if (config.from_outside)
+	if (config.method == LIMPET_METHOD_OUTSIDE)
 		return 0;
 	/* From then on, a hook that was scanning writes no more slots, and has finished those that
 	 * it had begun. */
@@ -656,7 +671,7 @@ static int find_by_word(uint64_t offset, void *context)
 	const uint64_t address = late->image->bias + offset;
 	uint64_t value;
 
-	if (!limpet_image_has_word(late->image, address))
+	if (!limpet_image_has_word(late->image, address) || !may_read_word(address))
 		return -1;
 	value = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
 	if (value < late->low || value > late->high)
@@ -673,12 +688,13 @@ static int leave_alone(const struct limpet_image *image, const struct limpet_slo
 {
 	const uint32_t flags = limpet_family[found->symbol].flags;
 	struct limpet_image_part part;
+	const void *at = (const void *)(uintptr_t)(image->bias + found->offset);
 	uint64_t value = 0;
 
 	if (LIMPET_ARCH_RELOCATION_IS_SLOT(found->type) &&
-	    limpet_image_part_of(image, image->bias + found->offset, &part) && part.flags & PF_R)
-		__builtin_memcpy(&value, (const void *)(uintptr_t)(image->bias + found->offset),
-				 sizeof(value));
+	    limpet_image_part_of(image, image->bias + found->offset, &part) && part.flags & PF_R &&
+	    limpet_loaded_may_read(at, sizeof(value)))
+		__builtin_memcpy(&value, at, sizeof(value));
 	limpet_shm->slots_not_taken +=
 		is_call(found->symbol) && !(flags & LIMPET_FAMILY_CXX) && !limpet_is_thunk(value);
 	return 0;
@@ -691,7 +707,9 @@ static bool leads_to_plt(const struct limpet_image *image, uint64_t address)
 
 	return limpet_image_part_of(image, address, &part) && part.flags & PF_R &&
 	       limpet_image_part_of(image, address + LIMPET_ARCH_PLT_BYTES - 1, &part) &&
-	       part.flags & PF_R && limpet_arch_is_plt((const uint8_t *)(uintptr_t)address);
+	       part.flags & PF_R &&
+	       limpet_loaded_may_read((const void *)(uintptr_t)address, LIMPET_ARCH_PLT_BYTES) &&
+	       limpet_arch_is_plt((const uint8_t *)(uintptr_t)address);
 }
 
 static int slot_found(const struct limpet_slot_found *found, void *context)
@@ -707,7 +725,8 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	uint64_t address = slot.address, original;
 	bool bound = true;
 
-	if (!LIMPET_ARCH_RELOCATION_IS_SLOT(found->type) || !limpet_image_has_word(image, address))
+	if (!LIMPET_ARCH_RELOCATION_IS_SLOT(found->type) ||
+	    !limpet_image_has_word(image, address) || !may_read_word(address))
 		return leave_alone(image, found);
 	original = __atomic_load_n((const uint64_t *)(uintptr_t)address, __ATOMIC_ACQUIRE);
 	/* Already bound to a thunk, by a symbol or since an earlier scan of the module. */
@@ -753,7 +772,7 @@ bool limpet_patch_loads_address(uint64_t pc, uint64_t thunk)
 	struct limpet_image caller;
 	bool known, loads = false;
 
-	if (!limpet_loaded_hold(false))
+	if (!limpet_loaded_hold(false, false))
 		return false;
 	known = limpet_loaded_find(pc, &caller);
 	limpet_loaded_let_go();
@@ -813,8 +832,8 @@ static void forget(uint32_t index)
 }
 
 /* After an unload, a known module may be a different one at the same place: its slots then do not
- * lead to thunks. A module without slots cannot be distinguished; unless it was in the plan, it is
- * examined again. */
+ * lead to thunks. What cannot be read is taken for the same. A module without slots cannot be
+ * distinguished; unless it was in the plan, it is examined again. */
 static bool is_the_same(const struct limpet_image *image, bool *ret_has_slots)
 {
 	const struct limpet_slot *slots = slot_table();
@@ -830,9 +849,10 @@ static bool is_the_same(const struct limpet_image *image, bool *ret_has_slots)
 		*ret_has_slots = true;
 		if (slot->state != LIMPET_SLOT_PATCHED)
 			continue;
-		same = is_of(slot, image) &&
-		       __atomic_load_n((const uint64_t *)(uintptr_t)slot->address,
-				       __ATOMIC_ACQUIRE) == limpet_thunk(slot->hook);
+		same = is_in(image, slot->address) &&
+		       (!may_read_word(slot->address) ||
+			__atomic_load_n((const uint64_t *)(uintptr_t)slot->address,
+					__ATOMIC_ACQUIRE) == limpet_thunk(slot->hook));
 		if (same)
 			break;
 	}
@@ -872,12 +892,18 @@ static int new_module(const struct limpet_image *image, void *context)
 {
 	struct late late = {.image = image};
 	struct limpet_image_tables tables;
+	int answer;
 
 	(void)context;
 	if (is_detaching() || !image->dynamic || is_known(image) ||
 	    is_in(image, (uint64_t)(uintptr_t)limpet_paths))
 		return 0;
-	if (limpet_image_tables(image, &tables)) {
+	answer = limpet_image_tables(image, &tables);
+	if (answer > 0 &&
+	    (!may_read_relocations(&tables.slots, 0) || !may_read_relocations(&tables.slots, 1)))
+		answer = -ERROR_FAULT;
+	limpet_shm->slots_not_taken += answer < 0;
+	if (answer > 0) {
 		note_reach(&late);
 		tables.slots.by_word = find_by_word;
 		limpet_slots_scan(&tables.slots, slot_found, &late);
@@ -895,7 +921,7 @@ static int note_present(const struct limpet_image *image, void *context)
 	(void)context;
 	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
 		if (modules[i].bias == image->bias && modules[i].phdr == image->phdr)
-			present[i] = true;
+			extents[i].present = true;
 	return 0;
 }
 
@@ -907,10 +933,10 @@ static void forget_gone_modules(void)
 	uint32_t unread;
 
 	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
-		present[i] = false;
+		extents[i].present = false;
 	unread = limpet_loaded_walk_held(note_present, NULL, false);
 	for (uint32_t i = 0; i < limpet_shm->module_count && i < LIMPET_MAX_KNOWN_MODULES; i++)
-		if (modules[i].phdr && !present[i] && !unread)
+		if (modules[i].phdr && !extents[i].present && !unread)
 			forget(i);
 }
 
@@ -927,7 +953,7 @@ static int patch_again(const struct limpet_image *image, void *context)
 		uint64_t original = limpet_hooks[slot->hook].original;
 
 		if (slot->state != LIMPET_SLOT_PATCHED || slot->kind == LIMPET_SLOT_OF_VARIABLE ||
-		    !is_of(slot, image))
+		    !is_from(slot, image))
 			continue;
 		if (exchange(slot->address, original, limpet_thunk(slot->hook)) == 0) {
 			slot->old_value = original;
@@ -938,8 +964,8 @@ static int patch_again(const struct limpet_image *image, void *context)
 	return 0;
 }
 
-/* Between hold and let_go. */
-static int scan(void)
+/* Between hold and let_go. `all`: also of the modules that were seen before. */
+static int scan(bool all)
 {
 	uint32_t before = limpet_shm->slot_count, unread;
 	int again = 0;
@@ -950,7 +976,8 @@ static int scan(void)
 	if (unread > unread_seen)
 		limpet_shm->slots_not_taken += unread - unread_seen;
 	unread_seen = unread;
-	limpet_loaded_walk_held(patch_again, &again, false);
+	if (all)
+		limpet_loaded_walk_held(patch_again, &again, false);
 	return (int)(limpet_shm->slot_count - before) + again;
 }
 
@@ -958,9 +985,9 @@ int limpet_patch_new_modules(void)
 {
 	int answer = 0;
 
-	if (limpet_loaded_hold(false)) {
-		if (begin_scan(1)) {
-			answer = scan();
+	if (limpet_loaded_hold(false, true)) {
+		if (begin_scan(1, false)) {
+			answer = scan(true);
 			end_scan();
 		}
 		limpet_loaded_let_go();
@@ -969,7 +996,7 @@ int limpet_patch_new_modules(void)
 	return answer;
 }
 
-void limpet_patch_on_loader_call(bool closes)
+void limpet_patch_on_loader_call(bool closes, bool answers)
 {
 	bool changed = false;
 
@@ -977,12 +1004,12 @@ void limpet_patch_on_loader_call(bool closes)
 	if (!limpet_is_alive() ||
 	    __atomic_load_n(&limpet_agent_info.state, __ATOMIC_ACQUIRE) != LIMPET_AGENT_ACTIVE ||
 	    (closes && limpet_loaded_closes_unlocked()) || !limpet_loaded_has_changed() ||
-	    !limpet_loaded_hold(true))
+	    !limpet_loaded_hold(true, !answers))
 		return;
-	if (begin_scan(LIMPET_LOADER_PATIENCE)) {
+	if (begin_scan(LIMPET_LOADER_PATIENCE, true)) {
 		changed = limpet_loaded_has_changed();
 		if (changed)
-			scan();
+			scan(!answers);
 		end_scan();
 	}
 	limpet_loaded_let_go();

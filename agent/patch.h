@@ -13,8 +13,9 @@ int limpet_patch_planned(void);
 /* Returns how many slots it could not restore. */
 int limpet_patch_restore(void);
 int limpet_patch_new_modules(void);
-/* Called before a call into the loader. `closes`: the function closes a module. */
-void limpet_patch_on_loader_call(bool closes);
+/* Called before a call into the loader. `closes`: the function closes a module; `answers`: it only
+ * looks up, so that the program may have forbidden all that loading needs. */
+void limpet_patch_on_loader_call(bool closes, bool answers);
 /* Whether the module whose code is at `pc` has a slot from which it loads this thunk as the
  * function's address. Called after the loader has returned. */
 bool limpet_patch_loads_address(uint64_t pc, uint64_t thunk);

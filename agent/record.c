@@ -16,9 +16,13 @@ _Static_assert(LIMPET_RULE_CACHE * sizeof(struct limpet_walk_cache_entry) ==
 	       "what the injector counts on");
 
 #define PROBES 32u
+#define PAGE_BYTES 4096u    /* the smallest of any processor */
 #define POINTER_CHANGING 1u /* thread_pointer of an entry between two owners */
 
-/* Once the memory is mapped, and before any hook records. */
+static uint64_t block_mark; /* of libc's threads; 0: not glibc's */
+
+/* Once the memory is mapped, and before any hook records. On a thread of libc's, if limpet_shm says
+ * where that keeps what it knows of a thread. */
 void limpet_record_configure(void)
 {
 	limpet_hot.threads = limpet_shm_at(limpet_shm->layout.threads_offset);
@@ -26,6 +30,7 @@ void limpet_record_configure(void)
 		(uint8_t *)limpet_shm_at(limpet_shm->layout.chunks_offset) - LIMPET_CHUNK_BYTES;
 	limpet_hot.thread_mask = limpet_shm->layout.thread_count - 1;
 	limpet_hot.tid_offset = limpet_shm->tid_offset;
+	block_mark = limpet_hot.tid_offset ? limpet_block_mark(limpet_thread_pointer()) : 0;
 	for (unsigned table = 0; table < LIMPET_FINGERPRINT_TABLES; table++)
 		limpet_hot.fingerprints[table] =
 			limpet_shm_at(limpet_shm->layout.fingerprints_offset[table]);
@@ -311,11 +316,27 @@ void limpet_record_publish(struct limpet_thread *thread)
 	__atomic_store_n(&thread->intent, 0, __ATOMIC_RELEASE);
 }
 
+/* Whether the block of a thread, which libc need not have made (clone with CLONE_SETTLS), has as
+ * many bytes: they are in its first page, or it bears the marks of libc's. */
+static bool block_has(uint64_t pointer, uint64_t bytes)
+{
+	const uint64_t room = PAGE_BYTES - pointer % PAGE_BYTES;
+
+	return bytes <= LIMPET_BLOCK_BYTES || bytes <= room ||
+	       (block_mark && room >= LIMPET_BLOCK_BYTES &&
+		limpet_block_mark(pointer) == block_mark);
+}
+
+static bool has_tid(uint64_t pointer)
+{
+	return block_has(pointer, limpet_hot.tid_offset + sizeof(uint32_t));
+}
+
 uint32_t limpet_record_tid(void)
 {
 	uint64_t pointer = limpet_thread_pointer();
 
-	if (__builtin_expect(!limpet_hot.tid_offset, 0))
+	if (__builtin_expect(!limpet_hot.tid_offset || !has_tid(pointer), 0))
 		return (uint32_t)limpet_syscall1(SYS_gettid, 0);
 	return *(const uint32_t *)(uintptr_t)(pointer + limpet_hot.tid_offset);
 }
@@ -332,7 +353,8 @@ static void find_stack(struct limpet_thread *thread, uint64_t pointer, uint64_t 
 		__atomic_store_n(&thread->stack_high, shm->main_stack_high, __ATOMIC_RELEASE);
 		return;
 	}
-	if (!shm->stack_offset || sp >= pointer)
+	if (!shm->stack_offset || sp >= pointer ||
+	    !block_has(pointer, shm->stack_offset + 3 * sizeof(uint64_t)))
 		return;
 	low = *(const uint64_t *)(uintptr_t)(pointer + shm->stack_offset);
 	bytes = *(const uint64_t *)(uintptr_t)(pointer + shm->stack_offset + 8);
@@ -444,6 +466,9 @@ struct limpet_thread *limpet_thread_look_up(uint64_t sp)
 	uint64_t thread_pointer = limpet_thread_pointer();
 	uint32_t home = (uint32_t)limpet_thread_hash(thread_pointer);
 
+	/* Each later call would read there. */
+	if (!has_tid(thread_pointer))
+		return NULL;
 	/* Searches the whole window, past free entries: an entry before may have been freed
 	 * since. */
 	for (uint32_t i = 0; i < PROBES; i++) {

@@ -116,10 +116,14 @@ static inline void limpet_record_forget_intents(struct limpet_thread *thread)
 	__atomic_store_n(&thread->held_intent, 0, __ATOMIC_RELEASE);
 }
 
+struct limpet_record_head {
+	uint32_t type, number, time;
+};
+
 /* The chunk must have room. Inlined like its callers, which saves a free 30 instructions. */
 static inline __attribute__((always_inline)) void limpet_record_write(
-	struct limpet_thread *thread, uint32_t type, uint32_t number, uint32_t time,
-	uint64_t address, uint64_t size, uint32_t stack)
+	struct limpet_thread *thread, struct limpet_record_head head, uint64_t address,
+	uint64_t size, uint32_t stack)
 {
 	const bool wide = size > UINT32_MAX;
 	struct limpet_own *own = limpet_own(thread);
@@ -128,7 +132,8 @@ static inline __attribute__((always_inline)) void limpet_record_write(
 	/* The collector has read these cache lines since they were last written: fetching them back
 	 * takes longer than writing some records. */
 	limpet_prefetch_to_write(words + 48);
-	words[0] = (uint64_t)number << 32 | time << 8 | type | (wide ? LIMPET_EVENT_WIDE : 0);
+	words[0] = (uint64_t)head.number << 32 | head.time << 8 | head.type |
+		   (wide ? LIMPET_EVENT_WIDE : 0);
 	words[1] = LIMPET_HIDDEN(address);
 	if (wide) {
 		words[2] = size;
@@ -136,7 +141,7 @@ static inline __attribute__((always_inline)) void limpet_record_write(
 	} else {
 		words[2] = (uint64_t)stack << 32 | size;
 	}
-	own->last = type == LIMPET_EVENT_ALLOC && !wide ? own->at : 0;
+	own->last = head.type == LIMPET_EVENT_ALLOC && !wide ? own->at : 0;
 	own->at += wide ? 32 : 24;
 }
 
@@ -158,8 +163,9 @@ static inline bool limpet_record_free_last(struct limpet_thread *thread, uint64_
 	number = limpet_order_take(&thread->intent, limpet_order_of_block(block));
 	time = limpet_record_time();
 	if (number != LIMPET_EVENT_NUMBER(words[0]) + 1 || time != LIMPET_EVENT_TIME(words[0])) {
-		limpet_record_write(thread, LIMPET_EVENT_FREE, number, time, block,
-				    (uint32_t)words[2], 0);
+		limpet_record_write(thread,
+				    (struct limpet_record_head){LIMPET_EVENT_FREE, number, time},
+				    block, (uint32_t)words[2], 0);
 		return true;
 	}
 	own->last = 0;
@@ -181,7 +187,8 @@ static inline __attribute__((always_inline)) void limpet_record_append_at(
 	number = limpet_order_take(&thread->intent, limpet_order_counter(kind, address));
 	if (time == LIMPET_RECORD_NOW)
 		time = limpet_record_time();
-	limpet_record_write(thread, type, number, time, address, size, stack);
+	limpet_record_write(thread, (struct limpet_record_head){type, number, time}, address, size,
+			    stack);
 }
 
 static inline __attribute__((always_inline)) void limpet_record_append(struct limpet_thread *thread,

@@ -106,8 +106,8 @@ static __attribute__((noinline)) uint32_t capture_elsewhere(
 	}
 	limpet_stack_ranges_note_use();
 	limpet_stack_own(thread, &stacks.own_low, &stacks.own_high);
-	count = limpet_walk(&map, &cache, limpet_known_stacks_read, &stacks, frame, frames,
-			    max_depth(), &end);
+	count = limpet_walk(&map, &cache, limpet_known_stacks_read, &stacks, frame,
+			    &(struct limpet_walk_result){frames, max_depth(), &end});
 	if (!limpet_stack_is_in_force(current))
 		return WALKED_IN_VAIN;
 	count_truncated(thread, end != LIMPET_WALK_COMPLETE);
@@ -140,7 +140,8 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	cached->words = 0;
 	frame.fp_at = base;
-	count = limpet_walk(&map, &cache, read_noted, &stack, frame, frames, max_depth(), &end);
+	count = limpet_walk(&map, &cache, read_noted, &stack, frame,
+			    &(struct limpet_walk_result){frames, max_depth(), &end});
 	if (!limpet_stack_is_in_force(current)) {
 		cached->words = 0;
 		return WALKED_IN_VAIN;

@@ -51,11 +51,6 @@ static void *map_at(void *address, uint64_t bytes, int protection, int flags, in
 	return answer < 0 && answer > -4096 ? NULL : (void *)answer;
 }
 
-static void *map(uint64_t bytes, int protection, int flags, int fd)
-{
-	return map_at(NULL, bytes, protection, flags, fd);
-}
-
 static void unmap(const void *address, uint64_t bytes)
 {
 	if (address && bytes)
@@ -73,17 +68,17 @@ static void *map_unlocked(void *address, uint64_t bytes, int protection, int fla
 	limpet_syscall3(SYS_munlock, (long)memory, (long)bytes, 0);
 	if (limpet_syscall3(SYS_mprotect, (long)memory, (long)bytes, protection) == 0)
 		return memory;
-	/* At a given address it is a part of what is unmapped as a whole. */
-	if (!address)
+	/* Else it is a part of what is unmapped as a whole. */
+	if (!(flags & MAP_FIXED))
 		unmap(memory, bytes);
 	return NULL;
 }
 
-static void *map_large(const struct limpet_start *start, uint64_t bytes, int protection, int flags,
-		       int fd)
+static void *map_large(const struct limpet_start *start, void *address, uint64_t bytes,
+		       int protection, int flags)
 {
-	return start->unlock ? map_unlocked(NULL, bytes, protection, flags, fd)
-			     : map(bytes, protection, flags, fd);
+	return start->unlock ? map_unlocked(address, bytes, protection, flags, -1)
+			     : map_at(address, bytes, protection, flags, -1);
 }
 
 /* Without access, memory is neither populated nor locked (see map_unlocked). */
@@ -102,8 +97,7 @@ static int take_memory(const struct limpet_start *start)
 	limpet_unwind_arena_bytes = start->unwind_bytes;
 	limpet_shm = (struct limpet_shm *)(uintptr_t)start->shm;
 	limpet_unwind_arena = (const uint8_t *)limpet_shm + shm_bytes;
-	if (!open_memory(start, limpet_shm, shm_bytes) ||
-	    !open_memory(start, limpet_unwind_arena, limpet_unwind_arena_bytes))
+	if (!open_memory(start, limpet_shm, shm_bytes + limpet_unwind_arena_bytes))
 		return -ERROR_MEMORY;
 	if (limpet_shm->magic != LIMPET_SHM_MAGIC || limpet_shm->abi != LIMPET_AGENT_ABI ||
 	    limpet_shm->nonce != start->nonce)
@@ -117,10 +111,8 @@ static bool map_over(const struct limpet_start *start, uint64_t offset, uint64_t
 	const int protection = (int)(LIMPET_PROT_DATA | start->readable);
 	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED |
 			  (grows ? MAP_GROWSDOWN : 0);
-	void *address = limpet_shm_at(offset);
 
-	return start->unlock ? map_unlocked(address, bytes, protection, flags, -1)
-			     : map_at(address, bytes, protection, flags, -1);
+	return map_large(start, limpet_shm_at(offset), bytes, protection, flags);
 }
 
 /* See LIMPET_WINDOW_BYTES. No slot leads here yet, and the agent cannot be removed yet: a child
@@ -156,19 +148,24 @@ static int map_own(const struct limpet_start *start)
 	return map_over(start, at, LIMPET_OWN_BYTES, false) ? 0 : -ERROR_MEMORY;
 }
 
+/* Where the kernel would place it by itself, memory of the program may have to grow. */
 static int map_private(const struct limpet_start *start)
 {
 	struct limpet_control *control;
-	uint64_t rooms_bytes;
+	uint64_t rooms_bytes, at;
 	int private = MAP_PRIVATE | MAP_ANONYMOUS;
 	long error = -ERROR_MEMORY;
 
 	rooms_bytes = limpet_shm->layout.thread_count * sizeof(struct limpet_scratch) +
 		      (uint64_t)limpet_shm->layout.room_pages * LIMPET_SCRATCH_BYTES;
 	scratch_bytes = rooms_bytes + LIMPET_PRIVATE_TABLES_BYTES;
-	limpet_hot.scratch = map_large(start, scratch_bytes, LIMPET_PROT_DATA | start->readable,
-				       private | MAP_NORESERVE, -1);
-	control = map(page_bytes, LIMPET_PROT_DATA | start->readable, private, -1);
+	at = start->private_end - scratch_bytes;
+	limpet_hot.scratch =
+		map_large(start, (void *)(uintptr_t)at, scratch_bytes,
+			  (int)(LIMPET_PROT_DATA | start->readable), private | MAP_NORESERVE);
+	at -= page_bytes;
+	control = map_at((void *)(uintptr_t)at, page_bytes,
+			 (int)(LIMPET_PROT_DATA | start->readable), private, -1);
 	if (limpet_hot.scratch && control)
 		error = limpet_syscall3(SYS_madvise, (long)control, (long)page_bytes,
 					MADV_WIPEONFORK);
@@ -216,14 +213,14 @@ static int start_all(struct limpet_start *start)
 	 * handle set, the agent can be removed, also from a child that is forked from here on. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	limpet_agent_info.handle = start->handle;
-	limpet_agent_info.restores = !start->from_outside;
+	limpet_agent_info.restores = start->method != LIMPET_METHOD_OUTSIDE;
 	limpet_agent_info.map_bytes = start->map_bytes;
 	limpet_agent_info.map = start->map;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	start->patched = (uint32_t)limpet_patch_planned();
 	limpet_patch_end();
 	limpet_agent_info.state = LIMPET_AGENT_ACTIVE;
-	if (!start->from_outside)
+	if (start->method != LIMPET_METHOD_OUTSIDE)
 		start->patched += (uint32_t)limpet_patch_new_modules();
 	return 0;
 }

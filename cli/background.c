@@ -9,10 +9,11 @@
 #include <unistd.h>
 
 #include "cli/ui.h"
+#include "injector/proc/target_process.h"
 
 static int ready_pipe = -1;
 
-static int wait_for_child(int pipe_fd, pid_t child, pid_t target)
+static int wait_for_child(int pipe_fd, pid_t child, const struct limpet_target *target)
 {
 	char path[PATH_MAX];
 	size_t got = 0;
@@ -29,7 +30,7 @@ static int wait_for_child(int pipe_fd, pid_t child, pid_t target)
 		puts(path);
 		status = limpet_ui_finish(LIMPET_EXIT_OK);
 		limpet_ui_hint("`limpet stop %d` ends the capture, `limpet top %d` watches it",
-			       target, target);
+			       target->pid, target->pid);
 		limpet_ui_hint("limpet report %s", path);
 		return status;
 	}
@@ -38,7 +39,7 @@ static int wait_for_child(int pipe_fd, pid_t child, pid_t target)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : LIMPET_EXIT_FAILED;
 }
 
-bool limpet_background_begin(pid_t target, int *ret_status)
+bool limpet_background_begin(const struct limpet_target *target, int *ret_status)
 {
 	struct limpet_err err;
 	int fds[2];

@@ -15,6 +15,8 @@
 #include "cli/ui.h"
 #include "collector/capture/capture.h"
 #include "common/units.h"
+#include "injector/preflight/attach_plan.h"
+#include "injector/proc/target_process.h"
 
 struct command {
 	const struct limpet_capture_options *options;
@@ -25,9 +27,9 @@ struct command {
 	struct limpet_followers *followers; /* NULL: children are not captured */
 	bool keep;                          /* captures of children outlive this one */
 	bool first;                         /* started by the user, not by another limpet */
-	pid_t pid;
+	const struct limpet_target *target;
 	const char *name;
-	const char *way; /* that all threads are stopped for the hooks, and why; else NULL */
+	const char *outside; /* why all threads are stopped for the hooks; NULL: they are not */
 };
 
 static void say_started(void *context, const char *trace)
@@ -39,12 +41,12 @@ static void say_started(void *context, const char *trace)
 		limpet_followers_set_trace(command->followers, trace);
 	if (command->mode == LIMPET_MODE_RUN)
 		return; /* the terminal belongs to the command */
-	limpet_ui_note("capturing %s (%d) to %s", command->name, command->pid, trace);
-	if (command->way)
-		limpet_ui_note("%s", command->way);
-	limpet_capture_say_end(command->pid, command->options->duration_ns);
+	limpet_ui_note("capturing %s (%d) to %s", command->name, command->target->pid, trace);
+	if (command->outside)
+		limpet_ui_note(LIMPET_PLAN_OUTSIDE, command->outside);
+	limpet_capture_say_end(command->target, command->options->config.duration_ns);
 	if (command->followers && command->first)
-		limpet_followers_say_earlier(command->pid);
+		limpet_followers_say_earlier(command->target);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }
@@ -86,7 +88,7 @@ static void serve(void *context)
 
 static void seal(struct command *command)
 {
-	struct limpet_sealing sealing = {.pid = command->pid,
+	struct limpet_sealing sealing = {.target = command->target,
 					 .trace = limpet_capture_trace(command->capture),
 					 .perf_map_fd = limpet_capture_perf_map(command->capture),
 					 .progress = &command->progress,
@@ -114,18 +116,18 @@ static int failed_status(int error)
 	return error == -EALREADY || error == -ECANCELED ? LIMPET_EXIT_REFUSED : LIMPET_EXIT_FAILED;
 }
 
-void limpet_capture_warn_agent(pid_t pid)
+void limpet_capture_warn_agent(const struct limpet_target *target)
 {
 	limpet_ui_warn("the agent stays in process %d, switched off; `limpet stop %d` tries again",
-		       pid, pid);
+		       target->pid, target->pid);
 }
 
-void limpet_capture_warn_jumps(pid_t pid)
+void limpet_capture_warn_jumps(const struct limpet_target *target)
 {
 	limpet_ui_warn("process %d stores addresses of the agent where limpet cannot restore them, "
 		       "or has memory that only it may read: a page of plain jumps to its own "
 		       "functions stays there",
-		       pid);
+		       target->pid);
 }
 
 static void warn_dropped(const struct limpet_capture_result *result)
@@ -179,9 +181,9 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	if (result->end == LIMPET_END_TARGET_EXEC && command->mode == LIMPET_MODE_RUN)
 		limpet_ui_note("start that one itself to capture it");
 	else if (result->end == LIMPET_END_TARGET_EXEC)
-		limpet_ui_note("`limpet attach %d` captures that one", command->pid);
-	if (command->way && command->mode == LIMPET_MODE_RUN)
-		limpet_ui_note("%s", command->way);
+		limpet_ui_note("`limpet attach %d` captures that one", command->target->pid);
+	if (command->outside && command->mode == LIMPET_MODE_RUN)
+		limpet_ui_note(LIMPET_PLAN_OUTSIDE, command->outside);
 	limpet_ui_note(
 		"%s event%s in %s, %s; stops: %s", events, result->events == 1 ? "" : "s", time,
 		size,
@@ -201,14 +203,14 @@ static void say_end(const struct command *command, const struct limpet_capture_r
 	if (!result->unloaded) {
 		limpet_ui_error(&result->detach_err);
 		if (!result->mseal)
-			limpet_capture_warn_agent(command->pid);
+			limpet_capture_warn_agent(command->target);
 	}
 	if (result->jumps_stay)
-		limpet_capture_warn_jumps(command->pid);
+		limpet_capture_warn_jumps(command->target);
 	if (result->children_left)
 		limpet_ui_warn("the agent stays, switched off, in children of process %d: %s; "
 			       "`limpet stop PID` removes it from one",
-			       command->pid, result->children);
+			       command->target->pid, result->children);
 	if (!trace)
 		return;
 	if (command->mode == LIMPET_MODE_ATTACH) {
@@ -227,45 +229,18 @@ void limpet_capture_warn(const struct limpet_preflight *preflight)
 			limpet_ui_warn("%s", preflight->list[i].text);
 }
 
-/* NULL unless all threads are stopped for the hooks. */
-static const char *find_way(const struct limpet_preflight *preflight)
-{
-	for (size_t i = 0; i < preflight->count; i++)
-		if (!strcmp(preflight->list[i].id, "agent") &&
-		    preflight->list[i].severity == LIMPET_FINDING_NOTE)
-			return preflight->list[i].text;
-	return NULL;
-}
-
-static struct limpet_capture_setup setup_of(struct command *command, struct limpet_tracee *tracee,
-					    const struct limpet_preflight *preflight)
+static struct limpet_capture_setup setup_of(struct command *command, struct limpet_tracer *tracer,
+					    struct limpet_tracee *tracee,
+					    struct limpet_preflight *preflight)
 {
 	const struct limpet_capture_options *options = command->options;
 	struct limpet_capture_setup setup = {
-		.pid = command->pid,
+		.target = command->target,
 		.mode = command->mode,
+		.tracer = tracer,
 		.tracee = tracee,
-		.output = options->output,
-		.duration_ns = options->duration_ns,
-		.agent_memory_bytes = options->agent_memory_bytes,
-		.collector_memory_bytes = options->collector_memory_bytes,
-		.sampling = {.bytes = options->sample_bytes,
-			     .overload_bytes = options->on_overload == LIMPET_OVERLOAD_SAMPLE
-						       ? LIMPET_SAMPLE_OVERLOAD_BYTES
-						       : 0},
-		.max_bytes = options->max_bytes,
-		.compact = options->compact,
-		.assume_seccomp_ok = options->assume_seccomp_ok,
-		.addresses = options->addresses,
-		.timeout_ns = options->attach_timeout_ns,
-		.wait_for_room = options->on_overload == LIMPET_OVERLOAD_WAIT,
-		.with_command_line = options->with_command_line,
-		.unseen_rss_share = preflight->unseen_rss_share,
-		.allocators = preflight->allocators,
-		.unfollowed = preflight->unfollowed,
-		.runtime = preflight->runtime,
-		.load = options->load,
-		.entry_list = options->entry_list,
+		.config = &options->config,
+		.preflight = preflight,
 		.interrupted = limpet_capture_interrupted(),
 		.wait_mask = limpet_capture_wait_mask(),
 		.started = say_started,
@@ -275,24 +250,24 @@ static struct limpet_capture_setup setup_of(struct command *command, struct limp
 	};
 
 	limpet_capture_find_owner(&setup.owner_uid, &setup.owner_gid);
-	if (options->forked.start_ticks) {
+	if (options->config.forked) {
 		setup.forked = &options->forked;
 		setup.lifeline = limpet_follower_lifeline();
 	}
 	return setup;
 }
 
-int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
-			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
-			   const struct limpet_preflight *preflight)
+int limpet_capture_command(const struct limpet_capture_options *options,
+			   const struct limpet_target *target, enum limpet_capture_mode mode,
+			   struct limpet_tracer *tracer, struct limpet_tracee *tracee,
+			   struct limpet_preflight *preflight)
 {
 	char name[sizeof(preflight->name)];
 	struct command command = {.options = options,
 				  .mode = mode,
-				  .pid = pid,
+				  .target = target,
 				  .name = name,
-				  .way = find_way(preflight),
-				  .first = !options->forked.start_ticks};
+				  .first = !options->config.forked};
 	struct limpet_capture_setup setup;
 	struct limpet_capture_result result;
 	struct limpet_err err = {0};
@@ -300,11 +275,13 @@ int limpet_capture_command(const struct limpet_capture_options *options, pid_t p
 	bool stays = false;
 	int error, status;
 
+	if (preflight->plan && preflight->plan->hooks.method == LIMPET_METHOD_OUTSIDE)
+		command.outside = preflight->plan->hooks.reason;
 	memcpy(name, preflight->name, sizeof(name));
 	limpet_ui_clean(name);
-	setup = setup_of(&command, tracee, preflight);
+	setup = setup_of(&command, tracer, tracee, preflight);
 	if (options->follow_fork) {
-		command.followers = limpet_followers_new(options, pid);
+		command.followers = limpet_followers_new(options, target);
 		if (!command.followers)
 			limpet_ui_warn("children are not followed: %s", strerror(errno));
 	}

@@ -7,17 +7,21 @@
 #include "common/trace_format.h"
 #include "injector/preflight/preflight.h"
 
+struct limpet_target;
 struct limpet_tracee;
+struct limpet_tracer;
 
 /* Prints preflight's warnings of what will not be seen. */
 void limpet_capture_warn(const struct limpet_preflight *preflight);
 /* Warns of what stays in a process after its capture; for `limpet stop`, too. */
-void limpet_capture_warn_agent(pid_t pid);
-void limpet_capture_warn_jumps(pid_t pid);
+void limpet_capture_warn_agent(const struct limpet_target *target);
+void limpet_capture_warn_jumps(const struct limpet_target *target);
 
-/* Captures `pid` and seals the trace. Returns the exit status, after all messages. */
-int limpet_capture_command(const struct limpet_capture_options *options, pid_t pid,
-			   enum limpet_capture_mode mode, struct limpet_tracee *tracee,
-			   const struct limpet_preflight *preflight);
+/* Captures the target by preflight's plan and seals the trace. Returns the exit status, after all
+ * messages. */
+int limpet_capture_command(const struct limpet_capture_options *options,
+			   const struct limpet_target *target, enum limpet_capture_mode mode,
+			   struct limpet_tracer *tracer, struct limpet_tracee *tracee,
+			   struct limpet_preflight *preflight);
 
 #endif

@@ -69,26 +69,26 @@ enum {
 };
 
 /* Of run and attach. */
-#define CAPTURE_OPTIONS                                                                       \
-	{"output", required_argument, NULL, 'o'}, {"duration", required_argument, NULL, 'd'}, \
-		{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},          \
-		{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},                              \
-		{"sample", required_argument, NULL, OPT_SAMPLE},                              \
-		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},            \
-		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                          \
-		LIMPET_LINE_FLAG("compact", struct limpet_capture_options, compact),          \
-		LIMPET_LINE_FLAG("addresses", struct limpet_capture_options, addresses),      \
-		{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},                  \
-		{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},          \
-		{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},                    \
-		{"load", required_argument, NULL, OPT_LOAD},                                  \
-		{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},              \
-		LIMPET_LINE_FLAG("no-seal", struct limpet_capture_options, no_seal),          \
-		LIMPET_LINE_FLAG("partial", struct limpet_capture_options, partial),          \
-		LIMPET_LINE_FLAG("with-command-line", struct limpet_capture_options,          \
-				 with_command_line),                                          \
-		LIMPET_LINE_FLAG("assume-seccomp-ok", struct limpet_capture_options,          \
-				 assume_seccomp_ok),                                          \
+#define CAPTURE_OPTIONS                                                                         \
+	{"output", required_argument, NULL, 'o'}, {"duration", required_argument, NULL, 'd'},   \
+		{"quiet", no_argument, NULL, 'q'}, {"help", no_argument, NULL, 'h'},            \
+		{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},                                \
+		{"sample", required_argument, NULL, OPT_SAMPLE},                                \
+		{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},              \
+		{"max-size", required_argument, NULL, OPT_MAX_SIZE},                            \
+		LIMPET_LINE_FLAG("compact", struct limpet_capture_options, config.compact),     \
+		LIMPET_LINE_FLAG("addresses", struct limpet_capture_options, config.addresses), \
+		{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},                    \
+		{"collector-memory", required_argument, NULL, OPT_COLLECTOR_MEMORY},            \
+		{"on-overload", required_argument, NULL, OPT_ON_OVERLOAD},                      \
+		{"load", required_argument, NULL, OPT_LOAD},                                    \
+		{"attach-timeout", required_argument, NULL, OPT_ATTACH_TIMEOUT},                \
+		LIMPET_LINE_FLAG("no-seal", struct limpet_capture_options, no_seal),            \
+		LIMPET_LINE_FLAG("partial", struct limpet_capture_options, config.partial),     \
+		LIMPET_LINE_FLAG("with-command-line", struct limpet_capture_options,            \
+				 config.with_command_line),                                     \
+		LIMPET_LINE_FLAG("assume-seccomp-ok", struct limpet_capture_options,            \
+				 config.assume_seccomp_ok),                                     \
 		LIMPET_LINE_FLAG("follow-fork", struct limpet_capture_options, follow_fork)
 
 static const struct option run_options[] = {CAPTURE_OPTIONS, {0}};
@@ -186,10 +186,10 @@ static const char *const overload_words[] = {
 	[LIMPET_OVERLOAD_WAIT] = "wait",
 	[LIMPET_OVERLOAD_SAMPLE] = "sample",
 };
-/* LIMPET_LOAD_ANY has no name. */
+/* LIMPET_METHOD_ANY has no name. */
 static const char *const load_words[] = {
-	[LIMPET_LOAD_DLOPEN] = "dlopen",
-	[LIMPET_LOAD_MAP] = "map",
+	[LIMPET_METHOD_DLOPEN] = "dlopen",
+	[LIMPET_METHOD_OUTSIDE] = "map",
 };
 
 static bool find_word(const char *const *words, size_t count, const char *text, size_t *ret)
@@ -202,24 +202,26 @@ static bool find_word(const char *const *words, size_t count, const char *text, 
 	return false;
 }
 
-static int parse_overload(const char *text, enum limpet_overload *ret)
+static int parse_overload(const char *text, struct limpet_capture_config *ret)
 {
 	size_t found;
 
 	if (!find_word(overload_words, LIMPET_COUNT_OF(overload_words), text, &found))
 		return limpet_ui_usage(
 			NULL, "invalid value '%s' for --on-overload: drop, wait or sample", text);
-	*ret = (enum limpet_overload)found;
+	ret->on_overload = (enum limpet_overload)found;
+	ret->sampling.overload_bytes =
+		found == LIMPET_OVERLOAD_SAMPLE ? LIMPET_SAMPLE_OVERLOAD_BYTES : 0;
 	return LIMPET_EXIT_OK;
 }
 
-int limpet_capture_parse_load(const char *text, enum limpet_load *ret)
+int limpet_capture_parse_load(const char *text, enum limpet_method *ret)
 {
 	size_t found;
 
 	if (!find_word(load_words, LIMPET_COUNT_OF(load_words), text, &found))
 		return limpet_ui_usage(NULL, "invalid value '%s' for --load: dlopen or map", text);
-	*ret = (enum limpet_load)found;
+	*ret = (enum limpet_method)found;
 	return LIMPET_EXIT_OK;
 }
 
@@ -254,29 +256,29 @@ static int take_option(int option, void *context)
 	case 'p':
 		return limpet_line_parse_pid(optarg, &o->pid);
 	case 'o':
-		return limpet_capture_parse_output(optarg, &o->output);
+		return limpet_capture_parse_output(optarg, &o->config.output);
 	case 'd':
-		return limpet_capture_parse_duration("--duration", optarg, &o->duration_ns);
+		return limpet_capture_parse_duration("--duration", optarg, &o->config.duration_ns);
 	case OPT_SAMPLE:
-		return parse_sample(optarg, &o->sample_bytes);
+		return parse_sample(optarg, &o->config.sampling.bytes);
 	case OPT_ALLOC_FUNCTIONS:
 		o->alloc_functions = optarg;
-		return limpet_capture_parse_alloc_functions(optarg, &o->entry_list);
+		return limpet_capture_parse_alloc_functions(optarg, &o->config.entry_list);
 	case OPT_MAX_SIZE:
 		return parse_memory("--max-size", optarg, LIMPET_CAPTURE_MAX_SIZE_MIN_BYTES,
-				    &o->max_bytes);
+				    &o->config.max_bytes);
 	case OPT_AGENT_MEMORY:
-		return limpet_capture_parse_agent_memory(optarg, &o->agent_memory_bytes);
+		return limpet_capture_parse_agent_memory(optarg, &o->config.agent_memory_bytes);
 	case OPT_COLLECTOR_MEMORY:
 		return parse_memory("--collector-memory", optarg, MEMORY_MIN_BYTES,
-				    &o->collector_memory_bytes);
+				    &o->config.collector_memory_bytes);
 	case OPT_ON_OVERLOAD:
-		return parse_overload(optarg, &o->on_overload);
+		return parse_overload(optarg, &o->config);
 	case OPT_LOAD:
-		return limpet_capture_parse_load(optarg, &o->load);
+		return limpet_capture_parse_load(optarg, &o->config.load);
 	case OPT_ATTACH_TIMEOUT:
 		return limpet_capture_parse_duration("--attach-timeout", optarg,
-						     &o->attach_timeout_ns);
+						     &o->config.attach_timeout_ns);
 	case OPT_LIFELINE:
 		return parse_lifeline(optarg, &o->forked);
 	}
@@ -286,23 +288,24 @@ static int take_option(int option, void *context)
 /* Rejects options that exclude each other. */
 static int check_together(const struct limpet_capture_options *o)
 {
-	const char *option = o->compact ? "--compact" : "--max-size", *other = NULL;
+	const char *option = o->config.compact ? "--compact" : "--max-size", *other = NULL;
 	struct limpet_err err;
 
-	if ((o->compact || o->max_bytes) && o->on_overload == LIMPET_OVERLOAD_SAMPLE)
+	if ((o->config.compact || o->config.max_bytes) &&
+	    o->config.on_overload == LIMPET_OVERLOAD_SAMPLE)
 		other = "--on-overload sample";
-	else if (o->compact && o->addresses)
+	else if (o->config.compact && o->config.addresses)
 		other = "--addresses";
-	else if ((o->compact || o->max_bytes) && o->sample_bytes)
+	else if ((o->config.compact || o->config.max_bytes) && o->config.sampling.bytes)
 		other = "--sample";
-	else if (o->compact && o->max_bytes)
+	else if (o->config.compact && o->config.max_bytes)
 		other = "--max-size";
 	if (other) {
 		limpet_err_set(&err, -EINVAL, "%s and %s cannot be used together", option, other);
 		limpet_err_hint(&err, "each keeps a trace small by itself: leave one out");
 		return limpet_ui_fail(&err, LIMPET_EXIT_USAGE);
 	}
-	if (o->sample_bytes && o->on_overload == LIMPET_OVERLOAD_SAMPLE)
+	if (o->config.sampling.bytes && o->config.on_overload == LIMPET_OVERLOAD_SAMPLE)
 		return limpet_ui_usage(
 			NULL,
 			"--on-overload sample: with --sample, nothing but samples is recorded");
@@ -348,9 +351,9 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 {
 	bool attach = command == LIMPET_CAPTURE_ATTACH;
 	struct limpet_capture_options o = {
-		.agent_memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES,
-		.collector_memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
-		.attach_timeout_ns = LIMPET_CAPTURE_ATTACH_TIMEOUT_NS,
+		.config.agent_memory_bytes = LIMPET_CAPTURE_AGENT_MEMORY_BYTES,
+		.config.collector_memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
+		.config.attach_timeout_ns = LIMPET_CAPTURE_ATTACH_TIMEOUT_NS,
 	};
 	const struct limpet_line line = {
 		.name = attach ? "attach" : "run",
@@ -365,6 +368,7 @@ bool limpet_capture_options_parse(enum limpet_capture_command command, int argc,
 	if (!limpet_line_parse(&line, argc, argv, &o, ret_status))
 		return false;
 	o.forked.pid = o.pid;
+	o.config.forked = o.forked.start_ticks != 0;
 	*ret_options = o;
 	return true;
 }
@@ -428,14 +432,14 @@ void limpet_capture_options_write(const struct limpet_capture_options *o,
 	add_number(ret, "--pid", (uint64_t)fork->pid, "");
 	add_option(ret, "--lifeline", lifeline);
 	add_option(ret, "--output", trace);
-	add_number(ret, "--sample", o->sample_bytes, "");
-	add_number(ret, "--max-size", o->max_bytes, "");
-	add_number(ret, "--agent-memory", o->agent_memory_bytes, "");
-	add_number(ret, "--collector-memory", o->collector_memory_bytes, "");
-	add_number(ret, "--attach-timeout", (o->attach_timeout_ns + 999999) / 1000000, "ms");
-	add_option(ret, "--on-overload", overload_words[o->on_overload]);
+	add_number(ret, "--sample", o->config.sampling.bytes, "");
+	add_number(ret, "--max-size", o->config.max_bytes, "");
+	add_number(ret, "--agent-memory", o->config.agent_memory_bytes, "");
+	add_number(ret, "--collector-memory", o->config.collector_memory_bytes, "");
+	add_number(ret, "--attach-timeout", (o->config.attach_timeout_ns + 999999) / 1000000, "ms");
+	add_option(ret, "--on-overload", overload_words[o->config.on_overload]);
 	add_option(ret, "--alloc-functions", o->alloc_functions);
-	add_option(ret, "--load", load_words[o->load]);
+	add_option(ret, "--load", load_words[o->config.load]);
 	add_flags(ret, o);
 }
 

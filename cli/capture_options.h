@@ -6,8 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "injector/elf/entry_list.h"
-#include "injector/remote/load.h"
+#include "injector/preflight/capture_config.h"
 #include "injector/session/forks.h"
 
 /* Defaults; the help texts and manuals name these. */
@@ -25,29 +24,14 @@
 
 enum limpet_capture_command { LIMPET_CAPTURE_ATTACH, LIMPET_CAPTURE_RUN };
 
-enum limpet_overload { LIMPET_OVERLOAD_DROP = 0, LIMPET_OVERLOAD_WAIT, LIMPET_OVERLOAD_SAMPLE };
-
 struct limpet_capture_options {
-	pid_t pid;             /* attach */
-	char **command;        /* run: the rest of argv, NULL-terminated */
-	const char *output;    /* NULL: COMM.PID.limpet in the current directory */
-	uint64_t duration_ns;  /* 0: until stopped */
-	uint64_t sample_bytes; /* 0: every event */
-	uint64_t max_bytes;    /* of the trace; 0: no limit */
-	uint64_t agent_memory_bytes, collector_memory_bytes;
-	uint64_t attach_timeout_ns;
-	enum limpet_overload on_overload;
-	enum limpet_load load;
+	struct limpet_capture_config config;
+	pid_t pid;      /* attach */
+	char **command; /* run: the rest of argv, NULL-terminated */
 	/* the path, for a limpet that is started for a child; or NULL */
 	const char *alloc_functions;
-	const struct limpet_entry_list *entry_list; /* its contents; or NULL */
-	bool compact;
-	bool addresses;
 	bool background;
 	bool no_seal;
-	bool partial;
-	bool with_command_line;
-	bool assume_seccomp_ok;
 	bool follow_fork;
 	bool no_uprobes; /* attach */
 	/* For a limpet that another one started for a child (followers.h); start_ticks 0: no */
@@ -60,7 +44,7 @@ int limpet_capture_parse_duration(const char *option, const char *text, uint64_t
 int limpet_capture_parse_output(const char *text, const char **ret);
 /* Parse --load, --agent-memory and --alloc-functions: LIMPET_EXIT_OK, or LIMPET_EXIT_USAGE after a
  * message. There is one list, which is never freed. */
-int limpet_capture_parse_load(const char *text, enum limpet_load *ret);
+int limpet_capture_parse_load(const char *text, enum limpet_method *ret);
 int limpet_capture_parse_agent_memory(const char *text, uint64_t *ret);
 int limpet_capture_parse_alloc_functions(const char *path, const struct limpet_entry_list **ret);
 /* Fills in *ret_options from `argv` (argv[0] is the subcommand). True: continue. False: everything

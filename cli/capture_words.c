@@ -7,6 +7,7 @@
 
 #include "cli/ui.h"
 #include "common/units.h"
+#include "injector/proc/target_process.h"
 
 const char *limpet_capture_end_words(enum limpet_end end)
 {
@@ -49,7 +50,7 @@ void limpet_capture_warn_loss(enum limpet_loss loss, uint64_t losses, const char
 			       limpet_loss_words(words, loss, losses, because));
 }
 
-void limpet_capture_say_end(pid_t pid, uint64_t duration_ns)
+void limpet_capture_say_end(const struct limpet_target *target, uint64_t duration_ns)
 {
 	char duration[LIMPET_UNITS_TEXT];
 	struct sigaction now;
@@ -60,12 +61,12 @@ void limpet_capture_say_end(pid_t pid, uint64_t duration_ns)
 				   : "Ctrl-C here or ";
 
 	if (!duration_ns) {
-		limpet_ui_hint("%s`limpet stop %d` anywhere ends it", here, pid);
+		limpet_ui_hint("%s`limpet stop %d` anywhere ends it", here, target->pid);
 		return;
 	}
 	limpet_units_format_duration(duration, duration_ns);
 	limpet_ui_hint("ends after %s; earlier by %s`limpet stop %d` anywhere", duration, here,
-		       pid);
+		       target->pid);
 }
 
 struct limpet_progress_sample limpet_capture_sample(const struct limpet_capture_progress *progress)

@@ -13,6 +13,7 @@
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/units.h"
+#include "injector/proc/target_process.h"
 
 static const char help_text[] =
 	"Usage: limpet doctor [PID] [--json]\n"
@@ -104,6 +105,7 @@ static void print_text(const struct limpet_preflight *preflight, bool tries)
 static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool json)
 {
 	LIMPET_FREE struct limpet_preflight *preflight = malloc(sizeof(*preflight));
+	struct limpet_target target;
 	struct limpet_err err = {0};
 	json_t *object;
 	bool tries;
@@ -113,8 +115,11 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 		limpet_err_set(&err, -ENOMEM, "%s", strerror(ENOMEM));
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
-	(void)limpet_preflight_run(pid, wanted, preflight, &err);
-	tries = limpet_find_hidden_announce(preflight);
+	(void)!limpet_target_open(pid, &target, NULL); /* preflight says why not */
+	(void)limpet_preflight_run(&target, wanted, preflight, &err);
+	tries = limpet_find_hidden_announce(&target, preflight);
+	limpet_preflight_done(preflight);
+	limpet_target_close(&target);
 	status = tries ? LIMPET_EXIT_OK : (int)limpet_preflight_exit(preflight);
 	if (json) {
 		object = limpet_doctor_json(preflight);
@@ -151,10 +156,11 @@ enum { OPT_AGENT_MEMORY = 256, OPT_ALLOC_FUNCTIONS, OPT_LOAD };
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
 	LIMPET_LINE_FLAG("json", struct doctor_options, json),
-	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.partial),
+	LIMPET_LINE_FLAG("partial", struct doctor_options, wanted.config.partial),
 	{"alloc-functions", required_argument, NULL, OPT_ALLOC_FUNCTIONS},
 	{"agent-memory", required_argument, NULL, OPT_AGENT_MEMORY},
-	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options, wanted.assume_seccomp_ok),
+	LIMPET_LINE_FLAG("assume-seccomp-ok", struct doctor_options,
+			 wanted.config.assume_seccomp_ok),
 	{"load", required_argument, NULL, OPT_LOAD},
 	{"help", no_argument, NULL, 'h'},
 	{"debug", no_argument, NULL, LIMPET_LINE_DEBUG},
@@ -169,11 +175,12 @@ static int take_option(int option, void *context)
 	case 'p':
 		return limpet_line_parse_pid(optarg, &o->pid);
 	case OPT_ALLOC_FUNCTIONS:
-		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.entry_list);
+		return limpet_capture_parse_alloc_functions(optarg, &o->wanted.config.entry_list);
 	case OPT_LOAD:
-		return limpet_capture_parse_load(optarg, &o->wanted.load);
+		return limpet_capture_parse_load(optarg, &o->wanted.config.load);
 	default: /* OPT_AGENT_MEMORY */
-		return limpet_capture_parse_agent_memory(optarg, &o->wanted.agent_memory_bytes);
+		return limpet_capture_parse_agent_memory(optarg,
+							 &o->wanted.config.agent_memory_bytes);
 	}
 }
 

@@ -12,6 +12,7 @@
 #include "explain/census.h"
 #include "explain/class_census.h"
 #include "explain/explain.h"
+#include "injector/proc/target_process.h"
 
 static const char help_text[] =
 	"Usage: limpet explain PID|FILE [--census] [--json]\n"
@@ -37,21 +38,22 @@ struct explain_options {
 	bool json, census;
 };
 
-static int count_blocks(const struct limpet_explanation *explanation, struct limpet_census *census,
+static int count_blocks(const struct limpet_target *target,
+			const struct limpet_explanation *explanation, struct limpet_census *census,
 			struct limpet_class_censuses *classes, struct limpet_err *err)
 {
-	int error = limpet_census_take(explanation->pid, &explanation->program, census, err);
+	int error = limpet_census_take(target, census, err);
 
 	if (!error)
-		error = limpet_class_censuses_take(explanation->pid, &explanation->program,
-						   &explanation->class_heaps,
+		error = limpet_class_censuses_take(target, &explanation->class_heaps,
 						   explanation->swap_bytes != 0, classes, err);
 	return error;
 }
 
 /* The account first, which is there at once. */
-static int show_text(const struct explain_options *options, const struct limpet_explained *what,
-		     struct limpet_census *census, struct limpet_class_censuses *classes)
+static int show_text(const struct explain_options *options, const struct limpet_target *target,
+		     const struct limpet_explained *what, struct limpet_census *census,
+		     struct limpet_class_censuses *classes)
 {
 	struct limpet_err err = {0};
 	int error, status = limpet_explain_print_text(what);
@@ -59,7 +61,7 @@ static int show_text(const struct explain_options *options, const struct limpet_
 	if (!options->census || status != LIMPET_EXIT_OK)
 		return status;
 	limpet_ui_busy("counting the blocks in use...");
-	error = count_blocks(what->explanation, census, classes, &err);
+	error = count_blocks(target, what->explanation, census, classes, &err);
 	limpet_ui_busy(NULL);
 	if (error < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
@@ -67,13 +69,14 @@ static int show_text(const struct explain_options *options, const struct limpet_
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
 
-static int show_json(const struct explain_options *options, struct limpet_explained *what,
-		     struct limpet_census *census, struct limpet_class_censuses *classes)
+static int show_json(const struct explain_options *options, const struct limpet_target *target,
+		     struct limpet_explained *what, struct limpet_census *census,
+		     struct limpet_class_censuses *classes)
 {
 	struct limpet_err err = {0};
 
 	if (options->census) {
-		if (count_blocks(what->explanation, census, classes, &err) < 0)
+		if (count_blocks(target, what->explanation, census, classes, &err) < 0)
 			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 		what->census = census;
 		what->classes = classes;
@@ -87,15 +90,20 @@ static int show(const struct explain_options *options)
 	struct limpet_census census = {0};
 	struct limpet_class_censuses classes = {.count = 0};
 	struct limpet_explained what = {.explanation = &explanation};
+	struct limpet_target target;
 	struct limpet_err err = {0};
 	int status;
 
 	if (options->file)
 		return limpet_explain_trace(options->file, options->json);
-	if (limpet_explain(options->pid, &explanation, &err) < 0)
+	(void)!limpet_target_open(options->pid, &target, NULL); /* limpet_explain() says why not */
+	if (limpet_explain(&target, &explanation, &err) < 0) {
+		limpet_target_close(&target);
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	status = options->json ? show_json(options, &what, &census, &classes)
-			       : show_text(options, &what, &census, &classes);
+	}
+	status = options->json ? show_json(options, &target, &what, &census, &classes)
+			       : show_text(options, &target, &what, &census, &classes);
+	limpet_target_close(&target);
 	limpet_census_done(&census);
 	limpet_class_censuses_done(&classes);
 	limpet_explanation_done(&explanation);

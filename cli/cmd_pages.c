@@ -13,6 +13,7 @@
 #include "cli/ui.h"
 #include "collector/pages/fault_capture.h"
 #include "common/units.h"
+#include "injector/proc/target_process.h"
 
 static const char help_text[] =
 	"Usage: limpet pages [OPTIONS] PID\n"
@@ -44,6 +45,7 @@ struct pages_options {
 };
 
 struct pages_command {
+	const struct limpet_target *target;
 	const struct pages_options *options;
 	struct limpet_fault_capture *capture;
 	struct limpet_progress *progress;
@@ -57,7 +59,7 @@ static void say_started(void *context, const char *trace)
 	struct pages_command *command = context;
 
 	limpet_ui_note("recording the pages of %d to %s", command->options->pid, trace);
-	limpet_capture_say_end(command->options->pid, command->options->duration_ns);
+	limpet_capture_say_end(command->target, command->options->duration_ns);
 	if (!limpet_ui_is_quiet())
 		command->progress = limpet_progress_new(STDERR_FILENO);
 }
@@ -79,7 +81,7 @@ static void serve(void *context)
 
 static void seal(struct pages_command *command)
 {
-	struct limpet_sealing sealing = {.pid = command->options->pid,
+	struct limpet_sealing sealing = {.target = command->target,
 					 .trace = limpet_fault_capture_trace(command->capture),
 					 .perf_map_fd =
 						 limpet_fault_capture_perf_map(command->capture),
@@ -127,11 +129,11 @@ static bool is_refusal(int error)
 	return error == -EALREADY || error == -ENOTSUP;
 }
 
-static int run(const struct pages_options *options)
+static int capture(const struct pages_options *options, const struct limpet_target *target)
 {
-	struct pages_command command = {.options = options};
+	struct pages_command command = {.options = options, .target = target};
 	struct limpet_fault_capture_setup setup = {
-		.pid = options->pid,
+		.target = target,
 		.output = options->output,
 		.duration_ns = options->duration_ns,
 		.memory_bytes = LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES,
@@ -167,6 +169,17 @@ static int run(const struct pages_options *options)
 	status = result.complete && trace ? LIMPET_EXIT_OK : LIMPET_EXIT_INCOMPLETE;
 	say_end(&result, trace);
 	limpet_fault_capture_finish(command.capture, (enum limpet_exit)status);
+	return status;
+}
+
+static int run(const struct pages_options *options)
+{
+	struct limpet_target target;
+	int status;
+
+	(void)!limpet_target_open(options->pid, &target, NULL); /* the capture says why not */
+	status = capture(options, &target);
+	limpet_target_close(&target);
 	return status;
 }
 

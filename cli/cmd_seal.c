@@ -15,7 +15,7 @@
 #include "cli/ui.h"
 #include "common/base_name.h"
 #include "common/open_file.h"
-#include "injector/proc/perf_map_file.h"
+#include "injector/proc/target_process.h"
 
 static const char help[] =
 	"Usage: limpet seal [OPTIONS] FILE\n"
@@ -84,19 +84,19 @@ static const struct limpet_line command = {"seal",       help,        ":qh",
 
 /* While the target runs, its modules are opened through its own root directory, since it may be in
  * a container. */
-static char *live_root(const struct limpet_trace_target *target)
+static void use_target(const struct limpet_trace_target *target,
+		       char root[LIMPET_TARGET_ROOT_BYTES], struct limpet_seal_options *seal)
 {
-	char *root;
+	struct limpet_target live;
 
-	if (!limpet_cli_target_is_alive(target))
-		return NULL;
-	if (asprintf(&root, "/proc/%u/root", target->pid) < 0)
-		return NULL;
-	if (!limpet_open_may_enter(root)) {
-		free(root);
-		return NULL;
+	seal->perf_map_fd = -1;
+	if (!limpet_cli_target_open(target, &live))
+		return;
+	if (limpet_target_root(&live, root)) {
+		seal->root = root;
+		seal->perf_map_fd = limpet_target_open_perf_map(&live);
 	}
-	return root;
+	limpet_target_close(&live);
 }
 
 /* ------------------------------------------------------------------ progress */
@@ -248,21 +248,17 @@ int limpet_cmd_seal(int argc, char **argv)
 	struct limpet_seal_result result = {0};
 	struct limpet_trace_reader *reader = NULL;
 	struct limpet_debuginfod *debuginfod;
-	LIMPET_FREE char *root = NULL;
+	char root[LIMPET_TARGET_ROOT_BYTES];
 	struct limpet_err err = {0};
-	pid_t target_pid;
 	int status;
 
 	if (!limpet_line_parse(&command, argc, argv, &options, &status))
 		return status;
 	if (limpet_trace_reader_open(options.file, &reader, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	root = live_root(limpet_trace_reader_target(reader));
-	target_pid = (pid_t)limpet_trace_reader_target(reader)->pid;
+	use_target(limpet_trace_reader_target(reader), root, &seal);
 	limpet_trace_reader_free(reader);
-	seal.root = root;
 	seal.debug_dirs = options.debug_dirs;
-	seal.perf_map_fd = root ? limpet_perf_map_open(target_pid) : -1;
 	seal.has_perf_map = seal.perf_map_fd >= 0;
 	debuginfod = limpet_debuginfod_new(&(struct limpet_debuginfod_options){
 		.limit_seconds = DEBUGINFOD_SECONDS, .cancel = &cancelled});

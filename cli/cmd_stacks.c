@@ -21,7 +21,6 @@
 #include "injector/preflight/preflight.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/step.h"
-#include "injector/ptrace/tracee.h"
 #include "injector/stacks/stacks.h"
 
 static const char help_text[] =
@@ -294,7 +293,7 @@ static int print_json(const struct limpet_stacks *stacks, const struct limpet_st
 		threads = limpet_json_append(threads, thread_json(stacks, names, &stacks->list[i]));
 	object = limpet_json_set(object, "format", json_string("limpet-stacks"));
 	object = limpet_json_set(object, "version", json_integer(1));
-	object = limpet_json_set(object, "pid", json_integer(stacks->modules.pid));
+	object = limpet_json_set(object, "pid", json_integer(stacks->modules.target->pid));
 	object = limpet_json_set(object, "command", limpet_json_text(command));
 	return limpet_json_output(limpet_json_set(object, "threads", threads), LIMPET_EXIT_OK);
 }
@@ -305,23 +304,6 @@ struct stacks_options {
 	pid_t pid, thread; /* thread 0: all */
 	bool json;
 };
-
-static int take(const struct stacks_options *options, struct limpet_stacks *ret,
-		struct limpet_err *err)
-{
-	struct limpet_target target;
-	int error = limpet_target_open(options->pid, &target, err);
-
-	if (error)
-		return error;
-	error = limpet_tracee_setup();
-	if (error)
-		limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
-	else
-		error = limpet_stacks_take(&target, options->thread, ret, err);
-	limpet_target_close(&target);
-	return error;
-}
 
 static int print(const struct stacks_options *options, const struct limpet_stacks *stacks,
 		 const char *command)
@@ -347,7 +329,7 @@ static int print(const struct stacks_options *options, const struct limpet_stack
 	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
 
-static int show(const struct stacks_options *options)
+static int show_target(const struct stacks_options *options, const struct limpet_target *target)
 {
 	const struct limpet_preflight_options wanted = {.stops_only = true};
 	LIMPET_FREE struct limpet_preflight *preflight = malloc(sizeof(*preflight));
@@ -359,12 +341,23 @@ static int show(const struct stacks_options *options)
 		limpet_err_set(&err, -ENOMEM, "out of memory");
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
-	if (limpet_preflight_run(options->pid, &wanted, preflight, &err) < 0)
+	if (limpet_preflight_run(target, &wanted, preflight, &err) < 0)
 		return limpet_ui_fail(&err, (int)limpet_preflight_exit(preflight));
-	if (take(options, &stacks, &err) < 0)
+	if (limpet_stacks_take(target, options->thread, &stacks, &err) < 0)
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	status = print(options, &stacks, preflight->name);
 	limpet_stacks_done(&stacks);
+	return status;
+}
+
+static int show(const struct stacks_options *options)
+{
+	struct limpet_target target;
+	int status;
+
+	(void)!limpet_target_open(options->pid, &target, NULL); /* preflight says why not */
+	status = show_target(options, &target);
+	limpet_target_close(&target);
 	return status;
 }
 

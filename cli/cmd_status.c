@@ -15,7 +15,8 @@
 #include "common/array.h"
 #include "common/units.h"
 #include "injector/preflight/dormant.h"
-#include "injector/proc/proc.h"
+#include "injector/proc/processes.h"
+#include "injector/proc/target_process.h"
 
 static const char help_text[] =
 	"Usage: limpet status [PID] [--json]\n"
@@ -76,6 +77,7 @@ static int find_all(struct captures *ret)
 static int find_one(pid_t pid, struct captures *ret)
 {
 	struct limpet_control_capture capture;
+	struct limpet_target target;
 	int result = limpet_control_find(pid, &capture);
 
 	if (result == 0) {
@@ -87,7 +89,10 @@ static int find_one(pid_t pid, struct captures *ret)
 	}
 	if (result != -ENOENT)
 		return result;
-	return limpet_dormant_check(pid) == 1 ? add_dormant(ret, pid) : -ENOENT;
+	(void)!limpet_target_open(pid, &target, NULL); /* one that is gone has no agent */
+	result = limpet_dormant_check(&target) == 1 ? add_dormant(ret, pid) : -ENOENT;
+	limpet_target_close(&target);
+	return result;
 }
 
 /* ------------------------------------------------------------------ JSON */

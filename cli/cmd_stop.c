@@ -12,9 +12,9 @@
 #include "cli/ui.h"
 #include "collector/capture/capture.h"
 #include "collector/control/control_client.h"
-#include "injector/hook/mseal.h"
 #include "injector/preflight/dormant.h"
-#include "injector/proc/cgroup.h"
+#include "injector/proc/target_process.h"
+#include "injector/ptrace/tracer.h"
 
 static const char help_text[] =
 	"Usage: limpet stop [OPTIONS] PID...\n"
@@ -32,13 +32,14 @@ static const char help_text[] =
 	"1 not captured or failed, 2 usage. More: man limpet-stop\n";
 
 struct stop {
-	pid_t pid;
+	struct limpet_target target;
 	struct limpet_control_stop *capture; /* NULL: nothing to wait for */
 	bool dormant;                        /* it was found by its dormant agent */
 	enum limpet_control_state shown;
 };
 
 struct stops {
+	struct limpet_tracer *tracer;
 	struct stop *list;
 	size_t count;
 };
@@ -52,12 +53,12 @@ static void show_state(void *context, const struct limpet_control_capture *captu
 		return;
 	stop->shown = capture->state;
 	if (capture->state == LIMPET_CONTROL_DETACHING &&
-	    limpet_cgroup_explain_frozen(stop->pid, &frozen))
+	    limpet_dormant_is_frozen(&stop->target, &frozen))
 		limpet_ui_note("%s: waiting for the thaw, as long as its --attach-timeout",
 			       frozen.message);
 	if (capture->state == LIMPET_CONTROL_DETACHING || capture->state == LIMPET_CONTROL_SEALING)
 		limpet_ui_note("%s %s (%d)", limpet_control_state_name(capture->state),
-			       capture->command, stop->pid);
+			       capture->command, stop->target.pid);
 }
 
 static void show_silence(void *context, pid_t collector_pid)
@@ -65,25 +66,26 @@ static void show_silence(void *context, pid_t collector_pid)
 	const struct stop *stop = context;
 
 	limpet_ui_warn("limpet (pid %d), which captures process %d, does not answer; still waiting",
-		       collector_pid, stop->pid);
+		       collector_pid, stop->target.pid);
 }
 
 static const struct limpet_control_watcher watcher = {.state = show_state, .silent = show_silence};
 
-static int clean_one(pid_t pid, bool forked)
+static int clean(struct limpet_tracer *tracer, const struct limpet_target *target, bool forked)
 {
+	const pid_t pid = target->pid;
 	struct limpet_err err = {0};
-	int result = limpet_capture_cleanup(pid, forked, &err);
+	int result = limpet_capture_cleanup(tracer, target, forked, &err);
 
 	if (result == 0) {
 		limpet_ui_note("removed the agent that was left in process %d", pid);
-		if (limpet_dormant_look(pid) != LIMPET_LEFT_JUMPS)
+		if (limpet_dormant_look(target, &err) != LIMPET_LEFT_JUMPS)
 			return LIMPET_EXIT_OK;
-		limpet_capture_warn_jumps(pid);
+		limpet_capture_warn_jumps(target);
 		return LIMPET_EXIT_DORMANT;
 	}
 	/* It may have ended meanwhile. */
-	if (forked && limpet_dormant_check(pid) != 1)
+	if (forked && limpet_dormant_check(target) != 1)
 		return LIMPET_EXIT_OK;
 	if (!err.message[0])
 		limpet_err_set(&err, result,
@@ -92,14 +94,26 @@ static int clean_one(pid_t pid, bool forked)
 	return limpet_ui_fail(&err, LIMPET_EXIT_DORMANT);
 }
 
+static int clean_relative(struct limpet_tracer *tracer, pid_t pid)
+{
+	struct limpet_target target;
+	int status = LIMPET_EXIT_OK;
+
+	if (limpet_target_open(pid, &target, NULL) == 0)
+		status = clean(tracer, &target, true);
+	limpet_target_close(&target);
+	return status;
+}
+
 /* Includes processes forked from it, and the one from which it was forked. */
-static int clean_up(pid_t pid)
+static int clean_up(struct limpet_tracer *tracer, const struct limpet_target *target)
 {
 	LIMPET_FREE pid_t *relatives = NULL;
-	int count = limpet_dormant_relatives(pid, &relatives), worst = clean_one(pid, false);
+	int count = limpet_dormant_relatives(target, &relatives),
+	    worst = clean(tracer, target, false);
 
 	for (int i = 0; i < count; i++) {
-		int status = clean_one(relatives[i], true);
+		int status = clean_relative(tracer, relatives[i]);
 
 		worst = status > worst ? status : worst;
 	}
@@ -107,41 +121,43 @@ static int clean_up(pid_t pid)
 }
 
 /* Requests the end of one capture, or cleans up what a dead one left. */
-static int begin(struct stop *stop)
+static int begin(struct limpet_tracer *tracer, struct stop *stop)
 {
 	struct limpet_err err;
-	int result = limpet_control_stop_begin(stop->pid, &stop->capture, &err);
+	int result;
 
+	(void)!limpet_target_open(stop->target.pid, &stop->target, NULL); /* it may have ended */
+	result = limpet_control_stop_begin(stop->target.pid, &stop->capture, &err);
 	if (result == 0)
 		return LIMPET_EXIT_OK;
-	if (result == -ENOENT && limpet_dormant_check(stop->pid) == 1)
-		return clean_up(stop->pid);
+	if (result == -ENOENT && limpet_dormant_check(&stop->target) == 1)
+		return clean_up(tracer, &stop->target);
 	/* It was removed together with a relative. */
 	if (result == -ENOENT && stop->dormant)
 		return LIMPET_EXIT_OK;
-	if (result == -ENOENT && kill(stop->pid, 0) < 0 && errno == ESRCH) {
-		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->pid);
+	if (result == -ENOENT && stop->target.error == -ESRCH) {
+		limpet_err_set(&err, -ESRCH, "there is no process %d", stop->target.pid);
 		limpet_err_hint(&err, "`limpet status` lists the captures");
 	}
 	return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 }
 
-static void say_what_stays(pid_t pid)
+static void say_what_stays(const struct limpet_target *target)
 {
+	const pid_t pid = target->pid;
 	struct limpet_err err;
 
-	switch (limpet_dormant_look(pid)) {
+	switch (limpet_dormant_look(target, &err)) {
 	case LIMPET_LEFT_MSEAL:
-		limpet_mseal_explain(pid, &err);
 		limpet_ui_warn("%s", err.message);
 		break;
 	case LIMPET_LEFT_AGENT:
-		if (limpet_cgroup_explain_frozen(pid, &err))
+		if (limpet_dormant_is_frozen(target, &err))
 			limpet_ui_note("%s; %s", err.message, err.hint);
-		limpet_capture_warn_agent(pid);
+		limpet_capture_warn_agent(target);
 		break;
 	case LIMPET_LEFT_JUMPS:
-		limpet_capture_warn_jumps(pid);
+		limpet_capture_warn_jumps(target);
 		break;
 	case LIMPET_LEFT_NOTHING:
 		limpet_ui_warn("something of limpet's stays, switched off, in process %d or what "
@@ -164,7 +180,7 @@ static void say_stops(const struct stop *stop, const char *path)
 	end = limpet_trace_reader_end(reader);
 	if (end->attach_stop_us >= 0)
 		limpet_ui_note(
-			"stops of process %d: %s", stop->pid,
+			"stops of process %d: %s", stop->target.pid,
 			limpet_capture_stop_words(stops, end->attach_stop_us, end->detach_stop_us));
 	limpet_trace_reader_free(reader);
 }
@@ -190,12 +206,12 @@ static int finish(struct stop *stop)
 	if (end.exit_status == LIMPET_EXIT_INCOMPLETE)
 		limpet_ui_warn(
 			"the trace of process %d is not complete; its report says what is missing",
-			stop->pid);
+			stop->target.pid);
 	else if (end.exit_status == LIMPET_EXIT_DORMANT)
-		say_what_stays(stop->pid);
+		say_what_stays(&stop->target);
 	else if (end.exit_status != LIMPET_EXIT_OK)
 		limpet_ui_warn("the capture of process %d failed; its own terminal says why",
-			       stop->pid);
+			       stop->target.pid);
 	if (end.trace[0])
 		limpet_ui_hint("limpet report %s", end.trace);
 	return (int)end.exit_status;
@@ -204,18 +220,25 @@ static int finish(struct stop *stop)
 /* All captures are asked to end before limpet waits for one: they detach and seal in parallel. */
 static int stop_each(struct stops *stops)
 {
-	int worst = LIMPET_EXIT_OK;
+	int worst = LIMPET_EXIT_OK, error = limpet_tracer_new(&stops->tracer);
+	struct limpet_err err;
 
+	if (error) {
+		limpet_err_set(&err, error, "cannot trace: %s", strerror(-error));
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	}
 	for (size_t i = 0; i < stops->count; i++) {
-		int status = begin(&stops->list[i]);
+		int status = begin(stops->tracer, &stops->list[i]);
 
 		worst = status > worst ? status : worst;
 	}
 	for (size_t i = 0; i < stops->count; i++) {
 		int status = finish(&stops->list[i]);
 
+		limpet_target_close(&stops->list[i].target);
 		worst = status > worst ? status : worst;
 	}
+	limpet_tracer_free(stops->tracer);
 	return limpet_ui_finish(worst);
 }
 
@@ -234,9 +257,9 @@ static int find_all(struct stops *ret)
 	if (!ret->list)
 		return -ENOMEM;
 	for (int i = 0; i < capture_count; i++)
-		ret->list[ret->count++].pid = captures[i].pid;
+		ret->list[ret->count++].target.pid = captures[i].pid;
 	for (int i = 0; i < dormant_count; i++)
-		ret->list[ret->count++] = (struct stop){.pid = dormant[i], .dormant = true};
+		ret->list[ret->count++] = (struct stop){.target.pid = dormant[i], .dormant = true};
 	return 0;
 }
 
@@ -264,7 +287,8 @@ static int stop_some(char **pids, int count)
 
 	/* If a part of the command line is wrong, nothing is stopped. */
 	for (; status == LIMPET_EXIT_OK && stops.count < (size_t)count; stops.count++)
-		status = limpet_line_parse_pid(pids[stops.count], &stops.list[stops.count].pid);
+		status = limpet_line_parse_pid(pids[stops.count],
+					       &stops.list[stops.count].target.pid);
 	if (status == LIMPET_EXIT_OK)
 		status = stop_each(&stops);
 	free(stops.list);

@@ -18,7 +18,6 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "injector/ptrace/step.h"
-#include "injector/ptrace/tracee.h"
 
 #define MOST_BYTES (16u << 20)
 /* How long the last lines wait for their reader. */
@@ -31,7 +30,7 @@ static struct {
 	uint64_t began_ns[16]; /* of the steps that have not ended, the outermost first */
 	unsigned depth;
 	uint64_t lost; /* lines for which there was no room */
-	volatile sig_atomic_t busy;
+	volatile sig_atomic_t busy, held;
 } debug;
 
 /* As much as is taken at once: a reader that does not read must not keep limpet from its work, and
@@ -72,11 +71,12 @@ static void write_out(void)
 }
 
 /* Not where a handler has interrupted one of these. */
-static void on_released(void)
+static void on_holds(bool held)
 {
 	const int kept = errno;
 
-	if (!debug.busy && debug.bytes)
+	debug.held = held;
+	if (!held && !debug.busy && debug.bytes)
 		write_out();
 	errno = kept;
 }
@@ -104,7 +104,7 @@ static void print(pid_t tid, uint64_t at_ns, const char *what, const char *after
 		memcpy(debug.text + debug.bytes, line, (size_t)length);
 		debug.bytes += (size_t)length;
 	}
-	if (!limpet_tracee_holds())
+	if (!debug.held)
 		write_out();
 	debug.busy = 0;
 }
@@ -156,7 +156,7 @@ static void at_end(void)
 void limpet_debug_begin(void)
 {
 	static const struct limpet_step_watcher watcher = {
-		.begin = on_begin, .end = on_end, .note = on_note, .released = on_released};
+		.begin = on_begin, .end = on_end, .note = on_note, .holds = on_holds};
 
 	if (debug.first_ns)
 		return;

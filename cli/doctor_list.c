@@ -8,7 +8,8 @@
 #include "cli/ui.h"
 #include "common/array.h"
 #include "common/units.h"
-#include "injector/proc/proc.h"
+#include "injector/proc/processes.h"
+#include "injector/proc/target_process.h"
 
 struct row {
 	struct limpet_preflight *preflight;
@@ -69,8 +70,12 @@ static int collect(const struct limpet_preflight_options *options, struct rows *
 	quick.quick = true;
 	quick.cache = limpet_preflight_cache_new(); /* NULL works, too, but is slower */
 	for (int i = 0; i < count && result == 0; i++) {
+		struct limpet_target target;
+
 		/* a refusal is a row like any other */
-		(void)limpet_preflight_run(pids[i], &quick, preflight, NULL);
+		(void)!limpet_target_open(pids[i], &target, NULL); /* gone, for example */
+		(void)limpet_preflight_run(&target, &quick, preflight, NULL);
+		limpet_target_close(&target);
 		if (is_shown(preflight))
 			result = rows_add(rows, preflight);
 	}

@@ -59,7 +59,7 @@ static bool is_only_hidden(const struct limpet_preflight *preflight)
 		limpet_unfollowed_judge(&preflight->memory, NULL, "").is_large);
 }
 
-bool limpet_find_hidden(struct limpet_capture_options *options,
+bool limpet_find_hidden(const struct limpet_target *target, struct limpet_capture_options *options,
 			const struct limpet_preflight *preflight, struct limpet_err *err)
 {
 	static struct limpet_entry_list list;
@@ -75,12 +75,12 @@ bool limpet_find_hidden(struct limpet_capture_options *options,
 	if (options->no_uprobes || options->follow_fork || options->forked.start_ticks ||
 	    !is_only_hidden(preflight))
 		return false;
-	if (options->entry_list)
-		list = *options->entry_list;
+	if (options->config.entry_list)
+		list = *options->config.entry_list;
 	before = list.count;
-	if (limpet_hidden_find(options->pid, &watcher, &list) < 0 || list.count == before)
+	if (limpet_hidden_find(target, &watcher, &list) < 0 || list.count == before)
 		return false;
-	options->entry_list = &list;
+	options->config.entry_list = &list;
 	return true;
 }
 
@@ -109,12 +109,13 @@ static void announce(void *context, const char *allocator)
 		 allocator);
 }
 
-bool limpet_find_hidden_announce(struct limpet_preflight *preflight)
+bool limpet_find_hidden_announce(const struct limpet_target *target,
+				 struct limpet_preflight *preflight)
 {
 	const size_t before = preflight->count;
 
 	/* An error: nothing is known, so nothing is said. */
 	if (is_only_hidden(preflight))
-		(void)!limpet_hidden_show(preflight->pid, announce, preflight);
+		(void)!limpet_hidden_show(target, announce, preflight);
 	return preflight->verdict == LIMPET_PREFLIGHT_REFUSED && preflight->count > before;
 }

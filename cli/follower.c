@@ -9,8 +9,6 @@
 #include <sys/wait.h>
 
 #include "cli/ui.h"
-#include "injector/proc/proc.h"
-#include "injector/remote/own_objects.h"
 
 #define WORDS_BYTES 512 /* of its stderr */
 
@@ -159,11 +157,7 @@ bool limpet_follower_has_ended(struct limpet_follower *follower)
 
 bool limpet_follower_came_late(const struct limpet_follower *follower)
 {
-	uint64_t ticks;
-
-	return !follower->trace && (limpet_proc_start_time(follower->fork.pid, &ticks) < 0 ||
-				    ticks != follower->fork.start_ticks ||
-				    !limpet_own_objects_has_execution(follower->fork.pid));
+	return !follower->trace && !limpet_fork_runs_on(&follower->fork);
 }
 
 bool limpet_follower_is_well(const struct limpet_follower *follower)

@@ -11,7 +11,8 @@
 #include "cli/follower.h"
 #include "cli/ui.h"
 #include "common/array.h"
-#include "injector/proc/descendants.h"
+#include "injector/proc/target_process.h"
+#include "injector/session/descendants.h"
 
 #define NAMES_MAX 1000 /* how many names are tried for a trace */
 #define EARLIER_NAMED 8
@@ -32,14 +33,14 @@ struct limpet_followers {
 };
 
 struct limpet_followers *limpet_followers_new(const struct limpet_capture_options *options,
-					      pid_t pid)
+					      const struct limpet_target *target)
 {
 	struct limpet_followers *followers = calloc(1, sizeof(*followers));
 
 	if (!followers)
 		return NULL;
 	followers->options = options;
-	followers->pid = pid;
+	followers->pid = target->pid;
 	followers->reserved = -1;
 	followers->permits =
 		options->forked.start_ticks
@@ -224,12 +225,12 @@ static const char *were(uint64_t count)
 	return count == 1 ? "child was" : "children were";
 }
 
-void limpet_followers_say_earlier(pid_t pid)
+void limpet_followers_say_earlier(const struct limpet_target *target)
 {
 	LIMPET_FREE pid_t *pids = NULL;
 	char list[EARLIER_NAMED * 12 + 1] = "", more[32] = "";
 	size_t used = 0;
-	const int count = limpet_descendants(pid, &pids);
+	const int count = limpet_descendants(target, &pids);
 
 	if (count <= 0)
 		return;

@@ -12,6 +12,8 @@
 #include "cli/capture_options.h"
 #include "collector/capture/capture.h"
 
+struct limpet_target;
+
 /* Simultaneous captures of children in a family. */
 #define LIMPET_FOLLOWERS_MAX 32u
 
@@ -20,7 +22,7 @@ struct limpet_followers;
 /* `options` and `pid` of the captured process; keeps a reference to the options. NULL: out of
  * memory, or of descriptors. */
 struct limpet_followers *limpet_followers_new(const struct limpet_capture_options *options,
-					      pid_t pid);
+					      const struct limpet_target *target);
 /* Sets the trace from whose name those of children are derived. */
 void limpet_followers_set_trace(struct limpet_followers *followers, const char *trace);
 /* Notes captures that have ended. */
@@ -41,7 +43,7 @@ bool limpet_followers_wait(struct limpet_followers *followers, int lifeline,
 			   const volatile sig_atomic_t *impatient, void (*serve)(void *context),
 			   void *context);
 /* Reports which children of the process existed before the capture, and are not captured. */
-void limpet_followers_say_earlier(pid_t pid);
+void limpet_followers_say_earlier(const struct limpet_target *target);
 /* Reports their results. */
 void limpet_followers_say(const struct limpet_followers *followers,
 			  const struct limpet_forks_stats *stats);

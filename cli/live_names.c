@@ -6,8 +6,7 @@
 #include "analyzer/text/report_printer.h"
 #include "cli/live_target.h"
 #include "cli/ui.h"
-#include "common/open_file.h"
-#include "injector/proc/perf_map_file.h"
+#include "injector/proc/target_process.h"
 
 /* A report is not to wait for hundreds of MiB of debug information. */
 #define WAIT_SECONDS 20
@@ -15,13 +14,14 @@
 int limpet_cli_namer_new(const struct limpet_trace_target *target, struct limpet_namer **ret_namer)
 {
 	struct limpet_namer_options options = {.perf_map_fd = -1};
-	char root[64];
+	char root[LIMPET_TARGET_ROOT_BYTES];
+	struct limpet_target live;
 
-	if (limpet_cli_target_is_alive(target)) {
-		snprintf(root, sizeof(root), "/proc/%u/root", target->pid);
-		if (limpet_open_may_enter(root))
+	if (limpet_cli_target_open(target, &live)) {
+		if (limpet_target_root(&live, root))
 			options.root = root;
-		options.perf_map_fd = limpet_perf_map_open((pid_t)target->pid);
+		options.perf_map_fd = limpet_target_open_perf_map(&live);
+		limpet_target_close(&live);
 	}
 	return limpet_namer_new(&options, ret_namer);
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 static bool is_same_boot(const char *boot_id)
 {
@@ -19,11 +19,23 @@ static bool is_same_boot(const char *boot_id)
 	return here[0] && !strcmp(here, boot_id);
 }
 
+bool limpet_cli_target_open(const struct limpet_trace_target *target, struct limpet_target *ret)
+{
+	if (!target->known || !is_same_boot(target->boot_id) ||
+	    limpet_target_open((pid_t)target->pid, ret, NULL) < 0)
+		return false;
+	if (ret->start_ticks == target->start_ticks)
+		return true;
+	limpet_target_close(ret);
+	return false;
+}
+
 bool limpet_cli_target_is_alive(const struct limpet_trace_target *target)
 {
-	uint64_t ticks;
+	struct limpet_target live;
 
-	return target->known && is_same_boot(target->boot_id) &&
-	       limpet_proc_start_time((pid_t)target->pid, &ticks) == 0 &&
-	       ticks == target->start_ticks;
+	if (!limpet_cli_target_open(target, &live))
+		return false;
+	limpet_target_close(&live);
+	return true;
 }

@@ -6,8 +6,12 @@
 
 #include "analyzer/trace/trace_reader.h"
 
+struct limpet_target;
+
 /* Whether the captured process still runs on this machine: by its PID, its start time, and the
  * kernel's boot_id. */
 bool limpet_cli_target_is_alive(const struct limpet_trace_target *target);
+/* The same, and opens it. */
+bool limpet_cli_target_open(const struct limpet_trace_target *target, struct limpet_target *ret);
 
 #endif

@@ -16,7 +16,7 @@
 #include "common/base_name.h"
 #include "common/plain_text.h"
 #include "common/units.h"
-#include "injector/proc/proc.h"
+#include "injector/proc/processes.h"
 
 #define ROWS_SHOWN 10u
 #define DAY_S 86400

@@ -11,7 +11,7 @@
 #include "cli/capture_signals.h"
 #include "cli/ui.h"
 #include "common/open_file.h"
-#include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 /* If somebody waits for the end of the capture, limpet waits for debuginfod servers at most this
  * long. */
@@ -111,7 +111,7 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 	struct limpet_seal_result result = {0};
 	struct limpet_debuginfod *debuginfod;
 	struct limpet_err err = {0};
-	char root[64], path[32];
+	char root[LIMPET_TARGET_ROOT_BYTES], path[32];
 	LIMPET_CLOSE int fd = open_trace(trace, path, sizeof(path));
 	int error;
 
@@ -124,8 +124,7 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 		if (files[i].fd >= 0)
 			sources[options.source_count++] =
 				(struct limpet_seal_source){files[i].module, files[i].fd};
-	snprintf(root, sizeof(root), "/proc/%d/root", limpet_proc_resident(sealing->pid));
-	options.root = limpet_open_may_enter(root) ? root : NULL;
+	options.root = limpet_target_root(sealing->target, root) ? root : NULL;
 	options.perf_map_fd = sealing->perf_map_fd;
 	options.has_perf_map = options.perf_map_fd >= 0;
 	debuginfod = limpet_debuginfod_new(

@@ -8,8 +8,10 @@
 #include "cli/progress.h"
 #include "collector/capture/capture.h"
 
+struct limpet_target;
+
 struct limpet_sealing {
-	pid_t pid;
+	const struct limpet_target *target;
 	const char *trace;
 	const struct limpet_collector_source *files;
 	size_t count;

@@ -8,7 +8,7 @@
 #include "analyzer/symbols/symbolize.h"
 #include "common/array.h"
 #include "common/open_file.h"
-#include "injector/proc/perf_map_file.h"
+#include "injector/proc/target_process.h"
 
 /* What is known at one address. */
 struct place {
@@ -112,10 +112,10 @@ static int resolve(struct limpet_stack_names *names, struct limpet_symbolizer *s
 }
 
 /* The file as it is mapped; its separate debug information by the paths that the process has. */
-static int name_module(struct limpet_stack_names *names, pid_t pid,
+static int name_module(struct limpet_stack_names *names, const struct limpet_target *target,
 		       const struct limpet_module *module, struct place *places, size_t count)
 {
-	LIMPET_CLOSE int fd = module->vdso ? -1 : limpet_module_open(pid, module);
+	LIMPET_CLOSE int fd = module->vdso ? -1 : limpet_module_open(target, module);
 	struct limpet_symbolizer_options options = {
 		.path = module->path,
 		.fd = fd,
@@ -123,13 +123,12 @@ static int name_module(struct limpet_stack_names *names, pid_t pid,
 		.build_id_bytes = module->build_id_bytes,
 	};
 	struct limpet_symbolizer *symbolizer;
-	char root[64];
+	char root[LIMPET_TARGET_ROOT_BYTES];
 	int error;
 
 	if (fd < 0)
 		return 0;
-	snprintf(root, sizeof(root), "/proc/%d/root", pid);
-	if (limpet_open_may_enter(root))
+	if (limpet_target_root(target, root))
 		options.root = root;
 	if (limpet_symbolizer_open(&options, &symbolizer, NULL) < 0)
 		return 0;
@@ -141,7 +140,7 @@ static int name_module(struct limpet_stack_names *names, pid_t pid,
 /* Code in no module. */
 static int name_made(struct limpet_stack_names *names, const struct limpet_stacks *stacks)
 {
-	LIMPET_CLOSE int fd = limpet_perf_map_open(stacks->modules.pid);
+	LIMPET_CLOSE int fd = limpet_target_open_perf_map(stacks->modules.target);
 	LIMPET_FREE uint64_t *addresses = calloc(names->place_count + 1, sizeof(*addresses));
 	struct limpet_symbolizer *map;
 	size_t count = 0;
@@ -179,8 +178,8 @@ static int look_up(struct limpet_stack_names *names, const struct limpet_stacks 
 			if (names->places[end].address >= module->end)
 				break;
 		if (module)
-			error = name_module(names, stacks->modules.pid, module, &names->places[at],
-					    end - at);
+			error = name_module(names, stacks->modules.target, module,
+					    &names->places[at], end - at);
 	}
 	return error ? error : name_made(names, stacks);
 }

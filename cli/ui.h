@@ -27,7 +27,8 @@ int limpet_ui_fail(const struct limpet_err *err, int status);
 int limpet_ui_usage(const char *command, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Sets *err to the reason why the capture of a process was not found. Returns its code. */
+/* Sets *err to the reason why the capture of a process, whose number was typed, was not found.
+ * Returns its code. */
 int limpet_ui_not_captured(pid_t pid, struct limpet_err *err);
 
 /* ------------------------------------------------------------------ notes */

@@ -260,14 +260,13 @@ LIMPET_WALK_INLINE bool limpet_walk_is_root(const struct limpet_walk_map *map,
 
 /* The frame pointer of the caller, or where it is saved: `ret_fp_at` is 0 or an address, which is
  * read only if the frame pointer is needed. */
-LIMPET_WALK_INLINE void limpet_walk_find_fp(const struct limpet_unwind_rule *rule, uint64_t cfa,
-					    limpet_walk_read *read, const void *memory,
-					    struct limpet_walk_frame *frame, uint64_t *ret_fp,
-					    uint64_t *ret_fp_at)
+LIMPET_WALK_INLINE uint64_t limpet_walk_find_fp(const struct limpet_unwind_rule *rule, uint64_t cfa,
+						limpet_walk_read *read, const void *memory,
+						struct limpet_walk_frame *frame,
+						uint64_t *ret_fp_at)
 {
 	const uint64_t offset = (uint64_t)(int64_t)rule->fp_offset;
 
-	*ret_fp = frame->fp;
 	*ret_fp_at = 0;
 	switch (rule->fp) {
 	case LIMPET_FP_SAME:
@@ -283,12 +282,11 @@ LIMPET_WALK_INLINE void limpet_walk_find_fp(const struct limpet_unwind_rule *rul
 		*ret_fp_at = limpet_walk_load_fp(read, memory, frame) + offset;
 		break;
 	case LIMPET_FP_CFA_SUM:
-		*ret_fp = cfa + offset;
-		break;
+		return cfa + offset;
 	default:
-		*ret_fp = LIMPET_WALK_NO_FP;
-		break;
+		return LIMPET_WALK_NO_FP;
 	}
+	return frame->fp;
 }
 
 /* Steps to the caller by a rule whose CFA is known. */
@@ -307,7 +305,7 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step_rule(const struct limpe
 		  rule->ra == LIMPET_RA_CFA ? cfa - 8 : frame->sp + (uint64_t)(int64_t)rule->extra,
 		  &ra))
 		return LIMPET_WALK_UNREADABLE;
-	limpet_walk_find_fp(rule, cfa, read, memory, frame, &fp, &fp_at);
+	fp = limpet_walk_find_fp(rule, cfa, read, memory, frame, &fp_at);
 	if (ra == 0)
 		return limpet_walk_whole(frame);
 	if (!limpet_walk_plausible_pc(ra))
@@ -364,27 +362,34 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 	return limpet_walk_step_rule(&rule, cfa, read, memory, frame);
 }
 
+/* Where a walk puts what it finds. */
+struct limpet_walk_result {
+	uint64_t *pcs;
+	uint32_t max;
+	enum limpet_walk_end *end;
+};
+
 /* Walks from `frame`, which is the first one listed, and returns the number of entries in
- * `ret_pcs`, innermost first. Each is a return address; an interrupted pc is listed as pc + 1, so
- * that every entry minus one is in the code that ran. `cache` may be NULL. Inlined in each caller:
- * have only one. */
+ * `result->pcs`, innermost first. Each is a return address; an interrupted pc is listed as pc + 1,
+ * so that every entry minus one is in the code that ran. `cache` may be NULL. Inlined in each
+ * caller: have only one. */
 LIMPET_WALK_INLINE uint32_t limpet_walk(const struct limpet_walk_map *map,
 					const struct limpet_walk_cache *cache,
 					limpet_walk_read *read, const void *memory,
-					struct limpet_walk_frame frame, uint64_t *ret_pcs,
-					uint32_t max, enum limpet_walk_end *ret_end)
+					struct limpet_walk_frame frame,
+					const struct limpet_walk_result *result)
 {
 	enum limpet_walk_end end = LIMPET_WALK_DEPTH;
 	uint32_t count = 0;
 
-	while (count < max) {
-		ret_pcs[count++] = frame.pc + (frame.flags & LIMPET_FRAME_EXACT ? 1 : 0);
+	while (count < result->max) {
+		result->pcs[count++] = frame.pc + (frame.flags & LIMPET_FRAME_EXACT ? 1 : 0);
 		end = limpet_walk_step(map, cache, read, memory, &frame);
 		if (end != LIMPET_WALK_MORE)
 			break;
 		end = LIMPET_WALK_DEPTH;
 	}
-	*ret_end = end;
+	*result->end = end;
 	return count;
 }
 

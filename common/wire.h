@@ -16,12 +16,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/method.h"
 #include "common/sample.h"
 
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `detach` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 16u
+#define LIMPET_AGENT_ABI 17u
 
 #define LIMPET_SHM_MAGIC 0x314d4853504d494cull  /* "LIMPSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e49504d494cull /* "LIMPINFO" */
@@ -596,7 +597,8 @@ struct limpet_shm {
 	uint32_t bell;           /* changes when there is something for the collector to do */
 	uint32_t unknown_count;  /* stack pointers written to `unknown`, so far */
 	uint32_t ranges_used;    /* 1: an entry of `ranges` was used; the collector sets it to 0 */
-	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state */
+	uint64_t lost_no_thread; /* calls passed through: no room for a thread's state, or not
+				   libc's thread */
 	/* Calls that could not be recorded: the thread's state belonged to an unfinished call,
 	 * which a signal handler had interrupted or which is on another stack; or a fibre ended a
 	 * call in another thread than the one in which it began. */
@@ -680,6 +682,7 @@ struct limpet_start {
 	uint64_t nonce;
 	uint64_t shm, shm_bytes; /* mapped by the injector, without access; the arena follows it */
 	uint64_t unwind_bytes;
+	uint64_t private_end; /* below it there is room for the agent's private memory */
 	uint64_t page_bytes;
 	uint64_t dl_iterate_phdr; /* in the target; 0: none */
 	uint64_t r_debug;         /* struct r_debug of the dynamic linker; 0: none */
@@ -689,12 +692,12 @@ struct limpet_start {
 	uint64_t control_page; /* result: the private page that fork wipes; hooks record from when
 				  the injector sets its first word to 1 */
 	uint32_t hook_count;
-	uint32_t slot_count;   /* in the shared memory's slot table, state PLANNED */
-	uint32_t from_outside; /* the injector writes the planned slots */
-	uint32_t unlock;   /* the process may lock new mappings (mlockall): unlock the agent's */
-	uint32_t windows;  /* memory may grow by a window: keep forked children out of what hooks
-			      write */
-	uint32_t readable; /* PROT_READ: map everything as readable, too */
+	uint32_t slot_count; /* in the shared memory's slot table, state PLANNED */
+	uint32_t method;     /* enum limpet_method */
+	uint32_t unlock;     /* the process may lock new mappings (mlockall): unlock the agent's */
+	uint32_t windows;    /* memory may grow by a window: keep forked children out of what hooks
+				write */
+	uint32_t readable;   /* PROT_READ: map everything as readable, too */
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
 	/* for modules that are loaded later: what an unbound slot of this name would resolve to */
 	uint64_t default_original[LIMPET_MAX_FAMILY];
@@ -728,8 +731,7 @@ struct limpet_boot_piece {
 	uint32_t protection, pad;
 };
 struct limpet_boot_map {
-	uint64_t bytes;                         /* of all together */
-	uint64_t relocations, relocation_bytes; /* Elf64_Rela, relative ones; offset */
+	uint64_t bytes; /* of all together */
 	uint32_t piece_count, pad;
 	struct limpet_boot_piece pieces[LIMPET_MAX_PIECES];
 };

@@ -8,6 +8,7 @@
 #include "common/trace_format.h"
 #include "explain/used_blocks.h"
 #include "explain/vtables.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE ((uint64_t)4096)
 #define HEAD_BYTES 16u
@@ -18,7 +19,7 @@
 enum { IS_STRING = 1, IS_UNTOUCHED = 2 }; /* flags of a block; its type: of vtables, + 1 */
 
 struct counting {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_memory_reader *memory;
 	struct limpet_pages *pages;    /* that are present */
 	struct limpet_pages *existing; /* or swapped out */
@@ -299,35 +300,35 @@ static int judge(const struct counting *counting, struct limpet_census *census)
 
 static int count(struct counting *counting)
 {
-	int error = limpet_pages_new(counting->pid, LIMPET_PAGES_ASK, &counting->existing);
+	int error = limpet_pages_new(counting->target, LIMPET_PAGES_ASK, &counting->existing);
 
 	if (error)
 		return error;
-	error = limpet_modules_of_files(counting->pid, &counting->modules);
+	error = limpet_modules_of_files(counting->target, &counting->modules);
 	if (!error)
 		error = limpet_vtables_read(&counting->modules, &counting->vtables);
 	if (!error)
-		error = limpet_used_blocks_read(counting->pid, counting->memory, counting->pages,
+		error = limpet_used_blocks_read(counting->target, counting->memory, counting->pages,
 						&counting->first);
 	/* Between the two readings: what both found was there meanwhile. */
 	if (!error)
 		error = look_at_blocks(counting);
 	if (!error)
-		error = limpet_used_blocks_read(counting->pid, counting->memory, counting->pages,
+		error = limpet_used_blocks_read(counting->target, counting->memory, counting->pages,
 						&counting->second);
 	return error;
 }
 
-int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
-		       struct limpet_census *ret_census, struct limpet_err *err)
+int limpet_census_take(const struct limpet_target *target, struct limpet_census *ret_census,
+		       struct limpet_err *err)
 {
-	struct counting counting = {.pid = limpet_proc_resident(pid)};
+	struct counting counting = {.target = target};
 	struct limpet_census census = {0};
 	struct limpet_process_reader *process = NULL;
-	int identity_error, error = limpet_program_check(pid, program);
+	int identity_error, error = limpet_target_check(target);
 
 	if (!error)
-		error = limpet_process_reader_new(counting.pid, &process);
+		error = limpet_process_reader_new(counting.target, &process);
 	if (!error) {
 		limpet_process_reader_allow(process, CENSUS_NS);
 		counting.memory = limpet_process_reader(process);
@@ -337,7 +338,7 @@ int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
 	if (!error)
 		error = judge(&counting, &census);
 	/* Whatever was found then, it is of neither program. */
-	identity_error = limpet_program_check(pid, program);
+	identity_error = limpet_target_check(target);
 	if (identity_error)
 		error = identity_error;
 	limpet_used_blocks_done(&counting.first);
@@ -348,7 +349,7 @@ int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
 	limpet_process_reader_free(process);
 	if (error) {
 		limpet_census_done(&census);
-		return limpet_proc_explain(pid, error, "read the memory of", err);
+		return limpet_proc_explain(target->pid, error, "read the memory of", err);
 	}
 	*ret_census = census;
 	return 0;

@@ -10,7 +10,8 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "explain/program.h"
+
+struct limpet_target;
 
 /* Sizes are usable ones: glibc does not keep what was requested. */
 struct limpet_census_amount {
@@ -52,8 +53,8 @@ struct limpet_census {
 
 /* Of this program. -errno with a message: -ESRCH, -EACCES, -ESTALE: the process executes another by
  * now... Uses some 600 MiB for eight million blocks; more are not counted. */
-int limpet_census_take(pid_t pid, const struct limpet_program_identity *program,
-		       struct limpet_census *ret_census, struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_census_take(const struct limpet_target *target, struct limpet_census *ret_census,
+		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_census_done(struct limpet_census *census);
 
 #endif

@@ -8,6 +8,7 @@
 #include "explain/jemalloc.h"
 #include "explain/mimalloc_census.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define GPERFTOOLS_TRIES 4u
 
@@ -211,16 +212,16 @@ static int judge(const struct limpet_class_tally *first, const struct limpet_cla
 }
 
 /* One reading, with a budget of its own. Mappings are asked for anew, since the heap grows. */
-static int count(pid_t pid, const struct limpet_class_heaps *heaps, const struct kind *kind,
-		 struct limpet_class_tally *tally)
+static int count(const struct limpet_target *target, const struct limpet_class_heaps *heaps,
+		 const struct kind *kind, struct limpet_class_tally *tally)
 {
 	struct limpet_process_reader *process = NULL;
 	struct limpet_maps maps = {0};
 	struct counting counting = {.maps = &maps, .heaps = heaps};
-	int error = limpet_process_reader_new(pid, &process);
+	int error = limpet_process_reader_new(target, &process);
 
 	if (!error)
-		error = limpet_proc_maps_read(pid, &maps);
+		error = limpet_proc_maps_read(target->pid, &maps);
 	if (!error) {
 		counting.memory = limpet_process_reader(process);
 		counting.pages = limpet_process_reader_pages(process);
@@ -231,8 +232,8 @@ static int count(pid_t pid, const struct limpet_class_heaps *heaps, const struct
 	return error;
 }
 
-static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct kind *kind,
-		bool is_swapped, struct limpet_class_census *ret_census)
+static int take(const struct limpet_target *target, const struct limpet_class_heaps *heaps,
+		const struct kind *kind, bool is_swapped, struct limpet_class_census *ret_census)
 {
 	LIMPET_FREE struct limpet_class_tally *tallies = calloc(2, sizeof(*tallies));
 	struct limpet_class_census census = {
@@ -240,32 +241,32 @@ static int take(pid_t pid, const struct limpet_class_heaps *heaps, const struct 
 	int error = tallies ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < 2 && !error; i++)
-		error = count(pid, heaps, kind, &tallies[i]);
+		error = count(target, heaps, kind, &tallies[i]);
 	if (!error)
 		error = judge(&tallies[0], &tallies[1], &census);
 	*ret_census = census;
 	return error;
 }
 
-int limpet_class_censuses_take(pid_t pid, const struct limpet_program_identity *program,
+int limpet_class_censuses_take(const struct limpet_target *target,
 			       const struct limpet_class_heaps *heaps, bool is_swapped,
 			       struct limpet_class_censuses *ret_censuses, struct limpet_err *err)
 {
 	struct limpet_class_censuses censuses = {.count = 0};
-	int identity_error, error = limpet_program_check(pid, program);
+	int identity_error, error = limpet_target_check(target);
 
 	if (!error) {
 		for (size_t i = 0; i < LIMPET_COUNT_OF(kinds) && !error; i++)
 			if (kinds[i].is_there(heaps))
-				error = take(limpet_proc_resident(pid), heaps, &kinds[i],
-					     is_swapped, &censuses.list[censuses.count++]);
+				error = take(target, heaps, &kinds[i], is_swapped,
+					     &censuses.list[censuses.count++]);
 		/* Whatever was found then, it is of neither program. */
-		identity_error = limpet_program_check(pid, program);
+		identity_error = limpet_target_check(target);
 		error = identity_error ? identity_error : error;
 	}
 	if (error) {
 		limpet_class_censuses_done(&censuses);
-		return limpet_proc_explain(pid, error, "read the memory of", err);
+		return limpet_proc_explain(target->pid, error, "read the memory of", err);
 	}
 	*ret_censuses = censuses;
 	return 0;

@@ -8,6 +8,8 @@
 #include "explain/gperftools.h"
 #include "explain/mimalloc.h"
 
+struct limpet_target;
+
 /* The heaps that were found, and where. */
 struct limpet_class_heaps {
 	uint64_t jemalloc_root;               /* of its tree; 0: no such heap */
@@ -37,7 +39,7 @@ struct limpet_class_censuses {
 /* One of each heap that was found in this program. `is_swapped`: a part of the process is swapped
  * out, so that something may be missed. -errno with a message: -ESRCH, -EACCES, -ESTALE: the
  * process executes another program by now... */
-int limpet_class_censuses_take(pid_t pid, const struct limpet_program_identity *program,
+int limpet_class_censuses_take(const struct limpet_target *target,
 			       const struct limpet_class_heaps *heaps, bool is_swapped,
 			       struct limpet_class_censuses *ret_censuses,
 			       struct limpet_err *err) LIMPET_MUST_CHECK;

@@ -13,6 +13,7 @@
 #include "injector/elf/memory_owners.h"
 #include "injector/elf/preflight_allocators.h"
 #include "injector/proc/pages.h"
+#include "injector/proc/target_process.h"
 
 /* An arena below a tenth of its resident memory in use counts as empty. */
 #define EMPTY_SHARE 10u
@@ -29,7 +30,7 @@ enum { KEPT_FROM_GLIBC = 40, KEPT_FROM_TREES = 20, KEPT_FROM_RUNTIMES = 5 };
 
 /* Everything that is read from the process, for one account. */
 struct inquiry {
-	pid_t pid;
+	const struct limpet_target *target;
 	struct limpet_maps maps;
 	struct limpet_modules modules;
 	struct limpet_process_reader *process;
@@ -97,33 +98,33 @@ static int inquire_heaps(struct inquiry *inquiry, struct limpet_pages *pages)
 static int inquire(struct inquiry *inquiry, uint64_t reads)
 {
 	struct limpet_pages *pages;
-	int error = limpet_proc_maps_read(inquiry->pid, &inquiry->maps);
+	int error = limpet_proc_maps_read(inquiry->target->pid, &inquiry->maps);
 
 	if (!error)
-		error = limpet_process_reader_new(inquiry->pid, &inquiry->process);
+		error = limpet_process_reader_new(inquiry->target, &inquiry->process);
 	if (error)
 		return error;
 	inquiry->memory = limpet_process_reader(inquiry->process);
 	pages = limpet_process_reader_pages(inquiry->process);
 	limpet_process_reader_limit(inquiry->process, reads);
 	limpet_process_reader_keep(inquiry->process, KEPT_FROM_GLIBC);
-	error = limpet_glibc_heaps_read(inquiry->pid, inquiry->memory, &inquiry->maps, pages, NULL,
-					&inquiry->heaps);
+	error = limpet_glibc_heaps_read(inquiry->target, inquiry->memory, &inquiry->maps, pages,
+					NULL, &inquiry->heaps);
 	if (!error)
-		error = limpet_modules_of_files(inquiry->pid, &inquiry->modules);
+		error = limpet_modules_of_files(inquiry->target, &inquiry->modules);
 	if (!error)
-		error = limpet_pieces_read(inquiry->pid, &inquiry->modules, &inquiry->heaps,
+		error = limpet_pieces_read(inquiry->target, &inquiry->modules, &inquiry->heaps,
 					   &inquiry->pieces);
 	if (!error)
 		error = inquire_heaps(inquiry, pages);
 	if (!error) {
 		limpet_glibc_heaps_look_again(inquiry->memory, &inquiry->heaps);
-		error = limpet_stack_owners_read(inquiry->pid, &inquiry->threads);
+		error = limpet_stack_owners_read(inquiry->target, &inquiry->threads);
 	}
 	if (!error)
-		error = limpet_proc_smaps_read(inquiry->pid, &inquiry->smaps);
+		error = limpet_proc_smaps_read(inquiry->target->pid, &inquiry->smaps);
 	/* Without it, files of a tmpfs count as files. */
-	return error ? error : limpet_tmpfs_read(inquiry->pid, &inquiry->mounts);
+	return error ? error : limpet_tmpfs_read(inquiry->target, &inquiry->mounts);
 }
 
 /* ------------------------------------------------------------------ glibc's sums */
@@ -348,7 +349,7 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 	explanation->others_are_libraries = explanation->others[0] != '\0';
 	if (explanation->others_are_libraries)
 		return;
-	limpet_memory_owners_name(&inquiry->modules, NULL, NULL, "", NULL, named, sizeof(named));
+	limpet_memory_owners_name(&inquiry->modules, NULL, "", NULL, named, sizeof(named));
 	snprintf(explanation->others, sizeof(explanation->others), "%s", named);
 	explanation->glibc_unrecognized =
 		!named[0] && inquiry->heaps.has_library && !inquiry->heaps.count;
@@ -409,49 +410,51 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	return error ? error : limpet_verdicts_make(explanation);
 }
 
-static int fail(pid_t pid, int error, struct limpet_err *err)
+static int fail(const struct limpet_target *target, int error, struct limpet_err *err)
 {
-	(void)limpet_proc_explain(pid, error, "read the memory of", err);
+	(void)limpet_proc_explain(target->pid, error, "read the memory of", err);
 	if (error == -EACCES || error == -EPERM)
 		limpet_err_hint(
 			err, geteuid() ? "sudo limpet explain %d" : "`limpet doctor %d` says why",
-			pid);
+			target->pid);
 	return error;
 }
 
-/* Whether it is a process with memory, and which program it runs. */
-static int begin(pid_t pid, struct limpet_proc_status *ret_status,
-		 struct limpet_program_identity *ret_identity, struct limpet_err *err)
+/* Whether it is a process with memory. */
+static int begin(const struct limpet_target *target, struct limpet_proc_status *ret_status,
+		 struct limpet_err *err)
 {
-	int error = limpet_proc_status_read(pid, ret_status);
+	int error = limpet_proc_status_read(target->pid, ret_status);
 
 	if (error == -ESRCH) {
-		limpet_err_set(err, error, "no process has the pid %d", pid);
+		limpet_err_set(err, error, "no process has the pid %d", target->pid);
 		limpet_err_hint(err, "find it with `pidof NAME` or `limpet doctor`");
 		return error;
 	}
 	if (error)
-		return fail(pid, error, err);
+		return fail(target, error, err);
 	if (ret_status->kernel_thread)
-		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel", pid);
-	if (ret_status->tgid != pid) {
-		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid, ret_status->tgid);
+		return limpet_err_set(err, -EINVAL, "process %d is a thread of the kernel",
+				      target->pid);
+	if (ret_status->tgid != target->pid) {
+		limpet_err_set(err, -EINVAL, "%d is a thread of process %d", target->pid,
+			       ret_status->tgid);
 		limpet_err_hint(err, "limpet explain %d", ret_status->tgid);
 		return -EINVAL;
 	}
-	if (limpet_proc_refuse_zombie(pid, ret_status, err))
+	if (limpet_proc_refuse_zombie(target->pid, ret_status, err))
 		return -ESRCH;
-	error = limpet_program_identify(pid, ret_identity);
-	return error ? fail(pid, error, err) : 0;
+	error = limpet_target_check(target);
+	return error ? fail(target, error, err) : 0;
 }
 
-int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *ret_explanation,
-			  struct limpet_err *err)
+int limpet_explain_within(const struct limpet_target *target, uint64_t reads,
+			  struct limpet_explanation *ret_explanation, struct limpet_err *err)
 {
-	struct limpet_explanation explanation = {.pid = pid};
-	struct inquiry inquiry = {.pid = limpet_proc_resident(pid)};
+	struct limpet_explanation explanation = {.pid = target->pid};
+	struct inquiry inquiry = {.target = target};
 	struct limpet_proc_status status;
-	int identity_error, error = begin(pid, &status, &explanation.program, err);
+	int identity_error, error = begin(target, &status, err);
 
 	if (error)
 		return error;
@@ -461,21 +464,22 @@ int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *
 	if (!error)
 		error = account_for(&inquiry, &explanation);
 	/* Whatever was found then, it is of neither program. */
-	identity_error = limpet_program_check(pid, &explanation.program);
+	identity_error = limpet_target_check(target);
 	if (identity_error)
 		error = identity_error;
 	inquiry_done(&inquiry);
 	if (error) {
 		limpet_explanation_done(&explanation);
-		return fail(pid, error, err);
+		return fail(target, error, err);
 	}
 	*ret_explanation = explanation;
 	return 0;
 }
 
-int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation, struct limpet_err *err)
+int limpet_explain(const struct limpet_target *target, struct limpet_explanation *ret_explanation,
+		   struct limpet_err *err)
 {
-	return limpet_explain_within(pid, LIMPET_MEMORY_READER_READS, ret_explanation, err);
+	return limpet_explain_within(target, LIMPET_MEMORY_READER_READS, ret_explanation, err);
 }
 
 void limpet_explanation_done(struct limpet_explanation *explanation)

@@ -17,11 +17,14 @@
 #include "common/err.h"
 #include "explain/explanation.h"
 
+struct limpet_target;
+
 /* -errno with a message: -ESRCH, -EACCES... */
-int limpet_explain(pid_t pid, struct limpet_explanation *ret_explanation,
+int limpet_explain(const struct limpet_target *target, struct limpet_explanation *ret_explanation,
 		   struct limpet_err *err) LIMPET_MUST_CHECK;
 /* The same with at most so many reads; public for tests. */
-int limpet_explain_within(pid_t pid, uint64_t reads, struct limpet_explanation *ret_explanation,
+int limpet_explain_within(const struct limpet_target *target, uint64_t reads,
+			  struct limpet_explanation *ret_explanation,
 			  struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_explanation_done(struct limpet_explanation *explanation);
 

@@ -8,7 +8,6 @@
 #include <sys/types.h>
 
 #include "explain/class_census.h"
-#include "explain/program.h"
 
 struct limpet_account {
 	const char *kind; /* stable identifier, static */
@@ -83,9 +82,8 @@ struct limpet_explain_mapping {
 
 struct limpet_explanation {
 	pid_t pid;
-	struct limpet_program_identity program; /* for censuses: they are to be of the same one */
-	char name[64];                          /* comm */
-	uint64_t rss_bytes;                     /* by smaps: what the accounts add up to */
+	char name[64];         /* comm */
+	uint64_t rss_bytes;    /* by smaps: what the accounts add up to */
 	uint64_t vm_rss_bytes; /* by status, whose counters are updated in batches */
 	uint64_t swap_bytes;
 	uint64_t lazy_free_bytes; /* of RSS: given up by madvise(MADV_FREE), not yet taken back */

@@ -5,6 +5,7 @@
 
 #include "explain/data.h"
 #include "explain/glibc_wait.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 
@@ -112,14 +113,14 @@ static bool is_swapped(struct limpet_pages *pages, const struct limpet_memory_re
 	return false;
 }
 
-enum limpet_glibc_library limpet_glibc_find_library(pid_t pid,
+enum limpet_glibc_library limpet_glibc_find_library(const struct limpet_target *target,
 						    const struct limpet_memory_reader *memory,
 						    const struct limpet_maps *maps)
 {
 	enum limpet_glibc_library library = LIMPET_GLIBC_NO_LIBRARY;
 	struct limpet_pages *pages;
 
-	if (limpet_pages_new(pid, LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target, LIMPET_PAGES_ASK, &pages) < 0)
 		return library;
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct limpet_map *map = &maps->list[i];

@@ -8,6 +8,8 @@
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
 
+struct limpet_target;
+
 /* Several copies of the C library may be in one process (dlmopen(3)). */
 #define LIMPET_GLIBC_COPIES 8u
 
@@ -25,7 +27,7 @@ enum limpet_glibc_library {
 	LIMPET_GLIBC_LIBRARY,
 	LIMPET_GLIBC_LIBRARY_ABSENT /* pages of its data are swapped out */
 };
-enum limpet_glibc_library limpet_glibc_find_library(pid_t pid,
+enum limpet_glibc_library limpet_glibc_find_library(const struct limpet_target *target,
 						    const struct limpet_memory_reader *memory,
 						    const struct limpet_maps *maps);
 

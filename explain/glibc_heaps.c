@@ -9,6 +9,7 @@
 #include "explain/glibc_orphans.h"
 #include "explain/glibc_regions.h"
 #include "explain/glibc_wait.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 #define ALIGNMENT 16u
@@ -25,7 +26,7 @@ static const uint64_t heap_sizes[] = {(uint64_t)64 << 20, (uint64_t)8 << 20, (ui
 #define WAIT_NS UINT64_C(1000000000) /* for all arenas */
 
 struct heaps_reading {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	struct limpet_pages *pages;
@@ -462,7 +463,7 @@ static void look_at_maps(struct heaps_reading *reading)
 {
 	struct limpet_maps maps;
 
-	if (limpet_proc_maps_read(reading->pid, &maps) < 0)
+	if (limpet_proc_maps_read(reading->target->pid, &maps) < 0)
 		return;
 	limpet_proc_maps_done(&reading->newer);
 	reading->newer = maps;
@@ -723,7 +724,7 @@ static int read_all(struct heaps_reading *reading)
 		error = read_copy(reading, &reading->found.mains[i]);
 	if (error)
 		return error;
-	library = limpet_glibc_find_library(reading->pid, reading->memory, reading->maps);
+	library = limpet_glibc_find_library(reading->target, reading->memory, reading->maps);
 	reading->heaps->has_library =
 		library != LIMPET_GLIBC_NO_LIBRARY && reading->found.brk_end > 0;
 	if (!reading->found.count && library == LIMPET_GLIBC_LIBRARY_ABSENT)
@@ -738,12 +739,13 @@ static int region_by_start(const void *a, const void *b)
 	return left->start < right->start ? -1 : left->start > right->start;
 }
 
-int limpet_glibc_heaps_read(pid_t pid, const struct limpet_memory_reader *memory,
+int limpet_glibc_heaps_read(const struct limpet_target *target,
+			    const struct limpet_memory_reader *memory,
 			    const struct limpet_maps *maps, struct limpet_pages *pages,
 			    struct limpet_glibc_chunks *used, struct limpet_glibc_heaps *ret_heaps)
 {
 	struct limpet_glibc_heaps heaps = {0};
-	struct heaps_reading reading = {.pid = pid,
+	struct heaps_reading reading = {.target = target,
 					.memory = memory,
 					.maps = maps,
 					.pages = pages,

@@ -8,6 +8,8 @@
 #include "explain/glibc_walk.h"
 #include "injector/proc/proc.h"
 
+struct limpet_target;
+
 enum limpet_unread {
 	LIMPET_UNREAD_CHANGED, /* too fast; or the chunks did not make sense */
 	LIMPET_UNREAD_BROKEN,  /* they did not, and did not change where they did not */
@@ -64,7 +66,8 @@ void limpet_glibc_arena_lock(struct limpet_glibc_arena *arena, uint64_t start, u
  * glibc's own data is swapped out, there is an arena for what brk(2) gave and one for each heap,
  * none of them known. `pages` must leave out swapped pages. `used`: gets the chunks in use of all
  * arenas that are known; NULL: they are not listed. */
-int limpet_glibc_heaps_read(pid_t pid, const struct limpet_memory_reader *memory,
+int limpet_glibc_heaps_read(const struct limpet_target *target,
+			    const struct limpet_memory_reader *memory,
 			    const struct limpet_maps *maps, struct limpet_pages *pages,
 			    struct limpet_glibc_chunks *used,
 			    struct limpet_glibc_heaps *ret_heaps) LIMPET_MUST_CHECK;

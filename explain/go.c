@@ -474,9 +474,9 @@ static void look(void *context, const uint64_t *data, size_t bytes, uint64_t add
 	}
 }
 
-static bool has_go(pid_t pid, const struct limpet_module *module)
+static bool has_go(const struct limpet_target *target, const struct limpet_module *module)
 {
-	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
+	LIMPET_CLOSE int fd = limpet_module_open(target, module);
 	struct limpet_elf_file *file;
 	bool has;
 
@@ -496,7 +496,7 @@ int limpet_go_read(const struct limpet_memory_reader *memory, struct limpet_modu
 
 	for (size_t i = 0; i < modules->count && !go->is_there; i++)
 		go->is_there =
-			modules->list[i].executable && has_go(modules->pid, &modules->list[i]);
+			modules->list[i].executable && has_go(modules->target, &modules->list[i]);
 	if (!go->is_there)
 		return 0;
 	error = limpet_data_read(memory, &modules->maps, pages, look, &pointers);

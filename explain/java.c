@@ -115,7 +115,7 @@ void limpet_java_find(const struct limpet_memory_reader *memory,
 		      const struct limpet_modules *modules, const struct limpet_module *module,
 		      struct limpet_java_ranges *ranges)
 {
-	LIMPET_CLOSE int fd = limpet_module_open(modules->pid, module);
+	LIMPET_CLOSE int fd = limpet_module_open(modules->target, module);
 	const struct library library = {
 		.memory = memory, .maps = &modules->maps, .module = module, .fd = fd};
 	uint64_t table = find_table(fd, module);

@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE ((uint64_t)4096)
 #define RANGE_BYTES ((uint64_t)2 << 20)
@@ -217,10 +218,10 @@ void limpet_memory_share_begin(struct limpet_memory_share *share,
 
 /* ------------------------------------------------------------------ opening */
 
-static int take_maps(struct limpet_process_reader *process, pid_t pid)
+static int take_maps(struct limpet_process_reader *process, const struct limpet_target *target)
 {
 	struct limpet_maps maps;
-	int error = limpet_proc_maps_read(pid, &maps);
+	int error = limpet_proc_maps_read(target->pid, &maps);
 
 	if (error)
 		return error;
@@ -243,9 +244,9 @@ static int take_maps(struct limpet_process_reader *process, pid_t pid)
 }
 
 /* Nothing is read if what is present cannot be known. */
-static int try_pagemap(pid_t pid)
+static int try_pagemap(const struct limpet_target *target)
 {
-	LIMPET_CLOSE int fd = limpet_proc_open(pid, "pagemap", O_RDONLY);
+	LIMPET_CLOSE int fd = limpet_proc_open(target, "pagemap", O_RDONLY);
 	uint64_t entry;
 	ssize_t got;
 
@@ -257,24 +258,24 @@ static int try_pagemap(pid_t pid)
 	return got == sizeof(entry) ? 0 : -ESRCH;
 }
 
-int limpet_process_reader_new(pid_t pid, struct limpet_process_reader **ret)
+int limpet_process_reader_new(const struct limpet_target *target,
+			      struct limpet_process_reader **ret)
 {
 	struct limpet_process_reader *process = calloc(1, sizeof(*process));
 	int error;
 
 	if (!process)
 		return -ENOMEM;
-	pid = limpet_proc_resident(pid);
 	process->reader = (struct limpet_memory_reader){read_pages, is_spent, process};
 	limpet_process_reader_limit(process, LIMPET_MEMORY_READER_READS);
 	limpet_process_reader_allow(process, LIMPET_MEMORY_READER_NS);
-	process->memory = limpet_proc_open(pid, "mem", O_RDONLY);
-	error = process->memory < 0 ? process->memory : try_pagemap(pid);
+	process->memory = limpet_proc_open(target, "mem", O_RDONLY);
+	error = process->memory < 0 ? process->memory : try_pagemap(target);
 	if (!error)
-		error = limpet_pages_new(pid, LIMPET_PAGES_ASK, &process->pages);
+		error = limpet_pages_new(target, LIMPET_PAGES_ASK, &process->pages);
 	if (!error) {
 		limpet_pages_be_exact(process->pages);
-		error = take_maps(process, pid);
+		error = take_maps(process, target);
 	}
 	if (error) {
 		limpet_process_reader_free(process);

@@ -18,6 +18,8 @@
 
 #include "common/err.h"
 
+struct limpet_target;
+
 /* All that is read of one process, at most: processor time of this thread, however long that takes
  * on a busy machine, up to a limit. */
 #define LIMPET_MEMORY_READER_NS UINT64_C(5000000000)
@@ -68,7 +70,8 @@ bool limpet_memory_reader_is_device(const char *path);
  * not know which pages are present. */
 struct limpet_process_reader;
 struct limpet_pages;
-int limpet_process_reader_new(pid_t pid, struct limpet_process_reader **ret) LIMPET_MUST_CHECK;
+int limpet_process_reader_new(const struct limpet_target *target,
+			      struct limpet_process_reader **ret) LIMPET_MUST_CHECK;
 void limpet_process_reader_free(struct limpet_process_reader *process);
 /* Valid as long as `process`. */
 const struct limpet_memory_reader *limpet_process_reader(

@@ -27,7 +27,6 @@ EXPLAIN_SRC := \
 	explain/page_map.c \
 	explain/pieces.c \
 	explain/present.c \
-	explain/program.c \
 	explain/runtimes.c \
 	explain/samples.c \
 	explain/stack_owners.c \

@@ -53,7 +53,7 @@ static void visit(void *context, enum limpet_memory_account account, uint64_t st
 			  &(struct limpet_piece){.start = start, .end = end, .account = account});
 }
 
-int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules,
+int limpet_pieces_read(const struct limpet_target *target, const struct limpet_modules *modules,
 		       const struct limpet_glibc_heaps *heaps, struct limpet_pieces *ret_pieces)
 {
 	struct limpet_pieces pieces = {0};
@@ -66,7 +66,7 @@ int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules,
 						       .context = &pieces,
 						       .ret_stacks = &pieces.stacks};
 	struct limpet_memory memory;
-	int error = limpet_memory_owners_take(pid, &options, &memory);
+	int error = limpet_memory_owners_take(target, &options, &memory);
 
 	if (!error)
 		error = pieces.error;

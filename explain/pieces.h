@@ -7,6 +7,8 @@
 #include "injector/elf/modules.h"
 #include "injector/elf/thread_stacks.h"
 
+struct limpet_target;
+
 struct limpet_piece {
 	uint64_t start, end;
 	enum limpet_memory_account account;
@@ -28,7 +30,7 @@ void limpet_pieces_add(struct limpet_pieces *pieces, const struct limpet_piece *
 size_t limpet_pieces_from(const struct limpet_pieces *pieces, uint64_t address);
 
 /* All pieces of a process with these heaps of glibc's malloc. 0 or -errno. */
-int limpet_pieces_read(pid_t pid, const struct limpet_modules *modules,
+int limpet_pieces_read(const struct limpet_target *target, const struct limpet_modules *modules,
 		       const struct limpet_glibc_heaps *heaps,
 		       struct limpet_pieces *ret_pieces) LIMPET_MUST_CHECK;
 

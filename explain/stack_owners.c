@@ -5,13 +5,15 @@
 
 #include "injector/elf/thread_stacks.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/proc/tid_offset.h"
 
-int limpet_stack_owners_read(pid_t pid, struct limpet_stack_owners *ret_threads)
+int limpet_stack_owners_read(const struct limpet_target *target,
+			     struct limpet_stack_owners *ret_threads)
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	struct limpet_stack_owners threads = {0};
-	int count = limpet_proc_tasks(pid, &tids);
+	int count = limpet_proc_tasks(target->pid, &tids);
 
 	if (count < 0)
 		return count;
@@ -28,7 +30,7 @@ int limpet_stack_owners_read(pid_t pid, struct limpet_stack_owners *ret_threads)
 		thread->tid = tids[i];
 		thread->ns_tid = status.ns_pid;
 		snprintf(thread->name, sizeof(thread->name), "%s", status.name);
-		if (limpet_proc_syscall_read(pid, tids[i], &call) == 0 && !call.running)
+		if (limpet_proc_syscall_read(target->pid, tids[i], &call) == 0 && !call.running)
 			thread->sp = call.sp;
 		threads.count++;
 	}

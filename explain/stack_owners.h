@@ -9,6 +9,8 @@
 
 #include "explain/memory_reader.h"
 
+struct limpet_target;
+
 struct limpet_stack_owner {
 	pid_t tid, ns_tid; /* the latter in its own pid namespace */
 	uint64_t sp;       /* 0: it was running */
@@ -19,7 +21,8 @@ struct limpet_stack_owners {
 	size_t count;
 };
 /* 0 or -errno. */
-int limpet_stack_owners_read(pid_t pid, struct limpet_stack_owners *ret_threads) LIMPET_MUST_CHECK;
+int limpet_stack_owners_read(const struct limpet_target *target,
+			     struct limpet_stack_owners *ret_threads) LIMPET_MUST_CHECK;
 void limpet_stack_owners_done(struct limpet_stack_owners *threads);
 
 /* The thread whose stack is [start, top), or NULL: by its stack pointer, or by the number that the

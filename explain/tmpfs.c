@@ -6,6 +6,7 @@
 
 #include "common/array.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 void limpet_tmpfs_done(struct limpet_tmpfs *mounts)
 {
@@ -73,12 +74,12 @@ int limpet_tmpfs_take(const char *text, struct limpet_tmpfs *ret_mounts)
 	return 0;
 }
 
-int limpet_tmpfs_read(pid_t pid, struct limpet_tmpfs *ret_mounts)
+int limpet_tmpfs_read(const struct limpet_target *target, struct limpet_tmpfs *ret_mounts)
 {
 	LIMPET_FREE char *text = NULL;
 	size_t bytes;
 
-	if (limpet_proc_file_read(pid, "mountinfo", &text, &bytes) < 0)
+	if (limpet_proc_file_read(target->pid, "mountinfo", &text, &bytes) < 0)
 		return 0;
 	return limpet_tmpfs_take(text, ret_mounts);
 }

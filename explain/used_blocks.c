@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE ((uint64_t)4096)
 #define CHUNK_BITS ((uint64_t)7)
@@ -271,18 +272,19 @@ static int take_arenas(struct limpet_used_blocks *blocks, const struct limpet_me
 	return error;
 }
 
-int limpet_used_blocks_read(pid_t pid, const struct limpet_memory_reader *memory,
-			    struct limpet_pages *pages, struct limpet_used_blocks *ret_blocks)
+int limpet_used_blocks_read(const struct limpet_target *target,
+			    const struct limpet_memory_reader *memory, struct limpet_pages *pages,
+			    struct limpet_used_blocks *ret_blocks)
 {
 	struct limpet_used_blocks blocks = {.is_whole = true};
 	struct limpet_glibc_heaps heaps = {0};
 	struct limpet_glibc_chunks used = {0};
 	struct limpet_maps maps;
-	int error = limpet_proc_maps_read(pid, &maps);
+	int error = limpet_proc_maps_read(target->pid, &maps);
 
 	if (error)
 		return error;
-	error = limpet_glibc_heaps_read(pid, memory, &maps, pages, &used, &heaps);
+	error = limpet_glibc_heaps_read(target, memory, &maps, pages, &used, &heaps);
 	if (!error) {
 		note_arenas(&blocks, &heaps);
 		error = look_at_pages(&blocks, pages, &heaps);

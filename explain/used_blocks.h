@@ -8,6 +8,8 @@
 
 #include "explain/glibc_heaps.h"
 
+struct limpet_target;
+
 struct limpet_used_block {
 	uint64_t start; /* of the chunk: the block comes 16 bytes later */
 	uint32_t type;  /* for the caller; 0 */
@@ -34,8 +36,8 @@ struct limpet_used_blocks {
 void limpet_used_blocks_done(struct limpet_used_blocks *blocks);
 
 /* 0; -errno of /proc, -ENOMEM. `pages` must leave out swapped pages. */
-int limpet_used_blocks_read(pid_t pid, const struct limpet_memory_reader *memory,
-			    struct limpet_pages *pages,
+int limpet_used_blocks_read(const struct limpet_target *target,
+			    const struct limpet_memory_reader *memory, struct limpet_pages *pages,
 			    struct limpet_used_blocks *ret_blocks) LIMPET_MUST_CHECK;
 
 #endif

@@ -61,7 +61,7 @@ int limpet_vtables_read(const struct limpet_modules *modules, struct limpet_vtab
 		const struct limpet_module *module = &modules->list[i];
 		LIMPET_CLOSE int fd = module->vdso || module->agent
 					      ? -1
-					      : limpet_module_open(modules->pid, module);
+					      : limpet_module_open(modules->target, module);
 		struct limpet_elf_file *file;
 
 		if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)

@@ -1,5 +1,7 @@
 INJECTOR_SRC := \
 	injector/session/children.c \
+	injector/session/command.c \
+	injector/session/descendants.c \
 	injector/session/forks.c \
 	injector/session/leftovers.c \
 	injector/session/session.c \
@@ -16,6 +18,7 @@ INJECTOR_SRC += \
 	injector/hidden/slot_calls.c
 
 INJECTOR_SRC += \
+	injector/preflight/attach_plan.c \
 	injector/preflight/dormant.c \
 	injector/preflight/preflight.c \
 	injector/preflight/preflight_cache.c \
@@ -73,6 +76,10 @@ INJECTOR_SRC += \
 	injector/ptrace/tick.c \
 	injector/ptrace/timed_wait.c \
 	injector/ptrace/tracee.c \
+	injector/ptrace/tracee_hijack.c \
+	injector/ptrace/tracee_maker.c \
+	injector/ptrace/tracee_wait.c \
+	injector/ptrace/tracer.c \
 	injector/ptrace/target_lock.c \
 	injector/ptrace/wait.c \
 	injector/ptrace/watchdog.c
@@ -112,19 +119,19 @@ INJECTOR_SRC += \
 	injector/elf/preflight_allocators.c
 
 INJECTOR_SRC += \
+	injector/proc/commit.c \
 	injector/proc/cgroup.c \
-	injector/proc/descendants.c \
 	injector/proc/descriptor.c \
 	injector/proc/memory.c \
 	injector/proc/message_queue.c \
 	injector/proc/pagemap.c \
 	injector/proc/pages.c \
 	injector/proc/stack_memory.c \
-	injector/proc/perf_map_file.c \
+	injector/proc/target_perf_map.c \
 	injector/proc/proc.c \
 	injector/proc/proc_files.c \
 	injector/proc/proc_maps.c \
 	injector/proc/proc_threads.c \
 	injector/proc/target_end.c \
-	injector/proc/target_process.c \
+	injector/proc/target_identity.c \
 	injector/proc/tid_offset.c

@@ -17,6 +17,7 @@ PREFLIGHT_TESTS := test_preflight_process test_preflight_permission test_preflig
 	test_preflight_seccomp
 test_proc_SRC := test/unit/proc_fixture.c
 test_faults_SRC := test/unit/proc_fixture.c
+test_commit_SRC := test/unit/proc_fixture.c
 test_growing_SRC := test/unit/proc_fixture.c
 test_leftovers_SRC := test/unit/proc_fixture.c
 $(foreach test,$(PREFLIGHT_TESTS),$(eval $(test)_SRC := test/unit/preflight_fixture.c test/unit/proc_fixture.c))
@@ -37,7 +38,7 @@ test_followers_SRC := cli/followers.c cli/follower.c cli/capture_options.c $(LIN
 
 # A test of agent code names the agent's sources that are built into it for the host; the thunks are
 # the agent's own.
-AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/hook_malloc.c agent/hook_nim.c agent/hook_noted.c agent/hook_paths.c agent/hook_state.c agent/record.c agent/sampled.c agent/stack.c agent/stack_arguments.c agent/stack_cache.c agent/stack_describe.c agent/stack_left.c agent/stack_prints.c agent/stack_ranges.c agent/loaded.c agent/patch.c agent/finder.c \
+AGENT_FOR_TESTS := agent/start.c agent/hook.c agent/hook_malloc.c agent/hook_nim.c agent/hook_noted.c agent/hook_out.c agent/hook_paths.c agent/hook_state.c agent/record.c agent/sampled.c agent/stack.c agent/stack_arguments.c agent/stack_cache.c agent/stack_describe.c agent/stack_left.c agent/stack_prints.c agent/stack_ranges.c agent/loaded.c agent/patch.c agent/finder.c \
 	$(B)/agent/agent/arch/$(ARCH)/thunks.o test/unit/agent_fixture.c
 HOOKS_TESTS := test_hooks_records test_hooks_room test_hooks_nested test_hooks_threads test_hooks_stacks \
 	test_hooks_collector
@@ -64,14 +65,17 @@ $(B)/test/test_symbol_reader: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,dwfl
 $(B)/test/test_symbol_worker: LDFLAGS_ALL += -Wl,--wrap=limpet_symbol_worker
 $(B)/test/test_served_files: LDFLAGS_ALL += -Wl,--wrap=poll
 $(B)/test/test_code_reader: LDFLAGS_ALL += -Wl,--wrap=limpet_entry_code_make
-$(B)/test/test_quiesce: LDFLAGS_ALL += -Wl,--wrap=limpet_memory_read,--wrap=limpet_memory_read_own
+$(B)/test/test_quiesce: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,memory_read memory_read_own proc_run_time proc_status_read)
+$(B)/test/test_short_stops: LDFLAGS_ALL += -Wl,--wrap=open
 $(B)/test/test_control: LDFLAGS_ALL += -Wl,--wrap=timerfd_settime
 $(B)/test/test_reorder: LDFLAGS_ALL += -Wl,--wrap=limpet_event_describer_put
-$(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,limpet_monotonic_ns limpet_recorder_add_events)
-$(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
+$(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns recorder_add_events proc_status_read)
+$(B)/test/test_hijack $(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
 $(B)/test/test_modules_memory: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_start_time
 $(B)/test/test_forks: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns proc_file_read proc_pids proc_start_time proc_status_read memory_read_own proc_maps_read proc_maps_done own_objects_has_inode)
+$(B)/test/test_commit: LDFLAGS_ALL += -Wl,--wrap=fallocate
+$(B)/test/test_odd_threads: LDFLAGS_ALL += -Wl,--wrap=ptrace
 $(B)/test/test_stop_effect: LDFLAGS_ALL += -Wl,--wrap=getxattr
 $(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)
 # Tests whose clock stands still until they move it.

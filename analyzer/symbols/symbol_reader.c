@@ -110,7 +110,8 @@ static int no_elf(Dwfl_Module *module, void **userdata, const char *name, Dwarf_
 	return -1; /* the module was reported with its descriptor */
 }
 
-/* In place of dwfl_standard_find_debuginfo, which would ask debuginfod servers. */
+/* In place of dwfl_standard_find_debuginfo, which would ask debuginfod servers.
+ * NOLINTNEXTLINE(readability-function-size): libdwfl calls it */
 static int find_debuginfo(Dwfl_Module *module, void **userdata, const char *name, Dwarf_Addr base,
 			  const char *file_name, const char *link, GElf_Word checksum,
 			  char **debug_name)

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
 #include "injector/session/children.h"
@@ -75,7 +76,7 @@ static void show(struct limpet_capture *capture, const char *phase)
 		return;
 	limpet_recorder_stats_read(capture->trace.recorder, &stats);
 	progress.elapsed_ns = limpet_collector_time_ns(capture->collector);
-	progress.duration_ns = capture->setup->duration_ns;
+	progress.duration_ns = capture->setup->config->duration_ns;
 	progress.events = stats.events;
 	progress.dropped_events = capture->dropped_events;
 	progress.lost_stacks = capture->lost_stacks;
@@ -135,7 +136,7 @@ static uint64_t known_losses(const struct limpet_capture *capture,
 	const struct limpet_session_stats *stats = limpet_session_stats(capture->session);
 	const struct limpet_collector *collector = capture->collector;
 	/* With --partial, the user was told the unseen share. */
-	const bool in_part = capture->setup->unseen_rss_share >= 0;
+	const bool in_part = capture->setup->preflight->unseen_rss_share >= 0;
 	const uint32_t noted = limpet_collector_noted(collector);
 	struct limpet_recorder_stats totals;
 
@@ -191,9 +192,9 @@ static bool is_due(uint64_t *last_ns, uint64_t now_ns, uint64_t every_ns)
 static enum limpet_end exit_or_exec(const struct limpet_capture *capture)
 {
 	const int patience_ms = 5000;
-	struct pollfd target = {.fd = capture->trace.target.pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->setup->target->pidfd, .events = POLLIN};
 	struct limpet_maps maps = {.count = 0};
-	int error = limpet_proc_maps_read(capture->setup->pid, &maps);
+	int error = limpet_proc_maps_read(capture->setup->target->pid, &maps);
 	/* A process that now has more privileges does not show its memory. */
 	bool has_memory = maps.count || error == -EACCES || error == -EPERM;
 
@@ -213,11 +214,11 @@ static void set_urgency(struct limpet_capture *capture, enum limpet_urgency urge
  * and a duration must end in time. */
 static enum limpet_urgency urgency_now(const struct limpet_capture *capture)
 {
-	const uint64_t duration_ns = capture->setup->duration_ns;
+	const uint64_t duration_ns = capture->setup->config->duration_ns;
 
 	if (capture->pace.under_load)
 		return LIMPET_URGENCY_LOAD;
-	if (capture->pace.samples || limpet_tracee_strays() ||
+	if (capture->pace.samples || limpet_tracer_strays(capture->setup->tracer) ||
 	    (duration_ns &&
 	     limpet_collector_time_ns(capture->collector) + ENDS_SOON_NS >= duration_ns))
 		return LIMPET_URGENCY_TIME;
@@ -283,10 +284,11 @@ static void begin_pace(struct limpet_capture *capture)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 
-	capture->pace = (struct limpet_pace){.agent_memory_bytes = setup->agent_memory_bytes,
-					     .wait_for_room = setup->wait_for_room,
-					     .may_nap = !setup->sampling.overload_bytes,
-					     .samples = setup->sampling.overload_bytes != 0};
+	capture->pace = (struct limpet_pace){
+		.agent_memory_bytes = setup->config->agent_memory_bytes,
+		.wait_for_room = setup->config->on_overload == LIMPET_OVERLOAD_WAIT,
+		.may_nap = !setup->config->sampling.overload_bytes,
+		.samples = setup->config->sampling.overload_bytes != 0};
 	limpet_pace_begin(&capture->pace, limpet_monotonic_ns());
 	limpet_collector_set_patience(capture->collector, capture->pace.patience_ns);
 }
@@ -305,7 +307,7 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 	uint64_t now_ns = limpet_monotonic_ns();
 	enum limpet_end end;
 
-	limpet_tracee_release_strays();
+	limpet_tracer_release_strays(capture->setup->tracer);
 	capture->trace.stop_asked |= is_let_off(capture->setup);
 	end = limpet_trace_session_look(&capture->trace,
 					limpet_collector_time_ns(capture->collector), false,
@@ -348,10 +350,10 @@ static uint64_t wait_time(const struct limpet_capture *capture)
 	/* The last drain may have been one during look_around(), while it waited. */
 	if (limpet_collector_has_more(capture->collector))
 		return 0;
-	if (capture->setup->duration_ns && capture->setup->duration_ns > time_ns &&
-	    capture->setup->duration_ns - time_ns < wait_ns)
-		wait_ns = capture->setup->duration_ns - time_ns;
-	wait_ns = limpet_tracee_bound_sleep_ns(wait_ns);
+	if (capture->setup->config->duration_ns && capture->setup->config->duration_ns > time_ns &&
+	    capture->setup->config->duration_ns - time_ns < wait_ns)
+		wait_ns = capture->setup->config->duration_ns - time_ns;
+	wait_ns = limpet_tracer_bound_sleep_ns(capture->setup->tracer, wait_ns);
 	if (capture->forks && wait_ns > FORKS_NS)
 		wait_ns = FORKS_NS;
 	return wait_ns;
@@ -369,7 +371,7 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 
 	/* Job control must not stop limpet while there are strays, which may stop at any moment and
 	 * must be released. */
-	if (limpet_tracee_strays()) {
+	if (limpet_tracer_strays(capture->setup->tracer)) {
 		sigaddset(&mask, SIGTSTP);
 		sigaddset(&mask, SIGTTIN);
 		sigaddset(&mask, SIGTTOU);
@@ -389,10 +391,10 @@ static void wait_for_work(const struct limpet_capture *capture, struct pollfd *f
 
 static int64_t drain(struct limpet_capture *capture)
 {
-	const bool begun = limpet_tracee_begin_long();
+	const bool begun = limpet_tracer_begin_long(capture->setup->tracer);
 	int64_t recorded = limpet_collector_drain(capture->collector);
 
-	limpet_tracee_end_long(begun);
+	limpet_tracer_end_long(capture->setup->tracer, begun);
 	limpet_recorder_keep_error(&capture->trace.file_error, recorded);
 	/* There were events, for which memory was lacking: the pace must not slow down. */
 	return recorded == -ENOMEM ? 1 : recorded;
@@ -427,7 +429,7 @@ static void note_drain(struct limpet_capture *capture, int64_t recorded)
 
 static enum limpet_end stream(struct limpet_capture *capture)
 {
-	struct pollfd fds[3] = {{.fd = capture->trace.target.pidfd, .events = POLLIN},
+	struct pollfd fds[3] = {{.fd = capture->setup->target->pidfd, .events = POLLIN},
 				{.fd = limpet_control_fd(capture->trace.control), .events = POLLIN},
 				{.fd = capture->setup->lifeline}};
 
@@ -452,57 +454,51 @@ static void look_before(struct limpet_capture *capture)
 {
 	struct limpet_memory_watch *memory = &capture->memory;
 
-	memory->pid = capture->setup->pid;
-	memory->runtime = capture->setup->runtime;
+	memory->target = capture->setup->target;
+	memory->runtime = capture->setup->preflight->runtime;
 	memory->session = capture->session;
 	snprintf(memory->unfollowed, sizeof(memory->unfollowed), "%s",
-		 capture->setup->unfollowed ?: "");
+		 capture->setup->preflight->unfollowed);
 	limpet_memory_watch_begin(memory, !limpet_session_follows_glibc_alone(capture->session) ||
-						  capture->setup->unseen_rss_share >= 0);
+						  capture->setup->preflight->unseen_rss_share >= 0);
 }
 
 static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
 	struct limpet_recorder_options options = {
-		.path = setup->output,
+		.path = setup->config->output,
 		.owner_uid = setup->owner_uid,
 		.owner_gid = setup->owner_gid,
-		.memory_bytes = setup->collector_memory_bytes,
+		.memory_bytes = setup->config->collector_memory_bytes,
 		.mode = setup->mode,
-		.sampling = setup->sampling,
-		.max_bytes = setup->max_bytes,
-		.compact = setup->compact,
-		.addresses = setup->addresses,
+		.sampling = setup->config->sampling,
+		.max_bytes = setup->config->max_bytes,
+		.compact = setup->config->compact,
+		.addresses = setup->config->addresses,
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
-		.unseen_rss_share = setup->unseen_rss_share,
-		.allocators = setup->allocators,
+		.unseen_rss_share = setup->preflight->unseen_rss_share,
+		.allocators = setup->preflight->allocators,
 		.memory = capture->memory.before,
 		.unfollowed = capture->memory.unfollowed,
 	};
 
-	return limpet_trace_session_create(&capture->trace, &options, setup->with_command_line,
-					   err);
+	return limpet_trace_session_create(&capture->trace, &options,
+					   setup->config->with_command_line, err);
 }
 
 static int begin(struct limpet_capture *capture, bool *ret_attaching, struct limpet_err *err)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
-	struct limpet_session_options options = {.agent_memory_bytes = setup->agent_memory_bytes,
-						 .sampling = setup->sampling,
-						 .timeout_ns = setup->timeout_ns,
-						 .forked = setup->forked != NULL,
-						 .assume_seccomp_ok = setup->assume_seccomp_ok,
-						 .load = setup->load,
-						 .entry_list = setup->entry_list};
-	int error = limpet_trace_session_open(&capture->trace, setup->pid, err);
+	int error = limpet_trace_session_open(&capture->trace, setup->target, err);
 
 	if (error)
 		return error;
 	if (setup->forked && !limpet_fork_is_silent(setup->forked))
 		return limpet_err_set(err, -ESRCH, "process %d ended or executed another program",
-				      setup->pid);
-	error = limpet_session_prepare(&capture->trace.target, &options, &capture->session, err);
+				      setup->target->pid);
+	error = limpet_session_prepare(setup->tracer, setup->target, setup->config,
+				       LIMPET_TAKE(setup->preflight->plan), &capture->session, err);
 	if (!error) {
 		look_before(capture);
 		error = open_recorder(capture, err);
@@ -514,8 +510,7 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	capture->memory.recorder = capture->trace.recorder;
-	capture->pages.pid = setup->pid;
-	capture->pages.image = limpet_proc_image(setup->pid);
+	capture->pages.target = setup->target;
 	/* Threads record before this one returns, and may fill the chunks. */
 	begin_pace(capture);
 	*ret_attaching = true;
@@ -552,8 +547,9 @@ static void clean_children(struct limpet_capture *capture, bool keep,
 	size_t used = 0;
 	int error;
 
-	error = limpet_children_clean(capture->setup->pid,
-				      limpet_monotonic_ns() + capture->setup->timeout_ns,
+	error = limpet_children_clean(capture->setup->tracer, capture->setup->target,
+				      limpet_monotonic_ns() +
+					      capture->setup->config->attach_timeout_ns,
 				      keep ? was_taken : NULL, capture, &children);
 	result->children_cleaned += children.cleaned;
 	result->children_left = children.left_count + (error < 0);
@@ -602,7 +598,7 @@ static void detach(struct limpet_capture *capture, struct limpet_capture_result 
 		limpet_forks_stats_read(capture->forks, &result->forks);
 		capture->setup->detaching(capture->setup->context, keep);
 	}
-	if (!gone && limpet_cgroup_frozen(capture->setup->pid, &group))
+	if (!gone && limpet_cgroup_frozen(capture->setup->target->pid, &group))
 		show(capture, "frozen: waiting to detach");
 	else
 		show(capture, "detaching");
@@ -717,14 +713,14 @@ static bool look_at_the_end(struct limpet_capture *capture,
 			    struct limpet_recorder_resident *ret_resident)
 {
 	const struct limpet_capture_setup *setup = capture->setup;
-	struct pollfd target = {.fd = capture->trace.target.pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = capture->setup->target->pidfd, .events = POLLIN};
 
 	if (result->end == LIMPET_END_TARGET_EXEC || poll(&target, 1, 0) != 0)
 		return false;
 	/* Soon after the last event: the program runs on. Samples do not say which pages blocks
 	 * share. */
 	capture->pages.deadline_ns = limpet_monotonic_ns() + RESIDENT_PAGES_NS;
-	if (setup->sampling.bytes ||
+	if (setup->config->sampling.bytes ||
 	    limpet_resident_pages_take(&capture->pages, capture->trace.recorder, ret_resident) < 0)
 		ret_resident = NULL;
 	limpet_memory_watch_end(&capture->memory, !result->unloaded);
@@ -739,7 +735,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	struct limpet_recorder_end end;
 	bool resident_known;
 	char named[256];
-	const bool begun = limpet_tracee_begin_long();
+	const bool begun = limpet_tracer_begin_long(capture->setup->tracer);
 	const enum limpet_urgency urgency =
 		limpet_priority_has_one_processor() ? LIMPET_URGENCY_NONE : LIMPET_URGENCY_LOAD;
 	int64_t drained;
@@ -774,7 +770,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.resident = resident_known ? &resident : NULL,
 	};
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
-	limpet_tracee_end_long(begun);
+	limpet_tracer_end_long(capture->setup->tracer, begun);
 	result->complete = limpet_losses_complete(result->losses);
 	result->events = capture->trace.last.events;
 	result->file_bytes = capture->trace.last.file_bytes;
@@ -795,22 +791,22 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	}
 	capture->setup = setup;
-	limpet_trace_session_init(&capture->trace, setup->duration_ns, add_status, begin_mark,
-				  capture);
+	limpet_trace_session_init(&capture->trace, setup->config->duration_ns, add_status,
+				  begin_mark, capture);
 	capture->priority = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	error = begin(capture, &attaching, err);
 	limpet_priority_restore(capture->priority);
 	if (error) {
 		/* A command that limpet started is killed: it has not executed one instruction. */
 		if (setup->tracee && !attaching)
-			kill(setup->pid, SIGKILL);
+			kill(setup->target->pid, SIGKILL);
 		if (!attaching)
 			limpet_tracee_release(setup->tracee);
 		capture_free(capture);
 		return error;
 	}
-	limpet_collector_set_stack_memory(capture->collector,
-					  setup->collector_memory_bytes / STACK_MEMORY_SHARE);
+	limpet_collector_set_stack_memory(
+		capture->collector, setup->config->collector_memory_bytes / STACK_MEMORY_SHARE);
 	limpet_collector_begin(capture->collector);
 	begin_pace(capture);
 	limpet_session_set_idle(capture->session, idle, capture);
@@ -820,7 +816,7 @@ int limpet_capture_run(const struct limpet_capture_setup *setup,
 	tick(capture);
 	capture->tick_ns = limpet_monotonic_ns();
 	if (capture->forks)
-		limpet_forks_begin(capture->forks, limpet_session_pid(capture->session),
+		limpet_forks_begin(capture->forks, capture->setup->target,
 				   limpet_session_control_page(capture->session));
 	limpet_trace_session_set_state(&capture->trace, LIMPET_CONTROL_CAPTURING);
 	capture->populate_ns = limpet_monotonic_ns();
@@ -857,7 +853,7 @@ int limpet_capture_perf_map(const struct limpet_capture *capture)
 
 void limpet_capture_serve(struct limpet_capture *capture)
 {
-	limpet_tracee_release_strays();
+	limpet_tracer_release_strays(capture->setup->tracer);
 	limpet_control_dispatch(capture->trace.control);
 }
 
@@ -867,15 +863,14 @@ void limpet_capture_finish(struct limpet_capture *capture, enum limpet_exit stat
 	capture_free(capture);
 }
 
-int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err)
+int limpet_capture_cleanup(struct limpet_tracer *tracer, const struct limpet_target *target,
+			   bool forked, struct limpet_err *err)
 {
-	int error;
+	int error = limpet_session_cleanup(tracer, target, CLEANUP_TIMEOUT_NS, forked, err);
 
-	limpet_tracee_setup();
-	error = limpet_session_cleanup(pid, CLEANUP_TIMEOUT_NS, forked, err);
 	/* An attach has a time-out that can be chosen. */
-	if (error == -EBUSY && !limpet_cgroup_explain_frozen(pid, err) &&
+	if (error == -EBUSY && !limpet_cgroup_explain_frozen(target, err) &&
 	    (!err->hint[0] || strstr(err->hint, "--attach-timeout")))
-		limpet_err_hint(err, "try again later: limpet stop %d", pid);
+		limpet_err_hint(err, "try again later: limpet stop %d", target->pid);
 	return error < 0 ? error : 0;
 }

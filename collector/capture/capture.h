@@ -14,12 +14,14 @@
 #include "collector/record/recorder.h"
 #include "collector/stream/collector.h"
 #include "common/err.h"
-#include "injector/remote/load.h"
+#include "injector/preflight/preflight.h"
 #include "injector/session/forks.h"
 #include "injector/unwind/unwind_set.h"
 
-struct limpet_entry_list;
+struct limpet_target;
+
 struct limpet_tracee;
+struct limpet_tracer;
 struct limpet_capture;
 
 struct limpet_capture_progress {
@@ -36,28 +38,14 @@ struct limpet_capture_progress {
 };
 
 struct limpet_capture_setup {
-	pid_t pid;
+	const struct limpet_capture_config *config;
+	/* The caller closes it, after limpet_capture_finish(). */
+	const struct limpet_target *target;
 	enum limpet_capture_mode mode;
+	struct limpet_tracer *tracer;
 	struct limpet_tracee *tracee; /* run: the new program at its entry point; taken over, and
 					 ended if the capture does not start */
-	const char *output;           /* NULL: the default name */
-	uint64_t duration_ns;         /* 0: until stopped */
-	uint64_t agent_memory_bytes, collector_memory_bytes;
-	struct limpet_sampling sampling;
-	uint64_t timeout_ns; /* to attach, and to detach */
-	bool wait_for_room;  /* rather than lose events, the target waits for the collector: for at
-				most ten seconds if that shows no sign of life */
-	uint64_t max_bytes;  /* of the trace; 0: no limit */
-	bool compact;        /* sums of periods instead of single events */
-	bool addresses;      /* of all blocks */
-	bool with_command_line;
-	double unseen_rss_share;
-	const char *allocators; /* that are followed */
-	const char *unfollowed; /* that are not, as far as is known; "" or NULL: none */
-	const char *runtime;    /* of a language with a heap of its own; "": none */
-	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
-	enum limpet_load load;
-	bool assume_seccomp_ok; /* as in preflight: also for filters that are added later */
+	struct limpet_preflight *preflight; /* with that config; its plan is taken over */
 	uid_t owner_uid;
 	gid_t owner_gid;
 	const volatile sig_atomic_t *interrupted;
@@ -124,6 +112,7 @@ void limpet_capture_serve(struct limpet_capture *capture);
 
 /* Removes what an unclean end left in a process, or in a forked copy of one: 0, or -errno with a
  * message. */
-int limpet_capture_cleanup(pid_t pid, bool forked, struct limpet_err *err);
+int limpet_capture_cleanup(struct limpet_tracer *tracer, const struct limpet_target *target,
+			   bool forked, struct limpet_err *err);
 
 #endif

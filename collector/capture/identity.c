@@ -3,22 +3,23 @@
 #include <time.h>
 
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
-void limpet_identity_read(pid_t pid, bool with_command_line, struct limpet_identity *identity,
-			  struct limpet_recorder_options *options)
+void limpet_identity_read(const struct limpet_target *target, bool with_command_line,
+			  struct limpet_identity *identity, struct limpet_recorder_options *options)
 {
 	struct limpet_cgroup cgroup;
 	struct timespec now;
 
 	identity->command[0] = identity->executable[0] = '\0';
 	if (with_command_line)
-		limpet_proc_command_line(pid, identity->command, sizeof(identity->command));
+		limpet_proc_command_line(target, identity->command, sizeof(identity->command));
 	else
-		limpet_proc_argv0(pid, identity->command, sizeof(identity->command));
-	limpet_proc_executable(pid, identity->executable, sizeof(identity->executable));
-	if (limpet_container_id(pid, identity->container) == 0)
+		limpet_proc_argv0(target, identity->command, sizeof(identity->command));
+	limpet_proc_executable(target->pid, identity->executable, sizeof(identity->executable));
+	if (limpet_container_id(target, identity->container) == 0)
 		options->container = identity->container;
-	if (limpet_cgroup_find(pid, &cgroup) == 0)
+	if (limpet_cgroup_find(target, &cgroup) == 0)
 		(void)limpet_cgroup_limit(&cgroup, &options->cgroup_limit_bytes);
 	clock_gettime(CLOCK_REALTIME, &now);
 	options->wall_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;

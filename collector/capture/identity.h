@@ -8,6 +8,8 @@
 #include "collector/record/recorder.h"
 #include "injector/proc/cgroup.h"
 
+struct limpet_target;
+
 /* What the recorder's options point to. */
 struct limpet_identity {
 	char command[4096], executable[4096], container[LIMPET_CONTAINER_ID_BYTES];
@@ -16,7 +18,8 @@ struct limpet_identity {
 /* Fills in command, executable, container, cgroup_limit_bytes and wall_ns of the options: what
  * cannot be read is unknown. Without `with_command_line` the command is argv[0] alone. `identity`
  * must stay as long as the options are used. */
-void limpet_identity_read(pid_t pid, bool with_command_line, struct limpet_identity *identity,
+void limpet_identity_read(const struct limpet_target *target, bool with_command_line,
+			  struct limpet_identity *identity,
 			  struct limpet_recorder_options *options);
 
 #endif

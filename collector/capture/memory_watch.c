@@ -44,13 +44,13 @@ struct limpet_unfollowed limpet_memory_watch_judge(const struct limpet_memory_wa
  * are no others. */
 static void name_unfollowed(struct limpet_memory_watch *watch)
 {
+	const struct limpet_owners_followed followed = {limpet_session_has_entries, watch->session};
 	bool matters = limpet_unfollowed_judge(&watch->before, &watch->last, "").matters;
 	char names[sizeof(watch->unfollowed)];
 
 	if (!limpet_unfollowed_is_to_be_named(&watch->before, &watch->last))
 		return;
-	limpet_memory_owners_name(limpet_session_modules(watch->session),
-				  limpet_session_has_entries, watch->session,
+	limpet_memory_owners_name(limpet_session_modules(watch->session), &followed,
 				  matters ? watch->runtime : "", NULL, names, sizeof(names));
 	if (names[0])
 		memcpy(watch->unfollowed, names, sizeof(names));
@@ -90,7 +90,7 @@ static int look(struct limpet_memory_watch *watch, bool agent_is_there)
 	limpet_recorder_walk_mappings(watch->recorder, add_mapped, &mapped);
 	options.mapped = mapped.list;
 	options.mapped_count = mapped.count;
-	error = limpet_memory_owners_take(watch->pid, &options, &memory);
+	error = limpet_memory_owners_take(watch->target, &options, &memory);
 	free(mapped.list);
 	if (error)
 		return error;
@@ -125,7 +125,8 @@ void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_all
 		snprintf(watch->unfollowed, sizeof(watch->unfollowed), "the heap of %s%s",
 			 limpet_runtime_article(watch->runtime), watch->runtime);
 	watch->looked_ns = limpet_monotonic_ns();
-	if (other_allocators || limpet_memory_owners_take(watch->pid, &options, &watch->before) < 0)
+	if (other_allocators ||
+	    limpet_memory_owners_take(watch->target, &options, &watch->before) < 0)
 		return;
 	watch->took_ns = limpet_thread_time_ns() - began_ns;
 	if (!watch->unfollowed[0])

@@ -12,11 +12,13 @@
 
 #include "common/memory_accounts.h"
 
+struct limpet_target;
+
 struct limpet_recorder;
 struct limpet_session;
 
 struct limpet_memory_watch {
-	pid_t pid;
+	const struct limpet_target *target;
 	const char *runtime; /* of a language with a heap of its own; "": none */
 	struct limpet_session *session;
 	struct limpet_recorder *recorder; /* set for looks after the agent is loaded */
@@ -30,7 +32,7 @@ struct limpet_memory_watch {
 	char unfollowed[256];    /* names of allocators that may own the rest; "": unknown */
 };
 
-/* To be called before the agent is loaded; `pid`, `runtime`, `session` and what is known of
+/* To be called before the agent is loaded; `target`, `runtime`, `session` and what is known of
  * `unfollowed` are set. A program that
  * has not started yet has no memory. */
 void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_allocators);

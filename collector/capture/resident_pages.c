@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 /* Pages between two blocks up to this distance are asked for, too: that costs less than another
@@ -100,7 +101,7 @@ int limpet_resident_pages_take(struct limpet_resident_pages *pages,
 			       struct limpet_recorder_resident *ret_resident)
 {
 	struct walk walk = {.pages = pages};
-	int error = limpet_pages_new(pages->pid, LIMPET_PAGES_ASK, &walk.source);
+	int error = limpet_pages_new(pages->target, LIMPET_PAGES_ASK, &walk.source);
 
 	if (error)
 		return error;
@@ -110,7 +111,7 @@ int limpet_resident_pages_take(struct limpet_resident_pages *pages,
 		walk.error = look(&walk);
 	limpet_pages_free(walk.source);
 	/* The memory of a process that is gone looks like memory that is not resident. */
-	if (!pages->image || limpet_proc_image(pages->pid) != pages->image)
+	if (limpet_target_check(pages->target))
 		return -ESRCH;
 	if (walk.from == walk.to)
 		return -ENODATA;

@@ -7,21 +7,20 @@
 #define LIMPET_COLLECTOR_CAPTURE_RESIDENT_PAGES_H
 
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "collector/record/recorder.h"
 #include "common/err.h"
+#include "injector/proc/target_process.h"
 
 struct limpet_resident_pages {
-	pid_t pid;
-	uint64_t image;       /* limpet_proc_image() of the program whose blocks these are */
+	const struct limpet_target *target; /* the program whose blocks these are */
 	uint64_t deadline_ns; /* monotonic: what was not looked at by then is left out */
 	struct limpet_recorder_run *runs;
 	size_t count, capacity;
 };
 
 /* Looks at the pages of the recorder's live blocks, in order of address. *ret_resident points into
- * `pages`, of which the caller has set the first three members. No event may be added to the
+ * `pages`, of which the caller has set the first two members. No event may be added to the
  * recorder afterwards. -ESRCH: the process ended, or executed another program, meanwhile: nothing
  * is known. -ENODATA: nothing was looked at. */
 int limpet_resident_pages_take(struct limpet_resident_pages *pages,

@@ -11,17 +11,16 @@
 #include "collector/capture/identity.h"
 #include "common/array.h"
 #include "common/losses.h"
-#include "injector/proc/perf_map_file.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_end.h"
+#include "injector/proc/target_process.h"
 
 void limpet_trace_session_init(struct limpet_trace_session *session, uint64_t duration_ns,
 			       void (*status)(void *context, struct limpet_control_status *ret),
 			       void (*mark)(void *context, struct limpet_recorder_tick *ret),
 			       void *context)
 {
-	*session = (struct limpet_trace_session){.target.pidfd = -1,
-						 .perf_map_fd = -1,
+	*session = (struct limpet_trace_session){.perf_map_fd = -1,
 						 .state = LIMPET_CONTROL_ATTACHING,
 						 .duration_ns = duration_ns,
 						 .status = status,
@@ -102,30 +101,31 @@ void limpet_trace_session_set_state(struct limpet_trace_session *session,
 
 /* ---------------------------------------------------------------- the beginning */
 
-int limpet_trace_session_open(struct limpet_trace_session *session, pid_t pid,
-			      struct limpet_err *err)
+int limpet_trace_session_open(struct limpet_trace_session *session,
+			      const struct limpet_target *target, struct limpet_err *err)
 {
 	static const struct limpet_control_handlers handlers = {
 		.status = answer_status, .stop = note_stop, .mark = set_mark, .marks = list_marks};
 	struct limpet_proc_status status;
-	int error = limpet_proc_status_read(pid, &status);
+	int error = limpet_proc_status_read(target->pid, &status);
 
 	if (error == -ESRCH)
-		return limpet_err_set(err, error, "there is no process %d", pid);
+		return limpet_err_set(err, error, "there is no process %d", target->pid);
 	if (error)
-		return limpet_proc_explain(pid, error, "look at", err);
+		return limpet_proc_explain(target->pid, error, "look at", err);
 	if (status.kernel_thread)
-		return limpet_err_set(err, -EINVAL, "%d is a thread of the kernel", pid);
-	if (status.tgid != pid)
-		return limpet_err_set(err, -EINVAL, "%d is a thread of process %d", pid,
+		return limpet_err_set(err, -EINVAL, "%d is a thread of the kernel", target->pid);
+	if (status.tgid != target->pid)
+		return limpet_err_set(err, -EINVAL, "%d is a thread of process %d", target->pid,
 				      status.tgid);
-	if (limpet_proc_refuse_zombie(pid, &status, err))
+	if (limpet_proc_refuse_zombie(target->pid, &status, err))
 		return -ESRCH;
 	memcpy(session->comm, status.name, sizeof(session->comm));
-	error = limpet_target_open(pid, &session->target, err);
+	error = limpet_target_check(target);
 	if (error)
-		return error;
-	error = limpet_control_open(pid, &handlers, session, &session->control, err);
+		return limpet_proc_explain(target->pid, error, "look at", err);
+	session->target = target;
+	error = limpet_control_open(target->pid, &handlers, session, &session->control, err);
 	/* -EEXIST also means that the output exists. */
 	return error == -EEXIST ? -EALREADY : error;
 }
@@ -137,10 +137,10 @@ int limpet_trace_session_create(struct limpet_trace_session *session,
 	struct limpet_identity identity;
 	int error;
 
-	options->pid = session->target.pid;
-	options->start_ticks = session->target.start_ticks;
+	options->pid = session->target->pid;
+	options->start_ticks = session->target->start_ticks;
 	options->comm = session->comm;
-	limpet_identity_read(session->target.pid, with_command_line, &identity, options);
+	limpet_identity_read(session->target, with_command_line, &identity, options);
 	error = limpet_recorder_open(options, &session->recorder, err);
 	if (error)
 		return error;
@@ -161,7 +161,7 @@ enum limpet_end limpet_trace_session_look(const struct limpet_trace_session *ses
 					  uint64_t time_ns, bool executed,
 					  const volatile sig_atomic_t *interrupted)
 {
-	struct pollfd target = {.fd = session->target.pidfd, .events = POLLIN};
+	struct pollfd target = {.fd = session->target->pidfd, .events = POLLIN};
 
 	if (poll(&target, 1, 0) > 0)
 		return LIMPET_END_TARGET_EXIT;
@@ -198,7 +198,7 @@ const char *limpet_trace_session_why_early(const struct limpet_trace_session *se
 
 void limpet_trace_session_open_perf_map(struct limpet_trace_session *session)
 {
-	int fd = limpet_perf_map_open(session->target.pid);
+	int fd = limpet_target_open_perf_map(session->target);
 
 	if (fd < 0)
 		return;
@@ -212,7 +212,7 @@ void limpet_trace_session_open_perf_map(struct limpet_trace_session *session)
 enum limpet_end limpet_trace_session_exit(const struct limpet_trace_session *session,
 					  int *ret_status)
 {
-	int status = limpet_target_end_status(session->target.pid, session->target.pidfd);
+	int status = limpet_target_end_status(session->target);
 
 	*ret_status = status;
 	return status >= 0 && WIFSIGNALED(status) ? LIMPET_END_TARGET_KILLED
@@ -242,7 +242,6 @@ void limpet_trace_session_done(struct limpet_trace_session *session)
 		unlink(limpet_recorder_path(session->recorder));
 	limpet_recorder_free(session->recorder);
 	limpet_control_free(session->control);
-	limpet_target_close(&session->target);
 	if (session->perf_map_fd >= 0)
 		close(session->perf_map_fd);
 	free(session->marks);

@@ -15,7 +15,7 @@
 #include "injector/proc/target_process.h"
 
 struct limpet_trace_session {
-	struct limpet_target target;
+	const struct limpet_target *target; /* the caller's */
 	struct limpet_control *control;
 	struct limpet_recorder *recorder;  /* NULL: not created, or closed */
 	struct limpet_recorder_stats last; /* once it is closed */
@@ -42,8 +42,9 @@ void limpet_trace_session_init(struct limpet_trace_session *session, uint64_t du
 			       void (*status)(void *context, struct limpet_control_status *ret),
 			       void (*mark)(void *context, struct limpet_recorder_tick *ret),
 			       void *context);
-/* Finds the process, and opens the socket. -EALREADY: it is captured already. */
-int limpet_trace_session_open(struct limpet_trace_session *session, pid_t pid,
+/* Says what cannot be captured, and opens the socket. -EALREADY: it is captured already. */
+int limpet_trace_session_open(struct limpet_trace_session *session,
+			      const struct limpet_target *target,
 			      struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Creates the trace. Fills in those of `options` that say who the target is. */
 int limpet_trace_session_create(struct limpet_trace_session *session,

@@ -51,9 +51,9 @@ struct limpet_control_handlers {
 
 struct limpet_control;
 
-/* Opens the socket of the capture of `pid`. -EEXIST: already captured (the message says by whom).
- * Any other error means that this capture could not be stopped from another terminal.
- * `handlers` must outlive the control; its calls come from limpet_control_dispatch() and
+/* Opens the socket of the capture of `pid`, by which it is named. -EEXIST: already captured (the
+ * message says by whom). Any other error means that this capture could not be stopped from another
+ * terminal. `handlers` must outlive the control; its calls come from limpet_control_dispatch() and
  * limpet_control_announce(). */
 int limpet_control_open(pid_t pid, const struct limpet_control_handlers *handlers, void *context,
 			struct limpet_control **ret_control,

@@ -27,7 +27,10 @@ struct limpet_control_capture {
  * malloc'ed; returns their number. */
 int limpet_control_list(struct limpet_control_capture **ret_list) LIMPET_MUST_CHECK;
 
-/* Finds the capture of `pid`; -ENOENT: none is visible. */
+/* A capture is found by its process's number, by which its socket is named, and which somebody
+ * typed: whose it is now does not matter.
+ *
+ * Finds the capture of `pid`; -ENOENT: none is visible. */
 int limpet_control_find(pid_t pid, struct limpet_control_capture *ret_capture) LIMPET_MUST_CHECK;
 
 /* Sets a mark in the trace of the capture of `pid`, at its time now: events before this call are

@@ -26,7 +26,8 @@ struct limpet_control_socket {
 		.fd = -1, .dir_fd = -1 \
 	}
 
-/* -EEXIST: there is a live capture of `pid`. `wait`: waits for the lock, two seconds at most. */
+/* It is named by `pid`. -EEXIST: there is a live capture of it. `wait`: waits for the lock, two
+ * seconds at most. */
 int limpet_control_socket_open(pid_t pid, bool wait, struct limpet_control_socket *ret,
 			       struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Whether clients can still find it: the file exists and is that of this socket. */

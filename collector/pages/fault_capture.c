@@ -18,6 +18,7 @@
 #include "common/wire.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/pages.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE LIMPET_PAGE_SET_PAGE
 #define STACK_MEMORY_SHARE 2u /* of the memory, in addition to it */
@@ -134,7 +135,7 @@ static void read_maps(struct limpet_fault_capture *capture)
 	const uint64_t began_ns = limpet_monotonic_ns();
 	struct limpet_maps maps;
 
-	if (limpet_proc_maps_read(capture->setup->pid, &maps) == 0) {
+	if (limpet_proc_maps_read(capture->setup->target->pid, &maps) == 0) {
 		if (limpet_counted_maps_take(&capture->maps, &maps) == 0)
 			capture->maps_are_old = false;
 		limpet_fault_stacks_refresh(capture->stacks, &maps);
@@ -182,7 +183,8 @@ static void take_fault(struct limpet_fault_capture *capture,
 	uint32_t node;
 	int was_there;
 
-	if (fault->pid != (uint32_t)capture->setup->pid || !page || !is_counted(capture, page))
+	if (fault->pid != (uint32_t)capture->setup->target->pid || !page ||
+	    !is_counted(capture, page))
 		return;
 	/* It is there at the beginning. */
 	if (!capture->begun) {
@@ -236,7 +238,7 @@ static uint64_t drain(struct limpet_fault_capture *capture)
 			capture->maps_are_old = true;
 			break;
 		case LIMPET_FAULT_EXEC:
-			capture->executed |= fault.pid == (uint32_t)capture->setup->pid;
+			capture->executed |= fault.pid == (uint32_t)capture->setup->target->pid;
 			break;
 		case LIMPET_FAULT_OTHER:
 			break;
@@ -253,7 +255,7 @@ static void note_gone(void *context, uint64_t page)
 	struct limpet_fault_capture *capture = context;
 
 	if (capture->begun)
-		record(capture, LIMPET_EVENT_FREE, page, 0, (uint32_t)capture->setup->pid,
+		record(capture, LIMPET_EVENT_FREE, page, 0, (uint32_t)capture->setup->target->pid,
 		       now_of(capture));
 }
 
@@ -264,7 +266,7 @@ static void note_came(void *context, uint64_t page, uint32_t node)
 	if (capture->begun)
 		record(capture, LIMPET_EVENT_ALLOC, page,
 		       node ?: limpet_fault_stacks_unseen(capture->stacks),
-		       (uint32_t)capture->setup->pid, now_of(capture));
+		       (uint32_t)capture->setup->target->pid, now_of(capture));
 }
 
 /* Faults are read meanwhile: a ring is full after some hundred. */
@@ -289,7 +291,7 @@ static int scan_map(struct limpet_fault_capture *capture, struct limpet_pages *p
 static int scan(struct limpet_fault_capture *capture)
 {
 	struct limpet_pages *pages;
-	int error = limpet_pages_new(capture->setup->pid, LIMPET_PAGES_ASK, &pages);
+	int error = limpet_pages_new(capture->setup->target, LIMPET_PAGES_ASK, &pages);
 
 	if (error)
 		return error;
@@ -307,7 +309,8 @@ static void read_rss(struct limpet_fault_capture *capture)
 {
 	struct limpet_proc_status status;
 
-	if (limpet_proc_status_read(limpet_proc_resident(capture->setup->pid), &status) == 0)
+	if (limpet_proc_status_read(limpet_proc_resident(capture->setup->target->pid), &status) ==
+	    0)
 		capture->rss_bytes = status.rss_bytes;
 }
 
@@ -403,7 +406,8 @@ static void fill_tick(struct limpet_fault_capture *capture, struct limpet_record
 	ret->time_ns = now_of(capture);
 	if (ret->time_ns < capture->last_ns)
 		ret->time_ns = capture->last_ns;
-	if (limpet_proc_status_read(limpet_proc_resident(capture->setup->pid), &status) == 0) {
+	if (limpet_proc_status_read(limpet_proc_resident(capture->setup->target->pid), &status) ==
+	    0) {
 		ret->rss_bytes = status.rss_bytes;
 		ret->threads = status.threads;
 	}
@@ -469,7 +473,7 @@ static uint64_t wait_time(const struct limpet_fault_capture *capture)
 
 static enum limpet_end stream(struct limpet_fault_capture *capture)
 {
-	struct pollfd fds[] = {{.fd = capture->trace.target.pidfd, .events = POLLIN},
+	struct pollfd fds[] = {{.fd = capture->setup->target->pidfd, .events = POLLIN},
 			       {.fd = limpet_control_fd(capture->trace.control), .events = POLLIN}};
 
 	for (;;) {
@@ -522,8 +526,8 @@ static int begin_pages(struct limpet_fault_capture *capture, struct limpet_err *
 	limpet_fault_events_start(capture->events);
 	error = look(capture);
 	if (error) {
-		(void)limpet_proc_explain(capture->setup->pid, error, "read the page tables of",
-					  err);
+		(void)limpet_proc_explain(capture->setup->target->pid, error,
+					  "read the page tables of", err);
 		return error == -EACCES || error == -EPERM ? -ENOTSUP : error;
 	}
 	limpet_fault_events_forget_lost(capture->events);
@@ -536,11 +540,11 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 {
 	const struct limpet_fault_capture_setup *setup = capture->setup;
 	uint64_t numa_balancing;
-	int error = limpet_trace_session_open(&capture->trace, setup->pid, err);
+	int error = limpet_trace_session_open(&capture->trace, setup->target, err);
 
 	if (error)
 		return error;
-	error = limpet_fault_events_open(setup->pid, setup->stack_bytes, &capture->events, err);
+	error = limpet_fault_events_open(setup->target, setup->stack_bytes, &capture->events, err);
 	if (error && error != -ENOMEM && error != -ESRCH)
 		return -ENOTSUP; /* with the message about what the kernel refuses */
 	if (limpet_proc_number_read("sys/kernel/numa_balancing", &numa_balancing) == 0)
@@ -548,12 +552,12 @@ static int begin(struct limpet_fault_capture *capture, struct limpet_err *err)
 	if (!error)
 		error = open_recorder(capture, err);
 	if (!error)
-		error = limpet_fault_stacks_new(setup->pid, capture->trace.recorder,
+		error = limpet_fault_stacks_new(setup->target, capture->trace.recorder,
 						setup->memory_bytes / STACK_MEMORY_SHARE,
 						&capture->stacks, err);
 	if (error)
 		return error;
-	capture->has_cgroup = limpet_cgroup_find(setup->pid, &capture->cgroup) == 0;
+	capture->has_cgroup = limpet_cgroup_find(setup->target, &capture->cgroup) == 0;
 	return begin_pages(capture, err);
 }
 

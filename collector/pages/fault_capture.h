@@ -15,12 +15,14 @@
 #include "collector/capture/capture.h"
 #include "common/err.h"
 
+struct limpet_target;
+
 struct limpet_fault_capture;
 
 struct limpet_fault_capture_setup {
-	pid_t pid;
-	const char *output;   /* NULL: the default name */
-	uint64_t duration_ns; /* 0: until stopped */
+	const struct limpet_target *target; /* as in struct limpet_capture_setup */
+	const char *output;                 /* NULL: the default name */
+	uint64_t duration_ns;               /* 0: until stopped */
 	uint64_t memory_bytes;
 	uint32_t stack_bytes; /* copied of each stack: a multiple of 8 */
 	bool with_command_line;

@@ -15,6 +15,7 @@
 #include "common/array.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 /* All rings together, and one of them: a power of 2 of pages. */
@@ -52,7 +53,7 @@ struct ring {
 };
 
 struct limpet_fault_events {
-	pid_t pid;
+	const struct limpet_target *target;
 	uint32_t stack_bytes;
 	uint64_t ring_pages; /* of each ring, a power of 2, without its head */
 	struct ring *rings;
@@ -68,7 +69,8 @@ struct limpet_fault_events {
 
 /* ---------------------------------------------------------------- permission */
 
-int limpet_fault_events_explain(pid_t pid, int error, struct limpet_err *err)
+int limpet_fault_events_explain(const struct limpet_target *target, int error,
+				struct limpet_err *err)
 {
 	uint64_t paranoid;
 	const bool known =
@@ -89,13 +91,13 @@ int limpet_fault_events_explain(pid_t pid, int error, struct limpet_err *err)
 		return limpet_err_set(err, error,
 				      "process %d has too many threads: times processors, more "
 				      "than %u",
-				      pid, MOST_EVENTS);
+				      target->pid, MOST_EVENTS);
 	case -EMFILE:
 	case -ENFILE:
 		limpet_err_set(err, error,
 			       "process %d has more threads times processors than limpet may have "
 			       "descriptors",
-			       pid);
+			       target->pid);
 		limpet_err_hint(err, "raise the limit: ulimit -n %u, as root",
 				MOST_EVENTS + SPARE_FILES);
 		return error;
@@ -110,10 +112,11 @@ int limpet_fault_events_explain(pid_t pid, int error, struct limpet_err *err)
 		break;
 	default:
 		return limpet_err_set(err, error, "cannot record page faults of process %d: %s",
-				      pid, strerror(-error));
+				      target->pid, strerror(-error));
 	}
 	limpet_err_set(err, error,
-		       "the kernel does not let limpet record page faults of process %d", pid);
+		       "the kernel does not let limpet record page faults of process %d",
+		       target->pid);
 	/* Debian and Android: 3 forbids it to all but the privileged. The value is an int. */
 	if (known && (int64_t)paranoid > 2)
 		limpet_err_hint(err, "run it as root, with CAP_PERFMON, or after: sysctl "
@@ -184,19 +187,19 @@ static int open_event(struct limpet_fault_events *events, pid_t tid, int process
 /* Finds out with one event what this kernel allows. */
 static int probe(struct limpet_fault_events *events)
 {
-	int fd = open_event(events, events->pid, -1, PAGE);
+	int fd = open_event(events, events->target->pid, -1, PAGE);
 
 	if (fd == -EINVAL && events->count_lost) {
 		events->count_lost = false;
-		fd = open_event(events, events->pid, -1, PAGE);
+		fd = open_event(events, events->target->pid, -1, PAGE);
 	}
 	if (fd == -EINVAL && events->threads_only) {
 		events->threads_only = false;
-		fd = open_event(events, events->pid, -1, PAGE);
+		fd = open_event(events, events->target->pid, -1, PAGE);
 	}
 	if ((fd == -EACCES || fd == -EPERM) && events->see_kernel) {
 		events->see_kernel = false;
-		fd = open_event(events, events->pid, -1, PAGE);
+		fd = open_event(events, events->target->pid, -1, PAGE);
 	}
 	if (fd < 0)
 		return fd;
@@ -370,14 +373,14 @@ static int open_threads(struct limpet_fault_events *events)
 	for (unsigned pass = 1;; pass++) {
 		LIMPET_FREE pid_t *tids = NULL;
 		LIMPET_FREE pid_t *after = NULL;
-		int count = limpet_proc_tasks(events->pid, &tids), after_count, error;
+		int count = limpet_proc_tasks(events->target->pid, &tids), after_count, error;
 
 		if (count <= 0)
 			return count ? count : -ESRCH;
 		error = open_largest(events, tids, count);
 		if (error)
 			return error;
-		after_count = limpet_proc_tasks(events->pid, &after);
+		after_count = limpet_proc_tasks(events->target->pid, &after);
 		if (after_count < 0)
 			return after_count;
 		if (!is_new(tids, count, after, after_count))
@@ -390,15 +393,15 @@ static int open_threads(struct limpet_fault_events *events)
 	}
 }
 
-int limpet_fault_events_open(pid_t pid, uint32_t stack_bytes, struct limpet_fault_events **ret,
-			     struct limpet_err *err)
+int limpet_fault_events_open(const struct limpet_target *target, uint32_t stack_bytes,
+			     struct limpet_fault_events **ret, struct limpet_err *err)
 {
 	struct limpet_fault_events *events = calloc(1, sizeof(*events));
 	int error;
 
 	if (!events)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	events->pid = pid;
+	events->target = target;
 	events->stack_bytes = stack_bytes;
 	events->see_kernel = events->threads_only = events->count_lost = true;
 	limpet_descriptor_raise_limit(MOST_EVENTS + SPARE_FILES);
@@ -413,7 +416,7 @@ int limpet_fault_events_open(pid_t pid, uint32_t stack_bytes, struct limpet_faul
 		error = open_threads(events);
 	if (error) {
 		limpet_fault_events_free(events);
-		return limpet_fault_events_explain(pid, error, err);
+		return limpet_fault_events_explain(target, error, err);
 	}
 	*ret = events;
 	return 0;

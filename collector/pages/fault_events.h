@@ -17,12 +17,15 @@
 #include "collector/pages/fault_record.h"
 #include "common/err.h"
 
+struct limpet_target;
+
 struct limpet_fault_events;
 
 /* Opens the events; nothing is recorded before limpet_fault_events_start(). `stack_bytes` of each
  * stack are copied, a multiple of 8. -EACCES, -EPERM, -ENOSYS, -EMFILE...: refused, with the reason
  * and what helps. */
-int limpet_fault_events_open(pid_t pid, uint32_t stack_bytes, struct limpet_fault_events **ret,
+int limpet_fault_events_open(const struct limpet_target *target, uint32_t stack_bytes,
+			     struct limpet_fault_events **ret,
 			     struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_fault_events_free(struct limpet_fault_events *events);
 void limpet_fault_events_start(struct limpet_fault_events *events);
@@ -50,6 +53,7 @@ int limpet_fault_events_wait(struct limpet_fault_events *events, struct pollfd *
 
 /* Why the kernel refused, by what is known: returns `error`, with a message. Pure except for the
  * settings in /proc that it reads; public for tests. */
-int limpet_fault_events_explain(pid_t pid, int error, struct limpet_err *err);
+int limpet_fault_events_explain(const struct limpet_target *target, int error,
+				struct limpet_err *err);
 
 #endif

@@ -5,6 +5,7 @@
 
 #include "collector/stream/stack_tree.h"
 #include "common/clock.h"
+#include "injector/proc/target_process.h"
 #include "injector/unwind/unwind_set.h"
 
 /* Reserved, and touched as far as tables need it. */
@@ -14,7 +15,7 @@
 #define UNSEEN_OWNER 1u
 
 struct limpet_fault_stacks {
-	pid_t pid;
+	const struct limpet_target *target;
 	struct limpet_recorder *recorder;
 	struct limpet_modules modules;
 	struct limpet_module_table *table;
@@ -49,7 +50,7 @@ static uint64_t fingerprint_of(const struct limpet_maps *maps)
 static int read_modules(struct limpet_fault_stacks *stacks, struct limpet_err *err)
 {
 	struct limpet_modules modules;
-	int error = limpet_modules_read(stacks->pid, &modules, err);
+	int error = limpet_modules_read(stacks->target, &modules, err);
 
 	if (error)
 		return error;
@@ -72,15 +73,16 @@ void limpet_fault_stacks_refresh(struct limpet_fault_stacks *stacks, const struc
 	limpet_module_table_add_again(stacks->table, maps);
 }
 
-int limpet_fault_stacks_new(pid_t pid, struct limpet_recorder *recorder, uint64_t stack_bytes,
-			    struct limpet_fault_stacks **ret, struct limpet_err *err)
+int limpet_fault_stacks_new(const struct limpet_target *target, struct limpet_recorder *recorder,
+			    uint64_t stack_bytes, struct limpet_fault_stacks **ret,
+			    struct limpet_err *err)
 {
 	struct limpet_fault_stacks *stacks = calloc(1, sizeof(*stacks));
 	int error;
 
 	if (!stacks)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	stacks->pid = stacks->modules.pid = pid;
+	stacks->target = stacks->modules.target = target;
 	stacks->recorder = recorder;
 	stacks->set = (struct limpet_unwind_set){.arena_bytes = TABLES_BYTES,
 						 .arena_used = LIMPET_UNWIND_ALIGN};
@@ -131,7 +133,7 @@ static uint32_t find_module(struct limpet_fault_stacks *stacks, uint64_t address
 
 	if (module || now_ns < stacks->next_look_ns)
 		return module;
-	if (limpet_proc_maps_read(stacks->pid, &maps) == 0) {
+	if (limpet_proc_maps_read(stacks->target->pid, &maps) == 0) {
 		limpet_fault_stacks_refresh(stacks, &maps);
 		limpet_proc_maps_done(&maps);
 		module = limpet_module_table_find(stacks->table, address, 0);
@@ -189,8 +191,8 @@ uint32_t limpet_fault_walk(const struct limpet_walk_map *map, const struct limpe
 	const struct limpet_walk_frame frame = {
 		.pc = fault->pc, .sp = fault->sp, .fp = fault->fp, .flags = LIMPET_FRAME_EXACT};
 	enum limpet_walk_end end;
-	uint32_t count =
-		limpet_walk(map, cache, limpet_walk_read_copy, &stack, frame, ret_pcs, max, &end);
+	uint32_t count = limpet_walk(map, cache, limpet_walk_read_copy, &stack, frame,
+				     &(struct limpet_walk_result){ret_pcs, max, &end});
 
 	*ret_cut = end != LIMPET_WALK_COMPLETE;
 	return count;

@@ -15,12 +15,14 @@
 #include "common/err.h"
 #include "common/unwind_walk.h"
 
+struct limpet_target;
+
 struct limpet_fault_stacks;
 
-/* Reads the modules of `pid`. `stack_bytes`: memory for the tree of stacks. The recorder must
+/* Reads the modules of the target. `stack_bytes`: memory for the tree of stacks. The recorder must
  * outlive it. */
-int limpet_fault_stacks_new(pid_t pid, struct limpet_recorder *recorder, uint64_t stack_bytes,
-			    struct limpet_fault_stacks **ret,
+int limpet_fault_stacks_new(const struct limpet_target *target, struct limpet_recorder *recorder,
+			    uint64_t stack_bytes, struct limpet_fault_stacks **ret,
 			    struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_fault_stacks_free(struct limpet_fault_stacks *stacks);
 /* The program has mapped code, or it is time to look: reads the modules again if they changed. */

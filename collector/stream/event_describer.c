@@ -107,7 +107,8 @@ static void look_whether_plausible(struct limpet_event_describer *describer,
 		return;
 	node = limpet_stack_tree_node(describer->stacks, record->node);
 	if (node->flags & LIMPET_STACK_NODE_OWNER)
-		limpet_plausible_made(&describer->plausible, limpet_session_pid(describer->session),
+		limpet_plausible_made(&describer->plausible,
+				      limpet_session_target(describer->session),
 				      (uint32_t)node->address, record->address, record->size);
 }
 
@@ -239,7 +240,7 @@ bool limpet_event_describer_describe_site(const struct limpet_event_describer *d
 		/* Where operator new is. */
 		if (!strncmp(name, "libstdc++.so", 12) || !strncmp(name, "libc++.so", 9))
 			continue;
-		if (!module || limpet_module_has_malloc(modules->pid,
+		if (!module || limpet_module_has_malloc(modules->target,
 							(struct limpet_module *)(uintptr_t)module))
 			continue;
 		snprintf(ret, bytes, "one stack of %s", name);

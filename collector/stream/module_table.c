@@ -10,6 +10,7 @@
 
 #include "common/open_file.h"
 #include "common/wire.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/segment.h"
 
 /* Bound for a program that loads and unloads modules forever; later ones have no name. */
@@ -95,7 +96,7 @@ static int find_file(struct limpet_module_table *table, const struct limpet_modu
 	}
 	if (table->open_files >= table->max_files)
 		return -1;
-	fd = limpet_module_hold(table->modules->pid, module);
+	fd = limpet_module_hold(table->modules->target, module);
 	table->open_files += fd >= 0;
 	return fd;
 }
@@ -209,7 +210,6 @@ static int note_places(const struct limpet_gone *places, uint32_t count, struct 
 static void enter(struct limpet_module_table *table, struct limpet_module *module,
 		  const struct limpet_gone *places, uint32_t place_count)
 {
-	pid_t pid = table->modules->pid;
 	struct limpet_recorder_module record = {
 		.start = module->start,
 		.end = module->end,
@@ -217,7 +217,8 @@ static void enter(struct limpet_module_table *table, struct limpet_module *modul
 		.path = module->path,
 		.build_id = module->build_id,
 		.build_id_bytes = module->build_id_bytes,
-		.allocator = !module->executable && limpet_module_has_malloc(pid, module),
+		.allocator = !module->executable &&
+			     limpet_module_has_malloc(table->modules->target, module),
 	};
 	struct entry entry = {.start = module->start,
 			      .end = module->end,
@@ -348,7 +349,7 @@ void limpet_module_table_add_again(struct limpet_module_table *table,
 		map = first_mapping(modules, again, &module);
 		if (!map)
 			continue;
-		limpet_module_has_malloc(table->modules->pid, module);
+		limpet_module_has_malloc(table->modules->target, module);
 		copy = *module;
 		copy.start = again->start;
 		copy.end = again->end;

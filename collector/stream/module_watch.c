@@ -112,7 +112,7 @@ static void look_at_code(struct limpet_module_watch *watch)
 	struct range *code;
 	size_t count = 0;
 
-	if (limpet_proc_maps_read(limpet_session_pid(watch->session), &maps) < 0)
+	if (limpet_proc_maps_read(limpet_session_target(watch->session)->pid, &maps) < 0)
 		return;
 	code = calloc(maps.count + 1, sizeof(*code));
 	for (size_t i = 0; code && i < maps.count; i++)
@@ -187,8 +187,8 @@ static bool slot_lost_its_hook(struct limpet_module_watch *watch)
 		limpet_shared_copy(&slot, &slots[i], sizeof(slot));
 		if (slot.state != LIMPET_SLOT_PATCHED ||
 		    (slot.kind != LIMPET_SLOT_OF_CALLS && slot.kind != LIMPET_SLOT_OF_VARIABLE) ||
-		    limpet_memory_read(limpet_session_pid(watch->session), slot.address, &value,
-				       sizeof(value)) < 0 ||
+		    limpet_memory_read(limpet_session_target(watch->session)->pid, slot.address,
+				       &value, sizeof(value)) < 0 ||
 		    value != limpet_session_original(watch->session, slot.hook))
 			continue;
 		set_back += slot.kind == LIMPET_SLOT_OF_VARIABLE;

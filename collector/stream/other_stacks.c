@@ -116,7 +116,7 @@ void limpet_other_stacks_publish(struct limpet_other_stacks *stacks, uint64_t no
 	began_ns = limpet_monotonic_ns();
 	__atomic_store_n(&stacks->shm->ranges_used, 0, __ATOMIC_RELAXED);
 	stacks->ranges_ns = now_ns;
-	if (limpet_proc_maps_read(limpet_session_pid(stacks->session), &maps) < 0)
+	if (limpet_proc_maps_read(limpet_session_target(stacks->session)->pid, &maps) < 0)
 		return;
 	drop_ranges(stacks, &maps);
 	if (count - stacks->unknown_count > LIMPET_UNKNOWN_STACKS)

@@ -5,6 +5,7 @@
 
 #include "common/clock.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 static bool is_nowhere(uint64_t address)
 {
@@ -15,7 +16,8 @@ static bool is_nowhere(uint64_t address)
 
 /* The peak of a process's address space never shrinks: it is read again only for a larger block,
  * and not for each of many. */
-static bool is_too_large(struct limpet_plausible *plausible, pid_t pid, uint64_t bytes)
+static bool is_too_large(struct limpet_plausible *plausible, const struct limpet_target *target,
+			 uint64_t bytes)
 {
 	struct limpet_proc_status status;
 	uint64_t now_ns;
@@ -25,22 +27,22 @@ static bool is_too_large(struct limpet_plausible *plausible, pid_t pid, uint64_t
 	now_ns = limpet_monotonic_ns();
 	if (now_ns - plausible->asked_ns > ASK_NS) {
 		plausible->asked_ns = now_ns;
-		if (limpet_proc_status_read(pid, &status) == 0 && status.vm_most_bytes)
+		if (limpet_proc_status_read(target->pid, &status) == 0 && status.vm_most_bytes)
 			plausible->most_bytes = status.vm_most_bytes;
 	}
 	return bytes > plausible->most_bytes &&
 	       (plausible->most_bytes || bytes >= LIMPET_HIGHEST_ADDRESS);
 }
 
-void limpet_plausible_made(struct limpet_plausible *plausible, pid_t pid, uint32_t owner,
-			   uint64_t address, uint64_t bytes)
+void limpet_plausible_made(struct limpet_plausible *plausible, const struct limpet_target *target,
+			   uint32_t owner, uint64_t address, uint64_t bytes)
 {
 	struct limpet_plausible_owner *of =
 		&plausible->owners[owner <= LIMPET_HOOK_OWNERS ? owner : 0];
 
 	of->blocks++;
 	of->nowhere += is_nowhere(address);
-	of->too_large += is_too_large(plausible, pid, bytes);
+	of->too_large += is_too_large(plausible, target, bytes);
 }
 
 void limpet_plausible_released(struct limpet_plausible *plausible, uint64_t address)

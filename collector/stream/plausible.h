@@ -13,6 +13,8 @@
 #include "common/err.h"
 #include "common/wire.h"
 
+struct limpet_target;
+
 /* A few impossible values do not prove a signature wrong: memory may be reserved and released at
  * once, and a thread may release a block that it got without a call. One in this many does, of at
  * least this many. */
@@ -29,8 +31,8 @@ struct limpet_plausible {
 
 /* Notes a block that a function of this owner has allocated, or that one of any owner has released.
  */
-void limpet_plausible_made(struct limpet_plausible *plausible, pid_t pid, uint32_t owner,
-			   uint64_t address, uint64_t bytes);
+void limpet_plausible_made(struct limpet_plausible *plausible, const struct limpet_target *target,
+			   uint32_t owner, uint64_t address, uint64_t bytes);
 void limpet_plausible_released(struct limpet_plausible *plausible, uint64_t address);
 
 /* Finds the first owner whose signatures are wrong, with a message in *ret_words ("" if there is

@@ -8,7 +8,8 @@
 void limpet_target_memory_init(struct limpet_target_memory *memory, struct limpet_session *session)
 {
 	*memory = (struct limpet_target_memory){.session = session};
-	memory->has_cgroup = limpet_cgroup_find(limpet_session_pid(session), &memory->cgroup) == 0;
+	memory->has_cgroup =
+		limpet_cgroup_find(limpet_session_target(session), &memory->cgroup) == 0;
 }
 
 /* While bell and RSS are unchanged, so is this: without a call the agent touches nothing, and
@@ -47,7 +48,7 @@ static void take_status(struct limpet_target_memory *memory,
 void limpet_target_memory_look(struct limpet_target_memory *memory,
 			       struct limpet_recorder_tick *tick)
 {
-	const pid_t pid = limpet_session_pid(memory->session);
+	const pid_t pid = limpet_session_target(memory->session)->pid;
 	struct limpet_proc_status status;
 
 	/* /proc shows no memory for a main thread that has ended. */

@@ -7,6 +7,7 @@
 #include "common/array.h"
 #include "common/number_table.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 /* Names that one look reads: some milliseconds. */
 #define NAMES_AT_ONCE 64
@@ -63,14 +64,15 @@ static bool is_due(const struct limpet_thread_names *names, struct entry *entry)
 }
 
 void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_recorder *recorder,
-			      pid_t pid, const pid_t *tids, const pid_t *own, int count, bool all)
+			      const struct limpet_target *target,
+			      const struct limpet_thread_list *list, bool all)
 {
 	char name[LIMPET_PROC_NAME_BYTES];
 	int read = 0;
 
 	names->look++;
-	for (int i = 0; i < count; i++) {
-		struct entry *entry = entry_of(names, own[i]);
+	for (int i = 0; i < list->count; i++) {
+		struct entry *entry = entry_of(names, list->own[i]);
 
 		if (!entry)
 			continue;
@@ -78,9 +80,10 @@ void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_r
 			continue;
 		read++;
 		entry->next = 2 * entry->looks;
-		if (limpet_proc_thread_name(pid, tids[i], name) < 0 || !strcmp(name, entry->name))
+		if (limpet_proc_thread_name(target, list->tids[i], name) < 0 ||
+		    !strcmp(name, entry->name))
 			continue;
 		memcpy(entry->name, name, sizeof(name));
-		limpet_recorder_name_thread(recorder, (uint32_t)own[i], name);
+		limpet_recorder_name_thread(recorder, (uint32_t)list->own[i], name);
 	}
 }

@@ -7,18 +7,27 @@
 
 #include "collector/record/recorder.h"
 
+struct limpet_target;
+
 struct limpet_thread_names;
+
+struct limpet_thread_list {
+	pid_t *tids; /* as limpet sees them */
+	pid_t *own;  /* as the target does */
+	int count;
+};
 
 /* NULL: no memory. */
 struct limpet_thread_names *limpet_thread_names_new(void);
 void limpet_thread_names_free(struct limpet_thread_names *names);
 
-/* Looks at the threads of `pid` and tells the recorder each name that is new, or has changed: of a
- * thread that was not there before, and of another one after twice the looks since it was first
- * there, since many name themselves a little after their start. A look reads a limited number of
- * names, the next one the others; `all`: every name, as at the end. `tids` are those that limpet
- * sees, `own` those that the target does. Threads that cannot be read have no name. */
+/* Looks at the threads of the target and tells the recorder each name that is new, or has changed:
+ * of a thread that was not there before, and of another one after twice the looks since it was
+ * first there, since many name themselves a little after their start. A look reads a limited number
+ * of names, the next one the others; `all`: every name, as at the end. Threads that cannot be read
+ * have no name. */
 void limpet_thread_names_look(struct limpet_thread_names *names, struct limpet_recorder *recorder,
-			      pid_t pid, const pid_t *tids, const pid_t *own, int count, bool all);
+			      const struct limpet_target *target,
+			      const struct limpet_thread_list *list, bool all);
 
 #endif

@@ -7,6 +7,7 @@
 #include "collector/stream/thread_names.h"
 #include "common/wire.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define MAX_STACK_LOOKS 3u
 
@@ -108,7 +109,7 @@ const uint64_t *limpet_thread_states_intents(struct limpet_thread_states *states
 
 void limpet_thread_states_publish_stacks(struct limpet_thread_states *states)
 {
-	pid_t pid = limpet_session_pid(states->session);
+	const struct limpet_target *target = limpet_session_target(states->session);
 	struct limpet_maps maps = {0};
 	bool have_maps = false;
 
@@ -129,7 +130,7 @@ void limpet_thread_states_publish_stacks(struct limpet_thread_states *states)
 		}
 		if (remembered->stack_looks++ >= MAX_STACK_LOOKS)
 			continue;
-		if (!have_maps && limpet_proc_maps_read(pid, &maps) < 0)
+		if (!have_maps && limpet_proc_maps_read(target->pid, &maps) < 0)
 			return;
 		have_maps = true;
 		map = limpet_proc_maps_find(&maps, sp);
@@ -138,7 +139,7 @@ void limpet_thread_states_publish_stacks(struct limpet_thread_states *states)
 		low = map->start;
 		high = map->end;
 		if (!strcmp(map->path, "[stack]")) {
-			low = limpet_proc_main_stack_low(pid, &maps, map);
+			low = limpet_proc_main_stack_low(target, &maps, map);
 		} else if (owner > sp && owner < high) {
 			high = owner;
 		} else {
@@ -162,34 +163,47 @@ static bool is_alive(const pid_t *tids, int count, uint32_t tid)
 	return false;
 }
 
-/* Threads, by the tids that limpet sees, and by those that the target does. */
-static int list_threads(pid_t pid, pid_t **ret_tids, pid_t **ret_own)
+/* Threads, by the tids that limpet sees, and by those that the target does; 0: it has ended since.
+ * Of none, if they cannot be listed, or one of them cannot be read: it may live. To be freed in any
+ * case. */
+static void list_threads(const struct limpet_target *target, struct limpet_thread_list *ret)
 {
 	struct limpet_proc_status status;
-	int count = limpet_proc_tasks(pid, ret_tids);
+	int count = limpet_proc_tasks(target->pid, &ret->tids), error;
 
 	if (count <= 0)
-		return count;
-	*ret_own = calloc((size_t)count, sizeof(**ret_own));
-	if (!*ret_own)
-		return -ENOMEM;
-	memcpy(*ret_own, *ret_tids, (size_t)count * sizeof(**ret_own));
-	if (limpet_proc_status_read(pid, &status) < 0 || status.ns_pid == pid)
-		return count;
-	for (int i = 0; i < count; i++)
-		if (limpet_proc_status_read((*ret_tids)[i], &status) == 0)
-			(*ret_own)[i] = status.ns_pid;
-	return count;
+		return;
+	ret->own = calloc((size_t)count, sizeof(*ret->own));
+	if (!ret->own || limpet_proc_status_read(target->pid, &status) < 0)
+		return;
+	if (status.ns_pid == target->pid) {
+		memcpy(ret->own, ret->tids, (size_t)count * sizeof(*ret->own));
+		ret->count = count;
+		return;
+	}
+	for (int i = 0; i < count; i++) {
+		error = limpet_proc_status_read(ret->tids[i], &status);
+		if (error && !limpet_proc_says_gone(error))
+			return;
+		ret->own[i] = error ? 0 : status.ns_pid;
+	}
+	ret->count = count;
+}
+
+static void list_done(struct limpet_thread_list *list)
+{
+	free(list->tids);
+	free(list->own);
 }
 
 void limpet_thread_states_name_all(struct limpet_thread_states *states)
 {
-	const pid_t pid = limpet_session_pid(states->session);
-	LIMPET_FREE pid_t *tids = NULL, *own = NULL;
-	int count = list_threads(pid, &tids, &own);
+	const struct limpet_target *target = limpet_session_target(states->session);
+	struct limpet_thread_list list = {.count = 0};
 
-	limpet_thread_names_look(states->names, states->recorder, pid, tids, own,
-				 count > 0 ? count : 0, true);
+	list_threads(target, &list);
+	limpet_thread_names_look(states->names, states->recorder, target, &list, true);
+	list_done(&list);
 }
 
 static void clear_entry(struct limpet_thread_states *states, uint32_t index)
@@ -210,8 +224,7 @@ static void clear_entry(struct limpet_thread_states *states, uint32_t index)
 void limpet_thread_states_clear_dead(struct limpet_thread_states *states)
 {
 	const uint64_t changing = 1;
-	LIMPET_FREE pid_t *tids = NULL, *own = NULL;
-	int count;
+	struct limpet_thread_list list = {.count = 0};
 
 	/* Before the list is made: a thread that starts and claims an entry later is not in it. */
 	for (uint32_t i = next_used(states, 0); i < states->thread_count;
@@ -221,19 +234,17 @@ void limpet_thread_states_clear_dead(struct limpet_thread_states *states)
 
 		states->remembered[i].first_generation = owned ? generation_of(entry) : 0;
 	}
-	count = list_threads(limpet_session_pid(states->session), &tids, &own);
-	if (count <= 0)
-		return;
+	list_threads(limpet_session_target(states->session), &list);
 	limpet_thread_names_look(states->names, states->recorder,
-				 limpet_session_pid(states->session), tids, own, count, false);
-	for (uint32_t i = next_used(states, 0); i < states->thread_count;
+				 limpet_session_target(states->session), &list, false);
+	for (uint32_t i = next_used(states, 0); i < states->thread_count && list.count;
 	     i = next_used(states, i + 1)) {
 		struct limpet_thread *entry = thread_at(states, i);
 		uint32_t generation = states->remembered[i].first_generation;
 		uint64_t owner = __atomic_load_n(&entry->thread_pointer, __ATOMIC_ACQUIRE);
 
 		if (!generation || owner <= changing || generation_of(entry) != generation ||
-		    is_alive(own, count, entry->tid))
+		    is_alive(list.own, list.count, entry->tid))
 			continue;
 		/* A new thread may be taking over the thread pointer at this moment: then the entry
 		 * is its own. */
@@ -245,4 +256,5 @@ void limpet_thread_states_clear_dead(struct limpet_thread_states *states)
 		else /* it was taken over since it was checked */
 			__atomic_store_n(&entry->thread_pointer, owner, __ATOMIC_RELEASE);
 	}
+	list_done(&list);
 }

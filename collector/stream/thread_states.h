@@ -24,7 +24,8 @@ struct limpet_thread_states *limpet_thread_states_new(
 	struct limpet_chunk_reader *reader, struct limpet_agent_counts *counts) LIMPET_MUST_CHECK;
 void limpet_thread_states_free(struct limpet_thread_states *states);
 
-/* Reads to its end what threads wrote that are gone, and frees their states. Names new threads. */
+/* Reads to its end what threads wrote that are gone, and frees their states. Names new threads. If
+ * not every thread of the target can be read, it does nothing. */
 void limpet_thread_states_clear_dead(struct limpet_thread_states *states);
 /* Records the names that all threads have now. */
 void limpet_thread_states_name_all(struct limpet_thread_states *states);

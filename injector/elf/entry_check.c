@@ -72,7 +72,7 @@ static int see_through(const struct limpet_entry_finder *finder, const struct li
 	if (!file)
 		return -ENOMEM;
 	if (!limpet_module_spend(finder->module, entry->bytes) ||
-	    limpet_module_read_file(finder->modules->pid, finder->module, &finder->modules->maps,
+	    limpet_module_read_file(finder->modules->target, finder->module, &finder->modules->maps,
 				    entry->address, file, entry->bytes) < 0)
 		return 0;
 	if (jump < entry->bytes)
@@ -96,7 +96,7 @@ static int check_code(struct limpet_entry_finder *finder, struct limpet_entry *e
 	if (!code || !breakpoints)
 		return -ENOMEM;
 	if (!limpet_module_spend(finder->module, entry->bytes) ||
-	    limpet_module_read(finder->modules->pid, finder->module, entry->address, code,
+	    limpet_module_read(finder->modules->target, finder->module, entry->address, code,
 			       entry->bytes) < 0)
 		return refuse(finder, entry, "its code cannot be read");
 	if (see_through(finder, entry, code, breakpoints) < 0)
@@ -120,7 +120,7 @@ static bool is_short_jump(const struct limpet_entry_finder *finder,
 	uint8_t code[LIMPET_SHORT_JUMP_MAX];
 
 	return entry->bytes <= sizeof(code) && limpet_module_spend(finder->module, entry->bytes) &&
-	       limpet_module_read(finder->modules->pid, finder->module, entry->address, code,
+	       limpet_module_read(finder->modules->target, finder->module, entry->address, code,
 				  entry->bytes) >= 0 &&
 	       limpet_entry_code_is_short_jump(code, entry->bytes, entry->address, ret_target);
 }
@@ -195,12 +195,12 @@ static int find_short_jump(const struct limpet_entry_finder *finder,
 	around.bytes = moved->from + above - around.address;
 	if (!limpet_module_spend(module, around.bytes))
 		return -ENOTSUP;
-	got = limpet_module_read_some(finder->modules->pid, module, around.address, code,
+	got = limpet_module_read_some(finder->modules->target, module, around.address, code,
 				      around.bytes);
 	/* Between the segments of the module there may be nothing. */
 	if (got < (ssize_t)(end - around.address) && around.address < moved->from / PAGE * PAGE) {
 		around.address = moved->from / PAGE * PAGE;
-		got = limpet_module_read_some(finder->modules->pid, module, around.address, code,
+		got = limpet_module_read_some(finder->modules->target, module, around.address, code,
 					      moved->from + above - around.address);
 	}
 	if (got < (ssize_t)(end - around.address))
@@ -248,7 +248,7 @@ static int check_jumps(struct limpet_entry_finder *finder)
 	if (!limpet_module_spend(module, module->text_end - module->text_start))
 		return -EFBIG;
 	for (uint64_t at = module->text_start; at < module->text_end; at += PIECE) {
-		ssize_t got = limpet_module_read_some(finder->modules->pid, module, at, code,
+		ssize_t got = limpet_module_read_some(finder->modules->target, module, at, code,
 						      PIECE + longest);
 
 		for (ssize_t i = 0; i + (ssize_t)longest <= got && finder->count; i++) {

@@ -14,6 +14,7 @@
 #include "injector/elf/elf_file.h"
 #include "injector/elf/entry_nim.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define MAX_INSIDE 65536u
 
@@ -245,12 +246,13 @@ static int note_slot(const struct limpet_slot_found *found, void *context)
 
 static int open_file(const struct limpet_entry_finder *finder)
 {
-	pid_t pid = finder->modules->pid;
+	const struct limpet_target *target = finder->modules->target;
 	char process[PATH_MAX];
 
 	if (!finder->module->executable)
-		return limpet_module_open(pid, finder->module);
-	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, limpet_proc_resident(pid));
+		return limpet_module_open(target, finder->module);
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root,
+		 limpet_proc_resident(target->pid));
 	return limpet_open_linked(process, "exe", NULL);
 }
 
@@ -258,7 +260,7 @@ static int open_file(const struct limpet_entry_finder *finder)
 static void read_nim(struct limpet_entry_finder *finder, struct limpet_elf_file *file)
 {
 	LIMPET_FREE struct limpet_nim_places *places = malloc(sizeof(*places));
-	int error = places ? limpet_entry_nim_find(finder->modules->pid, finder->module, file,
+	int error = places ? limpet_entry_nim_find(finder->modules->target, finder->module, file,
 						   finder->reader, places)
 			   : -ENOMEM;
 
@@ -301,7 +303,7 @@ void limpet_entry_collect(struct limpet_entry_finder *finder)
 	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
 		return;
 	if (!finder->module->executable &&
-	    limpet_module_tables_read(finder->modules->pid, finder->module, &tables) == 0) {
+	    limpet_module_tables_read(finder->modules->target, finder->module, &tables) == 0) {
 		limpet_slots_scan(&tables, note_slot, finder);
 		limpet_module_tables_done(&tables);
 	}

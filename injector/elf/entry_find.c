@@ -128,7 +128,7 @@ static bool is_imported(struct limpet_modules *modules, const char *library)
 		struct limpet_entry_name name;
 
 		if (!module->in_list || module->agent || (own && !strcmp(own, allocator)) ||
-		    limpet_module_tables_read(modules->pid, module, &tables) < 0)
+		    limpet_module_tables_read(modules->target, module, &tables) < 0)
 			continue;
 		/* The module keeps its symbols. */
 		limpet_module_tables_done(&tables);
@@ -271,13 +271,13 @@ void limpet_entries_leave_operators(struct limpet_entries *entries)
 	entries->count = kept;
 }
 
-bool limpet_entries_have_others(const struct limpet_entries *entries, pid_t pid,
-				struct limpet_modules *modules)
+bool limpet_entries_have_others(const struct limpet_entries *entries,
+				const struct limpet_target *target, struct limpet_modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
 
-		if (!module->loader && limpet_module_has_malloc(pid, module) &&
+		if (!module->loader && limpet_module_has_malloc(target, module) &&
 		    !limpet_modules_is_libc(modules, module))
 			return true;
 	}

@@ -16,6 +16,8 @@
 #include "injector/elf/entry_names.h"
 #include "injector/elf/modules.h"
 
+struct limpet_target;
+
 #define LIMPET_MAX_ENTRIES 192u  /* less than LIMPET_MAX_HOOKS, since slots need some */
 #define LIMPET_MAX_HOOK_AREAS 8u /* modules with entries */
 #define LIMPET_ENTRY_OWNER_BYTES 48u
@@ -81,8 +83,8 @@ void limpet_entries_leave_operators(struct limpet_entries *entries);
 /* Whether more than the C library's malloc is there to be followed: functions that get an inline
  * hook, or a library that brings a malloc. From outside, their memory cannot be told from the rest.
  */
-bool limpet_entries_have_others(const struct limpet_entries *entries, pid_t pid,
-				struct limpet_modules *modules);
+bool limpet_entries_have_others(const struct limpet_entries *entries,
+				const struct limpet_target *target, struct limpet_modules *modules);
 /* Whether any entry is in this module. Has the signature that limpet_memory_owners_name() wants. */
 bool limpet_entries_are_in(void *entries, const struct limpet_module *module);
 const struct limpet_entry *limpet_entries_at(const struct limpet_entries *entries,

@@ -8,6 +8,7 @@
 #include "common/wire.h"
 #include "injector/elf/modules_memory.h"
 #include "injector/elf/nim_code.h"
+#include "injector/proc/target_process.h"
 
 #define PIECE (1u << 20)
 #define MAX_SITES 1024u
@@ -51,7 +52,7 @@ static const struct word {
 };
 
 struct search {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_module *module;
 	struct limpet_nim_targets targets;
 	uint64_t sites[MAX_SITES]; /* instructions that may lead to them, sorted by address */
@@ -120,7 +121,7 @@ static int find_sites(struct search *search)
 		return -ENOTSUP;
 	for (uint64_t at = module->text_start; at < module->text_end; at += PIECE) {
 		ssize_t got =
-			limpet_module_read_some(search->pid, module, at, code, PIECE + longest);
+			limpet_module_read_some(search->target, module, at, code, PIECE + longest);
 
 		for (ssize_t i = 0; i + (ssize_t)longest <= got && i < PIECE; i++) {
 			if (!limpet_nim_code_leads(code + i, at + (uint64_t)i, &search->targets))
@@ -280,7 +281,7 @@ static int read_function(struct search *search, const struct limpet_elf_function
 	if (!bytes)
 		return -ENOMEM;
 	if (!limpet_module_spend(search->module, function->bytes) ||
-	    limpet_module_read(search->pid, search->module, address, bytes, function->bytes) < 0)
+	    limpet_module_read(search->target, search->module, address, bytes, function->bytes) < 0)
 		return refuse(search, function->name, "its code cannot be read");
 	error = limpet_code_reader_nim(search->reader, bytes, function->bytes, address,
 				       &search->targets, &code);
@@ -310,7 +311,7 @@ static bool visit_function(void *context, const struct limpet_elf_function *func
 	return !search->error;
 }
 
-int limpet_entry_nim_find(pid_t pid, const struct limpet_module *module,
+int limpet_entry_nim_find(const struct limpet_target *target, const struct limpet_module *module,
 			  struct limpet_elf_file *file, struct limpet_code_reader *reader,
 			  struct limpet_nim_places *ret)
 {
@@ -320,7 +321,7 @@ int limpet_entry_nim_find(pid_t pid, const struct limpet_module *module,
 	if (!search)
 		return -ENOMEM;
 	memset(ret, 0, sizeof(*ret));
-	search->pid = pid;
+	search->target = target;
 	search->module = module;
 	search->reader = reader;
 	search->places = ret;

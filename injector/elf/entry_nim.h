@@ -16,6 +16,8 @@
 #include "injector/elf/entry_code.h"
 #include "injector/elf/modules.h"
 
+struct limpet_target;
+
 #define LIMPET_NIM_PLACES_MAX 80u
 
 struct limpet_nim_place {
@@ -36,7 +38,7 @@ struct limpet_nim_places {
 
 /* -ENOENT: the module has no such allocator; -ENOTSUP: some of its releases would not be seen, with
  * the reason; -ENOMEM. */
-int limpet_entry_nim_find(pid_t pid, const struct limpet_module *module,
+int limpet_entry_nim_find(const struct limpet_target *target, const struct limpet_module *module,
 			  struct limpet_elf_file *file, struct limpet_code_reader *reader,
 			  struct limpet_nim_places *ret) LIMPET_MUST_CHECK;
 

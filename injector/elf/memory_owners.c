@@ -17,6 +17,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/pages.h"
+#include "injector/proc/target_process.h"
 
 /* malloc/arena.c: a heap of a secondary arena is a region of HEAP_MAX_SIZE, aligned to it, that
  * begins with struct heap_info. */
@@ -46,7 +47,7 @@
 #define CODE_USED_BYTES ((uint64_t)64 << 20)
 
 struct reading {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_memory_owners_options *options;
 	struct limpet_maps maps;
 	struct limpet_pages *pages;
@@ -130,7 +131,7 @@ static bool has_thread_below(const struct reading *reading, uint64_t top, uint64
 static void read_stack_pointers(struct reading *reading)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	int tasks = limpet_proc_tasks(reading->pid, &tids);
+	int tasks = limpet_proc_tasks(reading->target->pid, &tids);
 
 	if (tasks > TASKS_LIMIT)
 		tasks = TASKS_LIMIT;
@@ -404,7 +405,8 @@ static void count_own(struct reading *reading, const struct limpet_map *map)
 {
 	uint64_t bytes;
 
-	if (limpet_pages_count(reading->pid, map->start, map->end - map->start, &bytes, NULL) == 0)
+	if (limpet_pages_count(reading->target, map->start, map->end - map->start, &bytes, NULL) ==
+	    0)
 		reading->out->bytes[LIMPET_MEMORY_OWN] += bytes;
 }
 
@@ -437,7 +439,8 @@ static int settle(struct reading *reading)
 	uint64_t *bytes = reading->out->bytes, counted = 0;
 	LIMPET_FREE char *text = NULL;
 	size_t length;
-	int error = limpet_proc_file_read(reading->pid, "status", &text, &length);
+	int error = limpet_proc_file_read(limpet_proc_resident(reading->target->pid), "status",
+					  &text, &length);
 
 	if (error)
 		return error;
@@ -535,12 +538,12 @@ static int find_stacks(struct reading *reading)
 
 static int take(struct reading *reading)
 {
-	int error = limpet_pages_new(reading->pid, LIMPET_PAGES_ASK, &reading->pages);
+	int error = limpet_pages_new(reading->target, LIMPET_PAGES_ASK, &reading->pages);
 
 	if (error)
 		return error;
 	limpet_pages_leave_out_swapped(reading->pages);
-	reading->memory = limpet_proc_open(reading->pid, "mem", O_RDONLY);
+	reading->memory = limpet_proc_open(reading->target, "mem", O_RDONLY);
 	remember_size(reading, DEFAULT_STACK_BYTES - reading->page_bytes);
 	error = find_stacks(reading);
 	if (!error) {
@@ -559,16 +562,17 @@ static int take(struct reading *reading)
 	return error;
 }
 
-int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_options *options,
+int limpet_memory_owners_take(const struct limpet_target *target,
+			      const struct limpet_memory_owners_options *options,
 			      struct limpet_memory *ret)
 {
 	struct limpet_memory memory = {.known = false};
-	struct reading reading = {.pid = limpet_proc_resident(pid),
+	struct reading reading = {.target = target,
 				  .options = options,
 				  .out = &memory,
 				  .page_bytes = (uint64_t)sysconf(_SC_PAGESIZE),
 				  .heads_left = HEADS_LIMIT};
-	int error = limpet_proc_maps_read(reading.pid, &reading.maps);
+	int error = limpet_proc_maps_read(reading.target->pid, &reading.maps);
 
 	if (error)
 		return error;
@@ -584,9 +588,9 @@ int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_optio
 
 /* ------------------------------------------------------------------ names */
 
-static const char *name_of(pid_t pid, const struct limpet_module *module)
+static const char *name_of(const struct limpet_target *target, const struct limpet_module *module)
 {
-	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
+	LIMPET_CLOSE int fd = limpet_module_open(target, module);
 	struct limpet_elf_file *file;
 	const char *name;
 
@@ -606,9 +610,8 @@ static void add_file(struct limpet_owner_files *files, const char *path)
 }
 
 void limpet_memory_owners_name(const struct limpet_modules *modules,
-			       bool (*follows)(void *context, const struct limpet_module *module),
-			       void *context, const char *runtime, struct limpet_owner_files *files,
-			       char *ret, size_t room)
+			       const struct limpet_owners_followed *followed, const char *runtime,
+			       struct limpet_owner_files *files, char *ret, size_t room)
 {
 	const char *the = limpet_runtime_article(runtime);
 	const size_t wanted =
@@ -625,9 +628,10 @@ void limpet_memory_owners_name(const struct limpet_modules *modules,
 
 		if (!slash || module->agent || module->loader || module->vdso ||
 		    limpet_allocator_of_library(module->path) ||
-		    limpet_begins(slash, "/libc.so.6") || (follows && follows(context, module)))
+		    limpet_begins(slash, "/libc.so.6") ||
+		    (followed && followed->is_in(followed->context, module)))
 			continue;
-		name = name_of(modules->pid, module);
+		name = name_of(modules->target, module);
 		if (!name)
 			continue;
 		length = snprintf(ret + used, left - used, "%s%s in %s", used ? ", " : "", name,

@@ -11,6 +11,8 @@
 #include "injector/elf/modules.h"
 #include "injector/elf/thread_stacks.h"
 
+struct limpet_target;
+
 struct limpet_account_range {
 	uint64_t start, end;
 };
@@ -38,7 +40,8 @@ struct limpet_memory_owners_options {
 };
 
 /* -ENOTSUP: its heap is not glibc's, so the rest means nothing; -errno of /proc. */
-int limpet_memory_owners_take(pid_t pid, const struct limpet_memory_owners_options *options,
+int limpet_memory_owners_take(const struct limpet_target *target,
+			      const struct limpet_memory_owners_options *options,
 			      struct limpet_memory *ret) LIMPET_MUST_CHECK;
 
 /* Files, by their paths as /proc/PID/maps has them; what is too long for one is left out. */
@@ -47,14 +50,19 @@ struct limpet_owner_files {
 	char paths[4][1024];
 };
 
+/* Whether an allocator in a module is followed. */
+struct limpet_owners_followed {
+	bool (*is_in)(void *context, const struct limpet_module *module);
+	void *context;
+};
+
 /* Names the other allocators inside the process's modules, by what they say about themselves:
  * "mimalloc in bun, jemalloc in libfoo.so"; then the heap of a language's runtime, if it has one
- * ("": none). Skips shared libraries of allocators, and modules for which `follows` returns true.
- * Reads the modules' files, so call it only if there is memory to explain. `files`, which may be
- * NULL, gets the files of those that are named. */
+ * ("": none). Skips shared libraries of allocators, and modules with one that is followed
+ * (`followed` NULL: none). Reads the modules' files, so call it only if there is memory to explain.
+ * `files`, which may be NULL, gets the files of those that are named. */
 void limpet_memory_owners_name(const struct limpet_modules *modules,
-			       bool (*follows)(void *context, const struct limpet_module *module),
-			       void *context, const char *runtime, struct limpet_owner_files *files,
-			       char *ret, size_t room);
+			       const struct limpet_owners_followed *followed, const char *runtime,
+			       struct limpet_owner_files *files, char *ret, size_t room);
 
 #endif

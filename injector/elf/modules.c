@@ -20,6 +20,7 @@
 #include "injector/elf/modules_memory.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
+#include "injector/proc/target_process.h"
 
 #define MAX_PHDRS 256u
 #define MAX_DYNAMIC_BYTES 65536u
@@ -47,7 +48,7 @@ bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes)
 
 /* The head of an image, in the process's memory or in its file. */
 struct head {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_module *module;
 	const struct limpet_map *maps, *maps_end; /* from the module's first one on */
 	int file;                                 /* -1: in memory */
@@ -85,11 +86,12 @@ static int read_head(const struct head *head, uint64_t at, void *ret, size_t byt
 	if (!*ret_address)
 		return -EFAULT;
 	if (head->file < 0)
-		return limpet_module_read(head->pid, head->module, *ret_address, ret, bytes);
+		return limpet_module_read(head->target, head->module, *ret_address, ret, bytes);
 	return pread(head->file, ret, bytes, (off_t)at) == (ssize_t)bytes ? 0 : -EIO;
 }
 
-static void read_build_id(pid_t pid, uint64_t address, uint64_t bytes, struct limpet_module *module)
+static void read_build_id(const struct limpet_target *target, uint64_t address, uint64_t bytes,
+			  struct limpet_module *module)
 {
 	LIMPET_FREE uint8_t *notes = NULL;
 	uint64_t at = 0;
@@ -97,7 +99,7 @@ static void read_build_id(pid_t pid, uint64_t address, uint64_t bytes, struct li
 	if (module->build_id_bytes || bytes > MAX_NOTE_BYTES || !limpet_module_spend(module, bytes))
 		return;
 	notes = malloc(bytes);
-	if (!notes || limpet_module_read(pid, module, address, notes, bytes) < 0)
+	if (!notes || limpet_module_read(target, module, address, notes, bytes) < 0)
 		return;
 	while (at + sizeof(Elf64_Nhdr) <= bytes) {
 		Elf64_Nhdr head;
@@ -151,7 +153,7 @@ static void take_segment(const struct head *head, const Elf64_Phdr *phdr,
 		break;
 	case PT_NOTE:
 		if (head->file < 0)
-			read_build_id(head->pid, start, phdr->p_memsz, module);
+			read_build_id(head->target, start, phdr->p_memsz, module);
 		break;
 	default:
 		break;
@@ -277,11 +279,11 @@ static int read_module(const struct limpet_modules *modules, size_t i, uint64_t 
 	if ((map->inode || !strcmp(map->path, "[vdso]")) && set_file(map, module) < 0)
 		return -ENOMEM;
 	if (by_file) {
-		file = limpet_module_open(modules->pid, module);
+		file = limpet_module_open(modules->target, module);
 		if (file < 0)
 			return 1;
 	}
-	code = read_segments(&(struct head){.pid = modules->pid,
+	code = read_segments(&(struct head){.target = modules->target,
 					    .module = module,
 					    .maps = map,
 					    .maps_end = maps_end,
@@ -401,7 +403,8 @@ static struct limpet_module *module_of_entry(struct limpet_modules *modules,
 	return module_that_has(modules, dynamic, entry->l_addr, dynamic);
 }
 
-static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int64_t tag)
+static uint64_t dynamic_value(const struct limpet_target *target,
+			      const struct limpet_module *module, int64_t tag)
 {
 	LIMPET_FREE Elf64_Dyn *dynamic = NULL;
 	uint64_t bytes = module->dynamic_bytes;
@@ -409,7 +412,7 @@ static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int
 	if (!module->dynamic || bytes > MAX_DYNAMIC_BYTES)
 		return 0;
 	dynamic = malloc(bytes + sizeof(*dynamic));
-	if (!dynamic || limpet_module_read(pid, module, module->dynamic, dynamic, bytes) < 0)
+	if (!dynamic || limpet_module_read(target, module, module->dynamic, dynamic, bytes) < 0)
 		return 0;
 	for (uint64_t i = 0; i < bytes / sizeof(*dynamic) && dynamic[i].d_tag != DT_NULL; i++)
 		if (dynamic[i].d_tag == tag)
@@ -420,7 +423,8 @@ static uint64_t dynamic_value(pid_t pid, const struct limpet_module *module, int
 typedef void link_map_fn(const struct link_map *entry, uint32_t space, void *context);
 
 /* Calls `visit` for each entry of one of the loader's lists; bounded, since the target may lie. */
-static int walk_space(pid_t pid, uint64_t at, uint32_t space, link_map_fn *visit, void *context)
+static int walk_space(const struct limpet_target *target, uint64_t at, uint32_t space,
+		      link_map_fn *visit, void *context)
 {
 	uint64_t seen = 0;
 	unsigned next_mark = 1;
@@ -437,7 +441,7 @@ static int walk_space(pid_t pid, uint64_t at, uint32_t space, link_map_fn *visit
 			next_mark *= 2;
 		}
 
-		error = limpet_memory_read(pid, at, &entry, sizeof(entry));
+		error = limpet_memory_read(target->pid, at, &entry, sizeof(entry));
 		if (error)
 			return error;
 		visit(&entry, space, context);
@@ -448,25 +452,27 @@ static int walk_space(pid_t pid, uint64_t at, uint32_t space, link_map_fn *visit
 
 /* Walks the list of the program's own namespace; with `others`, also those of the namespaces made
  * by dlmopen, which glibc lists since 2.35: from version 2 on there is a next list. */
-static int walk_link_maps(pid_t pid, uint64_t r_debug, bool others, link_map_fn *visit,
-			  void *context)
+static int walk_link_maps(const struct limpet_target *target, uint64_t r_debug, bool others,
+			  link_map_fn *visit, void *context)
 {
 	struct r_debug_extended debug;
-	int error = limpet_memory_read(pid, r_debug, &debug.base, sizeof(debug.base));
+	int error = limpet_memory_read(target->pid, r_debug, &debug.base, sizeof(debug.base));
 
 	if (!error)
-		error = walk_space(pid, (uint64_t)(uintptr_t)debug.base.r_map, 0, visit, context);
+		error = walk_space(target, (uint64_t)(uintptr_t)debug.base.r_map, 0, visit,
+				   context);
 	if (error || !others)
 		return error;
 	/* Namespaces come and go meanwhile: one that cannot be read no longer exists. */
 	for (uint32_t space = 1; debug.base.r_version >= 2 && space < MAX_SPACES; space++) {
-		if (limpet_memory_read(pid, r_debug, &debug, sizeof(debug)) < 0)
+		if (limpet_memory_read(target->pid, r_debug, &debug, sizeof(debug)) < 0)
 			break;
 		r_debug = (uint64_t)(uintptr_t)debug.r_next;
 		if (!r_debug ||
-		    limpet_memory_read(pid, r_debug, &debug.base, sizeof(debug.base)) < 0)
+		    limpet_memory_read(target->pid, r_debug, &debug.base, sizeof(debug.base)) < 0)
 			break;
-		(void)walk_space(pid, (uint64_t)(uintptr_t)debug.base.r_map, space, visit, context);
+		(void)walk_space(target, (uint64_t)(uintptr_t)debug.base.r_map, space, visit,
+				 context);
 	}
 	return 0;
 }
@@ -497,14 +503,56 @@ static void add_to_fingerprint(const struct link_map *entry, uint32_t space, voi
 	}
 }
 
-int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint)
+int limpet_modules_fingerprint(const struct limpet_target *target, uint64_t r_debug,
+			       uint64_t *ret_fingerprint)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
-	int error = r_debug ? walk_link_maps(pid, r_debug, true, add_to_fingerprint, &hash) : 0;
+	int error = r_debug ? walk_link_maps(target, r_debug, true, add_to_fingerprint, &hash) : 0;
 
 	if (!error)
 		*ret_fingerprint = hash;
 	return error;
+}
+
+static size_t next_code(const struct limpet_maps *maps, size_t i)
+{
+	while (i < maps->count && (maps->list[i].perms[2] != 'x' || !maps->list[i].inode))
+		i++;
+	return i;
+}
+
+static bool have_same_code(const struct limpet_maps *maps, const struct limpet_maps *others)
+{
+	size_t i = next_code(maps, 0), k = next_code(others, 0);
+
+	while (i < maps->count && k < others->count) {
+		const struct limpet_map *map = &maps->list[i], *other = &others->list[k];
+
+		if (map->start != other->start || map->end != other->end ||
+		    map->offset != other->offset || !limpet_map_is_same_file(map, other))
+			return false;
+		i = next_code(maps, i + 1);
+		k = next_code(others, k + 1);
+	}
+	return i == maps->count && k == others->count;
+}
+
+bool limpet_modules_are_current(struct limpet_modules *modules, uint64_t fingerprint)
+{
+	struct limpet_maps maps;
+	uint64_t now = 0;
+
+	if (limpet_modules_fingerprint(modules->target, modules->r_debug, &now) < 0 ||
+	    now != fingerprint || limpet_proc_maps_read(modules->target->pid, &maps) < 0)
+		return false;
+	if (!have_same_code(&modules->maps, &maps)) {
+		limpet_proc_maps_done(&maps);
+		return false;
+	}
+	limpet_proc_maps_done(&modules->maps);
+	modules->maps = maps;
+	limpet_module_memory_set_maps(modules->memory, &maps);
+	return true;
 }
 
 /* The program of a loader that was started by hand (`ld.so PROGRAM`): the first module that it has
@@ -513,18 +561,19 @@ int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_finger
 static struct limpet_module *loaded_by_hand(struct limpet_modules *modules,
 					    struct limpet_module *loader)
 {
-	uint64_t r_debug = limpet_module_symbol(modules->pid, loader, "_r_debug", NULL);
-	uint64_t pointer = limpet_module_symbol(modules->pid, loader, "_dl_debug_addr", NULL);
+	uint64_t r_debug = limpet_module_symbol(modules->target, loader, "_r_debug", NULL);
+	uint64_t pointer = limpet_module_symbol(modules->target, loader, "_dl_debug_addr", NULL);
 	struct limpet_module *program;
 	struct link_map first;
 	struct r_debug debug;
 
 	/* musl's */
 	if (!r_debug && pointer &&
-	    limpet_memory_read(modules->pid, pointer, &r_debug, sizeof(r_debug)) < 0)
+	    limpet_memory_read(modules->target->pid, pointer, &r_debug, sizeof(r_debug)) < 0)
 		return NULL;
-	if (!r_debug || limpet_memory_read(modules->pid, r_debug, &debug, sizeof(debug)) < 0 ||
-	    limpet_memory_read(modules->pid, (uint64_t)(uintptr_t)debug.r_map, &first,
+	if (!r_debug ||
+	    limpet_memory_read(modules->target->pid, r_debug, &debug, sizeof(debug)) < 0 ||
+	    limpet_memory_read(modules->target->pid, (uint64_t)(uintptr_t)debug.r_map, &first,
 			       sizeof(first)) < 0)
 		return NULL;
 	program = module_of_entry(modules, &first);
@@ -536,8 +585,8 @@ static int find_special(struct limpet_modules *modules)
 	uint64_t phdr = 0, base = 0;
 	struct limpet_module *program, *loader;
 
-	limpet_proc_auxv(modules->pid, AT_PHDR, &phdr);
-	limpet_proc_auxv(modules->pid, AT_BASE, &base);
+	limpet_proc_auxv(modules->target->pid, AT_PHDR, &phdr);
+	limpet_proc_auxv(modules->target->pid, AT_BASE, &base);
 	if (phdr)
 		module_that_has(modules, phdr, phdr & ~4095ull, 0);
 	loader = base ? module_that_has(modules, base, base, 0) : NULL;
@@ -551,7 +600,7 @@ static int find_special(struct limpet_modules *modules)
 	if (program)
 		program->executable = true;
 	if (loader) {
-		loader->libc_loader = limpet_module_is_libc(modules->pid, loader);
+		loader->libc_loader = limpet_module_is_libc(modules->target, loader);
 		loader->loader = !loader->libc_loader;
 	}
 	if (!program)
@@ -560,10 +609,10 @@ static int find_special(struct limpet_modules *modules)
 		modules->fully_static = program->in_list = true;
 		return 0;
 	}
-	modules->r_debug = dynamic_value(modules->pid, program, DT_DEBUG);
+	modules->r_debug = dynamic_value(modules->target, program, DT_DEBUG);
 	if (!modules->r_debug)
 		return 0;
-	return walk_link_maps(modules->pid, modules->r_debug, true, mark_listed, modules);
+	return walk_link_maps(modules->target, modules->r_debug, true, mark_listed, modules);
 }
 
 /* ---------------------------------------------------------------- what an agent has changed */
@@ -584,11 +633,12 @@ static void read_originals(struct limpet_modules *modules)
 
 	for (size_t i = 0; i < modules->count && !address; i++)
 		if (modules->list[i].agent)
-			address = limpet_module_symbol(modules->pid, &modules->list[i],
+			address = limpet_module_symbol(modules->target, &modules->list[i],
 						       "limpet_agent_info", NULL);
-	if (!address || limpet_memory_read_own(modules->pid, address, &info, sizeof(info)) < 0 ||
+	if (!address ||
+	    limpet_memory_read_own(modules->target->pid, address, &info, sizeof(info)) < 0 ||
 	    info.magic != LIMPET_INFO_MAGIC || !info.thunks || !info.thunk_bytes ||
-	    limpet_memory_read_own(modules->pid, info.hooks, hooks, sizeof(hooks)) < 0)
+	    limpet_memory_read_own(modules->target->pid, info.hooks, hooks, sizeof(hooks)) < 0)
 		return;
 	originals = calloc(1, sizeof(*originals));
 	if (!originals)
@@ -629,7 +679,7 @@ static int list_modules(struct limpet_modules *modules, bool by_file)
 	if (!modules->list || !modules->budget || !code)
 		return -ENOMEM;
 	*modules->budget = BUDGET_BYTES;
-	modules->memory = limpet_module_memory_new(modules->pid, &modules->maps);
+	modules->memory = limpet_module_memory_new(modules->target, &modules->maps);
 	for (size_t i = 0; i < modules->maps.count && modules->count < MAX_MODULES; i++) {
 		const struct limpet_map *map = &modules->maps.list[i];
 		struct limpet_module *module = &modules->list[modules->count];
@@ -646,34 +696,35 @@ static int list_modules(struct limpet_modules *modules, bool by_file)
 	return modules->count ? 0 : -ESRCH;
 }
 
-int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules, struct limpet_err *err)
+int limpet_modules_read(const struct limpet_target *target, struct limpet_modules *ret_modules,
+			struct limpet_err *err)
 {
-	struct limpet_modules modules = {.pid = pid};
-	int error = limpet_proc_maps_read(pid, &modules.maps);
+	struct limpet_modules modules = {.target = target};
+	int error = limpet_proc_maps_read(target->pid, &modules.maps);
 
 	if (error)
 		return limpet_err_set(err, error, "cannot read the memory map of process %d: %s",
-				      pid, strerror(-error));
+				      target->pid, strerror(-error));
 	error = list_modules(&modules, false);
 	if (!error)
 		error = find_special(&modules);
 	if (error) {
 		limpet_modules_done(&modules);
-		return error == -ENOMEM
-			       ? limpet_err_set(err, error, "out of memory")
-			       : limpet_proc_explain(pid, error, "read the modules of", err);
+		return error == -ENOMEM ? limpet_err_set(err, error, "out of memory")
+					: limpet_proc_explain(target->pid, error,
+							      "read the modules of", err);
 	}
 	read_originals(&modules);
 	*ret_modules = modules;
 	return 0;
 }
 
-int limpet_modules_of_files(pid_t pid, struct limpet_modules *ret_modules)
+int limpet_modules_of_files(const struct limpet_target *target, struct limpet_modules *ret_modules)
 {
-	struct limpet_modules modules = {.pid = pid};
+	struct limpet_modules modules = {.target = target};
 	struct limpet_module *program;
 	uint64_t phdr = 0;
-	int error = limpet_proc_maps_read(pid, &modules.maps);
+	int error = limpet_proc_maps_read(target->pid, &modules.maps);
 
 	if (!error)
 		error = list_modules(&modules, true);
@@ -681,7 +732,7 @@ int limpet_modules_of_files(pid_t pid, struct limpet_modules *ret_modules)
 		limpet_modules_done(&modules);
 		return error;
 	}
-	limpet_proc_auxv(pid, AT_PHDR, &phdr);
+	limpet_proc_auxv(target->pid, AT_PHDR, &phdr);
 	program = phdr ? module_at(&modules, phdr) : NULL;
 	if (program)
 		program->executable = true;
@@ -722,7 +773,7 @@ static uint64_t to_address(const struct limpet_module *module, uint64_t value)
 	return value >= module->start && value < module->end ? value : 0;
 }
 
-static int read_dynamic(pid_t pid, const struct limpet_module *module,
+static int read_dynamic(const struct limpet_target *target, const struct limpet_module *module,
 			struct dynamic_tables *tables)
 {
 	LIMPET_FREE Elf64_Dyn *dynamic = NULL;
@@ -737,7 +788,7 @@ static int read_dynamic(pid_t pid, const struct limpet_module *module,
 	dynamic = malloc(bytes + sizeof(*dynamic));
 	if (!dynamic)
 		return -ENOMEM;
-	error = limpet_module_read(pid, module, module->dynamic, dynamic, bytes);
+	error = limpet_module_read(target, module, module->dynamic, dynamic, bytes);
 	if (error)
 		return error;
 	for (uint64_t i = 0; i < bytes / sizeof(*dynamic) && dynamic[i].d_tag != DT_NULL; i++) {
@@ -786,19 +837,20 @@ static int read_dynamic(pid_t pid, const struct limpet_module *module,
 
 /* The number of dynamic symbols is not stored anywhere: the old hash table has it as its chain
  * count; with a GNU hash table, the end of the last chain gives it. */
-static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module, uint64_t table)
+static uint64_t count_by_gnu_hash(const struct limpet_target *target,
+				  const struct limpet_module *module, uint64_t table)
 {
 	LIMPET_FREE uint32_t *buckets = NULL;
 	uint32_t head[4], last = 0, links[4096];
 	uint64_t chains, index;
 
-	if (limpet_module_read(pid, module, table, head, sizeof(head)) < 0 ||
+	if (limpet_module_read(target, module, table, head, sizeof(head)) < 0 ||
 	    head[0] > MAX_SYMBOLS || head[2] > MAX_SYMBOLS)
 		return 0;
 	if (!limpet_module_spend(module, head[0] * 4ull))
 		return 0;
 	buckets = calloc(head[0] + 1, sizeof(*buckets));
-	if (!buckets || limpet_module_read(pid, module, table + sizeof(head) + head[2] * 8ull,
+	if (!buckets || limpet_module_read(target, module, table + sizeof(head) + head[2] * 8ull,
 					   buckets, head[0] * 4ull) < 0)
 		return 0;
 	for (uint32_t i = 0; i < head[0]; i++)
@@ -811,7 +863,7 @@ static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module,
 	while (index < MAX_SYMBOLS && chains + index * 4 < module->end &&
 	       limpet_module_spend(module, sizeof(links))) {
 		uint64_t at = chains + index * 4, left = module->end - at;
-		ssize_t got = limpet_module_read_some(pid, module, at, links,
+		ssize_t got = limpet_module_read_some(target, module, at, links,
 						      left < sizeof(links) ? left : sizeof(links));
 
 		if (got < (ssize_t)sizeof(*links))
@@ -823,18 +875,20 @@ static uint64_t count_by_gnu_hash(pid_t pid, const struct limpet_module *module,
 	return 0;
 }
 
-static uint64_t count_symbols(pid_t pid, const struct limpet_module *module,
+static uint64_t count_symbols(const struct limpet_target *target,
+			      const struct limpet_module *module,
 			      const struct dynamic_tables *tables)
 {
 	uint32_t head[2];
 
-	if (tables->hash && limpet_module_read(pid, module, tables->hash, head, sizeof(head)) == 0)
+	if (tables->hash &&
+	    limpet_module_read(target, module, tables->hash, head, sizeof(head)) == 0)
 		return head[1];
-	return tables->gnu_hash ? count_by_gnu_hash(pid, module, tables->gnu_hash) : 0;
+	return tables->gnu_hash ? count_by_gnu_hash(target, module, tables->gnu_hash) : 0;
 }
 
-static void *copy_table(pid_t pid, const struct limpet_module *module, uint64_t address,
-			uint64_t bytes)
+static void *copy_table(const struct limpet_target *target, const struct limpet_module *module,
+			uint64_t address, uint64_t bytes)
 {
 	void *copy;
 
@@ -842,7 +896,7 @@ static void *copy_table(pid_t pid, const struct limpet_module *module, uint64_t 
 	    bytes > module->end - address || !limpet_module_spend(module, bytes))
 		return NULL;
 	copy = malloc(bytes);
-	if (copy && limpet_module_read(pid, module, address, copy, bytes) < 0) {
+	if (copy && limpet_module_read(target, module, address, copy, bytes) < 0) {
 		free(copy);
 		copy = NULL;
 	}
@@ -858,25 +912,25 @@ static uint64_t highest_symbol(const Elf64_Rela *rela, uint64_t count, uint64_t 
 }
 
 /* Hash tables leave out undefined symbols; relocations show how far the table reaches. */
-static int load_symbols(pid_t pid, struct limpet_module *module,
+static int load_symbols(const struct limpet_target *target, struct limpet_module *module,
 			const struct dynamic_tables *tables, uint64_t at_least)
 {
 	uint64_t count;
 
 	if (module->symbols && module->symbol_count >= at_least)
 		return 0;
-	count = count_symbols(pid, module, tables);
+	count = count_symbols(target, module, tables);
 	if (count < at_least)
 		count = at_least;
 	if (count > (module->end - module->start) / sizeof(Elf64_Sym))
 		count = (module->end - module->start) / sizeof(Elf64_Sym);
 	free(module->symbols);
 	free(module->strings);
-	module->symbols = copy_table(pid, module, tables->symtab, count * sizeof(Elf64_Sym));
+	module->symbols = copy_table(target, module, tables->symtab, count * sizeof(Elf64_Sym));
 	module->symbol_count = module->symbols ? count : 0;
 	module->symbols_address = tables->symtab;
 	undo_values(module);
-	module->strings = copy_table(pid, module, tables->strtab, tables->string_bytes);
+	module->strings = copy_table(target, module, tables->strtab, tables->string_bytes);
 	module->string_bytes = module->strings ? tables->string_bytes : 0;
 	if (module->strings)
 		module->strings[module->string_bytes - 1] = '\0';
@@ -885,40 +939,40 @@ static int load_symbols(pid_t pid, struct limpet_module *module,
 
 /* A module that was unloaded meanwhile has no tables; one that is still there has too large ones.
  */
-static int why_not_copied(pid_t pid, const struct limpet_module *module)
+static int why_not_copied(const struct limpet_target *target, const struct limpet_module *module)
 {
 	struct dynamic_tables tables;
-	int error = read_dynamic(pid, module, &tables);
+	int error = read_dynamic(target, module, &tables);
 
 	return error ? error : -EFBIG;
 }
 
-int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
+int limpet_module_tables_read(const struct limpet_target *target, struct limpet_module *module,
 			      struct limpet_slot_tables *ret_tables)
 {
 	struct limpet_slot_tables result = {.string_bytes = 0};
 	struct dynamic_tables tables;
 	uint64_t highest = 0;
-	int error = read_dynamic(pid, module, &tables);
+	int error = read_dynamic(target, module, &tables);
 
 	if (error)
 		return error;
 	if (tables.is_rel)
 		return -EOPNOTSUPP;
-	result.rela[0] = copy_table(pid, module, tables.rela, tables.rela_bytes);
-	result.rela[1] = copy_table(pid, module, tables.jmprel, tables.jmprel_bytes);
+	result.rela[0] = copy_table(target, module, tables.rela, tables.rela_bytes);
+	result.rela[1] = copy_table(target, module, tables.jmprel, tables.jmprel_bytes);
 	if ((tables.rela_bytes && !result.rela[0]) || (tables.jmprel_bytes && !result.rela[1])) {
 		limpet_module_tables_done(&result);
-		return why_not_copied(pid, module);
+		return why_not_copied(target, module);
 	}
 	result.rela_count[0] = result.rela[0] ? tables.rela_bytes / sizeof(Elf64_Rela) : 0;
 	result.rela_count[1] = result.rela[1] ? tables.jmprel_bytes / sizeof(Elf64_Rela) : 0;
 	for (int i = 0; i < 2; i++)
 		highest = highest_symbol(result.rela[i], result.rela_count[i], highest);
-	error = load_symbols(pid, module, &tables, highest);
+	error = load_symbols(target, module, &tables, highest);
 	if (error) {
 		limpet_module_tables_done(&result);
-		return highest ? why_not_copied(pid, module) : error;
+		return highest ? why_not_copied(target, module) : error;
 	}
 	result.symbols = module->symbols;
 	result.symbol_count = module->symbol_count;
@@ -936,14 +990,14 @@ void limpet_module_tables_done(struct limpet_slot_tables *tables)
 	}
 }
 
-uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const char *name,
-			      Elf64_Sym *ret_symbol)
+uint64_t limpet_module_symbol(const struct limpet_target *target, struct limpet_module *module,
+			      const char *name, Elf64_Sym *ret_symbol)
 {
 	struct dynamic_tables tables;
 	size_t length = strlen(name);
 
-	if (!module->symbols &&
-	    (read_dynamic(pid, module, &tables) < 0 || load_symbols(pid, module, &tables, 0) < 0))
+	if (!module->symbols && (read_dynamic(target, module, &tables) < 0 ||
+				 load_symbols(target, module, &tables, 0) < 0))
 		return 0;
 	for (uint64_t i = 1; i < module->symbol_count; i++) {
 		const Elf64_Sym *symbol = &module->symbols[i];
@@ -971,13 +1025,14 @@ static bool is_name_of(const struct limpet_module *module, const Elf64_Sym *symb
 	return member >= 0 && limpet_family[member].op == op;
 }
 
-void limpet_module_names_of(pid_t pid, struct limpet_module *module, uint64_t function, uint16_t op,
+void limpet_module_names_of(const struct limpet_target *target, struct limpet_module *module,
+			    uint64_t function, uint16_t op,
 			    void (*found)(uint64_t address, void *context), void *context)
 {
 	struct dynamic_tables tables;
 
-	if (!module->symbols &&
-	    (read_dynamic(pid, module, &tables) < 0 || load_symbols(pid, module, &tables, 0) < 0))
+	if (!module->symbols && (read_dynamic(target, module, &tables) < 0 ||
+				 load_symbols(target, module, &tables, 0) < 0))
 		return;
 	for (uint64_t i = 1; i < module->symbol_count && module->symbols_address; i++) {
 		const Elf64_Sym *symbol = &module->symbols[i];
@@ -993,16 +1048,16 @@ void limpet_module_names_of(pid_t pid, struct limpet_module *module, uint64_t fu
 }
 
 /* glibc's loader has a malloc of its own until 2.31, but none of these functions. */
-bool limpet_module_is_libc(pid_t pid, struct limpet_module *module)
+bool limpet_module_is_libc(const struct limpet_target *target, struct limpet_module *module)
 {
-	return limpet_module_symbol(pid, module, "sigaction", NULL) &&
-	       limpet_module_has_malloc(pid, module) &&
-	       limpet_module_symbol(pid, module, "fopen", NULL);
+	return limpet_module_symbol(target, module, "sigaction", NULL) &&
+	       limpet_module_has_malloc(target, module) &&
+	       limpet_module_symbol(target, module, "fopen", NULL);
 }
 
 bool limpet_modules_is_libc(struct limpet_modules *modules, struct limpet_module *module)
 {
-	if (limpet_module_is_libc(modules->pid, module))
+	if (limpet_module_is_libc(modules->target, module))
 		return true;
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *other = &modules->list[i];
@@ -1010,17 +1065,18 @@ bool limpet_modules_is_libc(struct limpet_modules *modules, struct limpet_module
 		if (other != module && module->inode && other->inode == module->inode &&
 		    other->dev_major == module->dev_major &&
 		    other->dev_minor == module->dev_minor &&
-		    limpet_module_is_libc(modules->pid, other))
+		    limpet_module_is_libc(modules->target, other))
 			return true;
 	}
 	return false;
 }
 
-bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module)
+bool limpet_module_has_malloc(const struct limpet_target *target, struct limpet_module *module)
 {
 	if (module->has_malloc == LIMPET_NOT_ASKED)
-		module->has_malloc =
-			limpet_module_symbol(pid, module, "malloc", NULL) ? LIMPET_YES : LIMPET_NO;
+		module->has_malloc = limpet_module_symbol(target, module, "malloc", NULL)
+					     ? LIMPET_YES
+					     : LIMPET_NO;
 	return module->has_malloc == LIMPET_YES;
 }
 
@@ -1043,7 +1099,7 @@ static void search_module(const struct link_map *entry, uint32_t space, void *co
 	if (!module || module->agent || module->search == search->modules->searches)
 		return;
 	module->search = search->modules->searches;
-	search->address = limpet_module_symbol(search->modules->pid, module, search->name, NULL);
+	search->address = limpet_module_symbol(search->modules->target, module, search->name, NULL);
 	search->module = module;
 }
 
@@ -1054,7 +1110,7 @@ uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
 
 	modules->searches++;
 	if (!modules->r_debug ||
-	    walk_link_maps(modules->pid, modules->r_debug, false, search_module, &search) < 0 ||
+	    walk_link_maps(modules->target, modules->r_debug, false, search_module, &search) < 0 ||
 	    !search.address)
 		return 0;
 	if (ret_module)
@@ -1069,9 +1125,10 @@ uint32_t limpet_modules_symbol_in_space(struct limpet_modules *modules, uint32_t
 
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
-		uint64_t address = module->in_list && module->space == space && !module->agent
-					   ? limpet_module_symbol(modules->pid, module, name, NULL)
-					   : 0;
+		uint64_t address =
+			module->in_list && module->space == space && !module->agent
+				? limpet_module_symbol(modules->target, module, name, NULL)
+				: 0;
 
 		if (!address)
 			continue;
@@ -1120,13 +1177,15 @@ static int name_file(const char *process, const struct limpet_module *module)
 	return -ESTALE;
 }
 
-static int open_or_name(pid_t pid, const struct limpet_module *module, bool hold)
+static int open_or_name(const struct limpet_target *target, const struct limpet_module *module,
+			bool hold)
 {
 	char process[PATH_MAX];
 	LIMPET_CLOSE int named = -1;
 	int fd;
 
-	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, limpet_proc_resident(pid));
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root,
+		 limpet_proc_resident(target->pid));
 	named = name_file(process, module);
 	if (named < 0)
 		return -1;
@@ -1136,12 +1195,12 @@ static int open_or_name(pid_t pid, const struct limpet_module *module, bool hold
 	return fd < 0 ? -1 : fd;
 }
 
-int limpet_module_open(pid_t pid, const struct limpet_module *module)
+int limpet_module_open(const struct limpet_target *target, const struct limpet_module *module)
 {
-	return open_or_name(pid, module, false);
+	return open_or_name(target, module, false);
 }
 
-int limpet_module_hold(pid_t pid, const struct limpet_module *module)
+int limpet_module_hold(const struct limpet_target *target, const struct limpet_module *module)
 {
-	return open_or_name(pid, module, true);
+	return open_or_name(target, module, true);
 }

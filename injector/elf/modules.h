@@ -11,6 +11,8 @@
 #include "common/slots.h"
 #include "injector/proc/proc.h"
 
+struct limpet_target;
+
 #define LIMPET_BUILD_ID_MAX 32u
 
 struct limpet_module {
@@ -55,7 +57,7 @@ struct limpet_module {
 };
 
 struct limpet_modules {
-	pid_t pid;
+	const struct limpet_target *target;
 	struct limpet_maps maps;
 	struct limpet_module *list; /* sorted by address */
 	size_t count;
@@ -71,12 +73,13 @@ struct limpet_modules {
 
 /* Every ELF image that is mapped with code; those in the loader's list are marked. Of the program
  * and of those in the list the code, and the header, may lie in other memory than their file's. */
-int limpet_modules_read(pid_t pid, struct limpet_modules *ret_modules,
+int limpet_modules_read(const struct limpet_target *target, struct limpet_modules *ret_modules,
 			struct limpet_err *err) LIMPET_MUST_CHECK;
 /* The same by the files alone: nothing is read of the process's memory. Without the vdso, files
  * that cannot be opened, build ids, and what the loader knows; it may be empty. Only
  * limpet_modules_find() and what opens files work with it. */
-int limpet_modules_of_files(pid_t pid, struct limpet_modules *ret_modules) LIMPET_MUST_CHECK;
+int limpet_modules_of_files(const struct limpet_target *target,
+			    struct limpet_modules *ret_modules) LIMPET_MUST_CHECK;
 void limpet_modules_done(struct limpet_modules *modules);
 const struct limpet_module *limpet_modules_find(const struct limpet_modules *modules,
 						uint64_t address);
@@ -88,20 +91,21 @@ bool limpet_module_is_of(const struct limpet_module *module, const struct limpet
 bool limpet_module_spend(const struct limpet_module *module, uint64_t bytes) LIMPET_MUST_CHECK;
 
 /* Whether it is the C library, and a complete one: musl's is its loader, too. */
-bool limpet_module_is_libc(pid_t pid, struct limpet_module *module);
+bool limpet_module_is_libc(const struct limpet_target *target, struct limpet_module *module);
 /* The same, also for a module that is unloaded meanwhile: another copy of it, in another namespace,
  * has the same file. */
 bool limpet_modules_is_libc(struct limpet_modules *modules, struct limpet_module *module);
 
 /* Whether it defines malloc; the answer is cached. */
-bool limpet_module_has_malloc(pid_t pid, struct limpet_module *module);
+bool limpet_module_has_malloc(const struct limpet_target *target, struct limpet_module *module);
 
 /* Address of a defined dynamic symbol, 0 if there is none. ret_symbol may be NULL. */
-uint64_t limpet_module_symbol(pid_t pid, struct limpet_module *module, const char *name,
-			      Elf64_Sym *ret_symbol);
+uint64_t limpet_module_symbol(const struct limpet_target *target, struct limpet_module *module,
+			      const char *name, Elf64_Sym *ret_symbol);
 /* Calls `found` with the address of the value of each dynamic symbol under which the module defines
  * that function, in any version, as a member of the family that does `op`. */
-void limpet_module_names_of(pid_t pid, struct limpet_module *module, uint64_t function, uint16_t op,
+void limpet_module_names_of(const struct limpet_target *target, struct limpet_module *module,
+			    uint64_t function, uint16_t op,
 			    void (*found)(uint64_t address, void *context), void *context);
 /* The same, in the first module in the loader's order (program first) that defines it. */
 uint64_t limpet_modules_symbol(struct limpet_modules *modules, const char *name,
@@ -115,19 +119,23 @@ uint32_t limpet_modules_symbol_in_space(struct limpet_modules *modules, uint32_t
  * -ENOENT: the module has none. Its slots are unknown: -EFBIG: larger than any module's;
  * -EOPNOTSUPP: tables of another kind (DT_REL), which musl's loader reads; -ENOMEM. Others: it
  * cannot be read. */
-int limpet_module_tables_read(pid_t pid, struct limpet_module *module,
+int limpet_module_tables_read(const struct limpet_target *target, struct limpet_module *module,
 			      struct limpet_slot_tables *ret_tables) LIMPET_MUST_CHECK;
 void limpet_module_tables_done(struct limpet_slot_tables *tables);
 
 /* Opens the mapped file itself, whatever its name is now. Without the permission for that, opens
  * its name as the target sees it, if that is still the same file. -1: neither. */
-int limpet_module_open(pid_t pid, const struct limpet_module *module);
+int limpet_module_open(const struct limpet_target *target, const struct limpet_module *module);
 /* The same, to be read later (limpet_open_named): a file that the program may serve is only named.
  */
-int limpet_module_hold(pid_t pid, const struct limpet_module *module);
+int limpet_module_hold(const struct limpet_target *target, const struct limpet_module *module);
 
 /* Whether the list of modules changed since `modules` was read: compares the loader's list. Cheap.
  * Without a list (r_debug 0) it never changes. */
-int limpet_modules_fingerprint(pid_t pid, uint64_t r_debug, uint64_t *ret_fingerprint);
+int limpet_modules_fingerprint(const struct limpet_target *target, uint64_t r_debug,
+			       uint64_t *ret_fingerprint);
+/* Whether the modules are those that were read: the loader's list still has that fingerprint, and
+ * the same code of files is mapped. Then the mappings are those of this moment afterwards. */
+bool limpet_modules_are_current(struct limpet_modules *modules, uint64_t fingerprint);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 /* Files that stay open, by the module's address. */
@@ -18,7 +19,7 @@
 #define START_MARGIN_S 2
 
 struct limpet_module_memory {
-	pid_t pid;
+	const struct limpet_target *target;
 	struct limpet_maps maps; /* borrowed */
 	int pagemap;
 	time_t started; /* the process, by the clock of files; 0: unknown */
@@ -28,30 +29,38 @@ struct limpet_module_memory {
 	} files[FILES];
 };
 
-static time_t start_of(pid_t pid)
+static time_t start_of(const struct limpet_target *target)
 {
 	const long per_second = sysconf(_SC_CLK_TCK);
 	struct timespec now, since_boot;
 	uint64_t ticks;
 
-	if (per_second <= 0 || limpet_proc_start_time(pid, &ticks) < 0 ||
+	if (per_second <= 0 || limpet_proc_start_time(target->pid, &ticks) < 0 ||
 	    clock_gettime(CLOCK_REALTIME, &now) < 0 ||
 	    clock_gettime(CLOCK_BOOTTIME, &since_boot) < 0)
 		return 0;
 	return now.tv_sec - since_boot.tv_sec + (time_t)(ticks / (uint64_t)per_second);
 }
 
-struct limpet_module_memory *limpet_module_memory_new(pid_t pid, const struct limpet_maps *maps)
+struct limpet_module_memory *limpet_module_memory_new(const struct limpet_target *target,
+						      const struct limpet_maps *maps)
 {
 	struct limpet_module_memory *memory = calloc(1, sizeof(*memory));
 
 	if (!memory)
 		return NULL;
-	memory->pid = pid;
+	memory->target = target;
 	memory->maps = *maps;
-	memory->pagemap = limpet_pagemap_open(pid);
-	memory->started = start_of(pid);
+	memory->pagemap = limpet_pagemap_open(target->pid);
+	memory->started = start_of(target);
 	return memory;
+}
+
+void limpet_module_memory_set_maps(struct limpet_module_memory *memory,
+				   const struct limpet_maps *maps)
+{
+	if (memory)
+		memory->maps = *maps;
 }
 
 void limpet_module_memory_free(struct limpet_module_memory *memory)
@@ -71,7 +80,7 @@ void limpet_module_memory_free(struct limpet_module_memory *memory)
  * it. */
 static int open_file(const struct limpet_module_memory *memory, const struct limpet_module *module)
 {
-	LIMPET_CLOSE int fd = limpet_module_hold(memory->pid, module);
+	LIMPET_CLOSE int fd = limpet_module_hold(memory->target, module);
 	struct stat status;
 
 	if (fd < 0 || !memory->started || fstat(fd, &status) < 0 || !S_ISREG(status.st_mode) ||
@@ -144,18 +153,19 @@ static ssize_t read_part(struct limpet_module_memory *memory, const struct limpe
 				return part;
 		}
 	}
-	return limpet_memory_read_some(memory->pid, address, ret, bytes);
+	return limpet_memory_read_some(memory->target->pid, address, ret, bytes);
 }
 
-ssize_t limpet_module_read_some(pid_t pid, const struct limpet_module *module, uint64_t address,
-				void *ret, size_t bytes)
+ssize_t limpet_module_read_some(const struct limpet_target *target,
+				const struct limpet_module *module, uint64_t address, void *ret,
+				size_t bytes)
 {
 	size_t done = 0;
 
 	if (module->agent)
-		return limpet_memory_read_own_some(pid, address, ret, bytes);
+		return limpet_memory_read_own_some(target->pid, address, ret, bytes);
 	if (!module->memory || address < module->start || address >= module->end)
-		return limpet_memory_read_some(pid, address, ret, bytes);
+		return limpet_memory_read_some(target->pid, address, ret, bytes);
 	while (done < bytes) {
 		ssize_t got = read_part(module->memory, module, address + done,
 					(uint8_t *)ret + done, bytes - done);
@@ -182,16 +192,16 @@ ssize_t limpet_module_memory_read_map(struct limpet_module_memory *memory,
 					    .inode = map->inode,
 					    .memory = memory};
 
-	return limpet_module_read_some(memory->pid, &alone, map->start, ret, bytes);
+	return limpet_module_read_some(memory->target, &alone, map->start, ret, bytes);
 }
 
-int limpet_module_read_file(pid_t pid, const struct limpet_module *module,
+int limpet_module_read_file(const struct limpet_target *target, const struct limpet_module *module,
 			    const struct limpet_maps *maps, uint64_t address, void *ret,
 			    size_t bytes)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(maps, address);
 	LIMPET_CLOSE int file =
-		map && is_of_file(map, module) ? limpet_module_hold(pid, module) : -ENOENT;
+		map && is_of_file(map, module) ? limpet_module_hold(target, module) : -ENOENT;
 
 	if (file < 0)
 		return file;
@@ -201,10 +211,10 @@ int limpet_module_read_file(pid_t pid, const struct limpet_module *module,
 		       : -EIO;
 }
 
-int limpet_module_read(pid_t pid, const struct limpet_module *module, uint64_t address, void *ret,
-		       size_t bytes)
+int limpet_module_read(const struct limpet_target *target, const struct limpet_module *module,
+		       uint64_t address, void *ret, size_t bytes)
 {
-	ssize_t got = limpet_module_read_some(pid, module, address, ret, bytes);
+	ssize_t got = limpet_module_read_some(target, module, address, ret, bytes);
 
 	if (got < 0)
 		return (int)got;

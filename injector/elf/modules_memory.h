@@ -17,10 +17,16 @@
 #include "common/err.h"
 #include "injector/elf/modules.h"
 
+struct limpet_target;
+
 /* What a list of modules shares for that. `maps` are borrowed, the state of when they were read.
  * One thread. NULL: no memory. */
 struct limpet_module_memory;
-struct limpet_module_memory *limpet_module_memory_new(pid_t pid, const struct limpet_maps *maps);
+struct limpet_module_memory *limpet_module_memory_new(const struct limpet_target *target,
+						      const struct limpet_maps *maps);
+/* Mappings that were read later; NULL memory is allowed. */
+void limpet_module_memory_set_maps(struct limpet_module_memory *memory,
+				   const struct limpet_maps *maps);
 void limpet_module_memory_free(struct limpet_module_memory *memory);
 /* Reads what is readable from the beginning of one of these mappings on. Returns how many bytes, or
  * -errno. */
@@ -28,14 +34,15 @@ ssize_t limpet_module_memory_read_map(struct limpet_module_memory *memory,
 				      const struct limpet_map *map, void *ret, size_t bytes);
 
 /* What the module's file has there, in one mapping of it. */
-int limpet_module_read_file(pid_t pid, const struct limpet_module *module,
+int limpet_module_read_file(const struct limpet_target *target, const struct limpet_module *module,
 			    const struct limpet_maps *maps, uint64_t address, void *ret,
 			    size_t bytes) LIMPET_MUST_CHECK;
 /* Like limpet_memory_read() and limpet_memory_read_some(), from an address of the module on. For
  * another address, and for a module without limpet_module.memory, they are the same. */
-int limpet_module_read(pid_t pid, const struct limpet_module *module, uint64_t address, void *ret,
-		       size_t bytes) LIMPET_MUST_CHECK;
-ssize_t limpet_module_read_some(pid_t pid, const struct limpet_module *module, uint64_t address,
-				void *ret, size_t bytes);
+int limpet_module_read(const struct limpet_target *target, const struct limpet_module *module,
+		       uint64_t address, void *ret, size_t bytes) LIMPET_MUST_CHECK;
+ssize_t limpet_module_read_some(const struct limpet_target *target,
+				const struct limpet_module *module, uint64_t address, void *ret,
+				size_t bytes);
 
 #endif

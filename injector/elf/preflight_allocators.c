@@ -12,6 +12,7 @@
 #include "injector/elf/entry_names.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
+#include "injector/proc/target_process.h"
 
 /* A marker that ends in '*' is a prefix. The names are private to their allocators: a program that
  * merely links with jemalloc's library does not define je_malloc. */
@@ -367,7 +368,8 @@ static bool is_unseen(pid_t pid, int pagemap, const struct limpet_maps *maps, ui
 
 /* Walks over all page tables; used only if an allocator is out of reach. The two readings are of
  * different moments: a mapping that only one of them has is left out. */
-int limpet_unseen_rss(pid_t pid, uint64_t *ret_unseen_bytes, uint64_t *ret_rss_bytes)
+int limpet_unseen_rss(const struct limpet_target *target, uint64_t *ret_unseen_bytes,
+		      uint64_t *ret_rss_bytes)
 {
 	uint64_t unseen_bytes = 0, rss_bytes = 0, bytes;
 	struct limpet_maps maps;
@@ -375,20 +377,20 @@ int limpet_unseen_rss(pid_t pid, uint64_t *ret_unseen_bytes, uint64_t *ret_rss_b
 	struct limpet_smap smap;
 	int r, pagemap;
 
-	r = limpet_proc_maps_read(pid, &maps);
+	r = limpet_proc_maps_read(target->pid, &maps);
 	if (r < 0)
 		return r;
-	r = limpet_proc_smaps_read(pid, &smaps);
+	r = limpet_proc_smaps_read(target->pid, &smaps);
 	if (r < 0) {
 		limpet_proc_maps_done(&maps);
 		return r;
 	}
-	pagemap = limpet_pagemap_open(pid);
+	pagemap = limpet_pagemap_open(target->pid);
 	while ((r = limpet_proc_smaps_next(&smaps, &smap)) > 0) {
 		if (!limpet_smap_bytes(&smap, "Rss", &bytes))
 			continue;
 		rss_bytes += bytes;
-		if (is_unseen(pid, pagemap, &maps, smap.map.start))
+		if (is_unseen(target->pid, pagemap, &maps, smap.map.start))
 			unseen_bytes += bytes;
 	}
 	if (pagemap >= 0)

@@ -9,6 +9,8 @@
 #include "injector/elf/elf_file.h"
 #include "injector/proc/proc.h"
 
+struct limpet_target;
+
 /* What an executable contains. Plain data, so that it can be cached by (device, inode). */
 struct limpet_program {
 	unsigned bits;                /* 32, 64 */
@@ -46,9 +48,11 @@ bool limpet_runtime_is_apart(const char *runtime);
 /* What stands before its name in a sentence: "the ", or "". */
 const char *limpet_runtime_article(const char *runtime);
 
-/* Resident memory of `pid` that no followed allocator can account for, if its main allocator is out
- * of reach: resident anonymous memory without [heap], stacks, glibc's arenas and the modules' data.
- * An upper bound: it includes large blocks that libc maps one by one. 0 or -errno. */
-int limpet_unseen_rss(pid_t pid, uint64_t *ret_unseen_bytes, uint64_t *ret_rss_bytes);
+/* Resident memory of the target that no followed allocator can account for, if its main allocator
+ * is out of reach: resident anonymous memory without [heap], stacks, glibc's arenas and the
+ * modules' data. An upper bound: it includes large blocks that libc maps one by one. 0 or -errno.
+ */
+int limpet_unseen_rss(const struct limpet_target *target, uint64_t *ret_unseen_bytes,
+		      uint64_t *ret_rss_bytes);
 
 #endif

@@ -20,6 +20,7 @@
 #include "injector/hidden/arch.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 #define RING_PAGES 128u
@@ -94,7 +95,7 @@ static void end_with_limpet(const struct run *run)
 
 static int refuse(struct run *run, int error)
 {
-	const pid_t pid = run->watch->pid;
+	const pid_t pid = run->watch->target->pid;
 	struct limpet_err *err = &run->report->err;
 
 	switch (error) {
@@ -247,11 +248,11 @@ static int keep_active(const struct run *run, pid_t *tids, int count)
 	if (!before)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++)
-		if (limpet_proc_run_time(run->watch->pid, tids[i], &before[i]) < 0)
+		if (limpet_proc_run_time(run->watch->target->pid, tids[i], &before[i]) < 0)
 			before[i] = UINT64_MAX;
 	nanosleep(&pause, NULL);
 	for (int i = 0; i < count; i++)
-		if (limpet_proc_run_time(run->watch->pid, tids[i], &after) < 0 ||
+		if (limpet_proc_run_time(run->watch->target->pid, tids[i], &after) < 0 ||
 		    after != before[i])
 			tids[kept++] = tids[i];
 	return kept;
@@ -269,7 +270,7 @@ static unsigned probes_of_thread(const struct limpet_call_watch *watch)
 static int open_all(struct run *run)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	int count = limpet_proc_tasks(run->watch->pid, &tids), error = read_type(run);
+	int count = limpet_proc_tasks(run->watch->target->pid, &tids), error = read_type(run);
 	unsigned probes;
 
 	if (error)

@@ -17,8 +17,10 @@
 #include "common/err.h"
 #include "injector/hidden/call_judge.h"
 
+struct limpet_target;
+
 struct limpet_call_watch {
-	pid_t pid;
+	const struct limpet_target *target;
 	int fd;                               /* of the file that has the functions */
 	uint64_t offsets[LIMPET_WATCHED_MAX]; /* of the functions, in the file */
 	bool gives[LIMPET_WATCHED_MAX];       /* what the function returns is watched, too */

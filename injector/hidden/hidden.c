@@ -15,6 +15,7 @@
 #include "injector/hidden/call_watch.h"
 #include "injector/hidden/slot_calls.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define WATCH_NS UINT64_C(2000000000)
 /* Calls and returns: some hundred milliseconds of a program that does little else. */
@@ -22,7 +23,7 @@
 #define MOST_WATCHES 4u
 
 struct search {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_hidden_watcher *watcher;
 	struct limpet_entry_list *list;
 	/* Only to show, and not to watch: no watcher, and no list. */
@@ -114,14 +115,14 @@ static void take_roles(struct search *search, const struct limpet_watched_verdic
 
 /* On Linux 6.11 to 6.13 a watched return makes a system call, which a filter may forbid: the
  * program would die of it. Unreadable threads count as filtered. */
-static bool has_filter(pid_t pid)
+static bool has_filter(const struct limpet_target *target)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	const int count = limpet_proc_tasks(pid, &tids);
+	const int count = limpet_proc_tasks(target->pid, &tids);
 	uint64_t mode;
 
 	for (int i = 0; i < count; i++)
-		if (limpet_proc_task_number(pid, tids[i], "Seccomp", &mode) < 0 || mode)
+		if (limpet_proc_task_number(target, tids[i], "Seccomp", &mode) < 0 || mode)
 			return true;
 	return count <= 0;
 }
@@ -142,7 +143,7 @@ static bool has_files_text(const struct search *search)
 
 static int watch(struct search *search)
 {
-	struct limpet_call_watch watch = {.pid = search->pid,
+	struct limpet_call_watch watch = {.target = search->target,
 					  .fd = search->fd,
 					  .count = (unsigned)search->count,
 					  .most_ns = WATCH_NS,
@@ -153,7 +154,7 @@ static int watch(struct search *search)
 	size_t count;
 	int error;
 
-	if (has_filter(search->pid)) {
+	if (has_filter(search->target)) {
 		say_not_found(search, "calls in a process with a seccomp filter are not watched",
 			      "");
 		return 0;
@@ -207,7 +208,7 @@ static int search_file(struct search *search, const struct limpet_elf_file *file
 	search->count = error ? 0
 			      : limpet_slot_calls_choose(calls, count, search->functions,
 							 LIMPET_WATCHED_MAX);
-	if (search->count && search->shown && !has_filter(search->pid) && has_files_text(search))
+	if (search->count && search->shown && !has_filter(search->target) && has_files_text(search))
 		search->shown(search->context, search->name);
 	return search->count && !search->shown ? watch(search) : 0;
 }
@@ -223,7 +224,7 @@ static int search_module(struct search *search)
 
 	if (module->vdso || module->agent)
 		return 0;
-	fd = limpet_module_open(search->pid, module);
+	fd = limpet_module_open(search->target, module);
 	if (fd < 0 || limpet_elf_file_open(fd, &file) < 0)
 		return 0;
 	if (limpet_elf_file_is_native(file) && !limpet_elf_file_has_symtab(file))
@@ -240,7 +241,7 @@ static int search_modules(const struct search *wanted)
 {
 	struct search search = *wanted;
 	struct limpet_modules modules;
-	int error = limpet_modules_of_files(search.pid, &modules);
+	int error = limpet_modules_of_files(search.target, &modules);
 
 	if (error < 0)
 		return error;
@@ -253,18 +254,19 @@ static int search_modules(const struct search *wanted)
 	return error;
 }
 
-int limpet_hidden_show(pid_t pid, void (*shown)(void *context, const char *allocator),
-		       void *context)
+int limpet_hidden_show(const struct limpet_target *target,
+		       void (*shown)(void *context, const char *allocator), void *context)
 {
-	const struct search search = {.pid = pid, .shown = shown, .context = context, .fd = -1};
+	const struct search search = {
+		.target = target, .shown = shown, .context = context, .fd = -1};
 
 	return search_modules(&search);
 }
 
-int limpet_hidden_find(pid_t pid, const struct limpet_hidden_watcher *watcher,
-		       struct limpet_entry_list *list)
+int limpet_hidden_find(const struct limpet_target *target,
+		       const struct limpet_hidden_watcher *watcher, struct limpet_entry_list *list)
 {
-	const struct search search = {.pid = pid, .watcher = watcher, .list = list, .fd = -1};
+	const struct search search = {.target = target, .watcher = watcher, .list = list, .fd = -1};
 
 	return search_modules(&search);
 }

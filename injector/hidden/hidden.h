@@ -15,6 +15,8 @@
 #include "common/err.h"
 #include "injector/elf/entry_list.h"
 
+struct limpet_target;
+
 struct limpet_hidden_watcher {
 	/* Before the calls of an allocator are watched, for at most `most_ns`. */
 	void (*watching)(void *context, const char *allocator, uint64_t most_ns);
@@ -28,12 +30,14 @@ struct limpet_hidden_watcher {
 
 /* Calls `shown` for each allocator whose calls limpet_hidden_find() would watch: its functions are
  * visible in the code. Watches nothing. Errors as below. */
-int limpet_hidden_show(pid_t pid, void (*shown)(void *context, const char *allocator),
+int limpet_hidden_show(const struct limpet_target *target,
+		       void (*shown)(void *context, const char *allocator),
 		       void *context) LIMPET_MUST_CHECK;
 
-/* Adds the functions that it finds in process `pid` to `list`. 0, also if there are none; -ENOMEM
+/* Adds the functions that it finds in the target to `list`. 0, also if there are none; -ENOMEM
  * or an error of reading /proc/PID. */
-int limpet_hidden_find(pid_t pid, const struct limpet_hidden_watcher *watcher,
+int limpet_hidden_find(const struct limpet_target *target,
+		       const struct limpet_hidden_watcher *watcher,
 		       struct limpet_entry_list *list) LIMPET_MUST_CHECK;
 
 #endif

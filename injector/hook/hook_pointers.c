@@ -18,6 +18,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_all.h"
 
@@ -31,7 +32,7 @@
 #define LOOK_NS 20000000u
 
 struct scan {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_agent_place *place;
 	const struct limpet_hook_pointers_options *options;
 	uint64_t next_look_ns;
@@ -114,7 +115,7 @@ static bool is_device(const struct scan *scan, const struct limpet_map *map)
 
 	if (!begins(map, "/dev/") || begins(map, "/dev/zero") || begins(map, "/dev/shm/"))
 		return false;
-	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, scan->pid,
+	snprintf(path, sizeof(path), "/proc/%d/map_files/%" PRIx64 "-%" PRIx64, scan->target->pid,
 		 map->start, map->end);
 	return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &status) < 0 ||
 	       !S_ISREG(status.stx_mode);
@@ -164,7 +165,7 @@ static ssize_t read_piece(const struct scan *scan, uint64_t start, uint8_t *piec
 	if (scan->map->perms[0] == 'r' &&
 	    (scan->map->perms[3] == 's' ||
 	     !limpet_pages_are_shared(scan->pages, start, start + bytes)))
-		return limpet_memory_read_some(scan->pid, start, piece, bytes);
+		return limpet_memory_read_some(scan->target->pid, start, piece, bytes);
 	got = pread(scan->memory, piece, bytes, (off_t)start);
 	return got < 0 ? -errno : got;
 }
@@ -268,11 +269,11 @@ static int scan_map(struct scan *scan, const struct limpet_map *map)
 static int scan_all(struct scan *scan)
 {
 	struct limpet_maps maps;
-	int error = limpet_proc_maps_read(scan->pid, &maps);
+	int error = limpet_proc_maps_read(scan->target->pid, &maps);
 
 	if (error)
 		return error;
-	error = limpet_pages_new(scan->pid, scan->options->way, &scan->pages);
+	error = limpet_pages_new(scan->target, scan->options->way, &scan->pages);
 	scan->count = scan->elsewhere = scan->copied_jumps = 0;
 	scan->scanned_end = 0;
 	for (size_t i = 0; i < maps.count && !error; i++) {
@@ -292,7 +293,8 @@ static void put_back(struct scan *scan, size_t first, size_t end)
 	for (size_t i = first; i < end; i++) {
 		uint64_t value, original;
 
-		if (limpet_memory_read(scan->pid, scan->places[i], &value, sizeof(value)) < 0)
+		if (limpet_memory_read(scan->target->pid, scan->places[i], &value, sizeof(value)) <
+		    0)
 			continue; /* unmapped since */
 		original = original_of(scan, value);
 		if (original && limpet_memory_exchange_stopped(scan->memory, scan->places[i], value,
@@ -312,8 +314,9 @@ static int put_all_back(struct scan *scan)
 
 		error = look_around(scan);
 		if (!error)
-			error = limpet_stop_all_begin(
-				scan->pid, 0, limpet_monotonic_ns() + PATIENCE_NS, &stopped);
+			error = limpet_stop_all_begin(scan->options->wait.tracer, scan->target->pid,
+						      0, limpet_monotonic_ns() + PATIENCE_NS,
+						      &stopped);
 		if (error)
 			break;
 		put_back(scan, first, first + (left < STOP_RESTORES ? left : STOP_RESTORES));
@@ -322,8 +325,8 @@ static int put_all_back(struct scan *scan)
 	return error;
 }
 
-int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *place,
-				 uint64_t hooks_address,
+int limpet_hook_pointers_restore(const struct limpet_target *target,
+				 const struct limpet_agent_place *place, uint64_t hooks_address,
 				 const struct limpet_hook_pointers_options *options,
 				 struct limpet_hook_pointers_stats *ret_stats)
 {
@@ -334,21 +337,21 @@ int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *pla
 	if (!scan)
 		return -ENOMEM;
 	step = limpet_step_begin(LIMPET_STEP_SEARCH, 0, 0);
-	scan->pid = pid;
+	scan->target = target;
 	scan->memory = -1;
 	scan->place = place;
 	scan->options = options;
 	scan->next_look_ns = limpet_monotonic_ns() + LOOK_NS;
 	scan->buffer = aligned_alloc(LIMPET_ADDRESSES_BLOCK, PIECE + 2 * LIMPET_ADDRESSES_BLOCK);
-	error = scan->buffer ? limpet_memory_read_own(pid, hooks_address, scan->hooks,
+	error = scan->buffer ? limpet_memory_read_own(target->pid, hooks_address, scan->hooks,
 						      sizeof(scan->hooks))
 			     : -ENOMEM;
 	if (!error) {
-		scan->memory = limpet_proc_open(pid, "mem", O_RDWR);
+		scan->memory = limpet_proc_open(target, "mem", O_RDWR);
 		error = scan->memory < 0 ? scan->memory : 0;
 	}
 	if (!error)
-		error = limpet_inline_hook_read_jumps(pid, &scan->jumps);
+		error = limpet_inline_hook_read_jumps(target, &scan->jumps);
 	if (!error)
 		error = scan_all(scan);
 	scan->stats.found = (unsigned)scan->count;

@@ -12,6 +12,8 @@
 #include "injector/ptrace/wait.h"
 #include "injector/remote/quiesce.h"
 
+struct limpet_target;
+
 struct limpet_hook_pointers_stats {
 	uint64_t scanned_bytes;
 	unsigned found, restored;
@@ -39,8 +41,8 @@ struct limpet_hook_pointers_options {
  * in it are counted where they are at the same place in a page: it may map them over its code. 0,
  * or -errno: some may remain besides those that are counted. -ETIMEDOUT: the deadline passed before
  * all memory was searched; the search gets some milliseconds in any case. */
-int limpet_hook_pointers_restore(pid_t pid, const struct limpet_agent_place *place,
-				 uint64_t hooks_address,
+int limpet_hook_pointers_restore(const struct limpet_target *target,
+				 const struct limpet_agent_place *place, uint64_t hooks_address,
 				 const struct limpet_hook_pointers_options *options,
 				 struct limpet_hook_pointers_stats *ret_stats);
 

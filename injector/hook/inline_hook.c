@@ -12,6 +12,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/signal_frame.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_all.h"
@@ -28,12 +29,12 @@
 
 /* Opens it through a traced thread: a kernel may require that of a process that writes past page
  * protections. */
-static int open_memory(pid_t pid, pid_t tid)
+static int open_memory(const struct limpet_target *target, pid_t tid)
 {
 	char name[32];
 
 	snprintf(name, sizeof(name), "task/%d/mem", tid);
-	return limpet_proc_open(pid, name, O_RDWR);
+	return limpet_proc_open(target, name, O_RDWR);
 }
 
 static int write_all(int memory, uint64_t address, const void *from, size_t bytes)
@@ -144,8 +145,8 @@ static int fill_area(int memory, const struct limpet_modules *modules,
 }
 
 /* Another thread may map something there meanwhile. */
-static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_hook_area *area,
-		    struct limpet_err *err)
+static int map_area(struct limpet_hijack *hijack, const struct limpet_target *target,
+		    struct limpet_hook_area *area, struct limpet_err *err)
 {
 	int error = -EEXIST;
 
@@ -153,11 +154,11 @@ static int map_area(struct limpet_hijack *hijack, pid_t pid, struct limpet_hook_
 		struct limpet_maps maps;
 		uint64_t address;
 
-		error = limpet_proc_maps_read(pid, &maps);
+		error = limpet_proc_maps_read(target->pid, &maps);
 		if (error)
 			break;
 		error = limpet_entries_choose_place(&maps, area, &address);
-		if (!error && limpet_growing_above(pid, &maps, address + area->bytes))
+		if (!error && limpet_growing_above(target->pid, &maps, address + area->bytes))
 			error = -ERANGE;
 		limpet_proc_maps_done(&maps);
 		if (!error)
@@ -174,14 +175,14 @@ int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_mod
 			   struct limpet_entries *entries, struct limpet_err *err)
 {
 	LIMPET_CLOSE int memory =
-		open_memory(modules->pid, limpet_tracee_tid(limpet_hijack_tracee(hijack)));
+		open_memory(modules->target, limpet_tracee_tid(limpet_hijack_tracee(hijack)));
 	int error =
 		memory < 0 ? limpet_err_set(err, memory, "cannot open the memory of process %d: %s",
-					    modules->pid, strerror(-memory))
+					    modules->target->pid, strerror(-memory))
 			   : 0;
 
 	for (uint32_t i = 0; i < entries->area_count && !error; i++) {
-		error = map_area(hijack, modules->pid, &entries->areas[i], err);
+		error = map_area(hijack, modules->target, &entries->areas[i], err);
 		if (!error)
 			error = fill_area(memory, modules, entries, i, err);
 	}
@@ -233,7 +234,7 @@ static bool is_to_change(const void *context, uint64_t pc)
 
 /* Moves threads out of the bytes that will become jumps, into the relocated prologues. -EAGAIN: not
  * all can be moved. */
-static int move_threads(pid_t pid, const struct limpet_entries *entries,
+static int move_threads(const struct limpet_target *target, const struct limpet_entries *entries,
 			const struct limpet_tracee *hijacked, const struct limpet_stop_all *stopped,
 			const struct limpet_stack_maps *maps)
 {
@@ -246,13 +247,15 @@ static int move_threads(pid_t pid, const struct limpet_entries *entries,
 	if (!stack)
 		return -ENOMEM;
 	/* At a safe point a thread is in none of these functions. */
-	if (regs && (relocated_pc(entries, regs->rip) ||
-		     limpet_signal_goes_back(pid, maps, regs->rsp, stack, is_to_change, &span)))
+	if (regs &&
+	    (relocated_pc(entries, regs->rip) ||
+	     limpet_signal_goes_back(target->pid, maps, regs->rsp, stack, is_to_change, &span)))
 		return -EAGAIN;
 	for (size_t i = 0; i < stopped->count; i++) {
 		regs = limpet_tracee_regs(stopped->list[i]);
 		if (relocated_pc(entries, regs->rip) == UINT64_MAX ||
-		    limpet_signal_goes_back(pid, maps, regs->rsp, stack, is_to_change, &span))
+		    limpet_signal_goes_back(target->pid, maps, regs->rsp, stack, is_to_change,
+					    &span))
 			return -EAGAIN;
 	}
 	/* The instructions are the same in both places: a thread that was moved may stay there. */
@@ -267,13 +270,13 @@ static int move_threads(pid_t pid, const struct limpet_entries *entries,
 }
 
 /* -ESTALE: the code has changed. */
-static int check_code(pid_t pid, const struct limpet_entries *entries)
+static int check_code(const struct limpet_target *target, const struct limpet_entries *entries)
 {
 	for (size_t i = 0; i < entries->count; i++) {
 		const struct limpet_entry_code *code = &entries->list[i].code;
 		uint8_t now[LIMPET_ENTRY_MOVED_MAX];
 
-		if (limpet_memory_read(pid, code->from, now, code->original_bytes) < 0 ||
+		if (limpet_memory_read(target->pid, code->from, now, code->original_bytes) < 0 ||
 		    memcmp(now, code->original, code->original_bytes) != 0)
 			return -ESTALE;
 	}
@@ -342,7 +345,7 @@ static int wait_for_calls(const struct limpet_inline_hook_setup *setup, pid_t ex
 	int error = 0;
 
 	while (!error && limpet_monotonic_ns() < until_ns &&
-	       limpet_stop_all_cuts(setup->pid, except))
+	       limpet_stop_all_cuts(setup->target->pid, except))
 		error = wait_for_another(setup, &patience_ns);
 	return error;
 }
@@ -353,15 +356,15 @@ static int change_code(const struct limpet_inline_hook_setup *setup,
 		       const struct limpet_stack_maps *maps, const struct on *on)
 {
 	const struct limpet_tracee *any = hijacked ?: stopped->count ? stopped->list[0] : NULL;
-	LIMPET_CLOSE int memory = any ? open_memory(setup->pid, limpet_tracee_tid(any)) : -ESRCH;
+	LIMPET_CLOSE int memory = any ? open_memory(setup->target, limpet_tracee_tid(any)) : -ESRCH;
 	int error = memory < 0 ? memory : 0;
 
 	if (!error)
 		error = limpet_wait_check(&setup->wait);
 	if (!error)
-		error = check_code(setup->pid, on->entries);
+		error = check_code(setup->target, on->entries);
 	if (!error)
-		error = move_threads(setup->pid, on->entries, hijacked, stopped, maps);
+		error = move_threads(setup->target, on->entries, hijacked, stopped, maps);
 	if (!error)
 		error = write_targets(memory, on);
 	if (!error)
@@ -383,9 +386,9 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 		struct limpet_stop_all stopped;
 		struct limpet_stack_maps maps;
 
-		limpet_stack_maps_read(setup->pid, &maps);
-		error = limpet_stop_all_begin(setup->pid, tid, limpet_monotonic_ns() + patience_ns,
-					      &stopped);
+		limpet_stack_maps_read(setup->target->pid, &maps);
+		error = limpet_stop_all_begin(setup->wait.tracer, setup->target->pid, tid,
+					      limpet_monotonic_ns() + patience_ns, &stopped);
 		if (!error) {
 			error = change_code(setup, hijacked, &stopped, &maps, &on);
 			limpet_stop_all_end(&stopped);
@@ -396,8 +399,8 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 		if (error == -EAGAIN)
 			error = wait_for_another(setup, &patience_ns);
 	}
-	limpet_err_set(err, error, "cannot hook the allocator of process %d: %s", setup->pid,
-		       strerror(-error));
+	limpet_err_set(err, error, "cannot hook the allocator of process %d: %s",
+		       setup->target->pid, strerror(-error));
 	if (error == -EBUSY)
 		limpet_err_hint(err, "not all of its threads reached code where this is possible: "
 				     "try again, or wait longer: --attach-timeout 60s");
@@ -406,17 +409,18 @@ int limpet_inline_hook_switch_on(const struct limpet_inline_hook_setup *setup,
 
 /* ---------------------------------------------------------------- off */
 
-static int read_head(pid_t pid, const struct limpet_map *map, struct limpet_inline_hook_head *ret)
+static int read_head(const struct limpet_target *target, const struct limpet_map *map,
+		     struct limpet_inline_hook_head *ret)
 {
 	if (!limpet_memfd_is_agent(map->path) ||
-	    limpet_memory_read_own(pid, map->start, ret, sizeof(*ret)) < 0 ||
+	    limpet_memory_read_own(target->pid, map->start, ret, sizeof(*ret)) < 0 ||
 	    ret->magic != LIMPET_INLINE_HOOK_MAGIC || ret->count > LIMPET_MAX_ENTRIES ||
 	    LIMPET_INLINE_HOOK_BYTES(ret->count) > map->end - map->start)
 		return -ENOENT;
 	return 0;
 }
 
-unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,
+unsigned limpet_inline_hook_find(const struct limpet_target *target, const struct limpet_maps *maps,
 				 struct limpet_inline_hook_range ret[LIMPET_INLINE_HOOK_MAX])
 {
 	unsigned count = 0;
@@ -424,7 +428,7 @@ unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,
 	for (size_t i = 0; i < maps->count && count < LIMPET_INLINE_HOOK_MAX; i++) {
 		struct limpet_inline_hook_head head;
 
-		if (read_head(pid, &maps->list[i], &head) < 0)
+		if (read_head(target, &maps->list[i], &head) < 0)
 			continue;
 		ret[count].start = maps->list[i].start;
 		ret[count++].end = maps->list[i].end;
@@ -433,27 +437,28 @@ unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,
 }
 
 /* Calls `use` with each entry of each area. */
-static int for_each_entry(pid_t pid,
+static int for_each_entry(const struct limpet_target *target,
 			  void (*use)(void *context, const struct limpet_maps *maps, uint64_t inode,
 				      const struct limpet_inline_hook_entry *entry),
 			  void *context)
 {
 	struct limpet_maps maps;
-	int error = limpet_proc_maps_read(pid, &maps);
+	int error = limpet_proc_maps_read(target->pid, &maps);
 
 	if (error)
 		return error;
 	for (size_t i = 0; i < maps.count; i++) {
 		struct limpet_inline_hook_head head;
 
-		if (read_head(pid, &maps.list[i], &head) < 0)
+		if (read_head(target, &maps.list[i], &head) < 0)
 			continue;
 		for (uint32_t k = 0; k < head.count; k++) {
 			struct limpet_inline_hook_entry entry;
 
-			if (limpet_memory_read_own(
-				    pid, maps.list[i].start + sizeof(head) + k * sizeof(entry),
-				    &entry, sizeof(entry)) == 0)
+			if (limpet_memory_read_own(target->pid,
+						   maps.list[i].start + sizeof(head) +
+							   k * sizeof(entry),
+						   &entry, sizeof(entry)) == 0)
 				use(context, &maps, head.inode, &entry);
 		}
 	}
@@ -476,10 +481,11 @@ static void note_jump(void *context, const struct limpet_maps *maps, uint64_t in
 	jumps->count++;
 }
 
-int limpet_inline_hook_read_jumps(pid_t pid, struct limpet_inline_hook_jumps *ret)
+int limpet_inline_hook_read_jumps(const struct limpet_target *target,
+				  struct limpet_inline_hook_jumps *ret)
 {
 	ret->count = 0;
-	return for_each_entry(pid, note_jump, ret);
+	return for_each_entry(target, note_jump, ret);
 }
 
 enum code_state { CODE_RESTORED, CODE_JUMPS, CODE_GONE, CODE_OVERWRITTEN };
@@ -487,14 +493,15 @@ enum code_state { CODE_RESTORED, CODE_JUMPS, CODE_GONE, CODE_OVERWRITTEN };
 /* A byte may be a breakpoint of another tool's, or what was there before the jump, if such a
  * breakpoint was removed. If it is anything else the module may be gone, and another in its place;
  * if not, another tool has changed it, and may have kept a copy of the jump. */
-static enum code_state state_of(pid_t pid, const struct limpet_maps *maps, uint64_t inode,
-				const struct limpet_inline_hook_entry *entry, bool *ret_hidden)
+static enum code_state state_of(const struct limpet_target *target, const struct limpet_maps *maps,
+				uint64_t inode, const struct limpet_inline_hook_entry *entry,
+				bool *ret_hidden)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(maps, entry->from);
 	enum code_state state = CODE_RESTORED;
 	uint8_t now[LIMPET_ENTRY_JUMP_BYTES];
 
-	if (limpet_memory_read(pid, entry->from, now, sizeof(now)) < 0)
+	if (limpet_memory_read(target->pid, entry->from, now, sizeof(now)) < 0)
 		return CODE_GONE;
 	*ret_hidden = now[0] == LIMPET_ENTRY_BREAKPOINT;
 	for (size_t i = 0; i < sizeof(now); i++) {
@@ -508,7 +515,7 @@ static enum code_state state_of(pid_t pid, const struct limpet_maps *maps, uint6
 }
 
 struct changed {
-	pid_t pid;
+	const struct limpet_target *target;
 	struct limpet_inline_hook_entry list[LIMPET_INLINE_HOOK_MAX * LIMPET_MAX_ENTRIES];
 	size_t count;
 	unsigned hidden;  /* by a breakpoint, or by the program's own code again */
@@ -520,7 +527,7 @@ static void note_changed(void *context, const struct limpet_maps *maps, uint64_t
 {
 	struct changed *changed = context;
 	bool hidden = false;
-	enum code_state state = state_of(changed->pid, maps, inode, entry, &hidden);
+	enum code_state state = state_of(changed->target, maps, inode, entry, &hidden);
 
 	if (state == CODE_JUMPS && changed->count < LIMPET_COUNT_OF(changed->list))
 		changed->list[changed->count++] = *entry;
@@ -528,21 +535,22 @@ static void note_changed(void *context, const struct limpet_maps *maps, uint64_t
 	changed->overwritten |= state == CODE_OVERWRITTEN;
 }
 
-static int find_changed(pid_t pid, struct changed *changed)
+static int find_changed(const struct limpet_target *target, struct changed *changed)
 {
-	changed->pid = pid;
+	changed->target = target;
 	changed->count = changed->hidden = 0;
-	return for_each_entry(pid, note_changed, changed);
+	return for_each_entry(target, note_changed, changed);
 }
 
 /* Leaves breakpoints where they are: whoever has set one writes the byte that he found in the
  * file. */
-static int restore(pid_t pid, int memory, const struct limpet_inline_hook_entry *entry)
+static int restore(const struct limpet_target *target, int memory,
+		   const struct limpet_inline_hook_entry *entry)
 {
 	uint8_t bytes[LIMPET_ENTRY_JUMP_BYTES];
 	struct limpet_step step;
 
-	if (limpet_memory_read(pid, entry->from, bytes, sizeof(bytes)) < 0)
+	if (limpet_memory_read(target->pid, entry->from, bytes, sizeof(bytes)) < 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(bytes); i++) {
 		if (bytes[i] == entry->jump[i])
@@ -558,11 +566,11 @@ static int restore(pid_t pid, int memory, const struct limpet_inline_hook_entry 
 static int put_back(const struct limpet_inline_hook_setup *setup, pid_t tid,
 		    const struct changed *changed)
 {
-	LIMPET_CLOSE int memory = open_memory(setup->pid, tid);
+	LIMPET_CLOSE int memory = open_memory(setup->target, tid);
 	int error = memory < 0 ? memory : 0;
 
 	for (size_t i = 0; i < changed->count && !error; i++)
-		error = restore(setup->pid, memory, &changed->list[i]);
+		error = restore(setup->target, memory, &changed->list[i]);
 	return !error && setup->also ? setup->also(setup->also_context, memory) : error;
 }
 
@@ -571,7 +579,7 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 	LIMPET_FREE struct changed *changed = calloc(1, sizeof(*changed));
 	uint64_t patience_ns = FIRST_PATIENCE_NS;
 	bool also = setup->also;
-	int error = changed ? find_changed(setup->pid, changed) : -ENOMEM;
+	int error = changed ? find_changed(setup->target, changed) : -ENOMEM;
 
 	if (!error && setup->ret_hidden)
 		*setup->ret_hidden = changed->hidden;
@@ -580,8 +588,8 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 	while (!error && (changed->count || also)) {
 		struct limpet_stop_all stopped;
 
-		error = limpet_stop_all_begin(setup->pid, 0, limpet_monotonic_ns() + patience_ns,
-					      &stopped);
+		error = limpet_stop_all_begin(setup->wait.tracer, setup->target->pid, 0,
+					      limpet_monotonic_ns() + patience_ns, &stopped);
 		if (!error) {
 			error = limpet_wait_check(&setup->wait);
 			if (!error && !stopped.count)
@@ -595,7 +603,7 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 			limpet_stop_all_end(&stopped);
 			also = also && error;
 			if (!error)
-				error = find_changed(setup->pid, changed);
+				error = find_changed(setup->target, changed);
 			if (!error && changed->count)
 				error = -EAGAIN;
 		}
@@ -605,10 +613,10 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup)
 	return !error && changed->overwritten ? -EADDRINUSE : error;
 }
 
-int limpet_inline_hook_leads_there(pid_t pid)
+int limpet_inline_hook_leads_there(const struct limpet_target *target)
 {
 	LIMPET_FREE struct changed *changed = calloc(1, sizeof(*changed));
-	int error = changed ? find_changed(pid, changed) : -ENOMEM;
+	int error = changed ? find_changed(target, changed) : -ENOMEM;
 
 	return error ? error : changed->count > 0;
 }

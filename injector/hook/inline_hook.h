@@ -22,6 +22,8 @@
 #include "injector/remote/hijack.h"
 #include "injector/remote/quiesce.h"
 
+struct limpet_target;
+
 /* Maps and fills the hook areas, and fills in the addresses of the originals. -ERANGE: no free
  * memory within reach; -errno with a message. */
 int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_modules *modules,
@@ -29,7 +31,7 @@ int limpet_inline_hook_map(struct limpet_hijack *hijack, const struct limpet_mod
 			   struct limpet_err *err) LIMPET_MUST_CHECK;
 
 struct limpet_inline_hook_setup {
-	pid_t pid;
+	const struct limpet_target *target;
 	struct limpet_wait wait;
 	/* Other work while all threads are stopped, with the target's memory; NULL: none. -EAGAIN:
 	 * try again, only for switch_off: when switching on, the jumps are in place by then. */
@@ -61,7 +63,7 @@ int limpet_inline_hook_switch_off(const struct limpet_inline_hook_setup *setup) 
 /* Words for its error. */
 const char *limpet_inline_hook_why(int error);
 /* Whether some function begins with a jump of ours, again or still: 1, 0 or -errno. */
-int limpet_inline_hook_leads_there(pid_t pid) LIMPET_MUST_CHECK;
+int limpet_inline_hook_leads_there(const struct limpet_target *target) LIMPET_MUST_CHECK;
 
 /* Jumps that are in place, or were. */
 struct limpet_inline_hook_jump {
@@ -73,11 +75,11 @@ struct limpet_inline_hook_jumps {
 	size_t count;
 };
 /* Those of all hook areas in a process. -errno: its maps cannot be read. */
-int limpet_inline_hook_read_jumps(pid_t pid,
+int limpet_inline_hook_read_jumps(const struct limpet_target *target,
 				  struct limpet_inline_hook_jumps *ret) LIMPET_MUST_CHECK;
 
 /* Finds the hook areas in a process, by its maps; returns their number. */
-unsigned limpet_inline_hook_find(pid_t pid, const struct limpet_maps *maps,
+unsigned limpet_inline_hook_find(const struct limpet_target *target, const struct limpet_maps *maps,
 				 struct limpet_inline_hook_range ret[LIMPET_INLINE_HOOK_MAX]);
 
 #endif

@@ -9,6 +9,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define PIECE_WORDS 8192u
 #define PIECE_BYTES (PIECE_WORDS * sizeof(uint64_t))
@@ -96,7 +97,7 @@ static int read_range(struct search *search, uint64_t start, uint64_t end)
 		if (search->bytes_left < bytes)
 			return -EFBIG;
 		search->bytes_left -= bytes;
-		if (limpet_memory_read_own(search->kept->modules->pid, start, search->piece,
+		if (limpet_memory_read_own(search->kept->modules->target->pid, start, search->piece,
 					   bytes) < 0)
 			return -EIO;
 		look_at_words(search, start, bytes / sizeof(uint64_t));
@@ -188,7 +189,7 @@ static int new_search(const struct limpet_kept_values *kept, const struct limpet
 	search->kept = kept;
 	search->places = calloc(count + 1, sizeof(*search->places));
 	if (!search->places ||
-	    limpet_pages_new(kept->modules->pid, LIMPET_PAGES_ASK, &search->pages) < 0) {
+	    limpet_pages_new(kept->modules->target, LIMPET_PAGES_ASK, &search->pages) < 0) {
 		free(search->places);
 		free(search);
 		return -ENOMEM;

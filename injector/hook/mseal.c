@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "injector/proc/memfd.h"
+#include "injector/proc/target_process.h"
 
 static bool has_ours(const struct limpet_maps *maps)
 {
@@ -13,13 +14,13 @@ static bool has_ours(const struct limpet_maps *maps)
 	return false;
 }
 
-bool limpet_mseal_check(pid_t pid, const struct limpet_maps *maps)
+bool limpet_mseal_check(const struct limpet_target *target, const struct limpet_maps *maps)
 {
 	struct limpet_smaps smaps;
 	struct limpet_smap smap;
 	bool sealed = false;
 
-	if (!has_ours(maps) || limpet_proc_smaps_read(pid, &smaps) < 0)
+	if (!has_ours(maps) || limpet_proc_smaps_read(target->pid, &smaps) < 0)
 		return false;
 	while (!sealed && limpet_proc_smaps_next(&smaps, &smap) > 0)
 		sealed = limpet_memfd_is_ours(smap.map.path) && limpet_smap_has_flag(&smap, "sl");
@@ -27,12 +28,12 @@ bool limpet_mseal_check(pid_t pid, const struct limpet_maps *maps)
 	return sealed;
 }
 
-int limpet_mseal_explain(pid_t pid, struct limpet_err *err)
+int limpet_mseal_explain(const struct limpet_target *target, struct limpet_err *err)
 {
 	limpet_err_set(err, -EPERM,
 		       "process %d has sealed limpet's memory by mseal(2): it stays, unused, until "
 		       "the program ends",
-		       pid);
+		       target->pid);
 	limpet_err_hint(err, "restart the program to capture it again");
 	return -EPERM;
 }

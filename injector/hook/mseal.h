@@ -9,10 +9,12 @@
 #include "common/err.h"
 #include "injector/proc/proc.h"
 
+struct limpet_target;
+
 /* Whether the process has sealed a mapping of a file with one of our names. If `maps` has none,
  * nothing is read. */
-bool limpet_mseal_check(pid_t pid, const struct limpet_maps *maps);
+bool limpet_mseal_check(const struct limpet_target *target, const struct limpet_maps *maps);
 /* Sets the message for that; returns -EPERM. */
-int limpet_mseal_explain(pid_t pid, struct limpet_err *err);
+int limpet_mseal_explain(const struct limpet_target *target, struct limpet_err *err);
 
 #endif

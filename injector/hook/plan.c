@@ -18,6 +18,7 @@
 #include "injector/hook/slot_aliases.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/loader_error.h"
 #include "injector/remote/loader_lock.h"
@@ -59,14 +60,14 @@ static const struct limpet_module *definer(const struct planner *planner, uint64
 
 static bool defines_malloc(const struct planner *planner, const struct limpet_module *module)
 {
-	return module && limpet_module_has_malloc(planner->modules->pid,
+	return module && limpet_module_has_malloc(planner->modules->target,
 						  (struct limpet_module *)(uintptr_t)module);
 }
 
 static uint64_t symbol_in(const struct planner *planner, const struct limpet_module *module,
 			  const char *name)
 {
-	return limpet_module_symbol(planner->modules->pid,
+	return limpet_module_symbol(planner->modules->target,
 				    (struct limpet_module *)(uintptr_t)module, name, NULL);
 }
 
@@ -91,7 +92,7 @@ static enum binding binding_of(const struct planner *planner, const struct limpe
 	if (!LIMPET_ARCH_RELOCATION_IS_LAZY(found->type) || !is_in(module, value) ||
 	    (found->defined && value == module->bias + found->symbol_value))
 		return BOUND;
-	return limpet_memory_read(planner->modules->pid, value, code, sizeof(code)) == 0 &&
+	return limpet_memory_read(planner->modules->target->pid, value, code, sizeof(code)) == 0 &&
 			       limpet_arch_is_plt(code)
 		       ? UNBOUND
 		       : REPLACED;
@@ -167,7 +168,7 @@ static bool wanted(const struct planner *planner, uint32_t symbol, uint64_t orig
 	if (limpet_entries_at(planner->entries, original))
 		return false;
 	if (limpet_family[symbol].flags & LIMPET_FAMILY_FINDER)
-		return planner->plan->way != LIMPET_WAY_DLOPEN && module && !module->agent;
+		return planner->plan->method != LIMPET_METHOD_DLOPEN && module && !module->agent;
 	if (!module || module->loader || module->agent)
 		return limpet_family[symbol].flags & LIMPET_FAMILY_LOADER && module &&
 		       !module->agent;
@@ -263,8 +264,8 @@ static void plan_copy(struct planner *planner, const struct limpet_slot *slot)
 
 		copy.address = copied->to + offset;
 		if (offset >= copied->bytes || !is_in(planner->program, copy.address) ||
-		    limpet_memory_read(planner->modules->pid, copy.address, &value, sizeof(value)) <
-			    0 ||
+		    limpet_memory_read(planner->modules->target->pid, copy.address, &value,
+				       sizeof(value)) < 0 ||
 		    value != slot->old_value)
 			continue;
 		copy.module = planner->program->bias;
@@ -299,8 +300,8 @@ static void note_copied(struct planner *planner, const struct limpet_slot_tables
 		if (!module->in_list || module->space || module->agent ||
 		    module == planner->program)
 			continue;
-		from = limpet_module_symbol(modules->pid, module, tables->strings + symbol->st_name,
-					    &defined);
+		from = limpet_module_symbol(modules->target, module,
+					    tables->strings + symbol->st_name, &defined);
 		if (!from)
 			continue;
 		planner->copied[planner->copied_count++] =
@@ -319,7 +320,7 @@ static void find_copied(struct planner *planner)
 		if (planner->modules->list[i].executable)
 			planner->program = &planner->modules->list[i];
 	if (!planner->program ||
-	    limpet_module_tables_read(planner->modules->pid,
+	    limpet_module_tables_read(planner->modules->target,
 				      (struct limpet_module *)(uintptr_t)planner->program,
 				      &tables) < 0)
 		return;
@@ -383,7 +384,8 @@ static int slot_found(const struct limpet_slot_found *found, void *context)
 	if (!is_in(planner->module, address))
 		return leave_alone(planner, found->symbol);
 	/* Nobody calls through a word that cannot be read: its module was unloaded meanwhile. */
-	if (limpet_memory_read(planner->modules->pid, address, &value, sizeof(value)) < 0 || !value)
+	if (limpet_memory_read(planner->modules->target->pid, address, &value, sizeof(value)) < 0 ||
+	    !value)
 		return 0;
 	/* Calls through this word continue through the program's own slot, which is patched. */
 	if ((value == planner->canonical[found->symbol] && !found->alias) ||
@@ -448,7 +450,7 @@ static void scan(struct planner *planner, int (*visit)(const struct limpet_slot_
 		    planner->module->agent || (program_only && !planner->module->executable) ||
 		    (planner->learning && planner->module->space))
 			continue;
-		error = limpet_module_tables_read(modules->pid, planner->module, &tables);
+		error = limpet_module_tables_read(modules->target, planner->module, &tables);
 		if (error == -EFBIG || error == -EOPNOTSUPP || error == -ENOMEM)
 			planner->plan->slots_not_taken += !planner->learning && !program_only;
 		if (error)
@@ -540,7 +542,7 @@ static void plan_linker(struct planner *planner)
 	/* Some hundreds of words. */
 	bytes = (linker->relro_end - at) / sizeof(at) * sizeof(at);
 	if (bytes > sizeof(words) ||
-	    limpet_memory_read(planner->modules->pid, at, words, bytes) < 0 ||
+	    limpet_memory_read(planner->modules->target->pid, at, words, bytes) < 0 ||
 	    !find_linker_words(words, bytes / sizeof(at), originals, places))
 		return;
 	for (unsigned k = 0; k < LINKER_WORDS; k++)
@@ -566,7 +568,7 @@ static bool may_be_written(const struct planner *planner, uint64_t address)
 	const struct limpet_map *map = limpet_proc_maps_find(&planner->modules->maps, address);
 
 	return map && map->inode && map->perms[0] == 'r' && map->perms[3] == 'p' &&
-	       (planner->plan->start.from_outside || map->perms[2] != 'x');
+	       (planner->plan->method == LIMPET_METHOD_OUTSIDE || map->perms[2] != 'x');
 }
 
 static void symbol_found(uint64_t address, void *context)
@@ -624,7 +626,7 @@ static void plan_symbols(struct planner *planner)
 		    limpet_entries_at(planner->entries, hook->original) || !symbols.module ||
 		    !symbols.module->in_list || symbols.module->agent)
 			continue;
-		limpet_module_names_of(planner->modules->pid,
+		limpet_module_names_of(planner->modules->target,
 				       (struct limpet_module *)(uintptr_t)symbols.module,
 				       hook->original, hook->op, symbol_found, &symbols);
 	}
@@ -753,7 +755,7 @@ static bool may_throw(struct limpet_modules *modules, const struct limpet_entrie
 	    entries->families[LIMPET_ENTRY_FOUND])
 		return true;
 	return limpet_modules_symbol(modules, "_Znwm", &definer) &&
-	       limpet_module_has_malloc(modules->pid, definer);
+	       limpet_module_has_malloc(modules->target, definer);
 }
 
 /* Whether exceptions can pass the hooks of a mapped agent: the program's unwinder must ask a
@@ -769,7 +771,7 @@ static bool passes_exceptions(struct limpet_modules *modules, const struct limpe
 		return finds;
 	if (!limpet_modules_symbol(modules, "_Unwind_RaiseException", &unwinder))
 		return finds || !may_throw(modules, entries);
-	if (limpet_module_tables_read(modules->pid, unwinder, &tables) < 0)
+	if (limpet_module_tables_read(modules->target, unwinder, &tables) < 0)
 		return finds;
 	limpet_slots_scan(&tables, note_finder, &finds);
 	limpet_module_tables_done(&tables);
@@ -778,12 +780,13 @@ static bool passes_exceptions(struct limpet_modules *modules, const struct limpe
 
 /* dlopen opens the agent through /proc/thread-self/fd. The root directory itself is not examined: a
  * program may serve it. */
-static bool sees_proc(pid_t pid)
+static bool sees_proc(const struct limpet_target *target)
 {
 	char process[PATH_MAX], type[32];
 	int code;
 
-	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root, limpet_proc_resident(pid));
+	snprintf(process, sizeof(process), "%s/%d", limpet_proc_root,
+		 limpet_proc_resident(target->pid));
 	code = limpet_mount_type_at(process, "/proc", type);
 	return code == 0 ? !strcmp(type, "proc") : code != -ENOENT;
 }
@@ -803,7 +806,7 @@ static uint64_t libc_symbol(struct limpet_modules *modules, const char *name)
 			continue;
 		for (size_t k = 0; k < LIMPET_COUNT_OF(libraries) && !address; k++)
 			if (!strncmp(base, libraries[k], strlen(libraries[k])))
-				address = limpet_module_symbol(modules->pid, module, name, NULL);
+				address = limpet_module_symbol(modules->target, module, name, NULL);
 		if (address)
 			return address;
 	}
@@ -829,7 +832,7 @@ static bool has_auditor(struct limpet_modules *modules)
 		if (module->agent || (module->in_list && !module->space))
 			continue;
 		for (size_t k = 0; k < LIMPET_COUNT_OF(sees); k++)
-			if (limpet_module_symbol(modules->pid, module, sees[k], NULL))
+			if (limpet_module_symbol(modules->target, module, sees[k], NULL))
 				return true;
 	}
 	return false;
@@ -844,6 +847,19 @@ static bool has_own_malloc(struct limpet_modules *modules)
 	return limpet_modules_symbol(modules, "malloc", &module) && module->executable;
 }
 
+/* The linker calls its malloc, which needs a state of its own for each thread: threads of the
+ * runtime's own have none. */
+static bool has_sanitizer(struct limpet_modules *modules)
+{
+	static const char *const begins[] = {"__asan_init", "__tsan_init", "__msan_init",
+					     "__hwasan_init", "__lsan_init"};
+
+	for (size_t i = 0; i < LIMPET_COUNT_OF(begins); i++)
+		if (limpet_modules_symbol(modules, begins[i], NULL))
+			return true;
+	return false;
+}
+
 /* Why no function of the dynamic linker may be called; NULL: they may. */
 static const char *why_not_called(struct limpet_modules *modules, const struct limpet_plan *plan)
 {
@@ -853,60 +869,64 @@ static const char *why_not_called(struct limpet_modules *modules, const struct l
 		return "musl's never unloads a library";
 	if (!plan->dlopen || !plan->dlclose || !plan->start.dl_iterate_phdr)
 		return "the program has no dlopen";
-	if (!sees_proc(modules->pid))
+	if (!sees_proc(modules->target))
 		return "there is no /proc in its root directory";
 	if (limpet_plan_has_collector(modules))
 		return "its garbage collector would read what is loaded";
 	if (has_own_malloc(modules))
 		return "it would call the program's own malloc";
+	if (has_sanitizer(modules))
+		return "it would call a sanitizer's malloc, in a thread of which that may not "
+		       "know";
 	if (has_auditor(modules))
 		return "an auditor (LD_AUDIT) has the linker make each call";
 	return NULL;
 }
 
 static void choose(struct limpet_modules *modules, struct limpet_entries *entries,
-		   enum limpet_load load, struct limpet_plan *plan)
+		   enum limpet_method wish, struct limpet_plan *plan)
 {
 	const bool pass = passes_exceptions(modules, entries);
 
-	plan->way = LIMPET_WAY_MAP;
+	plan->method = LIMPET_METHOD_MAP;
 	if (plan->reason) {
-		plan->way = LIMPET_WAY_OUTSIDE;
-	} else if (load == LIMPET_LOAD_MAP) {
-		plan->way = LIMPET_WAY_OUTSIDE;
+		plan->method = LIMPET_METHOD_OUTSIDE;
+	} else if (wish == LIMPET_METHOD_OUTSIDE) {
+		plan->method = LIMPET_METHOD_OUTSIDE;
 		plan->reason = "--load map says so";
-	} else if (load == LIMPET_LOAD_DLOPEN) {
-		plan->way = LIMPET_WAY_DLOPEN;
+	} else if (wish == LIMPET_METHOD_DLOPEN) {
+		plan->method = LIMPET_METHOD_DLOPEN;
 		plan->reason = "--load dlopen says so";
 	} else if (!pass || may_throw(modules, entries)) {
 		/* The linker shows it to every unwinder, from the first call to the last. */
-		plan->way = LIMPET_WAY_DLOPEN;
+		plan->method = LIMPET_METHOD_DLOPEN;
 		plan->reason = "exceptions are to pass its hooks";
 	}
-	plan->start.from_outside = plan->way == LIMPET_WAY_OUTSIDE;
-	if (plan->start.from_outside && !pass)
+	plan->start.method = plan->method;
+	if (plan->method == LIMPET_METHOD_OUTSIDE && !pass)
 		limpet_entries_leave_operators(entries);
 }
 
 /* The program itself writes the file that its dlopen opens: one that is larger than it may write
  * ends it (SIGXFSZ). */
-static int check_file_size(pid_t pid, struct limpet_err *err)
+static int check_file_size(const struct limpet_target *target, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
 	uint64_t limit;
 
 	if (limpet_agent_image_get(&image) < 0 ||
-	    limpet_proc_limit(pid, "Max file size", &limit) < 0 || limit >= image->size)
+	    limpet_proc_limit(target->pid, "Max file size", &limit) < 0 || limit >= image->size)
 		return 0;
 	limpet_err_set(err, -ENOTSUP,
 		       "the agent is to be loaded by the program's own dlopen, from a file that is "
 		       "larger than the program may write (RLIMIT_FSIZE)");
-	limpet_err_hint(err, "sudo prlimit --pid %d --fsize=unlimited", pid);
+	limpet_err_hint(err, "sudo prlimit --pid %d --fsize=unlimited", target->pid);
 	return -ENOTSUP;
 }
 
-int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries *entries,
-			   enum limpet_load load, struct limpet_plan *plan, struct limpet_err *err)
+int limpet_plan_choose_method(struct limpet_modules *modules, struct limpet_entries *entries,
+			      enum limpet_method wish, struct limpet_plan *plan,
+			      struct limpet_err *err)
 {
 	plan->dlopen_mode = RTLD_NOW_LOCAL;
 	plan->dlopen = libc_symbol(modules, "dlopen");
@@ -929,15 +949,15 @@ int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries
 		return -ENOENT;
 	}
 	plan->reason = why_not_called(modules, plan);
-	if (plan->reason && load == LIMPET_LOAD_DLOPEN) {
+	if (plan->reason && wish == LIMPET_METHOD_DLOPEN) {
 		limpet_err_set(err, -ENOTSUP, "the agent cannot be loaded by a dynamic linker (%s)",
 			       plan->reason);
 		limpet_err_hint(err, "leave out --load dlopen: the agent is mapped then");
 		return -ENOTSUP;
 	}
-	choose(modules, entries, load, plan);
+	choose(modules, entries, wish, plan);
 	plan->start.r_debug = modules->r_debug;
-	return plan->way == LIMPET_WAY_DLOPEN ? check_file_size(modules->pid, err) : 0;
+	return plan->method == LIMPET_METHOD_DLOPEN ? check_file_size(modules->target, err) : 0;
 }
 
 static int find_gadgets(struct planner *planner, struct limpet_err *err)
@@ -962,7 +982,7 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 		code = malloc(bytes);
 		if (!code)
 			return limpet_err_set(err, -ENOMEM, "out of memory");
-		if (limpet_module_read(modules->pid, module, module->text_start, code, bytes) ==
+		if (limpet_module_read(modules->target, module, module->text_start, code, bytes) ==
 			    0 &&
 		    limpet_tracee_find_gadgets(code, bytes, module->text_start,
 					       &planner->plan->gadgets) &&
@@ -978,8 +998,8 @@ static int find_gadgets(struct planner *planner, struct limpet_err *err)
 			      "found no system call instruction in the program's libc");
 }
 
-static void fill_segment(const struct limpet_modules *modules, const struct limpet_plan *plan,
-			 struct limpet_segment *segment)
+void limpet_plan_fill_segment(const struct limpet_plan *plan, const struct limpet_modules *modules,
+			      struct limpet_segment *segment)
 {
 	struct limpet_known_module *known = limpet_segment_known_modules(segment);
 	struct limpet_shm *shm = segment->shm;
@@ -1031,9 +1051,8 @@ static int plan_slots(struct planner *planner)
 	return error;
 }
 
-int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
-		     struct limpet_err *err)
+int limpet_plan_make(struct limpet_modules *modules, struct limpet_entries *entries,
+		     enum limpet_method wish, struct limpet_plan *ret, struct limpet_err *err)
 {
 	struct planner planner = {.modules = modules, .entries = entries, .plan = ret};
 	uint32_t called;
@@ -1046,7 +1065,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->start.abi = LIMPET_AGENT_ABI;
 	ret->start.bytes = sizeof(ret->start);
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
-	error = limpet_plan_choose_way(modules, entries, load, ret, err);
+	error = limpet_plan_choose_method(modules, entries, wish, ret, err);
 	if (!error)
 		error = find_gadgets(&planner, err);
 	if (error)
@@ -1054,21 +1073,20 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segm
 	ret->loader_lock = limpet_loader_lock_find(modules);
 	limpet_loader_describe(modules, &ret->start.loader);
 	/* Also where this capture does not call dlopen: an earlier one may have. */
-	ret->loader_error = ret->start.from_outside ? 0 : limpet_loader_error_find(modules);
+	ret->loader_error =
+		ret->method == LIMPET_METHOD_OUTSIDE ? 0 : limpet_loader_error_find(modules);
 	plan_entries(&planner);
 	error = plan_slots(&planner);
 	if (error)
 		return limpet_err_set(err, error, "out of memory");
 	/* Otherwise the agent examines them, as if they were loaded later. */
-	if (ret->start.from_outside)
+	if (ret->method == LIMPET_METHOD_OUTSIDE)
 		ret->slots_not_taken += modules->unlisted;
 	called = ret->slot_count;
 	plan_linker(&planner);
 	plan_symbols(&planner);
 	tell_apart(&planner);
 	ret->start.slot_count = ret->slot_count;
-	if (segment)
-		fill_segment(modules, ret, segment);
 	if (!called && !entries->count)
 		return limpet_err_set(err, -ENOENT,
 				      "the program calls no allocator through its tables");

@@ -5,32 +5,20 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/method.h"
 #include "common/wire.h"
 #include "injector/elf/entry_find.h"
 #include "injector/elf/modules.h"
 #include "injector/ptrace/tracee.h"
-#include "injector/remote/load.h"
 #include "injector/remote/segment.h"
 
-enum limpet_way {
-	/* The stub maps the agent, and the agent writes the slots, under the dynamic linker's
-	 * locks, while other threads run. Nothing is called that needs memory. */
-	LIMPET_WAY_MAP,
-	/* The target's dlopen loads it, or, in a glibc before 2.34 whose program has no libdl, the
-	 * function behind it: if --load says so, and if an exception could be in the way of a
-	 * mapped agent. */
-	LIMPET_WAY_DLOPEN,
-	/* The stub maps it, and the injector writes the slots while all threads are stopped: if
-	 * there is no such loader (musl, a static program), if it could not reach the agent (no
-	 * /proc in its root directory), if the program has a garbage collector (see below) or a
-	 * malloc of its own, whose locks are unknown, or if --load says so. */
-	LIMPET_WAY_OUTSIDE
-};
+/* What LIMPET_METHOD_OUTSIDE means for people; the reason is its argument. */
+#define LIMPET_PLAN_OUTSIDE "the agent is mapped, without a dynamic linker (%s)"
 
 struct limpet_plan {
 	struct limpet_start start; /* hooks, defaults, addresses; not yet channel and nonce */
-	enum limpet_way way;
-	const char *reason; /* why that and not LIMPET_WAY_MAP; NULL: it is */
+	enum limpet_method method;
+	const char *reason; /* why that and not LIMPET_METHOD_MAP; NULL: it is */
 	uint64_t dlopen, dlclose, dlerror;
 	uint64_t dlopen_mode;
 	struct limpet_tracee_gadgets gadgets;
@@ -46,23 +34,25 @@ struct limpet_plan {
 	bool symbols;       /* some slots are values of symbols: the linker copies them */
 };
 
-/* Fills the plan, the slot and module tables of the segment (NULL: only to see whether it can be
- * made), and the hooks of the entries; slots that lead to an entry are left alone. -ENOENT with a
- * message if the target has nothing to patch. */
-int limpet_plan_make(struct limpet_modules *modules, struct limpet_segment *segment,
-		     struct limpet_entries *entries, enum limpet_load load, struct limpet_plan *ret,
+/* Fills the plan and the hooks of the entries; slots that lead to an entry are left alone. -ENOENT
+ * with a message if the target has nothing to patch. */
+int limpet_plan_make(struct limpet_modules *modules, struct limpet_entries *entries,
+		     enum limpet_method wish, struct limpet_plan *ret,
 		     struct limpet_err *err) LIMPET_MUST_CHECK;
+/* Fills in the slot and module tables of the segment, also by a plan that could not be made. */
+void limpet_plan_fill_segment(const struct limpet_plan *plan, const struct limpet_modules *modules,
+			      struct limpet_segment *segment);
 /* To be called even after a failure. */
 void limpet_plan_done(struct limpet_plan *plan);
 
 /* Chooses how the agent gets into the target, and who installs its hooks. Where exceptions cannot
- * pass the agent, takes operators out of `entries`. Sets way, reason, dlopen, dlclose, dlerror (may
- * be 0), dlopen_mode, start.dl_iterate_phdr (may be 0) and start.from_outside only. With a message:
- * -ENOENT: the program is only starting; -ENOTSUP: `load` asks for dlopen, which is not possible.
+ * pass the agent, takes operators out of `entries`. Sets method, reason, dlopen, dlclose, dlerror
+ * (may be 0), dlopen_mode, start.dl_iterate_phdr (may be 0) and start.method only. With a message:
+ * -ENOENT: the program is only starting; -ENOTSUP: `wish` is dlopen, which is not possible.
  */
-int limpet_plan_choose_way(struct limpet_modules *modules, struct limpet_entries *entries,
-			   enum limpet_load load, struct limpet_plan *ret,
-			   struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_plan_choose_method(struct limpet_modules *modules, struct limpet_entries *entries,
+			      enum limpet_method wish, struct limpet_plan *ret,
+			      struct limpet_err *err) LIMPET_MUST_CHECK;
 
 /* Whether the program has the Boehm collector, which asks dl_iterate_phdr(3) for the memory of all
  * modules when a collection begins, and reads it until the end: unloading a module meanwhile would

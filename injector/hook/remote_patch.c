@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "injector/proc/memory.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/step.h"
 
 /* Anonymous memory has no offset that identifies its parts. */
@@ -88,7 +89,8 @@ static int put_back(int memory, const struct limpet_slot *slot, uint64_t thunk, 
 }
 
 /* Returns their number, or -errno. */
-static int read_slots(pid_t pid, const struct limpet_agent_info *info, struct limpet_slot **ret)
+static int read_slots(const struct limpet_target *target, const struct limpet_agent_info *info,
+		      struct limpet_slot **ret)
 {
 	LIMPET_FREE struct limpet_slot *slots = NULL;
 	struct limpet_shm shm;
@@ -97,7 +99,7 @@ static int read_slots(pid_t pid, const struct limpet_agent_info *info, struct li
 	*ret = NULL;
 	if (!info->shm)
 		return 0;
-	error = limpet_memory_read_own(pid, info->shm, &shm, sizeof(shm));
+	error = limpet_memory_read_own(target->pid, info->shm, &shm, sizeof(shm));
 	if (error)
 		return error;
 	if (shm.magic != LIMPET_SHM_MAGIC || shm.slot_count > LIMPET_MAX_SLOTS)
@@ -105,7 +107,7 @@ static int read_slots(pid_t pid, const struct limpet_agent_info *info, struct li
 	slots = calloc(shm.slot_count + 1, sizeof(*slots));
 	if (!slots)
 		return -ENOMEM;
-	error = limpet_memory_read_own(pid, info->shm + shm.layout.slots_offset, slots,
+	error = limpet_memory_read_own(target->pid, info->shm + shm.layout.slots_offset, slots,
 				       shm.slot_count * sizeof(*slots));
 	if (error)
 		return error;
@@ -134,14 +136,15 @@ static int pass_loader_hooks(int memory, const struct limpet_agent_info *info,
 	return 0;
 }
 
-int limpet_remote_patch_put_back(pid_t pid, int memory, const struct limpet_agent_info *info)
+int limpet_remote_patch_put_back(const struct limpet_target *target, int memory,
+				 const struct limpet_agent_info *info)
 {
 	LIMPET_FREE struct limpet_slot *slots = NULL;
 	struct limpet_hook hooks[LIMPET_MAX_HOOKS];
-	int count = read_slots(pid, info, &slots), error = 0, done = 0;
+	int count = read_slots(target, info, &slots), error = 0, done = 0;
 
 	if (count >= 0 && info->shm)
-		error = limpet_memory_read_own(pid, info->hooks, hooks, sizeof(hooks));
+		error = limpet_memory_read_own(target->pid, info->hooks, hooks, sizeof(hooks));
 	if (error)
 		return error;
 	for (int i = 0; slots && i < count; i++) {
@@ -164,15 +167,16 @@ int limpet_remote_patch_put_back(pid_t pid, int memory, const struct limpet_agen
 	return count < 0 ? count : error ? error : done;
 }
 
-int limpet_remote_patch_leads_there(pid_t pid, const struct limpet_agent_info *info)
+int limpet_remote_patch_leads_there(const struct limpet_target *target,
+				    const struct limpet_agent_info *info)
 {
 	LIMPET_FREE struct limpet_slot *slots = NULL;
-	int count = read_slots(pid, info, &slots);
+	int count = read_slots(target, info, &slots);
 
 	for (int i = 0; slots && i < count; i++) {
 		uint64_t value;
 
-		if (limpet_memory_read(pid, slots[i].address, &value, sizeof(value)) == 0 &&
+		if (limpet_memory_read(target->pid, slots[i].address, &value, sizeof(value)) == 0 &&
 		    value == limpet_slot_value_ours(&slots[i], thunk_of(info, &slots[i])))
 			return 1;
 	}

@@ -21,6 +21,8 @@
 #include "common/wire.h"
 #include "injector/proc/proc.h"
 
+struct limpet_target;
+
 /* Marks as gone the planned slots that are not in the same part of the same file as before
  * (`before`: when they were planned; `now`: with all threads stopped). Returns how many. */
 unsigned limpet_remote_patch_check(struct limpet_slot *slots, uint32_t count,
@@ -36,9 +38,11 @@ unsigned limpet_remote_patch_put_in(int memory, struct limpet_slot *slots, uint3
 /* Restores every slot that still leads to the agent, by the slot table in the target's memory
  * (`info`: what the agent says about itself). Returns how many were restored, or -errno (-EBUSY:
  * some could not be). */
-int limpet_remote_patch_put_back(pid_t pid, int memory, const struct limpet_agent_info *info);
+int limpet_remote_patch_put_back(const struct limpet_target *target, int memory,
+				 const struct limpet_agent_info *info);
 
 /* Whether some slot leads to the agent, while the target runs. 1, 0 or -errno. */
-int limpet_remote_patch_leads_there(pid_t pid, const struct limpet_agent_info *info);
+int limpet_remote_patch_leads_there(const struct limpet_target *target,
+				    const struct limpet_agent_info *info);
 
 #endif

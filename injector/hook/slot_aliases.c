@@ -84,7 +84,7 @@ int limpet_slot_aliases_find(struct limpet_modules *modules, struct limpet_slot_
 		struct limpet_module *module = &modules->list[i];
 
 		if (module->in_list && !module->loader && !module->agent &&
-		    limpet_module_has_malloc(modules->pid, module))
+		    limpet_module_has_malloc(modules->target, module))
 			error = find_in(ret, module);
 	}
 	return error;

@@ -3,6 +3,7 @@
 #include "common/wire.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
+#include "injector/proc/target_process.h"
 
 #define LEFT_MAGIC UINT64_C(0x5453504d554a504c) /* "LPJUMPST" */
 
@@ -27,9 +28,9 @@ bool limpet_thunks_were_left(pid_t pid, const struct limpet_map *map)
 	       word == LEFT_MAGIC;
 }
 
-int limpet_thunks_leave(pid_t pid, uint64_t thunks)
+int limpet_thunks_leave(const struct limpet_target *target, uint64_t thunks)
 {
 	const uint64_t word = LEFT_MAGIC;
 
-	return limpet_memory_write(pid, last_word(thunks), &word, sizeof(word));
+	return limpet_memory_write(target->pid, last_word(thunks), &word, sizeof(word));
 }

@@ -10,11 +10,13 @@
 
 #include "injector/proc/proc.h"
 
+struct limpet_target;
+
 /* Whether the mapping contains thunks. */
 bool limpet_thunks_are(const struct limpet_map *map);
-/* The same, and they were left on purpose. */
+/* The same, and they were left on purpose. Also of any process that is looked at, by its pid. */
 bool limpet_thunks_were_left(pid_t pid, const struct limpet_map *map);
 /* To be called before their agent is removed. */
-int limpet_thunks_leave(pid_t pid, uint64_t thunks);
+int limpet_thunks_leave(const struct limpet_target *target, uint64_t thunks);
 
 #endif

@@ -12,9 +12,11 @@
 #include "common/clock.h"
 #include "injector/hook/mseal.h"
 #include "injector/hook/thunks.h"
+#include "injector/proc/cgroup.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/proc_files.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/watchdog.h"
 #include "injector/remote/hijack.h"
 
@@ -194,10 +196,10 @@ int limpet_dormant_find(pid_t **ret_pids)
 	return list_dormant(NULL, ret_pids);
 }
 
-int limpet_dormant_relatives(pid_t pid, pid_t **ret_pids)
+int limpet_dormant_relatives(const struct limpet_target *target, pid_t **ret_pids)
 {
 	struct holder holder = {0};
-	int result = read_holder(pid, &holder);
+	int result = read_holder(target->pid, &holder);
 
 	return result ? result : list_dormant(&holder, ret_pids);
 }
@@ -215,8 +217,9 @@ static int is_listed(pid_t pid)
 
 /* A limpet that was killed, and its watchdog, keep their memory until they get a processor: a
  * process that has the memory but does not answer is checked again. */
-int limpet_dormant_check(pid_t pid)
+int limpet_dormant_check(const struct limpet_target *target)
 {
+	const pid_t pid = target->pid;
 	const uint64_t deadline_ns = limpet_monotonic_ns() + SETTLE_NS;
 	const struct timespec pause = {0, 10000000};
 
@@ -235,22 +238,29 @@ int limpet_dormant_check(pid_t pid)
 	}
 }
 
-enum limpet_left limpet_dormant_look(pid_t pid)
+enum limpet_left limpet_dormant_look(const struct limpet_target *target, struct limpet_err *err)
 {
 	struct limpet_maps maps;
 	enum limpet_left left = LIMPET_LEFT_NOTHING;
 
-	if (limpet_proc_maps_read(pid, &maps) < 0)
+	if (limpet_proc_maps_read(target->pid, &maps) < 0)
 		return left;
 	for (size_t i = 0; i < maps.count && left != LIMPET_LEFT_AGENT; i++) {
-		if (limpet_thunks_were_left(pid, &maps.list[i]))
+		if (limpet_thunks_were_left(target->pid, &maps.list[i]))
 			left = LIMPET_LEFT_JUMPS;
 		else if (limpet_memfd_is_agent(maps.list[i].path) ||
-			 limpet_hijack_is_stub(pid, &maps.list[i]))
+			 limpet_hijack_is_stub(target->pid, &maps.list[i]))
 			left = LIMPET_LEFT_AGENT;
 	}
-	if (limpet_mseal_check(pid, &maps))
+	if (limpet_mseal_check(target, &maps)) {
 		left = LIMPET_LEFT_MSEAL;
+		limpet_mseal_explain(target, err);
+	}
 	limpet_proc_maps_done(&maps);
 	return left;
+}
+
+bool limpet_dormant_is_frozen(const struct limpet_target *target, struct limpet_err *err)
+{
+	return limpet_cgroup_explain_frozen(target, err);
 }

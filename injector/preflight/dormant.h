@@ -11,6 +11,8 @@
 
 #include "common/err.h"
 
+struct limpet_target;
+
 /* Lists processes with an agent but without a living collector, ascending; only those whose maps we
  * may read. *ret_pids is malloc'ed; returns their number. An agent counts as watched, and is left
  * out, if some process without an agent (the collector) maps the same shared memory, in whatever
@@ -20,11 +22,12 @@ int limpet_dormant_find(pid_t **ret_pids) LIMPET_MUST_CHECK;
 
 /* The same for one process: 1 dormant, 0 not, -errno if its maps cannot be read. Waits up to two
  * seconds if another process has the memory but does not answer: it may just have been killed. */
-int limpet_dormant_check(pid_t pid) LIMPET_MUST_CHECK;
+int limpet_dormant_check(const struct limpet_target *target) LIMPET_MUST_CHECK;
 
-/* Lists other processes with an agent that nobody watches and that is the same as that of `pid`:
+/* Lists other processes with an agent that nobody watches and that is the same as the target's:
  * one was forked from the other. Ascending; *ret_pids is malloc'ed; returns their number. */
-int limpet_dormant_relatives(pid_t pid, pid_t **ret_pids) LIMPET_MUST_CHECK;
+int limpet_dormant_relatives(const struct limpet_target *target,
+			     pid_t **ret_pids) LIMPET_MUST_CHECK;
 
 /* What a finished capture has left mapped in a process. */
 enum limpet_left {
@@ -33,6 +36,10 @@ enum limpet_left {
 	LIMPET_LEFT_AGENT,
 	LIMPET_LEFT_MSEAL, /* mappings that cannot be removed (mseal.h) */
 };
-enum limpet_left limpet_dormant_look(pid_t pid);
+/* `err`: with words for LIMPET_LEFT_MSEAL alone. */
+enum limpet_left limpet_dormant_look(const struct limpet_target *target, struct limpet_err *err);
+/* Whether the process is frozen, so that nothing can be removed from it until it is thawed; then
+ * says so, with the command that thaws it as the hint. */
+bool limpet_dormant_is_frozen(const struct limpet_target *target, struct limpet_err *err);
 
 #endif

@@ -1,7 +1,6 @@
 #include "injector/preflight/preflight.h"
 
 #include <assert.h>
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -14,10 +13,9 @@
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/memfd.h"
-#include "injector/proc/memory.h"
+#include "injector/proc/target_process.h"
+#include "injector/ptrace/priority.h"
 #include "injector/ptrace/step.h"
-
-const char *limpet_preflight_sys_root = "/sys";
 
 /* ------------------------------------------------------------------ findings */
 
@@ -132,8 +130,8 @@ void limpet_check_refuse(struct limpet_check *check, int code, const char *id, c
 		return;
 	check->out->verdict = LIMPET_PREFLIGHT_REFUSED;
 	limpet_err_set(check->err, code, "cannot %s '%s' (%d): %s",
-		       check->options.launched ? "run" : "attach to", check->out->name, check->pid,
-		       check->out->list[check->out->count - 1].text);
+		       check->options.launched ? "run" : "attach to", check->out->name,
+		       check->target->pid, check->out->list[check->out->count - 1].text);
 }
 
 void limpet_check_hint(struct limpet_check *check, const char *format, ...)
@@ -169,7 +167,7 @@ void limpet_check_hint_pages(struct limpet_check *check, const char *before, con
 				  before, after);
 	else
 		limpet_check_hint(check, "%s`limpet pages %d` tells which stacks touch new pages%s",
-				  before, check->pid, after);
+				  before, check->target->pid, after);
 }
 
 /* ------------------------------------------------------------------ state of the process */
@@ -190,7 +188,7 @@ static void hint_at_pids(pid_t pid, struct limpet_err *err)
 /* /proc does not show the pid: the process is gone, or hidden from us. */
 static int gone(struct limpet_check *check)
 {
-	pid_t pid = check->pid;
+	pid_t pid = check->target->pid;
 
 	if (pid > 0 && kill(pid, 0) < 0 && errno == ESRCH) {
 		check->out->verdict = LIMPET_PREFLIGHT_GONE;
@@ -218,8 +216,8 @@ static bool check_leader(struct limpet_check *check)
 {
 	struct limpet_proc_status *status = &check->status, other;
 
-	check->resident = limpet_proc_resident(check->pid);
-	if (check->resident == check->pid)
+	check->resident = limpet_proc_resident(check->target->pid);
+	if (check->resident == check->target->pid)
 		return true;
 	if (limpet_proc_status_read(check->resident, &other) == 0) {
 		other.ppid = status->ppid;
@@ -240,13 +238,13 @@ static bool check_state(struct limpet_check *check)
 	struct limpet_cgroup group;
 	char words[PATH_MAX + 64];
 
-	if (status->tgid != check->pid) {
+	if (status->tgid != check->target->pid) {
 		limpet_check_refuse(check, -EINVAL, "thread", "a thread",
 				    "this is the number of a thread of process %d", status->tgid);
 		limpet_check_hint(check, "limpet %s %d", limpet_check_command(check), status->tgid);
 		return false;
 	}
-	if (check->pid == getpid()) {
+	if (check->target->pid == getpid()) {
 		limpet_check_refuse(check, -EINVAL, "own-process", "limpet itself",
 				    "this is limpet itself");
 		limpet_check_hint(check, find_hint);
@@ -272,7 +270,7 @@ static bool check_state(struct limpet_check *check)
 	if (limpet_cgroup_frozen(check->resident, &group)) {
 		limpet_check_refuse(check, -EBUSY, "frozen", "frozen",
 				    "it is frozen, by its control group %s", group.directory);
-		limpet_cgroup_thaw_words(check->resident, &group, words, sizeof(words));
+		limpet_cgroup_thaw_words(check->target, &group, words, sizeof(words));
 		limpet_check_hint(check, "thaw it: %s", words);
 		return false;
 	}
@@ -282,7 +280,7 @@ static bool check_state(struct limpet_check *check)
 			"it is stopped (Ctrl-Z or SIGSTOP): attaching works if every thread "
 			"stopped at a safe point, and it stays stopped");
 		limpet_check_hint(check, "if that is refused, let it run first: kill -CONT %d",
-				  check->pid);
+				  check->target->pid);
 	}
 	return true;
 }
@@ -290,7 +288,7 @@ static bool check_state(struct limpet_check *check)
 static void add_dormant(struct limpet_check *check)
 {
 	LIMPET_FREE pid_t *relatives = NULL;
-	int count = limpet_dormant_relatives(check->pid, &relatives);
+	int count = limpet_dormant_relatives(check->target, &relatives);
 
 	if (count <= 0)
 		limpet_check_add(check, LIMPET_FINDING_NOTE, "dormant", "dormant agent",
@@ -305,7 +303,7 @@ static void add_dormant(struct limpet_check *check)
 	limpet_check_hint(check,
 			  count <= 0 ? "or by itself: limpet stop %d"
 				     : "or from all of them: limpet stop %d",
-			  check->pid);
+			  check->target->pid);
 }
 
 /* Whether the target has an agent: of a running capture, or left by one that ended badly. */
@@ -313,18 +311,19 @@ static void check_agent(struct limpet_check *check)
 {
 	size_t i = 0;
 
-	while (i < check->maps.count && (!limpet_memfd_is_agent(check->maps.list[i].path) ||
-					 limpet_thunks_were_left(check->pid, &check->maps.list[i])))
+	while (i < check->maps.count &&
+	       (!limpet_memfd_is_agent(check->maps.list[i].path) ||
+		limpet_thunks_were_left(check->target->pid, &check->maps.list[i])))
 		i++;
-	if (i == check->maps.count || check->options.forked)
+	if (i == check->maps.count || check->options.config.forked)
 		return;
-	if (limpet_dormant_check(check->pid) == 1) {
+	if (limpet_dormant_check(check->target) == 1) {
 		add_dormant(check);
 		return;
 	}
 	limpet_check_refuse(check, -EBUSY, "captured", "being captured",
 			    "it is being captured by limpet already");
-	limpet_check_hint(check, "limpet status %d", check->pid);
+	limpet_check_hint(check, "limpet status %d", check->target->pid);
 }
 
 static int run_checks(struct limpet_check *check)
@@ -339,7 +338,7 @@ static int run_checks(struct limpet_check *check)
 		return 0;
 	if (check->options.stops_only)
 		return limpet_check_processor(check);
-	r = limpet_proc_maps_read(check->pid, &check->maps);
+	r = limpet_proc_maps_read(check->target->pid, &check->maps);
 	if (r == -ESRCH || r == -ENOMEM)
 		return r;
 	check_agent(check);
@@ -358,22 +357,13 @@ static int run_checks(struct limpet_check *check)
 	return 0;
 }
 
-/* Reads random bytes that the kernel chooses at each exec. False: not readable. */
-static bool read_mark(pid_t pid, uint64_t *ret_mark)
-{
-	uint64_t address;
-
-	return limpet_proc_auxv(pid, AT_RANDOM, &address) == 0 &&
-	       limpet_memory_read(pid, address, ret_mark, 2 * sizeof(*ret_mark)) == 0;
-}
-
 /* *ret_resident: the thread through which the process was examined. */
-static int look_once(pid_t pid, const struct limpet_preflight_options *options,
-		     struct limpet_preflight *ret, pid_t *ret_resident, struct limpet_err *err)
+static int look_once(const struct limpet_target *target,
+		     const struct limpet_preflight_options *options, struct limpet_preflight *ret,
+		     pid_t *ret_resident, struct limpet_err *err)
 {
-	struct limpet_check check = {.pid = pid, .resident = pid, .out = ret, .err = err};
-	uint64_t mark[2], mark_now[2];
-	bool is_marked;
+	const pid_t pid = target->pid;
+	struct limpet_check check = {.target = target, .resident = pid, .out = ret, .err = err};
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
@@ -381,8 +371,8 @@ static int look_once(pid_t pid, const struct limpet_preflight_options *options,
 	ret->unseen_rss_share = -1.0;
 	if (options)
 		check.options = *options;
-	if (!check.options.agent_memory_bytes)
-		check.options.agent_memory_bytes = (uint64_t)64 << 20;
+	if (!check.options.config.agent_memory_bytes)
+		check.options.config.agent_memory_bytes = (uint64_t)64 << 20;
 
 	r = pid > 0 ? limpet_proc_status_read(pid, &check.status) : -ESRCH;
 	/* hidepid=2 shows nothing of the process, hidepid=1 an empty directory */
@@ -393,18 +383,21 @@ static int look_once(pid_t pid, const struct limpet_preflight_options *options,
 		ret->uid = check.status.euid;
 		ret->rss_bytes = check.status.rss_bytes;
 		ret->kernel_thread = check.status.kernel_thread;
-		is_marked = read_mark(pid, mark);
 		r = run_checks(&check);
 		/* In an exiting process things are missing because it exits. */
 		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED &&
 		    check.status.state != 'Z' && check.status.state != 'X' &&
 		    !check.status.kernel_thread && !limpet_proc_has_memory(pid))
 			r = -ESRCH;
-		/* The checks saw half of one program and half of another. */
-		if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_REFUSED && is_marked &&
-		    (!read_mark(pid, mark_now) || memcmp(mark, mark_now, sizeof(mark)) != 0))
-			r = -ESTALE;
+		/* It is another process by now, or the checks saw half of one program and half of
+		 * another. */
+		if (r == 0 && check.status.tgid == pid && check.status.state != 'Z' &&
+		    check.status.state != 'X')
+			r = limpet_target_check(target);
 	}
+	if (r == 0 && ret->verdict == LIMPET_PREFLIGHT_OK)
+		ret->plan = LIMPET_TAKE(check.plan);
+	limpet_attach_plan_free(check.plan);
 	limpet_proc_maps_done(&check.maps);
 	*ret_resident = check.resident;
 	if (r == -ESRCH) {
@@ -427,22 +420,44 @@ static int look_once(pid_t pid, const struct limpet_preflight_options *options,
 }
 
 /* If the main thread has just ended, repeats the checks through another thread. */
-int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
-			 struct limpet_preflight *ret, struct limpet_err *err)
+static int look(const struct limpet_target *target, const struct limpet_preflight_options *options,
+		struct limpet_preflight *ret, struct limpet_err *err)
 {
 	struct limpet_err looked;
-	pid_t resident = pid, before;
+	pid_t resident = target->pid, before;
 	int result;
 
 	do {
 		before = resident;
 		memset(&looked, 0, sizeof(looked));
-		result = look_once(pid, options, ret, &resident, &looked);
+		result = look_once(target, options, ret, &resident, &looked);
 	} while (ret->verdict == LIMPET_PREFLIGHT_REFUSED && resident == before &&
-		 limpet_proc_resident(pid) != resident);
+		 limpet_proc_resident(target->pid) != resident);
 	if (err)
 		*err = looked;
 	return result;
+}
+
+int limpet_preflight_run(const struct limpet_target *target,
+			 const struct limpet_preflight_options *options,
+			 struct limpet_preflight *ret, struct limpet_err *err)
+{
+	struct limpet_priority before;
+	int result;
+
+	/* On a busy machine these hundredths of a second of a processor took up to two seconds. */
+	if (!options || !options->hurried || limpet_priority_has_one_processor())
+		return look(target, options, ret, err);
+	before = limpet_priority_raise(LIMPET_PRIORITY_WORK);
+	result = look(target, options, ret, err);
+	limpet_priority_restore(before);
+	return result;
+}
+
+void limpet_preflight_done(struct limpet_preflight *preflight)
+{
+	limpet_attach_plan_free(preflight->plan);
+	preflight->plan = NULL;
 }
 
 enum limpet_exit limpet_preflight_exit(const struct limpet_preflight *preflight)

@@ -15,7 +15,7 @@
 #include "common/err.h"
 #include "common/memory_accounts.h"
 #include "injector/elf/memory_owners.h"
-#include "injector/remote/load.h"
+#include "injector/preflight/capture_config.h"
 
 enum limpet_severity {
 	LIMPET_FINDING_OK = 0,
@@ -40,18 +40,15 @@ struct limpet_finding_word {
 };
 extern const struct limpet_finding_word limpet_finding_words[];
 
-struct limpet_entry_list;
+struct limpet_attach_plan;
+struct limpet_target;
 struct limpet_preflight_options {
-	bool partial;           /* an allocator out of reach is a warning, not a refusal */
-	bool assume_seccomp_ok; /* an unreadable seccomp filter is a warning, not a refusal */
-	bool quick;             /* for lists: no thread is stopped, filters stay unread */
-	bool launched;          /* a child of ours that we trace, stopped at its entry point */
-	bool forked;            /* the agent in it is a copy of its parent's, and silent */
-	bool stops_only;        /* its threads are stopped and nothing else: `limpet stacks` */
-	enum limpet_load load;
-	uint64_t agent_memory_bytes;                /* 0: the default, 64 MiB */
-	struct limpet_preflight_cache *cache;       /* for lists; may be NULL */
-	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
+	struct limpet_capture_config config; /* agent_memory_bytes 0: the default, 64 MiB */
+	bool hurried;    /* at a raised priority, unless there is one processor alone */
+	bool quick;      /* for lists: no thread is stopped, filters stay unread */
+	bool launched;   /* a child of ours that we trace, stopped at its entry point */
+	bool stops_only; /* its threads are stopped and nothing else: `limpet stacks` */
+	struct limpet_preflight_cache *cache; /* for lists; may be NULL */
 };
 
 enum limpet_preflight_verdict {
@@ -67,6 +64,7 @@ struct limpet_preflight {
 	char name[64]; /* comm, as the process set it: sanitize it before display */
 	uid_t uid;     /* effective */
 	uint64_t rss_bytes;
+	uint64_t stop_ns; /* the longest of a thread, to read a filter */
 	bool kernel_thread;
 	char libc[32];        /* "glibc 2.36"; empty: unknown */
 	char allocators[128]; /* followed, for messages: "glibc 2.36, jemalloc" */
@@ -76,16 +74,23 @@ struct limpet_preflight {
 	double unseen_rss_share; /* 0..1, if an allocator is out of reach; < 0: none is */
 	char runtime[16]; /* "V8": a language's runtime with a heap of its own; empty: none */
 	struct limpet_memory memory; /* to what it belongs; not known if it was not examined */
+	/* Unless it is refused, or was not examined; limpet_preflight_done() frees it. Who takes it
+	 * over sets NULL. */
+	struct limpet_attach_plan *plan;
 	size_t count;
 	struct limpet_finding list[LIMPET_PREFLIGHT_MAX_FINDINGS]; /* in the order of the checks */
 };
 
-/* Checks process `pid`. Returns 0 if an attach (or a run) may proceed; otherwise -errno, with the
- * first refusal's message and hint in `err` as a whole sentence ("cannot attach to 'node' (4711):
+/* Checks the process, also one that could not be opened. Returns 0 if an attach (or a run) may
+ * proceed; otherwise -errno, with the first refusal's message and hint in `err` as a whole sentence
+ * ("cannot attach to 'node' (4711):
  * ..."). Unlike elsewhere, *ret is always filled in: the other findings of a refusal are useful,
  * too. `options` and `err` may be NULL. */
-int limpet_preflight_run(pid_t pid, const struct limpet_preflight_options *options,
+int limpet_preflight_run(const struct limpet_target *target,
+			 const struct limpet_preflight_options *options,
 			 struct limpet_preflight *ret, struct limpet_err *err);
+
+void limpet_preflight_done(struct limpet_preflight *preflight);
 
 /* The exit status for a verdict. */
 enum limpet_exit limpet_preflight_exit(const struct limpet_preflight *preflight);

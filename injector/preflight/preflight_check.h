@@ -6,37 +6,25 @@
 #ifndef LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_CHECK_H
 #define LIMPET_INJECTOR_PREFLIGHT_PREFLIGHT_CHECK_H
 
-#include "injector/elf/entry_find.h"
-#include "injector/elf/modules.h"
-#include "injector/hook/plan.h"
+#include "injector/preflight/attach_plan.h"
 #include "injector/preflight/preflight.h"
 #include "injector/proc/proc.h"
-
-/* Roots of the process's own view and of the machine's; tests set them to other directories. */
-extern const char *limpet_preflight_sys_root; /* "/sys" */
+#include "injector/proc/target_process.h"
 
 struct limpet_program;
 
-/* What is read from the target's memory, once for all checks. */
-struct limpet_inside {
-	bool looked;
-	int error; /* of reading: if set, nothing else is filled in */
-	struct limpet_modules modules;
-	struct limpet_entries entries; /* without operators that exceptions could not pass */
-	int plan_error;                /* result of limpet_plan_make(), with a message */
-	struct limpet_err plan_err;
-	enum limpet_way way; /* as in struct limpet_plan */
-	const char *reason;
-};
-
 struct limpet_check {
-	pid_t pid;
-	pid_t resident; /* the thread that has its memory: `pid`, unless its main thread has ended
+	const struct limpet_target *target;
+	pid_t resident; /* the thread that has its memory: `target->pid`, unless its main thread has
+			 * ended
 			 */
 	struct limpet_preflight_options options;
 	struct limpet_proc_status status;
 	struct limpet_maps maps; /* empty when they cannot be read */
-	struct limpet_inside inside;
+	/* What is read from the target's memory, once for all checks. */
+	bool looked;
+	int plan_error; /* why there is none */
+	struct limpet_attach_plan *plan;
 	struct limpet_preflight *out;
 	struct limpet_err *err; /* of the first refusal */
 };
@@ -67,8 +55,8 @@ bool limpet_check_permission(struct limpet_check *check);
 int limpet_check_program(struct limpet_check *check);
 /* Of these the class alone: another's registers are not understood. */
 int limpet_check_processor(struct limpet_check *check);
-/* Memory of the target for these checks; NULL: it was refused already, or cannot be read. */
-struct limpet_inside *limpet_check_inside(struct limpet_check *check);
+/* The plan, for these checks; NULL: it was refused already, or its memory cannot be read. */
+struct limpet_attach_plan *limpet_check_plan(struct limpet_check *check);
 
 /* preflight_translator.c: valgrind, qemu-user and the like. True: refused. */
 bool limpet_check_translator(struct limpet_check *check);

@@ -22,7 +22,7 @@ static void append(char *list, size_t room, const char *word)
 struct hooked {
 	size_t count;
 	unsigned refused;
-	const char *why_refused; /* of limpet_check_inside() */
+	const char *why_refused; /* of limpet_check_plan() */
 	const char *exposed;     /* a function that another tool's probe would break; NULL: none */
 	bool thread_heaps;
 	char why_not[208]; /* if none: " (reason)", or "" */
@@ -41,15 +41,15 @@ static bool has_found(const struct limpet_entry_list *list)
 	return false;
 }
 
-static size_t count_of_program(const struct limpet_inside *inside)
+static size_t count_of_program(const struct limpet_attach_plan *plan)
 {
-	const struct limpet_entries *entries = &inside->entries;
+	const struct limpet_entries *entries = &plan->entries;
 	size_t count = 0;
 
 	for (size_t i = 0; i < entries->count; i++) {
 		const enum limpet_entry_family family = entries->list[i].what.family;
 		const struct limpet_module *module =
-			limpet_modules_find(&inside->modules, entries->list[i].address);
+			limpet_modules_find(&plan->modules, entries->list[i].address);
 
 		count += family != LIMPET_ENTRY_LISTED && family != LIMPET_ENTRY_FINDER &&
 			 (family != LIMPET_ENTRY_FOUND || (module && module->executable));
@@ -67,27 +67,27 @@ static const char *find_exposed(const struct limpet_entries *entries)
 
 static struct hooked find_hooked(struct limpet_check *check, const struct limpet_program *program)
 {
-	const struct limpet_inside *inside;
+	const struct limpet_attach_plan *plan;
 	struct hooked hooked = {.count = 0};
 
-	if (!limpet_allocator_has_entries(program) && !has_found(check->options.entry_list))
+	if (!limpet_allocator_has_entries(program) && !has_found(check->options.config.entry_list))
 		return hooked;
 	/* For a list the names must suffice. */
 	if (check->options.quick) {
 		hooked.count = 1;
 		return hooked;
 	}
-	inside = limpet_check_inside(check);
-	if (!inside)
+	plan = limpet_check_plan(check);
+	if (!plan)
 		return hooked;
-	if (inside->entries.program)
-		hooked.count = count_of_program(inside);
-	hooked.refused = inside->entries.refused;
-	hooked.why_refused = inside->entries.why_refused;
-	hooked.exposed = find_exposed(&inside->entries);
-	hooked.thread_heaps = inside->entries.thread_heaps;
-	if (!hooked.count && inside->entries.why[0])
-		snprintf(hooked.why_not, sizeof(hooked.why_not), " (%s)", inside->entries.why);
+	if (plan->entries.program)
+		hooked.count = count_of_program(plan);
+	hooked.refused = plan->entries.refused;
+	hooked.why_refused = plan->entries.why_refused;
+	hooked.exposed = find_exposed(&plan->entries);
+	hooked.thread_heaps = plan->entries.thread_heaps;
+	if (!hooked.count && plan->entries.why[0])
+		snprintf(hooked.why_not, sizeof(hooked.why_not), " (%s)", plan->entries.why);
 	return hooked;
 }
 
@@ -124,8 +124,8 @@ void limpet_check_note_unseen(struct limpet_check *check, const char *name, cons
 	append(check->out->unfollowed, sizeof(check->out->unfollowed), where);
 	check->out->unseen_rss_share = 1.0;
 	ret_share[0] = '\0';
-	if (check->options.quick || limpet_unseen_rss(check->pid, &unseen_bytes, &rss_bytes) < 0 ||
-	    !rss_bytes)
+	if (check->options.quick ||
+	    limpet_unseen_rss(check->target, &unseen_bytes, &rss_bytes) < 0 || !rss_bytes)
 		return;
 	check->out->unseen_rss_share = (double)unseen_bytes / (double)rss_bytes;
 	/* At its entry point it holds nothing yet; and a share of nothing tells nothing. */
@@ -217,7 +217,7 @@ void limpet_check_own_allocator(struct limpet_check *check, const struct limpet_
 		return;
 	}
 	limpet_check_note_unseen(check, name, NULL, share, sizeof(share));
-	if (check->options.partial) {
+	if (check->options.config.partial) {
 		limpet_check_add(check, LIMPET_FINDING_WARNING, "allocator", name,
 				 "%s is linked into the executable, and what it holds stays "
 				 "unseen%s%s",
@@ -249,10 +249,10 @@ static size_t list_missing(const struct limpet_entry_list *list, const bool *mar
 
 /* Functions that were found by their calls: an allocator whose functions cannot be hooked stays as
  * unseen as it was. */
-static void check_found(struct limpet_check *check, const struct limpet_inside *inside)
+static void check_found(struct limpet_check *check, const struct limpet_attach_plan *plan)
 {
-	const struct limpet_entry_list *list = check->options.entry_list;
-	const struct limpet_entries *entries = &inside->entries;
+	const struct limpet_entry_list *list = check->options.config.entry_list;
+	const struct limpet_entries *entries = &plan->entries;
 
 	for (size_t i = 0; i < list->count; i++) {
 		const char *owner = list->list[i].owner;
@@ -289,25 +289,25 @@ static void check_found(struct limpet_check *check, const struct limpet_inside *
 /* Functions that the user named must exist. */
 void limpet_check_listed(struct limpet_check *check)
 {
-	const struct limpet_entry_list *list = check->options.entry_list;
-	const struct limpet_inside *inside = list ? limpet_check_inside(check) : NULL;
+	const struct limpet_entry_list *list = check->options.config.entry_list;
+	const struct limpet_attach_plan *plan = list ? limpet_check_plan(check) : NULL;
 	const char *why;
 	char missing[160];
 	size_t named = 0;
 
-	if (!inside)
+	if (!plan)
 		return;
-	check_found(check, inside);
+	check_found(check, plan);
 	for (size_t i = 0; i < list->count; i++)
 		named += !is_found(&list->list[i]);
 	if (!named)
 		return;
-	why = inside->entries.why;
-	if (list_missing(list, inside->entries.is_there, missing, sizeof(missing))) {
+	why = plan->entries.why;
+	if (list_missing(list, plan->entries.is_there, missing, sizeof(missing))) {
 		limpet_check_refuse(check, -ENOENT, "alloc-functions", "functions not found",
 				    "functions that you named do not exist: %s", missing);
 		limpet_check_hint(check, "list those that exist: nm --defined-only FILE");
-	} else if (list_missing(list, inside->entries.is_taken, missing, sizeof(missing))) {
+	} else if (list_missing(list, plan->entries.is_taken, missing, sizeof(missing))) {
 		limpet_check_refuse(check, -ENOTSUP, "alloc-functions", "functions not hooked",
 				    "functions that you named cannot be hooked: %s%s%.100s%s",
 				    missing, why[0] ? " (" : "", why, why[0] ? ")" : "");
@@ -365,25 +365,27 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	struct limpet_memory_owners_options options = {.mapped_count = 0};
 	struct limpet_memory *memory = &check->out->memory;
 	struct limpet_unfollowed unfollowed;
-	struct limpet_inside *inside;
+	struct limpet_attach_plan *plan;
 	char names[256] = "", words[512];
 	bool is_large;
 
 	if (check->options.launched || check->out->unseen_rss_share >= 0)
 		return;
-	inside = limpet_check_inside(check);
-	if (!inside)
+	plan = limpet_check_plan(check);
+	if (!plan)
 		return;
-	options.modules = &inside->modules;
-	if (limpet_entries_have_others(&inside->entries, check->pid, &inside->modules) ||
-	    limpet_memory_owners_take(check->pid, &options, memory) != 0)
+	options.modules = &plan->modules;
+	if (limpet_entries_have_others(&plan->entries, check->target, &plan->modules) ||
+	    limpet_memory_owners_take(check->target, &options, memory) != 0)
 		return;
 	/* Both figures are of the same moment. */
 	check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
 	is_large = limpet_unfollowed_judge(memory, NULL, "").is_large;
-	limpet_memory_owners_name(&inside->modules, limpet_entries_are_in, &inside->entries,
-				  is_large ? check->out->runtime : "",
-				  &check->out->unfollowed_files, names, sizeof(names));
+	limpet_memory_owners_name(
+		&plan->modules,
+		&(struct limpet_owners_followed){limpet_entries_are_in, &plan->entries},
+		is_large ? check->out->runtime : "", &check->out->unfollowed_files, names,
+		sizeof(names));
 	if (!is_large && !names[0])
 		return;
 	append(check->out->unfollowed, sizeof(check->out->unfollowed), names);

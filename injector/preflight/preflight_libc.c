@@ -69,7 +69,7 @@ static void take_version(const char *text, char *ret, size_t room)
 static void libc_version(struct limpet_check *check, const char *kind, char *ret, size_t room)
 {
 	char banner[160] = "", version[24] = "";
-	struct limpet_module_memory *memory = limpet_module_memory_new(check->pid, &check->maps);
+	struct limpet_module_memory *memory = limpet_module_memory_new(check->target, &check->maps);
 	unsigned tries = 16; /* a file of any kind may have such a name */
 
 	/* texts are in a map without code, but before binutils 2.31 everything was in one map */

@@ -13,6 +13,7 @@
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/cgroup.h"
 #include "injector/proc/message_queue.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/priority.h"
 #include "injector/remote/segment.h"
 
@@ -71,7 +72,7 @@ static void check_cgroup(struct limpet_check *check, uint64_t want_bytes)
 	uint64_t room_bytes = 0, fit;
 	struct limpet_cgroup group;
 
-	if (limpet_cgroup_find(check->pid, &group) < 0 ||
+	if (limpet_cgroup_find(check->target, &group) < 0 ||
 	    limpet_cgroup_headroom(&group, &room_bytes) < 0)
 		return;
 	limpet_units_format_bytes(room_text, room_bytes);
@@ -99,7 +100,7 @@ static bool check_limit(struct limpet_check *check, const char *limit, const cha
 	char limit_text[LIMPET_UNITS_TEXT], want_text[LIMPET_UNITS_TEXT];
 	uint64_t limit_bytes;
 
-	if (limpet_proc_limit(check->pid, limit, &limit_bytes) < 0 ||
+	if (limpet_proc_limit(check->target->pid, limit, &limit_bytes) < 0 ||
 	    (used_bytes < limit_bytes && limit_bytes - used_bytes >= want_bytes))
 		return true;
 	limpet_check_refuse(check, -ENOMEM, id, "memory limit",
@@ -112,17 +113,19 @@ static bool check_limit(struct limpet_check *check, const char *limit, const cha
 
 void limpet_check_memory(struct limpet_check *check)
 {
-	uint64_t memory_bytes = check->options.agent_memory_bytes;
+	uint64_t memory_bytes = check->options.config.agent_memory_bytes;
 
 	check_cgroup(check, 2 * memory_bytes);
 	if (!check_limit(check, "Max address space", "address-space", "address space",
 			 check->status.vm_bytes, memory_bytes + LIMPET_AGENT_PRIVATE_BYTES))
-		limpet_check_hint(check, "sudo prlimit --pid %d --as=unlimited", check->pid);
+		limpet_check_hint(check, "sudo prlimit --pid %d --as=unlimited",
+				  check->target->pid);
 	/* Less than a quarter is not shared with limpet; and what cannot be written counts as data,
 	 * too. */
 	if (!check_limit(check, "Max data size", "data-size", "data", check->status.data_bytes,
 			 memory_bytes / 16 * 9 + LIMPET_AGENT_PRIVATE_BYTES))
-		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited", check->pid);
+		limpet_check_hint(check, "sudo prlimit --pid %d --data=unlimited",
+				  check->target->pid);
 }
 
 /* ------------------------------------------------------------------ threads */
@@ -132,7 +135,7 @@ void limpet_check_threads_left(struct limpet_check *check)
 {
 	uint64_t left;
 
-	if (limpet_cgroup_tasks_left(check->pid, &left) < 0 || left)
+	if (limpet_cgroup_tasks_left(check->target, &left) < 0 || left)
 		return;
 	limpet_check_refuse(check, -EAGAIN, "threads-left", "no thread left",
 			    "its cgroup has as many threads as it may have (pids.max), and limpet "
@@ -144,7 +147,8 @@ void limpet_check_threads_left(struct limpet_check *check)
  * has asked for nothing yet. */
 void limpet_check_message_queues(struct limpet_check *check)
 {
-	const int queue = check->options.launched ? -1 : limpet_proc_notifying_queue(check->pid);
+	const int queue =
+		check->options.launched ? -1 : limpet_proc_notifying_queue(check->target->pid);
 
 	if (queue < 0)
 		return;
@@ -153,7 +157,7 @@ void limpet_check_message_queues(struct limpet_check *check)
 			    "descriptor %d (mq_notify(3)): the kernel would take that back when "
 			    "limpet makes a thread, for a moment",
 			    queue);
-	limpet_check_hint(check, "look at it from outside: limpet explain %d", check->pid);
+	limpet_check_hint(check, "look at it from outside: limpet explain %d", check->target->pid);
 }
 
 /* ------------------------------------------------------------------ mappings */
@@ -167,9 +171,10 @@ void limpet_check_mappings(struct limpet_check *check)
 {
 	/* Two for each window of what hooks write, which is less than half of the memory; of more
 	 * than the maximum there are no windows. */
-	const uint64_t memory = check->options.agent_memory_bytes < 2 * LIMPET_WINDOWS_MAX_BYTES
-					? check->options.agent_memory_bytes
-					: 2 * LIMPET_WINDOWS_MAX_BYTES;
+	const uint64_t memory =
+		check->options.config.agent_memory_bytes < 2 * LIMPET_WINDOWS_MAX_BYTES
+			? check->options.config.agent_memory_bytes
+			: 2 * LIMPET_WINDOWS_MAX_BYTES;
 	const uint64_t wanted = MAPPINGS_WANTED + memory / LIMPET_WINDOW_BYTES;
 	uint64_t limit, used = check->maps.count;
 
@@ -195,7 +200,7 @@ void limpet_check_namespaces(struct limpet_check *check)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(kinds); i++) {
 		snprintf(name, sizeof(name), "ns/%s", kinds[i]);
 		if (limpet_proc_link_read(getpid(), name, mine, sizeof(mine)) < 0 ||
-		    limpet_proc_link_read(check->pid, name, theirs, sizeof(theirs)) < 0 ||
+		    limpet_proc_link_read(check->target->pid, name, theirs, sizeof(theirs)) < 0 ||
 		    !strcmp(mine, theirs))
 			continue;
 		snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s%s",
@@ -205,5 +210,5 @@ void limpet_check_namespaces(struct limpet_check *check)
 		return;
 	limpet_check_add(check, LIMPET_FINDING_NOTE, "namespaces", "container",
 			 "it has namespaces of its own (%s)%s: this works from here", list,
-			 check->status.ns_pid != check->pid ? ", as in a container" : "");
+			 check->status.ns_pid != check->target->pid ? ", as in a container" : "");
 }

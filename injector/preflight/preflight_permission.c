@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 
 #include "injector/preflight/preflight_check.h"
+#include "injector/proc/target_process.h"
 
 #define BIT_SYS_PTRACE (1ull << CAP_SYS_PTRACE)
 
@@ -122,7 +123,8 @@ static void gather(const struct limpet_check *check, char *label, size_t label_r
 	(void)limpet_proc_status_read(getpid(), &own);
 	capable = (own.cap_effective & BIT_SYS_PTRACE) != 0;
 	label[0] = '\0';
-	if (limpet_proc_file_read(check->pid, "attr/current", &text, &bytes) == 0 && text[0]) {
+	if (limpet_proc_file_read(check->target->pid, "attr/current", &text, &bytes) == 0 &&
+	    text[0]) {
 		text[strcspn(text, "\n")] = '\0';
 		snprintf(label, label_room, "%s", text);
 	}
@@ -132,12 +134,12 @@ static void gather(const struct limpet_check *check, char *label, size_t label_r
 		.capabilities = own.cap_permitted,
 		.capable = capable,
 		.in_container = in_container(),
-		.is_descendant = is_descendant(check->pid),
+		.is_descendant = is_descendant(check->target->pid),
 		.target_uid = {target->uid, target->euid, target->suid},
 		.target_gid = {target->gid, target->egid, target->sgid},
 		.target_capabilities = target->cap_permitted,
 		.dumpable = is_dumpable(check),
-		.same_user_namespace = same_user_namespace(check->pid, capable),
+		.same_user_namespace = same_user_namespace(check->target->pid, capable),
 		.yama = read_yama(),
 		.label = label,
 	};
@@ -153,7 +155,7 @@ static void hint_root(struct limpet_check *check)
 				  "start this container with --cap-add SYS_PTRACE");
 	else
 		limpet_check_hint(check, "sudo limpet %s %d", limpet_check_command(check),
-				  check->pid);
+				  check->target->pid);
 }
 
 static void refuse(struct limpet_check *check, const struct limpet_permission_facts *facts)
@@ -225,7 +227,7 @@ bool limpet_check_permission(struct limpet_check *check)
 	if (check->options.launched)
 		return true; /* we trace it already */
 	/* Checks PTRACE_MODE_ATTACH_FSCREDS, including security modules, and changes nothing. */
-	LIMPET_CLOSE int fd = limpet_proc_open(check->pid, "mem", O_RDONLY);
+	LIMPET_CLOSE int fd = limpet_proc_open(check->target, "mem", O_RDONLY);
 	if (fd != -EACCES && fd != -EPERM) {
 		limpet_check_add(check, LIMPET_FINDING_OK, "permission", "",
 				 "permission: the kernel lets %s trace it",
@@ -242,14 +244,15 @@ bool limpet_check_permission(struct limpet_check *check)
 void limpet_check_tracer(struct limpet_check *check)
 {
 	char name[LIMPET_PROC_NAME_BYTES];
-	const pid_t by = limpet_proc_tracer(check->pid, check->options.quick ? 0 : 256, name);
+	const pid_t by =
+		limpet_proc_tracer(check->target->pid, check->options.quick ? 0 : 256, name);
 
 	if (!by)
 		return;
 	limpet_check_refuse(check, -EBUSY, "traced", "traced by another",
 			    "it is traced by '%s' (%d) already", name, by);
 	if (!strcmp(name, "limpet"))
-		limpet_check_hint(check, "limpet status %d", check->pid);
+		limpet_check_hint(check, "limpet status %d", check->target->pid);
 	else
 		limpet_check_hint(check,
 				  "detach it there first (gdb: detach, strace: Ctrl-C); see: ps %d",

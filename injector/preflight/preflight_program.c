@@ -7,45 +7,21 @@
 #include "common/open_file.h"
 #include "injector/elf/elf_file.h"
 #include "injector/elf/preflight_allocators.h"
-#include "injector/hook/plan.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 /* A process whose memory may not be read, or that was refused, is not examined further. */
-struct limpet_inside *limpet_check_inside(struct limpet_check *check)
+struct limpet_attach_plan *limpet_check_plan(struct limpet_check *check)
 {
-	struct limpet_inside *inside = &check->inside;
-	struct limpet_plan plan = {.slots = NULL};
-
 	if (check->options.quick || check->out->verdict != LIMPET_PREFLIGHT_OK)
 		return NULL;
-	if (inside->looked)
-		return inside->error ? NULL : inside;
-	inside->looked = true;
-	inside->error = limpet_modules_read(check->pid, &inside->modules, NULL);
-	if (inside->error)
-		return NULL;
-	inside->error =
-		limpet_entries_find(&inside->modules, check->options.entry_list, &inside->entries);
-	if (inside->error) {
-		limpet_modules_done(&inside->modules);
-		return NULL;
-	}
-	inside->plan_error = limpet_plan_make(&inside->modules, NULL, &inside->entries,
-					      check->options.load, &plan, &inside->plan_err);
-	inside->way = plan.way;
-	inside->reason = plan.reason;
-	limpet_plan_done(&plan);
-	return inside;
-}
-
-static void inside_done(struct limpet_inside *inside)
-{
-	if (!inside->looked || inside->error)
-		return;
-	limpet_entries_done(&inside->entries);
-	limpet_modules_done(&inside->modules);
+	if (!check->looked)
+		check->plan_error = limpet_attach_plan_new(check->target, &check->options.config,
+							   &check->plan, NULL);
+	check->looked = true;
+	return check->plan;
 }
 
 /* A C library that glibc's lists do not show: before 2.35 they lacked those of other namespaces. */
@@ -64,29 +40,29 @@ static void check_other_libcs(struct limpet_check *check, struct limpet_modules 
 	}
 }
 
-static void say_way(struct limpet_check *check, const struct limpet_inside *inside)
+static void say_method(struct limpet_check *check, const struct limpet_attach_plan *plan)
 {
-	switch (inside->way) {
-	case LIMPET_WAY_MAP:
+	switch (plan->hooks.method) {
+	case LIMPET_METHOD_ANY: /* until what is in the way is removed */
+	case LIMPET_METHOD_MAP:
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
 				 "the agent is mapped; it sets its hooks while the program runs");
 		break;
-	case LIMPET_WAY_DLOPEN:
+	case LIMPET_METHOD_DLOPEN:
 		limpet_check_add(check, LIMPET_FINDING_OK, "agent", "",
 				 "the agent is loaded by the program's own dlopen (%s), which for "
 				 "a moment has two descriptors with the lowest free numbers",
-				 inside->reason);
+				 plan->hooks.reason);
 		break;
-	case LIMPET_WAY_OUTSIDE:
-		limpet_check_add(check, LIMPET_FINDING_NOTE, "agent", "",
-				 "the agent is mapped, without a dynamic linker (%s)",
-				 inside->reason);
+	case LIMPET_METHOD_OUTSIDE:
+		limpet_check_add(check, LIMPET_FINDING_NOTE, "agent", "", LIMPET_PLAN_OUTSIDE,
+				 plan->hooks.reason);
 		break;
 	}
 	limpet_check_add(check, LIMPET_FINDING_OK, "visible", "",
 			 "a program that checks itself would see a tracer for the moments of "
 			 "attach and detach%s",
-			 inside->entries.count ? ", and its code changed between them" : "");
+			 plan->entries.count ? ", and its code changed between them" : "");
 }
 
 /* What an earlier limpet left is removed first: until then slots lead there, and there is nothing
@@ -109,29 +85,28 @@ static bool has_agent(pid_t pid)
  * program's list of modules cannot be read, this check adds nothing: the attach will report it. */
 static int check_loader(struct limpet_check *check)
 {
-	struct limpet_inside *inside;
+	struct limpet_attach_plan *plan;
 
 	if (check->out->verdict != LIMPET_PREFLIGHT_OK)
 		return 0;
-	inside = limpet_check_inside(check);
-	if (!inside)
-		return check->inside.error == -ENOMEM ? -ENOMEM : 0;
-	if (!inside->plan_error || (inside->plan_error == -ENOENT && has_agent(check->pid))) {
-		say_way(check, inside);
-	} else if (inside->plan_error == -ENOTSUP) {
-		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s",
-				    inside->plan_err.message);
-		limpet_check_hint(check, "%s", inside->plan_err.hint);
-	} else if (inside->plan_error == -ENOENT) {
+	plan = limpet_check_plan(check);
+	if (!plan)
+		return check->plan_error == -ENOMEM ? -ENOMEM : 0;
+	if (!plan->error || (plan->error == -ENOENT && has_agent(check->target->pid))) {
+		say_method(check, plan);
+	} else if (plan->error == -ENOTSUP) {
+		limpet_check_refuse(check, -ENOTSUP, "agent", "no dlopen", "%s", plan->err.message);
+		limpet_check_hint(check, "%s", plan->err.hint);
+	} else if (plan->error == -ENOENT) {
 		limpet_check_refuse(check, -ENOENT, "calls", "no calls to hook", "%s",
-				    inside->plan_err.message);
-		if (inside->plan_err.hint[0])
-			limpet_check_hint(check, "%s", inside->plan_err.hint);
+				    plan->err.message);
+		if (plan->err.hint[0])
+			limpet_check_hint(check, "%s", plan->err.hint);
 		else
 			limpet_check_hint_pages(check, "", "");
 	}
-	if (inside->modules.r_debug)
-		check_other_libcs(check, &inside->modules);
+	if (plan->modules.r_debug)
+		check_other_libcs(check, &plan->modules);
 	return 0;
 }
 
@@ -140,7 +115,7 @@ static void refuse_unreadable(struct limpet_check *check, int error)
 	limpet_check_refuse(
 		check, error, "executable", "unreadable", "its executable cannot be read: %s",
 		error == -ETIMEDOUT ? "its file system does not answer" : strerror(-error));
-	limpet_check_hint(check, "see what it is: sudo file -L /proc/%d/exe", check->pid);
+	limpet_check_hint(check, "see what it is: sudo file -L /proc/%d/exe", check->target->pid);
 }
 
 static void refuse_processor(struct limpet_check *check, unsigned bits)
@@ -219,7 +194,5 @@ int limpet_check_program(struct limpet_check *check)
 		limpet_check_own_allocator(check, &program);
 	limpet_check_listed(check);
 	limpet_check_unfollowed(check);
-	error = check_loader(check);
-	inside_done(&check->inside);
-	return error;
+	return check_loader(check);
 }

@@ -10,6 +10,7 @@
 #include "injector/preflight/seccomp_eval.h"
 #include "injector/preflight/seccomp_watch.h"
 #include "injector/proc/cgroup.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/stop_effect.h"
 
 /* Filters belong to threads. Threads with the same number of filters nearly always have the same
@@ -31,19 +32,19 @@ static enum limpet_stop_effect effect_on(const struct limpet_check *check, pid_t
 {
 	struct limpet_proc_syscall call;
 
-	return limpet_proc_syscall_read(check->pid, tid, &call) < 0 || call.running
+	return limpet_proc_syscall_read(check->target->pid, tid, &call) < 0 || call.running
 		       ? LIMPET_STOP_TIMED
-		       : limpet_stop_effect_of(check->pid, &call);
+		       : limpet_stop_effect_of(check->target->pid, &call);
 }
 
 /* Returns the number of kinds, or -1 if a thread is in strict mode. */
 static int find_kinds(const struct limpet_check *check, struct kind kinds[KINDS_LIMIT])
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	int tid_count = limpet_proc_tasks(check->pid, &tids), count = 0;
+	int tid_count = limpet_proc_tasks(check->target->pid, &tids), count = 0;
 
 	for (int i = 0; i < tid_count && i < THREADS_LOOKED_AT; i++) {
-		const uint64_t seen = limpet_seccomp_kind(check->pid, tids[i]);
+		const uint64_t seen = limpet_seccomp_kind(check->target, tids[i]);
 		struct kind kind = {.tid = tids[i], .filters = seen - 1};
 		int k;
 
@@ -87,7 +88,7 @@ static int find_patiently(const struct limpet_check *check, struct kind kinds[KI
 /* The kernel does not show filters to a process that has one itself. */
 static bool we_have_a_filter(void)
 {
-	return limpet_seccomp_kind(getpid(), getpid()) != 0;
+	return limpet_seccomp_kind(limpet_target_self(), getpid()) != 0;
 }
 
 static void explain_unreadable(struct limpet_check *check, int error, bool ours)
@@ -99,7 +100,7 @@ static void explain_unreadable(struct limpet_check *check, int error, bool ours)
 				  ? "each thread waits in a call that a stop would cut short"
 				  : strerror(-error);
 
-	if (check->options.assume_seccomp_ok) {
+	if (check->options.config.assume_seccomp_ok) {
 		limpet_check_add(
 			check, LIMPET_FINDING_WARNING, "seccomp", "seccomp unread",
 			"its seccomp filter cannot be read (%s): limpet assumes that it allows "
@@ -123,7 +124,7 @@ static void explain_unreadable(struct limpet_check *check, int error, bool ours)
 			check,
 			"sudo limpet attach %d; or, if you know its filter (Docker's default "
 			"profile is fine): --assume-seccomp-ok",
-			check->pid);
+			check->target->pid);
 	else
 		limpet_check_hint(check, "if you know its filter (Docker's default profile is "
 					 "fine): --assume-seccomp-ok");
@@ -133,7 +134,7 @@ static void unreadable(struct limpet_check *check, int error)
 {
 	bool ours = error == -EACCES && we_have_a_filter();
 
-	if (error == -ESRCH && !check->options.assume_seccomp_ok) {
+	if (error == -ESRCH && !check->options.config.assume_seccomp_ok) {
 		limpet_check_refuse(check, -EAGAIN, "seccomp", "seccomp unread",
 				    "a thread that has a seccomp filter has just ended");
 		limpet_check_hint(check, "try again");
@@ -153,7 +154,7 @@ static bool refuse(struct limpet_check *check, const struct limpet_seccomp_verdi
 			    "its seccomp filter %s %s(2), which %s calls",
 			    limpet_seccomp_action_words(verdict->action, words, sizeof(words)),
 			    verdict->call->name, verdict->call->who);
-	if (limpet_container_id(check->pid, container) == 0)
+	if (limpet_container_id(check->target, container) == 0)
 		limpet_check_hint(check,
 				  "allow %s in its profile (docker: --security-opt seccomp=FILE; "
 				  "Docker's default profile works)",
@@ -171,7 +172,7 @@ static void judge(struct limpet_check *check, const struct limpet_seccomp_filter
 {
 	struct limpet_seccomp_verdict verdict;
 
-	limpet_seccomp_judge(filters, limpet_seccomp_has_locked(check->pid, check->resident),
+	limpet_seccomp_judge(filters, limpet_seccomp_has_locked(check->target, check->resident),
 			     &verdict);
 	if (refuse(check, &verdict))
 		return;
@@ -191,15 +192,17 @@ static bool is_under_our_filters(const struct limpet_check *check, const struct 
 	static const char *const spaces[] = {"ns/mnt", "ns/pid"};
 	uint64_t mode = 0, filters = 0;
 
-	if (limpet_proc_task_number(getpid(), getpid(), "Seccomp", &mode) < 0 ||
-	    limpet_proc_task_number(getpid(), getpid(), "Seccomp_filters", &filters) < 0 ||
+	if (limpet_proc_task_number(limpet_target_self(), getpid(), "Seccomp", &mode) < 0 ||
+	    limpet_proc_task_number(limpet_target_self(), getpid(), "Seccomp_filters", &filters) <
+		    0 ||
 	    mode != SECCOMP_MODE_FILTER || filters != kind->filters)
 		return false;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(spaces); i++) {
 		char mine[64], theirs[64];
 
 		if (limpet_proc_link_read(getpid(), spaces[i], mine, sizeof(mine)) < 0 ||
-		    limpet_proc_link_read(check->pid, spaces[i], theirs, sizeof(theirs)) < 0 ||
+		    limpet_proc_link_read(check->target->pid, spaces[i], theirs, sizeof(theirs)) <
+			    0 ||
 		    strcmp(mine, theirs) != 0)
 			return false;
 	}
@@ -258,6 +261,8 @@ void limpet_check_seccomp(struct limpet_check *check)
 		bool traced = check->status.tracer == getpid();
 		int r = limpet_seccomp_filters_read(kinds[i].tid, traced, &filters);
 
+		if (filters.stop_ns > check->out->stop_ns)
+			check->out->stop_ns = filters.stop_ns;
 		if (r < 0) {
 			if (r != -EACCES || count > 1 || !probe(check, &kinds[i]))
 				unreadable(check, r);

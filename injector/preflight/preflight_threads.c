@@ -4,6 +4,7 @@
 #include "injector/elf/modules.h"
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/memory.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/sharers.h"
 
 /* True: libc takes no locks, since it knows of only one thread. glibc has this variable since 2.32.
@@ -20,15 +21,16 @@ static bool libc_sees_one(pid_t pid, uint64_t address)
 static bool is_alive(pid_t tid)
 {
 	struct limpet_proc_status status;
+	int error = limpet_proc_status_read(tid, &status);
 
-	return limpet_proc_status_read(tid, &status) == 0 && !status.kernel_thread &&
+	return !limpet_proc_says_gone(error) && (error || !status.kernel_thread) &&
 	       !limpet_proc_is_exiting(tid);
 }
 
 static int count_threads(const struct limpet_check *check)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	int count = limpet_proc_tasks(check->pid, &tids), alive = 0;
+	int count = limpet_proc_tasks(check->target->pid, &tids), alive = 0;
 
 	for (int i = 0; i < count; i++)
 		alive += is_alive(tids[i]);
@@ -40,15 +42,15 @@ static int count_threads(const struct limpet_check *check)
  * threads are counted: libc may create a thread meanwhile. */
 static void check_raw_threads(struct limpet_check *check)
 {
-	struct limpet_modules modules;
+	struct limpet_attach_plan *plan =
+		check->status.threads < 2 ? NULL : limpet_check_plan(check);
 	uint64_t address;
 
-	if (check->status.threads < 2 || limpet_modules_read(check->pid, &modules, NULL) < 0)
+	if (!plan)
 		return;
-	address = limpet_modules_symbol(&modules, "__libc_single_threaded", NULL);
-	limpet_modules_done(&modules);
-	if (!address || !libc_sees_one(check->pid, address) || count_threads(check) < 2 ||
-	    !libc_sees_one(check->pid, address))
+	address = limpet_modules_symbol(&plan->modules, "__libc_single_threaded", NULL);
+	if (!address || !libc_sees_one(check->target->pid, address) || count_threads(check) < 2 ||
+	    !libc_sees_one(check->target->pid, address))
 		return;
 	limpet_check_refuse(check, -ENOTSUP, "raw-thread", "raw threads",
 			    "it has a thread that its C library does not know (a bare "
@@ -62,7 +64,7 @@ static void check_sharers(struct limpet_check *check)
 {
 	LIMPET_FREE struct limpet_sharer *list = NULL;
 
-	if (limpet_sharers_find(check->pid, &list) <= 0)
+	if (limpet_sharers_find(check->target->pid, &list) <= 0)
 		return;
 	limpet_check_add(check, LIMPET_FINDING_NOTE, "sharer", "memory shared",
 			 "process %d shares its memory and is none of its threads: attach waits "

@@ -17,7 +17,8 @@
 
 /* All filters of one thread, last attached first; one block of memory. */
 struct limpet_seccomp_filters {
-	uint32_t arch; /* AUDIT_ARCH_* of its system calls */
+	uint64_t stop_ns; /* for how long the thread stood */
+	uint32_t arch;    /* AUDIT_ARCH_* of its system calls */
 	size_t count;
 	struct {
 		const struct sock_filter *list;
@@ -27,9 +28,9 @@ struct limpet_seccomp_filters {
 
 /* Reads the filters of a thread. Unless it is a tracee of ours (`traced`: stopped, traced by the
  * calling thread), a helper process seizes and stops it for some microseconds; if it does not stop
- * in time, or we die, the helper's end releases it. -EACCES: no CAP_SYS_ADMIN, or limpet has a
- * filter itself; -EINVAL: it has no filter, or the kernel cannot show it
- * (CONFIG_CHECKPOINT_RESTORE); -ETIMEDOUT: it did not stop; -ESRCH. */
+ * in time, or we die, the helper's end releases it. Sets the stop's time also on failure. -EACCES:
+ * no CAP_SYS_ADMIN, or limpet has a filter itself; -EINVAL: it has no filter, or the kernel cannot
+ * show it (CONFIG_CHECKPOINT_RESTORE); -ETIMEDOUT: it did not stop; -ESRCH. */
 int limpet_seccomp_filters_read(pid_t tid, bool traced,
 				struct limpet_seccomp_filters *ret_filters) LIMPET_MUST_CHECK;
 void limpet_seccomp_filters_done(struct limpet_seccomp_filters *filters);

@@ -15,7 +15,6 @@
 #include "injector/preflight/seccomp_eval.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
-#include "injector/ptrace/tracee.h"
 
 /* MAX_INSNS_PER_PATH in kernel/seccomp.c; each filter counts for four more instructions. */
 #define INSTRUCTIONS_LIMIT 32768u
@@ -114,17 +113,17 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 	pid_t child, parent = getpid();
 	LIMPET_CLOSE int fd = -1;
 	struct limpet_timed_wait wait;
-	uint64_t group = (uint64_t)tid;
+	struct limpet_proc_status status = {.tgid = tid};
 	int ready, r = 0;
 
-	(void)limpet_proc_task_number(tid, tid, "Tgid", &group);
-	limpet_timed_wait_look((pid_t)group, tid, &wait);
+	(void)!limpet_proc_status_read(tid, &status);
+	limpet_timed_wait_look(status.tgid, tid, &wait);
 	readout->result = -EINPROGRESS;
 	child = fork();
 	if (child < 0)
 		return -errno;
 	if (child == 0)
-		helper((pid_t)group, tid, parent, readout, &wait);
+		helper(status.tgid, tid, parent, readout, &wait);
 	fd = (int)syscall(SYS_pidfd_open, child, 0);
 	ended.fd = fd;
 	if (fd < 0)
@@ -136,7 +135,6 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 		kill(child, SIGKILL);
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
 		;
-	limpet_tracee_note_stop_ns(readout->stop_ns);
 	if (r < 0)
 		return r;
 	return readout->result == -EINPROGRESS ? -ETIMEDOUT : readout->result;
@@ -160,6 +158,7 @@ static int copy_out(const struct readout *readout, struct limpet_seccomp_filters
 		at -= filters.list[i].count;
 		filters.list[i].list = instructions + at;
 	}
+	filters.stop_ns = readout->stop_ns;
 	*ret_filters = filters;
 	return 0;
 }
@@ -170,9 +169,11 @@ int limpet_seccomp_filters_read(pid_t tid, bool traced, struct limpet_seccomp_fi
 				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int r;
 
+	ret_filters->stop_ns = 0;
 	if (readout == MAP_FAILED)
 		return -ENOMEM;
 	r = traced ? collect(tid, readout) : collect_by_helper(tid, readout);
+	ret_filters->stop_ns = readout->stop_ns;
 	if (r == 0)
 		r = copy_out(readout, ret_filters);
 	munmap(readout, sizeof(*readout));

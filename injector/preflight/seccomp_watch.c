@@ -3,24 +3,25 @@
 #include "common/err.h"
 #include "injector/preflight/seccomp_eval.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
-uint64_t limpet_seccomp_kind(pid_t pid, pid_t tid)
+uint64_t limpet_seccomp_kind(const struct limpet_target *target, pid_t tid)
 {
 	uint64_t mode = 0, filters = 0;
 
-	if (limpet_proc_task_number(pid, tid, "Seccomp", &mode) < 0 || !mode)
+	if (limpet_proc_task_number(target, tid, "Seccomp", &mode) < 0 || !mode)
 		return 0;
 	if (mode == SECCOMP_MODE_STRICT)
 		return LIMPET_SECCOMP_STRICT;
-	(void)limpet_proc_task_number(pid, tid, "Seccomp_filters", &filters);
+	(void)limpet_proc_task_number(target, tid, "Seccomp_filters", &filters);
 	return filters + 1;
 }
 
-bool limpet_seccomp_has_locked(pid_t pid, pid_t tid)
+bool limpet_seccomp_has_locked(const struct limpet_target *target, pid_t tid)
 {
 	uint64_t kilobytes = 0;
 
-	return limpet_proc_task_number(pid, tid, "VmLck", &kilobytes) < 0 || kilobytes;
+	return limpet_proc_task_number(target, tid, "VmLck", &kilobytes) < 0 || kilobytes;
 }
 
 static bool is_good(const struct limpet_seccomp_watch *watch, uint64_t kind)
@@ -37,36 +38,38 @@ static void note_good(struct limpet_seccomp_watch *watch, uint64_t kind)
 		watch->good[watch->count++] = kind;
 }
 
-void limpet_seccomp_watch_begin(pid_t pid, struct limpet_seccomp_watch *watch)
+void limpet_seccomp_watch_begin(const struct limpet_target *target,
+				struct limpet_seccomp_watch *watch)
 {
 	LIMPET_FREE pid_t *tids = NULL;
-	int count = limpet_proc_tasks(pid, &tids);
+	int count = limpet_proc_tasks(target->pid, &tids);
 
 	for (int i = 0; i < count; i++) {
-		uint64_t kind = limpet_seccomp_kind(pid, tids[i]);
+		uint64_t kind = limpet_seccomp_kind(target, tids[i]);
 
 		if (kind && kind != LIMPET_SECCOMP_STRICT)
 			note_good(watch, kind);
 	}
 }
 
-bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch, pid_t pid, pid_t tid)
+bool limpet_seccomp_watch_allows(struct limpet_seccomp_watch *watch,
+				 const struct limpet_target *target, pid_t tid)
 {
 	struct limpet_seccomp_filters filters;
 	struct limpet_seccomp_verdict verdict;
-	uint64_t kind = limpet_seccomp_kind(pid, tid);
+	uint64_t kind = limpet_seccomp_kind(target, tid);
 
 	watch->allows_exec = !kind;
 	if (!kind || kind == LIMPET_SECCOMP_STRICT)
 		return kind != LIMPET_SECCOMP_STRICT;
 	if (limpet_seccomp_filters_read(tid, true, &filters) < 0) {
 		/* It may have been good without munlock only. */
-		watch->without_munlock |= !limpet_seccomp_has_locked(pid, tid);
+		watch->without_munlock |= !limpet_seccomp_has_locked(target, tid);
 		return watch->assume_ok || is_good(watch, kind);
 	}
 	limpet_seccomp_judge(&filters, !watch->without_munlock, &verdict);
 	/* From now on it must not be called, though other threads may lock memory. */
-	if (verdict.call && !watch->without_munlock && !limpet_seccomp_has_locked(pid, tid)) {
+	if (verdict.call && !watch->without_munlock && !limpet_seccomp_has_locked(target, tid)) {
 		limpet_seccomp_judge(&filters, false, &verdict);
 		watch->without_munlock = !verdict.call;
 	}

@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 /* Decodes \040 and the like in a field of mountinfo, in place. */
 static void unescape_mount(char *text)
@@ -208,10 +209,12 @@ static int look_up(const struct limpet_cgroup *group, uint64_t *ret_room_bytes,
 	return 0;
 }
 
-int limpet_cgroup_find(pid_t pid, struct limpet_cgroup *ret)
+int limpet_cgroup_find(const struct limpet_target *target, struct limpet_cgroup *ret)
 {
 	/* v1 first: where both are mounted (hybrid), v1 has the memory controller */
-	return find_group(pid, "memory", ret) || find_group(pid, NULL, ret) ? 0 : -ENOENT;
+	if (!find_group(target->pid, "memory", ret) && !find_group(target->pid, NULL, ret))
+		return -ENOENT;
+	return limpet_target_still_has_pid(target);
 }
 
 int limpet_cgroup_headroom(const struct limpet_cgroup *group, uint64_t *ret_bytes)
@@ -237,12 +240,13 @@ int limpet_cgroup_usage(const struct limpet_cgroup *group, uint64_t *ret_bytes)
 
 /* ------------------------------------------------------------------ threads */
 
-int limpet_cgroup_tasks_left(pid_t pid, uint64_t *ret)
+int limpet_cgroup_tasks_left(const struct limpet_target *target, uint64_t *ret)
 {
 	struct limpet_cgroup group;
 	uint64_t left = UINT64_MAX;
 
-	if (!find_group(pid, "pids", &group) && !find_group(pid, NULL, &group))
+	if ((!find_group(target->pid, "pids", &group) && !find_group(target->pid, NULL, &group)) ||
+	    limpet_target_still_has_pid(target) < 0)
 		return -ENODATA;
 	do {
 		uint64_t limit, current;
@@ -289,7 +293,8 @@ bool limpet_cgroup_frozen(pid_t pid, struct limpet_cgroup *ret)
 	       (find_group(pid, NULL, ret) && find_frozen(ret));
 }
 
-void limpet_cgroup_thaw_words(pid_t pid, const struct limpet_cgroup *group, char *ret, size_t room)
+void limpet_cgroup_thaw_words(const struct limpet_target *target, const struct limpet_cgroup *group,
+			      char *ret, size_t room)
 {
 	const char *runtime = strstr(group->directory, "docker")   ? "docker"
 			      : strstr(group->directory, "libpod") ? "podman"
@@ -298,7 +303,7 @@ void limpet_cgroup_thaw_words(pid_t pid, const struct limpet_cgroup *group, char
 				    "/._@:=+-";
 	char container[LIMPET_CONTAINER_ID_BYTES];
 
-	if (runtime && limpet_container_id(pid, container) == 0)
+	if (runtime && limpet_container_id(target, container) == 0)
 		snprintf(ret, room, "%s unpause %.12s", runtime, container);
 	else if (group->directory[strspn(group->directory, plain)])
 		/* Another user may have named it, and this one may paste the command. */
@@ -310,16 +315,16 @@ void limpet_cgroup_thaw_words(pid_t pid, const struct limpet_cgroup *group, char
 		snprintf(ret, room, "echo THAWED > %s/freezer.state", group->directory);
 }
 
-bool limpet_cgroup_explain_frozen(pid_t pid, struct limpet_err *err)
+bool limpet_cgroup_explain_frozen(const struct limpet_target *target, struct limpet_err *err)
 {
 	struct limpet_cgroup group;
 	char words[sizeof(err->hint)];
 
-	if (!limpet_cgroup_frozen(pid, &group))
+	if (!limpet_cgroup_frozen(target->pid, &group))
 		return false;
-	limpet_err_set(err, -EBUSY, "process %d is frozen, by its control group %s", pid,
+	limpet_err_set(err, -EBUSY, "process %d is frozen, by its control group %s", target->pid,
 		       group.directory);
-	limpet_cgroup_thaw_words(pid, &group, words, sizeof(words));
+	limpet_cgroup_thaw_words(target, &group, words, sizeof(words));
 	limpet_err_hint(err, "thaw it: %s", words);
 	return true;
 }
@@ -353,7 +358,7 @@ static const char *last_id(const char *line)
  * group namespace the path is "/": then the id is in the paths of the files that Docker
  * ("/containers/ID/hostname") and Podman ("/overlay-containers/ID/...") mount over those of the
  * image. */
-int limpet_container_id(pid_t pid, char *ret)
+int limpet_container_id(const struct limpet_target *target, char *ret)
 {
 	static const struct {
 		const char *file, *mark;
@@ -363,7 +368,8 @@ int limpet_container_id(pid_t pid, char *ret)
 		LIMPET_FREE char *text = NULL;
 		size_t bytes;
 
-		if (limpet_proc_file_read(pid, places[i].file, &text, &bytes) < 0)
+		if (limpet_proc_file_read(target->pid, places[i].file, &text, &bytes) < 0 ||
+		    limpet_target_still_has_pid(target) < 0)
 			continue;
 		for (const char *line = text; line; line = strchr(line, '\n')) {
 			const char *found;

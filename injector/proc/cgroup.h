@@ -12,6 +12,8 @@
 
 #include "common/err.h"
 
+struct limpet_target;
+
 struct limpet_cgroup {
 	char directory[PATH_MAX]; /* of the process's own group */
 	size_t mount_length;      /* the mount point is the first part of it */
@@ -19,7 +21,7 @@ struct limpet_cgroup {
 };
 
 /* -ENOENT: no memory controller is visible from here. */
-int limpet_cgroup_find(pid_t pid, struct limpet_cgroup *ret);
+int limpet_cgroup_find(const struct limpet_target *target, struct limpet_cgroup *ret);
 /* Memory that may still be charged to the group and its ancestors, and the least limit of these;
  * -ENODATA: none has a limit. */
 int limpet_cgroup_headroom(const struct limpet_cgroup *group, uint64_t *ret_bytes);
@@ -30,20 +32,21 @@ int limpet_cgroup_usage(const struct limpet_cgroup *group, uint64_t *ret_bytes);
 
 /* Threads that may still be made in the groups of the process and above; 0: none. -ENODATA: no
  * limit, or unknown. */
-int limpet_cgroup_tasks_left(pid_t pid, uint64_t *ret);
+int limpet_cgroup_tasks_left(const struct limpet_target *target, uint64_t *ret);
 
 /* Whether the process is frozen, or about to be (docker pause, v1's freezer, v2's cgroup.freeze):
  * none of its threads runs or can be stopped until it is thawed. *ret: the group that was frozen.
  * Reads some small files. False also if its groups are not visible from here. */
 bool limpet_cgroup_frozen(pid_t pid, struct limpet_cgroup *ret);
 /* The command that thaws it. */
-void limpet_cgroup_thaw_words(pid_t pid, const struct limpet_cgroup *group, char *ret, size_t room);
+void limpet_cgroup_thaw_words(const struct limpet_target *target, const struct limpet_cgroup *group,
+			      char *ret, size_t room);
 /* If it is frozen, says so: -EBUSY, with that command as the hint. `err` may be NULL. */
-bool limpet_cgroup_explain_frozen(pid_t pid, struct limpet_err *err);
+bool limpet_cgroup_explain_frozen(const struct limpet_target *target, struct limpet_err *err);
 
 /* 64 hexadecimal digits and a NUL. -ENOENT: not in a container of a runtime that names groups so.
  */
 #define LIMPET_CONTAINER_ID_BYTES 65
-int limpet_container_id(pid_t pid, char *ret);
+int limpet_container_id(const struct limpet_target *target, char *ret);
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "injector/proc/proc.h"
+#include "injector/proc/proc_files.h"
 
 #define PAGE 4096u
 #define MAX_PIECES 512u
@@ -125,7 +126,7 @@ int limpet_memory_read(pid_t pid, uint64_t address, void *ret, size_t bytes)
 /* -errno; 0: the process has no memory. */
 static ssize_t read_file(pid_t pid, uint64_t address, void *ret, size_t bytes)
 {
-	LIMPET_CLOSE int memory = limpet_proc_open(pid, "mem", O_RDONLY);
+	LIMPET_CLOSE int memory = limpet_proc_open_of(pid, "mem", O_RDONLY);
 	size_t done = 0;
 
 	while (memory >= 0 && done < bytes) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "injector/proc/proc.h"
+#include "injector/proc/proc_files.h"
 
 #define PAGE 4096u
 /* Per request: 2 MiB. */
@@ -14,7 +15,7 @@
 
 int limpet_pagemap_open(pid_t pid)
 {
-	return limpet_proc_open(limpet_proc_resident(pid), "pagemap", O_RDONLY);
+	return limpet_proc_open_of(limpet_proc_resident(pid), "pagemap", O_RDONLY);
 }
 
 ssize_t limpet_pagemap_run(int pagemap, uint64_t address, size_t bytes, bool *ret_exist)

@@ -13,6 +13,7 @@
 
 #include "common/array.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 #define PAGE 4096u
 /* Bytes per request. The kernel holds the lock of the process's mappings against mmap(2) during a
@@ -51,15 +52,16 @@ struct limpet_pages {
 	uint64_t entries[READ_PAGES];
 };
 
-int limpet_pages_new(pid_t pid, enum limpet_pages_way way, struct limpet_pages **ret)
+int limpet_pages_new(const struct limpet_target *target, enum limpet_pages_way way,
+		     struct limpet_pages **ret)
 {
 	struct limpet_pages *pages = calloc(1, sizeof(*pages));
 
 	if (!pages)
 		return -ENOMEM;
-	pages->pid = limpet_proc_resident(pid);
+	pages->pid = limpet_proc_resident(target->pid);
 	pages->ask = way == LIMPET_PAGES_ASK;
-	pages->pagemap = limpet_proc_open(pages->pid, "pagemap", O_RDONLY);
+	pages->pagemap = limpet_proc_open(target, "pagemap", O_RDONLY);
 	*ret = pages;
 	return 0;
 }
@@ -335,11 +337,11 @@ bool limpet_pages_are_shared(struct limpet_pages *pages, uint64_t start, uint64_
 	return false;
 }
 
-int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes,
-		       uint64_t *ret_file_bytes)
+int limpet_pages_count(const struct limpet_target *target, uint64_t start, uint64_t bytes,
+		       uint64_t *ret_bytes, uint64_t *ret_file_bytes)
 {
 	const uint64_t first = start / PAGE, end = (start + bytes) / PAGE;
-	LIMPET_CLOSE int pagemap = limpet_proc_open(pid, "pagemap", O_RDONLY);
+	LIMPET_CLOSE int pagemap = limpet_proc_open(target, "pagemap", O_RDONLY);
 	uint64_t entries[512], pages = 0, of_files = 0;
 
 	if (pagemap < 0)

@@ -14,6 +14,8 @@
 
 #include "common/err.h"
 
+struct limpet_target;
+
 #define LIMPET_PAGES_RANGES 256u
 
 enum limpet_pages_way {
@@ -30,7 +32,7 @@ struct limpet_page_range {
 
 struct limpet_pages;
 /* The state of the process now, for one pass over its memory. */
-int limpet_pages_new(pid_t pid, enum limpet_pages_way way,
+int limpet_pages_new(const struct limpet_target *target, enum limpet_pages_way way,
 		     struct limpet_pages **ret) LIMPET_MUST_CHECK;
 void limpet_pages_free(struct limpet_pages *pages);
 /* From here on, also leave out what is swapped out; fail if the pagemap cannot be read, instead of
@@ -61,7 +63,7 @@ bool limpet_pages_are_shared(struct limpet_pages *pages, uint64_t start, uint64_
 /* How many bytes of [start, start + bytes) are present in the process's page tables, and so count
  * for its RSS; and how many of these are pages of files, or shared (NULL: not wanted). -errno: this
  * cannot be read. */
-int limpet_pages_count(pid_t pid, uint64_t start, uint64_t bytes, uint64_t *ret_bytes,
-		       uint64_t *ret_file_bytes) LIMPET_MUST_CHECK;
+int limpet_pages_count(const struct limpet_target *target, uint64_t start, uint64_t bytes,
+		       uint64_t *ret_bytes, uint64_t *ret_file_bytes) LIMPET_MUST_CHECK;
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "injector/proc/proc_files.h"
+#include "injector/proc/target_process.h"
 
 /* include/linux/sched.h; part of the ABI of /proc/PID/stat, field 9. */
 #define PF_IO_WORKER 0x00000010u
@@ -217,19 +218,13 @@ int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
 	return stat_field(pid, 22, ret_ticks);
 }
 
-uint64_t limpet_proc_image(pid_t pid)
-{
-	uint64_t start_stack;
-
-	return stat_field(limpet_proc_resident(pid), 28, &start_stack) < 0 ? 0 : start_stack;
-}
-
 bool limpet_proc_is_exiting(pid_t tid)
 {
 	const uint64_t pf_exiting = 4; /* of include/linux/sched.h */
 	uint64_t flags;
+	int error = stat_field(tid, 9, &flags);
 
-	return stat_field(tid, 9, &flags) < 0 || flags & pf_exiting;
+	return error ? limpet_proc_says_gone(error) : (flags & pf_exiting) != 0;
 }
 
 /* ------------------------------------------------------------------ identity and limits */
@@ -264,30 +259,24 @@ int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft)
 
 /* Reads up to `bytes` - 1 bytes of the arguments as the kernel keeps them, each with a NUL at its
  * end. */
-static ssize_t read_arguments(pid_t pid, char *ret, size_t bytes)
+static ssize_t read_arguments(const struct limpet_target *target, char *ret, size_t bytes)
 {
-	char path[PATH_MAX];
+	LIMPET_CLOSE int fd = limpet_proc_open(target, "cmdline", O_RDONLY);
 	size_t used = 0;
-	int r;
 
 	if (!bytes)
 		return -EINVAL;
 	ret[0] = '\0';
-	r = limpet_proc_path(path, pid, "cmdline");
-	if (r < 0)
-		return r;
-	LIMPET_CLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT ? limpet_proc_missing(pid) : -errno;
+		return fd;
 	while (used < bytes - 1) {
 		ssize_t got = read(fd, ret + used, bytes - 1 - used);
 
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0) {
-			r = -errno;
 			ret[0] = '\0';
-			return r;
+			return -errno;
 		}
 		if (got == 0)
 			break;
@@ -305,15 +294,15 @@ static const char *last_part(const char *path)
 }
 
 /* A program that sets its title writes it over its arguments: "name: what it does". */
-int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
+int limpet_proc_argv0(const struct limpet_target *target, char *ret, size_t bytes)
 {
-	ssize_t got = read_arguments(pid, ret, bytes);
+	ssize_t got = read_arguments(target, ret, bytes);
 	char executable[4096] = "";
 	size_t name = got < 0 ? 0 : strcspn(ret, " ");
 
 	if (got < 0 || !ret[name])
 		return got < 0 ? (int)got : 0;
-	limpet_proc_executable(pid, executable, sizeof(executable));
+	limpet_proc_executable(target->pid, executable, sizeof(executable));
 	if (!strcmp(last_part(ret), last_part(executable)))
 		return 0;
 	while (name && ret[name - 1] == ':')
@@ -322,9 +311,9 @@ int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes)
 	return 0;
 }
 
-int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes)
+int limpet_proc_command_line(const struct limpet_target *target, char *ret, size_t bytes)
 {
-	ssize_t got = read_arguments(pid, ret, bytes);
+	ssize_t got = read_arguments(target, ret, bytes);
 
 	if (got < 0)
 		return (int)got;

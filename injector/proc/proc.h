@@ -3,18 +3,15 @@
 #ifndef LIMPET_INJECTOR_PROC_PROC_H
 #define LIMPET_INJECTOR_PROC_PROC_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "injector/proc/processes.h"
 
-/* Root of the proc file system; tests set it to a directory of substitute files. */
-extern const char *limpet_proc_root;
-
-/* Sets "process N is gone" for -ESRCH, that it is another program for -ESTALE, else "cannot WHAT
- * process N: ..."; returns `error`. */
-int limpet_proc_explain(pid_t pid, int error, const char *what, struct limpet_err *err);
+struct limpet_target;
 
 struct limpet_map {
 	uint64_t start, end, offset, inode;
@@ -42,10 +39,14 @@ bool limpet_map_is_anonymous(const struct limpet_map *map);
 size_t limpet_proc_maps_run(const struct limpet_maps *maps, size_t i, uint64_t end);
 /* The map that holds `address`, or NULL. */
 const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, uint64_t address);
+/* The maps that hold `count` addresses, without their paths; zeros where there is none. Does not
+ * read the others, if the kernel can be asked (Linux 6.11). */
+int limpet_proc_maps_at(pid_t pid, const uint64_t *addresses, size_t count,
+			struct limpet_map *ret_maps);
 /* How far down the mapping "[stack]", one of `maps`, may grow into space where nothing else is
  * mapped: the limit may have been raised since the address space was laid out. */
-uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
-				    const struct limpet_map *map);
+uint64_t limpet_proc_main_stack_low(const struct limpet_target *target,
+				    const struct limpet_maps *maps, const struct limpet_map *map);
 
 /* The mappings again, each with the kernel's figures for it. To make this list the kernel walks
  * over all page tables, which takes long for a large process. */
@@ -68,43 +69,14 @@ bool limpet_smap_bytes(const struct limpet_smap *smap, const char *key, uint64_t
 /* Whether the mapping has a flag, by the two letters of proc(5). */
 bool limpet_smap_has_flag(const struct limpet_smap *smap, const char *flag);
 
-struct limpet_proc_status {
-	char name[64]; /* comm, unescaped */
-	char state;    /* R S D T t Z X I */
-	pid_t tgid, ppid, tracer;
-	pid_t ns_pid; /* in its own pid namespace */
-	uid_t uid, euid, suid, fsuid;
-	gid_t gid, egid, sgid;
-	unsigned threads;
-	unsigned fd_size; /* slots in the descriptor table */
-	/* Of rss_bytes, pages of files and shared ones; 0: unknown. */
-	uint64_t file_rss_bytes;
-	uint64_t rss_bytes, vm_bytes, locked_bytes,
-		data_bytes;     /* data: private, writable, no stack */
-	uint64_t vm_most_bytes; /* peak of vm_bytes */
-	uint64_t cap_effective, cap_permitted;
-	int seccomp; /* 0 none, 1 strict, 2 filter */
-	bool no_new_privs;
-	bool kernel_thread; /* runs no code of a program; includes io_uring's threads of a process
-			     */
-};
-int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status);
-/* Whether it has ended, and its parent has not collected it yet; then says so. Other calls fail as
- * if it were gone, or, for its own user, as if he were not allowed to. */
-bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *status,
-			       struct limpet_err *err);
-
 /* The numbers in a thread's stat file, by their field numbers in proc(5); the state as a character;
  * 0 for pid and name, and for missing ones. Returns the last field number. */
 #define LIMPET_STAT_FIELDS 53u
 #define LIMPET_STAT_STATE 3u
+#define LIMPET_STAT_MINOR_FAULTS 10u
+#define LIMPET_STAT_MAJOR_FAULTS 12u
 #define LIMPET_STAT_PROCESSOR 39u
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
-/* Start time in clock ticks since boot; together with the pid it identifies a process for good. */
-int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
-/* A number that changes when the process executes another program: where its stack begins. 0: it
- * has no memory, or this cannot be read. */
-uint64_t limpet_proc_image(pid_t pid);
 /* Whether it no longer runs code of its program, or is gone. */
 bool limpet_proc_is_exiting(pid_t tid);
 /* Threads, ascending; *ret_tids is malloc'ed. Returns their number. Every thread that lived during
@@ -114,18 +86,18 @@ int limpet_proc_tasks(pid_t pid, pid_t **ret_tids);
 int limpet_proc_tasks_once(pid_t pid, pid_t **ret_tids);
 /* A thread's name, as prctl(PR_SET_NAME) has set it: any bytes but NUL. */
 #define LIMPET_PROC_NAME_BYTES 64u
-int limpet_proc_thread_name(pid_t pid, pid_t tid, char ret[LIMPET_PROC_NAME_BYTES]);
+int limpet_proc_thread_name(const struct limpet_target *target, pid_t tid,
+			    char ret[LIMPET_PROC_NAME_BYTES]);
 /* The thread through which a process's memory, descriptors and namespaces are reached: `pid`, or
  * another running thread if the main thread has ended. `pid` also if there is none. */
 pid_t limpet_proc_resident(pid_t pid);
 /* Whether any of its threads still has the process's memory: false once it is exiting. */
 bool limpet_proc_has_memory(pid_t pid);
-/* argv[0], without a title that the process has set in its place (setproctitle), and the
- * executable's path; buffers are always terminated. */
-int limpet_proc_argv0(pid_t pid, char *ret, size_t bytes);
+/* argv[0], without a title that the process has set in its place (setproctitle); buffers are always
+ * terminated. */
+int limpet_proc_argv0(const struct limpet_target *target, char *ret, size_t bytes);
 /* The whole command line, with arguments separated by one blank. It may contain secrets. */
-int limpet_proc_command_line(pid_t pid, char *ret, size_t bytes);
-int limpet_proc_executable(pid_t pid, char *ret, size_t bytes);
+int limpet_proc_command_line(const struct limpet_target *target, char *ret, size_t bytes);
 
 /* What a blocked thread is doing, read from /proc/PID/task/TID/syscall without stopping it. */
 struct limpet_proc_syscall {
@@ -147,7 +119,8 @@ struct limpet_proc_sched {
 };
 int limpet_proc_sched_read(pid_t pid, pid_t tid, struct limpet_proc_sched *ret);
 /* A number in a thread's own status ("TracerPid", "Seccomp"...). -ENOENT: there is no such line. */
-int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value);
+int limpet_proc_task_number(const struct limpet_target *target, pid_t tid, const char *key,
+			    uint64_t *ret_value);
 /* Another process that traces the main thread, or one of the first `threads` (each has its own
  * tracer: strace -p TID), and its name. 0: none. */
 pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_BYTES]);
@@ -156,28 +129,23 @@ int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
 /* Waits until each thread has slept, or run for some microseconds, since the call: then it has done
  * whatever it was released with before. `deadline_ns` is monotonic; -ETIMEDOUT if threads still
  * wait for a processor, or are stopped by somebody. */
-int limpet_proc_settle(pid_t pid, uint64_t deadline_ns);
+int limpet_proc_settle(const struct limpet_target *target, uint64_t deadline_ns);
 
 /* A number or string from /proc/PID/auxv: AT_ENTRY, AT_PHDR, AT_BASE, AT_SYSINFO_EHDR... */
 int limpet_proc_auxv(pid_t pid, uint64_t type, uint64_t *ret_value);
 /* A soft limit, by its name in /proc/PID/limits: "Max open files"; UINT64_MAX: none. */
 int limpet_proc_limit(pid_t pid, const char *name, uint64_t *ret_soft);
 /* Open descriptors, ascending, malloc'ed; returns their number. */
-int limpet_proc_fds(pid_t pid, int **ret_fds);
+int limpet_proc_fds(const struct limpet_target *target, int **ret_fds);
 
-/* Every process that the caller may see, ascending, malloc'ed; returns their number. */
-int limpet_proc_pids(pid_t **ret_pids);
-/* A whole file, malloc'ed, followed by a NUL that *ret_bytes does not count: /proc/PID/NAME, or
- * /proc/NAME if pid is 0. -ENOENT: the process exists, the file does not. */
-int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes);
-/* The number at the start of /proc/NAME, a setting of the machine. */
-int limpet_proc_number_read(const char *name, uint64_t *ret_value);
 /* Holds what a descriptor of the process refers to (O_PATH), and its type (S_IFIFO...), without
  * asking who serves a file: neither this nor close(2) of it waits. For handlers of signals, too.
  * Returns a descriptor that the caller closes. */
 int limpet_proc_pin(pid_t pid, unsigned fd, unsigned *ret_type) LIMPET_MUST_CHECK;
-/* Opens /proc/PID/NAME with O_CLOEXEC and `flags`. Returns a descriptor that the caller closes. */
-int limpet_proc_open(pid_t pid, const char *name, int flags) LIMPET_MUST_CHECK;
+/* Opens /proc/PID/NAME with O_CLOEXEC and `flags`: the target's, or fails with -ESRCH. Returns a
+ * descriptor that the caller closes. */
+int limpet_proc_open(const struct limpet_target *target, const char *name,
+		     int flags) LIMPET_MUST_CHECK;
 /* The target of a link (exe, root, ns/pid, fd/N); the buffer is always terminated. */
 int limpet_proc_link_read(pid_t pid, const char *name, char *ret, size_t bytes);
 

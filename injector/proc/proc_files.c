@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/array.h"
 #include "common/err.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 /* Limits the memory that a substitute or hostile file can take: 1 M maps of 256 bytes each. */
 #define FILE_LIMIT_BYTES ((size_t)256 << 20)
@@ -34,9 +34,9 @@ int limpet_proc_missing(pid_t pid)
 /* Whether a thread releases this when it ends, so that its /proc directory loses it. */
 static bool goes_with_thread(const char *name)
 {
-	static const char *const names[] = {"maps",    "smaps",   "mem",       "pagemap", "auxv",
-					    "cmdline", "environ", "exe",       "cwd",     "root",
-					    "fd",      "fdinfo",  "map_files", "ns"};
+	static const char *const names[] = {
+		"maps", "smaps", "mem", "pagemap", "auxv",      "cmdline", "environ",   "exe",
+		"cwd",  "root",  "fd",  "fdinfo",  "map_files", "ns",      "mountinfo", "cgroup"};
 	size_t length = strcspn(name, "/");
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)
@@ -65,7 +65,7 @@ int limpet_proc_path(char *ret_path, pid_t pid, const char *format, ...)
 	return bytes < 0 || bytes >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
-int limpet_proc_open(pid_t pid, const char *name, int flags)
+int limpet_proc_open_of(pid_t pid, const char *name, int flags)
 {
 	char path[PATH_MAX];
 	int fd = limpet_proc_path(path, pid, "%s", name);
@@ -76,6 +76,14 @@ int limpet_proc_open(pid_t pid, const char *name, int flags)
 	if (fd >= 0)
 		return fd;
 	return errno == ENOENT ? limpet_proc_missing(pid) : limpet_errno();
+}
+
+int limpet_proc_open(const struct limpet_target *target, const char *name, int flags)
+{
+	LIMPET_CLOSE int fd = limpet_proc_open_of(target->pid, name, flags);
+	int error = fd < 0 ? fd : limpet_target_still_has_pid(target);
+
+	return error ? error : limpet_take_fd(&fd);
 }
 
 static int read_all(int fd, char **ret_text, size_t *ret_bytes)
@@ -110,7 +118,7 @@ static int read_all(int fd, char **ret_text, size_t *ret_bytes)
 
 int limpet_proc_file_read(pid_t pid, const char *name, char **ret_text, size_t *ret_bytes)
 {
-	LIMPET_CLOSE int fd = limpet_proc_open(pid, name, O_RDONLY);
+	LIMPET_CLOSE int fd = limpet_proc_open_of(pid, name, O_RDONLY);
 	int r;
 
 	if (fd < 0)
@@ -219,21 +227,6 @@ const char *limpet_proc_status_value(const char *text, const char *key)
 			return line + length + 1 + strspn(line + length + 1, "\t ");
 	}
 	return NULL;
-}
-
-int limpet_proc_fd_identity(pid_t pid, int fd, struct stat *ret)
-{
-	char path[PATH_MAX];
-	struct statx status;
-	int code = limpet_proc_path(path, pid, "fd/%d", fd);
-
-	if (code < 0)
-		return code;
-	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &status) < 0)
-		return limpet_errno();
-	*ret = (struct stat){.st_dev = makedev(status.stx_dev_major, status.stx_dev_minor),
-			     .st_ino = status.stx_ino};
-	return 0;
 }
 
 int limpet_proc_pin(pid_t pid, unsigned fd, unsigned *ret_type)

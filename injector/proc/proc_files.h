@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "common/err.h"
+
 /* What ENOENT below /proc/PID means: -ESRCH if the directory itself is gone, otherwise -ENOENT: a
  * kernel thread has no exe, an older kernel lacks a file. */
 int limpet_proc_missing(pid_t pid);
@@ -13,16 +15,13 @@ int limpet_proc_missing(pid_t pid);
  * has it. */
 int limpet_proc_path(char *ret_path, pid_t pid, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Opens a file below /proc/PID, of whatever process has that number, with O_CLOEXEC and `flags`. */
+int limpet_proc_open_of(pid_t pid, const char *name, int flags) LIMPET_MUST_CHECK;
 /* The numeric names in a directory, ascending, malloc'ed; returns their number. */
 int limpet_proc_list_numbers(pid_t pid, const char *name, int **ret_list);
 
 /* The value after "Key:" in the text of a status file, or NULL. Never matches inside another value:
  * keys start a line, and the kernel escapes newlines in names. */
 const char *limpet_proc_status_value(const char *text, const char *key);
-
-/* Identifies the file of a descriptor without asking its file system, which the program may serve
- * itself: fills in only device and inode. */
-struct stat;
-int limpet_proc_fd_identity(pid_t pid, int fd, struct stat *ret);
 
 #endif

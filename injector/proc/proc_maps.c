@@ -4,12 +4,15 @@
 #include "injector/proc/proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 
 #include "common/err.h"
 #include "injector/proc/proc_files.h"
+#include "injector/proc/target_process.h"
 
 /* Undoes the kernel's escape of a newline, in place. Anything else stays: maps do not escape a
  * backslash that is part of a file's name. */
@@ -134,6 +137,62 @@ void limpet_proc_maps_done(struct limpet_maps *maps)
 	maps->count = 0;
 }
 
+/* struct procmap_query of Linux 6.11 (include/uapi/linux/fs.h) */
+struct procmap_query {
+	uint64_t size, flags, address;
+	uint64_t start, end, protection, page_bytes, offset, inode;
+	uint32_t dev_major, dev_minor, name_bytes, build_id_bytes;
+	uint64_t name, build_id;
+};
+#define LIMPET_PROCMAP_QUERY _IOWR('f', 17, struct procmap_query)
+
+/* Asks the kernel about one address, which reads no others. */
+static int ask_map(int file, uint64_t address, struct limpet_map *ret)
+{
+	struct procmap_query query = {.size = sizeof(query), .address = address};
+
+	if (ioctl(file, LIMPET_PROCMAP_QUERY, &query) < 0)
+		return -errno;
+	*ret = (struct limpet_map){.start = query.start,
+				   .end = query.end,
+				   .offset = query.offset,
+				   .inode = query.inode,
+				   .dev_major = query.dev_major,
+				   .dev_minor = query.dev_minor,
+				   .path = ""};
+	for (unsigned i = 0; i < 3; i++)
+		ret->perms[i] = (char)(query.protection >> i & 1 ? "rwx"[i] : '-');
+	ret->perms[3] = query.protection >> 3 & 1 ? 's' : 'p';
+	return 0;
+}
+
+int limpet_proc_maps_at(pid_t pid, const uint64_t *addresses, size_t count,
+			struct limpet_map *ret_maps)
+{
+	LIMPET_CLOSE int file = limpet_proc_open_of(pid, "maps", O_RDONLY);
+	struct limpet_maps maps;
+	int error = file < 0 ? file : 0;
+
+	memset(ret_maps, 0, count * sizeof(*ret_maps));
+	for (size_t i = 0; i < count && !error; i++) {
+		error = ask_map(file, addresses[i], &ret_maps[i]);
+		error = error == -ENOENT ? 0 : error;
+	}
+	if (!error)
+		return 0;
+	/* Before Linux 6.11. */
+	error = limpet_proc_maps_read(pid, &maps);
+	for (size_t i = 0; i < count && !error; i++) {
+		const struct limpet_map *map = limpet_proc_maps_find(&maps, addresses[i]);
+
+		ret_maps[i] = map ? *map : (struct limpet_map){0};
+		ret_maps[i].path = "";
+	}
+	if (!error)
+		limpet_proc_maps_done(&maps);
+	return error;
+}
+
 bool limpet_map_is_anonymous(const struct limpet_map *map)
 {
 	return !map->inode && (!map->path[0] || limpet_begins(map->path, "[anon:"));
@@ -179,15 +238,15 @@ const struct limpet_map *limpet_proc_maps_find(const struct limpet_maps *maps, u
 	return above && address < maps->list[above - 1].end ? &maps->list[above - 1] : NULL;
 }
 
-uint64_t limpet_proc_main_stack_low(pid_t pid, const struct limpet_maps *maps,
-				    const struct limpet_map *map)
+uint64_t limpet_proc_main_stack_low(const struct limpet_target *target,
+				    const struct limpet_maps *maps, const struct limpet_map *map)
 {
 	const uint64_t least_bytes = 8u << 20;
 	uint64_t bytes = least_bytes, low, below = map > maps->list ? map[-1].end : 0;
 	struct rlimit limit;
 
-	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-	    limit.rlim_cur > least_bytes)
+	if (prlimit(target->pid, RLIMIT_STACK, NULL, &limit) == 0 &&
+	    limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur > least_bytes)
 		bytes = limit.rlim_cur;
 	low = bytes < map->end - map->start ? map->start : bytes < map->end ? map->end - bytes : 0;
 	return low < below ? below : low;

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/err.h"
 #include "injector/proc/proc_files.h"
+#include "injector/proc/target_process.h"
 
 _Static_assert(sizeof(pid_t) == sizeof(int), "list_numbers serves both");
 
@@ -34,16 +35,19 @@ static int merge_numbers(const int *a, int a_count, const int *b, int b_count, i
 	return count;
 }
 
-int limpet_proc_thread_name(pid_t pid, pid_t tid, char ret[LIMPET_PROC_NAME_BYTES])
+int limpet_proc_thread_name(const struct limpet_target *target, pid_t tid,
+			    char ret[LIMPET_PROC_NAME_BYTES])
 {
 	LIMPET_FCLOSE FILE *file = NULL;
 	char path[64], text[LIMPET_PROC_NAME_BYTES + 1];
 	size_t length;
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", pid, tid);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", target->pid, tid);
 	file = fopen(path, "re");
 	if (!file)
 		return -errno;
+	if (limpet_target_still_has_pid(target) < 0)
+		return -ESRCH;
 	/* A name may contain a line end itself; the kernel adds one. */
 	length = fread(text, 1, sizeof(text) - 1, file);
 	if (ferror(file) || !length)
@@ -87,9 +91,16 @@ int limpet_proc_tasks(pid_t pid, pid_t **ret_tids)
 	return count;
 }
 
-int limpet_proc_fds(pid_t pid, int **ret_fds)
+int limpet_proc_fds(const struct limpet_target *target, int **ret_fds)
 {
-	return limpet_proc_list_numbers(pid, "fd", ret_fds);
+	LIMPET_FREE int *fds = NULL;
+	int count = limpet_proc_list_numbers(target->pid, "fd", &fds);
+	int error = count < 0 ? count : limpet_target_still_has_pid(target);
+
+	if (error)
+		return error;
+	*ret_fds = LIMPET_TAKE(fds);
+	return count;
 }
 
 int limpet_proc_pids(pid_t **ret_pids)
@@ -276,7 +287,7 @@ int limpet_proc_sched_read(pid_t pid, pid_t tid, struct limpet_proc_sched *ret)
 	return 0;
 }
 
-int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value)
+static int task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret_value)
 {
 	LIMPET_FREE char *text = NULL;
 	size_t bytes;
@@ -287,6 +298,19 @@ int limpet_proc_task_number(pid_t pid, pid_t tid, const char *key, uint64_t *ret
 	return take_number(text, key, ret_value) ? 0 : -ENOENT;
 }
 
+int limpet_proc_task_number(const struct limpet_target *target, pid_t tid, const char *key,
+			    uint64_t *ret_value)
+{
+	uint64_t value;
+	int error = task_number(target->pid, tid, key, &value);
+
+	if (!error)
+		error = limpet_target_still_has_pid(target);
+	if (!error)
+		*ret_value = value;
+	return error;
+}
+
 pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_BYTES])
 {
 	LIMPET_FREE pid_t *tids = NULL;
@@ -295,7 +319,7 @@ pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_
 	uint64_t by = limpet_proc_status_read(pid, &status) < 0 ? 0 : (uint64_t)status.tracer;
 
 	for (int i = 0; (by == 0 || by == (uint64_t)getpid()) && i < count && i < threads; i++)
-		(void)limpet_proc_task_number(pid, tids[i], "TracerPid", &by);
+		(void)task_number(pid, tids[i], "TracerPid", &by);
 	if (by == 0 || by == (uint64_t)getpid())
 		return 0;
 	snprintf(ret_name, LIMPET_PROC_NAME_BYTES, "%s",
@@ -349,12 +373,12 @@ static bool has_settled(pid_t pid, const struct settling *thread)
 	       now_ns - thread->ran_ns >= enough_ns;
 }
 
-int limpet_proc_settle(pid_t pid, uint64_t deadline_ns)
+int limpet_proc_settle(const struct limpet_target *target, uint64_t deadline_ns)
 {
 	const struct timespec pause = {0, 500000};
 	LIMPET_FREE struct settling *threads = NULL;
 	LIMPET_FREE pid_t *tids = NULL;
-	int count = limpet_proc_tasks(pid, &tids), left;
+	int count = limpet_proc_tasks(target->pid, &tids), left;
 
 	if (count < 0)
 		return count;
@@ -363,14 +387,14 @@ int limpet_proc_settle(pid_t pid, uint64_t deadline_ns)
 		return -ENOMEM;
 	for (int i = 0; i < count; i++) {
 		threads[i].tid = tids[i];
-		if (is_asleep(pid, tids[i]) ||
-		    limpet_proc_run_time(pid, tids[i], &threads[i].ran_ns) < 0)
+		if (is_asleep(target->pid, tids[i]) ||
+		    limpet_proc_run_time(target->pid, tids[i], &threads[i].ran_ns) < 0)
 			threads[i].tid = 0;
 	}
 	for (;;) {
 		left = 0;
 		for (int i = 0; i < count; i++) {
-			if (threads[i].tid && has_settled(pid, &threads[i]))
+			if (threads[i].tid && has_settled(target->pid, &threads[i]))
 				threads[i].tid = 0;
 			left += threads[i].tid != 0;
 		}

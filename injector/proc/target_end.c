@@ -10,6 +10,7 @@
 
 #include "common/err.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 /* <linux/pidfd.h> of Linux 6.15, which Debian 12 does not have yet. */
 struct pidfd_info {
@@ -40,14 +41,14 @@ static int status_of_zombie(pid_t pid)
 	return last ? (int)strtol(last + 1, NULL, 10) : -1;
 }
 
-int limpet_target_end_status(pid_t pid, int pidfd)
+int limpet_target_end_status(const struct limpet_target *target)
 {
 	struct pidfd_info info = {.mask = INFO_EXIT};
-	int status = status_of_zombie(pid);
+	int status = status_of_zombie(target->pid);
 
-	if (status >= 0)
+	if (status >= 0 && limpet_target_still_has_pid(target) == 0)
 		return status;
-	if (ioctl(pidfd, PIDFD_GET_INFO_CALL, &info) == 0 && info.mask & INFO_EXIT)
+	if (ioctl(target->pidfd, PIDFD_GET_INFO_CALL, &info) == 0 && info.mask & INFO_EXIT)
 		return info.exit_code;
 	return -1;
 }

@@ -2,11 +2,11 @@
 #ifndef LIMPET_INJECTOR_PROC_TARGET_END_H
 #define LIMPET_INJECTOR_PROC_TARGET_END_H
 
-#include <sys/types.h>
+struct limpet_target;
 
 /* To be called when its pidfd is readable. Returns the status as of wait(2), or -1 if the kernel
  * does not report it: it does while the process is a zombie, and since Linux 6.15 also afterwards.
  */
-int limpet_target_end_status(pid_t pid, int pidfd);
+int limpet_target_end_status(const struct limpet_target *target);
 
 #endif

@@ -5,13 +5,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct limpet_target;
+
 /* Of glibc's struct pthread, since 2.4. */
 #define LIMPET_TID_OFFSET_GLIBC 720u
 
 /* The offset from the thread pointer at which every thread of the process has its tid, found by a
  * search of the target's memory from there to `end`, that of the mapping. `ns_tid`: the tid in the
  * target's pid namespace. 0: unknown. */
-uint32_t limpet_tid_offset_find(pid_t pid, pid_t ns_tid, uint64_t thread_pointer, uint64_t end);
+uint32_t limpet_tid_offset_find(const struct limpet_target *target, pid_t ns_tid,
+				uint64_t thread_pointer, uint64_t end);
 /* The offset at which three words hold the lowest address of a thread's stack, its size and that of
  * its guard, as struct limpet_shm wants it. 0: unknown. */
 uint32_t limpet_stack_offset_of(uint32_t tid_offset);

@@ -5,53 +5,42 @@
 
 #include "common/clock.h"
 
-const char *limpet_awake_device = "/dev/cpu_dma_latency";
-
-static struct {
-	bool begun;
-	int fd; /* -1: not open */
-	uint64_t until_ns;
-	unsigned times; /* in the second that began then */
-	uint64_t second_ns;
-} awake = {.fd = -1};
-
-static void let_sleep(void)
+static void let_sleep(struct limpet_awake *awake)
 {
-	if (awake.fd >= 0)
-		close(awake.fd);
-	awake.fd = -1;
+	if (awake->is_open)
+		close(awake->fd);
+	awake->is_open = false;
 }
 
-bool limpet_awake_begin(void)
+void limpet_awake_begin(struct limpet_awake *awake)
 {
 	const uint64_t now_ns = limpet_monotonic_ns();
 	const int32_t latency_us = 0;
 
-	if (awake.begun)
-		return false;
-	awake.begun = true;
-	awake.until_ns = now_ns + LIMPET_AWAKE_MOST_NS;
-	if (now_ns - awake.second_ns >= 1000000000u) {
-		awake.second_ns = now_ns;
-		awake.times = 0;
+	if (awake->begun++)
+		return;
+	awake->until_ns = now_ns + LIMPET_AWAKE_MOST_NS;
+	if (now_ns - awake->second_ns >= 1000000000u) {
+		awake->second_ns = now_ns;
+		awake->times = 0;
 	}
-	if (awake.times++ >= LIMPET_AWAKE_TIMES)
-		return true;
-	awake.fd = open(limpet_awake_device, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (awake.fd >= 0 &&
-	    write(awake.fd, &latency_us, sizeof(latency_us)) != (ssize_t)sizeof(latency_us))
-		let_sleep();
-	return true;
+	if (awake->times++ >= LIMPET_AWAKE_TIMES)
+		return;
+	awake->fd = open(LIMPET_AWAKE_DEVICE, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	awake->is_open = awake->fd >= 0;
+	if (awake->is_open &&
+	    write(awake->fd, &latency_us, sizeof(latency_us)) != (ssize_t)sizeof(latency_us))
+		let_sleep(awake);
 }
 
-void limpet_awake_look(uint64_t now_ns)
+void limpet_awake_look(struct limpet_awake *awake, uint64_t now_ns)
 {
-	if (awake.fd >= 0 && now_ns >= awake.until_ns)
-		let_sleep();
+	if (awake->is_open && now_ns >= awake->until_ns)
+		let_sleep(awake);
 }
 
-void limpet_awake_end(void)
+void limpet_awake_end(struct limpet_awake *awake)
 {
-	let_sleep();
-	awake.begun = false;
+	if (--awake->begun == 0)
+		let_sleep(awake);
 }

@@ -56,7 +56,8 @@
 
 enum thread { LENDER, GUARD, WATCHER, THREADS };
 
-/* Of one process: a forked child has no such threads. */
+/* Of this process, and not of a tracer: such threads cannot be waited for where the kernel keeps
+ * them, so they stay until limpet ends. A forked child has none. */
 static struct {
 	pid_t pid; /* 0: there are none yet */
 	bool failed, ready, lending;

@@ -15,7 +15,6 @@
 
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
-#include "injector/ptrace/tracee.h"
 
 struct pipes {
 	int go[2];     /* parent to child: the child is traced and may call exec */
@@ -331,8 +330,7 @@ static int start_child(pid_t pid, const struct pipes *pipes, char *const argv[],
 	return 0;
 }
 
-int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret_tracee,
-		  struct limpet_err *err)
+int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_err *err)
 {
 	struct pipes pipes;
 	pid_t pid;
@@ -355,8 +353,6 @@ int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret
 		error = limpet_err_set(err, -EAGAIN, "cannot start a process: %s", strerror(errno));
 	else
 		error = start_child(pid, &pipes, argv, err);
-	if (!error)
-		error = limpet_tracee_adopt(pid, pid, ret_tracee);
 	close(pipes.go[1]);
 	close(pipes.failed[0]);
 	if (error && pid > 0)

@@ -7,14 +7,12 @@
 
 #include "common/err.h"
 
-struct limpet_tracee;
-
 /* Forks and executes argv[0] (searched in PATH). Call it before signals are set up: the program
- * inherits the present mask and dispositions. On success *ret_tracee is stopped at the entry point;
- * a 32-bit program, which preflight refuses, before its first instruction. -ENOENT: not found,
- * other -errno of exec: cannot be executed; with a message. */
-int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_tracee **ret_tracee,
-		  struct limpet_err *err) LIMPET_MUST_CHECK;
+ * inherits the present mask and dispositions. On success it is stopped at the entry point, and is
+ * to be adopted (limpet_tracee_adopt()); a 32-bit program, which preflight refuses, stands before
+ * its first instruction. -ENOENT: not found, other -errno of exec: cannot be executed; with a
+ * message. */
+int limpet_launch(char *const argv[], pid_t *ret_pid, struct limpet_err *err) LIMPET_MUST_CHECK;
 
 /* Ends a child that may still be traced, and waits for it. Leaves one alone that was already waited
  * for: its pid may be reused. */

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-#include "injector/ptrace/awake.h"
 #include "injector/ptrace/boost.h"
 
 #define HIGHEST (-20)
@@ -27,9 +26,7 @@ static bool set_real_time(int priority)
 struct limpet_priority limpet_priority_raise(enum limpet_priority_level level)
 {
 	const struct limpet_priority before = {.policy = sched_getscheduler(0),
-					       .nice = getpriority(PRIO_PROCESS, 0),
-					       .awake = level == LIMPET_PRIORITY_STOP &&
-							limpet_awake_begin()};
+					       .nice = getpriority(PRIO_PROCESS, 0)};
 	const struct sched_param none = {.sched_priority = 0};
 	const int policy = before.policy & ~SCHED_RESET_ON_FORK;
 
@@ -50,8 +47,6 @@ void limpet_priority_restore(struct limpet_priority before)
 	const struct sched_param none = {.sched_priority = 0};
 	const int policy = before.policy & ~SCHED_RESET_ON_FORK;
 
-	if (before.awake)
-		limpet_awake_end();
 	if (policy == SCHED_RR || policy == SCHED_FIFO)
 		return;
 	limpet_boost_end(before.nice);

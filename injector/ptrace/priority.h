@@ -2,9 +2,9 @@
  * would wait for a processor behind all threads of the target; while threads of the target wait for
  * limpet, they would wait as long.
  *
- * Each function acts on the calling thread, and STOP on the processors of the machine. Without the
- * right (CAP_SYS_NICE, or limits of setrlimit(2)) nothing changes. Children and new threads start
- * with the default priority. If limpet is killed there is nothing to undo. */
+ * Each function acts on the calling thread. Without the right (CAP_SYS_NICE, or limits of
+ * setrlimit(2)) nothing changes. Children and new threads start with the default priority. If
+ * limpet is killed there is nothing to undo. */
 #ifndef LIMPET_INJECTOR_PTRACE_PRIORITY_H
 #define LIMPET_INJECTOR_PTRACE_PRIORITY_H
 
@@ -15,12 +15,11 @@ enum limpet_priority_level {
 	LIMPET_PRIORITY_STOP  /* SCHED_RR: a thread of the target is stopped or hijacked. A nice
 				 value has no effect beyond its own autogroup or cgroup. With a
 				 single processor this is nice -20: what limpet waits for has to run
-				 there. Processors stay awake meanwhile, for a moment (awake.h). */
+				 there. Around stops: limpet_tracer_raise() (tracer.h). */
 };
 
 struct limpet_priority {
 	int policy, nice;
-	bool awake; /* it keeps processors awake */
 };
 
 /* Returns the previous priority, for limpet_priority_restore(). Such pairs may be nested. */

@@ -52,10 +52,10 @@ void limpet_step_note(pid_t tid, const char *format, ...)
 	errno = kept;
 }
 
-void limpet_step_released(void)
+void limpet_step_held(bool held)
 {
-	if (watching && watching->released)
-		watching->released();
+	if (watching && watching->holds)
+		watching->holds(held);
 }
 
 static const char *name_of_request(long request)
@@ -96,6 +96,7 @@ const char *limpet_step_name(const struct limpet_step *step)
 		[LIMPET_STEP_WRITE_WAY_HOME] = "write the frame by which it resumes",
 		[LIMPET_STEP_WRITE_END] = "write the frame by which it ends",
 		[LIMPET_STEP_OWN_TABLE] = "give it a descriptor table of its own",
+		[LIMPET_STEP_WRITE_CALLS] = "write the calls that it makes",
 		[LIMPET_STEP_OPEN_FILE] = "open the file that it made",
 		[LIMPET_STEP_WRITE_IMAGE] = "write the agent",
 		[LIMPET_STEP_WRITE_BOOT] = "write the agent's arguments",

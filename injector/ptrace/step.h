@@ -16,6 +16,7 @@ enum limpet_step_kind {
 	LIMPET_STEP_WRITE_WAY_HOME,
 	LIMPET_STEP_WRITE_END,
 	LIMPET_STEP_OWN_TABLE,
+	LIMPET_STEP_WRITE_CALLS,
 	LIMPET_STEP_OPEN_FILE,
 	LIMPET_STEP_WRITE_IMAGE,
 	LIMPET_STEP_WRITE_BOOT,
@@ -46,10 +47,11 @@ struct limpet_step_watcher {
 	void (*end)(const struct limpet_step *step, int error);
 	/* What was found, or decided: one line. */
 	void (*note)(pid_t tid, const char *words);
-	/* No thread is held any more. From a handler of signals, too. */
-	void (*released)(void);
+	/* Whether any thread is held, from here on. From a handler of signals, too. */
+	void (*holds)(bool held);
 };
-/* Members may be NULL. NULL: nobody watches. Valid as long as it watches. */
+/* Members may be NULL. NULL: nobody watches. Valid as long as it watches. There is one for the
+ * process, as there is one standard error. */
 void limpet_step_watch(const struct limpet_step_watcher *watcher);
 bool limpet_step_is_watched(void);
 
@@ -57,7 +59,7 @@ struct limpet_step limpet_step_begin(enum limpet_step_kind kind, pid_t tid, long
 /* Returns `error`, and leaves errno alone. */
 int limpet_step_end(const struct limpet_step *step, int error);
 __attribute__((format(printf, 2, 3))) void limpet_step_note(pid_t tid, const char *format, ...);
-void limpet_step_released(void);
+void limpet_step_held(bool held);
 
 /* Such as "PTRACE_SEIZE", or "write a slot"; of LIMPET_STEP_CALL "call". */
 const char *limpet_step_name(const struct limpet_step *step);

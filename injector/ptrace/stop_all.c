@@ -13,7 +13,7 @@
 #include "injector/ptrace/stop_effect.h"
 #include "injector/ptrace/timed_wait.h"
 
-#define MAX_STOPPED 4096u /* the most strays that there can be */
+#define MAX_STOPPED LIMPET_STRAYS_MOST /* each may become one */
 
 static bool has(const struct limpet_stop_all *stopped, pid_t tid)
 {
@@ -47,9 +47,9 @@ static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
 		waits = calloc((size_t)fresh + 1, sizeof(*waits));
 	for (int i = 0; waits && i < fresh; i++)
 		limpet_timed_wait_look(pid, tids[i], &waits[i]);
-	limpet_tracee_many(true);
+	limpet_tracer_many(stopped->tracer, true);
 	for (int i = 0; i < fresh && !error; i++) {
-		error = limpet_tracee_ask(pid, tids[i], waits ? &waits[i] : NULL,
+		error = limpet_tracee_ask(stopped->tracer, pid, tids[i], waits ? &waits[i] : NULL,
 					  &stopped->list[stopped->count]);
 		if (!error) {
 			stopped->count++;
@@ -58,7 +58,7 @@ static int ask(pid_t pid, pid_t except, struct limpet_stop_all *stopped)
 			error = 0;
 		}
 	}
-	limpet_tracee_many(false);
+	limpet_tracer_many(stopped->tracer, false);
 	return error ? error : asked;
 }
 
@@ -106,11 +106,11 @@ bool limpet_stop_all_cuts(pid_t pid, pid_t except)
 	return false;
 }
 
-int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
-			  struct limpet_stop_all *ret)
+int limpet_stop_all_begin(struct limpet_tracer *tracer, pid_t pid, pid_t except,
+			  uint64_t deadline_ns, struct limpet_stop_all *ret)
 {
 	const struct timespec pause = {0, 1000000};
-	struct limpet_stop_all stopped = {.list = NULL};
+	struct limpet_stop_all stopped = {.tracer = tracer};
 	struct limpet_step step;
 	int asked, error = 0;
 
@@ -118,9 +118,9 @@ int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
 		if (limpet_monotonic_ns() >= deadline_ns)
 			return -EAGAIN;
 		nanosleep(&pause, NULL);
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(tracer);
 	}
-	stopped.priority = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	stopped.priority = limpet_tracer_raise(tracer);
 	step = limpet_step_begin(LIMPET_STEP_STOP_ALL, 0, 0);
 	do {
 		size_t first = stopped.count;
@@ -143,7 +143,7 @@ void limpet_stop_all_end(struct limpet_stop_all *stopped)
 {
 	for (size_t i = 0; i < stopped->count; i++)
 		limpet_tracee_release(stopped->list[i]);
-	limpet_priority_restore(stopped->priority);
+	limpet_tracer_lower(stopped->tracer, stopped->priority);
 	free(stopped->list);
 	memset(stopped, 0, sizeof(*stopped));
 }

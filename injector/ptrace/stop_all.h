@@ -8,12 +8,12 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "injector/ptrace/priority.h"
 #include "injector/ptrace/tracee.h"
 
 struct limpet_stop_all {
 	struct limpet_tracee **list;
 	size_t count, capacity;
+	struct limpet_tracer *tracer;
 	struct limpet_priority priority; /* our own, to be restored */
 };
 
@@ -25,8 +25,8 @@ bool limpet_stop_all_cuts(pid_t pid, pid_t except);
  * sleep (this is checked, as far as possible, before any thread is stopped), or did not stop in
  * time; then, as after any failure, all have been released. Raises our priority while the threads
  * are stopped: they wait as long as we wait for a processor. */
-int limpet_stop_all_begin(pid_t pid, pid_t except, uint64_t deadline_ns,
-			  struct limpet_stop_all *ret) LIMPET_MUST_CHECK;
+int limpet_stop_all_begin(struct limpet_tracer *tracer, pid_t pid, pid_t except,
+			  uint64_t deadline_ns, struct limpet_stop_all *ret) LIMPET_MUST_CHECK;
 /* Releases them. */
 void limpet_stop_all_end(struct limpet_stop_all *still);
 

@@ -204,6 +204,9 @@ static enum limpet_stop_effect effect_by_arguments(pid_t pid,
 	case SYS_futex:
 		return (args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI ? LIMPET_STOP_BREAKS
 									   : LIMPET_STOP_UNSEEN;
+	case SYS_io_uring_enter: /* after a stop: how many it submitted, without the wait */
+		return args[1] && args[2] && args[3] & IORING_ENTER_GETEVENTS ? LIMPET_STOP_CUTS
+									      : LIMPET_STOP_BREAKS;
 	default:
 		return LIMPET_STOP_DOUBTFUL;
 	}
@@ -310,6 +313,7 @@ const char *limpet_stop_call_name(long number)
 #endif
 		{SYS_dup3, "dup3"},
 		{SYS_close_range, "close_range"},
+		{SYS_io_uring_enter, "io_uring_enter"},
 	};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)

@@ -24,7 +24,7 @@ enum limpet_stop_effect {
 	LIMPET_STOP_TIMED,    /* EINTR if the socket has a time limit (SO_RCVTIMEO, SO_SNDTIMEO) */
 	LIMPET_STOP_DOUBTFUL, /* depends on who serves the file, the device or the call */
 	LIMPET_STOP_BREAKS,   /* EINTR, or EAGAIN of a futex */
-	LIMPET_STOP_CUTS      /* may return after moving a part of the data */
+	LIMPET_STOP_CUTS      /* may return after moving a part of the data, or without a wait */
 };
 
 /* The effect on a thread that sleeps (`call->running` is false). Assumes the worst of its kind for

@@ -9,9 +9,10 @@
 
 #include "common/clock.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 
-int limpet_target_lock_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *err)
+int limpet_target_lock_take(struct limpet_tracer *tracer, pid_t pid, uint64_t deadline_ns,
+			    struct limpet_err *err)
 {
 	const struct timespec pause = {0, 1000000};
 	int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -24,7 +25,7 @@ int limpet_target_lock_take(pid_t pid, uint64_t deadline_ns, struct limpet_err *
 
 		if (error == -EWOULDBLOCK && limpet_monotonic_ns() < deadline_ns) {
 			nanosleep(&pause, NULL);
-			limpet_tracee_release_strays();
+			limpet_tracer_release_strays(tracer);
 			continue;
 		}
 		close(fd);

@@ -6,8 +6,8 @@
  * limpet is gone. Normally limpet restores it by PTRACE_SETREGSET in an event stop, after which the
  * kernel restarts an interrupted system call as if there had been no stop.
  *
- * All calls come from the one thread that seized. Every wait has a deadline (CLOCK_MONOTONIC ns).
- * SIGCHLD must be blocked (limpet_tracee_setup). */
+ * All calls come from the one thread that seized, the tracer's (tracer.h). Every wait has a
+ * deadline (CLOCK_MONOTONIC ns). */
 #ifndef LIMPET_INJECTOR_PTRACE_TRACEE_H
 #define LIMPET_INJECTOR_PTRACE_TRACEE_H
 
@@ -17,33 +17,30 @@
 #include <sys/user.h>
 
 #include "common/err.h"
+#include "injector/ptrace/tracer.h"
 
 struct limpet_tracee;
 
-/* To be called once per process, before anything else here. */
-int limpet_tracee_setup(void);
-
 /* Seizes and interrupts a thread. On success it is in an event stop and its registers are read.
  * -ESRCH: gone; -EPERM: traced by another process, or not allowed; -ETIMEDOUT: did not stop (D
- * state), and is a stray now. */
-int limpet_tracee_stop(pid_t pid, pid_t tid, uint64_t deadline_ns,
+ * state), and is a stray now (limpet_tracer_release_strays). */
+int limpet_tracee_stop(struct limpet_tracer *tracer, pid_t pid, pid_t tid, uint64_t deadline_ns,
 		       struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* The same in two steps, to stop many threads at once. A thread that was asked will stop soon, and
  * must be awaited. */
 struct limpet_timed_wait;
 /* `wait`: what limpet_timed_wait_look() found before any thread was asked; NULL: nothing. */
-int limpet_tracee_ask(pid_t pid, pid_t tid, const struct limpet_timed_wait *wait,
+int limpet_tracee_ask(struct limpet_tracer *tracer, pid_t pid, pid_t tid,
+		      const struct limpet_timed_wait *wait,
 		      struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* On failure it is released or becomes a stray, and is freed. */
 int limpet_tracee_await(struct limpet_tracee *tracee, uint64_t deadline_ns) LIMPET_MUST_CHECK;
-/* To be called before and after several threads are asked while others are stopped: one that still
- * runs may execute another program. The exec waits for the stopped threads to end and to be reaped,
- * and until then no thread can be asked. */
-void limpet_tracee_many(bool begin);
 /* Makes a stopped thread continue at another address. -EBUSY: it is in a system call. */
 int limpet_tracee_move(struct limpet_tracee *tracee, uint64_t pc) LIMPET_MUST_CHECK;
-/* Adopts a stopped thread that this process traces already (limpet run). */
-int limpet_tracee_adopt(pid_t pid, pid_t tid, struct limpet_tracee **ret) LIMPET_MUST_CHECK;
+/* Adopts the stopped thread of a program that this process has started, and traces already (limpet
+ * run). */
+int limpet_tracee_adopt(struct limpet_tracer *tracer, pid_t pid,
+			struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* Releases the thread; if it was hijacked, restores its state first. A call that the stop has cut
  * short is finished by the thread as a stray, which is not held. Frees. NULL is allowed.
  * Returns 0 or -errno (-ESRCH: it is gone). */
@@ -52,45 +49,20 @@ int limpet_tracee_release(struct limpet_tracee *tracee);
 /* Detaches a running hijacked thread as it is: it resumes by the sigreturn frame. Frees. */
 int limpet_tracee_abandon(struct limpet_tracee *tracee);
 
-/* Threads that could not be stopped in time (in D state, or without a processor) are strays: they
- * stay traced, stop when they run again, and then stand, perhaps with a lock that another thread
- * waits for, until they are released. This is called in each wait for a thread. */
-void limpet_tracee_release_strays(void);
-/* Around what takes long and calls nothing else of this header: meanwhile strays are released by a
- * handler of SIGCHLD, as soon as they stop. System calls are restarted. `begun`: what _begin_long
- * returned. */
-bool limpet_tracee_begin_long(void);
-void limpet_tracee_end_long(bool begun);
-/* How many are left. */
-size_t limpet_tracee_strays(void);
-/* How long to sleep at most before the next call, if for `wait_ns` at most. */
-uint64_t limpet_tracee_bound_sleep_ns(uint64_t wait_ns);
-/* Whether a thread is held, or a stray may be. From a handler of signals, too. */
-bool limpet_tracee_holds(void);
-/* No thread is to be stopped for a while: the watchdog, which was started for the first one, ends
- * as soon as none is held (injector/ptrace/watchdog.h). */
-void limpet_tracee_rest(void);
-
-/* No thread of a frozen target (injector/proc/cgroup.h) is waited for after this time, whatever the
- * deadline of the call. The time in which it is seen frozen is no stop of limpet's. */
-void limpet_tracee_bound_frozen(uint64_t deadline_ns);
 /* To be called in other waits for the thread: looks whether it is frozen. */
 bool limpet_tracee_look_frozen(const struct limpet_tracee *tracee);
 
 pid_t limpet_tracee_tid(const struct limpet_tracee *tracee);
 const struct user_regs_struct *limpet_tracee_regs(const struct limpet_tracee *tracee);
-/* It is in the critical section of a restartable sequence, where it must not be hijacked. */
+/* It is, or may be, in the critical section of a restartable sequence, where it must not be
+ * hijacked. Before Linux 5.13 the kernel does not tell: then any thread that is not in a system
+ * call. */
 bool limpet_tracee_in_rseq(const struct limpet_tracee *tracee);
+/* It runs 32-bit code, as a 64-bit program may for a while: it must not be hijacked. */
+bool limpet_tracee_runs_32_bit(const struct limpet_tracee *tracee);
 /* The thread's system calls are dispatched to a handler of SIGSYS (syscall user dispatch): so would
  * be ours. False if the kernel cannot tell (before Linux 6.4). */
 bool limpet_tracee_dispatches(const struct limpet_tracee *tracee);
-/* The longest time from a thread leaving its own code to being back in it, of all that were
- * released since the last call of this function; 0: none. If a thread was stopped again before it
- * could run, the time counts from the first stop to the end of the last. */
-uint64_t limpet_tracee_take_longest_stop_ns(void);
-/* Adds a stop that was made by other means. */
-void limpet_tracee_note_stop_ns(uint64_t stop_ns);
-
 /* Code in the target that a hijacked thread runs. */
 struct limpet_tracee_gadgets {
 	uint64_t syscall;  /* `syscall; ret` */
@@ -108,7 +80,8 @@ bool limpet_tracee_find_gadgets(const uint8_t *code, size_t bytes, uint64_t addr
 int limpet_tracee_touch(const struct limpet_tracee *tracee, uint64_t address) LIMPET_MUST_CHECK;
 /* Hijacks the stopped thread: saves its whole state, blocks its signals, writes the sigreturn
  * frame. `stack_low` is the lowest address that its stack may use. -ENOSPC: too little stack;
- * -ESTALE: the process executes another program by now. */
+ * -ESTALE: the process executes another program by now; -EACCES: the thread may not access most
+ * memory (pkeys(7)): neither it nor the kernel for it could use the frame. */
 int limpet_tracee_hijack(struct limpet_tracee *tracee, const struct limpet_tracee_gadgets *gadgets,
 			 uint64_t stack_low) LIMPET_MUST_CHECK;
 /* Stack pointer at which the sigreturn frame begins (for struct limpet_boot.exit_sp). */
@@ -132,9 +105,19 @@ int limpet_tracee_last_syscall(struct limpet_tracee *tracee, long number, const 
  * on threads); *ret is not set then. */
 int limpet_tracee_begin_maker(struct limpet_tracee *tracee, uint64_t deadline_ns,
 			      struct limpet_tracee **ret, int64_t *ret_answer) LIMPET_MUST_CHECK;
-/* Ends and frees it; the hijacked thread can be used again. */
-int limpet_tracee_end_maker(struct limpet_tracee *tracee, struct limpet_tracee *maker,
-			    uint64_t deadline_ns) LIMPET_MUST_CHECK;
+struct limpet_tracee_call {
+	long number;
+	uint64_t args[6];
+};
+/* Has the maker make these calls, at most six, without a stop between them, whatever their answers,
+ * also if limpet dies. Then it stands at its exit, where its descriptors and memory are still
+ * there, and can make no other. -ESRCH: the process is ending. */
+int limpet_tracee_maker_calls(struct limpet_tracee *maker, const struct limpet_tracee_call *calls,
+			      size_t count, uint64_t deadline_ns) LIMPET_MUST_CHECK;
+/* Lets it end, and the hijacked thread go on as soon as that runs (limpet_tracee_run). */
+int limpet_tracee_let_end(struct limpet_tracee *maker, uint64_t deadline_ns) LIMPET_MUST_CHECK;
+/* Ends it, if it is not ending yet, waits until it is gone, and frees it. */
+int limpet_tracee_end_maker(struct limpet_tracee *maker, uint64_t deadline_ns) LIMPET_MUST_CHECK;
 /* Lets the hijacked thread run at `pc` with the given stack and first argument. */
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
 		      uint64_t deadline_ns) LIMPET_MUST_CHECK;

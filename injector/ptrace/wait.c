@@ -5,13 +5,12 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "injector/ptrace/awake.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 
 void limpet_wait_idle(const struct limpet_wait *wait)
 {
-	limpet_tracee_release_strays();
-	limpet_awake_look(limpet_monotonic_ns());
+	if (wait->tracer)
+		limpet_tracer_idle(wait->tracer);
 	if (wait->idle)
 		wait->idle(wait->idle_context);
 }
@@ -32,10 +31,12 @@ int limpet_wait_pause(const struct limpet_wait *wait, uint64_t *pause_ns, uint64
 	error = limpet_wait_check(wait);
 	if (error)
 		return error;
-	pause.tv_nsec = (long)limpet_tracee_bound_sleep_ns(*pause_ns);
+	pause.tv_nsec = (long)(wait->tracer ? limpet_tracer_bound_sleep_ns(wait->tracer, *pause_ns)
+					    : *pause_ns);
 	if (pause.tv_nsec)
 		nanosleep(&pause, NULL);
-	limpet_tracee_release_strays();
+	if (wait->tracer)
+		limpet_tracer_release_strays(wait->tracer);
 	*pause_ns = *pause_ns * 2 < longest_ns ? *pause_ns * 2 : longest_ns;
 	return 0;
 }

@@ -7,17 +7,19 @@
 
 #include "common/err.h"
 
+struct limpet_tracer;
+
 struct limpet_wait {
-	uint64_t deadline_ns;        /* monotonic */
-	void (*idle)(void *context); /* lets the collector work; NULL: nothing */
+	struct limpet_tracer *tracer; /* who stops threads in between; NULL: nobody */
+	uint64_t deadline_ns;         /* monotonic */
+	void (*idle)(void *context);  /* lets the collector work; NULL: nothing */
 	void *idle_context;
 	/* As limpet_target_check(): its failure ends the wait. NULL: no check. */
 	int (*check)(const void *context);
 	const void *check_context;
 };
 
-/* Lets the collector work, releases strays (tracee.h), and lets processors sleep that have been
- * kept awake for long (awake.h). */
+/* Lets the collector work, and the tracer do what it has to meanwhile (limpet_tracer_idle). */
 void limpet_wait_idle(const struct limpet_wait *wait);
 int limpet_wait_check(const struct limpet_wait *wait) LIMPET_MUST_CHECK;
 /* Pauses between two tries, while no thread of the target is held. Each pause is twice as long as

@@ -65,31 +65,29 @@ static int add_segment(struct limpet_agent_image *image, const Elf64_Phdr *phdr)
 }
 
 /* Before relocation, as in the file. */
-static int find_relocations(const uint8_t *bytes, const Elf64_Phdr *dynamic_phdr,
-			    struct limpet_boot_map *layout)
+static int find_relocations(const Elf64_Phdr *dynamic_phdr, struct limpet_agent_image *image)
 {
+	const uint8_t *bytes = image->bytes;
 	const Elf64_Dyn *dynamic =
 		(const Elf64_Dyn *)(const void *)(bytes + dynamic_phdr->p_offset);
-	const Elf64_Rela *list;
 
 	for (; dynamic->d_tag != DT_NULL; dynamic++) {
+		/* In the first segment, whose addresses equal its offsets in the file. */
 		if (dynamic->d_tag == DT_RELA)
-			layout->relocations = dynamic->d_un.d_ptr;
+			image->relocations =
+				(const Elf64_Rela *)(const void *)(bytes + dynamic->d_un.d_ptr);
 		else if (dynamic->d_tag == DT_RELASZ)
-			layout->relocation_bytes = dynamic->d_un.d_val;
+			image->relocation_count = dynamic->d_un.d_val / sizeof(Elf64_Rela);
 		else if (dynamic->d_tag == DT_JMPREL || dynamic->d_tag == DT_RELR)
 			return -ENOEXEC;
 	}
-	/* They are in the first segment, whose addresses equal its offsets in the file. */
-	list = (const Elf64_Rela *)(const void *)(bytes + layout->relocations);
-	for (uint64_t i = 0; i < layout->relocation_bytes / sizeof(*list); i++)
-		if (!LIMPET_ARCH_RELOCATION_IS_RELATIVE(ELF64_R_TYPE(list[i].r_info)))
+	for (uint64_t i = 0; i < image->relocation_count; i++)
+		if (!LIMPET_ARCH_RELOCATION_IS_RELATIVE(ELF64_R_TYPE(image->relocations[i].r_info)))
 			return -ENOEXEC;
 	return 0;
 }
 
-static int lay_out(const uint8_t *bytes, const Elf64_Phdr *phdrs, unsigned count,
-		   struct limpet_agent_image *image)
+static int lay_out(const Elf64_Phdr *phdrs, unsigned count, struct limpet_agent_image *image)
 {
 	struct limpet_boot_map *layout = &image->layout;
 	int error = 0;
@@ -99,7 +97,7 @@ static int lay_out(const uint8_t *bytes, const Elf64_Phdr *phdrs, unsigned count
 		if (phdrs[i].p_type == PT_LOAD) {
 			error = add_segment(image, &phdrs[i]);
 		} else if (phdrs[i].p_type == PT_DYNAMIC) {
-			error = find_relocations(bytes, &phdrs[i], layout);
+			error = find_relocations(&phdrs[i], image);
 		}
 	}
 	return error;
@@ -118,6 +116,9 @@ static int compose(const Elf64_Phdr *phdrs, unsigned count, struct limpet_agent_
 		image->memory_bytes = phdrs[i].p_vaddr + phdrs[i].p_filesz;
 	}
 	image->memory[0] = 0;
+	for (uint64_t i = 0; i < image->relocation_count; i++)
+		if (image->relocations[i].r_offset + sizeof(uint64_t) > image->memory_bytes)
+			return -ENOEXEC;
 	return 0;
 }
 
@@ -151,7 +152,7 @@ static int parse(struct limpet_agent_image *image)
 		return -ENOEXEC;
 	image->boot_entry = boot - image->text_address;
 	image->thunks_offset = image->text_offset + thunks - image->text_address;
-	error = lay_out(bytes, phdrs, head->e_phnum, image);
+	error = lay_out(phdrs, head->e_phnum, image);
 	return error ? error : compose(phdrs, head->e_phnum, image);
 }
 
@@ -169,6 +170,16 @@ int limpet_agent_image_get(const struct limpet_agent_image **ret)
 	}
 	*ret = &image;
 	return 0;
+}
+
+void limpet_agent_image_relocate(const struct limpet_agent_image *image, uint64_t start)
+{
+	for (uint64_t i = 0; i < image->relocation_count; i++) {
+		const Elf64_Rela *relocation = &image->relocations[i];
+		const uint64_t value = start + (uint64_t)relocation->r_addend;
+
+		memcpy(image->memory + relocation->r_offset, &value, sizeof(value));
+	}
 }
 
 /* To get pages takes the kernel many times as long as to write to them, on a virtual machine most

@@ -7,11 +7,11 @@
 #include <sys/resource.h>
 
 #include "common/err.h"
+#include "injector/proc/commit.h"
 
 #define FARTHEST_BYTES (UINT64_C(1) << 30)
 /* Distance that the kernel keeps between a growing mapping and others (stack_guard_gap). */
 #define GAP_BYTES (UINT64_C(1) << 20)
-#define STRICT 2 /* vm.overcommit_memory */
 
 static const struct limpet_map *next_above(const struct limpet_maps *maps, uint64_t end)
 {
@@ -63,20 +63,6 @@ bool limpet_growing_above(pid_t pid, const struct limpet_maps *maps, uint64_t en
 	return may_grow(above) && grows(pid, above);
 }
 
-bool limpet_growing_above_new(pid_t pid, const struct limpet_maps *old, uint64_t end)
-{
-	const struct limpet_map *above = next_above(old, end);
-	struct limpet_maps maps;
-	bool answer;
-
-	if ((above && above->start == end) || limpet_proc_maps_read(pid, &maps) < 0)
-		return false;
-	above = next_above(&maps, end);
-	answer = above && above->start != end && limpet_growing_above(pid, &maps, end);
-	limpet_proc_maps_done(&maps);
-	return answer;
-}
-
 /* At boot; nothing else changes it. In doubt it was. */
 static bool gap_was_set(void)
 {
@@ -97,11 +83,8 @@ static bool gap_was_set(void)
 bool limpet_growing_reaches(pid_t pid, uint64_t bytes)
 {
 	struct rlimit limit;
-	uint64_t overcommit;
 
 	if (prlimit(pid, RLIMIT_STACK, NULL, &limit) < 0 || limit.rlim_cur < bytes)
 		return false;
-	if (limpet_proc_number_read("sys/vm/overcommit_memory", &overcommit) < 0)
-		return false;
-	return bytes <= GAP_BYTES && overcommit != STRICT && !gap_was_set();
+	return bytes <= GAP_BYTES && !limpet_commit_is_strict() && !gap_was_set();
 }

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/proc/commit.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/message_queue.h"
@@ -55,26 +56,31 @@
 /* The lowest word of the stub's stack, which is never that deep. */
 static const uint64_t stub_magic = UINT64_C(0x5355425453504550); /* "PEPSTBUS" */
 
+/* The files that a maker makes, by their numbers in its table, which was empty. */
+enum made { MADE_IMAGE, MADE_SHARED, MADE_FILES };
+
 struct limpet_hijack {
 	struct limpet_hijack_setup setup;
 	struct limpet_tracee *tracee;
 	struct limpet_tracee *maker; /* NULL: there is none */
 	pid_t ns_tid;                /* of the thread, in the target's pid namespace; 0: unknown */
 	unsigned attempts;
+	struct limpet_maps maps; /* from before the thread was stopped; none: unknown */
 	struct limpet_hijack_region region;
+	uint64_t inodes[MADE_FILES]; /* 0: not known yet */
+	bool by_steps;               /* the maker stops before and after each of its calls */
 	bool room_is_whole;
 	bool in_room;             /* that of the room */
 	uint64_t unmap_bytes;     /* of the region, at the end */
 	uint64_t unload_bytes;    /* of a room, what goes with the agent */
 	uint32_t operation;       /* LIMPET_BOOT_* */
-	int image_there;          /* the image's file, in the maker's table */
 	struct limpet_boot *boot; /* shared with the stub; NULL: not mapped */
 	uint32_t *life;           /* the word of life by which the stub knows of us */
 	struct {
 		uint64_t start, bytes;
 	} last[MAX_LAST];
 	unsigned last_count;
-	bool abandoned, below_growing;
+	bool abandoned;
 	/* From the last pass: a thread that was left alone, and its system call; 0: none. */
 	pid_t cut_tid;
 	long cut_call;
@@ -184,6 +190,22 @@ static int list_candidates(const struct limpet_hijack_setup *setup, int enough,
 	return taken ? taken : -ESRCH;
 }
 
+/* The files are mapped, never executed: with MEMFD_NOEXEC_SEAL vm.memfd_noexec accepts them,
+ * whatever its value. Before Linux 6.3 neither existed. Asked before a thread stands. */
+static uint32_t memfd_flags(void)
+{
+	static uint32_t flags;
+
+	if (!flags) {
+		LIMPET_CLOSE int file =
+			(int)syscall(SYS_memfd_create, "", MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL);
+
+		flags = MEMFD_CLOEXEC |
+			(file < 0 && errno == EINVAL ? MEMFD_ALLOW_SEALING : MEMFD_NOEXEC_SEAL);
+	}
+	return flags;
+}
+
 static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 {
 	struct limpet_hijack *hijack = calloc(1, sizeof(*hijack));
@@ -191,8 +213,8 @@ static struct limpet_hijack *hijack_new(const struct limpet_hijack_setup *setup)
 	if (!hijack)
 		return NULL;
 	hijack->setup = *setup;
-	hijack->image_there = -1;
 	limpet_agent_image_rehearse();
+	memfd_flags();
 	return hijack;
 }
 
@@ -255,7 +277,7 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 		limpet_step_note(tid, "passed over: a stop would be noticed by its system call");
 		return NOT_NOW;
 	}
-	error = limpet_tracee_stop(hijack->setup.target->pid, tid,
+	error = limpet_tracee_stop(hijack->setup.wait.tracer, hijack->setup.target->pid, tid,
 				   limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 	if (error == -ESRCH || error == -ETIMEDOUT)
 		return error == -ETIMEDOUT ? LATE : NOT_NOW;
@@ -282,7 +304,11 @@ static int try_thread(struct limpet_hijack *hijack, const struct candidate *cand
 	error = limpet_tracee_hijack(tracee, hijack->setup.gadgets, stack_low);
 	if (error) {
 		limpet_tracee_release(tracee);
-		return error == -ESRCH || error == -ENOSPC || error == -EFAULT ? NOT_NOW : error;
+		if (error == -EACCES)
+			*ret_verdict = LIMPET_UNSAFE_KEYS;
+		return error == -EACCES || error == -ESRCH || error == -ENOSPC || error == -EFAULT
+			       ? NOT_NOW
+			       : error;
 	}
 	hijack->tracee = tracee;
 	limpet_step_note(tid, "hijacked");
@@ -343,21 +369,27 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 {
 	struct limpet_proc_status status;
 	LIMPET_FREE pid_t *tids = NULL;
-	int count;
+	int count, error;
 
-	if (setup->anywhere ||
-	    limpet_proc_status_read(limpet_proc_resident(setup->target->pid), &status) < 0 ||
-	    status.state != 'T')
+	if (setup->anywhere)
 		return 0;
+	error = limpet_proc_status_read(limpet_proc_resident(setup->target->pid), &status);
+	if (error || status.state != 'T')
+		return error ? limpet_proc_explain(setup->target->pid, error, "look at", err) : 0;
 	count = limpet_proc_tasks(setup->target->pid, &tids);
+	if (count < 0)
+		return limpet_proc_explain(setup->target->pid, count, "look at", err);
 	for (int i = 0; i < count; i++) {
 		struct limpet_tracee *tracee;
 		enum limpet_safepoint_verdict verdict;
 		uint64_t low;
 		bool arena;
 
-		if (limpet_proc_status_read(tids[i], &status) < 0 || status.kernel_thread ||
-		    limpet_tracee_stop(setup->target->pid, tids[i],
+		error = limpet_proc_status_read(tids[i], &status);
+		if (error && !limpet_proc_says_gone(error))
+			return limpet_proc_explain(setup->target->pid, error, "look at", err);
+		if (error || status.kernel_thread ||
+		    limpet_tracee_stop(setup->wait.tracer, setup->target->pid, tids[i],
 				       limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee) < 0)
 			continue;
 		verdict = limpet_safepoint_check(*setup->safepoint, tracee,
@@ -374,13 +406,63 @@ static int check_stopped_target(const struct limpet_hijack_setup *setup, struct 
 	return 0;
 }
 
+/* A function of the program's that the dynamic linker called, malloc for one, or the linker itself:
+ * the thread is where it was, but what they had begun is not undone. */
+static int explain_fault(const struct limpet_hijack *hijack, struct limpet_err *err)
+{
+	const pid_t pid = hijack->setup.target->pid;
+
+	if (limpet_loader_lock_owner(pid, hijack->setup.loader_lock) !=
+	    limpet_hijack_ns_tid(hijack)) {
+		limpet_err_set(err, -EPROTO,
+			       "what limpet called in process %d faulted: a lock that was taken "
+			       "there, malloc's for one, may never be released",
+			       pid);
+		limpet_err_hint(err,
+				"restart the program if it hangs; limpet attach --load map %d "
+				"calls none of its functions",
+				pid);
+		return -EPROTO;
+	}
+	limpet_err_set(err, -EPROTO,
+		       "the dynamic linker, which limpet called in process %d, faulted: its thread "
+		       "%d holds the dynamic linker's lock, and will never release it",
+		       pid, limpet_hijack_ns_tid(hijack));
+	limpet_err_hint(err,
+			"restart the program: it will wait for that lock in its next dlopen or "
+			"dlclose, and perhaps when it ends. Then limpet attach --load map, "
+			"which calls none of its functions");
+	return -EPROTO;
+}
+
+/* Whether the thread has it for long, or for ever since it faulted there, is for the user to see.
+ */
+static void explain_locked(const struct limpet_hijack *hijack, struct limpet_err *err)
+{
+	const pid_t pid = hijack->setup.target->pid;
+
+	limpet_err_set(
+		err, -EBUSY,
+		"the dynamic linker's lock of process %d was held by its thread %d (a dlopen "
+		"or a constructor takes long): nothing was changed",
+		pid, limpet_loader_lock_owner(pid, hijack->setup.loader_lock));
+	limpet_err_hint(err,
+			"try again, or wait longer: --attach-timeout 60s. If that thread is in no "
+			"such call (`limpet stacks %d`), only a restart releases the lock",
+			pid);
+}
+
 /* Reports the last obstacle. */
 static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			enum limpet_safepoint_verdict verdict, struct limpet_err *err)
 {
 	pid_t pid = hijack->setup.target->pid;
 
-	if (hijack->cut_tid && !locked) {
+	if (locked) {
+		explain_locked(hijack, err);
+		return -EBUSY;
+	}
+	if (hijack->cut_tid) {
 		limpet_err_set(
 			err, -EBUSY,
 			"no thread of process %d could be stopped without harm in time: its "
@@ -391,12 +473,7 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 				     "or wait longer: --attach-timeout 60s");
 		return -EBUSY;
 	}
-	if (locked)
-		limpet_err_set(err, -EBUSY,
-			       "the dynamic linker's lock of process %d was held (a dlopen or a "
-			       "constructor takes long): nothing was changed",
-			       pid);
-	else if (!hijack->attempts)
+	if (!hijack->attempts)
 		limpet_err_set(err, -EBUSY,
 			       "no thread of process %d could be stopped in time: each was in an "
 			       "uninterruptible sleep (state D)%s",
@@ -407,7 +484,7 @@ static int explain_none(const struct limpet_hijack *hijack, bool locked,
 			"no thread of process %d came to a safe point in time (%u tries; the "
 			"last one, thread %d, stood %s)",
 			pid, hijack->attempts, hijack->last_tid, limpet_safepoint_word(verdict));
-	if (!locked && hijack->attempts && limpet_safepoint_is_lasting(verdict))
+	if (hijack->attempts && limpet_safepoint_is_lasting(verdict))
 		limpet_err_hint(err,
 				"waiting longer (--attach-timeout) helps only if thread %d leaves "
 				"this code; it shows where that is: limpet stacks %d --thread %d",
@@ -474,21 +551,23 @@ static struct patience begin_patience(const struct limpet_hijack_setup *setup)
 }
 
 /* Whether the program has mapped nothing of its own in the room, and protected nothing. */
-static bool room_is_whole(const struct limpet_hijack_setup *setup)
+static bool room_is_whole(const struct limpet_hijack *hijack)
 {
-	const struct limpet_hijack_region *region = &setup->room->region;
-	const struct limpet_map *map;
-	struct limpet_maps maps;
-	bool whole;
+	const struct limpet_hijack_region *region = &hijack->setup.room->region;
+	const struct limpet_map *map =
+		limpet_proc_maps_find(&hijack->maps, region->start + region->stack);
 
-	if (!region->start || limpet_proc_maps_read(setup->target->pid, &maps) < 0)
-		return false;
-	map = limpet_proc_maps_find(&maps, region->start + region->stack);
-	whole = map && map->start == region->start + region->stack &&
-		map->end == region->start + region->thunks && map->perms[1] == 'w' &&
-		map->perms[3] == 's' && limpet_own_objects_has_inode(map->inode);
-	limpet_proc_maps_done(&maps);
-	return whole;
+	return region->start && map && map->start == region->start + region->stack &&
+	       map->end == region->start + region->thunks && map->perms[1] == 'w' &&
+	       map->perms[3] == 's' && limpet_own_objects_has_inode(map->inode);
+}
+
+static void hijack_free(struct limpet_hijack *hijack)
+{
+	if (!hijack)
+		return;
+	limpet_proc_maps_done(&hijack->maps);
+	free(hijack);
 }
 
 int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hijack **ret,
@@ -509,7 +588,8 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 	hijack = hijack_new(setup);
 	if (!hijack)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	hijack->room_is_whole = room_is_whole(setup);
+	if (!setup->maps_nothing && limpet_proc_maps_read(setup->target->pid, &hijack->maps) == 0)
+		hijack->room_is_whole = room_is_whole(hijack);
 	for (unsigned pass = 0;; pass++) {
 		LIMPET_FREE struct candidate *list = NULL;
 		int count;
@@ -536,7 +616,7 @@ int limpet_hijack_find(const struct limpet_hijack_setup *setup, struct limpet_hi
 		return 0;
 	}
 	explain(hijack, error, locked, verdict, err);
-	free(hijack);
+	hijack_free(hijack);
 	return error;
 }
 
@@ -552,7 +632,7 @@ int limpet_hijack_given(const struct limpet_hijack_setup *setup, struct limpet_t
 	if (error) {
 		kill(setup->target->pid, SIGKILL);
 		limpet_tracee_release(tracee);
-		free(hijack);
+		hijack_free(hijack);
 		return limpet_err_set(err, error, "cannot hijack the thread: %s", strerror(-error));
 	}
 	hijack->tracee = tracee;
@@ -643,11 +723,10 @@ static int end_maker(struct limpet_hijack *hijack)
 	struct limpet_tracee *maker = hijack->maker;
 
 	hijack->maker = NULL;
-	hijack->image_there = -1;
-	return maker ? limpet_tracee_end_maker(hijack->tracee, maker,
-					       limpet_monotonic_ns() + CALL_PATIENCE_NS)
-		     : 0;
+	return maker ? limpet_tracee_end_maker(maker, limpet_monotonic_ns() + CALL_PATIENCE_NS) : 0;
 }
+
+static const char names[MADE_FILES][NAME_BYTES] = {LIMPET_MEMFD_AGENT, LIMPET_MEMFD_SHARED};
 
 /* Checks a file of the target's: any of its threads may have put another one there, and we would
  * overwrite that with our privileges. */
@@ -667,42 +746,22 @@ static bool is_new_file(int fd, const char *name, uint64_t *ret_inode)
 	return bytes == (ssize_t)strlen(path) && !memcmp(found, path, (size_t)bytes);
 }
 
-/* Makes an empty file in the maker's table: *ret_there. Returns it opened here, or -errno. */
-static int make_file(struct limpet_hijack *hijack, const char *name, int *ret_there,
-		     struct limpet_err *err)
+/* Opens what the maker has made, before it has a size. */
+static int open_made(struct limpet_hijack *hijack, enum made made, struct limpet_err *err)
 {
-	const pid_t pid = hijack->setup.target->pid;
-	uint64_t args[6] = {limpet_tracee_spare(hijack->maker), MEMFD_CLOEXEC | MEMFD_NOEXEC_SEAL};
-	char path[PATH_MAX], text[NAME_BYTES] = "";
+	const pid_t pid = hijack->setup.target->pid, tid = limpet_tracee_tid(hijack->maker);
+	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_OPEN_FILE, tid, 0);
 	LIMPET_CLOSE int file = -1;
-	struct limpet_step step;
-	uint64_t inode;
-	int64_t answer;
-	int error;
+	char path[PATH_MAX];
 
-	snprintf(text, sizeof(text), "%s", name);
-	error = limpet_memory_write(pid, args[0], text, sizeof(text));
-	if (error)
-		return failed(err, hijack, "writing to its stack", error);
-	/* The files are mapped, never executed: with this flag vm.memfd_noexec accepts them,
-	 * whatever its value. Before Linux 6.3 neither existed. */
-	answer = call_on(hijack->maker, SYS_memfd_create, args);
-	args[1] = MEMFD_CLOEXEC | MEMFD_ALLOW_SEALING;
-	if (answer == -EINVAL)
-		answer = call_on(hijack->maker, SYS_memfd_create, args);
-	if (answer < 0)
-		return failed(err, hijack, "memfd_create", answer);
-	step = limpet_step_begin(LIMPET_STEP_OPEN_FILE, limpet_tracee_tid(hijack->maker), 0);
-	snprintf(path, sizeof(path), "%s/%d/task/%d/fd/%d", limpet_proc_root, pid,
-		 limpet_tracee_tid(hijack->maker), (int)answer);
+	snprintf(path, sizeof(path), "%s/%d/task/%d/fd/%d", limpet_proc_root, pid, tid, (int)made);
 	file = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	limpet_step_end(&step, file < 0 ? -errno : 0);
 	if (file < 0)
 		return failed(err, hijack, "opening what memfd_create made", -errno);
-	if (!is_new_file(file, name, &inode))
+	if (!is_new_file(file, names[made], &hijack->inodes[made]))
 		return failed(err, hijack, "memfd_create", -EBADF);
-	limpet_own_objects_note(inode);
-	*ret_there = (int)answer;
+	limpet_own_objects_note(hijack->inodes[made]);
 	return limpet_take_fd(&file);
 }
 
@@ -717,18 +776,27 @@ static uint64_t empty_offset(const struct limpet_agent_image *image)
 	return image->layout.bytes + image->text_bytes;
 }
 
-static int write_image(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
-		       enum limpet_hijack_for purpose, struct limpet_err *err)
+/* Where a page is touched before anybody could stop that, no touch may fail. */
+static int commit_file(const struct limpet_hijack *hijack, int file, uint64_t bytes,
+		       struct limpet_err *err)
 {
-	LIMPET_CLOSE int file = make_file(hijack, LIMPET_MEMFD_AGENT, &hijack->image_there, err);
+	int error = limpet_commit_file(file, bytes);
+
+	if (error == -ENOSPC)
+		return limpet_commit_explain(hijack->setup.target->pid, err);
+	return error ? failed(err, hijack, "committing memory", error) : 0;
+}
+
+static int write_image(const struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+		       enum limpet_hijack_for purpose, int file, struct limpet_err *err)
+{
 	struct limpet_step step;
 	bool written;
 	int error;
 
-	if (file < 0)
-		return file;
 	if (empty_offset(image) + HOOK_AREA_MOST > LIMPET_THUNKS_OFFSET)
 		return failed(err, hijack, "writing the agent", -EFBIG);
+	limpet_agent_image_relocate(image, hijack->region.start);
 	step = limpet_step_begin(LIMPET_STEP_WRITE_IMAGE, 0, 0);
 	errno = 0;
 	written = (purpose == LIMPET_HIJACK_MAP
@@ -739,7 +807,9 @@ static int write_image(struct limpet_hijack *hijack, const struct limpet_agent_i
 			   LIMPET_THUNKS_OFFSET) &&
 		  ftruncate(file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES) == 0;
 	error = limpet_step_end(&step, written ? 0 : errno ? -errno : -ENOSPC);
-	return error ? failed(err, hijack, "writing the agent", error) : 0;
+	if (error)
+		return failed(err, hijack, "writing the agent", error);
+	return commit_file(hijack, file, LIMPET_THUNKS_OFFSET + 2 * LIMPET_THUNKS_BYTES, err);
 }
 
 static uint64_t take(uint64_t *at, uint64_t bytes)
@@ -770,11 +840,13 @@ static void lay_out(const struct limpet_agent_image *image, enum limpet_hijack_f
 bool limpet_hijack_is_stub(pid_t pid, const struct limpet_map *map)
 {
 	uint64_t word;
+	int error;
 
-	return limpet_memfd_is_shared(map->path) && map->perms[3] == 's' &&
-	       (!map->offset ||
-		(limpet_memory_read_own(pid, map->start, &word, sizeof(word)) == 0 &&
-		 word == stub_magic));
+	if (!limpet_memfd_is_shared(map->path) || map->perms[3] != 's')
+		return false;
+	error = limpet_memory_read_own(pid, map->start, &word, sizeof(word));
+	/* An earlier limpet took its addresses by a mapping of the file's beginning. */
+	return !map->offset || error == -EFAULT || (!error && word == stub_magic);
 }
 
 /* With the agent's file. */
@@ -788,21 +860,22 @@ static bool attaches(const struct limpet_hijack_region *region)
 	return region->shm < region->bytes;
 }
 
-/* *ret_there: its number in the maker's table. Nobody can make the file smaller: else a look at it
- * would end limpet. */
-static int make_shared(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
-		       struct limpet_segment *segment, int *ret_there, struct limpet_err *err)
+/* Nobody can make the file smaller: else a look at it would end limpet. */
+static int fill_shared(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+		       struct limpet_segment *segment, int file, struct limpet_err *err)
 {
 	const struct limpet_hijack_region *region = &hijack->region;
-	LIMPET_CLOSE int file = make_file(hijack, LIMPET_MEMFD_SHARED, ret_there, err);
 	void *boot;
 	int error;
 
-	if (file < 0)
-		return file;
 	if (ftruncate(file, (off_t)region->bytes) < 0 ||
 	    fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return failed(err, hijack, "making shared memory", -errno);
+	error = commit_file(
+		hijack, file,
+		segment ? region->shm + limpet_segment_head_bytes(segment) : region->bytes, err);
+	if (error)
+		return error;
 	boot = mmap(NULL, boot_bytes(region), PROT_READ | PROT_WRITE, MAP_SHARED, file,
 		    (off_t)region->boot);
 	if (boot == MAP_FAILED)
@@ -817,43 +890,42 @@ static int make_shared(struct limpet_hijack *hijack, const struct limpet_agent_i
 	return error ? failed(err, hijack, "sharing memory", error) : 0;
 }
 
-/* Chooses an address below a mapping of a file, which does not grow. */
-static int choose_elsewhere(const struct limpet_hijack *hijack, uint64_t bytes, uint64_t *ret)
-{
-	struct limpet_maps maps;
-	uint64_t end = 0;
-	int error = limpet_proc_maps_read(hijack->setup.target->pid, &maps);
-
-	if (error)
-		return error;
-	error = -ENOMEM;
-	for (size_t i = 0; i < maps.count; i++) {
-		const struct limpet_map *map = &maps.list[i];
-
-		if (i && map->inode && map->start - end >= bytes + PAGE) {
-			*ret = map->start - bytes;
-			error = 0;
-		}
-		end = map->end;
-	}
-	limpet_proc_maps_done(&maps);
-	return error;
-}
-
-/* Arguments of mmap(2). */
-struct mmap_call {
-	uint64_t address, bytes;
-	uint32_t protection;
-	int flags, file;
+/* What is mapped, side by side. Nothing of it replaces another mapping: of one that another thread
+ * has made there meanwhile, the kernel says so. */
+struct piece {
+	uint64_t start, bytes;
+	uint32_t protection, flags;
+	enum made file;
 	uint64_t offset;
 };
+#define MAX_PIECES 4u
 
-static int64_t map_there(const struct limpet_hijack *hijack, struct mmap_call call)
+static unsigned list_pieces(const struct limpet_hijack_region *region,
+			    const struct limpet_agent_image *image, struct piece ret[MAX_PIECES])
 {
-	const uint64_t args[6] = {call.address,         call.bytes,          call.protection,
-				  (uint64_t)call.flags, (uint64_t)call.file, call.offset};
+	const uint32_t code = LIMPET_PROT_CODE | image->readable;
+	const uint64_t start = region->start;
+	unsigned count = 0;
 
-	return call_on(hijack->maker, SYS_mmap, args);
+	ret[count++] =
+		(struct piece){start,       region->stack, code,
+			       MAP_PRIVATE, MADE_IMAGE,    region->code ? 0 : image->layout.bytes};
+	ret[count++] = (struct piece){start + region->stack,
+				      region->thunks - region->stack,
+				      LIMPET_PROT_DATA | image->readable,
+				      MAP_SHARED,
+				      MADE_SHARED,
+				      region->stack};
+	if (!attaches(region))
+		return count;
+	ret[count++] = (struct piece){
+		start + region->thunks, region->shm - region->thunks, code, MAP_PRIVATE, MADE_IMAGE,
+		LIMPET_THUNKS_OFFSET};
+	/* Without access the kernel neither populates nor locks it. */
+	ret[count++] = (struct piece){start + region->shm, region->bytes - region->shm,
+				      PROT_NONE,           MAP_SHARED,
+				      MADE_SHARED,         region->shm};
+	return count;
 }
 
 static bool is_error(int64_t answer)
@@ -861,73 +933,192 @@ static bool is_error(int64_t answer)
 	return answer < 0 && answer > -4096;
 }
 
-/* Takes the addresses: at a place of the kernel's choice, or at another one if memory of the
- * program may grow there. Without access, it can still grow up to its edge, which is the only harm,
- * and lasts a moment. */
-static int64_t reserve(struct limpet_hijack *hijack, int shared_there)
+static struct limpet_tracee_call call_of_piece(const struct piece *piece)
 {
-	const uint64_t bytes = hijack->region.bytes;
-	uint64_t address = 0;
-	int64_t answer = map_there(
-		hijack, (struct mmap_call){0, bytes, PROT_NONE, MAP_SHARED, shared_there, 0});
+	return (struct limpet_tracee_call){SYS_mmap,
+					   {piece->start, piece->bytes, piece->protection,
+					    piece->flags | MAP_FIXED_NOREPLACE, piece->file,
+					    piece->offset}};
+}
+
+/* All that a maker does, in its order. */
+static unsigned list_calls(const struct limpet_hijack *hijack, const struct piece *pieces,
+			   unsigned count, struct limpet_tracee_call ret[MADE_FILES + MAX_PIECES])
+{
+	const uint64_t text = limpet_tracee_spare(hijack->maker);
+
+	for (unsigned i = 0; i < MADE_FILES; i++)
+		ret[i] = (struct limpet_tracee_call){SYS_memfd_create,
+						     {text + i * NAME_BYTES, memfd_flags()}};
+	for (unsigned i = 0; i < count; i++)
+		ret[MADE_FILES + i] = call_of_piece(&pieces[i]);
+	return MADE_FILES + count;
+}
+
+/* With a stop before and after each, which tells its answer. */
+static int call_by_steps(const struct limpet_hijack *hijack, const struct limpet_tracee_call *calls,
+			 unsigned count, struct limpet_err *err)
+{
+	for (unsigned i = 0; i < count; i++) {
+		const int64_t answer = call_on(hijack->maker, calls[i].number, calls[i].args);
+		const bool maps = calls[i].number == SYS_mmap;
+
+		if (is_error(answer)) {
+			failed(err, hijack, maps ? "mmap" : "memfd_create", answer);
+			if (maps && (answer == -EACCES || answer == -EPERM))
+				limpet_err_hint(err, "the program may not map new code "
+						     "(MemoryDenyWriteExecute, SELinux execmem)");
+			return (int)answer;
+		}
+		if (maps ? (uint64_t)answer != calls[i].args[0] : answer != i)
+			return failed(err, hijack, maps ? "mmap" : "memfd_create", -EBADF);
+	}
+	return 0;
+}
+
+/* Which of them the maker has made: those alone are left in the list. Returns how many. */
+static unsigned keep_made(const struct limpet_hijack *hijack, struct piece *pieces, unsigned count)
+{
+	struct limpet_map maps[MAX_PIECES];
+	uint64_t addresses[MAX_PIECES];
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		addresses[i] = pieces[i].start;
+	if (limpet_proc_maps_at(limpet_tracee_tid(hijack->tracee), addresses, count, maps) < 0)
+		return 0;
+	for (unsigned i = 0; i < count; i++) {
+		const uint64_t inode = hijack->inodes[pieces[i].file];
+
+		if (maps[i].start == pieces[i].start &&
+		    maps[i].end == pieces[i].start + pieces[i].bytes &&
+		    maps[i].offset == pieces[i].offset &&
+		    (inode ? maps[i].inode == inode : maps[i].inode != 0))
+			pieces[kept++] = pieces[i];
+	}
+	return kept;
+}
+
+/* Far enough below other mappings that none of them, should it grow downwards, comes there
+ * (growing.h); as far above others. */
+#define DISTANCE ((UINT64_C(1) << 30) + (UINT64_C(2) << 20))
+
+/* Addresses begin at a multiple: in one such part the kernel maps all pages of the stub's code at
+ * its first fault (fault_around_bytes). */
+#define ALIGNMENT (UINT64_C(64) << 10)
+
+/* Chooses an address below the main stack, as high as it goes; else right below a mapping of a
+ * file, which does not grow. */
+static int choose_place(const struct limpet_maps *maps, uint64_t bytes, uint64_t *ret)
+{
+	bool below_stack = false;
+	int error = -ENOMEM;
+
+	for (size_t i = maps->count; i-- > 0;) {
+		const struct limpet_map *map = &maps->list[i];
+		const uint64_t hole = map->start - (i ? maps->list[i - 1].end : 0);
+
+		if (below_stack && hole >= bytes + 2 * DISTANCE) {
+			*ret = (map->start - DISTANCE - bytes) & ~(ALIGNMENT - 1);
+			return 0;
+		}
+		if (error && map->inode && hole >= bytes + ALIGNMENT) {
+			*ret = (map->start - bytes) & ~(ALIGNMENT - 1);
+			error = 0;
+		}
+		below_stack = below_stack || !strcmp(map->path, "[stack]");
+	}
+	return error;
+}
+
+/* -EEXIST: not all of it could be made. */
+static int have_made(struct limpet_hijack *hijack, const struct piece *pieces, unsigned count,
+		     struct limpet_err *err)
+{
+	struct limpet_tracee_call calls[MADE_FILES + MAX_PIECES];
+	int error = limpet_memory_write(hijack->setup.target->pid,
+					limpet_tracee_spare(hijack->maker), names, sizeof(names));
+
+	if (error)
+		return failed(err, hijack, "writing to its stack", error);
+	count = list_calls(hijack, pieces, count, calls);
+	if (hijack->by_steps)
+		return call_by_steps(hijack, calls, count, err);
+	error = limpet_tracee_maker_calls(hijack->maker, calls, count,
+					  limpet_monotonic_ns() + CALL_PATIENCE_NS);
+	return error ? failed(err, hijack, "mapping memory", error) : 0;
+}
+
+/* Before the files have a size it is known whether all of it is there. */
+static int fill_made(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+		     enum limpet_hijack_for purpose, struct limpet_segment *segment,
+		     struct limpet_err *err)
+{
+	LIMPET_CLOSE int agent = open_made(hijack, MADE_IMAGE, err);
+	LIMPET_CLOSE int shared = agent < 0 ? agent : open_made(hijack, MADE_SHARED, err);
+	struct piece pieces[MAX_PIECES];
+	unsigned count;
 	int error;
 
-	if (is_error(answer) ||
-	    !limpet_growing_above_new(hijack->setup.target->pid, hijack->setup.maps,
-				      (uint64_t)answer + bytes))
-		return answer;
-	hijack->below_growing = true;
-	answer = call_on(hijack->maker, SYS_munmap, (const uint64_t[6]){(uint64_t)answer, bytes});
-	error = answer < 0 ? (int)answer : choose_elsewhere(hijack, bytes, &address);
-	return error ? error
-		     : map_there(hijack, (struct mmap_call){address, bytes, PROT_NONE,
-							    MAP_SHARED | MAP_FIXED_NOREPLACE,
-							    shared_there, 0});
+	if (shared < 0)
+		return shared == -ENOENT ? -EEXIST : shared;
+	count = list_pieces(&hijack->region, image, pieces);
+	if (keep_made(hijack, pieces, count) < count)
+		return failed(err, hijack, "mapping memory", -EEXIST);
+	error = write_image(hijack, image, purpose, agent, err);
+	return error ?: fill_shared(hijack, image, segment, shared, err);
 }
 
-/* Over the reserved addresses. */
-static int64_t map_parts(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
-			 int shared_there)
+static int make_all(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+		    enum limpet_hijack_for purpose, struct limpet_segment *segment,
+		    struct limpet_err *err)
 {
-	const uint32_t code = LIMPET_PROT_CODE | image->readable;
-	const int fixed = MAP_PRIVATE | MAP_FIXED;
-	const struct limpet_hijack_region *region = &hijack->region;
-	const uint64_t start = region->start;
-	int64_t answer = map_there(
-		hijack, (struct mmap_call){start, region->stack, code, fixed, hijack->image_there,
-					   region->code ? 0 : image->layout.bytes});
+	struct piece pieces[MAX_PIECES];
+	unsigned count = list_pieces(&hijack->region, image, pieces);
+	int error = begin_maker(hijack, err), ended;
 
-	if (!is_error(answer))
-		answer = map_there(hijack, (struct mmap_call){start + region->stack,
-							      region->thunks - region->stack,
-							      LIMPET_PROT_DATA | image->readable,
-							      MAP_SHARED | MAP_FIXED, shared_there,
-							      region->stack});
-	if (!is_error(answer) && attaches(region))
-		answer = map_there(hijack,
-				   (struct mmap_call){start + region->thunks,
-						      2 * LIMPET_THUNKS_BYTES, code, fixed,
-						      hijack->image_there, LIMPET_THUNKS_OFFSET});
-	return is_error(answer) ? answer : 0;
-}
-
-static int make_mapping(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
-			int shared_there, struct limpet_err *err)
-{
-	int64_t answer = reserve(hijack, shared_there);
-
-	if (is_error(answer))
-		return failed(err, hijack, "mmap", answer);
-	hijack->region.start = (uint64_t)answer;
-	hijack->unmap_bytes = hijack->region.bytes;
-	answer = map_parts(hijack, image, shared_there);
-	if (!answer)
+	memset(hijack->inodes, 0, sizeof(hijack->inodes));
+	if (!error)
+		error = have_made(hijack, pieces, count, err);
+	if (!error)
+		error = fill_made(hijack, image, purpose, segment, err);
+	if (!error) {
+		hijack->unmap_bytes = hijack->region.bytes;
 		return 0;
-	failed(err, hijack, "mapping code", answer);
-	if (answer == -EACCES || answer == -EPERM)
-		limpet_err_hint(err, "the program may not map new code "
-				     "(MemoryDenyWriteExecute, SELinux execmem)");
-	return (int)answer;
+	}
+	ended = end_maker(hijack);
+	if (ended)
+		return failed(err, hijack, "ending a thread of ours", ended);
+	count = keep_made(hijack, pieces, count);
+	for (unsigned i = 0; i < count; i++)
+		limpet_hijack_syscall(hijack, SYS_munmap, pieces[i].start, pieces[i].bytes);
+	return error;
+}
+
+/* All at once first. If something fails, by steps, which tell why; and another thread may map
+ * something there meanwhile. */
+static int map_somewhere(struct limpet_hijack *hijack, const struct limpet_agent_image *image,
+			 enum limpet_hijack_for purpose, struct limpet_segment *segment,
+			 struct limpet_err *err)
+{
+	const unsigned tries = 4;
+	int error = -EEXIST;
+
+	hijack->by_steps = hijack->setup.maps_areas;
+	for (unsigned i = 0; i < tries && error == -EEXIST; i++) {
+		if (i || !hijack->maps.count) {
+			limpet_proc_maps_done(&hijack->maps);
+			error = limpet_proc_maps_read(hijack->setup.target->pid, &hijack->maps);
+			if (error)
+				return failed(err, hijack, "reading its mappings", error);
+		}
+		error = choose_place(&hijack->maps, hijack->region.bytes, &hijack->region.start);
+		if (error)
+			return failed(err, hijack, "finding a place for the agent", error);
+		error = make_all(hijack, image, purpose, segment, err);
+		hijack->by_steps = true;
+	}
+	return error;
 }
 
 static uint64_t entry_of(const struct limpet_hijack_region *region,
@@ -962,7 +1153,7 @@ int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpo
 		      struct limpet_segment *segment, struct limpet_err *err)
 {
 	const struct limpet_agent_image *image;
-	int shared_there = -1, error = limpet_agent_image_get(&image);
+	int error = limpet_agent_image_get(&image);
 
 	if (error)
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
@@ -977,34 +1168,22 @@ int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpo
 	if (error)
 		return error;
 	lay_out(image, purpose, segment, &hijack->region);
-	error = begin_maker(hijack, err);
-	if (!error)
-		error = write_image(hijack, image, purpose, err);
-	if (!error)
-		error = make_shared(hijack, image, segment, &shared_there, err);
-	if (!error)
-		error = make_mapping(hijack, image, shared_there, err);
-	return error;
-}
-
-bool limpet_hijack_below_growing(const struct limpet_hijack *hijack)
-{
-	return hijack->below_growing;
+	return map_somewhere(hijack, image, purpose, segment, err);
 }
 
 int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address, uint64_t bytes)
 {
 	const struct limpet_agent_image *image;
+	struct limpet_tracee_call call;
 	int64_t answer;
 	int error = limpet_agent_image_get(&image);
 
 	if (error)
 		return error;
 	/* Empty pages of the file. */
-	answer = map_there(hijack,
-			   (struct mmap_call){address, bytes, LIMPET_PROT_CODE | image->readable,
-					      MAP_PRIVATE | MAP_FIXED_NOREPLACE,
-					      hijack->image_there, empty_offset(image)});
+	call = call_of_piece(&(struct piece){address, bytes, LIMPET_PROT_CODE | image->readable,
+					     MAP_PRIVATE, MADE_IMAGE, empty_offset(image)});
+	answer = call_on(hijack->maker, call.number, call.args);
 	return is_error(answer) ? (int)answer : 0;
 }
 
@@ -1041,7 +1220,8 @@ static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			return -ETIMEDOUT;
 		if (deadline_ns - now < look_every_ns)
 			left.tv_nsec = (long)(deadline_ns - now);
-		left.tv_nsec = (long)limpet_tracee_bound_sleep_ns((uint64_t)left.tv_nsec);
+		left.tv_nsec = (long)limpet_tracer_bound_sleep_ns(hijack->setup.wait.tracer,
+								  (uint64_t)left.tv_nsec);
 		if (waited_ns < STUB_LEAST_NS)
 			turn_ns = STUB_LEAST_NS - waited_ns;
 		else
@@ -1058,7 +1238,7 @@ static int await_ready(const struct limpet_hijack *hijack, uint64_t deadline_ns)
 			return -ESRCH;
 		/* The thread that holds the lock for which the stub waits may itself wait for us,
 		 * or be a stray that has stopped by now. */
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(hijack->setup.wait.tracer);
 		if (now >= idle_ns) {
 			limpet_wait_idle(&hijack->setup.wait);
 			limpet_tracee_look_frozen(hijack->tracee);
@@ -1129,6 +1309,7 @@ static void fill_boot(struct limpet_hijack *hijack, const struct limpet_agent_im
 		boot->image_bytes = image->size;
 		memcpy(boot->file_name, LIMPET_MEMFD_AGENT, sizeof(LIMPET_MEMFD_AGENT));
 	}
+	boot->start.private_end = start;
 	boot->start.shm = start + region->shm;
 	boot->start.shm_bytes = segment->shm_bytes;
 	boot->start.unwind_bytes = segment->tables.arena_bytes;
@@ -1149,8 +1330,17 @@ static void give_life(struct limpet_hijack *hijack, const struct limpet_segment 
 static void write_boot(struct limpet_hijack *hijack, const struct limpet_boot *boot)
 {
 	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_WRITE_BOOT, 0, 0);
+	const uint64_t there = hijack->region.start + hijack->region.boot;
+	struct {
+		uint64_t word; /* of the stack */
+		struct limpet_boot boot;
+	} all = {0, *boot};
 
 	*hijack->boot = *boot;
+	/* By its own mapping, too: then the pages are there, and do not fault. */
+	if (!hijack->in_room)
+		(void)!limpet_memory_write(hijack->setup.target->pid, there - sizeof(all.word),
+					   &all, sizeof(all));
 	limpet_step_end(&step, 0);
 }
 
@@ -1189,7 +1379,9 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 
 	if (error)
 		return limpet_err_set(err, error, "the agent inside limpet is damaged");
-	error = end_maker(hijack);
+	error = hijack->maker ? limpet_tracee_let_end(hijack->maker,
+						      limpet_monotonic_ns() + CALL_PATIENCE_NS)
+			      : 0;
 	if (error)
 		return failed(err, hijack, "ending a thread of ours", error);
 	hijack->operation = boot->operation;
@@ -1203,6 +1395,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	if (error)
 		return failed(err, hijack, "running the stub", error);
 	error = wait_ready(hijack, deadline_ns > least_ns ? deadline_ns : least_ns);
+	if (!error)
+		error = end_maker(hijack);
 	/* It waits for a lock, and may hold others: whatever went wrong, it must resume by itself.
 	 * Only after a fault it cannot. */
 	hijack->abandoned = error && limpet_tracee_is_running(hijack->tracee);
@@ -1219,6 +1413,8 @@ int limpet_hijack_call(struct limpet_hijack *hijack, struct limpet_boot *boot,
 	if (!error)
 		error = limpet_tracee_halt(hijack->tracee,
 					   limpet_monotonic_ns() + CALL_PATIENCE_NS);
+	if (error == -EPROTO && !hijack->abandoned)
+		return explain_fault(hijack, err);
 	if (error) {
 		hijack->abandoned = hijack->abandoned || limpet_tracee_is_running(hijack->tracee);
 		return failed(err, hijack, "waiting for the stub", error);
@@ -1273,6 +1469,10 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 					      hijack->last[i].bytes);
 		error = limpet_tracee_release(hijack->tracee);
 	}
+	/* If its registers could not be restored it stands in the stub again, which ends by itself.
+	 */
+	if (error && hijack->boot && hijack->life)
+		let_go(hijack);
 	if (hijack->boot && hijack->life == &hijack->boot->own_life)
 		limpet_last_words_forget(hijack->life);
 	/* The stub of a thread that was abandoned unmaps what it stands in. */
@@ -1280,6 +1480,6 @@ int limpet_hijack_finish(struct limpet_hijack *hijack)
 		limpet_hijack_room_done(hijack->setup.room);
 	else if (hijack->boot && !hijack->in_room)
 		munmap(hijack->boot, boot_bytes(&hijack->region));
-	free(hijack);
+	hijack_free(hijack);
 	return error;
 }

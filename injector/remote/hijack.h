@@ -15,8 +15,8 @@
 
 struct limpet_hijack;
 
-/* Whether a mapping is, or begins with, shared memory of a stub, or of addresses that were reserved
- * for one: only a target has that, also if it is a limpet itself. */
+/* Whether a mapping is, or begins with, shared memory of a stub, or is of a file without a size, as
+ * it is made: only a target has that, also if it is a limpet itself. */
 bool limpet_hijack_is_stub(pid_t pid, const struct limpet_map *map);
 
 /* What is mapped for a call, one part after the other, so that the kernel's list of mappings tells
@@ -50,8 +50,8 @@ struct limpet_hijack_setup {
 	 * allocator will do if there is no better one. */
 	bool may_be_in_malloc;
 	bool maps_nothing; /* only system calls are made on it: limpet_hijack_map() is not called */
-	const struct limpet_maps *maps; /* what was mapped before, maybe some time ago */
-	pid_t only;                     /* hijack this thread; 0: the best one */
+	bool maps_areas;   /* limpet_hijack_map_hook_area() is called */
+	pid_t only;        /* hijack this thread; 0: the best one */
 	uint64_t loader_lock; /* limpet_loader_lock_find(): nobody is hijacked while it is held */
 	/* Whether a thread that is stopped and traced may be made to make system calls; NULL: any
 	 * may. */
@@ -84,9 +84,6 @@ enum limpet_hijack_for {
  * no thread now. */
 int limpet_hijack_map(struct limpet_hijack *hijack, enum limpet_hijack_for purpose,
 		      struct limpet_segment *segment, struct limpet_err *err) LIMPET_MUST_CHECK;
-/* After limpet_hijack_map(): whether the kernel places mappings where a mapping of the program may
- * grow (growing.h). The mappings made here are elsewhere. */
-bool limpet_hijack_below_growing(const struct limpet_hijack *hijack);
 /* After limpet_hijack_map(): maps memory of the image, executable and still empty, at `address`;
  * -EEXIST: something is mapped there. It stays until it is unmapped. */
 int limpet_hijack_map_hook_area(struct limpet_hijack *hijack, uint64_t address,

@@ -4,6 +4,7 @@
 
 #include "common/arch.h"
 #include "injector/proc/memory.h"
+#include "injector/proc/target_process.h"
 
 /* Static thread-local storage is below the thread pointer, and is small. */
 #define FARTHEST_BYTES (1 << 20)
@@ -22,12 +23,12 @@ static bool is_result(const struct limpet_slot_tables *tables, uint64_t index)
 	       !memcmp(tables->strings + symbol->st_name, name, sizeof(name));
 }
 
-static int64_t find_in(pid_t pid, struct limpet_module *module)
+static int64_t find_in(const struct limpet_target *target, struct limpet_module *module)
 {
 	struct limpet_slot_tables tables;
 	int64_t found = 0, offset;
 
-	if (limpet_module_tables_read(pid, module, &tables) < 0)
+	if (limpet_module_tables_read(target, module, &tables) < 0)
 		return 0;
 	for (uint64_t i = 0; i < tables.rela_count[0] && !found; i++) {
 		const Elf64_Rela *rela = &tables.rela[0][i];
@@ -35,7 +36,7 @@ static int64_t find_in(pid_t pid, struct limpet_module *module)
 		if (!LIMPET_ARCH_RELOCATION_IS_TLS_OFFSET(ELF64_R_TYPE(rela->r_info)) ||
 		    !is_result(&tables, ELF64_R_SYM(rela->r_info)))
 			continue;
-		if (limpet_memory_read(pid, module->bias + rela->r_offset, &offset,
+		if (limpet_memory_read(target->pid, module->bias + rela->r_offset, &offset,
 				       sizeof(offset)) == 0 &&
 		    offset < 0 && offset > -FARTHEST_BYTES && !(offset % (int)sizeof(offset)))
 			found = offset;
@@ -54,7 +55,7 @@ int64_t limpet_loader_error_find(struct limpet_modules *modules)
 
 		if (module->in_list && !module->space && !module->agent && slash &&
 		    !strncmp(slash + 1, "libc.so.6", strlen("libc.so.6")))
-			found = find_in(modules->pid, module);
+			found = find_in(modules->target, module);
 	}
 	return found;
 }

@@ -10,6 +10,7 @@
 #include "common/loader_mutex.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/tracee.h"
 
 #define MAX_GLOBAL_BYTES 65536u
@@ -50,11 +51,12 @@ static uint8_t *copy_global(struct limpet_modules *modules, uint64_t *ret_addres
 
 		if (!module->loader)
 			continue;
-		address = limpet_module_symbol(modules->pid, module, "_rtld_global", &symbol);
+		address = limpet_module_symbol(modules->target, module, "_rtld_global", &symbol);
 		if (!address || symbol.st_size > MAX_GLOBAL_BYTES)
 			continue;
 		bytes = malloc(symbol.st_size);
-		if (!bytes || limpet_memory_read(modules->pid, address, bytes, symbol.st_size) < 0)
+		if (!bytes ||
+		    limpet_memory_read(modules->target->pid, address, bytes, symbol.st_size) < 0)
 			continue;
 		*ret_address = address;
 		*ret_bytes = symbol.st_size;
@@ -124,7 +126,7 @@ void limpet_loader_describe(struct limpet_modules *modules, struct limpet_loader
 	}
 	lock = bytes ? find_pair(bytes, size) : 0;
 	if (ret->is_musl || !lock || !modules->r_debug || !found.program_head ||
-	    limpet_memory_read(modules->pid, modules->r_debug, &debug, sizeof(debug)) < 0 ||
+	    limpet_memory_read(modules->target->pid, modules->r_debug, &debug, sizeof(debug)) < 0 ||
 	    !find_counts(bytes, size, lock, (uint64_t)(uintptr_t)debug.r_map, &found))
 		return;
 	found.lock = address + lock;
@@ -142,6 +144,15 @@ bool limpet_loader_lock_is_held(pid_t pid, uint64_t address, bool both)
 	       (locks[0].owner || (both && locks[1].owner));
 }
 
+pid_t limpet_loader_lock_owner(pid_t pid, uint64_t address)
+{
+	struct limpet_loader_mutex locks[LOCKS];
+
+	if (!address || limpet_memory_read(pid, address, locks, sizeof(locks)) < 0)
+		return 0;
+	return locks[0].owner ?: locks[1].owner;
+}
+
 /* Only in a process with one thread can this be told from a lock in use without more effort. */
 static bool is_orphaned(pid_t pid, const struct limpet_loader_mutex *mutex)
 {
@@ -152,7 +163,7 @@ static bool is_orphaned(pid_t pid, const struct limpet_loader_mutex *mutex)
 	       limpet_proc_status_read(pid, &status) == 0 && mutex->owner != status.ns_pid;
 }
 
-int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address)
+int limpet_loader_lock_free_orphaned(struct limpet_tracer *tracer, pid_t pid, uint64_t address)
 {
 	const uint64_t patience_ns = 100000000u;
 	const uint64_t second = address + sizeof(struct limpet_loader_mutex);
@@ -164,7 +175,7 @@ int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address)
 	    !is_orphaned(pid, &mutex))
 		return 0;
 	/* A thread that waits for the lock checks it again when it resumes. */
-	error = limpet_tracee_stop(pid, pid, limpet_monotonic_ns() + patience_ns, &tracee);
+	error = limpet_tracee_stop(tracer, pid, pid, limpet_monotonic_ns() + patience_ns, &tracee);
 	if (error)
 		return error;
 	error = limpet_memory_read(pid, second, &mutex, sizeof(mutex));

@@ -13,6 +13,8 @@
 #include "common/wire.h"
 #include "injector/elf/modules.h"
 
+struct limpet_tracer;
+
 /* Returns the address in the target of glibc's _dl_load_lock, which _dl_load_write_lock follows; 0:
  * not found (musl, an unknown glibc), and then nothing is known about it. They have no symbols:
  * they are recognized by their form in _rtld_global, which has one. */
@@ -21,10 +23,13 @@ uint64_t limpet_loader_lock_find(struct limpet_modules *modules);
 void limpet_loader_describe(struct limpet_modules *modules, struct limpet_loader *ret);
 /* Whether a thread holds the first of them now, or `both`: one of them. False for address 0. */
 bool limpet_loader_lock_is_held(pid_t pid, uint64_t address, bool both);
+/* The thread that holds the first of them or, if nobody does, the second, by its tid in the
+ * target's pid namespace; 0: nobody, or unknown. */
+pid_t limpet_loader_lock_owner(pid_t pid, uint64_t address);
 /* In a process that was forked while another thread of its parent was in dl_iterate_phdr, dlopen or
  * dlclose (called by us, that is), glibc leaves the second lock held by a thread that the process
  * does not have: the process would wait for it forever. Releases the lock in that case. 1: done, 0:
  * nothing to do, or -errno. */
-int limpet_loader_lock_free_orphaned(pid_t pid, uint64_t address);
+int limpet_loader_lock_free_orphaned(struct limpet_tracer *tracer, pid_t pid, uint64_t address);
 
 #endif

@@ -24,8 +24,13 @@
 /* How long limpet waits for the end of a call that a stop would cut short, if the thread has to be
  * stopped at all. */
 #define POLITE_NS 1000000000u
+/* Threads that were inside when they were stopped: by their number, and the last one of several. */
+#define INSIDE 256u
+/* What one of them may spend on its way out of a stop, in the kernel alone. */
+#define STOP_COST_NS 100000u
 
 struct look {
+	struct limpet_tracer *tracer;
 	pid_t pid;
 	const struct limpet_agent_place *place;
 	struct limpet_thread *states; /* NULL: not read yet */
@@ -36,6 +41,10 @@ struct look {
 	void *stack;
 	struct limpet_stack_maps maps; /* of this round */
 	uint64_t polite_until_ns;
+	struct {
+		pid_t tid;
+		uint64_t run_ns;
+	} inside[INSIDE];
 	bool thunks_stay;
 	bool broken; /* the states cannot be found: the program has written over their head */
 };
@@ -183,7 +192,7 @@ static bool in_hook(const struct look *look, pid_t ns_tid, uint64_t pc)
 	return false;
 }
 
-/* A thread that ended in a hook leaves its state as it was. */
+/* A thread that ended in a hook leaves its state as it was. One that cannot be read exists. */
 static bool exists(pid_t pid, uint32_t ns_tid)
 {
 	LIMPET_FREE pid_t *tids = NULL;
@@ -192,9 +201,9 @@ static bool exists(pid_t pid, uint32_t ns_tid)
 
 	for (int i = 0; i < count && !found; i++) {
 		struct limpet_proc_status status;
+		int error = limpet_proc_status_read(tids[i], &status);
 
-		found = limpet_proc_status_read(tids[i], &status) == 0 &&
-			(uint32_t)status.ns_pid == ns_tid;
+		found = error ? !limpet_proc_says_gone(error) : (uint32_t)status.ns_pid == ns_tid;
 	}
 	return found;
 }
@@ -255,6 +264,27 @@ static bool holds_hook_address(const struct look *look, const struct user_regs_s
 	return false;
 }
 
+/* While it stands. */
+static void note_inside(struct look *look, pid_t tid)
+{
+	const unsigned i = (unsigned)tid % INSIDE;
+
+	look->inside[i].tid =
+		limpet_proc_run_time(look->pid, tid, &look->inside[i].run_ns) < 0 ? 0 : tid;
+}
+
+/* It was inside, and has not had a processor since, behind all others that want one: each stop
+ * would only take it longer to come out. */
+static bool is_still_inside(const struct look *look, pid_t tid, char state)
+{
+	const uint64_t cost_ns = state == 'R' ? STOP_COST_NS : 0;
+	const unsigned i = (unsigned)tid % INSIDE;
+	uint64_t run_ns;
+
+	return look->inside[i].tid == tid && limpet_proc_run_time(look->pid, tid, &run_ns) == 0 &&
+	       run_ns - look->inside[i].run_ns <= cost_ns;
+}
+
 /* 1: outside, 0: not outside, or -errno. */
 static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_status *status,
 			 struct limpet_quiesce_stats *stats)
@@ -262,20 +292,22 @@ static int stop_and_look(struct look *look, pid_t tid, const struct limpet_proc_
 	const uint64_t patience_ns = status->state == 'R' ? RUN_PATIENCE_NS : STOP_PATIENCE_NS;
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	const struct limpet_priority before = limpet_tracer_raise(look->tracer);
 	int outside;
-	int error =
-		limpet_tracee_stop(look->pid, tid, limpet_monotonic_ns() + patience_ns, &tracee);
+	int error = limpet_tracee_stop(look->tracer, look->pid, tid,
+				       limpet_monotonic_ns() + patience_ns, &tracee);
 
 	if (error) {
-		limpet_priority_restore(before);
+		limpet_tracer_lower(look->tracer, before);
 		return error;
 	}
 	regs = limpet_tracee_regs(tracee);
 	outside = (look->thunks_stay || !holds_hook_address(look, regs)) &&
 		  is_outside(look, status->ns_pid, regs->rip, regs->rsp);
+	if (!outside)
+		note_inside(look, tid);
 	limpet_tracee_release(tracee);
-	limpet_priority_restore(before);
+	limpet_tracer_lower(look->tracer, before);
 	stats->stopped++;
 	return outside;
 }
@@ -286,13 +318,15 @@ static int look_at(struct look *look, pid_t tid, bool stop_all, struct limpet_qu
 	int error = limpet_proc_status_read(tid, &status);
 
 	if (error)
-		return error == -ESRCH || error == -ENOENT ? 1 : error;
+		return limpet_proc_says_gone(error) ? 1 : error;
 	if (status.state == 'Z' || status.state == 'X' || status.kernel_thread)
 		return 1;
 	if (!stop_all && peek(look, tid, status.ns_pid)) {
 		stats->peeked++;
 		return 1;
 	}
+	if (is_still_inside(look, tid, status.state))
+		return 0;
 	if (limpet_monotonic_ns() < look->polite_until_ns && limpet_stop_cuts(look->pid, tid, NULL))
 		return 0;
 	error = stop_and_look(look, tid, &status, stats);
@@ -347,7 +381,8 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 			 struct limpet_quiesce_stats *ret_stats)
 {
 	struct limpet_quiesce_stats stats = {0};
-	struct look look = {.pid = pid,
+	struct look look = {.tracer = options->wait.tracer,
+			    .pid = pid,
 			    .place = place,
 			    .stack = malloc(LIMPET_SIGNAL_STACK_BYTES),
 			    .maps = {.pagemap = -1},
@@ -377,7 +412,7 @@ int limpet_quiesce_prove(pid_t pid, const struct limpet_agent_place *place,
 		free(seen.list);
 		seen = now;
 	}
-	limpet_tracee_release_strays();
+	limpet_tracer_release_strays(look.tracer);
 	free(seen.list);
 	free(look.states);
 	free(look.stack);

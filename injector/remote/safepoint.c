@@ -9,6 +9,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/pagemap.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/arch.h"
 #include "injector/ptrace/signal_frame.h"
 
@@ -103,7 +104,8 @@ static void add_functions(struct limpet_safepoint *safepoint, struct limpet_modu
 {
 	for (size_t i = 0; i < count; i++) {
 		Elf64_Sym symbol;
-		uint64_t address = limpet_module_symbol(safepoint->pid, module, names[i], &symbol);
+		uint64_t address =
+			limpet_module_symbol(safepoint->modules->target, module, names[i], &symbol);
 
 		if (address)
 			add_range(safepoint, address, address + (symbol.st_size ?: 1), verdict);
@@ -118,8 +120,8 @@ static void add_allocator_object(struct limpet_safepoint *safepoint, struct limp
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(allocator_functions); i++) {
 		Elf64_Sym symbol;
-		uint64_t address =
-			limpet_module_symbol(safepoint->pid, libc, allocator_functions[i], &symbol);
+		uint64_t address = limpet_module_symbol(safepoint->modules->target, libc,
+							allocator_functions[i], &symbol);
 
 		if (!address)
 			continue;
@@ -139,10 +141,10 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 
 	if (!safepoint)
 		return -ENOMEM;
-	safepoint->pid = modules->pid;
+	safepoint->pid = modules->target->pid;
 	safepoint->segment = segment;
 	safepoint->modules = modules;
-	safepoint->pagemap = limpet_pagemap_open(modules->pid);
+	safepoint->pagemap = limpet_pagemap_open(modules->target->pid);
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
 
@@ -156,13 +158,13 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 				  LIMPET_UNSAFE_AGENT);
 			continue;
 		}
-		if (module->vdso || !limpet_module_has_malloc(modules->pid, module)) {
+		if (module->vdso || !limpet_module_has_malloc(modules->target, module)) {
 			/* libpthread of older glibc contains some of these, too. */
 			if (strstr(module->path, "libpthread") || strstr(module->path, "libdl"))
 				goto functions;
 			continue;
 		}
-		if (!limpet_module_is_libc(modules->pid, module)) {
+		if (!limpet_module_is_libc(modules->target, module)) {
 			/* A library that is an allocator: all of it, unless it is the program
 			 * itself. */
 			if (!module->executable)
@@ -215,12 +217,14 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 		[LIMPET_UNSAFE_LOADER] = "in the dynamic linker",
 		[LIMPET_UNSAFE_THREADS] = "creating or ending a thread or process",
 		[LIMPET_UNSAFE_SIGNAL] = "in a signal handler",
-		[LIMPET_UNSAFE_RSEQ] = "in a restartable sequence",
+		[LIMPET_UNSAFE_RSEQ] = "where it may be in a restartable sequence",
 		[LIMPET_UNSAFE_AGENT] = "in a hook",
 		[LIMPET_UNSAFE_UNKNOWN] = "in code whose stack could not be followed",
 		[LIMPET_UNSAFE_STACK] = "short of stack, or on one that is not the thread's own",
 		[LIMPET_UNSAFE_POINTER] = "on thread-local storage that is not the C library's",
+		[LIMPET_UNSAFE_CODE] = "in 32-bit code",
 		[LIMPET_UNSAFE_DISPATCH] = "handing its system calls to a handler of its own",
+		[LIMPET_UNSAFE_KEYS] = "without access to most memory, by protection keys",
 		[LIMPET_UNSAFE_FILTER] =
 			"under a seccomp filter that forbids limpet's system calls",
 	};
@@ -231,7 +235,8 @@ const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict)
 bool limpet_safepoint_is_lasting(enum limpet_safepoint_verdict verdict)
 {
 	return verdict == LIMPET_UNSAFE_UNKNOWN || verdict == LIMPET_UNSAFE_STACK ||
-	       verdict == LIMPET_UNSAFE_POINTER || verdict == LIMPET_UNSAFE_DISPATCH;
+	       verdict == LIMPET_UNSAFE_POINTER || verdict == LIMPET_UNSAFE_CODE ||
+	       verdict == LIMPET_UNSAFE_DISPATCH;
 }
 
 /* One thread that is looked at. */
@@ -657,6 +662,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	uint64_t low;
 
+	if (limpet_tracee_runs_32_bit(tracee))
+		return LIMPET_UNSAFE_CODE;
 	if (limpet_tracee_dispatches(tracee))
 		return LIMPET_UNSAFE_DISPATCH;
 	if (limpet_tracee_in_rseq(tracee))
@@ -694,6 +701,8 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 
 	if (!memory)
 		return LIMPET_UNSAFE_UNKNOWN;
+	if (limpet_tracee_runs_32_bit(tracee))
+		return LIMPET_UNSAFE_CODE;
 	if (limpet_tracee_dispatches(tracee))
 		return LIMPET_UNSAFE_DISPATCH;
 	if (limpet_tracee_in_rseq(tracee))

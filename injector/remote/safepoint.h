@@ -38,7 +38,9 @@ enum limpet_safepoint_verdict {
 	LIMPET_UNSAFE_UNKNOWN,  /* the chain of frames could not be followed to its root */
 	LIMPET_UNSAFE_STACK,    /* too little stack, or not the thread's own (a coroutine's) */
 	LIMPET_UNSAFE_POINTER,  /* its thread pointer is not libc's */
+	LIMPET_UNSAFE_CODE,     /* 32-bit */
 	LIMPET_UNSAFE_DISPATCH, /* its system calls raise SIGSYS */
+	LIMPET_UNSAFE_KEYS,     /* may not access its own memory (limpet_tracee_hijack()) */
 	LIMPET_UNSAFE_FILTER    /* has a seccomp filter that may block our calls */
 };
 const char *limpet_safepoint_word(enum limpet_safepoint_verdict verdict);

@@ -9,6 +9,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "injector/proc/commit.h"
+
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
@@ -172,12 +174,13 @@ void limpet_segment_free_all(struct limpet_segment *segment)
 }
 
 /* On older kernels memory is not populated in advance: it is charged to the first who touches a
- * page. */
+ * page. Nothing but that depends on it: where a touch could fail, the file has all of its pages
+ * (limpet_commit_file()). */
 static void touch(const struct limpet_segment *segment, uint64_t start, uint64_t end)
 {
 	start = start / PAGE * PAGE;
 	end = round_up(end, PAGE);
-	madvise((uint8_t *)segment->shm + start, end - start, MADV_POPULATE_WRITE);
+	(void)madvise((uint8_t *)segment->shm + start, end - start, MADV_POPULATE_WRITE);
 }
 
 bool limpet_segment_populate_chunks(struct limpet_segment *segment)
@@ -422,6 +425,11 @@ int limpet_segment_share(struct limpet_segment *segment, int file, uint64_t offs
 
 int limpet_segment_share_rest(struct limpet_segment *segment)
 {
+	int error = limpet_commit_file(segment->file,
+				       segment->arena_offset + segment->tables.arena_bytes);
+
+	if (error)
+		return error;
 	segment->arena_shared = 0;
 	touch_first(segment);
 	limpet_segment_free_all(segment);

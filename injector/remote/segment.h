@@ -51,7 +51,13 @@ int limpet_segment_create(uint64_t memory_bytes, uint64_t tables_bytes,
  * called again, with another file. */
 int limpet_segment_share(struct limpet_segment *segment, int file,
 			 uint64_t offset) LIMPET_MUST_CHECK;
-/* The rest, before a hook records: tables, and populated memory. */
+/* What of the shared memory is touched before limpet_segment_share_rest(): its head and tables. */
+static inline uint64_t limpet_segment_head_bytes(const struct limpet_segment *segment)
+{
+	return segment->layout.fingerprints_offset[0];
+}
+/* The rest, before a hook records: tables, and populated memory. -ENOSPC: limpet_commit_explain().
+ */
 int limpet_segment_share_rest(struct limpet_segment *segment) LIMPET_MUST_CHECK;
 void limpet_segment_done(struct limpet_segment *segment);
 

@@ -11,6 +11,7 @@
 #include "injector/hook/thunks.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/own_objects.h"
 #include "injector/remote/sharers.h"
 #include "injector/session/session.h"
@@ -59,11 +60,23 @@ static int add(struct limpet_children *children, pid_t pid)
 }
 
 struct search {
+	struct limpet_tracer *tracer;
 	pid_t parent;
 	uint64_t since_ticks, deadline_ns;
 	bool (*is_followed)(void *context, pid_t pid);
 	void *context;
 };
+
+static bool clean(struct limpet_tracer *tracer, pid_t pid)
+{
+	struct limpet_target child;
+	int error = limpet_target_open(pid, &child, NULL);
+
+	if (!error)
+		error = limpet_session_cleanup(tracer, &child, PATIENCE_NS, true, NULL);
+	limpet_target_close(&child);
+	return error >= 0;
+}
 
 /* Looks at every process once, and cleans or lists what it finds. */
 static int clean_once(const struct search *search, struct limpet_children *children)
@@ -82,8 +95,7 @@ static int clean_once(const struct search *search, struct limpet_children *child
 		    (search->is_followed && search->is_followed(search->context, pid)) ||
 		    !holds_ours(pid, search->parent))
 			continue;
-		if (limpet_monotonic_ns() < search->deadline_ns &&
-		    limpet_session_cleanup(pid, PATIENCE_NS, true, NULL) >= 0)
+		if (limpet_monotonic_ns() < search->deadline_ns && clean(search->tracer, pid))
 			children->cleaned++;
 		/* An exiting process releases its memory first, and its descriptors later. */
 		else if (limpet_proc_has_memory(pid) && holds_ours(pid, search->parent))
@@ -93,12 +105,13 @@ static int clean_once(const struct search *search, struct limpet_children *child
 	return error;
 }
 
-int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
-			  bool (*is_followed)(void *context, pid_t pid), void *context,
-			  struct limpet_children *ret)
+int limpet_children_clean(struct limpet_tracer *tracer, const struct limpet_target *parent,
+			  uint64_t deadline_ns, bool (*is_followed)(void *context, pid_t pid),
+			  void *context, struct limpet_children *ret)
 {
 	const unsigned enough = 8;
-	struct search search = {.parent = parent,
+	struct search search = {.tracer = tracer,
+				.parent = parent->pid,
 				.deadline_ns = deadline_ns,
 				.is_followed = is_followed,
 				.context = context};

@@ -10,6 +10,9 @@
 
 #include "common/err.h"
 
+struct limpet_target;
+struct limpet_tracer;
+
 struct limpet_children {
 	unsigned cleaned;
 	pid_t *left; /* could not be cleaned; malloc'ed */
@@ -17,14 +20,14 @@ struct limpet_children {
 };
 
 /* Finds every process that was forked from a target of ours and holds one of our objects, and
- * removes the object as from the parent, until the deadline. Skips `parent`, and processes for
- * which `is_followed` returns true (NULL: none). Returns 0 or -errno, and lists the processes that
- * could not be cleaned. On an error the list may lack some: -ENOMEM: one that was found; -EAGAIN:
- * they forked for as long as it was looked for them; others: /proc could not be read. The list must
- * be released all the same. */
-int limpet_children_clean(pid_t parent, uint64_t deadline_ns,
-			  bool (*is_followed)(void *context, pid_t pid), void *context,
-			  struct limpet_children *ret);
+ * removes the object as from the parent, until the deadline. Skips `parent`, and processes, each
+ * by its pid as it is found among all, for which `is_followed` returns true (NULL: none). Returns 0
+ * or -errno, and lists the processes that could not be cleaned. On an error the list may lack some:
+ * -ENOMEM: one that was found; -EAGAIN: they forked for as long as it was looked for them; others:
+ * /proc could not be read. The list must be released all the same. */
+int limpet_children_clean(struct limpet_tracer *tracer, const struct limpet_target *parent,
+			  uint64_t deadline_ns, bool (*is_followed)(void *context, pid_t pid),
+			  void *context, struct limpet_children *ret);
 void limpet_children_done(struct limpet_children *children);
 
 #endif

@@ -7,6 +7,7 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/own_objects.h"
 
 /* Shortest time between two looks for new processes; many times the duration of a look is added, so
@@ -53,9 +54,10 @@ int limpet_forks_new(struct limpet_forks **ret)
 	return 0;
 }
 
-void limpet_forks_begin(struct limpet_forks *forks, pid_t pid, uint64_t control_page)
+void limpet_forks_begin(struct limpet_forks *forks, const struct limpet_target *target,
+			uint64_t control_page)
 {
-	forks->pid = pid;
+	forks->pid = target->pid;
 	forks->control_page = control_page;
 }
 
@@ -87,11 +89,21 @@ static uint64_t silent_copy(pid_t pid, uint64_t control_page)
 	return inode;
 }
 
-bool limpet_fork_is_silent(const struct limpet_fork *fork)
+static bool is_same_process(const struct limpet_fork *fork)
 {
 	uint64_t ticks;
 
-	return limpet_proc_start_time(fork->pid, &ticks) == 0 && ticks == fork->start_ticks &&
+	return limpet_proc_start_time(fork->pid, &ticks) == 0 && ticks == fork->start_ticks;
+}
+
+bool limpet_fork_runs_on(const struct limpet_fork *fork)
+{
+	return is_same_process(fork) && limpet_own_objects_has_execution(fork->pid);
+}
+
+bool limpet_fork_is_silent(const struct limpet_fork *fork)
+{
+	return is_same_process(fork) &&
 	       silent_copy(fork->pid, fork->control_page) == fork->image_inode;
 }
 

@@ -13,6 +13,8 @@
 
 #include "common/err.h"
 
+struct limpet_target;
+
 struct limpet_forks;
 
 struct limpet_fork {
@@ -28,8 +30,9 @@ struct limpet_forks_stats {
 };
 
 int limpet_forks_new(struct limpet_forks **ret) LIMPET_MUST_CHECK;
-/* Starts to look for children of the process `pid`, whose agent has its control page there. */
-void limpet_forks_begin(struct limpet_forks *forks, pid_t pid, uint64_t control_page);
+/* Starts to look for children of the target, whose agent has its control page there. */
+void limpet_forks_begin(struct limpet_forks *forks, const struct limpet_target *target,
+			uint64_t control_page);
 void limpet_forks_free(struct limpet_forks *forks);
 
 /* Looks for new children if it is time to and any process was created, or `at_once`. */
@@ -41,10 +44,12 @@ bool limpet_forks_is_due(const struct limpet_forks *forks, uint64_t now_ns);
 bool limpet_forks_take(struct limpet_forks *forks, uint64_t now_ns, struct limpet_fork *ret);
 /* Whether some were found and not yet taken. */
 bool limpet_forks_wait(const struct limpet_forks *forks);
-/* Whether a process with this pid was taken. */
+/* Whether a process with this pid was taken: for a look at all of them. */
 bool limpet_forks_was_taken(const struct limpet_forks *forks, pid_t pid);
 void limpet_forks_stats_read(const struct limpet_forks *forks, struct limpet_forks_stats *ret);
 
+/* Whether it is still the same process, and executes the program of the one it was forked from. */
+bool limpet_fork_runs_on(const struct limpet_fork *fork);
 /* Whether it is still the same process and still has its silent copy of the agent, from which
  * nobody collects. */
 bool limpet_fork_is_silent(const struct limpet_fork *fork);

@@ -12,6 +12,7 @@
 #include "injector/hook/thunks.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "injector/remote/quiesce.h"
 
 #define MAX_REMAINS 64u
@@ -24,22 +25,22 @@ struct leftovers {
 	size_t map_count;
 };
 
-static bool is_ours(pid_t pid, int fd)
+static bool is_ours(const struct limpet_target *target, int fd)
 {
 	char name[32], link[64];
 
 	snprintf(name, sizeof(name), "fd/%d", fd);
-	return limpet_proc_link_read(pid, name, link, sizeof(link)) >= 0 &&
+	return limpet_proc_link_read(target->pid, name, link, sizeof(link)) >= 0 &&
 	       limpet_memfd_is_agent(link);
 }
 
-static int find_fds(pid_t pid, struct leftovers *leftovers)
+static int find_fds(const struct limpet_target *target, struct leftovers *leftovers)
 {
 	LIMPET_FREE int *fds = NULL;
-	int count = limpet_proc_fds(pid, &fds);
+	int count = limpet_proc_fds(target, &fds);
 
 	for (int i = 0; i < count && leftovers->fd_count < MAX_REMAINS; i++)
-		if (is_ours(pid, fds[i]))
+		if (is_ours(target, fds[i]))
 			leftovers->fds[leftovers->fd_count++] = fds[i];
 	return count < 0 ? count : 0;
 }
@@ -53,10 +54,11 @@ static bool goes_on(const struct limpet_map *map, const struct limpet_map *befor
 	       (limpet_memfd_is_agent(before->path) || map->inode == before->inode);
 }
 
-static bool begins(pid_t pid, const struct limpet_modules *modules, const struct limpet_map *map)
+static bool begins(const struct limpet_target *target, const struct limpet_modules *modules,
+		   const struct limpet_map *map)
 {
-	return limpet_hijack_is_stub(pid, map) ||
-	       (limpet_memfd_is_agent(map->path) && !limpet_thunks_were_left(pid, map) &&
+	return limpet_hijack_is_stub(target->pid, map) ||
+	       (limpet_memfd_is_agent(map->path) && !limpet_thunks_were_left(target->pid, map) &&
 		!limpet_modules_find(modules, map->start));
 }
 
@@ -70,11 +72,12 @@ static bool is_part(const struct leftovers *leftovers, const struct limpet_map *
 	return found && limpet_memfd_is_shared(map->path) && map->perms[3] == 's';
 }
 
-static int find_maps(pid_t pid, const struct limpet_modules *modules, struct leftovers *leftovers)
+static int find_maps(const struct limpet_target *target, const struct limpet_modules *modules,
+		     struct leftovers *leftovers)
 {
 	const struct limpet_map *last = NULL;
 	struct limpet_maps maps;
-	int error = limpet_proc_maps_read(pid, &maps);
+	int error = limpet_proc_maps_read(target->pid, &maps);
 
 	if (error)
 		return error;
@@ -82,7 +85,7 @@ static int find_maps(pid_t pid, const struct limpet_modules *modules, struct lef
 		const struct limpet_map *map = &maps.list[i];
 		size_t at = leftovers->map_count;
 
-		if (!begins(pid, modules, map) && !(last && goes_on(map, last)) &&
+		if (!begins(target, modules, map) && !(last && goes_on(map, last)) &&
 		    !is_part(leftovers, map))
 			continue;
 		if (last && last->end == map->start) {
@@ -100,25 +103,27 @@ static int find_maps(pid_t pid, const struct limpet_modules *modules, struct lef
 	return 0;
 }
 
-static int find(pid_t pid, const struct limpet_modules *modules, struct leftovers *ret)
+static int find(const struct limpet_target *target, const struct limpet_modules *modules,
+		struct leftovers *ret)
 {
 	int error;
 
 	ret->fd_count = ret->map_count = 0;
-	error = find_fds(pid, ret);
-	return error ? error : find_maps(pid, modules, ret);
+	error = find_fds(target, ret);
+	return error ? error : find_maps(target, modules, ret);
 }
 
-int limpet_leftovers_find(pid_t pid, const struct limpet_modules *modules)
+int limpet_leftovers_find(const struct limpet_target *target, const struct limpet_modules *modules)
 {
 	struct leftovers leftovers;
-	int error = find(pid, modules, &leftovers);
+	int error = find(target, modules, &leftovers);
 
 	return error ? error : leftovers.fd_count || leftovers.map_count;
 }
 
 /* Leaves alone what is gone by now or is something else. */
-static int remove_all(struct limpet_hijack *hijack, pid_t pid, const struct leftovers *leftovers)
+static int remove_all(struct limpet_hijack *hijack, const struct limpet_target *target,
+		      const struct leftovers *leftovers)
 {
 	int64_t answer = 0;
 
@@ -126,7 +131,7 @@ static int remove_all(struct limpet_hijack *hijack, pid_t pid, const struct left
 		answer = limpet_hijack_syscall(hijack, SYS_munmap, leftovers->maps[i].start,
 					       leftovers->maps[i].end - leftovers->maps[i].start);
 	for (size_t i = 0; i < leftovers->fd_count && answer >= 0; i++)
-		if (is_ours(pid, leftovers->fds[i]))
+		if (is_ours(target, leftovers->fds[i]))
 			answer = limpet_hijack_syscall(hijack, SYS_close,
 						       (uint64_t)leftovers->fds[i], 0);
 	return answer < 0 ? (int)answer : 0;
@@ -158,7 +163,7 @@ static bool same(const struct leftovers *a, const struct leftovers *b)
 int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 			    const struct limpet_modules *modules, struct limpet_err *err)
 {
-	const struct limpet_inline_hook_setup inline_hooks = {.pid = setup->target->pid,
+	const struct limpet_inline_hook_setup inline_hooks = {.target = setup->target,
 							      .wait = setup->wait};
 	struct limpet_hijack_setup calls = *setup;
 	struct leftovers before, after;
@@ -173,11 +178,11 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 		 * first. */
 		error = limpet_inline_hook_switch_off(&inline_hooks);
 		if (!error)
-			error = find(setup->target->pid, modules, &before);
+			error = find(setup->target, modules, &before);
 		if (!error)
 			error = prove_unused(setup, &before);
 		if (!error)
-			error = find(setup->target->pid, modules, &after);
+			error = find(setup->target, modules, &after);
 		if (error)
 			return limpet_err_set(err, error,
 					      "what an earlier limpet left in process %d is still "
@@ -198,7 +203,7 @@ int limpet_leftovers_remove(const struct limpet_hijack_setup *setup,
 	error = limpet_hijack_find(&calls, &hijack, err);
 	if (error)
 		return error;
-	error = remove_all(hijack, setup->target->pid, &after);
+	error = remove_all(hijack, setup->target, &after);
 	closing = limpet_hijack_finish(hijack);
 	error = error ?: closing;
 	return error ? limpet_err_set(err, error,

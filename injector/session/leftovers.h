@@ -11,9 +11,12 @@
 #include "injector/elf/modules.h"
 #include "injector/remote/hijack.h"
 
+struct limpet_target;
+
 /* Whether there are any: 1, 0 or -errno. Mappings inside the modules in `modules` belong to an
  * agent and do not count. */
-int limpet_leftovers_find(pid_t pid, const struct limpet_modules *modules) LIMPET_MUST_CHECK;
+int limpet_leftovers_find(const struct limpet_target *target,
+			  const struct limpet_modules *modules) LIMPET_MUST_CHECK;
 
 /* Removes them once it is proved that no thread runs the stub. A thread may be waiting for a lock
  * in the stub: it then resumes and cleans up by itself. -EBUSY: not proved before the setup's

@@ -1,5 +1,7 @@
+#include "injector/preflight/attach_plan.h"
 #include "injector/session/session_private.h"
 
+#include <assert.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +31,7 @@
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/target_lock.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/ptrace/watchdog.h"
 #include "injector/remote/agent_image.h"
 #include "injector/remote/growing.h"
@@ -39,9 +41,9 @@
 #include "injector/remote/sharers.h"
 #include "injector/session/leftovers.h"
 
-pid_t limpet_session_pid(const struct limpet_session *session)
+const struct limpet_target *limpet_session_target(const struct limpet_session *session)
 {
-	return session->target->pid;
+	return session->target;
 }
 
 struct limpet_segment *limpet_session_segment(struct limpet_session *session)
@@ -73,8 +75,7 @@ bool limpet_session_follows_glibc_alone(struct limpet_session *session)
 	const struct limpet_start *start = &session->plan.start;
 
 	if (session->late.functions ||
-	    limpet_entries_have_others(&session->entries, limpet_session_pid(session),
-				       &session->modules))
+	    limpet_entries_have_others(&session->entries, session->target, &session->modules))
 		return false;
 	for (uint32_t i = 0; i < start->hook_count; i++)
 		if (!(limpet_family[start->hooks[i].symbol].flags & others))
@@ -104,26 +105,34 @@ uint64_t limpet_session_control_page(const struct limpet_session *session)
 	return session->control_page;
 }
 
-int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
-			struct limpet_session **ret, struct limpet_err *err)
+static struct limpet_session *session_new(struct limpet_tracer *tracer,
+					  const struct limpet_target *target, uint64_t timeout_ns)
 {
 	struct limpet_session *session = calloc(1, sizeof(*session));
+
+	if (session) {
+		session->target = target;
+		session->timeout_ns = timeout_ns;
+		session->wait.tracer = tracer;
+		session->lock_fd = session->segment.file = -1;
+	}
+	return session;
+}
+
+int limpet_session_open(struct limpet_tracer *tracer, const struct limpet_target *target,
+			uint64_t timeout_ns, struct limpet_session **ret, struct limpet_err *err)
+{
+	struct limpet_session *session = session_new(tracer, target, timeout_ns);
 	int error;
 
 	if (!session)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	session->target = target;
-	session->timeout_ns = timeout_ns;
-	session->lock_fd = session->segment.file = -1;
-	error = limpet_modules_read(target->pid, &session->modules, err);
+	error = limpet_modules_read(target, &session->modules, err);
 	error = limpet_target_explain(target, error, err);
 	if (error) {
 		limpet_session_free(session);
 		return error;
 	}
-	if (session->modules.r_debug)
-		limpet_modules_fingerprint(target->pid, session->modules.r_debug,
-					   &session->fingerprint);
 	*ret = session;
 	return 0;
 }
@@ -155,7 +164,7 @@ void limpet_session_release_spares(struct limpet_session *session)
 /* No thread of the target is stopped after this. */
 void limpet_session_release_lock(struct limpet_session *session)
 {
-	limpet_tracee_rest();
+	limpet_tracer_rest(session->wait.tracer);
 	if (session->lock_fd >= 0)
 		close(session->lock_fd);
 	session->lock_fd = -1;
@@ -210,73 +219,130 @@ static void note_plan(const struct limpet_session *session)
 
 	limpet_step_note(0, "plan: %u slots of %zu modules%s, %zu functions by their entries",
 			 plan->slot_count, session->modules.count,
-			 plan->start.from_outside ? ", written from outside" : "",
+			 plan->method == LIMPET_METHOD_OUTSIDE ? ", written from outside" : "",
 			 session->entries.count);
 	if (plan->slots_not_taken || session->entries.refused)
 		limpet_step_note(0, "plan: left alone: %u slots, %u functions",
 				 plan->slots_not_taken, session->entries.refused);
 	limpet_step_note(0, "plan: the agent is %s%s%s",
-			 plan->way == LIMPET_WAY_DLOPEN ? "loaded by dlopen" : "mapped",
+			 plan->method == LIMPET_METHOD_DLOPEN ? "loaded by dlopen" : "mapped",
 			 plan->reason ? ": " : "", plan->reason ? plan->reason : "");
 }
 
-/* Prepares everything that a hijack needs, while the target runs. */
-int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
-		       struct limpet_err *err)
+/* Prepares everything that a hijack needs, once the plan is there. */
+static int equip(struct limpet_session *session, const struct limpet_capture_config *config,
+		 struct limpet_err *err)
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	const bool few_threads = limpet_proc_tasks(session->target->pid, &tids) < MANY_THREADS;
 	int error = limpet_segment_create(
-		options->agent_memory_bytes,
-		few_threads ? limpet_unwind_set_estimate(&session->modules) : 0, &options->sampling,
+		config->agent_memory_bytes,
+		few_threads ? limpet_unwind_set_estimate(&session->modules) : 0, &config->sampling,
 		&session->segment, err);
 
 	if (error)
 		return error;
-	session->entry_list = options->entry_list;
-	session->filters.assume_ok = options->assume_seccomp_ok;
-	if (limpet_entries_find(&session->modules, options->entry_list, &session->entries) < 0 ||
-	    limpet_entry_late_begin(&session->late, &session->modules) < 0)
-		return limpet_err_set(err, -ENOMEM, "out of memory");
+	session->entry_list = config->entry_list;
+	session->filters.assume_ok = config->assume_seccomp_ok;
 	session->stats.entries_refused = session->entries.refused;
 	session->stats.thread_heaps = session->entries.thread_heaps;
-	error = limpet_plan_make(&session->modules, &session->segment, &session->entries,
-				 options->load, &session->plan, err);
-	/* Needed even if there is nothing to hook: what an earlier agent left can still be cleaned
-	 * up. */
-	if (error && error != -ENOENT)
-		return error;
-	session->anywhere = session->plan.start.from_outside;
+	session->method = session->plan.method;
+	limpet_plan_fill_segment(&session->plan, &session->modules, &session->segment);
 	note_plan(session);
 	update_tables(session, 0);
-	if (make_safepoint(session) < 0)
+	if (limpet_entry_late_begin(&session->late, &session->modules) < 0 ||
+	    make_safepoint(session) < 0)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	return error;
+	return 0;
 }
 
-int limpet_session_prepare(const struct limpet_target *target,
-			   const struct limpet_session_options *options,
-			   struct limpet_session **ret, struct limpet_err *err)
+int limpet_session_arm(struct limpet_session *session, const struct limpet_capture_config *config,
+		       struct limpet_err *err)
+{
+	int error, answer;
+
+	if (limpet_entries_find(&session->modules, config->entry_list, &session->entries) < 0)
+		return limpet_err_set(err, -ENOMEM, "out of memory");
+	answer = limpet_plan_make(&session->modules, &session->entries, config->load,
+				  &session->plan, err);
+	/* Needed even if there is nothing to hook: what an earlier agent left can still be cleaned
+	 * up. */
+	if (answer && answer != -ENOENT)
+		return answer;
+	error = equip(session, config, err);
+	return error ? error : answer;
+}
+
+/* Nothing of an earlier limpet is in the target, and the plan is not out of date. */
+static bool may_carry_out(struct limpet_attach_plan *plan)
+{
+	if (plan->error || !limpet_attach_plan_is_current(plan))
+		return false;
+	for (size_t i = 0; i < plan->modules.count; i++)
+		if (plan->modules.list[i].agent)
+			return false;
+	return limpet_leftovers_find(plan->modules.target, &plan->modules) <= 0;
+}
+
+/* *plan: one that can be carried out. */
+static int renew_plan(struct limpet_tracer *tracer, const struct limpet_target *target,
+		      const struct limpet_capture_config *config, struct limpet_attach_plan **plan,
+		      struct limpet_err *err)
+{
+	int error;
+
+	if (*plan && may_carry_out(*plan))
+		return 0;
+	limpet_attach_plan_free(*plan);
+	*plan = NULL;
+	error = limpet_session_cleanup_locked(tracer, target, config->attach_timeout_ns,
+					      config->forked, err);
+	if (error >= 0)
+		error = limpet_attach_plan_new(target, config, plan, err);
+	if (!error && (*plan)->error) {
+		error = (*plan)->error;
+		if (err)
+			*err = (*plan)->err;
+	}
+	return limpet_target_explain(target, error, err);
+}
+
+static void take_plan(struct limpet_session *session, struct limpet_attach_plan *plan)
+{
+	assert(plan);
+	session->modules = plan->modules;
+	session->fingerprint = plan->fingerprint;
+	session->entries = plan->entries;
+	session->plan = plan->hooks;
+	free(plan);
+}
+
+int limpet_session_prepare(struct limpet_tracer *tracer, const struct limpet_target *target,
+			   const struct limpet_capture_config *config,
+			   struct limpet_attach_plan *plan, struct limpet_session **ret,
+			   struct limpet_err *err)
 {
 	struct limpet_session *session = NULL;
-	int error, lock_fd = limpet_target_lock_take(
-			   target->pid, limpet_monotonic_ns() + options->timeout_ns, err);
+	int lock_fd = limpet_target_lock_take(
+		tracer, target->pid, limpet_monotonic_ns() + config->attach_timeout_ns, err);
+	int error = lock_fd < 0 ? lock_fd : renew_plan(tracer, target, config, &plan, err);
 
-	if (lock_fd < 0)
-		return lock_fd;
-	error = limpet_session_cleanup_locked(target, options->timeout_ns, options->forked, err);
-	if (error >= 0)
-		error = limpet_session_open(target, options->timeout_ns, &session, err);
-	if (error || !session) {
-		limpet_tracee_rest();
-		close(lock_fd);
+	if (!error) {
+		session = session_new(tracer, target, config->attach_timeout_ns);
+		error = session ? 0 : limpet_err_set(err, -ENOMEM, "out of memory");
+	}
+	if (error) {
+		limpet_attach_plan_free(plan);
+		limpet_tracer_rest(tracer);
+		if (lock_fd >= 0)
+			close(lock_fd);
 		return error;
 	}
 	session->lock_fd = lock_fd;
-	limpet_seccomp_watch_begin(target->pid, &session->filters);
+	take_plan(session, plan);
+	limpet_seccomp_watch_begin(target, &session->filters);
 	limpet_own_objects_note_execution(target->pid);
-	error = limpet_target_explain(session->target, limpet_session_arm(session, options, err),
-				      err);
+	error = limpet_target_explain(target, equip(session, config, err), err);
 	if (!error)
 		error = hold_spares(session, err);
 	if (error) {
@@ -354,8 +420,8 @@ int limpet_session_resident_bytes(struct limpet_session *session, uint64_t *ret_
 	for (size_t i = 0; i < own->count && !error; i++) {
 		uint64_t bytes, file_bytes;
 
-		error = limpet_pages_count(session->target->pid, own->list[i].start,
-					   own->list[i].bytes, &bytes, &file_bytes);
+		error = limpet_pages_count(session->target, own->list[i].start, own->list[i].bytes,
+					   &bytes, &file_bytes);
 		if (error)
 			break;
 		sum += bytes;
@@ -386,7 +452,7 @@ int limpet_session_read_modules(struct limpet_session *session, struct limpet_er
 {
 	uint32_t gone = __atomic_load_n(&session->segment.shm->gone_count, __ATOMIC_ACQUIRE);
 	struct limpet_modules modules;
-	int error = limpet_modules_read(session->target->pid, &modules, err);
+	int error = limpet_modules_read(session->target, &modules, err);
 
 	if (error)
 		return error;
@@ -403,8 +469,8 @@ int limpet_session_refresh_modules(struct limpet_session *session)
 	 * address. */
 	uint32_t seen = __atomic_load_n(&session->segment.shm->modules_seen, __ATOMIC_ACQUIRE);
 	uint64_t fingerprint;
-	int error = limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
-					       &fingerprint);
+	int error =
+		limpet_modules_fingerprint(session->target, session->modules.r_debug, &fingerprint);
 
 	if (error)
 		return error;

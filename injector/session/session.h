@@ -1,7 +1,7 @@
 /* One agent in one target: attach, rescan, detach.
  *
  * Every step is undone if a later one fails. Between the calls the target is not traced. All calls
- * come from one thread, the one that called limpet_tracee_setup. */
+ * come from the tracer's thread (tracer.h). */
 #ifndef LIMPET_INJECTOR_SESSION_SESSION_H
 #define LIMPET_INJECTOR_SESSION_SESSION_H
 
@@ -13,24 +13,15 @@
 #include "injector/elf/entry_late.h"
 #include "injector/elf/modules.h"
 #include "injector/hook/hook_pointers.h"
+#include "injector/preflight/capture_config.h"
 #include "injector/proc/target_process.h"
-#include "injector/remote/load.h"
 #include "injector/remote/quiesce.h"
 #include "injector/remote/segment.h"
 
+struct limpet_attach_plan;
 struct limpet_session;
+struct limpet_tracer;
 struct limpet_tracee;
-
-struct limpet_entry_list;
-struct limpet_session_options {
-	uint64_t agent_memory_bytes;
-	struct limpet_sampling sampling;
-	uint64_t timeout_ns; /* for all attempts to attach together; the same to detach */
-	bool forked; /* the agent in it is a copy made by fork, from which nobody collects */
-	bool assume_seccomp_ok; /* a filter that cannot be read lets all calls pass */
-	enum limpet_load load;
-	const struct limpet_entry_list *entry_list; /* functions that the user named, or NULL */
-};
 
 struct limpet_session_stats {
 	uint64_t attach_stop_ns, detach_stop_ns; /* longest time from leaving the program's code to
@@ -47,12 +38,14 @@ struct limpet_session_stats {
 };
 
 /* Takes the target lock (target_lock.h); attach or free releases it. Removes what an earlier limpet
- * left, as cleanup does. Then reads the target, plans the hooks and makes the shared memory. The
- * target runs on, untouched. `target` belongs to the caller, and must outlive the session.
+ * left, as cleanup does, and makes the shared memory. `plan` of preflight, made with the same
+ * config, is taken over in any case; a new one is made if it is NULL or out of date. The target
+ * runs on, untouched. `tracer` and `target` belong to the caller, and must outlive the session.
  * -EALREADY: another limpet captures the target, or is changing it. */
-int limpet_session_prepare(const struct limpet_target *target,
-			   const struct limpet_session_options *options,
-			   struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_session_prepare(struct limpet_tracer *tracer, const struct limpet_target *target,
+			   const struct limpet_capture_config *config,
+			   struct limpet_attach_plan *plan, struct limpet_session **ret,
+			   struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Loads the agent and switches it on. `tracee`: a thread that is stopped at a safe point already,
  * or NULL to find one; it is taken over and released in any case. On failure the target is as
  * before; if a tracee was given, its process, a command that we started, is ended instead.
@@ -87,9 +80,10 @@ void limpet_session_free(struct limpet_session *session);
  * left behind. Returns how many were removed, or -errno (-EBUSY: one could not be removed;
  * -EALREADY: its collector lives). `abandoned`: it is known that nobody collects from this process
  * (a forked child). */
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
+int limpet_session_cleanup(struct limpet_tracer *tracer, const struct limpet_target *target,
+			   uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
 
-pid_t limpet_session_pid(const struct limpet_session *session);
+const struct limpet_target *limpet_session_target(const struct limpet_session *session);
 struct limpet_segment *limpet_session_segment(struct limpet_session *session);
 /* The name of an allocator by its number (LIMPET_HOOK_OWNER), for messages; NULL: unknown number.
  */

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "injector/hook/remote_patch.h"
 #include "injector/proc/cgroup.h"
+#include "injector/proc/commit.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
@@ -47,9 +48,9 @@ static void say_where_threads_stacks_are(struct limpet_session *session,
 	struct limpet_shm *shm = session->segment.shm;
 
 	/* Of a thread that is younger than the maps nothing is read. */
-	shm->tid_offset = ns_tid && map ? limpet_tid_offset_find(session->target->pid, ns_tid,
-								 pointer, map->end)
-					: 0;
+	shm->tid_offset =
+		ns_tid && map ? limpet_tid_offset_find(session->target, ns_tid, pointer, map->end)
+			      : 0;
 	shm->stack_offset = limpet_stack_offset_of(shm->tid_offset);
 }
 
@@ -69,7 +70,7 @@ static void say_where_main_stack_is(struct limpet_session *session)
 		if (strcmp(map->path, "[stack]") != 0)
 			continue;
 		shm->main_tid = (uint32_t)status.ns_pid;
-		shm->main_stack_low = limpet_proc_main_stack_low(session->target->pid, maps, map);
+		shm->main_stack_low = limpet_proc_main_stack_low(session->target, maps, map);
 		shm->main_stack_high = map->end;
 	}
 }
@@ -133,11 +134,11 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 {
 	struct limpet_inline_hook_setup setup;
 
-	if (!session->entries.count && !session->plan.start.from_outside)
+	if (!session->entries.count && session->plan.method != LIMPET_METHOD_OUTSIDE)
 		return 0;
 	limpet_session_inline_hook_setup(session, limpet_monotonic_ns() + session->timeout_ns,
 					 &setup);
-	if (session->plan.start.from_outside) {
+	if (session->plan.method == LIMPET_METHOD_OUTSIDE) {
 		setup.also = put_slots_in;
 		setup.also_context = session;
 	}
@@ -148,10 +149,10 @@ static int switch_on(struct limpet_session *session, const struct limpet_tracee 
 /* Whether the process has locked any memory: the memory that we map may then be locked, too. */
 static bool may_lock_ours(const struct limpet_session *session)
 {
-	const pid_t pid = session->target->pid;
+	const struct limpet_target *target = session->target;
 
 	return !session->filters.without_munlock &&
-	       limpet_seccomp_has_locked(pid, limpet_proc_resident(pid));
+	       limpet_seccomp_has_locked(target, limpet_proc_resident(target->pid));
 }
 
 static int explain_growing(const struct limpet_session *session, int error, struct limpet_err *err)
@@ -205,21 +206,18 @@ static int attach_once(struct limpet_session *session, struct limpet_hijack *hij
 	boot->operation = LIMPET_BOOT_ATTACH;
 	boot->info_offset = image->info_offset;
 	boot->may_protect_code =
-		session->filters.allows_exec ||
-		!limpet_seccomp_kind(session->target->pid,
+		session->plan.method != LIMPET_METHOD_DLOPEN || session->filters.allows_exec ||
+		!limpet_seccomp_kind(session->target,
 				     limpet_tracee_tid(limpet_hijack_tracee(hijack)));
 	spell_path(session->nonce, boot->path);
 	boot->start = session->plan.start;
 	boot->start.nonce = session->nonce;
-	boot->start.unlock = may_lock_ours(session);
 	boot->start.windows = session->windows;
 	error = limpet_hijack_map(hijack,
-				  session->plan.way == LIMPET_WAY_DLOPEN ? LIMPET_HIJACK_DLOPEN
-									 : LIMPET_HIJACK_MAP,
+				  session->plan.method == LIMPET_METHOD_DLOPEN
+					  ? LIMPET_HIJACK_DLOPEN
+					  : LIMPET_HIJACK_MAP,
 				  &session->segment, err);
-	/* Also if no other place was found for the code itself. */
-	if ((!error || error == -ENOMEM) && limpet_hijack_below_growing(hijack))
-		error = explain_growing(session, -ECANCELED, err);
 	if (!error && session->entries.count)
 		error = map_hook_areas(session, hijack, &boot->start, err);
 	memcpy(session->hooks, boot->start.hooks, sizeof(session->hooks));
@@ -251,6 +249,8 @@ static int begin_to_record(struct limpet_session *session, struct limpet_err *er
 	int error = limpet_segment_share_rest(&session->segment);
 
 	limpet_last_words_prepare(&session->segment.shm->collector);
+	if (error == -ENOSPC && limpet_commit_is_strict())
+		return limpet_commit_explain(session->target->pid, err);
 	if (!error)
 		error = limpet_memory_write(session->target->pid, session->control_page, &on,
 					    sizeof(on));
@@ -267,7 +267,8 @@ static bool clean_up(struct limpet_session *session)
 	int result = limpet_target_open(session->target->pid, &target, NULL);
 
 	if (!result) {
-		result = limpet_session_cleanup_locked(&target, session->timeout_ns, true, NULL);
+		result = limpet_session_cleanup_locked(session->wait.tracer, &target,
+						       session->timeout_ns, true, NULL);
 		limpet_target_close(&target);
 		/* Where the agent stays, it is to know that nobody listens. */
 		if (limpet_session_agent_present(session))
@@ -351,6 +352,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	/* Nothing is read while a thread is stopped that can be read before. */
 	say_where_main_stack_is(session);
 	session->windows = limpet_growing_reaches(session->target->pid, LIMPET_WINDOW_BYTES);
+	session->plan.start.unlock = may_lock_ours(session);
 	error = begin(session, err);
 	if (error) {
 		if (tracee)
@@ -359,6 +361,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 		return error;
 	}
 	limpet_session_hijack_setup(session, limpet_monotonic_ns() + session->timeout_ns, &setup);
+	setup.maps_areas = session->entries.count;
 	error = tracee ? 0 : limpet_session_wait_for_sharers(session, setup.wait.deadline_ns, err);
 	if (error)
 		return limpet_target_explain(session->target, error, err);
@@ -383,7 +386,7 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 	if (!error && !closing && !tracee)
 		error = switch_on(session, NULL, err);
 	/* Includes the stops of the preflight. */
-	session->stats.attach_stop_ns = limpet_tracee_take_longest_stop_ns();
+	session->stats.attach_stop_ns = limpet_tracer_take_longest_stop_ns(session->wait.tracer);
 	if (!error && closing)
 		error = limpet_err_set(err, closing,
 				       "lost the target while releasing its thread: %s",
@@ -399,14 +402,15 @@ static int attach(struct limpet_session *session, struct limpet_tracee *tracee,
 int limpet_session_attach(struct limpet_session *session, struct limpet_tracee *tracee,
 			  struct limpet_err *err)
 {
-	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	const struct limpet_priority before = limpet_tracer_raise(session->wait.tracer);
 	int error;
 
-	limpet_tracee_bound_frozen(limpet_monotonic_ns() + session->timeout_ns);
+	limpet_tracer_bound_frozen(session->wait.tracer,
+				   limpet_monotonic_ns() + session->timeout_ns);
 	error = attach(session, tracee, err);
-	limpet_priority_restore(before);
+	limpet_tracer_lower(session->wait.tracer, before);
 	if (error && error != -EUCLEAN && error != -ESRCH)
-		limpet_cgroup_explain_frozen(session->target->pid, err);
+		limpet_cgroup_explain_frozen(session->target, err);
 	limpet_session_release_lock(session);
 	return error;
 }

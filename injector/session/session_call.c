@@ -40,15 +40,6 @@
 #include "injector/remote/sharers.h"
 #include "injector/session/leftovers.h"
 
-bool limpet_session_is_outside(const struct limpet_session *session)
-{
-	const struct limpet_agent_info *info = &session->info;
-	const bool knows = info->bytes >=
-			   offsetof(struct limpet_agent_info, restores) + sizeof(info->restores);
-
-	return info->map && !(knows && info->restores);
-}
-
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns)
 {
 	struct limpet_wait wait = session->wait;
@@ -63,7 +54,7 @@ static bool may_call(void *context, pid_t tid)
 {
 	struct limpet_session *session = context;
 
-	return limpet_seccomp_watch_allows(&session->filters, session->target->pid, tid);
+	return limpet_seccomp_watch_allows(&session->filters, session->target, tid);
 }
 
 void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadline_ns,
@@ -74,11 +65,11 @@ void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadli
 		.room = &session->room,
 		.safepoint = &session->safepoint,
 		.gadgets = &session->plan.gadgets,
-		.anywhere = session->anywhere,
+		.anywhere = session->method == LIMPET_METHOD_OUTSIDE,
 		/* Where the linker's locks are not known, the agent may wait for one. */
-		.may_be_in_malloc = !session->handle && session->plan.way != LIMPET_WAY_DLOPEN &&
+		.may_be_in_malloc = !session->handle &&
+				    session->plan.method != LIMPET_METHOD_DLOPEN &&
 				    session->plan.start.loader.lock,
-		.maps = &session->modules.maps,
 		.loader_lock = session->plan.loader_lock,
 		.may_call = may_call,
 		.may_call_context = session,
@@ -90,7 +81,7 @@ void limpet_session_inline_hook_setup(struct limpet_session *session, uint64_t d
 				      struct limpet_inline_hook_setup *ret)
 {
 	*ret = (struct limpet_inline_hook_setup){
-		.pid = session->target->pid,
+		.target = session->target,
 		.wait = limpet_session_wait(session, deadline_ns),
 	};
 }
@@ -186,14 +177,14 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 		     const struct limpet_hijack_setup *setup,
 		     const struct limpet_agent_place *place, struct limpet_err *err)
 {
-	const struct limpet_priority before = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	const struct limpet_priority before = limpet_tracer_raise(session->wait.tracer);
 	const uint32_t operation = boot->operation;
 	const uint64_t function = boot->call;
 	struct limpet_hijack *hijack;
 	int error = limpet_hijack_find(setup, &hijack, err), closing;
 
 	if (error) {
-		limpet_priority_restore(before);
+		limpet_tracer_lower(session->wait.tracer, before);
 		return error;
 	}
 	note_guard(session, limpet_hijack_tracee(hijack));
@@ -212,7 +203,7 @@ static int call_once(struct limpet_session *session, struct limpet_boot *boot,
 		limpet_hijack_unmap_last(hijack, place->hook_areas[i].start,
 					 place->hook_areas[i].end - place->hook_areas[i].start);
 	closing = limpet_hijack_finish(hijack);
-	limpet_priority_restore(before);
+	limpet_tracer_lower(session->wait.tracer, before);
 	if (!error && closing)
 		error = limpet_err_set(err, closing,
 				       "lost the target while releasing its thread: %s",
@@ -258,7 +249,7 @@ int limpet_session_call(struct limpet_session *session, struct limpet_session_ca
 /* Notes every stop but those of the attach. */
 void limpet_session_note_detach_stop(struct limpet_session *session)
 {
-	uint64_t stop_ns = limpet_tracee_take_longest_stop_ns();
+	uint64_t stop_ns = limpet_tracer_take_longest_stop_ns(session->wait.tracer);
 
 	if (stop_ns > session->stats.detach_stop_ns)
 		session->stats.detach_stop_ns = stop_ns;
@@ -273,13 +264,14 @@ int limpet_session_rescan(struct limpet_session *session, struct limpet_err *err
 
 	/* A hijacked thread may hold the lock that the agent would take. A frozen program loads
 	 * nothing. */
-	if (session->plan.start.from_outside || limpet_cgroup_frozen(session->target->pid, &group))
+	if (session->plan.method == LIMPET_METHOD_OUTSIDE ||
+	    limpet_cgroup_frozen(session->target->pid, &group))
 		return 0;
-	limpet_tracee_bound_frozen(limpet_monotonic_ns());
-	limpet_tracee_take_longest_stop_ns();
+	limpet_tracer_bound_frozen(session->wait.tracer, limpet_monotonic_ns());
+	limpet_tracer_take_longest_stop_ns(session->wait.tracer);
 	error = limpet_session_call(session, &call, limpet_monotonic_ns() + session->timeout_ns,
 				    err);
-	limpet_tracee_rest();
+	limpet_tracer_rest(session->wait.tracer);
 	limpet_session_note_detach_stop(session);
 	return error ? error : call.result;
 }

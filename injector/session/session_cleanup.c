@@ -12,7 +12,7 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/target_lock.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/remote/loader_lock.h"
 #include "injector/session/leftovers.h"
 
@@ -73,6 +73,17 @@ static int remove_released(struct limpet_session *session, struct limpet_module 
 	return limpet_leftovers_remove(&setup, &session->modules, err);
 }
 
+/* By which the agent in the target got there. */
+static enum limpet_method method_of(const struct limpet_agent_info *info)
+{
+	const bool knows = info->bytes >=
+			   offsetof(struct limpet_agent_info, restores) + sizeof(info->restores);
+
+	if (!info->map)
+		return LIMPET_METHOD_DLOPEN;
+	return knows && info->restores ? LIMPET_METHOD_MAP : LIMPET_METHOD_OUTSIDE;
+}
+
 static int leave_behind(struct limpet_session *session, struct limpet_module *agent, bool abandoned,
 			struct limpet_err *err)
 {
@@ -82,7 +93,7 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 	copy.symbols = NULL;
 	copy.strings = NULL;
 	copy.symbol_count = copy.string_bytes = 0;
-	address = limpet_module_symbol(session->target->pid, &copy, "limpet_agent_info", NULL);
+	address = limpet_module_symbol(session->target, &copy, "limpet_agent_info", NULL);
 	free(copy.symbols);
 	free(copy.strings);
 	if (!address ||
@@ -109,12 +120,12 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 			session->target->pid);
 	session->info_address = address;
 	session->handle = session->info.handle;
-	session->anywhere = limpet_session_is_outside(session);
+	session->method = method_of(&session->info);
 	session->left_behind = true;
 	if ((session->handle || session->info.map) && session->info.state != LIMPET_AGENT_RELEASED)
 		return limpet_session_detach_locked(session, err);
-	if (!abandoned && limpet_mseal_check(session->target->pid, &session->modules.maps))
-		return limpet_mseal_explain(session->target->pid, err);
+	if (!abandoned && limpet_mseal_check(session->target, &session->modules.maps))
+		return limpet_mseal_explain(session->target, err);
 	if (session->info.map && !session->handle)
 		return remove_released(session, agent, err);
 	/* The process was forked while the agent was being loaded or unloaded: the agent is not
@@ -135,8 +146,8 @@ static int leave_behind(struct limpet_session *session, struct limpet_module *ag
 static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t deadline_ns,
 		       struct limpet_err *err)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						       .assume_seccomp_ok = true};
+	const struct limpet_capture_config config = {.agent_memory_bytes = 64u << 20,
+						     .assume_seccomp_ok = true};
 	struct limpet_module *agent = NULL;
 	struct limpet_hijack_setup setup;
 	int error;
@@ -145,25 +156,26 @@ static int cleanup_one(struct limpet_session *session, bool abandoned, uint64_t 
 		if (session->modules.list[i].agent)
 			agent = &session->modules.list[i];
 	if (!agent) {
-		int found = limpet_leftovers_find(session->target->pid, &session->modules);
+		int found = limpet_leftovers_find(session->target, &session->modules);
 
 		/* A process that we may not look at is not ours. */
 		if (found <= 0)
 			return 0;
 	}
-	error = limpet_session_arm(session, &options, err);
+	error = limpet_session_arm(session, &config, err);
 	if (error && error != -ENOENT)
 		return error;
 	if (abandoned)
-		limpet_loader_lock_free_orphaned(session->target->pid, session->plan.loader_lock);
+		limpet_loader_lock_free_orphaned(session->wait.tracer, session->target->pid,
+						 session->plan.loader_lock);
 	limpet_session_hijack_setup(session, deadline_ns, &setup);
 	error = agent ? leave_behind(session, agent, abandoned, err)
 		      : limpet_leftovers_remove(&setup, &session->modules, err);
 	return error ? error : 1;
 }
 
-int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t timeout_ns,
-				  bool abandoned, struct limpet_err *err)
+int limpet_session_cleanup_locked(struct limpet_tracer *tracer, const struct limpet_target *target,
+				  uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
 	const struct timespec pause = {0, 10000000};
 	uint64_t deadline_ns = limpet_monotonic_ns() + timeout_ns;
@@ -171,7 +183,7 @@ int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t t
 
 	for (;;) {
 		struct limpet_session *session = NULL;
-		int answer = limpet_session_open(target, timeout_ns, &session, err);
+		int answer = limpet_session_open(tracer, target, timeout_ns, &session, err);
 
 		if (answer || !session)
 			return answer;
@@ -192,27 +204,23 @@ int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t t
 	}
 }
 
-int limpet_session_cleanup(pid_t pid, uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
+int limpet_session_cleanup(struct limpet_tracer *tracer, const struct limpet_target *target,
+			   uint64_t timeout_ns, bool abandoned, struct limpet_err *err)
 {
-	LIMPET_CLOSE int lock_fd =
-		limpet_target_lock_take(pid, limpet_monotonic_ns() + timeout_ns, err);
-	struct limpet_target target;
+	LIMPET_CLOSE int lock_fd = limpet_target_lock_take(tracer, target->pid,
+							   limpet_monotonic_ns() + timeout_ns, err);
 	int result;
 
 	if (lock_fd < 0)
 		return lock_fd;
-	if (limpet_cgroup_explain_frozen(pid, err))
+	if (limpet_cgroup_explain_frozen(target, err))
 		return -EBUSY;
-	limpet_tracee_bound_frozen(limpet_monotonic_ns() + timeout_ns);
+	limpet_tracer_bound_frozen(tracer, limpet_monotonic_ns() + timeout_ns);
 	/* A thread that was released because its limpet died may not have run since. Its next step
 	 * has to be seen, too. Unless all threads were seen there is still something to clean. */
 	if (!abandoned)
-		limpet_proc_settle(pid, limpet_monotonic_ns() + SETTLE_NS);
-	result = limpet_target_open(pid, &target, err);
-	if (result)
-		return result;
-	result = limpet_session_cleanup_locked(&target, timeout_ns, abandoned, err);
-	limpet_tracee_rest();
-	limpet_target_close(&target);
+		limpet_proc_settle(target, limpet_monotonic_ns() + SETTLE_NS);
+	result = limpet_session_cleanup_locked(tracer, target, timeout_ns, abandoned, err);
+	limpet_tracer_rest(tracer);
 	return result;
 }

@@ -70,8 +70,8 @@ static int find_place(const struct limpet_session *session, struct limpet_agent_
 	if (info->map)
 		ret->end = end_of_place(&session->modules.maps, ret->end, info->thunks);
 	ret->thunks_apart = are_apart(session, info->thunks);
-	ret->hook_area_count = limpet_inline_hook_find(session->target->pid, &session->modules.maps,
-						       ret->hook_areas);
+	ret->hook_area_count =
+		limpet_inline_hook_find(session->target, &session->modules.maps, ret->hook_areas);
 	return 0;
 }
 
@@ -94,7 +94,7 @@ static int restore_hook_pointers(struct limpet_session *session,
 	for (;;) {
 		uint64_t began_ns = limpet_monotonic_ns(), took_ns;
 		struct limpet_hook_pointers_stats pass;
-		int error = limpet_hook_pointers_restore(session->target->pid, place,
+		int error = limpet_hook_pointers_restore(session->target, place,
 							 session->info.hooks, &options, &pass);
 
 		took_ns = limpet_monotonic_ns() - began_ns;
@@ -112,7 +112,8 @@ static int restore_hook_pointers(struct limpet_session *session,
 		*ret_found = pass.found;
 		if (error != -EAGAIN || limpet_monotonic_ns() >= *deadline_ns)
 			return error;
-		nanosleep(&(struct timespec){0, (long)limpet_tracee_bound_sleep_ns(pause_ns)},
+		nanosleep(&(struct timespec){0, (long)limpet_tracer_bound_sleep_ns(
+							session->wait.tracer, pause_ns)},
 			  NULL);
 		limpet_wait_idle(&options.wait);
 	}
@@ -269,9 +270,9 @@ static int check_end(struct limpet_session *session, int error, struct limpet_er
 	/* If the mappings can no longer be read, nothing is reported. */
 	(void)limpet_proc_maps_read(session->target->pid, &maps);
 	/* Nothing leads there any more, and another try would fail, too. */
-	session->stats.mseal = limpet_mseal_check(session->target->pid, &maps);
+	session->stats.mseal = limpet_mseal_check(session->target, &maps);
 	if (session->stats.mseal)
-		error = limpet_mseal_explain(session->target->pid, err);
+		error = limpet_mseal_explain(session->target, err);
 	else if (!error)
 		error = check_gone(session, &maps, err);
 	limpet_proc_maps_done(&maps);
@@ -284,8 +285,8 @@ static int modules_if_changed(struct limpet_session *session, struct limpet_err 
 {
 	uint64_t fingerprint;
 
-	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
-				       &fingerprint) < 0 ||
+	if (limpet_modules_fingerprint(session->target, session->modules.r_debug, &fingerprint) <
+		    0 ||
 	    fingerprint == session->detach_fingerprint)
 		return 0;
 	session->detach_fingerprint = fingerprint;
@@ -295,7 +296,7 @@ static int modules_if_changed(struct limpet_session *session, struct limpet_err 
 static int put_slots_back(void *context, int memory)
 {
 	const struct limpet_session *session = context;
-	int answer = limpet_remote_patch_put_back(session->target->pid, memory, &session->info);
+	int answer = limpet_remote_patch_put_back(session->target, memory, &session->info);
 
 	return answer < 0 ? answer : 0;
 }
@@ -315,7 +316,7 @@ static bool has_finder(const struct limpet_session *session)
 }
 
 struct finder_end {
-	pid_t pid;
+	const struct limpet_target *target;
 	const struct limpet_agent_place *place;
 };
 
@@ -324,7 +325,7 @@ static bool may_end_finder(void *context)
 {
 	const struct finder_end *end = context;
 
-	return !limpet_quiesce_in_hook(end->pid, end->place);
+	return !limpet_quiesce_in_hook(end->target->pid, end->place);
 }
 
 /* Finds the agent, and calls its own part of detaching: it restores the slots. *ret_result: how
@@ -336,13 +337,12 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 	struct limpet_session_call call = {.operation = LIMPET_BOOT_CALL};
 	int error;
 
-	if (limpet_modules_fingerprint(session->target->pid, session->modules.r_debug,
+	if (limpet_modules_fingerprint(session->target, session->modules.r_debug,
 				       &session->detach_fingerprint) < 0)
 		session->detach_fingerprint = 0;
 	error = limpet_session_read_modules(session, err);
 	if (error)
 		return error;
-	session->outside = limpet_session_is_outside(session);
 	error = find_place(session, ret_place);
 	if (error)
 		return limpet_err_set(err, -ESRCH, "the agent is no longer in process %d",
@@ -350,28 +350,30 @@ static int begin_to_detach(struct limpet_session *session, uint64_t deadline_ns,
 	call.function = session->info.detach;
 	error = limpet_session_call(session, &call, deadline_ns, err);
 	*ret_result = call.result;
-	if (!error && (ret_place->hook_area_count || session->outside || *ret_result))
+	if (!error &&
+	    (ret_place->hook_area_count || session->method == LIMPET_METHOD_OUTSIDE || *ret_result))
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	return error;
 }
 
 /* Slots that cannot be told count as leading there, and code. */
-static int check_ways_in(const struct limpet_session *session, struct limpet_err *err)
+static int check_ways_in(const struct limpet_session *session, bool outside, struct limpet_err *err)
 {
-	const pid_t pid = session->target->pid;
-	int answer = session->outside ? limpet_remote_patch_leads_there(pid, &session->info) : 0;
+	const struct limpet_target *target = session->target;
+	int answer = outside ? limpet_remote_patch_leads_there(target, &session->info) : 0;
 
 	if (answer)
 		return limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
-				      "slots of process %d still lead to the agent", pid);
-	answer = limpet_inline_hook_leads_there(pid);
+				      "slots of process %d still lead to the agent", target->pid);
+	answer = limpet_inline_hook_leads_there(target);
 	if (answer < 0)
 		return limpet_err_set(err, answer == -ESRCH ? answer : -EBUSY,
 				      "cannot see whether code of process %d still jumps to the "
 				      "agent: %s",
-				      pid, strerror(-answer));
+				      target->pid, strerror(-answer));
 	return answer ? limpet_err_set(err, -EBUSY,
-				       "process %d puts code back in which limpet's jumps are", pid)
+				       "process %d puts code back in which limpet's jumps are",
+				       target->pid)
 		      : 0;
 }
 
@@ -403,7 +405,8 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	struct limpet_inline_hook_setup inline_hooks;
 	struct limpet_agent_place place;
 	struct limpet_session_call unload = {.operation = LIMPET_BOOT_UNLOAD, .place = &place};
-	struct finder_end end = {session->target->pid, &place};
+	struct finder_end end = {session->target, &place};
+	bool outside;
 	int result = 0, error = begin_to_detach(session, deadline_ns, &place, &result, err);
 
 	if (error)
@@ -412,9 +415,8 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 	limpet_session_inline_hook_setup(session, deadline_ns, &inline_hooks);
 	/* The agent cannot write to a page that the program has sealed; from outside it can be
 	 * written. */
-	if (result)
-		session->outside = true;
-	if (session->outside) {
+	outside = session->method == LIMPET_METHOD_OUTSIDE || result;
+	if (outside) {
 		inline_hooks.also = put_slots_back;
 		inline_hooks.also_context = session;
 		if (has_finder(session)) {
@@ -435,14 +437,14 @@ static int detach(struct limpet_session *session, struct limpet_err *err)
 			error = prove_unused(session, &place, &deadline_ns, err);
 		if (error)
 			return error;
-		error = check_ways_in(session, err);
+		error = check_ways_in(session, outside, err);
 	} while (error && limpet_monotonic_ns() < deadline_ns);
 	if (!error)
 		error = limpet_session_wait_for_sharers(session, deadline_ns, err);
 	if (error)
 		return error;
 	if (session->stats.hook_pointers.elsewhere) {
-		error = limpet_thunks_leave(session->target->pid, place.thunks);
+		error = limpet_thunks_leave(session->target, place.thunks);
 		if (error)
 			return explain_elsewhere(session, err);
 	}
@@ -485,7 +487,7 @@ int limpet_session_detach_locked(struct limpet_session *session, struct limpet_e
 	int error, identity;
 	bool done;
 
-	limpet_tracee_take_longest_stop_ns();
+	limpet_tracer_take_longest_stop_ns(session->wait.tracer);
 	error = detach_by_any(session, err);
 	done = !error;
 	error = check_end(session, error, err);
@@ -495,7 +497,7 @@ int limpet_session_detach_locked(struct limpet_session *session, struct limpet_e
 	for (unsigned i = 0; done && error && !session->stats.mseal && !identity && i < END_LOOKS;
 	     i++) {
 		nanosleep(&pause, NULL);
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(session->wait.tracer);
 		identity = limpet_target_check(session->target);
 	}
 	if (identity == -ESRCH || identity == -ESTALE) {
@@ -518,7 +520,7 @@ static int take_lock(const struct limpet_session *session)
 	int lock_fd;
 
 	do {
-		lock_fd = limpet_target_lock_take(session->target->pid,
+		lock_fd = limpet_target_lock_take(wait.tracer, session->target->pid,
 						  limpet_monotonic_ns() + LOCK_LOOK_NS, NULL);
 		if (lock_fd == -EALREADY)
 			limpet_wait_idle(&wait);
@@ -537,7 +539,7 @@ static int wait_for_thaw(struct limpet_session *session, struct limpet_err *err)
 	uint64_t pause_ns = 10000000;
 	int error = 0;
 
-	while (limpet_cgroup_explain_frozen(session->target->pid, err) && !error)
+	while (limpet_cgroup_explain_frozen(session->target, err) && !error)
 		error = limpet_wait_pause(&wait, &pause_ns, longest_pause_ns);
 	return error == -EBUSY ? error : 0;
 }
@@ -557,11 +559,12 @@ int limpet_session_detach(struct limpet_session *session, struct limpet_err *err
 	/* Continue without the lock: a holder that keeps it this long is stopped or is not a
 	 * limpet, and we have to detach. */
 	lock_fd = take_lock(session);
-	limpet_tracee_bound_frozen(limpet_monotonic_ns() + session->timeout_ns);
+	limpet_tracer_bound_frozen(session->wait.tracer,
+				   limpet_monotonic_ns() + session->timeout_ns);
 	error = limpet_session_detach_locked(session, err);
 	if (error == -EBUSY)
-		limpet_cgroup_explain_frozen(session->target->pid, err);
-	limpet_tracee_rest();
+		limpet_cgroup_explain_frozen(session->target, err);
+	limpet_tracer_rest(session->wait.tracer);
 	if (lock_fd >= 0)
 		close(lock_fd);
 	limpet_priority_restore(before);

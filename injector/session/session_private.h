@@ -45,8 +45,8 @@ struct limpet_session {
 	uint64_t fingerprint, detach_fingerprint;
 	uint32_t modules_seen; /* changes that the agent had noticed by then */
 	bool left_behind;      /* by an earlier limpet: its plan is not known */
-	bool anywhere; /* no function of the program is called, so any thread may be hijacked */
-	bool outside;  /* slots are restored from outside */
+	/* Of the agent in the target. LIMPET_METHOD_OUTSIDE: any thread may be hijacked. */
+	enum limpet_method method;
 	bool hidden_counted;   /* stats.entries_refused has what was not seen of the functions */
 	bool windows;          /* memory may grow there: limpet_start.windows */
 	uint64_t info_address; /* of limpet_agent_info in the target */
@@ -63,11 +63,12 @@ struct limpet_session {
 /* ---------------------------------------------------------------- session.c */
 
 /* Reads the target's modules; changes nothing. limpet_session_free() ends it. */
-int limpet_session_open(const struct limpet_target *target, uint64_t timeout_ns,
-			struct limpet_session **ret, struct limpet_err *err) LIMPET_MUST_CHECK;
+int limpet_session_open(struct limpet_tracer *tracer, const struct limpet_target *target,
+			uint64_t timeout_ns, struct limpet_session **ret,
+			struct limpet_err *err) LIMPET_MUST_CHECK;
 /* Prepares everything that a hijack needs, while the target runs. -ENOENT: there is nothing to
  * hook, but what an earlier agent left can still be cleaned up. */
-int limpet_session_arm(struct limpet_session *session, const struct limpet_session_options *options,
+int limpet_session_arm(struct limpet_session *session, const struct limpet_capture_config *config,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 int limpet_session_read_modules(struct limpet_session *session,
 				struct limpet_err *err) LIMPET_MUST_CHECK;
@@ -77,9 +78,6 @@ void limpet_session_release_lock(struct limpet_session *session);
 
 /* ---------------------------------------------------------------- session_call.c */
 
-/* Whether the injector restores the slots of the agent that is in the target: then the agent calls
- * nothing of the program. */
-bool limpet_session_is_outside(const struct limpet_session *session);
 /* For waits for the target until `deadline`: the collector works meanwhile. */
 struct limpet_wait limpet_session_wait(const struct limpet_session *session, uint64_t deadline_ns);
 void limpet_session_hijack_setup(struct limpet_session *session, uint64_t deadline_ns,
@@ -113,7 +111,7 @@ void limpet_session_note_detach_stop(struct limpet_session *session);
 /* Under the target lock. */
 int limpet_session_detach_locked(struct limpet_session *session,
 				 struct limpet_err *err) LIMPET_MUST_CHECK;
-int limpet_session_cleanup_locked(const struct limpet_target *target, uint64_t timeout_ns,
-				  bool abandoned, struct limpet_err *err);
+int limpet_session_cleanup_locked(struct limpet_tracer *tracer, const struct limpet_target *target,
+				  uint64_t timeout_ns, bool abandoned, struct limpet_err *err);
 
 #endif

@@ -102,7 +102,7 @@ static void read_module(const struct limpet_modules *modules, const struct limpe
 
 	*ret = (struct limpet_stack_module){.start = module->start, .end = module->end};
 	if (!module->eh_frame_hdr ||
-	    limpet_module_read(modules->pid, module, module->eh_frame_hdr, &header,
+	    limpet_module_read(modules->target, module, module->eh_frame_hdr, &header,
 			       sizeof(header)) < 0 ||
 	    !has_table(&header) ||
 	    limpet_unwind_find_eh_frame((const uint8_t *)&header, sizeof(header),
@@ -114,7 +114,7 @@ static void read_module(const struct limpet_modules *modules, const struct limpe
 	ret->data = limpet_module_spend(module, bytes) ? malloc(bytes) : NULL;
 	if (!ret->data)
 		return;
-	got = limpet_module_read_some(modules->pid, module, ret->address, ret->data, bytes);
+	got = limpet_module_read_some(modules->target, module, ret->address, ret->data, bytes);
 	if (got <= 0)
 		return;
 	ret->bytes = (size_t)got;

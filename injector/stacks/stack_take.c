@@ -7,7 +7,7 @@
 
 #include "common/clock.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/priority.h"
+#include "injector/proc/target_process.h"
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/stop_effect.h"
 #include "injector/ptrace/tracee.h"
@@ -15,9 +15,9 @@
 #define STOP_PATIENCE_NS 100000000u
 
 /* EINTR is undone where the call can be made again (limpet_stop_limit_of()). */
-static bool disturbs(pid_t pid, const struct limpet_proc_syscall *call)
+static bool disturbs(const struct limpet_target *target, const struct limpet_proc_syscall *call)
 {
-	const enum limpet_stop_effect effect = limpet_stop_effect_of(pid, call);
+	const enum limpet_stop_effect effect = limpet_stop_effect_of(target->pid, call);
 
 	return effect == LIMPET_STOP_CUTS ||
 	       (effect == LIMPET_STOP_BREAKS &&
@@ -35,20 +35,20 @@ static int look_at(const struct limpet_stack_taking *taking, pid_t tid,
 	if (error)
 		return error;
 	*ret = (struct limpet_stack_thread){.tid = tid, .state = status.state, .system_call = -1};
-	if (limpet_proc_thread_name(taking->pid, tid, ret->name) < 0)
+	if (limpet_proc_thread_name(taking->target, tid, ret->name) < 0)
 		ret->name[0] = '\0';
 	if (status.kernel_thread)
 		ret->missing = LIMPET_STACK_OF_KERNEL;
 	else if (status.state == 'Z' || status.state == 'X')
 		ret->missing = LIMPET_STACK_ENDED;
-	if (ret->missing || limpet_proc_syscall_read(taking->pid, tid, ret_call) < 0)
+	if (ret->missing || limpet_proc_syscall_read(taking->target->pid, tid, ret_call) < 0)
 		return 0;
 	if (!ret_call->running)
 		ret->system_call = ret_call->number;
 	if (status.state == 'D')
 		ret->missing = LIMPET_STACK_UNINTERRUPTIBLE;
 	/* What a stopped thread was in has been interrupted already. */
-	else if (status.state != 'T' && !ret_call->running && disturbs(taking->pid, ret_call))
+	else if (status.state != 'T' && !ret_call->running && disturbs(taking->target, ret_call))
 		ret->missing = LIMPET_STACK_DISTURBED;
 	return 0;
 }
@@ -83,18 +83,18 @@ static ssize_t stop_and_copy(const struct limpet_stack_taking *taking,
 {
 	struct limpet_tracee *tracee;
 	const struct user_regs_struct *regs;
-	ssize_t got = limpet_tracee_stop(taking->pid, thread->tid,
+	ssize_t got = limpet_tracee_stop(taking->tracer, taking->target->pid, thread->tid,
 					 limpet_monotonic_ns() + STOP_PATIENCE_NS, &tracee);
 
 	if (got < 0)
 		return got;
 	regs = limpet_tracee_regs(tracee);
-	got = limpet_stack_read(taking->pid, &taking->maps, regs->rsp, taking->room,
+	got = limpet_stack_read(taking->target->pid, &taking->maps, regs->rsp, taking->room,
 				LIMPET_STACKS_BYTES);
 	limpet_arch_unwind_registers(regs, copy->registers);
 	correct_state(regs, call, thread);
 	limpet_tracee_release(tracee);
-	thread->stop_ns = limpet_tracee_take_longest_stop_ns();
+	thread->stop_ns = limpet_tracer_take_longest_stop_ns(taking->tracer);
 	return got < 0 ? 0 : got;
 }
 
@@ -140,9 +140,9 @@ int limpet_stack_take(struct limpet_stack_taking *taking, pid_t tid,
 	if (error || ret_thread->missing)
 		return error;
 	block_signals(&before);
-	priority = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	priority = limpet_tracer_raise(taking->tracer);
 	got = stop_and_copy(taking, &call, ret_thread, ret_copy);
-	limpet_priority_restore(priority);
+	limpet_tracer_lower(taking->tracer, priority);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	limpet_step_note(tid, "%zd bytes of its stack copied", got);
 	return got < 0 ? explain(got, ret_thread) : keep(taking, (size_t)got, ret_thread, ret_copy);

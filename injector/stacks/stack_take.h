@@ -2,8 +2,7 @@
  * once.
  *
  * A thread is not stopped whose system call a stop would cut short or end (stop_effect.h), or that
- * would stop only when it leaves an uninterruptible sleep: only its state is told. For the one
- * thread that stops others (limpet_tracee_setup()). */
+ * would stop only when it leaves an uninterruptible sleep: only its state is told. */
 #ifndef LIMPET_INJECTOR_STACKS_STACK_TAKE_H
 #define LIMPET_INJECTOR_STACKS_STACK_TAKE_H
 
@@ -15,11 +14,16 @@
 #include "injector/stacks/stack_thread.h"
 #include "injector/stacks/stack_unwind.h"
 
+struct limpet_target;
+
 /* Copied of each stack, from the stack pointer on. */
 #define LIMPET_STACKS_BYTES (256u << 10)
 
+struct limpet_tracer;
+
 struct limpet_stack_taking {
-	pid_t pid;
+	struct limpet_tracer *tracer;
+	const struct limpet_target *target;
 	struct limpet_stack_maps maps;
 	uint8_t *room;     /* LIMPET_STACKS_BYTES */
 	size_t bytes_left; /* for the copies of all threads */

@@ -21,15 +21,15 @@
 
 /* Threads that did not stop in time are let go as soon as they do. The end of limpet lets go of
  * them, too, but then nobody makes a system call again that the stop has ended. */
-static void await_strays(void)
+static void await_strays(struct limpet_tracer *tracer)
 {
 	const struct timespec pause = {0, 2000000};
 	const uint64_t deadline_ns = limpet_monotonic_ns() + STRAYS_PATIENCE_NS;
 
-	limpet_tracee_release_strays();
-	while (limpet_tracee_strays() && limpet_monotonic_ns() < deadline_ns) {
+	limpet_tracer_release_strays(tracer);
+	while (limpet_tracer_strays(tracer) && limpet_monotonic_ns() < deadline_ns) {
 		nanosleep(&pause, NULL);
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(tracer);
 	}
 }
 
@@ -46,33 +46,36 @@ static int take_threads(struct limpet_stack_taking *taking, const pid_t *tids, s
 		else if (error == -ESRCH)
 			error = 0;
 	}
-	await_strays();
+	await_strays(taking->tracer);
 	return error;
 }
 
 /* No thread stands when this returns. */
-static int take_locked(pid_t pid, const pid_t *tids, size_t count, struct limpet_stacks *stacks,
-		       struct limpet_stack_copy *copies, struct limpet_err *err)
+static int take_locked(struct limpet_stack_taking *taking, const pid_t *tids, size_t count,
+		       struct limpet_stacks *stacks, struct limpet_stack_copy *copies,
+		       struct limpet_err *err)
 {
-	struct limpet_stack_taking taking = {.pid = pid, .bytes_left = COPIED_MOST};
-	LIMPET_CLOSE int lock =
-		limpet_target_lock_take(pid, limpet_monotonic_ns() + LOCK_PATIENCE_NS, err);
+	const struct limpet_target *target = taking->target;
+	LIMPET_CLOSE int lock = limpet_target_lock_take(
+		taking->tracer, target->pid, limpet_monotonic_ns() + LOCK_PATIENCE_NS, err);
 	int error;
 
 	if (lock < 0)
 		return lock;
-	taking.room = malloc(LIMPET_STACKS_BYTES);
-	if (!taking.room)
+	taking->room = malloc(LIMPET_STACKS_BYTES);
+	if (!taking->room)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	/* Touched here, and not while a thread stands for it. */
-	memset(taking.room, 1, LIMPET_STACKS_BYTES);
-	limpet_stack_maps_read(pid, &taking.maps);
-	error = take_threads(&taking, tids, count, stacks, copies);
-	limpet_tracee_rest();
+	memset(taking->room, 1, LIMPET_STACKS_BYTES);
+	limpet_stack_maps_read(target->pid, &taking->maps);
+	error = limpet_target_check(target);
+	if (!error)
+		error = take_threads(taking, tids, count, stacks, copies);
+	limpet_tracer_rest(taking->tracer);
 	limpet_watchdog_bury(true);
-	limpet_stack_maps_done(&taking.maps);
-	free(taking.room);
-	return error ? limpet_proc_explain(pid, error, "stop threads of", err) : 0;
+	limpet_stack_maps_done(&taking->maps);
+	free(taking->room);
+	return error ? limpet_proc_explain(target->pid, error, "stop threads of", err) : 0;
 }
 
 static int unwind(struct limpet_stacks *stacks, const struct limpet_stack_copy *copies)
@@ -88,28 +91,29 @@ static int unwind(struct limpet_stacks *stacks, const struct limpet_stack_copy *
 	return error;
 }
 
-static int explain_none(pid_t pid, pid_t only, struct limpet_err *err)
+static int explain_none(const struct limpet_target *target, pid_t only, struct limpet_err *err)
 {
 	if (!only)
-		return limpet_proc_explain(pid, -ESRCH, "look at", err);
-	limpet_err_set(err, -ESRCH, "process %d has no thread %d", pid, only);
-	limpet_err_hint(err, "its threads: ls /proc/%d/task", pid);
+		return limpet_proc_explain(target->pid, -ESRCH, "look at", err);
+	limpet_err_set(err, -ESRCH, "process %d has no thread %d", target->pid, only);
+	limpet_err_hint(err, "its threads: ls /proc/%d/task", target->pid);
 	return -ESRCH;
 }
 
 /* *ret_tids: malloc'ed. */
-static int list_threads(pid_t pid, pid_t only, pid_t **ret_tids, struct limpet_err *err)
+static int list_threads(const struct limpet_target *target, pid_t only, pid_t **ret_tids,
+			struct limpet_err *err)
 {
 	pid_t *tids = NULL;
-	int count = limpet_proc_tasks(pid, &tids), at = 0;
+	int count = limpet_proc_tasks(target->pid, &tids), at = 0;
 
 	if (count < 0)
-		return limpet_proc_explain(pid, count, "list the threads of", err);
+		return limpet_proc_explain(target->pid, count, "list the threads of", err);
 	while (only && at < count && tids[at] != only)
 		at++;
 	if (at == count) {
 		free(tids);
-		return explain_none(pid, only, err);
+		return explain_none(target, only, err);
 	}
 	if (only)
 		tids[0] = only;
@@ -117,12 +121,14 @@ static int list_threads(pid_t pid, pid_t only, pid_t **ret_tids, struct limpet_e
 	return only ? 1 : count;
 }
 
-static int take(const struct limpet_target *target, pid_t only, struct limpet_stacks *stacks,
-		struct limpet_err *err)
+static int take(struct limpet_tracer *tracer, const struct limpet_target *target, pid_t only,
+		struct limpet_stacks *stacks, struct limpet_err *err)
 {
 	LIMPET_FREE pid_t *tids = NULL;
 	LIMPET_FREE struct limpet_stack_copy *copies = NULL;
-	int count = list_threads(target->pid, only, &tids, err), error;
+	struct limpet_stack_taking taking = {
+		.tracer = tracer, .target = target, .bytes_left = COPIED_MOST};
+	int count = list_threads(target, only, &tids, err), error;
 
 	if (count < 0 || !tids)
 		return count;
@@ -130,11 +136,11 @@ static int take(const struct limpet_target *target, pid_t only, struct limpet_st
 	copies = calloc((size_t)count, sizeof(*copies));
 	if (!stacks->list || !copies)
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	error = take_locked(target->pid, tids, (size_t)count, stacks, copies, err);
+	error = take_locked(&taking, tids, (size_t)count, stacks, copies, err);
 	if (!error && !stacks->count)
-		error = explain_none(target->pid, only, err);
+		error = explain_none(target, only, err);
 	if (!error)
-		error = limpet_modules_read(target->pid, &stacks->modules, err);
+		error = limpet_modules_read(target, &stacks->modules, err);
 	if (!error && unwind(stacks, copies) < 0)
 		error = limpet_err_set(err, -ENOMEM, "out of memory");
 	for (int i = 0; i < count; i++)
@@ -146,8 +152,13 @@ int limpet_stacks_take(const struct limpet_target *target, pid_t only, struct li
 		       struct limpet_err *err)
 {
 	struct limpet_stacks stacks = {.list = NULL};
-	int error = take(target, only, &stacks, err);
+	struct limpet_tracer *tracer;
+	int error = limpet_tracer_new(&tracer);
 
+	if (error)
+		return limpet_err_set(err, error, "cannot trace: %s", strerror(-error));
+	error = take(tracer, target, only, &stacks, err);
+	limpet_tracer_free(tracer);
 	/* Modules and stacks are of one program only if it is the same still. */
 	if (!error)
 		error = limpet_target_check(target);

@@ -24,9 +24,9 @@ struct limpet_stacks {
 
 struct limpet_target;
 /* `only`: that thread alone, 0: all. A thread that ends meanwhile is left out. The caller has seen
- * that preflight does not refuse to stop threads (limpet_preflight_options.stops_only), and has
- * called limpet_tracee_setup(). -ESRCH: the process, or that thread, is gone; -ESTALE: it executes
- * another program; -EALREADY: another limpet is at work in it; -ENOMEM. */
+ * that preflight does not refuse to stop threads (limpet_preflight_options.stops_only). -ESRCH: the
+ * process, or that thread, is gone; -ESTALE: it executes another program; -EALREADY: another limpet
+ * is at work in it; -ENOMEM. */
 int limpet_stacks_take(const struct limpet_target *target, pid_t only, struct limpet_stacks *ret,
 		       struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_stacks_done(struct limpet_stacks *stacks);

@@ -33,8 +33,5 @@ uint32_t limpet_unwind_builder_rules(const struct limpet_unwind_builder *builder
 /* Returns the table, malloc'ed. The first row must be at offset 0 unless nothing is covered. */
 int limpet_unwind_builder_build(const struct limpet_unwind_builder *builder, void **ret_table,
 				size_t *ret_bytes) LIMPET_MUST_CHECK;
-/* Whether a block of bytes is a table that is safe for limpet_unwind_table_find(): for tables that
- * come back from a cache on disk, and for tests. 0 or -EBADMSG. */
-int limpet_unwind_table_check(const void *table, size_t bytes) LIMPET_MUST_CHECK;
 
 #endif

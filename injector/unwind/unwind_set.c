@@ -9,6 +9,7 @@
 #include "common/base_name.h"
 #include "injector/elf/elf_file.h"
 #include "injector/elf/modules_memory.h"
+#include "injector/proc/target_process.h"
 #include "injector/unwind/unwind_compile.h"
 
 #define MAX_EH_FRAME (256u << 20)
@@ -21,8 +22,8 @@
 
 /* Finds .eh_frame. Its address is in .eh_frame_hdr, its size is nowhere: it is taken to extend to
  * the end of the module's readable bytes, and the compiler stops at the terminator. */
-static int find_by_header(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
-			  uint64_t *ret_bytes)
+static int find_by_header(const struct limpet_target *target, const struct limpet_module *module,
+			  uint64_t *ret_address, uint64_t *ret_bytes)
 {
 	uint8_t header[EH_FRAME_HDR_BYTES];
 	uint64_t bytes = module->eh_frame_hdr_bytes;
@@ -30,7 +31,7 @@ static int find_by_header(pid_t pid, const struct limpet_module *module, uint64_
 
 	if (bytes > sizeof(header))
 		bytes = sizeof(header);
-	error = limpet_module_read(pid, module, module->eh_frame_hdr, header, bytes);
+	error = limpet_module_read(target, module, module->eh_frame_hdr, header, bytes);
 	if (!error)
 		error = limpet_unwind_find_eh_frame(header, bytes, module->eh_frame_hdr,
 						    ret_address);
@@ -47,10 +48,10 @@ static bool note_exit(void *context, const struct limpet_elf_function *function)
 
 /* A program without that header (linked with -static, or by musl-gcc) still has the section, but
  * only its file tells where. */
-static int find_by_file(pid_t pid, const struct limpet_module *module, uint64_t *ret_address,
-			uint64_t *ret_bytes, uint64_t *ret_exit)
+static int find_by_file(const struct limpet_target *target, const struct limpet_module *module,
+			uint64_t *ret_address, uint64_t *ret_bytes, uint64_t *ret_exit)
 {
-	LIMPET_CLOSE int fd = limpet_module_open(pid, module);
+	LIMPET_CLOSE int fd = limpet_module_open(target, module);
 	struct limpet_elf_file *file;
 	uint64_t address, exit_value = 0;
 	bool found;
@@ -70,8 +71,8 @@ static int find_by_file(pid_t pid, const struct limpet_module *module, uint64_t 
 	return 0;
 }
 
-static int compile_module(pid_t pid, const struct limpet_module *module, size_t max_bytes,
-			  void **ret_table, size_t *ret_bytes)
+static int compile_module(const struct limpet_target *target, const struct limpet_module *module,
+			  size_t max_bytes, void **ret_table, size_t *ret_bytes)
 {
 	LIMPET_FREE uint8_t *section = NULL;
 	LIMPET_FREE uint8_t *code = NULL;
@@ -82,14 +83,14 @@ static int compile_module(pid_t pid, const struct limpet_module *module, size_t 
 	int error;
 
 	if (module->eh_frame_hdr) {
-		error = find_by_header(pid, module, &address, &bytes);
+		error = find_by_header(target, module, &address, &bytes);
 	} else {
-		error = find_by_file(pid, module, &address, &bytes, &input.exit_address);
+		error = find_by_file(target, module, &address, &bytes, &input.exit_address);
 		input.eh_frame_whole = true;
 	}
 	if (module->libc_loader)
 		input.exit_address = limpet_module_symbol(
-			pid, (struct limpet_module *)(uintptr_t)module, "exit", NULL);
+			target, (struct limpet_module *)(uintptr_t)module, "exit", NULL);
 	if (error)
 		return error;
 	if (address < module->start || address >= module->end)
@@ -103,7 +104,7 @@ static int compile_module(pid_t pid, const struct limpet_module *module, size_t 
 	section = malloc(bytes);
 	if (!section)
 		return -ENOMEM;
-	got = limpet_module_read_some(pid, module, address, section, bytes);
+	got = limpet_module_read_some(target, module, address, section, bytes);
 	if (got < 0)
 		return (int)got;
 	input.eh_frame = section;
@@ -116,7 +117,8 @@ static int compile_module(pid_t pid, const struct limpet_module *module, size_t 
 	    limpet_module_spend(module, module->text_end - module->text_start)) {
 		bytes = module->text_end - module->text_start;
 		code = malloc(bytes);
-		if (code && limpet_module_read(pid, module, module->text_start, code, bytes) == 0) {
+		if (code &&
+		    limpet_module_read(target, module, module->text_start, code, bytes) == 0) {
 			input.code = code;
 			input.code_bytes = bytes;
 			input.code_address = module->text_start;
@@ -218,15 +220,15 @@ struct batch {
 	size_t count;
 };
 
-static void make_table(struct limpet_unwind_set *set, pid_t pid, const struct limpet_module *module,
-		       const struct limpet_unwind_set_table *of, struct limpet_unwind_module *entry,
-		       struct batch *batch)
+static void make_table(struct limpet_unwind_set *set, const struct limpet_target *target,
+		       const struct limpet_module *module, const struct limpet_unwind_set_table *of,
+		       struct limpet_unwind_module *entry, struct batch *batch)
 {
 	const size_t at = batch->count;
 	int error = -ENOSPC;
 
 	if (set->arena_used < set->arena_bytes)
-		error = compile_module(pid, module, set->arena_bytes - set->arena_used,
+		error = compile_module(target, module, set->arena_bytes - set->arena_used,
 				       &batch->tables[at], &batch->bytes[at]);
 	if (error) {
 		note_failure(set, module, of, error);
@@ -270,12 +272,13 @@ static bool keep_table(struct limpet_unwind_set *set, const struct limpet_module
 }
 
 /* Returns the number of tables that were made. */
-static int keep_tables(struct limpet_unwind_set *set, pid_t pid, struct batch *batch)
+static int keep_tables(struct limpet_unwind_set *set, const struct limpet_target *target,
+		       struct batch *batch)
 {
 	struct limpet_maps maps = {0};
 	int made = 0;
 
-	if (batch->count && limpet_proc_maps_read(pid, &maps) < 0)
+	if (batch->count && limpet_proc_maps_read(target->pid, &maps) < 0)
 		maps.count = 0;
 	for (size_t i = 0; i < batch->count; i++) {
 		struct limpet_unwind_set_table *of = &batch->of[i];
@@ -329,13 +332,13 @@ int limpet_unwind_set_update(struct limpet_unwind_set *set, struct limpet_module
 			entry.table = known->table;
 			entry.table_bytes = known->table_bytes;
 		} else {
-			make_table(set, modules->pid, module, &of, &new[count], &batch);
+			make_table(set, modules->target, module, &of, &new[count], &batch);
 		}
 		new[count++] = entry;
 		if (batch.count == BATCH)
-			made += keep_tables(set, modules->pid, &batch);
+			made += keep_tables(set, modules->target, &batch);
 	}
-	made += keep_tables(set, modules->pid, &batch);
+	made += keep_tables(set, modules->target, &batch);
 	free(set->modules);
 	set->modules = new;
 	set->module_count = count;

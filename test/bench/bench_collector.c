@@ -27,6 +27,7 @@
 #include "collector/record/trace_writer.h"
 #include "collector/stream/collector.h"
 #include "common/err.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 
 enum {
@@ -136,6 +137,7 @@ static struct {
 	pid_t child;
 	char path[64];
 	const char *keep;
+	struct limpet_tracer *tracer;
 	struct limpet_target target;
 	struct limpet_session *session;
 	struct limpet_shm *shm;
@@ -400,8 +402,8 @@ static pid_t start_sleeper(void)
 
 static void open_capture(void)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = AGENT_MEMORY_BYTES,
-						       .timeout_ns = 1000000000};
+	const struct limpet_capture_config options = {.agent_memory_bytes = AGENT_MEMORY_BYTES,
+						      .attach_timeout_ns = 1000000000};
 	struct limpet_recorder_options record = {.path = it.keep ? it.keep : it.path,
 						 .owner_uid = getuid(),
 						 .owner_gid = getgid(),
@@ -416,7 +418,8 @@ static void open_capture(void)
 	struct limpet_err err = {0};
 
 	if (limpet_target_open(it.child, &it.target, &err) < 0 ||
-	    limpet_session_prepare(&it.target, &options, &it.session, &err) < 0 ||
+	    limpet_tracer_new(&it.tracer) < 0 ||
+	    limpet_session_prepare(it.tracer, &it.target, &options, NULL, &it.session, &err) < 0 ||
 	    limpet_recorder_open(&record, &it.recorder, &err) < 0) {
 		fprintf(stderr, "bench_collector: %s\n", err.message);
 		exit(1);

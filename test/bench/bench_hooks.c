@@ -22,6 +22,7 @@
 #include "agent/record.h"
 #include "injector/elf/modules.h"
 #include "test/unit/agent_fixture.h"
+#include "test/unit/target_of.h"
 #include "test/unit/unwind_fixture.h"
 
 #define FRAME __attribute__((noinline, noclone))
@@ -176,7 +177,7 @@ static void begin(void)
 	agent_fixture_begin(&fixture, 64u << 20, NULL);
 	set_hook(FIXTURE_MALLOC, LIMPET_OP_MALLOC, (uint64_t)(uintptr_t)malloc);
 	set_hook(FIXTURE_FREE, LIMPET_OP_FREE, (uint64_t)(uintptr_t)free);
-	if (limpet_modules_read(getpid(), &modules, &err) < 0 ||
+	if (limpet_modules_read(target_of(getpid()), &modules, &err) < 0 ||
 	    limpet_segment_update_tables(fixture.segment, &modules, 0) <= 0) {
 		fprintf(stderr, "bench_hooks: no tables of our own modules\n");
 		exit(1);

@@ -37,16 +37,16 @@ static uint32_t by_table(struct limpet_walk_frame frame)
 {
 	enum limpet_walk_end end;
 
-	return limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &stack, frame, pcs,
-			   MAX_DEPTH, &end);
+	return limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &stack, frame,
+			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end});
 }
 
 static uint32_t by_cache(struct limpet_walk_frame frame)
 {
 	enum limpet_walk_end end;
 
-	return limpet_walk(&process.map, &cache, limpet_walk_read_ranges, &stack, frame, pcs,
-			   MAX_DEPTH, &end);
+	return limpet_walk(&process.map, &cache, limpet_walk_read_ranges, &stack, frame,
+			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end});
 }
 
 static uint32_t by_frame_pointer(struct limpet_walk_frame frame)
@@ -54,8 +54,8 @@ static uint32_t by_frame_pointer(struct limpet_walk_frame frame)
 	static const struct limpet_walk_map nothing;
 	enum limpet_walk_end end;
 
-	return limpet_walk(&nothing, NULL, limpet_walk_read_ranges, &stack, frame, pcs, MAX_DEPTH,
-			   &end);
+	return limpet_walk(&nothing, NULL, limpet_walk_read_ranges, &stack, frame,
+			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end});
 }
 
 static uint32_t by_libunwind(struct limpet_walk_frame frame)

@@ -21,6 +21,7 @@
 #include "collector/record/recorder.h"
 #include "collector/stream/collector.h"
 #include "common/err.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 
 #define MEMORY_BYTES (8u << 20)
@@ -35,6 +36,7 @@ unsigned long fuzz_mutations = 100;
 
 static struct {
 	pid_t child;
+	struct limpet_tracer *tracer;
 	struct limpet_target target;
 	struct limpet_session *session;
 	struct limpet_shm *shm, clean;
@@ -201,8 +203,8 @@ static void scribbler_wait(void)
 
 static void begin(void)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = MEMORY_BYTES,
-						       .timeout_ns = 1000000000};
+	const struct limpet_capture_config options = {.agent_memory_bytes = MEMORY_BYTES,
+						      .attach_timeout_ns = 1000000000};
 	struct limpet_err err;
 	pthread_t thread;
 
@@ -210,7 +212,8 @@ static void begin(void)
 	snprintf(it.path, sizeof(it.path), "/dev/shm/limpet-fuzz.%d", getpid());
 	atexit(end_child);
 	if (limpet_target_open(it.child, &it.target, &err) < 0 ||
-	    limpet_session_prepare(&it.target, &options, &it.session, &err) < 0) {
+	    limpet_tracer_new(&it.tracer) < 0 ||
+	    limpet_session_prepare(it.tracer, &it.target, &options, NULL, &it.session, &err) < 0) {
 		fprintf(stderr, "%s\n", err.message);
 		abort();
 	}

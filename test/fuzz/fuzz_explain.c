@@ -18,6 +18,7 @@
 #include "explain/runtimes.h"
 #include "explain/tcmalloc.h"
 #include "explain/v8.h"
+#include "test/unit/target_of.h"
 
 #define BASE UINT64_C(0x200000000000)
 #define BYTES ((uint64_t)4 << 20)
@@ -153,7 +154,7 @@ static void read_jemalloc(void)
 
 	(void)limpet_jemalloc_judge(*(uint64_t *)(void *)memory, BASE,
 				    (uint64_t *)(void *)memory + 1, &extent);
-	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages) < 0)
 		abort();
 	limpet_pages_be_exact(pages);
 	if (limpet_jemalloc_read_tree(&memory_reader, pages, BASE, &jemalloc) < 0)
@@ -189,7 +190,7 @@ static void read_gperftools(void)
 	struct limpet_gperftools heap = {.count = 0};
 	struct limpet_pages *pages;
 
-	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages) < 0)
 		abort();
 	limpet_pages_be_exact(pages);
 	if (limpet_gperftools_read_map(&memory_reader, pages, BASE, &heap) < 0)
@@ -210,7 +211,7 @@ static void read_go(void)
 
 	memcpy(list[0].perms, "rw-p", sizeof("rw-p"));
 	list[0].path = (char[]){""};
-	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0)
+	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages) < 0)
 		abort();
 	if (limpet_go_read_tables(&memory_reader, &maps, pages, (uint64_t *)(void *)memory, 16,
 				  &go) < 0)
@@ -268,7 +269,7 @@ static void count_mimalloc_map(void)
 	for (uint64_t i = 1; i < 64; i++)
 		plant(part + 8 * i, BASE + DATA_BYTES + i * 96);
 	memset(&tally, 0, sizeof(tally));
-	if (limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages) < 0 ||
+	if (limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages) < 0 ||
 	    limpet_mimalloc_count_map(&memory_reader, &maps, pages, &arenas, &tally) < 0)
 		abort();
 	check(tally.count <= LIMPET_CLASS_SIZES);

@@ -22,6 +22,7 @@
 #include "injector/proc/proc.h"
 #include "injector/remote/safepoint.h"
 #include "injector/remote/segment.h"
+#include "test/unit/target_of.h"
 
 /* Where the seeds' pointers lead. */
 #define BASE 0x200000000000ull
@@ -122,8 +123,8 @@ static void read_tables(struct limpet_modules *modules)
 		struct limpet_module *module = &modules->list[i];
 		struct limpet_slot_tables tables;
 
-		(void)limpet_module_has_malloc(modules->pid, module);
-		if (limpet_module_tables_read(modules->pid, module, &tables) < 0)
+		(void)limpet_module_has_malloc(modules->target, module);
+		if (limpet_module_tables_read(modules->target, module, &tables) < 0)
 			continue;
 		if (tables.symbol_count * sizeof(Elf64_Sym) > module->end - module->start)
 			abort();
@@ -144,9 +145,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!directory[0])
 		begin();
 	patch(data, size);
-	if (limpet_modules_read(getpid(), &modules, &err) < 0)
+	if (limpet_modules_read(target_of(getpid()), &modules, &err) < 0)
 		return 0;
-	(void)limpet_modules_fingerprint(getpid(), modules.r_debug, &fingerprint);
+	(void)limpet_modules_fingerprint(target_of(getpid()), modules.r_debug, &fingerprint);
 	read_tables(&modules);
 	segment.tables.arena_used = LIMPET_UNWIND_ALIGN;
 	segment.tables.module_count = 0;
@@ -154,9 +155,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (limpet_entries_find(&modules, NULL, &entries) < 0)
 		abort();
-	if (limpet_plan_make(&modules, &segment, &entries, LIMPET_LOAD_ANY, &plan, &err) == 0 &&
+	if (limpet_plan_make(&modules, &entries, LIMPET_METHOD_ANY, &plan, &err) == 0 &&
 	    !plan.slot_count && !entries.count)
 		abort();
+	if (plan.slots)
+		limpet_plan_fill_segment(&plan, &modules, &segment);
 	limpet_entries_done(&entries);
 	if (segment.shm->slot_count > LIMPET_MAX_SLOTS || plan.start.hook_count > LIMPET_MAX_HOOKS)
 		abort();

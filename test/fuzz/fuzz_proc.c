@@ -16,6 +16,7 @@
 #include "injector/preflight/dormant.h"
 #include "injector/preflight/preflight.h"
 #include "injector/proc/proc.h"
+#include "test/unit/target_of.h"
 
 /* Beyond what the kernel gives: nobody is touched by a call that goes to the kernel itself. */
 #define PID 99999999
@@ -151,15 +152,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)limpet_proc_syscall_read(PID, PID, &call);
 	(void)limpet_proc_switches(PID, PID, &value);
 	(void)limpet_proc_run_time(PID, PID, &value);
-	(void)limpet_proc_task_number(PID, PID, "TracerPid", &value);
+	(void)limpet_proc_task_number(target_of(PID), PID, "TracerPid", &value);
 	(void)limpet_proc_limit(PID, "Max open files", &value);
 	(void)limpet_proc_auxv(PID, 3, &value);
-	(void)limpet_proc_argv0(PID, text, sizeof(text));
-	(void)limpet_proc_command_line(PID, text, sizeof(text));
-	(void)limpet_unseen_rss(PID, &value, &other);
-	if (limpet_dormant_check(PID) > 1)
+	(void)limpet_proc_argv0(target_of(PID), text, sizeof(text));
+	(void)limpet_proc_command_line(target_of(PID), text, sizeof(text));
+	(void)limpet_unseen_rss(target_of(PID), &value, &other);
+	if (limpet_dormant_check(target_of(PID)) > 1)
 		abort();
-	(void)limpet_preflight_run(PID, NULL, &preflight, &err);
+	(void)limpet_preflight_run(target_of(PID), NULL, &preflight, &err);
 	put(files[which].name, files[which].content, strlen(files[which].content));
 	return 0;
 }

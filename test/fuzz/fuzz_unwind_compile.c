@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "common/unwind_walk.h"
-#include "injector/unwind/unwind_builder.h"
 #include "injector/unwind/unwind_compile.h"
+#include "test/unit/unwind_check.h"
 
 enum { TEXT = 0x10000, TEXT_BYTES = 0x8000, SECTION = 0x50000, DEPTH = 32 };
 
@@ -47,8 +47,8 @@ static void walk(const void *table, size_t bytes, uint64_t seed)
 	for (uint64_t pc = TEXT; pc < TEXT + TEXT_BYTES; pc += 509) {
 		struct limpet_walk_frame frame = {pc, 0x7ffd0000, 0x7ffd0100, 0, 0};
 		enum limpet_walk_end end;
-		uint32_t count =
-			limpet_walk(&map, NULL, read_nothing_new, &seed, frame, pcs, DEPTH, &end);
+		uint32_t count = limpet_walk(&map, NULL, read_nothing_new, &seed, frame,
+					     &(struct limpet_walk_result){pcs, DEPTH, &end});
 
 		if (count == 0 || count > DEPTH || end == LIMPET_WALK_MORE)
 			abort();
@@ -85,7 +85,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		abort();
 	if (limpet_unwind_compile(&input, &table, &bytes, &stats) != 0)
 		return 0;
-	if (limpet_unwind_table_check(table, bytes) != 0 ||
+	if (unwind_check(table, bytes) != 0 ||
 	    stats.described_bytes + stats.unknown_bytes > TEXT_BYTES)
 		abort();
 	for (uint32_t offset = 0; offset < TEXT_BYTES; offset += 13)

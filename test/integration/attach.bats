@@ -74,6 +74,49 @@ teardown() { end; }
 	finish storm
 }
 
+# copied_pages PID: how many pages of its files it has copied, since it wrote to them.
+copied_pages() {
+	awk '/^[0-9a-f]+-/ { counts = $6 ~ /^\// && $6 !~ /^\/memfd:limpet-/ }
+		counts && /^Private_Dirty:/ { sum += $2 } END { print sum / 4 }' "/proc/$1/smaps"
+}
+
+# stopped_for FROM TO: exchanges and page faults of the stops from that one on to that one.
+stopped_for() {
+	sed -nE 's/^debug .* ([0-9]+) exchanges, ([0-9]+) page faults$/\1 \2/p' "$work/attach.$captures.err" |
+		awk -v from="$1" -v to="$2" 'NR >= from && NR <= to { exchanges += $1; faults += $2 }
+			END { print exchanges + 0, faults + 0 }'
+}
+
+# A stop that comes late takes more looks, and a page that the kernel had taken back another fault: the least of three
+# captures counts. Each page with slots, or with a library's symbols, is copied, for which it faults.
+@test "a program with one thread that rests: few exchanges and page faults" {
+	local round before copied exchanges faults least_exchanges=99 least_faults=99 least_leaving=99 least_leaving_faults=99
+	start odd "$TARGETS/odd"
+	same "its threads" "$(find "/proc/$pid/task" -mindepth 1 -maxdepth 1 | wc -l)" 1
+	before=$(copied_pages "$pid")
+	for round in 1 2 3; do
+		attach "$pid" --debug
+		copied=$(($(copied_pages "$pid") - before))
+		stop "$pid"
+		before=$(copied_pages "$pid")
+		read -r exchanges faults < <(stopped_for 1 1)
+		((exchanges && faults)) || fail "nothing was counted: $(<"$work/attach.$captures.err")" || return 1
+		[[ $round != 1 ]] || ((copied > 0)) || fail "nothing was copied" || return 1
+		((exchanges >= least_exchanges)) || least_exchanges=$exchanges
+		((faults - copied >= least_faults)) || least_faults=$((faults - copied))
+		read -r exchanges faults < <(stopped_for 2 99)
+		((exchanges)) || fail "no stop at the end: $(<"$work/attach.$captures.err")" || return 1
+		((exchanges >= least_leaving)) || least_leaving=$exchanges
+		((faults >= least_leaving_faults)) || least_leaving_faults=$faults
+	done
+	echo "# figures: $least_exchanges exchanges and $least_faults page faults at attach," \
+		"$least_leaving and $least_leaving_faults at detach" >&3
+	((least_exchanges <= 8 && least_faults <= 12)) || fail "attach: $least_exchanges exchanges, $least_faults page faults"
+	((least_leaving <= 9 && least_leaving_faults <= 8)) ||
+		fail "detach: $least_leaving exchanges, $least_leaving_faults page faults"
+	finish odd
+}
+
 # What a program is stopped for stands between its being seized and its being let go.
 @test "--debug and LIMPET_DEBUG print each step, and why there is none" {
 	local said
@@ -81,7 +124,7 @@ teardown() { end; }
 	attach "$pid" --debug
 	stop "$pid"
 	said=$work/attach.$captures.err
-	for word in "check libc: C library: " "plan: [0-9]+ slots of " "PTRACE_SEIZE: " "call mmap: " "run the agent: " \
+	for word in "check libc: C library: " "plan: [0-9]+ slots of " "PTRACE_SEIZE: " "call close_range: " "run the agent: " \
 		" hijacked" "prove that no thread is in the agent: " "search for hook pointers: " "PTRACE_DETACH: "; do
 		grep -qE "^debug +[0-9]+\.[0-9]{3} .*$word" "$said" || fail "no '$word' in: $(<"$said")"
 	done

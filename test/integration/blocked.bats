@@ -251,6 +251,14 @@ whole() {
 	whole write-much writev-much send-much sendmsg-much sendmmsg-much sendfile-much recv-all recvmsg-all
 }
 
+@test "a call that submits to io_uring and waits is not cut short" {
+	start ring "$TARGETS/sleeper" io_uring_enter-submit
+	[[ $pid != none ]] || skip "io_uring_setup fails here"
+	tell ring release "good 0 0"
+	finish ring
+	whole io_uring_enter-submit
+}
+
 # Nearly every stop finds this one within its call, awake or about to be.
 @test "a call that is in the middle of its bytes is finished: a single thread that writes to a pipe" {
 	local rounds=5

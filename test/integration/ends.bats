@@ -319,6 +319,21 @@ end_leaderless() {
 	done
 }
 
+@test "the target writes over the bytes that the kernel drew for it: it is still the same program, and is left" {
+	start storm "$TARGETS/storm" --threads 2
+	tell storm go going
+	attach "$pid"
+	wait_until 30 recorded "$pid" 10
+	# AT_RANDOM
+	local at
+	at=$(od -An -v -td8 -w16 "/proc/$pid/auxv" | awk '$1 == 25 { print $2 }')
+	printf 'these are theirs' | dd of="/proc/$pid/mem" bs=1 seek="$at" conv=notrunc status=none
+	stop "$pid"
+	good_capture
+	nothing_of_ours "$pid"
+	finish storm
+}
+
 # bats test_tags=check
 @test "the collector is killed: the target goes on, the trace is readable, the next attach cleans up" {
 	start storm "$TARGETS/storm" --threads 4 --cross

@@ -143,6 +143,46 @@ while sys.stdin.readline() != "quit\n": print("heard", flush=True)'
 	finish storm
 }
 
+# make_strict NAME COMMAND...: a script that runs it as where the kernel may refuse each page.
+make_strict() {
+	echo 2 >strict
+	cat >"$1" <<-END
+		#!/bin/sh
+		exec unshare -m sh -c 'mount --bind "$PWD/strict" /proc/sys/vm/overcommit_memory && exec "\$@"' sh ${*:2} "\$@"
+	END
+	chmod +x "$1"
+}
+
+# agent_files PID: of each of limpet's files there: its size, and how much of it has memory.
+agent_files() {
+	local map
+	for map in "/proc/$1/map_files"/*; do
+		[[ $(readlink "$map") != /memfd:limpet-* ]] || stat -Lc '%n %s %b' "$map"
+	done
+}
+
+@test "strict accounting of memory: all of it is committed before a thread goes there, or nothing is changed" {
+	command -v strace >/dev/null || skip "strace is not installed"
+	local which file bytes blocks count=0
+	start odd "$TARGETS/odd"
+	look "$pid"
+	# The first one is for the trace.
+	for which in 2 3 4; do
+		make_strict without strace -qq -o calls -e trace=fallocate -e inject=fallocate:error=ENOSPC:when="$which" "$LIMPET"
+		refused 1 "vm.overcommit_memory is 2" ./without attach "$pid"
+		unchanged "$pid" || return 1
+	done
+	make_strict with "$LIMPET"
+	LIMPET="$PWD/with" attach "$pid"
+	while read -r file bytes blocks; do
+		((blocks * 512 >= bytes)) || fail "$file: $blocks blocks of $bytes bytes" || return 1
+		count=$((count + 1))
+	done < <(agent_files "$pid")
+	((count >= 2)) || fail "only $count mappings of limpet's" || return 1
+	stop "$pid"
+	finish odd
+}
+
 @test "limpet may not write large files" {
 	local kib
 	start storm "$TARGETS/storm" --threads 2

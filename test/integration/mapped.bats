@@ -132,6 +132,19 @@ agent_way() {
 	finish storm
 }
 
+# Its malloc faults in a thread that it did not see start, and limpet may hijack one.
+@test "a library that is a sanitizer's: its malloc is not called" {
+	echo 'void __tsan_init(void) {}' | gcc -O1 -fPIC -shared -o sanitizer.so -x c -
+	start storm env LD_PRELOAD="$work/sanitizer.so" "$TARGETS/storm"
+	agent_way "$pid" "mapped, without a dynamic linker .*sanitizer"
+	run --separate-stderr "$LIMPET" attach --load dlopen -o none.limpet "$pid"
+	[[ $status == 3 && $stderr == *"sanitizer's malloc"*"hint: leave out --load dlopen"* ]] || fail "$status: $stderr"
+	attach "$pid"
+	stop "$pid"
+	good_capture
+	finish storm
+}
+
 # It is said before anything is touched; where it can be had, it is taken.
 @test "--load: a way that cannot be had is refused, by attach, run and doctor; else it is the way" {
 	local kind load status none=$work/none.limpet

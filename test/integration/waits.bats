@@ -335,3 +335,48 @@ detaching() {
 		nothing_of_ours "$pid"
 	done
 }
+
+@test "its malloc faults where limpet's dlopen calls it: said, with the lock that is held from then on; not where the agent is mapped" {
+	cat >shy.c <<'END'
+#include <dlfcn.h>
+#include <stddef.h>
+int shy;
+void *malloc(size_t bytes)
+{
+	static void *(*original)(size_t);
+	if (shy)
+		*(volatile int *)8 = 1;
+	if (!original)
+		original = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+	return original(bytes);
+}
+END
+	cat >still.c <<'END'
+#include <stdio.h>
+#include <unistd.h>
+extern int shy;
+int main(void)
+{
+	char byte;
+	printf("ready %d\n", getpid());
+	fflush(stdout);
+	shy = 1;
+	return read(0, &byte, 1) < 0;
+}
+END
+	gcc -O1 -D_GNU_SOURCE -fPIC -shared -fno-builtin -o shy.so shy.c
+	gcc -O1 -D_GNU_SOURCE -o still still.c ./shy.so
+	start still ./still
+	run --separate-stderr "$LIMPET" attach --load dlopen -o none.limpet "$pid"
+	[[ $status == 1 && $stderr == *"faulted: its thread $pid holds the dynamic linker's lock"*"hint: restart the program"* ]] ||
+		fail "$status: $stderr"
+	run --separate-stderr "$LIMPET" attach --load dlopen --attach-timeout 1s -o none.limpet "$pid"
+	[[ $status == 1 && $stderr == *"lock of process $pid was held by its thread $pid "*"only a restart"* ]] ||
+		fail "$status: $stderr"
+	finish still
+	start another ./still
+	load=map attach "$pid"
+	stop "$pid"
+	nothing_of_ours "$pid"
+	finish another
+}

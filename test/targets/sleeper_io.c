@@ -495,7 +495,7 @@ static void try_ring(void)
 		sleeper_impossible("io_uring_setup");
 	close(fd);
 }
-static void submit_read(uint8_t flags)
+static void prepare_read(uint8_t flags)
 {
 	struct io_uring_sqe *entries;
 
@@ -514,6 +514,14 @@ static void submit_read(uint8_t flags)
 					   .len = 5};
 	*(uint32_t *)(void *)(ring_memory + ring.sq_off.array) = 0;
 	__atomic_store_n((uint32_t *)(void *)(ring_memory + ring.sq_off.tail), 1, __ATOMIC_RELEASE);
+}
+static void prepare_ring(void)
+{
+	prepare_read(0);
+}
+static void submit_read(uint8_t flags)
+{
+	prepare_read(flags);
 	sleeper_must(syscall(SYS_io_uring_enter, ring_fd, 1, 0, 0, NULL, (size_t)0) == 1,
 		     "io_uring_enter");
 }
@@ -526,16 +534,26 @@ static void submit_to_worker(void)
 {
 	submit_read(IOSQE_ASYNC);
 }
-static int sleep_io_uring(void)
+static int sleep_in_ring(unsigned submitted)
 {
 	const struct io_uring_cqe *done = (const void *)(ring_memory + ring.cq_off.cqes);
 
-	if (syscall(SYS_io_uring_enter, ring_fd, 0, 1, IORING_ENTER_GETEVENTS, NULL, (size_t)0) < 0)
+	if (syscall(SYS_io_uring_enter, ring_fd, submitted, 1, IORING_ENTER_GETEVENTS, NULL,
+		    (size_t)0) != submitted)
 		return -1;
 	return __atomic_load_n((uint32_t *)(void *)(ring_memory + ring.cq_off.tail),
 			       __ATOMIC_ACQUIRE) == 1
 		       ? done->res
 		       : -1;
+}
+
+static int sleep_io_uring(void)
+{
+	return sleep_in_ring(0);
+}
+static int sleep_io_uring_submit(void)
+{
+	return sleep_in_ring(1);
 }
 
 void sleeper_io_clean_up(void)
@@ -593,5 +611,7 @@ const struct sleeper_kind sleeper_io_kinds[] = {
 	 submit_to_ring},
 	{"io_uring-worker", SYS_io_uring_enter, try_ring, sleep_io_uring, sleeper_send_hello,
 	 submit_to_worker},
+	{"io_uring_enter-submit", SYS_io_uring_enter, try_ring, sleep_io_uring_submit,
+	 sleeper_send_hello, prepare_ring},
 	{NULL, 0, NULL, NULL, NULL, NULL},
 };

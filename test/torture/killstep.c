@@ -15,8 +15,9 @@
 
 #include "injector/proc/proc.h"
 #include "injector/ptrace/step.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
+#include "test/unit/target_of.h"
 
 #define TIMEOUT_NS 600000000000u
 
@@ -31,7 +32,7 @@ static struct {
 } * shared;
 
 static pid_t target;
-static enum limpet_load load;
+static enum limpet_method load;
 
 static void count_step(const struct limpet_step *step)
 {
@@ -45,19 +46,21 @@ static void count_step(const struct limpet_step *step)
 static int enter_and_leave(void)
 {
 	static const struct limpet_step_watcher watcher = {.begin = count_step};
-	const struct limpet_session_options options = {
-		.agent_memory_bytes = 64u << 20, .timeout_ns = TIMEOUT_NS, .load = load};
+	const struct limpet_capture_config options = {
+		.agent_memory_bytes = 64u << 20, .attach_timeout_ns = TIMEOUT_NS, .load = load};
 	const struct timespec hold = {0, 1000000};
+	struct limpet_tracer *tracer;
 	struct limpet_target process;
 	struct limpet_session *session;
 	struct limpet_err err = {0};
 	int error;
 
 	limpet_step_watch(&watcher);
-	limpet_tracee_setup();
-	error = limpet_target_open(target, &process, &err);
+	error = limpet_tracer_new(&tracer);
 	if (!error)
-		error = limpet_session_prepare(&process, &options, &session, &err);
+		error = limpet_target_open(target, &process, &err);
+	if (!error)
+		error = limpet_session_prepare(tracer, &process, &options, NULL, &session, &err);
 	if (!error)
 		error = limpet_session_attach(session, NULL, &err);
 	if (error) {
@@ -79,10 +82,16 @@ static int enter_and_leave(void)
 
 static int clean_up(void)
 {
+	struct limpet_target process;
 	struct limpet_err err = {0};
+	struct limpet_tracer *tracer;
 
-	limpet_tracee_setup();
-	shared->removed = limpet_session_cleanup(target, TIMEOUT_NS, false, &err);
+	shared->removed = limpet_target_open(target, &process, &err);
+	if (!shared->removed)
+		shared->removed = limpet_tracer_new(&tracer);
+	if (!shared->removed)
+		shared->removed = limpet_session_cleanup(tracer, &process, TIMEOUT_NS, false, &err);
+	limpet_target_close(&process);
 	if (shared->removed < 0)
 		snprintf(shared->words, sizeof(shared->words), "clean-up: %.200s (%d)", err.message,
 			 shared->removed);
@@ -138,11 +147,11 @@ static int stable_fds(int **ret_fds)
 {
 	const struct timespec pause = {0, 20000000};
 	int *before = NULL, *now = NULL;
-	int before_count = limpet_proc_fds(target, &before), count = -1;
+	int before_count = limpet_proc_fds(target_of(target), &before), count = -1;
 
 	for (int i = 0; i < 50; i++) {
 		nanosleep(&pause, NULL);
-		count = limpet_proc_fds(target, &now);
+		count = limpet_proc_fds(target_of(target), &now);
 		if (count < 0 ||
 		    (count == before_count && !memcmp(now, before, (size_t)count * sizeof(*now))))
 			break;
@@ -183,7 +192,7 @@ static const char *what_is_wrong(const int *fds, int fd_count)
 		return "a thread is traced";
 	if (is_mapped())
 		return "something of ours is mapped";
-	count = limpet_proc_fds(target, &now);
+	count = limpet_proc_fds(target_of(target), &now);
 	if (count != fd_count || memcmp(now, fds, (size_t)count * sizeof(*now)) != 0) {
 		wrong = "its descriptors are not the same";
 		list_fds("before", fds, fd_count);
@@ -205,7 +214,7 @@ int main(int argc, char **argv)
 
 	while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
 		if (option == 'l')
-			load = strcmp(optarg, "map") ? LIMPET_LOAD_DLOPEN : LIMPET_LOAD_MAP;
+			load = strcmp(optarg, "map") ? LIMPET_METHOD_DLOPEN : LIMPET_METHOD_OUTSIDE;
 		else
 			*(option == 'r' ? &repeat : &stride) = strtoul(optarg, NULL, 10);
 	target = optind + 1 == argc ? (pid_t)strtol(argv[optind], NULL, 10) : 0;

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 
 static int compare(const void *a, const void *b)
@@ -28,11 +28,12 @@ static void print_times(const char *what, uint64_t *times, int count)
 
 int main(int argc, char **argv)
 {
-	struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						 .timeout_ns = 600000000000u};
+	struct limpet_capture_config options = {.agent_memory_bytes = 64u << 20,
+						.attach_timeout_ns = 600000000000u};
 	pid_t pid = argc > 2 ? atoi(argv[1]) : 0;
 	int count = argc > 2 ? atoi(argv[2]) : 0, dormant = 0;
 	long hold_ms = argc > 3 ? atol(argv[3]) : 2;
+	struct limpet_tracer *tracer;
 	uint64_t *attach, *detach, *took;
 	unsigned attempts = 0, slots = 0, peeked = 0, stopped = 0, hook_pointers = 0;
 
@@ -40,7 +41,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: rounds PID COUNT [HOLD_MS]\n");
 		return 2;
 	}
-	limpet_tracee_setup();
+	if (limpet_tracer_new(&tracer) < 0)
+		return 1;
 	attach = calloc((size_t)count, sizeof(*attach));
 	detach = calloc((size_t)count, sizeof(*detach));
 	took = calloc((size_t)count, sizeof(*took));
@@ -54,7 +56,8 @@ int main(int argc, char **argv)
 		int error = limpet_target_open(pid, &target, &err);
 
 		if (!error)
-			error = limpet_session_prepare(&target, &options, &session, &err);
+			error = limpet_session_prepare(tracer, &target, &options, NULL, &session,
+						       &err);
 		if (!error)
 			error = limpet_session_attach(session, NULL, &err);
 		if (error) {
@@ -73,16 +76,17 @@ int main(int argc, char **argv)
 		stopped += stats->quiesce.stopped;
 		hook_pointers += stats->hook_pointers.found;
 		limpet_session_free(session);
-		limpet_target_close(&target);
 		if (error) {
 			dormant++;
 			printf("round %d: detach: %s (%d)\n", i, err.message, error);
-			error = limpet_session_cleanup(pid, options.timeout_ns, true, &err);
+			error = limpet_session_cleanup(tracer, &target, options.attach_timeout_ns,
+						       true, &err);
 			if (error < 0) {
 				printf("round %d: cleanup: %s (%d)\n", i, err.message, error);
 				return 1;
 			}
 		}
+		limpet_target_close(&target);
 	}
 	printf("%d rounds, %d dormant and cleaned up, %u slots, %.2f stops to find a thread, "
 	       "threads seen: %u peeked, %u stopped, hook pointers %u\n",

@@ -12,7 +12,7 @@
 
 #include "common/clock.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 
 /* To enter, to put the slots back, to be seen outside, to unload. */
@@ -62,17 +62,19 @@ static int stop_all_idly(pid_t pid)
 	return count < 0 ? count : error;
 }
 
+static struct limpet_tracer *tracer;
+
 static int enter_and_leave(pid_t pid, struct limpet_err *err)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						       .timeout_ns = 600000000000u};
+	const struct limpet_capture_config options = {.agent_memory_bytes = 64u << 20,
+						      .attach_timeout_ns = 600000000000u};
 	const struct limpet_session_stats *stats;
 	struct limpet_target target;
 	struct limpet_session *session;
 	int error = limpet_target_open(pid, &target, err);
 
 	if (!error)
-		error = limpet_session_prepare(&target, &options, &session, err);
+		error = limpet_session_prepare(tracer, &target, &options, NULL, &session, err);
 	if (error)
 		return error;
 	error = limpet_session_attach(session, NULL, err);
@@ -96,8 +98,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: stops idle|limpet PID COUNT\n");
 		return 2;
 	}
-	if (!idle)
-		limpet_tracee_setup();
+	if (!idle && limpet_tracer_new(&tracer) < 0)
+		return 1;
 	for (int i = 0; i < count && !error; i++)
 		error = idle ? stop_all_idly(pid) : enter_and_leave(pid, &err);
 	if (error) {

@@ -47,7 +47,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 
 #define MAX_TIDS 4096u
@@ -603,8 +603,8 @@ static void print_steps(const char *what)
 
 /* ------------------------------------------------------------------ rounds */
 
-static const struct limpet_session_options options = {.agent_memory_bytes = 64u << 20,
-						      .timeout_ns = 600000000000u};
+static const struct limpet_capture_config options = {.agent_memory_bytes = 64u << 20,
+						     .attach_timeout_ns = 600000000000u};
 
 static void check(int error, const char *what, const struct limpet_err *err)
 {
@@ -617,6 +617,8 @@ static void check(int error, const char *what, const struct limpet_err *err)
 	broken(words);
 }
 
+static struct limpet_tracer *tracer;
+
 static void enter_and_leave(void)
 {
 	struct limpet_target process;
@@ -625,7 +627,8 @@ static void enter_and_leave(void)
 	struct gaps gaps;
 
 	check(limpet_target_open(target, &process, &err), "open", &err);
-	check(limpet_session_prepare(&process, &options, &session, &err), "prepare", &err);
+	check(limpet_session_prepare(tracer, &process, &options, NULL, &session, &err), "prepare",
+	      &err);
 	end_window();
 	phase_begin();
 	check(limpet_session_attach(session, NULL, &err), "attach", &err);
@@ -763,7 +766,8 @@ int main(int argc, char **argv)
 				"[ARGUMENT...]\n");
 		return 2;
 	}
-	limpet_tracee_setup();
+	if (limpet_tracer_new(&tracer) < 0)
+		broken("no tracer");
 	own_delay_file = __real_open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
 	if (target <= 0)
 		start_target(argv + optind);

@@ -22,6 +22,7 @@
 #include "injector/elf/modules.h"
 #include "injector/remote/growing.h"
 #include "injector/remote/loader_lock.h"
+#include "test/unit/target_of.h"
 
 /* Reached through thunks only; calls made by fixture_call() never get here. */
 static uint64_t original_never_called(void)
@@ -123,7 +124,7 @@ static void describe_loader(struct limpet_start *start)
 {
 	struct limpet_modules modules;
 
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	start->r_debug = modules.r_debug;
 	limpet_loader_describe(&modules, &start->loader);
 	assert_true(start->loader.lock);
@@ -275,6 +276,9 @@ bool fixture_call(struct fixture_stack *stack, enum fixture_hook hook, uint64_t 
 	}
 	if (!fixture_enter(stack, hook, args))
 		return false;
+	/* The original writes the block that the test has put into its own word. */
+	if (limpet_hooks[hook].op == LIMPET_OP_POSIX_MEMALIGN && !(uint32_t)result && args[0])
+		*(uint64_t *)(uintptr_t)stack->hook.args[0] = *(const uint64_t *)(uintptr_t)args[0];
 	fixture_exit(stack, result);
 	return true;
 }

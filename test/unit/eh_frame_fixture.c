@@ -8,8 +8,8 @@
 #include <dwarf.h>
 #include <string.h>
 
-#include "injector/unwind/unwind_builder.h"
 #include "test/unit/eh_frame_fixture.h"
+#include "test/unit/unwind_check.h"
 
 void put(struct section *section, uint64_t value, unsigned bytes)
 {
@@ -102,7 +102,7 @@ struct compiled compile(const struct section *section)
 	assert_int_equal(
 		limpet_unwind_compile(&input, &compiled.table, &compiled.bytes, &compiled.stats),
 		0);
-	assert_int_equal(limpet_unwind_table_check(compiled.table, compiled.bytes), 0);
+	assert_int_equal(unwind_check(compiled.table, compiled.bytes), 0);
 	return compiled;
 }
 

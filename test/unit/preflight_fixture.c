@@ -17,6 +17,7 @@
 #include "injector/preflight/preflight_check.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/skip_reason.h"
+#include "test/unit/target_of.h"
 
 struct limpet_preflight preflight;
 
@@ -41,7 +42,8 @@ int preflight_look(pid_t pid, const struct limpet_preflight_options *options)
 	int r;
 
 	memset(&preflight_err, 0, sizeof(preflight_err));
-	r = limpet_preflight_run(pid, options, &preflight, &preflight_err);
+	limpet_preflight_done(&preflight);
+	r = limpet_preflight_run(target_of(pid), options, &preflight, &preflight_err);
 	for (size_t i = 0; i < preflight.count; i++)
 		if (preflight.list[i].severity == LIMPET_FINDING_REFUSE)
 			refused_with[place_of(preflight.list[i].id)] = true;
@@ -147,7 +149,6 @@ int preflight_begin(void **state)
 int preflight_end(void **state)
 {
 	(void)state;
-	limpet_preflight_sys_root = "/sys";
 	proc_fixture_end();
 	kill(preflight_pid, SIGKILL);
 	return waitpid(preflight_pid, NULL, 0) != preflight_pid;

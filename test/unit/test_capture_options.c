@@ -60,16 +60,16 @@ static void test_defaults(void **state)
 	(void)state;
 	assert_int_equal(parse("attach 4711", &o), -1);
 	assert_int_equal(o.pid, 4711);
-	assert_null(o.output);
-	assert_int_equal(o.duration_ns, 0);
-	assert_int_equal(o.sample_bytes, 0);
-	assert_int_equal(o.agent_memory_bytes, LIMPET_CAPTURE_AGENT_MEMORY_BYTES);
-	assert_int_equal(o.collector_memory_bytes, LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES);
-	assert_int_equal(o.attach_timeout_ns, LIMPET_CAPTURE_ATTACH_TIMEOUT_NS);
-	assert_int_equal(o.on_overload, LIMPET_OVERLOAD_DROP);
-	assert_int_equal(o.load, LIMPET_LOAD_ANY);
-	assert_false(limpet_ui_is_quiet() || o.background || o.no_seal || o.partial ||
-		     o.with_command_line || o.assume_seccomp_ok);
+	assert_null(o.config.output);
+	assert_int_equal(o.config.duration_ns, 0);
+	assert_int_equal(o.config.sampling.bytes, 0);
+	assert_int_equal(o.config.agent_memory_bytes, LIMPET_CAPTURE_AGENT_MEMORY_BYTES);
+	assert_int_equal(o.config.collector_memory_bytes, LIMPET_CAPTURE_COLLECTOR_MEMORY_BYTES);
+	assert_int_equal(o.config.attach_timeout_ns, LIMPET_CAPTURE_ATTACH_TIMEOUT_NS);
+	assert_int_equal(o.config.on_overload, LIMPET_OVERLOAD_DROP);
+	assert_int_equal(o.config.load, LIMPET_METHOD_ANY);
+	assert_false(limpet_ui_is_quiet() || o.background || o.no_seal || o.config.partial ||
+		     o.config.with_command_line || o.config.assume_seccomp_ok);
 }
 
 static void test_everything_given(void **state)
@@ -83,27 +83,27 @@ static void test_everything_given(void **state)
 			       &o),
 			 -1);
 	assert_int_equal(o.pid, 12);
-	assert_string_equal(o.output, "x.limpet");
-	assert_int_equal(o.duration_ns, UINT64_C(5400000000000));
-	assert_int_equal(o.agent_memory_bytes, 8 << 20);
-	assert_int_equal(o.collector_memory_bytes, UINT64_C(2) << 30);
-	assert_int_equal(o.attach_timeout_ns, 500000000);
+	assert_string_equal(o.config.output, "x.limpet");
+	assert_int_equal(o.config.duration_ns, UINT64_C(5400000000000));
+	assert_int_equal(o.config.agent_memory_bytes, 8 << 20);
+	assert_int_equal(o.config.collector_memory_bytes, UINT64_C(2) << 30);
+	assert_int_equal(o.config.attach_timeout_ns, 500000000);
 	assert_true(limpet_ui_is_quiet());
 	limpet_ui_set_quiet(false);
 	assert_int_equal(parse("attach 12 --background --no-seal --partial --with-command-line "
 			       "--assume-seccomp-ok --sample 64KiB -d90 --addresses --load map",
 			       &o),
 			 -1);
-	assert_true(o.addresses && !o.compact && !o.max_bytes);
-	assert_int_equal(o.load, LIMPET_LOAD_MAP);
-	assert_true(o.background && o.no_seal && o.partial && o.with_command_line &&
-		    o.assume_seccomp_ok);
-	assert_int_equal(o.duration_ns, UINT64_C(90000000000));
-	assert_int_equal(o.sample_bytes, 65536);
+	assert_true(o.config.addresses && !o.config.compact && !o.config.max_bytes);
+	assert_int_equal(o.config.load, LIMPET_METHOD_OUTSIDE);
+	assert_true(o.background && o.no_seal && o.config.partial && o.config.with_command_line &&
+		    o.config.assume_seccomp_ok);
+	assert_int_equal(o.config.duration_ns, UINT64_C(90000000000));
+	assert_int_equal(o.config.sampling.bytes, 65536);
 	assert_int_equal(parse("run --compact ls", &o), -1);
-	assert_true(o.compact);
+	assert_true(o.config.compact);
 	assert_int_equal(parse("run --max-size 8MiB --addresses ls", &o), -1);
-	assert_int_equal(o.max_bytes, 8 << 20);
+	assert_int_equal(o.config.max_bytes, 8 << 20);
 }
 
 static void test_run_leaves_the_command_alone(void **state)
@@ -112,7 +112,7 @@ static void test_run_leaves_the_command_alone(void **state)
 
 	(void)state;
 	assert_int_equal(parse("run -d 3 ls -d 4 --nonsense -- x", &o), -1);
-	assert_int_equal(o.duration_ns, UINT64_C(3000000000));
+	assert_int_equal(o.config.duration_ns, UINT64_C(3000000000));
 	assert_string_equal(o.command[0], "ls");
 	assert_string_equal(o.command[1], "-d");
 	assert_string_equal(o.command[4], "--");

@@ -26,6 +26,8 @@
 #include "collector/stream/reorder.h"
 #include "common/clock.h"
 #include "common/err.h"
+#include "injector/proc/proc.h"
+#include "injector/ptrace/tracer.h"
 #include "injector/session/session.h"
 #include "test/unit/agent_fixture.h"
 #include "test/unit/clock_fixture.h"
@@ -37,6 +39,7 @@
 static struct {
 	pid_t child;
 	char directory[64], path[96];
+	struct limpet_tracer *tracer;
 	struct limpet_target target;
 	struct limpet_session *session;
 	struct limpet_recorder *recorder;
@@ -80,6 +83,27 @@ int __wrap_limpet_recorder_add_events(struct limpet_recorder *recorder,
 	return __real_limpet_recorder_add_events(recorder, records, count);
 }
 
+/* ------------------------------------------------------------------ another pid namespace */
+
+/* The target's own numbers of its threads are as much higher; 0: it is in our namespace. */
+static uint32_t tids_differ_by;
+/* This read of a status from here on fails once with `status_error`; 0: none. */
+static unsigned status_fails_at;
+static int status_error;
+
+int __real_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret);
+int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret);
+int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret)
+{
+	int answer = status_fails_at && !--status_fails_at
+			     ? status_error
+			     : __real_limpet_proc_status_read(pid, ret);
+
+	if (!answer)
+		ret->ns_pid += (pid_t)tids_differ_by;
+	return answer;
+}
+
 /* ------------------------------------------------------------------ a capture without an agent */
 
 static pid_t start_sleeper(void)
@@ -97,8 +121,8 @@ static pid_t start_sleeper(void)
 
 static void open_capture(pid_t pid, uint64_t memory_bytes)
 {
-	const struct limpet_session_options options = {.agent_memory_bytes = memory_bytes,
-						       .timeout_ns = 1000000000};
+	const struct limpet_capture_config options = {.agent_memory_bytes = memory_bytes,
+						      .attach_timeout_ns = 1000000000};
 	struct limpet_recorder_options record = {.path = it.path,
 						 .owner_uid = getuid(),
 						 .owner_gid = getgid(),
@@ -115,7 +139,10 @@ static void open_capture(pid_t pid, uint64_t memory_bytes)
 	int answer = limpet_target_open(pid, &it.target, &err);
 
 	if (!answer)
-		answer = limpet_session_prepare(&it.target, &options, &it.session, &err);
+		answer = limpet_tracer_new(&it.tracer);
+	if (!answer)
+		answer = limpet_session_prepare(it.tracer, &it.target, &options, NULL, &it.session,
+						&err);
 	if (answer)
 		fail_msg("%s", err.message);
 	strcpy(it.directory, "/tmp/limpet-collector-XXXXXX");
@@ -135,6 +162,7 @@ static void close_capture(void)
 	limpet_collector_free(it.collector);
 	limpet_recorder_free(it.recorder);
 	limpet_session_free(it.session);
+	limpet_tracer_free(it.tracer);
 	limpet_target_close(&it.target);
 	unlink(it.path);
 	rmdir(it.directory);
@@ -686,6 +714,39 @@ static void test_dead_threads_are_cleared(void **state)
 	limpet_collector_housekeep(it.collector);
 	assert_int_not_equal(dead->thread_pointer, 0);
 	assert_int_equal(losses().dropped_events, 55);
+}
+
+/* A living thread whose status cannot be read is not taken for one that has ended. */
+static void test_threads_that_cannot_be_read_are_not_dead(void **state)
+{
+	const struct limpet_thread *dead = fixture_thread(&it.memory, 3);
+	const struct limpet_thread *alive = fixture_thread(&it.memory, 4);
+	const int errors[] = {-EMFILE, -ENFILE, -ENOMEM};
+
+	(void)state;
+	tids_differ_by = 1000;
+	claim(3, 1, 1);
+	claim(4, (uint32_t)it.child + tids_differ_by, 2);
+	for (unsigned at = 1; at <= 2; at++)
+		for (size_t i = 0; i < LIMPET_COUNT_OF(errors); i++) {
+			status_fails_at = at;
+			status_error = errors[i];
+			limpet_collector_housekeep(it.collector);
+			assert_int_equal(status_fails_at, 0);
+			assert_int_not_equal(alive->thread_pointer, 0);
+			assert_int_not_equal(dead->thread_pointer, 0);
+		}
+	limpet_collector_housekeep(it.collector);
+	assert_int_not_equal(alive->thread_pointer, 0);
+	assert_int_equal(dead->thread_pointer, 0);
+	/* That a thread has ended since it was listed is an answer. */
+	claim(3, 1, 1);
+	status_fails_at = 2;
+	status_error = -ESRCH;
+	limpet_collector_housekeep(it.collector);
+	assert_int_equal(dead->thread_pointer, 0);
+	assert_int_equal(alive->thread_pointer, 0);
+	tids_differ_by = 0;
 }
 
 static void test_unseen_calls_are_told(void **state)
@@ -1491,6 +1552,7 @@ int main(void)
 		TEST(test_the_rest_when_nobody_writes),
 		TEST(test_a_chain_with_two_owners),
 		TEST(test_dead_threads_are_cleared),
+		TEST(test_threads_that_cannot_be_read_are_not_dead),
 		TEST(test_unseen_calls_are_told),
 		TEST(test_events_without_a_stack_are_told),
 		TEST(test_drops_are_told_by_kind),

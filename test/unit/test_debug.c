@@ -20,6 +20,7 @@
 #include "injector/ptrace/step.h"
 #include "injector/ptrace/tracee.h"
 
+static struct limpet_tracer *tracer;
 static pid_t child;
 static int said = -1, kept_stderr = -1;
 
@@ -39,7 +40,8 @@ static int set_up(void **state)
 	    fcntl(ends[0], F_SETFL, O_NONBLOCK) < 0)
 		return -1;
 	said = ends[0];
-	return dup2(ends[1], STDERR_FILENO) < 0 || close(ends[1]) < 0 || limpet_tracee_setup() < 0;
+	return dup2(ends[1], STDERR_FILENO) < 0 || close(ends[1]) < 0 ||
+	       limpet_tracer_new(&tracer) < 0;
 }
 
 static int tear_down(void **state)
@@ -73,8 +75,9 @@ static void test_nothing_is_written_while_a_thread_is_held(void **state)
 	limpet_step_note(0, "before");
 	assert_non_null(strstr(heard(), "before\n"));
 	outer = limpet_step_begin(LIMPET_STEP_STOP_ALL, 0, 0);
-	assert_int_equal(
-		limpet_tracee_stop(child, child, limpet_monotonic_ns() + 60000000000u, &tracee), 0);
+	assert_int_equal(limpet_tracee_stop(tracer, child, child,
+					    limpet_monotonic_ns() + 60000000000u, &tracee),
+			 0);
 	assert_int_equal(limpet_step_end(&outer, -ETIMEDOUT), -ETIMEDOUT);
 	assert_string_equal(heard(), "");
 	assert_int_equal(limpet_tracee_release(tracee), 0);
@@ -91,7 +94,7 @@ static void test_what_fails_says_so(void **state)
 	struct limpet_tracee *tracee;
 
 	(void)state;
-	assert_int_equal(limpet_tracee_stop(child, getpid(), 0, &tracee), -EPERM);
+	assert_int_equal(limpet_tracee_stop(tracer, child, getpid(), 0, &tracee), -EPERM);
 	assert_non_null(strstr(heard(), "PTRACE_SEIZE: "));
 }
 

@@ -17,6 +17,7 @@
 #include "injector/preflight/dormant.h"
 #include "injector/proc/proc.h"
 #include "test/unit/clock_fixture.h"
+#include "test/unit/target_of.h"
 
 #define LIBC "7f00-7f10 r-xp 00000000 08:01 42 /usr/lib/libc.so.6\n"
 #define HEAP "5500-5600 rw-p 00000000 00:00 0 [heap]\n7000-7100 rw-p 00000000 00:00 0 \n"
@@ -85,9 +86,9 @@ static void test_ordinary_processes_are_none(void **state)
 			  "7f20-7f30 r-xp 00001000 00:01 7 /memfd:other (deleted)\n"
 			  "garbage\n/memfd:limpet-agent\n");
 	expect("");
-	assert_int_equal(limpet_dormant_check(1), 0);
-	assert_int_equal(limpet_dormant_check(3), 0);
-	assert_int_equal(limpet_dormant_check(9), -ENOENT);
+	assert_int_equal(limpet_dormant_check(target_of(1)), 0);
+	assert_int_equal(limpet_dormant_check(target_of(3)), 0);
+	assert_int_equal(limpet_dormant_check(target_of(9)), -ENOENT);
 }
 
 static void test_agent_without_collector_is_dormant(void **state)
@@ -97,9 +98,9 @@ static void test_agent_without_collector_is_dormant(void **state)
 	make_process("4", AGENT("17"));
 	make_process("5", LIBC);
 	expect("4 30 ");
-	assert_int_equal(limpet_dormant_check(30), 1);
-	assert_int_equal(limpet_dormant_check(4), 1);
-	assert_int_equal(limpet_dormant_check(5), 0);
+	assert_int_equal(limpet_dormant_check(target_of(30)), 1);
+	assert_int_equal(limpet_dormant_check(target_of(4)), 1);
+	assert_int_equal(limpet_dormant_check(target_of(5)), 0);
 }
 
 static void test_collector_watches_target_and_its_children(void **state)
@@ -113,10 +114,10 @@ static void test_collector_watches_target_and_its_children(void **state)
 	expect("300 ");
 	/* Who answers nobody is looked at again for some time. */
 	clock_fixture_step(500000000);
-	assert_int_equal(limpet_dormant_check(100), 0);
-	assert_int_equal(limpet_dormant_check(102), 0);
+	assert_int_equal(limpet_dormant_check(target_of(100)), 0);
+	assert_int_equal(limpet_dormant_check(target_of(102)), 0);
 	clock_fixture_step(0);
-	assert_int_equal(limpet_dormant_check(300), 1);
+	assert_int_equal(limpet_dormant_check(target_of(300)), 1);
 }
 
 static void give_status(void *context, struct limpet_control_status *ret_status)

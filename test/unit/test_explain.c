@@ -34,6 +34,7 @@
 #include "explain/v8.h"
 #include "explain/verdicts.h"
 #include "injector/proc/pages.h"
+#include "test/unit/target_of.h"
 
 enum { PAGE = 4096, PAGES = 1024, V8_PAGES = 64 };
 #define NODE_BYTES ((size_t)8 << 18)
@@ -52,7 +53,7 @@ static uint64_t present(const uint8_t *memory)
 {
 	uint64_t bytes = 1;
 
-	assert_int_equal(limpet_pages_count(getpid(), (uint64_t)(uintptr_t)memory,
+	assert_int_equal(limpet_pages_count(target_of(getpid()), (uint64_t)(uintptr_t)memory,
 					    (uint64_t)PAGES * PAGE, &bytes, NULL),
 			 0);
 	return bytes;
@@ -155,7 +156,7 @@ static void test_only_present_pages_are_read(void **state)
 	(void)state;
 	for (size_t i = 0; i < PAGES; i += 2)
 		memset(memory + i * PAGE, (int)(i % 251), PAGE);
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	reader = limpet_process_reader(process);
 	for (size_t i = 0; i < PAGES; i++) {
 		int error = limpet_memory_reader_read(reader, at(memory, i) + 8, copy, PAGE - 8);
@@ -186,7 +187,7 @@ static void test_a_text_ends_with_what_is_present(void **state)
 	(void)state;
 	for (size_t i = 0; i < 5; i++)
 		memory[PAGE - 5 + i] = (uint8_t) "first"[i];
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	assert_int_equal(limpet_memory_reader_read_text(limpet_process_reader(process),
 							at(memory, 1) - 5, text, sizeof(text)),
 			 0);
@@ -209,7 +210,7 @@ static void test_the_budget_ends(void **state)
 	uint64_t word, from = 7;
 
 	(void)state;
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	reader = limpet_process_reader(process);
 	limpet_process_reader_limit(process, 2);
 	for (int i = 0; i < 2; i++)
@@ -231,7 +232,7 @@ static void test_the_budget_is_shared(void **state)
 	unsigned done[3] = {0};
 
 	(void)state;
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	reader = limpet_process_reader(process);
 	limpet_process_reader_limit(process, 100);
 	for (unsigned part = 0; part < 3; part++) {
@@ -256,7 +257,7 @@ static void test_nobody(void **state)
 	struct limpet_process_reader *process = NULL;
 
 	(void)state;
-	assert_true(limpet_process_reader_new(0x7ffffff0, &process) < 0);
+	assert_true(limpet_process_reader_new(target_of(0x7ffffff0), &process) < 0);
 	assert_null(process);
 }
 
@@ -284,44 +285,21 @@ static void test_a_census_is_of_the_same_program(void **state)
 {
 	struct limpet_class_heaps heaps = {.jemalloc_root = 8 * PAGE};
 	struct limpet_class_censuses censuses;
-	struct limpet_program_identity program;
+	struct limpet_target target;
 	struct limpet_census census;
 	struct limpet_err err = {0};
 
 	(void)state;
-	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
-	program.image ^= 1;
-	assert_int_equal(limpet_census_take(getpid(), &program, &census, &err), -ESTALE);
-	assert_int_equal(
-		limpet_class_censuses_take(getpid(), &program, &heaps, false, &censuses, &err),
-		-ESTALE);
-	program.image ^= 1;
-	program.start_ticks++;
-	assert_int_equal(
-		limpet_class_censuses_take(getpid(), &program, &heaps, false, &censuses, &err),
-		-ESRCH);
-}
-
-/* Its number and its start are still known, its memory is gone. */
-static void test_a_process_that_ends_executes_no_other_program(void **state)
-{
-	const pid_t pid = fork();
-	struct limpet_program_identity program;
-	siginfo_t end;
-
-	(void)state;
-	assert_true(pid >= 0);
-	if (!pid) {
-		for (;;)
-			pause();
-	}
-	assert_int_equal(limpet_program_identify(pid, &program), 0);
-	assert_int_not_equal(program.image, 0);
-	assert_int_equal(limpet_program_check(pid, &program), 0);
-	assert_int_equal(kill(pid, SIGKILL), 0);
-	assert_int_equal(waitid(P_PID, (id_t)pid, &end, WEXITED | WNOWAIT), 0);
-	assert_int_equal(limpet_program_check(pid, &program), -ESRCH);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(limpet_target_open(getpid(), &target, &err), 0);
+	target.mark[0] ^= 1;
+	assert_int_equal(limpet_census_take(&target, &census, &err), -ESTALE);
+	assert_int_equal(limpet_class_censuses_take(&target, &heaps, false, &censuses, &err),
+			 -ESTALE);
+	target.mark[0] ^= 1;
+	target.start_ticks++;
+	assert_int_equal(limpet_class_censuses_take(&target, &heaps, false, &censuses, &err),
+			 -ESRCH);
+	limpet_target_close(&target);
 }
 
 /* Nothing was counted, which is not the same as no blocks. */
@@ -330,16 +308,14 @@ static void test_a_root_that_is_none_has_no_census(void **state)
 	uint8_t *zeros = map_memory(NODE_BYTES);
 	const uint64_t roots[] = {8 * PAGE, (uint64_t)(uintptr_t)zeros};
 	struct limpet_class_censuses censuses;
-	struct limpet_program_identity program;
 	struct limpet_err err = {0};
 
 	(void)state;
 	memset(zeros, 0, NODE_BYTES);
-	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(roots); i++) {
 		struct limpet_class_heaps heaps = {.jemalloc_root = roots[i]};
 
-		assert_int_equal(limpet_class_censuses_take(getpid(), &program, &heaps, false,
+		assert_int_equal(limpet_class_censuses_take(target_of(getpid()), &heaps, false,
 							    &censuses, &err),
 				 0);
 		assert_int_equal(censuses.count, 1);
@@ -400,7 +376,7 @@ static void begin_tree(struct own_tree *tree)
 		tree->leaf[i + 1] = (uint64_t)CLASS_OF_A_PAGE << 48 |
 				    (uint64_t)(uintptr_t)&tree->extents[i] | ENTRY_HEAD;
 	}
-	assert_int_equal(limpet_process_reader_new(getpid(), &tree->process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &tree->process), 0);
 	tree->counter = (struct counter){.reader = limpet_process_reader(tree->process),
 					 .node = tree->leaf};
 	tree->reader = (struct limpet_memory_reader){.read = count_read, .context = &tree->counter};
@@ -649,16 +625,14 @@ static void test_a_census_without_an_extent_is_not_whole(void **state)
 	static struct own_tree tree;
 	struct limpet_class_heaps heaps;
 	struct limpet_class_censuses censuses;
-	struct limpet_program_identity program;
 	struct limpet_err err = {0};
 
 	(void)state;
 	begin_tree(&tree);
 	heaps = (struct limpet_class_heaps){.jemalloc_root = (uint64_t)(uintptr_t)tree.root};
-	assert_int_equal(limpet_program_identify(getpid(), &program), 0);
 	for (uint64_t missed = 0; missed < 2; missed++) {
 		set_state(&tree, 3, missed ? STATE_MERGING : 0);
-		assert_int_equal(limpet_class_censuses_take(getpid(), &program, &heaps, false,
+		assert_int_equal(limpet_class_censuses_take(target_of(getpid()), &heaps, false,
 							    &censuses, &err),
 				 0);
 		assert_int_equal(censuses.count, 1);
@@ -686,7 +660,7 @@ static void test_what_is_no_tree_is_given_up(void **state)
 	root[0] = (uint64_t)(uintptr_t)leaf;
 	for (size_t i = 0; i < NODE_BYTES / 8; i++)
 		leaf[i] = (uint64_t)(uintptr_t)leaf + 128 * (i % 1000);
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	counter.reader = limpet_process_reader(process);
 	assert_int_equal(limpet_jemalloc_read_tree(&reader, limpet_process_reader_pages(process),
 						   (uint64_t)(uintptr_t)root, &jemalloc),
@@ -726,7 +700,7 @@ static uint64_t search_reads(const uint8_t *memory, size_t bytes,
 	struct counter counter = {0};
 	const struct limpet_memory_reader reader = {.read = count_read, .context = &counter};
 
-	assert_int_equal(limpet_process_reader_new(getpid(), &process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &process), 0);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &maps), 0);
 	for (size_t i = 0; memory_name && i < maps.count; i++)
 		if (at(memory, 0) >= maps.list[i].start && at(memory, 0) < maps.list[i].end)
@@ -868,8 +842,8 @@ static void read_heaps(struct own_heaps *own)
 	const struct limpet_memory_reader reader = {.read = read_shown, .context = &own->hidden};
 
 	limpet_glibc_heaps_done(&own->heaps);
-	assert_int_equal(limpet_glibc_heaps_read(getpid(), &reader, &own->maps, own->pages, NULL,
-						 &own->heaps),
+	assert_int_equal(limpet_glibc_heaps_read(target_of(getpid()), &reader, &own->maps,
+						 own->pages, NULL, &own->heaps),
 			 0);
 }
 
@@ -954,8 +928,8 @@ static void test_what_is_swapped_out_is_said(void **state)
 	assert_int_equal(pthread_create(&thread, NULL, take_arena, steps), 0);
 	while (sem_wait(&taken) < 0)
 		;
-	assert_int_equal(limpet_process_reader_new(getpid(), &own.process), 0);
-	assert_int_equal(limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &own.pages), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &own.process), 0);
+	assert_int_equal(limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &own.pages), 0);
 	limpet_pages_be_exact(own.pages);
 	assert_int_equal(limpet_proc_maps_read(getpid(), &own.maps), 0);
 	own.hidden.reader = limpet_process_reader(own.process);
@@ -1145,7 +1119,7 @@ static void test_a_runtime_is_found_although_glibc_is_late(void **state)
 		_exit(1);
 	}
 	assert_int_equal(read(ready[0], &byte, 1), 1);
-	error = limpet_explain_within(child, reads, &of, &err);
+	error = limpet_explain_within(target_of(child), reads, &of, &err);
 	kill(child, SIGKILL);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	assert_int_equal(error, 0);
@@ -1279,7 +1253,6 @@ int main(void)
 		cmocka_unit_test(test_nobody),
 		cmocka_unit_test(test_devices),
 		cmocka_unit_test(test_a_census_is_of_the_same_program),
-		cmocka_unit_test(test_a_process_that_ends_executes_no_other_program),
 		cmocka_unit_test(test_a_root_that_is_none_has_no_census),
 		cmocka_unit_test(test_a_leaf_is_read_once),
 		cmocka_unit_test(test_a_small_tree_is_judged),

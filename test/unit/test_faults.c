@@ -14,6 +14,7 @@
 #include "collector/pages/fault_stacks.h"
 #include "collector/pages/ring_room.h"
 #include "test/unit/proc_fixture.h"
+#include "test/unit/target_of.h"
 
 /* Three frames by frame pointer, in code without a description; the last one is the outermost. */
 static struct limpet_fault_record make_stack(uint64_t words[8], uint64_t at)
@@ -144,20 +145,20 @@ static void test_a_refusal_has_a_hint(void **state)
 	(void)state;
 	proc_fixture_begin();
 	proc_fixture_write("sys/kernel/perf_event_paranoid", "3\n");
-	assert_int_equal(limpet_fault_events_explain(7, -EACCES, &err), -EACCES);
+	assert_int_equal(limpet_fault_events_explain(target_of(7), -EACCES, &err), -EACCES);
 	assert_non_null(strstr(err.hint, "perf_event_paranoid=2"));
 	proc_fixture_write("sys/kernel/perf_event_paranoid", "2\n");
-	assert_int_equal(limpet_fault_events_explain(7, -EACCES, &err), -EACCES);
+	assert_int_equal(limpet_fault_events_explain(target_of(7), -EACCES, &err), -EACCES);
 	assert_null(strstr(err.hint, "perf_event_paranoid"));
 	assert_non_null(strstr(err.hint, "as the user of the process"));
-	assert_int_equal(limpet_fault_events_explain(7, -EPERM, &err), -EPERM);
+	assert_int_equal(limpet_fault_events_explain(target_of(7), -EPERM, &err), -EPERM);
 	assert_non_null(strstr(err.hint, "seccomp"));
 	proc_fixture_write("sys/kernel/perf_event_paranoid", "-1\n");
-	assert_int_equal(limpet_fault_events_explain(7, -EPERM, &err), -EPERM);
+	assert_int_equal(limpet_fault_events_explain(target_of(7), -EPERM, &err), -EPERM);
 	assert_null(strstr(err.hint, "perf_event_paranoid"));
-	assert_int_equal(limpet_fault_events_explain(7, -EMFILE, &err), -EMFILE);
+	assert_int_equal(limpet_fault_events_explain(target_of(7), -EMFILE, &err), -EMFILE);
 	assert_non_null(strstr(err.hint, "ulimit -n"));
-	assert_int_equal(limpet_fault_events_explain(7, -ENOSYS, &err), -ENOSYS);
+	assert_int_equal(limpet_fault_events_explain(target_of(7), -ENOSYS, &err), -ENOSYS);
 	assert_non_null(strstr(err.hint, "CONFIG_PERF_EVENTS"));
 	proc_fixture_end();
 }

@@ -11,6 +11,7 @@
 
 #include "cli/follower.h"
 #include "cli/followers.h"
+#include "test/unit/target_of.h"
 
 /* Where a limpet that was started for a child finds the permits of its family. */
 static void open_permits(void)
@@ -27,7 +28,7 @@ static void open_permits(void)
 static struct limpet_followers *new_followers(void)
 {
 	static const struct limpet_capture_options options = {.forked = {.start_ticks = 1}};
-	struct limpet_followers *followers = limpet_followers_new(&options, getpid());
+	struct limpet_followers *followers = limpet_followers_new(&options, target_of(getpid()));
 
 	assert_non_null(followers);
 	return followers;

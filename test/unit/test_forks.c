@@ -16,6 +16,7 @@
 #include "injector/proc/proc.h"
 #include "injector/remote/own_objects.h"
 #include "injector/session/forks.h"
+#include "test/unit/target_of.h"
 
 #define MS UINT64_C(1000000)
 
@@ -114,7 +115,7 @@ static struct limpet_forks *begin(void)
 	machine.now_ns = 1000 * MS;
 	machine.assigned = PARENT;
 	assert_int_equal(limpet_forks_new(&forks), 0);
-	limpet_forks_begin(forks, PARENT, 0x1000);
+	limpet_forks_begin(forks, target_of(PARENT), 0x1000);
 	limpet_forks_look(forks, machine.now_ns, false);
 	return forks;
 }
@@ -229,7 +230,7 @@ static void test_a_child_of_the_first_look_is_not_counted(void **state)
 	machine.is_born = machine.executes = true;
 	machine.parent = PARENT;
 	assert_int_equal(limpet_forks_new(&forks), 0);
-	limpet_forks_begin(forks, PARENT, 0x1000);
+	limpet_forks_begin(forks, target_of(PARENT), 0x1000);
 	look_for(forks, 100);
 	assert_int_equal(found(forks), 0);
 	limpet_forks_free(forks);

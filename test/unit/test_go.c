@@ -12,6 +12,7 @@
 
 #include "common/err.h"
 #include "explain/go.h"
+#include "test/unit/target_of.h"
 
 #define MIB ((size_t)1 << 20)
 #define CHUNK_BYTES ((size_t)256 << 10)
@@ -118,7 +119,7 @@ static size_t find(void)
 	assert_int_equal(limpet_proc_maps_read(getpid(), &program.maps), 0);
 	if (program.is_named)
 		name_all();
-	assert_int_equal(limpet_process_reader_new(getpid(), &program.process), 0);
+	assert_int_equal(limpet_process_reader_new(target_of(getpid()), &program.process), 0);
 	assert_int_equal(limpet_go_read_tables(limpet_process_reader(program.process),
 					       &program.maps,
 					       limpet_process_reader_pages(program.process),

@@ -13,6 +13,7 @@
 
 #include "common/err.h"
 #include "explain/gperftools.h"
+#include "test/unit/target_of.h"
 
 #define BASE UINT64_C(0x200000000000)
 #define UNIT ((uint64_t)8192)
@@ -134,7 +135,8 @@ static int begin(void **state)
 	limpet_pieces_add(&pieces, &(struct limpet_piece){.start = BASE,
 							  .end = BASE + HEAP_BYTES,
 							  .account = LIMPET_MEMORY_UNKNOWN});
-	return pieces.error ? pieces.error : limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages);
+	return pieces.error ? pieces.error
+			    : limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages);
 }
 
 static int end(void **state)

@@ -29,8 +29,9 @@
 #include "injector/proc/memfd.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
-#include "injector/ptrace/tracee.h"
+#include "injector/ptrace/tracer.h"
 #include "test/unit/clock_fixture.h"
+#include "test/unit/target_of.h"
 
 #define PAGE 4096u
 /* Of words that are mangled. */
@@ -146,17 +147,21 @@ static int count_checks(const void *context)
 	return checks_left && !--checks_left ? -ESRCH : 0;
 }
 
+static struct limpet_tracer *tracer;
+
 static int restore(pid_t pid, enum limpet_pages_way way, uint64_t deadline_ns,
 		   struct limpet_hook_pointers_stats *stats)
 {
 	const struct limpet_hook_pointers_options options = {.way = way,
+							     .wait.tracer = tracer,
 							     .guard = GUARD,
 							     .wait.deadline_ns = deadline_ns,
 							     .wait.idle = count_idle,
 							     .wait.idle_context = &idle_calls,
 							     .wait.check = count_checks};
 
-	return limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, stats);
+	return limpet_hook_pointers_restore(target_of(pid), &place, (uintptr_t)hooks, &options,
+					    stats);
 }
 
 static void test_hook_pointers_in_sparse_memory(void **state)
@@ -418,7 +423,7 @@ static void test_pages_of_files(void **state)
 		uint64_t start = (uintptr_t)memory, at = start, named = 0;
 		struct limpet_pages *pages = NULL;
 
-		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
+		assert_int_equal(limpet_pages_new(target_of(getpid()), ways[i], &pages), 0);
 		while (at < start + bytes) {
 			int count = limpet_pages_next(pages, at, start + bytes, true, ranges, &at);
 
@@ -442,8 +447,8 @@ static void test_what_a_linker_has_closed(void **state)
 	int file = memfd_create("test-copies", MFD_CLOEXEC);
 	struct limpet_module module = {.relro_end = 0};
 	const struct limpet_modules modules = {.list = &module, .count = 1};
-	struct limpet_hook_pointers_options options = {.guard = GUARD,
-						       .wait.deadline_ns = CLOCK_FIXTURE_NEVER};
+	struct limpet_hook_pointers_options options = {
+		.guard = GUARD, .wait.tracer = tracer, .wait.deadline_ns = CLOCK_FIXTURE_NEVER};
 	struct limpet_hook_pointers_stats stats;
 	char *closed, *open = map(PAGE);
 	struct stat status = {0};
@@ -466,20 +471,23 @@ static void test_what_a_linker_has_closed(void **state)
 	module.dev_major = major(status.st_dev);
 	module.dev_minor = minor(status.st_dev);
 	options.files_only = true;
-	assert_int_equal(
-		limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(limpet_hook_pointers_restore(target_of(pid), &place, (uintptr_t)hooks,
+						      &options, &stats),
+			 0);
 	assert_int_equal(stats.restored, 0);
 	assert_int_equal(stats.elsewhere, 2);
 	options.modules = &modules;
-	assert_int_equal(
-		limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(limpet_hook_pointers_restore(target_of(pid), &place, (uintptr_t)hooks,
+						      &options, &stats),
+			 0);
 	assert_int_equal(stats.restored, 1);
 	assert_int_equal(stats.elsewhere, 1);
 	assert_int_equal(word_of(pid, closed + 64), hooks[41].original);
 	assert_int_equal(word_of(pid, open + 64), thunk(43));
 	options.files_only = false;
-	assert_int_equal(
-		limpet_hook_pointers_restore(pid, &place, (uintptr_t)hooks, &options, &stats), 0);
+	assert_int_equal(limpet_hook_pointers_restore(target_of(pid), &place, (uintptr_t)hooks,
+						      &options, &stats),
+			 0);
 	assert_int_equal(word_of(pid, open + 64), hooks[43].original);
 	end_child(pid);
 	munmap(closed, 2 * PAGE);
@@ -512,7 +520,7 @@ static void test_pages_are_named(void **state)
 		uint8_t *seen = calloc(bytes / PAGE, 1);
 
 		assert_non_null(seen);
-		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
+		assert_int_equal(limpet_pages_new(target_of(getpid()), ways[i], &pages), 0);
 		while (at < start + bytes) {
 			uint64_t from = at;
 			int count = limpet_pages_next(pages, at, start + bytes, false, ranges, &at);
@@ -602,6 +610,6 @@ int main(void)
 		cmocka_unit_test(test_a_search_of_what_is_gone),
 	};
 
-	limpet_tracee_setup();
+	assert_int_equal(limpet_tracer_new(&tracer), 0);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,7 @@ static void test_the_child_of_a_fork_writes_nothing(void **state)
 			bad |= FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 3);
 			bad |= FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
 		}
-		limpet_patch_on_loader_call(false);
+		limpet_patch_on_loader_call(false, false);
 		_exit(bad);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);

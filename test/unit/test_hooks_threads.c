@@ -6,9 +6,14 @@
 
 #include <cmocka.h>
 
+#include <asm/prctl.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
+#include "agent/record.h"
 #include "common/err.h"
 #include "test/unit/hooks_fixture.h"
 
@@ -99,6 +104,57 @@ static void test_an_entry_in_other_hands(void **state)
 	thread->thread_pointer = pointer;
 	assert_true(FIXTURE_CALL(&stack, FIXTURE_MALLOC, BLOCK_A, 3));
 	RECORDED({LIMPET_EVENT_ALLOC, BLOCK_A, 1}, {LIMPET_EVENT_ALLOC, BLOCK_A, 3});
+}
+
+struct seen_by_block {
+	uint32_t tid;
+	const struct limpet_thread *thread;
+};
+
+/* As a thread that has the block; in between nothing of libc's may be called. */
+__attribute__((noinline, optimize("no-stack-protector"))) static void look_by_block(
+	uint64_t block, struct seen_by_block *ret)
+{
+	const uint64_t own = limpet_thread_pointer();
+
+	limpet_syscall3(SYS_arch_prctl, ARCH_SET_FS, (long)block, 0);
+	ret->tid = limpet_record_tid();
+	ret->thread = limpet_thread_look_up((uint64_t)(uintptr_t)&own);
+	limpet_syscall3(SYS_arch_prctl, ARCH_SET_FS, (long)own, 0);
+}
+
+/* clone(2) with CLONE_SETTLS: nothing says that there is more than the block. */
+static void test_a_block_that_libc_did_not_make(void **state)
+{
+	enum { PAGE = 4096, SHORT = 128 };
+	uint8_t *pages = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *own = (uint8_t *)(uintptr_t)limpet_thread_pointer();
+	uint8_t *block;
+	struct seen_by_block seen;
+	uint32_t tid = 4711;
+
+	(void)state;
+	fixture.shm->tid_offset = measure_tid_offset();
+	limpet_record_configure();
+	assert_true(pages != MAP_FAILED);
+	assert_int_equal(mprotect(pages, 2 * PAGE, PROT_READ | PROT_WRITE), 0);
+	block = pages + 2 * PAGE - SHORT;
+	memcpy(block, &block, sizeof(block));
+	memcpy(block + 16, &block, sizeof(block));
+	look_by_block((uint64_t)(uintptr_t)block, &seen);
+	assert_int_equal(seen.tid, own_tid());
+	assert_null(seen.thread);
+	/* The first thread's of a program may lie so. */
+	block = pages + PAGE - SHORT;
+	memcpy(block, own, SHORT);
+	memcpy(block, &block, sizeof(block));
+	memcpy(block + 16, &block, sizeof(block));
+	memcpy(block + fixture.shm->tid_offset, &tid, sizeof(tid));
+	look_by_block((uint64_t)(uintptr_t)block, &seen);
+	assert_int_equal(seen.tid, tid);
+	assert_non_null(seen.thread);
+	assert_int_equal(seen.thread->tid, tid);
+	assert_int_equal(munmap(pages, 3 * PAGE), 0);
 }
 
 static void test_a_full_thread_table(void **state)
@@ -319,6 +375,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		WITH_AGENT(test_a_thread_pointer_with_a_new_owner),
 		WITH_AGENT(test_an_entry_in_other_hands),
+		WITH_AGENT(test_a_block_that_libc_did_not_make),
 		WITH_AGENT(test_a_full_thread_table),
 		WITH_AGENT(test_a_hole_in_front_of_the_entry),
 		WITH_AGENT(test_no_more_states_than_there_is_memory_for),

@@ -184,13 +184,15 @@ static pid_t start(void (*call)(int limit_ms), long number, int limit_ms)
 	return pid;
 }
 
+static struct limpet_tracer *tracer;
+
 static struct limpet_tracee *stop(pid_t pid)
 {
 	struct limpet_tracee *tracee;
 
-	assert_int_equal(
-		limpet_tracee_stop(pid, pid, limpet_monotonic_ns() + 60ull * SECOND_NS, &tracee),
-		0);
+	assert_int_equal(limpet_tracee_stop(tracer, pid, pid,
+					    limpet_monotonic_ns() + 60ull * SECOND_NS, &tracee),
+			 0);
 	return tracee;
 }
 
@@ -389,7 +391,7 @@ int main(void)
 		cmocka_unit_test(test_a_limit_is_shortened_by_what_was_waited),
 	};
 
-	limpet_tracee_setup();
+	assert_int_equal(limpet_tracer_new(&tracer), 0);
 	caller = mmap(NULL, sizeof(*caller), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		      0);
 	assert_true(caller != MAP_FAILED);

@@ -6,10 +6,14 @@
 
 #include <cmocka.h>
 
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include "injector/remote/hijack.h"
 #include "injector/session/leftovers.h"
 #include "test/unit/proc_fixture.h"
+#include "test/unit/target_of.h"
 
 #define LIBRARY "7f0000000000-7f0001000000 r-xp 00000000 08:01 11 /lib/libc.so.6\n"
 #define AGENT(range, offset) range " r-xp " offset " 00:01 21 /memfd:limpet-agent (deleted)\n"
@@ -24,7 +28,7 @@ static int find(const char *maps)
 	proc_fixture_write("7/maps", LIBRARY "%s", maps);
 	/* A descriptor that is nobody's. */
 	proc_fixture_write("7/fd/0", "%s", "");
-	int answer = limpet_leftovers_find(7, &none);
+	int answer = limpet_leftovers_find(target_of(7), &none);
 
 	proc_fixture_end();
 	return answer;
@@ -52,9 +56,35 @@ static void test_ranges(void **state)
 	assert_int_equal(find(SHARED("7f0002000000-7f0005000000", "rw-p", "00000000", "22")), 0);
 }
 
+/* A file as a maker of a limpet that died has made it, and what a limpet that lives has mapped. */
+static void test_empty_files(void **state)
+{
+	const uint64_t magic = UINT64_C(0x5355425453504550);
+	int file = memfd_create("limpet-shared", 0);
+	void *memory = mmap(NULL, 4096, PROT_WRITE, MAP_SHARED, file, 4096);
+	struct limpet_map map = {.start = (uintptr_t)memory,
+				 .end = (uintptr_t)memory + 4096,
+				 .offset = 4096,
+				 .perms = "-w-s",
+				 .path = "/memfd:limpet-shared (deleted)"};
+
+	(void)state;
+	assert_true(memory != MAP_FAILED);
+	assert_true(limpet_hijack_is_stub(getpid(), &map));
+	assert_int_equal(ftruncate(file, 8192), 0);
+	assert_false(limpet_hijack_is_stub(getpid(), &map));
+	assert_int_equal(pwrite(file, &magic, sizeof(magic), 4096), sizeof(magic));
+	assert_true(limpet_hijack_is_stub(getpid(), &map));
+	map.perms[3] = 'p';
+	assert_false(limpet_hijack_is_stub(getpid(), &map));
+	munmap(memory, 4096);
+	close(file);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranges)};
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_ranges),
+					   cmocka_unit_test(test_empty_files)};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

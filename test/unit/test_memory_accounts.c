@@ -12,6 +12,7 @@
 
 #include "common/memory_accounts.h"
 #include "injector/elf/memory_owners.h"
+#include "test/unit/target_of.h"
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -134,9 +135,9 @@ static void with_code(uint64_t map_mib, uint64_t used_mib, struct limpet_memory 
 
 	assert_true(code != MAP_FAILED);
 	memset(code, 1, used_mib * MIB);
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	options.modules = &modules;
-	assert_int_equal(limpet_memory_owners_take(getpid(), &options, ret), 0);
+	assert_int_equal(limpet_memory_owners_take(target_of(getpid()), &options, ret), 0);
 	limpet_modules_done(&modules);
 	munmap(code, map_mib * MIB);
 }

@@ -13,6 +13,7 @@
 
 #include "common/err.h"
 #include "explain/mimalloc_census.h"
+#include "test/unit/target_of.h"
 
 #define BASE UINT64_C(0x200000000000)
 #define SLICE ((uint64_t)64 << 10)
@@ -108,7 +109,7 @@ static int begin(void **state)
 				      .path = library};
 	for (size_t i = 0; i < maps.count; i++)
 		memcpy(list[i].perms, "rw-p", sizeof("rw-p"));
-	return limpet_pages_new(getpid(), LIMPET_PAGES_ASK, &pages);
+	return limpet_pages_new(target_of(getpid()), LIMPET_PAGES_ASK, &pages);
 }
 
 static int end(void **state)

@@ -34,6 +34,7 @@
 #include "injector/remote/agent_image.h"
 #include "injector/remote/loader_error.h"
 #include "injector/remote/loader_lock.h"
+#include "test/unit/target_of.h"
 
 /* ------------------------------------------------------------------ a child to look at */
 
@@ -190,7 +191,7 @@ static void compare_with_loader(pid_t pid)
 	struct limpet_modules modules;
 	unsigned listed = 0, executables = 0, loaders = 0, vdsos = 0;
 
-	assert_int_equal(limpet_modules_read(pid, &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(pid), &modules, NULL), 0);
 	comparison.modules = &modules;
 	dl_iterate_phdr(compare_entry, &comparison);
 	assert_true(comparison.seen >= 4);
@@ -233,7 +234,7 @@ static void test_modules_of_a_child(void **state)
 
 static void test_no_such_process(void **state)
 {
-	struct limpet_modules modules = {.pid = 77};
+	struct limpet_modules modules = {.target = target_of(77)};
 	struct limpet_err err;
 	pid_t pid = fork();
 
@@ -241,8 +242,8 @@ static void test_no_such_process(void **state)
 	if (!pid)
 		_exit(0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(limpet_modules_read(pid, &modules, &err), -ESRCH);
-	assert_int_equal(modules.pid, 77);
+	assert_int_equal(limpet_modules_read(target_of(pid), &modules, &err), -ESRCH);
+	assert_int_equal(modules.target->pid, 77);
 	assert_int_not_equal(err.message[0], 0);
 }
 
@@ -261,7 +262,7 @@ static void test_symbols(void **state)
 	unsigned found = 0;
 
 	(void)state;
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++) {
 		struct limpet_module *module = NULL;
 		uint64_t address = limpet_modules_symbol(&modules, names[i], &module);
@@ -309,13 +310,14 @@ static void test_tables_are_whole(void **state)
 	unsigned compared = 0;
 
 	(void)state;
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	for (size_t i = 0; i < modules.count; i++) {
 		struct limpet_module *module = &modules.list[i];
 		struct limpet_slot_tables tables;
 		uint64_t symbols, relocations;
 
-		if (module->vdso || limpet_module_tables_read(getpid(), module, &tables) < 0)
+		if (module->vdso ||
+		    limpet_module_tables_read(target_of(getpid()), module, &tables) < 0)
 			continue;
 		count_sections(module->path, &symbols, &relocations);
 		assert_int_equal(tables.symbol_count, symbols);
@@ -325,6 +327,36 @@ static void test_tables_are_whole(void **state)
 		compared++;
 	}
 	assert_true(compared >= 4);
+	limpet_modules_done(&modules);
+}
+
+/* What is mapped by no loader is in no list. */
+static void test_modules_that_are_current(void **state)
+{
+	struct limpet_modules modules;
+	uint64_t fingerprint;
+	void *code, *data;
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_fingerprint(modules.target, modules.r_debug, &fingerprint),
+			 0);
+	assert_true(limpet_modules_are_current(&modules, fingerprint));
+	assert_false(limpet_modules_are_current(&modules, fingerprint + 1));
+	data = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
+	assert_true(data != MAP_FAILED);
+	assert_true(limpet_modules_are_current(&modules, fingerprint));
+	assert_non_null(limpet_proc_maps_find(&modules.maps, (uint64_t)(uintptr_t)data));
+	code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	assert_true(code != MAP_FAILED);
+	assert_false(limpet_modules_are_current(&modules, fingerprint));
+	assert_null(limpet_proc_maps_find(&modules.maps, (uint64_t)(uintptr_t)code));
+	munmap(code, 4096);
+	assert_true(limpet_modules_are_current(&modules, fingerprint));
+	munmap(data, 4096);
+	close(fd);
 	limpet_modules_done(&modules);
 }
 
@@ -340,21 +372,26 @@ static void test_fingerprint(void **state)
 	for (size_t i = 0; i < LIMPET_COUNT_OF(libraries) && !handle; i++) {
 		if (dlopen(libraries[i], RTLD_NOW | RTLD_NOLOAD))
 			continue;
-		assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
-		assert_int_equal(limpet_modules_fingerprint(getpid(), modules.r_debug, &before), 0);
+		assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
+		assert_int_equal(
+			limpet_modules_fingerprint(target_of(getpid()), modules.r_debug, &before),
+			0);
 		handle = dlopen(libraries[i], RTLD_NOW);
 		if (!handle)
 			limpet_modules_done(&modules);
 	}
 	assert_non_null(handle);
-	assert_int_equal(limpet_modules_fingerprint(getpid(), modules.r_debug, &opened), 0);
-	assert_int_equal(limpet_modules_fingerprint(getpid(), modules.r_debug, &again), 0);
+	assert_int_equal(limpet_modules_fingerprint(target_of(getpid()), modules.r_debug, &opened),
+			 0);
+	assert_int_equal(limpet_modules_fingerprint(target_of(getpid()), modules.r_debug, &again),
+			 0);
 	dlclose(handle);
-	assert_int_equal(limpet_modules_fingerprint(getpid(), modules.r_debug, &closed), 0);
+	assert_int_equal(limpet_modules_fingerprint(target_of(getpid()), modules.r_debug, &closed),
+			 0);
 	assert_true(opened != before);
 	assert_true(opened == again);
 	assert_true(closed == before);
-	assert_int_equal(limpet_modules_fingerprint(getpid(), 8, &closed), -EFAULT);
+	assert_int_equal(limpet_modules_fingerprint(target_of(getpid()), 8, &closed), -EFAULT);
 	limpet_modules_done(&modules);
 }
 
@@ -405,17 +442,17 @@ static void read_everything(pid_t pid)
 	struct limpet_modules modules;
 	uint64_t fingerprint;
 
-	if (limpet_modules_read(pid, &modules, NULL) < 0)
+	if (limpet_modules_read(target_of(pid), &modules, NULL) < 0)
 		return;
 	if (modules.r_debug)
-		limpet_modules_fingerprint(pid, modules.r_debug, &fingerprint);
+		limpet_modules_fingerprint(target_of(pid), modules.r_debug, &fingerprint);
 	for (size_t i = 0; i < modules.count; i++) {
 		struct limpet_module *module = &modules.list[i];
 		struct limpet_slot_tables tables;
 
 		limpet_modules_find(&modules, module->text_start);
-		limpet_module_symbol(pid, module, "malloc", NULL);
-		if (limpet_module_tables_read(pid, module, &tables) == 0)
+		limpet_module_symbol(target_of(pid), module, "malloc", NULL);
+		if (limpet_module_tables_read(target_of(pid), module, &tables) == 0)
 			limpet_module_tables_done(&tables);
 	}
 	limpet_modules_symbol(&modules, "no_such_function_anywhere", NULL);
@@ -464,7 +501,7 @@ static void test_lists_that_lie(void **state)
 
 		memset(&reads, 0, sizeof(reads));
 		read_everything(child.pid);
-		answer = limpet_modules_read(child.pid, &modules, NULL);
+		answer = limpet_modules_read(target_of(child.pid), &modules, NULL);
 		if (lie == LIE_ROUND || lie == LIE_SELF || lie == LIE_ADDRESSES)
 			assert_int_equal(answer, 0);
 		if (answer == 0)
@@ -616,7 +653,7 @@ static void test_the_image_is_good_to_begin_with(void **state)
 	struct limpet_modules modules;
 	struct limpet_module *module;
 
-	assert_int_equal(limpet_modules_read(child->pid, &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(child->pid), &modules, NULL), 0);
 	module = find_lying(&modules);
 	assert_non_null(module);
 	assert_false(module->in_list);
@@ -624,10 +661,10 @@ static void test_the_image_is_good_to_begin_with(void **state)
 	assert_int_equal(module->end - module->start, IMAGE_BYTES);
 	assert_int_equal(module->build_id_bytes, 4);
 	assert_memory_equal(module->build_id, "\xaa\xbb\xcc\xdd", 4);
-	assert_int_equal(limpet_module_symbol(child->pid, module, "malloc", NULL),
+	assert_int_equal(limpet_module_symbol(target_of(child->pid), module, "malloc", NULL),
 			 module->start + 0x7000);
-	assert_int_equal(limpet_module_symbol(child->pid, module, "free", NULL), 0);
-	assert_int_equal(limpet_module_tables_read(child->pid, module, &tables), 0);
+	assert_int_equal(limpet_module_symbol(target_of(child->pid), module, "free", NULL), 0);
+	assert_int_equal(limpet_module_tables_read(target_of(child->pid), module, &tables), 0);
 	assert_int_equal(tables.symbol_count, SYMBOLS);
 	assert_int_equal(tables.rela_count[0], 2);
 	limpet_module_tables_done(&tables);
@@ -639,7 +676,7 @@ static void assert_refused(pid_t pid)
 {
 	struct limpet_modules modules;
 
-	assert_int_equal(limpet_modules_read(pid, &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(pid), &modules, NULL), 0);
 	assert_null(find_lying(&modules));
 	assert_true(modules.count >= 4);
 	limpet_modules_done(&modules);
@@ -680,12 +717,12 @@ static void assert_bounded(pid_t pid)
 	struct limpet_module *module;
 	struct limpet_slot_tables tables;
 
-	assert_int_equal(limpet_modules_read(pid, &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(pid), &modules, NULL), 0);
 	module = find_lying(&modules);
 	if (module) {
 		assert_true(module->build_id_bytes <= LIMPET_BUILD_ID_MAX);
-		limpet_module_symbol(pid, module, "malloc", NULL);
-		if (limpet_module_tables_read(pid, module, &tables) == 0) {
+		limpet_module_symbol(target_of(pid), module, "malloc", NULL);
+		if (limpet_module_tables_read(target_of(pid), module, &tables) == 0) {
 			assert_true(tables.symbol_count * sizeof(Elf64_Sym) <= IMAGE_BYTES);
 			assert_true(tables.string_bytes <= IMAGE_BYTES);
 			assert_true((tables.rela_count[0] + tables.rela_count[1]) *
@@ -761,10 +798,10 @@ static void test_relocations_that_are_not_read(void **state)
 
 		make_image();
 		lying.dynamic[lies[i].dynamic.d_tag == DT_RELASZ ? 5 : 3] = lies[i].dynamic;
-		assert_int_equal(limpet_modules_read(child->pid, &modules, NULL), 0);
+		assert_int_equal(limpet_modules_read(target_of(child->pid), &modules, NULL), 0);
 		module = find_lying(&modules);
 		assert_non_null(module);
-		assert_int_equal(limpet_module_tables_read(child->pid, module, &tables),
+		assert_int_equal(limpet_module_tables_read(target_of(child->pid), module, &tables),
 				 lies[i].error);
 		if (!lies[i].error)
 			limpet_module_tables_done(&tables);
@@ -829,10 +866,10 @@ static void test_a_hash_chain_without_end(void **state)
 	lying.gnu_hash[7 + SYMBOLS - 2] = 0;
 	child = start_child(map_huge, NULL);
 	memset(&reads, 0, sizeof(reads));
-	assert_int_equal(limpet_modules_read(child.pid, &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(child.pid), &modules, NULL), 0);
 	module = find_lying(&modules);
 	assert_non_null(module);
-	limpet_module_symbol(child.pid, module, "malloc", NULL);
+	limpet_module_symbol(target_of(child.pid), module, "malloc", NULL);
 	limpet_modules_done(&modules);
 	assert_few_reads(CHAIN_READS, CHAIN_BYTES);
 	end_child(&child);
@@ -876,7 +913,7 @@ static void test_loader_lock(void **state)
 	uint64_t held, released;
 
 	(void)state;
-	assert_int_equal(limpet_modules_read(child.pid, &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(child.pid), &modules, NULL), 0);
 	held = limpet_loader_lock_find(&modules);
 	assert_true(held);
 	assert_true(limpet_loader_lock_is_held(child.pid, held, true));
@@ -903,7 +940,7 @@ static void test_loader_error(void **state)
 	char *self;
 
 	(void)state;
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	offset = limpet_loader_error_find(&modules);
 	limpet_modules_done(&modules);
 	if (!__GLIBC_PREREQ(2, 34)) {
@@ -1020,12 +1057,12 @@ static void test_values_that_lead_to_an_agent(void **state)
 	void *handle;
 
 	(void)state;
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	original = limpet_modules_symbol(&modules, "posix_memalign", &libc);
 	assert_non_null(libc);
 	bias = libc->bias;
-	limpet_module_names_of(getpid(), libc, original, LIMPET_OP_POSIX_MEMALIGN, note_place,
-			       &place);
+	limpet_module_names_of(target_of(getpid()), libc, original, LIMPET_OP_POSIX_MEMALIGN,
+			       note_place, &place);
 	assert_int_equal(*(uint64_t *)(uintptr_t)place, original - bias);
 	limpet_modules_done(&modules);
 	info = load_agent(&handle);
@@ -1033,12 +1070,12 @@ static void test_values_that_lead_to_an_agent(void **state)
 	info->thunks = 0x7a5b1c20f000;
 	((struct limpet_hook *)(uintptr_t)info->hooks)[5].original = original;
 	set_value(place, info->thunks + 5 * info->thunk_bytes - bias);
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	assert_int_equal(limpet_modules_symbol(&modules, "posix_memalign", NULL), original);
 	limpet_modules_done(&modules);
 	/* Of a hook that is none nothing is known. */
 	set_value(place, info->thunks + 6 * info->thunk_bytes - bias);
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	assert_int_equal(limpet_modules_symbol(&modules, "posix_memalign", NULL),
 			 info->thunks + 6 * info->thunk_bytes);
 	limpet_modules_done(&modules);
@@ -1054,6 +1091,7 @@ int main(void)
 		cmocka_unit_test(test_no_such_process),
 		cmocka_unit_test(test_symbols),
 		cmocka_unit_test(test_tables_are_whole),
+		cmocka_unit_test(test_modules_that_are_current),
 		cmocka_unit_test(test_fingerprint),
 		cmocka_unit_test(test_lists_that_lie),
 		cmocka_unit_test_setup_teardown(test_the_image_is_good_to_begin_with, begin_lying,

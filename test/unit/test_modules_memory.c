@@ -22,6 +22,7 @@
 #include "injector/proc/pagemap.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/stack_memory.h"
+#include "test/unit/target_of.h"
 
 enum { PAGE = 4096, PAGES = 64 };
 
@@ -128,8 +129,8 @@ static uint64_t present(const uint8_t *pages)
 {
 	uint64_t bytes = 1;
 
-	assert_int_equal(limpet_pages_count(child.pid, (uint64_t)(uintptr_t)pages, PAGES * PAGE,
-					    &bytes, NULL),
+	assert_int_equal(limpet_pages_count(target_of(child.pid), (uint64_t)(uintptr_t)pages,
+					    PAGES * PAGE, &bytes, NULL),
 			 0);
 	return bytes;
 }
@@ -209,7 +210,7 @@ static void test_memory_of_a_module(void **state)
 	map = limpet_proc_maps_find(&maps, (uint64_t)(uintptr_t)child.mapped);
 	assert_non_null(map);
 	younger_s = 60;
-	memory = limpet_module_memory_new(child.pid, &maps);
+	memory = limpet_module_memory_new(target_of(child.pid), &maps);
 	assert_non_null(memory);
 	module = (struct limpet_module){.path = map->path,
 					.start = map->start,
@@ -222,13 +223,15 @@ static void test_memory_of_a_module(void **state)
 					.memory = memory};
 	before = present(child.mapped);
 	assert_in_range(before, 2 * PAGE, PAGES / 2 * PAGE);
-	assert_int_equal(limpet_module_read(child.pid, &module, map->start, copy, PAGES * PAGE), 0);
+	assert_int_equal(
+		limpet_module_read(target_of(child.pid), &module, map->start, copy, PAGES * PAGE),
+		0);
 	for (size_t i = 0; i < PAGES * PAGE; i++)
 		assert_int_equal(copy[i], i >= FILE_BYTES ? 0 : i == 4 * PAGE ? 200 : of_file(i));
 	memset(copy, 99, PAGES * PAGE);
 	for (size_t at = 1; at + 3000 <= PAGES * PAGE; at += 3000)
-		assert_int_equal(limpet_module_read_some(child.pid, &module, map->start + at,
-							 copy + at, 3000),
+		assert_int_equal(limpet_module_read_some(target_of(child.pid), &module,
+							 map->start + at, copy + at, 3000),
 				 3000);
 	for (size_t i = 1; i < FILE_BYTES; i++)
 		assert_int_equal(copy[i], i == 4 * PAGE ? 200 : of_file(i));
@@ -239,9 +242,11 @@ static void test_memory_of_a_module(void **state)
 	limpet_module_memory_free(memory);
 	/* A file that was changed since the process started need not be what is mapped. */
 	younger_s = 0;
-	module.memory = memory = limpet_module_memory_new(child.pid, &maps);
+	module.memory = memory = limpet_module_memory_new(target_of(child.pid), &maps);
 	assert_non_null(memory);
-	assert_int_equal(limpet_module_read(child.pid, &module, map->start, copy, PAGES * PAGE), 0);
+	assert_int_equal(
+		limpet_module_read(target_of(child.pid), &module, map->start, copy, PAGES * PAGE),
+		0);
 	for (size_t i = 0; i < FILE_BYTES; i++)
 		assert_int_equal(copy[i], i == 4 * PAGE ? 200 : of_file(i));
 	assert_int_equal(present(child.mapped), PAGES * PAGE);
@@ -265,17 +270,19 @@ static void test_without_the_file(void **state)
 
 	(void)state;
 	assert_int_equal(limpet_proc_maps_read(child.pid, &maps), 0);
-	memory = limpet_module_memory_new(child.pid, &maps);
+	memory = limpet_module_memory_new(target_of(child.pid), &maps);
 	assert_non_null(memory);
 	module.memory = memory;
-	assert_int_equal(limpet_module_read(child.pid, &module, start + 9 * PAGE, &byte, 1), 0);
+	assert_int_equal(
+		limpet_module_read(target_of(child.pid), &module, start + 9 * PAGE, &byte, 1), 0);
 	assert_int_equal(byte, of_file(9 * PAGE));
 	assert_int_equal(ftruncate(child.file, 10 * PAGE), 0);
+	assert_int_equal(limpet_module_read_some(target_of(child.pid), &module, start + 9 * PAGE,
+						 two, sizeof(two)),
+			 PAGE);
 	assert_int_equal(
-		limpet_module_read_some(child.pid, &module, start + 9 * PAGE, two, sizeof(two)),
-		PAGE);
-	assert_int_equal(limpet_module_read(child.pid, &module, start + 20 * PAGE, &byte, 1),
-			 -EFAULT);
+		limpet_module_read(target_of(child.pid), &module, start + 20 * PAGE, &byte, 1),
+		-EFAULT);
 	limpet_module_memory_free(memory);
 	limpet_proc_maps_done(&maps);
 }

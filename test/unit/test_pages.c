@@ -18,6 +18,7 @@
 #include "common/err.h"
 #include "injector/proc/pages.h"
 #include "test/unit/skip_reason.h"
+#include "test/unit/target_of.h"
 
 enum { PAGE = 4096, PAGES = 1500 };
 
@@ -36,7 +37,7 @@ static uint64_t present(const uint8_t *pages)
 {
 	uint64_t bytes = 1;
 
-	assert_int_equal(limpet_pages_count(getpid(), (uint64_t)(uintptr_t)pages,
+	assert_int_equal(limpet_pages_count(target_of(getpid()), (uint64_t)(uintptr_t)pages,
 					    (uint64_t)PAGES * PAGE, &bytes, NULL),
 			 0);
 	return bytes;
@@ -71,8 +72,8 @@ static void test_tells_pages_of_files(void **state)
 	for (size_t i = 0; i < 4; i++)
 		(void)*(volatile uint8_t *)(pages + i * PAGE);
 	pages[0] = pages[PAGE] = pages[2 * PAGE] = 1;
-	assert_int_equal(limpet_pages_count(getpid(), (uint64_t)(uintptr_t)pages, 4 * PAGE, &bytes,
-					    &file_bytes),
+	assert_int_equal(limpet_pages_count(target_of(getpid()), (uint64_t)(uintptr_t)pages,
+					    4 * PAGE, &bytes, &file_bytes),
 			 0);
 	assert_int_equal(bytes, 4 * PAGE);
 	assert_int_equal(file_bytes, PAGE);
@@ -84,7 +85,7 @@ static void test_nobody(void **state)
 	uint64_t bytes = 7;
 
 	(void)state;
-	assert_true(limpet_pages_count(0x7ffffff0, PAGE, PAGE, &bytes, NULL) < 0);
+	assert_true(limpet_pages_count(target_of(0x7ffffff0), PAGE, PAGE, &bytes, NULL) < 0);
 	assert_int_equal(bytes, 7);
 }
 
@@ -96,7 +97,7 @@ static void test_an_unreadable_pagemap_is_an_error(void **state)
 	uint64_t at;
 
 	(void)state;
-	assert_int_equal(limpet_pages_new(0x7ffffff0, LIMPET_PAGES_ASK, &pages), 0);
+	assert_int_equal(limpet_pages_new(target_of(0x7ffffff0), LIMPET_PAGES_ASK, &pages), 0);
 	limpet_pages_leave_out_swapped(pages);
 	assert_int_equal(limpet_pages_next(pages, PAGE, (uint64_t)3 * PAGE, false, ranges, &at),
 			 -ENODATA);
@@ -119,7 +120,7 @@ static void test_a_part_of_a_page_is_looked_at_as_a_whole(void **state)
 		struct limpet_pages *pages;
 		uint64_t at = 0;
 
-		assert_int_equal(limpet_pages_new(getpid(), ways[i], &pages), 0);
+		assert_int_equal(limpet_pages_new(target_of(getpid()), ways[i], &pages), 0);
 		assert_int_equal(limpet_pages_next(pages, start + PAGE + 16, start + 2 * PAGE - 16,
 						   false, ranges, &at),
 				 1);
@@ -139,7 +140,7 @@ static uint64_t exactly_present(enum limpet_pages_way way, const uint8_t *memory
 	struct limpet_pages *pages;
 	uint64_t bytes = 0;
 
-	assert_int_equal(limpet_pages_new(getpid(), way, &pages), 0);
+	assert_int_equal(limpet_pages_new(target_of(getpid()), way, &pages), 0);
 	limpet_pages_be_exact(pages);
 	for (uint64_t at = start; at < end;) {
 		int found = limpet_pages_next(pages, at, end, false, ranges, &at);

@@ -15,8 +15,10 @@
 #include <link.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <seccomp.h>
 #include <semaphore.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -195,6 +197,98 @@ static void test_a_thunk_that_outlives_the_agent(void **state)
 	assert_ptr_equal(limpet_thunk_paths()[FIXTURE_REALLOC], (const void *)note_arguments);
 }
 
+/* Words of ours that stand for slots of this program. */
+static uint64_t words[6];
+
+/* What posix_memalign is hooked in: an original that gives `given`, whatever it answers, and looks
+ * whether it was given the program's own word. */
+static void *out_word;
+static void *given;
+static int answer_of_give;
+static bool wrote_to_the_word;
+
+static int give(void **block, size_t alignment, size_t bytes)
+{
+	(void)alignment;
+	(void)bytes;
+	*block = given;
+	wrote_to_the_word = block == &out_word;
+	return answer_of_give;
+}
+
+/* From the moment in which the block is in the program's word another thread may use that word: the
+ * hook does not read it, and writes it once. */
+static void test_a_block_is_published_by_the_last_store(void **state)
+{
+	int (*hooked_align)(void **, size_t, size_t) =
+		(int (*)(void **, size_t, size_t))(uintptr_t)limpet_thunk(FIXTURE_POSIX_MEMALIGN);
+	LIMPET_FREE struct fixture_record *records = NULL;
+
+	(void)state;
+	limpet_hooks[FIXTURE_POSIX_MEMALIGN].original = (uint64_t)(uintptr_t)give;
+	given = words;
+	assert_int_equal(hooked_align(&out_word, 64, 999), 0);
+	assert_false(wrote_to_the_word);
+	assert_ptr_equal(out_word, words);
+	/* A call that fails leaves the word alone, unless the original itself does not. */
+	answer_of_give = ENOMEM;
+	given = NULL;
+	assert_int_equal(hooked_align(&out_word, 64, 999), ENOMEM);
+	assert_null(out_word);
+	limpet_hooks[FIXTURE_POSIX_MEMALIGN].original = (uint64_t)(uintptr_t)refuse;
+	out_word = words;
+	assert_int_equal(hooked_align(&out_word, 64, 999), ENOMEM);
+	assert_ptr_equal(out_word, words);
+	assert_int_equal(own_records(&records), 1);
+	assert_int_equal(records[0].address, (uintptr_t)words);
+	answer_of_give = 0;
+}
+
+/* A function of the program with an inline hook, and what that leads to: it gives `given` and
+ * leaves all registers but rax alone. */
+extern const char entered[], give_and_keep[];
+_Static_assert(FIXTURE_POSIX_MEMALIGN == 6, "entered");
+__asm__(".text\n"
+	"entered:\n\t"
+	"pushq %r11\n\t"
+	"pushq %r10\n\t"
+	"movl $6, %r11d\n\t"
+	"jmp limpet_path_kept\n"
+	"give_and_keep:\n\t"
+	"movq given(%rip), %rax\n\t"
+	"movq %rax, (%rdi)\n\t"
+	"xorl %eax, %eax\n\t"
+	"ret\n");
+
+/* Its caller may count on that: here on the one with the address of its word. */
+static void test_a_block_is_published_at_an_entry(void **state)
+{
+	struct limpet_hook *hook = &limpet_hooks[FIXTURE_POSIX_MEMALIGN];
+	LIMPET_FREE struct fixture_record *records = NULL;
+	void **word = &out_word;
+	long answer = 1;
+
+	(void)state;
+	given = words;
+	hook->original = (uint64_t)(uintptr_t)give_and_keep;
+	hook->flags |= LIMPET_HOOK_ENTRY;
+	__asm__ volatile("movq %%rsp, %%rbx\n\t"
+			 "subq $128, %%rsp\n\t"
+			 "andq $-16, %%rsp\n\t"
+			 "call entered\n\t"
+			 "movq %%rbx, %%rsp"
+			 : "+D"(word), "+a"(answer)
+			 : "S"(64l), "d"(999l)
+			 : "rbx", "cc", "memory");
+	hook->flags &= (uint16_t)~LIMPET_HOOK_ENTRY;
+	assert_int_equal(answer, 0);
+	assert_ptr_equal(word, &out_word);
+	assert_ptr_equal(out_word, words);
+	assert_int_equal(own_records(&records), 1);
+	assert_int_equal(records[0].address, (uintptr_t)words);
+	assert_int_equal(records[0].size, 999);
+}
+
 static void test_calls_through_thunks_are_recorded(void **state)
 {
 	void *(*hooked_malloc)(size_t) = (void *(*)(size_t))(uintptr_t)limpet_thunk(FIXTURE_MALLOC);
@@ -233,8 +327,6 @@ static void test_calls_through_thunks_are_recorded(void **state)
 
 /* ------------------------------------------------------------------ planned slots */
 
-/* Words of ours that stand for slots of this program. */
-static uint64_t words[6];
 static uint64_t own_bias, own_phdr;
 
 static int find_self(struct dl_phdr_info *info, size_t size, void *context)
@@ -536,10 +628,10 @@ static void come_and_go(int mode)
 	/* Through a call into the loader it is noticed by itself, and told. */
 	bell = fixture.shm->bell;
 	dlclose(plugin.handle);
-	limpet_patch_on_loader_call(false);
+	limpet_patch_on_loader_call(false, false);
 	plugin = open_plugin(mode);
-	limpet_patch_on_loader_call(false);
-	limpet_patch_on_loader_call(false);
+	limpet_patch_on_loader_call(false, false);
+	limpet_patch_on_loader_call(false, false);
 	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), slots);
 	assert_int_equal(fixture.shm->modules_seen, 2);
 	assert_int_equal(fixture.shm->bell - bell, 2);
@@ -910,6 +1002,80 @@ static void test_more_places_than_are_told_apart(void **state)
 		munmap((void *)(uintptr_t)places[i], page);
 }
 
+static void *head_of(const struct plugin *plugin)
+{
+	struct link_map *map;
+
+	assert_int_equal(dlinfo(plugin->handle, RTLD_DI_LINKMAP, &map), 0);
+	return (void *)(uintptr_t)map->l_addr;
+}
+
+/* `page` of a module with two slots is closed, or as if its file were cut short, when another one
+ * comes and when the slots are to be put back. Nothing is lost but what is in the module itself. */
+static void use_closed(void *page, int open_again)
+{
+	const size_t bytes = 4096;
+	struct plugin other;
+	uint32_t gone;
+
+	assert_int_equal(mprotect(page, bytes, PROT_NONE), 0);
+	other = open_plugin_of(PLUGIN_NOPLT, RTLD_NOW | RTLD_LOCAL);
+	limpet_patch_on_loader_call(false, false);
+	assert_int_equal(count_state(LIMPET_SLOT_PATCHED), 4);
+	use_plugin(&other, true);
+	dlclose(other.handle);
+	limpet_patch_on_loader_call(false, false);
+	gone = count_state(LIMPET_SLOT_GONE);
+	/* The injector, which reads otherwise, is told that some could not be put back. */
+	assert_true(detach() > 0);
+	assert_int_equal(count_state(LIMPET_SLOT_GONE), gone);
+	assert_int_equal(mprotect(page, bytes, open_again), 0);
+	assert_int_equal(detach(), 0);
+}
+
+static void test_a_module_whose_head_is_closed(void **state)
+{
+	struct plugin plugin = open_plugin(RTLD_NOW | RTLD_LOCAL);
+
+	(void)state;
+	assert_int_equal(rescan(), 2);
+	use_closed(head_of(&plugin), PROT_READ);
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
+static void test_a_module_whose_slots_are_closed(void **state)
+{
+	struct plugin plugin = open_plugin(RTLD_NOW | RTLD_LOCAL);
+	uint64_t slot;
+
+	(void)state;
+	assert_int_equal(rescan(), 2);
+	slot = slot_at(fixture.shm->slot_count - 1)->address;
+	use_closed((void *)(uintptr_t)(slot & ~UINT64_C(4095)), PROT_READ | PROT_WRITE);
+	use_plugin(&plugin, false);
+	dlclose(plugin.handle);
+}
+
+/* It is counted once, and those after it are seen. */
+static void test_a_module_that_comes_closed(void **state)
+{
+	struct plugin plugin = open_plugin(RTLD_NOW | RTLD_LOCAL), other;
+	void *head = head_of(&plugin);
+
+	(void)state;
+	assert_int_equal(mprotect(head, 4096, PROT_NONE), 0);
+	other = open_plugin_of(PLUGIN_NOPLT, RTLD_NOW | RTLD_LOCAL);
+	assert_int_equal(rescan(), 2);
+	assert_int_equal(rescan(), 0);
+	assert_int_equal(fixture.shm->slots_not_taken, 1);
+	use_plugin(&other, true);
+	assert_int_equal(mprotect(head, 4096, PROT_READ), 0);
+	assert_int_equal(detach(), 0);
+	dlclose(other.handle);
+	dlclose(plugin.handle);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 /* ---------------------------------------------------------------- the dynamic linker's locks */
@@ -934,7 +1100,7 @@ static void *call_back(void *argument)
 
 static void *hold(void *argument)
 {
-	assert_true(limpet_loaded_hold(true));
+	assert_true(limpet_loaded_hold(true, true));
 	sem_post(&has_lock);
 	sem_wait(&may_leave);
 	limpet_loaded_let_go();
@@ -986,17 +1152,54 @@ static void test_a_thread_that_has_a_lock_of_the_loader(void **state)
 	end_holder(start_holder(hold));
 }
 
+/* Whether all calls of this thread have no time limit: as they are for the injector. The kernel
+ * ends us otherwise. */
+static bool allow_no_time_limit(void)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+
+	return filter &&
+	       !seccomp_rule_add(filter, SCMP_ACT_KILL_PROCESS, SCMP_SYS(futex), 1,
+				 SCMP_A3(SCMP_CMP_NE, 0)) &&
+	       !seccomp_load(filter);
+}
+
+/* The hijacked thread may be in the middle of a timed call: what is left of its time must stay. */
+static void test_the_injectors_calls_do_not_sleep(void **state)
+{
+	(void)state;
+	for (unsigned held = 0; held < 2; held++) {
+		pthread_t thread = held ? start_holder(hold) : 0;
+		/* By fork(3) the child would get free locks. */
+		pid_t child = (pid_t)syscall(SYS_fork);
+		int status;
+
+		assert_true(child >= 0);
+		/* The second call finds that the first one is not over. */
+		if (!child)
+			_exit(!allow_no_time_limit() || limpet_patch_begin() == held ||
+			      limpet_patch_begin());
+		assert_int_equal(waitpid(child, &status, 0), child);
+		assert_int_equal(status, 0);
+		if (held)
+			end_holder(thread);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_thunk_is_a_call_like_any_other),
 		TEST(test_dlsym_is_seen_while_nothing_is_recorded),
 		TEST(test_a_thunk_that_outlives_the_agent),
+		TEST(test_a_block_is_published_by_the_last_store),
+		TEST(test_a_block_is_published_at_an_entry),
 		TEST(test_calls_through_thunks_are_recorded),
 		TEST(test_planned_slots),
 		TEST(test_planned_slots_that_cannot_be_exchanged),
 		TEST(test_a_slot_in_the_place_of_a_lazy_one),
 		TEST(test_a_thread_that_has_a_lock_of_the_loader),
+		TEST(test_the_injectors_calls_do_not_sleep),
 		TEST(test_read_only_pages_stay_read_only),
 		TEST(test_a_slot_that_was_bound_over_us),
 		TEST(test_a_variable_that_was_set_back),
@@ -1006,6 +1209,9 @@ int main(void)
 		TEST(test_a_variable_of_a_module_that_comes),
 		TEST(test_a_symbol),
 		TEST(test_a_module_that_nobody_looked_at),
+		TEST(test_a_module_whose_head_is_closed),
+		TEST(test_a_module_whose_slots_are_closed),
+		TEST(test_a_module_that_comes_closed),
 		TEST(test_a_module_in_the_place_of_an_early_one),
 		TEST(test_no_room_for_slots),
 		TEST(test_no_room_for_hooks),

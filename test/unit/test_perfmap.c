@@ -17,10 +17,10 @@
 
 #include "analyzer/symbols/perfmap.h"
 #include "common/err.h"
-#include "injector/proc/perf_map_file.h"
 #include "test/unit/proc_fixture.h"
 #include "test/unit/served_fixture.h"
 #include "test/unit/skip_reason.h"
+#include "test/unit/target_of.h"
 
 /* ------------------------------------------------------------------ lines */
 
@@ -254,11 +254,11 @@ static void test_file_by_its_own_number(void **state)
 	int fd;
 
 	(void)state;
-	assert_int_equal(limpet_perf_map_open(PID), -ENOENT);
+	assert_int_equal(limpet_target_open_perf_map(target_of(PID)), -ENOENT);
 	proc_fixture_write("box/tmp/perf-4711.map", "%s", "1000 1 of another\n");
-	assert_int_equal(limpet_perf_map_open(PID), -ENOENT);
+	assert_int_equal(limpet_target_open_perf_map(target_of(PID)), -ENOENT);
 	proc_fixture_write("box/tmp/perf-7.map", "%s", "1000 1 x\n");
-	fd = limpet_perf_map_open(PID);
+	fd = limpet_target_open_perf_map(target_of(PID));
 	assert_true(fd >= 0);
 	assert_int_equal(stat(proc_fixture_path("box/tmp/perf-7.map"), &wanted), 0);
 	assert_int_equal(fstat(fd, &found), 0);
@@ -266,10 +266,10 @@ static void test_file_by_its_own_number(void **state)
 	close(fd);
 	/* Without namespaces it has one number. */
 	write_status(geteuid(), "");
-	fd = limpet_perf_map_open(PID);
+	fd = limpet_target_open_perf_map(target_of(PID));
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(limpet_perf_map_open(4712), -ESRCH);
+	assert_int_equal(limpet_target_open_perf_map(target_of(4712)), -ESRCH);
 }
 
 static void test_file_that_is_none(void **state)
@@ -279,15 +279,15 @@ static void test_file_that_is_none(void **state)
 	(void)state;
 	proc_fixture_write("secret", "%s", "1000 1 x\n");
 	link_to("box/tmp/perf-7.map", "secret");
-	assert_int_equal(limpet_perf_map_open(PID), -ELOOP);
+	assert_int_equal(limpet_target_open_perf_map(target_of(PID)), -ELOOP);
 	proc_fixture_remove("box/tmp/perf-7.map");
 	snprintf(path, sizeof(path), "%s", proc_fixture_path("box/tmp/perf-7.map"));
 	/* Nobody writes into it: an open that waits would wait for good. */
 	assert_int_equal(mkfifo(path, 0666), 0);
-	assert_int_equal(limpet_perf_map_open(PID), -EINVAL);
+	assert_int_equal(limpet_target_open_perf_map(target_of(PID)), -EINVAL);
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkdir(path, 0777), 0);
-	assert_int_equal(limpet_perf_map_open(PID), -EINVAL);
+	assert_int_equal(limpet_target_open_perf_map(target_of(PID)), -EINVAL);
 	assert_int_equal(rmdir(path), 0);
 	/* A directory that is a link is not gone into. */
 	proc_fixture_remove("box/tmp/keep");
@@ -295,7 +295,7 @@ static void test_file_that_is_none(void **state)
 	assert_int_equal(rmdir(path), 0);
 	proc_fixture_write("outside/perf-7.map", "%s", "1000 1 x\n");
 	link_to("box/tmp", "outside");
-	assert_int_equal(limpet_perf_map_open(PID), -ELOOP);
+	assert_int_equal(limpet_target_open_perf_map(target_of(PID)), -ELOOP);
 }
 
 /* What has let nobody wait yet may begin to: it is not asked at all. */
@@ -311,12 +311,12 @@ static void test_file_system_that_may_not_answer(void **state)
 	proc_fixture_write("box/tmp/perf-7.map", "%s", "1000 1 x\n");
 	snprintf(files, sizeof(files), "%s", proc_fixture_path("files"));
 	snprintf(point, sizeof(point), "%s", proc_fixture_path("box/tmp"));
-	fd = limpet_perf_map_open(PID);
+	fd = limpet_target_open_perf_map(target_of(PID));
 	assert_true(fd >= 0);
 	close(fd);
 	if (served_unshare(geteuid() != 0) < 0 || served_begin(served, files, point) < 0)
 		limpet_skip("FUSE cannot be mounted here");
-	assert_int_equal(limpet_perf_map_open(PID), -EOPNOTSUPP);
+	assert_int_equal(limpet_target_open_perf_map(target_of(PID)), -EOPNOTSUPP);
 	assert_int_equal(served->came[FUSE_LOOKUP], 0);
 	served_end(served);
 	assert_int_equal(umount2(point, MNT_DETACH), 0);
@@ -330,12 +330,12 @@ static void test_file_of_another(void **state)
 		limpet_skip("only root gives files away");
 	proc_fixture_write("box/tmp/perf-7.map", "%s", "1000 1 x\n");
 	assert_int_equal(chown(proc_fixture_path("box/tmp/perf-7.map"), 12345, 12345), 0);
-	assert_int_equal(limpet_perf_map_open(PID), -EPERM);
+	assert_int_equal(limpet_target_open_perf_map(target_of(PID)), -EPERM);
 	write_status(12345, "NSpid:\t4711\t7\n");
-	assert_true(limpet_perf_map_open(PID) >= 0);
+	assert_true(limpet_target_open_perf_map(target_of(PID)) >= 0);
 	/* Root's are nobody's trick. */
 	assert_int_equal(chown(proc_fixture_path("box/tmp/perf-7.map"), 0, 0), 0);
-	assert_true(limpet_perf_map_open(PID) >= 0);
+	assert_true(limpet_target_open_perf_map(target_of(PID)) >= 0);
 }
 
 int main(void)

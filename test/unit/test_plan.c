@@ -14,6 +14,7 @@
 #include "injector/hook/kept_values.h"
 #include "injector/hook/plan.h"
 #include "injector/hook/slot_aliases.h"
+#include "test/unit/target_of.h"
 
 /* Programs with C libraries of other versions: this process's memory holds a loader's list whose
  * modules have the symbols that are at issue and nothing else. */
@@ -37,8 +38,9 @@ static void begin(void)
 	memset(list, 0, sizeof(list));
 	memset(&entries, 0, sizeof(entries));
 	debug = (struct r_debug){.r_version = 1};
-	modules = (struct limpet_modules){
-		.pid = getpid(), .list = list, .r_debug = (uint64_t)(uintptr_t)&debug};
+	modules = (struct limpet_modules){.target = target_of(getpid()),
+					  .list = list,
+					  .r_debug = (uint64_t)(uintptr_t)&debug};
 }
 
 /* A module that defines the functions of this list ("name name"), at the address 1000 * its number
@@ -87,8 +89,8 @@ static void test_dlopen_in_libc(void **state)
 	begin();
 	add("main");
 	libc = add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
-	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
-			 0);
+	assert_int_equal(
+		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_ANY, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libc + 2);
 	assert_int_equal(plan.dlclose, libc + 3);
 	assert_int_equal(plan.dlerror, libc + 4);
@@ -107,8 +109,8 @@ static void test_dlopen_in_libdl(void **state)
 	add("main");
 	libdl = add("dlopen dlclose dlerror");
 	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
-	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
-			 0);
+	assert_int_equal(
+		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_ANY, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libdl + 1);
 	assert_int_equal(plan.dlclose, libdl + 2);
 	assert_int_equal(plan.dlerror, libdl + 3);
@@ -127,8 +129,8 @@ static void test_no_libdl(void **state)
 	begin();
 	add("main");
 	libc = add("malloc dl_iterate_phdr __libc_dlopen_mode __libc_dlclose gnu_get_libc_version");
-	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
-			 0);
+	assert_int_equal(
+		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_ANY, &plan, NULL), 0);
 	assert_int_equal(plan.dlopen, libc + 3);
 	assert_int_equal(plan.dlclose, libc + 4);
 	assert_int_equal(plan.dlerror, 0);
@@ -155,18 +157,18 @@ static void test_mapped(void **state)
 		begin();
 		add("main");
 		add(cases[i].symbols);
-		assert_int_equal(
-			limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
-			0);
-		assert_int_equal(plan.way, LIMPET_WAY_OUTSIDE);
+		assert_int_equal(limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_ANY,
+							   &plan, NULL),
+				 0);
+		assert_int_equal(plan.method, LIMPET_METHOD_OUTSIDE);
 		assert_non_null(strstr(plan.reason, cases[i].why));
-		assert_int_equal(plan.start.from_outside, 1);
+		assert_int_equal(plan.start.method, LIMPET_METHOD_OUTSIDE);
 	}
 	begin();
 	add("main");
 	modules.fully_static = true;
-	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
-			 0);
+	assert_int_equal(
+		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_ANY, &plan, NULL), 0);
 	assert_non_null(strstr(plan.reason, "none"));
 	modules.fully_static = false;
 }
@@ -202,11 +204,12 @@ static void test_exceptions(void **state)
 			 cases[i].libc);
 		add(libc);
 		add(cases[i].other);
-		assert_int_equal(
-			limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, NULL),
-			0);
-		assert_int_equal(plan.way, cases[i].mapped ? LIMPET_WAY_MAP : LIMPET_WAY_DLOPEN);
-		assert_int_equal(plan.start.from_outside, 0);
+		assert_int_equal(limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_ANY,
+							   &plan, NULL),
+				 0);
+		assert_int_equal(plan.method,
+				 cases[i].mapped ? LIMPET_METHOD_MAP : LIMPET_METHOD_DLOPEN);
+		assert_int_equal(plan.start.method, plan.method);
 		if (cases[i].mapped)
 			assert_null(plan.reason);
 		else
@@ -224,20 +227,23 @@ static void test_told(void **state)
 	add("main");
 	add("malloc dlopen dlclose dlerror dl_iterate_phdr gnu_get_libc_version");
 	assert_int_equal(
-		limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_DLOPEN, &plan, &err), 0);
-	assert_int_equal(plan.way, LIMPET_WAY_DLOPEN);
+		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_DLOPEN, &plan, &err),
+		0);
+	assert_int_equal(plan.method, LIMPET_METHOD_DLOPEN);
 	assert_non_null(strstr(plan.reason, "--load dlopen"));
-	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_MAP, &plan, &err),
-			 0);
-	assert_int_equal(plan.way, LIMPET_WAY_OUTSIDE);
+	assert_int_equal(
+		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_OUTSIDE, &plan, &err),
+		0);
+	assert_int_equal(plan.method, LIMPET_METHOD_OUTSIDE);
 	assert_non_null(strstr(plan.reason, "--load map"));
-	assert_int_equal(plan.start.from_outside, 1);
+	assert_int_equal(plan.start.method, LIMPET_METHOD_OUTSIDE);
 	modules.fully_static = true;
-	assert_int_equal(limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_MAP, &plan, &err),
-			 0);
+	assert_int_equal(
+		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_OUTSIDE, &plan, &err),
+		0);
 	assert_non_null(strstr(plan.reason, "none"));
 	assert_int_equal(
-		limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_DLOPEN, &plan, &err),
+		limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_DLOPEN, &plan, &err),
 		-ENOTSUP);
 	assert_non_null(strstr(err.message, "the program has none"));
 	assert_non_null(strstr(err.hint, "--load"));
@@ -256,9 +262,9 @@ static void test_starting(void **state)
 		add("main");
 		add("dl_iterate_phdr dlopen dlclose gnu_get_libc_version");
 		list[1].agent = agent;
-		assert_int_equal(
-			limpet_plan_choose_way(&modules, &entries, LIMPET_LOAD_ANY, &plan, &err),
-			agent ? -ENOENT : 0);
+		assert_int_equal(limpet_plan_choose_method(&modules, &entries, LIMPET_METHOD_ANY,
+							   &plan, &err),
+				 agent ? -ENOENT : 0);
 		assert_true(!agent || strstr(err.message, "starting"));
 	}
 }
@@ -387,7 +393,7 @@ static void test_variables_of_a_module_that_cannot_be_read(void **state)
 	words[0] = 0x4711;
 	begin_kept(words);
 	slot = variable(&words[0], LIMPET_SLOT_OF_VARIABLE);
-	modules.pid = 0; /* nobody's */
+	modules.target = target_of(0); /* nobody's */
 	assert_int_equal(limpet_kept_values_leave(&kept, &slot, &count), 1);
 	assert_int_equal(count, 0);
 	limpet_proc_maps_done(&modules.maps);

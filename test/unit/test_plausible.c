@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "collector/stream/plausible.h"
+#include "test/unit/target_of.h"
 
 #define OWNER 3u
 
@@ -33,7 +34,7 @@ static void make(struct limpet_plausible *plausible, unsigned count, uint64_t ad
 		 uint64_t bytes)
 {
 	for (unsigned i = 0; i < count; i++)
-		limpet_plausible_made(plausible, getpid(), OWNER, address, bytes);
+		limpet_plausible_made(plausible, target_of(getpid()), OWNER, address, bytes);
 }
 
 static void test_one_of_sixty_four(void **state)
@@ -61,7 +62,7 @@ static void test_blocks_are_somewhere(void **state)
 	assert_non_null(strstr(judged(&high), "outside of its memory"));
 	/* Of functions that nobody named. */
 	for (unsigned i = 0; i < 64; i++)
-		limpet_plausible_made(&unknown, getpid(), 0, 8, 1);
+		limpet_plausible_made(&unknown, target_of(getpid()), 0, 8, 1);
 	assert_string_equal(judged(&unknown), "");
 	for (unsigned i = 0; i < 64; i++)
 		limpet_plausible_released(&unknown, 8);

@@ -30,13 +30,13 @@ static void test_mappings(void **state)
 	assert_null(preflight_find("mappings"));
 	assert_int_equal(preflight_look(preflight_pid,
 					&(const struct limpet_preflight_options){
-						.agent_memory_bytes = 256 * MIB}),
+						.config.agent_memory_bytes = 256 * MIB}),
 			 -ENOMEM);
 	assert_refused("mappings", "needs 576 more", "vm.max_map_count=840");
 	/* But not more and more. */
 	assert_int_equal(preflight_look(preflight_pid,
 					&(const struct limpet_preflight_options){
-						.agent_memory_bytes = 65536 * MIB}),
+						.config.agent_memory_bytes = 65536 * MIB}),
 			 -ENOMEM);
 	assert_refused("mappings", "needs 2368 more", "vm.max_map_count=2");
 	proc_fixture_write("sys/vm/max_map_count", "%s", "300\n");
@@ -72,12 +72,13 @@ static void test_address_space(void **state)
 	(void)state;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
 		const struct limpet_preflight_options options = {
-			.agent_memory_bytes = rows[i].agent_memory_bytes};
+			.config.agent_memory_bytes = rows[i].agent_memory_bytes};
 		const char *complaint;
 		int code;
 
 		proc_fixture_write(in_proc("limits"), "%s", rows[i].limits);
-		code = preflight_look(preflight_pid, options.agent_memory_bytes ? &options : NULL);
+		code = preflight_look(preflight_pid,
+				      options.config.agent_memory_bytes ? &options : NULL);
 		if (code != (rows[i].id ? -ENOMEM : 0))
 			fail_msg("%s: %d", rows[i].name, code);
 		complaint = preflight_complaint(rows[i].id, rows[i].words, "prlimit --pid");
@@ -150,7 +151,7 @@ static void test_memory_headroom(void **state)
 		}
 		for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
 			const struct limpet_preflight_options options = {
-				.agent_memory_bytes = rows[i].agent_memory_bytes};
+				.config.agent_memory_bytes = rows[i].agent_memory_bytes};
 			const struct limpet_finding *finding;
 			const char *complaint;
 			int code;
@@ -161,7 +162,7 @@ static void test_memory_headroom(void **state)
 			put_group(unified, "/pod", rows[i].limit ? rows[i].limit : none,
 				  rows[i].usage, rows[i].cache ? cache : "");
 			code = preflight_look(preflight_pid,
-					      options.agent_memory_bytes ? &options : NULL);
+					      options.config.agent_memory_bytes ? &options : NULL);
 			if (code != (rows[i].refused ? -ENOMEM : 0))
 				fail_msg("%s, version %d: %d", rows[i].name, unified + 1, code);
 			complaint = preflight_complaint(rows[i].refused ? "memory" : NULL,

@@ -21,6 +21,7 @@
 
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 
@@ -171,6 +172,25 @@ static void test_real_child(void **state)
 	reap(child);
 }
 
+/* A pid that another process has by now says nothing about the target. */
+static void test_another_process(void **state)
+{
+	pid_t child = child_of(NULL);
+	struct limpet_target target;
+	int error;
+
+	(void)state;
+	assert_int_equal(limpet_target_open(child, &target, NULL), 0);
+	target.start_ticks--;
+	limpet_preflight_done(&preflight);
+	error = limpet_preflight_run(&target, NULL, &preflight, &preflight_err);
+	limpet_target_close(&target);
+	reap(child);
+	assert_int_equal(error, -ESRCH);
+	assert_int_equal(preflight.verdict, LIMPET_PREFLIGHT_GONE);
+	assert_non_null(strstr(preflight_err.message, "ended"));
+}
+
 static void test_real_zombie(void **state)
 {
 	pid_t child = fork();
@@ -308,6 +328,8 @@ int main(void)
 		WITH_ROOT(test_tracer_is_named),
 		WITH_ROOT(test_captured_already),
 		cmocka_unit_test(test_real_child),
+		cmocka_unit_test(test_another_process),
+		cmocka_unit_test(test_another_process),
 		cmocka_unit_test(test_real_zombie),
 		cmocka_unit_test(test_real_zombie_leader),
 		cmocka_unit_test(test_real_tracer),

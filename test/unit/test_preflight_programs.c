@@ -21,13 +21,14 @@
 #include "test/unit/preflight_fixture.h"
 #include "test/unit/proc_fixture.h"
 #include "test/unit/skip_reason.h"
+#include "test/unit/target_of.h"
 
 const enum preflight_group preflight_group = PREFLIGHT_PROGRAMS;
 
 static const char *const no_names[] = {"main", NULL};
 static const char *const go_names[] = {"main.main", "runtime.mallocgc", NULL};
 static const char *const glibc_names[] = {"main", "malloc", "free", "_IO_2_1_stdout_", NULL};
-static const struct limpet_preflight_options partial = {.partial = true};
+static const struct limpet_preflight_options partial = {.config.partial = true};
 static const struct limpet_preflight_options launched = {.launched = true};
 
 #define OTHER_MAP "400000-500000 r-xp 00000000 fe:00 11 /x\n"
@@ -465,13 +466,13 @@ static void test_unseen_share_leaves_arenas_out(void **state)
 	assert_true(regions != MAP_FAILED);
 	regions += ARENA_BYTES - (uintptr_t)regions % ARENA_BYTES;
 	child = child_of(fill_memory);
-	assert_int_equal(limpet_unseen_rss(child, &unseen_bytes, &rss_bytes), 0);
+	assert_int_equal(limpet_unseen_rss(target_of(child), &unseen_bytes, &rss_bytes), 0);
 	assert_true(rss_bytes > 40 * MIB);
 	if (unseen_bytes < 24 * MIB || unseen_bytes > 28 * MIB)
 		fail_msg("%llu of %llu bytes", (unsigned long long)unseen_bytes,
 			 (unsigned long long)rss_bytes);
-	assert_int_equal(limpet_pages_count(child, (uint64_t)(uintptr_t)regions, 3 * ARENA_BYTES,
-					    &touched_bytes, NULL),
+	assert_int_equal(limpet_pages_count(target_of(child), (uint64_t)(uintptr_t)regions,
+					    3 * ARENA_BYTES, &touched_bytes, NULL),
 			 0);
 	assert_int_equal(touched_bytes, 0);
 	reap(child);

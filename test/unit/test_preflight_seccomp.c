@@ -30,7 +30,7 @@ const enum preflight_group preflight_group = PREFLIGHT_SECCOMP;
 static void test_seccomp_modes(void **state)
 {
 	const struct limpet_preflight_options quick = {.quick = true};
-	const struct limpet_preflight_options assumed = {.assume_seccomp_ok = true};
+	const struct limpet_preflight_options assumed = {.config.assume_seccomp_ok = true};
 
 	(void)state;
 	proc_fixture_status(preflight_pid, "program", 'S', preflight_pid, 1, "Seccomp:\t1\n");
@@ -141,7 +141,7 @@ static int inside(scmp_filter_ctx filter, bool target_has_its_own,
 
 static void test_inside_a_container(void **state)
 {
-	const struct limpet_preflight_options assumed = {.assume_seccomp_ok = true};
+	const struct limpet_preflight_options assumed = {.config.assume_seccomp_ok = true};
 	const struct {
 		const char *name;
 		bool with_capability, target_has_its_own;

@@ -28,6 +28,7 @@
 #include "injector/ptrace/tracee.h"
 #include "test/unit/clock_fixture.h"
 #include "test/unit/proc_fixture.h"
+#include "test/unit/target_of.h"
 
 #define PID 4711
 
@@ -80,12 +81,13 @@ static void test_container_ids(void **state)
 		strcpy(id, "untouched");
 		proc_fixture_write("4711/cgroup", "%s", cases[i].cgroup);
 		proc_fixture_write("4711/mountinfo", "%s", cases[i].mountinfo);
-		assert_int_equal(limpet_container_id(PID, id), cases[i].id ? 0 : -ENOENT);
+		assert_int_equal(limpet_container_id(target_of(PID), id),
+				 cases[i].id ? 0 : -ENOENT);
 		assert_string_equal(id, cases[i].id ? cases[i].id : "untouched");
 	}
 	proc_fixture_remove("4711/cgroup");
 	proc_fixture_remove("4711/mountinfo");
-	assert_int_equal(limpet_container_id(PID, id), -ENOENT);
+	assert_int_equal(limpet_container_id(target_of(PID), id), -ENOENT);
 }
 
 static void test_memory_of_a_group(void **state)
@@ -94,12 +96,12 @@ static void test_memory_of_a_group(void **state)
 	uint64_t bytes = 1;
 
 	(void)state;
-	assert_int_equal(limpet_cgroup_find(PID, &group), -ENOENT);
+	assert_int_equal(limpet_cgroup_find(target_of(PID), &group), -ENOENT);
 	proc_fixture_write("self/mountinfo",
 			   "30 23 0:26 / %s/cg rw shared:4 - cgroup2 cgroup2 rw\n",
 			   proc_fixture_path(""));
 	proc_fixture_write("4711/cgroup", "%s", "0::/pod/box\n");
-	assert_int_equal(limpet_cgroup_find(PID, &group), 0);
+	assert_int_equal(limpet_cgroup_find(target_of(PID), &group), 0);
 	assert_int_equal(limpet_cgroup_usage(&group, &bytes), -ENODATA);
 	assert_int_equal(limpet_cgroup_limit(&group, &bytes), -ENODATA);
 	assert_int_equal(bytes, 1);
@@ -137,10 +139,11 @@ static void test_names_of_groups(void **state)
 			   "30 23 0:26 / /cg rw shared:4 - cgroup2 cgroup2 rw\n");
 	for (size_t i = 0; i < LIMPET_COUNT_OF(cases); i++) {
 		proc_fixture_write("4711/cgroup", "%s\n", cases[i].cgroup);
-		assert_int_equal(limpet_cgroup_find(PID, &group), cases[i].words ? 0 : -ENOENT);
+		assert_int_equal(limpet_cgroup_find(target_of(PID), &group),
+				 cases[i].words ? 0 : -ENOENT);
 		if (!cases[i].words)
 			continue;
-		limpet_cgroup_thaw_words(PID, &group, words, sizeof(words));
+		limpet_cgroup_thaw_words(target_of(PID), &group, words, sizeof(words));
 		if (strncmp(words, cases[i].words, strlen(cases[i].words)) != 0)
 			fail_msg("%s: %s", cases[i].cgroup, words);
 	}
@@ -206,6 +209,40 @@ static void test_maps_keep_odd_paths(void **state)
 	assert_true(maps.list[7].start == 0xffffffffff600000ull);
 	limpet_proc_maps_done(&maps);
 	assert_null(maps.list);
+}
+
+static void test_maps_at_addresses(void **state)
+{
+	const uint64_t addresses[] = {(uintptr_t)&errno, 0x1000, (uintptr_t)test_maps_at_addresses};
+	struct limpet_map maps[3];
+	struct limpet_maps all;
+	const char *root = limpet_proc_root;
+
+	(void)state;
+	limpet_proc_root = "/proc";
+	assert_int_equal(limpet_proc_maps_at(getpid(), addresses, 3, maps), 0);
+	assert_int_equal(limpet_proc_maps_read(getpid(), &all), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		const struct limpet_map *map = limpet_proc_maps_find(&all, addresses[i]);
+
+		assert_int_equal(maps[i].start, map ? map->start : 0);
+		assert_int_equal(maps[i].end, map ? map->end : 0);
+		assert_int_equal(maps[i].inode, map ? map->inode : 0);
+		assert_int_equal(maps[i].offset, map ? map->offset : 0);
+		assert_true(!map || !strcmp(maps[i].perms, map->perms));
+	}
+	limpet_proc_maps_done(&all);
+	limpet_proc_root = root;
+	/* A file that answers no questions. */
+	proc_fixture_write("4711/maps", "%s", "1000-2000 rw-s 00003000 fe:01 77 /a\n");
+	assert_int_equal(limpet_proc_maps_at(PID, (uint64_t[]){0x1800, 0x2000}, 2, maps), 0);
+	assert_int_equal(maps[0].start, 0x1000);
+	assert_int_equal(maps[0].inode, 77);
+	assert_int_equal(maps[0].offset, 0x3000);
+	assert_string_equal(maps[0].perms, "rw-s");
+	assert_int_equal(maps[1].end, 0);
+	proc_fixture_remove("4711/maps");
+	assert_true(limpet_proc_maps_at(PID, addresses, 1, maps) < 0);
 }
 
 static void test_maps_refuse_what_the_kernel_never_writes(void **state)
@@ -600,9 +637,10 @@ static void test_thread_figures(void **state)
 	assert_int_equal(value, 42);
 	assert_int_equal(limpet_proc_run_time(PID, 4712, &value), 0);
 	assert_int_equal(value, 123);
-	assert_int_equal(limpet_proc_task_number(PID, 4712, "Seccomp", &value), 0);
+	assert_int_equal(limpet_proc_task_number(target_of(PID), 4712, "Seccomp", &value), 0);
 	assert_int_equal(value, 2);
-	assert_int_equal(limpet_proc_task_number(PID, 4712, "Seccomp_filters", &value), -ENOENT);
+	assert_int_equal(limpet_proc_task_number(target_of(PID), 4712, "Seccomp_filters", &value),
+			 -ENOENT);
 	proc_fixture_write("4711/task/4712/status", "%s", "Name:\tx\n");
 	assert_int_equal(limpet_proc_switches(PID, 4712, &value), -EBADMSG);
 	proc_fixture_write("4711/task/4712/schedstat", "%s", "123\n");
@@ -624,7 +662,7 @@ static void test_lists_are_sorted_numbers(void **state)
 	proc_fixture_write("4711/fd/12x", "%s", "");
 	proc_fixture_write("4711/fd/-3", "%s", "");
 	proc_fixture_write("4711/fd/99999999999", "%s", "");
-	assert_int_equal(limpet_proc_fds(PID, &fds), 200);
+	assert_int_equal(limpet_proc_fds(target_of(PID), &fds), 200);
 	for (int i = 0; i < 200; i++)
 		assert_int_equal(fds[i], i);
 	free(fds);
@@ -640,8 +678,8 @@ static void test_lists_are_sorted_numbers(void **state)
 	assert_int_equal(tids[0], 12);
 	assert_int_equal(tids[1], 4711);
 	free(tids);
-	assert_int_equal(limpet_proc_fds(12, &fds), -ENOENT);
-	assert_int_equal(limpet_proc_fds(13, &fds), -ESRCH);
+	assert_int_equal(limpet_proc_fds(target_of(12), &fds), -ENOENT);
+	assert_int_equal(limpet_proc_fds(target_of(13), &fds), -ESRCH);
 }
 
 /* ------------------------------------------------------------------ identity and limits */
@@ -689,26 +727,26 @@ static void test_names_of_the_program(void **state)
 	(void)state;
 	proc_fixture_write_bytes("4711/cmdline", "/usr/bin/a b\0--secret\0", 22);
 	proc_fixture_link("4711/exe", "/usr/lib/a b");
-	assert_int_equal(limpet_proc_argv0(PID, text, sizeof(text)), 0);
+	assert_int_equal(limpet_proc_argv0(target_of(PID), text, sizeof(text)), 0);
 	assert_string_equal(text, "/usr/bin/a b");
-	assert_int_equal(limpet_proc_argv0(PID, text, 5), 0);
+	assert_int_equal(limpet_proc_argv0(target_of(PID), text, 5), 0);
 	assert_string_equal(text, "/usr");
-	assert_int_equal(limpet_proc_command_line(PID, text, sizeof(text)), 0);
+	assert_int_equal(limpet_proc_command_line(target_of(PID), text, sizeof(text)), 0);
 	assert_string_equal(text, "/usr/bin/a b --");
 	/* What a process says of itself. */
 	proc_fixture_write_bytes("4711/cmdline", "pg: me 127.0.0.1/secret\0", 24);
-	assert_int_equal(limpet_proc_argv0(PID, text, sizeof(text)), 0);
+	assert_int_equal(limpet_proc_argv0(target_of(PID), text, sizeof(text)), 0);
 	assert_string_equal(text, "pg");
 	proc_fixture_write_bytes("4711/cmdline", "a\0b c\0\0", 7);
-	assert_int_equal(limpet_proc_command_line(PID, text, sizeof(text)), 0);
+	assert_int_equal(limpet_proc_command_line(target_of(PID), text, sizeof(text)), 0);
 	assert_string_equal(text, "a b c");
 	proc_fixture_write("4711/cmdline", "%s", "");
-	assert_int_equal(limpet_proc_command_line(PID, text, sizeof(text)), 0);
+	assert_int_equal(limpet_proc_command_line(target_of(PID), text, sizeof(text)), 0);
 	assert_string_equal(text, "");
 	proc_fixture_link("4711/exe", "/a/long/path/of/a/program (deleted)");
 	assert_int_equal(limpet_proc_executable(PID, text, sizeof(text)), 0);
 	assert_string_equal(text, "/a/long/path/of");
-	assert_int_equal(limpet_proc_argv0(PID + 1, text, sizeof(text)), -ESRCH);
+	assert_int_equal(limpet_proc_argv0(target_of(PID + 1), text, sizeof(text)), -ESRCH);
 	assert_string_equal(text, "");
 }
 
@@ -732,7 +770,7 @@ static void test_self_agrees_with_the_kernel(void **state)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	assert_int_equal(limpet_proc_limit(getpid(), "Max open files", &value), 0);
 	assert_true(value == limit.rlim_cur);
-	count = limpet_proc_fds(getpid(), &fds);
+	count = limpet_proc_fds(target_of(getpid()), &fds);
 	assert_true(count >= 3);
 	free(fds);
 	assert_int_equal(limpet_proc_link_read(getpid(), "ns/pid", text, sizeof(text)), 0);
@@ -760,21 +798,22 @@ static void test_a_thread_settles_once_it_has_run(void **state)
 		for (;;)
 			;
 	}
-	assert_int_equal(limpet_proc_settle(busy, CLOCK_FIXTURE_NEVER), 0);
+	assert_int_equal(limpet_proc_settle(target_of(busy), CLOCK_FIXTURE_NEVER), 0);
 	assert_int_equal(waitpid(held, &status, 0), held);
 	/* Each round takes a millisecond. */
 	clock_fixture_step(1000000);
 	began_ns = clock_fixture_ns();
-	assert_int_equal(limpet_proc_settle(held, began_ns + limit_ms * 1000000), -ETIMEDOUT);
+	assert_int_equal(limpet_proc_settle(target_of(held), began_ns + limit_ms * 1000000),
+			 -ETIMEDOUT);
 	assert_int_equal(clock_fixture_ns() - began_ns, limit_ms * 1000000);
 	clock_fixture_step(0);
 	assert_int_equal(ptrace(PTRACE_DETACH, held, NULL, NULL), 0);
-	assert_int_equal(limpet_proc_settle(held, CLOCK_FIXTURE_NEVER), 0);
+	assert_int_equal(limpet_proc_settle(target_of(held), CLOCK_FIXTURE_NEVER), 0);
 	kill(busy, SIGKILL);
 	kill(held, SIGKILL);
 	waitpid(busy, &status, 0);
 	waitpid(held, &status, 0);
-	assert_int_equal(limpet_proc_settle(held, CLOCK_FIXTURE_NEVER), -ESRCH);
+	assert_int_equal(limpet_proc_settle(target_of(held), CLOCK_FIXTURE_NEVER), -ESRCH);
 }
 
 /* Down a stack: as far as it goes without a hole. */
@@ -812,30 +851,30 @@ static void test_the_tid_is_found_where_memory_ends(void **state)
 		uint64_t pointer = (uint64_t)(uintptr_t)block;
 
 		memset(pages, 0, 2 * page);
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+		assert_int_equal(limpet_tid_offset_find(target_of(getpid()), (pid_t)tid, pointer,
 							(uint64_t)(uintptr_t)(pages + 2 * page)),
 				 0);
 		memcpy(block + other_offset, &tid, sizeof(tid));
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+		assert_int_equal(limpet_tid_offset_find(target_of(getpid()), (pid_t)tid, pointer,
 							(uint64_t)(uintptr_t)(pages + 2 * page)),
 				 other_offset);
 		memcpy(block + glibc_offset, &tid, sizeof(tid));
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+		assert_int_equal(limpet_tid_offset_find(target_of(getpid()), (pid_t)tid, pointer,
 							(uint64_t)(uintptr_t)(pages + 2 * page)),
 				 glibc_offset);
 		/* What is beyond the end is another's. */
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+		assert_int_equal(limpet_tid_offset_find(target_of(getpid()), (pid_t)tid, pointer,
 							pointer + other_offset),
 				 0);
 		/* Twice, and neither is glibc's: it may be any of them. */
 		memset(block + glibc_offset, 0, sizeof(tid));
 		memcpy(block + 2 * other_offset, &tid, sizeof(tid));
-		assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, pointer,
+		assert_int_equal(limpet_tid_offset_find(target_of(getpid()), (pid_t)tid, pointer,
 							(uint64_t)(uintptr_t)(pages + 2 * page)),
 				 0);
 	}
 	assert_int_equal(munmap(pages, 2 * page), 0);
-	assert_int_equal(limpet_tid_offset_find(getpid(), (pid_t)tid, 0, page), 0);
+	assert_int_equal(limpet_tid_offset_find(target_of(getpid()), (pid_t)tid, 0, page), 0);
 }
 
 int main(void)
@@ -847,6 +886,7 @@ int main(void)
 		WITH_ROOT(test_names_of_groups),
 		cmocka_unit_test(test_a_descriptor_is_held_and_nobody_asked),
 		WITH_ROOT(test_maps_keep_odd_paths),
+		WITH_ROOT(test_maps_at_addresses),
 		WITH_ROOT(test_maps_refuse_what_the_kernel_never_writes),
 		WITH_ROOT(test_maps_clip_what_grew_while_being_read),
 		WITH_ROOT(test_maps_may_be_many),

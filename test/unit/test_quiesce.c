@@ -352,6 +352,8 @@ static void end_child(pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+static struct limpet_tracer *tracer;
+
 /* Rounds after which the deadline has come; 0: it never does. */
 static unsigned rounds_left;
 
@@ -362,9 +364,20 @@ static void count_round(void *context)
 		clock_fixture_move(PATIENCE_NS + 1);
 }
 
+/* What each read of a status answers; 0: what there is. */
+static int status_error;
+
+int __real_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret);
+int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret);
+int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret)
+{
+	return status_error ? status_error : __real_limpet_proc_status_read(pid, ret);
+}
+
 static int prove_in(unsigned rounds, pid_t pid, bool stop_all, struct limpet_quiesce_stats *stats)
 {
 	const struct limpet_quiesce_options options = {.stop_all = stop_all,
+						       .wait.tracer = tracer,
 						       .wait.deadline_ns =
 							       clock_fixture_ns() + PATIENCE_NS,
 						       .wait.idle = count_round};
@@ -453,6 +466,42 @@ static void test_a_thread_that_runs_is_stopped_once(void **state)
 	expect_proof(ROLE_SPINS, false, 1);
 }
 
+/* What the kernel says of the time that threads have had on a processor: that, and more each time.
+ */
+static bool own_run_time;
+static uint64_t run_ns, more_ns;
+
+int __real_limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
+int __wrap_limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
+int __wrap_limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
+{
+	if (!own_run_time)
+		return __real_limpet_proc_run_time(pid, tid, ret_ns);
+	*ret_ns = run_ns += more_ns;
+	return 0;
+}
+
+static unsigned stops_in_the_agent(uint64_t more_each_time_ns)
+{
+	pid_t pid = start_child(ROLE_SPINS_IN_AGENT);
+	struct limpet_quiesce_stats stats;
+
+	own_run_time = true;
+	more_ns = more_each_time_ns;
+	assert_int_equal(prove_in(ROUNDS, pid, false, &stats), -EBUSY);
+	own_run_time = false;
+	assert_untouched(pid);
+	end_child(pid);
+	return stats.stopped;
+}
+
+static void test_a_thread_that_gets_no_processor_is_stopped_once(void **state)
+{
+	(void)state;
+	assert_int_equal(stops_in_the_agent(0), 1);
+	assert_int_equal(stops_in_the_agent(1000000), ROUNDS + 1);
+}
+
 static void test_a_thread_in_the_agent(void **state)
 {
 	(void)state;
@@ -470,6 +519,26 @@ static void test_a_thread_in_a_hook(void **state)
 	expect_refusal(ROLE_HOOK_BELOW, true);
 	expect_proof(ROLE_POPPED, false, 0);
 	expect_proof(ROLE_POPPED, true, 0);
+}
+
+/* A hook is taken for one that a dead thread has left only if no thread can be its owner. */
+static void test_a_thread_that_cannot_be_read_is_in_its_hook(void **state)
+{
+	const int errors[] = {-EMFILE, -ENFILE, -ENOMEM};
+	pid_t pid = start_child(ROLE_IN_HOOK);
+
+	(void)state;
+	assert_true(limpet_quiesce_in_hook(pid, &place));
+	for (size_t i = 0; i < LIMPET_COUNT_OF(errors); i++) {
+		status_error = errors[i];
+		assert_true(limpet_quiesce_in_hook(pid, &place));
+	}
+	status_error = -ESRCH;
+	assert_false(limpet_quiesce_in_hook(pid, &place));
+	status_error = 0;
+	stage->states[1].tid = 1; /* no thread of the child has that number */
+	assert_false(limpet_quiesce_in_hook(pid, &place));
+	end_child(pid);
 }
 
 static void test_a_return_probe_hides_no_hook(void **state)
@@ -601,7 +670,7 @@ static void test_a_target_that_ends(void **state)
 static int make_stage(void **state)
 {
 	(void)state;
-	if (limpet_tracee_setup() < 0)
+	if (limpet_tracer_new(&tracer) < 0)
 		return -1;
 	stage = mmap(NULL, sizeof(*stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
@@ -632,21 +701,20 @@ static void test_a_stop_outlives_the_end_of_others(void **state)
 	const uint64_t deadline_ns = CLOCK_FIXTURE_NEVER;
 
 	(void)state;
-	assert_int_equal(limpet_tracee_setup(), 0);
 	assert_int_equal(limpet_proc_tasks(pid, &tids), THREADS + 2);
-	limpet_tracee_many(true);
-	assert_int_equal(limpet_tracee_ask(pid, tids[1], NULL, &first), 0);
+	limpet_tracer_many(tracer, true);
+	assert_int_equal(limpet_tracee_ask(tracer, pid, tids[1], NULL, &first), 0);
 	for (; status.state != 't'; pause_a_moment())
 		assert_int_equal(limpet_proc_status_read(tids[1], &status), 0);
 	/* As of an end. Blocked until the next is seized. */
 	kill(getpid(), SIGCHLD);
-	assert_int_equal(limpet_tracee_ask(pid, tids[2], NULL, &second), 0);
-	limpet_tracee_many(false);
+	assert_int_equal(limpet_tracee_ask(tracer, pid, tids[2], NULL, &second), 0);
+	limpet_tracer_many(tracer, false);
 	assert_int_equal(limpet_tracee_await(first, deadline_ns), 0);
 	assert_int_equal(limpet_tracee_await(second, deadline_ns), 0);
 	assert_int_equal(limpet_tracee_release(second), 0);
 	assert_int_equal(limpet_tracee_release(first), 0);
-	assert_int_equal(limpet_tracee_strays(), 0);
+	assert_int_equal(limpet_tracer_strays(tracer), 0);
 	free(tids);
 	end_child(pid);
 }
@@ -737,15 +805,15 @@ static void test_a_late_stop_holds_up_no_other(void **state)
 
 	(void)state;
 	clock_fixture_step(1000000);
-	assert_int_equal(
-		limpet_tracee_stop(pid, chain.tids[0], clock_fixture_ns() + second_ns / 10, &first),
-		-ETIMEDOUT);
-	assert_int_equal(limpet_tracee_strays(), 1);
-	assert_int_equal(limpet_tracee_ask(pid, chain.tids[1], NULL, &second), 0);
+	assert_int_equal(limpet_tracee_stop(tracer, pid, chain.tids[0],
+					    clock_fixture_ns() + second_ns / 10, &first),
+			 -ETIMEDOUT);
+	assert_int_equal(limpet_tracer_strays(tracer), 1);
+	assert_int_equal(limpet_tracee_ask(tracer, pid, chain.tids[1], NULL, &second), 0);
 	assert_int_equal(write(chain.to_first[1], "", 1), 1);
 	wait_for_state(chain.tids[0], 't');
 	assert_int_equal(limpet_tracee_await(second, clock_fixture_ns() + second_ns), 0);
-	assert_int_equal(limpet_tracee_strays(), 0);
+	assert_int_equal(limpet_tracer_strays(tracer), 0);
 	assert_int_equal(limpet_tracee_release(second), 0);
 	clock_fixture_step(0);
 	end_child(pid);
@@ -761,17 +829,17 @@ static void test_a_late_stop_in_the_middle_of_what_takes_long(void **state)
 	bool begun;
 
 	(void)state;
-	assert_false(limpet_tracee_begin_long());
+	assert_false(limpet_tracer_begin_long(tracer));
 	clock_fixture_step(1000000);
-	assert_int_equal(
-		limpet_tracee_stop(pid, chain.tids[0], clock_fixture_ns() + tenth_ns, &first),
-		-ETIMEDOUT);
-	begun = limpet_tracee_begin_long();
+	assert_int_equal(limpet_tracee_stop(tracer, pid, chain.tids[0],
+					    clock_fixture_ns() + tenth_ns, &first),
+			 -ETIMEDOUT);
+	begun = limpet_tracer_begin_long(tracer);
 	assert_true(begun);
 	assert_int_equal(write(chain.to_first[1], "", 1), 1);
-	while (limpet_tracee_strays())
+	while (limpet_tracer_strays(tracer))
 		pause_a_moment();
-	limpet_tracee_end_long(begun);
+	limpet_tracer_end_long(tracer, begun);
 	/* It went on, and the other one after it. */
 	wait_for_state(chain.tids[1], 'S');
 	wait_for_state(chain.tids[0], 'S');
@@ -785,8 +853,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_threads_that_sleep_are_not_stopped),
 		cmocka_unit_test(test_a_thread_that_runs_is_stopped_once),
+		cmocka_unit_test(test_a_thread_that_gets_no_processor_is_stopped_once),
 		cmocka_unit_test(test_a_thread_in_the_agent),
 		cmocka_unit_test(test_a_thread_in_a_hook),
+		cmocka_unit_test(test_a_thread_that_cannot_be_read_is_in_its_hook),
 		cmocka_unit_test(test_a_return_probe_hides_no_hook),
 		cmocka_unit_test(test_a_handler_above_the_agent),
 		cmocka_unit_test(test_dead_words_do_not_count),

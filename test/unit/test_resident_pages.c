@@ -15,22 +15,22 @@
 #include "collector/capture/resident_pages.h"
 #include "common/clock.h"
 #include "common/wire.h"
-#include "injector/proc/proc.h"
 #include "test/unit/trace_fixture.h"
 
 #define PAGE 4096u
 #define PAGES 1000u
 
 static char *mapped;
-static uint64_t image;
+static struct limpet_target target;
 
 static int setup(void **state)
 {
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	mapped = mmap(NULL, (size_t)PAGES * PAGE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	image = limpet_proc_image(getpid());
-	return mapped == MAP_FAILED ? -1 : trace_enter_directory(state);
+	return mapped == MAP_FAILED || limpet_target_open(getpid(), &target, NULL)
+		       ? -1
+		       : trace_enter_directory(state);
 }
 
 static uint64_t page(uint64_t number)
@@ -77,8 +77,7 @@ static void test_pages_of_blocks(void **state)
 	static const unsigned blocks[][2] = {
 		{500, 700}, {10, 10}, {12, 14}, {200, 200}, {201, 201}};
 	struct limpet_recorder *recorder = record("pages", blocks, LIMPET_COUNT_OF(blocks));
-	struct limpet_resident_pages pages = {
-		.pid = getpid(), .image = image, .deadline_ns = UINT64_MAX};
+	struct limpet_resident_pages pages = {.target = &target, .deadline_ns = UINT64_MAX};
 	struct limpet_recorder_resident resident = {0};
 	const struct limpet_recorder_tick tick = {.time_ns = SECOND};
 
@@ -105,7 +104,7 @@ static void test_no_time(void **state)
 {
 	static const unsigned blocks[][2] = {{10, 10}, {900, 900}};
 	struct limpet_recorder *recorder = record("late", blocks, 2);
-	struct limpet_resident_pages pages = {.pid = getpid(), .image = image, .deadline_ns = 0};
+	struct limpet_resident_pages pages = {.target = &target, .deadline_ns = 0};
 	struct limpet_recorder_resident resident = {0};
 
 	(void)state;
@@ -118,12 +117,12 @@ static void test_another_program(void **state)
 {
 	static const unsigned blocks[][2] = {{10, 10}};
 	struct limpet_recorder *recorder = record("other", blocks, 1);
-	struct limpet_resident_pages pages = {
-		.pid = getpid(), .image = image + 16, .deadline_ns = UINT64_MAX};
+	struct limpet_target before = target;
+	struct limpet_resident_pages pages = {.target = &before, .deadline_ns = UINT64_MAX};
 	struct limpet_recorder_resident resident = {0};
 
 	(void)state;
-	assert_int_not_equal(image, 0);
+	before.mark[0] ^= 1;
 	assert_int_equal(limpet_resident_pages_take(&pages, recorder, &resident), -ESRCH);
 	limpet_recorder_free(recorder);
 	limpet_resident_pages_done(&pages);
@@ -132,8 +131,7 @@ static void test_another_program(void **state)
 static void test_no_blocks(void **state)
 {
 	struct limpet_recorder *recorder = record("none", NULL, 0);
-	struct limpet_resident_pages pages = {
-		.pid = getpid(), .image = image, .deadline_ns = UINT64_MAX};
+	struct limpet_resident_pages pages = {.target = &target, .deadline_ns = UINT64_MAX};
 	struct limpet_recorder_resident resident = {0};
 
 	(void)state;

@@ -173,13 +173,15 @@ static pid_t start(void (*make)(void), long (*call)(void), long number)
 	_exit(0);
 }
 
+static struct limpet_tracer *tracer;
+
 /* To wait for a tracee takes its stops away, unless it is only looked at. */
 static void wait_for_end(pid_t pid)
 {
 	for (;;) {
 		siginfo_t info = {.si_pid = 0};
 
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(tracer);
 		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0)
 			return; /* reaped as a stray */
 		if (info.si_pid && info.si_code != CLD_TRAPPED && info.si_code != CLD_STOPPED)
@@ -198,7 +200,7 @@ static size_t drain(pid_t pid)
 	for (;;) {
 		const ssize_t more = read(ends[1], seen + got, sizeof(seen) - got);
 
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(tracer);
 		if (more == 0)
 			break;
 		if (more > 0)
@@ -224,7 +226,7 @@ static void fill(pid_t pid, size_t sent)
 	while (sent < MUCH) {
 		const ssize_t more = write(ends[1], data + sent, MUCH - sent);
 
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(tracer);
 		if (more > 0)
 			sent += (size_t)more;
 		else
@@ -240,9 +242,9 @@ static struct limpet_tracee *stop(pid_t pid)
 {
 	struct limpet_tracee *tracee;
 
-	assert_int_equal(
-		limpet_tracee_stop(pid, pid, limpet_monotonic_ns() + 60ull * SECOND_NS, &tracee),
-		0);
+	assert_int_equal(limpet_tracee_stop(tracer, pid, pid,
+					    limpet_monotonic_ns() + 60ull * SECOND_NS, &tracee),
+			 0);
 	return tracee;
 }
 
@@ -290,9 +292,9 @@ static void release_and_wait(pid_t pid, struct limpet_tracee *tracee, long numbe
 	/* A stop does cut this call. */
 	assert_in_range(moved, 1, MUCH - 1);
 	assert_int_equal(limpet_tracee_release(tracee), 0);
-	assert_int_equal(limpet_tracee_strays(), 1);
+	assert_int_equal(limpet_tracer_strays(tracer), 1);
 	while (!is_in(pid, number)) {
-		limpet_tracee_release_strays();
+		limpet_tracer_release_strays(tracer);
 		pause_a_moment();
 	}
 }
@@ -327,7 +329,7 @@ static void test_what_is_sent_is_sent_whole(void **state)
 			assert_int_equal(drain(pid), MUCH);
 			assert_memory_equal(seen, data, MUCH);
 			assert_int_equal(child->answer, MUCH);
-			assert_int_equal(limpet_tracee_strays(), 0);
+			assert_int_equal(limpet_tracer_strays(tracer), 0);
 		}
 }
 
@@ -386,8 +388,8 @@ static void test_random_bytes_are_all_there(void **state)
 			child->answer = fill_random();
 			_exit(0);
 		}
-		error = limpet_tracee_stop(pid, pid, limpet_monotonic_ns() + 60ull * SECOND_NS,
-					   &tracee);
+		error = limpet_tracee_stop(tracer, pid, pid,
+					   limpet_monotonic_ns() + 60ull * SECOND_NS, &tracee);
 		if (!error) {
 			const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 
@@ -481,12 +483,12 @@ static void test_no_rest_lasts(void **state)
 		if (hijacked)
 			hijack(tracee);
 		release_and_wait(pid, tracee, SYS_write);
-		limpet_tracee_release_strays();
-		assert_int_equal(limpet_tracee_strays(), 1);
+		limpet_tracer_release_strays(tracer);
+		assert_int_equal(limpet_tracer_strays(tracer), 1);
 		clock_fixture_move((hijacked ? 10ull : 1ull) * SECOND_NS / 2);
 		wait_for_end(pid);
 		assert_int_equal(child->answer, moved);
-		assert_int_equal(limpet_tracee_strays(), 0);
+		assert_int_equal(limpet_tracer_strays(tracer), 0);
 		close(ends[1]);
 	}
 }
@@ -520,7 +522,7 @@ static void test_other_short_calls_are_left(void **state)
 		else
 			assert_int_equal(fcntl(own, F_SETFL, O_NONBLOCK), 0);
 		assert_int_equal(limpet_tracee_release(tracee), 0);
-		assert_int_equal(limpet_tracee_strays(), 0);
+		assert_int_equal(limpet_tracer_strays(tracer), 0);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		assert_in_range(child->answer, 1, MUCH - 1);
 		close(own);
@@ -544,8 +546,8 @@ static void test_a_signal_ends_the_rest(void **state)
 			assert_true(read(ends[1], seen, 8192) == 8192);
 			kill(pid, SIGUSR1);
 		}
-		while (!child->handled || limpet_tracee_strays()) {
-			limpet_tracee_release_strays();
+		while (!child->handled || limpet_tracer_strays(tracer)) {
+			limpet_tracer_release_strays(tracer);
 			pause_a_moment();
 		}
 		assert_int_equal((long)drain(pid) + (early ? 0 : 8192), child->answer);
@@ -613,7 +615,8 @@ static void test_a_limpet_that_ends_leaves_the_number(void **state)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		release_and_wait(pid, stop(pid), SYS_write);
 		clock_fixture_step(SECOND_NS / 10);
-		exit(7);
+		limpet_tracer_free(tracer);
+		_exit(7);
 	}
 	assert_int_equal(waitpid(other, &status, 0), other);
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
@@ -638,7 +641,7 @@ int main(void)
 		cmocka_unit_test(test_a_limpet_that_ends_leaves_the_number),
 	};
 
-	limpet_tracee_setup();
+	assert_int_equal(limpet_tracer_new(&tracer), 0);
 	child = mmap(NULL, sizeof(*child), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	assert_true(child != MAP_FAILED);

@@ -23,6 +23,7 @@
 #include "injector/preflight/seccomp_watch.h"
 #include "injector/proc/proc.h"
 #include "test/unit/docker_profile.h"
+#include "test/unit/target_of.h"
 
 #if defined(__x86_64__)
 #define NATIVE_ARCH AUDIT_ARCH_X86_64
@@ -647,14 +648,15 @@ static void test_as_many_filters_are_not_the_same(void **state)
 	}
 	for (int i = 0; i < CHILDREN; i++)
 		children[i] = child_under(contexts[i], &wakes[i]);
-	limpet_seccomp_watch_begin(children[0], &watch);
+	limpet_seccomp_watch_begin(target_of(children[0]), &watch);
 	assert_int_equal(watch.count, 1);
 	for (int i = 0; i < CHILDREN; i++) {
 		assert_int_equal(ptrace(PTRACE_SEIZE, children[i], NULL, NULL), 0);
 		assert_int_equal(ptrace(PTRACE_INTERRUPT, children[i], NULL, NULL), 0);
 		assert_int_equal(waitpid(children[i], &status, 0), children[i]);
-		assert_int_equal(limpet_seccomp_watch_allows(&watch, children[i], children[i]),
-				 i != 1);
+		assert_int_equal(
+			limpet_seccomp_watch_allows(&watch, target_of(children[i]), children[i]),
+			i != 1);
 		assert_int_equal(watch.without_munlock, i == CHILDREN - 1);
 		assert_int_equal(ptrace(PTRACE_DETACH, children[i], NULL, NULL), 0);
 	}

@@ -14,6 +14,7 @@
 #include "injector/proc/proc.h"
 #include "injector/remote/segment.h"
 #include "test/unit/skip_reason.h"
+#include "test/unit/target_of.h"
 
 #define PAGE 4096u
 #define NO_TOUCH "a kernel before 5.14 cannot be asked to touch memory"
@@ -245,7 +246,7 @@ static void test_mappings_are_not_read_for_each_module(void **state)
 
 	(void)state;
 	assert_int_equal(limpet_segment_create(64u << 20, 0, NULL, &segment, NULL), 0);
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	maps_reads = 0;
 	made = limpet_segment_update_tables(&segment, &modules, 0);
 	assert_in_range(made, 3, 32);

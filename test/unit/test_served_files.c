@@ -23,7 +23,6 @@
 #include "common/apart.h"
 #include "common/mounts.h"
 #include "common/open_file.h"
-#include "injector/proc/proc_files.h"
 #include "test/unit/served_fixture.h"
 #include "test/unit/skip_reason.h"
 
@@ -283,24 +282,6 @@ static void test_mounts_in_proc(void **state)
 			 -EOPNOTSUPP);
 	assert_int_equal(served->came[FUSE_LOOKUP], 0);
 	assert_int_equal(umount2("root/proc", MNT_DETACH), 0);
-}
-
-/* Which file a descriptor of another process is of. */
-static void test_descriptors(void **state)
-{
-	LIMPET_CLOSE int fd = -1;
-	struct stat status;
-	uint32_t before;
-
-	(void)state;
-	need_mounts();
-	fd = open("root/served/file", O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0);
-	before = served->came[FUSE_GETATTR];
-	assert_int_equal(limpet_proc_fd_identity(getpid(), fd, &status), 0);
-	assert_int_equal(status.st_ino, 2);
-	assert_int_equal(served->came[FUSE_GETATTR], before);
-	assert_true(limpet_proc_fd_identity(getpid(), 1000, &status) < 0);
 }
 
 /* A long way past mounts would have tables read for each. */
@@ -596,7 +577,6 @@ int main(void)
 		WITH_SERVER(test_ways_through_mounts),
 		WITH_SERVER(test_mounts_in_proc),
 		WITH_SERVER(test_many_mounts),
-		WITH_SERVER(test_descriptors),
 		WITH_SERVER(test_in_place),
 		WITH_SERVER(test_named),
 		WITH_SERVER(test_no_answer),

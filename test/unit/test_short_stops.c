@@ -22,27 +22,36 @@
 #include "injector/ptrace/awake.h"
 #include "injector/ptrace/priority.h"
 #include "injector/ptrace/tick.h"
+#include "injector/ptrace/tracer.h"
 
 #define MOST_FDS 256
 
 /* ------------------------------------------------------------------ processors that do not sleep
  */
 
-static char device[] = "/tmp/limpet-awake-XXXXXX";
+/* A file of ours in the place of the device. */
+static char stand_in[] = "/tmp/limpet-awake-XXXXXX";
+static const char *device = stand_in;
+
+int __real_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, mode_t mode);
+int __wrap_open(const char *path, int flags, mode_t mode)
+{
+	return __real_open(strcmp(path, LIMPET_AWAKE_DEVICE) ? path : device, flags, mode);
+}
 
 static int set_up(void **state)
 {
-	const int file = mkstemp(device);
+	const int file = mkstemp(stand_in);
 
 	(void)state;
-	limpet_awake_device = device;
 	return file < 0 ? -1 : close(file);
 }
 
 static int tear_down(void **state)
 {
 	(void)state;
-	return unlink(device);
+	return unlink(stand_in);
 }
 
 /* The kernel heeds the request for as long as this is not 0. */
@@ -51,7 +60,7 @@ static unsigned times_open(void)
 	struct stat wanted, file;
 	unsigned times = 0;
 
-	assert_int_equal(stat(device, &wanted), 0);
+	assert_int_equal(stat(stand_in, &wanted), 0);
 	for (int fd = 0; fd < MOST_FDS; fd++)
 		times += fstat(fd, &file) == 0 && file.st_ino == wanted.st_ino &&
 			 file.st_dev == wanted.st_dev;
@@ -60,17 +69,20 @@ static unsigned times_open(void)
 
 static void test_awake_from_begin_to_end(void **state)
 {
+	struct limpet_awake awake = {0};
 	int32_t latency_us = -1;
 	int file;
 
 	(void)state;
-	assert_true(limpet_awake_begin());
+	limpet_awake_begin(&awake);
 	assert_int_equal(times_open(), 1);
-	assert_false(limpet_awake_begin());
+	limpet_awake_begin(&awake);
 	assert_int_equal(times_open(), 1);
-	limpet_awake_end();
+	limpet_awake_end(&awake);
+	assert_int_equal(times_open(), 1);
+	limpet_awake_end(&awake);
 	assert_int_equal(times_open(), 0);
-	file = open(device, O_RDONLY | O_CLOEXEC);
+	file = open(stand_in, O_RDONLY | O_CLOEXEC);
 	assert_int_equal(read(file, &latency_us, sizeof(latency_us)), sizeof(latency_us));
 	assert_int_equal(latency_us, 0);
 	close(file);
@@ -78,22 +90,26 @@ static void test_awake_from_begin_to_end(void **state)
 
 static void test_not_for_long(void **state)
 {
+	struct limpet_awake awake = {0};
+
 	(void)state;
-	assert_true(limpet_awake_begin());
-	limpet_awake_look(limpet_monotonic_ns() + LIMPET_AWAKE_MOST_NS);
+	limpet_awake_begin(&awake);
+	limpet_awake_look(&awake, limpet_monotonic_ns() + LIMPET_AWAKE_MOST_NS);
 	assert_int_equal(times_open(), 0);
 	/* Not before the next one. */
-	assert_false(limpet_awake_begin());
+	limpet_awake_begin(&awake);
 	assert_int_equal(times_open(), 0);
-	limpet_awake_end();
-	assert_true(limpet_awake_begin());
+	limpet_awake_end(&awake);
+	limpet_awake_end(&awake);
+	limpet_awake_begin(&awake);
 	assert_int_equal(times_open(), 1);
-	limpet_awake_end();
+	limpet_awake_end(&awake);
 }
 
 /* Each time wakes all processors that sleep. */
 static void test_not_too_often(void **state)
 {
+	struct limpet_awake awake = {0};
 	unsigned times = 0;
 
 	(void)state;
@@ -103,24 +119,15 @@ static void test_not_too_often(void **state)
 
 		times = 0;
 		for (unsigned i = 0; i < 3 * LIMPET_AWAKE_TIMES; i++) {
-			assert_true(limpet_awake_begin());
+			limpet_awake_begin(&awake);
 			times += times_open();
-			limpet_awake_end();
+			limpet_awake_end(&awake);
 		}
 		if (limpet_monotonic_ns() - began_ns < 1000000000u)
 			break;
 	} while (true);
 	/* A second may begin in between. */
 	assert_true(times <= 2 * LIMPET_AWAKE_TIMES);
-}
-
-static void wait_for_another_second(void)
-{
-	while (!times_open()) {
-		limpet_awake_end();
-		usleep(1000);
-		assert_true(limpet_awake_begin());
-	}
 }
 
 static unsigned fds_open(void)
@@ -141,38 +148,41 @@ static void test_without_a_device(void **state)
 	static const char *const others[] = {"/nonexistent/device", "/dev/full"};
 
 	for (unsigned i = 0; i < 2; i++) {
-		limpet_awake_device = others[i];
-		assert_true(limpet_awake_begin());
+		struct limpet_awake awake = {0};
+
+		device = others[i];
+		limpet_awake_begin(&awake);
 		assert_int_equal(fds_open(), before);
-		limpet_awake_look(limpet_monotonic_ns());
-		limpet_awake_end();
+		limpet_awake_look(&awake, limpet_monotonic_ns());
+		limpet_awake_end(&awake);
 		assert_int_equal(fds_open(), before);
 	}
-	limpet_awake_device = device;
+	device = stand_in;
 }
 
 /* With the priority of a stop, as long as the outermost one of these has it. */
 static void test_awake_while_a_thread_stands(void **state)
 {
 	struct limpet_priority work, stop;
+	struct limpet_tracer *tracer;
 
 	(void)state;
-	/* The tests before may have used up what there is of this second. */
-	assert_true(limpet_awake_begin());
-	wait_for_another_second();
-	limpet_awake_end();
+	assert_int_equal(limpet_tracer_new(&tracer), 0);
 	work = limpet_priority_raise(LIMPET_PRIORITY_WORK);
 	assert_int_equal(times_open(), 0);
-	stop = limpet_priority_raise(LIMPET_PRIORITY_STOP);
+	stop = limpet_tracer_raise(tracer);
 	assert_int_equal(times_open(), 1);
-	limpet_priority_restore(limpet_priority_raise(LIMPET_PRIORITY_STOP));
+	limpet_tracer_lower(tracer, limpet_tracer_raise(tracer));
 	assert_int_equal(times_open(), 1);
-	limpet_priority_restore(stop);
+	limpet_tracer_lower(tracer, stop);
 	assert_int_equal(times_open(), 0);
 	limpet_priority_restore(work);
+	limpet_tracer_free(tracer);
 }
 
 /* ------------------------------------------------------------------ sleeps */
+
+static struct limpet_tick tick;
 
 static void block_child_signal(void)
 {
@@ -201,8 +211,8 @@ static void test_sleep_ends_by_itself(void **state)
 	forget_signals();
 	for (unsigned i = 0; i < 3; i++) {
 		for (unsigned k = 0; k < 10; k++)
-			assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_TICK);
-		limpet_tick_end();
+			assert_int_equal(limpet_tick_sleep(&tick), LIMPET_TICK_TICK);
+		limpet_tick_end(&tick);
 	}
 }
 
@@ -219,16 +229,16 @@ static void test_sleep_ends_after_a_change_of_the_action(void **state)
 
 	(void)state;
 	forget_signals();
-	assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_TICK);
+	assert_int_equal(limpet_tick_sleep(&tick), LIMPET_TICK_TICK);
 	for (unsigned i = 0; i < 3; i++) {
 		assert_int_equal(sigaction(SIGCHLD, &handler, NULL), 0);
 		pthread_kill(pthread_self(), SIGCHLD);
 		nanosleep(&two_ticks, NULL);
 		assert_int_equal(sigaction(SIGCHLD, &none, NULL), 0);
-		assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_TICK);
-		assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_TICK);
+		assert_int_equal(limpet_tick_sleep(&tick), LIMPET_TICK_TICK);
+		assert_int_equal(limpet_tick_sleep(&tick), LIMPET_TICK_TICK);
 	}
-	limpet_tick_end();
+	limpet_tick_end(&tick);
 }
 
 /* Descriptors are, timers are not inherited. */
@@ -239,26 +249,26 @@ static void test_sleep_in_a_child(void **state)
 
 	(void)state;
 	forget_signals();
-	assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_TICK);
+	assert_int_equal(limpet_tick_sleep(&tick), LIMPET_TICK_TICK);
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
-		const bool slept = limpet_tick_sleep() == LIMPET_TICK_TICK &&
-				   limpet_tick_sleep() == LIMPET_TICK_TICK;
+		const bool slept = limpet_tick_sleep(&tick) == LIMPET_TICK_TICK &&
+				   limpet_tick_sleep(&tick) == LIMPET_TICK_TICK;
 
-		limpet_tick_end();
+		limpet_tick_end(&tick);
 		_exit(!slept);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);
 	forget_signals();
-	assert_int_equal(limpet_tick_sleep(), LIMPET_TICK_TICK);
-	limpet_tick_end();
+	assert_int_equal(limpet_tick_sleep(&tick), LIMPET_TICK_TICK);
+	limpet_tick_end(&tick);
 }
 
 static void test_the_end_of_a_child_ends_a_sleep(void **state)
 {
-	enum limpet_tick tick = LIMPET_TICK_TICK;
+	enum limpet_tick_news news = LIMPET_TICK_TICK;
 	siginfo_t info;
 	pid_t child;
 
@@ -268,11 +278,11 @@ static void test_the_end_of_a_child_ends_a_sleep(void **state)
 	assert_true(child >= 0);
 	if (child == 0)
 		_exit(0);
-	while (tick == LIMPET_TICK_TICK)
-		tick = limpet_tick_sleep();
-	assert_int_equal(tick, LIMPET_TICK_CHILD);
+	while (news == LIMPET_TICK_TICK)
+		news = limpet_tick_sleep(&tick);
+	assert_int_equal(news, LIMPET_TICK_CHILD);
 	assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED), 0);
-	limpet_tick_end();
+	limpet_tick_end(&tick);
 }
 
 static void test_without_descriptors(void **state)
@@ -287,7 +297,7 @@ static void test_without_descriptors(void **state)
 
 		if (setrlimit(RLIMIT_NOFILE, &none) < 0)
 			_exit(2);
-		_exit(limpet_tick_sleep() != LIMPET_TICK_NONE);
+		_exit(limpet_tick_sleep(&tick) != LIMPET_TICK_NONE);
 	}
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_int_equal(status, 0);

@@ -606,6 +606,34 @@ static void test_too_little_state_is_refused(void **state)
 	assert_int_equal(frame.bytes, 3);
 }
 
+/* Where PKRU lies is the processor's choice. */
+static void test_rights_by_protection_keys(void **state)
+{
+	enum { PKRU = 9, OFFSET = 832, BYTES = OFFSET + 8 };
+	static uint8_t xstate[BYTES];
+	uint64_t features = 1u << PKRU | 7;
+	static const struct {
+		uint32_t pkru;
+		bool denies;
+	} values[] = {{0, false},         {1, true},           {2, true},
+		      {3, true},          {0x55555554, false}, {0xfffffffc, false},
+		      {0x55555555, true}, {0x55555556, true}};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(values); i++) {
+		memcpy(xstate + SW_RESERVED, &features, sizeof(features));
+		memcpy(xstate + OFFSET, &values[i].pkru, sizeof(values[i].pkru));
+		assert_int_equal(limpet_xstate_denies_key_0(xstate, BYTES, OFFSET),
+				 values[i].denies);
+	}
+	/* A processor, a kernel or a thread without keys. */
+	assert_false(limpet_xstate_denies_key_0(xstate, BYTES, 0));
+	assert_false(limpet_xstate_denies_key_0(xstate, OFFSET + 3, OFFSET));
+	features = 7;
+	memcpy(xstate + SW_RESERVED, &features, sizeof(features));
+	assert_false(limpet_xstate_denies_key_0(xstate, BYTES, OFFSET));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -616,6 +644,7 @@ int main(void)
 		cmocka_unit_test(test_sleep_ends_with_eintr),
 		cmocka_unit_test(test_restart_rules),
 		cmocka_unit_test(test_too_little_state_is_refused),
+		cmocka_unit_test(test_rights_by_protection_keys),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 #include "injector/proc/memory.h"
 #include "injector/stacks/stack_scene.h"
 #include "injector/stacks/stack_unwind.h"
+#include "test/unit/target_of.h"
 
 #define COPY_BYTES 65536u
 #define ROUNDS 3000u
@@ -63,7 +64,7 @@ static int group_begin(void **state)
 {
 	(void)state;
 	outer();
-	assert_int_equal(limpet_modules_read(getpid(), &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(target_of(getpid()), &modules, NULL), 0);
 	assert_int_equal(limpet_stack_sources_read(&modules, &copy, 1, &sources), 0);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include "injector/ptrace/tracee.h"
 #include "injector/stacks/stack_scene.h"
 #include "injector/stacks/stack_take.h"
+#include "test/unit/target_of.h"
 
 #define ROUNDS 5u
 
@@ -98,6 +99,8 @@ static void compare(struct limpet_stack_scene *scene, const struct limpet_stack_
 	compared++;
 }
 
+static struct limpet_tracer *tracer;
+
 static void look_once(struct limpet_stack_taking *taking, const pid_t *tids, size_t count)
 {
 	struct limpet_stack_copy *copies = calloc(count, sizeof(*copies));
@@ -109,7 +112,7 @@ static void look_once(struct limpet_stack_taking *taking, const pid_t *tids, siz
 	for (size_t i = 0; i < count; i++)
 		if (limpet_stack_take(taking, tids[i], &thread, &copies[i]) < 0)
 			copies[i].stack = NULL;
-	assert_int_equal(limpet_modules_read(taking->pid, &modules, NULL), 0);
+	assert_int_equal(limpet_modules_read(taking->target, &modules, NULL), 0);
 	assert_int_equal(limpet_stack_sources_read(&modules, copies, count, &sources), 0);
 	for (size_t i = 0; i < count; i++)
 		if (copies[i].stack)
@@ -125,12 +128,12 @@ static void look_at_any(const char *name)
 {
 	const char *text = getenv("STACK_ROUNDS");
 	const unsigned rounds = text ? (unsigned)atoi(text) : ROUNDS;
-	struct limpet_stack_taking taking = {.room = malloc(LIMPET_STACKS_BYTES)};
+	struct limpet_stack_taking taking = {.tracer = tracer, .room = malloc(LIMPET_STACKS_BYTES)};
 	struct program program;
 
 	assert_non_null(taking.room);
 	start(name, &program);
-	taking.pid = program.pid;
+	taking.target = target_of(program.pid);
 	compared = longer = 0;
 	for (unsigned i = 0; i < rounds; i++) {
 		pid_t *tids;
@@ -143,7 +146,7 @@ static void look_at_any(const char *name)
 		limpet_stack_maps_done(&taking.maps);
 		free(tids);
 	}
-	limpet_tracee_rest();
+	limpet_tracer_rest(tracer);
 	finish(&program);
 	free(taking.room);
 	print_message("%s: %u stacks are the same, %u need libunwind\n", name, compared, longer);
@@ -186,7 +189,7 @@ static void test_static_programs(void **state)
 static int group_begin(void **state)
 {
 	(void)state;
-	return limpet_tracee_setup();
+	return limpet_tracer_new(&tracer);
 }
 
 int main(void)

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -95,6 +96,18 @@ static void test_sending_asks_sockets_alone(void **state)
 	close(file);
 }
 
+/* It returns what it has submitted, as if what it waits for were there. */
+static void test_submitting_and_waiting(void **state)
+{
+	const uint64_t wait = IORING_ENTER_GETEVENTS;
+
+	(void)state;
+	assert_int_equal(effect(SYS_io_uring_enter, 3, 1, 1, wait), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_io_uring_enter, 3, 0, 1, wait), LIMPET_STOP_BREAKS);
+	assert_int_equal(effect(SYS_io_uring_enter, 3, 1, 0, wait), LIMPET_STOP_BREAKS);
+	assert_int_equal(effect(SYS_io_uring_enter, 3, 1, 1, 0), LIMPET_STOP_BREAKS);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -102,6 +115,7 @@ int main(void)
 		cmocka_unit_test(test_pipes_take_a_page_at_once),
 		cmocka_unit_test(test_receiving),
 		cmocka_unit_test(test_sending_asks_sockets_alone),
+		cmocka_unit_test(test_submitting_and_waiting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

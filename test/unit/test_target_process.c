@@ -7,12 +7,16 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "injector/proc/memory.h"
+#include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/wait.h"
 
@@ -90,6 +94,36 @@ static void test_gone(void **state)
 	assert_non_null(strstr(err.message, "gone"));
 }
 
+/* Its number and its start are still known. */
+static void test_zombie(void **state)
+{
+	siginfo_t ended;
+
+	(void)state;
+	assert_int_equal(kill(it.child, SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)it.child, &ended, WEXITED | WNOWAIT), 0);
+	assert_int_equal(limpet_target_check(&it.target), -ESRCH);
+}
+
+/* What another process has under that pid is not the target's. */
+static void test_reused_pid(void **state)
+{
+	char root[LIMPET_TARGET_ROOT_BYTES];
+	int *fds = NULL;
+
+	(void)state;
+	assert_int_equal(limpet_target_still_has_pid(&it.target), 0);
+	end_child();
+	it.target.pid = getpid();
+	assert_int_equal(limpet_target_still_has_pid(&it.target), -ESRCH);
+	assert_int_equal(limpet_target_check(&it.target), -ESRCH);
+	assert_int_equal(limpet_proc_open(&it.target, "maps", O_RDONLY), -ESRCH);
+	assert_int_equal(limpet_proc_argv0(&it.target, root, sizeof(root)), -ESRCH);
+	assert_int_equal(limpet_proc_fds(&it.target, &fds), -ESRCH);
+	assert_int_equal(limpet_proc_thread_name(&it.target, getpid(), root), -ESRCH);
+	assert_false(limpet_target_root(&it.target, root));
+}
+
 static void test_other_program(void **state)
 {
 	struct limpet_err err = {.code = 0};
@@ -103,6 +137,21 @@ static void test_other_program(void **state)
 	assert_non_null(strstr(err.message, "another program"));
 }
 
+/* A program may write over the bytes by which it is recognized: it is still the same. */
+static void test_mark_written_over(void **state)
+{
+	const uint64_t other[2] = {0};
+	char byte;
+
+	assert_int_equal(limpet_memory_write(it.child, getauxval(AT_RANDOM), other, sizeof(other)),
+			 0);
+	assert_int_equal(limpet_target_check(&it.target), 0);
+	close(it.go);
+	it.go = -1;
+	assert_int_equal(read((int)(intptr_t)*state, &byte, 1), 1);
+	assert_int_equal(limpet_target_check(&it.target), -ESTALE);
+}
+
 /* A pid that nobody has any more opens nothing. */
 static void test_no_process(void **state)
 {
@@ -113,7 +162,9 @@ static void test_no_process(void **state)
 	(void)state;
 	end_child();
 	assert_int_equal(limpet_target_open(pid, &target, &err), -ESRCH);
+	assert_int_equal(target.pid, pid);
 	assert_int_equal(target.pidfd, -1);
+	assert_int_equal(limpet_target_check(&target), -ESRCH);
 	assert_non_null(strstr(err.message, "gone"));
 }
 
@@ -154,7 +205,8 @@ static void test_wait(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_same),       CASE(test_gone), CASE(test_other_program),
+		CASE(test_same),       CASE(test_gone),          CASE(test_zombie),
+		CASE(test_reused_pid), CASE(test_other_program), CASE(test_mark_written_over),
 		CASE(test_no_process), CASE(test_wait),
 	};
 

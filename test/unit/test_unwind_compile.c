@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "injector/unwind/unwind_builder.h"
 #include "test/unit/eh_frame_fixture.h"
+#include "test/unit/unwind_check.h"
 
 static void test_nothing_gives_an_empty_table(void **state)
 {
@@ -271,7 +271,7 @@ static void test_refused_ranges(void **state)
 	assert_int_equal(bytes, 7);
 	input.end = input.start;
 	assert_int_equal(limpet_unwind_compile(&input, &table, &bytes, NULL), 0);
-	assert_int_equal(limpet_unwind_table_check(table, bytes), 0);
+	assert_int_equal(unwind_check(table, bytes), 0);
 	assert_int_equal(limpet_unwind_table_find(table, 0)->cfa, LIMPET_CFA_NONE);
 	free(table);
 }
@@ -334,7 +334,7 @@ static void test_more_rules_than_a_row_can_name(void **state)
 	}
 	input.eh_frame_bytes = (size_t)(at - bytes);
 	assert_int_equal(limpet_unwind_compile(&input, &table, &table_bytes, &stats), 0);
-	assert_int_equal(limpet_unwind_table_check(table, table_bytes), 0);
+	assert_int_equal(unwind_check(table, table_bytes), 0);
 	assert_int_equal(stats.rules, LIMPET_UNWIND_MAX_RULES);
 	assert_int_equal(limpet_unwind_table_find(table, 0x11 + 500)->cfa_offset, 500);
 	assert_int_equal(limpet_unwind_table_find(table, 0x11 + COUNT - 1)->cfa,

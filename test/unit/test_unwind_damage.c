@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "injector/unwind/unwind_builder.h"
+#include "test/unit/unwind_check.h"
 #include "test/unit/unwind_fixture.h"
 
 static uint64_t next_random(uint64_t *seed)
@@ -29,7 +29,7 @@ static void assert_survives(const struct limpet_unwind_input *input)
 	size_t bytes, again_bytes;
 
 	assert_int_equal(limpet_unwind_compile(input, &table, &bytes, NULL), 0);
-	assert_int_equal(limpet_unwind_table_check(table, bytes), 0);
+	assert_int_equal(unwind_check(table, bytes), 0);
 	assert_int_equal(limpet_unwind_compile(input, &again, &again_bytes, NULL), 0);
 	assert_int_equal(bytes, again_bytes);
 	assert_memory_equal(table, again, bytes);
@@ -91,12 +91,12 @@ static void test_check_refuses_damaged_tables(void **state)
 	copy = aligned_alloc(16, bytes);
 	assert_non_null(copy);
 	for (size_t cut = 0; cut < bytes; cut += 16)
-		assert_int_equal(limpet_unwind_table_check(file.table, cut), -EBADMSG);
+		assert_int_equal(unwind_check(file.table, cut), -EBADMSG);
 	for (int round = 0; round < 3000; round++) {
 		memcpy(copy, file.table, bytes);
 		copy[next_random(&seed) % file.table->rules_offset] ^=
 			(uint8_t)(1u << next_random(&seed) % 8);
-		if (limpet_unwind_table_check(copy, bytes) != 0) {
+		if (unwind_check(copy, bytes) != 0) {
 			refused++;
 			continue;
 		}

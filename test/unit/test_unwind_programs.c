@@ -231,8 +231,9 @@ static void walk(struct program *program, struct stack *ret_stack)
 					  &(struct iovec){(void *)(uintptr_t)copy.base, copy.bytes},
 					  1, 0),
 			 copy.bytes);
-	ret_stack->count = limpet_walk(&program->map, NULL, limpet_walk_read_copy, &copy, frame,
-				       ret_stack->pcs, MAX_DEPTH, &ret_stack->end);
+	ret_stack->count = limpet_walk(
+		&program->map, NULL, limpet_walk_read_copy, &copy, frame,
+		&(struct limpet_walk_result){ret_stack->pcs, MAX_DEPTH, &ret_stack->end});
 	for (at = frame; limpet_walk_step(&program->map, NULL, limpet_walk_read_copy, &copy, &at) ==
 			 LIMPET_WALK_MORE;)
 		ret_stack->by_fp += (at.flags & LIMPET_FRAME_BY_FP) != 0;

@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "injector/unwind/unwind_builder.h"
 #include "test/unit/eh_frame_fixture.h"
+#include "test/unit/unwind_check.h"
 
 /* The rule at the start of a function with this program. */
 static struct limpet_unwind_rule rule_of(const void *program, size_t bytes)
@@ -211,7 +211,7 @@ static void test_undescribed_restorer(void **state)
 	assert_int_equal(
 		limpet_unwind_compile(&input, &compiled.table, &compiled.bytes, &compiled.stats),
 		0);
-	assert_int_equal(limpet_unwind_table_check(compiled.table, compiled.bytes), 0);
+	assert_int_equal(unwind_check(compiled.table, compiled.bytes), 0);
 	assert_rule(&compiled, TEXT + 0x3f, NONE);
 	assert_rule(&compiled, TEXT + 0x40, signal);
 	assert_rule(&compiled, TEXT + 0x49, signal);
@@ -267,7 +267,7 @@ static void test_undescribed_root(void **state)
 	assert_int_equal(
 		limpet_unwind_compile(&input, &compiled.table, &compiled.bytes, &compiled.stats),
 		0);
-	assert_int_equal(limpet_unwind_table_check(compiled.table, compiled.bytes), 0);
+	assert_int_equal(unwind_check(compiled.table, compiled.bytes), 0);
 	assert_rule(&compiled, TEXT + 0x20, signal);
 	assert_rule(&compiled, TEXT + 0x3e, NONE);
 	assert_rule(&compiled, TEXT + 0x3f, root);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "common/unwind_walk.h"
-#include "injector/unwind/unwind_builder.h"
+#include "test/unit/unwind_check.h"
 #include "test/unit/unwind_fixture.h"
 
 enum { LOW = 0x7000, WORDS = 64, CODE = 0x400000, CODE_BYTES = 0x1000 };
@@ -53,7 +53,7 @@ static void set_scene(struct scene *scene, struct limpet_unwind_rule rule)
 	scene->table.rows[0].rule = 2;
 	scene->table.rules[1].cfa = LIMPET_CFA_UNKNOWN;
 	scene->table.rules[2] = rule;
-	assert_int_equal(limpet_unwind_table_check(&scene->table, sizeof(scene->table)), 0);
+	assert_int_equal(unwind_check(&scene->table, sizeof(scene->table)), 0);
 	scene->module = (struct limpet_unwind_module){
 		.start = CODE,
 		.end = CODE + CODE_BYTES,

@@ -20,6 +20,7 @@
 #include "common/err.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/watchdog.h"
+#include "test/unit/target_of.h"
 
 /* The child ends with the test. */
 static pid_t start(void (*what)(void))
@@ -118,7 +119,7 @@ static void test_what_it_is(void **state)
 	(void)state;
 	for (;;) {
 		assert_int_equal(limpet_proc_status_read(watchdog, &status), 0);
-		count = limpet_proc_fds(watchdog, &fds);
+		count = limpet_proc_fds(target_of(watchdog), &fds);
 		free(count >= 0 ? fds : NULL);
 		if (!strcmp(status.name, LIMPET_WATCHDOG_NAME) && count == descriptors)
 			break;

@@ -1,5 +1,5 @@
 #include "test/unit/unwind_fixture.h"
-#include "injector/unwind/unwind_builder.h"
+#include "test/unit/unwind_check.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -101,7 +101,7 @@ bool fixture_file_open(const char *path, struct fixture_file *ret_file)
 	assert_non_null(file->elf);
 	find_sections(file);
 	assert_int_equal(limpet_unwind_compile(&file->input, &table, &bytes, &file->stats), 0);
-	assert_int_equal(limpet_unwind_table_check(table, bytes), 0);
+	assert_int_equal(unwind_check(table, bytes), 0);
 	file->arena = fixture_map_table(table, bytes, file->input.start, &file->module, &file->map);
 	free(table);
 	file->table = (const struct limpet_unwind_table *)(void *)(file->arena + 16);
@@ -175,7 +175,7 @@ static int add_module(struct dl_phdr_info *info, size_t size, void *context)
 	input.eh_frame = at_address(input.eh_frame_address);
 	input.eh_frame_bytes = segment_end - input.eh_frame_address;
 	assert_int_equal(limpet_unwind_compile(&input, &table, &bytes, NULL), 0);
-	assert_int_equal(limpet_unwind_table_check(table, bytes), 0);
+	assert_int_equal(unwind_check(table, bytes), 0);
 
 	process->modules =
 		reallocarray(process->modules, process->map.count + 1, sizeof(*process->modules));

@@ -7,6 +7,7 @@
 
 #include "common/arch/x86_64/pause.h"
 
+/* NOLINTNEXTLINE(readability-function-size): as many as a system call has */
 static inline long limpet_syscall6(long number, long a, long b, long c, long d, long e, long f)
 {
 	register long r10 __asm__("r10") = d;
@@ -31,6 +32,17 @@ static inline uint64_t limpet_thread_pointer(void)
 
 	__asm__("movq %%fs:0, %0" : "=r"(tp));
 	return tp;
+}
+
+/* A thread's block has as many bytes at least: compiled code reads a canary at 40. */
+#define LIMPET_BLOCK_BYTES 64u
+/* Of a block that has these: the same, and not 0, for all threads of glibc, which copies its stack
+ * guard and its pointer guard, both random, into each. */
+static inline uint64_t limpet_block_mark(uint64_t thread_pointer)
+{
+	const uint64_t *words = (const uint64_t *)(uintptr_t)thread_pointer;
+
+	return words[2] == thread_pointer ? words[5] ^ words[6] : 0;
 }
 
 /* `at` need not be mapped. A no-op on a processor without this instruction. */

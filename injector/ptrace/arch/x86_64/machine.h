@@ -28,6 +28,7 @@
 #define LIMPET_ARCH_SIGNAL_FRAME_SEGMENTS 24u
 #define LIMPET_ARCH_SIGNAL_FRAME_REACH (16u << 10)
 #define LIMPET_ARCH_USER_CODE 0x33u
+#define LIMPET_ARCH_USER_CODE_XEN 0xe033u /* in a paravirtual guest */
 
 /* Whether the bytes right before an address may be a call that returns to it: E8 with a
  * displacement, or FF /2 with any operand (Intel SDM, volume 2, CALL). */

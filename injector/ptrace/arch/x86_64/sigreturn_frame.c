@@ -15,6 +15,8 @@
 #define XSAVE_HEADER 512u
 #define MAGIC1 0x46505853u
 #define MAGIC2 0x46505845u
+#define XFEATURE_PKRU 9
+#define PKRU_BYTES 8u /* its component: the register, and nothing */
 #define XFEATURE_TILEDATA 18
 #define UC_FP_XSTATE 1u
 #define UC_SIGCONTEXT_SS 2u
@@ -85,6 +87,25 @@ static uint32_t xstate_size_of_task(uint64_t features)
 		if (features >> i & 1 && feature_ends[i] > size)
 			size = feature_ends[i];
 	return size;
+}
+
+uint32_t limpet_xstate_pkru_offset(void)
+{
+	limpet_sigreturn_frame_prepare();
+	return feature_ends[XFEATURE_PKRU] ? feature_ends[XFEATURE_PKRU] - PKRU_BYTES : 0;
+}
+
+bool limpet_xstate_denies_key_0(const uint8_t *xstate, size_t bytes, uint32_t pkru_offset)
+{
+	const uint32_t access_or_write = 3;
+	uint64_t features;
+	uint32_t pkru;
+
+	if (bytes < FXSAVE_BYTES || !pkru_offset || pkru_offset + sizeof(pkru) > bytes)
+		return false;
+	memcpy(&features, xstate + SW_RESERVED, sizeof(features));
+	memcpy(&pkru, xstate + pkru_offset, sizeof(pkru));
+	return features >> XFEATURE_PKRU & 1 && pkru & access_or_write;
 }
 
 static void registers_to_greg(const struct user_regs_struct *regs, uint64_t *gregs)
@@ -177,26 +198,21 @@ int limpet_sigreturn_frame_build(const struct limpet_sigreturn_state *state, uin
 	return 0;
 }
 
-uint64_t limpet_sigreturn_frame_exit(const struct user_regs_struct *regs, uint64_t restorer,
-				     uint64_t gadget, uint64_t top,
-				     uint8_t ret_image[LIMPET_EXIT_FRAME_BYTES])
+void limpet_sigreturn_frame_bare(const struct user_regs_struct *regs, uint64_t restorer,
+				 uint8_t ret_image[LIMPET_BARE_FRAME_BYTES])
 {
-	const uint64_t address = ((top - sizeof(struct kernel_frame)) & ~15ull) - 8;
-	struct user_regs_struct end = *regs;
+	/* The kernel reads no signal's information. */
+	const size_t bytes = offsetof(struct kernel_frame, info);
 	struct kernel_frame frame;
 
-	_Static_assert(sizeof(frame) <= LIMPET_EXIT_FRAME_BYTES, "room for a frame");
+	_Static_assert(offsetof(struct kernel_frame, info) <= LIMPET_BARE_FRAME_BYTES,
+		       "room for a frame");
 	memset(&frame, 0, sizeof(frame));
 	frame.restorer = restorer;
 	frame.uc.flags = UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
 	frame.uc.stack.ss_flags = SS_ONSTACK | SS_DISABLE;
 	frame.uc.signal_mask = ~0ull;
-	end.orig_rax = ~0ull;
-	end.rax = SYS_exit;
-	end.rdi = 0;
-	end.rip = gadget;
-	end.rsp = address;
-	registers_to_greg(&end, frame.uc.gregs);
-	memcpy(ret_image, &frame, sizeof(frame));
-	return address;
+	registers_to_greg(regs, frame.uc.gregs);
+	memset(ret_image, 0, LIMPET_BARE_FRAME_BYTES);
+	memcpy(ret_image, &frame, bytes);
 }

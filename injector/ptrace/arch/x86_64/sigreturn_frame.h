@@ -2,12 +2,19 @@
 #ifndef LIMPET_INJECTOR_PTRACE_ARCH_SIGRETURN_FRAME_H
 #define LIMPET_INJECTOR_PTRACE_ARCH_SIGRETURN_FRAME_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/user.h>
 
 /* Asks the processor what the next function needs to know: before a thread stands for it. */
 void limpet_sigreturn_frame_prepare(void);
+
+/* Where a thread's extended state (NT_X86_XSTATE) has its rights by protection keys, pkeys(7); 0:
+ * the processor has none. */
+uint32_t limpet_xstate_pkru_offset(void);
+/* Whether the thread may not read or write memory of key 0: most of all memory, also its stack. */
+bool limpet_xstate_denies_key_0(const uint8_t *xstate, size_t bytes, uint32_t pkru_offset);
 
 /* Where the frame at `address` keeps the result of a system call. */
 uint64_t limpet_sigreturn_frame_answer(uint64_t address);
@@ -31,11 +38,11 @@ struct limpet_sigreturn_frame {
 int limpet_sigreturn_frame_build(const struct limpet_sigreturn_state *state, uint64_t restorer,
 				 uint64_t top, struct limpet_sigreturn_frame *ret);
 
-#define LIMPET_EXIT_FRAME_BYTES 512u
-/* A frame by which a thread ends itself, with all signals blocked: exit(2), by the `syscall` at
- * `gadget`. No extended state. Returns its address, the rest is as above. */
-uint64_t limpet_sigreturn_frame_exit(const struct user_regs_struct *regs, uint64_t restorer,
-				     uint64_t gadget, uint64_t top,
-				     uint8_t ret_image[LIMPET_EXIT_FRAME_BYTES]);
+/* A frame that restores registers alone, with all signals blocked: without extended state. The rest
+ * is as above. With two words before it, its size is LIMPET_CALL_FRAME_BYTES, a multiple of 16. */
+#define LIMPET_BARE_FRAME_BYTES 320u
+#define LIMPET_CALL_FRAME_BYTES (2 * sizeof(uint64_t) + LIMPET_BARE_FRAME_BYTES)
+void limpet_sigreturn_frame_bare(const struct user_regs_struct *regs, uint64_t restorer,
+				 uint8_t ret_image[LIMPET_BARE_FRAME_BYTES]);
 
 #endif

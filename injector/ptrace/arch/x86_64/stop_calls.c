@@ -381,10 +381,10 @@ static const uint16_t served_calls[] = {SYS_open,
 					NEWER_FILE_SETATTR};
 
 /* io_pgetevents(2) is restarted with its full timeout. */
-static const uint16_t breaks_calls[] = {
-	SYS_epoll_wait,     SYS_epoll_pwait,       SYS_epoll_pwait2, SYS_semop,
-	SYS_semtimedop,     SYS_rt_sigtimedwait,   SYS_io_getevents, SYS_io_pgetevents,
-	SYS_io_uring_enter, SYS_io_uring_register, SYS_swapoff,      SYS_fallocate};
+static const uint16_t breaks_calls[] = {SYS_epoll_wait,   SYS_epoll_pwait,   SYS_epoll_pwait2,
+					SYS_semop,        SYS_semtimedop,    SYS_rt_sigtimedwait,
+					SYS_io_getevents, SYS_io_pgetevents, SYS_io_uring_register,
+					SYS_swapoff,      SYS_fallocate};
 
 /* close(2) and similar calls if they linger: they return although a socket or a terminal has not
  * sent everything. */
@@ -392,9 +392,10 @@ static const uint16_t cuts_calls[] = {SYS_close,       SYS_dup2,     SYS_dup3,
 				      SYS_close_range, SYS_sendfile, SYS_copy_file_range};
 
 static const uint16_t depends_calls[] = {
-	SYS_read,     SYS_readv,    SYS_write,   SYS_writev,   SYS_pwrite64, SYS_pwritev,
-	SYS_pwritev2, SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg, SYS_sendto,   SYS_sendmsg,
-	SYS_sendmmsg, SYS_accept,   SYS_accept4, SYS_connect,  SYS_splice,   SYS_futex};
+	SYS_read,    SYS_readv,    SYS_write,    SYS_writev,        SYS_pwrite64,
+	SYS_pwritev, SYS_pwritev2, SYS_recvfrom, SYS_recvmsg,       SYS_recvmmsg,
+	SYS_sendto,  SYS_sendmsg,  SYS_sendmmsg, SYS_accept,        SYS_accept4,
+	SYS_connect, SYS_splice,   SYS_futex,    SYS_io_uring_enter};
 
 static const struct {
 	const uint16_t *list;

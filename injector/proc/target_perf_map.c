@@ -1,4 +1,4 @@
-#include "injector/proc/perf_map_file.h"
+#include "injector/proc/target_process.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -12,16 +12,16 @@
 #include "injector/proc/proc.h"
 #include "injector/proc/proc_files.h"
 
-int limpet_perf_map_open(pid_t pid)
+int limpet_target_open_perf_map(const struct limpet_target *target)
 {
 	LIMPET_CLOSE int fd = -1;
 	char root[PATH_MAX], name[64];
 	struct limpet_proc_status status;
 	struct stat file;
-	int code = limpet_proc_status_read(pid, &status);
+	int code = limpet_proc_status_read(target->pid, &status);
 
 	if (code == 0)
-		code = limpet_proc_path(root, pid, "root");
+		code = limpet_proc_path(root, target->pid, "root");
 	if (code < 0)
 		return code;
 	snprintf(name, sizeof(name), "tmp/perf-%d.map", status.ns_pid);
@@ -31,5 +31,6 @@ int limpet_perf_map_open(pid_t pid)
 		return limpet_take_fd(&fd);
 	if (file.st_uid != status.fsuid && file.st_uid != 0)
 		return -EPERM;
-	return limpet_take_fd(&fd);
+	code = limpet_target_check(target);
+	return code == -ESRCH ? code : limpet_take_fd(&fd);
 }

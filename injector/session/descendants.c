@@ -1,4 +1,4 @@
-#include "injector/proc/descendants.h"
+#include "injector/session/descendants.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -8,6 +8,7 @@
 #include "common/array.h"
 #include "injector/proc/memfd.h"
 #include "injector/proc/proc.h"
+#include "injector/proc/target_process.h"
 
 struct process {
 	pid_t pid, parent;
@@ -81,12 +82,12 @@ static bool is_like(pid_t pid, const char *program)
 	       !strcmp(executable, program) && !has_agent(pid);
 }
 
-int limpet_descendants(pid_t pid, pid_t **ret_pids)
+int limpet_descendants(const struct limpet_target *target, pid_t **ret_pids)
 {
 	LIMPET_FREE struct process *list = NULL;
 	char program[PATH_MAX];
 	pid_t *pids;
-	int count, found = 0, error = limpet_proc_executable(pid, program, sizeof(program));
+	int count, found = 0, error = limpet_proc_executable(target->pid, program, sizeof(program));
 
 	if (error < 0)
 		return error;
@@ -96,7 +97,7 @@ int limpet_descendants(pid_t pid, pid_t **ret_pids)
 	pids = calloc((size_t)count + 1, sizeof(*pids));
 	if (!pids)
 		return -ENOMEM;
-	mark(list, count, pid);
+	mark(list, count, target->pid);
 	for (int i = 0; i < count; i++)
 		if (list[i].descends && is_like(list[i].pid, program))
 			pids[found++] = list[i].pid;
