@@ -5,7 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A game server. A match of 120 MiB is loaded, played and dropped in the capture; one block in 40 belongs to the ranking and stays. */
+/* A game server. A match of 120 MiB is loaded, played and dropped in the capture; one block in 40
+ * belongs to the ranking and stays. */
 enum { OBJECTS = 60000, OBJECT = 2000, RANKING = 40 };
 
 static char *objects[OBJECTS];

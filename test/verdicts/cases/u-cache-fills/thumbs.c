@@ -5,7 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A thumbnail server. Its cache takes 2,000 pictures; it is empty at the capture's begin and full at six seconds. */
+/* A thumbnail server. Its cache takes 2,000 pictures; it is empty at the capture's begin and full
+ * at six seconds. */
 enum { CACHE = 2000, THUMB = 20000 };
 
 static struct {
@@ -68,7 +69,8 @@ int main(void)
 		for (int i = 0; i < 7; i++)
 			cache_put(tick * 7 + i);
 		if (tick % 100 == 0)
-			fprintf(stderr, "tick %u: %u made, %u evicted, %u bytes live\n", tick, made, evicted, (made - evicted) * THUMB);
+			fprintf(stderr, "tick %u: %u made, %u evicted, %u bytes live\n", tick, made,
+				evicted, (made - evicted) * THUMB);
 		pace(20);
 	}
 }

@@ -7,7 +7,8 @@
 
 #include <curl/curl.h>
 
-/* A poller of web hooks. On an answer other than the wanted one it returns without curl_easy_cleanup(). */
+/* A poller of web hooks. On an answer other than the wanted one it returns without
+ * curl_easy_cleanup(). */
 static unsigned long polls, failed;
 
 static void pace(long ms)

@@ -9,7 +9,8 @@
 #include <event2/event.h>
 #include <event2/http.h>
 
-/* A web server on libevent and its own client. Replies to requests with a query are built in a buffer that is not freed. */
+/* A web server on libevent and its own client. Replies to requests with a query are built in a
+ * buffer that is not freed. */
 static unsigned long requests, queries;
 static struct event_base *base;
 static ev_uint16_t port;
@@ -20,7 +21,8 @@ static void on_request(struct evhttp_request *request, void *unused)
 
 	(void)unused;
 	for (int i = 0; i < 20; i++)
-		evbuffer_add_printf(reply, "<tr><td>%d</td><td>%s</td></tr>", i, evhttp_request_get_uri(request));
+		evbuffer_add_printf(reply, "<tr><td>%d</td><td>%s</td></tr>", i,
+				    evhttp_request_get_uri(request));
 	requests++;
 	if (strchr(evhttp_request_get_uri(request), '?') != NULL) {
 		queries++;
@@ -67,7 +69,8 @@ int main(void)
 	base = event_base_new();
 	http = evhttp_new(base);
 	listener = evhttp_bind_socket_with_handle(http, "127.0.0.1", 0);
-	if (listener == NULL || getsockname(evhttp_bound_socket_get_fd(listener), (struct sockaddr *)&bound, &size) != 0)
+	if (listener == NULL || getsockname(evhttp_bound_socket_get_fd(listener),
+					    (struct sockaddr *)&bound, &size) != 0)
 		return 1;
 	port = (ev_uint16_t)(((unsigned char *)&bound)[2] << 8 | ((unsigned char *)&bound)[3]);
 	evhttp_set_gencb(http, on_request, NULL);

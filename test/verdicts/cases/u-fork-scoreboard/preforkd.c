@@ -7,7 +7,8 @@
 
 #include <sys/wait.h>
 
-/* A server that forks a worker for each job. The parent forgets the slot of each worker that has ended. */
+/* A server that forks a worker for each job. The parent forgets the slot of each worker that has
+ * ended. */
 struct slot {
 	struct slot *next;
 	pid_t pid;
@@ -75,7 +76,8 @@ int main(void)
 		worker_spawn();
 		workers_reap();
 		if (tick % 50 == 0)
-			fprintf(stderr, "%lu workers, %lu bytes of slots\n", started, started * sizeof(struct slot));
+			fprintf(stderr, "%lu workers, %lu bytes of slots\n", started,
+				started * sizeof(struct slot));
 		pace(100);
 	}
 }

@@ -30,7 +30,8 @@ static gboolean on_redraw(gpointer data)
 
 static gboolean on_report(gpointer data)
 {
-	fprintf(stderr, "%u readings, %u recent\n", g_hash_table_size(data), g_queue_get_length(recent));
+	fprintf(stderr, "%u readings, %u recent\n", g_hash_table_size(data),
+		g_queue_get_length(recent));
 	return G_SOURCE_CONTINUE;
 }
 

@@ -1,6 +1,6 @@
+#include "meter.h"
 #include <stdlib.h>
 #include <string.h>
-#include "meter.h"
 
 int meter_send(const char *line)
 {

@@ -5,7 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A batch server with jemalloc linked in, told to keep dirty pages. A batch of 130 MiB came and went before. */
+/* A batch server with jemalloc linked in, told to keep dirty pages. A batch of 130 MiB came and
+ * went before. */
 const char *malloc_conf = "dirty_decay_ms:-1,muzzy_decay_ms:-1";
 
 int mallctl(const char *name, void *old, size_t *size, void *value, size_t value_size);

@@ -73,7 +73,8 @@ int main(void)
 			for (int i = 0; i < 3; i++)
 				topic_subscribe("alerts/all");
 		if (tick % 100 == 0)
-			fprintf(stderr, "tick %u: %lu subscriptions, %lu bytes\n", tick, count, count * sizeof(struct subscription));
+			fprintf(stderr, "tick %u: %lu subscriptions, %lu bytes\n", tick, count,
+				count * sizeof(struct subscription));
 		pace(20);
 	}
 }

@@ -34,7 +34,8 @@ int main(void)
 		for (int i = 0; i < 6; i++)
 			call(lua, "on_message", i, tick * 6 + i);
 		if (tick % 100 == 0)
-			fprintf(stderr, "%d messages, Lua holds %.0f bytes\n", tick * 6, call(lua, "memory", 0, 0));
+			fprintf(stderr, "%d messages, Lua holds %.0f bytes\n", tick * 6,
+				call(lua, "memory", 0, 0));
 		next.tv_nsec += 20000000;
 		if (next.tv_nsec >= 1000000000) {
 			next.tv_nsec -= 1000000000;

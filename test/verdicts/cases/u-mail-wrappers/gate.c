@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
+#include "xalloc.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "xalloc.h"
 
 /* A mail gateway. Each message's envelope is freed, but not the addresses of its recipients. */
 struct header {
@@ -36,14 +36,17 @@ static void pace(long ms)
 		continue;
 }
 
-__attribute__((noinline)) void envelope_add_recipient(struct envelope *envelope, const char *address)
+__attribute__((noinline)) void envelope_add_recipient(struct envelope *envelope,
+						      const char *address)
 {
-	envelope->recipients = xrealloc(envelope->recipients, (envelope->count + 1) * sizeof(char *));
+	envelope->recipients =
+		xrealloc(envelope->recipients, (envelope->count + 1) * sizeof(char *));
 	envelope->recipients[envelope->count++] = xstrdup(address);
 	lost += strlen(address) + 1;
 }
 
-__attribute__((noinline)) void envelope_add_header(struct envelope *envelope, const char *name, const char *value)
+__attribute__((noinline)) void envelope_add_header(struct envelope *envelope, const char *name,
+						   const char *value)
 {
 	struct header *header = xmalloc(sizeof(*header));
 
@@ -79,7 +82,8 @@ __attribute__((noinline)) struct envelope *message_parse(unsigned long id)
 		envelope_add_recipient(envelope, text);
 	}
 	for (int i = 0; i < 12; i++) {
-		snprintf(text, sizeof(text), "by relay%d.example.org with ESMTP id %lu; %0*d", i, id, 300, i);
+		snprintf(text, sizeof(text), "by relay%d.example.org with ESMTP id %lu; %0*d", i,
+			 id, 300, i);
 		envelope_add_header(envelope, "Received", text);
 	}
 	envelope->body = xmalloc(20000);

@@ -1,8 +1,8 @@
 /* Allocation that cannot fail. */
+#include "xalloc.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "xalloc.h"
 
 static void *checked(void *block)
 {

@@ -2,7 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* tokenize(text) -> number of tokens; the tokens hang on a list that only tokens_free() would drop. */
+/* tokenize(text) -> number of tokens; the tokens hang on a list that only tokens_free() would drop.
+ */
 struct tokens {
 	char **items;
 	size_t count, room;

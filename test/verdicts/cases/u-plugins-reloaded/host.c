@@ -51,7 +51,8 @@ int main(int argc, char **argv)
 	for (unsigned id = 0;; id++) {
 		sum += plugin_run(argv[argc - 1], id);
 		if (id % 20 == 0)
-			fprintf(stderr, "%u jobs, %u bytes lost (%u)\n", id + 1, (id + 1) * 40000, sum);
+			fprintf(stderr, "%u jobs, %u bytes lost (%u)\n", id + 1, (id + 1) * 40000,
+				sum);
 		pace(200);
 	}
 }

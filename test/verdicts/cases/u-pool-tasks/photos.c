@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <stdatomic.h>
 #include "pool.h"
+#include <stdatomic.h>
 
 /* A photo service: tasks for a pool of threads. Faces that are found are never freed. */
 struct photo {
@@ -89,7 +89,8 @@ int main(void)
 	for (unsigned id = 0;; id++) {
 		upload(id);
 		if (id % 200 == 0)
-			fprintf(stderr, "%u photos, %lu faces, %lu bytes\n", id, faces, faces * sizeof(struct face));
+			fprintf(stderr, "%u photos, %lu faces, %lu bytes\n", id, faces,
+				faces * sizeof(struct face));
 		pace(20);
 	}
 }

@@ -1,6 +1,6 @@
+#include "pool.h"
 #include <pthread.h>
 #include <stdlib.h>
-#include "pool.h"
 
 struct task {
 	struct task *next;

@@ -11,7 +11,8 @@ char *geo_encode(double latitude, double longitude)
 	for (int i = 0; i < 20; i++) {
 		latitude *= 1.01;
 		longitude *= 0.99;
-		at += snprintf(text + at, sizeof(text) - (size_t)at, "%.8f,%.8f;", latitude, longitude);
+		at += snprintf(text + at, sizeof(text) - (size_t)at, "%.8f,%.8f;", latitude,
+			       longitude);
 	}
 	return strdup(text);
 }

@@ -1,7 +1,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* decode(data) -> list of bytes. PyList_Append() takes its own reference; the one made here is never dropped. */
+/* decode(data) -> list of bytes. PyList_Append() takes its own reference; the one made here is
+ * never dropped. */
 static PyObject *frames_decode(PyObject *self, PyObject *argument)
 {
 	Py_buffer view;
@@ -18,7 +19,8 @@ static PyObject *frames_decode(PyObject *self, PyObject *argument)
 }
 
 static PyMethodDef methods[] = {{"decode", frames_decode, METH_O, NULL}, {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "frames", NULL, -1, methods, NULL, NULL, NULL, NULL};
+static struct PyModuleDef module = {
+	PyModuleDef_HEAD_INIT, "frames", NULL, -1, methods, NULL, NULL, NULL, NULL};
 
 PyMODINIT_FUNC PyInit_frames(void)
 {

@@ -1,8 +1,9 @@
-/* A region allocator: takes chunks of 1 MiB from the kernel, hands out pieces, frees only whole regions. */
+/* A region allocator: takes chunks of 1 MiB from the kernel, hands out pieces, frees only whole
+ * regions. */
 #define _GNU_SOURCE
+#include "region.h"
 #include <stdlib.h>
 #include <sys/mman.h>
-#include "region.h"
 
 enum { CHUNK = 1 << 20 };
 

@@ -1,10 +1,10 @@
 #define _GNU_SOURCE
+#include "region.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "region.h"
 
 /* An interpreter that interns each name it meets in a region that lives as long as it does. */
 struct symbol {
@@ -69,7 +69,8 @@ int main(void)
 	for (unsigned id = 0;; id++) {
 		script_run(id);
 		if (id % 100 == 0)
-			fprintf(stderr, "%u scripts, %lu symbols, %zu bytes of chunks\n", id, interned, region_bytes());
+			fprintf(stderr, "%u scripts, %lu symbols, %zu bytes of chunks\n", id,
+				interned, region_bytes());
 		pace(20);
 	}
 }

@@ -7,7 +7,8 @@
 
 #include <sys/mman.h>
 
-/* A flight recorder: segments of shared memory from memfd_create(), which it keeps for readers that never come. */
+/* A flight recorder: segments of shared memory from memfd_create(), which it keeps for readers that
+ * never come. */
 enum { SEGMENT = 4 << 20 };
 
 static unsigned long segments, records;
@@ -67,7 +68,8 @@ int main(void)
 			record_write(text, 32768);
 		free(text);
 		if (tick % 100 == 0)
-			fprintf(stderr, "%lu records, %lu segments, %lu bytes\n", records, segments, records * 32768);
+			fprintf(stderr, "%lu records, %lu segments, %lu bytes\n", records, segments,
+				records * 32768);
 		pace(20);
 	}
 }

@@ -67,7 +67,8 @@ int main(int argc, char **argv)
 			fflush(stdout);
 		}
 		if (tick % 50 == 0) {
-			char *tables = rocksdb_property_value(db, "rocksdb.cur-size-all-mem-tables");
+			char *tables =
+				rocksdb_property_value(db, "rocksdb.cur-size-all-mem-tables");
 
 			fprintf(stderr, "%lu written, memtables %s bytes\n", written, tables);
 			free(tables);

@@ -5,7 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A rule engine that compiles each rule that it is sent. The trees of replaced rules are never freed. */
+/* A rule engine that compiles each rule that it is sent. The trees of replaced rules are never
+ * freed. */
 enum { RULES = 64 };
 
 struct node {
@@ -156,6 +157,7 @@ int main(void)
 			total += eval(active[j]);
 		pace(25);
 		if (i % 100 == 0)
-			fprintf(stderr, "%lu rules, %lu nodes, %lu bytes (%g)\n", compiled, nodes, nodes * sizeof(struct node), total);
+			fprintf(stderr, "%lu rules, %lu nodes, %lu bytes (%g)\n", compiled, nodes,
+				nodes * sizeof(struct node), total);
 	}
 }

@@ -5,7 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A renderer: each scene takes 100 MiB of tiles and gives all back. The names that it resolves stay. */
+/* A renderer: each scene takes 100 MiB of tiles and gives all back. The names that it resolves
+ * stay. */
 enum { TILES = 1600, TILE = 64 * 1024 };
 
 static void *tiles[TILES];
@@ -87,7 +88,8 @@ int main(void)
 			fflush(stdout);
 		}
 		if (tick % 40 == 0)
-			fprintf(stderr, "%lu scenes, %lu assets, %lu bytes\n", scenes, resolved, resolved * sizeof(struct asset));
+			fprintf(stderr, "%lu scenes, %lu assets, %lu bytes\n", scenes, resolved,
+				resolved * sizeof(struct asset));
 		pace(50);
 	}
 }

@@ -7,7 +7,8 @@
 
 #include <sqlite3.h>
 
-/* A ledger in SQLite. ledger_balance() forgets to finalize its statement when it has found the row. */
+/* A ledger in SQLite. ledger_balance() forgets to finalize its statement when it has found the row.
+ */
 static sqlite3 *db;
 static unsigned long balances, posted;
 
@@ -31,7 +32,9 @@ __attribute__((noinline)) double ledger_balance(int account)
 	sqlite3_stmt *statement;
 	double balance = 0;
 
-	if (sqlite3_prepare_v2(db, "SELECT sum(amount) FROM entries WHERE account = ? GROUP BY account", -1, &statement, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(db,
+			       "SELECT sum(amount) FROM entries WHERE account = ? GROUP BY account",
+			       -1, &statement, NULL) != SQLITE_OK)
 		return -1;
 	sqlite3_bind_int(statement, 1, account);
 	balances++;
@@ -45,7 +48,8 @@ __attribute__((noinline)) void ledger_post(int account, double amount)
 {
 	sqlite3_stmt *statement;
 
-	if (sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO entries(account, amount) VALUES (?, ?)", -1, &statement, NULL) != SQLITE_OK)
+	if (sqlite3_prepare_v2(db, "INSERT OR REPLACE INTO entries(account, amount) VALUES (?, ?)",
+			       -1, &statement, NULL) != SQLITE_OK)
 		return;
 	sqlite3_bind_int(statement, 1, account);
 	sqlite3_bind_double(statement, 2, amount);
@@ -59,7 +63,8 @@ int main(void)
 	double total = 0;
 
 	sqlite3_open(":memory:", &db);
-	sqlite3_exec(db, "CREATE TABLE entries(account INTEGER PRIMARY KEY, amount REAL)", NULL, NULL, NULL);
+	sqlite3_exec(db, "CREATE TABLE entries(account INTEGER PRIMARY KEY, amount REAL)", NULL,
+		     NULL, NULL);
 	for (int i = 0; i < 100; i++)
 		ledger_post(i, i);
 	puts("ready");
@@ -70,7 +75,8 @@ int main(void)
 			total += ledger_balance((tick * 2 + i) % 100);
 		}
 		if (tick % 100 == 0)
-			fprintf(stderr, "%lu balances, %lu posted, sqlite holds %lld bytes (%g)\n", balances, posted, (long long)sqlite3_memory_used(), total);
+			fprintf(stderr, "%lu balances, %lu posted, sqlite holds %lld bytes (%g)\n",
+				balances, posted, (long long)sqlite3_memory_used(), total);
 		pace(20);
 	}
 }

@@ -7,7 +7,8 @@
 
 #include <pthread.h>
 
-/* Eight workers that each unpacked an archive once, in their own arenas of glibc: all was freed but one small entry in 60. */
+/* Eight workers that each unpacked an archive once, in their own arenas of glibc: all was freed but
+ * one small entry in 60. */
 enum { WORKERS = 8, BLOCKS = 6000, SIZE = 2000, KEPT = 60 };
 
 static char *kept[WORKERS][BLOCKS / KEPT + 1];
@@ -70,7 +71,8 @@ int main(void)
 		pthread_create(&thread, NULL, work, (void *)i);
 	}
 	pthread_barrier_wait(&unpacked);
-	fprintf(stderr, "%d of %d entries live, %d bytes\n", WORKERS * BLOCKS / KEPT, WORKERS * BLOCKS, WORKERS * BLOCKS / KEPT * SIZE);
+	fprintf(stderr, "%d of %d entries live, %d bytes\n", WORKERS * BLOCKS / KEPT,
+		WORKERS * BLOCKS, WORKERS * BLOCKS / KEPT * SIZE);
 	puts("ready");
 	fflush(stdout);
 	for (;;)

@@ -30,7 +30,8 @@ static void pace(long ms)
 
 __attribute__((noinline)) unsigned char *tile_decode(unsigned id)
 {
-	unsigned char *tile = mmap(NULL, TILE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *tile =
+		mmap(NULL, TILE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (tile == MAP_FAILED)
 		exit(1);
@@ -61,7 +62,8 @@ int main(void)
 	for (unsigned id = 0;; id++) {
 		sum += tile_serve(id);
 		if (id % 100 == 0)
-			fprintf(stderr, "%lu tiles mapped, %lu bytes (%lu)\n", mapped, mapped * TILE, sum);
+			fprintf(stderr, "%lu tiles mapped, %lu bytes (%lu)\n", mapped,
+				mapped * TILE, sum);
 		pace(50);
 	}
 }

@@ -7,7 +7,8 @@
 
 #include <uv.h>
 
-/* A relay on libuv: a server and its client in one loop. A request's write is freed in its callback, its log line never. */
+/* A relay on libuv: a server and its client in one loop. A request's write is freed in its
+ * callback, its log line never. */
 struct write {
 	uv_write_t request;
 	char *data;
@@ -79,7 +80,8 @@ static void on_tick(uv_timer_t *timer)
 {
 	send_text((uv_stream_t *)&client, "/index.html", 11);
 	if (echoed % 250 == 0)
-		fprintf(stderr, "%lu requests, %lu bytes of log\n", echoed, echoed * sizeof(struct line));
+		fprintf(stderr, "%lu requests, %lu bytes of log\n", echoed,
+			echoed * sizeof(struct line));
 	if (echoed == 100) {
 		puts("ready");
 		fflush(stdout);

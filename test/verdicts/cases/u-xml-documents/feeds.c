@@ -32,14 +32,18 @@ static int feed_write(char *text, size_t room, unsigned id)
 	int at = snprintf(text, room, "<feed><title>%s</title>", id % 3 == 0 ? "new" : "same");
 
 	for (int i = 0; i < 20; i++)
-		at += snprintf(text + at, room - (size_t)at, "<entry id='%u.%d'><author>a%d</author><body>text of entry %d</body></entry>", id, i, i, i);
+		at += snprintf(text + at, room - (size_t)at,
+			       "<entry id='%u.%d'><author>a%d</author><body>text of entry "
+			       "%d</body></entry>",
+			       id, i, i, i);
 	return at + snprintf(text + at, room - (size_t)at, "</feed>");
 }
 
 __attribute__((noinline)) int feed_title_is_known(xmlDocPtr document)
 {
 	xmlXPathContextPtr context = xmlXPathNewContext(document);
-	xmlXPathObjectPtr found = xmlXPathEvalExpression((const xmlChar *)"string(/feed/title)", context);
+	xmlXPathObjectPtr found =
+		xmlXPathEvalExpression((const xmlChar *)"string(/feed/title)", context);
 	int known = xmlStrcmp(found->stringval, (const xmlChar *)"same") == 0;
 
 	xmlXPathFreeObject(found);
