@@ -1,0 +1,1 @@
+int meter_send(const char *line);
