@@ -1,11 +1,13 @@
 #include "explain/explain.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/begins.h"
 #include "explain/accounts.h"
 #include "explain/mappings.h"
 #include "explain/runtimes.h"
@@ -19,6 +21,8 @@
 #define EMPTY_SHARE 10u
 #define EMPTY_LEAST_BYTES ((uint64_t)1 << 20)
 
+#define NAMED_FILE_BYTES ((uint64_t)1 << 20)
+#define KEPT_STACK_BYTES ((uint64_t)40 << 20)
 #define NAMED_LEAST_BYTES ((uint64_t)1 << 20)
 /* What the search for Go's heap may read. */
 #define GO_READS ((uint64_t)1 << 20)
@@ -355,6 +359,70 @@ static void name_others(const struct inquiry *inquiry, struct limpet_explanation
 		!named[0] && inquiry->heaps.has_library && !inquiry->heaps.count;
 }
 
+/* glibc keeps 40 MiB of stacks for new threads, and unmaps what is more, unless somebody may still
+ * join the thread. */
+static void name_unjoined(struct limpet_explanation *explanation)
+{
+	struct limpet_account *ended =
+		limpet_accounts_find(explanation, LIMPET_KIND_STACKS, LIMPET_OWNER_ENDED);
+
+	if (ended && explanation->ended_stack_bytes > KEPT_STACK_BYTES)
+		snprintf(ended->owner, sizeof(ended->owner), LIMPET_OWNER_UNJOINED);
+}
+
+/* Those of which little is resident are one account. */
+static void gather_small_files(struct limpet_accounts *accounts)
+{
+	struct limpet_explanation *explanation = accounts->explanation;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < explanation->account_count; i++) {
+		struct limpet_account *account = &explanation->accounts[i];
+
+		if (strcmp(account->kind, LIMPET_KIND_DATA_FILES) != 0 ||
+		    account->bytes >= NAMED_FILE_BYTES)
+			continue;
+		bytes += account->bytes;
+		account->bytes = 0; /* it goes when they are sorted */
+	}
+	if (bytes)
+		limpet_accounts_add(accounts, LIMPET_KIND_DATA_FILES, "small files, mapped", bytes,
+				    0);
+}
+
+static bool is_nim(const struct limpet_program *program)
+{
+	return program->is_nim ||
+	       (program->own_allocator && limpet_begins(program->own_allocator, "Nim"));
+}
+
+/* A runtime that maps its heap itself, in no form that is recognized: what is of no known owner is
+ * its own, but for what a library of the program may have mapped. */
+static void name_rest(const struct inquiry *inquiry, struct limpet_explanation *explanation)
+{
+	struct limpet_account *rest =
+		limpet_accounts_find(explanation, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN);
+	struct limpet_program program = {.runtime = NULL};
+	LIMPET_CLOSE int fd = -1;
+
+	if (!rest || rest->bytes < NAMED_LEAST_BYTES || rest->bytes < explanation->rss_bytes / 20 ||
+	    explanation->others_are_libraries)
+		return;
+	if (limpet_begins(explanation->name, "beam.")) {
+		rest->kind = LIMPET_KIND_ERLANG;
+		snprintf(rest->owner, sizeof(rest->owner), "Erlang: carriers, and other mappings");
+	} else {
+		fd = limpet_proc_open(inquiry->target, "exe", O_RDONLY);
+		if (fd < 0 || limpet_program_read(fd, &program) < 0 || !is_nim(&program))
+			return;
+		rest->kind = LIMPET_KIND_NIM;
+		snprintf(rest->owner, sizeof(rest->owner), "Nim: heap, and other mappings");
+	}
+	explanation->unknown_bytes = 0;
+	explanation->unknown_mapping_count = 0;
+	explanation->others[0] = '\0';
+}
+
 /* ------------------------------------------------------------------ all */
 
 static void set_class_heaps(const struct inquiry *inquiry, struct limpet_class_heaps *ret_heaps)
@@ -394,6 +462,9 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	/* It may add to what is of no known owner. */
 	limit_mmapped(&inquiry->heaps, &accounts);
 	name_others(inquiry, explanation);
+	name_rest(inquiry, explanation);
+	name_unjoined(explanation);
+	gather_small_files(&accounts);
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	retain_in(LIMPET_KIND_PYTHON, inquiry->marked.python_bytes, NULL, explanation);

@@ -86,8 +86,9 @@ struct limpet_explanation {
 	uint64_t rss_bytes;    /* by smaps: what the accounts add up to */
 	uint64_t vm_rss_bytes; /* by status, whose counters are updated in batches */
 	uint64_t swap_bytes;
-	uint64_t lazy_free_bytes; /* of RSS: given up by madvise(MADV_FREE), not yet taken back */
-	uint64_t unknown_bytes;   /* private anonymous memory of no known owner */
+	uint64_t lazy_free_bytes;   /* of RSS: given up by madvise(MADV_FREE), not yet taken back */
+	uint64_t ended_stack_bytes; /* address space of stacks whose threads have ended */
+	uint64_t unknown_bytes;     /* private anonymous memory of no known owner */
 	/* Those with most of it, the largest first. */
 	struct limpet_explain_mapping unknown_mappings[LIMPET_EXPLAIN_MAPPINGS];
 	size_t unknown_mapping_count;

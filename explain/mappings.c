@@ -10,6 +10,8 @@
 #include "injector/proc/memfd.h"
 
 #define NEIGHBOURS 8u
+#define WASM_PAGE_BYTES (64u << 10)
+#define WASM_LIMIT_BYTES ((uint64_t)4 << 30)
 
 struct mapping {
 	const struct limpet_map *map;
@@ -58,6 +60,15 @@ static bool is_shared_memory(const char *path)
 	return limpet_begins_any(path, names, LIMPET_COUNT_OF(names));
 }
 
+/* A file that is neither a program nor a library: by its name. */
+static void add_data_file(struct mapping *it, uint64_t bytes)
+{
+	char owner[96], name[64];
+
+	snprintf(owner, sizeof(owner), "file %s", short_name(it->map->path, name));
+	add(it, LIMPET_KIND_DATA_FILES, owner, bytes);
+}
+
 static void account_shared(struct mapping *it, uint64_t bytes)
 {
 	const char *path = it->map->path;
@@ -80,7 +91,7 @@ static void account_shared(struct mapping *it, uint64_t bytes)
 	} else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor)) {
 		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs", bytes);
 	} else if (path[0] == '/') {
-		add(it, LIMPET_KIND_SHARED_FILES, "files, mapped shared", bytes);
+		add_data_file(it, bytes);
 	} else {
 		add(it, LIMPET_KIND_DEVICE, "memory of devices and the kernel, mapped", bytes);
 	}
@@ -124,9 +135,11 @@ static void account_file(struct mapping *it)
 	else if (limpet_tmpfs_has(it->facts->mounts, it->map->dev_major, it->map->dev_minor))
 		add(it, LIMPET_KIND_TMPFS, "shared memory: files of a tmpfs",
 		    it->rss_bytes - written);
-	else
+	else if (is_of_code(it->facts->maps, it->map))
 		add(it, LIMPET_KIND_FILES, "file pages: code and data as on disk",
 		    it->rss_bytes - written);
+	else
+		add_data_file(it, it->rss_bytes - written);
 }
 
 /* ------------------------------------------------------------------ private anonymous memory */
@@ -177,8 +190,9 @@ static void account_stack(struct mapping *it, const struct stack *stack)
 		name_stacks(facts->threads, thread->name, owner);
 	else
 		snprintf(owner, sizeof(owner), "%s",
-			 ended ? "stacks of ended threads, kept for new ones"
-			       : "stacks of no known thread");
+			 ended ? LIMPET_OWNER_ENDED : "stacks of no known thread");
+	if (!thread && ended)
+		it->accounts->explanation->ended_stack_bytes += stack->end - stack->start;
 	/* Of one in several mappings that with its top counts. */
 	add_things(it, LIMPET_KIND_STACKS, owner, stack->bytes, stack->end <= it->map->end);
 }
@@ -373,6 +387,21 @@ static uint64_t surplus_of(const struct mapping *it)
 		       : 0;
 }
 
+/* Whether it is the accessible part of a WebAssembly memory: whole pages of 64 KiB, and right after
+ * them address space that faults, so that no index of 32 bits leads elsewhere. */
+static bool is_wasm(const struct mapping *it)
+{
+	const struct limpet_maps *maps = it->facts->maps;
+	const struct limpet_map *map = limpet_proc_maps_find(maps, it->map->start);
+	const struct limpet_map *next = map ? map + 1 : NULL;
+
+	return next && next < maps->list + maps->count && next->start == map->end && !next->inode &&
+	       !next->path[0] && !strcmp(next->perms, "---p") && !map->path[0] &&
+	       (map->end - map->start) % WASM_PAGE_BYTES == 0 &&
+	       map->end - map->start <= WASM_LIMIT_BYTES &&
+	       next->end - map->start >= WASM_LIMIT_BYTES;
+}
+
 /* What was added meanwhile, and what was not recognized. Returns how much has no known owner. */
 static uint64_t account_rest(struct mapping *it)
 {
@@ -389,6 +418,10 @@ static uint64_t account_rest(struct mapping *it)
 		snprintf(owner, sizeof(owner), "named by the program: %s",
 			 short_name(it->map->path, name));
 		add(it, LIMPET_KIND_NAMED, owner, bytes);
+		return 0;
+	}
+	if (is_wasm(it)) {
+		add_things(it, LIMPET_KIND_WASM, "WebAssembly: memory", bytes, 1);
 		return 0;
 	}
 	add_things(it, LIMPET_KIND_UNKNOWN, LIMPET_OWNER_UNKNOWN, bytes, 1);

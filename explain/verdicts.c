@@ -205,6 +205,7 @@ static void judge_stacks(struct verdicts *verdicts)
 	const struct limpet_explanation *of = verdicts->of;
 	const struct limpet_account *largest = NULL;
 	uint64_t bytes = 0, count = 0, others = 0;
+	const char *unjoined = "";
 	unsigned groups = 0;
 
 	for (size_t i = 0; i < of->account_count; i++) {
@@ -215,6 +216,8 @@ static void judge_stacks(struct verdicts *verdicts)
 		if (strncmp(account->owner, LIMPET_STACKS_NAMED, strlen(LIMPET_STACKS_NAMED)) !=
 		    0) {
 			others += account->bytes;
+			if (!strcmp(account->owner, LIMPET_OWNER_UNJOINED))
+				unjoined = account->owner;
 			continue;
 		}
 		bytes += account->bytes;
@@ -224,7 +227,10 @@ static void judge_stacks(struct verdicts *verdicts)
 		if (!largest)
 			largest = account;
 	}
-	if (is_share(of, others, NOTABLE_PERCENT))
+	if (is_share(of, others, NOTABLE_PERCENT) && unjoined[0])
+		say(verdicts, others, "unjoined-stacks", NULL, NULL,
+		    "are %s: pthread_join or pthread_detach would give them back", unjoined);
+	else if (is_share(of, others, NOTABLE_PERCENT))
 		say(verdicts, others, "kept-stacks", NULL, NULL,
 		    "are in stacks of no known thread: the C library keeps those of ended "
 		    "threads, and after a fork those of the parent's other threads, for new ones");
@@ -355,7 +361,7 @@ static void judge_files(struct verdicts *verdicts)
 {
 	const struct limpet_explanation *of = verdicts->of;
 	uint64_t sum = limpet_accounts_bytes(of, LIMPET_KIND_FILES) +
-		       limpet_accounts_bytes(of, LIMPET_KIND_SHARED_FILES);
+		       limpet_accounts_bytes(of, LIMPET_KIND_DATA_FILES);
 
 	if (is_share(of, sum, LARGE_PERCENT))
 		say(verdicts, sum, "file-pages", NULL, NULL,

@@ -17,6 +17,7 @@
 #include "common/file_identity.h"
 #include "common/losses.h"
 #include "common/memory_accounts.h"
+#include "common/resident_account.h"
 #include "common/trace_format.h"
 #include "common/varint.h"
 
@@ -59,8 +60,9 @@ struct limpet_trace_target {
 	uint64_t max_bytes; /* the oldest events were discarded to stay within it; 0: none were */
 	uint64_t page_bytes;
 	uint32_t cpus;
-	struct limpet_memory memory; /* before the capture began */
-	const char *unfollowed;      /* allocators that may own its unknown part; "": not known */
+	struct limpet_memory memory;            /* before the capture began */
+	struct limpet_resident_account account; /* the same, in detail; of the reader */
+	const char *unfollowed; /* allocators that may own its unknown part; "": not known */
 };
 const struct limpet_trace_target *limpet_trace_reader_target(
 	const struct limpet_trace_reader *reader);
@@ -118,6 +120,7 @@ struct limpet_trace_end {
 	uint64_t agent_memory_bytes, agent_resident_bytes; /* the latter is a maximum; 0: unknown */
 	const char *because;    /* why it is not complete, in addition to the losses; "": none */
 	const char *unfollowed; /* allocators that may own the unknown memory; "": not known */
+	struct limpet_resident_account account; /* resident memory at the end; of the reader */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 

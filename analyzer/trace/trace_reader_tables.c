@@ -55,6 +55,8 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 		free(tables->threads[i].name);
 	for (size_t i = 0; i < tables->mark_count; i++)
 		free(tables->marks[i].name);
+	free(tables->target.account.rows);
+	free(tables->end.account.rows);
 	free(tables->marks);
 	free(tables->threads);
 	free(tables->owners);
@@ -118,6 +120,48 @@ void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memor
 		memory.bytes[i] = limpet_cursor_varint(section);
 	if (!section->failed)
 		*ret = memory;
+}
+
+static void read_text(struct limpet_cursor *list, char *ret, size_t room)
+{
+	const uint64_t bytes = limpet_cursor_limited(list, room - 1);
+	const uint8_t *text = limpet_cursor_take(list, bytes);
+
+	if (!list->failed)
+		memcpy(ret, text, bytes); /* the rest is 0 */
+}
+
+/* 0, -EBADMSG or -ENOMEM. */
+static int read_account(struct limpet_cursor *list, struct limpet_resident_account *ret)
+{
+	struct limpet_resident_account account = {.known = true};
+
+	account.rss_bytes = limpet_cursor_varint(list);
+	account.trimmed_bytes = limpet_cursor_varint(list);
+	account.count = limpet_cursor_limited(list, LIMPET_RESIDENT_ROWS_MAX);
+	if (list->failed || ret->known)
+		return -EBADMSG;
+	account.rows = calloc(account.count + 1, sizeof(*account.rows));
+	if (!account.rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < account.count; i++) {
+		struct limpet_resident_row *row = &account.rows[i];
+		uint64_t free_bytes;
+
+		read_text(list, row->kind, sizeof(row->kind));
+		read_text(list, row->owner, sizeof(row->owner));
+		row->bytes = limpet_cursor_varint(list);
+		row->count = limpet_cursor_varint(list);
+		free_bytes = limpet_cursor_varint(list);
+		row->free_known = free_bytes;
+		row->free_bytes = free_bytes ? free_bytes - 1 : 0;
+	}
+	if (list->failed) {
+		free(account.rows);
+		return -EBADMSG;
+	}
+	*ret = account;
+	return 0;
 }
 
 static void take_header_number(struct limpet_trace_target *target, unsigned tag,
@@ -188,6 +232,11 @@ static int read_header(struct limpet_trace_tables *tables, struct limpet_cursor 
 
 		if (string) {
 			int code = take_string(tables, &section, string);
+
+			if (code < 0)
+				return code;
+		} else if (tag == LIMPET_HEADER_ACCOUNT) {
+			int code = read_account(&section, &tables->target.account);
 
 			if (code < 0)
 				return code;
@@ -462,6 +511,13 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 									: &read.unfollowed);
 			if (code < 0)
 				return code;
+			continue;
+		}
+		if (tag == LIMPET_ENDING_ACCOUNT) {
+			code = read_account(&section, &end->account);
+			if (code < 0)
+				return code;
+			read.account = end->account;
 			continue;
 		}
 		value = limpet_cursor_varint(&section);

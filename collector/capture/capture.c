@@ -457,6 +457,8 @@ static void look_before(struct limpet_capture *capture)
 	memory->target = capture->setup->target;
 	memory->runtime = capture->setup->preflight->runtime;
 	memory->session = capture->session;
+	/* One that was stopped as it started is not to wait, and has little. */
+	memory->is_new_program = capture->setup->tracee || capture->setup->forked;
 	snprintf(memory->unfollowed, sizeof(memory->unfollowed), "%s",
 		 capture->setup->preflight->unfollowed);
 	limpet_memory_watch_begin(memory, !limpet_session_follows_glibc_alone(capture->session) ||
@@ -480,6 +482,7 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.unseen_rss_share = setup->preflight->unseen_rss_share,
 		.allocators = setup->preflight->allocators,
 		.memory = capture->memory.before,
+		.account = &capture->memory.account_before,
 		.unfollowed = capture->memory.unfollowed,
 	};
 
@@ -524,6 +527,7 @@ static void capture_free(struct limpet_capture *capture)
 	limpet_resident_pages_done(&capture->pages);
 	limpet_session_free(capture->session);
 	limpet_trace_session_done(&capture->trace);
+	limpet_memory_watch_done(&capture->memory);
 	free(capture);
 }
 
@@ -768,6 +772,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.because = result->because,
 		.unfollowed = capture->memory.unfollowed,
 		.resident = resident_known ? &resident : NULL,
+		.account = &capture->memory.account,
 	};
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	limpet_tracer_end_long(capture->setup->tracer, begun);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/capture/account_snapshot.h"
 #include "collector/record/recorder.h"
 #include "common/clock.h"
 #include "injector/elf/memory_owners.h"
@@ -117,14 +118,17 @@ void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_all
 {
 	const struct limpet_memory_owners_options options = {
 		.modules = limpet_session_modules(watch->session)};
-	uint64_t began_ns = limpet_thread_time_ns();
+	uint64_t began_ns;
 
 	watch->other_allocators = other_allocators;
 	/* How much it holds cannot be told, but that it is there is known. */
 	if (other_allocators && !watch->unfollowed[0] && limpet_runtime_is_apart(watch->runtime))
 		snprintf(watch->unfollowed, sizeof(watch->unfollowed), "the heap of %s%s",
 			 limpet_runtime_article(watch->runtime), watch->runtime);
+	if (!watch->is_new_program)
+		limpet_account_snapshot_take(watch->target, &watch->account_before);
 	watch->looked_ns = limpet_monotonic_ns();
+	began_ns = limpet_thread_time_ns();
 	if (other_allocators ||
 	    limpet_memory_owners_take(watch->target, &options, &watch->before) < 0)
 		return;
@@ -155,6 +159,14 @@ void limpet_memory_watch_end(struct limpet_memory_watch *watch, bool agent_is_th
 {
 	if (watch->before.known && look(watch, agent_is_there) == 0)
 		name_unfollowed(watch);
+	limpet_account_snapshot_done(&watch->account);
+	limpet_account_snapshot_take(watch->target, &watch->account);
+}
+
+void limpet_memory_watch_done(struct limpet_memory_watch *watch)
+{
+	limpet_account_snapshot_done(&watch->account_before);
+	limpet_account_snapshot_done(&watch->account);
 }
 
 void limpet_memory_watch_take(struct limpet_memory_watch *watch, struct limpet_memory *ret)

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "common/memory_accounts.h"
+#include "common/resident_account.h"
 
 struct limpet_target;
 
@@ -23,7 +24,9 @@ struct limpet_memory_watch {
 	struct limpet_session *session;
 	struct limpet_recorder *recorder; /* set for looks after the agent is loaded */
 	struct limpet_memory before, last;
-	bool is_new;           /* not yet put into a tick */
+	struct limpet_resident_account account_before, account; /* of the end */
+	bool is_new;                                            /* not yet put into a tick */
+	bool is_new_program;   /* no account is taken of it before the capture */
 	bool other_allocators; /* others are followed, whose memory cannot be distinguished from the
 				  rest */
 	uint64_t looked_ns;    /* monotonic */
@@ -43,6 +46,7 @@ void limpet_memory_watch_tick(struct limpet_memory_watch *watch, uint64_t now_ns
 /* To be called when the recorder knows everything that the target mapped. */
 void limpet_memory_watch_end(struct limpet_memory_watch *watch, bool agent_is_there);
 /* Returns what was found since the last call, if anything. */
+void limpet_memory_watch_done(struct limpet_memory_watch *watch);
 void limpet_memory_watch_take(struct limpet_memory_watch *watch, struct limpet_memory *ret);
 struct limpet_unfollowed limpet_memory_watch_judge(const struct limpet_memory_watch *watch);
 

@@ -17,6 +17,7 @@
 #include "common/file_identity.h"
 #include "common/losses.h"
 #include "common/memory_accounts.h"
+#include "common/resident_account.h"
 #include "common/sample.h"
 #include "common/trace_format.h"
 
@@ -49,6 +50,7 @@ struct limpet_recorder_options {
 	const char *container;  /* its id; NULL: in none, or unknown */
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 	struct limpet_memory memory; /* its resident memory by owner, without the agent */
+	const struct limpet_resident_account *account; /* the same, in detail; NULL: not known */
 	const char *unfollowed; /* possible owners of the unknown part; NULL or "": not known */
 };
 
@@ -170,6 +172,7 @@ struct limpet_recorder_end {
 				none */
 	const char *unfollowed; /* as in the options; NULL or "": nothing new is known */
 	const struct limpet_recorder_resident *resident; /* NULL: not known */
+	const struct limpet_resident_account *account;   /* at the end; NULL: not known */
 };
 /* Last tick, END block, fsync. The file is whole from here on; sealing may append symbols. */
 int limpet_recorder_finish(struct limpet_recorder *recorder,

@@ -41,6 +41,43 @@ static void put_memory(struct limpet_bytes *content, unsigned tag,
 }
 _Static_assert(LIMPET_MEMORY_ACCOUNTS <= NUMBERS_MAX, "the accounts fit");
 
+static void put_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
+{
+	limpet_trace_put_section(content, tag, list->data, list->count);
+	content->failed |= list->failed;
+	limpet_bytes_done(list);
+}
+
+static void put_text(struct limpet_bytes *list, const char *text)
+{
+	const size_t bytes = strlen(text);
+
+	limpet_bytes_put_varint(list, bytes);
+	limpet_bytes_put(list, text, bytes);
+}
+
+static void put_account(struct limpet_bytes *content, unsigned tag,
+			const struct limpet_resident_account *account)
+{
+	struct limpet_bytes list = {0};
+
+	if (!account || !account->known)
+		return;
+	limpet_bytes_put_varint(&list, account->rss_bytes);
+	limpet_bytes_put_varint(&list, account->trimmed_bytes);
+	limpet_bytes_put_varint(&list, account->count);
+	for (size_t i = 0; i < account->count; i++) {
+		const struct limpet_resident_row *row = &account->rows[i];
+
+		put_text(&list, row->kind);
+		put_text(&list, row->owner);
+		limpet_bytes_put_varint(&list, row->bytes);
+		limpet_bytes_put_varint(&list, row->count);
+		limpet_bytes_put_varint(&list, row->free_known ? row->free_bytes + 1 : 0);
+	}
+	put_list(content, tag, &list);
+}
+
 void limpet_recorder_put_header(struct limpet_bytes *content,
 				const struct limpet_recorder_options *options)
 {
@@ -72,6 +109,7 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 	}
 	put_boot_id(content);
 	put_memory(content, LIMPET_HEADER_MEMORY, &options->memory);
+	put_account(content, LIMPET_HEADER_ACCOUNT, options->account);
 	if (options->unfollowed && options->unfollowed[0])
 		limpet_trace_put_string(content, LIMPET_HEADER_UNFOLLOWED, options->unfollowed);
 	if (options->compact)
@@ -123,13 +161,6 @@ void limpet_recorder_put_identity(struct limpet_bytes *list, uint32_t module,
 }
 
 /* ------------------------------------------------------------------ PERIOD */
-
-static void put_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
-{
-	limpet_trace_put_section(content, tag, list->data, list->count);
-	content->failed |= list->failed;
-	limpet_bytes_done(list);
-}
 
 static void put_sizes(struct limpet_bytes *content, const struct limpet_accounting_size *sizes)
 {
@@ -404,6 +435,7 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 	limpet_trace_put_number(content, LIMPET_ENDING_LOSSES, end->losses);
 	if (end->unfollowed && end->unfollowed[0])
 		limpet_trace_put_string(content, LIMPET_ENDING_UNFOLLOWED, end->unfollowed);
+	put_account(content, LIMPET_ENDING_ACCOUNT, end->account);
 	if (live_entries >= 0)
 		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
 					(uint64_t)live_entries);

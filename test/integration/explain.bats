@@ -222,7 +222,7 @@ main_heap_as_walked() {
 	adds_up
 	says '.accounts[] | select(.owner == "thread stacks: bare") | .count == 4 and
 		.bytes >= 4 * 262144 and .bytes <= 4 * 300000'
-	says '.accounts[] | select(.owner == "stacks of ended threads, kept for new ones") | .count == 4 and
+	says '.accounts[] | select(.owner == "stacks of threads that have ended") | .count == 4 and
 		.bytes >= 4 * 4096 and .bytes <= 4 * 32768'
 	tell explained "within 3" taken
 	explain
@@ -314,7 +314,7 @@ main_heap_as_walked() {
 	says "$(account sysv) == 7 * 1048576"
 	says "$(account private-data) | . >= 9 * 1048576 and . <= 10 * 1048576"
 	says 'any(.accounts[]; .owner == "written pages of other files" and .bytes == 9 * 1048576)'
-	says "$(account file-pages) | . >= 8 * 1048576 and . <= 11 * 1048576"
+	says "$(account mapped-file) | . >= 8 * 1048576 and . <= 11 * 1048576"
 	says 'any(.accounts[]; .kind == "memfd" and (.owner | contains("cache")))'
 	says 'any(.verdicts[]; .id == "shared-memory" and (.text | startswith("18.0 MiB are shared")))'
 	finish explained
@@ -344,7 +344,7 @@ main_heap_as_walked() {
 	adds_up 100
 	says '.unknown_bytes >= 6 * 1048576 and .unknown_bytes <= 6.2 * 1048576'
 	says "$(account shared-anonymous) == 7 * 1048576"
-	says '[.accounts[] | select(.kind == "file-pages" or .kind == "shared-file" or .kind == "private-data") | .bytes] |
+	says '[.accounts[] | select(.kind == "file-pages" or .kind == "mapped-file" or .kind == "private-data") | .bytes] |
 		add | . < 4000000'
 	finish explained
 }

@@ -1160,7 +1160,7 @@ static void test_kept_stacks_are_no_threads(void **state)
 	(void)state;
 	for (int i = 0; i < 1000; i++)
 		limpet_accounts_add(&accounts, LIMPET_KIND_STACKS,
-				    "stacks of ended threads, kept for new ones", MIB / 25, 1);
+				    "stacks of threads that have ended", MIB / 25, 1);
 	limpet_accounts_add(&accounts, LIMPET_KIND_STACKS, LIMPET_STACKS_NAMED "worker", 8 * MIB,
 			    1);
 	assert_int_equal(limpet_accounts_sort(&accounts), 0);
