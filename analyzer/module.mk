@@ -63,6 +63,9 @@ ANALYZER_SRC += \
 	analyzer/views/report.c \
 	analyzer/views/trend.c \
 	analyzer/views/verdict.c \
+	analyzer/views/culprit.c \
+	analyzer/views/growth.c \
+	analyzer/views/resident_parts.c \
 	analyzer/views/view.c
 
 ANALYZER_SRC += \

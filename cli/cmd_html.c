@@ -111,16 +111,14 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 
 /* `verdict`: none, if there are no findings. */
 static int find(const struct limpet_analysis *analysis, const struct limpet_history *history,
-		struct limpet_findings **ret_findings, struct limpet_verdict *ret_verdict,
-		struct limpet_err *err)
+		const char *file, struct limpet_findings **ret_findings,
+		struct limpet_verdict *ret_verdict, struct limpet_err *err)
 {
 	int code = limpet_cli_find(analysis, history, ret_findings, err);
 
 	if (code < 0 || !*ret_findings)
 		return code;
-	code = limpet_verdict_new(*ret_findings, &analysis->view, ret_verdict);
-	return code < 0 ? limpet_err_set(err, code, "cannot look for findings: %s", strerror(-code))
-			: 0;
+	return limpet_cli_judge(analysis, history, file, ret_verdict, err);
 }
 
 /* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
@@ -159,7 +157,7 @@ static int make_page(const struct html_options *o, struct limpet_analysis *analy
 					  analysis->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
-		result = find(analysis, history, &findings, &verdict, err);
+		result = find(analysis, history, o->file, &findings, &verdict, err);
 	if (result >= 0 && !o->quick)
 		result = follow(analysis, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();

@@ -299,7 +299,9 @@ static int build_history(struct limpet_analysis *analysis, struct limpet_history
 	return result;
 }
 
-static int find(struct limpet_analysis *analysis, struct limpet_findings **ret_findings,
+/* The verdict stays as it is, zeros, where there are no findings. */
+static int find(struct limpet_analysis *analysis, const char *file,
+		struct limpet_findings **ret_findings, struct limpet_verdict *ret_verdict,
 		struct limpet_err *err)
 {
 	struct limpet_history *history;
@@ -311,6 +313,8 @@ static int find(struct limpet_analysis *analysis, struct limpet_findings **ret_f
 	if (result < 0)
 		return result;
 	result = limpet_cli_find(analysis, history, ret_findings, err);
+	if (result >= 0)
+		result = limpet_cli_judge(analysis, history, file, ret_verdict, err);
 	limpet_history_free(history);
 	return result;
 }
@@ -327,15 +331,17 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 		.hidden = analysis->filtered ? &analysis->hidden : NULL,
 	};
 	struct limpet_findings *findings = NULL;
+	struct limpet_verdict verdict = {0};
 	struct limpet_report *report = NULL;
 	char filters[LIMPET_CLI_FILTERS];
 	struct limpet_pager pager;
 	int result = count_events(analysis, &options.capture_events, err);
 
 	if (result >= 0)
-		result = find(analysis, &findings, err);
+		result = find(analysis, o->file, &findings, &verdict, err);
 	*ret_unexplained = is_unexplained(findings);
 	options.findings = findings;
+	options.verdict = verdict.sentences[0] ? &verdict : NULL;
 	options.filters = analysis->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)
 		result = limpet_report_new(analysis->model, &options, &report);
@@ -347,6 +353,7 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 				 : limpet_report_text_print(report, &text, stdout);
 	limpet_pager_end(&pager);
 	limpet_report_free(report);
+	limpet_verdict_done(&verdict);
 	limpet_findings_free(findings);
 	return result;
 }

@@ -17,7 +17,7 @@ int limpet_top_finding_first(const struct limpet_analysis *analysis, char **ret_
 			     struct limpet_err *err)
 {
 	struct limpet_history *history = NULL;
-	struct limpet_findings *findings = NULL;
+	struct limpet_verdict verdict = {0};
 	char *text = NULL;
 	int result = 0;
 
@@ -27,13 +27,10 @@ int limpet_top_finding_first(const struct limpet_analysis *analysis, char **ret_
 	result =
 		limpet_history_build(analysis->reader, analysis->model, STEPS, NULL, &history, err);
 	if (result >= 0)
-		result = limpet_cli_find(analysis, history, &findings, err);
-	if (result >= 0 && findings && findings->count) {
-		text = strdup(findings->list[0].text);
-		if (!text)
-			result = limpet_err_set(err, -ENOMEM, "out of memory");
-	}
-	limpet_findings_free(findings);
+		result = limpet_cli_judge(analysis, history, NULL, &verdict, err);
+	text = verdict.sentences[0];
+	verdict.sentences[0] = NULL;
+	limpet_verdict_done(&verdict);
 	limpet_history_free(history);
 	*ret_text = text;
 	return result < 0 ? result : 0;

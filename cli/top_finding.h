@@ -1,5 +1,5 @@
-/* The line of `limpet top` that says the first finding: of a finished trace as its report does, of
- * a running capture, for which that would take too long, what grew most in the window. */
+/* The line of `limpet top` that judges: of a finished trace the verdict's first sentence, of a
+ * running capture, for which that would take too long, what grew most in the window. */
 #ifndef LIMPET_CLI_TOP_FINDING_H
 #define LIMPET_CLI_TOP_FINDING_H
 

@@ -294,23 +294,11 @@ static json_t *shown(const struct limpet_html_subject *subject)
 			 limpet_json_seconds(to_ns));
 }
 
-/* null: not looked for. */
-static json_t *verdict(struct limpet_html_page *page, const struct limpet_verdict *it)
-{
-	json_t *findings;
-
-	if (!it)
-		return json_null();
-	findings = json_array();
-	for (size_t i = 0; i < it->count; i++)
-		limpet_html_add(page, findings, limpet_json_number(it->findings[i]));
-	return json_pack("{s:o,s:o}", "text", limpet_json_text(it->text), "findings", findings);
-}
-
 static void print_head(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_report_options options = {.capture_events = subject->events,
 						      .findings = subject->findings,
+						      .verdict = subject->verdict,
 						      .hidden = subject->hidden};
 	struct limpet_report *report;
 
@@ -320,7 +308,6 @@ static void print_head(struct limpet_html_page *page, const struct limpet_html_s
 	fputs("{\"format\":\"limpet-html\",\"version\":1", page->printer.file);
 	limpet_report_json_print_head(report, &page->printer);
 	limpet_report_free(report);
-	limpet_json_member(&page->printer, "verdict", verdict(page, subject->verdict));
 	limpet_json_member(&page->printer, "shown", shown(subject));
 }
 

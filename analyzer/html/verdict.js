@@ -2,7 +2,7 @@
  *
  * Its words and what they rest on are the analyzer's, of the whole capture; a part of the time changes nothing here. */
 
-const verdictFindings = () => comparing || !data.verdict ? [] : data.verdict.findings.map(at => data.findings[at]);
+const theVerdict = () => comparing ? null : data.verdict;
 /* The row of the Stacks table that a finding is about; null: it is about the whole. */
 function rowOfFinding(finding, rows = mergeAlike(sites.map((_, i) => i))) {
   const site = finding.node ? sites.findIndex(one => one.node === finding.node) : -1;
@@ -39,12 +39,12 @@ function drawMemoryParts() {
 /* Nothing in it acts as Markdown. */
 const inMarkdown = text => text.replace(/[\\`*_{}[\]<>#|~]/g, '\\$&');
 function verdictInMarkdown() {
-  const lines = [`## ${inMarkdown(document.title)}`, '', `**${inMarkdown($('verdict-text').textContent.replaceAll('\u00a0', ' '))}**`, ''];
+  const lines = [`## ${inMarkdown(document.title)}`, '', `**${inMarkdown($('verdict-text').textContent.replaceAll('\u00a0', ' '))}**`, '', inMarkdown($('verdict-more').textContent.replaceAll('\u00a0', ' ')), ''];
   if (!comparing) lines.push(...(data.findings || []).map(finding => `- ${inMarkdown(finding.text)}`),
     `- ${inMarkdown([memoryInWords(), ...partsOfMemory().map(([words, value]) => `${words} ${bytes(value)}`)].join('; '))}`);
   if (!comparing && (view.base || !figures.whole)) lines.push(...shownInMarkdown());
-  const finding = verdictFindings().find(one => one.node);
-  if (finding) lines.push('', '```', ...stackOf(finding.node).map(f => `${nameOf(f)}${frameFile(f) ? `  ${frameFile(f)}:${frames.line[f]}` : ''}`.replaceAll('```', "'''")), '```');
+  const finding = theVerdict();
+  if (finding && finding.node) lines.push('', '```', ...stackOf(finding.node).map(f => `${nameOf(f)}${frameFile(f) ? `  ${frameFile(f)}:${frames.line[f]}` : ''}`.replaceAll('```', "'''")), '```');
   return lines.join('\n') + '\n';
 }
 /* What the views show, where that is not the whole capture: the largest stacks of the window. */
@@ -68,7 +68,7 @@ async function copyBy(button, text, refused = 'Not allowed', copied = 'Copied') 
   setTimeout(() => { button.textContent = words; }, 2000);
 }
 
-const verdictNote = () => [verdictFindings().some(finding => finding.qualified) ? 'Uncertain: Overview says why.' : '',
+const verdictNote = () => [(data.findings || []).some(finding => finding.qualified) ? 'Uncertain: Overview says why.' : '',
   figures.whole || !data.verdict ? '' : 'This is of the whole capture.'].filter(Boolean).join(' ');
 /* More characters would leave no room for anything else: names may be of any length. */
 const LONGEST_VERDICT = 600;
@@ -81,14 +81,15 @@ function drawVerdict() {
     $('verdict-text').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
     return;
   }
-  $('verdict-text').replaceChildren(...breakable(brief(data.verdict ? data.verdict.text : partInWords(), LONGEST_VERDICT)));
+  $('verdict-text').replaceChildren(...breakable(brief(data.verdict ? data.verdict.sentences[0] : partInWords(), LONGEST_VERDICT)));
+  $('verdict-more').replaceChildren(...breakable(brief(data.verdict ? data.verdict.sentences.slice(1).join(' ') : '', LONGEST_VERDICT)));
   drawMemoryParts();
 }
 /* Lines end after a scope's name rather than within one, and not between a figure and its unit. */
 const breakable = text => text.replace(/(\d) (?=%|[KMGT]?i?B\b)/g, '$1\u00a0').split('::').flatMap((part, i) => i ? ['::', make('wbr'), part] : [part]);
 const capital = text => text[0].toUpperCase() + text.slice(1);
 {
-  const finding = verdictFindings().find(one => one.node), timed = verdictFindings().find(one => one.to_seconds !== null);
+  const verdict = theVerdict() || {}, finding = verdict.node ? verdict : null, timed = verdict.to_seconds ? verdict : null;
   const only = (id, shown, act) => {
     $(id).hidden = !shown;
     $(id).onclick = act;

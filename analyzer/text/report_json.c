@@ -8,6 +8,7 @@
 #include "analyzer/model/model_losses.h"
 #include "analyzer/text/losses_json.h"
 #include "analyzer/views/findings.h"
+#include "analyzer/views/verdict.h"
 
 /* A large capture has millions of frames: the list of sites is written one by one, never held as
  * one tree. */
@@ -425,6 +426,25 @@ static json_t *findings_array(const struct limpet_findings *findings)
 	return array;
 }
 
+/* null: not looked for. */
+static json_t *verdict_object(const struct limpet_verdict *verdict)
+{
+	json_t *sentences;
+
+	if (!verdict)
+		return json_null();
+	sentences = json_array();
+	for (size_t i = 0; i < LIMPET_VERDICT_SENTENCES && verdict->sentences[i]; i++)
+		sentences = limpet_json_append(sentences, limpet_json_text(verdict->sentences[i]));
+	return json_pack("{s:o,s:o,s:s,s:o,s:o,s:o,s:o}", "sentences", sentences, "culprit",
+			 limpet_json_text(verdict->culprit), "kind",
+			 limpet_verdict_words[verdict->kind], "bytes",
+			 limpet_json_number(verdict->bytes), "node",
+			 verdict->node ? limpet_json_number(verdict->node) : json_null(),
+			 "from_seconds", seconds_if(verdict->to_ns != 0, verdict->from_ns),
+			 "to_seconds", seconds_if(verdict->to_ns != 0, verdict->to_ns));
+}
+
 /* null: not looked at. */
 static json_t *memory_object(const struct limpet_memory *memory)
 {
@@ -480,6 +500,7 @@ void limpet_report_json_print_head(struct limpet_report *report,
 	limpet_json_member(printer, "totals", totals_object(model, report->options.hidden != NULL));
 	limpet_json_member(printer, "allocators", owners_array(model));
 	limpet_json_member(printer, "unfollowed", unfollowed_object(model));
+	limpet_json_member(printer, "verdict", verdict_object(report->options.verdict));
 	limpet_json_member(printer, "findings", findings_array(report->options.findings));
 	if (report->options.hidden)
 		limpet_json_member(

@@ -7,6 +7,7 @@
 
 #include "analyzer/text/report_printer.h"
 #include "analyzer/views/findings.h"
+#include "analyzer/views/verdict.h"
 
 /* ------------------------------------------------------------------ text that is no markup */
 
@@ -116,6 +117,13 @@ static void print_heading(struct limpet_printer *printer)
 static void print_findings(struct limpet_printer *printer)
 {
 	const struct limpet_findings *findings = printer->report->options.findings;
+	const struct limpet_verdict *verdict = printer->report->options.verdict;
+
+	for (size_t i = 0; verdict && i < LIMPET_VERDICT_SENTENCES && verdict->sentences[i]; i++) {
+		fputs("**", printer->file);
+		print_sentence(verdict->sentences[i], printer->file);
+		fputs("**\n\n", printer->file);
+	}
 
 	if (printer->report->options.filters)
 		fprintf(printer->file, LIMPET_REPORT_NO_FINDINGS "\n\n",

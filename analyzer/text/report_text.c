@@ -7,6 +7,7 @@
 
 #include "analyzer/text/report_printer.h"
 #include "analyzer/views/findings.h"
+#include "analyzer/views/verdict.h"
 #include "common/plain_text.h"
 
 /* Frames shown of a stack unless all are requested. */
@@ -262,6 +263,18 @@ void limpet_report_sizes_print(struct limpet_printer *printer)
 
 /* ------------------------------------------------------------------ findings */
 
+static void print_verdict(struct limpet_printer *printer)
+{
+	const struct limpet_verdict *verdict = printer->report->options.verdict;
+
+	if (!verdict)
+		return;
+	limpet_printer_line(printer, printer->options->bold, "Verdict");
+	for (size_t i = 0; i < LIMPET_VERDICT_SENTENCES && verdict->sentences[i]; i++)
+		limpet_printer_wrap(printer, "", 2, "- %s", verdict->sentences[i]);
+	limpet_printer_blank(printer);
+}
+
 static void print_findings(struct limpet_printer *printer)
 {
 	const struct limpet_findings *findings = printer->report->options.findings;
@@ -283,9 +296,12 @@ int limpet_report_text_print(struct limpet_report *report,
 			     const struct limpet_report_text_options *options, FILE *file)
 {
 	struct limpet_printer printer = {.file = file, .options = options, .report = report};
-	static void (*const parts[])(struct limpet_printer *) = {
-		limpet_report_head_print, print_findings, limpet_report_sites_print,
-		limpet_report_maps_print, limpet_report_sizes_print};
+	static void (*const parts[])(struct limpet_printer *) = {print_verdict,
+								 limpet_report_head_print,
+								 print_findings,
+								 limpet_report_sites_print,
+								 limpet_report_maps_print,
+								 limpet_report_sizes_print};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(parts) && !ferror(file); i++)
 		parts[i](&printer);

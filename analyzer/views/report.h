@@ -26,6 +26,7 @@ enum limpet_report_sort {
 extern const char *const limpet_report_sort_words[LIMPET_REPORT_SORT_COUNT + 1];
 
 struct limpet_findings;
+struct limpet_verdict;
 struct limpet_report_options {
 	enum limpet_report_sort sort;
 	size_t limit;                           /* of sites; SIZE_MAX: all */
@@ -35,7 +36,8 @@ struct limpet_report_options {
 	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
 	const char *filters; /* the options of the filter, in words; NULL: nothing was filtered */
 	const struct limpet_findings
-		*findings; /* of the whole capture; NULL: none were looked for */
+		*findings;                    /* of the whole capture; NULL: none were looked for */
+	const struct limpet_verdict *verdict; /* the same */
 };
 
 struct limpet_report_site {

@@ -45,8 +45,9 @@ small_trace() {
 	[[ $status == 0 && -z $stderr ]]
 	[[ $output == *storm* && $output == *stop* && $output == *storm_leak* && $output == *storm.c:* ]]
 	[[ $output == *MiB* ]]
-	local first_site=${output%%storm_leak*}
-	[[ $first_site == *storm* ]]
+	[[ ${lines[0]} == Verdict ]]
+	local after_verdict=${output#*$'\ntarget '}
+	[[ ${after_verdict%%storm_leak*} == *storm* ]]
 	# No colour when it is no terminal.
 	[[ $output != *$'\e'* ]]
 }

@@ -50,7 +50,7 @@ not_paged() {
 	not_paged
 	# Not more than it wants to read, and no complaint.
 	LIMPET_PAGER="head -n 1 | sed 's/^/paged: /'" on_terminal "$LIMPET report --full -n 1000 run.limpet"
-	[[ $(grep -c '^paged: target' said.plain) == 1 && $(wc -l <said.plain) == 1 ]] || fail "$(<said.plain)"
+	[[ $(grep -c '^paged: Verdict' said.plain) == 1 && $(wc -l <said.plain) == 1 ]] || fail "$(<said.plain)"
 }
 
 @test "the pager keeps the width and the colours of the terminal" {

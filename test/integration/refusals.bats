@@ -185,8 +185,8 @@ by_name() {
 	attach "$pid" --partial
 	tell own "leak 1000" leaked
 	stop "$pid"
-	# The report's first line is about it, in per cent of RSS.
-	"$LIMPET" report "$trace" >report.text
+	# After the verdict the report's first line is about it, in per cent of RSS.
+	"$LIMPET" report "$trace" | sed '1,/^$/d' >report.text
 	[[ $(head -n 1 report.text) =~ [0-9]+(\.[0-9]+)?\ ?% ]]
 	# Its third names the allocator, which is not among those that were followed.
 	[[ $(sed -n 3p report.text) == "unseen    jemalloc in rjem-stripped cannot be followed"* ]] || fail "$(<report.text)"

@@ -143,8 +143,8 @@ row_has() {
 	expect '[.marks[].name] == ["top-2", "top-1", "top-3"]'
 	screen 80 24 "$trace"
 	shows 'Registry::remember'
-	# As the report's first finding.
-	first=$(jq -r '.findings[0].text[:40]' report.json | sed 's/[][().*+?^${}|\\]/\\&/g; s/(anonymous namespace):://')
+	# As the report's verdict.
+	first=$(jq -r '.verdict.sentences[0][:40]' report.json | sed 's/[][().*+?^${}|\\]/\\&/g; s/(anonymous namespace):://')
 	wait_until 20 row_has 23 "^$first"
 	keys m
 	shows 'the capture has ended: marks are set while it runs'

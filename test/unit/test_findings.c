@@ -178,17 +178,18 @@ static void assert_near(double is, double should, double by)
 		fail_msg("%f instead of %f", is, should);
 }
 
-/* The sentences of the verdict, and the kinds of findings that they are made of. */
-static void assert_verdict(const char *text, enum limpet_findings_kind first,
-			   enum limpet_findings_kind second)
+/* The first sentence, and the function that it is about. */
+static void assert_verdict(enum limpet_verdict_kind kind, const char *sentence, const char *culprit)
 {
 	struct limpet_verdict verdict;
 
-	assert_int_equal(limpet_verdict_new(findings, &analysis.view, &verdict), 0);
-	assert_string_equal(verdict.text, text);
-	assert_int_equal(verdict.count, 2);
-	assert_int_equal(findings->list[verdict.findings[0]].kind, first);
-	assert_int_equal(findings->list[verdict.findings[1]].kind, second);
+	assert_int_equal(limpet_verdict_new(&analysis.view, history, NULL, &verdict), 0);
+	assert_string_equal(verdict.sentences[0], sentence);
+	assert_int_equal(verdict.kind, kind);
+	if (culprit)
+		assert_string_equal(verdict.culprit, culprit);
+	else
+		assert_null(verdict.culprit);
 	limpet_verdict_done(&verdict);
 }
 
@@ -222,8 +223,10 @@ static void test_leak(void **state)
 	assert_null(find(LIMPET_FINDINGS_HOLDS, CHURN));
 	assert_true(find(LIMPET_FINDINGS_GROWS, LEAK)->to_ns > 0);
 	assert_verdict(
-		"Growing by 683.8 KiB/s: grow (called by leak), which holds 64 % of what is live.",
-		LIMPET_FINDINGS_GROWS, LIMPET_FINDINGS_HOLDS);
+		LIMPET_VERDICT_LEAK,
+		"Live memory grew by 5.3 MiB in 8.0s, under leak (prog.c:8), through grow: none "
+		"of 8.0 k blocks was freed.",
+		"leak");
 	close_it();
 }
 
@@ -245,9 +248,10 @@ static void test_steady(void **state)
 	assert_non_null(find(LIMPET_FINDINGS_CHURNS, CHURN));
 	assert_non_null(find(LIMPET_FINDINGS_HOLDS, LOAD));
 	assert_int_equal(count_of(LIMPET_FINDINGS_HOLDS), 1);
-	assert_verdict("Nothing grows clearly. evil?[31m??.so+0x1234 holds 62 % of what "
-		       "is live.",
-		       LIMPET_FINDINGS_STEADY, LIMPET_FINDINGS_HOLDS);
+	assert_verdict(LIMPET_VERDICT_STEADY,
+		       "Nothing grows: of what was allocated in 8.0s, 3.1 MiB is live, 62 % of it "
+		       "under evil?[31m??.so+0x1234.",
+		       NULL);
 	close_it();
 }
 
@@ -279,11 +283,12 @@ static void test_short(void **state)
 		assert_non_null(find(LIMPET_FINDINGS_HOLDS, LEAK));
 		if (!enough)
 			assert_verdict(
-				i ? "grow (called by leak) holds 100 % of what is live. 4.0s is "
-				    "too short to tell what grows: that takes 4s at least."
-				  : "grow (called by leak) holds 100 % of what is live. 1.0s is "
-				    "too short to tell what grows: that takes 4s at least.",
-				LIMPET_FINDINGS_UNJUDGED, LIMPET_FINDINGS_HOLDS);
+				LIMPET_VERDICT_STEADY,
+				i ? "4.0s is too short to tell what grows; 2.7 MiB is live, "
+				    "100 % of it under leak (prog.c:8), through grow."
+				  : "1.0s is too short to tell what grows; 683.6 KiB is live, "
+				    "100 % of it under leak (prog.c:8), through grow.",
+				NULL);
 		close_it();
 	}
 }
@@ -322,9 +327,10 @@ static void test_turnover(void **state)
 	found = find(LIMPET_FINDINGS_TURNOVER, 0);
 	assert_non_null(found);
 	assert_near(found->per_second, 3000000, 3000);
-	assert_verdict("Live bytes grow, but may only replace older blocks. [jit] (called by main) "
-		       "holds 100 % of what is live.",
-		       LIMPET_FINDINGS_TURNOVER, LIMPET_FINDINGS_HOLDS);
+	assert_verdict(LIMPET_VERDICT_STEADY,
+		       "Nothing grows: what was allocated in 5.0s replaced older blocks that were "
+		       "freed.",
+		       NULL);
 	close_it();
 }
 

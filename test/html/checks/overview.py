@@ -45,14 +45,8 @@ def check_verdict(page, report):
         live = f"{say_bytes(report['totals']['live_bytes'])} live at the end, of what "
         expect("what is shown instead", text.startswith(live + ("was allocated between " if report.get("born") else "a filter keeps.")), True)
         return
-    expect("the verdict", text, verdict["text"])
-    findings = [report["findings"][at] for at in verdict["findings"]]
-    expect("its findings", [data["findings"][at]["text"] for at in verdict["findings"]], [one["text"] for one in findings])
-    if not findings:
-        expect("nothing to say", text, "Nothing stands out.")
-    for one in findings:
-        if one["kind"] in ("holds", "churns"):
-            expect("its share", f"{one['share'] * 100:.0f} % of" in text and f"{one['share'] * 100:.0f} % of" in one["text"], True)
+    expect("the verdict", (verdict, text), (report["verdict"], verdict["sentences"][0]))
+    expect("the rest of it", page.text("#verdict-more"), " ".join(verdict["sentences"][1:]))
     memory = (report.get("unfollowed") or {}).get("memory")
     if memory:
         expect("resident memory", page.text("#verdict-memory p"), f"Resident at the end: {say_bytes(memory['rss'])}")
@@ -60,12 +54,12 @@ def check_verdict(page, report):
     page.run("Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async text => { window.copied = text; }}})")
     page.click("#verdict-copy")
     copied = page.run("return window.copied").replace("\\", "")
-    expect("as Markdown", all(words in copied for words in [f"**{verdict['text']}**"] + [one["text"] for one in report["findings"]]), True)
-    about = next((one for one in findings if one["node"]), None)
+    expect("as Markdown", all(words in copied for words in [f"**{text}**"] + [one["text"] for one in report["findings"]]), True)
+    about = verdict["node"]
     expect("a stack to show", page.shown("#verdict-stack"), bool(about))
     if about:
         page.click("#verdict-stack")
-        expect("the finding's stack", page.text("#stack-body li button"), about["function"])
+        expect("the culprit's stack", any(verdict["culprit"] in frame.text for frame in page.all("#stack-body li button")), True)
         page.press(Keys.ESCAPE)
         page.click("#verdict-flame")
         expect("its place in the graph", (page.shown("#flame"), page.one("#flame-back").is_enabled()), (True, True))

@@ -15,7 +15,7 @@ def since_when(page, person):
     person.use(page.one("#verdict-when"))
     page.wait(lambda: "all figures are of this window" in page.text("#range-words"))
     data = page_data(page)
-    finding = next(one for at in data["verdict"]["findings"] for one in [data["findings"][at]] if one["to_seconds"] is not None)
+    finding = data["verdict"]
     expect("since when", min(data["buckets"], key=lambda edge: abs(edge - finding["from_seconds"])), min(
         data["buckets"], key=lambda edge: abs(edge - float(chosen_range(page)[0]))))
 
@@ -74,7 +74,7 @@ def as_markdown(page, person):
         person.use(page.one("#verdict-copy"))
     page.wait(lambda: page.text("#verdict-copy") == "Copied")
     copied = page.run("return window.copied")
-    expect("what was copied", [words in copied for words in (page_data(page)["verdict"]["text"].split(":")[0], "session", "shop.c:")], [True] * 3)
+    expect("what was copied", [words in copied for words in (page_data(page)["verdict"]["sentences"][0].split(",")[0], "session", "shop.c:")], [True] * 3)
     expect("and the window that is shown", bool(re.search(r"^From [\d.]+ s to [\d.]+ s: .*live at the end of the capture", copied, re.MULTILINE)), True)
 
 

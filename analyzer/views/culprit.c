@@ -1,0 +1,462 @@
+#include "analyzer/views/culprit.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/array.h"
+#include "common/base_name.h"
+#include "common/begins.h"
+
+/* A culprit has this share of the weight; if no function has, the next one. Less is many. */
+static const double shares[] = {0.8, 0.6, 0.4, 0.25, 0.1};
+/* So much of its weight is below itself: it is recursive, and who calls it says more. */
+#define RECURSIVE_SHARE 0.05
+/* Fewer of its calls than this come from callers that have weight: others use it, too. */
+#define HELPER_SHARE 0.5
+
+/* ------------------------------------------------------------------ names */
+
+/* Above all stacks of a program: to name one of these says nothing. By their beginnings. */
+static const char *const dispatchers[] = {
+	/* C and C++ */
+	"main",
+	"uv_run",
+	"uv__",
+	"event_base_",
+	"event_process_active",
+	"g_main_",
+	"g_application_run",
+	"aeMain",
+	"aeProcessEvents",
+	"processInputBuffer",
+	"processCommand",
+	"readQueryFromClient",
+	"connSocketEventHandler",
+	"ev_run",
+	"ev_invoke_pending",
+	"boost::asio::",
+	"ServerLoop",
+	"PostmasterMain",
+	"PostgresMain",
+	"BackendStartup",
+	"BackendMain",
+	"BackendRun",
+	"PortalRun",
+	"std::thread",
+	"std::function",
+	"tokio::",
+	"rayon_core::",
+	"g_thread_proxy",
+	"call_fn",
+	/* interpreters */
+	"PyEval_",
+	"_PyEval_",
+	"PyRun_",
+	"Py_",
+	"pymain_",
+	"PyObject_Call",
+	"_PyObject_",
+	"PyObject_Vectorcall",
+	"cfunction_",
+	"method_vectorcall",
+	"function_code_fastcall",
+	"_PyFunction_",
+	"_call_function_pointer",
+	"PyCFuncPtr_call",
+	"ffi_call",
+	"_ctypes_callproc",
+	"run_eval_code_obj",
+	"run_mod",
+	"run_",
+	"slot_tp_",
+	"type_call",
+	"builtin_exec",
+	"object_vacall",
+	"PyImport_",
+	"import_find_and_load",
+	"rb_vm_",
+	"vm_",
+	"ruby_",
+	"rb_ec_",
+	"rb_protect",
+	"rb_ensure",
+	"rb_rescue",
+	"rb_yield",
+	"rb_call",
+	"luaV_execute",
+	"luaD_",
+	"lua_pcall",
+	"lua_call",
+	"JavaMain",
+	"ThreadJavaMain",
+	"JavaCalls::",
+	"jni_invoke",
+	"jni_Call",
+	"Perl_runops",
+	"perl_run",
+	"zend_execute",
+	"execute_ex",
+	"php_execute_script",
+	"erts_schedule",
+	"process_main",
+	"sched_thread_func",
+	/* V8 and node */
+	"Builtins_",
+	"v8::",
+	"v8impl::",
+	"napi_",
+	"node::Start",
+	"node::SpinEventLoop",
+	"node::LoadEnvironment",
+	"node::InternalMakeCallback",
+	"node::MakeCallback",
+	"node::AsyncWrap::MakeCallback",
+	"node::InternalCallbackScope",
+	"node::NodeMainInstance",
+	"node::CallbackScope",
+	"node::ThreadPoolWork",
+	"node::PlatformWorkerThread",
+	"node::worker::Worker::Run",
+	"node::StreamResource::",
+	"node::EmitTo",
+	"node::Environment::",
+};
+/* Libraries that programs have inside: their interface is a way, and no place. */
+static const char *const libraries[] = {
+	"sqlite3",   "rocksdb::", "leveldb::", "mdb_",    "OPENSSL_", "CRYPTO_",    "EVP_",
+	"ASN1_",     "X509_",     "SSL_",      "BIO_",    "deflate",  "inflate",    "Brotli",
+	"ZSTD_",     "XML_",      "xml",       "ares_",   "curl_",    "Curl_",      "icu_",
+	"nghttp2_",  "llhttp_",   "lua_",      "luaL_",   "luaM_",    "luaH_",      "PyMem_",
+	"PyObject_", "_PyMem_",   "PyList_",   "PyDict_", "PyBytes_", "PyUnicode_", "event_new",
+	"evbuffer_", "g_",        "json_",     "yaml_",
+};
+/* Parts of a name that only stand for "give me memory". */
+static const char *const helpers[] = {"alloc", "strdup", "strndup", "memdup", "_dup", "_grow",
+				      "_reserve", "_resize", "_expand", "Grow",
+				      /* Nim's system module */
+				      "newObj", "nimNew", "genericAssign", "genericSeqAssign",
+				      "newSeq", "incrSeq", "setLen", "setLengthSeq", "setLengthStr",
+				      "appendString", "copyString", "rawNewString", "prepareAdd",
+				      "eqcopy_", "eqdup_"};
+
+static bool begins_with_any(const char *name, const char *const *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (!strncmp(name, list[i], strlen(list[i])))
+			return true;
+	return false;
+}
+
+static bool is_dispatcher(const char *name)
+{
+	const char *last = strstr(name, "::main");
+
+	/* `main` is whole; `mainloop` is a function like others. */
+	if (!strncmp(name, "main", 4))
+		return !name[4] || name[4] == '(' || !strncmp(name, "main.main", 9);
+	return (last && !last[6]) ||
+	       begins_with_any(name, dispatchers, LIMPET_COUNT_OF(dispatchers));
+}
+
+static bool is_helper_by_name(const char *name)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(helpers); i++)
+		if (strcasestr(name, helpers[i]))
+			return true;
+	return false;
+}
+
+/* ------------------------------------------------------------------ functions */
+
+struct tally {
+	double weight, depth; /* the latter: sum of weight times distance from the allocation */
+	double again;         /* of stacks on which it is more than once, for each time more */
+	uint32_t stamp, node; /* of the last stack; the one with most weight */
+	double most;
+};
+struct search {
+	struct limpet_locations *locations;
+	const struct limpet_culprit_stack *stacks;
+	size_t count;
+	struct tally *tallies; /* by function */
+	double weight;
+};
+
+static int add_stack(struct search *search, const struct limpet_culprit_stack *it, uint32_t stamp)
+{
+	struct limpet_location_stack stack;
+	int code = limpet_locations_stack(search->locations, it->node, false, &stack);
+
+	if (code < 0)
+		return code;
+	for (size_t i = 0; i < stack.count; i++) {
+		const uint32_t function = search->locations->locations[stack.list[i]].function;
+		struct tally *tally = &search->tallies[function];
+
+		if (tally->stamp == stamp) {
+			tally->again += fmax(it->weight, 0);
+			continue;
+		}
+		tally->stamp = stamp;
+		if (it->weight <= 0)
+			continue;
+		tally->weight += it->weight;
+		tally->depth += it->weight * (double)i;
+		if (it->weight > tally->most) {
+			tally->most = it->weight;
+			tally->node = it->node;
+		}
+	}
+	return 0;
+}
+
+static const struct limpet_function *function_of(const struct search *search, uint32_t function)
+{
+	return &search->locations->functions[function];
+}
+
+static bool may_be_named(const struct search *search, uint32_t number, bool named)
+{
+	const struct limpet_function *function = function_of(search, number);
+
+	return number > LIMPET_LOCATION_UNSEEN && (function->module || !named) &&
+	       function->kind == LIMPET_FRAME_PROGRAM && function->named == named &&
+	       !(named && is_dispatcher(function->name));
+}
+
+struct candidate {
+	uint32_t function;
+	double depth;
+};
+
+static int compare(const void *a, const void *b)
+{
+	const struct candidate *x = a, *y = b;
+
+	return x->depth < y->depth ? -1 : x->depth > y->depth;
+}
+
+/* Functions with this share, the innermost first. */
+static size_t list_candidates(const struct search *search, double share, bool named,
+			      struct candidate *list)
+{
+	size_t count = 0;
+
+	for (uint32_t i = 0; i < search->locations->function_count; i++) {
+		const struct tally *tally = &search->tallies[i];
+
+		if (tally->weight <= 0 || tally->weight < share * search->weight ||
+		    !may_be_named(search, i, named))
+			continue;
+		list[count++] = (struct candidate){i, tally->depth / tally->weight};
+	}
+	qsort(list, count, sizeof(*list), compare);
+	return count;
+}
+
+/* ------------------------------------------------------------------ which of them */
+
+/* Of the system: not what somebody wrote who looks for a leak in it. */
+static bool is_of_system(const struct search *search, const struct limpet_function *function)
+{
+	const char *module = function->module;
+
+	return module && strcmp(module, search->locations->model->target->executable) != 0 &&
+	       (limpet_begins(module, "/usr/lib") || limpet_begins(module, "/lib"));
+}
+
+/* Of a language's standard library, which is compiled into the program. */
+static bool is_of_standard_library(const struct limpet_function *function)
+{
+	static const char *const folders[] = {"/nim/lib/",     "/lib/nim/", "/rustc/",
+					      "/include/c++/", "/lib/go",   "/local/go/"};
+
+	for (size_t i = 0; function->file && i < LIMPET_COUNT_OF(folders); i++)
+		if (strstr(function->file, folders[i]))
+			return true;
+	return false;
+}
+
+static bool is_of_library(const struct search *search, uint32_t number)
+{
+	const struct limpet_function *function = function_of(search, number);
+
+	return is_of_standard_library(function) || is_of_system(search, function) ||
+	       begins_with_any(function->name, libraries, LIMPET_COUNT_OF(libraries));
+}
+
+/* The function that calls this one on a stack; UINT32_MAX: it is not on it, or outermost. */
+static uint32_t caller_on(const struct search *search, uint32_t node, uint32_t function)
+{
+	struct limpet_location_stack stack;
+	uint32_t caller = UINT32_MAX;
+
+	if (limpet_locations_stack(search->locations, node, false, &stack) < 0)
+		return caller;
+	for (size_t i = stack.count; i-- > 0;) {
+		const uint32_t at = search->locations->locations[stack.list[i]].function;
+
+		if (at == function)
+			return caller;
+		caller = at;
+	}
+	return UINT32_MAX;
+}
+
+static bool is_helper_by_callers(const struct search *search, uint32_t function)
+{
+	LIMPET_FREE bool *heavy = calloc(search->locations->function_count + 1ul, sizeof(*heavy));
+	uint64_t all = 0, of_heavy = 0;
+
+	for (size_t i = 0; heavy && i < search->count; i++) {
+		const uint32_t caller =
+			search->stacks[i].weight > 0
+				? caller_on(search, search->stacks[i].node, function)
+				: UINT32_MAX;
+
+		if (caller != UINT32_MAX)
+			heavy[caller] = true;
+	}
+	for (size_t i = 0; heavy && i < search->count; i++) {
+		const uint32_t caller = caller_on(search, search->stacks[i].node, function);
+
+		if (caller == UINT32_MAX)
+			continue;
+		all += search->stacks[i].allocations;
+		of_heavy += heavy[caller] ? search->stacks[i].allocations : 0;
+	}
+	return (double)of_heavy < HELPER_SHARE * (double)all;
+}
+
+static bool is_helper(const struct search *search, uint32_t number)
+{
+	const struct tally *tally = &search->tallies[number];
+
+	return tally->again > RECURSIVE_SHARE * tally->weight ||
+	       is_helper_by_name(function_of(search, number)->name) ||
+	       is_helper_by_callers(search, number);
+}
+
+/* The first that is neither a helper nor of a library; *ret_via: the last before it that is of a
+ * library, or the first helper. If there is none, a library's interface. */
+static size_t choose(const struct search *search, const struct candidate *list, size_t count,
+		     size_t *ret_via)
+{
+	size_t at = 0, interface = SIZE_MAX;
+
+	while (at < count && (is_of_library(search, list[at].function) ||
+			      (is_helper(search, list[at].function) && at + 1 < count))) {
+		if (is_of_library(search, list[at].function))
+			interface = at;
+		at++;
+	}
+	*ret_via = interface != SIZE_MAX ? interface : at ? 0 : SIZE_MAX;
+	if (at < count)
+		return at;
+	*ret_via = SIZE_MAX;
+	return interface != SIZE_MAX ? interface : 0;
+}
+
+static char *name_of(const struct search *search, uint32_t function)
+{
+	return limpet_function_name(function_of(search, function), false);
+}
+
+/* Where the function is on its largest stack. */
+static int place_of(const struct search *search, uint32_t function, struct limpet_culprit *culprit)
+{
+	struct limpet_location_stack stack;
+	int code = limpet_locations_stack(search->locations, culprit->node, false, &stack);
+
+	for (size_t i = 0; code == 0 && i < stack.count; i++) {
+		const struct limpet_location *place = &search->locations->locations[stack.list[i]];
+
+		if (place->function != function)
+			continue;
+		culprit->file = place->file ? limpet_base_name(place->file) : NULL;
+		culprit->line = place->line;
+		break;
+	}
+	return code;
+}
+
+static int describe(const struct search *search, const struct candidate *list, size_t count,
+		    struct limpet_culprit *ret)
+{
+	size_t via, at = choose(search, list, count, &via);
+	const struct tally *tally = &search->tallies[list[at].function];
+	struct limpet_culprit culprit = {.node = tally->node,
+					 .share = tally->weight / search->weight};
+	int code;
+
+	culprit.function = name_of(search, list[at].function);
+	if (via != SIZE_MAX)
+		culprit.via = name_of(search, list[via].function);
+	if (at + 1 < count)
+		culprit.caller = name_of(search, list[at + 1].function);
+	code = !culprit.function || (via != SIZE_MAX && !culprit.via) ||
+			       (at + 1 < count && !culprit.caller)
+		       ? -ENOMEM
+		       : place_of(search, list[at].function, &culprit);
+	if (code < 0)
+		limpet_culprit_done(&culprit);
+	else
+		*ret = culprit;
+	return code;
+}
+
+static int find(const struct search *search, struct limpet_culprit *ret)
+{
+	LIMPET_FREE struct candidate *list =
+		calloc(search->locations->function_count + 1ul, sizeof(*list));
+
+	if (!list)
+		return -ENOMEM;
+	for (unsigned named = 2; named-- > 0;)
+		for (size_t i = 0; i < LIMPET_COUNT_OF(shares); i++) {
+			const size_t count = list_candidates(search, shares[i], named, list);
+
+			if (count)
+				return describe(search, list, count, ret);
+		}
+	return 0;
+}
+
+int limpet_culprit_find(struct limpet_locations *locations,
+			const struct limpet_culprit_stack *stacks, size_t count,
+			struct limpet_culprit *ret_culprit)
+{
+	struct search search = {.locations = locations, .stacks = stacks, .count = count};
+	int code = 0;
+
+	*ret_culprit = (struct limpet_culprit){0};
+	/* Functions get their numbers as stacks are read. */
+	for (size_t i = 0; i < count && code == 0; i++) {
+		struct limpet_location_stack stack;
+
+		code = limpet_locations_stack(locations, stacks[i].node, false, &stack);
+		if (stacks[i].weight > 0)
+			search.weight += stacks[i].weight;
+	}
+	if (code < 0 || search.weight <= 0)
+		return code;
+	search.tallies = calloc(locations->function_count + 1ul, sizeof(*search.tallies));
+	if (!search.tallies)
+		return -ENOMEM;
+	for (size_t i = 0; i < count && code == 0; i++)
+		code = add_stack(&search, &stacks[i], (uint32_t)i + 1);
+	if (code == 0)
+		code = find(&search, ret_culprit);
+	free(search.tallies);
+	return code;
+}
+
+void limpet_culprit_done(struct limpet_culprit *culprit)
+{
+	free(culprit->function);
+	free(culprit->via);
+	free(culprit->caller);
+	*culprit = (struct limpet_culprit){0};
+}

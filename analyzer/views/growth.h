@@ -1,0 +1,41 @@
+/* What grew in a heap and stayed, and under which function.
+ *
+ * A stack has grown by what it holds at the end, if it held some of that for a good part of the
+ * window's last quarter. What goes up and down has grown by its lowest points. Pages of a trace of
+ * pages count as blocks. */
+#ifndef LIMPET_ANALYZER_VIEWS_GROWTH_H
+#define LIMPET_ANALYZER_VIEWS_GROWTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analyzer/model/history.h"
+#include "analyzer/views/culprit.h"
+#include "analyzer/views/view.h"
+#include "common/err.h"
+
+/* Stacks that grew, together. */
+struct limpet_growth_sum {
+	double bytes;
+	uint64_t began_ns, ended_ns; /* when a tenth of it was there, and nine tenths */
+	uint64_t allocations, frees, live_blocks;
+	struct limpet_culprit culprit;
+};
+enum limpet_growth_of {
+	LIMPET_GROWTH_KEPT, /* stacks that grow to the end, hardly any of whose blocks was freed */
+	LIMPET_GROWTH_ON,   /* all that grow to the end */
+	LIMPET_GROWTH_ALL,
+	LIMPET_GROWTH_SUMS
+};
+struct limpet_growth {
+	bool judged; /* false: the trace does not tell what happened when: all is in ALL */
+	struct limpet_growth_sum sums[LIMPET_GROWTH_SUMS];
+	double swing_bytes; /* of all live bytes: their deepest fall */
+};
+
+/* `view`: unfiltered; `history`: of the whole capture. -ENOMEM. */
+int limpet_growth_find(const struct limpet_view *view, const struct limpet_history *history,
+		       struct limpet_growth *ret_growth) LIMPET_MUST_CHECK;
+void limpet_growth_done(struct limpet_growth *growth);
+
+#endif
