@@ -391,6 +391,16 @@ static int pack_steps(struct work *work)
 	return history->packed.failed ? -ENOMEM : 0;
 }
 
+const struct limpet_history_site *limpet_history_site_of(const struct limpet_history *history,
+							 uint32_t node)
+{
+	const size_t at =
+		LIMPET_PARTITION_POINT(i, history->site_count, history->sites[i].node < node);
+
+	return at < history->site_count && history->sites[at].node == node ? &history->sites[at]
+									   : NULL;
+}
+
 struct limpet_cursor limpet_history_steps(const struct limpet_history *history,
 					  const struct limpet_history_site *site)
 {

@@ -59,6 +59,9 @@ size_t limpet_history_find_step(const void *history, size_t block, uint64_t time
 				uint64_t *ret_until_ns);
 void limpet_history_free(struct limpet_history *history);
 
+/* The site of that node, or NULL. */
+const struct limpet_history_site *limpet_history_site_of(const struct limpet_history *history,
+							 uint32_t node);
 /* The site's steps, ascending. */
 struct limpet_cursor limpet_history_steps(const struct limpet_history *history,
 					  const struct limpet_history_site *site);

@@ -141,14 +141,6 @@ static const char *const helpers[] = {"alloc", "strdup", "strndup", "memdup", "_
 				      "appendString", "copyString", "rawNewString", "prepareAdd",
 				      "eqcopy_", "eqdup_"};
 
-static bool begins_with_any(const char *name, const char *const *list, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		if (!strncmp(name, list[i], strlen(list[i])))
-			return true;
-	return false;
-}
-
 static bool is_dispatcher(const char *name)
 {
 	const char *last = strstr(name, "::main");
@@ -157,7 +149,7 @@ static bool is_dispatcher(const char *name)
 	if (!strncmp(name, "main", 4))
 		return !name[4] || name[4] == '(' || !strncmp(name, "main.main", 9);
 	return (last && !last[6]) ||
-	       begins_with_any(name, dispatchers, LIMPET_COUNT_OF(dispatchers));
+	       limpet_begins_any(name, dispatchers, LIMPET_COUNT_OF(dispatchers));
 }
 
 static bool is_helper_by_name(const char *name)
@@ -284,7 +276,7 @@ static bool is_of_library(const struct search *search, uint32_t number)
 	const struct limpet_function *function = function_of(search, number);
 
 	return is_of_standard_library(function) || is_of_system(search, function) ||
-	       begins_with_any(function->name, libraries, LIMPET_COUNT_OF(libraries));
+	       limpet_begins_any(function->name, libraries, LIMPET_COUNT_OF(libraries));
 }
 
 /* The function that calls this one on a stack; UINT32_MAX: it is not on it, or outermost. */
@@ -432,16 +424,11 @@ int limpet_culprit_find(struct limpet_locations *locations,
 	int code = 0;
 
 	*ret_culprit = (struct limpet_culprit){0};
-	/* Functions get their numbers as stacks are read. */
-	for (size_t i = 0; i < count && code == 0; i++) {
-		struct limpet_location_stack stack;
-
-		code = limpet_locations_stack(locations, stacks[i].node, false, &stack);
+	for (size_t i = 0; i < count; i++)
 		if (stacks[i].weight > 0)
 			search.weight += stacks[i].weight;
-	}
-	if (code < 0 || search.weight <= 0)
-		return code;
+	if (search.weight <= 0)
+		return 0;
 	search.tallies = calloc(locations->function_count + 1ul, sizeof(*search.tallies));
 	if (!search.tallies)
 		return -ENOMEM;

@@ -109,18 +109,6 @@ unsigned limpet_findings_part_of_step(const struct limpet_findings_work *work, u
 	return part < PARTS ? (unsigned)part : PARTS - 1;
 }
 
-/* The history covers the whole capture, the view only the window. */
-const struct limpet_history_site *limpet_findings_steps_of(const struct limpet_findings_work *work,
-							   uint32_t node)
-{
-	const struct limpet_history *history = work->history;
-	const size_t at =
-		LIMPET_PARTITION_POINT(i, history->site_count, history->sites[i].node < node);
-
-	return at < history->site_count && history->sites[at].node == node ? &history->sites[at]
-									   : NULL;
-}
-
 static void add_steps(struct limpet_findings_work *work, struct limpet_findings_group *group,
 		      const struct limpet_history_site *steps)
 {
@@ -188,7 +176,8 @@ static void add_parts(struct limpet_findings_work *work, struct limpet_findings_
 static void add_site(struct limpet_findings_work *work, struct limpet_findings_group *group,
 		     const struct limpet_model_site *figures)
 {
-	const struct limpet_history_site *steps = limpet_findings_steps_of(work, figures->node);
+	const struct limpet_history_site *steps =
+		limpet_history_site_of(work->history, figures->node);
 	const int64_t weight = (int64_t)(figures->live_bytes + figures->allocated_bytes / 1024);
 	const uint32_t node = group->figures.node;
 

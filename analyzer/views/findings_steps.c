@@ -120,7 +120,7 @@ static double *growth_of(const struct limpet_findings_work *work, struct step *f
 	for (size_t i = 0; i < work->view->site_count && growth; i++) {
 		const struct limpet_history_site *site =
 			work->group_of[i] == found->group
-				? limpet_findings_steps_of(work, work->view->sites[i].node)
+				? limpet_history_site_of(work->history, work->view->sites[i].node)
 				: NULL;
 		struct limpet_cursor cursor;
 		struct limpet_history_step step;

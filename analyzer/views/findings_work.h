@@ -114,9 +114,6 @@ double limpet_findings_late_growth(const double *growth);
 int limpet_findings_find_steps(struct limpet_findings_work *work);
 /* The part that a step of the history is of; LIMPET_FINDINGS_PARTS: it is outside of the window. */
 unsigned limpet_findings_part_of_step(const struct limpet_findings_work *work, uint32_t step);
-/* The site's steps, or NULL. */
-const struct limpet_history_site *limpet_findings_steps_of(const struct limpet_findings_work *work,
-							   uint32_t node);
 
 /* Finds sites that grow, other growth, or that nothing grows: findings_growth.c. */
 int limpet_findings_find_growing(struct limpet_findings_work *work);

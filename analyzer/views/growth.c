@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "analyzer/views/findings_groups.h"
-#include "common/array.h"
 
 #define PARTS 64u
 #define LAST (PARTS - PARTS / 4) /* the last quarter begins */
@@ -37,16 +36,6 @@ static bool is_judged(const struct limpet_model *model, const struct limpet_hist
 			 history->edges_ns[i] < model->to_ns;
 	return steps >= LEAST_STEPS && !history->in_one &&
 	       model->to_ns - model->from_ns >= LEAST_NS;
-}
-
-static const struct limpet_history_site *site_of(const struct limpet_history *history,
-						 uint32_t node)
-{
-	const size_t at =
-		LIMPET_PARTITION_POINT(i, history->site_count, history->sites[i].node < node);
-
-	return at < history->site_count && history->sites[at].node == node ? &history->sites[at]
-									   : NULL;
 }
 
 /* PARTS: outside of the window. */
@@ -214,7 +203,8 @@ static int read_sites(const struct limpet_view *view, const struct limpet_histor
 	if (code < 0)
 		return code;
 	for (size_t i = 0; i < view->site_count && code == 0; i++) {
-		const struct limpet_history_site *steps = site_of(history, view->sites[i].node);
+		const struct limpet_history_site *steps =
+			limpet_history_site_of(history, view->sites[i].node);
 
 		code = limpet_findings_groups_find(labels, view->sites[i].node, &sites[i].group);
 		if (code < 0 || !steps)
