@@ -4,7 +4,7 @@
 
 #include "common/array.h"
 #include "explain/java.h"
-#include "explain/v8.h"
+#include "explain/runtimes/v8_pages.h"
 
 #define PAGE ((uint64_t)4096)
 #define PYTHON_HEAD_BYTES 48u

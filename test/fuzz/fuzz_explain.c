@@ -16,8 +16,8 @@
 #include "explain/jemalloc.h"
 #include "explain/mimalloc_census.h"
 #include "explain/runtimes.h"
+#include "explain/runtimes/v8_pages.h"
 #include "explain/tcmalloc.h"
-#include "explain/v8.h"
 #include "test/unit/target_of.h"
 
 #define BASE UINT64_C(0x200000000000)

@@ -14,7 +14,7 @@
 #include "explain/mimalloc.h"
 #include "explain/present.h"
 #include "explain/runtimes.h"
-#include "explain/v8.h"
+#include "explain/runtimes/v8_pages.h"
 
 #define AT UINT64_C(0x47f2500000)
 

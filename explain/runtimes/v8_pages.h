@@ -1,11 +1,11 @@
 /* Recognizes pages of V8's heap: regions at multiples of 256 KiB with a head that says where they
  * are, how large, and to which part of the heap they belong. */
-#ifndef LIMPET_EXPLAIN_V8_H
-#define LIMPET_EXPLAIN_V8_H
+#ifndef LIMPET_EXPLAIN_RUNTIMES_V8_PAGES_H
+#define LIMPET_EXPLAIN_RUNTIMES_V8_PAGES_H
 
 #include <stdint.h>
 
-#include "explain/memory_reader.h"
+#include "injector/proc/memory_reader.h"
 
 #define LIMPET_V8_PAGE_BYTES ((uint64_t)256 << 10)
 

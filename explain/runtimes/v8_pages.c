@@ -1,4 +1,4 @@
-#include "explain/v8.h"
+#include "explain/runtimes/v8_pages.h"
 
 #include <stdbool.h>
 
