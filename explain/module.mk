@@ -27,9 +27,15 @@ EXPLAIN_SRC := \
 	explain/pieces.c \
 	explain/present.c \
 	explain/runtimes.c \
+	explain/runtimes/v8_census.c \
+	explain/runtimes/v8_count.c \
+	explain/runtimes/v8_heap.c \
 	explain/runtimes/v8_layout.c \
 	explain/runtimes/v8_objects.c \
 	explain/runtimes/v8_pages.c \
+	explain/runtimes/v8_sizes.c \
+	explain/runtimes/v8_tally.c \
+	explain/runtimes/v8_walk.c \
 	explain/samples.c \
 	explain/stack_owners.c \
 	explain/tcmalloc.c \

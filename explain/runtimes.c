@@ -92,13 +92,17 @@ static bool recognize_extent(struct marking *marking, uint64_t at, uint64_t byte
 
 static void recognize_v8(struct marking *marking, uint64_t at)
 {
-	const char *owner;
+	struct limpet_v8_page page;
 
-	if (at % LIMPET_V8_PAGE_BYTES ||
-	    !recognize_extent(marking, at, limpet_v8_page(marking->memory, at, &owner)))
+	if (at % LIMPET_V8_PAGE_BYTES || !limpet_v8_page_read(marking->memory, at, &page) ||
+	    !recognize_extent(marking, at, page.bytes))
 		return;
 	marking->kind = LIMPET_KIND_V8;
-	marking->owner = owner;
+	if (limpet_v8_page_is_large(&page))
+		marking->owner = "V8: large objects";
+	else
+		marking->owner = page.flags & LIMPET_V8_FLAGS_YOUNG ? "V8: young generation"
+								    : "V8: old generation";
 }
 
 /* The same for mimalloc, which lets a part of what it has mapped be accessed, and the rest later:

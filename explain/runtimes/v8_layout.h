@@ -31,6 +31,7 @@ struct limpet_modules;
 	X(map_instance_size, "class_Map__instance_size_in_words__", NULL)                      \
 	X(map_instance_type, "class_Map__instance_type__", NULL)                               \
 	X(map_bit_field3, "class_Map__bit_field3__", NULL)                                     \
+	X(map_dictionary_shift, "bit_field3_is_dictionary_map_shift", NULL)                    \
 	X(map_constructor, "class_Map__constructor_or_back_pointer__", NULL)                   \
 	X(map_prototype, "class_Map__prototype__", NULL)                                       \
 	X(string_length, "class_String__length__", NULL)                                       \
@@ -45,8 +46,6 @@ struct limpet_modules;
 	X(function_shared, "class_JSFunction__shared__", NULL)                                 \
 	X(function_code, "class_JSFunction__code__", NULL)                                     \
 	X(shared_name_or_scope, "class_SharedFunctionInfo__name_or_scope_info__", NULL)        \
-	X(shared_data, "class_SharedFunctionInfo__function_data__",                            \
-	  "class_SharedFunctionInfo__trusted_function_data__")                                 \
 	X(shared_script, "class_SharedFunctionInfo__script_or_debug_info__",                   \
 	  "class_SharedFunctionInfo__script__")                                                \
 	X(script_name, "class_Script__name__", NULL)                                           \

@@ -11,11 +11,15 @@ enum { SEQUENTIAL = 0, CONS = 1, EXTERNAL = 2, SLICED = 3, THIN = 5 };
 #define CHARACTERS 256u
 /* src/objects/scope-info.tq. */
 #define LOCALS_LIMIT 65536
-#define INLINED_LOCALS 75
+#define INLINED_LOCALS 75u
 #define SCOPE_TYPE(flags) ((flags) & 15)
 #define SCOPE_SAVED_CLASS_VARIABLE(flags) ((flags) >> 10 & 1)
 #define SCOPE_FUNCTION_VARIABLE(flags) ((flags) >> 12 & 3)
 #define SCOPE_INFERRED_NAME(flags) ((flags) >> 14 & 1)
+#define SCOPE_OUTER(flags) ((flags) >> 22 & 1)
+#define SCOPE_BLOCK_LIST(layout, flags) ((layout)->scope_first_vars < 5 ? (flags) >> 28 & 1 : 0)
+/* CLASS_SCOPE, EVAL_SCOPE, FUNCTION_SCOPE, MODULE_SCOPE, SCRIPT_SCOPE. */
+#define LAST_WITH_POSITIONS 4u
 
 /* ------------------------------------------------------------------ objects */
 
@@ -310,10 +314,29 @@ static int take_name(const struct limpet_v8 *v8, uint64_t word, struct limpet_v8
 	return error == -EBADMSG ? 0 : error;
 }
 
-/* The flags are a small integer, or a number of 32 bits since V8 13. */
-static uint32_t scope_flags(uint64_t word)
+uint32_t limpet_v8_scope_flags(uint64_t word)
 {
 	return (uint32_t)(limpet_v8_is_smi(word) ? word >> 32 : word);
+}
+
+static uint64_t words_of_locals(uint64_t locals)
+{
+	return (locals < INLINED_LOCALS ? locals : 1) + locals;
+}
+
+/* Functions, scripts, modules, classes and what is evaluated have positions; blocks do not. */
+static bool has_positions(const struct limpet_v8_layout *layout, uint32_t flags)
+{
+	return layout->scope_first_vars < 5 && SCOPE_TYPE(flags) <= LAST_WITH_POSITIONS;
+}
+
+uint64_t limpet_v8_scope_words(const struct limpet_v8_layout *layout, uint32_t flags,
+			       uint64_t locals)
+{
+	return (SCOPE_TYPE(flags) == layout->module_scope) + words_of_locals(locals) +
+	       SCOPE_SAVED_CLASS_VARIABLE(flags) + (SCOPE_FUNCTION_VARIABLE(flags) ? 2 : 0) +
+	       SCOPE_INFERRED_NAME(flags) + (has_positions(layout, flags) ? 2 : 0) +
+	       SCOPE_OUTER(flags) + SCOPE_BLOCK_LIST(layout, flags);
 }
 
 /* Its parts follow each other, and are there or not as the flags and the number of locals say: [the
@@ -333,14 +356,14 @@ static int read_scope(const struct limpet_v8 *v8, const struct limpet_v8_object 
 	if (layout->scope_first_vars < 3 || layout->scope_first_vars > 8 ||
 	    !read_slot(v8, scope, 0, &word) || !read_slot(v8, scope, layout->scope_local_count, &count))
 		return -ENODATA;
-	flags = scope_flags(word);
+	flags = limpet_v8_scope_flags(word);
 	locals = limpet_v8_smi(count);
 	if (!limpet_v8_is_smi(count) || locals < 0 || locals > LOCALS_LIMIT)
 		return -EBADMSG;
 	if (has_fixed_positions)
 		error = take_positions(v8, scope, layout->scope_first_vars - 2, function);
 	at += SCOPE_TYPE(flags) == layout->module_scope;
-	at += (locals < INLINED_LOCALS ? locals : 1) + locals;
+	at += (int64_t)words_of_locals((uint64_t)locals);
 	at += SCOPE_SAVED_CLASS_VARIABLE(flags);
 	if (SCOPE_FUNCTION_VARIABLE(flags) && !error) {
 		if (!read_slot(v8, scope, at, &word))
@@ -365,31 +388,43 @@ static bool is_uncompiled(const struct limpet_v8_layout *layout, uint16_t type)
 	       type == layout->type_uncompiled_job || type == layout->type_uncompiled_preparse_job;
 }
 
-/* A function that has not run yet, or whose code was dropped, keeps this in place of its scope. */
-static int read_uncompiled(const struct limpet_v8 *v8, const struct limpet_v8_object *shared,
+/* What a function that has not run yet, or whose code was dropped, has in place of a scope. */
+static int take_uncompiled(const struct limpet_v8 *v8, const struct limpet_v8_object *data,
 			   struct limpet_v8_function *function)
 {
 	const struct limpet_v8_layout *layout = v8->layout;
-	struct limpet_v8_object data;
 	int32_t positions[2];
 	uint64_t word;
-	int error = read_reference(v8, shared, layout->shared_data, &data);
+	int error = 0;
 
-	/* Builtins have a number there. */
-	if (error == -EBADMSG || (!error && !is_uncompiled(layout, data.type)))
-		return 0;
-	if (!error && !limpet_v8_field(v8, &data, layout->uncompiled_name, &word))
+	if (!limpet_v8_field(v8, data, layout->uncompiled_name, &word))
 		error = -ENODATA;
 	if (!error)
 		error = take_name(v8, word, function);
 	if (!error)
 		error = limpet_memory_reader_read(
-			v8->memory, data.address + (uint64_t)layout->uncompiled_start, positions,
+			v8->memory, data->address + (uint64_t)layout->uncompiled_start, positions,
 			sizeof(positions));
 	if (error || positions[0] < 0 || positions[1] < positions[0])
 		return error;
 	function->start = positions[0];
 	function->end = positions[1];
+	return 0;
+}
+
+/* It is in one of the fields before that of the name. Builtins have a number there. */
+static int read_uncompiled(const struct limpet_v8 *v8, const struct limpet_v8_object *shared,
+			   struct limpet_v8_function *function)
+{
+	for (int32_t offset = 8; offset < v8->layout->shared_name_or_scope; offset += 8) {
+		struct limpet_v8_object data;
+		int error = read_reference(v8, shared, offset, &data);
+
+		if (!error && is_uncompiled(v8->layout, data.type))
+			return take_uncompiled(v8, &data, function);
+		if (error && error != -EBADMSG)
+			return error;
+	}
 	return 0;
 }
 

@@ -75,4 +75,10 @@ struct limpet_v8_function {
 int limpet_v8_function_info(const struct limpet_v8 *v8, uint64_t word,
 			    struct limpet_v8_function *ret) LIMPET_MUST_CHECK;
 
+/* The beginning of a ScopeInfo: its flags, which are a small integer, or a number of 32 bits since
+ * V8 13; and how many words there are of it behind the fixed ones, without a module's variables. */
+uint32_t limpet_v8_scope_flags(uint64_t word);
+uint64_t limpet_v8_scope_words(const struct limpet_v8_layout *layout, uint32_t flags,
+			       uint64_t locals);
+
 #endif
