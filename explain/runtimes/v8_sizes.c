@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/err.h"
-#include "explain/runtimes/v8_walk.h"
 
 enum rule {
 	UNKNOWN,
@@ -269,15 +268,13 @@ static uint64_t size_of_instructions(const struct limpet_v8_sizes *sizes, const 
 	       ~(uint64_t)(CODE_ALIGN_BYTES - 1);
 }
 
-uint64_t limpet_v8_sizes_of(const struct limpet_v8_sizes *sizes, const struct limpet_v8_map *map,
+uint64_t limpet_v8_sizes_of(const struct limpet_v8_sizes *sizes, unsigned rule,
 			    const uint8_t *object, uint64_t room)
 {
 	const struct limpet_v8_layout *layout = sizes->v8->layout;
 	const uint64_t word = word_of(object, room, 8), low = word & UINT32_MAX, high = word >> 32;
 
-	if (map->words)
-		return (uint64_t)map->words * 8;
-	switch ((enum rule)map->rule) {
+	switch ((enum rule)rule) {
 	case WORDS:
 		return sum_words(16, length_of(word));
 	case NATIVE_CONTEXT:

@@ -159,7 +159,9 @@ static bool meet(struct limpet_v8_walk *walk, const struct limpet_v8_area *area,
 		return false;
 	ret->address = address;
 	ret->object = area->bytes + (address - area->start);
-	ret->bytes = limpet_v8_sizes_of(&walk->sizes, ret->map, ret->object, ret->copied_bytes);
+	ret->bytes = ret->map->words ? (uint64_t)ret->map->words * 8
+				     : limpet_v8_sizes_of(&walk->sizes, ret->map->rule, ret->object,
+							  ret->copied_bytes);
 	return ret->bytes && ret->bytes <= room && ret->bytes % 8 == 0;
 }
 

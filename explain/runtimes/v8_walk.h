@@ -12,8 +12,6 @@
 #include "common/err.h"
 #include "explain/runtimes/v8_objects.h"
 
-/* How the size of an object is found if its map does not tell it. */
-enum limpet_v8_rule;
 
 /* What is known of a map. */
 struct limpet_v8_map {
