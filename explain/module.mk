@@ -31,6 +31,7 @@ EXPLAIN_SRC := \
 	explain/runtimes/v8_count.c \
 	explain/runtimes/v8_heap.c \
 	explain/runtimes/v8_layout.c \
+	explain/runtimes/v8_lines.c \
 	explain/runtimes/v8_objects.c \
 	explain/runtimes/v8_pages.c \
 	explain/runtimes/v8_sizes.c \

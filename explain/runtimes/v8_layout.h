@@ -46,6 +46,8 @@ struct limpet_modules;
 	X(function_shared, "class_JSFunction__shared__", NULL)                                 \
 	X(function_code, "class_JSFunction__code__", NULL)                                     \
 	X(shared_name_or_scope, "class_SharedFunctionInfo__name_or_scope_info__", NULL)        \
+	X(shared_data, "class_SharedFunctionInfo__function_data__",                            \
+	  "class_SharedFunctionInfo__trusted_function_data__")                                 \
 	X(shared_script, "class_SharedFunctionInfo__script_or_debug_info__",                   \
 	  "class_SharedFunctionInfo__script__")                                                \
 	X(script_name, "class_Script__name__", NULL)                                           \

@@ -67,9 +67,8 @@ bool limpet_v8_field(const struct limpet_v8 *v8, const struct limpet_v8_object *
 				      v8->memory, object->address + (uint64_t)offset, ret_word);
 }
 
-/* The field, if it refers to an object. */
-static int read_reference(const struct limpet_v8 *v8, const struct limpet_v8_object *object,
-			  int32_t offset, struct limpet_v8_object *ret)
+int limpet_v8_reference(const struct limpet_v8 *v8, const struct limpet_v8_object *object,
+			int32_t offset, struct limpet_v8_object *ret)
 {
 	uint64_t word;
 
@@ -92,7 +91,7 @@ bool limpet_v8_is_function(const struct limpet_v8 *v8, const struct limpet_v8_ob
 	if (object->type < v8->layout->type_function ||
 	    object->type >= v8->layout->type_function + 32)
 		return false;
-	return read_reference(v8, object, v8->layout->function_shared, &shared) == 0 &&
+	return limpet_v8_reference(v8, object, v8->layout->function_shared, &shared) == 0 &&
 	       shared.type == v8->layout->type_shared;
 }
 
@@ -199,7 +198,7 @@ static int put_pair(struct text *text, const struct limpet_v8_object *string, ui
 	const struct limpet_v8_layout *layout = text->v8->layout;
 	struct limpet_v8_object first;
 	uint32_t length, taken = 0;
-	int error = read_reference(text->v8, string, layout->cons_first, &first);
+	int error = limpet_v8_reference(text->v8, string, layout->cons_first, &first);
 
 	if (!error)
 		error = read_length(text->v8, &first, &length);
@@ -418,7 +417,7 @@ static int read_uncompiled(const struct limpet_v8 *v8, const struct limpet_v8_ob
 {
 	for (int32_t offset = 8; offset < v8->layout->shared_name_or_scope; offset += 8) {
 		struct limpet_v8_object data;
-		int error = read_reference(v8, shared, offset, &data);
+		int error = limpet_v8_reference(v8, shared, offset, &data);
 
 		if (!error && is_uncompiled(v8->layout, data.type))
 			return take_uncompiled(v8, &data, function);
@@ -433,7 +432,7 @@ static int read_script(const struct limpet_v8 *v8, const struct limpet_v8_object
 {
 	struct limpet_v8_object script;
 	uint64_t word;
-	int error = read_reference(v8, shared, v8->layout->shared_script, &script);
+	int error = limpet_v8_reference(v8, shared, v8->layout->shared_script, &script);
 
 	if (error == -EBADMSG || (!error && script.type != v8->layout->type_script))
 		return 0;

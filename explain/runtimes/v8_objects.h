@@ -52,6 +52,9 @@ int limpet_v8_object(const struct limpet_v8 *v8, uint64_t word,
  * offset. */
 bool limpet_v8_field(const struct limpet_v8 *v8, const struct limpet_v8_object *object,
 		     int32_t offset, uint64_t *ret_word);
+/* What a field refers to: as limpet_v8_object(), -ENODATA: as limpet_v8_field(). */
+int limpet_v8_reference(const struct limpet_v8 *v8, const struct limpet_v8_object *object,
+			int32_t offset, struct limpet_v8_object *ret) LIMPET_MUST_CHECK;
 bool limpet_v8_is_string(const struct limpet_v8 *v8, uint16_t type);
 bool limpet_v8_is_function(const struct limpet_v8 *v8, const struct limpet_v8_object *object);
 

@@ -6,10 +6,13 @@
 #include <string.h>
 
 #include "common/array.h"
+#include "explain/runtimes/v8_lines.h"
 
 #define FIRST_SLOTS ((size_t)1 << 12)
 #define ROWS_LIMIT ((size_t)1 << 16)
 #define BUFFERS_LIMIT ((size_t)1 << 20)
+/* The largest rows, of which the line is looked for. */
+#define WITH_LINES ((size_t)512)
 /* Each property that is added gives an object another map, which leads back to the one before. */
 #define BACK_POINTERS 4096u
 
@@ -151,6 +154,7 @@ static int32_t row_of_function(struct limpet_v8_tally *tally, enum limpet_v8_kin
 		return row;
 	name_row(&tally->rows[row], function.name[0] ? function.name : "(anonymous)");
 	memcpy(tally->rows[row].script, function.script, sizeof(function.script));
+	tally->rows[row].script_address = function.script_address;
 	tally->rows[row].position = function.start;
 	return row;
 }
@@ -411,6 +415,37 @@ static void cut(struct limpet_v8_tally *tally, size_t limit)
 	}
 }
 
+static int by_script(const void *a, const void *b)
+{
+	const struct limpet_v8_row *one = a, *other = b;
+
+	return (one->script_address > other->script_address) -
+	       (one->script_address < other->script_address);
+}
+
+/* Each script's text is read once. */
+static void find_lines(struct limpet_v8_tally *tally, size_t count)
+{
+	struct limpet_v8_lines lines = {0};
+	uint64_t script = 0;
+
+	qsort(tally->rows, count, sizeof(*tally->rows), by_script);
+	for (size_t i = 0; i < count; i++) {
+		struct limpet_v8_row *row = &tally->rows[i];
+
+		if (!row->script_address)
+			continue;
+		if (row->script_address != script) {
+			script = row->script_address;
+			limpet_v8_lines_done(&lines);
+			(void)!limpet_v8_lines_read(tally->v8, script, &lines);
+		}
+		row->line = limpet_v8_line_of(&lines, row->position);
+	}
+	limpet_v8_lines_done(&lines);
+	qsort(tally->rows, count, sizeof(*tally->rows), by_bytes);
+}
+
 int limpet_v8_tally_rows(struct limpet_v8_tally *tally, size_t limit,
 			 const struct limpet_v8_row **ret_rows, size_t *ret_count)
 {
@@ -420,6 +455,7 @@ int limpet_v8_tally_rows(struct limpet_v8_tally *tally, size_t limit,
 		merge(tally);
 		qsort(tally->rows, tally->count, sizeof(*tally->rows), by_bytes);
 		cut(tally, limit);
+		find_lines(tally, tally->count < WITH_LINES ? tally->count : WITH_LINES);
 	}
 	*ret_rows = tally->rows;
 	*ret_count = tally->count;

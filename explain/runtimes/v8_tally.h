@@ -22,7 +22,9 @@ enum limpet_v8_kind {
 
 struct limpet_v8_row {
 	uint32_t kind;
-	int32_t position; /* of the function in its script, in characters; -1: not known */
+	uint32_t line;    /* of the function in its script; 0: not known */
+	int32_t position; /* the same in characters; -1: not known */
+	uint64_t script_address; /* of the Script object; 0: none */
 	uint64_t count, bytes;
 	uint64_t outside_bytes; /* what they hold outside of the heap: backing stores */
 	char name[LIMPET_V8_NAME_BYTES];
