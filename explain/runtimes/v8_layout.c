@@ -1,6 +1,7 @@
 #include "explain/runtimes/v8_layout.h"
 
 #include <elf.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/array.h"
@@ -249,6 +250,58 @@ static int compare_types(const void *a, const void *b)
 	return (int)one->type - (int)other->type;
 }
 
+/* ------------------------------------------------------------------ types without constants */
+
+static void add_type(struct limpet_v8_layout *layout, int32_t type, const char *class)
+{
+	if (type <= 0 || type > UINT16_MAX || layout->type_count == LIMPET_V8_TYPES)
+		return;
+	for (size_t i = 0; i < layout->type_count; i++)
+		if (layout->types[i].type == type)
+			return;
+	layout->types[layout->type_count].type = (uint16_t)type;
+	snprintf(layout->types[layout->type_count++].class, LIMPET_V8_TYPE_NAME_BYTES, "%s",
+		 class);
+}
+
+static bool has_type(const struct limpet_v8_layout *layout, int32_t type)
+{
+	for (size_t i = 0; i < layout->type_count; i++)
+		if (layout->types[i].type == type)
+			return true;
+	return false;
+}
+
+/* Types that the constants leave out, by those that are told: each has its place among them. */
+static void add_types(struct limpet_v8_layout *layout)
+{
+	static const struct {
+		const char *before, *class;
+	} neighbours[] = {
+		{"Symbol", "BigInt"},
+		{"WeakFixedArray", "TransitionArray"},
+		{"EmbedderDataArray", "FeedbackMetadata"},
+		{"FeedbackVector", "Filler"},
+		{"Filler", "FreeSpace"},
+		{"PromiseResolveThenableJobTask", "LoadHandler"},
+		{"LoadHandler", "StoreHandler"},
+		{"TurbofanUnionType", "Foreign"},
+	};
+	int32_t type = limpet_v8_type_of(layout, "FixedArray");
+
+	/* Dictionaries and other tables derive from it. */
+	while (type > 0 && type < UINT16_MAX && !has_type(layout, type + 1))
+		add_type(layout, ++type, "HashTable");
+	/* By their names: await, block, catch, debug, eval, function, module, native. */
+	add_type(layout, layout->first_context + 7, "NativeContext");
+	for (type = layout->first_context; type > 0 && type <= layout->last_context; type++)
+		add_type(layout, type, "Context");
+	for (size_t i = 0; i < LIMPET_COUNT_OF(neighbours); i++)
+		if (limpet_v8_type_of(layout, neighbours[i].class) < 0)
+			add_type(layout, limpet_v8_type_of(layout, neighbours[i].before) + 1,
+				 neighbours[i].class);
+}
+
 static int judge(struct reading *reading)
 {
 	struct limpet_v8_layout *layout = reading->layout;
@@ -258,6 +311,7 @@ static int judge(struct reading *reading)
 	if (reading->has_constants && release) {
 		add_defaults(layout);
 		layout->module_scope = release->module_scope;
+		add_types(layout);
 		qsort(layout->types, layout->type_count, sizeof(*layout->types), compare_types);
 		if (is_usable(layout))
 			return 0;

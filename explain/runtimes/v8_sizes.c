@@ -22,7 +22,7 @@ enum rule {
 	PREPARSE_DATA,
 	BIG_INT,
 	SCOPE_INFO,
-	NATIVE_CONTEXT, /* has a pointer behind its words */
+	NATIVE_CONTEXT, /* the only context with a pointer behind its words */
 	INSTRUCTIONS,
 	FILLER
 };
@@ -32,6 +32,9 @@ static const struct {
 	enum rule rule;
 } rules[] = {
 	{"FixedArray", WORDS},
+	{"HashTable", WORDS},
+	{"TransitionArray", WORDS},
+	{"Context", WORDS},
 	{"FixedDoubleArray", WORDS},
 	{"WeakFixedArray", WORDS},
 	{"TrustedFixedArray", WORDS},
@@ -59,22 +62,10 @@ static const struct {
 	{"FeedbackVector", FEEDBACK_VECTOR},
 	{"PreparseData", PREPARSE_DATA},
 	{"BigInt", BIG_INT},
-	{"BigIntBase", BIG_INT},
 	{"ScopeInfo", SCOPE_INFO},
 	{"NativeContext", NATIVE_CONTEXT},
 	{"InstructionStream", INSTRUCTIONS},
 	{"Filler", FILLER},
-};
-
-/* Types that the constants leave out, by one that has its place right before theirs. */
-static const struct {
-	const char *before;
-	enum rule rule;
-} neighbours[] = {
-	{"Symbol", BIG_INT},
-	{"WeakFixedArray", WORDS}, /* TransitionArray */
-	{"EmbedderDataArray", FEEDBACK_METADATA},
-	{"FeedbackVector", FILLER},
 };
 
 /* What the constants do not tell. */
@@ -102,25 +93,6 @@ static void set(struct limpet_v8_sizes *sizes, int32_t type, enum rule rule)
 		sizes->rules[type] = (uint8_t)rule;
 }
 
-static void set_if_free(struct limpet_v8_sizes *sizes, int32_t type, enum rule rule)
-{
-	if (type > 0 && type < (int32_t)LIMPET_V8_SIZES_TYPES && !sizes->rules[type] &&
-	    !limpet_v8_class_of(sizes->v8->layout, (uint16_t)type))
-		sizes->rules[type] = (uint8_t)rule;
-}
-
-/* Hash tables, dictionaries and other classes that derive from FixedArray. */
-static void set_arrays(struct limpet_v8_sizes *sizes)
-{
-	int32_t type = limpet_v8_type_of(sizes->v8->layout, "FixedArray");
-
-	if (type < 0)
-		return;
-	while (++type < (int32_t)LIMPET_V8_SIZES_TYPES &&
-	       !limpet_v8_class_of(sizes->v8->layout, (uint16_t)type))
-		set(sizes, type, WORDS);
-}
-
 static void set_strings(struct limpet_v8_sizes *sizes)
 {
 	for (int32_t type = 0; type < sizes->v8->layout->first_nonstring; type++)
@@ -128,15 +100,12 @@ static void set_strings(struct limpet_v8_sizes *sizes)
 			set(sizes, type, type & 8 ? ONE_BYTE : TWO_BYTE);
 }
 
-/* The context of a realm is the only one with more than its words. */
-static void set_contexts(struct limpet_v8_sizes *sizes)
+static enum rule find_rule(const char *class)
 {
-	const struct limpet_v8_layout *layout = sizes->v8->layout;
-
-	for (int32_t type = layout->first_context; type >= 0 && type <= layout->last_context;
-	     type++)
-		set(sizes, type, WORDS);
-	set(sizes, layout->first_context + 7, NATIVE_CONTEXT);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rules); i++)
+		if (!strcmp(rules[i].class, class))
+			return rules[i].rule;
+	return UNKNOWN;
 }
 
 void limpet_v8_sizes_init(struct limpet_v8_sizes *sizes, const struct limpet_v8 *v8)
@@ -147,19 +116,12 @@ void limpet_v8_sizes_init(struct limpet_v8_sizes *sizes, const struct limpet_v8 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(releases); i++)
 		if (releases[i].major == v8->layout->major)
 			sizes->release = &releases[i];
-	set_strings(sizes);
-	for (size_t i = 0; i < LIMPET_COUNT_OF(rules); i++)
-		set(sizes, limpet_v8_type_of(v8->layout, rules[i].class), rules[i].rule);
-	for (size_t i = 0; i < LIMPET_COUNT_OF(neighbours); i++)
-		set_if_free(sizes, limpet_v8_type_of(v8->layout, neighbours[i].before) + 1,
-			    neighbours[i].rule);
+	for (size_t i = 0; i < v8->layout->type_count; i++)
+		set(sizes, v8->layout->types[i].type, find_rule(v8->layout->types[i].class));
+	/* The machine code was within it. */
 	if (!sizes->release->has_code_object)
 		set(sizes, v8->layout->type_code, INSTRUCTIONS);
-	set_arrays(sizes);
-	set_contexts(sizes);
-	/* FeedbackVector, Filler, FreeSpace: V8 13 tells the first one alone. */
-	if (limpet_v8_type_of(v8->layout, "FreeSpace") < 0)
-		set_if_free(sizes, limpet_v8_type_of(v8->layout, "FeedbackVector") + 2, FREE_SPACE);
+	set_strings(sizes);
 }
 
 unsigned limpet_v8_sizes_rule(const struct limpet_v8_sizes *sizes, uint16_t type)

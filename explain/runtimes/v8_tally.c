@@ -352,7 +352,7 @@ void limpet_v8_tally_free(struct limpet_v8_tally *tally)
 	free(tally);
 }
 
-static int by_text(const void *a, const void *b)
+int limpet_v8_row_order(const void *a, const void *b)
 {
 	const struct limpet_v8_row *one = a, *other = b;
 	int order = (int)one->kind - (int)other->kind;
@@ -372,7 +372,7 @@ static int by_bytes(const void *a, const void *b)
 	const uint64_t left = one->bytes + one->outside_bytes;
 	const uint64_t right = other->bytes + other->outside_bytes;
 
-	return left != right ? (left < right) - (left > right) : by_text(a, b);
+	return left != right ? (left < right) - (left > right) : limpet_v8_row_order(a, b);
 }
 
 static void add(struct limpet_v8_row *to, const struct limpet_v8_row *row)
@@ -387,9 +387,9 @@ static void merge(struct limpet_v8_tally *tally)
 {
 	size_t kept = 0;
 
-	qsort(tally->rows, tally->count, sizeof(*tally->rows), by_text);
+	qsort(tally->rows, tally->count, sizeof(*tally->rows), limpet_v8_row_order);
 	for (size_t i = 0; i < tally->count; i++)
-		if (kept && !by_text(&tally->rows[kept - 1], &tally->rows[i]))
+		if (kept && !limpet_v8_row_order(&tally->rows[kept - 1], &tally->rows[i]))
 			add(&tally->rows[kept - 1], &tally->rows[i]);
 		else
 			tally->rows[kept++] = tally->rows[i];

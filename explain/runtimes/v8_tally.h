@@ -31,6 +31,9 @@ struct limpet_v8_row {
 	char script[LIMPET_V8_SCRIPT_BYTES]; /* of the function; "": none */
 };
 
+/* For qsort(3): by kind, name and place. */
+int limpet_v8_row_order(const void *a, const void *b);
+
 struct limpet_v8_totals {
 	uint64_t count, bytes, outside_bytes;
 	uint64_t free_bytes; /* in pages, held by nothing */
