@@ -27,16 +27,39 @@ static const struct wanted wanted[] = {
 #undef WANTED
 };
 
+/* src/common/globals.h: enum AllocationSpace. */
+#define SPACES 13u
+static const char *const spaces_10[SPACES] = {
+	"V8: read-only space",         "V8: old space",          "V8: code space",
+	"V8: map space",               "V8: large objects",      "V8: large code",
+	"V8: large objects, new ones", "V8: new space"};
+static const char *const spaces_11[SPACES] = {
+	"V8: read-only space",  "V8: new space",    "V8: old space",
+	"V8: code space",       "V8: shared space", "V8: large objects, new ones",
+	"V8: large objects",    "V8: large code",   "V8: large objects, shared"};
+static const char *const spaces_12[SPACES] = {
+	"V8: read-only space", "V8: new space",     "V8: old space",
+	"V8: code space",      "V8: shared space",  "V8: trusted space",
+	"V8: large objects, new ones", "V8: large objects", "V8: large code",
+	"V8: large objects, shared", "V8: large objects, trusted"};
+static const char *const spaces_13[SPACES] = {
+	"V8: read-only space", "V8: new space",     "V8: old space",
+	"V8: code space",      "V8: shared space",  "V8: trusted space",
+	"V8: trusted space, shared", "V8: large objects, new ones", "V8: large objects",
+	"V8: large code", "V8: large objects, shared", "V8: large objects, trusted and shared",
+	"V8: large objects, trusted"};
+
 /* The releases that are known, and what their constants leave out. */
 struct release {
 	unsigned major, minor;
 	uint8_t module_scope; /* src/objects/scope-info.tq: enum ScopeType */
+	const char *const *spaces;
 };
 static const struct release releases[] = {
-	{10, 2, 3},
-	{11, 3, 3},
-	{12, 4, 3},
-	{13, 6, 5},
+	{10, 2, 3, spaces_10},
+	{11, 3, 3, spaces_11},
+	{12, 4, 3, spaces_12},
+	{13, 6, 5, spaces_13},
 };
 
 static int32_t *field_of(struct limpet_v8_layout *layout, size_t at)
@@ -402,4 +425,11 @@ int32_t limpet_v8_type_of(const struct limpet_v8_layout *layout, const char *cla
 		if (!strcmp(layout->types[i].class, class))
 			return layout->types[i].type;
 	return LIMPET_V8_UNKNOWN;
+}
+
+const char *limpet_v8_space_name(const struct limpet_v8_layout *layout, uint32_t id)
+{
+	const struct release *release = find_release(layout);
+
+	return release && id < SPACES ? release->spaces[id] : NULL;
 }

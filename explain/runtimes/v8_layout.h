@@ -112,4 +112,7 @@ const char *limpet_v8_class_of(const struct limpet_v8_layout *layout, uint16_t t
 /* The instance type of a class; LIMPET_V8_UNKNOWN: not told. */
 int32_t limpet_v8_type_of(const struct limpet_v8_layout *layout, const char *class);
 
+/* The name of a space of the heap, by its number: static, "old space"; NULL: not known. */
+const char *limpet_v8_space_name(const struct limpet_v8_layout *layout, uint32_t id);
+
 #endif
