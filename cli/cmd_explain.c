@@ -51,6 +51,7 @@ struct counts {
 	struct limpet_census census;
 	struct limpet_class_censuses classes;
 	struct limpet_v8_census objects, objects_before;
+	struct limpet_objects both; /* the two */
 };
 
 static void counts_done(struct counts *counts)
@@ -83,8 +84,9 @@ static void wait_for(uint64_t ns)
 		;
 }
 
-static int count_objects(const struct explain_options *options, const struct limpet_target *target,
-			 struct counts *counts, struct limpet_err *err)
+static int count_once_or_twice(const struct explain_options *options,
+			       const struct limpet_target *target, struct counts *counts,
+			       struct limpet_err *err)
 {
 	if (options->interval_ns) {
 		int error = limpet_v8_census_take(target, &counts->objects_before, err);
@@ -97,15 +99,18 @@ static int count_objects(const struct explain_options *options, const struct lim
 	return limpet_v8_census_take(target, &counts->objects, err);
 }
 
-static struct limpet_objects objects_of(const struct explain_options *options,
-					const struct counts *counts)
+static int count_objects(const struct explain_options *options, const struct limpet_target *target,
+			 struct counts *counts, struct limpet_err *err)
 {
-	return (struct limpet_objects){.now = &counts->objects,
-				       .before = counts->objects_before.is_known &&
-								 counts->objects.is_known
-							 ? &counts->objects_before
-							 : NULL,
-				       .interval_ns = options->interval_ns};
+	int error = count_once_or_twice(options, target, counts, err);
+
+	counts->both = (struct limpet_objects){.now = &counts->objects,
+					       .before = counts->objects_before.is_known &&
+									 counts->objects.is_known
+								 ? &counts->objects_before
+								 : NULL,
+					       .interval_ns = options->interval_ns};
+	return error;
 }
 
 /* The account first, which is there at once. */
@@ -129,11 +134,8 @@ static int show_text(const struct explain_options *options, const struct limpet_
 						    : "counting objects...");
 		error = count_objects(options, target, counts, &err);
 		limpet_ui_busy(NULL);
-		if (!error) {
-			const struct limpet_objects objects = objects_of(options, counts);
-
-			limpet_objects_print_text(&objects);
-		}
+		if (!error)
+			limpet_objects_print_text(&counts->both);
 	}
 	return error < 0 ? limpet_ui_fail(&err, LIMPET_EXIT_FAILED)
 			 : limpet_ui_finish(LIMPET_EXIT_OK);
@@ -142,7 +144,6 @@ static int show_text(const struct explain_options *options, const struct limpet_
 static int show_json(const struct explain_options *options, const struct limpet_target *target,
 		     struct limpet_explained *what, struct counts *counts)
 {
-	struct limpet_objects objects;
 	struct limpet_err err = {0};
 
 	if (options->census) {
@@ -154,8 +155,7 @@ static int show_json(const struct explain_options *options, const struct limpet_
 	if (options->objects) {
 		if (count_objects(options, target, counts, &err) < 0)
 			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-		objects = objects_of(options, counts);
-		what->objects = &objects;
+		what->objects = &counts->both;
 	}
 	return limpet_explain_print_json(what);
 }

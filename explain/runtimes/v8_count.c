@@ -70,7 +70,7 @@ static int ask(struct counter *counter, enum limpet_v8_op op, uint64_t number, v
 static const struct block *get_block(struct counter *counter, uint64_t address)
 {
 	struct block *block = &counter->blocks[address / LIMPET_V8_BLOCK_BYTES % CACHED_BLOCKS];
-	int32_t code;
+	int32_t code = -EIO;
 
 	if (block->address == address)
 		return block;

@@ -190,7 +190,7 @@ static bool is_new(uint64_t *list, size_t *count, size_t limit, uint64_t address
 static void find_areas(struct finding *finding)
 {
 	struct limpet_v8_heap *heap = finding->heap;
-	uint64_t isolates[ISOLATES_LIMIT], spaces[SPACES_LIMIT];
+	uint64_t isolates[ISOLATES_LIMIT] = {0}, spaces[SPACES_LIMIT] = {0};
 	size_t space_count = 0;
 
 	for (size_t i = 0; i < heap->count && !finding->error; i++) {
@@ -302,7 +302,7 @@ static void judge_semispace(const struct finding *finding, uint64_t address)
 static void find_unused(const struct finding *finding)
 {
 	struct limpet_v8_heap *heap = finding->heap;
-	uint64_t spaces[SPACES_LIMIT];
+	uint64_t spaces[SPACES_LIMIT] = {0};
 	size_t space_count = 0;
 
 	for (size_t i = 0; i < heap->count; i++) {
