@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,8 @@ static const char *const dispatchers[] = {
 	"PyEval_",
 	"_PyEval_",
 	"PyRun_",
+	"_PyRun_",
+	"pyrun_",
 	"Py_",
 	"pymain_",
 	"PyObject_Call",
@@ -380,6 +383,7 @@ static int describe(const struct search *search, const struct candidate *list, s
 	size_t via, at = choose(search, list, count, &via);
 	const struct tally *tally = &search->tallies[list[at].function];
 	struct limpet_culprit culprit = {.node = tally->node,
+					 .number = list[at].function,
 					 .share = tally->weight / search->weight};
 	int code;
 
@@ -438,6 +442,38 @@ int limpet_culprit_find(struct limpet_locations *locations,
 		code = find(&search, ret_culprit);
 	free(search.tallies);
 	return code;
+}
+
+int limpet_culprit_mark(struct limpet_locations *locations, const struct limpet_culprit *culprit,
+			const struct limpet_culprit_stack *stacks, size_t count, bool *marks)
+{
+	struct limpet_location_stack stack;
+	int code = 0;
+
+	for (size_t i = 0; culprit->node && i < count && code == 0; i++) {
+		code = limpet_locations_stack(locations, stacks[i].node, false, &stack);
+		for (size_t k = 0; code == 0 && k < stack.count; k++)
+			marks[i] |= locations->locations[stack.list[k]].function == culprit->number;
+	}
+	return code;
+}
+
+char *limpet_culprit_words(const struct limpet_culprit *culprit, bool with_via)
+{
+	const char *via = with_via ? culprit->via : NULL;
+	char place[128] = "";
+	char *text;
+
+	if (!culprit->node)
+		return strdup("functions without a name");
+	if (culprit->file && culprit->line)
+		snprintf(place, sizeof(place), " (%s:%u)", culprit->file, culprit->line);
+	else if (culprit->caller)
+		snprintf(place, sizeof(place), " (called by %s)", culprit->caller);
+	return asprintf(&text, "%s%s%s%s", culprit->function, place, via ? ", through " : "",
+			via ?: "") < 0
+		       ? NULL
+		       : text;
 }
 
 void limpet_culprit_done(struct limpet_culprit *culprit)
