@@ -129,7 +129,7 @@ static int find_sparse(struct sparse *sparse, uint64_t rss_bytes,
 			at = i;
 		}
 	bytes = best ? sparse_bytes(sparse, best) : 0;
-	if ((double)bytes < sparse->least_bytes ||
+	if (!best || (double)bytes < sparse->least_bytes ||
 	    (double)bytes < sparse->least_share * (double)rss_bytes)
 		return 0;
 	return say(sparse, best, sparse->nodes[at], rss_bytes, candidates);
