@@ -47,9 +47,10 @@ ANALYZER_SRC += \
 	analyzer/views/survivors.c \
 	analyzer/views/thread_timeline.c \
 	analyzer/views/diff.c \
+	analyzer/views/candidates.c \
 	analyzer/views/findings.c \
 	analyzer/views/findings_groups.c \
-	analyzer/views/findings_pages.c \
+	analyzer/views/sparse_pages.c \
 	analyzer/views/analysis.c \
 	analyzer/views/kept_pages.c \
 	analyzer/views/looks.c \

@@ -86,6 +86,7 @@ static const char *const dispatchers[] = {
 	"rb_protect",
 	"rb_ensure",
 	"rb_rescue",
+	"rb_vrescue",
 	"rb_yield",
 	"rb_call",
 	"luaV_execute",
@@ -377,6 +378,29 @@ static int place_of(const struct search *search, uint32_t function, struct limpe
 	return code;
 }
 
+/* The interpreter or dispatcher that the function enters, where nothing else is to be named;
+ * UINT32_MAX: none. */
+static uint32_t entered_by(const struct search *search, uint32_t number)
+{
+	const struct tally *tally = &search->tallies[number];
+	const double depth = tally->depth / tally->weight;
+	uint32_t found = UINT32_MAX;
+	double most = -1;
+
+	for (uint32_t i = LIMPET_LOCATION_UNSEEN + 1; i < search->locations->function_count; i++) {
+		const struct tally *one = &search->tallies[i];
+		const struct limpet_function *function = function_of(search, i);
+
+		if (one->weight < shares[0] * tally->weight || !function->named ||
+		    !is_dispatcher(function->name) || one->depth / one->weight >= depth ||
+		    one->depth / one->weight <= most)
+			continue;
+		most = one->depth / one->weight;
+		found = i;
+	}
+	return found;
+}
+
 static int describe(const struct search *search, const struct candidate *list, size_t count,
 		    struct limpet_culprit *ret)
 {
@@ -385,14 +409,16 @@ static int describe(const struct search *search, const struct candidate *list, s
 	struct limpet_culprit culprit = {.node = tally->node,
 					 .number = list[at].function,
 					 .share = tally->weight / search->weight};
+	const uint32_t through =
+		via != SIZE_MAX ? list[via].function : entered_by(search, list[at].function);
 	int code;
 
 	culprit.function = name_of(search, list[at].function);
-	if (via != SIZE_MAX)
-		culprit.via = name_of(search, list[via].function);
+	if (through != UINT32_MAX)
+		culprit.via = name_of(search, through);
 	if (at + 1 < count)
 		culprit.caller = name_of(search, list[at + 1].function);
-	code = !culprit.function || (via != SIZE_MAX && !culprit.via) ||
+	code = !culprit.function || (through != UINT32_MAX && !culprit.via) ||
 			       (at + 1 < count && !culprit.caller)
 		       ? -ENOMEM
 		       : place_of(search, list[at].function, &culprit);

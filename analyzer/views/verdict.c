@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/views/evidence.h"
+#include "analyzer/views/candidates.h"
 #include "common/array.h"
 #include "common/begins.h"
 #include "common/units.h"
@@ -379,7 +379,7 @@ static int say_next(const struct limpet_evidence *it, const char *file,
 				"`limpet report %s --function %s` shows its callers and lines.",
 				file, finding->culprit.function);
 	else if (is_of_blocks(finding) && file)
-		code = asprintf(ret, "`limpet html %s` shows its stacks over time.", file);
+		code = asprintf(ret, "`limpet html %s` shows who allocated it, and when.", file);
 	else if (finding->kind == LIMPET_HEAP_FREE && it->parts.trimmed_bytes >= LEAST_TRIM_BYTES)
 		code = asprintf(ret, "malloc_trim(0) in the program would give %s back at once.",
 				trimmed);

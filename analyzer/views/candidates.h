@@ -1,6 +1,6 @@
 /* What verdict and findings are made from. Internal to them. */
-#ifndef LIMPET_ANALYZER_VIEWS_EVIDENCE_H
-#define LIMPET_ANALYZER_VIEWS_EVIDENCE_H
+#ifndef LIMPET_ANALYZER_VIEWS_CANDIDATES_H
+#define LIMPET_ANALYZER_VIEWS_CANDIDATES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ void limpet_candidates_done(struct limpet_candidates *candidates);
 int limpet_candidates_add(struct limpet_candidates *candidates,
 			  const struct limpet_candidate *candidate) LIMPET_MUST_CHECK;
 
-/* Blocks that keep many pages: findings_pages.c. */
+/* Blocks that keep many pages: sparse_pages.c. */
 int limpet_candidates_find_sparse(struct limpet_evidence *evidence, double least_bytes,
 				  double least_share,
 				  struct limpet_candidates *candidates) LIMPET_MUST_CHECK;

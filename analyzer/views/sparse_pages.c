@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "analyzer/model/page_shares.h"
-#include "analyzer/views/evidence.h"
+#include "analyzer/views/candidates.h"
 #include "analyzer/views/findings_groups.h"
 #include "analyzer/views/kept_pages.h"
 #include "common/units.h"
