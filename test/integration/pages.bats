@@ -92,7 +92,7 @@ adds_up() {
 	grep -q '^resident  *[0-9.]* MiB in ' report.text
 	# Of lost faults the stacks are not known.
 	! json_says '.capture.complete' <born.json || grep -q '^- touch.* first touched [0-9.]* MiB, .* of the new pages that are resident' report.text
-	grep -q 'another function may keep it: `limpet attach` tells which' report.text
+	grep -q '^- `limpet attach [0-9]*` tells what keeps pages, if it can follow the allocator' report.text
 	run ! grep -q '^Sizes' report.text
 	run ! grep -Ew 'holds|held|live|freed|leaks|allocations?|allocated' report.text
 	within 60 "$LIMPET" report "$trace" --include touch_red --no-pager >report.text
