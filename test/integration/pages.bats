@@ -91,7 +91,7 @@ adds_up() {
 	# Who touched a page first is known, not what uses it now.
 	grep -q '^resident  *[0-9.]* MiB in ' report.text
 	# Of lost faults the stacks are not known.
-	! json_says '.capture.complete' <born.json || grep -q '^- touch.* first touched [0-9.]* MiB, .* of the new pages that are resident' report.text
+	! json_says '.capture.complete' <born.json || grep -Eq '^- .*(resident, [0-9]* % of it under|first touched( under)?) ' report.text || fail "$(<report.text)"
 	grep -q '^- `limpet attach [0-9]*` tells what keeps pages, if it can follow the allocator' report.text
 	run ! grep -q '^Sizes' report.text
 	run ! grep -Ew 'holds|held|live|freed|leaks|allocations?|allocated' report.text
