@@ -484,6 +484,16 @@ int limpet_culprit_mark(struct limpet_locations *locations, const struct limpet_
 	return code;
 }
 
+/* People leave that out. */
+static void strip_anonymous(char *text)
+{
+	static const char anonymous[] = "(anonymous namespace)::";
+	const size_t length = sizeof(anonymous) - 1;
+
+	for (char *at = text; (at = strstr(at, anonymous));)
+		memmove(at, at + length, strlen(at + length) + 1);
+}
+
 char *limpet_culprit_words(const struct limpet_culprit *culprit, bool with_via)
 {
 	const char *via = with_via ? culprit->via : NULL;
@@ -496,10 +506,11 @@ char *limpet_culprit_words(const struct limpet_culprit *culprit, bool with_via)
 		snprintf(place, sizeof(place), " (%s:%u)", culprit->file, culprit->line);
 	else if (culprit->caller)
 		snprintf(place, sizeof(place), " (called by %s)", culprit->caller);
-	return asprintf(&text, "%s%s%s%s", culprit->function, place, via ? ", through " : "",
-			via ?: "") < 0
-		       ? NULL
-		       : text;
+	if (asprintf(&text, "%s%s%s%s", culprit->function, place, via ? ", through " : "",
+		     via ?: "") < 0)
+		return NULL;
+	strip_anonymous(text);
+	return text;
 }
 
 void limpet_culprit_done(struct limpet_culprit *culprit)
