@@ -395,9 +395,19 @@ static int say_next(const struct limpet_evidence *it, const char *file,
 
 /* ------------------------------------------------------------------ all */
 
+/* As sentences have it: limpet_culprit_words(). */
+static const char *bare_name(const char *function)
+{
+	static const char anonymous[] = "(anonymous namespace)::";
+
+	for (const char *at; function && (at = strstr(function, anonymous));)
+		function = at + sizeof(anonymous) - 1;
+	return function;
+}
+
 static bool is_said(const struct limpet_verdict *verdict, const struct limpet_heap_finding *finding)
 {
-	const char *function = finding->culprit.function;
+	const char *function = bare_name(finding->culprit.function);
 
 	if (finding->kind != LIMPET_HEAP_HOLDS)
 		return false;
