@@ -357,8 +357,10 @@ static int visit_space(const struct link_map *first, uint64_t space, struct walk
 	int answer = 0;
 
 	for (uint32_t i = 0; map && !answer && i < MAX_LINK_MAPS; i++, map = map->l_next) {
-		struct limpet_image image = {
-			.space = space, .shrunk = walk->shrunk, .unloads = walk->unloads};
+		struct limpet_image image = {.space = space,
+					     .name = map->l_name,
+					     .shrunk = walk->shrunk,
+					     .unloads = walk->unloads};
 
 		asked_page = 0;
 		if (read_image(map, i, &image))
@@ -388,7 +390,7 @@ static int visit_others(struct walk *walk)
 
 static int visit_listed(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct limpet_image image = {.bias = info->dlpi_addr};
+	struct limpet_image image = {.bias = info->dlpi_addr, .name = info->dlpi_name};
 	struct walk *walk = context;
 
 	(void)size;

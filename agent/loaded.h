@@ -10,6 +10,7 @@ struct limpet_image {
 	uint64_t phdr_count;
 	uint64_t low, high; /* of what is mapped */
 	uint64_t dynamic;   /* address of the dynamic section; 0: none */
+	const char *name;   /* of its file, as the loader has it: not checked; NULL: none */
 	uint64_t space;     /* first link_map of its namespace; 0: the program's own */
 	bool shrunk;        /* a module was unloaded since the last settled walk */
 	uint64_t unloads;   /* how many were unloaded until this walk */

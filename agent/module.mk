@@ -17,6 +17,7 @@ AGENT_SRC := \
 	agent/stack_left.c \
 	agent/stack_prints.c \
 	agent/stack_ranges.c \
+	agent/late_modules.c \
 	agent/loaded.c \
 	agent/patch.c \
 	agent/finder.c \

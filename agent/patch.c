@@ -11,6 +11,7 @@
 #include "agent/patch.h"
 #include "agent/agent.h"
 #include "agent/hook_paths.h"
+#include "agent/late_modules.h"
 #include "agent/loaded.h"
 #include "agent/record.h"
 
@@ -898,6 +899,8 @@ static int new_module(const struct limpet_image *image, void *context)
 	if (is_detaching() || !image->dynamic || is_known(image) ||
 	    is_in(image, (uint64_t)(uintptr_t)limpet_paths))
 		return 0;
+	if (begun)
+		limpet_late_module_note(image);
 	answer = limpet_image_tables(image, &tables);
 	if (answer > 0 &&
 	    (!may_read_relocations(&tables.slots, 0) || !may_read_relocations(&tables.slots, 1)))

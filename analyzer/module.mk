@@ -47,21 +47,16 @@ ANALYZER_SRC += \
 	analyzer/views/survivors.c \
 	analyzer/views/thread_timeline.c \
 	analyzer/views/diff.c \
+	analyzer/views/candidates.c \
 	analyzer/views/findings.c \
 	analyzer/views/findings_groups.c \
-	analyzer/views/findings_growth.c \
-	analyzer/views/findings_losses.c \
-	analyzer/views/findings_pages.c \
-	analyzer/views/findings_pools.c \
-	analyzer/views/findings_steps.c \
-	analyzer/views/findings_touched.c \
+	analyzer/views/sparse_pages.c \
 	analyzer/views/analysis.c \
 	analyzer/views/kept_pages.c \
 	analyzer/views/looks.c \
 	analyzer/views/nameless_modules.c \
 	analyzer/views/recursion.c \
 	analyzer/views/report.c \
-	analyzer/views/trend.c \
 	analyzer/views/verdict.c \
 	analyzer/views/culprit.c \
 	analyzer/views/growth.c \

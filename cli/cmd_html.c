@@ -109,18 +109,6 @@ static int write_page(const struct html_options *o, const struct limpet_html_sub
 	return result;
 }
 
-/* `verdict`: none, if there are no findings. */
-static int find(const struct limpet_analysis *analysis, const struct limpet_history *history,
-		const char *file, struct limpet_findings **ret_findings,
-		struct limpet_verdict *ret_verdict, struct limpet_err *err)
-{
-	int code = limpet_cli_find(analysis, history, ret_findings, err);
-
-	if (code < 0 || !*ret_findings)
-		return code;
-	return limpet_cli_judge(analysis, history, file, ret_verdict, err);
-}
-
 /* Threads and lifetimes; *ret_thread_timeline stays NULL if the trace has no single events. */
 static int follow(const struct limpet_analysis *analysis, const struct limpet_history *history,
 		  const struct limpet_replay_options *selection,
@@ -150,27 +138,24 @@ static int make_page(const struct html_options *o, struct limpet_analysis *analy
 		.to_ns = o->cut.to_ns,
 	};
 	struct limpet_history *history = NULL;
-	struct limpet_findings *findings = NULL;
 	struct limpet_verdict verdict = {0};
 	struct limpet_thread_timeline *thread_timeline = NULL;
 	int result = limpet_history_build(analysis->reader, analysis->model, MOST_STEPS,
 					  analysis->filtered ? &selection : NULL, &history, err);
 
 	if (result >= 0)
-		result = find(analysis, history, o->file, &findings, &verdict, err);
+		result = limpet_cli_judge(analysis, history, true, o->file, &verdict, err);
 	if (result >= 0 && !o->quick)
 		result = follow(analysis, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
 	subject.reader = analysis->reader;
 	subject.history = history;
-	subject.findings = findings;
-	subject.verdict = findings ? &verdict : NULL;
+	subject.verdict = verdict.sentences[0] ? &verdict : NULL;
 	subject.thread_timeline = thread_timeline;
 	if (result >= 0)
 		result = write_page(o, &subject, err);
 	limpet_thread_timeline_free(thread_timeline);
 	limpet_verdict_done(&verdict);
-	limpet_findings_free(findings);
 	limpet_history_free(history);
 	return result;
 }

@@ -13,7 +13,6 @@
 #include "analyzer/text/view_json.h"
 #include "analyzer/text/view_text.h"
 #include "analyzer/views/analysis.h"
-#include "analyzer/views/findings.h"
 #include "analyzer/views/report.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
@@ -210,28 +209,19 @@ static void hint_at_names(const struct limpet_model *model)
 {
 	if (!has_nameless_code(model))
 		return;
-	if (limpet_findings_has_module(model, "node") ||
-	    limpet_findings_has_module(model, "libnode"))
+	if (limpet_model_has_module(model, "node") || limpet_model_has_module(model, "libnode"))
 		limpet_ui_hint("[jit] is JavaScript: its functions have names in a capture of "
 			       "`node --perf-basic-prof`");
-	else if (limpet_findings_has_module(model, "libjvm"))
+	else if (limpet_model_has_module(model, "libjvm"))
 		limpet_ui_hint("[jit] is Java: its methods have names if `jcmd %u "
 			       "Compiler.perfmap` runs during the capture",
 			       model->target->pid);
 }
 
 /* Whether RSS has a part that the trace cannot explain, but a look at the process may. */
-static bool is_unexplained(const struct limpet_findings *findings)
+static bool is_unexplained(const struct limpet_model *model, const struct limpet_verdict *verdict)
 {
-	for (size_t i = 0; findings && i < findings->count; i++) {
-		const struct limpet_findings_entry *finding = &findings->list[i];
-
-		if (finding->kind == LIMPET_FINDINGS_RETAINED ||
-		    finding->kind == LIMPET_FINDINGS_UNFOLLOWED ||
-		    (finding->kind == LIMPET_FINDINGS_RESIDENT && !finding->of_files))
-			return true;
-	}
-	return false;
+	return verdict->about.kind == LIMPET_HEAP_FREE || limpet_model_unfollowed(model).matters;
 }
 
 /* Commands to try next, on stderr: the report itself is data. */
@@ -299,10 +289,9 @@ static int build_history(struct limpet_analysis *analysis, struct limpet_history
 	return result;
 }
 
-/* The verdict stays as it is, zeros, where there are no findings. */
-static int find(struct limpet_analysis *analysis, const char *file,
-		struct limpet_findings **ret_findings, struct limpet_verdict *ret_verdict,
-		struct limpet_err *err)
+/* The verdict stays as it is, zeros, where there is nothing to judge. */
+static int judge(struct limpet_analysis *analysis, const char *file,
+		 struct limpet_verdict *ret_verdict, struct limpet_err *err)
 {
 	struct limpet_history *history;
 	int result;
@@ -312,9 +301,7 @@ static int find(struct limpet_analysis *analysis, const char *file,
 	result = build_history(analysis, &history, err);
 	if (result < 0)
 		return result;
-	result = limpet_cli_find(analysis, history, ret_findings, err);
-	if (result >= 0)
-		result = limpet_cli_judge(analysis, history, file, ret_verdict, err);
+	result = limpet_cli_judge(analysis, history, true, file, ret_verdict, err);
 	limpet_history_free(history);
 	return result;
 }
@@ -330,7 +317,6 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 		.full = o->full,
 		.hidden = analysis->filtered ? &analysis->hidden : NULL,
 	};
-	struct limpet_findings *findings = NULL;
 	struct limpet_verdict verdict = {0};
 	struct limpet_report *report = NULL;
 	char filters[LIMPET_CLI_FILTERS];
@@ -338,9 +324,8 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 	int result = count_events(analysis, &options.capture_events, err);
 
 	if (result >= 0)
-		result = find(analysis, o->file, &findings, &verdict, err);
-	*ret_unexplained = is_unexplained(findings);
-	options.findings = findings;
+		result = judge(analysis, o->file, &verdict, err);
+	*ret_unexplained = is_unexplained(analysis->model, &verdict);
 	options.verdict = verdict.sentences[0] ? &verdict : NULL;
 	options.filters = analysis->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)
@@ -354,7 +339,6 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 	limpet_pager_end(&pager);
 	limpet_report_free(report);
 	limpet_verdict_done(&verdict);
-	limpet_findings_free(findings);
 	return result;
 }
 

@@ -27,7 +27,7 @@ int limpet_top_finding_first(const struct limpet_analysis *analysis, char **ret_
 	result =
 		limpet_history_build(analysis->reader, analysis->model, STEPS, NULL, &history, err);
 	if (result >= 0)
-		result = limpet_cli_judge(analysis, history, NULL, &verdict, err);
+		result = limpet_cli_judge(analysis, history, false, NULL, &verdict, err);
 	text = verdict.sentences[0];
 	verdict.sentences[0] = NULL;
 	limpet_verdict_done(&verdict);

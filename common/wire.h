@@ -417,6 +417,19 @@ static inline uint32_t limpet_gone_find(const struct limpet_gone *gone, uint32_t
 	return last;
 }
 
+/* A module that was loaded during the capture. The agent writes the entries in turn. */
+#define LIMPET_LATE_PATH 192u
+#define LIMPET_LATE_BUILD_ID 32u
+#define LIMPET_LATE_MODULES 64u
+struct limpet_late_module {
+	uint64_t start, end, bias;
+	uint32_t gone;   /* number of the last module that had been unloaded from `start` */
+	uint32_t number; /* from 1; 0: being written; store-release */
+	uint32_t build_id_bytes;
+	uint8_t build_id[LIMPET_LATE_BUILD_ID];
+	char path[LIMPET_LATE_PATH]; /* as the loader has it; terminated */
+};
+
 /* ------------------------------------------------------------------ unwind tables
  *
  * One arena, a part of the shared file, which the target maps shared: limpet keeps and reads a copy
@@ -591,6 +604,7 @@ struct limpet_shm {
 	uint32_t addresses_asked; /* 1: the program has asked dlsym for a hooked function */
 	uint32_t gone_count;      /* +1 for each module that is unloaded; store-release */
 	uint32_t gone_places;     /* entries of the table below; store-release */
+	uint32_t late_count;      /* modules told of in `late`, so far; store-release */
 	uint32_t states_claimed;  /* distinct ones, so far */
 	uint32_t room_pages_taken;
 	uint32_t modules_seen;   /* times a loader hook found new modules */
@@ -616,6 +630,7 @@ struct limpet_shm {
 	 * need no check. */
 	uint64_t states_used[LIMPET_THREADS / 64];
 	struct limpet_gone gone[LIMPET_MAX_GONE];
+	struct limpet_late_module late[LIMPET_LATE_MODULES];
 	/* The stacks that the collector found for them. */
 	struct limpet_stack_range ranges[LIMPET_STACK_RANGES];
 	uint32_t next_stack __attribute__((aligned(128))); /* the next number to be taken */

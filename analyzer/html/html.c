@@ -297,7 +297,6 @@ static json_t *shown(const struct limpet_html_subject *subject)
 static void print_head(struct limpet_html_page *page, const struct limpet_html_subject *subject)
 {
 	const struct limpet_report_options options = {.capture_events = subject->events,
-						      .findings = subject->findings,
 						      .verdict = subject->verdict,
 						      .hidden = subject->hidden};
 	struct limpet_report *report;

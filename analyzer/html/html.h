@@ -7,7 +7,6 @@
 
 #include "analyzer/model/history.h"
 #include "analyzer/model/model.h"
-#include "analyzer/views/findings.h"
 #include "analyzer/views/thread_timeline.h"
 #include "analyzer/views/verdict.h"
 #include "common/err.h"
@@ -18,8 +17,7 @@ struct limpet_html_subject {
 	const struct limpet_history *history;
 	const struct limpet_thread_timeline
 		*thread_timeline;               /* NULL where there are no single events */
-	const struct limpet_findings *findings; /* NULL: none were looked for */
-	const struct limpet_verdict *verdict;   /* of these; NULL: none */
+	const struct limpet_verdict *verdict;   /* NULL: it was not judged */
 	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
 	uint64_t events;                        /* of the capture, whatever the filter */
 	uint64_t from_ns, to_ns;                /* what is shown first; to_ns 0: to the end */

@@ -714,7 +714,7 @@ function drawOverview() {
   for (const finding of known || []) {
     const row = rowOfFinding(finding, rows);
     findings.push(make('li', {}, ...breakable(finding.text), ...(row ? [' ', make('button', {type: 'button', class: 'link',
-      textContent: 'stack', 'aria-label': `stack of ${finding.function}`, onclick: () => showStack(row)})] : [])));
+      textContent: 'stack', 'aria-label': `stack of ${finding.culprit}`, onclick: () => showStack(row)})] : [])));
   }
   const live = topRow(rows, 'live'), growth = topRow(rows, 'growth'), temporary = topRow(rows, 'temporary');
   if (live && !known) addFinding(`Of the ${bytes(total.live)} that are ${LIVE}, ${bytes(live.sum.live)} (${percent(live.sum.live, total.live)}) ${ofPages ? 'were first touched' : 'were allocated'} by one stack of `, live, '.');

@@ -156,8 +156,7 @@ function drawLegend() {
 
 /* ---------------------------------------------------------------- flags */
 
-const FLAG_WORDS = {grows: 'grows', touches: 'grows', never_freed: 'never freed', retained: 'RSS stayed', rose: 'live bytes rose', step: 'rose once', maps: 'mapped bytes rose',
-  resident: 'RSS rose', threads: 'more threads'};
+const FLAG_WORDS = {leak: 'never freed', growth: 'grows', rise: 'rose once'};
 /* What rose most until the peak, from the least live bytes shortly before: {name, bytes}, or null if nothing did. */
 const SHORTLY = 0.1, NOTABLE_RISE = 0.1, NOTABLE_FLAG = 0.01;
 function riseToPeak(peak, most) {
@@ -189,10 +188,10 @@ function flagsOfTime() {
   const rise = data.kept.peak && most > 0 && peak > 0 ? riseToPeak(peak, most) : null;
   if (!data.hidden && most > 0 && peak > 0) list.push({at: peak, rank: 2, kind: 'peak', words: `peak ${seconds(peak)}${rise ? `: ${brief(rise.name, 30)} ${signed(rise.bytes)}` : ''}`,
     title: `${bytes(most)} ${LIVE} at the peak: what came until then`, act: event => select(0, peak, event)});
-  for (const finding of data.findings || []) {
-    const {kind, from_seconds: from, to_seconds: to, function: name, bytes: grew} = finding;
+  for (const finding of [data.verdict, ...data.findings || []].filter(Boolean)) {
+    const {kind, from_seconds: from, to_seconds: to, culprit: name, bytes: grew} = finding;
     if (!FLAG_WORDS[kind] || typeof from !== 'number' || grew > 0 && grew < NOTABLE_FLAG * most) continue;
-    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? lastParts(name, 1) : ''].filter(Boolean).join(': '), title: finding.text, act: event => {
+    list.push({at: from, rank: 0, words: [FLAG_WORDS[kind], name ? lastParts(name, 1) : ''].filter(Boolean).join(': '), title: finding.text || finding.sentences[0], act: event => {
       select(from, to, event);
       const row = rowOfFinding(finding);
       if (row && !view.base) showStackInFlame(pathOf(row.site));

@@ -68,7 +68,7 @@ async function copyBy(button, text, refused = 'Not allowed', copied = 'Copied') 
   setTimeout(() => { button.textContent = words; }, 2000);
 }
 
-const verdictNote = () => [(data.findings || []).some(finding => finding.qualified) ? 'Uncertain: Overview says why.' : '',
+const verdictNote = () => [(data.capture?.losses || []).some(loss => loss.inexact) ? 'Uncertain: Overview says why.' : '',
   figures.whole || !data.verdict ? '' : 'This is of the whole capture.'].filter(Boolean).join(' ');
 /* More characters would leave no room for anything else: names may be of any length. */
 const LONGEST_VERDICT = 600;

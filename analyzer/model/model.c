@@ -6,6 +6,7 @@
 #include "analyzer/model/model_bounds.h"
 #include "analyzer/model/model_sum.h"
 #include "analyzer/model/model_symbols.h"
+#include "common/base_name.h"
 #include "common/units.h"
 
 struct limpet_model_private {
@@ -431,4 +432,19 @@ struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *mode
 	return limpet_unfollowed_judge(&model->target->memory, &model->memory,
 				       model->end->unfollowed[0] ? model->end->unfollowed
 								 : model->target->unfollowed);
+}
+
+bool limpet_model_has_module(const struct limpet_model *model, const char *file)
+{
+	const size_t length = strlen(file);
+
+	for (uint32_t i = 1; i < model->module_count; i++) {
+		const char *path = model->modules[i].path;
+		const char *name = path ? limpet_base_name(path) : "";
+
+		if (!strncmp(name, file, length) &&
+		    (!name[length] || strchr(".0123456789", name[length])))
+			return true;
+	}
+	return false;
 }

@@ -242,6 +242,9 @@ static inline bool limpet_model_has_own_part(const struct limpet_model *model)
 	return false;
 }
 
+/* Whether a module has this file name, such as "node", also with a version or a suffix. */
+bool limpet_model_has_module(const struct limpet_model *model, const char *file);
+
 /* Memory that belongs to no allocator that was followed, in the whole capture. */
 struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model);
 

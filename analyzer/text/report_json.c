@@ -7,7 +7,6 @@
 
 #include "analyzer/model/model_losses.h"
 #include "analyzer/text/losses_json.h"
-#include "analyzer/views/findings.h"
 #include "analyzer/views/verdict.h"
 
 /* A large capture has millions of frames: the list of sites is written one by one, never held as
@@ -396,32 +395,36 @@ static json_t *seconds_if(bool known, uint64_t ns)
 	return known ? limpet_json_seconds(ns) : json_null();
 }
 
-/* null: not looked for, as in a part of a capture. */
-static json_t *findings_array(const struct limpet_findings *findings)
+/* What a verdict and a finding have in common; `object` as it is. */
+static json_t *set_finding(json_t *object, const struct limpet_heap_finding *finding)
 {
-	json_t *array = findings ? json_array() : json_null();
+	const bool timed = finding->to_ns != 0;
 
-	for (size_t i = 0; array && findings && i < findings->count; i++) {
-		const struct limpet_findings_entry *finding = &findings->list[i];
+	object = limpet_json_set(object, "kind",
+				 json_string(limpet_heap_finding_words[finding->kind]));
+	object = limpet_json_set(object, "culprit", limpet_json_text(finding->culprit.function));
+	object = limpet_json_set(object, "file", limpet_json_text(finding->culprit.file));
+	object = limpet_json_set(object, "line", limpet_json_known(finding->culprit.line));
+	object = limpet_json_set(object, "node", limpet_json_known(finding->culprit.node));
+	object = limpet_json_set(object, "bytes", limpet_json_number(finding->bytes));
+	object = limpet_json_set(object, "share",
+				 finding->share >= 0 ? json_real(finding->share) : json_null());
+	object = limpet_json_set(object, "evidence", limpet_json_text(finding->evidence));
+	object = limpet_json_set(object, "from_seconds", seconds_if(timed, finding->from_ns));
+	return limpet_json_set(object, "to_seconds", seconds_if(timed, finding->to_ns));
+}
 
-		array = limpet_json_append(
-			array,
-			json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:b,s:o,s:o}", "kind",
-				  limpet_findings_words[finding->kind], "text",
-				  limpet_json_text(finding->text), "function",
-				  limpet_json_text(finding->function), "caller",
-				  limpet_json_text(finding->caller), "node",
-				  finding->node ? limpet_json_number(finding->node) : json_null(),
-				  "bytes", limpet_json_number(finding->bytes), "share",
-				  finding->share >= 0 ? json_real(finding->share) : json_null(),
-				  "per_second",
-				  finding->kind != LIMPET_FINDINGS_STEADY && finding->per_second < 0
-					  ? json_null()
-					  : json_real(finding->per_second),
-				  "freed_blocks_max", limpet_json_known(finding->freed_blocks_max),
-				  "qualified", finding->qualified, "from_seconds",
-				  seconds_if(finding->to_ns != 0, finding->from_ns), "to_seconds",
-				  seconds_if(finding->to_ns != 0, finding->to_ns)));
+/* null: not looked for, as in a part of a capture. */
+static json_t *findings_array(const struct limpet_verdict *verdict)
+{
+	json_t *array = verdict ? json_array() : json_null();
+
+	for (size_t i = 0; verdict && i < verdict->findings.count; i++) {
+		const struct limpet_heap_finding *finding = &verdict->findings.list[i];
+		json_t *object =
+			limpet_json_set(json_object(), "text", limpet_json_text(finding->text));
+
+		array = limpet_json_append(array, set_finding(object, finding));
 	}
 	return array;
 }
@@ -436,13 +439,7 @@ static json_t *verdict_object(const struct limpet_verdict *verdict)
 	sentences = json_array();
 	for (size_t i = 0; i < LIMPET_VERDICT_SENTENCES && verdict->sentences[i]; i++)
 		sentences = limpet_json_append(sentences, limpet_json_text(verdict->sentences[i]));
-	return json_pack("{s:o,s:o,s:s,s:o,s:o,s:o,s:o}", "sentences", sentences, "culprit",
-			 limpet_json_text(verdict->culprit), "kind",
-			 limpet_verdict_words[verdict->kind], "bytes",
-			 limpet_json_number(verdict->bytes), "node",
-			 verdict->node ? limpet_json_number(verdict->node) : json_null(),
-			 "from_seconds", seconds_if(verdict->to_ns != 0, verdict->from_ns),
-			 "to_seconds", seconds_if(verdict->to_ns != 0, verdict->to_ns));
+	return set_finding(limpet_json_set(json_object(), "sentences", sentences), &verdict->about);
 }
 
 /* null: not looked at. */
@@ -501,7 +498,7 @@ void limpet_report_json_print_head(struct limpet_report *report,
 	limpet_json_member(printer, "allocators", owners_array(model));
 	limpet_json_member(printer, "unfollowed", unfollowed_object(model));
 	limpet_json_member(printer, "verdict", verdict_object(report->options.verdict));
-	limpet_json_member(printer, "findings", findings_array(report->options.findings));
+	limpet_json_member(printer, "findings", findings_array(report->options.verdict));
 	if (report->options.hidden)
 		limpet_json_member(
 			printer, "hidden",

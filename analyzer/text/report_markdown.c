@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "analyzer/text/report_printer.h"
-#include "analyzer/views/findings.h"
 #include "analyzer/views/verdict.h"
 
 /* ------------------------------------------------------------------ text that is no markup */
@@ -116,8 +115,8 @@ static void print_heading(struct limpet_printer *printer)
 
 static void print_findings(struct limpet_printer *printer)
 {
-	const struct limpet_findings *findings = printer->report->options.findings;
 	const struct limpet_verdict *verdict = printer->report->options.verdict;
+	const struct limpet_heap_findings *findings = verdict ? &verdict->findings : NULL;
 
 	for (size_t i = 0; verdict && i < LIMPET_VERDICT_SENTENCES && verdict->sentences[i]; i++) {
 		fputs("**", printer->file);

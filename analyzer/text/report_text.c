@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "analyzer/text/report_printer.h"
-#include "analyzer/views/findings.h"
 #include "analyzer/views/verdict.h"
 #include "common/plain_text.h"
 
@@ -157,7 +156,7 @@ void limpet_report_sites_print(struct limpet_printer *printer)
 
 	assert(sort < LIMPET_REPORT_SORT_COUNT);
 	/* Findings say it, too. */
-	if (report->model->target->pages && !report->options.findings)
+	if (report->model->target->pages && !report->options.verdict)
 		limpet_printer_row(printer, "", "stacks", "%s", limpet_printer_first_touch);
 	limpet_printer_blank(printer);
 	if (report->estimates && sort == LIMPET_REPORT_TEMPORARY) {
@@ -272,36 +271,49 @@ static void print_verdict(struct limpet_printer *printer)
 	limpet_printer_line(printer, printer->options->bold, "Verdict");
 	for (size_t i = 0; i < LIMPET_VERDICT_SENTENCES && verdict->sentences[i]; i++)
 		limpet_printer_wrap(printer, "", 2, "- %s", verdict->sentences[i]);
+	if (printer->options->full && verdict->about.evidence)
+		limpet_printer_wrap(printer, printer->options->dim, 2, "  %s",
+				    verdict->about.evidence);
 	limpet_printer_blank(printer);
+}
+
+static void print_finding(struct limpet_printer *printer, const struct limpet_heap_finding *finding)
+{
+	limpet_printer_wrap(printer, "", 2, "- %s", finding->text);
+	if (printer->options->full && finding->evidence)
+		limpet_printer_wrap(printer, printer->options->dim, 4, "  %s", finding->evidence);
 }
 
 static void print_findings(struct limpet_printer *printer)
 {
-	const struct limpet_findings *findings = printer->report->options.findings;
+	const struct limpet_verdict *verdict = printer->report->options.verdict;
+	const struct limpet_heap_findings *findings = verdict ? &verdict->findings : NULL;
 
 	if (printer->report->options.filters) {
-		limpet_printer_blank(printer);
 		limpet_printer_wrap(printer, printer->options->dim, 0, LIMPET_REPORT_NO_FINDINGS,
 				    printer->report->options.filters);
+		limpet_printer_blank(printer);
 	}
 	if (!findings || !findings->count)
 		return;
-	limpet_printer_blank(printer);
 	limpet_printer_line(printer, printer->options->bold, "Findings");
 	for (size_t i = 0; i < findings->count; i++)
-		limpet_printer_wrap(printer, "", 2, "- %s", findings->list[i].text);
+		print_finding(printer, &findings->list[i]);
+	limpet_printer_blank(printer);
 }
 
 int limpet_report_text_print(struct limpet_report *report,
 			     const struct limpet_report_text_options *options, FILE *file)
 {
 	struct limpet_printer printer = {.file = file, .options = options, .report = report};
-	static void (*const parts[])(struct limpet_printer *) = {print_verdict,
-								 limpet_report_head_print,
-								 print_findings,
-								 limpet_report_sites_print,
-								 limpet_report_maps_print,
-								 limpet_report_sizes_print};
+	static void (*const parts[])(struct limpet_printer *) = {
+		print_verdict,
+		print_findings,
+		limpet_report_head_print,
+		limpet_report_sites_print,
+		limpet_report_maps_print,
+		limpet_report_sizes_print,
+	};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(parts) && !ferror(file); i++)
 		parts[i](&printer);

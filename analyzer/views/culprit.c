@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,8 @@ static const char *const dispatchers[] = {
 	"PyEval_",
 	"_PyEval_",
 	"PyRun_",
+	"_PyRun_",
+	"pyrun_",
 	"Py_",
 	"pymain_",
 	"PyObject_Call",
@@ -83,6 +86,7 @@ static const char *const dispatchers[] = {
 	"rb_protect",
 	"rb_ensure",
 	"rb_rescue",
+	"rb_vrescue",
 	"rb_yield",
 	"rb_call",
 	"luaV_execute",
@@ -374,21 +378,47 @@ static int place_of(const struct search *search, uint32_t function, struct limpe
 	return code;
 }
 
+/* The interpreter or dispatcher that the function enters, where nothing else is to be named;
+ * UINT32_MAX: none. */
+static uint32_t entered_by(const struct search *search, uint32_t number)
+{
+	const struct tally *tally = &search->tallies[number];
+	const double depth = tally->depth / tally->weight;
+	uint32_t found = UINT32_MAX;
+	double most = -1;
+
+	for (uint32_t i = LIMPET_LOCATION_UNSEEN + 1; i < search->locations->function_count; i++) {
+		const struct tally *one = &search->tallies[i];
+		const struct limpet_function *function = function_of(search, i);
+
+		if (one->weight < shares[0] * tally->weight || !function->named ||
+		    !is_dispatcher(function->name) || one->depth / one->weight >= depth ||
+		    one->depth / one->weight <= most)
+			continue;
+		most = one->depth / one->weight;
+		found = i;
+	}
+	return found;
+}
+
 static int describe(const struct search *search, const struct candidate *list, size_t count,
 		    struct limpet_culprit *ret)
 {
 	size_t via, at = choose(search, list, count, &via);
 	const struct tally *tally = &search->tallies[list[at].function];
 	struct limpet_culprit culprit = {.node = tally->node,
+					 .number = list[at].function,
 					 .share = tally->weight / search->weight};
+	const uint32_t through =
+		via != SIZE_MAX ? list[via].function : entered_by(search, list[at].function);
 	int code;
 
 	culprit.function = name_of(search, list[at].function);
-	if (via != SIZE_MAX)
-		culprit.via = name_of(search, list[via].function);
+	if (through != UINT32_MAX)
+		culprit.via = name_of(search, through);
 	if (at + 1 < count)
 		culprit.caller = name_of(search, list[at + 1].function);
-	code = !culprit.function || (via != SIZE_MAX && !culprit.via) ||
+	code = !culprit.function || (through != UINT32_MAX && !culprit.via) ||
 			       (at + 1 < count && !culprit.caller)
 		       ? -ENOMEM
 		       : place_of(search, list[at].function, &culprit);
@@ -438,6 +468,49 @@ int limpet_culprit_find(struct limpet_locations *locations,
 		code = find(&search, ret_culprit);
 	free(search.tallies);
 	return code;
+}
+
+int limpet_culprit_mark(struct limpet_locations *locations, const struct limpet_culprit *culprit,
+			const struct limpet_culprit_stack *stacks, size_t count, bool *marks)
+{
+	struct limpet_location_stack stack;
+	int code = 0;
+
+	for (size_t i = 0; culprit->node && i < count && code == 0; i++) {
+		code = limpet_locations_stack(locations, stacks[i].node, false, &stack);
+		for (size_t k = 0; code == 0 && k < stack.count; k++)
+			marks[i] |= locations->locations[stack.list[k]].function == culprit->number;
+	}
+	return code;
+}
+
+/* People leave that out. */
+static void strip_anonymous(char *text)
+{
+	static const char anonymous[] = "(anonymous namespace)::";
+	const size_t length = sizeof(anonymous) - 1;
+
+	for (char *at = text; (at = strstr(at, anonymous));)
+		memmove(at, at + length, strlen(at + length) + 1);
+}
+
+char *limpet_culprit_words(const struct limpet_culprit *culprit, bool with_via)
+{
+	const char *via = with_via ? culprit->via : NULL;
+	char place[128] = "";
+	char *text;
+
+	if (!culprit->node)
+		return strdup("functions without a name");
+	if (culprit->file && culprit->line)
+		snprintf(place, sizeof(place), " (%s:%u)", culprit->file, culprit->line);
+	else if (culprit->caller)
+		snprintf(place, sizeof(place), " (called by %s)", culprit->caller);
+	if (asprintf(&text, "%s%s%s%s", culprit->function, place, via ? ", through " : "",
+		     via ?: "") < 0)
+		return NULL;
+	strip_anonymous(text);
+	return text;
 }
 
 void limpet_culprit_done(struct limpet_culprit *culprit)

@@ -4,6 +4,7 @@
 #ifndef LIMPET_ANALYZER_VIEWS_CULPRIT_H
 #define LIMPET_ANALYZER_VIEWS_CULPRIT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct limpet_culprit {
 	const char *file; /* of the call in `function`, borrowed; NULL: unknown */
 	uint32_t line;    /* 0: unknown */
 	double share;     /* of the weight */
+	uint32_t number;  /* of the function among the locations' */
 };
 
 /* A stack, and how much it weighs. */
@@ -30,6 +32,13 @@ struct limpet_culprit_stack {
 int limpet_culprit_find(struct limpet_locations *locations,
 			const struct limpet_culprit_stack *stacks, size_t count,
 			struct limpet_culprit *ret_culprit) LIMPET_MUST_CHECK;
+/* Marks the stacks that the culprit's function is on. -ENOMEM. */
+int limpet_culprit_mark(struct limpet_locations *locations, const struct limpet_culprit *culprit,
+			const struct limpet_culprit_stack *stacks, size_t count,
+			bool *marks) LIMPET_MUST_CHECK;
+/* "remember (server.c:31)", or with `via` "remember (server.c:31), through strdup"; malloc'ed.
+ * NULL: no memory. */
+char *limpet_culprit_words(const struct limpet_culprit *culprit, bool with_via);
 void limpet_culprit_done(struct limpet_culprit *culprit);
 
 #endif

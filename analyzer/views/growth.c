@@ -22,8 +22,11 @@
 /* No more of a stack's blocks were freed: they are kept. */
 #define KEPT_SHARE 0.05
 
+/* Of what some stacks have grown by together. */
+#define MOST_SHARE 0.5
+
 /* Live bytes of a stack at the end of each part, since the window began. */
-struct series {
+struct limpet_growth_series {
 	double bytes[PARTS];
 };
 
@@ -51,12 +54,12 @@ static unsigned part_of(const struct limpet_model *model, const struct limpet_hi
 }
 
 static void read_series(const struct limpet_model *model, const struct limpet_history *history,
-			const struct limpet_history_site *site, struct series *ret)
+			const struct limpet_history_site *site, struct limpet_growth_series *ret)
 {
 	struct limpet_cursor cursor = limpet_history_steps(history, site);
 	struct limpet_history_step step;
 
-	*ret = (struct series){{0}};
+	*ret = (struct limpet_growth_series){{0}};
 	while (limpet_history_next(&cursor, &step)) {
 		const unsigned part = part_of(model, history, step.step);
 
@@ -68,7 +71,7 @@ static void read_series(const struct limpet_model *model, const struct limpet_hi
 		ret->bytes[i] += ret->bytes[i - 1];
 }
 
-static double lowest(const struct series *series, unsigned from, unsigned to)
+static double lowest(const struct limpet_growth_series *series, unsigned from, unsigned to)
 {
 	double low = series->bytes[from];
 
@@ -78,7 +81,8 @@ static double lowest(const struct series *series, unsigned from, unsigned to)
 }
 
 /* The deepest fall in [from, to), and the height before it. */
-static double fall_in(const struct series *series, unsigned from, unsigned to, double *ret_from)
+static double fall_in(const struct limpet_growth_series *series, unsigned from, unsigned to,
+		      double *ret_from)
 {
 	double high = series->bytes[from], fall = 0;
 
@@ -93,7 +97,7 @@ static double fall_in(const struct series *series, unsigned from, unsigned to, d
 }
 
 /* By how much the stack has grown; at most 0: it has not. */
-static double grown(const struct series *series)
+static double grown(const struct limpet_growth_series *series)
 {
 	const double end = series->bytes[PARTS - 1], stayed = lowest(series, LAST, PARTS);
 	double high = 0, early = 0, late = 0;
@@ -112,7 +116,7 @@ static double grown(const struct series *series)
 	return stayed >= STAYED_SHARE * end ? end : stayed;
 }
 
-static bool goes_on(const struct series *series)
+static bool goes_on(const struct limpet_growth_series *series)
 {
 	const double end = series->bytes[PARTS - 1];
 
@@ -124,7 +128,7 @@ static uint64_t time_of(const struct limpet_model *model, unsigned part)
 	return model->from_ns + (model->to_ns - model->from_ns) / PARTS * part;
 }
 
-static void judge_time(const struct limpet_model *model, const struct series *sum,
+static void judge_time(const struct limpet_model *model, const struct limpet_growth_series *sum,
 		       struct limpet_growth_sum *ret)
 {
 	const double end = sum->bytes[PARTS - 1];
@@ -153,24 +157,23 @@ static double deepest_fall(const struct limpet_model *model)
 	return fall;
 }
 
-/* Sums up the stacks that weigh something. */
+/* Sums up the stacks that have grown. */
 struct adding {
 	struct limpet_growth_sum sum;
-	struct series series;
-	struct limpet_culprit_stack *stacks; /* of each site of the view */
+	struct limpet_growth_series series;
 };
 
-static void add_site(struct adding *adding, const struct limpet_model_site *site, size_t at,
-		     double bytes, const struct series *series)
+static void add_site(struct adding *adding, const struct limpet_model_site *site, double bytes,
+		     const struct limpet_growth_series *series)
 {
-	adding->stacks[at] = (struct limpet_culprit_stack){site->node, bytes, site->allocations};
 	if (bytes <= 0)
 		return;
+	adding->sum.stack_count++;
 	adding->sum.bytes += bytes;
 	adding->sum.allocations += site->allocations;
 	adding->sum.frees += site->frees;
 	adding->sum.live_blocks += site->live_allocations;
-	for (unsigned i = 0; i < PARTS; i++)
+	for (unsigned i = 0; series && i < PARTS; i++)
 		adding->series.bytes[i] += series->bytes[i];
 }
 
@@ -179,23 +182,11 @@ static bool is_kept(const struct limpet_model_site *site)
 	return (double)site->frees <= KEPT_SHARE * (double)site->allocations;
 }
 
-static int finish(struct adding *adding, const struct limpet_view *view, bool judged)
-{
-	if (judged)
-		judge_time(view->locations->model, &adding->series, &adding->sum);
-	return limpet_culprit_find(view->locations, adding->stacks, view->site_count,
-				   &adding->sum.culprit);
-}
-
-/* What the sites of a view have grown by, each and by the label of its group: the stacks of code
- * that moves are many, and none of them grows for long. */
-struct grown_site {
-	struct series series;
-	uint32_t group;
-};
-
+/* Reads what each site of a view holds over time, and adds it up by the label of its group: the
+ * stacks of code that moves are many, and none of them grows for long. */
 static int read_sites(const struct limpet_view *view, const struct limpet_history *history,
-		      struct grown_site *sites, struct series *groups)
+		      struct limpet_growth_series *sites, uint32_t *group_of,
+		      struct limpet_growth_series *groups)
 {
 	struct limpet_findings_groups *labels;
 	int code = limpet_findings_groups_new(view->locations, &labels);
@@ -206,72 +197,86 @@ static int read_sites(const struct limpet_view *view, const struct limpet_histor
 		const struct limpet_history_site *steps =
 			limpet_history_site_of(history, view->sites[i].node);
 
-		code = limpet_findings_groups_find(labels, view->sites[i].node, &sites[i].group);
+		code = limpet_findings_groups_find(labels, view->sites[i].node, &group_of[i]);
 		if (code < 0 || !steps)
 			continue;
-		read_series(view->locations->model, history, steps, &sites[i].series);
+		read_series(view->locations->model, history, steps, &sites[i]);
 		for (unsigned k = 0; k < PARTS; k++)
-			groups[sites[i].group].bytes[k] += sites[i].series.bytes[k];
+			groups[group_of[i]].bytes[k] += sites[i].bytes[k];
 	}
 	limpet_findings_groups_free(labels);
 	return code;
 }
 
-static int add_judged(const struct limpet_view *view, const struct limpet_history *history,
-		      struct adding adding[LIMPET_GROWTH_SUMS])
+static void judge_site(struct limpet_growth *growth, const struct limpet_model_site *site, size_t i,
+		       const struct limpet_growth_series *group)
 {
-	LIMPET_FREE struct grown_site *sites = calloc(view->site_count + 1, sizeof(*sites));
-	LIMPET_FREE struct series *groups = calloc(view->site_count + 1, sizeof(*groups));
-	int code = sites && groups ? read_sites(view, history, sites, groups) : -ENOMEM;
+	const struct limpet_growth_series *own = &growth->series[i];
+	const bool together = grown(group) > 0 && goes_on(group);
+	const double bytes = together ? fmax(grown(own), own->bytes[PARTS - 1]) : grown(own);
+	const double on = together || goes_on(own) ? bytes : 0;
+	const double of[LIMPET_GROWTH_SUMS] = {
+		[LIMPET_GROWTH_KEPT] = is_kept(site) ? on : 0,
+		[LIMPET_GROWTH_ON] = on,
+		[LIMPET_GROWTH_ALL] = bytes,
+	};
 
-	for (size_t i = 0; i < view->site_count && code == 0; i++) {
-		const struct limpet_model_site *site = &view->sites[i];
-		const struct grown_site *it = &sites[i];
-		const struct series *group = &groups[it->group];
-		const bool together = grown(group) > 0 && goes_on(group);
-		const double bytes = together
-					     ? fmax(grown(&it->series), it->series.bytes[PARTS - 1])
-					     : grown(&it->series);
-		const double on = together || goes_on(&it->series) ? bytes : 0;
+	for (unsigned k = 0; k < LIMPET_GROWTH_SUMS; k++)
+		growth->sums[k].stacks[i] =
+			(struct limpet_culprit_stack){site->node, of[k], site->allocations};
+}
 
-		add_site(&adding[LIMPET_GROWTH_KEPT], site, i, is_kept(site) ? on : 0, &it->series);
-		add_site(&adding[LIMPET_GROWTH_ON], site, i, on, &it->series);
-		add_site(&adding[LIMPET_GROWTH_ALL], site, i, bytes, &it->series);
-	}
+static int judge_sites(const struct limpet_view *view, const struct limpet_history *history,
+		       struct limpet_growth *growth)
+{
+	LIMPET_FREE uint32_t *group_of = calloc(view->site_count + 1, sizeof(*group_of));
+	LIMPET_FREE struct limpet_growth_series *groups =
+		calloc(view->site_count + 1, sizeof(*groups));
+	int code = group_of && groups ? read_sites(view, history, growth->series, group_of, groups)
+				      : -ENOMEM;
+
+	for (size_t i = 0; i < view->site_count && code == 0; i++)
+		judge_site(growth, &view->sites[i], i, &groups[group_of[i]]);
 	return code;
 }
 
-static void add_unjudged(const struct limpet_view *view, struct adding *all)
+static void sum_up(struct limpet_growth *growth, enum limpet_growth_of of,
+		   const struct limpet_view *view, const bool *marks)
 {
-	static const struct series unknown;
+	struct limpet_growth_sum *sum = &growth->sums[of];
+	struct adding adding = {.sum.stacks = sum->stacks};
 
 	for (size_t i = 0; i < view->site_count; i++)
-		add_site(all, &view->sites[i], i, (double)view->sites[i].growth_bytes, &unknown);
+		if (!marks || marks[i])
+			add_site(&adding, &view->sites[i], sum->stacks[i].weight,
+				 growth->judged ? &growth->series[i] : NULL);
+	if (growth->judged)
+		judge_time(view->locations->model, &adding.series, &adding.sum);
+	*sum = adding.sum;
 }
 
 int limpet_growth_find(const struct limpet_view *view, const struct limpet_history *history,
 		       struct limpet_growth *ret_growth)
 {
 	const struct limpet_model *model = view->locations->model;
-	LIMPET_FREE struct limpet_culprit_stack *stacks =
-		calloc(LIMPET_GROWTH_SUMS * view->site_count + 1, sizeof(*stacks));
-	struct limpet_growth growth = {.judged = is_judged(model, history),
-				       .swing_bytes = deepest_fall(model)};
-	struct adding adding[LIMPET_GROWTH_SUMS] = {0};
-	int code = 0;
+	struct limpet_growth growth = {
+		.judged = is_judged(model, history),
+		.swing_bytes = deepest_fall(model),
+		.stacks = calloc(LIMPET_GROWTH_SUMS * view->site_count + 1, sizeof(*growth.stacks)),
+		.series = calloc(view->site_count + 1, sizeof(*growth.series)),
+	};
+	int code = growth.stacks && growth.series ? 0 : -ENOMEM;
 
-	if (!stacks)
-		return -ENOMEM;
-	for (unsigned i = 0; i < LIMPET_GROWTH_SUMS; i++)
-		adding[i].stacks = stacks + i * view->site_count;
-	if (growth.judged)
-		code = add_judged(view, history, adding);
-	else
-		add_unjudged(view, &adding[LIMPET_GROWTH_ALL]);
+	for (unsigned i = 0; code == 0 && i < LIMPET_GROWTH_SUMS; i++)
+		growth.sums[i].stacks = growth.stacks + i * view->site_count;
+	if (code == 0 && growth.judged)
+		code = judge_sites(view, history, &growth);
+	for (size_t i = 0; code == 0 && !growth.judged && i < view->site_count; i++)
+		growth.sums[LIMPET_GROWTH_ALL].stacks[i] = (struct limpet_culprit_stack){
+			view->sites[i].node, (double)view->sites[i].growth_bytes,
+			view->sites[i].allocations};
 	for (unsigned i = 0; i < LIMPET_GROWTH_SUMS && code == 0; i++)
-		code = finish(&adding[i], view, growth.judged);
-	for (unsigned i = 0; i < LIMPET_GROWTH_SUMS; i++)
-		growth.sums[i] = adding[i].sum;
+		sum_up(&growth, (enum limpet_growth_of)i, view, NULL);
 	if (code < 0)
 		limpet_growth_done(&growth);
 	else
@@ -279,8 +284,38 @@ int limpet_growth_find(const struct limpet_view *view, const struct limpet_histo
 	return code;
 }
 
+int limpet_growth_take(struct limpet_growth *growth, const struct limpet_view *view,
+		       const struct limpet_culprit *culprit, struct limpet_growth_sum *ret_taken,
+		       enum limpet_growth_of *ret_of)
+{
+	LIMPET_FREE bool *marks = calloc(view->site_count + 1, sizeof(*marks));
+	struct limpet_growth taken = *growth;
+	enum limpet_growth_of of = LIMPET_GROWTH_KEPT;
+	int code = marks ? limpet_culprit_mark(view->locations, culprit,
+					       growth->sums[LIMPET_GROWTH_ALL].stacks,
+					       view->site_count, marks)
+			 : -ENOMEM;
+
+	if (code < 0)
+		return code;
+	for (unsigned i = 0; i < LIMPET_GROWTH_SUMS; i++)
+		sum_up(&taken, (enum limpet_growth_of)i, view, marks);
+	while (of < LIMPET_GROWTH_ALL &&
+	       taken.sums[of].bytes < MOST_SHARE * taken.sums[LIMPET_GROWTH_ALL].bytes)
+		of++;
+	*ret_taken = taken.sums[of];
+	ret_taken->stacks = NULL;
+	*ret_of = of;
+	for (size_t i = 0; i < view->site_count; i++)
+		for (unsigned k = 0; marks[i] && k < LIMPET_GROWTH_SUMS; k++)
+			growth->sums[k].stacks[i].weight = 0;
+	for (unsigned i = 0; i < LIMPET_GROWTH_SUMS; i++)
+		sum_up(growth, (enum limpet_growth_of)i, view, NULL);
+	return 0;
+}
+
 void limpet_growth_done(struct limpet_growth *growth)
 {
-	for (unsigned i = 0; i < LIMPET_GROWTH_SUMS; i++)
-		limpet_culprit_done(&growth->sums[i].culprit);
+	free(growth->stacks);
+	free(growth->series);
 }

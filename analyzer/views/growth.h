@@ -14,28 +14,39 @@
 #include "analyzer/views/view.h"
 #include "common/err.h"
 
-/* Stacks that grew, together. */
-struct limpet_growth_sum {
-	double bytes;
-	uint64_t began_ns, ended_ns; /* when a tenth of it was there, and nine tenths */
-	uint64_t allocations, frees, live_blocks;
-	struct limpet_culprit culprit;
-};
 enum limpet_growth_of {
 	LIMPET_GROWTH_KEPT, /* stacks that grow to the end, hardly any of whose blocks was freed */
 	LIMPET_GROWTH_ON,   /* all that grow to the end */
 	LIMPET_GROWTH_ALL,
 	LIMPET_GROWTH_SUMS
 };
+/* Stacks that grew, together. */
+struct limpet_growth_sum {
+	double bytes;
+	uint64_t began_ns, ended_ns; /* when a tenth of it was there, and nine tenths */
+	uint64_t allocations, frees, live_blocks;
+	size_t stack_count;
+	struct limpet_culprit_stack *stacks; /* by what each has grown; of each site of the view */
+};
 struct limpet_growth {
 	bool judged; /* false: the trace does not tell what happened when: all is in ALL */
 	struct limpet_growth_sum sums[LIMPET_GROWTH_SUMS];
 	double swing_bytes; /* of all live bytes: their deepest fall */
+	/* Internal. */
+	struct limpet_culprit_stack *stacks;
+	struct limpet_growth_series *series; /* of each site */
 };
 
-/* `view`: unfiltered; `history`: of the whole capture. -ENOMEM. */
+/* `view`: unfiltered, it must outlive the growth; `history`: of the whole capture. -ENOMEM. */
 int limpet_growth_find(const struct limpet_view *view, const struct limpet_history *history,
 		       struct limpet_growth *ret_growth) LIMPET_MUST_CHECK;
 void limpet_growth_done(struct limpet_growth *growth);
+
+/* Takes the stacks that a culprit is on out of all sums, and adds them up
+ * (without their list). *ret_of: KEPT or ON, if
+ * most of what they have grown by is of that sum. -ENOMEM. */
+int limpet_growth_take(struct limpet_growth *growth, const struct limpet_view *view,
+		       const struct limpet_culprit *culprit, struct limpet_growth_sum *ret_taken,
+		       enum limpet_growth_of *ret_of) LIMPET_MUST_CHECK;
 
 #endif

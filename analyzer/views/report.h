@@ -25,7 +25,6 @@ enum limpet_report_sort {
 /* The words of --sort, in the order of the enum; ends with NULL. */
 extern const char *const limpet_report_sort_words[LIMPET_REPORT_SORT_COUNT + 1];
 
-struct limpet_findings;
 struct limpet_verdict;
 struct limpet_report_options {
 	enum limpet_report_sort sort;
@@ -35,9 +34,7 @@ struct limpet_report_options {
 	uint64_t capture_events;                /* of the whole capture, whatever the window */
 	const struct limpet_model_site *hidden; /* by a filter; NULL: nothing was filtered */
 	const char *filters; /* the options of the filter, in words; NULL: nothing was filtered */
-	const struct limpet_findings
-		*findings;                    /* of the whole capture; NULL: none were looked for */
-	const struct limpet_verdict *verdict; /* the same */
+	const struct limpet_verdict *verdict; /* of the whole capture; NULL: it was not judged */
 };
 
 struct limpet_report_site {

@@ -159,3 +159,10 @@ void limpet_parts_of(const struct limpet_model *model, struct limpet_parts *ret)
 	qsort(parts.list, parts.count, sizeof(*parts.list), compare);
 	*ret = parts;
 }
+
+const char *limpet_part_name(const struct limpet_part *part)
+{
+	const char *colon = part->name ? strstr(part->name, ": ") : NULL;
+
+	return colon ? colon + 2 : part->name ?: part->words;
+}

@@ -41,6 +41,9 @@ struct limpet_parts {
 /* Of the whole capture. A trace without accounts has less detail. */
 void limpet_parts_of(const struct limpet_model *model, struct limpet_parts *ret);
 
+/* Of its largest row: "file data.mdb", "POSIX, /dev/shm". */
+const char *limpet_part_name(const struct limpet_part *part);
+
 static inline int64_t limpet_part_change(const struct limpet_part *part)
 {
 	return (int64_t)(part->bytes - part->before_bytes);

@@ -88,6 +88,8 @@ static int find_file(struct limpet_module_table *table, const struct limpet_modu
 	int fd;
 
 	*ret_lent = false;
+	if (!module->inode)
+		return -1;
 	for (size_t i = 0; i < table->count; i++) {
 		if (!is_same_file(&table->entries[i], module) || table->sources[i].fd < 0)
 			continue;
@@ -207,8 +209,9 @@ static int note_places(const struct limpet_gone *places, uint32_t count, struct 
 	return 0;
 }
 
-static void enter(struct limpet_module_table *table, struct limpet_module *module,
-		  const struct limpet_gone *places, uint32_t place_count)
+/* `allocator`: whether it defines malloc. Returns its number in the trace; 0: there is no room. */
+static uint32_t enter(struct limpet_module_table *table, const struct limpet_module *module,
+		      const struct limpet_gone *places, uint32_t place_count, bool allocator)
 {
 	struct limpet_recorder_module record = {
 		.start = module->start,
@@ -217,8 +220,7 @@ static void enter(struct limpet_module_table *table, struct limpet_module *modul
 		.path = module->path,
 		.build_id = module->build_id,
 		.build_id_bytes = module->build_id_bytes,
-		.allocator = !module->executable &&
-			     limpet_module_has_malloc(table->modules->target, module),
+		.allocator = allocator,
 	};
 	struct entry entry = {.start = module->start,
 			      .end = module->end,
@@ -230,13 +232,13 @@ static void enter(struct limpet_module_table *table, struct limpet_module *modul
 	int number, fd;
 
 	if (table->count >= MAX_ENTRIES || make_room(table) < 0)
-		return;
+		return 0;
 	number = limpet_recorder_add_module(table->recorder, &record);
 	if (number <= 0)
-		return;
+		return 0;
 	if (note_places(places, place_count, &entry) < 0) {
 		free(entry.places);
-		return;
+		return 0;
 	}
 	fd = find_file(table, module, &entry.lent);
 	entry.number = (uint32_t)number;
@@ -244,6 +246,7 @@ static void enter(struct limpet_module_table *table, struct limpet_module *modul
 	table->sources[table->count] = (struct limpet_collector_source){(uint32_t)number, fd};
 	look_at_file(table, table->count);
 	table->count++;
+	return entry.number;
 }
 
 /* Number of the last module that had been unloaded from there when the entry was made; nodes have
@@ -295,7 +298,9 @@ bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone
 				entry->live = true;
 		}
 		if (!known)
-			enter(table, module, places, place_count);
+			enter(table, module, places, place_count,
+			      !module->executable &&
+				      limpet_module_has_malloc(modules->target, module));
 	}
 	return true;
 }
@@ -349,12 +354,12 @@ void limpet_module_table_add_again(struct limpet_module_table *table,
 		map = first_mapping(modules, again, &module);
 		if (!map)
 			continue;
-		limpet_module_has_malloc(table->modules->target, module);
 		copy = *module;
 		copy.start = again->start;
 		copy.end = again->end;
 		copy.bias += (again->start - again->offset) - (map->start - map->offset);
-		enter(table, &copy, NULL, 0);
+		enter(table, &copy, NULL, 0,
+		      !module->executable && limpet_module_has_malloc(modules->target, module));
 	}
 }
 
@@ -375,6 +380,46 @@ uint32_t limpet_module_table_find(const struct limpet_module_table *table, uint6
 	}
 	/* Unloaded a moment ago: its allocations are recorded after it was unloaded. */
 	return gone;
+}
+
+/* Copies the entry that the agent wrote for the address; false: there is none, or it changes. */
+static bool find_late(const struct limpet_shm *shm, uint64_t address, uint32_t gone,
+		      struct limpet_late_module *ret)
+{
+	for (uint32_t i = 0; i < LIMPET_LATE_MODULES; i++) {
+		const struct limpet_late_module *late = &shm->late[i];
+		const uint32_t number = __atomic_load_n(&late->number, __ATOMIC_ACQUIRE);
+
+		if (!number || address < late->start || address >= late->end || late->gone != gone)
+			continue;
+		limpet_shared_copy(ret, late, sizeof(*ret));
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (__atomic_load_n(&late->number, __ATOMIC_RELAXED) != number)
+			return false;
+		ret->path[sizeof(ret->path) - 1] = '\0';
+		return address >= ret->start && address < ret->end && ret->build_id_bytes &&
+		       ret->build_id_bytes <= sizeof(ret->build_id) && ret->path[0] == '/';
+	}
+	return false;
+}
+
+uint32_t limpet_module_table_find_late(struct limpet_module_table *table, uint64_t address,
+				       uint32_t gone)
+{
+	struct limpet_late_module late;
+	struct limpet_module module;
+	struct limpet_gone place;
+
+	if (!table->shm || !find_late(table->shm, address, gone, &late))
+		return 0;
+	module = (struct limpet_module){.path = late.path,
+					.start = late.start,
+					.end = late.end,
+					.bias = late.bias,
+					.build_id_bytes = late.build_id_bytes};
+	memcpy(module.build_id, late.build_id, late.build_id_bytes);
+	place = (struct limpet_gone){.start = late.start, .end = late.end, .number = gone};
+	return enter(table, &module, &place, 1, false);
 }
 
 size_t limpet_module_table_sources(const struct limpet_module_table *table,

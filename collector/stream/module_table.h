@@ -39,6 +39,10 @@ void limpet_module_table_add_again(struct limpet_module_table *table,
  * meant, nor an earlier one. */
 uint32_t limpet_module_table_find(const struct limpet_module_table *table, uint64_t address,
 				  uint32_t gone);
+/* The same, of a module that was unloaded before the list of modules was read: as the agent told of
+ * it. Its file is looked for by path and build-id when the trace is sealed. */
+uint32_t limpet_module_table_find_late(struct limpet_module_table *table, uint64_t address,
+				       uint32_t gone);
 /* At the end, when nobody waits for limpet: reads which builds the modules without build-id are. */
 void limpet_module_table_identify(struct limpet_module_table *table);
 size_t limpet_module_table_sources(const struct limpet_module_table *table,

@@ -168,6 +168,8 @@ uint32_t limpet_module_watch_find(struct limpet_module_watch *watch,
 		watch->next_look_ns = now_ns + (limpet_monotonic_ns() - now_ns) * LOOK_SHARE;
 		module = limpet_module_table_find(watch->table, address, gone);
 	}
+	if (!module)
+		module = limpet_module_table_find_late(watch->table, address, gone);
 	*ret_made = !module && was_made(watch, address, gone);
 	return module;
 }

@@ -1,16 +1,11 @@
 #!/usr/bin/env bats
 # What a report says in words: true, and nothing where there is no evidence. What it makes of which capture is
-# tested in test/unit/test_findings.c, by a clock of its own.
+# tested in test/unit/test_findings.c, by a clock of its own, and in test/verdicts.
 # time-limit: 240
 
 load helpers
 setup() { begin; }
 teardown() { end; }
-
-# kinds ABOUT FUNCTION: kinds of the findings about it, in order.
-kinds() {
-	jq -r --arg f "$1" '[.findings[] | select(.function == $f or .caller == $f) | .kind] | join(" ")' report.json
-}
 
 has_rounds() {
 	tell habits rounds '' && ((${answer% rounds} >= $1))
@@ -35,7 +30,7 @@ tells_its_time() {
 	wait_until 30 has_rounds 401
 	wait_until 30 tells_its_time
 	filled=$elapsed
-	wait_until 60 copy_says '.capture.duration_seconds > 2.1 * $filled + 2 and any(.findings[]; .kind == "grows")' \
+	wait_until 60 copy_says '.capture.duration_seconds > 2.1 * $filled + 2 and .verdict.kind == "leak"' \
 		--argjson filled "$filled"
 	tell habits rounds ''
 	stop "$pid"
@@ -45,55 +40,35 @@ tells_its_time() {
 	trace=$work/copy.limpet
 	within 60 "$LIMPET" seal -q "$trace"
 	report
-	jq -r '.findings[].text' report.json >findings.say
-	[[ $(kinds habit_leak) == *grows* ]]
-	[[ $(jq '[.findings[] | select(.kind == "grows")] | length' report.json) == 1 ]]
-	# Of the second half, in blocks of 700 bytes.
-	expect '.capture.duration_seconds as $seconds | .findings[] | select(.kind == "grows") |
-		.bytes > 65536 and .bytes % 700 == 0 and .bytes < 700 * $rounds and .share > 0.95 and
-		(.per_second * $seconds / 2 - .bytes | fabs) < 1' --argjson rounds "${answer% rounds}"
-	grep -q 'take (called by habit_leak) grows all the time, by .*/s (.* an hour) .*: none of its .* blocks was ever freed\.' findings.say
-	[[ $(kinds habit_churn) != *grows* && $(kinds habit_cache) != *grows* && $(kinds habit_load) != *grows* ]]
-	expect '[.findings[] | select(.kind == "steady" or .kind == "turnover")] == []'
+	expect '.verdict | .culprit == "habit_leak" and .bytes > 65536 and .bytes % 700 == 0 and .bytes < 700 * $rounds' \
+		--argjson rounds "${answer% rounds}"
+	expect '.verdict.sentences[0] |
+		test("^Live memory grew by .* in .*s, under habit_leak \\(habits\\.c:[0-9]+\\), through take: none of .* blocks was freed\\.$")'
+	expect 'any(.findings[]; .kind == "churns" and .share > 0.9)'
 	# The same for people, in lines that fit, and for browsers.
 	run --separate-stderr "$LIMPET" report "$trace"
-	[[ $status == 0 && $output == *$'\nFindings\n'*'- take (called by habit_leak) grows all the time'* ]]
+	[[ $status == 0 && $output == 'Verdict'$'\n''- Live memory grew by '*' under habit_leak '*$'\nFindings\n- '* ]] || fail "$output"
+	# Evidence only where it is asked for.
+	[[ $output != *' a second; '* ]] || fail "$output"
+	run --separate-stderr "$LIMPET" report --full "$trace"
+	[[ $output == *' a second; '*' allocated, 0 freed'* ]] || fail "$output"
 	"$LIMPET" html "$trace" -o page.html
-	"$root/test/html/figures" page.html | json_says 'any(.findings[]; .kind == "grows")'
+	"$root/test/html/figures" page.html | json_says 'any(.findings[]; .kind == "churns")'
 	# A part of a capture that is too short says that it is; some of the stacks say nothing.
 	report --from 1s --to 4500ms
-	expect '[.findings[] | select(.kind == "grows" or .kind == "steady")] == []'
-	expect 'any(.findings[]; .kind == "unjudged" and (.text | contains("that takes 4s at least")))'
+	expect '.verdict.kind == "steady" and (.verdict.sentences[0] | contains(" is too short to tell what grows"))'
 	# What lives in a window may have come before it.
 	"$LIMPET" report "$trace" --from 1s >window.txt
 	grep -Eq ' blocks live; [0-9.]+( [kM])? allocations in the window, ' window.txt
 	report --include habit_leak
-	expect '.findings == null'
-}
-
-# bats test_tags=release
-@test "what grows comes before what holds" {
-	start leak "$TARGETS/leak"
-	attach "$pid"
-	tell leak 'leak 100' leaked
-	for i in {1..9}; do
-		wait_until 60 older_than "$i"
-		tell leak 'leak 100' leaked
-	done
-	stop "$pid"
-	finish leak
-	report
-	expect '.findings | map(.kind) | index("grows") != null and index("holds") != null and index("grows") < index("holds")'
-}
-older_than() {
-	"$LIMPET" status "$pid" --json | json_says --argjson s "$1" '.captures[0].elapsed_seconds >= $s'
+	expect '.findings == null and .verdict == null'
 }
 
 @test "a filter, which shows a part, has no findings, and the report says so" {
 	local kept=$root/test/traces/version-1/storm.trace format
 	printf 'leak:nothing\n' >none.supp
 	"$LIMPET" report "$kept" >text
-	grep -q '^Findings$' text && (($(grep -c 'none are shown' text) == 0)) || fail "$(<text)"
+	grep -q '^Verdict$' text && (($(grep -c 'none are shown' text) == 0)) || fail "$(<text)"
 	for format in text markdown; do
 		"$LIMPET" report --format $format "$kept" --include main >text
 		grep -q '^Findings are made from all that was recorded: none are shown with --include\.$' text || fail "$(<text)"
@@ -114,9 +89,8 @@ older_than() {
 	stop "$pid"
 	finish habits
 	report
-	expect '[.findings[] | select(.kind == "retained")] | length == 1'
-	expect '.findings[] | select(.kind == "retained") | .bytes > 25000000 and .share > 0.5'
-	jq -r '.findings[].text' report.json | grep -q '^RSS stayed at .* when live bytes fell from .* to .*: the allocator keeps'
+	expect '.verdict.kind == "free" and .verdict.bytes > 25000000'
+	expect '.verdict.sentences[0] | test("free inside glibc.s heap|keeps .* more that are free")'
 }
 
 # says COMMAND...: it answers 0; what it says is in said.say.
@@ -133,8 +107,8 @@ says() {
 	grep -q '^limpet: 0 events in ' attach.1.err
 	grep -q '^limpet: no call was seen: the program was idle' attach.1.err
 	report
-	# After some seconds it is steady as well.
-	expect '([.findings[].kind] - ["steady"]) == ["idle"] and .capture.agent_resident_bytes < .capture.agent_memory_bytes / 4'
+	expect '.findings == [] and .capture.agent_resident_bytes < .capture.agent_memory_bytes / 4'
+	expect '.verdict.sentences[0] | test("^Nothing was allocated or freed in ")'
 	says "$LIMPET" report "$rest"
 	grep -qx 'calls     no allocation was seen, nor any other call' said.say
 	same "lines of what is live" "$(grep -cE '^(live|peak) ' said.say)" 0
@@ -147,7 +121,7 @@ says() {
 		grep -qx 'limpet: no allocation was seen: there is little to write' said.say
 	done
 	says "$LIMPET" html "$rest" -o page.html
-	"$root/test/html/figures" page.html | json_says 'any(.findings[]; .kind == "idle")'
+	"$root/test/html/figures" page.html | json_says '.verdict.kind == "steady" and .findings == []'
 	# Older blocks alone.
 	tell habits rise risen
 	attach "$pid"
@@ -159,6 +133,6 @@ says() {
 	says "$LIMPET" diff "$rest" "$trace"
 	grep -q '^          20.0 MiB mapped by mmap beside these, RSS ' said.say
 	report
-	expect 'any(.findings[]; .kind == "pool" and .function == "habit_map" and .bytes == 20971520)'
+	expect '.verdict.kind == "mapping" and .verdict.culprit == "habit_map" and (.verdict.bytes - 20971520 | fabs) < 1048576'
 	finish habits
 }

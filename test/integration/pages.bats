@@ -91,8 +91,8 @@ adds_up() {
 	# Who touched a page first is known, not what uses it now.
 	grep -q '^resident  *[0-9.]* MiB in ' report.text
 	# Of lost faults the stacks are not known.
-	! json_says '.capture.complete' <born.json || grep -q '^- touch.* first touched [0-9.]* MiB, .* of the new pages that are resident' report.text
-	grep -q 'another function may keep it: `limpet attach` tells which' report.text
+	! json_says '.capture.complete' <born.json || grep -Eq '^- .*(resident, [0-9]* % of it under|first touched( under)?) ' report.text || fail "$(<report.text)"
+	grep -q '^- `limpet attach [0-9]*` tells what keeps pages, if it can follow the allocator' report.text
 	run ! grep -q '^Sizes' report.text
 	run ! grep -Ew 'holds|held|live|freed|leaks|allocations?|allocated' report.text
 	within 60 "$LIMPET" report "$trace" --include touch_red --no-pager >report.text
@@ -212,7 +212,7 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 	adds_up "$before"
 	json_says '.capture.complete | not' <"$work/report.json" ||
 		(($(site_sum main.keepBytes live_bytes) >= 18 * mib))
-	expect 'any(.findings[]; .kind == "keeper" and (.text | contains("pprof tells which keeps Go")))'
+	expect '.verdict.sentences[-1] == "The heap profile of net/http/pprof names its functions."'
 	finish go
 }
 
@@ -229,7 +229,7 @@ is_stopped() { [[ $(sed -n 's/^State:\t\(.\).*/\1/p' "/proc/$1/status") == T ]];
 		expect 'any(.sites[].stack[]; .function == "main.keepBytes" and (.file | endswith("/plain.go")) and .line == 16)'
 		expect 'any(.sites[].stack[]; .function == "main.main" and (.file | endswith("/plain.go")) and .line == 30)'
 		expect "[.sites[].stack[] | select(.module // \"\" | endswith(\"/$kind\")) | select(.function == null)] == []"
-		expect 'any(.findings[]; .kind == "keeper" and (.text | contains("pprof tells which keeps Go")))'
+		expect '.verdict.sentences[-1] == "The heap profile of net/http/pprof names its functions."'
 		within 60 "$LIMPET" report "$trace" --no-pager >report.text
 		run ! grep -F "$kind+0x" report.text
 		finish "$kind"

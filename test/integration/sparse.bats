@@ -45,9 +45,9 @@ view() {
 	[[ $output == "Pages that live blocks keep in sparse (pid $pid): "*" filled"*"before "*"they may keep these pages, too"*sparse_keep*sparse_fill* ]] ||
 		fail "$output"
 	report
-	expect '[.findings[] | select(.kind == "sparse")] | length == 1 and .[0].function == "sparse_keep" and
+	expect '[.findings[] | select(.kind == "sparse")] | length == 1 and .[0].culprit == "sparse_keep" and
 		.[0].bytes > 16000000 and .[0].share > 0.1 and
-		(.[0].text | test("^Blocks of sparse_keep .*, 400.1 KiB in all, keep 15.7 MiB of pages, .* % of RSS: "))'
+		(.[0].text | test("^Blocks of sparse_keep .*, 400.1 KiB in all, keep 15.7 MiB of pages; "))'
 	"$LIMPET" html "$trace" -o page.html
 	"$root/test/html/figures" page.html | json_says 'any(.findings[]; .kind == "sparse")'
 	finish sparse

@@ -6,7 +6,6 @@
 #include "analyzer/model/history.h"
 #include "analyzer/seal/seal.h"
 #include "analyzer/views/analysis.h"
-#include "analyzer/views/findings.h"
 #include "analyzer/views/verdict.h"
 
 enum {
@@ -44,7 +43,7 @@ static struct limpet_dropped dropped; /* told at the end */
 static uint64_t losses;               /* likewise */
 static struct limpet_analysis analysis;
 static struct limpet_history *history;
-static struct limpet_findings *findings;
+static struct limpet_verdict verdict;
 
 static int setup(void **state)
 {
@@ -134,12 +133,13 @@ static void finish(enum limpet_end why)
 	    limpet_history_build(analysis.reader, analysis.model, HISTORY_STEPS, NULL, &history,
 				 &err) < 0)
 		fail_msg("%s", err.message);
-	assert_int_equal(limpet_findings_new(&analysis.view, history, &findings), 0);
+	assert_int_equal(
+		limpet_verdict_new(&analysis.view, history, analysis.reader, NULL, &verdict), 0);
 }
 
 static void close_it(void)
 {
-	limpet_findings_free(findings);
+	limpet_verdict_done(&verdict);
 	limpet_history_free(history);
 	limpet_analysis_close(&analysis);
 }
@@ -151,107 +151,106 @@ static void capture(const struct habits *habits, unsigned count)
 	finish(LIMPET_END_STOP);
 }
 
-/* ------------------------------------------------------------------ findings */
+/* ------------------------------------------------------------------ what is said */
 
-static const struct limpet_findings_entry *find(enum limpet_findings_kind kind, uint32_t node)
+/* NULL: none of this kind. */
+static const struct limpet_heap_finding *find(enum limpet_heap_finding_kind kind)
 {
-	const struct limpet_findings_entry *found = NULL;
+	const struct limpet_heap_finding *found = NULL;
 
-	for (size_t i = 0; i < findings->count; i++)
-		if (findings->list[i].kind == kind && findings->list[i].node == node)
-			found = &findings->list[i];
+	for (size_t i = 0; i < verdict.findings.count; i++)
+		if (verdict.findings.list[i].kind == kind) {
+			assert_null(found);
+			found = &verdict.findings.list[i];
+		}
 	return found;
 }
 
-static unsigned count_of(enum limpet_findings_kind kind)
-{
-	unsigned count = 0;
-
-	for (size_t i = 0; i < findings->count; i++)
-		count += findings->list[i].kind == kind;
-	return count;
-}
-
-static void assert_near(double is, double should, double by)
-{
-	if (is < should - by || is > should + by)
-		fail_msg("%f instead of %f", is, should);
-}
-
 /* The first sentence, and the function that it is about. */
-static void assert_verdict(enum limpet_verdict_kind kind, const char *sentence, const char *culprit)
+static void assert_verdict(enum limpet_heap_finding_kind kind, const char *sentence,
+			   const char *culprit)
 {
-	struct limpet_verdict verdict;
-
-	assert_int_equal(limpet_verdict_new(&analysis.view, history, NULL, &verdict), 0);
 	assert_string_equal(verdict.sentences[0], sentence);
-	assert_int_equal(verdict.kind, kind);
+	assert_int_equal(verdict.about.kind, kind);
 	if (culprit)
-		assert_string_equal(verdict.culprit, culprit);
+		assert_string_equal(verdict.about.culprit.function, culprit);
 	else
-		assert_null(verdict.culprit);
-	limpet_verdict_done(&verdict);
+		assert_null(verdict.about.culprit.function);
 }
+
+/* ------------------------------------------------------------------ habits */
 
 /* A leak grows; a cache, what was loaded at the start and churn do not. */
 static void test_leak(void **state)
 {
 	static const struct habits all = {.leak = true, .cache = true, .churn = true, .load = true};
-	const struct limpet_findings_entry *found;
+	const struct limpet_heap_finding *found;
 
 	(void)state;
 	capture(&all, 8000);
-	found = find(LIMPET_FINDINGS_GROWS, LEAK);
+	assert_verdict(LIMPET_HEAP_LEAK,
+		       "Live memory grew by 5.3 MiB in 8.0s, under leak (prog.c:8), through grow: "
+		       "none of 8.0 k blocks was freed.",
+		       "leak");
+	assert_int_equal(verdict.about.bytes, 8000 * LEAK_BYTES);
+	assert_string_equal(verdict.about.evidence,
+			    "683.6 KiB a second; 8.0 k blocks allocated, 0 freed, by 1 stack; from "
+			    "750ms to 7.4s");
+	found = find(LIMPET_HEAP_CHURNS);
 	assert_non_null(found);
-	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 1);
-	assert_string_equal(found->function, "grow");
-	assert_string_equal(found->caller, "leak");
-	/* 700 bytes a millisecond, for four seconds. */
-	assert_near(found->per_second, 700000, 1000);
-	assert_near((double)found->bytes, 2800000, 4000);
-	assert_near(found->share, 1, 0.01);
-	assert_string_equal(found->text,
-			    "grow (called by leak) grows all the time, by 683.8 KiB/s (2.3 GiB an "
-			    "hour) in the second half, to 5.3 MiB: none of its 8.0 k blocks was "
-			    "ever freed.");
-	found = find(LIMPET_FINDINGS_CHURNS, CHURN);
-	assert_non_null(found);
-	assert_near(found->per_second, 40000, 1);
-	assert_int_equal(count_of(LIMPET_FINDINGS_CHURNS), 1);
-	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
-	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 0);
-	assert_null(find(LIMPET_FINDINGS_HOLDS, CHURN));
-	assert_true(find(LIMPET_FINDINGS_GROWS, LEAK)->to_ns > 0);
-	assert_verdict(
-		LIMPET_VERDICT_LEAK,
-		"Live memory grew by 5.3 MiB in 8.0s, under leak (prog.c:8), through grow: none "
-		"of 8.0 k blocks was freed.",
-		"leak");
+	assert_non_null(strstr(found->text, " makes 95 % of all allocations, 40.0 k/s; nearly all "
+					    "are freed again."));
+	assert_true(found->share > 0.95 && found->share < 0.96);
+	/* It is the verdict's. */
+	assert_null(find(LIMPET_HEAP_HOLDS));
+	assert_int_equal(verdict.findings.count, 1);
 	close_it();
+}
+
+/* A second function that grows is a finding, if what it grows by matters. */
+static void test_further(void **state)
+{
+	static const struct habits leak = {.leak = true};
+	static const unsigned each[] = {10, 200};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(each); i++) {
+		begin();
+		for (unsigned round = 0; round < 80; round++) {
+			follow(&leak, 100);
+			for (unsigned k = 0; k < each[i]; k++)
+				sample_allocate(&sample, recorder, LOAD, 100);
+		}
+		finish(LIMPET_END_STOP);
+		assert_non_null(strstr(verdict.sentences[0], "under leak (prog.c:8)"));
+		if (each[i] == 10) {
+			assert_int_equal(verdict.findings.count, 0);
+		} else {
+			assert_int_equal(verdict.findings.count, 1);
+			assert_non_null(strstr(verdict.findings.list[0].text,
+					       " grew by 1.5 MiB: none of 16.0 k blocks was "
+					       "freed."));
+			assert_int_equal(verdict.findings.list[0].kind, LIMPET_HEAP_LEAK);
+			assert_int_equal(verdict.findings.list[0].bytes, 1600000);
+		}
+		close_it();
+	}
 }
 
 /* A cache that is full is steady, and so is a program that only churns. */
 static void test_steady(void **state)
 {
 	static const struct habits all = {.cache = true, .churn = true, .load = true};
-	const struct limpet_findings_entry *found;
 
 	(void)state;
 	capture(&all, 8000);
-	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
-	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 0);
-	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 1);
-	found = find(LIMPET_FINDINGS_STEADY, 0);
-	assert_non_null(found);
-	assert_non_null(
-		strstr(found->text, "Nothing grows: in the second half live bytes stayed at 3."));
-	assert_non_null(find(LIMPET_FINDINGS_CHURNS, CHURN));
-	assert_non_null(find(LIMPET_FINDINGS_HOLDS, LOAD));
-	assert_int_equal(count_of(LIMPET_FINDINGS_HOLDS), 1);
-	assert_verdict(LIMPET_VERDICT_STEADY,
+	assert_verdict(LIMPET_HEAP_STEADY,
 		       "Nothing grows: of what was allocated in 8.0s, 3.1 MiB is live, 62 % of it "
 		       "under evil?[31m??.so+0x1234.",
 		       NULL);
+	assert_non_null(find(LIMPET_HEAP_CHURNS));
+	/* The verdict says it. */
+	assert_null(find(LIMPET_HEAP_HOLDS));
 	close_it();
 }
 
@@ -262,7 +261,7 @@ static void test_little_churn(void **state)
 
 	(void)state;
 	capture(&all, 8000);
-	assert_int_equal(count_of(LIMPET_FINDINGS_CHURNS), 0);
+	assert_null(find(LIMPET_HEAP_CHURNS));
 	close_it();
 }
 
@@ -270,30 +269,35 @@ static void test_little_churn(void **state)
 static void test_short(void **state)
 {
 	static const struct habits leak = {.leak = true};
-	static const unsigned lengths[] = {1000, 3999, 4000};
+	static const struct {
+		unsigned rounds;
+		enum limpet_heap_finding_kind kind;
+		const char *sentence, *culprit;
+	} rows[] = {
+		{1000, LIMPET_HEAP_STEADY,
+		 "1.0s is too short to tell what grows; 683.6 KiB is live, 100 % of it under leak "
+		 "(prog.c:8), through grow.",
+		 NULL},
+		{3999, LIMPET_HEAP_STEADY,
+		 "4.0s is too short to tell what grows; 2.7 MiB is live, 100 % of it under leak "
+		 "(prog.c:8), through grow.",
+		 NULL},
+		{4000, LIMPET_HEAP_LEAK,
+		 "Live memory grew by 2.7 MiB in 4.0s, under leak (prog.c:8), through grow: none "
+		 "of 4.0 k blocks was freed.",
+		 "leak"},
+	};
 
 	(void)state;
-	for (size_t i = 0; i < LIMPET_COUNT_OF(lengths); i++) {
-		const bool enough = lengths[i] == 4000;
-
-		capture(&leak, lengths[i]);
-		assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), enough);
-		assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
-		assert_int_equal(count_of(LIMPET_FINDINGS_HOLDS), 1);
-		assert_non_null(find(LIMPET_FINDINGS_HOLDS, LEAK));
-		if (!enough)
-			assert_verdict(
-				LIMPET_VERDICT_STEADY,
-				i ? "4.0s is too short to tell what grows; 2.7 MiB is live, "
-				    "100 % of it under leak (prog.c:8), through grow."
-				  : "1.0s is too short to tell what grows; 683.6 KiB is live, "
-				    "100 % of it under leak (prog.c:8), through grow.",
-				NULL);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(rows); i++) {
+		capture(&leak, rows[i].rounds);
+		assert_verdict(rows[i].kind, rows[i].sentence, rows[i].culprit);
 		close_it();
 	}
 }
 
-/* A leak that came to rest in the first half; one that began in the second. */
+/* A leak that came to rest in the first half, as when the load stops; one that began in the second;
+ * what came as the capture began, as a cache that fills. */
 static void test_growth_of_a_half(void **state)
 {
 	static const struct habits leak = {.leak = true}, late = {.leak = true, .late = 6000};
@@ -303,11 +307,22 @@ static void test_growth_of_a_half(void **state)
 	follow(&leak, 2000);
 	follow(&(struct habits){.late = 6000}, 6000);
 	finish(LIMPET_END_STOP);
-	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
-	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 1);
+	assert_verdict(LIMPET_HEAP_RISE,
+		       "Live memory rose by 1.3 MiB until 1.9s and stayed there, under leak "
+		       "(prog.c:8), through grow: none of 2.0 k blocks was freed.",
+		       "leak");
 	close_it();
 	capture(&late, 8000);
-	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
+	assert_verdict(LIMPET_HEAP_LEAK,
+		       "Live memory grew by 1.3 MiB in 8.0s, under leak (prog.c:8), through grow: "
+		       "none of 2.0 k blocks was freed.",
+		       "leak");
+	close_it();
+	begin();
+	follow(&leak, 800);
+	follow(&(struct habits){.late = 7200}, 7200);
+	finish(LIMPET_END_STOP);
+	assert_int_equal(verdict.about.kind, LIMPET_HEAP_STEADY);
 	close_it();
 }
 
@@ -316,18 +331,12 @@ static void test_growth_of_a_half(void **state)
 static void test_turnover(void **state)
 {
 	static const struct habits slow = {.slow = true};
-	const struct limpet_findings_entry *found;
 
 	(void)state;
 	capture(&slow, 5000);
 	assert_int_equal(analysis.model->totals.foreign_frees, 5000);
 	assert_int_equal(analysis.model->totals.live_bytes, 5000 * CACHE_BYTES);
-	assert_int_equal(count_of(LIMPET_FINDINGS_GROWS), 0);
-	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 1);
-	found = find(LIMPET_FINDINGS_TURNOVER, 0);
-	assert_non_null(found);
-	assert_near(found->per_second, 3000000, 3000);
-	assert_verdict(LIMPET_VERDICT_STEADY,
+	assert_verdict(LIMPET_HEAP_STEADY,
 		       "Nothing grows: what was allocated in 5.0s replaced older blocks that were "
 		       "freed.",
 		       NULL);
@@ -369,225 +378,61 @@ static void rise_and_fall(unsigned before, unsigned between, unsigned after, boo
 	follow(&churn, after);
 }
 
-static void pass(unsigned count)
-{
-	const struct habits churn = {.churn = true};
-
-	follow(&churn, count);
-}
-
-/* A program that frees everything as it ends is not called steady; one that goes on may be. */
-static void test_end_in_order(void **state)
+/* What rises and falls is no growth, whether the program ends or goes on. */
+static void test_rise_and_fall(void **state)
 {
 	static const enum limpet_end ends[] = {LIMPET_END_TARGET_EXIT, LIMPET_END_STOP};
 
 	(void)state;
 	for (size_t i = 0; i < LIMPET_COUNT_OF(ends); i++) {
-		rise_and_fall(3000, 2000, 10, true, RISE_BLOCKS * 1024ull);
+		rise_and_fall(3000, 2000, 1000, true, RISE_BLOCKS * 1024ull);
 		finish(ends[i]);
-		assert_true(analysis.model->totals.live_bytes <
-			    analysis.model->totals.peak_bytes / 2);
-		assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), ends[i] == LIMPET_END_STOP);
+		assert_verdict(LIMPET_HEAP_STEADY,
+			       "Nothing grows: live memory goes up and down by 46.9 MiB, and comes "
+			       "back.",
+			       NULL);
 		close_it();
 	}
 }
 
-/* What the allocator keeps after a fall, and what it gave back. */
-static void test_retained(void **state)
+/* What is left of a rise after a fall is held. */
+static void test_left_after_a_fall(void **state)
 {
-	const struct limpet_findings_entry *found;
-
 	(void)state;
-	rise_and_fall(10, 1500, 1500, false, 0);
+	rise_and_fall(10, 1500, 3000, false, 0);
 	finish(LIMPET_END_STOP);
-	assert_int_equal(count_of(LIMPET_FINDINGS_RETAINED), 1);
-	found = find(LIMPET_FINDINGS_RETAINED, 0);
-	assert_non_null(found);
-	assert_int_equal(found->bytes, RISE_BLOCKS / 4 * 3 * RISE_BYTES);
-	assert_near(found->share, (double)found->bytes / (double)rss_bytes, 0.001);
-	assert_string_equal(found->text,
-			    "RSS stayed at 98.0 MiB when live bytes fell from 46.9 MiB to "
-			    "11.7 MiB: the allocator keeps what was freed, or other memory took "
-			    "its place.");
-	close_it();
-	rise_and_fall(10, 1500, 1500, false, RISE_BLOCKS / 4 * 3 * 1024ull);
-	finish(LIMPET_END_STOP);
-	assert_int_equal(count_of(LIMPET_FINDINGS_RETAINED), 0);
+	assert_int_equal(verdict.about.kind, LIMPET_HEAP_STEADY);
+	assert_non_null(find(LIMPET_HEAP_HOLDS));
+	assert_int_equal(find(LIMPET_HEAP_HOLDS)->bytes, RISE_BLOCKS / 4 * RISE_BYTES);
 	close_it();
 }
 
-/* Nor what was never resident, nor what is limpet's. */
-static void test_not_retained(void **state)
-{
-	(void)state;
-	begin();
-	rss_bytes = 30u << 20;
-	rise();
-	rss_bytes = 30u << 20;
-	pass(1500);
-	fall(true);
-	pass(1500);
-	finish(LIMPET_END_STOP);
-	assert_int_equal(count_of(LIMPET_FINDINGS_RETAINED), 0);
-	close_it();
-	begin();
-	rise();
-	pass(1500);
-	fall(true);
-	agent_bytes = RISE_BLOCKS * 1024ull;
-	pass(1500);
-	finish(LIMPET_END_STOP);
-	assert_int_equal(count_of(LIMPET_FINDINGS_RETAINED), 0);
-	agent_bytes = 0;
-	close_it();
-}
-
-/* What was lost is said of each finding that rests on it, and of no other. */
-static void test_losses(void **state)
-{
-	static const struct habits all = {.leak = true, .churn = true};
-	const struct limpet_findings_entry *found;
-
-	(void)state;
-	dropped = (struct limpet_dropped){.frees = 3000, .freed_bytes = 3000 * 704};
-	capture(&all, 8000);
-	found = find(LIMPET_FINDINGS_GROWS, LEAK);
-	assert_non_null(found);
-	assert_true(found->qualified);
-	assert_int_equal(found->freed_blocks_max, 3000);
-	assert_non_null(strstr(found->text, "ever freed. Up to 3.0 k of these may have been freed: "
-					    "3.0 k frees were dropped."));
-	found = find(LIMPET_FINDINGS_CHURNS, CHURN);
-	assert_non_null(found);
-	assert_false(found->qualified);
-	assert_int_equal(found->freed_blocks_max, 0);
-	close_it();
-	/* More frees than it has blocks. */
-	dropped.frees = 100000;
-	capture(&all, 8000);
-	found = find(LIMPET_FINDINGS_GROWS, LEAK);
-	assert_non_null(found);
-	assert_int_equal(found->freed_blocks_max, 8000);
-	close_it();
-	dropped = (struct limpet_dropped){.allocations = 5, .allocated_bytes = 5000};
-	capture(&all, 8000);
-	found = find(LIMPET_FINDINGS_GROWS, LEAK);
-	assert_non_null(found);
-	assert_true(found->qualified && !found->freed_blocks_max);
-	assert_non_null(strstr(found->text, "5 more allocations, 4.9 KiB, are not followed"));
-	found = find(LIMPET_FINDINGS_CHURNS, CHURN);
-	assert_non_null(found);
-	assert_non_null(strstr(found->text, "5 more allocations were dropped: rates are higher"));
-	close_it();
-	dropped = (struct limpet_dropped){0};
-	capture(&all, 8000);
-	for (size_t i = 0; i < findings->count; i++)
-		assert_false(findings->list[i].qualified);
-	close_it();
-}
-
-/* A reason without a figure. */
-static void test_reasons(void **state)
-{
-	static const struct habits all = {.leak = true, .churn = true};
-	const struct limpet_findings_entry *found;
-
-	(void)state;
-	losses = LIMPET_LOSS_BIT(LIMPET_LOSS_STORED) | LIMPET_LOSS_BIT(LIMPET_LOSS_SLOTS);
-	capture(&all, 8000);
-	found = find(LIMPET_FINDINGS_GROWS, LEAK);
-	assert_non_null(found);
-	assert_true(found->qualified);
-	assert_non_null(
-		strstr(found->text, "It may be off: the program freed blocks through an address"));
-	assert_non_null(strstr(found->text, "It may be off: some modules' calls"));
-	losses = 0;
-	close_it();
-}
-
-/* What was lost may be all that happened, or all that grew, and may have been there before. */
+/* What was lost may be all that happened, or all that grew. */
 static void test_hidden(void **state)
 {
-	static const struct habits nothing = {0}, cache = {.cache = true}, slow = {.slow = true};
-	const struct limpet_findings_entry *found;
+	static const struct habits nothing = {0}, cache = {.cache = true};
 
 	(void)state;
 	dropped = (struct limpet_dropped){.allocations = 1000000, .allocated_bytes = 1u << 30};
 	capture(&nothing, 8000);
-	found = find(LIMPET_FINDINGS_IDLE, 0);
-	assert_non_null(found);
-	assert_true(found->qualified);
-	assert_non_null(strstr(found->text, "but 1.0 M calls of the capture were lost"));
+	assert_verdict(LIMPET_HEAP_STEADY, "No call was recorded in 8.0s, but 1.0 M were lost.",
+		       NULL);
 	close_it();
 	capture(&cache, 8000);
-	assert_int_equal(count_of(LIMPET_FINDINGS_STEADY), 0);
-	found = find(LIMPET_FINDINGS_UNJUDGED, 0);
-	assert_non_null(found);
-	assert_non_null(strstr(found->text, "Nothing that was recorded grows; what was not"));
-	close_it();
-	capture(&slow, 8000);
-	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 0);
+	assert_non_null(strstr(verdict.sentences[0], "Nothing that was recorded grows: "));
 	close_it();
 	dropped = (struct limpet_dropped){0};
-	capture(&slow, 8000);
-	assert_int_equal(count_of(LIMPET_FINDINGS_TURNOVER), 1);
-	close_it();
-}
-
-static const struct limpet_findings_entry *only(enum limpet_findings_kind kind)
-{
-	assert_int_equal(count_of(kind), 1);
-	for (size_t i = 0; i < findings->count; i++)
-		if (findings->list[i].kind == kind)
-			return &findings->list[i];
-	return NULL;
-}
-
-/* Early, so that it is not growth of the second half: of 64 MiB of files, and others. */
-static void capture_early_rise(uint64_t bytes)
-{
-	begin();
-	file_bytes = 8u << 20;
-	agent_bytes = 4096;
-	pass(500);
-	rss_bytes += bytes;
-	file_bytes += 64u << 20;
-	pass(4500);
-	finish(LIMPET_END_STOP);
-	file_bytes = agent_bytes = 0;
-}
-
-static void test_pages_of_files(void **state)
-{
-	const struct limpet_findings_entry *found;
-
-	(void)state;
-	capture_early_rise(64u << 20);
-	found = only(LIMPET_FINDINGS_RESIDENT);
-	assert_string_equal(found->text,
-			    "RSS grew by 64.0 MiB: pages of files and shared memory by "
-			    "64.0 MiB, live bytes by 0 B, and mappings by 0 B.");
-	assert_true(found->of_files);
-	assert_int_equal(found->bytes, 64u << 20);
-	close_it();
-	capture_early_rise(128u << 20);
-	found = only(LIMPET_FINDINGS_RESIDENT);
-	assert_non_null(strstr(found->text,
-			       "RSS grew by 128.0 MiB, live bytes by 0 B, mappings by "
-			       "0 B, and pages of files and shared memory by 64.0 MiB: "
-			       "the rest is freed memory"));
-	assert_false(found->of_files);
-	assert_int_equal(found->bytes, 64u << 20);
+	capture(&nothing, 8000);
+	assert_verdict(LIMPET_HEAP_STEADY, "Nothing was allocated or freed in 8.0s.", NULL);
 	close_it();
 }
 
 /* Of pages it is known who touched them first, not what uses them now: no function is said to hold
- * memory, or not to free it. That RSS grows is certain. */
+ * memory, or not to free it. */
 static void test_pages(void **state)
 {
 	static const struct habits all = {.leak = true, .churn = true};
 	static const char *const not_known[] = {"hold", "live", "freed", "leaks", ") grow"};
-	const struct limpet_findings_entry *found;
 
 	(void)state;
 	sample.pages = true;
@@ -598,25 +443,18 @@ static void test_pages(void **state)
 	}
 	finish(LIMPET_END_STOP);
 	sample.pages = false;
-	found = only(LIMPET_FINDINGS_TOUCHED);
-	assert_string_equal(found->function, "grow");
-	assert_string_equal(found->text, "grow (called by leak) first touched 5.3 MiB, 100 % of "
-					 "the new pages that are resident.");
-	assert_string_equal(only(LIMPET_FINDINGS_TOUCHES)->text,
-			    "grow (called by leak) touches new pages all the time: those that are "
-			    "resident grow by 683.8 KiB/s (2.3 GiB an hour) in the second half, to "
-			    "5.3 MiB.");
-	assert_non_null(strstr(only(LIMPET_FINDINGS_RESIDENT)->text, "RSS grows all the time"));
-	assert_non_null(strstr(only(LIMPET_FINDINGS_CHURNS)->text, "are returned again"));
-	assert_string_equal(only(LIMPET_FINDINGS_KEEPER)->text,
-			    "A page counts for the stack that touched it first. If an allocator "
-			    "frees it and uses it again, another function may keep it: `limpet "
-			    "attach` tells which, if it can follow the allocator.");
-	assert_int_equal(findings->count, 5);
-	for (size_t i = 0; i < findings->count; i++)
+	assert_verdict(LIMPET_HEAP_LEAK,
+		       "5.3 MiB more of new pages are resident, first touched under leak "
+		       "(prog.c:8), through grow.",
+		       "leak");
+	assert_non_null(strstr(verdict.sentences[1] ?: "", "tells what keeps pages, if it can "
+							   "follow the allocator."));
+	assert_non_null(find(LIMPET_HEAP_CHURNS));
+	assert_non_null(strstr(find(LIMPET_HEAP_CHURNS)->text, "all are returned again."));
+	for (size_t i = 0; i < verdict.findings.count; i++)
 		for (size_t k = 0; k < LIMPET_COUNT_OF(not_known); k++)
-			if (strstr(findings->list[i].text, not_known[k]))
-				fail_msg("not known of pages: %s", findings->list[i].text);
+			if (strstr(verdict.findings.list[i].text, not_known[k]))
+				fail_msg("not known of pages: %s", verdict.findings.list[i].text);
 	close_it();
 }
 
@@ -624,18 +462,15 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_leak),
+		cmocka_unit_test(test_further),
 		cmocka_unit_test(test_steady),
 		cmocka_unit_test(test_little_churn),
 		cmocka_unit_test(test_short),
 		cmocka_unit_test(test_growth_of_a_half),
 		cmocka_unit_test(test_turnover),
-		cmocka_unit_test(test_end_in_order),
-		cmocka_unit_test(test_retained),
-		cmocka_unit_test(test_not_retained),
-		cmocka_unit_test(test_losses),
-		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_rise_and_fall),
+		cmocka_unit_test(test_left_after_a_fall),
 		cmocka_unit_test(test_hidden),
-		cmocka_unit_test(test_pages_of_files),
 		cmocka_unit_test(test_pages),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

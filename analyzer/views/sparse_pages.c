@@ -3,17 +3,14 @@
 #include <stdlib.h>
 
 #include "analyzer/model/page_shares.h"
+#include "analyzer/views/candidates.h"
 #include "analyzer/views/findings_groups.h"
-#include "analyzer/views/findings_work.h"
 #include "analyzer/views/kept_pages.h"
 #include "common/units.h"
 
-/* Less is lost in any heap; a change of the program pays from a tenth of its memory on. */
-#define LEAST_SPARSE_BYTES (8u << 20)
-#define SPARSE_SHARE 0.1
-
 struct sparse {
-	struct limpet_findings_work *work;
+	const struct limpet_evidence *evidence;
+	double least_bytes, least_share; /* the latter: of RSS */
 	uint32_t *group_of_node;
 	struct limpet_page_shares *shares;
 	uint32_t *nodes;       /* of each group: the site that has the most live bytes */
@@ -48,11 +45,11 @@ static uint64_t sparse_bytes(const struct sparse *sparse, const struct limpet_pa
 
 static int group_sites(struct sparse *sparse, struct limpet_trace_reader *reader)
 {
-	const struct limpet_model *model = sparse->work->model;
+	const struct limpet_model *model = sparse->evidence->model;
 	const struct limpet_trace_node *nodes;
 	const uint32_t node_count = limpet_trace_reader_nodes(reader, &nodes);
 	struct limpet_findings_groups *groups;
-	int code = limpet_findings_groups_new(sparse->work->view->locations, &groups);
+	int code = limpet_findings_groups_new(sparse->evidence->view->locations, &groups);
 
 	if (code < 0)
 		return code;
@@ -83,34 +80,43 @@ static int group_sites(struct sparse *sparse, struct limpet_trace_reader *reader
 	return code;
 }
 
-static int say(const struct sparse *sparse, const struct limpet_page_share *share, uint32_t node,
-	       uint64_t rss_bytes)
+/* The function that the site with most of the group's live bytes is called by. */
+static int name_group(const struct sparse *sparse, uint32_t node, struct limpet_culprit *ret)
 {
-	const bool attached = sparse->work->model->target->mode == LIMPET_MODE_ATTACH;
-	struct limpet_findings_entry finding = {.kind = LIMPET_FINDINGS_SPARSE,
-						.bytes = share->held_bytes,
-						.share = (double)share->held_bytes /
-							 (double)rss_bytes,
-						.per_second = -1};
+	const struct limpet_culprit_stack stack = {node, 1, 1};
+
+	return limpet_culprit_find(sparse->evidence->view->locations, &stack, 1, ret);
+}
+
+static int say(const struct sparse *sparse, const struct limpet_page_share *share, uint32_t node,
+	       uint64_t rss_bytes, struct limpet_candidates *candidates)
+{
+	const bool attached = sparse->evidence->model->target->mode == LIMPET_MODE_ATTACH;
+	struct limpet_candidate one = {
+		.finding = {.kind = LIMPET_HEAP_SPARSE,
+			    .bytes = share->held_bytes,
+			    .share = (double)share->held_bytes / (double)rss_bytes}};
 	char live[LIMPET_UNITS_TEXT], held[LIMPET_UNITS_TEXT];
-	LIMPET_FREE char *name = NULL;
-	int code = limpet_findings_name(sparse->work, node, &finding, &name);
+	LIMPET_FREE char *who = NULL;
+	char *text = NULL;
+	int code = name_group(sparse, node, &one.finding.culprit);
 
 	if (code < 0)
 		return code;
-	code = limpet_findings_add(
-		sparse->work, &finding,
-		"Blocks of %s, %s in all, keep %s of pages, %.0f %% of RSS: the rest of these "
-		"pages is free%s.",
-		name, limpet_findings_bytes(live, (double)share->live_bytes),
-		limpet_findings_bytes(held, (double)share->held_bytes), 100 * finding.share,
-		attached ? ", or holds blocks from before the capture" : "");
-	if (code < 0)
-		limpet_findings_forget_names(&finding);
-	return code;
+	who = limpet_culprit_words(&one.finding.culprit, false);
+	if (who &&
+	    asprintf(&text,
+		     "Blocks of %s, %s in all, keep %s of pages; the rest of these is free%s.", who,
+		     limpet_units_format_bytes(live, share->live_bytes),
+		     limpet_units_format_bytes(held, share->held_bytes),
+		     attached ? ", or holds older blocks" : "") < 0)
+		text = NULL;
+	one.finding.text = text;
+	return limpet_candidates_add(candidates, &one);
 }
 
-static int find_sparse(struct sparse *sparse, uint64_t rss_bytes)
+static int find_sparse(struct sparse *sparse, uint64_t rss_bytes,
+		       struct limpet_candidates *candidates)
 {
 	const struct limpet_page_share *best = NULL;
 	size_t at = 0;
@@ -123,29 +129,33 @@ static int find_sparse(struct sparse *sparse, uint64_t rss_bytes)
 			at = i;
 		}
 	bytes = best ? sparse_bytes(sparse, best) : 0;
-	if (bytes < LEAST_SPARSE_BYTES || (double)bytes < SPARSE_SHARE * (double)rss_bytes)
+	if (!best || (double)bytes < sparse->least_bytes ||
+	    (double)bytes < sparse->least_share * (double)rss_bytes)
 		return 0;
-	return say(sparse, best, sparse->nodes[at], rss_bytes);
+	return say(sparse, best, sparse->nodes[at], rss_bytes, candidates);
 }
 
-int limpet_findings_add_pages(struct limpet_findings *findings, const struct limpet_view *view,
-			      struct limpet_trace_reader *reader)
+int limpet_candidates_find_sparse(struct limpet_evidence *evidence, double least_bytes,
+				  double least_share, struct limpet_candidates *candidates)
 {
-	struct limpet_findings_work work = {
-		.view = view, .model = view->locations->model, .findings = findings};
-	struct sparse sparse = {.work = &work, .before_bytes = old_pages(work.model)};
-	const uint64_t rss_bytes = limpet_kept_pages_rss(work.model);
+	const struct limpet_model *model = evidence->model;
+	struct sparse sparse = {.evidence = evidence,
+				.least_bytes = least_bytes,
+				.least_share = least_share,
+				.before_bytes = old_pages(model)};
+	const uint64_t rss_bytes = limpet_kept_pages_rss(model);
 	int code;
 
 	/* The blocks at the end are those of the whole capture. */
-	if (work.model->windowed || rss_bytes < LEAST_SPARSE_BYTES)
+	if (!evidence->reader || model->windowed || model->target->pages ||
+	    (double)rss_bytes < least_bytes)
 		return 0;
-	code = group_sites(&sparse, reader);
+	code = group_sites(&sparse, evidence->reader);
 	if (code == 0)
-		code = limpet_page_shares_new(reader, work.model, sparse.group_of_node,
-					      work.model->site_count + 1, &sparse.shares);
+		code = limpet_page_shares_new(evidence->reader, model, sparse.group_of_node,
+					      model->site_count + 1, &sparse.shares);
 	if (code == 0)
-		code = find_sparse(&sparse, rss_bytes);
+		code = find_sparse(&sparse, rss_bytes, candidates);
 	free(sparse.group_of_node);
 	free(sparse.nodes);
 	free(sparse.most);
