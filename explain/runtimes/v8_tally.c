@@ -10,18 +10,20 @@
 
 #define FIRST_SLOTS ((size_t)1 << 12)
 #define ROWS_LIMIT ((size_t)1 << 16)
-#define BUFFERS_LIMIT ((size_t)1 << 20)
+#define OUTSIDE_LIMIT ((size_t)1 << 20)
 /* The largest rows, of which the line is looked for. */
 #define WITH_LINES ((size_t)512)
 /* Each property that is added gives an object another map, which leads back to the one before. */
 #define BACK_POINTERS 4096u
 
+/* src/objects/instance-type.h. */
+enum { STRING_OUTSIDE = 2, STRING_ONE_BYTE = 8, STRING_WITHOUT_CHARACTERS = 16 };
 #define PROTOTYPES UINT64_C(0x10001)
 
 enum { ROW_NONE = -1, ROW_OF_FUNCTION = -2 };
 
 /* What is counted is found by a key: of a function or constructor the address of its
- * SharedFunctionInfo; a type; or, of what is seen once, the address of a backing store. */
+ * SharedFunctionInfo; a type; or, of what is seen once, the address of what is outside. */
 struct slot {
 	uint64_t key; /* 0: empty */
 	uint32_t row;
@@ -35,7 +37,7 @@ struct limpet_v8_tally {
 	const struct limpet_v8 *v8;
 	bool (*is_outside)(void *context, uint64_t address);
 	void *context;
-	struct keys rows_of, buffers;
+	struct keys rows_of, outside;
 	struct limpet_v8_row *rows;
 	size_t count, capacity;
 	struct limpet_v8_totals totals;
@@ -270,23 +272,40 @@ static uint64_t field(const struct limpet_v8_met *met, int32_t offset)
 
 /* ------------------------------------------------------------------ outside of the heap */
 
-/* Each backing store once, whoever refers to it. */
-static uint64_t outside_bytes(struct limpet_v8_tally *tally, const struct limpet_v8_met *met)
+/* What an object holds there: the memory of an array buffer, or the characters of a string, of
+ * whose two words the second leads to them. */
+static uint64_t find_outside(const struct limpet_v8_tally *tally, const struct limpet_v8_met *met,
+			     uint64_t *ret_bytes)
 {
 	const struct limpet_v8_layout *layout = tally->v8->layout;
-	const uint64_t address = field(met, layout->buffer_backing_store);
-	const uint64_t bytes = field(met, layout->buffer_byte_length);
+	const uint16_t type = met->map->type;
+	const uint64_t length = field(met, 8) >> 32;
+
+	if (type == tally->buffer_type) {
+		*ret_bytes = field(met, layout->buffer_byte_length);
+		return field(met, layout->buffer_backing_store);
+	}
+	*ret_bytes = type & STRING_ONE_BYTE ? length : length * 2;
+	return limpet_v8_is_string(tally->v8, type) && (type & 7) == STRING_OUTSIDE &&
+			       !(type & STRING_WITHOUT_CHARACTERS)
+		       ? field(met, 24)
+		       : 0;
+}
+
+/* Each once, whoever refers to it. */
+static uint64_t outside_bytes(struct limpet_v8_tally *tally, const struct limpet_v8_met *met)
+{
+	uint64_t bytes, address = find_outside(tally, met, &bytes);
 	struct slot *slot;
 
-	if (met->map->type != tally->buffer_type || !address || !bytes ||
-	    bytes > UINT64_C(1) << 47 || tally->buffers.count == BUFFERS_LIMIT ||
-	    !tally->is_outside(tally->context, address))
+	if (!address || !bytes || bytes > UINT64_C(1) << 47 ||
+	    tally->outside.count == OUTSIDE_LIMIT || !tally->is_outside(tally->context, address))
 		return 0;
-	slot = find(tally, &tally->buffers, address);
+	slot = find(tally, &tally->outside, address);
 	if (!slot || slot->key)
 		return 0;
 	slot->key = address;
-	tally->buffers.count++;
+	tally->outside.count++;
 	return bytes;
 }
 
@@ -334,7 +353,7 @@ int limpet_v8_tally_new(const struct limpet_v8 *v8,
 		if (!strncmp(v8->layout->types[i].class, "JS", 2) &&
 		    v8->layout->types[i].type < tally->first_receiver)
 			tally->first_receiver = v8->layout->types[i].type;
-	if (keys_init(&tally->rows_of) < 0 || keys_init(&tally->buffers) < 0) {
+	if (keys_init(&tally->rows_of) < 0 || keys_init(&tally->outside) < 0) {
 		limpet_v8_tally_free(tally);
 		return -ENOMEM;
 	}
@@ -347,7 +366,7 @@ void limpet_v8_tally_free(struct limpet_v8_tally *tally)
 	if (!tally)
 		return;
 	free(tally->rows_of.slots);
-	free(tally->buffers.slots);
+	free(tally->outside.slots);
 	free(tally->rows);
 	free(tally);
 }

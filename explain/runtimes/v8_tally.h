@@ -26,7 +26,7 @@ struct limpet_v8_row {
 	int32_t position; /* the same in characters; -1: not known */
 	uint64_t script_address; /* of the Script object; 0: none */
 	uint64_t count, bytes;
-	uint64_t outside_bytes; /* what they hold outside of the heap: backing stores */
+	uint64_t outside_bytes; /* what they hold outside of the heap */
 	char name[LIMPET_V8_NAME_BYTES];
 	char script[LIMPET_V8_SCRIPT_BYTES]; /* of the function; "": none */
 };
