@@ -27,39 +27,16 @@ static const struct wanted wanted[] = {
 #undef WANTED
 };
 
-/* src/common/globals.h: enum AllocationSpace. */
-#define SPACES 13u
-static const char *const spaces_10[SPACES] = {
-	"V8: read-only space",         "V8: old space",          "V8: code space",
-	"V8: map space",               "V8: large objects",      "V8: large code",
-	"V8: large objects, new ones", "V8: new space"};
-static const char *const spaces_11[SPACES] = {
-	"V8: read-only space",  "V8: new space",    "V8: old space",
-	"V8: code space",       "V8: shared space", "V8: large objects, new ones",
-	"V8: large objects",    "V8: large code",   "V8: large objects, shared"};
-static const char *const spaces_12[SPACES] = {
-	"V8: read-only space", "V8: new space",     "V8: old space",
-	"V8: code space",      "V8: shared space",  "V8: trusted space",
-	"V8: large objects, new ones", "V8: large objects", "V8: large code",
-	"V8: large objects, shared", "V8: large objects, trusted"};
-static const char *const spaces_13[SPACES] = {
-	"V8: read-only space", "V8: new space",     "V8: old space",
-	"V8: code space",      "V8: shared space",  "V8: trusted space",
-	"V8: trusted space, shared", "V8: large objects, new ones", "V8: large objects",
-	"V8: large code", "V8: large objects, shared", "V8: large objects, trusted and shared",
-	"V8: large objects, trusted"};
-
 /* The releases that are known, and what their constants leave out. */
 struct release {
 	unsigned major, minor;
 	uint8_t module_scope; /* src/objects/scope-info.tq: enum ScopeType */
-	const char *const *spaces;
 };
 static const struct release releases[] = {
-	{10, 2, 3, spaces_10},
-	{11, 3, 3, spaces_11},
-	{12, 4, 3, spaces_12},
-	{13, 6, 5, spaces_13},
+	{10, 2, 3},
+	{11, 3, 3},
+	{12, 4, 3},
+	{13, 6, 5},
 };
 
 static int32_t *field_of(struct limpet_v8_layout *layout, size_t at)
@@ -213,66 +190,6 @@ static const struct release *find_release(const struct limpet_v8_layout *layout)
 	return NULL;
 }
 
-static void set_default(int32_t *field, int32_t value)
-{
-	if (*field == LIMPET_V8_UNKNOWN)
-		*field = value;
-}
-
-/* What has been in the same place in all known releases, and what the constants of some leave out.
- */
-static void add_defaults(struct limpet_v8_layout *layout)
-{
-	set_default(&layout->tagged_size, 8);
-	set_default(&layout->object_tag, 1);
-	set_default(&layout->smi_shift_size, 31);
-	set_default(&layout->map_instance_size, 8);
-	set_default(&layout->map_instance_type, 12);
-	set_default(&layout->map_bit_field3, 16);
-	set_default(&layout->map_prototype, 24);
-	set_default(&layout->map_constructor, 32);
-	set_default(&layout->first_nonstring, 128);
-	set_default(&layout->string_length, 12);
-	set_default(&layout->string_chars, 16);
-	set_default(&layout->cons_first, 16);
-	set_default(&layout->cons_second, 24);
-	set_default(&layout->sliced_parent, 16);
-	set_default(&layout->sliced_offset, 24);
-	set_default(&layout->thin_actual, 16);
-	set_default(&layout->array_length, 8);
-	set_default(&layout->array_data, 16);
-	set_default(&layout->script_source, 8);
-	set_default(&layout->script_name, 16);
-	set_default(&layout->uncompiled_name, 8);
-	set_default(&layout->uncompiled_start, 16);
-	set_default(&layout->uncompiled_end, 20);
-}
-
-static bool is_plausible_offset(int32_t offset)
-{
-	return offset >= 8 && offset < 256;
-}
-
-/* The rest relies on these. */
-static bool is_usable(const struct limpet_v8_layout *layout)
-{
-	return layout->tagged_size == 8 && layout->object_tag == 1 &&
-	       layout->smi_shift_size == 31 && layout->type_map > 0 &&
-	       layout->type_function > 0 && layout->type_shared > 0 && layout->type_scope > 0 &&
-	       layout->type_script > 0 && is_plausible_offset(layout->map_instance_type) &&
-	       is_plausible_offset(layout->function_shared) &&
-	       is_plausible_offset(layout->shared_name_or_scope) &&
-	       is_plausible_offset(layout->shared_script) &&
-	       is_plausible_offset(layout->script_name);
-}
-
-static int compare_types(const void *a, const void *b)
-{
-	const struct limpet_v8_type *one = a, *other = b;
-
-	return (int)one->type - (int)other->type;
-}
-
 /* ------------------------------------------------------------------ types without constants */
 
 static void add_type(struct limpet_v8_layout *layout, int32_t type, const char *class)
@@ -325,6 +242,70 @@ static void add_types(struct limpet_v8_layout *layout)
 				 neighbours[i].class);
 }
 
+/* ------------------------------------------------------------------ what is known of all */
+
+static void set_default(int32_t *field, int32_t value)
+{
+	if (*field == LIMPET_V8_UNKNOWN)
+		*field = value;
+}
+
+/* What has been in the same place in all known releases, and what the constants of some leave out.
+ */
+static void add_defaults(struct limpet_v8_layout *layout)
+{
+	set_default(&layout->tagged_size, 8);
+	set_default(&layout->object_tag, 1);
+	set_default(&layout->smi_shift_size, 31);
+	set_default(&layout->map_instance_size, 8);
+	set_default(&layout->map_instance_type, 12);
+	set_default(&layout->map_bit_field3, 16);
+	set_default(&layout->map_prototype, 24);
+	set_default(&layout->map_constructor, 32);
+	set_default(&layout->first_nonstring, 128);
+	set_default(&layout->string_length, 12);
+	set_default(&layout->string_chars, 16);
+	set_default(&layout->cons_first, 16);
+	set_default(&layout->cons_second, 24);
+	set_default(&layout->sliced_parent, 16);
+	set_default(&layout->sliced_offset, 24);
+	set_default(&layout->thin_actual, 16);
+	set_default(&layout->array_length, 8);
+	set_default(&layout->array_data, 16);
+	set_default(&layout->shared_data, 8);
+	set_default(&layout->script_source, 8);
+	set_default(&layout->script_name, 16);
+	set_default(&layout->uncompiled_name, 8);
+	set_default(&layout->uncompiled_start, 16);
+	set_default(&layout->uncompiled_end, 20);
+	add_types(layout);
+}
+
+static bool is_plausible_offset(int32_t offset)
+{
+	return offset >= 8 && offset < 256;
+}
+
+/* The rest relies on these. */
+static bool is_usable(const struct limpet_v8_layout *layout)
+{
+	return layout->tagged_size == 8 && layout->object_tag == 1 &&
+	       layout->smi_shift_size == 31 && layout->type_map > 0 &&
+	       layout->type_function > 0 && layout->type_shared > 0 && layout->type_scope > 0 &&
+	       layout->type_script > 0 && is_plausible_offset(layout->map_instance_type) &&
+	       is_plausible_offset(layout->function_shared) &&
+	       is_plausible_offset(layout->shared_name_or_scope) &&
+	       is_plausible_offset(layout->shared_script) &&
+	       is_plausible_offset(layout->script_name);
+}
+
+static int compare_types(const void *a, const void *b)
+{
+	const struct limpet_v8_type *one = a, *other = b;
+
+	return (int)one->type - (int)other->type;
+}
+
 static int judge(struct reading *reading)
 {
 	struct limpet_v8_layout *layout = reading->layout;
@@ -334,7 +315,6 @@ static int judge(struct reading *reading)
 	if (reading->has_constants && release) {
 		add_defaults(layout);
 		layout->module_scope = release->module_scope;
-		add_types(layout);
 		qsort(layout->types, layout->type_count, sizeof(*layout->types), compare_types);
 		if (is_usable(layout))
 			return 0;
@@ -427,9 +407,39 @@ int32_t limpet_v8_type_of(const struct limpet_v8_layout *layout, const char *cla
 	return LIMPET_V8_UNKNOWN;
 }
 
+/* ------------------------------------------------------------------ spaces */
+
+/* src/common/globals.h: enum AllocationSpace. */
+#define SPACES 13u
+static const char *const spaces_10[SPACES] = {
+	"V8: read-only space",         "V8: old space",          "V8: code space",
+	"V8: map space",               "V8: large objects",      "V8: large code",
+	"V8: large objects, new ones", "V8: new space"};
+static const char *const spaces_11[SPACES] = {
+	"V8: read-only space",  "V8: new space",    "V8: old space",
+	"V8: code space",       "V8: shared space", "V8: large objects, new ones",
+	"V8: large objects",    "V8: large code",   "V8: large objects, shared"};
+static const char *const spaces_12[SPACES] = {
+	"V8: read-only space", "V8: new space",     "V8: old space",
+	"V8: code space",      "V8: shared space",  "V8: trusted space",
+	"V8: large objects, new ones", "V8: large objects", "V8: large code",
+	"V8: large objects, shared", "V8: large objects, trusted"};
+static const char *const spaces_13[SPACES] = {
+	"V8: read-only space", "V8: new space",     "V8: old space",
+	"V8: code space",      "V8: shared space",  "V8: trusted space",
+	"V8: trusted space, shared", "V8: large objects, new ones", "V8: large objects",
+	"V8: large code", "V8: large objects, shared", "V8: large objects, trusted and shared",
+	"V8: large objects, trusted"};
+
 const char *limpet_v8_space_name(const struct limpet_v8_layout *layout, uint32_t id)
 {
-	const struct release *release = find_release(layout);
+	static const struct {
+		unsigned major;
+		const char *const *spaces;
+	} lists[] = {{10, spaces_10}, {11, spaces_11}, {12, spaces_12}, {13, spaces_13}};
 
-	return release && id < SPACES ? release->spaces[id] : NULL;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(lists) && id < SPACES; i++)
+		if (lists[i].major == layout->major)
+			return lists[i].spaces[id];
+	return NULL;
 }

@@ -389,43 +389,31 @@ static bool is_uncompiled(const struct limpet_v8_layout *layout, uint16_t type)
 	       type == layout->type_uncompiled_job || type == layout->type_uncompiled_preparse_job;
 }
 
-/* What a function that has not run yet, or whose code was dropped, has in place of a scope. */
-static int take_uncompiled(const struct limpet_v8 *v8, const struct limpet_v8_object *data,
+/* A function that has not run yet, or whose code was dropped, keeps this in place of its scope. */
+static int read_uncompiled(const struct limpet_v8 *v8, const struct limpet_v8_object *shared,
 			   struct limpet_v8_function *function)
 {
 	const struct limpet_v8_layout *layout = v8->layout;
+	struct limpet_v8_object data;
 	int32_t positions[2];
 	uint64_t word;
-	int error = 0;
+	int error = limpet_v8_reference(v8, shared, layout->shared_data, &data);
 
-	if (!limpet_v8_field(v8, data, layout->uncompiled_name, &word))
+	/* Builtins have a number there. */
+	if (error == -EBADMSG || (!error && !is_uncompiled(layout, data.type)))
+		return 0;
+	if (!error && !limpet_v8_field(v8, &data, layout->uncompiled_name, &word))
 		error = -ENODATA;
 	if (!error)
 		error = take_name(v8, word, function);
 	if (!error)
 		error = limpet_memory_reader_read(
-			v8->memory, data->address + (uint64_t)layout->uncompiled_start, positions,
+			v8->memory, data.address + (uint64_t)layout->uncompiled_start, positions,
 			sizeof(positions));
 	if (error || positions[0] < 0 || positions[1] < positions[0])
 		return error;
 	function->start = positions[0];
 	function->end = positions[1];
-	return 0;
-}
-
-/* It is in one of the fields before that of the name. Builtins have a number there. */
-static int read_uncompiled(const struct limpet_v8 *v8, const struct limpet_v8_object *shared,
-			   struct limpet_v8_function *function)
-{
-	for (int32_t offset = 8; offset < v8->layout->shared_name_or_scope; offset += 8) {
-		struct limpet_v8_object data;
-		int error = limpet_v8_reference(v8, shared, offset, &data);
-
-		if (!error && is_uncompiled(v8->layout, data.type))
-			return take_uncompiled(v8, &data, function);
-		if (error && error != -EBADMSG)
-			return error;
-	}
 	return 0;
 }
 
