@@ -11,8 +11,6 @@
 #define FIRST_SLOTS ((size_t)1 << 12)
 #define ROWS_LIMIT ((size_t)1 << 16)
 #define OUTSIDE_LIMIT ((size_t)1 << 20)
-/* The largest rows, of which the line is looked for. */
-#define WITH_LINES ((size_t)512)
 /* Each property that is added gives an object another map, which leads back to the one before. */
 #define BACK_POINTERS 4096u
 
@@ -443,13 +441,13 @@ static int by_script(const void *a, const void *b)
 }
 
 /* Each script's text is read once. */
-static void find_lines(struct limpet_v8_tally *tally, size_t count)
+static void find_lines(struct limpet_v8_tally *tally)
 {
 	struct limpet_v8_lines lines = {0};
 	uint64_t script = 0;
 
-	qsort(tally->rows, count, sizeof(*tally->rows), by_script);
-	for (size_t i = 0; i < count; i++) {
+	qsort(tally->rows, tally->count, sizeof(*tally->rows), by_script);
+	for (size_t i = 0; i < tally->count; i++) {
 		struct limpet_v8_row *row = &tally->rows[i];
 
 		if (!row->script_address)
@@ -462,7 +460,7 @@ static void find_lines(struct limpet_v8_tally *tally, size_t count)
 		row->line = limpet_v8_line_of(&lines, row->position);
 	}
 	limpet_v8_lines_done(&lines);
-	qsort(tally->rows, count, sizeof(*tally->rows), by_bytes);
+	qsort(tally->rows, tally->count, sizeof(*tally->rows), by_bytes);
 }
 
 int limpet_v8_tally_rows(struct limpet_v8_tally *tally, size_t limit,
@@ -474,7 +472,7 @@ int limpet_v8_tally_rows(struct limpet_v8_tally *tally, size_t limit,
 		merge(tally);
 		qsort(tally->rows, tally->count, sizeof(*tally->rows), by_bytes);
 		cut(tally, limit);
-		find_lines(tally, tally->count < WITH_LINES ? tally->count : WITH_LINES);
+		find_lines(tally);
 	}
 	*ret_rows = tally->rows;
 	*ret_count = tally->count;
