@@ -19,7 +19,8 @@
 #include "injector/proc/target_process.h"
 
 static const char help_text[] =
-	"Usage: limpet explain PID|FILE [--census] [--objects [--interval TIME]] [--json]\n"
+	"Usage: limpet explain PID|FILE [--census] [--objects [--interval TIME]]\n"
+	"                               [--json]\n"
 	"Shows what the resident memory of a process is used for, how much of it is free\n"
 	"inside the allocators, and what would give it back. Reads from outside: the\n"
 	"process is not stopped and nothing in it is changed. Of a trace: what the memory\n"
@@ -27,9 +28,10 @@ static const char help_text[] =
 	"\n"
 	"      --census    also count the blocks in use: in glibc's heap by size and\n"
 	"                  contents, in jemalloc's, mimalloc's and tcmalloc's by size\n"
-	"      --objects   also count the objects in V8's heap (node): by class, closures by\n"
-	"                  function, strings, array buffers; contents are not read\n"
-	"      --interval TIME  count them twice, that far apart (60s): what grew\n"
+	"      --objects   also count the objects in V8's heap (node): by class, closures\n"
+	"                  by function, strings, array buffers; contents are not read\n"
+	"      --interval TIME\n"
+	"                  count them twice, that far apart (60s): what grew\n"
 	"  -p, --pid PID   the process, instead of the operand\n"
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
