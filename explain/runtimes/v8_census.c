@@ -270,6 +270,12 @@ static int take(struct census *census, struct limpet_v8_census *ret)
 	return count_until_quiet(census, ret);
 }
 
+/* It was killed, has reached a limit, or says what cannot be. */
+static bool is_of_process(int error)
+{
+	return error == -EPIPE || error == -ECONNRESET || error == -ETIMEDOUT || error == -EBADMSG;
+}
+
 int limpet_v8_census_take(const struct limpet_target *target, struct limpet_v8_census *ret_census,
 			  struct limpet_err *err)
 {
@@ -288,6 +294,11 @@ int limpet_v8_census_take(const struct limpet_target *target, struct limpet_v8_c
 		census_free(census);
 	if (error) {
 		limpet_v8_census_done(&result);
+		if (is_of_process(error))
+			return limpet_err_set(err, error,
+					      "cannot count the objects of process %d: what "
+					      "reads them, in a process of its own, has failed",
+					      target->pid);
 		return limpet_proc_explain(target->pid, error, "read the memory of", err);
 	}
 	*ret_census = result;
