@@ -17,6 +17,8 @@
 #define BEFORE_HEAP_BYTES ((uint64_t)128 << 10)
 #define BEHIND_HEAP_BYTES ((uint64_t)32 << 10)
 #define SPACE_BYTES ((uint64_t)1 << 10)
+#define OBJECT_BYTES ((uint64_t)2048)
+#define HEAP_BYTES ((uint64_t)16 << 10)
 #define PIECE_BYTES ((uint64_t)4096)
 #define HEAD_WORDS 64u
 
@@ -24,6 +26,7 @@ struct finding {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
 	struct limpet_v8_heap *heap;
+	uint64_t isolates[ISOLATES_LIMIT]; /* their heaps */
 	int error;
 };
 
@@ -175,6 +178,58 @@ static void search_areas(struct finding *finding, uint64_t address, uint64_t byt
 }
 
 
+static bool has_word(const uint64_t *words, size_t count, uint64_t word)
+{
+	for (size_t i = 0; i < count; i++)
+		if (words[i] == word)
+			return true;
+	return false;
+}
+
+static bool leads_to_area(const struct limpet_v8_heap *heap, const uint64_t *words, size_t count)
+{
+	for (size_t i = 0; i < heap->area_count; i++)
+		if (has_word(words, count, heap->areas[i]))
+			return true;
+	return false;
+}
+
+static bool is_heap(const struct finding *finding, uint64_t word)
+{
+	return has_word(finding->isolates, finding->heap->isolates, word);
+}
+
+/* Areas other than those of the new and the old space are in a space, or, since V8 12, in an object
+ * of their own. The space leads to such an object; or the heap does, to one that also leads to areas
+ * that were found. An area is referred to by the object that it is in, or follows a reference to the
+ * heap. */
+static void search_object(struct finding *finding, uint64_t object, bool is_of_space)
+{
+	uint64_t words[OBJECT_BYTES / 8];
+	const size_t count = LIMPET_COUNT_OF(words);
+
+	if (!object || object % 8 || object >> 47 || limpet_v8_heap_find(finding->heap, object) ||
+	    limpet_memory_reader_read(finding->memory, object, words, sizeof(words)) < 0 ||
+	    (!is_of_space && !leads_to_area(finding->heap, words, count)))
+		return;
+	for (size_t i = 0; i + 2 < count; i++)
+		if (has_word(words, count, object + i * 8) || (i && is_heap(finding, words[i - 1])))
+			note_area(finding, object + i * 8, words + i);
+}
+
+static void search_objects(struct finding *finding, uint64_t address, uint64_t bytes,
+			   bool is_of_space)
+{
+	uint64_t words[SPACE_BYTES / 8];
+
+	for (uint64_t at = address; at < address + bytes && !finding->error; at += SPACE_BYTES) {
+		if (limpet_memory_reader_read(finding->memory, at, words, sizeof(words)) < 0)
+			continue;
+		for (size_t i = 0; i < LIMPET_COUNT_OF(words); i++)
+			search_object(finding, words[i], is_of_space);
+	}
+}
+
 /* Adds an address to a short list. False: it is there, or the list is full. */
 static bool is_new(uint64_t *list, size_t *count, size_t limit, uint64_t address)
 {
@@ -190,18 +245,22 @@ static bool is_new(uint64_t *list, size_t *count, size_t limit, uint64_t address
 static void find_areas(struct finding *finding)
 {
 	struct limpet_v8_heap *heap = finding->heap;
-	uint64_t isolates[ISOLATES_LIMIT] = {0}, spaces[SPACES_LIMIT] = {0};
+	uint64_t spaces[SPACES_LIMIT] = {0};
 	size_t space_count = 0;
 
 	for (size_t i = 0; i < heap->count && !finding->error; i++) {
 		const struct limpet_v8_heap_page *page = &heap->pages[i];
 		const uint64_t around = page->page.heap & ~(PIECE_BYTES - 1);
 
-		if (is_new(isolates, &heap->isolates, ISOLATES_LIMIT, page->page.heap))
+		if (is_new(finding->isolates, &heap->isolates, ISOLATES_LIMIT, page->page.heap)) {
 			search_areas(finding, around - BEFORE_HEAP_BYTES,
 				     BEFORE_HEAP_BYTES + BEHIND_HEAP_BYTES);
-		if (is_new(spaces, &space_count, SPACES_LIMIT, page->space.address))
-			search_areas(finding, page->space.address, SPACE_BYTES);
+			search_objects(finding, page->page.heap, HEAP_BYTES, false);
+		}
+		if (is_new(spaces, &space_count, SPACES_LIMIT, page->space.address)) {
+			search_object(finding, page->space.address, true);
+			search_objects(finding, page->space.address, SPACE_BYTES, true);
+		}
 	}
 }
 

@@ -17,7 +17,8 @@ enum { SEQUENTIAL = 0, CONS = 1, EXTERNAL = 2, SLICED = 3, THIN = 5 };
 #define SCOPE_FUNCTION_VARIABLE(flags) ((flags) >> 12 & 3)
 #define SCOPE_INFERRED_NAME(flags) ((flags) >> 14 & 1)
 #define SCOPE_OUTER(flags) ((flags) >> 22 & 1)
-#define SCOPE_BLOCK_LIST(layout, flags) ((layout)->scope_first_vars < 5 ? (flags) >> 28 & 1 : 0)
+/* A list of a block's variables; since V8 13, code that depends on what eval() may add. */
+#define SCOPE_LAST(layout, flags) ((flags) >> ((layout)->scope_first_vars < 5 ? 28 : 4) & 1)
 #define SCOPE_EMPTY(flags) ((flags) >> 29 & 1)
 /* CLASS_SCOPE, EVAL_SCOPE, FUNCTION_SCOPE, MODULE_SCOPE, SCRIPT_SCOPE. */
 #define LAST_WITH_POSITIONS 4u
@@ -337,7 +338,7 @@ uint64_t limpet_v8_scope_words(const struct limpet_v8_layout *layout, uint32_t f
 	return (SCOPE_TYPE(flags) == layout->module_scope) + words_of_locals(locals) +
 	       SCOPE_SAVED_CLASS_VARIABLE(flags) + (SCOPE_FUNCTION_VARIABLE(flags) ? 2 : 0) +
 	       SCOPE_INFERRED_NAME(flags) + (has_positions(layout, flags) ? 2 : 0) +
-	       SCOPE_OUTER(flags) + SCOPE_BLOCK_LIST(layout, flags);
+	       SCOPE_OUTER(flags) + SCOPE_LAST(layout, flags);
 }
 
 /* Its parts follow each other, and are there or not as the flags and the number of locals say: [the

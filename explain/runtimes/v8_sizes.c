@@ -14,7 +14,7 @@ enum rule {
 	FREE_SPACE,
 	PROPERTIES,  /* the length shares its word with a hash */
 	WEAK_LIST,   /* a capacity and a length, then words */
-	TABLE,       /* a capacity and two more words, then words */
+	TABLE,       /* a length and two more words, then words */
 	MATCH_INFO,  /* a capacity and three more */
 	DESCRIPTORS, /* three words for each property */
 	FEEDBACK_METADATA,
@@ -26,6 +26,7 @@ enum rule {
 	INSTRUCTIONS,
 	EMPTY_TABLE, /* the only one of its class in these builds */
 	ONE_WORD,
+	WASM_TYPE,   /* its length is the last word before its words */
 	FILLER
 };
 
@@ -44,7 +45,6 @@ static const struct {
 	{"ProtectedFixedArray", WORDS},
 	{"ProtectedWeakFixedArray", WORDS},
 	{"EmbedderDataArray", WORDS},
-	{"SloppyArgumentsElements", WORDS},
 	{"ByteArray", BYTES},
 	{"TrustedByteArray", BYTES},
 	{"BytecodeArray", BYTECODE},
@@ -55,6 +55,7 @@ static const struct {
 	{"WeakArrayList", WEAK_LIST},
 	{"DependentCode", WEAK_LIST},
 	{"ArrayList", WEAK_LIST},
+	{"SloppyArgumentsElements", TABLE},
 	{"ScriptContextTable", TABLE},
 	{"ObjectBoilerplateDescription", TABLE},
 	{"RegExpMatchInfo", MATCH_INFO},
@@ -69,6 +70,7 @@ static const struct {
 	{"InstructionStream", INSTRUCTIONS},
 	{"SwissNameDictionary", EMPTY_TABLE},
 	{"WasmNull", ONE_WORD},
+	{"WasmTypeInfo", WASM_TYPE},
 	{"Filler", FILLER},
 };
 
@@ -81,12 +83,13 @@ struct limpet_v8_sizes_release {
 	bool has_code_object;
 	uint8_t code_lengths; /* where they are */
 	uint8_t code_head;
+	uint8_t wasm_type_head;
 };
 static const struct limpet_v8_sizes_release releases[] = {
-	{10, false, 1, 48, false, 40, 128},
-	{11, false, 1, 56, true, 56, 16},
-	{12, false, 1, 56, true, 52, 32},
-	{13, true, 8, 48, true, 56, 32},
+	{10, false, 1, 48, false, 40, 128, 40},
+	{11, false, 1, 56, true, 56, 16, 40},
+	{12, false, 1, 56, true, 52, 32, 40},
+	{13, true, 8, 48, true, 56, 32, 24},
 };
 
 /* ------------------------------------------------------------------ rules of types */
@@ -280,6 +283,10 @@ uint64_t limpet_v8_sizes_of(const struct limpet_v8_sizes *sizes, unsigned rule,
 		return size_of_instructions(sizes, object, room);
 	case EMPTY_TABLE:
 		return high ? 0 : 40;
+	case WASM_TYPE:
+		return sum_words(sizes->release->wasm_type_head,
+				 length_of(word_of(object, room,
+						   sizes->release->wasm_type_head - UINT64_C(8))));
 	case ONE_WORD:
 		return 8;
 	case UNKNOWN:

@@ -138,6 +138,69 @@ counts_as_snapshot() {
 	done
 }
 
+# As many kinds of objects as there are.
+write_kinds() {
+	cat >kinds.js <<-'end'
+		const vm = require("vm"), zlib = require("zlib"), crypto = require("crypto"), { MessageChannel } = require("worker_threads");
+		const kept = globalThis.kept = [];
+		for (let r = 0; r < 300; r++) {
+			class Peer {
+				#secret = r; static #count = 1; get x() { return this.#secret; } static { this.count = Peer.#count; } ["c" + r % 7]() {}
+				*walk() { yield r; yield* [1, 2]; } async wait() { await null; return r; } async *both() { yield r; }
+			}
+			const peer = new Peer(), walk = peer.walk(), both = peer.both();
+			walk.next(); both.next();
+			const many = {};
+			for (let i = 0; i < 60; i++) many[`k${r}_${i}`] = i;
+			for (let i = 0; i < 30; i++) delete many[`k${r}_${i}`];
+			const sparse = [];
+			sparse[100000 + r] = 1; sparse[5] = 2.5;
+			kept.push(peer, walk, both, peer.wait(), many, sparse, [1.5, 2.5, r], [, 1, , 2], new Array(50).fill(r), [..."abc" + r]);
+			kept.push(/a(b+)c(?<n>d)/gi, "xabbcd".match(/a(b+)c(?<n>d)/), new RegExp("z" + r, "y").exec("z" + r));
+			kept.push(BigInt(r) ** 200n, new BigInt64Array(4), Symbol("s" + r), Symbol.for("f" + r));
+			kept.push(new WeakMap([[peer, 1]]), new WeakSet([peer]), new WeakRef(peer), new Proxy(peer, { get: () => 1 }), Object.freeze({ a: r, b: { c: r } }));
+			kept.push(new Date(), new Error("e" + r), new Intl.NumberFormat("de"), (function (a) { a = 2; return [arguments, () => a]; })(1));
+			kept.push((function () { return arguments; })(1, 2, 3), (function (a) { "use strict"; return arguments; })(1));
+			kept.push(new Map([[r, peer], ["a", 1]]), new Set([1, 2, peer]), new Map().entries(), [1, 2][Symbol.iterator](), "abc"[Symbol.iterator]());
+			kept.push(new SharedArrayBuffer(64), new DataView(new ArrayBuffer(8)), new Float32Array(100), new Uint8ClampedArray(3));
+			kept.push("a".repeat(20) + r, ("long, of which a part is taken " + r + " ".repeat(40)).slice(3, 50), "ü€" + r + "漢字".repeat(r % 9));
+			kept.push(JSON.parse(`{"a${r}":[1,2,3.5,{"b":null}],"long":"${"x".repeat(r)}"}`));
+			kept.push(eval(`(function dyn${r}(a = 1, { b, c } = {}, ...rest) { let z = a; { let y = z; kept.push(() => y); } return () => z + rest.length; })`)(1, {}, 2));
+			try { null.x; } catch (error) { kept.push(error, error.stack); }
+			kept.push(new Function("o", "with (o) { return () => a; }")({ a: r }));
+			kept.push(Object.create({ r }), Object.create(null, { h: { value: 1, enumerable: true }, g: { get() { return 1; } } }), Promise.all([1, Promise.resolve(2)]));
+			kept.push(structuredClone({ a: new Map([[1, 2]]), b: new Date() }), Buffer.from("abc" + r), new URL("http://x/" + r), new AbortController());
+		}
+		for (let i = 0; i < 5; i++) {
+			const context = vm.createContext({ i });
+			vm.runInContext("globalThis.list = []; for (let j = 0; j < 100; j++) list.push({ j }); class Inner {} inner = new Inner();", context);
+			kept.push(context);
+		}
+		kept.push(new vm.Script("1 + 1"), zlib.createGzip(), crypto.createHash("sha256"), new MessageChannel());
+		kept.push(new WebAssembly.Instance(new WebAssembly.Module(new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0, 1, 7, 1, 96, 2, 127, 127, 1, 127, 3, 2,
+			1, 0, 7, 7, 1, 3, 97, 100, 100, 0, 0, 10, 9, 1, 7, 0, 32, 0, 32, 1, 106, 11]))));
+		function hot(a) { let sum = 0; for (let i = 0; i < 100; i++) sum += a.x * i; return sum; }
+		for (let i = 0; i < 60000; i++) hot(i < 20000 ? { x: i } : i % 2 ? { y: 1, x: 1.5 } : { z: 1, x: "q" });
+		for (const name of ["assert", "cluster", "dns", "inspector", "tls"]) require(name);
+		setTimeout(() => console.log(`ready ${process.pid}`), 500);
+		process.stdin.on("data", () => process.exit(0));
+	end
+}
+
+# bats test_tags=release
+@test "objects of all kinds" {
+	local node number=0 name
+	write_kinds
+	for node in ${NODES:-node}; do
+		name=node.$((++number))
+		start "$name" "$node" kinds.js
+		objects
+		says '.known and .bytes > 8000000 and .uncounted_bytes < 0.001 * .bytes'
+		says "$(of instances Peer)"'.count >= 300'
+		finish "$name"
+	done
+}
+
 @test "what is no heap of V8" {
 	start plain "$TARGETS/plain"
 	objects
