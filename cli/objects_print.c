@@ -27,6 +27,114 @@ static const struct {
 	[LIMPET_V8_INTERNAL] = {"internal", "V8: ", "V8: others"},
 };
 
+/* What V8 needs beside, in words; JSON has its own names. */
+static const struct {
+	const char *class, *group;
+} groups[] = {
+	{"FixedArray", "elements, properties, contents of Map and Set"},
+	{"FixedDoubleArray", "elements, properties, contents of Map and Set"},
+	{"PropertyArray", "elements, properties, contents of Map and Set"},
+	{"HashTable", "elements, properties, contents of Map and Set"},
+	{"SloppyArgumentsElements", "elements, properties, contents of Map and Set"},
+	{"ArrayList", "elements, properties, contents of Map and Set"},
+	{"WeakFixedArray", "elements, properties, contents of Map and Set"},
+	{"WeakArrayList", "elements, properties, contents of Map and Set"},
+	{"Context", "contexts: the variables of closures"},
+	{"NativeContext", "contexts: the variables of closures"},
+	{"HeapNumber", "numbers and symbols"},
+	{"BigInt", "numbers and symbols"},
+	{"Symbol", "numbers and symbols"},
+	{"Map", "shapes of objects"},
+	{"DescriptorArray", "shapes of objects"},
+	{"StrongDescriptorArray", "shapes of objects"},
+	{"TransitionArray", "shapes of objects"},
+	{"PrototypeInfo", "shapes of objects"},
+	{"EnumCache", "shapes of objects"},
+	{"AccessorPair", "shapes of objects"},
+	{"prototypes", "shapes of objects"},
+	{"BytecodeArray", "functions and code"},
+	{"BytecodeWrapper", "functions and code"},
+	{"Code", "functions and code"},
+	{"CodeWrapper", "functions and code"},
+	{"CodeDataContainer", "functions and code"},
+	{"InstructionStream", "functions and code"},
+	{"SharedFunctionInfo", "functions and code"},
+	{"ScopeInfo", "functions and code"},
+	{"Script", "functions and code"},
+	{"FeedbackCell", "functions and code"},
+	{"FeedbackMetadata", "functions and code"},
+	{"FeedbackVector", "functions and code"},
+	{"ClosureFeedbackCellArray", "functions and code"},
+	{"AllocationSite", "functions and code"},
+	{"LoadHandler", "functions and code"},
+	{"StoreHandler", "functions and code"},
+	{"ByteArray", "functions and code"},
+	{"TrustedByteArray", "functions and code"},
+	{"TrustedFixedArray", "functions and code"},
+	{"ProtectedFixedArray", "functions and code"},
+	{"PreparseData", "functions and code"},
+	{"UncompiledDataWithoutPreparseData", "functions and code"},
+	{"UncompiledDataWithPreparseData", "functions and code"},
+	{"ObjectBoilerplateDescription", "functions and code"},
+	{"ArrayBoilerplateDescription", "functions and code"},
+};
+
+static void put_in_group(struct limpet_v8_row *row)
+{
+	const char *group = "others";
+
+	if (row->kind != LIMPET_V8_INTERNAL)
+		return;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(groups); i++)
+		if (!strcmp(row->name, groups[i].class))
+			group = groups[i].group;
+	memset(row->name, 0, sizeof(row->name));
+	snprintf(row->name, sizeof(row->name), "%s", group);
+}
+
+static uint64_t bytes_of(const struct limpet_v8_row *row)
+{
+	return row->bytes + row->outside_bytes;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const uint64_t one = bytes_of(a), other = bytes_of(b);
+
+	return (one < other) - (one > other);
+}
+
+static void add(struct limpet_v8_row *to, const struct limpet_v8_row *row)
+{
+	to->count += row->count;
+	to->bytes += row->bytes;
+	to->outside_bytes += row->outside_bytes;
+}
+
+/* The same census with such groups; its rows are the caller's. Without memory it has none. */
+static struct limpet_v8_census group_rows(const struct limpet_v8_census *census)
+{
+	struct limpet_v8_census grouped = *census;
+	size_t kept = 0;
+
+	grouped.rows = calloc(census->row_count + 1, sizeof(*grouped.rows));
+	grouped.row_count = 0;
+	if (!grouped.rows || !census->row_count)
+		return grouped;
+	memcpy(grouped.rows, census->rows, census->row_count * sizeof(*grouped.rows));
+	for (size_t i = 0; i < census->row_count; i++)
+		put_in_group(&grouped.rows[i]);
+	qsort(grouped.rows, census->row_count, sizeof(*grouped.rows), limpet_v8_row_order);
+	for (size_t i = 0; i < census->row_count; i++)
+		if (kept && !limpet_v8_row_order(&grouped.rows[kept - 1], &grouped.rows[i]))
+			add(&grouped.rows[kept - 1], &grouped.rows[i]);
+		else
+			grouped.rows[kept++] = grouped.rows[i];
+	grouped.row_count = kept;
+	qsort(grouped.rows, kept, sizeof(*grouped.rows), by_bytes);
+	return grouped;
+}
+
 /* ------------------------------------------------------------------ two censuses */
 
 struct growth {
@@ -34,11 +142,6 @@ struct growth {
 	struct limpet_v8_row before; /* its amounts alone; zeros: it was not there */
 	int64_t count, bytes;        /* by which it grew; bytes with those outside */
 };
-
-static uint64_t bytes_of(const struct limpet_v8_row *row)
-{
-	return row->bytes + row->outside_bytes;
-}
 
 static int by_growth(const void *a, const void *b)
 {
@@ -107,13 +210,6 @@ static void print_row(const struct limpet_v8_row *row, const char *what, int wid
 	       limpet_units_format_bytes(bytes, row->bytes),
 	       row->outside_bytes ? limpet_units_format_bytes(outside, row->outside_bytes) : "-",
 	       limpet_ui_cut(text, room));
-}
-
-static void add(struct limpet_v8_row *to, const struct limpet_v8_row *row)
-{
-	to->count += row->count;
-	to->bytes += row->bytes;
-	to->outside_bytes += row->outside_bytes;
 }
 
 static void print_rows(const struct limpet_v8_census *census, int width)
@@ -194,13 +290,27 @@ static void say_counted(const struct limpet_v8_census *census, char ret[512])
 			  limpet_units_format_bytes(outside, totals->outside_bytes));
 
 	if (census->doubtful_bytes)
-		at += snprintf(ret + at, 512 - (size_t)at,
-			       "; %s were being written and are not counted",
+		at += snprintf(ret + at, 512 - (size_t)at, "; %s could not be read as objects",
 			       limpet_units_format_bytes(text, census->doubtful_bytes));
 	if (census->is_cut)
 		at += snprintf(ret + at, 512 - (size_t)at, "; there was no time for all of them");
 	snprintf(ret + at, 512 - (size_t)at,
 		 ". Those that nothing holds any more count until V8 frees them.");
+}
+
+static void print_tables(const struct limpet_objects *objects, int width)
+{
+	struct limpet_v8_census now = group_rows(objects->now), before = {.has_heap = false};
+	struct limpet_objects grouped = {.now = &now, .interval_ns = objects->interval_ns};
+
+	print_rows(&now, width);
+	if (objects->before) {
+		before = group_rows(objects->before);
+		grouped.before = &before;
+		print_growth(&grouped, width);
+	}
+	limpet_v8_census_done(&now);
+	limpet_v8_census_done(&before);
 }
 
 void limpet_objects_print_text(const struct limpet_objects *objects)
@@ -217,9 +327,7 @@ void limpet_objects_print_text(const struct limpet_objects *objects)
 	limpet_ui_wrap(line, 0, width);
 	if (!now->is_known)
 		return;
-	print_rows(now, width);
-	if (objects->before)
-		print_growth(objects, width);
+	print_tables(objects, width);
 }
 
 /* ------------------------------------------------------------------ JSON */
