@@ -28,6 +28,7 @@ EXPLAIN_SRC := \
 	explain/present.c \
 	explain/runtimes.c \
 	explain/runtimes/v8_census.c \
+	explain/runtimes/v8_copy.c \
 	explain/runtimes/v8_count.c \
 	explain/runtimes/v8_heap.c \
 	explain/runtimes/v8_layout.c \

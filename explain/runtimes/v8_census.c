@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/apart.h"
+#include "explain/runtimes/v8_copy.h"
 #include "explain/runtimes/v8_wire.h"
 #include "injector/elf/modules.h"
 #include "injector/proc/memory_reader.h"
@@ -25,7 +26,8 @@ struct census {
 	struct limpet_v8_heap heap;
 	struct limpet_process_reader *process;
 	const struct limpet_memory_reader *memory;
-	uint8_t copy[LIMPET_V8_PAGE_BYTES];
+	struct limpet_v8_copies *copies;
+	uint8_t block[LIMPET_V8_BLOCK_BYTES];
 };
 
 static void census_free(struct census *census)
@@ -50,66 +52,23 @@ static int send_block(struct census *census, const struct limpet_apart_process *
 		      uint64_t address)
 {
 	int32_t code = -EFAULT;
-	struct iovec parts[2] = {{&code, sizeof(code)}, {census->copy, LIMPET_V8_BLOCK_BYTES}};
+	struct iovec parts[2] = {{&code, sizeof(code)}, {census->block, LIMPET_V8_BLOCK_BYTES}};
 
 	if (address % LIMPET_V8_BLOCK_BYTES == 0 && limpet_v8_heap_find(&census->heap, address))
-		code = limpet_memory_reader_read(census->memory, address, census->copy,
+		code = limpet_memory_reader_read(census->memory, address, census->block,
 						 LIMPET_V8_BLOCK_BYTES);
 	return limpet_apart_send(process, parts, code ? 1 : 2);
-}
-
-/* Block by block, if not all are present. */
-static void copy_area(struct census *census, const struct limpet_v8_page *page,
-		      struct limpet_v8_copied *copied)
-{
-	copied->bytes = limpet_v8_page_is_large(page) && LIMPET_V8_LARGE_BYTES < page->end - page->start
-				? LIMPET_V8_LARGE_BYTES
-				: page->end - page->start;
-	copied->start = page->start;
-	copied->end = page->end;
-	copied->absent_bytes = 0;
-	if (limpet_memory_reader_read(census->memory, page->start, census->copy, copied->bytes) ==
-	    0)
-		return;
-	memset(census->copy, 0, copied->bytes);
-	for (uint64_t at = 0, bytes; at < copied->bytes; at += bytes) {
-		const uint64_t address = page->start + at;
-
-		bytes = LIMPET_V8_BLOCK_BYTES - address % LIMPET_V8_BLOCK_BYTES;
-		if (bytes > copied->bytes - at)
-			bytes = copied->bytes - at;
-		if (limpet_memory_reader_read(census->memory, address, census->copy + at, bytes) <
-		    0)
-			copied->absent_bytes += bytes;
-	}
-}
-
-/* Where objects are being allocated is read before and after: if it has moved in between, what is
- * copied may have changed, too. */
-static void copy_page(struct census *census, const struct limpet_v8_heap_page *it,
-		      struct limpet_v8_copied *copied)
-{
-	struct limpet_v8_page page;
-
-	memset(copied, 0, sizeof(*copied));
-	if (it->is_unused ||
-	    !limpet_v8_page_read(census->memory, it->page.address, &page) ||
-	    page.bytes != it->page.bytes || (page.flags & LIMPET_V8_FLAG_FROM))
-		return;
-	copied->gap_count =
-		limpet_v8_heap_gaps(census->memory, &census->heap, &page, copied->gaps);
-	copy_area(census, &page, copied);
 }
 
 static int send_area(struct census *census, const struct limpet_apart_process *process,
 		     uint64_t index)
 {
 	struct limpet_v8_copied copied;
-	struct iovec parts[2] = {{&copied, sizeof(copied)}, {census->copy, 0}};
+	struct iovec parts[2] = {{&copied, sizeof(copied)}};
 
 	if (index >= census->heap.count)
 		return -EBADMSG;
-	copy_page(census, &census->heap.pages[index], &copied);
+	parts[1].iov_base = (void *)(uintptr_t)limpet_v8_copies_get(census->copies, index, &copied);
 	parts[1].iov_len = copied.bytes;
 	return limpet_apart_send(process, parts, copied.bytes ? 2 : 1);
 }
@@ -183,11 +142,15 @@ static int count(struct census *census, struct limpet_v8_census *ret)
 	struct limpet_v8_counting counting = {
 		.layout = &census->layout, .heap = &census->heap, .maps = &census->maps};
 	struct limpet_apart_process process = LIMPET_APART_NONE;
-	int error = limpet_apart_start(limpet_v8_count, &counting, &process);
+	int error = limpet_v8_copies_new(census->memory, &census->heap, &census->copies);
 
+	if (!error)
+		error = limpet_apart_start(limpet_v8_count, &counting, &process);
 	if (!error)
 		error = serve(census, &process, ret);
 	limpet_apart_stop(&process);
+	limpet_v8_copies_free(census->copies);
+	census->copies = NULL;
 	ret->is_cut = limpet_process_reader_was_cut(census->process);
 	return error;
 }

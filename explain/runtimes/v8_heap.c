@@ -392,3 +392,24 @@ int limpet_v8_heap_read(const struct limpet_memory_reader *memory, const struct 
 		limpet_v8_heap_done(heap);
 	return finding.error;
 }
+
+void limpet_v8_heap_look_again(const struct limpet_memory_reader *memory,
+			       struct limpet_v8_heap *heap)
+{
+	struct finding finding = {.memory = memory, .heap = heap};
+
+	for (size_t i = 0; i < heap->count; i++) {
+		struct limpet_v8_heap_page *it = &heap->pages[i];
+		struct limpet_v8_page page;
+
+		if (!(it->page.flags & LIMPET_V8_FLAGS_YOUNG))
+			continue;
+		it->is_unused = !limpet_v8_page_read(memory, it->page.address, &page) ||
+				page.bytes != it->page.bytes;
+		if (it->is_unused)
+			continue;
+		it->page = page;
+		(void)limpet_v8_page_space(memory, &page, &it->space);
+	}
+	find_unused(&finding);
+}

@@ -32,6 +32,10 @@ void limpet_v8_heap_done(struct limpet_v8_heap *heap);
 /* Finds them. 0 or -ENOMEM; what cannot be read is left out. */
 int limpet_v8_heap_read(const struct limpet_memory_reader *memory, const struct limpet_maps *maps,
 			struct limpet_v8_heap *heap) LIMPET_MUST_CHECK;
+/* Looks again at pages of the young generation: which of them are in use changes with each
+ * collection. */
+void limpet_v8_heap_look_again(const struct limpet_memory_reader *memory,
+			       struct limpet_v8_heap *heap);
 /* The page that has the address; NULL: none. */
 const struct limpet_v8_heap_page *limpet_v8_heap_find(const struct limpet_v8_heap *heap,
 						      uint64_t address);
