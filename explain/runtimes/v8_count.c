@@ -121,6 +121,15 @@ static bool is_outside(void *context, uint64_t address)
 	return map && !map->inode && !limpet_v8_heap_find(counter->counting->heap, address);
 }
 
+/* What is read from here on is not older. */
+static void forget(void *context)
+{
+	struct counter *counter = context;
+
+	for (size_t i = 0; i < CACHED_BLOCKS; i++)
+		counter->blocks[i].address = 0;
+}
+
 static int get_area(struct counter *counter, size_t index, struct limpet_v8_copied *copied,
 		    struct limpet_v8_area *ret)
 {
@@ -203,6 +212,7 @@ static int begin(struct counter *counter)
 	const struct limpet_confinement confinement = {.memory_bytes = MEMORY_BYTES,
 						       .cpu_seconds = CPU_SECONDS,
 						       .descriptors = DESCRIPTORS};
+	const struct limpet_v8_around around = {is_outside, forget, counter};
 	int error = limpet_confine(&confinement, NULL);
 
 	if (error)
@@ -214,8 +224,7 @@ static int begin(struct counter *counter)
 	if (!counter->blocks || !counter->copy)
 		return -ENOMEM;
 	error = limpet_v8_walk_new(&counter->v8, &counter->walk);
-	return error ? error
-		     : limpet_v8_tally_new(&counter->v8, is_outside, counter, &counter->tally);
+	return error ? error : limpet_v8_tally_new(&counter->v8, &around, &counter->tally);
 }
 
 static void answer(struct counter *counter, int error)

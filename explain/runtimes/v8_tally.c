@@ -33,8 +33,7 @@ struct keys {
 
 struct limpet_v8_tally {
 	const struct limpet_v8 *v8;
-	bool (*is_outside)(void *context, uint64_t address);
-	void *context;
+	struct limpet_v8_around around;
 	struct keys rows_of, outside;
 	struct limpet_v8_row *rows;
 	size_t count, capacity;
@@ -141,6 +140,14 @@ static void name_row(struct limpet_v8_row *row, const char *name)
 	snprintf(row->name, sizeof(row->name), "%s", name);
 }
 
+static void name_function(struct limpet_v8_row *row, const struct limpet_v8_function *function)
+{
+	name_row(row, function->name[0] ? function->name : "(anonymous)");
+	memcpy(row->script, function->script, sizeof(function->script));
+	row->script_address = function->script_address;
+	row->position = function->start;
+}
+
 /* Of a SharedFunctionInfo. One that cannot be read now may be the next time: but its row is the
  * same, without a name. */
 static int32_t row_of_function(struct limpet_v8_tally *tally, enum limpet_v8_kind kind,
@@ -152,10 +159,8 @@ static int32_t row_of_function(struct limpet_v8_tally *tally, enum limpet_v8_kin
 
 	if (!is_new || limpet_v8_function_info(tally->v8, word, &function) < 0)
 		return row;
-	name_row(&tally->rows[row], function.name[0] ? function.name : "(anonymous)");
-	memcpy(tally->rows[row].script, function.script, sizeof(function.script));
-	tally->rows[row].script_address = function.script_address;
-	tally->rows[row].position = function.start;
+	name_function(&tally->rows[row], &function);
+	tally->rows[row].shared_address = limpet_v8_address(word);
 	return row;
 }
 
@@ -297,7 +302,7 @@ static uint64_t outside_bytes(struct limpet_v8_tally *tally, const struct limpet
 	struct slot *slot;
 
 	if (!address || !bytes || bytes > UINT64_C(1) << 47 ||
-	    tally->outside.count == OUTSIDE_LIMIT || !tally->is_outside(tally->context, address))
+	    tally->outside.count == OUTSIDE_LIMIT || !tally->around.is_outside(tally->around.context, address))
 		return 0;
 	slot = find(tally, &tally->outside, address);
 	if (!slot || slot->key)
@@ -334,8 +339,7 @@ void limpet_v8_tally_note(void *context, const struct limpet_v8_met *met)
 
 /* ------------------------------------------------------------------ the beginning and the end */
 
-int limpet_v8_tally_new(const struct limpet_v8 *v8,
-			bool (*is_outside)(void *context, uint64_t address), void *context,
+int limpet_v8_tally_new(const struct limpet_v8 *v8, const struct limpet_v8_around *around,
 			struct limpet_v8_tally **ret)
 {
 	struct limpet_v8_tally *tally = calloc(1, sizeof(*tally));
@@ -343,8 +347,7 @@ int limpet_v8_tally_new(const struct limpet_v8 *v8,
 	if (!tally)
 		return -ENOMEM;
 	tally->v8 = v8;
-	tally->is_outside = is_outside;
-	tally->context = context;
+	tally->around = *around;
 	tally->buffer_type = limpet_v8_type_of(v8->layout, "JSArrayBuffer");
 	tally->first_receiver = INT32_MAX;
 	for (size_t i = 0; i < v8->layout->type_count; i++)
@@ -463,6 +466,24 @@ static void find_lines(struct limpet_v8_tally *tally)
 	qsort(tally->rows, tally->count, sizeof(*tally->rows), by_bytes);
 }
 
+/* The row is without a name if that was read from what is something else by now. */
+static void confirm(const struct limpet_v8_tally *tally, struct limpet_v8_row *row)
+{
+	struct limpet_v8_function function;
+	struct limpet_v8_row again = {.kind = row->kind, .position = -1};
+
+	if (!row->shared_address)
+		return;
+	if (limpet_v8_function_info(tally->v8, row->shared_address | 1, &function) == 0)
+		name_function(&again, &function);
+	if (!limpet_v8_row_order(&again, row))
+		return;
+	memset(row->name, 0, sizeof(row->name));
+	memset(row->script, 0, sizeof(row->script));
+	row->script_address = 0;
+	row->position = -1;
+}
+
 int limpet_v8_tally_rows(struct limpet_v8_tally *tally, size_t limit,
 			 const struct limpet_v8_row **ret_rows, size_t *ret_count)
 {
@@ -472,6 +493,10 @@ int limpet_v8_tally_rows(struct limpet_v8_tally *tally, size_t limit,
 		merge(tally);
 		qsort(tally->rows, tally->count, sizeof(*tally->rows), by_bytes);
 		cut(tally, limit);
+		if (tally->around.forget)
+			tally->around.forget(tally->around.context);
+		for (size_t i = 0; i < tally->count; i++)
+			confirm(tally, &tally->rows[i]);
 		find_lines(tally);
 	}
 	*ret_rows = tally->rows;

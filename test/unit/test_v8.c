@@ -288,6 +288,8 @@ static bool is_outside(void *context, uint64_t address)
 	return address >> 40 == 0x7f;
 }
 
+static const struct limpet_v8_around around = {.is_outside = is_outside};
+
 /* Walks over all pages, and counts; returns the bytes in which there were no objects. */
 static uint64_t count(struct limpet_v8_heap *heap, struct limpet_v8_tally *tally)
 {
@@ -346,7 +348,7 @@ static void test_objects_are_counted(void **state)
 	assert_false(heap.pages[1].is_unused);
 	assert_true(heap.pages[2].is_unused);
 	assert_true(heap.pages[3].is_unused);
-	assert_int_equal(limpet_v8_tally_new(&v8, is_outside, NULL, &tally), 0);
+	assert_int_equal(limpet_v8_tally_new(&v8, &around, &tally), 0);
 	assert_int_equal(count(&heap, tally), 0);
 	assert_int_equal(limpet_v8_tally_rows(tally, 4096, &rows, &rows_count), 0);
 	row = find_row(rows, rows_count, LIMPET_V8_INSTANCES, "Session");
@@ -377,7 +379,7 @@ static void test_rows_beyond_the_limit_are_summed_up(void **state)
 
 	(void)state;
 	assert_int_equal(limpet_v8_heap_read(&reader, &maps, &heap), 0);
-	assert_int_equal(limpet_v8_tally_new(&v8, is_outside, NULL, &tally), 0);
+	assert_int_equal(limpet_v8_tally_new(&v8, &around, &tally), 0);
 	assert_int_equal(count(&heap, tally), 0);
 	assert_int_equal(limpet_v8_tally_rows(tally, 6, &rows, &rows_count), 0);
 	assert_true(rows_count <= 6);
@@ -385,6 +387,32 @@ static void test_rows_beyond_the_limit_are_summed_up(void **state)
 		objects += rows[i].count;
 	assert_int_equal(objects, limpet_v8_tally_totals(tally)->count);
 	assert_string_equal(rows[rows_count - 1].name, "");
+	limpet_v8_tally_free(tally);
+	limpet_v8_heap_done(&heap);
+}
+
+/* As if the collector had moved the function's name, and something else were there. */
+static void move_name(void *context)
+{
+	(void)context;
+	memcpy(at(map_of(MAPS) + 16), "secret.", 7);
+}
+
+static void test_a_name_that_is_another_by_then(void **state)
+{
+	const struct limpet_v8_around moving = {.is_outside = is_outside, .forget = move_name};
+	struct limpet_v8_heap heap = {0};
+	struct limpet_v8_tally *tally;
+	const struct limpet_v8_row *rows;
+	size_t rows_count;
+
+	(void)state;
+	assert_int_equal(limpet_v8_heap_read(&reader, &maps, &heap), 0);
+	assert_int_equal(limpet_v8_tally_new(&v8, &moving, &tally), 0);
+	assert_int_equal(count(&heap, tally), 0);
+	assert_int_equal(limpet_v8_tally_rows(tally, 4096, &rows, &rows_count), 0);
+	assert_int_equal(find_row(rows, rows_count, LIMPET_V8_INSTANCES, "")->count, SESSIONS);
+	assert_string_equal(find_row(rows, rows_count, LIMPET_V8_INSTANCES, "")->script, "");
 	limpet_v8_tally_free(tally);
 	limpet_v8_heap_done(&heap);
 }
@@ -401,7 +429,7 @@ static void test_a_page_that_is_overwritten(void **state)
 	(void)state;
 	memset(at(broken), 7, 64);
 	assert_int_equal(limpet_v8_heap_read(&reader, &maps, &heap), 0);
-	assert_int_equal(limpet_v8_tally_new(&v8, is_outside, NULL, &tally), 0);
+	assert_int_equal(limpet_v8_tally_new(&v8, &around, &tally), 0);
 	assert_int_equal(count(&heap, tally), 64);
 	assert_int_equal(limpet_v8_tally_rows(tally, 4096, &rows, &rows_count), 0);
 	assert_int_equal(find_row(rows, rows_count, LIMPET_V8_INSTANCES, "Session")->count,
@@ -472,7 +500,7 @@ static void test_damaged_heaps(void **state)
 			put(random_address(&random), random_word(&random));
 		reads = 0;
 		assert_int_equal(limpet_v8_heap_read(&reader, &maps, &heap), 0);
-		assert_int_equal(limpet_v8_tally_new(&v8, is_outside, NULL, &tally), 0);
+		assert_int_equal(limpet_v8_tally_new(&v8, &around, &tally), 0);
 		(void)count(&heap, tally);
 		assert_int_equal(limpet_v8_tally_rows(tally, 64, &rows, &rows_count), 0);
 		assert_true(rows_count <= 64);
@@ -520,6 +548,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_objects_are_counted, begin, end),
 		cmocka_unit_test_setup_teardown(test_rows_beyond_the_limit_are_summed_up, begin,
 						end),
+		cmocka_unit_test_setup_teardown(test_a_name_that_is_another_by_then, begin, end),
 		cmocka_unit_test_setup_teardown(test_a_page_that_is_overwritten, begin, end),
 		cmocka_unit_test_setup_teardown(test_damaged_heaps, begin, end),
 		cmocka_unit_test_setup_teardown(test_names_that_lead_in_circles, begin, end),
