@@ -2,20 +2,24 @@
 #include <errno.h>
 #include <getopt.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/census_print.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/explain_print.h"
 #include "cli/explain_trace.h"
+#include "cli/objects_print.h"
 #include "cli/ui.h"
+#include "common/units.h"
 #include "explain/census.h"
 #include "explain/class_census.h"
 #include "explain/explain.h"
+#include "explain/runtimes/v8_census.h"
 #include "injector/proc/target_process.h"
 
 static const char help_text[] =
-	"Usage: limpet explain PID|FILE [--census] [--json]\n"
+	"Usage: limpet explain PID|FILE [--census] [--objects [--interval TIME]] [--json]\n"
 	"Shows what the resident memory of a process is used for, how much of it is free\n"
 	"inside the allocators, and what would give it back. Reads from outside: the\n"
 	"process is not stopped and nothing in it is changed. Of a trace: what the memory\n"
@@ -23,6 +27,9 @@ static const char help_text[] =
 	"\n"
 	"      --census    also count the blocks in use: in glibc's heap by size and\n"
 	"                  contents, in jemalloc's, mimalloc's and tcmalloc's by size\n"
+	"      --objects   also count the objects in V8's heap (node): by class, closures by\n"
+	"                  function, strings, array buffers; contents are not read\n"
+	"      --interval TIME  count them twice, that far apart (60s): what grew\n"
 	"  -p, --pid PID   the process, instead of the operand\n"
 	"      --json      for programs; unknown is null\n"
 	"  -h, --help      this text\n"
@@ -35,51 +42,120 @@ static const char help_text[] =
 struct explain_options {
 	pid_t pid;
 	const char *file; /* a trace; NULL: a process */
-	bool json, census;
+	bool json, census, objects;
+	uint64_t interval_ns; /* 0: one look */
 };
 
-static int count_blocks(const struct limpet_target *target,
-			const struct limpet_explanation *explanation, struct limpet_census *census,
-			struct limpet_class_censuses *classes, struct limpet_err *err)
+/* What is counted besides the account. */
+struct counts {
+	struct limpet_census census;
+	struct limpet_class_censuses classes;
+	struct limpet_v8_census objects, objects_before;
+};
+
+static void counts_done(struct counts *counts)
 {
-	int error = limpet_census_take(target, census, err);
+	limpet_census_done(&counts->census);
+	limpet_class_censuses_done(&counts->classes);
+	limpet_v8_census_done(&counts->objects);
+	limpet_v8_census_done(&counts->objects_before);
+}
+
+static int count_blocks(const struct limpet_target *target,
+			const struct limpet_explanation *explanation, struct counts *counts,
+			struct limpet_err *err)
+{
+	int error = limpet_census_take(target, &counts->census, err);
 
 	if (!error)
 		error = limpet_class_censuses_take(target, &explanation->class_heaps,
-						   explanation->swap_bytes != 0, classes, err);
+						   explanation->swap_bytes != 0, &counts->classes,
+						   err);
 	return error;
+}
+
+static void wait_for(uint64_t ns)
+{
+	struct timespec left = {.tv_sec = (time_t)(ns / 1000000000),
+				.tv_nsec = (long)(ns % 1000000000)};
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
+		;
+}
+
+static int count_objects(const struct explain_options *options, const struct limpet_target *target,
+			 struct counts *counts, struct limpet_err *err)
+{
+	if (options->interval_ns) {
+		int error = limpet_v8_census_take(target, &counts->objects_before, err);
+
+		/* There is nothing to wait for. */
+		if (error || !counts->objects_before.is_known)
+			return error ? error : limpet_v8_census_take(target, &counts->objects, err);
+		wait_for(options->interval_ns);
+	}
+	return limpet_v8_census_take(target, &counts->objects, err);
+}
+
+static struct limpet_objects objects_of(const struct explain_options *options,
+					const struct counts *counts)
+{
+	return (struct limpet_objects){.now = &counts->objects,
+				       .before = counts->objects_before.is_known &&
+								 counts->objects.is_known
+							 ? &counts->objects_before
+							 : NULL,
+				       .interval_ns = options->interval_ns};
 }
 
 /* The account first, which is there at once. */
 static int show_text(const struct explain_options *options, const struct limpet_target *target,
-		     const struct limpet_explained *what, struct limpet_census *census,
-		     struct limpet_class_censuses *classes)
+		     const struct limpet_explained *what, struct counts *counts)
 {
 	struct limpet_err err = {0};
-	int error, status = limpet_explain_print_text(what);
+	int error = 0, status = limpet_explain_print_text(what);
 
-	if (!options->census || status != LIMPET_EXIT_OK)
+	if (status != LIMPET_EXIT_OK)
 		return status;
-	limpet_ui_busy("counting the blocks in use...");
-	error = count_blocks(target, what->explanation, census, classes, &err);
-	limpet_ui_busy(NULL);
-	if (error < 0)
-		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-	limpet_census_print_text(census, classes);
-	return limpet_ui_finish(LIMPET_EXIT_OK);
+	if (options->census) {
+		limpet_ui_busy("counting the blocks in use...");
+		error = count_blocks(target, what->explanation, counts, &err);
+		limpet_ui_busy(NULL);
+		if (!error)
+			limpet_census_print_text(&counts->census, &counts->classes);
+	}
+	if (options->objects && !error) {
+		limpet_ui_busy(options->interval_ns ? "counting objects, twice..."
+						    : "counting objects...");
+		error = count_objects(options, target, counts, &err);
+		limpet_ui_busy(NULL);
+		if (!error) {
+			const struct limpet_objects objects = objects_of(options, counts);
+
+			limpet_objects_print_text(&objects);
+		}
+	}
+	return error < 0 ? limpet_ui_fail(&err, LIMPET_EXIT_FAILED)
+			 : limpet_ui_finish(LIMPET_EXIT_OK);
 }
 
 static int show_json(const struct explain_options *options, const struct limpet_target *target,
-		     struct limpet_explained *what, struct limpet_census *census,
-		     struct limpet_class_censuses *classes)
+		     struct limpet_explained *what, struct counts *counts)
 {
+	struct limpet_objects objects;
 	struct limpet_err err = {0};
 
 	if (options->census) {
-		if (count_blocks(target, what->explanation, census, classes, &err) < 0)
+		if (count_blocks(target, what->explanation, counts, &err) < 0)
 			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
-		what->census = census;
-		what->classes = classes;
+		what->census = &counts->census;
+		what->classes = &counts->classes;
+	}
+	if (options->objects) {
+		if (count_objects(options, target, counts, &err) < 0)
+			return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+		objects = objects_of(options, counts);
+		what->objects = &objects;
 	}
 	return limpet_explain_print_json(what);
 }
@@ -87,8 +163,7 @@ static int show_json(const struct explain_options *options, const struct limpet_
 static int show(const struct explain_options *options)
 {
 	struct limpet_explanation explanation;
-	struct limpet_census census = {0};
-	struct limpet_class_censuses classes = {.count = 0};
+	struct counts counts = {.classes = {.count = 0}};
 	struct limpet_explained what = {.explanation = &explanation};
 	struct limpet_target target;
 	struct limpet_err err = {0};
@@ -101,18 +176,19 @@ static int show(const struct explain_options *options)
 		limpet_target_close(&target);
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
-	status = options->json ? show_json(options, &target, &what, &census, &classes)
-			       : show_text(options, &target, &what, &census, &classes);
+	status = options->json ? show_json(options, &target, &what, &counts)
+			       : show_text(options, &target, &what, &counts);
 	limpet_target_close(&target);
-	limpet_census_done(&census);
-	limpet_class_censuses_done(&classes);
+	counts_done(&counts);
 	limpet_explanation_done(&explanation);
 	return status;
 }
 
 static const struct option long_options[] = {
 	{"pid", required_argument, NULL, 'p'},
+	{"interval", required_argument, NULL, 'i'},
 	LIMPET_LINE_FLAG("census", struct explain_options, census),
+	LIMPET_LINE_FLAG("objects", struct explain_options, objects),
 	LIMPET_LINE_FLAG("json", struct explain_options, json),
 	{"help", no_argument, NULL, 'h'},
 	{0},
@@ -120,8 +196,14 @@ static const struct option long_options[] = {
 
 static int take_option(int option, void *context)
 {
-	(void)option; /* the only one is -p */
-	return limpet_line_parse_pid(optarg, &((struct explain_options *)context)->pid);
+	struct explain_options *options = context;
+
+	if (option == 'p')
+		return limpet_line_parse_pid(optarg, &options->pid);
+	if (limpet_units_parse_duration(optarg, &options->interval_ns) < 0 || !options->interval_ns)
+		return limpet_ui_usage("explain", "--interval needs a time, such as 60s: '%s'",
+				       optarg);
+	return LIMPET_EXIT_OK;
 }
 
 static int take_operands(int count, char **operands, void *context)
@@ -129,8 +211,10 @@ static int take_operands(int count, char **operands, void *context)
 	struct explain_options *options = context;
 	int status;
 
+	if (options->interval_ns && !options->objects)
+		return limpet_ui_usage("explain", "--interval is for --objects");
 	if (count && !options->pid && limpet_line_is_trace(operands[0]))
-		return options->census
+		return options->census || options->objects
 			       ? limpet_ui_usage("explain",
 						 "a census is of a process, not of a trace")
 			       : limpet_line_take_trace("explain", count, operands, &options->file);

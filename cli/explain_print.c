@@ -10,6 +10,7 @@
 #include "analyzer/text/json_printer.h"
 #include "cli/census_print.h"
 #include "cli/json_output.h"
+#include "cli/objects_print.h"
 #include "cli/ui.h"
 #include "common/units.h"
 
@@ -346,6 +347,8 @@ static json_t *explanation_json(const struct limpet_explained *what)
 	object = limpet_json_set(object, "class_censuses",
 				 what->classes ? limpet_class_censuses_json(what->classes)
 					       : json_null());
+	object = limpet_json_set(object, "objects",
+				 what->objects ? limpet_objects_json(what->objects) : json_null());
 	return limpet_json_set(object, "verdicts", verdicts);
 }
 

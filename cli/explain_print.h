@@ -11,6 +11,8 @@
 #include "explain/class_census.h"
 #include "explain/explain.h"
 
+struct limpet_objects;
+
 /* What a trace knows besides: the same accounts earlier. All is borrowed. */
 struct limpet_explained_trace {
 	const char *file;
@@ -28,6 +30,7 @@ struct limpet_explained {
 	/* For JSON. NULL: none was asked for. */
 	const struct limpet_census *census;
 	const struct limpet_class_censuses *classes;
+	const struct limpet_objects *objects;
 };
 
 /* These print to stdout, all of it, and return an exit status. */

@@ -36,6 +36,7 @@ CLI_SRC := \
 	cli/live_target.c \
 	cli/main.c \
 	cli/mark_times.c \
+	cli/objects_print.c \
 	cli/page_opener.c \
 	cli/pager.c \
 	cli/pid_hint.c \

@@ -323,6 +323,22 @@ static void retain_tcmalloc(const struct inquiry *inquiry, struct limpet_explana
 	account->retained_bytes = bytes < account->bytes ? bytes : account->bytes;
 }
 
+static void retain_v8(const struct limpet_runtimes_marked *marked,
+		      struct limpet_explanation *explanation)
+{
+	for (size_t i = 0; i < marked->v8_count; i++) {
+		struct limpet_account *account =
+			limpet_accounts_find(explanation, LIMPET_KIND_V8, marked->v8[i].owner);
+
+		if (!account)
+			continue;
+		account->retained_known = true;
+		account->retained_bytes = marked->v8[i].free_bytes < account->bytes
+						  ? marked->v8[i].free_bytes
+						  : account->bytes;
+	}
+}
+
 /* ------------------------------------------------------------------ names */
 
 /* Appends "NAME in FILE" for libraries of allocators. */
@@ -468,6 +484,7 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 	retain(&inquiry->heaps, true, LIMPET_KIND_GLIBC_MAIN, explanation);
 	retain(&inquiry->heaps, false, LIMPET_KIND_GLIBC_ARENAS, explanation);
 	retain_in(LIMPET_KIND_PYTHON, inquiry->marked.python_bytes, NULL, explanation);
+	retain_v8(&inquiry->marked, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC, inquiry->marked.jemalloc_bytes, NULL, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_FREE, UINT64_MAX, LIMPET_REMEDY_PURGE, explanation);
 	retain_in(LIMPET_KIND_JEMALLOC_LOCKED, UINT64_MAX, NULL, explanation);

@@ -3,7 +3,7 @@
 #ifndef LIMPET_EXPLAIN_GLIBC_ORPHANS_H
 #define LIMPET_EXPLAIN_GLIBC_ORPHANS_H
 
-#include "explain/memory_reader.h"
+#include "injector/proc/memory_reader.h"
 #include "injector/proc/proc.h"
 
 struct limpet_glibc_orphan {

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "explain/memory_reader.h"
+#include "injector/proc/memory_reader.h"
 
 #define LIMPET_GLIBC_FASTBINS 10u
 #define LIMPET_GLIBC_BINS 127u

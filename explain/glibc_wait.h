@@ -2,7 +2,7 @@
 #ifndef LIMPET_EXPLAIN_GLIBC_WAIT_H
 #define LIMPET_EXPLAIN_GLIBC_WAIT_H
 
-#include "explain/memory_reader.h"
+#include "injector/proc/memory_reader.h"
 
 #define LIMPET_GLIBC_WAIT_NS UINT64_C(100000000) /* usual, for one thing */
 

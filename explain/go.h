@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "explain/heap_ranges.h"
-#include "explain/memory_reader.h"
 #include "injector/elf/modules.h"
+#include "injector/proc/memory_reader.h"
 #include "injector/proc/pages.h"
 
 #define LIMPET_GO_ARENA_BYTES ((uint64_t)64 << 20)

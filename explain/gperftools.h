@@ -8,8 +8,8 @@
 
 #include "explain/class_tally.h"
 #include "explain/heap_ranges.h"
-#include "explain/memory_reader.h"
 #include "explain/pieces.h"
+#include "injector/proc/memory_reader.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
 

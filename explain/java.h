@@ -2,8 +2,8 @@
 #ifndef LIMPET_EXPLAIN_JAVA_H
 #define LIMPET_EXPLAIN_JAVA_H
 
-#include "explain/memory_reader.h"
 #include "injector/elf/modules.h"
+#include "injector/proc/memory_reader.h"
 
 struct limpet_java_ranges {
 	uint64_t heap_start, heap_end; /* reserved for it; both 0: unknown */

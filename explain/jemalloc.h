@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "explain/memory_reader.h"
 #include "explain/pieces.h"
+#include "injector/proc/memory_reader.h"
 #include "injector/proc/pages.h"
 
 struct limpet_jemalloc_extent {

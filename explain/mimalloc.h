@@ -10,8 +10,8 @@
 
 #include <stdbool.h>
 
-#include "explain/memory_reader.h"
 #include "explain/pieces.h"
+#include "injector/proc/memory_reader.h"
 
 #define LIMPET_MIMALLOC_SEGMENT_BYTES ((uint64_t)32 << 20)
 #define LIMPET_MIMALLOC_HEAD_WORDS 64u

@@ -3,7 +3,7 @@
 #define LIMPET_EXPLAIN_MIMALLOC_PAGE_H
 
 #include "explain/class_tally.h"
-#include "explain/memory_reader.h"
+#include "injector/proc/memory_reader.h"
 
 struct limpet_mimalloc_page {
 	uint64_t address; /* of its description */

@@ -19,7 +19,6 @@ EXPLAIN_SRC := \
 	explain/java.c \
 	explain/jemalloc.c \
 	explain/mappings.c \
-	explain/memory_reader.c \
 	explain/mimalloc.c \
 	explain/mimalloc_map.c \
 	explain/mimalloc_page.c \
@@ -28,11 +27,20 @@ EXPLAIN_SRC := \
 	explain/pieces.c \
 	explain/present.c \
 	explain/runtimes.c \
+	explain/runtimes/v8_census.c \
+	explain/runtimes/v8_count.c \
+	explain/runtimes/v8_heap.c \
+	explain/runtimes/v8_layout.c \
+	explain/runtimes/v8_lines.c \
+	explain/runtimes/v8_objects.c \
+	explain/runtimes/v8_pages.c \
+	explain/runtimes/v8_sizes.c \
+	explain/runtimes/v8_tally.c \
+	explain/runtimes/v8_walk.c \
 	explain/samples.c \
 	explain/stack_owners.c \
 	explain/tcmalloc.c \
 	explain/tmpfs.c \
 	explain/used_blocks.c \
-	explain/v8.c \
 	explain/verdicts.c \
 	explain/vtables.c

@@ -4,8 +4,8 @@
 #ifndef LIMPET_EXPLAIN_PAGE_MAP_H
 #define LIMPET_EXPLAIN_PAGE_MAP_H
 
-#include "explain/memory_reader.h"
 #include "explain/samples.h"
+#include "injector/proc/memory_reader.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
 

@@ -1,10 +1,12 @@
 #include "explain/runtimes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/array.h"
 #include "explain/java.h"
-#include "explain/v8.h"
+#include "explain/runtimes/v8_layout.h"
+#include "explain/runtimes/v8_pages.h"
 
 #define PAGE ((uint64_t)4096)
 #define PYTHON_HEAD_BYTES 48u
@@ -42,12 +44,15 @@ uint64_t limpet_runtimes_python_pool(uint64_t address, const uint64_t words[LIMP
 
 /* ------------------------------------------------------------------ which runtimes there are */
 
-static const char kind_python[] = LIMPET_KIND_PYTHON;
+static const char kind_python[] = LIMPET_KIND_PYTHON, kind_v8[] = LIMPET_KIND_V8;
 static const char owner_arenas[] = "mimalloc: arenas";
 
 struct marking {
 	const struct limpet_memory_reader *memory;
 	const struct limpet_maps *maps;
+	const struct limpet_modules *modules;
+	bool v8_asked;
+	struct limpet_v8_layout *v8; /* NULL: not known */
 	bool python;
 	uint64_t python_left; /* pages that may be looked at */
 	struct limpet_java_ranges java;
@@ -90,15 +95,67 @@ static bool recognize_extent(struct marking *marking, uint64_t at, uint64_t byte
 	return true;
 }
 
+/* The constants of V8 are read once there is a page of it. */
+static const char *space_of(struct marking *marking, const struct limpet_v8_page *page)
+{
+	struct limpet_v8_space space;
+	const char *name;
+
+	if (!marking->v8_asked) {
+		marking->v8_asked = true;
+		marking->v8 = calloc(1, sizeof(*marking->v8));
+		if (marking->v8 && limpet_v8_layout_find(marking->modules, marking->v8, NULL) < 0) {
+			free(marking->v8);
+			marking->v8 = NULL;
+		}
+	}
+	if (!page->heap)
+		return "V8: read-only space";
+	name = marking->v8 && limpet_v8_page_space(marking->memory, page, &space)
+		       ? limpet_v8_space_name(marking->v8, space.id)
+		       : NULL;
+	if (name)
+		return name;
+	if (limpet_v8_page_is_large(page))
+		return "V8: large objects";
+	return page->flags & LIMPET_V8_FLAGS_YOUNG ? "V8: young generation" : "V8: old generation";
+}
+
+static struct limpet_v8_account *v8_account(struct limpet_runtimes_marked *marked,
+					    const char *owner)
+{
+	for (size_t i = 0; i < marked->v8_count; i++)
+		if (marked->v8[i].owner == owner)
+			return &marked->v8[i];
+	if (marked->v8_count == LIMPET_V8_ACCOUNTS)
+		return NULL;
+	marked->v8[marked->v8_count].owner = owner;
+	return &marked->v8[marked->v8_count++];
+}
+
+static uint64_t unused_of(const struct limpet_v8_page *page)
+{
+	const uint64_t area = page->end - page->start;
+
+	if (page->flags & LIMPET_V8_FLAG_FROM)
+		return area;
+	return !(page->flags & LIMPET_V8_FLAGS_YOUNG) && page->allocated_bytes <= area
+		       ? area - page->allocated_bytes
+		       : 0;
+}
+
 static void recognize_v8(struct marking *marking, uint64_t at)
 {
-	const char *owner;
+	const struct limpet_map *map = limpet_proc_maps_find(marking->maps, at);
+	struct limpet_v8_page page;
 
-	if (at % LIMPET_V8_PAGE_BYTES ||
-	    !recognize_extent(marking, at, limpet_v8_page(marking->memory, at, &owner)))
+	/* What belongs to no heap is never written. */
+	if (at % LIMPET_V8_PAGE_BYTES || !limpet_v8_page_read(marking->memory, at, &page) || !map ||
+	    (!page.heap && map->perms[1] == 'w') || !recognize_extent(marking, at, page.bytes))
 		return;
-	marking->kind = LIMPET_KIND_V8;
-	marking->owner = owner;
+	marking->kind = kind_v8;
+	marking->owner = space_of(marking, &page);
+	marking->unused_bytes = unused_of(&page);
 }
 
 /* The same for mimalloc, which lets a part of what it has mapped be accessed, and the rest later:
@@ -278,12 +335,22 @@ static uint64_t take_up_to(uint64_t *left, uint64_t bytes)
 	return taken;
 }
 
+static void note_v8(struct marking *marking, uint64_t bytes)
+{
+	struct limpet_v8_account *account = v8_account(&marking->marked, marking->owner);
+
+	if (account)
+		account->free_bytes += bytes;
+}
+
 /* Of what was recognized, so many bytes are present. What blocks in use touched is not known: of
  * tcmalloc's only what they cannot have touched is free. */
 static void note_unused(struct marking *marking, uint64_t bytes)
 {
 	if (marking->is_used_known)
 		marking->marked.tcmalloc_bytes += bytes - take_up_to(&marking->used_bytes, bytes);
+	else if (marking->kind == kind_v8)
+		note_v8(marking, take_up_to(&marking->unused_bytes, bytes));
 	else if (marking->kind == kind_python)
 		marking->marked.python_bytes += take_up_to(&marking->unused_bytes, bytes);
 	else
@@ -342,6 +409,7 @@ int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpe
 {
 	struct marking marking = {.memory = memory,
 				  .maps = &modules->maps,
+				  .modules = modules,
 				  .python_left = PYTHON_LOOKS,
 				  .heaps = *heaps};
 
@@ -353,6 +421,7 @@ int limpet_runtimes_mark(const struct limpet_memory_reader *memory, struct limpe
 			mark_piece(&marking, &pieces->list[i]);
 		else
 			limpet_pieces_add(&marking.out, &pieces->list[i]);
+	free(marking.v8);
 	if (marking.out.error) {
 		limpet_pieces_done(&marking.out);
 		return -ENOMEM;

@@ -28,7 +28,17 @@
 #define LIMPET_REMEDY_PURGE "mallctl(\"arena.4096.purge\")" /* MALLCTL_ARENAS_ALL */
 #define LIMPET_REMEDY_RELEASE "MallocExtension_ReleaseFreeMemory()"
 
+/* What is free in a space of V8's heap: in pages, as of the last sweep, and all of a semispace that
+ * waits for the next collection. */
+struct limpet_v8_account {
+	const char *owner;
+	uint64_t free_bytes;
+};
+#define LIMPET_V8_ACCOUNTS 16u
+
 struct limpet_runtimes_marked {
+	struct limpet_v8_account v8[LIMPET_V8_ACCOUNTS];
+	size_t v8_count;
 	/* Bytes of present pages that hold nothing: of Python's arenas, of slabs of jemalloc, of
 	 * spans of gperftools' tcmalloc. */
 	uint64_t python_bytes, jemalloc_bytes, tcmalloc_bytes;

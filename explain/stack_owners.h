@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "explain/memory_reader.h"
+#include "injector/proc/memory_reader.h"
 
 struct limpet_target;
 

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 
 #include "explain/heap_ranges.h"
-#include "explain/memory_reader.h"
 #include "explain/pieces.h"
+#include "injector/proc/memory_reader.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
 

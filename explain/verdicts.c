@@ -278,14 +278,25 @@ static void judge_tcmalloc(struct verdicts *verdicts)
 	say_next(verdicts, "limpet attach");
 }
 
+static void judge_v8(struct verdicts *verdicts)
+{
+	const uint64_t bytes = limpet_accounts_bytes(verdicts->of, LIMPET_KIND_V8);
+
+	if (!is_share(verdicts->of, bytes, LARGE_PERCENT))
+		return;
+	say(verdicts, bytes, "runtime-heap", NULL, NULL,
+	    "are V8's heap, JavaScript's objects: limpet explain %d --objects counts them",
+	    verdicts->of->pid);
+	say_next(verdicts, "limpet explain --objects");
+}
+
 /* Objects/obmalloc.c: an arena is unmapped once it holds no object at all. */
 static void judge_runtimes(struct verdicts *verdicts)
 {
 	static const struct {
 		const char *kind, *text;
 		bool tools; /* that the language has for its heap */
-	} heaps[] = {{LIMPET_KIND_V8, "V8's heap, JavaScript's objects", true},
-		     {LIMPET_KIND_JAVA, "Java's heap", true},
+	} heaps[] = {{LIMPET_KIND_JAVA, "Java's heap", true},
 		     {LIMPET_KIND_GO, "Go's heap", true},
 		     {LIMPET_KIND_MIMALLOC, "mimalloc's heap; how much of it is free is not known",
 		      false},
@@ -485,6 +496,7 @@ int limpet_verdicts_make(struct limpet_explanation *explanation)
 	judge_live(&verdicts);
 	judge_jemalloc(&verdicts);
 	judge_tcmalloc(&verdicts);
+	judge_v8(&verdicts);
 	judge_runtimes(&verdicts);
 	judge_stacks(&verdicts);
 	judge_shared(&verdicts);

@@ -123,6 +123,7 @@ INJECTOR_SRC += \
 	injector/proc/cgroup.c \
 	injector/proc/descriptor.c \
 	injector/proc/memory.c \
+	injector/proc/memory_reader.c \
 	injector/proc/message_queue.c \
 	injector/proc/pagemap.c \
 	injector/proc/pages.c \

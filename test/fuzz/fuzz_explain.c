@@ -16,8 +16,8 @@
 #include "explain/jemalloc.h"
 #include "explain/mimalloc_census.h"
 #include "explain/runtimes.h"
+#include "explain/runtimes/v8_pages.h"
 #include "explain/tcmalloc.h"
-#include "explain/v8.h"
 #include "test/unit/target_of.h"
 
 #define BASE UINT64_C(0x200000000000)
@@ -284,15 +284,15 @@ static void read_runtimes(void)
 	struct limpet_mimalloc mimalloc = {0};
 	struct limpet_pieces pieces = {0};
 	uint64_t words[LIMPET_PYTHON_WORDS], used;
-	const char *owner;
 
 	limpet_pieces_add(&pieces, &(struct limpet_piece){.start = BASE,
 							  .end = BASE + BYTES,
 							  .account = LIMPET_MEMORY_UNKNOWN});
 	for (uint64_t at = BASE; at < BASE + BYTES; at += LIMPET_V8_PAGE_BYTES) {
-		uint64_t bytes = limpet_v8_page(&memory_reader, at, &owner);
+		struct limpet_v8_page page;
 
-		check(!bytes || owner);
+		check(!limpet_v8_page_read(&memory_reader, at, &page) ||
+		      (page.address == at && page.start < page.end));
 	}
 	for (uint64_t at = 0; at < LIMPET_V8_PAGE_BYTES; at += 4096) {
 		memcpy(words, memory + at, sizeof(words));

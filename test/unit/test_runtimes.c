@@ -14,7 +14,7 @@
 #include "explain/mimalloc.h"
 #include "explain/present.h"
 #include "explain/runtimes.h"
-#include "explain/v8.h"
+#include "explain/runtimes/v8_pages.h"
 
 #define AT UINT64_C(0x47f2500000)
 
@@ -29,58 +29,72 @@ static int read_nothing(void *context, uint64_t address, void *ret, size_t bytes
 static void test_a_page_of_v8(void **state)
 {
 	/* Of node 20. */
-	const uint64_t good[] = {0x40000, 0x4, 0x118240e0, AT + 0x1148, AT + 0x40000, 0x3eeb8};
+	const uint64_t good[LIMPET_V8_HEAD_WORDS] = {0x40000,      0x4,     0x118240e0, AT + 0x1148,
+						     AT + 0x40000, 0x3eeb8, 0x10};
 	const struct {
 		unsigned word;
 		uint64_t value;
-	} bad[] = {{0, 0},          {0, 0x20000},    {0, 0x40008},
-		   {0, UINT64_MAX}, {1, UINT64_MAX}, {2, 0},
-		   {2, 3},          {3, AT},         {3, AT + 0x30000},
-		   {3, 0},          {4, AT},         {4, AT + 0x40008},
-		   {4, AT + 0x2000}};
+	} bad[] = {{0, 0},          {0, 0x1000}, {0, 0x40008},      {0, UINT64_MAX},
+		   {1, UINT64_MAX}, {2, 3},      {3, AT},           {3, AT + 0x30000},
+		   {3, 0},          {4, AT},     {4, AT + 0x40008}, {4, AT + 0x2000}};
 	uint64_t words[LIMPET_V8_HEAD_WORDS];
-	const char *owner = NULL;
+	struct limpet_v8_page page;
 
 	(void)state;
-	assert_int_equal(limpet_v8_judge_head(AT, good, &owner), 0x40000);
-	assert_string_equal(owner, "V8: old generation");
-	assert_int_equal(limpet_v8_judge_head(AT + 0x1000, good, &owner), 0);
+	assert_true(limpet_v8_judge_head(AT, good, &page));
+	assert_int_equal(page.bytes, 0x40000);
+	assert_int_equal(page.allocated_bytes, 0x3eeb8);
+	assert_false(page.flags & LIMPET_V8_FLAGS_YOUNG);
+	assert_false(limpet_v8_page_is_large(&page));
+	assert_false(limpet_v8_judge_head(AT + 0x1000, good, &page));
 	for (size_t i = 0; i < LIMPET_COUNT_OF(bad); i++) {
 		memcpy(words, good, sizeof(words));
 		words[bad[i].word] = bad[i].value;
-		assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0);
+		assert_false(limpet_v8_judge_head(AT, words, &page));
 	}
 	memcpy(words, good, sizeof(words));
 	words[1] = 0x12;
-	assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0x40000);
-	assert_string_equal(owner, "V8: young generation");
+	assert_true(limpet_v8_judge_head(AT, words, &page));
+	assert_true(page.flags & LIMPET_V8_FLAGS_YOUNG);
 	words[0] = 0x9f5000;
 	words[4] = AT + 0x9f45e0;
-	assert_int_equal(limpet_v8_judge_head(AT, words, &owner), 0x9f5000);
-	assert_string_equal(owner, "V8: large objects");
+	assert_true(limpet_v8_judge_head(AT, words, &page));
+	assert_int_equal(page.bytes, 0x9f5000);
+	assert_true(limpet_v8_page_is_large(&page));
+	/* Cut to what it holds. */
+	words[0] = 0x25000;
+	words[4] = AT + 0x25000;
+	assert_true(limpet_v8_judge_head(AT, words, &page));
 }
 
 static void test_newer_pages_of_v8(void **state)
 {
 	/* Of node 22. */
-	uint64_t head[LIMPET_V8_HEAD_WORDS] = {0x8012,     AT,          0x40000,
-					       0x28968ea0, AT + 0x1140, AT + 0x40000};
+	uint64_t head[LIMPET_V8_HEAD_WORDS] = {0x8012,      AT,           0x40000, 0x28968ea0,
+					       AT + 0x1140, AT + 0x40000, 0x3eec0};
 	/* Of node 24. */
 	uint64_t metadata[LIMPET_V8_METADATA_WORDS] = {0x6b8ed90,  AT,       0x40000, 0x3ffb0,
 						       0x40,       0x3fff8,  0x40000, AT + 0x40000,
 						       0x46534ff8, AT + 0x10};
-	const char *owner = NULL;
+	struct limpet_v8_page page;
 
 	(void)state;
-	assert_int_equal(limpet_v8_judge_head(AT, head, &owner), 0x40000);
-	assert_string_equal(owner, "V8: young generation");
+	assert_true(limpet_v8_judge_head(AT, head, &page));
+	assert_int_equal(page.bytes, 0x40000);
+	assert_true(page.flags & LIMPET_V8_FLAGS_YOUNG);
 	head[1] += 0x40000;
-	assert_int_equal(limpet_v8_judge_head(AT, head, &owner), 0);
-	assert_int_equal(limpet_v8_judge_metadata(AT, 0x104, metadata, &owner), 0x40000);
-	assert_string_equal(owner, "V8: old generation");
-	assert_int_equal(limpet_v8_judge_metadata(AT + 0x40000, 0x104, metadata, &owner), 0);
+	assert_false(limpet_v8_judge_head(AT, head, &page));
+	assert_true(limpet_v8_judge_metadata(AT, 0x104, metadata, &page));
+	assert_int_equal(page.bytes, 0x40000);
+	assert_int_equal(page.allocated_bytes, 0x3ffb0);
+	assert_false(limpet_v8_judge_metadata(AT + 0x40000, 0x104, metadata, &page));
 	metadata[7] = AT + 0x50000;
-	assert_int_equal(limpet_v8_judge_metadata(AT, 0x104, metadata, &owner), 0);
+	assert_false(limpet_v8_judge_metadata(AT, 0x104, metadata, &page));
+	/* What is never written belongs to no heap. */
+	metadata[1] = metadata[8] = 0;
+	metadata[7] = AT + 0x40000;
+	assert_true(limpet_v8_judge_metadata(AT, 0x104, metadata, &page));
+	assert_int_equal(page.heap, 0);
 }
 
 static void test_a_pool_of_python(void **state)

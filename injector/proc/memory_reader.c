@@ -1,4 +1,4 @@
-#include "explain/memory_reader.h"
+#include "injector/proc/memory_reader.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-/* How explain reads the memory of a process, without leaving a trace in it: one reader for
+/* How limpet reads the memory of a process, without leaving a trace in it: one reader for
  * everything that follows a pointer of the process.
  *
  * Only pages that are present are read. To read another one would bring it in: from swap, from its
@@ -8,8 +8,8 @@
  *
  * A page may go between the question and the reading; the question is asked again after some
  * milliseconds. */
-#ifndef LIMPET_EXPLAIN_MEMORY_READER_H
-#define LIMPET_EXPLAIN_MEMORY_READER_H
+#ifndef LIMPET_INJECTOR_PROC_MEMORY_READER_H
+#define LIMPET_INJECTOR_PROC_MEMORY_READER_H
 
 #include <stdbool.h>
 #include <stddef.h>

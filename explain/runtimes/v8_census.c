@@ -1,0 +1,237 @@
+#include "explain/runtimes/v8_census.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/apart.h"
+#include "explain/runtimes/v8_wire.h"
+#include "injector/elf/modules.h"
+#include "injector/proc/memory_reader.h"
+#include "injector/proc/target_process.h"
+
+/* A heap of 4 GiB takes some ten seconds. */
+#define CENSUS_NS UINT64_C(30000000000)
+#define REQUESTS_LIMIT ((uint64_t)4 << 20)
+
+struct census {
+	const struct limpet_target *target;
+	struct limpet_modules modules;
+	struct limpet_v8_layout layout;
+	struct limpet_v8_heap heap;
+	struct limpet_process_reader *process;
+	const struct limpet_memory_reader *memory;
+	uint8_t copy[LIMPET_V8_PAGE_BYTES];
+};
+
+static void census_free(struct census *census)
+{
+	limpet_process_reader_free(census->process);
+	limpet_v8_heap_done(&census->heap);
+	limpet_modules_done(&census->modules);
+	free(census);
+}
+
+void limpet_v8_census_done(struct limpet_v8_census *census)
+{
+	free(census->rows);
+	*census = (struct limpet_v8_census){.has_heap = false};
+}
+
+/* ------------------------------------------------------------------ what the process asks for */
+
+/* Nothing but pages of the heaps. */
+static int send_block(struct census *census, const struct limpet_apart_process *process,
+		      uint64_t address)
+{
+	int32_t code = -EFAULT;
+	struct iovec parts[2] = {{&code, sizeof(code)}, {census->copy, LIMPET_V8_BLOCK_BYTES}};
+
+	if (address % LIMPET_V8_BLOCK_BYTES == 0 && limpet_v8_heap_find(&census->heap, address))
+		code = limpet_memory_reader_read(census->memory, address, census->copy,
+						 LIMPET_V8_BLOCK_BYTES);
+	return limpet_apart_send(process, parts, code ? 1 : 2);
+}
+
+/* Block by block, if not all are present. */
+static void copy_area(struct census *census, const struct limpet_v8_page *page,
+		      struct limpet_v8_copied *copied)
+{
+	copied->bytes = limpet_v8_page_is_large(page) && LIMPET_V8_LARGE_BYTES < page->end - page->start
+				? LIMPET_V8_LARGE_BYTES
+				: page->end - page->start;
+	copied->start = page->start;
+	copied->end = page->end;
+	copied->absent_bytes = 0;
+	if (limpet_memory_reader_read(census->memory, page->start, census->copy, copied->bytes) ==
+	    0)
+		return;
+	memset(census->copy, 0, copied->bytes);
+	for (uint64_t at = 0, bytes; at < copied->bytes; at += bytes) {
+		const uint64_t address = page->start + at;
+
+		bytes = LIMPET_V8_BLOCK_BYTES - address % LIMPET_V8_BLOCK_BYTES;
+		if (bytes > copied->bytes - at)
+			bytes = copied->bytes - at;
+		if (limpet_memory_reader_read(census->memory, address, census->copy + at, bytes) <
+		    0)
+			copied->absent_bytes += bytes;
+	}
+}
+
+/* Where objects are being allocated is read before and after: if it has moved in between, what is
+ * copied may have changed, too. */
+static void copy_page(struct census *census, const struct limpet_v8_heap_page *it,
+		      struct limpet_v8_copied *copied)
+{
+	struct limpet_v8_page page;
+
+	memset(copied, 0, sizeof(*copied));
+	if (it->is_unused ||
+	    !limpet_v8_page_read(census->memory, it->page.address, &page) ||
+	    page.bytes != it->page.bytes || (page.flags & LIMPET_V8_FLAG_FROM))
+		return;
+	copied->gap_count =
+		limpet_v8_heap_gaps(census->memory, &census->heap, &page, copied->gaps);
+	copy_area(census, &page, copied);
+}
+
+static int send_area(struct census *census, const struct limpet_apart_process *process,
+		     uint64_t index)
+{
+	struct limpet_v8_copied copied;
+	struct iovec parts[2] = {{&copied, sizeof(copied)}, {census->copy, 0}};
+
+	if (index >= census->heap.count)
+		return -EBADMSG;
+	copy_page(census, &census->heap.pages[index], &copied);
+	parts[1].iov_len = copied.bytes;
+	return limpet_apart_send(process, parts, copied.bytes ? 2 : 1);
+}
+
+/* ------------------------------------------------------------------ what it has counted */
+
+static bool is_sound(const struct limpet_v8_row *row)
+{
+	return row->kind < LIMPET_V8_KINDS && memchr(row->name, '\0', sizeof(row->name)) &&
+	       memchr(row->script, '\0', sizeof(row->script));
+}
+
+static int receive(const struct limpet_apart_process *process, struct limpet_v8_census *ret)
+{
+	struct limpet_v8_counted counted;
+	struct limpet_v8_row *rows;
+	int error = limpet_apart_receive(process, &counted, sizeof(counted));
+
+	if (error)
+		return error;
+	if (counted.error > 0 || counted.row_count > LIMPET_V8_ROWS)
+		return -EBADMSG;
+	if (counted.error)
+		return counted.error;
+	rows = calloc(counted.row_count + 1, sizeof(*rows));
+	if (!rows)
+		return -ENOMEM;
+	if (counted.row_count)
+		error = limpet_apart_receive(process, rows, counted.row_count * sizeof(*rows));
+	for (size_t i = 0; i < counted.row_count && !error; i++)
+		error = is_sound(&rows[i]) ? 0 : -EBADMSG;
+	if (error) {
+		free(rows);
+		return error;
+	}
+	ret->rows = rows;
+	ret->row_count = counted.row_count;
+	ret->totals = counted.totals;
+	ret->doubtful_bytes = counted.doubtful_bytes;
+	ret->absent_bytes = counted.absent_bytes;
+	return 0;
+}
+
+static int serve(struct census *census, const struct limpet_apart_process *process,
+		 struct limpet_v8_census *ret)
+{
+	for (uint64_t i = 0; i < REQUESTS_LIMIT; i++) {
+		struct limpet_v8_request request;
+		int error = limpet_apart_receive(process, &request, sizeof(request));
+
+		if (error)
+			return error;
+		if (request.op == LIMPET_V8_COUNTED)
+			return receive(process, ret);
+		if (request.op == LIMPET_V8_READ_BLOCK)
+			error = send_block(census, process, request.number);
+		else if (request.op == LIMPET_V8_COPY_AREA)
+			error = send_area(census, process, request.number);
+		else
+			error = -EBADMSG;
+		if (error)
+			return error;
+	}
+	return -EBADMSG;
+}
+
+/* ------------------------------------------------------------------ all of it */
+
+static int count(struct census *census, struct limpet_v8_census *ret)
+{
+	struct limpet_v8_counting counting = {
+		.layout = &census->layout, .heap = &census->heap, .maps = &census->modules.maps};
+	struct limpet_apart_process process = LIMPET_APART_NONE;
+	int error = limpet_apart_start(limpet_v8_count, &counting, &process);
+
+	if (!error)
+		error = serve(census, &process, ret);
+	limpet_apart_stop(&process);
+	ret->is_cut = limpet_process_reader_was_cut(census->process);
+	return error;
+}
+
+static int take(struct census *census, struct limpet_v8_census *ret)
+{
+	int error = limpet_process_reader_new(census->target, &census->process);
+
+	if (!error)
+		error = limpet_modules_of_files(census->target, &census->modules);
+	if (error)
+		return error;
+	limpet_process_reader_allow(census->process, CENSUS_NS);
+	census->memory = limpet_process_reader(census->process);
+	error = limpet_v8_heap_read(census->memory, &census->modules.maps, &census->heap);
+	if (error || !census->heap.count)
+		return error;
+	ret->has_heap = true;
+	ret->isolates = census->heap.isolates;
+	error = limpet_v8_layout_find(&census->modules, &census->layout, NULL);
+	ret->major = census->layout.major;
+	ret->minor = census->layout.minor;
+	ret->build = census->layout.build;
+	ret->is_known = !error;
+	if (error)
+		return error == -ENOMEM ? error : 0;
+	return count(census, ret);
+}
+
+int limpet_v8_census_take(const struct limpet_target *target, struct limpet_v8_census *ret_census,
+			  struct limpet_err *err)
+{
+	struct limpet_v8_census result = {.has_heap = false};
+	struct census *census = calloc(1, sizeof(*census));
+	int identity_error, error = census ? limpet_target_check(target) : -ENOMEM;
+
+	if (!error) {
+		census->target = target;
+		error = take(census, &result);
+		/* Whatever was found then, it is of neither program. */
+		identity_error = limpet_target_check(target);
+		error = identity_error ? identity_error : error;
+	}
+	if (census)
+		census_free(census);
+	if (error) {
+		limpet_v8_census_done(&result);
+		return limpet_proc_explain(target->pid, error, "read the memory of", err);
+	}
+	*ret_census = result;
+	return 0;
+}
