@@ -107,10 +107,12 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_MEMORY = 32,    /* before the agent was loaded: enum limpet_memory_account */
 	LIMPET_HEADER_UNFOLLOWED,     /* owners of the unknown part of it, in words */
 	LIMPET_HEADER_PAGES,          /* 1: blocks are pages of memory that were touched */
-	LIMPET_HEADER_ACCOUNT         /* of resident memory, before the agent was loaded: sum, bytes
+	LIMPET_HEADER_ACCOUNT,        /* of resident memory, before the agent was loaded: sum, bytes
 					 that malloc_trim(0) returns, rows; of each length and bytes
 					 of its kind and of its owner, bytes, count, free bytes + 1
 					 (0: unknown) */
+	LIMPET_HEADER_OBJECTS         /* of a managed heap: rows; of each kind, length and bytes of
+					 name and script, line, number, bytes, those outside */
 };
 
 enum limpet_trace_modules_section {
@@ -287,7 +289,8 @@ enum limpet_trace_end_section {
 	LIMPET_ENDING_LOSSES,       /* a bit for each enum limpet_loss that applies */
 	LIMPET_ENDING_AGENT_RESIDENT_BYTES, /* the most of its memory that was resident */
 	LIMPET_ENDING_UNFOLLOWED = 33,      /* as in the HEADER, at the end */
-	LIMPET_ENDING_ACCOUNT               /* the same */
+	LIMPET_ENDING_ACCOUNT,              /* the same */
+	LIMPET_ENDING_OBJECTS               /* the same */
 };
 
 enum limpet_trace_symbols_section {

@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/views/object_growth.h"
 #include "common/array.h"
+#include "common/base_name.h"
+#include "common/begins.h"
 #include "common/units.h"
 
 /* Less than both is not said. The verdict is about what weighs most, if it weighs something. */
@@ -429,6 +432,28 @@ static char *say_stacks(const struct limpet_part *part, const char *bytes, const
 		     idle ? part->idle : "", who);
 }
 
+/* "18.0 k more closures of onTick (leaks.js:2)" */
+static int name_objects(const struct limpet_evidence *it, struct limpet_heap_finding *finding,
+			char **ret_words)
+{
+	const struct limpet_object_growth growth = limpet_object_growth_find(it->model);
+	char count[LIMPET_UNITS_TEXT], place[LIMPET_OBJECT_SCRIPT_BYTES + 16] = "";
+
+	*ret_words = NULL;
+	if (!growth.row)
+		return 0;
+	finding->culprit.function = strdup(growth.row->name);
+	finding->culprit.file = growth.row->script[0] ? limpet_base_name(growth.row->script) : NULL;
+	finding->culprit.line = growth.row->line;
+	if (finding->culprit.file && growth.row->line)
+		snprintf(place, sizeof(place), " (%s:%u)", finding->culprit.file, growth.row->line);
+	limpet_units_format_count(count, growth.count);
+	*ret_words = print("%s more %s%s%s", count,
+			   growth.row->kind == LIMPET_OBJECT_CLOSURES ? "closures of " : "of ",
+			   growth.row->name, place);
+	return finding->culprit.function && *ret_words ? 0 : -ENOMEM;
+}
+
 static char *say_part(const struct limpet_evidence *it, const struct limpet_candidate *one,
 		      const char *who)
 {
@@ -444,6 +469,9 @@ static char *say_part(const struct limpet_evidence *it, const struct limpet_cand
 	case LIMPET_HEAP_STACKS:
 		return say_stacks(part, bytes, time, all, who);
 	case LIMPET_HEAP_RUNTIME:
+		if (who[0])
+			return print("JavaScript objects grew by %s in %s, to %s: %s.", bytes, time,
+				     all, who);
 		return print("%s grew by %s in %s, to %s: objects of the language, no leak of "
 			     "native memory.",
 			     name, bytes, time, all);
@@ -458,13 +486,19 @@ static char *say_part(const struct limpet_evidence *it, const struct limpet_cand
 	}
 }
 
-/* *ret_words: ", mapped by connect (pool.c:9)", or "" if that is not known. */
-static int name_mapper(const struct limpet_evidence *it, struct limpet_heap_finding *finding,
-		       char **ret_words)
+/* *ret_words: ", mapped by connect (pool.c:9)", or of V8's heap the objects, or "" if that is not
+ * known. */
+static int name_maker(const struct limpet_evidence *it, const struct limpet_part *part,
+		      struct limpet_heap_finding *finding, char **ret_words)
 {
 	LIMPET_FREE char *who = NULL;
 	int code = 0;
 
+	if (finding->kind == LIMPET_HEAP_RUNTIME) {
+		code = limpet_begins(part->words, "V8") ? name_objects(it, finding, ret_words) : 0;
+		if (code < 0 || *ret_words)
+			return code;
+	}
 	if ((finding->kind == LIMPET_HEAP_MAPPING || finding->kind == LIMPET_HEAP_STACKS) &&
 	    it->model->totals.mapped_bytes >= finding->bytes / 2)
 		code = find_mapper(it, &finding->culprit);
@@ -497,7 +531,7 @@ static int find_parts(struct limpet_evidence *it, struct limpet_candidates *cand
 			continue;
 		one = candidate_of(rule, change);
 		one.part = part;
-		code = name_mapper(it, &one.finding, &who);
+		code = name_maker(it, part, &one.finding, &who);
 		if (code < 0)
 			break;
 		one.finding.text = say_part(it, &one, who);
@@ -522,7 +556,7 @@ static int find_mapped(struct limpet_evidence *it, struct limpet_candidates *can
 			unsaid -= (double)limpet_part_change(candidates->list[i].part);
 	if (!is_enough(&rules[RULE_MAPPED], unsaid, mapped + (double)totals->live_bytes))
 		return 0;
-	code = name_mapper(it, &one.finding, &who);
+	code = name_maker(it, NULL, &one.finding, &who);
 	if (code < 0)
 		return code;
 	one.finding.share = mapped / (mapped + (double)totals->live_bytes);

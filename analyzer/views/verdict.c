@@ -285,8 +285,8 @@ struct tool {
 	const char *words, *before, *after; /* the last NULL: no pid */
 };
 static const struct tool tools[] = {
-	{"V8's heap (JavaScript)", "`kill -USR1 ",
-	 "` opens node's inspector on loopback: compare two heap snapshots there."},
+	{"V8's heap (JavaScript)", "`limpet explain ",
+	 " --objects --interval 60s` shows which of them grow."},
 	{"the Java heap", "`jcmd ", " GC.class_histogram` counts its objects by class."},
 	{"Python's arenas", "`limpet explain ",
 	 " --census` counts its blocks; tracemalloc names lines."},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "collector/capture/account_snapshot.h"
+#include "collector/capture/object_snapshot.h"
 #include "collector/record/recorder.h"
 #include "common/clock.h"
 #include "injector/elf/memory_owners.h"
@@ -125,8 +126,10 @@ void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_all
 	if (other_allocators && !watch->unfollowed[0] && limpet_runtime_is_apart(watch->runtime))
 		snprintf(watch->unfollowed, sizeof(watch->unfollowed), "the heap of %s%s",
 			 limpet_runtime_article(watch->runtime), watch->runtime);
-	if (!watch->is_new_program)
+	if (!watch->is_new_program) {
 		limpet_account_snapshot_take(watch->target, &watch->account_before);
+		limpet_object_snapshot_take(watch->target, &watch->objects_before);
+	}
 	watch->looked_ns = limpet_monotonic_ns();
 	began_ns = limpet_thread_time_ns();
 	if (other_allocators ||
@@ -161,12 +164,17 @@ void limpet_memory_watch_end(struct limpet_memory_watch *watch, bool agent_is_th
 		name_unfollowed(watch);
 	limpet_account_snapshot_done(&watch->account);
 	limpet_account_snapshot_take(watch->target, &watch->account);
+	limpet_object_snapshot_done(&watch->objects);
+	if (watch->objects_before.known)
+		limpet_object_snapshot_take(watch->target, &watch->objects);
 }
 
 void limpet_memory_watch_done(struct limpet_memory_watch *watch)
 {
 	limpet_account_snapshot_done(&watch->account_before);
 	limpet_account_snapshot_done(&watch->account);
+	limpet_object_snapshot_done(&watch->objects_before);
+	limpet_object_snapshot_done(&watch->objects);
 }
 
 void limpet_memory_watch_take(struct limpet_memory_watch *watch, struct limpet_memory *ret)
