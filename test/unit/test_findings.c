@@ -39,8 +39,10 @@ struct habits {
 static struct sample sample;
 static struct limpet_recorder *recorder;
 static uint64_t rounds, rss_bytes, agent_bytes, file_bytes;
-static struct limpet_dropped dropped; /* told at the end */
-static uint64_t losses;               /* likewise */
+static struct limpet_dropped dropped;                      /* told at the end */
+static uint64_t losses;                                    /* likewise */
+static const struct limpet_resident_account *account_then; /* likewise */
+static const struct limpet_object_counts *objects_then;
 static struct limpet_analysis analysis;
 static struct limpet_history *history;
 static struct limpet_verdict verdict;
@@ -121,6 +123,8 @@ static void finish(enum limpet_end why)
 	const struct limpet_recorder_end end = {.end = why,
 						.time_ns = sample.now_ns,
 						.losses = losses,
+						.account = account_then,
+						.objects = objects_then,
 						.agent_unloaded = true,
 						.agent_memory_bytes = 1 << 20};
 	struct limpet_seal_result result;
@@ -458,6 +462,75 @@ static void test_pages(void **state)
 	close_it();
 }
 
+/* ------------------------------------------------------------------ objects */
+
+static struct limpet_resident_account account_of(struct limpet_resident_row *row, uint64_t bytes)
+{
+	*row = (struct limpet_resident_row){
+		.kind = "v8-heap", .owner = "V8's heap", .bytes = bytes};
+	return (struct limpet_resident_account){
+		.known = true, .rss_bytes = bytes, .rows = row, .count = 1};
+}
+
+/* Of a heap of V8 that grows by 20 MiB the objects that became more. */
+static void assert_objects(const struct limpet_object_counts *before,
+			   const struct limpet_object_counts *after, const char *sentence)
+{
+	static const struct habits nothing = {0};
+	struct limpet_resident_row rows[2];
+	const struct limpet_resident_account first = account_of(&rows[0], 10 << 20);
+	const struct limpet_resident_account last = account_of(&rows[1], 30 << 20);
+
+	sample.account = &first;
+	sample.objects = before;
+	account_then = &last;
+	objects_then = after;
+	capture(&nothing, 8000);
+	assert_int_equal(verdict.about.kind, LIMPET_HEAP_RUNTIME);
+	assert_string_equal(verdict.sentences[0], sentence);
+	close_it();
+	sample.account = account_then = NULL;
+	sample.objects = objects_then = NULL;
+}
+
+static void test_objects(void **state)
+{
+	struct limpet_object_row before[] = {
+		{LIMPET_OBJECT_INSTANCES, "Session", "file:///srv/chain.js", 12, 500, 20000, 0},
+		{LIMPET_OBJECT_INSTANCES, "Session", "file:///srv/other.js", 12, 90000, 2000000, 0},
+	};
+	struct limpet_object_row after[] = {
+		{LIMPET_OBJECT_INSTANCES, "Object", "", 0, 90000, 9000000, 0},
+		{LIMPET_OBJECT_STRINGS, "characters", "", 0, 90000, 8000000, 0},
+		{LIMPET_OBJECT_INSTANCES, "Session", "file:///srv/other.js", 12, 90000, 2000000, 0},
+		{LIMPET_OBJECT_INSTANCES, "Timer", "node:timers", 8, 99000, 4000000, 0},
+		{LIMPET_OBJECT_INSTANCES, "Session", "file:///srv/chain.js", 12, 40500, 1620000,
+		 2000000},
+	};
+	const struct limpet_object_counts first = {true, before, 2}, last = {true, after, 5};
+	const struct limpet_object_counts unknown = {.known = false};
+
+	(void)state;
+	/* What the program's own code makes, if it is a tenth of the growth. */
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 40.0 k more of "
+		       "Session (chain.js:12).");
+	after[4].outside_bytes = 0;
+	after[4].count = 600;
+	after[4].bytes = 24000;
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 90.0 k more of "
+		       "Object.");
+	after[4] = (struct limpet_object_row){
+		LIMPET_OBJECT_CLOSURES, "onTick", "/srv/bus.js", 7, 30000, 9000000, 0};
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 30.0 k more "
+		       "closures of onTick (bus.js:7).");
+	assert_objects(&unknown, &last,
+		       "V8's heap (JavaScript) grew by 20.0 MiB in 8.0s, to 30.0 MiB: objects of "
+		       "the language, no leak of native memory.");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +545,7 @@ int main(void)
 		cmocka_unit_test(test_left_after_a_fall),
 		cmocka_unit_test(test_hidden),
 		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_objects),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
