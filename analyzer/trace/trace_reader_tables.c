@@ -180,8 +180,8 @@ static int read_objects(struct limpet_cursor *list, struct limpet_object_counts 
 	for (size_t i = 0; i < objects.count; i++) {
 		struct limpet_object_row *row = &objects.rows[i];
 
-		row->kind = (enum limpet_object_kind)limpet_cursor_limited(
-			list, LIMPET_OBJECT_KINDS - 1);
+		row->kind = (enum limpet_object_kind)limpet_cursor_limited(list,
+									   LIMPET_OBJECT_KINDS - 1);
 		read_text(list, row->name, sizeof(row->name));
 		read_text(list, row->script, sizeof(row->script));
 		row->line = (uint32_t)limpet_cursor_limited(list, UINT32_MAX);
