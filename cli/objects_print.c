@@ -14,7 +14,7 @@
 #include "common/units.h"
 
 /* Rows that are listed one by one, and the columns before what they are of. */
-enum { ROWS = 25, WHAT_COLUMN = 41 };
+enum { ROWS = 25, WHAT_COLUMN = 39 };
 
 static const struct {
 	const char *id;    /* in JSON */

@@ -143,7 +143,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--census --pid --json --help'
+		values='--census --objects --interval --pid --json --help'
 		;;
 	stacks)
 		if [[ $word == -* ]]; then

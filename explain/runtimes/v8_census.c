@@ -13,11 +13,15 @@
 /* A heap of 4 GiB takes some ten seconds. */
 #define CENSUS_NS UINT64_C(30000000000)
 #define REQUESTS_LIMIT ((uint64_t)4 << 20)
+/* More than this part of the heap elsewhere than before, and it is counted again. */
+#define MOVED_SHARE 20u
+#define TRIES 2u
 
 struct census {
 	const struct limpet_target *target;
 	struct limpet_modules modules;
 	struct limpet_v8_layout layout;
+	struct limpet_maps maps;
 	struct limpet_v8_heap heap;
 	struct limpet_process_reader *process;
 	const struct limpet_memory_reader *memory;
@@ -28,6 +32,7 @@ static void census_free(struct census *census)
 {
 	limpet_process_reader_free(census->process);
 	limpet_v8_heap_done(&census->heap);
+	limpet_proc_maps_done(&census->maps);
 	limpet_modules_done(&census->modules);
 	free(census);
 }
@@ -176,7 +181,7 @@ static int serve(struct census *census, const struct limpet_apart_process *proce
 static int count(struct census *census, struct limpet_v8_census *ret)
 {
 	struct limpet_v8_counting counting = {
-		.layout = &census->layout, .heap = &census->heap, .maps = &census->modules.maps};
+		.layout = &census->layout, .heap = &census->heap, .maps = &census->maps};
 	struct limpet_apart_process process = LIMPET_APART_NONE;
 	int error = limpet_apart_start(limpet_v8_count, &counting, &process);
 
@@ -185,6 +190,59 @@ static int count(struct census *census, struct limpet_v8_census *ret)
 	limpet_apart_stop(&process);
 	ret->is_cut = limpet_process_reader_was_cut(census->process);
 	return error;
+}
+
+/* Bytes of areas that were not there before: the heap grew, or the collector has moved what it has
+ * elsewhere. */
+static uint64_t new_bytes(const struct limpet_v8_heap *before, const struct limpet_v8_heap *now)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < now->count; i++) {
+		const struct limpet_v8_page *page = &now->pages[i].page;
+		const struct limpet_v8_heap_page *then = limpet_v8_heap_find(before, page->address);
+
+		if (!now->pages[i].is_unused && (!then || then->page.bytes != page->bytes))
+			bytes += page->end - page->start;
+	}
+	return bytes;
+}
+
+/* By the mappings of this moment. */
+static int find_heap(struct census *census, struct limpet_v8_heap *ret)
+{
+	struct limpet_maps maps;
+	int error = limpet_proc_maps_read(census->target->pid, &maps);
+
+	if (error)
+		return error;
+	limpet_proc_maps_done(&census->maps);
+	census->maps = maps;
+	return limpet_v8_heap_read(census->memory, &census->maps, ret);
+}
+
+/* Again if the heap is another one by then. */
+static int count_until_quiet(struct census *census, struct limpet_v8_census *ret)
+{
+	for (unsigned tries = 0;; tries++) {
+		struct limpet_v8_heap now = {0};
+		uint64_t missed;
+		int error = count(census, ret);
+
+		if (!error)
+			error = find_heap(census, &now);
+		if (error)
+			return error;
+		missed = new_bytes(&census->heap, &now);
+		limpet_v8_heap_done(&census->heap);
+		census->heap = now;
+		if (missed <= ret->totals.bytes / MOVED_SHARE || tries == TRIES || ret->is_cut) {
+			ret->doubtful_bytes += missed;
+			return 0;
+		}
+		free(ret->rows);
+		ret->rows = NULL;
+	}
 }
 
 static int take(struct census *census, struct limpet_v8_census *ret)
@@ -197,7 +255,7 @@ static int take(struct census *census, struct limpet_v8_census *ret)
 		return error;
 	limpet_process_reader_allow(census->process, CENSUS_NS);
 	census->memory = limpet_process_reader(census->process);
-	error = limpet_v8_heap_read(census->memory, &census->modules.maps, &census->heap);
+	error = find_heap(census, &census->heap);
 	if (error || !census->heap.count)
 		return error;
 	ret->has_heap = true;
@@ -209,7 +267,7 @@ static int take(struct census *census, struct limpet_v8_census *ret)
 	ret->is_known = !error;
 	if (error)
 		return error == -ENOMEM ? error : 0;
-	return count(census, ret);
+	return count_until_quiet(census, ret);
 }
 
 int limpet_v8_census_take(const struct limpet_target *target, struct limpet_v8_census *ret_census,

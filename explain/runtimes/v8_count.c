@@ -193,7 +193,7 @@ static int count_pages(struct counter *counter)
 
 	for (int old = 0; old < 2; old++)
 		for (size_t i = 0; i < heap->count && !error; i++)
-			if (is_young(&heap->pages[i]) != old && heap->pages[i].page.heap)
+			if (is_young(&heap->pages[i]) != old)
 				error = count_page(counter, i);
 	return error;
 }

@@ -18,6 +18,7 @@ enum { SEQUENTIAL = 0, CONS = 1, EXTERNAL = 2, SLICED = 3, THIN = 5 };
 #define SCOPE_INFERRED_NAME(flags) ((flags) >> 14 & 1)
 #define SCOPE_OUTER(flags) ((flags) >> 22 & 1)
 #define SCOPE_BLOCK_LIST(layout, flags) ((layout)->scope_first_vars < 5 ? (flags) >> 28 & 1 : 0)
+#define SCOPE_EMPTY(flags) ((flags) >> 29 & 1)
 /* CLASS_SCOPE, EVAL_SCOPE, FUNCTION_SCOPE, MODULE_SCOPE, SCRIPT_SCOPE. */
 #define LAST_WITH_POSITIONS 4u
 
@@ -326,7 +327,8 @@ static uint64_t words_of_locals(uint64_t locals)
 /* Functions, scripts, modules, classes and what is evaluated have positions; blocks do not. */
 static bool has_positions(const struct limpet_v8_layout *layout, uint32_t flags)
 {
-	return layout->scope_first_vars < 5 && SCOPE_TYPE(flags) <= LAST_WITH_POSITIONS;
+	return layout->scope_first_vars < 5 && SCOPE_TYPE(flags) <= LAST_WITH_POSITIONS &&
+	       !SCOPE_EMPTY(flags);
 }
 
 uint64_t limpet_v8_scope_words(const struct limpet_v8_layout *layout, uint32_t flags,

@@ -24,6 +24,8 @@ enum rule {
 	SCOPE_INFO,
 	NATIVE_CONTEXT, /* the only context with a pointer behind its words */
 	INSTRUCTIONS,
+	EMPTY_TABLE, /* the only one of its class in these builds */
+	ONE_WORD,
 	FILLER
 };
 
@@ -65,6 +67,8 @@ static const struct {
 	{"ScopeInfo", SCOPE_INFO},
 	{"NativeContext", NATIVE_CONTEXT},
 	{"InstructionStream", INSTRUCTIONS},
+	{"SwissNameDictionary", EMPTY_TABLE},
+	{"WasmNull", ONE_WORD},
 	{"Filler", FILLER},
 };
 
@@ -274,6 +278,10 @@ uint64_t limpet_v8_sizes_of(const struct limpet_v8_sizes *sizes, unsigned rule,
 		return size_of_scope(sizes, object, room);
 	case INSTRUCTIONS:
 		return size_of_instructions(sizes, object, room);
+	case EMPTY_TABLE:
+		return high ? 0 : 40;
+	case ONE_WORD:
+		return 8;
 	case UNKNOWN:
 	case FILLER:
 	default:

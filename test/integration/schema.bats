@@ -59,7 +59,7 @@ reports() {
 @test "the examples of explain and stacks in their manuals" {
 	sed -n '/^{"format": "limpet-explain"/,/^\.Ed/{/^\.Ed/d;p}' "$root/man/limpet-explain.1" >example.json
 	fits example.json
-	json_says '.census and .class_censuses' <example.json
+	json_says '.census and .class_censuses and .objects' <example.json
 	sed -n '/^{"format": "limpet-stacks"/,/^\.Ed/{/^\.Ed/d;p}' "$root/man/limpet-stacks.1" >example.json
 	fits example.json
 }
@@ -72,6 +72,7 @@ reports() {
 	json explain explain "$pid"
 	json other explain "$$"
 	json census explain "$pid" --census
+	json objects explain "$pid" --objects
 	json stacks stacks "$pid"
 	attach "$pid" -d 1h
 	json status status
