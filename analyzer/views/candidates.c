@@ -71,6 +71,8 @@ static const struct rule rules[RULES] = {
 #define EARLY_SHARE 0.125
 #define FREED_SHARE 0.95 /* of the blocks of what churns */
 #define FURTHER 3u       /* functions that grow beside the first */
+/* Of what grew in a heap: what the program's own objects hold are arrays and strings, too. */
+#define OWN_SHARE 0.1
 
 static bool is_enough(const struct rule *rule, double bytes, double whole)
 {
@@ -432,26 +434,47 @@ static char *say_stacks(const struct limpet_part *part, const char *bytes, const
 		     idle ? part->idle : "", who);
 }
 
-/* "18.0 k more closures of onTick (leaks.js:2)" */
+/* "18.0 k more closures of onTick (leaks.js:2)"; malloc'ed. */
+static char *say_objects(const struct limpet_object_growth *growth)
+{
+	const struct limpet_object_row *row = growth->row;
+	const char *file = row->script[0] ? limpet_base_name(row->script) : NULL;
+	char count[LIMPET_UNITS_TEXT], place[LIMPET_OBJECT_SCRIPT_BYTES + 16] = "";
+
+	limpet_units_format_count(count, growth->count);
+	if (file && row->line)
+		snprintf(place, sizeof(place), "%s:%u", file, row->line);
+	if (row->kind == LIMPET_OBJECT_CLOSURES && row->name[0] == '(')
+		return print("%s more closures %s%s", count, place[0] ? "made at " : "of V8's own",
+			     place);
+	return print("%s more %s%s%s%s%s", count,
+		     row->kind == LIMPET_OBJECT_CLOSURES ? "closures of " : "of ", row->name,
+		     place[0] ? " (" : "", place, place[0] ? ")" : "");
+}
+
+/* The objects that became more; those of the program's own code say whose they are. NULL without an
+ * error: it is not known. */
 static int name_objects(const struct limpet_evidence *it, struct limpet_heap_finding *finding,
 			char **ret_words)
 {
-	const struct limpet_object_growth growth = limpet_object_growth_find(it->model);
-	char count[LIMPET_UNITS_TEXT], place[LIMPET_OBJECT_SCRIPT_BYTES + 16] = "";
+	const struct limpet_objects_grown grown = limpet_object_growth_find(it->model);
+	const struct limpet_object_growth *named = grown.own.row ? &grown.own : &grown.most;
+	LIMPET_FREE char *own = NULL, *most = NULL;
 
 	*ret_words = NULL;
-	if (!growth.row)
+	if (!grown.most.row)
 		return 0;
-	finding->culprit.function = strdup(growth.row->name);
-	finding->culprit.file = growth.row->script[0] ? limpet_base_name(growth.row->script) : NULL;
-	finding->culprit.line = growth.row->line;
-	if (finding->culprit.file && growth.row->line)
-		snprintf(place, sizeof(place), " (%s:%u)", finding->culprit.file, growth.row->line);
-	limpet_units_format_count(count, growth.count);
-	*ret_words = print("%s more %s%s%s", count,
-			   growth.row->kind == LIMPET_OBJECT_CLOSURES ? "closures of " : "of ",
-			   growth.row->name, place);
-	return finding->culprit.function && *ret_words ? 0 : -ENOMEM;
+	finding->culprit.function = strdup(named->row->name);
+	finding->culprit.file = named->row->script[0] ? limpet_base_name(named->row->script) : NULL;
+	finding->culprit.line = named->row->line;
+	own = say_objects(named);
+	most = say_objects(&grown.most);
+	if (!finding->culprit.function || !own || !most)
+		return -ENOMEM;
+	*ret_words = named == &grown.most || grown.own_share >= OWN_SHARE
+			     ? strdup(own)
+			     : print("%s, and %s", most, own);
+	return *ret_words ? 0 : -ENOMEM;
 }
 
 static char *say_part(const struct limpet_evidence *it, const struct limpet_candidate *one,

@@ -4,8 +4,8 @@
 
 #include "common/begins.h"
 
-/* Of all that grew: what the program's classes hold are arrays and strings, too. */
-#define OWN_SHARE 0.1
+/* Fewer may be on their way to be collected. */
+#define LEAST_OWN 64u
 
 static const struct limpet_object_row *find_before(const struct limpet_object_counts *before,
 						   const struct limpet_object_row *row)
@@ -48,11 +48,11 @@ static bool is_own(const struct limpet_object_row *row)
 	return row->script[0] && !limpet_begins(row->script, "node:");
 }
 
-struct limpet_object_growth limpet_object_growth_find(const struct limpet_model *model)
+struct limpet_objects_grown limpet_object_growth_find(const struct limpet_model *model)
 {
 	const struct limpet_object_counts *before = &model->target->objects;
 	const struct limpet_object_counts *after = &model->end->objects;
-	struct limpet_object_growth most = {.row = NULL}, own = {.row = NULL};
+	struct limpet_objects_grown grown = {.own_share = 0};
 	double all = 0;
 
 	for (size_t i = 0; before->known && after->known && i < after->count; i++) {
@@ -61,10 +61,12 @@ struct limpet_object_growth limpet_object_growth_find(const struct limpet_model 
 		all += (double)one.bytes;
 		if (!one.row || !is_named(one.row))
 			continue;
-		if (one.bytes > most.bytes)
-			most = one;
-		if (is_own(one.row) && one.bytes > own.bytes)
-			own = one;
+		if (one.bytes > grown.most.bytes)
+			grown.most = one;
+		if (is_own(one.row) && one.count >= LEAST_OWN && one.bytes > grown.own.bytes)
+			grown.own = one;
 	}
-	return own.row && (double)own.bytes >= OWN_SHARE * all ? own : most;
+	if (grown.own.row)
+		grown.own_share = (double)grown.own.bytes / all;
+	return grown;
 }

@@ -7,13 +7,15 @@
 #include "analyzer/model/model.h"
 
 struct limpet_object_growth {
-	const struct limpet_object_row
-		*row;          /* of the end; borrowed from the trace. NULL: none grew */
-	uint64_t count, bytes; /* more than before */
+	const struct limpet_object_row *row; /* of the end; of the trace. NULL: none grew */
+	uint64_t count, bytes;               /* more than before */
+};
+struct limpet_objects_grown {
+	struct limpet_object_growth most; /* of all instances and closures */
+	struct limpet_object_growth own;  /* of those that are of the program's own code */
+	double own_share;                 /* of all growth */
 };
 
-/* The kind that grew most of those that the program's own code makes, if it is a notable part of
- * all growth; else the one that grew most of all instances and closures. */
-struct limpet_object_growth limpet_object_growth_find(const struct limpet_model *model);
+struct limpet_objects_grown limpet_object_growth_find(const struct limpet_model *model);
 
 #endif

@@ -520,7 +520,16 @@ static void test_objects(void **state)
 	after[4].bytes = 24000;
 	assert_objects(&first, &last,
 		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 90.0 k more of "
+		       "Object, and 100 more of Session (chain.js:12).");
+	after[4].count = 510;
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 90.0 k more of "
 		       "Object.");
+	after[4] = (struct limpet_object_row){
+		LIMPET_OBJECT_CLOSURES, "(anonymous)", "/srv/bus.js", 9, 30000, 9000000, 0};
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 30.0 k more "
+		       "closures made at bus.js:9.");
 	after[4] = (struct limpet_object_row){
 		LIMPET_OBJECT_CLOSURES, "onTick", "/srv/bus.js", 7, 30000, 9000000, 0};
 	assert_objects(&first, &last,
