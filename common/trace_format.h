@@ -182,7 +182,7 @@ static inline uint64_t limpet_trace_unzigzag(uint64_t number)
 {
 	return number >> 1 ^ (0 - (number & 1));
 }
-/* The op byte: kind, and three flags. */
+/* The op byte: kind, and four flags. */
 enum limpet_trace_row {
 	LIMPET_ROW_ALLOC = 1,        /* pair */
 	LIMPET_ROW_FREE = 2,         /* pair of the block, age */
@@ -208,6 +208,7 @@ static inline int limpet_row_has_pair(unsigned kind)
 #define LIMPET_ROW_TEMPORARY 0x10u
 #define LIMPET_ROW_SWITCH 0x20u  /* the thread differs from the row before: index in SWITCHES */
 #define LIMPET_ROW_SAMPLED 0x40u /* of a block that was sampled in an overload */
+#define LIMPET_ROW_REALLOC 0x80u /* of an allocation or a free: half of a realloc */
 
 enum limpet_trace_period_section {
 	LIMPET_PERIOD_EVENTS = 1, /* sequence number of the EVENTS block (0: none), rows */
@@ -229,6 +230,7 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_TIMELINE,   /* of SUMS: earlier points of time */
 	LIMPET_PERIOD_REASONS,    /* a bit for each enum limpet_loss that is known to apply so far;
 				     absent: none, or an older writer */
+	LIMPET_PERIOD_REALLOCS,   /* of SITES, those with any: frees that were a realloc's */
 	LIMPET_PERIOD_MEMORY = 32 /* as in the HEADER; if it was examined */
 };
 enum limpet_trace_total {
@@ -248,6 +250,7 @@ enum limpet_trace_total {
 	LIMPET_TOTAL_MUNMAPS,
 	LIMPET_TOTAL_UNMAPPED_BYTES,         /* of mappings that the capture saw made */
 	LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES, /* the rest of what munmap calls covered */
+	LIMPET_TOTAL_REALLOCATIONS, /* part of the frees: by a realloc that returned a block */
 	LIMPET_TOTAL_COUNT
 };
 /* Bucket of a size: 0 for 0, else n for [2^(n-1), 2^n). */

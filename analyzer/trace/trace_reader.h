@@ -174,6 +174,8 @@ struct limpet_trace_event {
 	uint16_t kind; /* enum limpet_trace_row */
 	bool temporary;
 	bool sampled; /* its block was sampled in an overload: it represents more than itself */
+	bool realloc; /* half of a realloc: the block that it releases, or the one that continues it
+		       */
 	bool counted; /* an event: a call of the target, not an effect of one */
 };
 struct limpet_trace_events;

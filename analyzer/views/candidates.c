@@ -63,8 +63,6 @@ static const struct rule rules[RULES] = {
 	[RULE_CHURNS] = {LIMPET_HEAP_CHURNS, 1000, 0.25, 0},
 };
 
-/* Fewer blocks that are kept are no evidence. */
-#define KEPT_BLOCKS 16u
 /* Of what came, blocks from before that went: less leaves growth in any case. */
 #define REPLACED_SHARE 0.5
 /* A rise that was over so soon is a cache that filled as the capture began. */
@@ -178,7 +176,8 @@ static bool applies(const struct limpet_evidence *it, enum limpet_growth_of of)
 		return false;
 	switch (of) {
 	case LIMPET_GROWTH_KEPT:
-		return is_enough(rule_of(of), sum->bytes, 0) && sum->allocations >= KEPT_BLOCKS;
+		return is_enough(rule_of(of), sum->bytes, 0) &&
+		       sum->blocks >= LIMPET_GROWTH_KEPT_BLOCKS;
 	case LIMPET_GROWTH_ON:
 		return is_enough(rule_of(of), sum->bytes, it->growth.swing_bytes);
 	default:
@@ -191,28 +190,36 @@ static bool applies(const struct limpet_evidence *it, enum limpet_growth_of of)
 /* What has grown by `sum`. */
 static double bytes_of(const struct limpet_evidence *it, enum limpet_growth_of of)
 {
-	const double bytes = it->growth.sums[of].bytes;
+	const struct limpet_growth_sum *sum = &it->growth.sums[of];
 	const double old = (double)it->model->totals.foreign_freed_bytes;
 
 	/* One that is reallocated goes on, with what it had before. */
-	return of != LIMPET_GROWTH_KEPT && old < REPLACED_SHARE * bytes ? bytes - old : bytes;
+	return (of != LIMPET_GROWTH_KEPT || sum->reallocations > sum->blocks) &&
+			       old < REPLACED_SHARE * sum->bytes
+		       ? sum->bytes - old
+		       : sum->bytes;
 }
 
 static const char *say_freed(const struct limpet_growth_sum *sum,
 			     enum limpet_heap_finding_kind kind, char *ret, size_t room)
 {
-	char count[LIMPET_UNITS_TEXT];
+	char count[LIMPET_UNITS_TEXT], live[LIMPET_UNITS_TEXT], times[LIMPET_UNITS_TEXT];
 
-	limpet_units_format_count(count, sum->allocations);
-	if (!sum->frees)
+	limpet_units_format_count(count, sum->blocks);
+	limpet_units_format_count(live, sum->live_blocks);
+	if (kind != LIMPET_HEAP_LEAK && !sum->freed_blocks &&
+	    sum->live_blocks < LIMPET_GROWTH_KEPT_BLOCKS && sum->reallocations > sum->live_blocks)
+		snprintf(ret, room, "%s block%s, reallocated %s times",
+			 sum->live_blocks == 1 ? "one" : live, sum->live_blocks == 1 ? "" : "s",
+			 limpet_units_format_count(times, sum->reallocations));
+	else if (!sum->freed_blocks && sum->blocks)
 		snprintf(ret, room, "none of %s block%s was freed", count,
-			 sum->allocations == 1 ? "" : "s");
+			 sum->blocks == 1 ? "" : "s");
 	else if (kind == LIMPET_HEAP_LEAK)
 		snprintf(ret, room, "hardly any of %s blocks was freed", count);
 	else
-		snprintf(ret, room, "%s block%s %s live",
-			 limpet_units_format_count(count, sum->live_blocks),
-			 sum->live_blocks == 1 ? "" : "s", sum->live_blocks == 1 ? "is" : "are");
+		snprintf(ret, room, "%s block%s %s live", live, sum->live_blocks == 1 ? "" : "s",
+			 sum->live_blocks == 1 ? "is" : "are");
 	return ret;
 }
 
@@ -224,12 +231,15 @@ static char *say_growth_figures(const struct limpet_evidence *it,
 	const double rate = sum->bytes / it->seconds * (minutes ? 60 : 1);
 	char per[LIMPET_UNITS_TEXT], blocks[LIMPET_UNITS_TEXT], freed[LIMPET_UNITS_TEXT];
 	char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
+	char times[LIMPET_UNITS_TEXT];
 
-	return print("%s a %s; %s blocks allocated, %s freed, by %zu stack%s; from %s "
+	return print("%s a %s; %s blocks allocated, %s%s%s freed, by %zu stack%s; from %s "
 		     "to %s",
 		     limpet_units_format_bytes(per, (uint64_t)rate), minutes ? "minute" : "second",
-		     limpet_units_format_count(blocks, sum->allocations),
-		     limpet_units_format_count(freed, sum->frees), sum->stack_count,
+		     limpet_units_format_count(blocks, sum->blocks),
+		     sum->reallocations ? limpet_units_format_count(times, sum->reallocations) : "",
+		     sum->reallocations ? " reallocations, " : "",
+		     limpet_units_format_count(freed, sum->freed_blocks), sum->stack_count,
 		     sum->stack_count == 1 ? "" : "s",
 		     limpet_units_format_time(from, sum->began_ns),
 		     limpet_units_format_time(to, sum->ended_ns));
@@ -664,8 +674,9 @@ static int add_up_churn(const struct limpet_view *view, struct limpet_culprit *r
 
 	for (size_t i = 0; code == 0 && i < view->site_count; i++) {
 		const struct limpet_model_site *site = &view->sites[i];
-		const bool is_freed =
-			(double)site->frees >= FREED_SHARE * (double)site->allocations;
+		const uint64_t blocks = limpet_model_site_blocks(site);
+		const bool is_freed = blocks && (double)limpet_model_site_ended(site) >=
+							FREED_SHARE * (double)blocks;
 
 		stacks[i] = (struct limpet_culprit_stack){
 			site->node, is_freed ? (double)site->allocations : 0, site->allocations};

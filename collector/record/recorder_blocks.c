@@ -204,6 +204,11 @@ static bool is_heap_site(const struct limpet_site *site)
 	return site->allocations || site->frees;
 }
 
+static bool is_realloc_site(const struct limpet_site *site)
+{
+	return site->reallocations;
+}
+
 static bool is_map_site(const struct limpet_site *site)
 {
 	return site->mmaps || site->unmapped_parts;
@@ -215,6 +220,7 @@ static const size_t heap_columns[] = {
 	HEAP_COLUMN(freed_bytes),     HEAP_COLUMN(temporary),       HEAP_COLUMN(untracked),
 	HEAP_COLUMN(untracked_bytes),
 };
+static const size_t realloc_columns[] = {HEAP_COLUMN(reallocations)};
 static const size_t map_columns[] = {
 	HEAP_COLUMN(mmaps),
 	HEAP_COLUMN(mmap_bytes),
@@ -382,6 +388,8 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 		  sums ? limpet_rollup_sizes(sums) : limpet_accounting_period_sizes(accounting));
 	put_sites(content, LIMPET_PERIOD_SITES, &sites, is_heap_site, heap_columns,
 		  LIMPET_COUNT_OF(heap_columns));
+	put_sites(content, LIMPET_PERIOD_REALLOCS, &sites, is_realloc_site, realloc_columns,
+		  LIMPET_COUNT_OF(realloc_columns));
 	put_sites(content, LIMPET_PERIOD_MAPS, &sites, is_map_site, map_columns,
 		  LIMPET_COUNT_OF(map_columns));
 	put_overloads(content, accounting);

@@ -330,6 +330,71 @@ static void test_growth_of_a_half(void **state)
 	close_it();
 }
 
+/* As a realloc leaves it. */
+static uint64_t move_block(uint64_t block, uint64_t usable, uint64_t size)
+{
+	struct limpet_record record = {.time_ns = sample.now_ns,
+				       .address = block,
+				       .size = usable,
+				       .thread = 4711,
+				       .kind = LIMPET_EVENT_FREE,
+				       .realloc = true};
+
+	assert_true(limpet_recorder_add_event(recorder, &record) >= 0);
+	record.address = sample.next_block;
+	record.size = size;
+	record.node = LEAK;
+	record.kind = LIMPET_EVENT_ALLOC;
+	sample.next_block += (size + 31) & ~15ull;
+	assert_true(limpet_recorder_add_event(recorder, &record) >= 0);
+	return record.address;
+}
+
+/* `once`: each block grows once, and one in `kept` stays. Else one block grows in all rounds. */
+static void grow_blocks(bool once, unsigned kept)
+{
+	uint64_t block = 0;
+
+	begin();
+	for (unsigned round = 0; round < 8000; round++) {
+		pass_round();
+		if (once || !block)
+			block = sample_allocate(&sample, recorder, once ? LEAK : RISE, 500);
+		block = move_block(block, 508, once ? 1000 : 500 + 500 * round);
+		if (once && round % kept)
+			sample_release(&sample, recorder, block, 1008);
+	}
+	finish(LIMPET_END_STOP);
+}
+
+/* A realloc does not free a block: many that grow are a leak, one that grows is growth. */
+static void test_reallocs(void **state)
+{
+	(void)state;
+	grow_blocks(false, 1);
+	assert_verdict(LIMPET_HEAP_GROWTH,
+		       "Live memory grew by 3.8 MiB in 8.0s, under leak (prog.c:8), through grow: "
+		       "one block, reallocated 8.0 k times.",
+		       "leak");
+	assert_non_null(strstr(verdict.about.evidence,
+			       "; 1 blocks allocated, 8.0 k reallocations, 0 freed, by 1 stack;"));
+	assert_null(find(LIMPET_HEAP_CHURNS));
+	close_it();
+	grow_blocks(true, 1);
+	assert_verdict(LIMPET_HEAP_LEAK,
+		       "Live memory grew by 7.6 MiB in 8.0s, under leak (prog.c:8), through grow: "
+		       "none of 8.0 k blocks was freed.",
+		       "leak");
+	assert_null(find(LIMPET_HEAP_CHURNS));
+	close_it();
+	grow_blocks(true, 4);
+	assert_verdict(LIMPET_HEAP_GROWTH,
+		       "Live memory grew by 1.9 MiB in 8.0s, under leak (prog.c:8), through grow: "
+		       "2.0 k blocks are live.",
+		       "leak");
+	close_it();
+}
+
 /* A cache that was there before the capture is no leak: its blocks are replaced one after the
  * other, and as much was freed as is new. */
 static void test_turnover(void **state)
@@ -543,17 +608,12 @@ static void test_objects(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_leak),
-		cmocka_unit_test(test_further),
-		cmocka_unit_test(test_steady),
-		cmocka_unit_test(test_little_churn),
-		cmocka_unit_test(test_short),
-		cmocka_unit_test(test_growth_of_a_half),
-		cmocka_unit_test(test_turnover),
-		cmocka_unit_test(test_rise_and_fall),
-		cmocka_unit_test(test_left_after_a_fall),
-		cmocka_unit_test(test_hidden),
-		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_leak),          cmocka_unit_test(test_further),
+		cmocka_unit_test(test_steady),        cmocka_unit_test(test_little_churn),
+		cmocka_unit_test(test_short),         cmocka_unit_test(test_growth_of_a_half),
+		cmocka_unit_test(test_reallocs),      cmocka_unit_test(test_turnover),
+		cmocka_unit_test(test_rise_and_fall), cmocka_unit_test(test_left_after_a_fall),
+		cmocka_unit_test(test_hidden),        cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_objects),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
