@@ -218,9 +218,10 @@ static uint32_t held_time(const struct limpet_hook_frame *frame)
 }
 
 /* With the number that was taken before the original was called, if any, and the time of that:
- * another thread may have got the block meanwhile, before the end of the capture. */
+ * another thread may have got the block meanwhile, before the end of the capture. `half`:
+ * LIMPET_EVENT_REALLOC or 0. */
 static void record_release(struct limpet_hook_frame *frame, uint32_t type, uint64_t address,
-			   uint64_t size)
+			   uint64_t size, uint32_t half)
 {
 	const uint32_t time = held_time(frame);
 
@@ -229,7 +230,7 @@ static void record_release(struct limpet_hook_frame *frame, uint32_t type, uint6
 	if (limpet_record_has_room(frame->thread, type, size, time))
 		limpet_record_write(frame->thread,
 				    (struct limpet_record_head){type, (uint32_t)frame->held, time},
-				    address, size, 0);
+				    address, size, half);
 	frame->held = 0;
 }
 
@@ -240,27 +241,27 @@ static void end_held(struct limpet_hook_frame *frame)
 	struct limpet_thread *thread = frame->thread;
 
 	if (frame->held) {
-		record_release(frame, LIMPET_EVENT_VOID, thread->held_intent - 1, 0);
+		record_release(frame, LIMPET_EVENT_VOID, thread->held_intent - 1, 0, 0);
 		limpet_record_publish(thread);
 	}
 	__atomic_store_n(&thread->held_intent, 0, __ATOMIC_RELEASE);
 }
 
 static void record_allocation_at(struct limpet_hook_frame *frame, uint32_t time, uint64_t address,
-				 uint64_t size, uint32_t type)
+				 uint64_t size, uint32_t type, uint32_t half)
 {
 	uint32_t stack;
 
 	if (!note_sampled(frame, address, &type))
 		return;
 	stack = limpet_hook_capture(frame->thread, frame, &limpet_hooks[frame->hook]);
-	limpet_record_append_at(frame->thread, type, time, address, size, stack);
+	limpet_record_append_at(frame->thread, type, time, address, size, stack | half);
 }
 
 static void record_allocation(struct limpet_hook_frame *frame, uint64_t address, uint64_t size,
 			      uint32_t type)
 {
-	record_allocation_at(frame, LIMPET_RECORD_NOW, address, size, type);
+	record_allocation_at(frame, LIMPET_RECORD_NOW, address, size, type, 0);
 }
 
 /* Both halves have times of the capture, or neither. If the call was still under way at the end, it
@@ -271,12 +272,13 @@ static void record_move(struct limpet_hook_frame *frame, uint32_t released, uint
 {
 	const uint32_t time = limpet_record_time();
 	const uint64_t old = limpet_hook_args(frame, &limpet_hooks[frame->hook])[0];
+	const uint32_t half = released == LIMPET_EVENT_FREE && old ? LIMPET_EVENT_REALLOC : 0;
 
 	if (!limpet_record_has_ended()) {
-		record_release(frame, released, old, old_size);
-		record_allocation_at(frame, time, frame->result, size, allocated);
+		record_release(frame, released, old, old_size, half);
+		record_allocation_at(frame, time, frame->result, size, allocated, half);
 	} else if (released == LIMPET_EVENT_FREE && frame->result != old) {
-		record_release(frame, released | LIMPET_EVENT_IF_REUSED, old, old_size);
+		record_release(frame, released | LIMPET_EVENT_IF_REUSED, old, old_size, half);
 	}
 }
 
@@ -288,7 +290,7 @@ static void record_realloc(struct limpet_hook_frame *frame, uint64_t block, uint
 		record_move(frame, LIMPET_EVENT_FREE, LIMPET_EVENT_ALLOC, frame->aux, size);
 	} else if (old && !size) {
 		/* realloc(p, 0) frees and returns NULL here; otherwise NULL means failure. */
-		record_release(frame, LIMPET_EVENT_FREE, block, frame->aux);
+		record_release(frame, LIMPET_EVENT_FREE, block, frame->aux, 0);
 	} else if (old && limpet_shm->sample_bytes) {
 		limpet_sample_enter(old);
 	} else if (!old && block && size && frame->wanted >> 32) {
@@ -391,7 +393,7 @@ static void record_result(struct limpet_hook_frame *frame, const struct limpet_h
 		break;
 	case LIMPET_OP_MUNMAP:
 		if (!(uint32_t)frame->result)
-			record_release(frame, LIMPET_EVENT_MUNMAP, args[0], args[1]);
+			record_release(frame, LIMPET_EVENT_MUNMAP, args[0], args[1], 0);
 		break;
 	case LIMPET_OP_MREMAP:
 		record_mremap(frame);

@@ -60,6 +60,7 @@ ANALYZER_SRC += \
 	analyzer/views/verdict.c \
 	analyzer/views/culprit.c \
 	analyzer/views/growth.c \
+	analyzer/views/object_growth.c \
 	analyzer/views/resident_parts.c \
 	analyzer/views/view.c
 

@@ -53,6 +53,7 @@ COLLECTOR_SRC += \
 	collector/capture/identity.c \
 	collector/capture/memory_watch.c \
 	collector/capture/account_snapshot.c \
+	collector/capture/object_snapshot.c \
 	collector/capture/pace.c \
 	collector/capture/resident_pages.c \
 	collector/capture/step_back.c \

@@ -7,12 +7,13 @@
 
 struct limpet_counts {
 	uint64_t allocations, allocated_bytes, frees, freed_bytes;
-	uint64_t temporary; /* allocations */
+	uint64_t temporary;     /* allocations */
+	uint64_t reallocations; /* part of the frees: the block continues as another allocation */
 };
 /* The same for samples, which represent fractions of a block; exact for whole numbers below 2^53.
  */
 struct limpet_real_counts {
-	double allocations, allocated_bytes, frees, freed_bytes, temporary;
+	double allocations, allocated_bytes, frees, freed_bytes, temporary, reallocations;
 };
 
 static inline void limpet_counts_add(struct limpet_counts *to, const struct limpet_counts *from)
@@ -22,6 +23,7 @@ static inline void limpet_counts_add(struct limpet_counts *to, const struct limp
 	to->frees += from->frees;
 	to->freed_bytes += from->freed_bytes;
 	to->temporary += from->temporary;
+	to->reallocations += from->reallocations;
 }
 
 /* Adds the counts `times` times; -1 subtracts them. */
@@ -33,6 +35,7 @@ static inline void limpet_real_counts_add(struct limpet_real_counts *to,
 	to->frees += times * from->frees;
 	to->freed_bytes += times * from->freed_bytes;
 	to->temporary += times * from->temporary;
+	to->reallocations += times * from->reallocations;
 }
 
 static inline struct limpet_real_counts limpet_real_counts_of(const struct limpet_counts *counts)
@@ -41,7 +44,8 @@ static inline struct limpet_real_counts limpet_real_counts_of(const struct limpe
 					   .allocated_bytes = (double)counts->allocated_bytes,
 					   .frees = (double)counts->frees,
 					   .freed_bytes = (double)counts->freed_bytes,
-					   .temporary = (double)counts->temporary};
+					   .temporary = (double)counts->temporary,
+					   .reallocations = (double)counts->reallocations};
 }
 
 /* Rounds to the nearest integer; 0 for less or for NaN, and 2^62 for more: a trace may contain any
@@ -57,7 +61,8 @@ static inline struct limpet_counts limpet_counts_rounded(const struct limpet_rea
 				      .allocated_bytes = limpet_rounded(counts->allocated_bytes),
 				      .frees = limpet_rounded(counts->frees),
 				      .freed_bytes = limpet_rounded(counts->freed_bytes),
-				      .temporary = limpet_rounded(counts->temporary)};
+				      .temporary = limpet_rounded(counts->temporary),
+				      .reallocations = limpet_rounded(counts->reallocations)};
 }
 
 #endif

@@ -107,10 +107,12 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_MEMORY = 32,    /* before the agent was loaded: enum limpet_memory_account */
 	LIMPET_HEADER_UNFOLLOWED,     /* owners of the unknown part of it, in words */
 	LIMPET_HEADER_PAGES,          /* 1: blocks are pages of memory that were touched */
-	LIMPET_HEADER_ACCOUNT         /* of resident memory, before the agent was loaded: sum, bytes
+	LIMPET_HEADER_ACCOUNT,        /* of resident memory, before the agent was loaded: sum, bytes
 					 that malloc_trim(0) returns, rows; of each length and bytes
 					 of its kind and of its owner, bytes, count, free bytes + 1
 					 (0: unknown) */
+	LIMPET_HEADER_OBJECTS         /* of a managed heap: rows; of each kind, length and bytes of
+					 name and script, line, number, bytes, those outside */
 };
 
 enum limpet_trace_modules_section {
@@ -180,7 +182,7 @@ static inline uint64_t limpet_trace_unzigzag(uint64_t number)
 {
 	return number >> 1 ^ (0 - (number & 1));
 }
-/* The op byte: kind, and three flags. */
+/* The op byte: kind, and four flags. */
 enum limpet_trace_row {
 	LIMPET_ROW_ALLOC = 1,        /* pair */
 	LIMPET_ROW_FREE = 2,         /* pair of the block, age */
@@ -206,6 +208,7 @@ static inline int limpet_row_has_pair(unsigned kind)
 #define LIMPET_ROW_TEMPORARY 0x10u
 #define LIMPET_ROW_SWITCH 0x20u  /* the thread differs from the row before: index in SWITCHES */
 #define LIMPET_ROW_SAMPLED 0x40u /* of a block that was sampled in an overload */
+#define LIMPET_ROW_REALLOC 0x80u /* of an allocation or a free: half of a realloc */
 
 enum limpet_trace_period_section {
 	LIMPET_PERIOD_EVENTS = 1, /* sequence number of the EVENTS block (0: none), rows */
@@ -227,6 +230,7 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_TIMELINE,   /* of SUMS: earlier points of time */
 	LIMPET_PERIOD_REASONS,    /* a bit for each enum limpet_loss that is known to apply so far;
 				     absent: none, or an older writer */
+	LIMPET_PERIOD_REALLOCS,   /* of SITES, those with any: frees that were a realloc's */
 	LIMPET_PERIOD_MEMORY = 32 /* as in the HEADER; if it was examined */
 };
 enum limpet_trace_total {
@@ -246,6 +250,7 @@ enum limpet_trace_total {
 	LIMPET_TOTAL_MUNMAPS,
 	LIMPET_TOTAL_UNMAPPED_BYTES,         /* of mappings that the capture saw made */
 	LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES, /* the rest of what munmap calls covered */
+	LIMPET_TOTAL_REALLOCATIONS, /* part of the frees: by a realloc that returned a block */
 	LIMPET_TOTAL_COUNT
 };
 /* Bucket of a size: 0 for 0, else n for [2^(n-1), 2^n). */
@@ -287,7 +292,8 @@ enum limpet_trace_end_section {
 	LIMPET_ENDING_LOSSES,       /* a bit for each enum limpet_loss that applies */
 	LIMPET_ENDING_AGENT_RESIDENT_BYTES, /* the most of its memory that was resident */
 	LIMPET_ENDING_UNFOLLOWED = 33,      /* as in the HEADER, at the end */
-	LIMPET_ENDING_ACCOUNT               /* the same */
+	LIMPET_ENDING_ACCOUNT,              /* the same */
+	LIMPET_ENDING_OBJECTS               /* the same */
 };
 
 enum limpet_trace_symbols_section {

@@ -22,7 +22,7 @@
 /* Raised whenever a layout or a meaning in this file changes. An injector only drives an agent that
  * answers with the injector's own nonce; of any other agent it only calls the `detach` entry, whose
  * place and meaning (struct limpet_agent_info) never change. */
-#define LIMPET_AGENT_ABI 17u
+#define LIMPET_AGENT_ABI 18u
 
 #define LIMPET_SHM_MAGIC 0x314d4853504d494cull  /* "LIMPSHM1" */
 #define LIMPET_INFO_MAGIC 0x4f464e49504d494cull /* "LIMPINFO" */
@@ -125,7 +125,8 @@ static inline uint32_t limpet_stack_bytes(uint32_t words)
  * too. Numbers start at 0 and wrap around; each record takes one (two with LIMPET_EVENT_FREED),
  * and nothing else does. The time is that of `limpet_shm.time`, and orders nothing.
  *
- * FREE and MUNMAP have no stack (0). A realloc that returns a block is FREE then ALLOC.
+ * FREE and MUNMAP have no stack (0). A realloc that returns a block is FREE then ALLOC, both with
+ * LIMPET_EVENT_REALLOC where the stack is; under sampling either may not be recorded.
  *
  * Between OVERLOAD and ROOM, whose address is the overload's number, allocations are sampled. Calls
  * that began before ROOM may follow it. */
@@ -149,6 +150,10 @@ enum limpet_event_type {
 	LIMPET_EVENT_IF_REUSED = 0x40,
 	LIMPET_EVENT_WIDE = 0x80 /* flag: size is a full word, the stack follows */
 };
+
+/* The highest bit of the stack of an ALLOC or FREE: half of a realloc that returned a block, which
+ * continues the one that it released. */
+#define LIMPET_EVENT_REALLOC (1u << 31)
 
 #define LIMPET_EVENT_TYPE(word0) ((uint32_t)((word0)&0xff))
 #define LIMPET_EVENT_KIND(word0) ((uint32_t)((word0)&0x1f))

@@ -464,7 +464,8 @@ static int account_for(struct inquiry *inquiry, struct limpet_explanation *expla
 						    .heaps = &inquiry->heaps,
 						    .pieces = &inquiry->pieces,
 						    .threads = &inquiry->threads,
-						    .mounts = &inquiry->mounts};
+						    .mounts = &inquiry->mounts,
+						    .has_v8 = inquiry->marked.v8_count > 0};
 	struct limpet_accounts accounts = {.explanation = explanation};
 	int error = limpet_mappings_account(&inquiry->smaps, &facts, &accounts);
 

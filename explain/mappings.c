@@ -387,16 +387,17 @@ static uint64_t surplus_of(const struct mapping *it)
 		       : 0;
 }
 
-/* Whether it is the accessible part of a WebAssembly memory: whole pages of 64 KiB, and right after
- * them address space that faults, so that no index of 32 bits leads elsewhere. */
+/* Whether it is the accessible part of a WebAssembly memory of V8: whole pages of 64 KiB, and right
+ * after them address space that faults, so that no index of 32 bits leads elsewhere. */
 static bool is_wasm(const struct mapping *it)
 {
 	const struct limpet_maps *maps = it->facts->maps;
 	const struct limpet_map *map = limpet_proc_maps_find(maps, it->map->start);
 	const struct limpet_map *next = map ? map + 1 : NULL;
 
-	return next && next < maps->list + maps->count && next->start == map->end && !next->inode &&
-	       !next->path[0] && !strcmp(next->perms, "---p") && !map->path[0] &&
+	return it->facts->has_v8 && next && next < maps->list + maps->count &&
+	       next->start == map->end && !next->inode && !next->path[0] &&
+	       !strcmp(next->perms, "---p") && !map->path[0] &&
 	       (map->end - map->start) % WASM_PAGE_BYTES == 0 &&
 	       map->end - map->start <= WASM_LIMIT_BYTES &&
 	       next->end - map->start >= WASM_LIMIT_BYTES;

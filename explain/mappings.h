@@ -19,6 +19,7 @@ struct limpet_mappings_facts {
 	const struct limpet_pieces *pieces;   /* sorted */
 	const struct limpet_stack_owners *threads;
 	const struct limpet_tmpfs *mounts;
+	bool has_v8; /* whose WebAssembly memories are recognized */
 };
 
 /* Adds all mappings of `smaps`; sets RSS, swap and the unknown bytes of the explanation. 0, -ENOMEM

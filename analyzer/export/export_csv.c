@@ -74,11 +74,11 @@ static void print_event(const struct limpet_analysis *analysis,
 	if (has_age(row->kind))
 		fprintf(file, "%" PRIu64, row->age_ns);
 	/* Unknown for samples. 17 digits, so that sums equal the report's. */
-	fprintf(file, ",%s,%.17g\n",
+	fprintf(file, ",%s,%.17g,%s\n",
 		analysis->model->sample_bytes ? ""
 		: row->temporary              ? "true"
 					      : "false",
-		weight_of(analysis->model, row));
+		weight_of(analysis->model, row), row->realloc ? "true" : "false");
 }
 
 static int print_events(struct limpet_analysis *analysis, FILE *file)
@@ -87,7 +87,7 @@ static int print_events(struct limpet_analysis *analysis, FILE *file)
 	size_t count = limpet_trace_reader_blocks(analysis->reader, &blocks);
 	int code = 0;
 
-	fputs("time_ns,kind,thread,stack,bytes,age_ns,temporary,weight\n", file);
+	fputs("time_ns,kind,thread,stack,bytes,age_ns,temporary,weight,realloc\n", file);
 	for (size_t i = 0; i < count && code >= 0 && !ferror(file); i++) {
 		struct limpet_trace_events *events;
 		struct limpet_trace_event row;

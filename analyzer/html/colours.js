@@ -5,8 +5,9 @@
 const TINT = {
   module: {words: 'module', keys: [], of: (node, dark) => moduleColour(groups[node.group].module, dark), legend: modulesInColour},
   growth: {words: 'share of growth', keys: ['growth'], of: (node, dark) => growthColour(growthStep(node.growth), dark), legend: growthInColour},
-  kept: {words: ofPages ? 'what was never returned' : 'what was never freed', keys: ['liveCount', 'allocations'],
-    of: (node, dark) => keptColour(node.allocations ? node.liveCount / node.allocations : node.liveCount ? 1 : 0, dark),
+  kept: {words: ofPages ? 'what was never returned' : 'what was never freed', keys: ['liveCount', 'blocks'],
+    figure: (site, key) => key === 'blocks' ? blocksOf(site) : figures.bySite[site].liveCount,
+    of: (node, dark) => keptColour(node.blocks > 0 ? node.liveCount / node.blocks : node.liveCount ? 1 : 0, dark),
     legend: dark => [0, 0.5, 1].map(part => [keptColour(part, dark), `${100 * part} % of its ${ofPages ? 'pages are resident' : 'blocks are live'} at the end`])},
   age: {words: `age of what is still ${LIVE}`, keys: ['survived', 'age'], figure: (site, key) => key === 'age' ? ageOf(site) : figures.bySite[site].survived,
     of: (node, dark) => node.survived > 0 ? ageColour(ageStep(node.age / node.survived), dark) : hatching(dark), legend: agesInColour},
@@ -65,6 +66,12 @@ function agesInColour(dark) {
 }
 
 /* ---- what was never freed, modules */
+
+/* A block that is reallocated is one. */
+function blocksOf(site) {
+  const {b: steps, r: reallocations} = sites[site], {allocations} = figures.bySite[site];
+  return reallocations ? allocations - steps.reduce((sum, step, i) => sum + (inPart(step) ? reallocations[i] : 0), 0) : allocations;
+}
 
 const keptColour = (part, dark) => {
   const strength = Math.max(0, Math.min(1, part));

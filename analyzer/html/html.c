@@ -101,6 +101,7 @@ static void print_sites(struct limpet_html_page *page, const struct limpet_html_
 		ROW_COLUMN(page, "f", steps, count, counts.frees);
 		ROW_COLUMN(page, "fb", steps, count, counts.freed_bytes);
 		ROW_COLUMN(page, "t", steps, count, counts.temporary);
+		ROW_COLUMN(page, "r", steps, count, counts.reallocations);
 		if (survivors)
 			put_survivors(page, survivors, site->node);
 		if (subject->thread_timeline)

@@ -230,6 +230,7 @@ static void add_row(struct work *work, const struct limpet_trace_event *row)
 		to->counts.frees++;
 		to->counts.freed_bytes += row->size;
 		to->counts.temporary += row->temporary;
+		to->counts.reallocations += row->realloc;
 	}
 	if (!is_free) {
 		to->counts.allocations++;
@@ -315,7 +316,8 @@ static int add_kept_blocks(void *context, size_t step, const struct limpet_repla
 					     .allocated_bytes = allocations * blocks->size,
 					     .frees = frees,
 					     .freed_bytes = frees * blocks->size,
-					     .temporary = (uint64_t)blocks->temporary};
+					     .temporary = (uint64_t)blocks->temporary,
+					     .reallocations = (uint64_t)blocks->reallocations};
 	struct work *work = context;
 	struct limpet_history_step *to;
 
@@ -356,6 +358,7 @@ static void pack_step(struct limpet_bytes *to, const struct limpet_history_step 
 	limpet_bytes_put_varint(to, step->counts.frees);
 	limpet_bytes_put_varint(to, step->counts.freed_bytes);
 	limpet_bytes_put_varint(to, step->counts.temporary);
+	limpet_bytes_put_varint(to, step->counts.reallocations);
 }
 
 /* Reverses the site's list; returns its oldest step. */
@@ -419,6 +422,7 @@ bool limpet_history_next(struct limpet_cursor *steps, struct limpet_history_step
 	ret_step->counts.frees = limpet_cursor_varint(steps);
 	ret_step->counts.freed_bytes = limpet_cursor_varint(steps);
 	ret_step->counts.temporary = limpet_cursor_varint(steps);
+	ret_step->counts.reallocations = limpet_cursor_varint(steps);
 	return true;
 }
 
@@ -439,6 +443,7 @@ static int add_whole(struct work *work)
 			.frees = from->allocations - from->live_allocations,
 			.freed_bytes = from->allocated_bytes - from->live_bytes,
 			.temporary = from->temporary_allocations,
+			.reallocations = from->reallocations,
 		};
 	}
 	for (size_t i = 0; i < model->size_count; i++)

@@ -41,6 +41,7 @@ static void take_totals(struct limpet_model *model, const struct limpet_model_su
 		.allocated_bytes = within(sum, LIMPET_TOTAL_ALLOCATED_BYTES),
 		.freed_bytes = within(sum, LIMPET_TOTAL_FREED_BYTES),
 		.temporary_allocations = within(sum, LIMPET_TOTAL_TEMPORARY),
+		.reallocations = within(sum, LIMPET_TOTAL_REALLOCATIONS),
 		.foreign_frees = within(sum, LIMPET_TOTAL_FOREIGN_FREES),
 		.foreign_freed_bytes = within(sum, LIMPET_TOTAL_FOREIGN_FREED_BYTES),
 		.live_allocations = limpet_model_clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],

@@ -32,6 +32,7 @@ struct limpet_model_totals {
 	uint64_t events; /* of the malloc and mmap families */
 	uint64_t allocations, frees, allocated_bytes, freed_bytes;
 	uint64_t temporary_allocations;
+	uint64_t reallocations; /* part of frees: by a realloc, which continues the block */
 	uint64_t foreign_frees, foreign_freed_bytes;
 	uint64_t live_allocations, live_bytes; /* at the end (of the window) */
 	int64_t growth_bytes;
@@ -67,6 +68,7 @@ struct limpet_model_bounds {
 struct limpet_model_site {
 	uint32_t node; /* index into nodes; 0: stack unknown */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary_allocations;
+	uint64_t reallocations; /* part of frees */
 	uint64_t live_allocations, live_bytes;
 	uint64_t peak_allocations, peak_bytes; /* held at the moment of the peak */
 	int64_t growth_bytes;
@@ -80,7 +82,19 @@ static inline struct limpet_model_site limpet_model_site_of(uint32_t node,
 					  .allocated_bytes = counts->allocated_bytes,
 					  .frees = counts->frees,
 					  .freed_bytes = counts->freed_bytes,
-					  .temporary_allocations = counts->temporary};
+					  .temporary_allocations = counts->temporary,
+					  .reallocations = counts->reallocations};
+}
+/* Its blocks, and those of them that were freed: a block that is reallocated is one, of the stack
+ * that allocated it last. */
+static inline uint64_t limpet_model_site_blocks(const struct limpet_model_site *site)
+{
+	return site->allocations > site->reallocations ? site->allocations - site->reallocations
+						       : 0;
+}
+static inline uint64_t limpet_model_site_ended(const struct limpet_model_site *site)
+{
+	return site->frees > site->reallocations ? site->frees - site->reallocations : 0;
 }
 /* One of several allocators, as far as the allocator of blocks is recorded. */
 struct limpet_model_owner {

@@ -107,6 +107,7 @@ static void add_row_totals(struct limpet_model_accounting *accounting,
 		totals[LIMPET_TOTAL_FREES]++;
 		totals[LIMPET_TOTAL_FREED_BYTES] += row->size;
 		totals[LIMPET_TOTAL_TEMPORARY] += row->temporary;
+		totals[LIMPET_TOTAL_REALLOCATIONS] += row->realloc;
 		break;
 	case LIMPET_ROW_FOREIGN_FREE:
 		totals[LIMPET_TOTAL_FOREIGN_FREES]++;
@@ -147,6 +148,7 @@ static int add_row_heap(struct limpet_model_accounting *accounting,
 			site->counts.frees++;
 			site->counts.freed_bytes += row->size;
 			site->counts.temporary += row->temporary;
+			site->counts.reallocations += row->realloc;
 		}
 		return 0;
 	}
@@ -186,6 +188,7 @@ static void add_sampled_totals(struct limpet_model_accounting *accounting,
 		accounting->totals[LIMPET_TOTAL_INFERRED_FREES] += row->kind != LIMPET_ROW_FREE;
 		add_fine(accounting, LIMPET_TOTAL_FREES, weight->weight);
 		add_fine(accounting, LIMPET_TOTAL_FREED_BYTES, bytes);
+		add_fine(accounting, LIMPET_TOTAL_REALLOCATIONS, row->realloc ? weight->weight : 0);
 		return;
 	}
 	add_fine(accounting, LIMPET_TOTAL_ALLOCATIONS, weight->weight);
@@ -225,6 +228,8 @@ static int add_sampled_row(struct limpet_model_accounting *accounting,
 		limpet_model_estimates_free(estimates, &weight, row->size, accounting->counting);
 		limpet_model_estimates_free(&accounting->all, &weight, row->size,
 					    accounting->counting);
+		if (row->realloc && accounting->counting)
+			estimates->reallocations += weight.weight;
 	} else {
 		bool live = row->kind == LIMPET_ROW_ALLOC;
 
@@ -239,6 +244,7 @@ static int add_sampled_row(struct limpet_model_accounting *accounting,
 	site->counts.allocated_bytes = limpet_estimate_value(&estimates->allocated_bytes);
 	site->counts.frees = limpet_rounded(estimates->frees);
 	site->counts.freed_bytes = limpet_rounded(estimates->freed_bytes);
+	site->counts.reallocations = limpet_rounded(estimates->reallocations);
 	site->live = limpet_estimate_value(&estimates->live_allocations);
 	site->live_bytes = limpet_estimate_value(&estimates->live_bytes);
 	return 0;

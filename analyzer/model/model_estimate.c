@@ -34,6 +34,7 @@ void limpet_model_estimates_join(struct limpet_model_estimates *estimates,
 	limpet_estimate_join(&estimates->live_bytes, &other->live_bytes);
 	estimates->frees += other->frees;
 	estimates->freed_bytes += other->freed_bytes;
+	estimates->reallocations += other->reallocations;
 }
 
 struct limpet_model_range limpet_model_estimates_range(

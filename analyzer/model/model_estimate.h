@@ -11,7 +11,7 @@
 struct limpet_model_estimates {
 	struct limpet_estimate allocations, allocated_bytes;
 	struct limpet_estimate live_allocations, live_bytes;
-	double frees, freed_bytes; /* sums without an interval */
+	double frees, freed_bytes, reallocations; /* sums without an interval */
 };
 
 /* `counting`: calls are counted; live blocks are counted in any case. */

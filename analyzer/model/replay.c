@@ -54,7 +54,8 @@ struct kind {
 	uint64_t size, seed;
 	uint32_t node;
 	bool kept, sampled, met;
-	uint32_t allocations, untracked, temporary, freed[LIMPET_REPLAY_AGES];
+	uint32_t allocations, untracked, temporary, reallocations;
+	uint32_t freed[LIMPET_REPLAY_AGES]; /* without those by a realloc */
 };
 
 struct work {
@@ -251,6 +252,7 @@ static int tell_kind(const struct work *work, const struct kind *kind,
 		.untracked = kind->weight * kind->untracked,
 		.frees = counts->frees,
 		.temporary = counts->temporary,
+		.reallocations = counts->reallocations,
 	};
 
 	if (!parts || !parts->tell_blocks)
@@ -265,7 +267,7 @@ static int fold_kind(struct work *work, struct kind *kind)
 	const double made = (double)kind->allocations + kind->untracked;
 	struct site *site = find_site(work, kind->node);
 	struct limpet_real_counts counts;
-	double frees = 0;
+	double frees = kind->reallocations;
 	int code = 0;
 
 	if (!site)
@@ -281,13 +283,14 @@ static int fold_kind(struct work *work, struct kind *kind)
 			.frees = kind->weight * frees,
 			.freed_bytes = kind->bytes * frees,
 			.temporary = kind->weight * kind->temporary,
+			.reallocations = kind->weight * kind->reallocations,
 		};
 		code = count_kind(work, kind, site, &counts);
 		if (code == 0)
 			code = tell_kind(work, kind, &counts);
 	}
 	kind->met = false;
-	kind->allocations = kind->untracked = kind->temporary = 0;
+	kind->allocations = kind->untracked = kind->temporary = kind->reallocations = 0;
 	memset(kind->freed, 0, sizeof(kind->freed));
 	return code;
 }
@@ -550,6 +553,7 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 					       .thread = thread->number,
 					       .sampled = kind->sampled};
 	const bool temporary = rows->ops[at] & LIMPET_ROW_TEMPORARY;
+	const bool realloc = rows->ops[at] & LIMPET_ROW_REALLOC;
 
 	work->all_live_bytes -= kind->bytes;
 	if (!kind->kept || !is_birth_kept(work, like.tick))
@@ -570,11 +574,13 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 	thread = work->threads[number];
 	meet_kind(work, kind);
 	meet_thread(work, thread);
-	kind->freed[age_bucket_of_ticks(work, age)]++;
+	kind->freed[age_bucket_of_ticks(work, age)] += !realloc;
+	kind->reallocations += realloc;
 	kind->temporary += temporary;
 	thread->counts.frees += kind->weight;
 	thread->counts.freed_bytes += kind->bytes;
 	thread->counts.temporary += temporary ? kind->weight : 0;
+	thread->counts.reallocations += realloc ? kind->weight : 0;
 	work->live_bytes -= kind->bytes;
 	return tell_block(work, thread, kind, like.tick, tick);
 }

@@ -2,7 +2,8 @@
  * blocks, sizes of each site, mappings of threads, and figures over time, of the stacks and threads
  * that a filter keeps.
  *
- * A block belongs to the thread that allocated it, a mapping to the one that made it. The trace
+ * A block belongs to the thread that allocated it, a mapping to the one that made it. A realloc
+ * does not end the life of a block; its age counts from the last one. The trace
  * keeps no address with an event: a free is paired by stack, size and time of the allocation, which
  * is ambiguous only for equal blocks allocated within the same 10 microseconds; of these one
  * by the recorded owner goes first, or else by the freeing thread. Figures of a sampled trace are
@@ -66,6 +67,7 @@ struct limpet_replay_blocks {
 	uint64_t size;
 	double allocations; /* including untracked ones */
 	double untracked, frees, temporary;
+	double reallocations; /* part of the frees; not in `freed` */
 	/* By age: index into limpet_replay_age_limits_ns, or one more: older. */
 	double freed[LIMPET_REPLAY_AGES];
 };

@@ -184,7 +184,8 @@ static bool sums_of_row(const struct limpet_tail *tail, const struct limpet_trac
 	case LIMPET_ROW_INFERRED_FREE:
 		*ret_sums = (struct sums){.counts = {.frees = blocks,
 						     .freed_bytes = bytes,
-						     .temporary = row->temporary ? blocks : 0}};
+						     .temporary = row->temporary ? blocks : 0,
+						     .reallocations = row->realloc ? blocks : 0}};
 		return true;
 	default:
 		return false;
@@ -198,6 +199,7 @@ static void add_to_totals(double *totals, const struct sums *sums)
 	totals[LIMPET_TOTAL_FREES] += sums->counts.frees;
 	totals[LIMPET_TOTAL_FREED_BYTES] += sums->counts.freed_bytes;
 	totals[LIMPET_TOTAL_TEMPORARY] += sums->counts.temporary;
+	totals[LIMPET_TOTAL_REALLOCATIONS] += sums->counts.reallocations;
 	totals[LIMPET_TOTAL_UNTRACKED] += sums->untracked;
 	totals[LIMPET_TOTAL_UNTRACKED_BYTES] += sums->untracked_bytes;
 }
@@ -235,8 +237,8 @@ static bool is_estimated(unsigned total)
 {
 	return total == LIMPET_TOTAL_ALLOCATIONS || total == LIMPET_TOTAL_ALLOCATED_BYTES ||
 	       total == LIMPET_TOTAL_FREES || total == LIMPET_TOTAL_FREED_BYTES ||
-	       total == LIMPET_TOTAL_TEMPORARY || total == LIMPET_TOTAL_UNTRACKED ||
-	       total == LIMPET_TOTAL_UNTRACKED_BYTES;
+	       total == LIMPET_TOTAL_TEMPORARY || total == LIMPET_TOTAL_REALLOCATIONS ||
+	       total == LIMPET_TOTAL_UNTRACKED || total == LIMPET_TOTAL_UNTRACKED_BYTES;
 }
 
 static double live_bytes(const double *totals)
@@ -676,6 +678,7 @@ static void take_totals(struct limpet_tail *tail, const double *before)
 		.allocated_bytes = limpet_rounded(in[LIMPET_TOTAL_ALLOCATED_BYTES]),
 		.freed_bytes = limpet_rounded(in[LIMPET_TOTAL_FREED_BYTES]),
 		.temporary_allocations = limpet_rounded(in[LIMPET_TOTAL_TEMPORARY]),
+		.reallocations = limpet_rounded(in[LIMPET_TOTAL_REALLOCATIONS]),
 		.foreign_frees = limpet_rounded(in[LIMPET_TOTAL_FOREIGN_FREES]),
 		.foreign_freed_bytes = limpet_rounded(in[LIMPET_TOTAL_FOREIGN_FREED_BYTES]),
 		.live_allocations =

@@ -40,11 +40,12 @@ json_t *limpet_json_text(const char *string)
 
 json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sampled)
 {
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "allocations",
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I}", "allocations",
 			 limpet_json_number(figures->allocations), "allocated_bytes",
 			 limpet_json_number(figures->allocated_bytes), "frees",
 			 limpet_json_number(figures->frees), "freed_bytes",
-			 limpet_json_number(figures->freed_bytes), "temporary_allocations",
+			 limpet_json_number(figures->freed_bytes), "reallocations",
+			 limpet_json_number(figures->reallocations), "temporary_allocations",
 			 sampled ? json_null() : limpet_json_number(figures->temporary_allocations),
 			 "live_allocations", limpet_json_number(figures->live_allocations),
 			 "live_bytes", limpet_json_number(figures->live_bytes), "peak_allocations",

@@ -189,6 +189,7 @@ static json_t *totals_object(const struct limpet_model *model, bool is_filtered)
 		{"frees", totals->frees},
 		{"allocated_bytes", totals->allocated_bytes},
 		{"freed_bytes", totals->freed_bytes},
+		{"reallocations", totals->reallocations},
 		{"live_allocations", totals->live_allocations},
 		{"live_bytes", totals->live_bytes},
 		{"peak_bytes", totals->peak_bytes},
@@ -300,7 +301,7 @@ static json_t *site_object(struct limpet_report *report, const struct limpet_rep
 
 	if (!stack)
 		return NULL;
-	object = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:o}", "allocations",
+	object = json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:b,s:o,s:o}", "allocations",
 			   limpet_json_number(figures->allocations), "allocated_bytes",
 			   limpet_json_number(figures->allocated_bytes), "live_allocations",
 			   limpet_json_number(figures->live_allocations), "live_bytes",
@@ -308,7 +309,8 @@ static json_t *site_object(struct limpet_report *report, const struct limpet_rep
 			   limpet_json_number(figures->peak_bytes), "temporary_allocations",
 			   sample_bytes ? json_null()
 					: limpet_json_number(figures->temporary_allocations),
-			   "frees", limpet_json_number(figures->frees), "growth_bytes",
+			   "frees", limpet_json_number(figures->frees), "reallocations",
+			   limpet_json_number(figures->reallocations), "growth_bytes",
 			   (json_int_t)figures->growth_bytes, "stack_truncated", cut, "allocator",
 			   owner_name(report->model, figures->node), "stack", stack);
 	return sample_bytes ? set_ranges(object, &report->estimates[site->estimates], sample_bytes)

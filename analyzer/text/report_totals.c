@@ -284,7 +284,7 @@ static void print_heap(struct limpet_printer *printer)
 	const struct limpet_model *model = printer->report->model;
 	const struct limpet_model_totals *totals = &model->totals;
 	const uint64_t window_ns = allocating_ns(model);
-	char text[BETWEEN];
+	char text[BETWEEN], reallocs[64] = "";
 
 	/* Not "0 B": nothing is known of blocks from before the capture. */
 	if (!printer->report->options.hidden && limpet_printer_is_empty(model)) {
@@ -305,13 +305,16 @@ static void print_heap(struct limpet_printer *printer)
 		print_pages(printer, window_ns);
 		return;
 	}
-	limpet_printer_row(printer, "", "calls", "%s allocation%s (%s, %s in all), %s free%s",
+	if (totals->reallocations)
+		snprintf(reallocs, sizeof(reallocs), " (%s by realloc)",
+			 limpet_printer_count(printer, totals->reallocations));
+	limpet_printer_row(printer, "", "calls", "%s allocation%s (%s, %s in all), %s free%s%s",
 			   limpet_printer_count(printer, totals->allocations),
 			   limpet_printer_plural(totals->allocations),
 			   limpet_printer_rate(printer, totals->allocations, window_ns),
 			   limpet_printer_bytes(printer, totals->allocated_bytes),
 			   limpet_printer_count(printer, totals->frees),
-			   limpet_printer_plural(totals->frees));
+			   limpet_printer_plural(totals->frees), reallocs);
 }
 
 void limpet_report_totals_print(struct limpet_printer *printer)

@@ -661,7 +661,7 @@ static void print_age_rows(struct context *context, const struct limpet_view_tre
 		char before[120];
 
 		snprintf(before, sizeof(before), "%8s %6s %6s  %8s %10s %7s  ",
-			 limpet_printer_count(printer, life->figures.frees),
+			 limpet_printer_count(printer, limpet_model_site_ended(&life->figures)),
 			 within(context, &life->freed, 0.5), within(context, &life->freed, 0.9),
 			 limpet_printer_count(printer, life->figures.live_allocations),
 			 limpet_printer_bytes(printer, life->figures.live_bytes),

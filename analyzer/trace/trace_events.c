@@ -458,6 +458,7 @@ int limpet_trace_events_next(struct limpet_trace_events *events,
 		.kind = (uint16_t)kind,
 		.temporary = op & LIMPET_ROW_TEMPORARY,
 		.sampled = op & LIMPET_ROW_SAMPLED,
+		.realloc = op & LIMPET_ROW_REALLOC,
 		.counted = is_event(kind),
 	};
 	return 1;

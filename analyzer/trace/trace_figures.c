@@ -179,6 +179,40 @@ static int read_site_list(const struct limpet_trace_reader *reader,
 	return code;
 }
 
+/* Frees that were a realloc's, of some of the sites, in the same order. */
+static int read_reallocs(const struct limpet_trace_reader *reader,
+			 struct limpet_trace_period *period, struct limpet_cursor *section)
+{
+	struct realloc_site {
+		uint32_t node;
+		uint64_t reallocations;
+	};
+	static const size_t columns[] = {offsetof(struct realloc_site, reallocations)};
+	static const struct site_layout layout = {sizeof(struct realloc_site),
+						  offsetof(struct realloc_site, node), columns,
+						  LIMPET_COUNT_OF(columns)};
+	struct limpet_trace_site *sites = (void *)(uintptr_t)period->sites;
+	LIMPET_FREE void *items = NULL;
+	uint32_t count = 0, at = 0;
+	int code = limpet_cursor_left(section)
+			   ? read_sites(reader, section, &layout, &items, &count)
+			   : 0;
+
+	for (uint32_t i = 0; i < count && code == 0; i++) {
+		const struct realloc_site *from = (const struct realloc_site *)items + i;
+		struct limpet_counts *counts;
+
+		while (at < period->site_count && sites[at].node != from->node)
+			at++;
+		if (at == period->site_count)
+			return -EBADMSG;
+		counts = &sites[at++].counts;
+		counts->reallocations =
+			from->reallocations < counts->frees ? from->reallocations : counts->frees;
+	}
+	return code;
+}
+
 static int read_map_list(const struct limpet_trace_reader *reader,
 			 struct limpet_trace_period *period, struct limpet_cursor *section)
 {
@@ -268,7 +302,7 @@ int limpet_trace_period_load(struct limpet_trace_reader *reader, size_t block,
 {
 	const struct limpet_trace_block *blocks;
 	LIMPET_FREE uint8_t *buffer = NULL;
-	struct limpet_cursor sections, section;
+	struct limpet_cursor sections, section, reallocs = {0};
 	struct limpet_trace_period *period;
 	unsigned tag;
 	int code;
@@ -286,9 +320,12 @@ int limpet_trace_period_load(struct limpet_trace_reader *reader, size_t block,
 	period->first_ns = blocks[block].first_ns;
 	period->last_ns = blocks[block].last_ns;
 	while (code == 0 && (tag = limpet_trace_next_section(&sections, &section)))
-		code = read_period_section(reader, period, tag, &section);
-	if (code == 0 && sections.failed)
-		code = -EBADMSG;
+		if (tag == LIMPET_PERIOD_REALLOCS)
+			reallocs = section;
+		else
+			code = read_period_section(reader, period, tag, &section);
+	if (code == 0)
+		code = sections.failed ? -EBADMSG : read_reallocs(reader, period, &reallocs);
 	if (code < 0) {
 		limpet_trace_period_free(period);
 		return code;

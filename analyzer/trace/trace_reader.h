@@ -17,6 +17,7 @@
 #include "common/file_identity.h"
 #include "common/losses.h"
 #include "common/memory_accounts.h"
+#include "common/object_counts.h"
 #include "common/resident_account.h"
 #include "common/trace_format.h"
 #include "common/varint.h"
@@ -62,6 +63,7 @@ struct limpet_trace_target {
 	uint32_t cpus;
 	struct limpet_memory memory;            /* before the capture began */
 	struct limpet_resident_account account; /* the same, in detail; of the reader */
+	struct limpet_object_counts objects;    /* of a managed heap; of the reader */
 	const char *unfollowed; /* allocators that may own its unknown part; "": not known */
 };
 const struct limpet_trace_target *limpet_trace_reader_target(
@@ -121,6 +123,7 @@ struct limpet_trace_end {
 	const char *because;    /* why it is not complete, in addition to the losses; "": none */
 	const char *unfollowed; /* allocators that may own the unknown memory; "": not known */
 	struct limpet_resident_account account; /* resident memory at the end; of the reader */
+	struct limpet_object_counts objects;    /* the same of a managed heap */
 };
 const struct limpet_trace_end *limpet_trace_reader_end(const struct limpet_trace_reader *reader);
 
@@ -171,6 +174,8 @@ struct limpet_trace_event {
 	uint16_t kind; /* enum limpet_trace_row */
 	bool temporary;
 	bool sampled; /* its block was sampled in an overload: it represents more than itself */
+	bool realloc; /* half of a realloc: the block that it releases, or the one that continues it
+		       */
 	bool counted; /* an event: a call of the target, not an effect of one */
 };
 struct limpet_trace_events;

@@ -57,6 +57,8 @@ void limpet_trace_tables_done(struct limpet_trace_tables *tables)
 		free(tables->marks[i].name);
 	free(tables->target.account.rows);
 	free(tables->end.account.rows);
+	free(tables->target.objects.rows);
+	free(tables->end.objects.rows);
 	free(tables->marks);
 	free(tables->threads);
 	free(tables->owners);
@@ -164,6 +166,37 @@ static int read_account(struct limpet_cursor *list, struct limpet_resident_accou
 	return 0;
 }
 
+/* 0, -EBADMSG or -ENOMEM. */
+static int read_objects(struct limpet_cursor *list, struct limpet_object_counts *ret)
+{
+	struct limpet_object_counts objects = {.known = true};
+
+	objects.count = limpet_cursor_limited(list, LIMPET_OBJECT_ROWS_MAX);
+	if (list->failed || ret->known)
+		return -EBADMSG;
+	objects.rows = calloc(objects.count + 1, sizeof(*objects.rows));
+	if (!objects.rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < objects.count; i++) {
+		struct limpet_object_row *row = &objects.rows[i];
+
+		row->kind = (enum limpet_object_kind)limpet_cursor_limited(list,
+									   LIMPET_OBJECT_KINDS - 1);
+		read_text(list, row->name, sizeof(row->name));
+		read_text(list, row->script, sizeof(row->script));
+		row->line = (uint32_t)limpet_cursor_limited(list, UINT32_MAX);
+		row->count = limpet_cursor_varint(list);
+		row->bytes = limpet_cursor_varint(list);
+		row->outside_bytes = limpet_cursor_varint(list);
+	}
+	if (list->failed) {
+		free(objects.rows);
+		return -EBADMSG;
+	}
+	*ret = objects;
+	return 0;
+}
+
 static void take_header_number(struct limpet_trace_target *target, unsigned tag,
 			       struct limpet_cursor *section)
 {
@@ -237,6 +270,11 @@ static int read_header(struct limpet_trace_tables *tables, struct limpet_cursor 
 				return code;
 		} else if (tag == LIMPET_HEADER_ACCOUNT) {
 			int code = read_account(&section, &tables->target.account);
+
+			if (code < 0)
+				return code;
+		} else if (tag == LIMPET_HEADER_OBJECTS) {
+			int code = read_objects(&section, &tables->target.objects);
 
 			if (code < 0)
 				return code;
@@ -518,6 +556,13 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 			if (code < 0)
 				return code;
 			read.account = end->account;
+			continue;
+		}
+		if (tag == LIMPET_ENDING_OBJECTS) {
+			code = read_objects(&section, &end->objects);
+			if (code < 0)
+				return code;
+			read.objects = end->objects;
 			continue;
 		}
 		value = limpet_cursor_varint(&section);

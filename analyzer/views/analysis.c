@@ -76,6 +76,7 @@ static void keep_totals(struct limpet_analysis *analysis)
 	totals->frees = sums->frees;
 	totals->freed_bytes = sums->freed_bytes;
 	totals->temporary_allocations = sums->temporary_allocations;
+	totals->reallocations = sums->reallocations;
 	totals->live_allocations = sums->live_allocations;
 	totals->live_bytes = sums->live_bytes;
 	totals->growth_bytes = sums->growth_bytes;
@@ -113,6 +114,7 @@ static struct limpet_model_site difference(const struct limpet_model_site *befor
 		.freed_bytes = before->freed_bytes - left->freed_bytes,
 		.temporary_allocations =
 			before->temporary_allocations - left->temporary_allocations,
+		.reallocations = before->reallocations - left->reallocations,
 		.live_allocations = before->live_allocations - left->live_allocations,
 		.live_bytes = before->live_bytes - left->live_bytes,
 		.peak_allocations = before->peak_allocations - left->peak_allocations,

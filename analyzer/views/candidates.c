@@ -8,7 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/views/object_growth.h"
 #include "common/array.h"
+#include "common/base_name.h"
+#include "common/begins.h"
 #include "common/units.h"
 
 /* Less than both is not said. The verdict is about what weighs most, if it weighs something. */
@@ -60,14 +63,14 @@ static const struct rule rules[RULES] = {
 	[RULE_CHURNS] = {LIMPET_HEAP_CHURNS, 1000, 0.25, 0},
 };
 
-/* Fewer blocks that are kept are no evidence. */
-#define KEPT_BLOCKS 16u
 /* Of what came, blocks from before that went: less leaves growth in any case. */
 #define REPLACED_SHARE 0.5
 /* A rise that was over so soon is a cache that filled as the capture began. */
 #define EARLY_SHARE 0.125
 #define FREED_SHARE 0.95 /* of the blocks of what churns */
 #define FURTHER 3u       /* functions that grow beside the first */
+/* Of what grew in a heap: what the program's own objects hold are arrays and strings, too. */
+#define OWN_SHARE 0.1
 
 static bool is_enough(const struct rule *rule, double bytes, double whole)
 {
@@ -173,7 +176,8 @@ static bool applies(const struct limpet_evidence *it, enum limpet_growth_of of)
 		return false;
 	switch (of) {
 	case LIMPET_GROWTH_KEPT:
-		return is_enough(rule_of(of), sum->bytes, 0) && sum->allocations >= KEPT_BLOCKS;
+		return is_enough(rule_of(of), sum->bytes, 0) &&
+		       sum->blocks >= LIMPET_GROWTH_KEPT_BLOCKS;
 	case LIMPET_GROWTH_ON:
 		return is_enough(rule_of(of), sum->bytes, it->growth.swing_bytes);
 	default:
@@ -186,28 +190,36 @@ static bool applies(const struct limpet_evidence *it, enum limpet_growth_of of)
 /* What has grown by `sum`. */
 static double bytes_of(const struct limpet_evidence *it, enum limpet_growth_of of)
 {
-	const double bytes = it->growth.sums[of].bytes;
+	const struct limpet_growth_sum *sum = &it->growth.sums[of];
 	const double old = (double)it->model->totals.foreign_freed_bytes;
 
 	/* One that is reallocated goes on, with what it had before. */
-	return of != LIMPET_GROWTH_KEPT && old < REPLACED_SHARE * bytes ? bytes - old : bytes;
+	return (of != LIMPET_GROWTH_KEPT || sum->reallocations > sum->blocks) &&
+			       old < REPLACED_SHARE * sum->bytes
+		       ? sum->bytes - old
+		       : sum->bytes;
 }
 
 static const char *say_freed(const struct limpet_growth_sum *sum,
 			     enum limpet_heap_finding_kind kind, char *ret, size_t room)
 {
-	char count[LIMPET_UNITS_TEXT];
+	char count[LIMPET_UNITS_TEXT], live[LIMPET_UNITS_TEXT], times[LIMPET_UNITS_TEXT];
 
-	limpet_units_format_count(count, sum->allocations);
-	if (!sum->frees)
+	limpet_units_format_count(count, sum->blocks);
+	limpet_units_format_count(live, sum->live_blocks);
+	if (kind != LIMPET_HEAP_LEAK && !sum->freed_blocks &&
+	    sum->live_blocks < LIMPET_GROWTH_KEPT_BLOCKS && sum->reallocations > sum->live_blocks)
+		snprintf(ret, room, "%s block%s, reallocated %s times",
+			 sum->live_blocks == 1 ? "one" : live, sum->live_blocks == 1 ? "" : "s",
+			 limpet_units_format_count(times, sum->reallocations));
+	else if (!sum->freed_blocks && sum->blocks)
 		snprintf(ret, room, "none of %s block%s was freed", count,
-			 sum->allocations == 1 ? "" : "s");
+			 sum->blocks == 1 ? "" : "s");
 	else if (kind == LIMPET_HEAP_LEAK)
 		snprintf(ret, room, "hardly any of %s blocks was freed", count);
 	else
-		snprintf(ret, room, "%s block%s %s live",
-			 limpet_units_format_count(count, sum->live_blocks),
-			 sum->live_blocks == 1 ? "" : "s", sum->live_blocks == 1 ? "is" : "are");
+		snprintf(ret, room, "%s block%s %s live", live, sum->live_blocks == 1 ? "" : "s",
+			 sum->live_blocks == 1 ? "is" : "are");
 	return ret;
 }
 
@@ -219,12 +231,15 @@ static char *say_growth_figures(const struct limpet_evidence *it,
 	const double rate = sum->bytes / it->seconds * (minutes ? 60 : 1);
 	char per[LIMPET_UNITS_TEXT], blocks[LIMPET_UNITS_TEXT], freed[LIMPET_UNITS_TEXT];
 	char from[LIMPET_UNITS_TEXT], to[LIMPET_UNITS_TEXT];
+	char times[LIMPET_UNITS_TEXT];
 
-	return print("%s a %s; %s blocks allocated, %s freed, by %zu stack%s; from %s "
+	return print("%s a %s; %s blocks allocated, %s%s%s freed, by %zu stack%s; from %s "
 		     "to %s",
 		     limpet_units_format_bytes(per, (uint64_t)rate), minutes ? "minute" : "second",
-		     limpet_units_format_count(blocks, sum->allocations),
-		     limpet_units_format_count(freed, sum->frees), sum->stack_count,
+		     limpet_units_format_count(blocks, sum->blocks),
+		     sum->reallocations ? limpet_units_format_count(times, sum->reallocations) : "",
+		     sum->reallocations ? " reallocations, " : "",
+		     limpet_units_format_count(freed, sum->freed_blocks), sum->stack_count,
 		     sum->stack_count == 1 ? "" : "s",
 		     limpet_units_format_time(from, sum->began_ns),
 		     limpet_units_format_time(to, sum->ended_ns));
@@ -429,6 +444,49 @@ static char *say_stacks(const struct limpet_part *part, const char *bytes, const
 		     idle ? part->idle : "", who);
 }
 
+/* "18.0 k more closures of onTick (leaks.js:2)"; malloc'ed. */
+static char *say_objects(const struct limpet_object_growth *growth)
+{
+	const struct limpet_object_row *row = growth->row;
+	const char *file = row->script[0] ? limpet_base_name(row->script) : NULL;
+	char count[LIMPET_UNITS_TEXT], place[LIMPET_OBJECT_SCRIPT_BYTES + 16] = "";
+
+	limpet_units_format_count(count, growth->count);
+	if (file && row->line)
+		snprintf(place, sizeof(place), "%s:%u", file, row->line);
+	if (row->kind == LIMPET_OBJECT_CLOSURES && row->name[0] == '(')
+		return print("%s more closures %s%s", count, place[0] ? "made at " : "of V8's own",
+			     place);
+	return print("%s more %s%s%s%s%s", count,
+		     row->kind == LIMPET_OBJECT_CLOSURES ? "closures of " : "of ", row->name,
+		     place[0] ? " (" : "", place, place[0] ? ")" : "");
+}
+
+/* The objects that became more; those of the program's own code say whose they are. NULL without an
+ * error: it is not known. */
+static int name_objects(const struct limpet_evidence *it, struct limpet_heap_finding *finding,
+			char **ret_words)
+{
+	const struct limpet_objects_grown grown = limpet_object_growth_find(it->model);
+	const struct limpet_object_growth *named = grown.own.row ? &grown.own : &grown.most;
+	LIMPET_FREE char *own = NULL, *most = NULL;
+
+	*ret_words = NULL;
+	if (!grown.most.row)
+		return 0;
+	finding->culprit.function = strdup(named->row->name);
+	finding->culprit.file = named->row->script[0] ? limpet_base_name(named->row->script) : NULL;
+	finding->culprit.line = named->row->line;
+	own = say_objects(named);
+	most = say_objects(&grown.most);
+	if (!finding->culprit.function || !own || !most)
+		return -ENOMEM;
+	*ret_words = named == &grown.most || grown.own_share >= OWN_SHARE
+			     ? strdup(own)
+			     : print("%s, and %s", most, own);
+	return *ret_words ? 0 : -ENOMEM;
+}
+
 static char *say_part(const struct limpet_evidence *it, const struct limpet_candidate *one,
 		      const char *who)
 {
@@ -444,6 +502,9 @@ static char *say_part(const struct limpet_evidence *it, const struct limpet_cand
 	case LIMPET_HEAP_STACKS:
 		return say_stacks(part, bytes, time, all, who);
 	case LIMPET_HEAP_RUNTIME:
+		if (who[0])
+			return print("JavaScript objects grew by %s in %s, to %s: %s.", bytes, time,
+				     all, who);
 		return print("%s grew by %s in %s, to %s: objects of the language, no leak of "
 			     "native memory.",
 			     name, bytes, time, all);
@@ -458,13 +519,19 @@ static char *say_part(const struct limpet_evidence *it, const struct limpet_cand
 	}
 }
 
-/* *ret_words: ", mapped by connect (pool.c:9)", or "" if that is not known. */
-static int name_mapper(const struct limpet_evidence *it, struct limpet_heap_finding *finding,
-		       char **ret_words)
+/* *ret_words: ", mapped by connect (pool.c:9)", or of V8's heap the objects, or "" if that is not
+ * known. */
+static int name_maker(const struct limpet_evidence *it, const struct limpet_part *part,
+		      struct limpet_heap_finding *finding, char **ret_words)
 {
 	LIMPET_FREE char *who = NULL;
 	int code = 0;
 
+	if (finding->kind == LIMPET_HEAP_RUNTIME) {
+		code = limpet_begins(part->words, "V8") ? name_objects(it, finding, ret_words) : 0;
+		if (code < 0 || *ret_words)
+			return code;
+	}
 	if ((finding->kind == LIMPET_HEAP_MAPPING || finding->kind == LIMPET_HEAP_STACKS) &&
 	    it->model->totals.mapped_bytes >= finding->bytes / 2)
 		code = find_mapper(it, &finding->culprit);
@@ -497,7 +564,7 @@ static int find_parts(struct limpet_evidence *it, struct limpet_candidates *cand
 			continue;
 		one = candidate_of(rule, change);
 		one.part = part;
-		code = name_mapper(it, &one.finding, &who);
+		code = name_maker(it, part, &one.finding, &who);
 		if (code < 0)
 			break;
 		one.finding.text = say_part(it, &one, who);
@@ -522,7 +589,7 @@ static int find_mapped(struct limpet_evidence *it, struct limpet_candidates *can
 			unsaid -= (double)limpet_part_change(candidates->list[i].part);
 	if (!is_enough(&rules[RULE_MAPPED], unsaid, mapped + (double)totals->live_bytes))
 		return 0;
-	code = name_mapper(it, &one.finding, &who);
+	code = name_maker(it, NULL, &one.finding, &who);
 	if (code < 0)
 		return code;
 	one.finding.share = mapped / (mapped + (double)totals->live_bytes);
@@ -607,8 +674,9 @@ static int add_up_churn(const struct limpet_view *view, struct limpet_culprit *r
 
 	for (size_t i = 0; code == 0 && i < view->site_count; i++) {
 		const struct limpet_model_site *site = &view->sites[i];
-		const bool is_freed =
-			(double)site->frees >= FREED_SHARE * (double)site->allocations;
+		const uint64_t blocks = limpet_model_site_blocks(site);
+		const bool is_freed = blocks && (double)limpet_model_site_ended(site) >=
+							FREED_SHARE * (double)blocks;
 
 		stacks[i] = (struct limpet_culprit_stack){
 			site->node, is_freed ? (double)site->allocations : 0, site->allocations};

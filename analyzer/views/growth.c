@@ -170,16 +170,20 @@ static void add_site(struct adding *adding, const struct limpet_model_site *site
 		return;
 	adding->sum.stack_count++;
 	adding->sum.bytes += bytes;
-	adding->sum.allocations += site->allocations;
-	adding->sum.frees += site->frees;
+	adding->sum.blocks += limpet_model_site_blocks(site);
+	adding->sum.freed_blocks += limpet_model_site_ended(site);
 	adding->sum.live_blocks += site->live_allocations;
+	adding->sum.reallocations += site->reallocations;
 	for (unsigned i = 0; series && i < PARTS; i++)
 		adding->series.bytes[i] += series->bytes[i];
 }
 
 static bool is_kept(const struct limpet_model_site *site)
 {
-	return (double)site->frees <= KEPT_SHARE * (double)site->allocations;
+	const uint64_t blocks = limpet_model_site_blocks(site);
+
+	return (double)limpet_model_site_ended(site) <= KEPT_SHARE * (double)blocks &&
+	       (site->reallocations <= blocks || blocks >= LIMPET_GROWTH_KEPT_BLOCKS);
 }
 
 /* Reads what each site of a view holds over time, and adds it up by the label of its group: the

@@ -15,16 +15,19 @@
 #include "common/err.h"
 
 enum limpet_growth_of {
-	LIMPET_GROWTH_KEPT, /* stacks that grow to the end, hardly any of whose blocks was freed */
+	LIMPET_GROWTH_KEPT, /* stacks that grow to the end, hardly any of whose blocks was freed,
+			       and not by a few blocks that are reallocated */
 	LIMPET_GROWTH_ON,   /* all that grow to the end */
 	LIMPET_GROWTH_ALL,
 	LIMPET_GROWTH_SUMS
 };
+#define LIMPET_GROWTH_KEPT_BLOCKS 16u /* fewer blocks that are kept are no evidence */
 /* Stacks that grew, together. */
 struct limpet_growth_sum {
 	double bytes;
 	uint64_t began_ns, ended_ns; /* when a tenth of it was there, and nine tenths */
-	uint64_t allocations, frees, live_blocks;
+	/* A block that is reallocated is one block, which is not freed. */
+	uint64_t blocks, freed_blocks, live_blocks, reallocations;
 	size_t stack_count;
 	struct limpet_culprit_stack *stacks; /* by what each has grown; of each site of the view */
 };

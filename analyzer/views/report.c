@@ -90,6 +90,7 @@ static void add_figures(struct limpet_report_site *to, const struct limpet_model
 	to->figures.frees += from->frees;
 	to->figures.freed_bytes += from->freed_bytes;
 	to->figures.temporary_allocations += from->temporary_allocations;
+	to->figures.reallocations += from->reallocations;
 	to->figures.live_allocations += from->live_allocations;
 	to->figures.live_bytes += from->live_bytes;
 	to->figures.peak_allocations += from->peak_allocations;

@@ -22,21 +22,19 @@
 
 /* ------------------------------------------------------------------ what is there */
 
-static double free_bytes(const struct limpet_parts *parts, const struct limpet_part **ret_most)
+/* The allocator that keeps most; NULL: none is known. */
+static const struct limpet_part *find_free(const struct limpet_parts *parts)
 {
-	double sum = 0;
+	const struct limpet_part *most = NULL;
 
-	*ret_most = NULL;
 	for (size_t i = 0; i < parts->count; i++) {
 		const struct limpet_part *part = &parts->list[i];
 
-		if (part->class != LIMPET_PART_ALLOCATOR || !part->free_known)
-			continue;
-		sum += (double)part->free_bytes;
-		if (!*ret_most || part->free_bytes > (*ret_most)->free_bytes)
-			*ret_most = part;
+		if (part->class == LIMPET_PART_ALLOCATOR && part->free_known &&
+		    (!most || part->free_bytes > most->free_bytes))
+			most = part;
 	}
-	return sum;
+	return most;
 }
 
 /* Blocks of an allocator from before the capture, which it does not name. */
@@ -69,8 +67,8 @@ static struct limpet_candidate found(enum limpet_heap_finding_kind kind, double 
 static struct limpet_candidate find_there(const struct limpet_evidence *it)
 {
 	const double rss = limpet_evidence_rss(it);
-	const struct limpet_part *most;
-	const double unused = free_bytes(&it->parts, &most);
+	const struct limpet_part *most = find_free(&it->parts);
+	const double unused = most ? (double)most->free_bytes : 0;
 
 	/* What is free for a moment is used again. */
 	if (unused >= LEAST_THERE_BYTES && unused >= FREE_SHARE * rss &&
@@ -286,7 +284,7 @@ struct tool {
 };
 static const struct tool tools[] = {
 	{"V8's heap (JavaScript)", "`limpet explain ",
-	 " --objects --interval 60s` tells which objects grow."},
+	 " --objects --interval 60s` shows which of them grow."},
 	{"the Java heap", "`jcmd ", " GC.class_histogram` counts its objects by class."},
 	{"Python's arenas", "`limpet explain ",
 	 " --census` counts its blocks; tracemalloc names lines."},

@@ -13,6 +13,7 @@ void limpet_view_add_figures(struct limpet_model_site *to, const struct limpet_m
 	to->frees += from->frees;
 	to->freed_bytes += from->freed_bytes;
 	to->temporary_allocations += from->temporary_allocations;
+	to->reallocations += from->reallocations;
 	to->live_allocations += from->live_allocations;
 	to->live_bytes += from->live_bytes;
 	to->peak_allocations += from->peak_allocations;

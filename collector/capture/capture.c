@@ -483,6 +483,7 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.allocators = setup->preflight->allocators,
 		.memory = capture->memory.before,
 		.account = &capture->memory.account_before,
+		.objects = &capture->memory.objects_before,
 		.unfollowed = capture->memory.unfollowed,
 	};
 
@@ -773,6 +774,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.unfollowed = capture->memory.unfollowed,
 		.resident = resident_known ? &resident : NULL,
 		.account = &capture->memory.account,
+		.objects = &capture->memory.objects,
 	};
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);
 	limpet_tracer_end_long(capture->setup->tracer, begun);

@@ -6,12 +6,15 @@
 #include <string.h>
 
 #include "collector/capture/account_snapshot.h"
+#include "collector/capture/object_snapshot.h"
 #include "collector/record/recorder.h"
+#include "common/begins.h"
 #include "common/clock.h"
 #include "injector/elf/memory_owners.h"
 #include "injector/elf/preflight_allocators.h"
 #include "injector/session/session.h"
 
+#define ACCOUNT_TRIES 4u
 #define EVERY_NS 2000000000u
 #define MOST_NS 10000000u
 #define SHARE 1000u /* of the time, at most, for all looks */
@@ -125,8 +128,10 @@ void limpet_memory_watch_begin(struct limpet_memory_watch *watch, bool other_all
 	if (other_allocators && !watch->unfollowed[0] && limpet_runtime_is_apart(watch->runtime))
 		snprintf(watch->unfollowed, sizeof(watch->unfollowed), "the heap of %s%s",
 			 limpet_runtime_article(watch->runtime), watch->runtime);
-	if (!watch->is_new_program)
+	if (!watch->is_new_program) {
 		limpet_account_snapshot_take(watch->target, &watch->account_before);
+		limpet_object_snapshot_take(watch->target, &watch->objects_before);
+	}
 	watch->looked_ns = limpet_monotonic_ns();
 	began_ns = limpet_thread_time_ns();
 	if (other_allocators ||
@@ -155,18 +160,47 @@ void limpet_memory_watch_tick(struct limpet_memory_watch *watch, uint64_t now_ns
 	watch->took_ns = limpet_thread_time_ns() - began_ns;
 }
 
+/* Of glibc's malloc: its state may be changing just when it is looked for. */
+static bool has_heap(const struct limpet_resident_account *account)
+{
+	for (size_t i = 0; i < account->count; i++)
+		if (limpet_begins(account->rows[i].kind, "glibc-"))
+			return true;
+	return false;
+}
+
+/* A heap that was there before the capture is there after it: without it, its memory would count as
+ * growth of anonymous mappings. */
+static void take_account(struct limpet_memory_watch *watch)
+{
+	const bool had_heap = has_heap(&watch->account_before);
+	bool is_whole = false;
+
+	for (unsigned i = 0; i < ACCOUNT_TRIES && !is_whole; i++) {
+		limpet_account_snapshot_done(&watch->account);
+		limpet_account_snapshot_take(watch->target, &watch->account);
+		is_whole = !had_heap || !watch->account.known || has_heap(&watch->account);
+	}
+	if (!is_whole)
+		limpet_account_snapshot_done(&watch->account);
+}
+
 void limpet_memory_watch_end(struct limpet_memory_watch *watch, bool agent_is_there)
 {
 	if (watch->before.known && look(watch, agent_is_there) == 0)
 		name_unfollowed(watch);
-	limpet_account_snapshot_done(&watch->account);
-	limpet_account_snapshot_take(watch->target, &watch->account);
+	take_account(watch);
+	limpet_object_snapshot_done(&watch->objects);
+	if (watch->objects_before.known)
+		limpet_object_snapshot_take(watch->target, &watch->objects);
 }
 
 void limpet_memory_watch_done(struct limpet_memory_watch *watch)
 {
 	limpet_account_snapshot_done(&watch->account_before);
 	limpet_account_snapshot_done(&watch->account);
+	limpet_object_snapshot_done(&watch->objects_before);
+	limpet_object_snapshot_done(&watch->objects);
 }
 
 void limpet_memory_watch_take(struct limpet_memory_watch *watch, struct limpet_memory *ret)

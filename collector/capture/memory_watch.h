@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #include "common/memory_accounts.h"
+#include "common/object_counts.h"
 #include "common/resident_account.h"
 
 struct limpet_target;
@@ -25,7 +26,8 @@ struct limpet_memory_watch {
 	struct limpet_recorder *recorder; /* set for looks after the agent is loaded */
 	struct limpet_memory before, last;
 	struct limpet_resident_account account_before, account; /* of the end */
-	bool is_new;                                            /* not yet put into a tick */
+	struct limpet_object_counts objects_before, objects;
+	bool is_new;           /* not yet put into a tick */
 	bool is_new_program;   /* no account is taken of it before the capture */
 	bool other_allocators; /* others are followed, whose memory cannot be distinguished from the
 				  rest */

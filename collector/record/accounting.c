@@ -173,6 +173,12 @@ static inline void hold(const struct limpet_accounting *accounting, struct limpe
 	site->held_bytes = site->live_bytes;
 }
 
+/* The flags of its row that an event decides. */
+static inline uint8_t flags_of(const struct limpet_record *event)
+{
+	return (uint8_t)(event->sampled * LIMPET_ROW_SAMPLED | event->realloc * LIMPET_ROW_REALLOC);
+}
+
 /* A block leaves the live table: it was freed, or its address was allocated again. */
 static inline void book_free(struct limpet_accounting *accounting,
 			     const struct limpet_live_entry *entry, uint8_t op, bool temporary)
@@ -192,6 +198,10 @@ static inline void book_free(struct limpet_accounting *accounting,
 	}
 	site->frees++;
 	site->freed_bytes += size;
+	if (op & LIMPET_ROW_REALLOC) {
+		accounting->totals[LIMPET_TOTAL_REALLOCATIONS]++;
+		site->reallocations++;
+	}
 	site->live_bytes -= stood_for;
 	accounting->estimated_bytes -= stood_for;
 	/* In many programs half of the frees are temporary: a branch would be mispredicted.
@@ -237,8 +247,8 @@ static void book_untracked(struct limpet_accounting *accounting, const struct li
 	accounting->totals[LIMPET_TOTAL_UNTRACKED_BYTES] += event->size;
 	site->untracked++;
 	site->untracked_bytes += event->size;
-	add_row(accounting, LIMPET_ROW_UNTRACKED | (uint8_t)(event->sampled * LIMPET_ROW_SAMPLED),
-		event->address, event->node, event->size);
+	add_row(accounting, LIMPET_ROW_UNTRACKED | flags_of(event), event->address, event->node,
+		event->size);
 }
 
 static inline int book_alloc(struct limpet_accounting *accounting,
@@ -284,8 +294,7 @@ static inline int book_alloc(struct limpet_accounting *accounting,
 	stand_for = stands_for(accounting, size, event->sampled);
 	site->live_bytes += stand_for;
 	accounting->estimated_bytes += stand_for;
-	add_row(accounting, LIMPET_ROW_ALLOC | (uint8_t)(event->sampled * LIMPET_ROW_SAMPLED),
-		event->address, event->node, size);
+	add_row(accounting, LIMPET_ROW_ALLOC | flags_of(event), event->address, event->node, size);
 	update_peak(accounting);
 	return 0;
 }
@@ -302,11 +311,12 @@ static inline int book_call_free(struct limpet_accounting *accounting,
 		accounting->totals[LIMPET_TOTAL_EVENTS]++;
 		accounting->totals[LIMPET_TOTAL_FOREIGN_FREES]++;
 		accounting->totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += event->size;
-		add_row(accounting, LIMPET_ROW_FOREIGN_FREE, event->address, 0, event->size);
+		add_row(accounting, LIMPET_ROW_FOREIGN_FREE | flags_of(event), event->address, 0,
+			event->size);
 		return 0;
 	}
 	accounting->totals[LIMPET_TOTAL_EVENTS]++;
-	book_free(accounting, entry, LIMPET_ROW_FREE, event->temporary);
+	book_free(accounting, entry, LIMPET_ROW_FREE | flags_of(event), event->temporary);
 	limpet_live_table_remove(accounting->live, entry);
 	return 0;
 }
@@ -571,7 +581,8 @@ static int book_short(struct limpet_accounting *accounting, const struct limpet_
 	site->freed_bytes += size;
 	site->temporary++;
 	accounting->live_bytes += size;
-	row = add_row(accounting, LIMPET_ROW_ALLOC, event->address, event->node, size);
+	row = add_row(accounting, LIMPET_ROW_ALLOC | flags_of(event), event->address, event->node,
+		      size);
 	update_peak(accounting);
 	accounting->live_bytes -= size;
 	if (!row)
@@ -588,7 +599,7 @@ static int add_both(struct limpet_accounting *accounting, const struct limpet_re
 	struct limpet_record made = *event, released = *event;
 	int code;
 
-	made.freed = released.freed = false;
+	made.freed = released.freed = released.realloc = false;
 	released.kind = LIMPET_EVENT_FREE;
 	released.temporary = true;
 	code = add_event(accounting, &made);

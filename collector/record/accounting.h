@@ -41,7 +41,7 @@ struct limpet_accounting_row {
 	uint32_t tid;    /* ...and its tid, as the target sees it */
 	uint32_t owner;  /* of rows with an age: the thread that made the block, and its tid */
 	uint32_t owner_tid;
-	uint8_t op; /* enum limpet_trace_row, LIMPET_ROW_TEMPORARY, LIMPET_ROW_SAMPLED */
+	uint8_t op; /* enum limpet_trace_row, and all flags but LIMPET_ROW_SWITCH */
 	bool freed; /* two rows of the trace: an allocation, and its temporary free at once */
 };
 /* A growing list. Zero-initialised is empty and valid; the owner free()s `list`. */

@@ -15,7 +15,8 @@ struct limpet_record {
 	uint8_t kind;     /* enum limpet_event_type without its flags */
 	bool sampled : 1; /* an ALLOC that was sampled in an overload: represents others, too */
 	bool freed : 1;   /* an ALLOC, and the FREE of its block: the thread's next event */
-	bool temporary : 1; /* a FREE of the block that its thread allocated last */
+	bool temporary : 1; /* a FREE, by no realloc, of the block that its thread allocated last */
+	bool realloc : 1;   /* an ALLOC or FREE: half of a realloc that returned a block */
 	bool if_reused : 1; /* the collector's own: LIMPET_EVENT_IF_REUSED */
 };
 

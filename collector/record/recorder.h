@@ -17,6 +17,7 @@
 #include "common/file_identity.h"
 #include "common/losses.h"
 #include "common/memory_accounts.h"
+#include "common/object_counts.h"
 #include "common/resident_account.h"
 #include "common/sample.h"
 #include "common/trace_format.h"
@@ -51,6 +52,7 @@ struct limpet_recorder_options {
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 	struct limpet_memory memory; /* its resident memory by owner, without the agent */
 	const struct limpet_resident_account *account; /* the same, in detail; NULL: not known */
+	const struct limpet_object_counts *objects;    /* of a managed heap; NULL: not known */
 	const char *unfollowed; /* possible owners of the unknown part; NULL or "": not known */
 };
 
@@ -173,6 +175,7 @@ struct limpet_recorder_end {
 	const char *unfollowed; /* as in the options; NULL or "": nothing new is known */
 	const struct limpet_recorder_resident *resident; /* NULL: not known */
 	const struct limpet_resident_account *account;   /* at the end; NULL: not known */
+	const struct limpet_object_counts *objects;      /* the same */
 };
 /* Last tick, END block, fsync. The file is whole from here on; sealing may append symbols. */
 int limpet_recorder_finish(struct limpet_recorder *recorder,

@@ -78,6 +78,28 @@ static void put_account(struct limpet_bytes *content, unsigned tag,
 	put_list(content, tag, &list);
 }
 
+static void put_objects(struct limpet_bytes *content, unsigned tag,
+			const struct limpet_object_counts *objects)
+{
+	struct limpet_bytes list = {0};
+
+	if (!objects || !objects->known)
+		return;
+	limpet_bytes_put_varint(&list, objects->count);
+	for (size_t i = 0; i < objects->count; i++) {
+		const struct limpet_object_row *row = &objects->rows[i];
+
+		limpet_bytes_put_varint(&list, row->kind);
+		put_text(&list, row->name);
+		put_text(&list, row->script);
+		limpet_bytes_put_varint(&list, row->line);
+		limpet_bytes_put_varint(&list, row->count);
+		limpet_bytes_put_varint(&list, row->bytes);
+		limpet_bytes_put_varint(&list, row->outside_bytes);
+	}
+	put_list(content, tag, &list);
+}
+
 void limpet_recorder_put_header(struct limpet_bytes *content,
 				const struct limpet_recorder_options *options)
 {
@@ -110,6 +132,7 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 	put_boot_id(content);
 	put_memory(content, LIMPET_HEADER_MEMORY, &options->memory);
 	put_account(content, LIMPET_HEADER_ACCOUNT, options->account);
+	put_objects(content, LIMPET_HEADER_OBJECTS, options->objects);
 	if (options->unfollowed && options->unfollowed[0])
 		limpet_trace_put_string(content, LIMPET_HEADER_UNFOLLOWED, options->unfollowed);
 	if (options->compact)
@@ -181,6 +204,11 @@ static bool is_heap_site(const struct limpet_site *site)
 	return site->allocations || site->frees;
 }
 
+static bool is_realloc_site(const struct limpet_site *site)
+{
+	return site->reallocations;
+}
+
 static bool is_map_site(const struct limpet_site *site)
 {
 	return site->mmaps || site->unmapped_parts;
@@ -192,6 +220,7 @@ static const size_t heap_columns[] = {
 	HEAP_COLUMN(freed_bytes),     HEAP_COLUMN(temporary),       HEAP_COLUMN(untracked),
 	HEAP_COLUMN(untracked_bytes),
 };
+static const size_t realloc_columns[] = {HEAP_COLUMN(reallocations)};
 static const size_t map_columns[] = {
 	HEAP_COLUMN(mmaps),
 	HEAP_COLUMN(mmap_bytes),
@@ -359,6 +388,8 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 		  sums ? limpet_rollup_sizes(sums) : limpet_accounting_period_sizes(accounting));
 	put_sites(content, LIMPET_PERIOD_SITES, &sites, is_heap_site, heap_columns,
 		  LIMPET_COUNT_OF(heap_columns));
+	put_sites(content, LIMPET_PERIOD_REALLOCS, &sites, is_realloc_site, realloc_columns,
+		  LIMPET_COUNT_OF(realloc_columns));
 	put_sites(content, LIMPET_PERIOD_MAPS, &sites, is_map_site, map_columns,
 		  LIMPET_COUNT_OF(map_columns));
 	put_overloads(content, accounting);
@@ -436,6 +467,7 @@ void limpet_recorder_put_end(struct limpet_bytes *content, const struct limpet_r
 	if (end->unfollowed && end->unfollowed[0])
 		limpet_trace_put_string(content, LIMPET_ENDING_UNFOLLOWED, end->unfollowed);
 	put_account(content, LIMPET_ENDING_ACCOUNT, end->account);
+	put_objects(content, LIMPET_ENDING_OBJECTS, end->objects);
 	if (live_entries >= 0)
 		limpet_trace_put_number(content, LIMPET_ENDING_LIVE_ENTRIES,
 					(uint64_t)live_entries);

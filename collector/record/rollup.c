@@ -71,6 +71,7 @@ static void add_site(struct limpet_site *to, const struct limpet_site *from)
 	to->frees += from->frees;
 	to->freed_bytes += from->freed_bytes;
 	to->temporary += from->temporary;
+	to->reallocations += from->reallocations;
 	to->untracked += from->untracked;
 	to->untracked_bytes += from->untracked_bytes;
 	to->mmaps += from->mmaps;

@@ -87,7 +87,8 @@ static bool decode_rare(const struct limpet_chunk_decoder *decoder, const uint64
 
 	if (wide) {
 		ret->size = words[2];
-		ret->node = (uint32_t)words[3];
+		ret->node = (uint32_t)words[3] & ~LIMPET_EVENT_REALLOC;
+		ret->realloc = words[3] & LIMPET_EVENT_REALLOC;
 	}
 	ret->sampled = flag && ret->kind == LIMPET_EVENT_ALLOC;
 	ret->if_reused = flag && ret->kind == LIMPET_EVENT_FREE;
@@ -109,10 +110,11 @@ static inline bool decode_record(const struct limpet_chunk_decoder *decoder, con
 	*ret = (struct limpet_record){.time = LIMPET_EVENT_TIME(words[0]),
 				      .address = LIMPET_HIDDEN(words[1]),
 				      .size = (uint32_t)words[2],
-				      .node = (uint32_t)(words[2] >> 32),
+				      .node = (uint32_t)(words[2] >> 32) & ~LIMPET_EVENT_REALLOC,
 				      .thread = tid,
 				      .kind = (uint8_t)LIMPET_EVENT_KIND(words[0]),
-				      .freed = type & LIMPET_EVENT_FREED};
+				      .freed = type & LIMPET_EVENT_FREED,
+				      .realloc = words[2] >> 63};
 	return (type & ~LIMPET_EVENT_FREED) == LIMPET_EVENT_ALLOC || type == LIMPET_EVENT_FREE ||
 	       decode_rare(decoder, words, ret);
 }
@@ -126,9 +128,10 @@ static inline void note_temporary(struct limpet_chunk_decoder *decoder, struct s
 		stream->last_allocation = record->freed ? 0 : record->address;
 		break;
 	case LIMPET_EVENT_FREE:
-		record->temporary = stream->last_allocation == record->address;
-		if (record->temporary)
-			stream->last_allocation = 0;
+		if (stream->last_allocation != record->address)
+			break;
+		stream->last_allocation = 0;
+		record->temporary = !record->realloc;
 		break;
 	case LIMPET_EVENT_OVERLOAD:
 	case LIMPET_EVENT_ROOM:

@@ -7,9 +7,9 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-# captured COMMAND ANSWER: of calls, alone in a capture; `answer` is its answer.
+# captured COMMAND ANSWER [OPTION...]: of calls, alone in a capture; `answer` is its answer.
 captured() {
-	attach "$pid" || return 1
+	attach "$pid" "${@:3}" || return 1
 	tell calls "$1" "$2" || return 1
 	stop "$pid" || return 1
 	good_capture
@@ -37,6 +37,27 @@ totals_equal() {
 	# Again, in the same process: the second capture is as exact as the first.
 	captured family '{'
 	totals_equal
+	finish calls
+}
+
+@test "a block that realloc makes larger is one block, not freed, not temporary: in events and in sums" {
+	local kept
+	start calls "$TARGETS/calls"
+	for kept in --compact ""; do
+		captured "grow 1000" '{' ${kept:+"$kept"}
+		totals_equal
+		same "reallocations" "$(jq .totals.reallocations report.json)" 1001
+		# The first of each block released what malloc had made.
+		same "by calls_grow" "$(site_sum calls_grow reallocations)" 999
+		same "frees" "$(site_sum calls_grow frees)" 1000
+		same "blocks that are live" "$(site_sum calls_grow live_allocations)" 1
+		same "temporary" "$(jq .totals.temporary_allocations report.json)" 1
+		"$root/scripts/limpet-trace-read" "$trace" >second.json
+		json_says '.totals.reallocations == 1001 and .wrong == []' <second.json
+	done
+	# How long blocks lived: of the one that was freed.
+	within 60 "$LIMPET" report --json --view lifetimes "$trace" >lives.json
+	json_says '[.ages[].freed, .ages[].alive] | add == 2' <lives.json
 	finish calls
 }
 

@@ -202,6 +202,7 @@ heaptrack_says() {
 		    "frees": one("select count(*) from events where kind in ('free', 'inferred-free')"),
 		    "freed_bytes": one("select sum(bytes) from events where kind in ('free', 'inferred-free')"),
 		    "temporary_allocations": one("select count(*) from events where temporary = 'true'"),
+		    "reallocations": one("select count(*) from events where kind = 'free' and realloc = 'true'"),
 		    "foreign_frees": one("select count(*) from events where kind = 'foreign-free'"),
 		    "small": one("select count(*) from events where " + small.format("= 'alloc'")),
 		    "weights": one("select count(*) from events where weight <> '1'"),

@@ -1,7 +1,8 @@
 // calls: every call of the family once or some times, with its own books, from one thread; and calls
 // in unusual places.
 //
-// Commands: "family": all kinds of calls, answered with the totals as JSON, in limpet's words; "failures":
+// Commands: "family": all kinds of calls, answered with the totals as JSON, in limpet's words; "grow N": a block that
+// N reallocs make larger, and one that is made larger and freed, the same; "failures":
 // calls that fail, with errno and arguments as they have to be, "failed"; "mappings": mmap, mremap and
 // munmap, answered with their totals; "crossed": two threads map, and the second unmaps a page of each of the
 // first's five mappings, answered with their tids; "threads N": N threads that allocate once; "small": threads with the
@@ -33,7 +34,7 @@ enum { ERRNO_MARK = 0x5a5a, BYTES = 77 };
 static volatile size_t too_much = PTRDIFF_MAX;
 
 static struct {
-	unsigned long allocations, frees, allocated_bytes, freed_bytes;
+	unsigned long allocations, frees, allocated_bytes, freed_bytes, reallocations;
 } books;
 
 static void got(size_t bytes)
@@ -84,10 +85,20 @@ CALLS_FRAME void *calls_realloc(void *block, size_t old, size_t bytes)
 	void *answer = hide(realloc(block, bytes));
 
 	expect(answer, "realloc");
-	if (block)
+	if (block) {
 		gave(old);
+		books.reallocations++;
+	}
 	got(bytes);
 	return answer;
+}
+
+CALLS_FRAME void *calls_grow(void *block, unsigned long times)
+{
+	for (unsigned long i = 0; i < times; i++)
+		block = calls_realloc(block, 100 + i, 101 + i);
+	TARGET_KEEP_FRAME();
+	return block;
 }
 
 CALLS_FRAME void calls_reallocs()
@@ -111,6 +122,7 @@ CALLS_FRAME void calls_reallocs()
 	got(200);
 	block = hide(reallocarray(block, 20, 20));
 	gave(200);
+	books.reallocations++;
 	got(400);
 	give(block, 400);
 }
@@ -166,6 +178,22 @@ CALLS_FRAME void calls_library()
 	give(copy, 21);
 }
 
+static void say_books()
+{
+	target_say("{\"allocations\":%lu,\"frees\":%lu,\"allocated_bytes\":%lu,\"freed_bytes\":%lu,"
+		   "\"reallocations\":%lu,\"live_allocations\":%lu,\"live_bytes\":%lu,\"foreign_frees\":0}",
+		   books.allocations, books.frees, books.allocated_bytes, books.freed_bytes, books.reallocations,
+		   books.allocations - books.frees, books.allocated_bytes - books.freed_bytes);
+}
+
+static void grow(unsigned long times)
+{
+	memset(&books, 0, sizeof(books));
+	calls_grow(calls_malloc(100), times);
+	give(calls_grow(calls_malloc(100), 1), 101);
+	say_books();
+}
+
 static void family()
 {
 	memset(&books, 0, sizeof(books));
@@ -181,10 +209,7 @@ static void family()
 		give(zeroed, 77);
 		calls_malloc(BYTES); // stays
 	}
-	target_say("{\"allocations\":%lu,\"frees\":%lu,\"allocated_bytes\":%lu,\"freed_bytes\":%lu,"
-		   "\"live_allocations\":%lu,\"live_bytes\":%lu,\"foreign_frees\":0}",
-		   books.allocations, books.frees, books.allocated_bytes, books.freed_bytes,
-		   books.allocations - books.frees, books.allocated_bytes - books.freed_bytes);
+	say_books();
 }
 
 // Two blocks come and go: the one that a realloc leaves alone, and the exception within new (nothrow).
@@ -422,6 +447,10 @@ int main()
 	while (target_listen(line, sizeof(line))) {
 		if (target_word(line, "family", &n)) {
 			family();
+			continue;
+		}
+		if (target_word(line, "grow", &n)) {
+			grow(n);
 			continue;
 		}
 		if (target_word(line, "crossed", &n)) {

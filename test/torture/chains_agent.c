@@ -248,7 +248,7 @@ bool agent_record(struct agent *agent, uint64_t place, uint64_t address, struct 
 			continue;
 		ret->address = address;
 		ret->size = wide ? word[2] : (uint32_t)word[2];
-		ret->stack = (uint32_t)(wide ? word[3] : word[2] >> 32);
+		ret->stack = (uint32_t)(wide ? word[3] : word[2] >> 32) & ~LIMPET_EVENT_REALLOC;
 		return true;
 	}
 	return false;

@@ -371,6 +371,7 @@ static struct fixture_record free_of(const struct fixture_record *allocation)
 
 	record.type = LIMPET_EVENT_FREE;
 	record.marked = true;
+	record.realloc = false;
 	record.number++;
 	record.node = 0;
 	record.size = 0;
@@ -405,7 +406,8 @@ static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 			.time = LIMPET_EVENT_TIME(words[0]),
 			.address = LIMPET_HIDDEN(words[1]),
 			.size = (uint32_t)words[2],
-			.node = (uint32_t)(words[2] >> 32),
+			.node = (uint32_t)(words[2] >> 32) & ~LIMPET_EVENT_REALLOC,
+			.realloc = words[2] >> 63,
 			.tid = chunk->tid,
 			.sequence = chunk->sequence,
 		};
@@ -413,7 +415,8 @@ static size_t read_chunk(const struct limpet_chunk *chunk, uint32_t thread,
 		if (record->wide) {
 			memcpy(&words[3], data + at, 8);
 			record->size = words[2];
-			record->node = (uint32_t)words[3];
+			record->node = (uint32_t)words[3] & ~LIMPET_EVENT_REALLOC;
+			record->realloc = words[3] & LIMPET_EVENT_REALLOC;
 			assert_int_equal(words[3] >> 32, 0);
 			at += 8;
 		}

@@ -71,7 +71,8 @@ void fixture_exit(struct fixture_stack *stack, uint64_t result);
 struct fixture_record {
 	uint32_t type; /* without LIMPET_EVENT_WIDE and LIMPET_EVENT_FREED */
 	bool wide;
-	bool marked; /* a free without a record of its own; its size is not known */
+	bool realloc; /* half of one */
+	bool marked;  /* a free without a record of its own; its size is not known */
 	uint64_t address, size;
 	uint32_t number, time, node, tid;
 	uint64_t sequence; /* of its chunk */

@@ -97,14 +97,15 @@ const char *hooks_complaint(const struct hooks_event *expected, size_t count)
 		return complain("%zu events, not %zu", all - first, count);
 	for (size_t i = 0; i < count; i++) {
 		const struct fixture_record *record = &records[first + i];
-		bool has_stack = expected[i].type == LIMPET_EVENT_ALLOC ||
-				 expected[i].type == LIMPET_EVENT_MMAP;
+		const uint32_t type = record->type | (record->realloc ? LIMPET_EVENT_REALLOC : 0);
+		const uint32_t kind = expected[i].type & ~LIMPET_EVENT_REALLOC;
+		const bool has_stack = kind == LIMPET_EVENT_ALLOC || kind == LIMPET_EVENT_MMAP;
 
-		if (record->type != expected[i].type || record->address != expected[i].address ||
+		if (type != expected[i].type || record->address != expected[i].address ||
 		    record->size != expected[i].size ||
 		    record->wide != (expected[i].size > UINT32_MAX))
 			return complain("event %zu: type %u, address %#lx, size %#lx, wide %d", i,
-					record->type, (long)record->address, (long)record->size,
+					type, (long)record->address, (long)record->size,
 					record->wide);
 		if ((record->node != 0) != has_stack)
 			return complain("event %zu: node %u", i, record->node);

@@ -36,7 +36,7 @@ size_t own_records(struct fixture_record **ret_records);
 void assert_outside(const struct limpet_thread *thread);
 
 struct hooks_event {
-	uint32_t type;
+	uint32_t type; /* with LIMPET_EVENT_REALLOC */
 	uint64_t address, size;
 };
 /* Exactly these since the last time, in this order; stacks with allocations and nowhere else. NULL,

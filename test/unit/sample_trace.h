@@ -79,7 +79,9 @@ struct sample {
 	uint32_t program_module;
 	uint64_t next_block;
 	uint64_t now_ns;
-	bool pages; /* as `limpet pages` writes it */
+	bool pages;                                    /* as `limpet pages` writes it */
+	const struct limpet_resident_account *account; /* before the capture; NULL: none */
+	const struct limpet_object_counts *objects;
 };
 
 /* First address whose innermost function and file's line are these. */
@@ -231,6 +233,8 @@ static struct limpet_recorder *sample_open(struct sample *sample, double unseen_
 							.memory = sample_memory,
 							.container = SAMPLE_CONTAINER,
 							.cgroup_limit_bytes = 1u << 30,
+							.account = sample->account,
+							.objects = sample->objects,
 							.pages = sample->pages};
 	struct limpet_recorder *recorder;
 	struct limpet_err err = {0};

@@ -388,6 +388,60 @@ static void test_temporary_is_of_the_allocating_thread(void **state)
 	assert_int_equal(total(fixture, LIMPET_TOTAL_TEMPORARY), 1);
 }
 
+static int add_half(struct fixture *fixture, uint32_t kind, uint64_t address, uint64_t size,
+		    uint32_t node)
+{
+	return add_event(fixture, (struct limpet_record){.address = address,
+							 .size = size,
+							 .node = node,
+							 .thread = 1,
+							 .kind = (uint8_t)kind,
+							 .realloc = true});
+}
+
+/* One block, which began at one site, grows at another and is freed there. */
+static void test_a_realloc_continues_a_block(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct limpet_site *site;
+
+	add(fixture, LIMPET_EVENT_ALLOC, 1, 0x1000, 10, 5);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(add_half(fixture, LIMPET_EVENT_FREE, 0x1000, 16, 0), 1);
+		assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE | LIMPET_ROW_REALLOC);
+		assert_int_equal(fixture->rows[0].node, i ? 6 : 5);
+		assert_int_equal(add_half(fixture, LIMPET_EVENT_ALLOC, 0x1000, 20, 6), 1);
+		assert_int_equal(fixture->rows[0].op, LIMPET_ROW_ALLOC | LIMPET_ROW_REALLOC);
+	}
+	assert_int_equal(limpet_accounting_live_allocations(fixture->accounting), 1);
+	add(fixture, LIMPET_EVENT_FREE, 1, 0x1000, 24, 0);
+	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FREE);
+	assert_int_equal(total(fixture, LIMPET_TOTAL_ALLOCATIONS), 4);
+	assert_int_equal(total(fixture, LIMPET_TOTAL_FREES), 4);
+	assert_int_equal(total(fixture, LIMPET_TOTAL_REALLOCATIONS), 3);
+	assert_int_equal(total(fixture, LIMPET_TOTAL_TEMPORARY), 0);
+	assert_int_equal(limpet_accounting_sort_sites(fixture->accounting), 2);
+	site = limpet_accounting_site_at(fixture->accounting, 0);
+	assert_int_equal(site->node, 5);
+	assert_int_equal(site->allocations - site->reallocations, 0);
+	site = limpet_accounting_site_at(fixture->accounting, 1);
+	assert_int_equal(site->allocations - site->reallocations, 1);
+	assert_int_equal(site->frees - site->reallocations, 1);
+}
+
+/* Of a block from before the capture the rows say so, and no figure. */
+static void test_a_realloc_of_an_older_block(void **state)
+{
+	struct fixture *fixture = *state;
+
+	assert_int_equal(add_half(fixture, LIMPET_EVENT_FREE, 0x1000, 16, 0), 1);
+	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_FOREIGN_FREE | LIMPET_ROW_REALLOC);
+	add_half(fixture, LIMPET_EVENT_ALLOC, 0x1000, 20, 6);
+	assert_int_equal(fixture->rows[0].op, LIMPET_ROW_ALLOC | LIMPET_ROW_REALLOC);
+	assert_int_equal(total(fixture, LIMPET_TOTAL_FOREIGN_FREES), 1);
+	assert_int_equal(total(fixture, LIMPET_TOTAL_REALLOCATIONS), 0);
+}
+
 static void test_an_unseen_free_is_inferred(void **state)
 {
 	struct fixture *fixture = *state;
@@ -671,7 +725,8 @@ static void make_events(struct limpet_record *events)
 			.thread = again && random_below(20) ? events[i - 1].thread
 							    : 1 + (uint32_t)random_below(3),
 			.kind = again || !random_below(3) ? LIMPET_EVENT_FREE : LIMPET_EVENT_ALLOC};
-		events[i].temporary = again && random_below(10);
+		events[i].realloc = !random_below(5);
+		events[i].temporary = again && !events[i].realloc && random_below(10);
 		last = events[i].kind == LIMPET_EVENT_ALLOC ? events[i].address : 0;
 	}
 }
@@ -708,7 +763,7 @@ static void unfold(struct limpet_accounting_rows *rows)
 		list[count++] = rows->list[i];
 		if (!rows->list[i].freed)
 			continue;
-		assert_int_equal(rows->list[i].op, LIMPET_ROW_ALLOC);
+		assert_int_equal(rows->list[i].op & ~LIMPET_ROW_REALLOC, LIMPET_ROW_ALLOC);
 		list[count] = rows->list[i];
 		list[count++].op = LIMPET_ROW_FREE | LIMPET_ROW_TEMPORARY;
 	}
@@ -833,6 +888,8 @@ int main(void)
 						teardown),
 		cmocka_unit_test_setup_teardown(test_temporary_is_of_the_allocating_thread, setup,
 						teardown),
+		cmocka_unit_test_setup_teardown(test_a_realloc_continues_a_block, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_realloc_of_an_older_block, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_an_unseen_free_is_inferred, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_what_finds_no_room_is_never_live, setup,
 						teardown),

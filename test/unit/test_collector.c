@@ -47,8 +47,8 @@ static struct {
 	struct agent_fixture memory; /* for its accessors: no agent is started */
 	uint32_t offsets[64];        /* written bytes of the chunks */
 	uint32_t numbers[LIMPET_ORDER_COUNTERS];
-	uint64_t temporary;   /* records that said so */
-	uint32_t stacks[256]; /* nodes of the first records */
+	uint64_t temporary, reallocs; /* records that said so */
+	uint32_t stacks[256];         /* nodes of the first records */
 	uint64_t events, last_ns;
 } it;
 
@@ -77,6 +77,7 @@ int __wrap_limpet_recorder_add_events(struct limpet_recorder *recorder,
 {
 	for (size_t i = 0; i < count; i++) {
 		it.temporary += records[i].temporary;
+		it.reallocs += records[i].realloc;
 		it.last_ns = records[i].time_ns;
 		it.stacks[it.events++ % LIMPET_COUNT_OF(it.stacks)] = records[i].node;
 	}
@@ -584,6 +585,27 @@ static void test_temporary_allocations(void **state)
 	put(1, LIMPET_EVENT_FREE, 0x3000, 1, 0); /* temporary */
 	drain_to(8);
 	assert_int_equal(it.temporary, 2);
+}
+
+/* A free by a realloc is never temporary, and the mark is no part of the stack's number. */
+static void test_reallocs(void **state)
+{
+	(void)state;
+	claim_two();
+	STACK(1, 1, 0, 0, 0x3000);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 1, 1);
+	put(1, LIMPET_EVENT_FREE, 0x1000, 1, LIMPET_EVENT_REALLOC);
+	put(1, LIMPET_EVENT_ALLOC, 0x2000, 1ull << 33, LIMPET_EVENT_REALLOC | 1);
+	put(1, LIMPET_EVENT_FREE, 0x2000, 1ull << 33, LIMPET_EVENT_REALLOC);
+	put(1, LIMPET_EVENT_ALLOC, 0x1000, 3, LIMPET_EVENT_REALLOC | 1);
+	put(1, LIMPET_EVENT_FREE, 0x1000, 3, 0); /* temporary */
+	drain_to(6);
+	assert_int_equal(it.reallocs, 4);
+	assert_int_equal(it.temporary, 1);
+	assert_int_not_equal(it.stacks[0], 0);
+	assert_int_equal(it.stacks[2], it.stacks[0]);
+	assert_int_equal(it.stacks[4], it.stacks[0]);
+	assert_int_equal(figures().live_bytes, 0);
 }
 
 /* What was recorded before and is read later is in the trace; of what comes after, the order is
@@ -1547,6 +1569,7 @@ int main(void)
 		TEST(test_a_call_that_failed_leaves_no_gap),
 		TEST(test_too_many_wait),
 		TEST(test_temporary_allocations),
+		TEST(test_reallocs),
 		TEST(test_what_comes_after_the_end_is_not_in_the_trace),
 		TEST(test_a_block_that_was_moved_across_the_end),
 		TEST(test_the_rest_when_nobody_writes),

@@ -39,8 +39,10 @@ struct habits {
 static struct sample sample;
 static struct limpet_recorder *recorder;
 static uint64_t rounds, rss_bytes, agent_bytes, file_bytes;
-static struct limpet_dropped dropped; /* told at the end */
-static uint64_t losses;               /* likewise */
+static struct limpet_dropped dropped;                      /* told at the end */
+static uint64_t losses;                                    /* likewise */
+static const struct limpet_resident_account *account_then; /* likewise */
+static const struct limpet_object_counts *objects_then;
 static struct limpet_analysis analysis;
 static struct limpet_history *history;
 static struct limpet_verdict verdict;
@@ -121,6 +123,8 @@ static void finish(enum limpet_end why)
 	const struct limpet_recorder_end end = {.end = why,
 						.time_ns = sample.now_ns,
 						.losses = losses,
+						.account = account_then,
+						.objects = objects_then,
 						.agent_unloaded = true,
 						.agent_memory_bytes = 1 << 20};
 	struct limpet_seal_result result;
@@ -326,6 +330,71 @@ static void test_growth_of_a_half(void **state)
 	close_it();
 }
 
+/* As a realloc leaves it. */
+static uint64_t move_block(uint64_t block, uint64_t usable, uint64_t size)
+{
+	struct limpet_record record = {.time_ns = sample.now_ns,
+				       .address = block,
+				       .size = usable,
+				       .thread = 4711,
+				       .kind = LIMPET_EVENT_FREE,
+				       .realloc = true};
+
+	assert_true(limpet_recorder_add_event(recorder, &record) >= 0);
+	record.address = sample.next_block;
+	record.size = size;
+	record.node = LEAK;
+	record.kind = LIMPET_EVENT_ALLOC;
+	sample.next_block += (size + 31) & ~15ull;
+	assert_true(limpet_recorder_add_event(recorder, &record) >= 0);
+	return record.address;
+}
+
+/* `once`: each block grows once, and one in `kept` stays. Else one block grows in all rounds. */
+static void grow_blocks(bool once, unsigned kept)
+{
+	uint64_t block = 0;
+
+	begin();
+	for (unsigned round = 0; round < 8000; round++) {
+		pass_round();
+		if (once || !block)
+			block = sample_allocate(&sample, recorder, once ? LEAK : RISE, 500);
+		block = move_block(block, 508, once ? 1000 : 500 + 500 * round);
+		if (once && round % kept)
+			sample_release(&sample, recorder, block, 1008);
+	}
+	finish(LIMPET_END_STOP);
+}
+
+/* A realloc does not free a block: many that grow are a leak, one that grows is growth. */
+static void test_reallocs(void **state)
+{
+	(void)state;
+	grow_blocks(false, 1);
+	assert_verdict(LIMPET_HEAP_GROWTH,
+		       "Live memory grew by 3.8 MiB in 8.0s, under leak (prog.c:8), through grow: "
+		       "one block, reallocated 8.0 k times.",
+		       "leak");
+	assert_non_null(strstr(verdict.about.evidence,
+			       "; 1 blocks allocated, 8.0 k reallocations, 0 freed, by 1 stack;"));
+	assert_null(find(LIMPET_HEAP_CHURNS));
+	close_it();
+	grow_blocks(true, 1);
+	assert_verdict(LIMPET_HEAP_LEAK,
+		       "Live memory grew by 7.6 MiB in 8.0s, under leak (prog.c:8), through grow: "
+		       "none of 8.0 k blocks was freed.",
+		       "leak");
+	assert_null(find(LIMPET_HEAP_CHURNS));
+	close_it();
+	grow_blocks(true, 4);
+	assert_verdict(LIMPET_HEAP_GROWTH,
+		       "Live memory grew by 1.9 MiB in 8.0s, under leak (prog.c:8), through grow: "
+		       "2.0 k blocks are live.",
+		       "leak");
+	close_it();
+}
+
 /* A cache that was there before the capture is no leak: its blocks are replaced one after the
  * other, and as much was freed as is new. */
 static void test_turnover(void **state)
@@ -458,20 +527,94 @@ static void test_pages(void **state)
 	close_it();
 }
 
+/* ------------------------------------------------------------------ objects */
+
+static struct limpet_resident_account account_of(struct limpet_resident_row *row, uint64_t bytes)
+{
+	*row = (struct limpet_resident_row){
+		.kind = "v8-heap", .owner = "V8's heap", .bytes = bytes};
+	return (struct limpet_resident_account){
+		.known = true, .rss_bytes = bytes, .rows = row, .count = 1};
+}
+
+/* Of a heap of V8 that grows by 20 MiB the objects that became more. */
+static void assert_objects(const struct limpet_object_counts *before,
+			   const struct limpet_object_counts *after, const char *sentence)
+{
+	static const struct habits nothing = {0};
+	struct limpet_resident_row rows[2];
+	const struct limpet_resident_account first = account_of(&rows[0], 10 << 20);
+	const struct limpet_resident_account last = account_of(&rows[1], 30 << 20);
+
+	sample.account = &first;
+	sample.objects = before;
+	account_then = &last;
+	objects_then = after;
+	capture(&nothing, 8000);
+	assert_int_equal(verdict.about.kind, LIMPET_HEAP_RUNTIME);
+	assert_string_equal(verdict.sentences[0], sentence);
+	close_it();
+	sample.account = account_then = NULL;
+	sample.objects = objects_then = NULL;
+}
+
+static void test_objects(void **state)
+{
+	struct limpet_object_row before[] = {
+		{LIMPET_OBJECT_INSTANCES, "Session", "file:///srv/chain.js", 12, 500, 20000, 0},
+		{LIMPET_OBJECT_INSTANCES, "Session", "file:///srv/other.js", 12, 90000, 2000000, 0},
+	};
+	struct limpet_object_row after[] = {
+		{LIMPET_OBJECT_INSTANCES, "Object", "", 0, 90000, 9000000, 0},
+		{LIMPET_OBJECT_STRINGS, "characters", "", 0, 90000, 8000000, 0},
+		{LIMPET_OBJECT_INSTANCES, "Session", "file:///srv/other.js", 12, 90000, 2000000, 0},
+		{LIMPET_OBJECT_INSTANCES, "Timer", "node:timers", 8, 99000, 4000000, 0},
+		{LIMPET_OBJECT_INSTANCES, "Session", "file:///srv/chain.js", 12, 40500, 1620000,
+		 2000000},
+	};
+	const struct limpet_object_counts first = {true, before, 2}, last = {true, after, 5};
+	const struct limpet_object_counts unknown = {.known = false};
+
+	(void)state;
+	/* What the program's own code makes, if it is a tenth of the growth. */
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 40.0 k more of "
+		       "Session (chain.js:12).");
+	after[4].outside_bytes = 0;
+	after[4].count = 600;
+	after[4].bytes = 24000;
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 90.0 k more of "
+		       "Object, and 100 more of Session (chain.js:12).");
+	after[4].count = 510;
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 90.0 k more of "
+		       "Object.");
+	after[4] = (struct limpet_object_row){
+		LIMPET_OBJECT_CLOSURES, "(anonymous)", "/srv/bus.js", 9, 30000, 9000000, 0};
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 30.0 k more "
+		       "closures made at bus.js:9.");
+	after[4] = (struct limpet_object_row){
+		LIMPET_OBJECT_CLOSURES, "onTick", "/srv/bus.js", 7, 30000, 9000000, 0};
+	assert_objects(&first, &last,
+		       "JavaScript objects grew by 20.0 MiB in 8.0s, to 30.0 MiB: 30.0 k more "
+		       "closures of onTick (bus.js:7).");
+	assert_objects(&unknown, &last,
+		       "V8's heap (JavaScript) grew by 20.0 MiB in 8.0s, to 30.0 MiB: objects of "
+		       "the language, no leak of native memory.");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_leak),
-		cmocka_unit_test(test_further),
-		cmocka_unit_test(test_steady),
-		cmocka_unit_test(test_little_churn),
-		cmocka_unit_test(test_short),
-		cmocka_unit_test(test_growth_of_a_half),
-		cmocka_unit_test(test_turnover),
-		cmocka_unit_test(test_rise_and_fall),
-		cmocka_unit_test(test_left_after_a_fall),
-		cmocka_unit_test(test_hidden),
-		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_leak),          cmocka_unit_test(test_further),
+		cmocka_unit_test(test_steady),        cmocka_unit_test(test_little_churn),
+		cmocka_unit_test(test_short),         cmocka_unit_test(test_growth_of_a_half),
+		cmocka_unit_test(test_reallocs),      cmocka_unit_test(test_turnover),
+		cmocka_unit_test(test_rise_and_fall), cmocka_unit_test(test_left_after_a_fall),
+		cmocka_unit_test(test_hidden),        cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_objects),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -110,7 +110,7 @@ static void test_bounded(void **state)
 static void put_step(struct limpet_history *history, uint64_t step, uint64_t allocated,
 		     uint64_t freed)
 {
-	const uint64_t values[] = {step, 1, allocated, 1, freed, 0};
+	const uint64_t values[] = {step, 1, allocated, 1, freed, 0, 0};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(values); i++)
 		limpet_bytes_put_varint(&history->packed, values[i]);

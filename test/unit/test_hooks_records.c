@@ -25,8 +25,18 @@
 	{                                        \
 		LIMPET_EVENT_FREE, address, size \
 	}
+/* Halves of a realloc. */
+#define TO(address, size)                                                \
+	{                                                                \
+		LIMPET_EVENT_ALLOC | LIMPET_EVENT_REALLOC, address, size \
+	}
+#define FROM(address, size)                                             \
+	{                                                               \
+		LIMPET_EVENT_FREE | LIMPET_EVENT_REALLOC, address, size \
+	}
 /* What malloc_usable_size() answers of it. */
 #define FREE_A FREE(BLOCK_A, BLOCK_A & 0xfff)
+#define FROM_A FROM(BLOCK_A, BLOCK_A & 0xfff)
 #define MAP(address, size)                       \
 	{                                        \
 		LIMPET_EVENT_MMAP, address, size \
@@ -93,12 +103,17 @@ static void test_what_free_records(void **state)
 	NOTHING();
 }
 
-/* Two events where a block came back: a free of the old and an allocation of the new. */
+/* Two events where a block came back: a free of the old and an allocation of the new, marked. */
 static void test_what_realloc_records(void **state)
 {
 	static const struct call calls[] = {
-		{"moved", FIXTURE_REALLOC, BLOCK_B, {BLOCK_A, 50}, {FREE_A, ALLOC(BLOCK_B, 50)}},
-		{"in place", FIXTURE_REALLOC, BLOCK_A, {BLOCK_A, 60}, {FREE_A, ALLOC(BLOCK_A, 60)}},
+		{"moved", FIXTURE_REALLOC, BLOCK_B, {BLOCK_A, 50}, {FROM_A, TO(BLOCK_B, 50)}},
+		{"in place", FIXTURE_REALLOC, BLOCK_A, {BLOCK_A, 60}, {FROM_A, TO(BLOCK_A, 60)}},
+		{"of 33 bits",
+		 FIXTURE_REALLOC,
+		 BLOCK_A,
+		 {BLOCK_A, UINT32_MAX + 1ull},
+		 {FROM_A, TO(BLOCK_A, UINT32_MAX + 1ull)}},
 		{"as malloc", FIXTURE_REALLOC, BLOCK_A, {0, 70}, {ALLOC(BLOCK_A, 70)}},
 		{"failed: A lives on", FIXTURE_REALLOC, 0, {BLOCK_A, 1ull << 62}, NO_EVENT},
 		{"as free", FIXTURE_REALLOC, 0, {BLOCK_A, 0}, {FREE_A}},
@@ -106,7 +121,7 @@ static void test_what_realloc_records(void **state)
 		 FIXTURE_REALLOC,
 		 BLOCK_B,
 		 {BLOCK_A, 0},
-		 {FREE_A, ALLOC(BLOCK_B, 0)}},
+		 {FROM_A, TO(BLOCK_B, 0)}},
 		{"as malloc, failed", FIXTURE_REALLOC, 0, {0, 10}, NO_EVENT},
 		{"nothing of nothing", FIXTURE_REALLOC, 0, {0, 0}, NO_EVENT},
 	};
@@ -122,7 +137,7 @@ static void test_reallocarray(void **state)
 		 FIXTURE_REALLOCARRAY,
 		 BLOCK_B,
 		 {BLOCK_A, 10, 12},
-		 {FREE_A, ALLOC(BLOCK_B, 120)}},
+		 {FROM_A, TO(BLOCK_B, 120)}},
 		{"as free", FIXTURE_REALLOCARRAY, 0, {BLOCK_A, 0, 12}, {FREE_A}},
 		/* The product is 0 in 64 bits, and yet nothing was freed: the call failed with
 		 * ENOMEM. */
@@ -315,11 +330,15 @@ static void test_freed_at_once(void **state)
 		RECORDED(ALLOC(BLOCK_A, 100), FREE(BLOCK_A, 0));
 		assert_outside(own_thread());
 	}
-	assert_int_equal(own_records(&records), 4);
+	FIXTURE_CALL(&stack, FIXTURE_REALLOC, BLOCK_A, BLOCK_B, 200);
+	FIXTURE_CALL(&stack, FIXTURE_FREE, 0, BLOCK_A);
+	RECORDED(FROM(BLOCK_B, BLOCK_B & 0xfff), TO(BLOCK_A, 200), FREE(BLOCK_A, 0));
+	assert_int_equal(own_records(&records), 7);
 	for (unsigned i = 0; i < 4; i++) {
 		assert_int_equal(records[i].number, i);
 		assert_int_equal(records[i].marked, i % 2);
 	}
+	assert_true(records[6].marked);
 }
 
 static void assert_not_marked(void)

@@ -251,6 +251,7 @@ static void test_a_realloc_across_the_end(void **state)
 	assert_int_equal(own_records(&records), RECORDS_PER_CHUNK + 1);
 	assert_int_equal(records[RECORDS_PER_CHUNK].type,
 			 LIMPET_EVENT_FREE | LIMPET_EVENT_IF_REUSED);
+	assert_true(records[RECORDS_PER_CHUNK].realloc);
 	assert_int_equal(records[RECORDS_PER_CHUNK].address, BLOCK_A);
 	assert_int_equal(records[RECORDS_PER_CHUNK].time, 7);
 	assert_int_equal(own_thread()->dropped, 0);

@@ -259,6 +259,7 @@ static void test_json_keeps_the_contract(void **state)
 		"live_allocations", "live_bytes",
 		"peak_bytes",       "temporary_allocations",
 		"foreign_frees",    "foreign_freed_bytes",
+		"reallocations",
 	};
 	struct limpet_report_options options = programs;
 	json_t *root, *object, *sites, *site, *frame;
@@ -311,6 +312,7 @@ static void test_json_keeps_the_contract(void **state)
 		integer_at(site, "live_allocations");
 		integer_at(site, "peak_bytes");
 		integer_at(site, "temporary_allocations");
+		integer_at(site, "reallocations");
 		assert_true(json_is_array(json_object_get(site, "stack")));
 		if (integer_at(site, "live_bytes") != 6000)
 			continue;

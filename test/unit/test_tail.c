@@ -89,6 +89,7 @@ static void same_sites(const struct limpet_model *tail, const struct limpet_mode
 		assert_int_equal(got->frees, want->frees);
 		assert_int_equal(got->freed_bytes, want->freed_bytes);
 		assert_int_equal(got->temporary_allocations, want->temporary_allocations);
+		assert_int_equal(got->reallocations, want->reallocations);
 		assert_int_equal(got->live_allocations, want->live_allocations);
 		assert_int_equal(got->live_bytes, want->live_bytes);
 		assert_int_equal(got->growth_bytes, want->growth_bytes);
@@ -105,6 +106,7 @@ static void same_totals(const struct limpet_model *tail, const struct limpet_mod
 	assert_int_equal(got->frees, want->frees);
 	assert_int_equal(got->freed_bytes, want->freed_bytes);
 	assert_int_equal(got->temporary_allocations, want->temporary_allocations);
+	assert_int_equal(got->reallocations, want->reallocations);
 	assert_int_equal(got->foreign_frees, want->foreign_frees);
 	assert_int_equal(got->live_allocations, want->live_allocations);
 	assert_int_equal(got->live_bytes, want->live_bytes);

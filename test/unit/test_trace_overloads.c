@@ -131,8 +131,10 @@ static double add_weights(const char *path, const char *kind)
 	assert_int_equal(limpet_export(&analysis, LIMPET_EXPORT_CSV, 0, file, &err), 0);
 	assert_int_equal(fclose(file), 0);
 	for (line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
-		if (strstr(line, head))
+		if (strstr(line, head)) {
+			*strrchr(line, ',') = '\0';
 			sum += strtod(strrchr(line, ',') + 1, NULL);
+		}
 	limpet_analysis_close(&analysis);
 	free(text);
 	return sum;

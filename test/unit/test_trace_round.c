@@ -146,9 +146,11 @@ static void replay_row(struct replay *replay, const struct limpet_trace_event *r
 		site->counts.frees++;
 		site->counts.freed_bytes += row->size;
 		site->counts.temporary += row->temporary;
+		site->counts.reallocations += row->realloc;
 		totals[LIMPET_TOTAL_FREES]++;
 		totals[LIMPET_TOTAL_FREED_BYTES] += row->size;
 		totals[LIMPET_TOTAL_TEMPORARY] += row->temporary;
+		totals[LIMPET_TOTAL_REALLOCATIONS] += row->realloc;
 		replay->live_bytes -= row->size;
 		break;
 	case LIMPET_ROW_FOREIGN_FREE:

@@ -161,6 +161,8 @@ static int give_block(struct capture *capture, uint32_t number, uint32_t thread)
 {
 	struct capture_block *block = &capture->blocks[number];
 	struct capture_site *sum = &capture->sites[block->site];
+	/* Each seventh block goes by a realloc. */
+	const bool is_moved = number % 7 == 0;
 	bool temporary;
 
 	capture->totals[LIMPET_TOTAL_FREES]++;
@@ -170,7 +172,10 @@ static int give_block(struct capture *capture, uint32_t number, uint32_t thread)
 	sum->freed_bytes += block->size;
 	sum->live--;
 	sum->live_bytes -= block->size;
-	temporary = block->thread == thread && capture->last_block[thread] == (int64_t)number;
+	capture->totals[LIMPET_TOTAL_REALLOCATIONS] += is_moved;
+	sum->reallocations += is_moved;
+	temporary = !is_moved && block->thread == thread &&
+		    capture->last_block[thread] == (int64_t)number;
 	if (capture->last_block[block->thread] == (int64_t)number)
 		capture->last_block[block->thread] = -1;
 	if (temporary) {
@@ -182,7 +187,8 @@ static int give_block(struct capture *capture, uint32_t number, uint32_t thread)
 							    .size = block->size + 8,
 							    .thread = 100 + thread,
 							    .kind = LIMPET_EVENT_FREE,
-							    .temporary = temporary});
+							    .temporary = temporary,
+							    .realloc = is_moved});
 }
 
 static int foreign_free(struct capture *capture, uint32_t thread)

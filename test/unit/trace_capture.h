@@ -16,7 +16,7 @@
 #define CAPTURE_THREADS 5u
 
 struct capture_site {
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary, reallocations;
 	uint64_t live, live_bytes, peak, peak_bytes;
 };
 

@@ -217,6 +217,7 @@ void trace_check_totals(const struct capture *capture, const struct limpet_model
 	assert_int_equal(totals->frees, expected[LIMPET_TOTAL_FREES]);
 	assert_int_equal(totals->freed_bytes, expected[LIMPET_TOTAL_FREED_BYTES]);
 	assert_int_equal(totals->temporary_allocations, expected[LIMPET_TOTAL_TEMPORARY]);
+	assert_int_equal(totals->reallocations, expected[LIMPET_TOTAL_REALLOCATIONS]);
 	assert_int_equal(totals->foreign_frees, expected[LIMPET_TOTAL_FOREIGN_FREES]);
 	assert_int_equal(totals->foreign_freed_bytes, expected[LIMPET_TOTAL_FOREIGN_FREED_BYTES]);
 	assert_int_equal(totals->live_bytes, capture->live_bytes);
@@ -254,6 +255,7 @@ void trace_check_sites(const struct capture *capture, const struct limpet_model 
 		assert_int_equal(site->frees, expected->frees);
 		assert_int_equal(site->freed_bytes, expected->freed_bytes);
 		assert_int_equal(site->temporary_allocations, expected->temporary);
+		assert_int_equal(site->reallocations, expected->reallocations);
 		assert_int_equal(site->live_allocations, expected->live);
 		assert_int_equal(site->live_bytes, expected->live_bytes);
 		assert_int_equal(site->peak_allocations, expected->peak);
@@ -363,6 +365,7 @@ void second_reader_check(const char *path)
 	assert_int_equal(number_in(theirs, "allocations"), totals->allocations);
 	assert_int_equal(number_in(theirs, "freed_bytes"), totals->freed_bytes);
 	assert_int_equal(number_in(theirs, "temporary_allocations"), totals->temporary_allocations);
+	assert_int_equal(number_in(theirs, "reallocations"), totals->reallocations);
 	assert_int_equal(number_in(theirs, "foreign_unmapped_bytes"),
 			 totals->foreign_unmapped_bytes);
 	assert_int_equal(number_in(theirs, "untracked_bytes"), totals->untracked_bytes);
@@ -380,6 +383,7 @@ void second_reader_check(const char *path)
 
 		assert_int_equal(number_in(site, "node"), model->sites[i].node);
 		assert_int_equal(number_in(site, "allocations"), model->sites[i].allocations);
+		assert_int_equal(number_in(site, "reallocations"), model->sites[i].reallocations);
 		assert_int_equal(number_in(site, "live_bytes"), model->sites[i].live_bytes);
 		assert_int_equal(number_in(site, "peak_bytes"), model->sites[i].peak_bytes);
 	}

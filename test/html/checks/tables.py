@@ -73,7 +73,7 @@ def check_lifetimes(page, report):
     expect("blocks that live, by stack", numbers(text_of(page, "#lifetimes > div:nth-of-type(2)", 3)), totals["live_allocations"])
     expect("blocks that were freed, by age and by stack", numbers(text_of(page, "#lifetimes > div:nth-of-type(1)", 1)),
            numbers(text_of(page, "#lifetimes > div:nth-of-type(2)", 0)))
-    freed = totals["frees"] - totals.get("untracked_allocations", 0)
+    freed = totals["frees"] - totals["reallocations"] - totals.get("untracked_allocations", 0)
     expect("blocks that were freed", numbers(text_of(page, "#lifetimes > div:nth-of-type(1)", 1)), freed)
     page.picture("lifetimes")
     page.tab("sizes")
