@@ -1343,7 +1343,7 @@ static void test_a_slot_that_lost_its_hook(void **state)
 	struct limpet_slot *slots =
 		(struct limpet_slot *)(void *)((uint8_t *)it.memory.shm +
 					       it.memory.shm->layout.slots_offset);
-	uint64_t original = limpet_session_original(it.session, 0);
+	uint64_t original = limpet_session_original(it.session, LIMPET_FIRST_HOOK);
 	/* The child is a copy of us: what lies here lies there, with the value of the fork. */
 	static uint64_t nothing_special = 0x1234;
 
@@ -1354,7 +1354,7 @@ static void test_a_slot_that_lost_its_hook(void **state)
 		slots[i].state = LIMPET_SLOT_RESTORED;
 	assert_false(limpet_collector_wants_rescan(it.collector));
 	slots[0].state = LIMPET_SLOT_PATCHED;
-	slots[0].hook = 0;
+	slots[0].hook = LIMPET_FIRST_HOOK;
 	slots[0].address = (uint64_t)(uintptr_t)&nothing_special;
 	assert_false(limpet_collector_wants_rescan(it.collector));
 	slots[0].address = 8; /* not mapped */
