@@ -46,7 +46,8 @@ static inline uint64_t limpet_thunk(uint32_t hook)
 }
 static inline bool limpet_is_thunk(uint64_t value)
 {
-	return value - limpet_thunk(0) < LIMPET_MAX_HOOKS * LIMPET_THUNK_BYTES;
+	return value - limpet_thunk(LIMPET_FIRST_HOOK) <
+	       (LIMPET_MAX_HOOKS - LIMPET_FIRST_HOOK) * LIMPET_THUNK_BYTES;
 }
 
 /* The original function of a thunk; any other value is returned unchanged. */

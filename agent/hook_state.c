@@ -48,9 +48,9 @@ const struct limpet_hook *limpet_hook_outer(const struct limpet_thread *thread)
 		       : NULL;
 }
 
-bool limpet_hook_calls_nothing(const struct limpet_hook *outer)
+bool limpet_hook_has_no_inner_calls(const struct limpet_hook *outer)
 {
-	return limpet_family[outer->symbol].flags & LIMPET_FAMILY_MMAP;
+	return limpet_family[outer->symbol].flags & (LIMPET_FAMILY_MMAP | LIMPET_FAMILY_LOADER);
 }
 
 /* The maximum distance of an allocator's inner calls below its hook. Calls from further below, or
@@ -71,16 +71,17 @@ __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(
 	outer = limpet_hook_outer(thread);
 	if (thread->phase == LIMPET_PHASE_RECORDING ||
 	    (thread->entry_sp - (uint64_t)(uintptr_t)frame > INNER_REACH &&
-	     !(outer && limpet_hook_calls_nothing(outer))))
+	     !(outer && limpet_hook_has_no_inner_calls(outer))))
 		limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
 	return NULL;
 }
 
 /* Calls under an unfinished hook that are not inner calls.
  *
- * A signal handler that interrupts mmap may allocate. If an allocator library's operator new finds
- * no memory, it calls the program's new handler and throws. Other code allocates the exception,
- * under the library's unfinished hook, and frees it after the hook was left. */
+ * A signal handler that interrupts mmap may allocate, and dlsym does so by itself. If an allocator
+ * library's operator new finds no memory, it calls the program's new handler and throws. Other code
+ * allocates the exception, under the library's unfinished hook, and frees it after the hook was
+ * left. */
 struct limpet_thread *limpet_hook_beside(const struct limpet_hook_frame *frame,
 					 const struct limpet_hook *hook)
 {
@@ -92,7 +93,7 @@ struct limpet_thread *limpet_hook_beside(const struct limpet_hook_frame *frame,
 
 	if (!outer)
 		return NULL;
-	if (limpet_hook_calls_nothing(outer)) {
+	if (limpet_hook_has_no_inner_calls(outer)) {
 		if (sampled)
 			limpet_hook_count_lost(&limpet_shm->lost_state_in_use);
 		return sampled ? NULL : thread;

@@ -19,8 +19,10 @@ __attribute__((noinline)) struct limpet_thread *limpet_hook_settle(
 /* The hook whose original the thread executes; NULL: none, or the thread is in the agent's own
  * code. */
 const struct limpet_hook *limpet_hook_outer(const struct limpet_thread *thread);
-/* mmap and similar calls allocate nothing: calls under them come from a signal handler. */
-bool limpet_hook_calls_nothing(const struct limpet_hook *outer);
+/* Whether calls under it are not part of it. mmap and similar calls allocate nothing: calls under
+ * them come from a signal handler. What dlsym allocates and frees (the text of an error) it does
+ * for the program, as without a hook. */
+bool limpet_hook_has_no_inner_calls(const struct limpet_hook *outer);
 
 /* After limpet_hook_begin() returned NULL: the calling thread, if the call is not an inner one;
  * NULL: it is. */

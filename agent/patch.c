@@ -520,7 +520,7 @@ static int hook_for(uint32_t symbol, uint64_t original, uint32_t *ret_index)
 	struct limpet_hook made = {.original = original, .op = (uint16_t)op, .symbol = symbol};
 	struct limpet_image holder;
 
-	for (uint32_t i = 0; i < LIMPET_MAX_HOOKS; i++) {
+	for (uint32_t i = LIMPET_FIRST_HOOK; i < LIMPET_MAX_HOOKS; i++) {
 		const struct limpet_hook *hook = &limpet_hooks[i];
 
 		if (hook->original == original && hook->op == op && !is_left(i)) {

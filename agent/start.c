@@ -201,7 +201,7 @@ static int start_all(struct limpet_start *start)
 	limpet_agent_info.shm = (uint64_t)(uintptr_t)limpet_shm;
 	limpet_agent_info.scratch = (uint64_t)(uintptr_t)limpet_hot.scratch;
 	limpet_record_configure();
-	for (uint32_t i = 0; i < start->hook_count && i < LIMPET_MAX_HOOKS; i++)
+	for (uint32_t i = LIMPET_FIRST_HOOK; i < start->hook_count && i < LIMPET_MAX_HOOKS; i++)
 		limpet_hook_set(i, &start->hooks[i]);
 	limpet_patch_configure(start);
 	limpet_finder_configure(start);

@@ -44,7 +44,7 @@ static const char attach_help[] =
 	"\n"
 	"  -p, --pid PID           the process, instead of the operand\n"
 	"      --background        go on in the background\n"
-	"      --no-uprobes        find no allocator by watching the program's calls\n" COMMON_HELP
+	"      --uprobes           watch calls to find an allocator (see the manual)\n" COMMON_HELP
 	"Exit status: 0 done, 1 failed, 2 usage, 3 refused, 4 captured with losses,\n"
 	"5 captured but the agent stays dormant. More: man limpet-attach\n";
 
@@ -96,7 +96,7 @@ static const struct option attach_options[] = {
 	CAPTURE_OPTIONS,
 	/* --lifeline is for a limpet that is started by another one, and not documented. */
 	LIMPET_LINE_FLAG("background", struct limpet_capture_options, background),
-	LIMPET_LINE_FLAG("no-uprobes", struct limpet_capture_options, no_uprobes),
+	LIMPET_LINE_FLAG("uprobes", struct limpet_capture_options, uprobes),
 	{"lifeline", required_argument, NULL, OPT_LIFELINE},
 	{"pid", required_argument, NULL, 'p'},
 	{0},

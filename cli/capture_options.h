@@ -33,7 +33,7 @@ struct limpet_capture_options {
 	bool background;
 	bool no_seal;
 	bool follow_fork;
-	bool no_uprobes; /* attach */
+	bool uprobes; /* attach */
 	/* For a limpet that another one started for a child (followers.h); start_ticks 0: no */
 	struct limpet_fork forked;
 };

@@ -60,7 +60,6 @@ static void print_finding(const struct limpet_finding *finding, int width)
 	limpet_ui_wrap(limpet_ui_clean(text), MARGIN, width);
 }
 
-/* `tries`: it would be refused, unless attach finds the functions of an allocator. */
 /* Of names that are shortened above, the whole. */
 static void print_files(const struct limpet_owner_files *files)
 {
@@ -73,20 +72,16 @@ static void print_files(const struct limpet_owner_files *files)
 	}
 }
 
-static void print_text(const struct limpet_preflight *preflight, bool tries)
+static void print_text(const struct limpet_preflight *preflight)
 {
 	const bool ok = preflight->verdict == LIMPET_PREFLIGHT_OK;
 	char name[64], user[64], unfollowed[sizeof(preflight->unfollowed)], rss[LIMPET_UNITS_TEXT];
 	int width = limpet_ui_width(STDOUT_FILENO);
 
 	snprintf(name, sizeof(name), "%s", preflight->name);
-	printf("%slimpet %s attach to '%s' (%d)%s%s\n",
-	       limpet_ui_style(stdout, ok      ? LIMPET_UI_GREEN
-				       : tries ? LIMPET_UI_YELLOW
-					       : LIMPET_UI_RED),
-	       ok || tries ? "can" : "cannot", limpet_ui_clean(name), preflight->pid,
-	       tries ? " if it finds the functions of its allocator" : "",
-	       limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	printf("%slimpet %s attach to '%s' (%d)%s\n",
+	       limpet_ui_style(stdout, ok ? LIMPET_UI_GREEN : LIMPET_UI_RED), ok ? "can" : "cannot",
+	       limpet_ui_clean(name), preflight->pid, limpet_ui_style(stdout, LIMPET_UI_PLAIN));
 	limpet_ui_user(preflight->uid, user, sizeof(user));
 	snprintf(unfollowed, sizeof(unfollowed), "%s", preflight->unfollowed);
 	printf("  user %s, %s resident%s%s\n", limpet_ui_clean(user),
@@ -108,7 +103,6 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 	struct limpet_target target;
 	struct limpet_err err = {0};
 	json_t *object;
-	bool tries;
 	int status;
 
 	if (!preflight) {
@@ -117,10 +111,10 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 	}
 	(void)!limpet_target_open(pid, &target, NULL); /* preflight says why not */
 	(void)limpet_preflight_run(&target, wanted, preflight, &err);
-	tries = limpet_find_hidden_announce(&target, preflight);
+	limpet_find_hidden_announce(&target, preflight);
 	limpet_preflight_done(preflight);
 	limpet_target_close(&target);
-	status = tries ? LIMPET_EXIT_OK : (int)limpet_preflight_exit(preflight);
+	status = limpet_preflight_exit(preflight);
 	if (json) {
 		object = limpet_doctor_json(preflight);
 		if (object &&
@@ -136,7 +130,7 @@ static int show(pid_t pid, const struct limpet_preflight_options *wanted, bool j
 		return limpet_ui_fail(&err, status);
 	if (json)
 		return status;
-	print_text(preflight, tries);
+	print_text(preflight);
 	fflush(stdout);
 	if (status == LIMPET_EXIT_OK)
 		limpet_ui_hint("limpet attach %d", pid);

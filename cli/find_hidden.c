@@ -59,22 +59,48 @@ static bool is_only_hidden(const struct limpet_preflight *preflight)
 		limpet_unfollowed_judge(&preflight->memory, NULL, "").is_large);
 }
 
+struct offer {
+	pid_t pid;
+	struct limpet_err *refused; /* NULL: it is not */
+};
+
+/* Not done unasked: a watched return ends a program in which an exception or another coroutine
+ * passes it. */
+static void offer(void *context, const char *allocator)
+{
+	const struct offer *it = context;
+	const size_t used = it->refused ? strlen(it->refused->hint) : 0;
+
+	if (it->refused)
+		snprintf(it->refused->hint + used, sizeof(it->refused->hint) - used,
+			 "%s`limpet attach --uprobes %d` looks for its functions", used ? "; " : "",
+			 it->pid);
+	else
+		limpet_ui_hint("`limpet attach --uprobes %d` looks for the functions of %s",
+			       it->pid, allocator);
+}
+
 bool limpet_find_hidden(const struct limpet_target *target, struct limpet_capture_options *options,
 			const struct limpet_preflight *preflight, struct limpet_err *err)
 {
 	static struct limpet_entry_list list;
+	struct limpet_err *refused = preflight->verdict == LIMPET_PREFLIGHT_REFUSED ? err : NULL;
 	const struct limpet_hidden_watcher watcher = {
 		.watching = say_watching,
 		.found = say_found,
 		.not_found = say_not_found,
-		.context = preflight->verdict == LIMPET_PREFLIGHT_REFUSED ? err : NULL,
+		.context = refused,
 	};
 	size_t before;
 
 	/* A limpet that follows a child does not know what this one finds. */
-	if (options->no_uprobes || options->follow_fork || options->forked.start_ticks ||
-	    !is_only_hidden(preflight))
+	if (options->follow_fork || options->forked.start_ticks || !is_only_hidden(preflight))
 		return false;
+	if (!options->uprobes) {
+		(void)!limpet_hidden_show(
+			target, offer, &(struct offer){.pid = preflight->pid, .refused = refused});
+		return false;
+	}
 	if (options->config.entry_list)
 		list = *options->config.entry_list;
 	before = list.count;
@@ -89,33 +115,25 @@ static void announce(void *context, const char *allocator)
 	struct limpet_preflight *preflight = context;
 	struct limpet_finding *finding;
 
-	for (size_t i = 0; i < preflight->count; i++)
-		if (preflight->list[i].severity == LIMPET_FINDING_REFUSE) {
-			char *hint = preflight->list[i].hint;
-			const size_t used = strlen(hint);
-
-			snprintf(hint + used, sizeof(preflight->list[i].hint) - used,
-				 "%s`limpet attach %d` looks for its functions, and attaches if "
-				 "it finds them",
-				 used ? "; " : "", preflight->pid);
-		}
 	if (preflight->count == LIMPET_PREFLIGHT_MAX_FINDINGS)
 		return;
 	finding = &preflight->list[preflight->count++];
 	*finding = (struct limpet_finding){.id = "hidden", .severity = LIMPET_FINDING_NOTE};
 	snprintf(finding->text, sizeof(finding->text),
-		 "attach looks for the functions of %s: it watches their calls for a while, if "
-		 "the kernel has uprobes, and follows them if it is certain what each does",
+		 "with --uprobes attach looks for the functions of %s: it watches their calls for "
+		 "a while, if the kernel has uprobes, and follows them if it is certain what each "
+		 "does",
 		 allocator);
+	snprintf(finding->hint, sizeof(finding->hint),
+		 "`limpet attach --uprobes %d`, unless an exception or another coroutine may leave "
+		 "such a function: it would end the program",
+		 preflight->pid);
 }
 
-bool limpet_find_hidden_announce(const struct limpet_target *target,
+void limpet_find_hidden_announce(const struct limpet_target *target,
 				 struct limpet_preflight *preflight)
 {
-	const size_t before = preflight->count;
-
 	/* An error: nothing is known, so nothing is said. */
 	if (is_only_hidden(preflight))
 		(void)!limpet_hidden_show(target, announce, preflight);
-	return preflight->verdict == LIMPET_PREFLIGHT_REFUSED && preflight->count > before;
 }

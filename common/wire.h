@@ -296,6 +296,9 @@ struct limpet_fingerprint_use {
 /* ------------------------------------------------------------------ hooks and slots */
 
 #define LIMPET_MAX_HOOKS 256u /* a page of thunks */
+/* Thunk 0 is where a mapping begins, a number that the program may hold as such, for example in a
+ * list of its mappings: no hook has it. */
+#define LIMPET_FIRST_HOOK 1u
 #define LIMPET_MAX_FAMILY 64u
 
 /* A function that is hooked. Thunk i of the agent is for hook i. */

@@ -96,7 +96,7 @@ _limpet()
 
 	case $command in
 	attach)
-		if [[ $word == -* ]]; then values="--pid --background --no-uprobes $capture"; else values=$(_limpet_processes); fi
+		if [[ $word == -* ]]; then values="--pid --background --uprobes $capture"; else values=$(_limpet_processes); fi
 		;;
 	run)
 		if [[ $word == -* ]]; then

@@ -176,7 +176,7 @@ static void list_threads(const struct limpet_target *target, struct limpet_threa
 	ret->own = calloc((size_t)count, sizeof(*ret->own));
 	if (!ret->own || limpet_proc_status_read(target->pid, &status) < 0)
 		return;
-	if (status.ns_pid == target->pid) {
+	if (!status.other_pid_ns) {
 		memcpy(ret->own, ret->tids, (size_t)count * sizeof(*ret->own));
 		ret->count = count;
 		return;

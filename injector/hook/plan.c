@@ -1064,6 +1064,7 @@ int limpet_plan_make(struct limpet_modules *modules, struct limpet_entries *entr
 		return limpet_err_set(err, -ENOMEM, "out of memory");
 	ret->start.abi = LIMPET_AGENT_ABI;
 	ret->start.bytes = sizeof(ret->start);
+	ret->start.hook_count = LIMPET_FIRST_HOOK;
 	ret->start.page_bytes = (uint64_t)sysconf(_SC_PAGESIZE);
 	error = limpet_plan_choose_method(modules, entries, wish, ret, err);
 	if (!error)

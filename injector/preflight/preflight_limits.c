@@ -210,5 +210,5 @@ void limpet_check_namespaces(struct limpet_check *check)
 		return;
 	limpet_check_add(check, LIMPET_FINDING_NOTE, "namespaces", "container",
 			 "it has namespaces of its own (%s)%s: this works from here", list,
-			 check->status.ns_pid != check->target->pid ? ", as in a container" : "");
+			 check->status.other_pid_ns ? ", as in a container" : "");
 }

@@ -191,6 +191,7 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 	/* outermost first; inside a container only the inner levels are shown */
 	levels = status_numbers(text, "NSpid", pids, LIMPET_COUNT_OF(pids));
 	status.ns_pid = levels ? (pid_t)pids[levels - 1] : pid;
+	status.other_pid_ns = levels > 1;
 	status.threads = (unsigned)status_number(text, "Threads", 10);
 	status.fd_size = (unsigned)status_number(text, "FDSize", 10);
 	status.rss_bytes = status_number(text, "VmRSS", 10) * 1024;

@@ -38,7 +38,9 @@ struct limpet_proc_status {
 	char name[64]; /* comm, unescaped */
 	char state;    /* R S D T t Z X I */
 	pid_t tgid, ppid, tracer;
-	pid_t ns_pid; /* in its own pid namespace */
+	pid_t ns_pid;      /* in its own pid namespace */
+	bool other_pid_ns; /* that is not /proc's; its numbers may be the same as outside by chance
+			    */
 	uid_t uid, euid, suid, fsuid;
 	gid_t gid, egid, sgid;
 	unsigned threads;

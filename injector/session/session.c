@@ -77,7 +77,7 @@ bool limpet_session_follows_glibc_alone(struct limpet_session *session)
 	if (session->late.functions ||
 	    limpet_entries_have_others(&session->entries, session->target, &session->modules))
 		return false;
-	for (uint32_t i = 0; i < start->hook_count; i++)
+	for (uint32_t i = LIMPET_FIRST_HOOK; i < start->hook_count; i++)
 		if (!(limpet_family[start->hooks[i].symbol].flags & others))
 			return true;
 	return false;

@@ -144,6 +144,21 @@ of_storm() {
 	finish loader
 }
 
+# glibc frees the text of the last error, and allocates that of the next.
+@test "what dlsym allocates and frees while it finds nothing is counted, whatever the name" {
+	start loader "$TARGETS/loader" "$TARGETS/plugin.so"
+	tell loader open opened
+	# The first error makes the thread's table, too.
+	tell loader "miss 1" missed
+	attach "$pid"
+	tell loader "miss 1000" missed
+	stop "$pid"
+	good_capture
+	same "texts of errors" "$(site_sum miss allocations)" 1000
+	same "texts that are live" "$(site_sum miss live_allocations)" 1
+	finish loader
+}
+
 @test "modules that come and go during the capture do no harm" {
 	start loader "$TARGETS/loader" "$TARGETS/plugin.so"
 	look "$pid"

@@ -122,3 +122,10 @@ stays() {
 	tell many "use many" used
 	finish many
 }
+
+@test "a program that has listed its mappings: where they begin and end are its own numbers, and no addresses of hooks" {
+	kept_in maps 0
+	nothing_of_ours "$pid"
+	tell maps "use maps" used
+	finish maps
+}

@@ -95,7 +95,7 @@ captured() {
 # followed ALLOCATOR_IN_FILE FUNCTIONS: at least so many are found by their calls, and the capture has millions of its.
 followed() {
 	local found
-	attach "$pid" || return 1
+	attach "$pid" --uprobes || return 1
 	found=$(sed -n 's/.*: found \([0-9]*\) functions.*/\1/p' attach.*.err)
 	[[ $found ]] && ((found >= $2)) || fail "$(cat attach.*.err)" || return 1
 	began=$(ticks)
@@ -209,7 +209,7 @@ keeping_server() {
 	wait_until 20 adds_up 10
 	doctor_names "mimalloc in " 0
 	began=$(ticks)
-	captured "mimalloc in " --no-uprobes
+	captured "mimalloc in "
 	followed "mimalloc in " 3
 }
 
@@ -221,7 +221,7 @@ keeping_server() {
 	wait_until 20 adds_up 10
 	doctor_names "mimalloc in oxlint.linux-x64-gnu.node" 0
 	idle=yes
-	captured "mimalloc in oxlint.linux-x64-gnu.node" --no-uprobes
+	captured "mimalloc in oxlint.linux-x64-gnu.node"
 }
 
 @test "node with oxlint, while it works: mimalloc is followed" {
@@ -264,12 +264,12 @@ keeping_server() {
 	wait_until 60 holds ".unknown_bytes > $mib"
 	wait_until 20 adds_up 20
 	holds '.verdicts[] | select(.id == "unknown").text | contains("jemalloc in biome")'
-	doctor_names "jemalloc in biome" 0
+	doctor_names "jemalloc in biome" 3
 	grep -q 'jemalloc is linked .* up to [0-9]*% of its resident memory, [0-9.]* MiB' <(tr -s '\n ' ' ' <doctor.txt) ||
 		fail "$(<doctor.txt)"
-	refused 3 jemalloc "$LIMPET" attach --no-uprobes -o never.limpet "$pid"
+	refused 3 jemalloc "$LIMPET" attach -o never.limpet "$pid"
 	idle=yes
-	captured "jemalloc in biome" --partial --no-uprobes
+	captured "jemalloc in biome" --partial
 }
 
 @test "biome, while it works: jemalloc is followed" {

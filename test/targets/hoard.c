@@ -21,7 +21,9 @@
  *	tagged		in a word, with something else in its upper bits
  *	thread		in a thread's own variable
  *	stack		on the stack of a thread that sleeps
- *	many		in 10,000 words, as objects do that keep their deleter */
+ *	many		in 10,000 words, as objects do that keep their deleter
+ * These look like addresses of hooks, and must stay as they are ("use" compares):
+ *	maps		where its mappings begin and end, in words and in a packed structure */
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -34,7 +36,7 @@
 
 typedef void release_fn(void *block);
 
-enum { PAGE = 4096, JUMP_RBP = 1, MANY = 10000 };
+enum { PAGE = 4096, JUMP_RBP = 1, MANY = 10000, MAPPINGS = 512 };
 static const uint64_t tag = UINT64_C(0xfff9) << 48;
 
 static struct {
@@ -48,6 +50,14 @@ static struct page {
 } * closed, *file, *shared, *none, *secret, *word, *dev;
 static uint8_t *code, *distance;
 static release_fn *many[MANY];
+/* What /proc/self/maps said, and its numbers. */
+static char maps[1 << 16];
+static struct {
+	char kind;
+	unsigned long start, end;
+} __attribute__((packed)) packed_bounds[MAPPINGS];
+static unsigned long bounds[MAPPINGS][2];
+static size_t mappings;
 static uint64_t tagged;
 static jmp_buf jump;
 static __thread release_fn *of_thread;
@@ -192,6 +202,42 @@ static void *sleep_with_it(void *unused)
 	return unused;
 }
 
+static void keep_maps(void)
+{
+	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	size_t bytes = 0;
+	ssize_t got;
+
+	while ((got = read(fd, maps + bytes, sizeof(maps) - 1 - bytes)) > 0)
+		bytes += (size_t)got;
+	close(fd);
+	for (char *line = maps; *line && mappings < MAPPINGS; mappings++) {
+		unsigned long *both = bounds[mappings];
+
+		if (sscanf(line, "%lx-%lx", &both[0], &both[1]) != 2)
+			target_broken("no mapping: %s", line);
+		packed_bounds[mappings].start = both[0];
+		packed_bounds[mappings].end = both[1];
+		line += strcspn(line, "\n") + 1;
+	}
+}
+
+static void compare_maps(void)
+{
+	const char *line = maps;
+
+	for (size_t i = 0; i < mappings; i++, line += strcspn(line, "\n") + 1) {
+		char text[64];
+		int length =
+			snprintf(text, sizeof(text), "%08lx-%08lx ", bounds[i][0], bounds[i][1]);
+
+		if (strncmp(line, text, (size_t)length) || packed_bounds[i].start != bounds[i][0] ||
+		    packed_bounds[i].end != bounds[i][1])
+			target_broken("a number has changed: %s, %lx-%lx, of %.80s", text,
+				      packed_bounds[i].start, packed_bounds[i].end, line);
+	}
+}
+
 static void keep(const char *way)
 {
 	const int private = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -231,6 +277,8 @@ static void keep(const char *way)
 	} else if (!strcmp(way, "many")) {
 		for (size_t i = 0; i < MANY; i++)
 			many[i] = take();
+	} else if (!strcmp(way, "maps")) {
+		keep_maps();
 	} else if (!strcmp(way, "thread")) {
 		of_thread = take();
 	} else if (!strcmp(way, "stack")) {
@@ -288,6 +336,8 @@ static void use(const char *way)
 			many[i](malloc(100));
 	else if (!strcmp(way, "stack"))
 		sem_post(&ended);
+	else if (!strcmp(way, "maps"))
+		compare_maps();
 }
 
 /* Holds it in a register all the while. */

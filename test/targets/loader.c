@@ -3,7 +3,8 @@
  *	loader PATH_OF_PLUGIN
  *
  * Commands: "lock" locks all memory; "open", "allocate N", "free", "close"; "storm N" does all four
- *N times; "quit". */
+ *N times; "miss N" asks the module N times for a function that it does not have, by the name of one
+ * that allocates; "quit". */
 #include <dlfcn.h>
 #include <sys/mman.h>
 
@@ -42,6 +43,16 @@ static void allocate(unsigned count)
 			target_broken("the module gave no block");
 }
 
+/* Each message replaces the one before. */
+TARGET_FRAME static void miss(unsigned long count)
+{
+	while (count--) {
+		if (dlsym(module, "__libc_cfree"))
+			target_broken("there is one");
+		TARGET_KEEP_FRAME();
+	}
+}
+
 int main(int argc, char **argv)
 {
 	char line[256];
@@ -77,6 +88,9 @@ int main(int argc, char **argv)
 					target_broken("%s", dlerror());
 			}
 			target_say("stormed");
+		} else if (target_word(line, "miss", &n)) {
+			miss(n);
+			target_say("missed");
 		} else if (target_word(line, "quit", &n)) {
 			return 0;
 		} else {

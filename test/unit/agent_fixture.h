@@ -15,7 +15,7 @@
 
 /* Hooks that the fixture starts the agent with; their originals are fixture_original_*(). */
 enum fixture_hook {
-	FIXTURE_MALLOC,
+	FIXTURE_MALLOC = LIMPET_FIRST_HOOK,
 	FIXTURE_CALLOC,
 	FIXTURE_REALLOC,
 	FIXTURE_REALLOCARRAY,

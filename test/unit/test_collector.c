@@ -88,6 +88,8 @@ int __wrap_limpet_recorder_add_events(struct limpet_recorder *recorder,
 
 /* The target's own numbers of its threads are as much higher; 0: it is in our namespace. */
 static uint32_t tids_differ_by;
+/* At the next read the process has the same number inside as outside; its threads have not. */
+static bool leader_looks_alike;
 /* This read of a status from here on fails once with `status_error`; 0: none. */
 static unsigned status_fails_at;
 static int status_error;
@@ -100,8 +102,11 @@ int __wrap_limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret)
 			     ? status_error
 			     : __real_limpet_proc_status_read(pid, ret);
 
-	if (!answer)
-		ret->ns_pid += (pid_t)tids_differ_by;
+	if (!answer) {
+		ret->other_pid_ns = tids_differ_by;
+		ret->ns_pid += leader_looks_alike ? 0 : (pid_t)tids_differ_by;
+	}
+	leader_looks_alike = false;
 	return answer;
 }
 
@@ -771,6 +776,21 @@ static void test_threads_that_cannot_be_read_are_not_dead(void **state)
 	tids_differ_by = 0;
 }
 
+/* Numbers of two namespaces that are the same by chance do not make them one. */
+static void test_a_process_that_has_the_same_number_inside(void **state)
+{
+	const struct limpet_thread *alive = fixture_thread(&it.memory, 4);
+
+	(void)state;
+	tids_differ_by = 1000;
+	leader_looks_alike = true;
+	claim(4, (uint32_t)it.child + tids_differ_by, 2);
+	limpet_collector_housekeep(it.collector);
+	assert_false(leader_looks_alike);
+	assert_int_not_equal(alive->thread_pointer, 0);
+	tids_differ_by = 0;
+}
+
 static void test_unseen_calls_are_told(void **state)
 {
 	(void)state;
@@ -1365,7 +1385,7 @@ static void test_a_slot_that_lost_its_hook(void **state)
 	struct limpet_slot *slots =
 		(struct limpet_slot *)(void *)((uint8_t *)it.memory.shm +
 					       it.memory.shm->layout.slots_offset);
-	uint64_t original = limpet_session_original(it.session, 0);
+	uint64_t original = limpet_session_original(it.session, LIMPET_FIRST_HOOK);
 	/* The child is a copy of us: what lies here lies there, with the value of the fork. */
 	static uint64_t nothing_special = 0x1234;
 
@@ -1376,7 +1396,7 @@ static void test_a_slot_that_lost_its_hook(void **state)
 		slots[i].state = LIMPET_SLOT_RESTORED;
 	assert_false(limpet_collector_wants_rescan(it.collector));
 	slots[0].state = LIMPET_SLOT_PATCHED;
-	slots[0].hook = 0;
+	slots[0].hook = LIMPET_FIRST_HOOK;
 	slots[0].address = (uint64_t)(uintptr_t)&nothing_special;
 	assert_false(limpet_collector_wants_rescan(it.collector));
 	slots[0].address = 8; /* not mapped */
@@ -1576,6 +1596,7 @@ int main(void)
 		TEST(test_a_chain_with_two_owners),
 		TEST(test_dead_threads_are_cleared),
 		TEST(test_threads_that_cannot_be_read_are_not_dead),
+		TEST(test_a_process_that_has_the_same_number_inside),
 		TEST(test_unseen_calls_are_told),
 		TEST(test_events_without_a_stack_are_told),
 		TEST(test_drops_are_told_by_kind),

@@ -115,6 +115,30 @@ static void test_a_handler_in_the_middle_of_mmap(void **state)
 	}
 }
 
+/* What dlsym allocates for the text of an error belongs to nobody else. */
+static void test_what_dlsym_allocates(void **state)
+{
+	struct fixture_stack frames[2];
+
+	(void)state;
+	fixture_stack_build(&frames[0], plain_stack, 3);
+	fixture_stack_build(&frames[1], plain_stack, 3);
+	limpet_hooks[FIXTURE_LOADER].symbol = (uint16_t)limpet_family_find("dlsym", UINT64_MAX);
+	/* A handle that is not one of glibc's special ones. */
+	frames[1].hook.args[0] = 8;
+	frames[1].hook.args[1] = (uintptr_t) "malloc";
+	frames[1].hook.hook = FIXTURE_LOADER;
+	assert_true(limpet_hook_enter_loader(&frames[1].hook));
+	FIXTURE_CALL(&frames[0], FIXTURE_FREE, 0, BLOCK_A);
+	FIXTURE_CALL(&frames[0], FIXTURE_MALLOC, BLOCK_B, 60);
+	assert_int_equal(fixture.shm->lost_state_in_use, 0);
+	/* Others are not recorded, but counted. */
+	assert_false(FIXTURE_CALL(&frames[0], FIXTURE_CALLOC, BLOCK_A, 2, 4));
+	assert_int_equal(fixture.shm->lost_state_in_use, 1);
+	fixture_exit(&frames[1], 0);
+	RECORDED({LIMPET_EVENT_FREE, BLOCK_A, BLOCK_A & 0xff}, {LIMPET_EVENT_ALLOC, BLOCK_B, 60});
+}
+
 static struct fixture_stack handler_stack;
 
 static bool handler_recorded;
@@ -208,6 +232,7 @@ int main(void)
 		WITH_AGENT(test_a_popped_entry_is_forgotten),
 		WITH_AGENT(test_a_call_from_above_an_unfinished_hook),
 		WITH_AGENT(test_a_handler_in_the_middle_of_mmap),
+		WITH_AGENT(test_what_dlsym_allocates),
 		WITH_AGENT(test_a_signal_while_recording),
 		WITH_AGENT(test_the_child_of_a_fork_writes_nothing),
 		WITH_AGENT(test_switched_off_in_the_middle),

@@ -247,12 +247,12 @@ static void test_a_block_is_published_by_the_last_store(void **state)
 /* A function of the program with an inline hook, and what that leads to: it gives `given` and
  * leaves all registers but rax alone. */
 extern const char entered[], give_and_keep[];
-_Static_assert(FIXTURE_POSIX_MEMALIGN == 6, "entered");
+_Static_assert(FIXTURE_POSIX_MEMALIGN == 7, "entered");
 __asm__(".text\n"
 	"entered:\n\t"
 	"pushq %r11\n\t"
 	"pushq %r10\n\t"
-	"movl $6, %r11d\n\t"
+	"movl $7, %r11d\n\t"
 	"jmp limpet_path_kept\n"
 	"give_and_keep:\n\t"
 	"movq given(%rip), %rax\n\t"

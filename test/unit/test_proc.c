@@ -464,6 +464,7 @@ static void test_status_reads_every_field(void **state)
 	assert_int_equal(status.ppid, 1);
 	assert_int_equal(status.tracer, 99);
 	assert_int_equal(status.ns_pid, 7);
+	assert_true(status.other_pid_ns);
 	assert_int_equal(status.uid, getuid());
 	assert_int_equal(status.fsuid, getuid());
 	assert_int_equal(status.sgid, getgid());
