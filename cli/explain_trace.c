@@ -90,9 +90,9 @@ static size_t take_sentences(const struct limpet_verdict *verdict, const char *a
 
 		if (account && !strcmp(verdict->sentences[i], account))
 			continue;
-		*it = (struct limpet_explain_verdict){.id = i ? "next"
-							      : limpet_heap_finding_words[verdict->about.kind],
-						      .bytes = i ? 0 : verdict->about.bytes};
+		*it = (struct limpet_explain_verdict){
+			.id = i ? "next" : limpet_heap_finding_words[verdict->about.kind],
+			.bytes = i ? 0 : verdict->about.bytes};
 		snprintf(it->text, sizeof(it->text), "%s", verdict->sentences[i]);
 		count++;
 	}

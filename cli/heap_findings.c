@@ -16,8 +16,8 @@ static size_t steps_of(const struct limpet_model *model)
 							 : HISTORY_STEPS_MAX;
 }
 
-static int build_history(const struct limpet_analysis *analysis, struct limpet_history **ret_history,
-		       struct limpet_err *err)
+static int build_history(const struct limpet_analysis *analysis,
+			 struct limpet_history **ret_history, struct limpet_err *err)
 {
 	struct limpet_model *whole = NULL;
 	int result = 0;

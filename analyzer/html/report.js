@@ -83,9 +83,9 @@ const sites = !comparing ? data.sites :
 const inTwo = () => comparing || view.base !== null;
 const sideName = side => comparing ? side : {old: 'A', new: 'B'}[side];
 const COLUMNS_OF_TWO = {
-  change: {short: 'Change', format: value => METRICS[view.metric].change(value), order: Math.abs},
-  old: {get short() { return capital(sideName('old')); }, format: value => METRICS[view.metric].format(value)},
-  new: {get short() { return capital(sideName('new')); }, format: value => METRICS[view.metric].format(value)},
+  change: {short: 'Change', format: value => ofTwo(view.metric).change(value), order: Math.abs},
+  old: {get short() { return capital(sideName('old')); }, format: value => ofTwo(view.metric).format(value)},
+  new: {get short() { return capital(sideName('new')); }, format: value => ofTwo(view.metric).format(value)},
 };
 const columnsShown = () => inTwo() ? COLUMNS_OF_TWO : METRICS;
 
@@ -248,7 +248,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   'the capture is shorter than one step of the trace.');
 
 /* from, to: the window, in steps; base: the one that it is compared with, [from, to], or null. */
-const view = {from: 0, to: bucketCount, base: null, scaled: true, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: USUAL_NAMES, merged: false};
+const view = {from: 0, to: bucketCount, base: null, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: USUAL_NAMES, merged: false};
 let figures = null;
 
 /* The steps of a window, and the edge where most was live in it. */

@@ -67,7 +67,8 @@ function partInWords() {
 }
 function drawVerdict() {
   if (comparing) {
-    $('verdict-text').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
+    $('verdict-text').replaceChildren(...breakable(brief(data.verdict, LONGEST_VERDICT)));
+    $('verdict-more').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
     return;
   }
   $('verdict-text').replaceChildren(...breakable(brief(data.verdict ? data.verdict.sentences[0] : partInWords(), LONGEST_VERDICT)));

@@ -399,6 +399,9 @@ static int write_verdict(struct limpet_evidence *it, const char *file,
 		about.finding.text = about.part ? say_there(it, &about) : say_steady(it);
 	verdict->sentences[0] = about.finding.text;
 	about.finding.text = NULL;
+	verdict->part = about.part ? about.part->words : NULL;
+	verdict->judged = it->growth.judged && it->model->target->mode != LIMPET_MODE_RUN;
+	verdict->changed = grows;
 	code = verdict->sentences[0] ? limpet_parts_sentence(&it->parts, &verdict->sentences[1])
 				     : -ENOMEM;
 	if (code == 0)
