@@ -59,6 +59,7 @@ ANALYZER_SRC += \
 	analyzer/views/report.c \
 	analyzer/views/verdict.c \
 	analyzer/views/culprit.c \
+	analyzer/views/diff_verdict.c \
 	analyzer/views/growth.c \
 	analyzer/views/object_growth.c \
 	analyzer/views/resident_parts.c \

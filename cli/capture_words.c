@@ -81,7 +81,6 @@ struct limpet_progress_sample limpet_capture_sample(const struct limpet_capture_
 		.estimated = progress->estimated,
 		.growing = progress->growing,
 		.unfollowed_bytes = progress->unfollowed_bytes,
-		.unfollowed_growth_bytes = progress->unfollowed_growth_bytes,
 		.growing_bytes = progress->growing_bytes,
 		.phase = progress->phase,
 	};

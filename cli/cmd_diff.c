@@ -9,6 +9,7 @@
 #include "analyzer/views/diff.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
+#include "cli/heap_findings.h"
 #include "cli/html_file.h"
 #include "cli/live_names.h"
 #include "cli/mark_times.h"
@@ -28,7 +29,6 @@ static const char help[] =
 	"\n"
 	"  -n, --limit N         rows to show; default: 20, with --json all\n"
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth\n"
-	"      --no-scale        figures over time as they are, though one side is longer\n"
 	"      --by-function     functions that allocate, whoever calls them\n"
 	LIMPET_FILTER_HELP
 	"      --full            every frame, with parameters; nothing is folded\n"
@@ -52,7 +52,7 @@ struct side {
 
 struct diff_options {
 	struct side sides[2];
-	bool html, full, by_function, no_scale, sorted, no_pager, force, open;
+	bool html, full, by_function, sorted, no_pager, force, open;
 	enum limpet_cli_format format;
 	const char *output;
 	enum limpet_report_sort sort;
@@ -66,7 +66,6 @@ static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
 	{"sort", required_argument, NULL, OPT_SORT},
 	LIMPET_LINE_FLAG("by-function", struct diff_options, by_function),
-	LIMPET_LINE_FLAG("no-scale", struct diff_options, no_scale),
 	LIMPET_FILTER_OPTIONS,
 	LIMPET_LINE_FLAG("full", struct diff_options, full),
 	{"format", required_argument, NULL, OPT_FORMAT},
@@ -265,22 +264,7 @@ static int print(const struct limpet_diff *diff, const struct diff_options *o)
 	return result;
 }
 
-static int print_rows(const struct diff_options *o, const struct limpet_analysis analyses[2],
-		      struct limpet_err *err)
-{
-	const struct limpet_diff_options options = {.by_function = o->by_function,
-						    .no_scale = o->no_scale};
-	struct limpet_diff *diff = NULL;
-	int result = limpet_diff_new(&analyses[0], &analyses[1], &options, &diff);
-
-	if (result >= 0)
-		result = print(diff, o);
-	limpet_diff_free(diff);
-	return result < 0 ? limpet_err_set(err, result, "cannot compare: %s", strerror(-result))
-			  : 0;
-}
-
-static int print_page(const struct diff_options *o, const struct limpet_analysis analyses[2],
+static int print_page(const struct limpet_diff *diff, const struct diff_options *o,
 		      struct limpet_err *err)
 {
 	LIMPET_FREE char *output = o->output
@@ -294,14 +278,54 @@ static int print_page(const struct diff_options *o, const struct limpet_analysis
 	result = limpet_html_file_open("diff --html", output, o->force, &page, err);
 	if (result < 0)
 		return result;
-	limpet_cli_note_names(analyses[0].model->names_looked_up ? analyses[0].model
-								 : analyses[1].model);
-	result = limpet_diff_html_print(&analyses[0], &analyses[1], o->sides[0].name,
-					o->sides[1].name, o->no_scale, page.sink.file);
+	limpet_cli_note_names(diff->old_heap->model->names_looked_up ? diff->old_heap->model
+								     : diff->new_heap->model);
+	result = limpet_diff_html_print(diff, o->sides[0].name, o->sides[1].name, page.sink.file);
 	result = limpet_html_file_close(&page, result, err);
 	if (result == 0 && o->open)
 		limpet_page_open(output);
 	return result;
+}
+
+static int compare(const struct diff_options *o, const struct limpet_analysis analyses[2],
+		   struct limpet_err *err)
+{
+	struct limpet_verdict verdicts[2] = {0};
+	const struct limpet_diff_options options = {.by_function = o->by_function,
+						    .verdicts = {&verdicts[0], &verdicts[1]}};
+	struct limpet_diff *diff = NULL;
+	int result = 0;
+
+	for (int i = 0; i < 2 && result >= 0; i++)
+		result = limpet_cli_judge_alone(&analyses[i], false, NULL, &verdicts[i], err);
+	if (result >= 0) {
+		result = limpet_diff_new(&analyses[0], &analyses[1], &options, &diff);
+		if (result >= 0 && !o->html)
+			result = print(diff, o);
+		if (result < 0)
+			limpet_err_set(err, result, "cannot compare: %s", strerror(-result));
+		else if (o->html)
+			result = print_page(diff, o, err);
+	}
+	limpet_diff_free(diff);
+	for (int i = 0; i < 2; i++)
+		limpet_verdict_done(&verdicts[i]);
+	return result < 0 ? result : 0;
+}
+
+/* What is live at two moments of one capture can be compared, and says what grew; what other
+ * captures saw allocated depends on how long they lasted. */
+static enum limpet_report_sort usual_sort(const struct limpet_analysis analyses[2])
+{
+	const struct limpet_trace_target *old = analyses[0].model->target,
+					 *new = analyses[1].model->target;
+
+	if (new->mode == LIMPET_MODE_RUN && !analyses[1].model->windowed)
+		return LIMPET_REPORT_PEAK;
+	return old->pid == new->pid && old->wall_ns == new->wall_ns &&
+			       old->start_ticks == new->start_ticks
+		       ? LIMPET_REPORT_LIVE
+		       : LIMPET_REPORT_GROWTH;
 }
 
 static int diff_files(const struct diff_options *o, int *ret_status, struct limpet_err *err)
@@ -317,12 +341,8 @@ static int diff_files(const struct diff_options *o, int *ret_status, struct limp
 		result = check_sort(o, analyses, err);
 	if (result >= 0 && *ret_status == LIMPET_EXIT_OK) {
 		if (!o->sorted)
-			analyses[1].view.sort =
-				analyses[1].model->target->mode == LIMPET_MODE_RUN &&
-						!analyses[1].model->windowed
-					? LIMPET_REPORT_PEAK
-					: LIMPET_REPORT_GROWTH;
-		result = o->html ? print_page(o, analyses, err) : print_rows(o, analyses, err);
+			analyses[1].view.sort = usual_sort(analyses);
+		result = compare(o, analyses, err);
 	}
 	for (int i = 0; i < 2; i++)
 		if (analyses[i].model)

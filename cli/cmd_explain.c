@@ -1,6 +1,7 @@
 /* `limpet explain`: what resident memory is used for, and what would give it back. */
 #include <errno.h>
 #include <getopt.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -166,7 +167,9 @@ static int show(const struct explain_options *options)
 {
 	struct limpet_explanation explanation;
 	struct counts counts = {.classes = {.count = 0}};
-	struct limpet_explained what = {.explanation = &explanation};
+	struct limpet_resident_account account = {0};
+	struct limpet_parts parts;
+	struct limpet_explained what = {.explanation = &explanation, .parts = &parts};
 	struct limpet_target target;
 	struct limpet_err err = {0};
 	int status;
@@ -178,8 +181,15 @@ static int show(const struct explain_options *options)
 		limpet_target_close(&target);
 		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
 	}
-	status = options->json ? show_json(options, &target, &what, &counts)
-			       : show_text(options, &target, &what, &counts);
+	if (limpet_explanation_account(&explanation, &account) < 0) {
+		limpet_err_set(&err, -ENOMEM, "out of memory");
+		status = limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	} else {
+		limpet_parts_between(NULL, &account, &parts);
+		status = options->json ? show_json(options, &target, &what, &counts)
+				       : show_text(options, &target, &what, &counts);
+	}
+	free(account.rows);
 	limpet_target_close(&target);
 	counts_done(&counts);
 	limpet_explanation_done(&explanation);

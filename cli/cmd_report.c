@@ -26,9 +26,6 @@
 #define SITES_SHOWN 10
 /* Steps of a timeline. */
 #define PARTS_MAX 100000
-/* Steps of the capture's history, for findings. */
-#define HISTORY_STEPS 240
-#define HISTORY_STEPS_MAX 100000
 /* Of a tree; --min shows smaller parts. */
 #define LEAST_SHARE 0.01
 
@@ -261,51 +258,6 @@ static int count_events(const struct limpet_analysis *analysis, uint64_t *ret_ev
 	return 0;
 }
 
-/* A window is divided into as many steps as the whole capture would be. */
-static size_t steps_of(const struct limpet_model *model)
-{
-	const uint64_t window_ns =
-		model->to_ns > model->from_ns ? model->to_ns - model->from_ns : 1;
-	const uint64_t times = model->duration_ns / window_ns + 1;
-
-	return times < HISTORY_STEPS_MAX / HISTORY_STEPS ? (size_t)times * HISTORY_STEPS
-							 : HISTORY_STEPS_MAX;
-}
-
-/* The history of the whole capture, even if the heap is of a part of it. */
-static int build_history(struct limpet_analysis *analysis, struct limpet_history **ret_history,
-			 struct limpet_err *err)
-{
-	struct limpet_model *whole = NULL;
-	int result = 0;
-
-	if (analysis->model->windowed)
-		result = limpet_model_build(analysis->reader, NULL, &whole, err);
-	if (result >= 0)
-		result = limpet_history_build(analysis->reader, whole ? whole : analysis->model,
-					      whole ? steps_of(analysis->model) : HISTORY_STEPS,
-					      NULL, ret_history, err);
-	limpet_model_free(whole);
-	return result;
-}
-
-/* The verdict stays as it is, zeros, where there is nothing to judge. */
-static int judge(struct limpet_analysis *analysis, const char *file,
-		 struct limpet_verdict *ret_verdict, struct limpet_err *err)
-{
-	struct limpet_history *history;
-	int result;
-
-	if (analysis->filtered || analysis->model->to_ns <= analysis->model->from_ns)
-		return 0;
-	result = build_history(analysis, &history, err);
-	if (result < 0)
-		return result;
-	result = limpet_cli_judge(analysis, history, true, file, ret_verdict, err);
-	limpet_history_free(history);
-	return result;
-}
-
 static int print_report(struct limpet_analysis *analysis, const struct report_options *o,
 			bool *ret_unexplained, struct limpet_err *err)
 {
@@ -324,7 +276,7 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 	int result = count_events(analysis, &options.capture_events, err);
 
 	if (result >= 0)
-		result = judge(analysis, o->file, &verdict, err);
+		result = limpet_cli_judge_alone(analysis, true, o->file, &verdict, err);
 	*ret_unexplained = is_unexplained(analysis->model, &verdict);
 	options.verdict = verdict.sentences[0] ? &verdict : NULL;
 	options.filters = analysis->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;

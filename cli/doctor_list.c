@@ -183,9 +183,8 @@ json_t *limpet_doctor_json(const struct limpet_preflight *preflight)
 		preflight->unseen_rss_share >= 0 ? json_real(preflight->unseen_rss_share)
 						 : json_null(),
 		"unfollowed_bytes",
-		preflight->memory.known
-			? json_integer((json_int_t)preflight->memory.bytes[LIMPET_MEMORY_UNKNOWN])
-			: json_null(),
+		preflight->others.known ? json_integer((json_int_t)preflight->others.bytes)
+					: json_null(),
 		"findings", findings);
 }
 

@@ -1,6 +1,7 @@
 /* What `limpet explain` prints, of a process and of a trace. */
 #include "cli/explain_print.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,26 +16,28 @@
 #include "common/units.h"
 
 /* Rows of the table, and the columns before the owner. */
-enum { ROWS = 20, OWNER_COLUMN = 38, VERDICT_MARGIN = 4 };
+enum { ROWS = 20, OWNER_COLUMN = 38, CHANGE_COLUMN = 13, VERDICT_MARGIN = 4 };
 
 /* ------------------------------------------------------------------ text */
 
-static void print_head(const struct limpet_explanation *explanation,
-		       const struct limpet_explained_trace *trace)
+/* 0, or -ENOMEM. */
+static int print_head(const struct limpet_explained *what, int width)
 {
-	char text[LIMPET_UNITS_TEXT], duration[LIMPET_UNITS_TEXT];
-	char name[sizeof(explanation->name)];
+	const struct limpet_explanation *explanation = what->explanation;
+	const bool of_end = what->trace && !what->parts->is_before;
+	LIMPET_FREE char *resident = NULL, *text = NULL;
+	char duration[LIMPET_UNITS_TEXT];
 
-	snprintf(name, sizeof(name), "%s", explanation->name);
-	printf("%s'%s' (%d): %s resident", limpet_ui_style(stdout, LIMPET_UI_BOLD),
-	       limpet_ui_clean(name), explanation->pid,
-	       limpet_units_format_bytes(text, explanation->rss_bytes));
-	if (trace && !trace->before)
-		printf(" before the capture");
-	else if (trace)
-		printf(" at the end of %s",
-		       limpet_units_format_duration(duration, trace->duration_ns));
-	printf("%s\n", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	if (limpet_parts_sentence(what->parts, &resident) < 0 ||
+	    asprintf(&text, "'%s' (%d)%s%s: %s", explanation->name, explanation->pid,
+		     of_end ? " at the end of " : "",
+		     of_end ? limpet_units_format_duration(duration, what->trace->duration_ns) : "",
+		     resident ?: "nothing resident") < 0)
+		return -ENOMEM;
+	printf("%s", limpet_ui_style(stdout, LIMPET_UI_BOLD));
+	limpet_ui_wrap(limpet_ui_clean(text), VERDICT_MARGIN, width);
+	printf("%s", limpet_ui_style(stdout, LIMPET_UI_PLAIN));
+	return 0;
 }
 
 static void print_verdicts(const struct limpet_explanation *explanation, int width)
@@ -48,47 +51,50 @@ static void print_verdicts(const struct limpet_explanation *explanation, int wid
 	}
 }
 
-/* `third`: the text of the third column. */
+/* `change`: NULL: there is no such column. */
 static void print_row(const struct limpet_explanation *explanation, uint64_t bytes,
-		      const char *third, const char *owner, int width)
+		      const char *change, const char *kept, const char *owner, int width)
 {
-	char text[LIMPET_UNITS_TEXT];
+	char text[LIMPET_UNITS_TEXT], change_column[LIMPET_UNITS_TEXT + 2] = "";
 	const double rss = explanation->rss_bytes ? (double)explanation->rss_bytes : 1;
-	const int room = width > OWNER_COLUMN + 16 ? width - OWNER_COLUMN : 16;
+	const int before = OWNER_COLUMN + (change ? CHANGE_COLUMN : 0);
 	char cut[128];
 
+	if (change)
+		snprintf(change_column, sizeof(change_column), "  %11s", change);
 	snprintf(cut, sizeof(cut), "%s", owner);
-	printf("  %11s  %5.1f %%  %11s   %s\n", limpet_units_format_bytes(text, bytes),
-	       100 * (double)bytes / rss, third, limpet_ui_cut(cut, room));
+	printf("  %11s  %5.1f %%%s  %11s   %s\n", limpet_units_format_bytes(text, bytes),
+	       100 * (double)bytes / rss, change_column, kept,
+	       limpet_ui_cut(cut, width > before + 16 ? width - before : 16));
 }
 
-static void print_account(const struct limpet_explanation *explanation,
-			  const struct limpet_explained_trace *trace, size_t at, int width)
+static void print_account(const struct limpet_explanation *explanation, const uint64_t *before,
+			  size_t at, int width)
 {
 	const struct limpet_account *account = &explanation->accounts[at];
-	char owner[sizeof(account->owner) + 32], third[LIMPET_UNITS_TEXT] = "-";
+	char owner[sizeof(account->owner) + 32], kept[LIMPET_UNITS_TEXT] = "-";
+	char change[LIMPET_UNITS_TEXT];
 
-	if (trace && trace->before)
-		limpet_units_format_bytes_change(third,
-						 (int64_t)(account->bytes - trace->before[at]));
-	else if (account->retained_known)
-		limpet_units_format_bytes(third, account->retained_bytes);
+	if (before)
+		limpet_units_format_bytes_change(change, (int64_t)(account->bytes - before[at]));
+	if (account->retained_known)
+		limpet_units_format_bytes(kept, account->retained_bytes);
 	if (account->count > 1)
 		snprintf(owner, sizeof(owner), "%s (%llu)", account->owner,
 			 (unsigned long long)account->count);
 	else
 		snprintf(owner, sizeof(owner), "%s", account->owner);
-	print_row(explanation, account->bytes, third, owner, width);
+	print_row(explanation, account->bytes, before ? change : NULL, kept, owner, width);
 }
 
 /* The accounts [first, end) of one kind, at the first of them, `at`. */
-static void print_others(const struct limpet_explanation *explanation, size_t first, size_t end,
-			 size_t at, int width)
+static void print_others(const struct limpet_explanation *explanation, const uint64_t *before,
+			 size_t first, size_t end, size_t at, int width)
 {
 	const struct limpet_account *list = explanation->accounts;
+	char owner[128], change[LIMPET_UNITS_TEXT];
 	unsigned long long count = 0;
-	uint64_t bytes = 0;
-	char owner[128];
+	uint64_t bytes = 0, old_bytes = 0;
 
 	for (size_t i = first; i < end; i++) {
 		if (strcmp(list[i].kind, list[at].kind) != 0)
@@ -96,6 +102,7 @@ static void print_others(const struct limpet_explanation *explanation, size_t fi
 		if (i < at)
 			return;
 		bytes += list[i].bytes;
+		old_bytes += before ? before[i] : 0;
 		count++;
 	}
 	if (count == 1)
@@ -103,36 +110,35 @@ static void print_others(const struct limpet_explanation *explanation, size_t fi
 	else
 		snprintf(owner, sizeof(owner), "others: %s (%llu)",
 			 limpet_explain_words(list[at].kind), count);
-	print_row(explanation, bytes, "-", owner, width);
+	limpet_units_format_bytes_change(change, (int64_t)(bytes - old_bytes));
+	print_row(explanation, bytes, before ? change : NULL, "-", owner, width);
 }
 
 /* The largest accounts, then the others by their kinds, then the unknown one, which is the last. */
-static void print_table(const struct limpet_explanation *explanation,
-			const struct limpet_explained_trace *trace, int width)
+static void print_table(const struct limpet_explanation *explanation, const uint64_t *before,
+			int width)
 {
-	const struct limpet_account *list = explanation->accounts;
 	const bool has_unknown = explanation->unknown_bytes > 0;
 	const size_t known = explanation->account_count - (has_unknown ? 1 : 0);
-	char third[LIMPET_UNITS_TEXT] = "-";
-	uint64_t sum = 0, before = 0;
+	char change[LIMPET_UNITS_TEXT];
+	uint64_t sum = 0, old_sum = 0;
 
-	printf("\n%s  %11s  %7s  %11s   %s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM), "resident",
-	       "share", trace ? "change" : "free in it", "owner",
+	printf("\n%s  %11s  %7s%s  %11s   %s%s\n", limpet_ui_style(stdout, LIMPET_UI_DIM),
+	       "resident", "share", before ? "       change" : "", "free in it", "owner",
 	       limpet_ui_style(stdout, LIMPET_UI_PLAIN));
 	for (size_t i = 0; i < explanation->account_count; i++) {
-		sum += list[i].bytes;
-		before += trace && trace->before ? trace->before[i] : 0;
+		sum += explanation->accounts[i].bytes;
+		old_sum += before ? before[i] : 0;
 	}
 	for (size_t i = 0; i < known; i++)
 		if (i < ROWS)
-			print_account(explanation, trace, i, width);
+			print_account(explanation, before, i, width);
 		else
-			print_others(explanation, ROWS, known, i, width);
+			print_others(explanation, before, ROWS, known, i, width);
 	if (has_unknown)
-		print_account(explanation, trace, known, width);
-	if (trace && trace->before)
-		limpet_units_format_bytes_change(third, (int64_t)(sum - before));
-	print_row(explanation, sum, third, "sum", width);
+		print_account(explanation, before, known, width);
+	limpet_units_format_bytes_change(change, (int64_t)(sum - old_sum));
+	print_row(explanation, sum, before ? change : NULL, "-", "sum", width);
 }
 
 /* Only if there is a sentence about that memory. */
@@ -161,10 +167,14 @@ static void print_unknown_mappings(const struct limpet_explanation *explanation)
 int limpet_explain_print_text(const struct limpet_explained *what)
 {
 	const int width = limpet_ui_width(STDOUT_FILENO);
+	struct limpet_err err = {0};
 
-	print_head(what->explanation, what->trace);
+	if (print_head(what, width) < 0) {
+		limpet_err_set(&err, -ENOMEM, "out of memory");
+		return limpet_ui_fail(&err, LIMPET_EXIT_FAILED);
+	}
 	print_verdicts(what->explanation, width);
-	print_table(what->explanation, what->trace, width);
+	print_table(what->explanation, what->trace ? what->trace->before : NULL, width);
 	print_unknown_mappings(what->explanation);
 	return limpet_ui_finish(LIMPET_EXIT_OK);
 }
@@ -296,23 +306,10 @@ static json_t *glibc_json(const struct limpet_explanation *explanation)
 
 static json_t *trace_json(const struct limpet_explained_trace *trace)
 {
-	json_t *object = json_object(), *list = json_array();
+	json_t *object = json_object();
 
-	for (size_t i = 0; i < trace->memory_count; i++) {
-		json_t *item = json_object();
-
-		item = limpet_json_set(item, "seconds",
-				       limpet_json_seconds(trace->memories[i].time_ns));
-		for (unsigned k = 0; k < LIMPET_MEMORY_ACCOUNTS; k++)
-			item = limpet_json_set(
-				item, limpet_memory_words[k],
-				limpet_json_number(trace->memories[i].memory.bytes[k]));
-		list = limpet_json_append(list, item);
-	}
 	object = limpet_json_set(object, "file", limpet_json_text(trace->file));
-	object = limpet_json_set(object, "duration_seconds",
-				 limpet_json_seconds(trace->duration_ns));
-	return limpet_json_set(object, "memory", list);
+	return limpet_json_set(object, "duration_seconds", limpet_json_seconds(trace->duration_ns));
 }
 
 static json_t *explanation_json(const struct limpet_explained *what)
@@ -334,6 +331,7 @@ static json_t *explanation_json(const struct limpet_explained *what)
 				 limpet_json_number_if(!trace, explanation->swap_bytes));
 	object = limpet_json_set(object, "lazy_free_bytes",
 				 limpet_json_number_if(!trace, explanation->lazy_free_bytes));
+	object = limpet_json_set(object, "resident", limpet_json_resident(what->parts));
 	object = limpet_json_set(object, "accounts", accounts);
 	object = limpet_json_set(object, "unknown_bytes",
 				 limpet_json_number(explanation->unknown_bytes));

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "analyzer/model/model.h"
+#include "analyzer/views/resident_parts.h"
 #include "explain/census.h"
 #include "explain/class_census.h"
 #include "explain/explain.h"
@@ -17,15 +17,12 @@ struct limpet_objects;
 struct limpet_explained_trace {
 	const char *file;
 	uint64_t duration_ns;
-	/* By time. The first one is at time 0 if memory was measured before the capture. */
-	const struct limpet_model_memory *memories;
-	size_t memory_count;
-	const uint64_t *before; /* for each account, its bytes in the first of these; NULL: there is
-				   but one, from before the capture */
+	const uint64_t *before; /* the bytes of each account before the capture; NULL: not known */
 };
 
 struct limpet_explained {
 	const struct limpet_explanation *explanation;
+	const struct limpet_parts *parts;           /* the same in short */
 	const struct limpet_explained_trace *trace; /* NULL: of a process */
 	/* For JSON. NULL: none was asked for. */
 	const struct limpet_census *census;

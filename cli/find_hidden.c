@@ -56,7 +56,7 @@ static bool is_only_hidden(const struct limpet_preflight *preflight)
 	 * slows its calls. */
 	return preflight->unfollowed[0] &&
 	       (preflight->unseen_rss_share >= 0 ||
-		limpet_unfollowed_judge(&preflight->memory, NULL, "").is_large);
+		limpet_unfollowed_judge(&preflight->others, NULL, 0, "").is_large);
 }
 
 struct offer {

@@ -13,5 +13,9 @@
 int limpet_cli_judge(const struct limpet_analysis *analysis, const struct limpet_history *history,
 		     bool blocks, const char *file, struct limpet_verdict *ret_verdict,
 		     struct limpet_err *err);
+/* The verdict of a trace whose history nobody else needs: of the whole capture, also for a window.
+ * *ret_verdict stays as it is if nothing can be judged. */
+int limpet_cli_judge_alone(const struct limpet_analysis *analysis, bool blocks, const char *file,
+			   struct limpet_verdict *ret_verdict, struct limpet_err *err);
 
 #endif

@@ -192,11 +192,7 @@ static void write_line(const struct limpet_progress *progress,
 	}
 	if (!sample->phase && sample->unfollowed_bytes) {
 		limpet_units_format_bytes(value, sample->unfollowed_bytes);
-		limpet_units_format_bytes(total, sample->unfollowed_growth_bytes);
-		snprintf(part, sizeof(part), "%s unseen%s%s%s", value,
-			 sample->unfollowed_growth_bytes ? " (+" : "",
-			 sample->unfollowed_growth_bytes ? total : "",
-			 sample->unfollowed_growth_bytes ? ")" : "");
+		snprintf(part, sizeof(part), "%s unseen", value);
 		add(ret, separator, part);
 	}
 	if (!sample->phase && sample->growing && sample->growing_bytes) {

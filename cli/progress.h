@@ -22,8 +22,7 @@ struct limpet_progress_sample {
 	bool estimated;      /* live and growing bytes are estimated from samples */
 	const char *growing; /* name of the site that grew most, or NULL; may contain any bytes */
 	uint64_t growing_bytes;
-	/* resident memory of no followed allocator, and its growth; 0: not shown */
-	uint64_t unfollowed_bytes, unfollowed_growth_bytes;
+	uint64_t unfollowed_bytes; /* resident memory of no followed allocator; 0: not shown */
 	const char
 		*phase; /* NULL while capturing; else a word or two: "detaching", "sealing 40 %" */
 };

@@ -421,22 +421,13 @@ static void say_live(const struct limpet_top_screen *screen, char *ret, size_t r
 		 growth, by_second(screen) ? "/s" : "");
 }
 
-/* As last measured; NULL: it was not. */
-static const struct limpet_memory *parts_of_rss(const struct limpet_model *model)
-{
-	if (model->memory.known)
-		return &model->memory;
-	return model->target->memory.known ? &model->target->memory : NULL;
-}
-
 /* What the capture saw in the first line, what the kernel says in the second; graphs of both beside
  * them. */
 static void draw_memory(const struct limpet_top_screen *screen)
 {
-	static const struct limpet_memory unknown;
 	const struct limpet_model *model = limpet_top_source_model(screen->source);
-	const struct limpet_memory *parts = parts_of_rss(model);
-	const int graph = graph_column(parts != NULL);
+	struct limpet_parts parts;
+	int graph;
 	char live[128], rss[LIMPET_TOP_MEMORY_TEXT], mapped[LIMPET_UNITS_TEXT + 8];
 	char text[LIMPET_UNITS_TEXT];
 	uint64_t rss_bytes = 0;
@@ -444,11 +435,13 @@ static void draw_memory(const struct limpet_top_screen *screen)
 	for (size_t i = model->timeline_count; i-- > 0 && !rss_bytes;)
 		if (model->timeline[i].rss_bytes)
 			rss_bytes = limpet_model_point_rss(&model->timeline[i]);
+	limpet_parts_last(model, &parts);
+	graph = graph_column(parts.known);
 	say_live(screen, live, sizeof(live));
-	limpet_top_memory_say(rss_bytes, parts ? parts : &unknown, graph - 1, rss);
+	limpet_top_memory_say(rss_bytes, &parts, graph - 1, rss);
 	snprintf(mapped, sizeof(mapped), "  mmap %s",
 		 limpet_units_format_bytes(text, model->totals.mapped_bytes));
-	if (!parts)
+	if (!parts.known)
 		strcat(rss, mapped);
 	else if ((int)(strlen(live) + strlen(mapped)) < graph)
 		strcat(live, mapped);

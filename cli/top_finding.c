@@ -10,28 +10,16 @@
 #include "common/plain_text.h"
 #include "common/units.h"
 
-/* As limpet report has them, for the same words. */
-#define STEPS 240
-
 int limpet_top_finding_first(const struct limpet_analysis *analysis, char **ret_text,
 			     struct limpet_err *err)
 {
-	struct limpet_history *history = NULL;
 	struct limpet_verdict verdict = {0};
-	char *text = NULL;
-	int result = 0;
+	int result = limpet_cli_judge_alone(analysis, false, NULL, &verdict, err);
+	char *text;
 
-	*ret_text = NULL;
-	if (analysis->model->to_ns <= analysis->model->from_ns)
-		return 0;
-	result =
-		limpet_history_build(analysis->reader, analysis->model, STEPS, NULL, &history, err);
-	if (result >= 0)
-		result = limpet_cli_judge(analysis, history, false, NULL, &verdict, err);
 	text = verdict.sentences[0];
 	verdict.sentences[0] = NULL;
 	limpet_verdict_done(&verdict);
-	limpet_history_free(history);
 	*ret_text = text;
 	return result < 0 ? result : 0;
 }

@@ -4,15 +4,15 @@
 
 #include <stdint.h>
 
-#include "common/memory_accounts.h"
+#include "analyzer/views/resident_parts.h"
 
-#define LIMPET_TOP_MEMORY_TEXT 256
+#define LIMPET_TOP_MEMORY_TEXT 512
 
-/* "RSS    812.3 MiB: heap 640.1 MiB, files 80.2 MiB": what the process has without limpet's own
- * part (0: unknown), and the largest parts of it of which the text has at most `columns`
- * characters. `memory`: as last measured. It is measured less often than RSS, of a large process
- * much less: parts that add up to a very different figure are left out. */
-void limpet_top_memory_say(uint64_t rss_bytes, const struct limpet_memory *memory, int columns,
+/* "RSS    812.3 MiB: glibc's heap 640.1 MiB (+20.1 MiB), mapped files 80.2 MiB": what the process
+ * has without limpet's own part (0: unknown), and the largest parts, as many as the text has room
+ * for in `columns` characters. While a capture runs they are of before it: "RSS    812.3 MiB;
+ * before: ...". */
+void limpet_top_memory_say(uint64_t rss_bytes, const struct limpet_parts *parts, int columns,
 			   char ret[LIMPET_TOP_MEMORY_TEXT]);
 
 #endif

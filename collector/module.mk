@@ -52,7 +52,6 @@ COLLECTOR_SRC += \
 	collector/capture/capture.c \
 	collector/capture/identity.c \
 	collector/capture/memory_watch.c \
-	collector/capture/account_snapshot.c \
 	collector/capture/object_snapshot.c \
 	collector/capture/pace.c \
 	collector/capture/resident_pages.c \

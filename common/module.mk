@@ -9,7 +9,7 @@ COMMON_SRC := \
 	common/file_identity.c \
 	common/losses.c \
 	common/mark_name.c \
-	common/memory_accounts.c \
+	common/unfollowed.c \
 	common/mounts.c \
 	common/number_table.c \
 	common/open_file.c \

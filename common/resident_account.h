@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Of more, a capture takes no account: the kernel would hold the lock against mmap(2) for too long,
+ * 15 ms for each GiB of a mapping. */
+#define LIMPET_RESIDENT_BYTES_MAX ((uint64_t)4 << 30)
 /* A trace with more rows, or longer texts, is damaged. */
 #define LIMPET_RESIDENT_ROWS_MAX 1040u
 #define LIMPET_RESIDENT_KIND_BYTES 32u

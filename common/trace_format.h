@@ -104,15 +104,17 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_OVERLOAD_BYTES, /* period of samples taken in overloads; 0: none are taken */
 	LIMPET_HEADER_COMPACT,        /* 1: no EVENTS */
 	LIMPET_HEADER_MAX_BYTES,      /* absent: nothing is given up */
-	LIMPET_HEADER_MEMORY = 32,    /* before the agent was loaded: enum limpet_memory_account */
-	LIMPET_HEADER_UNFOLLOWED,     /* owners of the unknown part of it, in words */
-	LIMPET_HEADER_PAGES,          /* 1: blocks are pages of memory that were touched */
-	LIMPET_HEADER_ACCOUNT,        /* of resident memory, before the agent was loaded: sum, bytes
-					 that malloc_trim(0) returns, rows; of each length and bytes
-					 of its kind and of its owner, bytes, count, free bytes + 1
-					 (0: unknown) */
-	LIMPET_HEADER_OBJECTS         /* of a managed heap: rows; of each kind, length and bytes of
-					 name and script, line, number, bytes, those outside */
+	/* 32: of older traces */
+	LIMPET_HEADER_UNFOLLOWED = 33, /* allocators that are not followed, in words */
+	LIMPET_HEADER_PAGES,           /* 1: blocks are pages of memory that were touched */
+	/* Of resident memory, before the agent was loaded: sum, bytes that malloc_trim(0) returns,
+	 * rows; of each length and bytes of its kind and of its owner, bytes, count, free bytes + 1
+	 * (0: unknown). */
+	LIMPET_HEADER_ACCOUNT,
+	/* Of a managed heap: rows; of each kind, length and bytes of name and script, line, number,
+	 * bytes, those outside. */
+	LIMPET_HEADER_OBJECTS,
+	LIMPET_HEADER_OTHERS /* 1: other allocators than glibc's are followed */
 };
 
 enum limpet_trace_modules_section {
@@ -224,14 +226,14 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_SIZES, /* bucket, allocations, bytes */
 	LIMPET_PERIOD_SITES,
 	LIMPET_PERIOD_MAPS,
-	LIMPET_PERIOD_OVERLOADS,  /* from, ns since the capture's start, and length of each; or of
-				    the part of it that was known since the period before */
-	LIMPET_PERIOD_HELD,       /* what sites held at the capture's peak: blocks, bytes */
-	LIMPET_PERIOD_TIMELINE,   /* of SUMS: earlier points of time */
-	LIMPET_PERIOD_REASONS,    /* a bit for each enum limpet_loss that is known to apply so far;
-				     absent: none, or an older writer */
-	LIMPET_PERIOD_REALLOCS,   /* of SITES, those with any: frees that were a realloc's */
-	LIMPET_PERIOD_MEMORY = 32 /* as in the HEADER; if it was examined */
+	LIMPET_PERIOD_OVERLOADS, /* from, ns since the capture's start, and length of each; or of
+				   the part of it that was known since the period before */
+	LIMPET_PERIOD_HELD,      /* what sites held at the capture's peak: blocks, bytes */
+	LIMPET_PERIOD_TIMELINE,  /* of SUMS: earlier points of time */
+	LIMPET_PERIOD_REASONS,   /* a bit for each enum limpet_loss that is known to apply so far;
+				    absent: none, or an older writer */
+	LIMPET_PERIOD_REALLOCS   /* of SITES, those with any: frees that were a realloc's */
+				 /* 32: of older traces */
 };
 enum limpet_trace_total {
 	LIMPET_TOTAL_EVENTS,

@@ -580,3 +580,30 @@ void limpet_explanation_done(struct limpet_explanation *explanation)
 	explanation->verdicts = NULL;
 	explanation->arenas = NULL;
 }
+
+int limpet_explanation_account(const struct limpet_explanation *explanation,
+			       struct limpet_resident_account *ret_account)
+{
+	const size_t count = explanation->account_count;
+	struct limpet_resident_row *rows = calloc(count + 1, sizeof(*rows));
+
+	if (!rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		const struct limpet_account *from = &explanation->accounts[i];
+
+		rows[i] = (struct limpet_resident_row){.bytes = from->bytes,
+						       .count = from->count,
+						       .free_known = from->retained_known,
+						       .free_bytes = from->retained_bytes};
+		snprintf(rows[i].kind, sizeof(rows[i].kind), "%s", from->kind);
+		snprintf(rows[i].owner, sizeof(rows[i].owner), "%s", from->owner);
+	}
+	*ret_account =
+		(struct limpet_resident_account){.known = true,
+						 .rss_bytes = explanation->rss_bytes,
+						 .trimmed_bytes = explanation->glibc.returned_bytes,
+						 .rows = rows,
+						 .count = count};
+	return 0;
+}

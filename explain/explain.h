@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
+#include "common/resident_account.h"
 #include "explain/explanation.h"
 
 struct limpet_target;
@@ -27,5 +28,8 @@ int limpet_explain_within(const struct limpet_target *target, uint64_t reads,
 			  struct limpet_explanation *ret_explanation,
 			  struct limpet_err *err) LIMPET_MUST_CHECK;
 void limpet_explanation_done(struct limpet_explanation *explanation);
+/* What a trace keeps of it, `rows` to be freed. -ENOMEM. */
+int limpet_explanation_account(const struct limpet_explanation *explanation,
+			       struct limpet_resident_account *ret_account) LIMPET_MUST_CHECK;
 
 #endif

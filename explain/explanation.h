@@ -64,7 +64,7 @@ struct limpet_explain_arena {
 
 struct limpet_explain_verdict {
 	const char *id;          /* stable identifier, static */
-	char text[400];          /* one or two sentences */
+	char text[1000];         /* one or two sentences */
 	uint64_t bytes;          /* that it is about; 0: about none */
 	const char *remedy;      /* gives it back; static, or NULL */
 	const char *next;        /* a command that tells more about it; static, or NULL */

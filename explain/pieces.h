@@ -2,8 +2,8 @@
 #ifndef LIMPET_EXPLAIN_PIECES_H
 #define LIMPET_EXPLAIN_PIECES_H
 
-#include "common/memory_accounts.h"
 #include "explain/glibc_heaps.h"
+#include "injector/elf/memory_owners.h"
 #include "injector/elf/modules.h"
 #include "injector/elf/thread_stacks.h"
 

@@ -1,7 +1,7 @@
 /* ---------------------------------------------------------------- two sides: heaps of two captures, or windows of one
  *
- * Figures counted over time are scaled as if the old side had lasted as long as the new one, unless view.scaled is false;
- * figures held at one moment are compared as they are. */
+ * Figures are compared as they are; those counted over time by the second where the sides are of different lengths, as in
+ * diff.c. */
 
 const stepsOfSide = side => side === 'old' ? view.base : [view.from, view.to];
 function lengthOf(side) {
@@ -9,20 +9,29 @@ function lengthOf(side) {
   const [from, to] = stepsOfSide(side);
   return edges[to] - edges[from];
 }
-const scaleOf = metric => view.scaled && METRICS[metric].flow && lengthOf('old') > 0 && lengthOf('new') > 0 ? lengthOf('new') / lengthOf('old') : 1;
-/* Where one side is so many times as long as the other, scaled figures are a guess; as in diff_print.c. */
-const FAR = 3;
+const EQUAL_SHARE = 0.01;
+function isRate(metric) {
+  const [old, one] = SIDES.map(lengthOf);
+  return !!METRICS[metric].flow && old > 0 && one > 0 && Math.abs(old - one) > EQUAL_SHARE * Math.max(old, one);
+}
+const partOf = (side, metric) => isRate(metric) ? 1 / lengthOf(side) : 1;
+/* How a measure of two sides is written. */
+function ofTwo(metric) {
+  const {words, format, change} = METRICS[metric];
+  const perSecond = write => value => value === null ? write(value) : `${write(Math.round(value))}/s`;
+  return isRate(metric) ? {words, format: perSecond(format), change: perSecond(change)} : {words, format, change};
+}
 const STATES = ['grew', 'shrank', 'appeared', 'vanished', 'same'];
 /* `olds` and `news`: recorded stacks on either side. */
 function stateOf(sum) {
   if (!sum.olds) return 'appeared';
   if (!sum.news) return 'vanished';
-  const change = Math.round(sum.new) - Math.round(sum.old);
+  const change = changeOf(sum);
   return change > 0 ? 'grew' : change < 0 ? 'shrank' : 'same';
 }
 
 /* Of two captures each site belongs to one. */
-const figureOf = ({side, at}, metric) => data[side].sites[metric][at] * (side === 'old' ? scaleOf(metric) : 1);
+const figureOf = ({side, at}, metric) => data[side].sites[metric][at] * partOf(side, metric);
 function captureSides({side: of, ...site}) {
   const figure = figureOf({side: of, ...site}, view.metric), is = side => +(of === side);
   return {old: is('old') * figure, new: is('new') * figure, olds: is('old'), news: is('new')};
@@ -31,7 +40,7 @@ function captureSides({side: of, ...site}) {
 const isIn = one => +(one.live !== 0 || one.liveCount !== 0 || one.allocations !== 0);
 function windowSides(site, before, after) {
   const old = seriesFigures(site, before), one = seriesFigures(site, after), {metric} = view;
-  return {...one, old: old[metric] * scaleOf(metric), new: one[metric], olds: isIn(old), news: isIn(one)};
+  return {...one, old: old[metric] * partOf('old', metric), new: one[metric] * partOf('new', metric), olds: isIn(old), news: isIn(one)};
 }
 function compareFigures() {
   const windows = comparing ? [] : SIDES.map(side => windowOf(...stepsOfSide(side))), byPath = new Map();
@@ -51,25 +60,26 @@ function compareFigures() {
   return {bySite, total};
 }
 
-const changeOf = sum => Math.round(sum.new) - Math.round(sum.old);
+const changeOf = sum => Math.round(sum.new - sum.old);
 /* Of growth a change is no growth: what grew by less than before has not shrunk. */
 const stateWord = state => view.metric !== 'growth' ? state : {grew: 'more growth', shrank: 'less growth', same: 'the same growth'}[state] || state;
 const stacksInState = (number, state) => `${plural(number, 'stack')} ${stateWord(state) === state ? state : `with ${stateWord(state)}`}`;
-const growthWords = value => Math.round(value) ? `${value < 0 ? 'shrank' : 'grew'} by ${bytes(Math.abs(value))}` : 'did not grow';
+const growthSize = value => ofTwo('growth').format(Math.abs(value)).replace(/^\+/, '');
+const growthWords = value => Math.round(value) ? `${value < 0 ? 'shrank' : 'grew'} by ${growthSize(value)}` : 'did not grow';
 function growthInWords(sum, change) {
   if (!change) return `${growthWords(sum.new)} in both`;
   const [before, after] = comparing ? ['the old one', 'the new capture'] : SIDES.map(side => `window ${sideName(side)}`);
-  return `${growthWords(sum.new)} in ${after}, ${bytes(Math.abs(change))} ${change > 0 ? 'more' : 'less'} than in ${before} (${signed(sum.old)})`;
+  return `${growthWords(sum.new)} in ${after}, ${growthSize(change)} ${change > 0 ? 'more' : 'less'} than in ${before} (${ofTwo('growth').format(sum.old)})`;
 }
 function changeInWords(sum) {
-  const {format} = METRICS[view.metric], change = changeOf(sum);
+  const {format} = ofTwo(view.metric), change = changeOf(sum);
   if (view.metric === 'growth') return growthInWords(sum, change);
   if (!change) return `the same, ${format(sum.new)}`;
   return `${change > 0 ? 'grew' : 'shrank'} by ${format(Math.abs(change)).replace(/^\+/, '')}, from ${format(sum.old)} to ${format(sum.new)}`;
 }
 const changeLabel = node => {
   const change = changeOf(node);
-  return change ? METRICS[view.metric].change(change) : '=';
+  return change ? ofTwo(view.metric).change(change) : '=';
 };
 /* Orange and blue are distinct with any kind of colour vision; the label also has the sign. */
 function changeColour(node, dark) {
@@ -84,11 +94,12 @@ function compareMetrics(site) {
   const same = sites.filter((_, other) => pathOf(other) === pathOf(site)), windows = comparing ? [] : SIDES.map(side => windowOf(...stepsOfSide(side)));
   const sumOf = (side, key) => same.reduce((sum, one) => sum + (one.side === side ? figureOf(one, key) : 0), 0);
   const byWindow = windows.map(one => same.map(site => seriesFigures(site, one)));
-  const sumIn = (at, key) => byWindow[at].reduce((sum, one) => sum + one[key], 0) * (at ? 1 : scaleOf(key));
+  const sumIn = (at, key) => byWindow[at].reduce((sum, one) => sum + one[key], 0) * partOf(SIDES[at], key);
   const cells = (tag, ...texts) => texts.map((textContent, i) => make(tag, {textContent, class: i || tag === 'th' ? 'number' : ''}));
-  return [make('tr', {}, make('td'), ...cells('th', ...SIDES.map(side => capital(sideName(side))), 'Change')), ...Object.entries(METRICS).map(([key, m]) => {
+  return [make('tr', {}, make('td'), ...cells('th', ...SIDES.map(side => capital(sideName(side))), 'Change')), ...Object.keys(METRICS).map(key => {
+    const m = ofTwo(key);
     const [before, after] = SIDES.map((side, at) => comparing ? sumOf(side, key) : sumIn(at, key));
-    return make('tr', {}, ...cells('td', m.words, m.format(before), m.format(after), m.change(Math.round(after) - Math.round(before))));
+    return make('tr', {}, ...cells('td', m.words, m.format(before), m.format(after), m.change(Math.round(after - before))));
   })];
 }
 
@@ -101,17 +112,14 @@ function liveBounds({live_bytes_min: min, live_bytes_max: max}) {
 }
 
 function drawComparison() {
-  const {total} = figures, {words, change, format} = METRICS[view.metric], rows = mergeAlike(sites.map((_, i) => i)).filter(row => row.sum.olds || row.sum.news);
+  const {total} = figures, {words, change, format} = ofTwo(view.metric), rows = mergeAlike(sites.map((_, i) => i)).filter(row => row.sum.olds || row.sum.news);
   const by = Object.fromEntries(STATES.map(state => [state, rows.filter(row => stateOf(row.sum) === state)]));
-  /* Each stack's change is a whole number, as in `limpet diff`: scaled figures are not. */
+  /* Each stack's change is a whole number, as in `limpet diff`: rates are not. */
   const sum = list => list.reduce((all, row) => all + changeOf(row.sum), 0);
   const findings = [make('li', {textContent: `Total: ${changeInWords(total)} (${words}).`})];
   if (ofPages) findings.push(make('li', {class: 'note', textContent: FIRST_TOUCH}));
-  const side = comparing ? 'old' : sideName('old'), what = comparing ? 'the old capture' : `window ${side}`;
-  const scale = scaleOf(view.metric), far = scale > FAR || scale < 1 / FAR;
-  if (scale !== 1) findings.push(make('li', {class: far ? 'warn' : 'note',
-    textContent: `The figures of ${side} are multiplied by ${(+scale.toPrecision(3)).toLocaleString('en')}, as if ${what} had lasted ${seconds(lengthOf('new'))}.` +
-      `${far ? ' So short a time says little of a longer one, and a single burst in it counts several times: take times of about one length, or turn off Scale by time (View).' : ''}`}));
+  if (isRate(view.metric)) findings.push(make('li', {class: 'note',
+    textContent: `Compared by the second: ${sideName('old')} is of ${seconds(lengthOf('old'))}, ${sideName('new')} of ${seconds(lengthOf('new'))}.`}));
   if (!comparing) findings.push(...lossesInWords());
   for (const side of comparing ? SIDES : []) {
     const why = data[side].about.losses.filter(({reason}) => reason !== 'sampled'), of = key => why.some(loss => loss[key]);
@@ -162,7 +170,7 @@ function drawComparedSizes() {
   for (const side of SIDES)
     for (const size of sizesOfSide(side)) {
       const row = by.get(size.from) || {from: size.from, to: size.to, old: {allocations: 0, allocated: 0}, new: {allocations: 0, allocated: 0}};
-      for (const key of ['allocations', 'allocated']) row[side][key] = size[key] * (side === 'old' ? scaleOf(key) : 1);
+      for (const key of ['allocations', 'allocated']) row[side][key] = size[key] * partOf(side, key);
       by.set(size.from, row);
     }
   const columns = (key, title, {format, change}) => [
@@ -170,7 +178,7 @@ function drawComparedSizes() {
     ...SIDES.map(side => ({title: `${capital(sideName(side))}, ${title}`, number: true, minor: true, value: r => r[side][key], format}))];
   table($('sizes'), 'Allocations by requested size', [
     {title: 'Size', number: true, value: r => r.from, format: (v, r) => r.from === r.to ? bytes(r.from) : `${bytes(r.from)} – ${bytes(r.to)}`},
-    ...columns('allocations', 'allocations', METRICS.allocations), ...columns('allocated', 'bytes', METRICS.allocated),
+    ...columns('allocations', 'allocations', ofTwo('allocations')), ...columns('allocated', 'bytes', ofTwo('allocated')),
   ], [...by.values()].filter(r => r.old.allocations || r.new.allocations), 0, false);
 }
 
@@ -189,7 +197,6 @@ function beginComparison() {
   $('title').textContent = `${base(before.file)} → ${base(after.file)}`;
   $('subtitle').textContent = `what changed in ${after.comm || 'the program'}`;
   for (const option of $('metric').options) option.disabled = option.value === 'temporary' && NO_TEMPORARY !== '';
-  view.scaled = data.scale;
   $('noise').checked = view.noise = data.full;
   document.querySelector('.range').hidden = true;
   showSides();
@@ -197,7 +204,6 @@ function beginComparison() {
 /* What there is only for two sides, or only for one. */
 function showSides() {
   for (const element of document.querySelectorAll('.of-two, .of-one')) element.hidden = element.classList.contains(inTwo() ? 'of-one' : 'of-two');
-  $('scaled').checked = view.scaled;
   nameStates();
   $('state').value = view.state;
 }
@@ -210,5 +216,4 @@ function nameStates() {
 {
   $('state').append(...['', ...STATES].map(value => make('option', {value})));
   $('state').onchange = event => { view.state = event.target.value; refresh(); remember(); };
-  $('scaled').onchange = event => { view.scaled = event.target.checked; refresh(); remember(); };
 }

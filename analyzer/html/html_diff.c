@@ -12,7 +12,7 @@ enum { OLD, NEW, SIDES };
 struct subject {
 	const struct limpet_analysis *analyses[SIDES];
 	const char *names[SIDES];
-	bool no_scale;
+	const char *verdict;
 };
 
 static json_t *sizes(struct limpet_html_page *page, const struct limpet_model *model)
@@ -78,23 +78,23 @@ static void print_data(struct limpet_html_page *page, void *context)
 
 	fprintf(page->printer.file,
 		"{\"format\":\"limpet-diff-html\",\"version\":1,\"sort\":\"%s\",\"full\":%s,"
-		"\"of_pages\":%s,\"scale\":%s",
+		"\"of_pages\":%s",
 		limpet_report_sort_words[subject->analyses[NEW]->view.sort],
 		subject->analyses[NEW]->view.full ? "true" : "false",
-		subject->analyses[NEW]->model->target->pages ? "true" : "false",
-		subject->no_scale ? "false" : "true");
+		subject->analyses[NEW]->model->target->pages ? "true" : "false");
+	limpet_json_member(&page->printer, "verdict", limpet_json_text(subject->verdict));
 	limpet_json_member(&page->printer, "old", side(page, subject, OLD));
 	limpet_json_member(&page->printer, "new", side(page, subject, NEW));
 	limpet_html_print_stacks(page);
 	fputs("}", page->printer.file);
 }
 
-int limpet_diff_html_print(const struct limpet_analysis *old_heap,
-			   const struct limpet_analysis *new_heap, const char *old_name,
-			   const char *new_name, bool no_scale, FILE *file)
+int limpet_diff_html_print(const struct limpet_diff *diff, const char *old_name,
+			   const char *new_name, FILE *file)
 {
 	limpet_html_print_fn *const print[LIMPET_HTML_PARTS] = {[LIMPET_HTML_DATA] = print_data};
-	struct subject subject = {{old_heap, new_heap}, {old_name, new_name}, no_scale};
+	struct subject subject = {
+		{diff->old_heap, diff->new_heap}, {old_name, new_name}, diff->verdict};
 
 	return limpet_html_page_print(print, &subject, file);
 }

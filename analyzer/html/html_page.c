@@ -319,30 +319,6 @@ void limpet_html_print_stacks(struct limpet_html_page *page)
 	limpet_json_member(&page->printer, "strings", texts(page));
 }
 
-static void add_memory(struct limpet_html_page *page, json_t *object, uint64_t time_ns,
-		       const struct limpet_memory *memory)
-{
-	if (!memory->known)
-		return;
-	limpet_html_add(page, json_object_get(object, "seconds"), limpet_json_seconds(time_ns));
-	for (unsigned i = 0; i < LIMPET_MEMORY_ACCOUNTS; i++)
-		limpet_html_add(page, json_object_get(object, limpet_memory_words[i]),
-				limpet_json_number(memory->bytes[i]));
-}
-
-/* A column for the time of each measurement, and one for each owner of memory. */
-static json_t *memory_over_time(struct limpet_html_page *page, const struct limpet_model *model)
-{
-	json_t *object = limpet_json_set(json_object(), "seconds", json_array());
-
-	for (unsigned i = 0; i < LIMPET_MEMORY_ACCOUNTS; i++)
-		object = limpet_json_set(object, limpet_memory_words[i], json_array());
-	add_memory(page, object, 0, &model->target->memory);
-	for (size_t i = 0; i < model->memory_count; i++)
-		add_memory(page, object, model->memories[i].time_ns, &model->memories[i].memory);
-	return object;
-}
-
 json_t *limpet_html_timeline(struct limpet_html_page *page, const struct limpet_model *model)
 {
 	json_t *at = json_array(), *live = json_array(), *mapped = json_array();
@@ -357,9 +333,9 @@ json_t *limpet_html_timeline(struct limpet_html_page *page, const struct limpet_
 		limpet_html_add(page, rss, limpet_json_known(limpet_model_point_rss(point)));
 		limpet_html_add(page, cgroup, limpet_json_known(point->cgroup_bytes));
 	}
-	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b,s:o}", "seconds", at, "live", live, "mapped",
-			 mapped, "rss", rss, "cgroup", cgroup, "without_own_part",
-			 limpet_model_has_own_part(model), "memory", memory_over_time(page, model));
+	return json_pack("{s:o,s:o,s:o,s:o,s:o,s:b}", "seconds", at, "live", live, "mapped", mapped,
+			 "rss", rss, "cgroup", cgroup, "without_own_part",
+			 limpet_model_has_own_part(model));
 }
 
 static void print_part(struct limpet_html_page *page, limpet_html_print_fn *print, void *context,

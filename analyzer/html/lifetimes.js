@@ -33,16 +33,16 @@ function threadsFound() {
 }
 /* The measure that is looked at, of both windows. */
 function drawComparedThreads() {
-  const {metric} = view, {format, words} = METRICS[metric], found = threadsFound();
+  const {metric} = view, {format, change, words} = ofTwo(metric), found = threadsFound();
   if (metric === 'survived') { note($('threads'), 'What survived is not known by thread.'); return; }
   const [before, after] = SIDES.map(side => windowOf(...stepsOfSide(side)));
   const rows = data.threads.map(thread => {
-    const old = seriesFigures(thread, before)[metric] * scaleOf(metric), one = seriesFigures(thread, after)[metric];
+    const old = seriesFigures(thread, before)[metric] * partOf('old', metric), one = seriesFigures(thread, after)[metric] * partOf('new', metric);
     return {tid: thread.tid, name: thread.name || '', old, new: one, change: one - old};
   }).filter(row => (row.old || row.new) && found(row));
   table($('threads'), `${plural(rows.length, 'thread')} by ${words}${sinceKept()}`, [
     {title: 'Thread', number: true, minor: false, value: row => row.tid, format: String},
-    ...Object.entries(COLUMNS_OF_TWO).map(([key, {short, order}]) => ({title: short, number: true, value: row => row[key], order, format: key === 'change' ? METRICS[metric].change : format})),
+    ...Object.entries(COLUMNS_OF_TWO).map(([key, {short, order}]) => ({title: short, number: true, value: row => row[key], order, format: key === 'change' ? change : format})),
     threadNameColumn()], rows, 1);
 }
 const threadNameColumn = () => ({title: 'Name', class: 'name', value: row => row.name, cell: row => [make('div', {class: 'one-line'}, make('span', {textContent: row.name}),

@@ -83,9 +83,9 @@ const sites = !comparing ? data.sites :
 const inTwo = () => comparing || view.base !== null;
 const sideName = side => comparing ? side : {old: 'A', new: 'B'}[side];
 const COLUMNS_OF_TWO = {
-  change: {short: 'Change', format: value => METRICS[view.metric].change(value), order: Math.abs},
-  old: {get short() { return capital(sideName('old')); }, format: value => METRICS[view.metric].format(value)},
-  new: {get short() { return capital(sideName('new')); }, format: value => METRICS[view.metric].format(value)},
+  change: {short: 'Change', format: value => ofTwo(view.metric).change(value), order: Math.abs},
+  old: {get short() { return capital(sideName('old')); }, format: value => ofTwo(view.metric).format(value)},
+  new: {get short() { return capital(sideName('new')); }, format: value => ofTwo(view.metric).format(value)},
 };
 const columnsShown = () => inTwo() ? COLUMNS_OF_TWO : METRICS;
 
@@ -248,7 +248,7 @@ const noPart = bucketCount > 1 || comparing ? '' : 'No window can be selected: '
   'the capture is shorter than one step of the trace.');
 
 /* from, to: the window, in steps; base: the one that it is compared with, [from, to], or null. */
-const view = {from: 0, to: bucketCount, base: null, scaled: true, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: USUAL_NAMES, merged: false};
+const view = {from: 0, to: bucketCount, base: null, metric: 'live', noise: false, direction: 'down', find: '', state: '', only: false, colour: 'name', layers: 'function', names: USUAL_NAMES, merged: false};
 let figures = null;
 
 /* The steps of a window, and the edge where most was live in it. */
@@ -920,33 +920,9 @@ function drawPlots() {
     series: [timeSeries(), stepped(ofPages ? 'pages a second' : 'allocations a second', '#2a8f5c'), ...(hasTemporary ? [stepped('temporary', '#c44')] : [])],
     axes: [down(along), up((_, list) => list.map(v => v >= 1e6 ? `${v / 1e6} M` : v >= 1e3 ? `${v / 1e3} k` : v))]},
   [[0, ...cells.ends], perSecond(cells.allocations), ...(hasTemporary ? [perSecond(cells.temporary)] : [])], box));
-  const memory = memoryOverTime(ink);
-  if (memory) {
-    const [lines, columns] = memory, usual = overTime(lines);
-    plots.push(new uPlot({...usual, scales: {x, y: {range: (_, least, most) => [0, most]}}, cursor: {...cursor, dataIdx: undefined}}, columns, box));
-  }
   if (!noPart) plots.forEach(selectByTouch);
   for (const plot of plots) plot.setScale('x', {min: edges[0], max: edges[bucketCount]});
-  labelPlots([ofPages ? 'New resident pages over time' : 'Live bytes over time', `${ofPages ? 'New pages' : 'Allocations'} a second over time`, ...(memory ? ['Resident memory over time, by owner'] : [])]);
-}
-/* What resident memory belonged to, from the top of the stack down; `top` includes all that is below. */
-const HEAP_WORDS = 'heap of glibc';
-const NOT_FOLLOWED = !comparing && data.unfollowed && data.unfollowed.names;
-const OWNERS = [['unknown', NOT_FOLLOWED ? `not followed or unknown (${brief(NOT_FOLLOWED, 40)})` : 'of no known owner', '#b23a48'], ['heap', HEAP_WORDS, '#2f6db3'], ['mapped', 'mapped by itself', '#8e5bd0'],
-  ['named', 'named', '#b9770e'], ['code', 'code made at run time', '#5d8a3a'], ['shared', 'shared', '#2a8f8f'], ['stacks', 'stacks', '#a05a8c'],
-  ['limpet', 'limpet', '#7d7d7d'], ['files', 'programs and files', '#a8adb5']];
-/* Series and columns of that plot, or null. */
-function memoryOverTime(ink) {
-  const {memory} = data.timeline, sum = memory.seconds.map(() => 0);
-  if (comparing || memory.seconds.length < 2) return null;
-  /* Each area covers the lower part of the one before. */
-  const areas = [...OWNERS].reverse().filter(([kind]) => memory[kind].some(v => v > 0)).map(([kind, label, colour]) => {
-    memory[kind].forEach((v, i) => { sum[i] += v; });
-    const value = (_, v, __, i) => i === null || i === undefined ? '–' : bytes(memory[kind][i]);
-    return {top: [...sum], line: {label, points: {show: false}, stroke: colour, fill: colour, width: 0, value}};
-  }).reverse();
-  return [[timeSeries(), ...areas.map(({line}) => line), plotSeries('resident', ink, bytes)],
-    [memory.seconds, ...areas.map(({top}) => top), memory.rss]];
+  labelPlots([ofPages ? 'New resident pages over time' : 'Live bytes over time', `${ofPages ? 'New pages' : 'Allocations'} a second over time`]);
 }
 /* uPlot follows the mouse alone. A finger that moves along the plot selects; up and down it scrolls the page. */
 function selectByTouch(plot) {

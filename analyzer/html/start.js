@@ -58,7 +58,6 @@ function currentState() {
   put('merge', +view.merged, 0);
   put('layers', view.layers, 'function');
   put('function', chosen, -1);
-  put('scaled', +view.scaled, +normal.scaled);
   if (view.base) state.base = view.base.map(step => +edges[step].toFixed(6)).join('_');
   put('from', +edges[view.from].toFixed(6), 0);
   put('to', +edges[view.to].toFixed(6), +edges[bucketCount].toFixed(6));
@@ -73,7 +72,7 @@ const addressOf = state => `#/${[tab, new URLSearchParams(state).toString()].fil
 let normal = {};
 /* What of the menu is not as it was at the start. */
 function showChanged() {
-  const changed = view.names !== USUAL_NAMES || view.merged || view.noise !== normal.noise || view.scaled !== normal.scaled;
+  const changed = view.names !== USUAL_NAMES || view.merged || view.noise !== normal.noise;
   const button = document.querySelector('#view > summary');
   button.classList.toggle('changed', changed);
   if (changed) button.setAttribute('aria-label', 'View, changed');
@@ -99,7 +98,6 @@ function apply(address) {
   view.metric = option && !option.disabled ? metric : normal.metric;
   view.state = STATES.includes(state.get('state')) ? state.get('state') : '';
   view.noise = $('noise').checked = !!number('noise', +normal.noise);
-  view.scaled = !!number('scaled', +normal.scaled);
   setSearch(state.get('find') || '');
   view.only = $('only').checked = number('only', 0) === 1;
   view.colour = $('colour').value = !comparing && Object.hasOwn(TINT, state.get('colour')) ? state.get('colour') : 'name';
@@ -159,8 +157,7 @@ function showRange() {
 
 for (const key in METRICS) $('metric').append(make('option', {value: key, textContent: METRICS[key].words}));
 view.metric = comparing ? data.sort : data.capture.mode === 'run' && data.kept.peak ? 'peak' : 'live';
-normal = {metric: view.metric, noise: comparing && data.full, scaled: comparing ? data.scale : true};
-view.scaled = normal.scaled;
+normal = {metric: view.metric, noise: comparing && data.full};
 function showMetric() {
   $('metric').value = view.metric;
   $('stayed').setAttribute('aria-pressed', String(view.metric === 'survived'));

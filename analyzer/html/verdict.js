@@ -9,31 +9,20 @@ function rowOfFinding(finding, rows = mergeAlike(sites.map((_, i) => i))) {
   return site < 0 ? null : rows.find(one => pathOf(one.site) === pathOf(site)) || null;
 }
 
-/* Parts of resident memory: [words, bytes, colour]; [] if these are not known. Live blocks lie in the heap of glibc, if that is
- * what was followed, and may not be resident. */
-function partsOfMemory() {
-  const memory = data.unfollowed && data.unfollowed.memory, live = data.totals.live_bytes;
-  if (!memory) return [];
-  const parts = OWNERS.map(([kind, words, colour]) => [words, memory[kind], colour]), heap = parts.find(([words]) => words === HEAP_WORDS);
-  const inHeap = !ofPages && !data.hidden && live > 0 && live <= heap[1];
-  if (inHeap) parts.splice(parts.indexOf(heap), 1, ['live blocks', live, '#1f77d0'], ['the rest of the heap of glibc', heap[1] - live, '#8fbbe8']);
-  return parts.filter(([, bytes]) => bytes > 0).sort((a, b) => b[1] - a[1]);
-}
-function memoryInWords() {
-  const rss = data.timeline.rss.filter(v => v !== null), {live_bytes: live} = data.totals;
-  if (data.unfollowed && data.unfollowed.memory) return `Resident at the end: ${bytes(data.unfollowed.memory.rss)}`;
-  return rss.length ? `Resident at the end: ${bytes(rss[rss.length - 1])}; ${bytes(live)} ${LIVE}. To what the rest belongs was not recorded.` : `${bytes(live)} ${LIVE}; how much was resident was not recorded.`;
-}
+const {resident} = data;
+const PART_COLOURS = {allocator: '#2f6db3', runtime: '#b23a48', stacks: '#a05a8c', code: '#a8adb5', mapped: '#2a8f8f', anonymous: '#8e5bd0'};
+/* The sentence is among those of the verdict. */
+const memoryInWords = () => resident.moment ? `Resident ${resident.moment === 'end' ? 'at the end' : 'before the capture'}: ${bytes(resident.bytes)}`
+  : resident.text || `${bytes(data.totals.live_bytes)} ${LIVE}; how much was resident was not recorded.`;
 function drawMemoryParts() {
-  const parts = partsOfMemory(), all = parts.reduce((sum, [, bytes]) => sum + bytes, 0);
-  const bar = make('div', {class: 'parts', 'aria-hidden': 'true'}, ...parts.map(([, bytes, colour]) => {
+  const bar = make('div', {class: 'parts', 'aria-hidden': 'true'}, ...resident.parts.map(({kind, bytes: value}) => {
     const part = make('span');
-    part.style.width = `${100 * bytes / all}%`;
-    part.style.background = colour;
+    part.style.width = `${100 * value / resident.bytes}%`;
+    part.style.background = PART_COLOURS[kind];
     return part;
   }));
-  const list = make('ul', {class: 'parts-words'}, ...parts.map(([words, value, colour]) => legendItem(colour, `${words} ${bytes(value)}`)));
-  $('verdict-memory').replaceChildren(make('p', {textContent: memoryInWords()}), ...(parts.length ? [bar, list] : []));
+  const list = make('ul', {class: 'parts-words'}, ...resident.parts.map(({text, kind}) => legendItem(PART_COLOURS[kind], text)));
+  $('verdict-memory').replaceChildren(make('p', {textContent: memoryInWords()}), ...(resident.parts.length ? [bar, list] : []));
 }
 
 /* Nothing in it acts as Markdown. */
@@ -41,7 +30,7 @@ const inMarkdown = text => text.replace(/[\\`*_{}[\]<>#|~]/g, '\\$&');
 function verdictInMarkdown() {
   const lines = [`## ${inMarkdown(document.title)}`, '', `**${inMarkdown($('verdict-text').textContent.replaceAll('\u00a0', ' '))}**`, '', inMarkdown($('verdict-more').textContent.replaceAll('\u00a0', ' ')), ''];
   if (!comparing) lines.push(...(data.findings || []).map(finding => `- ${inMarkdown(finding.text)}`),
-    `- ${inMarkdown([memoryInWords(), ...partsOfMemory().map(([words, value]) => `${words} ${bytes(value)}`)].join('; '))}`);
+    `- ${inMarkdown([memoryInWords(), ...resident.parts.map(({text}) => text)].join('; '))}`);
   if (!comparing && (view.base || !figures.whole)) lines.push(...shownInMarkdown());
   const finding = theVerdict();
   if (finding && finding.node) lines.push('', '```', ...stackOf(finding.node).map(f => `${nameOf(f)}${frameFile(f) ? `  ${frameFile(f)}:${frames.line[f]}` : ''}`.replaceAll('```', "'''")), '```');
@@ -78,7 +67,8 @@ function partInWords() {
 }
 function drawVerdict() {
   if (comparing) {
-    $('verdict-text').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
+    $('verdict-text').replaceChildren(...breakable(brief(data.verdict, LONGEST_VERDICT)));
+    $('verdict-more').textContent = `${capital(changeInWords(figures.total))}${view.metric === 'growth' ? '' : ` (${METRICS[view.metric].words})`}.`;
     return;
   }
   $('verdict-text').replaceChildren(...breakable(brief(data.verdict ? data.verdict.sentences[0] : partInWords(), LONGEST_VERDICT)));

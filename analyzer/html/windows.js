@@ -46,7 +46,7 @@ function setBase(from, to) {
 /* What is compared. */
 function sidesInWords() {
   const {flow} = METRICS[view.metric], [a, b] = SIDES.map(side => seconds(lengthOf(side)));
-  const what = view.metric === 'peak' ? 'what was live at the highest point of each' : flow ? `what came in each${scaleOf(view.metric) === 1 ? '' : ', as if both had lasted as long as B'}` :
+  const what = view.metric === 'peak' ? 'what was live at the highest point of each' : flow ? `what came in each${isRate(view.metric) ? ', by the second' : ''}` :
     `what was ${LIVE} at the end of each`;
   return `B (${b}) is compared with A (${a}): ${what}.`;
 }

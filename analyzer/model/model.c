@@ -7,6 +7,7 @@
 #include "analyzer/model/model_sum.h"
 #include "analyzer/model/model_symbols.h"
 #include "common/base_name.h"
+#include "common/begins.h"
 #include "common/units.h"
 
 struct limpet_model_private {
@@ -235,11 +236,6 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->timeline = sum.points;
 	model->timeline_count = sum.point_count;
 	sum.points = NULL;
-	model->memories = sum.memories;
-	model->memory_count = sum.memory_count;
-	sum.memories = NULL;
-	if (model->memory_count)
-		model->memory = model->memories[model->memory_count - 1].memory;
 	take_totals(model, &sum);
 	code = take_sites(model, &sum);
 	if (code == 0)
@@ -423,16 +419,32 @@ void limpet_model_free(struct limpet_model *model)
 	free(model->site_estimates);
 	free(model->maps);
 	free(model->timeline);
-	free(model->memories);
 	free(model->sizes);
 	free(model);
 }
 
+/* What others hold that are followed, too, cannot be told from the rest. */
+static bool follows_glibc_alone(const struct limpet_model *model)
+{
+	const struct limpet_trace_target *target = model->target;
+
+	return !target->other_allocators && limpet_begins(target->allocators, "glibc") &&
+	       !strchr(target->allocators, ',') && target->unseen_rss_share < 0 &&
+	       !(model->losses & LIMPET_LOSS_BIT(LIMPET_LOSS_LATE_ALLOCATOR));
+}
+
 struct limpet_unfollowed limpet_model_unfollowed(const struct limpet_model *model)
 {
-	return limpet_unfollowed_judge(&model->target->memory, &model->memory,
-				       model->end->unfollowed[0] ? model->end->unfollowed
-								 : model->target->unfollowed);
+	const struct limpet_trace_end *end = model->end;
+	struct limpet_unfollowed_part first = {0}, last = {0};
+
+	if (follows_glibc_alone(model)) {
+		first = limpet_unfollowed_of(&model->target->account);
+		last = limpet_unfollowed_of(&end->account);
+	}
+	return limpet_unfollowed_judge(&first, &last, model->totals.mapped_bytes,
+				       end->unfollowed[0] ? end->unfollowed
+							  : model->target->unfollowed);
 }
 
 bool limpet_model_has_module(const struct limpet_model *model, const char *file)

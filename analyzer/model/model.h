@@ -22,7 +22,7 @@
 #include "analyzer/trace/trace_reader.h"
 #include "common/counts.h"
 #include "common/err.h"
-#include "common/memory_accounts.h"
+#include "common/unfollowed.h"
 
 struct limpet_model_options {
 	uint64_t from_ns, to_ns; /* since the capture's start; to_ns 0: to the end */
@@ -121,11 +121,6 @@ static inline uint64_t limpet_model_point_rss(const struct limpet_model_point *p
 {
 	return point->rss_bytes > point->agent_bytes ? point->rss_bytes - point->agent_bytes : 0;
 }
-/* Resident memory by its owners, as it was measured at the last moment before `time_ns`. */
-struct limpet_model_memory {
-	uint64_t time_ns;
-	struct limpet_memory memory; /* known */
-};
 struct limpet_model_size {
 	uint64_t from_bytes, to_bytes; /* both inclusive */
 	uint64_t allocations, allocated_bytes;
@@ -195,12 +190,6 @@ struct limpet_model {
 	uint32_t node_count;
 	const struct limpet_trace_module *modules; /* by number, from 1 */
 	uint32_t module_count;                     /* entries, including the dummy 0 */
-
-	/* Whatever the window: the measurements that are kept, by time, and the last of them. The
-	 * one before the capture is the target's. */
-	struct limpet_model_memory *memories;
-	size_t memory_count;
-	struct limpet_memory memory;
 
 	bool sealed;           /* there are symbols */
 	bool symbols_complete; /* and every address was looked up */

@@ -202,20 +202,6 @@ static int take_overloads(struct work *work, const struct limpet_trace_period *p
 	return 0;
 }
 
-static int add_memory(struct work *work, const struct limpet_trace_period *period)
-{
-	struct limpet_model_sum *sum = work->sum;
-
-	if (!period->memory.known)
-		return 0;
-	if (limpet_reserve(&sum->memories, &sum->memory_capacity, sum->memory_count + 1,
-			   sizeof(*sum->memories)) < 0)
-		return -ENOMEM;
-	sum->memories[sum->memory_count++] =
-		(struct limpet_model_memory){period->last_ns, period->memory};
-	return 0;
-}
-
 static void take_losses(struct work *work, const struct limpet_trace_period *period)
 {
 	struct limpet_model_sum *sum = work->sum;
@@ -372,8 +358,6 @@ static int take_period(struct work *work, size_t block, size_t *pending)
 		code = add_segment(work, block, events);
 	take_losses(work, period);
 	if (code == 0)
-		code = add_memory(work, period);
-	if (code == 0)
 		code = take_overloads(work, period);
 	if (code == 0 && !work->ended && is_sampled(work))
 		code = add_sampled(work, period, work->segment_count - 1);
@@ -436,8 +420,6 @@ static int take_sums(struct work *work, size_t block)
 	if (code == 0)
 		code = add_past_points(work, sums);
 	take_losses(work, sums);
-	if (code == 0)
-		code = add_memory(work, sums);
 	if (code == 0)
 		code = add_period(work, sums, 0);
 	if (code == 0 && !work->sum->accounting.counting &&
@@ -676,7 +658,6 @@ void limpet_model_sum_done(struct limpet_model_sum *sum)
 {
 	limpet_model_accounting_done(&sum->accounting);
 	free(sum->points);
-	free(sum->memories);
 	free(sum->overloads);
 	*sum = (struct limpet_model_sum){0};
 }

@@ -24,8 +24,6 @@ struct limpet_model_sum {
 	uint64_t given_up_ns;      /* before it there are only sums */
 	uint64_t from_ns, to_ns;   /* as requested; without single events, of the periods in it */
 	uint64_t losses;           /* LIMPET_LOSS_BIT: DAMAGED, BRIDGED, GIVEN_UP */
-	struct limpet_model_memory *memories; /* of the capture, by time */
-	size_t memory_count, memory_capacity;
 };
 
 /* to_ns UINT64_MAX: to the end. 0, -ENOMEM or the error of a read. */

@@ -73,7 +73,6 @@ struct limpet_tail {
 	uint64_t peak_bytes, peak_ns;
 	struct limpet_model_missing missing;
 	uint64_t truncated_stacks;
-	struct limpet_memory memory;
 
 	struct limpet_model_point *points;
 	size_t point_count, point_step, point_skip;
@@ -296,8 +295,6 @@ static void take_losses(struct limpet_tail *tail, const struct limpet_trace_peri
 {
 	limpet_model_bounds_take(&tail->missing, period);
 	tail->truncated_stacks = period->truncated_stacks;
-	if (period->memory.known)
-		tail->memory = period->memory;
 	if (period->capture_peak_bytes > tail->peak_bytes) {
 		tail->peak_bytes = period->capture_peak_bytes;
 		tail->peak_ns = period->capture_peak_ns;
@@ -759,7 +756,6 @@ const struct limpet_model *limpet_tail_model(struct limpet_tail *tail)
 	take_totals(tail, before);
 	model->windowed = tail->window_ns != 0;
 	model->to_ns = tail->last_ns;
-	model->memory = tail->memory;
 	model->compact = model->target->compact;
 	model->sample_bytes = tail->row_by_row ? tail->sample_bytes : 0;
 	model->missing = tail->missing;

@@ -9,33 +9,39 @@
 #include "analyzer/text/json_printer.h"
 #include "analyzer/text/losses_json.h"
 #include "analyzer/text/report_printer.h"
+#include "analyzer/views/kept_pages.h"
+#include "analyzer/views/resident_parts.h"
 #include "common/plain_text.h"
 
 /* ------------------------------------------------------------------ text */
 
-static const char *change_text(struct limpet_printer *printer, enum limpet_report_sort sort,
-			       int64_t change, char ret[LIMPET_UNITS_TEXT + 1])
+/* "12.3 MiB", "1.2 k/s"; a change has its sign. */
+#define VALUE_TEXT (LIMPET_UNITS_TEXT + 4)
+static const char *value_text(const struct limpet_diff *diff, int64_t value, bool is_change,
+			      char ret[VALUE_TEXT])
 {
-	if (sort != LIMPET_REPORT_ALLOCATIONS && sort != LIMPET_REPORT_TEMPORARY)
-		return limpet_printer_bytes_change(printer, change);
-	snprintf(ret, LIMPET_UNITS_TEXT + 1, "%s%s",
-		 change > 0   ? "+"
-		 : change < 0 ? "-"
-			      : "",
-		 limpet_printer_count(printer, (uint64_t)llabs(change)));
+	const char *per = diff->per_second ? "/s" : "";
+	char text[LIMPET_UNITS_TEXT];
+
+	if (diff->sort == LIMPET_REPORT_ALLOCATIONS || diff->sort == LIMPET_REPORT_TEMPORARY) {
+		limpet_units_format_count(text, (uint64_t)llabs(value));
+		snprintf(ret, VALUE_TEXT, "%s%s%s",
+			 !is_change || !value ? ""
+			 : value > 0          ? "+"
+					      : "-",
+			 text, per);
+		return ret;
+	}
+	if (is_change || diff->sort == LIMPET_REPORT_GROWTH)
+		limpet_units_format_bytes_change(text, value);
+	else
+		limpet_units_format_bytes(text, (uint64_t)value);
+	snprintf(ret, VALUE_TEXT, "%s%s", text, per);
 	return ret;
 }
 
 /* One reason and its punctuation. */
 #define SENTENCE (LIMPET_LOSS_WORDS + 4)
-
-static uint64_t last_rss(const struct limpet_model *model)
-{
-	for (size_t i = model->timeline_count; i-- > 0;)
-		if (limpet_model_point_rss(&model->timeline[i]))
-			return limpet_model_point_rss(&model->timeline[i]);
-	return 0;
-}
 
 /* The bounds of a whole heap's live bytes; "": unknown, or exact. */
 static const char *say_bounds(char ret[SENTENCE], struct limpet_printer *printer,
@@ -86,6 +92,7 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 		       const struct limpet_analysis *analysis)
 {
 	const struct limpet_model *model = analysis->model;
+	const uint64_t rss_bytes = limpet_kept_pages_rss(model);
 	char names[LIMPET_PRINTER_NAMES];
 
 	limpet_printer_row(printer, "", word, "%s: %s, %s to %s, %s %s, %s %s%s", name,
@@ -101,9 +108,8 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 	if (model->totals.mapped_bytes || limpet_printer_is_empty(model))
 		limpet_printer_line(printer, "", "%-9s %s mapped by mmap beside these%s%s", "",
 				    limpet_printer_bytes(printer, model->totals.mapped_bytes),
-				    last_rss(model) ? ", RSS " : "",
-				    last_rss(model) ? limpet_printer_bytes(printer, last_rss(model))
-						    : "");
+				    rss_bytes ? ", RSS " : "",
+				    rss_bytes ? limpet_printer_bytes(printer, rss_bytes) : "");
 	if (model->widened)
 		limpet_printer_line(printer, "", "%-9s widened to whole minutes: no less is kept",
 				    "");
@@ -114,8 +120,9 @@ static void print_heap(struct limpet_printer *printer, const char *word, const c
 	print_losses(printer, word, analysis);
 }
 
-/* Columns of a row before the site. */
+/* Columns of a row before the site; of rates. */
 #define BEFORE_SITE 39u
+#define BEFORE_SITE_OF_RATES 45u
 
 static char *whole_name(const void *context, uint32_t name)
 {
@@ -140,7 +147,7 @@ static char *chain_of(const struct limpet_printer *printer, const struct limpet_
 		.context = diff,
 		.full = printer->options->full,
 		.width = printer->options->width,
-		.used = BEFORE_SITE,
+		.used = diff->per_second ? BEFORE_SITE_OF_RATES : BEFORE_SITE,
 	};
 	LIMPET_FREE uint32_t *names = NULL;
 	size_t depth = 0;
@@ -163,26 +170,15 @@ static void print_row(struct limpet_printer *printer, const struct limpet_diff *
 			   : row->state == LIMPET_DIFF_VANISHED ? "gone"
 								: "";
 	LIMPET_FREE char *chain = chain_of(printer, diff, row->node);
-	char buffer[LIMPET_UNITS_TEXT + 1];
+	const int wider = diff->per_second ? 2 : 0;
+	char change[VALUE_TEXT], old[VALUE_TEXT], new[VALUE_TEXT];
 
 	if (!limpet_printer_check(printer, chain ? 0 : -ENOMEM))
 		return;
-	limpet_printer_line(printer, "", "%11s %10s %10s %-4s %s",
-			    change_text(printer, diff->sort, row->change, buffer),
-			    limpet_printer_figure(printer, diff->sort, row->old_figure),
-			    limpet_printer_figure(printer, diff->sort, row->new_figure), mark,
-			    chain);
-}
-
-/* A smaller growth is no decrease. */
-static void print_still_grows(struct limpet_printer *printer, const struct limpet_diff *diff)
-{
-	const struct limpet_diff_row *totals = &diff->totals;
-
-	if (diff->sort == LIMPET_REPORT_GROWTH && totals->new_figure > 0 && totals->change < 0)
-		limpet_printer_line(printer, "",
-				    "The new one grew, too: by %s less than the old one.",
-				    limpet_printer_bytes(printer, (uint64_t)-totals->change));
+	limpet_printer_line(printer, "", "%*s %*s %*s %-4s %s", 11 + wider,
+			    value_text(diff, row->change, true, change), 10 + wider,
+			    value_text(diff, row->old_value, false, old), 10 + wider,
+			    value_text(diff, row->new_value, false, new), mark, chain);
 }
 
 static void print_programs(struct limpet_printer *printer, const struct limpet_diff *diff)
@@ -203,33 +199,20 @@ static void print_programs(struct limpet_printer *printer, const struct limpet_d
 				   "functions have other names.");
 }
 
-/* Where one side is so many times as long as the other, scaled figures are a guess. */
-#define FAR 3
-
-/* What figures over time stand for, if the sides are of different lengths. */
-static void print_scale(struct limpet_printer *printer, const struct limpet_diff *diff)
+static void print_resident(struct limpet_printer *printer, const struct limpet_diff *diff)
 {
-	const struct limpet_model *old_model = diff->old_heap->model,
-				  *new_model = diff->new_heap->model;
-	const char *old_length =
-			   limpet_printer_duration(printer, old_model->to_ns - old_model->from_ns),
-		   *new_length =
-			   limpet_printer_duration(printer, new_model->to_ns - new_model->from_ns);
+	LIMPET_FREE char *text = NULL;
+	struct limpet_parts parts;
 
-	if (diff->unscaled && strcmp(old_length, new_length))
-		limpet_printer_row(printer, "", "unscaled",
-				   "figures as they are: the old one's of %s, the new one's of %s",
-				   old_length, new_length);
-	if (diff->scale > 1.001 || diff->scale < 0.999)
-		limpet_printer_row(
-			printer, "", "scaled",
-			"the old one's figures by %.3g, as if it had lasted %s and not %s",
-			diff->scale, new_length, old_length);
-	if (diff->scale > FAR || diff->scale < 1.0 / FAR)
-		limpet_printer_row(
-			printer, printer->options->warn, "",
-			"So short a time says little of a longer one, and a single burst in it "
-			"counts several times: take times of about one length, or --no-scale.");
+	if (limpet_diff_resident(diff, &parts) == 0 &&
+	    limpet_printer_check(printer, limpet_parts_sentence(&parts, &text)) && text)
+		limpet_printer_row(printer, "", "resident", "%s", text);
+}
+
+/* Growth in the new one that is as much as before has no change, and is no news of nothing. */
+static bool is_shown(const struct limpet_diff *diff, const struct limpet_diff_row *row)
+{
+	return row->change || (diff->sort == LIMPET_REPORT_GROWTH && row->new_value > 0);
 }
 
 int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
@@ -237,13 +220,16 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 			   const struct limpet_report_text_options *text, FILE *file)
 {
 	struct limpet_printer printer = {.file = file, .options = text};
-	char buffer[LIMPET_UNITS_TEXT + 1];
-	size_t changed = 0;
+	char change[VALUE_TEXT], old[VALUE_TEXT], new[VALUE_TEXT];
+	const int wider = diff->per_second ? 2 : 0;
+	size_t shown = 0;
 
+	limpet_printer_wrap(&printer, text->bold, 0, "%s", diff->verdict);
+	limpet_printer_blank(&printer);
 	print_heap(&printer, "old", old_name, diff->old_heap);
 	print_heap(&printer, "new", new_name, diff->new_heap);
 	print_programs(&printer, diff);
-	print_scale(&printer, diff);
+	print_resident(&printer, diff);
 	if (diff->new_heap->filtered)
 		limpet_printer_line(&printer, "", "filtered");
 	if (diff->new_heap->model->target->pages)
@@ -251,23 +237,22 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 	limpet_printer_blank(&printer);
 	limpet_printer_line(&printer, text->bold, "%s: %s, from %s to %s",
 			    limpet_printer_title(diff->new_heap->model, diff->sort),
-			    change_text(&printer, diff->sort, diff->totals.change, buffer),
-			    limpet_printer_figure(&printer, diff->sort, diff->totals.old_figure),
-			    limpet_printer_figure(&printer, diff->sort, diff->totals.new_figure));
-	print_still_grows(&printer, diff);
-	while (changed < diff->row_count && diff->rows[changed].change)
-		changed++;
-	if (!changed) {
+			    value_text(diff, diff->totals.change, true, change),
+			    value_text(diff, diff->totals.old_value, false, old),
+			    value_text(diff, diff->totals.new_value, false, new));
+	while (shown < diff->row_count && is_shown(diff, &diff->rows[shown]))
+		shown++;
+	if (!shown) {
 		limpet_printer_line(&printer, "", "No stack has changed.");
 		return printer.error;
 	}
 	limpet_printer_blank(&printer);
-	limpet_printer_line(&printer, text->dim, "%11s %10s %10s %-4s %s", "change", "old", "new",
-			    "", "site");
-	for (size_t i = 0; i < changed && i < limit && !printer.error && !ferror(file); i++)
+	limpet_printer_line(&printer, text->dim, "%*s %*s %*s %-4s %s", 11 + wider, "change",
+			    10 + wider, "old", 10 + wider, "new", "", "site");
+	for (size_t i = 0; i < shown && i < limit && !printer.error && !ferror(file); i++)
 		print_row(&printer, diff, &diff->rows[i]);
-	if (changed > limit)
-		limpet_printer_line(&printer, text->dim, "  ... %zu more", changed - limit);
+	if (shown > limit)
+		limpet_printer_line(&printer, text->dim, "  ... %zu more", shown - limit);
 	return printer.error;
 }
 
@@ -304,9 +289,9 @@ static json_t *row_object(const struct limpet_diff *diff, const struct limpet_di
 	if (!stack)
 		return NULL;
 	return json_pack(
-		"{s:s,s:I,s:I,s:I,s:o,s:o,s:o}", "state", limpet_diff_state_words[row->state],
-		"change", (json_int_t)row->change, "old_scaled", (json_int_t)row->old_figure,
-		"new_value", (json_int_t)row->new_figure, "old",
+		"{s:s,s:I,s:I,s:I,s:o,s:o,s:o}", "state", limpet_diff_state_word(diff, row),
+		"change", (json_int_t)row->change, "old_value", (json_int_t)row->old_value,
+		"new_value", (json_int_t)row->new_value, "old",
 		limpet_json_figures(&row->old_figures, diff->old_heap->model->sample_bytes), "new",
 		limpet_json_figures(&row->new_figures, diff->new_heap->model->sample_bytes),
 		"stack", stack);
@@ -316,12 +301,17 @@ int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit, FILE *file)
 {
 	struct limpet_json_printer printer = {.file = file};
+	struct limpet_parts parts;
 
 	fprintf(file, "{\"format\":\"limpet-diff\",\"version\":1,\"sort\":\"%s\"",
 		limpet_report_sort_words[diff->sort]);
+	limpet_json_member(&printer, "verdict", limpet_json_text(diff->verdict));
 	limpet_json_member(&printer, "old", limpet_diff_json_side(old_name, diff->old_heap));
 	limpet_json_member(&printer, "new", limpet_diff_json_side(new_name, diff->new_heap));
-	limpet_json_member(&printer, "scale", json_real(diff->scale));
+	limpet_json_member(&printer, "resident",
+			   limpet_diff_resident(diff, &parts) == 0 ? limpet_json_resident(&parts)
+								   : json_null());
+	limpet_json_member(&printer, "per_second", json_boolean(diff->per_second));
 	limpet_json_member(&printer, "change", json_integer((json_int_t)diff->totals.change));
 	limpet_json_begin_list(&printer, "sites");
 	for (size_t i = 0; i < diff->row_count && i < limit && !printer.error && !ferror(file); i++)

@@ -14,10 +14,8 @@ int limpet_diff_text_print(const struct limpet_diff *diff, const char *old_name,
 			   FILE *file) LIMPET_MUST_CHECK;
 int limpet_diff_json_print(const struct limpet_diff *diff, const char *old_name,
 			   const char *new_name, size_t limit, FILE *file) LIMPET_MUST_CHECK;
-/* A page that compares the heaps by each figure, and whole stacks as well as folded ones.
- * no_scale: as in limpet_diff_options. */
-int limpet_diff_html_print(const struct limpet_analysis *old_heap,
-			   const struct limpet_analysis *new_heap, const char *old_name,
-			   const char *new_name, bool no_scale, FILE *file) LIMPET_MUST_CHECK;
+/* A page that compares the heaps by each figure, and whole stacks as well as folded ones. */
+int limpet_diff_html_print(const struct limpet_diff *diff, const char *old_name,
+			   const char *new_name, FILE *file) LIMPET_MUST_CHECK;
 
 #endif

@@ -54,6 +54,46 @@ json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sample
 			 (json_int_t)figures->growth_bytes);
 }
 
+static json_t *part_object(const struct limpet_parts *parts, const struct limpet_part *part)
+{
+	static const char *const kinds[] = {
+		[LIMPET_PART_ALLOCATOR] = "allocator", [LIMPET_PART_RUNTIME] = "runtime",
+		[LIMPET_PART_STACKS] = "stacks",       [LIMPET_PART_CODE] = "code",
+		[LIMPET_PART_MAPPED] = "mapped",       [LIMPET_PART_ANONYMOUS] = "anonymous"};
+	char text[LIMPET_PART_TEXT];
+
+	limpet_part_say(parts, part, text);
+	return json_pack("{s:s,s:s,s:s,s:o,s:o,s:o}", "text", text, "name", part->words, "kind",
+			 kinds[part->class], "bytes", limpet_json_number(part->bytes),
+			 "before_bytes",
+			 limpet_json_number_if(parts->has_before, part->before_bytes), "free_bytes",
+			 limpet_json_number_if(part->free_known, part->free_bytes));
+}
+
+json_t *limpet_json_resident(const struct limpet_parts *parts)
+{
+	char *text = NULL;
+	json_t *list = json_array(), *sentence;
+
+	if (limpet_parts_sentence(parts, &text) < 0) {
+		json_decref(list);
+		return NULL;
+	}
+	for (size_t i = 0; i < parts->count; i++)
+		list = limpet_json_append(list, part_object(parts, &parts->list[i]));
+	sentence = limpet_json_text(text);
+	free(text);
+	return json_pack("{s:o,s:o,s:o,s:o,s:o}", "text", sentence, "bytes",
+			 limpet_json_number_if(parts->known || parts->unknown_bytes,
+					       parts->known ? parts->bytes : parts->unknown_bytes),
+			 "before_bytes",
+			 limpet_json_number_if(parts->has_before, parts->before_bytes), "moment",
+			 !parts->known      ? json_null()
+			 : parts->is_before ? json_string("before")
+					    : json_string("end"),
+			 "parts", list);
+}
+
 json_t *limpet_json_sizes(const struct limpet_model_size *sizes, size_t count, bool averages)
 {
 	json_t *list = json_array();

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "analyzer/model/model.h"
+#include "analyzer/views/resident_parts.h"
 
 /* Values above INT64_MAX become INT64_MAX, the largest that JSON's readers accept. */
 json_t *limpet_json_number(uint64_t value);
@@ -23,6 +24,9 @@ json_t *limpet_json_names(const struct limpet_model *model);
 /* The figures of a site, with the keys of reports. Samples do not say which allocations are
  * temporary. NULL: no memory. */
 json_t *limpet_json_figures(const struct limpet_model_site *figures, bool sampled);
+
+/* What resident memory is, with the keys of reports. NULL: no memory. */
+json_t *limpet_json_resident(const struct limpet_parts *parts);
 
 /* From the smallest size to the largest; `averages` adds these. */
 json_t *limpet_json_sizes(const struct limpet_model_size *sizes, size_t count, bool averages);

@@ -444,17 +444,6 @@ static json_t *verdict_object(const struct limpet_verdict *verdict)
 	return set_finding(limpet_json_set(json_object(), "sentences", sentences), &verdict->about);
 }
 
-/* null: not looked at. */
-static json_t *memory_object(const struct limpet_memory *memory)
-{
-	json_t *object = memory->known ? json_object() : json_null();
-
-	for (unsigned i = 0; memory->known && i < LIMPET_MEMORY_ACCOUNTS; i++)
-		object = limpet_json_set(object, limpet_memory_words[i],
-					 limpet_json_number(memory->bytes[i]));
-	return object;
-}
-
 /* null: not known, and nobody is known to be unseen. */
 static json_t *unfollowed_object(const struct limpet_model *model)
 {
@@ -463,16 +452,14 @@ static json_t *unfollowed_object(const struct limpet_model *model)
 	if (!it.known && !it.names[0])
 		return json_null();
 	if (!it.known)
-		return json_pack("{s:n,s:n,s:n,s:b,s:b,s:o,s:n,s:n}", "bytes", "rss_bytes",
-				 "growth_bytes", "large", false, "grows", false, "names",
-				 limpet_json_text(it.names), "memory_before", "memory");
-	return json_pack(
-		"{s:o,s:o,s:o,s:b,s:b,s:o,s:o,s:o}", "bytes", limpet_json_number(it.bytes),
-		"rss_bytes", limpet_json_number(it.rss_bytes), "growth_bytes",
-		it.has_growth ? json_integer(it.growth_bytes) : json_null(), "large", it.is_large,
-		"grows", it.grows, "names", it.names[0] ? limpet_json_text(it.names) : json_null(),
-		"memory_before", memory_object(&model->target->memory), "memory",
-		memory_object(model->memory.known ? &model->memory : &model->target->memory));
+		return json_pack("{s:n,s:n,s:n,s:b,s:b,s:o}", "bytes", "rss_bytes", "growth_bytes",
+				 "large", false, "grows", false, "names",
+				 limpet_json_text(it.names));
+	return json_pack("{s:o,s:o,s:o,s:b,s:b,s:o}", "bytes", limpet_json_number(it.bytes),
+			 "rss_bytes", limpet_json_number(it.rss_bytes), "growth_bytes",
+			 it.has_growth ? json_integer(it.growth_bytes) : json_null(), "large",
+			 it.is_large, "grows", it.grows, "names",
+			 it.names[0] ? limpet_json_text(it.names) : json_null());
 }
 
 static json_t *marks_array(const struct limpet_model *model)
@@ -491,13 +478,16 @@ void limpet_report_json_print_head(struct limpet_report *report,
 				   struct limpet_json_printer *printer)
 {
 	const struct limpet_model *model = report->model;
+	struct limpet_parts parts;
 
+	limpet_parts_last(model, &parts);
 	limpet_json_member(printer, "target", target_object(model->target));
 	limpet_json_member(printer, "capture", capture_object(report));
 	limpet_json_members_of_time(printer, model);
 	limpet_json_member(printer, "marks", marks_array(model));
 	limpet_json_member(printer, "totals", totals_object(model, report->options.hidden != NULL));
 	limpet_json_member(printer, "allocators", owners_array(model));
+	limpet_json_member(printer, "resident", limpet_json_resident(&parts));
 	limpet_json_member(printer, "unfollowed", unfollowed_object(model));
 	limpet_json_member(printer, "verdict", verdict_object(report->options.verdict));
 	limpet_json_member(printer, "findings", findings_array(report->options.verdict));

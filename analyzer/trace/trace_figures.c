@@ -263,9 +263,6 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 		if (limpet_cursor_left(section))
 			period->file_bytes = limpet_cursor_varint(section);
 		break;
-	case LIMPET_PERIOD_MEMORY:
-		limpet_trace_read_memory(section, &period->memory);
-		break;
 	case LIMPET_PERIOD_LOSSES:
 		read_losses(period, section);
 		break;

@@ -16,7 +16,6 @@
 #include "common/err.h"
 #include "common/file_identity.h"
 #include "common/losses.h"
-#include "common/memory_accounts.h"
 #include "common/object_counts.h"
 #include "common/resident_account.h"
 #include "common/trace_format.h"
@@ -58,11 +57,11 @@ struct limpet_trace_target {
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 	bool compact;                /* sums of time spans, no single events */
 	bool pages;                  /* blocks are pages of memory that were touched */
+	bool other_allocators;       /* others than glibc's are followed; older traces: false */
 	uint64_t max_bytes; /* the oldest events were discarded to stay within it; 0: none were */
 	uint64_t page_bytes;
 	uint32_t cpus;
-	struct limpet_memory memory;            /* before the capture began */
-	struct limpet_resident_account account; /* the same, in detail; of the reader */
+	struct limpet_resident_account account; /* before the capture; of the reader */
 	struct limpet_object_counts objects;    /* of a managed heap; of the reader */
 	const char *unfollowed; /* allocators that may own its unknown part; "": not known */
 };
@@ -248,11 +247,10 @@ struct limpet_trace_period {
 	uint32_t events_sequence; /* its EVENTS block; 0: none */
 	uint32_t rows;
 	uint64_t first_ns, last_ns;
-	uint64_t totals[LIMPET_TOTAL_COUNT]; /* since the capture's start */
-	uint64_t rss_bytes, cgroup_bytes;    /* at its end; 0: unknown */
-	uint64_t threads, agent_bytes;       /* the same */
-	uint64_t file_bytes;                 /* the same */
-	struct limpet_memory memory;         /* as last measured within the period */
+	uint64_t totals[LIMPET_TOTAL_COUNT];                     /* since the capture's start */
+	uint64_t rss_bytes, cgroup_bytes;                        /* at its end; 0: unknown */
+	uint64_t threads, agent_bytes;                           /* the same */
+	uint64_t file_bytes;                                     /* the same */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
 	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */
 	uint64_t inferred_frees, inferred_bytes; /* since there were losses; likewise */

@@ -113,17 +113,6 @@ static const char **string_of(struct limpet_trace_target *target, unsigned tag)
 	}
 }
 
-void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memory *ret)
-{
-	struct limpet_memory memory = {.known = true};
-
-	/* a newer limpet may write more of them */
-	for (unsigned i = 0; i < LIMPET_MEMORY_ACCOUNTS && limpet_cursor_left(section); i++)
-		memory.bytes[i] = limpet_cursor_varint(section);
-	if (!section->failed)
-		*ret = memory;
-}
-
 static void read_text(struct limpet_cursor *list, char *ret, size_t room)
 {
 	const uint64_t bytes = limpet_cursor_limited(list, room - 1);
@@ -229,6 +218,9 @@ static void take_header_number(struct limpet_trace_target *target, unsigned tag,
 	case LIMPET_HEADER_PAGES:
 		target->pages = limpet_cursor_varint(section) == 1;
 		break;
+	case LIMPET_HEADER_OTHERS:
+		target->other_allocators = limpet_cursor_varint(section) == 1;
+		break;
 	case LIMPET_HEADER_COMPACT:
 		target->compact = limpet_cursor_varint(section) == 1;
 		break;
@@ -237,9 +229,6 @@ static void take_header_number(struct limpet_trace_target *target, unsigned tag,
 		break;
 	case LIMPET_HEADER_PAGE_BYTES:
 		target->page_bytes = limpet_cursor_varint(section);
-		break;
-	case LIMPET_HEADER_MEMORY:
-		limpet_trace_read_memory(section, &target->memory);
 		break;
 	case LIMPET_HEADER_CPUS:
 		target->cpus = (uint32_t)limpet_cursor_limited(section, UINT32_MAX);

@@ -41,7 +41,4 @@ void limpet_trace_tables_settle(struct limpet_trace_tables *tables);
 /* "": unknown. */
 const char *limpet_trace_tables_thread(const struct limpet_trace_tables *tables, uint32_t tid);
 
-/* The accounts of a HEADER or PERIOD; untouched if they are damaged. */
-void limpet_trace_read_memory(struct limpet_cursor *section, struct limpet_memory *ret);
-
 #endif

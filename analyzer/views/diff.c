@@ -6,10 +6,11 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "analyzer/views/diff_verdict.h"
 #include "common/array.h"
 
-const char *const limpet_diff_state_words[LIMPET_DIFF_VANISHED + 1] = {"same", "grew", "shrank",
-								       "appeared", "vanished"};
+/* Lengths that differ by less are equal. */
+#define EQUAL_SHARE 0.01
 
 struct name {
 	uint32_t number;
@@ -118,11 +119,14 @@ static int add_heap(struct limpet_diff *diff, const struct limpet_analysis *anal
 			if (code == 0)
 				code = add_node(diff, node, name, &node);
 		}
-		if (code == 0)
-			code = find_row(diff, node, &row);
-		if (code == 0)
-			limpet_view_add_figures(is_new ? &row->new_figures : &row->old_figures,
-						&view->sites[i]);
+		if (code < 0)
+			break;
+		code = find_row(diff, node, &row);
+		if (code < 0)
+			break;
+		limpet_view_add_figures(is_new ? &row->new_figures : &row->old_figures,
+					&view->sites[i]);
+		row->nodes[is_new] = view->sites[i].node;
 	}
 	return code;
 }
@@ -135,20 +139,42 @@ bool limpet_diff_has_figure(const struct limpet_model_site *figures)
 	       figures->frees;
 }
 
+static double length_of(const struct limpet_analysis *analysis)
+{
+	return (double)(analysis->model->to_ns - analysis->model->from_ns) / 1e9;
+}
+
+static double value_of(const struct limpet_diff *diff, const struct limpet_analysis *heap,
+		       const struct limpet_model_site *figures)
+{
+	const double figure = (double)limpet_report_figure(figures, diff->sort);
+
+	return diff->per_second ? figure / length_of(heap) : figure;
+}
+
 static void compare(const struct limpet_diff *diff, struct limpet_diff_row *row)
 {
-	double scaled =
-		round((double)limpet_report_figure(&row->old_figures, diff->sort) * diff->scale);
+	const double old = value_of(diff, diff->old_heap, &row->old_figures);
+	const double new = value_of(diff, diff->new_heap, &row->new_figures);
 
-	row->old_figure = (int64_t)fmin(fmax(scaled, -0x1p62), 0x1p62);
-	row->new_figure = limpet_report_figure(&row->new_figures, diff->sort);
-	row->change = row->new_figure - row->old_figure;
+	row->old_value = llround(old);
+	row->new_value = llround(new);
+	row->change = llround(new - old);
 	if (!limpet_diff_has_figure(&row->old_figures))
 		row->state = LIMPET_DIFF_APPEARED;
 	else if (!limpet_diff_has_figure(&row->new_figures))
 		row->state = LIMPET_DIFF_VANISHED;
 	else if (row->change)
 		row->state = row->change > 0 ? LIMPET_DIFF_GREW : LIMPET_DIFF_SHRANK;
+}
+
+const char *limpet_diff_state_word(const struct limpet_diff *diff,
+				   const struct limpet_diff_row *row)
+{
+	static const char *const words[] = {"same", "grew", "shrank", "appeared", "vanished"};
+	static const char *const of_growth[] = {"same", "faster", "slower", "appeared", "vanished"};
+
+	return diff->sort == LIMPET_REPORT_GROWTH ? of_growth[row->state] : words[row->state];
 }
 
 static int compare_rows(const void *a, const void *b)
@@ -160,25 +186,16 @@ static int compare_rows(const void *a, const void *b)
 		return p > q ? -1 : 1;
 	if (x->change != y->change)
 		return x->change > y->change ? -1 : 1;
+	if (x->new_value != y->new_value)
+		return x->new_value > y->new_value ? -1 : 1;
 	return x->node < y->node ? -1 : x->node > y->node;
 }
 
-static double length_of(const struct limpet_analysis *analysis)
+static bool is_by_second(const struct limpet_diff *diff)
 {
-	return (double)(analysis->model->to_ns - analysis->model->from_ns);
-}
+	const double a = length_of(diff->old_heap), b = length_of(diff->new_heap);
 
-static void set_scale(struct limpet_diff *diff, bool no_scale)
-{
-	const double old_length = length_of(diff->old_heap), new_length = length_of(diff->new_heap);
-
-	diff->scale = 1;
-	if (!is_flow(diff->sort) || old_length <= 0 || new_length <= 0)
-		return;
-	if (no_scale)
-		diff->unscaled = old_length != new_length;
-	else
-		diff->scale = new_length / old_length;
+	return is_flow(diff->sort) && a > 0 && b > 0 && fabs(a - b) > EQUAL_SHARE * fmax(a, b);
 }
 
 int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_analysis *new_heap,
@@ -193,7 +210,7 @@ int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_
 	diff->old_heap = old_heap;
 	diff->new_heap = new_heap;
 	diff->sort = new_heap->view.sort;
-	set_scale(diff, options->no_scale);
+	diff->per_second = is_by_second(diff);
 	diff->private = calloc(1, sizeof(*diff->private));
 	if (diff->private)
 		code = add_name(diff, "", &root);
@@ -213,6 +230,11 @@ int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_
 	diff->totals.old_figures = old_heap->view.totals;
 	diff->totals.new_figures = new_heap->view.totals;
 	compare(diff, &diff->totals);
+	code = limpet_diff_judge(diff, options->verdicts, options->by_function, &diff->verdict);
+	if (code < 0) {
+		limpet_diff_free(diff);
+		return code;
+	}
 	*ret_diff = diff;
 	return 0;
 }
@@ -246,6 +268,7 @@ void limpet_diff_free(struct limpet_diff *diff)
 		return;
 	if (diff->private)
 		free_private(diff->private);
+	free(diff->verdict);
 	free(diff->nodes);
 	free(diff->names);
 	free(diff->rows);

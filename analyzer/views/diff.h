@@ -1,9 +1,9 @@
 /* What changed between two heaps: two captures, or two windows of one.
  *
  * Stacks are matched by the names of their functions, from the outermost to the one that allocates,
- * never by address: two builds of a program, or two runs of one, line up. Figures counted over time
- * (allocations, bytes allocated, temporary ones, growth) are compared as if both had lasted as long
- * as the new one, unless this is unwanted; those of one moment (live, peak) as they are. */
+ * never by address: two builds of a program, or two runs of one, line up. Figures are compared as
+ * they are; but those counted over time (allocations, bytes allocated, temporary ones, growth) by
+ * the second, if the times are of different lengths. */
 #ifndef LIMPET_ANALYZER_VIEWS_DIFF_H
 #define LIMPET_ANALYZER_VIEWS_DIFF_H
 
@@ -14,6 +14,8 @@
 
 #include "analyzer/views/analysis.h"
 #include "analyzer/views/report.h"
+#include "analyzer/views/resident_parts.h"
+#include "analyzer/views/verdict.h"
 
 struct limpet_diff_node {
 	uint32_t parent; /* 0: the root; < own number */
@@ -26,23 +28,21 @@ enum limpet_diff_state {
 	LIMPET_DIFF_APPEARED, /* the old one never allocated there */
 	LIMPET_DIFF_VANISHED
 };
-extern const char *const limpet_diff_state_words[LIMPET_DIFF_VANISHED + 1];
 
 struct limpet_diff_row {
 	uint32_t node; /* where the stack ends */
 	enum limpet_diff_state state;
 	struct limpet_model_site old_figures, new_figures; /* as they were */
-	int64_t old_figure; /* by the sort, as if it had lasted as long as the new */
-	int64_t new_figure;
-	int64_t change;
+	uint32_t nodes[2];                    /* a stack of the old heap, and of the new; 0: none */
+	int64_t old_value, new_value, change; /* by the sort */
 };
 
 struct limpet_diff_private;
 struct limpet_diff {
 	const struct limpet_analysis *old_heap, *new_heap;
 	enum limpet_report_sort sort;
-	double scale;  /* factor applied to old figures of this sort */
-	bool unscaled; /* figures over time of different lengths are compared as they are */
+	bool per_second; /* values are rates */
+	char *verdict;   /* what changed, in one sentence, safe to show */
 	struct limpet_diff_node *nodes;
 	uint32_t node_count;
 	const char **names;
@@ -55,7 +55,7 @@ struct limpet_diff {
 
 struct limpet_diff_options {
 	bool by_function; /* a row for each allocating function, whatever its callers */
-	bool no_scale;    /* figures over time as they are */
+	const struct limpet_verdict *verdicts[2]; /* of the old heap, and of the new; NULL: none */
 };
 
 /* The heaps are borrowed; the sort is that of the new one's view. -ENOMEM. */
@@ -64,6 +64,12 @@ int limpet_diff_new(const struct limpet_analysis *old_heap, const struct limpet_
 		    struct limpet_diff **ret_diff) LIMPET_MUST_CHECK;
 void limpet_diff_free(struct limpet_diff *diff);
 
+/* Of whole captures: what resident memory is at the end of the new one, with its difference from
+ * the old one's. -ENODATA. */
+int limpet_diff_resident(const struct limpet_diff *diff, struct limpet_parts *ret_parts);
+/* Of growth, what came by less than before has not shrunk: it is slower. */
+const char *limpet_diff_state_word(const struct limpet_diff *diff,
+				   const struct limpet_diff_row *row);
 /* False if all figures are 0. */
 bool limpet_diff_has_figure(const struct limpet_model_site *figures);
 /* One side, for `old` or `new` in the JSON. NULL: no memory. */

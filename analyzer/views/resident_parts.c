@@ -1,10 +1,14 @@
 #include "analyzer/views/resident_parts.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/views/kept_pages.h"
 #include "common/array.h"
 #include "common/begins.h"
+#include "common/units.h"
 
 /* What explain's kinds of rows belong to. Those that are not listed are the rest. */
 static const struct kind {
@@ -47,18 +51,6 @@ static const struct kind {
 	{"program-break", LIMPET_PART_ANONYMOUS, "the program break"},
 };
 static const struct kind rest = {NULL, LIMPET_PART_ANONYMOUS, "anonymous mappings"};
-
-/* Those of older traces, and of programs that ended by themselves. */
-static const struct kind measured[LIMPET_MEMORY_ACCOUNTS] = {
-	[LIMPET_MEMORY_UNKNOWN] = {NULL, LIMPET_PART_ANONYMOUS, "anonymous mappings"},
-	[LIMPET_MEMORY_HEAP] = {NULL, LIMPET_PART_ALLOCATOR, "glibc's heap"},
-	[LIMPET_MEMORY_MAPPED] = {NULL, LIMPET_PART_ANONYMOUS, "anonymous mappings"},
-	[LIMPET_MEMORY_STACKS] = {NULL, LIMPET_PART_STACKS, "thread stacks"},
-	[LIMPET_MEMORY_FILES] = {NULL, LIMPET_PART_CODE, "code and data of files"},
-	[LIMPET_MEMORY_SHARED] = {NULL, LIMPET_PART_MAPPED, "shared memory"},
-	[LIMPET_MEMORY_CODE] = {NULL, LIMPET_PART_CODE, "generated code"},
-	[LIMPET_MEMORY_NAMED] = {NULL, LIMPET_PART_ANONYMOUS, "memory named by the program"},
-};
 
 static const struct kind *kind_of(const char *name)
 {
@@ -116,20 +108,6 @@ static void add_rows(struct limpet_parts *parts, const struct limpet_resident_ac
 	}
 }
 
-static void add_measured(struct limpet_parts *parts, const struct limpet_memory *memory,
-			 bool before)
-{
-	for (unsigned i = LIMPET_MEMORY_UNKNOWN; i < LIMPET_MEMORY_ACCOUNTS; i++) {
-		struct limpet_part *part;
-
-		if (!measured[i].words || !memory->bytes[i])
-			continue;
-		part = part_of(parts, &measured[i]);
-		*(before ? &part->before_bytes : &part->bytes) += memory->bytes[i];
-		*(before ? &parts->before_bytes : &parts->bytes) += memory->bytes[i];
-	}
-}
-
 static int compare(const void *a, const void *b)
 {
 	const struct limpet_part *x = a, *y = b;
@@ -137,25 +115,16 @@ static int compare(const void *a, const void *b)
 	return x->bytes > y->bytes ? -1 : x->bytes < y->bytes;
 }
 
-void limpet_parts_of(const struct limpet_model *model, struct limpet_parts *ret)
+void limpet_parts_between(const struct limpet_resident_account *before,
+			  const struct limpet_resident_account *after, struct limpet_parts *ret)
 {
-	const struct limpet_resident_account *before = &model->target->account;
-	const struct limpet_resident_account *after = &model->end->account;
-	struct limpet_parts parts = {.known = after->known};
+	struct limpet_parts parts = {.known = after->known,
+				     .has_before = after->known && before && before->known,
+				     .trimmed_bytes = after->trimmed_bytes};
 
-	if (after->known) {
-		parts.has_before = before->known;
-		parts.trimmed_bytes = after->trimmed_bytes;
+	if (parts.has_before)
 		add_rows(&parts, before, true);
-		add_rows(&parts, after, false);
-	} else {
-		parts.known = model->memory.known;
-		parts.has_before = model->memory.known && model->target->memory.known;
-		if (parts.has_before)
-			add_measured(&parts, &model->target->memory, true);
-		if (parts.known)
-			add_measured(&parts, &model->memory, false);
-	}
+	add_rows(&parts, after, false);
 	qsort(parts.list, parts.count, sizeof(*parts.list), compare);
 	*ret = parts;
 }
@@ -165,4 +134,78 @@ const char *limpet_part_name(const struct limpet_part *part)
 	const char *colon = part->name ? strstr(part->name, ": ") : NULL;
 
 	return colon ? colon + 2 : part->name ?: part->words;
+}
+
+void limpet_parts_of(const struct limpet_model *model, struct limpet_parts *ret)
+{
+	const enum limpet_end end = model->end->end;
+
+	limpet_parts_between(&model->target->account, &model->end->account, ret);
+	/* A program that has ended has nothing left. */
+	if (!ret->known && model->end->known && !model->target->pages &&
+	    (end < LIMPET_END_TARGET_EXIT || end > LIMPET_END_TARGET_KILLED))
+		ret->unknown_bytes = limpet_kept_pages_rss(model);
+}
+
+void limpet_parts_last(const struct limpet_model *model, struct limpet_parts *ret)
+{
+	limpet_parts_of(model, ret);
+	if (ret->known || !model->target->account.known)
+		return;
+	limpet_parts_between(NULL, &model->target->account, ret);
+	ret->is_before = true;
+}
+
+/* ------------------------------------------------------------------ in words */
+
+void limpet_part_say(const struct limpet_parts *parts, const struct limpet_part *part,
+		     char ret[LIMPET_PART_TEXT])
+{
+	const int64_t change = limpet_part_change(part);
+	char bytes[LIMPET_UNITS_TEXT], more[LIMPET_UNITS_TEXT];
+	int used = snprintf(ret, LIMPET_PART_TEXT, "%s %s", part->words,
+			    limpet_units_format_bytes(bytes, part->bytes));
+
+	if (parts->has_before && (uint64_t)llabs(change) >= parts->bytes / 100 && change)
+		used += snprintf(ret + used, LIMPET_PART_TEXT - (size_t)used, " (%s)",
+				 limpet_units_format_bytes_change(more, change));
+	if (part->free_known && part->free_bytes >= parts->bytes / 20)
+		snprintf(ret + used, LIMPET_PART_TEXT - (size_t)used, ", %s free",
+			 limpet_units_format_bytes(more, part->free_bytes));
+}
+
+int limpet_parts_sentence(const struct limpet_parts *parts, char **ret)
+{
+	enum { SAID = 4 };
+	const uint64_t least = parts->bytes / 20;
+	char text[LIMPET_PART_TEXT], others[LIMPET_UNITS_TEXT];
+	uint64_t left = parts->bytes;
+	size_t bytes, i;
+	FILE *file;
+
+	if (parts->unknown_bytes)
+		return asprintf(ret, "%s resident; of what, the trace does not say%s.",
+				limpet_units_format_bytes(text, parts->unknown_bytes),
+				parts->unknown_bytes > LIMPET_RESIDENT_BYTES_MAX
+					? ": it is more than 4 GiB"
+					: "") < 0
+			       ? -ENOMEM
+			       : 0;
+	if (!parts->known || !parts->bytes)
+		return 0;
+	file = open_memstream(ret, &bytes);
+	if (!file)
+		return -ENOMEM;
+	fprintf(file, "%s resident%s: ", limpet_units_format_bytes(text, parts->bytes),
+		parts->is_before ? " before the capture" : "");
+	for (i = 0; i < parts->count && i < SAID && parts->list[i].bytes >= least; i++) {
+		limpet_part_say(parts, &parts->list[i], text);
+		fprintf(file, "%s%s", i ? "; " : "", text);
+		left -= parts->list[i].bytes;
+	}
+	if (left)
+		fprintf(file, "%sothers %s", i ? "; " : "",
+			limpet_units_format_bytes(others, left));
+	fputs(".", file);
+	return fclose(file) ? -ENOMEM : 0;
 }

@@ -33,13 +33,29 @@ enum { LIMPET_PARTS_MAX = 20 };
 
 struct limpet_parts {
 	bool known, has_before; /* the former: at the end */
+	bool is_before;         /* what is there is of before the capture */
 	uint64_t before_bytes, bytes, trimmed_bytes;
+	uint64_t unknown_bytes; /* resident at the end, of a trace that has no account of it */
 	struct limpet_part list[LIMPET_PARTS_MAX]; /* the largest first */
 	size_t count;
 };
 
-/* Of the whole capture. A trace without accounts has less detail. */
+/* `before`: NULL or not known: nothing is said of changes. Borrows from `after`. */
+void limpet_parts_between(const struct limpet_resident_account *before,
+			  const struct limpet_resident_account *after, struct limpet_parts *ret);
+/* Of the whole capture. Older traces have no accounts, nor have those of programs that ended by
+ * themselves or had more than 4 GiB. */
 void limpet_parts_of(const struct limpet_model *model, struct limpet_parts *ret);
+/* The same; or, where that is not known, of before the capture. */
+void limpet_parts_last(const struct limpet_model *model, struct limpet_parts *ret);
+
+/* "glibc's heap 23.4 MiB (+20.1 MiB), 3.0 MiB free": every output spells a part so. Changes of less
+ * than 1 % of the whole, and less than 5 % that are free, are left out. */
+#define LIMPET_PART_TEXT 128
+void limpet_part_say(const struct limpet_parts *parts, const struct limpet_part *part,
+		     char ret[LIMPET_PART_TEXT]);
+/* "128.3 MiB resident: ..., others 3.1 MiB." to be freed; NULL as it was: not known. -ENOMEM. */
+int limpet_parts_sentence(const struct limpet_parts *parts, char **ret) LIMPET_MUST_CHECK;
 
 /* Of its largest row: "file data.mdb", "POSIX, /dev/shm". */
 const char *limpet_part_name(const struct limpet_part *part);

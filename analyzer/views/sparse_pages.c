@@ -6,6 +6,7 @@
 #include "analyzer/views/candidates.h"
 #include "analyzer/views/findings_groups.h"
 #include "analyzer/views/kept_pages.h"
+#include "analyzer/views/resident_parts.h"
 #include "common/units.h"
 
 struct sparse {
@@ -22,12 +23,18 @@ struct sparse {
 /* In an attached capture, pages from before it may be full of blocks that are not recorded. */
 static uint64_t old_pages(const struct limpet_model *model)
 {
-	const struct limpet_memory *before = &model->target->memory;
+	struct limpet_parts parts;
+	uint64_t bytes = 0;
 
 	if (model->target->mode == LIMPET_MODE_RUN)
 		return 0;
-	if (before->known)
-		return before->bytes[LIMPET_MEMORY_HEAP] + before->bytes[LIMPET_MEMORY_UNKNOWN];
+	limpet_parts_of(model, &parts);
+	for (size_t i = 0; i < parts.count; i++)
+		if (parts.list[i].class == LIMPET_PART_ALLOCATOR ||
+		    parts.list[i].class == LIMPET_PART_ANONYMOUS)
+			bytes += parts.list[i].before_bytes;
+	if (parts.has_before)
+		return bytes;
 	for (size_t i = 0; i < model->timeline_count; i++)
 		if (model->timeline[i].rss_bytes)
 			return model->timeline[i].rss_bytes;

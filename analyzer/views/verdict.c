@@ -230,54 +230,6 @@ static char *say_steady(const struct limpet_evidence *it)
 
 /* ------------------------------------------------------------------ the second and third */
 
-static void say_one_part(FILE *file, const struct limpet_parts *parts,
-			 const struct limpet_part *part)
-{
-	const int64_t change = limpet_part_change(part);
-	char bytes[LIMPET_UNITS_TEXT], more[LIMPET_UNITS_TEXT];
-	const char *open = " (";
-
-	fprintf(file, "%s %s", part->words, limpet_units_format_bytes(bytes, part->bytes));
-	if (parts->has_before && (uint64_t)llabs(change) >= parts->bytes / 100 && change) {
-		fprintf(file, "%s%s", open, limpet_units_format_bytes_change(more, change));
-		open = ", ";
-	}
-	if (part->free_known && part->free_bytes >= parts->bytes / 20) {
-		fprintf(file, "%s%s free", open, limpet_units_format_bytes(more, part->free_bytes));
-		open = ", ";
-	}
-	fputs(open[0] == ',' ? ")" : "", file);
-}
-
-/* NULL without an error: it is not known. */
-static int say_parts(const struct limpet_evidence *it, char **ret)
-{
-	enum { SAID = 4 };
-	const struct limpet_parts *parts = &it->parts;
-	const uint64_t least = parts->bytes / 20;
-	char rss[LIMPET_UNITS_TEXT], others[LIMPET_UNITS_TEXT];
-	uint64_t said = 0;
-	size_t bytes, i;
-	FILE *file;
-
-	if (!parts->known || !parts->bytes)
-		return 0;
-	file = open_memstream(ret, &bytes);
-	if (!file)
-		return -ENOMEM;
-	fprintf(file, "%s resident: ", limpet_units_format_bytes(rss, parts->bytes));
-	for (i = 0; i < parts->count && i < SAID && parts->list[i].bytes >= least; i++) {
-		fputs(i ? ", " : "", file);
-		say_one_part(file, parts, &parts->list[i]);
-		said += parts->list[i].bytes;
-	}
-	if (parts->bytes - said)
-		fprintf(file, "%sothers %s", i ? ", " : "",
-			limpet_units_format_bytes(others, parts->bytes - said));
-	fputs(".", file);
-	return fclose(file) ? -ENOMEM : 0;
-}
-
 /* What to type, by the part in question: what stands before and after the pid. */
 struct tool {
 	const char *words, *before, *after; /* the last NULL: no pid */
@@ -447,7 +399,11 @@ static int write_verdict(struct limpet_evidence *it, const char *file,
 		about.finding.text = about.part ? say_there(it, &about) : say_steady(it);
 	verdict->sentences[0] = about.finding.text;
 	about.finding.text = NULL;
-	code = verdict->sentences[0] ? say_parts(it, &verdict->sentences[1]) : -ENOMEM;
+	verdict->part = about.part ? about.part->words : NULL;
+	verdict->judged = it->growth.judged && it->model->target->mode != LIMPET_MODE_RUN;
+	verdict->changed = grows;
+	code = verdict->sentences[0] ? limpet_parts_sentence(&it->parts, &verdict->sentences[1])
+				     : -ENOMEM;
 	if (code == 0)
 		code = say_next(it, file, &about,
 				&verdict->sentences[verdict->sentences[1] ? 2 : 1]);

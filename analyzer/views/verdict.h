@@ -4,6 +4,7 @@
 #ifndef LIMPET_ANALYZER_VIEWS_VERDICT_H
 #define LIMPET_ANALYZER_VIEWS_VERDICT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,9 @@ struct limpet_verdict {
 	char *sentences[LIMPET_VERDICT_SENTENCES]; /* safe to show; NULL after the last */
 	struct limpet_heap_finding about;          /* its text is NULL: it is the first sentence */
 	struct limpet_heap_findings findings;      /* the others */
+	const char *part; /* of resident memory that it is about; NULL: blocks, or nothing */
+	bool judged;      /* the trace tells what grew */
+	bool changed;     /* what it is about came in the window; else it lies there */
 };
 
 /* `view`: the capture or a window of it, unfiltered; `history`: the whole capture. `reader`: for

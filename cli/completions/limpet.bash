@@ -183,7 +183,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--json --format --html --output --force --open --sort --limit --no-scale --by-function --include --exclude --suppressions --full --no-pager --help'
+		values='--json --format --html --output --force --open --sort --limit --by-function --include --exclude --suppressions --full --no-pager --help'
 		;;
 	export)
 		if [[ $word != -* ]]; then

@@ -83,10 +83,8 @@ static void show(struct limpet_capture *capture, const char *phase)
 	progress.live_bytes = stats.live_bytes;
 	progress.estimated = stats.estimated;
 	progress.growing_bytes = stats.growing_bytes;
-	if (unfollowed.is_large || unfollowed.grows)
+	if (unfollowed.is_large)
 		progress.unfollowed_bytes = unfollowed.bytes;
-	if (unfollowed.grows)
-		progress.unfollowed_growth_bytes = (uint64_t)unfollowed.growth_bytes;
 	if (stats.growing_node &&
 	    limpet_collector_describe_site(capture->collector, stats.growing_node, capture->growing,
 					   sizeof(capture->growing)))
@@ -163,7 +161,6 @@ static void fill_tick(struct limpet_capture *capture, struct limpet_recorder_tic
 	char named[256];
 
 	limpet_collector_fill_tick(capture->collector, ret_now);
-	limpet_memory_watch_take(&capture->memory, &ret_now->memory);
 	ret_now->losses = known_losses(capture, ret_now, named, sizeof(named));
 	capture->dropped_events = ret_now->dropped_events;
 	capture->lost_stacks = lost_stacks(capture->collector);
@@ -314,8 +311,6 @@ static enum limpet_end look_around(struct limpet_capture *capture)
 					capture->setup->interrupted);
 	if (end != LIMPET_END_RUNNING)
 		return end;
-	limpet_memory_watch_tick(&capture->memory, now_ns, capture->pace.events_ns,
-				 capture->rss_bytes);
 	if (is_due(&capture->tick_ns, now_ns, TICK_NS))
 		tick(capture);
 	if (capture->forks)
@@ -461,8 +456,9 @@ static void look_before(struct limpet_capture *capture)
 	memory->is_new_program = capture->setup->tracee || capture->setup->forked;
 	snprintf(memory->unfollowed, sizeof(memory->unfollowed), "%s",
 		 capture->setup->preflight->unfollowed);
-	limpet_memory_watch_begin(memory, !limpet_session_follows_glibc_alone(capture->session) ||
-						  capture->setup->preflight->unseen_rss_share >= 0);
+	memory->other_allocators = !limpet_session_follows_glibc_alone(capture->session) ||
+				   capture->setup->preflight->unseen_rss_share >= 0;
+	limpet_memory_watch_begin(memory);
 }
 
 static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
@@ -481,10 +477,10 @@ static int open_recorder(struct limpet_capture *capture, struct limpet_err *err)
 		.max_depth = limpet_session_segment(capture->session)->shm->max_depth,
 		.unseen_rss_share = setup->preflight->unseen_rss_share,
 		.allocators = setup->preflight->allocators,
-		.memory = capture->memory.before,
-		.account = &capture->memory.account_before,
+		.account = &capture->memory.before,
 		.objects = &capture->memory.objects_before,
 		.unfollowed = capture->memory.unfollowed,
+		.other_allocators = capture->memory.other_allocators,
 	};
 
 	return limpet_trace_session_create(&capture->trace, &options,
@@ -513,7 +509,6 @@ static int begin(struct limpet_capture *capture, bool *ret_attaching, struct lim
 		    0 ||
 	    (setup->follow && limpet_forks_new(&capture->forks) < 0))
 		return limpet_err_set(err, -ENOMEM, "out of memory");
-	capture->memory.recorder = capture->trace.recorder;
 	capture->pages.target = setup->target;
 	/* Threads record before this one returns, and may fill the chunks. */
 	begin_pace(capture);
@@ -728,7 +723,7 @@ static bool look_at_the_end(struct limpet_capture *capture,
 	if (setup->config->sampling.bytes ||
 	    limpet_resident_pages_take(&capture->pages, capture->trace.recorder, ret_resident) < 0)
 		ret_resident = NULL;
-	limpet_memory_watch_end(&capture->memory, !result->unloaded);
+	limpet_memory_watch_end(&capture->memory);
 	return ret_resident;
 }
 
@@ -752,7 +747,6 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 	set_urgency(capture, urgency);
 	limpet_collector_identify_modules(capture->collector);
 	limpet_collector_fill_tick(capture->collector, &last);
-	limpet_memory_watch_take(&capture->memory, &last.memory);
 	limpet_recorder_keep_error(&capture->trace.file_error, drained);
 	result->dropped_events = last.dropped_events;
 	last.losses = known_losses(capture, &last, named, sizeof(named));
@@ -773,7 +767,7 @@ static void close_trace(struct limpet_capture *capture, struct limpet_capture_re
 		.because = result->because,
 		.unfollowed = capture->memory.unfollowed,
 		.resident = resident_known ? &resident : NULL,
-		.account = &capture->memory.account,
+		.account = &capture->memory.after,
 		.objects = &capture->memory.objects,
 	};
 	result->losses = limpet_trace_session_close(&capture->trace, &last, &end);

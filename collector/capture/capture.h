@@ -33,8 +33,7 @@ struct limpet_capture_progress {
 	uint64_t growing_bytes;
 	uint64_t unfollowed_bytes; /* resident memory of no followed allocator; 0: too little to
 				      report, or not known */
-	uint64_t unfollowed_growth_bytes;
-	const char *phase; /* NULL: capturing */
+	const char *phase;         /* NULL: capturing */
 };
 
 struct limpet_capture_setup {

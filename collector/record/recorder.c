@@ -507,7 +507,6 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 				   recorder->accounting, &period);
 	limpet_trace_compressor_put(compressor, LIMPET_TRACE_PERIOD, recorder->period_start_ns,
 				    time_ns);
-	recorder->gauges.memory_is_new = false;
 	recorder->written_gauges = recorder->gauges;
 	recorder->written_losses = recorder->losses;
 	recorder->written_events =
@@ -618,10 +617,6 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 	recorder->gauges.threads = tick->threads;
 	recorder->gauges.agent_bytes = tick->agent_bytes;
 	recorder->gauges.file_bytes = tick->file_bytes;
-	if (tick->memory.known) {
-		recorder->gauges.memory = tick->memory;
-		recorder->gauges.memory_is_new = true;
-	}
 	recorder->losses.dropped_events = tick->dropped_events + recorder->refused_events;
 	recorder->losses.truncated_stacks = tick->truncated_stacks + recorder->unknown_stacks;
 	recorder->losses.unseen_calls = tick->unseen_calls;
@@ -641,8 +636,7 @@ static bool has_news(const struct limpet_recorder *recorder)
 {
 	return limpet_accounting_totals(recorder->accounting)[LIMPET_TOTAL_EVENTS] !=
 		       recorder->written_events ||
-	       recorder->gauges.memory_is_new || recorder->modules_listed ||
-	       recorder->first_listed != recorder->node_count ||
+	       recorder->modules_listed || recorder->first_listed != recorder->node_count ||
 	       memcmp(&recorder->losses, &recorder->written_losses, sizeof(recorder->losses)) != 0;
 }
 
@@ -869,27 +863,6 @@ int limpet_recorder_finish(struct limpet_recorder *recorder,
 		code = sync_code;
 	recorder->end_losses |= limpet_loss_if(code < 0, LIMPET_LOSS_FILE);
 	return code;
-}
-
-struct mapping_walk {
-	void (*each)(void *context, uint64_t start, uint64_t end);
-	void *context;
-};
-
-static void show_mapping(const struct limpet_mapping *mapping, void *data)
-{
-	const struct mapping_walk *walk = data;
-
-	walk->each(walk->context, mapping->start, mapping->end);
-}
-
-void limpet_recorder_walk_mappings(const struct limpet_recorder *recorder,
-				   void (*each)(void *context, uint64_t start, uint64_t end),
-				   void *context)
-{
-	struct mapping_walk walk = {each, context};
-
-	limpet_accounting_walk_mappings(recorder->accounting, show_mapping, &walk);
 }
 
 void limpet_recorder_stats_read(const struct limpet_recorder *recorder,

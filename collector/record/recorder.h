@@ -16,7 +16,6 @@
 #include "common/err.h"
 #include "common/file_identity.h"
 #include "common/losses.h"
-#include "common/memory_accounts.h"
 #include "common/object_counts.h"
 #include "common/resident_account.h"
 #include "common/sample.h"
@@ -49,10 +48,10 @@ struct limpet_recorder_options {
 	const char *allocators; /* for display: "glibc 2.36", "glibc 2.36, jemalloc" */
 				/* host, kernel... are found by the recorder itself */
 	const char *container;  /* its id; NULL: in none, or unknown */
-	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
-	struct limpet_memory memory; /* its resident memory by owner, without the agent */
-	const struct limpet_resident_account *account; /* the same, in detail; NULL: not known */
+	uint64_t cgroup_limit_bytes;                   /* 0: unlimited or unknown */
+	const struct limpet_resident_account *account; /* before the capture; NULL: not known */
 	const struct limpet_object_counts *objects;    /* of a managed heap; NULL: not known */
+	bool other_allocators;                         /* others than glibc's are followed */
 	const char *unfollowed; /* possible owners of the unknown part; NULL or "": not known */
 };
 
@@ -130,7 +129,6 @@ struct limpet_recorder_tick {
 	uint64_t truncated_stacks;
 	uint64_t unseen_calls; /* calls that could not be recorded for lack of thread state... */
 	struct limpet_dropped dropped; /* of the dropped events, by kind */
-	struct limpet_memory memory;   /* not `known`: it was not measured again */
 	uint64_t losses; /* LIMPET_LOSS_BIT: losses that the recorder cannot determine itself, as
 			    far as known; they are in the trace even if no END block is written */
 };
@@ -203,10 +201,6 @@ struct limpet_recorder_stats {
 				*/
 	uint64_t growing_bytes;
 };
-/* Reports the recorded mappings that still exist, in order of address. */
-void limpet_recorder_walk_mappings(const struct limpet_recorder *recorder,
-				   void (*each)(void *context, uint64_t start, uint64_t end),
-				   void *context);
 void limpet_recorder_stats_read(const struct limpet_recorder *recorder,
 				struct limpet_recorder_stats *ret_stats);
 /* Sealing reads every distinct (module, address) of the nodes back from the trace. */

@@ -33,14 +33,6 @@ static void put_numbers(struct limpet_bytes *content, unsigned tag, const uint64
 }
 _Static_assert(LIMPET_TOTAL_COUNT <= NUMBERS_MAX, "the totals fit");
 
-static void put_memory(struct limpet_bytes *content, unsigned tag,
-		       const struct limpet_memory *memory)
-{
-	if (memory->known)
-		put_numbers(content, tag, memory->bytes, LIMPET_MEMORY_ACCOUNTS);
-}
-_Static_assert(LIMPET_MEMORY_ACCOUNTS <= NUMBERS_MAX, "the accounts fit");
-
 static void put_list(struct limpet_bytes *content, unsigned tag, struct limpet_bytes *list)
 {
 	limpet_trace_put_section(content, tag, list->data, list->count);
@@ -130,7 +122,6 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 		limpet_trace_put_string(content, LIMPET_HEADER_MACHINE, host.machine);
 	}
 	put_boot_id(content);
-	put_memory(content, LIMPET_HEADER_MEMORY, &options->memory);
 	put_account(content, LIMPET_HEADER_ACCOUNT, options->account);
 	put_objects(content, LIMPET_HEADER_OBJECTS, options->objects);
 	if (options->unfollowed && options->unfollowed[0])
@@ -139,6 +130,8 @@ void limpet_recorder_put_header(struct limpet_bytes *content,
 		limpet_trace_put_number(content, LIMPET_HEADER_COMPACT, 1);
 	if (options->pages)
 		limpet_trace_put_number(content, LIMPET_HEADER_PAGES, 1);
+	if (options->other_allocators)
+		limpet_trace_put_number(content, LIMPET_HEADER_OTHERS, 1);
 	if (options->max_bytes)
 		limpet_trace_put_number(content, LIMPET_HEADER_MAX_BYTES, options->max_bytes);
 	if (page_bytes > 0)
@@ -377,8 +370,6 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 		    : gauges->threads || gauges->agent_bytes ? 5
 		    : gauges->cgroup_bytes                   ? 3
 							     : 2);
-	if (sums || gauges->memory_is_new)
-		put_memory(content, LIMPET_PERIOD_MEMORY, &gauges->memory);
 	put_losses(content, period->losses);
 	put_numbers(content, LIMPET_PERIOD_PEAK,
 		    (uint64_t[]){peak.bytes, peak.rows, peak.time_ns, peak.capture_bytes,

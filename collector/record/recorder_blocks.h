@@ -29,8 +29,6 @@ struct limpet_recorder_losses {
 	uint64_t reasons;                        /* LIMPET_LOSS_BIT: all that apply */
 };
 struct limpet_recorder_gauges {
-	struct limpet_memory memory;               /* as last measured */
-	bool memory_is_new;                        /* since the last PERIOD */
 	uint64_t time_ns, rss_bytes, cgroup_bytes; /* of memory, 0: unknown */
 	uint64_t threads, agent_bytes, file_bytes; /* 0: unknown */
 };

@@ -194,20 +194,14 @@ static struct part stack_part(const struct reading *reading, uint64_t address)
 /* From ranges that are known without reading memory. */
 static struct part listed_part(const struct reading *reading, uint64_t address)
 {
-	const struct limpet_memory_owners_options *options = reading->options;
-	const struct limpet_module *module = limpet_modules_find(options->modules, address);
-	const struct limpet_account_range *mapped = options->mapped;
-	size_t above;
+	const struct limpet_module *module =
+		limpet_modules_find(reading->options->modules, address);
 
 	/* Nothing else is in its last page. */
 	if (module)
 		return (struct part){(module->end + reading->page_bytes - 1) &
 					     ~(reading->page_bytes - 1),
 				     LIMPET_MEMORY_FILES};
-	/* cppcheck-suppress constStatement */
-	above = LIMPET_PARTITION_POINT(i, options->mapped_count, mapped[i].start <= address);
-	if (above && address < mapped[above - 1].end)
-		return (struct part){mapped[above - 1].end, LIMPET_MEMORY_MAPPED};
 	return stack_part(reading, address);
 }
 

@@ -7,21 +7,34 @@
 #ifndef LIMPET_INJECTOR_ELF_MEMORY_OWNERS_H
 #define LIMPET_INJECTOR_ELF_MEMORY_OWNERS_H
 
-#include "common/memory_accounts.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "injector/elf/modules.h"
 #include "injector/elf/thread_stacks.h"
 
 struct limpet_target;
 
-struct limpet_account_range {
-	uint64_t start, end;
+enum limpet_memory_account {
+	LIMPET_MEMORY_RSS = 0, /* all of it */
+	LIMPET_MEMORY_UNKNOWN, /* private, anonymous, and none of the following */
+	LIMPET_MEMORY_HEAP,    /* glibc's: its main heap, its arenas, its mmapped blocks */
+	LIMPET_MEMORY_STACKS,
+	LIMPET_MEMORY_FILES, /* modules with their data, other files */
+	LIMPET_MEMORY_SHARED,
+	LIMPET_MEMORY_CODE,  /* anonymous and executable */
+	LIMPET_MEMORY_NAMED, /* anonymous, with a name (PR_SET_VMA_ANON_NAME) */
+	LIMPET_MEMORY_OWN,   /* limpet's */
+	LIMPET_MEMORY_ACCOUNTS
+};
+struct limpet_memory {
+	bool known;
+	uint64_t bytes[LIMPET_MEMORY_ACCOUNTS];
 };
 
 struct limpet_memory_owners_options {
 	const struct limpet_modules *modules;
-	/* Mappings that the program was seen to make, sorted by address; may be NULL. */
-	const struct limpet_account_range *mapped;
-	size_t mapped_count;
 	/* Whether the process uses glibc's malloc although its C library is not a file of that name
 	 * (a static program); `judge_none`: it does not, so no page is taken for part of glibc's
 	 * heaps, and every process is accepted. */

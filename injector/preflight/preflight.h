@@ -13,7 +13,7 @@
 #include <sys/types.h>
 
 #include "common/err.h"
-#include "common/memory_accounts.h"
+#include "common/unfollowed.h"
 #include "injector/elf/memory_owners.h"
 #include "injector/preflight/capture_config.h"
 
@@ -73,7 +73,7 @@ struct limpet_preflight {
 	struct limpet_owner_files unfollowed_files;
 	double unseen_rss_share; /* 0..1, if an allocator is out of reach; < 0: none is */
 	char runtime[16]; /* "V8": a language's runtime with a heap of its own; empty: none */
-	struct limpet_memory memory; /* to what it belongs; not known if it was not examined */
+	struct limpet_unfollowed_part others; /* memory of theirs; not known: was not examined */
 	/* Unless it is refused, or was not examined; limpet_preflight_done() frees it. Who takes it
 	 * over sets NULL. */
 	struct limpet_attach_plan *plan;

@@ -362,9 +362,10 @@ void limpet_check_libraries(struct limpet_check *check, const struct limpet_prog
  * already. */
 void limpet_check_unfollowed(struct limpet_check *check)
 {
-	struct limpet_memory_owners_options options = {.mapped_count = 0};
-	struct limpet_memory *memory = &check->out->memory;
+	struct limpet_memory_owners_options options = {0};
+	struct limpet_unfollowed_part *others = &check->out->others;
 	struct limpet_unfollowed unfollowed;
+	struct limpet_memory memory;
 	struct limpet_attach_plan *plan;
 	char names[256] = "", words[512];
 	bool is_large;
@@ -376,11 +377,14 @@ void limpet_check_unfollowed(struct limpet_check *check)
 		return;
 	options.modules = &plan->modules;
 	if (limpet_entries_have_others(&plan->entries, check->target, &plan->modules) ||
-	    limpet_memory_owners_take(check->target, &options, memory) != 0)
+	    limpet_memory_owners_take(check->target, &options, &memory) != 0)
 		return;
 	/* Both figures are of the same moment. */
-	check->out->rss_bytes = memory->bytes[LIMPET_MEMORY_RSS];
-	is_large = limpet_unfollowed_judge(memory, NULL, "").is_large;
+	check->out->rss_bytes = memory.bytes[LIMPET_MEMORY_RSS];
+	*others = (struct limpet_unfollowed_part){.known = true,
+						  .bytes = memory.bytes[LIMPET_MEMORY_UNKNOWN],
+						  .rss_bytes = check->out->rss_bytes};
+	is_large = limpet_unfollowed_judge(others, NULL, 0, "").is_large;
 	limpet_memory_owners_name(
 		&plan->modules,
 		&(struct limpet_owners_followed){limpet_entries_are_in, &plan->entries},
@@ -389,7 +393,7 @@ void limpet_check_unfollowed(struct limpet_check *check)
 	if (!is_large && !names[0])
 		return;
 	append(check->out->unfollowed, sizeof(check->out->unfollowed), names);
-	unfollowed = limpet_unfollowed_judge(memory, NULL, names);
+	unfollowed = limpet_unfollowed_judge(others, NULL, 0, names);
 	limpet_unfollowed_say(&unfollowed, words, sizeof(words));
 	limpet_check_add(check, LIMPET_FINDING_WARNING, "unfollowed", "memory of others", "%s",
 			 words);

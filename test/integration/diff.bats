@@ -27,7 +27,7 @@ says() {
 	leaks old.limpet 100
 	leaks new.limpet 300
 	compare --sort live old.limpet new.limpet
-	says '.scale == 1 and ([.sites[] | select(.stack[0] == "storm_leak")] | length == 1 and .[0].state == "grew" and
+	says '(.per_second | not) and ([.sites[] | select(.stack[0] == "storm_leak")] | length == 1 and .[0].state == "grew" and
 		.[0].old.live_allocations == 100 and .[0].new.live_allocations == 300 and
 		.[0].change == .[0].new.live_bytes - .[0].old.live_bytes and .[0].change > 0)'
 	says '.change == ([.sites[].change] | add) and .sites[0].stack[0] == "storm_leak"'
@@ -54,7 +54,7 @@ says() {
 	[[ $output == *" gone "*storm_leak* ]]
 }
 
-@test "two windows of one capture, scaled by their length" {
+@test "two windows of one capture; of different lengths, by the second" {
 	local length half
 	start storm "$TARGETS/storm" --threads 1
 	attach "$pid"
@@ -65,27 +65,47 @@ says() {
 	length=$(within 60 "$LIMPET" report "$trace" --json -n 0 | jq .capture.duration_seconds)
 	half=$(jq -n "$length / 2 | . * 1000 | floor")
 	compare --sort live "$trace@-${half}ms" "$trace@${half}ms-"
-	says '.scale == 1 and .old.from_seconds == 0 and .new.from_seconds == .old.to_seconds'
+	says '(.per_second | not) and .old.from_seconds == 0 and .new.from_seconds == .old.to_seconds'
 	# All of it was allocated in one half, and lives in the other.
 	says '[.sites[] | select(.stack[0] == "storm_leak")][0] | .new.live_allocations == 100'
 	compare --sort allocations "$trace@-${half}ms" "$trace"
-	says '.new.to_seconds as $length | (.scale - $length / ($half / 1000) | fabs) < 0.01' --argjson half "$half"
-	says '[.sites[] | select(.stack[0] == "storm_leak")][0] | .old_scaled > .old.allocations or .old.allocations == 0'
+	says '.per_second and (.new.to_seconds as $length | all(.sites[]; (.new_value - .new.allocations / $length | fabs) <= 0.5))'
+	says '.old.to_seconds as $length | all(.sites[]; (.old_value - .old.allocations / $length | fabs) <= 0.5)'
 	within 60 "$LIMPET" diff --sort allocations "$trace@-${half}ms" "$trace" >diff.text
-	grep -qE "^scaled    the old one's figures by 2(\.0[0-9])?, as if it had lasted [0-9a-z.]+ and not [0-9a-z.]+$" diff.text || fail "$(grep ^scaled diff.text)"
+	grep -qE '^allocations: [+-]?[0-9.]+( [kM])?/s, from [0-9.]+( [kM])?/s to [0-9.]+( [kM])?/s$' <(tr A-Z a-z <diff.text) || fail "$(<diff.text)"
 }
 
-@test "scaled figures of times that differ by more than three times are a guess, and the text says what to do" {
-	local shop=$root/test/html/shop.trace words='short a time says little of a longer one, and a single burst in it counts several times: take times of about one length, or'
-	"$LIMPET" diff --sort allocations "$shop@0s-1s" "$shop" | tr -s '\n ' ' ' >diff.text
-	grep -qF "$words --no-scale." diff.text || fail "$(<diff.text)" || return 1
-	"$LIMPET" diff --sort allocations "$shop" "$shop@0s-1s" | tr -s '\n ' ' ' | grep -qF "$words"
-	local other
-	for other in "$shop@0s-6s" "--no-scale $shop@0s-1s" "--sort live $shop@0s-1s"; do
-		# shellcheck disable=SC2086 # an option and a name
-		"$LIMPET" diff --sort allocations $other "$shop" >diff.text
-		(($(grep -c 'So short' diff.text) == 0)) || fail "$(<diff.text)" || return 1
-	done
+@test "figures of one moment are never rates, nor those of times of one length" {
+	local shop=$root/test/html/shop.trace
+	compare --sort live "$shop@0s-1s" "$shop"
+	says '.per_second | not'
+	compare --sort allocations "$shop@0s-1s" "$shop@1s-2s"
+	says '(.per_second | not) and all(.sites[]; .old_value == .old.allocations and .new_value == .new.allocations)'
+}
+
+# Of programs whose verdicts are known.
+@test "the first line says what grows, where, by how much a minute, and what was before" {
+	local kept=$root/test/verdicts/traces said
+	first() {
+		compare "$kept/$1" "$kept/$2"
+		jq -r .verdict diff.json
+		[[ $(jq -r .verdict diff.json) == "$(within 60 "$LIMPET" diff --no-pager "$kept/$1" "$kept/$2" | sed '/^$/q' | tr -s '\n' ' ' | sed 's/ *$//')" ]]
+	}
+	said=$(first idle-resident.limpet xstrdup-attributes.limpet)
+	[[ $said == "Memory grows by 2"?.?" MiB a minute under session_set_attribute (proxy.c:55); before, it did not grow." ]] || fail "$said"
+	said=$(first xstrdup-attributes.limpet idle-resident.limpet)
+	[[ $said == "Memory grows no more; before, it grew by 2"?.?" MiB a minute under session_set_attribute (proxy.c:55)." ]] || fail "$said"
+	said=$(first xstrdup-attributes.limpet retry-queue-starts.limpet)
+	[[ $said == "Memory grows by 2"?.?" MiB a minute under queue_retry (relay.c:39); before, by 2"?.?" MiB a minute under session_set_attribute (proxy.c:55)." ]] || fail "$said"
+	# Its two halves grow alike, and not by less.
+	said=$(first xstrdup-attributes.limpet@0s-6s xstrdup-attributes.limpet@6s-12s)
+	[[ $said == "Memory grows by 2"?.?" MiB a minute under session_set_attribute (proxy.c:55), as before (2"?.?" MiB a minute)." ]] || fail "$said"
+	says '.sort == "live" and .change > 1000000 and .sites[0].state == "grew"'
+	said=$(first stacks-at-rest.limpet arenas-after-batch.limpet)
+	[[ $said == "Memory grows in neither: 150.8 MiB resident, and 62.2 MiB before; what differs most is glibc's heap (+148."*" MiB)." ]] || fail "$said"
+	compare "$kept/xstrdup-attributes.limpet" "$kept/retry-queue-starts.limpet"
+	says '.per_second and .sort == "growth" and ([.resident.parts[].bytes] | add) == .resident.bytes and
+		([.resident.parts[].before_bytes] | add) == .resident.before_bytes'
 }
 
 @test "two programs that have no stack in common are said to be so" {
@@ -93,21 +113,6 @@ says() {
 	"$LIMPET" diff "$html/shop.trace" "$html/spike.trace" | tr -s '\n ' ' ' | grep -qF "$words"
 	"$LIMPET" diff "$html/shop.trace" "$html/shop.trace@0s-6s" >diff.text
 	(($(grep -c 'No stack is in both' diff.text) == 0)) || fail "$(<diff.text)"
-}
-
-@test "--no-scale compares figures over time as they are, and says how long each side is" {
-	local traces=$root/test/traces
-	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
-	compare --sort allocations "${both[@]}"
-	says '.scale < 0.99 or .scale > 1.01'
-	compare --sort allocations --no-scale "${both[@]}"
-	says '.scale == 1 and all(.sites[]; .old_scaled == .old.allocations and .change == .new.allocations - .old.allocations)'
-	"$LIMPET" diff --sort allocations --no-scale "${both[@]}" >diff.text
-	grep -qE "^unscaled  figures as they are: the old one's of [0-9a-z.]+, the new one's of [0-9a-z.]+$" diff.text || fail "$(<diff.text)"
-	(($(grep -c '^scaled' diff.text) == 0)) || fail "$(<diff.text)"
-	# Figures of one moment are never scaled.
-	"$LIMPET" diff --sort live --no-scale "${both[@]}" >diff.text
-	(($(grep -c 'scaled' diff.text) == 0)) || fail "$(<diff.text)"
 }
 
 beyond() {
@@ -119,7 +124,7 @@ beyond() {
 	local name=a-service-with-a-rather-long-name.4711.limpet
 	cp "$root/test/traces/version-1/storm.trace" $name
 	TERM=dumb script -qec "stty cols 80; '$LIMPET' diff --no-pager $name@-1ms $name@1ms-" /dev/null </dev/null | tr -d '\r' >said
-	(($(sed '/^$/q' said | tr -s '\n ' '  ' | grep -oE ' live, [0-9.]+( [kM])? allocations?\b' | wc -l) == 2)) || fail "$(<said)"
+	(($(sed '1,/^$/d' said | sed '/^$/q' | tr -s '\n ' '  ' | grep -oE ' live, [0-9.]+( [kM])? allocations?\b' | wc -l) == 2)) || fail "$(<said)"
 	(($(awk 'length > 80' said | wc -l) == 0)) || fail "$(<said)"
 }
 

@@ -52,9 +52,9 @@ of_storm() {
 }
 
 # A step has the events that were written in it: between these ends, and only between them, they are those of the time.
-# two_windows SORT[--no-scale]...
+# two_windows SORT...
 two_windows() {
-	local edges middle to sort scale sides=()
+	local edges middle to sort sides=()
 	trace=$root/test/html/spike.trace
 	"$LIMPET" html "$trace" -o page.html
 	mapfile -t edges < <(edges_of page.html)
@@ -62,23 +62,15 @@ two_windows() {
 	printf -v middle %.9f "${edges[2]}"
 	printf -v to %.9f "${edges[4]}"
 	for sort in live allocated; do
-		for scale in "" --no-scale; do
-			"$LIMPET" diff --json $scale --sort "$sort" "$trace@0s-${middle}s" "$trace@${middle}s-${to}s" >"$sort$scale.json"
-			json_says '.change != 0' <"$sort$scale.json"
-			[[ " $* " != *" $sort$scale "* ]] || sides+=(-- page.html "$sort$scale.json" --windows 0 "${edges[2]}" "${edges[4]}")
-		done
+		"$LIMPET" diff --json --sort "$sort" "$trace@0s-${middle}s" "$trace@${middle}s-${to}s" >"$sort.json"
+		json_says '.change != 0' <"$sort.json"
+		[[ " $* " != *" $sort "* ]] || sides+=(-- page.html "$sort.json" --windows 0 "${edges[2]}" "${edges[4]}")
 	done
-	json_says ".change > $(jq .change allocated.json)" <allocated--no-scale.json
 	driven page.html live.json --flag 'peak 0.93 s: main \+1\.0 GiB$' "${sides[@]}"
 }
 
 @test "two windows of a capture say what limpet diff says of them; what rose to the peak has a name" {
-	two_windows live allocated--no-scale
-}
-
-# bats test_tags=release
-@test "two windows by other measures: scaled and not" {
-	two_windows live--no-scale allocated
+	two_windows live allocated
 }
 
 # bats test_tags=release
@@ -136,8 +128,8 @@ hostile() {
 	# In the page they are letters of base64.
 	grep -qx '<script type="text/plain" id="data">[A-Za-z0-9+/=]*</script>' evil.html
 	within 60 "$LIMPET" run -q --on-overload wait -o plain.limpet -- "$TARGETS/storm" --threads 1 <<<quit >said
-	"$LIMPET" diff --html --no-scale --sort allocated plain.limpet evil.limpet -o both.html
-	"$LIMPET" diff --json --no-scale --sort allocated plain.limpet evil.limpet >diff.json
+	"$LIMPET" diff --html --sort allocated plain.limpet evil.limpet -o both.html
+	"$LIMPET" diff --json --sort allocated plain.limpet evil.limpet >diff.json
 	driven evil.html report.json --hostile "$name" "$@" -- both.html diff.json --hostile "$name" "$@"
 }
 

@@ -9,7 +9,8 @@ traces=$root/test/traces
 
 # said_as_before REPORT BEFORE: all that the older report says, the newer says too; it may say more.
 # The limits of estimates may become better, and what counts as noise. `exact` was said of damage alone; those
-# that were made up said `complete` and counted calls that were not recorded.
+# that were made up said `complete` and counted calls that were not recorded. To what resident memory belonged is not
+# read any more.
 said_as_before() {
 	jq -n -r --slurpfile now "$1" --slurpfile before "$2" '
 		def missing($now; $path):
@@ -24,7 +25,7 @@ said_as_before() {
 			else empty end;
 		def older: ("bridged", "given-up");
 		# What is made of the figures is judged by other rules now.
-		$before[0] | del(.findings) | if .capture.exact then
+		$before[0] | del(.findings, .unfollowed) | if .capture.exact then
 			.capture.exact = ($now[0].capture.inexact_reasons - [older] == []) else . end |
 		if .capture.complete and .capture.unseen_calls > 0 then .capture.complete = false else . end |
 			missing($now[0]; "")' >differences

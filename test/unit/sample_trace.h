@@ -65,9 +65,11 @@ enum {
 #define SAMPLE_EVIL_PATH "/nowhere/evil\x1b[31m\xff\n.so"
 
 /* Nothing in it is unknown. */
-static const struct limpet_memory sample_memory = {
-	.known = true,
-	.bytes = {[LIMPET_MEMORY_RSS] = 50u << 20, [LIMPET_MEMORY_HEAP] = 40u << 20}};
+static struct limpet_resident_row sample_rows[] = {
+	{.kind = "glibc-main-heap", .owner = "glibc's main heap", .bytes = 40u << 20},
+	{.kind = "file-pages", .owner = "pages of programs and libraries", .bytes = 10u << 20}};
+static const struct limpet_resident_account sample_account = {
+	.known = true, .rss_bytes = 50u << 20, .rows = sample_rows, .count = 2};
 
 struct sample {
 	char directory[64];
@@ -79,8 +81,9 @@ struct sample {
 	uint32_t program_module;
 	uint64_t next_block;
 	uint64_t now_ns;
-	bool pages;                                    /* as `limpet pages` writes it */
-	const struct limpet_resident_account *account; /* before the capture; NULL: none */
+	bool pages; /* as `limpet pages` writes it */
+	const struct limpet_resident_account
+		*account; /* before the capture; NULL: sample_account */
 	const struct limpet_object_counts *objects;
 };
 
@@ -230,10 +233,10 @@ static struct limpet_recorder *sample_open(struct sample *sample, double unseen_
 							.max_depth = 64,
 							.unseen_rss_share = unseen_rss_share,
 							.allocators = "glibc 2.36",
-							.memory = sample_memory,
 							.container = SAMPLE_CONTAINER,
 							.cgroup_limit_bytes = 1u << 30,
-							.account = sample->account,
+							.account =
+								sample->account ?: &sample_account,
 							.objects = sample->objects,
 							.pages = sample->pages};
 	struct limpet_recorder *recorder;
@@ -285,7 +288,8 @@ static void sample_finish(struct sample *sample, struct limpet_recorder *recorde
 						.agent_unloaded = true,
 						.attach_stop_us = 417,
 						.detach_stop_us = 1200,
-						.agent_memory_bytes = 1 << 20};
+						.agent_memory_bytes = 1 << 20,
+						.account = &sample_account};
 
 	assert_true(limpet_recorder_finish(recorder, &tick, &end) >= 0);
 	limpet_recorder_free(recorder);
@@ -293,10 +297,8 @@ static void sample_finish(struct sample *sample, struct limpet_recorder *recorde
 
 static inline void sample_tick(struct sample *sample, struct limpet_recorder *recorder)
 {
-	const struct limpet_recorder_tick tick = {.time_ns = sample->now_ns,
-						  .rss_bytes = 50u << 20,
-						  .cgroup_bytes = 70u << 20,
-						  .memory = sample_memory};
+	const struct limpet_recorder_tick tick = {
+		.time_ns = sample->now_ns, .rss_bytes = 50u << 20, .cgroup_bytes = 70u << 20};
 
 	assert_true(limpet_recorder_tick(recorder, &tick) >= 0);
 }

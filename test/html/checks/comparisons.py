@@ -5,47 +5,48 @@ from checks.looks import colour_of, rows_by_state, squeezed, text_of, whole_grap
 from checks.words import METRIC_WORDS, STATES, expect, say_bytes, say_change
 
 
-def check_scale(page, scale):
-    """What is far from as long as the other one is a guess: a warning, as in the text."""
-    warned = [e.text for e in page.all("#findings .warn") if "are multiplied by" in e.text]
-    expect(f"a warning of the scale {scale}", ["turn off Scale by time" in text for text in warned], [True] if scale > 3 or scale < 1 / 3 else [])
-    expect("the scale is said", "are multiplied by" in page.text("#findings"), scale != 1)
+def per(diff):
+    """What is compared by the second."""
+    return "/s" if diff["per_second"] else ""
 
 
 def check_comparison(page, diff):
     """What changed is what the diff's JSON says; tables, colours, words and keys say the same."""
     tiles = page.tiles()
     expect("metric", page.one("#metric").get_property("value"), diff["sort"])
-    expect("change", tiles["Change"], say_change(diff["change"], diff["sort"]))
+    expect("change", tiles["Change"], say_change(diff["change"], diff["sort"], per(diff)))
     said = page.text("#findings")
     for side in ("old", "new"):
         losses = [loss for loss in diff[side]["losses"] if loss["reason"] != "sampled"]
         expect(f"the {side} one's losses", f"The {side} capture is " in said, bool(losses))
         for loss in losses:
             expect(f"why: {loss['words']}", loss["words"] in said, True)
-    check_scale(page, diff["scale"])
+    expect("the verdict", page.text("#verdict-text"), diff["verdict"])
+    expect("whether figures are rates", "Compared by the second" in said, diff["per_second"])
     expect("no part of the time can be chosen", page.shown("#from"), False)
     page.picture("overview")
-    # As it was counted: what the other length of time makes of it may round to nothing, and is in the page.
+    # As it was counted: by the second it may round to nothing, and is in the page.
     counted = next(key for key in (diff["sort"], diff["sort"] + "_bytes", diff["sort"] + "_allocations") if key in diff["sites"][0]["old"])
-    changed = [site for site in diff["sites"] if site["old"][counted] or site["new_value"]]
+    changed = [site for site in diff["sites"] if site["old"][counted] or site["new"][counted]]
     growth = diff["sort"] == "growth"
     words = {"grew": "more growth", "shrank": "less growth", "same": "the same growth"} if growth else {}
+    for site in diff["sites"] if growth else []:
+        site["state"] = {"faster": "grew", "slower": "shrank"}.get(site["state"], site["state"])
     expect("what can be shown alone", page.texts("#state option")[1:],
            [words.get(state, f"what {'is the same' if state == 'same' else state}") for state in STATES])
     page.names("full")
     if growth and diff["change"] < 0 < sum(site["new_value"] for site in diff["sites"]):
-        total = say_bytes(sum(site["new_value"] for site in diff["sites"]))
-        expect("what still grows has not shrunk", f"Total: grew by {total} in the new capture, {say_bytes(diff['change'])} less" in said, True)
+        total = say_bytes(sum(site["new_value"] for site in diff["sites"])) + per(diff)
+        expect("what still grows has not shrunk", f"Total: grew by {total} in the new capture, {say_bytes(diff['change'])}{per(diff)} less" in said, True)
     for state in STATES[:4]:
         expect(f"sum of what {state}", tiles[words.get(state, state).capitalize()],
-               say_change(sum(site["change"] for site in changed if site["state"] == state), diff["sort"]))
+               say_change(sum(site["change"] for site in changed if site["state"] == state), diff["sort"], per(diff)))
     page.tab("sites")
     got, wanted = rows_by_state(page), sorted((words.get(site["state"], site["state"]), site["stack"][0].split("(")[0]) for site in changed)
     expect("states of the stacks", got, wanted)
     # By how large a change is, whatever its sign.
     sizes = sorted((abs(site["change"]) for site in changed), reverse=True)
-    order = [say_change(size, diff["sort"]).lstrip("+") for size in sizes]
+    order = [say_change(size, diff["sort"], per(diff)).lstrip("+") for size in sizes]
     expect("the largest change first", [text.lstrip("+−") for text in text_of(page, "#sites", 0)], order)
     page.click("#sites th button")
     expect("order turned", [text.lstrip("+−") for text in text_of(page, "#sites", 0)], order[::-1])

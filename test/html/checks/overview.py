@@ -1,7 +1,7 @@
 """The first view: totals, findings, the words on top."""
 from selenium.webdriver.common.keys import Keys
 
-from checks.looks import legend_at, page_data
+from checks.looks import page_data
 from checks.words import ENDS, expect, say_bytes
 
 
@@ -47,10 +47,12 @@ def check_verdict(page, report):
         return
     expect("the verdict", (verdict, text), (report["verdict"], verdict["sentences"][0]))
     expect("the rest of it", page.text("#verdict-more"), " ".join(verdict["sentences"][1:]))
-    memory = (report.get("unfollowed") or {}).get("memory")
-    if memory:
-        expect("resident memory", page.text("#verdict-memory p"), f"Resident at the end: {say_bytes(memory['rss'])}")
-        expect("its parts", page.run("return [...document.querySelectorAll('.parts span')].reduce((sum, e) => sum + parseFloat(e.style.width), 0) > 99.9"), True)
+    resident = report["resident"]
+    if resident["moment"] == "end":
+        expect("resident memory", page.text("#verdict-memory p"), f"Resident at the end: {say_bytes(resident['bytes'])}")
+        expect("its parts", page.run("return [...document.querySelectorAll('#verdict-memory li')].map(e => e.textContent.trim())"),
+               [part["text"] for part in resident["parts"]])
+        expect("add up", page.run("return [...document.querySelectorAll('#verdict-memory .parts span')].reduce((sum, e) => sum + parseFloat(e.style.width), 0) > 99.9"), True)
     page.run("Object.defineProperty(navigator, 'clipboard', {configurable: true, value: {writeText: async text => { window.copied = text; }}})")
     page.click("#verdict-copy")
     copied = page.run("return window.copied").replace("\\", "")
@@ -78,17 +80,3 @@ def check_part(page, begin, end):
     expect("all of it", float(page.one("#from").get_property("value")), 0.0)
     page.back()
     page.wait(lambda: page.one("#all-time").is_enabled())
-
-
-def check_memory(page, report):
-    """To what memory belonged, at the beginning and at the end."""
-    memory = page_data(page)["timeline"]["memory"]
-    said = report["unfollowed"]
-    if len(memory["seconds"]) < 2:
-        return
-    for kind in said["memory"]:
-        expect(f"{kind} memory", (memory[kind][0], memory[kind][-1]), (said["memory_before"][kind], said["memory"][kind]))
-    if page.run("return typeof uPlot !== 'undefined'"):
-        legend = legend_at(page, 2, 0.001)
-        expect("resident at first", legend["resident"], say_bytes(memory["rss"][0]))
-        expect("files at first", legend["programs and files"], say_bytes(memory["files"][0]))

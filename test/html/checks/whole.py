@@ -7,7 +7,7 @@ from checks.finds import check_find, check_search, check_thread_names
 from checks.flames import check_flame, check_minimap, check_unknown, check_wheel, check_zoom_kept
 from checks.naming import check_name_steps, check_names, check_odd_names, check_series
 from checks.origins import check_editor, check_origin
-from checks.overview import check_memory, check_overview, check_verdict
+from checks.overview import check_overview, check_verdict
 from checks.page import VIEWS, check_quiet, media
 from checks.partial import check_bounded, check_highest, check_no_part, check_pages, check_rates, check_sampled
 from checks.surroundings import check_hostile, check_manners, check_phone, check_print, check_surroundings
@@ -34,7 +34,6 @@ def check_capture(page, report, options):
         check_filter(page)
         check_find(page)
         check_range(page)
-        check_memory(page, report)
         check_manners(page)
         check_surroundings(page)
 

@@ -2,7 +2,7 @@
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from checks.comparisons import check_scale
+from checks.comparisons import per
 from checks.looks import computed, graph_title, page_data, rows_by_state, text_of
 from checks.page import check_quiet
 from checks.words import STATES, expect, say_bytes, say_change
@@ -15,14 +15,12 @@ def check_windows(page, begin, middle, end, diff):
     for fields, times in ((("base-from-field", "base-to-field"), (begin, middle)), (("from", "to"), (middle, end))):
         for name, value in reversed(list(zip(fields, times))):
             page.run("const f = document.getElementById(arguments[0]); f.value = arguments[1]; f.onchange()", name, value)
-    if diff["scale"] == 1:
-        page.in_menu("#scaled").click()
     page.choose("#metric", diff["sort"])
     tiles = page.tiles()
-    expect("change", tiles["Change"], say_change(diff["change"], diff["sort"]))
-    for name, key in (("A", "old_scaled"), ("B", "new_value")):
-        expect(name, tiles[name], say_bytes(sum(site[key] for site in diff["sites"])))
-    changed = [site for site in diff["sites"] if site["old_scaled"] or site["new_value"]]
+    expect("change", tiles["Change"], say_change(diff["change"], diff["sort"], per(diff)))
+    for name, key in (("A", "old_value"), ("B", "new_value")):
+        expect(name, tiles[name], say_bytes(sum(site[key] for site in diff["sites"])) + per(diff))
+    changed = [site for site in diff["sites"] if site["old_value"] or site["new_value"]]
     page.tab("sites")
     wanted = sorted((site["state"], site["stack"][0].split("(")[0]) for site in changed)
     expect("states of the stacks", rows_by_state(page), wanted)
@@ -49,7 +47,7 @@ def check_windows(page, begin, middle, end, diff):
     for tab in ("functions", "modules", "sizes"):
         page.tab(tab)
     page.tab("overview")
-    check_scale(page, diff["scale"])
+    expect("whether figures are rates", "Compared by the second" in page.text("#findings"), diff["per_second"])
     address = page.run("return location.hash")
     page.click("#compare")
     expect("one window", ([e.is_displayed() for e in page.all(".window")], "Change" in page.tiles()), ([False, True], False))

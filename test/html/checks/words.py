@@ -40,6 +40,6 @@ STATES = ("grew", "shrank", "appeared", "vanished", "same")
 METRIC_WORDS = {"live": "bytes live at the end", "growth": "growth", "allocated": "bytes allocated", "allocations": "allocations"}
 
 
-def say_change(value, metric):
-    amount = f"{abs(value):,}" if metric == "allocations" else say_bytes(value)
+def say_change(value, metric, per=""):
+    amount = (f"{abs(value):,}" if metric == "allocations" else say_bytes(value)) + per
     return ("+" if value > 0 else "−" if value < 0 else "") + amount

@@ -1,12 +1,41 @@
-#include "common/memory_accounts.h"
+#include "common/unfollowed.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "common/array.h"
+#include "common/begins.h"
 #include "common/units.h"
 
-const char *const limpet_memory_words[LIMPET_MEMORY_ACCOUNTS] = {
-	"rss", "unknown", "heap", "mapped", "stacks", "files", "shared", "code", "named", "limpet"};
+/* How the kinds of rows begin, see explain/accounts.h. */
+static const char *const kinds[] = {"jemalloc-", "mimalloc-", "tcmalloc-", "v8-",  "python-",
+				    "go-",       "java-",     "wasm-",     "nim-", "erlang-"};
+
+static bool is_of_another(const char *kind)
+{
+	for (size_t i = 0; i < LIMPET_COUNT_OF(kinds); i++)
+		if (limpet_begins(kind, kinds[i]))
+			return true;
+	return false;
+}
+
+struct limpet_unfollowed_part limpet_unfollowed_of(const struct limpet_resident_account *account)
+{
+	struct limpet_unfollowed_part part = {.known = account->known};
+
+	for (size_t i = 0; i < account->count; i++) {
+		const struct limpet_resident_row *row = &account->rows[i];
+		const bool is_unknown = !strcmp(row->kind, "unknown");
+
+		if (strcmp(row->kind, "limpet") != 0)
+			part.rss_bytes += row->bytes;
+		if (is_unknown || is_of_another(row->kind))
+			part.bytes += row->bytes;
+		if (is_unknown)
+			part.unknown_bytes += row->bytes;
+	}
+	return part;
+}
 
 static bool is_large(uint64_t bytes, uint64_t rss_bytes)
 {
@@ -14,37 +43,31 @@ static bool is_large(uint64_t bytes, uint64_t rss_bytes)
 	       (double)bytes >= LIMPET_UNFOLLOWED_SHARE * (double)rss_bytes;
 }
 
-struct limpet_unfollowed limpet_unfollowed_judge(const struct limpet_memory *first,
-						 const struct limpet_memory *last,
-						 const char *names)
+struct limpet_unfollowed limpet_unfollowed_judge(const struct limpet_unfollowed_part *first,
+						 const struct limpet_unfollowed_part *last,
+						 uint64_t mapped_bytes, const char *names)
 {
-	const struct limpet_memory *end = last && last->known ? last : first;
+	const struct limpet_unfollowed_part *end = last && last->known ? last : first;
 	struct limpet_unfollowed it = {.matters = names[0] != '\0', .names = names};
+	uint64_t came;
 
-	if (!end || !end->known)
+	if (!end->known)
 		return it;
+	came = end->unknown_bytes > first->unknown_bytes ? end->unknown_bytes - first->unknown_bytes
+							 : 0;
 	it.known = true;
-	it.bytes = end->bytes[LIMPET_MEMORY_UNKNOWN];
-	it.rss_bytes = end->bytes[LIMPET_MEMORY_RSS];
+	it.bytes = end->bytes - (came < mapped_bytes ? came : mapped_bytes);
+	it.rss_bytes = end->rss_bytes;
 	it.is_large = is_large(it.bytes, it.rss_bytes);
 	it.matters |= it.is_large;
-	it.has_growth = first && first->known && end != first;
+	it.has_growth = first->known && end != first;
 	if (!it.has_growth)
 		return it;
-	it.growth_bytes = (int64_t)(it.bytes - first->bytes[LIMPET_MEMORY_UNKNOWN]);
+	it.growth_bytes = (int64_t)(it.bytes - first->bytes);
 	it.grows = it.growth_bytes >= (int64_t)LIMPET_UNFOLLOWED_GROWTH_BYTES &&
 		   (double)it.growth_bytes >= LIMPET_UNFOLLOWED_GROWTH_SHARE * (double)it.rss_bytes;
 	it.matters |= it.grows;
 	return it;
-}
-
-bool limpet_unfollowed_is_to_be_named(const struct limpet_memory *first,
-				      const struct limpet_memory *last)
-{
-	const struct limpet_unfollowed it = limpet_unfollowed_judge(first, last, "");
-	const struct limpet_memory *end = last->known ? last : first;
-
-	return it.matters || (it.known && is_large(end->bytes[LIMPET_MEMORY_MAPPED], it.rss_bytes));
 }
 
 void limpet_unfollowed_say(const struct limpet_unfollowed *unfollowed, char *ret, size_t room)

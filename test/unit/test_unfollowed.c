@@ -10,33 +10,28 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/memory_accounts.h"
+#include "common/unfollowed.h"
 #include "injector/elf/memory_owners.h"
 #include "test/unit/target_of.h"
 
 #define MIB ((uint64_t)1 << 20)
 
-static struct limpet_memory memory_of(uint64_t rss_bytes, uint64_t unknown_bytes)
+static struct limpet_unfollowed_part part_of(uint64_t rss_bytes, uint64_t bytes)
 {
-	return (struct limpet_memory){
-		.known = true,
-		.bytes = {
-			[LIMPET_MEMORY_RSS] = rss_bytes, [LIMPET_MEMORY_UNKNOWN] = unknown_bytes}};
+	return (struct limpet_unfollowed_part){true, bytes, rss_bytes, 0};
 }
 
 static void test_what_is_not_known(void **state)
 {
-	const struct limpet_memory none = {.known = false}, some = memory_of(84 * MIB, 38 * MIB);
+	const struct limpet_unfollowed_part none = {0}, some = part_of(84 * MIB, 38 * MIB);
 	struct limpet_unfollowed it;
 
 	(void)state;
-	it = limpet_unfollowed_judge(NULL, NULL, "");
+	it = limpet_unfollowed_judge(&none, &none, 0, "");
 	assert_false(it.known || it.matters);
-	it = limpet_unfollowed_judge(&none, &none, "");
-	assert_false(it.known || it.matters);
-	it = limpet_unfollowed_judge(&some, &none, "");
+	it = limpet_unfollowed_judge(&some, &none, 0, "");
 	assert_true(it.known && it.is_large && it.matters && !it.has_growth && !it.grows);
-	it = limpet_unfollowed_judge(&none, &some, "");
+	it = limpet_unfollowed_judge(&none, &some, 0, "");
 	assert_true(it.known && it.is_large && !it.has_growth && !it.grows);
 }
 
@@ -61,11 +56,11 @@ static void test_thresholds(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(list) / sizeof(*list); i++) {
-		const struct limpet_memory before =
-			memory_of(list[i].rss_mib * MIB, list[i].before_kib << 10);
-		const struct limpet_memory after =
-			memory_of(list[i].rss_mib * MIB, list[i].after_kib << 10);
-		struct limpet_unfollowed it = limpet_unfollowed_judge(&before, &after, "");
+		const struct limpet_unfollowed_part before =
+			part_of(list[i].rss_mib * MIB, list[i].before_kib << 10);
+		const struct limpet_unfollowed_part after =
+			part_of(list[i].rss_mib * MIB, list[i].after_kib << 10);
+		struct limpet_unfollowed it = limpet_unfollowed_judge(&before, &after, 0, "");
 
 		assert_int_equal(it.is_large, list[i].is_large);
 		assert_int_equal(it.grows, list[i].grows);
@@ -77,9 +72,10 @@ static void test_thresholds(void **state)
 
 static void test_words(void **state)
 {
-	struct limpet_memory before = memory_of(72 * MIB, 26 * MIB);
-	struct limpet_memory after = memory_of(84 * MIB, 38 * MIB);
-	struct limpet_unfollowed it = limpet_unfollowed_judge(&before, &after, "mimalloc in bun");
+	struct limpet_unfollowed_part before = part_of(72 * MIB, 26 * MIB);
+	struct limpet_unfollowed_part after = part_of(84 * MIB, 38 * MIB);
+	struct limpet_unfollowed it =
+		limpet_unfollowed_judge(&before, &after, 0, "mimalloc in bun");
 	char words[256], little[8];
 
 	(void)state;
@@ -89,13 +85,13 @@ static void test_words(void **state)
 			    "they grew by 12.0 MiB (mimalloc in bun)");
 	limpet_unfollowed_say(&it, little, sizeof(little));
 	assert_int_equal(strlen(little), sizeof(little) - 1);
-	it = limpet_unfollowed_judge(&after, &after, "");
+	it = limpet_unfollowed_judge(&after, &after, 0, "");
 	limpet_unfollowed_say(&it, words, sizeof(words));
 	assert_string_equal(words,
 			    "38.0 MiB of 84.0 MiB RSS belong to no allocator that limpet follows");
 	/* One that is there, and holds nothing yet. */
-	before = after = memory_of(84 * MIB, 0);
-	it = limpet_unfollowed_judge(&before, &after, "mimalloc in bun");
+	before = after = part_of(84 * MIB, 0);
+	it = limpet_unfollowed_judge(&before, &after, 0, "mimalloc in bun");
 	assert_true(it.matters && !it.is_large && !it.grows);
 	limpet_unfollowed_say(&it, words, sizeof(words));
 	assert_string_equal(words, "mimalloc in bun cannot be followed: what is allocated there is "
@@ -108,20 +104,31 @@ static void test_words(void **state)
 				   "there is not in the trace");
 }
 
-/* Where the program maps much by itself, it may be an allocator inside of it. */
-static void test_when_names_are_wanted(void **state)
+/* Of an account: heaps of others, and what is of no known owner; what came of that may be what was
+ * seen to be mapped. */
+static void test_which_rows_count(void **state)
 {
-	const struct limpet_memory none = {.known = false};
-	struct limpet_memory memory = memory_of(84 * MIB, 0);
+	struct limpet_resident_row rows[] = {{.kind = "glibc-main-heap", .bytes = 40 * MIB},
+					     {.kind = "v8-heap", .bytes = 20 * MIB},
+					     {.kind = "mimalloc-heap", .bytes = 4 * MIB},
+					     {.kind = "limpet", .bytes = 2 * MIB},
+					     {.kind = "file-pages", .bytes = 8 * MIB},
+					     {.kind = "unknown", .bytes = 6 * MIB}};
+	struct limpet_resident_account account = {
+		.known = true, .rss_bytes = 80 * MIB, .rows = rows, .count = 6};
+	const struct limpet_unfollowed_part first = limpet_unfollowed_of(&account), none = {0};
+	struct limpet_unfollowed_part last;
 
 	(void)state;
-	assert_false(limpet_unfollowed_is_to_be_named(&none, &none));
-	assert_false(limpet_unfollowed_is_to_be_named(&memory, &none));
-	memory.bytes[LIMPET_MEMORY_MAPPED] = 8 * MIB;
-	assert_true(limpet_unfollowed_is_to_be_named(&memory, &none));
-	assert_true(limpet_unfollowed_is_to_be_named(&none, &memory));
-	memory = memory_of(84 * MIB, 38 * MIB);
-	assert_true(limpet_unfollowed_is_to_be_named(&memory, &none));
+	assert_true(first.known && first.bytes == 30 * MIB && first.rss_bytes == 78 * MIB);
+	rows[5].bytes = 16 * MIB;
+	last = limpet_unfollowed_of(&account);
+	assert_int_equal(limpet_unfollowed_judge(&first, &last, 0, "").growth_bytes, 10 * MIB);
+	assert_int_equal(limpet_unfollowed_judge(&first, &last, 4 * MIB, "").growth_bytes, 6 * MIB);
+	assert_int_equal(limpet_unfollowed_judge(&first, &last, 99 * MIB, "").growth_bytes, 0);
+	assert_int_equal(limpet_unfollowed_judge(&none, &last, 99 * MIB, "").bytes, 24 * MIB);
+	account = (struct limpet_resident_account){0};
+	assert_false(limpet_unfollowed_of(&account).known);
 }
 
 /* Of this process, with `map_mib` of writable and executable memory of which the first `used_mib`
@@ -164,7 +171,7 @@ int main(void)
 		cmocka_unit_test(test_what_is_not_known),
 		cmocka_unit_test(test_thresholds),
 		cmocka_unit_test(test_words),
-		cmocka_unit_test(test_when_names_are_wanted),
+		cmocka_unit_test(test_which_rows_count),
 		cmocka_unit_test(test_executable_memory),
 	};
 
