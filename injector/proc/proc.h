@@ -124,6 +124,9 @@ int limpet_proc_task_number(const struct limpet_target *target, pid_t tid, const
 /* Another process that traces the main thread, or one of the first `threads` (each has its own
  * tracer: strace -p TID), and its name. 0: none. */
 pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_BYTES]);
+/* Whether the tracer is a process that the program has made to look at itself, as LeakSanitizer and
+ * some crash handlers do: it will be gone in a moment. */
+bool limpet_proc_is_own_tracer(pid_t pid, pid_t tracer);
 /* Time in nanoseconds that a thread has spent on a processor, exact while it is off (schedstat). */
 int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
 /* Waits until each thread has slept, or run for some microseconds, since the call: then it has done

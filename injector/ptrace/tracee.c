@@ -117,13 +117,16 @@ static void tracee_free(struct limpet_tracee *tracee)
 
 /* The kernel refuses to trace an ended thread, or one of this process, with the same errno as a
  * stranger's. */
-static bool is_none(pid_t tid)
+static int why_not(pid_t pid, pid_t tid)
 {
 	struct limpet_proc_status status;
-	int error = limpet_proc_status_read(tid, &status);
+	const int error = limpet_proc_status_read(tid, &status);
 
-	return error ? limpet_proc_says_gone(error)
-		     : status.state == 'Z' || status.state == 'X' || status.kernel_thread;
+	if (error)
+		return limpet_proc_says_gone(error) ? -ESRCH : -EPERM;
+	if (status.state == 'Z' || status.state == 'X' || status.kernel_thread)
+		return -ESRCH;
+	return limpet_proc_is_own_tracer(pid, status.tracer) ? -ETIMEDOUT : -EPERM;
 }
 
 /* A thread that executes another program stays traced, and takes the pid of the process as its tid.
@@ -178,10 +181,13 @@ int limpet_tracee_ask(struct limpet_tracer *tracer, pid_t pid, pid_t tid,
 		return error;
 	if (wait)
 		tracee->wait = *wait;
-	if (seize(tracer, tid) < 0) {
-		error = -errno;
-		if (error == -EPERM && is_none(tid))
-			error = -ESRCH;
+	error = seize(tracer, tid) < 0 ? -errno : 0;
+	if (error == -EPERM)
+		error = why_not(pid, tid);
+	/* Another tracer may have gone in between. */
+	if (error == -EPERM && seize(tracer, tid) == 0)
+		error = 0;
+	if (error) {
 		tracee_free(tracee);
 		return error ? error : -EIO;
 	}
