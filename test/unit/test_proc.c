@@ -455,7 +455,9 @@ static void test_status_reads_every_field(void **state)
 	(void)state;
 	proc_fixture_status(PID, "node", 'R', PID, 11,
 			    "NSpid:\t4711\t300\t7\nTracerPid:\t99\nCapPrm:\t000001ffffffffff\n"
-			    "CapEff:\t0000000000080000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
+			    "SigPnd:\t0000000000000001\nShdPnd:\t0000000000000006\n"
+			    "SigCgt:\t0000000000000005\nCapEff:\t0000000000080000\nNoNewPrivs:"
+			    "\t1\nSeccomp:\t2\n"
 			    "RssFile:\t    2000 kB\nRssShmem:\t      48 kB\n");
 	proc_fixture_stat(PID, "node", 0x400100, 123456789012ull);
 	assert_int_equal(limpet_proc_status_read(PID, &status), 0);
@@ -464,6 +466,7 @@ static void test_status_reads_every_field(void **state)
 	assert_int_equal(status.tgid, PID);
 	assert_int_equal(status.ppid, 1);
 	assert_int_equal(status.tracer, 99);
+	assert_int_equal(status.handlers_due, 5);
 	assert_int_equal(status.ns_pid, 7);
 	assert_int_equal(status.uid, getuid());
 	assert_int_equal(status.fsuid, getuid());
