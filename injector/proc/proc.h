@@ -75,6 +75,7 @@ bool limpet_smap_has_flag(const struct limpet_smap *smap, const char *flag);
 #define LIMPET_STAT_STATE 3u
 #define LIMPET_STAT_MINOR_FAULTS 10u
 #define LIMPET_STAT_MAJOR_FAULTS 12u
+#define LIMPET_STAT_START_STACK 28u
 #define LIMPET_STAT_PROCESSOR 39u
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
 /* Whether it no longer runs code of its program, or is gone. */

@@ -475,10 +475,23 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 	return limpet_tracee_detach(tracee, first);
 }
 
+/* A signal that has come since the thread was hijacked is delivered when it comes home, where the
+ * kernel knows nothing of the call any more. */
+static void mend_frame(const struct limpet_tracee *tracee)
+{
+	struct limpet_proc_status status;
+
+	if (limpet_proc_status_read(tracee->tid, &status) == 0 &&
+	    status.handlers_due & ~tracee->signal_mask)
+		(void)!limpet_sigreturn_frame_end_call(tracee->pid, tracee->frame, &tracee->regs);
+}
+
 int limpet_tracee_abandon(struct limpet_tracee *tracee)
 {
 	const uint64_t patience_ns = 10000000000u; /* it may wait long for a processor */
+	const int error = limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns);
 
-	return limpet_tracee_detach(
-		tracee, limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns));
+	if (!error)
+		mend_frame(tracee);
+	return limpet_tracee_detach(tracee, error);
 }
