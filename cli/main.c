@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/debug.h"
 #include "cli/ui.h"
+#include "common/own_stack.h"
 #include "common/wire.h"
 
 struct command {
@@ -113,8 +114,13 @@ int main(int argc, char **argv)
 {
 	const struct command *command;
 	const char *word = argc > 1 ? argv[1] : NULL;
+	struct limpet_err err = {0};
 
 	fill_standard_descriptors();
+	if (limpet_own_stack_raise(&err) < 0) {
+		limpet_ui_error(&err);
+		return LIMPET_EXIT_FAILED;
+	}
 	if (!word)
 		return limpet_ui_usage(NULL, "which command?");
 	if (!strcmp(word, "--help") || !strcmp(word, "-h"))

@@ -13,6 +13,7 @@ COMMON_SRC := \
 	common/mounts.c \
 	common/number_table.c \
 	common/open_file.c \
+	common/own_stack.c \
 	common/plain_text.c \
 	common/slots.c \
 	common/trace_block.c \

@@ -57,7 +57,8 @@ INJECTOR_SRC += \
 	injector/remote/quiesce.c \
 	injector/remote/safepoint.c \
 	injector/remote/segment.c \
-	injector/remote/sharers.c
+	injector/remote/sharers.c \
+	injector/remote/stack_room.c
 
 INJECTOR_SRC += \
 	injector/ptrace/arch/$(ARCH)/interrupted.c \

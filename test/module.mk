@@ -76,6 +76,7 @@ $(B)/test/test_modules_memory: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_start_time
 $(B)/test/test_forks: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns proc_file_read proc_pids proc_start_time proc_status_read memory_read_own proc_maps_read proc_maps_done own_objects_has_inode)
 $(B)/test/test_commit: LDFLAGS_ALL += -Wl,--wrap=fallocate
 $(B)/test/test_odd_threads: LDFLAGS_ALL += -Wl,--wrap=ptrace
+$(B)/test/test_preflight_process: LDFLAGS_ALL += -Wl,--wrap=nanosleep
 $(B)/test/test_stop_effect: LDFLAGS_ALL += -Wl,--wrap=getxattr
 $(B)/test/test_seal: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=,pwrite ftruncate)
 # Tests whose clock stands still until they move it.

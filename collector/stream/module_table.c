@@ -10,6 +10,7 @@
 
 #include "common/open_file.h"
 #include "common/wire.h"
+#include "injector/elf/modules_memory.h"
 #include "injector/proc/target_process.h"
 #include "injector/remote/segment.h"
 
@@ -19,6 +20,9 @@
 #define CHECKSUMS_MAX 256u
 /* Share of the descriptors that limpet may have. */
 #define SHARE_OF_FILES 2
+/* Mounts on which files are held: those of the program and of the dynamic linker, which stay mapped
+ * and so keep both from being unmounted anyway. */
+#define MOUNTS 2u
 
 struct entry {
 	uint64_t start, end;
@@ -30,7 +34,6 @@ struct entry {
 	struct limpet_gone *places; /* from which others had been unloaded when it was seen first */
 	uint32_t place_count;
 	bool live;
-	bool lent; /* its descriptor is that of an earlier entry */
 };
 
 struct limpet_module_table {
@@ -41,6 +44,8 @@ struct limpet_module_table {
 	struct limpet_collector_source *sources; /* as many as entries, same order */
 	size_t count, capacity;
 	size_t open_files, max_files;
+	uint64_t mounts[MOUNTS]; /* statx(2)'s numbers */
+	unsigned mount_count;
 };
 
 int limpet_module_table_new(struct limpet_modules *modules, const struct limpet_shm *shm,
@@ -60,13 +65,31 @@ int limpet_module_table_new(struct limpet_modules *modules, const struct limpet_
 	return 0;
 }
 
+static bool is_held(const struct limpet_module_table *table, int fd)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (table->sources[i].fd == fd)
+			return true;
+	return false;
+}
+
+static void let_go(struct limpet_module_table *table, size_t index)
+{
+	const int fd = table->sources[index].fd;
+
+	table->sources[index].fd = -1;
+	if (fd < 0 || is_held(table, fd))
+		return;
+	close(fd);
+	table->open_files--;
+}
+
 void limpet_module_table_free(struct limpet_module_table *table)
 {
 	if (!table)
 		return;
 	for (size_t i = 0; i < table->count; i++) {
-		if (table->sources[i].fd >= 0 && !table->entries[i].lent)
-			close(table->sources[i].fd);
+		let_go(table, i);
 		free(table->entries[i].places);
 	}
 	free(table->entries);
@@ -80,35 +103,65 @@ static bool is_same_file(const struct entry *entry, const struct limpet_module *
 	       entry->dev_minor == module->dev_minor;
 }
 
-/* One descriptor per file, however often it is loaded and unloaded: without free descriptors limpet
- * could not even read /proc any more. */
-static int find_file(struct limpet_module_table *table, const struct limpet_module *module,
-		     bool *ret_lent)
+static bool mount_of(int fd, uint64_t *ret)
 {
-	int fd;
+	struct statx status;
 
-	*ret_lent = false;
-	if (!module->inode)
-		return -1;
-	for (size_t i = 0; i < table->count; i++) {
-		if (!is_same_file(&table->entries[i], module) || table->sources[i].fd < 0)
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &status) < 0 ||
+	    !(status.stx_mask & STATX_MNT_ID))
+		return false;
+	*ret = status.stx_mnt_id;
+	return true;
+}
+
+static void find_mounts(struct limpet_module_table *table)
+{
+	const struct limpet_modules *modules = table->modules;
+
+	for (size_t i = 0; i < modules->count && table->mount_count < MOUNTS; i++) {
+		const struct limpet_module *module = &modules->list[i];
+		LIMPET_CLOSE int fd = -1;
+
+		if (!module->executable && !module->loader && !module->libc_loader)
 			continue;
-		*ret_lent = true;
-		return table->sources[i].fd;
+		fd = limpet_module_hold(modules->target, module);
+		if (fd >= 0 && mount_of(fd, &table->mounts[table->mount_count]))
+			table->mount_count++;
 	}
-	if (table->open_files >= table->max_files)
-		return -1;
-	fd = limpet_module_hold(table->modules->target, module);
-	table->open_files += fd >= 0;
-	return fd;
+}
+
+/* The program could not unmount the others while limpet has a file of theirs. */
+static bool may_hold(const struct limpet_module_table *table, int fd)
+{
+	uint64_t mount;
+
+	if (!mount_of(fd, &mount))
+		return false;
+	for (unsigned i = 0; i < table->mount_count; i++)
+		if (table->mounts[i] == mount)
+			return true;
+	return false;
+}
+
+/* One descriptor per file, however often it is loaded: without free descriptors limpet could not
+ * even read /proc any more. */
+static int find_file(const struct limpet_module_table *table, const struct entry *entry)
+{
+	for (size_t i = 0; i < table->count; i++) {
+		const struct entry *other = &table->entries[i];
+
+		if (table->sources[i].fd >= 0 && other->inode == entry->inode &&
+		    other->dev_major == entry->dev_major && other->dev_minor == entry->dev_minor)
+			return table->sources[i].fd;
+	}
+	return -1;
 }
 
 /* Which build it is, if it has no build-id. Of a file that a program may serve nothing is asked
  * before the end. */
-static void look_at_file(struct limpet_module_table *table, size_t index)
+static void look_at_file(struct limpet_module_table *table, size_t index, int held)
 {
 	struct entry *entry = &table->entries[index];
-	const int held = table->sources[index].fd;
 	LIMPET_CLOSE int fd = -1;
 	struct stat status;
 
@@ -119,6 +172,26 @@ static void look_at_file(struct limpet_module_table *table, size_t index)
 		return;
 	limpet_file_identity_take_status(&entry->identity, &status);
 	limpet_recorder_identify_module(table->recorder, entry->number, &entry->identity);
+}
+
+/* Opens the file of a new entry, and keeps it if that keeps nothing from the program. */
+static void take_file(struct limpet_module_table *table, size_t index,
+		      const struct limpet_module *module)
+{
+	int fd = module->inode ? find_file(table, &table->entries[index]) : -1;
+	const bool shared = fd >= 0;
+
+	if (!shared && module->inode && table->open_files < table->max_files)
+		fd = limpet_module_hold(table->modules->target, module);
+	if (fd < 0)
+		return;
+	look_at_file(table, index, fd);
+	if (!shared && !may_hold(table, fd)) {
+		close(fd);
+		return;
+	}
+	table->sources[index].fd = fd;
+	table->open_files += !shared;
 }
 
 /* The checksum of an earlier entry of the same file is its own. */
@@ -154,20 +227,55 @@ static bool take_checksum(int held, struct limpet_file_identity *identity)
 	return identity->has_checksum;
 }
 
+/* The file of an entry that has none, if it is mapped now. */
+static int open_late(const struct limpet_module_table *table, const struct entry *entry)
+{
+	const struct limpet_modules *modules = table->modules;
+
+	for (size_t i = 0; entry->live && i < modules->count; i++) {
+		const struct limpet_module *module = &modules->list[i];
+
+		if (module->start == entry->start && module->end == entry->end &&
+		    is_same_file(entry, module))
+			return limpet_module_hold(modules->target, module);
+	}
+	return -1;
+}
+
+/* Only a file without a name has to be kept: others are found by it. */
+static void keep_late(struct limpet_module_table *table, size_t index)
+{
+	struct stat status;
+
+	table->open_files++;
+	if (table->open_files > table->max_files || fstat(table->sources[index].fd, &status) < 0 ||
+	    status.st_nlink)
+		let_go(table, index);
+}
+
 void limpet_module_table_identify(struct limpet_module_table *table)
 {
 	unsigned left = CHECKSUMS_MAX;
 
 	for (size_t i = 0; i < table->count; i++) {
 		struct entry *entry = &table->entries[i];
-		const int held = table->sources[i].fd;
+		int *held = &table->sources[i].fd;
+		bool late;
 
-		if (entry->has_build_id || held < 0)
+		if (*held < 0 && entry->inode)
+			*held = find_file(table, entry);
+		late = *held < 0 && entry->inode;
+		if (late)
+			*held = open_late(table, entry);
+		if (*held < 0)
 			continue;
-		if (find_checksum(table, i, &entry->identity) ||
-		    (left && left-- && take_checksum(held, &entry->identity)))
+		if (!entry->has_build_id &&
+		    (find_checksum(table, i, &entry->identity) ||
+		     (left && left-- && take_checksum(*held, &entry->identity))))
 			limpet_recorder_identify_module(table->recorder, entry->number,
 							&entry->identity);
+		if (late)
+			keep_late(table, i);
 	}
 }
 
@@ -229,7 +337,7 @@ static uint32_t enter(struct limpet_module_table *table, const struct limpet_mod
 			      .dev_minor = module->dev_minor,
 			      .has_build_id = module->build_id_bytes != 0,
 			      .live = true};
-	int number, fd;
+	int number;
 
 	if (table->count >= MAX_ENTRIES || make_room(table) < 0)
 		return 0;
@@ -240,11 +348,10 @@ static uint32_t enter(struct limpet_module_table *table, const struct limpet_mod
 		free(entry.places);
 		return 0;
 	}
-	fd = find_file(table, module, &entry.lent);
 	entry.number = (uint32_t)number;
 	table->entries[table->count] = entry;
-	table->sources[table->count] = (struct limpet_collector_source){(uint32_t)number, fd};
-	look_at_file(table, table->count);
+	table->sources[table->count] = (struct limpet_collector_source){(uint32_t)number, -1};
+	take_file(table, table->count, module);
 	table->count++;
 	return entry.number;
 }
@@ -279,6 +386,8 @@ bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone
 
 	if (table->shm && !copy_places(table->shm, gone_count, places, &place_count))
 		return false;
+	if (!table->mount_count)
+		find_mounts(table);
 	for (size_t k = 0; k < before; k++)
 		table->entries[k].live = false;
 	for (size_t i = 0; i < modules->count; i++) {
@@ -302,6 +411,11 @@ bool limpet_module_table_update(struct limpet_module_table *table, uint32_t gone
 			      !module->executable &&
 				      limpet_module_has_malloc(modules->target, module));
 	}
+	/* A file that is deleted takes its space until nobody has it open. */
+	for (size_t k = 0; k < before; k++)
+		if (!table->entries[k].live)
+			let_go(table, k);
+	limpet_module_memory_close_files(modules->memory);
 	return true;
 }
 

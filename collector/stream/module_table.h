@@ -1,5 +1,10 @@
 /* Finds the module of the trace to which an address belongs: updates the trace's list of modules
- * from the target's, and keeps the files of the modules open for sealing. */
+ * from the target's, and has their files for sealing.
+ *
+ * A file that limpet keeps open takes its space after it is deleted, and keeps its file system from
+ * being unmounted. So a file is held only while it is mapped, and only on the mounts of the program
+ * and of the dynamic linker, which are in use anyway. When the capture ends, those that are mapped
+ * then and have no name any more are opened; all others are found by path and build. */
 #ifndef LIMPET_COLLECTOR_STREAM_MODULE_TABLE_H
 #define LIMPET_COLLECTOR_STREAM_MODULE_TABLE_H
 
@@ -12,10 +17,10 @@
 #include "common/wire.h"
 #include "injector/elf/modules.h"
 
-/* Files of the target's modules, opened while they were certainly the right ones. */
+/* Files of the target's modules, opened while they were mapped. */
 struct limpet_collector_source {
 	uint32_t module; /* number in the trace */
-	int fd;          /* -1: could not be opened; owned by the table */
+	int fd;          /* -1: to be found by its path; owned by the table */
 };
 
 struct limpet_module_table;

@@ -69,10 +69,17 @@ void limpet_module_memory_free(struct limpet_module_memory *memory)
 		return;
 	if (memory->pagemap >= 0)
 		close(memory->pagemap);
-	for (size_t i = 0; i < FILES; i++)
+	limpet_module_memory_close_files(memory);
+	free(memory);
+}
+
+void limpet_module_memory_close_files(struct limpet_module_memory *memory)
+{
+	for (size_t i = 0; memory && i < FILES; i++) {
 		if (memory->files[i].start && memory->files[i].fd >= 0)
 			close(memory->files[i].fd);
-	free(memory);
+		memory->files[i] = (struct file){.fd = -1};
+	}
 }
 
 /* On overlayfs a file that was written to after it was mapped is another one than the mapped one,

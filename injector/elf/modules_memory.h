@@ -28,6 +28,9 @@ struct limpet_module_memory *limpet_module_memory_new(const struct limpet_target
 void limpet_module_memory_set_maps(struct limpet_module_memory *memory,
 				   const struct limpet_maps *maps);
 void limpet_module_memory_free(struct limpet_module_memory *memory);
+/* Closes the modules' files that were read, so that the program may unmount their file system; what
+ * is read later opens them again. NULL is allowed. */
+void limpet_module_memory_close_files(struct limpet_module_memory *memory);
 /* Reads what is readable from the beginning of one of these mappings on. Returns how many bytes, or
  * -errno. */
 ssize_t limpet_module_memory_read_map(struct limpet_module_memory *memory,

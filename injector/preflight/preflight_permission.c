@@ -7,11 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "injector/preflight/preflight_check.h"
 #include "injector/proc/target_process.h"
 
 #define BIT_SYS_PTRACE (1ull << CAP_SYS_PTRACE)
+/* For how long a process of the program's own may trace it: a second. */
+#define OWN_TRACER_LOOKS 100u
+#define OWN_TRACER_PAUSE_NS 10000000
 
 enum limpet_permission_reason limpet_permission_explain(const struct limpet_permission_facts *facts)
 {
@@ -241,11 +245,26 @@ bool limpet_check_permission(struct limpet_check *check)
 
 /* ------------------------------------------------------------------ other tracers */
 
+/* A program that looks at itself has soon done so. */
+static pid_t find_tracer(const struct limpet_check *check, char ret_name[LIMPET_PROC_NAME_BYTES])
+{
+	const struct timespec pause = {0, OWN_TRACER_PAUSE_NS};
+	const pid_t pid = check->target->pid;
+	pid_t by;
+
+	for (unsigned looks = 0;; looks++) {
+		by = limpet_proc_tracer(pid, check->options.quick ? 0 : 256, ret_name);
+		if (check->options.quick || looks == OWN_TRACER_LOOKS ||
+		    !limpet_proc_is_own_tracer(pid, by))
+			return by;
+		nanosleep(&pause, NULL);
+	}
+}
+
 void limpet_check_tracer(struct limpet_check *check)
 {
 	char name[LIMPET_PROC_NAME_BYTES];
-	const pid_t by =
-		limpet_proc_tracer(check->target->pid, check->options.quick ? 0 : 256, name);
+	const pid_t by = find_tracer(check, name);
 
 	if (!by)
 		return;

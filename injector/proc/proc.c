@@ -203,6 +203,9 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 	status.data_bytes = status_number(text, "VmData", 10) * 1024;
 	status.cap_permitted = status_number(text, "CapPrm", 16);
 	status.cap_effective = status_number(text, "CapEff", 16);
+	status.handlers_due =
+		(status_number(text, "SigPnd", 16) | status_number(text, "ShdPnd", 16)) &
+		status_number(text, "SigCgt", 16);
 	status.seccomp = (int)status_number(text, "Seccomp", 10);
 	status.no_new_privs = status_number(text, "NoNewPrivs", 10) != 0;
 	/* "Kthread:" is in status only since Linux 6.8 */

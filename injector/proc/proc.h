@@ -75,6 +75,7 @@ bool limpet_smap_has_flag(const struct limpet_smap *smap, const char *flag);
 #define LIMPET_STAT_STATE 3u
 #define LIMPET_STAT_MINOR_FAULTS 10u
 #define LIMPET_STAT_MAJOR_FAULTS 12u
+#define LIMPET_STAT_START_STACK 28u
 #define LIMPET_STAT_PROCESSOR 39u
 int limpet_proc_stat_read(pid_t pid, pid_t tid, uint64_t ret_fields[LIMPET_STAT_FIELDS]);
 /* Whether it no longer runs code of its program, or is gone. */
@@ -124,6 +125,9 @@ int limpet_proc_task_number(const struct limpet_target *target, pid_t tid, const
 /* Another process that traces the main thread, or one of the first `threads` (each has its own
  * tracer: strace -p TID), and its name. 0: none. */
 pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_BYTES]);
+/* Whether the tracer is a process that the program has made to look at itself, as LeakSanitizer and
+ * some crash handlers do: it will be gone in a moment. */
+bool limpet_proc_is_own_tracer(pid_t pid, pid_t tracer);
 /* Time in nanoseconds that a thread has spent on a processor, exact while it is off (schedstat). */
 int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns);
 /* Waits until each thread has slept, or run for some microseconds, since the call: then it has done

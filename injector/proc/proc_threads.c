@@ -327,6 +327,13 @@ pid_t limpet_proc_tracer(pid_t pid, int threads, char ret_name[LIMPET_PROC_NAME_
 	return (pid_t)by;
 }
 
+bool limpet_proc_is_own_tracer(pid_t pid, pid_t tracer)
+{
+	struct limpet_proc_status status;
+
+	return tracer && limpet_proc_status_read(tracer, &status) == 0 && status.ppid == pid;
+}
+
 int limpet_proc_run_time(pid_t pid, pid_t tid, uint64_t *ret_ns)
 {
 	LIMPET_FREE char *text = NULL;

@@ -51,7 +51,8 @@ struct limpet_proc_status {
 		data_bytes;     /* data: private, writable, no stack */
 	uint64_t vm_most_bytes; /* peak of vm_bytes */
 	uint64_t cap_effective, cap_permitted;
-	int seccomp; /* 0 none, 1 strict, 2 filter */
+	uint64_t handlers_due; /* signals for the thread, or any, that wait and have a handler */
+	int seccomp;           /* 0 none, 1 strict, 2 filter */
 	bool no_new_privs;
 	bool kernel_thread; /* runs no code of a program; includes io_uring's threads of a process
 			     */

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/own_stack.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
 
@@ -30,6 +31,7 @@ static void child_main(char *const argv[], const struct pipes *pipes)
 	close(pipes->failed[0]);
 	while (read(pipes->go[0], &byte, 1) < 0 && errno == EINTR)
 		;
+	limpet_own_stack_restore();
 	execvp(argv[0], argv);
 	error = errno;
 	if (write(pipes->failed[1], &error, sizeof(error)) < 0)

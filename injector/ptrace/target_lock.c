@@ -1,8 +1,9 @@
 #include "injector/ptrace/target_lock.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,6 +11,17 @@
 #include "common/clock.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/tracer.h"
+
+/* A byte that nobody else has a use for: "limpet". */
+#define LOCKED_BYTE INT64_C(0x6c696d706574)
+
+static bool lock(int fd)
+{
+	struct flock byte = {
+		.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCKED_BYTE, .l_len = 1};
+
+	return fcntl(fd, F_OFD_SETLK, &byte) == 0;
+}
 
 int limpet_target_lock_take(struct limpet_tracer *tracer, pid_t pid, uint64_t deadline_ns,
 			    struct limpet_err *err)
@@ -19,17 +31,17 @@ int limpet_target_lock_take(struct limpet_tracer *tracer, pid_t pid, uint64_t de
 
 	if (fd < 0)
 		return limpet_proc_explain(pid, -errno, "open", err);
-	/* flock(2) has no timeout, and SIGALRM is left alone: so poll. */
-	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
-		int error = -errno;
+	/* Waiting for a lock has no timeout, and SIGALRM is left alone: so poll. */
+	while (!lock(fd)) {
+		int error = errno == EACCES ? -EAGAIN : -errno;
 
-		if (error == -EWOULDBLOCK && limpet_monotonic_ns() < deadline_ns) {
+		if (error == -EAGAIN && limpet_monotonic_ns() < deadline_ns) {
 			nanosleep(&pause, NULL);
 			limpet_tracer_release_strays(tracer);
 			continue;
 		}
 		close(fd);
-		if (error != -EWOULDBLOCK)
+		if (error != -EAGAIN)
 			return limpet_proc_explain(pid, error, "lock", err);
 		limpet_err_set(err, -EALREADY, "another limpet is changing process %d", pid);
 		limpet_err_hint(err,

@@ -1,7 +1,8 @@
 /* Only one limpet at a time changes a process, whoever started it and in whatever container it
  * runs.
  *
- * The lock is flock(2) on a pidfd: since Linux 6.9 all pidfds of a process share one inode. It
+ * The lock is that of a byte (F_OFD_SETLK, fcntl(2)) of a pidfd: since Linux 6.9 all pidfds of a
+ * process share one inode. It is not flock(2), as a program may use that on its own pidfd. It
  * needs no file, no right and no name, is visible through every namespace, and is released when its
  * holder ends. Before 6.9 all pidfds of the machine share one inode: then only one limpet at a time
  * changes any process at all.

@@ -117,13 +117,16 @@ static void tracee_free(struct limpet_tracee *tracee)
 
 /* The kernel refuses to trace an ended thread, or one of this process, with the same errno as a
  * stranger's. */
-static bool is_none(pid_t tid)
+static int why_not(pid_t pid, pid_t tid)
 {
 	struct limpet_proc_status status;
-	int error = limpet_proc_status_read(tid, &status);
+	const int error = limpet_proc_status_read(tid, &status);
 
-	return error ? limpet_proc_says_gone(error)
-		     : status.state == 'Z' || status.state == 'X' || status.kernel_thread;
+	if (error)
+		return limpet_proc_says_gone(error) ? -ESRCH : -EPERM;
+	if (status.state == 'Z' || status.state == 'X' || status.kernel_thread)
+		return -ESRCH;
+	return limpet_proc_is_own_tracer(pid, status.tracer) ? -ETIMEDOUT : -EPERM;
 }
 
 /* A thread that executes another program stays traced, and takes the pid of the process as its tid.
@@ -178,10 +181,13 @@ int limpet_tracee_ask(struct limpet_tracer *tracer, pid_t pid, pid_t tid,
 		return error;
 	if (wait)
 		tracee->wait = *wait;
-	if (seize(tracer, tid) < 0) {
-		error = -errno;
-		if (error == -EPERM && is_none(tid))
-			error = -ESRCH;
+	error = seize(tracer, tid) < 0 ? -errno : 0;
+	if (error == -EPERM)
+		error = why_not(pid, tid);
+	/* Another tracer may have gone in between. */
+	if (error == -EPERM && seize(tracer, tid) == 0)
+		error = 0;
+	if (error) {
 		tracee_free(tracee);
 		return error ? error : -EIO;
 	}
@@ -469,10 +475,23 @@ int limpet_tracee_release(struct limpet_tracee *tracee)
 	return limpet_tracee_detach(tracee, first);
 }
 
+/* A signal that has come since the thread was hijacked is delivered when it comes home, where the
+ * kernel knows nothing of the call any more. */
+static void mend_frame(const struct limpet_tracee *tracee)
+{
+	struct limpet_proc_status status;
+
+	if (limpet_proc_status_read(tracee->tid, &status) == 0 &&
+	    status.handlers_due & ~tracee->signal_mask)
+		(void)!limpet_sigreturn_frame_end_call(tracee->pid, tracee->frame, &tracee->regs);
+}
+
 int limpet_tracee_abandon(struct limpet_tracee *tracee)
 {
 	const uint64_t patience_ns = 10000000000u; /* it may wait long for a processor */
+	const int error = limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns);
 
-	return limpet_tracee_detach(
-		tracee, limpet_tracee_halt(tracee, limpet_monotonic_ns() + patience_ns));
+	if (!error)
+		mend_frame(tracee);
+	return limpet_tracee_detach(tracee, error);
 }

@@ -23,7 +23,8 @@ struct limpet_tracee;
 
 /* Seizes and interrupts a thread. On success it is in an event stop and its registers are read.
  * -ESRCH: gone; -EPERM: traced by another process, or not allowed; -ETIMEDOUT: did not stop (D
- * state), and is a stray now (limpet_tracer_release_strays). */
+ * state), and is a stray now (limpet_tracer_release_strays), or a process of the program's own
+ * traces it for the moment. */
 int limpet_tracee_stop(struct limpet_tracer *tracer, pid_t pid, pid_t tid, uint64_t deadline_ns,
 		       struct limpet_tracee **ret) LIMPET_MUST_CHECK;
 /* The same in two steps, to stop many threads at once. A thread that was asked will stop soon, and

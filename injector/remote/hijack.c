@@ -510,6 +510,14 @@ static int check_queues(pid_t pid, struct limpet_err *err)
 	return -EBUSY;
 }
 
+static void explain_traced(pid_t pid, pid_t tracer, const char *name, struct limpet_err *err)
+{
+	limpet_err_set(err, -EPERM, "cannot stop a thread of process %d: it is traced by '%s' (%d)",
+		       pid, name, tracer);
+	limpet_err_hint(err, "detach it there first (gdb: detach, strace: Ctrl-C); see: ps %d",
+			tracer);
+}
+
 static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 		    enum limpet_safepoint_verdict verdict, struct limpet_err *err)
 {
@@ -517,7 +525,10 @@ static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 	char name[LIMPET_PROC_NAME_BYTES];
 	pid_t tracer;
 
-	if (error == -EBUSY)
+	/* By itself, and for all of the time: else it would have been waited for. */
+	if (error == -EBUSY && hijack->late && (tracer = limpet_proc_tracer(pid, INT_MAX, name)))
+		explain_traced(pid, tracer, name, err);
+	else if (error == -EBUSY)
 		explain_none(hijack, locked, verdict, err);
 	else if (error == -EPERM && verdict == LIMPET_UNSAFE_FILTER)
 		limpet_err_set(
@@ -525,14 +536,9 @@ static void explain(const struct limpet_hijack *hijack, int error, bool locked,
 			"process %d has installed a seccomp filter that forbids limpet's system "
 			"calls: none was made",
 			pid);
-	else if (error == -EPERM && (tracer = limpet_proc_tracer(pid, INT_MAX, name))) {
-		limpet_err_set(err, error,
-			       "cannot stop a thread of process %d: it is traced by '%s' (%d)", pid,
-			       name, tracer);
-		limpet_err_hint(err,
-				"detach it there first (gdb: detach, strace: Ctrl-C); see: ps %d",
-				tracer);
-	} else
+	else if (error == -EPERM && (tracer = limpet_proc_tracer(pid, INT_MAX, name)))
+		explain_traced(pid, tracer, name, err);
+	else
 		limpet_err_set(err, error, "cannot stop a thread of process %d: %s", pid,
 			       strerror(-error));
 }

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "injector/proc/memfd.h"
@@ -12,13 +11,13 @@
 #include "injector/proc/target_process.h"
 #include "injector/ptrace/arch.h"
 #include "injector/ptrace/signal_frame.h"
+#include "injector/remote/stack_room.h"
 
 #define STACK_COPY_BYTES (256u << 10)
 #define MAX_FRAMES 512u
 #define MAX_RANGES 1024u
 #define ALLOCATOR_SPAN (64u << 10)
 #define PAGE 4096u
-#define STACK_WANTED (24u << 10)
 #define HEAP_ALIGN (64ull << 20) /* glibc's HEAP_MAX_SIZE: secondary arenas start at multiples */
 #define TLS_BYTES 8192u
 /* Of a stack, read one by one beyond the copy: each is a system call while the threads stand. */
@@ -36,6 +35,7 @@ struct limpet_safepoint {
 	struct range ranges[MAX_RANGES];
 	size_t range_count;
 	uint64_t libc_start, libc_end;
+	uint64_t start_stack; /* the process's first stack pointer; 0: unknown */
 	int pagemap; /* opened in advance: opening it takes calls while a thread is stopped */
 };
 
@@ -134,6 +134,15 @@ static void add_allocator_object(struct limpet_safepoint *safepoint, struct limp
 		add_range(safepoint, low, high, LIMPET_UNSAFE_ALLOCATOR);
 }
 
+static uint64_t start_stack(pid_t pid)
+{
+	uint64_t fields[LIMPET_STAT_FIELDS];
+
+	return limpet_proc_stat_read(pid, pid, fields) >= (int)LIMPET_STAT_START_STACK
+		       ? fields[LIMPET_STAT_START_STACK]
+		       : 0;
+}
+
 int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_segment *segment,
 			 struct limpet_safepoint **ret)
 {
@@ -145,6 +154,7 @@ int limpet_safepoint_new(struct limpet_modules *modules, const struct limpet_seg
 	safepoint->segment = segment;
 	safepoint->modules = modules;
 	safepoint->pagemap = limpet_pagemap_open(modules->target->pid);
+	safepoint->start_stack = start_stack(safepoint->pid);
 	for (size_t i = 0; i < modules->count; i++) {
 		struct limpet_module *module = &modules->list[i];
 
@@ -244,6 +254,7 @@ struct look {
 	const struct limpet_safepoint *safepoint;
 	const struct limpet_walk_copy *stack;
 	uint64_t stack_end;
+	bool on_first_stack; /* the kernel's, which is the first thread's */
 	bool malloc_too;
 };
 
@@ -410,10 +421,12 @@ static enum limpet_safepoint_verdict check_rest(const struct look *look,
 			   UINT64_MAX);
 }
 
-static uint64_t stack_end_in(const struct limpet_maps *maps, const struct user_regs_struct *regs)
+static uint64_t stack_end_in(const struct limpet_maps *maps, const struct user_regs_struct *regs,
+			     bool *ret_kernels)
 {
 	const struct limpet_map *map = limpet_proc_maps_find(maps, regs->rsp);
 
+	*ret_kernels = map && !strcmp(map->path, "[stack]");
 	if (map && regs->fs_base > regs->rsp && regs->fs_base < map->end)
 		return regs->fs_base;
 	return map ? map->end : 0;
@@ -423,22 +436,66 @@ static uint64_t stack_end_in(const struct limpet_maps *maps, const struct user_r
  * reads the program itself serves (userfaultfd). The thread may be younger than the maps at hand.
  * 0: not known. */
 static uint64_t stack_end(const struct limpet_safepoint *safepoint,
-			  const struct user_regs_struct *regs)
+			  const struct user_regs_struct *regs, bool *ret_kernels)
 {
-	uint64_t end = stack_end_in(&safepoint->modules->maps, regs);
+	uint64_t end = stack_end_in(&safepoint->modules->maps, regs, ret_kernels);
 	struct limpet_maps maps;
 
 	if (end || limpet_proc_maps_read(safepoint->pid, &maps) < 0)
 		return end;
-	end = stack_end_in(&maps, regs);
+	end = stack_end_in(&maps, regs, ret_kernels);
 	limpet_proc_maps_done(&maps);
 	return end;
 }
 
-/* How much of it to copy. */
-static size_t stack_bytes(uint64_t end, const struct user_regs_struct *regs)
+/* Copies a part of the stack to `memory`, of STACK_COPY_BYTES. */
+static bool look_at(const struct limpet_safepoint *safepoint, const struct limpet_tracee *tracee,
+		    uint8_t *memory, struct look *look, struct limpet_walk_copy *stack)
 {
-	return end - regs->rsp < STACK_COPY_BYTES ? (size_t)(end - regs->rsp) : STACK_COPY_BYTES;
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	bool kernels = false;
+	const uint64_t end = stack_end(safepoint, regs, &kernels);
+	uint64_t bytes = end - regs->rsp;
+	ssize_t got;
+
+	if (bytes > STACK_COPY_BYTES)
+		bytes = STACK_COPY_BYTES;
+	got = end && memory ? limpet_memory_read_some(safepoint->pid, regs->rsp, memory, bytes) : 0;
+	*stack = (struct limpet_walk_copy){
+		.base = regs->rsp, .bytes = got > 0 ? (uint64_t)got : 0, .data = memory};
+	*look = (struct look){.safepoint = safepoint,
+			      .stack = stack,
+			      .stack_end = end,
+			      .on_first_stack =
+				      kernels && limpet_tracee_tid(tracee) == safepoint->pid};
+	return got > 0;
+}
+
+/* No return address of a thread's or the process's first function is further up. */
+static bool is_outermost(const struct limpet_walk_map *map, struct long_stack *stack, uint64_t sp,
+			 uint64_t top)
+{
+	for (uint64_t word; sp < top; sp += sizeof(word)) {
+		if (!read_long_stack(stack, sp, &word))
+			return false;
+		if (limpet_walk_plausible_pc(word) &&
+		    limpet_walk_find_rule(map, NULL, word - 1).cfa == LIMPET_CFA_END)
+			return false;
+	}
+	return true;
+}
+
+/* False on the stack of a coroutine in an array of a thread's: its frames end there, with live
+ * memory of others above and below. True also if it is not known where they end. */
+static bool ends_at_top(const struct look *look, const struct limpet_walk_map *map,
+			struct long_stack *stack, const struct limpet_walk_frame *frame,
+			enum limpet_walk_end end)
+{
+	const uint64_t top = look->on_first_stack ? look->safepoint->start_stack : stack->end;
+
+	if (end != LIMPET_WALK_COMPLETE || is_doubtful_root(map, frame))
+		return true;
+	return top && is_outermost(map, stack, frame->sp, top);
 }
 
 static enum limpet_safepoint_verdict check_frames(const struct look *look,
@@ -477,6 +534,8 @@ static enum limpet_safepoint_verdict check_frames(const struct look *look,
 	verdict = check_rest(look, &map, &frame, end);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
+	if (!ends_at_top(look, &map, &all, &frame, end))
+		return LIMPET_UNSAFE_STACK;
 	/* No code of the program on the stack: a thread that is being created or is ending. */
 	return is_program ? LIMPET_SAFE : LIMPET_UNSAFE_THREADS;
 }
@@ -510,112 +569,6 @@ static bool has_arena(const struct limpet_safepoint *safepoint, const struct lim
 				return true;
 	}
 	return false;
-}
-
-static bool is_own_stack(const struct limpet_maps *maps, const struct limpet_tracee *tracee,
-			 bool is_first)
-{
-	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
-	const struct limpet_map *map = limpet_proc_maps_find(maps, regs->rsp);
-
-	if (!map || map->perms[0] != 'r' || map->perms[1] != 'w')
-		return false;
-	if (is_first && !strcmp(map->path, "[stack]"))
-		return true;
-	/* Both libcs place the thread structure at the top of the stack that they map. */
-	return regs->fs_base > regs->rsp && regs->fs_base < map->end;
-}
-
-/* Goroutines and other coroutines have small, adjacent stacks without a page between: writes below
- * the stack pointer would change another's. Only a thread's own stack ends at an unmapped page. The
- * thread may be younger than the maps at hand. */
-static bool stands_on_own_stack(const struct limpet_safepoint *safepoint,
-				const struct limpet_tracee *tracee)
-{
-	const bool is_first = limpet_tracee_tid(tracee) == safepoint->pid;
-	struct limpet_maps maps;
-	bool answer;
-
-	if (is_own_stack(&safepoint->modules->maps, tracee, is_first))
-		return true;
-	if (limpet_proc_maps_read(safepoint->pid, &maps) < 0)
-		return false;
-	answer = is_own_stack(&maps, tracee, is_first);
-	limpet_proc_maps_done(&maps);
-	return answer;
-}
-
-/* Whether the process itself could grow its first stack so far: if another one touches it, the
- * kernel checks the limits of that one. Preflight has seen that there is address space. */
-static bool may_grow_to(pid_t pid, const struct limpet_map *map, uint64_t low)
-{
-	struct limpet_proc_status status;
-	uint64_t stack, locked;
-
-	return limpet_proc_status_read(pid, &status) == 0 &&
-	       limpet_proc_limit(pid, "Max stack size", &stack) == 0 &&
-	       limpet_proc_limit(pid, "Max locked memory", &locked) == 0 &&
-	       map->end - low <= stack &&
-	       (!status.locked_bytes || (status.locked_bytes <= locked &&
-					 locked - status.locked_bytes >= map->start - low));
-}
-
-/* With a limit of our own that is as large as it takes. */
-static int touch_stack(const struct limpet_tracee *tracee, uint64_t low, uint64_t bytes)
-{
-	struct rlimit own = {.rlim_cur = RLIM_INFINITY}, larger;
-	int error;
-
-	getrlimit(RLIMIT_STACK, &own);
-	larger = own;
-	if (larger.rlim_cur < bytes)
-		larger.rlim_cur = bytes < own.rlim_max ? bytes : own.rlim_max;
-	setrlimit(RLIMIT_STACK, &larger);
-	error = limpet_tracee_touch(tracee, low);
-	setrlimit(RLIMIT_STACK, &own);
-	return error;
-}
-
-/* Below a large array that nothing touched yet the kernel's initial stack is as long as the last
- * call was deep, and grows with the next deeper one. */
-static bool grow_first_stack(const struct limpet_safepoint *safepoint,
-			     const struct limpet_tracee *tracee, uint64_t low)
-{
-	const uint64_t page = low & ~(uint64_t)(PAGE - 1);
-	struct limpet_maps maps;
-	const struct limpet_map *map;
-	bool grew = false;
-
-	if (limpet_tracee_tid(tracee) != safepoint->pid ||
-	    limpet_proc_maps_read(safepoint->pid, &maps) < 0)
-		return false;
-	map = limpet_proc_maps_find(&maps, limpet_tracee_regs(tracee)->rsp);
-	if (map && !strcmp(map->path, "[stack]") && page < map->start &&
-	    may_grow_to(safepoint->pid, map, page))
-		grew = touch_stack(tracee, low, map->end - page) == 0;
-	limpet_proc_maps_done(&maps);
-	return grew;
-}
-
-/* Finds how far the memory below the stack pointer may be used. No further than it is needed: some
- * kernels give a page that is only read its memory. */
-static bool find_stack_low(const struct limpet_safepoint *safepoint,
-			   const struct limpet_tracee *tracee, uint64_t *ret_low)
-{
-	const uint64_t sp = limpet_tracee_regs(tracee)->rsp;
-	uint64_t below[STACK_WANTED / PAGE];
-	size_t pages;
-
-	if (!stands_on_own_stack(safepoint, tracee))
-		return false;
-	for (size_t i = 0; i < LIMPET_COUNT_OF(below); i++)
-		below[i] = sp - (i + 1) * PAGE;
-	pages = limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below));
-	if (pages < LIMPET_COUNT_OF(below) &&
-	    grow_first_stack(safepoint, tracee, sp - STACK_WANTED))
-		pages = limpet_memory_probe(safepoint->pid, below, LIMPET_COUNT_OF(below));
-	*ret_low = sp - pages * PAGE;
-	return pages == LIMPET_COUNT_OF(below);
 }
 
 static bool is_in_agent(const struct limpet_safepoint *safepoint, uint64_t pc)
@@ -654,6 +607,29 @@ static enum limpet_safepoint_verdict check_interrupted(const struct limpet_safep
 	return got > 0 ? LIMPET_SAFE : LIMPET_UNSAFE_SIGNAL; /* unreadable: not a safe point */
 }
 
+/* Whether the frames, as far as they can be followed, are those of the stack's own thread. */
+static bool stands_at_top(const struct limpet_safepoint *safepoint,
+			  const struct limpet_tracee *tracee)
+{
+	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
+	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
+	struct limpet_walk_frame frame = {
+		.pc = regs->rip, .sp = regs->rsp, .fp = regs->rbp, .flags = LIMPET_FRAME_EXACT};
+	enum limpet_walk_end end = LIMPET_WALK_MORE;
+	struct limpet_walk_copy copy;
+	struct limpet_walk_map map;
+	struct long_stack stack;
+	struct look look;
+
+	if (!look_at(safepoint, tracee, memory, &look, &copy))
+		return false;
+	stack = (struct long_stack){.copy = &copy, .end = look.stack_end, .pid = safepoint->pid};
+	limpet_segment_walk_map(safepoint->segment, &map);
+	for (unsigned i = 0; end == LIMPET_WALK_MORE && i < MAX_FRAMES; i++)
+		end = limpet_walk_step(&map, NULL, read_long_stack, &stack, &frame);
+	return ends_at_top(&look, &map, &stack, &frame, end);
+}
+
 enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
 							   const struct limpet_tracee *tracee,
 							   uint64_t restorer,
@@ -670,7 +646,9 @@ enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_s
 		return LIMPET_UNSAFE_RSEQ;
 	if (is_in_agent(safepoint, regs->rip))
 		return LIMPET_UNSAFE_AGENT;
-	if (!find_stack_low(safepoint, tracee, &low))
+	if (!limpet_stack_room_find(safepoint->pid, &safepoint->modules->maps, tracee, &low))
+		return LIMPET_UNSAFE_STACK;
+	if (!stands_at_top(safepoint, tracee))
 		return LIMPET_UNSAFE_STACK;
 	*ret_stack_low = low;
 	return restorer ? check_interrupted(safepoint, regs->rsp, restorer) : LIMPET_SAFE;
@@ -691,16 +669,12 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 						     bool malloc_too, uint64_t *ret_stack_low,
 						     bool *ret_has_arena)
 {
-	const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 	LIMPET_FREE uint8_t *memory = malloc(STACK_COPY_BYTES);
-	struct limpet_walk_copy stack = {.base = regs->rsp, .data = memory};
-	struct look look = {safepoint, &stack, 0, malloc_too};
+	struct limpet_walk_copy stack;
+	struct look look;
 	enum limpet_safepoint_verdict verdict;
 	uint64_t low;
-	ssize_t got;
 
-	if (!memory)
-		return LIMPET_UNSAFE_UNKNOWN;
 	if (limpet_tracee_runs_32_bit(tracee))
 		return LIMPET_UNSAFE_CODE;
 	if (limpet_tracee_dispatches(tracee))
@@ -709,18 +683,14 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 		return LIMPET_UNSAFE_RSEQ;
 	if (!has_libcs_pointer(safepoint->pid, tracee))
 		return LIMPET_UNSAFE_POINTER;
-	look.stack_end = stack_end(safepoint, regs);
-	got = look.stack_end ? limpet_memory_read_some(safepoint->pid, regs->rsp, memory,
-						       stack_bytes(look.stack_end, regs))
-			     : 0;
-	if (got <= 0)
+	if (!look_at(safepoint, tracee, memory, &look, &stack))
 		return LIMPET_UNSAFE_UNKNOWN;
-	stack.bytes = (uint64_t)got;
+	look.malloc_too = malloc_too;
 	verdict = check_frames(&look, tracee);
 	if (verdict != LIMPET_SAFE)
 		return verdict;
 	*ret_has_arena = !malloc_too || has_arena(safepoint, tracee);
-	if (!find_stack_low(safepoint, tracee, &low))
+	if (!limpet_stack_room_find(safepoint->pid, &safepoint->modules->maps, tracee, &low))
 		return LIMPET_UNSAFE_STACK;
 	*ret_stack_low = low;
 	return LIMPET_SAFE;

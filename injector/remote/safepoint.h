@@ -57,10 +57,10 @@ enum limpet_safepoint_verdict limpet_safepoint_check(const struct limpet_safepoi
 						     bool *ret_has_arena);
 
 /* For a call of the agent's own code, which takes no lock of the program. The thread must not be in
- * a restartable sequence or in the agent, and must have enough stack. As far as words on the stack
- * show (nothing is unwound) it must not be in a signal handler on an alternate stack, nor in one
- * that has interrupted the agent. `restorer`: where handlers return to; 0: there are none.
- * *ret_stack_low as above. */
+ * a restartable sequence or in the agent, and must have enough stack, its own as far as its frames
+ * can be followed. As far as words on the stack show it must not be in a signal handler on an
+ * alternate stack, nor in one that has interrupted the agent. `restorer`: where handlers return to;
+ * 0: there are none. *ret_stack_low as above. */
 enum limpet_safepoint_verdict limpet_safepoint_check_place(const struct limpet_safepoint *safepoint,
 							   const struct limpet_tracee *tracee,
 							   uint64_t restorer,

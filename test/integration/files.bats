@@ -285,6 +285,25 @@ four_blind() {
 	finish storm
 }
 
+@test "flock(2) of the pidfd of a program, which may be its own: limpet does not take part" {
+	local word
+	start storm "$TARGETS/storm" --threads 2
+	mkfifo held
+	python3 -c '
+import fcntl, os, signal, sys
+fd = os.pidfd_open(int(sys.argv[1]))
+fcntl.flock(fd, fcntl.LOCK_EX)
+print("held", flush=True)
+signal.pause()' "$pid" >held 3>&- &
+	limpet_jobs+=($!)
+	read -r -t $((30 * LIMPET_TEST_PATIENCE)) word <held
+	[[ $word == held ]]
+	attach "$pid"
+	stop "$pid"
+	good_capture
+	finish storm
+}
+
 @test "one that keeps its turn: who captures leaves all the same, others do nothing and say so" {
 	local holder word
 	start storm "$TARGETS/storm" --threads 2
@@ -292,9 +311,10 @@ four_blind() {
 	attach "$pid"
 	mkfifo held
 	python3 -c '
-import fcntl, os, signal, sys
+import fcntl, os, signal, struct, sys
 fd = os.pidfd_open(int(sys.argv[1]))
-fcntl.flock(fd, fcntl.LOCK_EX)
+byte = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0x6c696d706574, 1, 0)
+fcntl.fcntl(fd, fcntl.F_OFD_SETLKW, byte)
 print("held", flush=True)
 signal.pause()' "$pid" >held 3>&- &
 	holder=$!

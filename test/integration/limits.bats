@@ -318,6 +318,18 @@ crowded() {
 	finish storm
 }
 
+@test "limpet itself has a small stack: it takes a larger one, and its command does not; refused where it may not" {
+	start storm "$TARGETS/storm" --threads 2
+	look "$pid"
+	within 60 bash -c 'ulimit -S -s 64; exec "$@"' - "$LIMPET" attach -q -d 100ms -o short.limpet "$pid"
+	within 60 bash -c 'ulimit -S -s 64; exec "$@"' - "$LIMPET" run -q -o run.limpet bash -c 'ulimit -s' >limit
+	same "the command's limit in KiB" "$(head -n 1 limit)" 64
+	refused 1 "needs a stack of 256 KiB; its limit is 64 KiB" bash -c 'ulimit -s 64; exec "$@"' - \
+		"$LIMPET" attach -q -d 100ms -o never.limpet "$pid"
+	unchanged "$pid"
+	finish storm
+}
+
 # track: container | a memory cgroup with a tight limit | attach | refused while the headroom is less than twice `--agent-memory`, which can be lowered
 @test "a memory cgroup with little headroom: refused; with less for the agent, captured and not missed" {
 	make_group 100

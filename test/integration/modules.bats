@@ -183,7 +183,24 @@ nameless() {
 	finish turns
 }
 
-@test "a module whose file is removed as soon as it is loaded has its names" {
+# files_of PID NAME: how many of the files that it has open are called so.
+files_of() {
+	find "/proc/$1/fd" -lname "*/$2*" 2>/dev/null | wc -l
+}
+
+# module_sum FILE: the allocations under the module of that file, which may be called deleted.
+module_sum() {
+	jq --arg file "/$1" '[.sites[] | select(any(.stack[]; .module // "" | contains($file))) | .allocations] | add // 0' \
+		report.json
+}
+
+# has_let_go NAME
+has_let_go() {
+	[[ $(files_of "$limpet_job" "$1") == 0 ]]
+}
+
+# Of the first, which is gone, the trace has the place alone.
+@test "a module whose file is removed as soon as it is loaded has its names, and its space is free once it is unloaded" {
 	cp "$TARGETS/turn-alpha.so" alpha.so
 	cp "$TARGETS/turn-omega.so" omega.so
 	start turns "$TARGETS/turns" ./alpha.so ./omega.so
@@ -196,9 +213,41 @@ nameless() {
 	tell turns "remove 1" removed
 	tell turns "take 1000" taken
 	wait_until 20 recorded "$pid" 2200
+	wait_until 20 has_let_go alpha.so
 	stop "$pid"
 	good_capture
-	same "under the first" "$(site_sum turn_alpha allocations)" 100
+	same "in the first" "$(module_sum alpha.so)" 100
+	same "under the second" "$(site_sum turn_omega allocations)" 1000
+	finish turns
+}
+
+# Where the first module is mounted is unmounted once it is unloaded; the second has no name at the end.
+mounted() {
+	unshare --mount true 2>/dev/null || skip "making namespaces is not allowed here"
+	mkdir first second
+	start turns unshare --mount bash -c 'mount -t tmpfs none first && mount -t tmpfs none second &&
+		cp "$0" first/alpha.so && cp "$1" second/omega.so && exec "$2" first/alpha.so second/omega.so' \
+		"$TARGETS/turn-alpha.so" "$TARGETS/turn-omega.so" "$TARGETS/turns" || return 1
+	tell turns "put 0" there
+}
+
+unmount() {
+	nsenter --target "$pid" --mount umount "$work/first" 2>/dev/null
+}
+
+@test "a module on a file system that the program unmounts: nothing of limpet's keeps that, and what stays has its names" {
+	mounted
+	attach "$pid"
+	tell turns "take 100" taken
+	wait_until 20 recorded "$pid" 200
+	same "files of the program's that limpet has open" "$(files_of "$limpet_job" alpha.so)" 0
+	tell turns "put 1" there
+	tell turns "remove 1" removed
+	wait_until 20 unmount
+	tell turns "take 1000" taken
+	stop "$pid"
+	good_capture
+	same "in the first" "$(module_sum alpha.so)" 100
 	same "under the second" "$(site_sum turn_omega allocations)" 1000
 	finish turns
 }

@@ -216,6 +216,14 @@ captured_meanwhile() {
 	comes_again coroutine
 }
 
+@test "every thread on a coroutine's stack in an array of its own frames: given up, nothing changed" {
+	gives_up array "on one that is not the thread's own"
+}
+
+@test "every thread near the end of a stack of the program's, with another's memory below: given up, nothing changed" {
+	gives_up pool "short of stack|in a signal handler"
+}
+
 # bats test_tags=release
 @test "every thread short of stack: given up, nothing changed" {
 	gives_up stack "short of stack|in a signal handler"

@@ -18,6 +18,8 @@
  *	handler-below: every thread is in a signal handler, on the stack of what is interrupted
  *	coroutine: every thread is on a small stack that it made itself, with memory of others right
  *		below; the main thread listens in a signal handler
+ *	array: the same, with the stacks in arrays of the threads' frames, the main thread's, too
+ *	pool: the threads' stacks are the program's, side by side, and nearly used up
  *	stack: the threads have 16 KiB of stack; the main thread listens in a signal handler
  *
  * "ready none REASON": the kernel does not let it. */
@@ -44,6 +46,8 @@
 #define BLOCK_BYTES (100u << 10) /* less than what malloc maps by itself */
 #define COROUTINE_BYTES (16u << 10)
 #define NEIGHBOUR_BYTES (64u << 10)
+#define GIVEN_BYTES (64u << 10)
+#define LEFT_BYTES (4u << 10)
 #define ALTERNATE_BYTES (64u << 10)
 
 static const char *mode, *library;
@@ -178,27 +182,67 @@ static void wait_for_child(void (*meanwhile)(void))
 		target_broken("a child ended with status %#x", status);
 }
 
-/* As the stacks of goroutines lie: no page that is not there keeps them apart. */
-static void stay_on_coroutine(void)
+/* Memory of another, below a small stack. */
+static void fill_neighbour(unsigned char *memory)
 {
-	static unsigned char expected[NEIGHBOUR_BYTES];
+	memset(memory, 0x5a, NEIGHBOUR_BYTES);
+}
+
+static void check_neighbour(const unsigned char *memory)
+{
+	for (size_t i = 0; i < NEIGHBOUR_BYTES; i++)
+		if (memory[i] != 0x5a)
+			target_broken("the memory below a stack has changed");
+}
+
+static void stay_on_coroutine(unsigned char *memory, void (*meanwhile)(void))
+{
+	ucontext_t caller, context;
+
+	if (getcontext(&context))
+		target_broken("no coroutine");
+	fill_neighbour(memory);
+	context.uc_stack = (stack_t){.ss_sp = memory + NEIGHBOUR_BYTES, .ss_size = COROUTINE_BYTES};
+	context.uc_link = &caller;
+	makecontext(&context, meanwhile, 0);
+	if (swapcontext(&caller, &context))
+		target_broken("no way to a coroutine");
+	check_neighbour(memory);
+}
+
+/* As the stacks of goroutines lie: no page that is not there keeps them apart. */
+static void stay_on_mapped(void)
+{
 	const size_t bytes = NEIGHBOUR_BYTES + COROUTINE_BYTES;
 	unsigned char *memory =
 		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ucontext_t caller, context;
 
-	if (memory == MAP_FAILED || getcontext(&context))
+	if (memory == MAP_FAILED)
 		target_broken("no coroutine");
-	memset(expected, 0x5a, NEIGHBOUR_BYTES);
-	memset(memory, 0x5a, NEIGHBOUR_BYTES);
-	context.uc_stack = (stack_t){.ss_sp = memory + NEIGHBOUR_BYTES, .ss_size = COROUTINE_BYTES};
-	context.uc_link = &caller;
-	makecontext(&context, holder_stay, 0);
-	if (swapcontext(&caller, &context))
-		target_broken("no way to a coroutine");
-	if (memcmp(memory, expected, NEIGHBOUR_BYTES) != 0)
-		target_broken("the memory below a coroutine has changed");
+	stay_on_coroutine(memory, holder_stay);
 	munmap(memory, bytes);
+}
+
+/* As in the example of makecontext(3). */
+static void stay_in_array(void (*meanwhile)(void))
+{
+	unsigned char memory[NEIGHBOUR_BYTES + COROUTINE_BYTES];
+
+	stay_on_coroutine(memory, meanwhile);
+}
+
+static __thread unsigned char *own_stack; /* above memory of another */
+
+static void stay_near_end(void)
+{
+	unsigned char here;
+	unsigned char used[&here - own_stack - LEFT_BYTES];
+
+	memset(used, 1, sizeof(used));
+	__asm__ volatile("" : : "r"(used) : "memory");
+	fill_neighbour(own_stack - NEIGHBOUR_BYTES);
+	holder_stay();
+	check_neighbour(own_stack - NEIGHBOUR_BYTES);
 }
 
 static int stay_at_module(struct dl_phdr_info *info, size_t bytes, void *context)
@@ -229,7 +273,11 @@ static void stay(void)
 	} else if (!strcmp(mode, "vfork")) {
 		wait_for_child(holder_stay);
 	} else if (!strcmp(mode, "coroutine")) {
-		stay_on_coroutine();
+		stay_on_mapped();
+	} else if (!strcmp(mode, "array")) {
+		stay_in_array(holder_stay);
+	} else if (!strcmp(mode, "pool")) {
+		stay_near_end();
 	} else if (!strcmp(mode, "stack")) {
 		holder_stay();
 	} else {
@@ -291,6 +339,8 @@ static void hold(const pid_t *tids, unsigned count)
 	target_say("holding");
 	if (!strcmp(mode, "vfork"))
 		wait_for_child(listen_to_release);
+	else if (!strcmp(mode, "array"))
+		stay_in_array(listen_to_release);
 	else if (strncmp(mode, "loader", 6))
 		raise(SIGUSR2);
 	else
@@ -306,6 +356,7 @@ static void hold(const pid_t *tids, unsigned count)
 	target_say("released");
 }
 
+static unsigned char pool[THREADS][NEIGHBOUR_BYTES + GIVEN_BYTES] __attribute__((aligned(4096)));
 static pid_t tids[THREADS];
 static atomic_uint born;
 
@@ -313,6 +364,7 @@ static void *worker_begin(void *argument)
 {
 	static char alternate[THREADS][ALTERNATE_BYTES];
 
+	own_stack = &pool[(uintptr_t)argument][NEIGHBOUR_BYTES];
 	take_alternate(alternate[(uintptr_t)argument]);
 	tids[(uintptr_t)argument] = (pid_t)syscall(SYS_gettid);
 	holder_work(1);
@@ -342,9 +394,13 @@ int main(int argc, char **argv)
 	pthread_attr_init(&attributes);
 	if (!strcmp(mode, "stack") && pthread_attr_setstacksize(&attributes, 16384))
 		target_broken("no small stacks");
-	for (uintptr_t i = 0; i < THREADS; i++)
+	for (uintptr_t i = 0; i < THREADS; i++) {
+		if (!strcmp(mode, "pool") &&
+		    pthread_attr_setstack(&attributes, &pool[i][NEIGHBOUR_BYTES], GIVEN_BYTES))
+			target_broken("no stacks of our own");
 		if (pthread_create(&threads[i], &attributes, worker_begin, (void *)i))
 			target_broken("no thread");
+	}
 	while (born < THREADS)
 		nanosleep(&nap, NULL);
 	target_say("ready %d", getpid());

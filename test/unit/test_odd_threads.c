@@ -123,11 +123,17 @@ static void stand_without_key_0(void)
 			 : "memory");
 }
 
-static struct limpet_tracee *stop_child(void (*stand)(void))
+static void wait_for(const int *word)
 {
 	const struct timespec moment = {.tv_nsec = 1000000};
+
+	while (!__atomic_load_n(word, __ATOMIC_ACQUIRE))
+		nanosleep(&moment, NULL);
+}
+
+static pid_t start_child(void (*stand)(void))
+{
 	pid_t parent = getpid(), child;
-	struct limpet_tracee *tracee;
 
 	*is_there = 0;
 	child = fork();
@@ -138,8 +144,21 @@ static struct limpet_tracee *stop_child(void (*stand)(void))
 			stand();
 		_exit(0);
 	}
-	while (!__atomic_load_n(is_there, __ATOMIC_ACQUIRE))
-		nanosleep(&moment, NULL);
+	wait_for(is_there);
+	return child;
+}
+
+static void reap(pid_t child)
+{
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static struct limpet_tracee *stop_child(void (*stand)(void))
+{
+	pid_t child = start_child(stand);
+	struct limpet_tracee *tracee;
+
 	assert_int_equal(limpet_tracee_stop(tracer, child, child,
 					    limpet_monotonic_ns() + 60 * SECOND_NS, &tracee),
 			 0);
@@ -151,8 +170,7 @@ static void end_child(struct limpet_tracee *tracee)
 	pid_t child = limpet_tracee_tid(tracee);
 
 	assert_int_equal(limpet_tracee_release(tracee), 0);
-	assert_int_equal(kill(child, SIGKILL), 0);
-	assert_int_equal(waitpid(child, NULL, 0), child);
+	reap(child);
 }
 
 /* ------------------------------------------------------------------ tests */
@@ -223,12 +241,70 @@ static void test_protection_keys(void **state)
 	assert_int_equal(hijack(stand_without_key_0), -EACCES);
 }
 
+/* As LeakSanitizer does: a child of the program's traces it. */
+static void stand_and_be_traced(void)
+{
+	const pid_t parent = getpid();
+
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+	if (fork())
+		stand_in_a_call();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (ptrace(PTRACE_SEIZE, parent, NULL, NULL))
+		_exit(1);
+	is_there[1] = getpid();
+	for (;;)
+		pause();
+}
+
+static int try_to_stop(pid_t child)
+{
+	struct limpet_tracee *tracee;
+	int error = limpet_tracee_stop(tracer, child, child, limpet_monotonic_ns() + 60 * SECOND_NS,
+				       &tracee);
+
+	if (!error)
+		limpet_tracee_release(tracee);
+	return error;
+}
+
+static void test_a_tracer_of_its_own(void **state)
+{
+	const pid_t child = start_child(stand_and_be_traced), other = start_child(stand_in_a_call);
+	pid_t stranger;
+
+	(void)state;
+	wait_for(&is_there[1]);
+	assert_int_equal(try_to_stop(child), -ETIMEDOUT);
+	assert_int_equal(kill(is_there[1], SIGKILL), 0);
+	while (try_to_stop(child) == -ETIMEDOUT)
+		;
+	assert_int_equal(try_to_stop(child), 0);
+
+	is_there[1] = 0;
+	stranger = fork();
+	assert_true(stranger >= 0);
+	if (!stranger) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		is_there[1] = ptrace(PTRACE_SEIZE, other, NULL, NULL) ? -1 : 1;
+		for (;;)
+			pause();
+	}
+	wait_for(&is_there[1]);
+	assert_int_equal(is_there[1], 1);
+	assert_int_equal(try_to_stop(other), -EPERM);
+	reap(stranger);
+	reap(other);
+	reap(child);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_restartable_sequence),
 		cmocka_unit_test(test_32_bit_code),
 		cmocka_unit_test(test_protection_keys),
+		cmocka_unit_test(test_a_tracer_of_its_own),
 	};
 
 	is_there = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_32BIT,

@@ -142,6 +142,41 @@ static void test_tracer_is_named(void **state)
 	assert_refused("traced", "'limpet'", "limpet status");
 }
 
+static unsigned naps, naps_until_it_ends;
+
+int __wrap_nanosleep(const struct timespec *time, struct timespec *rest);
+int __wrap_nanosleep(const struct timespec *time, struct timespec *rest)
+{
+	(void)time, (void)rest;
+	if (++naps == naps_until_it_ends)
+		proc_fixture_status(preflight_pid, "program", 'S', preflight_pid, 1,
+				    "TracerPid:\t0\nSeccomp:\t0\n");
+	return 0;
+}
+
+/* LeakSanitizer's stops the program's threads, looks, and is gone. */
+static void test_own_tracer_is_waited_for(void **state)
+{
+	(void)state;
+	proc_fixture_process(99999991, "checker");
+	proc_fixture_write("99999991/status",
+			   "Name:\tchecker\nState:\tS (words)\nTgid:\t99999991\nPid:\t99999991\n"
+			   "PPid:\t%d\nUid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nFDSize:\t64\n"
+			   "VmSize:\t1 kB\nVmRSS:\t1 kB\nThreads:\t1\n",
+			   preflight_pid);
+	proc_fixture_status(preflight_pid, "program", 'S', preflight_pid, 1,
+			    "TracerPid:\t99999991\nSeccomp:\t0\n");
+	naps = 0;
+	naps_until_it_ends = 0;
+	assert_int_equal(preflight_look(preflight_pid, NULL), -EBUSY);
+	assert_refused("traced", "traced by 'checker' (99999991)", "");
+	assert_true(naps > 0);
+	naps = 0;
+	naps_until_it_ends = 3;
+	assert_int_equal(preflight_look(preflight_pid, NULL), 0);
+	assert_int_equal(naps, 3);
+}
+
 static void test_captured_already(void **state)
 {
 	(void)state;
@@ -326,6 +361,7 @@ int main(void)
 		WITH_ROOT(test_damaged_proc_is_no_verdict),
 		cmocka_unit_test(test_own_process),
 		WITH_ROOT(test_tracer_is_named),
+		WITH_ROOT(test_own_tracer_is_waited_for),
 		WITH_ROOT(test_captured_already),
 		cmocka_unit_test(test_real_child),
 		cmocka_unit_test(test_another_process),

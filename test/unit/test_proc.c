@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -454,7 +455,9 @@ static void test_status_reads_every_field(void **state)
 	(void)state;
 	proc_fixture_status(PID, "node", 'R', PID, 11,
 			    "NSpid:\t4711\t300\t7\nTracerPid:\t99\nCapPrm:\t000001ffffffffff\n"
-			    "CapEff:\t0000000000080000\nNoNewPrivs:\t1\nSeccomp:\t2\n"
+			    "SigPnd:\t0000000000000001\nShdPnd:\t0000000000000006\n"
+			    "SigCgt:\t0000000000000005\nCapEff:\t0000000000080000\nNoNewPrivs:"
+			    "\t1\nSeccomp:\t2\n"
 			    "RssFile:\t    2000 kB\nRssShmem:\t      48 kB\n");
 	proc_fixture_stat(PID, "node", 0x400100, 123456789012ull);
 	assert_int_equal(limpet_proc_status_read(PID, &status), 0);
@@ -463,6 +466,7 @@ static void test_status_reads_every_field(void **state)
 	assert_int_equal(status.tgid, PID);
 	assert_int_equal(status.ppid, 1);
 	assert_int_equal(status.tracer, 99);
+	assert_int_equal(status.handlers_due, 5);
 	assert_int_equal(status.ns_pid, 7);
 	assert_true(status.other_pid_ns);
 	assert_int_equal(status.uid, getuid());
@@ -878,6 +882,69 @@ static void test_the_tid_is_found_where_memory_ends(void **state)
 	assert_int_equal(limpet_tid_offset_find(target_of(getpid()), (pid_t)tid, 0, page), 0);
 }
 
+struct own_stack {
+	uint64_t lowest, beside, noted;
+};
+
+static void *look_at_own_stack(void *argument)
+{
+	const uint64_t pointer = (uint64_t)(uintptr_t)pthread_self(), end = pointer + 4096;
+	struct own_stack *own = argument;
+	pthread_attr_t attributes;
+	size_t bytes;
+	void *stack;
+
+	if (pthread_getattr_np(pthread_self(), &attributes) ||
+	    pthread_attr_getstack(&attributes, &stack, &bytes))
+		return NULL;
+	own->noted = (uint64_t)(uintptr_t)stack;
+	own->lowest = limpet_stack_lowest(getpid(), pointer, end, (uint64_t)(uintptr_t)&own);
+	own->beside = limpet_stack_lowest(getpid(), pointer, end, own->noted - 1);
+	return own;
+}
+
+static void test_where_a_stack_ends(void **state)
+{
+	static unsigned char given[64 << 10] __attribute__((aligned(4096)));
+	pthread_attr_t attributes;
+	struct own_stack own = {0};
+	pthread_t thread;
+	void *answer;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, look_at_own_stack, &own), 0);
+	assert_int_equal(pthread_join(thread, &answer), 0);
+	assert_non_null(answer);
+	assert_int_equal(own.lowest, own.noted);
+	assert_int_equal(own.beside, 0);
+	pthread_attr_init(&attributes);
+	assert_int_equal(pthread_attr_setstack(&attributes, given, sizeof(given)), 0);
+	assert_int_equal(pthread_create(&thread, &attributes, look_at_own_stack, &own), 0);
+	assert_int_equal(pthread_join(thread, &answer), 0);
+	assert_non_null(answer);
+	assert_int_equal(own.lowest, (uint64_t)(uintptr_t)given);
+	assert_int_equal(own.beside, 0);
+}
+
+/* As musl 1.2.3 has them, in words. */
+static void test_where_a_stack_of_musls_ends(void **state)
+{
+	static uint64_t block[64];
+	const uint64_t pointer = (uint64_t)(uintptr_t)block, end = pointer + sizeof(block);
+	const uint64_t stack_end = pointer - 24, bytes = 0x20000;
+
+	(void)state;
+	block[0] = pointer;
+	block[11] = stack_end;
+	block[12] = bytes;
+	assert_int_equal(limpet_stack_lowest(getpid(), pointer, end, stack_end - 8),
+			 stack_end - bytes);
+	assert_int_equal(limpet_stack_lowest(getpid(), pointer, end, stack_end - bytes - 8), 0);
+	assert_int_equal(limpet_stack_lowest(getpid(), pointer, end, stack_end + 8), 0);
+	block[12] = 0;
+	assert_int_equal(limpet_stack_lowest(getpid(), pointer, end, stack_end - 8), 0);
+}
+
 int main(void)
 {
 #define WITH_ROOT(test) cmocka_unit_test_setup_teardown(test, begin, end)
@@ -911,6 +978,8 @@ int main(void)
 		cmocka_unit_test(test_a_thread_settles_once_it_has_run),
 		cmocka_unit_test(test_memory_is_probed_up_to_the_first_hole),
 		cmocka_unit_test(test_the_tid_is_found_where_memory_ends),
+		cmocka_unit_test(test_where_a_stack_ends),
+		cmocka_unit_test(test_where_a_stack_of_musls_ends),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -25,10 +25,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch.h"
+#include "injector/ptrace/tracee.h"
 
 #define RED_ZONE 128u
 #define SW_RESERVED 464u
@@ -111,12 +113,15 @@ __asm__(".text\n"
 	"home_test_restorer:\n"
 	"	movl $15, %eax\n"
 	"	syscall\n"
-	"	ud2\n");
+	"	ud2\n"
+	"home_test_call:\n"
+	"	syscall\n"
+	"	ret\n");
 /* clang-format on */
 extern __attribute__((visibility("hidden"), noreturn)) void home_test_fill_and_spin(
 	const struct pattern *pattern);
 extern __attribute__((visibility("hidden"))) const char home_test_spin[], home_test_return[],
-	home_test_restorer[];
+	home_test_restorer[], home_test_call[];
 
 static uint64_t random_state = 88172645463325252ull;
 
@@ -534,6 +539,63 @@ static void test_sleep_ends_with_eintr(void **state)
 	go_home_from(CALL_NANOSLEEP, SYS_clock_nanosleep, -516);
 }
 
+/* ------------------------------------------------------------------ given up */
+
+static void note_handler(int number)
+{
+	(void)number;
+}
+
+static void pause_once(void *context)
+{
+	const struct sigaction action = {.sa_handler = context, .sa_flags = SA_RESTART};
+
+	if (sigaction(SIGUSR1, &action, NULL) < 0)
+		_exit(1);
+	_exit(syscall(SYS_pause) == -1 && errno == EINTR ? 0 : 2);
+}
+
+/* Hijacks the child in pause(), and gives it up after the signal has come. */
+static pid_t give_up_in_pause(void (*handler)(int))
+{
+	const uint64_t second_ns = 1000000000u;
+	struct limpet_tracee_gadgets gadgets = {.syscall = (uintptr_t)home_test_call,
+						.restorer = (uintptr_t)home_test_restorer};
+	pid_t pid = start_child(pause_once, (void *)(uintptr_t)handler);
+	struct limpet_proc_syscall blocked;
+	struct limpet_tracer *tracer;
+	struct limpet_tracee *tracee;
+
+	wait_until_blocked(pid, SYS_pause, &blocked);
+	assert_int_equal(limpet_tracer_new(&tracer), 0);
+	assert_int_equal(limpet_tracee_stop(tracer, pid, pid,
+					    limpet_monotonic_ns() + 60 * second_ns, &tracee),
+			 0);
+	assert_int_equal(
+		limpet_tracee_hijack(tracee, &gadgets, limpet_tracee_regs(tracee)->rsp - 65536), 0);
+	kill(pid, SIGUSR1);
+	assert_int_equal(limpet_tracee_abandon(tracee), 0);
+	limpet_tracer_free(tracer);
+	return pid;
+}
+
+static void test_a_handler_ends_a_call_that_is_given_up(void **state)
+{
+	struct limpet_proc_syscall again;
+	int status = 0;
+	pid_t pid;
+
+	(void)state;
+	pid = give_up_in_pause(note_handler);
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	/* Nothing else does. */
+	pid = give_up_in_pause(SIG_IGN);
+	wait_until_blocked(pid, SYS_pause, &again);
+	end_child(pid);
+}
+
 /* ------------------------------------------------------------------ the image alone */
 
 #define OFFSET_RAX (8 + 40 + 8 * 13)
@@ -642,6 +704,7 @@ int main(void)
 		cmocka_unit_test(test_futex_goes_on),
 		cmocka_unit_test(test_pause_goes_on),
 		cmocka_unit_test(test_sleep_ends_with_eintr),
+		cmocka_unit_test(test_a_handler_ends_a_call_that_is_given_up),
 		cmocka_unit_test(test_restart_rules),
 		cmocka_unit_test(test_too_little_state_is_refused),
 		cmocka_unit_test(test_rights_by_protection_keys),

@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "injector/proc/memory.h"
+
 #define FXSAVE_BYTES 512u
 #define SW_RESERVED 464u /* in the fxsave area */
 #define XSAVE_HEADER 512u
@@ -146,6 +148,20 @@ static void registers_to_greg(const struct user_regs_struct *regs, uint64_t *gre
 uint64_t limpet_sigreturn_frame_answer(uint64_t address)
 {
 	return address + offsetof(struct kernel_frame, uc.gregs) + REG_RAX * sizeof(uint64_t);
+}
+
+int limpet_sigreturn_frame_end_call(pid_t pid, uint64_t address,
+				    const struct user_regs_struct *regs)
+{
+	const uint64_t gregs = address + offsetof(struct kernel_frame, uc.gregs);
+	const uint64_t answer = (uint64_t)(int64_t)-EINTR, pc = regs->rip;
+	int error;
+
+	if ((int64_t)regs->orig_rax < 0 || (int64_t)regs->rax != -ERESTARTNOHAND)
+		return 0;
+	error = limpet_memory_write(pid, gregs + REG_RAX * sizeof(answer), &answer, sizeof(answer));
+	return error ? error
+		     : limpet_memory_write(pid, gregs + REG_RIP * sizeof(pc), &pc, sizeof(pc));
 }
 
 int limpet_sigreturn_frame_build(const struct limpet_sigreturn_state *state, uint64_t restorer,

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <sys/user.h>
 
 /* Asks the processor what the next function needs to know: before a thread stands for it. */
@@ -18,6 +19,13 @@ bool limpet_xstate_denies_key_0(const uint8_t *xstate, size_t bytes, uint32_t pk
 
 /* Where the frame at `address` keeps the result of a system call. */
 uint64_t limpet_sigreturn_frame_answer(uint64_t address);
+
+/* A handler that runs before the thread is home ends the call that it is in: with EINTR, instead of
+ * being made again, where the kernel would do so whatever the handler's flags (ERESTARTNOHAND:
+ * pause, epoll_wait and others). `regs` are those that the frame was built of. Writes to the frame
+ * at `address`; 0 or -errno. */
+int limpet_sigreturn_frame_end_call(pid_t pid, uint64_t address,
+				    const struct user_regs_struct *regs);
 
 /* What a frame restores. */
 struct limpet_sigreturn_state {
