@@ -147,6 +147,25 @@ static uint64_t count_message(pid_t pid, uint64_t address)
 	return count_bytes(pid, (uintptr_t)message.msg_iov, message.msg_iovlen);
 }
 
+/* Before it makes the call again the kernel writes there what is left of the limit. Where it
+ * cannot, the call ends with EINTR. */
+static enum limpet_stop_effect effect_on_limit(pid_t pid, const struct limpet_proc_syscall *call,
+					       uint64_t limit)
+{
+	struct limpet_maps maps;
+	const struct limpet_map *map;
+	bool writable;
+
+	if (!limit || limit - call->sp < FRAME_BYTES)
+		return LIMPET_STOP_UNSEEN;
+	if (limpet_proc_maps_read(pid, &maps) < 0)
+		return LIMPET_STOP_BREAKS;
+	map = limpet_proc_maps_find(&maps, limit);
+	writable = map && map->perms[1] == 'w';
+	limpet_proc_maps_done(&maps);
+	return writable ? LIMPET_STOP_UNSEEN : LIMPET_STOP_BREAKS;
+}
+
 /* Between two pipes everything is moved at once, after waiting for both. */
 static enum limpet_stop_effect effect_on_splice(pid_t pid, uint64_t in, uint64_t out)
 {
