@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "common/begins.h"
@@ -107,15 +108,54 @@ static enum limpet_stop_effect effect_on_write(pid_t pid, uint64_t fd, uint64_t 
 	return LIMPET_STOP_CUTS;
 }
 
-/* A read returns as soon as data is there; but a terminal in raw mode may be set to wait for more
- * (VMIN). */
+/* A copy; -1: it is none of those that may be asked, or the kernel cannot copy it. */
+static int copy_of(pid_t pid, uint64_t fd)
+{
+	LIMPET_CLOSE int process = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return process < 0 ? -1 : limpet_proc_copy(process, pid, (unsigned)fd);
+}
+
+/* What it waits for beyond the first byte (SO_RCVLOWAT) may be there in part. */
+static enum limpet_stop_effect effect_on_receive(pid_t pid, uint64_t fd, uint64_t bytes,
+						 uint64_t flags)
+{
+	LIMPET_CLOSE int copy = -1;
+	socklen_t size = sizeof(int);
+	int least = 1;
+
+	if (bytes <= 1)
+		return LIMPET_STOP_TIMED;
+	if (flags & MSG_WAITALL)
+		return LIMPET_STOP_CUTS;
+	copy = copy_of(pid, fd);
+	return copy >= 0 && getsockopt(copy, SOL_SOCKET, SO_RCVLOWAT, &least, &size) == 0 &&
+			       least > 1
+		       ? LIMPET_STOP_CUTS
+		       : LIMPET_STOP_TIMED;
+}
+
+/* In raw mode a terminal may be set to wait for more than a byte. */
+static bool waits_for_more(pid_t pid, uint64_t fd)
+{
+	LIMPET_CLOSE int copy = copy_of(pid, fd);
+	struct termios mode;
+
+	return copy >= 0 && tcgetattr(copy, &mode) == 0 && !(mode.c_lflag & ICANON) &&
+	       mode.c_cc[VMIN] > 1;
+}
+
+/* A read returns as soon as data is there, except from sockets and terminals that are set to wait
+ * for more. */
 static enum limpet_stop_effect effect_on_read(pid_t pid, uint64_t fd, uint64_t bytes)
 {
 	char link[64];
 
 	read_link(pid, fd, link, sizeof(link));
 	if (limpet_begins(link, "socket:"))
-		return LIMPET_STOP_TIMED;
+		return effect_on_receive(pid, fd, bytes, 0);
+	if (bytes > 1 && limpet_begins(link, "/") && waits_for_more(pid, fd))
+		return LIMPET_STOP_CUTS;
 	if (limpet_begins(link, "pipe:") || limpet_begins(link, "anon_inode:") || bytes <= 1)
 		return LIMPET_STOP_UNSEEN;
 	return LIMPET_STOP_DOUBTFUL;
@@ -158,11 +198,6 @@ static enum limpet_stop_effect effect_on_splice(pid_t pid, uint64_t in, uint64_t
 						: LIMPET_STOP_DOUBTFUL;
 }
 
-static enum limpet_stop_effect effect_on_receive(uint64_t bytes, uint64_t flags)
-{
-	return flags & MSG_WAITALL && bytes > 1 ? LIMPET_STOP_CUTS : LIMPET_STOP_TIMED;
-}
-
 static enum limpet_stop_effect effect_by_arguments(pid_t pid,
 						   const struct limpet_proc_syscall *call)
 {
@@ -188,13 +223,13 @@ static enum limpet_stop_effect effect_by_arguments(pid_t pid,
 		return args[2] > 1 ? LIMPET_STOP_CUTS
 				   : effect_on_send(pid, args[0], count_message(pid, args[1]));
 	case SYS_recvfrom:
-		return effect_on_receive(args[2], args[3]);
+		return effect_on_receive(pid, args[0], args[2], args[3]);
 	case SYS_recvmsg:
-		return effect_on_receive(ANY_BYTES, args[2]);
+		return effect_on_receive(pid, args[0], ANY_BYTES, args[2]);
 	case SYS_recvmmsg:
 		return args[2] > 1 && !(args[3] & MSG_WAITFORONE)
 			       ? LIMPET_STOP_CUTS
-			       : effect_on_receive(ANY_BYTES, args[3]);
+			       : effect_on_receive(pid, args[0], ANY_BYTES, args[3]);
 	case SYS_accept:
 	case SYS_accept4:
 	case SYS_connect:
@@ -296,6 +331,8 @@ const char *limpet_stop_call_name(long number)
 		long number;
 		const char *name;
 	} names[] = {
+		{SYS_read, "read"},
+		{SYS_readv, "readv"},
 		{SYS_write, "write"},
 		{SYS_writev, "writev"},
 		{SYS_sendto, "sendto"},

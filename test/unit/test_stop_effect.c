@@ -66,7 +66,18 @@ static void test_pipes_take_a_page_at_once(void **state)
 
 static void test_receiving(void **state)
 {
+	const int least = 5;
+	int ends[2];
+
 	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	assert_int_equal(effect(SYS_recvfrom, (uint64_t)ends[0], 0, 5, 0), LIMPET_STOP_TIMED);
+	assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)), 0);
+	assert_int_equal(effect(SYS_recvfrom, (uint64_t)ends[0], 0, 5, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_read, (uint64_t)ends[0], 0, 5, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_recvfrom, (uint64_t)ends[0], 0, 1, 0), LIMPET_STOP_TIMED);
+	close(ends[0]);
+	close(ends[1]);
 	assert_int_equal(effect(SYS_recvfrom, 0, 0, 5, 0), LIMPET_STOP_TIMED);
 	assert_int_equal(effect(SYS_recvfrom, 0, 0, 5, MSG_WAITALL), LIMPET_STOP_CUTS);
 	assert_int_equal(effect(SYS_recvmsg, 0, 0, MSG_WAITALL, 0), LIMPET_STOP_CUTS);
