@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
 #include <termios.h>
@@ -267,6 +268,17 @@ enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_pro
 	default:
 		return LIMPET_STOP_DOUBTFUL;
 	}
+}
+
+bool limpet_stop_has_time_limit(pid_t pid, const struct limpet_proc_syscall *call)
+{
+	LIMPET_CLOSE int copy = copy_of(pid, call->args[0]);
+	struct timeval sending = {0, 0}, receiving = {0, 0};
+	socklen_t bytes = sizeof(sending);
+
+	return copy < 0 || getsockopt(copy, SOL_SOCKET, SO_SNDTIMEO, &sending, &bytes) < 0 ||
+	       getsockopt(copy, SOL_SOCKET, SO_RCVTIMEO, &receiving, &bytes) < 0 ||
+	       sending.tv_sec || sending.tv_usec || receiving.tv_sec || receiving.tv_usec;
 }
 
 bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number)
