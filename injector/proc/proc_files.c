@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/array.h"
@@ -247,4 +248,37 @@ int limpet_proc_pin(pid_t pid, unsigned fd, unsigned *ret_type)
 	}
 	*ret_type = status.stx_mode & S_IFMT;
 	return pinned;
+}
+
+/* Terminals of the console and of serial lines, and those of UNIX 98. */
+static bool is_terminal(const struct statx *status)
+{
+	return S_ISCHR(status->stx_mode) &&
+	       (status->stx_rdev_major == 4 || status->stx_rdev_major == 5 ||
+		(status->stx_rdev_major >= 136 && status->stx_rdev_major <= 143));
+}
+
+static bool may_be_copied(int fd)
+{
+	struct statx status;
+
+	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 &&
+	       (S_ISFIFO(status.stx_mode) || S_ISSOCK(status.stx_mode) || is_terminal(&status));
+}
+
+int limpet_proc_copy(int process, pid_t pid, unsigned fd)
+{
+	unsigned type;
+	const int pinned = limpet_proc_pin(pid, fd, &type);
+	bool may;
+	int copy;
+
+	if (pinned < 0)
+		return pinned;
+	may = may_be_copied(pinned);
+	close(pinned);
+	copy = may ? (int)syscall(SYS_pidfd_getfd, process, (int)fd, 0) : -1;
+	if (copy < 0)
+		return may ? -errno : -EBADF;
+	return may_be_copied(copy) ? copy : -EBADF;
 }

@@ -11,8 +11,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "common/begins.h"
@@ -110,15 +112,54 @@ static enum limpet_stop_effect effect_on_write(pid_t pid, uint64_t fd, uint64_t 
 	return LIMPET_STOP_CUTS;
 }
 
-/* A read returns as soon as data is there; but a terminal in raw mode may be set to wait for more
- * (VMIN). */
+/* A copy; -1: it is none of those that may be asked, or the kernel cannot copy it. */
+static int copy_of(pid_t pid, uint64_t fd)
+{
+	LIMPET_CLOSE int process = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	return process < 0 ? -1 : limpet_proc_copy(process, pid, (unsigned)fd);
+}
+
+/* What it waits for beyond the first byte (SO_RCVLOWAT) may be there in part. */
+static enum limpet_stop_effect effect_on_receive(pid_t pid, uint64_t fd, uint64_t bytes,
+						 uint64_t flags)
+{
+	LIMPET_CLOSE int copy = -1;
+	socklen_t size = sizeof(int);
+	int least = 1;
+
+	if (bytes <= 1)
+		return LIMPET_STOP_TIMED;
+	if (flags & MSG_WAITALL)
+		return LIMPET_STOP_CUTS;
+	copy = copy_of(pid, fd);
+	return copy >= 0 && getsockopt(copy, SOL_SOCKET, SO_RCVLOWAT, &least, &size) == 0 &&
+			       least > 1
+		       ? LIMPET_STOP_CUTS
+		       : LIMPET_STOP_TIMED;
+}
+
+/* In raw mode a terminal may be set to wait for more than a byte. */
+static bool waits_for_more(pid_t pid, uint64_t fd)
+{
+	LIMPET_CLOSE int copy = copy_of(pid, fd);
+	struct termios mode;
+
+	return copy >= 0 && tcgetattr(copy, &mode) == 0 && !(mode.c_lflag & ICANON) &&
+	       mode.c_cc[VMIN] > 1;
+}
+
+/* A read returns as soon as data is there, except from sockets and terminals that are set to wait
+ * for more. */
 static enum limpet_stop_effect effect_on_read(pid_t pid, uint64_t fd, uint64_t bytes)
 {
 	char link[64];
 
 	read_link(pid, fd, link, sizeof(link));
 	if (limpet_begins(link, "socket:"))
-		return LIMPET_STOP_TIMED;
+		return effect_on_receive(pid, fd, bytes, 0);
+	if (bytes > 1 && limpet_begins(link, "/") && waits_for_more(pid, fd))
+		return LIMPET_STOP_CUTS;
 	if (limpet_begins(link, "pipe:") || limpet_begins(link, "anon_inode:") || bytes <= 1)
 		return LIMPET_STOP_UNSEEN;
 	return LIMPET_STOP_DOUBTFUL;
@@ -180,30 +221,6 @@ static enum limpet_stop_effect effect_on_splice(pid_t pid, uint64_t in, uint64_t
 						: LIMPET_STOP_DOUBTFUL;
 }
 
-static enum limpet_stop_effect effect_on_receive(uint64_t bytes, uint64_t flags)
-{
-	return flags & MSG_WAITALL && bytes > 1 ? LIMPET_STOP_CUTS : LIMPET_STOP_TIMED;
-}
-
-/* Before it makes the call again the kernel writes there what is left of the limit. Where it
- * cannot, the call ends with EINTR. */
-static enum limpet_stop_effect effect_on_limit(pid_t pid, const struct limpet_proc_syscall *call,
-					       uint64_t limit)
-{
-	struct limpet_maps maps;
-	const struct limpet_map *map;
-	bool writable;
-
-	if (!limit || limit - call->sp < FRAME_BYTES)
-		return LIMPET_STOP_UNSEEN;
-	if (limpet_proc_maps_read(pid, &maps) < 0)
-		return LIMPET_STOP_BREAKS;
-	map = limpet_proc_maps_find(&maps, limit);
-	writable = map && map->perms[1] == 'w';
-	limpet_proc_maps_done(&maps);
-	return writable ? LIMPET_STOP_UNSEEN : LIMPET_STOP_BREAKS;
-}
-
 static enum limpet_stop_effect effect_by_arguments(pid_t pid,
 						   const struct limpet_proc_syscall *call)
 {
@@ -229,13 +246,13 @@ static enum limpet_stop_effect effect_by_arguments(pid_t pid,
 		return args[2] > 1 ? LIMPET_STOP_CUTS
 				   : effect_on_send(pid, args[0], count_message(pid, args[1]));
 	case SYS_recvfrom:
-		return effect_on_receive(args[2], args[3]);
+		return effect_on_receive(pid, args[0], args[2], args[3]);
 	case SYS_recvmsg:
-		return effect_on_receive(ANY_BYTES, args[2]);
+		return effect_on_receive(pid, args[0], ANY_BYTES, args[2]);
 	case SYS_recvmmsg:
 		return args[2] > 1 && !(args[3] & MSG_WAITFORONE)
 			       ? LIMPET_STOP_CUTS
-			       : effect_on_receive(ANY_BYTES, args[3]);
+			       : effect_on_receive(pid, args[0], ANY_BYTES, args[3]);
 	case SYS_accept:
 	case SYS_accept4:
 	case SYS_connect:
@@ -283,6 +300,17 @@ enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_pro
 	default:
 		return LIMPET_STOP_DOUBTFUL;
 	}
+}
+
+bool limpet_stop_has_time_limit(pid_t pid, const struct limpet_proc_syscall *call)
+{
+	LIMPET_CLOSE int copy = copy_of(pid, call->args[0]);
+	struct timeval sending = {0, 0}, receiving = {0, 0};
+	socklen_t bytes = sizeof(sending);
+
+	return copy < 0 || getsockopt(copy, SOL_SOCKET, SO_SNDTIMEO, &sending, &bytes) < 0 ||
+	       getsockopt(copy, SOL_SOCKET, SO_RCVTIMEO, &receiving, &bytes) < 0 ||
+	       sending.tv_sec || sending.tv_usec || receiving.tv_sec || receiving.tv_usec;
 }
 
 bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number)
@@ -350,6 +378,8 @@ const char *limpet_stop_call_name(long number)
 		long number;
 		const char *name;
 	} names[] = {
+		{SYS_read, "read"},
+		{SYS_readv, "readv"},
 		{SYS_write, "write"},
 		{SYS_writev, "writev"},
 		{SYS_sendto, "sendto"},

@@ -30,6 +30,9 @@ enum limpet_stop_effect {
 /* The effect on a thread that sleeps (`call->running` is false). Assumes the worst of its kind for
  * what cannot be read. */
 enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_proc_syscall *call);
+/* Of LIMPET_STOP_TIMED: whether the socket has a time limit. True if it cannot be asked (before
+ * Linux 5.6). */
+bool limpet_stop_has_time_limit(pid_t pid, const struct limpet_proc_syscall *call);
 /* Whether the thread sleeps in a system call that a stop would cut short; *ret_number (may be
  * NULL): which one. */
 bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number);

@@ -20,6 +20,7 @@ static bool disturbs(const struct limpet_target *target, const struct limpet_pro
 	const enum limpet_stop_effect effect = limpet_stop_effect_of(target->pid, call);
 
 	return effect == LIMPET_STOP_CUTS ||
+	       (effect == LIMPET_STOP_TIMED && limpet_stop_has_time_limit(target->pid, call)) ||
 	       (effect == LIMPET_STOP_BREAKS &&
 		limpet_stop_limit_of(call->number, call->args) == LIMPET_LIMIT_UNKNOWN);
 }

@@ -251,6 +251,10 @@ whole() {
 	whole write-much writev-much send-much sendmsg-much sendmmsg-much sendfile-much recv-all recvmsg-all
 }
 
+@test "a call that waits for more than a byte is not cut short: SO_RCVLOWAT, a terminal's VMIN" {
+	whole recv-low read-low read-raw
+}
+
 @test "a call that submits to io_uring and waits is not cut short" {
 	start ring "$TARGETS/sleeper" io_uring_enter-submit
 	[[ $pid != none ]] || skip "io_uring_setup fails here"

@@ -101,6 +101,17 @@ chains_are_known() {
 	finish standing
 }
 
+@test "a call with the socket's own time limit would end: its thread is not stopped; one without is" {
+	start limited "$TARGETS/sleeper" --ms 600000 recv-timeout
+	stacks "$pid" --thread "$pid"
+	says '.threads[0] | .system_call == "recvfrom" and .missing == "system-call"'
+	start unlimited "$TARGETS/sleeper" recv
+	stacks "$pid" --thread "$pid"
+	says '.threads[0] | .system_call == "recvfrom" and .missing == null'
+	tell unlimited release "good 0 0"
+	finish unlimited
+}
+
 @test "the target goes on as it was" {
 	local i
 	stands standing "$TARGETS/standing"

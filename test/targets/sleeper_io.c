@@ -20,6 +20,7 @@
 #include <sys/timerfd.h>
 #include <sys/uio.h>
 #include <sys/un.h>
+#include <termios.h>
 
 #include "test/targets/target.h"
 
@@ -135,6 +136,20 @@ static int sleep_recvmsg_all(void)
 static int sleep_recv_all(void)
 {
 	return (int)recv(sleeper_sockets[0], sleeper_data, 5, MSG_WAITALL);
+}
+/* All five, or none. */
+static void send_too_little(void)
+{
+	const int least = 5;
+
+	send_some();
+	sleeper_must(
+		!setsockopt(sleeper_sockets[0], SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)),
+		"SO_RCVLOWAT");
+}
+static int sleep_read_low(void)
+{
+	return (int)read(sleeper_sockets[0], sleeper_data, 5);
 }
 static int sleep_splice(void)
 {
@@ -254,6 +269,22 @@ static void make_terminal(void)
 		     "posix_openpt");
 	sleeper_ends[0] = open(ptsname(sleeper_ends[1]), O_RDWR | O_NOCTTY | O_CLOEXEC);
 	sleeper_must(sleeper_ends[0] >= 0, "terminal");
+}
+static void type_too_little(void)
+{
+	struct termios mode;
+
+	make_terminal();
+	sleeper_must(!tcgetattr(sleeper_ends[0], &mode), "tcgetattr");
+	cfmakeraw(&mode);
+	mode.c_cc[VMIN] = 5;
+	mode.c_cc[VTIME] = 0;
+	sleeper_must(!tcsetattr(sleeper_ends[0], TCSANOW, &mode), "tcsetattr");
+	sleeper_must(write(sleeper_ends[1], "he", 2) == 2, "write");
+}
+static void type_the_rest(void)
+{
+	sleeper_must(write(sleeper_ends[1], "llo", 3) == 3, "write");
 }
 static void type_a_line(void)
 {
@@ -578,6 +609,9 @@ const struct sleeper_kind sleeper_io_kinds[] = {
 	{"sendfile-much", SYS_sendfile, sleeper_make_sockets, sleep_sendfile, drain_much, NULL},
 	{"recv-all", SYS_recvfrom, send_some, sleep_recv_all, send_the_rest, NULL},
 	{"recvmsg-all", SYS_recvmsg, send_some, sleep_recvmsg_all, send_the_rest, NULL},
+	{"recv-low", SYS_recvfrom, send_too_little, sleep_recvfrom, send_the_rest, NULL},
+	{"read-low", SYS_read, send_too_little, sleep_read_low, send_the_rest, NULL},
+	{"read-raw", SYS_read, type_too_little, sleep_read, type_the_rest, NULL},
 	{"open", SYS_openat, make_fifo, sleep_open, open_other_end, NULL},
 	{"terminal", SYS_read, make_terminal, sleep_read, type_a_line, NULL},
 	{"recv", SYS_recvfrom, sleeper_make_sockets, sleep_recv, sleeper_send_hello, NULL},

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -67,11 +68,42 @@ static void test_pipes_take_a_page_at_once(void **state)
 
 static void test_receiving(void **state)
 {
+	const int least = 5;
+	int ends[2];
+
 	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	assert_int_equal(effect(SYS_recvfrom, (uint64_t)ends[0], 0, 5, 0), LIMPET_STOP_TIMED);
+	assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)), 0);
+	assert_int_equal(effect(SYS_recvfrom, (uint64_t)ends[0], 0, 5, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_read, (uint64_t)ends[0], 0, 5, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_recvfrom, (uint64_t)ends[0], 0, 1, 0), LIMPET_STOP_TIMED);
+	close(ends[0]);
+	close(ends[1]);
 	assert_int_equal(effect(SYS_recvfrom, 0, 0, 5, 0), LIMPET_STOP_TIMED);
 	assert_int_equal(effect(SYS_recvfrom, 0, 0, 5, MSG_WAITALL), LIMPET_STOP_CUTS);
 	assert_int_equal(effect(SYS_recvmsg, 0, 0, MSG_WAITALL, 0), LIMPET_STOP_CUTS);
 	assert_int_equal(effect(SYS_epoll_wait, 0, 0, 0, 0), LIMPET_STOP_BREAKS);
+}
+
+static void test_time_limits(void **state)
+{
+	const struct timeval limit = {5, 0}, none = {0, 0};
+	struct limpet_proc_syscall call = {.number = SYS_recvfrom};
+	int ends[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+	call.args[0] = (uint64_t)ends[0];
+	assert_false(limpet_stop_has_time_limit(getpid(), &call));
+	assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+	assert_true(limpet_stop_has_time_limit(getpid(), &call));
+	assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_RCVTIMEO, &none, sizeof(none)), 0);
+	assert_int_equal(setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)), 0);
+	assert_true(limpet_stop_has_time_limit(getpid(), &call));
+	close(ends[0]);
+	close(ends[1]);
+	assert_true(limpet_stop_has_time_limit(getpid(), &call));
 }
 
 /* What is no socket any more may be a file whose file system does not answer. */
@@ -150,6 +182,7 @@ int main(void)
 		cmocka_unit_test(test_every_call_is_known),
 		cmocka_unit_test(test_pipes_take_a_page_at_once),
 		cmocka_unit_test(test_receiving),
+		cmocka_unit_test(test_time_limits),
 		cmocka_unit_test(test_sending_asks_sockets_alone),
 		cmocka_unit_test(test_submitting_and_waiting),
 		cmocka_unit_test(test_several_events),

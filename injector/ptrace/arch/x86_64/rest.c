@@ -91,34 +91,6 @@ static bool is_at_mark(int fd)
 	return ioctl(fd, SIOCATMARK, &at_mark) == 0 && at_mark;
 }
 
-static bool is_pipe_or_socket(unsigned type)
-{
-	return type == S_IFIFO || type == S_IFSOCK;
-}
-
-/* A descriptor of the target's, if it is a pipe or a socket; -1. Closing that of a file flushes it,
- * and who serves it might not answer while its own threads stand. One that has become a file's in
- * between is never closed. */
-static int get_pipe_or_socket(int process, pid_t pid, unsigned number)
-{
-	struct statx status;
-	unsigned type;
-	int fd, pinned = limpet_proc_pin(pid, number, &type);
-
-	if (pinned < 0)
-		return -1;
-	close(pinned);
-	if (!is_pipe_or_socket(type))
-		return -1;
-	fd = (int)syscall(SYS_pidfd_getfd, process, (int)number, 0);
-	if (fd < 0)
-		return -1;
-	return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 &&
-			       is_pipe_or_socket(status.stx_mode & S_IFMT)
-		       ? fd
-		       : -1;
-}
-
 /* Whether a call waits there until all is moved: then only a signal makes it shorter, or the other
  * end. Asks pipes and sockets alone: who serves a file might not answer. sendfile(2) does not wait
  * for a pipe, each write to a pipe with O_DIRECT is a packet, and what comes from a socket of this
@@ -134,7 +106,7 @@ static bool moves_all(const struct limpet_rest *rest)
 
 	if (process < 0 || !shares_descriptor(pid, tid, number))
 		return false;
-	fd = get_pipe_or_socket(process, pid, (unsigned)number);
+	fd = limpet_proc_copy(process, pid, (unsigned)number);
 	if (fd < 0)
 		return false;
 	flags = fcntl(fd, F_GETFL);
