@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/bpf.h>
 #include <linux/falloc.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
@@ -19,6 +20,8 @@
 #include "injector/proc/memory.h"
 
 #define ANY_BYTES UINT64_MAX
+/* So near above the stack pointer is the caller's own frame. */
+#define FRAME_BYTES 4096u
 /* A local stream accepts this much at once: half of the smallest buffer that a socket can be given,
  * less the kernel's overhead. unix_stream_sendmsg() waits before it copies. */
 #define LOCAL_STREAM_BYTES 2048u
@@ -144,6 +147,25 @@ static uint64_t count_message(pid_t pid, uint64_t address)
 	return count_bytes(pid, (uintptr_t)message.msg_iov, message.msg_iovlen);
 }
 
+/* Before it makes the call again the kernel writes there what is left of the limit. Where it
+ * cannot, the call ends with EINTR. */
+static enum limpet_stop_effect effect_on_limit(pid_t pid, const struct limpet_proc_syscall *call,
+					       uint64_t limit)
+{
+	struct limpet_maps maps;
+	const struct limpet_map *map;
+	bool writable;
+
+	if (!limit || limit - call->sp < FRAME_BYTES)
+		return LIMPET_STOP_UNSEEN;
+	if (limpet_proc_maps_read(pid, &maps) < 0)
+		return LIMPET_STOP_BREAKS;
+	map = limpet_proc_maps_find(&maps, limit);
+	writable = map && map->perms[1] == 'w';
+	limpet_proc_maps_done(&maps);
+	return writable ? LIMPET_STOP_UNSEEN : LIMPET_STOP_BREAKS;
+}
+
 /* Between two pipes everything is moved at once, after waiting for both. */
 static enum limpet_stop_effect effect_on_splice(pid_t pid, uint64_t in, uint64_t out)
 {
@@ -204,6 +226,16 @@ static enum limpet_stop_effect effect_by_arguments(pid_t pid,
 	case SYS_futex:
 		return (args[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_REQUEUE_PI ? LIMPET_STOP_BREAKS
 									   : LIMPET_STOP_UNSEEN;
+#ifdef SYS_select
+	case SYS_select:
+#endif
+	case SYS_pselect6:
+		return effect_on_limit(pid, call, args[4]);
+	case SYS_ppoll:
+		return effect_on_limit(pid, call, args[2]);
+	case SYS_io_getevents: /* after a stop: those that are there, if any are */
+	case SYS_io_pgetevents:
+		return args[1] > 1 ? LIMPET_STOP_CUTS : LIMPET_STOP_BREAKS;
 	case SYS_io_uring_enter: /* after a stop: how many it submitted, without the wait */
 		return args[1] && args[2] && args[3] & IORING_ENTER_GETEVENTS ? LIMPET_STOP_CUTS
 									      : LIMPET_STOP_BREAKS;
@@ -281,6 +313,9 @@ enum limpet_stop_limit limpet_stop_limit_of(long number, const uint64_t args[6])
 	case SYS_io_uring_enter:
 		none = !(args[3] & ~(uint64_t)ENTER_KNOWN);
 		break;
+	case SYS_bpf: /* while the verifier looks at a program, nothing is done */
+		none = args[0] == BPF_PROG_LOAD;
+		break;
 	case SYS_fallocate: /* of what it has done, nothing is done twice */
 		none = !(args[1] & (FALLOC_FL_COLLAPSE_RANGE | FALLOC_FL_INSERT_RANGE));
 		break;
@@ -314,6 +349,8 @@ const char *limpet_stop_call_name(long number)
 		{SYS_dup3, "dup3"},
 		{SYS_close_range, "close_range"},
 		{SYS_io_uring_enter, "io_uring_enter"},
+		{SYS_io_getevents, "io_getevents"},
+		{SYS_io_pgetevents, "io_pgetevents"},
 	};
 
 	for (size_t i = 0; i < LIMPET_COUNT_OF(names); i++)

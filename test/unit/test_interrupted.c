@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <linux/bpf.h>
 #include <linux/falloc.h>
 #include <linux/io_uring.h>
 #include <signal.h>
@@ -64,6 +65,9 @@ static void test_which_calls_are_made_again(void **state)
 	assert_int_equal(limit(SYS_fallocate, 3, FALLOC_FL_KEEP_SIZE, 0, 4096, 0),
 			 LIMPET_LIMIT_NONE);
 	assert_int_equal(limit(SYS_fallocate, 3, FALLOC_FL_INSERT_RANGE, 0, 4096, 0),
+			 LIMPET_LIMIT_UNKNOWN);
+	assert_int_equal(limit(SYS_bpf, BPF_PROG_LOAD, 0x1000, 128, 0, 0), LIMPET_LIMIT_NONE);
+	assert_int_equal(limit(SYS_bpf, BPF_PROG_TEST_RUN, 0x1000, 128, 0, 0),
 			 LIMPET_LIMIT_UNKNOWN);
 	assert_int_equal(limit(SYS_close, 3, 0, 0, 0, 0), LIMPET_LIMIT_UNKNOWN);
 	assert_int_equal(limit(SYS_dup2, 3, 4, 0, 0, 0), LIMPET_LIMIT_UNKNOWN);
@@ -320,6 +324,34 @@ static void test_calls_of_another_table_are_left(void **state)
 	end(pid);
 }
 
+/* As if the call had been that one, and had ended so. */
+static bool is_made_again(pid_t pid, long number, uint64_t first, int error)
+{
+	struct limpet_tracee *tracee = stop(pid);
+	struct user_regs_struct regs = *limpet_tracee_regs(tracee);
+	bool again;
+
+	regs.orig_rax = (uint64_t)number;
+	regs.rdi = first;
+	regs.r10 = UINT64_MAX;
+	regs.rax = (uint64_t)(int64_t)-error;
+	again = limpet_interrupted_again(pid, pid, NULL, &regs);
+	assert_int_equal(limpet_tracee_release(tracee), 0);
+	return again;
+}
+
+static void test_bpf_says_eagain(void **state)
+{
+	const pid_t pid = start(wait_for_events, SYS_epoll_wait, -1);
+
+	(void)state;
+	assert_true(is_made_again(pid, SYS_bpf, BPF_PROG_LOAD, EAGAIN));
+	assert_false(is_made_again(pid, SYS_bpf, BPF_PROG_TEST_RUN, EINTR));
+	assert_true(is_made_again(pid, SYS_epoll_wait, 3, EINTR));
+	assert_false(is_made_again(pid, SYS_epoll_wait, 3, EAGAIN));
+	end(pid);
+}
+
 /* ------------------------------------------------------------------ what is left of the time */
 
 static void test_what_is_left(void **state)
@@ -387,6 +419,7 @@ int main(void)
 		cmocka_unit_test(test_an_ignored_signal_does_not),
 		cmocka_unit_test(test_a_group_stop_ends_a_wait),
 		cmocka_unit_test(test_calls_of_another_table_are_left),
+		cmocka_unit_test(test_bpf_says_eagain),
 		cmocka_unit_test(test_what_is_left),
 		cmocka_unit_test(test_a_limit_is_shortened_by_what_was_waited),
 	};

@@ -20,6 +20,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -368,47 +369,87 @@ static void test_what_is_received_is_received_whole(void **state)
 
 static long fill_random(void)
 {
+	child->handled = 1;
 	return getrandom(child->got, MUCH, 0);
 }
 
-static void test_random_bytes_are_all_there(void **state)
+static long read_device(void)
+{
+	const int device = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+
+	child->handled = 1;
+	return read(device, child->got, MUCH);
+}
+
+static int copy_from = -1;
+
+static long copy_file(void)
+{
+	const int to = memfd_create("to", MFD_CLOEXEC);
+	off_t at = 0;
+	long answer;
+
+	child->handled = 1;
+	answer = sendfile(to, copy_from, &at, MUCH);
+	return at == answer && pread(to, child->got, MUCH, 0) == answer &&
+			       !memcmp(child->got, data, MUCH)
+		       ? answer
+		       : -1;
+}
+
+/* They run all the while: many are stopped before or after the call. */
+static void cut_while_it_runs(long number, long (*call)(void))
 {
 	bool cut = false;
 
-	(void)state;
 	for (int i = 0; i < 1000 && !cut; i++) {
 		struct limpet_tracee *tracee;
 		pid_t pid;
 		int error;
 
-		make_pipe();
 		memset(child, 0, sizeof(*child));
 		pid = fork();
 		if (!pid) {
-			child->answer = fill_random();
+			child->answer = call();
 			_exit(0);
 		}
+		while (!child->handled)
+			;
 		error = limpet_tracee_stop(tracer, pid, pid,
 					   limpet_monotonic_ns() + 60ull * SECOND_NS, &tracee);
 		if (!error) {
 			const struct user_regs_struct *regs = limpet_tracee_regs(tracee);
 
-			cut = regs->orig_rax == SYS_getrandom && (int64_t)regs->rax > 0 &&
+			cut = regs->orig_rax == (uint64_t)number && (int64_t)regs->rax > 0 &&
 			      regs->rax < MUCH;
 			limpet_tracee_release(tracee);
 		}
 		wait_for_end(pid);
-		close(ends[0]);
-		close(ends[1]);
 		assert_int_equal(child->answer, MUCH);
 	}
 	assert_true(cut);
 }
 
-/* Whether the call would be finished if it were this one, and had moved a part. */
-static bool would_finish(struct limpet_tracee *tracee, long number)
+static void test_random_bytes_are_all_there(void **state)
 {
-	struct user_regs_struct regs = *limpet_tracee_regs(tracee);
+	(void)state;
+	cut_while_it_runs(SYS_getrandom, fill_random);
+	cut_while_it_runs(SYS_read, read_device);
+}
+
+static void test_a_file_is_copied_whole(void **state)
+{
+	(void)state;
+	copy_from = memfd_create("from", MFD_CLOEXEC);
+	assert_true(copy_from >= 0);
+	assert_int_equal(write(copy_from, data, MUCH), MUCH);
+	cut_while_it_runs(SYS_sendfile, copy_file);
+	close(copy_from);
+}
+
+/* Whether the call would be finished if it were this one, and had moved a part. */
+static bool would_finish_as(struct limpet_tracee *tracee, long number, struct user_regs_struct regs)
+{
 	struct limpet_rest *rest;
 
 	regs.orig_rax = (uint64_t)number;
@@ -418,6 +459,11 @@ static bool would_finish(struct limpet_tracee *tracee, long number)
 	if (rest)
 		limpet_rest_free(rest);
 	return rest;
+}
+
+static bool would_finish(struct limpet_tracee *tracee, long number)
+{
+	return would_finish_as(tracee, number, *limpet_tracee_regs(tracee));
 }
 
 static void make_packets(void)
@@ -451,6 +497,49 @@ static void test_what_is_short_by_itself_is_left(void **state)
 		wait_for_end(pid);
 		close(ends[1]);
 	}
+}
+
+static bool would_finish_on(struct limpet_tracee *tracee, long number, int fd)
+{
+	struct user_regs_struct regs = *limpet_tracee_regs(tracee);
+
+	regs.rdi = (uint64_t)fd;
+	regs.rdx = MUCH;
+	return would_finish_as(tracee, number, regs);
+}
+
+/* Of files: devices without an end, and what sendfile(2) writes to, unless that has a limit of
+ * which a signal would tell. */
+static void test_files(void **state)
+{
+	static const char *const devices[] = {"/dev/zero", "/dev/full", "/dev/random",
+					      "/dev/urandom", "/dev/null"};
+	const struct rlimit limit = {MUCH, RLIM_INFINITY};
+	const int file = memfd_create("file", MFD_CLOEXEC);
+	int fds[5];
+	struct limpet_tracee *tracee;
+	pid_t pid;
+
+	(void)state;
+	for (int i = 0; i < 5; i++)
+		fds[i] = open(devices[i], O_RDWR | O_CLOEXEC);
+	pid = start(make_pipe, write_much, SYS_write);
+	tracee = stop(pid);
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(would_finish_on(tracee, SYS_read, fds[i]), i < 4);
+		assert_false(would_finish_on(tracee, SYS_write, fds[i]));
+		close(fds[i]);
+	}
+	assert_false(would_finish_on(tracee, SYS_read, file));
+	assert_false(would_finish_on(tracee, SYS_write, file));
+	assert_true(would_finish_on(tracee, SYS_sendfile, file));
+	assert_int_equal(prlimit(pid, RLIMIT_FSIZE, &limit, NULL), 0);
+	assert_false(would_finish_on(tracee, SYS_sendfile, file));
+	close(file);
+	kill(pid, SIGKILL);
+	(void)!limpet_tracee_release(tracee);
+	wait_for_end(pid);
+	close(ends[1]);
 }
 
 /* Data that was sent before a message with descriptors, or before urgent data, is received alone.
@@ -634,6 +723,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_received_in_parts_is_left),
 		cmocka_unit_test(test_no_rest_lasts),
 		cmocka_unit_test(test_random_bytes_are_all_there),
+		cmocka_unit_test(test_a_file_is_copied_whole),
+		cmocka_unit_test(test_files),
 		cmocka_unit_test(test_other_short_calls_are_left),
 		cmocka_unit_test(test_a_signal_ends_the_rest),
 		cmocka_unit_test(test_what_cannot_be_sent_is_not_counted),

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "injector/ptrace/stop_effect.h"
@@ -108,6 +109,41 @@ static void test_submitting_and_waiting(void **state)
 	assert_int_equal(effect(SYS_io_uring_enter, 3, 1, 1, 0), LIMPET_STOP_BREAKS);
 }
 
+static void test_several_events(void **state)
+{
+	(void)state;
+	assert_int_equal(effect(SYS_io_getevents, 1, 4, 4, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_io_pgetevents, 1, 4, 4, 0), LIMPET_STOP_CUTS);
+	assert_int_equal(effect(SYS_io_getevents, 1, 1, 4, 0), LIMPET_STOP_BREAKS);
+}
+
+static enum limpet_stop_effect effect_with_limit(long number, const void *limit)
+{
+	struct limpet_proc_syscall call = {.number = number,
+					   .sp = (uintptr_t)__builtin_frame_address(0)};
+
+	call.args[number == SYS_ppoll ? 2 : 4] = (uintptr_t)limit;
+	return limpet_stop_effect_of(getpid(), &call);
+}
+
+/* The kernel writes what is left of it, or gives up. */
+static void test_a_limit_that_cannot_be_written(void **state)
+{
+	static const struct timespec constant = {1, 0};
+	static struct timespec variable;
+	const long calls[] = {SYS_ppoll, SYS_pselect6, SYS_select};
+	struct timespec own;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		assert_int_equal(effect_with_limit(calls[i], &constant), LIMPET_STOP_BREAKS);
+		assert_int_equal(effect_with_limit(calls[i], &variable), LIMPET_STOP_UNSEEN);
+		assert_int_equal(effect_with_limit(calls[i], &own), LIMPET_STOP_UNSEEN);
+		assert_int_equal(effect_with_limit(calls[i], NULL), LIMPET_STOP_UNSEEN);
+		assert_int_equal(effect_with_limit(calls[i], (const void *)16), LIMPET_STOP_BREAKS);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -116,6 +152,8 @@ int main(void)
 		cmocka_unit_test(test_receiving),
 		cmocka_unit_test(test_sending_asks_sockets_alone),
 		cmocka_unit_test(test_submitting_and_waiting),
+		cmocka_unit_test(test_several_events),
+		cmocka_unit_test(test_a_limit_that_cannot_be_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

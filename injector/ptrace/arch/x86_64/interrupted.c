@@ -3,6 +3,7 @@
 #include <capstone/capstone.h>
 #include <errno.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 
 #include "common/err.h"
 #include "injector/proc/memory.h"
@@ -123,6 +124,14 @@ static bool is_that_wait(const struct limpet_timed_wait *wait, const struct user
 	       wait->limit_ms == (int32_t)regs->r10;
 }
 
+/* bpf(2) says EAGAIN instead of EINTR. */
+static bool was_interrupted(const struct user_regs_struct *regs)
+{
+	const int64_t answer = (int64_t)regs->rax;
+
+	return answer == -EINTR || (answer == -EAGAIN && regs->orig_rax == SYS_bpf);
+}
+
 bool limpet_interrupted_again(pid_t pid, pid_t tid, struct limpet_timed_wait *wait,
 			      struct user_regs_struct *regs)
 {
@@ -130,7 +139,7 @@ bool limpet_interrupted_again(pid_t pid, pid_t tid, struct limpet_timed_wait *wa
 	const long number = (long)regs->orig_rax;
 	enum limpet_stop_limit limit;
 
-	if (number < 0 || (int64_t)regs->rax != -EINTR)
+	if (number < 0 || !was_interrupted(regs))
 		return false;
 	limit = limpet_stop_limit_of(number, args);
 	if (limit == LIMPET_LIMIT_UNKNOWN || !limpet_interrupted_came_by_syscall(tid, regs))

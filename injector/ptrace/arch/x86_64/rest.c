@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -146,6 +147,57 @@ static bool moves_all(const struct limpet_rest *rest)
 	       (!rest->receives || (domain != AF_UNIX && !is_at_mark(fd))) && !has_time_limit(fd);
 }
 
+/* The kernel's own devices that have no end. */
+static bool is_endless(const struct statx *status)
+{
+	enum { MEMORY = 1, ZERO = 5, FULL = 7, RANDOM = 8, URANDOM = 9 };
+	const unsigned minor = status->stx_rdev_minor;
+
+	return status->stx_rdev_major == MEMORY &&
+	       (minor == ZERO || minor == FULL || minor == RANDOM || minor == URANDOM);
+}
+
+/* At the limit of a file's size a second call would bring SIGXFSZ. */
+static bool has_size_limit(pid_t pid)
+{
+	struct rlimit limit;
+
+	return prlimit(pid, RLIMIT_FSIZE, NULL, &limit) < 0 || limit.rlim_cur != RLIM_INFINITY;
+}
+
+/* Of files: reads of such devices, and sendfile(2) to a file, which is short at the end of the
+ * other one as well; then the rest is nothing. */
+static bool moves_all_of_file(const struct limpet_rest *rest)
+{
+	const uint64_t number = rest->regs.rdi;
+	struct statx status;
+	unsigned type;
+	bool moves = false;
+	int pinned;
+
+	if (!shares_descriptor(rest->pid, rest->tid, number))
+		return false;
+	pinned = limpet_proc_pin(rest->pid, (unsigned)number, &type);
+	if (pinned < 0)
+		return false;
+	if (rest->regs.orig_rax == SYS_read && type == S_IFCHR)
+		moves = statx(pinned, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE,
+			      &status) == 0 &&
+			is_endless(&status);
+	else if (rest->regs.orig_rax == SYS_sendfile && type == S_IFREG)
+		moves = !has_size_limit(rest->pid);
+	close(pinned);
+	return moves;
+}
+
+static bool can_be_finished(const struct limpet_rest *rest)
+{
+	const uint64_t number = rest->regs.orig_rax;
+
+	return number == SYS_getrandom || moves_all_of_file(rest) ||
+	       (number != SYS_read && moves_all(rest));
+}
+
 static size_t read_parts(const struct limpet_rest *rest, struct iovec parts[PARTS_MOST])
 {
 	if (!rest->count || rest->count > PARTS_MOST ||
@@ -207,6 +259,7 @@ static bool take_call(struct limpet_rest *rest)
 	case SYS_getrandom:
 		rest->asked = regs->rsi;
 		return true;
+	case SYS_read:
 	case SYS_write:
 		rest->asked = regs->rdx;
 		break;
@@ -257,7 +310,7 @@ struct limpet_rest *limpet_rest_new(pid_t pid, pid_t tid, const struct user_regs
 	if (rest->asked > MOVED_MOST)
 		rest->asked = MOVED_MOST;
 	if (regs->rax >= rest->asked || !limpet_interrupted_came_by_syscall(tid, regs) ||
-	    (regs->orig_rax != SYS_getrandom && !moves_all(rest)))
+	    !can_be_finished(rest))
 		return NULL;
 	rest->used = true;
 	return rest;

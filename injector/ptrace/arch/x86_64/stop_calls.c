@@ -234,37 +234,20 @@ static const uint16_t quick_calls[] = {SYS_mprotect,
 				       NEWER_LSM_LIST_MODULES,
 				       NEWER_MSEAL};
 
-static const uint16_t again_calls[] = {SYS_poll,
-				       SYS_select,
-				       SYS_pause,
-				       SYS_nanosleep,
-				       SYS_clock_nanosleep,
-				       SYS_wait4,
-				       SYS_waitid,
-				       SYS_flock,
-				       SYS_fcntl,
-				       SYS_msgsnd,
-				       SYS_msgrcv,
-				       SYS_mq_timedsend,
-				       SYS_mq_timedreceive,
-				       SYS_rt_sigsuspend,
-				       SYS_pselect6,
-				       SYS_ppoll,
-				       SYS_restart_syscall,
-				       SYS_futex_waitv,
-				       SYS_tee,
-				       SYS_vmsplice,
-				       SYS_ptrace,
-				       SYS_syslog,
-				       SYS_shutdown,
-				       SYS_clone,
-				       SYS_fork,
-				       SYS_vfork,
-				       SYS_clone3,
-				       SYS_execve,
-				       SYS_execveat,
-				       SYS_getrandom,
-				       NEWER_FUTEX_WAIT};
+static const uint16_t again_calls[] = {SYS_poll,          SYS_pause,
+				       SYS_nanosleep,     SYS_clock_nanosleep,
+				       SYS_wait4,         SYS_waitid,
+				       SYS_flock,         SYS_fcntl,
+				       SYS_msgsnd,        SYS_msgrcv,
+				       SYS_mq_timedsend,  SYS_mq_timedreceive,
+				       SYS_rt_sigsuspend, SYS_restart_syscall,
+				       SYS_futex_waitv,   SYS_tee,
+				       SYS_vmsplice,      SYS_ptrace,
+				       SYS_syslog,        SYS_shutdown,
+				       SYS_clone,         SYS_fork,
+				       SYS_vfork,         SYS_clone3,
+				       SYS_execve,        SYS_execveat,
+				       SYS_getrandom,     NEWER_FUTEX_WAIT};
 
 /* Files may be of FUSE or autofs, where a device's driver or a helper program can return anything.
  */
@@ -380,11 +363,9 @@ static const uint16_t served_calls[] = {SYS_open,
 					NEWER_FILE_GETATTR,
 					NEWER_FILE_SETATTR};
 
-/* io_pgetevents(2) is restarted with its full timeout. */
-static const uint16_t breaks_calls[] = {SYS_epoll_wait,   SYS_epoll_pwait,   SYS_epoll_pwait2,
-					SYS_semop,        SYS_semtimedop,    SYS_rt_sigtimedwait,
-					SYS_io_getevents, SYS_io_pgetevents, SYS_io_uring_register,
-					SYS_swapoff,      SYS_fallocate};
+static const uint16_t breaks_calls[] = {
+	SYS_epoll_wait,      SYS_epoll_pwait,       SYS_epoll_pwait2, SYS_semop,    SYS_semtimedop,
+	SYS_rt_sigtimedwait, SYS_io_uring_register, SYS_swapoff,      SYS_fallocate};
 
 /* close(2) and similar calls if they linger: they return although a socket or a terminal has not
  * sent everything. */
@@ -392,10 +373,11 @@ static const uint16_t cuts_calls[] = {SYS_close,       SYS_dup2,     SYS_dup3,
 				      SYS_close_range, SYS_sendfile, SYS_copy_file_range};
 
 static const uint16_t depends_calls[] = {
-	SYS_read,    SYS_readv,    SYS_write,    SYS_writev,        SYS_pwrite64,
-	SYS_pwritev, SYS_pwritev2, SYS_recvfrom, SYS_recvmsg,       SYS_recvmmsg,
-	SYS_sendto,  SYS_sendmsg,  SYS_sendmmsg, SYS_accept,        SYS_accept4,
-	SYS_connect, SYS_splice,   SYS_futex,    SYS_io_uring_enter};
+	SYS_read,          SYS_readv,    SYS_write,    SYS_writev,         SYS_pwrite64,
+	SYS_pwritev,       SYS_pwritev2, SYS_recvfrom, SYS_recvmsg,        SYS_recvmmsg,
+	SYS_sendto,        SYS_sendmsg,  SYS_sendmmsg, SYS_accept,         SYS_accept4,
+	SYS_connect,       SYS_splice,   SYS_futex,    SYS_io_uring_enter, SYS_io_getevents,
+	SYS_io_pgetevents, SYS_select,   SYS_pselect6, SYS_ppoll};
 
 static const struct {
 	const uint16_t *list;
