@@ -70,7 +70,7 @@ static const struct watched {
 	{SYS_memfd_create, "memfd_create", {EMFILE, ENOMEM}},
 	{SYS_ftruncate, "ftruncate", {ENOSPC, EIO}},
 	{SYS_fallocate, "fallocate", {ENOSPC, EOPNOTSUPP}},
-	{SYS_fcntl, "fcntl", {EMFILE, EINVAL}},
+	{SYS_fcntl, "fcntl", {EMFILE, EINVAL, EWOULDBLOCK, ENOLCK}},
 	{SYS_flock, "flock", {EWOULDBLOCK, EINTR, ENOLCK}},
 	{SYS_ioctl, "ioctl", {ENOTTY, EFAULT, ENOMEM}},
 	{SYS_pidfd_open, "pidfd_open", {EMFILE, ESRCH}},
