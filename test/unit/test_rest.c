@@ -369,23 +369,28 @@ static void test_what_is_received_is_received_whole(void **state)
 
 static long fill_random(void)
 {
+	child->handled = 1;
 	return getrandom(child->got, MUCH, 0);
 }
 
 static long read_device(void)
 {
-	return read(open("/dev/urandom", O_RDONLY | O_CLOEXEC), child->got, MUCH);
+	const int device = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+
+	child->handled = 1;
+	return read(device, child->got, MUCH);
 }
+
+static int copy_from = -1;
 
 static long copy_file(void)
 {
-	const int from = memfd_create("from", MFD_CLOEXEC), to = memfd_create("to", MFD_CLOEXEC);
+	const int to = memfd_create("to", MFD_CLOEXEC);
 	off_t at = 0;
 	long answer;
 
-	if (write(from, data, MUCH) != MUCH)
-		return -1;
-	answer = sendfile(to, from, &at, MUCH);
+	child->handled = 1;
+	answer = sendfile(to, copy_from, &at, MUCH);
 	return at == answer && pread(to, child->got, MUCH, 0) == answer &&
 			       !memcmp(child->got, data, MUCH)
 		       ? answer
@@ -408,6 +413,8 @@ static void cut_while_it_runs(long number, long (*call)(void))
 			child->answer = call();
 			_exit(0);
 		}
+		while (!child->handled)
+			;
 		error = limpet_tracee_stop(tracer, pid, pid,
 					   limpet_monotonic_ns() + 60ull * SECOND_NS, &tracee);
 		if (!error) {
@@ -433,7 +440,11 @@ static void test_random_bytes_are_all_there(void **state)
 static void test_a_file_is_copied_whole(void **state)
 {
 	(void)state;
+	copy_from = memfd_create("from", MFD_CLOEXEC);
+	assert_true(copy_from >= 0);
+	assert_int_equal(write(copy_from, data, MUCH), MUCH);
 	cut_while_it_runs(SYS_sendfile, copy_file);
+	close(copy_from);
 }
 
 /* Whether the call would be finished if it were this one, and had moved a part. */
