@@ -15,6 +15,7 @@ ANALYZER_SRC += \
 	analyzer/symbols/inflate.c \
 	analyzer/symbols/perfmap.c \
 	analyzer/symbols/shared_libelf.c \
+	analyzer/symbols/source_map.c \
 	analyzer/symbols/symbol_channel.c \
 	analyzer/symbols/symbol_reader.c \
 	analyzer/symbols/symbol_worker.c \

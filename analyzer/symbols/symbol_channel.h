@@ -18,11 +18,12 @@ enum limpet_symbol_message_type {
 	LIMPET_SYMBOL_RESOLVE,  /* count, addresses */
 	LIMPET_SYMBOL_MAP,      /* count, ascending addresses, each minus the previous one; the last
 				   message has the map's descriptor */
+	LIMPET_SYMBOL_SCRIPT,   /* the same for places of a script (source_map.h), and its file */
 	LIMPET_SYMBOL_FILE,     /* the wanted file, if there is one */
 	/* Answers. */
-	LIMPET_SYMBOL_OPENED,  /* code, has lines, words */
-	LIMPET_SYMBOL_FRAMES,  /* of the next addresses: count, frames of each */
-	LIMPET_SYMBOL_DONE,    /* code: the map was read; FRAMES follow if it is 0 */
+	LIMPET_SYMBOL_OPENED, /* code, has lines, words */
+	LIMPET_SYMBOL_FRAMES, /* of the next addresses: count, frames of each */
+	LIMPET_SYMBOL_DONE, /* code: the map, or the script's, was read; FRAMES follow if it is 0 */
 	LIMPET_SYMBOL_REFUSED, /* code, words: it could not be confined; it reads nothing */
 	/* Words: why debug information that is there cannot be read. Once, before an OPENED or
 	   FRAMES. */
@@ -30,7 +31,8 @@ enum limpet_symbol_message_type {
 	/* Requests of the confined process in between, answered by FILE. */
 	LIMPET_SYMBOL_WANT_DEBUG, /* checksum, name */
 	LIMPET_SYMBOL_WANT_ALT,   /* build-id, name */
-	LIMPET_SYMBOL_WANT_SPLIT  /* name */
+	LIMPET_SYMBOL_WANT_SPLIT, /* name */
+	LIMPET_SYMBOL_WANT_SOURCE /* name: a source map */
 };
 
 /* Limit of a payload: function and file of each of 32 frames fit, and many more short ones. */

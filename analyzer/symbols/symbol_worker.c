@@ -1,12 +1,14 @@
 #include "analyzer/symbols/symbol_worker.h"
 
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 
 #include "analyzer/symbols/perfmap.h"
+#include "analyzer/symbols/source_map.h"
 #include "analyzer/symbols/symbol.h"
 #include "analyzer/symbols/symbol_channel.h"
 #include "analyzer/symbols/symbol_reader.h"
@@ -225,6 +227,82 @@ static int read_map(struct worker *worker)
 	return code;
 }
 
+static int open_source_map(struct limpet_symbol_channel *channel, const char *url, size_t bytes)
+{
+	LIMPET_FREE char *name = strndup(url, bytes);
+
+	if (!name || bytes > LIMPET_SYMBOL_TEXT_MAX)
+		return -ENOMEM;
+	limpet_symbol_put_text(channel, name);
+	return want(channel, LIMPET_SYMBOL_WANT_SOURCE);
+}
+
+/* NULL: empty, or it cannot be mapped. A file that shrinks ends the process. */
+static const char *map_file(int fd, size_t *ret_bytes)
+{
+	const off_t bytes = lseek(fd, 0, SEEK_END);
+	void *at =
+		bytes > 0 ? mmap(NULL, (size_t)bytes, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+
+	*ret_bytes = (size_t)bytes;
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static int look_up_places(struct worker *worker, const char *script, size_t bytes,
+			  struct limpet_source_place *ret_places)
+{
+	const char *url, *map;
+	const size_t url_bytes = limpet_source_map_url(script, bytes, &url);
+	LIMPET_FREE char *within =
+		url_bytes ? limpet_source_map_inline(url, url_bytes, &bytes) : NULL;
+	LIMPET_CLOSE int fd = -1;
+
+	if (within)
+		return limpet_source_map_look_up(within, bytes, worker->addresses,
+						 worker->address_count, ret_places);
+	fd = url_bytes ? open_source_map(&worker->channel, url, url_bytes) : -ENOENT;
+	map = fd >= 0 ? map_file(fd, &bytes) : NULL;
+	return map ? limpet_source_map_look_up(map, bytes, worker->addresses, worker->address_count,
+					       ret_places)
+		   : -ENOENT;
+}
+
+static int answer_places(struct worker *worker, const struct limpet_source_place *places)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	int code = 0;
+
+	for (size_t i = 0; i < worker->address_count && code == 0; i++) {
+		const struct limpet_symbol frame = {.file = places[i].file, .line = places[i].line};
+
+		limpet_symbol_put(channel, places[i].file != NULL);
+		if (places[i].file)
+			put_frame(channel, &frame);
+		code = flush_frames(channel, ENOUGH_BYTES);
+	}
+	return code == 0 ? flush_frames(channel, 1) : code;
+}
+
+/* As a perf map; one script for a process. */
+static int read_script(struct worker *worker)
+{
+	struct limpet_symbol_channel *channel = &worker->channel;
+	LIMPET_CLOSE int fd = take_fd(channel);
+	LIMPET_FREE struct limpet_source_place *places = NULL;
+	const char *script;
+	size_t bytes;
+	int result, code = add_addresses(worker);
+
+	if (code < 0 || fd < 0)
+		return code;
+	places = calloc(worker->address_count + 1, sizeof(*places));
+	script = places ? map_file(fd, &bytes) : NULL;
+	result = script ? look_up_places(worker, script, bytes, places) : -ENOENT;
+	limpet_symbol_put(channel, result < 0 ? (uint64_t)-result : 0);
+	code = limpet_symbol_send(channel, LIMPET_SYMBOL_DONE, -1);
+	return code == 0 && result == 0 ? answer_places(worker, places) : code;
+}
+
 static int serve(struct worker *worker)
 {
 	int code = limpet_symbol_receive(&worker->channel);
@@ -238,6 +316,8 @@ static int serve(struct worker *worker)
 		return resolve(worker);
 	case LIMPET_SYMBOL_MAP:
 		return read_map(worker);
+	case LIMPET_SYMBOL_SCRIPT:
+		return read_script(worker);
 	default:
 		return -EBADMSG;
 	}

@@ -65,6 +65,7 @@ struct limpet_symbolizer {
 	struct answer *answers;
 	size_t answer_count, answer_capacity, next;
 	bool is_map; /* all answers were received at once */
+	bool is_script;
 	struct limpet_symbol *frames;
 	size_t frame_count, frame_capacity;
 };
@@ -287,11 +288,40 @@ static int open_split(const struct limpet_symbolizer *s, const char *name)
 	return fd < 0 ? open_moved(s, name) : fd;
 }
 
+/* A path from a script or its map, seen from the directory of the one at `from`; malloc'ed. NULL:
+ * it is none, or no memory. */
+static char *path_from(const char *from, const char *name)
+{
+	const char *slash = strrchr(from, '/');
+	char *path;
+
+	if (!strncmp(name, "file://", 7))
+		name += 7;
+	if (strstr(name, "://") || !*name)
+		return NULL;
+	if (*name == '/')
+		return strdup(name);
+	return asprintf(&path, "%.*s/%s", slash ? (int)(slash - from) : 0, from, name) < 0 ? NULL
+											   : path;
+}
+
+/* Only what is called a map: a name from a file may lead anywhere. */
+static int open_source_map(struct limpet_symbolizer *s, const char *name)
+{
+	const size_t length = name ? strlen(name) : 0;
+
+	if (!s->is_script || s->debug_path || length < 5 || strcmp(name + length - 4, ".map") != 0)
+		return -EACCES;
+	s->debug_path = path_from(s->path, name);
+	return s->debug_path ? limpet_open_regular(s->root, s->debug_path, 0, NULL) : -ENOENT;
+}
+
 /* 0, and a descriptor or -errno in *ret_fd; -EBADMSG: not a valid request. */
 static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
 {
 	struct limpet_symbol_channel *channel = &s->channel;
-	bool is_split = channel->type == LIMPET_SYMBOL_WANT_SPLIT;
+	const bool is_split = channel->type == LIMPET_SYMBOL_WANT_SPLIT;
+	const bool is_source = channel->type == LIMPET_SYMBOL_WANT_SOURCE;
 	const char *name;
 	uint32_t checksum = 0;
 	const uint8_t *build_id = NULL;
@@ -303,12 +333,14 @@ static int open_wanted(struct limpet_symbolizer *s, int *ret_fd)
 		checksum = (uint32_t)limpet_cursor_limited(&channel->cursor, UINT32_MAX);
 	else if (channel->type == LIMPET_SYMBOL_WANT_ALT)
 		build_id = limpet_symbol_take_build_id(channel, &bytes);
-	else if (!is_split)
+	else if (!is_split && !is_source)
 		return -EBADMSG;
 	name = limpet_symbol_take_text(channel);
 	if (!limpet_symbol_is_whole(channel))
 		return -EBADMSG;
-	if (is_split)
+	if (is_source)
+		*ret_fd = open_source_map(s, name);
+	else if (is_split)
 		*ret_fd = open_split(s, name);
 	else if (build_id)
 		*ret_fd = name && bytes ? limpet_debugfile_open_alt(&s->query,
@@ -658,6 +690,8 @@ int limpet_symbolizer_resolve(struct limpet_symbolizer *s, uint64_t address,
 
 static int ask_for_map(struct limpet_symbolizer *s, int fd, const uint64_t *addresses, size_t count)
 {
+	const enum limpet_symbol_message_type type =
+		s->is_script ? LIMPET_SYMBOL_SCRIPT : LIMPET_SYMBOL_MAP;
 	uint64_t last = 0;
 	size_t done = 0;
 	int code;
@@ -672,36 +706,117 @@ static int ask_for_map(struct limpet_symbolizer *s, int fd, const uint64_t *addr
 			last = addresses[i];
 		}
 		done += some;
-		code = limpet_symbol_send(&s->channel, LIMPET_SYMBOL_MAP, done == count ? fd : -1);
+		code = limpet_symbol_send(&s->channel, type, done == count ? fd : -1);
 	} while (code == 0 && done < count);
 	if (code == 0)
 		code = receive(s, LIMPET_SYMBOL_DONE);
 	return code;
 }
 
+/* Asks for all at once. */
+static int read_map(struct limpet_symbolizer *s, int fd, const uint64_t *addresses, size_t count)
+{
+	int code = begin_answers(s, addresses, count);
+
+	s->is_map = true;
+	if (code == 0)
+		code = start_worker(s);
+	if (code == 0)
+		code = ask_for_map(s, fd, addresses, count);
+	if (code == 0)
+		code = limpet_symbol_take(&s->channel) ? -ENOENT : 0;
+	if (code == 0)
+		code = take_answers(s, count);
+	if (code < 0)
+		return code;
+	s->answer_count = count;
+	end_worker(s);
+	return 0;
+}
+
 int limpet_symbolizer_read_map(int fd, const uint64_t *addresses, size_t count,
 			       const volatile sig_atomic_t *cancel, struct limpet_symbolizer **ret)
 {
 	struct limpet_symbolizer *s = symbolizer_new(cancel);
-	int code = s ? begin_answers(s, addresses, count) : -ENOMEM;
+	int code = s ? read_map(s, fd, addresses, count) : -ENOMEM;
 
-	if (code == 0) {
-		s->is_map = true;
-		code = start_worker(s);
-	}
-	if (code == 0)
-		code = ask_for_map(s, fd, addresses, count);
-	if (code == 0)
-		code = limpet_symbol_take(&s->channel) ? -EPROTO : 0;
-	if (code == 0)
-		code = take_answers(s, count);
 	if (code < 0) {
-		code = code == -EINTR || code == -ENOMEM ? code : -EPROTO;
 		limpet_symbolizer_close(s);
-		return code;
+		return code == -EINTR || code == -ENOMEM ? code : -EPROTO;
 	}
-	s->answer_count = count;
-	end_worker(s);
+	*ret = s;
+	return 0;
+}
+
+/* ------------------------------------------------------------------ source maps */
+
+/* Without "." and "..": in place. */
+static void normalize(char *path)
+{
+	char *to = path;
+
+	for (const char *at = path; *at;) {
+		const size_t length = strcspn(at + 1, "/") + 1;
+
+		if (length == 3 && !memcmp(at, "/..", 3)) {
+			while (to > path && *--to != '/')
+				;
+		} else if (length > 1 && !(length == 2 && at[1] == '.')) {
+			memmove(to, at, length);
+			to += length;
+		}
+		at += length;
+	}
+	*to = '\0';
+}
+
+/* A map names its sources as seen from itself. */
+static int find_sources(struct limpet_symbolizer *s)
+{
+	for (size_t i = 0; i < s->frame_count; i++) {
+		const char *file = s->frames[i].file;
+		LIMPET_FREE char *path = file ? path_from(s->debug_path ?: s->path, file) : NULL;
+
+		/* "webpack://shop/./chain.ts" stays as it is. */
+		if (!path || *path != '/')
+			continue;
+		normalize(path);
+		s->frames[i].file = limpet_texts_keep(&s->texts, path);
+		if (!s->frames[i].file)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int read_script(struct limpet_symbolizer *s, const char *root, const char *path,
+		       const uint64_t *places, size_t count)
+{
+	LIMPET_CLOSE int fd = -1;
+	int code;
+
+	s->is_script = true;
+	s->path = strdup(path);
+	s->root = root ? strdup(root) : NULL;
+	if (!s->path || (root && !s->root))
+		return -ENOMEM;
+	fd = limpet_open_regular(root, path, 0, NULL);
+	if (fd < 0)
+		return -ENOENT;
+	code = read_map(s, fd, places, count);
+	return code < 0 ? code : find_sources(s);
+}
+
+int limpet_symbolizer_read_script(const char *root, const char *path, const uint64_t *places,
+				  size_t count, const volatile sig_atomic_t *cancel,
+				  struct limpet_symbolizer **ret)
+{
+	struct limpet_symbolizer *s = symbolizer_new(cancel);
+	int code = s ? read_script(s, root, path, places, count) : -ENOMEM;
+
+	if (code < 0) {
+		limpet_symbolizer_close(s);
+		return code == -EINTR || code == -ENOMEM || code == -ENOENT ? code : -EPROTO;
+	}
 	*ret = s;
 	return 0;
 }

@@ -54,6 +54,13 @@ int limpet_symbolizer_read_map(int fd, const uint64_t *addresses, size_t count,
 			       const volatile sig_atomic_t *cancel,
 			       struct limpet_symbolizer **ret) LIMPET_MUST_CHECK;
 
+/* The same for places of a script (source_map.h): its source map is looked for as the script says.
+ * `path`: as its process saw it, below `root`; `places` must ascend. An answer has a file and a
+ * line. Returns also -ENOENT: there is no script or no map. */
+int limpet_symbolizer_read_script(const char *root, const char *path, const uint64_t *places,
+				  size_t count, const volatile sig_atomic_t *cancel,
+				  struct limpet_symbolizer **ret) LIMPET_MUST_CHECK;
+
 /* What was found, for messages. */
 bool limpet_symbolizer_has_lines(const struct limpet_symbolizer *symbolizer);
 /* A debug file that has the right name but is of another build, or NULL. */
