@@ -105,6 +105,7 @@ ANALYZER_SRC += \
 	analyzer/export/unfinished.c
 
 ANALYZER_SRC += \
+	analyzer/seal/script_sources.c \
 	analyzer/seal/seal.c \
 	analyzer/seal/trace_append.c
 

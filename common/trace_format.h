@@ -306,5 +306,6 @@ enum limpet_trace_symbols_section {
 	LIMPET_SYMBOLS_FINISHED     /* 1: every address was looked up */
 };
 #define LIMPET_SYMBOL_INLINED 1u
+#define LIMPET_SYMBOL_COLUMN_SHIFT 1 /* above: the column, from 1; 0: unknown */
 
 #endif

@@ -139,6 +139,7 @@ struct limpet_model_frame {
 	const char *function; /* NULL: unknown */
 	const char *file;     /* NULL: unknown */
 	uint32_t line;        /* 0: unknown */
+	uint32_t column;      /* of generated JavaScript, from 1; 0: unknown */
 	bool inlined;         /* into the frame after it */
 };
 struct limpet_model_address {

@@ -102,11 +102,15 @@ static int read_frames(struct chunk *chunk, struct limpet_cursor *list)
 		return -ENOMEM;
 	while (limpet_cursor_left(list) && chunk->frame_count < limit) {
 		struct limpet_model_frame *frame = &chunk->frames[chunk->frame_count++];
+		uint64_t flags;
 
 		frame->function = string_at(chunk, list);
 		frame->file = string_at(chunk, list);
 		frame->line = (uint32_t)limpet_cursor_limited(list, UINT32_MAX);
-		frame->inlined = limpet_cursor_varint(list) & LIMPET_SYMBOL_INLINED;
+		flags = limpet_cursor_limited(
+			list, (uint64_t)UINT32_MAX << LIMPET_SYMBOL_COLUMN_SHIFT | 1);
+		frame->column = (uint32_t)(flags >> LIMPET_SYMBOL_COLUMN_SHIFT);
+		frame->inlined = flags & LIMPET_SYMBOL_INLINED;
 	}
 	return list->failed ? -EBADMSG : 0;
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "analyzer/model/model.h"
+#include "analyzer/seal/script_sources.h"
 #include "analyzer/seal/trace_append.h"
 #include "analyzer/symbols/symbolize.h"
 
@@ -293,6 +294,24 @@ static int seal_made(struct seal *seal, const struct limpet_model_address *list,
 	return result;
 }
 
+static int take_sources(void *context, const struct limpet_model_address *address,
+			const struct limpet_model_frame *frames, uint32_t count)
+{
+	return append_news(context, address, frames, count, NULL, 0);
+}
+
+/* JavaScript that was named in the capture has lines of what it was generated from. */
+static int seal_scripts(struct seal *seal, const struct limpet_model_address *list, size_t count)
+{
+	const struct limpet_script_sources_options options = {.root = seal->options->root,
+							      .cancel = seal->options->cancel,
+							      .found = take_sources,
+							      .context = seal};
+	const int code = limpet_script_sources_find(seal->model, list, count, &options);
+
+	return code == -EINTR ? 0 : code;
+}
+
 static int seal_all(struct seal *seal)
 {
 	const struct limpet_model_address *made;
@@ -306,6 +325,8 @@ static int seal_all(struct seal *seal)
 		list++;
 	if (seal->options->has_perf_map && list > made)
 		result = seal_made(seal, made, (size_t)(list - made));
+	if (result >= 0 && list > made)
+		result = seal_scripts(seal, made, (size_t)(list - made));
 	seal->result.addresses = count;
 	report_progress(seal);
 	while (first < count && result >= 0 && !is_cancelled(seal)) {

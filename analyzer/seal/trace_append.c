@@ -332,7 +332,8 @@ int limpet_trace_append_symbol(struct limpet_trace_append *append, uint32_t modu
 		limpet_bytes_put_varint(&append->frames, file);
 		limpet_bytes_put_varint(&append->frames, frames[i].line);
 		limpet_bytes_put_varint(&append->frames,
-					frames[i].inlined ? LIMPET_SYMBOL_INLINED : 0);
+					(uint64_t)frames[i].column << LIMPET_SYMBOL_COLUMN_SHIFT |
+						(frames[i].inlined ? LIMPET_SYMBOL_INLINED : 0));
 	}
 	limpet_bytes_put_varint(&append->addresses, module);
 	limpet_bytes_put_varint(&append->addresses, address);
