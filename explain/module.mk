@@ -27,9 +27,12 @@ EXPLAIN_SRC := \
 	explain/pieces.c \
 	explain/present.c \
 	explain/runtimes.c \
+	explain/runtimes/page_cache.c \
 	explain/runtimes/v8_census.c \
+	explain/runtimes/v8_code.c \
 	explain/runtimes/v8_copy.c \
 	explain/runtimes/v8_count.c \
+	explain/runtimes/v8_frames.c \
 	explain/runtimes/v8_heap.c \
 	explain/runtimes/v8_layout.c \
 	explain/runtimes/v8_lines.c \

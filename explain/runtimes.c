@@ -104,7 +104,7 @@ static const char *space_of(struct marking *marking, const struct limpet_v8_page
 	if (!marking->v8_asked) {
 		marking->v8_asked = true;
 		marking->v8 = calloc(1, sizeof(*marking->v8));
-		if (marking->v8 && limpet_v8_layout_find(marking->modules, marking->v8, NULL) < 0) {
+		if (marking->v8 && limpet_v8_layout_find(marking->modules, marking->v8) < 0) {
 			free(marking->v8);
 			marking->v8 = NULL;
 		}

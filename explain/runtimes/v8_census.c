@@ -223,7 +223,7 @@ static int take(struct census *census, struct limpet_v8_census *ret)
 		return error;
 	ret->has_heap = true;
 	ret->isolates = census->heap.isolates;
-	error = limpet_v8_layout_find(&census->modules, &census->layout, NULL);
+	error = limpet_v8_layout_find(&census->modules, &census->layout);
 	ret->major = census->layout.major;
 	ret->minor = census->layout.minor;
 	ret->build = census->layout.build;

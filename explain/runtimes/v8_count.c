@@ -218,7 +218,8 @@ static int begin(struct counter *counter)
 	if (error)
 		return error;
 	counter->memory = (struct limpet_memory_reader){read_memory, NULL, counter};
-	counter->v8 = (struct limpet_v8){counter->counting->layout, &counter->memory};
+	counter->v8 = (struct limpet_v8){.layout = counter->counting->layout,
+					 .memory = &counter->memory};
 	counter->blocks = calloc(CACHED_BLOCKS, sizeof(*counter->blocks));
 	counter->copy = malloc(LIMPET_V8_PAGE_BYTES);
 	if (!counter->blocks || !counter->copy)

@@ -16,6 +16,8 @@
 #define TYPE_PREFIX "type_"
 /* src/utils/version.h: class Version, whose parts are variables. */
 #define VERSION_PREFIX "_ZN2v88internal7Version"
+/* src/interpreter/bytecodes.cc: Bytecodes::kBytecodeSizes */
+#define SIZES_NAME "_ZN2v88internal11interpreter9Bytecodes14kBytecodeSizesE"
 
 struct wanted {
 	const char *names[2];
@@ -30,13 +32,17 @@ static const struct wanted wanted[] = {
 /* The releases that are known, and what their constants leave out. */
 struct release {
 	unsigned major, minor;
-	uint8_t module_scope; /* src/objects/scope-info.tq: enum ScopeType */
+	uint8_t module_scope;       /* src/objects/scope-info.tq: enum ScopeType */
+	uint8_t bytecode_positions; /* src/objects/bytecode-array.tq */
+	uint8_t bytecodes;          /* src/interpreter/bytecodes.h */
+	uint8_t code_start, code_size, code_data; /* src/objects/code.h */
+	uint8_t code_head;                        /* src/objects/instruction-stream.h */
 };
 static const struct release releases[] = {
-	{10, 2, 3},
-	{11, 3, 3},
-	{12, 4, 3},
-	{13, 6, 5},
+	{10, 2, 3, 32, 198, 128, 40, 16, 128},
+	{11, 3, 3, 32, 198, 40, 56, 16, 16},
+	{12, 4, 3, 24, 203, 40, 52, 8, 32},
+	{13, 6, 5, 24, 208, 40, 56, 8, 32},
 };
 
 static int32_t *field_of(struct limpet_v8_layout *layout, size_t at)
@@ -52,23 +58,29 @@ struct reading {
 	int segment_count;
 	struct limpet_v8_layout *layout;
 	bool has_constants;
+	uint64_t bytecode_sizes; /* address in the file; 0: none */
 };
 
-/* The value of a variable as it is when the program starts. */
-static bool read_value(const struct reading *reading, uint64_t address, int32_t *ret)
+/* What is at an address when the program starts. */
+static bool read_bytes(const struct reading *reading, uint64_t address, void *ret, size_t bytes)
 {
 	for (int i = 0; i < reading->segment_count; i++) {
 		const struct limpet_elf_segment *segment = &reading->segments[i];
 
 		if (segment->type != PT_LOAD || address < segment->value ||
 		    address - segment->value > segment->bytes ||
-		    segment->bytes - (address - segment->value) < sizeof(*ret))
+		    segment->bytes - (address - segment->value) < bytes)
 			continue;
 		return limpet_elf_file_read(reading->file,
 					    segment->offset + (address - segment->value), ret,
-					    sizeof(*ret)) == 0;
+					    bytes) == 0;
 	}
 	return false;
+}
+
+static bool read_value(const struct reading *reading, uint64_t address, int32_t *ret)
+{
+	return read_bytes(reading, address, ret, sizeof(*ret));
 }
 
 static void take_version(const struct reading *reading, const char *part, uint64_t address)
@@ -136,6 +148,8 @@ static bool visit_object(void *context, const char *name, uint64_t address)
 		take_constant(reading, name + strlen(PREFIX), address);
 	else if (limpet_begins(name, VERSION_PREFIX))
 		take_version(reading, name + strlen(VERSION_PREFIX), address);
+	else if (!strcmp(name, SIZES_NAME))
+		reading->bytecode_sizes = address;
 	return true;
 }
 
@@ -273,12 +287,32 @@ static void add_defaults(struct limpet_v8_layout *layout)
 	set_default(&layout->array_length, 8);
 	set_default(&layout->array_data, 16);
 	set_default(&layout->shared_data, 8);
+	set_default(&layout->deoptimization_literals, 2);
+	set_default(&layout->deoptimization_inlining, 7);
 	set_default(&layout->script_source, 8);
 	set_default(&layout->script_name, 16);
 	set_default(&layout->uncompiled_name, 8);
 	set_default(&layout->uncompiled_start, 16);
 	set_default(&layout->uncompiled_end, 20);
 	add_types(layout);
+}
+
+static void take_release(const struct reading *reading, const struct release *release)
+{
+	struct limpet_v8_layout *layout = reading->layout;
+	const uint64_t count = release->bytecodes;
+
+	layout->module_scope = release->module_scope;
+	layout->code_data = release->code_data;
+	layout->code_head = release->code_head;
+	layout->code_is_inside = release->code_head == release->code_start;
+	set_default(&layout->bytecode_positions, release->bytecode_positions);
+	set_default(&layout->code_start, release->code_start);
+	set_default(&layout->code_size, release->code_size);
+	for (uint64_t i = 0; reading->bytecode_sizes && i < 3; i++)
+		if (!read_bytes(reading, reading->bytecode_sizes + i * count,
+				layout->bytecode_sizes[i], count))
+			memset(layout->bytecode_sizes, 0, sizeof(layout->bytecode_sizes));
 }
 
 static bool is_plausible_offset(int32_t offset)
@@ -314,7 +348,7 @@ static int judge(struct reading *reading)
 
 	if (reading->has_constants && release) {
 		add_defaults(layout);
-		layout->module_scope = release->module_scope;
+		take_release(reading, release);
 		qsort(layout->types, layout->type_count, sizeof(*layout->types), compare_types);
 		if (is_usable(layout))
 			return 0;
@@ -323,7 +357,7 @@ static int judge(struct reading *reading)
 	return -EOPNOTSUPP;
 }
 
-int limpet_v8_layout_read(int fd, struct limpet_v8_layout *ret)
+static int read_layout(int fd, bool searches, struct limpet_v8_layout *ret)
 {
 	LIMPET_FREE struct limpet_v8_layout *layout = calloc(1, sizeof(*layout));
 	struct reading reading = {.layout = layout};
@@ -339,24 +373,31 @@ int limpet_v8_layout_read(int fd, struct limpet_v8_layout *ret)
 	reading.segment_count =
 		limpet_elf_file_segments(reading.file, reading.segments, SEGMENTS_LIMIT);
 	error = limpet_elf_file_objects(reading.file, visit_object, &reading);
-	if (!layout->major)
+	if (!layout->major && searches)
 		search_version(&reading);
-	limpet_elf_file_free(reading.file);
-	if (!layout->major && !reading.has_constants)
+	if (!layout->major && !reading.has_constants) {
+		limpet_elf_file_free(reading.file);
 		return error == -ENOMEM ? error : -ENOENT;
+	}
 	error = judge(&reading);
+	limpet_elf_file_free(reading.file);
 	*ret = *layout;
 	return error;
+}
+
+int limpet_v8_layout_read(int fd, struct limpet_v8_layout *ret)
+{
+	return read_layout(fd, true, ret);
 }
 
 /* ------------------------------------------------------------------ in a process */
 
 static int read_module(const struct limpet_modules *modules, const struct limpet_module *module,
-		       struct limpet_v8_layout *ret)
+		       bool searches, struct limpet_v8_layout *ret)
 {
 	LIMPET_CLOSE int fd = limpet_module_open(modules->target, module);
 
-	return fd < 0 ? -ENOENT : limpet_v8_layout_read(fd, ret);
+	return fd < 0 ? -ENOENT : read_layout(fd, searches, ret);
 }
 
 /* Libraries that may be V8, as Debian's libnode.so.108. */
@@ -367,8 +408,8 @@ static bool may_be_library(const struct limpet_module *module)
 	return strstr(name, "node") || strstr(name, "v8");
 }
 
-int limpet_v8_layout_find(const struct limpet_modules *modules, struct limpet_v8_layout *ret,
-			  const struct limpet_module **ret_module)
+static int find_layout(const struct limpet_modules *modules, bool searches,
+		       struct limpet_v8_layout *ret, const struct limpet_module **ret_module)
 {
 	for (int libraries = 0; libraries < 2; libraries++)
 		for (size_t i = 0; i < modules->count; i++) {
@@ -378,14 +419,26 @@ int limpet_v8_layout_find(const struct limpet_modules *modules, struct limpet_v8
 			if (module->executable == libraries ||
 			    (libraries && !may_be_library(module)))
 				continue;
-			error = read_module(modules, module, ret);
+			error = read_module(modules, module, searches, ret);
 			if (error && error != -EOPNOTSUPP)
 				continue;
-			if (ret_module)
-				*ret_module = module;
+			*ret_module = module;
 			return error;
 		}
 	return -ENOENT;
+}
+
+int limpet_v8_layout_find(const struct limpet_modules *modules, struct limpet_v8_layout *ret)
+{
+	const struct limpet_module *module;
+
+	return find_layout(modules, true, ret, &module);
+}
+
+int limpet_v8_layout_find_known(const struct limpet_modules *modules, struct limpet_v8_layout *ret,
+				const struct limpet_module **ret_module)
+{
+	return find_layout(modules, false, ret, ret_module);
 }
 
 /* ------------------------------------------------------------------ types */

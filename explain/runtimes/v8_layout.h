@@ -63,6 +63,9 @@ struct limpet_modules;
 	X(code_positions, "class_Code__source_position_table__", NULL)                         \
 	X(code_deoptimization, "class_Code__deoptimization_data__", NULL)                      \
 	X(code_start, "class_Code__instruction_start__", NULL)                                 \
+	X(code_size, "class_Code__instruction_size__", NULL)                                   \
+	X(deoptimization_literals, "DeoptimizationDataLiteralArrayIndex", NULL)                \
+	X(deoptimization_inlining, "DeoptimizationDataInliningPositionsIndex", NULL)           \
 	X(buffer_byte_length, "class_JSArrayBuffer__byte_length__", NULL)                      \
 	X(buffer_backing_store, "class_JSArrayBuffer__backing_store__", NULL)                  \
 	X(frame_function, "off_fp_function", NULL)                                             \
@@ -82,6 +85,7 @@ struct limpet_modules;
 
 #define LIMPET_V8_UNKNOWN INT32_MIN
 #define LIMPET_V8_TYPES 512u
+#define LIMPET_V8_BYTECODES 256u
 #define LIMPET_V8_TYPE_NAME_BYTES 48u
 
 /* An instance type, and the C++ class that has it. */
@@ -96,6 +100,12 @@ struct limpet_v8_layout {
 #define LIMPET_V8_MEMBER(field, name, other) int32_t field;
 	LIMPET_V8_CONSTANTS(LIMPET_V8_MEMBER)
 #undef LIMPET_V8_MEMBER
+	/* Where a Code object has its function's bytecode, or its deoptimization data; and from where
+	 * on instructions follow an object that refers to it. */
+	uint8_t code_data, code_head;
+	bool code_is_inside; /* the instructions: they follow the Code object itself */
+	/* Lengths of bytecodes, with operands of 1, 2 and 4 bytes; 0: not known. */
+	uint8_t bytecode_sizes[3][LIMPET_V8_BYTECODES];
 	struct limpet_v8_type types[LIMPET_V8_TYPES]; /* by their numbers; those that are told */
 	size_t type_count;
 };
@@ -103,10 +113,13 @@ struct limpet_v8_layout {
 /* From an ELF file. -ENOENT: it has no V8; -EOPNOTSUPP: of its V8 limpet does not know the layout:
  * then *ret has its version, as far as it is known, and nothing else. Others: -errno. */
 int limpet_v8_layout_read(int fd, struct limpet_v8_layout *ret) LIMPET_MUST_CHECK;
-/* The same of the module of a process that has V8: its program, or a library for it. *ret_module:
- * valid as long as `modules`; may be NULL. */
-int limpet_v8_layout_find(const struct limpet_modules *modules, struct limpet_v8_layout *ret,
-			  const struct limpet_module **ret_module) LIMPET_MUST_CHECK;
+/* The same of the module of a process that has V8: its program, or a library for it. */
+int limpet_v8_layout_find(const struct limpet_modules *modules,
+			  struct limpet_v8_layout *ret) LIMPET_MUST_CHECK;
+/* The same, if limpet may know the layout: without a search of the whole file for a version.
+ * *ret_module: which it is, valid as long as `modules`. */
+int limpet_v8_layout_find_known(const struct limpet_modules *modules, struct limpet_v8_layout *ret,
+				const struct limpet_module **ret_module) LIMPET_MUST_CHECK;
 /* The class of an instance type; NULL: not told. Valid as long as `layout`. */
 const char *limpet_v8_class_of(const struct limpet_v8_layout *layout, uint16_t type);
 /* The instance type of a class; LIMPET_V8_UNKNOWN: not told. */

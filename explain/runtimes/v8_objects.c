@@ -304,6 +304,20 @@ static int take_positions(const struct limpet_v8 *v8, const struct limpet_v8_obj
 	return 0;
 }
 
+/* Why a word is no string: -EAGAIN if it may be one that is on its way elsewhere, else 0. */
+static int judge_text(const struct limpet_v8 *v8, uint64_t word)
+{
+	struct limpet_v8_object object = {0};
+
+	if (!limpet_v8_address(word))
+		return 0;
+	if (limpet_v8_object(v8, word, &object) != 0)
+		return -EAGAIN;
+	return limpet_v8_is_string(v8, object.type) && (object.type & REPRESENTATION_MASK) != EXTERNAL
+		       ? -EAGAIN
+		       : 0;
+}
+
 /* The name is "" if the word is not a string: an anonymous function has a zero there. */
 static int take_name(const struct limpet_v8 *v8, uint64_t word, struct limpet_v8_function *function)
 {
@@ -312,7 +326,7 @@ static int take_name(const struct limpet_v8 *v8, uint64_t word, struct limpet_v8
 	if (function->name[0] || limpet_v8_is_smi(word))
 		return 0;
 	error = limpet_v8_text(v8, word, function->name, sizeof(function->name));
-	return error == -EBADMSG ? 0 : error;
+	return error == -EBADMSG ? judge_text(v8, word) : error;
 }
 
 uint32_t limpet_v8_scope_flags(uint64_t word)
@@ -423,9 +437,16 @@ static int read_script(const struct limpet_v8 *v8, const struct limpet_v8_object
 {
 	struct limpet_v8_object script;
 	uint64_t word;
-	int error = limpet_v8_reference(v8, shared, v8->layout->shared_script, &script);
+	int error = 0;
 
-	if (error == -EBADMSG || (!error && script.type != v8->layout->type_script))
+	if (!limpet_v8_field(v8, shared, v8->layout->shared_script, &word))
+		return -ENODATA;
+	if (!limpet_v8_address(word))
+		return 0;
+	error = limpet_v8_object(v8, word, &script);
+	if (error == -EBADMSG)
+		return -EAGAIN;
+	if (!error && script.type != v8->layout->type_script)
 		return 0;
 	if (!error && !limpet_v8_field(v8, &script, v8->layout->script_name, &word))
 		error = -ENODATA;
@@ -433,7 +454,7 @@ static int read_script(const struct limpet_v8 *v8, const struct limpet_v8_object
 		return error;
 	function->script_address = script.address;
 	error = limpet_v8_text(v8, word, function->script, sizeof(function->script));
-	return error == -EBADMSG ? 0 : error;
+	return error == -EBADMSG ? judge_text(v8, word) : error;
 }
 
 static int read_function(const struct limpet_v8 *v8, uint64_t word,
@@ -455,6 +476,8 @@ static int read_function(const struct limpet_v8 *v8, uint64_t word,
 		error = read_scope(v8, &scope, function);
 	else if (!error)
 		error = take_name(v8, word, function);
+	if (error == -EBADMSG && limpet_v8_address(word))
+		return -EAGAIN;
 	if (error && error != -EBADMSG)
 		return error;
 	if (function->start < 0) {
@@ -471,6 +494,7 @@ int limpet_v8_function_info(const struct limpet_v8 *v8, uint64_t word,
 	struct limpet_v8_function once, again;
 	int error = read_function(v8, word, &once);
 
+	limpet_v8_look_again(v8);
 	if (!error)
 		error = read_function(v8, word, &again);
 	if (error)

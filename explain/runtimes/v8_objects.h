@@ -15,14 +15,22 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "explain/runtimes/page_cache.h"
 #include "explain/runtimes/v8_layout.h"
 #include "injector/proc/memory_reader.h"
 
-/* Both are borrowed. */
+/* All are borrowed. */
 struct limpet_v8 {
 	const struct limpet_v8_layout *layout;
 	const struct limpet_memory_reader *memory;
+	struct limpet_page_cache *cache; /* whose reader that is; NULL: it has none */
 };
+/* Before anything is read again to see whether it has changed. */
+static inline void limpet_v8_look_again(const struct limpet_v8 *v8)
+{
+	if (v8->cache)
+		limpet_page_cache_forget(v8->cache);
+}
 
 /* A word with the tag of an object: its address. 0: it is none, or the object is weakly held and
  * gone. Weak references count as references. */

@@ -318,6 +318,7 @@ void limpet_process_reader_allow(struct limpet_process_reader *process, uint64_t
 	process->wall_ns = ns * (LIMPET_MEMORY_READER_WALL_NS / LIMPET_MEMORY_READER_NS);
 	process->begin_ns = limpet_monotonic_ns();
 	process->processor_ns = limpet_thread_time_ns();
+	process->is_over = false;
 }
 
 void limpet_process_reader_keep(struct limpet_process_reader *process, unsigned percent)

@@ -74,7 +74,7 @@ static void test_constants_of_a_build(void **state)
 	assert_int_equal(layout.shared_script, 32);
 	assert_int_equal(layout.map_instance_type, 12);
 	assert_int_equal(layout.type_function, 2066);
-	assert_int_equal(layout.code_start, LIMPET_V8_UNKNOWN);
+	assert_int_equal(layout.function_code, LIMPET_V8_UNKNOWN);
 	/* By their places among others. */
 	assert_string_equal(limpet_v8_class_of(&layout, 129), "BigInt");
 	assert_string_equal(limpet_v8_class_of(&layout, 176), "HashTable");
@@ -133,7 +133,7 @@ static int read_memory(void *context, uint64_t address, void *ret, size_t bytes)
 }
 
 static const struct limpet_memory_reader reader = {.read = read_memory};
-static const struct limpet_v8 v8 = {&layout, &reader};
+static const struct limpet_v8 v8 = {.layout = &layout, .memory = &reader};
 static char no_path[] = "";
 static struct limpet_map map_list[] = {
 	{.start = BASE, .end = BASE + (PAGES + 1) * PAGE, .perms = "rw-p", .path = no_path}};
