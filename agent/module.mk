@@ -14,6 +14,7 @@ AGENT_SRC := \
 	agent/stack_arguments.c \
 	agent/stack_cache.c \
 	agent/stack_describe.c \
+	agent/stack_functions.c \
 	agent/stack_left.c \
 	agent/stack_prints.c \
 	agent/stack_ranges.c \

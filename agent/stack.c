@@ -5,6 +5,7 @@
 #include "agent/record.h"
 #include "agent/stack_cache.h"
 #include "agent/stack_describe.h"
+#include "agent/stack_functions.h"
 #include "agent/stack_prints.h"
 #include "agent/stack_ranges.h"
 #include "agent/stack_walk.h"
@@ -85,6 +86,29 @@ static uint32_t max_depth(void)
 	return depth < LIMPET_STACK_FRAMES ? depth : LIMPET_STACK_FRAMES;
 }
 
+/* A walk's result, described. */
+static uint32_t describe(struct limpet_thread *thread, const struct limpet_walk_result *result,
+			 uint32_t count, const struct limpet_known_stacks *stacks)
+{
+	struct limpet_described_stack stack = {.frames = result->pcs,
+					       .count = count,
+					       .truncated = *result->end != LIMPET_WALK_COMPLETE};
+
+	if (result->by_fp && result->by_fp->count) {
+		limpet_stack_functions(result->by_fp, result->pcs, stacks);
+		stack.functions = result->by_fp->list;
+		stack.function_count = result->by_fp->count;
+	}
+	return limpet_stack_describe(thread, &stack);
+}
+
+static uint32_t describe_first(struct limpet_thread *thread, const uint64_t *pc)
+{
+	count_truncated(thread, 1);
+	return limpet_stack_describe(thread, &(struct limpet_described_stack){
+						     .frames = pc, .count = 1, .truncated = true});
+}
+
 static __attribute__((noinline)) uint32_t capture_elsewhere(
 	struct limpet_thread *thread, const struct limpet_hook_frame *hook_frame, uint32_t current,
 	uint32_t gone)
@@ -95,23 +119,23 @@ static __attribute__((noinline)) uint32_t capture_elsewhere(
 	struct limpet_walk_cache cache = limpet_stack_walk_cache();
 	struct limpet_walk_frame frame = limpet_stack_first_frame(hook_frame);
 	struct limpet_known_stacks stacks = {.low = base, .high = high};
-	uint64_t *frames = limpet_scratch_of(thread)->frames;
 	enum limpet_walk_end end;
+	struct limpet_walk_by_fp by_fp;
+	const struct limpet_walk_result result = {limpet_scratch_of(thread)->frames, max_depth(),
+						  &end, limpet_stack_by_fp(&by_fp)};
 	uint32_t count;
 
 	if (!high) {
 		limpet_stack_range_ask(base);
-		count_truncated(thread, 1);
-		return limpet_stack_describe(thread, &hook_frame->caller_pc, 1, true);
+		return describe_first(thread, &hook_frame->caller_pc);
 	}
 	limpet_stack_ranges_note_use();
 	limpet_stack_own(thread, &stacks.own_low, &stacks.own_high);
-	count = limpet_walk(&map, &cache, limpet_known_stacks_read, &stacks, frame,
-			    &(struct limpet_walk_result){frames, max_depth(), &end});
+	count = limpet_walk(&map, &cache, limpet_known_stacks_read, &stacks, frame, &result);
 	if (!limpet_stack_is_in_force(current))
 		return WALKED_IN_VAIN;
 	count_truncated(thread, end != LIMPET_WALK_COMPLETE);
-	return limpet_stack_describe(thread, frames, count, end != LIMPET_WALK_COMPLETE);
+	return describe(thread, &result, count, &stacks);
 }
 
 static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thread,
@@ -124,9 +148,12 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	struct limpet_walk_map map = limpet_stack_walk_map(current, gone);
 	struct limpet_walk_cache cache = limpet_stack_walk_cache();
 	struct limpet_walk_frame frame = limpet_stack_first_frame(hook_frame);
-	uint64_t *frames = limpet_scratch_of(thread)->frames;
+	const struct limpet_known_stacks stacks = {.low = base, .high = high};
 	struct noted_stack stack;
 	enum limpet_walk_end end;
+	struct limpet_walk_by_fp by_fp;
+	const struct limpet_walk_result result = {limpet_scratch_of(thread)->frames, max_depth(),
+						  &end, limpet_stack_by_fp(&by_fp)};
 	uint32_t count, number;
 	uint64_t fingerprint;
 	bool cut;
@@ -140,8 +167,7 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	cached->words = 0;
 	frame.fp_at = base;
-	count = limpet_walk(&map, &cache, read_noted, &stack, frame,
-			    &(struct limpet_walk_result){frames, max_depth(), &end});
+	count = limpet_walk(&map, &cache, read_noted, &stack, frame, &result);
 	if (!limpet_stack_is_in_force(current)) {
 		cached->words = 0;
 		return WALKED_IN_VAIN;
@@ -150,7 +176,7 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	count_truncated(thread, cut);
 	if (cached->words > LIMPET_STACK_CACHE_WORDS || !cached->words) {
 		cached->words = 0;
-		return limpet_stack_describe(thread, frames, count, cut);
+		return describe(thread, &result, count, &stacks);
 	}
 	for (; cached->words % LIMPET_STACK_CACHE_STEP; cached->words++) {
 		cached->values[cached->words] = cached->values[cached->words - 1];
@@ -164,7 +190,7 @@ static __attribute__((noinline)) uint32_t capture_walk(struct limpet_thread *thr
 	fingerprint = fingerprint_of(cached, false, 0);
 	cached->known = limpet_fingerprint_find(LIMPET_BY_WORDS, fingerprint);
 	if (!cached->known) {
-		number = limpet_stack_describe(thread, frames, count, cut);
+		number = describe(thread, &result, count, &stacks);
 		if (!number) {
 			cached->words = 0;
 			return 0;
@@ -198,8 +224,7 @@ static __attribute__((noinline)) uint32_t capture_anew(struct limpet_thread *thr
 		current = __atomic_load_n(&limpet_shm->unwind_current, __ATOMIC_ACQUIRE);
 		gone = __atomic_load_n(&limpet_shm->gone_count, __ATOMIC_ACQUIRE);
 	}
-	count_truncated(thread, 1);
-	return limpet_stack_describe(thread, &pc, 1, true);
+	return describe_first(thread, &pc);
 }
 
 uint32_t limpet_stack_capture(struct limpet_thread *thread,

@@ -6,10 +6,17 @@
 
 #include "agent/agent.h"
 
-/* The stack's number; frames innermost first, up to LIMPET_STACK_FRAMES. 0: there was no room for
+struct limpet_described_stack {
+	const uint64_t *frames; /* innermost first */
+	uint32_t count;         /* up to LIMPET_STACK_FRAMES */
+	bool truncated;
+	const uint64_t *functions; /* LIMPET_FUNCTION_WORD */
+	uint32_t function_count;   /* up to LIMPET_STACK_FUNCTIONS_MAX */
+};
+/* The stack's number. 0: there was no room for
  * the description, or all numbers are taken; the collector counts events without a number. */
-uint32_t limpet_stack_describe(struct limpet_thread *thread, const uint64_t *frames, uint32_t count,
-			       bool truncated);
+uint32_t limpet_stack_describe(struct limpet_thread *thread,
+			       const struct limpet_described_stack *stack);
 /* The same stack, for blocks of that allocator; 0 as above. */
 uint32_t limpet_stack_mark(struct limpet_thread *thread, uint32_t stack, uint32_t owner);
 

@@ -20,6 +20,7 @@ static inline struct limpet_walk_map limpet_stack_walk_map(uint32_t current, uin
 		.gone_then = limpet_shm->unwind_gone[list],
 		.gone_now = gone,
 		.gone_places = limpet_shm->gone_places,
+		.interpreter = limpet_shm->interpreter.is_known ? &limpet_shm->interpreter : NULL,
 	};
 }
 

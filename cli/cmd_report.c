@@ -195,6 +195,9 @@ static bool has_nameless_code(const struct limpet_model *model)
 	for (uint32_t i = 1; i < model->node_count; i++) {
 		const struct limpet_trace_node *node = &model->nodes[i];
 
+		/* The capture has read names of the program's scripts: all that there are. */
+		if (!node->lost && node->made && node->address >= LIMPET_TRACE_SCRIPT_ADDRESS)
+			return false;
 		if (!node->lost && node->made &&
 		    !limpet_model_symbols(model, node->module, node->address, &symbols))
 			return true;

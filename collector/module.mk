@@ -12,6 +12,7 @@ COLLECTOR_SRC := \
 	collector/stream/other_stacks.c \
 	collector/stream/plausible.c \
 	collector/stream/reorder.c \
+	collector/stream/script_names.c \
 	collector/stream/stack_tree.c \
 	collector/stream/target_memory.c \
 	collector/stream/thread_names.c \

@@ -146,6 +146,9 @@ enum limpet_trace_nodes_section {
  */
 #define LIMPET_TRACE_NODE_MADE 4u
 #define LIMPET_TRACE_OWNERS_MAX 4096u
+/* Of a node with MADE: no address, but the number of a place in a function that an interpreter
+ * runs, plus this. */
+#define LIMPET_TRACE_SCRIPT_ADDRESS ((uint64_t)1 << 63)
 
 enum limpet_trace_events_section {
 	LIMPET_EVENTS_COUNTS = 1, /* rows, events, first tick */

@@ -70,6 +70,7 @@ struct limpet_walk_map {
 	const struct limpet_gone *gone;
 	uint32_t gone_places;
 	uint32_t gone_then, gone_now; /* the last number, when the list was made and now */
+	const struct limpet_interpreter *interpreter; /* NULL: none */
 };
 
 /* A direct-mapped cache of pc -> rule. The caller provides zeroed memory, which any number of
@@ -362,12 +363,59 @@ LIMPET_WALK_INLINE enum limpet_walk_end limpet_walk_step(const struct limpet_wal
 	return limpet_walk_step_rule(&rule, cfa, read, memory, frame);
 }
 
+/* The innermost frames that were passed by frame pointer. */
+struct limpet_walk_by_fp {
+	uint32_t count;
+	uint64_t list[LIMPET_STACK_FUNCTIONS_MAX]; /* frame pointers, as LIMPET_FUNCTION_WORD */
+};
 /* Where a walk puts what it finds. */
 struct limpet_walk_result {
 	uint64_t *pcs;
 	uint32_t max;
 	enum limpet_walk_end *end;
+	struct limpet_walk_by_fp *by_fp; /* NULL: not wanted */
 };
+
+LIMPET_WALK_INLINE bool limpet_walk_is_interpreter(const struct limpet_interpreter *interpreter,
+						   uint64_t pc)
+{
+	for (unsigned i = 0; i < LIMPET_INTERPRETER_RANGES; i++) {
+		const uint64_t end = __atomic_load_n(&interpreter->end[i], __ATOMIC_ACQUIRE);
+
+		if (!end)
+			break;
+		if (pc >= interpreter->start[i] && pc < end)
+			return true;
+	}
+	return false;
+}
+
+/* A frame that was passed by frame pointer, and the stack pointer that its callee left. */
+struct limpet_walk_passed {
+	uint32_t index;
+	uint64_t sp, fp;
+};
+/* If an interpreter has made it, it is listed by the function that it runs. */
+LIMPET_WALK_INLINE void limpet_walk_pass(const struct limpet_walk_map *map, limpet_walk_read *read,
+					 const void *memory, struct limpet_walk_passed passed,
+					 const struct limpet_walk_result *result)
+{
+	const struct limpet_interpreter *interpreter = map->interpreter;
+	const uint64_t fp = passed.fp;
+	const uint32_t index = passed.index;
+	uint64_t bytecode, offset, word;
+
+	if (result->by_fp && result->by_fp->count < LIMPET_STACK_FUNCTIONS_MAX)
+		result->by_fp->list[result->by_fp->count++] = LIMPET_FUNCTION_WORD(index, fp);
+	if (!interpreter || !limpet_walk_is_interpreter(interpreter, result->pcs[index]) ||
+	    fp - passed.sp < (uint64_t)(-(int64_t)interpreter->offset) ||
+	    !read(memory, fp + (uint64_t)(int64_t)interpreter->bytecode, &bytecode) ||
+	    !read(memory, fp + (uint64_t)(int64_t)interpreter->offset, &offset))
+		return;
+	word = limpet_frame_interpreted(bytecode, offset);
+	if (word)
+		result->pcs[index] = word;
+}
 
 /* Walks from `frame`, which is the first one listed, and returns the number of entries in
  * `result->pcs`, innermost first. Each is a return address; an interrupted pc is listed as pc + 1,
@@ -383,11 +431,19 @@ LIMPET_WALK_INLINE uint32_t limpet_walk(const struct limpet_walk_map *map,
 	uint32_t count = 0;
 
 	while (count < result->max) {
+		const uint64_t sp = frame.sp;
+
 		result->pcs[count++] = frame.pc + (frame.flags & LIMPET_FRAME_EXACT ? 1 : 0);
 		end = limpet_walk_step(map, cache, read, memory, &frame);
 		if (end != LIMPET_WALK_MORE)
 			break;
 		end = LIMPET_WALK_DEPTH;
+		/* Then the stack pointer is above the frame pointer's place and the return address.
+		 */
+		if (frame.flags & LIMPET_FRAME_BY_FP)
+			limpet_walk_pass(map, read, memory,
+					 (struct limpet_walk_passed){count - 1, sp, frame.sp - 16},
+					 result);
 	}
 	*result->end = end;
 	return count;

@@ -107,8 +107,18 @@ enum limpet_op {
  * later from earlier ones. */
 #define LIMPET_STACK_GONE 4u
 #define LIMPET_STACK_FRAMES 256u /* maximum */
+/* How many words at the end tell the functions of frames that a runtime made: struct
+ * limpet_interpreter. They are no part of the stack's identity. */
+#define LIMPET_STACK_FUNCTIONS(flags) ((flags) >> 8 & 0xff)
+#define LIMPET_STACK_FUNCTIONS_FLAG(count) ((uint32_t)(count) << 8)
+#define LIMPET_STACK_FUNCTIONS_MAX 32u
+/* Of one word: the frame, 0 is the innermost one of the stack; and what its function slot had. */
+#define LIMPET_FUNCTION_WORD(frame, slot) ((uint64_t)(frame) << 56 | (slot))
+#define LIMPET_FUNCTION_FRAME(word) ((uint32_t)((word) >> 56))
+#define LIMPET_FUNCTION_SLOT(word) ((word) & (((uint64_t)1 << 56) - 1))
 #define LIMPET_STACK_HEAD_WORDS 2u
-#define LIMPET_STACK_WORDS (LIMPET_STACK_HEAD_WORDS + 2 * LIMPET_STACK_FRAMES)
+#define LIMPET_STACK_WORDS \
+	(LIMPET_STACK_HEAD_WORDS + 2 * LIMPET_STACK_FRAMES + LIMPET_STACK_FUNCTIONS_MAX)
 /* Numbers of stacks: the bit above is LIMPET_FINGERPRINT_TRUNCATED. */
 #define LIMPET_STACKS_MAX 0x7fffffffu
 #define LIMPET_STACK_COUNT(word0) ((uint32_t)(word0) >> 8)
@@ -452,6 +462,53 @@ struct limpet_unwind_module {
 };
 #define LIMPET_MAX_UNWIND_MODULES 4096u
 
+/* ------------------------------------------------------------------ interpreted functions
+ *
+ * All functions that V8 interprets run in frames with the same return address. What tells them
+ * apart are two slots of the frame: the function's bytecode, an object that rarely moves, and how
+ * far it got. Such a frame is described by one word of these, in place of the return address. The
+ * object of the function itself, in a third slot, is another one for each closure, and moves: the
+ * collector reads by it whose bytecode that is, while the stack is fresh. */
+#define LIMPET_INTERPRETER_RANGES 32u
+struct limpet_interpreter {
+	/* Code that such frames return to: it may be mapped once for each isolate. Those from the
+	 * first on up to one with the end 0; more may come. */
+	uint64_t start[LIMPET_INTERPRETER_RANGES], end[LIMPET_INTERPRETER_RANGES];
+	int32_t function, bytecode, offset; /* slots, from the frame pointer; bytes */
+	uint32_t is_known; /* 1: there is an interpreter; written before the program is touched */
+};
+#define LIMPET_FRAME_INTERPRETED ((uint64_t)1 << 63)
+#define LIMPET_FRAME_BYTECODE_BITS 44u
+#define LIMPET_FRAME_BYTECODE(word) \
+	(((word) & (((uint64_t)1 << LIMPET_FRAME_BYTECODE_BITS) - 1)) << 3)
+#define LIMPET_FRAME_OFFSET_MAX 0x7ffffu
+#define LIMPET_FRAME_OFFSET(word) \
+	((uint32_t)((word) >> LIMPET_FRAME_BYTECODE_BITS) & LIMPET_FRAME_OFFSET_MAX)
+
+/* The word for a frame with these slots; 0: they are not those of an interpreted function. A
+ * reference has the lowest bit set, a number is in the upper half of its word. */
+static inline uint64_t limpet_frame_interpreted(uint64_t bytecode, uint64_t offset)
+{
+	const uint64_t number = offset >> 32;
+
+	if ((bytecode & 7) != 1 || bytecode >> 47 || (uint32_t)offset || !number ||
+	    number > LIMPET_FRAME_OFFSET_MAX)
+		return 0;
+	return LIMPET_FRAME_INTERPRETED | number << LIMPET_FRAME_BYTECODE_BITS | bytecode >> 3;
+}
+
+/* Objects of a runtime move, and code that it compiled is dropped; others take their places. Then
+ * the collector raises the number of the page (256 KiB) where one was; a page shares its number
+ * with others. */
+#define LIMPET_MOVED_PAGES 1024u
+/* In place of the number of an unloaded module, of an interpreted function or code that is in no
+ * module: this and the number of its page; 0 before that is raised. */
+#define LIMPET_GONE_MOVED 0x800000u
+static inline uint32_t limpet_moved_page(uint64_t address)
+{
+	return (uint32_t)(address >> 18) % LIMPET_MOVED_PAGES;
+}
+
 /* ------------------------------------------------------------------ the shared memory */
 
 /* How many threads can have a state at the same time. */
@@ -571,7 +628,8 @@ struct limpet_shm {
 	uint32_t ended;           /* 1: the capture has ended, no event is missed any more */
 	uint32_t unwind_count[2]; /* entries of the two arrays, each sorted by start */
 	uint32_t unwind_gone[2];  /* gone_count before the modules of each were read */
-	uint32_t unwind_current;  /* +1 at each change; bit 0: the valid array; store-release */
+	uint32_t unwind_current;  /* +1 at each change, or +2; bit 0: the valid array; store-release
+				   */
 	uint32_t max_depth;       /* how many frames of a stack are kept */
 	uint32_t time; /* since the capture began, in LIMPET_TIME_UNIT_NS; set at each poll of the
 			  collector */
@@ -600,6 +658,9 @@ struct limpet_shm {
 				    everything is read */
 	uint32_t overload_room;  /* 1: there is room; the agent sets it to 0 when an overload begins
 				  */
+	struct limpet_interpreter interpreter;
+	uint32_t moved_count; /* +1 at each change of `moved`, before unwind_current changes, too */
+	uint32_t moved[LIMPET_MOVED_PAGES]; /* by limpet_moved_page() */
 
 	/* written by the agent */
 	uint64_t agent_fields __attribute__((aligned(128)));

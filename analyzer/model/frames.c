@@ -47,8 +47,10 @@ size_t limpet_node_frames(const struct limpet_model *model, const struct limpet_
 		frames[i].module = node->module ? module->path : NULL;
 		frames[i].made = node->made;
 		frames[i].offset = node->address - 1 - module->bias;
-		frames[i].kind =
-			limpet_frame_filter_classify(frames[i].function, module->path, allocator);
+		/* Names of other languages: `clone` is no start there. */
+		frames[i].kind = node->made ? LIMPET_FRAME_PROGRAM
+					    : limpet_frame_filter_classify(frames[i].function,
+									   module->path, allocator);
 	}
 	return count;
 }

@@ -296,29 +296,43 @@ void limpet_model_symbols_settle(struct limpet_model_symbols *symbols)
 	sort_entries(symbols);
 }
 
+static int add_block(struct limpet_model_symbols *symbols, struct limpet_trace_reader *reader,
+		     size_t block)
+{
+	LIMPET_FREE uint8_t *buffer = NULL;
+	struct limpet_cursor sections;
+	int code = limpet_trace_reader_load(reader, block, &buffer, &sections);
+
+	if (code == 0)
+		code = read_block(symbols, sections);
+	return code == -EBADMSG ? 0 : code;
+}
+
+int limpet_model_symbols_add_block(struct limpet_model_symbols *symbols,
+				   struct limpet_trace_reader *reader, size_t block)
+{
+	int code = add_block(symbols, reader, block);
+
+	sort_entries(symbols);
+	return code;
+}
+
 int limpet_model_symbols_new(struct limpet_trace_reader *reader,
 			     struct limpet_model_symbols **ret_symbols)
 {
 	const struct limpet_trace_block *blocks;
 	size_t count = limpet_trace_reader_blocks(reader, &blocks);
 	struct limpet_model_symbols *symbols = calloc(1, sizeof(*symbols));
+	int code = 0;
 
 	if (!symbols)
 		return -ENOMEM;
-	for (size_t i = 0; i < count; i++) {
-		LIMPET_FREE uint8_t *buffer = NULL;
-		struct limpet_cursor sections;
-		int code;
-
-		if (blocks[i].type != LIMPET_TRACE_SYMBOLS || blocks[i].damaged)
-			continue;
-		code = limpet_trace_reader_load(reader, i, &buffer, &sections);
-		if (code == 0)
-			code = read_block(symbols, sections);
-		if (code < 0 && code != -EBADMSG) {
-			limpet_model_symbols_free(symbols);
-			return code;
-		}
+	for (size_t i = 0; i < count && code == 0; i++)
+		if (blocks[i].type == LIMPET_TRACE_SYMBOLS && !blocks[i].damaged)
+			code = add_block(symbols, reader, i);
+	if (code < 0) {
+		limpet_model_symbols_free(symbols);
+		return code;
 	}
 	sort_entries(symbols);
 	*ret_symbols = symbols;
@@ -342,7 +356,14 @@ uint32_t limpet_model_symbols_find(const struct limpet_model_symbols *symbols, u
 
 size_t limpet_model_symbols_count(const struct limpet_model_symbols *symbols)
 {
-	return symbols->count;
+	/* Those of no module come first, and of these the scripts' last. */
+	const size_t first = LIMPET_PARTITION_POINT(i, symbols->count,
+						    !symbols->entries[i].module &&
+							    symbols->entries[i].address <
+								    LIMPET_TRACE_SCRIPT_ADDRESS);
+	const size_t end = LIMPET_PARTITION_POINT(i, symbols->count, !symbols->entries[i].module);
+
+	return symbols->count - (end - first);
 }
 
 bool limpet_model_symbols_finished(const struct limpet_model_symbols *symbols)

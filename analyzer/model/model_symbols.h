@@ -17,6 +17,10 @@ int limpet_model_symbols_new(struct limpet_trace_reader *reader,
 			     struct limpet_model_symbols **ret_symbols);
 void limpet_model_symbols_free(struct limpet_model_symbols *symbols);
 
+/* Adds those of one block, which is a SYMBOLS block, and settles. The same. */
+int limpet_model_symbols_add_block(struct limpet_model_symbols *symbols,
+				   struct limpet_trace_reader *reader, size_t block);
+
 /* An empty table, or NULL. */
 struct limpet_model_symbols *limpet_model_symbols_none(void);
 /* Adds one address; its frames are copied. It is found only after the next settle. -ENOMEM. */
@@ -30,7 +34,8 @@ int limpet_model_symbols_move(struct limpet_model_symbols *to, struct limpet_mod
 
 uint32_t limpet_model_symbols_find(const struct limpet_model_symbols *symbols, uint32_t module,
 				   uint64_t address, const struct limpet_model_frame **ret_frames);
-/* Addresses that were looked up, found or not. */
+/* Addresses that were looked up, found or not: without those of scripts, which the capture names.
+ */
 size_t limpet_model_symbols_count(const struct limpet_model_symbols *symbols);
 /* Whether the last seal looked up every address. */
 bool limpet_model_symbols_finished(const struct limpet_model_symbols *symbols);

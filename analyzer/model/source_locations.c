@@ -115,7 +115,9 @@ static int add_function(struct limpet_locations *locations, const struct limpet_
 
 	/* A unit separator: no real name contains one, and a crafted name only merges itself. */
 	length = asprintf(&key, "%s\x1f%s", function->name,
-			  function->module ? function->module : "");
+			  function->module ? function->module
+			  : function->file ? function->file
+					   : "");
 	if (length < 0) {
 		key = NULL;
 		return -ENOMEM;

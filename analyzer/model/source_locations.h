@@ -1,9 +1,9 @@
 /* Numbers for the functions and lines of a trace: each function once, each line in it once, and the
  * stack of each node as a list of these. Views, diff and exporters count by these numbers.
  *
- * A function is identified by its name and its module. A frame without a symbol is a function of
- * its own, named by module and offset; JIT-compiled code without a name is one function, [jit],
- * since it moves and multiplies. */
+ * A function is identified by its name and its module, one in no module by its name and its file. A
+ * frame without a symbol is a function of its own, named by module and offset; JIT-compiled code
+ * without a name is one function, [jit], since it moves and multiplies. */
 #ifndef LIMPET_ANALYZER_MODEL_SOURCE_LOCATIONS_H
 #define LIMPET_ANALYZER_MODEL_SOURCE_LOCATIONS_H
 

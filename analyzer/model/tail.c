@@ -449,6 +449,11 @@ static int take_blocks(struct limpet_tail *tail, enum taking taking)
 			code = take_given_up(tail, tail->blocks);
 		else if (block->type == LIMPET_TRACE_PERIOD)
 			code = take_period(tail, tail->blocks, taking);
+		else if (block->type == LIMPET_TRACE_SYMBOLS && taking == FOLLOWING) {
+			code = limpet_model_symbols_add_block(tail->symbols, tail->reader,
+							      tail->blocks);
+			tail->generation++;
+		}
 	}
 	return code;
 }

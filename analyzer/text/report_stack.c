@@ -35,8 +35,10 @@ static char *frame_place(const struct limpet_printer *printer, const struct limp
 	char *out = NULL;
 	int n = 0;
 
-	if (frame->file)
+	if (frame->file && frame->line)
 		n = asprintf(&out, "%s:%u", frame->file, frame->line);
+	else if (frame->file)
+		n = asprintf(&out, "%s", frame->file);
 	else if (frame->function && frame->module && strcmp(frame->module, program) != 0)
 		n = asprintf(&out, "%s", limpet_base_name(frame->module));
 	else

@@ -178,6 +178,7 @@ struct search {
 	size_t count;
 	struct tally *tallies; /* by function */
 	double weight;
+	bool has_scripts; /* among the candidates */
 };
 
 static int add_stack(struct search *search, const struct limpet_culprit_stack *it, uint32_t stamp)
@@ -217,7 +218,7 @@ static bool may_be_named(const struct search *search, uint32_t number, bool name
 {
 	const struct limpet_function *function = function_of(search, number);
 
-	return number > LIMPET_LOCATION_UNSEEN && (function->module || !named) &&
+	return number > LIMPET_LOCATION_UNSEEN && (function->module || function->file || !named) &&
 	       function->kind == LIMPET_FRAME_PROGRAM && function->named == named &&
 	       !(named && is_dispatcher(function->name));
 }
@@ -275,11 +276,28 @@ static bool is_of_standard_library(const struct limpet_function *function)
 	return false;
 }
 
+/* Of a script, but not of those that come with the program that runs it. */
+static bool is_of_script(const struct limpet_function *function)
+{
+	return !function->module && function->named && function->file &&
+	       !limpet_begins(function->file, "node:");
+}
+
+/* Where scripts run, all else of the program that runs them serves them. */
+static bool is_of_runtime(const struct search *search, const struct limpet_function *function)
+{
+	if (!function->module)
+		return function->named && !is_of_script(function);
+	return search->has_scripts &&
+	       !strcmp(function->module, search->locations->model->target->executable);
+}
+
 static bool is_of_library(const struct search *search, uint32_t number)
 {
 	const struct limpet_function *function = function_of(search, number);
 
-	return is_of_standard_library(function) || is_of_system(search, function) ||
+	return is_of_runtime(search, function) || is_of_standard_library(function) ||
+	       is_of_system(search, function) ||
 	       limpet_begins_any(function->name, libraries, LIMPET_COUNT_OF(libraries));
 }
 
@@ -401,18 +419,30 @@ static uint32_t entered_by(const struct search *search, uint32_t number)
 	return found;
 }
 
-static int describe(const struct search *search, const struct candidate *list, size_t count,
+static bool has_scripts(const struct search *search, const struct candidate *list, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (is_of_script(function_of(search, list[i].function)))
+			return true;
+	return false;
+}
+
+static int describe(struct search *search, const struct candidate *list, size_t count,
 		    struct limpet_culprit *ret)
 {
-	size_t via, at = choose(search, list, count, &via);
-	const struct tally *tally = &search->tallies[list[at].function];
-	struct limpet_culprit culprit = {.node = tally->node,
-					 .number = list[at].function,
-					 .share = tally->weight / search->weight};
-	const uint32_t through =
-		via != SIZE_MAX ? list[via].function : entered_by(search, list[at].function);
+	size_t via, at;
+	const struct tally *tally;
+	struct limpet_culprit culprit;
+	uint32_t through;
 	int code;
 
+	search->has_scripts = has_scripts(search, list, count);
+	at = choose(search, list, count, &via);
+	tally = &search->tallies[list[at].function];
+	culprit = (struct limpet_culprit){.node = tally->node,
+					  .number = list[at].function,
+					  .share = tally->weight / search->weight};
+	through = via != SIZE_MAX ? list[via].function : entered_by(search, list[at].function);
 	culprit.function = name_of(search, list[at].function);
 	if (through != UINT32_MAX)
 		culprit.via = name_of(search, through);
@@ -429,7 +459,7 @@ static int describe(const struct search *search, const struct candidate *list, s
 	return code;
 }
 
-static int find(const struct search *search, struct limpet_culprit *ret)
+static int find(struct search *search, struct limpet_culprit *ret)
 {
 	LIMPET_FREE struct candidate *list =
 		calloc(search->locations->function_count + 1ul, sizeof(*list));

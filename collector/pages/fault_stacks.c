@@ -192,7 +192,7 @@ uint32_t limpet_fault_walk(const struct limpet_walk_map *map, const struct limpe
 		.pc = fault->pc, .sp = fault->sp, .fp = fault->fp, .flags = LIMPET_FRAME_EXACT};
 	enum limpet_walk_end end;
 	uint32_t count = limpet_walk(map, cache, limpet_walk_read_copy, &stack, frame,
-				     &(struct limpet_walk_result){ret_pcs, max, &end});
+				     &(struct limpet_walk_result){ret_pcs, max, &end, NULL});
 
 	*ret_cut = end != LIMPET_WALK_COMPLETE;
 	return count;

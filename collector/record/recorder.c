@@ -71,6 +71,8 @@ struct limpet_recorder {
 	struct limpet_bytes node_list;
 	struct limpet_bytes thread_list; /* names of threads */
 	uint32_t threads_listed;
+	struct limpet_bytes text_list, symbol_list, frame_list; /* names of addresses */
+	uint32_t texts_listed, symbols_listed;
 	char (*marks)[LIMPET_MARK_NAME_ROOM]; /* all so far */
 	size_t mark_count, mark_capacity;
 	struct limpet_bytes owner_list; /* names of allocators, for the next nodes */
@@ -203,6 +205,9 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 	limpet_bytes_done(&recorder->node_list);
 	limpet_bytes_done(&recorder->owner_list);
 	limpet_bytes_done(&recorder->thread_list);
+	limpet_bytes_done(&recorder->text_list);
+	limpet_bytes_done(&recorder->symbol_list);
+	limpet_bytes_done(&recorder->frame_list);
 	free(recorder->marks);
 	free(recorder->node_of_agent);
 	free(recorder->agent_of_node);
@@ -329,6 +334,28 @@ static void put_threads(struct limpet_recorder *recorder)
 	recorder->threads_listed = 0;
 }
 
+static void put_symbols(struct limpet_recorder *recorder)
+{
+	struct limpet_bytes *content, head = {0};
+
+	if (!recorder->symbols_listed)
+		return;
+	content = limpet_trace_compressor_content(recorder->compressor);
+	limpet_bytes_put_varint(&head, recorder->texts_listed);
+	limpet_bytes_put(&head, recorder->text_list.data, recorder->text_list.count);
+	limpet_trace_put_section(content, LIMPET_SYMBOLS_STRINGS, head.data, head.count);
+	limpet_trace_put_section(content, LIMPET_SYMBOLS_FRAMES, recorder->frame_list.data,
+				 recorder->frame_list.count);
+	content->failed |= head.failed || recorder->text_list.failed || recorder->frame_list.failed;
+	limpet_bytes_clear(&head);
+	limpet_bytes_clear(&recorder->text_list);
+	limpet_bytes_clear(&recorder->frame_list);
+	limpet_bytes_put_varint(&head, recorder->symbols_listed);
+	put_list(recorder, LIMPET_TRACE_SYMBOLS, LIMPET_SYMBOLS_ADDRESSES, content, &head,
+		 &recorder->symbol_list);
+	recorder->texts_listed = recorder->symbols_listed = 0;
+}
+
 static uint32_t find_node(const struct limpet_recorder *recorder, uint32_t agent_node)
 {
 	return agent_node < recorder->agent_capacity ? recorder->node_of_agent[agent_node] : 0;
@@ -386,6 +413,38 @@ void limpet_recorder_name_thread(struct limpet_recorder *recorder, uint32_t tid,
 	limpet_bytes_put_varint(&recorder->thread_list, strlen(name));
 	limpet_bytes_put(&recorder->thread_list, name, strlen(name));
 	recorder->threads_listed++;
+}
+
+static uint32_t put_text(struct limpet_recorder *recorder, const char *text)
+{
+	const size_t bytes = text ? strnlen(text, LIMPET_TRACE_STRING_MAX_BYTES) : 0;
+
+	if (!text)
+		return 0;
+	limpet_bytes_put_varint(&recorder->text_list, bytes);
+	limpet_bytes_put(&recorder->text_list, text, bytes);
+	return ++recorder->texts_listed;
+}
+
+void limpet_recorder_name_script(struct limpet_recorder *recorder, uint64_t address,
+				 const struct limpet_recorder_frame *frames, uint32_t count)
+{
+	limpet_bytes_put_varint(&recorder->symbol_list, 0); /* no module */
+	limpet_bytes_put_varint(&recorder->symbol_list, address);
+	limpet_bytes_put_varint(&recorder->symbol_list, count);
+	for (uint32_t i = 0; i < count; i++) {
+		const uint32_t function = put_text(recorder, frames[i].function);
+		const uint32_t file = put_text(recorder, frames[i].file);
+
+		limpet_bytes_put_varint(&recorder->frame_list, function);
+		limpet_bytes_put_varint(&recorder->frame_list, file);
+		limpet_bytes_put_varint(&recorder->frame_list, frames[i].line);
+		limpet_bytes_put_varint(&recorder->frame_list,
+					i + 1 < count ? LIMPET_SYMBOL_INLINED : 0);
+	}
+	recorder->symbols_listed++;
+	if (recorder->text_list.count >= NODE_LIST_BYTES)
+		put_symbols(recorder);
 }
 
 /* ------------------------------------------------------------------ periods */
@@ -493,6 +552,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 	recorder->gauges.time_ns = time_ns;
 	put_modules(recorder);
 	put_nodes(recorder);
+	put_symbols(recorder);
 	put_threads(recorder);
 	period.rows = limpet_trace_compressor_rows(compressor);
 	if (period.rows)

@@ -85,6 +85,14 @@ void limpet_recorder_identify_module(struct limpet_recorder *recorder, uint32_t 
  * Call before the first event that uses the node. */
 int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, uint32_t parent,
 			     uint64_t address, uint32_t module, uint32_t flags);
+/* Names a place of a script (LIMPET_TRACE_SCRIPT_ADDRESS): the functions there, innermost first, of
+ * which each is inlined into the next. A later name replaces the one before. */
+struct limpet_recorder_frame {
+	const char *function, *file; /* file NULL, line 0: not known */
+	uint32_t line;
+};
+void limpet_recorder_name_script(struct limpet_recorder *recorder, uint64_t address,
+				 const struct limpet_recorder_frame *frames, uint32_t count);
 /* Names an allocator (`number`: 1 to LIMPET_TRACE_OWNERS_MAX - 1). Call before its first node is
  * added: one with LIMPET_TRACE_NODE_OWNER, whose address is that number. */
 void limpet_recorder_name_owner(struct limpet_recorder *recorder, uint32_t number,

@@ -12,6 +12,7 @@
 #include "collector/stream/module_watch.h"
 #include "collector/stream/other_stacks.h"
 #include "collector/stream/reorder.h"
+#include "collector/stream/script_names.h"
 #include "collector/stream/stack_tree.h"
 #include "collector/stream/target_memory.h"
 #include "collector/stream/thread_states.h"
@@ -32,6 +33,7 @@ struct limpet_collector {
 	struct limpet_stack_tree *stacks;
 	struct limpet_look_ahead *ahead;
 	struct limpet_module_watch *modules;
+	struct limpet_script_names *scripts; /* NULL: the program runs none */
 	/* What goes on beside the events. */
 	struct limpet_thread_states *states;
 	struct limpet_other_stacks *other_stacks;
@@ -79,10 +81,14 @@ static int make_parts(struct limpet_collector *collector)
 	collector->other_stacks = limpet_other_stacks_new(session);
 	if (!collector->stacks || !collector->counts || !collector->other_stacks)
 		return -ENOMEM;
+	error = limpet_script_names_new(session, collector->recorder, collector->stacks,
+					&collector->scripts);
+	if (error)
+		return error;
 	collector->ahead = limpet_look_ahead_new(segment, collector->stacks);
-	collector->describer =
-		limpet_event_describer_new(session, collector->recorder, collector->stacks,
-					   collector->modules, &collector->clock);
+	collector->describer = limpet_event_describer_new(session, collector->recorder,
+							  collector->stacks, collector->modules,
+							  collector->scripts, &collector->clock);
 	if (!collector->ahead || !collector->describer)
 		return -ENOMEM;
 	collector->reorder = limpet_reorder_new(collector->describer);
@@ -131,6 +137,7 @@ void limpet_collector_free(struct limpet_collector *collector)
 	limpet_look_ahead_free(collector->ahead);
 	limpet_other_stacks_free(collector->other_stacks);
 	limpet_agent_counts_free(collector->counts);
+	limpet_script_names_free(collector->scripts);
 	limpet_stack_tree_free(collector->stacks);
 	limpet_module_watch_free(collector->modules);
 	free(collector);
@@ -182,13 +189,20 @@ static void look_at_gaps(struct limpet_collector *collector, uint64_t now_ns)
 				    limpet_thread_states_intents(collector->states), now_ns);
 }
 
+static void begin_reading(struct limpet_collector *collector)
+{
+	limpet_chunk_reader_begin(collector->reader);
+	if (collector->scripts)
+		limpet_script_names_begin(collector->scripts);
+}
+
 int64_t limpet_collector_drain(struct limpet_collector *collector)
 {
 	uint64_t now_ns = limpet_monotonic_ns();
 	uint32_t bell;
 
 	limpet_collector_tell_time(collector);
-	limpet_chunk_reader_begin(collector->reader);
+	begin_reading(collector);
 	__atomic_fetch_add(&collector->shm->beats, 1, __ATOMIC_RELAXED);
 	bell = __atomic_load_n(&collector->shm->bell, __ATOMIC_ACQUIRE);
 	collector->called = bell != collector->bell;
@@ -199,6 +213,7 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 	collector->more = limpet_chunk_reader_read(collector->reader);
 	limpet_reorder_close(collector->reorder, !collector->more, now_ns);
 	limpet_reorder_flush(collector->reorder);
+	limpet_event_describer_settle(collector->describer);
 	limpet_thread_states_publish_stacks(collector->states);
 	limpet_other_stacks_publish(collector->other_stacks, now_ns);
 	if (!collector->more)
@@ -209,11 +224,12 @@ int64_t limpet_collector_drain(struct limpet_collector *collector)
 int64_t limpet_collector_drain_all(struct limpet_collector *collector)
 {
 	limpet_collector_tell_time(collector);
-	limpet_chunk_reader_begin(collector->reader);
+	begin_reading(collector);
 	(void)limpet_module_watch_update(collector->modules);
 	limpet_chunk_reader_read_all(collector->reader);
 	limpet_reorder_close_all(collector->reorder);
 	limpet_reorder_flush(collector->reorder);
+	limpet_event_describer_settle(collector->describer);
 	return limpet_event_describer_take_recorded(collector->describer);
 }
 

@@ -54,13 +54,13 @@ static bool enter_owner(const struct limpet_description *description,
 	return true;
 }
 
-static uint32_t enter_frames(const struct limpet_description *description,
+static uint32_t enter_frames(const struct limpet_description *description, uint32_t words,
 			     struct limpet_stack_tree *tree, uint32_t node)
 {
 	const bool gone = description->flags & LIMPET_STACK_GONE;
 	bool truncated = description->flags & LIMPET_STACK_TRUNCATED && !description->shared;
 
-	for (uint32_t i = 0; i < description->count; i += gone ? 2 : 1) {
+	for (uint32_t i = 0; i < words; i += gone ? 2 : 1) {
 		uint32_t flags = truncated ? LIMPET_STACK_NODE_TRUNCATED : 0;
 
 		if (gone)
@@ -74,27 +74,48 @@ static uint32_t enter_frames(const struct limpet_description *description,
 	return node;
 }
 
+/* Passes on which functions the frames of the stack are of. */
+static void tell_functions(const struct limpet_description *description, uint32_t words,
+			   const struct limpet_stack_tree *tree, uint32_t innermost)
+{
+	for (uint32_t i = words; i < description->count; i++) {
+		const uint64_t word = description->words[i];
+		const uint32_t node =
+			limpet_stack_tree_outwards(tree, innermost, LIMPET_FUNCTION_FRAME(word));
+
+		if (node)
+			tree->tell_function(tree->context, limpet_stack_tree_node(tree, node),
+					    LIMPET_FUNCTION_SLOT(word));
+	}
+}
+
 bool limpet_description_enter(const struct limpet_description *description,
 			      struct limpet_stack_tree *tree, struct limpet_description_base *base)
 {
-	const uint32_t words = description->flags & LIMPET_STACK_GONE ? 2 : 1;
-	const uint32_t depth = description->shared + description->count / words;
+	const uint32_t functions = LIMPET_STACK_FUNCTIONS(description->flags);
+	const uint32_t words = description->count - functions;
+	const uint32_t words_a_frame = description->flags & LIMPET_STACK_GONE ? 2 : 1;
+	const uint32_t depth = description->shared + words / words_a_frame;
 	uint32_t node = 0;
 
 	if (!is_number(description->number))
 		return false;
 	if (description->flags & LIMPET_STACK_OWNER)
 		return enter_owner(description, tree);
-	if (description->flags & ~(LIMPET_STACK_TRUNCATED | LIMPET_STACK_GONE) ||
-	    description->count % words || description->shared > base->depth || !depth ||
+	if (description->flags & ~(LIMPET_STACK_TRUNCATED | LIMPET_STACK_GONE |
+				   LIMPET_STACK_FUNCTIONS_FLAG(0xff)) ||
+	    functions > LIMPET_STACK_FUNCTIONS_MAX || functions > description->count ||
+	    words % words_a_frame || description->shared > base->depth || !depth ||
 	    depth > LIMPET_STACK_FRAMES)
 		return false;
 	if (description->shared)
 		node = limpet_stack_tree_outwards(tree, base->node,
 						  base->depth - description->shared);
 	if (node || !description->shared)
-		node = enter_frames(description, tree, node);
+		node = enter_frames(description, words, tree, node);
 	limpet_stack_tree_enter(tree, description->number, node);
+	if (tree->tell_function)
+		tell_functions(description, words, tree, node);
 	*base = (struct limpet_description_base){node, depth};
 	return true;
 }

@@ -21,7 +21,7 @@ struct limpet_description {
 	uint32_t count;  /* words that follow the head */
 	uint32_t shared; /* frames; of an owner's description: the allocator */
 	uint32_t flags;  /* LIMPET_STACK_* */
-	uint64_t words[2 * LIMPET_STACK_FRAMES];
+	uint64_t words[LIMPET_STACK_WORDS - LIMPET_STACK_HEAD_WORDS];
 };
 
 /* Copies the description at `at`, where `bytes` bytes are readable. Returns its length in bytes; 0:

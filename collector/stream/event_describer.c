@@ -5,17 +5,20 @@
 #include <string.h>
 
 #include "collector/stream/plausible.h"
+#include "common/array.h"
 #include "common/wire.h"
 
 /* Nodes of a stack: its frames, and its owner. */
 #define MAX_NODE_CHAIN (LIMPET_STACK_FRAMES + 1)
 #define MOVED_LIMIT 64u /* more are taken as released */
+#define KEPT_LIMIT 65536u
 
 struct limpet_event_describer {
 	struct limpet_session *session;
 	struct limpet_recorder *recorder;
 	struct limpet_stack_tree *stacks;
 	struct limpet_module_watch *modules;
+	struct limpet_script_names *scripts; /* NULL: there are none */
 	const struct limpet_agent_clock *clock;
 	uint64_t last_time_ns;                   /* of a record */
 	uint64_t lost_stacks;                    /* events */
@@ -23,7 +26,10 @@ struct limpet_event_describer {
 	int record_error;                        /* the first one since then */
 	struct limpet_record moved[MOVED_LIMIT]; /* see find_moved() */
 	size_t moved_count;
-	bool has_named; /* functions that the user named */
+	bool has_named;  /* functions that the user named */
+	bool has_doubts; /* there are stacks that are doubted */
+	struct limpet_record *kept;
+	size_t kept_count, kept_capacity;
 	struct limpet_plausible plausible;
 };
 
@@ -31,6 +37,7 @@ struct limpet_event_describer *limpet_event_describer_new(struct limpet_session 
 							  struct limpet_recorder *recorder,
 							  struct limpet_stack_tree *stacks,
 							  struct limpet_module_watch *modules,
+							  struct limpet_script_names *scripts,
 							  const struct limpet_agent_clock *clock)
 {
 	struct limpet_event_describer *describer = calloc(1, sizeof(*describer));
@@ -41,6 +48,7 @@ struct limpet_event_describer *limpet_event_describer_new(struct limpet_session 
 	describer->recorder = recorder;
 	describer->stacks = stacks;
 	describer->modules = modules;
+	describer->scripts = scripts;
 	describer->clock = clock;
 	describer->has_named = limpet_session_has_named(session);
 	return describer;
@@ -48,6 +56,9 @@ struct limpet_event_describer *limpet_event_describer_new(struct limpet_session 
 
 void limpet_event_describer_free(struct limpet_event_describer *describer)
 {
+	if (!describer)
+		return;
+	free(describer->kept);
 	free(describer);
 }
 
@@ -56,16 +67,21 @@ void limpet_event_describer_free(struct limpet_event_describer *describer)
 static int add_node(struct limpet_event_describer *describer, uint32_t node)
 {
 	const struct limpet_stack_node *it = limpet_stack_tree_node(describer->stacks, node);
-	bool is_owner = it->flags & LIMPET_STACK_NODE_OWNER, made = false;
-	uint32_t module = is_owner ? 0 : limpet_module_watch_find(describer->modules, it, &made);
+	bool is_owner = it->flags & LIMPET_STACK_NODE_OWNER;
+	uint64_t script = !is_owner && describer->scripts
+				  ? limpet_script_names_address(describer->scripts, it)
+				  : 0;
+	bool made = script;
+	uint32_t module =
+		is_owner || made ? 0 : limpet_module_watch_find(describer->modules, it, &made);
 	uint32_t flags = is_owner ? LIMPET_TRACE_NODE_OWNER : made ? LIMPET_TRACE_NODE_MADE : 0;
 
 	if (is_owner && !limpet_session_owner(describer->session, (uint32_t)it->address))
 		flags = 0;
 	if (it->flags & LIMPET_STACK_NODE_TRUNCATED)
 		flags |= LIMPET_TRACE_NODE_TRUNCATED;
-	return limpet_recorder_add_node(describer->recorder, node, it->parent, it->address, module,
-					flags);
+	return limpet_recorder_add_node(describer->recorder, node, it->parent,
+					script ? script : it->address, module, flags);
 }
 
 /* Adds a stack to the trace, outermost frame first; returns its node. Each node is added once: one
@@ -189,14 +205,84 @@ static void pass_on_up_to_end(struct limpet_event_describer *describer,
 	pass_on(describer, records, kept);
 }
 
-void limpet_event_describer_put(struct limpet_event_describer *describer,
-				struct limpet_record *records, size_t count)
+static void put_now(struct limpet_event_describer *describer, struct limpet_record *records,
+		    size_t count)
 {
-	describer->recorded += (int64_t)count;
 	if (limpet_agent_clock_has_ended(describer->clock))
 		pass_on_up_to_end(describer, records, count);
 	else
 		pass_on(describer, records, count);
+}
+
+/* The same stack, in which frames that may be of another function by now are no function's. */
+static uint32_t without_doubt(struct limpet_event_describer *describer, uint32_t node)
+{
+	uint32_t chain[MAX_NODE_CHAIN], count = 0, at = 0;
+
+	for (; node && count < MAX_NODE_CHAIN;
+	     node = limpet_stack_tree_node(describer->stacks, node)->parent)
+		chain[count++] = node;
+	while (count) {
+		const struct limpet_stack_node *it =
+			limpet_stack_tree_node(describer->stacks, chain[--count]);
+		const bool doubtful = limpet_script_names_is_doubtful(describer->scripts, it);
+
+		at = limpet_stack_tree_again(describer->stacks, at, chain[count],
+					     doubtful ? LIMPET_SCRIPT_NAMES_ANY : it->address);
+		if (!at)
+			return 0;
+	}
+	return at;
+}
+
+static bool is_doubtful(void *context, const struct limpet_stack_node *frame)
+{
+	return limpet_script_names_is_doubtful(context, frame);
+}
+
+void limpet_event_describer_settle(struct limpet_event_describer *describer)
+{
+	if (!describer->scripts)
+		return;
+	if (limpet_script_names_check(describer->scripts)) {
+		limpet_stack_tree_doubt(describer->stacks, is_doubtful, describer->scripts);
+		describer->has_doubts = true;
+	}
+	for (size_t i = 0; i < describer->kept_count && describer->has_doubts; i++) {
+		struct limpet_record *record = &describer->kept[i];
+
+		if (limpet_stack_tree_is_doubted(describer->stacks, record->node))
+			record->node = without_doubt(describer, record->node);
+	}
+	put_now(describer, describer->kept, describer->kept_count);
+	describer->kept_count = 0;
+}
+
+static bool keep(struct limpet_event_describer *describer, const struct limpet_record *records,
+		 size_t count)
+{
+	if (limpet_reserve(&describer->kept, &describer->kept_capacity,
+			   describer->kept_count + count, sizeof(*describer->kept)) < 0)
+		return false;
+	memcpy(describer->kept + describer->kept_count, records, count * sizeof(*records));
+	describer->kept_count += count;
+	return true;
+}
+
+void limpet_event_describer_put(struct limpet_event_describer *describer,
+				struct limpet_record *records, size_t count)
+{
+	describer->recorded += (int64_t)count;
+	if (!describer->scripts) {
+		put_now(describer, records, count);
+		return;
+	}
+	if (describer->kept_count >= KEPT_LIMIT)
+		limpet_event_describer_settle(describer);
+	if (keep(describer, records, count))
+		return;
+	limpet_event_describer_settle(describer);
+	put_now(describer, records, count);
 }
 
 int64_t limpet_event_describer_take_recorded(struct limpet_event_describer *describer)

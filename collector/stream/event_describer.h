@@ -14,22 +14,27 @@
 #include "collector/record/recorder.h"
 #include "collector/stream/agent_clock.h"
 #include "collector/stream/module_watch.h"
+#include "collector/stream/script_names.h"
 #include "collector/stream/stack_tree.h"
 #include "common/err.h"
 #include "injector/session/session.h"
 
 struct limpet_event_describer;
 
-/* NULL: no memory. */
+/* NULL: no memory. `scripts` may be NULL. */
 struct limpet_event_describer *limpet_event_describer_new(
 	struct limpet_session *session, struct limpet_recorder *recorder,
 	struct limpet_stack_tree *stacks, struct limpet_module_watch *modules,
+	struct limpet_script_names *scripts,
 	const struct limpet_agent_clock *clock) LIMPET_MUST_CHECK;
 void limpet_event_describer_free(struct limpet_event_describer *describer);
 
-/* Records events, whose nodes are the tree's; it may change them. */
+/* Records events, whose nodes are the tree's; it may change them. Of a program that runs scripts
+ * they are kept until it settles. */
 void limpet_event_describer_put(struct limpet_event_describer *describer,
 				struct limpet_record *records, size_t count);
+/* Call when all that was read is put: records what was kept. */
+void limpet_event_describer_settle(struct limpet_event_describer *describer);
 /* The number of events that were put since the last call, or the first -errno of the recorder since
  * then. */
 int64_t limpet_event_describer_take_recorded(struct limpet_event_describer *describer);

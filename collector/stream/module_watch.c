@@ -153,7 +153,8 @@ static bool was_made(const struct limpet_module_watch *watch, uint64_t address, 
 uint32_t limpet_module_watch_find(struct limpet_module_watch *watch,
 				  const struct limpet_stack_node *node, bool *ret_made)
 {
-	uint32_t gone = LIMPET_STACK_NODE_GONE(node->flags);
+	uint32_t number = LIMPET_STACK_NODE_GONE(node->flags);
+	uint32_t gone = number & LIMPET_GONE_MOVED ? 0 : number;
 	uint64_t address = node->address - 1, now_ns;
 	uint32_t module = limpet_module_table_find(watch->table, address, gone);
 

@@ -16,7 +16,8 @@
 /* flags of a node */
 #define MARKED 0x80u
 #define REFUSED 0x40u
-#define OWN_FLAGS (MARKED | REFUSED)
+#define DOUBTED 0x20u
+#define OWN_FLAGS (MARKED | REFUSED | DOUBTED)
 
 void limpet_stack_tree_set_most(struct limpet_stack_tree *tree, uint64_t bytes)
 {
@@ -138,7 +139,8 @@ static uint32_t add_node(struct limpet_stack_tree *tree, uint32_t parent, uint64
 			   sizeof(*tree->next)) < 0)
 		return 0;
 	bucket = &tree->buckets[bucket_of(tree, hash)];
-	tree->nodes[node] = (struct limpet_stack_node){address, parent, flags};
+	tree->nodes[node] = (struct limpet_stack_node){
+		address, parent, flags | (tree->nodes[parent].flags & DOUBTED)};
 	tree->next[node] = *bucket;
 	*bucket = node;
 	tree->count++;
@@ -163,6 +165,12 @@ uint32_t limpet_stack_tree_child(struct limpet_stack_tree *tree, uint32_t parent
 				return node;
 		}
 	return add_node(tree, parent, address, flags, hash);
+}
+
+uint32_t limpet_stack_tree_again(struct limpet_stack_tree *tree, uint32_t parent, uint32_t like,
+				 uint64_t address)
+{
+	return limpet_stack_tree_child(tree, parent, address, tree->nodes[like].flags & ~OWN_FLAGS);
 }
 
 const struct limpet_stack_node *limpet_stack_tree_node(const struct limpet_stack_tree *tree,
@@ -193,6 +201,27 @@ enum limpet_stack_mark limpet_stack_tree_mark(struct limpet_stack_tree *tree, ui
 void limpet_stack_tree_refuse(struct limpet_stack_tree *tree, uint32_t node)
 {
 	tree->nodes[node].flags |= REFUSED;
+}
+
+/* Parents come before their children. */
+void limpet_stack_tree_doubt(struct limpet_stack_tree *tree,
+			     bool (*is_doubtful)(void *context,
+						 const struct limpet_stack_node *frame),
+			     void *context)
+{
+	for (uint32_t i = 1; i < tree->count; i++) {
+		struct limpet_stack_node *node = &tree->nodes[i];
+
+		if (node->flags & DOUBTED)
+			continue;
+		if (tree->nodes[node->parent].flags & DOUBTED || is_doubtful(context, node))
+			node->flags |= DOUBTED;
+	}
+}
+
+bool limpet_stack_tree_is_doubted(const struct limpet_stack_tree *tree, uint32_t node)
+{
+	return node < tree->count && tree->nodes[node].flags & DOUBTED;
 }
 
 /* ---------------------------------------------------------------- numbers */

@@ -14,13 +14,16 @@
 #include "common/err.h"
 
 struct limpet_stack_node {
-	uint64_t address; /* return address; of LIMPET_STACK_NODE_OWNER the allocator's number */
+	/* Return address, or limpet_frame_interpreted(); of LIMPET_STACK_NODE_OWNER the allocator's
+	 * number */
+	uint64_t address;
 	uint32_t parent;
 	uint32_t flags; /* LIMPET_STACK_NODE_* */
 };
 #define LIMPET_STACK_NODE_TRUNCATED 1u /* the walk ended here before the thread's root */
 #define LIMPET_STACK_NODE_OWNER 2u     /* no frame: the allocator of the stack's blocks */
-/* Number of the last module that had been unloaded from this address by then, 0: none. */
+/* Number of the last module that had been unloaded from this address by then, 0: none; or
+ * LIMPET_GONE_MOVED. */
 #define LIMPET_STACK_NODE_GONE(flags) ((flags) >> 8)
 #define LIMPET_STACK_NODE_GONE_FLAG(number) ((uint32_t)(number) << 8)
 
@@ -38,6 +41,11 @@ struct limpet_stack_tree {
 	uint32_t count;              /* nodes, including the root */
 	uint32_t bucket_count, half; /* half: the largest power of 2 up to bucket_count */
 	uint64_t most_bytes;
+	/* Called with what a frame's function slot had, when a stack with that frame is described.
+	 * NULL: nobody wants it. */
+	void (*tell_function)(void *context, const struct limpet_stack_node *frame,
+			      uint64_t function);
+	void *context;
 	uint64_t keys[2];  /* random: the target chooses addresses, but not their chains */
 	uint32_t **leaves; /* the nodes of LIMPET_STACK_LEAF numbers each; NULL: of none of them */
 	size_t leaf_capacity;
@@ -57,6 +65,9 @@ bool limpet_stack_tree_is_full_of_numbers(const struct limpet_stack_tree *tree);
 /* Finds or makes the child for that frame; 0: no room. */
 uint32_t limpet_stack_tree_child(struct limpet_stack_tree *tree, uint32_t parent, uint64_t address,
 				 uint32_t flags);
+/* The same as limpet_stack_tree_child() with the flags of another node. */
+uint32_t limpet_stack_tree_again(struct limpet_stack_tree *tree, uint32_t parent, uint32_t like,
+				 uint64_t address);
 /* NULL: no such node. Valid until the next one is made. */
 const struct limpet_stack_node *limpet_stack_tree_node(const struct limpet_stack_tree *tree,
 						       uint32_t node);
@@ -71,6 +82,13 @@ enum limpet_stack_mark {
 };
 enum limpet_stack_mark limpet_stack_tree_mark(struct limpet_stack_tree *tree, uint32_t node);
 void limpet_stack_tree_refuse(struct limpet_stack_tree *tree, uint32_t node);
+
+/* Doubts the stacks with a frame of which `is_doubtful` holds: what it stands for has changed. */
+void limpet_stack_tree_doubt(struct limpet_stack_tree *tree,
+			     bool (*is_doubtful)(void *context,
+						 const struct limpet_stack_node *frame),
+			     void *context);
+bool limpet_stack_tree_is_doubted(const struct limpet_stack_tree *tree, uint32_t node);
 
 /* Assigns a node to the agent's number; node 0: LIMPET_STACK_LOST. The first assignment stays. */
 void limpet_stack_tree_enter(struct limpet_stack_tree *tree, uint32_t number, uint32_t node);

@@ -476,6 +476,14 @@ int limpet_segment_update_tables(struct limpet_segment *segment, struct limpet_m
 	return made;
 }
 
+void limpet_segment_renew_stacks(struct limpet_segment *segment)
+{
+	/* The same list. */
+	segment->tables.generation += 2;
+	__atomic_store_n(&segment->shm->unwind_current, segment->tables.generation,
+			 __ATOMIC_RELEASE);
+}
+
 void limpet_segment_walk_map(const struct limpet_segment *segment, struct limpet_walk_map *ret)
 {
 	limpet_unwind_set_walk_map(&segment->tables, ret);

@@ -127,6 +127,10 @@ static inline struct limpet_known_module *limpet_segment_known_modules(
 							       segment->layout.modules_offset);
 }
 
+/* Stacks that were walked are walked anew: something that is part of a stack has changed its
+ * meaning. */
+void limpet_segment_renew_stacks(struct limpet_segment *segment);
+
 /* One bit per chunk, 1: free. */
 static inline uint64_t *limpet_segment_free_chunks(const struct limpet_segment *segment)
 {

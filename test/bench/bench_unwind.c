@@ -38,7 +38,7 @@ static uint32_t by_table(struct limpet_walk_frame frame)
 	enum limpet_walk_end end;
 
 	return limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &stack, frame,
-			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end});
+			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end, NULL});
 }
 
 static uint32_t by_cache(struct limpet_walk_frame frame)
@@ -46,7 +46,7 @@ static uint32_t by_cache(struct limpet_walk_frame frame)
 	enum limpet_walk_end end;
 
 	return limpet_walk(&process.map, &cache, limpet_walk_read_ranges, &stack, frame,
-			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end});
+			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end, NULL});
 }
 
 static uint32_t by_frame_pointer(struct limpet_walk_frame frame)
@@ -55,7 +55,7 @@ static uint32_t by_frame_pointer(struct limpet_walk_frame frame)
 	enum limpet_walk_end end;
 
 	return limpet_walk(&nothing, NULL, limpet_walk_read_ranges, &stack, frame,
-			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end});
+			   &(struct limpet_walk_result){pcs, MAX_DEPTH, &end, NULL});
 }
 
 static uint32_t by_libunwind(struct limpet_walk_frame frame)

@@ -48,7 +48,7 @@ static void walk(const void *table, size_t bytes, uint64_t seed)
 		struct limpet_walk_frame frame = {pc, 0x7ffd0000, 0x7ffd0100, 0, 0};
 		enum limpet_walk_end end;
 		uint32_t count = limpet_walk(&map, NULL, read_nothing_new, &seed, frame,
-					     &(struct limpet_walk_result){pcs, DEPTH, &end});
+					     &(struct limpet_walk_result){pcs, DEPTH, &end, NULL});
 
 		if (count == 0 || count > DEPTH || end == LIMPET_WALK_MORE)
 			abort();

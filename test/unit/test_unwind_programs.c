@@ -233,7 +233,7 @@ static void walk(struct program *program, struct stack *ret_stack)
 			 copy.bytes);
 	ret_stack->count = limpet_walk(
 		&program->map, NULL, limpet_walk_read_copy, &copy, frame,
-		&(struct limpet_walk_result){ret_stack->pcs, MAX_DEPTH, &ret_stack->end});
+		&(struct limpet_walk_result){ret_stack->pcs, MAX_DEPTH, &ret_stack->end, NULL});
 	for (at = frame; limpet_walk_step(&program->map, NULL, limpet_walk_read_copy, &copy, &at) ==
 			 LIMPET_WALK_MORE;)
 		ret_stack->by_fp += (at.flags & LIMPET_FRAME_BY_FP) != 0;

@@ -477,6 +477,58 @@ static void test_readers_refuse_what_is_outside(void **state)
 	assert_false(limpet_walk_read_copy(&copy, 0x1000, &word));
 }
 
+/* Code without rows, to which frames of interpreted functions return, and its caller, the
+ * outermost. */
+#define INTERPRETER 0x500000u
+#define BYTECODE UINT64_C(0x7f0012345678)
+static uint64_t interpreted_word(uint64_t bytecode, uint64_t offset, uint64_t sp)
+{
+	const struct limpet_interpreter interpreter = {.start = {0x1000, INTERPRETER},
+						       .end = {0x2000, INTERPRETER + 0x100},
+						       .function = -16,
+						       .bytecode = -32,
+						       .offset = -40};
+	struct limpet_walk_by_fp by_fp = {.count = 0};
+	enum limpet_walk_end end;
+	struct scene scene;
+	uint64_t pcs[4];
+
+	set_scene(&scene, (struct limpet_unwind_rule){.cfa = LIMPET_CFA_SP});
+	scene.map.interpreter = &interpreter;
+	scene.frame = (struct limpet_walk_frame){INTERPRETER + 0x10, sp, LOW + 64, 0, 0};
+	scene.words[3] = offset;
+	scene.words[4] = bytecode;
+	scene.words[9] = 0x600000;
+	assert_int_equal(limpet_walk(&scene.map, NULL, limpet_walk_read_copy, &scene.copy,
+				     scene.frame,
+				     &(struct limpet_walk_result){pcs, 4, &end, &by_fp}),
+			 2);
+	assert_int_equal(end, LIMPET_WALK_COMPLETE);
+	assert_int_equal(pcs[1], 0x600000);
+	assert_int_equal(by_fp.count, 1);
+	assert_int_equal(LIMPET_FUNCTION_FRAME(by_fp.list[0]), 0);
+	assert_int_equal(LIMPET_FUNCTION_SLOT(by_fp.list[0]), LOW + 64);
+	return pcs[0];
+}
+
+static void test_interpreted_functions(void **state)
+{
+	const uint64_t offset = UINT64_C(0x1234) << 32, pc = INTERPRETER + 0x10;
+	const uint64_t word = interpreted_word(BYTECODE | 1, offset, LOW);
+
+	(void)state;
+	assert_true(word & LIMPET_FRAME_INTERPRETED);
+	assert_int_equal(LIMPET_FRAME_BYTECODE(word), BYTECODE);
+	assert_int_equal(LIMPET_FRAME_OFFSET(word), 0x1234);
+	/* No reference, no number, one that does not fit, and slots that the callee has. */
+	assert_int_equal(interpreted_word(BYTECODE, offset, LOW), pc);
+	assert_int_equal(interpreted_word(BYTECODE | UINT64_C(1) << 47 | 1, offset, LOW), pc);
+	assert_int_equal(interpreted_word(BYTECODE | 1, offset | 1, LOW), pc);
+	assert_int_equal(interpreted_word(BYTECODE | 1, 0, LOW), pc);
+	assert_int_equal(interpreted_word(BYTECODE | 1, UINT64_C(0x80000) << 32, LOW), pc);
+	assert_int_equal(interpreted_word(BYTECODE | 1, offset, LOW + 32), pc);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -488,6 +540,7 @@ int main(void)
 		cmocka_unit_test(test_cache_follows_the_generation),
 		cmocka_unit_test(test_tables_of_what_has_gone_are_not_used),
 		cmocka_unit_test(test_readers_refuse_what_is_outside),
+		cmocka_unit_test(test_interpreted_functions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,8 +116,9 @@ static void test_walk_is_cut_at_its_depth(void **state)
 		uint32_t count;
 
 		walk_from(frame, &walk);
-		count = limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &stack, frame,
-				    &(struct limpet_walk_result){pcs, walk.count - less, &end});
+		count = limpet_walk(
+			&process.map, NULL, limpet_walk_read_ranges, &stack, frame,
+			&(struct limpet_walk_result){pcs, walk.count - less, &end, NULL});
 		assert_int_equal(count, walk.count - less);
 		assert_int_equal(end, less ? LIMPET_WALK_DEPTH : LIMPET_WALK_COMPLETE);
 	}
@@ -136,7 +137,7 @@ static void test_walk_is_cut_where_memory_ends(void **state)
 	walk_from(frame, &whole);
 	for (part.high[0] = frame.sp; part.high[0] < frame.sp + 4096; part.high[0] += 8) {
 		count = limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &part, frame,
-				    &(struct limpet_walk_result){pcs, MAX_DEPTH, &end});
+				    &(struct limpet_walk_result){pcs, MAX_DEPTH, &end, NULL});
 		assert_true(count >= last && count <= whole.count);
 		assert_memory_equal(pcs, whole.pcs, count * sizeof(pcs[0]));
 		if (count < whole.count)

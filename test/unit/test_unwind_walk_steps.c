@@ -161,7 +161,7 @@ static void test_nonsense_ends(void **state)
 		counted.reads = 0;
 		counted.seed += round;
 		count = limpet_walk(&process.map, NULL, read_nonsense, &nonsense, frame,
-				    &(struct limpet_walk_result){pcs, MAX_DEPTH, &end});
+				    &(struct limpet_walk_result){pcs, MAX_DEPTH, &end, NULL});
 		assert_true(count >= 1 && count <= MAX_DEPTH);
 		assert_true(counted.reads <= 3 * (uint64_t)count);
 		assert_true(end > LIMPET_WALK_MORE && end <= LIMPET_WALK_LOST);

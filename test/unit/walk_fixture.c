@@ -21,8 +21,9 @@ unsigned compared;
 
 __attribute__((noinline)) void walk_from(struct limpet_walk_frame frame, struct walk *ret)
 {
-	ret->count = limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &stack, frame,
-				 &(struct limpet_walk_result){ret->pcs, MAX_DEPTH, &ret->end});
+	ret->count =
+		limpet_walk(&process.map, NULL, limpet_walk_read_ranges, &stack, frame,
+			    &(struct limpet_walk_result){ret->pcs, MAX_DEPTH, &ret->end, NULL});
 }
 
 /* libunwind and the sanitizers have one of that name, too. */
@@ -61,9 +62,9 @@ __attribute__((noinline)) void compare(void)
 	for (int i = 1; i < their_count - skipped; i++)
 		assert_true(same_frame(ours.pcs[i], theirs[i + skipped]));
 	for (int round = 0; round < 2; round++) {
-		again.count =
-			limpet_walk(&process.map, &cache, limpet_walk_read_ranges, &stack, frame,
-				    &(struct limpet_walk_result){again.pcs, MAX_DEPTH, &again.end});
+		again.count = limpet_walk(
+			&process.map, &cache, limpet_walk_read_ranges, &stack, frame,
+			&(struct limpet_walk_result){again.pcs, MAX_DEPTH, &again.end, NULL});
 		assert_int_equal(again.end, ours.end);
 		assert_int_equal(again.count, ours.count);
 		assert_memory_equal(again.pcs, ours.pcs, ours.count * sizeof(ours.pcs[0]));
@@ -78,9 +79,9 @@ __attribute__((noinline)) void compare(void)
 					 &(struct iovec){(void *)(uintptr_t)frame.sp, bytes}, 1, 0),
 			bytes);
 		copy.data = data;
-		again.count =
-			limpet_walk(&process.map, NULL, limpet_walk_read_copy, &copy, frame,
-				    &(struct limpet_walk_result){again.pcs, MAX_DEPTH, &again.end});
+		again.count = limpet_walk(
+			&process.map, NULL, limpet_walk_read_copy, &copy, frame,
+			&(struct limpet_walk_result){again.pcs, MAX_DEPTH, &again.end, NULL});
 		free(data);
 		assert_int_equal(again.end, ours.end);
 		assert_int_equal(again.count, ours.count);
