@@ -440,7 +440,8 @@ void limpet_recorder_name_script(struct limpet_recorder *recorder, uint64_t addr
 		limpet_bytes_put_varint(&recorder->frame_list, file);
 		limpet_bytes_put_varint(&recorder->frame_list, frames[i].line);
 		limpet_bytes_put_varint(&recorder->frame_list,
-					i + 1 < count ? LIMPET_SYMBOL_INLINED : 0);
+					(uint64_t)frames[i].column << LIMPET_SYMBOL_COLUMN_SHIFT |
+						(i + 1 < count ? LIMPET_SYMBOL_INLINED : 0));
 	}
 	recorder->symbols_listed++;
 	if (recorder->text_list.count >= NODE_LIST_BYTES)

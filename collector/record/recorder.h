@@ -88,8 +88,8 @@ int limpet_recorder_add_node(struct limpet_recorder *recorder, uint32_t node, ui
 /* Names a place of a script (LIMPET_TRACE_SCRIPT_ADDRESS): the functions there, innermost first, of
  * which each is inlined into the next. A later name replaces the one before. */
 struct limpet_recorder_frame {
-	const char *function, *file; /* file NULL, line 0: not known */
-	uint32_t line;
+	const char *function, *file; /* file NULL, line or column 0: not known */
+	uint32_t line, column;
 };
 void limpet_recorder_name_script(struct limpet_recorder *recorder, uint64_t address,
 				 const struct limpet_recorder_frame *frames, uint32_t count);

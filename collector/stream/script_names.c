@@ -323,11 +323,14 @@ static bool set_name(struct limpet_script_names *names, const struct limpet_v8_f
 static struct limpet_recorder_frame frame_at(struct limpet_script_names *names,
 					     const struct named *named, int32_t position)
 {
-	if (!named->name)
-		return (struct limpet_recorder_frame){.function = nameless};
-	return (struct limpet_recorder_frame){.function = named->name,
-					      .file = named->script,
-					      .line = line_of(names, named, position)};
+	const struct script *script =
+		named->name && named->script ? find_script(names, named) : NULL;
+
+	return (struct limpet_recorder_frame){
+		.function = named->name ?: nameless,
+		.file = named->name ? named->script : NULL,
+		.line = script ? limpet_v8_line_of(&script->lines, position) : 0,
+		.column = script ? limpet_v8_column_of(&script->lines, position) : 0};
 }
 
 /* A function that is inlined. */

@@ -66,8 +66,8 @@ static int find_characters(const struct limpet_v8 *v8, struct limpet_v8_object s
 		if (kind != CONS && kind != THIN)
 			return -EBADMSG;
 		error = limpet_v8_reference(v8, &string,
-				    kind == CONS ? layout->cons_first : layout->thin_actual,
-				    &string);
+					    kind == CONS ? layout->cons_first : layout->thin_actual,
+					    &string);
 		if (error)
 			return error;
 	}
@@ -142,8 +142,15 @@ int limpet_v8_lines_read(const struct limpet_v8 *v8, uint64_t script, struct lim
 uint32_t limpet_v8_line_of(const struct limpet_v8_lines *lines, int32_t position)
 {
 	/* cppcheck-suppress constStatement */
-	const size_t at =
-		LIMPET_PARTITION_POINT(i, lines->count, lines->ends[i] < position);
+	const size_t at = LIMPET_PARTITION_POINT(i, lines->count, lines->ends[i] < position);
 
 	return position < 0 || at == lines->count ? 0 : (uint32_t)at + 1;
+}
+
+uint32_t limpet_v8_column_of(const struct limpet_v8_lines *lines, int32_t position)
+{
+	const uint32_t line = limpet_v8_line_of(lines, position);
+	const int32_t begins = line > 1 ? lines->ends[line - 2] + 1 : 0;
+
+	return line ? (uint32_t)(position - begins) + 1 : 0;
 }

@@ -22,5 +22,7 @@ int limpet_v8_lines_read(const struct limpet_v8 *v8, uint64_t script,
 void limpet_v8_lines_done(struct limpet_v8_lines *lines);
 /* From 1; 0: it has no such line. */
 uint32_t limpet_v8_line_of(const struct limpet_v8_lines *lines, int32_t position);
+/* Its place in that line, in characters. */
+uint32_t limpet_v8_column_of(const struct limpet_v8_lines *lines, int32_t position);
 
 #endif

@@ -70,3 +70,24 @@ END
 	expect '[.sites[] | select(.stack[] | .function == "remember" and .line == 4) | .live_bytes] |
 		add >= 32000000'
 }
+
+# Each line of the script comes from the one a hundred lines further down in a file of TypeScript.
+@test "where a script has a source map, its functions have lines of TypeScript" {
+	command -v node >/dev/null || skip "node is not installed"
+	local line
+	line=$(grep -n 'return arrow();' "$root/test/javascript/truth.js" | head -n 1 | cut -d: -f1)
+	mkdir -p app/lib
+	cp "$root/test/javascript/truth.js" app/lib/truth.js
+	echo '//# sourceMappingURL=truth.js.map' >>app/lib/truth.js
+	jq -n --arg mappings "AAoGA$(printf ';AACA%.0s' {1..400})" \
+		'{version: 3, sources: ["../src/chain.ts"], names: [], mappings: $mappings}' >app/lib/truth.js.map
+	start node node app/lib/truth.js "$work/truth.json"
+	attach "$pid"
+	tell node "run 1000" ran
+	stop "$pid"
+	finish node
+	report
+	expect '[.sites[].stack[] | select(.function == "remember" and .file == $file)] | length > 0 and all(.line == $line)' \
+		--arg file "$work/app/src/chain.ts" --argjson line "$((100 + line))"
+	expect '[.sites[].stack[] | select(.line and (.file // "" | endswith("truth.js")))] == []'
+}
