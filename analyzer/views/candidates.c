@@ -27,6 +27,7 @@ enum rule_name {
 	RULE_RISE,
 	RULE_FURTHER,
 	RULE_RUNTIME,
+	RULE_OBJECTS,
 	RULE_MAPPING,
 	RULE_STACKS,
 	RULE_FILE,
@@ -48,6 +49,8 @@ static const struct rule rules[RULES] = {
 	[RULE_FURTHER] = {LIMPET_HEAP_GROWTH, 64 << 10, 0.05, 0},
 	/* Of RSS, which the kernel counts in batches; collectors come late. */
 	[RULE_RUNTIME] = {LIMPET_HEAP_RUNTIME, 1 << 20, 0.03, 1},
+	/* Of the native growth; the program's own objects count anyway. */
+	[RULE_OBJECTS] = {LIMPET_HEAP_RUNTIME, 64 << 10, 0.25, 0},
 	[RULE_MAPPING] = {LIMPET_HEAP_MAPPING, 1 << 20, 0.03, 1},
 	[RULE_STACKS] = {LIMPET_HEAP_STACKS, 1 << 20, 0.03, 1},
 	[RULE_FILE] = {LIMPET_HEAP_FILE, 1 << 20, 0.03, 1},
@@ -573,6 +576,32 @@ static int find_parts(struct limpet_evidence *it, struct limpet_candidates *cand
 	return code;
 }
 
+/* Native memory may grow by objects that hold it, which are no growth of V8's heap to speak of. */
+static int find_holding_objects(struct limpet_evidence *it, struct limpet_candidates *candidates)
+{
+	struct limpet_candidate one = candidate_of(&rules[RULE_OBJECTS], 0);
+	struct limpet_objects_grown grown;
+	LIMPET_FREE char *words = NULL;
+	int code;
+
+	for (size_t i = 0; i < candidates->count; i++)
+		if (candidates->list[i].finding.kind == LIMPET_HEAP_RUNTIME)
+			return 0;
+	grown = limpet_object_growth_find(it->model);
+	if (!candidates->count || !grown.most.row ||
+	    (!grown.own.row && !is_enough(&rules[RULE_OBJECTS], (double)grown.most.bytes,
+					  (double)candidates->list[0].finding.bytes)))
+		return 0;
+	code = name_objects(it, &one.finding, &words);
+	if (code < 0) {
+		limpet_heap_finding_done(&one.finding);
+		return code;
+	}
+	one.finding.bytes = grown.own.row ? grown.own.bytes : grown.most.bytes;
+	one.finding.text = print("JavaScript objects meanwhile: %s.", words);
+	return limpet_candidates_add(candidates, &one);
+}
+
 /* Mappings that are there, but for those of parts whose growth was found. */
 static int find_mapped(struct limpet_evidence *it, struct limpet_candidates *candidates)
 {
@@ -758,7 +787,8 @@ int limpet_candidates_find(struct limpet_evidence *evidence,
 			   struct limpet_candidates *ret_candidates)
 {
 	static int (*const finders[])(struct limpet_evidence *, struct limpet_candidates *) = {
-		find_growth, find_parts, find_mapped, find_sparse, find_holder, find_churn,
+		find_growth, find_parts,  find_holding_objects, find_mapped,
+		find_sparse, find_holder, find_churn,
 	};
 	struct limpet_candidates candidates = {0};
 	int code = 0;
