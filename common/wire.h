@@ -660,7 +660,6 @@ struct limpet_shm {
 				  */
 	struct limpet_interpreter interpreter;
 	uint32_t moved_count; /* +1 at each change of `moved`, before unwind_current changes, too */
-	uint32_t moved[LIMPET_MOVED_PAGES]; /* by limpet_moved_page() */
 
 	/* written by the agent */
 	uint64_t agent_fields __attribute__((aligned(128)));
@@ -699,10 +698,13 @@ struct limpet_shm {
 	 * need no check. */
 	uint64_t states_used[LIMPET_THREADS / 64];
 	struct limpet_gone gone[LIMPET_MAX_GONE];
-	struct limpet_late_module late[LIMPET_LATE_MODULES];
 	/* The stacks that the collector found for them. */
 	struct limpet_stack_range ranges[LIMPET_STACK_RANGES];
 	uint32_t next_stack __attribute__((aligned(128))); /* the next number to be taken */
+	/* Large and rarely touched: after what each start of the agent touches. */
+	struct limpet_late_module late[LIMPET_LATE_MODULES] __attribute__((aligned(128)));
+	/* By limpet_moved_page(); written by the collector. */
+	uint32_t moved[LIMPET_MOVED_PAGES];
 };
 
 /* ------------------------------------------------------------------ protections
