@@ -24,6 +24,7 @@
  *
  * "ready none REASON": the kernel does not let it. */
 /* clang-format on */
+#include <alloca.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -236,9 +237,10 @@ static __thread unsigned char *own_stack; /* above memory of another */
 static void stay_near_end(void)
 {
 	unsigned char here;
-	unsigned char used[&here - own_stack - LEFT_BYTES];
+	const size_t bytes = (size_t)(&here - own_stack - LEFT_BYTES);
+	unsigned char *used = alloca(bytes);
 
-	memset(used, 1, sizeof(used));
+	memset(used, 1, bytes);
 	__asm__ volatile("" : : "r"(used) : "memory");
 	fill_neighbour(own_stack - NEIGHBOUR_BYTES);
 	holder_stay();
