@@ -132,9 +132,11 @@ static uint32_t bucket_of(const struct limpet_script_names *names, uint64_t a, u
 
 static struct limpet_v8_frame frame_of(const struct limpet_stack_node *node)
 {
-	return node->address & LIMPET_FRAME_INTERPRETED
-		       ? (struct limpet_v8_frame){.bytecode = LIMPET_FRAME_BYTECODE(node->address)}
-		       : (struct limpet_v8_frame){.pc = node->address};
+	struct limpet_v8_frame frame = {.pc = node->address};
+
+	if (node->address & LIMPET_FRAME_INTERPRETED)
+		frame = (struct limpet_v8_frame){.bytecode = LIMPET_FRAME_BYTECODE(node->address)};
+	return frame;
 }
 
 static uint32_t bucket_of_node(const struct limpet_script_names *names,

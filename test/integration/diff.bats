@@ -72,7 +72,7 @@ says() {
 	says '.per_second and (.new.to_seconds as $length | all(.sites[]; (.new_value - .new.allocations / $length | fabs) <= 0.5))'
 	says '.old.to_seconds as $length | all(.sites[]; (.old_value - .old.allocations / $length | fabs) <= 0.5)'
 	within 60 "$LIMPET" diff --sort allocations "$trace@-${half}ms" "$trace" >diff.text
-	grep -qE '^allocations: [+-]?[0-9.]+( [kM])?/s, from [0-9.]+( [kM])?/s to [0-9.]+( [kM])?/s$' <(tr A-Z a-z <diff.text) || fail "$(<diff.text)"
+	grep -qE '^allocations: [+-]?[0-9.]+( [kM])?/s, from [0-9.]+( [kM])?/s to [0-9.]+( [kM])?/s$' <(tr '[:upper:]' '[:lower:]' <diff.text) || fail "$(<diff.text)"
 }
 
 @test "figures of one moment are never rates, nor those of times of one length" {
