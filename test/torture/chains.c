@@ -15,7 +15,8 @@
  * --verbose: each that is not whole, too. Ends with 0, or 3 if any stack differed, or 1.
  *
  * A stack counts as
- *   whole   both reached the root, by the same return addresses;
+ *   whole   both reached the root, by the same return addresses, or our own word for an
+ *           interpreted function in place of one into the interpreter;
  *   cut     ours has as many frames as are kept, and these are the innermost of the other;
  *   part    the other ended early, for want of a description; what it has is the innermost part;
  *   short   ours ended early, and says so; what it has is the innermost part;
@@ -37,6 +38,7 @@
 #include <unistd.h>
 
 #include "analyzer/trace/trace_reader.h"
+#include "common/unwind_walk.h"
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "test/torture/chains_agent.h"
@@ -125,13 +127,20 @@ static uint64_t hash_chain(const struct chain *chain)
 
 /* ------------------------------------------------------------------ comparing */
 
+/* Of an interpreted function ours has its bytecode, where the other has the interpreter. */
+static bool is_same_frame(uint64_t ours, uint64_t theirs)
+{
+	return ours == theirs || (ours & LIMPET_FRAME_INTERPRETED &&
+				  limpet_walk_is_interpreter(&agent.shm.interpreter, theirs));
+}
+
 static void show(const struct call *call, const struct chain *ours, pid_t tid)
 {
 	const struct chain *theirs = &call->chain;
 	uint32_t count = ours->count > theirs->count ? ours->count : theirs->count, first = 0;
 
 	while (first < ours->count && first < theirs->count &&
-	       ours->pcs[first] == theirs->pcs[first])
+	       is_same_frame(ours->pcs[first], theirs->pcs[first]))
 		first++;
 	fprintf(stderr, "chains: thread %d, size %" PRIu64 ": ours %u frames%s, the other %u%s\n",
 		(int)tid, call->size, ours->count, ours->whole ? "" : " (cut)", theirs->count,
@@ -153,8 +162,9 @@ static bool compare(const struct chain *ours, const struct chain *theirs)
 	uint32_t both = ours->count < theirs->count ? ours->count : theirs->count;
 	bool our_end = ours->count <= theirs->count, their_end = theirs->count <= ours->count;
 
-	if (memcmp(ours->pcs, theirs->pcs, both * sizeof(ours->pcs[0])) != 0)
-		return false;
+	for (uint32_t i = 0; i < both; i++)
+		if (!is_same_frame(ours->pcs[i], theirs->pcs[i]))
+			return false;
 	figures.frames += both;
 	if (our_end && their_end && ours->whole && theirs->whole)
 		figures.whole++;
