@@ -102,6 +102,8 @@ int main(int argc, char **argv)
 		return 1;
 	for (int i = 0; i < count && !error; i++)
 		error = idle ? stop_all_idly(pid) : enter_and_leave(pid, &err);
+	/* Threads may still be making the rest of a call. */
+	limpet_tracer_free(tracer);
 	if (error) {
 		fprintf(stderr, "stops: %s\n", err.message[0] ? err.message : strerror(-error));
 		return 1;
