@@ -147,6 +147,9 @@ $(addprefix $(TARGET_DIR)/,$(TARGET_C) storm): $(TARGET_DIR)/%: test/targets/%.c
 
 # Its aligned structures are passed as since GCC 4.6.
 $(TARGET_DIR)/manyargs: TARGET_CFLAGS += -Wno-psabi
+# They speak to the agent, or forge what it says.
+$(TARGET_DIR)/arena: agent/include/limpet.h
+$(TARGET_DIR)/liar: common/wire.h
 # It has no names.
 $(TARGET_DIR)/regions: TARGET_CFLAGS += -s
 # Its slots lie in pages that are closed once it has started.
