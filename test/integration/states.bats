@@ -64,14 +64,19 @@ kept() {
 	kept --not-dumpable
 }
 
+# stays_stopped PID: a thread that limpet leaves wakes in the kernel, which stops it again at once; until then it is "running".
+stays_stopped() {
+	wait_until 10 grep -q '^State:[[:space:]]T' "/proc/$1/status"
+}
+
 @test "a stopped process is captured, and is still stopped" {
 	start storm "$TARGETS/storm" --threads 2
 	kill -STOP "$pid"
-	wait_until 10 grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	stays_stopped "$pid"
 	attach "$pid"
-	grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	stays_stopped "$pid"
 	stop "$pid"
-	grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	stays_stopped "$pid"
 	kill -CONT "$pid"
 	tell storm "run 1000" ran
 	nothing_of_ours "$pid"
@@ -83,10 +88,10 @@ kept() {
 	attach "$pid"
 	tell storm "leak 5" leaked
 	kill -STOP "$pid"
-	wait_until 10 grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	stays_stopped "$pid"
 	stop "$pid"
 	good_capture
-	grep -q '^State:[[:space:]]T' "/proc/$pid/status"
+	stays_stopped "$pid"
 	nothing_of_ours "$pid"
 	kill -CONT "$pid"
 	tell storm "run 1000" ran
