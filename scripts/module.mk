@@ -52,7 +52,7 @@ LINT_MAN := $(sort $(wildcard man/*.[1-8]))
 # Tests and targets are held to the compiler's warnings: their odd code is what they are for.
 TIDY_C := $(filter-out test/%,$(LINT_C))
 
-LINT_PARTS := lint-tidy lint-build lint-cppcheck lint-shell lint-format lint-includes lint-functions lint-hazards lint-track lint-times lint-man lint-script
+LINT_PARTS := lint-tidy lint-build lint-cppcheck lint-shell lint-format lint-includes lint-functions lint-hazards lint-track lint-times lint-size lint-man lint-script
 
 .PHONY: lint $(LINT_PARTS) format
 lint: bootstrap
@@ -86,6 +86,10 @@ lint-track:
 lint-times:
 	$(call say,LINT,times)
 	$(Q)scripts/run-tests --check-times test/times $(UNIT_BINARIES) $(BATS_TESTS) $(TORTURE_TESTS)
+
+lint-size:
+	$(call say,LINT,size)
+	$(Q)scripts/size --check
 
 lint-cppcheck:
 	$(call say,LINT,cppcheck)
