@@ -29,8 +29,8 @@ ANALYZER_SRC += \
 	analyzer/model/frames.c \
 	analyzer/model/history.c \
 	analyzer/model/model.c \
-	analyzer/model/model_accounting.c \
 	analyzer/model/model_bounds.c \
+	analyzer/model/model_counts.c \
 	analyzer/model/model_estimate.c \
 	analyzer/model/model_losses.c \
 	analyzer/model/model_sum.c \

@@ -3,6 +3,7 @@ COMMON_SRC := \
 	common/bytes.c \
 	common/clock.c \
 	common/confine.c \
+	common/counts.c \
 	common/err.c \
 	common/estimate.c \
 	common/family.c \
@@ -15,6 +16,7 @@ COMMON_SRC := \
 	common/open_file.c \
 	common/own_stack.c \
 	common/plain_text.c \
+	common/site_counts.c \
 	common/slots.c \
 	common/trace_block.c \
 	common/units.c

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/model_accounting.h"
+#include "analyzer/model/model_counts.h"
 #include "common/array.h"
 
 #define NONE UINT32_MAX
@@ -163,14 +163,10 @@ static void add_size(struct work *work, unsigned bucket, size_t step, uint64_t a
 static void add_figures(struct work *work, const struct limpet_trace_period *period, size_t step)
 {
 	for (uint32_t i = 0; i < period->site_count && !work->of_blocks; i++) {
-		const struct limpet_trace_site *from = &period->sites[i];
-		struct limpet_history_step *to = place(work, from->node, step);
+		struct limpet_history_step *to = place(work, period->sites[i].node, step);
 
-		if (!to)
-			continue;
-		limpet_counts_add(&to->counts, &from->counts);
-		to->counts.frees += from->untracked;
-		to->counts.freed_bytes += from->untracked_bytes;
+		if (to)
+			limpet_counts_add(&to->counts, &period->sites[i].counts);
 	}
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS && !work->selection; i++)
 		add_size(work, i, step, period->sizes[i].allocations,
@@ -209,35 +205,25 @@ static void carry_over(struct work *work)
 
 static void add_row(struct work *work, const struct limpet_trace_event *row)
 {
+	const struct limpet_model_counts whole = {0};
 	size_t step = limpet_history_step_of(work->history, row->time_ns);
-	bool is_free = row->kind == LIMPET_ROW_FREE || row->kind == LIMPET_ROW_INFERRED_FREE;
 	struct limpet_history_step *to;
+	struct limpet_counts counts;
 
-	if (!is_free && row->kind != LIMPET_ROW_ALLOC && row->kind != LIMPET_ROW_UNTRACKED)
+	if (!limpet_model_counts_of_row(&whole, row, &counts))
 		return;
-	if (row->kind == LIMPET_ROW_ALLOC)
-		note_live(work, step, work->live_bytes + row->size);
-	else if (is_free)
-		note_live(work, step,
-			  work->live_bytes > row->size ? work->live_bytes - row->size : 0);
+	note_live(work, step,
+		  limpet_at_least_zero(work->live_bytes + limpet_counts_live_bytes(&counts)));
 	note_high(work, step, work->live_bytes, row->time_ns);
 	if (work->of_blocks)
 		return;
 	to = place(work, row->node, step);
 	if (!to)
 		return;
-	if (row->kind != LIMPET_ROW_ALLOC) {
-		to->counts.frees++;
-		to->counts.freed_bytes += row->size;
-		to->counts.temporary += row->temporary;
-		to->counts.reallocations += row->realloc;
-	}
-	if (!is_free) {
-		to->counts.allocations++;
-		to->counts.allocated_bytes += row->size;
-		if (!work->selection)
-			add_size(work, limpet_trace_size_bucket(row->size), step, 1, row->size);
-	}
+	limpet_counts_add(&to->counts, &counts);
+	if (!work->selection)
+		add_size(work, limpet_trace_size_bucket(row->size), step, counts.allocations,
+			 counts.allocated_bytes);
 }
 
 /* Events whose aggregates were not written, or are lost. */
@@ -277,7 +263,8 @@ static int add_period(struct work *work, const struct limpet_trace_block *blocks
 	if (!code) {
 		add_figures(work, figures, step);
 		note_high(work, step, figures->peak_bytes, figures->peak_ns);
-		note_live(work, step, limpet_model_accounting_live_bytes(figures->totals));
+		note_live(work, step,
+			  limpet_at_least_zero(limpet_counts_live_bytes(&figures->totals.counts)));
 	}
 	limpet_trace_period_free(figures);
 	return code;
@@ -306,26 +293,18 @@ static int add_blocks(struct work *work)
 
 /* ------------------------------------------------------------------ what a filter keeps */
 
-/* What aggregates do not separate: sizes by stack, everything by thread and birth. Each block
- * counts as one, since a sampled trace is one step. */
+/* What aggregates do not separate: sizes by stack, everything by thread and birth. The figures are
+ * whole, since a sampled trace is one step. */
 static int add_kept_blocks(void *context, size_t step, const struct limpet_replay_blocks *blocks)
 {
-	const uint64_t allocations = (uint64_t)blocks->allocations;
-	const uint64_t frees = (uint64_t)(blocks->frees + blocks->untracked);
-	const struct limpet_counts counts = {.allocations = allocations,
-					     .allocated_bytes = allocations * blocks->size,
-					     .frees = frees,
-					     .freed_bytes = frees * blocks->size,
-					     .temporary = (uint64_t)blocks->temporary,
-					     .reallocations = (uint64_t)blocks->reallocations};
 	struct work *work = context;
 	struct limpet_history_step *to;
 
-	add_size(work, limpet_trace_size_bucket(blocks->size), step, allocations,
-		 counts.allocated_bytes);
+	add_size(work, limpet_trace_size_bucket(blocks->size), step, blocks->counts.allocations,
+		 blocks->counts.allocated_bytes);
 	to = work->of_blocks ? place(work, blocks->node, step) : NULL;
 	if (to)
-		limpet_counts_add(&to->counts, &counts);
+		limpet_counts_add(&to->counts, &blocks->counts);
 	return work->failed ? -ENOMEM : 0;
 }
 
@@ -355,8 +334,8 @@ static void pack_step(struct limpet_bytes *to, const struct limpet_history_step 
 	limpet_bytes_put_varint(to, step->step);
 	limpet_bytes_put_varint(to, step->counts.allocations);
 	limpet_bytes_put_varint(to, step->counts.allocated_bytes);
-	limpet_bytes_put_varint(to, step->counts.frees);
-	limpet_bytes_put_varint(to, step->counts.freed_bytes);
+	limpet_bytes_put_varint(to, step->counts.frees + step->counts.untracked);
+	limpet_bytes_put_varint(to, step->counts.freed_bytes + step->counts.untracked_bytes);
 	limpet_bytes_put_varint(to, step->counts.temporary);
 	limpet_bytes_put_varint(to, step->counts.reallocations);
 }
@@ -465,7 +444,7 @@ static bool adds_up(const struct work *work)
 			limpet_counts_add(&sum, &pool[step - 1].counts);
 		if (sum.allocations != site->allocations ||
 		    sum.allocated_bytes != site->allocated_bytes ||
-		    sum.allocated_bytes - sum.freed_bytes != site->live_bytes)
+		    limpet_counts_live_bytes(&sum) != site->live_bytes)
 			return false;
 	}
 	return true;

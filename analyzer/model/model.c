@@ -17,57 +17,17 @@ struct limpet_model_private {
 	struct limpet_trace_overload *overloads;
 };
 
-static uint64_t at_least_zero(uint64_t difference)
-{
-	return (int64_t)difference < 0 ? 0 : difference;
-}
-
 /* ------------------------------------------------------------------ figures */
-
-/* For calls: those within the window. */
-static uint64_t within(const struct limpet_model_sum *sum, enum limpet_trace_total total)
-{
-	return limpet_model_clamp(sum->accounting.totals[total],
-				  sum->accounting.start_totals[total]);
-}
 
 static void take_totals(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
-	const uint64_t *at_end = sum->accounting.totals;
-
-	model->totals = (struct limpet_model_totals){
-		.events = within(sum, LIMPET_TOTAL_EVENTS),
-		.allocations = within(sum, LIMPET_TOTAL_ALLOCATIONS),
-		.frees = within(sum, LIMPET_TOTAL_FREES),
-		.allocated_bytes = within(sum, LIMPET_TOTAL_ALLOCATED_BYTES),
-		.freed_bytes = within(sum, LIMPET_TOTAL_FREED_BYTES),
-		.temporary_allocations = within(sum, LIMPET_TOTAL_TEMPORARY),
-		.reallocations = within(sum, LIMPET_TOTAL_REALLOCATIONS),
-		.foreign_frees = within(sum, LIMPET_TOTAL_FOREIGN_FREES),
-		.foreign_freed_bytes = within(sum, LIMPET_TOTAL_FOREIGN_FREED_BYTES),
-		.live_allocations = limpet_model_clamp(at_end[LIMPET_TOTAL_ALLOCATIONS],
-						       at_end[LIMPET_TOTAL_FREES] +
-							       at_end[LIMPET_TOTAL_UNTRACKED]),
-		.live_bytes = limpet_model_accounting_live_bytes(at_end),
-		.growth_bytes =
-			(int64_t)(limpet_model_accounting_live_bytes(at_end) -
-				  limpet_model_accounting_live_bytes(sum->accounting.start_totals)),
-		.peak_bytes = sum->peak_bytes,
-		.peak_ns = sum->peak_ns,
-		.inferred_frees = within(sum, LIMPET_TOTAL_INFERRED_FREES),
-		.untracked_allocations = within(sum, LIMPET_TOTAL_UNTRACKED),
-		.untracked_bytes = within(sum, LIMPET_TOTAL_UNTRACKED_BYTES),
-		.mmaps = within(sum, LIMPET_TOTAL_MMAPS),
-		.mmap_bytes = within(sum, LIMPET_TOTAL_MMAP_BYTES),
-		.munmaps = within(sum, LIMPET_TOTAL_MUNMAPS),
-		.unmapped_bytes = within(sum, LIMPET_TOTAL_UNMAPPED_BYTES),
-		.foreign_unmapped_bytes = within(sum, LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES),
-		.mapped_bytes = limpet_model_clamp(at_end[LIMPET_TOTAL_MMAP_BYTES],
-						   at_end[LIMPET_TOTAL_UNMAPPED_BYTES]),
-		.dropped_events = sum->missing.dropped_events,
-		.truncated_stacks = sum->truncated_stacks,
-		.unseen_calls = sum->missing.unseen_calls,
-	};
+	model->totals =
+		limpet_model_counts_totals(&sum->sums.totals, &sum->totals_before, sum->sums.scale);
+	model->totals.peak_bytes = sum->peak_bytes;
+	model->totals.peak_ns = sum->peak_ns;
+	model->totals.dropped_events = sum->missing.dropped_events;
+	model->totals.truncated_stacks = sum->truncated_stacks;
+	model->totals.unseen_calls = sum->missing.unseen_calls;
 }
 
 void limpet_model_judge(struct limpet_model *model, uint64_t found)
@@ -105,46 +65,72 @@ void limpet_model_bound_again(struct limpet_model *model)
 	limpet_model_bounds_find(model, false);
 }
 
-static int compare_sites(const void *a, const void *b)
+/* What the site had when the window began. */
+static const struct limpet_site_count *before(const struct limpet_model_sum *sum,
+					      const struct limpet_site_count *site)
 {
-	const struct limpet_model_site *left = a, *right = b;
+	static const struct limpet_site_count nothing;
+	const size_t at = (size_t)(site - sum->sums.sites.list);
 
-	return left->node < right->node ? -1 : left->node > right->node;
+	return at < sum->site_count_before ? &sum->sites_before[at] : &nothing;
 }
 
-static int compare_maps(const void *a, const void *b)
+static void add_site(struct limpet_model *model, const struct limpet_model_sum *sum,
+		     const struct limpet_site_count *from)
 {
-	const struct limpet_model_map_site *left = a, *right = b;
+	const struct limpet_scale scale = sum->sums.scale;
+	const struct limpet_site_count *peak = limpet_site_counts_find(&sum->at_peak, from->node);
+	struct limpet_model_site site = limpet_model_counts_site(from->node, &from->counts,
+								 &before(sum, from)->counts, scale);
 
-	return left->node < right->node ? -1 : left->node > right->node;
+	if (peak) {
+		const struct limpet_model_site held =
+			limpet_model_counts_site(0, &peak->counts, &peak->counts, scale);
+
+		site.peak_allocations = held.live_allocations;
+		site.peak_bytes = held.live_bytes;
+	}
+	if (!site.allocations && !site.frees && !site.live_allocations && !site.peak_allocations)
+		return;
+	if (model->site_estimates)
+		model->site_estimates[model->site_count] =
+			sum->estimates[from - sum->sums.sites.list];
+	model->sites[model->site_count++] = site;
+}
+
+static void add_map(struct limpet_model *model, const struct limpet_model_sum *sum,
+		    const struct limpet_site_count *from)
+{
+	const struct limpet_map_counts *all = &from->maps, *then = &before(sum, from)->maps;
+	const struct limpet_model_map_site map = {
+		.node = from->node,
+		.mmaps = all->mmaps - then->mmaps,
+		.mmap_bytes = all->mmap_bytes - then->mmap_bytes,
+		.unmapped_bytes = all->unmapped_bytes - then->unmapped_bytes,
+		.mapped_bytes = limpet_at_least_zero(all->mmap_bytes - all->unmapped_bytes)};
+
+	if (map.mmaps || map.unmapped_bytes || map.mapped_bytes)
+		model->maps[model->map_count++] = map;
 }
 
 static int take_sites(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
-	model->sites = calloc(sum->accounting.site_count + 1, sizeof(*model->sites));
-	if (model->sample_bytes)
-		model->site_estimates =
-			calloc(sum->accounting.site_count + 1, sizeof(*model->site_estimates));
-	if (!model->sites || (model->sample_bytes && !model->site_estimates))
-		return -ENOMEM;
-	for (size_t i = 0; i < sum->accounting.site_count; i++) {
-		const struct limpet_model_sum_site *from = &sum->accounting.sites[i];
-		struct limpet_model_site site = limpet_model_site_of(from->node, &from->counts);
+	const struct limpet_site_counts *sites = &sum->sums.sites;
 
-		site.live_allocations = at_least_zero(from->live);
-		site.live_bytes = at_least_zero(from->live_bytes);
-		site.peak_allocations = at_least_zero(from->peak_live);
-		site.peak_bytes = at_least_zero(from->peak_bytes);
-		site.growth_bytes = (int64_t)(from->live_bytes - from->start_bytes);
-		if (site.allocations || site.frees || site.live_allocations ||
-		    site.peak_allocations)
-			model->sites[model->site_count++] = site;
+	model->sites = calloc(sites->count + 1, sizeof(*model->sites));
+	model->maps = calloc(sites->count + 1, sizeof(*model->maps));
+	if (model->sample_bytes)
+		model->site_estimates = calloc(sites->count + 1, sizeof(*model->site_estimates));
+	if (!model->sites || !model->maps || (model->sample_bytes && !model->site_estimates))
+		return -ENOMEM;
+	for (uint32_t node = 0; node < model->node_count; node++) {
+		const struct limpet_site_count *site = limpet_site_counts_find(sites, node);
+
+		if (!site)
+			continue;
+		add_site(model, sum, site);
+		add_map(model, sum, site);
 	}
-	qsort(model->sites, model->site_count, sizeof(*model->sites), compare_sites);
-	for (size_t i = 0; model->site_estimates && i < model->site_count; i++)
-		model->site_estimates[i] =
-			sum->accounting
-				.estimates[sum->accounting.site_of_node[model->sites[i].node] - 1];
 	return 0;
 }
 
@@ -184,33 +170,24 @@ static int take_owners(struct limpet_model *model, const struct limpet_trace_rea
 	return 0;
 }
 
-static int take_maps(struct limpet_model *model, const struct limpet_model_sum *sum)
-{
-	model->maps = calloc(sum->accounting.map_count + 1, sizeof(*model->maps));
-	if (!model->maps)
-		return -ENOMEM;
-	for (size_t i = 0; i < sum->accounting.map_count; i++) {
-		struct limpet_model_map_site map = sum->accounting.maps[i];
-
-		map.mapped_bytes = at_least_zero(map.mapped_bytes);
-		if (map.mmaps || map.unmapped_bytes || map.mapped_bytes)
-			model->maps[model->map_count++] = map;
-	}
-	qsort(model->maps, model->map_count, sizeof(*model->maps), compare_maps);
-	return 0;
-}
-
 static int take_sizes(struct limpet_model *model, const struct limpet_model_sum *sum)
 {
+	const struct limpet_scale scale = sum->sums.scale;
+
 	model->sizes = calloc(LIMPET_TRACE_SIZE_BUCKETS, sizeof(*model->sizes));
 	if (!model->sizes)
 		return -ENOMEM;
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-		const struct limpet_trace_size *size = &sum->accounting.sizes[i];
+		const struct limpet_size_counts *all = &sum->sums.sizes[i];
+		const struct limpet_size_counts *then = &sum->sizes_before[i];
+		const uint64_t allocations =
+			limpet_unscaled(all->allocations - then->allocations, scale.block_bits);
 
-		if (size->allocations)
-			model->sizes[model->size_count++] =
-				limpet_model_size_of(i, size->allocations, size->allocated_bytes);
+		if (allocations)
+			model->sizes[model->size_count++] = limpet_model_size_of(
+				i, allocations,
+				limpet_unscaled(all->allocated_bytes - then->allocated_bytes,
+						scale.byte_bits));
 	}
 	return 0;
 }
@@ -227,8 +204,8 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	model->widened = sum.from_ns != model->from_ns || sum.to_ns != model->to_ns;
 	model->from_ns = sum.from_ns;
 	model->to_ns = sum.to_ns;
-	model->sample_bytes = sum.accounting.sample_bytes;
-	model->estimates = sum.accounting.all;
+	model->sample_bytes = sum.sums.sample_bytes;
+	model->estimates = sum.estimate;
 	model->private->overloads = sum.overloads;
 	model->overloads = sum.overloads;
 	model->overload_count = sum.overload_count;
@@ -238,8 +215,6 @@ static int take_sum(struct limpet_model *model, struct limpet_trace_reader *read
 	sum.points = NULL;
 	take_totals(model, &sum);
 	code = take_sites(model, &sum);
-	if (code == 0)
-		code = take_maps(model, &sum);
 	if (code == 0)
 		code = take_sizes(model, &sum);
 	if (code == 0) {

@@ -73,18 +73,6 @@ struct limpet_model_site {
 	uint64_t peak_allocations, peak_bytes; /* held at the moment of the peak */
 	int64_t growth_bytes;
 };
-/* Sets only what was counted. */
-static inline struct limpet_model_site limpet_model_site_of(uint32_t node,
-							    const struct limpet_counts *counts)
-{
-	return (struct limpet_model_site){.node = node,
-					  .allocations = counts->allocations,
-					  .allocated_bytes = counts->allocated_bytes,
-					  .frees = counts->frees,
-					  .freed_bytes = counts->freed_bytes,
-					  .temporary_allocations = counts->temporary,
-					  .reallocations = counts->reallocations};
-}
 /* Its blocks, and those of them that were freed: a block that is reallocated is one, of the stack
  * that allocated it last. */
 static inline uint64_t limpet_model_site_blocks(const struct limpet_model_site *site)

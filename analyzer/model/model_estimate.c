@@ -15,12 +15,8 @@ void limpet_model_estimates_alloc(struct limpet_model_estimates *estimates,
 }
 
 void limpet_model_estimates_free(struct limpet_model_estimates *estimates,
-				 const struct limpet_weight *weight, uint64_t size, bool counting)
+				 const struct limpet_weight *weight, uint64_t size)
 {
-	if (counting) {
-		estimates->frees += weight->weight;
-		estimates->freed_bytes += weight->weight * (double)size;
-	}
 	limpet_estimate_remove(&estimates->live_allocations, weight, 1);
 	limpet_estimate_remove(&estimates->live_bytes, weight, (double)size);
 }
@@ -32,9 +28,6 @@ void limpet_model_estimates_join(struct limpet_model_estimates *estimates,
 	limpet_estimate_join(&estimates->allocated_bytes, &other->allocated_bytes);
 	limpet_estimate_join(&estimates->live_allocations, &other->live_allocations);
 	limpet_estimate_join(&estimates->live_bytes, &other->live_bytes);
-	estimates->frees += other->frees;
-	estimates->freed_bytes += other->freed_bytes;
-	estimates->reallocations += other->reallocations;
 }
 
 struct limpet_model_range limpet_model_estimates_range(

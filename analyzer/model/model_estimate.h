@@ -11,7 +11,6 @@
 struct limpet_model_estimates {
 	struct limpet_estimate allocations, allocated_bytes;
 	struct limpet_estimate live_allocations, live_bytes;
-	double frees, freed_bytes, reallocations; /* sums without an interval */
 };
 
 /* `counting`: calls are counted; live blocks are counted in any case. */
@@ -19,7 +18,7 @@ void limpet_model_estimates_alloc(struct limpet_model_estimates *estimates,
 				  const struct limpet_weight *weight, uint64_t size, bool counting,
 				  bool live);
 void limpet_model_estimates_free(struct limpet_model_estimates *estimates,
-				 const struct limpet_weight *weight, uint64_t size, bool counting);
+				 const struct limpet_weight *weight, uint64_t size);
 /* The sets must not share a block. */
 void limpet_model_estimates_join(struct limpet_model_estimates *estimates,
 				 const struct limpet_model_estimates *other);

@@ -24,7 +24,8 @@ struct work {
 	struct limpet_model_sum *sum;
 	struct limpet_trace_reader *reader;
 	uint64_t from_tick, to_tick;
-	bool ended; /* the window */
+	bool begun, ended; /* the window */
+	bool no_memory;
 	struct segment *segments;
 	size_t segment_count, segment_capacity;
 	struct peak_place peak;
@@ -35,21 +36,35 @@ struct work {
 
 static uint64_t live_bytes(const struct work *work)
 {
-	return limpet_model_accounting_live_bytes(work->sum->accounting.totals);
+	const struct limpet_model_counts *sums = &work->sum->sums;
+
+	return limpet_at_least_zero(limpet_unscaled(limpet_counts_live_bytes(&sums->totals.counts),
+						    sums->scale.byte_bits));
 }
 
 /* ------------------------------------------------------------------ the window */
 
 static bool is_sampled(const struct work *work)
 {
-	return work->sum->accounting.sample_bytes != 0;
+	return work->sum->sums.sample_bytes != 0;
 }
 
 static void start_window(struct work *work)
 {
-	limpet_model_accounting_count(&work->sum->accounting);
-	work->sum->peak_bytes = live_bytes(work);
-	work->sum->peak_ns = work->from_tick * LIMPET_TRACE_TICK_NS;
+	struct limpet_model_sum *sum = work->sum;
+	const size_t count = sum->sums.sites.count;
+
+	work->begun = true;
+	sum->peak_bytes = live_bytes(work);
+	sum->peak_ns = work->from_tick * LIMPET_TRACE_TICK_NS;
+	sum->totals_before = sum->sums.totals;
+	memcpy(sum->sizes_before, sum->sums.sizes, sizeof(sum->sizes_before));
+	sum->sites_before = calloc(count + 1, sizeof(*sum->sites_before));
+	work->no_memory |= !sum->sites_before;
+	if (!sum->sites_before || !count)
+		return;
+	memcpy(sum->sites_before, sum->sums.sites.list, count * sizeof(*sum->sites_before));
+	sum->site_count_before = count;
 }
 
 static void try_peak(struct work *work, uint64_t bytes, uint64_t time_ns, size_t segment,
@@ -89,8 +104,7 @@ static uint64_t first_tick(struct work *work, size_t segment, uint64_t covered_n
 	size_t block = work->segments[segment].events;
 	struct limpet_trace_events *events;
 	struct limpet_trace_event row;
-	bool begins =
-		!work->sum->accounting.counting && work->from_tick && first >= work->from_tick;
+	bool begins = !work->begun && work->from_tick && first >= work->from_tick;
 
 	/* Read them only if it makes a difference. */
 	if (block == NO_BLOCK || (!begins && first < work->to_tick) ||
@@ -103,10 +117,52 @@ static uint64_t first_tick(struct work *work, size_t segment, uint64_t covered_n
 	return first;
 }
 
+static int want_estimates(struct limpet_model_sum *sum, size_t count)
+{
+	return limpet_reserve_zeroed(&sum->estimates, &sum->estimate_capacity, count,
+				     sizeof(*sum->estimates));
+}
+
+/* How far off the figures of samples may be. */
+static int estimate(struct work *work, const struct limpet_trace_event *row)
+{
+	struct limpet_model_sum *sum = work->sum;
+	const struct limpet_model_counts *sums = &sum->sums;
+	const bool certain = sums->overloads_only && !row->sampled;
+	const struct limpet_weight weight =
+		limpet_weight_of(row->size, certain ? 0 : sums->sample_bytes);
+	const struct limpet_site_count *site;
+	struct limpet_model_estimates *estimates;
+	struct limpet_counts counts;
+
+	if (!limpet_model_counts_of_row(sums, row, &counts))
+		return 0;
+	if (want_estimates(sum, sums->sites.count) < 0)
+		return -ENOMEM;
+	site = limpet_site_counts_find(&sums->sites, row->node);
+	estimates = &sum->estimates[site - sums->sites.list];
+	if (counts.frees) {
+		limpet_model_estimates_free(estimates, &weight, row->size);
+		limpet_model_estimates_free(&sum->estimate, &weight, row->size);
+	} else {
+		limpet_model_estimates_alloc(estimates, &weight, row->size, work->begun,
+					     !counts.untracked);
+		limpet_model_estimates_alloc(&sum->estimate, &weight, row->size, work->begun,
+					     !counts.untracked);
+	}
+	return 0;
+}
+
+static int add_row(struct work *work, const struct limpet_trace_event *row)
+{
+	int code = limpet_model_counts_add_row(&work->sum->sums, row);
+
+	return code == 0 && is_sampled(work) ? estimate(work, row) : code;
+}
+
 /* Counts the events of a segment one by one. -EBADMSG: they are damaged, nothing is counted. */
 static int replay(struct work *work, size_t segment)
 {
-	struct limpet_model_accounting *accounting = &work->sum->accounting;
 	size_t block = work->segments[segment].events;
 	struct limpet_trace_events *events;
 	struct limpet_trace_event row;
@@ -118,7 +174,7 @@ static int replay(struct work *work, size_t segment)
 	code = limpet_trace_events_open(work->reader, block, &events);
 	if (code < 0)
 		return code;
-	accounting->parts = 0;
+	work->sum->sums.parts = 0;
 	while (rows < work->rows_left && (code = limpet_trace_events_next(events, &row)) == 1) {
 		uint64_t tick = row.time_ns / LIMPET_TRACE_TICK_NS;
 
@@ -126,13 +182,13 @@ static int replay(struct work *work, size_t segment)
 			work->ended = true;
 			break;
 		}
-		if (!accounting->counting && tick >= work->from_tick)
+		if (!work->begun && tick >= work->from_tick)
 			start_window(work);
-		code = limpet_model_accounting_add_row(accounting, &row);
+		code = add_row(work, &row);
 		if (code < 0)
 			break;
 		rows++;
-		if (accounting->counting)
+		if (work->begun)
 			try_peak(work, live_bytes(work), row.time_ns, segment, rows);
 	}
 	limpet_trace_events_free(events);
@@ -143,16 +199,14 @@ static int replay(struct work *work, size_t segment)
 
 static int add_period(struct work *work, const struct limpet_trace_period *period, size_t segment)
 {
-	if (work->sum->accounting.counting)
+	if (work->begun)
 		try_peak(work, period->peak_bytes, period->peak_ns, segment, period->peak_row);
-	return limpet_model_accounting_add_period(&work->sum->accounting, period);
+	return limpet_model_counts_add_period(&work->sum->sums, period);
 }
 
 static int add_point(struct work *work, const struct limpet_trace_period *period)
 {
 	struct limpet_model_sum *sum = work->sum;
-	/* For a sampled trace, the sums so far. */
-	const uint64_t *totals = is_sampled(work) ? sum->accounting.totals : period->totals;
 	uint64_t tick = period->last_ns / LIMPET_TRACE_TICK_NS;
 
 	if (tick < work->from_tick || tick >= work->to_tick)
@@ -160,21 +214,11 @@ static int add_point(struct work *work, const struct limpet_trace_period *period
 	if (limpet_reserve(&sum->points, &sum->point_capacity, sum->point_count + 1,
 			   sizeof(*sum->points)) < 0)
 		return -ENOMEM;
-	sum->points[sum->point_count++] = (struct limpet_model_point){
-		.time_ns = period->last_ns,
-		.live_bytes = limpet_model_accounting_live_bytes(totals),
-		.rss_bytes = period->rss_bytes,
-		.cgroup_bytes = period->cgroup_bytes,
-		.mapped_bytes = limpet_model_clamp(totals[LIMPET_TOTAL_MMAP_BYTES],
-						   totals[LIMPET_TOTAL_UNMAPPED_BYTES]),
-		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
-		.live_allocations = limpet_model_clamp(totals[LIMPET_TOTAL_ALLOCATIONS],
-						       totals[LIMPET_TOTAL_FREES] +
-							       totals[LIMPET_TOTAL_UNTRACKED]),
-		.threads = period->threads,
-		.agent_bytes = period->agent_bytes,
-		.file_bytes = period->file_bytes,
-	};
+	/* For a sampled trace, the sums so far. */
+	sum->points[sum->point_count++] =
+		is_sampled(work)
+			? limpet_model_counts_point(period, &sum->sums.totals, sum->sums.scale)
+			: limpet_model_counts_point(period, &period->totals, LIMPET_SCALE_WHOLE);
 	return 0;
 }
 
@@ -225,7 +269,7 @@ static int add_sampled(struct work *work, const struct limpet_trace_period *peri
 		work->ended = true;
 		return 0;
 	}
-	if (!work->sum->accounting.counting && first >= work->from_tick)
+	if (!work->begun && first >= work->from_tick)
 		start_window(work);
 	if (period->rows)
 		code = work->segments[segment].events == NO_BLOCK ? -EBADMSG
@@ -251,12 +295,12 @@ static int add_whole(struct work *work, const struct limpet_trace_period *period
 		work->ended = true;
 		return 0;
 	}
-	if (!work->sum->accounting.counting && first >= work->from_tick)
+	if (!work->begun && first >= work->from_tick)
 		start_window(work);
-	cut = (!work->sum->accounting.counting && last >= work->from_tick) || last >= work->to_tick;
+	cut = (!work->begun && last >= work->from_tick) || last >= work->to_tick;
 	/* Without single events it cannot be cut: all of it is in the window. */
 	if (cut && compact) {
-		if (!work->sum->accounting.counting) {
+		if (!work->begun) {
 			work->from_tick = first;
 			work->sum->from_ns = period->first_ns;
 			start_window(work);
@@ -269,13 +313,12 @@ static int add_whole(struct work *work, const struct limpet_trace_period *period
 		if (work->segments[segment].events != NO_BLOCK)
 			code = replay(work, segment);
 		if (code == 0 && !work->ended)
-			memcpy(work->sum->accounting.totals, period->totals,
-			       sizeof(period->totals));
+			work->sum->sums.totals = period->totals;
 		if (code != -EBADMSG)
 			return code;
 		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_DAMAGED);
 		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
-		if (!work->sum->accounting.counting)
+		if (!work->begun)
 			start_window(work);
 	}
 	return add_period(work, period, segment);
@@ -294,7 +337,7 @@ static int add_orphan(struct work *work, size_t segment)
 		work->ended = true;
 		return 0;
 	}
-	if (!work->sum->accounting.counting && first >= work->from_tick)
+	if (!work->begun && first >= work->from_tick)
 		start_window(work);
 	code = replay(work, segment);
 	if (code != -EBADMSG)
@@ -382,14 +425,7 @@ static int add_past_points(struct work *work, const struct limpet_trace_period *
 		if (limpet_reserve(&sum->points, &sum->point_capacity, sum->point_count + 1,
 				   sizeof(*sum->points)) < 0)
 			return -ENOMEM;
-		sum->points[sum->point_count++] =
-			(struct limpet_model_point){.time_ns = from->time_ns,
-						    .live_bytes = from->live_bytes,
-						    .rss_bytes = from->rss_bytes,
-						    .cgroup_bytes = from->cgroup_bytes,
-						    .mapped_bytes = from->mapped_bytes,
-						    .allocations = from->allocations,
-						    .live_allocations = UINT64_MAX};
+		sum->points[sum->point_count++] = limpet_model_counts_past_point(from);
 	}
 	return 0;
 }
@@ -422,8 +458,7 @@ static int take_sums(struct work *work, size_t block)
 	take_losses(work, sums);
 	if (code == 0)
 		code = add_period(work, sums, 0);
-	if (code == 0 && !work->sum->accounting.counting &&
-	    sums->last_ns / LIMPET_TRACE_TICK_NS >= work->from_tick) {
+	if (code == 0 && !work->begun && sums->last_ns / LIMPET_TRACE_TICK_NS >= work->from_tick) {
 		work->sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_GIVEN_UP);
 		start_window(work);
 	}
@@ -484,7 +519,7 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 		code = limpet_trace_period_load(again->reader, segment->period, &period);
 		if (code < 0)
 			break;
-		code = limpet_model_accounting_add_period(&again->sum->accounting, period);
+		code = limpet_model_counts_add_period(&again->sum->sums, period);
 		limpet_trace_period_free(period);
 	}
 	return code;
@@ -494,7 +529,7 @@ static int sum_to_peak(struct work *again, const struct peak_place *peak)
 static int take_held(struct work *work)
 {
 	size_t block = work->segments[work->peak.segment].period;
-	struct limpet_model_accounting *accounting = &work->sum->accounting;
+	struct limpet_model_sum *sum = work->sum;
 	struct limpet_trace_period *period;
 	int code;
 
@@ -503,18 +538,18 @@ static int take_held(struct work *work)
 	code = limpet_trace_period_load(work->reader, block, &period);
 	if (code < 0)
 		return code == -EBADMSG ? 0 : code;
-	if (period->held && period->capture_peak_bytes == work->sum->peak_bytes)
+	if (period->held && period->capture_peak_bytes == sum->peak_bytes)
 		code = 1;
 	for (uint32_t i = 0; period->held && code == 1 && i < period->held_count; i++) {
-		struct limpet_model_sum_site *site =
-			limpet_model_accounting_site(accounting, period->held[i].node);
+		const struct limpet_trace_held *held = &period->held[i];
+		struct limpet_site_count *site = limpet_site_counts_at(&sum->at_peak, held->node);
 
-		if (site) {
-			site->peak_live = period->held[i].allocations;
-			site->peak_bytes = period->held[i].bytes;
-		} else {
+		if (!site || !limpet_site_counts_at(&sum->sums.sites, held->node)) {
 			code = -ENOMEM;
+			break;
 		}
+		site->counts = (struct limpet_counts){.allocations = held->allocations,
+						      .allocated_bytes = held->bytes};
 	}
 	/* The time within the period is not known. */
 	if (code == 0 && period->peak_row == 0 && period->site_count &&
@@ -524,47 +559,42 @@ static int take_held(struct work *work)
 	return code;
 }
 
+/* The peak is where the window begins. */
+static int take_before(struct limpet_model_sum *sum)
+{
+	for (size_t i = 0; i < sum->site_count_before; i++) {
+		const struct limpet_site_count *from = &sum->sites_before[i];
+		struct limpet_site_count *site = limpet_site_counts_at(&sum->at_peak, from->node);
+
+		if (!site)
+			return -ENOMEM;
+		*site = *from;
+	}
+	return 0;
+}
+
 static int sum_peak(struct work *work)
 {
-	struct limpet_model_accounting *accounting = &work->sum->accounting;
-	struct limpet_model_sum second = {0};
-	const struct limpet_trace_node *nodes;
-	uint32_t node_count = limpet_trace_reader_nodes(work->reader, &nodes);
+	struct limpet_model_sum *sum = work->sum;
+	struct limpet_model_sum second = {
+		.sums = limpet_model_counts_new(sum->sums.sample_bytes, sum->sums.overloads_only)};
 	struct work again = {.sum = &second,
 			     .reader = work->reader,
 			     .to_tick = UINT64_MAX,
 			     .segments = work->segments,
-			     .rows_left = UINT32_MAX};
+			     .rows_left = UINT32_MAX,
+			     .begun = true};
 	int code;
 
-	if (work->peak.segment == NO_BLOCK) {
-		for (size_t i = 0; i < accounting->site_count; i++) {
-			accounting->sites[i].peak_live = accounting->sites[i].start_live;
-			accounting->sites[i].peak_bytes = accounting->sites[i].start_bytes;
-		}
-		return 0;
-	}
+	if (work->peak.segment == NO_BLOCK)
+		return take_before(sum);
 	code = take_held(work);
 	if (code)
 		return code < 0 ? code : 0;
-	code = limpet_model_accounting_init(&second.accounting, node_count,
-					    accounting->sample_bytes, accounting->overloads_only);
-	if (code < 0)
-		return code;
 	code = sum_to_peak(&again, &work->peak);
-	for (size_t i = 0; code == 0 && i < second.accounting.site_count; i++) {
-		const struct limpet_model_sum_site *from = &second.accounting.sites[i];
-		struct limpet_model_sum_site *site =
-			limpet_model_accounting_site(accounting, from->node);
-
-		if (!site) {
-			code = -ENOMEM;
-			break;
-		}
-		site->peak_live = from->live;
-		site->peak_bytes = from->live_bytes;
-	}
-	work->sum->losses |= second.losses;
+	sum->at_peak = second.sums.sites;
+	second.sums.sites = (struct limpet_site_counts){0};
+	sum->losses |= second.losses;
 	limpet_model_sum_done(&second);
 	return code;
 }
@@ -592,29 +622,25 @@ static bool was_overloaded(struct limpet_trace_reader *reader)
 }
 
 /* Sums of sites come from all blocks of the file, totals from the last one that is left. */
-static bool sites_add_up(const struct limpet_model_accounting *accounting)
+static bool sites_add_up(const struct limpet_model_sum *sum)
 {
-	uint64_t allocations = 0, frees = 0, bytes = 0;
+	const struct limpet_counts *all = &sum->sums.totals.counts;
+	const struct limpet_counts *before = &sum->totals_before.counts;
+	struct limpet_counts sites = {0}, sites_before = {0};
 
-	for (size_t i = 0; i < accounting->site_count; i++) {
-		allocations += accounting->sites[i].counts.allocations;
-		frees += accounting->sites[i].counts.frees;
-		bytes += accounting->sites[i].live_bytes;
-	}
-	return allocations == accounting->totals[LIMPET_TOTAL_ALLOCATIONS] -
-				      accounting->start_totals[LIMPET_TOTAL_ALLOCATIONS] &&
-	       frees == accounting->totals[LIMPET_TOTAL_FREES] -
-				accounting->start_totals[LIMPET_TOTAL_FREES] &&
-	       bytes == accounting->totals[LIMPET_TOTAL_ALLOCATED_BYTES] -
-				accounting->totals[LIMPET_TOTAL_FREED_BYTES] -
-				accounting->totals[LIMPET_TOTAL_UNTRACKED_BYTES];
+	for (size_t i = 0; i < sum->sums.sites.count; i++)
+		limpet_counts_add(&sites, &sum->sums.sites.list[i].counts);
+	for (size_t i = 0; i < sum->site_count_before; i++)
+		limpet_counts_add(&sites_before, &sum->sites_before[i].counts);
+	return sites.allocations - sites_before.allocations ==
+		       all->allocations - before->allocations &&
+	       sites.frees - sites_before.frees == all->frees - before->frees &&
+	       limpet_counts_live_bytes(&sites) == limpet_counts_live_bytes(all);
 }
 
 int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_reader *reader,
 			  uint64_t from_ns, uint64_t to_ns)
 {
-	const struct limpet_trace_node *nodes;
-	uint32_t node_count = limpet_trace_reader_nodes(reader, &nodes);
 	const struct limpet_trace_target *target = limpet_trace_reader_target(reader);
 	bool overloads = !target->sample_bytes && target->overload_bytes && was_overloaded(reader);
 	uint64_t sample_bytes = overloads ? target->overload_bytes : target->sample_bytes;
@@ -627,18 +653,20 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 			    .rows_left = UINT32_MAX};
 	int code;
 
-	*sum = (struct limpet_model_sum){.from_ns = from_ns, .to_ns = to_ns};
-	code = limpet_model_accounting_init(
-		&sum->accounting, node_count,
-		sample_bytes < LIMPET_SAMPLE_MAX_BYTES ? sample_bytes : LIMPET_SAMPLE_MAX_BYTES,
-		overloads);
-	if (code < 0)
-		return code;
+	*sum = (struct limpet_model_sum){
+		.from_ns = from_ns,
+		.to_ns = to_ns,
+		.sums = limpet_model_counts_new(sample_bytes < LIMPET_SAMPLE_MAX_BYTES
+							? sample_bytes
+							: LIMPET_SAMPLE_MAX_BYTES,
+						overloads)};
 	code = sum_blocks(&work);
-	if (code == 0 && !sum->accounting.counting)
+	if (code == 0 && !work.begun)
 		start_window(&work);
 	if (code == 0)
 		code = sum_peak(&work);
+	if (code == 0 && (work.no_memory || want_estimates(sum, sum->sums.sites.count + 1) < 0))
+		code = -ENOMEM;
 	/* The highest point was in a period that is lost. */
 	if (work.from_tick == 0 && work.to_tick == UINT64_MAX && !is_sampled(&work) &&
 	    work.capture_peak_bytes > sum->peak_bytes) {
@@ -646,7 +674,7 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 		sum->peak_ns = work.capture_peak_ns;
 		sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 	}
-	if (!is_sampled(&work) && !sites_add_up(&sum->accounting))
+	if (!is_sampled(&work) && !sites_add_up(sum))
 		sum->losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_BRIDGED);
 	free(work.segments);
 	if (code < 0)
@@ -656,7 +684,10 @@ int limpet_model_sum_init(struct limpet_model_sum *sum, struct limpet_trace_read
 
 void limpet_model_sum_done(struct limpet_model_sum *sum)
 {
-	limpet_model_accounting_done(&sum->accounting);
+	limpet_model_counts_done(&sum->sums);
+	limpet_site_counts_done(&sum->at_peak);
+	free(sum->sites_before);
+	free(sum->estimates);
 	free(sum->points);
 	free(sum->overloads);
 	*sum = (struct limpet_model_sum){0};

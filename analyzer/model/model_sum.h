@@ -8,12 +8,20 @@
 #include <stdint.h>
 
 #include "analyzer/model/model.h"
-#include "analyzer/model/model_accounting.h"
+#include "analyzer/model/model_counts.h"
 #include "analyzer/trace/trace_reader.h"
 
 struct limpet_model_sum {
-	struct limpet_model_accounting
-		accounting; /* at the window's end; counting began at its start */
+	struct limpet_model_counts sums; /* at the window's end */
+	/* The same when it began, of the first of the sites; those after them had nothing. */
+	struct limpet_site_count *sites_before;
+	size_t site_count_before;
+	struct limpet_size_counts sizes_before[LIMPET_TRACE_SIZE_BUCKETS];
+	struct limpet_totals totals_before;
+	struct limpet_site_counts at_peak; /* what sites held then: the live part of these counts */
+	/* Of a sampled trace: of each site, and of all. */
+	struct limpet_model_estimates *estimates, estimate;
+	size_t estimate_capacity;
 	struct limpet_model_point *points;
 	size_t point_count, point_capacity;
 	uint64_t peak_bytes, peak_ns;

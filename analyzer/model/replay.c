@@ -1,39 +1,39 @@
 #include "analyzer/model/replay.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
+#include "analyzer/model/model_counts.h"
 #include "analyzer/model/open_blocks.h"
 #include "analyzer/model/open_maps.h"
 #include "common/array.h"
-#include "common/estimate.h"
 
 const uint64_t limpet_replay_age_limits_ns[LIMPET_REPLAY_AGES - 1] = {
 	100000000, 1000000000u, 10000000000, 60000000000, 600000000000, 3600000000000,
 };
 
-struct sums {
-	struct limpet_real_counts counts;
-	double live, live_bytes, start_bytes, peak, peak_bytes;
+/* Since the first event: now, when the window began, and at the peak. */
+struct counts {
+	struct limpet_counts now, before, peak;
 };
 /* One age of a site's blocks. */
 struct age {
-	double blocks, bytes;
+	uint64_t blocks, bytes;
 	uint32_t next; /* index + 1 of the site's next; 0: none */
 	uint8_t bucket;
 	bool alive;
 };
 struct site {
 	uint32_t node, ages; /* ages: index + 1 of its first; 0: none */
-	struct sums sums;
-	uint64_t smallest, largest, oldest_ns;
+	struct counts counts;
+	uint64_t smallest, largest; /* smallest > largest: nothing was allocated in the window */
+	uint64_t oldest_ns;
 };
 struct moment {
-	double live_bytes, last_bytes;
-	struct limpet_real_counts counts;
+	int64_t live_bytes, last_bytes;
+	struct limpet_counts counts;
 };
 
 /* Rows are first counted by thread, and by kind, which is a stack and a size in the current EVENTS
@@ -42,15 +42,15 @@ struct moment {
 struct thread {
 	uint32_t tid, number; /* index in work->threads */
 	bool kept, met;       /* met: since the last fold */
-	/* Since then; from `sums` on, in all. */
-	struct limpet_real_counts counts;
-	double untracked, untracked_bytes, own_frees, own_freed_bytes;
-	struct sums sums;
-	double all_own_frees, all_own_freed_bytes;
+	/* Since then; from `counts` on, in all. */
+	struct limpet_counts new;
+	uint64_t own_frees, own_freed_bytes;
+	struct counts counts;
+	uint64_t all_own_frees, all_own_freed_bytes;
 	UT_hash_handle hh;
 };
 struct kind {
-	double weight, bytes; /* of one block */
+	struct limpet_scaled_block one;
 	uint64_t size, seed;
 	uint32_t node;
 	bool kept, sampled, met;
@@ -62,6 +62,7 @@ struct work {
 	const struct limpet_trace_reader *reader;
 	const struct limpet_model *model;
 	const struct limpet_replay_options *options;
+	struct limpet_model_counts weights; /* only its scale and the rules of sampling */
 	struct limpet_open_blocks open;
 	struct site *sites;
 	size_t site_count, site_capacity;
@@ -77,10 +78,10 @@ struct work {
 	uint32_t sampled_from;  /* index of the kind of pair 0 if sampled */
 	struct moment *moments; /* one more than `ends`, for what is after the last */
 	size_t moment, block, part;
-	double sizes[LIMPET_TRACE_SIZE_BUCKETS][2]; /* allocations, bytes */
-	double live_bytes, high_bytes; /* of kept blocks: now, and maximum since the last fold */
-	double all_live_bytes;         /* of all blocks, to find the peak */
-	double older_bytes; /* part of live_bytes, from sums: allocated before the first events */
+	struct limpet_size_counts sizes[LIMPET_TRACE_SIZE_BUCKETS];
+	int64_t live_bytes, high_bytes; /* of kept blocks: now, and maximum since the last fold */
+	int64_t all_live_bytes;         /* of all blocks, to find the peak */
+	int64_t older_bytes; /* part of live_bytes, from sums: allocated before the first events */
 	uint64_t born_from,
 		born_ticks; /* ticks in which blocks are kept, if they are made in them */
 	uint64_t part_until_ns;
@@ -98,7 +99,7 @@ static struct site *find_site(struct work *work, uint32_t node)
 		if (limpet_reserve(&work->sites, &work->site_capacity, work->site_count + 1,
 				   sizeof(*work->sites)) < 0)
 			return NULL;
-		work->sites[work->site_count] = (struct site){.node = node};
+		work->sites[work->site_count] = (struct site){.node = node, .smallest = UINT64_MAX};
 		work->site_of_node[node] = (uint32_t)++work->site_count;
 	}
 	return &work->sites[work->site_of_node[node] - 1];
@@ -149,16 +150,6 @@ static inline unsigned age_bucket_of_ticks(const struct work *work, uint64_t tic
 		      ticks >= limpet_replay_age_limits_ns[low] / LIMPET_TRACE_TICK_NS);
 }
 
-/* How many blocks one represents. */
-static double weight_of(const struct work *work, uint64_t size, bool sampled)
-{
-	const struct limpet_model *model = work->model;
-	/* If only overloads are sampled, what came between them is certain. */
-	const bool certain = !model->sample_bytes || (!model->target->sample_bytes && !sampled);
-
-	return certain ? 1 : limpet_weight_of(size, model->sample_bytes).weight;
-}
-
 /* UINT64_MAX: past the end, or never. */
 static uint64_t time_of(uint64_t tick)
 {
@@ -196,8 +187,8 @@ static void note_level(struct work *work)
 	work->high_bytes = work->live_bytes;
 }
 
-static int add_age(struct work *work, struct site *site, bool alive, unsigned bucket, double blocks,
-		   double bytes)
+static int add_age(struct work *work, struct site *site, bool alive, unsigned bucket,
+		   uint64_t blocks, uint64_t bytes)
 {
 	uint32_t at = site->ages;
 
@@ -218,73 +209,69 @@ static int add_age(struct work *work, struct site *site, bool alive, unsigned bu
 }
 
 static int count_kind(struct work *work, const struct kind *kind, struct site *site,
-		      const struct limpet_real_counts *counts)
+		      const struct limpet_counts *counts)
 {
-	const unsigned bucket = limpet_trace_size_bucket(kind->size);
-	const bool is_made = kind->allocations || kind->untracked;
+	struct limpet_size_counts *bucket = &work->sizes[limpet_trace_size_bucket(kind->size)];
 	struct moment *moment = this_moment(work);
 	int code = 0;
 
-	if (is_made && (site->sums.counts.allocations == 0 || kind->size < site->smallest))
+	if (counts->allocations && kind->size < site->smallest)
 		site->smallest = kind->size;
-	if (is_made && kind->size > site->largest)
+	if (counts->allocations && kind->size > site->largest)
 		site->largest = kind->size;
-	limpet_real_counts_add(&site->sums.counts, counts, 1);
 	if (moment)
-		limpet_real_counts_add(&moment->counts, counts, 1);
-	work->sizes[bucket][0] += counts->allocations;
-	work->sizes[bucket][1] += counts->allocated_bytes;
+		limpet_counts_add(&moment->counts, counts);
+	bucket->allocations += counts->allocations;
+	bucket->allocated_bytes += counts->allocated_bytes;
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES && code == 0; i++)
 		if (kind->freed[i])
-			code = add_age(work, site, false, i, kind->weight * kind->freed[i],
-				       kind->bytes * kind->freed[i]);
+			code = add_age(work, site, false, i, kind->one.blocks * kind->freed[i],
+				       kind->one.bytes * kind->freed[i]);
 	return code;
 }
 
 static int tell_kind(const struct work *work, const struct kind *kind,
-		     const struct limpet_real_counts *counts)
+		     const struct limpet_counts *counts)
 {
 	const struct limpet_replay_parts *parts = work->options->parts;
 	struct limpet_replay_blocks blocks = {
-		.node = kind->node,
-		.size = kind->size,
-		.allocations = counts->allocations,
-		.untracked = kind->weight * kind->untracked,
-		.frees = counts->frees,
-		.temporary = counts->temporary,
-		.reallocations = counts->reallocations,
-	};
+		.node = kind->node, .size = kind->size, .counts = *counts};
 
 	if (!parts || !parts->tell_blocks)
 		return 0;
 	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
-		blocks.freed[i] = kind->weight * kind->freed[i];
+		blocks.freed[i] = kind->one.blocks * kind->freed[i];
 	return parts->tell_blocks(parts->context, work->part, &blocks);
+}
+
+static struct limpet_counts counts_of(const struct kind *kind)
+{
+	const uint64_t made = (uint64_t)kind->allocations + kind->untracked;
+	const uint64_t blocks = kind->one.blocks, bytes = kind->one.bytes;
+	uint64_t frees = kind->reallocations;
+
+	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
+		frees += kind->freed[i];
+	return (struct limpet_counts){.allocations = blocks * made,
+				      .allocated_bytes = bytes * made,
+				      .untracked = blocks * kind->untracked,
+				      .untracked_bytes = bytes * kind->untracked,
+				      .frees = blocks * frees,
+				      .freed_bytes = bytes * frees,
+				      .temporary = blocks * kind->temporary,
+				      .reallocations = blocks * kind->reallocations};
 }
 
 static int fold_kind(struct work *work, struct kind *kind)
 {
-	const double made = (double)kind->allocations + kind->untracked;
+	const struct limpet_counts counts = counts_of(kind);
 	struct site *site = find_site(work, kind->node);
-	struct limpet_real_counts counts;
-	double frees = kind->reallocations;
 	int code = 0;
 
 	if (!site)
 		return -ENOMEM;
-	for (unsigned i = 0; i < LIMPET_REPLAY_AGES; i++)
-		frees += kind->freed[i];
-	site->sums.live += kind->weight * (kind->allocations - frees);
-	site->sums.live_bytes += kind->bytes * (kind->allocations - frees);
+	limpet_counts_add(&site->counts.now, &counts);
 	if (work->counting) {
-		counts = (struct limpet_real_counts){
-			.allocations = kind->weight * made,
-			.allocated_bytes = kind->bytes * made,
-			.frees = kind->weight * frees,
-			.freed_bytes = kind->bytes * frees,
-			.temporary = kind->weight * kind->temporary,
-			.reallocations = kind->weight * kind->reallocations,
-		};
 		code = count_kind(work, kind, site, &counts);
 		if (code == 0)
 			code = tell_kind(work, kind, &counts);
@@ -298,22 +285,16 @@ static int fold_kind(struct work *work, struct kind *kind)
 static int fold_thread(struct work *work, struct thread *thread)
 {
 	const struct limpet_replay_parts *parts = work->options->parts;
-	struct sums *sums = &thread->sums;
-	struct limpet_replay_share share = {
-		.tid = thread->tid, .counts = thread->counts, .own_frees = thread->own_frees};
+	const struct limpet_replay_share share = {
+		.tid = thread->tid, .counts = thread->new, .own_frees = thread->own_frees};
 
-	share.counts.allocations += thread->untracked;
-	share.counts.allocated_bytes += thread->untracked_bytes;
-	sums->live += thread->counts.allocations - thread->counts.frees;
-	sums->live_bytes += thread->counts.allocated_bytes - thread->counts.freed_bytes;
+	limpet_counts_add(&thread->counts.now, &thread->new);
 	if (work->counting) {
-		limpet_real_counts_add(&sums->counts, &share.counts, 1);
 		thread->all_own_frees += thread->own_frees;
 		thread->all_own_freed_bytes += thread->own_freed_bytes;
 	}
 	thread->met = false;
-	thread->counts = (struct limpet_real_counts){0};
-	thread->untracked = thread->untracked_bytes = 0;
+	thread->new = (struct limpet_counts){0};
 	thread->own_frees = thread->own_freed_bytes = 0;
 	return work->counting && parts && parts->tell_thread
 		       ? parts->tell_thread(parts->context, work->part, &share)
@@ -352,7 +333,7 @@ static bool is_filtered(const struct work *work)
 static void take_older(struct work *work)
 {
 	const struct limpet_model_totals *totals = &work->model->totals;
-	double start_bytes = (double)totals->live_bytes - (double)totals->growth_bytes;
+	const int64_t start_bytes = (int64_t)totals->live_bytes - totals->growth_bytes;
 
 	if (!work->model->given_up_ns || work->model->sample_bytes)
 		return;
@@ -370,15 +351,9 @@ static void start_window(struct work *work)
 	work->counting = true;
 	take_older(work);
 	for (size_t i = 0; i < work->site_count; i++)
-		work->sites[i].sums.start_bytes = work->sites[i].sums.live_bytes;
+		work->sites[i].counts.before = work->sites[i].counts.now;
 	for (size_t i = 0; i < work->thread_count; i++)
-		work->threads[i]->sums.start_bytes = work->threads[i]->sums.live_bytes;
-}
-
-static void take_peak_of(struct sums *sums)
-{
-	sums->peak = sums->live;
-	sums->peak_bytes = sums->live_bytes;
+		work->threads[i]->counts.before = work->threads[i]->counts.now;
 }
 
 /* Everything must have been folded. */
@@ -387,14 +362,21 @@ static void take_peak(struct work *work)
 	work->peaked = true;
 	work->peak_tick = UINT64_MAX;
 	for (size_t i = 0; i < work->site_count; i++)
-		take_peak_of(&work->sites[i].sums);
+		work->sites[i].counts.peak = work->sites[i].counts.now;
 	for (size_t i = 0; i < work->thread_count; i++)
-		take_peak_of(&work->threads[i]->sums);
+		work->threads[i]->counts.peak = work->threads[i]->counts.now;
+}
+
+static uint64_t whole_bytes(const struct work *work, int64_t bytes)
+{
+	return limpet_at_least_zero(
+		limpet_unscaled((uint64_t)bytes, work->weights.scale.byte_bits));
 }
 
 static bool is_at_peak(const struct work *work)
 {
-	return work->all_live_bytes + 0.5 >= (double)work->model->totals.peak_bytes;
+	return work->all_live_bytes >= 0 &&
+	       whole_bytes(work, work->all_live_bytes) >= work->model->totals.peak_bytes;
 }
 
 static void pass_moments(struct work *work, uint64_t time_ns)
@@ -485,15 +467,14 @@ static inline bool is_birth_kept(const struct work *work, uint64_t tick)
 static inline int add_allocation(struct work *work, struct kind *kind, struct thread *thread,
 				 uint64_t tick, uint32_t hash)
 {
-	work->all_live_bytes += kind->bytes;
+	work->all_live_bytes += (int64_t)kind->one.bytes;
 	if (!kind->kept || !thread->kept || !is_birth_kept(work, tick))
 		return 0;
 	meet_kind(work, kind);
 	meet_thread(work, thread);
 	kind->allocations++;
-	thread->counts.allocations += kind->weight;
-	thread->counts.allocated_bytes += kind->bytes;
-	work->live_bytes += kind->bytes;
+	limpet_counts_allocate(&thread->new, kind->one.blocks, kind->one.bytes);
+	work->live_bytes += (int64_t)kind->one.bytes;
 	if (work->live_bytes > work->high_bytes)
 		work->high_bytes = work->live_bytes;
 	return limpet_open_blocks_add(&work->open,
@@ -505,20 +486,32 @@ static inline int add_allocation(struct work *work, struct kind *kind, struct th
 				      hash);
 }
 
+static double in_blocks(struct limpet_scale scale, uint64_t blocks)
+{
+	return (double)blocks / (double)(1u << scale.block_bits);
+}
+
+static double in_bytes(struct limpet_scale scale, uint64_t bytes)
+{
+	return (double)bytes / (double)(1u << scale.byte_bits);
+}
+
 static inline int tell_block(const struct work *work, const struct thread *thread,
 			     const struct kind *kind, uint64_t made_tick, uint64_t freed_tick)
 {
 	const struct limpet_replay_options *options = work->options;
+	const struct limpet_scale scale = work->weights.scale;
 
 	if (!options->tell_block)
 		return 0;
-	return options->tell_block(options->block_context,
-				   &(struct limpet_replay_block){.tid = thread->tid,
-								 .node = kind->node,
-								 .blocks = kind->weight,
-								 .bytes = kind->bytes,
-								 .made_ns = time_of(made_tick),
-								 .freed_ns = time_of(freed_tick)});
+	return options->tell_block(
+		options->block_context,
+		&(struct limpet_replay_block){.tid = thread->tid,
+					      .node = kind->node,
+					      .blocks = in_blocks(scale, kind->one.blocks),
+					      .bytes = in_bytes(scale, kind->one.bytes),
+					      .made_ns = time_of(made_tick),
+					      .freed_ns = time_of(freed_tick)});
 }
 
 /* It was never live: allocated and freed at once. */
@@ -530,8 +523,8 @@ static inline int add_untracked(struct work *work, struct kind *kind, struct thr
 	meet_kind(work, kind);
 	meet_thread(work, thread);
 	kind->untracked++;
-	thread->untracked += kind->weight;
-	thread->untracked_bytes += kind->bytes;
+	limpet_counts_allocate(&thread->new, kind->one.blocks, kind->one.bytes);
+	limpet_counts_untrack(&thread->new, kind->one.blocks, kind->one.bytes);
 	return tell_block(work, thread, kind, tick, tick);
 }
 
@@ -552,22 +545,24 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 					       .node = kind->node,
 					       .thread = thread->number,
 					       .sampled = kind->sampled};
-	const bool temporary = rows->ops[at] & LIMPET_ROW_TEMPORARY;
+	const bool temporary =
+		(rows->ops[at] & LIMPET_ROW_TEMPORARY) && !work->weights.sample_bytes;
 	const bool realloc = rows->ops[at] & LIMPET_ROW_REALLOC;
+	const int64_t bytes = (int64_t)kind->one.bytes;
 
-	work->all_live_bytes -= kind->bytes;
+	work->all_live_bytes -= bytes;
 	if (!kind->kept || !is_birth_kept(work, like.tick))
 		return 0;
 	if (LIMPET_ROW_KIND(rows->ops[at]) == LIMPET_ROW_FREE) {
 		meet_thread(work, caller);
-		caller->own_frees += kind->weight;
-		caller->own_freed_bytes += kind->bytes;
+		caller->own_frees += kind->one.blocks;
+		caller->own_freed_bytes += kind->one.bytes;
 	}
 	/* Not found: its thread is not kept, or its allocation was lost or discarded. */
 	if (!limpet_open_blocks_take(&work->open, &like, !work->owners_known, hash, &number)) {
 		if (work->older_bytes > 0 && !is_filtered(work)) {
-			work->older_bytes -= kind->bytes;
-			work->live_bytes -= kind->bytes;
+			work->older_bytes -= bytes;
+			work->live_bytes -= bytes;
 		}
 		return 0;
 	}
@@ -577,11 +572,8 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 	kind->freed[age_bucket_of_ticks(work, age)] += !realloc;
 	kind->reallocations += realloc;
 	kind->temporary += temporary;
-	thread->counts.frees += kind->weight;
-	thread->counts.freed_bytes += kind->bytes;
-	thread->counts.temporary += temporary ? kind->weight : 0;
-	thread->counts.reallocations += realloc ? kind->weight : 0;
-	work->live_bytes -= kind->bytes;
+	limpet_counts_free(&thread->new, kind->one.blocks, kind->one.bytes, temporary, realloc);
+	work->live_bytes -= bytes;
 	return tell_block(work, thread, kind, like.tick, tick);
 }
 
@@ -724,15 +716,14 @@ static int take_kinds(struct work *work, const struct limpet_trace_events *event
 	for (size_t i = 0; i < count; i++) {
 		const bool sampled = i >= pairs;
 		const size_t pair = sampled ? i - pairs : i;
-		const double weight = weight_of(work, sizes[pair], sampled);
 
-		work->kinds[i] = (struct kind){.weight = weight,
-					       .bytes = weight * (double)sizes[pair],
-					       .size = sizes[pair],
-					       .seed = limpet_open_seed(nodes[pair], sizes[pair]),
-					       .node = nodes[pair],
-					       .kept = !kept || kept[nodes[pair]],
-					       .sampled = sampled};
+		work->kinds[i] = (struct kind){
+			.one = limpet_model_counts_block(&work->weights, sizes[pair], sampled),
+			.size = sizes[pair],
+			.seed = limpet_open_seed(nodes[pair], sizes[pair]),
+			.node = nodes[pair],
+			.kept = !kept || kept[nodes[pair]],
+			.sampled = sampled};
 	}
 	return 0;
 }
@@ -805,36 +796,40 @@ static int add_alive(struct work *work)
 		const uint64_t time_ns = time_of(block.tick);
 		uint64_t age_ns = end_ns > time_ns ? end_ns - time_ns : 0;
 		unsigned bucket = age_bucket(age_ns);
-		double weight = (double)count * weight_of(work, block.size, block.sampled);
+		const struct limpet_scaled_block one =
+			limpet_model_counts_block(&work->weights, block.size, block.sampled);
+		const struct limpet_scale scale = work->weights.scale;
 		struct site *site = &work->sites[work->site_of_node[block.node] - 1];
 
-		code = add_age(work, site, true, bucket, weight, weight * (double)block.size);
+		code = add_age(work, site, true, bucket, count * one.blocks, count * one.bytes);
 		if (age_ns > site->oldest_ns)
 			site->oldest_ns = age_ns;
 		if (code == 0)
-			code = tell_alive(work, &(struct limpet_replay_block){
-							.tid = work->threads[block.thread]->tid,
-							.node = block.node,
-							.blocks = weight,
-							.bytes = weight * (double)block.size,
-							.made_ns = time_ns,
-							.freed_ns = UINT64_MAX});
+			code = tell_alive(work,
+					  &(struct limpet_replay_block){
+						  .tid = work->threads[block.thread]->tid,
+						  .node = block.node,
+						  .blocks = in_blocks(scale, count * one.blocks),
+						  .bytes = in_bytes(scale, count * one.bytes),
+						  .made_ns = time_ns,
+						  .freed_ns = UINT64_MAX});
 	}
 	return code;
 }
 
 /* ------------------------------------------------------------------ results */
 
-static struct limpet_model_site figures_of(const struct sums *sums, uint32_t node)
+static struct limpet_model_site figures_of(const struct work *work, const struct counts *counts,
+					   uint32_t node)
 {
-	const struct limpet_counts counts = limpet_counts_rounded(&sums->counts);
-	struct limpet_model_site figures = limpet_model_site_of(node, &counts);
+	const struct limpet_scale scale = work->weights.scale;
+	const struct limpet_model_site held =
+		limpet_model_counts_site(0, &counts->peak, &counts->peak, scale);
+	struct limpet_model_site figures =
+		limpet_model_counts_site(node, &counts->now, &counts->before, scale);
 
-	figures.live_allocations = limpet_rounded(sums->live);
-	figures.live_bytes = limpet_rounded(sums->live_bytes);
-	figures.peak_allocations = limpet_rounded(sums->peak);
-	figures.peak_bytes = limpet_rounded(sums->peak_bytes);
-	figures.growth_bytes = llround(sums->live_bytes - sums->start_bytes);
+	figures.peak_allocations = held.live_allocations;
+	figures.peak_bytes = held.live_bytes;
 	return figures;
 }
 
@@ -842,15 +837,17 @@ static struct limpet_model_site figures_of(const struct sums *sums, uint32_t nod
 static size_t take_ages(const struct work *work, const struct site *site,
 			struct limpet_replay_age *to)
 {
+	const struct limpet_scale scale = work->weights.scale;
 	size_t count = 0;
 
 	for (uint32_t at = site->ages; at; at = work->ages[at - 1].next) {
 		const struct age *from = &work->ages[at - 1];
 
-		to[count++] = (struct limpet_replay_age){.blocks = limpet_rounded(from->blocks),
-							 .bytes = limpet_rounded(from->bytes),
-							 .bucket = from->bucket,
-							 .alive = from->alive};
+		to[count++] = (struct limpet_replay_age){
+			.blocks = limpet_unscaled(from->blocks, scale.block_bits),
+			.bytes = limpet_unscaled(from->bytes, scale.byte_bits),
+			.bucket = from->bucket,
+			.alive = from->alive};
 	}
 	return count;
 }
@@ -887,10 +884,10 @@ static int take_sites(const struct work *work, struct limpet_replay *replay)
 		if (!work->site_of_node[node])
 			continue;
 		from = &work->sites[work->site_of_node[node] - 1];
-		to->figures = figures_of(&from->sums, from->node);
+		to->figures = figures_of(work, &from->counts, from->node);
 		if (!has_figure(&to->figures))
 			continue;
-		to->smallest_bytes = from->smallest;
+		to->smallest_bytes = from->smallest <= from->largest ? from->smallest : 0;
 		to->largest_bytes = from->largest;
 		to->oldest_ns = from->oldest_ns;
 		to->ages = &replay->ages[age_count];
@@ -903,6 +900,8 @@ static int take_sites(const struct work *work, struct limpet_replay *replay)
 
 static int take_threads(const struct work *work, struct limpet_replay *replay)
 {
+	const struct limpet_scale scale = work->weights.scale;
+
 	replay->threads = calloc(work->thread_count + 1, sizeof(*replay->threads));
 	if (!replay->threads)
 		return -ENOMEM;
@@ -913,9 +912,9 @@ static int take_threads(const struct work *work, struct limpet_replay *replay)
 		if (!from->kept)
 			continue;
 		to->tid = from->tid;
-		to->figures = figures_of(&from->sums, 0);
-		to->own_frees = limpet_rounded(from->all_own_frees);
-		to->own_freed_bytes = limpet_rounded(from->all_own_freed_bytes);
+		to->figures = figures_of(work, &from->counts, 0);
+		to->own_frees = limpet_unscaled(from->all_own_frees, scale.block_bits);
+		to->own_freed_bytes = limpet_unscaled(from->all_own_freed_bytes, scale.byte_bits);
 		if (has_figure(&to->figures) || to->own_frees)
 			replay->thread_count++;
 	}
@@ -934,13 +933,14 @@ static int take_moments(const struct work *work, struct limpet_replay *replay)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
 		const struct moment *from = &work->moments[i];
-		const struct limpet_counts counts = limpet_counts_rounded(&from->counts);
+		const struct limpet_counts counts =
+			limpet_counts_unscaled(&from->counts, work->weights.scale);
 
 		replay->moments[i] = (struct limpet_replay_moment){
 			.from_ns = from_ns,
 			.to_ns = work->options->ends[i],
-			.live_bytes = limpet_rounded(from->live_bytes),
-			.last_bytes = limpet_rounded(from->last_bytes),
+			.live_bytes = whole_bytes(work, from->live_bytes),
+			.last_bytes = whole_bytes(work, from->last_bytes),
 			.allocations = counts.allocations,
 			.allocated_bytes = counts.allocated_bytes,
 			.frees = counts.frees,
@@ -954,15 +954,19 @@ static int take_moments(const struct work *work, struct limpet_replay *replay)
 
 static int take_sizes(const struct work *work, struct limpet_replay *replay)
 {
+	const struct limpet_scale scale = work->weights.scale;
+
 	replay->sizes = calloc(LIMPET_TRACE_SIZE_BUCKETS, sizeof(*replay->sizes));
 	if (!replay->sizes)
 		return -ENOMEM;
 	for (unsigned i = 0; i < LIMPET_TRACE_SIZE_BUCKETS; i++) {
-		const uint64_t allocations = limpet_rounded(work->sizes[i][0]);
+		const struct limpet_size_counts *size = &work->sizes[i];
+		const uint64_t allocations = limpet_unscaled(size->allocations, scale.block_bits);
 
 		if (allocations)
 			replay->sizes[replay->size_count++] = limpet_model_size_of(
-				i, allocations, limpet_rounded(work->sizes[i][1]));
+				i, allocations,
+				limpet_unscaled(size->allocated_bytes, scale.byte_bits));
 	}
 	return 0;
 }
@@ -1013,6 +1017,8 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		.reader = reader,
 		.model = model,
 		.options = options,
+		.weights =
+			limpet_model_counts_new(model->sample_bytes, !model->target->sample_bytes),
 		.losses = limpet_loss_if(model->given_up_ns && model->from_ns <= model->given_up_ns,
 					 LIMPET_LOSS_GIVEN_UP)};
 	int code = -ENOMEM;
@@ -1047,6 +1053,11 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 	}
 	*ret_replay = replay;
 	return 0;
+}
+
+struct limpet_scale limpet_replay_scale(const struct limpet_model *model)
+{
+	return model->sample_bytes ? LIMPET_SCALE_SAMPLED : LIMPET_SCALE_WHOLE;
 }
 
 void limpet_replay_free(struct limpet_replay *replay)

@@ -55,21 +55,21 @@ struct limpet_replay_moment {
 	uint64_t allocations, allocated_bytes, frees, temporary_allocations;
 };
 
-/* What one thread did in a part of the window, or in a piece of that part. */
+/* What one thread did in a part of the window, or in a piece of that part. This and the next are in
+ * the scale of limpet_replay_scale(). */
 struct limpet_replay_share {
 	uint32_t tid;
-	struct limpet_real_counts counts; /* of blocks that it allocated */
-	double own_frees;                 /* calls that it made */
+	struct limpet_counts counts; /* of blocks that it allocated */
+	uint64_t own_frees;          /* calls that it made */
 };
 /* Figures of the blocks of one stack and one size in a part of the window, or in a piece of it. */
 struct limpet_replay_blocks {
 	uint32_t node;
 	uint64_t size;
-	double allocations; /* including untracked ones */
-	double untracked, frees, temporary;
-	double reallocations; /* part of the frees; not in `freed` */
-	/* By age: index into limpet_replay_age_limits_ns, or one more: older. */
-	double freed[LIMPET_REPLAY_AGES];
+	struct limpet_counts counts;
+	/* Blocks by age: index into limpet_replay_age_limits_ns, or one more: older. Without those
+	 * that a realloc continues. */
+	uint64_t freed[LIMPET_REPLAY_AGES];
 };
 /* The window in parts, for figures of each part. */
 struct limpet_replay_parts {
@@ -130,6 +130,9 @@ int limpet_replay_new(struct limpet_trace_reader *reader, const struct limpet_mo
 		      const struct limpet_replay_options *options,
 		      struct limpet_replay **ret_replay) LIMPET_MUST_CHECK;
 void limpet_replay_free(struct limpet_replay *replay);
+
+/* That of the figures in pieces of parts. */
+struct limpet_scale limpet_replay_scale(const struct limpet_model *model);
 
 /* Adds the site's blocks by age. */
 void limpet_replay_add_ages(const struct limpet_replay_site *site, struct limpet_replay_ages *freed,

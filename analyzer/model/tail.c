@@ -1,13 +1,12 @@
 #include "analyzer/model/tail.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/model/model_bounds.h"
+#include "analyzer/model/model_counts.h"
 #include "common/array.h"
-#include "common/estimate.h"
 #include "common/sample.h"
 
 #define POINTS_MAX 4096u
@@ -16,30 +15,22 @@
 /* Events read at a time for threads. */
 #define THREAD_ROWS_MAX (4u << 20)
 
-struct sums {
-	struct limpet_real_counts counts;
-	double untracked, untracked_bytes;
-};
-struct site {
-	uint32_t node;
-	uint32_t delta; /* in the current step, + 1 */
-	struct sums all;
-};
+/* What a period added to a site. */
 struct delta {
-	uint32_t site;
-	struct sums sums;
+	uint32_t node;
+	struct limpet_counts counts;
 };
 struct thread {
 	uint32_t tid;
-	struct limpet_real_counts counts;
+	struct limpet_counts counts;
 };
 /* What one period added. */
 struct step {
 	uint64_t from_ns, to_ns;
 	struct delta *deltas;
 	size_t count, capacity;
-	double totals[LIMPET_TOTAL_COUNT]; /* since the capture's start, at its end */
-	uint32_t rows, events_sequence;    /* of its EVENTS block; 0: none */
+	struct limpet_totals totals;    /* since the capture's start, at its end */
+	uint32_t rows, events_sequence; /* of its EVENTS block; 0: none */
 	bool threads_known;
 	struct thread *threads;
 	size_t thread_count, thread_capacity;
@@ -60,15 +51,13 @@ struct limpet_tail {
 	struct limpet_namer *namer;
 	uint64_t generation, window_ns;
 
-	struct site *sites;
-	size_t site_count, site_capacity;
-	uint32_t *site_of_node; /* index + 1 */
-	size_t node_capacity;
+	struct limpet_model_counts sums,
+		part; /* since the capture's start; of the current period */
+	struct limpet_site_counts window;
 
 	struct step *steps; /* by time */
 	size_t step_count, step_capacity, delta_count;
-	double totals[LIMPET_TOTAL_COUNT];   /* since the capture's start */
-	double earliest[LIMPET_TOTAL_COUNT]; /* before the first step */
+	struct limpet_totals earliest; /* before the first step */
 	uint64_t earliest_ns, last_ns;
 	uint64_t peak_bytes, peak_ns;
 	struct limpet_model_missing missing;
@@ -77,140 +66,23 @@ struct limpet_tail {
 	struct limpet_model_point *points;
 	size_t point_count, point_step, point_skip;
 
-	uint64_t sample_bytes; /* of the rows that are sampled */
-	bool row_by_row;       /* from here on periods are not enough */
-	bool begun;            /* the first sums were taken */
-	bool gap;              /* blocks were discarded, and their sums not read yet */
-	bool again;            /* all of it must be added up again */
+	bool row_by_row; /* from here on periods are not enough */
+	bool begun;      /* the first sums were taken */
+	bool gap;        /* blocks were discarded, and their sums not read yet */
+	bool again;      /* all of it must be added up again */
 	bool inexact;
 
 	size_t taken, most; /* by the current update: sums of sites, and rows; most 0: no limit */
 };
 
-static void add_sums(struct sums *to, const struct sums *from, double sign)
-{
-	limpet_real_counts_add(&to->counts, &from->counts, sign);
-	to->untracked += sign * from->untracked;
-	to->untracked_bytes += sign * from->untracked_bytes;
-}
-
-/* ------------------------------------------------------------------ sites */
-
-static int want_nodes(struct limpet_tail *tail)
-{
-	const struct limpet_trace_node *nodes;
-	const size_t count = limpet_trace_reader_nodes(tail->reader, &nodes);
-
-	return limpet_reserve_zeroed(&tail->site_of_node, &tail->node_capacity, count + 1,
-				     sizeof(*tail->site_of_node));
-}
-
-/* Index of the site of a node; -ENOMEM. */
-static int64_t find_site(struct limpet_tail *tail, uint32_t node)
-{
-	if (!tail->site_of_node[node]) {
-		if (limpet_reserve(&tail->sites, &tail->site_capacity, tail->site_count + 1,
-				   sizeof(*tail->sites)) < 0)
-			return -ENOMEM;
-		tail->sites[tail->site_count] = (struct site){.node = node};
-		tail->site_of_node[node] = (uint32_t)++tail->site_count;
-	}
-	return tail->site_of_node[node] - 1;
-}
-
-/* Adds to the site, and to the step if there is one. */
-static int add_to_site(struct limpet_tail *tail, struct step *step, uint32_t node,
-		       const struct sums *sums)
-{
-	int64_t index = find_site(tail, node);
-	struct site *site;
-
-	if (index < 0)
-		return -ENOMEM;
-	site = &tail->sites[index];
-	add_sums(&site->all, sums, 1);
-	if (!step)
-		return 0;
-	if (!site->delta) {
-		if (limpet_reserve(&step->deltas, &step->capacity, step->count + 1,
-				   sizeof(*step->deltas)) < 0)
-			return -ENOMEM;
-		step->deltas[step->count] = (struct delta){.site = (uint32_t)index};
-		site->delta = (uint32_t)++step->count;
-	}
-	add_sums(&step->deltas[site->delta - 1].sums, sums, 1);
-	return 0;
-}
-
 /* ------------------------------------------------------------------ one period */
 
-static int add_period_sites(struct limpet_tail *tail, struct step *step,
-			    const struct limpet_trace_period *period)
-{
-	int code = 0;
-
-	for (uint32_t i = 0; i < period->site_count && code == 0; i++) {
-		const struct limpet_trace_site *from = &period->sites[i];
-		const struct sums sums = {.counts = limpet_real_counts_of(&from->counts),
-					  .untracked = (double)from->untracked,
-					  .untracked_bytes = (double)from->untracked_bytes};
-
-		code = add_to_site(tail, step, from->node, &sums);
-	}
-	return code;
-}
-
-/* What a row of the heap represents; false: it is not of the heap, or of no site. */
-static bool sums_of_row(const struct limpet_tail *tail, const struct limpet_trace_event *row,
-			struct sums *ret_sums)
-{
-	bool certain = !limpet_trace_reader_target(tail->reader)->sample_bytes && !row->sampled;
-	double blocks = limpet_weight_of(row->size, certain ? 0 : tail->sample_bytes).weight;
-	double bytes = blocks * (double)row->size;
-
-	switch (row->kind) {
-	case LIMPET_ROW_UNTRACKED:
-		*ret_sums =
-			(struct sums){.counts = {.allocations = blocks, .allocated_bytes = bytes},
-				      .untracked = blocks,
-				      .untracked_bytes = bytes};
-		return true;
-	case LIMPET_ROW_ALLOC:
-		*ret_sums =
-			(struct sums){.counts = {.allocations = blocks, .allocated_bytes = bytes}};
-		return true;
-	case LIMPET_ROW_FREE:
-	case LIMPET_ROW_INFERRED_FREE:
-		*ret_sums = (struct sums){.counts = {.frees = blocks,
-						     .freed_bytes = bytes,
-						     .temporary = row->temporary ? blocks : 0,
-						     .reallocations = row->realloc ? blocks : 0}};
-		return true;
-	default:
-		return false;
-	}
-}
-
-static void add_to_totals(double *totals, const struct sums *sums)
-{
-	totals[LIMPET_TOTAL_ALLOCATIONS] += sums->counts.allocations;
-	totals[LIMPET_TOTAL_ALLOCATED_BYTES] += sums->counts.allocated_bytes;
-	totals[LIMPET_TOTAL_FREES] += sums->counts.frees;
-	totals[LIMPET_TOTAL_FREED_BYTES] += sums->counts.freed_bytes;
-	totals[LIMPET_TOTAL_TEMPORARY] += sums->counts.temporary;
-	totals[LIMPET_TOTAL_REALLOCATIONS] += sums->counts.reallocations;
-	totals[LIMPET_TOTAL_UNTRACKED] += sums->untracked;
-	totals[LIMPET_TOTAL_UNTRACKED_BYTES] += sums->untracked_bytes;
-}
-
 /* -EBADMSG: the events are damaged or gone; what was added stays. */
-static int add_rows(struct limpet_tail *tail, struct step *step,
-		    const struct limpet_trace_period *period)
+static int add_rows(struct limpet_tail *tail, const struct limpet_trace_period *period)
 {
 	long block = limpet_trace_reader_find(tail->reader, period->events_sequence);
 	struct limpet_trace_events *events;
 	struct limpet_trace_event row;
-	struct sums sums;
 	int code;
 
 	if (!period->rows)
@@ -221,10 +93,7 @@ static int add_rows(struct limpet_tail *tail, struct step *step,
 	if (code < 0)
 		return code == -EINVAL ? -EBADMSG : code;
 	while ((code = limpet_trace_events_next(events, &row)) == 1) {
-		if (!sums_of_row(tail, &row, &sums))
-			continue;
-		add_to_totals(tail->totals, &sums);
-		code = add_to_site(tail, step, row.node, &sums);
+		code = limpet_model_counts_add_row(&tail->part, &row);
 		if (code < 0)
 			break;
 	}
@@ -232,23 +101,26 @@ static int add_rows(struct limpet_tail *tail, struct step *step,
 	return code;
 }
 
-static bool is_estimated(unsigned total)
+/* Adds the part to the whole, and to the step if there is one. */
+static int add_part(struct limpet_tail *tail, struct step *step)
 {
-	return total == LIMPET_TOTAL_ALLOCATIONS || total == LIMPET_TOTAL_ALLOCATED_BYTES ||
-	       total == LIMPET_TOTAL_FREES || total == LIMPET_TOTAL_FREED_BYTES ||
-	       total == LIMPET_TOTAL_TEMPORARY || total == LIMPET_TOTAL_REALLOCATIONS ||
-	       total == LIMPET_TOTAL_UNTRACKED || total == LIMPET_TOTAL_UNTRACKED_BYTES;
-}
+	const struct limpet_site_counts *part = &tail->part.sites;
 
-static double live_bytes(const double *totals)
-{
-	return totals[LIMPET_TOTAL_ALLOCATED_BYTES] - totals[LIMPET_TOTAL_FREED_BYTES] -
-	       totals[LIMPET_TOTAL_UNTRACKED_BYTES];
-}
+	if (step &&
+	    limpet_reserve(&step->deltas, &step->capacity, part->count, sizeof(*step->deltas)) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < part->count; i++) {
+		const struct limpet_site_count *from = &part->list[i];
+		struct limpet_site_count *to = limpet_site_counts_at(&tail->sums.sites, from->node);
 
-static double mapped_bytes(const double *totals)
-{
-	return totals[LIMPET_TOTAL_MMAP_BYTES] - totals[LIMPET_TOTAL_UNMAPPED_BYTES];
+		if (!to)
+			return -ENOMEM;
+		limpet_counts_add(&to->counts, &from->counts);
+		if (step)
+			step->deltas[step->count++] =
+				(struct delta){.node = from->node, .counts = from->counts};
+	}
+	return 0;
 }
 
 /* The distance between points doubles whenever there is no more room. */
@@ -277,14 +149,8 @@ static int add_past_points(struct limpet_tail *tail, const struct limpet_trace_p
 	int code = 0;
 
 	for (uint32_t i = 0; i < sums->point_count && code == 0; i++) {
-		const struct limpet_trace_point *from = &sums->points[i];
-		const struct limpet_model_point point = {.time_ns = from->time_ns,
-							 .live_bytes = from->live_bytes,
-							 .mapped_bytes = from->mapped_bytes,
-							 .rss_bytes = from->rss_bytes,
-							 .cgroup_bytes = from->cgroup_bytes,
-							 .allocations = from->allocations,
-							 .live_allocations = UINT64_MAX};
+		const struct limpet_model_point point =
+			limpet_model_counts_past_point(&sums->points[i]);
 
 		code = add_point(tail, &point);
 	}
@@ -305,34 +171,31 @@ static void take_losses(struct limpet_tail *tail, const struct limpet_trace_peri
 static int add_period(struct limpet_tail *tail, struct step *step,
 		      const struct limpet_trace_period *period)
 {
-	struct limpet_model_point point = {.time_ns = period->last_ns,
-					   .rss_bytes = period->rss_bytes,
-					   .cgroup_bytes = period->cgroup_bytes,
-					   .live_allocations = UINT64_MAX,
-					   .threads = period->threads,
-					   .agent_bytes = period->agent_bytes,
-					   .file_bytes = period->file_bytes};
-	int code = 0;
+	struct limpet_model_point point;
+	struct limpet_counts counts;
+	int code;
 
 	tail->row_by_row |= period->overload_count > 0;
 	tail->taken += tail->row_by_row ? period->rows : period->site_count;
+	limpet_site_counts_clear(&tail->part.sites);
+	tail->part.totals.counts = tail->sums.totals.counts;
 	if (tail->row_by_row)
-		code = add_rows(tail, step, period);
+		code = add_rows(tail, period);
 	else
-		code = add_period_sites(tail, step, period);
+		code = limpet_model_counts_add_period(&tail->part, period);
 	if (code == -EBADMSG) {
 		tail->inexact = true;
 		code = 0;
 	}
-	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
-		if (!tail->row_by_row || !is_estimated(i))
-			tail->totals[i] = (double)period->totals[i];
+	if (code == 0)
+		code = add_part(tail, step);
+	counts = tail->part.totals.counts;
+	tail->sums.totals = period->totals;
+	tail->sums.totals.counts = counts;
 	take_losses(tail, period);
 	tail->last_ns = period->last_ns;
 	tail->begun = true;
-	point.live_bytes = limpet_rounded(live_bytes(tail->totals));
-	point.mapped_bytes = limpet_rounded(mapped_bytes(tail->totals));
-	point.allocations = limpet_rounded(tail->totals[LIMPET_TOTAL_ALLOCATIONS]);
+	point = limpet_model_counts_point(period, &tail->sums.totals, tail->sums.scale);
 	return code < 0 ? code : add_point(tail, &point);
 }
 
@@ -353,7 +216,7 @@ static void drop_steps(struct limpet_tail *tail)
 	       (tail->steps[drop].to_ns + LIMPET_TAIL_WINDOW_MAX_NS <= tail->last_ns ||
 		(tail->delta_count > DELTAS_MAX && drop + 1 < tail->step_count))) {
 		tail->earliest_ns = tail->steps[drop].to_ns;
-		memcpy(tail->earliest, tail->steps[drop].totals, sizeof(tail->earliest));
+		tail->earliest = tail->steps[drop].totals;
 		tail->delta_count -= tail->steps[drop].count;
 		step_done(&tail->steps[drop]);
 		drop++;
@@ -366,8 +229,6 @@ static void drop_steps(struct limpet_tail *tail)
 /* `tail` takes the step over; on failure the step is freed. */
 static int end_step(struct limpet_tail *tail, struct step *step, int code)
 {
-	for (size_t i = 0; i < step->count; i++)
-		tail->sites[step->deltas[i].site].delta = 0;
 	if (code == 0)
 		code = limpet_reserve(&tail->steps, &tail->step_capacity, tail->step_count + 1,
 				      sizeof(*tail->steps));
@@ -375,7 +236,7 @@ static int end_step(struct limpet_tail *tail, struct step *step, int code)
 		step_done(step);
 		return code < 0 ? code : -ENOMEM;
 	}
-	memcpy(step->totals, tail->totals, sizeof(step->totals));
+	step->totals = tail->sums.totals;
 	tail->delta_count += step->count;
 	tail->steps[tail->step_count++] = *step;
 	drop_steps(tail);
@@ -434,7 +295,7 @@ static int take_blocks(struct limpet_tail *tail, enum taking taking)
 {
 	const struct limpet_trace_block *blocks;
 	size_t count = limpet_trace_reader_blocks(tail->reader, &blocks);
-	int code = want_nodes(tail);
+	int code = 0;
 
 	for (; tail->blocks < count && code == 0 && !tail->again; tail->blocks++) {
 		const struct limpet_trace_block *block = &blocks[tail->blocks];
@@ -464,13 +325,14 @@ static int take_blocks(struct limpet_tail *tail, enum taking taking)
 static int add_up(struct limpet_tail *tail, enum taking taking)
 {
 	const struct limpet_trace_target *target = limpet_trace_reader_target(tail->reader);
+	uint64_t sample_bytes =
+		target->sample_bytes ? target->sample_bytes : target->overload_bytes;
 
-	for (size_t i = 0; i < tail->site_count; i++)
-		tail->sites[i].all = (struct sums){0};
-	memset(tail->totals, 0, sizeof(tail->totals));
-	tail->sample_bytes = target->sample_bytes ? target->sample_bytes : target->overload_bytes;
-	if (tail->sample_bytes > LIMPET_SAMPLE_MAX_BYTES)
-		tail->sample_bytes = LIMPET_SAMPLE_MAX_BYTES;
+	if (sample_bytes > LIMPET_SAMPLE_MAX_BYTES)
+		sample_bytes = LIMPET_SAMPLE_MAX_BYTES;
+	limpet_model_counts_done(&tail->sums);
+	limpet_model_counts_done(&tail->part);
+	tail->sums = tail->part = limpet_model_counts_new(sample_bytes, !target->sample_bytes);
 	tail->row_by_row = target->sample_bytes != 0;
 	tail->begun = tail->gap = tail->again = tail->inexact = false;
 	tail->last_ns = 0;
@@ -479,40 +341,48 @@ static int add_up(struct limpet_tail *tail, enum taking taking)
 	return take_blocks(tail, taking);
 }
 
+/* Adds the difference to the step. */
+static int add_differences(struct limpet_tail *tail, const struct limpet_site_counts *before,
+			   struct step *step)
+{
+	static const struct limpet_counts nothing;
+	const struct limpet_site_counts *sites = &tail->sums.sites;
+
+	if (limpet_reserve(&step->deltas, &step->capacity, sites->count, sizeof(*step->deltas)) < 0)
+		return -ENOMEM;
+	for (size_t i = 0; i < sites->count; i++) {
+		const struct limpet_site_count *now = &sites->list[i];
+		const struct limpet_site_count *then = limpet_site_counts_find(before, now->node);
+		const struct limpet_counts counts =
+			limpet_counts_less(&now->counts, then ? &then->counts : &nothing);
+
+		if (counts.allocations || counts.frees)
+			step->deltas[step->count++] =
+				(struct delta){.node = now->node, .counts = counts};
+	}
+	return 0;
+}
+
 /* What was read has been rewritten: reads all of it again; the difference is one step. */
 static int add_up_again(struct limpet_tail *tail, struct limpet_err *err)
 {
 	struct step step = {.from_ns = tail->last_ns};
-	LIMPET_FREE struct sums *before = calloc(tail->site_count + 1, sizeof(*before));
-	const size_t count = tail->site_count;
+	struct limpet_site_counts before;
 	struct limpet_trace_reader *reader;
-	int code;
+	int code = limpet_trace_reader_open(tail->path, &reader, err);
 
-	if (!before)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		before[i] = tail->sites[i].all;
-	code = limpet_trace_reader_open(tail->path, &reader, err);
 	if (code < 0)
 		return code;
 	limpet_trace_reader_free(tail->reader);
 	tail->reader = reader;
 	limpet_model_live_refresh(tail->model, reader);
+	before = tail->sums.sites;
+	tail->sums.sites = (struct limpet_site_counts){0};
 	code = add_up(tail, AGAIN);
 	step.to_ns = tail->last_ns > step.from_ns ? tail->last_ns : step.from_ns;
-	for (size_t i = 0; i < tail->site_count && code == 0; i++) {
-		struct sums now = tail->sites[i].all;
-
-		if (i < count)
-			add_sums(&now, &before[i], -1);
-		if (now.counts.allocations == 0 && now.counts.frees == 0)
-			continue;
-		code = limpet_reserve(&step.deltas, &step.capacity, step.count + 1,
-				      sizeof(*step.deltas));
-		if (code == 0)
-			step.deltas[step.count++] =
-				(struct delta){.site = (uint32_t)i, .sums = now};
-	}
+	if (code == 0)
+		code = add_differences(tail, &before, &step);
+	limpet_site_counts_done(&before);
 	/* Sequence numbers may now be those of other blocks. */
 	for (size_t i = 0; i < tail->step_count; i++)
 		tail->steps[i].events_sequence = 0;
@@ -565,8 +435,9 @@ void limpet_tail_free(struct limpet_tail *tail)
 	for (size_t i = 0; i < tail->step_count; i++)
 		step_done(&tail->steps[i]);
 	free(tail->steps);
-	free(tail->sites);
-	free(tail->site_of_node);
+	limpet_model_counts_done(&tail->sums);
+	limpet_model_counts_done(&tail->part);
+	limpet_site_counts_done(&tail->window);
 	free(tail->points);
 	free(tail->path);
 	free(tail);
@@ -649,93 +520,79 @@ void limpet_tail_window(struct limpet_tail *tail, uint64_t window_ns)
 
 /* The first step of the window; *ret_from and *ret_totals are time and totals before it. */
 static size_t first_step(const struct limpet_tail *tail, uint64_t *ret_from,
-			 const double **ret_totals)
+			 const struct limpet_totals **ret_totals)
 {
-	static const double nothing[LIMPET_TOTAL_COUNT];
+	static const struct limpet_totals nothing;
 	size_t first = tail->step_count;
 
 	if (!tail->window_ns) {
 		*ret_from = 0;
-		*ret_totals = nothing;
+		*ret_totals = &nothing;
 		return 0;
 	}
 	while (first > 0 && tail->steps[first - 1].to_ns + tail->window_ns > tail->last_ns)
 		first--;
 	*ret_from = first ? tail->steps[first - 1].to_ns : tail->earliest_ns;
-	*ret_totals = first ? tail->steps[first - 1].totals : tail->earliest;
+	*ret_totals = first ? &tail->steps[first - 1].totals : &tail->earliest;
 	return first;
 }
 
-static void take_totals(struct limpet_tail *tail, const double *before)
+static void take_totals(struct limpet_tail *tail, const struct limpet_totals *before)
 {
-	const double *now = tail->totals;
-	double in[LIMPET_TOTAL_COUNT];
+	struct limpet_model_totals *totals = &tail->model->totals;
 
-	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
-		in[i] = now[i] - before[i];
-	tail->model->totals = (struct limpet_model_totals){
-		.events = limpet_rounded(in[LIMPET_TOTAL_EVENTS]),
-		.allocations = limpet_rounded(in[LIMPET_TOTAL_ALLOCATIONS]),
-		.frees = limpet_rounded(in[LIMPET_TOTAL_FREES]),
-		.allocated_bytes = limpet_rounded(in[LIMPET_TOTAL_ALLOCATED_BYTES]),
-		.freed_bytes = limpet_rounded(in[LIMPET_TOTAL_FREED_BYTES]),
-		.temporary_allocations = limpet_rounded(in[LIMPET_TOTAL_TEMPORARY]),
-		.reallocations = limpet_rounded(in[LIMPET_TOTAL_REALLOCATIONS]),
-		.foreign_frees = limpet_rounded(in[LIMPET_TOTAL_FOREIGN_FREES]),
-		.foreign_freed_bytes = limpet_rounded(in[LIMPET_TOTAL_FOREIGN_FREED_BYTES]),
-		.live_allocations =
-			limpet_rounded(now[LIMPET_TOTAL_ALLOCATIONS] - now[LIMPET_TOTAL_FREES] -
-				       now[LIMPET_TOTAL_UNTRACKED]),
-		.live_bytes = limpet_rounded(live_bytes(now)),
-		.growth_bytes = llround(live_bytes(now) - live_bytes(before)),
-		.peak_bytes = tail->peak_bytes,
-		.peak_ns = tail->peak_ns,
-		.mmaps = limpet_rounded(in[LIMPET_TOTAL_MMAPS]),
-		.mmap_bytes = limpet_rounded(in[LIMPET_TOTAL_MMAP_BYTES]),
-		.mapped_bytes = limpet_rounded(mapped_bytes(now)),
-		.dropped_events = tail->missing.dropped_events,
-		.truncated_stacks = tail->truncated_stacks,
-		.unseen_calls = tail->missing.unseen_calls,
-	};
+	*totals = limpet_model_counts_totals(&tail->sums.totals, before, tail->sums.scale);
+	totals->peak_bytes = tail->peak_bytes;
+	totals->peak_ns = tail->peak_ns;
+	totals->dropped_events = tail->missing.dropped_events;
+	totals->truncated_stacks = tail->truncated_stacks;
+	totals->unseen_calls = tail->missing.unseen_calls;
 }
 
-static double held_bytes(const struct sums *sums)
+/* Sums what the steps of the window added. */
+static int sum_window(struct limpet_tail *tail, size_t first)
 {
-	return sums->counts.allocated_bytes - sums->counts.freed_bytes - sums->untracked_bytes;
+	limpet_site_counts_clear(&tail->window);
+	for (size_t i = first; i < tail->step_count; i++)
+		for (size_t k = 0; k < tail->steps[i].count; k++) {
+			const struct delta *delta = &tail->steps[i].deltas[k];
+			struct limpet_site_count *site =
+				limpet_site_counts_at(&tail->window, delta->node);
+
+			if (!site)
+				return -ENOMEM;
+			limpet_counts_add(&site->counts, &delta->counts);
+		}
+	return 0;
 }
 
-static struct limpet_model_site site_figures(const struct site *site, const struct sums *in)
+/* What the site had before the window. */
+static struct limpet_counts counts_before(const struct limpet_tail *tail,
+					  const struct limpet_site_count *site)
 {
-	const struct limpet_counts counts = limpet_counts_rounded(&in->counts);
-	const struct sums *all = &site->all;
-	struct limpet_model_site figures = limpet_model_site_of(site->node, &counts);
+	const struct limpet_site_count *within = limpet_site_counts_find(&tail->window, site->node);
 
-	figures.live_allocations =
-		limpet_rounded(all->counts.allocations - all->counts.frees - all->untracked);
-	figures.live_bytes = limpet_rounded(held_bytes(all));
-	figures.growth_bytes = llround(held_bytes(in));
-	return figures;
+	if (!tail->window_ns)
+		return (struct limpet_counts){0};
+	return within ? limpet_counts_less(&site->counts, &within->counts) : site->counts;
 }
 
 static int take_sites(struct limpet_tail *tail, size_t first)
 {
 	struct limpet_model *model = tail->model;
-	LIMPET_FREE struct sums *in = calloc(tail->site_count + 1, sizeof(*in));
+	const struct limpet_site_counts *from = &tail->sums.sites;
 	struct limpet_model_site *sites =
-		reallocarray(model->sites, tail->site_count + 1, sizeof(*sites));
+		reallocarray(model->sites, from->count + 1, sizeof(*sites));
 
 	if (sites)
 		model->sites = sites;
 	model->site_count = 0;
-	if (!sites || !in)
+	if (!sites || (tail->window_ns && sum_window(tail, first) < 0))
 		return -ENOMEM;
-	for (size_t i = first; tail->window_ns && i < tail->step_count; i++)
-		for (size_t k = 0; k < tail->steps[i].count; k++)
-			add_sums(&in[tail->steps[i].deltas[k].site], &tail->steps[i].deltas[k].sums,
-				 1);
-	for (size_t i = 0; i < tail->site_count; i++) {
-		const struct limpet_model_site site = site_figures(
-			&tail->sites[i], tail->window_ns ? &in[i] : &tail->sites[i].all);
+	for (size_t i = 0; i < from->count; i++) {
+		const struct limpet_counts before = counts_before(tail, &from->list[i]);
+		const struct limpet_model_site site = limpet_model_counts_site(
+			from->list[i].node, &from->list[i].counts, &before, tail->sums.scale);
 
 		if (site.allocations || site.frees || site.live_allocations)
 			sites[model->site_count++] = site;
@@ -748,7 +605,7 @@ const struct limpet_model *limpet_tail_model(struct limpet_tail *tail)
 	struct limpet_model *model = tail->model;
 	struct limpet_model_point *points =
 		reallocarray(model->timeline, tail->point_count + 1, sizeof(*points));
-	const double *before;
+	const struct limpet_totals *before;
 	size_t first = first_step(tail, &model->from_ns, &before);
 
 	if (points)
@@ -762,7 +619,7 @@ const struct limpet_model *limpet_tail_model(struct limpet_tail *tail)
 	model->windowed = tail->window_ns != 0;
 	model->to_ns = tail->last_ns;
 	model->compact = model->target->compact;
-	model->sample_bytes = tail->row_by_row ? tail->sample_bytes : 0;
+	model->sample_bytes = tail->row_by_row ? tail->sums.sample_bytes : 0;
 	model->missing = tail->missing;
 	limpet_model_judge(model, limpet_loss_if(tail->inexact, LIMPET_LOSS_BRIDGED));
 	return model;
@@ -800,9 +657,9 @@ static int read_threads(struct limpet_tail *tail, struct step *step)
 	if (code < 0)
 		return code == -EINVAL ? -EBADMSG : code;
 	while ((code = limpet_trace_events_next(events, &row)) == 1) {
-		struct sums sums;
+		struct limpet_counts counts;
 
-		if (!sums_of_row(tail, &row, &sums))
+		if (!limpet_model_counts_of_row(&tail->sums, &row, &counts))
 			continue;
 		if (!thread || thread->tid != row.tid)
 			thread = find_thread(&step->threads, &step->thread_count,
@@ -811,7 +668,7 @@ static int read_threads(struct limpet_tail *tail, struct step *step)
 			code = -ENOMEM;
 			break;
 		}
-		limpet_real_counts_add(&thread->counts, &sums.counts, 1);
+		limpet_counts_add(&thread->counts, &counts);
 	}
 	limpet_trace_events_free(events);
 	return code;
@@ -826,7 +683,7 @@ static int compare_threads(const void *a, const void *b)
 	return x->tid < y->tid ? -1 : x->tid > y->tid;
 }
 
-static int64_t list_threads(const struct thread *threads, size_t count,
+static int64_t list_threads(const struct thread *threads, size_t count, struct limpet_scale scale,
 			    struct limpet_replay_thread **ret_list)
 {
 	struct limpet_replay_thread *list = calloc(count + 1, sizeof(*list));
@@ -834,7 +691,8 @@ static int64_t list_threads(const struct thread *threads, size_t count,
 	if (!list)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++) {
-		const struct limpet_counts counts = limpet_counts_rounded(&threads[i].counts);
+		const struct limpet_counts counts =
+			limpet_counts_unscaled(&threads[i].counts, scale);
 
 		list[i] = (struct limpet_replay_thread){
 			.tid = threads[i].tid,
@@ -856,7 +714,7 @@ int64_t limpet_tail_threads(struct limpet_tail *tail, struct limpet_replay_threa
 	LIMPET_FREE struct thread *all = NULL;
 	size_t count = 0, capacity = 0, i = tail->step_count;
 	uint64_t from_ns = tail->last_ns, rows = 0;
-	const double *before;
+	const struct limpet_totals *before;
 	uint64_t window_from;
 	size_t first = first_step(tail, &window_from, &before);
 
@@ -880,10 +738,10 @@ int64_t limpet_tail_threads(struct limpet_tail *tail, struct limpet_replay_threa
 
 			if (!thread)
 				return -ENOMEM;
-			limpet_real_counts_add(&thread->counts, &step->threads[k].counts, 1);
+			limpet_counts_add(&thread->counts, &step->threads[k].counts);
 		}
 		from_ns = step->from_ns;
 	}
 	*ret_ns = tail->last_ns - from_ns;
-	return list_threads(all, count, ret_list);
+	return list_threads(all, count, tail->sums.scale, ret_list);
 }

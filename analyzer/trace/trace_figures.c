@@ -59,16 +59,16 @@ static int read_sites(const struct limpet_trace_reader *reader, struct limpet_cu
 
 #define SITE(member) offsetof(struct limpet_trace_site, member)
 static const size_t site_columns[] = {
-	SITE(counts.allocations), SITE(counts.allocated_bytes), SITE(counts.frees),
-	SITE(counts.freed_bytes), SITE(counts.temporary),       SITE(untracked),
-	SITE(untracked_bytes),
+	SITE(counts.allocations),     SITE(counts.allocated_bytes), SITE(counts.frees),
+	SITE(counts.freed_bytes),     SITE(counts.temporary),       SITE(counts.untracked),
+	SITE(counts.untracked_bytes),
 };
 #define MAP(member) offsetof(struct limpet_trace_map_site, member)
 static const size_t map_columns[] = {
-	MAP(mmaps),
-	MAP(mmap_bytes),
-	MAP(unmapped_parts),
-	MAP(unmapped_bytes),
+	MAP(counts.mmaps),
+	MAP(counts.mmap_bytes),
+	MAP(counts.unmapped_parts),
+	MAP(counts.unmapped_bytes),
 };
 
 #define HELD(member) offsetof(struct limpet_trace_held, member)
@@ -249,7 +249,7 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 	case LIMPET_PERIOD_TOTALS:
 		/* a newer limpet may write more of them, an older one fewer */
 		for (unsigned i = 0; i < LIMPET_TOTAL_COUNT && limpet_cursor_left(section); i++)
-			period->totals[i] = limpet_cursor_varint(section);
+			*limpet_totals_at(&period->totals, i) = limpet_cursor_varint(section);
 		break;
 	case LIMPET_PERIOD_GAUGES:
 		limpet_cursor_varint(section);

@@ -221,14 +221,10 @@ uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,
 struct limpet_trace_site {
 	uint32_t node;
 	struct limpet_counts counts;
-	uint64_t untracked, untracked_bytes;
 };
 struct limpet_trace_map_site {
 	uint32_t node;
-	uint64_t mmaps, mmap_bytes, unmapped_parts, unmapped_bytes;
-};
-struct limpet_trace_size {
-	uint64_t allocations, allocated_bytes;
+	struct limpet_map_counts counts;
 };
 /* A time in which allocations were sampled; a later period may continue it. */
 struct limpet_trace_overload {
@@ -247,7 +243,7 @@ struct limpet_trace_period {
 	uint32_t events_sequence; /* its EVENTS block; 0: none */
 	uint32_t rows;
 	uint64_t first_ns, last_ns;
-	uint64_t totals[LIMPET_TOTAL_COUNT];                     /* since the capture's start */
+	struct limpet_totals totals;
 	uint64_t rss_bytes, cgroup_bytes;                        /* at its end; 0: unknown */
 	uint64_t threads, agent_bytes;                           /* the same */
 	uint64_t file_bytes;                                     /* the same */
@@ -259,7 +255,7 @@ struct limpet_trace_period {
 	uint32_t peak_row;   /* rows of the block up to it */
 	uint64_t peak_ns;
 	uint64_t capture_peak_bytes, capture_peak_ns; /* so far */
-	struct limpet_trace_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
+	struct limpet_size_counts sizes[LIMPET_TRACE_SIZE_BUCKETS];
 	const struct limpet_trace_site *sites; /* of this period alone, by node */
 	uint32_t site_count;
 	const struct limpet_trace_map_site *maps;

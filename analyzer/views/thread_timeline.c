@@ -6,21 +6,22 @@
 
 #include "common/array.h"
 
-/* Sums of the current step: a sample counts fractions. */
+/* Sums of the current step, in the scale of the replay. */
 struct thread_now {
 	uint32_t tid, step;
-	struct limpet_real_counts counts;
-	double own_frees;
+	struct limpet_counts counts;
+	uint64_t own_frees;
 	UT_hash_handle hh;
 };
 /* Blocks of a site that were freed in a step at an age. */
 struct life_now {
 	uint32_t before; /* index + 1 of the site's previous entry; 0: none */
 	uint32_t step, age;
-	double blocks, bytes;
+	uint64_t blocks, bytes; /* bytes: in the scale of blocks */
 };
 
 struct work {
+	struct limpet_scale scale;
 	struct limpet_thread_timeline *thread_timeline;
 	uint32_t *lives_of_node; /* index + 1 of the last; 0: nothing was freed yet */
 	struct life_now *lives;
@@ -42,10 +43,10 @@ static int close_thread(struct work *work, struct thread_now *now)
 		(struct limpet_thread_timeline_step){
 			.tid = now->tid,
 			.step = now->step,
-			.counts = limpet_counts_rounded(&now->counts),
-			.own_frees = limpet_rounded(now->own_frees),
+			.counts = limpet_counts_unscaled(&now->counts, work->scale),
+			.own_frees = limpet_unscaled(now->own_frees, work->scale.block_bits),
 		};
-	now->counts = (struct limpet_real_counts){0};
+	now->counts = (struct limpet_counts){0};
 	now->own_frees = 0;
 	return 0;
 }
@@ -100,7 +101,7 @@ static int add_share(void *context, size_t step, const struct limpet_replay_shar
 
 	if (!now)
 		return -ENOMEM;
-	limpet_real_counts_add(&now->counts, &share->counts, 1);
+	limpet_counts_add(&now->counts, &share->counts);
 	now->own_frees += share->own_frees;
 	return 0;
 }
@@ -112,13 +113,13 @@ static int add_blocks(void *context, size_t step, const struct limpet_replay_blo
 	for (unsigned age = 0; age < LIMPET_REPLAY_AGES; age++) {
 		struct life_now *now;
 
-		if (blocks->freed[age] <= 0)
+		if (!blocks->freed[age])
 			continue;
 		now = life_at(work, blocks->node, (uint32_t)step, age);
 		if (!now)
 			return -ENOMEM;
 		now->blocks += blocks->freed[age];
-		now->bytes += blocks->freed[age] * (double)blocks->size;
+		now->bytes += blocks->freed[age] * blocks->size;
 	}
 	return 0;
 }
@@ -157,6 +158,7 @@ static int compare_lives(const void *a, const void *b)
 static int take_lives(struct work *work)
 {
 	struct limpet_thread_timeline *timeline = work->thread_timeline;
+	const unsigned bits = work->scale.block_bits;
 
 	timeline->lives = calloc(work->life_count + 1, sizeof(*timeline->lives));
 	if (!timeline->lives)
@@ -167,15 +169,15 @@ static int take_lives(struct work *work)
 		for (uint32_t at = work->lives_of_node[node]; at; at = work->lives[at - 1].before) {
 			const struct life_now *now = &work->lives[at - 1];
 
-			if (!limpet_rounded(now->blocks))
+			if (!limpet_unscaled(now->blocks, bits))
 				continue;
 			timeline->lives[timeline->life_count++] =
 				(struct limpet_thread_timeline_life){
 					.node = node,
 					.step = now->step,
 					.age = now->age,
-					.blocks = limpet_rounded(now->blocks),
-					.bytes = limpet_rounded(now->bytes)};
+					.blocks = limpet_unscaled(now->blocks, bits),
+					.bytes = limpet_unscaled(now->bytes, bits)};
 		}
 		if (timeline->life_count - first > 1)
 			qsort(&timeline->lives[first], timeline->life_count - first,
@@ -253,7 +255,8 @@ int limpet_thread_timeline_build(struct limpet_trace_reader *reader,
 				 struct limpet_thread_timeline **ret_thread_timeline)
 {
 	struct limpet_thread_timeline *thread_timeline = calloc(1, sizeof(*thread_timeline));
-	struct work work = {.thread_timeline = thread_timeline,
+	struct work work = {.scale = limpet_replay_scale(model),
+			    .thread_timeline = thread_timeline,
 			    .lives_of_node = calloc(model->node_count + 1ul, sizeof(uint32_t)),
 			    .node_count = model->node_count};
 	const struct limpet_replay_parts parts = {.find = limpet_history_find_step,

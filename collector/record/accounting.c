@@ -20,8 +20,7 @@ struct limpet_accounting {
 	struct limpet_thread_numbers *threads;
 	uint64_t page_bytes;
 
-	uint64_t totals[LIMPET_TOTAL_COUNT];
-	uint64_t live_bytes, live_allocations;
+	struct limpet_totals totals;
 	struct limpet_sampling sampling;
 	uint64_t estimated_bytes; /* live */
 	uint64_t table_full, inferred_bytes;
@@ -30,7 +29,7 @@ struct limpet_accounting {
 	struct limpet_accounting_peak peak;
 	bool keeps_held;
 	uint64_t peak_number; /* from 1; incremented at each new peak of the capture */
-	struct limpet_accounting_size sizes[LIMPET_TRACE_SIZE_BUCKETS];
+	struct limpet_size_counts sizes[LIMPET_TRACE_SIZE_BUCKETS];
 
 	bool overloaded, was_overloaded;
 	struct limpet_accounting_overload *overloads; /* the last one continues if `overloaded` */
@@ -162,6 +161,12 @@ static uint64_t stands_for(const struct limpet_accounting *accounting, uint64_t 
 	return bytes < 0x1p62 ? (uint64_t)bytes : 1ull << 62;
 }
 
+/* Of the recorded blocks, whatever they stand for. */
+static inline uint64_t live_bytes(const struct limpet_accounting *accounting)
+{
+	return limpet_counts_live_bytes(&accounting->totals.counts);
+}
+
 /* Call before a site's live figures change. Saves them as the figures at the peak, if this is the
  * first change since. */
 static inline void hold(const struct limpet_accounting *accounting, struct limpet_site *site)
@@ -188,19 +193,9 @@ static inline void book_free(struct limpet_accounting *accounting,
 	const uint32_t owner = entry->thread & ~LIMPET_LIVE_ENTRY_SAMPLED;
 	const uint64_t size = entry->size, stood_for = stands_for(accounting, size, sampled);
 
-	accounting->totals[LIMPET_TOTAL_FREES]++;
-	accounting->totals[LIMPET_TOTAL_FREED_BYTES] += size;
-	accounting->live_bytes -= size;
-	accounting->live_allocations--;
 	if (accounting->keeps_held) {
 		hold(accounting, site);
 		site->live_blocks--;
-	}
-	site->frees++;
-	site->freed_bytes += size;
-	if (op & LIMPET_ROW_REALLOC) {
-		accounting->totals[LIMPET_TOTAL_REALLOCATIONS]++;
-		site->reallocations++;
 	}
 	site->live_bytes -= stood_for;
 	accounting->estimated_bytes -= stood_for;
@@ -209,21 +204,21 @@ static inline void book_free(struct limpet_accounting *accounting,
 	temporary &= owner == accounting->thread;
 	temporary &= !accounting->sampling.bytes & !accounting->overloaded;
 	op |= (uint8_t)(temporary * LIMPET_ROW_TEMPORARY | sampled * LIMPET_ROW_SAMPLED);
-	accounting->totals[LIMPET_TOTAL_TEMPORARY] += temporary;
-	site->temporary += temporary;
+	limpet_counts_free(&accounting->totals.counts, 1, size, temporary, op & LIMPET_ROW_REALLOC);
+	limpet_counts_free(&site->counts, 1, size, temporary, op & LIMPET_ROW_REALLOC);
 	set_origin(accounting, add_row(accounting, op, entry->address, site->node, size),
 		   entry->tick, owner);
 }
 
-static void update_peak(struct limpet_accounting *accounting)
+static inline void update_peak(struct limpet_accounting *accounting, uint64_t live_bytes)
 {
-	if (accounting->live_bytes <= accounting->peak.bytes)
+	if (live_bytes <= accounting->peak.bytes)
 		return;
-	accounting->peak.bytes = accounting->live_bytes;
+	accounting->peak.bytes = live_bytes;
 	accounting->peak.rows = accounting->period_rows;
 	accounting->peak.time_ns = accounting->time_ns;
-	if (accounting->live_bytes > accounting->peak.capture_bytes) {
-		accounting->peak.capture_bytes = accounting->live_bytes;
+	if (live_bytes > accounting->peak.capture_bytes) {
+		accounting->peak.capture_bytes = live_bytes;
 		accounting->peak.capture_ns = accounting->time_ns;
 		accounting->peak_number += accounting->keeps_held;
 	}
@@ -233,7 +228,7 @@ static void update_peak(struct limpet_accounting *accounting)
 static void book_inferred_free(struct limpet_accounting *accounting,
 			       const struct limpet_live_entry *entry)
 {
-	accounting->totals[LIMPET_TOTAL_INFERRED_FREES]++;
+	accounting->totals.inferred_frees++;
 	accounting->inferred_bytes += entry->size;
 	book_free(accounting, entry, LIMPET_ROW_INFERRED_FREE, false);
 }
@@ -243,12 +238,21 @@ static void book_untracked(struct limpet_accounting *accounting, const struct li
 			   struct limpet_site *site)
 {
 	accounting->table_full++;
-	accounting->totals[LIMPET_TOTAL_UNTRACKED]++;
-	accounting->totals[LIMPET_TOTAL_UNTRACKED_BYTES] += event->size;
-	site->untracked++;
-	site->untracked_bytes += event->size;
+	limpet_counts_untrack(&accounting->totals.counts, 1, event->size);
+	limpet_counts_untrack(&site->counts, 1, event->size);
 	add_row(accounting, LIMPET_ROW_UNTRACKED | flags_of(event), event->address, event->node,
 		event->size);
+}
+
+static inline void count_allocation(struct limpet_accounting *accounting, struct limpet_site *site,
+				    uint64_t size)
+{
+	struct limpet_size_counts *bucket = &accounting->sizes[limpet_trace_size_bucket(size)];
+
+	limpet_counts_allocate(&accounting->totals.counts, 1, size);
+	limpet_counts_allocate(&site->counts, 1, size);
+	bucket->allocations++;
+	bucket->allocated_bytes += size;
 }
 
 static inline int book_alloc(struct limpet_accounting *accounting,
@@ -261,7 +265,6 @@ static inline int book_alloc(struct limpet_accounting *accounting,
 		.site = limpet_site_table_number(accounting->sites, event->node),
 		.thread = accounting->thread | (event->sampled ? LIMPET_LIVE_ENTRY_SAMPLED : 0)};
 	const uint64_t size = event->size;
-	const unsigned bucket = limpet_trace_size_bucket(size);
 	struct limpet_live_entry *entry;
 	struct limpet_site *site;
 	uint64_t stand_for;
@@ -270,13 +273,8 @@ static inline int book_alloc(struct limpet_accounting *accounting,
 	if (!new.site)
 		return -ENOMEM;
 	site = limpet_site_table_touch(accounting->sites, new.site);
-	accounting->totals[LIMPET_TOTAL_EVENTS]++;
-	accounting->totals[LIMPET_TOTAL_ALLOCATIONS]++;
-	accounting->totals[LIMPET_TOTAL_ALLOCATED_BYTES] += size;
-	accounting->sizes[bucket].allocations++;
-	accounting->sizes[bucket].bytes += size;
-	site->allocations++;
-	site->allocated_bytes += size;
+	accounting->totals.events++;
+	count_allocation(accounting, site, size);
 	entry = limpet_live_table_find(accounting->live, event->address);
 	if (entry->address) {
 		book_inferred_free(accounting, entry);
@@ -285,8 +283,6 @@ static inline int book_alloc(struct limpet_accounting *accounting,
 		book_untracked(accounting, event, site);
 		return 0;
 	}
-	accounting->live_bytes += size;
-	accounting->live_allocations++;
 	if (accounting->keeps_held) {
 		hold(accounting, site);
 		site->live_blocks++;
@@ -295,7 +291,7 @@ static inline int book_alloc(struct limpet_accounting *accounting,
 	site->live_bytes += stand_for;
 	accounting->estimated_bytes += stand_for;
 	add_row(accounting, LIMPET_ROW_ALLOC | flags_of(event), event->address, event->node, size);
-	update_peak(accounting);
+	update_peak(accounting, live_bytes(accounting));
 	return 0;
 }
 
@@ -308,14 +304,14 @@ static inline int book_call_free(struct limpet_accounting *accounting,
 		/* From before the capture, or not sampled: it is unknown which. */
 		if (accounting->was_overloaded)
 			return 0;
-		accounting->totals[LIMPET_TOTAL_EVENTS]++;
-		accounting->totals[LIMPET_TOTAL_FOREIGN_FREES]++;
-		accounting->totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += event->size;
+		accounting->totals.events++;
+		accounting->totals.foreign_frees++;
+		accounting->totals.foreign_freed_bytes += event->size;
 		add_row(accounting, LIMPET_ROW_FOREIGN_FREE | flags_of(event), event->address, 0,
 			event->size);
 		return 0;
 	}
-	accounting->totals[LIMPET_TOTAL_EVENTS]++;
+	accounting->totals.events++;
 	book_free(accounting, entry, LIMPET_ROW_FREE | flags_of(event), event->temporary);
 	limpet_live_table_remove(accounting->live, entry);
 	return 0;
@@ -341,9 +337,9 @@ static void book_unmapped(const struct limpet_mapping *part, void *data)
 		accounting->no_memory = true;
 		return;
 	}
-	accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES] += bytes;
-	site->unmapped_parts++;
-	site->unmapped_bytes += bytes;
+	accounting->totals.unmapped_bytes += bytes;
+	site->maps.unmapped_parts++;
+	site->maps.unmapped_bytes += bytes;
 	set_origin(accounting,
 		   add_row(accounting, LIMPET_ROW_UNMAPPED, part->start, part->node, bytes),
 		   part->tick, part->thread);
@@ -364,11 +360,11 @@ static int book_mmap(struct limpet_accounting *accounting, const struct limpet_r
 	site = find_site(accounting, event->node);
 	if (!site)
 		return -ENOMEM;
-	accounting->totals[LIMPET_TOTAL_EVENTS]++;
-	accounting->totals[LIMPET_TOTAL_MMAPS]++;
-	accounting->totals[LIMPET_TOTAL_MMAP_BYTES] += event->size;
-	site->mmaps++;
-	site->mmap_bytes += event->size;
+	accounting->totals.events++;
+	accounting->totals.mmaps++;
+	accounting->totals.mmap_bytes += event->size;
+	site->maps.mmaps++;
+	site->maps.mmap_bytes += event->size;
 	/* No room: the mapping is never live, like an untracked allocation. */
 	if (limpet_mapping_table_add(accounting->mappings, &mapping) < 0) {
 		accounting->table_full++;
@@ -380,16 +376,16 @@ static int book_mmap(struct limpet_accounting *accounting, const struct limpet_r
 
 static int book_munmap(struct limpet_accounting *accounting, const struct limpet_record *event)
 {
-	uint64_t before = accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES], known;
+	uint64_t before = accounting->totals.unmapped_bytes, known;
 
 	limpet_mapping_table_release(accounting->mappings, event->address,
 				     event->address + event->size, book_unmapped, accounting);
-	known = accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES] - before;
-	accounting->totals[LIMPET_TOTAL_EVENTS]++;
-	accounting->totals[LIMPET_TOTAL_MUNMAPS]++;
+	known = accounting->totals.unmapped_bytes - before;
+	accounting->totals.events++;
+	accounting->totals.munmaps++;
 	/* `known` is larger if the rest of a mapping that was cut found no room. */
 	if (known < event->size)
-		accounting->totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] += event->size - known;
+		accounting->totals.foreign_unmapped_bytes += event->size - known;
 	add_row(accounting, LIMPET_ROW_MUNMAP, event->address, 0, event->size);
 	return 0;
 }
@@ -555,7 +551,6 @@ static inline bool is_short(const struct limpet_accounting *accounting,
 /* Equivalent to book_alloc() followed by book_call_free(). */
 static int book_short(struct limpet_accounting *accounting, const struct limpet_record *event)
 {
-	unsigned bucket = limpet_trace_size_bucket(event->size);
 	uint64_t size = event->size;
 	struct limpet_accounting_row *row;
 	struct limpet_site *site;
@@ -567,24 +562,13 @@ static int book_short(struct limpet_accounting *accounting, const struct limpet_
 	if (!site)
 		return -ENOMEM;
 	set_time(accounting, event->time_ns);
-	accounting->totals[LIMPET_TOTAL_EVENTS] += 2;
-	accounting->totals[LIMPET_TOTAL_ALLOCATIONS]++;
-	accounting->totals[LIMPET_TOTAL_ALLOCATED_BYTES] += size;
-	accounting->totals[LIMPET_TOTAL_FREES]++;
-	accounting->totals[LIMPET_TOTAL_FREED_BYTES] += size;
-	accounting->totals[LIMPET_TOTAL_TEMPORARY]++;
-	accounting->sizes[bucket].allocations++;
-	accounting->sizes[bucket].bytes += size;
-	site->allocations++;
-	site->allocated_bytes += size;
-	site->frees++;
-	site->freed_bytes += size;
-	site->temporary++;
-	accounting->live_bytes += size;
+	accounting->totals.events += 2;
+	count_allocation(accounting, site, size);
+	limpet_counts_free(&accounting->totals.counts, 1, size, true, false);
+	limpet_counts_free(&site->counts, 1, size, true, false);
 	row = add_row(accounting, LIMPET_ROW_ALLOC | flags_of(event), event->address, event->node,
 		      size);
-	update_peak(accounting);
-	accounting->live_bytes -= size;
+	update_peak(accounting, live_bytes(accounting) + size);
 	if (!row)
 		return 0;
 	row->freed = true;
@@ -653,9 +637,9 @@ uint64_t limpet_accounting_time_ns(const struct limpet_accounting *accounting)
 
 /* ------------------------------------------------------------------ figures */
 
-const uint64_t *limpet_accounting_totals(const struct limpet_accounting *accounting)
+const struct limpet_totals *limpet_accounting_totals(const struct limpet_accounting *accounting)
 {
-	return accounting->totals;
+	return &accounting->totals;
 }
 
 uint64_t limpet_accounting_live_bytes(const struct limpet_accounting *accounting)
@@ -670,13 +654,12 @@ bool limpet_accounting_is_estimated(const struct limpet_accounting *accounting)
 
 uint64_t limpet_accounting_live_allocations(const struct limpet_accounting *accounting)
 {
-	return accounting->live_allocations;
+	return limpet_counts_live(&accounting->totals.counts);
 }
 
 uint64_t limpet_accounting_mapped_bytes(const struct limpet_accounting *accounting)
 {
-	return accounting->totals[LIMPET_TOTAL_MMAP_BYTES] -
-	       accounting->totals[LIMPET_TOTAL_UNMAPPED_BYTES];
+	return accounting->totals.mmap_bytes - accounting->totals.unmapped_bytes;
 }
 
 uint64_t limpet_accounting_inferred_bytes(const struct limpet_accounting *accounting)
@@ -730,7 +713,7 @@ const struct limpet_site *limpet_accounting_site_at(const struct limpet_accounti
 	return limpet_site_table_at(accounting->sites, index);
 }
 
-const struct limpet_accounting_size *limpet_accounting_period_sizes(
+const struct limpet_size_counts *limpet_accounting_period_sizes(
 	const struct limpet_accounting *accounting)
 {
 	return accounting->sizes;
@@ -741,7 +724,7 @@ void limpet_accounting_next_period(struct limpet_accounting *accounting, uint64_
 	limpet_site_table_next_period(accounting->sites);
 	next_overloads(accounting);
 	accounting->period_rows = 0;
-	accounting->peak.bytes = accounting->live_bytes;
+	accounting->peak.bytes = live_bytes(accounting);
 	accounting->peak.rows = 0;
 	accounting->peak.time_ns = time_ns;
 	memset(accounting->sizes, 0, sizeof(accounting->sizes));

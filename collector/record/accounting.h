@@ -13,6 +13,7 @@
 #include "collector/record/live_table.h"
 #include "collector/record/mapping_table.h"
 #include "collector/record/site_table.h"
+#include "common/counts.h"
 #include "common/sample.h"
 #include "common/trace_format.h"
 
@@ -66,8 +67,7 @@ int64_t limpet_accounting_add(struct limpet_accounting *accounting,
 /* Time of the last event that was counted. */
 uint64_t limpet_accounting_time_ns(const struct limpet_accounting *accounting);
 
-/* Since the capture's start, in the order of enum limpet_trace_total. */
-const uint64_t *limpet_accounting_totals(const struct limpet_accounting *accounting);
+const struct limpet_totals *limpet_accounting_totals(const struct limpet_accounting *accounting);
 uint64_t limpet_accounting_live_bytes(const struct limpet_accounting *accounting);
 bool limpet_accounting_is_estimated(
 	const struct limpet_accounting *accounting); /* the live bytes */
@@ -86,10 +86,6 @@ struct limpet_accounting_peak {
 	uint64_t capture_ns;
 };
 struct limpet_accounting_peak limpet_accounting_peak(const struct limpet_accounting *accounting);
-
-struct limpet_accounting_size {
-	uint64_t allocations, bytes;
-};
 
 /* An interval in which allocations were sampled, or the part of it that is new in this period. */
 struct limpet_accounting_overload {
@@ -113,7 +109,7 @@ size_t limpet_accounting_sort_sites(struct limpet_accounting *accounting);
 /* One of these, in that order. */
 const struct limpet_site *limpet_accounting_site_at(const struct limpet_accounting *accounting,
 						    size_t index);
-const struct limpet_accounting_size *limpet_accounting_period_sizes(
+const struct limpet_size_counts *limpet_accounting_period_sizes(
 	const struct limpet_accounting *accounting);
 /* Begins the next period at `time_ns`. */
 void limpet_accounting_next_period(struct limpet_accounting *accounting, uint64_t time_ns);

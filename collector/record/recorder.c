@@ -52,11 +52,11 @@ struct limpet_recorder {
 	 * ones. Rows that are missing in a block are an error of the file. */
 	bool inexact;
 
-	/* With `compact`: of the periods that will become one. In a bounded file: of the whole
-	 * capture. */
 	bool compact;
 	uint64_t step_bytes; /* between SUMS blocks; 0: no bound */
-	struct limpet_rollup *sums;
+	/* `sums` with `compact`: of the periods that will become one; in a bounded file: of the
+	 * whole capture. */
+	struct limpet_rollup period, sums;
 	uint32_t span_sequence; /* of the first block of these periods */
 	uint64_t span_start_ns, sums_at_bytes;
 	struct kept_block *kept;
@@ -120,10 +120,9 @@ static struct limpet_recorder *recorder_new(const struct limpet_recorder_options
 	recorder->step_bytes = limpet_trace_ring_step(options->max_bytes);
 	if (options->compact || options->max_bytes) {
 		limpet_accounting_keep_held(recorder->accounting);
-		recorder->sums = limpet_rollup_new();
 		recorder->points = calloc(POINTS_MAX, sizeof(*recorder->points));
 		recorder->point_step = 1;
-		if (!recorder->sums || !recorder->points) {
+		if (!recorder->points) {
 			limpet_recorder_free(recorder);
 			return NULL;
 		}
@@ -142,7 +141,7 @@ static int write_header(struct limpet_recorder *recorder,
 	if (options->addresses)
 		limpet_trace_compressor_keep_addresses(compressor);
 	/* A reader that does not know gaps must not read on. */
-	if (recorder->sums)
+	if (recorder->points)
 		limpet_trace_compressor_set_version(compressor, LIMPET_TRACE_GAPS_VERSION);
 	limpet_recorder_put_header(limpet_trace_compressor_content(compressor), options);
 	limpet_trace_compressor_put(compressor, LIMPET_TRACE_HEADER, 0, 0);
@@ -196,7 +195,8 @@ void limpet_recorder_free(struct limpet_recorder *recorder)
 	limpet_trace_writer_free(recorder->writer);
 	limpet_accounting_free(recorder->accounting);
 	free(recorder->rows.list);
-	limpet_rollup_free(recorder->sums);
+	limpet_rollup_done(&recorder->period);
+	limpet_rollup_done(&recorder->sums);
 	free(recorder->points);
 	forget_kept(recorder);
 	free(recorder->kept);
@@ -453,7 +453,7 @@ void limpet_recorder_name_script(struct limpet_recorder *recorder, uint64_t addr
 /* Keeps one in `point_step` points; the step doubles whenever there is no more room. */
 static void add_point(struct limpet_recorder *recorder)
 {
-	const uint64_t *totals = limpet_accounting_totals(recorder->accounting);
+	const struct limpet_totals *totals = limpet_accounting_totals(recorder->accounting);
 
 	if (!recorder->step_bytes || recorder->point_skip++ % recorder->point_step)
 		return;
@@ -469,7 +469,7 @@ static void add_point(struct limpet_recorder *recorder)
 		.rss_bytes = recorder->gauges.rss_bytes,
 		.cgroup_bytes = recorder->gauges.cgroup_bytes,
 		.mapped_bytes = limpet_accounting_mapped_bytes(recorder->accounting),
-		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
+		.allocations = totals->counts.allocations,
 	};
 }
 
@@ -478,7 +478,7 @@ static void put_sums(struct limpet_recorder *recorder)
 {
 	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
 						.losses = &recorder->losses,
-						.sums = recorder->sums,
+						.sums = &recorder->sums,
 						.held = true};
 	struct limpet_bytes *content = limpet_trace_compressor_content(recorder->compressor);
 
@@ -495,7 +495,7 @@ static void end_span(struct limpet_recorder *recorder)
 	uint64_t peak = limpet_accounting_peak(recorder->accounting).capture_bytes;
 	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
 						.losses = &recorder->losses,
-						.sums = recorder->sums,
+						.sums = &recorder->sums,
 						.held = peak > recorder->span_held_bytes};
 
 	recorder->span_held_bytes = peak;
@@ -515,7 +515,7 @@ static void end_span(struct limpet_recorder *recorder)
 	limpet_trace_compressor_put(compressor, LIMPET_TRACE_PERIOD, recorder->span_start_ns,
 				    recorder->last_ns);
 	limpet_trace_compressor_flush(compressor);
-	limpet_rollup_clear(recorder->sums);
+	limpet_rollup_clear(&recorder->sums);
 	recorder->span_start_ns = recorder->last_ns;
 	recorder->span_sequence = limpet_trace_compressor_sequence(compressor);
 }
@@ -523,7 +523,7 @@ static void end_span(struct limpet_recorder *recorder)
 /* The losses in the trace: this is the only place that decides them. */
 static uint64_t find_losses(const struct limpet_recorder *recorder)
 {
-	const uint64_t *totals = limpet_accounting_totals(recorder->accounting);
+	const struct limpet_totals *totals = limpet_accounting_totals(recorder->accounting);
 	const struct limpet_recorder_losses *losses = &recorder->losses;
 
 	return (recorder->told_losses & LIMPET_LOSSES_WRITTEN) |
@@ -531,7 +531,7 @@ static uint64_t find_losses(const struct limpet_recorder *recorder)
 	       limpet_loss_if(losses->unseen_calls, LIMPET_LOSS_UNSEEN) |
 	       limpet_loss_if(limpet_accounting_table_full(recorder->accounting),
 			      LIMPET_LOSS_UNTRACKED) |
-	       limpet_loss_if(totals[LIMPET_TOTAL_INFERRED_FREES], LIMPET_LOSS_INFERRED) |
+	       limpet_loss_if(totals->inferred_frees, LIMPET_LOSS_INFERRED) |
 	       limpet_loss_if(losses->truncated_stacks, LIMPET_LOSS_TRUNCATED) |
 	       limpet_loss_if(limpet_accounting_is_estimated(recorder->accounting),
 			      LIMPET_LOSS_SAMPLED) |
@@ -544,7 +544,8 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 {
 	struct limpet_trace_compressor *compressor = recorder->compressor;
 	struct limpet_recorder_period period = {.gauges = &recorder->gauges,
-						.losses = &recorder->losses};
+						.losses = &recorder->losses,
+						.sums = &recorder->period};
 	uint64_t peak = limpet_accounting_peak(recorder->accounting).capture_bytes;
 
 	if (time_ns < recorder->last_ns)
@@ -561,7 +562,9 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 			compressor, recorder->period_start_ns, time_ns);
 	period.held = recorder->compact && peak > recorder->held_bytes;
 	recorder->held_bytes = peak;
-	if (recorder->sums && limpet_rollup_add(recorder->sums, recorder->accounting) < 0)
+	limpet_rollup_clear(&recorder->period);
+	if (limpet_rollup_add(&recorder->period, recorder->accounting) < 0 ||
+	    (recorder->points && limpet_rollup_add(&recorder->sums, recorder->accounting) < 0))
 		recorder->inexact = true;
 	recorder->losses.reasons = find_losses(recorder);
 	limpet_recorder_put_period(limpet_trace_compressor_content(compressor),
@@ -570,8 +573,7 @@ static void close_period(struct limpet_recorder *recorder, uint64_t time_ns)
 				    time_ns);
 	recorder->written_gauges = recorder->gauges;
 	recorder->written_losses = recorder->losses;
-	recorder->written_events =
-		limpet_accounting_totals(recorder->accounting)[LIMPET_TOTAL_EVENTS];
+	recorder->written_events = limpet_accounting_totals(recorder->accounting)->events;
 	recorder->period_start_ns = time_ns;
 	add_point(recorder);
 	if (recorder->step_bytes && limpet_trace_writer_bytes(recorder->writer) >=
@@ -669,8 +671,7 @@ int limpet_recorder_add_events(struct limpet_recorder *recorder, struct limpet_r
 
 static void take_figures(struct limpet_recorder *recorder, const struct limpet_recorder_tick *tick)
 {
-	uint64_t inferred =
-		limpet_accounting_totals(recorder->accounting)[LIMPET_TOTAL_INFERRED_FREES];
+	uint64_t inferred = limpet_accounting_totals(recorder->accounting)->inferred_frees;
 	uint64_t inferred_bytes = limpet_accounting_inferred_bytes(recorder->accounting);
 
 	recorder->gauges.rss_bytes = tick->rss_bytes;
@@ -695,8 +696,7 @@ static void take_figures(struct limpet_recorder *recorder, const struct limpet_r
 
 static bool has_news(const struct limpet_recorder *recorder)
 {
-	return limpet_accounting_totals(recorder->accounting)[LIMPET_TOTAL_EVENTS] !=
-		       recorder->written_events ||
+	return limpet_accounting_totals(recorder->accounting)->events != recorder->written_events ||
 	       recorder->modules_listed || recorder->first_listed != recorder->node_count ||
 	       memcmp(&recorder->losses, &recorder->written_losses, sizeof(recorder->losses)) != 0;
 }
@@ -930,21 +930,21 @@ void limpet_recorder_stats_read(const struct limpet_recorder *recorder,
 				struct limpet_recorder_stats *ret_stats)
 {
 	const struct limpet_accounting *accounting = recorder->accounting;
-	const uint64_t *totals = limpet_accounting_totals(accounting);
+	const struct limpet_totals *totals = limpet_accounting_totals(accounting);
 	uint64_t growing_bytes = 0;
 	uint32_t growing = limpet_accounting_growing(accounting, &growing_bytes);
 
 	*ret_stats = (struct limpet_recorder_stats){
-		.events = totals[LIMPET_TOTAL_EVENTS],
+		.events = totals->events,
 		.file_bytes = limpet_trace_writer_bytes(recorder->writer),
-		.allocations = totals[LIMPET_TOTAL_ALLOCATIONS],
-		.frees = totals[LIMPET_TOTAL_FREES],
+		.allocations = totals->counts.allocations,
+		.frees = totals->counts.frees,
 		.live_bytes = limpet_accounting_live_bytes(accounting),
 		.estimated = limpet_accounting_is_estimated(accounting),
 		.live_allocations = limpet_accounting_live_allocations(accounting),
 		.peak_bytes = limpet_accounting_peak(accounting).capture_bytes,
-		.foreign_frees = totals[LIMPET_TOTAL_FOREIGN_FREES],
-		.inferred_frees = totals[LIMPET_TOTAL_INFERRED_FREES],
+		.foreign_frees = totals->foreign_frees,
+		.inferred_frees = totals->inferred_frees,
 		.mapped_bytes = limpet_accounting_mapped_bytes(accounting),
 		.unmatched_table_full = limpet_accounting_table_full(accounting),
 		.growing_node = growing ? recorder->agent_of_node[growing] : 0,

@@ -178,7 +178,7 @@ void limpet_recorder_put_identity(struct limpet_bytes *list, uint32_t module,
 
 /* ------------------------------------------------------------------ PERIOD */
 
-static void put_sizes(struct limpet_bytes *content, const struct limpet_accounting_size *sizes)
+static void put_sizes(struct limpet_bytes *content, const struct limpet_size_counts *sizes)
 {
 	struct limpet_bytes list = {0};
 
@@ -187,41 +187,41 @@ static void put_sizes(struct limpet_bytes *content, const struct limpet_accounti
 			continue;
 		limpet_bytes_put_varint(&list, i);
 		limpet_bytes_put_varint(&list, sizes[i].allocations);
-		limpet_bytes_put_varint(&list, sizes[i].bytes);
+		limpet_bytes_put_varint(&list, sizes[i].allocated_bytes);
 	}
 	put_list(content, LIMPET_PERIOD_SIZES, &list);
 }
 
-static bool is_heap_site(const struct limpet_site *site)
+static bool is_heap_site(const struct limpet_site_count *site)
 {
-	return site->allocations || site->frees;
+	return site->counts.allocations || site->counts.frees;
 }
 
-static bool is_realloc_site(const struct limpet_site *site)
+static bool is_realloc_site(const struct limpet_site_count *site)
 {
-	return site->reallocations;
+	return site->counts.reallocations;
 }
 
-static bool is_map_site(const struct limpet_site *site)
+static bool is_map_site(const struct limpet_site_count *site)
 {
-	return site->mmaps || site->unmapped_parts;
+	return site->maps.mmaps || site->maps.unmapped_parts;
 }
 
-#define HEAP_COLUMN(member) offsetof(struct limpet_site, member)
+#define COLUMN(member) offsetof(struct limpet_site_count, member)
 static const size_t heap_columns[] = {
-	HEAP_COLUMN(allocations),     HEAP_COLUMN(allocated_bytes), HEAP_COLUMN(frees),
-	HEAP_COLUMN(freed_bytes),     HEAP_COLUMN(temporary),       HEAP_COLUMN(untracked),
-	HEAP_COLUMN(untracked_bytes),
+	COLUMN(counts.allocations),     COLUMN(counts.allocated_bytes), COLUMN(counts.frees),
+	COLUMN(counts.freed_bytes),     COLUMN(counts.temporary),       COLUMN(counts.untracked),
+	COLUMN(counts.untracked_bytes),
 };
-static const size_t realloc_columns[] = {HEAP_COLUMN(reallocations)};
+static const size_t realloc_columns[] = {COLUMN(counts.reallocations)};
 static const size_t map_columns[] = {
-	HEAP_COLUMN(mmaps),
-	HEAP_COLUMN(mmap_bytes),
-	HEAP_COLUMN(unmapped_parts),
-	HEAP_COLUMN(unmapped_bytes),
+	COLUMN(maps.mmaps),
+	COLUMN(maps.mmap_bytes),
+	COLUMN(maps.unmapped_parts),
+	COLUMN(maps.unmapped_bytes),
 };
 
-static uint64_t member_at(const struct limpet_site *site, size_t offset)
+static uint64_t member_at(const struct limpet_site_count *site, size_t offset)
 {
 	uint64_t value;
 
@@ -229,48 +229,32 @@ static uint64_t member_at(const struct limpet_site *site, size_t offset)
 	return value;
 }
 
-/* The sites that a period's block lists. */
-struct site_list {
-	const struct limpet_accounting *accounting;
-	const struct limpet_rollup *sums; /* NULL: those of the accounting's period */
-	size_t count;
-};
-
-static const struct limpet_site *site_at(const struct site_list *from, size_t index)
-{
-	return from->sums ? limpet_rollup_at(from->sums, index)
-			  : limpet_accounting_site_at(from->accounting, index);
-}
-
-/* Count, nodes, and one column per figure. */
-static void put_sites(struct limpet_bytes *content, unsigned tag, const struct site_list *from,
-		      bool (*is_listed)(const struct limpet_site *), const size_t *columns,
+/* Count, nodes, and one column per figure; the sites are sorted. */
+static void put_sites(struct limpet_bytes *content, unsigned tag,
+		      const struct limpet_site_counts *sites,
+		      bool (*is_listed)(const struct limpet_site_count *), const size_t *columns,
 		      size_t column_count)
 {
 	struct limpet_bytes list = {0};
 	size_t listed = 0;
 	uint32_t node = 0;
 
-	for (size_t i = 0; i < from->count; i++)
-		listed += is_listed(site_at(from, i));
+	for (size_t i = 0; i < sites->count; i++)
+		listed += is_listed(&sites->list[i]);
 	if (!listed)
 		return;
 	limpet_bytes_put_varint(&list, listed);
-	for (size_t i = 0; i < from->count; i++) {
-		const struct limpet_site *site = site_at(from, i);
-
-		if (!is_listed(site))
+	for (size_t i = 0; i < sites->count; i++) {
+		if (!is_listed(&sites->list[i]))
 			continue;
-		limpet_bytes_put_varint(&list, site->node - node);
-		node = site->node;
+		limpet_bytes_put_varint(&list, sites->list[i].node - node);
+		node = sites->list[i].node;
 	}
 	for (size_t column = 0; column < column_count; column++)
-		for (size_t i = 0; i < from->count; i++) {
-			const struct limpet_site *site = site_at(from, i);
-
-			if (is_listed(site))
-				limpet_bytes_put_varint(&list, member_at(site, columns[column]));
-		}
+		for (size_t i = 0; i < sites->count; i++)
+			if (is_listed(&sites->list[i]))
+				limpet_bytes_put_varint(
+					&list, member_at(&sites->list[i], columns[column]));
 	put_list(content, tag, &list);
 }
 
@@ -354,17 +338,14 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 	const uint64_t numbers[] = {gauges->time_ns, gauges->rss_bytes,   gauges->cgroup_bytes,
 				    gauges->threads, gauges->agent_bytes, gauges->file_bytes};
 	struct limpet_rollup *sums = period->sums;
-	struct limpet_accounting_peak peak =
-		sums ? limpet_rollup_peak(sums) : limpet_accounting_peak(accounting);
-	struct site_list sites = {.accounting = accounting,
-				  .sums = sums,
-				  .count = sums ? limpet_rollup_sort(sums)
-						: limpet_accounting_sort_sites(accounting)};
+	const struct limpet_accounting_peak *peak = &sums->peak;
+	uint64_t totals[LIMPET_TOTAL_COUNT];
 
+	limpet_totals_list(limpet_accounting_totals(accounting), totals);
+	limpet_site_counts_sort(&sums->sites);
 	put_numbers(content, LIMPET_PERIOD_EVENTS,
 		    (uint64_t[]){period->events_sequence, period->rows}, 2);
-	put_numbers(content, LIMPET_PERIOD_TOTALS, limpet_accounting_totals(accounting),
-		    LIMPET_TOTAL_COUNT);
+	put_numbers(content, LIMPET_PERIOD_TOTALS, totals, LIMPET_TOTAL_COUNT);
 	put_numbers(content, LIMPET_PERIOD_GAUGES, numbers,
 		    gauges->file_bytes                       ? 6
 		    : gauges->threads || gauges->agent_bytes ? 5
@@ -372,16 +353,15 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 							     : 2);
 	put_losses(content, period->losses);
 	put_numbers(content, LIMPET_PERIOD_PEAK,
-		    (uint64_t[]){peak.bytes, peak.rows, peak.time_ns, peak.capture_bytes,
-				 peak.capture_ns},
+		    (uint64_t[]){peak->bytes, period->rows ? peak->rows : 0, peak->time_ns,
+				 peak->capture_bytes, peak->capture_ns},
 		    5);
-	put_sizes(content,
-		  sums ? limpet_rollup_sizes(sums) : limpet_accounting_period_sizes(accounting));
-	put_sites(content, LIMPET_PERIOD_SITES, &sites, is_heap_site, heap_columns,
+	put_sizes(content, sums->sizes);
+	put_sites(content, LIMPET_PERIOD_SITES, &sums->sites, is_heap_site, heap_columns,
 		  LIMPET_COUNT_OF(heap_columns));
-	put_sites(content, LIMPET_PERIOD_REALLOCS, &sites, is_realloc_site, realloc_columns,
+	put_sites(content, LIMPET_PERIOD_REALLOCS, &sums->sites, is_realloc_site, realloc_columns,
 		  LIMPET_COUNT_OF(realloc_columns));
-	put_sites(content, LIMPET_PERIOD_MAPS, &sites, is_map_site, map_columns,
+	put_sites(content, LIMPET_PERIOD_MAPS, &sums->sites, is_map_site, map_columns,
 		  LIMPET_COUNT_OF(map_columns));
 	put_overloads(content, accounting);
 	if (period->held)

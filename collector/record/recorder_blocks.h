@@ -36,8 +36,8 @@ struct limpet_recorder_period {
 	uint32_t events_sequence, rows;
 	const struct limpet_recorder_gauges *gauges;
 	const struct limpet_recorder_losses *losses;
-	struct limpet_rollup *sums; /* NULL: those of the accounting's period */
-	bool held;                  /* with what sites held at the peak */
+	struct limpet_rollup *sums;
+	bool held; /* with what sites held at the peak */
 };
 void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_accounting *accounting,
 				const struct limpet_recorder_period *period);

@@ -93,13 +93,9 @@ void limpet_site_table_begin(struct limpet_site_table *table, uint32_t number)
 {
 	struct limpet_site *site = &table->sites[number];
 
-	*site = (struct limpet_site){.node = site->node,
-				     .period = table->period,
-				     .live_bytes = site->live_bytes,
-				     .held_peak = site->held_peak,
-				     .live_blocks = site->live_blocks,
-				     .held_blocks = site->held_blocks,
-				     .held_bytes = site->held_bytes};
+	site->period = table->period;
+	site->counts = (struct limpet_counts){0};
+	site->maps = (struct limpet_map_counts){0};
 	table->touched_nodes[site->node / 64] |= 1ull << (site->node % 64);
 	table->touched[table->touched_count++] = number;
 }

@@ -6,23 +6,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/counts.h"
+
 struct limpet_site {
-	/* The first cache line: what most events touch. The third one: only reallocs. */
+	struct limpet_map_counts maps; /* of the period */
+	/* Kept only on request. A live table of less than 128 GiB has fewer than 2^32 blocks. */
+	uint32_t live_blocks, held_blocks; /* since the start, as `live_bytes` and `held_bytes` */
+	/* Of the period. What most events change is the last part, in the second cache line... */
+	struct limpet_counts counts;
+	uint64_t live_bytes;
+	uint64_t held_peak; /* the accounting's number of the peak of `held_*`; an older one: the
+			       site has not changed since the peak */
 	uint32_t node;
 	uint32_t period; /* the table's number of the period to which the figures belong */
-	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
-	uint64_t live_bytes; /* since the start; so are the following ones up to `held_bytes` */
-	uint64_t held_peak;  /* the accounting's number of the peak of `held_*`; an older one: the
-				site has not changed since the peak */
-	/* Kept only on request. A live table of less than 128 GiB has fewer than 2^32 blocks. */
-	uint32_t live_blocks, held_blocks;
 	uint64_t held_bytes;
-	uint64_t untracked, untracked_bytes;
-	uint64_t mmaps, mmap_bytes, unmapped_parts, unmapped_bytes;
-	uint64_t reallocations; /* part of the frees */
-	uint64_t unused[7];     /* of the third cache line */
+	uint64_t unused[7]; /* of the third cache line */
 } __attribute__((aligned(64)));
-_Static_assert(sizeof(struct limpet_site) == 192, "three cache lines");
+_Static_assert(offsetof(struct limpet_site, counts.allocations) == 64 &&
+		       offsetof(struct limpet_site, held_bytes) == 128,
+	       "...with all that they read");
 
 /* Public only for the inline functions below, which are called for each event. */
 struct limpet_site_table {
@@ -77,13 +79,13 @@ static inline void limpet_site_table_prefetch_node(const struct limpet_site_tabl
 						   uint32_t node)
 {
 	if (node < table->node_capacity)
-		__builtin_prefetch(&table->sites[table->site_of_node[node]], 1);
+		__builtin_prefetch(&table->sites[table->site_of_node[node]].counts.allocations, 1);
 }
 
 static inline void limpet_site_table_prefetch(const struct limpet_site_table *table,
 					      uint32_t number)
 {
-	__builtin_prefetch(&table->sites[number], 1);
+	__builtin_prefetch(&table->sites[number].counts.allocations, 1);
 }
 
 /* Iterates over all sites by node: returns the first site from `*node` on, and sets `*node` to the

@@ -325,7 +325,9 @@ static int add_temporary_free(struct fixture *fixture, uint32_t tid, uint64_t ad
 
 static uint64_t total(const struct fixture *fixture, enum limpet_trace_total which)
 {
-	return limpet_accounting_totals(fixture->accounting)[which];
+	struct limpet_totals totals = *limpet_accounting_totals(fixture->accounting);
+
+	return *limpet_totals_at(&totals, which);
 }
 
 static void test_a_free_is_paired(void **state)
@@ -423,10 +425,10 @@ static void test_a_realloc_continues_a_block(void **state)
 	assert_int_equal(limpet_accounting_sort_sites(fixture->accounting), 2);
 	site = limpet_accounting_site_at(fixture->accounting, 0);
 	assert_int_equal(site->node, 5);
-	assert_int_equal(site->allocations - site->reallocations, 0);
+	assert_int_equal(site->counts.allocations - site->counts.reallocations, 0);
 	site = limpet_accounting_site_at(fixture->accounting, 1);
-	assert_int_equal(site->allocations - site->reallocations, 1);
-	assert_int_equal(site->frees - site->reallocations, 1);
+	assert_int_equal(site->counts.allocations - site->counts.reallocations, 1);
+	assert_int_equal(site->counts.frees - site->counts.reallocations, 1);
 }
 
 /* Of a block from before the capture the rows say so, and no figure. */
@@ -557,7 +559,8 @@ static void test_sites_are_of_the_period(void **state)
 	assert_int_equal(limpet_accounting_sort_sites(fixture->accounting), 2);
 	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 0)->node, 5);
 	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 1)->node, 9);
-	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 1)->allocated_bytes, 100);
+	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 1)->counts.allocated_bytes,
+			 100);
 	limpet_accounting_next_period(fixture->accounting, fixture->time_ns);
 	assert_int_equal(limpet_accounting_sort_sites(fixture->accounting), 0);
 	assert_int_equal(limpet_accounting_growing(fixture->accounting, &bytes), 5);
@@ -566,8 +569,9 @@ static void test_sites_are_of_the_period(void **state)
 	add(fixture, LIMPET_EVENT_FREE, 1, 0x2000, 0, 0);
 	assert_int_equal(limpet_accounting_sort_sites(fixture->accounting), 1);
 	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 0)->node, 5);
-	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 0)->allocations, 0);
-	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 0)->freed_bytes, 200);
+	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 0)->counts.allocations, 0);
+	assert_int_equal(limpet_accounting_site_at(fixture->accounting, 0)->counts.freed_bytes,
+			 200);
 	limpet_accounting_next_period(fixture->accounting, fixture->time_ns);
 	/* the leader fell: one that was not touched leads */
 	assert_int_equal(limpet_accounting_growing(fixture->accounting, &bytes), 9);
@@ -795,7 +799,7 @@ static void assert_same_books(struct limpet_accounting *a, struct limpet_account
 	size_t count = limpet_accounting_sort_sites(a);
 
 	assert_memory_equal(limpet_accounting_totals(a), limpet_accounting_totals(b),
-			    LIMPET_TOTAL_COUNT * sizeof(uint64_t));
+			    sizeof(struct limpet_totals));
 	assert_int_equal(limpet_accounting_live_bytes(a), limpet_accounting_live_bytes(b));
 	assert_int_equal(limpet_accounting_live_allocations(a),
 			 limpet_accounting_live_allocations(b));
@@ -805,7 +809,7 @@ static void assert_same_books(struct limpet_accounting *a, struct limpet_account
 	assert_int_equal(peak_a.capture_bytes, peak_b.capture_bytes);
 	assert_int_equal(peak_a.capture_ns, peak_b.capture_ns);
 	assert_memory_equal(limpet_accounting_period_sizes(a), limpet_accounting_period_sizes(b),
-			    LIMPET_TRACE_SIZE_BUCKETS * sizeof(struct limpet_accounting_size));
+			    LIMPET_TRACE_SIZE_BUCKETS * sizeof(struct limpet_size_counts));
 	assert_int_equal(limpet_accounting_sort_sites(b), count);
 	for (size_t i = 0; i < count; i++)
 		assert_memory_equal(limpet_accounting_site_at(a, i),

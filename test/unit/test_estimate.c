@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "common/counts.h"
 #include "common/err.h"
 #include "common/estimate.h"
 #include "common/sample.h"
@@ -426,6 +427,57 @@ static void test_hidden_kinds(void **state)
 		run_site(&sites[i], true);
 }
 
+/* ------------------------------------------------------------------ sums of samples */
+
+static void test_a_free_takes_off_what_its_allocation_added(void **state)
+{
+	struct limpet_counts counts = {0};
+	struct limpet_counts whole;
+
+	(void)state;
+	for (uint64_t i = 0; i < 100000; i++) {
+		const struct limpet_scaled_block share =
+			limpet_scale_block(i * 37 % 9973, 1u << 19, LIMPET_SCALE_SAMPLED);
+
+		limpet_counts_allocate(&counts, share.blocks, share.bytes);
+		limpet_counts_free(&counts, share.blocks, share.bytes, false, i % 3 == 0);
+	}
+	assert_int_equal(limpet_counts_live(&counts), 0);
+	assert_int_equal(limpet_counts_live_bytes(&counts), 0);
+	whole = limpet_counts_unscaled(&counts, LIMPET_SCALE_SAMPLED);
+	assert_true(whole.allocations > 100000 && whole.frees == whole.allocations);
+}
+
+static void test_certain_blocks_are_whole_in_any_scale(void **state)
+{
+	const struct limpet_scale scales[] = {LIMPET_SCALE_WHOLE, LIMPET_SCALE_SAMPLED};
+	const struct limpet_counts counts = {1, 2, 3, 4, 1ull << 40, 6, 7, 8};
+
+	(void)state;
+	for (size_t i = 0; i < LIMPET_COUNT_OF(scales); i++) {
+		const struct limpet_counts scaled = limpet_counts_scaled(&counts, scales[i]);
+		const struct limpet_counts again = limpet_counts_unscaled(&scaled, scales[i]);
+		const struct limpet_scaled_block share = limpet_scale_block(4711, 0, scales[i]);
+
+		assert_memory_equal(&again, &counts, sizeof(counts));
+		assert_int_equal(limpet_unscaled(share.blocks, scales[i].block_bits), 1);
+		assert_int_equal(limpet_unscaled(share.bytes, scales[i].byte_bits), 4711);
+	}
+}
+
+static void test_each_total_has_its_place(void **state)
+{
+	struct limpet_totals totals = {0};
+	uint64_t list[LIMPET_TOTAL_COUNT];
+
+	(void)state;
+	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
+		*limpet_totals_at(&totals, i) += i + 1;
+	limpet_totals_list(&totals, list);
+	for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
+		assert_int_equal(list[i], i + 1);
+}
+
 int main(void)
 {
 	const char *text = getenv("ESTIMATES");
@@ -440,6 +492,9 @@ int main(void)
 		cmocka_unit_test(test_sites),
 		cmocka_unit_test(test_churn),
 		cmocka_unit_test(test_hidden_kinds),
+		cmocka_unit_test(test_a_free_takes_off_what_its_allocation_added),
+		cmocka_unit_test(test_certain_blocks_are_whole_in_any_scale),
+		cmocka_unit_test(test_each_total_has_its_place),
 	};
 
 	if (text)

@@ -117,7 +117,7 @@ static void test_names_of_threads(void **state)
 /* ------------------------------------------------------------------ replay against aggregates */
 
 struct replay {
-	uint64_t totals[LIMPET_TOTAL_COUNT];
+	struct limpet_totals totals;
 	struct limpet_trace_site sites[CAPTURE_SITES + 3];
 	uint64_t live_bytes, peak_bytes;
 	uint32_t rows, peak_row;
@@ -126,16 +126,16 @@ struct replay {
 static void replay_row(struct replay *replay, const struct limpet_trace_event *row)
 {
 	struct limpet_trace_site *site = &replay->sites[row->node];
-	uint64_t *totals = replay->totals;
+	struct limpet_totals *totals = &replay->totals;
 
 	replay->rows++;
-	totals[LIMPET_TOTAL_EVENTS] += row->counted;
+	totals->events += row->counted;
 	switch (row->kind) {
 	case LIMPET_ROW_ALLOC:
 		site->counts.allocations++;
 		site->counts.allocated_bytes += row->size;
-		totals[LIMPET_TOTAL_ALLOCATIONS]++;
-		totals[LIMPET_TOTAL_ALLOCATED_BYTES] += row->size;
+		totals->counts.allocations++;
+		totals->counts.allocated_bytes += row->size;
 		replay->live_bytes += row->size;
 		if (replay->live_bytes > replay->peak_bytes) {
 			replay->peak_bytes = replay->live_bytes;
@@ -147,25 +147,25 @@ static void replay_row(struct replay *replay, const struct limpet_trace_event *r
 		site->counts.freed_bytes += row->size;
 		site->counts.temporary += row->temporary;
 		site->counts.reallocations += row->realloc;
-		totals[LIMPET_TOTAL_FREES]++;
-		totals[LIMPET_TOTAL_FREED_BYTES] += row->size;
-		totals[LIMPET_TOTAL_TEMPORARY] += row->temporary;
-		totals[LIMPET_TOTAL_REALLOCATIONS] += row->realloc;
+		totals->counts.frees++;
+		totals->counts.freed_bytes += row->size;
+		totals->counts.temporary += row->temporary;
+		totals->counts.reallocations += row->realloc;
 		replay->live_bytes -= row->size;
 		break;
 	case LIMPET_ROW_FOREIGN_FREE:
-		totals[LIMPET_TOTAL_FOREIGN_FREES]++;
-		totals[LIMPET_TOTAL_FOREIGN_FREED_BYTES] += row->size;
+		totals->foreign_frees++;
+		totals->foreign_freed_bytes += row->size;
 		break;
 	case LIMPET_ROW_MMAP:
-		totals[LIMPET_TOTAL_MMAPS]++;
-		totals[LIMPET_TOTAL_MMAP_BYTES] += row->size;
+		totals->mmaps++;
+		totals->mmap_bytes += row->size;
 		break;
 	case LIMPET_ROW_MUNMAP:
-		totals[LIMPET_TOTAL_MUNMAPS]++;
+		totals->munmaps++;
 		break;
 	case LIMPET_ROW_UNMAPPED:
-		totals[LIMPET_TOTAL_UNMAPPED_BYTES] += row->size;
+		totals->unmapped_bytes += row->size;
 		break;
 	default:
 		fail_msg("row of kind %u", row->kind);
@@ -179,9 +179,8 @@ static void check_period(struct limpet_trace_reader *reader, size_t block, struc
 
 	assert_int_equal(limpet_trace_period_load(reader, block, &period), 0);
 	/* bytes that munmap took and nobody had seen are not in single rows */
-	replay->totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES] =
-		period->totals[LIMPET_TOTAL_FOREIGN_UNMAPPED_BYTES];
-	assert_memory_equal(period->totals, replay->totals, sizeof(replay->totals));
+	replay->totals.foreign_unmapped_bytes = period->totals.foreign_unmapped_bytes;
+	assert_memory_equal(&period->totals, &replay->totals, sizeof(replay->totals));
 	assert_int_equal(period->rows, replay->rows);
 	assert_int_equal(period->peak_bytes, replay->peak_bytes);
 	assert_int_equal(period->peak_row, replay->peak_row);
@@ -237,7 +236,7 @@ static void test_events_say_what_periods_say(void **state)
 		limpet_trace_events_free(events);
 	}
 	assert_true(periods > 8);
-	assert_int_equal(replay.totals[LIMPET_TOTAL_EVENTS], capture.totals[LIMPET_TOTAL_EVENTS]);
+	assert_int_equal(replay.totals.events, capture.totals[LIMPET_TOTAL_EVENTS]);
 	limpet_trace_reader_free(reader);
 }
 
