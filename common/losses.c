@@ -57,6 +57,12 @@ static uint64_t that_clear(bool complete)
 	return losses;
 }
 
+uint64_t limpet_losses_known(uint64_t losses)
+{
+	return (losses & LIMPET_LOSSES_WRITTEN) |
+	       limpet_loss_if(losses & ~LIMPET_LOSSES_WRITTEN, LIMPET_LOSS_UNSAID);
+}
+
 bool limpet_losses_complete(uint64_t losses)
 {
 	return !(losses & that_clear(true));
@@ -67,7 +73,7 @@ bool limpet_losses_exact(uint64_t losses)
 	return !(losses & that_clear(false));
 }
 
-/* The order of the sentences; older traces have only the first one. */
+/* The order of the sentences. */
 static const enum limpet_loss in_words[] = {
 	LIMPET_LOSS_FUNCTIONS,    LIMPET_LOSS_THREAD_HEAPS, LIMPET_LOSS_LATE_ALLOCATOR,
 	LIMPET_LOSS_LATE_MODULES, LIMPET_LOSS_LATE_EVENTS,  LIMPET_LOSS_ENDED_EARLY,

@@ -32,7 +32,7 @@ enum limpet_loss {
 	LIMPET_LOSS_ENDED_EARLY = 13,    /* no space left on the disk, or in the file */
 	LIMPET_LOSS_FILE = 14,           /* the file could not be written */
 	LIMPET_LOSS_MEMORY = 15,         /* the collector ran out of memory */
-	LIMPET_LOSS_UNSAID = 16,         /* a reason that only an older or newer limpet knows */
+	LIMPET_LOSS_UNSAID = 16,         /* a reason that only a newer limpet knows */
 	LIMPET_LOSS_BROKEN = 17,         /* the program overwrote the shared memory */
 	LIMPET_LOSS_LATE_MODULES = 18,   /* modules whose first calls may not have been seen */
 	LIMPET_LOSS_STORED = 19, /* frees through an address that was stored before the capture */
@@ -68,6 +68,8 @@ struct limpet_dropped {
 	uint64_t mmaps, mmap_bytes, munmaps, munmap_bytes;
 };
 
+/* Bits of a trace: those that only a newer limpet knows become LIMPET_LOSS_UNSAID. */
+uint64_t limpet_losses_known(uint64_t losses);
 /* For a set of bits; unknown bits clear both. */
 bool limpet_losses_complete(uint64_t losses);
 bool limpet_losses_exact(uint64_t losses);

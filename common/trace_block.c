@@ -77,7 +77,7 @@ void limpet_trace_mark_encode(const struct limpet_trace_mark *mark,
 	put_32(ret_bytes + AT_SKIPPABLE, LIMPET_TRACE_SKIPPABLE_MAGIC);
 	put_32(ret_bytes + AT_PAYLOAD_BYTES, LIMPET_TRACE_MARK_PAYLOAD_BYTES);
 	put_32(ret_bytes + AT_MAGIC, LIMPET_TRACE_MARK_MAGIC);
-	put_16(ret_bytes + AT_VERSION, mark->version);
+	put_16(ret_bytes + AT_VERSION, LIMPET_TRACE_VERSION);
 	put_16(ret_bytes + AT_TYPE, mark->type);
 	put_32(ret_bytes + AT_SEQUENCE, mark->sequence);
 	put_32(ret_bytes + AT_FRAME_BYTES, mark->frame_bytes);
@@ -186,11 +186,9 @@ int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 	assert(content->count >= LIMPET_TRACE_CONTENT_HEAD_BYTES);
 	if (content->count > LIMPET_TRACE_CONTENT_MAX_BYTES)
 		return -EMSGSIZE;
-	if (!mark->version)
-		mark->version = LIMPET_TRACE_PLAIN_VERSION;
 	mark->content_bytes = (uint32_t)content->count;
 	put_32(content->data, LIMPET_TRACE_CONTENT_MAGIC);
-	put_16(content->data + 4, mark->version);
+	put_16(content->data + 4, LIMPET_TRACE_VERSION);
 	put_16(content->data + 6, mark->type);
 	put_32(content->data + 8, mark->content_bytes);
 	put_32(content->data + 12, mark->sequence);
@@ -215,9 +213,9 @@ int limpet_trace_content_check(const struct limpet_trace_mark *mark, const uint8
 			       size_t count, struct limpet_cursor *ret_sections)
 {
 	if (count < LIMPET_TRACE_CONTENT_HEAD_BYTES ||
-	    get_32(content) != LIMPET_TRACE_CONTENT_MAGIC || get_16(content + 4) != mark->version ||
-	    get_16(content + 6) != mark->type || get_32(content + 8) != count ||
-	    get_32(content + 12) != mark->sequence)
+	    get_32(content) != LIMPET_TRACE_CONTENT_MAGIC ||
+	    get_16(content + 4) != LIMPET_TRACE_VERSION || get_16(content + 6) != mark->type ||
+	    get_32(content + 8) != count || get_32(content + 12) != mark->sequence)
 		return -EBADMSG;
 	*ret_sections = limpet_cursor_of(content + LIMPET_TRACE_CONTENT_HEAD_BYTES,
 					 count - LIMPET_TRACE_CONTENT_HEAD_BYTES);

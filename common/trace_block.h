@@ -13,7 +13,8 @@
 
 /* The fields of a mark. */
 struct limpet_trace_mark {
-	uint16_t version, type;
+	uint16_t version; /* of a mark that was decoded */
+	uint16_t type;
 	uint32_t sequence;
 	uint32_t frame_bytes;   /* of the zstd frame that follows the mark */
 	uint32_t content_bytes; /* decompressed, the content's head included */
@@ -36,8 +37,7 @@ void limpet_trace_put_number(struct limpet_bytes *content, unsigned tag, uint64_
 void limpet_trace_put_string(struct limpet_bytes *content, unsigned tag, const char *string);
 
 /* Appends a whole block (mark and frame) to `out`. The caller sets type, sequence and times of
- * `mark`, and its version unless it is the plain one; the other fields are filled in. -ENOMEM,
- * -EMSGSIZE: `out` is unchanged. */
+ * `mark`; the other fields are filled in. -ENOMEM, -EMSGSIZE: `out` is unchanged. */
 int limpet_trace_block_put(struct limpet_bytes *out, ZSTD_CCtx *zstd,
 			   struct limpet_trace_mark *mark, struct limpet_bytes *content);
 

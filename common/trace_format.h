@@ -9,13 +9,8 @@
 
 #include <stdint.h>
 
-/* Raised when an older reader would misread; new sections and block types do not raise it.
- * 2: rows may be samples. 3: there may be gaps; only the HEADER of such a trace has it. 4: an
- * EVENTS block with scattered pairs. 5: one whose ages are differences. */
-#define LIMPET_TRACE_VERSION 5u
-#define LIMPET_TRACE_SCATTERED_VERSION 5u
-#define LIMPET_TRACE_GAPS_VERSION 3u
-#define LIMPET_TRACE_PLAIN_VERSION 2u
+/* Raised when an older reader would misread; new sections and block types do not raise it. */
+#define LIMPET_TRACE_VERSION 1u
 
 /* The mark: skippable frame magic, length of its payload, payload. Frozen over all versions. */
 #define LIMPET_TRACE_SKIPPABLE_MAGIC 0x184D2A5Cu
@@ -101,10 +96,9 @@ enum limpet_trace_header_section {
 	LIMPET_HEADER_CPUS,
 	LIMPET_HEADER_CONTAINER,
 	LIMPET_HEADER_CGROUP_LIMIT_BYTES, /* absent: unlimited or unknown */
-	LIMPET_HEADER_OVERLOAD_BYTES, /* period of samples taken in overloads; 0: none are taken */
-	LIMPET_HEADER_COMPACT,        /* 1: no EVENTS */
-	LIMPET_HEADER_MAX_BYTES,      /* absent: nothing is given up */
-	/* 32: of older traces */
+	LIMPET_HEADER_OVERLOAD_BYTES,  /* period of samples taken in overloads; 0: none are taken */
+	LIMPET_HEADER_COMPACT,         /* 1: no EVENTS */
+	LIMPET_HEADER_MAX_BYTES,       /* absent: nothing is given up */
 	LIMPET_HEADER_UNFOLLOWED = 33, /* allocators that are not followed, in words */
 	LIMPET_HEADER_PAGES,           /* 1: blocks are pages of memory that were touched */
 	/* Of resident memory, before the agent was loaded: sum, bytes that malloc_trim(0) returns,
@@ -220,7 +214,7 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_TOTALS, /* since the capture's start, in the order of limpet_trace_total */
 	LIMPET_PERIOD_GAUGES, /* time in ns, RSS, charged to the cgroup, threads, upper bound of
 				 limpet's own part of RSS, pages of files and shared ones in RSS
-				 without limpet's own (absent or 0: unknown) */
+				 without limpet's own (0: unknown) */
 	LIMPET_PERIOD_LOSSES, /* since the start: dropped events, truncated stacks, unseen calls;
 				 the dropped by kind, see limpet_dropped; inferred frees and their
 				 bytes since there were losses */
@@ -234,9 +228,8 @@ enum limpet_trace_period_section {
 	LIMPET_PERIOD_HELD,      /* what sites held at the capture's peak: blocks, bytes */
 	LIMPET_PERIOD_TIMELINE,  /* of SUMS: earlier points of time */
 	LIMPET_PERIOD_REASONS,   /* a bit for each enum limpet_loss that is known to apply so far;
-				    absent: none, or an older writer */
+				    absent: none */
 	LIMPET_PERIOD_REALLOCS   /* of SITES, those with any: frees that were a realloc's */
-				 /* 32: of older traces */
 };
 enum limpet_trace_total {
 	LIMPET_TOTAL_EVENTS,

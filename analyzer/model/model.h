@@ -225,7 +225,7 @@ uint32_t limpet_model_symbols(const struct limpet_model *model, uint32_t module,
 size_t limpet_model_addresses(const struct limpet_model *model,
 			      const struct limpet_model_address **ret_addresses);
 
-/* Whether the RSS of its points is known without limpet's own part: not in older traces. */
+/* Whether the RSS of its points is known without limpet's own part. */
 static inline bool limpet_model_has_own_part(const struct limpet_model *model)
 {
 	for (size_t i = 0; i < model->timeline_count; i++)

@@ -106,31 +106,21 @@ static struct limpet_open_block block_of(const struct limpet_open_slot *slot)
 }
 
 bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
-			     const struct limpet_open_block *like, bool any_thread, uint32_t hash,
-			     uint32_t *ret_thread)
+			     const struct limpet_open_block *like, uint32_t hash)
 {
-	size_t found = SIZE_MAX;
-
 	if (!blocks->capacity)
 		return false;
 	for (size_t at = hash & (blocks->capacity - 1); blocks->slots[at].count;
 	     at = next_of(blocks, at)) {
-		if (!is_alike(&blocks->slots[at], like, hash))
+		if (!is_alike(&blocks->slots[at], like, hash) ||
+		    blocks->slots[at].thread != like->thread)
 			continue;
-		if (blocks->slots[at].thread == like->thread) {
-			found = at;
-			break;
-		}
-		if (any_thread && found == SIZE_MAX)
-			found = at;
+		blocks->slots[at].count -= ONE;
+		if (blocks->slots[at].count < ONE)
+			clear(blocks, at);
+		return true;
 	}
-	if (found == SIZE_MAX)
-		return false;
-	*ret_thread = blocks->slots[found].thread;
-	blocks->slots[found].count -= ONE;
-	if (blocks->slots[found].count < ONE)
-		clear(blocks, found);
-	return true;
+	return false;
 }
 
 uint64_t limpet_open_blocks_next(const struct limpet_open_blocks *blocks, size_t *at,

@@ -55,11 +55,9 @@ static inline void limpet_open_blocks_prefetch(const struct limpet_open_blocks *
 /* -ENOMEM. */
 int limpet_open_blocks_add(struct limpet_open_blocks *blocks, const struct limpet_open_block *block,
 			   uint32_t hash) LIMPET_MUST_CHECK;
-/* Removes one that is equal to `like`; with `any_thread` another thread's, if its own has none.
- * False: there is none. */
+/* Removes one that is equal to `like`. False: there is none. */
 bool limpet_open_blocks_take(struct limpet_open_blocks *blocks,
-			     const struct limpet_open_block *like, bool any_thread, uint32_t hash,
-			     uint32_t *ret_thread);
+			     const struct limpet_open_block *like, uint32_t hash);
 /* The next entry from slot `*at` on, which is set to the slot after it; returns the entry's number
  * of blocks, 0: no more. */
 uint64_t limpet_open_blocks_next(const struct limpet_open_blocks *blocks, size_t *at,

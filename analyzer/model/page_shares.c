@@ -318,6 +318,6 @@ const char *limpet_page_shares_unknown(const struct limpet_model *model)
 	if (end == LIMPET_END_TARGET_EXIT || end == LIMPET_END_TARGET_EXEC ||
 	    end == LIMPET_END_TARGET_KILLED)
 		return "the program had ended before its pages could be looked at";
-	return "the trace does not say which pages were resident: there were no live blocks, an "
-	       "older limpet wrote it, or the pages could not be looked at";
+	return "the trace does not say which pages were resident: there were no live blocks, or "
+	       "the pages could not be looked at";
 }

@@ -88,7 +88,6 @@ struct work {
 	uint64_t next_tick; /* the first at which more than counting is to be done */
 	uint64_t peak_tick; /* in which to look for the peak; UINT64_MAX: not now */
 	bool counting, ended, peaked;
-	bool owners_known; /* in this block: whose blocks are freed */
 	uint64_t losses;
 	uint8_t ages_below[65]; /* by bit length of an age in ticks: bucket of the smallest such */
 };
@@ -539,7 +538,6 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 {
 	const uint64_t tick = rows->ticks[at], age = rows->ages[at];
 	struct thread *thread = owner_of(work, rows, at);
-	uint32_t number;
 	const struct limpet_open_block like = {.size = kind->size,
 					       .tick = tick > age ? tick - age : 0,
 					       .node = kind->node,
@@ -559,14 +557,13 @@ static inline int add_release(struct work *work, struct kind *kind, struct threa
 		caller->own_freed_bytes += kind->one.bytes;
 	}
 	/* Not found: its thread is not kept, or its allocation was lost or discarded. */
-	if (!limpet_open_blocks_take(&work->open, &like, !work->owners_known, hash, &number)) {
+	if (!limpet_open_blocks_take(&work->open, &like, hash)) {
 		if (work->older_bytes > 0 && !is_filtered(work)) {
 			work->older_bytes -= bytes;
 			work->live_bytes -= bytes;
 		}
 		return 0;
 	}
-	thread = work->threads[number];
 	meet_kind(work, kind);
 	meet_thread(work, thread);
 	kind->freed[age_bucket_of_ticks(work, age)] += !realloc;
@@ -738,7 +735,6 @@ static int replay_block(struct work *work, struct limpet_trace_reader *reader, s
 		return code;
 	work->block = block;
 	work->next_tick = 0;
-	work->owners_known = limpet_trace_events_knows_owners(events);
 	work->part_until_ns = work->options->parts ? 0 : UINT64_MAX;
 	code = take_threads_of_block(work, events);
 	if (code == 0)

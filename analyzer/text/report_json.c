@@ -62,7 +62,7 @@ static json_t *unseen_high(const struct limpet_model *model, double most)
 				   : json_null();
 }
 
-/* Dropped events by kind; `unknown`: of no known kind, as in older traces. */
+/* Dropped events by kind; `unknown`: of no known kind. */
 static json_t *dropped_object(const struct limpet_model *model)
 {
 	const struct limpet_dropped *dropped = &model->missing.dropped;

@@ -80,7 +80,7 @@ static void print_ranges(struct limpet_printer *printer)
 			   "allocations are not counted");
 }
 
-/* Whether the RSS includes limpet's own part, which each tick has, except in older traces. */
+/* Whether the RSS includes limpet's own part, which each tick has, unless it could not be read. */
 static const char *say_own_part(char ret[BETWEEN], struct limpet_printer *printer, uint64_t rss)
 {
 	const struct limpet_trace_end *end = printer->report->model->end;

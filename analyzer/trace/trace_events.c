@@ -15,11 +15,11 @@ struct wide {
 struct limpet_trace_events {
 	uint8_t *buffer;
 	struct limpet_cursor ops, times, pair_numbers, ages, switches, sizes, addresses, owners;
-	bool has_addresses, has_owners;
+	bool has_addresses;
 	bool scattered; /* rows refer to pairs by `made` and `gone`, not by pair_numbers */
 	struct wide made, gone;
-	uint64_t *made_at;    /* of each pair: tick of its last row without an age, plus 1; 0: none
-			       * yet; NULL: ages are as they are */
+	uint64_t *made_at;    /* scattered: of each pair, tick of its last row without an age, plus
+			       * 1; 0: none yet */
 	uint32_t pairs_known; /* different pairs in the rows so far */
 	uint64_t address;
 	uint32_t rows; /* not yet decoded */
@@ -193,10 +193,10 @@ static int read_tids(struct limpet_trace_events *events, struct limpet_cursor ti
 static int read_columns(struct limpet_trace_events *events, struct limpet_cursor sections)
 {
 	struct limpet_cursor section, counts = {0}, nodes = {0}, sizes = {0}, tids = {0};
-	struct limpet_cursor list = {0}, nibbles = {0}, steps = {0};
+	struct limpet_cursor list = {0}, nibbles = {0};
 	struct wide wide_nodes = {0}, wide_sizes = {0};
 	LIMPET_FREE uint8_t *split = NULL;
-	bool has_nibbles = false, has_steps = false;
+	bool has_nibbles = false;
 	unsigned tag;
 	int code;
 
@@ -220,16 +220,14 @@ static int read_columns(struct limpet_trace_events *events, struct limpet_cursor
 			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_MADE, &events->made),
 			WIDE_COLUMNS(LIMPET_EVENTS_WIDE_GONE, &events->gone),
 			[LIMPET_EVENTS_PAIR_NIBBLES] = &nibbles,
-			[LIMPET_EVENTS_AGE_STEPS] = &steps,
+			[LIMPET_EVENTS_AGE_STEPS] = &events->ages,
 		};
 
 		if (tag < LIMPET_COUNT_OF(columns))
 			*columns[tag] = section;
 		events->scattered |= tag == LIMPET_EVENTS_NODES;
 		events->has_addresses |= tag == LIMPET_EVENTS_ADDRESSES;
-		events->has_owners |= tag == LIMPET_EVENTS_OWNERS;
 		has_nibbles |= tag == LIMPET_EVENTS_PAIR_NIBBLES;
-		has_steps |= tag == LIMPET_EVENTS_AGE_STEPS;
 	}
 	events->rows = (uint32_t)limpet_cursor_limited(&counts, LIMPET_TRACE_ROWS_MAX);
 	limpet_cursor_varint(&counts); /* events among the rows: for readers that only count */
@@ -241,8 +239,7 @@ static int read_columns(struct limpet_trace_events *events, struct limpet_cursor
 		code = events->scattered
 			       ? read_scattered_pairs(events, list, &wide_nodes, &wide_sizes)
 			       : read_pairs(events, nodes, sizes);
-	if (code == 0 && has_steps) {
-		events->ages = steps;
+	if (code == 0 && events->scattered) {
 		events->made_at = calloc(events->pair_count + 1ul, sizeof(*events->made_at));
 		code = events->made_at ? 0 : -ENOMEM;
 	}
@@ -341,7 +338,8 @@ static inline uint32_t next_pair(struct limpet_trace_events *events, unsigned ki
 /* Of a row with a pair; `pair` may be none of the block's, which is damaged then. */
 static inline uint64_t age_from(struct limpet_trace_events *events, uint64_t number, uint32_t pair)
 {
-	const uint64_t made_at = pair < events->pair_count ? events->made_at[pair] : 0;
+	const uint64_t made_at =
+		events->scattered && pair < events->pair_count ? events->made_at[pair] : 0;
 
 	return made_at ? events->tick - (made_at - 1) + limpet_trace_unzigzag(number) : number;
 }
@@ -364,7 +362,7 @@ static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 	rows->threads[at] = events->thread;
 	if (limpet_row_has_pair(kind)) {
 		rows->pairs[at] = next_pair(events, kind);
-		if (events->made_at && !limpet_row_has_age(kind) &&
+		if (events->scattered && !limpet_row_has_age(kind) &&
 		    rows->pairs[at] < events->pair_count)
 			events->made_at[rows->pairs[at]] = events->tick + 1;
 	} else {
@@ -373,10 +371,8 @@ static inline void decode_row(struct limpet_trace_events *events, uint32_t at)
 	}
 	if (limpet_row_has_age(kind)) {
 		number = next_number(events, &events->ages);
-		rows->ages[at] =
-			events->made_at ? age_from(events, number, rows->pairs[at]) : number;
-		/* Without the column it is not known: assume the row's thread. */
-		number = events->has_owners ? next_number(events, &events->owners) : 0;
+		rows->ages[at] = age_from(events, number, rows->pairs[at]);
+		number = next_number(events, &events->owners);
 		events->damaged |= number > events->tid_count;
 		rows->owners[at] = number ? (uint32_t)number - 1 : events->thread;
 	}
@@ -416,11 +412,6 @@ uint32_t limpet_trace_events_pairs(const struct limpet_trace_events *events,
 	*ret_nodes = events->pair_nodes;
 	*ret_sizes = events->pair_sizes;
 	return events->pair_count;
-}
-
-bool limpet_trace_events_knows_owners(const struct limpet_trace_events *events)
-{
-	return events->has_owners;
 }
 
 uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,

@@ -135,7 +135,7 @@ static int read_overloads(struct limpet_trace_period *period, struct limpet_curs
 	return list->failed ? -EBADMSG : 0;
 }
 
-static void read_dropped(struct limpet_trace_period *period, struct limpet_cursor *section)
+static void read_losses(struct limpet_trace_period *period, struct limpet_cursor *section)
 {
 	struct limpet_dropped *dropped = &period->dropped;
 	uint64_t *const numbers[] = {
@@ -145,26 +145,11 @@ static void read_dropped(struct limpet_trace_period *period, struct limpet_curso
 		&period->inferred_frees, &period->inferred_bytes,
 	};
 
-	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
-		*numbers[i] = limpet_cursor_varint(section);
-}
-
-static void read_losses(struct limpet_trace_period *period, struct limpet_cursor *section)
-{
 	period->dropped_events = limpet_cursor_varint(section);
 	period->truncated_stacks = limpet_cursor_varint(section);
 	period->unseen_calls = limpet_cursor_varint(section);
-	if (limpet_cursor_left(section))
-		read_dropped(period, section);
-}
-
-/* A newer limpet may know other reasons. */
-static uint64_t read_reasons(struct limpet_cursor *section)
-{
-	const uint64_t reasons = limpet_cursor_varint(section);
-
-	return (reasons & LIMPET_LOSSES_WRITTEN) |
-	       limpet_loss_if(reasons & ~LIMPET_LOSSES_WRITTEN, LIMPET_LOSS_UNSAID);
+	for (size_t i = 0; i < LIMPET_COUNT_OF(numbers); i++)
+		*numbers[i] = limpet_cursor_varint(section);
 }
 
 static int read_site_list(const struct limpet_trace_reader *reader,
@@ -247,27 +232,22 @@ static int read_period_section(const struct limpet_trace_reader *reader,
 		period->rows = (uint32_t)limpet_cursor_limited(section, LIMPET_TRACE_ROWS_MAX);
 		break;
 	case LIMPET_PERIOD_TOTALS:
-		/* a newer limpet may write more of them, an older one fewer */
-		for (unsigned i = 0; i < LIMPET_TOTAL_COUNT && limpet_cursor_left(section); i++)
+		for (unsigned i = 0; i < LIMPET_TOTAL_COUNT; i++)
 			*limpet_totals_at(&period->totals, i) = limpet_cursor_varint(section);
 		break;
 	case LIMPET_PERIOD_GAUGES:
 		limpet_cursor_varint(section);
 		period->rss_bytes = limpet_cursor_varint(section);
-		if (limpet_cursor_left(section))
-			period->cgroup_bytes = limpet_cursor_varint(section);
-		if (limpet_cursor_left(section))
-			period->threads = limpet_cursor_varint(section);
-		if (limpet_cursor_left(section))
-			period->agent_bytes = limpet_cursor_varint(section);
-		if (limpet_cursor_left(section))
-			period->file_bytes = limpet_cursor_varint(section);
+		period->cgroup_bytes = limpet_cursor_varint(section);
+		period->threads = limpet_cursor_varint(section);
+		period->agent_bytes = limpet_cursor_varint(section);
+		period->file_bytes = limpet_cursor_varint(section);
 		break;
 	case LIMPET_PERIOD_LOSSES:
 		read_losses(period, section);
 		break;
 	case LIMPET_PERIOD_REASONS:
-		period->losses = read_reasons(section);
+		period->losses = limpet_losses_known(limpet_cursor_varint(section));
 		break;
 	case LIMPET_PERIOD_PEAK:
 		period->peak_bytes = limpet_cursor_varint(section);

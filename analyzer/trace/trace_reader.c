@@ -28,6 +28,7 @@ struct limpet_trace_reader {
 	uint64_t expected;   /* number of the next block */
 	bool ended;          /* an END was seen */
 	uint64_t last_ns;    /* of the last period */
+	bool gap_seen;       /* a GAP */
 	bool newer;          /* a mark of a later format was seen */
 	uint16_t newer_version;
 	struct limpet_trace_damage damage;
@@ -170,7 +171,6 @@ static int add_block(struct limpet_trace_reader *reader, const struct limpet_tra
 		return -ENOMEM;
 	reader->blocks[reader->block_count++] = (struct limpet_trace_block){
 		.type = mark->type,
-		.version = mark->version,
 		.damaged = damaged,
 		.sequence = mark->sequence,
 		.frame_bytes = mark->frame_bytes,
@@ -217,6 +217,7 @@ static int index_blocks(struct limpet_trace_reader *reader)
 		end = offset + LIMPET_TRACE_MARK_BYTES + mark.frame_bytes;
 		if (end <= reader->file_bytes && mark.type == LIMPET_TRACE_GAP) {
 			code = add_block(reader, &mark, offset, false);
+			reader->gap_seen = true;
 			offset = end;
 		} else if (end <= reader->file_bytes &&
 			   frame_is_whole(reader, offset + LIMPET_TRACE_MARK_BYTES, &mark)) {
@@ -337,44 +338,51 @@ static int check_sequence_with_gaps(struct limpet_trace_reader *reader)
 	return 0;
 }
 
+/* Whether blocks may have been given up or replaced. The HEADER, which says so, may be damaged. */
 static bool has_gaps(const struct limpet_trace_reader *reader)
 {
-	for (size_t i = 0; i < reader->block_count; i++)
-		if (reader->blocks[i].type == LIMPET_TRACE_HEADER)
-			return reader->blocks[i].version > LIMPET_TRACE_PLAIN_VERSION;
-	return false;
+	const struct limpet_trace_target *target = &reader->tables.target;
+
+	return target->compact || target->max_bytes || reader->gap_seen;
+}
+
+/* Reads a block, if it is of a table. */
+static int read_table(struct limpet_trace_reader *reader, size_t at)
+{
+	struct limpet_trace_block *block = &reader->blocks[at];
+	LIMPET_FREE uint8_t *buffer = NULL;
+	struct limpet_cursor sections;
+	int code;
+
+	if (block->damaged)
+		return 0;
+	if (block->type == LIMPET_TRACE_PERIOD && block->last_ns > reader->last_ns)
+		reader->last_ns = block->last_ns;
+	if (block->type != LIMPET_TRACE_HEADER && block->type != LIMPET_TRACE_MODULES &&
+	    block->type != LIMPET_TRACE_NODES && block->type != LIMPET_TRACE_END &&
+	    block->type != LIMPET_TRACE_THREADS && block->type != LIMPET_TRACE_MARKS)
+		return 0;
+	code = limpet_trace_reader_load(reader, at, &buffer, &sections);
+	if (code == 0)
+		code = limpet_trace_tables_read(&reader->tables, block->type, sections);
+	if (code != -EBADMSG)
+		return code;
+	block->damaged = true;
+	reader->damage.blocks_damaged++;
+	reader->damage.gone = true;
+	return 0;
 }
 
 /* Reads the tables from the blocks from `first` on, whose numbers were checked. */
 static int read_tables(struct limpet_trace_reader *reader, size_t first)
 {
 	struct limpet_trace_end *end = &reader->tables.end;
+	int code = 0;
 
-	for (size_t i = first; i < reader->block_count; i++) {
-		struct limpet_trace_block *block = &reader->blocks[i];
-		LIMPET_FREE uint8_t *buffer = NULL;
-		struct limpet_cursor sections;
-		int code;
-
-		if (block->damaged)
-			continue;
-		if (block->type == LIMPET_TRACE_PERIOD && block->last_ns > reader->last_ns)
-			reader->last_ns = block->last_ns;
-		if (block->type != LIMPET_TRACE_HEADER && block->type != LIMPET_TRACE_MODULES &&
-		    block->type != LIMPET_TRACE_NODES && block->type != LIMPET_TRACE_END &&
-		    block->type != LIMPET_TRACE_THREADS && block->type != LIMPET_TRACE_MARKS)
-			continue;
-		code = limpet_trace_reader_load(reader, i, &buffer, &sections);
-		if (code == 0)
-			code = limpet_trace_tables_read(&reader->tables, block->type, sections);
-		if (code == -EBADMSG) {
-			block->damaged = true;
-			reader->damage.blocks_damaged++;
-			reader->damage.gone = true;
-		} else if (code < 0) {
-			return code;
-		}
-	}
+	for (size_t i = first; code == 0 && i < reader->block_count; i++)
+		code = read_table(reader, i);
+	if (code < 0)
+		return code;
 	limpet_trace_tables_settle(&reader->tables);
 	if (!end->known) {
 		end->end = reader->writer_alive ? LIMPET_END_RUNNING : LIMPET_END_COLLECTOR_LOST;
@@ -500,12 +508,14 @@ static int open_checked(struct limpet_trace_reader *reader, const char *path,
 	}
 	if (!has_whole_block(reader))
 		return explain_nothing(reader, path, err);
-	if (has_gaps(reader))
-		code = check_sequence_with_gaps(reader);
-	else
+	/* The HEADER, which tells how to check the numbers of the others. */
+	code = read_table(reader, 0);
+	if (!has_gaps(reader))
 		check_sequence(reader, 0);
+	else if (code == 0)
+		code = check_sequence_with_gaps(reader);
 	if (code == 0)
-		code = read_tables(reader, 0);
+		code = read_tables(reader, 1);
 	if (code < 0)
 		return limpet_err_set(err, code, "cannot read '%s': %s", path, strerror(-code));
 	return 0;
@@ -660,8 +670,7 @@ int limpet_trace_reader_load(struct limpet_trace_reader *reader, size_t block, u
 			     struct limpet_cursor *ret_sections)
 {
 	const struct limpet_trace_block *from = &reader->blocks[block];
-	struct limpet_trace_mark mark = {
-		.version = from->version, .type = from->type, .sequence = from->sequence};
+	struct limpet_trace_mark mark = {.type = from->type, .sequence = from->sequence};
 	LIMPET_FREE uint8_t *frame = NULL, *content = NULL;
 	size_t count;
 	int code;

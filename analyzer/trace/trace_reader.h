@@ -57,7 +57,7 @@ struct limpet_trace_target {
 	uint64_t cgroup_limit_bytes; /* 0: unlimited or unknown */
 	bool compact;                /* sums of time spans, no single events */
 	bool pages;                  /* blocks are pages of memory that were touched */
-	bool other_allocators;       /* others than glibc's are followed; older traces: false */
+	bool other_allocators;       /* others than glibc's are followed */
 	uint64_t max_bytes; /* the oldest events were discarded to stay within it; 0: none were */
 	uint64_t page_bytes;
 	uint32_t cpus;
@@ -99,7 +99,7 @@ uint32_t limpet_trace_reader_nodes(const struct limpet_trace_reader *reader,
 uint32_t limpet_trace_reader_owners(const struct limpet_trace_reader *reader,
 				    char *const **ret_names);
 
-/* The last name that the trace has of a thread; "": none, as in a trace of an older limpet. */
+/* The last name that the trace has of a thread; "": none. */
 const char *limpet_trace_reader_thread_name(const struct limpet_trace_reader *reader, uint32_t tid);
 
 /* A time that the user named: `limpet mark`. */
@@ -144,8 +144,7 @@ const char *limpet_trace_end_word(enum limpet_end end);
 
 struct limpet_trace_block {
 	uint16_t type; /* enum limpet_trace_block_type; skip unknown types */
-	uint16_t version;
-	bool damaged; /* or replaced by another, but not yet removed */
+	bool damaged;  /* or replaced by another, but not yet removed */
 	uint32_t sequence;
 	uint32_t frame_bytes, content_bytes;
 	uint64_t first_ns, last_ns; /* time it covers */
@@ -208,9 +207,6 @@ int limpet_trace_events_rows(struct limpet_trace_events *events,
 /* Stack (always valid) and size of each pair. Returns their number. */
 uint32_t limpet_trace_events_pairs(const struct limpet_trace_events *events,
 				   const uint32_t **ret_nodes, const uint64_t **ret_sizes);
-/* False: of a trace of an early limpet, in which a block's owner is taken for the thread that freed
- * it. */
-bool limpet_trace_events_knows_owners(const struct limpet_trace_events *events);
 /* The thread ids of the rows, followed by a 0 for an unknown thread. Returns their number,
  * including the 0. */
 uint32_t limpet_trace_events_threads(const struct limpet_trace_events *events,
@@ -248,9 +244,9 @@ struct limpet_trace_period {
 	uint64_t threads, agent_bytes;                           /* the same */
 	uint64_t file_bytes;                                     /* the same */
 	uint64_t dropped_events, truncated_stacks, unseen_calls; /* since the start */
-	struct limpet_dropped dropped;           /* of the dropped events; an older trace: 0 */
-	uint64_t inferred_frees, inferred_bytes; /* since there were losses; likewise */
-	uint64_t losses;     /* LIMPET_LOSS_BIT, as far as known at its end; likewise */
+	struct limpet_dropped dropped;                           /* of the dropped events */
+	uint64_t inferred_frees, inferred_bytes;                 /* since there were losses */
+	uint64_t losses;     /* LIMPET_LOSS_BIT, as far as known at its end */
 	uint64_t peak_bytes; /* within the period */
 	uint32_t peak_row;   /* rows of the block up to it */
 	uint64_t peak_ns;

@@ -478,15 +478,6 @@ static int read_nodes(struct limpet_trace_tables *tables, struct limpet_cursor *
 
 /* ------------------------------------------------------------------ END */
 
-/* There are words about why it is not complete, but none of the losses has words. */
-static bool is_unexplained(const struct limpet_trace_end *end)
-{
-	for (unsigned i = 0; i < LIMPET_LOSS_UNFINISHED; i++)
-		if (end->losses & LIMPET_LOSS_BIT(i) && limpet_loss_has_words((enum limpet_loss)i))
-			return false;
-	return end->because[0];
-}
-
 static void take_ending(struct limpet_trace_end *end, unsigned tag, uint64_t value)
 {
 	switch (tag) {
@@ -509,7 +500,7 @@ static void take_ending(struct limpet_trace_end *end, unsigned tag, uint64_t val
 		end->agent_memory_bytes = value;
 		break;
 	case LIMPET_ENDING_LOSSES:
-		end->losses = value & LIMPET_LOSSES_WRITTEN;
+		end->losses = limpet_losses_known(value);
 		break;
 	case LIMPET_ENDING_AGENT_RESIDENT_BYTES:
 		end->agent_resident_bytes = value;
@@ -523,7 +514,6 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 {
 	struct limpet_trace_end *end = &tables->end, read = *end;
 	struct limpet_cursor section;
-	bool complete = false;
 	unsigned tag;
 
 	if (end->known)
@@ -559,16 +549,10 @@ static int read_end(struct limpet_trace_tables *tables, struct limpet_cursor *se
 		    (tag == LIMPET_ENDING_REASON &&
 		     (value == LIMPET_END_RUNNING || value >= LIMPET_END_COLLECTOR_LOST)))
 			return -EBADMSG;
-		if (tag == LIMPET_ENDING_COMPLETE)
-			complete = value == 1;
 		take_ending(&read, tag, value);
 	}
 	if (sections->failed)
 		return -EBADMSG;
-	/* An older limpet wrote only LIMPET_ENDING_COMPLETE, and a newer one may know other
-	 * losses. */
-	if (!complete && (limpet_losses_complete(read.losses) || is_unexplained(&read)))
-		read.losses |= LIMPET_LOSS_BIT(LIMPET_LOSS_UNSAID);
 	read.known = true;
 	*end = read;
 	return 0;

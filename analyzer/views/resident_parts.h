@@ -43,8 +43,8 @@ struct limpet_parts {
 /* `before`: NULL or not known: nothing is said of changes. Borrows from `after`. */
 void limpet_parts_between(const struct limpet_resident_account *before,
 			  const struct limpet_resident_account *after, struct limpet_parts *ret);
-/* Of the whole capture. Older traces have no accounts, nor have those of programs that ended by
- * themselves or had more than 4 GiB. */
+/* Of the whole capture. Traces of programs that ended by themselves or had more than 4 GiB have no
+ * accounts. */
 void limpet_parts_of(const struct limpet_model *model, struct limpet_parts *ret);
 /* The same; or, where that is not known, of before the capture. */
 void limpet_parts_last(const struct limpet_model *model, struct limpet_parts *ret);

@@ -376,7 +376,7 @@ static void put_column(struct limpet_bytes *content, unsigned tag,
 	content->failed |= column->failed;
 }
 
-static bool put_pairs(const struct limpet_event_block *block, struct limpet_event_planes *planes,
+static void put_pairs(const struct limpet_event_block *block, struct limpet_event_planes *planes,
 		      struct limpet_bytes *content)
 {
 	const struct limpet_event_pairs pairs = {.ops = &block->ops,
@@ -394,19 +394,17 @@ static bool put_pairs(const struct limpet_event_block *block, struct limpet_even
 				   block->pair_numbers.failed;
 		if (!content->failed)
 			limpet_event_planes_put(planes, &pairs, content);
-		return true;
+		return;
 	}
 	put_column(content, LIMPET_EVENTS_PAIR_NODES, &block->pair_nodes);
 	put_column(content, LIMPET_EVENTS_PAIR_SIZES, &block->pair_sizes);
 	put_column(content, LIMPET_EVENTS_PAIRS, &block->pair_numbers);
 	put_column(content, LIMPET_EVENTS_AGES, &block->ages);
-	return false;
 }
 
-uint16_t limpet_event_block_put(const struct limpet_event_block *block,
-				struct limpet_event_planes *planes, struct limpet_bytes *content)
+void limpet_event_block_put(const struct limpet_event_block *block,
+			    struct limpet_event_planes *planes, struct limpet_bytes *content)
 {
-	bool scattered;
 	uint8_t counts[3 * LIMPET_VARINT_MAX_BYTES];
 	size_t count = limpet_varint_put(counts, block->rows);
 
@@ -415,7 +413,7 @@ uint16_t limpet_event_block_put(const struct limpet_event_block *block,
 	limpet_trace_put_section(content, LIMPET_EVENTS_COUNTS, counts, count);
 	put_column(content, LIMPET_EVENTS_OPS, &block->ops);
 	put_column(content, LIMPET_EVENTS_TIMES, &block->times);
-	scattered = put_pairs(block, planes, content);
+	put_pairs(block, planes, content);
 	put_column(content, LIMPET_EVENTS_TIDS, &block->tids);
 	put_column(content, LIMPET_EVENTS_SWITCHES, &block->switches);
 	put_column(content, LIMPET_EVENTS_SIZES, &block->sizes);
@@ -423,7 +421,6 @@ uint16_t limpet_event_block_put(const struct limpet_event_block *block,
 	/* None, unless they are kept; or there was no memory for the first one. */
 	if (block->addresses.count || block->addresses.failed)
 		put_column(content, LIMPET_EVENTS_ADDRESSES, &block->addresses);
-	return scattered ? LIMPET_TRACE_SCATTERED_VERSION : LIMPET_TRACE_PLAIN_VERSION;
 }
 
 static void empty(struct limpet_bytes *column)

@@ -34,9 +34,9 @@ void limpet_event_block_done(struct limpet_event_block *block);
  * block had before. */
 void limpet_event_columns_take(struct limpet_event_columns *columns,
 			       struct limpet_event_block *block);
-/* Appends the sections of the block to `content`, and returns the version of the format that they
- * need. An allocation failure sets `content->failed`. Any thread may call it. */
-uint16_t limpet_event_block_put(const struct limpet_event_block *block,
-				struct limpet_event_planes *planes, struct limpet_bytes *content);
+/* Appends the sections of the block to `content`. An allocation failure sets `content->failed`. Any
+ * thread may call it. */
+void limpet_event_block_put(const struct limpet_event_block *block,
+			    struct limpet_event_planes *planes, struct limpet_bytes *content);
 
 #endif

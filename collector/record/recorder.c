@@ -140,12 +140,8 @@ static int write_header(struct limpet_recorder *recorder,
 		return -ENOMEM;
 	if (options->addresses)
 		limpet_trace_compressor_keep_addresses(compressor);
-	/* A reader that does not know gaps must not read on. */
-	if (recorder->points)
-		limpet_trace_compressor_set_version(compressor, LIMPET_TRACE_GAPS_VERSION);
 	limpet_recorder_put_header(limpet_trace_compressor_content(compressor), options);
 	limpet_trace_compressor_put(compressor, LIMPET_TRACE_HEADER, 0, 0);
-	limpet_trace_compressor_set_version(compressor, 0);
 	recorder->span_sequence = limpet_trace_compressor_sequence(compressor);
 	limpet_trace_compressor_flush(compressor);
 	return limpet_trace_compressor_wait(compressor);

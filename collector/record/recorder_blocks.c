@@ -346,11 +346,7 @@ void limpet_recorder_put_period(struct limpet_bytes *content, struct limpet_acco
 	put_numbers(content, LIMPET_PERIOD_EVENTS,
 		    (uint64_t[]){period->events_sequence, period->rows}, 2);
 	put_numbers(content, LIMPET_PERIOD_TOTALS, totals, LIMPET_TOTAL_COUNT);
-	put_numbers(content, LIMPET_PERIOD_GAUGES, numbers,
-		    gauges->file_bytes                       ? 6
-		    : gauges->threads || gauges->agent_bytes ? 5
-		    : gauges->cgroup_bytes                   ? 3
-							     : 2);
+	put_numbers(content, LIMPET_PERIOD_GAUGES, numbers, LIMPET_COUNT_OF(numbers));
 	put_losses(content, period->losses);
 	put_numbers(content, LIMPET_PERIOD_PEAK,
 		    (uint64_t[]){peak->bytes, period->rows ? peak->rows : 0, peak->time_ns,

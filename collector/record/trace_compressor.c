@@ -29,7 +29,6 @@ struct limpet_trace_compressor {
 	struct limpet_trace_writer *writer;
 	uint32_t sequence; /* of the next block */
 	uint32_t rows;     /* of the next EVENTS block */
-	uint16_t version;  /* 0: the plain one */
 
 	/* Used by the caller, who fills them while the rows are in its processor's cache: that
 	 * takes less than half of what it costs to hand rows over to another processor. */
@@ -84,8 +83,7 @@ static void put_events(struct limpet_trace_compressor *compressor, struct limpet
 	/* A block with missing rows is not written. */
 	compressor->events.failed |= compressor->block_lost;
 	if (!compressor->block_lost)
-		mark->version = limpet_event_block_put(&compressor->block, compressor->planes,
-						       &compressor->events);
+		limpet_event_block_put(&compressor->block, compressor->planes, &compressor->events);
 	limpet_trace_writer_put(compressor->writer, mark, &compressor->events);
 }
 
@@ -210,8 +208,7 @@ static struct limpet_trace_mark next_mark(struct limpet_trace_compressor *compre
 					  enum limpet_trace_block_type type, uint64_t first_ns,
 					  uint64_t last_ns)
 {
-	return (struct limpet_trace_mark){.version = compressor->version,
-					  .type = type,
+	return (struct limpet_trace_mark){.type = type,
 					  .sequence = compressor->sequence++,
 					  .first_ns = first_ns,
 					  .last_ns = last_ns};
@@ -259,12 +256,6 @@ void limpet_trace_compressor_put(struct limpet_trace_compressor *compressor,
 void limpet_trace_compressor_keep_addresses(struct limpet_trace_compressor *compressor)
 {
 	limpet_event_columns_keep_addresses(compressor->columns);
-}
-
-void limpet_trace_compressor_set_version(struct limpet_trace_compressor *compressor,
-					 uint16_t version)
-{
-	compressor->version = version;
 }
 
 uint32_t limpet_trace_compressor_sequence(const struct limpet_trace_compressor *compressor)

@@ -22,9 +22,6 @@ struct limpet_trace_compressor;
 struct limpet_trace_compressor *limpet_trace_compressor_new(struct limpet_trace_writer *writer);
 /* Call before the first rows: keeps their addresses, too. */
 void limpet_trace_compressor_keep_addresses(struct limpet_trace_compressor *compressor);
-/* The version in the marks of blocks from here on. */
-void limpet_trace_compressor_set_version(struct limpet_trace_compressor *compressor,
-					 uint16_t version);
 /* Does the remaining jobs first. */
 void limpet_trace_compressor_free(struct limpet_trace_compressor *compressor);
 

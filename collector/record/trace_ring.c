@@ -141,8 +141,7 @@ static int write_at(int fd, uint64_t offset, const uint8_t *bytes, size_t count)
 /* The head of a GAP for a stretch, `bytes` long in all. */
 static void encode_gap(const struct stretch *stretch, uint64_t bytes, uint8_t ret_head[GAP_BYTES])
 {
-	struct limpet_trace_mark mark = {.version = LIMPET_TRACE_PLAIN_VERSION,
-					 .type = LIMPET_TRACE_GAP,
+	struct limpet_trace_mark mark = {.type = LIMPET_TRACE_GAP,
 					 .sequence = stretch->sequence,
 					 .content_bytes = stretch->count,
 					 .frame_bytes =

@@ -279,8 +279,7 @@ int limpet_trace_writer_put(struct limpet_trace_writer *writer, struct limpet_tr
 int limpet_trace_writer_put_gap(struct limpet_trace_writer *writer, uint32_t sequence,
 				uint32_t count)
 {
-	struct limpet_trace_mark mark = {.version = LIMPET_TRACE_PLAIN_VERSION,
-					 .type = LIMPET_TRACE_GAP,
+	struct limpet_trace_mark mark = {.type = LIMPET_TRACE_GAP,
 					 .sequence = sequence,
 					 .content_bytes = count,
 					 .frame_bytes = LIMPET_TRACE_GAP_HEAD_BYTES};

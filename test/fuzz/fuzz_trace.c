@@ -1,10 +1,10 @@
 /* The trace reader and the model on any bytes.
  *
  * Checksums would keep a fuzzer out, so the input is what lies within them: a list of blocks, each
- * type (1 byte; with 0x80: of the highest version), length (2 bytes, low first) and sections, which
- * are framed as a writer would; of a GAP the length is its count, and nothing follows. If the first
- * byte is 0xff, the rest is a file as it is. For libFuzzer (`make fuzz FUZZ=trace`), and
- * called by test_trace_bytes on each file of the corpus. */
+ * type (1 byte), length (2 bytes, low first) and sections, which are framed as a writer would; of a
+ * GAP the length is its count, and nothing follows. If the first byte is 0xff, the rest is a file
+ * as it is. For libFuzzer (`make fuzz FUZZ=trace`), and called by test_trace_bytes on each file of
+ * the corpus. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -30,8 +30,7 @@ unsigned long fuzz_mutations = 1000;
 static void put_gap(struct limpet_bytes *file, uint32_t sequence, uint32_t count)
 {
 	static const uint8_t head[LIMPET_TRACE_GAP_HEAD_BYTES] = {0x50, 0x2a, 0x4d, 0x18};
-	struct limpet_trace_mark mark = {.version = LIMPET_TRACE_PLAIN_VERSION,
-					 .type = LIMPET_TRACE_GAP,
+	struct limpet_trace_mark mark = {.type = LIMPET_TRACE_GAP,
 					 .sequence = sequence,
 					 .content_bytes = count,
 					 .frame_bytes = sizeof(head)};
@@ -53,8 +52,7 @@ static void frame_blocks(const uint8_t *data, size_t size, struct limpet_bytes *
 	while (size >= 3) {
 		size_t bytes = data[1] | (size_t)data[2] << 8;
 		struct limpet_trace_mark mark = {
-			.version = data[0] & 0x80 ? LIMPET_TRACE_VERSION : 0,
-			.type = data[0] & 0x7f,
+			.type = data[0],
 			.sequence = sequence,
 			.first_ns = sequence * 500000ull,
 			.last_ns = (sequence + 1) * 500000ull,

@@ -122,21 +122,21 @@ beyond() {
 @test "the heads of long names are wrapped, not cut" {
 	command -v script >/dev/null || skip "script(1) is not installed"
 	local name=a-service-with-a-rather-long-name.4711.limpet
-	cp "$root/test/traces/version-1/storm.trace" $name
+	cp "$root/test/traces/storm.trace" $name
 	TERM=dumb script -qec "stty cols 80; '$LIMPET' diff --no-pager $name@-1ms $name@1ms-" /dev/null </dev/null | tr -d '\r' >said
 	(($(sed '1,/^$/d' said | sed '/^$/q' | tr -s '\n ' '  ' | grep -oE ' live, [0-9.]+( [kM])? allocations?\b' | wc -l) == 2)) || fail "$(<said)"
 	(($(awk 'length > 80' said | wc -l) == 0)) || fail "$(<said)"
 }
 
 @test "what cannot be compared is said" {
-	local good=$root/test/traces/version-1/storm.trace
+	local good=$root/test/traces/storm.trace
 	refused 2 "two traces are needed" "$LIMPET" diff "$good"
 	refused 2 "invalid window" "$LIMPET" diff "$good@5s-1s" "$good"
 	refused 2 "beyond the end" "$LIMPET" diff "$good" "$good@10h-"
 	refused 1 "cannot" "$LIMPET" diff "$good" nothing.limpet
 	# Limits and filters.
-	compare -n 2 "$root/test/traces/version-1/killed.trace" "$good"
+	compare -n 2 "$root/test/traces/lost.trace" "$good"
 	says '(.sites | length) == 2'
-	compare --include '^storm_leak$' "$root/test/traces/version-1/killed.trace" "$good"
+	compare --include '^storm_leak$' "$root/test/traces/lost.trace" "$good"
 	says 'all(.sites[]; .stack[0] == "storm_leak")'
 }

@@ -6,7 +6,7 @@ load helpers
 setup() { begin; }
 teardown() { end; }
 
-traces=$root/test/traces/version-1
+traces=$root/test/traces
 
 needs() {
 	command -v "$1" >/dev/null || skip "$1 is not installed"

@@ -65,7 +65,7 @@ tells_its_time() {
 }
 
 @test "a filter, which shows a part, has no findings, and the report says so" {
-	local kept=$root/test/traces/version-1/storm.trace format
+	local kept=$root/test/traces/storm.trace format
 	printf 'leak:nothing\n' >none.supp
 	"$LIMPET" report "$kept" >text
 	grep -q '^Verdict$' text && (($(grep -c 'none are shown' text) == 0)) || fail "$(<text)"

@@ -46,9 +46,6 @@ of_storm() {
 	[[ $(grep -c ' storm-worker$' threads.text) == 2 ]]
 	"$LIMPET" html "$trace" -o page.html
 	figures page.html | json_says '[.threads[] | select(.name == "storm-worker")] | length == 2'
-	# A trace of an older limpet has none.
-	"$LIMPET" report "$root/test/traces/version-1/storm.trace" --view threads --json >older.json
-	json_says '(.threads | length > 0) and all(.threads[]; .name == null)' <older.json
 }
 
 # A step has the events that were written in it: between these ends, and only between them, they are those of the time.
@@ -171,7 +168,7 @@ kept_by() {
 }
 
 @test "the page is never written over another, and is whole or not there" {
-	trace=$root/test/traces/version-1/storm.trace
+	trace=$root/test/traces/storm.trace
 	echo mine >page.html
 	run --separate-stderr "$LIMPET" html "$trace" -o page.html
 	[[ $status == 1 && $stderr == *"File exists"*"hint: "* && $(<page.html) == mine ]]
@@ -218,7 +215,7 @@ opened_by() {
 	unset DISPLAY WAYLAND_DISPLAY BROWSER
 	mkfifo gate
 	fake_opener "$opener"
-	cp "$root/test/traces/version-1/cpp.trace" "a page.limpet"
+	cp "$root/test/traces/cpp.trace" "a page.limpet"
 	# No display.
 	within 60 "$LIMPET" html --open "a page.limpet" >say 2>err
 	same "path" "$(<say)" "a page.html"

@@ -7,7 +7,7 @@ load browser
 
 # How long it takes: test/torture/html_limits.bats.
 graph_of() {
-	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
+	"$LIMPET" html "$root/test/traces/storm.trace" -o page.html
 	"$root/test/html/large" page.html "$1" large.html large.json
 	driven large.html large.json --large
 }
@@ -22,7 +22,7 @@ graph_of() {
 }
 
 made_of() {
-	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o page.html
+	"$LIMPET" html "$root/test/traces/storm.trace" -o page.html
 	"$root/test/html/made" page.html "$1" made.html made.json
 }
 
@@ -83,7 +83,7 @@ accessible() {
 # bats test_tags=release
 @test "axe-core finds nothing to improve in long tables, light or dark" {
 	local traces=$root/test/traces
-	"$LIMPET" html "$traces/version-1/storm.trace" -o page.html
-	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/rust.trace" -o both.html
+	"$LIMPET" html "$traces/storm.trace" -o page.html
+	"$LIMPET" diff --html "$traces/storm.trace" "$traces/rust.trace" -o both.html
 	accessible
 }

@@ -77,7 +77,7 @@ out_of_reach() {
 }
 
 @test "what a page says of lifetimes and sizes of blocks is what the reports say" {
-	trace=$root/test/traces/version-1/rust.trace
+	trace=$root/test/traces/rust.trace
 	within 60 "$LIMPET" html "$trace" -o page.html
 	figures page.html lives >lives.json
 	within 60 "$LIMPET" report "$trace" --view lifetimes --json >lifetimes.json
@@ -157,22 +157,22 @@ highest_of() {
 @test "a page of samples, of a short capture and of one that gave up its oldest part say what they have" {
 	local traces=$root/test/traces edges
 	echo '{}' >none.json
-	"$LIMPET" html "$traces/version-1/sampled.trace" -o sampled.html
-	"$LIMPET" html "$traces/version-2/overload.trace" -o overload.html
-	"$LIMPET" html "$traces/version-3/addresses.trace" -o short.html
-	trace=$traces/version-3/bounded.trace
+	"$LIMPET" html "$traces/sampled.trace" -o sampled.html
+	"$LIMPET" html "$traces/overload.trace" -o overload.html
+	"$LIMPET" html "$traces/addresses.trace" -o short.html
+	trace=$traces/bounded.trace
 	"$LIMPET" html "$trace" -o bounded.html
 	mapfile -t edges < <(edges_of bounded.html | jq 'if . > 0 then . + 0.00001 else . end')
 	"$LIMPET" report --json --from "${edges[2]}s" --to "${edges[4]}s" "$trace" >kept.json
 	# A comparison has no temporary allocations either, if one side was sampled.
-	"$LIMPET" diff --html "$traces/version-1/storm.trace" "$traces/version-1/sampled.trace" -o both.html
+	"$LIMPET" diff --html "$traces/storm.trace" "$traces/sampled.trace" -o both.html
 	driven sampled.html none.json --kept sampled -- overload.html none.json --kept sampled -- \
 		short.html none.json --kept one-step -- bounded.html kept.json --kept bounded -- both.html none.json --kept compared
 }
 
 @test "a page of touched pages divides the change of RSS, and has nothing temporary; a short interval makes no spike" {
 	echo '{}' >none.json
-	"$LIMPET" html "$root/test/traces/version-1/storm.trace" -o blocks.html
+	"$LIMPET" html "$root/test/traces/storm.trace" -o blocks.html
 	# A page like that of `limpet pages`, which not every machine lets record.
 	figures blocks.html | jq -c '.capture.mode = "pages"' | figures blocks.html --put pages.html
 	# Its first interval is of a microsecond.
@@ -182,7 +182,7 @@ highest_of() {
 }
 
 @test "a compact trace says what it does not know: between the minutes" {
-	trace=$root/test/traces/version-3/compact.trace
+	trace=$root/test/traces/compact.trace
 	"$LIMPET" report "$trace" >text
 	grep -q '^- At most 15.6 MiB were live, at 3m26s, ' text || fail "$(<text)" || return 1
 	grep -q '^memory .*RSS .*, at most .* at the ends of minutes' text
@@ -190,14 +190,14 @@ highest_of() {
 	"$LIMPET" report "$trace" --json >compact.json
 	driven compact.html compact.json --kept compact
 	# Where all is known, nothing is said.
-	"$LIMPET" report "$root/test/traces/version-1/storm.trace" >text
+	"$LIMPET" report "$root/test/traces/storm.trace" >text
 	[[ $(grep -c 'ends of minutes' text) == 0 ]]
 }
 
 # bats test_tags=release
 @test "sums of rates: the page and limpet diff round alike" {
 	local traces=$root/test/traces
-	local both=("$traces/version-3/addresses.trace" "$traces/version-1/rust.trace")
+	local both=("$traces/addresses.trace" "$traces/rust.trace")
 	"$LIMPET" diff --html --sort allocations "${both[@]}" -o both.html
 	"$LIMPET" diff --json --sort allocations "${both[@]}" >diff.json
 	json_says '.per_second' <diff.json
@@ -217,8 +217,8 @@ highest_of() {
 
 @test "a stack that allocated by a library's function names it, as the report does" {
 	local name pages=()
-	for name in version-1/rust version-3/addresses; do
-		trace=$root/test/traces/$name.trace name=${name#*/}
+	for name in rust addresses; do
+		trace=$root/test/traces/$name.trace
 		"$LIMPET" html "$trace" -o "$name.html"
 		# "1    14.6 KiB  100 %  NAME (via NAME)"
 		"$LIMPET" report "$trace" --sort live -n 1000 | sed -nE 's/^ +[0-9]+ +[0-9.]+ [KMG]?i?B +<?[0-9]+ %  (.*)$/\1/p' |
@@ -230,7 +230,7 @@ highest_of() {
 
 @test "a page of every kind of trace, with what it has of threads and lifetimes" {
 	local trace name
-	for trace in "$root"/test/traces/version-*/*.trace; do
+	for trace in "$root"/test/traces/*.trace; do
 		name=$(basename "$trace" .trace)
 		within 60 "$LIMPET" html "$trace" -o "$name.html" >/dev/null 2>html.err || fail "$name: $(<html.err)" || return 1
 		within 60 "$LIMPET" html --quick "$trace" -o "$name.quick.html" >/dev/null || return 1

@@ -14,7 +14,7 @@ shown() {
 
 @test "a report of each kind of trace: findings, table, and the text report's figures and stacks" {
 	local trace name
-	for trace in "$root"/test/traces/version-1/*.trace; do
+	for trace in "$root"/test/traces/*.trace; do
 		name=$(basename "$trace" .trace)
 		"$LIMPET" report --format markdown "$trace" >"$name.md" 2>md.err || fail "$name: $(<md.err)"
 		"$LIMPET" report --json -n 10 "$trace" >"$name.json"
@@ -50,7 +50,7 @@ shown() {
 }
 
 @test "what Markdown is not for is refused" {
-	local trace=$root/test/traces/version-1/storm.trace
+	local trace=$root/test/traces/storm.trace
 	refused 2 "did you mean 'markdown'" "$LIMPET" report "$trace" --format markdwon
 	refused 2 "--html and --format markdown cannot be used together" "$LIMPET" diff "$trace" "$trace" --html --format markdown
 }

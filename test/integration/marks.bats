@@ -159,9 +159,9 @@ born() {
 	refused 2 "pages cannot be filtered by when" "$LIMPET" report "$trace" --view pages --born-between load,
 	refused 1 "heaptrack and csv always contain all blocks" "$LIMPET" export "$trace" --format csv --table events --born-between load,
 	refused 1 "cannot be filtered by when blocks were allocated" \
-		"$LIMPET" report "$root/test/traces/version-1/sampled.trace" --born-between 1s,
+		"$LIMPET" report "$root/test/traces/sampled.trace" --born-between 1s,
 	[[ ${stderr_lines[1]} == "hint: --from and --to show"* ]]
-	refused 2 "has no mark of that name" "$LIMPET" report "$root/test/traces/version-1/storm.trace" --to load
+	refused 2 "has no mark of that name" "$LIMPET" report "$root/test/traces/storm.trace" --to load
 	[[ ${stderr_lines[1]} == *"it has no marks"* ]]
 }
 

@@ -107,7 +107,7 @@ adds_up() {
 	run ! grep -q ' KiB ' view.text
 	within 60 "$LIMPET" report "$trace" --view pages --no-pager >view.text
 	grep -q 'because  *this view is of blocks, for traces of limpet attach and limpet run' view.text
-	refused 1 "is of blocks, and .* of touched pages" "$LIMPET" diff "$root/test/traces/version-1/storm.trace" "$trace"
+	refused 1 "is of blocks, and .* of touched pages" "$LIMPET" diff "$root/test/traces/storm.trace" "$trace"
 	refused 1 "does not say what memory was used for" "$LIMPET" explain "$trace"
 	finish toucher
 }

@@ -107,17 +107,17 @@ of_samples='map_values({allocations, allocated_bytes, live_allocations, live_byt
 }
 
 @test "an interval without width is no certainty: nothing that is live may have been sampled" {
-	trace=$root/test/traces/version-2/overload.trace
+	trace=$root/test/traces/overload.trace
 	"$LIMPET" report "$trace" >text
 	grep -qx 'estimated live at least 152.1 KiB in 76 blocks: what was not sampled is unknown' text || fail "$(<text)" || return 1
 	grep -q '^overload  1 time, at least ' text
-	"$LIMPET" report "$root/test/traces/version-1/sampled.trace" >text
+	"$LIMPET" report "$root/test/traces/sampled.trace" >text
 	grep -qE '^estimated live .* to .* in .* to .* blocks, with 95 % confidence$' text || fail "$(<text)"
 }
 
 @test "temporary allocations of samples are not known, and nothing shows them as 0" {
 	local kind
-	trace=$root/test/traces/version-1/sampled.trace
+	trace=$root/test/traces/sampled.trace
 	for kind in threads timeline; do
 		"$LIMPET" report "$trace" --view $kind >text
 		grep -qE ' - ' text || fail "$(cat text)" || return 1

@@ -30,9 +30,9 @@ reports() {
 }
 
 # bats test_tags=release
-@test "reports of traces of every version" {
+@test "reports of the traces that were kept" {
 	mkdir json
-	reports "$root"/test/traces/version-*/*.trace
+	reports "$root"/test/traces/*.trace
 	fits json/*.json
 }
 
@@ -40,7 +40,7 @@ reports() {
 	local kind
 	mkdir json
 	within 120 "$LIMPET" run -q --on-overload wait -o kinds.trace -- "$TARGETS/kinds" >run.say 2>run.err || fail "limpet run"
-	reports kinds.trace "$root"/test/traces/version-4/*.trace
+	reports kinds.trace "$root/test/traces/scattered.trace"
 	for kind in bottom-up top-down functions threads modules sizes lifetimes timeline pages; do
 		json "kinds.$kind" report kinds.trace --view "$kind" || return 1
 	done
@@ -49,9 +49,9 @@ reports() {
 	json kinds.born report kinds.trace --born-between ",$half"
 	json kinds.lifetimes.born report kinds.trace --view lifetimes --born-between "$half,"
 	json kinds.callers report kinds.trace --function main
-	json sampled.functions report "$root/test/traces/version-1/sampled.trace" --view functions
-	json diff diff "$root/test/traces/version-1/killed.trace" "$root/test/traces/version-1/storm.trace"
-	json sampled diff "$root/test/traces/version-1/storm.trace" "$root/test/traces/version-1/sampled.trace"
+	json sampled.functions report "$root/test/traces/sampled.trace" --view functions
+	json diff diff "$root/test/traces/lost.trace" "$root/test/traces/storm.trace"
+	json sampled diff "$root/test/traces/storm.trace" "$root/test/traces/sampled.trace"
 	json window diff "kinds.trace@-$half" "kinds.trace@$half-"
 	fits json/*.json
 }
@@ -90,7 +90,7 @@ reports() {
 @test "a key that is missing, of another type or not in the schema is found" {
 	local change
 	mkdir json
-	json good report -n 2 "$root/test/traces/version-1/storm.trace"
+	json good report -n 2 "$root/test/traces/storm.trace"
 	fits json/good.json
 	for change in 'del(.totals.peak_bytes)' '.sites[0].stack[0].line = "7"' '.capture.end = "boredom"' \
 		'.sites[0].colour = "red"' '.allocators = [{}]' '.version = 2'; do

@@ -82,10 +82,10 @@ view() {
 	[[ $output == *": not known"*"the program had ended before"* ]] || fail "$output"
 	view
 	expect '.pages == null and .sites == [] and (.unknown_because | test("ended"))'
-	trace=$root/test/traces/version-1/storm.trace
+	trace=$root/test/traces/storm.trace
 	view
-	expect '.pages == null and (.unknown_because | test("older limpet"))'
-	trace=$root/test/traces/version-1/sampled.trace
+	expect '.pages == null and (.unknown_because | test("could not be looked at"))'
+	trace=$root/test/traces/sampled.trace
 	view
 	expect '.pages == null and (.unknown_because | test("sampled"))'
 	refused 2 "no --from and --to" "$LIMPET" report "$trace" --view pages --from 1ms

@@ -190,7 +190,7 @@ row_has() {
 	wait_until 20 row_has 3 '^RSS +[0-9.]+ MiB$'
 	wait_until 20 row_has 6 'remember'
 	keys q
-	screen_again "$root/test/traces/version-1/cpp.trace"
+	screen_again "$root/test/traces/cpp.trace"
 	wait_until 20 row_has 3 '^RSS +[0-9.]+ MiB  mmap [0-9.]+ [KM]?i?B .*█'
 	keys q
 	shows 'ended with 0'
@@ -446,12 +446,12 @@ has_rows() {
 	keys q
 	# Traces of other machines.
 	export EDITOR=true
-	screen_again "$root/test/traces/version-1/rust.trace"
+	screen_again "$root/test/traces/rust.trace"
 	shows 'churn::keep_forever'
 	keys e
 	shows "^cannot open 'test/targets/churn\.rs': No such file or directory"
 	keys q
-	screen_again "$root/test/traces/version-1/node.trace"
+	screen_again "$root/test/traces/node.trace"
 	shows 'BackingStore'
 	keys e
 	shows '^no source known for .*Allocate: no debug information +1/'

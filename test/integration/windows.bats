@@ -109,7 +109,7 @@ duration() {
 
 @test "a window ends with the capture, and one that begins behind it is a wrong command" {
 	local format length
-	trace=$root/test/traces/version-1/storm.trace
+	trace=$root/test/traces/storm.trace
 	report
 	length=$(jq .capture.duration_seconds report.json)
 	"$LIMPET" report "$trace" --json --from 1ms --to 10h >window.json
@@ -133,7 +133,7 @@ duration() {
 
 @test "FILE@FROM-TO where only diff has it: the message names the options" {
 	local words
-	trace=$root/test/traces/version-1/storm.trace
+	trace=$root/test/traces/storm.trace
 	for words in report html "export --format folded"; do
 		# shellcheck disable=SC2086 # several words
 		refused 2 "there is no file" "$LIMPET" $words "$trace@1ms-2ms" || return 1

@@ -19,6 +19,7 @@
 
 #include "collector/record/trace_sync.h"
 #include "common/bytes.h"
+#include "common/trace_block.h"
 #include "common/wire.h"
 #include "test/unit/skip_reason.h"
 #include "test/unit/trace_fixture.h"
@@ -143,6 +144,19 @@ static uint64_t ticks_ns(uint64_t i)
 	return i * 1000 / LIMPET_TRACE_TICK_NS * LIMPET_TRACE_TICK_NS;
 }
 
+static bool is_scattered(struct limpet_trace_reader *reader, size_t block)
+{
+	LIMPET_FREE uint8_t *buffer = NULL;
+	struct limpet_cursor sections, section;
+	unsigned tag;
+
+	assert_int_equal(limpet_trace_reader_load(reader, block, &buffer, &sections), 0);
+	while ((tag = limpet_trace_next_section(&sections, &section)))
+		if (tag == LIMPET_EVENTS_NODES)
+			return true;
+	return false;
+}
+
 static void check_scattered(const char *name, uint64_t count, uint64_t (*size_of)(uint64_t))
 {
 	const struct limpet_recorder_options options = trace_options(name);
@@ -174,7 +188,7 @@ static void check_scattered(const char *name, uint64_t count, uint64_t (*size_of
 	for (size_t block = 0; block < block_count; block++) {
 		if (blocks[block].type != LIMPET_TRACE_EVENTS)
 			continue;
-		assert_int_equal(blocks[block].version, LIMPET_TRACE_SCATTERED_VERSION);
+		assert_true(is_scattered(reader, block));
 		assert_int_equal(limpet_trace_events_open(reader, block, &events), 0);
 		while (limpet_trace_events_next(events, &row) == 1) {
 			const bool is_made = row.kind == LIMPET_ROW_ALLOC;

@@ -550,7 +550,7 @@ static void test_the_build_in_a_directory(void **state)
 	build("");
 }
 
-/* As in an older trace: in doubt there are no names. */
+/* In doubt there are no names. */
 static void test_an_unknown_build(void **state)
 {
 	const struct limpet_trace_module *modules;

@@ -38,8 +38,7 @@ static uint64_t random_word(void)
 static int add(unsigned type, size_t bytes)
 {
 	static ZSTD_CCtx *zstd;
-	struct limpet_trace_mark mark = {
-		.type = type, .sequence = sequence, .version = sequence ? 0 : LIMPET_TRACE_VERSION};
+	struct limpet_trace_mark mark = {.type = type, .sequence = sequence};
 	struct limpet_bytes content = {0}, block = {0};
 	uint8_t filler[1 << 16];
 	int code;
@@ -51,6 +50,8 @@ static int add(unsigned type, size_t bytes)
 		filler[i] = (uint8_t)(random_word() >> 40);
 	limpet_trace_content_begin(&content);
 	limpet_trace_put_section(&content, 99, filler, bytes);
+	if (type == LIMPET_TRACE_HEADER)
+		limpet_trace_put_number(&content, LIMPET_HEADER_MAX_BYTES, MAX_BYTES);
 	assert_int_equal(limpet_trace_block_put(&block, zstd, &mark, &content), 0);
 	code = limpet_trace_ring_make_room(ring, block.count);
 	if (code == 0) {
