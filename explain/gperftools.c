@@ -7,13 +7,11 @@
 #include "common/array.h"
 #include "explain/data.h"
 #include "explain/page_map.h"
-#include "explain/present.h"
 
 /* src/pagemap.h, PageMap2 with addresses of 48 bits and pages of 8 KiB: a root of 2^17 pointers, in
  * the data of the program or library, to leaves of 2^18 pointers, one for each page: to the
  * structure of its span. The first and the last page of a span have one, and all of a span of small
  * blocks. Others may have one of a former span. */
-#define PAGE ((uint64_t)4096)
 #define WINDOW_BITS 9u
 #define PAGE_WORDS ((uint64_t)1 << WINDOW_BITS)
 #define UNIT_SHIFT 13u
@@ -252,21 +250,14 @@ static int take_samples(const struct limpet_maps *maps, const struct limpet_piec
 /* ------------------------------------------------------------------ all spans */
 
 struct map_walk {
-	const struct limpet_memory_reader *memory;
-	struct limpet_pages *pages;
+	struct limpet_page_map_reader reader;
 	struct limpet_gperftools *gperftools;
-	uint64_t root, leaf;
+	uint64_t root;
+	uint64_t base;       /* the first page of the leaf that is read */
 	uint64_t next;       /* the page behind the last span */
 	size_t right, wrong; /* spans; places where one should begin */
 	bool is_lost;        /* since the last of the latter */
 };
-
-static bool has_failed(struct map_walk *walk, int error)
-{
-	walk->gperftools->is_cut |= error == -ETIME;
-	walk->gperftools->missed |= error != 0;
-	return error != 0;
-}
 
 static int add_span(struct map_walk *walk, const struct limpet_gperftools_span *span)
 {
@@ -291,10 +282,10 @@ static bool read_entry(const struct map_walk *walk, uint64_t page, uint64_t *ret
 {
 	uint64_t leaf;
 
-	return limpet_memory_reader_read_word(walk->memory, walk->root + 8 * (page >> LEAF_BITS),
-					      &leaf) &&
+	return limpet_memory_reader_read_word(walk->reader.memory,
+					      walk->root + 8 * (page >> LEAF_BITS), &leaf) &&
 	       leaf % 8 == 0 && !(leaf >> USER_BITS) &&
-	       limpet_memory_reader_read_word(walk->memory, leaf + 8 * (page & LEAF_MASK),
+	       limpet_memory_reader_read_word(walk->reader.memory, leaf + 8 * (page & LEAF_MASK),
 					      ret_entry);
 }
 
@@ -305,13 +296,13 @@ static int read_settled(const struct map_walk *walk, uint64_t entry, uint64_t pa
 {
 	struct limpet_gperftools_span span;
 	uint64_t last;
-	int result = read_span(walk->memory, entry, page, ret_span);
+	int result = read_span(walk->reader.memory, entry, page, ret_span);
 
 	if (result || ret_span->state != LIMPET_GPERFTOOLS_IN_USE || ret_span->class)
 		return result;
 	if (!read_entry(walk, (ret_span->end >> UNIT_SHIFT) - 1, &last) || last != entry)
 		return 1;
-	result = read_span(walk->memory, entry, page, &span);
+	result = read_span(walk->reader.memory, entry, page, &span);
 	return result ? result
 		      : span.end != ret_span->end || span.state != ret_span->state || span.class;
 }
@@ -368,13 +359,21 @@ static int take_changing(struct map_walk *walk, uint64_t page)
 	return 0;
 }
 
-/* Entries of a leaf's pages, from the first one on. */
-static int take_leaf(struct map_walk *walk, const uint64_t *entries, size_t count, uint64_t first)
+/* Whether it cannot be the map: it does not lead to spans. */
+static bool is_none(const struct map_walk *walk)
 {
+	return walk->wrong > 64 && walk->wrong > walk->right / WRONG_SHARE;
+}
+
+/* Entries of a leaf's pages. All of it that belongs to a large span is passed over. */
+static int64_t take_leaf(void *context, const uint64_t *entries, size_t count, size_t first)
+{
+	struct map_walk *walk = context;
+	const uint64_t end = walk->base + first + count;
 	int error = 0;
 
 	for (size_t i = 0; i < count && !error && !walk->gperftools->is_cut; i++) {
-		const uint64_t page = first + i;
+		const uint64_t page = walk->base + first + i;
 		struct limpet_gperftools_span span;
 		int result;
 
@@ -382,52 +381,20 @@ static int take_leaf(struct map_walk *walk, const uint64_t *entries, size_t coun
 			continue;
 		result = read_settled(walk, entries[i], page, &span);
 		if (result == -ETIME)
-			(void)has_failed(walk, result);
+			walk->gperftools->is_cut = walk->gperftools->missed = true;
 		else if (result)
 			error = take_changing(walk, page);
 		else
 			error = add_span(walk, &span);
 	}
-	return error;
+	if (error || is_none(walk))
+		return error ? error : LIMPET_PAGE_MAP_END;
+	return walk->next > end ? (int64_t)(walk->next - end) : 0;
 }
 
-/* Whether it cannot be the map: it does not lead to spans. */
-static bool is_none(const struct map_walk *walk)
+static int64_t take_root(void *context, const uint64_t *leaves, size_t count, size_t first)
 {
-	return walk->wrong > 64 && walk->wrong > walk->right / WRONG_SHARE;
-}
-
-/* Calls `take` with the words of a table that are present. */
-static int read_table(struct map_walk *walk, uint64_t table, size_t words, uint64_t first,
-		      int (*take)(struct map_walk *walk, const uint64_t *words, size_t count,
-				  uint64_t first))
-{
-	struct limpet_present present = {0};
-	uint64_t copy[PAGE_WORDS];
-	int error = limpet_present_read(&present, walk->pages, table & ~(PAGE - 1),
-					(table + 8 * words + PAGE - 1) & ~(PAGE - 1));
-
-	for (size_t at = 0; at < words && !error && !walk->gperftools->is_cut && !is_none(walk);) {
-		const uint64_t address = table + 8 * at;
-		size_t count = (PAGE - address % PAGE) / 8;
-
-		if (count > words - at)
-			count = words - at;
-		/* All of a leaf that belongs to a large span is passed over. */
-		if ((take != take_leaf || first + at + count > walk->next) &&
-		    limpet_present_end(&present, address) &&
-		    !has_failed(walk,
-				limpet_memory_reader_read(walk->memory, address, copy, 8 * count)))
-			error = take(walk, copy, count, first + at);
-		at += count;
-	}
-	limpet_present_done(&present);
-	walk->gperftools->missed |= error != 0;
-	return error == -ENOMEM ? error : 0;
-}
-
-static int take_root(struct map_walk *walk, const uint64_t *leaves, size_t count, uint64_t first)
-{
+	struct map_walk *walk = context;
 	int error = 0;
 
 	for (size_t i = 0; i < count && !error && !walk->gperftools->is_cut && !is_none(walk);
@@ -437,14 +404,15 @@ static int take_root(struct map_walk *walk, const uint64_t *leaves, size_t count
 
 		if (!leaf || leaf % 8 || leaf >> USER_BITS)
 			continue;
-		walk->gperftools->is_cut |= limpet_memory_reader_is_spent(walk->memory);
+		walk->gperftools->is_cut |= limpet_memory_reader_is_spent(walk->reader.memory);
+		walk->base = (uint64_t)(first + i) << LEAF_BITS;
 		/* Two words that lead to one leaf do not matter: it has no span of the second. */
-		error = read_table(walk, leaf, LEAF_WORDS, (first + i) << LEAF_BITS, take_leaf);
+		error = limpet_page_map_read(&walk->reader, leaf, LEAF_WORDS, take_leaf, walk);
 		if (!error && walk->right > right)
 			error = limpet_heap_ranges_add(&walk->gperftools->tables, leaf,
 						       leaf + 8 * LEAF_WORDS, true);
 	}
-	return error;
+	return error || !is_none(walk) ? error : LIMPET_PAGE_MAP_END;
 }
 
 /* Whether the heap's own totals, behind the root, are those of the spans. */
@@ -472,9 +440,10 @@ int limpet_gperftools_read_map(const struct limpet_memory_reader *memory,
 			       struct limpet_pages *pages, uint64_t root,
 			       struct limpet_gperftools *gperftools)
 {
-	struct map_walk walk = {
-		.memory = memory, .pages = pages, .gperftools = gperftools, .root = root};
-	int error = read_table(&walk, root, ROOT_WORDS, 0, take_root);
+	struct map_walk walk = {.reader = {memory, pages, &gperftools->is_cut, &gperftools->missed},
+				.gperftools = gperftools,
+				.root = root};
+	int error = limpet_page_map_read(&walk.reader, root, ROOT_WORDS, take_root, &walk);
 
 	limpet_heap_ranges_sort(&gperftools->tables);
 	/* It was something else that explained a few samples. */

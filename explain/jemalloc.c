@@ -6,7 +6,6 @@
 
 #include "common/array.h"
 #include "explain/page_map.h"
-#include "explain/present.h"
 
 /* include/jemalloc/internal/rtree.h with addresses of 48 bits and pages of 4 KiB: a root of 2^18
  * pointers, one for each GiB, to leaves of 2^18 entries, one for each page. Entry: size class in
@@ -15,7 +14,8 @@
  * bits are elsewhere. */
 #define PAGE ((uint64_t)4096)
 #define LEVEL_BITS 18u
-#define LEVEL_MASK (((uint64_t)1 << LEVEL_BITS) - 1)
+#define LEVEL_WORDS ((size_t)1 << LEVEL_BITS)
+#define LEVEL_MASK ((uint64_t)LEVEL_WORDS - 1)
 #define ROOT_BYTES ((uint64_t)8 << LEVEL_BITS)
 #define LEAF_SHIFT 30u
 #define ENTRY_FLAGS ((uint64_t)127)
@@ -296,14 +296,13 @@ static const struct limpet_page_map_kind kind = {
 /* ------------------------------------------------------------------ all extents */
 
 struct tree {
-	const struct limpet_memory_reader *memory;
-	struct limpet_pages *pages;
+	struct limpet_page_map_reader reader;
 	struct limpet_jemalloc *jemalloc;
 	uint64_t *leaves; /* that were read: a set by open addressing, 0: none */
 	size_t leaf_count;
 	size_t tried, right; /* entries, and those that lead to an extent */
 	bool is_new;         /* one of the latter has a flag that 5.2 does not have */
-	uint64_t leaf;       /* that is read */
+	uint64_t leaf, base; /* that is read; the first page */
 };
 
 /* All entries of jemalloc's lead to extents, but for those that change meanwhile. */
@@ -393,7 +392,7 @@ static int take_entry(struct tree *tree, struct place *place)
 {
 	struct limpet_jemalloc *jemalloc = tree->jemalloc;
 	struct limpet_jemalloc_extent extent;
-	const int result = read_settled(tree->memory, place, &extent);
+	const int result = read_settled(tree->reader.memory, place, &extent);
 
 	jemalloc->is_cut |= result == -ETIME;
 	jemalloc->missed |= result == 1;
@@ -411,19 +410,17 @@ static int take_entry(struct tree *tree, struct place *place)
 	return 0;
 }
 
-/* Entries of a leaf's pages from the first one on. An extent's first page has one, and its last,
- * and all of a slab's. */
-static int take_leaf(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
+/* Entries of a leaf's pages. An extent's first page has one, and its last, and all of a slab's. */
+static int64_t take_leaf(void *context, const uint64_t *entries, size_t count, size_t first)
 {
+	struct tree *tree = context;
 	uint64_t before = 0;
 	int error = 0;
 
-	base += first * PAGE;
-	for (size_t i = 0;
-	     i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut && !is_none(tree); i++) {
+	for (size_t i = 0; i < count && !error && !tree->jemalloc->is_cut && !is_none(tree); i++) {
 		const uint64_t address = limpet_jemalloc_extent_address(entries[i]);
 		struct place place = {.entry = entries[i],
-				      .page = base + i * PAGE,
+				      .page = tree->base + (first + i) * PAGE,
 				      .address = tree->leaf + 8 * (first + i)};
 
 		if (is_empty(entries[i]) || address == before)
@@ -431,67 +428,35 @@ static int take_leaf(struct tree *tree, const uint64_t *entries, size_t first, u
 		before = address;
 		error = take_entry(tree, &place);
 	}
-	return error;
+	return error || !is_none(tree) ? error : LIMPET_PAGE_MAP_END;
 }
 
-/* Calls `take` with all entries of a node that are present, ENTRIES_AT_ONCE at a time. */
-static int read_node(struct tree *tree, uint64_t node, uint64_t base,
-		     int (*take)(struct tree *tree, const uint64_t *entries, size_t first,
-				 uint64_t base))
+static int64_t take_root(void *context, const uint64_t *leaves, size_t count, size_t first)
 {
-	struct limpet_present present = {0};
-	uint64_t entries[ENTRIES_AT_ONCE];
-	int error = limpet_present_read(&present, tree->pages, node & ~(PAGE - 1),
-					(node + ROOT_BYTES + PAGE - 1) & ~(PAGE - 1));
-
-	/* A node need not begin with a page. */
-	for (size_t at = 0;
-	     at <= LEVEL_MASK && !error && !tree->jemalloc->is_cut && !is_none(tree);) {
-		const uint64_t address = node + 8 * at;
-		size_t count = (PAGE - address % PAGE) / 8;
-
-		if (count > LEVEL_MASK + 1 - at)
-			count = LEVEL_MASK + 1 - at;
-		memset(entries, 0, sizeof(entries));
-		if (limpet_present_end(&present, address)) {
-			int failed = limpet_memory_reader_read(tree->memory, address, entries,
-							       8 * count);
-
-			tree->jemalloc->is_cut |= failed == -ETIME;
-			tree->jemalloc->missed |= failed != 0;
-			error = failed ? 0 : take(tree, entries, at, base);
-		}
-		at += count;
-	}
-	limpet_present_done(&present);
-	tree->jemalloc->missed |= error != 0;
-	return error == -ENOMEM ? error : 0;
-}
-
-static int take_root(struct tree *tree, const uint64_t *entries, size_t first, uint64_t base)
-{
+	struct tree *tree = context;
 	int error = 0;
 
-	for (size_t i = 0;
-	     i < ENTRIES_AT_ONCE && !error && !tree->jemalloc->is_cut && !is_none(tree); i++) {
-		if (!entries[i] || entries[i] % 64 || entries[i] >> USER_BITS ||
-		    !is_new_leaf(tree, entries[i]))
+	for (size_t i = 0; i < count && !error && !tree->jemalloc->is_cut && !is_none(tree); i++) {
+		if (!leaves[i] || leaves[i] % 64 || leaves[i] >> USER_BITS ||
+		    !is_new_leaf(tree, leaves[i]))
 			continue;
-		tree->leaf = entries[i];
-		error = read_node(tree, entries[i], base + ((uint64_t)(first + i) << LEAF_SHIFT),
-				  take_leaf);
+		tree->leaf = leaves[i];
+		tree->base = (uint64_t)(first + i) << LEAF_SHIFT;
+		error = limpet_page_map_read(&tree->reader, leaves[i], LEVEL_WORDS, take_leaf,
+					     tree);
 	}
-	return error;
+	return error || !is_none(tree) ? error : LIMPET_PAGE_MAP_END;
 }
 
 int limpet_jemalloc_read_tree(const struct limpet_memory_reader *memory, struct limpet_pages *pages,
 			      uint64_t root, struct limpet_jemalloc *jemalloc)
 {
 	LIMPET_FREE uint64_t *leaves = calloc(LEAF_SLOTS, sizeof(*leaves));
-	struct tree tree = {
-		.memory = memory, .pages = pages, .jemalloc = jemalloc, .leaves = leaves};
-
-	int error = leaves ? read_node(&tree, root, 0, take_root) : -ENOMEM;
+	struct tree tree = {.reader = {memory, pages, &jemalloc->is_cut, &jemalloc->missed},
+			    .jemalloc = jemalloc,
+			    .leaves = leaves};
+	int error = leaves ? limpet_page_map_read(&tree.reader, root, LEVEL_WORDS, take_root, &tree)
+			   : -ENOMEM;
 
 	/* It was something else that explained a few samples. */
 	if (!error && was_none(&tree)) {

@@ -1,6 +1,11 @@
 #include "explain/page_map.h"
 
+#include <errno.h>
+
 #include "explain/data.h"
+#include "explain/present.h"
+
+#define PAGE ((uint64_t)4096)
 
 struct best {
 	struct limpet_page_map_search search;
@@ -48,4 +53,37 @@ int limpet_page_map_find(const struct limpet_page_map_search *search, struct lim
 	else
 		*ret_cut = share.was_cut;
 	return error;
+}
+
+int limpet_page_map_read(const struct limpet_page_map_reader *reader, uint64_t table, size_t words,
+			 limpet_page_map_take_fn *take, void *context)
+{
+	struct limpet_present present = {0};
+	uint64_t copy[PAGE / 8], count;
+	int64_t passed = 0;
+
+	if (reader->pages)
+		passed = limpet_present_read(&present, reader->pages, table & ~(PAGE - 1),
+					     (table + 8 * words + PAGE - 1) & ~(PAGE - 1));
+	/* It need not begin with a page. */
+	for (uint64_t at = 0; at < words && passed >= 0 && !*reader->is_cut;
+	     at += count + (uint64_t)passed) {
+		const uint64_t address = table + 8 * at;
+		int error;
+
+		passed = 0;
+		count = (PAGE - address % PAGE) / 8;
+		if (count > words - at)
+			count = words - at;
+		if (reader->pages && !limpet_present_end(&present, address))
+			continue;
+		error = limpet_memory_reader_read(reader->memory, address, copy, 8 * count);
+		*reader->is_cut |= error == -ETIME;
+		*reader->missed |= error != 0;
+		if (!error)
+			passed = take(context, copy, count, at);
+	}
+	limpet_present_done(&present);
+	*reader->missed |= passed < 0;
+	return passed == -ENOMEM ? -ENOMEM : 0;
 }

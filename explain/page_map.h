@@ -1,6 +1,6 @@
-/* Finds an allocator's map of its pages: a radix tree, whose root is a table of pointers in the
- * data of some module. Nobody says where, so each table counts of which one word leads to what
- * explains pages of no known owner; the one that explains most is taken. */
+/* Finds and reads an allocator's map of its pages: a radix tree, whose root is a table of pointers
+ * in the data of some module. Nobody says where, so each table counts of which one word leads to
+ * what explains pages of no known owner; the one that explains most is taken. */
 #ifndef LIMPET_EXPLAIN_PAGE_MAP_H
 #define LIMPET_EXPLAIN_PAGE_MAP_H
 
@@ -37,5 +37,20 @@ struct limpet_page_map_search {
  * -ENOMEM. */
 int limpet_page_map_find(const struct limpet_page_map_search *search, struct limpet_pages *pages,
 			 uint64_t *ret_root, bool *ret_cut) LIMPET_MUST_CHECK;
+
+/* How tables are read; borrowed. */
+struct limpet_page_map_reader {
+	const struct limpet_memory_reader *memory;
+	struct limpet_pages *pages; /* NULL: a page that is not present costs a read */
+	bool *is_cut, *missed;      /* set: there was no time; a page could not be read */
+};
+#define LIMPET_PAGE_MAP_END INT64_MAX
+/* Some words of a table, from number `first` on, all of one page. Answers how many of those behind
+ * them need not be read, LIMPET_PAGE_MAP_END, or -ENOMEM. */
+typedef int64_t limpet_page_map_take_fn(void *context, const uint64_t *words, size_t count,
+					size_t first);
+/* Takes the words of a table that are present, until there is no time. 0 or -ENOMEM. */
+int limpet_page_map_read(const struct limpet_page_map_reader *reader, uint64_t table, size_t words,
+			 limpet_page_map_take_fn *take, void *context) LIMPET_MUST_CHECK;
 
 #endif

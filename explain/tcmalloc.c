@@ -1,14 +1,11 @@
 #include "explain/tcmalloc.h"
 
-#include <errno.h>
-
 #include "explain/page_map.h"
 
 /* tcmalloc/pagemap.h, PageMap3 with addresses of 48 bits and pages of 8 KiB: a root of 2^11
  * pointers, in the program's data, to nodes of 2^12 pointers to leaves. A leaf covers 32 MiB: it
  * has the size class of each of its pages, of one byte or two, then for each page the address of
  * its span's structure, in newer releases with the size class in the highest 16 bits. */
-#define PAGE ((uint64_t)4096)
 #define PAGE_SHIFT 13u
 #define LEAF_BITS 12u
 #define LEAF_SHIFT (PAGE_SHIFT + LEAF_BITS)
@@ -138,9 +135,10 @@ static const struct limpet_page_map_kind kind = {
 /* ------------------------------------------------------------------ all that it covers */
 
 struct tree {
-	const struct limpet_memory_reader *memory;
+	struct limpet_page_map_reader reader;
 	const struct limpet_maps *maps;
 	struct limpet_tcmalloc *tcmalloc;
+	uint64_t base; /* of what the node covers that is read */
 	struct limpet_heap_range tables[TABLES_LIMIT];
 	size_t table_count;
 };
@@ -177,41 +175,37 @@ static void note_table(struct tree *tree, uint64_t address)
 			.start = map->start, .end = map->end, .is_table = true};
 }
 
-/* Calls `take` with all words that are pointers to tables, from present pages. */
-static int read_table(struct tree *tree, uint64_t table, size_t words, uint64_t base, uint64_t step,
-		      int (*take)(struct tree *tree, uint64_t word, uint64_t base))
+static int64_t take_node(void *context, const uint64_t *leaves, size_t count, size_t first)
 {
-	uint64_t copy[PAGE / 8];
+	struct tree *tree = context;
 	int error = 0;
 
-	for (size_t at = 0; at < words && !error && !tree->tcmalloc->is_cut;) {
-		const uint64_t address = table + 8 * at;
-		size_t count = (PAGE - address % PAGE) / 8;
-		int failed;
+	for (size_t i = 0; i < count && !error; i++) {
+		const uint64_t start = tree->base + (first + i) * LEAF_BYTES;
 
-		if (count > words - at)
-			count = words - at;
-		failed = limpet_memory_reader_read(tree->memory, address, copy, 8 * count);
-		tree->tcmalloc->is_cut |= failed == -ETIME;
-		for (size_t i = 0; i < count && !failed && !error; i++)
-			if (may_be_table(tree->maps, copy[i]))
-				error = take(tree, copy[i], base + (at + i) * step);
-		at += count;
+		if (!may_be_table(tree->maps, leaves[i]))
+			continue;
+		note_table(tree, leaves[i]);
+		error = add_range(
+			tree->tcmalloc,
+			&(struct limpet_heap_range){.start = start, .end = start + LEAF_BYTES});
 	}
 	return error;
 }
 
-static int take_leaf(struct tree *tree, uint64_t leaf, uint64_t base)
+static int64_t take_root(void *context, const uint64_t *nodes, size_t count, size_t first)
 {
-	note_table(tree, leaf);
-	return add_range(tree->tcmalloc,
-			 &(struct limpet_heap_range){.start = base, .end = base + LEAF_BYTES});
-}
+	struct tree *tree = context;
+	int error = 0;
 
-static int take_node(struct tree *tree, uint64_t node, uint64_t base)
-{
-	note_table(tree, node);
-	return read_table(tree, node, NODE_WORDS, base, LEAF_BYTES, take_leaf);
+	for (size_t i = 0; i < count && !error; i++) {
+		if (!may_be_table(tree->maps, nodes[i]))
+			continue;
+		note_table(tree, nodes[i]);
+		tree->base = (uint64_t)(first + i) << ROOT_SHIFT;
+		error = limpet_page_map_read(&tree->reader, nodes[i], NODE_WORDS, take_node, tree);
+	}
+	return error;
 }
 
 /* In what the tree covers no table is expected: the former is sure. */
@@ -237,8 +231,11 @@ int limpet_tcmalloc_read_tree(const struct limpet_memory_reader *memory,
 			      const struct limpet_maps *maps, uint64_t root,
 			      struct limpet_tcmalloc *tcmalloc)
 {
-	struct tree tree = {.memory = memory, .maps = maps, .tcmalloc = tcmalloc};
-	int error = read_table(&tree, root, ROOT_WORDS, 0, LEAF_BYTES << NODE_BITS, take_node);
+	bool missed = false;
+	struct tree tree = {.reader = {memory, NULL, &tcmalloc->is_cut, &missed},
+			    .maps = maps,
+			    .tcmalloc = tcmalloc};
+	int error = limpet_page_map_read(&tree.reader, root, ROOT_WORDS, take_root, &tree);
 
 	return error ? error : add_tables(&tree);
 }
