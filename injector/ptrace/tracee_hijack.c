@@ -230,34 +230,6 @@ int limpet_tracee_leave_syscall_stop(struct limpet_tracee *tracee, uint64_t dead
 	return error;
 }
 
-/* Resumes the thread with `regs`, and stops it after the next system call: `leaving`, on the way
- * out of the kernel, with a stop less. */
-static int through_syscall(struct limpet_tracee *tracee, struct user_regs_struct *regs,
-			   bool leaving, uint64_t deadline_ns, int64_t *ret_answer)
-{
-	struct iovec vector = {regs, sizeof(*regs)};
-	/* An earlier call was not finished: registers written now would be taken for its arguments.
-	 */
-	int error = tracee->at_entry ? limpet_tracee_end_call(tracee, deadline_ns) : 0;
-
-	if (!error)
-		error = limpet_tracee_write_registers(tracee, regs);
-	if (error)
-		return error;
-	tracee->moved = true;
-	error = limpet_tracee_to_syscall_stop(tracee, deadline_ns);
-	tracee->at_entry = !error;
-	if (!error)
-		error = leaving ? limpet_tracee_leave_syscall_stop(tracee, deadline_ns)
-				: limpet_tracee_end_call(tracee, deadline_ns);
-	if (error)
-		return error;
-	if (limpet_ptrace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
-		return -errno;
-	*ret_answer = (int64_t)regs->rax;
-	return 0;
-}
-
 void limpet_tracee_prepare_syscall(const struct limpet_tracee *tracee, long number,
 				   const uint64_t args[6], struct user_regs_struct *regs)
 {
@@ -275,33 +247,61 @@ void limpet_tracee_prepare_syscall(const struct limpet_tracee *tracee, long numb
 	regs->r9 = args[5];
 }
 
-int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
-			  uint64_t deadline_ns, int64_t *ret_answer)
+int limpet_tracee_enter_syscall(struct limpet_tracee *tracee, struct user_regs_struct *regs,
+				uint64_t deadline_ns)
+{
+	int error = limpet_tracee_write_registers(tracee, regs);
+
+	if (error)
+		return error;
+	tracee->moved = true;
+	error = limpet_tracee_to_syscall_stop(tracee, deadline_ns);
+	tracee->at_entry = !error;
+	return error;
+}
+
+/* Stops the thread after the call: `leaving`, on the way out of the kernel, with a stop less. */
+static int do_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
+		      bool leaving, uint64_t deadline_ns, int64_t *ret_answer)
 {
 	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_CALL, tracee->tid, number);
 	struct user_regs_struct regs;
+	struct iovec vector = {&regs, sizeof(regs)};
+	/* An earlier call was not finished: registers written now would be taken for its arguments.
+	 */
+	int error = tracee->at_entry ? limpet_tracee_end_call(tracee, deadline_ns) : 0;
 
 	limpet_tracee_prepare_syscall(tracee, number, args, &regs);
-	return limpet_step_end(&step,
-			       through_syscall(tracee, &regs, false, deadline_ns, ret_answer));
+	if (!error)
+		error = limpet_tracee_enter_syscall(tracee, &regs, deadline_ns);
+	if (!error)
+		error = leaving ? limpet_tracee_leave_syscall_stop(tracee, deadline_ns)
+				: limpet_tracee_end_call(tracee, deadline_ns);
+	if (!error &&
+	    limpet_ptrace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &vector) < 0)
+		error = -errno;
+	if (!error)
+		*ret_answer = (int64_t)regs.rax;
+	return limpet_step_end(&step, error);
+}
+
+int limpet_tracee_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
+			  uint64_t deadline_ns, int64_t *ret_answer)
+{
+	return do_syscall(tracee, number, args, false, deadline_ns, ret_answer);
 }
 
 int limpet_tracee_last_syscall(struct limpet_tracee *tracee, long number, const uint64_t args[6],
 			       uint64_t deadline_ns, int64_t *ret_answer)
 {
-	const struct limpet_step step = limpet_step_begin(LIMPET_STEP_CALL, tracee->tid, number);
-	struct user_regs_struct regs;
-
-	limpet_tracee_prepare_syscall(tracee, number, args, &regs);
-	return limpet_step_end(&step,
-			       through_syscall(tracee, &regs, true, deadline_ns, ret_answer));
+	return do_syscall(tracee, number, args, true, deadline_ns, ret_answer);
 }
 
 int limpet_tracee_run(struct limpet_tracee *tracee, uint64_t pc, uint64_t sp, uint64_t argument,
 		      uint64_t deadline_ns)
 {
 	struct user_regs_struct regs = tracee->regs;
-	/* As in through_syscall(). In the midst of clone(2) they stay, but for rax. */
+	/* As in do_syscall(). In the midst of clone(2) they stay, but for rax. */
 	int error = tracee->at_entry && !tracee->at_clone
 			    ? limpet_tracee_end_call(tracee, deadline_ns)
 			    : 0;

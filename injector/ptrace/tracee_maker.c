@@ -167,12 +167,7 @@ static int try_to_clone(struct limpet_tracee *tracee, const uint64_t args[6], ui
 	int error;
 
 	limpet_tracee_prepare_syscall(tracee, SYS_clone, args, &regs);
-	error = limpet_tracee_write_registers(tracee, &regs);
-	if (error)
-		return error;
-	tracee->moved = true;
-	error = limpet_tracee_to_syscall_stop(tracee, deadline_ns);
-	tracee->at_entry = !error;
+	error = limpet_tracee_enter_syscall(tracee, &regs, deadline_ns);
 	/* A thread that it makes is traced from its first instruction on. Left for longer, the
 	 * option would do nothing. */
 	if (!error)

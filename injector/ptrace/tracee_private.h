@@ -138,6 +138,9 @@ int limpet_tracee_resume(struct limpet_tracee *tracee, int request, int signal_n
 int limpet_tracee_signal_to_pass(enum limpet_stop_kind kind, int signal_number);
 /* Resumes the thread until the next syscall stop. */
 int limpet_tracee_to_syscall_stop(struct limpet_tracee *tracee, uint64_t deadline_ns);
+/* Resumes it with `regs`, and stops it where it enters the system call. */
+int limpet_tracee_enter_syscall(struct limpet_tracee *tracee, struct user_regs_struct *regs,
+				uint64_t deadline_ns);
 /* Continues from the entry stop of a system call to its exit stop. */
 int limpet_tracee_end_call(struct limpet_tracee *tracee, uint64_t deadline_ns);
 /* If the thread left a syscall-exit stop, an -ERESTART* in rax would reach the program. So continue
