@@ -12,19 +12,12 @@ take() {
 	jq .census explain.json >"$1"
 }
 
-# says FILE FILTER [OPTION...]: jq's answer about it is true.
-says() {
-	local file=$1 what=$2
-	shift 2
-	json_says "$@" "$what" <"$file" || fail "$file does not say: $what"$'\n'"it has: $(jq -c . <"$file" | cut -c -3000)"
-}
-
 # accounts_for FILE NAME ARENAS: what is in use, says the target's mallinfo2, to the byte: blocks with their heads, those
 # in caches, and the caches themselves, which take 656 bytes for each thread; one that is empty is a block in use. An
 # arena other than the main one begins with 2240 bytes of its own, since glibc 2.35 with 2256.
 accounts_for() {
 	tell "$2" info info || return 1
-	says "$1" '($info.arena - $info.fordblks - (.bytes_low + 8 * .blocks_low + .cached.bytes)) as $rest |
+	says_in "$1" '($info.arena - $info.fordblks - (.bytes_low + 8 * .blocks_low + .cached.bytes)) as $rest |
 		.exact and .blocks_low == .blocks_high and .bytes_low == .bytes_high and
 		any(2240, 2256; (($rest - . * $others) / 656) as $caches |
 			$caches == ($caches | floor) and $caches >= 0 and $caches <= 1 + $others)' \
@@ -38,22 +31,22 @@ accounts_for() {
 	tell census make "done"
 	take made.json
 	accounts_for made.json census 0
-	says made.json '.types == [{"blocks": 1000, "bytes": 56000, "type": "census::Alpha"},
+	says_in made.json '.types == [{"blocks": 1000, "bytes": 56000, "type": "census::Alpha"},
 		{"blocks": 400, "bytes": 28800, "type": "census::Beta<census::NumberWithANameThatIsLongerThanTheColumnOfNames>"}] and
 		.typed == {"blocks": 1400, "bytes": 84800}'
-	says made.json '.blocks_low == $before[0].blocks_low + 1000 + 400 + 600 + 500 + 10 and
+	says_in made.json '.blocks_low == $before[0].blocks_low + 1000 + 400 + 600 + 500 + 10 and
 		.strings.blocks == $before[0].strings.blocks + 600 and
 		.untouched.blocks == $before[0].untouched.blocks + 10 and
 		.untouched.bytes == $before[0].untouched.bytes + 10 * 100008 and .cached.blocks == 0' \
 		--slurpfile before before.json
 	# malloc(100000), in a chunk of 100016 bytes.
-	says made.json 'any(.sizes[]; .from_bytes == 65536 and .to_bytes == 131071 and .blocks_low >= 10) and
+	says_in made.json 'any(.sizes[]; .from_bytes == 65536 and .to_bytes == 131071 and .blocks_low >= 10) and
 		([.sizes[].blocks_low] | add) == .blocks_low and ([.sizes[].bytes_high] | add) == .bytes_high'
 	# Free chunks in the cache of the thread are not in use, although their heads say so: seven of each size.
 	tell census drop "done"
 	take dropped.json
 	accounts_for dropped.json census 0
-	says dropped.json '[.types[] | [.type, .blocks]] == [["census::Alpha", 500], ["census::Beta<census::NumberWithANameThatIsLongerThanTheColumnOfNames>", 200]] and
+	says_in dropped.json '[.types[] | [.type, .blocks]] == [["census::Alpha", 500], ["census::Beta<census::NumberWithANameThatIsLongerThanTheColumnOfNames>", 200]] and
 		.strings.blocks == $made[0].strings.blocks - 300 and .cached.blocks >= 4 * 7 and
 		($made[0].blocks_low - .blocks_low - (500 + 200 + 300 + 250) | . == 0 or . == 1)' \
 		--slurpfile made made.json
@@ -76,7 +69,7 @@ accounts_for() {
 	[[ $(<piped.say) =~ resident.*sum.*'In use in the heap of glibc' && $(<piped.say) != *counting* ]] || fail "$(<piped.say)"
 	# Without the option there is none.
 	within 60 "$LIMPET" explain "$pid" --json >plain.json
-	says plain.json '.census == null'
+	says_in plain.json '.census == null'
 	finish census
 }
 
@@ -86,13 +79,13 @@ accounts_for() {
 	take made.json
 	tell census map "done"
 	take mapped.json
-	says mapped.json '.exact and .blocks_low == $made[0].blocks_low + 3 and
+	says_in mapped.json '.exact and .blocks_low == $made[0].blocks_low + 3 and
 		.bytes_low == $made[0].bytes_low + 3 * (1048576 + 4096 - 16) and
 		.untouched == $made[0].untouched' --slurpfile made made.json
 	tell census churn "done"
 	# However it changes: what is there all the time is in both readings.
 	take changing.json
-	says changing.json '.blocks_low >= 2510 + 3 and [.types[].blocks] == [1000, 400] and
+	says_in changing.json '.blocks_low >= 2510 + 3 and [.types[].blocks] == [1000, 400] and
 		(.blocks_high == null or .blocks_high >= .blocks_low) and .strings.blocks >= 600'
 	finish census
 }
@@ -103,8 +96,8 @@ accounts_for() {
 	tell explained "small 20000" taken
 	take census.json
 	accounts_for census.json explained 4
-	says census.json '.blocks_low > 4 * 1000 + 1000'
-	says census.json '.cached.blocks > 5 * 7 and .types == []'
+	says_in census.json '.blocks_low > 4 * 1000 + 1000'
+	says_in census.json '.cached.blocks > 5 * 7 and .types == []'
 	finish explained
 }
 
@@ -114,14 +107,14 @@ accounts_for() {
 	take census.json
 	accounts_for census.json explained 0
 	# Of each of the six sizes more than 4096.
-	says census.json '.cached.blocks > 6 * 4096 and .blocks_low < 10000'
+	says_in census.json '.cached.blocks > 6 * 4096 and .blocks_low < 10000'
 	finish explained
 }
 
 @test "a process without glibc's malloc has none" {
 	start storm "$TARGETS/storm-musl" --threads 1
 	take none.json
-	says none.json '. == null'
+	says_in none.json '. == null'
 	run -0 "$LIMPET" explain "$pid" --census
 	[[ $output == *"There is no heap of glibc's malloc, jemalloc, mimalloc or tcmalloc to count."* ]]
 	finish storm
@@ -137,7 +130,7 @@ accounts_for() {
 	tell explained "info" info
 	made=${answer#info }
 	within 60 "$LIMPET" explain "$pid" --census --json >explain.json
-	says explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "jemalloc" and .exact and .whole and .bytes_low == $info.allocated and
+	says_in explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "jemalloc" and .exact and .whole and .bytes_low == $info.allocated and
 		.bytes_high == .bytes_low and .blocks_low > 10000 and
 		([.sizes[].bytes_low] | add) == .bytes_low and
 		all(.sizes[]; .from_bytes == .to_bytes and .bytes_low == .blocks_low * .to_bytes))' --argjson info "$made"
@@ -153,7 +146,7 @@ holds() {
 	tell "$1" held held || return 1
 	held=${answer#held }
 	within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
-	says explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "mimalloc" and .exact and .whole and
+	says_in explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "mimalloc" and .exact and .whole and
 		(.sizes | map({(.to_bytes | tostring): .blocks_low}) | add) as $sizes |
 		all($held | to_entries[]; $sizes[.key] == .value) and .blocks_low - ($held | add) < 20)' --argjson held "$held"
 }
@@ -185,7 +178,7 @@ counts() {
 	tell "$1" bytes bytes || return 1
 	bytes=${answer#bytes }
 	within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
-	says explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "tcmalloc" and .exact and .whole and
+	says_in explain.json '.class_censuses | length == 1 and (.[0] | .allocator == "tcmalloc" and .exact and .whole and
 		.bytes_low == $bytes and .bytes_high == $bytes and ([.sizes[].bytes_low] | add) == $bytes and
 		all(.sizes[]; .from_bytes == .to_bytes and .bytes_low == .blocks_low * .to_bytes) and
 		(.sizes | map({(.to_bytes | tostring): .blocks_low}) | add) as $sizes |
@@ -226,7 +219,7 @@ counts() {
 	for ((i = 0; i < 50 && whole < 3; i++)); do
 		within 60 "$LIMPET" explain "$pid" --census --json >explain.json 2>explain.err || fail "$(<explain.err)"
 		# One that was missed in part has less; none has more.
-		says explain.json 'all(.class_censuses[] | select(.sizes);
+		says_in explain.json 'all(.class_censuses[] | select(.sizes);
 			(.sizes | map({(.to_bytes | tostring): .blocks_low}) | add) as $sizes |
 			($sizes["5005312"] // 0) <= 3 and
 			all(.sizes[]; .to_bytes < 610000 or .to_bytes == 5005312 or .blocks_low == 0) and

@@ -16,12 +16,7 @@ explain() {
 }
 
 # says FILTER [OPTION...]: jq's answer about it is true.
-says() {
-	local what=$1
-	shift
-	json_says "$@" "$what" <"$work/explain.json" && return
-	fail "limpet explain does not say: $what"$'\n'"it has: $(jq -c . <"$work/explain.json" | cut -c -3000)"
-}
+says() { says_in "$work/explain.json" "$@"; }
 
 # info NAME: mallinfo2 of the target, as JSON in `answer`.
 info() {

@@ -360,13 +360,16 @@ so_far() {
 	within 60 "$LIMPET" report "$trace" --json 2>so-far.err | json_says "$@"
 }
 
-# expect FILTER [OPTION...]: jq's answer about the report is true.
-expect() {
-	local what=$1
-	shift
-	json_says "$@" "$what" <"$work/report.json" && return
-	fail "the report does not say: $what"$'\n'"it has: $(values_of "$what" <"$work/report.json")"
+# says_in FILE FILTER [OPTION...]: jq's answer about it is true.
+says_in() {
+	local file=$1 what=$2
+	shift 2
+	json_says "$@" "$what" <"$file" ||
+		fail "${file##*/} does not say: $what"$'\n'"it has: $(values_of "$what" <"$file")"
 }
+
+# expect FILTER [OPTION...]: jq's answer about the report is true.
+expect() { says_in "$work/report.json" "$@"; }
 
 # values_of FILTER < JSON: what stands where the filter looks, in a few short lines.
 values_of() {

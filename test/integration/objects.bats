@@ -18,12 +18,7 @@ objects() {
 }
 
 # says FILTER [OPTION...]: jq's answer about it is true.
-says() {
-	local what=$1
-	shift
-	json_says "$@" "$what" <"$work/objects.json" && return
-	fail "limpet explain --objects does not say: $what"$'\n'"it has: $(jq -c 'del(.rows[30:])' <"$work/objects.json" | cut -c -4000)"
-}
+says() { says_in "$work/objects.json" "$@"; }
 
 # of KIND NAME: the row's place in a filter.
 of() {

@@ -13,11 +13,7 @@ stacks() {
 }
 
 # says FILTER [OPTION...]: jq's answer about stacks.json is true.
-says() {
-	local what=$1
-	shift
-	json_says "$@" "$what" <stacks.json || fail "limpet stacks does not say: $what"$'\n'"it has: $(jq -c . <stacks.json | cut -c -4000)"
-}
+says() { says_in stacks.json "$@"; }
 
 # Functions that JSON is asked with: thread("poller") is that thread, names its functions, the innermost first.
 of='def thread($name): .threads[] | select(.name == $name); def names: [.stack[].function | values];'

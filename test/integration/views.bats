@@ -26,9 +26,7 @@ view() {
 		fail "limpet report --view $*"
 }
 
-says() {
-	json_says "$@" <view.json || fail "the view does not say: $*"
-}
+says() { says_in view.json "$@"; }
 
 # bats test_tags=check
 @test "functions: calls and bytes of each site are those that the program made" {
@@ -152,10 +150,10 @@ says() {
 	view functions
 	whole=$(jq .totals view.json)
 	view functions --include 'function:kinds_(small|large)'
-	says --argjson whole "$whole" '. as $all | .totals.allocations == 20040 and .totals.live_bytes == 1640000 and
-		all($whole | keys[]; $whole[.] == $all.totals[.] + $all.hidden[.])'
+	says '. as $all | .totals.allocations == 20040 and .totals.live_bytes == 1640000 and
+		all($whole | keys[]; $whole[.] == $all.totals[.] + $all.hidden[.])' --argjson whole "$whole"
 	view functions --exclude 'function:kinds_(small|large)'
-	says --argjson whole "$whole" '.hidden.allocations == 20040 and .totals.live_bytes == $whole.live_bytes - 1640000'
+	says '.hidden.allocations == 20040 and .totals.live_bytes == $whole.live_bytes - 1640000' --argjson whole "$whole"
 	printf '# known\nleak:kinds_small\nrace:kinds_churn\nleak:*_large$\n' >suppressions
 	view functions --suppressions suppressions
 	says '.hidden.allocations == 20040'
