@@ -12,6 +12,7 @@
 #include "cli/explain_trace.h"
 #include "cli/objects_print.h"
 #include "cli/ui.h"
+#include "common/clock.h"
 #include "common/units.h"
 #include "explain/census.h"
 #include "explain/class_census.h"
@@ -80,8 +81,7 @@ static int count_blocks(const struct limpet_target *target,
 
 static void wait_for(uint64_t ns)
 {
-	struct timespec left = {.tv_sec = (time_t)(ns / 1000000000),
-				.tv_nsec = (long)(ns % 1000000000)};
+	struct timespec left = limpet_timespec(ns);
 
 	while (clock_nanosleep(CLOCK_MONOTONIC, 0, &left, &left) == EINTR)
 		;

@@ -126,17 +126,11 @@ static size_t find_matches(const char *text, bool by_words, bool captured, struc
 /* As ps(1) does: the time of today, or else the day. */
 static void say_start(pid_t pid, char *ret, size_t room)
 {
-	struct timespec since_boot;
-	uint64_t ticks;
+	const time_t start = limpet_proc_started(pid);
 	struct tm tm;
-	time_t start;
 
 	snprintf(ret, room, "-");
-	if (limpet_proc_start_time(pid, &ticks) < 0 ||
-	    clock_gettime(CLOCK_BOOTTIME, &since_boot) < 0)
-		return;
-	start = time(NULL) - since_boot.tv_sec + (time_t)(ticks / (uint64_t)sysconf(_SC_CLK_TCK));
-	if (localtime_r(&start, &tm))
+	if (start && localtime_r(&start, &tm))
 		strftime(ret, room, time(NULL) - start < DAY_S ? "%H:%M" : "%Y-%m-%d", &tm);
 }
 

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <zlib.h>
 
+#include "common/clock.h"
+
 #define SEGMENTS_MAX 512u
 #define SAMPLE_BYTES (16u << 10)
 #define SAMPLES (LIMPET_FILE_IDENTITY_BYTES / SAMPLE_BYTES)
@@ -127,8 +129,7 @@ void limpet_file_identity_take_status(struct limpet_file_identity *identity,
 {
 	identity->has_status = true;
 	identity->bytes = (uint64_t)status->st_size;
-	identity->changed_ns =
-		(uint64_t)status->st_mtim.tv_sec * 1000000000u + (uint64_t)status->st_mtim.tv_nsec;
+	identity->changed_ns = limpet_timespec_ns(status->st_mtim);
 }
 
 bool limpet_file_identity_is_of(const struct limpet_file_identity *identity, int fd,

@@ -72,7 +72,7 @@ $(B)/test/test_reorder: LDFLAGS_ALL += -Wl,--wrap=limpet_event_describer_put
 $(B)/test/test_collector: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns recorder_add_events proc_status_read)
 $(B)/test/test_hijack $(B)/test/test_segment: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_maps_read
 $(B)/test/test_modules: LDFLAGS_ALL += -Wl,--wrap=process_vm_readv
-$(B)/test/test_modules_memory: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_start_time
+$(B)/test/test_modules_memory: LDFLAGS_ALL += -Wl,--wrap=limpet_proc_started
 $(B)/test/test_forks: LDFLAGS_ALL += $(addprefix -Wl$(comma)--wrap=limpet_,monotonic_ns proc_file_read proc_pids proc_start_time proc_status_read memory_read_own proc_maps_read proc_maps_done own_objects_has_inode)
 $(B)/test/test_commit: LDFLAGS_ALL += -Wl,--wrap=fallocate
 $(B)/test/test_odd_threads: LDFLAGS_ALL += -Wl,--wrap=ptrace

@@ -2,17 +2,17 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "analyzer/model/model.h"
 #include "analyzer/seal/script_sources.h"
 #include "analyzer/seal/trace_append.h"
 #include "analyzer/symbols/symbolize.h"
+#include "common/clock.h"
 
 /* Addresses between two calls of `progress`. */
 #define PROGRESS_STEP 256
 /* For all modules together: the end of a capture waits for this. Real programs take seconds. */
-#define SEAL_SECONDS 1200
+#define SEAL_NS (UINT64_C(1200) * 1000000000u)
 
 struct seal {
 	const struct limpet_seal_options *options;
@@ -20,22 +20,14 @@ struct seal {
 	struct limpet_trace_append *append;
 	struct limpet_seal_result result;
 	uint64_t done;
-	time_t began_s;
+	uint64_t began_ns;
 	uint32_t listed; /* module whose file is in the trace */
 	bool appended;
 };
 
-static time_t now_s(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
-}
-
 static bool takes_too_long(const struct seal *seal)
 {
-	return now_s() - seal->began_s > SEAL_SECONDS;
+	return limpet_monotonic_ns() - seal->began_ns > SEAL_NS;
 }
 
 static bool is_cancelled(const struct seal *seal)
@@ -346,7 +338,8 @@ int limpet_seal(const char *path, const struct limpet_seal_options *options,
 		struct limpet_seal_result *ret_result, struct limpet_err *err)
 {
 	static const struct limpet_seal_options none;
-	struct seal seal = {.options = options ? options : &none, .began_s = now_s()};
+	struct seal seal = {.options = options ? options : &none,
+			    .began_ns = limpet_monotonic_ns()};
 	struct limpet_trace_reader *reader = NULL;
 	struct limpet_model *model = NULL;
 	int result;

@@ -17,6 +17,7 @@
 #include "analyzer/symbols/symbol_worker.h"
 #include "analyzer/symbols/texts.h"
 #include "common/array.h"
+#include "common/clock.h"
 #include "common/open_file.h"
 
 /* Limits of the wait for an answer, in looks LOOK_MS apart: looks in which the worker computes next
@@ -74,10 +75,7 @@ struct limpet_symbolizer {
 
 static int64_t worker_ns(const struct limpet_symbolizer *s)
 {
-	struct timespec time = {0, 0};
-
-	clock_gettime(s->clock, &time);
-	return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+	return (int64_t)limpet_clock_ns(s->clock);
 }
 
 static void begin_wait(struct limpet_symbolizer *s)

@@ -1,7 +1,6 @@
 #include "collector/capture/identity.h"
 
-#include <time.h>
-
+#include "common/clock.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
 
@@ -9,7 +8,6 @@ void limpet_identity_read(const struct limpet_target *target, bool with_command_
 			  struct limpet_identity *identity, struct limpet_recorder_options *options)
 {
 	struct limpet_cgroup cgroup;
-	struct timespec now;
 
 	identity->command[0] = identity->executable[0] = '\0';
 	if (with_command_line)
@@ -21,8 +19,7 @@ void limpet_identity_read(const struct limpet_target *target, bool with_command_
 		options->container = identity->container;
 	if (limpet_cgroup_find(target, &cgroup) == 0)
 		(void)limpet_cgroup_limit(&cgroup, &options->cgroup_limit_bytes);
-	clock_gettime(CLOCK_REALTIME, &now);
-	options->wall_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	options->wall_ns = limpet_clock_ns(CLOCK_REALTIME);
 	options->command = identity->command;
 	options->executable = identity->executable;
 }

@@ -13,6 +13,7 @@
 #include "collector/pages/arch.h"
 #include "collector/pages/ring_room.h"
 #include "common/array.h"
+#include "common/clock.h"
 #include "injector/proc/descriptor.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
@@ -600,8 +601,7 @@ int limpet_fault_events_untold(const struct limpet_fault_events *events, uint64_
 int limpet_fault_events_wait(struct limpet_fault_events *events, struct pollfd *fds, nfds_t count,
 			     uint64_t wait_ns, const sigset_t *mask)
 {
-	const struct timespec wait = {(time_t)(wait_ns / 1000000000u),
-				      (long)(wait_ns % 1000000000u)};
+	const struct timespec wait = limpet_timespec(wait_ns);
 	struct pollfd *polls = events->polls;
 	int ready;
 

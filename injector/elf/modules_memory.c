@@ -29,19 +29,6 @@ struct limpet_module_memory {
 	} files[FILES];
 };
 
-static time_t start_of(const struct limpet_target *target)
-{
-	const long per_second = sysconf(_SC_CLK_TCK);
-	struct timespec now, since_boot;
-	uint64_t ticks;
-
-	if (per_second <= 0 || limpet_proc_start_time(target->pid, &ticks) < 0 ||
-	    clock_gettime(CLOCK_REALTIME, &now) < 0 ||
-	    clock_gettime(CLOCK_BOOTTIME, &since_boot) < 0)
-		return 0;
-	return now.tv_sec - since_boot.tv_sec + (time_t)(ticks / (uint64_t)per_second);
-}
-
 struct limpet_module_memory *limpet_module_memory_new(const struct limpet_target *target,
 						      const struct limpet_maps *maps)
 {
@@ -52,7 +39,7 @@ struct limpet_module_memory *limpet_module_memory_new(const struct limpet_target
 	memory->target = target;
 	memory->maps = *maps;
 	memory->pagemap = limpet_pagemap_open(target->pid);
-	memory->started = start_of(target);
+	memory->started = limpet_proc_started(target->pid);
 	return memory;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/err.h"
 #include "injector/proc/proc_files.h"
 #include "injector/proc/target_process.h"
@@ -220,6 +221,17 @@ int limpet_proc_status_read(pid_t pid, struct limpet_proc_status *ret_status)
 int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
 {
 	return stat_field(pid, 22, ret_ticks);
+}
+
+time_t limpet_proc_started(pid_t pid)
+{
+	const long per_second = sysconf(_SC_CLK_TCK);
+	uint64_t ticks;
+
+	if (per_second <= 0 || limpet_proc_start_time(pid, &ticks) < 0)
+		return 0;
+	return time(NULL) - limpet_timespec(limpet_clock_ns(CLOCK_BOOTTIME)).tv_sec +
+	       (time_t)(ticks / (uint64_t)per_second);
 }
 
 bool limpet_proc_is_exiting(pid_t tid)

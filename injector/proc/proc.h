@@ -148,9 +148,9 @@ int limpet_proc_fds(const struct limpet_target *target, int **ret_fds);
 int limpet_proc_pin(pid_t pid, unsigned fd, unsigned *ret_type) LIMPET_MUST_CHECK;
 /* A copy of a descriptor of the process's, if it is a pipe, a socket or a terminal; -errno. Closing
  * that of a file flushes it, and who serves it might not answer while its own threads stand: one
- * that has become a file's in between is never closed. `process`: of pidfd_open(2). For handlers of
- * signals, too. Needs Linux 5.6. Returns a descriptor that the caller closes. */
-int limpet_proc_copy(int process, pid_t pid, unsigned fd) LIMPET_MUST_CHECK;
+ * that has become a file's in between is never closed. For handlers of signals, too. Needs Linux
+ * 5.6. Returns a descriptor that the caller closes. */
+int limpet_proc_copy(pid_t pid, unsigned fd) LIMPET_MUST_CHECK;
 /* Opens /proc/PID/NAME with O_CLOEXEC and `flags`: the target's, or fails with -ESRCH. Returns a
  * descriptor that the caller closes. */
 int limpet_proc_open(const struct limpet_target *target, const char *name,

@@ -266,8 +266,9 @@ static bool may_be_copied(int fd)
 	       (S_ISFIFO(status.stx_mode) || S_ISSOCK(status.stx_mode) || is_terminal(&status));
 }
 
-int limpet_proc_copy(int process, pid_t pid, unsigned fd)
+int limpet_proc_copy(pid_t pid, unsigned fd)
 {
+	LIMPET_CLOSE int process = (int)syscall(SYS_pidfd_open, pid, 0);
 	unsigned type;
 	const int pinned = limpet_proc_pin(pid, fd, &type);
 	bool may;
@@ -275,7 +276,7 @@ int limpet_proc_copy(int process, pid_t pid, unsigned fd)
 
 	if (pinned < 0)
 		return pinned;
-	may = may_be_copied(pinned);
+	may = process >= 0 && may_be_copied(pinned);
 	close(pinned);
 	copy = may ? (int)syscall(SYS_pidfd_getfd, process, (int)fd, 0) : -1;
 	if (copy < 0)

@@ -65,6 +65,8 @@ bool limpet_proc_refuse_zombie(pid_t pid, const struct limpet_proc_status *statu
 
 /* Start time in clock ticks since boot; together with the pid it identifies a process for good. */
 int limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
+/* The same as time of day, to a second or two; 0: unknown. */
+time_t limpet_proc_started(pid_t pid);
 /* The executable's path; the buffer is always terminated. */
 int limpet_proc_executable(pid_t pid, char *ret, size_t bytes);
 

@@ -100,11 +100,6 @@ static struct {
 	bool in_kernel; /* where the thread that waits does so */
 } turns;
 
-static struct timespec to_timespec(uint64_t ns)
-{
-	return (struct timespec){(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-}
-
 /* ------------------------------------------------------------------ threads of the target */
 
 /* As proc(5) has it: R for one that has a processor, or waits for one. Of those that are about to
@@ -264,7 +259,7 @@ static void wait_for(sem_t *semaphore)
 
 static bool wait_until(sem_t *semaphore, uint64_t until_ns)
 {
-	const struct timespec until = to_timespec(until_ns);
+	const struct timespec until = limpet_timespec(until_ns);
 	int error;
 
 	while ((error = sem_clockwait(semaphore, CLOCK_MONOTONIC, &until)) < 0 && errno == EINTR)
@@ -276,7 +271,7 @@ static bool wait_until(sem_t *semaphore, uint64_t until_ns)
  * kernel did not lend for so long, as to one that has ended, or is about to. */
 static bool lend_to(pid_t tid, uint64_t until_ns)
 {
-	const struct timespec until = to_timespec(until_ns);
+	const struct timespec until = limpet_timespec(until_ns);
 
 	__atomic_store_n(&boost.turn_until_ns, until_ns, __ATOMIC_SEQ_CST);
 	sem_post(&boost.guard);
@@ -287,7 +282,7 @@ static bool lend_to(pid_t tid, uint64_t until_ns)
 
 static void lend_in_turns(void)
 {
-	const struct timespec nobodys = to_timespec(NOBODYS_NS);
+	const struct timespec nobodys = limpet_timespec(NOBODYS_NS);
 
 	while (!is_over()) {
 		uint64_t turn_ns = 0;
@@ -510,7 +505,7 @@ static void give_up(void)
 /* False: the watcher has it, and has no processor. */
 static bool take_use(void)
 {
-	const struct timespec until = to_timespec(limpet_monotonic_ns() + USE_MOST_NS);
+	const struct timespec until = limpet_timespec(limpet_monotonic_ns() + USE_MOST_NS);
 
 	if (pthread_mutex_clocklock(&in_use, CLOCK_MONOTONIC, &until) == 0)
 		return true;
@@ -675,7 +670,7 @@ static bool is_still_there(uint64_t number)
 static void lend_for_call(uint64_t number)
 {
 	const pid_t pid = __atomic_load_n(&calls.pid, __ATOMIC_RELAXED);
-	const struct timespec look = to_timespec(WATCH_TURN_NS);
+	const struct timespec look = limpet_timespec(WATCH_TURN_NS);
 	uint64_t now_ns;
 
 	pthread_mutex_lock(&in_use);
@@ -703,7 +698,7 @@ static bool waits_in_kernel(void)
 
 static void *watch(void *unused)
 {
-	const struct timespec pause = to_timespec(WATCH_NS);
+	const struct timespec pause = limpet_timespec(WATCH_NS);
 
 	begin_thread(WATCHER, "limpet-watcher");
 	for (;;) {

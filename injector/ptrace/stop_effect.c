@@ -112,14 +112,6 @@ static enum limpet_stop_effect effect_on_write(pid_t pid, uint64_t fd, uint64_t 
 	return LIMPET_STOP_CUTS;
 }
 
-/* A copy; -1: it is none of those that may be asked, or the kernel cannot copy it. */
-static int copy_of(pid_t pid, uint64_t fd)
-{
-	LIMPET_CLOSE int process = (int)syscall(SYS_pidfd_open, pid, 0);
-
-	return process < 0 ? -1 : limpet_proc_copy(process, pid, (unsigned)fd);
-}
-
 /* What it waits for beyond the first byte (SO_RCVLOWAT) may be there in part. */
 static enum limpet_stop_effect effect_on_receive(pid_t pid, uint64_t fd, uint64_t bytes,
 						 uint64_t flags)
@@ -132,7 +124,7 @@ static enum limpet_stop_effect effect_on_receive(pid_t pid, uint64_t fd, uint64_
 		return LIMPET_STOP_TIMED;
 	if (flags & MSG_WAITALL)
 		return LIMPET_STOP_CUTS;
-	copy = copy_of(pid, fd);
+	copy = limpet_proc_copy(pid, (unsigned)fd);
 	return copy >= 0 && getsockopt(copy, SOL_SOCKET, SO_RCVLOWAT, &least, &size) == 0 &&
 			       least > 1
 		       ? LIMPET_STOP_CUTS
@@ -142,7 +134,7 @@ static enum limpet_stop_effect effect_on_receive(pid_t pid, uint64_t fd, uint64_
 /* In raw mode a terminal may be set to wait for more than a byte. */
 static bool waits_for_more(pid_t pid, uint64_t fd)
 {
-	LIMPET_CLOSE int copy = copy_of(pid, fd);
+	LIMPET_CLOSE int copy = limpet_proc_copy(pid, (unsigned)fd);
 	struct termios mode;
 
 	return copy >= 0 && tcgetattr(copy, &mode) == 0 && !(mode.c_lflag & ICANON) &&
@@ -302,15 +294,21 @@ enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_pro
 	}
 }
 
-bool limpet_stop_has_time_limit(pid_t pid, const struct limpet_proc_syscall *call)
+bool limpet_stop_socket_has_time_limit(int fd)
 {
-	LIMPET_CLOSE int copy = copy_of(pid, call->args[0]);
 	struct timeval sending = {0, 0}, receiving = {0, 0};
 	socklen_t bytes = sizeof(sending);
 
-	return copy < 0 || getsockopt(copy, SOL_SOCKET, SO_SNDTIMEO, &sending, &bytes) < 0 ||
-	       getsockopt(copy, SOL_SOCKET, SO_RCVTIMEO, &receiving, &bytes) < 0 ||
-	       sending.tv_sec || sending.tv_usec || receiving.tv_sec || receiving.tv_usec;
+	return getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &sending, &bytes) < 0 ||
+	       getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &receiving, &bytes) < 0 || sending.tv_sec ||
+	       sending.tv_usec || receiving.tv_sec || receiving.tv_usec;
+}
+
+bool limpet_stop_has_time_limit(pid_t pid, const struct limpet_proc_syscall *call)
+{
+	LIMPET_CLOSE int copy = limpet_proc_copy(pid, (unsigned)call->args[0]);
+
+	return copy < 0 || limpet_stop_socket_has_time_limit(copy);
 }
 
 bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number)

@@ -33,6 +33,8 @@ enum limpet_stop_effect limpet_stop_effect_of(pid_t pid, const struct limpet_pro
 /* Of LIMPET_STOP_TIMED: whether the socket has a time limit. True if it cannot be asked (before
  * Linux 5.6). */
 bool limpet_stop_has_time_limit(pid_t pid, const struct limpet_proc_syscall *call);
+/* The same of a copy of it. For handlers of signals, too. */
+bool limpet_stop_socket_has_time_limit(int fd);
 /* Whether the thread sleeps in a system call that a stop would cut short; *ret_number (may be
  * NULL): which one. */
 bool limpet_stop_cuts(pid_t pid, pid_t tid, long *ret_number);

@@ -303,8 +303,7 @@ void limpet_tracer_many(struct limpet_tracer *tracer, bool begin)
 
 void limpet_tracee_sleep_on(uint32_t *word, uint64_t limit_ns)
 {
-	const struct timespec limit = {(time_t)(limit_ns / 1000000000),
-				       (long)(limit_ns % 1000000000)};
+	const struct timespec limit = limpet_timespec(limit_ns);
 	const sigset_t child = limpet_sigchld_set();
 	uint32_t stopped = LIMPET_TRACEE_STOPPED;
 

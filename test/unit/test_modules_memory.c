@@ -38,14 +38,11 @@ static struct {
 
 /* By how many seconds the process is younger than it is: the file is older than that. */
 static unsigned younger_s;
-int __real_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
-int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks);
-int __wrap_limpet_proc_start_time(pid_t pid, uint64_t *ret_ticks)
+time_t __real_limpet_proc_started(pid_t pid);
+time_t __wrap_limpet_proc_started(pid_t pid);
+time_t __wrap_limpet_proc_started(pid_t pid)
 {
-	int error = __real_limpet_proc_start_time(pid, ret_ticks);
-
-	*ret_ticks += younger_s * (uint64_t)sysconf(_SC_CLK_TCK);
-	return error;
+	return __real_limpet_proc_started(pid) + younger_s;
 }
 
 static uint8_t of_file(size_t at)

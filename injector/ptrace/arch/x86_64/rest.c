@@ -21,6 +21,7 @@
 #include "injector/proc/memory.h"
 #include "injector/proc/proc.h"
 #include "injector/ptrace/arch/x86_64/interrupted.h"
+#include "injector/ptrace/stop_effect.h"
 
 #define RESTS_MOST 16u
 #define PARTS_MOST 64u
@@ -73,16 +74,6 @@ static bool shares_descriptor(pid_t pid, pid_t tid, uint64_t fd)
 		read_link(process, sizeof(process), pid, pid, fd) && !strcmp(own, process));
 }
 
-static bool has_time_limit(int fd)
-{
-	struct timeval sending = {0, 0}, receiving = {0, 0};
-	socklen_t bytes = sizeof(sending);
-
-	return getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &sending, &bytes) < 0 ||
-	       getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &receiving, &bytes) < 0 || sending.tv_sec ||
-	       sending.tv_usec || receiving.tv_sec || receiving.tv_usec;
-}
-
 /* What was received may end before urgent data. */
 static bool is_at_mark(int fd)
 {
@@ -99,14 +90,13 @@ static bool moves_all(const struct limpet_rest *rest)
 {
 	const pid_t pid = rest->pid, tid = rest->tid;
 	const uint64_t number = rest->regs.rdi;
-	LIMPET_CLOSE int process = (int)syscall(SYS_pidfd_open, pid, 0);
 	LIMPET_CLOSE int fd = -1;
 	int flags, type, domain;
 	socklen_t bytes = sizeof(type);
 
-	if (process < 0 || !shares_descriptor(pid, tid, number))
+	if (!shares_descriptor(pid, tid, number))
 		return false;
-	fd = limpet_proc_copy(process, pid, (unsigned)number);
+	fd = limpet_proc_copy(pid, (unsigned)number);
 	if (fd < 0)
 		return false;
 	flags = fcntl(fd, F_GETFL);
@@ -116,7 +106,8 @@ static bool moves_all(const struct limpet_rest *rest)
 		return !(flags & O_DIRECT) && rest->regs.orig_rax != SYS_sendfile;
 	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0 && type == SOCK_STREAM &&
 	       getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &bytes) == 0 &&
-	       (!rest->receives || (domain != AF_UNIX && !is_at_mark(fd))) && !has_time_limit(fd);
+	       (!rest->receives || (domain != AF_UNIX && !is_at_mark(fd))) &&
+	       !limpet_stop_socket_has_time_limit(fd);
 }
 
 /* The kernel's own devices that have no end. */
