@@ -9,6 +9,7 @@
 
 #include "analyzer/symbols/symbolize.h"
 #include "common/array.h"
+#include "common/clock.h"
 
 /* Addresses between two checks for the end. */
 #define STEP 64u
@@ -16,7 +17,7 @@
 /* Modules that are open at a time, each with a process of its own. */
 #define OPEN_FILES 32u
 /* Between two reads of the map: a program may compile all the time. */
-#define MAP_PAUSE_S 5
+#define MAP_PAUSE_NS 5000000000ull
 
 struct wish {
 	uint64_t address;
@@ -45,7 +46,7 @@ struct limpet_namer {
 	 * the map. */
 	struct wish *made;
 	size_t made_count, made_capacity;
-	struct timespec map_read;
+	uint64_t map_read_ns; /* 0: it was not read yet */
 	struct file *open[OPEN_FILES];
 	uint64_t uses;
 	/* Used only by the asking side: nodes already processed, addresses already requested (open
@@ -238,16 +239,13 @@ static void look_up_made(struct limpet_namer *namer)
 	limpet_symbolizer_close(map);
 	count_served(namer, namer->made_count);
 	namer->made_count = 0;
-	clock_gettime(CLOCK_MONOTONIC, &namer->map_read);
+	namer->map_read_ns = limpet_monotonic_ns();
 }
 
 static bool map_is_due(const struct limpet_namer *namer)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
 	return namer->made_count &&
-	       (!namer->map_read.tv_sec || now.tv_sec - namer->map_read.tv_sec >= MAP_PAUSE_S);
+	       (!namer->map_read_ns || limpet_monotonic_ns() - namer->map_read_ns >= MAP_PAUSE_NS);
 }
 
 /* Waits for wishes; returns them, or NULL: the end, or it is time for the map. */
@@ -262,10 +260,10 @@ static struct wish *next_wishes(struct limpet_namer *namer, size_t *ret_count)
 			pthread_cond_wait(&namer->wished, &namer->lock);
 			continue;
 		}
-		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_sec += MAP_PAUSE_S;
+		until = limpet_timespec(namer->map_read_ns + MAP_PAUSE_NS);
 		if (map_is_due(namer) ||
-		    pthread_cond_timedwait(&namer->wished, &namer->lock, &until) == ETIMEDOUT)
+		    pthread_cond_clockwait(&namer->wished, &namer->lock, CLOCK_MONOTONIC, &until) ==
+			    ETIMEDOUT)
 			break;
 	}
 	if (!namer->ending && namer->queue_count) {
@@ -508,11 +506,10 @@ int limpet_namer_ask(struct limpet_namer *namer, const struct limpet_model *mode
 
 size_t limpet_namer_wait(struct limpet_namer *namer, unsigned seconds)
 {
-	struct timespec until;
+	const struct timespec until =
+		limpet_timespec(limpet_monotonic_ns() + seconds * UINT64_C(1000000000));
 	size_t left;
 
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += seconds;
 	pthread_mutex_lock(&namer->lock);
 	while (namer->left && pthread_cond_clockwait(&namer->served, &namer->lock, CLOCK_MONOTONIC,
 						     &until) != ETIMEDOUT)
