@@ -8,6 +8,7 @@ COMMON_SRC := \
 	common/estimate.c \
 	common/family.c \
 	common/file_identity.c \
+	common/file_io.c \
 	common/losses.c \
 	common/mark_name.c \
 	common/unfollowed.c \

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "analyzer/trace/trace_reader.h"
+#include "common/file_io.h"
 #include "common/trace_block.h"
 
 /* A block is written when its lists reach this. */
@@ -226,21 +227,10 @@ static uint32_t number_of(struct limpet_trace_append *append, const char *string
 
 static int write_all(struct limpet_trace_append *append)
 {
-	size_t done = 0;
-	int code = 0;
+	size_t done;
+	int code = limpet_pwrite(append->fd, append->block.data, append->block.count,
+				 append->offset, &done);
 
-	while (done < append->block.count) {
-		ssize_t wrote = pwrite(append->fd, append->block.data + done,
-				       append->block.count - done, (off_t)(append->offset + done));
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote <= 0) {
-			code = wrote < 0 ? -errno : -EIO;
-			break;
-		}
-		done += (size_t)wrote;
-	}
 	/* A torn block is removed; if that fails, the next block is written after it, where readers
 	 * find it. */
 	if (code == 0 || ftruncate(append->fd, (off_t)append->offset) < 0)

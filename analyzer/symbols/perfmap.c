@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/err.h"
+#include "common/file_io.h"
 
 #define READ_BYTES (1u << 20)
 /* Longer lines are cut. */
@@ -233,24 +234,15 @@ static void take_apart(struct entry *entry)
 /* The program may have changed its file meanwhile: then the name is wrong or missing. */
 static int take_name(int fd, const struct place *place, struct entry *entry)
 {
-	size_t got = 0;
+	ssize_t got;
 
 	if (!place->bytes)
 		return 0;
 	entry->text = malloc(place->bytes + 1ul);
 	if (!entry->text)
 		return -ENOMEM;
-	while (got < place->bytes) {
-		ssize_t n = pread(fd, entry->text + got, place->bytes - got,
-				  (off_t)(place->offset + got));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		got += (size_t)n;
-	}
-	entry->text[got] = '\0';
+	got = limpet_pread(fd, entry->text, place->bytes, place->offset);
+	entry->text[got > 0 ? got : 0] = '\0';
 	entry->text[strcspn(entry->text, "\r\n")] = '\0';
 	if (entry->text[0])
 		take_apart(entry);

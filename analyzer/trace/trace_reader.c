@@ -10,6 +10,7 @@
 
 #include "analyzer/trace/trace_reader_tables.h"
 #include "common/array.h"
+#include "common/file_io.h"
 #include "common/trace_block.h"
 
 #define WINDOW_BYTES (1u << 20)
@@ -63,22 +64,11 @@ const char *limpet_trace_end_word(enum limpet_end end)
 static int read_at(const struct limpet_trace_reader *reader, uint64_t offset, void *ret,
 		   size_t count)
 {
-	uint8_t *to = ret;
+	const ssize_t got = limpet_pread(reader->fd, ret, count, offset);
 
-	while (count) {
-		ssize_t got = pread(reader->fd, to, count, (off_t)offset);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			return -EBADMSG;
-		to += got;
-		offset += (uint64_t)got;
-		count -= (size_t)got;
-	}
-	return 0;
+	if (got < 0)
+		return (int)got;
+	return (size_t)got < count ? -EBADMSG : 0;
 }
 
 /* Returns a view of up to WINDOW_BYTES at `offset`, at least `want`. NULL: they cannot be read. */

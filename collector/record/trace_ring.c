@@ -10,6 +10,7 @@
 
 #include "common/array.h"
 #include "common/err.h"
+#include "common/file_io.h"
 #include "common/trace_block.h"
 #include "common/trace_format.h"
 
@@ -122,22 +123,6 @@ int limpet_trace_ring_wrote(struct limpet_trace_ring *ring, unsigned type, uint3
 	return 0;
 }
 
-static int write_at(int fd, uint64_t offset, const uint8_t *bytes, size_t count)
-{
-	while (count) {
-		ssize_t wrote = pwrite(fd, bytes, count, (off_t)offset);
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote <= 0)
-			return wrote < 0 ? -errno : -EIO;
-		bytes += wrote;
-		offset += (uint64_t)wrote;
-		count -= (size_t)wrote;
-	}
-	return 0;
-}
-
 /* The head of a GAP for a stretch, `bytes` long in all. */
 static void encode_gap(const struct stretch *stretch, uint64_t bytes, uint8_t ret_head[GAP_BYTES])
 {
@@ -159,7 +144,7 @@ static int write_gap(const struct limpet_trace_ring *ring, const struct stretch 
 	uint8_t head[GAP_BYTES];
 
 	encode_gap(stretch, bytes, head);
-	return write_at(ring->fd, offset, head, sizeof(head));
+	return limpet_pwrite(ring->fd, head, sizeof(head), offset, NULL);
 }
 
 /* The part of a GAP that can be a hole: whole pages after its head. */
@@ -187,22 +172,6 @@ static int extend_gap(const struct limpet_trace_ring *ring, struct stretch *gap,
 	return code;
 }
 
-static int read_at(int fd, uint64_t offset, uint8_t *bytes, size_t count)
-{
-	while (count) {
-		ssize_t got = pread(fd, bytes, count, (off_t)offset);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got < 0 ? -errno : -EIO;
-		bytes += got;
-		offset += (uint64_t)got;
-		count -= (size_t)got;
-	}
-	return 0;
-}
-
 /* Moves blocks that stay before the GAP that precedes them, so that there are few GAPs: each keeps
  * two pages. One write puts the blocks and the GAP's new head into the old extent of the GAP; a
  * reader recognizes blocks that exist twice for a moment by their numbers. */
@@ -210,15 +179,16 @@ static int move_before_gap(const struct limpet_trace_ring *ring, struct stretch 
 			   const struct stretch *kept)
 {
 	LIMPET_FREE uint8_t *bytes = malloc(kept->bytes + GAP_BYTES);
+	ssize_t got;
 	int code;
 
 	if (!bytes)
 		return -ENOMEM;
-	code = read_at(ring->fd, kept->offset, bytes, kept->bytes);
-	if (code < 0)
-		return code;
+	got = limpet_pread(ring->fd, bytes, kept->bytes, kept->offset);
+	if (got < (ssize_t)kept->bytes)
+		return got < 0 ? (int)got : -EIO;
 	encode_gap(gap, gap->bytes, bytes + kept->bytes);
-	code = write_at(ring->fd, gap->offset, bytes, kept->bytes + GAP_BYTES);
+	code = limpet_pwrite(ring->fd, bytes, kept->bytes + GAP_BYTES, gap->offset, NULL);
 	if (code == 0)
 		gap->offset += kept->bytes;
 	return code;
@@ -319,19 +289,17 @@ static int move_down(const struct limpet_trace_ring *ring, uint64_t to, uint64_t
 {
 	while (bytes) {
 		size_t some = bytes < COPY_BYTES ? bytes : COPY_BYTES;
-		ssize_t got = pread(ring->fd, buffer, some, (off_t)from);
+		ssize_t got = limpet_pread(ring->fd, buffer, some, from);
 		int code;
 
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got < 0 ? -errno : -EIO;
-		code = write_at(ring->fd, to, buffer, (size_t)got);
+		if (got < (ssize_t)some)
+			return got < 0 ? (int)got : -EIO;
+		code = limpet_pwrite(ring->fd, buffer, some, to, NULL);
 		if (code < 0)
 			return code;
-		from += (uint64_t)got;
-		to += (uint64_t)got;
-		bytes -= (uint64_t)got;
+		from += some;
+		to += some;
+		bytes -= some;
 	}
 	return 0;
 }

@@ -14,6 +14,7 @@
 
 #include "collector/record/trace_ring.h"
 #include "collector/record/trace_sync.h"
+#include "common/file_io.h"
 #include "common/trace_block.h"
 
 /* Reserved beyond the end of the file for the END block, and allocated in these steps. */
@@ -355,21 +356,9 @@ static void add_file_bytes(struct limpet_trace_writer *writer, size_t count)
 
 static int write_all(struct limpet_trace_writer *writer, const uint8_t *bytes, size_t count)
 {
-	size_t done = 0;
-	int code = 0;
+	size_t done;
+	int code = limpet_pwrite(writer->fd, bytes, count, writer->file_bytes, &done);
 
-	while (done < count) {
-		ssize_t wrote = pwrite(writer->fd, bytes + done, count - done,
-				       (off_t)(writer->file_bytes + done));
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote <= 0) {
-			code = wrote < 0 ? -errno : -EIO;
-			break;
-		}
-		done += (size_t)wrote;
-	}
 	if (code == 0) {
 		add_file_bytes(writer, count);
 	} else if (done > 0 && !writer->replacing) {

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/file_io.h"
+
 /* rustc with all its symbols has 60 MiB of names; this allows ten times a large program. */
 #define NAMES_LIMIT_BYTES ((uint64_t)512 << 20)
 #define SYMBOLS_LIMIT_BYTES ((uint64_t)256 << 20)
@@ -34,24 +36,14 @@ struct limpet_elf_file {
 
 static int read_at(const struct limpet_elf_file *file, void *ret, size_t bytes, uint64_t offset)
 {
-	char *at = ret;
+	ssize_t got;
 
 	if (offset > file->bytes || bytes > file->bytes - offset)
 		return -EBADMSG;
-	while (bytes) {
-		ssize_t got = pread(file->fd, at, bytes, (off_t)offset);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			return -EBADMSG; /* the file has shrunk */
-		at += got;
-		offset += (uint64_t)got;
-		bytes -= (size_t)got;
-	}
-	return 0;
+	got = limpet_pread(file->fd, ret, bytes, offset);
+	if (got < 0)
+		return (int)got;
+	return (size_t)got < bytes ? -EBADMSG : 0; /* the file has shrunk */
 }
 
 /* Reads a part of the file into malloc'ed memory, followed by a NUL. */

@@ -11,6 +11,7 @@
 #include "common/array.h"
 #include "common/begins.h"
 #include "common/clock.h"
+#include "common/file_io.h"
 #include "injector/proc/pages.h"
 #include "injector/proc/proc.h"
 #include "injector/proc/target_process.h"
@@ -142,7 +143,7 @@ static int read_pages(void *context, uint64_t address, void *ret, size_t bytes)
 {
 	struct limpet_process_reader *process = context;
 	const uint64_t now = limpet_monotonic_ns();
-	size_t done = 0;
+	ssize_t got;
 
 	if (is_over(process, now))
 		return -ETIME;
@@ -155,20 +156,10 @@ static int read_pages(void *context, uint64_t address, void *ret, size_t bytes)
 		if (error)
 			return error;
 	}
-	while (done < bytes) {
-		ssize_t got = pread(process->memory, (char *)ret + done, bytes - done,
-				    (off_t)(address + done));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		/* Its memory is gone. */
-		if (!got)
-			return -ESRCH;
-		done += (size_t)got;
-	}
-	return 0;
+	got = limpet_pread(process->memory, ret, bytes, address);
+	if (got < 0)
+		return (int)got;
+	return (size_t)got < bytes ? -ESRCH : 0; /* its memory is gone */
 }
 
 int limpet_memory_reader_read_text(const struct limpet_memory_reader *reader, uint64_t address,
