@@ -109,8 +109,7 @@ struct progress {
 	char hint[512];
 	unsigned missing;
 	uint64_t missing_addresses;
-	unsigned unread;              /* modules that could not be read, and */
-	struct limpet_err unread_err; /* the reason for the first of them */
+	struct limpet_unread unread;
 };
 
 static void show_progress(void *context, uint64_t done, uint64_t total)
@@ -143,8 +142,7 @@ static void note_missing(void *context, const char *path, uint64_t addresses,
 	size_t used = strlen(progress->names);
 
 	if (err->code == -EPROTO || err->code == -ENODATA) {
-		if (!progress->unread++)
-			progress->unread_err = *err;
+		limpet_unread_note(&progress->unread, err);
 		return;
 	}
 	progress->missing++;
@@ -164,12 +162,6 @@ static void note_refused(void *context, const char *path, const char *file)
 	(void)context;
 	limpet_ui_warn("'%s' is of another build than the %s captured: not used", file,
 		       name[0] ? name : "module");
-}
-
-static void note_debug_unread(void *context, const char *path, const char *why)
-{
-	(void)context;
-	limpet_sealing_warn_unread(path, why);
 }
 
 static void say_debuginfod(const struct limpet_debuginfod *debuginfod)
@@ -195,11 +187,7 @@ static void print_result(const struct seal_options *o, const struct progress *pr
 		if (progress->hint[0])
 			limpet_ui_hint("%s", progress->hint);
 	}
-	if (progress->unread > 1)
-		limpet_ui_warn("%s; and %u more", progress->unread_err.message,
-			       progress->unread - 1);
-	else if (progress->unread)
-		limpet_ui_warn("%s", progress->unread_err.message);
+	(void)limpet_unread_warn(&progress->unread);
 	if (result->cancelled) {
 		limpet_ui_warn("interrupted: %llu of %llu address%s not looked up",
 			       (unsigned long long)result->skipped,
@@ -243,7 +231,7 @@ int limpet_cmd_seal(int argc, char **argv)
 					   .progress = show_progress,
 					   .missing = note_missing,
 					   .refused = note_refused,
-					   .unread = note_debug_unread,
+					   .unread = limpet_sealing_warn_unread,
 					   .context = &progress};
 	struct limpet_seal_result result = {0};
 	struct limpet_trace_reader *reader = NULL;

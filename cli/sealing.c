@@ -63,31 +63,29 @@ static void note_unread(void *context, const char *path, uint64_t addresses,
 	struct limpet_sealing *sealing = context;
 
 	(void)path, (void)addresses;
-	if ((err->code == -EPROTO || err->code == -ENODATA || err->code == -ESTALE) &&
-	    !sealing->unread++)
-		sealing->unread_err = *err;
+	if (err->code == -EPROTO || err->code == -ENODATA || err->code == -ESTALE)
+		limpet_unread_note(&sealing->unread, err);
 }
 
-void limpet_sealing_warn_unread(const char *path, const char *why)
+void limpet_sealing_warn_unread(void *context, const char *path, const char *why)
 {
+	(void)context;
 	limpet_ui_warn("not all debug information of '%s' could be read: %s", path, why);
 }
 
-static void note_debug_unread(void *context, const char *path, const char *why)
+void limpet_unread_note(struct limpet_unread *unread, const struct limpet_err *err)
 {
-	(void)context;
-	limpet_sealing_warn_unread(path, why);
+	if (!unread->count++)
+		unread->first = *err;
 }
 
-static void say_unread(const struct limpet_sealing *sealing, const char *trace)
+bool limpet_unread_warn(const struct limpet_unread *unread)
 {
-	if (!sealing->unread)
-		return;
-	if (sealing->unread > 1)
-		limpet_ui_warn("%s; and %u more", sealing->unread_err.message, sealing->unread - 1);
-	else
-		limpet_ui_warn("%s", sealing->unread_err.message);
-	limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", trace);
+	if (unread->count > 1)
+		limpet_ui_warn("%s; and %u more", unread->first.message, unread->count - 1);
+	else if (unread->count)
+		limpet_ui_warn("%s", unread->first.message);
+	return unread->count;
 }
 
 static void wait_for_server(void *context)
@@ -106,7 +104,7 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 					      .cancel = limpet_capture_impatient(),
 					      .progress = show_sealing,
 					      .missing = note_unread,
-					      .unread = note_debug_unread,
+					      .unread = limpet_sealing_warn_unread,
 					      .context = sealing};
 	struct limpet_seal_result result = {0};
 	struct limpet_debuginfod *debuginfod;
@@ -141,7 +139,8 @@ void limpet_sealing_run(struct limpet_sealing *sealing)
 	free(sources);
 	say_debuginfod(debuginfod, trace);
 	limpet_debuginfod_free(debuginfod);
-	say_unread(sealing, trace);
+	if (limpet_unread_warn(&sealing->unread))
+		limpet_ui_hint("the trace is whole; limpet seal %s looks up names again", trace);
 	if (!error && !result.cancelled)
 		return;
 	limpet_progress_free(*sealing->progress);

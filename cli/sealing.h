@@ -10,6 +10,12 @@
 
 struct limpet_target;
 
+/* Modules whose names could not be read. */
+struct limpet_unread {
+	unsigned count;
+	struct limpet_err first; /* why */
+};
+
 struct limpet_sealing {
 	const struct limpet_target *target;
 	const char *trace;
@@ -22,8 +28,7 @@ struct limpet_sealing {
 	void (*serve)(void *context);
 	void *context;
 	/* private */
-	unsigned unread;              /* modules whose names could not be read, and */
-	struct limpet_err unread_err; /* the reason for the first of them */
+	struct limpet_unread unread;
 	char phase[32];
 };
 
@@ -31,7 +36,10 @@ struct limpet_sealing {
  * looked up. */
 void limpet_sealing_run(struct limpet_sealing *sealing);
 /* Warns that debug information of a module could not be read, `why` in words. */
-void limpet_sealing_warn_unread(const char *path, const char *why);
+void limpet_sealing_warn_unread(void *context, const char *path, const char *why);
+void limpet_unread_note(struct limpet_unread *unread, const struct limpet_err *err);
+/* Whether there are any; then it warns. */
+bool limpet_unread_warn(const struct limpet_unread *unread);
 /* Whether the trace still has its name; prints an error if not. */
 bool limpet_sealing_find_trace(const char *trace);
 
