@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/ui.h"
+#include "common/apart.h"
 #include "injector/proc/target_process.h"
 
 static int ready_pipe = -1;
@@ -34,8 +35,7 @@ static int wait_for_child(int pipe_fd, pid_t child, const struct limpet_target *
 		limpet_ui_hint("limpet report %s", path);
 		return status;
 	}
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
+	status = limpet_apart_wait(child);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : LIMPET_EXIT_FAILED;
 }
 

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/find_program.h"
@@ -84,14 +83,7 @@ static bool start(const char *command, const char *path)
 			run(command, path);
 		_exit(grandchild < 0);
 	}
-	if (child > 0) {
-		int status = 0;
-
-		while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-			;
-		return status == 0;
-	}
-	return false;
+	return child > 0 && limpet_apart_wait(child) == 0;
 }
 
 /* How to see it from another machine. */

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/find_program.h"
+#include "common/apart.h"
 #include "common/err.h"
 
 static const char *choose(void)
@@ -74,8 +74,7 @@ void limpet_pager_end(struct limpet_pager *pager)
 	fflush(stdout);
 	dup2(pager->terminal, STDOUT_FILENO);
 	close(pager->terminal);
-	while (waitpid(pager->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	(void)limpet_apart_wait(pager->pid);
 	signal(SIGINT, SIG_DFL);
 	*pager = (struct limpet_pager){.terminal = -1};
 }

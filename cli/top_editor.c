@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/apart.h"
 #include "common/array.h"
 #include "common/base_name.h"
 #include "common/plain_text.h"
@@ -209,7 +209,7 @@ int limpet_top_editor_run(const char *command, const char *file, uint32_t line)
 {
 	char **arguments = limpet_top_editor_arguments(command, file, line);
 	struct sigaction before[LIMPET_COUNT_OF(meanwhile)];
-	int status = 0, result;
+	int result;
 	pid_t pid = -1;
 
 	if (!arguments)
@@ -220,11 +220,10 @@ int limpet_top_editor_run(const char *command, const char *file, uint32_t line)
 		sigaction(meanwhile[i].number, &action, &before[i]);
 	}
 	result = spawn(arguments, &pid);
-	while (result == 0 && waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			result = limpet_errno();
+	if (result == 0)
+		result = limpet_apart_wait(pid);
 	for (size_t i = 0; i < LIMPET_COUNT_OF(meanwhile); i++)
 		sigaction(meanwhile[i].number, &before[i], NULL);
 	limpet_top_editor_arguments_free(arguments);
-	return result < 0 ? result : status;
+	return result;
 }

@@ -6,10 +6,10 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/html_file.h"
+#include "common/apart.h"
 #include "common/plain_text.h"
 
 #define MOST_PAGES 99u
@@ -89,10 +89,8 @@ int limpet_top_page_start(struct limpet_top_page *page, const char *trace, struc
 
 static int reap(struct limpet_top_page *page)
 {
-	int status = 0;
+	const int status = limpet_apart_wait(page->limpet);
 
-	while (waitpid(page->limpet, &status, 0) < 0 && errno == EINTR)
-		;
 	close(page->fd);
 	page->limpet = 0;
 	return status;

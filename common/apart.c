@@ -54,6 +54,15 @@ static void say(int socket, struct answer *answer, int fd)
 		;
 }
 
+int limpet_apart_wait(pid_t child)
+{
+	int status = 0;
+
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	return status;
+}
+
 void limpet_apart_close(int first, int last)
 {
 	if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
@@ -142,8 +151,7 @@ static int fork_quietly(int ours, int theirs, struct limpet_apart_process *ret)
 	/* Without the byte the child ends. */
 	if (code < 0) {
 		shutdown(ours, SHUT_RDWR);
-		while (waitpid(ret->pid, NULL, 0) < 0 && errno == EINTR)
-			;
+		(void)limpet_apart_wait(ret->pid);
 		if (ret->pidfd >= 0)
 			close(ret->pidfd);
 	}

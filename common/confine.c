@@ -12,9 +12,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/apart.h"
 #include "common/arch.h"
 
 /* clang-format off */
@@ -88,8 +88,8 @@ static void leave_root(void)
 
 	if (child == 0)
 		_exit(chroot("/proc/self/fdinfo") < 0 || chdir("/") < 0);
-	while (child > 0 && waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (child > 0)
+		(void)limpet_apart_wait(child);
 }
 
 /* root may be the only possible user: in a user namespace without another one, or without the

@@ -11,10 +11,10 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/apart.h"
 #include "common/array.h"
 #include "common/clock.h"
 #include "injector/hidden/arch.h"
@@ -373,8 +373,8 @@ static void close_done(struct run *run)
 		close_if(closing.go[i]);
 	}
 	for (size_t i = 0; i < CLOSERS; i++)
-		while (closing.pids[i] && waitpid(closing.pids[i], NULL, 0) < 0 && errno == EINTR)
-			;
+		if (closing.pids[i])
+			(void)limpet_apart_wait(closing.pids[i]);
 }
 
 static void close_all(struct run *run)
@@ -577,8 +577,8 @@ static int watch_apart(struct run *run, struct limpet_err *err)
 	close(lifeline[0]);
 	if (pid < 0)
 		limpet_err_set(err, -errno, "cannot watch calls: %s", strerror(errno));
-	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	if (pid > 0)
+		(void)limpet_apart_wait(pid);
 	close(lifeline[1]);
 	if (pid < 0)
 		return err->code;

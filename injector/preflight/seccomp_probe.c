@@ -9,9 +9,9 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/apart.h"
 #include "injector/preflight/seccomp_eval.h"
 
 #define SCRATCH_BYTES 65536
@@ -135,7 +135,7 @@ int limpet_seccomp_probe(struct limpet_seccomp_verdict *ret_verdict)
 	char *scratch = mmap(NULL, SCRATCH_BYTES, PROT_READ | PROT_WRITE,
 			     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct pollfd ended = {.fd = -1, .events = POLLIN};
-	int status = 0, ready = 0, r = 0;
+	int ready = 0, r = 0;
 	pid_t pid = -1;
 
 	if (probe == MAP_FAILED || scratch == MAP_FAILED ||
@@ -157,8 +157,7 @@ int limpet_seccomp_probe(struct limpet_seccomp_verdict *ret_verdict)
 		;
 	if (ready <= 0)
 		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	(void)limpet_apart_wait(pid);
 	if (r == 0)
 		judge(probe, ready <= 0 ? SECCOMP_RET_USER_NOTIF : SECCOMP_RET_KILL_PROCESS,
 		      ret_verdict);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/apart.h"
 #include "common/clock.h"
 #include "injector/preflight/seccomp_eval.h"
 #include "injector/proc/proc.h"
@@ -133,8 +134,7 @@ static int collect_by_helper(pid_t tid, struct readout *readout)
 	while (ready < 0 && errno == EINTR);
 	if (ready <= 0)
 		kill(child, SIGKILL);
-	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
+	(void)limpet_apart_wait(child);
 	if (r < 0)
 		return r;
 	return readout->result == -EINPROGRESS ? -ETIMEDOUT : readout->result;
