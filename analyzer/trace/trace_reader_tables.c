@@ -343,14 +343,30 @@ static int read_identity(struct limpet_trace_tables *tables, struct limpet_curso
 	return 0;
 }
 
-static int read_each(struct limpet_trace_tables *tables, struct limpet_cursor *list,
-		     int (*read)(struct limpet_trace_tables *tables, struct limpet_cursor *list))
+typedef int read_fn(struct limpet_trace_tables *tables, struct limpet_cursor *list);
+
+static int read_each(struct limpet_trace_tables *tables, struct limpet_cursor *list, uint64_t most,
+		     read_fn *read)
 {
-	const uint64_t count = limpet_cursor_limited(list, LIMPET_TRACE_MODULES_MAX);
-	int code = 0;
+	const uint64_t count = limpet_cursor_limited(list, most);
+	int code = list->failed ? -EBADMSG : 0;
 
 	for (uint64_t i = 0; i < count && code == 0; i++)
 		code = read(tables, list);
+	return code;
+}
+
+/* Of a block whose section 1 is a list. */
+static int read_only_list(struct limpet_trace_tables *tables, struct limpet_cursor *sections,
+			  uint64_t most, read_fn *read)
+{
+	struct limpet_cursor list;
+	unsigned tag;
+	int code = 0;
+
+	while (code == 0 && (tag = limpet_trace_next_section(sections, &list)))
+		if (tag == LIMPET_THREADS_LIST)
+			code = read_each(tables, &list, most, read);
 	return code;
 }
 
@@ -363,14 +379,16 @@ static int read_modules(struct limpet_trace_tables *tables, struct limpet_cursor
 
 	while ((tag = limpet_trace_next_section(sections, &list)) && code == 0) {
 		if (tag == LIMPET_MODULES_LIST)
-			code = read_each(tables, &list, read_module);
+			code = read_each(tables, &list, LIMPET_TRACE_MODULES_MAX, read_module);
 		if (tag == LIMPET_MODULES_FILES) {
 			has_files = true;
 			files = list;
 		}
 	}
 	/* The modules may be listed after it. */
-	return code == 0 && has_files ? read_each(tables, &files, read_identity) : code;
+	return code == 0 && has_files
+		       ? read_each(tables, &files, LIMPET_TRACE_MODULES_MAX, read_identity)
+		       : code;
 }
 
 /* ------------------------------------------------------------------ NODES */
@@ -580,24 +598,6 @@ static int read_thread(struct limpet_trace_tables *tables, struct limpet_cursor 
 	return 0;
 }
 
-static int read_threads(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
-{
-	struct limpet_cursor list;
-	unsigned tag;
-	int code = 0;
-
-	while (code == 0 && (tag = limpet_trace_next_section(sections, &list))) {
-		uint64_t count;
-
-		if (tag != LIMPET_THREADS_LIST)
-			continue;
-		count = limpet_cursor_limited(&list, LIMPET_TRACE_THREADS_MAX);
-		for (uint64_t i = 0; i < count && code == 0; i++)
-			code = read_thread(tables, &list);
-	}
-	return code;
-}
-
 static int by_tid(const void *a, const void *b)
 {
 	const struct limpet_trace_thread_name *x = a, *y = b;
@@ -659,26 +659,6 @@ static int read_mark(struct limpet_trace_tables *tables, struct limpet_cursor *l
 	return 0;
 }
 
-static int read_marks(struct limpet_trace_tables *tables, struct limpet_cursor *sections)
-{
-	struct limpet_cursor list;
-	unsigned tag;
-	int code = 0;
-
-	while (code == 0 && (tag = limpet_trace_next_section(sections, &list))) {
-		uint64_t count;
-
-		if (tag != LIMPET_MARKS_LIST)
-			continue;
-		count = limpet_cursor_limited(&list, LIMPET_MARKS_MAX);
-		for (uint64_t i = 0; i < count && code == 0; i++)
-			code = read_mark(tables, &list);
-		if (code == 0 && list.failed)
-			code = -EBADMSG;
-	}
-	return code;
-}
-
 /* Few, and most often in order already. */
 static void settle_marks(struct limpet_trace_tables *tables)
 {
@@ -709,10 +689,10 @@ int limpet_trace_tables_read(struct limpet_trace_tables *tables, unsigned type,
 		code = read_nodes(tables, &sections);
 		break;
 	case LIMPET_TRACE_THREADS:
-		code = read_threads(tables, &sections);
+		code = read_only_list(tables, &sections, LIMPET_TRACE_THREADS_MAX, read_thread);
 		break;
 	case LIMPET_TRACE_MARKS:
-		code = read_marks(tables, &sections);
+		code = read_only_list(tables, &sections, LIMPET_MARKS_MAX, read_mark);
 		break;
 	case LIMPET_TRACE_END:
 		code = read_end(tables, &sections);

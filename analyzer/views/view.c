@@ -279,12 +279,13 @@ static int new_rows(struct limpet_view_rows *rows, size_t count)
 	return 0;
 }
 
-int limpet_view_functions(const struct limpet_view *view, struct limpet_view_rows *ret_rows)
+/* Adds each site to the rows of its functions, once to each, or to those with the numbers of these;
+ * then 0 is of none, and a cut stack's unknown callers count for nothing. */
+static int add_sites(const struct limpet_view *view, const uint32_t *numbers,
+		     struct limpet_view_rows *rows)
 {
-	struct limpet_view_rows rows = {0};
-	/* The last site that counted, by function: each counts once. */
-	LIMPET_FREE size_t *seen = calloc(view->locations->function_count, sizeof(*seen));
-	int code = seen ? new_rows(&rows, view->locations->function_count) : -ENOMEM;
+	LIMPET_FREE size_t *seen = calloc(rows->count + 1, sizeof(*seen));
+	int code = seen ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < view->site_count && code == 0; i++) {
 		struct limpet_location_stack stack;
@@ -292,20 +293,33 @@ int limpet_view_functions(const struct limpet_view *view, struct limpet_view_row
 		code = limpet_locations_stack(view->locations, view->sites[i].node, view->full,
 					      &stack);
 		for (size_t k = 0; code == 0 && k < stack.count; k++) {
-			uint32_t function = view->locations->locations[stack.list[k]].function;
+			const uint32_t function =
+				view->locations->locations[stack.list[k]].function;
+			const uint32_t at = numbers ? numbers[function] : function;
 
 			if (!k)
-				limpet_view_add_figures(&rows.rows[function].self, &view->sites[i]);
-			if (seen[function] == i + 1)
+				limpet_view_add_figures(&rows->rows[at].self, &view->sites[i]);
+			if (seen[at] == i + 1 ||
+			    (numbers && !at && k && stack.list[k] == LIMPET_LOCATION_CUT))
 				continue;
-			seen[function] = i + 1;
-			limpet_view_add_figures(&rows.rows[function].total, &view->sites[i]);
+			seen[at] = i + 1;
+			limpet_view_add_figures(&rows->rows[at].total, &view->sites[i]);
 		}
 	}
-	if (code < 0) {
-		limpet_view_rows_done(&rows);
+	if (code < 0)
+		limpet_view_rows_done(rows);
+	return code;
+}
+
+int limpet_view_functions(const struct limpet_view *view, struct limpet_view_rows *ret_rows)
+{
+	struct limpet_view_rows rows = {0};
+	int code = new_rows(&rows, view->locations->function_count);
+
+	if (code == 0)
+		code = add_sites(view, NULL, &rows);
+	if (code < 0)
 		return code;
-	}
 	finish_rows(view, &rows, false);
 	*ret_rows = rows;
 	return 0;
@@ -359,41 +373,18 @@ int limpet_view_modules(const struct limpet_view *view, struct limpet_view_rows 
 {
 	LIMPET_FREE uint32_t *numbers = NULL;
 	LIMPET_FREE const char **names = NULL;
-	LIMPET_FREE size_t *seen = NULL;
 	struct limpet_view_rows rows = {0};
 	size_t count = 0;
 	int code = number_modules(view->locations, &numbers, &names, &count);
 
-	if (code < 0)
-		return code;
-	code = new_rows(&rows, count);
-	if (code < 0)
-		return code;
-	seen = calloc(count + 1, sizeof(*seen));
-	if (!seen)
-		code = -ENOMEM;
-	for (size_t i = 0; i < count; i++)
+	if (code == 0)
+		code = new_rows(&rows, count);
+	for (size_t i = 0; i < count && code == 0; i++)
 		rows.rows[i].name = i ? names[i] : NULL;
-	for (size_t i = 0; i < view->site_count && code == 0; i++) {
-		struct limpet_location_stack stack;
-
-		code = limpet_locations_stack(view->locations, view->sites[i].node, view->full,
-					      &stack);
-		for (size_t k = 0; code == 0 && k < stack.count; k++) {
-			uint32_t at = numbers[view->locations->locations[stack.list[k]].function];
-
-			if (!k)
-				limpet_view_add_figures(&rows.rows[at].self, &view->sites[i]);
-			if (seen[at] == i + 1 || (!at && k && stack.list[k] == LIMPET_LOCATION_CUT))
-				continue;
-			seen[at] = i + 1;
-			limpet_view_add_figures(&rows.rows[at].total, &view->sites[i]);
-		}
-	}
-	if (code < 0) {
-		limpet_view_rows_done(&rows);
+	if (code == 0)
+		code = add_sites(view, numbers, &rows);
+	if (code < 0)
 		return code;
-	}
 	finish_rows(view, &rows, true);
 	*ret_rows = rows;
 	return 0;

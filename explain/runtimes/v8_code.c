@@ -28,8 +28,8 @@ int limpet_v8_code_read(const struct limpet_v8 *v8, uint64_t address, struct lim
 	if (!error && object.type != layout->type_code)
 		error = -EBADMSG;
 	if (!error)
-		error = limpet_memory_reader_read(
-			v8->memory, address + (uint64_t)layout->code_size, &size, sizeof(size));
+		error = limpet_memory_reader_read(v8->memory, address + (uint64_t)layout->code_size,
+						  &size, sizeof(size));
 	if (!error && layout->code_is_inside)
 		code.start = address + (uint64_t)layout->code_start;
 	else if (!error && !limpet_v8_field(v8, &object, layout->code_start, &code.start))
@@ -69,7 +69,8 @@ static int judge(const struct limpet_v8 *v8, uint64_t start, uint64_t word,
 	return 0;
 }
 
-/* Before the instructions is an object's head: its map, and the Code it is of; or the Code itself. */
+/* Before the instructions is an object's head: its map, and the Code it is of; or the Code itself.
+ */
 int limpet_v8_code_at(const struct limpet_v8 *v8, uint64_t pc, struct limpet_v8_code *ret)
 {
 	const uint64_t head = v8->layout->code_head;
@@ -167,12 +168,12 @@ struct pairs {
 };
 
 /* Seven bits a byte, low bits first. */
-static bool take_length(struct pairs *pairs, uint64_t *ret)
+static bool take_number(const uint8_t *bytes, size_t count, size_t *at, uint64_t *ret)
 {
 	uint64_t value = 0;
 
-	for (unsigned shift = 0; pairs->at < pairs->length_count && shift < 35; shift += 7) {
-		const uint8_t byte = pairs->lengths[pairs->at++];
+	for (unsigned shift = 0; *at < count && shift < 64; shift += 7) {
+		const uint8_t byte = bytes[(*at)++];
 
 		value |= (uint64_t)(byte & 0x7f) << shift;
 		if (byte & 0x80)
@@ -181,6 +182,12 @@ static bool take_length(struct pairs *pairs, uint64_t *ret)
 		return true;
 	}
 	return false;
+}
+
+static bool take_length(struct pairs *pairs, uint64_t *ret)
+{
+	return take_number(pairs->lengths, pairs->length_count, &pairs->at, ret) &&
+	       *ret < (uint64_t)1 << 35;
 }
 
 /* src/interpreter/bytecodes.h: the first four say that the operands of the next are wider. */
@@ -254,21 +261,15 @@ int limpet_v8_code_bytecode_offset(const struct limpet_v8 *v8, const struct limp
 
 /* ------------------------------------------------------------------ positions */
 
-/* A number of seven bits a byte, low bits first, whose lowest bit is the sign. */
-static bool take_number(const uint8_t *bytes, size_t count, size_t *at, int64_t *ret)
+/* The lowest bit is the sign. */
+static bool take_signed(const uint8_t *bytes, size_t count, size_t *at, int64_t *ret)
 {
-	uint64_t value = 0;
+	uint64_t value;
 
-	for (unsigned shift = 0; *at < count && shift < 64; shift += 7) {
-		const uint8_t byte = bytes[(*at)++];
-
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte & 0x80)
-			continue;
-		*ret = (int64_t)(value >> 1 ^ (0 - (value & 1)));
-		return true;
-	}
-	return false;
+	if (!take_number(bytes, count, at, &value))
+		return false;
+	*ret = (int64_t)(value >> 1 ^ (0 - (value & 1)));
+	return true;
 }
 
 /* src/codegen/source-position-table.cc: differences of the offset, whose sign tells statements from
@@ -281,10 +282,10 @@ static bool find_position(const uint8_t *bytes, size_t count, int64_t offset, ui
 	bool found = false;
 
 	while (at < count) {
-		if (!take_number(bytes, count, &at, &step))
+		if (!take_signed(bytes, count, &at, &step))
 			return false;
 		at_offset += (step >= 0 ? step : -(step + 1)) & UINT32_MAX;
-		if (!take_number(bytes, count, &at, &step))
+		if (!take_signed(bytes, count, &at, &step))
 			return false;
 		if (at_offset > offset)
 			break;
@@ -319,8 +320,8 @@ struct inlined_call {
 	uint32_t pad;
 };
 
-static int read_item(const struct limpet_v8 *v8, const struct limpet_v8_object *array, int32_t index,
-		     struct limpet_v8_object *ret)
+static int read_item(const struct limpet_v8 *v8, const struct limpet_v8_object *array,
+		     int32_t index, struct limpet_v8_object *ret)
 {
 	uint64_t length;
 
@@ -398,8 +399,8 @@ static int follow(const struct limpet_v8 *v8, const struct inlining *inlining, u
 }
 
 /* The instruction before the return address is the call. */
-int limpet_v8_code_places(const struct limpet_v8 *v8, const struct limpet_v8_code *code, uint64_t pc,
-			  struct limpet_v8_place *ret, size_t room)
+int limpet_v8_code_places(const struct limpet_v8 *v8, const struct limpet_v8_code *code,
+			  uint64_t pc, struct limpet_v8_place *ret, size_t room)
 {
 	const struct limpet_v8_object object = {.address = code->address};
 	struct inlining inlining = {.count = 0};
