@@ -29,16 +29,14 @@ static const char help[] =
 	"\n"
 	"  -n, --limit N         rows to show; default: 20, with --json all\n"
 	"      --sort WORD       peak, live, allocations, allocated, temporary or growth\n"
-	"      --by-function     functions that allocate, whoever calls them\n"
 	LIMPET_FILTER_HELP
 	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --format WORD     text, json or markdown, for an issue tracker\n"
-	"      --json            for programs: exact numbers; as --format json\n"
+	"      --format WORD     text or markdown, for an issue tracker\n"
+	"      --json            for programs: exact numbers\n"
 	"      --html            a page with a differential flame graph; prints its path\n"
 	"  -o, --output OUT      of --html; default: NEW's name.diff.html; '-': stdout\n"
 	"  -f, --force           overwrite OUT\n"
 	"      --open            open the page in a browser ($BROWSER, xdg-open), too\n"
-	"      --no-pager        not through a pager, though longer than the terminal\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-diff\n";
@@ -52,7 +50,7 @@ struct side {
 
 struct diff_options {
 	struct side sides[2];
-	bool html, full, by_function, sorted, no_pager, force, open;
+	bool html, full, sorted, force, open;
 	enum limpet_cli_format format;
 	const char *output;
 	enum limpet_report_sort sort;
@@ -65,7 +63,6 @@ enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FORMAT, OPT_JSON };
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
 	{"sort", required_argument, NULL, OPT_SORT},
-	LIMPET_LINE_FLAG("by-function", struct diff_options, by_function),
 	LIMPET_FILTER_OPTIONS,
 	LIMPET_LINE_FLAG("full", struct diff_options, full),
 	{"format", required_argument, NULL, OPT_FORMAT},
@@ -74,7 +71,6 @@ static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"force", no_argument, NULL, 'f'},
 	LIMPET_LINE_FLAG("open", struct diff_options, open),
-	LIMPET_LINE_FLAG("no-pager", struct diff_options, no_pager),
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -251,7 +247,7 @@ static int print(const struct limpet_diff *diff, const struct diff_options *o)
 	struct limpet_pager pager;
 	int result = 0;
 
-	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON && !o->no_pager);
+	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON);
 	limpet_cli_output_begin(&output, o->format);
 	if (output.file)
 		result = o->format == LIMPET_CLI_JSON
@@ -291,15 +287,14 @@ static int compare(const struct diff_options *o, const struct limpet_analysis an
 		   struct limpet_err *err)
 {
 	struct limpet_verdict verdicts[2] = {0};
-	const struct limpet_diff_options options = {.by_function = o->by_function,
-						    .verdicts = {&verdicts[0], &verdicts[1]}};
+	const struct limpet_verdict *const both[2] = {&verdicts[0], &verdicts[1]};
 	struct limpet_diff *diff = NULL;
 	int result = 0;
 
 	for (int i = 0; i < 2 && result >= 0; i++)
 		result = limpet_cli_judge_alone(&analyses[i], false, NULL, &verdicts[i], err);
 	if (result >= 0) {
-		result = limpet_diff_new(&analyses[0], &analyses[1], &options, &diff);
+		result = limpet_diff_new(&analyses[0], &analyses[1], both, &diff);
 		if (result >= 0 && !o->html)
 			result = print(diff, o);
 		if (result < 0)

@@ -25,8 +25,7 @@ static const char help[] =
 	"                        KCachegrind), csv (DuckDB), perfetto (ui.perfetto.dev)\n"
 	"                        or firefox (profiler.firefox.com)\n"
 	"  -o, --output OUT      -: standard output; OUT.gz and OUT.zst are compressed;\n"
-	"                        csv: OUT.csv becomes OUT.events.csv, .stacks, .frames\n"
-	"      --table TABLE     of csv, only events, stacks or frames\n"
+	"                        csv needs it: OUT.events.csv, OUT.stacks.csv, OUT.frames.csv\n"
 	"      --sort WORD       of folded: peak, live, allocations, allocated, temporary\n"
 	"                        or growth; default: live for attach, peak for run\n"
 	"      --from TIME       only what happened from then on; not of every format\n"
@@ -42,18 +41,17 @@ static const char help[] =
 
 struct export_options {
 	const char *file, *output;
-	int format, table; /* -1: none */
+	int format; /* -1: none */
 	bool full, sorted;
 	enum limpet_report_sort sort;
 	struct limpet_cli_view cut;
 };
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_TABLE };
+enum { OPT_SORT = LIMPET_OPT_OWN };
 
 static const struct option long_options[] = {
 	{"format", required_argument, NULL, 'f'},
 	{"output", required_argument, NULL, 'o'},
-	{"table", required_argument, NULL, OPT_TABLE},
 	{"sort", required_argument, NULL, OPT_SORT},
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	LIMPET_LINE_FLAG("full", struct export_options, full),
@@ -73,10 +71,6 @@ static int take_option(int option, void *context)
 	case 'o':
 		o->output = optarg;
 		return LIMPET_EXIT_OK;
-	case OPT_TABLE:
-		o->table =
-			limpet_cli_parse_word("export", "no table", optarg, limpet_export_tables);
-		return o->table < 0 ? LIMPET_EXIT_USAGE : LIMPET_EXIT_OK;
 	case OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("export", optarg, &o->sort);
@@ -104,14 +98,11 @@ static int take_operands(int count, char **operands, void *context)
 		return status;
 	if (o->format < 0)
 		return fail_formatless();
-	if (o->table >= 0 && o->format != LIMPET_EXPORT_CSV)
-		return limpet_ui_usage("export", "--table is accepted only with csv");
 	status = limpet_cli_view_times("export", &o->cut, o->file);
 	if (status != LIMPET_EXIT_OK)
 		return status;
-	if (o->format == LIMPET_EXPORT_CSV && to_stdout && o->table < 0)
-		return limpet_ui_usage("export",
-				       "csv consists of three tables: -o OUT.csv, or --table");
+	if (o->format == LIMPET_EXPORT_CSV && to_stdout)
+		return limpet_ui_usage("export", "csv consists of three tables: -o OUT.csv");
 	if (to_stdout && isatty(STDOUT_FILENO) && o->format == LIMPET_EXPORT_PPROF)
 		return limpet_ui_usage(
 			"export",
@@ -165,9 +156,8 @@ static int write_tables(struct limpet_analysis *analysis, const struct export_op
 {
 	int result = 0;
 
-	if (o->table >= 0 || o->format != LIMPET_EXPORT_CSV)
-		return write_one(analysis, o, o->output, o->table > 0 ? (unsigned)o->table : 0,
-				 err);
+	if (o->format != LIMPET_EXPORT_CSV)
+		return write_one(analysis, o, o->output, 0, err);
 	for (unsigned i = 0; limpet_export_tables[i] && result >= 0; i++) {
 		LIMPET_FREE char *path = table_path(o->output, limpet_export_tables[i]);
 
@@ -222,7 +212,7 @@ static int export_file(const struct export_options *o, int *ret_status, struct l
 
 int limpet_cmd_export(int argc, char **argv)
 {
-	struct export_options options = {.format = -1, .table = -1, .output = "-"};
+	struct export_options options = {.format = -1, .output = "-"};
 	struct limpet_err err = {0};
 	int result = 0, status;
 

@@ -29,8 +29,6 @@ static const char help[] =
 	"Prints its path.\n"
 	"\n"
 	"  -o, --output OUT      default: the trace's name with .html; '-' is stdout\n"
-	"      --quick           without threads and lifetimes, for which every event has\n"
-	"                        to be read\n"
 	"      --from TIME       begin with the time from then on: 90s or 10m after the\n"
 	"                        start, or a mark; the page can show the rest, too\n"
 	"      --to TIME         begin with the time until then\n"
@@ -46,14 +44,13 @@ static const char help[] =
 struct html_options {
 	const char *file;
 	const char *output; /* as given; NULL: derived from the trace's name */
-	bool force, quick, open;
+	bool force, open;
 	struct limpet_cli_view cut;
 };
 
 static const struct option long_options[] = {
 	{"output", required_argument, NULL, 'o'},
 	{"force", no_argument, NULL, 'f'},
-	LIMPET_LINE_FLAG("quick", struct html_options, quick),
 	LIMPET_LINE_FLAG("open", struct html_options, open),
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	{"help", no_argument, NULL, 'h'},
@@ -145,7 +142,7 @@ static int make_page(const struct html_options *o, struct limpet_analysis *analy
 
 	if (result >= 0)
 		result = limpet_cli_judge(analysis, history, true, o->file, &verdict, err);
-	if (result >= 0 && !o->quick)
+	if (result >= 0)
 		result = follow(analysis, history, &selection, &thread_timeline, err);
 	limpet_cli_clear_progress();
 	subject.reader = analysis->reader;

@@ -26,7 +26,7 @@
 #define SITES_SHOWN 10
 /* Steps of a timeline. */
 #define PARTS_MAX 100000
-/* Of a tree; --min shows smaller parts. */
+/* Of a tree or a table. */
 #define LEAST_SHARE 0.01
 
 /* clang-format off */
@@ -45,12 +45,9 @@ static const char help[] =
 	"      --to TIME         only what happened until then\n"
 	LIMPET_BORN_HELP
 	LIMPET_FILTER_HELP
-	"      --depth N         levels of a tree; default: all\n"
-	"      --min PERCENT     hide entries below this share; default: 1\n"
 	"      --full            every frame, with parameters; nothing is folded\n"
-	"      --format WORD     text, json or markdown\n"
-	"      --json            for programs: exact, unfolded; as --format json\n"
-	"      --no-pager        not through a pager, though longer than the terminal\n"
+	"      --format WORD     text or markdown, for an issue tracker\n"
+	"      --json            for programs: exact, unfolded\n"
 	"  -h, --help            this text\n"
 	"\n"
 	"Exit status: 0 done, 1 failed, 2 usage. More: man limpet-report\n";
@@ -58,37 +55,26 @@ static const char help[] =
 
 struct report_options {
 	const char *file;
-	bool full, no_pager;
+	bool full;
 	enum limpet_cli_format format;
-	bool sorted, limited, least_given;
+	bool sorted, limited;
 	enum limpet_report_sort sort;
 	size_t limit;
 	struct limpet_cli_view cut;
 	struct limpet_view_options view;
 };
 
-enum {
-	OPT_SORT = LIMPET_OPT_OWN,
-	OPT_FORMAT,
-	OPT_JSON,
-	OPT_VIEW,
-	OPT_FUNCTION,
-	OPT_DEPTH,
-	OPT_MIN
-};
+enum { OPT_SORT = LIMPET_OPT_OWN, OPT_FORMAT, OPT_JSON, OPT_VIEW, OPT_FUNCTION };
 
 static const struct option long_options[] = {
 	{"limit", required_argument, NULL, 'n'},
 	{"sort", required_argument, NULL, OPT_SORT},
 	{"view", required_argument, NULL, OPT_VIEW},
 	{"function", required_argument, NULL, OPT_FUNCTION},
-	{"depth", required_argument, NULL, OPT_DEPTH},
-	{"min", required_argument, NULL, OPT_MIN},
 	LIMPET_WINDOW_OPTIONS LIMPET_FILTER_OPTIONS,
 	LIMPET_LINE_FLAG("full", struct report_options, full),
 	{"format", required_argument, NULL, OPT_FORMAT},
 	{"json", no_argument, NULL, OPT_JSON},
-	LIMPET_LINE_FLAG("no-pager", struct report_options, no_pager),
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
 };
@@ -103,26 +89,9 @@ static int parse_view(const char *argument, enum limpet_view_kind *ret_kind)
 	return LIMPET_EXIT_OK;
 }
 
-static int parse_percent(const char *argument, double *ret_share)
-{
-	char *end;
-	double value;
-
-	errno = 0;
-	value = strtod(argument, &end);
-	if (end != argument && *end == '%')
-		end++;
-	if (argument[0] < '0' || argument[0] > '9' || *end || errno || value > 100)
-		return limpet_ui_usage("report", "invalid percentage '%s' for --min", argument);
-	*ret_share = value / 100;
-	return LIMPET_EXIT_OK;
-}
-
 static int take_option(int option, void *context)
 {
 	struct report_options *o = context;
-	size_t depth = 0;
-	int status;
 
 	switch (option) {
 	case 'n':
@@ -136,13 +105,6 @@ static int take_option(int option, void *context)
 	case OPT_FUNCTION:
 		o->view.function = optarg;
 		return LIMPET_EXIT_OK;
-	case OPT_DEPTH:
-		status = limpet_cli_parse_number("report", "depth", optarg, &depth);
-		o->view.depth = depth < UINT32_MAX ? (unsigned)depth : UINT32_MAX;
-		return status;
-	case OPT_MIN:
-		o->least_given = true;
-		return parse_percent(optarg, &o->view.least_share);
 	case OPT_FORMAT:
 		return limpet_cli_parse_format("report", optarg, &o->format);
 	case OPT_JSON:
@@ -285,7 +247,7 @@ static int print_report(struct limpet_analysis *analysis, const struct report_op
 	options.filters = analysis->filtered ? limpet_cli_view_filters(&o->cut, filters) : NULL;
 	if (result >= 0)
 		result = limpet_report_new(analysis->model, &options, &report);
-	limpet_pager_begin(&pager, result >= 0 && o->format != LIMPET_CLI_JSON && !o->no_pager);
+	limpet_pager_begin(&pager, result >= 0 && o->format != LIMPET_CLI_JSON);
 	if (result >= 0)
 		result = o->format == LIMPET_CLI_JSON ? limpet_report_json_print(report, stdout)
 			 : o->format == LIMPET_CLI_MARKDOWN
@@ -305,7 +267,7 @@ static int print_view(struct limpet_analysis *analysis, const struct report_opti
 	struct limpet_pager pager;
 	int result = 0;
 
-	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON && !o->no_pager);
+	limpet_pager_begin(&pager, o->format != LIMPET_CLI_JSON);
 	limpet_cli_output_begin(&output, o->format);
 	if (output.file)
 		result = o->format == LIMPET_CLI_JSON
@@ -344,7 +306,7 @@ static int report_file(struct report_options *o, int *ret_status, struct limpet_
 	o->view.limit = o->limited                     ? o->limit
 			: o->format == LIMPET_CLI_JSON ? SIZE_MAX
 						       : SITES_SHOWN;
-	if (!o->least_given && o->format != LIMPET_CLI_JSON)
+	if (o->format != LIMPET_CLI_JSON)
 		o->view.least_share = LEAST_SHARE;
 	*ret_status = limpet_cli_check_window("report", &o->cut, analysis.reader);
 	if (*ret_status == LIMPET_EXIT_OK)

@@ -15,8 +15,6 @@
 #include "collector/control/control_client.h"
 #include "common/units.h"
 
-#define DELAY_NS 1000000000ull
-#define LEAST_DELAY_NS 100000000ull
 /* An attach that takes longer is stuck. */
 #define ATTACH_WAIT_MS 30000
 #define ATTACH_STEP_MS 100
@@ -30,7 +28,6 @@ static const char help[] =
 	"\n"
 	"      --sort WORD       live, growth, allocations, allocated, temporary or peak;\n"
 	"                        default: live, peak for the trace of a run\n"
-	"      --delay DUR       between two looks at the capture; default: 1s\n"
 	"      --include REGEX   only stacks with a frame that matches\n"
 	LIMPET_HIDE_HELP
 	"  -h, --help            this text\n"
@@ -39,11 +36,10 @@ static const char help[] =
 	"More: man limpet-top\n";
 /* clang-format on */
 
-enum { OPT_SORT = LIMPET_OPT_OWN, OPT_DELAY };
+enum { OPT_SORT = LIMPET_OPT_OWN };
 
 static const struct option long_options[] = {
 	{"sort", required_argument, NULL, OPT_SORT},
-	{"delay", required_argument, NULL, OPT_DELAY},
 	LIMPET_FILTER_OPTIONS,
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0},
@@ -64,12 +60,6 @@ static int take_option(int option, void *context)
 	case OPT_SORT:
 		o->sorted = true;
 		return limpet_cli_parse_sort("top", optarg, &o->top.sort);
-	case OPT_DELAY:
-		if (limpet_units_parse_duration(optarg, &o->top.delay_ns) < 0)
-			return limpet_ui_usage("top", "invalid time '%s' for --delay", optarg);
-		if (o->top.delay_ns < LEAST_DELAY_NS)
-			o->top.delay_ns = LEAST_DELAY_NS;
-		return LIMPET_EXIT_OK;
 	default:
 		return limpet_cli_view_option("top", &o->cut, option, optarg);
 	}
@@ -181,7 +171,7 @@ static int show(struct top_options *o, int *ret_status, struct limpet_err *err)
 
 int limpet_cmd_top(int argc, char **argv)
 {
-	struct top_options options = {.top = {.delay_ns = DELAY_NS}};
+	struct top_options options = {0};
 	struct limpet_err err = {0};
 	int status, code = 0;
 

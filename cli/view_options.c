@@ -303,10 +303,8 @@ int limpet_cli_parse_sort(const char *command, const char *argument,
 int limpet_cli_parse_format(const char *command, const char *argument,
 			    enum limpet_cli_format *ret_format)
 {
-	static const char *const words[] = {[LIMPET_CLI_TEXT] = "text",
-					    [LIMPET_CLI_JSON] = "json",
-					    [LIMPET_CLI_MARKDOWN] = "markdown",
-					    NULL};
+	static const char *const words[] = {
+		[LIMPET_CLI_TEXT] = "text", [LIMPET_CLI_MARKDOWN] = "markdown", NULL};
 	int at = limpet_cli_parse_word(command, "no format", argument, words);
 
 	if (at < 0)

@@ -86,7 +86,8 @@ int limpet_cli_parse_word(const char *command, const char *what, const char *arg
 int limpet_cli_parse_sort(const char *command, const char *argument,
 			  enum limpet_report_sort *ret_sort);
 
-enum limpet_cli_format { LIMPET_CLI_TEXT, LIMPET_CLI_JSON, LIMPET_CLI_MARKDOWN };
+enum limpet_cli_format { LIMPET_CLI_TEXT, LIMPET_CLI_MARKDOWN, LIMPET_CLI_JSON };
+/* Of --format, the first two. */
 int limpet_cli_parse_format(const char *command, const char *argument,
 			    enum limpet_cli_format *ret_format);
 

@@ -26,7 +26,7 @@ struct context {
 	const struct limpet_view_options *options;
 	struct limpet_err *err;
 	uint64_t whole; /* the total for shares; 0: there is none */
-	uint64_t base;  /* the total for --min: the whole, or all of one function */
+	uint64_t base;  /* the total that shares are of: the whole, or all of one function */
 };
 
 bool limpet_view_needs_replay(enum limpet_view_kind kind)
@@ -252,8 +252,7 @@ static void print_children(struct context *context, const struct limpet_view_tre
 
 	for (uint32_t at = tree->nodes[parent].first_child; at; at = tree->nodes[at].next)
 		all += is_shown(context, &tree->nodes[at].figures);
-	if (branch->depth >= DEPTH_MAX ||
-	    (context->options->depth && branch->depth >= context->options->depth))
+	if (branch->depth >= DEPTH_MAX)
 		return;
 	for (uint32_t at = tree->nodes[parent].first_child; at && shown < context->options->limit;
 	     at = tree->nodes[at].next) {

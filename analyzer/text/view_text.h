@@ -30,8 +30,7 @@ bool limpet_view_needs_replay(enum limpet_view_kind kind);
 struct limpet_view_options {
 	enum limpet_view_kind kind;
 	size_t limit;         /* of rows, or of children of one node of a tree; SIZE_MAX: all */
-	unsigned depth;       /* of a tree; 0: any */
-	double least_share;   /* of the whole, for a node of a tree to be shown */
+	double least_share;   /* of the whole, for a row or a node of a tree to be shown as text */
 	const char *function; /* for LIMPET_VIEW_CALLERS */
 };
 

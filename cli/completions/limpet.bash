@@ -72,10 +72,9 @@ _limpet()
 		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
 		;;
 	--format)
-		values='text json markdown'
+		values='text markdown'
 		if [[ $command == export ]]; then values='heaptrack pprof folded massif callgrind csv perfetto firefox'; fi
 		;;
-	--table) values='events stacks frames' ;;
 	--view) values='sites bottom-up top-down functions threads modules sizes lifetimes timeline pages' ;;
 	--sort) values='peak live allocations allocated temporary growth' ;;
 	-d | --duration) values='30s 1m 10m 1h' ;;
@@ -85,9 +84,8 @@ _limpet()
 	--thread)
 		values=$(printf '%s\n' "${COMP_WORDS[@]}" | sed -n 's|^[1-9][0-9]*$|/proc/&/task|p' | xargs -r ls 2>/dev/null)
 		;;
-	--delay) values='200ms 1s 5s' ;;
 	--agent-memory | --collector-memory | --attach-timeout | -n | --limit | --from | --to | --born-between | \
-		--include | --exclude | --function | --depth | --min) return ;;
+		--include | --exclude | --function) return ;;
 	esac
 	if [[ $values ]]; then
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
@@ -166,7 +164,7 @@ _limpet()
 			return
 		fi
 		values='--view --function --json --format --sort --limit --from --to --born-between --include --exclude --suppressions
-			--depth --min --full --no-pager --help'
+			--full --help'
 		;;
 	top)
 		if [[ $word != -* ]]; then
@@ -175,7 +173,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--sort --delay --include --exclude --suppressions --help'
+		values='--sort --include --exclude --suppressions --help'
 		;;
 	diff)
 		if [[ $word != -* ]]; then
@@ -183,7 +181,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--json --format --html --output --force --open --sort --limit --by-function --include --exclude --suppressions --full --no-pager --help'
+		values='--json --format --html --output --force --open --sort --limit --include --exclude --suppressions --full --help'
 		;;
 	export)
 		if [[ $word != -* ]]; then
@@ -191,7 +189,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--format --output --table --sort --from --to --born-between --include --exclude --suppressions --full --help'
+		values='--format --output --sort --from --to --born-between --include --exclude --suppressions --full --help'
 		;;
 	html)
 		if [[ $word != -* ]]; then
@@ -199,7 +197,7 @@ _limpet()
 			compopt -o filenames 2>/dev/null
 			return
 		fi
-		values='--output --force --open --quick --from --to --born-between --include --exclude --suppressions --help'
+		values='--output --force --open --from --to --born-between --include --exclude --suppressions --help'
 		;;
 	seal)
 		if [[ $word != -* ]]; then

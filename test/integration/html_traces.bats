@@ -33,8 +33,8 @@ load browser
 	json_says ".totals.live_bytes > $(jq .totals.live_bytes born.json)" <whole.json
 	driven page.html born.json --survived "${edges[10]}" "${edges[14]}"
 	# Without single events it is not known.
-	"$LIMPET" html "$trace" --quick -o quick.html
-	driven quick.html born.json --survived 0 0
+	"$LIMPET" html "$root/test/traces/version-3/compact.trace" -o sums.html
+	driven sums.html born.json --survived 0 0
 }
 
 # out_of_reach OPTION: of pages of captures that miss something.
@@ -96,7 +96,6 @@ out_of_reach() {
 	local edges begin='' end step=0
 	trace=$root/test/html/spike.trace
 	"$LIMPET" html "$trace" -o spike.html
-	"$LIMPET" html --quick "$trace" -o quick.html
 	# For windows of the report: a step ends with the tick of 10 us that its end lies in.
 	edges=$(edges_of spike.html | jq 'if . > 0 then . + 0.00001 else . end')
 	(($(wc -l <<<"$edges") > 3)) || fail "too few steps: $edges"
@@ -111,14 +110,12 @@ out_of_reach() {
 	rm step.0.json
 	jq -s . step.*.json >steps.json
 	driven spike.html steps.json --kept highest
-	highest_of spike.html quick.html
+	highest_of spike.html
 }
 
-# highest_of PAGE QUICK-PAGE: has the gibibyte. A page of sums knows the steps alone.
+# highest_of PAGE: has the gibibyte.
 highest_of() {
-	figures "$2" | json_says '.moments == null'
-	jq -se '.[0].highest.bytes == .[1].highest.bytes and (.[0].highest.bytes | max) > 1073741824' \
-		<(figures "$1") <(figures "$2") >/dev/null
+	figures "$1" | json_says '(.highest.bytes | max) > 1073741824'
 }
 
 @test "a peak that comes and goes within a step is recorded" {
@@ -147,9 +144,8 @@ highest_of() {
 	trace=$work/spike.limpet
 	within 60 "$LIMPET" run -q --on-overload wait -o "$trace" -- ./spike
 	"$LIMPET" html "$trace"
-	"$LIMPET" html --quick "$trace" -o quick.html
 	(($(edges_of spike.html | wc -l) > 3)) || fail "too few steps: $(edges_of spike.html)"
-	highest_of spike.html quick.html
+	highest_of spike.html
 	report
 	expect '.totals.peak_bytes > 1073741824 and .totals.peak_bytes > 100 * ([.timeline[].live_bytes] | max)'
 }
@@ -233,10 +229,6 @@ highest_of() {
 	for trace in "$root"/test/traces/version-*/*.trace; do
 		name=$(basename "$trace" .trace)
 		within 60 "$LIMPET" html "$trace" -o "$name.html" >/dev/null 2>html.err || fail "$name: $(<html.err)" || return 1
-		within 60 "$LIMPET" html --quick "$trace" -o "$name.quick.html" >/dev/null || return 1
-		figures "$name.quick.html" | json_says '.threads == null and (.kept.lives | not)' ||
-			fail "$name: --quick has threads" || return 1
-		same "lives of $name" "$(figures "$name.quick.html" lives)" null || return 1
 	done
 	# Sums alone have no events; samples are read.
 	figures compact.html | json_says '.threads == null and (.kept.lives | not)'

@@ -262,8 +262,8 @@ spaces() {
 
 # foreign_blocks: how many of the module's were freed that were made before the capture. The dynamic linker frees others.
 foreign_blocks() {
-	"$LIMPET" export --format csv "$trace" --table events -o events.csv
-	awk -F , '$2 == "foreign-free" && $5 >= 700 && $5 < 730' events.csv | wc -l
+	"$LIMPET" export --format csv "$trace" -o all.csv
+	awk -F , '$2 == "foreign-free" && $5 >= 700 && $5 < 730' all.events.csv | wc -l
 }
 
 # in_space HOW: from before the capture to its end, bound early or late, and gone before the end.
@@ -369,9 +369,9 @@ comes_and_stays() {
 	tell spaces hold held
 	stop "$pid" 4
 	unseen_at_first
-	"$LIMPET" export --format csv "$trace" --table events -o events.csv
+	"$LIMPET" export --format csv "$trace" -o all.csv
 	same "blocks in modules that came and went" \
-		"$(awk -F , '$2 == "alloc" && $5 == 7777' events.csv | wc -l)" "$(cut -d ' ' -f 2 <<<"$answer")"
+		"$(awk -F , '$2 == "alloc" && $5 == 7777' all.events.csv | wc -l)" "$(cut -d ' ' -f 2 <<<"$answer")"
 	nothing_of_ours "$pid"
 	finish spaces
 }

@@ -381,7 +381,7 @@ called() {
 }
 
 hints_at_names() {
-	TERM=dumb script -qec "'$LIMPET' report --no-pager $trace" /dev/null </dev/null | tr -d '\r' >hints
+	TERM=dumb PAGER=cat script -qec "'$LIMPET' report $trace" /dev/null </dev/null | tr -d '\r' >hints
 	(($(sed -n '/^hint:/,$p' hints | tr -s '\n ' '  ' | grep -c '^hint: .*`node --perf-basic-prof`') == 1))
 }
 
